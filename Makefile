@@ -1,0 +1,155 @@
+# Makefile: builds parc into build/, runs its tests, installs it.
+#
+#   make            build/parc and the runtime library beside it
+#   make check      every test          make check-asan  under sanitizers
+#   make demo       compile and train a small Llama on a 2x2 mesh
+#   make bench      step time against the machine's matmul rate and PyTorch
+#   make install    honours PREFIX and DESTDIR
+#   V=1 shows commands; BUILD=dir and SANITIZE=1 give a second tree.
+
+PREFIX ?= /usr/local
+BUILD ?= build
+CC ?= cc
+V ?= 0
+Q = $(if $(filter 0,$(V)),@)
+say = @$(if $(filter 0,$(V)),printf '  %-7s %s\n' '$(1)' '$(2)')
+
+WARN = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes \
+       -Wmissing-prototypes -Wswitch-enum -Wvla -Wno-format-zero-length
+CFLAGS ?= -O2 -g
+ifdef CI
+WARN += -Werror
+endif
+ifdef SANITIZE
+CFLAGS += -fsanitize=address,undefined -fno-omit-frame-pointer
+LDFLAGS += -fsanitize=address,undefined
+endif
+PARC_CFLAGS = -std=c11 $(WARN) -D_GNU_SOURCE -I. -I$(BUILD)/gen
+# Runtime and emitted kernels are for this machine: vector units matter.
+RT_CFLAGS = -std=c11 $(WARN) -D_GNU_SOURCE -Iruntime -O3 -march=native \
+            -fno-math-errno -fno-trapping-math -fopenmp
+LDLIBS = -ldnnl -fopenmp -lm
+
+DIRS = base frontend ir passes codegen driver
+SRC = $(wildcard $(addsuffix /*.c,$(DIRS)))
+RT_SRC = $(wildcard runtime/*.c)
+RT_FILES = $(sort $(RT_SRC) $(wildcard runtime/*.h))
+GEN = $(BUILD)/gen/frontend/parse.tab.c $(BUILD)/gen/frontend/lex.yy.c \
+      $(BUILD)/gen/prelude_text.c $(BUILD)/gen/runtime_text.c
+OBJ = $(SRC:%.c=$(BUILD)/obj/%.o) $(GEN:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o)
+LIB_OBJ = $(filter-out $(BUILD)/obj/driver/main.o,$(OBJ))
+RT_OBJ = $(RT_SRC:%.c=$(BUILD)/obj/%.o)
+
+UNIT = $(shell grep -l '^int main' tests/unit/*.c 2>/dev/null)
+UNIT_LIB = $(filter-out $(UNIT),$(wildcard tests/unit/*.c))
+UNIT_BIN = $(UNIT:tests/unit/%.c=$(BUILD)/unit/%)
+UNIT_LIB_OBJ = $(UNIT_LIB:%.c=$(BUILD)/obj/%.o)
+
+.PHONY: all check check-unit check-golden check-asan demo bench setup install \
+        uninstall clean lint
+.SECONDARY:
+
+all: $(BUILD)/parc $(BUILD)/libparc_rt.a
+
+# Asks the system's package manager for what is missing; nothing otherwise.
+setup:
+	$(Q)sh scripts/setup.sh
+
+$(GEN) $(OBJ) $(RT_OBJ): | setup
+
+$(BUILD)/parc: $(OBJ) $(BUILD)/libparc_rt.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(BUILD)/libparc_rt.a: $(RT_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/libparc.a: $(LIB_OBJ)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/gen/frontend/parse.tab.c: frontend/parse.y
+	$(call say,BISON,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)bison -Wall -Wno-yacc -Wcounterexamples -Wno-other -d -o $@ $<
+
+$(BUILD)/gen/frontend/lex.yy.c: frontend/lex.l \
+                                $(BUILD)/gen/frontend/parse.tab.c
+	$(call say,FLEX,$<)
+	$(Q)flex -o $@ --header-file=$(@:.c=.h) $<
+
+$(BUILD)/gen/prelude_text.c: frontend/prelude.pdl scripts/embed.sh
+	$(call say,EMBED,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)sh scripts/embed.sh --text prelude $< > $@
+
+$(BUILD)/gen/runtime_text.c: $(RT_FILES) scripts/embed.sh
+	$(call say,EMBED,runtime/)
+	$(Q)mkdir -p $(@D)
+	$(Q)sh scripts/embed.sh --files runtime $(RT_FILES) > $@
+
+$(BUILD)/obj/runtime/%.o: runtime/%.c
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(RT_CFLAGS) -MMD -MP -c -o $@ $<
+
+# Generated sources carry their tools' own style of warnings.
+$(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(filter-out -W%,$(PARC_CFLAGS)) -MMD -MP -c -o $@ $<
+
+$(BUILD)/obj/frontend/%.o: frontend/%.c | $(GEN)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(PARC_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/obj/%.o: %.c
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(PARC_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(UNIT_LIB_OBJ) \
+                 $(BUILD)/libparc.a $(BUILD)/libparc_rt.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -ldl
+
+units: $(UNIT_BIN)
+
+check: all units
+	$(Q)BUILD=$(BUILD) sh tests/check.sh
+
+check-golden: all
+	$(Q)BUILD=$(BUILD) tests/run
+
+check-unit: units
+	$(Q)BUILD=$(BUILD) sh tests/check.sh unit
+
+check-asan:
+	$(Q)$(MAKE) BUILD=$(BUILD)/asan SANITIZE=1 CHECK_ASAN=1 check
+
+demo: all
+	$(Q)BUILD=$(BUILD) sh scripts/demo.sh
+
+bench: all
+	$(Q)BUILD=$(BUILD) sh tests/bench/run
+
+lint:
+	$(Q)sh scripts/lint.sh
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/parc \
+	    $(DESTDIR)$(PREFIX)/share/parc/examples
+	install $(BUILD)/parc $(DESTDIR)$(PREFIX)/bin/parc
+	install -m 644 $(BUILD)/libparc_rt.a $(DESTDIR)$(PREFIX)/lib/parc
+	install -m 644 examples/*.pdl $(DESTDIR)$(PREFIX)/share/parc/examples
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/parc
+	rm -rf $(DESTDIR)$(PREFIX)/lib/parc $(DESTDIR)$(PREFIX)/share/parc
+
+clean:
+	rm -rf $(BUILD)
+
+-include $(OBJ:.o=.d) $(RT_OBJ:.o=.d)

@@ -1,0 +1,118 @@
+/* arena.c: blocks in a list, a bump pointer in the newest. */
+#include "base/arena.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_SIZE = 256 * 1024, ALIGN = 16 };
+
+typedef struct Block Block;
+struct Block {
+    Block *next;
+    size_t used, size;
+    _Alignas(ALIGN) char data[];
+};
+
+struct Arena {
+    Block *blocks;
+};
+
+static void *must(void *p)
+{
+    if (!p) {
+        fputs("parc: error: out of memory\n", stderr);
+        exit(1);
+    }
+    return p;
+}
+
+Arena *arena_new(void)
+{
+    return must(calloc(1, sizeof(Arena)));
+}
+
+void arena_free(Arena *a)
+{
+    while (a->blocks) {
+        Block *next = a->blocks->next;
+        free(a->blocks);
+        a->blocks = next;
+    }
+    free(a);
+}
+
+void *arena_alloc(Arena *a, size_t size)
+{
+    size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    Block *b = a->blocks;
+    if (!b || b->size - b->used < size) {
+        size_t room = size > BLOCK_SIZE ? size : BLOCK_SIZE;
+        b = must(calloc(1, sizeof(Block) + room));
+        b->size = room;
+        /* A large block goes behind the newest, whose room stays in use. */
+        if (a->blocks && size > BLOCK_SIZE / 2) {
+            b->next = a->blocks->next;
+            a->blocks->next = b;
+        } else {
+            b->next = a->blocks;
+            a->blocks = b;
+        }
+    }
+    void *p = b->data + b->used;
+    b->used += size;
+    return p;
+}
+
+void *arena_copy(Arena *a, const void *p, size_t n)
+{
+    void *q = arena_alloc(a, n);
+    if (n)
+        memcpy(q, p, n);
+    return q;
+}
+
+char *arena_strndup(Arena *a, const char *s, size_t n)
+{
+    char *q = arena_alloc(a, n + 1);
+    memcpy(q, s, n);
+    return q;
+}
+
+char *arena_strdup(Arena *a, const char *s)
+{
+    return arena_strndup(a, s, strlen(s));
+}
+
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap)
+{
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
+    if (n < 0)
+        n = 0;
+    char *s = arena_alloc(a, (size_t)n + 1);
+    vsnprintf(s, (size_t)n + 1, fmt, ap);
+    return s;
+}
+
+char *arena_printf(Arena *a, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char *s = arena_vprintf(a, fmt, ap);
+    va_end(ap);
+    return s;
+}
+
+void *vec_grow(Arena *a, void *at, int *room, size_t element_size)
+{
+    int bigger = *room ? 2 * *room : 8;
+    void *p = arena_alloc(a, (size_t)bigger * element_size);
+    if (*room)
+        memcpy(p, at, (size_t)*room * element_size);
+    *room = bigger;
+    return p;
+}

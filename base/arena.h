@@ -1,0 +1,52 @@
+/* arena.h: one arena a compilation.
+ *
+ * Everything that parc builds (AST, IR, strings, diagnostics) is allocated
+ * here and released at once when the compilation ends; no pass frees.
+ * Running out of memory ends the process with a message: a compiler can do
+ * nothing better with a half-built program.
+ */
+#ifndef PARC_BASE_ARENA_H
+#define PARC_BASE_ARENA_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+typedef struct Arena Arena;
+
+Arena *arena_new(void);
+void arena_free(Arena *a);
+
+/* `size` zeroed bytes, aligned to 16. */
+void *arena_alloc(Arena *a, size_t size);
+
+/* A copy of `n` bytes / of a string / of its first `n` bytes (terminated). */
+void *arena_copy(Arena *a, const void *p, size_t n);
+char *arena_strdup(Arena *a, const char *s);
+char *arena_strndup(Arena *a, const char *s, size_t n);
+
+/* A formatted string. */
+char *arena_printf(Arena *a, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
+
+#define NEW(arena, T) ((T *)arena_alloc((arena), sizeof(T)))
+#define NEW_ARRAY(arena, T, n) \
+    ((T *)arena_alloc((arena), sizeof(T) * (size_t)(n)))
+
+/* A growable array in an arena: VEC(int) v = {0}; vec_push(arena, &v, 3);
+ * v.n elements at v.at. Growth abandons the old block to the arena. */
+#define VEC(T)     \
+    struct {       \
+        T *at;     \
+        int n;     \
+        int room;  \
+    }
+#define vec_push(arena, v, x)                                               \
+    ((v)->n == (v)->room                                                    \
+         ? (void)((v)->at = vec_grow((arena), (v)->at, &(v)->room,          \
+                                     sizeof *(v)->at))                      \
+         : (void)0,                                                         \
+     (v)->at[(v)->n++] = (x))
+void *vec_grow(Arena *a, void *at, int *room, size_t element_size);
+
+#endif

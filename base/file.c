@@ -1,0 +1,342 @@
+/* file.c: whole files in, sets of files out, child processes.
+ *
+ * A file of a set is written under a temporary name in its final directory
+ * and renamed by outputs_commit. Where the final place is no regular file
+ * (/dev/null, a pipe) the temporary file lies in the directory for such
+ * files and is copied. While a set is open, signals that would end parc wait,
+ * so that an interrupted run leaves nothing behind either.
+ */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* ---- reading ---- */
+
+static char *read_all(Arena *a, int fd, size_t expected, size_t *size)
+{
+    size_t room = expected + 1 > 4096 ? expected + 1 : 4096, n = 0;
+    char *text = arena_alloc(a, room + 1);
+    for (;;) {
+        ssize_t got = read(fd, text + n, room - n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return NULL;
+        n += (size_t)got;
+        if (got == 0)
+            break;
+        if (n == room) {
+            char *bigger = arena_alloc(a, 2 * room + 1);
+            memcpy(bigger, text, n);
+            text = bigger;
+            room *= 2;
+        }
+    }
+    text[n] = 0;
+    *size = n;
+    return text;
+}
+
+char *file_read(Arena *a, const char *path, size_t *size)
+{
+    if (strcmp(path, "-") == 0)
+        return read_all(a, STDIN_FILENO, 0, size);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    struct stat st;
+    bool regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    char *text = read_all(a, fd, regular ? (size_t)st.st_size : 0, size);
+    int error = errno;
+    close(fd);
+    errno = error;
+    return text;
+}
+
+/* ---- sets of outputs ---- */
+
+typedef struct Entry {
+    const char *path; /* where it is to be; symbolic links resolved */
+    const char *temp;
+    const char *backup; /* what was there before, or NULL */
+    bool special;       /* copied rather than renamed */
+    bool placed;        /* commit has renamed it */
+} Entry;
+
+struct Outputs {
+    Arena *arena;
+    VEC(Entry) entry;
+    VEC(const char *) made; /* directories, outer first */
+    sigset_t before;        /* signals that were blocked before the set */
+    bool open;
+};
+
+Outputs *outputs_new(Arena *a)
+{
+    Outputs *o = NEW(a, Outputs);
+    o->arena = a;
+    o->open = true;
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ};
+    sigset_t wait;
+    sigemptyset(&wait);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaddset(&wait, signals[i]);
+    sigprocmask(SIG_BLOCK, &wait, &o->before);
+    return o;
+}
+
+static void outputs_close(Outputs *o)
+{
+    if (o->open)
+        sigprocmask(SIG_SETMASK, &o->before, NULL);
+    o->open = false;
+}
+
+static const char *failure(Outputs *o, const char *what, const char *path)
+{
+    return arena_printf(o->arena, "cannot %s '%s': %s", what, path,
+                        strerror(errno));
+}
+
+const char *outputs_mkdir(Outputs *o, const char *path)
+{
+    char *prefix = arena_strdup(o->arena, path);
+    for (char *p = prefix + 1;; p++) {
+        if (*p != '/' && *p != 0)
+            continue;
+        char c = *p;
+        *p = 0;
+        struct stat st;
+        if (mkdir(prefix, 0777) == 0) {
+            vec_push(o->arena, &o->made, arena_strdup(o->arena, prefix));
+        } else {
+            int error = errno == EEXIST ? ENOTDIR : errno;
+            if (stat(prefix, &st) != 0 || !S_ISDIR(st.st_mode)) {
+                errno = error;
+                return failure(o, "make the directory", prefix);
+            }
+        }
+        *p = c;
+        if (c == 0)
+            return NULL;
+    }
+}
+
+/* Opens a fresh temporary file for `path` and enters it into the set. */
+static int open_temp(Outputs *o, const char *path, mode_t mode, Entry *e)
+{
+    *e = (Entry){.path = path};
+    struct stat st;
+    if (stat(path, &st) == 0) {
+        if (S_ISDIR(st.st_mode)) {
+            errno = EISDIR;
+            return -1;
+        }
+        e->special = !S_ISREG(st.st_mode);
+        char *real = realpath(path, NULL);
+        if (real)
+            e->path = arena_strdup(o->arena, real);
+        free(real);
+    }
+    const char *slash = strrchr(e->path, '/');
+    char *temp;
+    if (e->special) {
+        const char *dir = getenv("TMPDIR");
+        temp = arena_printf(o->arena, "%s/parc.XXXXXX",
+                            dir && *dir ? dir : "/tmp");
+    } else {
+        int dir = slash ? (int)(slash + 1 - e->path) : 0;
+        temp = arena_printf(o->arena, "%.*s.%s.XXXXXX", dir, e->path,
+                            e->path + dir);
+    }
+    int fd = mkostemp(temp, O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    mode_t mask = umask(0);
+    umask(mask);
+    fchmod(fd, mode & ~mask);
+    e->temp = temp;
+    vec_push(o->arena, &o->entry, *e);
+    return fd;
+}
+
+static bool write_all(int fd, const char *text, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = write(fd, text, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return false;
+        text += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+const char *outputs_add(Outputs *o, const char *path, const char *text,
+                        size_t size, bool executable)
+{
+    Entry e;
+    int fd = open_temp(o, path, executable ? 0777 : 0666, &e);
+    if (fd < 0)
+        return failure(o, "write", path);
+    bool good = write_all(fd, text, size);
+    int error = errno;
+    if (close(fd) != 0 && good) {
+        good = false;
+        error = errno;
+    }
+    errno = error;
+    return good ? NULL : failure(o, "write", path);
+}
+
+const char *outputs_temp(Outputs *o, const char *path)
+{
+    Entry e;
+    int fd = open_temp(o, path, 0777, &e);
+    if (fd < 0)
+        return NULL;
+    close(fd);
+    return e.temp;
+}
+
+static bool place_special(Outputs *o, Entry *e)
+{
+    size_t size;
+    char *text = file_read(o->arena, e->temp, &size);
+    int fd = text ? open(e->path, O_WRONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return false;
+    bool good = write_all(fd, text, size);
+    int error = errno;
+    close(fd);
+    unlink(e->temp);
+    errno = error;
+    return good;
+}
+
+/* With several files what one replaces is kept until all are in place. */
+static bool place(Outputs *o, Entry *e)
+{
+    if (e->special)
+        return place_special(o, e);
+    if (o->entry.n > 1) {
+        e->backup = arena_printf(o->arena, "%s.old", e->temp);
+        if (link(e->path, e->backup) != 0)
+            e->backup = NULL;
+    }
+    return rename(e->temp, e->path) == 0;
+}
+
+const char *outputs_commit(Outputs *o)
+{
+    for (int i = 0; i < o->entry.n; i++) {
+        Entry *e = &o->entry.at[i];
+        if (!place(o, e)) {
+            const char *message = failure(o, "write", e->path);
+            outputs_abandon(o);
+            return message;
+        }
+        e->placed = true;
+    }
+    for (int i = 0; i < o->entry.n; i++)
+        if (o->entry.at[i].backup)
+            unlink(o->entry.at[i].backup);
+    outputs_close(o);
+    return NULL;
+}
+
+void outputs_abandon(Outputs *o)
+{
+    if (!o->open)
+        return;
+    for (int i = o->entry.n - 1; i >= 0; i--) {
+        Entry *e = &o->entry.at[i];
+        if (!e->placed)
+            unlink(e->temp);
+        if (e->backup && !e->placed)
+            unlink(e->backup);
+        else if (e->backup)
+            rename(e->backup, e->path);
+        else if (e->placed && !e->special)
+            unlink(e->path);
+    }
+    for (int i = o->made.n - 1; i >= 0; i--)
+        rmdir(o->made.at[i]);
+    outputs_close(o);
+}
+
+/* ---- child processes ---- */
+
+/* Starts argv with its output and errors on `fd`; 0 or an errno. */
+static int start(const char *const *argv, const char *directory, int fd,
+                 pid_t *pid)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attr);
+    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    /* parc's standard output carries only what was asked for. */
+    posix_spawn_file_actions_adddup2(&files, fd, 1);
+    posix_spawn_file_actions_adddup2(&files, fd, 2);
+    if (directory)
+        posix_spawn_file_actions_addchdir_np(&files, directory);
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+    /* posix_spawnp takes char *const *, but does not write to them. */
+    int error = posix_spawnp(pid, argv[0], &files, &attr,
+                             (char *const *)(uintptr_t)argv, environ);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&files);
+    return error;
+}
+
+int process_run(Arena *a, const char *const *argv, const char *directory,
+                char **errors)
+{
+    int ends[2];
+    *errors = "";
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        *errors =
+            arena_printf(a, "cannot start '%s': %s", argv[0], strerror(errno));
+        return -1;
+    }
+    pid_t pid;
+    int error = start(argv, directory, ends[1], &pid);
+    close(ends[1]);
+    if (error) {
+        close(ends[0]);
+        *errors =
+            arena_printf(a, "cannot start '%s': %s", argv[0], strerror(error));
+        return -1;
+    }
+    size_t size;
+    char *text = read_all(a, ends[0], 0, &size);
+    close(ends[0]);
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    *errors = text ? text : "";
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    *errors =
+        arena_printf(a, "%s'%s' was killed by signal %d (%s)", *errors, argv[0],
+                     WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return -1;
+}

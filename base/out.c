@@ -1,0 +1,96 @@
+/* out.c: a growing buffer in the arena. */
+#include "base/out.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void out_init(Out *o, Arena *arena)
+{
+    *o = (Out){.arena = arena, .room = 256};
+    o->text = arena_alloc(arena, o->room);
+}
+
+static void reserve(Out *o, size_t more)
+{
+    if (o->size + more + 1 <= o->room)
+        return;
+    size_t room = 2 * o->room;
+    while (room < o->size + more + 1)
+        room *= 2;
+    char *text = arena_alloc(o->arena, room);
+    memcpy(text, o->text, o->size);
+    o->text = text;
+    o->room = room;
+}
+
+void out_bytes(Out *o, const char *s, size_t n)
+{
+    reserve(o, n);
+    memcpy(o->text + o->size, s, n);
+    o->size += n;
+    o->text[o->size] = 0;
+}
+
+void out_v(Out *o, const char *fmt, va_list ap)
+{
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
+    if (n <= 0)
+        return;
+    reserve(o, (size_t)n);
+    vsnprintf(o->text + o->size, (size_t)n + 1, fmt, ap);
+    o->size += (size_t)n;
+}
+
+void out(Out *o, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    out_v(o, fmt, ap);
+    va_end(ap);
+}
+
+void out_line(Out *o, const char *fmt, ...)
+{
+    if (*fmt) {
+        out(o, "%*s", o->indent, "");
+        va_list ap;
+        va_start(ap, fmt);
+        out_v(o, fmt, ap);
+        va_end(ap);
+    }
+    out_bytes(o, "\n", 1);
+}
+
+void out_json_string(Out *o, const char *s)
+{
+    out_bytes(o, "\"", 1);
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\')
+            out(o, "\\%c", c);
+        else if (c == '\n')
+            out_bytes(o, "\\n", 2);
+        else if (c == '\t')
+            out_bytes(o, "\\t", 2);
+        else if (c < 0x20)
+            out(o, "\\u%04x", c);
+        else
+            out_bytes(o, s, 1);
+    }
+    out_bytes(o, "\"", 1);
+}
+
+void out_double(Out *o, double x)
+{
+    char text[40];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if (strtod(text, NULL) == x)
+            break;
+    }
+    out(o, "%s", text);
+}

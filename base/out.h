@@ -1,0 +1,40 @@
+/* out.h: text under construction.
+ *
+ * Every dump, report and emitted file is built in an Out and written in one
+ * go, so that output is whole or absent. `indent` is applied at the start of
+ * each line that out_line() begins.
+ */
+#ifndef PARC_BASE_OUT_H
+#define PARC_BASE_OUT_H
+
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+
+typedef struct Out {
+    Arena *arena;
+    char *text;   /* always terminated */
+    size_t size;  /* bytes, without the terminator */
+    size_t room;
+    int indent;   /* in columns */
+} Out;
+
+void out_init(Out *o, Arena *arena);
+
+/* Appends formatted text / plain bytes. */
+void out(Out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void out_v(Out *o, const char *fmt, va_list ap);
+void out_bytes(Out *o, const char *s, size_t n);
+
+/* A whole line: indentation, text, newline. An empty text gives an empty
+ * line without indentation. */
+void out_line(Out *o, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* A JSON string with quotes and escapes; a number that reads back exactly
+ * (the shortest of %.15g, %.16g, %.17g). */
+void out_json_string(Out *o, const char *s);
+void out_double(Out *o, double x);
+
+#endif

@@ -1,0 +1,111 @@
+/* collectives.c: the collectives of a program, numbered.
+ *
+ * One list for everyone who names them: the plan, the JSON, emitted code, the
+ * runtime's messages. A collective inside a loop is one entry with a count.
+ */
+#include "codegen/report.h"
+
+#include <string.h>
+
+typedef struct KindName {
+    OpKind kind;
+    const char *name, *label;
+} KindName;
+
+static const KindName kinds[] = {
+    {OP_all_gather, "all_gather", "ag"},
+    {OP_all_reduce, "all_reduce", "ar"},
+    {OP_reduce_scatter, "reduce_scatter", "rs"},
+    {OP_all_to_all, "all_to_all", "aa"},
+};
+
+static const KindName *kind_name(OpKind kind)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i].kind == kind)
+            return &kinds[i];
+    return NULL;
+}
+
+static const char *axes_text(const Program *p, uint32_t axes)
+{
+    const char *text = "";
+    for (int a = 0; a < p->mesh.n; a++)
+        if (axes & 1u << a)
+            text = arena_printf(p->arena, "%s%s%s", text, *text ? "," : "",
+                                p->mesh.name[a]);
+    return text;
+}
+
+static int64_t group_size(const Program *p, uint32_t axes)
+{
+    int64_t n = 1;
+    for (int a = 0; a < p->mesh.n; a++)
+        if (axes & 1u << a)
+            n *= p->mesh.size[a];
+    return n;
+}
+
+/* The full tensors on one rank: what is gathered, or what is not reduced yet;
+ * for an all-to-all, what a rank holds. */
+static int64_t full_bytes(const Program *p, const Op *op)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < op->nargs; i++) {
+        const Value *full =
+            op->kind == OP_all_gather ? op->out[i] : op->arg[i];
+        bytes += type_local_bytes(&full->type, &p->mesh);
+    }
+    return bytes;
+}
+
+/* The name of the tensor, "a, b" and "…" where there are many. */
+static const char *tensor_text(const Program *p, const Op *op)
+{
+    int unit = op->kind == OP_all_gather      ? op_attr_index(op->kind, "unit")
+               : op->kind == OP_reduce_scatter ? op_attr_index(op->kind, "unit")
+                                               : -1;
+    if (unit >= 0 && op->attr[unit].s && op->attr[unit].s[0])
+        return op->attr[unit].s;
+    const char *text = op->arg[0]->name;
+    for (int i = 1; i < op->nargs && i < 3; i++)
+        text = arena_printf(p->arena, "%s, %s", text, op->arg[i]->name);
+    if (op->nargs > 3)
+        text = arena_printf(p->arena, "%s and %d more", text, op->nargs - 3);
+    return text;
+}
+
+typedef VEC(CollectiveInfo) Found;
+
+static CollectiveInfo describe(const Program *p, const Op *op, int id)
+{
+    const KindName *k = kind_name(op->kind);
+    uint32_t axes = (uint32_t)op->attr[0].i;
+    return (CollectiveInfo){
+        .op = op, .id = id, .kind = k->name,
+        .label = arena_printf(p->arena, "%s%d", k->label, id),
+        .axes = axes, .axis = axes_text(p, axes),
+        .group_size = group_size(p, axes), .tensor = tensor_text(p, op),
+        .dtype = op->arg[0]->type.dtype, .bytes = full_bytes(p, op),
+        .count = ir_trip_count(op)};
+}
+
+static void collect(const Program *p, const Region *r, Found *found)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (kind_name(op->kind)) {
+            CollectiveInfo c = describe(p, op, found->n);
+            vec_push(p->arena, found, c);
+        }
+        if (op->kind == OP_loop)
+            collect(p, op->body, found);
+    }
+}
+
+CollectiveInfo *collectives_of(const Program *p, int *n)
+{
+    Found found = {0};
+    collect(p, p->step, &found);
+    *n = found.n;
+    return found.at;
+}

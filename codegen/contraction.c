@@ -1,0 +1,214 @@
+/* contraction.c: letters into roles, roles into one library call. */
+#include "codegen/contraction.h"
+
+#include "base/bug.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum { BATCH, ROW, COLUMN, SUM, ROLES };
+
+/* ---- reading the spec ---------------------------------------------------- */
+
+static Letter *letter_of(Contraction *c, char name[MAX_LETTERS], char letter)
+{
+    for (int i = 0; i < c->nletters; i++)
+        if (name[i] == letter)
+            return &c->letter[i];
+    if (c->nletters == MAX_LETTERS)
+        bug("einsum: more than %d letters", MAX_LETTERS);
+    name[c->nletters] = letter;
+    c->letter[c->nletters] = (Letter){.size = 1};
+    return &c->letter[c->nletters++];
+}
+
+/* Enters the strides of one tensor: `field` is the offset of a, b or c. */
+static void read_tensor(const Program *p, Contraction *c,
+                        char name[MAX_LETTERS], const char *letters, int n,
+                        const Type *t, size_t field)
+{
+    int64_t stride = 1;
+    for (int d = n - 1; d >= 0; d--) {
+        Letter *l = letter_of(c, name, letters[d]);
+        l->size = type_local_dim(t, &p->mesh, d);
+        *(int64_t *)((char *)l + field) += stride;
+        stride *= l->size;
+    }
+}
+
+static void read_spec(const Program *p, const Op *op, Contraction *c)
+{
+    char clean[64], name[MAX_LETTERS];
+    size_t n = 0;
+    for (const char *s = op->attr[0].s; *s && n < sizeof clean - 1; s++)
+        if (*s != ' ')
+            clean[n++] = *s;
+    clean[n] = 0;
+    const char *comma = strchr(clean, ','), *arrow = strstr(clean, "->");
+    if (!comma || !arrow)
+        bug("einsum: bad spec '%s'", op->attr[0].s);
+    /* The result's letters first: they are the outer loops of a plain nest. */
+    read_tensor(p, c, name, arrow + 2, (int)strlen(arrow + 2),
+                &op->out[0]->type, offsetof(Letter, c));
+    read_tensor(p, c, name, clean, (int)(comma - clean), &op->arg[0]->type,
+                offsetof(Letter, a));
+    read_tensor(p, c, name, comma + 1, (int)(arrow - comma - 1),
+                &op->arg[1]->type, offsetof(Letter, b));
+}
+
+/* ---- roles --------------------------------------------------------------- */
+
+/* -1: a letter that no role takes (summed in one operand alone). */
+static int role_of(const Letter *l)
+{
+    if (l->c)
+        return l->a && l->b ? BATCH : l->a ? ROW : COLUMN;
+    return l->a && l->b ? SUM : -1;
+}
+
+static bool nests(int64_t outer, const Letter *inner, int64_t stride)
+{
+    return outer == stride * inner->size;
+}
+
+static void drop(Letter *l, int *n, int i)
+{
+    memmove(&l[i], &l[i + 1], (size_t)(*n - i - 1) * sizeof *l);
+    --*n;
+}
+
+/* Joins letters of one role that nest in every tensor, drops those of size 1.
+ */
+static void join(Letter *l, int *n)
+{
+    for (int i = *n - 1; i >= 0; i--)
+        if (l[i].size == 1)
+            drop(l, n, i);
+    for (bool again = true; again;) {
+        again = false;
+        for (int i = 0; i < *n && !again; i++)
+            for (int j = 0; j < *n && !again; j++) {
+                if (i == j || role_of(&l[i]) != role_of(&l[j]) ||
+                    !nests(l[i].a, &l[j], l[j].a) ||
+                    !nests(l[i].b, &l[j], l[j].b) ||
+                    !nests(l[i].c, &l[j], l[j].c))
+                    continue;
+                l[j].size *= l[i].size;
+                drop(l, n, i);
+                again = true;
+            }
+    }
+}
+
+/* ---- one call ------------------------------------------------------------ */
+
+static void set_strides(int64_t s[3], int64_t batch, int64_t row,
+                        int64_t column)
+{
+    s[0] = batch;
+    s[1] = row;
+    s[2] = column;
+}
+
+/* A dim of size 1 may have any stride; one that makes the matrix plain. */
+static void tidy(int64_t s[3], int64_t rows, int64_t columns)
+{
+    if (columns == 1)
+        s[2] = 1;
+    if (rows == 1)
+        s[1] = s[2] == 1 ? columns : 1;
+}
+
+static bool is_matrix(const int64_t s[3])
+{
+    return s[1] == 1 || s[2] == 1;
+}
+
+/* The call for one choice of a letter for each role; false where the library
+ * cannot take its strides. */
+static bool make_call(const Letter *const main[ROLES], Contraction *c)
+{
+    static const Letter one = {.size = 1};
+    const Letter *l[ROLES];
+    for (int r = 0; r < ROLES; r++)
+        l[r] = main[r] ? main[r] : &one;
+    ParcMatmulSpec *s = &c->spec;
+    c->swapped = l[ROW]->size > 1 && l[ROW]->c == 1;
+    const Letter *m = c->swapped ? l[COLUMN] : l[ROW];
+    const Letter *n = c->swapped ? l[ROW] : l[COLUMN];
+    s->batch = l[BATCH]->size;
+    s->m = m->size;
+    s->n = n->size;
+    s->k = l[SUM]->size;
+    if (c->swapped) {
+        set_strides(s->sa, l[BATCH]->b, m->b, l[SUM]->b);
+        set_strides(s->sb, l[BATCH]->a, l[SUM]->a, n->a);
+    } else {
+        set_strides(s->sa, l[BATCH]->a, m->a, l[SUM]->a);
+        set_strides(s->sb, l[BATCH]->b, l[SUM]->b, n->b);
+    }
+    set_strides(s->sc, l[BATCH]->c, m->c, n->c);
+    tidy(s->sa, s->m, s->k);
+    tidy(s->sb, s->k, s->n);
+    tidy(s->sc, s->m, s->n);
+    return is_matrix(s->sa) && is_matrix(s->sb) && s->sc[2] == 1;
+}
+
+/* The largest letter of a role; with `unit`, one of stride 1 somewhere comes
+ * first, since the library needs it inside the matrix. */
+static const Letter *main_letter(const Letter *l, int n, int role, bool unit)
+{
+    const Letter *best = NULL;
+    int64_t most = 0;
+    for (int i = 0; i < n; i++) {
+        if (role_of(&l[i]) != role)
+            continue;
+        bool innermost = l[i].a == 1 || l[i].b == 1 || l[i].c == 1;
+        int64_t weight = l[i].size + (unit && innermost ? INT64_MAX / 2 : 0);
+        if (weight > most) {
+            most = weight;
+            best = &l[i];
+        }
+    }
+    return best;
+}
+
+static bool as_calls(Contraction *c)
+{
+    Letter l[MAX_LETTERS];
+    int n = c->nletters, sums = 0;
+    memcpy(l, c->letter, sizeof l);
+    for (int i = 0; i < n; i++)
+        if (role_of(&l[i]) < 0)
+            return false;
+    join(l, &n);
+    for (int i = 0; i < n; i++)
+        sums += role_of(&l[i]) == SUM;
+    if (sums > 1)
+        return false;
+    const Letter *main[ROLES];
+    for (int r = 0; r < ROLES; r++)
+        main[r] = main_letter(l, n, r, r != BATCH);
+    if (!make_call(main, c))
+        return false;
+    c->nletters = 0;
+    for (int i = 0; i < n; i++) {
+        bool inside = false;
+        for (int r = 0; r < ROLES; r++)
+            inside |= main[r] == &l[i];
+        if (!inside)
+            c->letter[c->nletters++] = l[i];
+    }
+    return true;
+}
+
+void contraction_of(const Program *p, const Op *einsum, Contraction *c)
+{
+    *c = (Contraction){0};
+    read_spec(p, einsum, c);
+    if (as_calls(c))
+        return;
+    c->plain = true;
+    c->swapped = false;
+    c->spec = (ParcMatmulSpec){0};
+}

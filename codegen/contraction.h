@@ -1,0 +1,39 @@
+/* contraction.h: an einsum as strided matrix products.
+ *
+ * Letters fall into four roles: batch (in both operands and the result), m
+ * (first operand and result), n (second operand and result), k (summed).
+ * Neighbouring letters of one role whose strides nest are one. The library
+ * wants one letter of each role; what is left of batch, m and n becomes loops
+ * around the call. What does not fit at all (two sums that do not nest, a
+ * batch letter that is innermost) is computed by a plain loop nest.
+ *
+ *   bsk,fk->bsf       m = b s (they nest), n = f, k = k: one call
+ *   bsf,bsk->fk       k = b s: one call
+ *   bhsd,bhtd->bhst   batch = b h, m = s, n = t, k = d: one call
+ */
+#ifndef PARC_CODEGEN_CONTRACTION_H
+#define PARC_CODEGEN_CONTRACTION_H
+
+#include "ir/ir.h"
+#include "runtime/parc_rt.h"
+
+enum { MAX_LETTERS = 2 * MAX_DIMS };
+
+/* An index of the contraction: its size and how far one step moves in each
+ * tensor, in elements; 0: the tensor does not have it. */
+typedef struct Letter {
+    int64_t size, a, b, c;
+} Letter;
+
+typedef struct Contraction {
+    bool plain;          /* by parc_contract over `letter`, result's first */
+    ParcMatmulSpec spec; /* else: sizes and strides; the rest is zero */
+    bool swapped;        /* a is the einsum's second operand */
+    int nletters;        /* loops around the call, or the whole nest */
+    Letter letter[MAX_LETTERS];
+} Contraction;
+
+/* By rank-local types. */
+void contraction_of(const Program *p, const Op *einsum, Contraction *c);
+
+#endif

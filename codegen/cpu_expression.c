@@ -1,0 +1,319 @@
+/* cpu_expression.c: single instructions of a kernel as C statements.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/bug.h"
+#include "codegen/cpu_kernel.h"
+
+const char *cpu_type(DType t)
+{
+    switch (t) {
+    case DT_F32:
+        return "float";
+    case DT_I32:
+        return "int32_t";
+    case DT_I64:
+        return "int64_t";
+    case DT_BF16:
+    case DT_F16:
+        break;
+    }
+    bug("the CPU target has no kernels for %s", dtype_name(t));
+}
+
+int cpu_lanes(const Kernel *k, uint32_t axes)
+{
+    return k->space.pair >= 0 && (axes >> k->space.pair & 1) ? 2 : 1;
+}
+
+/* A float literal that reads back exactly. */
+static const char *literal(const CpuKernel *c, double x, DType t)
+{
+    Arena *a = c->p->arena;
+    if (t == DT_I32 || t == DT_I64)
+        return arena_printf(a, x < 0 ? "(%lld)" : "%lld", (long long)x);
+    if (isnan(x))
+        return "NAN";
+    if (isinf(x))
+        return x > 0 ? "INFINITY" : "(-INFINITY)";
+    char *s = arena_printf(a, "%.9g", (double)(float)x);
+    bool plain = !strchr(s, '.') && !strchr(s, 'e');
+    return arena_printf(a, x < 0 ? "(%s%sf)" : "%s%sf", s,
+                        plain ? ".0" : "");
+}
+
+static const char *join(Arena *a, const char *sum, const char *term)
+{
+    return *sum ? arena_printf(a, "%s + %s", sum, term) : term;
+}
+
+static const char *term(const CpuKernel *c, int axis, int64_t stride,
+                        int lane)
+{
+    const Space *s = &c->k->space;
+    Arena *a = c->p->arena;
+    if (axis == s->pair)
+        return lane ? arena_printf(a, "%lld", (long long)stride) : "";
+    bool column = s->column >> axis & 1;
+    const char *name = column && axis == cpu_inner_axis(c->k)
+                           ? "j"
+                           : arena_printf(a, "%c%d", column ? 'j' : 'i',
+                                          axis);
+    if (stride == 1)
+        return name;
+    return arena_printf(a, "%s * %lld", name, (long long)stride);
+}
+
+static const char *offset_sum(const CpuKernel *c, uint32_t axes,
+                              const int64_t *stride, int lane)
+{
+    const char *sum = "";
+    for (int axis = 0; axis < c->k->space.naxes; axis++) {
+        if (!(axes >> axis & 1) || !stride[axis])
+            continue;
+        const char *one = term(c, axis, stride[axis], lane);
+        if (*one)
+            sum = join(c->p->arena, sum, one);
+    }
+    return sum;
+}
+
+const char *cpu_offset(const CpuKernel *c, uint32_t axes,
+                       const int64_t *stride, int lane)
+{
+    const char *sum = offset_sum(c, axes, stride, lane);
+    return *sum ? arena_printf(c->p->arena, " + %s", sum) : "";
+}
+
+const char *cpu_index(const CpuKernel *c, uint32_t axes,
+                      const int64_t *stride, int lane)
+{
+    const char *sum = offset_sum(c, axes, stride, lane);
+    return *sum ? sum : "0";
+}
+
+void cpu_statement(CpuKernel *c, const Op *source, const char *text)
+{
+    Arena *a = c->p->arena;
+    if (!source) {
+        out_line(c->o, "%s", text);
+        return;
+    }
+    const char *where = kernel_where(c->p, source->loc);
+    out_line(c->o, "%s", arena_printf(a, "%s /* %s%s%s */", text, where,
+                                      *where ? " " : "",
+                                      op_info(source->kind)->name));
+}
+
+/* ---- values -------------------------------------------------------------- */
+
+const char *cpu_value(const CpuKernel *c, int i, char where, int lane)
+{
+    const KernelInstr *instr = &c->k->instr[i];
+    Arena *a = c->p->arena;
+    if (instr->code == KERNEL_CONST)
+        return literal(c, instr->number, instr->dtype);
+    if (where != 'e')
+        where = kernel_is_element(c->k, instr->axes) ? 't' : 'r';
+    if (cpu_lanes(c->k, instr->axes) == 2)
+        return arena_printf(a, "%c%d_%d", where, i, lane);
+    return arena_printf(a, "%c%d", where, i);
+}
+
+const char *cpu_joined(const CpuKernel *c, OpKind op, const char *x,
+                       const char *y)
+{
+    return arena_printf(c->p->arena,
+                        op == OP_max ? "parc_max(%s, %s)" : "%s + %s", x, y);
+}
+
+/* $0 … $2: the operands, $n: the number, $t: the result's type. */
+typedef struct Form {
+    OpKind op;
+    const char *real, *integer; /* NULL: as `real` */
+} Form;
+
+static const Form forms[] = {
+    {OP_add, "$0 + $1", NULL},
+    {OP_sub, "$0 - $1", NULL},
+    {OP_mul, "$0 * $1", NULL},
+    {OP_div, "$0 / $1", NULL},
+    {OP_maximum, "parc_max($0, $1)", "$0 > $1 ? $0 : $1"},
+    {OP_minimum, "parc_min($0, $1)", "$0 < $1 ? $0 : $1"},
+    {OP_equal, "parc_select($0 == $1, 1.0f, 0.0f)", "$0 == $1"},
+    {OP_less, "parc_select($0 < $1, 1.0f, 0.0f)", "$0 < $1"},
+    {OP_select, "parc_select($0 != 0, $1, $2)", "$0 != 0 ? $1 : $2"},
+    {OP_neg, "-$0", NULL},
+    {OP_scale, "$0 * $n", "($t)((double)$0 * $n)"},
+    {OP_offset, "$0 + $n", "($t)((double)$0 + $n)"},
+    {OP_exp, "parc_exp($0)", NULL},
+    {OP_log, "parc_log($0)", NULL},
+    {OP_sqrt, "parc_sqrt($0)", NULL},
+    {OP_rsqrt, "parc_rsqrt($0)", NULL},
+    {OP_recip, "1.0f / $0", NULL},
+    {OP_tanh, "parc_tanh($0)", NULL},
+    {OP_sigmoid, "parc_sigmoid($0)", NULL},
+    {OP_erf, "parc_erf($0)", NULL},
+    {OP_sin, "parc_sin($0)", NULL},
+    {OP_cos, "parc_cos($0)", NULL},
+    {OP_abs, "parc_abs($0)", "$0 < 0 ? -$0 : $0"},
+    {OP_relu, "parc_max($0, 0.0f)", "$0 > 0 ? $0 : 0"},
+    {OP_step, "parc_select($0 > 0.0f, 1.0f, 0.0f)", "$0 > 0"},
+    {OP_cast, "($t)$0", NULL},
+};
+
+static const char *fill(const CpuKernel *c, const KernelInstr *instr,
+                        const char *form, char where, int lane)
+{
+    Out text;
+    out_init(&text, c->p->arena);
+    for (; *form; form++) {
+        if (*form != '$') {
+            out(&text, "%c", *form);
+            continue;
+        }
+        form++;
+        if (*form == 'n')
+            out(&text, "%s", literal(c, instr->number, DT_F32));
+        else if (*form == 't')
+            out(&text, "%s", cpu_type(instr->dtype));
+        else
+            out(&text, "%s",
+                cpu_value(c, instr->arg[*form - '0'], where, lane));
+    }
+    return text.text;
+}
+
+/* Common exponents have exact forms; small whole ones are products. */
+static const char *power(const CpuKernel *c, const KernelInstr *instr,
+                         char where, int lane)
+{
+    static const struct {
+        double exponent;
+        const char *form;
+    } table[] = {
+        {1, "$0"},
+        {2, "$0 * $0"},
+        {3, "$0 * $0 * $0"},
+        {4, "($0 * $0) * ($0 * $0)"},
+        {-1, "1.0f / $0"},
+        {-2, "1.0f / ($0 * $0)"},
+        {0.5, "parc_sqrt($0)"},
+        {-0.5, "parc_rsqrt($0)"},
+        {1.5, "$0 * parc_sqrt($0)"},
+    };
+    double n = instr->number;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].exponent == n)
+            return fill(c, instr, table[i].form, where, lane);
+    if (n != floor(n))
+        return fill(c, instr, "parc_pow($0, $n)", where, lane);
+    /* A whole exponent takes negative x. */
+    if (fmod(n, 2) == 0)
+        return fill(c, instr, "parc_pow(parc_abs($0), $n)", where, lane);
+    return fill(c, instr,
+                "parc_select($0 < 0.0f, -parc_pow(-$0, $n), "
+                "parc_pow($0, $n))",
+                where, lane);
+}
+
+static const char *op_expression(const CpuKernel *c, const KernelInstr *instr,
+                                 char where, int lane)
+{
+    if (instr->op == OP_power)
+        return power(c, instr, where, lane);
+    bool real = true;
+    for (int i = 0; i < instr->nargs; i++)
+        real &= dtype_is_float(c->k->instr[instr->arg[i]].dtype) ||
+                (instr->op == OP_select && i == 0);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (forms[i].op == instr->op)
+            return fill(c, instr,
+                        real || !forms[i].integer ? forms[i].real
+                                                  : forms[i].integer,
+                        where, lane);
+    bug("no C for op '%s' in a kernel", op_info(instr->op)->name);
+}
+
+/* The index is an int where a row has few elements. */
+static const char *index_expression(const CpuKernel *c,
+                                    const KernelInstr *instr, char where,
+                                    int lane)
+{
+    Arena *a = c->p->arena;
+    const char *at = cpu_index(c, instr->axes, instr->stride, lane);
+    if (instr->code == KERNEL_INDEX) {
+        if (!instr->nargs)
+            return arena_printf(a, "(float)(%s)", at);
+        return arena_printf(a, "(float)(%s + (%s))",
+                            cpu_value(c, instr->arg[0], where, lane), at);
+    }
+    const char *id = cpu_value(c, instr->arg[0], where, lane);
+    if (instr->nargs > 1)
+        id = arena_printf(a, "%s - (int32_t)%s", id,
+                          cpu_value(c, instr->arg[1], where, lane));
+    return arena_printf(a, "parc_select(%s == %s, 1.0f, 0.0f)", id, at);
+}
+
+/* The first of a pair becomes x0 cos - x1 sin, the second x1 cos + x0 sin. */
+static const char *rotary_expression(const CpuKernel *c,
+                                     const KernelInstr *instr, char where,
+                                     int lane)
+{
+    const char *form = (lane == 0) == (instr->number > 0)
+                           ? "%s * %s - %s * %s"
+                           : "%s * %s + %s * %s";
+    return arena_printf(c->p->arena, form,
+                        cpu_value(c, instr->arg[0], where, lane),
+                        cpu_value(c, instr->arg[1], where, lane),
+                        cpu_value(c, instr->arg[0], where, !lane),
+                        cpu_value(c, instr->arg[2], where, lane));
+}
+
+/* A buffer that rows walk along is addressed from the row's pointer. */
+static const char *load_expression(const CpuKernel *c,
+                                   const KernelInstr *instr, char where,
+                                   int lane)
+{
+    const KernelBuffer *b = &c->k->buffer[instr->buffer];
+    uint32_t column = c->k->space.column;
+    bool element = where == 't' && kernel_is_element(c->k, b->axes);
+    bool pointer = element && (b->axes & ~column);
+    return arena_printf(c->p->arena, "%s%s[%s]", b->name,
+                        pointer ? "_row" : "",
+                        cpu_index(c, element ? b->axes & column : b->axes,
+                                  b->stride, lane));
+}
+
+static const char *expression(const CpuKernel *c, const KernelInstr *instr,
+                              char where, int lane)
+{
+    switch (instr->code) {
+    case KERNEL_LOAD:
+        return load_expression(c, instr, where, lane);
+    case KERNEL_INDEX:
+    case KERNEL_ONEHOT:
+        return index_expression(c, instr, where, lane);
+    case KERNEL_ROTARY:
+        return rotary_expression(c, instr, where, lane);
+    case KERNEL_OP:
+        return op_expression(c, instr, where, lane);
+    case KERNEL_CONST:
+    case KERNEL_REDUCE:
+    case KERNEL_TOTAL:
+        break;
+    }
+    bug("kernel instruction %d has no expression", (int)instr->code);
+}
+
+void cpu_instr(CpuKernel *c, int i, char where)
+{
+    const KernelInstr *instr = &c->k->instr[i];
+    for (int lane = 0; lane < cpu_lanes(c->k, instr->axes); lane++)
+        cpu_statement(c, instr->source,
+                      arena_printf(c->p->arena, "const %s %s = %s;",
+                                   cpu_type(instr->dtype),
+                                   cpu_value(c, i, where, lane),
+                                   expression(c, instr, where, lane)));
+}

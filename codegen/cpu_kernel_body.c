@@ -1,0 +1,229 @@
+/* cpu_kernel_body.c: what a kernel does for one row: phases of row
+ * statements and loops over columns.
+ */
+#include "codegen/cpu_kernel.h"
+
+int cpu_inner_axis(const Kernel *k)
+{
+    for (int a = k->space.naxes; a-- > 0;)
+        if ((k->space.column >> a & 1) && a != k->space.pair)
+            return a;
+    return -1;
+}
+
+static int64_t inner_size(const Kernel *k)
+{
+    int inner = cpu_inner_axis(k);
+    return inner < 0 ? 1 : k->space.size[inner];
+}
+
+void cpu_open_columns(CpuKernel *c, const char *reductions)
+{
+    const Space *s = &c->k->space;
+    int inner = cpu_inner_axis(c->k);
+    for (int a = 0; a < s->naxes; a++) {
+        if (!(s->column >> a & 1) || a == s->pair || a == inner)
+            continue;
+        out_line(c->o, "for (int64_t j%d = 0; j%d < %lld; j%d++) {", a, a,
+                 (long long)s->size[a], a);
+        c->o->indent += 4;
+    }
+    if (inner < 0) { /* a lone pair */
+        out_line(c->o, "{");
+        c->o->indent += 4;
+        return;
+    }
+    int64_t n = inner_size(c->k);
+    out_line(c->o, "#pragma omp simd%s", reductions);
+    const char *type = n > INT32_MAX / 64 ? "int64_t" : "int";
+    if (s->tail)
+        out_line(c->o, "for (%s j = 0; j < columns; j++) {", type);
+    else
+        out_line(c->o, "for (%s j = 0; j < %lld; j++) {", type,
+                 (long long)n);
+    c->o->indent += 4;
+}
+
+void cpu_close_columns(CpuKernel *c)
+{
+    const Space *s = &c->k->space;
+    int n = 0;
+    for (int a = 0; a < s->naxes; a++)
+        n += (s->column >> a & 1) && a != s->pair;
+    for (int i = 0; i < (n ? n : 1); i++) {
+        c->o->indent -= 4;
+        out_line(c->o, "}");
+    }
+}
+
+/* ---- row pointers -------------------------------------------------------- */
+
+static bool walks_along(const CpuKernel *c, int buffer)
+{
+    const Kernel *k = c->k;
+    const KernelBuffer *b = &k->buffer[buffer];
+    if (!kernel_is_element(k, b->axes) || !(b->axes & ~k->space.column))
+        return false;
+    for (int r = 0; r < k->nroots; r++)
+        if (k->root[r].kind == ROOT_STORE && !k->root[r].epilogue &&
+            k->root[r].target == buffer)
+            return true;
+    for (int p = 0; p < k->nphases; p++)
+        for (int i = 0; i < k->phase[p].nelement; i++) {
+            const KernelInstr *instr =
+                &k->instr[k->phase[p].element[i].instr];
+            if (instr->code == KERNEL_LOAD && instr->buffer == buffer)
+                return true;
+        }
+    return false;
+}
+
+static void row_pointers(CpuKernel *c)
+{
+    for (int i = 0; i < c->k->nbuffers; i++) {
+        const KernelBuffer *b = &c->k->buffer[i];
+        if (!walks_along(c, i))
+            continue;
+        out_line(c->o, "%s%s *%s_row = %s%s;", b->out ? "" : "const ",
+                 cpu_type(b->dtype), b->name, b->name,
+                 cpu_offset(c, b->axes & ~c->k->space.column, b->stride, 0));
+    }
+}
+
+/* ---- stores and sums ----------------------------------------------------- */
+
+static void store(CpuKernel *c, const KernelRoot *root)
+{
+    const KernelBuffer *b = &c->k->buffer[root->target];
+    uint32_t column = c->k->space.column;
+    bool pointer = root->element && (b->axes & ~column);
+    char where = root->element ? 't' : 'r';
+    for (int lane = 0; lane < cpu_lanes(c->k, b->axes); lane++)
+        cpu_statement(
+            c, NULL,
+            arena_printf(c->p->arena, "%s%s[%s] = %s;", b->name,
+                         pointer ? "_row" : "",
+                         cpu_index(c, root->element ? b->axes & column
+                                                    : b->axes,
+                                   b->stride, lane),
+                         cpu_value(c, root->instr, where, lane)));
+}
+
+/* r7 = r7 + t6, once for each lane of the columns. */
+static void reduce(CpuKernel *c, const KernelRoot *root)
+{
+    const KernelInstr *to = &c->k->instr[root->target];
+    const char *sum = cpu_value(c, root->target, 'r', 0);
+    for (int lane = 0; lane < cpu_lanes(c->k, c->k->space.column); lane++) {
+        const char *x = cpu_value(c, root->instr, 't', lane);
+        const char *text =
+            to->op == OP_max
+                ? arena_printf(c->p->arena, "%s = parc_max(%s, %s);", sum,
+                               sum, x)
+                : arena_printf(c->p->arena, "%s += %s;", sum, x);
+        cpu_statement(c, to->source, text);
+    }
+}
+
+static void accumulate(CpuKernel *c, const KernelRoot *root)
+{
+    const KernelInstr *to = &c->k->instr[root->target];
+    const KernelTotal *total = &c->k->total[to->accumulator];
+    int lanes = root->element ? cpu_lanes(c->k, c->k->space.column) : 1;
+    for (int lane = 0; lane < lanes; lane++) {
+        const char *sum = arena_printf(c->p->arena, "a%d", root->target);
+        if (root->element)
+            sum = arena_printf(c->p->arena, "%s[%s]", sum,
+                               cpu_index(c, c->k->space.column,
+                                         total->stride, lane));
+        const char *x = cpu_value(c, root->instr, root->element ? 't' : 'r',
+                                  lane);
+        const char *text =
+            to->op == OP_max
+                ? arena_printf(c->p->arena, "%s = parc_max(%s, %s);", sum,
+                               sum, x)
+                : arena_printf(c->p->arena, "%s += %s;", sum, x);
+        cpu_statement(c, to->source, text);
+    }
+}
+
+static void roots(CpuKernel *c, int phase, bool element, RootKind kind)
+{
+    static void (*const emit[])(CpuKernel *, const KernelRoot *) = {
+        [ROOT_STORE] = store, [ROOT_REDUCE] = reduce,
+        [ROOT_TOTAL] = accumulate};
+    for (int r = 0; r < c->k->nroots; r++) {
+        const KernelRoot *root = &c->k->root[r];
+        if (!root->epilogue && root->phase == phase &&
+            root->element == element && root->kind == kind)
+            emit[kind](c, root);
+    }
+}
+
+/* ---- phases -------------------------------------------------------------- */
+
+/* Declares the row's sums of a phase; the result is the pragma's clauses. */
+static const char *begin_reductions(CpuKernel *c, int phase)
+{
+    const char *sums = "", *maxima = "";
+    Arena *a = c->p->arena;
+    for (int r = 0; r < c->k->nroots; r++) {
+        const KernelRoot *root = &c->k->root[r];
+        if (root->kind != ROOT_REDUCE || root->phase != phase)
+            continue;
+        bool max = c->k->instr[root->target].op == OP_max;
+        const char *name = cpu_value(c, root->target, 'r', 0);
+        const char **list = max ? &maxima : &sums;
+        out_line(c->o, "float %s = %s;", name, max ? "-INFINITY" : "0.0f");
+        *list = arena_printf(a, "%s%s%s", *list, **list ? ", " : "", name);
+    }
+    if (*sums)
+        sums = arena_printf(a, " reduction(+ : %s)", sums);
+    if (*maxima)
+        maxima = arena_printf(a, " reduction(max : %s)", maxima);
+    return arena_printf(a, "%s%s", sums, maxima);
+}
+
+static void reload(CpuKernel *c, const KernelStep *step)
+{
+    const KernelBuffer *b = &c->k->buffer[step->reload];
+    const KernelInstr *instr = &c->k->instr[step->instr];
+    uint32_t column = c->k->space.column;
+    for (int lane = 0; lane < cpu_lanes(c->k, instr->axes); lane++)
+        cpu_statement(
+            c, NULL,
+            arena_printf(c->p->arena, "const %s %s = %s%s[%s];",
+                         cpu_type(instr->dtype),
+                         cpu_value(c, step->instr, 't', lane), b->name,
+                         b->axes & ~column ? "_row" : "",
+                         cpu_index(c, b->axes & column, b->stride, lane)));
+}
+
+static void phase(CpuKernel *c, int number)
+{
+    const KernelPhase *p = &c->k->phase[number];
+    for (int i = 0; i < p->nrow; i++)
+        cpu_instr(c, p->row[i], 'r');
+    roots(c, number, false, ROOT_STORE);
+    roots(c, number, false, ROOT_TOTAL);
+    if (!p->loop)
+        return;
+    cpu_open_columns(c, begin_reductions(c, number));
+    for (int i = 0; i < p->nelement; i++) {
+        if (p->element[i].reload >= 0)
+            reload(c, &p->element[i]);
+        else
+            cpu_instr(c, p->element[i].instr, 't');
+    }
+    roots(c, number, true, ROOT_REDUCE);
+    roots(c, number, true, ROOT_TOTAL);
+    roots(c, number, true, ROOT_STORE);
+    cpu_close_columns(c);
+}
+
+void cpu_row(CpuKernel *c)
+{
+    row_pointers(c);
+    for (int i = 0; i < c->k->nphases; i++)
+        phase(c, i);
+}

@@ -1,0 +1,289 @@
+/* emit_moves.c: statements that move data, between ranks or within one.
+ *
+ * A collective is one call with a list of parts; a part is a box [outer,
+ * inner] in every rank's arena, see parc_rt.h. The comment above gives the
+ * plan's id, the reason, the bytes.
+ */
+#include "codegen/emitter.h"
+
+#include "base/bug.h"
+
+/* Product of local dims first … last-1 of a value, its stack included before
+ * dim 0. */
+static int64_t local_product(const Emitter *e, const Type *t, int first,
+                             int last)
+{
+    int64_t n = 1;
+    for (int d = first; d < last; d++)
+        n *= type_local_dim(t, &e->p->mesh, d);
+    return n;
+}
+
+static int64_t stack_size(const Type *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->nstack; i++)
+        n *= t->stack[i];
+    return n;
+}
+
+/* The dim that is split over the axes in `split` but not in `whole`; -1: it is
+ * flat. */
+static int changed_dim(const Type *split, uint32_t axes)
+{
+    for (int a = 0; a < MAX_AXES; a++)
+        if (axes & 1u << a && split->place.ax[a].kind == AX_S)
+            return split->place.ax[a].dim;
+    return -1;
+}
+
+typedef struct Box {
+    int64_t outer, inner, valid;
+} Box;
+
+/* The box of the part that a rank holds (`part`) within the whole. */
+static Box box_of(const Emitter *e, const Type *part, const Type *whole,
+                  uint32_t axes)
+{
+    int d = changed_dim(part, axes);
+    int64_t stack = stack_size(part);
+    if (d >= 0)
+        return (Box){stack * local_product(e, part, 0, d),
+                     local_product(e, part, d, part->ndim), 0};
+    int64_t run = type_flat_run(part, &e->p->mesh);
+    int64_t elements = type_local_elements(whole, &e->p->mesh) / stack;
+    int64_t ranks = 1;
+    for (int a = 0; a < e->p->mesh.n; a++)
+        if (axes & 1u << a)
+            ranks *= e->p->mesh.size[a];
+    if (run * ranks == elements)
+        return (Box){stack, run, 0};
+    if (stack > 1)
+        bug("emit: a padded shard of a whole stack is moved at once");
+    return (Box){1, run, elements};
+}
+
+static void part_line(Emitter *e, Value *from, Value *to, Box b,
+                      int64_t middle)
+{
+    Out *o = e->o;
+    out(o, "%*s{.src = %s, .dst = %s, .outer = %lld, .inner = %lld",
+        o->indent + 4, "", value_offset(e, from), value_offset(e, to),
+        (long long)b.outer, (long long)b.inner);
+    if (middle)
+        out(o, ", .middle = %lld", (long long)middle);
+    if (b.valid)
+        out(o, ", .valid = %lld", (long long)b.valid);
+    out(o, "},\n");
+}
+
+static const char *bytes_text(Arena *a, int64_t bytes)
+{
+    if (bytes >= 1 << 20)
+        return arena_printf(a, "%.1f MiB", (double)bytes / (1 << 20));
+    if (bytes >= 1 << 10)
+        return arena_printf(a, "%.1f KiB", (double)bytes / (1 << 10));
+    return arena_printf(a, "%lld bytes", (long long)bytes);
+}
+
+static void collective_comment(Emitter *e, const Op *op,
+                               const CollectiveInfo *c)
+{
+    Arena *a = e->p->arena;
+    const char *why = op->why.text ? op->why.text : "";
+    out_line(e->o, "/* %s %s over %s: %s", c->label, c->kind,
+             c_comment(a, c->axis), c_comment(a, c->tensor));
+    out_line(e->o, " * %s; %s (%s) */", c_comment(a, why),
+             bytes_text(a, c->bytes),
+             c_comment(a, diag_where(e->p->diag, a,
+                                     op->why.loc.line ? op->why.loc
+                                                      : op->loc)));
+}
+
+/* S(from) becomes S(to): boxes as parc_all_to_all wants them. */
+static void all_to_all(Emitter *e, const Op *op, const CollectiveInfo *c)
+{
+    const Type *src = &op->arg[0]->type, *dst = &op->out[0]->type;
+    int whole = changed_dim(dst, c->axes), split = changed_dim(src, c->axes);
+    int64_t stack = stack_size(src);
+    Box b = {0};
+    int64_t middle;
+    bool scatter_first = whole < split;
+    if (scatter_first) {
+        b.outer = stack * local_product(e, src, 0, whole);
+        middle = local_product(e, dst, whole, split);
+        b.inner = local_product(e, src, split, src->ndim);
+    } else {
+        b.outer = stack * local_product(e, src, 0, split);
+        middle = local_product(e, src, split, whole);
+        b.inner = local_product(e, dst, whole, dst->ndim);
+    }
+    out_line(e->o, "parc_all_to_all(rt, %d, %s, %s, &(ParcPart)", c->id,
+             axes_expression(e, c->axes), scatter_first ? "false" : "true");
+    part_line(e, op->arg[0], op->out[0], b, middle);
+    e->o->size -= 2; /* the list's comma */
+    out(e->o, ");\n");
+}
+
+void emit_collective(Emitter *e, const Op *op)
+{
+    const CollectiveInfo *c = &e->collective[e->collective_of[op->id]];
+    const char *axes = axes_expression(e, c->axes);
+    collective_comment(e, op, c);
+    if (op->kind == OP_all_to_all) {
+        all_to_all(e, op, c);
+        return;
+    }
+    const char *reduce = "";
+    if (op->kind == OP_all_reduce) {
+        bool max = false;
+        for (int a = 0; a < e->p->mesh.n; a++)
+            max |= c->axes & 1u << a &&
+                   op->arg[0]->type.place.ax[a].kind == AX_PMAX;
+        reduce = max ? "PARC_MAX, " : "PARC_SUM, ";
+    }
+    out_line(e->o, "parc_%s(rt, %d, %s, %s%d, (ParcPart[]){", c->kind, c->id,
+             axes, reduce, op->nargs);
+    for (int i = 0; i < op->nargs; i++) {
+        const Type *from = &op->arg[i]->type, *to = &op->out[i]->type;
+        Box b;
+        if (op->kind == OP_all_gather)
+            b = box_of(e, from, to, c->axes);
+        else if (op->kind == OP_reduce_scatter)
+            b = box_of(e, to, from, c->axes);
+        else
+            b = (Box){1, type_local_elements(from, &e->p->mesh), 0};
+        part_line(e, op->arg[i], op->out[i], b, 0);
+    }
+    out_line(e->o, "});");
+}
+
+void emit_local_part(Emitter *e, const Op *op)
+{
+    uint32_t axes = (uint32_t)op->attr[0].i;
+    const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
+    Box b = {1, type_local_elements(from, &e->p->mesh), 0};
+    const char *function = "parc_take_share";
+    if (op->kind == OP_take_part) {
+        b = box_of(e, to, from, axes);
+        function = "parc_take_part";
+    }
+    out_line(e->o, "/* %s: %s */", op_info(op->kind)->name,
+             c_comment(e->p->arena, op->why.text ? op->why.text : ""));
+    out_line(e->o, "%s(rt, %s, &(ParcPart)", function,
+             axes_expression(e, axes));
+    part_line(e, op->arg[0], op->out[0], b, 0);
+    e->o->size -= 2;
+    out(e->o, ");\n");
+}
+
+/* ---- within a rank ------------------------------------------------------- */
+
+static void strided_copy(Emitter *e, const char *to, const char *from,
+                         int ndim, const int64_t *dim, const int64_t *stride)
+{
+    Out *o = e->o;
+    out(o, "%*sparc_copy(rt, %s, %s, %d, (const int64_t[]){", o->indent, "",
+        to, from, ndim);
+    for (int d = 0; d < ndim; d++)
+        out(o, "%s%lld", d ? ", " : "", (long long)dim[d]);
+    out(o, "},\n%*s(const int64_t[]){", o->indent + 11, "");
+    for (int d = 0; d < ndim; d++)
+        out(o, "%s%lld", d ? ", " : "", (long long)stride[d]);
+    out(o, "});\n");
+}
+
+static void strides_of(const Emitter *e, const Type *t,
+                       int64_t stride[MAX_DIMS])
+{
+    int64_t n = 1;
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        stride[d] = n;
+        n *= type_local_dim(t, &e->p->mesh, d);
+    }
+}
+
+static void emit_transpose(Emitter *e, const Op *op)
+{
+    const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
+    int64_t stride[MAX_DIMS], dim[MAX_DIMS], moved[MAX_DIMS];
+    strides_of(e, from, stride);
+    for (int d = 0; d < to->ndim; d++) {
+        dim[d] = type_local_dim(to, &e->p->mesh, d);
+        moved[d] = stride[op->attr[0].l.v[d]];
+    }
+    strided_copy(e, value_variable(e, op->out[0]),
+                 value_variable(e, op->arg[0]), to->ndim, dim, moved);
+}
+
+/* One operand of a concat, or a slice, or a pad's inside: rows of `inner`
+ * elements between tensors whose rows are longer. */
+static void rows(Emitter *e, const char *to, int64_t to_row, int64_t to_at,
+                 const char *from, int64_t from_row, int64_t from_at,
+                 int64_t outer, int64_t inner)
+{
+    out_line(e->o, "parc_copy_rows(rt, %s + %lld, %lld, %s + %lld, %lld, "
+             "%lld, %lld);", to, (long long)to_at, (long long)to_row, from,
+             (long long)from_at, (long long)from_row, (long long)outer,
+             (long long)inner);
+}
+
+static int64_t row_size(const Emitter *e, const Type *t, int d)
+{
+    return local_product(e, t, d, t->ndim);
+}
+
+static void emit_slice(Emitter *e, const Op *op)
+{
+    const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
+    int d = (int)op->attr[0].i;
+    int64_t below = row_size(e, from, d + 1);
+    rows(e, value_variable(e, op->out[0]), row_size(e, to, d), 0,
+         value_variable(e, op->arg[0]), row_size(e, from, d),
+         op->attr[1].i * below, local_product(e, from, 0, d),
+         row_size(e, to, d));
+}
+
+static void emit_pad(Emitter *e, const Op *op)
+{
+    const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
+    int d = (int)op->attr[0].i;
+    const char *dst = value_variable(e, op->out[0]);
+    out_line(e->o, "memset(%s, 0, %lld);", dst,
+             (long long)type_local_bytes(to, &e->p->mesh));
+    rows(e, dst, row_size(e, to, d),
+         op->attr[1].i * row_size(e, from, d + 1),
+         value_variable(e, op->arg[0]), row_size(e, from, d), 0,
+         local_product(e, from, 0, d), row_size(e, from, d));
+}
+
+static void emit_concat(Emitter *e, const Op *op)
+{
+    const Type *to = &op->out[0]->type;
+    int d = (int)op->attr[0].i;
+    int64_t at = 0;
+    for (int i = 0; i < op->nargs; i++) {
+        const Type *from = &op->arg[i]->type;
+        rows(e, value_variable(e, op->out[0]), row_size(e, to, d), at,
+             value_variable(e, op->arg[i]), row_size(e, from, d), 0,
+             local_product(e, to, 0, d), row_size(e, from, d));
+        at += row_size(e, from, d);
+    }
+}
+
+void emit_copy_op(Emitter *e, const Op *op)
+{
+    switch ((int)op->kind) {
+    case OP_transpose: emit_transpose(e, op); return;
+    case OP_slice: emit_slice(e, op); return;
+    case OP_pad: emit_pad(e, op); return;
+    case OP_concat: emit_concat(e, op); return;
+    case OP_copy:
+        out_line(e->o, "memcpy(%s, %s, %lld);",
+                 value_variable(e, op->out[0]), value_variable(e, op->arg[0]),
+                 (long long)type_local_bytes(&op->out[0]->type,
+                                             &e->p->mesh));
+        return;
+    }
+    bug("emit: no copy for %s", op_info(op->kind)->name);
+}

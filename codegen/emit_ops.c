@@ -1,0 +1,390 @@
+/* emit_ops.c: the step as C functions, one statement an op.
+ *
+ *   init_constants   matmuls are made, tables computed, once
+ *   forward, backward, optimizer   the phases of a step; a layer stack is a
+ *                    for loop
+ *
+ * A value's variable is declared where it is first named in a function.
+ */
+#include "codegen/contraction.h"
+#include "codegen/emitter.h"
+#include "codegen/cpu_kernel.h"
+
+#include "base/bug.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static void emit_region(Emitter *e, const Region *r, Phase phase);
+
+static void declare(Emitter *e, Value *v)
+{
+    v = live_root(v);
+    if (e->declared[v->id])
+        return;
+    e->declared[v->id] = true;
+    const char *type = c_type(v->type.dtype);
+    out_line(e->o, "%s *%s = (%s *)(A + %s);", type, value_variable(e, v),
+             type, value_offset(e, v));
+}
+
+static void declare_all(Emitter *e, const Op *op)
+{
+    for (int i = 0; i < op->nargs; i++)
+        declare(e, op->arg[i]);
+    for (int i = 0; i < op->nouts; i++)
+        declare(e, op->out[i]);
+}
+
+/* "attention.wq: einsum bsk,fk->bsf (llama.pdl:28)", then the result's type. */
+static void comment(Emitter *e, const Op *op, const char *detail)
+{
+    Arena *a = e->p->arena;
+    const char *where = diag_where(e->p->diag, a, op->loc);
+    out_line(e->o, "/* %s%s%s%s%s (%s)", c_comment(a, op->path),
+             op->path[0] ? ": " : "", op_info(op->kind)->name,
+             *detail ? " " : "", c_comment(a, detail), c_comment(a, where));
+    out_line(e->o, " * %s */",
+             c_comment(a, op->nouts ? type_text(a, &op->out[0]->type,
+                                                &e->p->mesh)
+                                    : ""));
+}
+
+/* The scratch of an op: a pointer expression, "NULL" where it has none. */
+static const char *workspace(const Emitter *e, const Op *op)
+{
+    int block = e->memory->workspace[op->id];
+    if (block < 0)
+        return "NULL";
+    return arena_printf(e->p->arena, "(float *)(A + AT_%s)",
+                        e->block_name[block]);
+}
+
+/* ---- kernels and library calls ------------------------------------------- */
+
+static void emit_fused(Emitter *e, const Op *op)
+{
+    Out *o = e->o;
+    out(o, "%*s%s(rt", o->indent, "",
+        kernel_name(e->p, op, e->number[op->id]));
+    for (int i = 0; i < op->nouts; i++)
+        out(o, ", %s", value_variable(e, op->out[i]));
+    for (int i = 0; i < op->nargs; i++)
+        out(o, ", %s", value_variable(e, op->arg[i]));
+    if (e->memory->workspace[op->id] >= 0)
+        out(o, ", %s", workspace(e, op));
+    out(o, ");\n");
+}
+
+/* What does not fit the library: a loop nest in the runtime. */
+static void emit_plain_einsum(Emitter *e, const Op *op, const Contraction *c)
+{
+    Out *o = e->o;
+    out_line(o, "parc_contract(rt, %s, %s, %s, %d, (const int64_t[][4]){",
+             value_variable(e, op->out[0]), value_variable(e, op->arg[0]),
+             value_variable(e, op->arg[1]), c->nletters);
+    for (int i = 0; i < c->nletters; i++) {
+        const Letter *l = &c->letter[i];
+        out_line(o, "    {%lld, %lld, %lld, %lld},", (long long)l->size,
+                 (long long)l->c, (long long)l->a, (long long)l->b);
+    }
+    out_line(o, "});");
+}
+
+/* "y + i0 * 64 + i1 * 8": where the call of this turn works. */
+static const char *turn_address(const Emitter *e, const Contraction *c,
+                                Value *v, size_t field)
+{
+    const char *text = value_variable(e, v);
+    for (int i = 0; i < c->nletters; i++) {
+        long long stride =
+            *(const int64_t *)((const char *)&c->letter[i] + field);
+        if (stride)
+            text = arena_printf(e->p->arena, "%s + i%d * %lld", text, i,
+                                stride);
+    }
+    return text;
+}
+
+static void emit_matmul(Emitter *e, const Op *op)
+{
+    Out *o = e->o;
+    Contraction c;
+    contraction_of(e->p, op, &c);
+    comment(e, op, op->attr[0].s);
+    if (c.plain) {
+        emit_plain_einsum(e, op, &c);
+        return;
+    }
+    for (int i = 0; i < c.nletters; i++) {
+        out_line(o, "for (int64_t i%d = 0; i%d < %lld; i%d++)", i, i,
+                 (long long)c.letter[i].size, i);
+        o->indent += 4;
+    }
+    size_t first = offsetof(Letter, a), second = offsetof(Letter, b);
+    out_line(o, "parc_matmul(rt, matmul[%d], %s, %s, %s);",
+             e->number[op->id],
+             turn_address(e, &c, op->arg[c.swapped ? 1 : 0],
+                          c.swapped ? second : first),
+             turn_address(e, &c, op->arg[c.swapped ? 0 : 1],
+                          c.swapped ? first : second),
+             turn_address(e, &c, op->out[0], offsetof(Letter, c)));
+    o->indent -= 4 * c.nletters;
+}
+
+static void attention_shape(Emitter *e, const Op *op, const Value *q,
+                            const Value *k, const Value *v)
+{
+    const Mesh *m = &e->p->mesh;
+    int64_t kv = type_local_dim(&k->type, m, 2);
+    Out *o = e->o;
+    out(o, "&(ParcAttention){.b = %lld, .s = %lld, .t = %lld, .kv = %lld, "
+           ".g = %lld,\n",
+        (long long)type_local_dim(&q->type, m, 0),
+        (long long)type_local_dim(&q->type, m, 1),
+        (long long)type_local_dim(&k->type, m, 1), (long long)kv,
+        (long long)(type_local_dim(&q->type, m, 2) / kv));
+    out(o, "%*s.d = %lld, .e = %lld, .causal = %s, .scale = ",
+        o->indent + 4, "", (long long)type_local_dim(&q->type, m, 3),
+        (long long)type_local_dim(&v->type, m, 3),
+        op->attr[0].i ? "true" : "false");
+    out_double(o, op->attr[1].f);
+    out(o, "}");
+}
+
+static void emit_attention(Emitter *e, const Op *op)
+{
+    bool grad = op->kind == OP_attention_grad;
+    Value *const *qkv = op->arg + (grad ? 1 : 0);
+    Out *o = e->o;
+    comment(e, op, "");
+    out(o, "%*sparc_%s(rt, ", o->indent, "", op_info(op->kind)->name);
+    attention_shape(e, op, qkv[0], qkv[1], qkv[2]);
+    out(o, ",\n%*s", o->indent + 4, "");
+    for (int i = 0; i < op->nouts; i++)
+        out(o, "%s%s", i ? ", " : "", value_variable(e, op->out[i]));
+    for (int i = 0; i < op->nargs; i++)
+        out(o, ", %s", value_variable(e, op->arg[i]));
+    out(o, ", %s);\n", workspace(e, op));
+}
+
+static void emit_embedding(Emitter *e, const Op *op)
+{
+    bool grad = op->kind == OP_embedding_grad;
+    const Mesh *m = &e->p->mesh;
+    const Type *table = grad ? &op->out[0]->type : &op->arg[0]->type;
+    const char *base = "0";
+    if (op->nargs > 2)
+        base = arena_printf(e->p->arena, "*%s",
+                            value_variable(e, op->arg[2]));
+    comment(e, op, "");
+    out_line(e->o, "parc_%s(rt, %s, %s, %s, %lld, %lld, %lld, %s);",
+             op_info(op->kind)->name, value_variable(e, op->out[0]),
+             value_variable(e, op->arg[0]), value_variable(e, op->arg[1]),
+             (long long)type_local_elements(&op->arg[1]->type, m),
+             (long long)type_local_dim(table, m, 0),
+             (long long)type_local_dim(table, m, 1), base);
+}
+
+/* Where this rank's part of a dim begins. */
+static void emit_base(Emitter *e, const Op *op)
+{
+    const Type *t = &op->out[0]->type;
+    int axes[MAX_AXES];
+    int n = type_dim_axes(t, &e->p->mesh, 0, axes);
+    const char *index = "0";
+    for (int i = 0; i < n; i++) {
+        const char *mine = arena_printf(e->p->arena, "parc_index(rt, %s)",
+                                        axes_expression(e, 1u << axes[i]));
+        index = i ? arena_printf(e->p->arena, "(%s * %lld + %s)", index,
+                                 (long long)e->p->mesh.size[axes[i]], mine)
+                  : mine;
+    }
+    out_line(e->o, "*%s = %s * %lld;", value_variable(e, op->out[0]), index,
+             (long long)(op->attr[0].i / type_parts(t, &e->p->mesh, 0)));
+}
+
+/* ---- loops --------------------------------------------------------------- */
+
+static void emit_loop(Emitter *e, const Op *op)
+{
+    const char *turn = e->loop_name[op->id];
+    const char *last = arena_printf(e->p->arena, "%lld",
+                                    (long long)(loop_trips(op) - 1));
+    out_line(e->o, "");
+    if (loop_reverse(op))
+        out_line(e->o, "for (int64_t %s = %s; %s >= 0; %s--) {", turn, last,
+                 turn, turn);
+    else
+        out_line(e->o, "for (int64_t %s = 0; %s <= %s; %s++) {", turn, turn,
+                 last, turn);
+    e->o->indent += 4;
+    emit_region(e, op->body, op->phase);
+    e->o->indent -= 4;
+    out_line(e->o, "}");
+    out_line(e->o, "");
+}
+
+/* ---- statements ---------------------------------------------------------- */
+
+static bool is_silent(const Op *op)
+{
+    switch ((int)op->kind) {
+    case OP_param:
+    case OP_input:
+    case OP_scalar:
+    case OP_output:
+    case OP_assign:
+        return true;
+    }
+    return live_is_view(op->kind);
+}
+
+typedef struct Statement {
+    OpKind kind;
+    void (*emit)(Emitter *e, const Op *op);
+} Statement;
+
+static const Statement statements[] = {
+    {OP_fused, emit_fused},
+    {OP_einsum, emit_matmul},
+    {OP_attention, emit_attention},
+    {OP_attention_grad, emit_attention},
+    {OP_embedding, emit_embedding},
+    {OP_embedding_grad, emit_embedding},
+    {OP_base, emit_base},
+    {OP_take_part, emit_local_part},
+    {OP_take_share, emit_local_part},
+    {OP_copy, emit_copy_op},
+    {OP_transpose, emit_copy_op},
+    {OP_slice, emit_copy_op},
+    {OP_pad, emit_copy_op},
+    {OP_concat, emit_copy_op},
+};
+
+static void emit_statement(Emitter *e, const Op *op)
+{
+    if (op->kind == OP_loop) {
+        emit_loop(e, op);
+        return;
+    }
+    if (op_is_collective(op->kind)) {
+        emit_collective(e, op);
+        return;
+    }
+    declare_all(e, op);
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
+        if (statements[i].kind == op->kind) {
+            statements[i].emit(e, op);
+            return;
+        }
+    }
+    bug("emit: no statement for %s", op_info(op->kind)->name);
+}
+
+static void emit_region(Emitter *e, const Region *r, Phase phase)
+{
+    for (const Op *op = r->first; op; op = op->next)
+        if (op->phase == phase && !is_silent(op))
+            emit_statement(e, op);
+}
+
+static bool any_statement(const Emitter *e, Phase phase)
+{
+    for (const Op *op = e->p->step->first; op; op = op->next)
+        if (op->phase == phase && !is_silent(op))
+            return true;
+    return false;
+}
+
+static void phase_function(Emitter *e, Phase phase, const char *name)
+{
+    memset(e->declared, 0, e->p->nvalues * sizeof *e->declared);
+    out_line(e->o, "");
+    out_line(e->o, "static void %s(ParcRt *rt)", name);
+    out_line(e->o, "{");
+    e->o->indent = 4;
+    out_line(e->o, any_statement(e, phase) ? "char *A = parc_arena(rt);"
+                                           : "(void)rt;");
+    emit_region(e, e->p->step, phase);
+    e->o->indent = 0;
+    out_line(e->o, "}");
+}
+
+/* ---- init ---------------------------------------------------------------- */
+
+static void triple(Out *o, const char *field, const int64_t v[3])
+{
+    out(o, ", .%s = {%lld, %lld, %lld}", field, (long long)v[0],
+        (long long)v[1], (long long)v[2]);
+}
+
+static void make_matmuls(Emitter *e, const Region *r)
+{
+    Out *o = e->o;
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            make_matmuls(e, op->body);
+        if (op->kind != OP_einsum)
+            continue;
+        Contraction c;
+        contraction_of(e->p, op, &c);
+        const ParcMatmulSpec *s = &c.spec;
+        if (c.plain)
+            continue;
+        out_line(o, "matmul[%d] = parc_matmul_new(rt, &(ParcMatmulSpec){",
+                 e->number[op->id]);
+        out_line(o, "    .name = \"%s\", .batch = %lld, .m = %lld, "
+                 ".n = %lld, .k = %lld", value_variable(e, op->out[0]),
+                 (long long)s->batch, (long long)s->m, (long long)s->n,
+                 (long long)s->k);
+        out(o, "%*s", o->indent + 4, "");
+        triple(o, "sa", s->sa);
+        triple(o, "sb", s->sb);
+        triple(o, "sc", s->sc);
+        int block = e->memory->workspace[op->id];
+        if (block >= 0)
+            out(o, ",\n%*s.scratch = AT_%s, .scratch_bytes = %lld",
+                o->indent + 4, "", e->block_name[block],
+                (long long)e->memory->block[block].bytes);
+        out(o, "});\n");
+    }
+}
+
+static void init_function(Emitter *e)
+{
+    Out *o = e->o;
+    memset(e->declared, 0, e->p->nvalues * sizeof *e->declared);
+    if (e->nmatmuls) {
+        out_line(o, "");
+        out_line(o, "/* Made once; a call only sets the addresses. */");
+        out_line(o, "static ParcMatmul *matmul[%d];", e->nmatmuls);
+    }
+    out_line(o, "");
+    out_line(o, "static void init_constants(ParcRt *rt)");
+    out_line(o, "{");
+    o->indent = 4;
+    if (any_statement(e, PH_INIT))
+        out_line(o, "char *A = parc_arena(rt);");
+    else if (!e->nmatmuls)
+        out_line(o, "(void)rt;");
+    make_matmuls(e, e->p->step);
+    emit_region(e, e->p->step, PH_INIT);
+    o->indent = 0;
+    out_line(o, "}");
+}
+
+void emit_step_functions(Emitter *e)
+{
+    init_function(e);
+    phase_function(e, PH_FORWARD, "forward");
+    phase_function(e, PH_BACKWARD, "backward");
+    phase_function(e, PH_OPTIMIZER, "optimizer");
+    out_line(e->o, "");
+    out_line(e->o, "static void step(ParcRt *rt)");
+    out_line(e->o, "{");
+    out_line(e->o, "    forward(rt);");
+    out_line(e->o, "    backward(rt);");
+    out_line(e->o, "    optimizer(rt);");
+    out_line(e->o, "}");
+}

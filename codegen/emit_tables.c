@@ -1,0 +1,264 @@
+/* emit_tables.c: what train.c says of itself: parameters, inputs, model.
+ */
+#include "codegen/emitter.h"
+#include "ir/flops.h"
+
+#include <string.h>
+
+static void list(Out *o, const char *field, int n, const int64_t *v)
+{
+    out(o, " .%s = {", field);
+    for (int i = 0; i < n; i++)
+        out(o, "%s%lld", i ? ", " : "", (long long)v[i]);
+    out(o, "},");
+}
+
+static void splits(Emitter *e, const Type *t)
+{
+    Out *o = e->o;
+    out(o, "     .split = {");
+    for (int d = 0; d < (t->ndim ? t->ndim : 1); d++) {
+        int axes[MAX_AXES];
+        int n = d < t->ndim ? type_dim_axes(t, &e->p->mesh, d, axes) : 0;
+        out(o, "%s{", d ? ", " : "");
+        for (int i = 0; i < MAX_AXES; i++)
+            out(o, "%s%d", i ? ", " : "", i < n ? axes[i] : -1);
+        out(o, "}");
+    }
+    out(o, "},\n");
+}
+
+static uint32_t flat_axes(const Type *t)
+{
+    uint32_t axes = 0;
+    for (int a = 0; a < MAX_AXES; a++)
+        if (t->place.ax[a].kind == AX_FLAT)
+            axes |= 1u << a;
+    return axes;
+}
+
+static const char *init_name(InitKind k)
+{
+    switch (k) {
+    case INIT_ZEROS: return "PARC_ZEROS";
+    case INIT_ONES: return "PARC_ONES";
+    case INIT_NORMAL: return "PARC_NORMAL";
+    case INIT_UNIFORM: return "PARC_UNIFORM";
+    case INIT_ARANGE: return "PARC_ARANGE";
+    }
+    return "PARC_ZEROS";
+}
+
+/* "fsdp=S(0) tp=S(0)": a flat run of whole rows is S(0) to the user. */
+static const char *placement_text(const Emitter *e, const Type *t)
+{
+    Arena *a = e->p->arena;
+    const char *text = "";
+    for (int i = 0; i < e->p->mesh.n; i++)
+        text = arena_printf(a, "%s%s%s=%s", text, *text ? " " : "",
+                            e->p->mesh.name[i],
+                            report_placement(e->p, t, i));
+    return text;
+}
+
+static void param_row(Emitter *e, int i)
+{
+    const Program *p = e->p;
+    const Param *pm = &p->param.at[i];
+    const Type *t = &pm->type;
+    Out *o = e->o;
+    out(o, "    {.name = \"%s\",", c_escaped(p->arena, pm->name));
+    if (pm->slot)
+        out(o, " .state = \"%s\",", c_escaped(p->arena, pm->slot));
+    out(o, "\n     .nstack = %d, .ndim = %d,", t->nstack, t->ndim);
+    if (t->nstack)
+        list(o, "stack", t->nstack, t->stack);
+    if (t->ndim)
+        list(o, "dim", t->ndim, t->dim);
+    out(o, "\n");
+    splits(e, t);
+    if (flat_axes(t))
+        out(o, "     .flat_axes = %s,\n", axes_expression(e, flat_axes(t)));
+    const char *offset = pm->value ? value_offset(e, pm->value) : "-1";
+    out(o, "     .offset = %s, .local_elements = %lld,\n", offset,
+        (long long)type_local_elements(t, &p->mesh));
+    out(o, "     .init = %s, .a = ", init_name(pm->init.kind));
+    out_double(o, pm->init.a);
+    out(o, ", .b = ");
+    out_double(o, pm->init.b);
+    out(o, ",\n     .placement = \"%s\"",
+        c_escaped(p->arena, placement_text(e, t)));
+    if (pm->nalias) {
+        out(o, ",\n     .nalias = %d, .alias = (const char *const[]){",
+            pm->nalias);
+        for (int k = 0; k < pm->nalias; k++)
+            out(o, "%s\"%s\"", k ? ", " : "",
+                c_escaped(p->arena, pm->alias[k]));
+        out(o, "}");
+    }
+    out(o, "},\n");
+}
+
+static void params(Emitter *e)
+{
+    out_line(e->o, "");
+    out_line(e->o, "static const ParcParam param[] = {");
+    for (int i = 0; i < e->p->param.n; i++)
+        param_row(e, i);
+    out_line(e->o, "};");
+}
+
+static void inputs(Emitter *e)
+{
+    Out *o = e->o;
+    out_line(o, "");
+    out_line(o, "static const ParcInput input[] = {");
+    for (int i = 0; i < e->p->input.n; i++) {
+        const Input *in = &e->p->input.at[i];
+        uint32_t axes = 0;
+        for (int a = 0; a < e->p->mesh.n; a++)
+            if (in->type.place.ax[a].kind == AX_S)
+                axes |= 1u << a;
+        out(o, "    {.name = \"%s\", .is_int = %s, .is_labels = %s,\n",
+            c_escaped(e->p->arena, in->name),
+            dtype_is_float(in->type.dtype) ? "false" : "true",
+            strcmp(in->name, "labels") ? "false" : "true");
+        out(o, "     .below = %lld, .ndim = %d,", (long long)in->below,
+            in->type.ndim);
+        list(o, "dim", in->type.ndim, in->type.dim);
+        const char *offset = "-1";
+        if (in->value && e->memory->value[in->value->id].block >= 0)
+            offset = value_offset(e, in->value);
+        out(o, "\n     .batch_axes = %s, .offset = %s},\n",
+            axes_expression(e, axes), offset);
+    }
+    if (!e->p->input.n)
+        out_line(o, "    {.name = 0}");
+    out_line(o, "};");
+}
+
+static void collective_names(Emitter *e)
+{
+    Out *o = e->o;
+    Arena *a = e->p->arena;
+    out_line(o, "");
+    out_line(o, "/* As messages name them. */");
+    out_line(o, "static const char *const collective[] = {");
+    for (int i = 0; i < e->ncollectives; i++) {
+        const CollectiveInfo *c = &e->collective[i];
+        Loc loc = c->op->why.loc.line ? c->op->why.loc : c->op->loc;
+        const char *text = arena_printf(
+            a, "%s %s over %s: %s (%s)", c->label, c->kind, c->axis,
+            c->tensor, diag_where(e->p->diag, a, loc));
+        out_line(o, "    \"%s\",", c_escaped(a, text));
+    }
+    out_line(o, "    0");
+    out_line(o, "};");
+}
+
+/* The plan as --info prints it, one literal a line. */
+static void info_text(Emitter *e, const char *text)
+{
+    Out *o = e->o;
+    out_line(o, "");
+    out_line(o, "/* What --info prints. */");
+    out_line(o, "static const char info[] =");
+    while (*text) {
+        const char *end = strchr(text, '\n');
+        size_t n = end ? (size_t)(end - text) + 1 : strlen(text);
+        out_line(o, "    \"%s\"",
+                 c_escaped(e->p->arena,
+                           arena_strndup(e->p->arena, text, n)));
+        text += n;
+    }
+    o->size--; /* the last newline makes room for the semicolon */
+    out(o, ";\n");
+}
+
+static uint64_t hash(const char *text)
+{
+    uint64_t h = 14695981039346656037u;
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return h;
+}
+
+/* The offset of a scalar of the step by its name; "-1" where the step has
+ * none. */
+static const char *scalar_offset(Emitter *e, OpKind kind, const char *name)
+{
+    for (const Op *op = e->p->step->first; op; op = op->next)
+        if (op->kind == kind && !strcmp(op->attr[0].s, name))
+            return value_offset(e, kind == OP_output ? op->arg[0]
+                                                     : op->out[0]);
+    return "-1";
+}
+
+static const char *optimizer_name(OptimizerKind k)
+{
+    return k == OPT_SGD ? "SGD" : k == OPT_ADAM ? "Adam" : "AdamW";
+}
+
+static void model_row(Emitter *e, const char *plan_text)
+{
+    const Program *p = e->p;
+    const Train *t = &p->train;
+    Arena *a = p->arena;
+    Out *o = e->o;
+    out_line(o, "");
+    out_line(o, "static const ParcModel model = {");
+    o->indent = 4;
+    out_line(o, ".rt_version = PARC_RT_VERSION,");
+    out_line(o, ".name = \"%s\", .parc_version = \"0.1.0\",",
+             c_escaped(a, p->model));
+    out_line(o, ".source = \"%s\", .info = info,",
+             c_escaped(a, e->options->source));
+    out_line(o, ".plan_hash = 0x%016llxu,",
+             (unsigned long long)hash(plan_text));
+    out_line(o, ".naxes = %d,", p->mesh.n);
+    out(o, "    .axis = {");
+    for (int i = 0; i < p->mesh.n; i++)
+        out(o, "%s{\"%s\", %lld}", i ? ", " : "",
+            c_escaped(a, p->mesh.name[i]), (long long)p->mesh.size[i]);
+    out(o, "%s},\n", p->mesh.n ? "" : "{0}");
+    out_line(o, ".param = param, .nparams = %d,", p->param.n);
+    out_line(o, ".input = input, .ninputs = %d,", p->input.n);
+    out_line(o, ".arena_bytes = ARENA_BYTES, .threads = %d,", e->t->threads);
+    out_line(o, ".batch = %lld, .seq = %lld,", (long long)t->batch,
+             (long long)t->seq);
+    out(o, "    .flops = ");
+    out_double(o, program_flops(p, PH_FORWARD) +
+                      program_flops(p, PH_BACKWARD) +
+                      program_flops(p, PH_OPTIMIZER));
+    out(o, ",\n    .optimizer = \"%s\", .lr = ",
+        optimizer_name(t->optimizer));
+    out_double(o, t->lr);
+    out(o, ", .beta1 = ");
+    out_double(o, t->beta1);
+    out(o, ", .beta2 = ");
+    out_double(o, t->beta2);
+    out(o, ",\n");
+    out_line(o, ".loss_offset = %s,", scalar_offset(e, OP_output, "loss"));
+    out_line(o, ".grad_norm_offset = %s,",
+             scalar_offset(e, OP_output, "grad_norm"));
+    out_line(o, ".lr_offset = %s,", scalar_offset(e, OP_scalar, "lr"));
+    out_line(o, ".bias1_offset = %s,", scalar_offset(e, OP_scalar, "bias1"));
+    out_line(o, ".bias2_offset = %s,", scalar_offset(e, OP_scalar, "bias2"));
+    out_line(o, ".collective = collective, .ncollectives = %d,",
+             e->ncollectives);
+    out_line(o, ".init = init_constants, .step = step,");
+    o->indent = 0;
+    out_line(o, "};");
+}
+
+void emit_tables(Emitter *e)
+{
+    Out plan;
+    out_init(&plan, e->p->arena);
+    report_plan(&plan, e->p, e->t);
+    params(e);
+    inputs(e);
+    collective_names(e);
+    info_text(e, plan.text);
+    model_row(e, plan.text);
+}

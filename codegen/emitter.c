@@ -1,0 +1,221 @@
+/* emitter.c: names and addresses in emitted C. */
+#include "codegen/emitter.h"
+
+#include "base/bug.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static const char *const reserved[] = {
+    "auto", "break", "case", "char", "const", "continue", "default", "do",
+    "double", "else", "enum", "extern", "float", "for", "goto", "if",
+    "inline", "int", "long", "register", "restrict", "return", "short",
+    "signed", "sizeof", "static", "struct", "switch", "typedef", "union",
+    "unsigned", "void", "volatile", "while", "bool", "true", "false", "main",
+    "asm", "typeof", "linux", "unix", "A", "rt", "init_constants",
+    "forward", "backward", "optimizer", "step", "param", "input", "model",
+    "matmul", "collective", "info", "errno", "NULL", "exp", "log", "sqrt",
+    "tanh", "erf", "sin", "cos", "pow", "abs", "index", "y0", "y1", "j0",
+    "j1", "stdin", "stdout", "stderr", "signal", "time", "read", "write"};
+
+static bool is_reserved(const char *name)
+{
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        if (!strcmp(name, reserved[i]))
+            return true;
+    return !strncmp(name, "parc_", 5) || !strncmp(name, "AT_", 3) ||
+           !strncmp(name, "AXIS_", 5) || name[0] == '_';
+}
+
+const char *c_identifier(Arena *a, const char *text)
+{
+    size_t n = strlen(text);
+    if (n > 60)
+        n = 60;
+    char *name = arena_strndup(a, n ? text : "x", n ? n : 1), *to = name;
+    for (const char *c = name; *c; c++) {
+        bool keep = isalnum((unsigned char)*c) && (unsigned char)*c < 0x80;
+        if (keep)
+            *to++ = *c;
+        else if (to == name || to[-1] != '_')
+            *to++ = '_'; /* one for a run: layers.*.wq is layers_wq */
+    }
+    *to = 0;
+    bool kernel = name[0] == 'k' && isdigit((unsigned char)name[1]);
+    if (isdigit((unsigned char)name[0]) || kernel || is_reserved(name))
+        return arena_printf(a, "v_%s", name);
+    return name;
+}
+
+const char *c_escaped(Arena *a, const char *text)
+{
+    Out o;
+    out_init(&o, a);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            out(&o, "\\%c", c);
+        else if (c == '\n')
+            out(&o, "\\n");
+        else if (c == '?')
+            out(&o, "\\?"); /* no trigraphs */
+        else if (c < 0x20 || c == 0x7f)
+            out(&o, "\\%03o", c);
+        else
+            out_bytes(&o, text, 1);
+    }
+    return o.text;
+}
+
+const char *c_comment(Arena *a, const char *text)
+{
+    char *copy = arena_strdup(a, text);
+    for (char *c = copy; *c; c++) {
+        if ((c[0] == '*' && c[1] == '/') || (c[0] == '/' && c[1] == '*'))
+            c[1] = '.';
+        if ((unsigned char)*c < 0x20)
+            *c = ' ';
+    }
+    return copy;
+}
+
+const char *c_type(DType t)
+{
+    switch (t) {
+    case DT_F32: return "float";
+    case DT_BF16: return "uint16_t";
+    case DT_F16: return "uint16_t";
+    case DT_I32: return "int32_t";
+    case DT_I64: return "int64_t";
+    }
+    bug("c_type: element type %d", (int)t);
+}
+
+/* ---- unique names -------------------------------------------------------- */
+
+/* Open addressing over names in use. */
+typedef struct NameSet {
+    Arena *arena;
+    const char **slot;
+    size_t room;
+} NameSet;
+
+static bool name_add(NameSet *s, const char *name)
+{
+    size_t h = 14695981039346656037u;
+    for (const char *c = name; *c; c++)
+        h = (h ^ (unsigned char)*c) * 1099511628211u;
+    for (size_t i = h % s->room;; i = (i + 1) % s->room) {
+        if (!s->slot[i]) {
+            s->slot[i] = name;
+            return true;
+        }
+        if (!strcmp(s->slot[i], name))
+            return false;
+    }
+}
+
+static const char *name_unique(NameSet *s, const char *text)
+{
+    const char *base = c_identifier(s->arena, text), *name = base;
+    for (int i = 2; !name_add(s, name); i++)
+        name = arena_printf(s->arena, "%s_%d", base, i);
+    return name;
+}
+
+static NameSet name_set(Arena *a, size_t names)
+{
+    NameSet s = {.arena = a, .room = 4 * names + 64};
+    s.slot = NEW_ARRAY(a, const char *, s.room);
+    return s;
+}
+
+static void name_values(Emitter *e, const Region *r, NameSet *s)
+{
+    for (int i = 0; i < r->nargs; i++)
+        e->value_name[r->arg[i]->id] = name_unique(s, r->arg[i]->name);
+    for (const Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nouts; i++)
+            e->value_name[op->out[i]->id] = name_unique(s, op->out[i]->name);
+        if (op->kind != OP_loop)
+            continue;
+        e->loop_name[op->id] = name_unique(s, "layer");
+        name_values(e, op->body, s);
+    }
+}
+
+static void number_ops(Emitter *e, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        e->collective_of[op->id] = -1;
+        if (op->kind == OP_fused)
+            e->number[op->id] = e->nkernels++;
+        else if (op->kind == OP_einsum)
+            e->number[op->id] = e->nmatmuls++;
+        else if (op->kind == OP_loop)
+            number_ops(e, op->body);
+    }
+}
+
+void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
+                  const EmitOptions *options)
+{
+    Arena *a = p->arena;
+    *e = (Emitter){.o = o, .p = p, .t = t, .memory = p->memory,
+                   .options = options};
+    e->collective = collectives_of(p, &e->ncollectives);
+    e->value_name = NEW_ARRAY(a, const char *, p->nvalues);
+    e->block_name = NEW_ARRAY(a, const char *, e->memory->nblocks + 1);
+    e->loop_name = NEW_ARRAY(a, const char *, p->nops);
+    e->collective_of = NEW_ARRAY(a, int, p->nops);
+    e->number = NEW_ARRAY(a, int, p->nops);
+    e->declared = NEW_ARRAY(a, bool, p->nvalues);
+    NameSet values = name_set(a, p->nvalues + p->nops);
+    name_values(e, p->step, &values);
+    NameSet blocks = name_set(a, (size_t)e->memory->nblocks);
+    for (int i = 0; i < e->memory->nblocks; i++)
+        e->block_name[i] = name_unique(&blocks, e->memory->block[i].name);
+    NameSet axes = name_set(a, MAX_AXES);
+    e->axis_name = NEW_ARRAY(a, const char *, MAX_AXES);
+    for (int i = 0; i < p->mesh.n; i++)
+        e->axis_name[i] = name_unique(&axes, p->mesh.name[i]);
+    number_ops(e, p->step);
+    for (int i = 0; i < e->ncollectives; i++)
+        e->collective_of[e->collective[i].op->id] = i;
+}
+
+/* ---- addresses ----------------------------------------------------------- */
+
+const char *value_variable(const Emitter *e, Value *v)
+{
+    return e->value_name[live_root(v)->id];
+}
+
+const char *value_offset(const Emitter *e, Value *v)
+{
+    Arena *a = e->p->arena;
+    v = live_root(v);
+    const Place *at = &e->memory->value[v->id];
+    if (at->block < 0)
+        bug("emit: %%%s has no memory", v->name);
+    const char *text = arena_printf(a, "AT_%s", e->block_name[at->block]);
+    for (int i = 0; i < at->nstrides; i++) {
+        const char *turn = e->loop_name[at->loop[i]->id];
+        if (at->modulo[i])
+            turn = arena_printf(a, "%s %% %lld", turn,
+                                (long long)at->modulo[i]);
+        text = arena_printf(a, "%s + %s * %lld", text, turn,
+                            (long long)at->stride[i]);
+    }
+    return text;
+}
+
+const char *axes_expression(const Emitter *e, uint32_t axes)
+{
+    const char *text = "";
+    for (int i = 0; i < e->p->mesh.n; i++)
+        if (axes & 1u << i)
+            text = arena_printf(e->p->arena, "%s%sAXIS_%s", text,
+                                *text ? " | " : "", e->axis_name[i]);
+    return *text ? text : "0";
+}

@@ -1,0 +1,64 @@
+/* emitter.h: what the writers of train.c share.
+ *
+ * Names: a value keeps its name from the model, made a C identifier; views
+ * have no variable of their own and go by their root's. Addresses: every
+ * block of the arena is a #define AT_name; a value is a pointer into it.
+ */
+#ifndef PARC_CODEGEN_EMITTER_H
+#define PARC_CODEGEN_EMITTER_H
+
+#include "codegen/program.h"
+#include "codegen/report.h"
+
+typedef struct Emitter {
+    Out *o;
+    const Program *p;
+    const TargetInfo *t;
+    const MemoryPlan *memory;
+    const EmitOptions *options;
+    CollectiveInfo *collective;
+    int ncollectives;
+    const char **value_name; /* by value id */
+    const char **block_name; /* by block */
+    const char **axis_name;  /* by mesh axis: AXIS_dp */
+    const char **loop_name;  /* by op id: the variable of a loop */
+    int *collective_of;      /* by op id; -1 */
+    int *number;             /* by op id: of the kernel or matmul */
+    bool *declared;          /* by value id, in the function being written */
+    int nkernels, nmatmuls;
+} Emitter;
+
+void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
+                  const EmitOptions *options);
+
+/* A C identifier from any text: letters, digits and '_' stay. Never empty,
+ * never a word of C or a name that emitted code uses itself. */
+const char *c_identifier(Arena *a, const char *text);
+/* A C string literal's inside: quotes, backslashes and control characters
+ * escaped. */
+const char *c_escaped(Arena *a, const char *text);
+/* Text that cannot end a comment. */
+const char *c_comment(Arena *a, const char *text);
+
+/* The variable that holds v's address, and its byte offset in the arena as a
+ * C expression: "AT_wq + layer * 4096". */
+const char *value_variable(const Emitter *e, Value *v);
+const char *value_offset(const Emitter *e, Value *v);
+const char *c_type(DType t); /* "float", "int32_t", … */
+
+/* Set of mesh axes as a C expression: "AXIS_dp | AXIS_tp". */
+const char *axes_expression(const Emitter *e, uint32_t axes);
+
+/* emit_ops.c: the functions init_constants, forward, backward, optimizer. */
+void emit_step_functions(Emitter *e);
+
+/* emit_moves.c: statements of ops that move data between ranks, or within
+ * memory. */
+void emit_collective(Emitter *e, const Op *op);
+void emit_local_part(Emitter *e, const Op *op); /* take_part, take_share */
+void emit_copy_op(Emitter *e, const Op *op);    /* copy, transpose, … */
+
+/* emit_tables.c: ParcParam, ParcInput, ParcModel. */
+void emit_tables(Emitter *e);
+
+#endif

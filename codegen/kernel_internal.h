@@ -1,0 +1,18 @@
+/* kernel_internal.h: between kernel_build.c and kernel_phase.c. */
+#ifndef PARC_CODEGEN_KERNEL_INTERNAL_H
+#define PARC_CODEGEN_KERNEL_INTERNAL_H
+
+#include "codegen/kernel.h"
+
+typedef struct Builder {
+    const Program *p;
+    Kernel *k;
+    VEC(KernelInstr) instr;
+    VEC(KernelRoot) root;
+    int *map; /* by number in the space: its instruction; -1: none yet */
+} Builder;
+
+/* Orders instructions into phases, and lays out sums over rows. */
+void kernel_phases(const Program *p, Kernel *k);
+
+#endif

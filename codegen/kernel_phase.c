@@ -1,0 +1,208 @@
+/* kernel_phase.c: which instruction runs where, and where sums lie.
+ *
+ * A phase's loop computes what its roots (stores, row reductions, sums by
+ * column) need. Row values are computed once, in the first phase that has
+ * what they need.
+ */
+#include "codegen/kernel_internal.h"
+
+/* Parts of the summed rows: enough for many threads, few enough that
+ * combining them costs nothing. By shapes alone, so that every thread count
+ * gives the same sums. */
+enum { PART_WORK = 16384, MAX_PARTS = 64 };
+
+typedef struct Phaser {
+    Arena *arena;
+    Kernel *k;
+    bool *row_done;  /* by instruction */
+    int *loop_done;  /* by instruction: 1 + the last phase that has it */
+    bool *sum_done;  /* by instruction: in an epilogue list */
+} Phaser;
+
+static void push(Arena *a, int **list, int *n, int x)
+{
+    if ((*n & (*n - 1)) == 0) { /* room is the next power of two */
+        int *more = NEW_ARRAY(a, int, *n ? 2 * *n : 1);
+        for (int i = 0; i < *n; i++)
+            more[i] = (*list)[i];
+        *list = more;
+    }
+    (*list)[(*n)++] = x;
+}
+
+static void need_row(Phaser *s, int i)
+{
+    const KernelInstr *instr = &s->k->instr[i];
+    if (s->row_done[i] || instr->code == KERNEL_CONST ||
+        instr->code == KERNEL_REDUCE)
+        return;
+    s->row_done[i] = true;
+    for (int a = 0; a < instr->nargs; a++)
+        need_row(s, instr->arg[a]);
+    KernelPhase *phase = &s->k->phase[instr->phase];
+    push(s->arena, &phase->row, &phase->nrow, i);
+}
+
+/* The buffer in which an earlier phase has stored the instruction. */
+static int stored_before(const Kernel *k, int i, int phase)
+{
+    for (int r = 0; r < k->nroots; r++) {
+        const KernelRoot *root = &k->root[r];
+        if (root->kind == ROOT_STORE && root->element && root->instr == i &&
+            root->phase < phase &&
+            k->buffer[root->target].axes == k->instr[i].axes)
+            return root->target;
+    }
+    return -1;
+}
+
+static void need_element(Phaser *s, int i, int phase, KernelStep *steps,
+                         int *n)
+{
+    const KernelInstr *instr = &s->k->instr[i];
+    if (!kernel_is_element(s->k, instr->axes)) {
+        need_row(s, i);
+        return;
+    }
+    if (s->loop_done[i] == phase + 1)
+        return;
+    s->loop_done[i] = phase + 1;
+    int reload = instr->code == KERNEL_LOAD ? -1
+                                            : stored_before(s->k, i, phase);
+    for (int a = 0; a < instr->nargs && reload < 0; a++)
+        need_element(s, instr->arg[a], phase, steps, n);
+    steps[(*n)++] = (KernelStep){.instr = i, .reload = reload};
+}
+
+static void order_phase(Phaser *s, int p)
+{
+    Kernel *k = s->k;
+    KernelPhase *phase = &k->phase[p];
+    phase->element = NEW_ARRAY(s->arena, KernelStep, k->ninstrs + 1);
+    for (int r = 0; r < k->nroots; r++) {
+        const KernelRoot *root = &k->root[r];
+        if (root->epilogue || root->phase != p)
+            continue;
+        if (!root->element) {
+            need_row(s, root->instr);
+            continue;
+        }
+        phase->loop = true;
+        need_element(s, root->instr, p, phase->element, &phase->nelement);
+    }
+}
+
+static void need_sum(Phaser *s, int i)
+{
+    Kernel *k = s->k;
+    const KernelInstr *instr = &k->instr[i];
+    if (s->sum_done[i] || instr->code == KERNEL_CONST ||
+        instr->code == KERNEL_TOTAL)
+        return;
+    s->sum_done[i] = true;
+    for (int a = 0; a < instr->nargs; a++)
+        need_sum(s, instr->arg[a]);
+    if (kernel_is_element(k, instr->axes))
+        push(s->arena, &k->column, &k->ncolumn, i);
+    else
+        push(s->arena, &k->kept, &k->nkept, i);
+}
+
+static int64_t product(const Space *s, uint32_t axes)
+{
+    int64_t n = 1;
+    for (int a = 0; a < s->naxes; a++)
+        if (axes >> a & 1)
+            n *= s->size[a];
+    return n;
+}
+
+static void set_sizes(Kernel *k)
+{
+    k->units = product(&k->space, k->space.kept);
+    k->rows = product(&k->space, k->space.summed);
+    k->columns = product(&k->space, k->space.column);
+    k->work = k->units * k->rows * k->columns;
+    int64_t parts = k->work / PART_WORK;
+    if (parts > MAX_PARTS)
+        parts = MAX_PARTS;
+    parts /= k->units;
+    if (parts > k->rows)
+        parts = k->rows;
+    k->parts = parts < 1 ? 1 : parts;
+}
+
+/* The result that takes a total and nothing else does; -1: none. */
+static int direct_buffer(const Kernel *k, int instr)
+{
+    int buffer = -1;
+    if (k->parts > 1)
+        return -1;
+    for (int r = 0; r < k->nroots; r++) {
+        if (k->root[r].instr != instr)
+            continue;
+        if (buffer >= 0 || k->root[r].kind != ROOT_STORE)
+            return -1;
+        buffer = k->root[r].target;
+    }
+    for (int i = 0; i < k->ninstrs; i++)
+        for (int a = 0; a < k->instr[i].nargs; a++)
+            if (k->instr[i].arg[a] == instr)
+                return -1;
+    return buffer;
+}
+
+static void add_total(Kernel *k, const KernelRoot *root, int64_t *floats)
+{
+    int at = k->ntotals++;
+    KernelTotal *total = &k->total[at];
+    k->instr[root->target].accumulator = at;
+    *total = (KernelTotal){.instr = root->target,
+                           .arg = root->instr,
+                           .columns = root->element};
+    total->buffer = direct_buffer(k, root->target);
+    total->direct = total->buffer >= 0;
+    int64_t stride = 1;
+    for (int a = k->space.naxes; a-- > 0;) {
+        if (!(k->space.column >> a & 1))
+            continue;
+        total->stride[a] = total->direct ? k->buffer[total->buffer].stride[a]
+                                         : stride;
+        stride *= k->space.size[a];
+    }
+    if (total->direct)
+        return;
+    total->offset = *floats;
+    *floats += k->units * k->parts * (total->columns ? k->columns : 1);
+}
+
+static void lay_out_totals(Arena *a, Kernel *k)
+{
+    int64_t floats = 0;
+    k->total = NEW_ARRAY(a, KernelTotal, k->nroots + 1);
+    for (int r = 0; r < k->nroots; r++)
+        if (k->root[r].kind == ROOT_TOTAL)
+            add_total(k, &k->root[r], &floats);
+    k->workspace = floats * (int64_t)sizeof(float);
+}
+
+void kernel_phases(const Program *p, Kernel *k)
+{
+    Arena *a = p->arena;
+    Phaser s = {.arena = a,
+                .k = k,
+                .row_done = NEW_ARRAY(a, bool, k->ninstrs + 1),
+                .loop_done = NEW_ARRAY(a, int, k->ninstrs + 1),
+                .sum_done = NEW_ARRAY(a, bool, k->ninstrs + 1)};
+    for (int r = 0; r < k->nroots; r++)
+        if (!k->root[r].epilogue && k->root[r].phase >= k->nphases)
+            k->nphases = k->root[r].phase + 1;
+    k->phase = NEW_ARRAY(a, KernelPhase, k->nphases + 1);
+    for (int i = 0; i < k->nphases; i++)
+        order_phase(&s, i);
+    for (int r = 0; r < k->nroots; r++)
+        if (k->root[r].epilogue)
+            need_sum(&s, k->root[r].instr);
+    set_sizes(k);
+    lay_out_totals(a, k);
+}

@@ -1,0 +1,29 @@
+/* program.h: the training program as a source tree, and as a binary.
+ *
+ *   train.c     what is particular to the model, readable from top to bottom
+ *   kernels.c   the fused kernels, kernels.h their prototypes
+ *   runtime/    a copy of parc's runtime
+ *   Makefile    builds ./train
+ */
+#ifndef PARC_CODEGEN_PROGRAM_H
+#define PARC_CODEGEN_PROGRAM_H
+
+#include "base/file.h"
+#include "passes/memory.h"
+
+typedef struct EmitOptions {
+    const char *source;      /* base name of the PDL file */
+    const char *command;     /* the command line, for the header comment */
+    const char *directory;   /* -S DIR, or NULL */
+    const char *binary;      /* -o FILE, or NULL */
+    const char *self;        /* path of the running parc, to find the built
+                                runtime library; may be NULL */
+    bool verbose;            /* print the commands that are run */
+} EmitOptions;
+
+/* Adds the source tree and/or the binary to `outputs` (the caller commits).
+ * NULL, or a message. */
+const char *emit_program(const Program *p, const TargetInfo *t,
+                         const EmitOptions *options, Outputs *outputs);
+
+#endif

@@ -1,0 +1,132 @@
+/* report_explain.c: one thing and its reasons (--explain NAME).
+ *
+ * NAME is a parameter ("layers.*.attention.wq.weight", or with a layer's
+ * number), a value of the program ("h.3"), or a collective ("ag3").
+ */
+#include "codegen/report.h"
+#include "ir/units.h"
+
+#include <string.h>
+
+static void reasons(Out *o, const Program *p, const Value *v)
+{
+    for (int a = 0; a < p->mesh.n; a++) {
+        const Why *w = &v->why[a];
+        out_line(o, "  %-4s %-6s %s%s%s%s", p->mesh.name[a],
+                 report_placement(p, &v->type, a), w->text ? w->text : "",
+                 w->loc.line ? "  (" : "",
+                 w->loc.line ? diag_where(p->diag, p->arena, w->loc) : "",
+                 w->loc.line ? ")" : "");
+    }
+}
+
+static void readers_in(Out *o, const Region *r, const Value *v)
+{
+    for (const Op *op = r->first; op; op = op->next)
+        for (int i = 0; i < op->nargs; i++)
+            if (op->arg[i] == v)
+                out_line(o, "  %s %%%s (%s)", op_info(op->kind)->name,
+                         op->nouts ? op->out[0]->name : "-",
+                         phase_name(op->phase));
+}
+
+static void explain_value(Out *o, const Program *p, const Value *v)
+{
+    out_line(o, "%%%s : %s", v->name,
+             type_text(p->arena, &v->type, &p->mesh));
+    out_line(o, "made by %s%s at %s",
+             v->def ? op_info(v->def->kind)->name : "an argument",
+             v->def && v->def->path[0]
+                 ? arena_printf(p->arena, " in %s", v->def->path)
+                 : "",
+             diag_where(p->diag, p->arena, v->loc));
+    out_line(o, "placed");
+    reasons(o, p, v);
+    out_line(o, "read by");
+    readers_in(o, v->region, v);
+}
+
+static void explain_param(Out *o, const Program *p, const Param *pm)
+{
+    out_line(o, "parameter %s : %s  (%s)", pm->name,
+             type_text(p->arena, &pm->type, &p->mesh),
+             diag_where(p->diag, p->arena, pm->loc));
+    if (pm->unit)
+        out_line(o, "in unit %s", pm->unit);
+    out_line(o, "%lld elements on a rank",
+             (long long)type_local_elements(&pm->type, &p->mesh));
+    if (pm->value)
+        explain_value(o, p, pm->value);
+}
+
+static void explain_collective(Out *o, const Program *p,
+                               const CollectiveInfo *c)
+{
+    const Op *op = c->op;
+    Loc loc = op->why.loc.line ? op->why.loc : op->loc;
+    out_line(o, "%s: %s over %s (%lld ranks), %s, %lld a step, %lld bytes",
+             c->label, c->kind, c->axis, (long long)c->group_size,
+             phase_name(op->phase), (long long)c->count,
+             (long long)c->bytes);
+    out_line(o, "because %s  (%s)", op->why.text ? op->why.text : "",
+             diag_where(p->diag, p->arena, loc));
+    for (int i = 0; i < op->nargs; i++)
+        out_line(o, "  %%%s : %s -> %s", op->arg[i]->name,
+                 type_text(p->arena, &op->arg[i]->type, &p->mesh),
+                 type_text(p->arena, &op->out[i]->type, &p->mesh));
+}
+
+/* Every value of a region and below, by name. */
+static const Value *find_value(const Region *r, const char *name)
+{
+    for (int i = 0; i < r->nargs; i++)
+        if (!strcmp(r->arg[i]->name, name))
+            return r->arg[i];
+    for (const Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nouts; i++)
+            if (!strcmp(op->out[i]->name, name))
+                return op->out[i];
+        if (op->body) {
+            const Value *v = find_value(op->body, name);
+            if (v)
+                return v;
+        }
+    }
+    return NULL;
+}
+
+static const char *nearest(const Program *p, const char *name)
+{
+    const char **all = NEW_ARRAY(p->arena, const char *, p->param.n + 1);
+    int n = 0;
+    for (int i = 0; i < p->param.n; i++)
+        if (p->param.at[i].state_of < 0)
+            all[n++] = p->param.at[i].name;
+    return diag_near_miss(name, all, n);
+}
+
+bool report_explain(Out *o, const Program *p, const TargetInfo *t,
+                    const char *name, const char **near)
+{
+    (void)t;
+    int n;
+    const CollectiveInfo *c = collectives_of(p, &n);
+    bool found = false;
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *pm = &p->param.at[i];
+        if (pm->state_of < 0 && path_matches(pm->name, name)) {
+            explain_param(o, p, pm);
+            found = true;
+        }
+    }
+    for (int i = 0; i < n && !found; i++)
+        if (!strcmp(c[i].label, name)) {
+            explain_collective(o, p, &c[i]);
+            found = true;
+        }
+    const Value *v = found ? NULL : find_value(p->step, name);
+    if (v)
+        explain_value(o, p, v);
+    *near = found || v ? NULL : nearest(p, name);
+    return found || v;
+}

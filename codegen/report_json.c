@@ -1,0 +1,179 @@
+/* report_json.c: the plan for other tools (--emit json).
+ *
+ * Field names and meanings are a contract. A stack of layers is one entry
+ * with the number of layers as `count`, so that the output does not grow with
+ * depth; memory is in bytes of one rank.
+ */
+#include "codegen/report.h"
+#include "ir/flops.h"
+
+const char *report_placement(const Program *p, const Type *t, int axis)
+{
+    AxisPlace at = t->place.ax[axis];
+    if (at.kind != AX_FLAT)
+        return axis_place_text(p->arena, at);
+    /* A run of whole rows: the padding, if any, behind the last. */
+    int64_t row = 1;
+    for (int d = 1; d < t->ndim; d++)
+        row *= type_local_dim(t, &p->mesh, d);
+    return row > 0 && type_flat_run(t, &p->mesh) % row == 0 ? "S(0)" : "flat";
+}
+
+static void field(Out *o, const char *name, const char *text)
+{
+    out(o, "\"%s\": ", name);
+    out_json_string(o, text);
+}
+
+static void number(Out *o, const char *name, int64_t n)
+{
+    out(o, "\"%s\": %lld", name, (long long)n);
+}
+
+static void mesh(Out *o, const Program *p)
+{
+    out(o, "  \"mesh\": [");
+    for (int a = 0; a < p->mesh.n; a++) {
+        out(o, "%s{", a ? ", " : "");
+        field(o, "name", p->mesh.name[a]);
+        out(o, ", ");
+        number(o, "size", p->mesh.size[a]);
+        out(o, "}");
+    }
+    out(o, "],\n");
+}
+
+static void shape(Out *o, const Type *t)
+{
+    out(o, "\"shape\": [");
+    for (int d = 0; d < t->ndim; d++)
+        out(o, "%s%lld", d ? ", " : "", (long long)t->dim[d]);
+    out(o, "]");
+}
+
+static void placement(Out *o, const Program *p, const Type *t)
+{
+    out(o, "\"placement\": {");
+    for (int a = 0; a < p->mesh.n; a++) {
+        out(o, "%s", a ? ", " : "");
+        field(o, p->mesh.name[a], report_placement(p, t, a));
+    }
+    out(o, "}");
+}
+
+static void param(Out *o, const Program *p, const Param *pm)
+{
+    int64_t count = 1;
+    for (int i = 0; i < pm->type.nstack; i++)
+        count *= pm->type.stack[i];
+    out(o, "    {");
+    field(o, "name", pm->name);
+    out(o, ", ");
+    shape(o, &pm->type);
+    out(o, ", ");
+    field(o, "dtype", dtype_name(pm->type.dtype));
+    out(o, ", ");
+    placement(o, p, &pm->type);
+    out(o, ", ");
+    number(o, "local_elements",
+           type_local_elements(&pm->type, &p->mesh) / count);
+    out(o, ", ");
+    number(o, "count", count);
+    out(o, ", \"unit\": ");
+    if (pm->unit)
+        out_json_string(o, pm->unit);
+    else
+        out(o, "null");
+    out(o, ", ");
+    field(o, "source", diag_where(p->diag, p->arena, pm->loc));
+    out(o, "}");
+}
+
+static void params(Out *o, const Program *p)
+{
+    const char *separator = "\n";
+    out(o, "  \"params\": [");
+    for (int i = 0; i < p->param.n; i++) {
+        if (p->param.at[i].state_of >= 0)
+            continue;
+        out(o, "%s", separator);
+        param(o, p, &p->param.at[i]);
+        separator = ",\n";
+    }
+    out(o, "\n  ],\n");
+}
+
+static void collective(Out *o, const Program *p, const CollectiveInfo *c)
+{
+    Loc loc = c->op->why.loc.line ? c->op->why.loc : c->op->loc;
+    out(o, "    {");
+    field(o, "id", c->label);
+    out(o, ", ");
+    field(o, "kind", c->kind);
+    out(o, ", ");
+    field(o, "axis", c->axis);
+    out(o, ", ");
+    number(o, "group_size", c->group_size);
+    out(o, ", ");
+    field(o, "tensor", c->tensor);
+    out(o, ", ");
+    field(o, "phase", phase_name(c->op->phase));
+    out(o, ", ");
+    field(o, "dtype", dtype_name(c->dtype));
+    out(o, ", ");
+    number(o, "bytes", c->bytes);
+    out(o, ", ");
+    number(o, "count", c->count);
+    out(o, ", ");
+    field(o, "source", diag_where(p->diag, p->arena, loc));
+    out(o, ", ");
+    field(o, "why", c->op->why.text ? c->op->why.text : "");
+    out(o, "}");
+}
+
+static void collectives(Out *o, const Program *p)
+{
+    int n;
+    CollectiveInfo *c = collectives_of(p, &n);
+    out(o, "  \"collectives\": [");
+    for (int i = 0; i < n; i++) {
+        out(o, "%s", i ? ",\n" : "\n");
+        collective(o, p, &c[i]);
+    }
+    out(o, "%s],\n", n ? "\n  " : "");
+}
+
+static void memory(Out *o, const Program *p)
+{
+    const MemoryPlan *m = p->memory;
+    out(o, "  \"memory\": {");
+    for (int c = 0; c < MEM_CLASSES; c++) {
+        number(o, memory_class_name(c), m->at_peak[c]);
+        out(o, ", ");
+    }
+    number(o, "peak", m->peak);
+    out(o, ", ");
+    number(o, "lower_bound", m->lower_bound);
+    out(o, "},\n");
+}
+
+void report_json(Out *o, const Program *p, const TargetInfo *t)
+{
+    (void)t;
+    out(o, "{\n  \"parc\": \"0.1.0\",\n  ");
+    field(o, "model", p->model);
+    out(o, ",\n  ");
+    field(o, "plan", p->plan.name);
+    out(o, ",\n");
+    mesh(o, p);
+    params(o, p);
+    collectives(o, p);
+    memory(o, p);
+    out(o, "  \"flops\": {");
+    for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++) {
+        out(o, "%s\"%s\": ", phase == PH_FORWARD ? "" : ", ",
+            phase_name(phase));
+        out_double(o, program_flops(p, phase));
+    }
+    out(o, "}\n}\n");
+}

@@ -1,0 +1,71 @@
+/* target.c: what the passes ask of a target.
+ *
+ * Both targets run the same kernels, so that what a kernel needs is asked of
+ * the kernel IR; the CPU's library calls add scratch that oneDNN and the
+ * attention of the runtime want on this machine.
+ */
+#include "codegen/target.h"
+
+#include "codegen/contraction.h"
+#include "codegen/kernel.h"
+
+static int64_t matmul_scratch(const Program *p, const Op *op, int threads)
+{
+    Contraction c;
+    contraction_of(p, op, &c);
+    return c.plain ? 0 : parc_matmul_scratch(&c.spec, threads);
+}
+
+static int64_t attention_scratch(const Program *p, const Op *op, int threads)
+{
+    bool grad = op->kind == OP_attention_grad;
+    Value *const *qkv = op->arg + (grad ? 1 : 0);
+    const Mesh *m = &p->mesh;
+    const Type *q = &qkv[0]->type, *k = &qkv[1]->type, *v = &qkv[2]->type;
+    int64_t kv = type_local_dim(k, m, 2);
+    ParcAttention a = {
+        .b = type_local_dim(q, m, 0), .s = type_local_dim(q, m, 1),
+        .t = type_local_dim(k, m, 1), .kv = kv,
+        .g = type_local_dim(q, m, 2) / kv, .d = type_local_dim(q, m, 3),
+        .e = type_local_dim(v, m, 3), .causal = op->attr[0].i != 0,
+        .scale = (float)op->attr[1].f};
+    return parc_attention_scratch(&a, grad, threads);
+}
+
+static int64_t kernel_scratch(const Program *p, const Op *op, int threads)
+{
+    (void)threads;
+    return op->kind == OP_fused ? kernel_build(p, op)->workspace : 0;
+}
+
+static int64_t cpu_scratch(const Program *p, const Op *op, int threads)
+{
+    switch ((int)op->kind) {
+    case OP_einsum: return matmul_scratch(p, op, threads);
+    case OP_attention:
+    case OP_attention_grad: return attention_scratch(p, op, threads);
+    }
+    return kernel_scratch(p, op, threads);
+}
+
+static bool in_place(const Program *p, const Op *op, int out, int arg)
+{
+    switch ((int)op->kind) {
+    case OP_fused: return kernel_in_place(kernel_build(p, op), out, arg);
+    case OP_all_reduce: return out == arg;
+    case OP_take_share:
+    case OP_copy: return true;
+    }
+    return false;
+}
+
+TargetInfo target_info(Target target, int threads)
+{
+    bool cpu = target == TARGET_CPU;
+    return (TargetInfo){.target = target,
+                        .threads = threads,
+                        .default_prefetch = cpu ? 0 : 1,
+                        .alignment = cpu ? 64 : 256,
+                        .workspace = cpu ? cpu_scratch : kernel_scratch,
+                        .in_place = in_place};
+}

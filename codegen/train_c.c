@@ -1,0 +1,141 @@
+/* train_c.c: train.c as a whole.
+ *
+ * It reads from top to bottom: what it is and how it was made, a table of
+ * collectives, the memory map, the functions of a step, the tables that
+ * describe it to the runtime, main.
+ */
+#include "codegen/train_c.h"
+
+#include "codegen/emitter.h"
+#include "codegen/kernel.h"
+
+static void header(Emitter *e)
+{
+    Out *o = e->o;
+    Arena *a = e->p->arena;
+    const Program *p = e->p;
+    out_line(o, "/* train.c: one training step of %s",
+             c_comment(a, p->model));
+    out_line(o, " *");
+    out_line(o, " * Written by parc 0.1.0 from %s:",
+             c_comment(a, e->options->source));
+    out_line(o, " *   %s", c_comment(a, e->options->command));
+    out_line(o, " * Edit it freely; parc writes it anew when it is run again.");
+    out_line(o, " *");
+    out(o, " * Mesh:");
+    for (int i = 0; i < p->mesh.n; i++)
+        out(o, " %s=%lld", c_comment(a, p->mesh.name[i]),
+            (long long)p->mesh.size[i]);
+    out(o, "%s\n *\n", p->mesh.n ? "" : " none");
+    out_line(o, " * Collectives, calls a step and bytes a call:");
+    for (int i = 0; i < e->ncollectives; i++) {
+        const CollectiveInfo *c = &e->collective[i];
+        out_line(o, " *   %-5s %-14s over %-6s %4lld x %12lld  %s", c->label,
+                 c->kind, c_comment(a, c->axis), (long long)c->count,
+                 (long long)c->bytes, c_comment(a, c->tensor));
+    }
+    if (!e->ncollectives)
+        out_line(o, " *   none");
+    out_line(o, " */");
+    out_line(o, "#include \"kernels.h\"");
+    out_line(o, "");
+    out_line(o, "#include <stddef.h>");
+    out_line(o, "#include <string.h>");
+    out_line(o, "");
+    out_line(o, "#if PARC_RT_VERSION != 1");
+    out_line(o, "#error \"this runtime is of another parc; run parc again\"");
+    out_line(o, "#endif");
+}
+
+static void axes(Emitter *e)
+{
+    if (!e->p->mesh.n)
+        return;
+    out_line(e->o, "");
+    out_line(e->o, "/* Sets of mesh axes. */");
+    out_line(e->o, "enum {");
+    for (int i = 0; i < e->p->mesh.n; i++)
+        out_line(e->o, "    AXIS_%s = 1 << %d,", e->axis_name[i], i);
+    out_line(e->o, "};");
+}
+
+/* #defines: an arena may be larger than an enum can say. */
+static void memory_map(Emitter *e)
+{
+    Out *o = e->o;
+    const MemoryPlan *m = e->memory;
+    out_line(o, "");
+    out_line(o, "/* A rank's arena: offset, then bytes, class and the times "
+                "(in ops) of use.");
+    out_line(o, " * Blocks may share addresses when their times do not "
+                "meet. */");
+    out_line(o, "#define ARENA_BYTES INT64_C(%lld)", (long long)m->peak);
+    for (int i = 0; i < m->nblocks; i++) {
+        const Block *b = &m->block[i];
+        out_line(o, "#define AT_%-40s INT64_C(%lld) /* %lld %s %d-%d */",
+                 e->block_name[i], (long long)b->offset,
+                 (long long)b->bytes, memory_class_name(b->class), b->first,
+                 b->last);
+    }
+}
+
+void train_c_emit(Out *o, const Program *p, const TargetInfo *t,
+                  const EmitOptions *options)
+{
+    Emitter e;
+    emitter_init(&e, o, p, t, options);
+    header(&e);
+    axes(&e);
+    memory_map(&e);
+    emit_step_functions(&e);
+    emit_tables(&e);
+    out_line(o, "");
+    out_line(o, "int main(int argc, char **argv)");
+    out_line(o, "{");
+    out_line(o, "    return parc_main(argc, argv, &model);");
+    out_line(o, "}");
+}
+
+/* ---- kernels.c, kernels.h ------------------------------------------------ */
+
+static void each_kernel(Out *o, const Program *p, const Region *r,
+                        int *number, void (*emit)(Out *, const Program *,
+                                                  const Op *, int))
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_fused)
+            emit(o, p, op, (*number)++);
+        else if (op->kind == OP_loop)
+            each_kernel(o, p, op->body, number, emit);
+    }
+}
+
+void kernels_c_emit(Out *o, const Program *p)
+{
+    int number = 0;
+    out_line(o, "/* kernels.c: the fused kernels of %s, written by parc "
+                "0.1.0.", c_comment(p->arena, p->model));
+    out_line(o, " *");
+    out_line(o, " * Each is a group of elementwise ops and reductions that "
+                "makes one pass over");
+    out_line(o, " * memory; the comments name the lines of the model that "
+                "it serves. */");
+    out_line(o, "#include \"kernels.h\"");
+    out_line(o, "");
+    out_line(o, "#include \"parc_math.h\"");
+    each_kernel(o, p, p->step, &number, cpu_kernel_emit);
+}
+
+void kernels_h_emit(Out *o, const Program *p)
+{
+    int number = 0;
+    out_line(o, "/* kernels.h: prototypes of kernels.c. */");
+    out_line(o, "#ifndef KERNELS_H");
+    out_line(o, "#define KERNELS_H");
+    out_line(o, "");
+    out_line(o, "#include \"parc_rt.h\"");
+    out_line(o, "");
+    each_kernel(o, p, p->step, &number, cpu_kernel_prototype);
+    out_line(o, "");
+    out_line(o, "#endif");
+}

@@ -1,0 +1,355 @@
+/* main.c: parc from the command line to its outputs.
+ *
+ *   prelude + file -> check -> lower -> passes -> reports and programs
+ *
+ * Whatever is written is complete before any of it appears: files are set in
+ * place together, standard output is written in one go. (Dumps of the IR are
+ * printed as they are made, since they are there to chase faults.)
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bug.h"
+#include "base/file.h"
+#include "codegen/program.h"
+#include "codegen/report.h"
+#include "codegen/target.h"
+#include "driver/fit.h"
+#include "driver/options.h"
+#include "frontend/frontend.h"
+#include "ir/ir.h"
+
+enum { MAX_TIMES = 4 };
+
+typedef struct Compilation {
+    Arena *arena;
+    Diag *diag;
+    Options o;
+    uint16_t model, prelude, command; /* sources */
+    const char *command_text;
+    const File *file; /* NULL: the input is an IR dump */
+    Outputs *outputs;
+    Out text; /* for standard output */
+    Timing time[MAX_TIMES];
+    int ntimes;
+    double begun;
+} Compilation;
+
+static void time_begin(Compilation *c)
+{
+    c->begun = seconds_now();
+}
+
+static void time_end(Compilation *c, const char *name)
+{
+    c->time[c->ntimes++] = (Timing){name, seconds_now() - c->begun};
+}
+
+/* ---- input ---- */
+
+static bool read_input(Compilation *c)
+{
+    const Argument *in = &c->o.input;
+    size_t size;
+    char *text = file_read(c->arena, in->text, &size);
+    if (!text) {
+        diag_error(c->diag, in->loc, "cannot read '%s': %s", in->text,
+                   strerror(errno));
+        return false;
+    }
+    bool standard = strcmp(in->text, "-") == 0;
+    diag_set_source(c->diag, c->model, standard ? "<standard input>" : in->text,
+                    text, size);
+    return true;
+}
+
+static const File *parse_prelude(Compilation *c)
+{
+    const File *f = pdl_parse(c->arena, c->diag, c->prelude);
+    if (!f) {
+        diag_flush(c->diag, stderr);
+        bug("the prelude has syntax errors");
+    }
+    return f;
+}
+
+/* ---- outputs ---- */
+
+/* `loc`: the argument that asked for the output. */
+static bool output_failed(Compilation *c, Loc loc, const char *message)
+{
+    if (message)
+        diag_error(c->diag, loc, "%s", message);
+    return message != NULL;
+}
+
+/* Where a program is asked for. */
+static Loc program_loc(const Options *o)
+{
+    return o->binary.text ? o->binary.loc : o->directory.loc;
+}
+
+static bool deliver(Compilation *c, const EmitRequest *e, const Out *o)
+{
+    if (!e->file) {
+        out_bytes(&c->text, o->text, o->size);
+        return true;
+    }
+    return !output_failed(
+        c, e->loc, outputs_add(c->outputs, e->file, o->text, o->size, false));
+}
+
+static bool only_ast(const Compilation *c)
+{
+    for (int i = 0; i < c->o.emit.n; i++)
+        if (c->o.emit.at[i].kind != EMIT_AST)
+            return false;
+    return c->o.emit.n > 0 && !c->o.binary.text && !c->o.directory.text &&
+           !c->o.explain.text;
+}
+
+/* `p` and `t` are NULL where only the tree is asked for. */
+static bool emit_reports(Compilation *c, const Program *p, const TargetInfo *t)
+{
+    for (int i = 0; i < c->o.emit.n; i++) {
+        Out o;
+        out_init(&o, c->arena);
+        switch (c->o.emit.at[i].kind) {
+        case EMIT_AST:
+            ast_print(&o, c->file);
+            break;
+        case EMIT_IR:
+            ir_print(&o, p);
+            break;
+        case EMIT_PLAN:
+            report_plan(&o, p, t);
+            break;
+        case EMIT_JSON:
+            report_json(&o, p, t);
+            break;
+        case EMIT_DOT:
+            report_dot(&o, p, t);
+            break;
+        case EMIT_KINDS:
+            continue;
+        }
+        if (!deliver(c, &c->o.emit.at[i], &o))
+            return false;
+    }
+    return true;
+}
+
+static bool explain(Compilation *c, const Program *p, const TargetInfo *t)
+{
+    const Argument *name = &c->o.explain;
+    const char *near = NULL;
+    if (!name->text || report_explain(&c->text, p, t, name->text, &near))
+        return true;
+    diag_error(c->diag, name->loc,
+               "no parameter, value or collective is called '%s'", name->text);
+    if (near)
+        diag_help(c->diag, "did you mean '%s'?", near);
+    return false;
+}
+
+static bool write_program(Compilation *c, const Program *p, const TargetInfo *t)
+{
+    if (!c->o.binary.text && !c->o.directory.text)
+        return true;
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = 0;
+    const char *name = diag_source_at(c->diag, c->model)->name;
+    const char *slash = strrchr(name, '/');
+    EmitOptions options = {
+        .source = slash ? slash + 1 : name,
+        .command = c->command_text,
+        .directory = c->o.directory.text,
+        .binary = c->o.binary.text,
+        .self = n > 0 ? self : NULL,
+        .verbose = c->o.verbose,
+    };
+    return !output_failed(c, program_loc(&c->o),
+                          emit_program(p, t, &options, c->outputs));
+}
+
+/* Everything has been made: lets it appear. */
+static bool publish(Compilation *c)
+{
+    size_t size = c->text.size;
+    if (fwrite(c->text.text, 1, size, stdout) != size || fflush(stdout)) {
+        diag_error(c->diag, (Loc){0}, "cannot write standard output: %s",
+                   strerror(errno));
+        return false;
+    }
+    Loc loc = program_loc(&c->o);
+    for (int i = 0; i < c->o.emit.n && loc.file == 0; i++)
+        if (c->o.emit.at[i].file)
+            loc = c->o.emit.at[i].loc;
+    return !output_failed(c, loc, outputs_commit(c->outputs));
+}
+
+/* ---- the stages ---- */
+
+static Program *front_end(Compilation *c)
+{
+    int ndefines = 0;
+    Setting **define = NEW_ARRAY(c->arena, Setting *, c->o.define.n);
+    for (int i = 0; i < c->o.define.n; i++) {
+        const Argument *a = &c->o.define.at[i];
+        Setting *s = pdl_parse_define_at(c->arena, c->diag, c->command,
+                                         a->loc.col - 1, strlen(a->text));
+        if (s)
+            define[ndefines++] = s;
+    }
+    time_begin(c);
+    const File *prelude = parse_prelude(c);
+    check(c->arena, c->diag, prelude, c->file);
+    time_end(c, "check");
+    FrontendOptions options = {
+        .mesh = c->o.mesh.text,
+        .mesh_loc = c->o.mesh.loc,
+        .plan = c->o.plan.text,
+        .plan_loc = c->o.plan.loc,
+        .define = define,
+        .ndefines = ndefines,
+    };
+    time_begin(c);
+    Program *p = lower(c->arena, c->diag, prelude, c->file, &options);
+    time_end(c, "lower");
+    return diag_error_count(c->diag) > 0 ? NULL : p;
+}
+
+static Program *make_program(Compilation *c)
+{
+    if (c->o.pipeline.starts)
+        return ir_parse(c->arena, c->diag, c->model);
+    return front_end(c);
+}
+
+/* The cores of a rank when all ranks run in this box. */
+static int default_threads(const Program *p)
+{
+    int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t threads = cores / mesh_ranks(&p->mesh);
+    return threads > 1 ? (int)threads : 1;
+}
+
+static void abandon_outputs(void *outputs)
+{
+    outputs_abandon(outputs);
+}
+
+static bool finish(Compilation *c, Program *p)
+{
+    int threads = c->o.threads                 ? c->o.threads
+                  : c->o.target == TARGET_CUDA ? 1
+                                               : default_threads(p);
+    TargetInfo t = target_info(c->o.target, threads);
+    if (!pipeline_run(p, &t, &c->o.pipeline, c->time, c->ntimes))
+        return false;
+    bug_set_hook(abandon_outputs, c->outputs);
+    const PipelineOptions *o = &c->o.pipeline;
+    bool planned = !o->stops || o->stop_after == pass_count - 1;
+    if (planned && !fit_check(p, &c->o))
+        return false;
+    if (c->o.verbose && p->memory)
+        fprintf(stderr,
+                "parc: %s: a rank of %" PRId64 " needs %" PRId64 " bytes\n",
+                p->model, mesh_ranks(&p->mesh), p->memory->peak);
+    return emit_reports(c, p, &t) && explain(c, p, &t) &&
+           write_program(c, p, &t);
+}
+
+static bool asked_for_nothing(const Options *o)
+{
+    const PipelineOptions *p = &o->pipeline;
+    return o->emit.n == 0 && !o->binary.text && !o->directory.text &&
+           !o->explain.text && !p->stops && !p->dump_after_all &&
+           p->dump_after.n == 0 && p->dump_before.n == 0 && !p->time_passes &&
+           o->memory_limit == 0;
+}
+
+static bool make_outputs(Compilation *c)
+{
+    if (!read_input(c))
+        return false;
+    if (!c->o.pipeline.starts) {
+        time_begin(c);
+        c->file = pdl_parse(c->arena, c->diag, c->model);
+        time_end(c, "parse");
+        if (!c->file)
+            return false;
+    }
+    if (only_ast(c))
+        return emit_reports(c, NULL, NULL);
+    Program *p = make_program(c);
+    return p && finish(c, p);
+}
+
+static bool compile(Compilation *c)
+{
+    if (!make_outputs(c) || !publish(c))
+        return false;
+    if (asked_for_nothing(&c->o))
+        fprintf(stderr,
+                "parc: '%s' holds no error; nothing more was asked "
+                "for: see -o, -S and --emit\n",
+                c->o.input.text);
+    return true;
+}
+
+/* Options that a rerun from a saved dump needs. */
+static const char *reproduce_options(const Compilation *c)
+{
+    const char *target = c->o.target == TARGET_CPU ? "--target cpu" : "";
+    if (!c->o.threads)
+        return target;
+    return arena_printf(c->arena, "%s%s--threads %d", target,
+                        *target ? " " : "", c->o.threads);
+}
+
+static int run(Compilation *c, int argc, char **argv)
+{
+    switch (options_parse(c->arena, c->diag, c->command, argc, argv, &c->o)) {
+    case OPTIONS_DONE:
+        return fflush(stdout) ? 1 : 0;
+    case OPTIONS_WRONG:
+        diag_flush(c->diag, stderr);
+        return 2;
+    case OPTIONS_RUN:
+        break;
+    }
+    if (c->o.target == TARGET_CUDA &&
+        (c->o.binary.text || c->o.directory.text)) {
+        fputs("parc: error: the CUDA target cannot write programs yet; use "
+              "--target cpu\n",
+              stderr);
+        return 1;
+    }
+    c->o.pipeline.reproduce = reproduce_options(c);
+    c->outputs = outputs_new(c->arena);
+    bool good = compile(c);
+    outputs_abandon(c->outputs); /* nothing, once it was committed */
+    diag_flush(c->diag, stderr);
+    return good ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    Compilation c = {.arena = arena_new()};
+    c.diag = diag_new(c.arena, COLOR_AUTO);
+    out_init(&c.text, c.arena);
+    c.command_text = command_line_text(c.arena, argc, argv);
+    /* The model comes first: dumps and reports number it 1. */
+    c.model = diag_source(c.diag, "", "", 0);
+    c.prelude = diag_source(c.diag, "prelude.pdl", prelude_text, prelude_size);
+    c.command = diag_source(c.diag, "<command line>", c.command_text,
+                            strlen(c.command_text));
+    int status = run(&c, argc, argv);
+    arena_free(c.arena);
+    return status;
+}

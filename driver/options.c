@@ -1,0 +1,528 @@
+/* options.c: reads the command line by one table, which is also its help. */
+#include "driver/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/out.h"
+
+typedef enum OptionId {
+    OPT_MESH,
+    OPT_PLAN,
+    OPT_TARGET,
+    OPT_ARCH,
+    OPT_THREADS,
+    OPT_MEMORY,
+    OPT_DEFINE,
+    OPT_OUTPUT,
+    OPT_SOURCE_TREE,
+    OPT_EMIT,
+    OPT_EXPLAIN,
+    OPT_DUMP_BEFORE,
+    OPT_DUMP_AFTER,
+    OPT_DUMP_ALL,
+    OPT_STOP_AFTER,
+    OPT_START_AFTER,
+    OPT_LIST_PASSES,
+    OPT_TIME_PASSES,
+    OPT_VERBOSE,
+    OPT_COLOR,
+    OPT_HELP,
+    OPT_VERSION,
+} OptionId;
+
+typedef struct OptionRow {
+    OptionId id;
+    const char *name, *value; /* value: NULL where it takes none */
+    const char *help;         /* lines apart by \n */
+} OptionRow;
+
+static const OptionRow option_table[] = {
+    {OPT_MESH, "--mesh", "SHAPE",
+     "8x8, or named: dp=8,tp=8; 1x1 where left out"},
+    {OPT_PLAN, "--plan", "NAME", "which plan, where the file has several"},
+    {OPT_DEFINE, "-D", "NAME=VALUE",
+     "override a model parameter or a train setting;\n"
+     "the last one wins: -D n_layers=2 -D optimizer.lr=1e-3"},
+    {OPT_TARGET, "--target", "cuda|cpu",
+     "default cuda: it needs no GPU to compile"},
+    {OPT_ARCH, "--arch", "LIST", "GPU architectures to embed: sm_80,sm_90a"},
+    {OPT_THREADS, "--threads", "N",
+     "CPU threads of a rank that workspace is planned for"},
+    {OPT_MEMORY, "--device-memory", "SIZE",
+     "refuse a plan that needs more (80G), and say what\n"
+     "would make it fit"},
+    {OPT_OUTPUT, "-o", "FILE", "write the training binary"},
+    {OPT_SOURCE_TREE, "-S", "DIR",
+     "write the program as a self-contained source tree"},
+    {OPT_EMIT, "--emit", "KIND[=FILE]",
+     "ast | ir | plan | json | dot: to standard output\n"
+     "unless a file is named"},
+    {OPT_EXPLAIN, "--explain", "NAME",
+     "how a parameter, value or collective is placed, and why"},
+    {OPT_DUMP_BEFORE, "--dump-before", "PASS", "print the IR before a pass"},
+    {OPT_DUMP_AFTER, "--dump-after", "PASS", "print the IR after a pass"},
+    {OPT_DUMP_ALL, "--dump-after-all", NULL, "print it after every pass"},
+    {OPT_STOP_AFTER, "--stop-after", "PASS", "run no further pass"},
+    {OPT_START_AFTER, "--start-after", "PASS",
+     "the input is an IR dump, taken up behind that pass"},
+    {OPT_LIST_PASSES, "--list-passes", NULL, "what the passes are"},
+    {OPT_TIME_PASSES, "--time-passes", NULL,
+     "what they took, on standard error"},
+    {OPT_VERBOSE, "-v", NULL, "say what is done, and which tools are run"},
+    {OPT_COLOR, "--color", "WHEN", "auto | always | never"},
+    {OPT_HELP, "--help", NULL, "this text"},
+    {OPT_VERSION, "--version", NULL, "parc's version"},
+};
+enum { OPTION_COUNT = sizeof option_table / sizeof *option_table };
+
+static const char *const emit_names[EMIT_KINDS] = {
+    [EMIT_AST] = "ast",   [EMIT_IR] = "ir",   [EMIT_PLAN] = "plan",
+    [EMIT_JSON] = "json", [EMIT_DOT] = "dot",
+};
+
+static const char help_head[] =
+    "parc compiles a model, a parallelize plan and a device mesh into a\n"
+    "training program. It works out beforehand where every tensor lives and\n"
+    "which collectives every step needs.\n"
+    "\n"
+    "  parc [options] MODEL.pdl          ('-' reads standard input)\n"
+    "\n"
+    "  parc llama.pdl --mesh 2x2 --emit plan           what will run, and why\n"
+    "  parc llama.pdl --mesh 2x2 --target cpu -o train the training binary\n"
+    "  ./train --data bytes:FILE --steps 100\n"
+    "\n";
+static const char help_tail[] =
+    "\n"
+    "--emit without -o or -S stops after planning. Exit status: 0 done;\n"
+    "1 an error in the input, or a tool or file that failed; 2 wrong usage.\n";
+
+static void print_help(Arena *a)
+{
+    Out o;
+    out_init(&o, a);
+    out(&o, "%s", help_head);
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        const OptionRow *row = &option_table[i];
+        int begin = (int)o.size;
+        out(&o, "  %s%s%s", row->name, row->value ? " " : "",
+            row->value ? row->value : "");
+        for (const char *s = row->help; s;) {
+            const char *end = strchr(s, '\n');
+            int used = s == row->help ? (int)o.size - begin : 0;
+            out(&o, "%*s%.*s\n", used < 25 ? 26 - used : 1, "",
+                end ? (int)(end - s) : (int)strlen(s), s);
+            s = end ? end + 1 : NULL;
+        }
+    }
+    out(&o, "%s", help_tail);
+    fputs(o.text, stdout);
+}
+
+static void list_passes(void)
+{
+    for (int i = -1; i < pass_count; i++)
+        printf("%-10s %s\n", pass_name(i), pass_meaning(i));
+}
+
+char *command_line_text(Arena *a, int argc, char **argv)
+{
+    Out o;
+    out_init(&o, a);
+    out(&o, "parc");
+    for (int i = 1; i < argc; i++)
+        out(&o, " %s", argv[i]);
+    for (char *s = o.text; *s; s++) /* it is one line */
+        *s = *s == '\n' || *s == '\r' ? ' ' : *s;
+    return o.text;
+}
+
+/* ---- the arguments in turn ---- */
+
+typedef struct Reader {
+    Arena *arena;
+    Diag *diag;
+    Options *o;
+    int argc, at;
+    char **argv;
+    uint16_t file;
+    uint32_t col; /* of argv[at] */
+    bool wrong;
+} Reader;
+
+static Loc loc_at(const Reader *r, size_t skip, size_t len)
+{
+    Loc loc = {r->file, 1, 1, r->col + (uint32_t)skip};
+    loc.len = len > UINT16_MAX ? UINT16_MAX : len > 0 ? (uint16_t)len : 1;
+    return loc;
+}
+
+static void wrong(Reader *r, Loc loc, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static void wrong(Reader *r, Loc loc, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    diag_error(r->diag, loc, "%s", arena_vprintf(r->arena, fmt, ap));
+    va_end(ap);
+    r->wrong = true;
+}
+
+/* Names the near miss, or says `otherwise`. */
+static void suggest(Reader *r, const char *name, const char *const *names,
+                    int n, const char *otherwise)
+{
+    const char *near = diag_near_miss(name, names, n);
+    if (near)
+        diag_help(r->diag, "did you mean '%s'?", near);
+    else
+        diag_help(r->diag, "%s", otherwise);
+}
+
+/* The index of a word in a list, or -1 after an error that lists them. */
+static int choose(Reader *r, Argument value, const char *what,
+                  const char *const *names, int n)
+{
+    Out o;
+    out_init(&o, r->arena);
+    out(&o, "it is one of ");
+    for (int i = 0; i < n; i++) {
+        if (strcmp(names[i], value.text) == 0)
+            return i;
+        out(&o, "%s%s", i ? ", " : "", names[i]);
+    }
+    wrong(r, value.loc, "unknown %s '%s'", what, value.text);
+    suggest(r, value.text, names, n, o.text);
+    return -1;
+}
+
+static int choose_pass(Reader *r, Argument value)
+{
+    const char *names[64];
+    for (int i = -1; i < pass_count; i++)
+        names[i + 1] = pass_name(i);
+    for (int i = 0; i <= pass_count; i++)
+        if (strcmp(names[i], value.text) == 0)
+            return i - 1;
+    wrong(r, value.loc, "unknown pass '%s'", value.text);
+    suggest(r, value.text, names, pass_count + 1,
+            "'parc --list-passes' lists them");
+    return -1;
+}
+
+static void read_emit(Reader *r, Argument value)
+{
+    const char *equals = strchr(value.text, '=');
+    size_t n = equals ? (size_t)(equals - value.text) : strlen(value.text);
+    EmitRequest e = {.file = equals ? equals + 1 : NULL, .loc = value.loc};
+    Argument kind = {arena_strndup(r->arena, value.text, n), value.loc};
+    kind.loc.len = n ? (uint16_t)n : 1;
+    int index = choose(r, kind, "kind of output", emit_names, EMIT_KINDS);
+    if (index < 0)
+        return;
+    if (e.file && !*e.file) {
+        wrong(r, value.loc, "no file is named behind '%s='", kind.text);
+        return;
+    }
+    e.kind = (EmitKind)index;
+    vec_push(r->arena, &r->o->emit, e);
+}
+
+static void read_threads(Reader *r, Argument value)
+{
+    char *end;
+    errno = 0;
+    long n = strtol(value.text, &end, 10);
+    if (*end || end == value.text || errno || n < 1 || n > 4096)
+        wrong(r, value.loc, "--threads takes a number from 1 to 4096");
+    else
+        r->o->threads = (int)n;
+}
+
+static void read_memory(Reader *r, Argument value)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    double x = strtod(value.text, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    for (int i = 0; unit && i <= unit - units; i++)
+        x *= 1024;
+    end += unit != NULL;
+    if (end == value.text || *end || !(x >= 1) || x > 1e18) {
+        wrong(r, value.loc, "--device-memory takes a size");
+        diag_help(r->diag, "write 80G, 512M or a number of bytes");
+        return;
+    }
+    r->o->device_memory = value;
+    r->o->memory_limit = (int64_t)x;
+}
+
+static void read_arch(Reader *r, Argument value)
+{
+    const char *s = value.text;
+    for (;;) {
+        size_t n = strcspn(s, ",");
+        const char *name = arena_strndup(r->arena, s, n);
+        size_t digits =
+            strncmp(name, "sm_", 3) == 0 ? strspn(name + 3, "0123456789") : 0;
+        const char *rest = digits ? name + 3 + digits : name;
+        if (digits < 2 || digits > 3 || (*rest && strcmp(rest, "a") != 0)) {
+            wrong(r, value.loc, "'%s' is no GPU architecture", name);
+            diag_help(r->diag, "write a list like sm_80,sm_90a");
+            return;
+        }
+        vec_push(r->arena, &r->o->arch, name);
+        if (!s[n])
+            return;
+        s += n + 1;
+    }
+}
+
+static void once(Reader *r, Argument *slot, Argument value, const char *name)
+{
+    if (slot->text) {
+        wrong(r, value.loc, "%s is given twice", name);
+        diag_note(r->diag, slot->loc, "the first one is here");
+        return;
+    }
+    if (!*value.text)
+        wrong(r, value.loc, "%s is empty", name);
+    *slot = value;
+}
+
+static void take(Reader *r, const OptionRow *row, Argument value)
+{
+    static const char *const targets[] = {"cuda", "cpu"};
+    static const char *const colors[] = {"auto", "always", "never"};
+    Options *o = r->o;
+    int i;
+    switch (row->id) {
+    case OPT_MESH:
+        once(r, &o->mesh, value, row->name);
+        return;
+    case OPT_PLAN:
+        once(r, &o->plan, value, row->name);
+        return;
+    case OPT_TARGET:
+        i = choose(r, value, "target", targets, 2);
+        o->target = i == 1 ? TARGET_CPU : TARGET_CUDA;
+        return;
+    case OPT_ARCH:
+        read_arch(r, value);
+        return;
+    case OPT_THREADS:
+        read_threads(r, value);
+        return;
+    case OPT_MEMORY:
+        read_memory(r, value);
+        return;
+    case OPT_DEFINE:
+        vec_push(r->arena, &o->define, value);
+        return;
+    case OPT_OUTPUT:
+        once(r, &o->binary, value, row->name);
+        return;
+    case OPT_SOURCE_TREE:
+        once(r, &o->directory, value, row->name);
+        return;
+    case OPT_EMIT:
+        read_emit(r, value);
+        return;
+    case OPT_EXPLAIN:
+        once(r, &o->explain, value, row->name);
+        return;
+    case OPT_DUMP_BEFORE:
+        i = choose_pass(r, value);
+        if (i < 0 && !r->wrong)
+            wrong(r, value.loc, "there is no IR before 'lower'");
+        vec_push(r->arena, &o->pipeline.dump_before, i);
+        return;
+    case OPT_DUMP_AFTER:
+        i = choose_pass(r, value);
+        vec_push(r->arena, &o->pipeline.dump_after, i);
+        return;
+    case OPT_DUMP_ALL:
+        o->pipeline.dump_after_all = true;
+        return;
+    case OPT_STOP_AFTER:
+        o->pipeline.stop_after = choose_pass(r, value);
+        o->pipeline.stops = true;
+        return;
+    case OPT_START_AFTER:
+        o->pipeline.start_after = choose_pass(r, value);
+        o->pipeline.starts = true;
+        return;
+    case OPT_TIME_PASSES:
+        o->pipeline.time_passes = true;
+        return;
+    case OPT_VERBOSE:
+        o->verbose = true;
+        return;
+    case OPT_COLOR:
+        i = choose(r, value, "colour setting", colors, 3);
+        diag_set_color(r->diag, i == 1   ? COLOR_ALWAYS
+                                : i == 2 ? COLOR_NEVER
+                                         : COLOR_AUTO);
+        return;
+    case OPT_HELP:
+    case OPT_VERSION:
+    case OPT_LIST_PASSES:
+        return; /* seen before */
+    }
+}
+
+/* ---- the shape of options ---- */
+
+static void next(Reader *r)
+{
+    r->col += (uint32_t)strlen(r->argv[r->at]) + 1;
+    r->at++;
+}
+
+static void unknown(Reader *r, const char *arg, size_t n)
+{
+    const char *names[OPTION_COUNT];
+    for (int i = 0; i < OPTION_COUNT; i++)
+        names[i] = option_table[i].name;
+    const char *name = arena_strndup(r->arena, arg, n);
+    wrong(r, loc_at(r, 0, n), "unknown option '%s'", name);
+    suggest(r, name, names, OPTION_COUNT, "'parc --help' lists the options");
+}
+
+/* The row of an option; *used: how much of arg its name takes. */
+static const OptionRow *find(const char *arg, size_t *used)
+{
+    *used = arg[1] == '-' ? strcspn(arg, "=") : 2;
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (strlen(option_table[i].name) == *used &&
+            strncmp(option_table[i].name, arg, *used) == 0)
+            return &option_table[i];
+    return NULL;
+}
+
+static void read_option(Reader *r)
+{
+    const char *arg = r->argv[r->at];
+    size_t used, size = strlen(arg);
+    const OptionRow *row = find(arg, &used);
+    if (!row) {
+        unknown(r, arg, arg[1] == '-' ? used : size);
+        return;
+    }
+    Argument value = {NULL, loc_at(r, 0, size)};
+    if (!row->value && used < size) {
+        wrong(r, value.loc, "%s takes no value", row->name);
+        return;
+    }
+    if (row->value && used < size) { /* --mesh=2x2, -Dname=3 */
+        size_t skip = used + (arg[1] == '-');
+        value.text = arg + skip;
+        value.loc = loc_at(r, skip, size - skip);
+    } else if (row->value) {
+        if (r->at + 1 >= r->argc) {
+            wrong(r, value.loc, "%s wants a value: %s", row->name, row->value);
+            return;
+        }
+        next(r);
+        value.text = r->argv[r->at];
+        value.loc = loc_at(r, 0, strlen(value.text));
+    }
+    take(r, row, value);
+}
+
+static void read_input(Reader *r)
+{
+    const char *arg = r->argv[r->at];
+    Argument value = {arg, loc_at(r, 0, strlen(arg))};
+    if (r->o->input.text && r->wrong)
+        return; /* it may be the value of an unknown option */
+    if (r->o->input.text) {
+        wrong(r, value.loc, "a second input, '%s'", arg);
+        diag_note(r->diag, r->o->input.loc, "the first one is here");
+        return;
+    }
+    if (!*arg)
+        wrong(r, value.loc, "the input's name is empty");
+    r->o->input = value;
+}
+
+/* What cannot be asked for together. */
+static void check_together(Reader *r)
+{
+    const Options *o = r->o;
+    Loc end = loc_at(r, 0, 1);
+    bool finished = o->binary.text || o->directory.text || o->explain.text;
+    bool tree = false;
+    for (int i = 0; i < o->emit.n; i++) {
+        EmitKind kind = o->emit.at[i].kind;
+        tree |= kind == EMIT_AST;
+        finished |= kind != EMIT_AST && kind != EMIT_IR;
+    }
+    const PipelineOptions *p = &o->pipeline;
+    if (!o->input.text) {
+        wrong(r, end, "no model is given");
+        diag_help(r->diag, "parc [options] MODEL.pdl; 'parc --help' says "
+                           "more");
+    } else if (finished && p->stops && p->stop_after < pass_count - 1) {
+        wrong(r, end,
+              "--stop-after=%s leaves the plan unfinished: nothing "
+              "but --emit ir goes with it",
+              pass_name(p->stop_after));
+    } else if (p->starts && (o->mesh.text || o->plan.text || o->define.n)) {
+        Argument a = o->mesh.text   ? o->mesh
+                     : o->plan.text ? o->plan
+                                    : o->define.at[0];
+        wrong(r, a.loc, "an IR dump has its mesh, plan and sizes already");
+    } else if (p->starts && finished && p->start_after == pass_count - 1) {
+        wrong(r, end,
+              "--start-after=%s leaves no pass to run: nothing but "
+              "--emit ir goes with it",
+              pass_name(p->start_after));
+    } else if (p->starts && tree) {
+        wrong(r, end, "an IR dump has no syntax tree: --emit ast wants PDL");
+    } else if (p->starts && p->stops && p->stop_after < p->start_after) {
+        wrong(r, end, "--stop-after=%s comes before --start-after=%s",
+              pass_name(p->stop_after), pass_name(p->start_after));
+    }
+}
+
+OptionsResult options_parse(Arena *a, Diag *d, uint16_t file, int argc,
+                            char **argv, Options *o)
+{
+    *o = (Options){.target = TARGET_CUDA};
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        bool help = strcmp(argv[i], "--help") == 0;
+        if (help)
+            print_help(a);
+        else if (strcmp(argv[i], "--version") == 0)
+            printf("parc %s\n", PARC_VERSION);
+        else if (strcmp(argv[i], "--list-passes") == 0)
+            list_passes();
+        else
+            continue;
+        return OPTIONS_DONE;
+    }
+    Reader r = {.arena = a,
+                .diag = d,
+                .o = o,
+                .argc = argc,
+                .at = 1,
+                .argv = argv,
+                .file = file,
+                .col = 6};
+    bool only_inputs = false;
+    for (; r.at < argc; next(&r)) {
+        const char *arg = argv[r.at];
+        if (only_inputs || arg[0] != '-' || arg[1] == 0)
+            read_input(&r);
+        else if (strcmp(arg, "--") == 0)
+            only_inputs = true;
+        else
+            read_option(&r);
+    }
+    if (!r.wrong)
+        check_together(&r);
+    return r.wrong ? OPTIONS_WRONG : OPTIONS_RUN;
+}

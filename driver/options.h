@@ -1,0 +1,61 @@
+/* options.h: the command line. */
+#ifndef PARC_DRIVER_OPTIONS_H
+#define PARC_DRIVER_OPTIONS_H
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "passes/pipeline.h"
+
+#define PARC_VERSION "0.1.0"
+
+/* An option's value and where it stands in the command line's source. */
+typedef struct Argument {
+    const char *text; /* NULL: not given */
+    Loc loc;
+} Argument;
+
+typedef enum EmitKind {
+    EMIT_AST,
+    EMIT_IR,
+    EMIT_PLAN,
+    EMIT_JSON,
+    EMIT_DOT,
+    EMIT_KINDS
+} EmitKind;
+
+typedef struct EmitRequest {
+    EmitKind kind;
+    const char *file; /* NULL: standard output */
+    Loc loc;
+} EmitRequest;
+
+typedef struct Options {
+    Argument input; /* "-": standard input */
+    Argument mesh, plan, explain, device_memory;
+    int64_t memory_limit; /* bytes; 0: none */
+    Target target;
+    VEC(const char *) arch;
+    int threads; /* 0: this machine's cores over its ranks */
+    VEC(Argument) define;
+    Argument binary;    /* -o */
+    Argument directory; /* -S */
+    VEC(EmitRequest) emit;
+    PipelineOptions pipeline;
+    bool verbose;
+} Options;
+
+typedef enum OptionsResult {
+    OPTIONS_RUN,  /* compile */
+    OPTIONS_DONE, /* --help, --version, --list-passes: has been printed */
+    OPTIONS_WRONG /* wrong usage; the error is in d */
+} OptionsResult;
+
+/* The arguments joined by blanks: the text of the source that argument
+ * locations point into. */
+char *command_line_text(Arena *a, int argc, char **argv);
+
+/* Reads the arguments; `file` is the command line's source. */
+OptionsResult options_parse(Arena *a, Diag *d, uint16_t file, int argc,
+                            char **argv, Options *o);
+
+#endif

@@ -1,0 +1,236 @@
+/* ast.h: a PDL file as it was written.
+ *
+ * The parser builds it, `check` reports what needs no sizes (names, arity,
+ * duplicates), `lower` runs it with sizes and makes IR. Nodes live in the
+ * compilation's arena; lists are arrays.
+ */
+#ifndef PARC_FRONTEND_AST_H
+#define PARC_FRONTEND_AST_H
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/out.h"
+
+/* ---- expressions ---- */
+
+typedef enum ExprKind {
+    EX_INT,    /* integer */
+    EX_FLOAT,  /* number */
+    EX_STRING, /* name: the text */
+    EX_BOOL,   /* integer: 0 or 1 */
+    EX_NONE,   /* `none` */
+    EX_NAME,   /* name */
+    EX_NEG,    /* -arg[0] */
+    EX_NOT,    /* not arg[0] */
+    EX_BINARY, /* op, arg[0], arg[1] */
+    EX_CALL,   /* name(arg…); callee in `name`, its place in `loc` */
+    EX_TUPLE,  /* (a, b, …) */
+    EX_MEMBER, /* arg[0].name: output.weight */
+    EX_INDEX,  /* arg[0][arg[1]] : layers[0] */
+    EX_IF,     /* arg[1] if arg[0] else arg[2] is not PDL; reserved */
+} ExprKind;
+
+typedef enum BinaryOp {
+    BIN_ADD, BIN_SUB, BIN_MUL, BIN_DIV, BIN_MOD, BIN_POW, BIN_MATMUL,
+    BIN_EQ, BIN_NE, BIN_LT, BIN_LE, BIN_GT, BIN_GE, BIN_AND, BIN_OR,
+} BinaryOp;
+
+typedef struct Expr Expr;
+typedef struct Arg {
+    const char *name; /* NULL: by position */
+    Loc name_loc;
+    Expr *value;
+} Arg;
+struct Expr {
+    ExprKind kind;
+    BinaryOp op;
+    Loc loc;       /* of the operator, the name, the literal */
+    Loc range;     /* of the whole expression's first line */
+    int64_t integer;
+    double number;
+    const char *name;
+    Arg *arg;
+    int nargs;
+    int depth;     /* of the tree from here down; the parser limits it */
+};
+
+/* ---- statements of a forward, or of a function ---- */
+
+typedef enum StmtKind {
+    ST_ASSIGN, /* target… = value */
+    ST_RETURN, /* return value (EX_TUPLE for several) */
+    ST_FOR,    /* for target[0] in value { body } */
+    ST_IF,     /* if value { body } else { other } */
+} StmtKind;
+
+typedef struct Ident {
+    const char *name;
+    Loc loc;
+} Ident;
+
+typedef struct Stmt Stmt;
+struct Stmt {
+    StmtKind kind;
+    Loc loc;
+    Ident *target;
+    int ntargets;
+    Expr *value;
+    Stmt **body, **other;
+    int nbody, nother;
+};
+
+/* ---- members of a module ---- */
+
+typedef enum MemberKind {
+    MB_CHILD,    /* name: Module(…), name: [count] Module(…) */
+    MB_CONSTANT, /* name = value */
+    MB_PARAM,    /* param name[dims] = value */
+    MB_BUFFER,   /* buffer name[dims] = value */
+    MB_TIE,      /* tie value = other */
+    MB_IF,       /* if value { body } else { other_body } */
+    MB_FORWARD,  /* forward(inputs) { statements } */
+} MemberKind;
+
+/* An input of a forward: x, x: [..., dim], tokens: int(vocab)[batch, seq] */
+typedef struct InputDecl {
+    Ident name;
+    Expr *below;      /* int(below), or NULL */
+    bool is_int, has_shape, open; /* open: the shape starts with ... */
+    Expr **dim;
+    int ndims;
+} InputDecl;
+
+typedef struct Member Member;
+struct Member {
+    MemberKind kind;
+    Ident name;
+    Loc loc;
+    Expr *count;        /* MB_CHILD: array length, or NULL */
+    Expr *value;        /* MB_CHILD: the EX_CALL of the class */
+    Expr *other;        /* MB_TIE: the parameter that stays */
+    Expr **dim;
+    int ndims;
+    Member **body, **other_body;
+    int nbody, nother;
+    InputDecl *input;   /* MB_FORWARD */
+    int ninputs;
+    Stmt **stmt;
+    int nstmts;
+};
+
+/* ---- plans ---- */
+
+/* A path pattern: layers.*.attention */
+typedef struct Path {
+    const char *text; /* "" is the model (written `model`) */
+    Loc loc;
+} Path;
+
+/* R, Replicate, Shard(1), Partial, none: in arguments of styles; `from -> to`
+ * pairs and tuples of them in Prepare*. Kept as expressions: EX_NAME, EX_CALL
+ * with EX_INT / EX_NEG, EX_TUPLE; a pair is a StyleArg with both. */
+typedef struct StyleArg {
+    const char *name; /* input=, output=, or NULL */
+    Loc name_loc;
+    Expr *from, *to;  /* `to` is NULL unless written from -> to */
+} StyleArg;
+
+typedef enum ClauseKind {
+    CL_PARALLELIZE, /* parallelize axis { path: Style(…) … } */
+    CL_FULLY_SHARD, /* fully_shard axis | (rep, axis) { items } */
+    CL_CHECKPOINT,
+    CL_FREEZE,
+    CL_OFFLOAD,
+} ClauseKind;
+
+typedef struct Item {
+    Path *path;        /* several where brackets join them */
+    int npaths;
+    const char *every; /* `every Module`, or NULL */
+    Expr *min_params;  /* `min_params=N`, or NULL */
+    const char *style; /* parallelize: ColwiseParallel, …; else NULL */
+    Loc style_loc;
+    StyleArg *arg;
+    int nargs;
+    Arg *option;       /* after the colon: reshard=false, prefetch=2 */
+    int noptions;
+    Loc loc;
+} Item;
+
+typedef struct Clause {
+    ClauseKind kind;
+    Ident axis[2];
+    int naxes;
+    Item *item;
+    int nitems;
+    Loc loc;
+} Clause;
+
+typedef struct PlanDecl {
+    Ident name;
+    Ident *axis;
+    int naxes;
+    Clause *clause;
+    int nclauses;
+} PlanDecl;
+
+/* ---- the file ---- */
+
+typedef struct Formal {
+    Ident name;
+    Expr *value; /* default, or NULL */
+} Formal;
+
+typedef enum DeclKind { DC_MODULE, DC_MODEL, DC_FUNCTION } DeclKind;
+
+/* `function` is the prelude's way to say silu(x): a forward without members;
+ * files may use it as well. */
+typedef struct Decl {
+    DeclKind kind;
+    Ident name;
+    Formal *formal;    /* function: operands first, then settings */
+    int nformals;
+    Member **member;   /* module, model */
+    int nmembers;
+    Stmt **stmt;       /* function */
+    int nstmts;
+} Decl;
+
+typedef struct Setting { /* train: name = value; train.optimizer is a call */
+    Ident name;
+    Expr *value;
+} Setting;
+
+typedef struct File {
+    uint16_t source;
+    Decl **decl;
+    int ndecls;
+    PlanDecl **plan;
+    int nplans;
+    Setting *setting;
+    int nsettings;
+    bool has_train;
+    Loc train_loc;
+} File;
+
+/* parse.y, lex.l. Parses a registered source; syntax errors go to d, and the
+ * result is NULL when there were any. */
+File *pdl_parse(Arena *a, Diag *d, uint16_t source);
+
+/* Parses `NAME=VALUE` of a -D option as a setting whose name may be dotted
+ * (optimizer.lr); NULL after an error. */
+Setting *pdl_parse_define(Arena *a, Diag *d, uint16_t source);
+/* The same for `size` bytes of the source's first line from `begin` on, as an
+ * argument of the command line. */
+Setting *pdl_parse_define_at(Arena *a, Diag *d, uint16_t source, size_t begin,
+                             size_t size);
+
+/* ast_print.c: PDL text again, normalised; parses to the same tree. This is
+ * `--emit ast`. */
+void ast_print(Out *o, const File *f);
+
+/* The prelude's text, embedded at build time (frontend/prelude.pdl). */
+extern const char prelude_text[];
+extern const unsigned long prelude_size;
+
+#endif

@@ -1,0 +1,317 @@
+/* build.c: makes the nodes of the tree, and runs the parser. */
+#include <stdio.h>
+#include <string.h>
+
+#include "frontend/parse.tab.h"
+#include "frontend/parser.h"
+
+/* ---- expressions ---- */
+
+Expr *expr_new(Parser *p, ExprKind kind, Loc loc)
+{
+    Expr *e = NEW(p->arena, Expr);
+    e->kind = kind;
+    e->loc = e->range = loc;
+    e->depth = 1;
+    return e;
+}
+
+static void set_args(Parser *p, Expr *e, int n, const Arg *args)
+{
+    e->arg = arena_copy(p->arena, args, sizeof *args * (size_t)n);
+    e->nargs = n;
+    for (int i = 0; i < n; i++)
+        if (args[i].value->depth >= e->depth)
+            e->depth = args[i].value->depth + 1;
+    if (e->depth > MAX_EXPR_DEPTH && !p->too_deep) {
+        diag_error(p->diag, e->loc,
+                   "this expression is nested more than %d deep",
+                   MAX_EXPR_DEPTH);
+        diag_help(p->diag, "give a part of it a name of its own");
+        p->too_deep = true;
+    }
+}
+
+static Expr *with_operands(Parser *p, Expr *e, Expr *x, Expr *y, Loc range)
+{
+    Arg args[2] = {{.value = x}, {.value = y}};
+    e->range = range;
+    set_args(p, e, y ? 2 : 1, args);
+    return e;
+}
+
+Expr *expr_name(Parser *p, ExprKind kind, Ident name)
+{
+    Expr *e = expr_new(p, kind, name.loc);
+    e->name = name.name;
+    return e;
+}
+
+Expr *expr_integer(Parser *p, int64_t integer, Loc loc)
+{
+    Expr *e = expr_new(p, EX_INT, loc);
+    e->integer = integer;
+    e->number = (double)integer;
+    return e;
+}
+
+Expr *expr_unary(Parser *p, ExprKind kind, Loc op, Expr *x, Loc range)
+{
+    return with_operands(p, expr_new(p, kind, op), x, NULL, range);
+}
+
+Expr *expr_binary(Parser *p, BinaryOp op, Loc at, Expr *x, Expr *y, Loc range)
+{
+    Expr *e = expr_new(p, EX_BINARY, at);
+    e->op = op;
+    return with_operands(p, e, x, y, range);
+}
+
+Expr *expr_call(Parser *p, Ident name, ArgList args, Loc range)
+{
+    Expr *e = expr_name(p, EX_CALL, name);
+    e->range = range;
+    set_args(p, e, args.n, args.at);
+    return e;
+}
+
+Expr *expr_member(Parser *p, Expr *x, Ident name, Loc range)
+{
+    return with_operands(p, expr_name(p, EX_MEMBER, name), x, NULL, range);
+}
+
+Expr *expr_index(Parser *p, Expr *x, Expr *index, Loc at, Loc range)
+{
+    return with_operands(p, expr_new(p, EX_INDEX, at), x, index, range);
+}
+
+Expr *expr_tuple(Parser *p, ExprList list, bool single, Loc range)
+{
+    if (list.n == 1 && !single)
+        return list.at[0];
+    Expr *e = expr_new(p, EX_TUPLE, range);
+    Arg *args = NEW_ARRAY(p->arena, Arg, list.n);
+    for (int i = 0; i < list.n; i++)
+        args[i].value = list.at[i];
+    set_args(p, e, list.n, args);
+    return e;
+}
+
+/* ---- statements, members, declarations ---- */
+
+Stmt *stmt_new(Parser *p, StmtKind kind, Loc loc, Expr *value)
+{
+    Stmt *s = NEW(p->arena, Stmt);
+    s->kind = kind;
+    s->loc = loc;
+    s->value = value;
+    return s;
+}
+
+Member *member_new(Parser *p, MemberKind kind, Loc loc, Ident name, Expr *value)
+{
+    Member *m = NEW(p->arena, Member);
+    m->kind = kind;
+    m->loc = loc;
+    m->name = name;
+    m->value = value;
+    return m;
+}
+
+void decl_add(Parser *p, Decl decl)
+{
+    Decl *d = arena_copy(p->arena, &decl, sizeof decl);
+    vec_push(p->arena, &p->decl, d);
+}
+
+void plan_add(Parser *p, PlanDecl plan)
+{
+    PlanDecl *d = arena_copy(p->arena, &plan, sizeof plan);
+    vec_push(p->arena, &p->plan, d);
+}
+
+void train_begin(Parser *p, Loc loc)
+{
+    if (p->has_train) {
+        diag_error(p->diag, loc, "a second train block");
+        diag_note(p->diag, p->train_loc, "the first one is here");
+        return;
+    }
+    p->has_train = true;
+    p->train_loc = loc;
+}
+
+/* ---- plans ---- */
+
+const char *name_join(Parser *p, const char *a, const char *b, Loc loc)
+{
+    if (strlen(a) + strlen(b) < MAX_PATH_LENGTH)
+        return arena_printf(p->arena, "%s.%s", a, b);
+    loc.len = 1; /* the same place each time: it is said once */
+    diag_error(p->diag, loc, "this path is longer than %d characters",
+               MAX_PATH_LENGTH);
+    return a;
+}
+
+Path path_done(Path path)
+{
+    if (strcmp(path.text, "model") == 0)
+        path.text = "";
+    return path;
+}
+
+StyleArg style_arrow(Parser *p, StyleArg from, StyleArg to, Loc arrow)
+{
+    if (from.to || to.to) {
+        diag_error(p->diag, arrow,
+                   "a layout changes only once: "
+                   "one '->' for each tensor");
+        return from;
+    }
+    from.to = to.from;
+    return from;
+}
+
+/* A tuple of layouts; one of pairs becomes a pair of tuples, in which a
+ * layout without an arrow stands on both sides. */
+StyleArg style_tuple(Parser *p, StyleArgList list, Loc range)
+{
+    ExprList from = {0}, to = {0};
+    bool pairs = false;
+    for (int i = 0; i < list.n; i++) {
+        StyleArg *a = &list.at[i];
+        pairs |= a->to != NULL;
+        vec_push(p->arena, &from, a->from);
+        vec_push(p->arena, &to, a->to ? a->to : a->from);
+    }
+    StyleArg tuple = {.from = expr_tuple(p, from, true, range)};
+    if (pairs)
+        tuple.to = expr_tuple(p, to, true, range);
+    return tuple;
+}
+
+/* A setting among items is `min_params=N`, or an option that a comma set
+ * apart from its item: item_add tells by what comes before. */
+Item item_setting(Parser *p, Ident name, Expr *value)
+{
+    Item item = {.loc = name.loc};
+    if (strcmp(name.name, "min_params") == 0) {
+        item.min_params = value;
+        return item;
+    }
+    return item_option(p, item, (Arg){name.name, name.loc, value});
+}
+
+Item item_option(Parser *p, Item item, Arg option)
+{
+    bool stray = item.npaths == 0 && !item.every && !item.min_params;
+    if (stray && item.noptions > 0) {
+        diag_error(p->diag, option.name_loc,
+                   "options follow a path, 'every Module' or 'min_params=N'");
+        return item;
+    }
+    Arg *all = NEW_ARRAY(p->arena, Arg, item.noptions + 1);
+    if (item.noptions)
+        memcpy(all, item.option, sizeof *all * (size_t)item.noptions);
+    all[item.noptions++] = option;
+    item.option = all;
+    return item;
+}
+
+void item_add(Parser *p, ItemList *items, Item item)
+{
+    bool stray = item.npaths == 0 && !item.every && !item.min_params;
+    if (!stray) {
+        vec_push(p->arena, &items->list, item);
+        return;
+    }
+    Item *last = items->list.n ? &items->list.at[items->list.n - 1] : NULL;
+    if (items->comma && last && last->noptions > 0) {
+        *last = item_option(p, *last, item.option[0]);
+        return;
+    }
+    diag_error(p->diag, item.loc, "the option '%s' belongs to no item",
+               item.option[0].name);
+    diag_help(p->diag, "options follow a colon: layers.*: %s=…",
+              item.option[0].name);
+}
+
+/* ---- running ---- */
+
+/* Text has no zero bytes; a file that has is none of PDL's. */
+static bool is_text(Parser *p)
+{
+    const char *zero = memchr(p->text, 0, p->size);
+    if (!zero)
+        return true;
+    Loc loc = {p->source, 1, 1, 1};
+    for (const char *s = p->text; s < zero; s++) {
+        loc.col = *s == '\n' ? 1 : loc.col + 1;
+        loc.line += *s == '\n';
+    }
+    diag_error(p->diag, loc, "this is no text: a byte is zero");
+    return false;
+}
+
+static bool parse(Parser *p, int start)
+{
+    p->errors_before = diag_error_count(p->diag);
+    if (p->size > MAX_SOURCE) {
+        diag_error(p->diag, (Loc){.file = p->source},
+                   "the file is larger than %d MiB", MAX_SOURCE >> 20);
+        return false;
+    }
+    if (!is_text(p))
+        return false;
+    p->start = start;
+    p->defining = start == START_DEFINE;
+    p->line = 1;
+    p->last = NEWLINE; /* nothing that could end a statement */
+    lexer_open(p);
+    int status = pdl_yyparse(p);
+    lexer_close(p);
+    return status == 0 && diag_error_count(p->diag) == p->errors_before;
+}
+
+File *pdl_parse(Arena *a, Diag *d, uint16_t source)
+{
+    const Source *s = diag_source_at(d, source);
+    Parser p = {.arena = a,
+                .diag = d,
+                .source = source,
+                .text = s->text,
+                .size = s->size,
+                .col = 1};
+    if (!parse(&p, START_FILE))
+        return NULL;
+    File *f = NEW(a, File);
+    f->source = source;
+    f->decl = p.decl.at;
+    f->ndecls = p.decl.n;
+    f->plan = p.plan.at;
+    f->nplans = p.plan.n;
+    f->setting = p.setting.at;
+    f->nsettings = p.setting.n;
+    f->has_train = p.has_train;
+    f->train_loc = p.train_loc;
+    return f;
+}
+
+Setting *pdl_parse_define_at(Arena *a, Diag *d, uint16_t source, size_t begin,
+                             size_t size)
+{
+    const Source *s = diag_source_at(d, source);
+    Parser p = {.arena = a,
+                .diag = d,
+                .source = source,
+                .text = s->text + begin,
+                .size = size,
+                .col = (uint32_t)begin + 1};
+    return parse(&p, START_DEFINE) ? p.define : NULL;
+}
+
+Setting *pdl_parse_define(Arena *a, Diag *d, uint16_t source)
+{
+    const Source *s = diag_source_at(d, source);
+    return pdl_parse_define_at(a, d, source, 0, s->size);
+}

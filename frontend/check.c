@@ -1,0 +1,163 @@
+/* check.c: what needs no sizes, of a whole file.
+ *
+ * Every declaration is looked at, whether the model uses it or not, and every
+ * plan, whether it is chosen or not. `lower` reports again what it meets;
+ * equal messages at one place come out once.
+ */
+#include "frontend/check.h"
+
+#include <string.h>
+
+#include "frontend/frontend.h"
+
+/* ---- finding declarations ------------------------------------------------ */
+
+static const Decl *find_in(const File *f, const char *name, DeclKind kind)
+{
+    for (int i = 0; f && i < f->ndecls; i++)
+        if (f->decl[i]->kind == kind &&
+            strcmp(f->decl[i]->name.name, name) == 0)
+            return f->decl[i];
+    return NULL;
+}
+
+const Decl *check_find_decl(const Check *c, const char *name, DeclKind kind)
+{
+    const Decl *d = find_in(c->file, name, kind);
+    return d ? d : find_in(c->prelude, name, kind);
+}
+
+/* ---- declarations -------------------------------------------------------- */
+
+static void check_formals(Check *c, const Decl *decl)
+{
+    if (decl->nformals > MAX_FORMALS)
+        diag_error(c->diag, decl->formal[MAX_FORMALS].name.loc,
+                   "a declaration has at most %d parameters", MAX_FORMALS);
+    for (int i = 0; i < decl->nformals; i++) {
+        const Ident *name = &decl->formal[i].name;
+        for (int j = 0; j < i; j++) {
+            if (strcmp(name->name, decl->formal[j].name.name) != 0)
+                continue;
+            diag_error(c->diag, name->loc, "'%s' is declared twice",
+                       name->name);
+            diag_note(c->diag, decl->formal[j].name.loc, "the first is here");
+            break;
+        }
+        if (decl->kind == DC_MODEL && setting_known(name->name))
+            diag_error(c->diag, name->loc,
+                       "'%s' is a train setting: -D could not tell it from "
+                       "the model's parameter", name->name);
+    }
+}
+
+/* Plans know Linear and Embedding by name, so that no file may have its own.
+ */
+static void check_taken(Check *c, const Decl *decl)
+{
+    const char *name = decl->name.name;
+    bool taken = strcmp(name, "Linear") == 0 || strcmp(name, "Embedding") == 0;
+    if (taken && c->prelude)
+        diag_error(c->diag, decl->name.loc,
+                   "'%s' is the prelude's: choose another name", name);
+}
+
+/* Whether `to` can be reached from `from` by way of children: a module that
+ * holds itself would never end. `seen` marks those that were looked at. */
+static bool reaches(Check *c, const Decl *from, const Decl *to, bool *seen);
+
+static bool members_reach(Check *c, Member *const *member, int n,
+                          const Decl *to, bool *seen)
+{
+    for (int i = 0; i < n; i++) {
+        const Member *m = member[i];
+        if (members_reach(c, m->body, m->nbody, to, seen) ||
+            members_reach(c, m->other_body, m->nother, to, seen))
+            return true;
+        if (m->kind != MB_CHILD)
+            continue;
+        const Decl *d = find_in(c->file, m->value->name, DC_MODULE);
+        if (d && (d == to || reaches(c, d, to, seen)))
+            return true;
+    }
+    return false;
+}
+
+static bool reaches(Check *c, const Decl *from, const Decl *to, bool *seen)
+{
+    for (int i = 0; i < c->file->ndecls; i++) {
+        if (c->file->decl[i] != from)
+            continue;
+        if (seen[i])
+            return false;
+        seen[i] = true;
+    }
+    return members_reach(c, from->member, from->nmembers, to, seen);
+}
+
+static void check_cycles(Check *c, const Decl *decl)
+{
+    bool *seen = NEW_ARRAY(c->arena, bool, c->file->ndecls + 1);
+    if (decl->kind == DC_MODULE && reaches(c, decl, decl, seen))
+        diag_error(c->diag, decl->name.loc, "module '%s' contains itself",
+                   decl->name.name);
+}
+
+static void check_decl(Check *c, const Decl *decl)
+{
+    for (int i = 0; i < c->file->ndecls; i++) {
+        const Decl *other = c->file->decl[i];
+        if (other == decl)
+            break;
+        if (strcmp(other->name.name, decl->name.name) == 0) {
+            diag_error(c->diag, decl->name.loc, "'%s' is declared twice",
+                       decl->name.name);
+            diag_note(c->diag, other->name.loc, "the first is here");
+            break;
+        }
+    }
+    check_taken(c, decl);
+    check_formals(c, decl);
+    check_cycles(c, decl);
+    if (decl->kind == DC_FUNCTION)
+        check_function(c, decl);
+    else
+        check_module(c, decl);
+}
+
+static void check_one_model(Check *c)
+{
+    const Decl *model = NULL;
+    for (int i = 0; i < c->file->ndecls; i++) {
+        const Decl *decl = c->file->decl[i];
+        if (decl->kind != DC_MODEL)
+            continue;
+        if (model) {
+            diag_error(c->diag, decl->name.loc, "a file has one model");
+            diag_note(c->diag, model->name.loc, "the first is here");
+        }
+        model = model ? model : decl;
+    }
+    if (!model) {
+        Loc loc = {.file = c->file->source, .len = 1, .line = 1, .col = 1};
+        diag_error(c->diag, loc, "the file has no model");
+        diag_help(c->diag, "model Name { … forward(…) { return loss } }");
+    }
+}
+
+static void check_file(Check *c)
+{
+    for (int i = 0; i < c->file->ndecls; i++)
+        check_decl(c, c->file->decl[i]);
+    check_plans(c->arena, c->diag, c->file);
+    check_train(c->arena, c->diag, c->file);
+}
+
+void check(Arena *a, Diag *d, const File *prelude, const File *file)
+{
+    Check own = {a, d, NULL, prelude};
+    check_file(&own);
+    Check c = {a, d, prelude, file};
+    check_file(&c);
+    check_one_model(&c);
+}

@@ -1,0 +1,201 @@
+/* check_plan.c: plans, as far as they need no modules: axes, styles, options
+ * and their arguments; clauses whose effect is not there are refused by name.
+ */
+#include <string.h>
+
+#include "frontend/check.h"
+#include "frontend/lower.h"
+
+typedef struct PlanCheck {
+    Arena *arena;
+    Diag *diag;
+    const PlanDecl *plan;
+} PlanCheck;
+
+/* ---- axes ---------------------------------------------------------------- */
+
+static void check_axes(PlanCheck *c)
+{
+    const PlanDecl *p = c->plan;
+    if (p->naxes == 0)
+        diag_error(c->diag, p->name.loc, "plan '%s' has no axes",
+                   p->name.name);
+    if (p->naxes > MAX_AXES)
+        diag_error(c->diag, p->axis[MAX_AXES].loc,
+                   "a plan has at most %d axes", MAX_AXES);
+    for (int i = 0; i < p->naxes; i++) {
+        for (int j = 0; j < i; j++) {
+            if (strcmp(p->axis[i].name, p->axis[j].name) != 0)
+                continue;
+            diag_error(c->diag, p->axis[i].loc, "'%s' is declared twice",
+                       p->axis[i].name);
+            diag_note(c->diag, p->axis[j].loc, "the first is here");
+        }
+    }
+}
+
+static void check_axis(PlanCheck *c, const Ident *axis)
+{
+    NameList names = {.arena = c->arena};
+    for (int i = 0; i < c->plan->naxes; i++) {
+        if (strcmp(c->plan->axis[i].name, axis->name) == 0)
+            return;
+        names_add(&names, c->plan->axis[i].name, c->plan->axis[i].loc);
+    }
+    diag_error(c->diag, axis->loc, "plan '%s' has no axis '%s'",
+               c->plan->name.name, axis->name);
+    names_suggest(c->diag, &names, axis->name);
+}
+
+/* ---- styles -------------------------------------------------------------- */
+
+static void unknown_style(PlanCheck *c, const Item *item)
+{
+    NameList names = {.arena = c->arena};
+    for (int i = 0; i < style_count; i++)
+        names_add(&names, style_table[i].name, (Loc){0});
+    diag_error(c->diag, item->style_loc, "unknown style '%s'", item->style);
+    names_suggest(c->diag, &names, item->style);
+}
+
+/* Arguments of Prepare… are layouts by position, all others go by name. */
+static void check_style(PlanCheck *c, const Item *item)
+{
+    const StyleInfo *info = style_find(item->style);
+    if (!info) {
+        unknown_style(c, item);
+        return;
+    }
+    Signature s;
+    signature_of_text(c->arena, info->name, info->settings, &s);
+    for (int i = 0; i < item->nargs; i++) {
+        const StyleArg *arg = &item->arg[i];
+        if (!arg->name && s.many < 0) {
+            diag_error(c->diag, arg->from->loc, "%s wants a name here: %s=",
+                       s.what, s.name[0]);
+            continue;
+        }
+        NameList names = {.arena = c->arena};
+        bool known = !arg->name;
+        for (int j = 0; j < s.n && arg->name; j++) {
+            if (j == s.many)
+                continue;
+            known |= strcmp(s.name[j], arg->name) == 0;
+            names_add(&names, s.name[j], (Loc){0});
+        }
+        for (int j = 0; j < i && known && arg->name; j++)
+            if (item->arg[j].name &&
+                strcmp(item->arg[j].name, arg->name) == 0)
+                diag_error(c->diag, arg->name_loc, "'%s' is given twice",
+                           arg->name);
+        if (known)
+            continue;
+        diag_error(c->diag, arg->name_loc, "%s takes no '%s'", s.what,
+                   arg->name);
+        names_suggest(c->diag, &names, arg->name);
+    }
+}
+
+static void check_parallelize(PlanCheck *c, const Clause *clause)
+{
+    check_axis(c, &clause->axis[0]);
+    for (int i = 0; i < clause->nitems; i++)
+        if (clause->item[i].style)
+            check_style(c, &clause->item[i]);
+}
+
+/* ---- units --------------------------------------------------------------- */
+
+static void check_strategy(PlanCheck *c, const Expr *e)
+{
+    static const char *const strategy[] = {"full_shard", "shard_grad_op",
+                                           "no_shard", "hybrid_shard"};
+    NameList names = {.arena = c->arena};
+    bool named = e->kind == EX_NAME || e->kind == EX_STRING;
+    for (int i = 0; i < 4 && named; i++) {
+        names_add(&names, strategy[i], (Loc){0});
+        if (strcmp(e->name, strategy[i]) != 0)
+            continue;
+        if (i > 0)
+            diag_error(c->diag, e->loc, "'strategy=%s' is not supported yet",
+                       e->name);
+        return;
+    }
+    diag_error(c->diag, e->range, "unknown strategy%s%s%s", named ? " '" : "",
+               named ? e->name : "", named ? "'" : "");
+    if (named)
+        names_suggest(c->diag, &names, e->name);
+}
+
+static void check_option(PlanCheck *c, const Arg *option)
+{
+    static const char *const known[] = {"prefetch", "reshard", "strategy"};
+    if (strcmp(option->name, "prefetch") == 0)
+        return;
+    if (strcmp(option->name, "strategy") == 0) {
+        check_strategy(c, option->value);
+        return;
+    }
+    if (strcmp(option->name, "reshard") == 0) {
+        const Expr *e = option->value;
+        if (e->kind != EX_BOOL)
+            diag_error(c->diag, e->range, "reshard is true or false");
+        else if (!e->integer)
+            diag_error(c->diag, option->name_loc,
+                       "'reshard=false' is not supported yet");
+        return;
+    }
+    NameList names = {.arena = c->arena};
+    for (int i = 0; i < 3; i++)
+        names_add(&names, known[i], (Loc){0});
+    diag_error(c->diag, option->name_loc, "fully_shard has no option '%s'",
+               option->name);
+    names_suggest(c->diag, &names, option->name);
+}
+
+static void check_fully_shard(PlanCheck *c, const Clause *clause)
+{
+    for (int i = 0; i < clause->naxes; i++)
+        check_axis(c, &clause->axis[i]);
+    if (clause->naxes == 2)
+        diag_error(c->diag, clause->axis[0].loc,
+                   "'fully_shard (%s, %s)' is not supported yet",
+                   clause->axis[0].name, clause->axis[1].name);
+    for (int i = 0; i < clause->nitems; i++)
+        for (int j = 0; j < clause->item[i].noptions; j++)
+            check_option(c, &clause->item[i].option[j]);
+}
+
+/* ---- plans --------------------------------------------------------------- */
+
+static void check_clause(PlanCheck *c, const Clause *clause)
+{
+    static const char *const word[] = {"parallelize", "fully_shard",
+                                       "checkpoint", "freeze", "offload"};
+    if (clause->kind == CL_PARALLELIZE)
+        check_parallelize(c, clause);
+    else if (clause->kind == CL_FULLY_SHARD)
+        check_fully_shard(c, clause);
+    else
+        diag_error(c->diag, clause->loc, "'%s' is not supported yet",
+                   word[clause->kind]);
+}
+
+void check_plans(Arena *a, Diag *d, const File *file)
+{
+    for (int i = 0; i < file->nplans; i++) {
+        const PlanDecl *p = file->plan[i];
+        PlanCheck c = {a, d, p};
+        for (int j = 0; j < i; j++) {
+            if (strcmp(p->name.name, file->plan[j]->name.name) != 0)
+                continue;
+            diag_error(d, p->name.loc, "'%s' is declared twice",
+                       p->name.name);
+            diag_note(d, file->plan[j]->name.loc, "the first is here");
+            break;
+        }
+        check_axes(&c);
+        for (int k = 0; k < p->nclauses; k++)
+            check_clause(&c, &p->clause[k]);
+    }
+}

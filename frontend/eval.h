@@ -1,0 +1,131 @@
+/* eval.h: what an expression of PDL may be while a model is lowered, and the
+ * arithmetic of those that are no tensors.
+ *
+ * A Datum is known at compile time except for a tensor, which is a value of
+ * the program. POISON stands for what an error was reported for; everything
+ * made from it is poison again and says nothing more.
+ */
+#ifndef PARC_FRONTEND_EVAL_H
+#define PARC_FRONTEND_EVAL_H
+
+#include "frontend/ast.h"
+#include "ir/ir.h"
+
+typedef struct Instance Instance;
+
+typedef enum DatumKind {
+    DATUM_POISON,
+    DATUM_NONE,
+    DATUM_INT,
+    DATUM_FLOAT,
+    DATUM_BOOL,
+    DATUM_WORD,   /* text: half, tanh, or a string */
+    DATUM_INIT,   /* an initialiser of parameters */
+    DATUM_TUPLE,
+    DATUM_TENSOR,
+    DATUM_MODULE, /* an instance that can be called */
+    DATUM_ARRAY,  /* all elements of an array of modules */
+    DATUM_PARAM,  /* a parameter, before it is read */
+    DATUM_BUFFER, /* a buffer, before it is read */
+} DatumKind;
+
+typedef struct Datum Datum;
+struct Datum {
+    DatumKind kind;
+    int64_t integer;   /* INT, BOOL; PARAM: the slot's number */
+    double number;     /* FLOAT */
+    const char *text;  /* WORD */
+    Init init;
+    const Datum *item; /* TUPLE */
+    int nitems;
+    Value *tensor;
+    int64_t below;     /* integer tensor: elements are below it; 0: unknown */
+    Instance *module;  /* MODULE, ARRAY; PARAM, BUFFER: whose it is */
+    struct Buffer *buffer;
+};
+
+Datum datum_poison(void);
+Datum datum_none(void);
+Datum datum_int(int64_t x);
+Datum datum_float(double x);
+Datum datum_bool(bool x);
+Datum datum_word(const char *text);
+Datum datum_tensor(Value *v); /* NULL gives poison */
+
+bool datum_is_number(Datum x);
+double datum_number(Datum x); /* INT or FLOAT */
+
+/* "12", "a tuple of 2", "f32[8, 64]", … for messages. */
+const char *datum_text(Arena *a, Datum x);
+
+/* Where evaluation reports: `error` is called with a phrase. */
+typedef struct EvalSink {
+    Arena *arena;
+    void (*error)(void *context, Loc loc, const char *help, const char *fmt,
+                  ...) __attribute__((format(printf, 4, 5)));
+    void *context;
+} EvalSink;
+
+const char *binary_sign(BinaryOp op);  /* "+" … "or" */
+
+/* x op y, -x and not x where no operand is a tensor. Integers divide exactly
+ * or it is an error. */
+Datum eval_binary(const EvalSink *to, Loc loc, BinaryOp op, Datum x, Datum y);
+Datum eval_unary(const EvalSink *to, Loc loc, ExprKind kind, Datum x);
+
+/* A function of numbers ("sqrt", "floor", …); false: there is none of that
+ * name for so many operands. */
+bool eval_function(const EvalSink *to, Loc loc, const char *name, int n,
+                   const Datum *x, Datum *result);
+
+/* A word that PDL itself knows as a value: zeros, ones, half, …; false:
+ * none. */
+bool eval_word(const char *name, Datum *result);
+extern const char *const word_names[];
+extern const int word_count;
+
+/* ---- calls ---- */
+
+/* What a call may give, by position or by name. Formal number `many` (-1:
+ * none) takes any number of operands; those behind it are given by name. */
+enum { MAX_FORMALS = 32 };
+typedef struct Signature {
+    const char *what;  /* "module 'Linear'", "function 'silu'", "'exp'" */
+    int n, many;
+    const char *name[MAX_FORMALS];
+    bool optional[MAX_FORMALS];
+    Loc loc;           /* where it is declared; zero: nowhere */
+} Signature;
+
+/* The arguments of a call in the order of the signature; NULL: left out.
+ * `extra` are those beyond the first for the one that takes many. */
+typedef struct Bound {
+    const Expr *value[MAX_FORMALS];
+    const Expr **extra;
+    int nextra;
+} Bound;
+
+/* Binds; false after errors, which are reported. The same call gives the same
+ * messages however often it is bound. */
+bool bind_call(Arena *a, Diag *d, const Signature *s, const Expr *call,
+               Bound *b);
+void signature_of_decl(Arena *a, const Decl *decl, Signature *s);
+/* Of calling a module: `what` is how messages call it. */
+void signature_of_forward(const char *what, const Member *forward,
+                          Signature *s);
+/* Of a builtin, from "x, dim=none, keep=false" or "dims..., dim=-1". */
+void signature_of_text(Arena *a, const char *name, const char *text,
+                       Signature *s);
+
+/* ---- names with near misses ---- */
+
+typedef struct NameList {
+    Arena *arena;
+    VEC(const char *) name;
+    VEC(Loc) loc;
+} NameList;
+void names_add(NameList *l, const char *name, Loc loc);
+/* Adds the note or help "did you mean 'x'?" to the error just raised. */
+void names_suggest(Diag *d, const NameList *l, const char *name);
+
+#endif

@@ -1,0 +1,288 @@
+/* lower.c: from a checked file to the global forward program.
+ *
+ * Sizes come first (train, model parameters, mesh), then instances with their
+ * parameters, then the model's forward, then the plan, which is matched
+ * against the modules that exist by then. Errors do not stop a part: poison
+ * keeps later ones quiet about what was said already.
+ */
+#include "frontend/lower.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+/* ---- errors -------------------------------------------------------------- */
+
+static const Frame *user_frame(const Lower *l)
+{
+    const Frame *f = l->frame;
+    while (f && f->call.file == l->prelude->source)
+        f = f->outer;
+    return f;
+}
+
+Loc lower_user_loc(const Lower *l, Loc loc)
+{
+    if (loc.file != l->prelude->source)
+        return loc;
+    const Frame *f = user_frame(l);
+    return f ? f->call : loc;
+}
+
+void lower_error(Lower *l, Loc loc, const char *help, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const char *text = arena_vprintf(l->arena, fmt, ap);
+    va_end(ap);
+    const Frame *f = user_frame(l);
+    bool inside = loc.file == l->prelude->source && f;
+    diag_error(l->diag, inside ? f->call : loc, "%s", text);
+    if (inside)
+        diag_note(l->diag, loc, "in the prelude's '%s', here", f->callee);
+    if (help)
+        diag_help(l->diag, "%s", help);
+}
+
+void lower_note(Lower *l, Loc loc, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    const char *text = arena_vprintf(l->arena, fmt, ap);
+    va_end(ap);
+    diag_note(l->diag, loc, "%s", text);
+}
+
+static void sink_error(void *context, Loc loc, const char *help,
+                       const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    Lower *l = context;
+    const char *text = arena_vprintf(l->arena, fmt, ap);
+    va_end(ap);
+    lower_error(l, loc, help, "%s", text);
+}
+
+/* ---- names --------------------------------------------------------------- */
+
+Binding *bind_name(Lower *l, Binding *next, const char *name, Loc loc,
+                   Datum d)
+{
+    Binding *b = NEW(l->arena, Binding);
+    *b = (Binding){name, loc, d, next};
+    return b;
+}
+
+const Binding *find_name(const Binding *b, const char *name)
+{
+    while (b && strcmp(b->name, name) != 0)
+        b = b->next;
+    return b;
+}
+
+static const Decl *find_in(const File *f, const char *name, DeclKind kind)
+{
+    for (int i = 0; i < f->ndecls; i++)
+        if (f->decl[i]->kind == kind &&
+            strcmp(f->decl[i]->name.name, name) == 0)
+            return f->decl[i];
+    return NULL;
+}
+
+const Decl *lower_find_decl(const Lower *l, Loc from, const char *name,
+                            DeclKind kind)
+{
+    const Decl *d = NULL;
+    if (from.file != l->prelude->source)
+        d = find_in(l->file, name, kind);
+    return d ? d : find_in(l->prelude, name, kind);
+}
+
+/* ---- model parameters ---------------------------------------------------- */
+
+/* -D may not turn an integer into something else: sizes depend on it. */
+static Datum defined_value(Lower *l, const Setting *define, Datum plain)
+{
+    /* A word needs no quotes on the command line. */
+    if (plain.kind == DATUM_WORD && define->value->kind == EX_NAME)
+        return datum_word(define->value->name);
+    Datum d = lower_expr(l, define->value);
+    if (plain.kind == DATUM_FLOAT && d.kind == DATUM_INT)
+        return datum_float((double)d.integer);
+    bool fits = d.kind == plain.kind || plain.kind == DATUM_POISON ||
+                plain.kind == DATUM_NONE || d.kind == DATUM_POISON;
+    if (!fits) {
+        lower_error(l, define->value->range, NULL,
+                    "'%s' is %s, its default is %s", define->name.name,
+                    datum_text(l->arena, d), datum_text(l->arena, plain));
+        return datum_poison();
+    }
+    return d;
+}
+
+static Binding *model_formals(Lower *l)
+{
+    Frame f;
+    push_frame(l, &f, l->model->name.name, l->model->name.loc, NULL);
+    f.members = true;
+    for (int i = 0; i < l->model->nformals; i++) {
+        const Formal *formal = &l->model->formal[i];
+        const Setting *define = lower_define(l, formal->name.name);
+        Datum d = datum_poison();
+        if (formal->value)
+            d = lower_expr(l, formal->value);
+        if (define)
+            d = defined_value(l, define, d);
+        else if (!formal->value)
+            lower_error(l, formal->name.loc,
+                        arena_printf(l->arena, "give it a default, or "
+                                     "-D %s=VALUE", formal->name.name),
+                        "the model's parameter '%s' has no value",
+                        formal->name.name);
+        f.locals = bind_name(l, f.locals, formal->name.name, formal->name.loc,
+                             d);
+    }
+    pop_frame(l);
+    return f.locals;
+}
+
+/* ---- the model's inputs and its loss ------------------------------------- */
+
+static Type input_type(Lower *l, const InputDecl *in, bool *fine)
+{
+    Type t = {.dtype = in->is_int ? DT_I32 : l->p->train.precision};
+    *fine = in->has_shape && !in->open && in->ndims <= MAX_DIMS;
+    if (!in->has_shape || in->open)
+        lower_error(l, in->name.loc,
+                    "such as 'tokens: int(vocab)[batch, seq]'",
+                    "the model's input '%s' needs a whole shape",
+                    in->name.name);
+    else if (in->ndims > MAX_DIMS)
+        lower_error(l, in->name.loc, NULL, "a tensor has at most %d dims",
+                    MAX_DIMS);
+    for (int i = 0; i < in->ndims && *fine; i++)
+        *fine &= lower_size(l, in->dim[i], "a dimension",
+                            &t.dim[t.ndim++]);
+    if (*fine && (t.ndim == 0 || t.dim[0] != l->p->train.batch)) {
+        lower_error(l, in->name.loc, NULL,
+                    "the first dimension of input '%s' must be the batch",
+                    in->name.name);
+        *fine = false;
+    }
+    return t;
+}
+
+static Datum model_input(Lower *l, const InputDecl *in)
+{
+    bool fine;
+    Input input = {.name = in->name.name, .loc = in->name.loc};
+    input.type = input_type(l, in, &fine);
+    if (in->below)
+        fine &= lower_size(l, in->below, "the bound of int()", &input.below);
+    if (!fine)
+        return datum_poison();
+    Attr attr[MAX_ATTRS] = {{.i = l->p->input.n}};
+    vec_push(l->arena, &l->p->input, input);
+    l->b.loc = input.loc;
+    const char *hint = input.name;
+    Op *op = ir_op_typed(&l->b, OP_input, 0, NULL, attr, 1, &input.type,
+                         &hint);
+    l->p->input.at[l->p->input.n - 1].value = op->out[0];
+    Datum d = datum_tensor(op->out[0]);
+    d.below = input.below;
+    return d;
+}
+
+static void loss_output(Lower *l, const Member *forward, Datum d)
+{
+    if (d.kind == DATUM_POISON)
+        return;
+    bool scalar = d.kind == DATUM_TENSOR && d.tensor->type.ndim == 0 &&
+                  dtype_is_float(d.tensor->type.dtype);
+    if (!scalar) {
+        lower_error(l, forward->loc, "sum(x) and mean(x) make a scalar",
+                    "the model must return a scalar loss, not %s",
+                    datum_text(l->arena, d));
+        return;
+    }
+    l->b.loc = d.tensor->loc;
+    l->b.path = "";
+    Value *loss = ir_cast(&l->b, d.tensor, DT_F32);
+    Attr attr[MAX_ATTRS] = {{.s = "loss"}};
+    ir_op_typed(&l->b, OP_output, 1, &loss, attr, 0, NULL, NULL);
+}
+
+static void run_model(Lower *l, Instance *model)
+{
+    const Member *forward = model->forward;
+    if (!forward)
+        return;
+    Frame f;
+    push_frame(l, &f, model->decl->name.name, forward->loc, model);
+    Datum *args = NEW_ARRAY(l->arena, Datum, forward->ninputs);
+    Loc *locs = NEW_ARRAY(l->arena, Loc, forward->ninputs);
+    for (int i = 0; i < forward->ninputs; i++) {
+        args[i] = model_input(l, &forward->input[i]);
+        locs[i] = forward->input[i].name.loc;
+    }
+    pop_frame(l);
+    if (forward->ninputs == 0) {
+        lower_error(l, forward->loc, NULL, "the model's forward has no input");
+        return;
+    }
+    loss_output(l, forward,
+                lower_call_module(l, model, args, locs, forward->loc));
+}
+
+/* ---- everything together ------------------------------------------------- */
+
+/* Parameters that no forward reads would have no gradient. */
+static void warn_unused(Lower *l)
+{
+    for (int i = 0; i < l->slot.n; i++) {
+        const Slot *s = &l->slot.at[i];
+        if (s->tied_to < 0 && !s->used)
+            diag_warning(l->diag, s->param.loc,
+                         "parameter '%s' is never used: it has no gradient "
+                         "and stays as it is", s->param.name);
+    }
+}
+
+static const Decl *find_model(const File *file)
+{
+    for (int i = 0; i < file->ndecls; i++)
+        if (file->decl[i]->kind == DC_MODEL)
+            return file->decl[i];
+    return NULL;
+}
+
+Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
+               const FrontendOptions *options)
+{
+    Lower *l = NEW(a, Lower);
+    *l = (Lower){.arena = a, .diag = d, .prelude = prelude, .file = file,
+                 .options = options, .model = find_model(file),
+                 .p = ir_program(a, d), .sink = {a, sink_error, l}};
+    if (!l->model)
+        return NULL; /* check has said so */
+    int errors_before = diag_error_count(d);
+    l->p->model = l->model->name.name;
+    l->p->stage = STAGE_GLOBAL;
+    l->step.region = l->p->step;
+    l->level = &l->step;
+    l->b = (Build){.p = l->p, .region = l->p->step, .phase = PH_FORWARD,
+                   .path = ""};
+    bool fault = false;
+    const PlanDecl *plan = lower_choose_plan(l, &fault);
+    if (!fault)
+        lower_mesh(l, plan);
+    lower_train(l);
+    Instance *model = lower_instances(l, model_formals(l));
+    if (model)
+        run_model(l, model);
+    if (!fault)
+        lower_plan(l, plan);
+    if (diag_error_count(d) == 0)
+        warn_unused(l);
+    return diag_error_count(d) || errors_before ? NULL : l->p;
+}

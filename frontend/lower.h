@@ -1,0 +1,262 @@
+/* lower.h: what the files of lowering share.
+ *
+ * lower.c          the order of things; model parameters; the model's inputs
+ * lower_train.c    `train` and -D
+ * lower_mesh.c     --mesh
+ * lower_module.c   modules become instances: sizes, parameters, ties
+ * lower_stmt.c     statements and loops
+ * lower_call.c     calls of modules: shapes of inputs, boundaries
+ * lower_expr.c     expressions; operators on tensors
+ * lower_builtin.c  the table of builtins, with those on elements
+ * lower_tensor.c   builtins that change shapes, contract or look up
+ * lower_attention.c  attention, rotary positions, constants
+ * lower_plan.c     plans: clauses, patterns and units
+ * lower_style.c    plans: styles and their layouts
+ *
+ * Each forward is run once for each place that calls it, with the sizes of
+ * that place; the body of a loop over an array of modules is run once.
+ */
+#ifndef PARC_FRONTEND_LOWER_H
+#define PARC_FRONTEND_LOWER_H
+
+#include "frontend/eval.h"
+#include "frontend/frontend.h"
+#include "ir/ir.h"
+
+/* Names and what they stand for; a later binding of a name hides an earlier
+ * one. Lists only grow at the front, so that a scope is saved and restored by
+ * its head. */
+typedef struct Binding Binding;
+struct Binding {
+    const char *name;
+    Loc loc;
+    Datum datum;
+    Binding *next;
+};
+
+/* A parameter before ties are settled. */
+typedef struct Slot {
+    Param param;
+    Instance *owner;
+    int tied_to;   /* slot that it became, or -1 */
+    Loc tie_loc;
+    int index;     /* in Program.param, once numbered */
+    bool used;
+} Slot;
+
+typedef struct Buffer {
+    const Member *member;
+    Value *value;  /* once lowered; NULL before and after an error */
+    bool lowered;
+} Buffer;
+
+/* A module with its sizes. The elements of an array are one instance. */
+struct Instance {
+    const Decl *decl;
+    Instance *parent;
+    const char *path;    /* "layers.*.attention" */
+    const char *name;    /* "attention"; of an element the array's name */
+    Loc loc;             /* of the child's declaration */
+    bool is_array;
+    int64_t count;       /* of the array */
+    int nstack;          /* arrays around it, its own included */
+    int64_t stack[MAX_STACK];
+    Binding *formals;    /* formals and constants */
+    Binding *members;    /* children, parameters, buffers */
+    const Member *forward;
+    int module;          /* index in Program.module */
+    int first_slot;
+    bool called;
+};
+
+/* A region under construction: the step, or a loop's body. */
+typedef struct Level Level;
+struct Level {
+    Level *outer;        /* NULL: the step */
+    Region *region;
+    Op *loop;
+    Instance *array;
+    VEC(Value *) from;   /* values of the outer level read here … */
+    VEC(Value *) here;   /* … and the arguments that hold them */
+    VEC(int) slot;       /* parameters read here … */
+    VEC(Value *) value;  /* … and their value in the compute type */
+};
+
+/* A forward, a function or a module's members being run. */
+typedef struct Frame Frame;
+struct Frame {
+    Frame *outer;
+    Loc call;            /* where it was called */
+    const char *callee;  /* for notes */
+    Instance *instance;  /* NULL: a function */
+    Binding *locals;
+    bool members;        /* members are being declared: no tensors yet */
+    bool returned;
+    Datum result;
+};
+
+/* The tables of sines and cosines that rotations of one kind share. */
+typedef struct RopeTable {
+    int64_t seq, dim;
+    double theta;
+    Value *cos, *sin;
+} RopeTable;
+
+typedef struct Lower {
+    Arena *arena;
+    Diag *diag;
+    const File *prelude, *file;
+    const FrontendOptions *options;
+    const Decl *model;
+    Program *p;
+    EvalSink sink;
+    Build b;             /* where ops are made now */
+    Level *level;
+    Level step;
+    Op *init_end;        /* ops of the INIT phase go before it */
+    Frame *frame;
+    int depth;           /* of frames */
+    int calls;           /* frames so far */
+    VEC(Slot) slot;
+    VEC(Instance *) instance; /* by Program.module index */
+    VEC(RopeTable) rope;
+} Lower;
+
+/* ---- lower.c ---- */
+
+/* An error; one inside the prelude is reported where the user called it, with
+ * a note into the prelude. `help` may be NULL. */
+void lower_error(Lower *l, Loc loc, const char *help, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void lower_note(Lower *l, Loc loc, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The innermost place that is in the user's text: where an op comes from. */
+Loc lower_user_loc(const Lower *l, Loc loc);
+
+Binding *bind_name(Lower *l, Binding *next, const char *name, Loc loc,
+                   Datum d);
+const Binding *find_name(const Binding *b, const char *name);
+/* A declaration that a text at `from` means: of the file, else of the prelude;
+ * the prelude sees itself alone. NULL: none. */
+const Decl *lower_find_decl(const Lower *l, Loc from, const char *name,
+                            DeclKind kind);
+
+/* ---- lower_train.c ---- */
+
+/* Defaults, the `train` block, then -D. */
+void lower_train(Lower *l);
+/* The last -D of that name, or NULL. */
+const Setting *lower_define(const Lower *l, const char *name);
+
+/* ---- lower_mesh.c, lower_plan.c, lower_style.c ---- */
+
+/* The plan that applies; NULL: parc's own, or an error (then *fault). */
+const PlanDecl *lower_choose_plan(Lower *l, bool *fault);
+void lower_mesh(Lower *l, const PlanDecl *plan);
+void lower_plan(Lower *l, const PlanDecl *plan);
+/* Fills layouts of one item for module number `module`; false after an error.
+ */
+bool lower_style(Lower *l, const Item *item, int module, Style *style);
+
+/* What check and lower know of plans. */
+typedef struct StyleInfo {
+    const char *name;
+    StyleKind kind;
+    const char *settings; /* "input, output": names that it takes */
+} StyleInfo;
+const StyleInfo *style_find(const char *name);
+extern const StyleInfo style_table[];
+extern const int style_count;
+
+/* ---- lower_module.c ---- */
+
+/* The model and everything below it. NULL after an error that leaves nothing
+ * to run. */
+Instance *lower_instances(Lower *l, Binding *formals);
+Datum lower_read_param(Lower *l, int slot);
+Datum lower_read_buffer(Lower *l, Instance *owner, Buffer *buffer);
+
+/* ---- lower_stmt.c ---- */
+
+void lower_stmts(Lower *l, Stmt *const *stmt, int n);
+/* Reports a body that has come to its end without a return. */
+void lower_ended(Lower *l, Loc loc, const char *name);
+/* v as it is seen from the region that is being built. */
+Value *lower_import(Lower *l, Level *at, Value *v);
+bool push_frame(Lower *l, Frame *f, const char *callee, Loc call,
+                Instance *instance);
+void pop_frame(Lower *l);
+/* Evaluates the default values of what a call left out, in order. */
+Binding *bind_formals(Lower *l, const Decl *decl, const Bound *bound,
+                      Binding *next);
+
+/* ---- lower_call.c ---- */
+
+/* Runs an instance's forward on values; boundaries included. */
+Datum lower_call_module(Lower *l, Instance *m, const Datum *args,
+                        const Loc *locs, Loc call);
+
+/* ---- lower_expr.c ---- */
+
+Datum lower_expr(Lower *l, const Expr *e);
+/* An operator of the table on tensors; poison after an error, which names
+ * the operands' shapes. `doing` completes "cannot …". */
+Datum lower_op(Lower *l, Loc loc, const char *doing, OpKind kind, int nargs,
+               const Datum *args, const Attr *attr);
+/* Expressions that must be of a kind; false after an error. */
+bool lower_int(Lower *l, const Expr *e, const char *what, int64_t *x);
+bool lower_float(Lower *l, const Expr *e, const char *what, double *x);
+bool lower_bool(Lower *l, const Expr *e, const char *what, bool *x);
+/* A size: an integer of at least 1. */
+bool lower_size(Lower *l, const Expr *e, const char *what, int64_t *x);
+Datum lower_binary(Lower *l, Loc loc, BinaryOp op, Datum x, Datum y);
+
+/* ---- lower_builtin.c, lower_tensor.c, lower_attention.c ---- */
+
+/* A call of a builtin: what it is given, already bound. */
+typedef struct BuiltinCall {
+    Lower *l;
+    const Expr *call;
+    Bound bound;
+    Datum arg[MAX_FORMALS];  /* evaluated; NONE where left out */
+    Datum *extra;            /* evaluated, of a `many` formal */
+} BuiltinCall;
+
+typedef struct Builtin {
+    const char *name;
+    const char *signature;
+    OpKind op;   /* of elementwise ones; else OP_COUNT */
+    Datum (*run)(const BuiltinCall *c, const struct Builtin *self);
+} Builtin;
+const Builtin *builtin_find(const char *name);
+extern const Builtin builtin_table[];
+extern const int builtin_count;
+Datum lower_builtin(Lower *l, const Builtin *b, const Expr *call);
+
+/* The loc of argument i of a builtin's call, or of the call itself. */
+Loc builtin_loc(const BuiltinCall *c, int i);
+bool builtin_tensor(const BuiltinCall *c, int i, Value **v);
+bool builtin_number(const BuiltinCall *c, int i, double none, double *x);
+bool builtin_flag(const BuiltinCall *c, int i, bool none, bool *x);
+/* A dim that may count from the end, of a tensor of ndim dims. */
+bool builtin_dim(const BuiltinCall *c, int i, int ndim, int64_t none,
+                 int *dim);
+
+#define BUILTIN_RUN(name) \
+    Datum builtin_##name(const BuiltinCall *c, const Builtin *self)
+BUILTIN_RUN(reshape);
+BUILTIN_RUN(broadcast);
+BUILTIN_RUN(transpose);
+BUILTIN_RUN(heads);
+BUILTIN_RUN(merge_heads);
+BUILTIN_RUN(concat);
+BUILTIN_RUN(split);
+BUILTIN_RUN(slice);
+BUILTIN_RUN(einsum);
+BUILTIN_RUN(embedding);
+BUILTIN_RUN(onehot);
+BUILTIN_RUN(arange);
+BUILTIN_RUN(attention);
+BUILTIN_RUN(rope);
+
+#endif

@@ -1,0 +1,344 @@
+/* lower_builtin.c: the table of builtins, and those on elements.
+ *
+ * Builtins are the primitive operators that the prelude is written over. One
+ * that is given numbers alone computes a number (sqrt(dim)); with a tensor it
+ * becomes an op.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "frontend/lower.h"
+
+/* ---- arguments ----------------------------------------------------------- */
+
+Loc builtin_loc(const BuiltinCall *c, int i)
+{
+    return c->bound.value[i] ? c->bound.value[i]->range : c->call->loc;
+}
+
+static bool wrong(const BuiltinCall *c, int i, const char *wanted)
+{
+    if (c->arg[i].kind != DATUM_POISON)
+        lower_error(c->l, builtin_loc(c, i), NULL,
+                    "'%s' wants %s here, not %s", c->call->name, wanted,
+                    datum_text(c->l->arena, c->arg[i]));
+    return false;
+}
+
+bool builtin_tensor(const BuiltinCall *c, int i, Value **v)
+{
+    *v = c->arg[i].tensor;
+    return c->arg[i].kind == DATUM_TENSOR || wrong(c, i, "a tensor");
+}
+
+bool builtin_number(const BuiltinCall *c, int i, double none, double *x)
+{
+    *x = none;
+    if (c->arg[i].kind == DATUM_NONE)
+        return true;
+    *x = datum_number(c->arg[i]);
+    return datum_is_number(c->arg[i]) || wrong(c, i, "a number");
+}
+
+bool builtin_flag(const BuiltinCall *c, int i, bool none, bool *x)
+{
+    *x = none;
+    if (c->arg[i].kind == DATUM_NONE)
+        return true;
+    *x = c->arg[i].integer != 0;
+    return c->arg[i].kind == DATUM_BOOL || wrong(c, i, "true or false");
+}
+
+static bool check_dim(const BuiltinCall *c, Loc loc, Datum x, int ndim,
+                      int *dim)
+{
+    int64_t d = x.integer;
+    if (x.kind == DATUM_POISON)
+        return false;
+    if (x.kind == DATUM_INT && d >= -ndim && d < ndim) {
+        *dim = (int)(d < 0 ? d + ndim : d);
+        return true;
+    }
+    lower_error(c->l, loc, NULL, "there is no dim %s in a tensor of %d",
+                datum_text(c->l->arena, x), ndim);
+    return false;
+}
+
+bool builtin_dim(const BuiltinCall *c, int i, int ndim, int64_t none,
+                 int *dim)
+{
+    Datum x = c->arg[i].kind == DATUM_NONE ? datum_int(none) : c->arg[i];
+    return check_dim(c, builtin_loc(c, i), x, ndim, dim);
+}
+
+/* Dims given as a number, a tuple of numbers, or none for all. */
+static bool dim_list(const BuiltinCall *c, int i, int ndim, AttrList *list)
+{
+    Datum d = c->arg[i];
+    *list = (AttrList){0};
+    if (d.kind == DATUM_NONE) {
+        for (; list->n < ndim; list->n++)
+            list->v[list->n] = list->n;
+        return true;
+    }
+    const Datum *item = d.kind == DATUM_TUPLE ? d.item : &d;
+    int n = d.kind == DATUM_TUPLE ? d.nitems : 1;
+    for (int k = 0; k < n && list->n < MAX_DIMS; k++) {
+        int dim;
+        if (!check_dim(c, builtin_loc(c, i), item[k], ndim, &dim))
+            return false;
+        list->v[list->n++] = dim;
+    }
+    return true;
+}
+
+/* ---- elementwise --------------------------------------------------------- */
+
+static Datum run_unary(const BuiltinCall *c, const Builtin *self)
+{
+    Value *x;
+    if (!builtin_tensor(c, 0, &x))
+        return datum_poison();
+    return lower_op(c->l, c->call->loc,
+                    arena_printf(c->l->arena, "take %s of", self->name),
+                    self->op, 1, c->arg, NULL);
+}
+
+static Datum run_binary(const BuiltinCall *c, const Builtin *self)
+{
+    Lower *l = c->l;
+    Datum args[2];
+    for (int i = 0; i < 2; i++) {
+        args[i] = c->arg[i];
+        if (datum_is_number(args[i])) {
+            Attr attr[MAX_ATTRS] = {{.f = datum_number(args[i])},
+                                    {.i = DT_F32}, {.l = {0}}};
+            args[i] = lower_op(l, c->call->loc, "make", OP_full, 0, args,
+                               attr);
+        } else if (args[i].kind != DATUM_TENSOR) {
+            wrong(c, i, "a tensor or a number");
+            return datum_poison();
+        }
+    }
+    return lower_op(l, c->call->loc,
+                    arena_printf(l->arena, "take the %s of", self->name),
+                    self->op, 2, args, NULL);
+}
+
+/* where(condition, x, y) */
+static Datum run_where(const BuiltinCall *c, const Builtin *self)
+{
+    Datum args[3];
+    for (int i = 0; i < 3; i++) {
+        args[i] = c->arg[i];
+        if (i > 0 && datum_is_number(args[i])) {
+            Attr attr[MAX_ATTRS] = {{.f = datum_number(args[i])},
+                                    {.i = DT_F32}, {.l = {0}}};
+            args[i] = lower_op(c->l, c->call->loc, "make", OP_full, 0, args,
+                               attr);
+        } else if (args[i].kind != DATUM_TENSOR) {
+            wrong(c, i, "a tensor");
+            return datum_poison();
+        }
+    }
+    return lower_op(c->l, c->call->loc, "choose between", self->op, 3, args,
+                    NULL);
+}
+
+/* floor, ceil, round know numbers alone. */
+static Datum run_number(const BuiltinCall *c, const Builtin *self)
+{
+    (void)self;
+    wrong(c, 0, "a number");
+    return datum_poison();
+}
+
+static Datum run_cast(const BuiltinCall *c, DType to)
+{
+    Value *x;
+    if (!builtin_tensor(c, 0, &x))
+        return datum_poison();
+    if (x->type.dtype == to)
+        return c->arg[0];
+    Attr attr[MAX_ATTRS] = {{.i = to}};
+    return lower_op(c->l, c->call->loc, "cast", OP_cast, 1, c->arg, attr);
+}
+
+/* float(x): in f32, whatever the precision. */
+static Datum run_float(const BuiltinCall *c, const Builtin *self)
+{
+    (void)self;
+    if (datum_is_number(c->arg[0]))
+        return datum_float(datum_number(c->arg[0]));
+    return run_cast(c, DT_F32);
+}
+
+/* like(x, y): x in the element type of y. */
+static Datum run_like(const BuiltinCall *c, const Builtin *self)
+{
+    (void)self;
+    Value *y;
+    if (!builtin_tensor(c, 1, &y))
+        return datum_poison();
+    return run_cast(c, y->type.dtype);
+}
+
+/* ---- reductions and sizes ------------------------------------------------ */
+
+static Datum run_reduce(const BuiltinCall *c, const Builtin *self)
+{
+    Value *x;
+    bool keep;
+    Attr attr[MAX_ATTRS] = {{0}};
+    if (!builtin_tensor(c, 0, &x) ||
+        !dim_list(c, 1, x->type.ndim, &attr[0].l) ||
+        !builtin_flag(c, 2, false, &keep))
+        return datum_poison();
+    attr[1].i = keep;
+    return lower_op(c->l, c->call->loc,
+                    arena_printf(c->l->arena, "take the %s of", self->name),
+                    self->op, 1, c->arg, attr);
+}
+
+/* size(x, d): the size of one dim. */
+static Datum run_size(const BuiltinCall *c, const Builtin *self)
+{
+    (void)self;
+    Value *x;
+    int dim;
+    if (!builtin_tensor(c, 0, &x) ||
+        !builtin_dim(c, 1, x->type.ndim, 0, &dim))
+        return datum_poison();
+    return datum_int(x->type.dim[dim]);
+}
+
+/* count(x, dim=): how many elements a reduction over dim takes together. */
+static Datum run_count(const BuiltinCall *c, const Builtin *self)
+{
+    (void)self;
+    Value *x;
+    AttrList dims;
+    if (!builtin_tensor(c, 0, &x) || !dim_list(c, 1, x->type.ndim, &dims))
+        return datum_poison();
+    int64_t n = 1;
+    for (int i = 0; i < dims.n; i++)
+        n *= x->type.dim[dims.v[i]];
+    return datum_int(n);
+}
+
+static Datum run_rank(const BuiltinCall *c, const Builtin *self)
+{
+    (void)self;
+    Value *x;
+    return builtin_tensor(c, 0, &x) ? datum_int(x->type.ndim)
+                                    : datum_poison();
+}
+
+/* ---- initialisers and refusals ------------------------------------------- */
+
+static Datum run_init(const BuiltinCall *c, const Builtin *self)
+{
+    Datum d = {.kind = DATUM_INIT};
+    bool uniform = strcmp(self->name, "uniform") == 0;
+    d.init.kind = uniform ? INIT_UNIFORM : INIT_NORMAL;
+    if (!builtin_number(c, 0, 0, &d.init.a) ||
+        (uniform && !builtin_number(c, 1, 0, &d.init.b)))
+        return datum_poison();
+    bool fits = uniform ? d.init.a <= d.init.b : d.init.a >= 0;
+    if (!fits) {
+        lower_error(c->l, c->call->loc, NULL, uniform
+                        ? "uniform(lo, hi) needs lo <= hi"
+                        : "a standard deviation is not negative");
+        return datum_poison();
+    }
+    return d;
+}
+
+/* refuse("…"): how the prelude says what it does not take. */
+static Datum run_refuse(const BuiltinCall *c, const Builtin *self)
+{
+    (void)self;
+    if (c->arg[0].kind == DATUM_WORD)
+        lower_error(c->l, c->call->loc, NULL, "%s", c->arg[0].text);
+    else
+        wrong(c, 0, "a text");
+    return datum_poison();
+}
+
+/* ---- the table ----------------------------------------------------------- */
+
+#define UNARY(name) {#name, "x", OP_##name, run_unary}
+#define PLAIN(name, signature, run) {name, signature, OP_COUNT, run}
+
+const Builtin builtin_table[] = {
+    UNARY(exp), UNARY(log), UNARY(sqrt), UNARY(rsqrt), UNARY(recip),
+    UNARY(tanh), UNARY(sigmoid), UNARY(erf), UNARY(sin), UNARY(cos),
+    UNARY(abs), UNARY(relu), UNARY(detach),
+    {"maximum", "x, y", OP_maximum, run_binary},
+    {"minimum", "x, y", OP_minimum, run_binary},
+    {"where", "condition, x, y", OP_select, run_where},
+    {"sum", "x, dim=, keep=", OP_sum, run_reduce},
+    {"max", "x, dim=, keep=", OP_max, run_reduce},
+    PLAIN("floor", "x", run_number),
+    PLAIN("ceil", "x", run_number),
+    PLAIN("round", "x", run_number),
+    PLAIN("float", "x", run_float),
+    PLAIN("like", "x, y", run_like),
+    PLAIN("size", "x, dim", run_size),
+    PLAIN("count", "x, dim=", run_count),
+    PLAIN("rank", "x", run_rank),
+    PLAIN("reshape", "x, dims...", builtin_reshape),
+    PLAIN("broadcast", "x, dims...", builtin_broadcast),
+    PLAIN("transpose", "x, i, j", builtin_transpose),
+    PLAIN("heads", "x, n", builtin_heads),
+    PLAIN("merge_heads", "x", builtin_merge_heads),
+    PLAIN("concat", "tensors..., dim=", builtin_concat),
+    PLAIN("split", "x, n, dim=", builtin_split),
+    PLAIN("slice", "x, start, size, dim=", builtin_slice),
+    PLAIN("einsum", "spec, x, y", builtin_einsum),
+    PLAIN("embedding", "table, ids", builtin_embedding),
+    PLAIN("onehot", "ids, n", builtin_onehot),
+    PLAIN("arange", "n=", builtin_arange),
+    PLAIN("attention", "q, k, v, causal=, scale=", builtin_attention),
+    PLAIN("rope", "x, theta=, style=", builtin_rope),
+    PLAIN("normal", "std", run_init),
+    PLAIN("uniform", "lo, hi", run_init),
+    PLAIN("refuse", "text", run_refuse),
+};
+const int builtin_count = sizeof builtin_table / sizeof *builtin_table;
+
+const Builtin *builtin_find(const char *name)
+{
+    for (int i = 0; i < builtin_count; i++)
+        if (strcmp(builtin_table[i].name, name) == 0)
+            return &builtin_table[i];
+    return NULL;
+}
+
+Datum lower_builtin(Lower *l, const Builtin *b, const Expr *call)
+{
+    BuiltinCall c = {.l = l, .call = call};
+    Signature s;
+    signature_of_text(l->arena, b->name, b->signature, &s);
+    if (!bind_call(l->arena, l->diag, &s, call, &c.bound))
+        return datum_poison();
+    bool poison = false;
+    int given = 0;
+    for (int i = 0; i < s.n; i++) {
+        const Expr *e = c.bound.value[i];
+        c.arg[i] = e ? lower_expr(l, e) : datum_none();
+        poison |= c.arg[i].kind == DATUM_POISON;
+        given += e != NULL;
+    }
+    c.extra = NEW_ARRAY(l->arena, Datum, c.bound.nextra + 1);
+    for (int i = 0; i < c.bound.nextra; i++) {
+        c.extra[i] = lower_expr(l, c.bound.extra[i]);
+        poison |= c.extra[i].kind == DATUM_POISON;
+    }
+    Datum result;
+    if (poison)
+        return datum_poison();
+    if (eval_function(&l->sink, call->loc, b->name, given, c.arg, &result))
+        return result;
+    return b->run(&c, b);
+}

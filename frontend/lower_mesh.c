@@ -1,0 +1,188 @@
+/* lower_mesh.c: --mesh bound to the axes of the plan.
+ *
+ * "8x8" gives sizes to the plan's axes in order, outermost first;
+ * "dp=8,tp=8" by name, and then the mesh's own order is that of the ranks.
+ * Faults are reported where they stand in the command line.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/lower.h"
+
+enum { MAX_AXIS_SIZE = 1 << 20 };
+
+/* One part of the text: a size, or name=size. */
+typedef struct Part {
+    const char *name; /* NULL: not named */
+    int64_t size;
+    Loc loc, name_loc;
+} Part;
+
+typedef struct MeshText {
+    Part part[MAX_AXES + 1];
+    int n;
+} MeshText;
+
+static Loc mesh_range(const Lower *l, const char *from, size_t n)
+{
+    Loc loc = l->options->mesh_loc;
+    loc.col += (uint32_t)(from - l->options->mesh);
+    loc.len = (uint16_t)(n ? n : 1);
+    return loc;
+}
+
+static bool parse_part(Lower *l, const char *from, size_t n, Part *part)
+{
+    const char *equals = memchr(from, '=', n);
+    const char *digits = equals ? equals + 1 : from;
+    size_t ndigits = n - (size_t)(digits - from);
+    *part = (Part){.loc = mesh_range(l, digits, ndigits)};
+    if (equals) {
+        size_t k = (size_t)(equals - from);
+        part->name = arena_strndup(l->arena, from, k);
+        part->name_loc = mesh_range(l, from, k);
+    }
+    bool fine = ndigits > 0 && ndigits < 9;
+    for (size_t i = 0; i < ndigits && fine; i++)
+        fine = isdigit((unsigned char)digits[i]);
+    part->size = fine ? strtoll(digits, NULL, 10) : 0;
+    if (part->size >= 1 && part->size <= MAX_AXIS_SIZE)
+        return true;
+    if (ndigits == 0)
+        diag_error(l->diag, part->loc, "the size of a mesh axis is missing");
+    else
+        diag_error(l->diag, part->loc, "'%.*s' is no size of a mesh axis",
+                   (int)ndigits, digits);
+    diag_help(l->diag, "sizes are integers from 1, such as --mesh 8x8 or "
+                       "--mesh dp=8,tp=8");
+    return false;
+}
+
+static bool is_name(const char *name)
+{
+    if (!name || isdigit((unsigned char)*name))
+        return false;
+    const char *p = name;
+    while (isalnum((unsigned char)*p) || *p == '_')
+        p++;
+    return p > name && !*p;
+}
+
+static bool parse_mesh(Lower *l, MeshText *m)
+{
+    const char *p = l->options->mesh;
+    bool named = strchr(p, '=') != NULL;
+    const char *separator = named ? "," : "x";
+    m->n = 0;
+    for (;;) {
+        size_t n = strcspn(p, separator);
+        if (m->n == MAX_AXES) {
+            diag_error(l->diag, mesh_range(l, p, n),
+                       "a mesh has at most %d axes", MAX_AXES);
+            return false;
+        }
+        Part *part = &m->part[m->n++];
+        if (!parse_part(l, p, n, part))
+            return false;
+        if (named && !is_name(part->name)) {
+            diag_error(l->diag, part->name ? part->name_loc : part->loc,
+                       "this axis has no name");
+            return false;
+        }
+        if (!p[n])
+            return true;
+        p += n + 1;
+    }
+}
+
+static void set_axis(Mesh *m, const char *name, int64_t size)
+{
+    m->name[m->n] = name;
+    m->size[m->n++] = size;
+}
+
+static const char *axes_text(Lower *l, const PlanDecl *plan)
+{
+    const char *text = "";
+    for (int i = 0; i < plan->naxes; i++)
+        text = arena_printf(l->arena, "%s%s%s", text, i ? ", " : "",
+                            plan->axis[i].name);
+    return text;
+}
+
+static int plan_axis(const PlanDecl *plan, const char *name)
+{
+    for (int i = 0; i < plan->naxes; i++)
+        if (strcmp(plan->axis[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static bool check_names(Lower *l, const MeshText *text, const PlanDecl *plan)
+{
+    bool fine = true;
+    for (int i = 0; i < text->n; i++) {
+        const Part *part = &text->part[i];
+        for (int j = 0; j < i; j++) {
+            if (strcmp(part->name, text->part[j].name) == 0) {
+                diag_error(l->diag, part->name_loc,
+                           "axis '%s' is given twice", part->name);
+                fine = false;
+            }
+        }
+        if (!plan || plan_axis(plan, part->name) >= 0)
+            continue;
+        diag_error(l->diag, part->name_loc, "plan '%s' has no axis '%s'",
+                   plan->name.name, part->name);
+        NameList names = {.arena = l->arena};
+        for (int j = 0; j < plan->naxes; j++)
+            names_add(&names, plan->axis[j].name, plan->axis[j].loc);
+        names_suggest(l->diag, &names, part->name);
+        fine = false;
+    }
+    return fine;
+}
+
+static bool check_rank(Lower *l, const MeshText *text, const PlanDecl *plan)
+{
+    if (!plan || text->n == plan->naxes)
+        return true;
+    Loc loc = mesh_range(l, l->options->mesh, strlen(l->options->mesh));
+    diag_error(l->diag, loc,
+               "the mesh has %d ax%s, plan '%s' has %d (%s)", text->n,
+               text->n == 1 ? "is" : "es", plan->name.name, plan->naxes,
+               axes_text(l, plan));
+    diag_note(l->diag, plan->name.loc, "the plan is declared here");
+    return false;
+}
+
+/* The names that axes have where neither plan nor mesh names them. */
+static const char *const free_name[MAX_AXES] = {"dp", "axis1", "axis2",
+                                                "axis3"};
+
+void lower_mesh(Lower *l, const PlanDecl *plan)
+{
+    Mesh *m = &l->p->mesh;
+    MeshText text = {.n = 0};
+    if (plan && plan->naxes > MAX_AXES)
+        return; /* check has said so */
+    bool fine = l->options->mesh && parse_mesh(l, &text);
+    bool named = fine && text.part[0].name;
+    if (fine && named)
+        fine = check_names(l, &text, plan);
+    if (fine && !check_rank(l, &text, plan))
+        fine = false;
+    if (fine) {
+        for (int i = 0; i < text.n; i++)
+            set_axis(m, named  ? text.part[i].name
+                        : plan ? plan->axis[i].name
+                               : free_name[i], text.part[i].size);
+        return;
+    }
+    /* Without a mesh, or after an error: every axis is 1. */
+    for (int i = 0; plan && i < plan->naxes; i++)
+        set_axis(m, plan->axis[i].name, 1);
+    if (!plan)
+        set_axis(m, free_name[0], 1);
+}

@@ -1,0 +1,357 @@
+/* lower_stmt.c: statements, frames and loops.
+ *
+ * `for layer in layers` becomes one `loop` op. Its body is lowered once, for
+ * an element of the array. Names that the body assigns and that were there
+ * before are carried; parameters of the array's elements come in as stacks;
+ * whatever else the body reads comes in as a free operand, found while the
+ * body is lowered (lower_import).
+ */
+#include "frontend/lower.h"
+
+#include <string.h>
+
+#include "base/bug.h"
+
+/* Calls within calls can grow without bound: a limit ends what no model
+ * means. */
+enum { MAX_FRAMES = 64, MAX_CALLS = 1000000 };
+
+/* ---- frames -------------------------------------------------------------- */
+
+bool push_frame(Lower *l, Frame *f, const char *callee, Loc call,
+                Instance *instance)
+{
+    *f = (Frame){.outer = l->frame, .call = call, .callee = callee,
+                 .instance = instance};
+    if (l->depth == MAX_FRAMES) {
+        lower_error(l, call, NULL, "calls are nested more than %d deep",
+                    MAX_FRAMES);
+        return false;
+    }
+    if (l->frame && l->calls++ >= MAX_CALLS) {
+        if (l->calls == MAX_CALLS + 1)
+            lower_error(l, call, NULL, "the model makes more than %d calls",
+                        MAX_CALLS);
+        l->calls = MAX_CALLS + 1;
+        return false;
+    }
+    l->depth++;
+    l->frame = f;
+    return true;
+}
+
+void pop_frame(Lower *l)
+{
+    l->depth--;
+    l->frame = l->frame->outer;
+}
+
+Binding *bind_formals(Lower *l, const Decl *decl, const Bound *bound,
+                      Binding *next)
+{
+    for (int i = 0; i < decl->nformals && i < MAX_FORMALS; i++) {
+        const Formal *formal = &decl->formal[i];
+        Datum d = datum_poison();
+        Frame f;
+        if (bound->value[i]) {
+            d = lower_expr(l, bound->value[i]);
+        } else if (formal->value && push_frame(l, &f, decl->name.name,
+                                               formal->name.loc, NULL)) {
+            /* A default may use the formals before it. */
+            f.locals = next;
+            f.members = true;
+            d = lower_expr(l, formal->value);
+            pop_frame(l);
+        }
+        next = bind_name(l, next, formal->name.name, formal->name.loc, d);
+    }
+    return next;
+}
+
+/* ---- values from outside of a loop --------------------------------------- */
+
+static Value *find_seen(const Level *at, const Value *outer)
+{
+    for (int i = 0; i < at->from.n; i++)
+        if (at->from.at[i] == outer)
+            return at->here.at[i];
+    return NULL;
+}
+
+static Value *bring_in(Lower *l, Level *at, Value *outer, bool stacked)
+{
+    Value *v = find_seen(at, outer);
+    if (v)
+        return v;
+    v = stacked ? ir_loop_add_stack(l->p, at->loop, outer)
+                : ir_loop_add_free(l->p, at->loop, outer);
+    vec_push(l->arena, &at->from, outer);
+    vec_push(l->arena, &at->here, v);
+    return v;
+}
+
+Value *lower_import(Lower *l, Level *at, Value *v)
+{
+    if (v->region == at->region)
+        return v;
+    if (!at->outer)
+        bug("value %%%s is read outside of its region", v->name);
+    return bring_in(l, at, lower_import(l, at->outer, v), false);
+}
+
+static bool is_below(const Instance *m, const Instance *array)
+{
+    while (m && m != array)
+        m = m->parent;
+    return m != NULL;
+}
+
+static Value *param_at(Lower *l, Level *at, const Slot *s)
+{
+    if (!at->outer)
+        return l->p->param.at[s->index].value;
+    return bring_in(l, at, param_at(l, at->outer, s),
+                    is_below(s->owner, at->array));
+}
+
+Datum lower_read_param(Lower *l, int slot)
+{
+    while (l->slot.at[slot].tied_to >= 0)
+        slot = l->slot.at[slot].tied_to;
+    Slot *s = &l->slot.at[slot];
+    s->used = true;
+    Level *at = l->level;
+    for (int i = 0; i < at->slot.n; i++)
+        if (at->slot.at[i] == slot)
+            return datum_tensor(at->value.at[i]);
+    Value *v = param_at(l, at, s);
+    v = ir_cast(&l->b, v, l->p->train.precision);
+    vec_push(l->arena, &at->slot, slot);
+    vec_push(l->arena, &at->value, v);
+    return datum_tensor(v);
+}
+
+/* ---- assignments --------------------------------------------------------- */
+
+/* A value takes the name that the model gives it. */
+static void name_value(Lower *l, Datum d, const char *name, uint32_t since)
+{
+    if (d.kind == DATUM_TENSOR && d.tensor->id >= since && d.tensor->def)
+        d.tensor->name = ir_unique_name(l->p, name);
+}
+
+static void lower_assign(Lower *l, const Stmt *s)
+{
+    uint32_t since = l->p->nvalues;
+    Datum d = lower_expr(l, s->value);
+    bool spread = s->ntargets > 1;
+    if (spread && d.kind != DATUM_POISON &&
+        (d.kind != DATUM_TUPLE || d.nitems != s->ntargets)) {
+        lower_error(l, s->value->range, NULL, "%d names are given %s",
+                    s->ntargets, datum_text(l->arena, d));
+        d = datum_poison();
+    }
+    for (int i = 0; i < s->ntargets; i++) {
+        Datum x = spread && d.kind == DATUM_TUPLE ? d.item[i] : d;
+        name_value(l, x, s->target[i].name, since);
+        l->frame->locals = bind_name(l, l->frame->locals, s->target[i].name,
+                                     s->target[i].loc, x);
+    }
+}
+
+/* ---- loops --------------------------------------------------------------- */
+
+typedef VEC(const Binding *) Carried;
+
+static void find_carried(Lower *l, Stmt *const *stmt, int n, Carried *c)
+{
+    for (int i = 0; i < n; i++) {
+        const Stmt *s = stmt[i];
+        for (int j = 0; s->kind == ST_ASSIGN && j < s->ntargets; j++) {
+            const Binding *b = find_name(l->frame->locals, s->target[j].name);
+            bool known = !b;
+            for (int k = 0; k < c->n && !known; k++)
+                known = c->at[k] == b;
+            if (!known)
+                vec_push(l->arena, c, b);
+        }
+        find_carried(l, s->body, s->nbody, c);
+        find_carried(l, s->other, s->nother, c);
+    }
+}
+
+/* Only tensors are carried. */
+static bool check_carried(Lower *l, const Stmt *s, const Carried *c)
+{
+    bool fine = true;
+    for (int i = 0; i < c->n; i++) {
+        const Binding *b = c->at[i];
+        if (b->datum.kind == DATUM_TENSOR)
+            continue;
+        fine = false;
+        if (b->datum.kind != DATUM_POISON)
+            lower_error(l, s->loc, NULL,
+                        "the loop changes '%s', which is %s; it carries "
+                        "tensors alone", b->name,
+                        datum_text(l->arena, b->datum));
+    }
+    if (c->n == 0) {
+        lower_error(l, s->loc, "such as h = layer(h)",
+                    "the loop changes no value that was there before it");
+        fine = false;
+    }
+    return fine;
+}
+
+static bool check_array(Lower *l, const Stmt *s, Datum d)
+{
+    if (d.kind == DATUM_POISON)
+        return false;
+    if (d.kind != DATUM_ARRAY) {
+        lower_error(l, s->value->range, NULL,
+                    "a loop runs over an array of modules, not %s",
+                    datum_text(l->arena, d));
+        return false;
+    }
+    for (const Level *at = l->level; at; at = at->outer) {
+        if (at->array == d.module) {
+            lower_error(l, s->value->range, NULL,
+                        "this array is being looped over already");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The value that the body gives a carried name; NULL after an error. */
+static Value *carried_result(Lower *l, const Binding *before, Value *start)
+{
+    const Binding *b = find_name(l->frame->locals, before->name);
+    if (b->datum.kind == DATUM_POISON)
+        return NULL;
+    if (b->datum.kind != DATUM_TENSOR ||
+        !type_equal(&b->datum.tensor->type, &start->type)) {
+        lower_error(l, b->loc, NULL, "the loop turns '%s' from %s into %s",
+                    before->name,
+                    type_text(l->arena, &start->type, &(Mesh){0}),
+                    datum_text(l->arena, b->datum));
+        return NULL;
+    }
+    return lower_import(l, l->level, b->datum.tensor);
+}
+
+/* Lowers the body into an open loop and closes it; false after an error. */
+static bool loop_body(Lower *l, const Stmt *s, Instance *array, Op *loop,
+                      const Carried *c)
+{
+    Level *level = NEW(l->arena, Level);
+    *level = (Level){.outer = l->level, .region = loop->body, .loop = loop,
+                     .array = array};
+    Build saved = l->b;
+    l->b.region = loop->body;
+    l->b.before = NULL;
+    l->level = level;
+    Frame *f = l->frame;
+    for (int i = 0; i < c->n; i++) {
+        const Binding *b = c->at[i];
+        loop->body->arg[i]->name = ir_unique_name(l->p, b->name);
+        Datum d = datum_tensor(loop->body->arg[i]);
+        f->locals = bind_name(l, f->locals, b->name, b->loc, d);
+    }
+    Datum element = {.kind = DATUM_MODULE, .module = array};
+    f->locals = bind_name(l, f->locals, s->target[0].name, s->target[0].loc,
+                          element);
+    lower_stmts(l, s->body, s->nbody);
+    bool fine = true;
+    if (f->returned) {
+        fine = false;
+        if (f->result.kind != DATUM_POISON)
+            lower_error(l, s->loc, NULL, "a loop cannot return");
+        f->result = datum_poison();
+    }
+    Value **yield = NEW_ARRAY(l->arena, Value *, c->n);
+    for (int i = 0; i < c->n; i++) {
+        yield[i] = carried_result(l, c->at[i], loop->body->arg[i]);
+        fine &= yield[i] != NULL;
+    }
+    l->level = level->outer;
+    l->b = saved;
+    if (fine) {
+        ir_yield(l->p, loop->body, c->n, yield);
+        ir_close(l->p, loop);
+    }
+    return fine;
+}
+
+static void lower_for(Lower *l, const Stmt *s)
+{
+    Frame *f = l->frame;
+    Carried c = {0};
+    Datum array = lower_expr(l, s->value);
+    find_carried(l, s->body, s->nbody, &c);
+    bool fine = check_array(l, s, array);
+    fine = check_carried(l, s, &c) && fine;
+    Op *loop = NULL;
+    Binding *before = f->locals;
+    if (fine) {
+        Value **start = NEW_ARRAY(l->arena, Value *, c.n);
+        for (int i = 0; i < c.n; i++)
+            start[i] = lower_import(l, l->level, c.at[i]->datum.tensor);
+        Attr attr[MAX_ATTRS] = {{.i = array.module->count}, {.i = false}};
+        l->b.loc = lower_user_loc(l, s->loc);
+        loop = ir_open(&l->b, OP_loop, c.n, start, c.n, 0, attr);
+        fine = loop_body(l, s, array.module, loop, &c);
+    }
+    /* Names made in the body end with it. */
+    f->locals = before;
+    for (int i = 0; i < c.n; i++) {
+        Datum d = datum_poison();
+        if (fine) {
+            loop->out[i]->name = ir_unique_name(l->p, c.at[i]->name);
+            d = datum_tensor(loop->out[i]);
+        }
+        f->locals = bind_name(l, f->locals, c.at[i]->name, c.at[i]->loc, d);
+    }
+}
+
+/* ---- statements ---------------------------------------------------------- */
+
+static void lower_stmt(Lower *l, const Stmt *s)
+{
+    bool yes;
+    switch (s->kind) {
+    case ST_ASSIGN:
+        lower_assign(l, s);
+        break;
+    case ST_RETURN:
+        l->frame->result = lower_expr(l, s->value);
+        l->frame->returned = true;
+        break;
+    case ST_FOR:
+        lower_for(l, s);
+        break;
+    case ST_IF:
+        if (lower_bool(l, s->value, "an if", &yes)) {
+            if (yes)
+                lower_stmts(l, s->body, s->nbody);
+            else
+                lower_stmts(l, s->other, s->nother);
+        } else {
+            /* What comes behind depends on it: nothing more to say. */
+            l->frame->returned = true;
+        }
+        break;
+    }
+}
+
+void lower_stmts(Lower *l, Stmt *const *stmt, int n)
+{
+    for (int i = 0; i < n && !l->frame->returned; i++)
+        lower_stmt(l, stmt[i]);
+}
+
+void lower_ended(Lower *l, Loc loc, const char *name)
+{
+    if (!l->frame->returned)
+        lower_error(l, loc, NULL, "'%s' can end without a return", name);
+}

@@ -1,0 +1,241 @@
+/* lower_style.c: the styles of `parallelize` and their layouts.
+ *
+ * A style gives every tensor that goes into or out of a module a pair of
+ * layouts: how it comes, and what it becomes. What the user leaves out has
+ * PyTorch's defaults; what a style fixes cannot be given.
+ */
+#include <string.h>
+
+#include "frontend/lower.h"
+
+const StyleInfo style_table[] = {
+    {"ColwiseParallel", STYLE_COLWISE, "input=, output="},
+    {"RowwiseParallel", STYLE_ROWWISE, "input=, output="},
+    {"SequenceParallel", STYLE_SEQUENCE, "layout..."},
+    {"PrepareModuleInput", STYLE_PREPARE_INPUT, "layouts..."},
+    {"PrepareModuleOutput", STYLE_PREPARE_OUTPUT, "layouts..."},
+};
+const int style_count = sizeof style_table / sizeof *style_table;
+
+const StyleInfo *style_find(const char *name)
+{
+    for (int i = 0; i < style_count; i++)
+        if (strcmp(style_table[i].name, name) == 0)
+            return &style_table[i];
+    return NULL;
+}
+
+static Layout replicate(void)
+{
+    return (Layout){.kind = LAYOUT_REPLICATE};
+}
+
+static Layout shard(int dim)
+{
+    return (Layout){.kind = LAYOUT_SHARD, .dim = dim};
+}
+
+/* ---- layouts ------------------------------------------------------------- */
+
+static bool bad_layout(Lower *l, const Expr *e)
+{
+    diag_error(l->diag, e->range.line ? e->range : e->loc,
+               "this is no layout");
+    diag_help(l->diag,
+              "layouts are Replicate, Shard(dim), Partial and none");
+    return false;
+}
+
+static bool shard_dim(Lower *l, const Expr *e, Layout *to)
+{
+    const Expr *d = e->nargs == 1 && !e->arg[0].name ? e->arg[0].value : NULL;
+    int sign = 1;
+    if (d && d->kind == EX_NEG) {
+        sign = -1;
+        d = d->arg[0].value;
+    }
+    if (!d || d->kind != EX_INT || d->integer > MAX_DIMS)
+        return bad_layout(l, e);
+    *to = shard(sign * (int)d->integer);
+    return true;
+}
+
+static bool read_layout(Lower *l, const Expr *e, Layout *to)
+{
+    static const struct {
+        const char *name;
+        LayoutKind kind;
+    } table[] = {
+        {"Replicate", LAYOUT_REPLICATE}, {"R", LAYOUT_REPLICATE},
+        {"Partial", LAYOUT_PARTIAL},     {"P", LAYOUT_PARTIAL},
+    };
+    *to = (Layout){LAYOUT_NONE, 0};
+    if (e->kind == EX_NONE)
+        return true;
+    if (e->kind != EX_NAME && e->kind != EX_CALL)
+        return bad_layout(l, e);
+    if (e->kind == EX_CALL && (strcmp(e->name, "Shard") == 0 ||
+                               strcmp(e->name, "S") == 0))
+        return shard_dim(l, e, to);
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(e->name, table[i].name) == 0 && e->nargs == 0) {
+            to->kind = table[i].kind;
+            return true;
+        }
+    }
+    return bad_layout(l, e);
+}
+
+/* A tensor that the user says comes and becomes: `x` alone says both. */
+static bool read_pair(Lower *l, const Expr *from, const Expr *to, Layout *f,
+                      Layout *t)
+{
+    if (!read_layout(l, from, f))
+        return false;
+    *t = *f;
+    if (to && !read_layout(l, to, t))
+        return false;
+    if (t->kind == LAYOUT_PARTIAL && f->kind != LAYOUT_PARTIAL) {
+        diag_error(l->diag, to->loc, "nothing becomes Partial");
+        return false;
+    }
+    return true;
+}
+
+/* ---- styles of Linear and Embedding -------------------------------------- */
+
+static bool same_layout(Layout a, Layout b)
+{
+    return a.kind == b.kind && a.dim == b.dim;
+}
+
+/* input=, output=: one side of the pair is the style's own. */
+static bool read_side(Lower *l, const Item *item, const StyleArg *arg,
+                      bool input, Layout own, Layout *given)
+{
+    const Expr *mine = input ? arg->to : arg->to ? arg->from : NULL;
+    const Expr *theirs = input || !arg->to ? arg->from : arg->to;
+    Layout fixed;
+    if (!read_layout(l, theirs, given))
+        return false;
+    if (mine && (!read_layout(l, mine, &fixed) || !same_layout(fixed, own))) {
+        diag_error(l->diag, mine->loc, "%s fixes this side itself",
+                   item->style);
+        return false;
+    }
+    if (given->kind == LAYOUT_NONE ||
+        (!input && given->kind == LAYOUT_PARTIAL &&
+         own.kind != LAYOUT_PARTIAL)) {
+        diag_error(l->diag, theirs->loc, "%s cannot %s so", item->style,
+                   input ? "take its input" : "give its output");
+        return false;
+    }
+    return true;
+}
+
+static bool linear_style(Lower *l, const Item *item, const Module *m,
+                         Style *s)
+{
+    bool colwise = s->kind == STYLE_COLWISE;
+    bool embedding = strcmp(m->class, "Embedding") == 0;
+    if (!embedding && strcmp(m->class, "Linear") != 0) {
+        diag_error(l->diag, item->style_loc,
+                   "%s fits Linear and Embedding; '%s' is %s", item->style,
+                   *m->path ? m->path : "model", m->class);
+        diag_note(l->diag, m->loc, "it is declared here");
+        return false;
+    }
+    s->nin = s->nout = 1;
+    Layout in = colwise || embedding ? replicate() : shard(-1);
+    Layout out = colwise ? shard(-1) : (Layout){LAYOUT_PARTIAL, 0};
+    s->in_from[0] = s->in_to[0] = in;
+    s->out_from[0] = out;
+    s->out_to[0] = colwise ? out : replicate();
+    for (int i = 0; i < item->nargs; i++) {
+        const StyleArg *arg = &item->arg[i];
+        bool input = arg->name && strcmp(arg->name, "input") == 0;
+        bool output = arg->name && strcmp(arg->name, "output") == 0;
+        if (!input && !output)
+            return false; /* check has said so */
+        if (!read_side(l, item, arg, input, input ? in : out,
+                       input ? &s->in_from[0] : &s->out_to[0]))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the others ---------------------------------------------------------- */
+
+static bool sequence_style(Lower *l, const Item *item, const Module *m,
+                           Style *s)
+{
+    Layout along = shard(1);
+    if (item->nargs > 0 && !read_layout(l, item->arg[0].from, &along))
+        return false;
+    if (item->nargs > 1 || along.kind != LAYOUT_SHARD ||
+        (item->nargs > 0 && item->arg[0].to)) {
+        diag_error(l->diag, item->style_loc,
+                   "SequenceParallel takes where the sequence is split, such "
+                   "as Shard(1)");
+        return false;
+    }
+    s->nin = m->nin;
+    s->nout = m->nout;
+    for (int i = 0; i < m->nin; i++)
+        s->in_from[i] = s->in_to[i] = along;
+    for (int i = 0; i < m->nout; i++)
+        s->out_from[i] = s->out_to[i] = along;
+    return true;
+}
+
+/* Layouts of Prepare…: one argument for each tensor, or one tuple of all. How
+ * many there are is known once the module was called. */
+static bool prepare_style(Lower *l, const Item *item, const Module *m,
+                          bool called, Style *s)
+{
+    bool input = s->kind == STYLE_PREPARE_INPUT;
+    const StyleArg *arg = item->arg;
+    bool tuple = item->nargs == 1 && arg[0].from->kind == EX_TUPLE;
+    const Expr *from = tuple ? arg[0].from : NULL;
+    const Expr *to = tuple ? arg[0].to : NULL;
+    int n = tuple ? from->nargs : item->nargs;
+    int want = !called ? n : input ? m->nin : m->nout;
+    if (n != want || n > MAX_PORTS ||
+        (to && (to->kind != EX_TUPLE || to->nargs != n))) {
+        diag_error(l->diag, item->style_loc,
+                   "'%s' %s %d tensor%s, there %s %d layout%s",
+                   *m->path ? m->path : "model", input ? "takes" : "returns",
+                   want, want == 1 ? "" : "s", n == 1 ? "is" : "are", n,
+                   n == 1 ? "" : "s");
+        diag_note(l->diag, m->loc, "it is declared here");
+        return false;
+    }
+    s->nin = input ? n : 0;
+    s->nout = input ? 0 : n;
+    Layout *f = input ? s->in_from : s->out_from;
+    Layout *t = input ? s->in_to : s->out_to;
+    for (int i = 0; i < n; i++) {
+        const Expr *a = tuple ? from->arg[i].value : arg[i].from;
+        const Expr *b = !tuple ? arg[i].to : to ? to->arg[i].value : NULL;
+        if (!read_pair(l, a, b, &f[i], &t[i]))
+            return false;
+    }
+    return true;
+}
+
+bool lower_style(Lower *l, const Item *item, int module, Style *style)
+{
+    const Module *m = &l->p->module.at[module];
+    switch (style->kind) {
+    case STYLE_COLWISE:
+    case STYLE_ROWWISE:
+        return linear_style(l, item, m, style);
+    case STYLE_SEQUENCE:
+        return sequence_style(l, item, m, style);
+    case STYLE_PREPARE_INPUT:
+    case STYLE_PREPARE_OUTPUT:
+        return prepare_style(l, item, m, l->instance.at[module]->called,
+                             style);
+    }
+    return false;
+}

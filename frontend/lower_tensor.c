@@ -1,0 +1,400 @@
+/* lower_tensor.c: builtins that change shapes, contract or look up. */
+#include "frontend/lower.h"
+
+#include <string.h>
+
+static const char *shape_text(const BuiltinCall *c, const Value *v)
+{
+    return type_text(c->l->arena, &v->type, &(Mesh){0});
+}
+
+/* ---- reshape ------------------------------------------------------------- */
+
+static Datum reshape_to(const BuiltinCall *c, Datum x, const AttrList *dims)
+{
+    Attr attr[MAX_ATTRS] = {{.l = *dims}};
+    return lower_op(c->l, c->call->loc, "reshape", OP_reshape, 1, &x, attr);
+}
+
+static bool one_size(const BuiltinCall *c, Loc loc, Datum d, AttrList *dims,
+                     bool rest)
+{
+    bool fine = d.kind == DATUM_INT && (d.integer >= 1 ||
+                                        (rest && d.integer == -1));
+    if (!fine) {
+        if (d.kind != DATUM_POISON)
+            lower_error(c->l, loc, NULL, "a dimension cannot be %s",
+                        datum_text(c->l->arena, d));
+        return false;
+    }
+    if (dims->n == MAX_DIMS) {
+        lower_error(c->l, loc, NULL, "a tensor has at most %d dims",
+                    MAX_DIMS);
+        return false;
+    }
+    dims->v[dims->n++] = d.integer;
+    return true;
+}
+
+static bool size_list(const BuiltinCall *c, AttrList *dims, bool rest)
+{
+    *dims = (AttrList){0};
+    if (!one_size(c, builtin_loc(c, 1), c->arg[1], dims, rest))
+        return false;
+    for (int i = 0; i < c->bound.nextra; i++)
+        if (!one_size(c, c->bound.extra[i]->range, c->extra[i], dims, rest))
+            return false;
+    return true;
+}
+
+/* One dim may be -1: what the others leave. */
+BUILTIN_RUN(reshape)
+{
+    (void)self;
+    Value *x;
+    AttrList dims;
+    if (!builtin_tensor(c, 0, &x) || !size_list(c, &dims, true))
+        return datum_poison();
+    int64_t known = 1, all = type_elements(&x->type);
+    int open = -1, opens = 0;
+    for (int i = 0; i < dims.n; i++) {
+        if (dims.v[i] < 0) {
+            open = i;
+            opens++;
+        } else if (__builtin_mul_overflow(known, dims.v[i], &known)) {
+            known = 0;
+        }
+    }
+    if (opens > 1 || (opens == 1 && (known == 0 || all % known != 0))) {
+        lower_error(c->l, c->call->loc, NULL,
+                    "%s cannot be reshaped so: %s", shape_text(c, x),
+                    opens > 1 ? "only one dim may be -1"
+                              : "the other dims do not divide it");
+        return datum_poison();
+    }
+    if (opens)
+        dims.v[open] = all / known;
+    return reshape_to(c, c->arg[0], &dims);
+}
+
+BUILTIN_RUN(broadcast)
+{
+    (void)self;
+    Value *x;
+    Attr attr[MAX_ATTRS] = {{0}};
+    if (!builtin_tensor(c, 0, &x) || !size_list(c, &attr[0].l, false))
+        return datum_poison();
+    return lower_op(c->l, c->call->loc, "broadcast", OP_broadcast, 1, c->arg,
+                    attr);
+}
+
+BUILTIN_RUN(transpose)
+{
+    (void)self;
+    Value *x;
+    int i, j;
+    if (!builtin_tensor(c, 0, &x) ||
+        !builtin_dim(c, 1, x->type.ndim, 0, &i) ||
+        !builtin_dim(c, 2, x->type.ndim, 0, &j))
+        return datum_poison();
+    Attr attr[MAX_ATTRS] = {{.l = {.n = x->type.ndim}}};
+    for (int d = 0; d < x->type.ndim; d++)
+        attr[0].l.v[d] = d == i ? j : d == j ? i : d;
+    return lower_op(c->l, c->call->loc, "transpose", OP_transpose, 1, c->arg,
+                    attr);
+}
+
+/* [.., n * d] -> [.., n, d] */
+BUILTIN_RUN(heads)
+{
+    (void)self;
+    Value *x;
+    if (!builtin_tensor(c, 0, &x))
+        return datum_poison();
+    int last = x->type.ndim - 1;
+    int64_t n = c->arg[1].kind == DATUM_INT ? c->arg[1].integer : 0;
+    if (last < 0 || last + 2 > MAX_DIMS || n < 1 ||
+        x->type.dim[last] % n != 0) {
+        lower_error(c->l, c->call->loc, NULL,
+                    "the last dim of %s does not make %s heads",
+                    shape_text(c, x), datum_text(c->l->arena, c->arg[1]));
+        return datum_poison();
+    }
+    AttrList dims = {.n = last + 2};
+    memcpy(dims.v, x->type.dim, sizeof dims.v);
+    dims.v[last] = n;
+    dims.v[last + 1] = x->type.dim[last] / n;
+    return reshape_to(c, c->arg[0], &dims);
+}
+
+/* [.., n, d] -> [.., n * d] */
+BUILTIN_RUN(merge_heads)
+{
+    (void)self;
+    Value *x;
+    if (!builtin_tensor(c, 0, &x))
+        return datum_poison();
+    int last = x->type.ndim - 1;
+    if (last < 1) {
+        lower_error(c->l, c->call->loc, NULL, "%s has no heads to merge",
+                    shape_text(c, x));
+        return datum_poison();
+    }
+    AttrList dims = {.n = last};
+    memcpy(dims.v, x->type.dim, sizeof dims.v);
+    dims.v[last - 1] = x->type.dim[last - 1] * x->type.dim[last];
+    dims.v[last] = 0;
+    return reshape_to(c, c->arg[0], &dims);
+}
+
+/* ---- parts --------------------------------------------------------------- */
+
+static bool joins(const Type *x, const Type *y, int dim)
+{
+    bool fits = x->ndim == y->ndim && x->dtype == y->dtype;
+    for (int d = 0; d < x->ndim && fits; d++)
+        fits = d == dim || x->dim[d] == y->dim[d];
+    return fits;
+}
+
+BUILTIN_RUN(concat)
+{
+    (void)self;
+    int n = c->bound.nextra + 1, dim;
+    Datum *all = NEW_ARRAY(c->l->arena, Datum, n);
+    for (int i = 0; i < n; i++) {
+        all[i] = i ? c->extra[i - 1] : c->arg[0];
+        if (all[i].kind != DATUM_TENSOR) {
+            lower_error(c->l, c->call->loc, NULL,
+                        "'concat' joins tensors, not %s",
+                        datum_text(c->l->arena, all[i]));
+            return datum_poison();
+        }
+    }
+    if (n > MAX_PORTS) {
+        lower_error(c->l, c->call->loc, NULL,
+                    "'concat' joins at most %d tensors", MAX_PORTS);
+        return datum_poison();
+    }
+    if (!builtin_dim(c, 1, all[0].tensor->type.ndim, -1, &dim))
+        return datum_poison();
+    for (int i = 1; i < n; i++) {
+        if (joins(&all[0].tensor->type, &all[i].tensor->type, dim))
+            continue;
+        lower_error(c->l, c->call->loc, NULL,
+                    "cannot join %s and %s along dim %d",
+                    shape_text(c, all[0].tensor), shape_text(c, all[i].tensor),
+                    dim);
+        return datum_poison();
+    }
+    Attr attr[MAX_ATTRS] = {{.i = dim}};
+    return lower_op(c->l, c->call->loc, "join", OP_concat, n, all, attr);
+}
+
+static Datum slice_of(const BuiltinCall *c, int dim, int64_t start,
+                      int64_t size)
+{
+    Attr attr[MAX_ATTRS] = {{.i = dim}, {.i = start}, {.i = size}};
+    return lower_op(c->l, c->call->loc, "take a slice of", OP_slice, 1,
+                    c->arg, attr);
+}
+
+/* split(x, 3): equal parts; split(x, (8, 4, 4)): parts of these sizes. */
+BUILTIN_RUN(split)
+{
+    (void)self;
+    Value *x;
+    int dim;
+    if (!builtin_tensor(c, 0, &x) ||
+        !builtin_dim(c, 2, x->type.ndim, -1, &dim))
+        return datum_poison();
+    int64_t size = x->type.dim[dim], sum = 0;
+    Datum by = c->arg[1];
+    bool sizes = by.kind == DATUM_TUPLE;
+    int64_t n = sizes ? by.nitems : by.kind == DATUM_INT ? by.integer : 0;
+    for (int i = 0; sizes && i < by.nitems; i++)
+        sum += by.item[i].kind == DATUM_INT && by.item[i].integer > 0 &&
+                       by.item[i].integer <= size
+                   ? by.item[i].integer
+                   : size + 1;
+    if (n < 1 || n > size || (sizes ? sum != size : size % n != 0)) {
+        lower_error(c->l, c->call->loc, NULL,
+                    "dim %d of %s does not split into %s", dim,
+                    shape_text(c, x),
+                    sizes ? "these sizes"
+                          : arena_printf(c->l->arena, "%s equal parts",
+                                         datum_text(c->l->arena, by)));
+        return datum_poison();
+    }
+    Datum *item = NEW_ARRAY(c->l->arena, Datum, n);
+    int64_t start = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t part = sizes ? by.item[i].integer : size / n;
+        item[i] = slice_of(c, dim, start, part);
+        start += part;
+    }
+    return (Datum){.kind = DATUM_TUPLE, .item = item, .nitems = (int)n};
+}
+
+BUILTIN_RUN(slice)
+{
+    (void)self;
+    Value *x;
+    int dim;
+    if (!builtin_tensor(c, 0, &x) ||
+        !builtin_dim(c, 3, x->type.ndim, -1, &dim))
+        return datum_poison();
+    if (c->arg[1].kind != DATUM_INT || c->arg[2].kind != DATUM_INT) {
+        lower_error(c->l, c->call->loc, NULL,
+                    "'slice' wants integers for start and size");
+        return datum_poison();
+    }
+    return slice_of(c, dim, c->arg[1].integer, c->arg[2].integer);
+}
+
+/* ---- contraction --------------------------------------------------------- */
+
+/* Copies one side of a spec without blanks, "..." as the upper-case letters
+ * A, B, … for `lead` dims; false where it does not fit. */
+static bool expand(Out *o, const char *from, const char *end, int lead)
+{
+    for (const char *p = from; p < end; p++) {
+        if (*p == ' ')
+            continue;
+        if (end - p >= 3 && strncmp(p, "...", 3) == 0) {
+            for (int i = 0; i < lead; i++)
+                out(o, "%c", 'A' + i);
+            p += 2;
+        } else if (*p >= 'a' && *p <= 'z') {
+            out(o, "%c", *p);
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Upper-case letters become lower-case ones that the spec leaves free. */
+static void rename_letters(char *spec)
+{
+    for (char upper = 'A'; upper <= 'A' + MAX_DIMS; upper++) {
+        char lower = 'a';
+        while (strchr(spec, lower))
+            lower++;
+        for (char *p = spec; *p; p++)
+            if (*p == upper)
+                *p = lower;
+    }
+}
+
+static int letters(const char *from, const char *end, bool *dots)
+{
+    int n = 0;
+    *dots = false;
+    for (const char *p = from; p < end; p++) {
+        n += *p >= 'a' && *p <= 'z';
+        *dots |= *p == '.';
+    }
+    return n;
+}
+
+static const char *expand_spec(const BuiltinCall *c, const char *text)
+{
+    const char *comma = strchr(text, ','), *arrow = strstr(text, "->");
+    if (!comma || !arrow || comma > arrow)
+        return NULL;
+    const char *end = text + strlen(text);
+    const char *side[3][2] = {
+        {text, comma}, {comma + 1, arrow}, {arrow + 2, end}};
+    int lead = 0;
+    for (int i = 0; i < 2; i++) {
+        bool dots;
+        int ndim = c->arg[i + 1].tensor->type.ndim;
+        int extra = ndim - letters(side[i][0], side[i][1], &dots);
+        if (extra < 0 || (extra > 0 && !dots))
+            return NULL;
+        lead = extra > lead ? extra : lead;
+        if (dots && extra != lead)
+            return NULL;
+    }
+    Out o;
+    out_init(&o, c->l->arena);
+    for (int i = 0; i < 3; i++) {
+        if (!expand(&o, side[i][0], side[i][1], lead))
+            return NULL;
+        out(&o, "%s", i == 0 ? "," : i == 1 ? "->" : "");
+    }
+    rename_letters(o.text);
+    return o.text;
+}
+
+/* einsum("...k, fk -> ...f", x, w): a sum of products; the result has the
+ * element type of x. */
+BUILTIN_RUN(einsum)
+{
+    (void)self;
+    Value *x, *y;
+    if (!builtin_tensor(c, 1, &x) || !builtin_tensor(c, 2, &y))
+        return datum_poison();
+    const char *spec = c->arg[0].kind == DATUM_WORD
+                           ? expand_spec(c, c->arg[0].text) : NULL;
+    if (!spec) {
+        lower_error(c->l, builtin_loc(c, 0),
+                    "such as \"...k, fk -> ...f\"",
+                    "this contracts no %s with %s", shape_text(c, x),
+                    shape_text(c, y));
+        return datum_poison();
+    }
+    Attr attr[MAX_ATTRS] = {{.s = spec}, {.i = x->type.dtype}};
+    return lower_op(c->l, c->call->loc, "contract", OP_einsum, 2, &c->arg[1],
+                    attr);
+}
+
+/* ---- lookups ------------------------------------------------------------- */
+
+static bool check_ids(const BuiltinCall *c, int i, int64_t rows)
+{
+    Value *ids;
+    if (!builtin_tensor(c, i, &ids))
+        return false;
+    if (dtype_is_float(ids->type.dtype)) {
+        lower_error(c->l, builtin_loc(c, i), NULL,
+                    "'%s' looks up integers, not %s", c->call->name,
+                    shape_text(c, ids));
+        return false;
+    }
+    if (c->arg[i].below > rows) {
+        lower_error(c->l, builtin_loc(c, i), NULL,
+                    "'%s' takes integers below %lld here, these are below "
+                    "%lld", c->call->name, (long long)rows,
+                    (long long)c->arg[i].below);
+        return false;
+    }
+    return true;
+}
+
+BUILTIN_RUN(embedding)
+{
+    (void)self;
+    Value *table;
+    if (!builtin_tensor(c, 0, &table) ||
+        !check_ids(c, 1, table->type.ndim ? table->type.dim[0] : 0))
+        return datum_poison();
+    return lower_op(c->l, c->call->loc, "look up in", OP_embedding, 2, c->arg,
+                    NULL);
+}
+
+BUILTIN_RUN(onehot)
+{
+    (void)self;
+    int64_t n = c->arg[1].kind == DATUM_INT ? c->arg[1].integer : 0;
+    if (n < 1) {
+        lower_error(c->l, builtin_loc(c, 1), NULL,
+                    "'onehot' wants the number of classes");
+        return datum_poison();
+    }
+    if (!check_ids(c, 0, n))
+        return datum_poison();
+    Attr attr[MAX_ATTRS] = {{.i = n}};
+    return lower_op(c->l, c->call->loc, "encode", OP_onehot, 1, c->arg, attr);
+}

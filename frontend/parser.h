@@ -1,0 +1,105 @@
+/* parser.h: what lex.l, parse.y and build.c share.
+ *
+ * The grammar stays in parse.y; nodes are made, and syntax errors worded, in
+ * build.c.
+ */
+#ifndef PARC_FRONTEND_PARSER_H
+#define PARC_FRONTEND_PARSER_H
+
+#include "frontend/ast.h"
+
+/* Limits that keep every later walk over the tree within its stack. */
+enum { MAX_NEST = 100, MAX_EXPR_DEPTH = 256, MAX_NAME_LENGTH = 255 };
+enum { MAX_SOURCE = 16 << 20, MAX_SYNTAX_ERRORS = 20, MAX_PATH_LENGTH = 1000 };
+
+typedef VEC(Ident) IdentList;
+typedef VEC(Expr *) ExprList;
+typedef VEC(Arg) ArgList;
+typedef VEC(Formal) FormalList;
+typedef VEC(InputDecl) InputList;
+typedef VEC(Stmt *) StmtList;
+typedef VEC(Member *) MemberList;
+typedef VEC(Path) PathList;
+typedef VEC(StyleArg) StyleArgList;
+typedef VEC(Clause) ClauseList;
+typedef struct ItemList {
+    VEC(Item) list;
+    bool comma; /* a comma, not a newline, stands behind the last item */
+} ItemList;
+
+typedef struct Parser {
+    Arena *arena;
+    Diag *diag;
+    uint16_t source;
+    void *scanner; /* flex's */
+
+    /* lex.l */
+    const char *text;
+    size_t size, offset; /* offset: behind the last token */
+    size_t token_begin;
+    int start; /* what is parsed: handed out first; then 0 */
+    int last;  /* kind of the last token */
+    uint32_t line, col;
+    Loc last_loc;
+    VEC(uint32_t) line_end; /* by line - 1: column behind its last token */
+    struct {
+        char open; /* '(', '[' or '{' */
+        Loc loc;
+    } nest[MAX_NEST];
+    int nnest;
+    bool stopped;      /* the rest of the text is ignored */
+    bool defining;     /* the text is a -D option's */
+    int errors_before; /* what diag had counted at the start */
+
+    /* the result */
+    VEC(Decl *) decl;
+    VEC(PlanDecl *) plan;
+    VEC(Setting) setting;
+    bool has_train, too_deep;
+    Loc train_loc;
+    Setting *define;
+} Parser;
+
+/* lex.l */
+void lexer_open(Parser *p);
+void lexer_close(Parser *p);
+/* After a syntax error: forgets brackets that nothing closes, so that the
+ * next newline counts again. */
+void lexer_recover(Parser *p);
+
+/* The range from the start of a to the end of b, cut at a's line. */
+Loc loc_span(const Parser *p, Loc a, Loc b);
+
+Expr *expr_new(Parser *p, ExprKind kind, Loc loc);
+Expr *expr_name(Parser *p, ExprKind kind, Ident name);
+Expr *expr_integer(Parser *p, int64_t integer, Loc loc);
+Expr *expr_unary(Parser *p, ExprKind kind, Loc op, Expr *x, Loc range);
+Expr *expr_binary(Parser *p, BinaryOp op, Loc at, Expr *x, Expr *y, Loc range);
+Expr *expr_call(Parser *p, Ident name, ArgList args, Loc range);
+Expr *expr_member(Parser *p, Expr *x, Ident name, Loc range);
+Expr *expr_index(Parser *p, Expr *x, Expr *index, Loc at, Loc range);
+/* The expression itself where there is but one. */
+Expr *expr_tuple(Parser *p, ExprList list, bool single, Loc range);
+
+Stmt *stmt_new(Parser *p, StmtKind kind, Loc loc, Expr *value);
+Member *member_new(Parser *p, MemberKind kind, Loc loc, Ident name,
+                   Expr *value);
+void decl_add(Parser *p, Decl decl);
+void plan_add(Parser *p, PlanDecl plan);
+void train_begin(Parser *p, Loc loc);
+
+/* "a.b"; a itself after an error where that is too long. */
+const char *name_join(Parser *p, const char *a, const char *b, Loc loc);
+Path path_done(Path path); /* `model` alone is "" */
+StyleArg style_arrow(Parser *p, StyleArg from, StyleArg to, Loc arrow);
+StyleArg style_tuple(Parser *p, StyleArgList list, Loc range);
+/* Adds an item, or an option that a comma set apart from its item. */
+void item_add(Parser *p, ItemList *items, Item item);
+Item item_setting(Parser *p, Ident name, Expr *value);
+Item item_option(Parser *p, Item item, Arg option);
+
+/* A syntax error in words; symbols by the names that parse.y gives them. */
+void syntax_error(Parser *p, Loc loc, const char *unexpected,
+                  const char *const *expected, int n);
+
+#endif

@@ -1,0 +1,218 @@
+/* syntax_error.c: words for a syntax error.
+ *
+ *   unexpected ';', expected a name
+ *
+ * The parser knows the tokens that could come next. Those that belong
+ * together are named together: what begins an expression is "an expression",
+ * operators go unsaid where something else is left to say.
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "base/out.h"
+#include "frontend/parser.h"
+
+enum { MAX_SYMBOLS = 128, MAX_SAID = 7 };
+
+typedef struct Expected {
+    const char *name[MAX_SYMBOLS];
+    int n;
+} Expected;
+
+static const char *const expression_start[] = {
+    "an integer", "a number", "a string", "a name", "'true'", "'false'",
+    "'none'",     "'not'",    "'-'",      "'('",    NULL,
+};
+static const char *const operators[] = {
+    "'or'", "'and'", "'=='", "'!='", "'<'", "'<='", "'>'",
+    "'>='", "'+'",   "'-'",  "'*'",  "'/'", "'%'",  "'@'",
+    "'**'", "'.'",   "'['",  "'('",  NULL,
+};
+/* Words that are names as well, and so go unsaid beside "a name". */
+static const char *const contextual[] = {
+    "'module'",      "'model'",      "'function'", "'plan'",
+    "'train'",       "'param'",      "'buffer'",   "'tie'",
+    "'forward'",     "'in'",         "'int'",      "'parallelize'",
+    "'fully_shard'", "'checkpoint'", "'freeze'",   "'offload'",
+    "'every'",       NULL,
+};
+
+static bool in_set(const char *const *set, const char *name)
+{
+    for (; *set; set++)
+        if (strcmp(*set, name) == 0)
+            return true;
+    return false;
+}
+
+static bool has(const Expected *e, const char *name)
+{
+    for (int i = 0; i < e->n; i++)
+        if (strcmp(e->name[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void drop(Expected *e, const char *const *set)
+{
+    int kept = 0;
+    for (int i = 0; i < e->n; i++)
+        if (!in_set(set, e->name[i]))
+            e->name[kept++] = e->name[i];
+    e->n = kept;
+}
+
+static void put_first(Expected *e, const char *name)
+{
+    memmove(e->name + 1, e->name, sizeof *e->name * (size_t)e->n);
+    e->name[0] = name;
+    e->n++;
+}
+
+static const char *const text_end[] = {"the end of the file", NULL};
+static const char *const line_end[] = {"the end of the line", NULL};
+
+static Expected summarise(const Parser *p, const char *const *expected, int n)
+{
+    Expected e = {.n = 0};
+    for (int i = 0; i < n && i < MAX_SYMBOLS - 2; i++)
+        e.name[e.n++] = expected[i];
+    if (p->defining && has(&e, line_end[0]))
+        drop(&e, line_end);
+    else if (!p->defining && e.n > 1)
+        drop(&e, text_end);
+    if (has(&e, "a name"))
+        drop(&e, contextual);
+    if (has(&e, "'+'")) {
+        drop(&e, operators);
+        if (e.n == 0)
+            put_first(&e, "an operator");
+    } else if (has(&e, "a name") && has(&e, "a string")) {
+        drop(&e, expression_start);
+        put_first(&e, "an expression");
+    } else if (has(&e, "a name")) {
+        static const char *const name[] = {"a name", NULL};
+        drop(&e, name);
+        put_first(&e, "a name");
+    }
+    return e;
+}
+
+/* Where a definition of the command line ends, there is no file. */
+static const char *name_of_end(const Parser *p, const char *name)
+{
+    bool end = strcmp(name, *text_end) == 0 || strcmp(name, *line_end) == 0;
+    return p->defining && end ? "the end of the definition" : name;
+}
+
+static void out_expected(Out *o, const Parser *p, const Expected *e)
+{
+    if (e->n == 0 || e->n > MAX_SAID)
+        return;
+    for (int i = 0; i < e->n; i++)
+        out(o, "%s%s",
+            i == 0          ? ", expected "
+            : i == e->n - 1 ? " or "
+                            : ", ",
+            name_of_end(p, e->name[i]));
+}
+
+/* The token as it stands in the text. */
+static void out_unexpected(Out *o, const Parser *p, const char *name)
+{
+    const char *text = p->text + p->token_begin;
+    size_t size = p->offset - p->token_begin;
+    if (strncmp(name, "the ", 4) == 0) {
+        out(o, "unexpected %s", name_of_end(p, name) + 4);
+        return;
+    }
+    if (size == 0 || (unsigned char)text[0] < 0x20 || text[0] == 0x7f) {
+        out(o, "unexpected byte 0x%02x", size ? (unsigned)text[0] : 0);
+        return;
+    }
+    out(o, "unexpected '");
+    out_bytes(o, text, size < 40 ? size : 40);
+    out(o, "%s'", size < 40 ? "" : "…");
+}
+
+/* "'module'" without its quotes; NULL for what is no word. */
+static const char *keyword(Arena *a, const char *name)
+{
+    size_t n = strlen(name);
+    if (n < 3 || name[0] != '\'' || !isalpha((unsigned char)name[1]))
+        return NULL;
+    return arena_strndup(a, name + 1, n - 2);
+}
+
+static void suggest_keyword(Parser *p, const char *const *expected, int n)
+{
+    const char *words[MAX_SYMBOLS];
+    int nwords = 0;
+    for (int i = 0; i < n && nwords < MAX_SYMBOLS; i++) {
+        words[nwords] = keyword(p->arena, expected[i]);
+        nwords += words[nwords] != NULL;
+    }
+    const char *seen = arena_strndup(p->arena, p->text + p->token_begin,
+                                     p->offset - p->token_begin);
+    const char *near = diag_near_miss(seen, words, nwords);
+    if (near)
+        diag_help(p->diag, "did you mean '%s'?", near);
+}
+
+/* What a beginner may have meant. */
+static void give_help(Parser *p, const char *name, const char *const *expected,
+                      int n)
+{
+    char c = p->token_begin < p->size ? p->text[p->token_begin] : 0;
+    char before = p->token_begin > 0 ? p->text[p->token_begin - 1] : 0;
+    char after = p->offset < p->size ? p->text[p->offset] : 0;
+    if (strcmp(name, "'else'") == 0)
+        diag_help(p->diag, "'else' stands on the line of the '}' before it");
+    else if (c == ';')
+        diag_help(p->diag, "statements end with their line");
+    else if (c == '"' && strcmp(name, "a string") != 0)
+        diag_help(p->diag, "the string is not closed on its line");
+    else if (c == '\'')
+        diag_help(p->diag, "strings stand in double quotes");
+    else if (c == '/' && after == '/')
+        diag_help(p->diag, "comments start with '#'");
+    else if (c == '.' &&
+             (isdigit((unsigned char)before) || isdigit((unsigned char)after)))
+        diag_help(p->diag, "a number has digits on both sides of its dot");
+    else if (strcmp(name, "a name") == 0)
+        suggest_keyword(p, expected, n);
+}
+
+/* A bracket that the text, or the line that it stands on, leaves open. */
+static bool note_unclosed(Parser *p, Loc loc, const char *unexpected,
+                          const Expected *e)
+{
+    if (p->nnest == 0)
+        return false;
+    char open = p->nest[p->nnest - 1].open;
+    Loc at = p->nest[p->nnest - 1].loc;
+    bool wants = has(e, open == '(' ? "')'" : "']'") && open != '{';
+    bool ended = strcmp(unexpected, *text_end) == 0;
+    if (!ended && !(wants && at.line < loc.line))
+        return false;
+    diag_note(p->diag, at, "this '%c' is not closed", open);
+    return true;
+}
+
+void syntax_error(Parser *p, Loc loc, const char *unexpected,
+                  const char *const *expected, int n)
+{
+    if (p->stopped)
+        return;
+    Out o;
+    out_init(&o, p->arena);
+    out_unexpected(&o, p, unexpected);
+    Expected e = summarise(p, expected, n);
+    out_expected(&o, p, &e);
+    diag_error(p->diag, loc, "%s", o.text);
+    if (!note_unclosed(p, loc, unexpected, &e))
+        give_help(p, unexpected, expected, n);
+    lexer_recover(p);
+    int errors = diag_error_count(p->diag) - p->errors_before;
+    p->stopped = errors >= MAX_SYNTAX_ERRORS;
+}

@@ -1,0 +1,187 @@
+/* build.c: making ops, with result types inferred and placements derived. */
+#include <string.h>
+
+#include "base/bug.h"
+#include "ir/internal.h"
+#include "ir/rules.h"
+
+enum { MAX_ARGS_ON_STACK = 16 };
+
+/* ---- one op ---------------------------------------------------------------
+ */
+
+static Op *start_op(Build *b, OpKind kind, int nargs, Value *const *args,
+                    const Attr *attr, int nouts)
+{
+    Op *op = ir_raw_op(b->p, kind, nargs, nouts);
+    for (int i = 0; i < nargs; i++)
+        op->arg[i] = args[i];
+    const char *attrs = op_info(kind)->attrs;
+    int nattrs = 0;
+    for (const char *s = attrs; (s = strchr(s, ':')); s++)
+        nattrs++;
+    if (nattrs)
+        memcpy(op->attr, attr, sizeof *attr * (size_t)nattrs);
+    op->phase = b->phase;
+    op->loc = b->loc;
+    op->path = b->path ? b->path : "";
+    return op;
+}
+
+Op *ir_op_typed(Build *b, OpKind kind, int nargs, Value *const *args,
+                const Attr *attr, int nouts, const Type *types,
+                const char *const *hints)
+{
+    Op *op = start_op(b, kind, nargs, args, attr, nouts);
+    for (int i = 0; i < nouts; i++) {
+        const char *hint = hints && hints[i] ? hints[i] : op_info(kind)->name;
+        ir_set_out(op, i, ir_new_value(b->p, hint, types[i], b->loc));
+    }
+    ir_insert(op, b->region, b->before);
+    return op;
+}
+
+/* Ops that name a parameter or input take its placement; what belongs to one
+ * stays placed as its operand is. */
+static void place_structural(const Program *p, Op *op)
+{
+    if (op->kind == OP_param)
+        op->out[0]->type = p->param.at[op_attr(op, "param").i].type;
+    if (op->kind == OP_input)
+        op->out[0]->type = p->input.at[op_attr(op, "input").i].type;
+    if (op->kind == OP_finish_grad)
+        op->out[0]->type.place = op->arg[0]->type.place;
+    if (op->kind == OP_update)
+        for (int i = 0; i < op->nouts; i++)
+            op->out[i]->type.place = op->arg[i ? i + 4 : 0]->type.place;
+}
+
+static void place_results(const Program *p, Op *op)
+{
+    if (!op_info(op->kind)->rule) {
+        place_structural(p, op);
+        return;
+    }
+    if (p->stage < STAGE_PARTITIONED)
+        return;
+    Rule r;
+    Placement result[MAX_RULE_TENSORS] = {0};
+    rule_of(p, op, &r);
+    const char *fault = rule_derive(p, op, &r, result, NULL);
+    if (fault)
+        bug("new op %s: %s", op_info(op->kind)->name, fault);
+    for (int i = 0; i < op->nouts; i++)
+        op->out[i]->type.place = result[i];
+}
+
+Op *ir_op(Build *b, OpKind kind, int nargs, Value *const *args,
+          const Attr *attr, const char *hint)
+{
+    Type few[MAX_ARGS_ON_STACK], *types = few;
+    if (nargs + 3 > MAX_ARGS_ON_STACK)
+        types = NEW_ARRAY(b->p->arena, Type, nargs + 3);
+    int nouts;
+    if (op_is_conversion(kind))
+        bug("op %s changes placements: its results need types",
+            op_info(kind)->name);
+    const char *fault = ir_infer(b->p, kind, nargs, args, attr, types, &nouts);
+    if (fault)
+        bug("new op %s: %s", op_info(kind)->name, fault);
+    Op *op = start_op(b, kind, nargs, args, attr, nouts);
+    for (int i = 0; i < nouts; i++)
+        ir_set_out(op, i,
+                   ir_new_value(b->p, hint ? hint : op_info(kind)->name,
+                                types[i], b->loc));
+    place_results(b->p, op);
+    ir_insert(op, b->region, b->before);
+    return op;
+}
+
+Value *ir_value(Build *b, OpKind kind, int nargs, Value *const *args,
+                const Attr *attr, const char *hint)
+{
+    return ir_op(b, kind, nargs, args, attr, hint)->out[0];
+}
+
+/* ---- shorthands -----------------------------------------------------------
+ */
+
+Value *ir_unary(Build *b, OpKind kind, Value *x)
+{
+    return ir_value(b, kind, 1, &x, NULL, NULL);
+}
+
+Value *ir_binary(Build *b, OpKind kind, Value *x, Value *y)
+{
+    return ir_value(b, kind, 2, (Value *[]){x, y}, NULL, NULL);
+}
+
+static AttrList list_of(int n, const int64_t *v)
+{
+    AttrList l = {.n = n};
+    if (n > MAX_DIMS)
+        bug("a list of %d dims", n);
+    for (int i = 0; i < n; i++)
+        l.v[i] = v[i];
+    return l;
+}
+
+Value *ir_full(Build *b, double value, DType t, int ndim, const int64_t *dim)
+{
+    Attr attr[] = {{.f = value}, {.i = t}, {.l = list_of(ndim, dim)}};
+    return ir_value(b, OP_full, 0, NULL, attr, NULL);
+}
+
+Value *ir_scalar_const(Build *b, double value)
+{
+    return ir_full(b, value, DT_F32, 0, NULL);
+}
+
+Value *ir_sum(Build *b, Value *x, AttrList dims, bool keep)
+{
+    Attr attr[] = {{.l = dims}, {.i = keep}};
+    return ir_value(b, OP_sum, 1, &x, attr, NULL);
+}
+
+Value *ir_max(Build *b, Value *x, AttrList dims, bool keep)
+{
+    Attr attr[] = {{.l = dims}, {.i = keep}};
+    return ir_value(b, OP_max, 1, &x, attr, NULL);
+}
+
+Value *ir_reshape(Build *b, Value *x, int ndim, const int64_t *dim)
+{
+    Attr attr[] = {{.l = list_of(ndim, dim)}};
+    return ir_value(b, OP_reshape, 1, &x, attr, NULL);
+}
+
+Value *ir_broadcast(Build *b, Value *x, int ndim, const int64_t *dim)
+{
+    Attr attr[] = {{.l = list_of(ndim, dim)}};
+    return ir_value(b, OP_broadcast, 1, &x, attr, NULL);
+}
+
+Value *ir_transpose(Build *b, Value *x, AttrList perm)
+{
+    Attr attr[] = {{.l = perm}};
+    return ir_value(b, OP_transpose, 1, &x, attr, NULL);
+}
+
+Value *ir_einsum(Build *b, const char *spec, DType t, Value *x, Value *y)
+{
+    Attr attr[] = {{.s = spec}, {.i = t}};
+    return ir_value(b, OP_einsum, 2, (Value *[]){x, y}, attr, NULL);
+}
+
+Value *ir_cast(Build *b, Value *x, DType t)
+{
+    Attr attr[] = {{.i = t}};
+    return x->type.dtype == t ? x : ir_value(b, OP_cast, 1, &x, attr, NULL);
+}
+
+Value *ir_boundary(Build *b, Value *x, const char *path, const char *port,
+                   bool grad)
+{
+    Attr attr[] = {{.s = path}, {.s = port}, {.i = grad}};
+    return ir_value(b, OP_boundary, 1, &x, attr, x->name);
+}

@@ -1,0 +1,465 @@
+/* infer.c: the global result types of an op, from its operands.
+ *
+ * Shapes follow from the same rules as placements do: "=" broadcasts, a rule
+ * in letters binds them to sizes, "@x" has a function below. Element types
+ * follow the rules in ir.h. Nothing here trusts its input: the parser and the
+ * verifier hand over whatever a dump says.
+ */
+#include <string.h>
+
+#include "base/bug.h"
+#include "ir/infer.h"
+#include "ir/rules.h"
+
+/* The shape of a type without its placement. */
+static Type plain(const Type *t)
+{
+    Type r = *t;
+    memset(&r.place, 0, sizeof r.place);
+    return r;
+}
+
+static Type result_of(DType dtype, int ndim)
+{
+    Type r = {.dtype = dtype, .ndim = ndim};
+    return r;
+}
+
+/* Reductions and losses of 16-bit values are kept in f32. */
+static DType reduced_dtype(DType t)
+{
+    return t == DT_BF16 || t == DT_F16 ? DT_F32 : t;
+}
+
+static const char *set_dims(Infer *in, Type *t, const AttrList *dims)
+{
+    if (dims->n < 0 || dims->n > MAX_DIMS)
+        return "it has too many dims";
+    t->ndim = dims->n;
+    for (int i = 0; i < dims->n; i++)
+        t->dim[i] = dims->v[i];
+    return type_check(in->p->arena, t, &in->p->mesh);
+}
+
+/* ---- elementwise --------------------------------------------------------- */
+
+/* Joins the dims of operand i into the result, aligned at the right. */
+static const char *broadcast_dims(Infer *in, int i, Type *r)
+{
+    const Type *t = arg_type(in, i);
+    int shift = r->ndim - t->ndim;
+    for (int d = 0; d < t->ndim; d++) {
+        int64_t *size = &r->dim[d + shift];
+        if (*size == 1)
+            *size = t->dim[d];
+        else if (t->dim[d] != 1 && t->dim[d] != *size)
+            return arena_printf(
+                in->p->arena, "cannot broadcast dim %d: %lld and %lld",
+                d + shift, (long long)*size, (long long)t->dim[d]);
+    }
+    return NULL;
+}
+
+/* Operands of stacked ops have all the same stack, or are plain scalars. */
+static const char *join_stacks(Infer *in, Type *r)
+{
+    const Type *most = arg_type(in, 0);
+    for (int i = 1; i < in->nargs; i++)
+        if (arg_type(in, i)->nstack > most->nstack)
+            most = arg_type(in, i);
+    r->nstack = most->nstack;
+    memcpy(r->stack, most->stack, sizeof r->stack);
+    for (int i = 0; i < in->nargs; i++) {
+        const Type *t = arg_type(in, i);
+        bool same = t->nstack == r->nstack &&
+                    memcmp(t->stack, r->stack,
+                           sizeof *t->stack * (size_t)t->nstack) == 0;
+        if (!same && (t->nstack || t->ndim))
+            return arena_printf(in->p->arena,
+                                "operand %d is not stacked as "
+                                "the others are",
+                                i);
+    }
+    return NULL;
+}
+
+static const char *elementwise_dtype(Infer *in, Type *r)
+{
+    bool any_float = false;
+    DType narrow = DT_F32, integer = DT_I32;
+    for (int i = in->kind == OP_select; i < in->nargs; i++) {
+        const Type *t = arg_type(in, i);
+        if (!dtype_is_float(t->dtype)) {
+            if (t->dtype == DT_I64)
+                integer = DT_I64;
+            continue;
+        }
+        any_float = true;
+        if (t->dtype == DT_F32 || !type_same_shape(t, r))
+            continue;
+        if (narrow != DT_F32 && narrow != t->dtype)
+            return "bf16 and f16 do not mix";
+        narrow = t->dtype;
+    }
+    r->dtype = any_float ? narrow : integer;
+    if (in->nargs == 1)
+        r->dtype = arg_type(in, 0)->dtype;
+    if (in->kind == OP_cast)
+        r->dtype = (DType)attr_of(in, "to")->i;
+    if ((in->kind == OP_equal || in->kind == OP_less) && !any_float)
+        r->dtype = DT_F32;
+    return NULL;
+}
+
+/* Functions that an integer has no meaning for. */
+static bool needs_float(OpKind kind)
+{
+    static const bool table[OP_COUNT] = {
+        [OP_power] = true,     [OP_exp] = true,
+        [OP_log] = true,       [OP_sqrt] = true,
+        [OP_rsqrt] = true,     [OP_recip] = true,
+        [OP_tanh] = true,      [OP_sigmoid] = true,
+        [OP_erf] = true,       [OP_sin] = true,
+        [OP_cos] = true,       [OP_sumsq] = true,
+        [OP_einsum] = true,    [OP_rotary] = true,
+        [OP_attention] = true, [OP_attention_grad] = true,
+        [OP_scale] = true,     [OP_offset] = true,
+    };
+    return table[kind];
+}
+
+static const char *infer_broadcast(Infer *in)
+{
+    Type *r = in->out;
+    const Type *t = arg_type(in, 0);
+    const AttrList *dims = &attr_of(in, "dims")->l;
+    const char *fault = set_dims(in, r, dims);
+    if (fault)
+        return fault;
+    if (t->nstack)
+        return "a stack cannot be broadcast";
+    if (t->ndim > r->ndim)
+        return arena_printf(in->p->arena, "cannot broadcast %d dims to %d",
+                            t->ndim, r->ndim);
+    int shift = r->ndim - t->ndim;
+    for (int d = 0; d < t->ndim; d++)
+        if (t->dim[d] != 1 && t->dim[d] != r->dim[d + shift])
+            return arena_printf(
+                in->p->arena, "cannot broadcast dim %d: %lld to %lld",
+                d + shift, (long long)t->dim[d], (long long)r->dim[d + shift]);
+    r->dtype = t->dtype;
+    return NULL;
+}
+
+static const char *infer_elementwise(Infer *in)
+{
+    Type *r = in->out;
+    if (in->kind == OP_broadcast)
+        return infer_broadcast(in);
+    const char *fault = join_stacks(in, r);
+    for (int i = 0; i < in->nargs; i++)
+        if (arg_type(in, i)->ndim > r->ndim)
+            r->ndim = arg_type(in, i)->ndim;
+    for (int d = 0; d < r->ndim; d++)
+        r->dim[d] = 1;
+    for (int i = 0; i < in->nargs && !fault; i++)
+        fault = broadcast_dims(in, i, r);
+    return fault ? fault : elementwise_dtype(in, r);
+}
+
+/* ---- rules made by builders ---------------------------------------------- */
+
+static const char *infer_full(Infer *in)
+{
+    in->out->dtype = (DType)attr_of(in, "type")->i;
+    return set_dims(in, in->out, &attr_of(in, "dims")->l);
+}
+
+static const char *infer_reduce(Infer *in)
+{
+    const Type *t = arg_type(in, 0);
+    const AttrList *dims = &attr_of(in, "dims")->l;
+    bool keep = attr_of(in, "keep")->i, gone[MAX_DIMS] = {false};
+    for (int i = 0; i < dims->n; i++) {
+        int64_t d = dims->v[i];
+        if (d < 0 || d >= t->ndim)
+            return arena_printf(in->p->arena, "there is no dim %lld to reduce",
+                                (long long)d);
+        if (gone[d])
+            return arena_printf(in->p->arena, "dim %lld is reduced twice",
+                                (long long)d);
+        gone[d] = true;
+    }
+    Type *r = in->out;
+    r->dtype = reduced_dtype(t->dtype);
+    for (int d = 0; d < t->ndim; d++)
+        if (!gone[d])
+            r->dim[r->ndim++] = t->dim[d];
+        else if (keep)
+            r->dim[r->ndim++] = 1;
+    return NULL;
+}
+
+static const char *infer_reduce_all(Infer *in)
+{
+    *in->out = result_of(DT_F32, 0);
+    return NULL;
+}
+
+static const char *infer_reshape(Infer *in)
+{
+    const Type *t = arg_type(in, 0);
+    in->out->dtype = t->dtype;
+    const char *fault = set_dims(in, in->out, &attr_of(in, "dims")->l);
+    if (!fault && type_elements(in->out) != type_elements(t))
+        fault = arena_printf(in->p->arena, "%lld elements cannot become %lld",
+                             (long long)type_elements(t),
+                             (long long)type_elements(in->out));
+    return fault;
+}
+
+static const char *infer_transpose(Infer *in)
+{
+    const Type *t = arg_type(in, 0);
+    const AttrList *perm = &attr_of(in, "perm")->l;
+    unsigned seen = 0;
+    if (perm->n != t->ndim)
+        return arena_printf(in->p->arena, "%d dims are permuted by %d numbers",
+                            t->ndim, perm->n);
+    *in->out = result_of(t->dtype, t->ndim);
+    for (int i = 0; i < perm->n; i++) {
+        if (perm->v[i] < 0 || perm->v[i] >= t->ndim)
+            return arena_printf(in->p->arena, "there is no dim %lld",
+                                (long long)perm->v[i]);
+        seen |= 1u << perm->v[i];
+        in->out->dim[i] = t->dim[perm->v[i]];
+    }
+    return seen == (1u << t->ndim) - 1 ? NULL : "a dim occurs twice";
+}
+
+static const char *infer_slice(Infer *in)
+{
+    const Type *t = arg_type(in, 0);
+    int64_t d = attr_of(in, "dim")->i;
+    if (d < 0 || d >= t->ndim)
+        return arena_printf(in->p->arena, "there is no dim %lld", (long long)d);
+    *in->out = plain(t);
+    int64_t size = t->dim[d];
+    const int64_t limit = (int64_t)1 << 40;
+    if (in->kind == OP_slice) {
+        int64_t start = attr_of(in, "start")->i, n = attr_of(in, "size")->i;
+        if (start < 0 || n < 1 || start > size || n > size - start)
+            return arena_printf(in->p->arena,
+                                "elements %lld to %lld lie outside of dim "
+                                "%lld of size %lld",
+                                (long long)start,
+                                (long long)(start > limit ? start : start + n),
+                                (long long)d, (long long)size);
+        in->out->dim[d] = n;
+    } else {
+        int64_t before = attr_of(in, "before")->i,
+                after = attr_of(in, "after")->i;
+        if (before < 0 || after < 0 || before > limit || after > limit)
+            return "a pad is negative or huge";
+        in->out->dim[d] = before + size + after;
+    }
+    return NULL;
+}
+
+static const char *infer_concat(Infer *in)
+{
+    int64_t d = attr_of(in, "dim")->i;
+    if (in->nargs < 1 || in->nargs >= MAX_RULE_TENSORS)
+        return arena_printf(in->p->arena, "%d operands cannot be joined",
+                            in->nargs);
+    Type *r = in->out;
+    *r = plain(arg_type(in, 0));
+    if (d < 0 || d >= r->ndim)
+        return arena_printf(in->p->arena, "there is no dim %lld", (long long)d);
+    for (int i = 1; i < in->nargs; i++) {
+        Type t = plain(arg_type(in, i));
+        if (t.dtype != r->dtype)
+            return arena_printf(in->p->arena, "operand %d is %s, operand 0 %s",
+                                i, dtype_name(t.dtype), dtype_name(r->dtype));
+        int64_t joined = r->dim[d] + (t.ndim > d ? t.dim[d] : 0);
+        r->dim[d] = t.ndim > d ? t.dim[d] : 0;
+        if (!type_same_shape(&t, r))
+            return arena_printf(in->p->arena,
+                                "operand %d fits operand 0 not only in dim "
+                                "%lld",
+                                i, (long long)d);
+        r->dim[d] = joined;
+    }
+    return NULL;
+}
+
+/* ---- structure ----------------------------------------------------------- */
+
+static const char *check_param(Infer *in, const Type *t)
+{
+    int64_t i = attr_of(in, "param")->i;
+    if (i < 0 || i >= in->p->param.n)
+        return arena_printf(in->p->arena, "there is no parameter number %lld",
+                            (long long)i);
+    const Param *param = &in->p->param.at[i];
+    if (t && !type_same_shape(t, &param->type))
+        return arena_printf(
+            in->p->arena, "%s has another shape: %s", param->name,
+            type_text(in->p->arena, &param->type, &in->p->mesh));
+    return NULL;
+}
+
+/* (param, grad, lr, bias1, bias2, states …) -> param, states … */
+static const char *infer_update(Infer *in)
+{
+    if (in->nargs < 5)
+        return "it needs param, grad, lr, bias1, bias2";
+    const char *fault = check_param(in, arg_type(in, 0));
+    for (int i = 1; i < in->nargs && !fault; i++) {
+        bool scalar = i >= 2 && i <= 4;
+        const Type *t = arg_type(in, i);
+        if (scalar ? t->ndim || t->nstack
+                   : !type_same_shape(t, arg_type(in, 0)))
+            fault = arena_printf(in->p->arena,
+                                 "operand %d has another shape "
+                                 "than %s",
+                                 i, scalar ? "a scalar" : "the parameter");
+    }
+    if (fault)
+        return fault;
+    in->out[0] = plain(arg_type(in, 0));
+    for (int i = 5; i < in->nargs; i++)
+        in->out[i - 4] = plain(arg_type(in, i));
+    in->nouts = in->nargs - 4;
+    return NULL;
+}
+
+static const char *infer_group(Infer *in)
+{
+    if (in->nargs < 1)
+        return "it needs an operand";
+    for (int i = 0; i < in->nargs; i++)
+        in->out[i] = plain(arg_type(in, i));
+    in->nouts = in->nargs;
+    return NULL;
+}
+
+static const char *infer_finish(Infer *in)
+{
+    *in->out = plain(arg_type(in, 0));
+    return check_param(in, arg_type(in, 0));
+}
+
+static const char *infer_assign(Infer *in)
+{
+    return check_param(in, arg_type(in, 0));
+}
+
+static const char *infer_param(Infer *in)
+{
+    const char *fault = check_param(in, NULL);
+    if (!fault)
+        *in->out = plain(&in->p->param.at[attr_of(in, "param")->i].type);
+    return fault;
+}
+
+static const char *infer_input(Infer *in)
+{
+    int64_t i = attr_of(in, "input")->i;
+    if (i < 0 || i >= in->p->input.n)
+        return arena_printf(in->p->arena, "there is no input number %lld",
+                            (long long)i);
+    *in->out = plain(&in->p->input.at[i].type);
+    return NULL;
+}
+
+static const char *infer_scalar(Infer *in)
+{
+    *in->out = result_of(DT_F32, 0);
+    return NULL;
+}
+
+static const char *infer_output(Infer *in)
+{
+    const Type *t = arg_type(in, 0);
+    return t->ndim || t->nstack ? "a result of the step is a scalar" : NULL;
+}
+
+/* ---- the way in ---------------------------------------------------------- */
+
+typedef const char *InferRule(Infer *in);
+
+static InferRule *by_rule(const char *rule)
+{
+    static const struct {
+        const char *rule;
+        InferRule *infer;
+    } table[] = {
+        {"=", infer_elementwise},          {"@full", infer_full},
+        {"@reduce", infer_reduce},         {"@reduce_max", infer_reduce},
+        {"@reduce_all", infer_reduce_all}, {"@reshape", infer_reshape},
+        {"@transpose", infer_transpose},   {"@slice", infer_slice},
+        {"@concat", infer_concat},         {"@einsum", infer_by_text},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(rule, table[i].rule) == 0)
+            return table[i].infer;
+    return infer_by_text;
+}
+
+static InferRule *by_kind(OpKind kind)
+{
+    static InferRule *const table[OP_COUNT] = {
+        [OP_param] = infer_param,      [OP_input] = infer_input,
+        [OP_scalar] = infer_scalar,    [OP_finish_grad] = infer_finish,
+        [OP_update] = infer_update,    [OP_assign] = infer_assign,
+        [OP_output] = infer_output,    [OP_all_gather] = infer_group,
+        [OP_all_reduce] = infer_group, [OP_reduce_scatter] = infer_group,
+        [OP_all_to_all] = infer_group, [OP_take_part] = infer_group,
+        [OP_take_share] = infer_group,
+    };
+    return table[kind];
+}
+
+static const char *check_operands(const Infer *in)
+{
+    const OpInfo *info = op_info(in->kind);
+    int bases = rule_base_count(in->kind);
+    if (info->nargs >= 0 && in->nargs != info->nargs &&
+        in->nargs != info->nargs + bases)
+        return arena_printf(in->p->arena, "it has %d operands, it needs %d",
+                            in->nargs, info->nargs);
+    /* Elsewhere a stack is taken apart by its loop first. */
+    bool stacks =
+        !info->rule || op_is_elementwise(in->kind) || in->kind == OP_sumsq;
+    for (int i = 0; i < in->nargs; i++) {
+        const Type *t = arg_type(in, i);
+        if (t->nstack && !stacks)
+            return arena_printf(in->p->arena, "operand %d is a stack", i);
+        if (needs_float(in->kind) && !dtype_is_float(t->dtype))
+            return arena_printf(in->p->arena,
+                                "operand %d is %s, it needs "
+                                "floats",
+                                i, dtype_name(t->dtype));
+    }
+    return NULL;
+}
+
+const char *ir_infer(Program *p, OpKind kind, int nargs, Value *const *args,
+                     const Attr *attr, Type *out, int *nouts)
+{
+    const OpInfo *info = op_info(kind);
+    Infer in = {p, kind, nargs, args, attr, out, info->nouts};
+    InferRule *infer = info->rule ? by_rule(info->rule) : by_kind(kind);
+    if (!infer)
+        return "its result types are given, not inferred";
+    const char *fault = check_operands(&in);
+    for (int i = 0; i < info->nouts; i++)
+        out[i] = (Type){0};
+    if (!fault)
+        fault = infer(&in);
+    *nouts = in.nouts;
+    for (int i = 0; i < in.nouts && !fault; i++)
+        fault = type_check(p->arena, &out[i], &p->mesh);
+    return fault;
+}

@@ -1,0 +1,30 @@
+/* infer.h: what the files of type inference share. */
+#ifndef PARC_IR_INFER_H
+#define PARC_IR_INFER_H
+
+#include "ir/internal.h"
+
+typedef struct Infer {
+    Program *p;
+    OpKind kind;
+    int nargs;
+    Value *const *args;
+    const Attr *attr;
+    Type *out;
+    int nouts;
+} Infer;
+
+static inline const Attr *attr_of(const Infer *in, const char *name)
+{
+    return &in->attr[op_attr_index(in->kind, name)];
+}
+
+static inline const Type *arg_type(const Infer *in, int i)
+{
+    return &in->args[i]->type;
+}
+
+/* infer_text.c: ops whose rule is written in letters, einsum included. */
+const char *infer_by_text(Infer *in);
+
+#endif

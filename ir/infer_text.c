@@ -1,0 +1,130 @@
+/* infer_text.c: result types of ops whose rule is written in letters.
+ *
+ * The rule's letters are bound to the operands' sizes and the results' dims
+ * read off: "vd, ... -> ...d" on f32[512, 64] and i32[8, 32] gives
+ * f32[8, 32, 64]. An einsum brings its own letters.
+ */
+#include "base/bug.h"
+#include "ir/infer.h"
+
+static Type text_result(const RuleText *t, const RuleSizes *sizes, int i)
+{
+    Type r = {0};
+    const RuleTensor *tensor = &t->tensor[i];
+    for (int k = 0; k < tensor->n; k++) {
+        const RuleDim *rd = &tensor->dim[k];
+        for (int j = 0; rd->dots && j < sizes->ndots; j++)
+            r.dim[r.ndim++] = sizes->dots[j];
+        if (rd->dots)
+            continue;
+        int64_t size = 1;
+        for (int j = 0; j < rd->n; j++)
+            size *= sizes->letter[rd->letter[j] - 'a'];
+        if (r.ndim < MAX_DIMS)
+            r.dim[r.ndim] = size;
+        r.ndim++; /* too many are reported by the caller's type_check */
+    }
+    return r;
+}
+
+/* The element types of the results: an operand's, f32, or the attribute's.
+ * `integer` names the operand that holds indices. */
+enum { FROM_F32 = -1, FROM_ATTR = -2 };
+static const struct TextTypes {
+    OpKind kind;
+    int from[3], integer;
+} text_types[] = {
+    {OP_iota, {FROM_F32}, -1},
+    {OP_embedding, {0}, 1},
+    {OP_embedding_grad, {FROM_ATTR}, 1},
+    {OP_onehot, {FROM_F32}, 0},
+    {OP_rotary, {0}, -1},
+    {OP_attention, {0, FROM_F32}, -1},
+    {OP_attention_grad, {1, 2, 3}, -1},
+    {OP_einsum, {FROM_ATTR}, -1},
+};
+
+static const char *text_dtypes(Infer *in)
+{
+    const struct TextTypes *row = text_types;
+    while (row->kind != in->kind)
+        if (++row == text_types + sizeof text_types / sizeof *text_types)
+            bug("op %s has no row for its result types",
+                op_info(in->kind)->name);
+    for (int i = 0; i < in->nouts; i++)
+        in->out[i].dtype = row->from[i] == FROM_F32 ? DT_F32
+                           : row->from[i] == FROM_ATTR
+                               ? (DType)attr_of(in, "type")->i
+                               : arg_type(in, row->from[i])->dtype;
+    int first_base = op_info(in->kind)->nargs;
+    for (int i = 0; i < in->nargs; i++) {
+        const Type *t = arg_type(in, i);
+        if (i >= first_base) {
+            if (t->dtype != DT_I64 || t->ndim != 1)
+                return arena_printf(in->p->arena,
+                                    "operand %d is no base: i64[parts]", i);
+        } else if (dtype_is_float(t->dtype) == (i == row->integer)) {
+            return arena_printf(in->p->arena, "operand %d is %s, it needs %s",
+                                i, dtype_name(t->dtype),
+                                i == row->integer ? "integers" : "floats");
+        }
+    }
+    return NULL;
+}
+
+/* Each letter of an einsum once in an operand; results take from operands. */
+static const char *check_einsum(Infer *in, const RuleText *t)
+{
+    unsigned have = 0;
+    if (t->nargs != 2 || t->nouts != 1)
+        return "the spec has not two operands and one result";
+    for (int i = 0; i < 3; i++) {
+        unsigned seen = 0;
+        for (int k = 0; k < t->tensor[i].n; k++) {
+            unsigned bit = 1u << (t->tensor[i].dim[k].letter[0] - 'a');
+            if (seen & bit)
+                return arena_printf(in->p->arena,
+                                    "a letter occurs twice in one tensor of "
+                                    "'%s'",
+                                    attr_of(in, "spec")->s);
+            seen |= bit;
+        }
+        if (i == 2 && (seen & ~have))
+            return arena_printf(in->p->arena,
+                                "a letter of the result of '%s' "
+                                "is in no operand",
+                                attr_of(in, "spec")->s);
+        have |= seen;
+    }
+    return NULL;
+}
+
+const char *infer_by_text(Infer *in)
+{
+    RuleText text;
+    RuleSizes sizes;
+    bool einsum = in->kind == OP_einsum;
+    const char *rule =
+        einsum ? attr_of(in, "spec")->s : op_info(in->kind)->rule;
+    const char *fault = rule_text_parse(rule, einsum, &text);
+    if (fault && einsum)
+        return arena_printf(in->p->arena, "'%s' is no einsum: %s", rule, fault);
+    if (fault)
+        bug("rule '%s': %s", rule, fault);
+    if (einsum)
+        fault = check_einsum(in, &text);
+    int n = op_attr_find(in->kind, "n");
+    if (!fault && n >= 0 && in->attr[n].i < 1)
+        fault = "n is less than 1";
+    if (!fault)
+        fault = rule_text_bind(in->p->arena, &text, in->args,
+                               n >= 0 ? in->attr[n].i : 0, &sizes);
+    if (fault)
+        return fault;
+    in->nouts = text.nouts;
+    for (int i = 0; i < text.nouts; i++)
+        in->out[i] = text_result(&text, &sizes, text.nargs + i);
+    if (in->kind == OP_rotary && sizes.letter['e' - 'a'] != 2)
+        return "the last dim is not twice as long as the table's rows";
+    return text_dtypes(in);
+}

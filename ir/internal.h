@@ -1,0 +1,72 @@
+/* internal.h: what the files of ir/ share among themselves. */
+#ifndef PARC_IR_INTERNAL_H
+#define PARC_IR_INTERNAL_H
+
+#include "ir/ir.h"
+
+struct NameTable *names_new(Arena *a);
+struct NameTable *names_copy(const struct NameTable *t);
+
+/* A value that nothing defines yet, under exactly this name. */
+Value *ir_raw_value(Program *p, const char *name, Type t, Loc loc);
+/* An op with room for its operands and results, not yet in a region. */
+Op *ir_raw_op(Program *p, OpKind kind, int nargs, int nouts);
+void ir_set_out(Op *op, int i, Value *v);
+Region *ir_raw_region(Program *p, Op *owner, int nargs);
+void ir_set_region_arg(Region *r, int i, Value *v);
+
+/* ---- the text of sharding rules (rules_parse.c) ------------------------- */
+
+/* One dim of a rule's tensor: letters, major first, or "...". */
+typedef struct RuleDim {
+    bool dots;
+    int n;
+    char letter[4];
+} RuleDim;
+
+enum { MAX_TEXT_TENSORS = 12 };
+
+typedef struct RuleTensor {
+    int n;
+    RuleDim dim[MAX_DIMS + 1]; /* one more: dots may stand for no dim */
+} RuleTensor;
+
+typedef struct RuleText {
+    int nargs, nouts;
+    RuleTensor tensor[MAX_TEXT_TENSORS];
+    int nbases;
+    char base[4]; /* letters of the base factors, in order */
+    bool whole[26], max[26];
+} RuleText;
+
+/* NULL, or why the text is no rule. `plain` accepts only what an einsum may
+ * have: single letters. */
+const char *rule_text_parse(const char *text, bool plain, RuleText *t);
+
+/* Sizes of letters (0: not bound) and of the dims that "..." stands for. */
+typedef struct RuleSizes {
+    int64_t letter[26];
+    int ndots;
+    int64_t dots[MAX_DIMS];
+} RuleSizes;
+
+/* Binds the letters to the dims of the first t->nargs operands; `rest` is the
+ * size of a letter that occurs in results only (0: there is none). NULL, or
+ * what does not fit. */
+const char *rule_text_bind(Arena *a, const RuleText *t, Value *const *args,
+                           int64_t rest, RuleSizes *sizes);
+
+/* How far an operand's placement on one axis reads, for messages. */
+const char *axis_place_words(Arena *a, AxisPlace p);
+
+/* ---- verification (verify_place.c) --------------------------------------- */
+
+/* Placements of one op's operands and results, from STAGE_PARTITIONED on;
+ * shapes and element types are known to be right. NULL, or the fault. */
+const char *verify_placement(const Program *p, const Op *op);
+
+/* The trailing base operands of an op whose rule takes them. */
+int rule_base_count(OpKind kind);
+int op_attr_find(OpKind kind, const char *name); /* -1: none */
+
+#endif

@@ -1,0 +1,269 @@
+/* ir.c: programs, regions, ops and values: making, linking, walking. */
+#include "ir/ir.h"
+
+#include <string.h>
+
+#include "base/bug.h"
+#include "ir/internal.h"
+
+Program *ir_program(Arena *a, Diag *d)
+{
+    Program *p = NEW(a, Program);
+    p->arena = a;
+    p->diag = d;
+    p->model = "";
+    p->plan.name = "";
+    p->names = names_new(a);
+    p->step = ir_raw_region(p, NULL, 0);
+    return p;
+}
+
+int ir_param_index(const Program *p, const char *name)
+{
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *param = &p->param.at[i];
+        if (strcmp(param->name, name) == 0)
+            return i;
+        for (int j = 0; j < param->nalias; j++)
+            if (strcmp(param->alias[j], name) == 0)
+                return i;
+    }
+    return -1;
+}
+
+/* ---- raw parts ----------------------------------------------------------- */
+
+Value *ir_raw_value(Program *p, const char *name, Type t, Loc loc)
+{
+    Value *v = NEW(p->arena, Value);
+    v->id = p->nvalues++;
+    v->name = name;
+    v->type = t;
+    v->loc = loc;
+    return v;
+}
+
+Value *ir_new_value(Program *p, const char *hint, Type t, Loc loc)
+{
+    return ir_raw_value(p, ir_unique_name(p, hint), t, loc);
+}
+
+Op *ir_raw_op(Program *p, OpKind kind, int nargs, int nouts)
+{
+    Op *op = NEW(p->arena, Op);
+    op->id = p->nops++;
+    op->kind = kind;
+    op->nargs = nargs;
+    op->nouts = nouts;
+    op->arg = NEW_ARRAY(p->arena, Value *, nargs);
+    op->out = NEW_ARRAY(p->arena, Value *, nouts);
+    op->path = "";
+    return op;
+}
+
+void ir_set_out(Op *op, int i, Value *v)
+{
+    op->out[i] = v;
+    v->def = op;
+    v->index = i;
+    v->region = op->region;
+}
+
+Region *ir_raw_region(Program *p, Op *owner, int nargs)
+{
+    Region *r = NEW(p->arena, Region);
+    r->owner = owner;
+    r->nargs = nargs;
+    r->arg = NEW_ARRAY(p->arena, Value *, nargs);
+    return r;
+}
+
+void ir_set_region_arg(Region *r, int i, Value *v)
+{
+    r->arg[i] = v;
+    v->def = NULL;
+    v->region = r;
+    v->index = i;
+}
+
+/* ---- linking ------------------------------------------------------------- */
+
+void ir_insert(Op *op, Region *r, Op *before)
+{
+    if (before && before->region != r)
+        bug("insertion in front of an op of another region");
+    op->region = r;
+    op->next = before;
+    op->prev = before ? before->prev : r->last;
+    *(op->prev ? &op->prev->next : &r->first) = op;
+    *(before ? &before->prev : &r->last) = op;
+    for (int i = 0; i < op->nouts; i++)
+        if (op->out[i])
+            op->out[i]->region = r;
+}
+
+void ir_remove(Op *op)
+{
+    Region *r = op->region;
+    *(op->prev ? &op->prev->next : &r->first) = op->next;
+    *(op->next ? &op->next->prev : &r->last) = op->prev;
+    op->prev = op->next = NULL;
+    op->region = NULL;
+}
+
+void ir_move(Op *op, Region *r, Op *before)
+{
+    if (op == before)
+        return;
+    ir_remove(op);
+    ir_insert(op, r, before);
+}
+
+/* ---- walking ------------------------------------------------------------- */
+
+static void replace_in(Value **at, int n, const Value *old, Value *with)
+{
+    for (int i = 0; i < n; i++)
+        if (at[i] == old)
+            at[i] = with;
+}
+
+void ir_replace_uses(Region *r, Value *old, Value *with)
+{
+    for (Op *op = r->first; op; op = op->next) {
+        replace_in(op->arg, op->nargs, old, with);
+        if (op->body)
+            ir_replace_uses(op->body, old, with);
+    }
+    replace_in(r->yield, r->nyields, old, with);
+}
+
+void ir_walk(Region *r, OpVisit *visit, void *context)
+{
+    /* The visitor may remove the op that it is given. */
+    for (Op *op = r->first, *next; op; op = next) {
+        next = op->next;
+        Region *body = op->body;
+        visit(op, context);
+        if (body)
+            ir_walk(body, visit, context);
+    }
+}
+
+int64_t ir_trip_count(const Op *op)
+{
+    int64_t n = 1;
+    for (const Region *r = op->region; r && r->owner; r = r->owner->region)
+        if (r->owner->kind == OP_loop)
+            n *= loop_trips(r->owner);
+    return n;
+}
+
+/* ---- copies -------------------------------------------------------------- */
+
+/* How values and ops of the copy are made: with new ids and names, or, for a
+ * whole program, under their own. */
+typedef struct Copy {
+    Program *p;
+    Value **map; /* by id of the original */
+    bool exact;
+    Phase phase; /* unless exact */
+} Copy;
+
+static Value *copy_value(Copy *c, const Value *v)
+{
+    Value *w = NEW(c->p->arena, Value);
+    *w = *v;
+    if (!c->exact) {
+        w->id = c->p->nvalues++;
+        w->name = ir_unique_name(c->p, v->name);
+    }
+    c->map[v->id] = w;
+    return w;
+}
+
+static Value *mapped(const Copy *c, Value *v)
+{
+    return c->map[v->id] ? c->map[v->id] : v;
+}
+
+static Value **mapped_list(const Copy *c, Value *const *at, int n)
+{
+    Value **list = NEW_ARRAY(c->p->arena, Value *, n);
+    for (int i = 0; i < n; i++)
+        list[i] = mapped(c, at[i]);
+    return list;
+}
+
+static Region *copy_region(Copy *c, const Region *from, Op *owner);
+
+static Op *copy_op(Copy *c, const Op *op, Region *r, Op *before)
+{
+    Op *n = NEW(c->p->arena, Op);
+    *n = *op;
+    if (!c->exact) {
+        n->id = c->p->nops++;
+        n->phase = c->phase;
+    }
+    n->arg = mapped_list(c, op->arg, op->nargs);
+    n->out = NEW_ARRAY(c->p->arena, Value *, op->nouts);
+    n->region = r;
+    for (int i = 0; i < op->nouts; i++)
+        ir_set_out(n, i, copy_value(c, op->out[i]));
+    ir_insert(n, r, before);
+    if (op->body)
+        n->body = copy_region(c, op->body, n);
+    return n;
+}
+
+static Region *copy_region(Copy *c, const Region *from, Op *owner)
+{
+    Region *r = ir_raw_region(c->p, owner, from->nargs);
+    for (int i = 0; i < from->nargs; i++)
+        ir_set_region_arg(r, i, copy_value(c, from->arg[i]));
+    for (const Op *op = from->first; op; op = op->next)
+        copy_op(c, op, r, NULL);
+    r->nyields = from->nyields;
+    r->yield = mapped_list(c, from->yield, from->nyields);
+    return r;
+}
+
+Op *ir_clone(Build *b, const Op *op, Value **map)
+{
+    /* Ids that cloning hands out lie beyond the map, so that an op never
+     * reads a value that was made on the way. */
+    Copy c = {b->p, map, false, b->phase};
+    return copy_op(&c, op, b->region, b->before);
+}
+
+static void *copy_array(Arena *a, const void *at, int n, size_t size)
+{
+    return n ? arena_copy(a, at, (size_t)n * size) : NULL;
+}
+
+Program *ir_copy(const Program *p)
+{
+    Arena *a = p->arena;
+    Program *q = NEW(a, Program);
+    *q = *p;
+    q->memory = NULL;
+    q->param.at = copy_array(a, p->param.at, p->param.n, sizeof(Param));
+    q->param.room = p->param.n;
+    q->input.at = copy_array(a, p->input.at, p->input.n, sizeof(Input));
+    q->input.room = p->input.n;
+    q->module.at = copy_array(a, p->module.at, p->module.n, sizeof(Module));
+    q->module.room = p->module.n;
+    q->plan.style =
+        copy_array(a, p->plan.style, p->plan.nstyles, sizeof(Style));
+    q->plan.unit = copy_array(a, p->plan.unit, p->plan.nunits, sizeof(Unit));
+    q->names = names_copy(p->names);
+    Copy c = {q, NEW_ARRAY(a, Value *, p->nvalues), true, PH_FORWARD};
+    q->step = copy_region(&c, p->step, NULL);
+    for (int i = 0; i < q->param.n; i++)
+        if (q->param.at[i].value)
+            q->param.at[i].value = mapped(&c, q->param.at[i].value);
+    for (int i = 0; i < q->input.n; i++)
+        if (q->input.at[i].value)
+            q->input.at[i].value = mapped(&c, q->input.at[i].value);
+    return q;
+}

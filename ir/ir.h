@@ -1,0 +1,339 @@
+/* ir.h: the intermediate representation.
+ *
+ * A Program is one training step in SSA form: parameters, inputs, and a
+ * region of operators that ends with the new parameters. Control flow is
+ * structured: the only construct with a body that repeats is `loop`.
+ *
+ *   loop   %h, %dw = loop n=4 reverse=false carry(%x = %h0) stack(%w = %ws)
+ *                    free(%t = %table) { … yield %h1, %z }
+ *          runs its body n times. `carry` arguments start as their operands
+ *          and take the first yields after every turn; `stack` arguments are
+ *          the layer-th slice of an operand whose type has one more stack
+ *          dim; `free` arguments are the same in every turn. Results: the
+ *          last values of the carries, then one stack (a new leading stack
+ *          dim of n) for each further yield. `reverse` runs layers n-1 … 0;
+ *          slices and stacks keep the layer's own index.
+ *   fused  a region that becomes one kernel; its arguments are its operands,
+ *          its results its yields.
+ *
+ * A value belongs to one op (or is a region's argument). The same structure
+ * holds the global program (every axis Replicate, no collectives) and the
+ * partitioned one (placements as types, explicit collectives): `Stage` says
+ * which rules the verifier applies.
+ */
+#ifndef PARC_IR_IR_H
+#define PARC_IR_IR_H
+
+#include "base/diag.h"
+#include "ir/plan_spec.h"
+#include "ir/type.h"
+
+typedef enum OpKind {
+#define OP(name, ...) OP_##name,
+#include "ir/ops.def"
+#undef OP
+    OP_COUNT
+} OpKind;
+
+/* When an op runs. INIT ops compute constants (tables of sines, say) once at
+ * start; they depend on nothing but each other. */
+typedef enum Phase { PH_INIT, PH_FORWARD, PH_BACKWARD, PH_OPTIMIZER } Phase;
+const char *phase_name(Phase p);
+
+typedef struct Program Program;
+typedef struct Region Region;
+typedef struct Op Op;
+typedef struct Value Value;
+
+/* Why an axis of a value is placed as it is. */
+typedef struct Why {
+    const char *text; /* "ColwiseParallel on layers.*.attention.wq", "follows
+                         operand 0 of add", …; NULL: nothing to say */
+    Loc loc;          /* the plan's or the model's line */
+} Why;
+
+struct Value {
+    uint32_t id;      /* unique in the program; passes index tables by it */
+    const char *name; /* unique in the program, without the '%' */
+    Type type;
+    Op *def;          /* NULL: an argument of `region` */
+    Region *region;   /* where it is defined */
+    int index;        /* among def's results, or region's arguments */
+    Loc loc;
+    Why why[MAX_AXES];
+};
+
+/* An attribute; which ones an op has, and their types, stands in ops.def. */
+typedef struct AttrList {
+    int n;
+    int64_t v[MAX_DIMS];
+} AttrList;
+typedef union Attr {
+    int64_t i;     /* i: integer, b: bool, a: set of mesh axes as a bit mask,
+                      t: DType, p: index into Program.param */
+    double f;      /* f */
+    const char *s; /* s */
+    AttrList l;    /* l: list of integers */
+} Attr;
+enum { MAX_ATTRS = 6 };
+
+struct Op {
+    uint32_t id;
+    OpKind kind;
+    Phase phase;
+    int nargs, nouts;
+    Value **arg, **out;
+    Attr attr[MAX_ATTRS]; /* by position in ops.def; see op_attr() */
+    Region *body;         /* loop, fused */
+    int ncarry, nstack;   /* loop: the first ncarry arguments are carries, the
+                             next nstack stacks, the rest free */
+    int stream;           /* set by `schedule` */
+    Loc loc;              /* in the model */
+    const char *path;     /* the module that it was lowered from:
+                             "layers.*.attention", "" for the model */
+    Why why;              /* collectives: why they are there */
+    Op *prev, *next;
+    Region *region;
+};
+
+struct Region {
+    int nargs, nyields;
+    Value **arg, **yield;
+    Op *first, *last;
+    Op *owner; /* NULL: the program's step */
+};
+
+/* How a parameter starts. Random values are drawn by (seed, the parameter's
+ * name, the global element index), so that no mesh changes them. */
+typedef enum InitKind {
+    INIT_ZEROS,
+    INIT_ONES,
+    INIT_NORMAL,  /* a = std */
+    INIT_UNIFORM, /* [a, b) */
+    INIT_ARANGE,  /* a, a+1, … */
+} InitKind;
+typedef struct Init {
+    InitKind kind;
+    double a, b;
+} Init;
+
+/* A tensor that outlives the step: a parameter, or an optimizer's state of
+ * one. A stack of n layers is one Param whose name has a '*' for each stack
+ * dim: "layers.*.attention.wq.weight". */
+typedef struct Param {
+    const char *name;
+    Type type;        /* placement: compute placement, then storage */
+    Init init;
+    bool trainable;
+    bool decay;       /* takes part in weight decay */
+    int state_of;     /* -1: a parameter; else index of the parameter whose
+                         optimizer state this is */
+    const char *slot; /* state: "m", "v", "momentum"; else NULL */
+    const char *unit; /* FSDP unit ("layers.*", "norm+output"), or NULL */
+    const char *const *alias; /* other names that ties gave it */
+    int nalias;
+    Loc loc;
+    Value *value;     /* the result of its `param` op */
+} Param;
+
+/* A batch input of the model's forward, or a scalar that the runtime sets
+ * each step is the op `scalar`. */
+typedef struct Input {
+    const char *name; /* "tokens", "labels" */
+    Type type;        /* i32 for int(n), else the compute type */
+    int64_t below;    /* int(n): every element is in 0 … n-1; else 0 */
+    Loc loc;
+    Value *value;
+} Input;
+
+/* A module instance, '*' for array indices: what plan patterns match. */
+typedef struct Module {
+    const char *path;  /* "layers.*.attention"; "" is the model */
+    const char *class; /* "Linear", "TransformerBlock", … */
+    int nin, nout;     /* tensors into and out of its forward */
+    int first_param, nparams; /* those declared in it or below lie together:
+                                 Program.param[first_param …]; a tied one
+                                 stays where it was declared first */
+    Loc loc;           /* its declaration */
+} Module;
+
+typedef enum OptimizerKind { OPT_SGD, OPT_ADAM, OPT_ADAMW } OptimizerKind;
+
+typedef struct Train {
+    int64_t batch, seq;  /* global */
+    DType precision;     /* DT_F32, DT_BF16 or DT_F16 */
+    OptimizerKind optimizer;
+    double lr, beta1, beta2, eps, weight_decay, momentum;
+    Loc loc;
+} Train;
+
+typedef enum Stage {
+    STAGE_GLOBAL,      /* from `lower` on: no placements */
+    STAGE_PLACED,      /* from `propagate` on: placements, operands may still
+                          need conversion */
+    STAGE_PARTITIONED, /* from `partition` on: every op's operands are placed
+                          as its rule wants; parameters at compute placement */
+    STAGE_STORED,      /* from `storage` on: parameters at storage placement */
+    STAGE_FUSED,       /* from `fuse` on: only what codegen takes */
+} Stage;
+
+struct Program {
+    Arena *arena;
+    Diag *diag;
+    const char *model;   /* the model's name */
+    Stage stage;
+    Mesh mesh;
+    PlanSpec plan;
+    Train train;
+    VEC(Param) param;
+    VEC(Input) input;
+    VEC(Module) module;
+    Region *step;
+    uint32_t nvalues, nops; /* ids in use: tables are this long */
+    struct NameTable *names;
+    struct MemoryPlan *memory; /* from `memory` on; see passes/memory.h */
+};
+
+/* ---- ir.c: construction ------------------------------------------------ */
+
+Program *ir_program(Arena *a, Diag *d);
+int ir_param_index(const Program *p, const char *name); /* -1: none */
+
+/* Where and as what new ops are made. */
+typedef struct Build {
+    Program *p;
+    Region *region;
+    Op *before;       /* insert in front of it; NULL: at the region's end */
+    Phase phase;
+    Loc loc;
+    const char *path; /* "" at the least */
+} Build;
+
+/* An op with inferred result types (infer.c); ends in bug() where operands
+ * do not fit: callers check user input first with ir_infer. `attr` holds the
+ * op's attributes in the order of ops.def (NULL: none). Result names derive
+ * from `hint` (NULL: from the op's name). Placements of results are derived
+ * by rule from STAGE_PARTITIONED on and Replicate before. */
+Op *ir_op(Build *b, OpKind kind, int nargs, Value *const *args,
+          const Attr *attr, const char *hint);
+/* The same for one result. */
+Value *ir_value(Build *b, OpKind kind, int nargs, Value *const *args,
+                const Attr *attr, const char *hint);
+Value *ir_unary(Build *b, OpKind kind, Value *x);
+Value *ir_binary(Build *b, OpKind kind, Value *x, Value *y);
+Value *ir_full(Build *b, double value, DType t, int ndim, const int64_t *dim);
+Value *ir_scalar_const(Build *b, double value); /* f32[] */
+Value *ir_sum(Build *b, Value *x, AttrList dims, bool keep);
+Value *ir_max(Build *b, Value *x, AttrList dims, bool keep);
+Value *ir_reshape(Build *b, Value *x, int ndim, const int64_t *dim);
+Value *ir_broadcast(Build *b, Value *x, int ndim, const int64_t *dim);
+Value *ir_transpose(Build *b, Value *x, AttrList perm);
+Value *ir_einsum(Build *b, const char *spec, DType t, Value *x, Value *y);
+Value *ir_cast(Build *b, Value *x, DType t); /* x itself where it fits */
+Value *ir_boundary(Build *b, Value *x, const char *path, const char *port,
+                   bool grad);
+
+/* An op without inference: types of results are given. For collectives,
+ * loops and the parser. */
+Op *ir_op_typed(Build *b, OpKind kind, int nargs, Value *const *args,
+                const Attr *attr, int nouts, const Type *types,
+                const char *const *hints);
+
+/* A loop or fused op with an empty body whose arguments mirror `args`
+ * (loop: stack arguments lose one stack dim). Results are made by
+ * ir_close once the body's yields are set. */
+Op *ir_open(Build *b, OpKind kind, int nargs, Value *const *args, int ncarry,
+            int nstack, const Attr *attr);
+void ir_yield(Program *p, Region *r, int n, Value *const *values);
+void ir_close(Program *p, Op *op);
+/* Appends an operand and its argument / a yield and its result to an existing
+ * loop. Carries and stacks keep their order; indices are renumbered. */
+Value *ir_loop_add_free(Program *p, Op *loop, Value *operand);
+Value *ir_loop_add_stack(Program *p, Op *loop, Value *operand);
+Value *ir_loop_add_carry(Program *p, Op *loop, Value *start, Value **result);
+Value *ir_loop_add_yield(Program *p, Op *loop, Value *inner);
+/* Drops argument / result number i with its yield; it must be unused. */
+void ir_loop_drop_arg(Program *p, Op *loop, int i);
+void ir_loop_drop_result(Program *p, Op *loop, int i);
+
+Value *ir_new_value(Program *p, const char *hint, Type t, Loc loc);
+const char *ir_unique_name(Program *p, const char *hint);
+/* Takes exactly this name; false where it is in use. For the parser. */
+bool ir_claim_name(Program *p, const char *name);
+/* Numbers values and ops anew in the order of the text and forgets names that
+ * are no longer in use. The pipeline calls it in front of every pass, so that
+ * a run taken up from a dump goes on exactly as the unbroken one. */
+void ir_renumber(Program *p);
+void ir_insert(Op *op, Region *r, Op *before);
+void ir_remove(Op *op);       /* unlinks; its results must be unused */
+void ir_move(Op *op, Region *r, Op *before);
+/* Replaces uses in region r and below. */
+void ir_replace_uses(Region *r, Value *old, Value *with);
+/* Clones op in front of b->before, operands mapped by map[id] (NULL: as they
+ * are); results are entered into map, those inside bodies too. `map` covers
+ * the ids in use before the call. The clone keeps the op's own source
+ * location, path and origins; its phase is b->phase. */
+Op *ir_clone(Build *b, const Op *op, Value **map);
+/* Removes ops without effect whose results are unused, loop yields and
+ * arguments that nothing reads included. */
+void ir_eliminate_dead(Program *p);
+
+/* Deep-copies a program (same arena, same ids and names). */
+Program *ir_copy(const Program *p);
+
+/* Walks every op, bodies after their owners, in order. */
+typedef void OpVisit(Op *op, void *context);
+void ir_walk(Region *r, OpVisit *visit, void *context);
+/* How often an op runs a step: the product of the enclosing trip counts. */
+int64_t ir_trip_count(const Op *op);
+
+/* ---- ops.c: the operator table ----------------------------------------- */
+
+typedef struct OpInfo {
+    const char *name;
+    int nargs, nouts;    /* -1: any number */
+    const char *attrs;   /* "dims:l keep:b" */
+    const char *rule;    /* sharding rule, see rules.h; NULL: structural */
+    const char *linear;  /* in which operands it is linear, see rules.h */
+    bool effect;         /* stays although nothing reads its results */
+    bool cheap;          /* elementwise or a small reduction: may be computed
+                            again rather than kept */
+    const char *meaning;
+} OpInfo;
+const OpInfo *op_info(OpKind kind);
+OpKind op_by_name(const char *name); /* OP_COUNT: none */
+/* The position of an attribute; bug() where the op has none of that name. */
+int op_attr_index(OpKind kind, const char *name);
+#define op_attr(op, name) ((op)->attr[op_attr_index((op)->kind, (name))])
+static inline int64_t loop_trips(const Op *op) { return op->attr[0].i; }
+static inline bool loop_reverse(const Op *op) { return op->attr[1].i; }
+bool op_is_collective(OpKind kind); /* moves data between ranks */
+bool op_is_conversion(OpKind kind); /* those, take_part and take_share */
+bool op_is_elementwise(OpKind kind); /* rule "=" */
+
+/* ---- infer.c ------------------------------------------------------------ */
+
+/* Global result types of an op on operands; NULL, or what is wrong, as a
+ * phrase for a message ("cannot broadcast dim 1: 4 and 6"). Placements are
+ * left Replicate. Result dtype of elementwise ops: f32 unless an operand of
+ * the result's own shape is bf16 or f16, then that; scalars and smaller
+ * operands do not raise it. Reductions of bf16 and f16 give f32. Integers
+ * stay integers among integers. */
+const char *ir_infer(Program *p, OpKind kind, int nargs, Value *const *args,
+                     const Attr *attr, Type *out, int *nouts);
+
+/* ---- print.c, parse.c: the printed form, see docs/ir.md ---------------- */
+
+void ir_print(Out *o, const Program *p);
+/* NULL after errors, which are in d. The source must have been registered
+ * with diag_source as `file`. */
+Program *ir_parse(Arena *a, Diag *d, uint16_t file);
+
+/* ---- verify.c ----------------------------------------------------------- */
+
+/* Checks structure, types (inferred anew) and, by stage, placements (derived
+ * anew from the rules; annotations are not trusted). NULL, or the first fault
+ * as text that names op and value. */
+const char *ir_verify(const Program *p);
+
+#endif

@@ -1,0 +1,88 @@
+/* ops.c: ops.def as a table. */
+#include <string.h>
+
+#include "base/bug.h"
+#include "ir/internal.h"
+
+enum { C = 1, E = 2 }; /* the flags of ops.def */
+
+static const OpInfo table[] = {
+#define OP(name, args, results, attrs, rule, linear, flags, meaning)           \
+    {#name,  args,   results,          attrs,                                  \
+     rule,   linear, ((flags)&E) != 0, ((flags)&C) != 0,                       \
+     meaning},
+#include "ir/ops.def"
+#undef OP
+};
+
+const OpInfo *op_info(OpKind kind)
+{
+    return &table[kind];
+}
+
+OpKind op_by_name(const char *name)
+{
+    for (int k = 0; k < OP_COUNT; k++)
+        if (strcmp(table[k].name, name) == 0)
+            return (OpKind)k;
+    return OP_COUNT;
+}
+
+int op_attr_find(OpKind kind, const char *name)
+{
+    size_t n = strlen(name);
+    int index = 0;
+    for (const char *s = table[kind].attrs; *s; index++) {
+        const char *colon = strchr(s, ':');
+        if ((size_t)(colon - s) == n && memcmp(s, name, n) == 0)
+            return index;
+        s = colon + 2;
+        s += *s == ' ';
+    }
+    return -1;
+}
+
+int op_attr_index(OpKind kind, const char *name)
+{
+    int index = op_attr_find(kind, name);
+    if (index < 0)
+        bug("op %s has no attribute %s", table[kind].name, name);
+    return index;
+}
+
+bool op_is_collective(OpKind kind)
+{
+    return kind == OP_all_gather || kind == OP_all_reduce ||
+           kind == OP_reduce_scatter || kind == OP_all_to_all;
+}
+
+bool op_is_conversion(OpKind kind)
+{
+    return op_is_collective(kind) || kind == OP_take_part ||
+           kind == OP_take_share;
+}
+
+bool op_is_elementwise(OpKind kind)
+{
+    const char *rule = table[kind].rule;
+    return rule && strcmp(rule, "=") == 0;
+}
+
+const char *phase_name(Phase p)
+{
+    static const char *const name[] = {"init", "forward", "backward",
+                                       "optimizer"};
+    return name[p];
+}
+
+const char *style_name(StyleKind k)
+{
+    static const char *const name[] = {
+        [STYLE_COLWISE] = "ColwiseParallel",
+        [STYLE_ROWWISE] = "RowwiseParallel",
+        [STYLE_SEQUENCE] = "SequenceParallel",
+        [STYLE_PREPARE_INPUT] = "PrepareModuleInput",
+        [STYLE_PREPARE_OUTPUT] = "PrepareModuleOutput",
+    };
+    return name[k];
+}

@@ -1,0 +1,400 @@
+/* parse.c: a printed program back into memory; print.c shows the form.
+ *
+ * What is read has the structure of a program, no more: ir_verify says
+ * whether it is a right one. Values must stand in front of their uses, so
+ * that one walk builds everything.
+ */
+#include "ir/parse.h"
+
+#include <string.h>
+
+/* ---- values by name -------------------------------------------------------
+ */
+
+static unsigned hash(const char *s)
+{
+    unsigned h = 2166136261u;
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 16777619u;
+    return h;
+}
+
+static Slot *slot_of(Slot *slots, unsigned n, const char *name)
+{
+    unsigned i = hash(name) & (n - 1);
+    while (slots[i].name && strcmp(slots[i].name, name) != 0)
+        i = (i + 1) & (n - 1);
+    return &slots[i];
+}
+
+static void grow_slots(Parser *s)
+{
+    unsigned n = s->nslots ? 2 * s->nslots : 256;
+    Slot *slots = NEW_ARRAY(s->arena, Slot, n);
+    for (unsigned i = 0; i < s->nslots; i++)
+        if (s->slot[i].name)
+            *slot_of(slots, n, s->slot[i].name) = s->slot[i];
+    s->slot = slots;
+    s->nslots = n;
+}
+
+/* A value under the name that stands in the text. */
+static Value *define(Parser *s, const char *name, Loc name_loc, Type t, Loc loc)
+{
+    if (2 * s->nvalues >= s->nslots)
+        grow_slots(s);
+    if (!*name)
+        parse_fail(s, name_loc, "a value has no name");
+    else if (!ir_claim_name(s->p, name))
+        parse_fail(s, name_loc, "there are two values %%%s", name);
+    Value *v = ir_raw_value(s->p, name, t, loc);
+    if (s->failed)
+        return v;
+    *slot_of(s->slot, s->nslots, name) = (Slot){name, v};
+    s->nvalues++;
+    return v;
+}
+
+/* The value that the next token names; NULL after an error. */
+static Value *parse_use(Parser *s)
+{
+    Loc loc = s->tok.loc;
+    const char *name = s->tok.text;
+    if (s->tok.kind != TK_VALUE) {
+        parse_fail(s, loc, "expected a value");
+        return NULL;
+    }
+    parse_next(s);
+    Value *v = s->nslots ? slot_of(s->slot, s->nslots, name)->value : NULL;
+    if (!v)
+        parse_fail(s, loc, "%%%s is not defined in front of its use", name);
+    return s->failed ? NULL : v;
+}
+
+/* ---- attributes -----------------------------------------------------------
+ */
+
+static AttrList parse_list(Parser *s)
+{
+    AttrList l = {0};
+    parse_expect(s, '[');
+    if (parse_take(s, ']'))
+        return l;
+    do {
+        if (l.n == MAX_DIMS) {
+            parse_fail(s, s->tok.loc, "more than %d numbers", MAX_DIMS);
+            return l;
+        }
+        l.v[l.n++] = parse_int(s);
+    } while (parse_take(s, ','));
+    parse_expect(s, ']');
+    return l;
+}
+
+static int64_t parse_param_name(Parser *s)
+{
+    Loc loc = s->tok.loc;
+    const char *name = parse_string(s);
+    int i = ir_param_index(s->p, name);
+    if (i < 0)
+        parse_fail(s, loc, "there is no parameter '%s'", name);
+    return i;
+}
+
+static const char *parse_text(Parser *s)
+{
+    if (!parse_is_word(s, "none"))
+        return parse_string(s);
+    parse_next(s);
+    return NULL;
+}
+
+static Attr parse_attr(Parser *s, char type)
+{
+    Attr a = {0};
+    if (type == 'i')
+        a.i = parse_int(s);
+    else if (type == 'b')
+        a.i = parse_bool(s);
+    else if (type == 'f')
+        a.f = parse_number(s);
+    else if (type == 's')
+        a.s = parse_text(s);
+    else if (type == 't')
+        a.i = parse_dtype(s);
+    else if (type == 'l')
+        a.l = parse_list(s);
+    else if (type == 'a')
+        a.i = parse_axes(s);
+    else
+        a.i = parse_param_name(s);
+    return a;
+}
+
+/* "{dims=[1], keep=false}", all attributes in the order of ops.def. */
+static void parse_attrs(Parser *s, OpKind kind, Attr *attr)
+{
+    const char *at = op_info(kind)->attrs;
+    if (!*at)
+        return;
+    parse_expect(s, '{');
+    for (int i = 0; *at; i++) {
+        const char *colon = strchr(at, ':');
+        if (i)
+            parse_expect(s, ',');
+        parse_expect_word(s, arena_strndup(s->arena, at, (size_t)(colon - at)));
+        parse_expect(s, '=');
+        attr[i] = parse_attr(s, colon[1]);
+        at = colon + 2;
+        at += *at == ' ';
+    }
+    parse_expect(s, '}');
+}
+
+/* ---- notes ----------------------------------------------------------------
+ */
+
+static Why parse_why(Parser *s)
+{
+    Why why = {.text = parse_string(s)};
+    why.loc = parse_loc(s);
+    return why;
+}
+
+/* "| %h @1:2:3 tp "…" @1:4:5" or "| because "…"", to the line's end. */
+static void parse_notes(Parser *s, Op *op)
+{
+    while (parse_take(s, '|')) {
+        if (op && parse_is_word(s, "because")) {
+            parse_next(s);
+            op->why = parse_why(s);
+            continue;
+        }
+        Value *v = parse_use(s);
+        if (!v)
+            return;
+        if (parse_is(s, '@'))
+            v->loc = parse_loc(s);
+        while (!s->tok.first && !s->failed) {
+            int axis = parse_axis(s);
+            v->why[axis] = parse_why(s);
+        }
+    }
+}
+
+/* ---- ops ------------------------------------------------------------------
+ */
+
+typedef struct Name {
+    const char *text;
+    Loc loc;
+} Name;
+
+/* An op as it is read: results first, types later. */
+typedef struct Draft {
+    VEC(Name) result;
+    VEC(Type) type;
+    VEC(Value *) arg;
+    OpKind kind;
+    Attr attr[MAX_ATTRS];
+    Phase phase;
+    const char *path;
+    int stream;
+    Loc loc, at;
+} Draft;
+
+static void parse_results(Parser *s, Draft *d)
+{
+    if (s->tok.kind != TK_VALUE)
+        return;
+    do {
+        Name name = {s->tok.text, s->tok.loc};
+        if (s->tok.kind != TK_VALUE)
+            parse_fail(s, s->tok.loc, "expected a value");
+        parse_next(s);
+        vec_push(s->arena, &d->result, name);
+    } while (parse_take(s, ','));
+    parse_expect(s, '=');
+}
+
+static void parse_kind(Parser *s, Draft *d)
+{
+    Loc loc = s->tok.loc;
+    const char *name = parse_word(s, "an operator");
+    d->kind = op_by_name(name);
+    if (d->kind != OP_COUNT)
+        return;
+    const char *names[OP_COUNT];
+    for (int k = 0; k < OP_COUNT; k++)
+        names[k] = op_info((OpKind)k)->name;
+    const char *near = diag_near_miss(name, names, OP_COUNT);
+    bool first = !s->failed;
+    parse_fail(s, loc, "there is no operator '%s'", name);
+    if (near && first)
+        diag_note(s->diag, loc, "did you mean '%s'?", near);
+}
+
+static void parse_operands(Parser *s, Draft *d)
+{
+    if (s->tok.kind != TK_VALUE || s->tok.first)
+        return;
+    do {
+        Value *v = parse_use(s);
+        if (v)
+            vec_push(s->arena, &d->arg, v);
+    } while (parse_take(s, ','));
+}
+
+static void parse_draft(Parser *s, Draft *d)
+{
+    static const char *const phases[] = {"init", "forward", "backward",
+                                         "optimizer", NULL};
+    d->at = s->tok.loc;
+    parse_results(s, d);
+    parse_kind(s, d);
+    if (s->failed)
+        return;
+    parse_attrs(s, d->kind, d->attr);
+    parse_operands(s, d);
+    if (d->result.n) {
+        parse_expect(s, ':');
+        do {
+            Type t = parse_type(s);
+            vec_push(s->arena, &d->type, t);
+        } while (parse_take(s, ','));
+    }
+    if (d->type.n != d->result.n)
+        parse_fail(s, d->at, "%d results, but %d types", d->result.n,
+                   d->type.n);
+    d->phase = (Phase)parse_choice(s, phases, "a phase");
+    d->path = s->tok.kind == TK_STRING ? parse_string(s) : "";
+    if (parse_is_word(s, "stream")) {
+        parse_next(s);
+        parse_expect(s, '=');
+        d->stream = parse_small(s);
+    }
+    d->loc = parse_loc(s);
+}
+
+static void parse_op(Parser *s, Region *r, int depth);
+
+static void parse_ops(Parser *s, Region *r, int depth)
+{
+    while (!parse_is(s, '}') && !parse_is_word(s, "yield") && !s->failed)
+        parse_op(s, r, depth);
+}
+
+/* One "carry %x = %start : type" of a body's head. */
+static void parse_argument(Parser *s, Op *op, Draft *d, Value **arg, int n)
+{
+    parse_next(s);
+    Name name = {s->tok.text, s->tok.loc};
+    if (s->tok.kind != TK_VALUE)
+        parse_fail(s, s->tok.loc, "expected a value");
+    parse_next(s);
+    parse_expect(s, '=');
+    Value *operand = parse_use(s);
+    parse_expect(s, ':');
+    Type t = parse_type(s);
+    if (s->failed)
+        return;
+    Value *v = define(s, name.text, name.loc, t, op->loc);
+    v->region = op->body;
+    v->index = n;
+    *arg = v;
+    vec_push(s->arena, &d->arg, operand);
+    parse_notes(s, NULL);
+}
+
+static void parse_body(Parser *s, Op *op, Draft *d, int depth)
+{
+    static const char *const roles[] = {"carry", "stack", "free", "arg"};
+    VEC(Value *) inner = {0};
+    int role = op->kind == OP_loop ? 0 : 3, last = op->kind == OP_loop ? 2 : 3;
+    op->body = ir_raw_region(s->p, op, 0);
+    if (depth > 16)
+        parse_fail(s, s->tok.loc, "bodies are nested too deep");
+    /* Roles follow one another in their order. */
+    for (; role <= last && !s->failed; role++)
+        while (parse_is_word(s, roles[role]) && !s->failed) {
+            Value *v = NULL;
+            parse_argument(s, op, d, &v, inner.n);
+            vec_push(s->arena, &inner, v);
+            op->ncarry += role == 0;
+            op->nstack += role == 1;
+        }
+    op->body->arg = inner.at;
+    op->body->nargs = inner.n;
+    op->arg = d->arg.at;
+    op->nargs = d->arg.n;
+    parse_ops(s, op->body, depth + 1);
+    VEC(Value *) yield = {0};
+    parse_expect_word(s, "yield");
+    if (!parse_is(s, '}')) {
+        do {
+            Value *v = parse_use(s);
+            vec_push(s->arena, &yield, v);
+        } while (parse_take(s, ','));
+    }
+    parse_expect(s, '}');
+    op->body->yield = yield.at;
+    op->body->nyields = yield.n;
+}
+
+/* Parameters and inputs know the value that brings them into the step. */
+static void note_value(Parser *s, const Op *op)
+{
+    Program *p = s->p;
+    int64_t i = op->attr[0].i;
+    if (op->nouts != 1 || i < 0)
+        return;
+    if (op->kind == OP_param && i < p->param.n)
+        p->param.at[i].value = op->out[0];
+    if (op->kind == OP_input && i < p->input.n)
+        p->input.at[i].value = op->out[0];
+}
+
+static void parse_op(Parser *s, Region *r, int depth)
+{
+    Draft d = {0};
+    parse_draft(s, &d);
+    if (s->failed)
+        return;
+    Op *op = ir_raw_op(s->p, d.kind, d.arg.n, d.result.n);
+    if (d.arg.n)
+        memcpy(op->arg, d.arg.at, sizeof *op->arg * (size_t)d.arg.n);
+    memcpy(op->attr, d.attr, sizeof op->attr);
+    op->phase = d.phase;
+    op->path = d.path;
+    op->stream = d.stream;
+    op->loc = d.loc;
+    for (int i = 0; i < d.result.n; i++)
+        ir_set_out(op, i,
+                   define(s, d.result.at[i].text, d.result.at[i].loc,
+                          d.type.at[i], d.loc));
+    ir_insert(op, r, NULL);
+    note_value(s, op);
+    bool body = op->kind == OP_loop || op->kind == OP_fused;
+    if (body)
+        parse_expect(s, '{');
+    parse_notes(s, op);
+    if (body)
+        parse_body(s, op, &d, depth);
+}
+
+Program *ir_parse(Arena *a, Diag *d, uint16_t file)
+{
+    const Source *source = diag_source_at(d, file);
+    Parser s = {.arena = a, .diag = d, .file = file, .line = 1};
+    s.p = ir_program(a, d);
+    s.at = s.line_start = source->text;
+    s.end = source->text + source->size;
+    parse_next(&s);
+    parse_head(&s);
+    parse_expect(&s, '{');
+    parse_ops(&s, s.p->step, 0);
+    parse_expect(&s, '}');
+    if (!s.failed && s.tok.kind != TK_END)
+        parse_fail(&s, s.tok.loc, "something follows the step");
+    return s.failed ? NULL : s.p;
+}

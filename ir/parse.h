@@ -1,0 +1,80 @@
+/* parse.h: what the files of the IR's parser share.
+ *
+ * The grammar needs one token of lookahead and no line ends, but for notes
+ * ("| %h tp …"), which go on to the end of their line. After the first error
+ * the lexer reports the end of the text for ever, so that every loop ends.
+ */
+#ifndef PARC_IR_PARSE_H
+#define PARC_IR_PARSE_H
+
+#include "ir/internal.h"
+
+typedef enum TokenKind {
+    TK_END,
+    TK_WORD,   /* add, f32, carry */
+    TK_VALUE,  /* %h.3, without the '%' in text */
+    TK_STRING, /* unescaped in text */
+    TK_NUMBER, /* 12, -1, 3e-05, inf; text as written */
+    TK_ARROW,  /* -> */
+    TK_DOT,    /* the · of f32[8/(tp·dp)] */
+    TK_CHAR,   /* one of { } ( ) [ ] = : , / + ^ ~ | @ */
+} TokenKind;
+
+typedef struct Token {
+    TokenKind kind;
+    const char *text;
+    char c;     /* TK_CHAR */
+    bool first; /* the first one of its line */
+    Loc loc;
+} Token;
+
+typedef struct Slot {
+    const char *name;
+    Value *value;
+} Slot;
+
+typedef struct Parser {
+    Arena *arena;
+    Diag *diag;
+    Program *p;
+    const char *at, *end, *line_start; /* the text that is left */
+    uint32_t line;
+    uint16_t file;
+    bool failed, line_begun;
+    Token tok;
+    VEC(uint16_t) source; /* number in Diag by number in the dump - 1 */
+    Slot *slot;           /* values by name; nslots is a power of two */
+    unsigned nslots, nvalues;
+} Parser;
+
+/* lex.c */
+void parse_next(Parser *s);
+void parse_fail(Parser *s, Loc loc, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* parse_parts.c: small parts, each moves on behind what it read. */
+bool parse_is(const Parser *s, char c);
+bool parse_is_word(const Parser *s, const char *word);
+bool parse_take(Parser *s, char c); /* if it is there */
+void parse_expect(Parser *s, char c);
+void parse_expect_word(Parser *s, const char *word);
+const char *parse_word(Parser *s, const char *what);
+const char *parse_string(Parser *s);
+int64_t parse_int(Parser *s);
+int parse_small(Parser *s); /* -1 … 1 << 30 */
+double parse_number(Parser *s);
+bool parse_bool(Parser *s);
+int parse_axis(Parser *s);
+uint32_t parse_axes(Parser *s);
+DType parse_dtype(Parser *s);
+Loc parse_loc(Parser *s); /* zeros where there is none */
+Type parse_type(Parser *s);
+/* The index of the next word in a list that NULL ends. */
+int parse_choice(Parser *s, const char *const *words, const char *what);
+/* "(" [string {"," string}] ")" */
+int parse_strings(Parser *s, const char *const **list);
+
+/* parse_head.c: everything up to "step". */
+void parse_head(Parser *s);
+
+#endif

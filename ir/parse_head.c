@@ -1,0 +1,313 @@
+/* parse_head.c: the header of a printed program; print_head.c shows it. */
+#include <string.h>
+
+#include "ir/parse.h"
+#include "ir/print.h"
+
+static void parse_source(Parser *s)
+{
+    Loc loc = s->tok.loc;
+    if (parse_small(s) != s->source.n + 1)
+        parse_fail(s, loc, "sources are numbered 1, 2, …");
+    const char *name = parse_string(s);
+    if (!s->failed)
+        vec_push(s->arena, &s->source, diag_source(s->diag, name, "", 0));
+}
+
+static void parse_mesh(Parser *s)
+{
+    Mesh *m = &s->p->mesh;
+    while (s->tok.kind == TK_WORD && !s->tok.first) {
+        Loc loc = s->tok.loc;
+        const char *name = parse_word(s, "an axis");
+        parse_expect(s, '=');
+        int size = parse_small(s);
+        if (m->n == MAX_AXES)
+            parse_fail(s, loc, "more than %d axes", MAX_AXES);
+        if (size < 1 || size > 1 << 20)
+            parse_fail(s, loc, "the size of '%s' is out of range", name);
+        for (int a = 0; a < m->n; a++)
+            if (strcmp(m->name[a], name) == 0)
+                parse_fail(s, loc, "two axes '%s'", name);
+        if (s->failed)
+            return;
+        m->name[m->n] = name;
+        m->size[m->n++] = size;
+    }
+    if (mesh_ranks(m) > 1 << 30)
+        parse_fail(s, s->tok.loc, "the mesh has too many ranks");
+}
+
+/* ---- train ----------------------------------------------------------------
+ */
+
+static void expect_key(Parser *s, const char *key)
+{
+    parse_expect_word(s, key);
+    parse_expect(s, '=');
+}
+
+static double keyed_number(Parser *s, const char *key)
+{
+    expect_key(s, key);
+    return parse_number(s);
+}
+
+static void parse_train(Parser *s)
+{
+    Train *t = &s->p->train;
+    expect_key(s, "batch");
+    t->batch = parse_int(s);
+    expect_key(s, "seq");
+    t->seq = parse_int(s);
+    expect_key(s, "precision");
+    t->precision = parse_dtype(s);
+    expect_key(s, "optimizer");
+    t->optimizer =
+        (OptimizerKind)parse_choice(s, ir_optimizer_words, "an optimizer");
+    t->lr = keyed_number(s, "lr");
+    t->beta1 = keyed_number(s, "beta1");
+    t->beta2 = keyed_number(s, "beta2");
+    t->eps = keyed_number(s, "eps");
+    t->weight_decay = keyed_number(s, "weight_decay");
+    t->momentum = keyed_number(s, "momentum");
+    t->loc = parse_loc(s);
+}
+
+/* ---- plan -----------------------------------------------------------------
+ */
+
+static Layout parse_layout(Parser *s)
+{
+    Layout l = {0};
+    l.kind = (LayoutKind)parse_choice(s, ir_layout_words, "a layout");
+    if (l.kind != LAYOUT_SHARD)
+        return l;
+    parse_expect(s, '(');
+    Loc loc = s->tok.loc;
+    int64_t d = parse_int(s);
+    if (d < -MAX_DIMS || d >= MAX_DIMS)
+        parse_fail(s, loc, "no such dim");
+    l.dim = s->failed ? 0 : (int)d;
+    parse_expect(s, ')');
+    return l;
+}
+
+static int parse_layouts(Parser *s, const char *word, Layout *from, Layout *to)
+{
+    int n = 0;
+    parse_expect_word(s, word);
+    parse_expect(s, '(');
+    if (parse_take(s, ')'))
+        return 0;
+    do {
+        if (n == MAX_PORTS) {
+            parse_fail(s, s->tok.loc, "more than %d layouts", MAX_PORTS);
+            return 0;
+        }
+        from[n] = parse_layout(s);
+        if (s->tok.kind != TK_ARROW)
+            parse_fail(s, s->tok.loc, "expected '->'");
+        parse_next(s);
+        to[n++] = parse_layout(s);
+    } while (parse_take(s, ','));
+    parse_expect(s, ')');
+    return s->failed ? 0 : n;
+}
+
+static Style parse_style(Parser *s)
+{
+    Style style = {0};
+    const char *words[STYLE_PREPARE_OUTPUT + 2] = {NULL};
+    for (int k = 0; k <= STYLE_PREPARE_OUTPUT; k++)
+        words[k] = style_name((StyleKind)k);
+    style.kind = (StyleKind)parse_choice(s, words, "a style");
+    style.path = parse_string(s);
+    expect_key(s, "axis");
+    style.axis = parse_axis(s);
+    style.nin = parse_layouts(s, "in", style.in_from, style.in_to);
+    style.nout = parse_layouts(s, "out", style.out_from, style.out_to);
+    style.loc = parse_loc(s);
+    return style;
+}
+
+static Unit parse_unit(Parser *s)
+{
+    static const char *const words[] = {"paths", "every", "min_params", NULL};
+    Unit u = {.replicate_axis = -1};
+    expect_key(s, "axis");
+    u.axis = parse_axis(s);
+    if (parse_is_word(s, "replicate")) {
+        expect_key(s, "replicate");
+        u.replicate_axis = parse_axis(s);
+    }
+    u.kind = (UnitKind)parse_choice(s, words, "what the unit holds");
+    if (u.kind == UNIT_PATHS) {
+        u.npaths = parse_strings(s, &u.path);
+    } else {
+        parse_expect(s, '=');
+        if (u.kind == UNIT_EVERY)
+            u.class = parse_string(s);
+        else
+            u.min_params = parse_int(s);
+    }
+    expect_key(s, "reshard");
+    u.reshard = parse_small(s);
+    expect_key(s, "prefetch");
+    u.prefetch = parse_small(s);
+    u.loc = parse_loc(s);
+    return u;
+}
+
+static void parse_plan(Parser *s)
+{
+    PlanSpec *plan = &s->p->plan;
+    VEC(Style) styles = {0};
+    VEC(Unit) units = {0};
+    plan->name = parse_string(s);
+    expect_key(s, "axes");
+    plan->tensor_axes = parse_axes(s);
+    plan->loc = parse_loc(s);
+    while (!s->failed) {
+        if (parse_is_word(s, "style")) {
+            parse_next(s);
+            Style style = parse_style(s);
+            vec_push(s->arena, &styles, style);
+        } else if (parse_is_word(s, "unit")) {
+            parse_next(s);
+            Unit unit = parse_unit(s);
+            vec_push(s->arena, &units, unit);
+        } else {
+            break;
+        }
+    }
+    plan->style = styles.at;
+    plan->nstyles = styles.n;
+    plan->unit = units.at;
+    plan->nunits = units.n;
+}
+
+/* ---- modules, parameters, inputs ------------------------------------------
+ */
+
+static void parse_module(Parser *s)
+{
+    Module m = {.path = parse_string(s)};
+    expect_key(s, "class");
+    m.class = parse_string(s);
+    expect_key(s, "in");
+    m.nin = parse_small(s);
+    expect_key(s, "out");
+    m.nout = parse_small(s);
+    expect_key(s, "params");
+    m.first_param = parse_small(s);
+    parse_expect(s, '+');
+    m.nparams = parse_small(s);
+    m.loc = parse_loc(s);
+    vec_push(s->arena, &s->p->module, m);
+}
+
+static const char *optional_string(Parser *s, const char *key)
+{
+    if (!parse_is_word(s, key))
+        return NULL;
+    expect_key(s, key);
+    return parse_string(s);
+}
+
+static void parse_param(Parser *s)
+{
+    Param p = {.name = parse_string(s), .state_of = -1};
+    parse_expect(s, ':');
+    p.type = parse_type(s);
+    expect_key(s, "init");
+    p.init.kind = (InitKind)parse_choice(s, ir_init_words, "an initialiser");
+    parse_expect(s, '(');
+    p.init.a = parse_number(s);
+    parse_expect(s, ',');
+    p.init.b = parse_number(s);
+    parse_expect(s, ')');
+    expect_key(s, "trainable");
+    p.trainable = parse_bool(s);
+    expect_key(s, "decay");
+    p.decay = parse_bool(s);
+    Loc of_loc = s->tok.loc;
+    const char *of = optional_string(s, "of");
+    if (of)
+        p.state_of = ir_param_index(s->p, of);
+    if (of && p.state_of < 0)
+        parse_fail(s, of_loc, "no parameter '%s' stands in front of it", of);
+    p.slot = optional_string(s, "slot");
+    p.unit = optional_string(s, "unit");
+    if (parse_is_word(s, "alias")) {
+        parse_next(s);
+        p.nalias = parse_strings(s, &p.alias);
+    }
+    p.loc = parse_loc(s);
+    vec_push(s->arena, &s->p->param, p);
+}
+
+static void parse_input(Parser *s)
+{
+    Input in = {.name = parse_string(s)};
+    parse_expect(s, ':');
+    in.type = parse_type(s);
+    if (parse_is_word(s, "below")) {
+        expect_key(s, "below");
+        in.below = parse_int(s);
+    }
+    in.loc = parse_loc(s);
+    vec_push(s->arena, &s->p->input, in);
+}
+
+/* ---- the header -----------------------------------------------------------
+ */
+
+static void check_modules(Parser *s)
+{
+    for (int i = 0; i < s->p->module.n; i++) {
+        const Module *m = &s->p->module.at[i];
+        if (m->first_param < 0 || m->nparams < 0 ||
+            m->first_param > s->p->param.n - m->nparams)
+            parse_fail(s, s->tok.loc,
+                       "module '%s' has parameters that are "
+                       "not there",
+                       m->path);
+    }
+}
+
+void parse_head(Parser *s)
+{
+    static const struct {
+        const char *word;
+        void (*parse)(Parser *s);
+    } lines[] = {
+        {"source", parse_source}, {"mesh", parse_mesh},
+        {"train", parse_train},   {"plan", parse_plan},
+        {"module", parse_module}, {"param", parse_param},
+        {"input", parse_input},
+    };
+    const size_t nlines = sizeof lines / sizeof *lines;
+    parse_expect_word(s, "parc");
+    parse_expect_word(s, "ir");
+    Loc loc = s->tok.loc;
+    if (parse_int(s) != 1)
+        parse_fail(s, loc, "this parc reads version 1 of the IR only");
+    parse_expect_word(s, "stage");
+    s->p->stage = (Stage)parse_choice(s, ir_stage_words, "a stage");
+    parse_expect_word(s, "model");
+    s->p->model = parse_string(s);
+    while (!parse_is_word(s, "step") && !s->failed) {
+        size_t i = 0;
+        while (i < nlines && !parse_is_word(s, lines[i].word))
+            i++;
+        if (i == nlines) {
+            parse_expect_word(s, "step");
+            return;
+        }
+        parse_next(s);
+        lines[i].parse(s);
+    }
+    check_modules(s);
+    parse_expect_word(s, "step");
+}

@@ -1,0 +1,83 @@
+/* plan_spec.h: a plan as the user wrote it, resolved to mesh axes.
+ *
+ * The frontend makes it; passes/plan.c and passes/storage.c carry it out. It
+ * is part of a Program, so that a dump can be taken up again with
+ * --start-after. Paths are patterns over module paths ("layers.*.attention");
+ * '*' matches one name or index, "" is the model itself.
+ */
+#ifndef PARC_IR_PLAN_SPEC_H
+#define PARC_IR_PLAN_SPEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/diag.h"
+
+typedef enum LayoutKind {
+    LAYOUT_NONE, /* not given: this tensor is left alone */
+    LAYOUT_REPLICATE,
+    LAYOUT_SHARD,
+    LAYOUT_PARTIAL,
+} LayoutKind;
+typedef struct Layout {
+    LayoutKind kind;
+    int dim; /* LAYOUT_SHARD: may be negative, from the end */
+} Layout;
+
+typedef enum StyleKind {
+    STYLE_COLWISE,
+    STYLE_ROWWISE,
+    STYLE_SEQUENCE,
+    STYLE_PREPARE_INPUT,
+    STYLE_PREPARE_OUTPUT,
+} StyleKind;
+const char *style_name(StyleKind k); /* "ColwiseParallel", … */
+
+enum { MAX_PORTS = 8 };
+
+/* One line of a `parallelize` clause. Layouts that the user left out are
+ * filled with PyTorch's defaults by the frontend:
+ *   Colwise   input R -> R, output S(-1);  Rowwise input S(-1) -> S(-1),
+ *   output P -> R;  Sequence S(1) -> S(1) on both sides;  Prepare* as given.
+ * A Rowwise Embedding's input defaults to R. The pair is (comes as, becomes):
+ * a forward value is converted from the one to the other at the boundary, its
+ * gradient back (the dual of Partial is Replicate). */
+typedef struct Style {
+    StyleKind kind;
+    const char *path;
+    int axis; /* of the mesh */
+    int nin, nout;
+    Layout in_from[MAX_PORTS], in_to[MAX_PORTS];
+    Layout out_from[MAX_PORTS], out_to[MAX_PORTS];
+    Loc loc;  /* of the style */
+} Style;
+
+typedef enum UnitKind { UNIT_PATHS, UNIT_EVERY, UNIT_MIN_PARAMS } UnitKind;
+
+/* One item of a `fully_shard` clause. */
+typedef struct Unit {
+    UnitKind kind;
+    const char *const *path; /* UNIT_PATHS: joined into one unit */
+    int npaths;
+    const char *class;       /* UNIT_EVERY */
+    int64_t min_params;      /* UNIT_MIN_PARAMS */
+    int axis;                /* shards over it */
+    int replicate_axis;      /* -1, or the outer axis of hybrid sharding */
+    int reshard;             /* 1, 0, or -1 where the user left it open */
+    int prefetch;            /* -1 where the user left it open */
+    Loc loc;
+} Unit;
+
+typedef struct PlanSpec {
+    const char *name;      /* "" for the plan that parc supplies itself */
+    uint32_t tensor_axes;  /* bit mask of the axes that `parallelize` names;
+                              all others split the batch */
+    Style *style;
+    int nstyles;
+    Unit *unit;
+    int nunits;
+    Loc loc;
+} PlanSpec;
+
+#endif

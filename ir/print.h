@@ -1,0 +1,36 @@
+/* print.h: what the two halves of the printer share. */
+#ifndef PARC_IR_PRINT_H
+#define PARC_IR_PRINT_H
+
+#include "ir/internal.h"
+
+typedef struct Printer {
+    Out *o;
+    const Program *p;
+    uint16_t *file; /* number in the dump by number in Diag; 0: not used */
+    int nfiles;     /* length of `file` */
+} Printer;
+
+/* " @1:40:15+5"; nothing for a Loc of zeros. */
+void print_loc(Printer *w, Loc loc);
+void print_string(Printer *w, const char *s);
+/* "\"a\", \"b\"" */
+void print_strings(Printer *w, int n, const char *const *s);
+/* "{dp, tp}" */
+void print_axes(Printer *w, uint32_t axes);
+
+/* Everything in front of the step. */
+void print_head(Printer *w);
+
+/* Marks the file of a location as used. */
+void print_use_file(Printer *w, Loc loc);
+/* Visits all locations of the head. */
+void print_use_head(Printer *w);
+
+/* The words of the header, in the order of their enums; NULL ends. */
+extern const char *const ir_stage_words[];
+extern const char *const ir_init_words[];
+extern const char *const ir_optimizer_words[];
+extern const char *const ir_layout_words[];
+
+#endif

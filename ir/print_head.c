@@ -1,0 +1,265 @@
+/* print_head.c: the header of a printed program: what is not an op.
+ *
+ *   parc ir 1
+ *   stage partitioned
+ *   model "Llama"
+ *   source 1 "llama.pdl"
+ *   mesh dp=2 tp=2
+ *   train batch=8 seq=32 precision=f32 optimizer=adamw …
+ *   plan "tp_fsdp" axes={tp}
+ *     style ColwiseParallel "layers.*.attention.wq" axis=tp in(R -> R) …
+ *     unit axis=dp paths("norm", "output") reshard=-1 prefetch=-1
+ *   module "layers.*.attention" class="Attention" in=1 out=1 params=2+4
+ *   param "tok_embeddings.weight" : f32[512/tp, 64] init=normal(1, 0) …
+ *   input "tokens" : i32[8/dp, 32] below=512
+ */
+#include "ir/print.h"
+
+const char *const ir_stage_words[] = {"global", "placed", "partitioned",
+                                      "stored", "fused",  NULL};
+const char *const ir_init_words[] = {"zeros",   "ones",   "normal",
+                                     "uniform", "arange", NULL};
+const char *const ir_optimizer_words[] = {"sgd", "adam", "adamw", NULL};
+const char *const ir_layout_words[] = {"none", "R", "S", "P", NULL};
+
+/* ---- small parts ----------------------------------------------------------
+ */
+
+void print_loc(Printer *w, Loc loc)
+{
+    if (!loc.file || loc.file >= w->nfiles)
+        return;
+    out(w->o, " @%u:%u:%u", (unsigned)w->file[loc.file], (unsigned)loc.line,
+        (unsigned)loc.col);
+    if (loc.len > 1)
+        out(w->o, "+%u", (unsigned)loc.len);
+}
+
+void print_string(Printer *w, const char *s)
+{
+    out_json_string(w->o, s);
+}
+
+void print_strings(Printer *w, int n, const char *const *s)
+{
+    for (int i = 0; i < n; i++) {
+        if (i)
+            out(w->o, ", ");
+        print_string(w, s[i]);
+    }
+}
+
+void print_axes(Printer *w, uint32_t axes)
+{
+    const char *between = "";
+    out(w->o, "{");
+    for (int a = 0; a < w->p->mesh.n; a++)
+        if (axes >> a & 1) {
+            out(w->o, "%s%s", between, w->p->mesh.name[a]);
+            between = ", ";
+        }
+    out(w->o, "}");
+}
+
+static void print_number(Printer *w, const char *key, double x)
+{
+    out(w->o, " %s=", key);
+    out_double(w->o, x);
+}
+
+static void end_line(Printer *w, Loc loc)
+{
+    print_loc(w, loc);
+    out(w->o, "\n");
+}
+
+/* ---- train and plan -------------------------------------------------------
+ */
+
+static void print_train(Printer *w)
+{
+    const Train *t = &w->p->train;
+    out(w->o, "train batch=%lld seq=%lld precision=%s optimizer=%s",
+        (long long)t->batch, (long long)t->seq, dtype_name(t->precision),
+        ir_optimizer_words[t->optimizer]);
+    print_number(w, "lr", t->lr);
+    print_number(w, "beta1", t->beta1);
+    print_number(w, "beta2", t->beta2);
+    print_number(w, "eps", t->eps);
+    print_number(w, "weight_decay", t->weight_decay);
+    print_number(w, "momentum", t->momentum);
+    end_line(w, t->loc);
+}
+
+static void print_layout(Printer *w, Layout l)
+{
+    out(w->o, "%s", ir_layout_words[l.kind]);
+    if (l.kind == LAYOUT_SHARD)
+        out(w->o, "(%d)", l.dim);
+}
+
+static void print_layouts(Printer *w, const char *word, int n,
+                          const Layout *from, const Layout *to)
+{
+    out(w->o, " %s(", word);
+    for (int i = 0; i < n; i++) {
+        if (i)
+            out(w->o, ", ");
+        print_layout(w, from[i]);
+        out(w->o, " -> ");
+        print_layout(w, to[i]);
+    }
+    out(w->o, ")");
+}
+
+static void print_style(Printer *w, const Style *s)
+{
+    out(w->o, "  style %s ", style_name(s->kind));
+    print_string(w, s->path);
+    out(w->o, " axis=%s", w->p->mesh.name[s->axis]);
+    print_layouts(w, "in", s->nin, s->in_from, s->in_to);
+    print_layouts(w, "out", s->nout, s->out_from, s->out_to);
+    end_line(w, s->loc);
+}
+
+static void print_unit(Printer *w, const Unit *u)
+{
+    out(w->o, "  unit axis=%s", w->p->mesh.name[u->axis]);
+    if (u->replicate_axis >= 0)
+        out(w->o, " replicate=%s", w->p->mesh.name[u->replicate_axis]);
+    if (u->kind == UNIT_PATHS) {
+        out(w->o, " paths(");
+        print_strings(w, u->npaths, u->path);
+        out(w->o, ")");
+    } else if (u->kind == UNIT_EVERY) {
+        out(w->o, " every=");
+        print_string(w, u->class);
+    } else {
+        out(w->o, " min_params=%lld", (long long)u->min_params);
+    }
+    out(w->o, " reshard=%d prefetch=%d", u->reshard, u->prefetch);
+    end_line(w, u->loc);
+}
+
+static void print_plan(Printer *w)
+{
+    const PlanSpec *plan = &w->p->plan;
+    out(w->o, "plan ");
+    print_string(w, plan->name ? plan->name : "");
+    out(w->o, " axes=");
+    print_axes(w, plan->tensor_axes);
+    end_line(w, plan->loc);
+    for (int i = 0; i < plan->nstyles; i++)
+        print_style(w, &plan->style[i]);
+    for (int i = 0; i < plan->nunits; i++)
+        print_unit(w, &plan->unit[i]);
+}
+
+/* ---- modules, parameters, inputs ------------------------------------------
+ */
+
+static void print_module(Printer *w, const Module *m)
+{
+    out(w->o, "module ");
+    print_string(w, m->path);
+    out(w->o, " class=");
+    print_string(w, m->class);
+    out(w->o, " in=%d out=%d params=%d+%d", m->nin, m->nout, m->first_param,
+        m->nparams);
+    end_line(w, m->loc);
+}
+
+static void print_param(Printer *w, const Param *p)
+{
+    out(w->o, "param ");
+    print_string(w, p->name);
+    out(w->o, " : ");
+    type_print(w->o, &p->type, &w->p->mesh);
+    out(w->o, " init=%s(", ir_init_words[p->init.kind]);
+    out_double(w->o, p->init.a);
+    out(w->o, ", ");
+    out_double(w->o, p->init.b);
+    out(w->o, ") trainable=%s decay=%s", p->trainable ? "true" : "false",
+        p->decay ? "true" : "false");
+    if (p->state_of >= 0) {
+        out(w->o, " of=");
+        print_string(w, w->p->param.at[p->state_of].name);
+    }
+    if (p->slot) {
+        out(w->o, " slot=");
+        print_string(w, p->slot);
+    }
+    if (p->unit) {
+        out(w->o, " unit=");
+        print_string(w, p->unit);
+    }
+    if (p->nalias) {
+        out(w->o, " alias(");
+        print_strings(w, p->nalias, p->alias);
+        out(w->o, ")");
+    }
+    end_line(w, p->loc);
+}
+
+static void print_input(Printer *w, const Input *in)
+{
+    out(w->o, "input ");
+    print_string(w, in->name);
+    out(w->o, " : ");
+    type_print(w->o, &in->type, &w->p->mesh);
+    if (in->below)
+        out(w->o, " below=%lld", (long long)in->below);
+    end_line(w, in->loc);
+}
+
+/* ---- the header -----------------------------------------------------------
+ */
+
+void print_use_file(Printer *w, Loc loc)
+{
+    if (loc.file && loc.file < w->nfiles)
+        w->file[loc.file] = 1;
+}
+
+void print_use_head(Printer *w)
+{
+    const Program *p = w->p;
+    print_use_file(w, p->train.loc);
+    print_use_file(w, p->plan.loc);
+    for (int i = 0; i < p->plan.nstyles; i++)
+        print_use_file(w, p->plan.style[i].loc);
+    for (int i = 0; i < p->plan.nunits; i++)
+        print_use_file(w, p->plan.unit[i].loc);
+    for (int i = 0; i < p->module.n; i++)
+        print_use_file(w, p->module.at[i].loc);
+    for (int i = 0; i < p->param.n; i++)
+        print_use_file(w, p->param.at[i].loc);
+    for (int i = 0; i < p->input.n; i++)
+        print_use_file(w, p->input.at[i].loc);
+}
+
+void print_head(Printer *w)
+{
+    const Program *p = w->p;
+    out(w->o, "parc ir 1\nstage %s\nmodel ", ir_stage_words[p->stage]);
+    print_string(w, p->model);
+    out(w->o, "\n");
+    for (int i = 1; i < w->nfiles; i++)
+        if (w->file[i]) {
+            out(w->o, "source %u ", (unsigned)w->file[i]);
+            print_string(w, diag_source_at(p->diag, (uint16_t)i)->name);
+            out(w->o, "\n");
+        }
+    out(w->o, "mesh");
+    for (int a = 0; a < p->mesh.n; a++)
+        out(w->o, " %s=%lld", p->mesh.name[a], (long long)p->mesh.size[a]);
+    out(w->o, "\n");
+    print_train(w);
+    print_plan(w);
+    for (int i = 0; i < p->module.n; i++)
+        print_module(w, &p->module.at[i]);
+    for (int i = 0; i < p->param.n; i++)
+        print_param(w, &p->param.at[i]);
+    for (int i = 0; i < p->input.n; i++)
+        print_input(w, &p->input.at[i]);
+}

@@ -1,0 +1,316 @@
+/* rules_build.c: the sharding rule of one op, with sizes.
+ *
+ * Rules in letters are read from their text; "=" and "@x" are built here from
+ * the op's types. A dim of size 1 has no factors: there is nothing to split,
+ * and what is broadcast from it is the same on every rank.
+ */
+#include <string.h>
+
+#include "base/bug.h"
+#include "ir/internal.h"
+#include "ir/rules.h"
+
+typedef struct Builder {
+    const Program *p;
+    const Op *op;
+    Rule *r;
+} Builder;
+
+static int new_factor(Rule *r, int64_t size)
+{
+    if (r->nfactors == MAX_FACTORS)
+        bug("a sharding rule needs more than %d factors", MAX_FACTORS);
+    r->factor[r->nfactors] = (Factor){.size = size, .base = -1};
+    return r->nfactors++;
+}
+
+static void add_factor(DimFactors *d, int f)
+{
+    if (d->n == (int)sizeof d->f)
+        bug("a dim has more than %d factors", (int)sizeof d->f);
+    d->f[d->n++] = (uint8_t)f;
+}
+
+/* A factor of its own for a dim; whole dims of size 1 have none either. */
+static void own_factor(Rule *r, int tensor, int dim, int64_t size, bool whole)
+{
+    if (size == 1)
+        return;
+    int f = new_factor(r, size);
+    r->factor[f].whole = whole;
+    add_factor(&r->dim[tensor][dim], f);
+}
+
+static const Type *tensor_type(const Builder *b, int tensor)
+{
+    return tensor < b->r->nargs ? &b->op->arg[tensor]->type
+                                : &b->op->out[tensor - b->r->nargs]->type;
+}
+
+/* ---- "=" and the simple builders ----------------------------------------- */
+
+static void build_elementwise(Builder *b)
+{
+    Rule *r = b->r;
+    const Type *out = tensor_type(b, r->nargs);
+    for (int d = 0; d < out->ndim; d++) {
+        if (out->dim[d] == 1)
+            continue;
+        int f = new_factor(r, out->dim[d]);
+        add_factor(&r->dim[r->nargs][d], f);
+        for (int i = 0; i < r->nargs; i++) {
+            const Type *t = tensor_type(b, i);
+            int own = d - (out->ndim - t->ndim);
+            if (own >= 0 && t->dim[own] != 1)
+                add_factor(&r->dim[i][own], f);
+        }
+    }
+}
+
+static void build_full(Builder *b)
+{
+    const Type *out = tensor_type(b, 0);
+    for (int d = 0; d < out->ndim; d++)
+        own_factor(b->r, 0, d, out->dim[d], false);
+}
+
+static bool list_has(const AttrList *l, int64_t x)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->v[i] == x)
+            return true;
+    return false;
+}
+
+static void build_reduce(Builder *b)
+{
+    Rule *r = b->r;
+    const Type *in = tensor_type(b, 0);
+    const AttrList *dims = &op_attr(b->op, "dims").l;
+    bool keep = op_attr(b->op, "keep").i;
+    int to = 0;
+    for (int d = 0; d < in->ndim; d++) {
+        bool gone = list_has(dims, d);
+        if (in->dim[d] != 1) {
+            int f = new_factor(r, in->dim[d]);
+            r->factor[f].by_max = gone && b->op->kind == OP_max;
+            add_factor(&r->dim[0][d], f);
+            if (!gone)
+                add_factor(&r->dim[1][to], f);
+        }
+        to += !gone || keep;
+    }
+}
+
+static void build_reduce_all(Builder *b)
+{
+    const Type *in = tensor_type(b, 0);
+    for (int d = 0; d < in->ndim; d++)
+        own_factor(b->r, 0, d, in->dim[d], false);
+}
+
+static void build_transpose(Builder *b)
+{
+    Rule *r = b->r;
+    const Type *in = tensor_type(b, 0);
+    const AttrList *perm = &op_attr(b->op, "perm").l;
+    for (int i = 0; i < perm->n; i++) {
+        int d = (int)perm->v[i];
+        own_factor(r, 0, d, in->dim[d], false);
+        r->dim[1][i] = r->dim[0][d];
+    }
+}
+
+/* slice, pad, concat: all dims but one are the same in every tensor. */
+static void build_along(Builder *b)
+{
+    Rule *r = b->r;
+    const Type *out = tensor_type(b, r->nargs);
+    int along = (int)op_attr(b->op, "dim").i;
+    for (int d = 0; d < out->ndim; d++) {
+        if (d != along && out->dim[d] == 1)
+            continue;
+        /* One factor serves all the sizes along: it is never split. */
+        int f = new_factor(r, out->dim[d]);
+        r->factor[f].whole = d == along;
+        for (int i = 0; i <= r->nargs; i++)
+            if (tensor_type(b, i)->dim[d] != 1)
+                add_factor(&r->dim[i][d], f);
+    }
+}
+
+/* ---- reshape --------------------------------------------------------------
+ */
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t c = a % b;
+        a = b;
+        b = c;
+    }
+    return a;
+}
+
+/* One side of a reshape on the way from major to minor: `rest` of dim `d` is
+ * not described by factors yet. */
+typedef struct Side {
+    int tensor, d;
+    int64_t rest;
+    const Type *type;
+} Side;
+
+/* On to the next dim that has something left; false at the end. */
+static bool side_open(Side *s)
+{
+    while (s->rest == 1) {
+        if (++s->d >= s->type->ndim)
+            return false;
+        s->rest = s->type->dim[s->d];
+    }
+    return true;
+}
+
+/* What is left of the current dims has no common major part: no axis can
+ * split it the same way on both sides. Both sides move on to the next place
+ * where they agree. */
+static void skip_to_agreement(Rule *r, Side *a, Side *b)
+{
+    int64_t na = 1, nb = 1;
+    bool begun = false;
+    while (!begun || na != nb) {
+        Side *s = !begun || na < nb ? a : b;
+        int64_t *n = s == a ? &na : &nb;
+        begun = true;
+        if (!side_open(s))
+            bug("a reshape changes the number of elements");
+        *n *= s->rest;
+        own_factor(r, s->tensor, s->d, s->rest, true);
+        s->rest = 1;
+    }
+}
+
+/* Both sides are walked from the major end. Where the current dims have a
+ * common divisor, splitting by it cuts the elements at the same places on
+ * both sides, so that it is a factor of both: [64] -> [4, 16] makes 64 the
+ * product of 4 and 16; [6, 4] -> [4, 6] shares the factor 2 and no more. */
+static void build_reshape(Builder *b)
+{
+    Rule *r = b->r;
+    Side from = {0, -1, 1, tensor_type(b, 0)};
+    Side to = {1, -1, 1, tensor_type(b, 1)};
+    while (side_open(&from) && side_open(&to)) {
+        int64_t g = gcd(from.rest, to.rest);
+        DimFactors *df = &r->dim[0][from.d], *dt = &r->dim[1][to.d];
+        /* The last place of a dim is kept for what may be left of it. */
+        int last = (int)sizeof df->f - 1;
+        bool full = (df->n == last && g != from.rest) ||
+                    (dt->n == last && g != to.rest);
+        if (g == 1 || full) {
+            skip_to_agreement(r, &from, &to);
+            continue;
+        }
+        int f = new_factor(r, g);
+        add_factor(df, f);
+        add_factor(dt, f);
+        from.rest /= g;
+        to.rest /= g;
+    }
+}
+
+/* ---- rules in letters -----------------------------------------------------
+ */
+
+static void build_text(Builder *b)
+{
+    Rule *r = b->r;
+    RuleText text;
+    RuleSizes sizes;
+    bool einsum = b->op->kind == OP_einsum;
+    const char *rule =
+        einsum ? op_attr(b->op, "spec").s : op_info(b->op->kind)->rule;
+    int n = op_attr_find(b->op->kind, "n");
+    const char *fault = rule_text_parse(rule, einsum, &text);
+    if (!fault)
+        fault = rule_text_bind(b->p->arena, &text, b->op->arg,
+                               n >= 0 ? b->op->attr[n].i : 0, &sizes);
+    if (fault)
+        bug("%s '%s': %s", op_info(b->op->kind)->name, rule, fault);
+    int letter[26], dots[MAX_DIMS];
+    for (int i = 0; i < sizes.ndots; i++)
+        dots[i] = sizes.dots[i] == 1 ? -1 : new_factor(r, sizes.dots[i]);
+    for (int i = 0; i < 26; i++) {
+        letter[i] = sizes.letter[i] <= 1 ? -1 : new_factor(r, sizes.letter[i]);
+        if (letter[i] < 0)
+            continue;
+        r->factor[letter[i]].whole = text.whole[i];
+        r->factor[letter[i]].by_max = text.max[i];
+        for (int k = 0; k < text.nbases; k++)
+            if (text.base[k] - 'a' == i)
+                r->factor[letter[i]].base = k;
+    }
+    r->nbases = text.nbases;
+    for (int i = 0; i < text.nargs + text.nouts; i++) {
+        int d = 0;
+        for (int k = 0; k < text.tensor[i].n; k++) {
+            const RuleDim *rd = &text.tensor[i].dim[k];
+            for (int j = 0; rd->dots && j < sizes.ndots; j++, d++)
+                if (dots[j] >= 0)
+                    add_factor(&r->dim[i][d], dots[j]);
+            for (int j = 0; j < rd->n; j++)
+                if (letter[rd->letter[j] - 'a'] >= 0)
+                    add_factor(&r->dim[i][d], letter[rd->letter[j] - 'a']);
+            d += !rd->dots;
+        }
+    }
+}
+
+/* ---- the way in -----------------------------------------------------------
+ */
+
+void rule_of(const Program *p, const Op *op, Rule *r)
+{
+    static const struct {
+        const char *rule;
+        void (*build)(Builder *b);
+    } table[] = {
+        {"=", build_elementwise},          {"@full", build_full},
+        {"@reduce", build_reduce},         {"@reduce_max", build_reduce},
+        {"@reduce_all", build_reduce_all}, {"@reshape", build_reshape},
+        {"@transpose", build_transpose},   {"@slice", build_along},
+        {"@concat", build_along},          {"@einsum", build_text},
+    };
+    const OpInfo *info = op_info(op->kind);
+    if (!info->rule)
+        bug("op %s has no sharding rule", info->name);
+    r->nfactors = r->nbases = 0;
+    r->nargs = info->nargs < 0 ? op->nargs : info->nargs;
+    r->nouts = op->nouts;
+    if (r->nargs + r->nouts > MAX_RULE_TENSORS)
+        bug("op %s has too many operands", info->name);
+    for (int i = 0; i < r->nargs + r->nouts; i++)
+        for (int d = 0; d < MAX_DIMS; d++)
+            r->dim[i][d].n = 0;
+    Builder b = {p, op, r};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(info->rule, table[i].rule) == 0) {
+            table[i].build(&b);
+            return;
+        }
+    build_text(&b);
+}
+
+int rule_split_factor(const Rule *r, int tensor, int dim)
+{
+    const DimFactors *d = &r->dim[tensor][dim];
+    return d->n ? d->f[0] : -1;
+}
+
+int rule_factor_dim(const Rule *r, int tensor, int f)
+{
+    for (int d = 0; d < MAX_DIMS; d++)
+        for (int i = 0; i < r->dim[tensor][d].n; i++)
+            if (r->dim[tensor][d].f[i] == f)
+                return i == 0 ? d : -2;
+    return -1;
+}

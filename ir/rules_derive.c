@@ -1,0 +1,394 @@
+/* rules_derive.c: placements of results from placements of operands.
+ *
+ * Axis by axis. What an operand is on an axis names the one split of the op
+ * that can have led there; then every operand must be placed as that split
+ * wants, and the results follow:
+ *
+ *   einsum bsk,fk->bsf  on  [8, 32, 64/tp], [64, 64/tp]   splits k over tp
+ *                       ->  [8, 32, 64]+tp                k is summed over
+ *
+ * The exceptions: elementwise ops work on flattened runs where every operand
+ * of the result's shape is one; a sum of squares of runs is a partial sum;
+ * and before parameters are stored as shards it may read the gradient that
+ * will be reduced and scattered then.
+ */
+#include <string.h>
+
+#include "base/bug.h"
+#include "ir/internal.h"
+#include "ir/rules.h"
+#include "ir/units.h"
+
+/* ---- linearity ------------------------------------------------------------
+ */
+
+static bool linear_in_all(OpKind kind)
+{
+    return strcmp(op_info(kind)->linear, "all") == 0;
+}
+
+static bool linear_in(OpKind kind, int operand)
+{
+    const char *s = op_info(kind)->linear;
+    if (strncmp(s, "one ", 4) != 0)
+        return false;
+    for (s += 4; *s; s++)
+        if (*s - '0' == operand)
+            return true;
+    return false;
+}
+
+/* Ops that commute with an elementwise maximum over ranks. */
+static bool passes_max(OpKind kind)
+{
+    static const bool table[OP_COUNT] = {
+        [OP_reshape] = true,   [OP_broadcast] = true, [OP_boundary] = true,
+        [OP_detach] = true,    [OP_cast] = true,      [OP_maximum] = true,
+        [OP_transpose] = true, [OP_slice] = true,     [OP_max] = true,
+    };
+    return table[kind];
+}
+
+static bool is_zero(const Op *op)
+{
+    return op->kind == OP_full && op_attr(op, "value").f == 0;
+}
+
+/* ---- what a split is ------------------------------------------------------
+ */
+
+static bool factor_fits(const Rule *r, int f, int64_t parts)
+{
+    if (r->factor[f].whole || r->factor[f].size % parts)
+        return false;
+    for (int i = 0; i < r->nargs + r->nouts; i++)
+        if (rule_factor_dim(r, i, f) == -2)
+            return false;
+    return true;
+}
+
+bool rule_allows(const Program *p, const Op *op, const Rule *r, Split s,
+                 int64_t axis_size, const int64_t *taken)
+{
+    (void)p;
+    if (s.kind == SPLIT_NONE)
+        return true;
+    if (axis_size == 1)
+        return false;
+    if (s.kind == SPLIT_FACTOR)
+        return factor_fits(r, s.factor,
+                           axis_size * (taken ? taken[s.factor] : 1));
+    if (s.kind == SPLIT_PMAX)
+        return passes_max(op->kind);
+    if (r->nargs == 0)
+        return is_zero(op);
+    if (op->kind == OP_cast && !dtype_is_float(op->out[0]->type.dtype))
+        return false; /* rounds */
+    return s.operand < 0 ? linear_in_all(op->kind)
+                         : linear_in(op->kind, s.operand);
+}
+
+AxisPlace rule_place(const Rule *r, int tensor, Split s)
+{
+    AxisPlace place = {AX_R, 0, 0};
+    bool result = tensor >= r->nargs;
+    if (s.kind == SPLIT_PMAX)
+        place.kind = AX_PMAX;
+    if (s.kind == SPLIT_PARTIAL &&
+        (result || s.operand < 0 || s.operand == tensor))
+        place.kind = AX_P;
+    if (s.kind != SPLIT_FACTOR)
+        return place;
+    int d = rule_factor_dim(r, tensor, s.factor);
+    if (d >= 0) {
+        place.kind = AX_S;
+        place.dim = (uint8_t)d;
+    } else if (result) {
+        place.kind = r->factor[s.factor].by_max ? AX_PMAX : AX_P;
+    }
+    return place;
+}
+
+/* ---- words ----------------------------------------------------------------
+ */
+
+const char *axis_place_words(Arena *a, AxisPlace p)
+{
+    static const char *const words[] = {[AX_R] = "Replicate",
+                                        [AX_P] = "Partial(sum)",
+                                        [AX_PMAX] = "Partial(max)",
+                                        [AX_FLAT] = "flat"};
+    if (p.kind == AX_S)
+        return arena_printf(a, "Shard(%d)", p.dim);
+    return words[p.kind];
+}
+
+/* ---- derivation -----------------------------------------------------------
+ */
+
+typedef struct Derive {
+    const Program *p;
+    const Op *op;
+    const Rule *r;
+    Placement *result; /* annotations on the way in */
+    Placement given;   /* the annotation of result 0 */
+    int axis;
+    Split split[MAX_AXES];
+} Derive;
+
+static AxisPlace operand_place(const Derive *d, int i)
+{
+    return d->op->arg[i]->type.place.ax[d->axis];
+}
+
+static const char *unfit(const Derive *d, int i, const char *needs)
+{
+    Arena *a = d->p->arena;
+    return arena_printf(a, "operand %d is %s on %s, the rule needs %s", i,
+                        axis_place_words(a, operand_place(d, i)),
+                        d->p->mesh.name[d->axis], needs);
+}
+
+/* The number of the first operand of that kind on the axis; -1: none. */
+static int first_of(const Derive *d, int kind)
+{
+    for (int i = 0; i < d->r->nargs; i++)
+        if (operand_place(d, i).kind == kind)
+            return i;
+    return -1;
+}
+
+static bool in_operands(const Rule *r, int f)
+{
+    for (int i = 0; i < r->nargs; i++)
+        if (rule_factor_dim(r, i, f) != -1)
+            return true;
+    return false;
+}
+
+/* The base factor that number k belongs to; -1 where it has size 1. */
+static int base_factor(const Rule *r, int k)
+{
+    for (int f = 0; f < r->nfactors; f++)
+        if (r->factor[f].base == k)
+            return f;
+    return -1;
+}
+
+/* A factor that no operand has may be split as the annotation says. */
+static Split from_nothing(const Derive *d)
+{
+    const Rule *r = d->r;
+    AxisPlace given = d->given.ax[d->axis];
+    Split s = {SPLIT_NONE, -1, -1};
+    if (given.kind == AX_P && is_zero(d->op))
+        s.kind = SPLIT_PARTIAL;
+    if (given.kind != AX_S || given.dim >= MAX_DIMS)
+        return s;
+    int f = rule_split_factor(r, r->nargs, given.dim);
+    if (f >= 0 && r->factor[f].base < 0 && !in_operands(r, f)) {
+        s.kind = SPLIT_FACTOR;
+        s.factor = f;
+    }
+    return s;
+}
+
+/* The one split that the operands' placements on the axis can come from. */
+static Split implied_split(const Derive *d)
+{
+    const Rule *r = d->r;
+    int i = first_of(d, AX_S);
+    if (i >= 0) {
+        int f = rule_split_factor(r, i, operand_place(d, i).dim);
+        return (Split){f < 0 ? SPLIT_NONE : SPLIT_FACTOR, f, -1};
+    }
+    for (int k = 0; r->nargs + k < d->op->nargs; k++)
+        if (operand_place(d, r->nargs + k).kind == AX_S &&
+            base_factor(r, k) >= 0)
+            return (Split){SPLIT_FACTOR, base_factor(r, k), -1};
+    i = first_of(d, AX_PMAX);
+    if (i >= 0)
+        return (Split){SPLIT_PMAX, -1, -1};
+    i = first_of(d, AX_P);
+    if (i >= 0)
+        return (Split){SPLIT_PARTIAL, -1, linear_in_all(d->op->kind) ? -1 : i};
+    return from_nothing(d);
+}
+
+/* Elementwise work on runs: what has the result's shape is a run, the rest
+ * are scalars, so that element i of every run is the same element. */
+static const char *derive_flat(Derive *d, int first)
+{
+    const Op *op = d->op;
+    if (!op_is_elementwise(op->kind))
+        return unfit(d, first,
+                     "Replicate (only elementwise ops work on "
+                     "flattened runs)");
+    for (int i = 0; i < d->r->nargs; i++) {
+        const Type *t = &op->arg[i]->type;
+        AxisPlace p = operand_place(d, i);
+        bool scalar = t->ndim == 0 && t->nstack == 0;
+        if (p.kind == AX_FLAT && !type_same_shape(t, &op->out[0]->type))
+            return unfit(d, i, "a tensor of the result's shape to be flat");
+        if (p.kind != AX_FLAT && (!scalar || p.kind != AX_R))
+            return unfit(d, i, "flat, as other operands are");
+    }
+    for (int k = 0; k < d->r->nouts; k++)
+        d->result[k].ax[d->axis] = (AxisPlace){AX_FLAT, 0, 0};
+    return NULL;
+}
+
+/* Until the gradients of a unit are reduced and scattered, sums of squares
+ * read them as they are then: the text of finish_grad in ops.def. */
+static bool awaits_storage(const Derive *d)
+{
+    const Op *def = d->op->arg[0]->def;
+    if (d->p->stage > STAGE_PARTITIONED || !def || def->kind != OP_finish_grad)
+        return false;
+    const Unit *u = unit_of_param(d->p, (int)op_attr(def, "param").i);
+    return u && u->axis == d->axis;
+}
+
+static const char *check_bases(const Derive *d, Split s)
+{
+    for (int k = 0; d->r->nargs + k < d->op->nargs; k++) {
+        int i = d->r->nargs + k;
+        bool split = s.kind == SPLIT_FACTOR && d->r->factor[s.factor].base == k;
+        AxisPlace p = operand_place(d, i);
+        if (split ? p.kind != AX_S : p.kind != AX_R)
+            return unfit(d, i,
+                         split ? "Shard(0), as the dim that it counts"
+                               : "Replicate");
+    }
+    if (s.kind == SPLIT_FACTOR && d->r->factor[s.factor].base >= 0 &&
+        d->r->nargs + d->r->factor[s.factor].base >= d->op->nargs)
+        return arena_printf(d->p->arena,
+                            "a dim is split over %s whose index "
+                            "needs a base operand",
+                            d->p->mesh.name[d->axis]);
+    return NULL;
+}
+
+static const char *derive_axis(Derive *d)
+{
+    int flat = first_of(d, AX_FLAT);
+    d->split[d->axis] = (Split){SPLIT_NONE, -1, -1};
+    if (d->op->kind == OP_sumsq &&
+        (flat >= 0 || (first_of(d, AX_P) >= 0 && awaits_storage(d)))) {
+        d->result[0].ax[d->axis] = (AxisPlace){AX_P, 0, 0};
+        return NULL;
+    }
+    if (flat >= 0)
+        return derive_flat(d, flat);
+    if (d->op->kind == OP_full && d->given.ax[d->axis].kind == AX_FLAT) {
+        d->result[0].ax[d->axis] = (AxisPlace){AX_FLAT, 0, 0};
+        return NULL;
+    }
+    Split s = implied_split(d);
+    for (int i = 0; i < d->r->nargs; i++) {
+        AxisPlace is = operand_place(d, i), want = rule_place(d->r, i, s);
+        if (is.kind != want.kind || is.dim != want.dim)
+            return unfit(d, i, axis_place_words(d->p->arena, want));
+    }
+    if (!rule_allows(d->p, d->op, d->r, s, d->p->mesh.size[d->axis], NULL)) {
+        if (s.kind == SPLIT_FACTOR)
+            return arena_printf(d->p->arena,
+                                "it cannot work on parts of that "
+                                "dim over %s",
+                                d->p->mesh.name[d->axis]);
+        return unfit(d, s.operand < 0 ? 0 : s.operand,
+                     "Replicate, it is not linear there");
+    }
+    const char *fault = check_bases(d, s);
+    for (int k = 0; k < d->r->nouts; k++)
+        d->result[k].ax[d->axis] = rule_place(d->r, d->r->nargs + k, s);
+    d->split[d->axis] = s;
+    return fault;
+}
+
+/* ---- the order of several axes in one dim ---------------------------------
+ */
+
+/* Compares the axes of a tensor's dim with those found for its factor. */
+static const char *join_order(const Derive *d, const Type *t, int dim, int f,
+                              int order[][MAX_AXES], int *count)
+{
+    int axes[MAX_AXES];
+    int n = type_dim_axes(t, &d->p->mesh, dim, axes);
+    if (n == 0)
+        return NULL;
+    size_t size = sizeof *axes * (size_t)n;
+    if (count[f] == 0)
+        memcpy(order[f], axes, size);
+    else if (count[f] != n || memcmp(order[f], axes, size) != 0)
+        return "the operands have the axes of a dim in different orders";
+    count[f] = n;
+    return NULL;
+}
+
+static const char *set_order(Derive *d, int f, const int *axes, int n)
+{
+    int64_t parts = 1;
+    for (int i = 0; i < n; i++)
+        parts *= d->p->mesh.size[axes[i]];
+    if (!factor_fits(d->r, f, parts))
+        return "several axes split a dim where it cannot be split";
+    for (int k = 0; k < d->r->nouts; k++)
+        for (int i = 0; i < n; i++) {
+            AxisPlace *p = &d->result[k].ax[axes[i]];
+            if (p->kind == AX_S &&
+                rule_split_factor(d->r, d->r->nargs + k, p->dim) == f)
+                p->order = (uint8_t)i;
+        }
+    return NULL;
+}
+
+static const char *derive_orders(Derive *d)
+{
+    const Rule *r = d->r;
+    int order[MAX_FACTORS][MAX_AXES], count[MAX_FACTORS] = {0};
+    const char *fault = NULL;
+    for (int i = 0; i < r->nargs && !fault; i++) {
+        const Type *t = &d->op->arg[i]->type;
+        for (int dim = 0; dim < t->ndim && !fault; dim++)
+            if (r->dim[i][dim].n)
+                fault =
+                    join_order(d, t, dim, r->dim[i][dim].f[0], order, count);
+    }
+    for (int k = 0; r->nargs + k < d->op->nargs && !fault; k++)
+        if (base_factor(r, k) >= 0)
+            fault = join_order(d, &d->op->arg[r->nargs + k]->type, 0,
+                               base_factor(r, k), order, count);
+    /* What is made from nothing is ordered as the annotation says. */
+    Type given = d->op->out[0]->type;
+    given.place = d->given;
+    for (int a = 0; a < d->p->mesh.n && !fault; a++) {
+        Split s = d->split[a];
+        if (s.kind == SPLIT_FACTOR && count[s.factor] == 0)
+            fault =
+                join_order(d, &given, rule_factor_dim(r, r->nargs, s.factor),
+                           s.factor, order, count);
+    }
+    for (int f = 0; f < r->nfactors && !fault; f++)
+        if (count[f])
+            fault = set_order(d, f, order[f], count[f]);
+    return fault;
+}
+
+const char *rule_derive(const Program *p, const Op *op, const Rule *r,
+                        Placement *result, Split *splits)
+{
+    Derive d = {.p = p, .op = op, .r = r, .result = result};
+    d.given = result[0];
+    memset(result, 0, sizeof *result * (size_t)r->nouts);
+    for (d.axis = 0; d.axis < p->mesh.n; d.axis++) {
+        const char *fault = NULL;
+        if (p->mesh.size[d.axis] > 1)
+            fault = derive_axis(&d);
+        if (fault)
+            return fault;
+        if (splits)
+            splits[d.axis] = d.split[d.axis];
+    }
+    return derive_orders(&d);
+}

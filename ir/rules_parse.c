@@ -1,0 +1,259 @@
+/* rules_parse.c: the text of a sharding rule, and the sizes of its letters.
+ *
+ *   rule    = [tensor {"," tensor}] "->" tensor {"," tensor}
+ *             {";" ("whole" | "base" | "max") letter…}
+ *   tensor  = {letter | "(" letter letter… ")" | "..."}
+ *
+ * The same text serves twice: ir_infer binds the letters to sizes and reads
+ * the result's dims off, rule_of makes factors of them. An einsum's spec is a
+ * rule too, of single letters only.
+ */
+#include <string.h>
+
+#include "ir/internal.h"
+
+/* ---- text ---------------------------------------------------------------- */
+
+static const char *skip_blanks(const char *s)
+{
+    return s + strspn(s, " ");
+}
+
+static bool is_letter(char c)
+{
+    return c >= 'a' && c <= 'z';
+}
+
+/* Reads one dim at *s and moves on. */
+static const char *parse_dim(const char **s, bool plain, RuleDim *d)
+{
+    *d = (RuleDim){0};
+    const char *c = *s;
+    if (is_letter(*c)) {
+        d->letter[d->n++] = *c++;
+    } else if (plain) {
+        return "only letters from a to z may stand for dims";
+    } else if (strncmp(c, "...", 3) == 0) {
+        d->dots = true;
+        c += 3;
+    } else if (*c == '(') {
+        for (c++; is_letter(*c) && d->n < 4; c++)
+            d->letter[d->n++] = *c;
+        if (*c++ != ')')
+            return "a group of letters has no end";
+    } else {
+        return "a letter is expected";
+    }
+    *s = c;
+    return NULL;
+}
+
+static const char *parse_tensor(const char **s, bool plain, RuleTensor *t)
+{
+    t->n = 0;
+    for (*s = skip_blanks(*s); **s && !strchr(",-;", **s);
+         *s = skip_blanks(*s)) {
+        if (t->n == (plain ? MAX_DIMS : MAX_DIMS + 1))
+            return "a tensor has too many dims";
+        const char *fault = parse_dim(s, plain, &t->dim[t->n++]);
+        if (fault)
+            return fault;
+    }
+    return NULL;
+}
+
+/* A list of tensors up to the first character that belongs to none. */
+static const char *parse_list(const char **s, bool plain, RuleText *t, int *n)
+{
+    *n = 0;
+    for (;;) {
+        int i = t->nargs + t->nouts;
+        if (i + *n == MAX_TEXT_TENSORS)
+            return "there are too many tensors";
+        const char *fault = parse_tensor(s, plain, &t->tensor[i + *n]);
+        if (fault)
+            return fault;
+        (*n)++;
+        if (**s != ',')
+            return NULL;
+        (*s)++;
+    }
+}
+
+static const char *parse_notes(const char *s, RuleText *t)
+{
+    while (*(s = skip_blanks(s))) {
+        if (*s++ != ';')
+            return "something follows the rule";
+        s = skip_blanks(s);
+        const char *word = s;
+        while (is_letter(*s))
+            s++;
+        size_t n = (size_t)(s - word);
+        for (s = skip_blanks(s); is_letter(*s); s = skip_blanks(s + 1)) {
+            if (n == 5 && memcmp(word, "whole", n) == 0)
+                t->whole[*s - 'a'] = true;
+            else if (n == 3 && memcmp(word, "max", n) == 0)
+                t->max[*s - 'a'] = true;
+            else if (n == 4 && memcmp(word, "base", n) == 0 && t->nbases < 4)
+                t->base[t->nbases++] = *s;
+            else
+                return "a note is none of whole, base, max";
+        }
+    }
+    return NULL;
+}
+
+const char *rule_text_parse(const char *text, bool plain, RuleText *t)
+{
+    memset(t, 0, sizeof *t);
+    const char *s = skip_blanks(text);
+    int n = 0;
+    const char *fault = NULL;
+    if (strncmp(s, "->", 2) != 0)
+        fault = parse_list(&s, plain, t, &n);
+    if (fault)
+        return fault;
+    t->nargs = n;
+    if (strncmp(s, "->", 2) != 0)
+        return "'->' is missing";
+    s += 2;
+    fault = parse_list(&s, plain, t, &n);
+    if (fault)
+        return fault;
+    t->nouts = n;
+    if (plain && *s)
+        return "something follows the result";
+    return parse_notes(s, t);
+}
+
+/* ---- sizes --------------------------------------------------------------- */
+
+/* The number of dims that "..." stands for in a tensor, -1 without dots. */
+static int dots_of(const RuleTensor *t, int ndim)
+{
+    for (int i = 0; i < t->n; i++)
+        if (t->dim[i].dots)
+            return ndim - (t->n - 1);
+    return -1;
+}
+
+static const char *check_rank(Arena *a, const RuleText *t, int i, int ndim,
+                              RuleSizes *sizes)
+{
+    const RuleTensor *tensor = &t->tensor[i];
+    int dots = dots_of(tensor, ndim);
+    if (dots_of(tensor, 1 << 20) < 0) {
+        if (ndim != tensor->n)
+            return arena_printf(a, "operand %d has %d dims, it needs %d", i,
+                                ndim, tensor->n);
+        return NULL;
+    }
+    if (dots < 0)
+        return arena_printf(a, "operand %d has %d dims, it needs %d or more", i,
+                            ndim, tensor->n - 1);
+    if (sizes->ndots >= 0 && sizes->ndots != dots)
+        return arena_printf(a, "operand %d has %d leading dims, others %d", i,
+                            dots, sizes->ndots);
+    sizes->ndots = dots;
+    return NULL;
+}
+
+static const char *bind_size(Arena *a, int operand, int dim, int64_t *size,
+                             int64_t is)
+{
+    if (*size && *size != is)
+        return arena_printf(a,
+                            "dim %d of operand %d is %lld where %lld is "
+                            "needed",
+                            dim, operand, (long long)is, (long long)*size);
+    *size = is;
+    return NULL;
+}
+
+/* Single letters and dots of operand i. */
+static const char *bind_simple(Arena *a, const RuleText *t, int i,
+                               const Type *type, RuleSizes *sizes)
+{
+    const RuleTensor *tensor = &t->tensor[i];
+    const char *fault = NULL;
+    int d = 0;
+    for (int k = 0; k < tensor->n && !fault; k++) {
+        const RuleDim *rd = &tensor->dim[k];
+        for (int j = 0; rd->dots && j < sizes->ndots && !fault; j++, d++)
+            fault = bind_size(a, i, d, &sizes->dots[j], type->dim[d]);
+        if (rd->dots)
+            continue;
+        if (rd->n == 1)
+            fault = bind_size(a, i, d, &sizes->letter[rd->letter[0] - 'a'],
+                              type->dim[d]);
+        d++;
+    }
+    return fault;
+}
+
+/* A dim made of several letters fixes the one that is still open. */
+static const char *bind_compound(Arena *a, int i, int d, const RuleDim *rd,
+                                 int64_t size, RuleSizes *sizes)
+{
+    int64_t known = 1, *open = NULL;
+    for (int j = 0; j < rd->n; j++) {
+        int64_t *letter = &sizes->letter[rd->letter[j] - 'a'];
+        if (*letter)
+            known *= *letter;
+        else
+            open = letter;
+    }
+    if (size % known || (!open && size != known))
+        return arena_printf(a,
+                            "dim %d of operand %d is %lld, no multiple of "
+                            "%lld",
+                            d, i, (long long)size, (long long)known);
+    if (open)
+        *open = size / known;
+    return NULL;
+}
+
+const char *rule_text_bind(Arena *a, const RuleText *t, Value *const *args,
+                           int64_t rest, RuleSizes *sizes)
+{
+    memset(sizes, 0, sizeof *sizes);
+    sizes->ndots = -1;
+    const char *fault = NULL;
+    for (int i = 0; i < t->nargs && !fault; i++)
+        fault = check_rank(a, t, i, args[i]->type.ndim, sizes);
+    if (sizes->ndots < 0)
+        sizes->ndots = 0;
+    for (int i = 0; i < t->nargs && !fault; i++)
+        fault = bind_simple(a, t, i, &args[i]->type, sizes);
+    for (int i = 0; i < t->nargs && !fault; i++) {
+        int d = 0;
+        for (int k = 0; k < t->tensor[i].n && !fault; k++) {
+            const RuleDim *rd = &t->tensor[i].dim[k];
+            if (rd->n > 1)
+                fault = bind_compound(a, i, d, rd, args[i]->type.dim[d], sizes);
+            d += rd->dots ? sizes->ndots : 1;
+        }
+    }
+    for (int i = t->nargs; i < t->nargs + t->nouts; i++)
+        for (int k = 0; k < t->tensor[i].n; k++)
+            for (int j = 0; j < t->tensor[i].dim[k].n; j++) {
+                int64_t *letter =
+                    &sizes->letter[t->tensor[i].dim[k].letter[j] - 'a'];
+                if (!*letter)
+                    *letter = rest;
+            }
+    return fault;
+}
+
+int rule_base_count(OpKind kind)
+{
+    const char *rule = op_info(kind)->rule;
+    const char *base = rule ? strstr(rule, "; base ") : NULL;
+    if (!base)
+        return 0;
+    int n = 0;
+    for (base += 7; *base && *base != ';'; base++)
+        n += is_letter(*base);
+    return n;
+}

@@ -1,0 +1,318 @@
+/* type.c: shapes and placements of values; see type.h. */
+#include "ir/type.h"
+
+#include <string.h>
+
+/* ---- element types and meshes ------------------------------------------ */
+
+static const struct {
+    const char *name;
+    int size;
+    bool is_float;
+} dtype_table[] = {
+    [DT_F32] = {"f32", 4, true},  [DT_BF16] = {"bf16", 2, true},
+    [DT_F16] = {"f16", 2, true},  [DT_I32] = {"i32", 4, false},
+    [DT_I64] = {"i64", 8, false},
+};
+
+const char *dtype_name(DType t)
+{
+    return dtype_table[t].name;
+}
+
+int dtype_size(DType t)
+{
+    return dtype_table[t].size;
+}
+
+bool dtype_is_float(DType t)
+{
+    return dtype_table[t].is_float;
+}
+
+int64_t mesh_ranks(const Mesh *m)
+{
+    int64_t n = 1;
+    for (int a = 0; a < m->n; a++)
+        n *= m->size[a];
+    return n;
+}
+
+int64_t mesh_coord(const Mesh *m, int64_t rank, int axis)
+{
+    for (int a = m->n - 1; a > axis; a--)
+        rank /= m->size[a];
+    return rank % m->size[axis];
+}
+
+/* ---- comparison --------------------------------------------------------- */
+
+bool place_equal(const Placement *a, const Placement *b)
+{
+    for (int i = 0; i < MAX_AXES; i++) {
+        const AxisPlace *x = &a->ax[i], *y = &b->ax[i];
+        if (x->kind != y->kind || x->dim != y->dim || x->order != y->order)
+            return false;
+    }
+    return true;
+}
+
+bool type_same_shape(const Type *a, const Type *b)
+{
+    if (a->nstack != b->nstack || a->ndim != b->ndim)
+        return false;
+    for (int i = 0; i < a->nstack; i++)
+        if (a->stack[i] != b->stack[i])
+            return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->dim[i] != b->dim[i])
+            return false;
+    return true;
+}
+
+bool type_equal(const Type *a, const Type *b)
+{
+    return a->dtype == b->dtype && type_same_shape(a, b) &&
+           place_equal(&a->place, &b->place);
+}
+
+/* ---- sizes --------------------------------------------------------------- */
+
+int64_t type_layer_elements(const Type *t)
+{
+    int64_t n = 1;
+    for (int d = 0; d < t->ndim; d++)
+        n *= t->dim[d];
+    return n;
+}
+
+static int64_t stack_layers(const Type *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->nstack; i++)
+        n *= t->stack[i];
+    return n;
+}
+
+int64_t type_elements(const Type *t)
+{
+    return stack_layers(t) * type_layer_elements(t);
+}
+
+int64_t type_parts(const Type *t, const Mesh *m, int d)
+{
+    int64_t parts = 1;
+    for (int a = 0; a < m->n; a++)
+        if (t->place.ax[a].kind == AX_S && t->place.ax[a].dim == d)
+            parts *= m->size[a];
+    return parts;
+}
+
+int type_dim_axes(const Type *t, const Mesh *m, int d, int axes[MAX_AXES])
+{
+    int n = 0;
+    for (int order = 0; order < MAX_AXES; order++)
+        for (int a = 0; a < m->n; a++) {
+            AxisPlace p = t->place.ax[a];
+            if (p.kind == AX_S && p.dim == d && p.order == order)
+                axes[n++] = a;
+        }
+    return n;
+}
+
+int64_t type_local_dim(const Type *t, const Mesh *m, int d)
+{
+    int64_t parts = type_parts(t, m, d);
+    return (t->dim[d] + parts - 1) / parts;
+}
+
+int64_t type_local_begin(const Type *t, const Mesh *m, int d, int64_t rank)
+{
+    int axes[MAX_AXES];
+    int n = type_dim_axes(t, m, d, axes);
+    int64_t part = 0;
+    for (int i = 0; i < n; i++)
+        part = part * m->size[axes[i]] + mesh_coord(m, rank, axes[i]);
+    return part * type_local_dim(t, m, d);
+}
+
+bool type_is_flat(const Type *t, const Mesh *m)
+{
+    for (int a = 0; a < m->n; a++)
+        if (t->place.ax[a].kind == AX_FLAT)
+            return true;
+    return false;
+}
+
+int64_t type_flat_run(const Type *t, const Mesh *m)
+{
+    int64_t n = 1, parts = 1;
+    for (int d = 0; d < t->ndim; d++)
+        n *= type_local_dim(t, m, d);
+    for (int a = 0; a < m->n; a++)
+        if (t->place.ax[a].kind == AX_FLAT)
+            parts *= m->size[a];
+    return (n + parts - 1) / parts;
+}
+
+int64_t type_local_elements(const Type *t, const Mesh *m)
+{
+    /* Without a flat axis the run is the whole local layer. */
+    return stack_layers(t) * type_flat_run(t, m);
+}
+
+int64_t type_local_bytes(const Type *t, const Mesh *m)
+{
+    return type_local_elements(t, m) * dtype_size(t->dtype);
+}
+
+/* ---- legality ------------------------------------------------------------ */
+
+void type_normalize(Type *t, const Mesh *m)
+{
+    AxisPlace *ax = t->place.ax;
+    for (int a = 0; a < MAX_AXES; a++)
+        if (a >= m->n || m->size[a] == 1)
+            ax[a] = (AxisPlace){0};
+    for (int a = 0; a < m->n; a++)
+        if (ax[a].kind != AX_S)
+            ax[a].dim = ax[a].order = 0;
+    /* Close the gaps that removed axes left in the orders of their dims. */
+    AxisPlace old[MAX_AXES];
+    memcpy(old, ax, sizeof old);
+    for (int a = 0; a < m->n; a++) {
+        if (ax[a].kind != AX_S)
+            continue;
+        ax[a].order = 0;
+        for (int b = 0; b < m->n; b++)
+            if (old[b].kind == AX_S && old[b].dim == old[a].dim &&
+                (old[b].order < old[a].order ||
+                 (old[b].order == old[a].order && b < a)))
+                ax[a].order++;
+    }
+}
+
+/* No tensor of a real program comes near this; it keeps every product of
+ * sizes within 64 bits. */
+static const int64_t element_limit = (int64_t)1 << 50;
+
+static const char *check_sizes(Arena *a, const Type *t)
+{
+    if (t->ndim < 0 || t->ndim > MAX_DIMS)
+        return arena_printf(a, "it has %d dims, at most %d are possible",
+                            t->ndim, MAX_DIMS);
+    if (t->nstack < 0 || t->nstack > MAX_STACK)
+        return arena_printf(a, "it is stacked %d times, at most %d", t->nstack,
+                            MAX_STACK);
+    int64_t n = 1;
+    for (int i = 0; i < t->nstack + t->ndim; i++) {
+        int64_t size = i < t->nstack ? t->stack[i] : t->dim[i - t->nstack];
+        if (size < 1)
+            return arena_printf(a, "a dim has size %lld", (long long)size);
+        if (size > element_limit / n)
+            return "it has more than 2^50 elements";
+        n *= size;
+    }
+    return NULL;
+}
+
+static const char *check_axis(Arena *a, const Type *t, const Mesh *m, int axis)
+{
+    AxisPlace p = t->place.ax[axis];
+    if (p.kind > AX_FLAT)
+        return arena_printf(a, "axis %d has no known placement", axis);
+    if (p.kind != AX_S && (p.dim || p.order))
+        return arena_printf(a, "axis %d has a dim but is not Shard", axis);
+    if (p.kind == AX_R)
+        return NULL;
+    if (axis >= m->n)
+        return arena_printf(a, "the mesh has no axis %d", axis);
+    if (m->size[axis] == 1)
+        return arena_printf(a, "axis %s has size 1 and must be Replicate",
+                            m->name[axis]);
+    if (p.kind == AX_S && p.dim >= t->ndim)
+        return arena_printf(a, "%s splits dim %d, but there are %d dims",
+                            m->name[axis], p.dim, t->ndim);
+    return NULL;
+}
+
+const char *type_check(Arena *a, const Type *t, const Mesh *m)
+{
+    const char *fault = check_sizes(a, t);
+    for (int axis = 0; !fault && axis < MAX_AXES; axis++)
+        fault = check_axis(a, t, m, axis);
+    if (fault)
+        return fault;
+    for (int d = 0; d < t->ndim; d++) {
+        int axes[MAX_AXES], seen = 0, n = 0;
+        for (int b = 0; b < m->n; b++) {
+            AxisPlace p = t->place.ax[b];
+            if (p.kind == AX_S && p.dim == d) {
+                n++;
+                seen |= 1 << p.order;
+            }
+        }
+        if (seen != (1 << n) - 1)
+            return arena_printf(a, "the axes of dim %d are not in one order",
+                                d);
+        int64_t parts = type_parts(t, m, d);
+        if (t->dim[d] % parts) {
+            type_dim_axes(t, m, d, axes);
+            return arena_printf(a,
+                                "dim %d of size %lld cannot be cut into "
+                                "%lld parts by %s%s",
+                                d, (long long)t->dim[d], (long long)parts,
+                                m->name[axes[0]], n > 1 ? " and others" : "");
+        }
+    }
+    return NULL;
+}
+
+/* ---- text ---------------------------------------------------------------- */
+
+static void print_dim(Out *o, const Type *t, const Mesh *m, int d)
+{
+    out(o, "%lld", (long long)t->dim[d]);
+    int axes[MAX_AXES];
+    int n = type_dim_axes(t, m, d, axes);
+    if (n == 1)
+        out(o, "/%s", m->name[axes[0]]);
+    for (int i = 0; n > 1 && i < n; i++)
+        out(o, "%s%s%s", i ? "·" : "/(", m->name[axes[i]],
+            i == n - 1 ? ")" : "");
+}
+
+void type_print(Out *o, const Type *t, const Mesh *m)
+{
+    static const char mark[] = {[AX_P] = '+', [AX_PMAX] = '^', [AX_FLAT] = '~'};
+    out(o, "%s[", dtype_name(t->dtype));
+    for (int i = 0; i < t->nstack; i++)
+        out(o, "%s%lld x", i ? " " : "", (long long)t->stack[i]);
+    for (int d = 0; d < t->ndim; d++) {
+        out(o, "%s", d ? ", " : t->nstack ? " " : "");
+        print_dim(o, t, m, d);
+    }
+    out(o, "]");
+    for (int a = 0; a < m->n; a++) {
+        int kind = t->place.ax[a].kind;
+        if (kind == AX_P || kind == AX_PMAX || kind == AX_FLAT)
+            out(o, "%c%s", mark[kind], m->name[a]);
+    }
+}
+
+const char *type_text(Arena *a, const Type *t, const Mesh *m)
+{
+    Out o;
+    out_init(&o, a);
+    type_print(&o, t, m);
+    return o.text;
+}
+
+const char *axis_place_text(Arena *a, AxisPlace p)
+{
+    static const char *const text[] = {
+        [AX_R] = "R", [AX_P] = "P", [AX_PMAX] = "Pmax", [AX_FLAT] = "flat"};
+    if (p.kind == AX_S)
+        return arena_printf(a, "S(%d)", p.dim);
+    return text[p.kind];
+}

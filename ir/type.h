@@ -1,0 +1,109 @@
+/* type.h: types of values: element type, global shape, placement on the mesh.
+ *
+ * A type always carries the global shape. The placement says, for every mesh
+ * axis, what a rank holds of it; the local shape follows from both.
+ *
+ *   f32[64, 2048, 4096/tp]       dim 2 split over tp
+ *   f32[64/dp, 4096/(tp·dp)]     dp splits each part that tp made: tp major
+ *   f32[8, 16]+tp                a partial sum: the ranks of tp add up to it
+ *   f32[8, 16]^tp                a partial maximum
+ *   f32[32 x 4096/tp, 64]~dp     a stack of 32 (one for each turn of a loop);
+ *                                what a rank holds of each is flattened and
+ *                                cut into |dp| equal runs, the last padded
+ *
+ * Before the pass `propagate` every axis is Replicate and types are plain.
+ */
+#ifndef PARC_IR_TYPE_H
+#define PARC_IR_TYPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/out.h"
+
+enum { MAX_AXES = 4, MAX_DIMS = 6, MAX_STACK = 3 };
+
+typedef enum DType {
+    DT_F32,
+    DT_BF16,
+    DT_F16,
+    DT_I32,
+    DT_I64,
+} DType;
+const char *dtype_name(DType t); /* "f32", "bf16", "f16", "i32", "i64" */
+int dtype_size(DType t);         /* in bytes */
+bool dtype_is_float(DType t);
+
+typedef struct Mesh {
+    int n;
+    const char *name[MAX_AXES];
+    int64_t size[MAX_AXES]; /* outermost first: rank = i0 * size[1] + i1 */
+} Mesh;
+int64_t mesh_ranks(const Mesh *m);
+/* The coordinate of `rank` on `axis`. */
+int64_t mesh_coord(const Mesh *m, int64_t rank, int axis);
+
+typedef enum AxisKind {
+    AX_R,    /* Replicate: equal on all ranks of the axis */
+    AX_S,    /* Shard(dim) */
+    AX_P,    /* Partial(sum) */
+    AX_PMAX, /* Partial(max) */
+    AX_FLAT, /* storage only: the rest of the tensor is flattened and cut */
+} AxisKind;
+
+/* `dim` counts without the stack dims and is 0 unless kind is AX_S. `order`
+ * ranks the axes that split one dim, 0 the major; it is 0 unless AX_S. */
+typedef struct AxisPlace {
+    uint8_t kind, dim, order;
+} AxisPlace;
+
+typedef struct Placement {
+    AxisPlace ax[MAX_AXES];
+} Placement;
+
+typedef struct Type {
+    DType dtype;
+    int nstack, ndim;
+    int64_t stack[MAX_STACK]; /* leading loop dims, never split */
+    int64_t dim[MAX_DIMS];    /* global sizes */
+    Placement place;
+} Type;
+
+bool place_equal(const Placement *a, const Placement *b);
+bool type_equal(const Type *a, const Type *b); /* placement included */
+bool type_same_shape(const Type *a, const Type *b); /* dims and stack */
+
+/* Global elements, of the whole stack / of one layer. */
+int64_t type_elements(const Type *t);
+int64_t type_layer_elements(const Type *t);
+
+/* How many parts the axes make of dim d (1 where it is whole). */
+int64_t type_parts(const Type *t, const Mesh *m, int d);
+/* The axes that split dim d, major first; returns how many. */
+int type_dim_axes(const Type *t, const Mesh *m, int d, int axes[MAX_AXES]);
+/* The size of dim d on a rank. */
+int64_t type_local_dim(const Type *t, const Mesh *m, int d);
+/* The index of the first element of dim d that `rank` holds. */
+int64_t type_local_begin(const Type *t, const Mesh *m, int d, int64_t rank);
+/* Elements that a rank stores: stack included; under AX_FLAT the length of a
+ * run (padding included) for each layer. */
+int64_t type_local_elements(const Type *t, const Mesh *m);
+int64_t type_local_bytes(const Type *t, const Mesh *m);
+/* Under AX_FLAT: the length of a rank's run of one layer, padding included. */
+int64_t type_flat_run(const Type *t, const Mesh *m);
+bool type_is_flat(const Type *t, const Mesh *m);
+
+/* NULL, or why the type is no type on this mesh: a size that its axes do not
+ * divide, orders that are no permutation, a dim out of range. Axes of size 1
+ * must be Replicate (type_normalize makes them so). */
+const char *type_check(Arena *a, const Type *t, const Mesh *m);
+void type_normalize(Type *t, const Mesh *m);
+
+void type_print(Out *o, const Type *t, const Mesh *m);
+/* The same in the arena, for messages. */
+const char *type_text(Arena *a, const Type *t, const Mesh *m);
+/* One axis as users write it: "R", "S(0)", "P", "Pmax", "flat". */
+const char *axis_place_text(Arena *a, AxisPlace p);
+
+#endif

@@ -1,0 +1,358 @@
+/* verify.c: whether a program is one.
+ *
+ * Structure first (each value defined once, in front of its uses, in the same
+ * region; lists and indices in step), then types, inferred anew from the
+ * operands, then by stage the placements (verify_place.c). The first fault is
+ * returned as text:
+ *
+ *   add %h.3: operand 1 is Partial(sum) on tp, the rule needs Replicate
+ *
+ * Nothing is taken on trust but the types of parameters and inputs: they say
+ * what the runtime puts there.
+ */
+#include <string.h>
+
+#include "ir/internal.h"
+#include "ir/rules.h"
+
+typedef struct Verify {
+    const Program *p;
+    const Region **where; /* by value id: the region in which it is defined */
+    Program names;        /* holds the names seen */
+    const char *fault;
+} Verify;
+
+static const char *fault_at(Verify *w, const Op *op, const char *fault)
+{
+    const char *name = op_info(op->kind)->name;
+    const char *of = op->nouts > 0   ? op->out[0]->name
+                     : op->nargs > 0 ? op->arg[0]->name
+                                     : "";
+    return arena_printf(w->p->arena, "%s %s%s: %s", name, *of ? "%" : "", of,
+                        fault);
+}
+
+/* ---- structure ------------------------------------------------------------
+ */
+
+static const char *define(Verify *w, const Value *v, const Op *def,
+                          const Region *r, int index)
+{
+    Arena *a = w->p->arena;
+    if (v->id >= w->p->nvalues || w->where[v->id])
+        return arena_printf(a, "the id of %%%s is not its own", v->name);
+    if (v->def != def || v->region != r || v->index != index)
+        return arena_printf(a, "%%%s does not know where it is defined",
+                            v->name);
+    if (!ir_claim_name(&w->names, v->name))
+        return arena_printf(a, "there are two values %%%s", v->name);
+    w->where[v->id] = r;
+    const char *fault = type_check(a, &v->type, &w->p->mesh);
+    if (fault)
+        return arena_printf(a, "the type of %%%s: %s", v->name, fault);
+    for (int i = 0; w->p->stage == STAGE_GLOBAL && i < w->p->mesh.n; i++)
+        if (v->type.place.ax[i].kind != AX_R)
+            return arena_printf(a, "%%%s is placed in a global program",
+                                v->name);
+    return NULL;
+}
+
+static const char *check_uses(Verify *w, const Region *r, int n,
+                              Value *const *v)
+{
+    for (int i = 0; i < n; i++)
+        if (v[i]->id >= w->p->nvalues || w->where[v[i]->id] != r)
+            return arena_printf(w->p->arena,
+                                "%%%s is not defined in front of "
+                                "it in its region",
+                                v[i]->name);
+    return NULL;
+}
+
+static const char *check_attr(Verify *w, const Op *op, char type, const Attr *a)
+{
+    uint32_t axes = (1u << w->p->mesh.n) - 1;
+    /* Collectives that serve no unit have no name of one. */
+    if (type == 's' && !a->s && !op_is_conversion(op->kind))
+        return "a text attribute is missing";
+    if (type == 't' && (a->i < DT_F32 || a->i > DT_I64))
+        return "an attribute is no element type";
+    if (type == 'l' && (a->l.n < 0 || a->l.n > MAX_DIMS))
+        return "a list attribute is too long";
+    if (type == 'b' && (a->i < 0 || a->i > 1))
+        return "an attribute is neither true nor false";
+    if (type == 'p' && (a->i < 0 || a->i >= w->p->param.n))
+        return "there is no such parameter";
+    if (type == 'a' && ((uint64_t)a->i & ~(uint64_t)axes || !a->i))
+        return "axes names none or unknown ones";
+    return NULL;
+}
+
+static const char *check_shape_of_op(Verify *w, const Op *op)
+{
+    const OpInfo *info = op_info(op->kind);
+    bool body = op->kind == OP_loop || op->kind == OP_fused;
+    if (body != (op->body != NULL))
+        return "it has a body, or lacks one";
+    if (info->nouts >= 0 && op->nouts != info->nouts)
+        return arena_printf(w->p->arena, "it has %d results, not %d", op->nouts,
+                            info->nouts);
+    int index = 0;
+    for (const char *s = info->attrs; (s = strchr(s, ':')); s++, index++) {
+        const char *fault = check_attr(w, op, s[1], &op->attr[index]);
+        if (fault)
+            return fault;
+    }
+    bool in_step = op->kind == OP_param || op->kind == OP_input ||
+                   op->kind == OP_assign || op->kind == OP_output;
+    if (in_step && op->region != w->p->step)
+        return "it stands in a body";
+    for (int i = 0; op->phase == PH_INIT && i < op->nargs; i++)
+        if (op->arg[i]->def && op->arg[i]->def->phase != PH_INIT)
+            return arena_printf(w->p->arena,
+                                "it runs at the start, but "
+                                "operand %d is of each step",
+                                i);
+    return NULL;
+}
+
+/* ---- bodies ---------------------------------------------------------------
+ */
+
+static const char *differ(Verify *w, const char *what, const Value *v,
+                          const Type *want)
+{
+    return arena_printf(w->p->arena, "%s %%%s is %s, it should be %s", what,
+                        v->name, type_text(w->p->arena, &v->type, &w->p->mesh),
+                        type_text(w->p->arena, want, &w->p->mesh));
+}
+
+/* Adds (or takes off) the loop's stack dim. */
+static bool stacked(Type *t, int64_t n)
+{
+    if (t->nstack == MAX_STACK)
+        return false;
+    memmove(t->stack + 1, t->stack, sizeof *t->stack * (size_t)t->nstack);
+    t->stack[0] = n;
+    t->nstack++;
+    return true;
+}
+
+/* While values are being placed, a body's ends may still need conversion. */
+static bool fits_body(const Verify *w, const Type *a, const Type *b)
+{
+    if (w->p->stage == STAGE_PLACED)
+        return a->dtype == b->dtype && type_same_shape(a, b);
+    return type_equal(a, b);
+}
+
+static const char *check_body_args(Verify *w, const Op *op)
+{
+    const Region *body = op->body;
+    bool loop = op->kind == OP_loop;
+    if (body->nargs != op->nargs || op->ncarry < 0 || op->nstack < 0 ||
+        op->ncarry + op->nstack > op->nargs)
+        return "operands and arguments are not in step";
+    if (loop && loop_trips(op) < 1)
+        return "it never runs";
+    for (int i = 0; i < op->nargs; i++) {
+        Type t = body->arg[i]->type;
+        bool stack = loop && i >= op->ncarry && i < op->ncarry + op->nstack;
+        if (stack && !stacked(&t, loop_trips(op)))
+            return "stacks are nested too deep";
+        if (!fits_body(w, &t, &op->arg[i]->type))
+            return differ(w, "operand", op->arg[i], &t);
+    }
+    return NULL;
+}
+
+static const char *check_body_results(Verify *w, const Op *op)
+{
+    const Region *body = op->body;
+    bool loop = op->kind == OP_loop;
+    if (body->nyields != op->nouts || (loop && op->nouts < op->ncarry))
+        return "yields and results are not in step";
+    for (int i = 0; i < op->nouts; i++) {
+        Type t = body->yield[i]->type;
+        bool carry = loop && i < op->ncarry;
+        if (carry && !fits_body(w, &t, &op->arg[i]->type))
+            return differ(w, "yield", body->yield[i], &op->arg[i]->type);
+        if (loop && !carry && !stacked(&t, loop_trips(op)))
+            return "stacks are nested too deep";
+        if (!fits_body(w, &t, &op->out[i]->type))
+            return differ(w, "result", op->out[i], &t);
+    }
+    return NULL;
+}
+
+/* ---- types and stages -----------------------------------------------------
+ */
+
+static const char *check_types(Verify *w, const Op *op)
+{
+    if (op->kind == OP_base) {
+        const Type *t = &op->out[0]->type;
+        bool fits = t->dtype == DT_I64 && t->ndim == 1 && t->nstack == 0;
+        return fits ? NULL : "its result is not i64[parts]";
+    }
+    Type few[8], *types = few;
+    if (op->nargs + 3 > 8)
+        types = NEW_ARRAY(w->p->arena, Type, op->nargs + 3);
+    int nouts;
+    /* ir_infer reads the program and allocates in its arena, no more. */
+    const char *fault = ir_infer((Program *)w->p, op->kind, op->nargs, op->arg,
+                                 op->attr, types, &nouts);
+    if (fault)
+        return fault;
+    if (nouts != op->nouts)
+        return arena_printf(w->p->arena, "it has %d results, not %d", op->nouts,
+                            nouts);
+    for (int i = 0; i < nouts; i++) {
+        const Type *is = &op->out[i]->type;
+        if (is->dtype != types[i].dtype || !type_same_shape(is, &types[i]))
+            return differ(w, "result", op->out[i], &types[i]);
+    }
+    const Type *given = NULL;
+    if (op->kind == OP_param)
+        given = &w->p->param.at[op_attr(op, "param").i].type;
+    if (op->kind == OP_input)
+        given = &w->p->input.at[op_attr(op, "input").i].type;
+    /* The pass `plan` places parameters and inputs ahead of their values. */
+    if (given && w->p->stage > STAGE_GLOBAL &&
+        !type_equal(given, &op->out[0]->type))
+        return differ(w, "result", op->out[0], given);
+    return NULL;
+}
+
+/* What codegen takes outside of fused bodies, and what may stand in them. */
+static bool needs_fusing(OpKind kind)
+{
+    static const bool table[OP_COUNT] = {
+        [OP_full] = true,   [OP_iota] = true,  [OP_sum] = true,
+        [OP_max] = true,    [OP_sumsq] = true, [OP_onehot] = true,
+        [OP_rotary] = true,
+    };
+    /* `schedule` puts copies where kernels cannot write in place. */
+    return table[kind] || (op_is_elementwise(kind) && kind != OP_copy);
+}
+
+static bool may_be_fused(OpKind kind)
+{
+    static const bool table[OP_COUNT] = {
+        [OP_reshape] = true, [OP_transpose] = true, [OP_slice] = true,
+        [OP_pad] = true,     [OP_concat] = true,
+    };
+    return table[kind] || needs_fusing(kind);
+}
+
+static const char *check_stage(Verify *w, const Op *op)
+{
+    Stage stage = w->p->stage;
+    const Op *owner = op->region->owner;
+    if (owner && owner->kind == OP_fused) {
+        if (!may_be_fused(op->kind))
+            return "it cannot be part of a kernel";
+    } else if (stage == STAGE_FUSED && needs_fusing(op->kind)) {
+        return "it is in no kernel";
+    }
+    bool ranks = op_is_conversion(op->kind) || op->kind == OP_base;
+    if (stage == STAGE_GLOBAL && ranks)
+        return "a global program knows no ranks";
+    if (stage >= STAGE_PARTITIONED && op->kind == OP_boundary)
+        return "partition has left it";
+    if (stage == STAGE_FUSED &&
+        (op->kind == OP_update || op->kind == OP_finish_grad))
+        return "optimizer has left it";
+    return NULL;
+}
+
+/* ---- the walk -------------------------------------------------------------
+ */
+
+static const char *check_region(Verify *w, const Region *r);
+
+static const char *check_body(Verify *w, const Op *op)
+{
+    if (op->body->owner != op)
+        return "its body belongs to another op";
+    const char *fault = check_body_args(w, op);
+    for (int i = 0; i < op->body->nargs && !fault; i++)
+        fault = define(w, op->body->arg[i], NULL, op->body, i);
+    if (fault)
+        return fault;
+    fault = check_region(w, op->body);
+    if (fault) {
+        w->fault = fault; /* names its own op */
+        return fault;
+    }
+    fault = check_uses(w, op->body, op->body->nyields, op->body->yield);
+    return fault ? fault : check_body_results(w, op);
+}
+
+static const char *check_op(Verify *w, const Op *op)
+{
+    const char *fault = check_uses(w, op->region, op->nargs, op->arg);
+    if (!fault)
+        fault = check_shape_of_op(w, op);
+    if (!fault)
+        fault = check_stage(w, op);
+    for (int i = 0; i < op->nouts && !fault; i++)
+        fault = define(w, op->out[i], op, op->region, i);
+    if (fault)
+        return fault;
+    if (op->body)
+        return check_body(w, op);
+    fault = check_types(w, op);
+    if (!fault && w->p->stage >= STAGE_PARTITIONED)
+        fault = verify_placement(w->p, op);
+    return fault;
+}
+
+static const char *check_region(Verify *w, const Region *r)
+{
+    const Op *before = NULL;
+    for (const Op *op = r->first; op; before = op, op = op->next) {
+        const char *fault = NULL;
+        if (op->prev != before || op->region != r)
+            fault = "it is not linked into its region";
+        if (!fault)
+            fault = check_op(w, op);
+        if (fault)
+            return w->fault ? w->fault : fault_at(w, op, fault);
+    }
+    return r->last == before ? NULL : "a region does not end at its last op";
+}
+
+/* Parameters hold no partial sums, and runs only where they are stored. */
+static const char *check_stored(Verify *w, const char *name, const Type *t)
+{
+    const Program *p = w->p;
+    const char *fault = type_check(p->arena, t, &p->mesh);
+    for (int a = 0; a < p->mesh.n && !fault; a++) {
+        int kind = t->place.ax[a].kind;
+        if (kind == AX_P || kind == AX_PMAX ||
+            (kind == AX_FLAT && p->stage < STAGE_STORED))
+            fault = arena_printf(p->arena, "it is %s on %s",
+                                 axis_place_words(p->arena, t->place.ax[a]),
+                                 p->mesh.name[a]);
+    }
+    return fault ? arena_printf(p->arena, "%s: %s", name, fault) : NULL;
+}
+
+const char *ir_verify(const Program *p)
+{
+    Verify w = {.p = p};
+    w.where = NEW_ARRAY(p->arena, const Region *, p->nvalues);
+    w.names.arena = p->arena;
+    w.names.names = names_new(p->arena);
+    const char *fault = NULL;
+    for (int i = 0; i < p->param.n && !fault; i++) {
+        const Param *param = &p->param.at[i];
+        fault = check_stored(&w, param->name, &param->type);
+        if (!fault && param->state_of >= p->param.n)
+            fault = "a state belongs to no parameter";
+    }
+    for (int i = 0; i < p->input.n && !fault; i++)
+        fault = check_stored(&w, p->input.at[i].name, &p->input.at[i].type);
+    return fault ? fault : check_region(&w, p->step);
+}

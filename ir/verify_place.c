@@ -1,0 +1,334 @@
+/* verify_place.c: placements of one op, derived anew.
+ *
+ * Results of ops with a rule are derived from the operands; collectives may
+ * change the named axes in the one way that they stand for and nothing else;
+ * what belongs to a parameter is placed as the parameter is. A collective
+ * that is missing, doubled or over the wrong axis is a fault here.
+ */
+#include <string.h>
+
+#include "ir/internal.h"
+#include "ir/rules.h"
+#include "ir/units.h"
+
+static const char *axis_fault(const Program *p, const char *what, int i,
+                              int axis, AxisPlace is, const char *needs)
+{
+    return arena_printf(p->arena, "%s %d is %s on %s, %s", what, i,
+                        axis_place_words(p->arena, is), p->mesh.name[axis],
+                        needs);
+}
+
+static bool same_axis(AxisPlace a, AxisPlace b)
+{
+    return a.kind == b.kind && a.dim == b.dim && a.order == b.order;
+}
+
+/* ---- ops with a rule ------------------------------------------------------
+ */
+
+/* The op that a value stands for where it entered bodies unchanged. */
+static const Op *source_of(const Value *v)
+{
+    while (!v->def) {
+        const Op *owner = v->region->owner;
+        if (!owner || (owner->kind == OP_loop &&
+                       v->index < owner->ncarry + owner->nstack))
+            return NULL;
+        v = owner->arg[v->index];
+    }
+    return v->def;
+}
+
+static const char *check_bases(const Program *p, const Op *op, const Rule *r)
+{
+    for (int f = 0; f < r->nfactors; f++) {
+        int i = r->nargs + r->factor[f].base;
+        if (r->factor[f].base < 0 || i >= op->nargs)
+            continue;
+        const Op *base = source_of(op->arg[i]);
+        if (!base || base->kind != OP_base)
+            return arena_printf(p->arena, "operand %d is not made by base", i);
+        if (op_attr(base, "size").i != r->factor[f].size)
+            return arena_printf(p->arena,
+                                "operand %d counts a dim of %lld, "
+                                "here it is %lld",
+                                i, (long long)op_attr(base, "size").i,
+                                (long long)r->factor[f].size);
+    }
+    return NULL;
+}
+
+static const char *check_rule(const Program *p, const Op *op)
+{
+    Rule r;
+    Placement derived[MAX_RULE_TENSORS];
+    rule_of(p, op, &r);
+    for (int i = 0; i < op->nouts; i++)
+        derived[i] = op->out[i]->type.place;
+    const char *fault = rule_derive(p, op, &r, derived, NULL);
+    if (fault)
+        return fault;
+    for (int i = 0; i < op->nouts; i++)
+        for (int a = 0; a < p->mesh.n; a++) {
+            AxisPlace is = op->out[i]->type.place.ax[a];
+            AxisPlace want = derived[i].ax[a];
+            if (is.kind != want.kind || is.dim != want.dim)
+                return axis_fault(
+                    p, "result", i, a, is,
+                    arena_printf(p->arena, "its operands make it %s",
+                                 axis_place_words(p->arena, want)));
+            if (is.order != want.order)
+                return arena_printf(p->arena,
+                                    "result %d has the axes of dim "
+                                    "%d in another order than its operands",
+                                    i, is.dim);
+        }
+    return check_bases(p, op, &r);
+}
+
+/* ---- between ranks --------------------------------------------------------
+ */
+
+/* Whether the axis is the innermost of those that cut the tensor the way it
+ * does: parts can only be joined or made from the inside out. */
+static bool is_minor(const Type *t, const Mesh *m, int axis)
+{
+    AxisPlace p = t->place.ax[axis];
+    for (int a = 0; a < m->n; a++) {
+        AxisPlace q = t->place.ax[a];
+        if (a == axis)
+            continue;
+        if (p.kind == AX_S &&
+            ((q.kind == AX_S && q.dim == p.dim && q.order > p.order) ||
+             q.kind == AX_FLAT))
+            return false;
+        if (p.kind == AX_FLAT && q.kind == AX_FLAT && a > axis)
+            return false;
+    }
+    return true;
+}
+
+typedef bool Step(AxisPlace from, AxisPlace to);
+
+static bool is_cut(AxisPlace p)
+{
+    return p.kind == AX_S || p.kind == AX_FLAT;
+}
+
+static bool step_gather(AxisPlace from, AxisPlace to)
+{
+    return is_cut(from) && to.kind == AX_R;
+}
+
+static bool step_reduce(AxisPlace from, AxisPlace to)
+{
+    return (from.kind == AX_P || from.kind == AX_PMAX) && to.kind == AX_R;
+}
+
+static bool step_scatter(AxisPlace from, AxisPlace to)
+{
+    return from.kind == AX_P && is_cut(to);
+}
+
+static bool step_exchange(AxisPlace from, AxisPlace to)
+{
+    return from.kind == AX_S && to.kind == AX_S && from.dim != to.dim;
+}
+
+static bool step_part(AxisPlace from, AxisPlace to)
+{
+    return from.kind == AX_R && is_cut(to);
+}
+
+static bool step_share(AxisPlace from, AxisPlace to)
+{
+    return from.kind == AX_R && to.kind == AX_P;
+}
+
+static Step *step_of(OpKind kind)
+{
+    static const struct {
+        OpKind kind;
+        Step *step;
+    } table[] = {
+        {OP_all_gather, step_gather},      {OP_all_reduce, step_reduce},
+        {OP_reduce_scatter, step_scatter}, {OP_all_to_all, step_exchange},
+        {OP_take_part, step_part},         {OP_take_share, step_share},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].kind == kind)
+            return table[i].step;
+    return NULL;
+}
+
+/* Peels the named axes off both ends, innermost first: what was cut must have
+ * been the innermost cut, and what is cut now must be so as well. */
+static bool minor_throughout(const Program *p, const Type *t, uint32_t axes)
+{
+    Type rest = *t;
+    uint32_t todo = 0;
+    for (int a = 0; a < p->mesh.n; a++)
+        if ((axes >> a & 1) && is_cut(t->place.ax[a]))
+            todo |= 1u << a;
+    while (todo) {
+        uint32_t before = todo;
+        for (int a = 0; a < p->mesh.n; a++)
+            if ((todo >> a & 1) && is_minor(&rest, &p->mesh, a)) {
+                rest.place.ax[a] = (AxisPlace){0};
+                todo &= ~(1u << a);
+            }
+        if (todo == before)
+            return false;
+    }
+    return true;
+}
+
+static const char *check_conversion(const Program *p, const Op *op)
+{
+    Step *step = step_of(op->kind);
+    uint32_t axes = (uint32_t)op_attr(op, "axes").i;
+    for (int i = 0; i < op->nargs; i++) {
+        const Type *from = &op->arg[i]->type, *to = &op->out[i]->type;
+        for (int a = 0; a < p->mesh.n; a++) {
+            AxisPlace x = from->place.ax[a], y = to->place.ax[a];
+            bool named = axes >> a & 1;
+            if (!named && !same_axis(x, y))
+                return axis_fault(p, "operand", i, a, x,
+                                  "which changes though not named in axes");
+            if (named && !step(x, y))
+                return axis_fault(p, "operand", i, a, x,
+                                  arena_printf(p->arena,
+                                               "and cannot become %s here",
+                                               axis_place_words(p->arena, y)));
+        }
+        if (!minor_throughout(p, from, axes) || !minor_throughout(p, to, axes))
+            return arena_printf(p->arena,
+                                "operand %d: only the minor axis of "
+                                "a dim can change",
+                                i);
+    }
+    return NULL;
+}
+
+/* ---- parameters -----------------------------------------------------------
+ */
+
+static const char *type_fault(const Program *p, const char *what,
+                              const Type *is, const char *name,
+                              const Type *want)
+{
+    return arena_printf(p->arena, "%s is %s, but %s is %s", what,
+                        type_text(p->arena, is, &p->mesh), name,
+                        type_text(p->arena, want, &p->mesh));
+}
+
+/* A gradient is placed as its parameter is. Until parameters are stored as
+ * shards it may also be the partial sum that will be reduced and scattered
+ * over the axis of the parameter's unit. */
+static const char *check_gradient(const Program *p, const Op *op, int arg,
+                                  const Type *t)
+{
+    int index = (int)op_attr(op, "param").i;
+    const Param *param = &p->param.at[index];
+    const Unit *unit =
+        p->stage == STAGE_PARTITIONED ? unit_of_param(p, index) : NULL;
+    for (int a = 0; a < p->mesh.n; a++) {
+        AxisPlace is = t->place.ax[a], want = param->type.place.ax[a];
+        bool waits = unit && unit->axis == a && is.kind == AX_P;
+        if (!same_axis(is, want) && !waits)
+            return axis_fault(
+                p, "operand", arg, a, is,
+                arena_printf(p->arena, "but its parameter %s is %s",
+                             param->name, axis_place_words(p->arena, want)));
+    }
+    return NULL;
+}
+
+static const char *check_update(const Program *p, const Op *op)
+{
+    int index = (int)op_attr(op, "param").i, state = 5;
+    const Param *param = &p->param.at[index];
+    if (!type_equal(&op->arg[0]->type, &param->type))
+        return type_fault(p, "operand 0", &op->arg[0]->type, param->name,
+                          &param->type);
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *s = &p->param.at[i];
+        if (s->state_of != index || state >= op->nargs)
+            continue;
+        if (!type_equal(&op->arg[state]->type, &s->type))
+            return type_fault(p, "a state", &op->arg[state]->type, s->name,
+                              &s->type);
+        state++;
+    }
+    if (state != op->nargs)
+        return "it has operands that are no states of the parameter";
+    for (int i = 0; i < op->nouts; i++) {
+        const Type *like = &op->arg[i ? i + 4 : 0]->type;
+        if (!type_equal(&op->out[i]->type, like))
+            return type_fault(p, "a result", &op->out[i]->type, "its operand",
+                              like);
+    }
+    return check_gradient(p, op, 1, &op->arg[1]->type);
+}
+
+static const char *check_replicated(const Program *p, const Value *v,
+                                    const char *what)
+{
+    for (int a = 0; a < p->mesh.n; a++)
+        if (v->type.place.ax[a].kind != AX_R)
+            return axis_fault(p, what, v->index, a, v->type.place.ax[a],
+                              "it must be Replicate");
+    return NULL;
+}
+
+/* i64[parts], one element for each part: axes that split it into single
+ * elements. */
+static const char *check_base(const Program *p, const Op *op)
+{
+    const Type *t = &op->out[0]->type;
+    int64_t size = op_attr(op, "size").i;
+    for (int a = 0; a < p->mesh.n; a++)
+        if (t->place.ax[a].kind != AX_S && t->place.ax[a].kind != AX_R)
+            return axis_fault(p, "result", 0, a, t->place.ax[a],
+                              "it must be Shard(0)");
+    if (type_local_dim(t, &p->mesh, 0) != 1)
+        return "a rank holds more than one part";
+    if (size % t->dim[0])
+        return "its parts are not equal";
+    return NULL;
+}
+
+static const char *check_structural(const Program *p, const Op *op)
+{
+    if (op->kind == OP_finish_grad) {
+        if (!type_equal(&op->arg[0]->type, &op->out[0]->type))
+            return type_fault(p, "the result", &op->out[0]->type, "its operand",
+                              &op->arg[0]->type);
+        return check_gradient(p, op, 0, &op->arg[0]->type);
+    }
+    if (op->kind == OP_update)
+        return check_update(p, op);
+    if (op->kind == OP_assign) {
+        const Param *param = &p->param.at[op_attr(op, "param").i];
+        if (!type_equal(&op->arg[0]->type, &param->type))
+            return type_fault(p, "operand 0", &op->arg[0]->type, param->name,
+                              &param->type);
+    }
+    if (op->kind == OP_scalar)
+        return check_replicated(p, op->out[0], "result");
+    if (op->kind == OP_output)
+        return check_replicated(p, op->arg[0], "operand");
+    if (op->kind == OP_base)
+        return check_base(p, op);
+    return NULL;
+}
+
+const char *verify_placement(const Program *p, const Op *op)
+{
+    if (op_info(op->kind)->rule)
+        return check_rule(p, op);
+    if (op_is_conversion(op->kind))
+        return check_conversion(p, op);
+    return check_structural(p, op);
+}

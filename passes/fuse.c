@@ -1,0 +1,286 @@
+/* fuse.c: groups elementwise ops and reductions into kernels.
+ *
+ * Wants: STAGE_STORED, updates written out.
+ * Leaves: STAGE_FUSED: every op that a kernel can hold is in the body of a
+ * `fused` op, but for views (reshape) and lone transposes, which stay beside
+ * them. Ops keep their order as far as the kernels allow.
+ *
+ *   before
+ *     %h = add %x, %a : f32[8, 64]
+ *     %s = mul %h, %h : f32[8, 64]
+ *     %m = sum %s {dims=[1], keep=true} : f32[8, 1]
+ *     %r = rsqrt %m : f32[8, 1]
+ *     %n = mul %h, %r : f32[8, 64]
+ *   after (h is used by others too)
+ *     %h, %n = fused {name="norm"} (%x.2 = %x, %a.2 = %a) {
+ *       %h.2 = add %x.2, %a.2 : f32[8, 64]
+ *       …
+ *       yield %h.2, %n.2
+ *     }
+ */
+#include <string.h>
+
+#include "base/bug.h"
+#include "passes/fuse.h"
+#include "passes/pass.h"
+
+enum { SHARE_ROUNDS = 4 };
+
+/* ---- views --------------------------------------------------------------- */
+
+static int new_group(Fuser *f, Op *op)
+{
+    int g = f->ngroups++;
+    f->group[g] = (FuseGroup){0};
+    vec_push(f->arena, &f->group[g].op, op);
+    f->group_of[op->id] = g;
+    return g;
+}
+
+static void drop_op(FuseGroup *group, const Op *op)
+{
+    int n = 0;
+    for (int i = 0; i < group->op.n; i++)
+        if (group->op.at[i] != op)
+            group->op.at[n++] = group->op.at[i];
+    group->op.n = n;
+}
+
+/* A view that is made for others only is no work for the kernel: it stores
+ * what is viewed. */
+static void expel_view(Fuser *f, int g, Op *op)
+{
+    const OpList *users = &f->users[op->out[0]->id];
+    for (int i = 0; i < users->n; i++)
+        if (f->group_of[users->at[i]->id] == g)
+            return;
+    drop_op(&f->group[g], op);
+    new_group(f, op);
+}
+
+static bool is_work(const FuseGroup *group)
+{
+    for (int i = 0; i < group->op.n; i++)
+        if (!fuse_is_view(group->op.at[i]->kind) &&
+            group->op.at[i]->kind != OP_transpose)
+            return true;
+    return false;
+}
+
+static void expel_views(Fuser *f)
+{
+    int n = f->ngroups;
+    for (int g = 0; g < n; g++) {
+        if (!f->group[g].open)
+            continue;
+        for (int i = f->group[g].op.n; i-- > 0;)
+            if (fuse_is_view(f->group[g].op.at[i]->kind))
+                expel_view(f, g, f->group[g].op.at[i]);
+    }
+}
+
+/* ---- order --------------------------------------------------------------- */
+
+static int last_place(const Fuser *f, int g)
+{
+    const OpList *ops = &f->group[g].op;
+    return ops->n ? f->place[ops->at[ops->n - 1]->id] : -1;
+}
+
+static bool waits_for(const Fuser *f, int g, const Value *v)
+{
+    int maker = fuse_maker(f, v);
+    return maker >= 0 && maker != g;
+}
+
+/* Groups in an order in which each comes after those that it reads; of those
+ * that are ready, the one whose last op comes first. */
+static int *order_groups(const Fuser *f, int *count)
+{
+    int *order = NEW_ARRAY(f->arena, int, f->ngroups + 1);
+    int *waits = NEW_ARRAY(f->arena, int, f->ngroups + 1);
+    int *by_place = NEW_ARRAY(f->arena, int, f->op.n + 1);
+    int n = 0, done = 0;
+    for (int i = 0; i < f->op.n; i++)
+        by_place[i] = -1;
+    for (int g = 0; g < f->ngroups; g++) {
+        const OpList *ops = &f->group[g].op;
+        if (!ops->n)
+            continue;
+        n++;
+        by_place[last_place(f, g)] = g;
+        for (int i = 0; i < ops->n; i++)
+            for (int k = 0; k < ops->at[i]->nargs; k++)
+                waits[g] += waits_for(f, g, ops->at[i]->arg[k]);
+    }
+    while (done < n) {
+        int at = 0;
+        while (at < f->op.n && (by_place[at] < 0 || waits[by_place[at]]))
+            at++;
+        if (at == f->op.n)
+            bug("fuse: groups wait for each other");
+        int g = by_place[at];
+        by_place[at] = -1;
+        order[done++] = g;
+        for (int i = 0; i < f->group[g].op.n; i++) {
+            const Op *op = f->group[g].op.at[i];
+            for (int k = 0; k < op->nouts; k++) {
+                const OpList *users = &f->users[op->out[k]->id];
+                for (int u = 0; u < users->n; u++)
+                    for (int j = 0; j < users->at[u]->nargs; j++)
+                        if (users->at[u]->arg[j] == op->out[k] &&
+                            f->group_of[users->at[u]->id] != g)
+                            waits[f->group_of[users->at[u]->id]]--;
+            }
+        }
+    }
+    *count = n;
+    return order;
+}
+
+/* ---- outlining ----------------------------------------------------------- */
+
+typedef VEC(Value *) ValueList;
+
+static bool has_value(const ValueList *list, const Value *v)
+{
+    for (int i = 0; i < list->n; i++)
+        if (list->at[i] == v)
+            return true;
+    return false;
+}
+
+static void find_interface(Fuser *f, int g, ValueList *args, ValueList *outs)
+{
+    const OpList *ops = &f->group[g].op;
+    for (int i = 0; i < ops->n; i++) {
+        const Op *op = ops->at[i];
+        for (int k = 0; k < op->nargs; k++) {
+            Value *v = op->arg[k];
+            /* The tables do not know the kernels made by now. */
+            bool inside = v->def && v->def->region == f->r &&
+                          v->def->kind != OP_fused &&
+                          f->group_of[v->def->id] == g;
+            if (!inside && !has_value(args, v))
+                vec_push(f->arena, args, v);
+        }
+        if (fuse_is_stored(f, g, op->out[0]))
+            vec_push(f->arena, outs, op->out[0]);
+    }
+}
+
+static Phase group_phase(const OpList *ops)
+{
+    Phase phase = ops->at[0]->phase;
+    for (int i = 1; i < ops->n; i++)
+        if (ops->at[i]->phase < phase)
+            phase = ops->at[i]->phase;
+    return phase;
+}
+
+static void replace_args(Op *op, const Value *old, Value *with)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (op->arg[i] == old)
+            op->arg[i] = with;
+}
+
+/* The result takes the name that the model gave; readers take the result. */
+static void expose(Fuser *f, int g, Value *inner, Value *outer)
+{
+    const char *name = inner->name;
+    inner->name = outer->name;
+    outer->name = name;
+    const OpList *users = &f->users[inner->id];
+    for (int i = 0; i < users->n; i++)
+        if (f->group_of[users->at[i]->id] != g)
+            replace_args(users->at[i], inner, outer);
+    for (int i = 0; i < f->r->nyields; i++)
+        if (f->r->yield[i] == inner)
+            f->r->yield[i] = outer;
+}
+
+static void outline(Fuser *f, int g, NameList *used)
+{
+    ValueList args = {0}, outs = {0};
+    const OpList *ops = &f->group[g].op;
+    find_interface(f, g, &args, &outs);
+    const Op *main = outs.n ? outs.at[outs.n - 1]->def : ops->at[ops->n - 1];
+    Build b = {.p = f->p,
+               .region = f->r,
+               .phase = group_phase(ops),
+               .loc = main->loc,
+               .path = main->path};
+    Attr attr[MAX_ATTRS] = {{.s = fuse_name(f->p, ops, used)}};
+    Op *fused = ir_open(&b, OP_fused, args.n, args.at, 0, 0, attr);
+    for (int i = 0; i < ops->n; i++) {
+        ir_move(ops->at[i], fused->body, NULL);
+        ops->at[i]->phase = b.phase;
+        for (int k = 0; k < args.n; k++)
+            replace_args(ops->at[i], args.at[k], fused->body->arg[k]);
+    }
+    ir_yield(f->p, fused->body, outs.n, outs.at);
+    ir_close(f->p, fused);
+    for (int i = 0; i < outs.n; i++)
+        expose(f, g, outs.at[i], fused->out[i]);
+}
+
+static void outline_region(Fuser *f, NameList *used)
+{
+    int n;
+    const int *order = order_groups(f, &n);
+    for (int i = 0; i < n; i++) {
+        const FuseGroup *group = &f->group[order[i]];
+        if (group->open && is_work(group)) {
+            outline(f, order[i], used);
+            continue;
+        }
+        for (int k = 0; k < group->op.n; k++)
+            ir_move(group->op.at[k], f->r, NULL);
+    }
+}
+
+/* ---- the pass ------------------------------------------------------------ */
+
+static void drop_unused(Region *r)
+{
+    for (Op *op = r->last, *prev; op; op = prev) {
+        prev = op->prev;
+        bool used = !fuse_takes(op);
+        for (const Op *user = op->next; user && !used; user = user->next)
+            for (int i = 0; i < user->nargs; i++)
+                used |= user->arg[i] == op->out[0];
+        for (int i = 0; i < r->nyields && !used; i++)
+            used = r->yield[i] == op->out[0];
+        if (!used)
+            ir_remove(op);
+    }
+}
+
+static void fuse_region(Program *p, Region *r, NameList *used)
+{
+    Fuser f = {.p = p, .r = r, .arena = arena_new()};
+    fuse_clean(p, r);
+    drop_unused(r);
+    fuse_tables(&f);
+    fuse_groups(&f);
+    for (int i = 0; i < SHARE_ROUNDS && fuse_share(&f); i++) {
+        drop_unused(r);
+        fuse_tables(&f);
+        fuse_groups(&f);
+    }
+    expel_views(&f);
+    outline_region(&f, used);
+    arena_free(f.arena);
+    for (Op *op = r->first; op; op = op->next)
+        if (op->kind == OP_loop)
+            fuse_region(p, op->body, used);
+}
+
+void pass_fuse(Program *p, const TargetInfo *t)
+{
+    (void)t;
+    NameList used = {0};
+    fuse_region(p, p->step, &used);
+    p->stage = STAGE_FUSED;
+}

@@ -1,0 +1,279 @@
+/* fuse_group.c: which ops become one kernel.
+ *
+ * Every op starts as a group of its own. Groups that a value connects are
+ * joined, the largest tensors first, when the union has an iteration space
+ * (fuse_space.h), no path leaves it and comes back, and no op that is costly
+ * is repeated for every row. Then groups that read the same tensor along the
+ * same axes are joined, so that it is read once.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/fuse.h"
+
+/* Kernels beyond this size gain nothing and read badly. */
+enum { MAX_GROUP_OPS = 128, MAX_GROUP_TENSORS = 40 };
+
+/* Reading less than this twice is no reason to join kernels. */
+enum { MIN_SHARED_BYTES = 1024 };
+
+/* ---- tables -------------------------------------------------------------- */
+
+static void add_user(Fuser *f, const Value *v, Op *user)
+{
+    OpList *users = &f->users[v->id];
+    if (!users->n || users->at[users->n - 1] != user)
+        vec_push(f->arena, users, user);
+}
+
+void fuse_tables(Fuser *f)
+{
+    const Program *p = f->p;
+    f->op = (OpList){0};
+    f->nops = p->nops;
+    f->group_of = NEW_ARRAY(f->arena, int, p->nops + 1);
+    f->place = NEW_ARRAY(f->arena, int, p->nops + 1);
+    f->users = NEW_ARRAY(f->arena, OpList, p->nvalues + 1);
+    f->yielded = NEW_ARRAY(f->arena, bool, p->nvalues + 1);
+    for (Op *op = f->r->first; op; op = op->next) {
+        f->place[op->id] = f->op.n;
+        f->group_of[op->id] = f->op.n;
+        vec_push(f->arena, &f->op, op);
+        for (int i = 0; i < op->nargs; i++)
+            add_user(f, op->arg[i], op);
+    }
+    for (int i = 0; i < f->r->nyields; i++)
+        f->yielded[f->r->yield[i]->id] = true;
+    f->ngroups = f->op.n;
+    f->mark = 0;
+    /* Room for views that leave their group. */
+    f->group = NEW_ARRAY(f->arena, FuseGroup, 2 * f->ngroups + 1);
+    for (int g = 0; g < f->ngroups; g++) {
+        vec_push(f->arena, &f->group[g].op, f->op.at[g]);
+        f->group[g].open = fuse_takes(f->op.at[g]);
+    }
+}
+
+static bool is_among(int group, const int *groups, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (groups[i] == group)
+            return true;
+    return false;
+}
+
+static bool stored_outside(const Fuser *f, const Value *v, const int *groups,
+                           int n)
+{
+    if (f->yielded[v->id])
+        return true;
+    for (int i = 0; i < f->users[v->id].n; i++)
+        if (!is_among(f->group_of[f->users[v->id].at[i]->id], groups, n))
+            return true;
+    return false;
+}
+
+bool fuse_is_stored(const Fuser *f, int group, const Value *v)
+{
+    return stored_outside(f, v, &group, 1);
+}
+
+OpList fuse_merged(const Fuser *f, const OpList *x, const OpList *y)
+{
+    OpList list = {0};
+    for (int i = 0, k = 0; i < x->n || k < y->n;) {
+        bool first = k == y->n ||
+                     (i < x->n && f->place[x->at[i]->id] <
+                                      f->place[y->at[k]->id]);
+        vec_push(f->arena, &list, first ? x->at[i++] : y->at[k++]);
+    }
+    return list;
+}
+
+/* ---- legality ------------------------------------------------------------ */
+
+/* A path from one group to another through a third. */
+static bool reaches(Fuser *f, int from, int to, bool direct)
+{
+    FuseGroup *group = &f->group[from];
+    if (group->mark == f->mark)
+        return false;
+    group->mark = f->mark;
+    for (int i = 0; i < group->op.n; i++) {
+        const Op *op = group->op.at[i];
+        for (int k = 0; k < op->nouts; k++) {
+            const OpList *users = &f->users[op->out[k]->id];
+            for (int u = 0; u < users->n; u++) {
+                int next = f->group_of[users->at[u]->id];
+                if (next == from || (next == to && direct))
+                    continue;
+                if (next == to || reaches(f, next, to, false))
+                    return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool has_detour(Fuser *f, int from, int to)
+{
+    f->mark++;
+    return reaches(f, from, to, true);
+}
+
+static bool is_forward(const OpList *ops, const Value *arg)
+{
+    for (int i = 0; i < ops->n; i++)
+        if (arg->def == ops->at[i])
+            return true;
+    return !arg->def || arg->def->phase <= PH_FORWARD;
+}
+
+/* Forward and backward ops go together outside of loops when the whole can
+ * run with the forward ops: what follows it forward must not wait. */
+static bool phases_fit(const Fuser *f, const OpList *ops)
+{
+    unsigned seen = 0;
+    for (int i = 0; i < ops->n; i++)
+        seen |= 1u << ops->at[i]->phase;
+    if (!(seen & (seen - 1)))
+        return true;
+    if (seen != (1u << PH_FORWARD | 1u << PH_BACKWARD) || f->r->owner)
+        return false;
+    for (int i = 0; i < ops->n; i++)
+        for (int k = 0; k < ops->at[i]->nargs; k++)
+            if (!is_forward(ops, ops->at[i]->arg[k]))
+                return false;
+    return true;
+}
+
+/* Values read from outside and written. */
+static int count_tensors(const Fuser *f, const OpList *ops, const int *groups,
+                         int n)
+{
+    int count = 0;
+    for (int i = 0; i < ops->n; i++) {
+        count += stored_outside(f, ops->at[i]->out[0], groups, n);
+        for (int k = 0; k < ops->at[i]->nargs; k++)
+            count += !is_among(fuse_maker(f, ops->at[i]->arg[k]), groups, n);
+    }
+    return count;
+}
+
+bool fuse_is_legal(Fuser *f, const OpList *ops, const int *groups, int n)
+{
+    if (ops->n > MAX_GROUP_OPS || !phases_fit(f, ops) ||
+        count_tensors(f, ops, groups, n) > MAX_GROUP_TENSORS)
+        return false;
+    bool *stored = NEW_ARRAY(f->arena, bool, ops->n + 1);
+    for (int i = 0; i < ops->n; i++)
+        stored[i] = stored_outside(f, ops->at[i]->out[0], groups, n);
+    return !space_build(f->arena, f->p, ops->n, ops->at, stored, &f->space) &&
+           !space_repeats_expensive(&f->space);
+}
+
+/* Joins two groups into the first if that is a kernel. */
+static bool join(Fuser *f, int a, int b)
+{
+    if (has_detour(f, a, b) || has_detour(f, b, a))
+        return false;
+    OpList list = fuse_merged(f, &f->group[a].op, &f->group[b].op);
+    const int both[2] = {a, b};
+    if (!fuse_is_legal(f, &list, both, 2))
+        return false;
+    for (int i = 0; i < f->group[b].op.n; i++)
+        f->group_of[f->group[b].op.at[i]->id] = a;
+    f->group[b].op.n = 0;
+    f->group[b].open = false;
+    f->group[a].op = list;
+    return true;
+}
+
+/* ---- candidates ---------------------------------------------------------- */
+
+typedef struct Edge {
+    const Value *v;
+    Op *user;
+    int64_t bytes;
+    int place;
+} Edge;
+
+static int by_bytes(const void *x, const void *y)
+{
+    const Edge *a = x, *b = y;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? 1 : -1;
+    return a->place - b->place;
+}
+
+static bool join_along_edges(Fuser *f)
+{
+    VEC(Edge) edges = {0};
+    for (int i = 0; i < f->op.n; i++) {
+        Op *op = f->op.at[i];
+        if (!fuse_takes(op))
+            continue;
+        const OpList *users = &f->users[op->out[0]->id];
+        for (int u = 0; u < users->n; u++)
+            if (fuse_takes(users->at[u]))
+                vec_push(f->arena, &edges,
+                         ((Edge){op->out[0], users->at[u],
+                                 fuse_bytes(f->p, op->out[0]), edges.n}));
+    }
+    if (edges.n)
+        qsort(edges.at, (size_t)edges.n, sizeof *edges.at, by_bytes);
+    bool any = false;
+    for (int i = 0; i < edges.n; i++) {
+        int a = f->group_of[edges.at[i].v->def->id];
+        int b = f->group_of[edges.at[i].user->id];
+        if (a != b)
+            any |= join(f, a, b);
+    }
+    return any;
+}
+
+/* Whether a value is read along all axes of a group's space. */
+static bool spans(Fuser *f, int g, const Value *v)
+{
+    if (!fuse_is_legal(f, &f->group[g].op, &g, 1))
+        return false;
+    for (int i = 0; i < f->space.nvalues; i++)
+        if (f->space.value[i].value == v)
+            return f->space.value[i].axes == f->space.all;
+    return false;
+}
+
+static void join_readers(Fuser *f, const OpList *users, const Value *v)
+{
+    if (fuse_bytes(f->p, v) < MIN_SHARED_BYTES)
+        return;
+    for (int i = 0; i < users->n; i++) {
+        for (int k = i + 1; k < users->n; k++) {
+            int a = f->group_of[users->at[i]->id];
+            int b = f->group_of[users->at[k]->id];
+            if (a == b || !f->group[a].open || !f->group[b].open ||
+                users->at[i]->phase != users->at[k]->phase)
+                continue;
+            if (spans(f, a, v) && spans(f, b, v))
+                join(f, a, b);
+        }
+    }
+}
+
+static void join_siblings(Fuser *f)
+{
+    for (int i = 0; i < f->r->nargs; i++)
+        join_readers(f, &f->users[f->r->arg[i]->id], f->r->arg[i]);
+    for (int i = 0; i < f->op.n; i++) {
+        Value *const *out = f->op.at[i]->out;
+        for (int k = 0; k < f->op.at[i]->nouts; k++)
+            join_readers(f, &f->users[out[k]->id], out[k]);
+    }
+}
+
+void fuse_groups(Fuser *f)
+{
+    while (join_along_edges(f))
+        ;
+    join_siblings(f);
+}

@@ -1,0 +1,177 @@
+/* fuse_name.c: what a kernel is called: by the module that most of its ops
+ * come from, and by what it computes.
+ *
+ *   attention_norm, feed_forward_silu, cross_entropy_grad,
+ *   adamw_layers_attention_wq_weight
+ */
+#include <string.h>
+
+#include "passes/fuse.h"
+
+static bool has(const OpList *ops, OpKind kind)
+{
+    for (int i = 0; i < ops->n; i++)
+        if (ops->at[i]->kind == kind)
+            return true;
+    return false;
+}
+
+/* Known graphs by ops that give them away; the first that fits is taken. */
+typedef struct Pattern {
+    OpKind has[2];
+    const char *name;
+} Pattern;
+
+static const Pattern patterns[] = {
+    {{OP_onehot, OP_exp}, "cross_entropy"},
+    {{OP_onehot, OP_onehot}, "pick"},
+    {{OP_max, OP_exp}, "softmax"},
+    {{OP_rsqrt, OP_sum}, "norm"},
+    {{OP_rotary, OP_rotary}, "rope"},
+    {{OP_sigmoid, OP_mul}, "silu"},
+    {{OP_erf, OP_mul}, "gelu"},
+    {{OP_tanh, OP_mul}, "gelu"},
+    {{OP_relu, OP_relu}, "relu"},
+    {{OP_step, OP_step}, "relu"},
+    {{OP_sumsq, OP_sumsq}, "sumsq"},
+};
+
+/* Up to three of the ops, in order. */
+static const char *op_names(Arena *a, const OpList *ops)
+{
+    const char *text = "";
+    int n = 0;
+    bool seen[OP_COUNT] = {false};
+    for (int i = 0; i < ops->n && n < 3; i++) {
+        OpKind kind = ops->at[i]->kind;
+        if (seen[kind] || fuse_is_view(kind) || kind == OP_broadcast ||
+            (kind == OP_full && ops->n > 1))
+            continue;
+        seen[kind] = true;
+        text = arena_printf(a, "%s%s%s", text, n++ ? "_" : "",
+                            op_info(kind)->name);
+    }
+    return text;
+}
+
+static const char *what(Arena *a, const OpList *ops)
+{
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+        if (has(ops, patterns[i].has[0]) && has(ops, patterns[i].has[1]))
+            return patterns[i].name;
+    return op_names(a, ops);
+}
+
+/* The last part of a path that is a name: "layers.*.attention" -> attention. */
+static const char *last_name(Arena *a, const char *path)
+{
+    const char *end = path + strlen(path);
+    while (end > path && (end[-1] == '*' || end[-1] == '.'))
+        end--;
+    const char *start = end;
+    while (start > path && start[-1] != '.')
+        start--;
+    return arena_strndup(a, start, (size_t)(end - start));
+}
+
+static const char *common_path(const OpList *ops)
+{
+    const char *best = "";
+    int most = 0;
+    for (int i = 0; i < ops->n; i++) {
+        int n = 0;
+        for (int k = 0; k < ops->n; k++)
+            n += strcmp(ops->at[k]->path, ops->at[i]->path) == 0;
+        if (n > most && *ops->at[i]->path) {
+            most = n;
+            best = ops->at[i]->path;
+        }
+    }
+    return best;
+}
+
+/* The parameter that an update reads; NULL: none. */
+static const char *parameter(const Program *p, const OpList *ops)
+{
+    for (int i = 0; i < ops->n; i++)
+        for (int k = 0; k < ops->at[i]->nargs; k++) {
+            const Op *def = ops->at[i]->arg[k]->def;
+            if (!def || def->kind != OP_param)
+                continue;
+            const Param *param = &p->param.at[op_attr(def, "param").i];
+            if (param->state_of >= 0)
+                param = &p->param.at[param->state_of];
+            return param->name;
+        }
+    return NULL;
+}
+
+static const char *optimizer_name(OptimizerKind kind)
+{
+    static const char *const name[] = {
+        [OPT_SGD] = "sgd", [OPT_ADAM] = "adam", [OPT_ADAMW] = "adamw"};
+    return name[kind];
+}
+
+static const char *phase_suffix(const OpList *ops)
+{
+    bool back = false, forward = false;
+    for (int i = 0; i < ops->n; i++) {
+        back |= ops->at[i]->phase == PH_BACKWARD;
+        forward |= ops->at[i]->phase == PH_FORWARD;
+    }
+    return !back ? "" : forward ? "_and_grad" : "_grad";
+}
+
+/* "layers.*.wq.weight" -> layers_wq_weight */
+static const char *identifier(Arena *a, const char *name)
+{
+    char *s = arena_strdup(a, name), *to = s;
+    for (const char *from = s; *from; from++) {
+        bool plain = (*from >= 'a' && *from <= 'z') ||
+                     (*from >= 'A' && *from <= 'Z') ||
+                     (*from >= '0' && *from <= '9');
+        if (plain)
+            *to++ = *from;
+        else if (to > s && to[-1] != '_')
+            *to++ = '_';
+    }
+    while (to > s && to[-1] == '_')
+        to--;
+    *to = 0;
+    return *s ? s : "kernel";
+}
+
+static const char *choose(Program *p, const OpList *ops)
+{
+    Arena *a = p->arena;
+    const char *param = parameter(p, ops);
+    if (ops->at[0]->phase == PH_OPTIMIZER && param && ops->n > 1)
+        return arena_printf(a, "%s %s", optimizer_name(p->train.optimizer),
+                            param);
+    const char *label = what(a, ops);
+    const char *module = last_name(a, common_path(ops));
+    const char *suffix = phase_suffix(ops);
+    if (has(ops, OP_onehot) && has(ops, OP_exp))
+        return arena_printf(a, "%s%s", label, suffix);
+    if (!*module || strstr(module, label))
+        return arena_printf(a, "%s%s", *module ? module : label, suffix);
+    return arena_printf(a, "%s %s%s", module, label, suffix);
+}
+
+static bool is_used(const NameList *used, const char *name)
+{
+    for (int i = 0; i < used->n; i++)
+        if (strcmp(used->at[i], name) == 0)
+            return true;
+    return false;
+}
+
+const char *fuse_name(Program *p, const OpList *ops, NameList *used)
+{
+    const char *base = identifier(p->arena, choose(p, ops)), *name = base;
+    for (int i = 2; is_used(used, name); i++)
+        name = arena_printf(p->arena, "%s_%d", base, i);
+    vec_push(p->arena, used, name);
+    return name;
+}

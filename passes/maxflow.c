@@ -1,0 +1,130 @@
+/* maxflow.c: Dinic's algorithm.
+ *
+ * Rounds of: levels by breadth-first search from the source over edges with
+ * capacity left; then paths that climb one level at each edge are filled,
+ * depth first, each node remembering which of its edges are used up. Edges
+ * lie in pairs, e and e^1 being each other's reverse.
+ */
+#include "passes/maxflow.h"
+
+#include <string.h>
+
+typedef struct FlowEdge {
+    int to, next; /* next: of the same node, -1 ends the list */
+    int64_t left;
+} FlowEdge;
+
+struct FlowGraph {
+    Arena *arena;
+    int nnodes;
+    int *first; /* by node: its first edge, -1: none */
+    int *level, *todo, *queue;
+    bool *behind;
+    VEC(FlowEdge) edge;
+};
+
+FlowGraph *flow_graph(Arena *a, int nnodes)
+{
+    FlowGraph *g = NEW(a, FlowGraph);
+
+    g->arena = a;
+    g->nnodes = nnodes;
+    g->first = NEW_ARRAY(a, int, nnodes);
+    g->level = NEW_ARRAY(a, int, nnodes);
+    g->todo = NEW_ARRAY(a, int, nnodes);
+    g->queue = NEW_ARRAY(a, int, nnodes);
+    g->behind = NEW_ARRAY(a, bool, nnodes);
+    for (int i = 0; i < nnodes; i++)
+        g->first[i] = -1;
+    return g;
+}
+
+void flow_edge(FlowGraph *g, int from, int to, int64_t capacity)
+{
+    FlowEdge there = {to, g->first[from], capacity};
+    g->first[from] = g->edge.n;
+    vec_push(g->arena, &g->edge, there);
+    FlowEdge back = {from, g->first[to], 0};
+    g->first[to] = g->edge.n;
+    vec_push(g->arena, &g->edge, back);
+}
+
+/* Levels from the source; false where the sink is out of reach. */
+static bool find_levels(FlowGraph *g, int source, int sink)
+{
+    int n = 0;
+
+    for (int i = 0; i < g->nnodes; i++)
+        g->level[i] = -1;
+    g->level[source] = 0;
+    g->queue[n++] = source;
+    for (int k = 0; k < n; k++) {
+        int node = g->queue[k];
+        for (int e = g->first[node]; e >= 0; e = g->edge.at[e].next) {
+            const FlowEdge *edge = &g->edge.at[e];
+            if (edge->left > 0 && g->level[edge->to] < 0) {
+                g->level[edge->to] = g->level[node] + 1;
+                g->queue[n++] = edge->to;
+            }
+        }
+    }
+    return g->level[sink] >= 0;
+}
+
+/* Pushes up to `most` from the node to the sink; returns how much went. */
+static int64_t push(FlowGraph *g, int node, int sink, int64_t most)
+{
+    if (node == sink)
+        return most;
+    int64_t sent = 0;
+    while (g->todo[node] >= 0) {
+        int e = g->todo[node];
+        FlowEdge *edge = &g->edge.at[e];
+        if (edge->left > 0 && g->level[edge->to] == g->level[node] + 1) {
+            int64_t room = most - sent < edge->left ? most - sent : edge->left;
+            int64_t went = push(g, edge->to, sink, room);
+            edge->left -= went;
+            g->edge.at[e ^ 1].left += went;
+            sent += went;
+            if (sent == most)
+                return sent;
+        }
+        g->todo[node] = edge->next;
+    }
+    return sent;
+}
+
+/* Marks what can still reach the sink, walking edges backward. */
+static void mark_behind(FlowGraph *g, int sink)
+{
+    int n = 0;
+
+    g->behind[sink] = true;
+    g->queue[n++] = sink;
+    for (int k = 0; k < n; k++) {
+        for (int e = g->first[g->queue[k]]; e >= 0; e = g->edge.at[e].next) {
+            int from = g->edge.at[e].to;
+            if (g->edge.at[e ^ 1].left > 0 && !g->behind[from]) {
+                g->behind[from] = true;
+                g->queue[n++] = from;
+            }
+        }
+    }
+}
+
+int64_t flow_run(FlowGraph *g, int source, int sink)
+{
+    int64_t total = 0;
+
+    while (total < FLOW_INFINITE && find_levels(g, source, sink)) {
+        memcpy(g->todo, g->first, sizeof *g->todo * (size_t)g->nnodes);
+        total += push(g, source, sink, FLOW_INFINITE);
+    }
+    mark_behind(g, sink);
+    return total;
+}
+
+bool flow_behind(const FlowGraph *g, int node)
+{
+    return g->behind[node];
+}

@@ -1,0 +1,362 @@
+/* memory.c: a block for every tensor, one arena for all blocks.
+ *
+ * requires: STAGE_FUSED, scheduled: copies stand where a loop could not write
+ *           a yield in place (schedule_copies.c)
+ * ensures:  Program.memory
+ *
+ * before   %h = fused … ; %r, %s = loop carry(%x = %h) { … yield %y, %z }
+ * after    %h, %x, %y and %r lie in one block; %z is written into slot
+ *          `layer` of the block of %s
+ *
+ * Which values share a block: views with their operand; a loop's carry with
+ * its start, its next value and its result; what is assigned to a parameter
+ * with the parameter; a result with an operand that dies at its op, where the
+ * target allows it. Everything else gets a block of its own, and blocks whose
+ * lifetimes do not meet share addresses.
+ */
+#include "passes/memory.h"
+
+#include "base/bug.h"
+
+#include <string.h>
+
+typedef struct Memory {
+    Program *p;
+    const TargetInfo *t;
+    Liveness live;
+    MemoryPlan *plan;
+    VEC(Block) block;
+    Place *bound;      /* by value id: where its maker must write it */
+    bool *is_bound;
+    bool *is_grad;     /* by value id */
+    bool *pinned;      /* by block: persists, nothing else may move in */
+} Memory;
+
+const char *memory_class_name(MemoryClass c)
+{
+    static const char *const name[MEM_CLASSES] = {
+        "params", "grads", "optimizer", "gathered", "activations",
+        "workspace"};
+    return name[c];
+}
+
+/* ---- blocks -------------------------------------------------------------- */
+
+static int64_t align(const Memory *m, int64_t bytes)
+{
+    int64_t a = m->t->alignment;
+    return (bytes + a - 1) / a * a;
+}
+
+static int add_block(Memory *m, const char *name, MemoryClass class,
+                     int64_t bytes, int first, int last)
+{
+    Block b = {.name = name, .class = class, .bytes = align(m, bytes),
+               .first = first, .last = last};
+    vec_push(m->p->arena, &m->block, b);
+    return m->block.n - 1;
+}
+
+static MemoryClass class_of(const Memory *m, const Value *v)
+{
+    const Op *def = v->def;
+    if (m->is_grad[v->id])
+        return MEM_GRADS;
+    if (def && def->kind == OP_all_gather && def->attr[1].s &&
+        def->attr[1].s[0])
+        return MEM_GATHERED;
+    return MEM_ACTIVATIONS;
+}
+
+static Place whole_block(int block)
+{
+    return (Place){.block = block};
+}
+
+static int extend(Memory *m, int block, int first, int last)
+{
+    Block *b = &m->block.at[block];
+    if (b->first > first)
+        b->first = first;
+    if (b->last < last)
+        b->last = last;
+    return block;
+}
+
+/* ---- which values are gradients of parameters ---------------------------- */
+
+static void mark_grad(Memory *m, Value *v)
+{
+    v = live_root(v);
+    if (m->is_grad[v->id])
+        return;
+    m->is_grad[v->id] = true;
+    const Op *def = v->def;
+    if (!def)
+        return;
+    if (def->kind == OP_loop)
+        mark_grad(m, def->body->yield[v->index]);
+    else if (op_is_collective(def->kind) || def->kind == OP_take_part)
+        mark_grad(m, def->arg[v->index]);
+}
+
+/* What an update reads besides the parameter, its states and scalars: the
+ * gradient. */
+static void mark_grads(Memory *m)
+{
+    const Mesh *mesh = &m->p->mesh;
+    for (Op *op = m->p->step->first; op; op = op->next) {
+        if (op->kind != OP_assign)
+            continue;
+        const Op *update = live_root(op->arg[0])->def;
+        int64_t size = type_local_elements(&op->arg[0]->type, mesh);
+        for (int i = 0; update && i < update->nargs; i++) {
+            Value *root = live_root(update->arg[i]);
+            if (root->def && root->def->kind != OP_param &&
+                root->def->kind != OP_scalar &&
+                type_local_elements(&root->type, mesh) == size)
+                mark_grad(m, root);
+        }
+    }
+}
+
+/* ---- persistent values --------------------------------------------------- */
+
+static void place_value(Memory *m, const Value *v, Place at)
+{
+    m->plan->value[v->id] = at;
+}
+
+static void bind(Memory *m, Value *v, Place at)
+{
+    Value *root = live_root(v);
+    m->bound[root->id] = at;
+    m->is_bound[root->id] = true;
+}
+
+static void place_params(Memory *m)
+{
+    Program *p = m->p;
+    int end = m->live.end - 1;
+    for (int i = 0; i < p->param.n; i++) {
+        Param *pm = &p->param.at[i];
+        MemoryClass class = pm->state_of >= 0 ? MEM_OPTIMIZER : MEM_PARAMS;
+        int b = add_block(m, pm->name, class, type_local_bytes(&pm->type,
+                                                           &p->mesh), 0, end);
+        if (pm->value)
+            place_value(m, pm->value, whole_block(b));
+    }
+    for (Op *op = p->step->first; op; op = op->next) {
+        if (op->kind != OP_assign)
+            continue;
+        Param *pm = &p->param.at[op->attr[0].i];
+        bind(m, op->arg[0], m->plan->value[pm->value->id]);
+    }
+}
+
+/* Constants made at start outlive every step; what only other constants read
+ * is gone before the first. */
+static bool read_by_step(const Memory *m, const Value *v)
+{
+    for (const Op *op = m->p->step->first; op; op = op->next)
+        for (int i = 0; i < op->nargs; i++)
+            if (live_root(op->arg[i]) == v && op->phase != PH_INIT &&
+                !live_is_view(op->kind))
+                return true;
+    return false;
+}
+
+/* ---- ordinary results ---------------------------------------------------- */
+
+static int64_t local_bytes(const Memory *m, const Value *v)
+{
+    return type_local_bytes(&v->type, &m->p->mesh);
+}
+
+/* The operand whose memory result `out` takes over, or -1. */
+static int reusable_operand(const Memory *m, const Op *op, int out)
+{
+    for (int i = 0; i < op->nargs; i++) {
+        const Value *root = live_root(op->arg[i]);
+        const Place *at = &m->plan->value[root->id];
+        if (!root->def || at->block < 0 || at->nstrides ||
+            m->pinned[at->block] ||
+            m->live.last_use[root->id] != m->live.begin[op->id] ||
+            m->block.at[at->block].last != m->live.begin[op->id] ||
+            m->block.at[at->block].bytes !=
+                align(m, local_bytes(m, op->out[out])))
+            continue;
+        if (m->t->in_place(m->p, op, out, i))
+            return i;
+    }
+    return -1;
+}
+
+static bool taken(const Memory *m, const Op *op, int upto, int block)
+{
+    for (int i = 0; i < upto; i++)
+        if (m->plan->value[op->out[i]->id].block == block)
+            return true;
+    return false;
+}
+
+static void place_result(Memory *m, Op *op, int i)
+{
+    Value *v = op->out[i];
+    if (m->is_bound[v->id]) {
+        place_value(m, v, m->bound[v->id]);
+        return;
+    }
+    int time = m->live.begin[op->id], last = m->live.last_use[v->id];
+    int operand = reusable_operand(m, op, i);
+    if (operand >= 0) {
+        int block = m->plan->value[live_root(op->arg[operand])->id].block;
+        if (!taken(m, op, i, block)) {
+            place_value(m, v, whole_block(extend(m, block, time, last)));
+            return;
+        }
+    }
+    bool constant = op->phase == PH_INIT && read_by_step(m, v);
+    bool fixed = constant || op->kind == OP_input || op->kind == OP_scalar;
+    if (constant || op->kind == OP_scalar)
+        last = m->live.end - 1;
+    int b = add_block(m, v->name, class_of(m, v), local_bytes(m, v),
+                      fixed ? 0 : time, last);
+    place_value(m, v, whole_block(b));
+}
+
+/* Slots of a gather that runs ahead of its loop's turn. */
+static void place_prefetched(Memory *m, Op *op)
+{
+    const Op *loop = op->region->owner;
+    int64_t slots = op->attr[2].i + 1;
+    for (int i = 0; i < op->nouts; i++) {
+        int64_t bytes = align(m, local_bytes(m, op->out[i]));
+        int b = add_block(m, op->out[i]->name, MEM_GATHERED, slots * bytes,
+                          m->live.begin[loop->id], m->live.finish[loop->id]);
+        Place at = {.block = b, .nstrides = 1, .loop = {loop},
+                    .stride = {bytes}, .modulo = {slots}};
+        place_value(m, op->out[i], at);
+    }
+}
+
+static void place_workspace(Memory *m, Op *op)
+{
+    m->plan->workspace[op->id] = -1;
+    int64_t bytes = m->t->workspace(m->p, op, m->t->threads);
+    if (bytes <= 0)
+        return;
+    const char *name = op->nouts ? op->out[0]->name : op_info(op->kind)->name;
+    int time = m->live.begin[op->id];
+    m->plan->workspace[op->id] =
+        add_block(m, name, MEM_WORKSPACE, bytes, time, time);
+}
+
+/* ---- loops --------------------------------------------------------------- */
+
+static Place slice_of(const Memory *m, Place at, const Op *loop,
+                      const Value *slice)
+{
+    if (at.nstrides == MAX_LOOP_DEPTH)
+        bug("memory: loops nest deeper than %d", MAX_LOOP_DEPTH);
+    at.loop[at.nstrides] = loop;
+    at.stride[at.nstrides] = local_bytes(m, slice);
+    at.modulo[at.nstrides] = 0;
+    at.nstrides++;
+    return at;
+}
+
+static void place_region(Memory *m, Region *r);
+
+static void place_loop(Memory *m, Op *loop)
+{
+    Region *body = loop->body;
+    int begin = m->live.begin[loop->id];
+    for (int i = 0; i < loop->nargs; i++) {
+        Place at = m->plan->value[live_root(loop->arg[i])->id];
+        if (i >= loop->ncarry && i < loop->ncarry + loop->nstack)
+            at = slice_of(m, at, loop, body->arg[i]);
+        place_value(m, body->arg[i], at);
+    }
+    for (int i = 0; i < loop->nouts; i++) {
+        Value *result = loop->out[i];
+        if (i < loop->ncarry) {
+            Place at = m->plan->value[live_root(loop->arg[i])->id];
+            extend(m, at.block, begin, m->live.last_use[result->id]);
+            place_value(m, result, at);
+            if (live_root(body->yield[i]) != body->arg[i])
+                bind(m, body->yield[i], at);
+            continue;
+        }
+        Place at;
+        if (m->is_bound[result->id])
+            at = m->bound[result->id];
+        else
+            at = whole_block(add_block(m, result->name, class_of(m, result),
+                                       local_bytes(m, result), begin,
+                                       m->live.last_use[result->id]));
+        place_value(m, result, at);
+        bind(m, body->yield[i], slice_of(m, at, loop, body->yield[i]));
+    }
+    place_region(m, body);
+}
+
+static void place_region(Memory *m, Region *r)
+{
+    for (Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop) {
+            place_loop(m, op);
+        } else if (live_is_view(op->kind)) {
+            place_value(m, op->out[0],
+                        m->plan->value[live_root(op->arg[0])->id]);
+        } else if (op->kind == OP_all_gather && op->attr[2].i > 0 &&
+                   r->owner) {
+            place_prefetched(m, op);
+        } else if (op->kind != OP_param) {
+            for (int i = 0; i < op->nouts; i++)
+                place_result(m, op, i);
+        }
+        place_workspace(m, op);
+    }
+}
+
+/* ---- the pass ------------------------------------------------------------ */
+
+static void sum_up(Memory *m)
+{
+    MemoryPlan *plan = m->plan;
+    plan->block = m->block.at;
+    plan->nblocks = m->block.n;
+    plan->end = m->live.end;
+    plan->peak = arena_pack(m->p->arena, plan->block, plan->nblocks);
+    plan->lower_bound = arena_lower_bound(plan->block, plan->nblocks,
+                                          plan->end, &plan->peak_time);
+    for (int i = 0; i < plan->nblocks; i++) {
+        const Block *b = &plan->block[i];
+        if (b->first <= plan->peak_time && plan->peak_time <= b->last)
+            plan->at_peak[b->class] += b->bytes;
+    }
+}
+
+void pass_memory(Program *p, const TargetInfo *t)
+{
+    Memory m = {.p = p, .t = t, .plan = NEW(p->arena, MemoryPlan)};
+    live_analyse(p, &m.live);
+    m.plan->value = NEW_ARRAY(p->arena, Place, p->nvalues);
+    for (uint32_t i = 0; i < p->nvalues; i++)
+        m.plan->value[i].block = -1;
+    m.plan->workspace = NEW_ARRAY(p->arena, int, p->nops);
+    m.bound = NEW_ARRAY(p->arena, Place, p->nvalues);
+    m.is_bound = NEW_ARRAY(p->arena, bool, p->nvalues);
+    m.is_grad = NEW_ARRAY(p->arena, bool, p->nvalues);
+    /* A block for each value and op at the most. */
+    m.pinned = NEW_ARRAY(p->arena, bool,
+                         p->nvalues + p->nops + (uint32_t)p->param.n);
+    mark_grads(&m);
+    place_params(&m);
+    for (int i = 0; i < m.block.n; i++)
+        m.pinned[i] = true;
+    place_region(&m, p->step);
+    sum_up(&m);
+    p->memory = m.plan;
+}

@@ -1,0 +1,190 @@
+/* optimizer.c: writes parameter updates out in primitive operators.
+ *
+ * Wants: STAGE_STORED, or the global program behind autodiff.
+ * Leaves: no `update`; in its place elementwise ops on the parameter, its
+ * gradient and its states, all at the placement they are stored at. The
+ * order of operations is PyTorch's. What is the same for every parameter is
+ * computed once, as scalars.
+ *
+ *   before
+ *     %w.new, %w.m.new, %w.v.new = update{param="w"} %w, %dw, %lr, %bias1,
+ *                                  %bias2, %w.m, %w.v
+ *   after (AdamW, weight_decay 0.1, betas 0.9 and 0.95, eps 1e-8)
+ *     %scale = scale{by=-0.1} %lr : f32[] optimizer
+ *     %shrink = offset{by=1} %scale : f32[] optimizer
+ *     %mul = mul %w, %shrink : f32[4] optimizer
+ *     %step_size = div %lr, %bias1 : f32[] optimizer
+ *     %root = sqrt %bias2 : f32[] optimizer
+ *     %scale.2 = scale{by=0.9} %w.m : f32[4] optimizer
+ *     %scale.3 = scale{by=0.1} %dw : f32[4] optimizer
+ *     %w.m.new = add %scale.2, %scale.3 : f32[4] optimizer
+ *     %mul.2 = mul %dw, %dw : f32[4] optimizer
+ *     %scale.4 = scale{by=0.95} %w.v : f32[4] optimizer
+ *     %scale.5 = scale{by=0.05} %mul.2 : f32[4] optimizer
+ *     %w.v.new = add %scale.4, %scale.5 : f32[4] optimizer
+ *     %sqrt = sqrt %w.v.new : f32[4] optimizer
+ *     %div = div %sqrt, %root : f32[4] optimizer
+ *     %offset = offset{by=1e-08} %div : f32[4] optimizer
+ *     %mul.3 = mul %w.m.new, %step_size : f32[4] optimizer
+ *     %div.2 = div %mul.3, %offset : f32[4] optimizer
+ *     %w.new = sub %mul, %div.2 : f32[4] optimizer
+ */
+#include "base/bug.h"
+#include "passes/pass.h"
+
+enum { ARG_PARAM, ARG_GRAD, ARG_LR, ARG_BIAS1, ARG_BIAS2, ARG_STATES };
+enum { MAX_RESULTS = 3 }; /* the parameter and its states */
+
+/* Scalars that every update shares; NULL: not made yet. */
+typedef struct Shared {
+    Value *shrink;    /* 1 - lr weight_decay */
+    Value *step_size; /* lr / bias1 */
+    Value *root;      /* sqrt(bias2) */
+} Shared;
+
+typedef struct Updater {
+    Build b;
+    const Train *train;
+    const Op *op;
+    double decay; /* 0 where the parameter takes no part in it */
+    Shared *shared;
+} Updater;
+
+static Value *factor(Updater *u, OpKind kind, Value *x, double by,
+                     const char *hint)
+{
+    Attr attr[MAX_ATTRS] = {{.f = by}};
+    return ir_value(&u->b, kind, 1, &x, attr, hint);
+}
+
+static Value *named(Updater *u, OpKind kind, Value *x, Value *y,
+                    const char *hint)
+{
+    Value *args[] = {x, y};
+    return ir_value(&u->b, kind, 2, args, NULL, hint);
+}
+
+/* x a + y b */
+static Value *mix(Updater *u, Value *x, double a, Value *y, double b)
+{
+    Value *left = factor(u, OP_scale, x, a, NULL);
+    Value *right = factor(u, OP_scale, y, b, NULL);
+    return ir_binary(&u->b, OP_add, left, right);
+}
+
+/* The gradient with weight decay in it, as Adam and SGD have it. */
+static Value *decayed_gradient(Updater *u)
+{
+    Value *g = u->op->arg[ARG_GRAD];
+    if (u->decay == 0.0)
+        return g;
+    Value *pull = factor(u, OP_scale, u->op->arg[ARG_PARAM], u->decay, NULL);
+    return ir_binary(&u->b, OP_add, g, pull);
+}
+
+/* The parameter shrunk by weight decay, as AdamW has it. */
+static Value *decayed_param(Updater *u)
+{
+    Value *param = u->op->arg[ARG_PARAM];
+    if (u->decay == 0.0)
+        return param;
+    if (u->shared->shrink == NULL) {
+        Value *part = factor(u, OP_scale, u->op->arg[ARG_LR],
+                             -u->train->weight_decay, NULL);
+        u->shared->shrink = factor(u, OP_offset, part, 1.0, "shrink");
+    }
+    return ir_binary(&u->b, OP_mul, param, u->shared->shrink);
+}
+
+static void adam_step(Updater *u, Value *param, Value *g, Value **result)
+{
+    const Train *t = u->train;
+    Value *const *arg = u->op->arg;
+    Shared *s = u->shared;
+
+    if (s->step_size == NULL) {
+        s->step_size =
+            named(u, OP_div, arg[ARG_LR], arg[ARG_BIAS1], "step_size");
+        s->root = ir_value(&u->b, OP_sqrt, 1, &arg[ARG_BIAS2], NULL, "root");
+    }
+    Value *m = mix(u, arg[ARG_STATES], t->beta1, g, 1.0 - t->beta1);
+    Value *square = ir_binary(&u->b, OP_mul, g, g);
+    Value *v = mix(u, arg[ARG_STATES + 1], t->beta2, square, 1.0 - t->beta2);
+    Value *spread =
+        ir_binary(&u->b, OP_div, ir_unary(&u->b, OP_sqrt, v), s->root);
+    Value *divisor = factor(u, OP_offset, spread, t->eps, NULL);
+    Value *step = ir_binary(&u->b, OP_mul, m, s->step_size);
+    step = ir_binary(&u->b, OP_div, step, divisor);
+    result[0] = ir_binary(&u->b, OP_sub, param, step);
+    result[1] = m;
+    result[2] = v;
+}
+
+static void expand_adamw(Updater *u, Value **result)
+{
+    Value *param = decayed_param(u);
+    adam_step(u, param, u->op->arg[ARG_GRAD], result);
+}
+
+static void expand_adam(Updater *u, Value **result)
+{
+    Value *g = decayed_gradient(u);
+    adam_step(u, u->op->arg[ARG_PARAM], g, result);
+}
+
+static void expand_sgd(Updater *u, Value **result)
+{
+    Value *const *arg = u->op->arg;
+    Value *g = decayed_gradient(u);
+
+    if (u->op->nargs > ARG_STATES) {
+        Value *kept =
+            factor(u, OP_scale, arg[ARG_STATES], u->train->momentum, NULL);
+        g = ir_binary(&u->b, OP_add, kept, g);
+        result[1] = g;
+    }
+    Value *step = ir_binary(&u->b, OP_mul, g, arg[ARG_LR]);
+    result[0] = ir_binary(&u->b, OP_sub, arg[ARG_PARAM], step);
+}
+
+typedef void Expand(Updater *u, Value **result);
+static Expand *const expand_table[] = {
+    [OPT_SGD] = expand_sgd,
+    [OPT_ADAM] = expand_adam,
+    [OPT_ADAMW] = expand_adamw,
+};
+
+static void expand(Program *p, Op *op, Shared *shared)
+{
+    const Param *param = &p->param.at[op_attr(op, "param").i];
+    Updater u = {.train = &p->train, .op = op, .shared = shared};
+    Value *result[MAX_RESULTS] = {NULL};
+
+    u.decay = param->decay ? p->train.weight_decay : 0.0;
+    u.b = (Build){.p = p,
+                  .region = op->region,
+                  .before = op,
+                  .phase = op->phase,
+                  .loc = op->loc,
+                  .path = op->path};
+    if (op->nouts > MAX_RESULTS)
+        bug("an update with %d results", op->nouts);
+    expand_table[p->train.optimizer](&u, result);
+    for (int i = 0; i < op->nouts; i++) {
+        ir_replace_uses(op->region, op->out[i], result[i]);
+        result[i]->name = op->out[i]->name;
+    }
+    ir_remove(op);
+}
+
+void pass_optimizer(Program *p, const TargetInfo *t)
+{
+    Shared shared = {NULL};
+
+    (void)t;
+    for (Op *op = p->step->first, *next; op != NULL; op = next) {
+        next = op->next;
+        if (op->kind == OP_update)
+            expand(p, op, &shared);
+    }
+}

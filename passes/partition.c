@@ -1,0 +1,384 @@
+/* partition.c: turns placement changes into collectives.
+ *
+ * requires: STAGE_PLACED: every value has a placement
+ * ensures:  STAGE_PARTITIONED: every operand is placed as its op needs it,
+ *           through the cheapest conversions; boundaries are gone; ops that
+ *           count along a split dim have their base operands
+ *
+ * before   %y = einsum %x, %w {spec="bk,fk->bf"} : f32[8, 64]+tp
+ *          %z = boundary %y {path="w2" port="out0"} : f32[8, 64]
+ *          %u = exp %z : f32[8, 64]
+ * after    %y = einsum %x, %w {spec="bk,fk->bf"} : f32[8, 64]+tp
+ *          %y.2 = all_reduce %y {axes=[tp]} : f32[8, 64]
+ *          %u = exp %y.2 : f32[8, 64]
+ *
+ * The split of an op is found again from its result's placement. A value is
+ * converted to a placement once in a region, in front of the first reader,
+ * and from whichever of its versions is nearest; what a loop only reads is
+ * converted in front of the loop.
+ */
+#include "passes/pass.h"
+#include "passes/propagate.h"
+#include "passes/reshard.h"
+
+#include "base/bug.h"
+
+/* The same tensor in another placement, or under another name in the body of
+ * a loop. */
+typedef struct Version Version;
+struct Version {
+    Value *value;
+    Version *next;
+};
+
+/* What is known of a value, by id. */
+typedef struct Known {
+    Value *now;       /* what replaces it (a boundary's result); or NULL */
+    Value *root;      /* what it is a version of; NULL: itself */
+    Version *version; /* of a root */
+} Known;
+
+typedef struct Partition {
+    Program *p;
+    Splits *splits;
+    VEC(Known) known;
+    VEC(Op *) boundary; /* to be removed */
+    VEC(Value *) base;
+} Partition;
+
+static Known *known_of(Partition *c, const Value *v)
+{
+    Known none = {0};
+    while ((uint32_t)c->known.n <= v->id)
+        vec_push(c->p->arena, &c->known, none);
+    return &c->known.at[v->id];
+}
+
+static Value *current(Partition *c, Value *v)
+{
+    Value *now = known_of(c, v)->now;
+    return now ? now : v;
+}
+
+static Value *root_of(Partition *c, Value *v)
+{
+    Value *root = known_of(c, v)->root;
+    return root ? root : v;
+}
+
+static void add_version(Partition *c, Value *root, Value *v)
+{
+    Version *x = NEW(c->p->arena, Version);
+    known_of(c, v)->root = root;
+    *x = (Version){v, known_of(c, root)->version};
+    known_of(c, root)->version = x;
+}
+
+/* ---- conversions --------------------------------------------------------- */
+
+/* Where a conversion goes, and for whom. */
+typedef struct Site {
+    Region *region;
+    Op *before; /* NULL: at the region's end */
+    Phase phase;
+    Loc loc;
+    const char *path;
+    Why why;
+} Site;
+
+static Site site_at(const Op *op, Why why)
+{
+    return (Site){op->region, (Op *)op, op->phase, op->loc, op->path, why};
+}
+
+/* The version that is nearest to the placement. */
+static Value *nearest(Partition *c, Value *root, const Region *r,
+                      const Placement *to)
+{
+    Value *best = root;
+    double least = splits_convert(c->splits, &root->type, to);
+    for (Version *x = known_of(c, root)->version; x; x = x->next) {
+        double seconds = splits_convert(c->splits, &x->value->type, to);
+        if (x->value->region == r && seconds < least) {
+            best = x->value;
+            least = seconds;
+        }
+    }
+    return best;
+}
+
+static bool is_free_argument(const Value *v)
+{
+    const Op *loop = v->def ? NULL : v->region->owner;
+    return loop && loop->kind == OP_loop &&
+           v->index >= loop->ncarry + loop->nstack;
+}
+
+static Value *convert(Partition *c, Value *v, const Placement *to,
+                      const Site *at)
+{
+    v = current(c, v);
+    if (place_equal(&v->type.place, to))
+        return v;
+    Value *root = root_of(c, v);
+    v = nearest(c, root, at->region, to);
+    if (place_equal(&v->type.place, to))
+        return v;
+    Value *w;
+    if (is_free_argument(root)) {
+        Op *loop = root->region->owner;
+        Site outside = site_at(loop, at->why);
+        Value *x = convert(c, loop->arg[root->index], to, &outside);
+        w = ir_loop_add_free(c->p, loop, x);
+    } else {
+        /* What is made of constants is a constant. */
+        bool init = v->def && v->def->phase == PH_INIT;
+        Build b = {c->p, at->region, at->before, init ? PH_INIT : at->phase,
+                   at->loc, at->path};
+        w = reshard_emit(&b, v, to, at->why);
+    }
+    add_version(c, root, w);
+    return w;
+}
+
+/* ---- reasons ------------------------------------------------------------- */
+
+static const char *change_text(const Partition *c, const Value *v,
+                               const Placement *to)
+{
+    Out o;
+    int n = 0;
+    out_init(&o, c->p->arena);
+    for (int a = 0; a < c->p->mesh.n; a++) {
+        AxisPlace x = v->type.place.ax[a], y = to->ax[a];
+        if (x.kind == y.kind && x.dim == y.dim && x.order == y.order)
+            continue;
+        out(&o, "%s%s %s -> %s", n++ ? ", " : "", c->p->mesh.name[a],
+            axis_place_text(c->p->arena, x), axis_place_text(c->p->arena, y));
+    }
+    return o.size ? o.text : "";
+}
+
+static bool has_kind(const Partition *c, const Value *v, const Placement *to,
+                     int kind)
+{
+    for (int a = 0; a < c->p->mesh.n; a++)
+        if (v->type.place.ax[a].kind == kind && to->ax[a].kind != kind)
+            return true;
+    return false;
+}
+
+static Why why_boundary(Partition *c, const Op *op)
+{
+    Constraint by_axis[MAX_AXES];
+    const Value *from = current(c, op->arg[0]);
+    const Placement *to = &op->out[0]->type.place;
+    layout_of_boundary(c->p, op, by_axis);
+    for (int a = 0; a < c->p->mesh.n; a++) {
+        const Style *s = by_axis[a].style;
+        AxisPlace x = from->type.place.ax[a], y = to->ax[a];
+        if (s && (x.kind != y.kind || x.dim != y.dim || x.order != y.order))
+            return (Why){arena_printf(c->p->arena, "%s%s: %s",
+                                      op_attr(op, "grad").i ? "gradient of "
+                                                            : "",
+                                      style_text(c->p->arena, s),
+                                      change_text(c, from, to)),
+                         s->loc};
+    }
+    return (Why){NULL, op->loc};
+}
+
+static Why why_operand(Partition *c, const Op *op, int i,
+                       const Placement *want)
+{
+    Arena *a = c->p->arena;
+    const Value *v = current(c, op->arg[i]);
+    const char *change = change_text(c, v, want);
+    if (op->kind == OP_finish_grad) {
+        const Param *q = &c->p->param.at[op_attr(op, "param").i];
+        return (Why){arena_printf(a, "gradient of %s: %s", q->name, change),
+                     q->loc};
+    }
+    if (op->kind == OP_output)
+        return (Why){arena_printf(a, "%s is wanted whole: %s",
+                                  op_attr(op, "name").s, change), op->loc};
+    const char *reason = "no style asks for it";
+    if (has_kind(c, v, want, AX_P))
+        reason = "it needs the whole sum";
+    else if (has_kind(c, v, want, AX_PMAX))
+        reason = "it needs the whole maximum";
+    return (Why){arena_printf(a, "operand %d of %s: %s; %s", i,
+                              op_info(op->kind)->name, change, reason),
+                 op->loc};
+}
+
+static Why why_carry(Partition *c, const Value *v, const Value *arg)
+{
+    return (Why){arena_printf(c->p->arena,
+                              "%s is carried from turn to turn: %s",
+                              arg->name,
+                              change_text(c, v, &arg->type.place)), v->loc};
+}
+
+/* ---- base operands ------------------------------------------------------- */
+
+static Value *top_level_base(Partition *c, int64_t size, const Type *t)
+{
+    Program *p = c->p;
+    for (int i = 0; i < c->base.n; i++) {
+        Value *v = c->base.at[i];
+        if (op_attr(v->def, "size").i == size && type_equal(&v->type, t))
+            return v;
+    }
+    Build b = {p, p->step, p->step->first, PH_INIT, {0}, ""};
+    Attr attr[MAX_ATTRS] = {{.i = size}};
+    const char *hint = "base";
+    Op *op = ir_op_typed(&b, OP_base, 0, NULL, attr, 1, t, &hint);
+    for (int a = 0; a < p->mesh.n; a++)
+        op->out[0]->why[a].text = "where this rank's part begins";
+    vec_push(p->arena, &c->base, op->out[0]);
+    return op->out[0];
+}
+
+/* A top-level value as region r reads it: handed into each loop on the way. */
+static Value *inside(Partition *c, Value *v, Region *r)
+{
+    if (r == c->p->step)
+        return v;
+    for (Version *x = known_of(c, v)->version; x; x = x->next)
+        if (x->value->region == r)
+            return x->value;
+    Value *outer = inside(c, v, r->owner->region);
+    Value *w = ir_loop_add_free(c->p, r->owner, outer);
+    add_version(c, v, w);
+    return w;
+}
+
+/* The base for factor f, split as the choice says. */
+static Value *base_of(Partition *c, const Op *op, const Rule *r, int f,
+                      const Choice *choice)
+{
+    Type t = {.dtype = DT_I64, .ndim = 1, .dim = {1}};
+    const Mesh *m = &c->p->mesh;
+    for (int i = r->nargs + r->nouts; i-- > 0;) {
+        int d = rule_factor_dim(r, i, f);
+        const Placement *place =
+            i < r->nargs ? &choice->want[i] : &choice->out[i - r->nargs];
+        for (int a = 0; d >= 0 && a < m->n; a++)
+            if (choice->split[a].kind == SPLIT_FACTOR &&
+                choice->split[a].factor == f)
+                t.place.ax[a] =
+                    (AxisPlace){AX_S, 0, place->ax[a].order};
+    }
+    t.dim[0] = 1;
+    for (int a = 0; a < m->n; a++)
+        if (t.place.ax[a].kind == AX_S)
+            t.dim[0] *= m->size[a];
+    return inside(c, top_level_base(c, r->factor[f].size, &t), op->region);
+}
+
+static void add_bases(Partition *c, Op *op, const Rule *r,
+                      const Choice *choice)
+{
+    bool split = false;
+    for (int a = 0; a < c->p->mesh.n; a++)
+        split = split || (choice->split[a].kind == SPLIT_FACTOR &&
+                          r->factor[choice->split[a].factor].base >= 0);
+    if (!split)
+        return;
+    Value **arg = NEW_ARRAY(c->p->arena, Value *, r->nargs + r->nbases);
+    for (int i = 0; i < r->nargs; i++)
+        arg[i] = op->arg[i];
+    for (int f = 0; f < r->nfactors; f++)
+        if (r->factor[f].base >= 0)
+            arg[r->nargs + r->factor[f].base] = base_of(c, op, r, f, choice);
+    op->arg = arg;
+    op->nargs = r->nargs + r->nbases;
+}
+
+/* ---- the walk ------------------------------------------------------------ */
+
+static void partition_boundary(Partition *c, Op *op)
+{
+    Site at = site_at(op, why_boundary(c, op));
+    uint32_t made = c->p->nvalues;
+    Value *v = convert(c, op->arg[0], &op->out[0]->type.place, &at);
+    if (v->id >= made && v->def)
+        v->name = op->out[0]->name; /* the model's own, free from now on */
+    known_of(c, op->out[0])->now = v;
+    vec_push(c->p->arena, &c->boundary, op);
+}
+
+static void partition_by_rule(Partition *c, Op *op)
+{
+    const Rule *r = splits_rule(c->splits, op);
+    Choice choice;
+    for (int i = 0; i < op->nargs; i++)
+        op->arg[i] = current(c, op->arg[i]);
+    if (!splits_recover(c->splits, op, &choice))
+        bug("no split of op %s gives %%%s its placement",
+            op_info(op->kind)->name, op->nouts ? op->out[0]->name : "");
+    for (int i = 0; i < r->nargs; i++) {
+        if (place_equal(&op->arg[i]->type.place, &choice.want[i]))
+            continue;
+        Site at = site_at(op, why_operand(c, op, i, &choice.want[i]));
+        op->arg[i] = convert(c, op->arg[i], &choice.want[i], &at);
+    }
+    if (r->nbases)
+        add_bases(c, op, r, &choice);
+}
+
+static void partition_fixed(Partition *c, Op *op)
+{
+    for (int i = 0; i < op->nargs; i++) {
+        op->arg[i] = current(c, op->arg[i]);
+        Placement want = fixed_want(c->p, op, i);
+        Site at = site_at(op, why_operand(c, op, i, &want));
+        op->arg[i] = convert(c, op->arg[i], &want, &at);
+    }
+}
+
+static void partition_region(Partition *c, Region *r);
+
+static void partition_loop(Partition *c, Op *loop)
+{
+    Region *body = loop->body;
+    for (int i = 0; i < loop->nargs; i++) {
+        loop->arg[i] = current(c, loop->arg[i]);
+        Site at = site_at(loop, why_carry(c, loop->arg[i], body->arg[i]));
+        loop->arg[i] =
+            convert(c, loop->arg[i], &body->arg[i]->type.place, &at);
+    }
+    partition_region(c, body);
+    for (int i = 0; i < body->nyields; i++) {
+        Value *v = current(c, body->yield[i]);
+        const Value *like = i < loop->ncarry ? body->arg[i] : loop->out[i];
+        Site at = {body, NULL, loop->phase, v->loc, loop->path,
+                   why_carry(c, v, like)};
+        body->yield[i] = convert(c, v, &like->type.place, &at);
+    }
+}
+
+static void partition_region(Partition *c, Region *r)
+{
+    for (Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            partition_loop(c, op);
+        else if (op->kind == OP_boundary)
+            partition_boundary(c, op);
+        else if (op_is_fixed(op))
+            partition_fixed(c, op);
+        else
+            partition_by_rule(c, op);
+    }
+}
+
+void pass_partition(Program *p, const TargetInfo *t)
+{
+    (void)t;
+    Partition c = {.p = p, .splits = splits_new(p, NULL, NULL)};
+    partition_region(&c, p->step);
+    for (int i = 0; i < c.boundary.n; i++)
+        ir_remove(c.boundary.at[i]);
+    p->stage = STAGE_PARTITIONED;
+}

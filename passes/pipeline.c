@@ -1,0 +1,177 @@
+/* pipeline.c: the pass pipeline.
+ *
+ * After every pass the program is verified. The last one that did verify is
+ * kept, so that an internal error leaves a file and a command that repeat it.
+ */
+#include "passes/pipeline.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "base/bug.h"
+#include "base/file.h"
+
+const PassInfo pass_table[] = {
+#define PASS(name, meaning) {#name, meaning, pass_##name},
+#include "passes/passes.def"
+#undef PASS
+};
+const int pass_count = sizeof pass_table / sizeof *pass_table;
+
+const char *pass_name(int pass)
+{
+    return pass < 0 ? "lower" : pass_table[pass].name;
+}
+
+const char *pass_meaning(int pass)
+{
+    return pass < 0 ? "makes the global forward program from the checked file"
+                    : pass_table[pass].meaning;
+}
+
+double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- what an internal error leaves ---- */
+
+typedef struct Crash {
+    const Program *good; /* the last program that verified, or NULL */
+    int pass;            /* after this pass */
+    const PipelineOptions *options;
+} Crash;
+
+static void save_crash(void *context)
+{
+    static const char name[] = "parc-crash.ir";
+    const Crash *c = context;
+    if (!c->good)
+        return;
+    Out o;
+    out_init(&o, c->good->arena);
+    ir_print(&o, c->good);
+    Outputs *set = outputs_new(c->good->arena);
+    const char *failure = outputs_add(set, name, o.text, o.size, false);
+    if (!failure)
+        failure = outputs_commit(set);
+    else
+        outputs_abandon(set);
+    if (failure) {
+        fprintf(stderr, "parc: %s\n", failure);
+        return;
+    }
+    const char *more = c->options->reproduce ? c->options->reproduce : "";
+    fprintf(stderr,
+            "parc: the IR after '%s' is in %s; this repeats the error:\n"
+            "    parc %s%s--start-after=%s %s\n",
+            pass_name(c->pass), name, more, *more ? " " : "",
+            pass_name(c->pass), name);
+}
+
+/* ---- dumps ---- */
+
+static void dump(const Program *p, const char *when, int pass)
+{
+    Out o;
+    out_init(&o, p->arena);
+    out(&o, "# %s %s\n", when, pass_name(pass));
+    ir_print(&o, p);
+    fwrite(o.text, 1, o.size, stdout);
+    fflush(stdout);
+}
+
+static bool wanted(const int *list, int n, int pass)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] == pass)
+            return true;
+    return false;
+}
+
+static void dump_before(const Program *p, const PipelineOptions *o, int pass)
+{
+    if (wanted(o->dump_before.at, o->dump_before.n, pass))
+        dump(p, "before", pass);
+}
+
+static void dump_after(const Program *p, const PipelineOptions *o, int pass)
+{
+    if (o->dump_after_all || wanted(o->dump_after.at, o->dump_after.n, pass))
+        dump(p, "after", pass);
+}
+
+/* ---- times ---- */
+
+static void print_time(const char *name, double seconds)
+{
+    fprintf(stderr, "%10.3f ms  %s\n", 1e3 * seconds, name);
+}
+
+/* ---- running ---- */
+
+/* A dump that someone edited is input: its faults are the user's. */
+static bool verify_input(Program *p)
+{
+    const char *fault = ir_verify(p);
+    if (!fault)
+        return true;
+    diag_error(p->diag, (Loc){0}, "the IR is not valid: %s", fault);
+    return false;
+}
+
+static double run_pass(Program *p, const TargetInfo *t,
+                       const PipelineOptions *o, int pass, double *verifying)
+{
+    dump_before(p, o, pass);
+    ir_renumber(p); /* so that a run from a dump goes on the same */
+    double begin = seconds_now();
+    pass_table[pass].run(p, t);
+    double ran = seconds_now();
+    if (diag_error_count(p->diag) == 0) {
+        const char *fault = ir_verify(p);
+        if (fault)
+            bug("pass '%s' left an invalid program: %s", pass_name(pass),
+                fault);
+    }
+    *verifying += seconds_now() - ran;
+    return ran - begin;
+}
+
+bool pipeline_run(Program *p, const TargetInfo *t, const PipelineOptions *o,
+                  const Timing *before, int nbefore)
+{
+    Crash crash = {.options = o};
+    int first = o->starts ? o->start_after + 1 : 0;
+    int last = o->stops ? o->stop_after : pass_count - 1;
+    double verifying = 0;
+    for (int i = 0; o->time_passes && i < nbefore; i++)
+        print_time(before[i].name, before[i].seconds);
+    bug_set_hook(save_crash, &crash);
+    if (o->starts) {
+        if (!verify_input(p))
+            return false;
+    } else {
+        const char *fault = ir_verify(p);
+        if (fault)
+            bug("'lower' made an invalid program: %s", fault);
+    }
+    if (!o->starts)
+        dump_after(p, o, -1);
+    for (int pass = first; pass <= last; pass++) {
+        crash.good = ir_copy(p);
+        crash.pass = pass - 1;
+        double seconds = run_pass(p, t, o, pass, &verifying);
+        if (o->time_passes)
+            print_time(pass_name(pass), seconds);
+        if (diag_error_count(p->diag) > 0)
+            break;
+        dump_after(p, o, pass);
+    }
+    if (o->time_passes)
+        print_time("(verifying)", verifying);
+    bug_set_hook(NULL, NULL);
+    return diag_error_count(p->diag) == 0;
+}

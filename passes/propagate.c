@@ -1,0 +1,251 @@
+/* propagate.c: spreads placements from the plan to every value.
+ *
+ * requires: STAGE_GLOBAL; parameters and inputs placed (pass plan)
+ * ensures:  STAGE_PLACED: every value has a placement and a reason for it.
+ *           Operands may still differ from what their op needs: partition
+ *           converts them.
+ *
+ * before   %y = einsum %x, %w {spec="bk,fk->bf"} : f32[8, 128]
+ *          %z = relu %y : f32[8, 128]
+ *                             with %x : f32[8/dp, 64], %w : f32[128/tp, 64]
+ * after    %y = einsum %x, %w … : f32[8/dp, 128/tp]
+ *          %z = relu %y : f32[8/dp, 128/tp]
+ *
+ * Each op takes the split of its factors that costs least: to convert its
+ * operands from where they are, and its results to where their readers want
+ * them (passes/splits.h). A first sweep in program order knows operands only;
+ * sweeps backward and forward follow, in which readers are known as well,
+ * until nothing changes. A choice changes only for a lower cost, and where
+ * boundaries fix a placement nothing moves it: sweeps end soon. A Partial
+ * stays one as long as ops are linear in it, so that gradients are summed
+ * first and reduced once.
+ *
+ * The placement of a loop's carry is the one that costs least over all turns:
+ * among that of its start, that of the yield, and what its readers want.
+ */
+#include "passes/propagate.h"
+
+#include "base/bug.h"
+#include "passes/pass.h"
+
+enum { MAX_SWEEPS = 12, MAX_TURNS = 4 };
+
+/* How often a step pays for what happens at an op. Constants are computed
+ * once for all steps. */
+static double weight_of(const Op *op)
+{
+    double n = (double)ir_trip_count(op);
+    return op->phase == PH_INIT ? n * 1e-3 : n;
+}
+
+static void place_value(Propagate *g, Value *v, const Placement *place)
+{
+    if (place_equal(&v->type.place, place))
+        return;
+    v->type.place = *place;
+    g->changed = true;
+}
+
+/* ---- single ops ---------------------------------------------------------- */
+
+static void decide_boundary(Propagate *g, Op *op)
+{
+    AxisPlace with[MAX_AXES];
+    const Type *t = &op->out[0]->type;
+    uint32_t axes = constrained_axes(g->layout[op->id], false, with);
+    Placement place = place_override(&g->p->mesh, t,
+                                     &op->arg[0]->type.place, axes, with);
+    Type result = *t;
+    result.place = place;
+    /* What the batch is split by leaves too little for the style's split. */
+    if (type_check(g->p->arena, &result, &g->p->mesh)) {
+        for (int a = 0; a < g->p->mesh.n; a++) {
+            Constraint *c = &g->layout[op->id][a];
+            if (!c->style || c->to.kind != AX_S)
+                continue;
+            diag_error(g->p->diag, c->style->loc,
+                       "axis '%s' of size %lld does not divide what is left "
+                       "of dim %d of %s", g->p->mesh.name[a],
+                       (long long)g->p->mesh.size[a], c->to.dim,
+                       type_text(g->p->arena, &op->arg[0]->type,
+                                 &g->p->mesh));
+            diag_note(g->p->diag, op->loc, "%s of '%s'",
+                      op_attr(op, "port").s, op_attr(op, "path").s);
+            c->style = NULL;
+        }
+        place = op->arg[0]->type.place;
+    }
+    place_value(g, op->out[0], &place);
+}
+
+static void decide_by_rule(Propagate *g, Op *op)
+{
+    Demands demand[MAX_RESULTS] = {{0}};
+    Choice best;
+    Choice **now = &g->choice[op->id];
+    for (int o = 0; o < op->nouts && o < MAX_RESULTS; o++)
+        propagate_demands(g, op->out[o], &demand[o]);
+    splits_choose(g->splits, op, demand, *now, &best);
+    if (!*now)
+        *now = NEW(g->p->arena, Choice);
+    **now = best;
+    for (int o = 0; o < op->nouts; o++)
+        place_value(g, op->out[o], &best.out[o]);
+}
+
+/* ---- loops --------------------------------------------------------------- */
+
+static double demand_seconds(Propagate *g, const Type *t, const Demands *list)
+{
+    double seconds = 0;
+    for (int i = 0; i < list->n; i++)
+        seconds += splits_meet(g->splits, t, &list->at[i]);
+    return seconds;
+}
+
+/* What a step pays where carry i is placed as `place`. */
+static double carry_seconds(Propagate *g, const Op *loop, int i,
+                            const Placement *place)
+{
+    const Value *start = loop->arg[i], *next = loop->body->yield[i];
+    Demands inside = {0}, outside = {0};
+    double once = weight_of(loop);
+    double turns = once * (double)loop_trips(loop);
+    Type t = loop->body->arg[i]->type;
+    t.place = *place;
+    propagate_demands(g, loop->body->arg[i], &inside);
+    propagate_demands(g, loop->out[i], &outside);
+    return once * splits_convert(g->splits, &start->type, place) +
+           turns * splits_convert(g->splits, &next->type, place) +
+           turns * demand_seconds(g, &t, &inside) +
+           once * demand_seconds(g, &t, &outside);
+}
+
+/* Whether the type is one on this mesh: demands of other values may not fit
+ * a carry. */
+static bool possible(Propagate *g, const Value *v, const Placement *place)
+{
+    Type t = v->type;
+    t.place = *place;
+    return type_check(g->p->arena, &t, &g->p->mesh) == NULL;
+}
+
+static void decide_carry(Propagate *g, Op *loop, int i)
+{
+    Value *arg = loop->body->arg[i];
+    Demands other = {0};
+    Placement best = arg->type.place;
+    double least = carry_seconds(g, loop, i, &best) - 1e-12;
+    demands_add(&other, &(Demand){UINT32_MAX, 0, loop->arg[i]->type.place});
+    demands_add(&other,
+                &(Demand){UINT32_MAX, 0, loop->body->yield[i]->type.place});
+    propagate_demands(g, arg, &other);
+    propagate_demands(g, loop->out[i], &other);
+    for (int k = 0; k < other.n; k++) {
+        const Placement *place = &other.at[k].place;
+        if (other.at[k].axes != UINT32_MAX || !possible(g, arg, place))
+            continue;
+        double seconds = carry_seconds(g, loop, i, place);
+        if (seconds < least) {
+            least = seconds;
+            best = *place;
+        }
+    }
+    place_value(g, arg, &best);
+    place_value(g, loop->out[i], &best);
+}
+
+static void place_results(Propagate *g, Op *loop)
+{
+    for (int i = loop->ncarry; i < loop->nouts; i++)
+        place_value(g, loop->out[i], &loop->body->yield[i]->type.place);
+}
+
+static void place_arguments(Propagate *g, Op *loop, bool first)
+{
+    for (int i = first ? 0 : loop->ncarry; i < loop->nargs; i++)
+        place_value(g, loop->body->arg[i], &loop->arg[i]->type.place);
+}
+
+static void sweep(Propagate *g, Region *r, bool backward, bool first);
+
+/* The body is swept again while its carries still move. */
+static void decide_loop(Propagate *g, Op *loop, bool backward, bool first)
+{
+    bool outer = g->changed;
+    place_arguments(g, loop, first);
+    for (int turn = 0; turn < MAX_TURNS; turn++) {
+        if (!first)
+            for (int i = 0; i < loop->ncarry; i++)
+                decide_carry(g, loop, i);
+        sweep(g, loop->body, backward, first && turn == 0);
+        outer = outer || g->changed;
+        g->changed = false;
+        g->settled[loop->id] = true;
+        for (int i = 0; i < loop->ncarry; i++)
+            decide_carry(g, loop, i);
+        if (!g->changed)
+            break;
+        outer = true;
+        first = false;
+        backward = false;
+    }
+    place_results(g, loop);
+    g->changed = g->changed || outer;
+}
+
+/* ---- sweeps -------------------------------------------------------------- */
+
+static void decide(Propagate *g, Op *op, bool backward, bool first)
+{
+    if (op->kind == OP_loop) {
+        decide_loop(g, op, backward, first);
+    } else if (op->kind == OP_boundary) {
+        decide_boundary(g, op);
+    } else if (op_is_fixed(op)) {
+        for (int o = 0; o < op->nouts; o++) {
+            Placement place = fixed_place(g->p, op, o);
+            place_value(g, op->out[o], &place);
+        }
+    } else {
+        decide_by_rule(g, op);
+    }
+}
+
+static void sweep(Propagate *g, Region *r, bool backward, bool first)
+{
+    for (Op *op = backward ? r->last : r->first; op;
+         op = backward ? op->prev : op->next)
+        decide(g, op, backward, first);
+}
+
+static void find_layout(Op *op, void *context)
+{
+    Propagate *g = context;
+    if (op->kind != OP_boundary)
+        return;
+    g->layout[op->id] = NEW_ARRAY(g->p->arena, Constraint, MAX_AXES);
+    layout_of_boundary(g->p, op, g->layout[op->id]);
+}
+
+void pass_propagate(Program *p, const TargetInfo *t)
+{
+    (void)t;
+    Propagate g = {.p = p};
+    g.splits = splits_new(p, propagate_shared, &g);
+    g.choice = NEW_ARRAY(p->arena, Choice *, p->nops + 1);
+    g.layout = NEW_ARRAY(p->arena, Constraint *, p->nops + 1);
+    g.settled = NEW_ARRAY(p->arena, bool, p->nops + 1);
+    ir_walk(p->step, find_layout, &g);
+    propagate_find_uses(&g);
+    for (int i = 0; i < MAX_SWEEPS; i++) {
+        g.changed = false;
+        sweep(&g, p->step, i % 2, i == 0);
+        if (!g.changed)
+            break;
+    }
+    /* What is placed must follow from operands as they are in the end. */
+    sweep(&g, p->step, false, false);
+    propagate_explain(&g);
+    p->stage = STAGE_PLACED;
+}

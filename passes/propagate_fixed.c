@@ -1,0 +1,77 @@
+/* propagate_fixed.c: placements that need no choice.
+ *
+ * Parameters and inputs are placed by the plan, gradients as their parameters
+ * are, updates as both; results of the step are wanted whole. The axis of a
+ * parameter's FSDP unit is left out of its gradient: there it is a Partial
+ * until the pass storage makes the reduce-scatter.
+ */
+#include "base/bug.h"
+#include "ir/units.h"
+#include "passes/propagate.h"
+
+bool op_is_fixed(const Op *op)
+{
+    if (op->kind == OP_sumsq)
+        return op->arg[0]->def && op->arg[0]->def->kind == OP_finish_grad;
+    return !op_info(op->kind)->rule && op->kind != OP_loop;
+}
+
+static const Placement *param_place(const Program *p, const Op *op)
+{
+    return &p->param.at[op_attr(op, "param").i].type.place;
+}
+
+static Placement grad_place(const Program *p, const Op *op)
+{
+    int param = (int)op_attr(op, "param").i;
+    Placement place = *param_place(p, op);
+    const Unit *u = unit_of_param(p, param);
+    if (u && p->mesh.size[u->axis] > 1)
+        place.ax[u->axis] = (AxisPlace){AX_P, 0, 0};
+    return place;
+}
+
+Placement fixed_want(const Program *p, const Op *op, int i)
+{
+    Placement replicate = {0};
+    if (op->kind == OP_finish_grad)
+        return grad_place(p, op);
+    if (op->kind == OP_output)
+        return replicate;
+    return op->arg[i]->type.place;
+}
+
+Placement fixed_place(const Program *p, const Op *op, int o)
+{
+    Placement place = {0};
+    switch ((int)op->kind) {
+    case OP_param:
+    case OP_update:
+        return *param_place(p, op);
+    case OP_input:
+        return p->input.at[op_attr(op, "input").i].type.place;
+    case OP_finish_grad:
+        return grad_place(p, op);
+    case OP_sumsq:
+        for (int a = 0; a < p->mesh.n; a++)
+            if (op->arg[0]->type.place.ax[a].kind != AX_R)
+                place.ax[a].kind = AX_P;
+        return place;
+    case OP_scalar:
+        return place;
+    default:
+        return op->out[o]->type.place;
+    }
+}
+
+uint32_t constrained_axes(const Constraint by_axis[MAX_AXES], bool from,
+                          AxisPlace with[MAX_AXES])
+{
+    uint32_t axes = 0;
+    for (int a = 0; a < MAX_AXES; a++) {
+        with[a] = from ? by_axis[a].from : by_axis[a].to;
+        if (by_axis[a].style)
+            axes |= 1u << a;
+    }
+    return axes;
+}

@@ -1,0 +1,373 @@
+/* reshard.c: the cheapest way from one placement to another.
+ *
+ * requires: two placements of one tensor on one mesh
+ * ensures:  a sequence of collectives, each on one axis, that leads from the
+ *           one to the other in the least modelled time
+ *
+ * before   %y : f32[8, 64]+tp               wanted: f32[8/tp, 64]
+ * after    %y.2 = reduce_scatter %y {axes=[tp]} : f32[8/tp, 64]
+ *
+ * The states are placements; Dijkstra's search walks them, which is exact and
+ * small: a handful of kinds for each axis, and only the axes that change, or
+ * that stand in the way of one that does (a gather takes the minor axis of a
+ * dim only). Costs are a latency for each round of a collective and a
+ * bandwidth for its bytes on a ring.
+ */
+#include "passes/reshard.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/bug.h"
+
+/* ---- the cost model ------------------------------------------------------ */
+
+enum { BOX = 8 }; /* ranks that share the fast links of one box */
+
+/* Rounds on a link, and bytes a second through it. */
+typedef struct Link {
+    double latency, bandwidth;
+} Link;
+
+static const Link fast_link = {3e-6, 150e9};
+static const Link slow_link = {10e-6, 25e9};
+
+/* What a rank does alone is nearly free, but not quite: fewer steps win. */
+static const double local_step = 1e-9, local_bandwidth = 2e12;
+
+static Link axis_link(const Mesh *m, int axis)
+{
+    int64_t span = 1;
+    for (int a = axis; a < m->n; a++)
+        span *= m->size[a];
+    return span <= BOX ? fast_link : slow_link;
+}
+
+static double modelled(const Mesh *m, OpKind kind, int axis, double bytes)
+{
+    double k = (double)m->size[axis];
+    if (k <= 1)
+        return 0;
+    if (kind == OP_take_part || kind == OP_take_share)
+        return local_step + bytes / local_bandwidth;
+    Link link = axis_link(m, axis);
+    double move = (k - 1) / k * bytes / link.bandwidth;
+    return local_step + link.latency * ceil(log2(k)) +
+           (kind == OP_all_reduce ? 2 * move : move);
+}
+
+double collective_seconds(const Mesh *m, OpKind kind, int axis, int64_t bytes)
+{
+    return modelled(m, kind, axis, (double)bytes);
+}
+
+/* ---- the search ---------------------------------------------------------- */
+
+enum { MAX_STATES = 3000 };
+
+typedef struct State {
+    Placement place;
+    double seconds;
+    short from; /* the state before, -1 at the start */
+    uint8_t kind, axis;
+    bool done;
+} State;
+
+typedef struct Search {
+    const Mesh *m;
+    const Type *type; /* its placement is not used */
+    double bytes;     /* of the whole tensor */
+    uint32_t axes;    /* that may change */
+    uint32_t dims;    /* that may be split on the way */
+    int n;
+    State state[MAX_STATES];
+} Search;
+
+static double local_bytes(const Search *s, const Placement *p)
+{
+    double bytes = s->bytes;
+    for (int a = 0; a < s->m->n; a++)
+        if (p->ax[a].kind == AX_S || p->ax[a].kind == AX_FLAT)
+            bytes /= (double)s->m->size[a];
+    return bytes;
+}
+
+static int axes_on_dim(const Search *s, const Placement *p, int dim)
+{
+    int n = 0;
+    for (int a = 0; a < s->m->n; a++)
+        n += p->ax[a].kind == AX_S && p->ax[a].dim == dim;
+    return n;
+}
+
+static bool divides(const Search *s, const Placement *p, int dim, int axis)
+{
+    int64_t parts = s->m->size[axis];
+    for (int a = 0; a < s->m->n; a++)
+        if (p->ax[a].kind == AX_S && p->ax[a].dim == dim)
+            parts *= s->m->size[a];
+    return s->type->dim[dim] % parts == 0;
+}
+
+static bool has_flat(const Search *s, const Placement *p)
+{
+    for (int a = 0; a < s->m->n; a++)
+        if (p->ax[a].kind == AX_FLAT)
+            return true;
+    return false;
+}
+
+/* Enters the state that `kind` on `axis` makes of state number `at`. */
+static void reach(Search *s, int at, OpKind kind, int axis, AxisPlace becomes)
+{
+    Placement p = s->state[at].place;
+    double before = local_bytes(s, &p);
+    p.ax[axis] = becomes;
+    double after = local_bytes(s, &p);
+    double bytes = kind == OP_all_gather ? after : before;
+    double seconds =
+        s->state[at].seconds + modelled(s->m, kind, axis, bytes);
+    int i = 0;
+    while (i < s->n && !place_equal(&s->state[i].place, &p))
+        i++;
+    if (i == MAX_STATES)
+        return;
+    if (i < s->n && s->state[i].seconds <= seconds)
+        return;
+    if (i == s->n)
+        s->n++;
+    s->state[i] = (State){p, seconds, (short)at, (uint8_t)kind, (uint8_t)axis,
+                          false};
+}
+
+/* From Replicate or Partial, or from a minor Shard, to every other Shard. */
+static void reach_shards(Search *s, int at, OpKind kind, int axis)
+{
+    const Placement p = s->state[at].place;
+    if (has_flat(s, &p))
+        return;
+    for (int d = 0; d < s->type->ndim; d++) {
+        bool same = p.ax[axis].kind == AX_S && p.ax[axis].dim == d;
+        if (same || !(s->dims >> d & 1) || !divides(s, &p, d, axis))
+            continue;
+        int order = axes_on_dim(s, &p, d);
+        reach(s, at, kind, axis,
+              (AxisPlace){AX_S, (uint8_t)d, (uint8_t)order});
+    }
+}
+
+static void expand_axis(Search *s, int at, int axis)
+{
+    const Placement *p = &s->state[at].place;
+    AxisPlace here = p->ax[axis];
+    const AxisPlace replicate = {AX_R, 0, 0}, partial = {AX_P, 0, 0},
+                    flat = {AX_FLAT, 0, 0};
+    switch ((AxisKind)here.kind) {
+    case AX_R:
+        reach(s, at, OP_take_share, axis, partial);
+        reach(s, at, OP_take_part, axis, flat);
+        reach_shards(s, at, OP_take_part, axis);
+        break;
+    case AX_P:
+        reach(s, at, OP_all_reduce, axis, replicate);
+        reach(s, at, OP_reduce_scatter, axis, flat);
+        reach_shards(s, at, OP_reduce_scatter, axis);
+        break;
+    case AX_PMAX:
+        reach(s, at, OP_all_reduce, axis, replicate);
+        break;
+    case AX_S:
+        /* What is flattened is the rest of the tensor: it must not change
+         * under the runs. */
+        if (has_flat(s, p) ||
+            here.order != axes_on_dim(s, p, here.dim) - 1)
+            break;
+        reach(s, at, OP_all_gather, axis, replicate);
+        reach_shards(s, at, OP_all_to_all, axis);
+        break;
+    case AX_FLAT:
+        reach(s, at, OP_all_gather, axis, replicate);
+        break;
+    }
+}
+
+/* The axes that change, and those that share a dim or a run with them. */
+static uint32_t involved_axes(const Mesh *m, const Placement *from,
+                              const Placement *to)
+{
+    uint32_t set = 0, dims = 0;
+    bool grown = true;
+    for (int a = 0; a < m->n; a++)
+        if (memcmp(&from->ax[a], &to->ax[a], sizeof from->ax[a]) != 0)
+            set |= 1u << a;
+    while (grown) {
+        grown = false;
+        for (int a = 0; a < m->n; a++) {
+            const AxisPlace both[] = {from->ax[a], to->ax[a]};
+            bool in = set >> a & 1;
+            for (int i = 0; i < 2; i++) {
+                if (both[i].kind == AX_FLAT && set)
+                    in = true;
+                if (both[i].kind == AX_S && dims >> both[i].dim & 1)
+                    in = true;
+            }
+            if (!in)
+                continue;
+            grown = grown || !(set >> a & 1);
+            set |= 1u << a;
+            for (int i = 0; i < 2; i++) {
+                if (both[i].kind != AX_S)
+                    continue;
+                grown = grown || !(dims >> both[i].dim & 1);
+                dims |= 1u << both[i].dim;
+            }
+        }
+    }
+    return set;
+}
+
+/* With two axes every dim may serve as a station on the way; with more the
+ * space is kept small by the dims that either end splits. */
+static uint32_t useful_dims(const Search *s, const Placement *from,
+                            const Placement *to)
+{
+    uint32_t dims = 0, all = (1u << s->type->ndim) - 1;
+    int n = 0;
+    for (int a = 0; a < s->m->n; a++) {
+        n += (int)(s->axes >> a & 1);
+        if (from->ax[a].kind == AX_S)
+            dims |= 1u << from->ax[a].dim;
+        if (to->ax[a].kind == AX_S)
+            dims |= 1u << to->ax[a].dim;
+    }
+    return n <= 2 ? all : dims;
+}
+
+/* The nearest state that is not done; -1: none is left. */
+static int nearest(const Search *s)
+{
+    int best = -1;
+    for (int i = 0; i < s->n; i++)
+        if (!s->state[i].done &&
+            (best < 0 || s->state[i].seconds < s->state[best].seconds))
+            best = i;
+    return best;
+}
+
+/* The index of the state `to`, or -1 where nothing leads there. */
+static int search(Search *s, const Placement *to)
+{
+    for (;;) {
+        int at = nearest(s);
+        if (at < 0 || place_equal(&s->state[at].place, to))
+            return at;
+        s->state[at].done = true;
+        for (int a = 0; a < s->m->n; a++)
+            if (s->axes >> a & 1)
+                expand_axis(s, at, a);
+    }
+}
+
+/* `to` with axes of size 1 Replicate, as types have them. */
+static Placement normal(const Mesh *m, const Type *type, const Placement *to)
+{
+    Type t = *type;
+    t.place = *to;
+    type_normalize(&t, m);
+    return t.place;
+}
+
+static void start(Search *s, const Mesh *m, const Type *from,
+                  const Placement *to)
+{
+    s->m = m;
+    s->type = from;
+    s->bytes =
+        (double)type_elements(from) * (double)dtype_size(from->dtype);
+    s->axes = involved_axes(m, &from->place, to);
+    s->dims = useful_dims(s, &from->place, to);
+    s->n = 1;
+    s->state[0] = (State){.place = from->place, .from = -1};
+}
+
+void reshard_path(const Mesh *m, const Type *from, const Placement *to,
+                  ReshardPath *path)
+{
+    path->n = 0;
+    path->seconds = 0;
+    Placement goal = normal(m, from, to);
+    if (place_equal(&from->place, &goal))
+        return;
+    Search s;
+    start(&s, m, from, &goal);
+    int at = search(&s, &goal);
+    if (at < 0)
+        bug("no way between the placements of a %d-dim tensor", from->ndim);
+    path->seconds = s.state[at].seconds;
+    for (int i = at; s.state[i].from >= 0; i = s.state[i].from)
+        path->n++;
+    if (path->n > MAX_RESHARD_STEPS)
+        bug("a conversion takes %d steps", path->n);
+    for (int i = at, k = path->n; s.state[i].from >= 0; i = s.state[i].from) {
+        ReshardStep *step = &path->step[--k];
+        *step = (ReshardStep){(OpKind)s.state[i].kind, s.state[i].axis, *from};
+        step->to.place = s.state[i].place;
+    }
+}
+
+double reshard_seconds(const Mesh *m, const Type *from, const Placement *to)
+{
+    Placement goal = normal(m, from, to);
+    if (place_equal(&from->place, &goal))
+        return 0;
+    Search s;
+    start(&s, m, from, &goal);
+    int at = search(&s, &goal);
+    return at < 0 ? INFINITY : s.state[at].seconds;
+}
+
+/* ---- emission ------------------------------------------------------------ */
+
+/* Whether step i + 1 is an all-reduce that can run as one with step i: over
+ * both groups at once, adding in both or taking the maximum in both. */
+static bool joins(const ReshardPath *path, const Type *before, int i)
+{
+    if (i + 1 == path->n)
+        return false;
+    const ReshardStep *x = &path->step[i], *y = &path->step[i + 1];
+    return x->kind == OP_all_reduce && y->kind == OP_all_reduce &&
+           before->place.ax[x->axis].kind == x->to.place.ax[y->axis].kind;
+}
+
+static Value *emit_step(Build *b, Value *x, const ReshardStep *step,
+                        uint32_t axes, Why why)
+{
+    Attr attr[MAX_ATTRS] = {{0}};
+    attr[op_attr_index(step->kind, "axes")].i = axes;
+    Type to = step->to;
+    to.dtype = x->type.dtype;
+    Op *op = ir_op_typed(b, step->kind, 1, &x, attr, 1, &to, &x->name);
+    op->why = why;
+    for (int a = 0; a < b->p->mesh.n; a++)
+        op->out[0]->why[a] = axes >> a & 1 ? why : x->why[a];
+    return op->out[0];
+}
+
+Value *reshard_emit(Build *b, Value *x, const Placement *to, Why why)
+{
+    ReshardPath path;
+    reshard_path(&b->p->mesh, &x->type, to, &path);
+    uint32_t axes = 0;
+    Type before = x->type;
+    for (int i = 0; i < path.n; i++) {
+        axes |= 1u << path.step[i].axis;
+        if (joins(&path, &before, i)) {
+            before = path.step[i].to;
+            continue;
+        }
+        x = emit_step(b, x, &path.step[i], axes, why);
+        before = path.step[i].to;
+        axes = 0;
+    }
+    return x;
+}

@@ -1,0 +1,46 @@
+/* reshard.h: the cheapest way from one placement to another.
+ *
+ * States are placements of one tensor; edges are collectives on one axis.
+ * Dijkstra over that small space with a latency and bandwidth model; the
+ * same costs steer propagation.
+ */
+#ifndef PARC_PASSES_RESHARD_H
+#define PARC_PASSES_RESHARD_H
+
+#include "ir/ir.h"
+
+enum { MAX_RESHARD_STEPS = 12 };
+
+typedef struct ReshardStep {
+    OpKind kind; /* all_gather, all_reduce, reduce_scatter, all_to_all,
+                    take_part or take_share */
+    int axis;
+    Type to;
+} ReshardStep;
+
+typedef struct ReshardPath {
+    int n;
+    ReshardStep step[MAX_RESHARD_STEPS];
+    double seconds; /* modelled */
+} ReshardPath;
+
+/* From `from` to placement `to`. bug() where there is no way (to PMAX, say).
+ */
+void reshard_path(const Mesh *m, const Type *from, const Placement *to,
+                  ReshardPath *path);
+double reshard_seconds(const Mesh *m, const Type *from, const Placement *to);
+
+/* The same, remembered (reshard_memo.c). */
+typedef struct ReshardMemo ReshardMemo;
+ReshardMemo *reshard_memo_new(Arena *a, const Mesh *m);
+double reshard_memo_seconds(ReshardMemo *memo, const Type *from,
+                            const Placement *to);
+
+/* The modelled time of one collective over `axis` that leaves or takes a
+ * tensor of `bytes` (the gathered or unreduced size on one rank). */
+double collective_seconds(const Mesh *m, OpKind kind, int axis, int64_t bytes);
+
+/* Emits the steps in front of b->before; returns the converted value. */
+Value *reshard_emit(Build *b, Value *x, const Placement *to, Why why);
+
+#endif

@@ -1,0 +1,134 @@
+/* simplify_buckets.c: independent all-reduces over the same axes become one.
+ *
+ * before   %a = all_reduce %x {axes=[tp]}
+ *          %da = finish_grad %a
+ *          %b = all_reduce %y {axes=[tp]}
+ *          %db = finish_grad %b
+ * after    %a, %b = all_reduce %x, %y {axes=[tp]}
+ *          %da = finish_grad %a
+ *          %db = finish_grad %b
+ *
+ * The group runs where its last member was. What reads an earlier member and
+ * stands before that place moves behind it; only the tail of the gradients
+ * may (finish_grad and what follows from it in the optimizer): delaying
+ * anything else would cost memory or time. One member must not wait for
+ * another.
+ */
+#include "passes/simplify.h"
+
+/* One group under construction. */
+typedef struct Bucket {
+    Program *p;
+    VEC(Op *) member;
+    VEC(Op *) delayed; /* ops that wait for a member, in order */
+    bool *waits;       /* by value id: it depends on a member */
+} Bucket;
+
+static bool may_wait(const Op *op)
+{
+    return op->kind == OP_finish_grad || op->phase == PH_OPTIMIZER;
+}
+
+static bool waits_for(const Bucket *b, const Op *op)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (b->waits[op->arg[i]->id])
+            return true;
+    return false;
+}
+
+static bool joins(const Op *lead, const Op *op)
+{
+    if (op->kind != OP_all_reduce || op->phase != lead->phase ||
+        lead->attr[0].i != op->attr[0].i)
+        return false;
+    const Type *x = &lead->arg[0]->type, *y = &op->arg[0]->type;
+    int axis = 0;
+    while (!(lead->attr[0].i >> axis & 1))
+        axis++;
+    return x->dtype == y->dtype &&
+           x->place.ax[axis].kind == y->place.ax[axis].kind;
+}
+
+static void mark(Bucket *b, const Op *op)
+{
+    for (int i = 0; i < op->nouts; i++)
+        b->waits[op->out[i]->id] = true;
+}
+
+/* Collects what can run together with `lead`. */
+static void collect(Bucket *b, Op *lead)
+{
+    VEC(Op *) pending = {0}; /* delayed if another member follows */
+    b->member.n = b->delayed.n = 0;
+    vec_push(b->p->arena, &b->member, lead);
+    mark(b, lead);
+    for (Op *op = lead->next; op; op = op->next) {
+        if (waits_for(b, op)) {
+            if (!may_wait(op) || op->body)
+                return;
+            mark(b, op);
+            vec_push(b->p->arena, &pending, op);
+        } else if (joins(lead, op)) {
+            mark(b, op);
+            vec_push(b->p->arena, &b->member, op);
+            for (int i = 0; i < pending.n; i++)
+                vec_push(b->p->arena, &b->delayed, pending.at[i]);
+            pending.n = 0;
+        }
+    }
+}
+
+/* Makes the last member stand for all of them. */
+static void merge(Bucket *b)
+{
+    Program *p = b->p;
+    Op *lead = b->member.at[0], *last = b->member.at[b->member.n - 1];
+    int n = 0;
+    for (int i = 0; i < b->member.n; i++)
+        n += b->member.at[i]->nargs;
+    Value **arg = NEW_ARRAY(p->arena, Value *, n);
+    Value **out = NEW_ARRAY(p->arena, Value *, n);
+    n = 0;
+    for (int i = 0; i < b->member.n; i++) {
+        Op *op = b->member.at[i];
+        for (int k = 0; k < op->nargs; k++, n++) {
+            arg[n] = op->arg[k];
+            out[n] = op->out[k];
+            out[n]->def = last;
+            out[n]->index = n;
+        }
+        if (op != last)
+            ir_remove(op);
+    }
+    last->arg = arg;
+    last->out = out;
+    last->nargs = last->nouts = n;
+    last->why.loc = lead->why.loc;
+    if (lead->why.text)
+        last->why.text = arena_printf(p->arena, "%s; and %d more",
+                                      lead->why.text, n - 1);
+    Op *after = last->next;
+    for (int i = 0; i < b->delayed.n; i++)
+        ir_move(b->delayed.at[i], last->region, after);
+}
+
+void simplify_buckets(Program *p, Region *r)
+{
+    for (Op *op = r->first; op; op = op->next)
+        if (op->body)
+            simplify_buckets(p, op->body);
+    for (Op *op = r->first; op;) {
+        Bucket b = {.p = p};
+        if (op->kind == OP_all_reduce) {
+            b.waits = NEW_ARRAY(p->arena, bool, p->nvalues);
+            collect(&b, op);
+        }
+        if (b.member.n > 1) {
+            merge(&b);
+            op = r->first; /* ops have moved */
+        } else {
+            op = op->next;
+        }
+    }
+}

@@ -1,0 +1,89 @@
+/* simplify_loops.c: what goes into or comes out of a loop twice.
+ *
+ * before   %a, %b = loop n=4 … carry(%x = %x0) free(%t = %c, %u = %c)
+ *                   { … yield %y, %z, %z, %t }
+ * after    %a, %b = loop n=4 … carry(%x = %x0) free(%t = %c)
+ *                   { … yield %y, %z }
+ *
+ * Once boundaries are gone, values that were saved for the way back under
+ * several names are one value. A stack of what is the same in every turn is
+ * no stack: its readers, the loops that take it apart, read it as it is.
+ */
+#include "base/bug.h"
+#include "passes/simplify.h"
+
+static bool is_stack(const Op *loop, int i)
+{
+    return i >= loop->ncarry && i < loop->ncarry + loop->nstack;
+}
+
+static void merge_arguments(Program *p, Op *loop)
+{
+    Region *body = loop->body;
+    for (int i = loop->ncarry; i < loop->nargs; i++)
+        for (int k = loop->ncarry; k < i; k++) {
+            if (loop->arg[k] != loop->arg[i] ||
+                is_stack(loop, k) != is_stack(loop, i))
+                continue;
+            ir_replace_uses(body, body->arg[i], body->arg[k]);
+            ir_loop_drop_arg(p, loop, i--);
+            break;
+        }
+}
+
+static void merge_results(Program *p, Op *loop)
+{
+    for (int i = loop->ncarry; i < loop->nouts; i++)
+        for (int k = loop->ncarry; k < i; k++) {
+            if (loop->body->yield[k] != loop->body->yield[i])
+                continue;
+            ir_replace_uses(loop->region, loop->out[i], loop->out[k]);
+            ir_loop_drop_result(p, loop, i--);
+            break;
+        }
+}
+
+/* Stack arguments of later loops that read `stack` read `value` in every
+ * turn instead. */
+static void read_unstacked(Program *p, Op *from, Value *stack, Value *value)
+{
+    for (Op *op = from; op; op = op->next) {
+        if (op->kind != OP_loop)
+            continue;
+        for (int i = op->ncarry; is_stack(op, i); i++) {
+            if (op->arg[i] != stack)
+                continue;
+            Value *arg = ir_loop_add_free(p, op, value);
+            ir_replace_uses(op->body, op->body->arg[i], arg);
+            ir_loop_drop_arg(p, op, i--);
+        }
+    }
+}
+
+/* Results that stack what came in: a slice of a stack gives that stack
+ * again, what is free is the same in every turn. */
+static void pass_by(Program *p, Op *loop)
+{
+    for (int i = loop->ncarry; i < loop->nouts; i++) {
+        const Value *v = loop->body->yield[i];
+        if (v->def || v->region != loop->body || v->index < loop->ncarry)
+            continue;
+        Value *operand = loop->arg[v->index];
+        if (is_stack(loop, v->index))
+            ir_replace_uses(loop->region, loop->out[i], operand);
+        else
+            read_unstacked(p, loop->next, loop->out[i], operand);
+    }
+}
+
+void simplify_loops(Program *p, Region *r)
+{
+    for (Op *op = r->first; op; op = op->next) {
+        if (op->kind != OP_loop)
+            continue;
+        merge_arguments(p, op);
+        simplify_loops(p, op->body);
+        merge_results(p, op);
+        pass_by(p, op);
+    }
+}

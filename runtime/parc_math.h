@@ -1,0 +1,252 @@
+/* parc_math.h: the elementary functions of emitted kernels, in f32.
+ *
+ * Plain polynomials without branches, tables, fused multiply-adds or calls,
+ * so that a compiler vectorises them under `#pragma omp simd` with no unsafe
+ * flags (libm's stay scalar, sqrtf included, because it may set errno). Both
+ * sides of a case are computed and one is selected. Results are within about
+ * 2 ulp over the whole range; infinities, zeros and NaN come out as in C,
+ * results below the smallest normal number may be rounded more coarsely.
+ * Coefficients are least-squares fits on Chebyshev nodes, weighted for the
+ * relative error of the function's value.
+ */
+#ifndef PARC_MATH_H
+#define PARC_MATH_H
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define PARC_MATH static inline __attribute__((always_inline, unused))
+
+PARC_MATH float parc_from_bits(int32_t i)
+{
+    float x;
+    memcpy(&x, &i, sizeof x);
+    return x;
+}
+
+PARC_MATH int32_t parc_bits(float x)
+{
+    int32_t i;
+    memcpy(&i, &x, sizeof i);
+    return i;
+}
+
+/* y where the condition holds, else z. Written with bits because compilers
+ * sink the arms of a conditional expression into branches, or carry a
+ * constant arm through what follows, and may not turn branches with
+ * arithmetic in them (it might trap) back into vectors. */
+PARC_MATH float parc_select(int condition, float y, float z)
+{
+    int32_t mask = -(int32_t)(condition != 0);
+    return parc_from_bits((parc_bits(y) & mask) | (parc_bits(z) & ~mask));
+}
+
+/* One instruction each; where x is NaN the result is y. */
+PARC_MATH float parc_max(float x, float y)
+{
+    return x > y ? x : y;
+}
+
+PARC_MATH float parc_min(float x, float y)
+{
+    return x < y ? x : y;
+}
+
+PARC_MATH float parc_abs(float x)
+{
+    return parc_from_bits(parc_bits(x) & INT32_MAX);
+}
+
+/* The size of x, which is not negative, with the sign of y. */
+PARC_MATH float parc_copysign(float x, float y)
+{
+    return parc_from_bits(parc_bits(x) | (parc_bits(y) & INT32_MIN));
+}
+
+/* 2^n for -126 <= n <= 127; 0 for -127. */
+PARC_MATH float parc_exp2i(int32_t n)
+{
+    return parc_from_bits((int32_t)((uint32_t)(n + 127) << 23));
+}
+
+/* Adding this pushes the fraction out: rounds to the nearest integer. */
+#define PARC_ROUND 12582912.0f /* 1.5 2^23 */
+
+/* e^x = 2^n e^r with |r| <= ln 2 / 2. ln 2 is taken off in two parts; the
+ * first has few digits, so that n times it is exact. The polynomial is that
+ * of 2 e^r and the power 2^(n-1), because n reaches 128; below 1.7e-38 the
+ * result is 0. NaN passes through: comparisons with it choose x. */
+PARC_MATH float parc_exp(float x)
+{
+    float v = parc_select(x > 89.0f, 89.0f, x);
+    v = parc_select(v < -87.5f, -87.5f, v);
+    float t = v * 1.44269504f + PARC_ROUND;
+    float n = t - PARC_ROUND;
+    float r = v - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    float p = 0.0027893177f;
+    p = p * r + 0.01673848012f;
+    p = p * r + 0.0833325222f;
+    p = p * r + 0.333330304f;
+    p = p * r + 1.000000016f;
+    p = p * (r * r) + (r + r) + 2.0f;
+    int32_t power = parc_bits(t) - parc_bits(PARC_ROUND) - 1;
+    return p * parc_exp2i(power);
+}
+
+/* log x = n ln 2 + log m with m between sqrt(1/2) and sqrt(2). */
+PARC_MATH float parc_log(float x)
+{
+    int tiny = x < FLT_MIN;
+    int32_t i = parc_bits(x * parc_select(tiny, 16777216.0f, 1.0f));
+    int32_t n = (i - 0x3f3504f3) >> 23;
+    float m = parc_from_bits(i - (int32_t)((uint32_t)n << 23));
+    float e = (float)n - parc_select(tiny, 24.0f, 0.0f);
+    float f = m - 1.0f;
+    float p = 0.0679728902f;
+    p = p * f - 0.117089617f;
+    p = p * f + 0.118826265f;
+    p = p * f - 0.123991082f;
+    p = p * f + 0.142194272f;
+    p = p * f - 0.16668402f;
+    p = p * f + 0.200021452f;
+    p = p * f - 0.250000015f;
+    p = p * f + 0.33333312f;
+    float z = f * f;
+    float y = f * z * p + e * -2.12194440e-4f - 0.5f * z;
+    y = f + y + e * 0.693359375f;
+    y = parc_select(x > FLT_MAX, x, y);
+    y = parc_select(x == 0.0f, -INFINITY, y);
+    return parc_select(x >= 0.0f, y, (float)NAN);
+}
+
+/* 1 / sqrt(x) for normal positive x: a first guess from the bits (halving
+ * the exponent), then Newton's method, which doubles the digits each time.
+ * The last step works on the residual, which loses less to rounding. */
+PARC_MATH float parc_rsqrt_normal(float x)
+{
+    float h = 0.5f * x;
+    float y = parc_from_bits(0x5f375a86 - (parc_bits(x) >> 1));
+    y = y * (1.5f - h * y * y);
+    y = y * (1.5f - h * y * y);
+    y = y * (1.5f - h * y * y);
+    return y + y * (0.5f - h * y * y);
+}
+
+PARC_MATH float parc_sqrt(float x)
+{
+    int tiny = x < FLT_MIN * 16777216.0f;
+    float v = x * parc_select(tiny, 16777216.0f, 1.0f);
+    float y = parc_rsqrt_normal(v);
+    float s = v * y;
+    s = s + 0.5f * y * (v - s * s);
+    s = s * parc_select(tiny, 1.0f / 4096.0f, 1.0f);
+    s = parc_select(x > FLT_MAX, x, s);
+    s = parc_select(x == 0.0f, x, s);
+    return parc_select(x >= 0.0f, s, (float)NAN);
+}
+
+PARC_MATH float parc_rsqrt(float x)
+{
+    int tiny = x < FLT_MIN;
+    float y = parc_rsqrt_normal(x * parc_select(tiny, 16777216.0f, 1.0f));
+    y = y * parc_select(tiny, 4096.0f, 1.0f);
+    y = parc_select(x > FLT_MAX, 0.0f, y);
+    y = parc_select(x == 0.0f, INFINITY, y);
+    return parc_select(x >= 0.0f, y, (float)NAN);
+}
+
+PARC_MATH float parc_sigmoid(float x)
+{
+    return 1.0f / (1.0f + parc_exp(-x));
+}
+
+/* Near zero x + x^3 p(x^2), elsewhere 1 - 2 / (e^2x + 1). */
+PARC_MATH float parc_tanh(float x)
+{
+    float a = parc_abs(x);
+    float z = x * x;
+    float p = -0.00559628554f;
+    p = p * z + 0.0205441283f;
+    p = p * z - 0.0537115075f;
+    p = p * z + 0.133311178f;
+    p = p * z - 0.333332706f;
+    float small = x + x * z * p;
+    float large = 1.0f - 2.0f / (parc_exp(2.0f * a) + 1.0f);
+    large = parc_copysign(large, x);
+    return parc_select(a < 0.625f, small, large);
+}
+
+/* Near zero x p(x^2), elsewhere 1 - e^-q(x) with q = -log erfc; beyond 4 the
+ * nearest float is 1. */
+PARC_MATH float parc_erf(float x)
+{
+    float a = parc_abs(x);
+    float z = x * x;
+    float p = -9.67359078e-06f;
+    p = p * z + 0.000112682539f;
+    p = p * z - 0.000848439655f;
+    p = p * z + 0.00522105341f;
+    p = p * z - 0.0268654383f;
+    p = p * z + 0.112837826f;
+    p = p * z - 0.376126385f;
+    p = p * z + 0.128379167f;
+    float small = x + x * p;
+    float b = parc_select(a > 4.0f, 4.0f, a);
+    float q = 2.04756554e-05f;
+    q = q * b - 0.000427552362f;
+    q = q * b + 0.00413872554f;
+    q = q * b - 0.0250370935f;
+    q = q * b + 0.108156819f;
+    q = q * b + 0.633455527f;
+    q = q * b + 1.12946272f;
+    q = q * b - 0.000164115856f;
+    float large = 1.0f - parc_exp(-q);
+    large = parc_copysign(large, x);
+    return parc_select(a < 1.0f, small, large);
+}
+
+/* Sine and cosine of r, |r| <= pi / 4, and the quarter turn that takes x
+ * there. The turns are counted and taken off in double, which keeps f32
+ * accuracy to |x| about 1e9. */
+PARC_MATH float parc_sin_turned(float x, int32_t turn)
+{
+    double t = (double)x * 0.63661977236758134 + 6755399441055744.0;
+    double n = t - 6755399441055744.0;
+    double d = (double)x - n * 1.5707963267341256;
+    float r = (float)(d - n * 6.0771005065061922e-11);
+    int32_t i = (int32_t)n + turn;
+    float z = r * r;
+    float s = 2.71810095e-06f;
+    s = s * z - 0.000198393116f;
+    s = s * z + 0.00833332931f;
+    s = s * z - 0.166666666f;
+    s = r + r * z * s;
+    float c = -2.72098792e-07f;
+    c = c * z + 2.4799518e-05f;
+    c = c * z - 0.00138888838f;
+    c = c * z + 0.0416666666f;
+    c = 1.0f - 0.5f * z + z * z * c;
+    float y = parc_select(i & 1, c, s);
+    return parc_from_bits(parc_bits(y) ^ (int32_t)((uint32_t)(i & 2) << 30));
+}
+
+PARC_MATH float parc_sin(float x)
+{
+    return parc_sin_turned(x, 0);
+}
+
+PARC_MATH float parc_cos(float x)
+{
+    return parc_sin_turned(x, 1);
+}
+
+/* x^e for an exponent that is no simple case; x >= 0. */
+PARC_MATH float parc_pow(float x, float e)
+{
+    return parc_exp(e * parc_log(x));
+}
+
+#endif

@@ -1,0 +1,290 @@
+/* rt.h: what the files of the runtime share with each other.
+ *
+ * Generated programs see parc_rt.h only. A run is one RtWorld: a shared
+ * mapping that holds a control block, a slot for each rank, the barriers of
+ * all groups, and the arenas of all ranks. Ranks are forked from the process
+ * that made it, so that all of them see it at the same address.
+ */
+#ifndef PARC_RT_INTERNAL_H
+#define PARC_RT_INTERNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "parc_rt.h"
+
+enum { RT_GROUPS = 1 << PARC_MAX_AXES };
+
+/* ---- options (rt_options.c) ---- */
+
+typedef struct RtOptions {
+    const char *program; /* as messages name it: the base name of argv[0] */
+    int64_t steps, seed, threads; /* threads 0: as planned */
+    bool shuffle, info, dry_run, help, version;
+    const char *data, *init, *export_to, *log, *print_shards;
+} RtOptions;
+
+/* -1: go on; else the exit status (a message has been printed). */
+int rt_options(RtOptions *o, int argc, char **argv);
+void rt_usage(const RtOptions *o, const ParcModel *model);
+
+/* The candidate nearest to `name`, NULL where none is near (rt_near.c). */
+const char *rt_near_miss(const char *name, const char *const *candidate, int n);
+
+/* ---- the world and its ranks (rt_world.c, rt_ranks.c, rt_barrier.c) ---- */
+
+typedef enum RtState {
+    RT_STARTING,
+    RT_COMPUTING,
+    RT_WAITING, /* at the first barrier of `collective`, or at the last */
+    RT_MOVING,  /* its data */
+    RT_DONE,
+} RtState;
+
+/* What a rank is doing, for the messages of others. */
+typedef struct RtSlot {
+    _Atomic int64_t step;
+    _Atomic int32_t state, collective; /* the one it is in, or was last in */
+    _Atomic uint32_t barrier;          /* the one it waits at, +1; else 0 */
+    uint64_t plan_hash;
+    char pad[36];
+} RtSlot;
+
+typedef struct RtBarrier {
+    _Atomic uint32_t arrived, phase;
+    char pad[56];
+} RtBarrier;
+
+typedef struct RtControl {
+    _Atomic int32_t failed; /* somebody has printed why the run ends */
+} RtControl;
+
+typedef struct RtWorld {
+    const ParcModel *model;
+    const char *program;
+    int nranks, threads, timeout_seconds;
+    bool crowded; /* more threads than cores */
+    RtControl *control;
+    RtSlot *slot;
+    RtBarrier *barrier; /* [mask of axes][least rank of the group] */
+    char *arenas;
+    size_t arena_stride;
+    void *map;
+    size_t map_bytes;
+    const char *temporary; /* a file to remove if the run fails, or NULL */
+} RtWorld;
+
+/* Ranks that differ only in some axes, axis 0 major. */
+typedef struct RtGroup {
+    int n, index; /* the rank's own place in member[] */
+    int *member;
+} RtGroup;
+
+struct ParcRt {
+    const ParcModel *model;
+    RtWorld *world;
+    int rank, nranks, threads;
+    char *arena;
+    RtGroup group[RT_GROUPS];  /* by mask of axes */
+    int64_t bytes, peak_bytes; /* counted where arenas are handed out */
+    void *engine, *stream;     /* oneDNN's, once a matmul needs them */
+    ParcMatmul *matmuls;
+};
+
+/* Names for what is no collective of the model, where an id is wanted. */
+enum { RT_AT_START = -1, RT_AT_END = -2, RT_AT_SHARDS = -3 };
+const char *rt_collective_name(const ParcModel *model, int id);
+
+int rt_cores(void); /* that this process may use */
+int rt_nranks(const ParcModel *model);
+int64_t rt_coord(const ParcModel *model, int rank, int axis);
+
+/* Maps the world; false after a message. */
+bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
+                   int threads);
+void rt_world_close(RtWorld *w);
+
+/* Runs `body` on every rank, each a process (one rank alone runs here), and
+ * returns the exit status of the whole. */
+typedef int RtBody(ParcRt *rt, void *context);
+int rt_ranks_run(RtWorld *w, RtBody *body, void *context);
+
+/* Frees what matmuls made (rt_matmul.c). */
+void rt_matmul_close(ParcRt *rt);
+
+/* Hands the rank its arena and counts it (rt_arena.c). */
+void rt_arena_take(ParcRt *rt);
+
+/* All ranks of the group meet. rt_meet is for the whole world. */
+void rt_barrier(ParcRt *rt, uint32_t axes);
+void rt_meet(ParcRt *rt, int id);
+
+static inline char *rt_peer(const ParcRt *rt, int rank)
+{
+    return rt->world->arenas + (size_t)rank * rt->world->arena_stride;
+}
+
+static inline float *rt_floats(ParcRt *rt, int64_t offset)
+{
+    return (float *)(void *)(rt->arena + offset);
+}
+
+/* ---- messages (rt_message.c) ---- */
+
+/* "train: error: …" on standard error. */
+void rt_error(const char *program, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The text as it is: for "FILE: byte N: error: …". */
+void rt_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Ends the run from within a rank. Only the first rank that fails speaks:
+ * the others fail of the same cause. rt_fail begins with "train: error: ",
+ * rt_fail_at does not. */
+_Noreturn void rt_fail(ParcRt *rt, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+_Noreturn void rt_fail_at(ParcRt *rt, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* "12.5 GiB" */
+const char *rt_size_text(double bytes, char text[32]);
+void *rt_allocate(size_t bytes); /* zeroed; ends the process if it fails */
+double rt_now(void);             /* seconds */
+
+/* ---- random numbers (rt_random.c) ---- */
+
+enum { RT_STREAM_INIT, RT_STREAM_DATA, RT_STREAM_SHUFFLE };
+
+void rt_philox(uint32_t out[4], const uint32_t counter[4],
+               const uint32_t key[2]);
+uint32_t rt_hash(const char *name);
+/* The four words of a block of a named stream. */
+void rt_random_block(uint32_t out[4], int64_t seed, int stream, uint32_t key,
+                     uint64_t block);
+/* Elements first … first+n-1 of a tensor; element i is the same however the
+ * range that holds it is cut. */
+void rt_random_normal(float *to, int64_t seed, int stream, uint32_t key,
+                      int64_t first, int64_t n, double std);
+void rt_random_uniform(float *to, int64_t seed, int stream, uint32_t key,
+                       int64_t first, int64_t n, double low, double high);
+void rt_random_below(int32_t *to, int64_t seed, int stream, uint32_t key,
+                     int64_t first, int64_t n, int64_t below);
+/* A permutation of 0 … n-1 for each key: where `i` goes. */
+int64_t rt_permute(int64_t seed, uint32_t key, int64_t n, int64_t i);
+
+/* ---- parameters (rt_shard.c, rt_params.c, rt_print_shards.c) ---- */
+
+/* What one rank stores of a parameter, for each layer of its stack: a box
+ * [begin, begin+part) of the global tensor, of which, under flat axes, only
+ * the run first … first+run-1 of its flattened elements. */
+typedef struct RtShard {
+    const ParcParam *param;
+    int64_t layers, global; /* elements of a layer */
+    int64_t part[PARC_MAX_DIMS], begin[PARC_MAX_DIMS];
+    int64_t box;        /* elements of the box */
+    int64_t first, run; /* run: elements stored, padding included */
+    bool owner;         /* no rank before this one stores the same */
+} RtShard;
+
+void rt_shard(RtShard *s, const ParcModel *model, int rank,
+              const ParcParam *param);
+/* From stored element i of a layer on: how many elements lie one after the
+ * other in the global layer too, and where there; 0 where i is padding. */
+int64_t rt_shard_run(const RtShard *s, int64_t i, int64_t *global);
+/* False, after a message, where train.c and the runtime disagree. */
+bool rt_params_check(const ParcModel *model, const char *program);
+
+/* "layers.3.attention.wq.weight"; layer counts through all stack dims. */
+enum { RT_NAME = 512 };
+void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
+                   char text[RT_NAME]);
+/* A parameter that --export, --init and --print-shards know of: no state of
+ * the optimizer, and stored. */
+bool rt_param_is_weight(const ParcParam *param);
+int64_t rt_param_layers(const ParcParam *param);
+int64_t rt_param_layer_elements(const ParcParam *param);
+void rt_params_init(ParcRt *rt, int64_t seed);
+
+/* 0, or 1 after a message, with the near miss. */
+int rt_shards_check(const ParcModel *model, const RtOptions *o);
+void rt_shards_print(ParcRt *rt, const char *name);
+
+/* ---- weights in files (rt_safetensors.c, rt_weights.c, rt_export.c) ---- */
+
+typedef enum RtDtype { RT_F32, RT_BF16, RT_F16, RT_OTHER } RtDtype;
+
+enum { RT_MAX_RANK = 8 };
+
+/* One tensor of a file. Positions are bytes from the file's begin. */
+typedef struct RtTensor {
+    char *name;
+    RtDtype dtype;
+    char dtype_name[8];
+    int ndim;
+    int64_t dim[RT_MAX_RANK];
+    int64_t begin, end;
+    int64_t at; /* of its name in the header */
+    bool used;
+} RtTensor;
+
+typedef struct RtWeights {
+    const char *path;
+    const unsigned char *map;
+    int64_t size;
+    RtTensor *tensor;
+    int n, room;
+} RtWeights;
+
+/* Reads the header of w->map: NULL, or what is wrong at byte *at. Every
+ * tensor's range lies within the file and fits its type and shape. */
+const char *rt_safetensors_header(RtWeights *w, int64_t *at);
+void rt_safetensors_free(RtWeights *w);
+
+/* Opens, reads and compares with the model; false after messages. */
+bool rt_weights_open(RtWeights *w, const char *path, const ParcModel *model,
+                     const char *program);
+void rt_weights_close(RtWeights *w);
+void rt_weights_load(ParcRt *rt, const RtWeights *w);
+
+/* The name of the temporary file beside `path`; NULL, after a message, where
+ * none can be made there. */
+char *rt_export_probe(const char *path, const char *program);
+/* NULL or a message. By one rank, while the others wait. */
+const char *rt_export(ParcRt *rt, const char *path, const char *temporary);
+
+/* ---- data (rt_data.c, rt_batch.c) ---- */
+
+typedef struct RtData {
+    const char *path; /* NULL: synthetic */
+    const unsigned char *map;
+    int64_t size;
+    int64_t first; /* byte where the tokens begin */
+    int width;     /* bytes of a token */
+    int64_t tokens, sequences;
+} RtData;
+
+bool rt_data_open(RtData *d, const char *spec, const ParcModel *model,
+                  const char *program);
+void rt_data_close(RtData *d);
+/* Fills the rank's part of every input for a step (0, 1, …). */
+void rt_batch(ParcRt *rt, const RtData *d, const RtOptions *o, int64_t step);
+
+/* ---- logs (rt_log.c) ---- */
+
+typedef struct RtLog {
+    int file; /* -1: none */
+    bool terminal;
+    const char *path;
+    int64_t steps, tokens_a_step;
+    double begin, last_step, last_line, peak_flops;
+    float first_loss;
+} RtLog;
+
+/* Opens (and empties) the file; false after a message. */
+bool rt_log_open(RtLog *l, const RtOptions *o, const ParcModel *model,
+                 int nranks, int threads);
+void rt_log_start(RtLog *l);
+/* After step 1, 2, …; by rank 0. */
+void rt_log_step(RtLog *l, ParcRt *rt, int64_t step);
+void rt_log_end(RtLog *l, ParcRt *rt);
+
+#endif

@@ -1,0 +1,46 @@
+/* rt_arena.c: a rank's memory, and the count of it.
+ *
+ * parc has laid out everything that a rank needs in one arena; this file is
+ * the only allocator of tensors, and `peak_bytes` of the log is its count.
+ * Bookkeeping (option strings, file headers, the control block) is no tensor
+ * and not counted.
+ */
+#include <sys/mman.h>
+
+#include "rt.h"
+
+static void count(ParcRt *rt, int64_t bytes)
+{
+    rt->bytes += bytes;
+    if (rt->peak_bytes < rt->bytes) {
+        rt->peak_bytes = rt->bytes;
+    }
+}
+
+void rt_arena_take(ParcRt *rt)
+{
+    rt->arena = rt_peer(rt, rt->rank);
+    count(rt, rt->model->arena_bytes);
+    /* Fewer, larger pages where the system allows it; refusal is no harm. */
+    madvise(rt->arena, rt->world->arena_stride, MADV_HUGEPAGE);
+}
+
+char *parc_arena(ParcRt *rt)
+{
+    return rt->arena;
+}
+
+int parc_rank(const ParcRt *rt)
+{
+    return rt->rank;
+}
+
+int parc_threads(const ParcRt *rt)
+{
+    return rt->threads;
+}
+
+int64_t parc_index(const ParcRt *rt, uint32_t axes)
+{
+    return rt->group[axes].index;
+}

@@ -1,0 +1,92 @@
+/* rt_attention.h: what attention's forward and backward share.
+ *
+ * Blocks of QUERIES by KEYS scores. Packed blocks have rows padded with zeros
+ * to whole vectors, so that products of tiles have no ragged edge.
+ */
+#ifndef PARC_RT_ATTENTION_H
+#define PARC_RT_ATTENTION_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "parc_rt.h"
+#include "rt_tile.h"
+
+/* KEY_ROW is rt_row(KEYS). */
+enum { RT_QUERIES = 48, RT_KEYS = 64, RT_KEY_ROW = 80 };
+
+/* Floats of scratch that a thread of the backward pass needs. */
+int64_t rt_attention_grad_floats(const ParcAttention *a);
+
+static inline int64_t rt_less(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How many of the `keys` keys from `key` on the query sees (may be < 1). */
+static inline int64_t rt_seen(const ParcAttention *a, int64_t query,
+                              int64_t key, int64_t keys)
+{
+    return a->causal ? rt_less(keys, query - key + 1) : keys;
+}
+
+/* to[rows, row(n)] from rows of n floats, `stride` apart. */
+static inline void rt_pack(float *to, const float *from, int64_t stride,
+                           int64_t rows, int64_t n)
+{
+    int64_t wide = rt_padded(n), row = rt_row(n);
+    for (int64_t i = 0; i < rows; i++) {
+        memcpy(to + i * row, from + i * stride, (size_t)n * sizeof *to);
+        memset(to + i * row + n, 0, (size_t)(wide - n) * sizeof *to);
+    }
+}
+
+/* Four rows of four floats become columns. */
+typedef float RtFour __attribute__((vector_size(16)));
+typedef float RtFourUnaligned
+    __attribute__((vector_size(16), aligned(4), may_alias));
+
+static inline void rt_transpose_four(float *to, int64_t to_row,
+                                     const float *from, int64_t from_row)
+{
+    RtFour a = *(const RtFourUnaligned *)from;
+    RtFour b = *(const RtFourUnaligned *)(from + from_row);
+    RtFour c = *(const RtFourUnaligned *)(from + 2 * from_row);
+    RtFour d = *(const RtFourUnaligned *)(from + 3 * from_row);
+    RtFour low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    RtFour high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    RtFour low2 = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    RtFour high2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(RtFourUnaligned *)to = __builtin_shufflevector(low, low2, 0, 1, 4, 5);
+    *(RtFourUnaligned *)(to + to_row) =
+        __builtin_shufflevector(low, low2, 2, 3, 6, 7);
+    *(RtFourUnaligned *)(to + 2 * to_row) =
+        __builtin_shufflevector(high, high2, 0, 1, 4, 5);
+    *(RtFourUnaligned *)(to + 3 * to_row) =
+        __builtin_shufflevector(high, high2, 2, 3, 6, 7);
+}
+
+/* to[n, KEY_ROW] from rows of n floats: row i becomes column i; columns up to
+ * padded(rows) are zeros. */
+static inline void rt_pack_transposed(float *restrict to,
+                                      const float *restrict from,
+                                      int64_t stride, int64_t rows, int64_t n)
+{
+    int64_t wide = rt_padded(rows), fours = rows / 4 * 4, done = n / 4 * 4;
+    for (int64_t i = 0; i < fours; i += 4) {
+        for (int64_t x = 0; x < done; x += 4) {
+            rt_transpose_four(to + x * RT_KEY_ROW + i, RT_KEY_ROW,
+                              from + i * stride + x, stride);
+        }
+    }
+    for (int64_t x = 0; x < n; x++) {
+        for (int64_t i = x < done ? fours : 0; i < rows; i++) {
+            to[x * RT_KEY_ROW + i] = from[i * stride + x];
+        }
+        for (int64_t i = rows; i < wide; i++) {
+            to[x * RT_KEY_ROW + i] = 0;
+        }
+    }
+}
+
+#endif

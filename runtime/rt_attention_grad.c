@@ -1,0 +1,220 @@
+/* rt_attention_grad.c: attention, backward.
+ *
+ * With weights p = exp(score - lse) made again tile by tile:
+ *   dv = p' do          dp = do v'         D = rowsum(do * o)
+ *   ds = p * (dp - D)   dq = scale ds k    dk = scale ds' q
+ * A task is one head of keys of one sequence with all the query heads that
+ * share it. It walks the blocks of keys; for each it walks the blocks of
+ * queries that see them, adds up dk and dv in scratch and adds to dq in
+ * place, always in the same order.
+ */
+#include <omp.h>
+#include <string.h>
+
+#include "parc_math.h"
+#include "rt.h"
+#include "rt_attention.h"
+#include "rt_tile.h"
+
+/* The scratch of a thread, in floats. Rows of d and e are
+ * rt_row long. */
+typedef struct Backward {
+    float *sums;     /* [g, s]: D */
+    float *keys_t;   /* [d, KEY_ROW] */
+    float *values_t; /* [e, KEY_ROW] */
+    float *keys;     /* [KEYS, d] */
+    float *dkeys;    /* [KEYS, d] */
+    float *dvalues;  /* [KEYS, e] */
+    float *query;    /* [QUERIES, d] */
+    float *dout;     /* [QUERIES, e] */
+    float *dquery;   /* [QUERIES, d] */
+    float *weight;   /* [QUERIES, KEYS] */
+    float *dscore;   /* [QUERIES, KEYS] */
+    float *end;
+} Backward;
+
+static Backward backward_scratch(const ParcAttention *a, float *base)
+{
+    int64_t d = rt_row(a->d), e = rt_row(a->e);
+    Backward w;
+    w.sums = base;
+    w.keys_t = w.sums + a->g * a->s;
+    w.values_t = w.keys_t + d * RT_KEY_ROW;
+    w.keys = w.values_t + e * RT_KEY_ROW;
+    w.dkeys = w.keys + RT_KEYS * d;
+    w.dvalues = w.dkeys + RT_KEYS * d;
+    w.query = w.dvalues + RT_KEYS * e;
+    w.dout = w.query + RT_QUERIES * d;
+    w.dquery = w.dout + RT_QUERIES * e;
+    w.weight = w.dquery + RT_QUERIES * d;
+    w.dscore = w.weight + RT_QUERIES * RT_KEYS;
+    w.end = w.dscore + RT_QUERIES * RT_KEYS;
+    return w;
+}
+
+int64_t rt_attention_grad_floats(const ParcAttention *a)
+{
+    int64_t d = rt_row(a->d), e = rt_row(a->e);
+    return a->g * a->s + RT_KEY_ROW * (d + e) + RT_KEYS * (2 * d + e) +
+           RT_QUERIES * (2 * d + e + 2 * RT_KEYS);
+}
+
+/* What a task reads and writes: its own sequence and head of keys; the first
+ * of its heads of queries. */
+typedef struct Task {
+    const ParcAttention *a;
+    Backward w;
+    float *dq, *dk, *dv;
+    const float *d_o, *q, *k, *v, *o, *lse;
+} Task;
+
+static void sum_rows(const Task *t)
+{
+    const ParcAttention *a = t->a;
+    int64_t row = a->kv * a->g * a->e;
+    for (int64_t h = 0; h < a->g; h++) {
+        for (int64_t i = 0; i < a->s; i++) {
+            const float *x = t->d_o + i * row + h * a->e;
+            const float *y = t->o + i * row + h * a->e;
+            float sum = 0;
+#pragma omp simd reduction(+ : sum)
+            for (int64_t c = 0; c < a->e; c++) {
+                sum += x[c] * y[c];
+            }
+            t->w.sums[h * a->s + i] = sum;
+        }
+    }
+}
+
+/* Scores and dp of one query become its weights and ds; zeros from `seen`
+ * (at least 1) on. */
+static void weights_row(const Task *t, int64_t i, int seen, int columns,
+                        float lse, float sum)
+{
+    float *restrict p = t->w.weight + i * RT_KEYS;
+    float *restrict ds = t->w.dscore + i * RT_KEYS;
+    float scale = t->a->scale;
+#pragma omp simd
+    for (int j = 0; j < columns; j++) {
+        float x = parc_select(j < seen, parc_exp(p[j] * scale - lse), 0.0f);
+        p[j] = x;
+        ds[j] = x * (ds[j] - sum) * scale;
+    }
+}
+
+static void add_dq(const Task *t, int64_t h, int64_t query, int64_t queries)
+{
+    const ParcAttention *a = t->a;
+    int64_t row = a->kv * a->g * a->d, d = rt_row(a->d);
+    for (int64_t i = 0; i < queries; i++) {
+        float *restrict to = t->dq + (query + i) * row + h * a->d;
+        const float *restrict from = t->w.dquery + i * d;
+#pragma omp simd
+        for (int64_t x = 0; x < a->d; x++) {
+            to[x] += from[x];
+        }
+    }
+}
+
+/* One tile: queries of head h against the packed block of keys, as far as
+ * they see it. */
+static void tile(const Task *t, int64_t h, int64_t query, int64_t key,
+                 int64_t all_keys)
+{
+    const ParcAttention *a = t->a;
+    const Backward *w = &t->w;
+    int64_t heads = a->kv * a->g, d = rt_row(a->d), e = rt_row(a->e);
+    int64_t queries = rt_less(RT_QUERIES, a->s - query);
+    int64_t keys = rt_seen(a, query + queries - 1, key, all_keys);
+    int64_t columns = rt_padded(keys);
+    rt_pack(w->query, t->q + (query * heads + h) * a->d, heads * a->d, queries,
+            a->d);
+    rt_pack(w->dout, t->d_o + (query * heads + h) * a->e, heads * a->e, queries,
+            a->e);
+    rt_tile(&(RtTile){queries, columns, a->d, w->query, d, 1, w->keys_t,
+                      RT_KEY_ROW, w->weight, RT_KEYS, false});
+    rt_tile(&(RtTile){queries, columns, a->e, w->dout, e, 1, w->values_t,
+                      RT_KEY_ROW, w->dscore, RT_KEYS, false});
+    for (int64_t i = 0; i < queries; i++) {
+        weights_row(t, i, (int)rt_seen(a, query + i, key, keys), (int)columns,
+                    t->lse[h * a->s + query + i],
+                    w->sums[h * a->s + query + i]);
+    }
+    rt_tile(&(RtTile){keys, rt_padded(a->e), queries, w->weight, 1, RT_KEYS,
+                      w->dout, e, w->dvalues, e, true});
+    rt_tile(&(RtTile){keys, rt_padded(a->d), queries, w->dscore, 1, RT_KEYS,
+                      w->query, d, w->dkeys, d, true});
+    rt_tile(&(RtTile){queries, rt_padded(a->d), keys, w->dscore, RT_KEYS, 1,
+                      w->keys, d, w->dquery, d, false});
+    add_dq(t, h, query, queries);
+}
+
+static void store_rows(float *to, int64_t stride, const float *from,
+                       int64_t rows, int64_t n)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        memcpy(to + i * stride, from + i * rt_row(n), (size_t)n * sizeof *to);
+    }
+}
+
+static void key_block(const Task *t, int64_t key)
+{
+    const ParcAttention *a = t->a;
+    const Backward *w = &t->w;
+    int64_t keys = rt_less(RT_KEYS, a->t - key);
+    int64_t d = rt_row(a->d), e = rt_row(a->e);
+    int64_t k_row = a->kv * a->d, v_row = a->kv * a->e;
+    int64_t first = a->causal ? key : 0;
+    rt_pack(w->keys, t->k + key * k_row, k_row, keys, a->d);
+    rt_pack_transposed(w->keys_t, t->k + key * k_row, k_row, keys, a->d);
+    rt_pack_transposed(w->values_t, t->v + key * v_row, v_row, keys, a->e);
+    memset(w->dkeys, 0, (size_t)(keys * d) * sizeof *w->dkeys);
+    memset(w->dvalues, 0, (size_t)(keys * e) * sizeof *w->dvalues);
+    for (int64_t h = 0; h < a->g; h++) {
+        for (int64_t i = first; i < a->s; i += RT_QUERIES) {
+            tile(t, h, i, key, keys);
+        }
+    }
+    store_rows(t->dk + key * k_row, k_row, w->dkeys, keys, a->d);
+    store_rows(t->dv + key * v_row, v_row, w->dvalues, keys, a->e);
+}
+
+static void backward_task(const Task *t)
+{
+    const ParcAttention *a = t->a;
+    for (int64_t i = 0; i < a->s; i++) {
+        memset(t->dq + i * a->kv * a->g * a->d, 0,
+               (size_t)(a->g * a->d) * sizeof *t->dq);
+    }
+    sum_rows(t);
+    for (int64_t key = 0; key < a->t; key += RT_KEYS) {
+        key_block(t, key);
+    }
+}
+
+void parc_attention_grad(ParcRt *rt, const ParcAttention *a, float *dq,
+                         float *dk, float *dv, const float *d_o, const float *q,
+                         const float *k, const float *v, const float *o,
+                         const float *lse, float *scratch)
+{
+    int64_t floats = rt_attention_grad_floats(a);
+    (void)rt;
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < a->b * a->kv; i++) {
+        int64_t b = i / a->kv, kv = i % a->kv, heads = a->kv * a->g;
+        int64_t query = b * a->s * heads + kv * a->g;
+        int64_t key = b * a->t * a->kv + kv;
+        Task t = {a,
+                  backward_scratch(a, scratch + omp_get_thread_num() * floats),
+                  dq + query * a->d,
+                  dk + key * a->d,
+                  dv + key * a->e,
+                  d_o + query * a->e,
+                  q + query * a->d,
+                  k + key * a->d,
+                  v + key * a->e,
+                  o + query * a->e,
+                  lse + (b * heads + kv * a->g) * a->s};
+        backward_task(&t);
+    }
+}

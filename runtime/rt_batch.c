@@ -1,0 +1,104 @@
+/* rt_batch.c: the batch of a step, the part of it that a rank takes.
+ *
+ * Step s takes the sequences s*batch … s*batch+batch-1 of the data, wrapping
+ * at the end; with --shuffle each pass over the file has an order of its own.
+ * The rank with index r of the axes that split the batch takes the r-th equal
+ * part. Synthetic data is an endless file of noise: the same stream of tokens
+ * under tokens and labels, one apart; other inputs draw by their own name and
+ * the element's index over all batches.
+ */
+#include "rt.h"
+
+typedef struct Part {
+    int64_t first, rows; /* of the global batch */
+} Part;
+
+static Part part_of(const ParcRt *rt, const ParcInput *in)
+{
+    const RtGroup *g = &rt->group[in->batch_axes];
+    int64_t rows = in->dim[0] / g->n;
+    return (Part){rows * g->index, rows};
+}
+
+/* Where in the file the sequence with this number (over all epochs) is. */
+static int64_t sequence_at(const RtData *d, const RtOptions *o, int64_t number)
+{
+    int64_t at = number % d->sequences;
+    return o->shuffle ? rt_permute(o->seed, (uint32_t)(number / d->sequences),
+                                   d->sequences, at)
+                      : at;
+}
+
+static int64_t token_at(const RtData *d, int64_t i)
+{
+    const unsigned char *p = d->map + d->first + i * d->width;
+    uint32_t token = 0;
+    for (int b = 0; b < d->width; b++) {
+        token |= (uint32_t)p[b] << (8 * b);
+    }
+    return token;
+}
+
+static void read_sequence(ParcRt *rt, const RtData *d, const ParcInput *in,
+                          int32_t *to, int64_t first)
+{
+    for (int64_t i = 0; i < in->dim[1]; i++) {
+        int64_t token = token_at(d, first + i);
+        if (in->below > 0 && token >= in->below) {
+            rt_fail_at(rt,
+                       "%s: byte %lld: error: token %lld is beyond the "
+                       "vocabulary of %lld",
+                       d->path, (long long)(d->first + (first + i) * d->width),
+                       (long long)token, (long long)in->below);
+        }
+        to[i] = (int32_t)token;
+    }
+}
+
+static void from_file(ParcRt *rt, const RtData *d, const RtOptions *o,
+                      const ParcInput *in, int64_t step)
+{
+    Part p = part_of(rt, in);
+    int32_t *to = (int32_t *)(void *)(rt->arena + in->offset);
+    for (int64_t row = 0; row < p.rows; row++) {
+        int64_t number = step * in->dim[0] + p.first + row;
+        int64_t first = sequence_at(d, o, number) * in->dim[1];
+        read_sequence(rt, d, in, to + row * in->dim[1], first + in->is_labels);
+    }
+}
+
+static void synthetic(ParcRt *rt, const RtOptions *o, const ParcInput *in,
+                      int64_t step)
+{
+    Part p = part_of(rt, in);
+    int64_t row = 1;
+    for (int d = 1; d < in->ndim; d++) {
+        row *= in->dim[d];
+    }
+    int64_t first = (step * in->dim[0] + p.first) * row, n = p.rows * row;
+    bool stream = in->is_int && in->ndim == 2 && row == rt->model->seq;
+    uint32_t key = rt_hash(stream ? "tokens" : in->name);
+    if (in->is_int) {
+        rt_random_below((int32_t *)(void *)(rt->arena + in->offset), o->seed,
+                        RT_STREAM_DATA, key, first + (stream && in->is_labels),
+                        n, in->below);
+    } else {
+        rt_random_normal(rt_floats(rt, in->offset), o->seed, RT_STREAM_DATA,
+                         key, first, n, 1);
+    }
+}
+
+void rt_batch(ParcRt *rt, const RtData *d, const RtOptions *o, int64_t step)
+{
+    for (int i = 0; i < rt->model->ninputs; i++) {
+        const ParcInput *in = &rt->model->input[i];
+        if (in->offset < 0) {
+            continue; /* the step does not read it */
+        }
+        if (d->path && in->is_int) {
+            from_file(rt, d, o, in, step);
+        } else {
+            synthetic(rt, o, in, step);
+        }
+    }
+}

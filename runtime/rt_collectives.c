@@ -1,0 +1,258 @@
+/* rt_collectives.c: collectives over shared memory.
+ *
+ * Every rank's arena is mapped by all, and a tensor has the same offset on
+ * every rank, so that a collective is: meet (all sources are written), each
+ * rank copies or adds what it owes out of its peers' arenas, meet (sources
+ * may be overwritten). There is no staging. Sums run in the order of the
+ * group's ranks, element by element, whatever the number of threads: the
+ * same run gives the same bits.
+ *
+ * all_reduce cuts the elements into one slice a rank: a rank adds up its
+ * slice over all peers and writes the sum into all of them, in place if
+ * wanted, since nobody else reads or writes that slice.
+ */
+#include <string.h>
+
+#include "rt.h"
+
+enum {
+    TILE = 2048,      /* elements summed at a time, in cache */
+    GRAIN = 1 << 15,  /* elements from which threads pay */
+    SLICE_ALIGN = 16, /* slices end at cache lines */
+};
+
+static const float *peer_floats(const ParcRt *rt, int rank, int64_t offset)
+{
+    return (const float *)(void *)(rt_peer(rt, rank) + offset);
+}
+
+/* Everybody has arrived at the same collective. */
+static void enter(ParcRt *rt, int id, uint32_t axes)
+{
+    const RtGroup *g = &rt->group[axes];
+    RtSlot *slot = rt->world->slot, *own = &slot[rt->rank];
+    if (g->n == 1) {
+        return;
+    }
+    atomic_store(&own->collective, id);
+    atomic_store(&own->state, RT_WAITING);
+    rt_barrier(rt, axes);
+    int32_t other = atomic_load(&slot[g->member[0]].collective);
+    if (other != id) {
+        rt_fail(rt, "rank %d is in '%s' while rank %d is in '%s'", rt->rank,
+                rt_collective_name(rt->model, id), g->member[0],
+                rt_collective_name(rt->model, other));
+    }
+    atomic_store(&own->state, RT_MOVING);
+}
+
+static void leave(ParcRt *rt, uint32_t axes)
+{
+    if (rt->group[axes].n > 1) {
+        rt_barrier(rt, axes);
+        atomic_store(&rt->world->slot[rt->rank].state, RT_COMPUTING);
+    }
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* How much of run j exists: flat shards pad the last. */
+static int64_t valid_run(const ParcPart *p, int64_t j)
+{
+    return p->valid == 0
+               ? p->inner
+               : larger(0, smaller(p->inner, p->valid - j * p->inner));
+}
+
+/* `rows` rows of `n` elements between two strides, by all threads. */
+static void copy_rows(ParcRt *rt, float *dst, int64_t dst_stride,
+                      const float *src, int64_t src_stride, int64_t rows,
+                      int64_t n)
+{
+    if (dst == src || n == 0) {
+        return;
+    }
+    int64_t chunks = larger(1, smaller(rt->threads, n / GRAIN));
+    int64_t step = (n + chunks - 1) / chunks;
+    bool wide = rows * n > GRAIN;
+#pragma omp parallel for collapse(2) schedule(static) if (wide)
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t c = 0; c < chunks; c++) {
+            int64_t from = c * step, count = smaller(step, n - from);
+            if (count > 0) {
+                memcpy(dst + i * dst_stride + from, src + i * src_stride + from,
+                       (size_t)count * sizeof(float));
+            }
+        }
+    }
+}
+
+void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
+                     const ParcPart *part)
+{
+    const RtGroup *g = &rt->group[axes];
+    enter(rt, id, axes);
+    for (int i = 0; i < n; i++) {
+        const ParcPart *p = &part[i];
+        float *dst = rt_floats(rt, p->dst);
+        for (int j = 0; j < g->n; j++) {
+            copy_rows(rt, dst + j * p->inner, g->n * p->inner,
+                      peer_floats(rt, g->member[j], p->src), p->inner, p->outer,
+                      valid_run(p, j));
+        }
+    }
+    leave(rt, axes);
+}
+
+static void combine(float *restrict to, const float *restrict from, int64_t n,
+                    ParcReduce op)
+{
+    if (op == PARC_SUM) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            to[i] += from[i];
+        }
+        return;
+    }
+    /* A NaN must come through: it is how a run learns that it broke. */
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        to[i] = from[i] > to[i] || from[i] != from[i] ? from[i] : to[i];
+    }
+}
+
+/* Elements [at, at+n) of the tensor at `src`, over all ranks in order. */
+static void reduce_tile(const ParcRt *rt, const RtGroup *g, float *sum,
+                        int64_t src, int64_t at, int64_t n, ParcReduce op)
+{
+    memcpy(sum, peer_floats(rt, g->member[0], src) + at,
+           (size_t)n * sizeof *sum);
+    for (int j = 1; j < g->n; j++) {
+        combine(sum, peer_floats(rt, g->member[j], src) + at, n, op);
+    }
+}
+
+static void reduce_part(ParcRt *rt, const RtGroup *g, const ParcPart *p)
+{
+    float *dst = rt_floats(rt, p->dst);
+    int64_t count = valid_run(p, g->index);
+    int64_t tiles = (count + TILE - 1) / TILE;
+#pragma omp parallel for collapse(2)                                           \
+    schedule(static) if (p->outer * count > GRAIN)
+    for (int64_t o = 0; o < p->outer; o++) {
+        for (int64_t t = 0; t < tiles; t++) {
+            float sum[TILE];
+            int64_t at = t * TILE, n = smaller(TILE, count - at);
+            reduce_tile(rt, g, sum, p->src,
+                        (o * g->n + g->index) * p->inner + at, n, PARC_SUM);
+            memcpy(dst + o * p->inner + at, sum, (size_t)n * sizeof *sum);
+        }
+    }
+    if (count < p->inner) {
+        memset(dst + count, 0, (size_t)(p->inner - count) * sizeof *dst);
+    }
+}
+
+void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
+                         const ParcPart *part)
+{
+    enter(rt, id, axes);
+    for (int i = 0; i < n; i++) {
+        reduce_part(rt, &rt->group[axes], &part[i]);
+    }
+    leave(rt, axes);
+}
+
+static void all_reduce_part(ParcRt *rt, const RtGroup *g, ParcReduce op,
+                            const ParcPart *p)
+{
+    int64_t count = p->outer * p->inner;
+    int64_t slice = (count + g->n - 1) / g->n;
+    slice = (slice + SLICE_ALIGN - 1) / SLICE_ALIGN * SLICE_ALIGN;
+    int64_t begin = smaller(count, slice * g->index);
+    int64_t end = smaller(count, begin + slice);
+#pragma omp parallel for schedule(static) if (end - begin > GRAIN)
+    for (int64_t at = begin; at < end; at += TILE) {
+        float sum[TILE];
+        int64_t m = smaller(TILE, end - at);
+        reduce_tile(rt, g, sum, p->src, at, m, op);
+        for (int j = 0; j < g->n; j++) {
+            float *to = (float *)(void *)(rt_peer(rt, g->member[j]) + p->dst);
+            memcpy(to + at, sum, (size_t)m * sizeof *sum);
+        }
+    }
+}
+
+void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
+                     const ParcPart *part)
+{
+    const RtGroup *g = &rt->group[axes];
+    enter(rt, id, axes);
+    for (int i = 0; i < n; i++) {
+        const ParcPart *p = &part[i];
+        if (g->n == 1) {
+            copy_rows(rt, rt_floats(rt, p->dst), p->inner,
+                      rt_floats(rt, p->src), p->inner, p->outer, p->inner);
+        } else {
+            all_reduce_part(rt, g, op, p);
+        }
+    }
+    leave(rt, axes);
+}
+
+/* Row (o, m) of what peer j keeps for this rank goes to where j's share of
+ * the result is; `minor` swaps the roles of the two layouts. */
+void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
+                     const ParcPart *part)
+{
+    const RtGroup *g = &rt->group[axes];
+    int64_t k = g->n, row = part->inner, box = part->middle * row;
+    float *dst = rt_floats(rt, part->dst);
+    enter(rt, id, axes);
+    for (int j = 0; j < g->n; j++) {
+        const float *src = peer_floats(rt, g->member[j], part->src);
+        for (int64_t o = 0; o < part->outer; o++) {
+            int64_t whole = o * k * box;
+            if (minor) {
+                copy_rows(rt, dst + whole + j * box, row,
+                          src + whole + g->index * row, k * row, part->middle,
+                          row);
+            } else {
+                copy_rows(rt, dst + whole + j * row, k * row,
+                          src + whole + g->index * box, row, part->middle, row);
+            }
+        }
+    }
+    leave(rt, axes);
+}
+
+void parc_take_part(ParcRt *rt, uint32_t axes, const ParcPart *part)
+{
+    const RtGroup *g = &rt->group[axes];
+    int64_t n = valid_run(part, g->index), row = part->inner;
+    float *dst = rt_floats(rt, part->dst);
+    copy_rows(rt, dst, row, rt_floats(rt, part->src) + g->index * row,
+              g->n * row, part->outer, n);
+    if (n < row) {
+        memset(dst + n, 0, (size_t)(row - n) * sizeof *dst);
+    }
+}
+
+void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part)
+{
+    int64_t n = part->outer * part->inner;
+    float *dst = rt_floats(rt, part->dst);
+    if (rt->group[axes].index == 0) {
+        copy_rows(rt, dst, n, rt_floats(rt, part->src), n, 1, n);
+    } else {
+        memset(dst, 0, (size_t)n * sizeof *dst);
+    }
+}

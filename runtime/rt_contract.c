@@ -1,0 +1,42 @@
+/* rt_contract.c: the contraction that no matmul fits.
+ *
+ * One counter over the result's letters, one over the summed ones; every
+ * element of the result is summed in double, in order.
+ */
+#include "rt.h"
+
+enum { MAX_LETTERS = 2 * PARC_MAX_DIMS, C = 1, A = 2, B = 3 };
+
+/* Steps a counter over letters first … last-1 and moves the offsets along;
+ * false when it has come round. */
+static bool advance(int64_t count[], int64_t at[4], int first, int last,
+                    const int64_t letter[][4])
+{
+    for (int i = last - 1; i >= first; i--) {
+        for (int t = C; t <= B; t++)
+            at[t] += letter[i][t];
+        if (++count[i] < letter[i][0])
+            return true;
+        for (int t = C; t <= B; t++)
+            at[t] -= letter[i][t] * letter[i][0];
+        count[i] = 0;
+    }
+    return false;
+}
+
+void parc_contract(ParcRt *rt, float *c, const float *a, const float *b,
+                   int n, const int64_t letter[][4])
+{
+    int64_t count[MAX_LETTERS] = {0}, at[4] = {0};
+    int kept = 0;
+    (void)rt;
+    while (kept < n && letter[kept][C])
+        kept++;
+    do {
+        double sum = 0;
+        do
+            sum += (double)a[at[A]] * (double)b[at[B]];
+        while (advance(count, at, kept, n, letter));
+        c[at[C]] = (float)sum;
+    } while (advance(count, at, 0, kept, letter));
+}

@@ -1,0 +1,164 @@
+/* rt_copy.c: strided copies: transposes, slices, parts.
+ *
+ * Dims that are contiguous on both sides are joined first. What is left is
+ * copied in rows where the source's last dim is contiguous, else in square
+ * tiles of its last dim and the one along which the source is contiguous, so
+ * that both sides use whole cache lines.
+ */
+#include <string.h>
+
+#include "rt.h"
+
+enum { TILE = 32, GRAIN = 1 << 14 };
+
+typedef struct Copy {
+    int n;
+    int64_t dim[PARC_MAX_DIMS + PARC_MAX_STACK];
+    int64_t src[PARC_MAX_DIMS + PARC_MAX_STACK];
+    int64_t dst[PARC_MAX_DIMS + PARC_MAX_STACK];
+} Copy;
+
+/* Drops dims of 1; joins a dim with the one outside it where both sides run
+ * on. */
+static Copy simplify(int ndim, const int64_t *dim, const int64_t *src_stride)
+{
+    Copy c = {0};
+    for (int d = 0; d < ndim; d++) {
+        if (dim[d] == 1) {
+            continue;
+        }
+        if (c.n > 0 && c.src[c.n - 1] == src_stride[d] * dim[d]) {
+            c.dim[c.n - 1] *= dim[d];
+            c.src[c.n - 1] = src_stride[d];
+        } else {
+            c.dim[c.n] = dim[d];
+            c.src[c.n++] = src_stride[d];
+        }
+    }
+    if (c.n == 0) {
+        c.n = 1;
+        c.dim[0] = c.src[0] = 1;
+    }
+    int64_t stride = 1;
+    for (int d = c.n - 1; d >= 0; d--) {
+        c.dst[d] = stride;
+        stride *= c.dim[d];
+    }
+    return c;
+}
+
+/* Offsets of the `index`-th element over all dims but `a` and `b`. */
+static void locate(const Copy *c, int a, int b, int64_t index, int64_t *src,
+                   int64_t *dst)
+{
+    *src = *dst = 0;
+    for (int d = c->n - 1; d >= 0; d--) {
+        if (d != a && d != b) {
+            *src += index % c->dim[d] * c->src[d];
+            *dst += index % c->dim[d] * c->dst[d];
+            index /= c->dim[d];
+        }
+    }
+}
+
+static void copy_line(float *restrict dst, const float *restrict src, int64_t n,
+                      int64_t src_stride)
+{
+    if (src_stride == 1) {
+        memcpy(dst, src, (size_t)n * sizeof *dst);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        dst[i] = src[i * src_stride];
+    }
+}
+
+static void copy_lines(const Copy *c, float *dst, const float *src,
+                       int64_t elements)
+{
+    int last = c->n - 1;
+    int64_t n = c->dim[last], lines = elements / n;
+    int64_t pieces = lines == 1 ? (n + GRAIN - 1) / GRAIN : 1;
+    int64_t step = (n + pieces - 1) / pieces;
+#pragma omp parallel for collapse(2) schedule(static) if (elements > GRAIN)
+    for (int64_t i = 0; i < lines; i++) {
+        for (int64_t p = 0; p < pieces; p++) {
+            int64_t from, to, begin = p * step;
+            int64_t count = n - begin < step ? n - begin : step;
+            locate(c, last, last, i, &from, &to);
+            copy_line(dst + to + begin, src + from + begin * c->src[last],
+                      count, c->src[last]);
+        }
+    }
+}
+
+/* dst[i][j] = src[j][i] for a tile; `rows` along the dim that the source has
+ * contiguous, `columns` along the destination's last. */
+static void copy_tile(float *restrict dst, int64_t dst_stride,
+                      const float *restrict src, int64_t src_stride,
+                      int64_t rows, int64_t columns)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            dst[i * dst_stride + j] = src[j * src_stride + i];
+        }
+    }
+}
+
+static int64_t at_most(int64_t n)
+{
+    return n < TILE ? n : TILE;
+}
+
+static void copy_tiles(const Copy *c, int inner, float *dst, const float *src,
+                       int64_t elements)
+{
+    int last = c->n - 1;
+    int64_t rows = c->dim[inner], columns = c->dim[last];
+    int64_t planes = elements / rows / columns;
+    int64_t down = (rows + TILE - 1) / TILE;
+#pragma omp parallel for collapse(2) schedule(static) if (elements > GRAIN)
+    for (int64_t p = 0; p < planes; p++) {
+        for (int64_t t = 0; t < down; t++) {
+            int64_t from, to, i = t * TILE;
+            locate(c, inner, last, p, &from, &to);
+            for (int64_t j = 0; j < columns; j += TILE) {
+                copy_tile(dst + to + i * c->dst[inner] + j, c->dst[inner],
+                          src + from + i + j * c->src[last], c->src[last],
+                          at_most(rows - i), at_most(columns - j));
+            }
+        }
+    }
+}
+
+void parc_copy(ParcRt *rt, float *dst, const float *src, int ndim,
+               const int64_t *dim, const int64_t *src_stride)
+{
+    Copy c = simplify(ndim, dim, src_stride);
+    int64_t elements = 1;
+    int inner = -1;
+    (void)rt;
+    for (int d = 0; d < c.n; d++) {
+        elements *= c.dim[d];
+        inner = c.src[d] == 1 ? d : inner;
+    }
+    if (elements == 0) {
+        return;
+    }
+    if (inner < 0 || inner == c.n - 1) {
+        copy_lines(&c, dst, src, elements);
+    } else {
+        copy_tiles(&c, inner, dst, src, elements);
+    }
+}
+
+void parc_copy_rows(ParcRt *rt, float *dst, int64_t dst_row, const float *src,
+                    int64_t src_row, int64_t rows, int64_t width)
+{
+    (void)rt;
+#pragma omp parallel for schedule(static) if (rows * width > GRAIN)
+    for (int64_t i = 0; i < rows; i++) {
+        memcpy(dst + i * dst_row, src + i * src_row,
+               (size_t)width * sizeof *dst);
+    }
+}

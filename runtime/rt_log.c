@@ -1,0 +1,192 @@
+/* rt_log.c: how a run is going: a JSON object a step for programs, a line of
+ * progress for people.
+ *
+ * `tokens` counts from the start of the run, `tokens_per_s` and `step_ms` are
+ * of the step alone. `mfu` relates the step's flops to what the cores in use
+ * could do at their nominal clock with two fused multiply-adds of full vector
+ * width each cycle; it is null where the clock is not known. A line goes into
+ * the file in one write, so that a reader never sees half of one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rt.h"
+
+#if defined(__AVX512F__)
+enum { FLOPS_A_CYCLE = 64 };
+#elif defined(__FMA__)
+enum { FLOPS_A_CYCLE = 32 };
+#else
+enum { FLOPS_A_CYCLE = 16 };
+#endif
+
+/* 0 where the system does not tell. */
+static double clock_hz(void)
+{
+    double best = 0, value;
+    char line[256];
+    FILE *f =
+        fopen("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "r");
+    if (f) {
+        if (fscanf(f, "%lf", &value) == 1) {
+            best = value * 1e3;
+        }
+        fclose(f);
+    }
+    f = best > 0 ? NULL : fopen("/proc/cpuinfo", "r");
+    while (f && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "cpu MHz : %lf", &value) == 1 && value * 1e6 > best) {
+            best = value * 1e6;
+        }
+    }
+    if (f) {
+        fclose(f);
+    }
+    return best;
+}
+
+bool rt_log_open(RtLog *l, const RtOptions *o, const ParcModel *model,
+                 int nranks, int threads)
+{
+    int busy = nranks * threads, cores = rt_cores();
+    memset(l, 0, sizeof *l);
+    l->file = -1;
+    l->terminal = isatty(STDERR_FILENO);
+    l->steps = o->steps;
+    l->tokens_a_step = model->batch * (model->seq > 0 ? model->seq : 1);
+    l->peak_flops = clock_hz() * FLOPS_A_CYCLE * (busy < cores ? busy : cores);
+    l->path = o->log;
+    if (o->log && !o->dry_run) {
+        l->file = open(o->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (l->file < 0) {
+            rt_error(o->program, "cannot write '%s': %s", o->log,
+                     strerror(errno));
+            return false;
+        }
+    }
+    return true;
+}
+
+void rt_log_start(RtLog *l)
+{
+    l->begin = l->last_step = l->last_line = rt_now();
+}
+
+static float output(ParcRt *rt, int64_t offset)
+{
+    return offset >= 0 ? *rt_floats(rt, offset) : NAN;
+}
+
+/* JSON has no NaN. */
+static int number(char *to, size_t room, const char *name, double value)
+{
+    return isfinite(value) ? snprintf(to, room, ", \"%s\": %.9g", name, value)
+                           : snprintf(to, room, ", \"%s\": null", name);
+}
+
+static void write_line(RtLog *l, ParcRt *rt, int64_t step, double seconds)
+{
+    char text[512];
+    size_t room = sizeof text, n;
+    const ParcModel *m = rt->model;
+    double peak = l->peak_flops > 0 ? l->peak_flops : NAN;
+    n = (size_t)snprintf(text, room, "{\"step\": %lld", (long long)step);
+    n += (size_t)number(text + n, room - n, "loss",
+                        (double)output(rt, m->loss_offset));
+    n += (size_t)number(text + n, room - n, "grad_norm",
+                        (double)output(rt, m->grad_norm_offset));
+    n += (size_t)number(text + n, room - n, "lr", m->lr);
+    n += (size_t)snprintf(text + n, room - n, ", \"tokens\": %lld",
+                          (long long)(l->tokens_a_step * step));
+    n += (size_t)number(text + n, room - n, "tokens_per_s",
+                        (double)l->tokens_a_step / seconds);
+    n += (size_t)number(text + n, room - n, "step_ms", seconds * 1e3);
+    n += (size_t)number(text + n, room - n, "mfu", m->flops / seconds / peak);
+    n += (size_t)snprintf(text + n, room - n, ", \"peak_bytes\": %lld}\n",
+                          (long long)rt->peak_bytes);
+    ssize_t did = write(l->file, text, n);
+    if (did != (ssize_t)n) {
+        rt_fail(rt, "cannot write '%s': %s", l->path,
+                strerror(did < 0 ? errno : ENOSPC));
+    }
+}
+
+static const char *duration(double seconds, char text[32])
+{
+    long long s = (long long)(seconds + 0.5);
+    if (s >= 3600) {
+        snprintf(text, 32, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+    } else {
+        snprintf(text, 32, "%lld:%02lld", s / 60, s % 60);
+    }
+    return text;
+}
+
+/* A terminal's one line is redrawn; elsewhere about ten lines a run, and one
+ * whenever half a minute has passed. */
+static bool line_is_due(const RtLog *l, int64_t step, double now)
+{
+    if (step == 1 || step == l->steps) {
+        return true;
+    }
+    return l->terminal ? now - l->last_line > 0.1
+                       : step * 10 / l->steps != (step - 1) * 10 / l->steps ||
+                             now - l->last_line > 30;
+}
+
+static void show(RtLog *l, float loss, int64_t step, double now)
+{
+    char text[160], left[32];
+    double seconds = now - l->begin;
+    double rate = (double)(l->tokens_a_step * step) / seconds;
+    double rest = seconds / (double)step * (double)(l->steps - step);
+    int n =
+        snprintf(text, sizeof text,
+                 "%sstep %lld/%lld  loss %.4f  %.0f tokens/s  %s left%s",
+                 l->terminal ? "\r" : "", (long long)step, (long long)l->steps,
+                 (double)loss, rate, duration(rest, left),
+                 !l->terminal       ? "\n"
+                 : step == l->steps ? "\033[K\n"
+                                    : "\033[K");
+    if (write(STDERR_FILENO, text, (size_t)n) < 0) {
+        return; /* nobody watches */
+    }
+    l->last_line = now;
+}
+
+void rt_log_step(RtLog *l, ParcRt *rt, int64_t step)
+{
+    double now = rt_now();
+    float loss = output(rt, rt->model->loss_offset);
+    if (step == 1) {
+        l->first_loss = loss;
+    }
+    if (l->file >= 0) {
+        write_line(l, rt, step, now - l->last_step);
+    }
+    if (line_is_due(l, step, now)) {
+        show(l, loss, step, now);
+    }
+    l->last_step = now;
+}
+
+void rt_log_end(RtLog *l, ParcRt *rt)
+{
+    double seconds = l->last_step - l->begin;
+    if (l->steps > 0) {
+        rt_say("%lld step%s in %.2f s: loss %.4f -> %.4f, %.0f tokens/s, "
+               "%.1f ms a step",
+               (long long)l->steps, l->steps == 1 ? "" : "s", seconds,
+               (double)l->first_loss,
+               (double)output(rt, rt->model->loss_offset),
+               (double)(l->tokens_a_step * l->steps) / seconds,
+               seconds * 1e3 / (double)l->steps);
+    }
+    if (l->file >= 0 && close(l->file) != 0) {
+        rt_fail(rt, "cannot write '%s': %s", l->path, strerror(errno));
+    }
+}

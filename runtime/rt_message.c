@@ -1,0 +1,132 @@
+/* rt_message.c: what a training program says when it cannot go on.
+ *
+ * A message is put together first and written in one call, so that the lines
+ * of several ranks do not mix. Many ranks fail of one cause (a token out of
+ * range is seen by a whole tensor-parallel group): the first one speaks.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rt.h"
+
+enum { TEXT = 2048 };
+
+/* Standard error may be gone; there is nobody to tell then. */
+static void put(const char *text, size_t n)
+{
+    while (n > 0) {
+        ssize_t did = write(STDERR_FILENO, text, n);
+        if (did <= 0) {
+            return;
+        }
+        text += did;
+        n -= (size_t)did;
+    }
+}
+
+__attribute__((format(printf, 2, 0))) static void
+say(const char *program, const char *fmt, va_list ap)
+{
+    char text[TEXT];
+    int n = 0;
+    fflush(stdout);
+    if (program) {
+        n = snprintf(text, sizeof text, "%s: error: ", program);
+    }
+    n += vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
+    if (n > TEXT - 2) {
+        n = TEXT - 2;
+    }
+    text[n] = '\n';
+    put(text, (size_t)n + 1);
+}
+
+void rt_error(const char *program, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(program, fmt, ap);
+    va_end(ap);
+}
+
+void rt_say(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(NULL, fmt, ap);
+    va_end(ap);
+}
+
+/* Ranks leave by _exit: what their parent had buffered is not theirs to
+ * flush, and oneDNN's threads need no farewell. */
+_Noreturn static void leave(void)
+{
+    fflush(stdout);
+    _exit(1);
+}
+
+/* The line of progress is not ended yet. */
+static void clear_line(void)
+{
+    if (isatty(STDERR_FILENO)) {
+        put("\r\033[K", 4);
+    }
+}
+
+void rt_fail(ParcRt *rt, const char *fmt, ...)
+{
+    if (atomic_exchange(&rt->world->control->failed, 1) == 0) {
+        va_list ap;
+        clear_line();
+        va_start(ap, fmt);
+        say(rt->world->program, fmt, ap);
+        va_end(ap);
+    }
+    leave();
+}
+
+void rt_fail_at(ParcRt *rt, const char *fmt, ...)
+{
+    if (atomic_exchange(&rt->world->control->failed, 1) == 0) {
+        va_list ap;
+        clear_line();
+        va_start(ap, fmt);
+        say(NULL, fmt, ap);
+        va_end(ap);
+    }
+    leave();
+}
+
+const char *rt_size_text(double bytes, char text[32])
+{
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    int u = 0;
+    while (bytes >= 1024 && u < 4) {
+        bytes /= 1024;
+        u++;
+    }
+    snprintf(text, 32, u == 0 ? "%.0f %s" : "%.1f %s", bytes, unit[u]);
+    return text;
+}
+
+void *rt_allocate(size_t bytes)
+{
+    void *p = calloc(1, bytes ? bytes : 1);
+    if (!p) {
+        static const char text[] = "error: out of memory\n";
+        put(text, sizeof text - 1);
+        _exit(1);
+    }
+    return p;
+}
+
+double rt_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}

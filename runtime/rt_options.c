@@ -1,0 +1,189 @@
+/* rt_options.c: the command line of a training program, from one table. */
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rt.h"
+
+enum { DEFAULT_STEPS = 100 };
+
+typedef enum Kind { FLAG, NUMBER, TEXT, LATER } Kind;
+
+typedef struct Option {
+    const char *name, *argument;
+    Kind kind;
+    size_t field;
+    int64_t least;
+    const char *help;
+} Option;
+
+#define AT(field) offsetof(RtOptions, field)
+static const Option options[] = {
+    {"--steps", "N", NUMBER, AT(steps), 0,
+     "how many steps to train (default 100); 0: none, for --export"},
+    {"--data", "SPEC", TEXT, AT(data), 0,
+     "tokens.bin (u16, or with llm.c's header), u32:FILE, bytes:FILE\n"
+     "(a text, a token a byte), synthetic (default: reproducible noise)"},
+    {"--seed", "N", NUMBER, AT(seed), INT64_MIN,
+     "of initial weights, synthetic data and --shuffle (default 0)"},
+    {"--shuffle", NULL, FLAG, AT(shuffle), 0,
+     "take the sequences of a file in a new order each epoch"},
+    {"--init", "FILE", TEXT, AT(init), 0,
+     "start from the weights in FILE (safetensors)"},
+    {"--export", "FILE", TEXT, AT(export_to), 0,
+     "write the weights after the last step to FILE (safetensors, f32)"},
+    {"--log", "FILE", TEXT, AT(log), 0, "write a JSON object a step to FILE"},
+    {"--threads", "N", NUMBER, AT(threads), 1,
+     "threads of a rank; no more than the program was planned for"},
+    {"--info", NULL, FLAG, AT(info), 0,
+     "print the plan that the program was built from, and stop"},
+    {"--print-shards", "NAME", TEXT, AT(print_shards), 0,
+     "print who owns what of the parameter NAME (or of all below the\n"
+     "module NAME), and stop"},
+    {"--dry-run", NULL, FLAG, AT(dry_run), 0,
+     "do everything but the steps, and say what would run"},
+    {"--help", NULL, FLAG, AT(help), 0, "print this"},
+    {"--version", NULL, FLAG, AT(version), 0,
+     "print the model's name and parc's version"},
+    {"--val", "SPEC", LATER, 0, 0, NULL},
+    {"--val-every", "N", LATER, 0, 0, NULL},
+    {"--save", "DIR", LATER, 0, 0, NULL},
+    {"--save-every", "N", LATER, 0, 0, NULL},
+    {"--keep", "N", LATER, 0, 0, NULL},
+    {"--resume", "DIR", LATER, 0, 0, NULL},
+    {"--trace", "FILE", LATER, 0, 0, NULL},
+};
+enum { NOPTIONS = sizeof options / sizeof options[0] };
+
+void rt_usage(const RtOptions *o, const ParcModel *model)
+{
+    printf("usage: %s [options]\n\nTrains %s (built from %s by parc %s).\n\n",
+           o->program, model->name, model->source, model->parc_version);
+    for (int i = 0; i < NOPTIONS; i++) {
+        const Option *p = &options[i];
+        if (p->kind == LATER) {
+            continue;
+        }
+        char left[32];
+        snprintf(left, sizeof left, "%s%s%s", p->name, p->argument ? " " : "",
+                 p->argument ? p->argument : "");
+        for (const char *line = p->help; line;) {
+            const char *end = strchr(line, '\n');
+            int n = end ? (int)(end - line) : (int)strlen(line);
+            printf("  %-20s  %.*s\n", line == p->help ? left : "", n, line);
+            line = end ? end + 1 : NULL;
+        }
+    }
+    printf("\nA collective that waits longer than 300 s ends the run; the\n"
+           "environment's PARC_TIMEOUT sets another limit, in seconds.\n");
+}
+
+static int usage_error(const RtOptions *o)
+{
+    rt_say("try '%s --help'", o->program);
+    return 2;
+}
+
+static const Option *find(const char *arg, size_t n)
+{
+    for (int i = 0; i < NOPTIONS; i++) {
+        if (strlen(options[i].name) == n &&
+            strncmp(options[i].name, arg, n) == 0) {
+            return &options[i];
+        }
+    }
+    return NULL;
+}
+
+static int unknown(const RtOptions *o, const char *arg, size_t n)
+{
+    const char *names[NOPTIONS];
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", n < 63 ? (int)n : 63, arg);
+    for (int i = 0; i < NOPTIONS; i++) {
+        names[i] = options[i].name;
+    }
+    const char *near = rt_near_miss(name, names, NOPTIONS);
+    if (arg[0] != '-') {
+        rt_error(o->program, "unexpected argument '%s'", arg);
+    } else if (near) {
+        rt_error(o->program, "unknown option '%s'; did you mean '%s'?", name,
+                 near);
+    } else {
+        rt_error(o->program, "unknown option '%s'", name);
+    }
+    return usage_error(o);
+}
+
+static int set_number(RtOptions *o, const Option *p, const char *value)
+{
+    char *end;
+    errno = 0;
+    long long n = strtoll(value, &end, 10);
+    if (end == value || *end || errno || n < p->least) {
+        rt_error(o->program, "%s takes a whole number%s, not '%s'", p->name,
+                 p->least == 0   ? " from 0"
+                 : p->least == 1 ? " from 1"
+                                 : "",
+                 value);
+        return usage_error(o);
+    }
+    memcpy((char *)o + p->field, &(int64_t){n}, sizeof(int64_t));
+    return -1;
+}
+
+/* One option with its value (NULL: none was given). */
+static int set(RtOptions *o, const Option *p, const char *value)
+{
+    if (p->kind == FLAG) {
+        if (value) {
+            rt_error(o->program, "%s takes no value", p->name);
+            return usage_error(o);
+        }
+        memcpy((char *)o + p->field, &(bool){true}, sizeof(bool));
+        return -1;
+    }
+    if (!value || !*value) {
+        rt_error(o->program, "%s needs a value: %s %s", p->name, p->name,
+                 p->argument);
+        return usage_error(o);
+    }
+    if (p->kind == NUMBER) {
+        return set_number(o, p, value);
+    }
+    memcpy((char *)o + p->field, &value, sizeof value);
+    return -1;
+}
+
+int rt_options(RtOptions *o, int argc, char **argv)
+{
+    const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    memset(o, 0, sizeof *o);
+    o->program = slash ? slash + 1 : argc > 0 ? argv[0] : "train";
+    o->steps = DEFAULT_STEPS;
+    o->data = "synthetic";
+    for (int i = 1; i < argc; i++) {
+        const char *equals = strchr(argv[i], '=');
+        size_t n = equals ? (size_t)(equals - argv[i]) : strlen(argv[i]);
+        const Option *p = find(argv[i], n);
+        if (!p) {
+            return unknown(o, argv[i], n);
+        }
+        if (p->kind == LATER) {
+            rt_error(o->program, "%s is not supported yet", p->name);
+            return 2;
+        }
+        const char *value = equals ? equals + 1 : NULL;
+        if (p->kind != FLAG && !equals && i + 1 < argc) {
+            value = argv[++i];
+        }
+        int status = set(o, p, value);
+        if (status >= 0) {
+            return status;
+        }
+    }
+    return -1;
+}

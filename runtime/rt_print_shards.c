@@ -1,0 +1,238 @@
+/* rt_print_shards.c: --print-shards: who owns what of a parameter.
+ *
+ *   net1.weight: f32[12, 12], fsdp=flat tp=S(0), on a mesh of fsdp=2 tp=4
+ *   rank 0: fsdp=0 {0, 4} tp=0 {0, 1, 2, 3}: 18 elements: [0, 0] .. [1, 5]
+ *       values 101, 102, 103, 104, … 118
+ *
+ * After each coordinate stand the ranks of the rank's group along that axis.
+ * What a rank owns prints as rows where it is whole rows, as a box where it
+ * is a box, else by the first and last element of each contiguous piece.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rt.h"
+
+enum { MAX_PIECES = 4, MAX_VALUES = 4 };
+
+/* NAME is the parameter, in its own or its layer's name, or a module above
+ * it. */
+static bool covers(const char *asked, const char *name)
+{
+    size_t n = strlen(asked);
+    return n == 0 ||
+           (strncmp(asked, name, n) == 0 && (name[n] == 0 || name[n] == '.'));
+}
+
+static bool asked_for(const char *asked, const ParcParam *p, int64_t layer)
+{
+    char name[RT_NAME];
+    rt_param_name(p->name, p, layer, name);
+    if (covers(asked, p->name) || covers(asked, name)) {
+        return true;
+    }
+    for (int i = 0; i < p->nalias; i++) {
+        rt_param_name(p->alias[i], p, layer, name);
+        if (covers(asked, p->alias[i]) || covers(asked, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int rt_shards_check(const ParcModel *model, const RtOptions *o)
+{
+    const char **names =
+        rt_allocate(((size_t)model->nparams + 1) * sizeof *names);
+    int n = 0;
+    bool found = false;
+    for (int i = 0; i < model->nparams; i++) {
+        const ParcParam *p = &model->param[i];
+        if (!rt_param_is_weight(p)) {
+            continue;
+        }
+        names[n++] = p->name;
+        for (int64_t l = 0; l < rt_param_layers(p) && !found; l++) {
+            found = asked_for(o->print_shards, p, l);
+        }
+    }
+    if (!found) {
+        const char *near = rt_near_miss(o->print_shards, names, n);
+        if (near) {
+            rt_error(o->program, "no parameter '%s'; did you mean '%s'?",
+                     o->print_shards, near);
+        } else {
+            rt_error(o->program, "no parameter '%s'; the first is '%s'",
+                     o->print_shards, n ? names[0] : "none");
+        }
+    }
+    free(names);
+    return found ? 0 : 1;
+}
+
+static void print_groups(const ParcRt *rt, int rank)
+{
+    const ParcModel *m = rt->model;
+    for (int a = 0; a < m->naxes; a++) {
+        const char *comma = "";
+        printf(" %s=%" PRId64 " {", m->axis[a].name, rt_coord(m, rank, a));
+        for (int r = 0; r < rt->nranks; r++) {
+            bool same = true;
+            for (int b = 0; b < m->naxes; b++) {
+                same &= b == a || rt_coord(m, r, b) == rt_coord(m, rank, b);
+            }
+            if (same) {
+                printf("%s%d", comma, r);
+                comma = ", ";
+            }
+        }
+        printf("}");
+    }
+}
+
+static void print_index(const ParcParam *p, int64_t at)
+{
+    int64_t stride = 1;
+    for (int d = 0; d < p->ndim; d++) {
+        stride *= p->dim[d];
+    }
+    printf("[");
+    for (int d = 0; d < p->ndim; d++) {
+        stride /= p->dim[d];
+        printf("%s%" PRId64, d ? ", " : "", at / stride);
+        at %= stride;
+    }
+    printf("]");
+}
+
+/* A box whose outermost dims were cut only: rows; else begin:end of each. */
+static void print_box(const RtShard *s)
+{
+    const ParcParam *p = s->param;
+    bool rows = p->ndim > 0;
+    for (int d = 1; d < p->ndim; d++) {
+        rows &= s->part[d] == p->dim[d];
+    }
+    if (rows) {
+        printf("%s %" PRId64 " .. %" PRId64, p->ndim > 1 ? "rows" : "elements",
+               s->begin[0], s->begin[0] + s->part[0] - 1);
+        return;
+    }
+    printf("[");
+    for (int d = 0; d < p->ndim; d++) {
+        printf("%s%" PRId64 ":%" PRId64, d ? ", " : "", s->begin[d],
+               s->begin[d] + s->part[d]);
+    }
+    printf("]");
+}
+
+/* Whole rows of a matrix that is whole in its other dims, cut flat. */
+static bool print_flat_rows(const RtShard *s, int64_t elements)
+{
+    const ParcParam *p = s->param;
+    int64_t row = 1, first;
+    for (int d = 1; d < p->ndim; d++) {
+        if (s->part[d] != p->dim[d]) {
+            return false;
+        }
+        row *= p->dim[d];
+    }
+    if (p->ndim < 2 || s->first % row || elements % row ||
+        rt_shard_run(s, 0, &first) == 0) {
+        return false;
+    }
+    printf("rows %" PRId64 " .. %" PRId64, first / row,
+           (first + elements) / row - 1);
+    return true;
+}
+
+static void print_pieces(const RtShard *s, int64_t elements)
+{
+    int pieces = 0;
+    int64_t more = 0;
+    for (int64_t i = 0; i < elements;) {
+        int64_t global, n = rt_shard_run(s, i, &global);
+        if (pieces++ < MAX_PIECES) {
+            printf("%s", i ? ", " : "");
+            print_index(s->param, global);
+            printf(" .. ");
+            print_index(s->param, global + n - 1);
+        } else {
+            more++;
+        }
+        i += n;
+    }
+    if (more > 0) {
+        printf(" and %" PRId64 " more", more);
+    }
+}
+
+static void print_values(const float *value, int64_t elements)
+{
+    printf("    values");
+    for (int64_t i = 0; i < elements && i < MAX_VALUES; i++) {
+        printf("%s %.9g", i ? "," : "", (double)value[i]);
+    }
+    if (elements > MAX_VALUES) {
+        printf("%s %.9g", elements > MAX_VALUES + 1 ? ", …" : ",",
+               (double)value[elements - 1]);
+    }
+    printf("\n");
+}
+
+static void print_rank(ParcRt *rt, const ParcParam *p, int rank, int64_t layer)
+{
+    RtShard s;
+    rt_shard(&s, rt->model, rank, p);
+    int64_t left = s.box - s.first;
+    int64_t n = left < 0 ? 0 : left < s.run ? left : s.run;
+    printf("rank %d:", rank);
+    print_groups(rt, rank);
+    printf(": %" PRId64 " element%s", n, n == 1 ? "" : "s");
+    if (n < s.run) {
+        printf(" and %" PRId64 " of padding", s.run - n);
+    }
+    if (n > 0) {
+        printf(": ");
+        if (n == s.box) {
+            print_box(&s);
+        } else if (!print_flat_rows(&s, n)) {
+            print_pieces(&s, n);
+        }
+    }
+    printf("\n");
+    if (n > 0) {
+        const void *arena = rt_peer(rt, rank) + p->offset;
+        print_values((const float *)arena + layer * s.run, n);
+    }
+}
+
+void rt_shards_print(ParcRt *rt, const char *asked)
+{
+    const ParcModel *m = rt->model;
+    for (int i = 0; i < m->nparams; i++) {
+        const ParcParam *p = &m->param[i];
+        for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
+             l++) {
+            char name[RT_NAME];
+            if (!asked_for(asked, p, l)) {
+                continue;
+            }
+            rt_param_name(p->name, p, l, name);
+            printf("%s: f32[", name);
+            for (int d = 0; d < p->ndim; d++) {
+                printf("%s%" PRId64, d ? ", " : "", p->dim[d]);
+            }
+            printf("], %s, on a mesh of", p->placement);
+            for (int a = 0; a < m->naxes; a++) {
+                printf(" %s=%" PRId64, m->axis[a].name, m->axis[a].size);
+            }
+            printf("\n");
+            for (int r = 0; r < rt->nranks; r++) {
+                print_rank(rt, p, r, l);
+            }
+        }
+    }
+}

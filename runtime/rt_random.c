@@ -1,0 +1,147 @@
+/* rt_random.c: random numbers that depend on nothing but what they are for.
+ *
+ * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as
+ * easy as 1, 2, 3", 2011) turns a counter and a key into four words. The key
+ * holds the seed and a hash of the tensor's name, the counter the element's
+ * global index: any element can be drawn alone, on any rank, and one seed
+ * means one model whatever the mesh.
+ *
+ *   counter = (block, block >> 32, stream, seed >> 32)   key = (seed, hash)
+ *
+ * Element i is word i % 4 of block i / 4. Normal numbers are made in pairs by
+ * Box and Muller's method from words (0, 1) and (2, 3) of their block.
+ */
+#include <math.h>
+
+#include "rt.h"
+
+void rt_philox(uint32_t out[4], const uint32_t counter[4],
+               const uint32_t key[2])
+{
+    uint32_t c[4] = {counter[0], counter[1], counter[2], counter[3]};
+    uint32_t k0 = key[0], k1 = key[1];
+    for (int round = 0; round < 10; round++) {
+        uint64_t a = (uint64_t)0xD2511F53u * c[0];
+        uint64_t b = (uint64_t)0xCD9E8D57u * c[2];
+        c[0] = (uint32_t)(b >> 32) ^ c[1] ^ k0;
+        c[2] = (uint32_t)(a >> 32) ^ c[3] ^ k1;
+        c[1] = (uint32_t)b;
+        c[3] = (uint32_t)a;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    for (int i = 0; i < 4; i++) {
+        out[i] = c[i];
+    }
+}
+
+/* FNV-1a. */
+uint32_t rt_hash(const char *name)
+{
+    uint32_t h = 2166136261u;
+    for (; *name; name++) {
+        h = (h ^ (unsigned char)*name) * 16777619u;
+    }
+    return h;
+}
+
+void rt_random_block(uint32_t out[4], int64_t seed, int stream, uint32_t key,
+                     uint64_t block)
+{
+    uint64_t s = (uint64_t)seed;
+    const uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32),
+                                 (uint32_t)stream, (uint32_t)(s >> 32)};
+    const uint32_t keys[2] = {(uint32_t)s, key};
+    rt_philox(out, counter, keys);
+}
+
+/* Calls for every block that the range touches: `at` is the place of the
+ * block's word 0 in the range (may be negative at the first). */
+#define EACH_BLOCK(first, n)                                                   \
+    for (int64_t block = (first) / 4, at = block * 4 - (first); at < (n);      \
+         block++, at += 4)
+
+/* In (0, 1), never an end. */
+static double open_unit(uint32_t word)
+{
+    return ((double)word + 0.5) * 0x1p-32;
+}
+
+void rt_random_normal(float *to, int64_t seed, int stream, uint32_t key,
+                      int64_t first, int64_t n, double std)
+{
+    static const double two_pi = 6.283185307179586476925286766559;
+    EACH_BLOCK(first, n)
+    {
+        uint32_t word[4];
+        rt_random_block(word, seed, stream, key, (uint64_t)block);
+        for (int pair = 0; pair < 4; pair += 2) {
+            double radius = std * sqrt(-2.0 * log(open_unit(word[pair])));
+            double angle = two_pi * open_unit(word[pair + 1]);
+            if (at + pair >= 0 && at + pair < n) {
+                to[at + pair] = (float)(radius * cos(angle));
+            }
+            if (at + pair + 1 >= 0 && at + pair + 1 < n) {
+                to[at + pair + 1] = (float)(radius * sin(angle));
+            }
+        }
+    }
+}
+
+void rt_random_uniform(float *to, int64_t seed, int stream, uint32_t key,
+                       int64_t first, int64_t n, double low, double high)
+{
+    EACH_BLOCK(first, n)
+    {
+        uint32_t word[4];
+        rt_random_block(word, seed, stream, key, (uint64_t)block);
+        for (int i = 0; i < 4; i++) {
+            if (at + i >= 0 && at + i < n) {
+                /* 24 bits: rounding to f32 must not reach `high`. */
+                double u = (double)(word[i] >> 8) * 0x1p-24;
+                to[at + i] = (float)(low + (high - low) * u);
+            }
+        }
+    }
+}
+
+void rt_random_below(int32_t *to, int64_t seed, int stream, uint32_t key,
+                     int64_t first, int64_t n, int64_t below)
+{
+    EACH_BLOCK(first, n)
+    {
+        uint32_t word[4];
+        rt_random_block(word, seed, stream, key, (uint64_t)block);
+        for (int i = 0; i < 4; i++) {
+            if (at + i >= 0 && at + i < n) {
+                to[at + i] =
+                    (int32_t)(((uint64_t)word[i] * (uint64_t)below) >> 32);
+            }
+        }
+    }
+}
+
+/* A Feistel network permutes the least even power of two that holds n;
+ * walking on until the result is below n makes it a permutation of 0 … n-1.
+ * No table, so that an epoch of any length costs no memory. */
+int64_t rt_permute(int64_t seed, uint32_t key, int64_t n, int64_t i)
+{
+    enum { ROUNDS = 6 };
+    int half = 1;
+    while (((uint64_t)1 << (2 * half)) < (uint64_t)n) {
+        half++;
+    }
+    uint64_t mask = ((uint64_t)1 << half) - 1, x = (uint64_t)i;
+    do {
+        uint64_t left = x >> half, right = x & mask;
+        for (int r = 0; r < ROUNDS; r++) {
+            uint32_t word[4];
+            rt_random_block(word, seed, RT_STREAM_SHUFFLE + r, key, right);
+            uint64_t next = left ^ (word[0] & mask);
+            left = right;
+            right = next;
+        }
+        x = left << half | right;
+    } while (x >= (uint64_t)n);
+    return (int64_t)x;
+}

@@ -1,0 +1,182 @@
+/* rt_ranks.c: the ranks of a box, one process each.
+ *
+ * The parent forks all of them before any library has started a thread, then
+ * only waits. A rank that fails has said why; one that was killed is named by
+ * the parent together with the collective that it was in. Either ends the
+ * run: the others would wait for it in vain. Ranks die with their parent.
+ * One rank alone runs in the parent itself, where a debugger finds it.
+ */
+#include <errno.h>
+#include <omp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rt.h"
+
+/* The group of the rank along a set of axes: ranks in the order of their
+ * coordinates there, axis 0 major. */
+static void make_group(ParcRt *rt, uint32_t axes)
+{
+    const ParcModel *m = rt->model;
+    RtGroup *g = &rt->group[axes];
+    g->member = rt_allocate((size_t)rt->nranks * sizeof(int));
+    for (int r = 0; r < rt->nranks; r++) {
+        bool same = true;
+        for (int a = 0; a < m->naxes; a++) {
+            same &= (axes >> a & 1) ||
+                    rt_coord(m, r, a) == rt_coord(m, rt->rank, a);
+        }
+        if (same) {
+            g->index = r == rt->rank ? g->n : g->index;
+            g->member[g->n++] = r;
+        }
+    }
+}
+
+/* The `number`-th block of cores that this process may use, one for each
+ * thread; only where all ranks' threads have one. */
+static void pin(const RtWorld *w, int rank)
+{
+    cpu_set_t have, want;
+    if (w->crowded || w->nranks == 1 ||
+        sched_getaffinity(0, sizeof have, &have) != 0) {
+        return;
+    }
+    CPU_ZERO(&want);
+    int seen = 0, first = rank * w->threads;
+    for (int c = 0; c < CPU_SETSIZE; c++) {
+        if (CPU_ISSET(c, &have)) {
+            if (seen >= first && seen < first + w->threads) {
+                CPU_SET(c, &want);
+            }
+            seen++;
+        }
+    }
+    sched_setaffinity(0, sizeof want, &want);
+}
+
+static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
+{
+    ParcRt rt = {.model = w->model,
+                 .world = w,
+                 .rank = rank,
+                 .nranks = w->nranks,
+                 .threads = w->threads};
+    pin(w, rank);
+    omp_set_dynamic(0);
+    omp_set_num_threads(w->threads);
+    for (uint32_t axes = 0; axes < 1u << w->model->naxes; axes++) {
+        make_group(&rt, axes);
+    }
+    rt_arena_take(&rt);
+    w->slot[rank].plan_hash = w->model->plan_hash;
+    atomic_store(&w->slot[rank].state, RT_COMPUTING);
+    rt_meet(&rt, RT_AT_START);
+    if (w->slot[0].plan_hash != w->model->plan_hash) {
+        rt_fail(&rt, "rank %d was built from another plan than rank 0", rank);
+    }
+    int status = body(&rt, context);
+    atomic_store(&w->slot[rank].state, RT_DONE);
+    for (uint32_t axes = 0; axes < 1u << w->model->naxes; axes++) {
+        free(rt.group[axes].member);
+    }
+    rt_matmul_close(&rt);
+    return status;
+}
+
+/* What the parent says of a rank that was killed. */
+static void report_killed(const RtWorld *w, int rank, int how)
+{
+    const RtSlot *s = &w->slot[rank];
+    int state = atomic_load(&s->state), sig = WTERMSIG(how);
+    bool in = state == RT_WAITING || state == RT_MOVING;
+    if (atomic_exchange(&w->control->failed, 1) != 0) {
+        return;
+    }
+    rt_error(w->program,
+             "rank %d was killed by signal %d (%s) in step %lld, %s '%s'", rank,
+             sig, strsignal(sig), (long long)atomic_load(&s->step),
+             in ? "in" : "after",
+             rt_collective_name(w->model, atomic_load(&s->collective)));
+}
+
+static void kill_all(const pid_t *pid, int n)
+{
+    for (int r = 0; r < n; r++) {
+        if (pid[r] > 0) {
+            kill(pid[r], SIGKILL);
+        }
+    }
+}
+
+/* Waits for all; the first that goes wrong takes the others along. */
+static int supervise(const RtWorld *w, pid_t *pid, int started)
+{
+    int status = started < w->nranks ? 1 : 0;
+    for (int left = started; left > 0;) {
+        int how;
+        pid_t gone = waitpid(-1, &how, 0);
+        int rank = 0;
+        if (gone < 0 && errno == EINTR) {
+            continue;
+        }
+        while (rank < started && pid[rank] != gone) {
+            rank++;
+        }
+        if (gone < 0 || rank == started) {
+            continue; /* a child that is no rank of ours */
+        }
+        pid[rank] = 0;
+        left--;
+        if (how != 0 && status == 0) {
+            status = 1;
+            if (WIFSIGNALED(how)) {
+                report_killed(w, rank, how);
+            }
+            kill_all(pid, started);
+        }
+    }
+    return status;
+}
+
+int rt_ranks_run(RtWorld *w, RtBody *body, void *context)
+{
+    if (w->nranks == 1) {
+        return run_rank(w, 0, body, context);
+    }
+    pid_t *pid = rt_allocate((size_t)w->nranks * sizeof *pid);
+    pid_t parent = getpid();
+    int started = 0;
+    fflush(NULL); /* or every rank would print it again */
+    for (; started < w->nranks; started++) {
+        pid_t p = fork();
+        if (p == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() != parent) {
+                _exit(1);
+            }
+            int status = run_rank(w, started, body, context);
+            fflush(NULL);
+            _exit(status);
+        }
+        if (p < 0) {
+            rt_error(w->program, "cannot start rank %d of %d: %s", started,
+                     w->nranks, strerror(errno));
+            kill_all(pid, started);
+            break;
+        }
+        pid[started] = p;
+    }
+    int status = supervise(w, pid, started);
+    if (status != 0 && w->temporary) {
+        unlink(w->temporary);
+    }
+    free(pid);
+    return status;
+}

@@ -1,0 +1,150 @@
+/* rt_shard.c: which elements of a parameter a rank stores.
+ *
+ * Two steps, as in the plan. Tensor parallelism cuts dims: a rank has the box
+ * [begin, begin+part) of each layer. Storage sharding then flattens the box
+ * and cuts it into equal runs, the last padded. Everything that moves
+ * parameters in or out (initial values, files, printing) goes through
+ * rt_shard_run, which walks what a rank stores in pieces that are contiguous
+ * in the global tensor as well.
+ */
+#include <string.h>
+
+#include "rt.h"
+
+bool rt_param_is_weight(const ParcParam *param)
+{
+    return !param->state && param->offset >= 0;
+}
+
+int64_t rt_param_layers(const ParcParam *param)
+{
+    int64_t n = 1;
+    for (int i = 0; i < param->nstack; i++) {
+        n *= param->stack[i];
+    }
+    return n;
+}
+
+int64_t rt_param_layer_elements(const ParcParam *param)
+{
+    int64_t n = 1;
+    for (int d = 0; d < param->ndim; d++) {
+        n *= param->dim[d];
+    }
+    return n;
+}
+
+/* The rank's place among the axes' parts, in the order given. */
+typedef struct Cut {
+    int64_t parts, index;
+} Cut;
+
+static void cut_by(Cut *c, const ParcModel *model, int rank, int axis)
+{
+    c->parts *= model->axis[axis].size;
+    c->index = c->index * model->axis[axis].size + rt_coord(model, rank, axis);
+}
+
+void rt_shard(RtShard *s, const ParcModel *model, int rank,
+              const ParcParam *param)
+{
+    uint32_t used = param->flat_axes;
+    Cut flat = {1, 0};
+    memset(s, 0, sizeof *s);
+    s->param = param;
+    s->layers = rt_param_layers(param);
+    s->global = rt_param_layer_elements(param);
+    s->box = 1;
+    for (int d = 0; d < param->ndim; d++) {
+        Cut c = {1, 0};
+        for (int i = 0; i < PARC_MAX_AXES && param->split[d][i] >= 0; i++) {
+            cut_by(&c, model, rank, param->split[d][i]);
+            used |= 1u << param->split[d][i];
+        }
+        s->part[d] = param->dim[d] / c.parts;
+        s->begin[d] = s->part[d] * c.index;
+        s->box *= s->part[d];
+    }
+    for (int a = 0; a < model->naxes; a++) {
+        if (param->flat_axes >> a & 1) {
+            cut_by(&flat, model, rank, a);
+        }
+    }
+    s->run = (s->box + flat.parts - 1) / flat.parts;
+    s->first = s->run * flat.index;
+    s->owner = true;
+    for (int a = 0; a < model->naxes; a++) {
+        s->owner &= (used >> a & 1) || rt_coord(model, rank, a) == 0;
+    }
+}
+
+int64_t rt_shard_run(const RtShard *s, int64_t i, int64_t *global)
+{
+    const ParcParam *p = s->param;
+    int64_t at = s->first + i, left = s->box - at;
+    if (i >= s->run || left <= 0) {
+        return 0;
+    }
+    /* Inner dims that are whole make one block with the dim outside them. */
+    int64_t block = 1, rest = at, stride = 1;
+    bool whole = true;
+    *global = 0;
+    for (int d = p->ndim - 1; d >= 0; d--) {
+        block *= whole ? s->part[d] : 1;
+        whole &= s->part[d] == p->dim[d];
+        *global += (s->begin[d] + rest % s->part[d]) * stride;
+        rest /= s->part[d];
+        stride *= p->dim[d];
+    }
+    int64_t n = block - at % block;
+    n = n < left ? n : left;
+    return n < s->run - i ? n : s->run - i;
+}
+
+static bool check_split(const ParcModel *model, const ParcParam *param,
+                        uint32_t *used)
+{
+    for (int d = 0; d < param->ndim; d++) {
+        int64_t parts = 1;
+        for (int i = 0; i < PARC_MAX_AXES && param->split[d][i] >= 0; i++) {
+            int a = param->split[d][i];
+            if (a >= model->naxes || *used >> a & 1) {
+                return false;
+            }
+            *used |= 1u << a;
+            parts *= model->axis[a].size;
+        }
+        if (param->dim[d] <= 0 || param->dim[d] % parts != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool rt_params_check(const ParcModel *model, const char *program)
+{
+    for (int i = 0; i < model->nparams; i++) {
+        const ParcParam *p = &model->param[i];
+        if (p->offset < 0) {
+            continue;
+        }
+        uint32_t used = p->flat_axes;
+        RtShard s;
+        bool good =
+            p->flat_axes >> model->naxes == 0 && check_split(model, p, &used);
+        if (good) {
+            rt_shard(&s, model, 0, p);
+            int64_t n = s.layers * s.run;
+            good = n == p->local_elements &&
+                   p->offset + n * (int64_t)sizeof(float) <= model->arena_bytes;
+        }
+        if (!good) {
+            rt_error(program,
+                     "internal: the layout of '%s' does not fit the mesh or "
+                     "the arena",
+                     p->name);
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,144 @@
+/* rt_tile.h: products of tiles that lie in cache, for rt_attention*.c.
+ *
+ * c[m, n] (+)= a[m, k] b[k, n]: b and c have contiguous rows, n is a multiple
+ * of RT_PAD; a has any strides, so that a transposed product costs nothing
+ * extra. The kernel holds up to 6 rows by 2 vectors of c in registers and
+ * broadcasts the elements of a.
+ */
+#ifndef PARC_RT_TILE_H
+#define PARC_RT_TILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#if defined(__FMA__)
+#include <immintrin.h>
+#endif
+
+enum { RT_PAD = 16, RT_TILE_ROWS = 6 };
+
+#if defined(__AVX512F__)
+enum { RT_LANES = 16 };
+#elif defined(__AVX__)
+enum { RT_LANES = 8 };
+#else
+enum { RT_LANES = 4 };
+#endif
+
+typedef float RtVector __attribute__((vector_size(RT_LANES * 4)));
+/* The same in memory, where it need not be aligned. */
+typedef float RtUnaligned
+    __attribute__((vector_size(RT_LANES * 4), aligned(4), may_alias));
+
+/* a * b + c, a in every lane. Said with intrinsics because standard C keeps a
+ * compiler from fusing the two by itself. */
+__attribute__((always_inline)) static inline RtVector
+rt_fused(float a, RtVector b, RtVector c)
+{
+#if defined(__AVX512F__)
+    return _mm512_fmadd_ps(_mm512_set1_ps(a), b, c);
+#elif defined(__FMA__)
+    return _mm256_fmadd_ps(_mm256_set1_ps(a), b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+static inline int64_t rt_padded(int64_t n)
+{
+    return (n + RT_PAD - 1) / RT_PAD * RT_PAD;
+}
+
+/* The length of a row of n that is kept in scratch: an odd number of cache
+ * lines, so that a column of it does not fall into few sets of the cache. */
+static inline int64_t rt_row(int64_t n)
+{
+    int64_t lines = (n + RT_PAD - 1) / RT_PAD;
+    return (lines | 1) * RT_PAD;
+}
+
+typedef struct RtTile {
+    int64_t m, n, k;
+    const float *a;
+    int64_t a_row, a_column;
+    const float *b;
+    int64_t b_row;
+    float *c;
+    int64_t c_row;
+    bool add;
+} RtTile;
+
+/* `rows` by `vectors` are constants where this is called, so that the sums
+ * stay in registers. */
+__attribute__((always_inline)) static inline void
+rt_tile_kernel(const RtTile *t, int64_t i, int64_t j, int rows, int vectors)
+{
+    RtVector sum[RT_TILE_ROWS][2];
+    const float *a = t->a + i * t->a_row, *b = t->b + j;
+    float *c = t->c + i * t->c_row + j;
+    int64_t a_row = t->a_row, a_column = t->a_column, b_row = t->b_row;
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) {
+            sum[r][v] = (RtVector){0};
+            if (t->add) {
+                sum[r][v] =
+                    *(const RtUnaligned *)(c + r * t->c_row + v * RT_LANES);
+            }
+        }
+    }
+    for (int64_t x = 0; x < t->k; x++) {
+        RtVector from[2];
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) {
+            from[v] = *(const RtUnaligned *)(b + v * RT_LANES);
+        }
+#pragma GCC unroll 6
+        for (int r = 0; r < rows; r++) {
+            float one = a[r * a_row];
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++) {
+                sum[r][v] = rt_fused(one, from[v], sum[r][v]);
+            }
+        }
+        a += a_column;
+        b += b_row;
+    }
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) {
+            *(RtUnaligned *)(c + r * t->c_row + v * RT_LANES) = sum[r][v];
+        }
+    }
+}
+
+/* All rows of `vectors` columns from column j on: their part of b, read again
+ * for each row, stays in the first cache. */
+__attribute__((always_inline)) static inline void
+rt_tile_columns(const RtTile *t, int64_t j, int vectors)
+{
+    int64_t i = 0;
+    for (; i + RT_TILE_ROWS <= t->m; i += RT_TILE_ROWS) {
+        rt_tile_kernel(t, i, j, RT_TILE_ROWS, vectors);
+    }
+    for (; i + 2 <= t->m; i += 2) {
+        rt_tile_kernel(t, i, j, 2, vectors);
+    }
+    if (i < t->m) {
+        rt_tile_kernel(t, i, j, 1, vectors);
+    }
+}
+
+static inline void rt_tile(const RtTile *t)
+{
+    int64_t j = 0;
+    for (; j + 2 * RT_LANES <= t->n; j += 2 * RT_LANES) {
+        rt_tile_columns(t, j, 2);
+    }
+    for (; j < t->n; j += RT_LANES) {
+        rt_tile_columns(t, j, 1);
+    }
+}
+
+#endif

@@ -1,0 +1,225 @@
+/* rt_weights.c: --init: weights from a safetensors file.
+ *
+ * The file is compared with the model before the ranks start: each layer's
+ * parameter must be there under its name or one that a tie gave it, with the
+ * same shape, in f32, bf16 or f16. Each rank then reads what it stores and
+ * nothing else.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rt.h"
+
+enum { ERROR_LIMIT = 5 };
+
+static RtTensor *find(const RtWeights *w, const char *name)
+{
+    for (int i = 0; i < w->n; i++) {
+        if (strcmp(w->tensor[i].name, name) == 0) {
+            return &w->tensor[i];
+        }
+    }
+    return NULL;
+}
+
+/* By the parameter's own name, then by those of its ties. */
+static RtTensor *tensor_of(const RtWeights *w, const ParcParam *p,
+                           int64_t layer)
+{
+    char name[RT_NAME];
+    rt_param_name(p->name, p, layer, name);
+    RtTensor *t = find(w, name);
+    for (int i = 0; i < p->nalias && !t; i++) {
+        rt_param_name(p->alias[i], p, layer, name);
+        t = find(w, name);
+    }
+    return t;
+}
+
+static bool map_weights(RtWeights *w, const char *program)
+{
+    struct stat st;
+    int file = open(w->path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 || fstat(file, &st) != 0) {
+        rt_error(program, "cannot read '%s': %s", w->path, strerror(errno));
+    } else if (!S_ISREG(st.st_mode)) {
+        rt_error(program, "cannot read '%s': it is no regular file", w->path);
+    } else if (st.st_size == 0) {
+        rt_say("%s: byte 0: error: the file is empty", w->path);
+    } else {
+        void *map =
+            mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+        if (map == MAP_FAILED) {
+            rt_error(program, "cannot read '%s': %s", w->path, strerror(errno));
+        } else {
+            w->map = map;
+            w->size = st.st_size;
+        }
+    }
+    if (file >= 0) {
+        close(file);
+    }
+    return w->map != NULL;
+}
+
+static const char *shape_text(int ndim, const int64_t *dim, char text[128])
+{
+    size_t n = (size_t)snprintf(text, 128, "[");
+    for (int d = 0; d < ndim && n < 100; d++) {
+        n += (size_t)snprintf(text + n, 128 - n, "%s%lld", d ? ", " : "",
+                              (long long)dim[d]);
+    }
+    snprintf(text + n, 128 - n, "]");
+    return text;
+}
+
+static void report_missing(const RtWeights *w, const char *name)
+{
+    const char **names = rt_allocate(((size_t)w->n + 1) * sizeof *names);
+    for (int i = 0; i < w->n; i++) {
+        names[i] = w->tensor[i].name;
+    }
+    const char *near = rt_near_miss(name, names, w->n);
+    rt_say("%s: byte 8: error: the file has no tensor '%s'%s%s%s", w->path,
+           name, near ? "; the nearest is '" : "", near ? near : "",
+           near ? "'" : "");
+    free(names);
+}
+
+static bool check_layer(const RtWeights *w, const ParcParam *p, int64_t layer)
+{
+    char name[RT_NAME], has[128], wants[128];
+    RtTensor *t = tensor_of(w, p, layer);
+    rt_param_name(p->name, p, layer, name);
+    if (!t) {
+        report_missing(w, name);
+        return false;
+    }
+    t->used = true;
+    bool same = t->ndim == p->ndim;
+    for (int d = 0; same && d < p->ndim; d++) {
+        same = t->dim[d] == p->dim[d];
+    }
+    if (!same) {
+        rt_say("%s: byte %lld: error: '%s' is %s; the model's is %s", w->path,
+               (long long)t->at, t->name, shape_text(t->ndim, t->dim, has),
+               shape_text(p->ndim, p->dim, wants));
+    } else if (t->dtype == RT_OTHER) {
+        rt_say("%s: byte %lld: error: '%s' has dtype %s; F32, BF16 and F16 "
+               "can be read",
+               w->path, (long long)t->at, t->name, t->dtype_name);
+        same = false;
+    }
+    return same;
+}
+
+static bool compare(const RtWeights *w, const ParcModel *model)
+{
+    int errors = 0, unused = 0;
+    const char *first = NULL;
+    for (int i = 0; i < model->nparams; i++) {
+        const ParcParam *p = &model->param[i];
+        for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
+             l++) {
+            errors += !check_layer(w, p, l);
+            if (errors == ERROR_LIMIT) {
+                return false;
+            }
+        }
+    }
+    for (int i = 0; i < w->n; i++) {
+        if (!w->tensor[i].used) {
+            first = unused++ ? first : w->tensor[i].name;
+        }
+    }
+    if (unused && !errors) {
+        rt_say("%s: note: %d tensor%s not in the model; the first is '%s'",
+               w->path, unused, unused == 1 ? " is" : "s are", first);
+    }
+    return errors == 0;
+}
+
+bool rt_weights_open(RtWeights *w, const char *path, const ParcModel *model,
+                     const char *program)
+{
+    int64_t at;
+    memset(w, 0, sizeof *w);
+    w->path = path;
+    if (!map_weights(w, program)) {
+        return false;
+    }
+    const char *error = rt_safetensors_header(w, &at);
+    if (error) {
+        rt_say("%s: byte %lld: error: %s", path, (long long)at, error);
+        return false;
+    }
+    return compare(w, model);
+}
+
+void rt_weights_close(RtWeights *w)
+{
+    rt_safetensors_free(w);
+    if (w->map) {
+        munmap((void *)(uintptr_t)w->map, (size_t)w->size);
+        w->map = NULL;
+    }
+}
+
+static float from_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* IEEE half: one sign bit, 5 of exponent, 10 of fraction. */
+static float from_half(uint32_t half)
+{
+    uint32_t sign = (half & 0x8000u) << 16, rest = half & 0x7FFFu;
+    if (rest >= 0x7C00u) { /* infinities, NaN */
+        return from_bits(sign | 0x7F800000u | (rest & 0x3FFu) << 13);
+    }
+    if (rest < 0x400u) { /* below the normal numbers */
+        float value = (float)rest * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    return from_bits(sign | ((rest << 13) + ((127u - 15u) << 23)));
+}
+
+static void convert(float *to, const unsigned char *from, RtDtype dtype,
+                    int64_t n)
+{
+    if (dtype == RT_F32) {
+        memcpy(to, from, (size_t)n * sizeof *to);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t x = (uint32_t)from[2 * i] | (uint32_t)from[2 * i + 1] << 8;
+        to[i] = dtype == RT_BF16 ? from_bits(x << 16) : from_half(x);
+    }
+}
+
+void rt_weights_load(ParcRt *rt, const RtWeights *w)
+{
+    for (int i = 0; i < rt->model->nparams; i++) {
+        const ParcParam *p = &rt->model->param[i];
+        RtShard s;
+        rt_shard(&s, rt->model, rt->rank, p);
+        for (int64_t l = 0; rt_param_is_weight(p) && l < s.layers; l++) {
+            const RtTensor *t = tensor_of(w, p, l);
+            int64_t width = t->dtype == RT_F32 ? 4 : 2, global, n;
+            float *to = rt_floats(rt, p->offset) + l * s.run;
+            for (int64_t at = 0; (n = rt_shard_run(&s, at, &global)) > 0;
+                 at += n) {
+                convert(to + at, w->map + t->begin + global * width, t->dtype,
+                        n);
+            }
+        }
+    }
+}

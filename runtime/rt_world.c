@@ -1,0 +1,128 @@
+/* rt_world.c: the memory that the ranks of a box share.
+ *
+ *   control block | slots | barriers | arena of rank 0 | arena of rank 1 | …
+ *
+ * It is mapped before the ranks are forked, so that a rank's arena lies at
+ * the same address in all of them and a peer's shard is read in place. Pages
+ * are not reserved: what a rank never touches costs nothing.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "rt.h"
+
+/* So that arenas can have large pages of their own. */
+enum { ALIGN = 1 << 21, DEFAULT_TIMEOUT = 300 };
+
+int rt_nranks(const ParcModel *model)
+{
+    int64_t n = 1;
+    for (int i = 0; i < model->naxes; i++) {
+        n *= model->axis[i].size;
+    }
+    return (int)n;
+}
+
+int64_t rt_coord(const ParcModel *model, int rank, int axis)
+{
+    int64_t rest = rank;
+    for (int i = model->naxes - 1; i > axis; i--) {
+        rest /= model->axis[i].size;
+    }
+    return rest % model->axis[axis].size;
+}
+
+const char *rt_collective_name(const ParcModel *model, int id)
+{
+    static const char *const own[] = {"start of the run", "end of the run",
+                                      "printing of shards"};
+    if (id < 0 && id >= RT_AT_SHARDS) {
+        return own[-id - 1];
+    }
+    return id < model->ncollectives ? model->collective[id]
+                                    : "unknown collective";
+}
+
+int rt_cores(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n > 0 ? n : 1;
+}
+
+static size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* Arenas that cannot be in memory together would be killed half-way. */
+static bool fits(const RtWorld *w)
+{
+    double need = (double)w->nranks * (double)w->model->arena_bytes;
+    double have =
+        (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (need <= have) {
+        return true;
+    }
+    char one[32], all[32], box[32];
+    rt_error(w->program, "%d rank%s of %s need%s %s; this machine has %s",
+             w->nranks, w->nranks == 1 ? "" : "s",
+             rt_size_text((double)w->model->arena_bytes, one),
+             w->nranks == 1 ? "s" : "", rt_size_text(need, all),
+             rt_size_text(have, box));
+    return false;
+}
+
+static int timeout_seconds(void)
+{
+    const char *text = getenv("PARC_TIMEOUT");
+    int n = text ? atoi(text) : 0;
+    return n > 0 ? n : DEFAULT_TIMEOUT;
+}
+
+bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
+                   int threads)
+{
+    memset(w, 0, sizeof *w);
+    w->model = model;
+    w->program = program;
+    w->nranks = rt_nranks(model);
+    w->threads = threads;
+    w->timeout_seconds = timeout_seconds();
+    w->crowded = w->nranks * threads > rt_cores();
+    if (!fits(w)) {
+        return false;
+    }
+    size_t n = (size_t)w->nranks;
+    size_t slots = round_up(sizeof(RtControl), 64);
+    size_t barriers = slots + n * round_up(sizeof(RtSlot), 64);
+    size_t end = barriers + RT_GROUPS * n * sizeof(RtBarrier);
+    size_t align = w->nranks > 1 && model->arena_bytes < ALIGN ? 4096 : ALIGN;
+    size_t arenas = round_up(end, align);
+    w->arena_stride = round_up((size_t)model->arena_bytes + 1, align);
+    w->map_bytes = arenas + n * w->arena_stride;
+    int sharing = n > 1 ? MAP_SHARED : MAP_PRIVATE;
+    w->map = mmap(NULL, w->map_bytes, PROT_READ | PROT_WRITE,
+                  sharing | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (w->map == MAP_FAILED) {
+        char text[32];
+        rt_error(program, "cannot map %s of memory: %s",
+                 rt_size_text((double)w->map_bytes, text), strerror(errno));
+        return false;
+    }
+    char *base = w->map;
+    w->control = (void *)base;
+    w->slot = (void *)(base + slots);
+    w->barrier = (void *)(base + barriers);
+    w->arenas = base + arenas;
+    return true;
+}
+
+void rt_world_close(RtWorld *w)
+{
+    munmap(w->map, w->map_bytes);
+}

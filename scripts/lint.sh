@@ -1,0 +1,42 @@
+#!/bin/sh
+# lint.sh: rules of the house that a script can see: sizes of files and
+# functions, direction of includes, headers that stand alone.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+bad=0
+complain() {
+    echo "lint: $*" >&2
+    bad=1
+}
+
+for f in base/*.[ch] frontend/*.[chyl] ir/*.[ch] passes/*.[ch] \
+    codegen/*.[ch] runtime/*.[ch] driver/*.[ch]; do
+    [ -f "$f" ] || continue
+    lines=$(wc -l <"$f")
+    [ "$lines" -le 600 ] || complain "$f has $lines lines"
+    awk -v f="$f" '/^{$/ { start = NR } /^}$/ && start {
+        if (NR - start > 90) printf "lint: %s:%d: a function of %d lines\n",
+            f, start, NR - start; start = 0 }' "$f" >&2
+done
+
+# A folder may include itself and what stands left of it.
+order="base ir frontend passes codegen driver"
+allowed=
+for dir in $order; do
+    allowed="$allowed $dir"
+    for used in $(sed -n 's/^#include "\([a-z]*\)\/.*/\1/p' "$dir"/*.[ch] |
+        sort -u); do
+        case " $allowed " in
+        *" $used "*) ;;
+        *) [ "$dir/$used" = codegen/runtime ] ||
+            complain "$dir includes $used" ;;
+        esac
+    done
+done
+grep -n '#include "[a-z]*/' runtime/*.[ch] && complain "runtime stands alone"
+
+for h in base/*.h ir/*.h passes/*.h codegen/*.h driver/*.h; do
+    echo "#include \"$h\"" | ${CC:-cc} -std=c11 -D_GNU_SOURCE -I. \
+        -fsyntax-only -x c - || complain "$h does not stand alone"
+done
+exit $bad

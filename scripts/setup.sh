@@ -1,0 +1,42 @@
+#!/bin/sh
+# setup.sh: installs what building and testing parc needs and this machine
+# lacks, through the system's package manager. Says what it does, asks for
+# nothing, and does nothing where all is there.
+set -eu
+
+missing=
+need() { # need COMMAND-OR-HEADER PACKAGE
+    case $1 in
+    *.h) [ -e "/usr/include/$1" ] || [ -e "/usr/local/include/$1" ] ||
+        missing="$missing $2" ;;
+    *) command -v "$1" >/dev/null 2>&1 || missing="$missing $2" ;;
+    esac
+}
+need gcc gcc
+need ar binutils
+need flex flex
+need bison bison
+need jq jq
+need python3 python3
+need dnnl.h libdnnl-dev
+need stdlib.h libc6-dev
+
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "setup: please install:$missing" >&2
+    exit 1
+fi
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo >/dev/null 2>&1; then
+        echo "setup: please install as root: apt-get install$missing" >&2
+        exit 1
+    fi
+    as_root=sudo
+fi
+echo "setup: installing$missing" >&2
+export DEBIAN_FRONTEND=noninteractive
+$as_root apt-get update -q >/dev/null
+# shellcheck disable=SC2086
+$as_root apt-get install -y -q --no-install-recommends $missing >/dev/null

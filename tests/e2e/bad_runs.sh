@@ -1,0 +1,77 @@
+#!/bin/sh
+# What goes wrong outside the PDL file: options, data and weights files,
+# outputs that cannot be written. Each ends with a message that names the
+# place, the right exit status, and nothing half-written.
+. "$(dirname "$0")/lib.sh"
+
+# fails STATUS TEXT COMMAND…: that exit status, and TEXT in its errors.
+fails() {
+    want=$1 phrase=$2
+    shift 2
+    "$@" >"$work/out" 2>"$work/err"
+    status=$?
+    cat "$work/err"
+    [ "$status" = "$want" ] || { echo "exit $status, wanted $want"; return 1; }
+    grep -qF -- "$phrase" "$work/err" || { echo "no '$phrase'"; return 1; }
+}
+absent() { [ ! -e "$1" ]; }
+
+echo >"$work/file" # a file, so that nothing can lie below it
+
+# ---- parc ----
+check "unknown option" fails 2 "--mehs" "$PARC" --mehs 2x2 examples/toy.pdl
+check "near miss" fails 2 "--mesh" "$PARC" --mehs 2x2 examples/toy.pdl
+check "no file" fails 2 "help" "$PARC"
+check "missing file" fails 1 "nowhere.pdl" "$PARC" nowhere.pdl --emit ir
+check "bad mesh" fails 1 "<command line>:1:" "$PARC" examples/toy.pdl \
+    --mesh 2y2 --emit ir
+check "mesh rank" fails 1 "<command line>:1:" "$PARC" examples/toy.pdl \
+    --mesh 2x2x2 --emit ir
+check "bad define" fails 1 "<command line>:1:" "$PARC" examples/llama.pdl \
+    -D n_layer=2 --emit ir
+check "batch" fails 1 "batch" "$PARC" examples/toy.pdl --mesh 5x1 --emit ir
+check "heads" fails 1 "llama.pdl:" "$PARC" examples/llama.pdl \
+    --mesh 1x3 --emit plan
+check "CUDA binary" fails 1 "CUDA" "$PARC" examples/toy.pdl -o "$work/no"
+check "unwritable" fails 1 "/no/train" "$PARC" examples/toy.pdl \
+    --target cpu -o "$work/file/no/train"
+check "unwritable tree" fails 1 "/no/src" "$PARC" examples/toy.pdl \
+    --target cpu -S "$work/file/no/src"
+check "nothing left" absent "$work/no"
+
+# ---- the training binary ----
+# shellcheck disable=SC2086
+check "llama compiles" compile "$work/train" llama 2x1 $llama_sizes \
+    -D vocab=100
+head -c 1000 "$text" >"$work/text"
+printf 'abc' >"$work/short"
+printf '\001' >"$work/odd"
+check "missing data" fails 1 "nowhere.bin" "$work/train" --data nowhere.bin
+check "short data" fails 1 "short" "$work/train" --data "bytes:$work/short"
+check "odd data" fails 1 "odd" "$work/train" --data "$work/odd"
+check "beyond the vocabulary" fails 1 "byte " "$work/train" \
+    --data "bytes:$work/text"
+check "missing weights" fails 1 "nowhere.st" "$work/train" --steps 0 \
+    --init nowhere.st
+check "export" "$work/train" --steps 0 --export "$work/w.st"
+head -c 5000 "$work/w.st" >"$work/cut.st"
+check "truncated weights" fails 1 "cut.st" "$work/train" --steps 0 \
+    --init "$work/cut.st"
+head -c 5 "$work/w.st" >"$work/stub.st"
+check "a stub of weights" fails 1 "stub.st" "$work/train" --steps 0 \
+    --init "$work/stub.st"
+check "other weights" fails 1 "bad.st" sh -c \
+    'echo nonsense nonsense >"$1/bad.st"; "$1/train" --steps 0 --init "$1/bad.st"' \
+    sh "$work"
+check "unwritable export" fails 1 "/no/w.st" "$work/train" --steps 0 \
+    --export "$work/file/no/w.st"
+check "unwritable log" fails 1 "/no/log" "$work/train" --steps 1 \
+    --log "$work/file/no/log"
+check "unknown option of train" fails 2 "--step" "$work/train" --step 3
+check "bad number" fails 2 "--steps" "$work/train" --steps many
+check "unknown tensor" fails 1 "wq" "$work/train" --steps 0 \
+    --print-shards layers.0.attention.wg.weight
+check "good weights come back" "$work/train" --steps 0 --init "$work/w.st" \
+    --export "$work/w2.st"
+check "unchanged" cmp "$work/w.st" "$work/w2.st"
+finish

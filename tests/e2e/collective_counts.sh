@@ -1,0 +1,65 @@
+#!/bin/sh
+# The collectives of llama.pdl under the plan of its file, counted from
+# --emit json: no more than the model needs.
+. "$(dirname "$0")/lib.sh"
+
+# count PHASE AXIS KIND: calls a step; PHASE may be a list "forward backward".
+count() {
+    jq --arg p "$1" --arg a "$2" --arg k "$3" '[.collectives[]
+        | select((.phase | IN($p | split(" ")[])) and .axis == $a and
+                 .kind == $k) | .count] | add // 0' "$work/plan.json"
+}
+between() { # between LOW HIGH PHASE AXIS KIND
+    n=$(count "$3" "$4" "$5")
+    echo "$3 $4 $5: $n, expected $1 to $2"
+    [ "$n" -ge "$1" ] && [ "$n" -le "$2" ]
+}
+norm_weights() { # one bucket for the norm weights' gradients
+    n=$(jq '[.collectives[] | select(.phase != "forward" and .axis == "tp" and
+             .kind == "all_reduce" and .count == 1 and .bytes > 64)]
+            | length' "$work/plan.json")
+    echo "$n buckets"
+    [ "$n" = 1 ]
+}
+grad_norm() { # scalars: one all-reduce over both axes, or one for each
+    n=$(jq '[.collectives[] | select(.phase != "forward" and
+             .kind == "all_reduce" and .bytes <= 64) | .count] | add // 0' \
+        "$work/plan.json")
+    echo "$n"
+    [ "$n" -le 2 ] && [ "$n" -ge 1 ]
+}
+dp_loss() { # one all-reduce over dp in the forward pass
+    jq -e '[.collectives[] | select(.phase == "forward" and
+             .kind == "all_reduce" and (.axis | split(",") | index("dp")))
+             | .count] | add == 1' "$work/plan.json"
+}
+none_in_layers() { # no all-reduce runs more than once
+    jq -e '[.collectives[] | select(.kind == "all_reduce" and .count > 1)]
+           | length == 0' "$work/plan.json"
+}
+
+for L in 1 2 5; do
+    # shellcheck disable=SC2086
+    "$PARC" examples/llama.pdl --target cpu --mesh 2x2 $llama_sizes \
+        -D n_layers=$L --emit json=/dev/stdout >"$work/plan.json"
+    two=$((2 * L + 1))
+    check "$L tp forward gathers" between $two $two forward tp all_gather
+    check "$L tp forward scatters" between $two $two forward tp reduce_scatter
+    check "$L tp forward reduces" between 1 3 forward tp all_reduce
+    check "$L tp backward gathers" between $two $((2 * two)) backward tp all_gather
+    check "$L tp backward scatters" between $two $two backward tp reduce_scatter
+    check "$L norm weights" norm_weights
+    check "$L none in layers" none_in_layers
+    check "$L dp forward gathers" between $((L + 2)) $((L + 2)) forward dp all_gather
+    check "$L dp backward gathers" between $L $((L + 2)) backward dp all_gather
+    check "$L dp scatters" between $((L + 2)) $((L + 2)) "forward backward optimizer" dp reduce_scatter
+    check "$L dp loss" dp_loss
+    check "$L gradient norm" grad_norm
+    check "$L nothing else" jq -e '[.collectives[]
+        | select(.kind == "all_to_all")] | length == 0' "$work/plan.json"
+done
+# shellcheck disable=SC2086
+"$PARC" examples/llama.pdl --mesh 1x1 $llama_sizes --emit json \
+    >"$work/plan.json"
+check "1x1 has none" jq -e '.collectives | length == 0' "$work/plan.json"
+finish

@@ -1,0 +1,54 @@
+# lib.sh: sourced by the end-to-end tests. Each test counts with `check` and
+# ends with `finish`, which prints "N passed, N failed".
+set -u
+BUILD=${BUILD:-build}
+PARC=$BUILD/parc
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$root" || exit 1
+case $BUILD in /*) ;; *) BUILD=$root/$BUILD PARC=$BUILD/parc ;; esac
+work=$(mktemp -d "${TMPDIR:-/tmp}/parc-test-XXXXXX")
+trap 'rm -rf "$work"' EXIT INT TERM
+passed=0 failed=0
+text=$root/tests/data/text.txt
+
+# check NAME COMMAND…: counts the command's success.
+check() {
+    name=$1
+    shift
+    if "$@" >"$work/check.log" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $(basename "$0" .sh): $name" >&2
+        head -20 "$work/check.log" | sed 's/^/    /' >&2
+    fi
+}
+
+finish() {
+    echo "$passed passed, $failed failed"
+    [ "$failed" = 0 ]
+}
+
+# The small Llama of the tests.
+llama_sizes="-D vocab=512 -D dim=64 -D n_layers=3 -D n_heads=4 \
+ -D n_kv_heads=2 -D hidden=128 -D batch=8 -D seq=32 -D precision=f32"
+
+# compile OUT MODEL MESH [OPTIONS…]
+compile() {
+    out=$1 model=$2 mesh=$3
+    shift 3
+    "$PARC" "$root/examples/$model.pdl" --target cpu --mesh "$mesh" "$@" \
+        -o "$out"
+}
+
+# same_curve A B TOLERANCE: the losses of two logs agree, relative.
+same_curve() {
+    jq -n --slurpfile a "$1" --slurpfile b "$2" --argjson tol "$3" '
+        ($a | map(.loss)) as $x | ($b | map(.loss)) as $y |
+        if ($x | length) == 0 or ($x | length) != ($y | length)
+        then error("\($x | length) and \($y | length) steps")
+        else [range($x | length)
+              | (($x[.] - $y[.]) | fabs) / ($y[.] | fabs)] | max
+        end |
+        if . <= $tol then . else error("curves differ by \(.)") end'
+}

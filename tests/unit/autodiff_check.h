@@ -1,0 +1,48 @@
+/* autodiff_check.h: small programs, and their gradients against differences.
+ */
+#ifndef PARC_TESTS_UNIT_AUTODIFF_CHECK_H
+#define PARC_TESTS_UNIT_AUTODIFF_CHECK_H
+
+#include "ir/interp.h"
+#include "ir/ir.h"
+#include "passes/pass.h"
+
+/* A program in the making. `b` writes forward ops to its step. */
+typedef struct Small {
+    Arena *arena;
+    Program *p;
+    Build b;
+} Small;
+
+Small small_new(void);
+void small_free(Small *s);
+
+/* A parameter of that shape; with `stack` > 0 a stack of so many. */
+Value *small_param(Small *s, const char *name, bool trainable, int stack,
+                   int ndim, const int64_t *dim);
+/* An input of integers below `below`. */
+Value *small_ids(Small *s, const char *name, int64_t below, int ndim,
+                 const int64_t *dim);
+#define DIMS(...)                                                              \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[])     \
+    {                                                                          \
+        __VA_ARGS__                                                            \
+    }
+
+/* Makes the sum of y, weighted by a fixed tensor, the loss. */
+void small_loss(Small *s, Value *y);
+
+/* The same numbers for a program at every call: parameters in 0.3 … 1.7. */
+void small_values(Interp *in, const Program *p);
+
+/* Runs autodiff on s->p and compares the gradient of every trainable
+ * parameter with central differences of the loss. NULL, or what differs. */
+const char *small_check_gradients(Small *s);
+
+/* Runs both programs and compares loss, norm, parameters and states. */
+const char *small_compare(Arena *a, const Program *x, const Program *y);
+
+/* How many ops of a kind there are, bodies included. */
+int small_count(const Program *p, OpKind kind);
+
+#endif

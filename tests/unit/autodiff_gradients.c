@@ -1,0 +1,348 @@
+/* autodiff_gradients.c: the gradient of every operator against differences.
+ *
+ * One row a case: parameters a, b, c are made with the row's shapes, the
+ * function builds a value from them, and the weighted sum of that value is
+ * the loss.
+ */
+#include "base/bug.h"
+#include "passes/gradients.h"
+#include "tests/unit/autodiff_check.h"
+#include "tests/unit/check.h"
+
+typedef Value *Make(Small *s, Value *const *x);
+
+typedef struct Shape {
+    int n;
+    int64_t dim[MAX_DIMS];
+} Shape;
+
+typedef struct Case {
+    const char *name;
+    Make *make;
+    Shape shape[3];
+    OpKind covers;
+} Case;
+
+static Value *with(Small *s, OpKind kind, Value *x, double factor)
+{
+    Attr attr[MAX_ATTRS] = {{.f = factor}};
+    return ir_value(&s->b, kind, 1, &x, attr, NULL);
+}
+
+/* Numbers of both signs. */
+static Value *centred(Small *s, Value *x)
+{
+    return with(s, OP_offset, x, -1.0);
+}
+
+#define BINARY(kind)                                                           \
+    static Value *make_##kind(Small *s, Value *const *x)                       \
+    {                                                                          \
+        return ir_binary(&s->b, OP_##kind, x[0], x[1]);                        \
+    }
+BINARY(add)
+BINARY(sub)
+BINARY(mul)
+BINARY(div)
+BINARY(maximum)
+BINARY(minimum)
+
+#define UNARY(kind)                                                            \
+    static Value *make_##kind(Small *s, Value *const *x)                       \
+    {                                                                          \
+        return ir_unary(&s->b, OP_##kind, centred(s, x[0]));                   \
+    }
+UNARY(neg)
+UNARY(exp)
+UNARY(tanh)
+UNARY(sigmoid)
+UNARY(erf)
+UNARY(sin)
+UNARY(cos)
+UNARY(abs)
+UNARY(relu)
+
+#define POSITIVE(kind)                                                         \
+    static Value *make_##kind(Small *s, Value *const *x)                       \
+    {                                                                          \
+        return ir_unary(&s->b, OP_##kind, x[0]);                               \
+    }
+POSITIVE(log)
+POSITIVE(sqrt)
+POSITIVE(rsqrt)
+POSITIVE(recip)
+POSITIVE(sumsq)
+
+static Value *make_select(Small *s, Value *const *x)
+{
+    Value *condition = ir_unary(&s->b, OP_step, centred(s, x[0]));
+    Value *args[] = {condition, x[1], x[2]};
+    return ir_value(&s->b, OP_select, 3, args, NULL, NULL);
+}
+
+static Value *make_scale(Small *s, Value *const *x)
+{
+    return with(s, OP_scale, x[0], -2.5);
+}
+
+static Value *make_offset(Small *s, Value *const *x)
+{
+    return with(s, OP_offset, x[0], 4.0);
+}
+
+static Value *make_power(Small *s, Value *const *x)
+{
+    Value *third = with(s, OP_power, x[0], -1.5);
+    return ir_binary(&s->b, OP_mul, third, with(s, OP_power, x[0], 2.0));
+}
+
+static Value *make_cast(Small *s, Value *const *x)
+{
+    Value *narrow = ir_cast(&s->b, x[0], DT_BF16);
+    return ir_einsum(&s->b, "ij,jk->ik", DT_F32, narrow, x[1]);
+}
+
+static Value *make_boundary(Small *s, Value *const *x)
+{
+    return ir_boundary(&s->b, x[0], "layer", "in0", false);
+}
+
+static Value *make_sum(Small *s, Value *const *x)
+{
+    AttrList middle = {1, {1}}, both = {2, {0, 2}};
+    Value *kept = ir_sum(&s->b, x[0], middle, true);
+    Value *rest = ir_sum(&s->b, x[0], both, false);
+    Value *product = ir_binary(&s->b, OP_mul, kept, x[0]);
+    AttrList last = {1, {2}};
+    product = ir_sum(&s->b, product, last, false);
+    return ir_binary(&s->b, OP_mul, product, rest);
+}
+
+/* The largest is subtracted under detach: softmax does not depend on it. */
+static Value *make_softmax(Small *s, Value *const *x)
+{
+    AttrList last = {1, {1}};
+    Value *most = ir_max(&s->b, x[0], last, true);
+    most = ir_unary(&s->b, OP_detach, most);
+    Value *e = ir_unary(&s->b, OP_exp, ir_binary(&s->b, OP_sub, x[0], most));
+    return ir_binary(&s->b, OP_div, e, ir_sum(&s->b, e, last, true));
+}
+
+static Value *make_reshape(Small *s, Value *const *x)
+{
+    const int64_t dim[] = {6, 4};
+    return ir_reshape(&s->b, x[0], 2, dim);
+}
+
+static Value *make_broadcast(Small *s, Value *const *x)
+{
+    const int64_t dim[] = {2, 3, 4};
+    return ir_broadcast(&s->b, x[0], 3, dim);
+}
+
+static Value *make_transpose(Small *s, Value *const *x)
+{
+    AttrList perm = {3, {2, 0, 1}};
+    return ir_transpose(&s->b, x[0], perm);
+}
+
+static Value *make_slice(Small *s, Value *const *x)
+{
+    Attr first[MAX_ATTRS] = {{.i = 1}, {.i = 0}, {.i = 2}};
+    Attr last[MAX_ATTRS] = {{.i = 1}, {.i = 1}, {.i = 2}};
+    Value *a = ir_value(&s->b, OP_slice, 1, x, first, NULL);
+    Value *b = ir_value(&s->b, OP_slice, 1, x, last, NULL);
+    return ir_binary(&s->b, OP_mul, a, b);
+}
+
+static Value *make_pad(Small *s, Value *const *x)
+{
+    Attr attr[MAX_ATTRS] = {{.i = 1}, {.i = 1}, {.i = 2}};
+    return ir_value(&s->b, OP_pad, 1, x, attr, NULL);
+}
+
+static Value *make_concat(Small *s, Value *const *x)
+{
+    Attr attr[MAX_ATTRS] = {{.i = 1}};
+    Value *args[] = {x[0], x[1], x[0]};
+    return ir_value(&s->b, OP_concat, 3, args, attr, NULL);
+}
+
+static Value *make_einsum(Small *s, Value *const *x)
+{
+    return ir_einsum(&s->b, "bsk,fk->bsf", DT_F32, x[0], x[1]);
+}
+
+static Value *make_embedding(Small *s, Value *const *x)
+{
+    Value *args[] = {x[0], small_ids(s, "ids", 5, DIMS(2, 3))};
+    return ir_value(&s->b, OP_embedding, 2, args, NULL, NULL);
+}
+
+/* The angles are fixed: their parameters are not trained. */
+static Value *rotary(Small *s, Value *x, bool half)
+{
+    Value *angle = small_param(s, "angle", false, 0, DIMS(3, 2));
+    Value *args[] = {x, ir_unary(&s->b, OP_cos, angle),
+                     ir_unary(&s->b, OP_sin, angle)};
+    Attr attr[MAX_ATTRS] = {{.i = half}, {.i = 0}};
+    return ir_value(&s->b, OP_rotary, 3, args, attr, NULL);
+}
+
+static Value *make_rotary(Small *s, Value *const *x)
+{
+    return rotary(s, x[0], false);
+}
+
+static Value *make_rotary_half(Small *s, Value *const *x)
+{
+    return rotary(s, x[0], true);
+}
+
+static Value *attention(Small *s, Value *const *x, bool causal)
+{
+    Attr attr[MAX_ATTRS] = {{.i = causal}, {.f = 0.7}};
+    return ir_op(&s->b, OP_attention, 3, x, attr, NULL)->out[0];
+}
+
+static Value *make_attention(Small *s, Value *const *x)
+{
+    return attention(s, x, false);
+}
+
+static Value *make_causal(Small *s, Value *const *x)
+{
+    return attention(s, x, true);
+}
+
+static const Case cases[] = {
+    {"add", make_add, {{2, {3, 4}}, {1, {4}}}, OP_add},
+    {"add to a row", make_add, {{2, {1, 4}}, {3, {2, 3, 1}}}, OP_add},
+    {"sub", make_sub, {{1, {1}}, {2, {3, 4}}}, OP_sub},
+    {"mul", make_mul, {{2, {3, 4}}, {2, {3, 1}}}, OP_mul},
+    {"div", make_div, {{2, {3, 4}}, {1, {4}}}, OP_div},
+    {"maximum", make_maximum, {{2, {3, 4}}, {1, {4}}}, OP_maximum},
+    {"minimum", make_minimum, {{2, {3, 4}}, {1, {4}}}, OP_minimum},
+    {"select", make_select, {{2, {3, 4}}, {1, {4}}, {0, {0}}}, OP_select},
+    {"neg", make_neg, {{1, {5}}}, OP_neg},
+    {"scale", make_scale, {{1, {5}}}, OP_scale},
+    {"offset", make_offset, {{1, {5}}}, OP_offset},
+    {"power", make_power, {{1, {5}}}, OP_power},
+    {"exp", make_exp, {{1, {5}}}, OP_exp},
+    {"log", make_log, {{1, {5}}}, OP_log},
+    {"sqrt", make_sqrt, {{1, {5}}}, OP_sqrt},
+    {"rsqrt", make_rsqrt, {{1, {5}}}, OP_rsqrt},
+    {"recip", make_recip, {{1, {5}}}, OP_recip},
+    {"tanh", make_tanh, {{1, {5}}}, OP_tanh},
+    {"sigmoid", make_sigmoid, {{1, {5}}}, OP_sigmoid},
+    {"erf", make_erf, {{1, {5}}}, OP_erf},
+    {"sin", make_sin, {{1, {5}}}, OP_sin},
+    {"cos", make_cos, {{1, {5}}}, OP_cos},
+    {"abs", make_abs, {{1, {5}}}, OP_abs},
+    {"relu", make_relu, {{1, {9}}}, OP_relu},
+    {"cast", make_cast, {{2, {2, 3}}, {2, {3, 2}}}, OP_cast},
+    {"boundary", make_boundary, {{1, {5}}}, OP_boundary},
+    {"sum", make_sum, {{3, {2, 3, 3}}}, OP_sum},
+    {"softmax", make_softmax, {{2, {3, 4}}}, OP_max},
+    {"sumsq", make_sumsq, {{2, {3, 4}}}, OP_sumsq},
+    {"reshape", make_reshape, {{3, {2, 3, 4}}}, OP_reshape},
+    {"broadcast", make_broadcast, {{2, {3, 1}}}, OP_broadcast},
+    {"transpose", make_transpose, {{3, {2, 3, 4}}}, OP_transpose},
+    {"slice", make_slice, {{2, {2, 3}}}, OP_slice},
+    {"pad", make_pad, {{2, {2, 3}}}, OP_pad},
+    {"concat", make_concat, {{2, {2, 3}}, {2, {2, 1}}}, OP_concat},
+    {"einsum", make_einsum, {{3, {2, 3, 4}}, {2, {5, 4}}}, OP_einsum},
+    {"embedding", make_embedding, {{2, {5, 3}}}, OP_embedding},
+    {"rotary", make_rotary, {{4, {2, 3, 2, 4}}}, OP_rotary},
+    {"rotary half", make_rotary_half, {{4, {2, 3, 2, 4}}}, OP_rotary},
+    {"attention",
+     make_attention,
+     {{4, {1, 3, 4, 2}}, {4, {1, 3, 2, 2}}, {4, {1, 3, 2, 3}}},
+     OP_attention},
+    {"causal attention",
+     make_causal,
+     {{4, {2, 3, 2, 2}}, {4, {2, 3, 2, 2}}, {4, {2, 3, 2, 2}}},
+     OP_attention},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static void run_case(Check *c, const Case *k)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    Small s = small_new();
+    Value *x[3] = {NULL};
+
+    for (int i = 0; i < 3; i++)
+        x[i] =
+            small_param(&s, names[i], true, 0, k->shape[i].n, k->shape[i].dim);
+    small_loss(&s, k->make(&s, x));
+    const char *fault = small_check_gradients(&s);
+    if (fault != NULL)
+        printf("%s: %s\n", k->name, fault);
+    CHECK(c, fault == NULL);
+    small_free(&s);
+}
+
+/* An equal pair shares its gradient. */
+static void check_tie(Check *c)
+{
+    Small s = small_new();
+    Value *a = small_param(&s, "a", true, 0, DIMS(3));
+    small_loss(&s, ir_binary(&s.b, OP_maximum, a, a));
+    const char *fault = small_check_gradients(&s);
+    CHECK_TEXT(c, fault, NULL);
+    small_free(&s);
+}
+
+static void check_max_is_refused(Check *c)
+{
+    Small s = small_new();
+    AttrList last = {1, {1}};
+    Value *a = small_param(&s, "a", true, 0, DIMS(3, 4));
+    small_loss(&s, ir_max(&s.b, a, last, false));
+    pass_autodiff(s.p, NULL);
+    CHECK(c, diag_error_count(s.p->diag) == 1);
+    small_free(&s);
+}
+
+/* What the loss does not depend on is neither differentiated nor updated. */
+static void check_unused(Check *c)
+{
+    Small s = small_new();
+    Value *a = small_param(&s, "a", true, 0, DIMS(3));
+    Value *b = small_param(&s, "b", true, 0, DIMS(3));
+    Value *fixed = small_param(&s, "fixed", false, 0, DIMS(3));
+    Value *stopped = ir_unary(&s.b, OP_detach, b);
+    Value *y = ir_binary(&s.b, OP_mul, a, stopped);
+    small_loss(&s, ir_binary(&s.b, OP_mul, y, fixed));
+    pass_autodiff(s.p, NULL);
+    CHECK(c, small_count(s.p, OP_update) == 1);
+    CHECK(c, small_count(s.p, OP_finish_grad) == 1);
+    CHECK(c, s.p->param.n == 4);
+    small_free(&s);
+}
+
+/* Every op that has a rule has a case. */
+static void check_cover(Check *c)
+{
+    for (int kind = 0; kind < OP_COUNT; kind++) {
+        bool covered = gradient_rule((OpKind)kind) == NULL;
+        for (int i = 0; i < CASES; i++)
+            covered |= (int)cases[i].covers == kind;
+        if (!covered)
+            printf("no case for %s\n", op_info((OpKind)kind)->name);
+        CHECK(c, covered);
+    }
+}
+
+int main(void)
+{
+    Check c = {0};
+    for (int i = 0; i < CASES; i++)
+        run_case(&c, &cases[i]);
+    check_tie(&c);
+    check_max_is_refused(&c);
+    check_unused(&c);
+    check_cover(&c);
+    return check_end(&c);
+}

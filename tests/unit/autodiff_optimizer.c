@@ -1,0 +1,112 @@
+/* autodiff_optimizer.c: an update written out does what the update does, and
+ * what the optimizer's definition says.
+ */
+#include <math.h>
+
+#include "tests/unit/autodiff_check.h"
+#include "tests/unit/check.h"
+
+static const struct {
+    const char *name;
+    Train train;
+} cases[] = {
+    {"sgd", {.optimizer = OPT_SGD}},
+    {"sgd, decay", {.optimizer = OPT_SGD, .weight_decay = 0.2}},
+    {"sgd, momentum",
+     {.optimizer = OPT_SGD, .weight_decay = 0.2, .momentum = 0.9}},
+    {"adam",
+     {.optimizer = OPT_ADAM,
+      .beta1 = 0.9,
+      .beta2 = 0.95,
+      .eps = 1e-3,
+      .weight_decay = 0.2}},
+    {"adamw",
+     {.optimizer = OPT_ADAMW,
+      .beta1 = 0.9,
+      .beta2 = 0.95,
+      .eps = 1e-3,
+      .weight_decay = 0.2}},
+    {"adamw, no decay",
+     {.optimizer = OPT_ADAMW, .beta1 = 0.8, .beta2 = 0.99, .eps = 1e-8}},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* Two parameters, a plain one and a stack. */
+static Small make(const Train *t)
+{
+    Small s = small_new();
+    s.p->train = *t;
+    Value *args[] = {small_param(&s, "x", true, 0, DIMS(3)),
+                     small_param(&s, "layers.*.w", true, 2, DIMS(3))};
+    Attr attr[MAX_ATTRS] = {{.i = 2}, {.i = 0}};
+    Op *loop = ir_open(&s.b, OP_loop, 2, args, 1, 1, attr);
+    Build b = s.b;
+    b.region = loop->body;
+    Value *next = ir_binary(&b, OP_mul, loop->body->arg[0], loop->body->arg[1]);
+    next = ir_unary(&b, OP_sin, next);
+    ir_yield(s.p, loop->body, 1, &next);
+    ir_close(s.p, loop);
+    small_loss(&s, loop->out[0]);
+    return s;
+}
+
+/* PyTorch's single-tensor AdamW, from the gradient. */
+static double adamw(const Train *t, double p, double g, double m, double v)
+{
+    const double lr = 0.125, bias1 = 0.3, bias2 = 0.2;
+    p *= 1 - lr * t->weight_decay;
+    m = t->beta1 * m + (1 - t->beta1) * g;
+    v = t->beta2 * v + (1 - t->beta2) * g * g;
+    return p - lr / bias1 * m / (sqrt(v) / sqrt(bias2) + t->eps);
+}
+
+static int param_of(const Program *p, int of, const char *slot)
+{
+    for (int i = 0; i < p->param.n; i++)
+        if (p->param.at[i].state_of == of &&
+            strcmp(p->param.at[i].slot, slot) == 0)
+            return i;
+    return -1;
+}
+
+static void check_adamw(Check *c, const Program *p)
+{
+    Interp *in = interp_new(p), *before = interp_new(p);
+    small_values(in, p);
+    small_values(before, p);
+    CHECK_TEXT(c, interp_run(in), NULL);
+    const double *g = NULL;
+    for (const Op *op = p->step->first; op != NULL; op = op->next)
+        if (op->kind == OP_finish_grad && op_attr(op, "param").i == 0)
+            g = interp_value(in, op->out[0]->name, NULL);
+    int m = param_of(p, 0, "m"), v = param_of(p, 0, "v");
+    for (int k = 0; k < 3; k++) {
+        double expected =
+            adamw(&p->train, interp_param(before, 0)[k], g[k],
+                  interp_param(before, m)[k], interp_param(before, v)[k]);
+        CHECK(c, fabs(interp_param(in, 0)[k] - expected) < 1e-12);
+    }
+    interp_free(in);
+    interp_free(before);
+}
+
+int main(void)
+{
+    Check c = {0};
+    for (int i = 0; i < CASES; i++) {
+        Small s = make(&cases[i].train);
+        pass_autodiff(s.p, NULL);
+        Program *before = ir_copy(s.p);
+        pass_optimizer(s.p, NULL);
+        CHECK(&c, small_count(s.p, OP_update) == 0);
+        CHECK_TEXT(&c, ir_verify(s.p), NULL);
+        const char *fault = small_compare(s.arena, before, s.p);
+        if (fault != NULL)
+            printf("%s: %s\n", cases[i].name, fault);
+        CHECK(&c, fault == NULL);
+        if (s.p->train.optimizer == OPT_ADAMW)
+            check_adamw(&c, s.p);
+        small_free(&s);
+    }
+    return check_end(&c);
+}

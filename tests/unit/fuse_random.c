@@ -1,0 +1,189 @@
+/* fuse_random.c: the kernels of random programs under random plans, against
+ * the interpreter.
+ *
+ *   fuse_random [--count N] [--seed S]
+ *
+ * The interpreter runs the fused program as all ranks of its mesh. Behind
+ * every fused op each rank's operands, rounded to f32, are handed to the
+ * kernel as emitted and compiled; its results must be the rank's results.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/bug.h"
+#include "codegen/kernel.h"
+#include "codegen/target.h"
+#include "passes/pass.h"
+#include "tests/unit/fuse_tools.h"
+#include "tests/unit/random.h"
+
+/* Of a tensor's largest magnitude. Operands are rounded before they come in,
+ * which differences of large numbers make visible. */
+static const double tolerance = 1e-4;
+
+static const PassInfo passes[] = {
+#define PASS(name, meaning) {#name, meaning, pass_##name},
+#include "passes/passes.def"
+#undef PASS
+};
+
+typedef struct Watcher {
+    Program *p;
+    void *library;
+    int *number;   /* by op id */
+    Check *check;
+    bool told;     /* of the first fault */
+    int64_t runs;
+} Watcher;
+
+static void number_kernels(Watcher *w, const Region *r, int *n)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            number_kernels(w, op->body, n);
+        if (op->kind == OP_fused)
+            w->number[op->id] = (*n)++;
+    }
+}
+
+static void *make_tensor(Arena *a, DType t, const double *x, int64_t n)
+{
+    char *at = arena_alloc(a, (size_t)(n + 16) * 8);
+    for (int64_t i = 0; i < n && x; i++) {
+        if (t == DT_I32)
+            ((int32_t *)at)[i] = (int32_t)x[i];
+        else if (t == DT_I64)
+            ((int64_t *)at)[i] = (int64_t)x[i];
+        else
+            ((float *)at)[i] = (float)x[i];
+    }
+    return at;
+}
+
+static double difference(const float *is, const double *want, int64_t n)
+{
+    double largest = 1e-20, worst = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double error = fabs((double)is[i] - (double)(float)want[i]);
+        if (!isnan(want[i]) && !(error <= worst))
+            worst = error;
+        if (fabs(want[i]) > largest)
+            largest = fabs(want[i]);
+    }
+    return worst / largest;
+}
+
+static void run_rank(Watcher *w, Interp *in, const Op *op, int64_t rank)
+{
+    Arena *a = arena_new();
+    const Kernel *k = kernel_build(w->p, op);
+    void **argument = NEW_ARRAY(a, void *, op->nouts + op->nargs + 2);
+    int64_t n;
+    for (int i = 0; i < op->nouts; i++) {
+        interp_parts(in, op->out[i], &n);
+        argument[1 + i] = make_tensor(a, op->out[i]->type.dtype, NULL, n);
+    }
+    for (int i = 0; i < op->nargs; i++) {
+        const double *x = interp_parts(in, op->arg[i], &n);
+        argument[1 + op->nouts + i] =
+            make_tensor(a, op->arg[i]->type.dtype, x + rank * n, n);
+    }
+    argument[1 + op->nouts + op->nargs] =
+        arena_alloc(a, (size_t)k->workspace + 16);
+    fuse_kernel(a, w->library, w->number[op->id])(argument);
+    for (int i = 0; i < op->nouts; i++) {
+        const double *want = interp_parts(in, op->out[i], &n);
+        double worst = difference(argument[1 + i], want + rank * n, n);
+        bool good = worst < tolerance;
+        CHECK(w->check, good);
+        if (!good && !w->told)
+            printf("kernel %d '%s' on rank %lld: %%%s is off by %g\n",
+                   w->number[op->id], k->name, (long long)rank,
+                   op->out[i]->name, worst);
+        w->told |= !good;
+    }
+    arena_free(a);
+}
+
+static const char *watch(void *context, Interp *in, const Op *op, bool done)
+{
+    Watcher *w = context;
+    if (op->kind != OP_fused || !done)
+        return NULL;
+    for (int64_t rank = 0; rank < mesh_ranks(&w->p->mesh); rank++)
+        run_rank(w, in, op, rank);
+    w->runs++;
+    return NULL;
+}
+
+/* The program up to `fuse`; false where the plan is refused. */
+static bool make_program(Program *p, uint64_t seed)
+{
+    Rng r = {seed};
+    uint32_t data_axes = random_mesh(p, &r, NULL);
+    random_model(p, &r, data_axes);
+    random_plan(p, &r, data_axes);
+    TargetInfo t = target_info(TARGET_CPU, 1);
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+        passes[i].run(p, &t);
+        if (diag_error_count(p->diag) > 0)
+            return false;
+        if (strcmp(passes[i].name, "fuse") == 0)
+            break;
+    }
+    return true;
+}
+
+/* The CPU's kernels are f32; models with other types are passed over. */
+static void find_half(Op *op, void *found)
+{
+    for (int i = 0; i < op->nouts; i++)
+        *(bool *)found |= dtype_size(op->out[i]->type.dtype) == 2;
+}
+
+static void run_seed(Check *c, uint64_t seed)
+{
+    Arena *a = arena_new();
+    Program *p = ir_program(a, diag_new(a, COLOR_NEVER));
+    int kernels, failed = c->failed;
+    bool other = !make_program(p, seed);
+    ir_walk(p->step, find_half, &other);
+    if (other) {
+        arena_free(a);
+        return;
+    }
+    const char *source = fuse_print(p, &kernels);
+    Watcher w = {.p = p, .check = c};
+    w.number = NEW_ARRAY(a, int, p->nops + 1);
+    kernels = 0;
+    number_kernels(&w, p->step, &kernels);
+    w.library = fuse_compile(a, source, "-O1");
+    CHECK(c, w.library != NULL);
+    if (w.library) {
+        Interp *in = interp_new(p);
+        random_values(in, p, seed);
+        interp_watch(in, watch, &w);
+        CHECK_TEXT(c, interp_run(in), NULL);
+        interp_free(in);
+    }
+    if (c->failed > failed)
+        printf("seed %llu: %d kernels, %lld runs; its source:\n%s\n",
+               (unsigned long long)seed, kernels, (long long)w.runs,
+               source);
+    arena_free(a);
+}
+
+int main(int argc, char **argv)
+{
+    Check c = {0};
+    uint64_t seed = 1000, count = 12;
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--seed") == 0)
+            seed = strtoull(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--count") == 0)
+            count = strtoull(argv[i + 1], NULL, 10);
+    }
+    for (uint64_t i = 0; i < count; i++)
+        run_seed(&c, seed + i);
+    return check_end(&c);
+}

@@ -1,0 +1,56 @@
+/* fuse_tools.h: programs that are fused, printed as C, compiled, loaded and
+ * run against the interpreter.
+ *
+ * A test builds ops with the ordinary builder. Tensors come from fuse_param
+ * and fuse_index; fuse_keep names the values to compare. fuse_run runs the
+ * interpreter on the program as it was built, then the pass and every kernel
+ * of the result: once with each tensor in memory of its own, once with every
+ * result in place of an operand that allows it.
+ */
+#ifndef PARC_TESTS_UNIT_FUSE_TOOLS_H
+#define PARC_TESTS_UNIT_FUSE_TOOLS_H
+
+#include "ir/ir.h"
+#include "tests/unit/check.h"
+
+typedef struct FuseTest {
+    Arena *arena;
+    Program *p;
+    Build b;
+    int kernels;        /* of the fused program */
+    const char *source; /* its C */
+} FuseTest;
+
+FuseTest fuse_test(Phase phase);
+
+/* f32 numbers about `centre`, as far as `spread`; never the same for two
+ * names. */
+Value *fuse_param(FuseTest *t, const char *name, int ndim,
+                  const int64_t *dim, double centre, double spread);
+Value *fuse_index(FuseTest *t, const char *name, int ndim,
+                  const int64_t *dim, int64_t below);
+void fuse_keep(FuseTest *t, Value *v);
+
+Value *fuse_factor(FuseTest *t, OpKind kind, Value *x, double by);
+Value *fuse_sum(FuseTest *t, Value *x, int dim, bool keep);
+Value *fuse_max(FuseTest *t, Value *x, int dim, bool keep);
+
+/* Compares, and expects so many kernels (-1: any number). */
+void fuse_run(Check *c, FuseTest *t, const char *name, int kernels);
+
+/* ---- the parts of it ---- */
+
+/* The kernels of a program, loops' included, as C, with a function call_<n>
+ * for each that takes its arguments from an array: [0] the runtime, then
+ * results, operands, workspace. */
+const char *fuse_print(const Program *p, int *kernels);
+/* Compiles with warnings as errors at -O<level> and loads; NULL on failure. */
+void *fuse_compile(Arena *a, const char *source, const char *level);
+typedef void FuseKernel(void **arguments);
+FuseKernel *fuse_kernel(Arena *a, void *library, int number);
+
+#define DIMS(...)                                                           \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),              \
+        (int64_t[]){__VA_ARGS__}
+
+#endif

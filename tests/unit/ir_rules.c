@@ -1,0 +1,182 @@
+/* ir_rules.c: shapes and placements by the sharding rules.
+ *
+ * Each row is an op on typed operands and what comes of it: the types of its
+ * results, or the words of the fault.
+ */
+#include "check.h"
+#include "ir/ir.h"
+#include "ir/rules.h"
+#include "tests/unit/ir_tools.h"
+
+/* Infers and derives; the results' types as text, or the fault. */
+static const char *derive(Program *p, OpKind kind, const char *const *types,
+                          const Attr *attr, const char *annotated)
+{
+    Value *args[8];
+    int nargs = 0, nouts;
+    for (; types[nargs]; nargs++)
+        args[nargs] = ir_new_value(p, "x", tool_type(p, types[nargs]),
+                                   (Loc){0});
+    Type out[8];
+    const char *fault =
+        ir_infer(p, kind, nargs, args, attr, out, &nouts);
+    if (fault)
+        return fault;
+    Build b = {.p = p, .region = p->step, .path = ""};
+    Op *op = ir_op_typed(&b, kind, nargs, args, attr, nouts, out, NULL);
+    Rule r;
+    rule_of(p, op, &r);
+    Placement place[8] = {0};
+    if (annotated)
+        place[0] = tool_type(p, annotated).place;
+    fault = rule_derive(p, op, &r, place, NULL);
+    if (fault)
+        return fault;
+    Out text;
+    out_init(&text, p->arena);
+    for (int i = 0; i < nouts; i++) {
+        out[i].place = place[i];
+        if (i)
+            out_bytes(&text, ", ", 2);
+        type_print(&text, &out[i], &p->mesh);
+    }
+    return text.text;
+}
+
+typedef struct Row {
+    OpKind kind;
+    const char *types[7];
+    Attr attr[4];
+    const char *expected;
+    const char *annotated;
+} Row;
+
+static const Row rows[] = {
+    /* elementwise */
+    {OP_add, {"f32[8/dp, 4/tp]", "f32[4/tp]"}, {{0}}, "f32[8/dp, 4/tp]",
+     NULL},
+    {OP_add, {"f32[8, 4]+tp", "f32[8, 4]+tp"}, {{0}}, "f32[8, 4]+tp", NULL},
+    {OP_add, {"f32[8, 4]+tp", "f32[8, 4]"}, {{0}},
+     "operand 1 is Replicate on tp, the rule needs Partial(sum)", NULL},
+    {OP_add, {"f32[8, 4]", "f32[8, 6]"}, {{0}},
+     "cannot broadcast dim 1: 4 and 6", NULL},
+    {OP_mul, {"f32[8, 4]+tp", "f32[4]"}, {{0}}, "f32[8, 4]+tp", NULL},
+    {OP_mul, {"f32[8, 4]+tp", "f32[8, 4]+tp"}, {{0}},
+     "operand 1 is Partial(sum) on tp, the rule needs Replicate", NULL},
+    {OP_mul, {"f32[8/tp, 4]", "f32[8, 4/tp]"}, {{0}},
+     "operand 1 is Shard(1) on tp, the rule needs Shard(0)", NULL},
+    {OP_exp, {"f32[8]+tp"}, {{0}},
+     "operand 0 is Partial(sum) on tp, the rule needs Replicate, it is not "
+     "linear there", NULL},
+    {OP_div, {"f32[8]", "f32[8]+tp"}, {{0}},
+     "operand 1 is Partial(sum) on tp, the rule needs Replicate, it is not "
+     "linear there", NULL},
+    {OP_maximum, {"f32[8]^tp", "f32[8]^tp"}, {{0}}, "f32[8]^tp", NULL},
+    {OP_neg, {"f32[8]^tp"}, {{0}},
+     "operand 0 is Partial(max) on tp, the rule needs Replicate, it is not "
+     "linear there", NULL},
+    {OP_add, {"f32[8/(tp·dp)]", "f32[8/(tp·dp)]"}, {{0}}, "f32[8/(tp·dp)]",
+     NULL},
+    {OP_add, {"f32[8/(tp·dp)]", "f32[8/(dp·tp)]"}, {{0}},
+     "the operands have the axes of a dim in different orders", NULL},
+    {OP_mul, {"f32[3 x 8/tp, 4]~dp", "f32[3 x 8/tp, 4]~dp"}, {{0}},
+     "f32[3 x 8/tp, 4]~dp", NULL},
+    {OP_mul, {"f32[3 x 8, 4]~dp", "f32[]"}, {{0}}, "f32[3 x 8, 4]~dp", NULL},
+    {OP_mul, {"f32[8, 4]~dp", "f32[4]"}, {{0}},
+     "operand 1 is Replicate on dp, the rule needs flat, as other operands "
+     "are", NULL},
+    /* reductions */
+    {OP_sum, {"f32[8/dp, 4/tp]"}, {{.l = {1, {1}}}, {.i = 0}},
+     "f32[8/dp]+tp", NULL},
+    {OP_sum, {"f32[8/dp, 4/tp]"}, {{.l = {1, {1}}}, {.i = 1}},
+     "f32[8/dp, 1]+tp", NULL},
+    {OP_max, {"f32[8/dp, 4/tp]"}, {{.l = {1, {1}}}, {.i = 1}},
+     "f32[8/dp, 1]^tp", NULL},
+    {OP_sumsq, {"f32[3 x 8, 4/tp]~dp"}, {{0}}, "f32[]+dp+tp", NULL},
+    {OP_sumsq, {"f32[8, 4]+tp"}, {{0}},
+     "operand 0 is Partial(sum) on tp, the rule needs Replicate, it is not "
+     "linear there", NULL},
+    /* shape */
+    {OP_reshape, {"f32[8/dp, 4, 16/tp]"}, {{.l = {4, {8, 4, 4, 4}}}},
+     "f32[8/dp, 4, 4/tp, 4]", NULL},
+    {OP_reshape, {"f32[8/dp, 4, 4/tp, 4]"}, {{.l = {3, {8, 4, 16}}}},
+     "f32[8/dp, 4, 16/tp]", NULL},
+    {OP_reshape, {"f32[8, 4, 4, 4/tp]"}, {{.l = {3, {8, 4, 16}}}},
+     "it cannot work on parts of that dim over tp", NULL},
+    {OP_reshape, {"f32[6/tp, 4]"}, {{.l = {2, {4, 6}}}}, "f32[4/tp, 6]",
+     NULL},
+    {OP_reshape, {"f32[6, 4/tp]"}, {{.l = {2, {4, 6}}}},
+     "it cannot work on parts of that dim over tp", NULL},
+    {OP_reshape, {"f32[8/(dp·tp)]"}, {{.l = {2, {4, 2}}}},
+     "f32[4/(dp·tp), 2]", NULL},
+    {OP_reshape, {"f32[8/(dp·tp)]"}, {{.l = {2, {2, 4}}}},
+     "several axes split a dim where it cannot be split", NULL},
+    {OP_broadcast, {"f32[1, 4/tp]"}, {{.l = {3, {2, 8, 4}}}},
+     "f32[2, 8, 4/tp]", NULL},
+    {OP_broadcast, {"f32[1, 4/tp]"}, {{.l = {3, {2, 8, 4}}}},
+     "f32[2, 8/dp, 4/tp]", "f32[2, 8/dp, 4]"},
+    {OP_transpose, {"f32[8/dp, 4, 6/tp]"}, {{.l = {3, {2, 0, 1}}}},
+     "f32[6/tp, 8/dp, 4]", NULL},
+    {OP_slice, {"f32[8/dp, 6]"}, {{.i = 1}, {.i = 2}, {.i = 3}},
+     "f32[8/dp, 3]", NULL},
+    {OP_slice, {"f32[8, 6/tp]"}, {{.i = 1}, {.i = 2}, {.i = 3}},
+     "it cannot work on parts of that dim over tp", NULL},
+    {OP_concat, {"f32[8/dp, 6]", "f32[8/dp, 2]"}, {{.i = 1}},
+     "f32[8/dp, 8]", NULL},
+    /* from nothing */
+    {OP_full, {NULL}, {{.f = 0}, {.i = DT_F32}, {.l = {1, {8}}}},
+     "f32[8/dp]+tp", "f32[8/dp]+tp"},
+    {OP_full, {NULL}, {{.f = 1}, {.i = DT_F32}, {.l = {1, {8}}}}, "f32[8]",
+     "f32[8]+tp"},
+    {OP_iota, {"i64[2/tp]"}, {{.i = 8}}, "f32[8/tp]", NULL},
+    {OP_iota, {NULL}, {{.i = 8}}, "f32[8]", "f32[8/tp]"},
+    /* contraction and indexing */
+    {OP_einsum, {"f32[8/dp, 4, 6/tp]", "f32[10, 6/tp]"},
+     {{.s = "bsk,fk->bsf"}, {.i = DT_F32}}, "f32[8/dp, 4, 10]+tp", NULL},
+    {OP_einsum, {"f32[8/dp, 4, 6]", "f32[10/tp, 6]"},
+     {{.s = "bsk,fk->bsf"}, {.i = DT_F32}}, "f32[8/dp, 4, 10/tp]", NULL},
+    {OP_einsum, {"f32[8/dp, 4, 6/tp]", "f32[10, 6]"},
+     {{.s = "bsk,fk->bsf"}, {.i = DT_F32}},
+     "operand 1 is Replicate on tp, the rule needs Shard(1)", NULL},
+    {OP_einsum, {"f32[8, 6]", "f32[10, 4]"},
+     {{.s = "bk,fk->bf"}, {.i = DT_F32}},
+     "dim 1 of operand 1 is 4 where 6 is needed", NULL},
+    {OP_einsum, {"f32[8, 6]", "f32[10, 6]"},
+     {{.s = "bk,fk>bf"}, {.i = DT_F32}},
+     "'bk,fk>bf' is no einsum: only letters from a to z may stand for dims",
+     NULL},
+    {OP_embedding, {"f32[10/tp, 6]", "i32[8/dp, 4]", "i64[2/tp]"}, {{0}},
+     "f32[8/dp, 4, 6]+tp", NULL},
+    {OP_embedding, {"f32[10/tp, 6]", "i32[8/dp, 4]"}, {{0}},
+     "a dim is split over tp whose index needs a base operand", NULL},
+    {OP_embedding, {"f32[10, 6/tp]", "i32[8/dp, 4]"}, {{0}},
+     "f32[8/dp, 4, 6/tp]", NULL},
+    {OP_embedding_grad, {"f32[8/dp, 4, 6]", "i32[8/dp, 4]", "i64[2/tp]"},
+     {{.i = 10}, {.i = DT_F32}}, "f32[10/tp, 6]+dp", NULL},
+    {OP_onehot, {"i32[8/dp, 4]", "i64[2/tp]"}, {{.i = 10}},
+     "f32[8/dp, 4, 10/tp]", NULL},
+    /* attention */
+    {OP_attention,
+     {"f32[8/dp, 5, 4/tp, 6]", "f32[8/dp, 5, 2/tp, 6]",
+      "f32[8/dp, 5, 2/tp, 7]"},
+     {{.i = 1}, {.f = 1}}, "f32[8/dp, 5, 4/tp, 7], f32[8/dp, 4/tp, 5]", NULL},
+    {OP_attention,
+     {"f32[8/dp, 5, 4/tp, 6]", "f32[8/dp, 5, 1, 6]", "f32[8/dp, 5, 1, 6]"},
+     {{.i = 1}, {.f = 1}}, "f32[8/dp, 5, 4/tp, 6], f32[8/dp, 4/tp, 5]", NULL},
+    {OP_rotary, {"f32[8/dp, 4/tp, 4, 6]", "f32[4/tp, 3]", "f32[4/tp, 3]"},
+     {{.i = 0}, {.i = 0}}, "f32[8/dp, 4/tp, 4, 6]", NULL},
+};
+
+int main(void)
+{
+    Check c = {0};
+    Arena *a = arena_new();
+    Program *p = tool_program(a, "dp=2 tp=2");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *is = derive(p, rows[i].kind, rows[i].types, rows[i].attr,
+                                rows[i].annotated);
+        CHECK_TEXT(&c, is, rows[i].expected);
+    }
+    arena_free(a);
+    return check_end(&c);
+}

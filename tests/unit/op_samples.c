@@ -1,0 +1,153 @@
+/* op_samples.c: see op_samples.h. Dims that may be split are multiples of 4,
+ * so that two axes of size 2 can share them. */
+#include "tests/unit/op_samples.h"
+
+#include <math.h>
+
+/* clang-format off */
+#define UNARY(op, range, ...) \
+    {OP_##op, 1, {{range, 2, {4, 8}, 0, false}}, {__VA_ARGS__}}
+/* Same shape, a dim in front, a dim of size 1, a scalar. */
+#define BINARY(op, a, b) \
+    {OP_##op, 2, {{a, 2, {4, 8}, 0, false}, {b, 2, {4, 8}, 0, false}}, {{0}}}, \
+    {OP_##op, 2, {{a, 1, {8}, 0, false}, {b, 2, {4, 8}, 0, false}}, {{0}}},    \
+    {OP_##op, 2, {{a, 2, {4, 1}, 0, false}, {b, 2, {1, 8}, 0, false}}, {{0}}}, \
+    {OP_##op, 2, {{a, 3, {4, 2, 4}, 0, false}, {b, 0, {0}, 0, false}}, {{0}}}
+#define DIMS(...) {.l = {sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), \
+                         {__VA_ARGS__}}}
+#define T1(range, a) {range, 1, {a}, 0, false}
+#define T2(range, a, b) {range, 2, {a, b}, 0, false}
+#define T3(range, a, b, c) {range, 3, {a, b, c}, 0, false}
+#define T4(range, a, b, c, d) {range, 4, {a, b, c, d}, 0, false}
+#define CONSTANT2(range, a, b) {range, 2, {a, b}, 0, true}
+#define IDS(below, a, b) {INDEX, 2, {a, b}, below, true}
+#define EINSUM(x, y, spec) {OP_einsum, 2, {x, y}, {{.s = spec}, {.i = DT_F32}}}
+#define ATTENTION(s, t, causal) \
+    {OP_attention, 3, {T4(ANY, 4, s, 8, 2), T4(ANY, 4, t, 4, 2),             \
+                       T4(ANY, 4, t, 4, 6)}, {{.i = causal}, {.f = 0.7}}},   \
+    {OP_attention_grad, 6, {T4(ANY, 4, s, 8, 6), T4(ANY, 4, s, 8, 2),        \
+                            T4(ANY, 4, t, 4, 2), T4(ANY, 4, t, 4, 6),        \
+                            T4(ANY, 4, s, 8, 6), T3(ANY, 4, 8, s)},          \
+     {{.i = causal}, {.f = 0.7}}}
+#define ROTARY(half, inverse) \
+    {OP_rotary, 3, {T4(ANY, 4, 8, 4, 6), CONSTANT2(ANY, 8, 3),               \
+                    CONSTANT2(ANY, 8, 3)}, {{.i = half}, {.i = inverse}}}
+#define REDUCE(op, keep) \
+    {OP_##op, 1, {T3(ANY, 4, 8, 6)}, {DIMS(1), {.i = keep}}},                \
+    {OP_##op, 1, {T3(ANY, 4, 8, 4)}, {DIMS(0, 2), {.i = keep}}}
+
+const OpSample op_sample[] = {
+    BINARY(add, ANY, ANY), BINARY(sub, ANY, ANY), BINARY(mul, ANY, ANY),
+    BINARY(div, ANY, POSITIVE), BINARY(maximum, ANY, ANY),
+    BINARY(minimum, ANY, ANY), BINARY(equal, MASK, MASK),
+    BINARY(less, ANY, ANY),
+    {OP_select, 3, {CONSTANT2(MASK, 4, 8), T2(ANY, 4, 8), T2(ANY, 4, 8)},
+     {{0}}},
+    {OP_select, 3, {CONSTANT2(MASK, 4, 1), T2(ANY, 4, 8), T1(ANY, 8)}, {{0}}},
+    UNARY(neg, ANY, {0}), UNARY(scale, ANY, {.f = 0.7}),
+    UNARY(offset, ANY, {.f = 0.7}), UNARY(power, POSITIVE, {.f = 1.7}),
+    UNARY(exp, ANY, {0}), UNARY(log, POSITIVE, {0}),
+    UNARY(sqrt, POSITIVE, {0}), UNARY(rsqrt, POSITIVE, {0}),
+    UNARY(recip, POSITIVE, {0}), UNARY(tanh, ANY, {0}),
+    UNARY(sigmoid, ANY, {0}), UNARY(erf, ANY, {0}), UNARY(sin, ANY, {0}),
+    UNARY(cos, ANY, {0}), UNARY(abs, AWAY, {0}), UNARY(relu, AWAY, {0}),
+    UNARY(step, AWAY, {0}), UNARY(cast, ANY, {.i = DT_BF16}),
+    UNARY(detach, ANY, {0}), UNARY(copy, ANY, {0}),
+    UNARY(boundary, ANY, {.s = "m"}, {.s = "in0"}, {.i = 0}),
+
+    {OP_full, 0, {{0}}, {{.f = 2.5}, {.i = DT_F32}, DIMS(4, 8)}},
+    {OP_full, 0, {{0}}, {{.f = 0}, {.i = DT_F32}, DIMS(4, 8)}},
+    {OP_iota, 0, {{0}}, {{.i = 8}}},
+
+    REDUCE(sum, 0), REDUCE(sum, 1), REDUCE(max, 0), REDUCE(max, 1),
+    {OP_sumsq, 1, {T2(ANY, 4, 8)}, {{0}}},
+
+    {OP_reshape, 1, {T3(ANY, 4, 8, 6)}, {DIMS(4, 48)}},
+    {OP_reshape, 1, {T2(ANY, 4, 48)}, {DIMS(4, 8, 6)}},
+    {OP_reshape, 1, {T2(ANY, 8, 4)}, {DIMS(32)}},
+    {OP_reshape, 1, {T2(ANY, 4, 6)}, {DIMS(8, 3)}},
+    {OP_reshape, 1, {T3(ANY, 4, 1, 8)}, {DIMS(4, 8, 1)}},
+    {OP_broadcast, 1, {T2(ANY, 4, 1)}, {DIMS(8, 4, 4)}},
+    {OP_broadcast, 1, {{ANY, 0, {0}, 0, false}}, {DIMS(4, 4)}},
+    {OP_transpose, 1, {T3(ANY, 4, 6, 8)}, {DIMS(2, 0, 1)}},
+    {OP_slice, 1, {T3(ANY, 4, 8, 4)}, {{.i = 1}, {.i = 2}, {.i = 4}}},
+    {OP_pad, 1, {T3(ANY, 4, 5, 4)}, {{.i = 1}, {.i = 1}, {.i = 2}}},
+    {OP_concat, 3, {T2(ANY, 4, 4), T2(ANY, 4, 8), T2(ANY, 4, 4)},
+     {{.i = 1}}},
+    {OP_concat, 2, {T2(ANY, 4, 8), T2(ANY, 8, 8)}, {{.i = 0}}},
+
+    EINSUM(T3(ANY, 4, 4, 8), T2(ANY, 12, 8), "bsk,fk->bsf"),
+    EINSUM(T3(ANY, 4, 4, 8), T3(ANY, 4, 4, 12), "bsk,bsf->fk"),
+    EINSUM(T3(ANY, 4, 4, 8), T3(ANY, 4, 8, 8), "bsk,btk->bst"),
+    EINSUM(T3(ANY, 4, 4, 8), T1(ANY, 8), "abk,k->a"),
+    EINSUM(T1(ANY, 4), T1(ANY, 8), "a,b->ba"),
+
+    {OP_embedding, 2, {T2(ANY, 8, 4), IDS(8, 4, 6)}, {{0}}},
+    {OP_embedding_grad, 2, {T3(ANY, 4, 6, 4), IDS(8, 4, 6)},
+     {{.i = 8}, {.i = DT_F32}}},
+    {OP_onehot, 1, {IDS(8, 4, 6)}, {{.i = 8}}},
+    ROTARY(0, 0), ROTARY(1, 0), ROTARY(0, 1), ROTARY(1, 1),
+    ATTENTION(4, 4, 1), ATTENTION(4, 4, 0), ATTENTION(4, 6, 0),
+};
+/* clang-format on */
+
+const int op_sample_count = sizeof op_sample / sizeof *op_sample;
+
+Type sample_type(const SampleArg *arg)
+{
+    Type t = {.dtype = arg->range == INDEX ? DT_I32 : DT_F32,
+              .ndim = arg->ndim};
+    for (int d = 0; d < arg->ndim; d++)
+        t.dim[d] = arg->dim[d];
+    return t;
+}
+
+static uint64_t next(uint64_t *state)
+{
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static double number(const SampleArg *arg, uint64_t *state)
+{
+    uint64_t bits = next(state);
+    double u = (double)(bits >> 11) / 9007199254740992.0;
+    switch (arg->range) {
+    case ANY:
+        return 3 * u - 1.5;
+    case POSITIVE:
+        return 0.5 + 1.5 * u;
+    case AWAY:
+        return bits & 1 ? 0.2 + u : -0.2 - u;
+    case MASK:
+        return bits & 1;
+    case INDEX:
+        return floor(u * (double)arg->below);
+    }
+    return 0;
+}
+
+void sample_numbers(const SampleArg *arg, uint64_t seed, double *x)
+{
+    Type t = sample_type(arg);
+    for (int64_t i = 0; i < type_elements(&t); i++)
+        x[i] = number(arg, &seed);
+}
+
+const char *sample_text(Arena *a, const OpSample *s)
+{
+    Out o;
+    out_init(&o, a);
+    out(&o, "%s", op_info(s->kind)->name);
+    if (s->kind == OP_einsum)
+        out(&o, " %s", s->attr[0].s);
+    for (int i = 0; i < s->nargs; i++) {
+        out(&o, "%s[", i ? ", " : " ");
+        for (int d = 0; d < s->arg[i].ndim; d++)
+            out(&o, "%s%lld", d ? ", " : "", (long long)s->arg[i].dim[d]);
+        out(&o, "]");
+    }
+    return o.text;
+}

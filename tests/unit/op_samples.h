@@ -1,0 +1,47 @@
+/* op_samples.h: every operator on operands of typical shapes.
+ *
+ * One table serves the tests of gradients and of partitioning; an operator
+ * without a row is a failure there.
+ */
+#ifndef PARC_TESTS_UNIT_OP_SAMPLES_H
+#define PARC_TESTS_UNIT_OP_SAMPLES_H
+
+#include "ir/interp.h"
+#include "ir/ir.h"
+
+/* What the numbers of an operand are like. */
+typedef enum Range {
+    ANY,      /* normal */
+    POSITIVE, /* 0.5 … 2 */
+    AWAY,     /* away from zero, where an op has a kink there */
+    MASK,     /* 0 or 1 */
+    INDEX,    /* i32, 0 … below-1 */
+} Range;
+
+enum { SAMPLE_ARGS = 6, SAMPLE_DIMS = 4 };
+
+typedef struct SampleArg {
+    Range range;
+    int ndim;
+    int64_t dim[SAMPLE_DIMS];
+    int64_t below; /* INDEX */
+    bool constant; /* no gradient flows to it */
+} SampleArg;
+
+typedef struct OpSample {
+    OpKind kind;
+    int nargs;
+    SampleArg arg[SAMPLE_ARGS];
+    Attr attr[MAX_ATTRS];
+} OpSample;
+
+extern const OpSample op_sample[];
+extern const int op_sample_count;
+
+Type sample_type(const SampleArg *arg);
+/* Fills type_elements() numbers; the same for the same seed. */
+void sample_numbers(const SampleArg *arg, uint64_t seed, double *x);
+/* "einsum bsk,fk->bsf", for messages. */
+const char *sample_text(Arena *a, const OpSample *s);
+
+#endif

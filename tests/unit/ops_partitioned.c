@@ -1,0 +1,433 @@
+/* ops_partitioned.c: every operator under every split that its rule allows.
+ *
+ * Each sample is interpreted once as a global program. Then, for every split
+ * on one axis of 2 and every pair of splits on a mesh of 2 x 2, it is built
+ * as a partitioned program: operands placed as the split wants, results as it
+ * gives, a base operand where the rule asks for one. The verifier must accept
+ * it, and the ranks' results together must equal the global one.
+ *
+ * Conversions follow: from every placement of a small tensor to every other.
+ */
+#include "ir/rules.h"
+#include "passes/reshard.h"
+#include "tests/unit/check.h"
+#include "tests/unit/op_samples.h"
+
+#include <math.h>
+
+static const double tolerance = 1e-12;
+
+enum { MAX_SPLITS = MAX_FACTORS + SAMPLE_ARGS + 3, MAX_OUTS = 3 };
+
+/* One placement of a sample: a split for each axis of the mesh. */
+typedef struct Trial {
+    const OpSample *sample;
+    Arena *arena;
+    Program *p;
+    Rule rule;
+    Split split[MAX_AXES];
+    bool turned; /* a dim that both axes split: axis 1 is the major one */
+} Trial;
+
+/* ---- building ---------------------------------------------------------- */
+
+static Program *new_program(Arena *a, const Mesh *mesh, Stage stage)
+{
+    Program *p = ir_program(a, diag_new(a, COLOR_NEVER));
+    p->model = "sample";
+    p->mesh = *mesh;
+    p->stage = stage;
+    return p;
+}
+
+static Build at_end(Program *p)
+{
+    return (Build){.p = p, .region = p->step, .phase = PH_FORWARD, .path = ""};
+}
+
+/* How a number is shared by the ranks of Partial axes: unevenly, and nobody
+ * has nothing, so that an op which lets a Partial through although it is not
+ * linear gives a wrong number. */
+static double share(int64_t k, int64_t parts)
+{
+    double all = (double)(parts * (parts - 1)) / 8;
+    return k > 0 ? (double)k / 4 : 1 - all;
+}
+
+static int partial_axes(const Mesh *m, const Type *t, AxisKind *kind)
+{
+    int n = 0;
+    for (int a = 0; a < m->n; a++)
+        if (t->place.ax[a].kind == AX_P || t->place.ax[a].kind == AX_PMAX) {
+            *kind = (AxisKind)t->place.ax[a].kind;
+            n++;
+        }
+    return n;
+}
+
+/* The type with one more dim in front, whose reduction makes it Partial. */
+static Type with_shares(const Mesh *m, Type t)
+{
+    int order = 0;
+    memmove(t.dim + 1, t.dim, sizeof *t.dim * (size_t)t.ndim++);
+    t.dim[0] = 1;
+    for (int a = 0; a < m->n; a++) {
+        AxisPlace *place = &t.place.ax[a];
+        if (place->kind == AX_S)
+            place->dim++;
+        if (place->kind != AX_P && place->kind != AX_PMAX)
+            continue;
+        *place = (AxisPlace){AX_S, 0, (uint8_t)order++};
+        t.dim[0] *= m->size[a];
+    }
+    return t;
+}
+
+/* Integers are inputs, floats parameters; both have their placement. */
+static Value *make_operand(Program *p, Type t, int i)
+{
+    Build b = at_end(p);
+    const char *name = arena_printf(p->arena, "x%d", i);
+    if (!dtype_is_float(t.dtype)) {
+        Attr attr[MAX_ATTRS] = {{.i = p->input.n}};
+        Input input = {.name = name, .type = t, .below = 1 << 20};
+        Op *op = ir_op_typed(&b, OP_input, 0, NULL, attr, 1, &t, &name);
+        input.value = op->out[0];
+        vec_push(p->arena, &p->input, input);
+        return op->out[0];
+    }
+    AxisKind kind = AX_R;
+    if (partial_axes(&p->mesh, &t, &kind) > 0)
+        t = with_shares(&p->mesh, t);
+    Attr attr[MAX_ATTRS] = {{.i = p->param.n}};
+    Param param = {.name = name, .type = t, .state_of = -1};
+    Op *op = ir_op_typed(&b, OP_param, 0, NULL, attr, 1, &t, &name);
+    param.value = op->out[0];
+    vec_push(p->arena, &p->param, param);
+    AttrList first = {1, {0}};
+    if (kind == AX_P)
+        return ir_sum(&b, op->out[0], first, false);
+    if (kind == AX_PMAX)
+        return ir_max(&b, op->out[0], first, false);
+    return op->out[0];
+}
+
+enum { MOST_NUMBERS = 4096 };
+
+/* The numbers of an operand; of one that is Partial, its shares. */
+static void set_numbers(const OpSample *s, const Program *p, Interp *in)
+{
+    int params = 0, inputs = 0;
+    for (int i = 0; i < s->nargs; i++) {
+        double x[MOST_NUMBERS], y[MOST_NUMBERS];
+        Type t = sample_type(&s->arg[i]);
+        int64_t n = type_elements(&t);
+        sample_numbers(&s->arg[i], (uint64_t)i + 1, x);
+        if (s->arg[i].range == INDEX) {
+            interp_set_input(in, inputs++, x);
+            continue;
+        }
+        const Value *v = p->param.at[params].value;
+        int64_t parts = type_elements(&v->type) / n;
+        bool sum = parts > 1 && v->def->next->kind == OP_sum;
+        for (int64_t k = 0; k < parts; k++)
+            for (int64_t j = 0; j < n; j++)
+                y[k * n + j] =
+                    sum ? share(k, parts) * x[j] : x[j] - (double)k / 2;
+        interp_set_param(in, params++, y);
+    }
+}
+
+static Op *build_global(Program *p, const OpSample *s)
+{
+    Build b = at_end(p);
+    Value *args[SAMPLE_ARGS];
+    for (int i = 0; i < s->nargs; i++)
+        args[i] = make_operand(p, sample_type(&s->arg[i]), i);
+    return ir_op(&b, s->kind, s->nargs, args, s->attr, "y");
+}
+
+/* The placement that the trial's splits give a tensor of the rule. */
+static Placement place_of(const Trial *t, int tensor)
+{
+    Placement place = {0};
+    const Mesh *m = &t->p->mesh;
+    for (int a = 0; a < m->n; a++)
+        place.ax[a] = rule_place(&t->rule, tensor, t->split[a]);
+    bool shared = m->n == 2 && place.ax[0].kind == AX_S &&
+                  place.ax[1].kind == AX_S &&
+                  place.ax[0].dim == place.ax[1].dim;
+    if (shared)
+        place.ax[t->turned ? 0 : 1].order = 1;
+    return place;
+}
+
+/* Where each rank's part of the split base factor begins; NULL: none is. */
+static Value *make_base(Trial *t, const Op *global, int k)
+{
+    Placement place = {0};
+    int64_t parts = 1;
+    int axes = 0, size = 0;
+    for (int a = 0; a < t->p->mesh.n; a++) {
+        Split s = t->split[a];
+        if (s.kind != SPLIT_FACTOR || t->rule.factor[s.factor].base != k)
+            continue;
+        place.ax[a] = (AxisPlace){AX_S, 0, (uint8_t)axes++};
+        parts *= t->p->mesh.size[a];
+        size = (int)t->rule.factor[s.factor].size;
+    }
+    if (axes == 2 && t->turned) {
+        place.ax[0].order = 1;
+        place.ax[1].order = 0;
+    }
+    (void)global;
+    if (axes == 0)
+        return NULL;
+    Build b = at_end(t->p);
+    Type type = {.dtype = DT_I64, .ndim = 1, .dim = {parts}, .place = place};
+    Attr attr[MAX_ATTRS] = {{.i = size}};
+    return ir_op_typed(&b, OP_base, 0, NULL, attr, 1, &type, NULL)->out[0];
+}
+
+static Op *build_partitioned(Trial *t, const Op *global)
+{
+    const OpSample *s = t->sample;
+    Value *args[SAMPLE_ARGS + 2];
+    Type out[MAX_OUTS];
+    int nargs = s->nargs;
+    for (int i = 0; i < s->nargs; i++) {
+        Type type = sample_type(&s->arg[i]);
+        type.place = place_of(t, i);
+        args[i] = make_operand(t->p, type, i);
+    }
+    for (int k = 0; k < t->rule.nbases; k++) {
+        Value *base = make_base(t, global, k);
+        if (base)
+            args[nargs++] = base;
+    }
+    for (int i = 0; i < global->nouts; i++) {
+        out[i] = global->out[i]->type;
+        out[i].place = place_of(t, s->nargs + i);
+    }
+    Build b = at_end(t->p);
+    const char *const names[MAX_OUTS] = {"y0", "y1", "y2"};
+    return ir_op_typed(&b, s->kind, nargs, args, s->attr, global->nouts, out,
+                       names);
+}
+
+/* ---- comparing --------------------------------------------------------- */
+
+static bool equal(const double *is, const double *wanted, int64_t n)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++)
+        largest = fmax(largest, fabs(wanted[i]));
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs(is[i] - wanted[i]) <= tolerance * largest)) {
+            printf("element %lld is %.17g, not %.17g\n", (long long)i, is[i],
+                   wanted[i]);
+            return false;
+        }
+    return true;
+}
+
+static void print_program(const Program *p, const char *fault)
+{
+    Out o;
+    out_init(&o, p->arena);
+    ir_print(&o, p);
+    printf("%s\n%s", fault, o.text);
+}
+
+static bool run_trial(Trial *t, const Op *global, Interp *reference)
+{
+    Op *op = build_partitioned(t, global);
+    /* Boundaries are gone from partitioned programs, but have a rule. */
+    const char *fault = op->kind == OP_boundary ? NULL : ir_verify(t->p);
+    Interp *in = interp_new(t->p);
+    if (!fault) {
+        set_numbers(t->sample, t->p, in);
+        fault = interp_run(in);
+    }
+    for (int i = 0; i < op->nouts && !fault; i++) {
+        const double *is = interp_value(in, op->out[i]->name, NULL);
+        const double *wanted =
+            interp_value(reference, global->out[i]->name, NULL);
+        if (!equal(is, wanted, type_elements(&op->out[i]->type)))
+            fault = "the result differs from the global one";
+    }
+    if (fault)
+        print_program(t->p, fault);
+    interp_free(in);
+    return !fault;
+}
+
+/* ---- all splits of an op ----------------------------------------------- */
+
+static int all_splits(const Rule *r, Split *split)
+{
+    int n = 0;
+    split[n++] = (Split){SPLIT_NONE, -1, -1};
+    for (int f = 0; f < r->nfactors; f++)
+        split[n++] = (Split){SPLIT_FACTOR, f, -1};
+    for (int i = -1; i < r->nargs; i++)
+        split[n++] = (Split){SPLIT_PARTIAL, -1, i};
+    split[n++] = (Split){SPLIT_PMAX, -1, -1};
+    return n;
+}
+
+/* Whether the axes' splits may go together; Partial(sum) and Partial(max) of
+ * one value may not. */
+static bool allowed(const Trial *t, const Op *op, const Mesh *m)
+{
+    int64_t taken[MAX_FACTORS];
+    bool sum = false, max = false;
+    for (int f = 0; f < MAX_FACTORS; f++)
+        taken[f] = 1;
+    for (int a = 0; a < m->n; a++) {
+        Split s = t->split[a];
+        if (!rule_allows(t->p, op, &t->rule, s, m->size[a], taken))
+            return false;
+        if (s.kind == SPLIT_FACTOR)
+            taken[s.factor] *= m->size[a];
+        for (int i = 0; i < t->rule.nargs + t->rule.nouts; i++) {
+            AxisPlace place = rule_place(&t->rule, i, s);
+            sum |= place.kind == AX_P;
+            max |= place.kind == AX_PMAX;
+        }
+    }
+    return !(sum && max);
+}
+
+static bool try_splits(const OpSample *s, const Split *split, bool turned,
+                       const Mesh *m, const Program *gp, const Op *global,
+                       Interp *reference, bool *ran)
+{
+    Trial t = {.sample = s, .turned = turned, .arena = arena_new()};
+    t.p = new_program(t.arena, m, STAGE_PARTITIONED);
+    rule_of(gp, global, &t.rule);
+    for (int a = 0; a < m->n; a++)
+        t.split[a] = split[a];
+    *ran = allowed(&t, global, m);
+    bool good = !*ran || run_trial(&t, global, reference);
+    arena_free(t.arena);
+    return good;
+}
+
+static void check_sample(Check *c, const OpSample *s)
+{
+    static const Mesh one = {1, {"tp"}, {2}};
+    static const Mesh two = {2, {"dp", "tp"}, {2, 2}};
+    static const Mesh none = {0};
+    Arena *a = arena_new();
+    Program *p = new_program(a, &none, STAGE_GLOBAL);
+    Op *op = build_global(p, s);
+    Interp *reference = interp_new(p);
+    set_numbers(s, p, reference);
+    const char *fault = interp_run(reference);
+    Rule rule;
+    Split split[MAX_SPLITS];
+    rule_of(p, op, &rule);
+    int n = all_splits(&rule, split), rans = 0;
+    for (int i = 0; i < n && !fault; i++)
+        for (int j = -1; j < n; j++)
+            for (int turned = 0; turned <= (j >= 0); turned++) {
+                Split both[] = {split[i], split[j < 0 ? 0 : j]};
+                bool ran;
+                bool good = try_splits(s, both, turned, j < 0 ? &one : &two, p,
+                                       op, reference, &ran);
+                if (!good)
+                    printf("%s: splits %d and %d\n", sample_text(a, s), i, j);
+                rans += ran;
+                if (ran)
+                    CHECK(c, good);
+            }
+    if (fault)
+        printf("%s: %s\n", sample_text(a, s), fault);
+    CHECK(c, rans > 0);
+    interp_free(reference);
+    arena_free(a);
+}
+
+static void check_table(Check *c)
+{
+    for (int kind = 0; kind < OP_COUNT; kind++) {
+        int rows = 0;
+        for (int i = 0; i < op_sample_count; i++)
+            if ((int)op_sample[i].kind == kind) {
+                rows++;
+                check_sample(c, &op_sample[i]);
+            }
+        if (op_info((OpKind)kind)->rule && rows == 0) {
+            printf("no sample of '%s'\n", op_info((OpKind)kind)->name);
+            CHECK(c, rows > 0);
+        }
+    }
+}
+
+/* ---- conversions ------------------------------------------------------- */
+
+/* Placement number i of a [8, 8] tensor on two axes; false: there is none. */
+static bool nth_placement(int i, Placement *place)
+{
+    static const AxisPlace choice[] = {
+        {AX_R, 0, 0},
+        {AX_P, 0, 0},
+        {AX_S, 0, 0},
+        {AX_S, 1, 0},
+    };
+    enum { N = sizeof choice / sizeof *choice };
+    if (i >= 2 * N * N)
+        return false;
+    *place = (Placement){{choice[i % N], choice[i / N % N]}};
+    if (place->ax[0].kind == AX_S && place->ax[1].kind == AX_S &&
+        place->ax[0].dim == place->ax[1].dim)
+        place->ax[i / (N * N) ? 0 : 1].order = 1;
+    return true;
+}
+
+static bool check_conversion(const Placement *from, const Placement *to)
+{
+    static const Mesh mesh = {2, {"dp", "tp"}, {2, 4}};
+    static const OpSample sample = {
+        OP_detach, 1, {{ANY, 2, {8, 8}, 0, false}}, {{0}}};
+    Arena *a = arena_new();
+    Program *p = new_program(a, &mesh, STAGE_PARTITIONED);
+    Type t = sample_type(&sample.arg[0]);
+    t.place = *from;
+    Value *x = make_operand(p, t, 0);
+    Build b = at_end(p);
+    Value *y = reshard_emit(&b, x, to, (Why){"test", {0, 0, 0, 0}});
+    const char *fault = ir_verify(p);
+    if (!fault && !place_equal(&y->type.place, to))
+        fault = "the result is placed otherwise";
+    Interp *in = interp_new(p);
+    set_numbers(&sample, p, in);
+    if (!fault)
+        fault = interp_run(in);
+    double wanted[64];
+    sample_numbers(&sample.arg[0], 1, wanted);
+    if (!fault && !equal(interp_value(in, y->name, NULL), wanted, 64))
+        fault = "the tensor has changed";
+    if (fault)
+        print_program(p, fault);
+    interp_free(in);
+    arena_free(a);
+    return !fault;
+}
+
+static void check_conversions(Check *c)
+{
+    Placement from, to;
+    for (int i = 0; nth_placement(i, &from); i++)
+        for (int j = 0; nth_placement(j, &to); j++)
+            CHECK(c, check_conversion(&from, &to));
+}
+
+int main(void)
+{
+    Check c = {0, 0};
+    check_table(&c);
+    check_conversions(&c);
+    return check_end(&c);
+}

@@ -1,0 +1,101 @@
+/* random_compare.c: numbers for a program, and the comparison of two runs. */
+#include "tests/unit/random.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- numbers ----------------------------------------------------------- */
+
+/* A generator of its own for each name: passes may add or reorder. */
+static Rng rng_for(uint64_t seed, const char *name)
+{
+    Rng r = {seed * 1000003u + 17};
+    for (const char *s = name; *s; s++)
+        r.state = (r.state ^ (uint64_t)(unsigned char)*s) * 0x100000001b3u;
+    return r;
+}
+
+static double param_number(const Param *p, Rng *r)
+{
+    if (p->state_of < 0)
+        return 0.3 * rng_normal(r);
+    if (strcmp(p->slot, "v") == 0)
+        return 0.5 + (double)rng_below(r, 1000) / 1000;
+    return 0.1 * rng_normal(r);
+}
+
+void random_values(Interp *in, const Program *p, uint64_t seed)
+{
+    Arena *a = arena_new();
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *param = &p->param.at[i];
+        Rng r = rng_for(seed, param->name);
+        int64_t n = type_elements(&param->type);
+        double *x = NEW_ARRAY(a, double, n + 1);
+        for (int64_t k = 0; k < n; k++)
+            x[k] = param_number(param, &r);
+        interp_set_param(in, i, x);
+    }
+    for (int i = 0; i < p->input.n; i++) {
+        const Input *input = &p->input.at[i];
+        Rng r = rng_for(seed, input->name);
+        int64_t n = type_elements(&input->type);
+        double *x = NEW_ARRAY(a, double, n + 1);
+        for (int64_t k = 0; k < n; k++)
+            x[k] = input->below > 0 ? (double)rng_below(&r, input->below)
+                                    : rng_normal(&r);
+        interp_set_input(in, i, x);
+    }
+    interp_set_scalar(in, "lr", 0.1);
+    interp_set_scalar(in, "bias1", 0.3);
+    interp_set_scalar(in, "bias2", 0.2);
+    arena_free(a);
+}
+
+/* ---- comparison -------------------------------------------------------- */
+
+static const char *compare_tensors(Arena *a, const char *name, const double *x,
+                                   const double *y, int64_t n, double tolerance)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++)
+        largest = fmax(largest, fabs(x[i]));
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(x[i]))
+            return arena_printf(a, "%s[%lld] is %g", name, (long long)i, x[i]);
+        if (!(fabs(x[i] - y[i]) <= tolerance * largest))
+            return arena_printf(a,
+                                "%s[%lld] is %.17g, should be %.17g (largest "
+                                "magnitude %g)",
+                                name, (long long)i, y[i], x[i], largest);
+    }
+    return NULL;
+}
+
+static const char *compare_output(Arena *a, const char *name, Interp *x,
+                                  Interp *y, double tolerance)
+{
+    double v = 0, w = 0;
+    bool has = interp_output(x, name, &v);
+    if (has != interp_output(y, name, &w))
+        return arena_printf(a, "only one of the programs has output %s", name);
+    return has ? compare_tensors(a, name, &v, &w, 1, tolerance) : NULL;
+}
+
+const char *compare_runs(Arena *a, const Program *p, Interp *x, Interp *y,
+                         double tolerance)
+{
+    const char *text = compare_output(a, "loss", x, y, tolerance);
+    if (!text)
+        text = compare_output(a, "grad_norm", x, y, tolerance);
+    for (int i = 0; i < p->param.n && !text; i++) {
+        const Param *param = &p->param.at[i];
+        if (interp_assigned(x, i) != interp_assigned(y, i))
+            return arena_printf(a, "'%s' is assigned in one program only",
+                                param->name);
+        text = compare_tensors(a, param->name, interp_param(x, i),
+                               interp_param(y, i), type_elements(&param->type),
+                               tolerance);
+    }
+    return text;
+}

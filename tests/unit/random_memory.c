@@ -1,0 +1,170 @@
+/* random_memory.c: does the memory plan keep every value until it is read?
+ *
+ * The interpreter runs beside a copy of each rank's arena. What an op computes
+ * is stored at its place there; workspace is filled with NaN while an op runs;
+ * and what an op reads must be there as it was computed. Two bytes of the
+ * arena are one double here: an element fills as many as it has.
+ */
+#include "tests/unit/random.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "passes/memory.h"
+
+typedef struct Shadow {
+    const Program *p;
+    const MemoryPlan *plan;
+    Arena *arena;
+    int64_t ranks, words; /* of one rank's arena */
+    double *at;
+} Shadow;
+
+enum { WORD = 2 };
+
+/* Where the value lies in the rank's arena; NULL: it has no memory. */
+static double *address(const Shadow *s, const Interp *in, const Value *v,
+                       int64_t rank)
+{
+    v = live_root((Value *)v);
+    const Place *place = &s->plan->value[v->id];
+    if (place->block < 0)
+        return NULL;
+    int64_t offset = s->plan->block[place->block].offset;
+    for (int i = 0; i < place->nstrides; i++) {
+        int64_t layer = interp_layer(in, place->loop[i]);
+        if (place->modulo[i] > 0)
+            layer %= place->modulo[i];
+        offset += layer * place->stride[i];
+    }
+    return s->at + rank * s->words + offset / WORD;
+}
+
+static int words_of(const Value *v)
+{
+    return dtype_size(v->type.dtype) / WORD;
+}
+
+static void store(const Shadow *s, const Interp *in, const Value *v)
+{
+    int64_t n;
+    int words = words_of(v);
+    const double *parts = interp_parts(in, v, &n);
+    for (int64_t rank = 0; rank < s->ranks && parts; rank++) {
+        double *to = address(s, in, v, rank);
+        for (int64_t i = 0; i < n * words && to; i++)
+            to[i] = parts[rank * n + i / words];
+    }
+}
+
+/* Whether `v` lies at the place of `where`, as it was computed. */
+static const char *check_there(const Shadow *s, const Interp *in,
+                               const Value *v, const Value *where)
+{
+    int64_t n;
+    int words = words_of(v);
+    const double *parts = interp_parts(in, v, &n);
+    for (int64_t rank = 0; rank < s->ranks && parts; rank++) {
+        const double *is = address(s, in, where, rank);
+        for (int64_t i = 0; i < n * words && is; i++) {
+            double x = parts[rank * n + i / words];
+            if (is[i] != x && !(isnan(is[i]) && isnan(x)))
+                return arena_printf(
+                    s->arena,
+                    "%%%s has been overwritten in the arena: element %lld of "
+                    "rank %lld is %g, not %g",
+                    v->name, (long long)(i / words), (long long)rank, is[i], x);
+        }
+    }
+    return NULL;
+}
+
+static void scribble(const Shadow *s, const Op *op)
+{
+    int block = s->plan->workspace[op->id];
+    if (block < 0)
+        return;
+    const Block *b = &s->plan->block[block];
+    for (int64_t rank = 0; rank < s->ranks; rank++)
+        for (int64_t i = 0; i < b->bytes / WORD; i++)
+            s->at[rank * s->words + b->offset / WORD + i] = NAN;
+}
+
+static const char *check_values(const Shadow *s, const Interp *in, int n,
+                                Value *const *values)
+{
+    const char *fault = NULL;
+    for (int i = 0; i < n && !fault; i++)
+        fault = check_there(s, in, values[i], values[i]);
+    return fault;
+}
+
+static bool is_preset(const Op *op)
+{
+    return op->kind == OP_param || op->kind == OP_input ||
+           op->kind == OP_scalar;
+}
+
+static const char *watch(void *context, Interp *in, const Op *op, bool done)
+{
+    Shadow *s = context;
+    const Op *owner = op->region->owner;
+    if ((owner && owner->kind == OP_fused) || is_preset(op))
+        return NULL;
+    if (live_is_view(op->kind))
+        return NULL;
+    if (!done) {
+        scribble(s, op);
+        return check_values(s, in, op->nargs, op->arg);
+    }
+    if (op->kind != OP_loop)
+        for (int i = 0; i < op->nouts; i++)
+            store(s, in, op->out[i]);
+    scribble(s, op);
+    return check_values(s, in, op->nouts, op->out);
+}
+
+/* What is set from outside is there before the step begins. */
+static void preset(const Shadow *s, const Interp *in)
+{
+    for (int64_t i = 0; i < s->ranks * s->words; i++)
+        s->at[i] = NAN;
+    for (const Op *op = s->p->step->first; op; op = op->next)
+        if (is_preset(op))
+            store(s, in, op->out[0]);
+}
+
+/* Behind the step: new parameters where the old ones were, and outputs. */
+static const char *check_end(const Shadow *s, const Interp *in)
+{
+    const char *fault = NULL;
+    for (const Op *op = s->p->step->first; op && !fault; op = op->next) {
+        const Value *where = op->nargs > 0 ? op->arg[0] : NULL;
+        if (op->kind == OP_assign)
+            where = s->p->param.at[op_attr(op, "param").i].value;
+        else if (op->kind != OP_output)
+            continue;
+        fault = check_there(s, in, op->arg[0], where);
+    }
+    return fault;
+}
+
+const char *check_memory(const Program *p, Interp *in)
+{
+    const MemoryPlan *plan = p->memory;
+    Shadow s = {.p = p,
+                .plan = plan,
+                .arena = p->arena,
+                .ranks = mesh_ranks(&p->mesh),
+                .words = plan->peak / WORD + 1};
+    for (int i = 0; i < plan->nblocks; i++)
+        if (plan->block[i].offset + plan->block[i].bytes > plan->peak)
+            return arena_printf(p->arena, "block '%s' ends behind the arena",
+                                plan->block[i].name);
+    s.at = NEW_ARRAY(p->arena, double, s.ranks *s.words);
+    preset(&s, in);
+    interp_watch(in, watch, &s);
+    const char *fault = interp_run(in);
+    interp_watch(in, NULL, NULL);
+    return fault ? fault : check_end(&s, in);
+}

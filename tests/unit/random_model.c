@@ -1,0 +1,336 @@
+/* random_model.c: the frame of a random model: parameters, modules, loops.
+ *
+ * A model is written as `lower` writes one: parameters and constants in front
+ * of the inputs, boundaries at the ports of every module, a layer array as a
+ * loop whose stacked parameters come in one layer at a time.
+ */
+#include "tests/unit/random.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- numbers (splitmix64) ---------------------------------------------- */
+
+uint64_t rng_next(Rng *r)
+{
+    uint64_t z = (r->state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+int64_t rng_below(Rng *r, int64_t n)
+{
+    return (int64_t)(rng_next(r) % (uint64_t)n);
+}
+
+bool rng_chance(Rng *r, int percent)
+{
+    return rng_below(r, 100) < percent;
+}
+
+double rng_normal(Rng *r)
+{
+    double u = ((double)(rng_next(r) >> 11) + 1) / 9007199254740993.0;
+    double v = (double)(rng_next(r) >> 11) / 9007199254740992.0;
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+/* ---- levels ------------------------------------------------------------ */
+
+Build *model_at(Model *m)
+{
+    Build *b = &m->level[m->depth].b;
+    b->path = m->path;
+    return b;
+}
+
+static Value *bring(Model *m, Level *l, Value *outer, bool stack)
+{
+    for (int i = 0; i < l->brought.n; i++)
+        if (l->brought.at[i].outer == outer)
+            return l->brought.at[i].arg;
+    Brought b = {outer, stack ? ir_loop_add_stack(m->p, l->loop, outer)
+                              : ir_loop_add_free(m->p, l->loop, outer)};
+    vec_push(m->p->arena, &l->brought, b);
+    return b.arg;
+}
+
+Value *model_reach(Model *m, Value *v, int from)
+{
+    for (int k = from + 1; k <= m->depth; k++)
+        v = bring(m, &m->level[k], v, v->type.nstack > 0);
+    return v;
+}
+
+/* ---- parameters -------------------------------------------------------- */
+
+static Build in_front(Model *m, Phase phase)
+{
+    return (Build){.p = m->p,
+                   .region = m->p->step,
+                   .before = m->first_input,
+                   .phase = phase,
+                   .path = m->path};
+}
+
+int model_param(Model *m, const char *leaf, int ndim, const int64_t *dim)
+{
+    Program *p = m->p;
+    Param param = {.trainable = !rng_chance(m->r, 8),
+                   .decay = rng_chance(m->r, 50),
+                   .state_of = -1};
+    param.name =
+        *m->path ? arena_printf(p->arena, "%s.%s", m->path, leaf) : leaf;
+    param.init = (Init){INIT_NORMAL, 1, 0};
+    param.type = (Type){.dtype = DT_F32, .nstack = m->depth, .ndim = ndim};
+    for (int i = 0; i < m->depth; i++)
+        param.type.stack[i] = loop_trips(m->level[i + 1].loop);
+    for (int i = 0; i < ndim; i++)
+        param.type.dim[i] = dim[i];
+    Build b = in_front(m, PH_FORWARD);
+    Attr attr[MAX_ATTRS] = {{.i = p->param.n}};
+    Op *op =
+        ir_op_typed(&b, OP_param, 0, NULL, attr, 1, &param.type, &param.name);
+    param.value = op->out[0];
+    vec_push(p->arena, &p->param, param);
+    return p->param.n - 1;
+}
+
+Value *model_narrow(Model *m, Value *x)
+{
+    return ir_cast(model_at(m), x, m->p->train.precision);
+}
+
+Value *model_param_value(Model *m, int param)
+{
+    return model_narrow(m, model_reach(m, m->p->param.at[param].value, 0));
+}
+
+/* ---- modules ----------------------------------------------------------- */
+
+const char *model_name(Model *m, const char *prefix)
+{
+    return arena_printf(m->p->arena, "%s%d", prefix, m->nmodules++);
+}
+
+Opened model_open(Model *m, const char *name, const char *class, int nin,
+                  int nout)
+{
+    Opened o = {m->p->module.n, m->path};
+    m->path =
+        *m->path ? arena_printf(m->p->arena, "%s.%s", m->path, name) : name;
+    Module module = {.path = m->path,
+                     .class = class,
+                     .nin = nin,
+                     .nout = nout,
+                     .first_param = m->p->param.n};
+    vec_push(m->p->arena, &m->p->module, module);
+    return o;
+}
+
+void model_close(Model *m, Opened o)
+{
+    Module *module = &m->p->module.at[o.module];
+    module->nparams = m->p->param.n - module->first_param;
+    m->path = o.outer;
+}
+
+Value *model_port(Model *m, Value *x, const char *port)
+{
+    return ir_boundary(model_at(m), x, m->path, port, false);
+}
+
+Linear model_linear(Model *m, const char *name, int64_t in, int64_t out,
+                    bool bias)
+{
+    Opened o = model_open(m, name, "Linear", 1, 1);
+    Linear l = {
+        .path = m->path, .bias = -1, .in = in, .out = out, .level = m->depth};
+    l.weight = model_param(m, "weight", 2, (int64_t[]){out, in});
+    if (bias)
+        l.bias = model_param(m, "bias", 1, &out);
+    model_close(m, o);
+    vec_push(m->p->arena, &m->linear, l);
+    return l;
+}
+
+Value *model_call(Model *m, const Linear *l, Value *x)
+{
+    static const char *const spec[] = {NULL, "k,fk->f", "sk,fk->sf",
+                                       "bsk,fk->bsf", "bshk,fk->bshf"};
+    const char *outer = m->path;
+    m->path = l->path;
+    x = model_narrow(m, model_port(m, x, "in0"));
+    Value *y =
+        model_einsum(m, spec[x->type.ndim], x, model_param_value(m, l->weight));
+    if (l->bias >= 0)
+        y = ir_binary(model_at(m), OP_add, y, model_param_value(m, l->bias));
+    y = model_port(m, y, "out0");
+    m->path = outer;
+    return y;
+}
+
+/* ---- small compositions ------------------------------------------------ */
+
+Value *model_einsum(Model *m, const char *spec, Value *x, Value *y)
+{
+    return ir_einsum(model_at(m), spec, m->p->train.precision,
+                     model_narrow(m, x), model_narrow(m, y));
+}
+
+Value *model_scale(Model *m, Value *x, double by)
+{
+    Attr attr[MAX_ATTRS] = {{.f = by}};
+    return ir_value(model_at(m), OP_scale, 1, &x, attr, NULL);
+}
+
+Value *model_offset(Model *m, Value *x, double by)
+{
+    Attr attr[MAX_ATTRS] = {{.f = by}};
+    return ir_value(model_at(m), OP_offset, 1, &x, attr, NULL);
+}
+
+Value *model_mean(Model *m, Value *x, int dim)
+{
+    AttrList dims = {1, {dim}};
+    Value *sum = ir_sum(model_at(m), x, dims, true);
+    return model_scale(m, sum, 1.0 / (double)x->type.dim[dim]);
+}
+
+Value *model_norm(Model *m, Value *x)
+{
+    Build *b = model_at(m);
+    Value *mean = model_mean(m, ir_binary(b, OP_mul, x, x), x->type.ndim - 1);
+    Value *r = ir_unary(b, OP_rsqrt, model_offset(m, mean, 1e-2));
+    return ir_binary(b, OP_mul, x, r);
+}
+
+static Value *mean_of_all(Model *m, Value *x)
+{
+    AttrList dims = {.n = x->type.ndim};
+    for (int d = 0; d < x->type.ndim; d++)
+        dims.v[d] = d;
+    double n = (double)type_elements(&x->type);
+    return model_scale(m, ir_sum(model_at(m), x, dims, false), 1 / n);
+}
+
+Value *model_cross_entropy(Model *m, Value *logits, Value *labels)
+{
+    Build *b = model_at(m);
+    AttrList last = {1, {logits->type.ndim - 1}};
+    Value *most = ir_unary(b, OP_detach, ir_max(b, logits, last, true));
+    Value *shifted = ir_binary(b, OP_sub, logits, most);
+    Value *sum = ir_sum(b, ir_unary(b, OP_exp, shifted), last, false);
+    Attr attr[MAX_ATTRS] = {{.i = logits->type.dim[last.v[0]]}};
+    Value *hot = ir_value(b, OP_onehot, 1, &labels, attr, NULL);
+    Value *at = ir_sum(b, ir_binary(b, OP_mul, shifted, hot), last, false);
+    return mean_of_all(m, ir_binary(b, OP_sub, ir_unary(b, OP_log, sum), at));
+}
+
+/* ---- the model --------------------------------------------------------- */
+
+static Value *add_input(Model *m, const char *name, Type t, int64_t below)
+{
+    Program *p = m->p;
+    Input input = {.name = name, .type = t, .below = below};
+    Attr attr[MAX_ATTRS] = {{.i = p->input.n}};
+    Op *op = ir_op_typed(model_at(m), OP_input, 0, NULL, attr, 1, &t, &name);
+    input.value = op->out[0];
+    vec_push(p->arena, &p->input, input);
+    if (!m->first_input)
+        m->first_input = op;
+    return input.value;
+}
+
+static Value *embed(Model *m)
+{
+    Opened o = model_open(m, "tok", "Embedding", 1, 1);
+    Value *ids = model_port(m, m->tokens, "in0");
+    int table = model_param(m, "weight", 2, (int64_t[]){m->vocab, m->dim});
+    Value *args[] = {model_param_value(m, table), ids};
+    Value *h = ir_value(model_at(m), OP_embedding, 2, args, NULL, "h");
+    h = model_port(m, h, "out0");
+    model_close(m, o);
+    m->table = table;
+    return h;
+}
+
+/* The tokens' table may serve as the head's weight, too. */
+static Value *head(Model *m, Value *h, Value *labels)
+{
+    Linear l;
+    if (m->table >= 0 && rng_chance(m->r, 40)) {
+        Opened o = model_open(m, "head", "Linear", 1, 1);
+        model_close(m, o);
+        l = (Linear){.path = "head", .weight = m->table, .bias = -1};
+    } else {
+        l = model_linear(m, "head", m->dim, m->vocab, rng_chance(m->r, 30));
+    }
+    return model_cross_entropy(m, model_call(m, &l, model_norm(m, h)), labels);
+}
+
+/* None of them cancels: what is left would be rounding. */
+static Value *write_loss(Model *m, Value *h, Value *labels)
+{
+    Build *b = model_at(m);
+    switch (rng_below(m->r, 4)) {
+    case 0:
+        return mean_of_all(m, ir_binary(b, OP_mul, h, h));
+    case 1:
+        return mean_of_all(m, ir_unary(b, OP_sigmoid, h));
+    default:
+        return head(m, h, labels);
+    }
+}
+
+static void choose_sizes(Model *m, uint32_t data_axes)
+{
+    int64_t parts = 1;
+    for (int a = 0; a < m->p->mesh.n; a++)
+        parts *= data_axes >> a & 1 ? m->p->mesh.size[a] : 1;
+    m->batch = parts == 8 ? 8 : parts == 6 ? 6 : rng_pick(m->r, 12, 12, 12, 24);
+    m->seq = rng_pick(m->r, 4, 4, 4, 6, 8);
+    m->dim = rng_pick(m->r, 12, 12, 12, 24, 8, 10);
+    m->vocab = rng_pick(m->r, 12, 16, 24, 10);
+    m->p->train = (Train){.batch = m->batch,
+                          .seq = m->seq,
+                          .precision = rng_chance(m->r, 20) ? DT_BF16 : DT_F32,
+                          .optimizer = (OptimizerKind)rng_below(m->r, 3),
+                          .lr = 0.1,
+                          .beta1 = 0.9,
+                          .beta2 = 0.95,
+                          .eps = 1e-3,
+                          .weight_decay = rng_chance(m->r, 70) ? 0.1 : 0,
+                          .momentum = rng_chance(m->r, 50) ? 0.9 : 0};
+}
+
+void random_model(Program *p, Rng *r, uint32_t data_axes)
+{
+    Model model = {.p = p, .r = r, .path = "", .table = -1, .left = 14};
+    Model *m = &model;
+    m->level[0].b =
+        (Build){.p = p, .region = p->step, .phase = PH_FORWARD, .path = ""};
+    p->model = "Random";
+    choose_sizes(m, data_axes);
+    Module root = {.path = "", .class = "Random", .nin = 2, .nout = 1};
+    vec_push(p->arena, &p->module, root);
+    Type ids = {.dtype = DT_I32, .ndim = 2, .dim = {m->batch, m->seq}};
+    Type real = {.dtype = p->train.precision,
+                 .ndim = 3,
+                 .dim = {m->batch, m->seq, m->dim}};
+    bool has_table = rng_chance(r, 70);
+    m->tokens = add_input(m, "tokens", ids, m->vocab);
+    Value *labels = add_input(m, "labels", ids, m->vocab);
+    Value *h = has_table ? embed(m) : add_input(m, "x", real, 0);
+    int64_t statements = 1 + rng_below(r, 4);
+    for (int64_t i = 0; i < statements; i++) {
+        Known k = {h, 0};
+        vec_push(p->arena, &m->known, k);
+        h = random_statement(m, h);
+    }
+    Value *loss = ir_cast(model_at(m), write_loss(m, h, labels), DT_F32);
+    Attr attr[MAX_ATTRS] = {{.s = "loss"}};
+    ir_op(model_at(m), OP_output, 1, &loss, attr, NULL);
+    p->module.at[0].nparams = p->param.n;
+}

@@ -1,0 +1,340 @@
+/* random_programs.c: random models under random plans, partitioned against
+ * global, after every pass.
+ *
+ *   random_programs [--count N] [--seed S] [--mesh 2x2] [--until PASS]
+ *                   [--dump]
+ *
+ * Each seed makes a model, a mesh and a plan. The global program with its
+ * backward pass is interpreted once; from `partition` on the program is
+ * interpreted after each pass, as all ranks of the mesh, and must give the
+ * same loss, gradient norm, parameters and optimizer states. After every pass
+ * the verifier runs, and the dump must read back as it was. A plan that the
+ * compiler refuses, as it may, makes way for another seed. With the memory
+ * plan it runs beside an arena (random_memory.c). Every seed runs
+ * in a process of its own, so that a crash is a failure like any other. With
+ * --dump a single seed prints its program after every pass.
+ */
+#include "base/bug.h"
+#include "codegen/target.h"
+#include "passes/pass.h"
+#include "tests/unit/random.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const double tolerance = 1e-12;
+
+typedef struct Options {
+    int64_t count, seed;
+    const char *mesh, *until;
+    bool dump;
+    const char *program;
+} Options;
+
+static const PassInfo passes[] = {
+#define PASS(name, meaning) {#name, meaning, pass_##name},
+#include "passes/passes.def"
+#undef PASS
+};
+enum { PASSES = sizeof passes / sizeof *passes };
+
+/* ---- one seed ---------------------------------------------------------- */
+
+typedef struct Case {
+    const Options *options;
+    uint64_t seed;
+    Arena *arena;
+    Diag *diag;
+    Program *p;
+    Interp *global;   /* the reference, once it has run */
+    Program *copy;    /* what the reference runs */
+    const char *at;   /* the pass that ran last */
+    const char *text; /* what it left, printed */
+    bool same;        /* the pass before left the same */
+    bool refused;     /* the plan was found to be at fault */
+} Case;
+
+typedef enum Result { PASSED, FAILED, REFUSED } Result;
+
+static void print_program(Case *c, FILE *to)
+{
+    Out o;
+    out_init(&o, c->arena);
+    ir_print(&o, c->p);
+    fputs(o.text, to);
+}
+
+static void print_failure(Case *c, const char *what)
+{
+    fprintf(stderr, "\nseed %lld, after %s: %s\n", (long long)c->seed, c->at,
+            what);
+    fprintf(stderr, "repeat: %s --seed %lld --count 1", c->options->program,
+            (long long)c->seed);
+    if (c->options->mesh)
+        fprintf(stderr, " --mesh %s", c->options->mesh);
+    fprintf(stderr, "\n");
+    diag_flush(c->diag, stderr);
+    const char *directory = getenv("TMPDIR");
+    const char *name =
+        arena_printf(c->arena, "%s/parc-random-%lld.ir",
+                     directory ? directory : "/tmp", (long long)c->seed);
+    FILE *f = fopen(name, "w");
+    if (f) {
+        print_program(c, f);
+        fclose(f);
+        fprintf(stderr, "its program: %s\n", name);
+    }
+}
+
+static void on_bug(void *context)
+{
+    print_failure(context, "internal error");
+}
+
+/* What kernels need as the target says; a little for libraries' calls, which
+ * ask for more than is worth planning here. */
+static int64_t workspace(const Program *p, const Op *op, int threads)
+{
+    if (op->kind == OP_einsum || op->kind == OP_attention)
+        return 100;
+    return target_info(TARGET_CUDA, threads).workspace(p, op, threads);
+}
+
+/* The program as it is now, against the reference. */
+static const char *interpret(Case *c)
+{
+    Interp *in = interp_new(c->p);
+    random_values(in, c->p, c->seed);
+    const char *error = interp_run(in);
+    if (error)
+        error = arena_strdup(c->arena, error);
+    else
+        error = compare_runs(c->arena, c->p, c->global, in, tolerance);
+    if (!error && c->p->memory)
+        error = check_memory(c->p, in);
+    interp_free(in);
+    return error;
+}
+
+static const char *run_reference(Case *c)
+{
+    c->copy = ir_copy(c->p);
+    c->global = interp_new(c->copy);
+    random_values(c->global, c->copy, c->seed);
+    return interp_run(c->global);
+}
+
+static void count_collective(Op *op, void *context)
+{
+    *(int *)context += op_is_collective(op->kind);
+}
+
+/* Alone on its mesh a rank has nobody to talk to. */
+static const char *check_alone(const Case *c)
+{
+    int n = 0;
+    if (mesh_ranks(&c->p->mesh) == 1)
+        ir_walk(c->p->step, count_collective, &n);
+    return n > 0 ? "one rank has collectives" : NULL;
+}
+
+/* Every dump must read back and print identically. */
+static const char *read_back(Case *c)
+{
+    Arena *a = arena_new();
+    Diag *d = diag_new(a, COLOR_NEVER);
+    Out first, second;
+    out_init(&first, a);
+    ir_print(&first, c->p);
+    uint16_t file = diag_source(d, "dump.ir", first.text, first.size);
+    Program *p = ir_parse(a, d, file);
+    const char *fault = p ? ir_verify(p) : "the dump cannot be read";
+    if (!p)
+        diag_flush(d, stderr);
+    if (!fault) {
+        out_init(&second, a);
+        ir_print(&second, p);
+        if (strcmp(first.text, second.text) != 0)
+            fault = "the dump, read back, prints otherwise";
+    }
+    fault = fault ? arena_strdup(c->arena, fault) : NULL;
+    c->same = c->text && strcmp(c->text, first.text) == 0;
+    c->text = arena_strdup(c->arena, first.text);
+    arena_free(a);
+    return fault;
+}
+
+static const char *after_pass(Case *c)
+{
+    if (diag_error_count(c->diag) > 0) {
+        c->refused = strcmp(c->at, "propagate") == 0;
+        return "the pass reported errors";
+    }
+    const char *fault = ir_verify(c->p);
+    if (!fault)
+        fault = check_alone(c);
+    if (!fault)
+        fault = read_back(c);
+    if (fault)
+        return fault;
+    if (c->options->dump) {
+        printf("---- after %s\n", c->at);
+        print_program(c, stdout);
+        fflush(stdout);
+    }
+    if (strcmp(c->at, "autodiff") == 0)
+        return run_reference(c);
+    if (c->p->stage < STAGE_PARTITIONED || (c->same && !c->p->memory))
+        return NULL;
+    return interpret(c);
+}
+
+static const char *run_passes(Case *c, const TargetInfo *t)
+{
+    const char *fault = ir_verify(c->p);
+    for (int i = 0; i < PASSES && !fault; i++) {
+        passes[i].run(c->p, t);
+        c->at = passes[i].name;
+        fault = after_pass(c);
+        if (strcmp(c->at, c->options->until) == 0)
+            break;
+    }
+    return fault;
+}
+
+static Result run_seed(const Options *options, uint64_t seed)
+{
+    Arena *a = arena_new();
+    Diag *d = diag_new(a, COLOR_NEVER);
+    Case c = {.options = options,
+              .seed = seed,
+              .arena = a,
+              .diag = d,
+              .p = ir_program(a, d),
+              .at = "start"};
+    Rng r = {seed};
+    bug_set_hook(on_bug, &c);
+    uint32_t data_axes = random_mesh(c.p, &r, options->mesh);
+    random_model(c.p, &r, data_axes);
+    random_plan(c.p, &r, data_axes);
+    TargetInfo t = target_info(TARGET_CUDA, 1);
+    t.default_prefetch = (int)rng_below(&r, 2);
+    t.alignment = 64;
+    t.workspace = workspace;
+    const char *fault = run_passes(&c, &t);
+    if (c.refused && options->count == 1)
+        diag_flush(d, stderr);
+    else if (fault && !c.refused)
+        print_failure(&c, fault);
+    if (c.global)
+        interp_free(c.global);
+    bug_set_hook(NULL, NULL);
+    arena_free(a);
+    return c.refused ? REFUSED : fault ? FAILED : PASSED;
+}
+
+/* ---- all seeds --------------------------------------------------------- */
+
+typedef struct Tally {
+    int64_t next, passed, failed, refused;
+    long running;
+} Tally;
+
+static bool start_seed(const Options *o, Tally *t)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit((int)run_seed(o, (uint64_t)(o->seed + t->next)));
+    if (child < 0) {
+        perror("fork");
+        return false;
+    }
+    t->next++;
+    t->running++;
+    return true;
+}
+
+static bool end_seed(Tally *t)
+{
+    int status;
+    if (wait(&status) < 0)
+        return false;
+    t->running--;
+    int result = WIFEXITED(status) ? WEXITSTATUS(status) : FAILED;
+    if (result == PASSED)
+        t->passed++;
+    else if (result == REFUSED)
+        t->refused++;
+    else
+        t->failed++;
+    return true;
+}
+
+/* A refused plan does not count, but few may be. */
+static int run_all(const Options *o)
+{
+    Tally t = {0};
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    for (;;) {
+        bool more = t.next < o->count + t.refused && t.refused <= o->count / 20;
+        if (!more && t.running == 0)
+            break;
+        if (more && t.running < (cores > 0 ? cores : 1)) {
+            if (!start_seed(o, &t))
+                return 1;
+        } else if (!end_seed(&t)) {
+            return 1;
+        }
+    }
+    if (t.refused > o->count / 20)
+        t.failed++;
+    if (t.refused > 0)
+        printf("%lld more plans were refused\n", (long long)t.refused);
+    printf("%lld passed, %lld failed\n", (long long)t.passed,
+           (long long)t.failed);
+    return t.failed > 0;
+}
+
+static int usage(const char *program)
+{
+    fprintf(stderr,
+            "usage: %s [--count N] [--seed S] [--mesh 2x2] [--until PASS] "
+            "[--dump]\n",
+            program);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    Options o = {
+        .count = 500, .seed = 1, .until = "memory", .program = argv[0]};
+    for (int i = 1; i < argc; i++) {
+        const char *name = argv[i];
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(name, "--dump") == 0) {
+            o.dump = true;
+            continue;
+        }
+        if (!value)
+            return usage(argv[0]);
+        i++;
+        if (strcmp(name, "--count") == 0)
+            o.count = atoll(value);
+        else if (strcmp(name, "--seed") == 0)
+            o.seed = atoll(value);
+        else if (strcmp(name, "--mesh") == 0)
+            o.mesh = value;
+        else if (strcmp(name, "--until") == 0)
+            o.until = value;
+        else
+            return usage(argv[0]);
+    }
+    if (o.count > 1)
+        return run_all(&o);
+    Result result = run_seed(&o, (uint64_t)o.seed);
+    printf("%d passed, %d failed\n", result != FAILED, result == FAILED);
+    return result == FAILED;
+}

@@ -1,0 +1,313 @@
+/* runtime_collectives.c: every collective over every group of several meshes,
+ * bit by bit against the same sums in one process; barriers of 64 ranks; a
+ * rank that dies, hangs or takes a wrong turn. */
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/unit/runtime_tools.h"
+
+enum { ROOM = 1 << 20, SRC = 0, DST = ROOM / 2 };
+
+static float *at(ParcRt *rt, int64_t offset)
+{
+    return rt_floats(rt, offset);
+}
+
+static void fill(ParcRt *rt, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        at(rt, SRC)[i] = value_of(rt->rank, i);
+    }
+    memset(at(rt, DST), 0x55, (size_t)n * sizeof(float));
+}
+
+static float sum_of(const RtGroup *g, int64_t i)
+{
+    float sum = value_of(g->member[0], i);
+    for (int j = 1; j < g->n; j++) {
+        sum += value_of(g->member[j], i);
+    }
+    return sum;
+}
+
+static void gather_and_scatter(ParcRt *rt, Check *c, uint32_t axes,
+                               int64_t outer, int64_t inner)
+{
+    const RtGroup *g = &rt->group[axes];
+    int64_t k = g->n;
+    ParcPart p = {SRC, DST, outer, inner, 0, 0};
+    int good = 1;
+    fill(rt, outer * inner);
+    parc_all_gather(rt, 0, axes, 1, &p);
+    for (int64_t i = 0; i < outer * k * inner; i++) {
+        int64_t o = i / inner / k, j = i / inner % k;
+        good &= at(rt, DST)[i] ==
+                value_of(g->member[j], o * inner + i % inner);
+    }
+    CHECK(c, good);
+    rt_meet(rt, 0);
+    fill(rt, outer * k * inner);
+    parc_reduce_scatter(rt, 0, axes, 1, &p);
+    good = 1;
+    for (int64_t i = 0; i < outer * inner; i++) {
+        int64_t from = (i / inner * k + g->index) * inner + i % inner;
+        good &= at(rt, DST)[i] == sum_of(g, from);
+    }
+    CHECK(c, good);
+    rt_meet(rt, 0);
+}
+
+/* Flat shards: the last run is padded. */
+static void flat(ParcRt *rt, Check *c, uint32_t axes, int64_t valid)
+{
+    const RtGroup *g = &rt->group[axes];
+    int64_t run = (valid + g->n - 1) / g->n;
+    ParcPart p = {SRC, DST, 1, run, 0, valid};
+    int good = 1;
+    fill(rt, valid);
+    parc_all_gather(rt, 0, axes, 1, &p);
+    for (int64_t i = 0; i < valid; i++) {
+        good &= at(rt, DST)[i] == value_of(g->member[i / run], i % run);
+    }
+    uint32_t after;
+    memcpy(&after, at(rt, DST) + valid, sizeof after);
+    CHECK(c, good);
+    CHECK(c, g->n * run == valid || after != 0);
+    rt_meet(rt, 0);
+    fill(rt, valid);
+    parc_reduce_scatter(rt, 0, axes, 1, &p);
+    good = 1;
+    for (int64_t i = 0; i < run; i++) {
+        int64_t from = g->index * run + i;
+        good &= at(rt, DST)[i] == (from < valid ? sum_of(g, from) : 0);
+    }
+    CHECK(c, good);
+    rt_meet(rt, 0);
+}
+
+static void all_reduce(ParcRt *rt, Check *c, uint32_t axes, int64_t n)
+{
+    const RtGroup *g = &rt->group[axes];
+    int good = 1;
+    fill(rt, n);
+    parc_all_reduce(rt, 0, axes, PARC_SUM, 1,
+                    &(ParcPart){SRC, DST, 1, n, 0, 0});
+    for (int64_t i = 0; i < n; i++) {
+        good &= at(rt, DST)[i] == sum_of(g, i);
+    }
+    CHECK(c, good);
+    parc_all_reduce(rt, 1, axes, PARC_SUM, 1,
+                    &(ParcPart){SRC, SRC, n, 1, 0, 0});
+    CHECK(c, memcmp(at(rt, SRC), at(rt, DST), (size_t)n * 4) == 0);
+    rt_meet(rt, 0);
+    fill(rt, n);
+    parc_all_reduce(rt, 0, axes, PARC_MAX, 1,
+                    &(ParcPart){SRC, SRC, 1, n, 0, 0});
+    good = 1;
+    for (int64_t i = 0; i < n; i++) {
+        float top = value_of(g->member[0], i);
+        for (int j = 1; j < g->n; j++) {
+            float x = value_of(g->member[j], i);
+            top = x > top ? x : top;
+        }
+        good &= at(rt, SRC)[i] == top;
+    }
+    CHECK(c, good);
+    rt_meet(rt, 0);
+}
+
+static void all_to_all(ParcRt *rt, Check *c, uint32_t axes, bool minor)
+{
+    const RtGroup *g = &rt->group[axes];
+    int64_t outer = 3, middle = 2, inner = 5, k = g->n;
+    ParcPart p = {SRC, DST, outer, inner, middle, 0};
+    int good = 1;
+    fill(rt, outer * k * middle * inner);
+    parc_all_to_all(rt, 0, axes, minor, &p);
+    for (int64_t o = 0; o < outer; o++) {
+        for (int64_t m = 0; m < middle; m++) {
+            for (int64_t j = 0; j < k; j++) {
+                for (int64_t i = 0; i < inner; i++) {
+                    int64_t major_at = ((o * k + (minor ? j : g->index)) *
+                                            middle + m) * inner + i;
+                    int64_t minor_at = ((o * middle + m) * k +
+                                        (minor ? g->index : j)) * inner + i;
+                    float is = at(rt, DST)[minor ? major_at : minor_at];
+                    good &= is == value_of(g->member[j],
+                                           minor ? minor_at : major_at);
+                }
+            }
+        }
+    }
+    CHECK(c, good);
+    rt_meet(rt, 0);
+}
+
+static void take(ParcRt *rt, Check *c, uint32_t axes)
+{
+    const RtGroup *g = &rt->group[axes];
+    ParcPart p = {SRC, DST, 3, 4, 0, 0};
+    int part = 1, share = 1;
+    fill(rt, 3 * g->n * 4);
+    parc_take_part(rt, axes, &p);
+    for (int64_t i = 0; i < 12; i++) {
+        int64_t from = (i / 4 * g->n + g->index) * 4 + i % 4;
+        part &= at(rt, DST)[i] == value_of(rt->rank, from);
+    }
+    CHECK(c, part);
+    parc_take_share(rt, axes, &p);
+    for (int64_t i = 0; i < 12; i++) {
+        share &= at(rt, DST)[i] ==
+                 (g->index == 0 ? value_of(rt->rank, i) : 0);
+    }
+    CHECK(c, share);
+    CHECK(c, parc_index(rt, axes) == g->index);
+}
+
+static int every_collective(ParcRt *rt, void *context)
+{
+    static const int64_t sizes[] = {1, 5, 16, 33, 700};
+    Check c = {0};
+    uint32_t all = (1u << rt->model->naxes) - 1;
+    for (uint32_t axes = 0; axes <= all; axes++) {
+        for (int i = 0; i < 5; i++) {
+            gather_and_scatter(rt, &c, axes, 1 + i % 3, sizes[i]);
+            flat(rt, &c, axes, sizes[i]);
+            all_reduce(rt, &c, axes, sizes[i] * 7);
+        }
+        all_to_all(rt, &c, axes, false);
+        all_to_all(rt, &c, axes, true);
+        take(rt, &c, axes);
+    }
+    shared_check_add(context, &c);
+    return 0;
+}
+
+/* Sums of several tiles, two threads a rank. */
+static int large(ParcRt *rt, void *context)
+{
+    Check c = {0};
+    all_reduce(rt, &c, 1, 70001);
+    gather_and_scatter(rt, &c, 1, 1, 33000);
+    flat(rt, &c, 1, 66001);
+    shared_check_add(context, &c);
+    return 0;
+}
+
+/* Between two meetings nobody may be a round ahead or behind. */
+static int many_meetings(ParcRt *rt, void *context)
+{
+    Check c = {0};
+    int good = 1;
+    for (int round = 1; round <= 300; round++) {
+        uint32_t axes = 1u + (uint32_t)round % 3;
+        const RtGroup *g = &rt->group[axes];
+        at(rt, SRC)[0] = (float)round;
+        rt_barrier(rt, axes);
+        for (int j = 0; j < g->n; j++) {
+            const void *peer = rt_peer(rt, g->member[j]);
+            good &= *(const float *)peer == (float)round;
+        }
+        rt_barrier(rt, axes);
+    }
+    CHECK(&c, good);
+    shared_check_add(context, &c);
+    return 0;
+}
+
+static int one_dies(ParcRt *rt, void *context)
+{
+    (void)context;
+    parc_all_reduce(rt, 0, 1, PARC_SUM, 1, &(ParcPart){SRC, DST, 1, 4, 0, 0});
+    if (rt->rank == 2) {
+        raise(SIGKILL);
+    }
+    parc_all_reduce(rt, 1, 1, PARC_SUM, 1, &(ParcPart){SRC, DST, 1, 4, 0, 0});
+    return 0;
+}
+
+static int one_hangs(ParcRt *rt, void *context)
+{
+    (void)context;
+    while (rt->rank == 1) {
+        sleep(100);
+    }
+    parc_all_reduce(rt, 1, 1, PARC_SUM, 1, &(ParcPart){SRC, DST, 1, 4, 0, 0});
+    return 0;
+}
+
+static int one_strays(ParcRt *rt, void *context)
+{
+    (void)context;
+    parc_all_reduce(rt, rt->rank == 1, 1, PARC_SUM, 1,
+                    &(ParcPart){SRC, DST, 1, 4, 0, 0});
+    return 0;
+}
+
+/* Runs with standard error in a file; what was said. No body: with arenas
+ * that no machine has room for. */
+static const char *said(RtBody *body, int *status)
+{
+    static char text[4096];
+    const int64_t mesh[] = {4};
+    ParcModel m = bare_model(1, mesh, body ? ROOM : (int64_t)1 << 50);
+    int keep = dup(STDERR_FILENO);
+    FILE *f = tmpfile();
+    dup2(fileno(f), STDERR_FILENO);
+    *status = run_ranks(&m, 1, body, NULL);
+    dup2(keep, STDERR_FILENO);
+    close(keep);
+    rewind(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    return text;
+}
+
+static void failures(Check *c)
+{
+    int status;
+    const char *text = said(one_dies, &status);
+    CHECK(c, status == 1);
+    CHECK_TEXT(c, text,
+               "test: error: rank 2 was killed by signal 9 (Killed) in step "
+               "0, after 'test 0'\n");
+    setenv("PARC_TIMEOUT", "1", 1);
+    text = said(one_hangs, &status);
+    CHECK(c, status == 1);
+    CHECK(c, strstr(text, "waited 1 s in 'test 1' for rank 1, which is "
+                          "computing") != NULL);
+    unsetenv("PARC_TIMEOUT");
+    text = said(one_strays, &status);
+    CHECK(c, status == 1);
+    CHECK(c, strstr(text, "is in 'test ") && strstr(text, "while rank"));
+    text = said(NULL, &status);
+    CHECK(c, status == 1);
+    CHECK(c, strstr(text, "error: 4 ranks of 1024.0 TiB need 4096.0 TiB; this "
+                          "machine has "));
+}
+
+int main(void)
+{
+    static const struct {
+        int n;
+        int64_t size[4];
+    } meshes[] = {{1, {1}},       {1, {2}},       {1, {3}},
+                  {2, {2, 2}},    {2, {3, 2}},    {2, {1, 4}},
+                  {3, {2, 2, 2}}, {3, {2, 1, 3}}, {4, {2, 2, 1, 2}}};
+    SharedCheck *shared = shared_check_new();
+    Check c = {0};
+    for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
+        ParcModel m = bare_model(meshes[i].n, meshes[i].size, ROOM);
+        CHECK(&c, run_ranks(&m, 1, every_collective, shared) == 0);
+    }
+    const int64_t two[] = {2}, mesh64[] = {8, 8};
+    ParcModel m = bare_model(1, two, ROOM);
+    CHECK(&c, run_ranks(&m, 2, large, shared) == 0);
+    m = bare_model(2, mesh64, 4096);
+    CHECK(&c, run_ranks(&m, 1, many_meetings, shared) == 0);
+    failures(&c);
+    c.passed += shared->passed;
+    c.failed += shared->failed;
+    return check_end(&c);
+}

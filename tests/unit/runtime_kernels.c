@@ -1,0 +1,206 @@
+/* runtime_kernels.c: matmuls with all the strides that plans use, embedding
+ * and its gradient, strided copies, each against the plainest loop. */
+#include <malloc.h>
+#include <math.h>
+#include <omp.h>
+
+#include "tests/unit/runtime_tools.h"
+
+enum { ROOM = 1 << 16 };
+
+static float buffer[4][ROOM];
+
+static void fill(void)
+{
+    for (int b = 0; b < 4; b++) {
+        for (int i = 0; i < ROOM; i++) {
+            buffer[b][i] = value_of(b, i) * 0.25f;
+        }
+    }
+}
+
+static void matmul(ParcRt *rt, Check *c, const ParcMatmulSpec *s)
+{
+    fill();
+    ParcMatmul *mm = parc_matmul_new(rt, s);
+    parc_matmul(rt, mm, buffer[0], buffer[1], buffer[2]);
+    parc_matmul(rt, mm, buffer[0], buffer[1], buffer[2]);
+    double worst = 0;
+    int64_t written = 0;
+    for (int64_t x = 0; x < s->batch * s->m * s->n; x++) {
+        int64_t b = x / s->m / s->n, i = x / s->n % s->m, j = x % s->n;
+        double sum = 0;
+        for (int64_t k = 0; k < s->k; k++) {
+            sum += (double)buffer[0][b * s->sa[0] + i * s->sa[1] +
+                                     k * s->sa[2]] *
+                   (double)buffer[1][b * s->sb[0] + k * s->sb[1] +
+                                     j * s->sb[2]];
+        }
+        int64_t to = b * s->sc[0] + i * s->sc[1] + j * s->sc[2];
+        double d = fabs((double)buffer[2][to] - sum);
+        worst = d > worst || d != d ? d : worst;
+        written = to > written ? to : written;
+    }
+    if (worst > 3e-5) {
+        printf("matmul '%s': off by %g\n", s->name, worst);
+    }
+    CHECK(c, worst <= 3e-5);
+    CHECK(c, buffer[2][written + 1] == value_of(2, written + 1) * 0.25f);
+    CHECK(c, parc_matmul_scratch(s, 1) >= 0);
+}
+
+/* A step must not take more and more memory. */
+static void no_growth(ParcRt *rt, Check *c)
+{
+    const ParcMatmulSpec spec = {"grow", 1, 64, 64, 64, {0, 64, 1},
+                                 {0, 1, 64}, {0, 64, 1}, 0, 0};
+    ParcMatmul *mm = parc_matmul_new(rt, &spec);
+    parc_matmul(rt, mm, buffer[0], buffer[1], buffer[2]);
+    size_t before = mallinfo2().uordblks;
+    for (int i = 0; i < 100; i++) {
+        parc_matmul(rt, mm, buffer[0], buffer[1], buffer[2]);
+    }
+    CHECK(c, mallinfo2().uordblks <= before);
+}
+
+static void matmuls(ParcRt *rt, Check *c)
+{
+    const ParcMatmulSpec specs[] = {
+        {"plain", 1, 5, 7, 9, {0, 9, 1}, {0, 7, 1}, {0, 7, 1}, 0, 0},
+        {"a'", 1, 5, 7, 9, {0, 1, 5}, {0, 7, 1}, {0, 7, 1}, 0, 0},
+        {"b'", 1, 5, 7, 9, {0, 9, 1}, {0, 1, 9}, {0, 7, 1}, 0, 0},
+        {"a' b'", 1, 5, 7, 9, {0, 1, 5}, {0, 1, 9}, {0, 7, 1}, 0, 0},
+        {"c'", 1, 5, 7, 9, {0, 9, 1}, {0, 7, 1}, {0, 1, 5}, 0, 0},
+        {"a' c'", 1, 5, 7, 9, {0, 1, 5}, {0, 7, 1}, {0, 1, 5}, 0, 0},
+        {"padded", 1, 5, 7, 9, {0, 32, 1}, {0, 16, 1}, {0, 24, 1}, 0, 0},
+        {"batch", 4, 5, 7, 9, {45, 9, 1}, {63, 7, 1}, {35, 7, 1}, 0, 0},
+        {"heads", 4, 6, 6, 8, {8, 32, 1}, {8, 1, 32}, {36, 6, 1}, 0, 0},
+        {"to heads", 4, 6, 8, 6, {36, 6, 1}, {8, 32, 1}, {8, 32, 1}, 0, 0},
+        {"batch c'", 3, 5, 7, 9, {45, 9, 1}, {63, 7, 1}, {35, 1, 5}, 0, 0},
+        {"shared b", 3, 5, 7, 9, {45, 9, 1}, {0, 7, 1}, {35, 7, 1}, 0, 0},
+        {"row", 1, 1, 7, 9, {0, 9, 1}, {0, 7, 1}, {0, 7, 1}, 0, 0},
+        {"column", 1, 5, 1, 9, {0, 9, 1}, {0, 1, 1}, {0, 1, 1}, 0, 0},
+        {"column of many", 1, 5, 1, 9, {0, 9, 1}, {0, 4, 1}, {0, 3, 1}, 0, 0},
+        {"outer", 1, 5, 7, 1, {0, 1, 1}, {0, 7, 1}, {0, 7, 1}, 0, 0},
+        {"dot", 1, 1, 1, 9, {0, 9, 1}, {0, 1, 1}, {0, 1, 1}, 0, 0},
+        {"large", 1, 97, 130, 65, {0, 65, 1}, {0, 1, 65}, {0, 130, 1}, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        matmul(rt, c, &specs[i]);
+    }
+}
+
+static void embedding(ParcRt *rt, Check *c, int64_t n, int64_t rows,
+                      int64_t width, int64_t base)
+{
+    int32_t *ids = rt_allocate((size_t)n * sizeof *ids);
+    float *expected = buffer[3];
+    int good = 1;
+    fill();
+    for (int64_t i = 0; i < n; i++) {
+        ids[i] = (int32_t)((i * i + 3 * i) % (2 * rows));
+    }
+    parc_embedding(rt, buffer[1], buffer[0], ids, n, rows, width, base);
+    for (int64_t i = 0; i < n * width; i++) {
+        int64_t row = ids[i / width] - base;
+        good &= buffer[1][i] == (row >= 0 && row < rows
+                                     ? buffer[0][row * width + i % width]
+                                     : 0);
+    }
+    CHECK(c, good);
+    memset(expected, 0, (size_t)(rows * width) * sizeof *expected);
+    for (int64_t i = 0; i < n * width; i++) {
+        int64_t row = ids[i / width] - base;
+        if (row >= 0 && row < rows) {
+            expected[row * width + i % width] += buffer[0][i];
+        }
+    }
+    parc_embedding_grad(rt, buffer[2], buffer[0], ids, n, rows, width, base);
+    CHECK(c, memcmp(buffer[2], expected,
+                    (size_t)(rows * width) * sizeof(float)) == 0);
+    free(ids);
+}
+
+static void copy(ParcRt *rt, Check *c, int n, const int64_t *dim,
+                 const int64_t *stride)
+{
+    int64_t elements = 1;
+    int good = 1;
+    fill();
+    for (int d = 0; d < n; d++) {
+        elements *= dim[d];
+    }
+    parc_copy(rt, buffer[1], buffer[0], n, dim, stride);
+    for (int64_t i = 0; i < elements; i++) {
+        int64_t rest = i, from = 0;
+        for (int d = n - 1; d >= 0; d--) {
+            from += rest % dim[d] * stride[d];
+            rest /= dim[d];
+        }
+        good &= buffer[1][i] == buffer[0][from];
+    }
+    CHECK(c, good);
+    CHECK(c, buffer[1][elements] == value_of(1, elements) * 0.25f);
+}
+
+static void copies(ParcRt *rt, Check *c)
+{
+    static const struct {
+        int n;
+        int64_t dim[4], stride[4];
+    } cases[] = {
+        {0, {0}, {0}},
+        {1, {17}, {1}},
+        {1, {17}, {3}},
+        {2, {33, 70}, {1, 33}},          /* transposed */
+        {2, {5, 7}, {20, 1}},            /* a slice */
+        {2, {1, 1}, {9, 9}},
+        {3, {4, 5, 6}, {30, 6, 1}},      /* all of it */
+        {3, {5, 4, 6}, {6, 30, 1}},      /* outer dims swapped */
+        {3, {4, 6, 50}, {300, 1, 6}},    /* inner dims swapped */
+        {3, {6, 4, 50}, {1, 300, 6}},
+        {4, {2, 3, 5, 8}, {120, 8, 24, 1}}, /* heads */
+        {4, {3, 1, 40, 40}, {1, 7, 3, 120}},
+        {2, {6, 5}, {0, 1}},             /* repeated rows */
+        {2, {200, 200}, {1, 200}},
+        {1, {50000}, {1}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        copy(rt, c, cases[i].n, cases[i].dim, cases[i].stride);
+    }
+    fill();
+    parc_copy_rows(rt, buffer[1], 7, buffer[0], 11, 3, 5);
+    int good = 1;
+    for (int i = 0; i < 15; i++) {
+        good &= buffer[1][i / 5 * 7 + i % 5] ==
+                buffer[0][i / 5 * 11 + i % 5];
+    }
+    CHECK(c, good);
+    CHECK(c, buffer[1][5] == value_of(1, 5) * 0.25f);
+}
+
+static int kernels(ParcRt *rt, void *context)
+{
+    Check c = {0};
+    matmuls(rt, &c);
+    no_growth(rt, &c);
+    embedding(rt, &c, 50, 20, 33, 0);
+    embedding(rt, &c, 50, 20, 33, 20);
+    embedding(rt, &c, 400, 13, 128, 13);
+    copies(rt, &c);
+    shared_check_add(context, &c);
+    return 0;
+}
+
+int main(void)
+{
+    static const int64_t one[] = {1};
+    SharedCheck *shared = shared_check_new();
+    ParcModel m = bare_model(1, one, 4096);
+    Check c = {0};
+    CHECK(&c, run_ranks(&m, 1, kernels, shared) == 0);
+    CHECK(&c, run_ranks(&m, 2, kernels, shared) == 0);
+    c.passed += shared->passed;
+    c.failed += shared->failed;
+    return check_end(&c);
+}

@@ -1,0 +1,418 @@
+/* runtime_main.c: a whole training program by hand: a table of letter pairs,
+ * sharded flat over the ranks, that learns to guess the next letter. Runs it
+ * as a user would, option by option, and reads what it says. */
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/runtime_tools.h"
+
+enum { VOCAB = 128, BATCH = 4, SEQ = 16, CELLS = VOCAB * VOCAB };
+
+/* Offsets into the arena, in bytes. The shard comes last: its size varies. */
+enum {
+    LOSS = 0, NORM = 4, RATE = 8, BIAS1 = 12, BIAS2 = 16,
+    TOKENS = 64, LABELS = TOKENS + BATCH * SEQ * 4,
+    TABLE = LABELS + BATCH * SEQ * 4, GRAD = TABLE + CELLS * 4,
+    PIECE = GRAD + CELLS * 4, SHARD = PIECE + CELLS * 4,
+    ARENA = SHARD + CELLS * 4
+};
+
+static float *at(ParcRt *rt, int offset)
+{
+    return (float *)(void *)(parc_arena(rt) + offset);
+}
+
+/* One letter: adds to the loss and to the gradient of its row. */
+static double learn(const float *row, float *grad, int label, float weight)
+{
+    double top = -1e30, sum = 0;
+    for (int j = 0; j < VOCAB; j++) {
+        top = (double)row[j] > top ? (double)row[j] : top;
+    }
+    for (int j = 0; j < VOCAB; j++) {
+        sum += exp((double)row[j] - top);
+    }
+    for (int j = 0; j < VOCAB; j++) {
+        grad[j] += weight * (float)(exp((double)row[j] - top) / sum);
+    }
+    grad[label] -= weight;
+    return log(sum) + top - (double)row[label];
+}
+
+static void no_init(ParcRt *rt)
+{
+    (void)rt;
+}
+
+static void step(ParcRt *rt)
+{
+    int64_t ranks = rt->nranks, run = (CELLS + ranks - 1) / ranks;
+    const int32_t *tokens = (const int32_t *)(void *)at(rt, TOKENS);
+    const int32_t *labels = (const int32_t *)(void *)at(rt, LABELS);
+    double loss = 0;
+    parc_all_gather(rt, 0, 1, 1,
+                    &(ParcPart){SHARD, TABLE, 1, run, 0, CELLS});
+    memset(at(rt, GRAD), 0, CELLS * sizeof(float));
+    for (int i = 0; i < BATCH * SEQ / ranks; i++) {
+        int64_t row = (int64_t)tokens[i] * VOCAB;
+        loss += learn(at(rt, TABLE) + row, at(rt, GRAD) + row, labels[i],
+                      1.0f / (BATCH * SEQ));
+    }
+    parc_reduce_scatter(rt, 1, 1, 1,
+                        &(ParcPart){GRAD, PIECE, 1, run, 0, CELLS});
+    *at(rt, NORM) = 0;
+    for (int64_t i = 0; i < run; i++) {
+        at(rt, SHARD)[i] -= *at(rt, RATE) * at(rt, PIECE)[i];
+        *at(rt, NORM) += at(rt, PIECE)[i] * at(rt, PIECE)[i];
+    }
+    *at(rt, LOSS) = (float)(loss / (BATCH * SEQ));
+    parc_all_reduce(rt, 0, 1, PARC_SUM, 1,
+                    &(ParcPart){LOSS, LOSS, 1, 2, 0, 0});
+    *at(rt, NORM) = sqrtf(*at(rt, NORM));
+}
+
+static void bad_step(ParcRt *rt)
+{
+    step(rt);
+    if (atomic_load(&rt->world->slot[rt->rank].step) == 3) {
+        *at(rt, LOSS) = NAN;
+    }
+}
+
+static void fatal_step(ParcRt *rt)
+{
+    if (rt->rank == 1) {
+        raise(SIGSEGV);
+    }
+    step(rt);
+}
+
+static const ParcInput inputs[] = {
+    {.name = "tokens", .is_int = true, .below = VOCAB, .ndim = 2,
+     .dim = {BATCH, SEQ}, .batch_axes = 1, .offset = TOKENS},
+    {.name = "labels", .is_int = true, .is_labels = true, .below = VOCAB,
+     .ndim = 2, .dim = {BATCH, SEQ}, .batch_axes = 1, .offset = LABELS},
+};
+
+static int train(int ranks, void (*how)(ParcRt *), char **argv)
+{
+    const int64_t mesh[] = {ranks};
+    int argc = 0;
+    ParcModel m = bare_model(1, mesh, ARENA);
+    ParcParam p = {.name = "table.weight", .ndim = 2, .dim = {VOCAB, VOCAB},
+                   .flat_axes = ranks > 1, .offset = SHARD,
+                   .local_elements = (CELLS + ranks - 1) / ranks,
+                   .init = PARC_NORMAL, .a = 0.1, .placement = "a=flat"};
+    memset(p.split, -1, sizeof p.split);
+    m.param = &p;
+    m.nparams = 1;
+    m.input = inputs;
+    m.ninputs = 2;
+    m.batch = BATCH;
+    m.seq = SEQ;
+    m.info = "the plan\n";
+    m.optimizer = "SGD";
+    m.flops = 1e6;
+    m.lr = 20;
+    m.beta1 = m.beta2 = 0.5;
+    m.loss_offset = LOSS;
+    m.grad_norm_offset = NORM;
+    m.lr_offset = RATE;
+    m.bias1_offset = BIAS1;
+    m.bias2_offset = BIAS2;
+    m.init = no_init;
+    m.step = how;
+    while (argv[argc]) {
+        argc++;
+    }
+    return parc_main(argc, argv, &m);
+}
+
+/* ---- running it as a user would ---- */
+
+typedef struct Said {
+    int status;
+    char out[16384], err[16384];
+} Said;
+
+static size_t slurp(const char *path, char *to, size_t room)
+{
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(to, 1, room - 1, f) : 0;
+    to[n] = 0;
+    if (f) {
+        fclose(f);
+    }
+    return n;
+}
+
+static void write_file(const char *name, const void *data, size_t n)
+{
+    FILE *f = fopen(name, "wb");
+    if (!f || fwrite(data, 1, n, f) != n || fclose(f) != 0) {
+        perror(name);
+        exit(1);
+    }
+}
+
+/* In the test's own directory; `command` is split at blanks. */
+static const Said *run(int ranks, void (*how)(ParcRt *), const char *command)
+{
+    static Said said;
+    char text[512], *argv[32] = {"./train"};
+    int argc = 1, how_it_went = 0;
+    snprintf(text, sizeof text, "%s", command);
+    for (char *w = strtok(text, " "); w; w = strtok(NULL, " ")) {
+        argv[argc++] = w;
+    }
+    fflush(NULL);
+    pid_t p = fork();
+    if (p == 0) {
+        if (!freopen("out", "w", stdout) || !freopen("err", "w", stderr)) {
+            _exit(99);
+        }
+        exit(train(ranks, how, argv));
+    }
+    waitpid(p, &how_it_went, 0);
+    said.status = WIFEXITED(how_it_went) ? WEXITSTATUS(how_it_went) : -1;
+    slurp("out", said.out, sizeof said.out);
+    slurp("err", said.err, sizeof said.err);
+    return &said;
+}
+
+static int file_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static double loss_of(const char *log, int step_number)
+{
+    static char text[65536];
+    char key[32];
+    slurp(log, text, sizeof text);
+    snprintf(key, sizeof key, "{\"step\": %d, ", step_number);
+    const char *line = strstr(text, key);
+    const char *loss = line ? strstr(line, "\"loss\": ") : NULL;
+    return loss ? atof(loss + 8) : NAN;
+}
+
+static void make_text(void)
+{
+    char text[3000], one[16];
+    size_t n = 0;
+    for (int i = 0; n < sizeof text - 40; i++) {
+        int k = snprintf(one, sizeof one, "word%d, ", i % 7);
+        memcpy(text + n, one, (size_t)k);
+        n += (size_t)k;
+    }
+    write_file("text", text, n);
+    text[2500] = (char)0xC3;
+    write_file("text.bad", text, n);
+}
+
+static void trains(Check *c)
+{
+    const Said *s = run(1, step, "--data bytes:text --steps 40 --log log1 "
+                                 "--export w1");
+    CHECK(c, s->status == 0);
+    CHECK_TEXT(c, s->out, "");
+    CHECK(c, strstr(s->err, "step 40/40  loss "));
+    CHECK(c, strstr(s->err, "\n40 steps in "));
+    CHECK(c, loss_of("log1", 1) > 4.5 && loss_of("log1", 40) < 2.5);
+    static char text[65536];
+    slurp("log1", text, sizeof text);
+    static const char *const keys[] = {"grad_norm", "lr", "tokens",
+                                       "tokens_per_s", "step_ms", "mfu",
+                                       "peak_bytes"};
+    for (int i = 0; i < 7; i++) {
+        CHECK(c, strstr(text, keys[i]));
+    }
+    char peak[64];
+    snprintf(peak, sizeof peak, "\"peak_bytes\": %d}\n", ARENA);
+    CHECK(c, strstr(text, peak));
+    CHECK(c, strstr(text, "\"tokens\": 2560,"));
+    for (int ranks = 2; ranks <= 4; ranks += 2) {
+        s = run(ranks, step, "--data bytes:text --steps 40 --log log2");
+        CHECK(c, s->status == 0);
+        for (int i = 1; i <= 40; i++) {
+            double a = loss_of("log1", i), b = loss_of("log2", i);
+            CHECK(c, fabs(a - b) < 1e-5 * a);
+        }
+    }
+    run(1, step, "--data bytes:text --steps 60 --log log1 --shuffle");
+    s = run(4, step, "--data bytes:text --steps 60 --log log2 --shuffle");
+    CHECK(c, fabs(loss_of("log1", 60) - loss_of("log2", 60)) < 1e-4);
+}
+
+/* The same bits again; other seeds and orders are other runs. */
+static void repeats(Check *c)
+{
+    run(2, step, "--data bytes:text --steps 5 --shuffle --export a");
+    run(2, step, "--data bytes:text --steps 5 --shuffle --export b");
+    static char a[1 << 17], b[1 << 17];
+    size_t n = slurp("a", a, sizeof a), m = slurp("b", b, sizeof b);
+    CHECK(c, n > CELLS * 4 && n == m && memcmp(a, b, n) == 0);
+    run(2, step, "--data bytes:text --steps 5 --shuffle --seed 3 --export b");
+    slurp("b", b, sizeof b);
+    CHECK(c, memcmp(a, b, n) != 0);
+    /* Initial weights, out and in again, on other meshes. */
+    run(4, step, "--steps 0 --seed 9 --export a");
+    run(1, step, "--steps 0 --seed 9 --export b");
+    slurp("a", a, sizeof a);
+    slurp("b", b, sizeof b);
+    CHECK(c, memcmp(a, b, n) == 0);
+    const Said *s = run(2, step, "--init a --steps 0 --export b");
+    slurp("b", b, sizeof b);
+    CHECK(c, s->status == 0 && memcmp(a, b, n) == 0);
+    s = run(2, step, "--steps 3 --log log2");
+    s = run(1, step, "--steps 3 --log log1");
+    CHECK(c, s->status == 0 &&
+                 fabs(loss_of("log1", 3) - loss_of("log2", 3)) < 1e-4);
+}
+
+static void about(Check *c)
+{
+    const Said *s = run(2, step, "--info");
+    CHECK(c, s->status == 0);
+    CHECK_TEXT(c, s->out, "the plan\n");
+    s = run(1, step, "--help");
+    CHECK(c, s->status == 0 && strstr(s->out, "--print-shards NAME"));
+    s = run(1, step, "--version");
+    CHECK_TEXT(c, s->out, "Test, built from test.pdl by parc 0\n");
+    s = run(2, step, "--dry-run --data bytes:text --log no --export no");
+    CHECK(c, s->status == 0 && strstr(s->out, "data      text: "));
+    CHECK(c, !file_exists("no"));
+    s = run(3, step, "--print-shards table");
+    CHECK(c, s->status == 0);
+    CHECK(c, strstr(s->out, "table.weight: f32[128, 128], a=flat, on a mesh "
+                            "of a=3\nrank 0: a=0 {0, 1, 2}: 5462 elements: "
+                            "[0, 0] .. [42, 85]\n    values "));
+    CHECK(c, strstr(s->out, "rank 2: a=2 {0, 1, 2}: 5460 elements and 2 of "
+                            "padding: "));
+    s = run(4, step, "--print-shards table.weight");
+    CHECK(c, strstr(s->out, "rank 1: a=1 {0, 1, 2, 3}: 4096 elements: rows "
+                            "32 .. 63\n"));
+}
+
+/* What must be refused: how, and with which status. */
+static void refuses(Check *c, int ranks, const char *command, int status,
+                    const char *message)
+{
+    const Said *s = run(ranks, step, command);
+    if (s->status != status || !strstr(s->err, message)) {
+        printf("'%s': status %d\n%s", command, s->status, s->err);
+    }
+    CHECK(c, s->status == status);
+    CHECK(c, strstr(s->err, message));
+    CHECK(c, s->out[0] == 0);
+}
+
+static void bad_usage(Check *c)
+{
+    refuses(c, 1, "--step 3", 2, "did you mean '--steps'?");
+    refuses(c, 1, "--steps", 2, "--steps needs a value: --steps N");
+    refuses(c, 1, "--steps -1", 2, "takes a whole number from 0, not '-1'");
+    refuses(c, 1, "--steps=1x", 2, "not '1x'");
+    refuses(c, 1, "--info=1", 2, "--info takes no value");
+    refuses(c, 1, "file", 2, "unexpected argument 'file'");
+    refuses(c, 1, "--save x", 2, "--save is not supported yet");
+    refuses(c, 1, "--val-every 3", 2, "--val-every is not supported yet");
+    refuses(c, 1, "--threads 2", 2, "was planned for 1 thread");
+    refuses(c, 2, "--print-shards tabel.weight", 1,
+            "no parameter 'tabel.weight'; did you mean 'table.weight'?");
+}
+
+static void bad_data(Check *c)
+{
+    static const unsigned char odd[] = {1, 0, 2};
+    static uint32_t header[256 + 40] = {20240520, 1, 60};
+    static uint32_t wide[40];
+    write_file("odd", odd, 3);
+    write_file("empty", odd, 0);
+    write_file("short", "abc", 3);
+    refuses(c, 2, "--data bytes:none", 1, "cannot read 'none': No such file");
+    refuses(c, 2, "--data bytes:.", 1, "it is no regular file");
+    refuses(c, 2, "--data empty", 1, "empty: byte 0: error: the file is empty");
+    refuses(c, 2, "--data bytes:short", 1,
+            "short: byte 3: error: the file ends after 3 tokens; a sequence "
+            "of 16 needs 17");
+    refuses(c, 2, "--data odd", 1,
+            "odd: byte 2: error: the file is truncated: a token has 2 bytes");
+    refuses(c, 2, "--data bytes:text.bad --steps 100", 1,
+            "text.bad: byte 2500: error: token 195 is beyond the vocabulary "
+            "of 128\n");
+    for (int i = 0; i < 40; i++) {
+        header[256 + i] = (uint32_t)i << 16 | 7;
+        wide[i] = (uint32_t)i;
+    }
+    write_file("llmc", header, 1024 + 120);
+    CHECK(c, run(2, step, "--data llmc --steps 2")->status == 0);
+    write_file("llmc", header, 1024 + 119);
+    refuses(c, 2, "--data llmc", 1,
+            "llmc: byte 1143: error: the file is truncated: its header "
+            "promises 60 tokens, it holds 59");
+    header[1] = 9;
+    write_file("llmc", header, 1024 + 120);
+    refuses(c, 2, "--data llmc", 1, "llmc: byte 4: error: version 9");
+    wide[20] = 300;
+    write_file("wide", wide, sizeof wide);
+    refuses(c, 2, "--data u32:wide", 1,
+            "wide: byte 80: error: token 300 is beyond the vocabulary of 128");
+}
+
+static void bad_files(Check *c)
+{
+    refuses(c, 2, "--steps 1 --export none/w", 1,
+            "cannot write 'none/w': No such file");
+    refuses(c, 2, "--steps 1 --log none/l", 1, "cannot write 'none/l'");
+    refuses(c, 2, "--steps 1 --export .", 1, "Is a directory");
+    refuses(c, 2, "--steps 1 --log /dev/full", 1,
+            "cannot write '/dev/full': No space left");
+    refuses(c, 2, "--init text", 1, "text: byte 0: error: this is no");
+    run(1, step, "--steps 0 --export w");
+    static char w[1 << 17];
+    size_t n = slurp("w", w, sizeof w);
+    write_file("w", w, n - 5);
+    char message[96];
+    snprintf(message, sizeof message,
+             "w: byte %zu: error: the file is truncated", n - 5);
+    refuses(c, 2, "--init w", 1, message);
+    *strstr(w + 8, "table") = 'c';
+    write_file("w", w, n);
+    refuses(c, 2, "--init w", 1,
+            "has no tensor 'table.weight'; the nearest is 'cable.weight'");
+    const Said *s = run(2, bad_step, "--steps 5 --export never");
+    CHECK(c, s->status == 1 && strstr(s->err, "error: step 3: the loss is not a "
+                                          "number"));
+    CHECK(c, !file_exists("never"));
+    s = run(2, fatal_step, "--steps 5");
+    CHECK(c, s->status == 1);
+#ifndef __SANITIZE_ADDRESS__ /* which turns a signal into an exit */
+    CHECK(c, strstr(s->err, "rank 1 was killed by signal 11 (Segmentation "
+                            "fault) in step 1, after 'start of the run'"));
+#endif
+}
+
+int main(void)
+{
+    char directory[] = "/tmp/parc-main-XXXXXX", command[64];
+    Check c = {0};
+    if (!mkdtemp(directory) || chdir(directory) != 0) {
+        perror("mkdtemp");
+        return 1;
+    }
+    make_text();
+    trains(&c);
+    repeats(&c);
+    about(&c);
+    bad_usage(&c);
+    bad_data(&c);
+    bad_files(&c);
+    snprintf(command, sizeof command, "rm -r %s", directory);
+    CHECK(&c, system(command) == 0);
+    return check_end(&c);
+}

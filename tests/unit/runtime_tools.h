@@ -1,0 +1,87 @@
+/* runtime_tools.h: running a few ranks within a test.
+ *
+ * Ranks are processes, so that what they count goes into shared memory.
+ */
+#ifndef PARC_TESTS_UNIT_RUNTIME_TOOLS_H
+#define PARC_TESTS_UNIT_RUNTIME_TOOLS_H
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "runtime/rt.h"
+#include "tests/unit/check.h"
+
+typedef struct SharedCheck {
+    _Atomic int passed, failed;
+} SharedCheck;
+
+static inline SharedCheck *shared_check_new(void)
+{
+    void *p = mmap(NULL, sizeof(SharedCheck), PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) {
+        perror("mmap");
+        exit(1);
+    }
+    return p;
+}
+
+static inline void shared_check_add(SharedCheck *to, const Check *c)
+{
+    atomic_fetch_add(&to->passed, c->passed);
+    atomic_fetch_add(&to->failed, c->failed);
+}
+
+/* A model of nothing but a mesh and an arena. */
+static inline ParcModel bare_model(int naxes, const int64_t *size,
+                                   int64_t arena_bytes)
+{
+    static const char *const axis[] = {"a", "b", "c", "d"};
+    static const char *const collective[] = {"test 0", "test 1"};
+    ParcModel m = {.rt_version = PARC_RT_VERSION,
+                   .name = "Test",
+                   .parc_version = "0",
+                   .source = "test.pdl",
+                   .info = "",
+                   .naxes = naxes,
+                   .arena_bytes = arena_bytes,
+                   .threads = 1,
+                   .batch = 1,
+                   .seq = 1,
+                   .loss_offset = -1,
+                   .grad_norm_offset = -1,
+                   .lr_offset = -1,
+                   .bias1_offset = -1,
+                   .bias2_offset = -1,
+                   .collective = collective,
+                   .ncollectives = 2};
+    for (int i = 0; i < naxes; i++) {
+        m.axis[i] = (ParcAxis){axis[i], size[i]};
+    }
+    return m;
+}
+
+static inline int run_ranks(const ParcModel *m, int threads, RtBody *body,
+                            void *context)
+{
+    RtWorld w;
+    if (!rt_world_open(&w, m, "test", threads)) {
+        return 1;
+    }
+    int status = rt_ranks_run(&w, body, context);
+    rt_world_close(&w);
+    return status;
+}
+
+/* Any number, the same wherever it is asked for. */
+static inline float value_of(int64_t rank, int64_t i)
+{
+    uint32_t h = (uint32_t)(rank * 7919 + i * 104729 + 12345);
+    h ^= h >> 13;
+    h *= 0x5bd1e995u;
+    h ^= h >> 15;
+    return (float)(int32_t)h * 0x1p-28f;
+}
+
+#endif

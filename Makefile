@@ -22,6 +22,7 @@ WARN += -Werror
 endif
 ifdef SANITIZE
 CFLAGS += -fsanitize=address,undefined -fno-omit-frame-pointer
+WARN += -Wno-format-truncation
 LDFLAGS += -fsanitize=address,undefined
 endif
 PARC_CFLAGS = -std=c11 $(WARN) -D_GNU_SOURCE -I. -I$(BUILD)/gen

@@ -43,6 +43,23 @@ void arena_free(Arena *a)
     free(a);
 }
 
+void arena_reset(Arena *a)
+{
+    Block *kept = a->blocks;
+    if (!kept)
+        return;
+    a->blocks = kept->next;
+    while (a->blocks) {
+        Block *next = a->blocks->next;
+        free(a->blocks);
+        a->blocks = next;
+    }
+    memset(kept->data, 0, kept->used);
+    kept->used = 0;
+    kept->next = NULL;
+    a->blocks = kept;
+}
+
 void *arena_alloc(Arena *a, size_t size)
 {
     size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);

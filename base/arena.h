@@ -15,6 +15,9 @@ typedef struct Arena Arena;
 
 Arena *arena_new(void);
 void arena_free(Arena *a);
+/* Empties the arena, but keeps a block for what comes next: for work that is
+ * tried many times over. */
+void arena_reset(Arena *a);
 
 /* `size` zeroed bytes, aligned to 16. */
 void *arena_alloc(Arena *a, size_t size);

@@ -1,6 +1,7 @@
 /* out.c: a growing buffer in the arena. */
 #include "base/out.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,42 @@ void out_line(Out *o, const char *fmt, ...)
         va_end(ap);
     }
     out_bytes(o, "\n", 1);
+}
+
+/* How many bytes of `text` go on a line of `width`: all, or up to behind the
+ * last place that fits where C may be broken (the first, if none fits): a
+ * comma, or the `=` of an assignment. */
+static size_t break_at(const char *text, size_t width)
+{
+    size_t n = strlen(text), best = 0;
+    bool inside = false;
+    if (n <= width)
+        return n;
+    for (size_t i = 1; i < n && (i <= width || !best); i++) {
+        inside = inside || text[i - 1] == '(' || text[i - 1] == '{';
+        bool comma = text[i - 1] == ',';
+        bool assign = text[i - 1] == '=' && text[i - 2] == ' ' && !inside;
+        if (text[i] == ' ' && (comma || assign))
+            best = i;
+    }
+    return best ? best : n;
+}
+
+void out_code(Out *o, const char *fmt, ...)
+{
+    enum { WIDTH = 80, MORE = 4 };
+    va_list ap;
+    va_start(ap, fmt);
+    const char *text = arena_vprintf(o->arena, fmt, ap);
+    va_end(ap);
+    for (int indent = o->indent; *text; indent = o->indent + MORE) {
+        size_t width = indent < WIDTH - 20 ? (size_t)(WIDTH - indent) : 20;
+        size_t n = break_at(text, width);
+        out(o, "%*s%.*s\n", indent, "", (int)n, text);
+        text += n;
+        while (*text == ' ')
+            text++;
+    }
 }
 
 void out_json_string(Out *o, const char *s)

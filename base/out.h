@@ -32,6 +32,11 @@ void out_bytes(Out *o, const char *s, size_t n);
 void out_line(Out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* A statement of C: a line, or, where it is wider than 80 columns, several,
+ * broken behind ", " or " =" and indented by 4 more. */
+void out_code(Out *o, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* A JSON string with quotes and escapes; a number that reads back exactly
  * (the shortest of %.15g, %.16g, %.17g). */
 void out_json_string(Out *o, const char *s);

@@ -101,9 +101,16 @@ void cpu_statement(CpuKernel *c, const Op *source, const char *text)
         return;
     }
     const char *where = kernel_where(c->p, source->loc);
-    out_line(c->o, "%s", arena_printf(a, "%s /* %s%s%s */", text, where,
-                                      *where ? " " : "",
-                                      op_info(source->kind)->name));
+    const char *comment = arena_printf(a, "/* %s%s%s */", where,
+                                       *where ? " " : "",
+                                       op_info(source->kind)->name);
+    size_t width = (size_t)c->o->indent + strlen(text) + 1 + strlen(comment);
+    if (width <= 80) {
+        out_line(c->o, "%s %s", text, comment);
+        return;
+    }
+    out_line(c->o, "%s", comment);
+    out_line(c->o, "%s", text);
 }
 
 /* ---- values -------------------------------------------------------------- */

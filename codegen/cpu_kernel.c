@@ -18,9 +18,6 @@
 
 #include "codegen/cpu_kernel.h"
 
-/* Elements from which waking the threads pays. */
-enum { PARALLEL_WORK = 32768 };
-
 const char *kernel_name(const Program *p, const Op *fused, int number)
 {
     return arena_printf(p->arena, "k%02d_%s", number,
@@ -179,8 +176,7 @@ static bool is_used(const CpuKernel *c, int axis)
     return false;
 }
 
-/* The loop variable that runs over a set of axes: an only axis itself. */
-static const char *loop_variable(const CpuKernel *c, uint32_t axes,
+const char *cpu_loop_variable(const CpuKernel *c, uint32_t axes,
                                  bool parts, const char *name)
 {
     if (count_axes(axes) == 1 && !parts)
@@ -188,8 +184,7 @@ static const char *loop_variable(const CpuKernel *c, uint32_t axes,
     return name;
 }
 
-/* i0 = unit / 12 / 4, i2 = unit / 4 % 12: axes from a running number. */
-static void split_index(CpuKernel *c, uint32_t axes, const char *from,
+void cpu_split_index(CpuKernel *c, uint32_t axes, const char *from,
                         int64_t divisor)
 {
     const Space *s = &c->k->space;
@@ -210,7 +205,7 @@ static void split_index(CpuKernel *c, uint32_t axes, const char *from,
     }
 }
 
-static void tail_columns(CpuKernel *c)
+void cpu_tail_columns(CpuKernel *c)
 {
     const Space *s = &c->k->space;
     out_line(c->o, "const int columns = i%d == %lld ? %lld : %d;", s->block,
@@ -218,7 +213,7 @@ static void tail_columns(CpuKernel *c)
              SPACE_BLOCK);
 }
 
-static void open_loop(CpuKernel *c, const char *variable, int64_t n,
+void cpu_open_loop(CpuKernel *c, const char *variable, int64_t n,
                       bool parallel)
 {
     if (parallel)
@@ -229,232 +224,10 @@ static void open_loop(CpuKernel *c, const char *variable, int64_t n,
     c->o->indent += 4;
 }
 
-static void close_block(CpuKernel *c)
+void cpu_close_block(CpuKernel *c)
 {
     c->o->indent -= 4;
     out_line(c->o, "}");
-}
-
-/* ---- sums over rows ------------------------------------------------------ */
-
-static const char *total_start(const CpuKernel *c, const KernelTotal *t)
-{
-    return c->k->instr[t->instr].op == OP_max ? "-INFINITY" : "0.0f";
-}
-
-/* Where a unit's column sums lie. */
-static const char *total_address(const CpuKernel *c, const KernelTotal *t,
-                                 const char *unit)
-{
-    const Kernel *k = c->k;
-    Arena *a = c->p->arena;
-    if (t->direct) {
-        const KernelBuffer *b = &k->buffer[t->buffer];
-        return arena_printf(a, "%s%s", b->name,
-                            cpu_offset(c, b->axes & ~k->space.column,
-                                       b->stride, 0));
-    }
-    int64_t size = t->columns ? k->columns : 1;
-    const char *at = t->offset
-                         ? arena_printf(a, "workspace + %lld",
-                                        (long long)t->offset)
-                         : "workspace";
-    if (!unit)
-        return at;
-    if (size == 1)
-        return arena_printf(a, "%s + %s", at, unit);
-    return arena_printf(a, "%s + %s * %lld", at, unit, (long long)size);
-}
-
-static void begin_totals(CpuKernel *c, const char *unit)
-{
-    Arena *a = c->p->arena;
-    for (int i = 0; i < c->k->ntotals; i++) {
-        const KernelTotal *t = &c->k->total[i];
-        const char *start = total_start(c, t);
-        if (!t->columns) {
-            out_line(c->o, "double a%d = %s;", t->instr,
-                     *start == '-' ? start : "0.0");
-            continue;
-        }
-        out_line(c->o, "float *a%d = %s;", t->instr,
-                 total_address(c, t, unit));
-        cpu_open_columns(c, "");
-        for (int lane = 0; lane < cpu_lanes(c->k, c->k->space.column); lane++)
-            cpu_statement(c, NULL,
-                          arena_printf(a, "a%d[%s] = %s;", t->instr,
-                                       cpu_index(c, c->k->space.column,
-                                                 t->stride, lane),
-                                       start));
-        cpu_close_columns(c);
-    }
-}
-
-static void end_totals(CpuKernel *c, const char *unit)
-{
-    for (int i = 0; i < c->k->ntotals; i++) {
-        const KernelTotal *t = &c->k->total[i];
-        if (!t->columns)
-            out_line(c->o, "*(%s) = (float)a%d;", total_address(c, t, unit),
-                     t->instr);
-    }
-}
-
-static const char *part_unit(const CpuKernel *c, const char *unit,
-                             const char *part)
-{
-    if (!unit)
-        return part;
-    if (c->k->parts == 1)
-        return unit;
-    return arena_printf(c->p->arena, "(%s * %lld + %s)", unit,
-                        (long long)c->k->parts, part);
-}
-
-/* e7 = the sum of the parts of a scalar. */
-static void combine_scalar(CpuKernel *c, const KernelTotal *t,
-                           const char *unit)
-{
-    Arena *a = c->p->arena;
-    const KernelInstr *instr = &c->k->instr[t->instr];
-    bool max = instr->op == OP_max;
-    const char *sum = arena_printf(a, "s%d", t->instr);
-    const char *item = arena_printf(a, "*(%s)",
-                                    total_address(c, t, part_unit(c, unit,
-                                                                  "part")));
-    out_line(c->o, "double %s = %s;", sum, max ? "-INFINITY" : "0.0");
-    out_line(c->o, "for (int part = 0; part < %lld; part++)",
-             (long long)c->k->parts);
-    if (max)
-        out_line(c->o, "    %s = parc_max((float)%s, %s);", sum, sum, item);
-    else
-        out_line(c->o, "    %s += %s;", sum, item);
-    cpu_statement(c, instr->source,
-                  arena_printf(a, "const float e%d = (float)%s;", t->instr,
-                               sum));
-}
-
-/* Adds the column sums of later parts to those of the first. */
-static void combine_columns(CpuKernel *c, const KernelTotal *t,
-                            const char *unit)
-{
-    Arena *a = c->p->arena;
-    OpKind op = c->k->instr[t->instr].op;
-    out_line(c->o, "float *c%d = %s;", t->instr,
-             total_address(c, t, part_unit(c, unit, "0")));
-    if (c->k->parts == 1)
-        return;
-    out_line(c->o, "for (int part = 1; part < %lld; part++) {",
-             (long long)c->k->parts);
-    c->o->indent += 4;
-    out_line(c->o, "const float *more = c%d + part * %lld;", t->instr,
-             (long long)c->k->columns);
-    cpu_open_columns(c, "");
-    for (int lane = 0; lane < cpu_lanes(c->k, c->k->space.column); lane++) {
-        const char *at = cpu_index(c, c->k->space.column, t->stride, lane);
-        const char *x = arena_printf(a, "c%d[%s]", t->instr, at);
-        const char *y = arena_printf(a, "more[%s]", at);
-        cpu_statement(c, NULL, arena_printf(a, "%s = %s;", x,
-                                            cpu_joined(c, op, x, y)));
-    }
-    cpu_close_columns(c);
-    close_block(c);
-}
-
-static void epilogue_store(CpuKernel *c, const KernelRoot *root)
-{
-    const KernelBuffer *b = &c->k->buffer[root->target];
-    const KernelInstr *instr = &c->k->instr[root->instr];
-    if (instr->code == KERNEL_TOTAL &&
-        c->k->total[instr->accumulator].direct)
-        return;
-    for (int lane = 0; lane < cpu_lanes(c->k, b->axes); lane++)
-        cpu_statement(c, NULL,
-                      arena_printf(c->p->arena, "%s[%s] = %s;", b->name,
-                                   cpu_index(c, b->axes, b->stride, lane),
-                                   cpu_value(c, root->instr, 'e', lane)));
-}
-
-static void epilogue_stores(CpuKernel *c, bool element)
-{
-    for (int r = 0; r < c->k->nroots; r++) {
-        const KernelRoot *root = &c->k->root[r];
-        if (root->kind == ROOT_STORE && root->epilogue &&
-            root->element == element)
-            epilogue_store(c, root);
-    }
-}
-
-static bool epilogue_has_columns(const Kernel *k)
-{
-    for (int i = 0; i < k->ntotals; i++)
-        if (k->total[i].columns && !k->total[i].direct)
-            return true;
-    return k->ncolumn > 0;
-}
-
-static void epilogue_columns(CpuKernel *c)
-{
-    Arena *a = c->p->arena;
-    cpu_open_columns(c, "");
-    for (int i = 0; i < c->k->ntotals; i++) {
-        const KernelTotal *t = &c->k->total[i];
-        const KernelInstr *instr = &c->k->instr[t->instr];
-        for (int lane = 0; t->columns && !t->direct &&
-                           lane < cpu_lanes(c->k, c->k->space.column);
-             lane++)
-            cpu_statement(c, instr->source,
-                          arena_printf(a, "const float %s = c%d[%s];",
-                                       cpu_value(c, t->instr, 'e', lane),
-                                       t->instr,
-                                       cpu_index(c, c->k->space.column,
-                                                 t->stride, lane)));
-    }
-    for (int i = 0; i < c->k->ncolumn; i++)
-        cpu_instr(c, c->k->column[i], 'e');
-    epilogue_stores(c, true);
-    cpu_close_columns(c);
-}
-
-static bool wants_epilogue(const Kernel *k)
-{
-    for (int i = 0; i < k->ntotals; i++)
-        if (!k->total[i].direct)
-            return true;
-    return false;
-}
-
-static void epilogue(CpuKernel *c)
-{
-    const Kernel *k = c->k;
-    const char *unit = NULL;
-    if (!wants_epilogue(k))
-        return;
-    if (k->units > 1) {
-        int64_t work = k->units * k->parts *
-                       (epilogue_has_columns(k) ? k->columns : 1);
-        unit = loop_variable(c, k->space.kept, false, "unit");
-        open_loop(c, unit, k->units, work >= PARALLEL_WORK);
-        split_index(c, k->space.kept, unit, 1);
-    }
-    if (k->space.tail && (k->space.kept >> k->space.block & 1))
-        tail_columns(c);
-    for (int i = 0; i < k->ntotals; i++) {
-        const KernelTotal *t = &k->total[i];
-        if (t->direct)
-            continue;
-        if (t->columns)
-            combine_columns(c, t, unit);
-        else
-            combine_scalar(c, t, unit);
-    }
-    for (int i = 0; i < k->nkept; i++)
-        cpu_instr(c, k->kept[i], 'e');
-    epilogue_stores(c, false);
-    if (epilogue_has_columns(k))
-        epilogue_columns(c);
-    if (unit)
-        close_block(c);
 }
 
 /* ---- the loops over rows ------------------------------------------------- */
@@ -467,7 +240,7 @@ static void rows(CpuKernel *c)
         cpu_row(c);
         return;
     }
-    const char *row = loop_variable(c, k->space.summed, false, "row");
+    const char *row = cpu_loop_variable(c, k->space.summed, false, "row");
     if (k->parts > 1) {
         const char *part = k->units > 1
                                ? arena_printf(c->p->arena, "unit %% %lld",
@@ -481,13 +254,13 @@ static void rows(CpuKernel *c)
                  row, (long long)k->rows, (long long)k->parts, row, row);
         c->o->indent += 4;
     } else {
-        open_loop(c, row, k->rows, false);
+        cpu_open_loop(c, row, k->rows, false);
     }
-    split_index(c, k->space.summed, row, 1);
+    cpu_split_index(c, k->space.summed, row, 1);
     if (block)
-        tail_columns(c);
+        cpu_tail_columns(c);
     cpu_row(c);
-    close_block(c);
+    cpu_close_block(c);
 }
 
 static void units(CpuKernel *c)
@@ -496,17 +269,17 @@ static void units(CpuKernel *c)
     int64_t n = k->units * k->parts;
     const char *unit = NULL;
     if (n > 1) {
-        unit = loop_variable(c, k->space.kept, k->parts > 1, "unit");
-        open_loop(c, unit, n, k->work >= PARALLEL_WORK);
-        split_index(c, k->space.kept, unit, k->parts);
+        unit = cpu_loop_variable(c, k->space.kept, k->parts > 1, "unit");
+        cpu_open_loop(c, unit, n, k->work >= PARALLEL_WORK);
+        cpu_split_index(c, k->space.kept, unit, k->parts);
     }
     if (k->space.tail && (k->space.kept >> k->space.block & 1))
-        tail_columns(c);
-    begin_totals(c, unit);
+        cpu_tail_columns(c);
+    cpu_begin_totals(c, unit);
     rows(c);
-    end_totals(c, unit);
+    cpu_end_totals(c, unit);
     if (unit)
-        close_block(c);
+        cpu_close_block(c);
 }
 
 static bool loads(const Kernel *k, int instr, int buffer)
@@ -544,7 +317,7 @@ void cpu_kernel_emit(Out *o, const Program *p, const Op *fused, int number)
             out_line(o, "(void)%s;", c.k->buffer[i].name);
     size_t before = o->size;
     units(&c);
-    epilogue(&c);
+    cpu_epilogue(&c);
     o->indent -= 4;
     out_line(o, "}");
     if (strstr(o->text + before, "(rt)"))

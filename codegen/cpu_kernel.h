@@ -1,5 +1,6 @@
-/* cpu_kernel.h: between cpu_kernel.c (functions and loops over rows) and
- * cpu_kernel_body.c (what a row does).
+/* cpu_kernel.h: between cpu_kernel.c (functions and loops over rows),
+ * cpu_kernel_body.c (what a row does), cpu_kernel_sums.c (sums over rows) and
+ * cpu_expression.c (single statements).
  *
  * Names in printed kernels: i<axis> is the index along a row axis, j along
  * the inner column axis (j<axis> along outer ones), t<n> an element value,
@@ -11,6 +12,9 @@
 #define PARC_CODEGEN_CPU_KERNEL_H
 
 #include "codegen/kernel.h"
+
+/* Elements from which waking the threads pays. */
+enum { PARALLEL_WORK = 32768 };
 
 typedef struct CpuKernel {
     Out *o;
@@ -31,6 +35,25 @@ const char *cpu_offset(const CpuKernel *c, uint32_t axes,
 /* The same as an index: "i0 * 64 + j", "0". */
 const char *cpu_index(const CpuKernel *c, uint32_t axes,
                       const int64_t *stride, int lane);
+
+/* The loop variable that runs over a set of axes: `name`, or i<axis> where
+ * there is but one axis (and it is not cut into parts). */
+const char *cpu_loop_variable(const CpuKernel *c, uint32_t axes, bool parts,
+                              const char *name);
+/* i0 = unit / 12 / 4; i2 = unit / 4 % 12; …: axes from a running number. */
+void cpu_split_index(CpuKernel *c, uint32_t axes, const char *from,
+                     int64_t divisor);
+void cpu_open_loop(CpuKernel *c, const char *variable, int64_t n,
+                   bool parallel);
+void cpu_close_block(CpuKernel *c);
+/* The length of a block of columns, where the last is shorter. */
+void cpu_tail_columns(CpuKernel *c);
+
+/* A unit's sums, and what follows when all are there. `unit` is the running
+ * number of kept index and part; NULL: there is one. */
+void cpu_begin_totals(CpuKernel *c, const char *unit);
+void cpu_end_totals(CpuKernel *c, const char *unit);
+void cpu_epilogue(CpuKernel *c);
 
 /* The loops over columns; `reductions` are the clauses of the pragma. */
 void cpu_open_columns(CpuKernel *c, const char *reductions);

@@ -63,18 +63,20 @@ static Box box_of(const Emitter *e, const Type *part, const Type *whole,
     return (Box){1, run, elements};
 }
 
-static void part_line(Emitter *e, Value *from, Value *to, Box b,
-                      int64_t middle)
+/* "{.src = …, .dst = …, …}" */
+static const char *part_text(Emitter *e, Value *from, Value *to, Box b,
+                             int64_t middle)
 {
-    Out *o = e->o;
-    out(o, "%*s{.src = %s, .dst = %s, .outer = %lld, .inner = %lld",
-        o->indent + 4, "", value_offset(e, from), value_offset(e, to),
-        (long long)b.outer, (long long)b.inner);
+    Arena *a = e->p->arena;
+    const char *text = arena_printf(
+        a, "{.src = %s, .dst = %s, .outer = %lld, .inner = %lld",
+        value_offset(e, from), value_offset(e, to), (long long)b.outer,
+        (long long)b.inner);
     if (middle)
-        out(o, ", .middle = %lld", (long long)middle);
+        text = arena_printf(a, "%s, .middle = %lld", text, (long long)middle);
     if (b.valid)
-        out(o, ", .valid = %lld", (long long)b.valid);
-    out(o, "},\n");
+        text = arena_printf(a, "%s, .valid = %lld", text, (long long)b.valid);
+    return arena_printf(a, "%s}", text);
 }
 
 static const char *bytes_text(Arena *a, int64_t bytes)
@@ -90,14 +92,12 @@ static void collective_comment(Emitter *e, const Op *op,
                                const CollectiveInfo *c)
 {
     Arena *a = e->p->arena;
-    const char *why = op->why.text ? op->why.text : "";
+    Loc loc = op->why.loc.line ? op->why.loc : op->loc;
     out_line(e->o, "/* %s %s over %s: %s", c->label, c->kind,
              c_comment(a, c->axis), c_comment(a, c->tensor));
-    out_line(e->o, " * %s; %s (%s) */", c_comment(a, why),
-             bytes_text(a, c->bytes),
-             c_comment(a, diag_where(e->p->diag, a,
-                                     op->why.loc.line ? op->why.loc
-                                                      : op->loc)));
+    out_line(e->o, " * %s", c_comment(a, op->why.text ? op->why.text : ""));
+    out_line(e->o, " * %s, %s */", bytes_text(a, c->bytes),
+             c_comment(a, diag_where(e->p->diag, a, loc)));
 }
 
 /* S(from) becomes S(to): boxes as parc_all_to_all wants them. */
@@ -118,11 +118,9 @@ static void all_to_all(Emitter *e, const Op *op, const CollectiveInfo *c)
         middle = local_product(e, src, split, whole);
         b.inner = local_product(e, dst, whole, dst->ndim);
     }
-    out_line(e->o, "parc_all_to_all(rt, %d, %s, %s, &(ParcPart)", c->id,
-             axes_expression(e, c->axes), scatter_first ? "false" : "true");
-    part_line(e, op->arg[0], op->out[0], b, middle);
-    e->o->size -= 2; /* the list's comma */
-    out(e->o, ");\n");
+    out_code(e->o, "parc_all_to_all(rt, %d, %s, %s, &(ParcPart)%s);", c->id,
+             axes_expression(e, c->axes), scatter_first ? "false" : "true",
+             part_text(e, op->arg[0], op->out[0], b, middle));
 }
 
 void emit_collective(Emitter *e, const Op *op)
@@ -153,7 +151,9 @@ void emit_collective(Emitter *e, const Op *op)
             b = box_of(e, to, from, c->axes);
         else
             b = (Box){1, type_local_elements(from, &e->p->mesh), 0};
-        part_line(e, op->arg[i], op->out[i], b, 0);
+        e->o->indent += 4;
+        out_code(e->o, "%s,", part_text(e, op->arg[i], op->out[i], b, 0));
+        e->o->indent -= 4;
     }
     out_line(e->o, "});");
 }
@@ -170,11 +170,9 @@ void emit_local_part(Emitter *e, const Op *op)
     }
     out_line(e->o, "/* %s: %s */", op_info(op->kind)->name,
              c_comment(e->p->arena, op->why.text ? op->why.text : ""));
-    out_line(e->o, "%s(rt, %s, &(ParcPart)", function,
-             axes_expression(e, axes));
-    part_line(e, op->arg[0], op->out[0], b, 0);
-    e->o->size -= 2;
-    out(e->o, ");\n");
+    out_code(e->o, "%s(rt, %s, &(ParcPart)%s);", function,
+             axes_expression(e, axes),
+             part_text(e, op->arg[0], op->out[0], b, 0));
 }
 
 /* ---- within a rank ------------------------------------------------------- */
@@ -271,6 +269,14 @@ static void emit_concat(Emitter *e, const Op *op)
     }
 }
 
+static void emit_copy(Emitter *e, const Op *op)
+{
+    Value *to = op->out[0], *from = op->arg[0];
+    out_line(e->o, "memcpy(%s, %s, %lld);", value_variable(e, to),
+             value_variable(e, from),
+             (long long)type_local_bytes(&to->type, &e->p->mesh));
+}
+
 void emit_copy_op(Emitter *e, const Op *op)
 {
     switch ((int)op->kind) {
@@ -278,12 +284,7 @@ void emit_copy_op(Emitter *e, const Op *op)
     case OP_slice: emit_slice(e, op); return;
     case OP_pad: emit_pad(e, op); return;
     case OP_concat: emit_concat(e, op); return;
-    case OP_copy:
-        out_line(e->o, "memcpy(%s, %s, %lld);",
-                 value_variable(e, op->out[0]), value_variable(e, op->arg[0]),
-                 (long long)type_local_bytes(&op->out[0]->type,
-                                             &e->p->mesh));
-        return;
+    case OP_copy: emit_copy(e, op); return;
     }
     bug("emit: no copy for %s", op_info(op->kind)->name);
 }

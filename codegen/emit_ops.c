@@ -24,7 +24,7 @@ static void declare(Emitter *e, Value *v)
         return;
     e->declared[v->id] = true;
     const char *type = c_type(v->type.dtype);
-    out_line(e->o, "%s *%s = (%s *)(A + %s);", type, value_variable(e, v),
+    out_code(e->o, "%s *%s = (%s *)(A + %s);", type, value_variable(e, v),
              type, value_offset(e, v));
 }
 
@@ -64,23 +64,23 @@ static const char *workspace(const Emitter *e, const Op *op)
 
 static void emit_fused(Emitter *e, const Op *op)
 {
-    Out *o = e->o;
-    out(o, "%*s%s(rt", o->indent, "",
-        kernel_name(e->p, op, e->number[op->id]));
+    Arena *a = e->p->arena;
+    const char *call = arena_printf(
+        a, "%s(rt", kernel_name(e->p, op, e->number[op->id]));
     for (int i = 0; i < op->nouts; i++)
-        out(o, ", %s", value_variable(e, op->out[i]));
+        call = arena_printf(a, "%s, %s", call, value_variable(e, op->out[i]));
     for (int i = 0; i < op->nargs; i++)
-        out(o, ", %s", value_variable(e, op->arg[i]));
+        call = arena_printf(a, "%s, %s", call, value_variable(e, op->arg[i]));
     if (e->memory->workspace[op->id] >= 0)
-        out(o, ", %s", workspace(e, op));
-    out(o, ");\n");
+        call = arena_printf(a, "%s, %s", call, workspace(e, op));
+    out_code(e->o, "%s);", call);
 }
 
 /* What does not fit the library: a loop nest in the runtime. */
 static void emit_plain_einsum(Emitter *e, const Op *op, const Contraction *c)
 {
     Out *o = e->o;
-    out_line(o, "parc_contract(rt, %s, %s, %s, %d, (const int64_t[][4]){",
+    out_code(o, "parc_contract(rt, %s, %s, %s, %d, (const int64_t[][4]){",
              value_variable(e, op->out[0]), value_variable(e, op->arg[0]),
              value_variable(e, op->arg[1]), c->nletters);
     for (int i = 0; i < c->nletters; i++) {
@@ -122,7 +122,7 @@ static void emit_matmul(Emitter *e, const Op *op)
         o->indent += 4;
     }
     size_t first = offsetof(Letter, a), second = offsetof(Letter, b);
-    out_line(o, "parc_matmul(rt, matmul[%d], %s, %s, %s);",
+    out_code(o, "parc_matmul(rt, matmul[%d], %s, %s, %s);",
              e->number[op->id],
              turn_address(e, &c, op->arg[c.swapped ? 1 : 0],
                           c.swapped ? second : first),
@@ -132,40 +132,41 @@ static void emit_matmul(Emitter *e, const Op *op)
     o->indent -= 4 * c.nletters;
 }
 
-static void attention_shape(Emitter *e, const Op *op, const Value *q,
-                            const Value *k, const Value *v)
+/* "(ParcAttention){…}" by rank-local sizes. */
+static const char *attention_shape(Emitter *e, const Op *op, const Type *q,
+                                   const Type *k, const Type *v)
 {
     const Mesh *m = &e->p->mesh;
-    int64_t kv = type_local_dim(&k->type, m, 2);
-    Out *o = e->o;
-    out(o, "&(ParcAttention){.b = %lld, .s = %lld, .t = %lld, .kv = %lld, "
-           ".g = %lld,\n",
-        (long long)type_local_dim(&q->type, m, 0),
-        (long long)type_local_dim(&q->type, m, 1),
-        (long long)type_local_dim(&k->type, m, 1), (long long)kv,
-        (long long)(type_local_dim(&q->type, m, 2) / kv));
-    out(o, "%*s.d = %lld, .e = %lld, .causal = %s, .scale = ",
-        o->indent + 4, "", (long long)type_local_dim(&q->type, m, 3),
-        (long long)type_local_dim(&v->type, m, 3),
+    int64_t kv = type_local_dim(k, m, 2);
+    Out o;
+    out_init(&o, e->p->arena);
+    out(&o, "(ParcAttention){.b = %lld, .s = %lld, .t = %lld, .kv = %lld, "
+            ".g = %lld, .d = %lld, .e = %lld, .causal = %s, .scale = ",
+        (long long)type_local_dim(q, m, 0),
+        (long long)type_local_dim(q, m, 1),
+        (long long)type_local_dim(k, m, 1), (long long)kv,
+        (long long)(type_local_dim(q, m, 2) / kv),
+        (long long)type_local_dim(q, m, 3),
+        (long long)type_local_dim(v, m, 3),
         op->attr[0].i ? "true" : "false");
-    out_double(o, op->attr[1].f);
-    out(o, "}");
+    out_double(&o, op->attr[1].f);
+    out(&o, "}");
+    return o.text;
 }
 
 static void emit_attention(Emitter *e, const Op *op)
 {
-    bool grad = op->kind == OP_attention_grad;
-    Value *const *qkv = op->arg + (grad ? 1 : 0);
-    Out *o = e->o;
+    Arena *a = e->p->arena;
+    Value *const *qkv = op->arg + (op->kind == OP_attention_grad ? 1 : 0);
     comment(e, op, "");
-    out(o, "%*sparc_%s(rt, ", o->indent, "", op_info(op->kind)->name);
-    attention_shape(e, op, qkv[0], qkv[1], qkv[2]);
-    out(o, ",\n%*s", o->indent + 4, "");
+    const char *call = arena_printf(
+        a, "parc_%s(rt, &%s", op_info(op->kind)->name,
+        attention_shape(e, op, &qkv[0]->type, &qkv[1]->type, &qkv[2]->type));
     for (int i = 0; i < op->nouts; i++)
-        out(o, "%s%s", i ? ", " : "", value_variable(e, op->out[i]));
+        call = arena_printf(a, "%s, %s", call, value_variable(e, op->out[i]));
     for (int i = 0; i < op->nargs; i++)
-        out(o, ", %s", value_variable(e, op->arg[i]));
-    out(o, ", %s);\n", workspace(e, op));
+        call = arena_printf(a, "%s, %s", call, value_variable(e, op->arg[i]));
+    out_code(e->o, "%s, %s);", call, workspace(e, op));
 }
 
 static void emit_embedding(Emitter *e, const Op *op)
@@ -178,7 +179,7 @@ static void emit_embedding(Emitter *e, const Op *op)
         base = arena_printf(e->p->arena, "*%s",
                             value_variable(e, op->arg[2]));
     comment(e, op, "");
-    out_line(e->o, "parc_%s(rt, %s, %s, %s, %lld, %lld, %lld, %s);",
+    out_code(e->o, "parc_%s(rt, %s, %s, %s, %lld, %lld, %lld, %s);",
              op_info(op->kind)->name, value_variable(e, op->out[0]),
              value_variable(e, op->arg[0]), value_variable(e, op->arg[1]),
              (long long)type_local_elements(&op->arg[1]->type, m),
@@ -227,7 +228,8 @@ static void emit_loop(Emitter *e, const Op *op)
 
 /* ---- statements ---------------------------------------------------------- */
 
-static bool is_silent(const Op *op)
+/* Copies that were planned in their operand's place need no statement. */
+static bool is_silent(const Emitter *e, const Op *op)
 {
     switch ((int)op->kind) {
     case OP_param:
@@ -236,6 +238,9 @@ static bool is_silent(const Op *op)
     case OP_output:
     case OP_assign:
         return true;
+    case OP_copy:
+        return !strcmp(value_offset(e, op->out[0]),
+                       value_offset(e, op->arg[0]));
     }
     return live_is_view(op->kind);
 }
@@ -253,8 +258,6 @@ static const Statement statements[] = {
     {OP_embedding, emit_embedding},
     {OP_embedding_grad, emit_embedding},
     {OP_base, emit_base},
-    {OP_take_part, emit_local_part},
-    {OP_take_share, emit_local_part},
     {OP_copy, emit_copy_op},
     {OP_transpose, emit_copy_op},
     {OP_slice, emit_copy_op},
@@ -268,8 +271,11 @@ static void emit_statement(Emitter *e, const Op *op)
         emit_loop(e, op);
         return;
     }
-    if (op_is_collective(op->kind)) {
-        emit_collective(e, op);
+    if (op_is_conversion(op->kind)) {
+        if (op_is_collective(op->kind))
+            emit_collective(e, op);
+        else
+            emit_local_part(e, op);
         return;
     }
     declare_all(e, op);
@@ -285,14 +291,14 @@ static void emit_statement(Emitter *e, const Op *op)
 static void emit_region(Emitter *e, const Region *r, Phase phase)
 {
     for (const Op *op = r->first; op; op = op->next)
-        if (op->phase == phase && !is_silent(op))
+        if (op->phase == phase && !is_silent(e, op))
             emit_statement(e, op);
 }
 
 static bool any_statement(const Emitter *e, Phase phase)
 {
     for (const Op *op = e->p->step->first; op; op = op->next)
-        if (op->phase == phase && !is_silent(op))
+        if (op->phase == phase && !is_silent(e, op))
             return true;
     return false;
 }
@@ -313,10 +319,10 @@ static void phase_function(Emitter *e, Phase phase, const char *name)
 
 /* ---- init ---------------------------------------------------------------- */
 
-static void triple(Out *o, const char *field, const int64_t v[3])
+static const char *triple(Arena *a, const int64_t v[3])
 {
-    out(o, ", .%s = {%lld, %lld, %lld}", field, (long long)v[0],
-        (long long)v[1], (long long)v[2]);
+    return arena_printf(a, "{%lld, %lld, %lld}", (long long)v[0],
+                        (long long)v[1], (long long)v[2]);
 }
 
 static void make_matmuls(Emitter *e, const Region *r)
@@ -332,22 +338,21 @@ static void make_matmuls(Emitter *e, const Region *r)
         const ParcMatmulSpec *s = &c.spec;
         if (c.plain)
             continue;
-        out_line(o, "matmul[%d] = parc_matmul_new(rt, &(ParcMatmulSpec){",
-                 e->number[op->id]);
-        out_line(o, "    .name = \"%s\", .batch = %lld, .m = %lld, "
-                 ".n = %lld, .k = %lld", value_variable(e, op->out[0]),
-                 (long long)s->batch, (long long)s->m, (long long)s->n,
-                 (long long)s->k);
-        out(o, "%*s", o->indent + 4, "");
-        triple(o, "sa", s->sa);
-        triple(o, "sb", s->sb);
-        triple(o, "sc", s->sc);
+        Arena *a = e->p->arena;
+        const char *scratch = "";
         int block = e->memory->workspace[op->id];
         if (block >= 0)
-            out(o, ",\n%*s.scratch = AT_%s, .scratch_bytes = %lld",
-                o->indent + 4, "", e->block_name[block],
+            scratch = arena_printf(
+                a, ", .scratch = AT_%s, .scratch_bytes = %lld",
+                e->block_name[block],
                 (long long)e->memory->block[block].bytes);
-        out(o, "});\n");
+        out_code(o, "matmul[%d] = parc_matmul_new(rt, &(ParcMatmulSpec){"
+                 ".name = \"%s\", .batch = %lld, .m = %lld, .n = %lld, "
+                 ".k = %lld, .sa = %s, .sb = %s, .sc = %s%s});",
+                 e->number[op->id], value_variable(e, op->out[0]),
+                 (long long)s->batch, (long long)s->m, (long long)s->n,
+                 (long long)s->k, triple(a, s->sa), triple(a, s->sb),
+                 triple(a, s->sc), scratch);
     }
 }
 

@@ -15,7 +15,8 @@
  *
  * A row reduction ends a phase: what uses its result belongs to the next.
  * Element values that a later phase needs are computed again there from what
- * is in memory, or read back where the row has stored them.
+ * is in memory, or read back where the row has stored them; a costly one is
+ * kept in the row of a result that is written later.
  *
  * The number of parts follows from shapes alone, so that sums do not depend
  * on the number of threads.

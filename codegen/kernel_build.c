@@ -392,12 +392,15 @@ bool kernel_in_place(const Kernel *k, int out, int arg)
         x->elements != y->elements ||
         memcmp(x->stride, y->stride, sizeof x->stride) != 0)
         return false;
-    int stored = -1;
-    for (int r = 0; r < k->nroots; r++)
-        if (k->root[r].kind == ROOT_STORE && k->root[r].target == out)
-            stored = k->root[r].epilogue ? -1 : k->root[r].phase;
-    if (stored < 0)
-        return false;
+    int stored = k->nphases;
+    for (int r = 0; r < k->nroots; r++) {
+        if (k->root[r].kind != ROOT_STORE || k->root[r].target != out)
+            continue;
+        if (k->root[r].epilogue)
+            return false;
+        if (k->root[r].phase < stored)
+            stored = k->root[r].phase;
+    }
     /* No one may read the operand once the row has been overwritten. */
     int last = 0;
     for (int p = 0; p < k->nphases; p++)

@@ -108,6 +108,71 @@ static void need_sum(Phaser *s, int i)
         push(s->arena, &k->kept, &k->nkept, i);
 }
 
+/* ---- keeping what is costly ---------------------------------------------- */
+
+/* Whether a later phase computes with the instruction. */
+static bool is_needed_later(Arena *a, const Kernel *k, int on)
+{
+    bool *from = NEW_ARRAY(a, bool, k->ninstrs + 1);
+    from[on] = true;
+    for (int i = on + 1; i < k->ninstrs; i++)
+        for (int n = 0; n < k->instr[i].nargs; n++)
+            from[i] |= from[k->instr[i].arg[n]] &&
+                       kernel_is_element(k, k->instr[i].axes);
+    for (int r = 0; r < k->nroots; r++)
+        if (k->root[r].element && !k->root[r].epilogue &&
+            k->root[r].phase > k->instr[on].phase && from[k->root[r].instr])
+            return true;
+    return false;
+}
+
+/* A result that the last phase writes, and nothing before it. */
+static int late_result(const Kernel *k, uint32_t axes)
+{
+    for (int r = 0; r < k->nroots; r++) {
+        const KernelRoot *root = &k->root[r];
+        bool late = root->kind == ROOT_STORE && root->element &&
+                    !root->epilogue && root->phase == k->nphases - 1 &&
+                    k->buffer[root->target].axes == axes &&
+                    k->buffer[root->target].dtype == DT_F32;
+        for (int i = 0; i < k->nroots && late; i++)
+            late = i == r || k->root[i].kind != ROOT_STORE ||
+                   k->root[i].target != root->target;
+        if (late)
+            return root->target;
+    }
+    return -1;
+}
+
+/* An exponential that a later phase needs again is kept where the row's
+ * result will be written: the row is in the cache, and the phase that writes
+ * the result reads it back first. */
+static void keep_costly(Arena *a, Kernel *k)
+{
+    for (int i = 0; i < k->ninstrs; i++) {
+        const KernelInstr *instr = &k->instr[i];
+        if (instr->code != KERNEL_OP || !fuse_is_expensive(instr->op) ||
+            instr->epilogue || instr->dtype != DT_F32 ||
+            instr->axes != k->space.all || !is_needed_later(a, k, i) ||
+            stored_before(k, i, k->nphases) >= 0)
+            continue;
+        int buffer = late_result(k, instr->axes);
+        if (buffer < 0)
+            return;
+        KernelRoot *more = NEW_ARRAY(a, KernelRoot, k->nroots + 1);
+        for (int r = 0; r < k->nroots; r++)
+            more[r] = k->root[r];
+        more[k->nroots++] = (KernelRoot){.kind = ROOT_STORE,
+                                         .instr = i,
+                                         .target = buffer,
+                                         .element = true,
+                                         .phase = instr->phase};
+        k->root = more;
+    }
+}
+
+/* ---- sizes --------------------------------------------------------------- */
+
 static int64_t product(const Space *s, uint32_t axes)
 {
     int64_t n = 1;
@@ -197,6 +262,7 @@ void kernel_phases(const Program *p, Kernel *k)
     for (int r = 0; r < k->nroots; r++)
         if (!k->root[r].epilogue && k->root[r].phase >= k->nphases)
             k->nphases = k->root[r].phase + 1;
+    keep_costly(a, k);
     k->phase = NEW_ARRAY(a, KernelPhase, k->nphases + 1);
     for (int i = 0; i < k->nphases; i++)
         order_phase(&s, i);

@@ -9,6 +9,24 @@
 #include "codegen/emitter.h"
 #include "codegen/kernel.h"
 
+#include <string.h>
+
+/* Words of a comment, 72 columns a line. */
+static void wrapped_comment(Out *o, const char *text)
+{
+    enum { WIDTH = 72 };
+    while (*text) {
+        size_t n = strlen(text), best = n;
+        for (size_t i = 1; n > WIDTH && i < n && (i <= WIDTH || best == n);
+             i++)
+            if (text[i] == ' ')
+                best = i;
+        out_line(o, " *   %.*s", (int)best, text);
+        text += best;
+        text += strspn(text, " ");
+    }
+}
+
 static void header(Emitter *e)
 {
     Out *o = e->o;
@@ -19,7 +37,7 @@ static void header(Emitter *e)
     out_line(o, " *");
     out_line(o, " * Written by parc 0.1.0 from %s:",
              c_comment(a, e->options->source));
-    out_line(o, " *   %s", c_comment(a, e->options->command));
+    wrapped_comment(o, c_comment(a, e->options->command));
     out_line(o, " * Edit it freely; parc writes it anew when it is run again.");
     out_line(o, " *");
     out(o, " * Mesh:");
@@ -65,17 +83,17 @@ static void memory_map(Emitter *e)
     Out *o = e->o;
     const MemoryPlan *m = e->memory;
     out_line(o, "");
-    out_line(o, "/* A rank's arena: offset, then bytes, class and the times "
-                "(in ops) of use.");
+    out_line(o, "/* A rank's arena: offsets, with bytes, class and the times "
+                "of use (in ops).");
     out_line(o, " * Blocks may share addresses when their times do not "
                 "meet. */");
     out_line(o, "#define ARENA_BYTES INT64_C(%lld)", (long long)m->peak);
     for (int i = 0; i < m->nblocks; i++) {
         const Block *b = &m->block[i];
-        out_line(o, "#define AT_%-40s INT64_C(%lld) /* %lld %s %d-%d */",
-                 e->block_name[i], (long long)b->offset,
-                 (long long)b->bytes, memory_class_name(b->class), b->first,
-                 b->last);
+        out_line(o, "/* %lld bytes, %s, %d to %d */", (long long)b->bytes,
+                 memory_class_name(b->class), b->first, b->last);
+        out_line(o, "#define AT_%s INT64_C(%lld)", e->block_name[i],
+                 (long long)b->offset);
     }
 }
 

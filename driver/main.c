@@ -155,6 +155,25 @@ static bool explain(Compilation *c, const Program *p, const TargetInfo *t)
     return false;
 }
 
+/* The command that makes this program again: what matters to it, without
+ * folders and outputs, so that the text is the same wherever it is made. */
+static const char *program_command(Compilation *c, const char *source,
+                                   const TargetInfo *t)
+{
+    Arena *a = c->arena;
+    const char *text = arena_printf(a, "parc %s --target %s --threads %d",
+                                    source,
+                                    t->target == TARGET_CPU ? "cpu" : "cuda",
+                                    t->threads);
+    if (c->o.mesh.text)
+        text = arena_printf(a, "%s --mesh %s", text, c->o.mesh.text);
+    if (c->o.plan.text)
+        text = arena_printf(a, "%s --plan %s", text, c->o.plan.text);
+    for (int i = 0; i < c->o.define.n; i++)
+        text = arena_printf(a, "%s -D %s", text, c->o.define.at[i].text);
+    return text;
+}
+
 static bool write_program(Compilation *c, const Program *p, const TargetInfo *t)
 {
     if (!c->o.binary.text && !c->o.directory.text)
@@ -166,7 +185,7 @@ static bool write_program(Compilation *c, const Program *p, const TargetInfo *t)
     const char *slash = strrchr(name, '/');
     EmitOptions options = {
         .source = slash ? slash + 1 : name,
-        .command = c->command_text,
+        .command = program_command(c, slash ? slash + 1 : name, t),
         .directory = c->o.directory.text,
         .binary = c->o.binary.text,
         .self = n > 0 ? self : NULL,

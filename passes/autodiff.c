@@ -24,7 +24,7 @@
  *     %grad_norm = sqrt %sumsq : f32[] optimizer
  *     output{name="grad_norm"} %grad_norm optimizer
  *     %lr = scalar{name="lr"} : f32[] optimizer           … %bias1, %bias2
- *     %w.new = update{param="w"} %w, %dw.2, %lr, %bias1, %bias2 : f32[4]
+ *     %w.new = update{param="w"} %w, %dw.2, %lr, %bias1, %bias2 : f32[4] …
  *     assign{param="w"} %w.new optimizer
  *
  * Ops are walked last to first. An op's rule (gradients.h) gives terms to its

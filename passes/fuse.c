@@ -6,14 +6,16 @@
  * them. Ops keep their order as far as the kernels allow.
  *
  *   before
- *     %h = add %x, %a : f32[8, 64]
- *     %s = mul %h, %h : f32[8, 64]
- *     %m = sum %s {dims=[1], keep=true} : f32[8, 1]
- *     %r = rsqrt %m : f32[8, 1]
- *     %n = mul %h, %r : f32[8, 64]
+ *     %h = add %x, %a : f32[8, 64] forward "norm"
+ *     %s = mul %h, %h : f32[8, 64] forward "norm"
+ *     %m = sum{dims=[1], keep=true} %s : f32[8, 1] forward "norm"
+ *     %r = rsqrt %m : f32[8, 1] forward "norm"
+ *     %n = mul %h, %r : f32[8, 64] forward "norm"
  *   after (h is used by others too)
- *     %h, %n = fused {name="norm"} (%x.2 = %x, %a.2 = %a) {
- *       %h.2 = add %x.2, %a.2 : f32[8, 64]
+ *     %h, %n = fused{name="norm"} : f32[8, 64], f32[8, 64] forward "norm" {
+ *       arg %x.2 = %x : f32[8, 64]
+ *       arg %a.2 = %a : f32[8, 64]
+ *       %h.2 = add %x.2, %a.2 : f32[8, 64] forward "norm"
  *       …
  *       yield %h.2, %n.2
  *     }
@@ -259,7 +261,8 @@ static void drop_unused(Region *r)
 
 static void fuse_region(Program *p, Region *r, NameList *used)
 {
-    Fuser f = {.p = p, .r = r, .arena = arena_new()};
+    Fuser f = {.p = p, .r = r, .arena = arena_new(),
+               .attempt = arena_new()};
     fuse_clean(p, r);
     drop_unused(r);
     fuse_tables(&f);
@@ -271,6 +274,7 @@ static void fuse_region(Program *p, Region *r, NameList *used)
     }
     expel_views(&f);
     outline_region(&f, used);
+    arena_free(f.attempt);
     arena_free(f.arena);
     for (Op *op = r->first; op; op = op->next)
         if (op->kind == OP_loop)

@@ -19,6 +19,7 @@ typedef struct FuseGroup {
     OpList op;
     bool open;   /* made of ops that can be fused */
     int mark;    /* of the last search that came by */
+    int version; /* counts what has joined it */
 } FuseGroup;
 
 typedef struct Fuser {
@@ -33,7 +34,9 @@ typedef struct Fuser {
     bool *yielded;   /* by value id */
     FuseGroup *group;
     int ngroups, mark;
-    Space space;     /* of the last group that was tried */
+    bool mixed;      /* forward and backward ops may go together */
+    Arena *attempt;  /* for what is needed until the next attempt */
+    Space space;     /* of the last attempt to make a kernel */
 } Fuser;
 
 void fuse_clean(Program *p, Region *r);
@@ -45,6 +48,8 @@ void fuse_groups(Fuser *f);
 
 /* Whether a result is needed outside of a group. */
 bool fuse_is_stored(const Fuser *f, int group, const Value *v);
+/* Tries to make a kernel: its space is in f->space until the next try. */
+bool fuse_try(Fuser *f, const OpList *ops, const bool *stored);
 /* Two lists in program order as one. */
 OpList fuse_merged(const Fuser *f, const OpList *x, const OpList *y);
 /* Whether ops (in program order), which are all those of n groups, can be

@@ -138,7 +138,8 @@ static bool phases_fit(const Fuser *f, const OpList *ops)
         seen |= 1u << ops->at[i]->phase;
     if (!(seen & (seen - 1)))
         return true;
-    if (seen != (1u << PH_FORWARD | 1u << PH_BACKWARD) || f->r->owner)
+    if (seen != (1u << PH_FORWARD | 1u << PH_BACKWARD) || f->r->owner ||
+        !f->mixed)
         return false;
     for (int i = 0; i < ops->n; i++)
         for (int k = 0; k < ops->at[i]->nargs; k++)
@@ -160,16 +161,23 @@ static int count_tensors(const Fuser *f, const OpList *ops, const int *groups,
     return count;
 }
 
+bool fuse_try(Fuser *f, const OpList *ops, const bool *stored)
+{
+    arena_reset(f->attempt);
+    return !space_build(f->attempt, f->p, ops->n, ops->at, stored,
+                        &f->space) &&
+           !space_repeats_expensive(&f->space);
+}
+
 bool fuse_is_legal(Fuser *f, const OpList *ops, const int *groups, int n)
 {
     if (ops->n > MAX_GROUP_OPS || !phases_fit(f, ops) ||
         count_tensors(f, ops, groups, n) > MAX_GROUP_TENSORS)
         return false;
-    bool *stored = NEW_ARRAY(f->arena, bool, ops->n + 1);
+    bool stored[MAX_GROUP_OPS];
     for (int i = 0; i < ops->n; i++)
         stored[i] = stored_outside(f, ops->at[i]->out[0], groups, n);
-    return !space_build(f->arena, f->p, ops->n, ops->at, stored, &f->space) &&
-           !space_repeats_expensive(&f->space);
+    return fuse_try(f, ops, stored);
 }
 
 /* Joins two groups into the first if that is a kernel. */
@@ -186,6 +194,7 @@ static bool join(Fuser *f, int a, int b)
     f->group[b].op.n = 0;
     f->group[b].open = false;
     f->group[a].op = list;
+    f->group[a].version++;
     return true;
 }
 
@@ -196,7 +205,9 @@ typedef struct Edge {
     Op *user;
     int64_t bytes;
     int place;
+    int from, to, version; /* of the last try, which failed */
 } Edge;
+typedef VEC(Edge) EdgeList;
 
 static int by_bytes(const void *x, const void *y)
 {
@@ -206,9 +217,9 @@ static int by_bytes(const void *x, const void *y)
     return a->place - b->place;
 }
 
-static bool join_along_edges(Fuser *f)
+static EdgeList list_edges(const Fuser *f)
 {
-    VEC(Edge) edges = {0};
+    EdgeList edges = {0};
     for (int i = 0; i < f->op.n; i++) {
         Op *op = f->op.at[i];
         if (!fuse_takes(op))
@@ -218,18 +229,38 @@ static bool join_along_edges(Fuser *f)
             if (fuse_takes(users->at[u]))
                 vec_push(f->arena, &edges,
                          ((Edge){op->out[0], users->at[u],
-                                 fuse_bytes(f->p, op->out[0]), edges.n}));
+                                 fuse_bytes(f->p, op->out[0]), edges.n, -1,
+                                 -1, -1}));
     }
     if (edges.n)
         qsort(edges.at, (size_t)edges.n, sizeof *edges.at, by_bytes);
-    bool any = false;
-    for (int i = 0; i < edges.n; i++) {
-        int a = f->group_of[edges.at[i].v->def->id];
-        int b = f->group_of[edges.at[i].user->id];
-        if (a != b)
-            any |= join(f, a, b);
+    return edges;
+}
+
+/* What failed fails again until one of the two has grown. */
+static bool join_along(Fuser *f, Edge *e)
+{
+    int a = f->group_of[e->v->def->id], b = f->group_of[e->user->id];
+    int version = f->group[a].version + f->group[b].version;
+    if (a == b || (e->from == a && e->to == b && e->version == version))
+        return false;
+    if (join(f, a, b))
+        return true;
+    e->from = a;
+    e->to = b;
+    e->version = version;
+    return false;
+}
+
+static void join_along_edges(Fuser *f)
+{
+    EdgeList edges = list_edges(f);
+    bool any = true;
+    while (any) {
+        any = false;
+        for (int i = 0; i < edges.n; i++)
+            any |= join_along(f, &edges.at[i]);
     }
-    return any;
 }
 
 /* Whether a value is read along all axes of a group's space. */
@@ -271,9 +302,13 @@ static void join_siblings(Fuser *f)
     }
 }
 
+/* Forward and backward kernels are made first and then joined, so that an op
+ * of the backward pass is not drawn forward for itself alone. */
 void fuse_groups(Fuser *f)
 {
-    while (join_along_edges(f))
-        ;
+    f->mixed = false;
+    join_along_edges(f);
+    f->mixed = true;
+    join_along_edges(f);
     join_siblings(f);
 }

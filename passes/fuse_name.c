@@ -154,7 +154,8 @@ static const char *choose(Program *p, const OpList *ops)
     const char *suffix = phase_suffix(ops);
     if (has(ops, OP_onehot) && has(ops, OP_exp))
         return arena_printf(a, "%s%s", label, suffix);
-    if (!*module || strstr(module, label))
+    bool norm = strstr(module, "norm") && has(ops, OP_sum);
+    if (!*module || strstr(module, label) || norm)
         return arena_printf(a, "%s%s", *module ? module : label, suffix);
     return arena_printf(a, "%s %s%s", module, label, suffix);
 }

@@ -1,8 +1,8 @@
 /* fuse_share.c: a value that one kernel would write for another to read is
  * computed again in the other, where that is cheap and moves fewer bytes.
  *
- *   %n = fused { %n = mul %x, %r }           (x, r in memory)
- *   %d = fused { … %n … }             ->     %d = fused { %n.2 = mul %x, %r … }
+ *   %n = fused { mul %x, %r }             (x and r are in memory)
+ *   %d = fused { … %n … }          ->     %d = fused { %n.2 = mul %x, %r … }
  *
  * An expression reaches from the value down to leaves: what is in memory
  * anyway. It may hold elementwise ops only. It goes when the reader does not
@@ -94,8 +94,7 @@ static bool is_kernel(Fuser *f, const Expression *e, int reader)
     for (int i = 0; i < ops.n; i++)
         stored[i] = f->group_of[ops.at[i]->id] == reader &&
                     fuse_is_stored(f, reader, ops.at[i]->out[0]);
-    return !space_build(f->arena, f->p, ops.n, ops.at, stored, &f->space) &&
-           !space_repeats_expensive(&f->space);
+    return fuse_try(f, &ops, stored);
 }
 
 /* The groups that read v, other than its own; -1: one is no kernel. */
@@ -165,10 +164,11 @@ static void repeat(Fuser *f, const Value *v, const Expression *e, int group)
                 ops->at[i]->arg[k] = made[e->op.n - 1];
 }
 
-/* What one round has touched: values that go or must stay, and groups that
- * have changed, of which the tables know nothing yet. */
+/* What one round has decided: values that go, values that must stay, and
+ * groups that have changed, of which the tables know nothing yet. */
 typedef struct Round {
-    VEC(const Value *) touched;
+    VEC(const Value *) gone;
+    VEC(const Value *) leaf;
     bool *changed;
     bool any;
 } Round;
@@ -180,11 +180,11 @@ static void consider(Fuser *f, Round *round, Op *op)
     const Value *v = op->out[0];
     int n = readers_of(f, v, group, readers, MAX_READERS);
     Expression e = {.fits = true};
-    if (n <= 0 || has_value(round->touched.at, round->touched.n, v))
+    if (n <= 0 || has_value(round->leaf.at, round->leaf.n, v))
         return;
     collect(f, &e, group, op);
     for (int i = 0; i < e.leaf.n; i++)
-        if (has_value(round->touched.at, round->touched.n, e.leaf.at[i]))
+        if (has_value(round->gone.at, round->gone.n, e.leaf.at[i]))
             return;
     if (!e.fits || !is_worth_it(f, v, &e, readers, n))
         return;
@@ -192,9 +192,9 @@ static void consider(Fuser *f, Round *round, Op *op)
         repeat(f, v, &e, readers[i]);
         round->changed[readers[i]] = true;
     }
-    vec_push(f->arena, &round->touched, v);
+    vec_push(f->arena, &round->gone, v);
     for (int i = 0; i < e.leaf.n; i++)
-        vec_push(f->arena, &round->touched, e.leaf.at[i]);
+        vec_push(f->arena, &round->leaf, e.leaf.at[i]);
     round->any = true;
 }
 

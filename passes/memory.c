@@ -4,9 +4,16 @@
  *           a yield in place (schedule_copies.c)
  * ensures:  Program.memory
  *
- * before   %h = fused … ; %r, %s = loop carry(%x = %h) { … yield %y, %z }
- * after    %h, %x, %y and %r lie in one block; %z is written into slot
- *          `layer` of the block of %s
+ * before   %r, %s = loop{n=4, …} : f32[8, 64], f32[4 x 8, 64] forward {
+ *            carry %x = %h : f32[8, 64]
+ *            %y, %z = fused{…} : f32[8, 64], f32[8, 64] forward { … }
+ *            yield %y, %z
+ *          }
+ * after    %h, %x, %y and %r lie in one block, %z in slot `layer` of that of
+ *          %s; as train.c has it:
+ *            float *x = (float *)(A + AT_in);
+ *            float *y = (float *)(A + AT_in);
+ *            float *z = (float *)(A + AT_s + layer * 2048);
  *
  * Which values share a block: views with their operand; a loop's carry with
  * its start, its next value and its result; what is assigned to a parameter

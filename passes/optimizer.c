@@ -7,8 +7,8 @@
  * computed once, as scalars.
  *
  *   before
- *     %w.new, %w.m.new, %w.v.new = update{param="w"} %w, %dw, %lr, %bias1,
- *                                  %bias2, %w.m, %w.v
+ *     %w.new, %w.m.new, %w.v.new = update{param="w"} %w, %dw.2, %lr,
+ *                                  %bias1, %bias2, %w.m, %w.v
  *   after (AdamW, weight_decay 0.1, betas 0.9 and 0.95, eps 1e-8)
  *     %scale = scale{by=-0.1} %lr : f32[] optimizer
  *     %shrink = offset{by=1} %scale : f32[] optimizer
@@ -16,11 +16,11 @@
  *     %step_size = div %lr, %bias1 : f32[] optimizer
  *     %root = sqrt %bias2 : f32[] optimizer
  *     %scale.2 = scale{by=0.9} %w.m : f32[4] optimizer
- *     %scale.3 = scale{by=0.1} %dw : f32[4] optimizer
+ *     %scale.3 = scale{by=0.0999…} %dw.2 : f32[4] optimizer
  *     %w.m.new = add %scale.2, %scale.3 : f32[4] optimizer
- *     %mul.2 = mul %dw, %dw : f32[4] optimizer
+ *     %mul.2 = mul %dw.2, %dw.2 : f32[4] optimizer
  *     %scale.4 = scale{by=0.95} %w.v : f32[4] optimizer
- *     %scale.5 = scale{by=0.05} %mul.2 : f32[4] optimizer
+ *     %scale.5 = scale{by=0.0500…} %mul.2 : f32[4] optimizer
  *     %w.v.new = add %scale.4, %scale.5 : f32[4] optimizer
  *     %sqrt = sqrt %w.v.new : f32[4] optimizer
  *     %div = div %sqrt, %root : f32[4] optimizer

@@ -5,12 +5,16 @@
  *           through the cheapest conversions; boundaries are gone; ops that
  *           count along a split dim have their base operands
  *
- * before   %y = einsum %x, %w {spec="bk,fk->bf"} : f32[8, 64]+tp
- *          %z = boundary %y {path="w2" port="out0"} : f32[8, 64]
- *          %u = exp %z : f32[8, 64]
- * after    %y = einsum %x, %w {spec="bk,fk->bf"} : f32[8, 64]+tp
- *          %y.2 = all_reduce %y {axes=[tp]} : f32[8, 64]
- *          %u = exp %y.2 : f32[8, 64]
+ * before   %x = input{input=0} : f32[8, 128] forward
+ *          %y = einsum{spec="bk,fk->bf", …} %x, %w : f32[8, 64]+tp forward
+ *          %z = boundary{path="w2", port="out0", …} %y : f32[8, 64] forward
+ *          %u = exp %z : f32[8, 64] forward
+ * after    %x = input{input=0} : f32[8, 128] forward
+ *          %x.2 = take_part{axes={tp}} %x : f32[8, 128/tp] forward
+ *          %y = einsum{…} %x.2, %w : f32[8, 64]+tp forward
+ *          %z = all_reduce{axes={tp}} %y : f32[8, 64] forward "w2"
+ *            | because "RowwiseParallel on w2: tp P -> R"
+ *          %u = exp %z : f32[8, 64] forward
  *
  * The split of an op is found again from its result's placement. A value is
  * converted to a placement once in a region, in front of the first reader,

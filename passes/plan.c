@@ -8,10 +8,13 @@
  *           frontend has seen to). What styles ask of boundaries stays in
  *           the plan: passes/layouts.h reads it there.
  *
- * before   param w1.weight : f32[128, 64]      plan: w1: ColwiseParallel (tp)
- *          input x : f32[8, 64]
- * after    param w1.weight : f32[128/tp, 64]
- *          input x : f32[8/dp, 64]
+ * before   plan "p" axes={tp}
+ *            style ColwiseParallel "w1" axis=tp in(R -> R) …
+ *            unit axis=dp paths("w1") reshard=-1 prefetch=2
+ *          param "w1.weight" : f32[128, 64] …
+ *          input "x" : f32[8, 64]
+ * after    param "w1.weight" : f32[128/tp, 64] … unit="w1"
+ *          input "x" : f32[8/dp, 64]
  *
  * Every axis that no `parallelize` names splits dim 0 of every input.
  */

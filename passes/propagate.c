@@ -5,11 +5,14 @@
  *           Operands may still differ from what their op needs: partition
  *           converts them.
  *
- * before   %y = einsum %x, %w {spec="bk,fk->bf"} : f32[8, 128]
- *          %z = relu %y : f32[8, 128]
- *                             with %x : f32[8/dp, 64], %w : f32[128/tp, 64]
- * after    %y = einsum %x, %w … : f32[8/dp, 128/tp]
- *          %z = relu %y : f32[8/dp, 128/tp]
+ * before   param "w" : f32[128/tp, 64] …
+ *          input "x" : f32[8/dp, 64]
+ *          %y = einsum{spec="bk,fk->bf", …} %x, %w : f32[8, 128] forward
+ *          %z = relu %y : f32[8, 128] forward
+ * after    %y = einsum{…} %x, %w : f32[8/dp, 128/tp] forward
+ *            | %y dp "follows %x" tp "follows %w"
+ *          %z = relu %y : f32[8/dp, 128/tp] forward
+ *            | %z dp "follows %y" tp "follows %y"
  *
  * Each op takes the split of its factors that costs least: to convert its
  * operands from where they are, and its results to where their readers want
@@ -48,34 +51,39 @@ static void place_value(Propagate *g, Value *v, const Placement *place)
 
 /* ---- single ops ---------------------------------------------------------- */
 
+/* What the batch is split by leaves too little for a style's split. */
+static void refuse_layout(Propagate *g, Op *op)
+{
+    const Mesh *m = &g->p->mesh;
+    for (int a = 0; a < m->n; a++) {
+        Constraint *c = &g->layout[op->id][a];
+        Type t = op->arg[0]->type;
+        if (!c->style || c->to.kind != AX_S)
+            continue;
+        t.place.ax[a] = (AxisPlace){AX_R, 0, 0};
+        type_normalize(&t, m);
+        diag_error(g->p->diag, c->style->loc,
+                   "axis '%s' of size %lld does not divide what is left of "
+                   "dim %d of %s", m->name[a], (long long)m->size[a],
+                   c->to.dim, type_text(g->p->arena, &t, m));
+        diag_note(g->p->diag, op->loc, "%s of '%s'", op_attr(op, "port").s,
+                  op_attr(op, "path").s);
+        c->style = NULL;
+    }
+}
+
 static void decide_boundary(Propagate *g, Op *op)
 {
     AxisPlace with[MAX_AXES];
-    const Type *t = &op->out[0]->type;
+    Type result = op->out[0]->type;
     uint32_t axes = constrained_axes(g->layout[op->id], false, with);
-    Placement place = place_override(&g->p->mesh, t,
-                                     &op->arg[0]->type.place, axes, with);
-    Type result = *t;
-    result.place = place;
-    /* What the batch is split by leaves too little for the style's split. */
+    result.place = place_override(&g->p->mesh, &result,
+                                  &op->arg[0]->type.place, axes, with);
     if (type_check(g->p->arena, &result, &g->p->mesh)) {
-        for (int a = 0; a < g->p->mesh.n; a++) {
-            Constraint *c = &g->layout[op->id][a];
-            if (!c->style || c->to.kind != AX_S)
-                continue;
-            diag_error(g->p->diag, c->style->loc,
-                       "axis '%s' of size %lld does not divide what is left "
-                       "of dim %d of %s", g->p->mesh.name[a],
-                       (long long)g->p->mesh.size[a], c->to.dim,
-                       type_text(g->p->arena, &op->arg[0]->type,
-                                 &g->p->mesh));
-            diag_note(g->p->diag, op->loc, "%s of '%s'",
-                      op_attr(op, "port").s, op_attr(op, "path").s);
-            c->style = NULL;
-        }
-        place = op->arg[0]->type.place;
+        refuse_layout(g, op);
+        result.place = op->arg[0]->type.place;
     }
-    place_value(g, op->out[0], &place);
+    place_value(g, op->out[0], &result.place);
 }
 
 static void decide_by_rule(Propagate *g, Op *op)

@@ -110,10 +110,13 @@ static void check_reshape(const Propagate *g, const Op *op, int axis)
     int64_t size = p->mesh.size[axis];
     if (major % size == 0)
         return;
+    bool output = v->def && v->def->kind == OP_boundary;
     diag_error(p->diag, v->why[axis].loc,
-               "axis '%s' of size %lld cannot split dim %d of '%s': it is "
+               "axis '%s' of size %lld cannot split dim %d of %s'%s': it is "
                "taken apart into %lld x %lld, and %lld does not divide %lld",
-               p->mesh.name[axis], (long long)size, is.dim, v->name,
+               p->mesh.name[axis], (long long)size, is.dim,
+               output ? "the output of " : "",
+               output ? op_attr(v->def, "path").s : v->name,
                (long long)major, (long long)(v->type.dim[is.dim] / major),
                (long long)size, (long long)major);
     diag_note(p->diag, op->loc, "here %s becomes %s",

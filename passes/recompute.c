@@ -9,25 +9,25 @@
  * collectives never run twice.
  *
  *   before
- *     loop{n=4, reverse=false} … {
+ *     %out, %ys, %zs = loop{n=4, reverse=false} : … {
  *       %y = exp %x : f32[8, 64/tp] forward
  *       %z = all_gather{axes={tp}, …} %y : f32[8, 64] forward
  *       …
- *       yield %h, %z
+ *       yield %v, %y, %z
  *     }
- *     loop{n=4, reverse=true} … {
- *       stack %zs = %z.2 : f32[8, 64]
- *       %dw = einsum{…} %dh, %zs : f32[64, 64] backward
+ *     %dh, %dw = loop{n=4, reverse=true} : … {
+ *       stack %yi = %ys : f32[8, 64/tp]
+ *       stack %zi = %zs : f32[8, 64]
+ *       %dwi = einsum{…} %du, %zi : f32[64, 64] backward
  *   after
- *     loop{n=4, reverse=false} … {
+ *     %out, %ys = loop{n=4, reverse=false} : … {
  *       …
- *       yield %h, %x
+ *       yield %v, %y
  *     }
- *     loop{n=4, reverse=true} … {
- *       stack %xs = %x.2 : f32[8, 64/tp]
- *       %y.2 = exp %xs : f32[8, 64/tp] backward
- *       %z.3 = all_gather{axes={tp}, …} %y.2 : f32[8, 64] backward
- *       %dw = einsum{…} %dh, %z.3 : f32[64, 64] backward
+ *     %dh, %dw = loop{n=4, reverse=true} : … {
+ *       stack %yi = %ys : f32[8, 64/tp]
+ *       %z.2 = all_gather{axes={tp}, …} %yi : f32[8, 64] backward
+ *       %dwi = einsum{…} %du, %z.2 : f32[64, 64] backward
  *
  * Loops and their mirrors are matched from outside in: a mirror is the loop
  * of phase BACKWARD that takes stacks which a forward loop has made. Which

@@ -5,14 +5,25 @@
  *           assigns can be written in place by its maker, because a `copy`
  *           stands wherever that would overwrite a value still to be read
  *
- * before   %r, %s = loop carry(%x = %h) { %y = fused %x … yield %y, %x }
- * after    %r, %s = loop carry(%x = %h) { %c = copy %x
- *                                         %y = fused %x … yield %y, %c }
+ * before   %r, %s = loop{n=4, reverse=false} : … {
+ *            carry %x = %h : f32[8/dp, 64]
+ *            %y = fused{…} … { arg %x.2 = %x : f32[8/dp, 64] … }
+ *            yield %y, %x
+ *          }
+ *          %loss = all_reduce{axes={dp}} %z : f32[] forward
+ * after    %h.2 = copy %h : f32[8/dp, 64] forward
+ *          %r, %s = loop{n=4, reverse=false} : … {
+ *            carry %x = %h.2 : f32[8/dp, 64]
+ *            %x.3 = copy %x : f32[8/dp, 64] forward
+ *            %y = fused{…} … { arg %x.2 = %x : f32[8/dp, 64] … }
+ *            yield %y, %x.3
+ *          }
+ *          %loss = all_reduce{axes={dp}} %z : f32[] forward stream=2
  *
- * The order of ops is the program's, phase by phase: gathers already stand before their first
- * reader and reductions behind their last producer; how far a gather runs
- * ahead is its `prefetch`. Streams: 0 computes, 1 moves data over tensor
- * axes, 2 over data axes.
+ * The order of ops is the program's, phase by phase: gathers already stand
+ * before their first reader and reductions behind their last producer; how
+ * far a gather runs ahead is its `prefetch`. Streams: 0 computes, 1 moves
+ * data over tensor axes, 2 over data axes.
  */
 #include "passes/memory.h"
 

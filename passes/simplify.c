@@ -7,12 +7,16 @@
  *           axes that do not wait for each other are one grouped op; nothing
  *           is computed, carried or saved that nobody reads.
  *
- * before   %a = all_reduce %x {axes=[tp]} : f32[8, 64]
- *          %b = take_part %a {axes=[tp]} : f32[8/tp, 64]
- *          %c = all_reduce %u {axes=[tp]} : f32[64]
- *          %d = all_reduce %v {axes=[tp]} : f32[64]
- * after    %b = reduce_scatter %x {axes=[tp]} : f32[8/tp, 64]
- *          %c, %d = all_reduce %u, %v {axes=[tp]} : f32[64], f32[64]
+ * before   %a = all_reduce{axes={tp}} %x : f32[8, 8] forward
+ *          %b = take_part{axes={tp}} %a : f32[8, 8/tp] forward
+ *          %u = sum{dims=[0, 1], keep=false} %b : f32[]+tp forward
+ *          %v = sumsq %h : f32[]+tp forward
+ *          %c = all_reduce{axes={tp}} %u : f32[] forward
+ *          %d = all_reduce{axes={tp}} %v : f32[] forward
+ * after    %b.2 = reduce_scatter{axes={tp}, …} %x : f32[8, 8/tp] forward
+ *          %u = sum{dims=[0, 1], keep=false} %b.2 : f32[]+tp forward
+ *          %v = sumsq %h : f32[]+tp forward
+ *          %c, %d = all_reduce{axes={tp}} %u, %v : f32[], f32[] forward
  */
 #include "passes/simplify.h"
 

@@ -7,13 +7,24 @@
  *           the first use in each region and phase, a grouped reduce_scatter
  *           behind the gradients; updates work on shards
  *
- * before   %w : f32[4 x 64, 64]
- *          loop stack(%wi = %w) { %y = einsum %x, %wi … }
- *          loop … { %dw = einsum … : f32[64, 64]+dp  yield %dw }
- * after    %w : f32[4 x 64, 64]~dp
- *          loop stack(%wi = %w) { %g = all_gather %wi {axes=[dp]}
- *                                 %y = einsum %x, %g … }
- *          loop … { %dw = einsum …  %ds = reduce_scatter %dw  yield %ds }
+ * before   %w = param{param="layers.*.weight"} : f32[4 x 64, 64] forward
+ *          %out, %saved = loop{n=4, reverse=false} : … {
+ *            stack %wi = %w : f32[64, 64]
+ *            %y = einsum{…} %x, %wi : f32[8/dp, 64] forward
+ *          %dh, %dw = loop{n=4, reverse=true} : …, f32[4 x 64, 64]+dp … {
+ *            %dwi = einsum{…} %dy, %xs : f32[64, 64]+dp backward
+ *            yield %dx, %dwi
+ * after    %w = param{param="layers.*.weight"} : f32[4 x 64, 64]~dp forward
+ *          %out, %saved = loop{n=4, reverse=false} : … {
+ *            stack %wi = %w : f32[64, 64]~dp
+ *            %wi.3 = all_gather{axes={dp}, unit="layers.*", prefetch=2}
+ *                    %wi : f32[64, 64] forward
+ *            %y = einsum{…} %x, %wi.3 : f32[8/dp, 64] forward
+ *          %dh, %dw = loop{n=4, reverse=true} : …, f32[4 x 64, 64]~dp … {
+ *            %dwi = einsum{…} %dy, %xs : f32[64, 64]+dp backward
+ *            %dwi.2 = reduce_scatter{axes={dp}, unit="layers.*"}
+ *                     %dwi : f32[64, 64]~dp backward
+ *            yield %dx, %dwi.2
  *
  * A stacked parameter is gathered and reduced layer by layer inside the loop
  * that uses it; what the loop only hands on stays a shard. Casts to the

@@ -54,10 +54,14 @@ void random_values(Interp *in, const Program *p, uint64_t seed)
 
 /* ---- comparison -------------------------------------------------------- */
 
+/* Nothing in these models is so small, but for what is zero by mathematics
+ * (the gradient of a constant loss, say) and only rounding here. */
+static const double smallest = 1e-6;
+
 static const char *compare_tensors(Arena *a, const char *name, const double *x,
                                    const double *y, int64_t n, double tolerance)
 {
-    double largest = 0;
+    double largest = smallest;
     for (int64_t i = 0; i < n; i++)
         largest = fmax(largest, fabs(x[i]));
     for (int64_t i = 0; i < n; i++) {

@@ -202,7 +202,7 @@ Value *model_norm(Model *m, Value *x)
 {
     Build *b = model_at(m);
     Value *mean = model_mean(m, ir_binary(b, OP_mul, x, x), x->type.ndim - 1);
-    Value *r = ir_unary(b, OP_rsqrt, model_offset(m, mean, 1e-2));
+    Value *r = ir_unary(b, OP_rsqrt, model_offset(m, mean, 0.5));
     return ir_binary(b, OP_mul, x, r);
 }
 

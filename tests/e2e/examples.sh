@@ -1,0 +1,71 @@
+#!/bin/sh
+# Every example compiles and trains; feedforward.pdl has one curve on every
+# mesh; an installed parc works without its source tree.
+. "$(dirname "$0")/lib.sh"
+
+small="-D dim=64 -D hidden=128 -D batch=8"
+sizes() { # sizes MODEL: options that make it small
+    case $1 in
+    feedforward) echo "$small" ;;
+    llama) echo "$llama_sizes" ;;
+    esac
+}
+for file in examples/*.pdl; do
+    model=$(basename "$file" .pdl)
+    for mesh in 1x1 2x2; do
+        # shellcheck disable=SC2046
+        check "$model $mesh compiles" compile "$work/$model-$mesh" "$model" \
+            "$mesh" $(sizes "$model")
+        check "$model $mesh trains" "$work/$model-$mesh" --steps 3 \
+            --log "$work/$model-$mesh.log"
+        check "$model $mesh has three steps" jq -es 'length == 3' \
+            "$work/$model-$mesh.log"
+    done
+done
+
+# The loss of feedforward.pdl is the plain sum of 8 x 64 outputs of both signs:
+# it can be as small as it likes, and rounding does not shrink with it. So its
+# curves are compared to the scale of what is summed, for which the farthest
+# that the loss gets from zero in 20 steps stands.
+same_scaled() { # same_scaled LOG LOG TOLERANCE
+    jq -n --slurpfile a "$1" --slurpfile b "$2" --argjson tol "$3" '
+        ($a | map(.loss)) as $x | ($b | map(.loss)) as $y |
+        ($y | map(fabs) | max) as $scale |
+        if ($x | length) != 20 or ($y | length) != 20
+        then error("\($x | length) and \($y | length) steps")
+        else [range(20) | ($x[.] - $y[.]) | fabs] | max / $scale end |
+        if . <= $tol then . else error("curves differ by \(.)") end'
+}
+for mesh in 1x1 2x1 1x2 2x2 4x2; do
+    binary=$work/ff-$mesh
+    # shellcheck disable=SC2086
+    check "$mesh compiles" compile "$binary" feedforward "$mesh" $small
+    check "$mesh trains" "$binary" --steps 20 --seed 3 --log "$binary.log"
+    check "$mesh curve" same_scaled "$binary.log" "$work/ff-1x1.log" 1e-5
+done
+
+# ---- make install ----
+
+# The source tree's own libraries must not serve: parc runs from elsewhere,
+# with nothing in its environment that points back.
+installed() { # installed COMMAND…
+    (cd "$work/elsewhere" && env -u BUILD PATH="$work/root/usr/bin:$PATH" "$@")
+}
+mkdir "$work/elsewhere"
+check "make install" make BUILD="$BUILD" DESTDIR="$work/root" PREFIX=/usr \
+    install
+cp examples/toy.pdl "$work/elsewhere/my.pdl"
+check "installed parc plans" installed parc my.pdl --mesh 2x2 --emit plan=plan
+check "installed parc compiles" installed parc my.pdl --target cpu --mesh 2x2 \
+    -o train
+check "and its program trains" installed ./train --steps 3 --log log
+check "as the one built here" same_curve "$work/elsewhere/log" \
+    "$work/toy-2x2.log" 0
+check "installed parc writes sources" installed parc my.pdl --target cpu \
+    --mesh 2x2 -S tree
+check "installed examples" installed parc \
+    "$work/root/usr/share/parc/examples/feedforward.pdl" --emit json=json
+check "make uninstall" make BUILD="$BUILD" DESTDIR="$work/root" PREFIX=/usr \
+    uninstall
+check "nothing is left" sh -c 'test -z "$(find "$1" -type f)"' - "$work/root"
+finish

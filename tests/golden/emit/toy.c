@@ -1,0 +1,347 @@
+/* train.c: one training step of Toy
+ *
+ * Written by parc 0.1.0 from toy.pdl:
+ *   parc toy.pdl --target cpu --threads 1 --mesh 2x2
+ * Edit it freely; parc writes it anew when it is run again.
+ *
+ * Mesh: fsdp=2 tp=2
+ *
+ * Collectives, calls a step and bytes a call:
+ *   ag0   all_gather     over fsdp      1 x          288  net1
+ *   ar1   all_reduce     over fsdp,tp    1 x            4  scale
+ *   rs2   reduce_scatter over fsdp      1 x          288  net1
+ *   ar3   all_reduce     over fsdp,tp    1 x            4  sumsq
+ */
+#include "kernels.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#if PARC_RT_VERSION != 1
+#error "this runtime is of another parc; run parc again"
+#endif
+
+/* Sets of mesh axes. */
+enum {
+    AXIS_fsdp = 1 << 0,
+    AXIS_tp = 1 << 1,
+};
+
+/* A rank's arena: offsets, with bytes, class and the times of use (in ops).
+ * Blocks may share addresses when their times do not meet. */
+#define ARENA_BYTES INT64_C(1664)
+/* 192 bytes, params, 0 to 18 */
+#define AT_net1_weight INT64_C(1216)
+/* 576 bytes, activations, 0 to 8 */
+#define AT_x INT64_C(0)
+/* 320 bytes, gathered, 2 to 3 */
+#define AT_net1_weight_2 INT64_C(576)
+/* 320 bytes, activations, 3 to 8 */
+#define AT_net1 INT64_C(896)
+/* 64 bytes, activations, 4 to 18 */
+#define AT_scale INT64_C(1600)
+/* 320 bytes, grads, 8 to 9 */
+#define AT_dnet1_weight INT64_C(576)
+/* 192 bytes, grads, 9 to 17 */
+#define AT_dnet1_weight_3 INT64_C(0)
+/* 64 bytes, activations, 10 to 18 */
+#define AT_sumsq INT64_C(192)
+/* 64 bytes, activations, 0 to 18 */
+#define AT_lr INT64_C(1408)
+/* 64 bytes, activations, 0 to 18 */
+#define AT_bias1 INT64_C(1472)
+/* 64 bytes, activations, 0 to 18 */
+#define AT_bias2 INT64_C(1536)
+
+/* Made once; a call only sets the addresses. */
+static ParcMatmul *matmul[2];
+
+static void init_constants(ParcRt *rt)
+{
+    matmul[0] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "net1",
+        .batch = 1, .m = 12, .n = 6, .k = 12, .sa = {0, 12, 1}, .sb = {0, 1,
+        12}, .sc = {0, 6, 1}});
+    matmul[1] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "dnet1_weight",
+        .batch = 1, .m = 6, .n = 12, .k = 12, .sa = {0, 1, 6}, .sb = {0, 12, 1},
+        .sc = {0, 12, 1}});
+}
+
+static void forward(ParcRt *rt)
+{
+    char *A = parc_arena(rt);
+    /* ag0 all_gather over fsdp: net1
+     * parameters of unit net1
+     * 288 bytes, toy.pdl:15:24 */
+    parc_all_gather(rt, 0, AXIS_fsdp, 1, (ParcPart[]){
+        {.src = AT_net1_weight, .dst = AT_net1_weight_2, .outer = 1,
+            .inner = 36},
+    });
+    float *x = (float *)(A + AT_x);
+    float *net1_weight_2 = (float *)(A + AT_net1_weight_2);
+    float *net1 = (float *)(A + AT_net1);
+    /* net1: einsum ak,fk->af (toy.pdl:7:26)
+     * f32[24/fsdp, 12/tp] */
+    parc_matmul(rt, matmul[0], x, net1_weight_2, net1);
+    float *scale = (float *)(A + AT_scale);
+    k00_relu(rt, scale, net1);
+    /* ar1 all_reduce over fsdp,tp: scale
+     * loss is wanted whole: fsdp P -> R, tp P -> R
+     * 4 bytes, toy.pdl:6:5 */
+    parc_all_reduce(rt, 1, AXIS_fsdp | AXIS_tp, PARC_SUM, 1, (ParcPart[]){
+        {.src = AT_scale, .dst = AT_scale, .outer = 1, .inner = 1},
+    });
+}
+
+static void backward(ParcRt *rt)
+{
+    char *A = parc_arena(rt);
+    float *net1 = (float *)(A + AT_net1);
+    float *dnet1 = (float *)(A + AT_net1);
+    k01_relu_grad(rt, dnet1, net1);
+    float *x = (float *)(A + AT_x);
+    float *dnet1_weight = (float *)(A + AT_dnet1_weight);
+    /* net1: einsum af,ak->fk (toy.pdl:7:26)
+     * f32[12/tp, 12]+fsdp */
+    parc_matmul(rt, matmul[1], dnet1, x, dnet1_weight);
+    /* rs2 reduce_scatter over fsdp: net1
+     * gradients of unit net1
+     * 288 bytes, toy.pdl:15:24 */
+    parc_reduce_scatter(rt, 2, AXIS_fsdp, 1, (ParcPart[]){
+        {.src = AT_dnet1_weight, .dst = AT_dnet1_weight_3, .outer = 1,
+            .inner = 36},
+    });
+}
+
+static void optimizer(ParcRt *rt)
+{
+    char *A = parc_arena(rt);
+    float *dnet1_weight_3 = (float *)(A + AT_dnet1_weight_3);
+    float *sumsq = (float *)(A + AT_sumsq);
+    k02_sumsq(rt, sumsq, dnet1_weight_3);
+    /* ar3 all_reduce over fsdp,tp: sumsq
+     * operand 0 of sqrt: fsdp P -> R, tp P -> R; it needs the whole sum
+     * 4 bytes, toy.pdl:18:1 */
+    parc_all_reduce(rt, 3, AXIS_fsdp | AXIS_tp, PARC_SUM, 1, (ParcPart[]){
+        {.src = AT_sumsq, .dst = AT_sumsq, .outer = 1, .inner = 1},
+    });
+    float *sumsq_2 = (float *)(A + AT_sumsq);
+    float *grad_norm = (float *)(A + AT_sumsq);
+    k03_sqrt(rt, grad_norm, sumsq_2);
+    float *lr = (float *)(A + AT_lr);
+    float *net1_weight = (float *)(A + AT_net1_weight);
+    float *net1_weight_new = (float *)(A + AT_net1_weight);
+    k04_sgd_net1_weight(rt, net1_weight_new, dnet1_weight_3, lr, net1_weight);
+}
+
+static void step(ParcRt *rt)
+{
+    forward(rt);
+    backward(rt);
+    optimizer(rt);
+}
+
+static const ParcParam param[] = {
+    {.name = "net1.weight",
+     .nstack = 0, .ndim = 2, .dim = {12, 12},
+     .split = {{1, -1, -1, -1}, {-1, -1, -1, -1}},
+     .flat_axes = AXIS_fsdp,
+     .offset = AT_net1_weight, .local_elements = 36,
+     .init = PARC_ARANGE, .a = 101, .b = 0,
+     .placement = "fsdp=S(0) tp=S(0)"},
+};
+
+static const ParcInput input[] = {
+    {.name = "x", .is_int = false, .is_labels = false,
+     .below = 0, .ndim = 2, .dim = {24, 12},
+     .batch_axes = AXIS_fsdp, .offset = AT_x},
+};
+
+/* As messages name them. */
+static const char *const collective[] = {
+    "ag0 all_gather over fsdp: net1 (toy.pdl:15:24)",
+    "ar1 all_reduce over fsdp,tp: scale (toy.pdl:6:5)",
+    "rs2 reduce_scatter over fsdp: net1 (toy.pdl:15:24)",
+    "ar3 all_reduce over fsdp,tp: sumsq (toy.pdl:18:1)",
+    0
+};
+
+/* What --info prints. */
+static const char info[] =
+    "Toy under plan two_axes on fsdp=2 x tp=2 (4 ranks), f32, CPU\n"
+    "\n"
+    "parameters  144, 36 on a rank\n"
+    "batch       24 x 128\n"
+    "memory      1.62 KiB a rank at the peak, lower bound 1.62 KiB (1.000)\n"
+    "            params           192 B\n"
+    "            grads            320 B\n"
+    "            activations   1.12 KiB\n"
+    "work        13.82 Kflop a step (forward 6.91 K, backward 6.91 K)\n"
+    "traffic     fsdp: 2 calls, 576 B a step\n"
+    "            fsdp,tp: 2 calls, 8 B a step\n"
+    "\n"
+    "Parameters\n"
+    "  net1.weight  f32[12/tp, 12]~fsdp                fsdp=S(0) tp=S(0) unit net1  toy.pdl:4:11\n"
+    "\n"
+    "Collectives, in order (calls a step x bytes a call)\n"
+    " forward\n"
+    "  ag0   all_gather     fsdp      1 x 288 B       net1\n"
+    "        parameters of unit net1  (toy.pdl:15:24)\n"
+    "  ar1   all_reduce     fsdp,tp    1 x 4 B         scale\n"
+    "        loss is wanted whole: fsdp P -> R, tp P -> R  (toy.pdl:6:5)\n"
+    " backward\n"
+    "  rs2   reduce_scatter fsdp      1 x 288 B       net1\n"
+    "        gradients of unit net1  (toy.pdl:15:24)\n"
+    " optimizer\n"
+    "  ar3   all_reduce     fsdp,tp    1 x 4 B         sumsq\n"
+    "        operand 0 of sqrt: fsdp P -> R, tp P -> R; it needs the whole sum  (toy.pdl:18:1)\n"
+    "\n"
+    "Saved by the forward pass for the backward pass\n"
+    "  net1                         f32[24/fsdp, 12/tp]                288 B\n"
+    "\n"
+    "Alive at the memory peak, largest first\n"
+    "       576 B  activations x\n"
+    "       320 B  grads       dnet1.weight\n"
+    "       320 B  activations net1\n"
+    "       192 B  params      net1.weight\n"
+    "        64 B  activations bias1\n"
+    "        64 B  activations bias2\n"
+    "        64 B  activations lr\n"
+    "        64 B  activations scale\n";
+
+static const ParcModel model = {
+    .rt_version = PARC_RT_VERSION,
+    .name = "Toy", .parc_version = "0.1.0",
+    .source = "toy.pdl", .info = info,
+    .plan_hash = 0xb581441eccc26191u,
+    .naxes = 2,
+    .axis = {{"fsdp", 2}, {"tp", 2}},
+    .param = param, .nparams = 1,
+    .input = input, .ninputs = 1,
+    .arena_bytes = ARENA_BYTES, .threads = 1,
+    .batch = 24, .seq = 128,
+    .flops = 13824,
+    .optimizer = "SGD", .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999,
+    .loss_offset = AT_scale,
+    .grad_norm_offset = AT_sumsq,
+    .lr_offset = AT_lr,
+    .bias1_offset = AT_bias1,
+    .bias2_offset = AT_bias2,
+    .collective = collective, .ncollectives = 4,
+    .init = init_constants, .step = step,
+};
+
+int main(int argc, char **argv)
+{
+    return parc_main(argc, argv, &model);
+}
+/* kernels.c: the fused kernels of Toy, written by parc 0.1.0.
+ *
+ * Each is a group of elementwise ops and reductions that makes one pass over
+ * memory; the comments name the lines of the model that it serves. */
+#include "kernels.h"
+
+#include "parc_math.h"
+
+/* k00_relu
+ * from     toy.pdl:7
+ * fused    relu, sum, scale
+ * writes   scale: [] of f32[]+fsdp+tp
+ * reads    net1: [12, 6] of f32[24/fsdp, 12/tp]
+ * moves    292 bytes
+ */
+void k00_relu(ParcRt *rt, float *restrict scale, const float *restrict net1)
+{
+    (void)rt;
+    float r2 = 0.0f;
+    #pragma omp simd reduction(+ : r2)
+    for (int j = 0; j < 72; j++) {
+        const float t0 = net1[j];
+        const float t1 = parc_max(t0, 0.0f); /* toy.pdl:7 relu */
+        r2 += t1; /* toy.pdl:7 sum */
+    }
+    const float r3 = r2 * 0.00347222225f; /* toy.pdl:7 scale */
+    scale[0] = r3;
+}
+
+/* k01_relu_grad
+ * from     toy.pdl:6-7
+ * fused    full, scale, reshape, broadcast, relu, step, mul
+ * writes   dnet1: [12, 6] of f32[24/fsdp, 12/tp]
+ * reads    net1: [12, 6] of f32[24/fsdp, 12/tp]
+ * moves    576 bytes
+ */
+void k01_relu_grad(ParcRt *rt, float *dnet1, const float *net1)
+{
+    (void)rt;
+    const float r1 = 1.0f * 0.00347222225f; /* toy.pdl:7 scale */
+    #pragma omp simd
+    for (int j = 0; j < 72; j++) {
+        const float t2 = net1[j];
+        const float t3 = parc_max(t2, 0.0f); /* toy.pdl:7 relu */
+        /* toy.pdl:7 step */
+        const float t4 = parc_select(t3 > 0.0f, 1.0f, 0.0f);
+        const float t5 = r1 * t4; /* toy.pdl:7 mul */
+        dnet1[j] = t5;
+    }
+}
+
+/* k02_sumsq
+ * from     toy.pdl:18
+ * fused    sumsq
+ * writes   sumsq: [] of f32[]+fsdp+tp
+ * reads    dnet1_weight_3: [36] of f32[12/tp, 12]~fsdp
+ * moves    148 bytes
+ */
+void k02_sumsq(ParcRt *rt, float *restrict sumsq,
+               const float *restrict dnet1_weight_3)
+{
+    (void)rt;
+    float r2 = 0.0f;
+    #pragma omp simd reduction(+ : r2)
+    for (int j = 0; j < 36; j++) {
+        const float t0 = dnet1_weight_3[j];
+        const float t1 = t0 * t0; /* toy.pdl:18 sumsq */
+        r2 += t1; /* toy.pdl:18 sumsq */
+    }
+    sumsq[0] = r2;
+}
+
+/* k03_sqrt
+ * from     toy.pdl:18
+ * fused    sqrt
+ * writes   grad_norm: [] of f32[]
+ * reads    sumsq_2: [] of f32[]
+ * moves    8 bytes
+ */
+void k03_sqrt(ParcRt *rt, float *grad_norm, const float *sumsq_2)
+{
+    (void)rt;
+    const float r0 = sumsq_2[0];
+    const float r1 = parc_sqrt(r0); /* toy.pdl:18 sqrt */
+    grad_norm[0] = r1;
+}
+
+/* k04_sgd_net1_weight
+ * from     toy.pdl:4
+ * fused    mul, sub
+ * writes   net1_weight_new: [36] of f32[12/tp, 12]~fsdp
+ * reads    dnet1_weight_3: [36] of f32[12/tp, 12]~fsdp
+ * reads    lr: [] of f32[]
+ * reads    net1_weight_2: [36] of f32[12/tp, 12]~fsdp
+ * moves    436 bytes
+ */
+void k04_sgd_net1_weight(ParcRt *rt, float *net1_weight_new,
+                         const float *dnet1_weight_3, const float *restrict lr,
+                         const float *net1_weight_2)
+{
+    (void)rt;
+    const float r1 = lr[0];
+    #pragma omp simd
+    for (int j = 0; j < 36; j++) {
+        const float t3 = net1_weight_2[j];
+        const float t0 = dnet1_weight_3[j];
+        const float t2 = t0 * r1; /* toy.pdl:4 mul */
+        const float t4 = t3 - t2; /* toy.pdl:4 sub */
+        net1_weight_new[j] = t4;
+    }
+}

@@ -28,7 +28,7 @@ endif
 PARC_CFLAGS = -std=c11 $(WARN) -D_GNU_SOURCE -I. -I$(BUILD)/gen
 # Runtime and emitted kernels are for this machine: vector units matter.
 RT_CFLAGS = -std=c11 $(WARN) -D_GNU_SOURCE -Iruntime -O3 -march=native \
-            -fno-math-errno -fno-trapping-math -fopenmp
+            -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp
 LDLIBS = -ldnnl -fopenmp -lm
 
 DIRS = base frontend ir passes codegen driver

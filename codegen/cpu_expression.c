@@ -39,8 +39,7 @@ static const char *literal(const CpuKernel *c, double x, DType t)
         return x > 0 ? "INFINITY" : "(-INFINITY)";
     char *s = arena_printf(a, "%.9g", (double)(float)x);
     bool plain = !strchr(s, '.') && !strchr(s, 'e');
-    return arena_printf(a, x < 0 ? "(%s%sf)" : "%s%sf", s,
-                        plain ? ".0" : "");
+    return arena_printf(a, x < 0 ? "(%s%sf)" : "%s%sf", s, plain ? ".0" : "");
 }
 
 static const char *join(Arena *a, const char *sum, const char *term)
@@ -48,8 +47,7 @@ static const char *join(Arena *a, const char *sum, const char *term)
     return *sum ? arena_printf(a, "%s + %s", sum, term) : term;
 }
 
-static const char *term(const CpuKernel *c, int axis, int64_t stride,
-                        int lane)
+static const char *term(const CpuKernel *c, int axis, int64_t stride, int lane)
 {
     const Space *s = &c->k->space;
     Arena *a = c->p->arena;
@@ -58,8 +56,7 @@ static const char *term(const CpuKernel *c, int axis, int64_t stride,
     bool column = s->column >> axis & 1;
     const char *name = column && axis == cpu_inner_axis(c->k)
                            ? "j"
-                           : arena_printf(a, "%c%d", column ? 'j' : 'i',
-                                          axis);
+                           : arena_printf(a, "%c%d", column ? 'j' : 'i', axis);
     if (stride == 1)
         return name;
     return arena_printf(a, "%s * %lld", name, (long long)stride);
@@ -79,15 +76,15 @@ static const char *offset_sum(const CpuKernel *c, uint32_t axes,
     return sum;
 }
 
-const char *cpu_offset(const CpuKernel *c, uint32_t axes,
-                       const int64_t *stride, int lane)
+const char *cpu_offset(const CpuKernel *c, uint32_t axes, const int64_t *stride,
+                       int lane)
 {
     const char *sum = offset_sum(c, axes, stride, lane);
     return *sum ? arena_printf(c->p->arena, " + %s", sum) : "";
 }
 
-const char *cpu_index(const CpuKernel *c, uint32_t axes,
-                      const int64_t *stride, int lane)
+const char *cpu_index(const CpuKernel *c, uint32_t axes, const int64_t *stride,
+                      int lane)
 {
     const char *sum = offset_sum(c, axes, stride, lane);
     return *sum ? sum : "0";
@@ -101,9 +98,9 @@ void cpu_statement(CpuKernel *c, const Op *source, const char *text)
         return;
     }
     const char *where = kernel_where(c->p, source->loc);
-    const char *comment = arena_printf(a, "/* %s%s%s */", where,
-                                       *where ? " " : "",
-                                       op_info(source->kind)->name);
+    const char *comment =
+        arena_printf(a, "/* %s%s%s */", where, *where ? " " : "",
+                     op_info(source->kind)->name);
     size_t width = (size_t)c->o->indent + strlen(text) + 1 + strlen(comment);
     if (width <= 80) {
         out_line(c->o, "%s %s", text, comment);
@@ -268,9 +265,8 @@ static const char *rotary_expression(const CpuKernel *c,
                                      const KernelInstr *instr, char where,
                                      int lane)
 {
-    const char *form = (lane == 0) == (instr->number > 0)
-                           ? "%s * %s - %s * %s"
-                           : "%s * %s + %s * %s";
+    const char *form = (lane == 0) == (instr->number > 0) ? "%s * %s - %s * %s"
+                                                          : "%s * %s + %s * %s";
     return arena_printf(c->p->arena, form,
                         cpu_value(c, instr->arg[0], where, lane),
                         cpu_value(c, instr->arg[1], where, lane),
@@ -279,18 +275,16 @@ static const char *rotary_expression(const CpuKernel *c,
 }
 
 /* A buffer that rows walk along is addressed from the row's pointer. */
-static const char *load_expression(const CpuKernel *c,
-                                   const KernelInstr *instr, char where,
-                                   int lane)
+static const char *load_expression(const CpuKernel *c, const KernelInstr *instr,
+                                   char where, int lane)
 {
     const KernelBuffer *b = &c->k->buffer[instr->buffer];
     uint32_t column = c->k->space.column;
     bool element = where == 't' && kernel_is_element(c->k, b->axes);
     bool pointer = element && (b->axes & ~column);
-    return arena_printf(c->p->arena, "%s%s[%s]", b->name,
-                        pointer ? "_row" : "",
-                        cpu_index(c, element ? b->axes & column : b->axes,
-                                  b->stride, lane));
+    return arena_printf(
+        c->p->arena, "%s%s[%s]", b->name, pointer ? "_row" : "",
+        cpu_index(c, element ? b->axes & column : b->axes, b->stride, lane));
 }
 
 static const char *expression(const CpuKernel *c, const KernelInstr *instr,

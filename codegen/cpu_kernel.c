@@ -21,8 +21,7 @@
 const char *kernel_name(const Program *p, const Op *fused, int number)
 {
     return arena_printf(p->arena, "k%02d_%s", number,
-                        kernel_identifier(p->arena,
-                                          op_attr(fused, "name").s));
+                        kernel_identifier(p->arena, op_attr(fused, "name").s));
 }
 
 /* ---- the head ------------------------------------------------------------ */
@@ -32,8 +31,8 @@ static void signature(CpuKernel *c, int number, const char *end)
 {
     const Kernel *k = c->k;
     Arena *a = c->p->arena;
-    const char *line = arena_printf(a, "void %s(ParcRt *rt",
-                                    kernel_name(c->p, k->op, number));
+    const char *line =
+        arena_printf(a, "void %s(ParcRt *rt", kernel_name(c->p, k->op, number));
     size_t hang = strlen(line) - strlen("ParcRt *rt");
     for (int i = 0; i <= k->nbuffers; i++) {
         const char *item = "float *restrict workspace";
@@ -47,8 +46,8 @@ static void signature(CpuKernel *c, int number, const char *end)
         }
         if (strlen(line) + strlen(item) + 3 > 79) {
             out_line(c->o, "%s,", line);
-            line = arena_printf(a, "%*s%s", (int)(hang < 40 ? hang : 8), "",
-                                item);
+            line =
+                arena_printf(a, "%*s%s", (int)(hang < 40 ? hang : 8), "", item);
         } else {
             line = arena_printf(a, "%s, %s", line, item);
         }
@@ -176,8 +175,8 @@ static bool is_used(const CpuKernel *c, int axis)
     return false;
 }
 
-const char *cpu_loop_variable(const CpuKernel *c, uint32_t axes,
-                                 bool parts, const char *name)
+const char *cpu_loop_variable(const CpuKernel *c, uint32_t axes, bool parts,
+                              const char *name)
 {
     if (count_axes(axes) == 1 && !parts)
         return arena_printf(c->p->arena, "i%d", first_axis(axes));
@@ -185,7 +184,7 @@ const char *cpu_loop_variable(const CpuKernel *c, uint32_t axes,
 }
 
 void cpu_split_index(CpuKernel *c, uint32_t axes, const char *from,
-                        int64_t divisor)
+                     int64_t divisor)
 {
     const Space *s = &c->k->space;
     Arena *a = c->p->arena;
@@ -198,8 +197,7 @@ void cpu_split_index(CpuKernel *c, uint32_t axes, const char *from,
             x = arena_printf(a, "%s / %lld", x, (long long)divisor);
         if (axis != major)
             x = arena_printf(a, "%s %% %lld", x, (long long)s->size[axis]);
-        if (is_used(c, axis) &&
-            strcmp(x, arena_printf(a, "i%d", axis)) != 0)
+        if (is_used(c, axis) && strcmp(x, arena_printf(a, "i%d", axis)) != 0)
             out_line(c->o, "const int64_t i%d = %s;", axis, x);
         divisor *= s->size[axis];
     }
@@ -209,12 +207,10 @@ void cpu_tail_columns(CpuKernel *c)
 {
     const Space *s = &c->k->space;
     out_line(c->o, "const int columns = i%d == %lld ? %lld : %d;", s->block,
-             (long long)s->size[s->block] - 1, (long long)s->tail,
-             SPACE_BLOCK);
+             (long long)s->size[s->block] - 1, (long long)s->tail, SPACE_BLOCK);
 }
 
-void cpu_open_loop(CpuKernel *c, const char *variable, int64_t n,
-                      bool parallel)
+void cpu_open_loop(CpuKernel *c, const char *variable, int64_t n, bool parallel)
 {
     if (parallel)
         out_line(c->o, "#pragma omp parallel for schedule(static) "
@@ -242,15 +238,16 @@ static void rows(CpuKernel *c)
     }
     const char *row = cpu_loop_variable(c, k->space.summed, false, "row");
     if (k->parts > 1) {
-        const char *part = k->units > 1
-                               ? arena_printf(c->p->arena, "unit %% %lld",
-                                              (long long)k->parts)
-                               : "unit";
+        const char *part =
+            k->units > 1
+                ? arena_printf(c->p->arena, "unit %% %lld", (long long)k->parts)
+                : "unit";
         out_line(c->o, "const int64_t part = %s;", part);
         out_line(c->o, "const int64_t end = (part + 1) * %lld / %lld;",
                  (long long)k->rows, (long long)k->parts);
-        out_line(c->o, "for (int64_t %s = part * %lld / %lld; %s < end; "
-                       "%s++) {",
+        out_line(c->o,
+                 "for (int64_t %s = part * %lld / %lld; %s < end; "
+                 "%s++) {",
                  row, (long long)k->rows, (long long)k->parts, row, row);
         c->o->indent += 4;
     } else {
@@ -328,8 +325,7 @@ void cpu_kernel_emit(Out *o, const Program *p, const Op *fused, int number)
     out(o, "    (void)rt;\n%s", body);
 }
 
-void cpu_kernel_prototype(Out *o, const Program *p, const Op *fused,
-                          int number)
+void cpu_kernel_prototype(Out *o, const Program *p, const Op *fused, int number)
 {
     CpuKernel c = {.o = o, .p = p, .k = kernel_build(p, fused)};
     signature(&c, number, ";");

@@ -30,11 +30,11 @@ int cpu_lanes(const Kernel *k, uint32_t axes);
 
 /* " + i0 * 64 + i1": the offset along a set of axes, "" where there is none.
  * `lane` is the index along the pair axis. */
-const char *cpu_offset(const CpuKernel *c, uint32_t axes,
-                       const int64_t *stride, int lane);
+const char *cpu_offset(const CpuKernel *c, uint32_t axes, const int64_t *stride,
+                       int lane);
 /* The same as an index: "i0 * 64 + j", "0". */
-const char *cpu_index(const CpuKernel *c, uint32_t axes,
-                      const int64_t *stride, int lane);
+const char *cpu_index(const CpuKernel *c, uint32_t axes, const int64_t *stride,
+                      int lane);
 
 /* The loop variable that runs over a set of axes: `name`, or i<axis> where
  * there is but one axis (and it is not cut into parts). */

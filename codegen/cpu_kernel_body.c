@@ -11,10 +11,14 @@ int cpu_inner_axis(const Kernel *k)
     return -1;
 }
 
-static int64_t inner_size(const Kernel *k)
+/* Whether an int can hold every offset along the inner axis. */
+static bool fits_int(const Kernel *k, int inner)
 {
-    int inner = cpu_inner_axis(k);
-    return inner < 0 ? 1 : k->space.size[inner];
+    int64_t stride = 1;
+    for (int i = 0; i < k->nbuffers; i++)
+        if (k->buffer[i].stride[inner] > stride)
+            stride = k->buffer[i].stride[inner];
+    return k->space.size[inner] <= INT32_MAX / 2 / stride;
 }
 
 void cpu_open_columns(CpuKernel *c, const char *reductions)
@@ -33,14 +37,13 @@ void cpu_open_columns(CpuKernel *c, const char *reductions)
         c->o->indent += 4;
         return;
     }
-    int64_t n = inner_size(c->k);
+    int64_t n = s->size[inner];
     out_line(c->o, "#pragma omp simd%s", reductions);
-    const char *type = n > INT32_MAX / 64 ? "int64_t" : "int";
+    const char *type = fits_int(c->k, inner) ? "int" : "int64_t";
     if (s->tail)
         out_line(c->o, "for (%s j = 0; j < columns; j++) {", type);
     else
-        out_line(c->o, "for (%s j = 0; j < %lld; j++) {", type,
-                 (long long)n);
+        out_line(c->o, "for (%s j = 0; j < %lld; j++) {", type, (long long)n);
     c->o->indent += 4;
 }
 
@@ -70,8 +73,7 @@ static bool walks_along(const CpuKernel *c, int buffer)
             return true;
     for (int p = 0; p < k->nphases; p++)
         for (int i = 0; i < k->phase[p].nelement; i++) {
-            const KernelInstr *instr =
-                &k->instr[k->phase[p].element[i].instr];
+            const KernelInstr *instr = &k->instr[k->phase[p].element[i].instr];
             if (instr->code == KERNEL_LOAD && instr->buffer == buffer)
                 return true;
         }
@@ -101,12 +103,11 @@ static void store(CpuKernel *c, const KernelRoot *root)
     for (int lane = 0; lane < cpu_lanes(c->k, b->axes); lane++)
         cpu_statement(
             c, NULL,
-            arena_printf(c->p->arena, "%s%s[%s] = %s;", b->name,
-                         pointer ? "_row" : "",
-                         cpu_index(c, root->element ? b->axes & column
-                                                    : b->axes,
-                                   b->stride, lane),
-                         cpu_value(c, root->instr, where, lane)));
+            arena_printf(
+                c->p->arena, "%s%s[%s] = %s;", b->name, pointer ? "_row" : "",
+                cpu_index(c, root->element ? b->axes & column : b->axes,
+                          b->stride, lane),
+                cpu_value(c, root->instr, where, lane)));
 }
 
 /* r7 = r7 + t6, once for each lane of the columns. */
@@ -118,8 +119,8 @@ static void reduce(CpuKernel *c, const KernelRoot *root)
         const char *x = cpu_value(c, root->instr, 't', lane);
         const char *text =
             to->op == OP_max
-                ? arena_printf(c->p->arena, "%s = parc_max(%s, %s);", sum,
-                               sum, x)
+                ? arena_printf(c->p->arena, "%s = parc_max(%s, %s);", sum, sum,
+                               x)
                 : arena_printf(c->p->arena, "%s += %s;", sum, x);
         cpu_statement(c, to->source, text);
     }
@@ -133,15 +134,15 @@ static void accumulate(CpuKernel *c, const KernelRoot *root)
     for (int lane = 0; lane < lanes; lane++) {
         const char *sum = arena_printf(c->p->arena, "a%d", root->target);
         if (root->element)
-            sum = arena_printf(c->p->arena, "%s[%s]", sum,
-                               cpu_index(c, c->k->space.column,
-                                         total->stride, lane));
-        const char *x = cpu_value(c, root->instr, root->element ? 't' : 'r',
-                                  lane);
+            sum = arena_printf(
+                c->p->arena, "%s[%s]", sum,
+                cpu_index(c, c->k->space.column, total->stride, lane));
+        const char *x =
+            cpu_value(c, root->instr, root->element ? 't' : 'r', lane);
         const char *text =
             to->op == OP_max
-                ? arena_printf(c->p->arena, "%s = parc_max(%s, %s);", sum,
-                               sum, x)
+                ? arena_printf(c->p->arena, "%s = parc_max(%s, %s);", sum, sum,
+                               x)
                 : arena_printf(c->p->arena, "%s += %s;", sum, x);
         cpu_statement(c, to->source, text);
     }
@@ -150,7 +151,8 @@ static void accumulate(CpuKernel *c, const KernelRoot *root)
 static void roots(CpuKernel *c, int phase, bool element, RootKind kind)
 {
     static void (*const emit[])(CpuKernel *, const KernelRoot *) = {
-        [ROOT_STORE] = store, [ROOT_REDUCE] = reduce,
+        [ROOT_STORE] = store,
+        [ROOT_REDUCE] = reduce,
         [ROOT_TOTAL] = accumulate};
     for (int r = 0; r < c->k->nroots; r++) {
         const KernelRoot *root = &c->k->root[r];

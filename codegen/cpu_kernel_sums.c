@@ -19,15 +19,14 @@ static const char *total_address(const CpuKernel *c, const KernelTotal *t,
     Arena *a = c->p->arena;
     if (t->direct) {
         const KernelBuffer *b = &k->buffer[t->buffer];
-        return arena_printf(a, "%s%s", b->name,
-                            cpu_offset(c, b->axes & ~k->space.column,
-                                       b->stride, 0));
+        return arena_printf(
+            a, "%s%s", b->name,
+            cpu_offset(c, b->axes & ~k->space.column, b->stride, 0));
     }
     int64_t size = t->columns ? k->columns : 1;
-    const char *at = t->offset
-                         ? arena_printf(a, "workspace + %lld",
-                                        (long long)t->offset)
-                         : "workspace";
+    const char *at =
+        t->offset ? arena_printf(a, "workspace + %lld", (long long)t->offset)
+                  : "workspace";
     if (!unit)
         return at;
     if (size == 1)
@@ -46,15 +45,14 @@ void cpu_begin_totals(CpuKernel *c, const char *unit)
                      *start == '-' ? start : "0.0");
             continue;
         }
-        out_line(c->o, "float *a%d = %s;", t->instr,
-                 total_address(c, t, unit));
+        out_line(c->o, "float *a%d = %s;", t->instr, total_address(c, t, unit));
         cpu_open_columns(c, "");
         for (int lane = 0; lane < cpu_lanes(c->k, c->k->space.column); lane++)
-            cpu_statement(c, NULL,
-                          arena_printf(a, "a%d[%s] = %s;", t->instr,
-                                       cpu_index(c, c->k->space.column,
-                                                 t->stride, lane),
-                                       start));
+            cpu_statement(
+                c, NULL,
+                arena_printf(a, "a%d[%s] = %s;", t->instr,
+                             cpu_index(c, c->k->space.column, t->stride, lane),
+                             start));
         cpu_close_columns(c);
     }
 }
@@ -81,16 +79,14 @@ static const char *part_unit(const CpuKernel *c, const char *unit,
 }
 
 /* e7 = the sum of the parts of a scalar. */
-static void combine_scalar(CpuKernel *c, const KernelTotal *t,
-                           const char *unit)
+static void combine_scalar(CpuKernel *c, const KernelTotal *t, const char *unit)
 {
     Arena *a = c->p->arena;
     const KernelInstr *instr = &c->k->instr[t->instr];
     bool max = instr->op == OP_max;
     const char *sum = arena_printf(a, "s%d", t->instr);
-    const char *item = arena_printf(a, "*(%s)",
-                                    total_address(c, t, part_unit(c, unit,
-                                                                  "part")));
+    const char *item = arena_printf(
+        a, "*(%s)", total_address(c, t, part_unit(c, unit, "part")));
     out_line(c->o, "double %s = %s;", sum, max ? "-INFINITY" : "0.0");
     out_line(c->o, "for (int part = 0; part < %lld; part++)",
              (long long)c->k->parts);
@@ -98,9 +94,9 @@ static void combine_scalar(CpuKernel *c, const KernelTotal *t,
         out_line(c->o, "    %s = parc_max((float)%s, %s);", sum, sum, item);
     else
         out_line(c->o, "    %s += %s;", sum, item);
-    cpu_statement(c, instr->source,
-                  arena_printf(a, "const float e%d = (float)%s;", t->instr,
-                               sum));
+    cpu_statement(
+        c, instr->source,
+        arena_printf(a, "const float e%d = (float)%s;", t->instr, sum));
 }
 
 /* Adds the column sums of later parts to those of the first. */
@@ -123,8 +119,8 @@ static void combine_columns(CpuKernel *c, const KernelTotal *t,
         const char *at = cpu_index(c, c->k->space.column, t->stride, lane);
         const char *x = arena_printf(a, "c%d[%s]", t->instr, at);
         const char *y = arena_printf(a, "more[%s]", at);
-        cpu_statement(c, NULL, arena_printf(a, "%s = %s;", x,
-                                            cpu_joined(c, op, x, y)));
+        cpu_statement(c, NULL,
+                      arena_printf(a, "%s = %s;", x, cpu_joined(c, op, x, y)));
     }
     cpu_close_columns(c);
     cpu_close_block(c);
@@ -134,8 +130,7 @@ static void epilogue_store(CpuKernel *c, const KernelRoot *root)
 {
     const KernelBuffer *b = &c->k->buffer[root->target];
     const KernelInstr *instr = &c->k->instr[root->instr];
-    if (instr->code == KERNEL_TOTAL &&
-        c->k->total[instr->accumulator].direct)
+    if (instr->code == KERNEL_TOTAL && c->k->total[instr->accumulator].direct)
         return;
     for (int lane = 0; lane < cpu_lanes(c->k, b->axes); lane++)
         cpu_statement(c, NULL,
@@ -200,8 +195,8 @@ void cpu_epilogue(CpuKernel *c)
     if (!wants_epilogue(k))
         return;
     if (k->units > 1) {
-        int64_t work = k->units * k->parts *
-                       (epilogue_has_columns(k) ? k->columns : 1);
+        int64_t work =
+            k->units * k->parts * (epilogue_has_columns(k) ? k->columns : 1);
         unit = cpu_loop_variable(c, k->space.kept, false, "unit");
         cpu_open_loop(c, unit, k->units, work >= PARALLEL_WORK);
         cpu_split_index(c, k->space.kept, unit, 1);

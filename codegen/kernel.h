@@ -44,24 +44,24 @@ typedef enum KernelCode {
 
 typedef struct KernelInstr {
     KernelCode code;
-    OpKind op;           /* OP; REDUCE and TOTAL: OP_sum or OP_max */
-    const Op *source;    /* NULL: a load */
+    OpKind op;        /* OP; REDUCE and TOTAL: OP_sum or OP_max */
+    const Op *source; /* NULL: a load */
     DType dtype;
-    int nargs, arg[3];   /* instructions */
+    int nargs, arg[3]; /* instructions */
     double number;
-    int buffer;          /* LOAD */
-    int accumulator;     /* TOTAL */
-    uint32_t axes;       /* that its value varies over */
+    int buffer;                 /* LOAD */
+    int accumulator;            /* TOTAL */
+    uint32_t axes;              /* that its value varies over */
     int64_t stride[SPACE_AXES]; /* INDEX, ONEHOT: of the index */
-    int phase;           /* the first in which it can be computed */
-    bool epilogue;       /* a TOTAL, or computed from one */
+    int phase;                  /* the first in which it can be computed */
+    bool epilogue;              /* a TOTAL, or computed from one */
 } KernelInstr;
 
 typedef struct KernelBuffer {
-    const char *name;    /* a C identifier, unique in the kernel */
-    const Value *value;  /* the fused op's result or operand */
+    const char *name;   /* a C identifier, unique in the kernel */
+    const Value *value; /* the fused op's result or operand */
     DType dtype;
-    bool out, shared;    /* shared: may lie where another buffer lies */
+    bool out, shared; /* shared: may lie where another buffer lies */
     uint32_t axes;
     int64_t stride[SPACE_AXES];
     int64_t elements;
@@ -84,10 +84,10 @@ typedef struct KernelStep {
 } KernelStep;
 
 typedef struct KernelPhase {
-    int nrow, *row;           /* instructions computed once a row */
+    int nrow, *row; /* instructions computed once a row */
     int nelement;
-    KernelStep *element;      /* in the loop over columns */
-    bool loop;                /* whether there is one */
+    KernelStep *element; /* in the loop over columns */
+    bool loop;           /* whether there is one */
 } KernelPhase;
 
 /* Sums over rows. `columns`: one for each column, else a scalar. They lie in
@@ -95,14 +95,14 @@ typedef struct KernelPhase {
 typedef struct KernelTotal {
     int instr, arg;
     bool columns, direct;
-    int buffer;       /* direct: the result */
-    int64_t offset;   /* else: floats into the workspace */
+    int buffer;                 /* direct: the result */
+    int64_t offset;             /* else: floats into the workspace */
     int64_t stride[SPACE_AXES]; /* over column axes */
 } KernelTotal;
 
 typedef struct Kernel {
     const char *name;
-    const Op *op;     /* the fused op */
+    const Op *op; /* the fused op */
     Space space;
     int ninstrs, nbuffers, nroots, nphases, ntotals;
     KernelInstr *instr;
@@ -110,13 +110,13 @@ typedef struct Kernel {
     KernelRoot *root;
     KernelPhase *phase;
     KernelTotal *total;
-    int nkept, *kept;     /* epilogue instructions, once a kept index */
-    int ncolumn, *column; /* and for each column */
+    int nkept, *kept;           /* epilogue instructions, once a kept index */
+    int ncolumn, *column;       /* and for each column */
     int64_t units, parts, rows; /* kept indices; parts of summed rows; summed
                                    rows */
-    int64_t columns;      /* elements of a row */
-    int64_t work;         /* elements, of all rows */
-    int64_t workspace;    /* bytes */
+    int64_t columns;            /* elements of a row */
+    int64_t work;               /* elements, of all rows */
+    int64_t workspace;          /* bytes */
 } Kernel;
 
 /* The kernel of a fused op, in the program's arena. */

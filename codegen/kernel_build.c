@@ -13,8 +13,8 @@
 
 const char *kernel_where(const Program *p, Loc loc)
 {
-    const Source *s = p->diag && loc.file ? diag_source_at(p->diag, loc.file)
-                                          : NULL;
+    const Source *s =
+        p->diag && loc.file ? diag_source_at(p->diag, loc.file) : NULL;
     if (!s)
         return "";
     const char *slash = strrchr(s->name, '/');
@@ -45,19 +45,19 @@ const char *kernel_identifier(Arena *a, const char *name)
 static bool is_reserved(const char *s)
 {
     static const char *const word[] = {
-        "auto", "break", "case", "char", "const", "continue", "default",
-        "do", "double", "else", "enum", "extern", "float", "for", "goto",
-        "if", "inline", "int", "long", "register", "restrict", "return",
-        "short", "signed", "sizeof", "static", "struct", "switch",
-        "typedef", "union", "unsigned", "void", "volatile", "while", "bool",
-        "true", "false", "rt", "workspace", "unit", "part", "row", "end",
-        "columns", "more", "main", "linux", "unix",
+        "auto",     "break",    "case",      "char",   "const",   "continue",
+        "default",  "do",       "double",    "else",   "enum",    "extern",
+        "float",    "for",      "goto",      "if",     "inline",  "int",
+        "long",     "register", "restrict",  "return", "short",   "signed",
+        "sizeof",   "static",   "struct",    "switch", "typedef", "union",
+        "unsigned", "void",     "volatile",  "while",  "bool",    "true",
+        "false",    "rt",       "workspace", "unit",   "part",    "row",
+        "end",      "columns",  "more",      "main",   "linux",   "unix",
     };
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         if (strcmp(word[i], s) == 0)
             return true;
-    if (strncmp(s, "parc_", 5) == 0 || strncmp(s, "PARC_", 5) == 0 ||
-        *s == '_')
+    if (strncmp(s, "parc_", 5) == 0 || strncmp(s, "PARC_", 5) == 0 || *s == '_')
         return true;
     bool digits = s[1] != 0;
     for (const char *c = s + 1; *c; c++)
@@ -242,8 +242,7 @@ static int make_op(Builder *b, const Op *op)
                                           .source = op,
                                           .dtype = op->out[0]->type.dtype,
                                           .number = 1});
-    if (op->kind == OP_cast &&
-        op->arg[0]->type.dtype == op->out[0]->type.dtype)
+    if (op->kind == OP_cast && op->arg[0]->type.dtype == op->out[0]->type.dtype)
         return make_alias(b, op);
     KernelInstr instr = {.code = KERNEL_OP,
                          .op = op->kind,
@@ -268,13 +267,14 @@ static int make_reduce(Builder *b, const Op *op)
     OpKind kind = op->kind == OP_max ? OP_max : OP_sum;
     uint32_t domain = space_of(b, op->arg[0])->axes;
     int x = instr_of(b, op->arg[0]);
-    KernelInstr instr = {.op = kind,
-                         .source = op,
-                         .dtype = op->out[0]->type.dtype,
-                         .nargs = 1};
+    KernelInstr instr = {
+        .op = kind, .source = op, .dtype = op->out[0]->type.dtype, .nargs = 1};
     if (op->kind == OP_sumsq) {
-        KernelInstr square = {.code = KERNEL_OP, .op = OP_mul, .source = op,
-                              .dtype = instr.dtype, .nargs = 2,
+        KernelInstr square = {.code = KERNEL_OP,
+                              .op = OP_mul,
+                              .source = op,
+                              .dtype = instr.dtype,
+                              .nargs = 2,
                               .arg = {x, x}};
         x = add_instr(b, square);
     }
@@ -285,8 +285,10 @@ static int make_reduce(Builder *b, const Op *op)
         instr.arg[0] = x;
         instr.axes = s->all & ~s->column;
         int row = add_instr(b, instr);
-        add_root(b, (KernelRoot){.kind = ROOT_REDUCE, .instr = x,
-                                 .target = row, .element = true});
+        add_root(b, (KernelRoot){.kind = ROOT_REDUCE,
+                                 .instr = x,
+                                 .target = row,
+                                 .element = true});
         x = row;
         domain &= ~s->column;
     }
@@ -298,7 +300,9 @@ static int make_reduce(Builder *b, const Op *op)
     int total = add_instr(b, instr);
     b->instr.at[total].epilogue = true;
     b->instr.at[total].phase = 0;
-    add_root(b, (KernelRoot){.kind = ROOT_TOTAL, .instr = x, .target = total,
+    add_root(b, (KernelRoot){.kind = ROOT_TOTAL,
+                             .instr = x,
+                             .target = total,
                              .element = kernel_is_element(b->k, domain)});
     return total;
 }
@@ -379,8 +383,8 @@ const Kernel *kernel_build(const Program *p, const Op *fused)
     for (int i = 0; i < fused->nouts; i++)
         for (int j = 0; j < fused->nargs; j++)
             if (kernel_in_place(b.k, i, j))
-                b.k->buffer[i].shared =
-                    b.k->buffer[fused->nouts + j].shared = true;
+                b.k->buffer[i].shared = b.k->buffer[fused->nouts + j].shared =
+                    true;
     return b.k;
 }
 

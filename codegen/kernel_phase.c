@@ -14,9 +14,9 @@ enum { PART_WORK = 16384, MAX_PARTS = 64 };
 typedef struct Phaser {
     Arena *arena;
     Kernel *k;
-    bool *row_done;  /* by instruction */
-    int *loop_done;  /* by instruction: 1 + the last phase that has it */
-    bool *sum_done;  /* by instruction: in an epilogue list */
+    bool *row_done; /* by instruction */
+    int *loop_done; /* by instruction: 1 + the last phase that has it */
+    bool *sum_done; /* by instruction: in an epilogue list */
 } Phaser;
 
 static void push(Arena *a, int **list, int *n, int x)
@@ -56,8 +56,7 @@ static int stored_before(const Kernel *k, int i, int phase)
     return -1;
 }
 
-static void need_element(Phaser *s, int i, int phase, KernelStep *steps,
-                         int *n)
+static void need_element(Phaser *s, int i, int phase, KernelStep *steps, int *n)
 {
     const KernelInstr *instr = &s->k->instr[i];
     if (!kernel_is_element(s->k, instr->axes)) {
@@ -67,8 +66,8 @@ static void need_element(Phaser *s, int i, int phase, KernelStep *steps,
     if (s->loop_done[i] == phase + 1)
         return;
     s->loop_done[i] = phase + 1;
-    int reload = instr->code == KERNEL_LOAD ? -1
-                                            : stored_before(s->k, i, phase);
+    int reload =
+        instr->code == KERNEL_LOAD ? -1 : stored_before(s->k, i, phase);
     for (int a = 0; a < instr->nargs && reload < 0; a++)
         need_element(s, instr->arg[a], phase, steps, n);
     steps[(*n)++] = (KernelStep){.instr = i, .reload = reload};
@@ -222,17 +221,16 @@ static void add_total(Kernel *k, const KernelRoot *root, int64_t *floats)
     int at = k->ntotals++;
     KernelTotal *total = &k->total[at];
     k->instr[root->target].accumulator = at;
-    *total = (KernelTotal){.instr = root->target,
-                           .arg = root->instr,
-                           .columns = root->element};
+    *total = (KernelTotal){
+        .instr = root->target, .arg = root->instr, .columns = root->element};
     total->buffer = direct_buffer(k, root->target);
     total->direct = total->buffer >= 0;
     int64_t stride = 1;
     for (int a = k->space.naxes; a-- > 0;) {
         if (!(k->space.column >> a & 1))
             continue;
-        total->stride[a] = total->direct ? k->buffer[total->buffer].stride[a]
-                                         : stride;
+        total->stride[a] =
+            total->direct ? k->buffer[total->buffer].stride[a] : stride;
         stride *= k->space.size[a];
     }
     if (total->direct)

@@ -21,7 +21,7 @@
  * floating-point traps. */
 static const char *const compile_flags[] = {
     "-std=c11", "-O3", "-march=native", "-fno-math-errno",
-    "-fno-trapping-math", "-fopenmp", "-D_GNU_SOURCE",
+    "-fno-trapping-math", "-ffp-contract=fast", "-fopenmp", "-D_GNU_SOURCE",
 #ifdef __SANITIZE_ADDRESS__
     "-fsanitize=address,undefined", "-g",
 #endif

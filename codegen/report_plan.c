@@ -63,8 +63,12 @@ static void summary(Out *o, const Program *p)
     }
     out_line(o, "parameters  %s, %s on a rank", count_text(a, all),
              count_text(a, local));
-    out_line(o, "batch       %lld x %lld", (long long)p->train.batch,
-             (long long)p->train.seq);
+    bool sequences = false;
+    for (int i = 0; i < p->input.n; i++)
+        sequences |= p->input.at[i].below > 0;
+    out_line(o, sequences ? "batch       %lld sequences of %lld"
+                          : "batch       %lld",
+             (long long)p->train.batch, (long long)p->train.seq);
     out_line(o, "memory      %s a rank at the peak, lower bound %s (%.3f)",
              bytes_text(a, m->peak), bytes_text(a, m->lower_bound),
              m->lower_bound ? (double)m->peak / (double)m->lower_bound : 1.0);
@@ -136,6 +140,10 @@ static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
 {
     Arena *a = p->arena;
     Phase phase = PH_INIT;
+    int width = 4;
+    for (int i = 0; i < n; i++)
+        if ((int)strlen(c[i].axis) > width)
+            width = (int)strlen(c[i].axis);
     out_line(o, "");
     out_line(o, "Collectives, in order (calls a step x bytes a call)");
     for (int i = 0; i < n; i++) {
@@ -144,8 +152,8 @@ static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
             out_line(o, " %s", phase_name(op->phase));
         phase = op->phase;
         Loc loc = op->why.loc.line ? op->why.loc : op->loc;
-        out_line(o, "  %-5s %-14s %-6s %4lld x %-11s %s", c[i].label,
-                 c[i].kind, c[i].axis, (long long)c[i].count,
+        out_line(o, "  %-5s %-14s %-*s %4lld x %-11s %s", c[i].label,
+                 c[i].kind, width, c[i].axis, (long long)c[i].count,
                  bytes_text(a, c[i].bytes), c[i].tensor);
         out_line(o, "        %s  (%s)", op->why.text ? op->why.text : "",
                  diag_where(p->diag, a, loc));

@@ -178,6 +178,14 @@ static bool write_program(Compilation *c, const Program *p, const TargetInfo *t)
 {
     if (!c->o.binary.text && !c->o.directory.text)
         return true;
+    if (p->train.precision != DT_F32) {
+        diag_error(c->diag, p->train.loc,
+                   "programs for the CPU compute in f32, and the precision "
+                   "is %s", dtype_name(p->train.precision));
+        diag_help(c->diag, "add -D precision=f32; planning and --emit know "
+                           "every precision");
+        return false;
+    }
     char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = 0;

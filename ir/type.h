@@ -4,7 +4,7 @@
  * axis, what a rank holds of it; the local shape follows from both.
  *
  *   f32[64, 2048, 4096/tp]       dim 2 split over tp
- *   f32[64/dp, 4096/(tp·dp)]     dp splits each part that tp made: tp major
+ *   f32[64, 4096/(tp·dp)]        dp splits each part that tp made: tp major
  *   f32[8, 16]+tp                a partial sum: the ranks of tp add up to it
  *   f32[8, 16]^tp                a partial maximum
  *   f32[32 x 4096/tp, 64]~dp     a stack of 32 (one for each turn of a loop);

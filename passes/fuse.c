@@ -261,8 +261,7 @@ static void drop_unused(Region *r)
 
 static void fuse_region(Program *p, Region *r, NameList *used)
 {
-    Fuser f = {.p = p, .r = r, .arena = arena_new(),
-               .attempt = arena_new()};
+    Fuser f = {.p = p, .r = r, .arena = arena_new(), .attempt = arena_new()};
     fuse_clean(p, r);
     drop_unused(r);
     fuse_tables(&f);

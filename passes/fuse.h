@@ -25,18 +25,18 @@ typedef struct FuseGroup {
 typedef struct Fuser {
     Program *p;
     Region *r;
-    Arena *arena;    /* for what ends with the pass */
-    OpList op;       /* the region's ops in order */
-    uint32_t nops;   /* ids below this are known to the tables */
-    int *group_of;   /* by op id */
-    int *place;      /* by op id: index into `op` */
-    OpList *users;   /* by value id: ops of the region, each once */
-    bool *yielded;   /* by value id */
+    Arena *arena;  /* for what ends with the pass */
+    OpList op;     /* the region's ops in order */
+    uint32_t nops; /* ids below this are known to the tables */
+    int *group_of; /* by op id */
+    int *place;    /* by op id: index into `op` */
+    OpList *users; /* by value id: ops of the region, each once */
+    bool *yielded; /* by value id */
     FuseGroup *group;
     int ngroups, mark;
-    bool mixed;      /* forward and backward ops may go together */
-    Arena *attempt;  /* for what is needed until the next attempt */
-    Space space;     /* of the last attempt to make a kernel */
+    bool mixed;     /* forward and backward ops may go together */
+    Arena *attempt; /* for what is needed until the next attempt */
+    Space space;    /* of the last attempt to make a kernel */
 } Fuser;
 
 void fuse_clean(Program *p, Region *r);

@@ -6,8 +6,8 @@
  * pairs x's last dim with q's last two: the node of 64 is split into 4 and
  * 16, and c's dims are the nodes of 32 and 16.
  */
-#include "base/bug.h"
 #include "passes/fuse_axes.h"
+#include "base/bug.h"
 
 int fuse_local_dims(const Program *p, const Type *t, int64_t dim[SPACE_DIMS])
 {
@@ -242,10 +242,10 @@ bool axes_pair(AxisSolver *s, const Op *op)
         OpKind kind;
         bool (*pair)(AxisSolver *, const Op *);
     } table[] = {
-        {OP_sum, pair_reduce},         {OP_max, pair_reduce},
-        {OP_sumsq, pair_nothing},      {OP_reshape, pair_reshape},
+        {OP_sum, pair_reduce},          {OP_max, pair_reduce},
+        {OP_sumsq, pair_nothing},       {OP_reshape, pair_reshape},
         {OP_transpose, pair_transpose}, {OP_onehot, pair_onehot},
-        {OP_iota, pair_nothing},       {OP_full, pair_nothing},
+        {OP_iota, pair_nothing},        {OP_full, pair_nothing},
         {OP_rotary, pair_rotary},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)

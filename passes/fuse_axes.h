@@ -9,8 +9,8 @@
 #include "passes/fuse_space.h"
 
 typedef struct AxisNode {
-    int parent;        /* -1: stands for itself */
-    int major, minor;  /* -1: whole */
+    int parent;       /* -1: stands for itself */
+    int major, minor; /* -1: whole */
     int64_t size;
     bool pair;
 } AxisNode;

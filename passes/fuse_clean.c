@@ -14,7 +14,7 @@
 
 static bool is_identity(const Op *op)
 {
-    static const OpKind list[] = {OP_detach, OP_cast, OP_broadcast,
+    static const OpKind list[] = {OP_detach,   OP_cast,        OP_broadcast,
                                   OP_boundary, OP_finish_grad, OP_reshape};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (op->kind == list[i])

@@ -82,9 +82,8 @@ OpList fuse_merged(const Fuser *f, const OpList *x, const OpList *y)
 {
     OpList list = {0};
     for (int i = 0, k = 0; i < x->n || k < y->n;) {
-        bool first = k == y->n ||
-                     (i < x->n && f->place[x->at[i]->id] <
-                                      f->place[y->at[k]->id]);
+        bool first = k == y->n || (i < x->n && f->place[x->at[i]->id] <
+                                                   f->place[y->at[k]->id]);
         vec_push(f->arena, &list, first ? x->at[i++] : y->at[k++]);
     }
     return list;
@@ -164,8 +163,7 @@ static int count_tensors(const Fuser *f, const OpList *ops, const int *groups,
 bool fuse_try(Fuser *f, const OpList *ops, const bool *stored)
 {
     arena_reset(f->attempt);
-    return !space_build(f->attempt, f->p, ops->n, ops->at, stored,
-                        &f->space) &&
+    return !space_build(f->attempt, f->p, ops->n, ops->at, stored, &f->space) &&
            !space_repeats_expensive(&f->space);
 }
 
@@ -229,8 +227,8 @@ static EdgeList list_edges(const Fuser *f)
             if (fuse_takes(users->at[u]))
                 vec_push(f->arena, &edges,
                          ((Edge){op->out[0], users->at[u],
-                                 fuse_bytes(f->p, op->out[0]), edges.n, -1,
-                                 -1, -1}));
+                                 fuse_bytes(f->p, op->out[0]), edges.n, -1, -1,
+                                 -1}));
     }
     if (edges.n)
         qsort(edges.at, (size_t)edges.n, sizeof *edges.at, by_bytes);

@@ -17,7 +17,7 @@ enum {
 };
 
 typedef struct Expression {
-    OpList op;               /* in program order, the value's own last */
+    OpList op; /* in program order, the value's own last */
     VEC(const Value *) leaf;
     int expensive;
     bool fits;
@@ -205,8 +205,7 @@ bool fuse_share(Fuser *f)
         Op *op = f->op.at[i];
         int group = f->group_of[op->id];
         if (f->group[group].open && !round.changed[group] &&
-            !f->yielded[op->out[0]->id] &&
-            fuse_is_stored(f, group, op->out[0]))
+            !f->yielded[op->out[0]->id] && fuse_is_stored(f, group, op->out[0]))
             consider(f, &round, op);
     }
     return round.any;

@@ -13,9 +13,9 @@ bool fuse_is_view(OpKind kind)
 
 bool fuse_takes(const Op *op)
 {
-    static const OpKind also[] = {OP_full, OP_iota, OP_sum, OP_max,
-                                  OP_sumsq, OP_reshape, OP_transpose,
-                                  OP_onehot, OP_rotary};
+    static const OpKind also[] = {OP_full,      OP_iota,   OP_sum,
+                                  OP_max,       OP_sumsq,  OP_reshape,
+                                  OP_transpose, OP_onehot, OP_rotary};
     if (op->kind == OP_boundary || op->kind == OP_copy)
         return false;
     if (op_is_elementwise(op->kind))
@@ -29,7 +29,7 @@ bool fuse_takes(const Op *op)
 bool fuse_is_expensive(OpKind kind)
 {
     static const OpKind list[] = {OP_exp, OP_log, OP_tanh, OP_sigmoid,
-                                  OP_erf, OP_sin, OP_cos, OP_power};
+                                  OP_erf, OP_sin, OP_cos,  OP_power};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (list[i] == kind)
             return true;
@@ -63,8 +63,8 @@ static const char *number_axes(Space *s, const AxisSolver *solver)
     s->pair = -1;
     for (int v = 0; v < s->nvalues; v++) {
         SpaceValue *to = &s->value[v];
-        int leaf[MAX_LEAVES], n = axes_leaves(solver, &solver->value.at[v],
-                                              leaf);
+        int leaf[MAX_LEAVES],
+            n = axes_leaves(solver, &solver->value.at[v], leaf);
         if (n < 0 || n > SPACE_AXES)
             return "too many axes";
         to->value = solver->value.at[v].value;
@@ -200,8 +200,7 @@ static void set_reduced(Space *s)
         const Op *op = s->op[i].op;
         s->op[i].reduced = 0;
         if (op->kind == OP_sum || op->kind == OP_max || op->kind == OP_sumsq)
-            s->op[i].reduced =
-                axes_of(s, op->arg[0]) & ~axes_of(s, op->out[0]);
+            s->op[i].reduced = axes_of(s, op->arg[0]) & ~axes_of(s, op->out[0]);
     }
 }
 
@@ -213,8 +212,8 @@ static void mark_dependents(const Space *s, int r, bool *from)
     for (int i = r + 1; i < s->nops; i++)
         for (int k = 0; k < s->op[i].op->nargs; k++)
             for (int j = r; j < i; j++)
-                from[i] |= from[j] &&
-                           s->op[i].op->arg[k] == s->op[j].op->out[0];
+                from[i] |=
+                    from[j] && s->op[i].op->arg[k] == s->op[j].op->out[0];
 }
 
 /* Whether the result is used along the very axes that were reduced, so that
@@ -268,8 +267,7 @@ static const char *classify(Space *s)
         if (domain == s->all && reduced == s->column)
             s->op[r].reduce = REDUCE_ROW;
         else if (domain == s->all && s->summed &&
-                 (reduced == s->summed ||
-                  reduced == (s->summed | s->column)))
+                 (reduced == s->summed || reduced == (s->summed | s->column)))
             s->op[r].reduce = REDUCE_ROWS;
         else if (domain == rows && reduced == s->summed)
             s->op[r].reduce = REDUCE_ROWS;
@@ -411,8 +409,8 @@ static const char *pair_all(AxisSolver *solver, int nops, Op *const *ops)
     return NULL;
 }
 
-const char *space_build(Arena *a, const Program *p, int nops,
-                        Op *const *ops, const bool *stored, Space *s)
+const char *space_build(Arena *a, const Program *p, int nops, Op *const *ops,
+                        const bool *stored, Space *s)
 {
     AxisSolver solver = {.arena = a, .p = p};
     const char *fault = pair_all(&solver, nops, ops);

@@ -37,7 +37,7 @@ typedef struct SpaceValue {
     const Value *value;
     uint32_t axes;
     int64_t stride[SPACE_AXES];
-    int n;                      /* axes in memory order, major first */
+    int n; /* axes in memory order, major first */
     uint8_t order[SPACE_AXES];
 } SpaceValue;
 
@@ -45,15 +45,15 @@ typedef enum ReduceKind { REDUCE_NONE, REDUCE_ROW, REDUCE_ROWS } ReduceKind;
 
 typedef struct SpaceOp {
     const Op *op;
-    bool stored;        /* its result is needed outside */
-    bool epilogue;      /* computed from accumulated sums */
-    ReduceKind reduce;  /* NONE also where a reduction has nothing to do */
-    uint32_t reduced;   /* the axes that it reduces */
+    bool stored;       /* its result is needed outside */
+    bool epilogue;     /* computed from accumulated sums */
+    ReduceKind reduce; /* NONE also where a reduction has nothing to do */
+    uint32_t reduced;  /* the axes that it reduces */
 } SpaceOp;
 
 typedef struct Space {
     int naxes;
-    int64_t size[SPACE_AXES];   /* outermost first */
+    int64_t size[SPACE_AXES];           /* outermost first */
     uint32_t all, kept, summed, column; /* sets of axes; column has `pair` */
     int pair;     /* the axis of size 2 of rotated pairs, worked on in one
                      turn of the inner loop; -1: none */
@@ -76,8 +76,8 @@ int fuse_local_dims(const Program *p, const Type *t, int64_t dim[SPACE_DIMS]);
 
 /* The space of ops in program order; stored[i] says whether the result of
  * ops[i] is needed outside. NULL, or why they cannot be one kernel. */
-const char *space_build(Arena *a, const Program *p, int nops,
-                        Op *const *ops, const bool *stored, Space *s);
+const char *space_build(Arena *a, const Program *p, int nops, Op *const *ops,
+                        const bool *stored, Space *s);
 
 const SpaceValue *space_value(const Space *s, const Value *v);
 

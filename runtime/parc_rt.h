@@ -123,8 +123,9 @@ int64_t parc_index(const ParcRt *rt, uint32_t axes);
  *                   dst[:, :, j]; with `minor` the other way round: src:
  *                   [outer, middle, k, inner] -> dst: [outer, k, middle,
  *                   inner], src_j[:, :, r] as dst[:, j]
- * `valid` is the number of elements of the gathered tensor that exist (flat
- * shards: the last run is padded; outer is 1 then); 0 means all of them.
+ * `valid` is how many elements of a row [k, inner] exist where the last runs
+ * are padded (flat shards): the gathered tensor is [outer, valid] then. 0
+ * means all of them.
  */
 typedef struct ParcPart {
     int64_t src, dst;  /* byte offsets */

@@ -245,8 +245,8 @@ bool rt_weights_open(RtWeights *w, const char *path, const ParcModel *model,
 void rt_weights_close(RtWeights *w);
 void rt_weights_load(ParcRt *rt, const RtWeights *w);
 
-/* The name of the temporary file beside `path`; NULL, after a message, where
- * none can be made there. */
+/* The name of the temporary file beside `path`, empty where `path` is a device
+ * or pipe; NULL, after a message, where nothing can be written there. */
 char *rt_export_probe(const char *path, const char *program);
 /* NULL or a message. By one rank, while the others wait. */
 const char *rt_export(ParcRt *rt, const char *path, const char *temporary);

@@ -72,6 +72,22 @@ static int64_t valid_run(const ParcPart *p, int64_t j)
                : larger(0, smaller(p->inner, p->valid - j * p->inner));
 }
 
+/* From one row of the gathered tensor to the next: its padding does not lie in
+ * it. */
+static int64_t whole_row(const ParcPart *p, int64_t ranks)
+{
+    return p->valid == 0 ? ranks * p->inner : p->valid;
+}
+
+/* A rank's padding is zero. */
+static void clear_padding(float *dst, const ParcPart *p, int64_t valid)
+{
+    for (int64_t o = 0; valid < p->inner && o < p->outer; o++) {
+        memset(dst + o * p->inner + valid, 0,
+               (size_t)(p->inner - valid) * sizeof *dst);
+    }
+}
+
 /* `rows` rows of `n` elements between two strides, by all threads. */
 static void copy_rows(ParcRt *rt, float *dst, int64_t dst_stride,
                       const float *src, int64_t src_stride, int64_t rows,
@@ -104,7 +120,7 @@ void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
         const ParcPart *p = &part[i];
         float *dst = rt_floats(rt, p->dst);
         for (int j = 0; j < g->n; j++) {
-            copy_rows(rt, dst + j * p->inner, g->n * p->inner,
+            copy_rows(rt, dst + j * p->inner, whole_row(p, g->n),
                       peer_floats(rt, g->member[j], p->src), p->inner, p->outer,
                       valid_run(p, j));
         }
@@ -152,13 +168,12 @@ static void reduce_part(ParcRt *rt, const RtGroup *g, const ParcPart *p)
             float sum[TILE];
             int64_t at = t * TILE, n = smaller(TILE, count - at);
             reduce_tile(rt, g, sum, p->src,
-                        (o * g->n + g->index) * p->inner + at, n, PARC_SUM);
+                        o * whole_row(p, g->n) + g->index * p->inner + at, n,
+                        PARC_SUM);
             memcpy(dst + o * p->inner + at, sum, (size_t)n * sizeof *sum);
         }
     }
-    if (count < p->inner) {
-        memset(dst + count, 0, (size_t)(p->inner - count) * sizeof *dst);
-    }
+    clear_padding(dst, p, count);
 }
 
 void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
@@ -240,10 +255,8 @@ void parc_take_part(ParcRt *rt, uint32_t axes, const ParcPart *part)
     int64_t n = valid_run(part, g->index), row = part->inner;
     float *dst = rt_floats(rt, part->dst);
     copy_rows(rt, dst, row, rt_floats(rt, part->src) + g->index * row,
-              g->n * row, part->outer, n);
-    if (n < row) {
-        memset(dst + n, 0, (size_t)(row - n) * sizeof *dst);
-    }
+              whole_row(part, g->n), part->outer, n);
+    clear_padding(dst, part, n);
 }
 
 void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part)

@@ -3,7 +3,7 @@
  * One rank writes, straight out of the arenas of all: layer by layer it puts
  * the shards of those ranks that own them together in a buffer of one layer
  * and appends it. The file appears under its name when it is complete and on
- * the disk, or not at all.
+ * the disk, or not at all; a device or pipe is written where it is.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,16 +15,32 @@
 
 #include "rt.h"
 
+/* Where the file really is: a link stays a link. */
+static char *resolve(const char *path)
+{
+    char *real = realpath(path, NULL);
+    if (!real) {
+        size_t n = strlen(path) + 1;
+        real = rt_allocate(n);
+        memcpy(real, path, n);
+    }
+    return real;
+}
+
 char *rt_export_probe(const char *path, const char *program)
 {
-    size_t n = strlen(path);
-    char *temporary = rt_allocate(n + 32);
+    char *real = resolve(path);
+    size_t room = strlen(real) + 32;
+    char *temporary = rt_allocate(room);
     struct stat st;
-    memcpy(temporary, path, n);
-    snprintf(temporary + n, 32, ".%ld.tmp", (long)getpid());
     int error = 0;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-        error = EISDIR;
+    snprintf(temporary, room, "%s.%ld.tmp", real, (long)getpid());
+    free(real);
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        temporary[0] = 0;
+        error = S_ISDIR(st.st_mode)        ? EISDIR
+                : access(path, W_OK) != 0 ? errno
+                                          : 0;
     } else {
         int file = open(temporary, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
         error = file < 0 ? errno : 0;
@@ -160,8 +176,9 @@ static void write_data(Writer *w, const ParcRt *rt)
 
 const char *rt_export(ParcRt *rt, const char *path, const char *temporary)
 {
-    Writer w = {.file = open(temporary,
-                             O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+    bool direct = !temporary[0];
+    int flags = O_WRONLY | O_CLOEXEC | (direct ? 0 : O_CREAT | O_TRUNC);
+    Writer w = {.file = open(direct ? path : temporary, flags, 0666)};
     if (w.file < 0) {
         return strerror(errno);
     }
@@ -173,8 +190,10 @@ const char *rt_export(ParcRt *rt, const char *path, const char *temporary)
     if (close(w.file) != 0 && !w.error) {
         w.error = errno;
     }
-    if (!w.error && rename(temporary, path) != 0) {
-        w.error = errno;
+    if (!w.error && !direct) {
+        char *real = resolve(path);
+        w.error = rename(temporary, real) != 0 ? errno : 0;
+        free(real);
     }
     return w.error ? strerror(w.error) : NULL;
 }

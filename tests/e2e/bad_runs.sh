@@ -46,26 +46,34 @@ check "llama compiles" compile "$work/train" llama 2x1 $llama_sizes \
 head -c 1000 "$text" >"$work/text"
 printf 'abc' >"$work/short"
 printf '\001' >"$work/odd"
-check "missing data" fails 1 "nowhere.bin" "$work/train" --data nowhere.bin
-check "short data" fails 1 "short" "$work/train" --data "bytes:$work/short"
-check "odd data" fails 1 "odd" "$work/train" --data "$work/odd"
-check "beyond the vocabulary" fails 1 "byte " "$work/train" \
-    --data "bytes:$work/text"
-check "missing weights" fails 1 "nowhere.st" "$work/train" --steps 0 \
+check "missing data" fails 1 "error: cannot read 'nowhere.bin'" "$work/train" --data nowhere.bin
+check "short data" fails 1 \
+    "$work/short: byte 3: error: the file ends after 3 tokens" "$work/train" --data "bytes:$work/short"
+check "odd data" fails 1 "$work/odd: byte 0: error: the file is truncated" "$work/train" --data "$work/odd"
+check "beyond the vocabulary" fails 1 "is beyond the vocabulary of 100" \
+    "$work/train" --data "bytes:$work/text"
+# shellcheck disable=SC2086
+check "one rank compiles" compile "$work/one" llama 1x1 $llama_sizes \
+    -D vocab=100
+check "its place" fails 1 \
+    "$work/text: byte 3: error: token 111 is beyond the vocabulary of 100" \
+    "$work/one" --data "bytes:$work/text"
+check "missing weights" fails 1 "error: cannot read 'nowhere.st'" "$work/train" --steps 0 \
     --init nowhere.st
 check "export" "$work/train" --steps 0 --export "$work/w.st"
 head -c 5000 "$work/w.st" >"$work/cut.st"
-check "truncated weights" fails 1 "cut.st" "$work/train" --steps 0 \
+check "truncated weights" fails 1 \
+    "$work/cut.st: byte 5000: error: the file is truncated" "$work/train" --steps 0 \
     --init "$work/cut.st"
 head -c 5 "$work/w.st" >"$work/stub.st"
-check "a stub of weights" fails 1 "stub.st" "$work/train" --steps 0 \
+check "a stub of weights" fails 1 "$work/stub.st: byte 5: error:" "$work/train" --steps 0 \
     --init "$work/stub.st"
 check "other weights" fails 1 "bad.st" sh -c \
     'echo nonsense nonsense >"$1/bad.st"; "$1/train" --steps 0 --init "$1/bad.st"' \
     sh "$work"
-check "unwritable export" fails 1 "/no/w.st" "$work/train" --steps 0 \
+check "unwritable export" fails 1 "error: cannot write '$work/file/no/w.st'" "$work/train" --steps 0 \
     --export "$work/file/no/w.st"
-check "unwritable log" fails 1 "/no/log" "$work/train" --steps 1 \
+check "unwritable log" fails 1 "error: cannot write '$work/file/no/log'" "$work/train" --steps 1 \
     --log "$work/file/no/log"
 check "unknown option of train" fails 2 "--step" "$work/train" --step 3
 check "bad number" fails 2 "--steps" "$work/train" --steps many

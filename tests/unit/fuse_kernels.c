@@ -67,8 +67,8 @@ static void layer_norm(Check *c)
 {
     FuseTest t = fuse_test(PH_FORWARD);
     Value *x = activation(&t, "x");
-    Value *mean = fuse_factor(&t, OP_scale, fuse_sum(&t, x, 2, true),
-                              1.0 / DIM);
+    Value *mean =
+        fuse_factor(&t, OP_scale, fuse_sum(&t, x, 2, true), 1.0 / DIM);
     Value *d = sub(&t, x, mean);
     Value *y = mul(&t, d, inverse_rms(&t, d));
     y = mul(&t, y, fuse_param(&t, "w", DIMS(DIM), 1, 0.5));
@@ -217,8 +217,7 @@ static void adamw(Check *c, int64_t n)
         scalar[i] = ir_value(&t.b, OP_scalar, 0, NULL, attr, name[i]);
     }
     Value *shrink = fuse_factor(&t, OP_offset,
-                                fuse_factor(&t, OP_scale, scalar[0], -0.1),
-                                1);
+                                fuse_factor(&t, OP_scale, scalar[0], -0.1), 1);
     Value *step = ir_binary(&t.b, OP_div, scalar[0], scalar[1]);
     Value *root = ir_unary(&t.b, OP_sqrt, scalar[2]);
     for (int i = 0; i < 2; i++) { /* scalars serve two parameters */
@@ -292,21 +291,20 @@ static void odd_shapes(Check *c)
 static void every_op(Check *c)
 {
     static const OpKind unary[] = {
-        OP_neg, OP_exp, OP_log, OP_sqrt, OP_rsqrt, OP_recip, OP_tanh,
-        OP_sigmoid, OP_erf, OP_sin, OP_cos, OP_abs, OP_relu, OP_step,
+        OP_neg,     OP_exp, OP_log, OP_sqrt, OP_rsqrt, OP_recip, OP_tanh,
+        OP_sigmoid, OP_erf, OP_sin, OP_cos,  OP_abs,   OP_relu,  OP_step,
     };
-    static const OpKind binary[] = {OP_add, OP_sub, OP_mul, OP_div,
-                                    OP_maximum, OP_minimum, OP_equal,
-                                    OP_less};
-    static const double exponent[] = {0, 1, 2, 3, 5, -1, -2, 0.5, -0.5, 1.5,
-                                      0.3, -7};
+    static const OpKind binary[] = {OP_add,     OP_sub,     OP_mul,   OP_div,
+                                    OP_maximum, OP_minimum, OP_equal, OP_less};
+    static const double exponent[] = {0,  1,   2,    3,   5,   -1,
+                                      -2, 0.5, -0.5, 1.5, 0.3, -7};
     FuseTest t = fuse_test(PH_FORWARD);
     Value *x = fuse_param(&t, "x", DIMS(3, 50), 1, 0.8);
     Value *y = fuse_param(&t, "y", DIMS(3, 50), 0, 2);
     for (size_t i = 0; i < sizeof unary / sizeof *unary; i++) {
         fuse_keep(&t, ir_unary(&t.b, unary[i], x));
-        if (unary[i] != OP_log && unary[i] != OP_sqrt &&
-            unary[i] != OP_rsqrt && unary[i] != OP_recip)
+        if (unary[i] != OP_log && unary[i] != OP_sqrt && unary[i] != OP_rsqrt &&
+            unary[i] != OP_recip)
             fuse_keep(&t, ir_unary(&t.b, unary[i], y));
     }
     for (size_t i = 0; i < sizeof binary / sizeof *binary; i++)

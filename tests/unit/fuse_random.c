@@ -30,9 +30,9 @@ static const PassInfo passes[] = {
 typedef struct Watcher {
     Program *p;
     void *library;
-    int *number;   /* by op id */
+    int *number; /* by op id */
     Check *check;
-    bool told;     /* of the first fault */
+    bool told; /* of the first fault */
     int64_t runs;
 } Watcher;
 
@@ -178,8 +178,7 @@ static void run_seed(Check *c, uint64_t seed)
     }
     if (c->failed > failed)
         printf("seed %llu: %d kernels, %lld runs; its source:\n%s\n",
-               (unsigned long long)seed, kernels, (long long)w.runs,
-               source);
+               (unsigned long long)seed, kernels, (long long)w.runs, source);
     arena_free(a);
 }
 

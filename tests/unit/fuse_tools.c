@@ -33,8 +33,8 @@ static Type type_of(DType dtype, int ndim, const int64_t *dim)
     return t;
 }
 
-Value *fuse_param(FuseTest *t, const char *name, int ndim,
-                  const int64_t *dim, double centre, double spread)
+Value *fuse_param(FuseTest *t, const char *name, int ndim, const int64_t *dim,
+                  double centre, double spread)
 {
     Param param = {.name = name,
                    .type = type_of(DT_F32, ndim, dim),
@@ -43,21 +43,23 @@ Value *fuse_param(FuseTest *t, const char *name, int ndim,
                    .state_of = -1};
     vec_push(t->arena, &t->p->param, param);
     Attr attr[MAX_ATTRS] = {{.i = t->p->param.n - 1}};
-    Value *v = ir_op_typed(&t->b, OP_param, 0, NULL, attr, 1, &param.type,
-                           &name)->out[0];
+    Value *v =
+        ir_op_typed(&t->b, OP_param, 0, NULL, attr, 1, &param.type, &name)
+            ->out[0];
     t->p->param.at[t->p->param.n - 1].value = v;
     return v;
 }
 
-Value *fuse_index(FuseTest *t, const char *name, int ndim,
-                  const int64_t *dim, int64_t below)
+Value *fuse_index(FuseTest *t, const char *name, int ndim, const int64_t *dim,
+                  int64_t below)
 {
-    Input input = {.name = name, .type = type_of(DT_I32, ndim, dim),
-                   .below = below};
+    Input input = {
+        .name = name, .type = type_of(DT_I32, ndim, dim), .below = below};
     vec_push(t->arena, &t->p->input, input);
     Attr attr[MAX_ATTRS] = {{.i = t->p->input.n - 1}};
-    Value *v = ir_op_typed(&t->b, OP_input, 0, NULL, attr, 1, &input.type,
-                           &name)->out[0];
+    Value *v =
+        ir_op_typed(&t->b, OP_input, 0, NULL, attr, 1, &input.type, &name)
+            ->out[0];
     t->p->input.at[t->p->input.n - 1].value = v;
     return v;
 }
@@ -65,12 +67,13 @@ Value *fuse_index(FuseTest *t, const char *name, int ndim,
 void fuse_keep(FuseTest *t, Value *v)
 {
     Param param = {.name = arena_printf(t->arena, "kept.%s", v->name),
-                   .type = v->type, .state_of = -1};
+                   .type = v->type,
+                   .state_of = -1};
     vec_push(t->arena, &t->p->param, param);
     Attr attr[MAX_ATTRS] = {{.i = t->p->param.n - 1}};
     t->p->param.at[t->p->param.n - 1].value =
-        ir_op_typed(&t->b, OP_param, 0, NULL, attr, 1, &v->type,
-                    &param.name)->out[0];
+        ir_op_typed(&t->b, OP_param, 0, NULL, attr, 1, &v->type, &param.name)
+            ->out[0];
     ir_op_typed(&t->b, OP_assign, 1, &v, attr, 0, NULL, NULL);
 }
 
@@ -160,9 +163,11 @@ void *fuse_compile(Arena *a, const char *source, const char *level)
     fputs(source, f);
     fclose(f);
     const char *const argv[] = {
-        "cc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", level,
-        "-march=native", "-fopenmp", "-Iruntime", "-shared", "-fPIC", "-o",
-        object, path, "-lm", NULL};
+        "cc",         "-std=c11",  "-Wall",   "-Wextra",
+        "-Wpedantic", "-Werror",   level,     "-march=native",
+        "-fopenmp",   "-Iruntime", "-shared", "-fPIC",
+        "-o",         object,      path,      "-lm",
+        NULL};
     char *errors = NULL;
     int status = process_run(a, argv, NULL, &errors);
     if (status)
@@ -180,8 +185,10 @@ void *fuse_compile(Arena *a, const char *source, const char *level)
 static void print_call(Out *o, const Program *p, const Op *op, int n)
 {
     int count = op->nouts + op->nargs + (kernel_build(p, op)->workspace > 0);
-    out(o, "void call_%d(void **a);\nvoid call_%d(void **a)\n{\n"
-           "    %s((ParcRt *)a[0]", n, n, kernel_name(p, op, n));
+    out(o,
+        "void call_%d(void **a);\nvoid call_%d(void **a)\n{\n"
+        "    %s((ParcRt *)a[0]",
+        n, n, kernel_name(p, op, n));
     for (int i = 0; i < count; i++)
         out(o, ", a[%d]", i + 1);
     out(o, ");\n}\n");
@@ -225,7 +232,7 @@ FuseKernel *fuse_kernel(Arena *a, void *library, int number)
 typedef struct Runner {
     Check *check;
     FuseTest *t;
-    void **at;       /* by value id */
+    void **at; /* by value id */
     void *library;
     bool in_place;
 } Runner;

@@ -25,10 +25,10 @@ FuseTest fuse_test(Phase phase);
 
 /* f32 numbers about `centre`, as far as `spread`; never the same for two
  * names. */
-Value *fuse_param(FuseTest *t, const char *name, int ndim,
-                  const int64_t *dim, double centre, double spread);
-Value *fuse_index(FuseTest *t, const char *name, int ndim,
-                  const int64_t *dim, int64_t below);
+Value *fuse_param(FuseTest *t, const char *name, int ndim, const int64_t *dim,
+                  double centre, double spread);
+Value *fuse_index(FuseTest *t, const char *name, int ndim, const int64_t *dim,
+                  int64_t below);
 void fuse_keep(FuseTest *t, Value *v);
 
 Value *fuse_factor(FuseTest *t, OpKind kind, Value *x, double by);
@@ -49,8 +49,10 @@ void *fuse_compile(Arena *a, const char *source, const char *level);
 typedef void FuseKernel(void **arguments);
 FuseKernel *fuse_kernel(Arena *a, void *library, int number);
 
-#define DIMS(...)                                                           \
-    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),              \
-        (int64_t[]){__VA_ARGS__}
+#define DIMS(...)                                                              \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[])     \
+    {                                                                          \
+        __VA_ARGS__                                                            \
+    }
 
 #endif

@@ -14,10 +14,10 @@ typedef struct Case {
     double ulp; /* allowed */
 } Case;
 
-#define WRAP(name)                                                          \
-    static float f_##name(float x)                                          \
-    {                                                                       \
-        return parc_##name(x);                                              \
+#define WRAP(name)                                                             \
+    static float f_##name(float x)                                             \
+    {                                                                          \
+        return parc_##name(x);                                                 \
     }
 WRAP(exp)
 WRAP(log)
@@ -80,9 +80,8 @@ static void compare(Check *check, const Case *c)
     int logarithmic = c->low > 0 && c->high / c->low > 1e3;
     for (int i = 0; i <= points; i++) {
         double t = (double)i / points;
-        float x = logarithmic
-                      ? (float)(c->low * pow(c->high / c->low, t))
-                      : (float)(c->low + (c->high - c->low) * t);
+        float x = logarithmic ? (float)(c->low * pow(c->high / c->low, t))
+                              : (float)(c->low + (c->high - c->low) * t);
         double y = c->exact(x);
         double error = fabs(c->f(x) - y) / ulp_of(y, c);
         if (!(error <= worst)) {
@@ -90,8 +89,8 @@ static void compare(Check *check, const Case *c)
             at = x;
         }
     }
-    printf("%-8s %8g … %-8g %.3f ulp at %g\n", c->name, c->low, c->high,
-           worst, at);
+    printf("%-8s %8g … %-8g %.3f ulp at %g\n", c->name, c->low, c->high, worst,
+           at);
     CHECK(check, worst <= c->ulp);
 }
 

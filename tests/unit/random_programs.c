@@ -18,12 +18,11 @@
 #include "codegen/target.h"
 #include "passes/pass.h"
 #include "tests/unit/random.h"
+#include "tests/unit/random_seeds.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static const double tolerance = 1e-12;
 
@@ -56,8 +55,6 @@ typedef struct Case {
     bool same;        /* the pass before left the same */
     bool refused;     /* the plan was found to be at fault */
 } Case;
-
-typedef enum Result { PASSED, FAILED, REFUSED } Result;
 
 static void print_program(Case *c, FILE *to)
 {
@@ -205,8 +202,9 @@ static const char *run_passes(Case *c, const TargetInfo *t)
     return fault;
 }
 
-static Result run_seed(const Options *options, uint64_t seed)
+static SeedResult run_seed(void *context, uint64_t seed)
 {
+    const Options *options = context;
     Arena *a = arena_new();
     Diag *d = diag_new(a, COLOR_NEVER);
     Case c = {.options = options,
@@ -233,70 +231,10 @@ static Result run_seed(const Options *options, uint64_t seed)
         interp_free(c.global);
     bug_set_hook(NULL, NULL);
     arena_free(a);
-    return c.refused ? REFUSED : fault ? FAILED : PASSED;
+    return c.refused ? SEED_REFUSED : fault ? SEED_FAILED : SEED_PASSED;
 }
 
-/* ---- all seeds --------------------------------------------------------- */
-
-typedef struct Tally {
-    int64_t next, passed, failed, refused;
-    long running;
-} Tally;
-
-static bool start_seed(const Options *o, Tally *t)
-{
-    pid_t child = fork();
-    if (child == 0)
-        _exit((int)run_seed(o, (uint64_t)(o->seed + t->next)));
-    if (child < 0) {
-        perror("fork");
-        return false;
-    }
-    t->next++;
-    t->running++;
-    return true;
-}
-
-static bool end_seed(Tally *t)
-{
-    int status;
-    if (wait(&status) < 0)
-        return false;
-    t->running--;
-    int result = WIFEXITED(status) ? WEXITSTATUS(status) : FAILED;
-    if (result == PASSED)
-        t->passed++;
-    else if (result == REFUSED)
-        t->refused++;
-    else
-        t->failed++;
-    return true;
-}
-
-/* A refused plan does not count, but few may be. */
-static int run_all(const Options *o)
-{
-    Tally t = {0};
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    for (;;) {
-        bool more = t.next < o->count + t.refused && t.refused <= o->count / 20;
-        if (!more && t.running == 0)
-            break;
-        if (more && t.running < (cores > 0 ? cores : 1)) {
-            if (!start_seed(o, &t))
-                return 1;
-        } else if (!end_seed(&t)) {
-            return 1;
-        }
-    }
-    if (t.refused > o->count / 20)
-        t.failed++;
-    if (t.refused > 0)
-        printf("%lld more plans were refused\n", (long long)t.refused);
-    printf("%lld passed, %lld failed\n", (long long)t.passed,
-           (long long)t.failed);
-    return t.failed > 0;
-}
+/* ---- the command line -------------------------------------------------- */
 
 static int usage(const char *program)
 {
@@ -332,9 +270,10 @@ int main(int argc, char **argv)
         else
             return usage(argv[0]);
     }
-    if (o.count > 1)
-        return run_all(&o);
-    Result result = run_seed(&o, (uint64_t)o.seed);
-    printf("%d passed, %d failed\n", result != FAILED, result == FAILED);
-    return result == FAILED;
+    SeedRuns runs = {.count = o.count,
+                     .seed = o.seed,
+                     .refused_percent = 5,
+                     .run = run_seed,
+                     .context = &o};
+    return run_seeds(&runs);
 }

@@ -58,32 +58,42 @@ static void gather_and_scatter(ParcRt *rt, Check *c, uint32_t axes,
     rt_meet(rt, 0);
 }
 
-/* Flat shards: the last run is padded. */
-static void flat(ParcRt *rt, Check *c, uint32_t axes, int64_t valid)
+/* Flat shards of `rows` tensors: the last runs are padded. */
+static void flat(ParcRt *rt, Check *c, uint32_t axes, int64_t rows,
+                 int64_t valid)
 {
     const RtGroup *g = &rt->group[axes];
     int64_t run = (valid + g->n - 1) / g->n;
-    ParcPart p = {SRC, DST, 1, run, 0, valid};
+    ParcPart p = {SRC, DST, rows, run, 0, valid};
     int good = 1;
-    fill(rt, valid);
+    fill(rt, rows * g->n * run);
     parc_all_gather(rt, 0, axes, 1, &p);
-    for (int64_t i = 0; i < valid; i++) {
-        good &= at(rt, DST)[i] == value_of(g->member[i / run], i % run);
+    for (int64_t i = 0; i < rows * valid; i++) {
+        int64_t o = i / valid, j = i % valid;
+        good &= at(rt, DST)[i] ==
+                value_of(g->member[j / run], o * run + j % run);
     }
     uint32_t after;
-    memcpy(&after, at(rt, DST) + valid, sizeof after);
+    memcpy(&after, at(rt, DST) + rows * valid, sizeof after);
     CHECK(c, good);
     CHECK(c, g->n * run == valid || after != 0);
     rt_meet(rt, 0);
-    fill(rt, valid);
-    parc_reduce_scatter(rt, 0, axes, 1, &p);
-    good = 1;
-    for (int64_t i = 0; i < run; i++) {
-        int64_t from = g->index * run + i;
-        good &= at(rt, DST)[i] == (from < valid ? sum_of(g, from) : 0);
+    for (int taken = 0; taken < 2; taken++) {
+        fill(rt, rows * g->n * run);
+        if (taken) {
+            parc_take_part(rt, axes, &p);
+        } else {
+            parc_reduce_scatter(rt, 0, axes, 1, &p);
+        }
+        good = 1;
+        for (int64_t i = 0; i < rows * run; i++) {
+            int64_t j = g->index * run + i % run, from = i / run * valid + j;
+            float want = taken ? value_of(rt->rank, from) : sum_of(g, from);
+            good &= at(rt, DST)[i] == (j < valid ? want : 0);
+        }
+        CHECK(c, good);
+        rt_meet(rt, 0);
     }
-    CHECK(c, good);
-    rt_meet(rt, 0);
 }
 
 static void all_reduce(ParcRt *rt, Check *c, uint32_t axes, int64_t n)
@@ -173,7 +183,8 @@ static int every_collective(ParcRt *rt, void *context)
     for (uint32_t axes = 0; axes <= all; axes++) {
         for (int i = 0; i < 5; i++) {
             gather_and_scatter(rt, &c, axes, 1 + i % 3, sizes[i]);
-            flat(rt, &c, axes, sizes[i]);
+            flat(rt, &c, axes, 1, sizes[i]);
+            flat(rt, &c, axes, 3, sizes[i]);
             all_reduce(rt, &c, axes, sizes[i] * 7);
         }
         all_to_all(rt, &c, axes, false);
@@ -190,7 +201,7 @@ static int large(ParcRt *rt, void *context)
     Check c = {0};
     all_reduce(rt, &c, 1, 70001);
     gather_and_scatter(rt, &c, 1, 1, 33000);
-    flat(rt, &c, 1, 66001);
+    flat(rt, &c, 1, 1, 66001);
     shared_check_add(context, &c);
     return 0;
 }

@@ -170,7 +170,7 @@ static const char info[] =
     "Toy under plan two_axes on fsdp=2 x tp=2 (4 ranks), f32, CPU\n"
     "\n"
     "parameters  144, 36 on a rank\n"
-    "batch       24 x 128\n"
+    "batch       24\n"
     "memory      1.62 KiB a rank at the peak, lower bound 1.62 KiB (1.000)\n"
     "            params           192 B\n"
     "            grads            320 B\n"
@@ -184,12 +184,12 @@ static const char info[] =
     "\n"
     "Collectives, in order (calls a step x bytes a call)\n"
     " forward\n"
-    "  ag0   all_gather     fsdp      1 x 288 B       net1\n"
+    "  ag0   all_gather     fsdp       1 x 288 B       net1\n"
     "        parameters of unit net1  (toy.pdl:15:24)\n"
     "  ar1   all_reduce     fsdp,tp    1 x 4 B         scale\n"
     "        loss is wanted whole: fsdp P -> R, tp P -> R  (toy.pdl:6:5)\n"
     " backward\n"
-    "  rs2   reduce_scatter fsdp      1 x 288 B       net1\n"
+    "  rs2   reduce_scatter fsdp       1 x 288 B       net1\n"
     "        gradients of unit net1  (toy.pdl:15:24)\n"
     " optimizer\n"
     "  ar3   all_reduce     fsdp,tp    1 x 4 B         sumsq\n"
@@ -212,7 +212,7 @@ static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Toy", .parc_version = "0.1.0",
     .source = "toy.pdl", .info = info,
-    .plan_hash = 0xb581441eccc26191u,
+    .plan_hash = 0x5affe9490e3d0020u,
     .naxes = 2,
     .axis = {{"fsdp", 2}, {"tp", 2}},
     .param = param, .nparams = 1,

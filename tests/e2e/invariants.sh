@@ -1,0 +1,176 @@
+#!/bin/sh
+# What holds for every program: dumps are read back as they were printed, a
+# run that is taken up behind any pass goes on as if it had not stopped, the
+# same input gives the same bytes, one rank needs no collectives, emitted
+# sources compile without a warning, and nothing grows with depth or ranks.
+. "$(dirname "$0")/lib.sh"
+
+small="-D dim=64 -D hidden=128 -D batch=8"
+sizes() { # sizes MODEL: options that make it small
+    case $1 in
+    toy) ;;
+    feedforward) echo "$small" ;;
+    llama) echo "$llama_sizes" ;;
+    esac
+}
+# All passes but the last, which leaves nothing to go on with.
+passes=$("$PARC" --list-passes | awk '{ print $1 }' | sed '$d')
+
+# parc_on MODEL MESH OPTIONS…: for the CPU, with one thread.
+parc_on() {
+    model=$1 mesh=$2
+    shift 2
+    # shellcheck disable=SC2046
+    "$PARC" "examples/$model.pdl" --target cpu --threads 1 --mesh "$mesh" \
+        $(sizes "$model") "$@"
+}
+
+# ---- dumps ----
+
+# Every dump, in a file of its own, is printed again from what was parsed.
+dumps_are_read_back() { # MODEL MESH OPTIONS…
+    rm -rf "$work/dumps" && mkdir "$work/dumps"
+    parc_on "$@" --dump-after-all --emit "json=$work/json" |
+        awk -v dir="$work/dumps" '
+            /^# after / { file = dir "/" $3; next } { print > file }'
+    n=$(find "$work/dumps" -type f | wc -l)
+    [ "$n" -gt 11 ] || { echo "only $n dumps"; return 1; }
+    for dump in "$work/dumps"/*; do
+        "$PARC" --start-after=memory --emit ir "$dump" >"$work/again" &&
+            cmp "$dump" "$work/again" || return 1
+    done
+}
+
+# So is the program in the manual.
+manual_is_read_back() {
+    awk '/^parc ir/ { on = 1 } on && /^```/ { exit } on' docs/ir.md \
+        >"$work/manual.ir"
+    "$PARC" --start-after=memory --emit ir "$work/manual.ir" >"$work/again" &&
+        cmp "$work/manual.ir" "$work/again"
+}
+
+# Stopping after a pass and going on from the printed program changes nothing.
+goes_on() { # MODEL MESH OPTIONS…
+    parc_on "$@" --emit json >"$work/whole" || return 1
+    for pass in $passes; do
+        parc_on "$@" --stop-after="$pass" --emit ir >"$work/part.ir" &&
+            "$PARC" --target cpu --threads 1 --start-after="$pass" \
+                --emit json "$work/part.ir" >"$work/joined" || return 1
+        cmp "$work/whole" "$work/joined" || { echo "after $pass"; return 1; }
+    done
+}
+
+for case in toy:1x1 toy:2x2 toy:3x2 feedforward:1x1 feedforward:2x2 \
+    llama:1x1 llama:2x2; do
+    model=${case%:*} mesh=${case#*:}
+    check "$case dumps" dumps_are_read_back "$model" "$mesh"
+    check "$case goes on" goes_on "$model" "$mesh"
+done
+check "llama:2x2 bf16 dumps" dumps_are_read_back llama 2x2 -D precision=bf16
+check "llama:2x2 bf16 goes on" goes_on llama 2x2 -D precision=bf16
+check "the manual's program" manual_is_read_back
+check "llama:4x2 goes on" goes_on llama 4x2
+
+# ---- the same bytes ----
+
+# tree DIR MODEL MESH: json and sources, written from within a new DIR.
+tree() {
+    mkdir "$1" && (
+        cd "$1" || exit 1
+        model=$root/examples/$2.pdl
+        # shellcheck disable=SC2046
+        "$PARC" "$model" --target cpu --threads 1 --mesh "$3" $(sizes "$2") \
+            --emit json=plan.json -S tree
+    )
+}
+for case in toy:3x2 feedforward:2x2 llama:2x2; do
+    at=$work/same-${case%:*}
+    mkdir "$at"
+    check "$case written" tree "$at/one" "${case%:*}" "${case#*:}"
+    check "$case written again" tree "$at/other place" "${case%:*}" "${case#*:}"
+    check "$case the same bytes" diff -r "$at/one" "$at/other place"
+done
+
+# ---- one rank ----
+
+for file in examples/*.pdl; do
+    model=$(basename "$file" .pdl)
+    # shellcheck disable=SC2046
+    "$PARC" "$file" --mesh 1x1 $(sizes "$model") --emit json >"$work/json"
+    check "$model 1x1 has no collectives" jq -e '.collectives == []' \
+        "$work/json"
+done
+
+# ---- emitted sources ----
+
+builds() { # builds DIR COMPILER OPTIONS…
+    at=$1
+    shift
+    unset MAKEFLAGS MFLAGS # those of `make check` are not for this tree
+    make -C "$at" clean >/dev/null &&
+        make -C "$at" CC="$* -Wall -Wextra -Werror"
+}
+have_clang() { # one that has OpenMP
+    printf '#include <omp.h>\nint main(void) { return 0; }\n' >"$work/omp.c"
+    clang -fopenmp -o "$work/omp" "$work/omp.c" 2>/dev/null
+}
+for case in toy:2x2 feedforward:2x2 llama:2x2 llama:1x1; do
+    at=$work/sources-${case%:*}-${case#*:}
+    check "$case sources" parc_on "${case%:*}" "${case#*:}" -S "$at"
+    check "$case builds" builds "$at" "${CC:-cc}"
+    check "$case runs" "$at/train" --steps 2
+done
+# clang also tells which loops it cannot vectorise: a maximum, for one.
+if have_clang; then
+    for case in toy-2x2 llama-2x2; do
+        check "$case builds with clang" builds "$work/sources-$case" \
+            clang -Wno-pass-failed
+        check "$case runs with clang" "$work/sources-$case/train" --steps 2
+    done
+fi
+
+# ---- sizes ----
+
+# lines FILE FILE…: all files have as many lines.
+lines() {
+    n=$(wc -l "$@" | awk '$2 != "total" { print $1 }' | sort -u | wc -l)
+    [ "$n" = 1 ] || { wc -l "$@"; return 1; }
+}
+# The shape of a kernel follows from the sizes that a rank has: a short row is
+# kept in registers, a small tensor is no work for threads. These sizes are far
+# from all such bounds, so that nothing but numbers may differ.
+large() { # large DIR MESH LAYERS
+    "$PARC" examples/llama.pdl --target cpu --threads 1 --mesh "$2" \
+        -D precision=f32 -D batch=512 -D n_layers="$3" -S "$1"
+}
+check "160 layers" large "$work/base" 2x2 160
+check "640 layers" large "$work/deep" 2x2 640
+check "16 ranks" large "$work/wide" 8x2 160
+for file in train.c kernels.c; do
+    check "$file is as long for more layers" lines "$work/base/$file" \
+        "$work/deep/$file"
+    check "$file is as long for more ranks" lines "$work/base/$file" \
+        "$work/wide/$file"
+done
+for mesh in 2x2 8x2; do
+    for n in 4 40; do # at small sizes kernels may differ a little, not grow
+        parc_on llama $mesh -D n_layers=$n -S "$work/small-$mesh-$n" ||
+            exit 1
+    done
+done
+no_more() { # no_more FILE FILE: the second has at most 5% more lines
+    a=$(wc -l <"$1") b=$(wc -l <"$2")
+    [ $((b * 100)) -le $((a * 105)) ] || { echo "$a and $b lines"; return 1; }
+}
+for file in train.c kernels.c; do
+    check "$file does not grow" no_more "$work/small-2x2-4/$file" \
+        "$work/small-2x2-40/$file"
+    check "$file does not grow with ranks" no_more "$work/small-2x2-4/$file" \
+        "$work/small-8x2-4/$file"
+done
+for layers in 126 252; do
+    check "plan of $layers layers" parc_on llama 8x8 -D n_heads=8 \
+        -D n_kv_heads=8 -D n_layers=$layers --emit "json=$work/$layers.json"
+done
+check "plans are as long" lines "$work/126.json" "$work/252.json"
+finish

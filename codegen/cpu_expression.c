@@ -6,22 +6,6 @@
 #include "base/bug.h"
 #include "codegen/cpu_kernel.h"
 
-const char *cpu_type(DType t)
-{
-    switch (t) {
-    case DT_F32:
-        return "float";
-    case DT_I32:
-        return "int32_t";
-    case DT_I64:
-        return "int64_t";
-    case DT_BF16:
-    case DT_F16:
-        break;
-    }
-    bug("the CPU target has no kernels for %s", dtype_name(t));
-}
-
 int cpu_lanes(const Kernel *k, uint32_t axes)
 {
     return k->space.pair >= 0 && (axes >> k->space.pair & 1) ? 2 : 1;
@@ -181,7 +165,7 @@ static const char *fill(const CpuKernel *c, const KernelInstr *instr,
         if (*form == 'n')
             out(&text, "%s", literal(c, instr->number, DT_F32));
         else if (*form == 't')
-            out(&text, "%s", cpu_type(instr->dtype));
+            out(&text, "%s", c_type(instr->dtype));
         else
             out(&text, "%s",
                 cpu_value(c, instr->arg[*form - '0'], where, lane));
@@ -314,7 +298,7 @@ void cpu_instr(CpuKernel *c, int i, char where)
     for (int lane = 0; lane < cpu_lanes(c->k, instr->axes); lane++)
         cpu_statement(c, instr->source,
                       arena_printf(c->p->arena, "const %s %s = %s;",
-                                   cpu_type(instr->dtype),
+                                   c_type(instr->dtype),
                                    cpu_value(c, i, where, lane),
                                    expression(c, instr, where, lane)));
 }

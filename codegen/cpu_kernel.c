@@ -21,7 +21,7 @@
 const char *kernel_name(const Program *p, const Op *fused, int number)
 {
     return arena_printf(p->arena, "k%02d_%s", number,
-                        kernel_identifier(p->arena, op_attr(fused, "name").s));
+                        c_clean(p->arena, op_attr(fused, "name").s));
 }
 
 /* ---- the head ------------------------------------------------------------ */
@@ -41,7 +41,7 @@ static void signature(CpuKernel *c, int number, const char *end)
         if (i < k->nbuffers) {
             const KernelBuffer *b = &k->buffer[i];
             item = arena_printf(a, "%s%s *%s%s", b->out ? "" : "const ",
-                                cpu_type(b->dtype),
+                                c_type(b->dtype),
                                 b->shared ? "" : "restrict ", b->name);
         }
         if (strlen(line) + strlen(item) + 3 > 79) {

@@ -11,6 +11,7 @@
 #ifndef PARC_CODEGEN_CPU_KERNEL_H
 #define PARC_CODEGEN_CPU_KERNEL_H
 
+#include "codegen/c_text.h"
 #include "codegen/kernel.h"
 
 /* Elements from which waking the threads pays. */
@@ -24,7 +25,6 @@ typedef struct CpuKernel {
 
 /* The innermost column axis; -1: the kernel has no columns. */
 int cpu_inner_axis(const Kernel *k);
-const char *cpu_type(DType t);
 /* 2 for what varies along the pair axis, else 1. */
 int cpu_lanes(const Kernel *k, uint32_t axes);
 

@@ -87,7 +87,7 @@ static void row_pointers(CpuKernel *c)
         if (!walks_along(c, i))
             continue;
         out_line(c->o, "%s%s *%s_row = %s%s;", b->out ? "" : "const ",
-                 cpu_type(b->dtype), b->name, b->name,
+                 c_type(b->dtype), b->name, b->name,
                  cpu_offset(c, b->axes & ~c->k->space.column, b->stride, 0));
     }
 }
@@ -195,7 +195,7 @@ static void reload(CpuKernel *c, const KernelStep *step)
         cpu_statement(
             c, NULL,
             arena_printf(c->p->arena, "const %s %s = %s%s[%s];",
-                         cpu_type(instr->dtype),
+                         c_type(instr->dtype),
                          cpu_value(c, step->instr, 't', lane), b->name,
                          b->axes & ~column ? "_row" : "",
                          cpu_index(c, b->axes & column, b->stride, lane)));

@@ -77,15 +77,6 @@ static const char *part_text(Emitter *e, Value *from, Value *to, Box b,
     return arena_printf(a, "%s}", text);
 }
 
-static const char *bytes_text(Arena *a, int64_t bytes)
-{
-    if (bytes >= 1 << 20)
-        return arena_printf(a, "%.1f MiB", (double)bytes / (1 << 20));
-    if (bytes >= 1 << 10)
-        return arena_printf(a, "%.1f KiB", (double)bytes / (1 << 10));
-    return arena_printf(a, "%lld bytes", (long long)bytes);
-}
-
 static void collective_comment(Emitter *e, const Op *op,
                                const CollectiveInfo *c)
 {
@@ -94,7 +85,7 @@ static void collective_comment(Emitter *e, const Op *op,
     out_line(e->o, "/* %s %s over %s: %s", c->label, c->kind,
              c_comment(a, c->axis), c_comment(a, c->tensor));
     out_line(e->o, " * %s", c_comment(a, op->why.text ? op->why.text : ""));
-    out_line(e->o, " * %s, %s */", bytes_text(a, c->bytes),
+    out_line(e->o, " * %s, %s */", report_bytes(a, c->bytes),
              c_comment(a, diag_where(e->p->diag, a, loc)));
 }
 

@@ -3,92 +3,36 @@
 
 #include "base/bug.h"
 
-#include <ctype.h>
 #include <string.h>
 
-static const char *const reserved[] = {
-    "auto", "break", "case", "char", "const", "continue", "default", "do",
-    "double", "else", "enum", "extern", "float", "for", "goto", "if",
-    "inline", "int", "long", "register", "restrict", "return", "short",
-    "signed", "sizeof", "static", "struct", "switch", "typedef", "union",
-    "unsigned", "void", "volatile", "while", "bool", "true", "false", "main",
-    "asm", "typeof", "linux", "unix", "A", "rt", "init_constants",
-    "forward", "backward", "optimizer", "step", "param", "input", "model",
-    "matmul", "collective", "info", "errno", "NULL", "exp", "log", "sqrt",
-    "tanh", "erf", "sin", "cos", "pow", "abs", "index", "y0", "y1", "j0",
-    "j1", "stdin", "stdout", "stderr", "signal", "time", "read", "write"};
-
-static bool is_reserved(const char *name)
+/* Names that emitted code uses itself, or that the C library has taken. */
+static bool is_taken(const char *name)
 {
-    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-        if (!strcmp(name, reserved[i]))
+    static const char *const word[] = {
+        "A",          "rt",         "init_constants", "forward", "backward",
+        "optimizer",  "step",       "param",          "input",   "model",
+        "matmul",     "collective", "info",           "errno",   "NULL",
+        "exp",        "log",        "sqrt",           "tanh",    "erf",
+        "sin",        "cos",        "pow",            "abs",     "index",
+        "y0",         "y1",         "j0",             "j1",      "stdin",
+        "stdout",     "stderr",     "signal",         "time",    "read",
+        "write",
+    };
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+        if (!strcmp(name, word[i]))
             return true;
     return !strncmp(name, "parc_", 5) || !strncmp(name, "AT_", 3) ||
-           !strncmp(name, "AXIS_", 5) || name[0] == '_';
+           !strncmp(name, "AXIS_", 5) || name[0] == '_' ||
+           (name[0] == 'k' && name[1] >= '0' && name[1] <= '9');
 }
 
-const char *c_identifier(Arena *a, const char *text)
+/* A variable's name, or a block's, from a name of the model. */
+static const char *c_identifier(Arena *a, const char *text)
 {
-    size_t n = strlen(text);
-    if (n > 60)
-        n = 60;
-    char *name = arena_strndup(a, n ? text : "x", n ? n : 1), *to = name;
-    for (const char *c = name; *c; c++) {
-        bool keep = isalnum((unsigned char)*c) && (unsigned char)*c < 0x80;
-        if (keep)
-            *to++ = *c;
-        else if (to == name || to[-1] != '_')
-            *to++ = '_'; /* one for a run: layers.*.wq is layers_wq */
-    }
-    *to = 0;
-    bool kernel = name[0] == 'k' && isdigit((unsigned char)name[1]);
-    if (isdigit((unsigned char)name[0]) || kernel || is_reserved(name))
+    const char *name = c_clean(a, text);
+    if (c_is_keyword(name) || is_taken(name))
         return arena_printf(a, "v_%s", name);
     return name;
-}
-
-const char *c_escaped(Arena *a, const char *text)
-{
-    Out o;
-    out_init(&o, a);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            out(&o, "\\%c", c);
-        else if (c == '\n')
-            out(&o, "\\n");
-        else if (c == '?')
-            out(&o, "\\?"); /* no trigraphs */
-        else if (c < 0x20 || c == 0x7f)
-            out(&o, "\\%03o", c);
-        else
-            out_bytes(&o, text, 1);
-    }
-    return o.text;
-}
-
-const char *c_comment(Arena *a, const char *text)
-{
-    char *copy = arena_strdup(a, text);
-    for (char *c = copy; *c; c++) {
-        if ((c[0] == '*' && c[1] == '/') || (c[0] == '/' && c[1] == '*'))
-            c[1] = '.';
-        if ((unsigned char)*c < 0x20)
-            *c = ' ';
-    }
-    return copy;
-}
-
-const char *c_type(DType t)
-{
-    switch (t) {
-    case DT_F32: return "float";
-    case DT_BF16: return "uint16_t";
-    case DT_F16: return "uint16_t";
-    case DT_I32: return "int32_t";
-    case DT_I64: return "int64_t";
-    }
-    bug("c_type: element type %d", (int)t);
 }
 
 /* ---- unique names -------------------------------------------------------- */

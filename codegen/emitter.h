@@ -7,6 +7,7 @@
 #ifndef PARC_CODEGEN_EMITTER_H
 #define PARC_CODEGEN_EMITTER_H
 
+#include "codegen/c_text.h"
 #include "codegen/program.h"
 #include "codegen/report.h"
 
@@ -31,20 +32,10 @@ typedef struct Emitter {
 void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
                   const EmitOptions *options);
 
-/* A C identifier from any text: letters, digits and '_' stay. Never empty,
- * never a word of C or a name that emitted code uses itself. */
-const char *c_identifier(Arena *a, const char *text);
-/* A C string literal's inside: quotes, backslashes and control characters
- * escaped. */
-const char *c_escaped(Arena *a, const char *text);
-/* Text that cannot end a comment. */
-const char *c_comment(Arena *a, const char *text);
-
 /* The variable that holds v's address, and its byte offset in the arena as a
  * C expression: "AT_wq + layer * 4096". */
 const char *value_variable(const Emitter *e, Value *v);
 const char *value_offset(const Emitter *e, Value *v);
-const char *c_type(DType t); /* "float", "int32_t", … */
 
 /* Set of mesh axes as a C expression: "AXIS_dp | AXIS_tp". */
 const char *axes_expression(const Emitter *e, uint32_t axes);

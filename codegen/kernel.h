@@ -130,8 +130,6 @@ int64_t kernel_bytes(const Kernel *k);
 
 /* "llama.pdl:41", or "" where nothing is known. */
 const char *kernel_where(const Program *p, Loc loc);
-/* A name as a C identifier: "h.2" becomes "h_2". */
-const char *kernel_identifier(Arena *a, const char *name);
 
 /* ---- cpu_kernel.c: kernels as C ------------------------------------------ */
 

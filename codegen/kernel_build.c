@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/bug.h"
+#include "codegen/c_text.h"
 #include "codegen/kernel_internal.h"
 
 /* ---- names --------------------------------------------------------------- */
@@ -22,38 +23,13 @@ const char *kernel_where(const Program *p, Loc loc)
                         (unsigned)loc.line);
 }
 
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-const char *kernel_identifier(Arena *a, const char *name)
-{
-    char *s = arena_printf(a, "%s%s", is_letter(*name) ? "" : "_", name);
-    for (char *c = s; *c; c++)
-        if (!is_letter(*c) && !is_digit(*c))
-            *c = '_';
-    return s;
-}
-
 /* C's words, and those that printed kernels use themselves: t12, r3, i0 … */
 static bool is_reserved(const char *s)
 {
-    static const char *const word[] = {
-        "auto",     "break",    "case",      "char",   "const",   "continue",
-        "default",  "do",       "double",    "else",   "enum",    "extern",
-        "float",    "for",      "goto",      "if",     "inline",  "int",
-        "long",     "register", "restrict",  "return", "short",   "signed",
-        "sizeof",   "static",   "struct",    "switch", "typedef", "union",
-        "unsigned", "void",     "volatile",  "while",  "bool",    "true",
-        "false",    "rt",       "workspace", "unit",   "part",    "row",
-        "end",      "columns",  "more",      "main",   "linux",   "unix",
-    };
+    static const char *const word[] = {"rt",  "workspace", "unit", "part",
+                                       "row", "end",       "columns", "more"};
+    if (c_is_keyword(s))
+        return true;
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         if (strcmp(word[i], s) == 0)
             return true;
@@ -61,7 +37,7 @@ static bool is_reserved(const char *s)
         return true;
     bool digits = s[1] != 0;
     for (const char *c = s + 1; *c; c++)
-        digits &= is_digit(*c);
+        digits &= *c >= '0' && *c <= '9';
     return strchr("aceijrst", *s) && (digits || !s[1]) && *s != 0;
 }
 
@@ -85,7 +61,7 @@ static bool is_taken(const Kernel *k, const char *name)
 static const char *buffer_name(Builder *b, const Value *v)
 {
     Arena *a = b->p->arena;
-    const char *base = kernel_identifier(a, v->name), *name = base;
+    const char *base = c_clean(a, v->name), *name = base;
     if (is_reserved(base))
         name = base = arena_printf(a, "%s_%s", v->def ? "v" : "in", base);
     for (int i = 2; is_taken(b->k, name); i++)
@@ -366,7 +342,7 @@ const Kernel *kernel_build(const Program *p, const Op *fused)
         bug("a kernel is built of op '%s'", op_info(fused->kind)->name);
     Builder b = {.p = p, .k = NEW(p->arena, Kernel)};
     b.k->op = fused;
-    b.k->name = kernel_identifier(p->arena, op_attr(fused, "name").s);
+    b.k->name = c_clean(p->arena, op_attr(fused, "name").s);
     build_space(&b);
     set_buffers(&b);
     b.map = NEW_ARRAY(p->arena, int, b.k->space.nvalues + 1);

@@ -133,7 +133,11 @@ static const char *compile(const Tree *tree, const char *folder,
     Arena *a = tree->arena;
     VEC(const char *) argv = {0};
     const char *cc = getenv("CC");
-    vec_push(a, &argv, cc && *cc ? cc : "cc");
+    bool given = cc && cc[strspn(cc, " ")];
+    char *words = arena_printf(a, "%s", given ? cc : "cc"), *rest;
+    for (char *word = strtok_r(words, " ", &rest); word;
+         word = strtok_r(NULL, " ", &rest))
+        vec_push(a, &argv, (const char *)word);
     for (int i = 0; i < COMPILE_FLAGS; i++)
         vec_push(a, &argv, compile_flags[i]);
     vec_push(a, &argv, "-Iruntime");

@@ -27,6 +27,9 @@ bool report_explain(Out *o, const Program *p, const TargetInfo *t,
  * of whole rows is "S(0)", any other "flat". */
 const char *report_placement(const Program *p, const Type *t, int axis);
 
+/* "64.00 KiB": for people. */
+const char *report_bytes(Arena *a, int64_t bytes);
+
 /* ---- collectives as the plan numbers them (collectives.c) ---------------- */
 
 typedef struct CollectiveInfo {

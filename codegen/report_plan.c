@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *bytes_text(Arena *a, int64_t bytes)
+const char *report_bytes(Arena *a, int64_t bytes)
 {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double x = (double)bytes;
@@ -70,12 +70,12 @@ static void summary(Out *o, const Program *p)
                           : "batch       %lld",
              (long long)p->train.batch, (long long)p->train.seq);
     out_line(o, "memory      %s a rank at the peak, lower bound %s (%.3f)",
-             bytes_text(a, m->peak), bytes_text(a, m->lower_bound),
+             report_bytes(a, m->peak), report_bytes(a, m->lower_bound),
              m->lower_bound ? (double)m->peak / (double)m->lower_bound : 1.0);
     for (int c = 0; c < MEM_CLASSES; c++)
         if (m->at_peak[c])
             out_line(o, "            %-11s %10s", memory_class_name(c),
-                     bytes_text(a, m->at_peak[c]));
+                     report_bytes(a, m->at_peak[c]));
     double forward = program_flops(p, PH_FORWARD);
     double backward = program_flops(p, PH_BACKWARD);
     out_line(o, "work        %sflop a step (forward %s, backward %s)",
@@ -104,7 +104,7 @@ static void traffic(Out *o, const Program *p, const CollectiveInfo *c, int n)
             }
         out_line(o, "%s%s: %lld calls, %s a step",
                  nseen == 1 ? "traffic     " : "            ", c[i].axis,
-                 (long long)calls, bytes_text(p->arena, bytes));
+                 (long long)calls, report_bytes(p->arena, bytes));
     }
     if (!n)
         out_line(o, "traffic     none");
@@ -154,7 +154,7 @@ static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
         Loc loc = op->why.loc.line ? op->why.loc : op->loc;
         out_line(o, "  %-5s %-14s %-*s %4lld x %-11s %s", c[i].label,
                  c[i].kind, width, c[i].axis, (long long)c[i].count,
-                 bytes_text(a, c[i].bytes), c[i].tensor);
+                 report_bytes(a, c[i].bytes), c[i].tensor);
         out_line(o, "        %s  (%s)", op->why.text ? op->why.text : "",
                  diag_where(p->diag, a, loc));
     }
@@ -189,7 +189,7 @@ static void saved(Out *o, const Program *p)
             n++;
             out_line(o, "  %-28s %-34s %s", v->name,
                      type_text(p->arena, &v->type, &p->mesh),
-                     bytes_text(p->arena,
+                     report_bytes(p->arena,
                                 type_local_bytes(&v->type, &p->mesh)));
         }
     }
@@ -221,14 +221,14 @@ static void at_peak(Out *o, const Program *p)
     out_line(o, "");
     out_line(o, "Alive at the memory peak, largest first");
     for (int i = 0; i < n && i < SHOWN; i++)
-        out_line(o, "  %10s  %-11s %s", bytes_text(p->arena, live[i]->bytes),
+        out_line(o, "  %10s  %-11s %s", report_bytes(p->arena, live[i]->bytes),
                  memory_class_name(live[i]->class), live[i]->name);
     if (n > SHOWN) {
         int64_t rest = 0;
         for (int i = SHOWN; i < n; i++)
             rest += live[i]->bytes;
         out_line(o, "  %10s  in %d smaller ones",
-                 bytes_text(p->arena, rest), n - SHOWN);
+                 report_bytes(p->arena, rest), n - SHOWN);
     }
 }
 

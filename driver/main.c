@@ -17,6 +17,7 @@
 #include "codegen/program.h"
 #include "codegen/report.h"
 #include "codegen/target.h"
+#include "driver/clash.h"
 #include "driver/fit.h"
 #include "driver/options.h"
 #include "frontend/frontend.h"
@@ -155,6 +156,22 @@ static bool explain(Compilation *c, const Program *p, const TargetInfo *t)
     return false;
 }
 
+/* As a shell wants it: in quotes where it holds more than plain characters. */
+static const char *shell_word(Arena *a, const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/";
+    if (*text && !text[strspn(text, plain)])
+        return text;
+    Out o;
+    out_init(&o, a);
+    out(&o, "'");
+    for (; *text; text++)
+        out(&o, *text == '\'' ? "'\\''" : "%c", *text);
+    out(&o, "'");
+    return o.text;
+}
+
 /* The command that makes this program again: what matters to it, without
  * folders and outputs, so that the text is the same wherever it is made. */
 static const char *program_command(Compilation *c, const char *source,
@@ -162,7 +179,7 @@ static const char *program_command(Compilation *c, const char *source,
 {
     Arena *a = c->arena;
     const char *text = arena_printf(a, "parc %s --target %s --threads %d",
-                                    source,
+                                    shell_word(a, source),
                                     t->target == TARGET_CPU ? "cpu" : "cuda",
                                     t->threads);
     if (c->o.mesh.text)
@@ -170,7 +187,8 @@ static const char *program_command(Compilation *c, const char *source,
     if (c->o.plan.text)
         text = arena_printf(a, "%s --plan %s", text, c->o.plan.text);
     for (int i = 0; i < c->o.define.n; i++)
-        text = arena_printf(a, "%s -D %s", text, c->o.define.at[i].text);
+        text = arena_printf(a, "%s -D %s", text,
+                            shell_word(a, c->o.define.at[i].text));
     return text;
 }
 
@@ -265,9 +283,13 @@ static int default_threads(const Program *p)
     return threads > 1 ? (int)threads : 1;
 }
 
-static void abandon_outputs(void *outputs)
+/* An internal error leaves no outputs, and says what repeats it. */
+static void on_bug(void *context)
 {
-    outputs_abandon(outputs);
+    const Compilation *c = context;
+    outputs_abandon(c->outputs);
+    fprintf(stderr, "parc: this repeats the error:\n    %s\n",
+            c->command_text);
 }
 
 static bool finish(Compilation *c, Program *p)
@@ -278,7 +300,7 @@ static bool finish(Compilation *c, Program *p)
     TargetInfo t = target_info(c->o.target, threads);
     if (!pipeline_run(p, &t, &c->o.pipeline, c->time, c->ntimes))
         return false;
-    bug_set_hook(abandon_outputs, c->outputs);
+    bug_set_hook(on_bug, c); /* the pipeline had one of its own */
     const PipelineOptions *o = &c->o.pipeline;
     bool planned = !o->stops || o->stop_after == pass_count - 1;
     if (planned && !fit_check(p, &c->o))
@@ -357,8 +379,13 @@ static int run(Compilation *c, int argc, char **argv)
               stderr);
         return 1;
     }
+    if (!clash_check(c->diag, &c->o)) {
+        diag_flush(c->diag, stderr);
+        return 1;
+    }
     c->o.pipeline.reproduce = reproduce_options(c);
     c->outputs = outputs_new(c->arena);
+    bug_set_hook(on_bug, c);
     bool good = compile(c);
     outputs_abandon(c->outputs); /* nothing, once it was committed */
     diag_flush(c->diag, stderr);

@@ -134,7 +134,13 @@ BUILTIN_RUN(rope)
     bool half = style.kind == DATUM_WORD && strcmp(style.text, "half") == 0;
     if (!builtin_tensor(c, 0, &x) || !builtin_number(c, 1, 10000, &theta))
         return datum_poison();
-    if (x->type.ndim != 4 || x->type.dim[3] % 2 != 0 || theta <= 0) {
+    if (theta <= 0) {
+        lower_error(l, builtin_loc(c, 1), NULL,
+                    "the base of rope's frequencies must be above 0, not %g",
+                    theta);
+        return datum_poison();
+    }
+    if (x->type.ndim != 4 || x->type.dim[3] % 2 != 0) {
         lower_error(l, c->call->loc,
                     "rope(heads(x, n), theta): [batch, seq, heads, even]",
                     "cannot rotate %s", shape_text(c, x));

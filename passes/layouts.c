@@ -28,6 +28,13 @@ void style_port(const Style *s, const char *port, Layout *from, Layout *to)
     *to = in ? s->in_to[i] : s->out_to[i];
 }
 
+const char *port_text(Arena *a, const Op *op)
+{
+    const char *port = op_attr(op, "port").s;
+    bool in = strncmp(port, "in", 2) == 0;
+    return arena_printf(a, "%sput %s", in ? "in" : "out", port + (in ? 2 : 3));
+}
+
 /* False: the layout asks for nothing. */
 static bool placed(Layout l, int ndim, AxisPlace *to)
 {

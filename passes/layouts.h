@@ -34,6 +34,9 @@ void layout_of_boundary(const Program *p, const Op *op,
  * none. */
 void style_port(const Style *s, const char *port, Layout *from, Layout *to);
 
+/* "input 0" or "output 1": the port of an op `boundary`, for messages. */
+const char *port_text(Arena *a, const Op *op);
+
 /* base, with the axes of the set `axes` placed as in `with` instead; a Shard
  * that is added to a dim becomes its minor. Normalised for the type's dims. */
 Placement place_override(const Mesh *m, const Type *t, const Placement *base,

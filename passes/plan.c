@@ -193,7 +193,7 @@ static void check_layout(Plan *c, const Op *op, const Style *s, Layout l)
                    dim, (long long)t->dim[dim], style_text(p->arena, s));
     else
         return;
-    diag_note(p->diag, op->loc, "%s of '%s' is %s", op_attr(op, "port").s,
+    diag_note(p->diag, op->loc, "%s of '%s' is %s", port_text(p->arena, op),
               op_attr(op, "path").s, type_text(p->arena, t, &p->mesh));
     if (dim >= 0 && dim < t->ndim)
         diag_help(p->diag, "choose a size that is a multiple of %lld, or "

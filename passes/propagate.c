@@ -66,8 +66,8 @@ static void refuse_layout(Propagate *g, Op *op)
                    "axis '%s' of size %lld does not divide what is left of "
                    "dim %d of %s", m->name[a], (long long)m->size[a],
                    c->to.dim, type_text(g->p->arena, &t, m));
-        diag_note(g->p->diag, op->loc, "%s of '%s'", op_attr(op, "port").s,
-                  op_attr(op, "path").s);
+        diag_note(g->p->diag, op->loc, "this is %s of '%s'",
+                  port_text(g->p->arena, op), op_attr(op, "path").s);
         c->style = NULL;
     }
 }

@@ -136,7 +136,9 @@ static int supervise(const RtWorld *w, pid_t *pid, int started)
         left--;
         if (how != 0 && status == 0) {
             status = 1;
-            if (WIFSIGNALED(how)) {
+            if (WIFSIGNALED(how) && WTERMSIG(how) == SIGPIPE) {
+                status = 128 + SIGPIPE; /* who reads has had enough */
+            } else if (WIFSIGNALED(how)) {
                 report_killed(w, rank, how);
             }
             kill_all(pid, started);

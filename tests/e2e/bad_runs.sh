@@ -38,6 +38,11 @@ check "unwritable" fails 1 "/no/train" "$PARC" examples/toy.pdl \
 check "unwritable tree" fails 1 "/no/src" "$PARC" examples/toy.pdl \
     --target cpu -S "$work/file/no/src"
 check "nothing left" absent "$work/no"
+check "no compiler" fails 1 "cannot start 'nowhere'" env CC=nowhere \
+    "$PARC" examples/toy.pdl --target cpu -o "$work/no"
+check "no binary" absent "$work/no"
+check "a compiler with options" env CC="cc -g0" \
+    "$PARC" examples/toy.pdl --target cpu -o "$work/words"
 
 # ---- the training binary ----
 # shellcheck disable=SC2086
@@ -73,6 +78,24 @@ check "other weights" fails 1 "bad.st" sh -c \
     sh "$work"
 check "unwritable export" fails 1 "error: cannot write '$work/file/no/w.st'" "$work/train" --steps 0 \
     --export "$work/file/no/w.st"
+ln -s w2.st "$work/link.st"
+: >"$work/w2.st"
+check "a link stays a link" "$work/train" --steps 0 --export "$work/link.st"
+check "the file behind it" cmp "$work/w.st" "$work/w2.st"
+mkfifo "$work/pipe"
+cat "$work/pipe" >"$work/piped.st" &
+reader=$!
+check "export to a pipe" "$work/train" --steps 0 --export "$work/pipe"
+check "it is still a pipe" test -p "$work/pipe"
+wait "$reader"
+check "all went through" cmp "$work/w.st" "$work/piped.st"
+nobody_reads() {
+    { "$work/train" --print-shards layers 2>"$work/err"; echo $? >"$work/rc"; } |
+        head -1
+    cat "$work/err" "$work/rc"
+    [ ! -s "$work/err" ] && [ "$(cat "$work/rc")" = 141 ]
+}
+check "a reader that leaves" nobody_reads
 check "unwritable log" fails 1 "error: cannot write '$work/file/no/log'" "$work/train" --steps 1 \
     --log "$work/file/no/log"
 check "unknown option of train" fails 2 "--step" "$work/train" --step 3

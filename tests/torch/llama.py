@@ -2,7 +2,7 @@
 """The Llama of examples/llama.pdl in PyTorch, for parity and for speed.
 
   llama.py losses WEIGHTS.safetensors TEXT STEPS   a loss a line
-  llama.py bench [--compile]                       seconds a step, a line each
+  llama.py bench STEPS [--compile]                 seconds a step, a line each
 
 `losses` trains with the weights that a parc binary exported (--steps 0
 --export) on the bytes of TEXT, in the order that the binary takes them, with
@@ -143,13 +143,13 @@ def losses(weights, text, steps):
         print(f"{loss.item():.9g}", flush=True)
 
 
-def bench(compiled):
+def bench(steps, compiled):
     c = dict(vocab=32000, dim=256, n_layers=2, n_heads=16, n_kv_heads=16,
              hidden=768)
     model = Llama(c)
     step_model = torch.compile(model) if compiled else model
     optimizer = optimizer_of(model)
-    for _ in range(12):
+    for _ in range(steps):
         x = torch.randint(0, c["vocab"], (8, 256))
         y = torch.randint(0, c["vocab"], (8, 256))
         start = time.perf_counter()
@@ -165,7 +165,7 @@ if __name__ == "__main__":
     torch.manual_seed(1)
     if sys.argv[1:2] == ["losses"] and len(sys.argv) == 5:
         losses(sys.argv[2], sys.argv[3], int(sys.argv[4]))
-    elif sys.argv[1:2] == ["bench"]:
-        bench("--compile" in sys.argv)
+    elif sys.argv[1:2] == ["bench"] and len(sys.argv) > 2:
+        bench(int(sys.argv[2]), "--compile" in sys.argv)
     else:
         sys.exit(__doc__)

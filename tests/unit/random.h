@@ -63,6 +63,7 @@ typedef struct Model {
     int depth;
     const char *path;
     int64_t batch, seq, dim, vocab;
+    int64_t times; /* all sizes but the batch are that much larger */
     Value *tokens;
     Op *first_input; /* parameters and constants go in front of it */
     VEC(Known) known;
@@ -73,8 +74,9 @@ typedef struct Model {
 } Model;
 
 /* A global program that computes a loss, on p->mesh (set by the caller, as
- * the batch must divide). */
+ * the batch must divide); with `times`, the same with larger sizes. */
 void random_model(Program *p, Rng *r, uint32_t data_axes);
+void random_large_model(Program *p, Rng *r, uint32_t data_axes, int64_t times);
 
 /* Where the next op goes. */
 Build *model_at(Model *m);

@@ -290,9 +290,9 @@ static void choose_sizes(Model *m, uint32_t data_axes)
     for (int a = 0; a < m->p->mesh.n; a++)
         parts *= data_axes >> a & 1 ? m->p->mesh.size[a] : 1;
     m->batch = parts == 8 ? 8 : parts == 6 ? 6 : rng_pick(m->r, 12, 12, 12, 24);
-    m->seq = rng_pick(m->r, 4, 4, 4, 6, 8);
-    m->dim = rng_pick(m->r, 12, 12, 12, 24, 8, 10);
-    m->vocab = rng_pick(m->r, 12, 16, 24, 10);
+    m->seq = m->times * rng_pick(m->r, 4, 4, 4, 6, 8);
+    m->dim = m->times * rng_pick(m->r, 12, 12, 12, 24, 8, 10);
+    m->vocab = m->times * rng_pick(m->r, 12, 16, 24, 10);
     m->p->train = (Train){.batch = m->batch,
                           .seq = m->seq,
                           .precision = rng_chance(m->r, 20) ? DT_BF16 : DT_F32,
@@ -307,7 +307,13 @@ static void choose_sizes(Model *m, uint32_t data_axes)
 
 void random_model(Program *p, Rng *r, uint32_t data_axes)
 {
-    Model model = {.p = p, .r = r, .path = "", .table = -1, .left = 14};
+    random_large_model(p, r, data_axes, 1);
+}
+
+void random_large_model(Program *p, Rng *r, uint32_t data_axes, int64_t times)
+{
+    Model model = {
+        .p = p, .r = r, .path = "", .times = times, .table = -1, .left = 14};
     Model *m = &model;
     m->level[0].b =
         (Build){.p = p, .region = p->step, .phase = PH_FORWARD, .path = ""};

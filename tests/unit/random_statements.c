@@ -123,7 +123,7 @@ static Value *just_activation(Model *m, Value *h)
 
 static Value *mlp(Model *m, Value *h)
 {
-    int64_t hidden = rng_pick(m->r, 12, 24, 24, 18, 16);
+    int64_t hidden = m->times * rng_pick(m->r, 12, 24, 24, 18, 16);
     Opened o = model_open(m, model_name(m, "mlp"), "Mlp", 1, 1);
     Value *x = model_port(m, h, "in0");
     Linear up = model_linear(m, "up", m->dim, hidden, rng_chance(m->r, 40));

@@ -71,7 +71,7 @@ static void forward(ParcRt *rt)
     char *A = parc_arena(rt);
     /* ag0 all_gather over fsdp: net1
      * parameters of unit net1
-     * 288 bytes, toy.pdl:15:24 */
+     * 288 B, toy.pdl:15:24 */
     parc_all_gather(rt, 0, AXIS_fsdp, 1, (ParcPart[]){
         {.src = AT_net1_weight, .dst = AT_net1_weight_2, .outer = 1,
             .inner = 36},
@@ -86,7 +86,7 @@ static void forward(ParcRt *rt)
     k00_relu(rt, scale, net1);
     /* ar1 all_reduce over fsdp,tp: scale
      * loss is wanted whole: fsdp P -> R, tp P -> R
-     * 4 bytes, toy.pdl:6:5 */
+     * 4 B, toy.pdl:6:5 */
     parc_all_reduce(rt, 1, AXIS_fsdp | AXIS_tp, PARC_SUM, 1, (ParcPart[]){
         {.src = AT_scale, .dst = AT_scale, .outer = 1, .inner = 1},
     });
@@ -105,7 +105,7 @@ static void backward(ParcRt *rt)
     parc_matmul(rt, matmul[1], dnet1, x, dnet1_weight);
     /* rs2 reduce_scatter over fsdp: net1
      * gradients of unit net1
-     * 288 bytes, toy.pdl:15:24 */
+     * 288 B, toy.pdl:15:24 */
     parc_reduce_scatter(rt, 2, AXIS_fsdp, 1, (ParcPart[]){
         {.src = AT_dnet1_weight, .dst = AT_dnet1_weight_3, .outer = 1,
             .inner = 36},
@@ -120,7 +120,7 @@ static void optimizer(ParcRt *rt)
     k02_sumsq(rt, sumsq, dnet1_weight_3);
     /* ar3 all_reduce over fsdp,tp: sumsq
      * operand 0 of sqrt: fsdp P -> R, tp P -> R; it needs the whole sum
-     * 4 bytes, toy.pdl:18:1 */
+     * 4 B, toy.pdl:18:1 */
     parc_all_reduce(rt, 3, AXIS_fsdp | AXIS_tp, PARC_SUM, 1, (ParcPart[]){
         {.src = AT_sumsq, .dst = AT_sumsq, .outer = 1, .inner = 1},
     });

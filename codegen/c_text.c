@@ -1,0 +1,97 @@
+/* c_text.c: names, strings and comments that are safe in C. */
+#include "codegen/c_text.h"
+
+#include "base/bug.h"
+
+#include <string.h>
+
+enum { MAX_NAME = 60 };
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+const char *c_clean(Arena *a, const char *text)
+{
+    char *name = arena_alloc(a, MAX_NAME + 2), *to = name;
+    if (!is_letter(*text))
+        *to++ = '_';
+    for (const char *c = text; *c && to < name + MAX_NAME; c++) {
+        if (is_letter(*c) || is_digit(*c))
+            *to++ = *c;
+        else if (to == name || to[-1] != '_')
+            *to++ = '_';
+    }
+    return name;
+}
+
+bool c_is_keyword(const char *name)
+{
+    static const char *const word[] = {
+        "auto",     "break",    "case",     "char",   "const",   "continue",
+        "default",  "do",       "double",   "else",   "enum",    "extern",
+        "float",    "for",      "goto",     "if",     "inline",  "int",
+        "long",     "register", "restrict", "return", "short",   "signed",
+        "sizeof",   "static",   "struct",   "switch", "typedef", "union",
+        "unsigned", "void",     "volatile", "while",  "bool",    "true",
+        "false",    "asm",      "typeof",   "main",   "linux",   "unix",
+    };
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+        if (strcmp(word[i], name) == 0)
+            return true;
+    return false;
+}
+
+const char *c_escaped(Arena *a, const char *text)
+{
+    Out o;
+    out_init(&o, a);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            out(&o, "\\%c", c);
+        else if (c == '\n')
+            out(&o, "\\n");
+        else if (c == '?')
+            out(&o, "\\?"); /* no trigraphs */
+        else if (c < 0x20 || c == 0x7f)
+            out(&o, "\\%03o", c);
+        else
+            out_bytes(&o, text, 1);
+    }
+    return o.text;
+}
+
+const char *c_comment(Arena *a, const char *text)
+{
+    char *copy = arena_strdup(a, text);
+    for (char *c = copy; *c; c++) {
+        if ((c[0] == '*' && c[1] == '/') || (c[0] == '/' && c[1] == '*'))
+            c[1] = '.';
+        if ((unsigned char)*c < 0x20)
+            *c = ' ';
+    }
+    return copy;
+}
+
+const char *c_type(DType t)
+{
+    switch (t) {
+    case DT_F32:
+        return "float";
+    case DT_I32:
+        return "int32_t";
+    case DT_I64:
+        return "int64_t";
+    case DT_BF16:
+    case DT_F16:
+        break;
+    }
+    bug("the CPU target has no kernels for %s", dtype_name(t));
+}

@@ -1,0 +1,28 @@
+/* c_text.h: text of the user's inside C that parc writes.
+ *
+ * Whatever stands in a PDL file may end up in a name, a string or a comment;
+ * it goes through here first.
+ */
+#ifndef PARC_CODEGEN_C_TEXT_H
+#define PARC_CODEGEN_C_TEXT_H
+
+#include "ir/type.h"
+
+/* Letters, digits and '_' stay, any run of other bytes is one '_'; at most 60
+ * characters, never empty, never a digit first. May be a keyword. */
+const char *c_clean(Arena *a, const char *text);
+
+/* A word of C11 or of its usual macros (bool, linux, …). */
+bool c_is_keyword(const char *name);
+
+/* The inside of a string literal: quotes, backslashes, control characters
+ * and trigraphs escaped. */
+const char *c_escaped(Arena *a, const char *text);
+
+/* Text that can neither end nor open a comment, on one line. */
+const char *c_comment(Arena *a, const char *text);
+
+/* "float", "int32_t", …; the CPU has no type for bf16 and f16: bug(). */
+const char *c_type(DType t);
+
+#endif

@@ -149,8 +149,8 @@ static const char *attention_shape(Emitter *e, const Op *op, const Type *q,
         (long long)type_local_dim(q, m, 3),
         (long long)type_local_dim(v, m, 3),
         op->attr[0].i ? "true" : "false");
-    out_double(&o, op->attr[1].f);
-    out(&o, "}");
+    out_double(&o, (double)(float)op->attr[1].f);
+    out(&o, "%s}", strpbrk(strrchr(o.text, '='), ".e") ? "f" : ".0f");
     return o.text;
 }
 

@@ -224,8 +224,11 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, ".param = param, .nparams = %d,", p->param.n);
     out_line(o, ".input = input, .ninputs = %d,", p->input.n);
     out_line(o, ".arena_bytes = ARENA_BYTES, .threads = %d,", e->t->threads);
+    bool sequences = false;
+    for (int i = 0; i < p->input.n; i++)
+        sequences |= p->input.at[i].below > 0;
     out_line(o, ".batch = %lld, .seq = %lld,", (long long)t->batch,
-             (long long)t->seq);
+             sequences ? (long long)t->seq : 1LL);
     out(o, "    .flops = ");
     out_double(o, program_flops(p, PH_FORWARD) +
                       program_flops(p, PH_BACKWARD) +

@@ -51,6 +51,8 @@ static void explain_param(Out *o, const Program *p, const Param *pm)
     out_line(o, "parameter %s : %s  (%s)", pm->name,
              type_text(p->arena, &pm->type, &p->mesh),
              diag_where(p->diag, p->arena, pm->loc));
+    for (int i = 0; i < pm->nalias; i++)
+        out_line(o, "tied: %s is the same parameter", pm->alias[i]);
     if (pm->unit)
         out_line(o, "in unit %s", pm->unit);
     out_line(o, "%lld elements on a rank",
@@ -95,6 +97,14 @@ static const Value *find_value(const Region *r, const char *name)
     return NULL;
 }
 
+static bool called(const Param *pm, const char *name)
+{
+    bool found = path_matches(pm->name, name);
+    for (int i = 0; i < pm->nalias && !found; i++)
+        found = path_matches(pm->alias[i], name);
+    return found;
+}
+
 static const char *nearest(const Program *p, const char *name)
 {
     const char **all = NEW_ARRAY(p->arena, const char *, p->param.n + 1);
@@ -114,7 +124,7 @@ bool report_explain(Out *o, const Program *p, const TargetInfo *t,
     bool found = false;
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
-        if (pm->state_of < 0 && path_matches(pm->name, name)) {
+        if (pm->state_of < 0 && called(pm, name)) {
             explain_param(o, p, pm);
             found = true;
         }

@@ -184,6 +184,20 @@ static bool known_class(Lower *l, const Item *item)
     return false;
 }
 
+static bool large_enough(Lower *l, const Item *item, int64_t least)
+{
+    int64_t most = 0;
+    for (int i = 0; i < l->p->module.n; i++) {
+        int64_t n = module_elements(l->p, &l->p->module.at[i]);
+        most = n > most ? n : most;
+    }
+    if (most >= least)
+        return true;
+    diag_error(l->diag, item->loc, "no module has so many parameters");
+    diag_help(l->diag, "the largest has %lld", (long long)most);
+    return false;
+}
+
 static bool unit_paths(Lower *l, const Item *item, const UnitList *list,
                        Unit *u)
 {
@@ -226,7 +240,8 @@ static void resolve_unit(Lower *l, const Item *item, int axis, UnitList *list)
         fine = known_class(l, item);
     } else if (item->min_params) {
         u.kind = UNIT_MIN_PARAMS;
-        fine = lower_size(l, item->min_params, "min_params", &u.min_params);
+        fine = lower_size(l, item->min_params, "min_params", &u.min_params) &&
+               large_enough(l, item, u.min_params);
     } else {
         u.kind = UNIT_PATHS;
         fine = unit_paths(l, item, list, &u);

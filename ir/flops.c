@@ -23,8 +23,22 @@ static double attention_flops(const Op *op, const Type *q, const Type *k,
     return op_attr(op, "causal").i ? n / 2 : n;
 }
 
+/* Updates have no contractions: there every arithmetic op counts, one for
+ * each element. */
+static double update_flops(const Op *op)
+{
+    bool arithmetic = op_is_elementwise(op->kind) && op->nouts == 1 &&
+                      op->kind != OP_cast && op->kind != OP_broadcast &&
+                      op->kind != OP_copy;
+    if (op->kind == OP_sumsq)
+        return 2 * (double)type_elements(&op->arg[0]->type);
+    return arithmetic ? (double)type_elements(&op->out[0]->type) : 0;
+}
+
 double op_flops(const Program *p, const Op *op)
 {
+    if (op->phase == PH_OPTIMIZER)
+        return update_flops(op);
     if (op->kind == OP_einsum)
         return 2 * all_factors(p, op);
     if (op->kind == OP_attention)

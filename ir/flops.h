@@ -1,8 +1,9 @@
 /* flops.h: floating-point operations, counted from the operator's rule.
  *
- * Only contractions count, as is the custom: 2 for each multiply-add of an
+ * Forward and backward, only contractions count, as is the custom: 2 for each multiply-add of an
  * einsum; attention's two products (half of them where the mask is causal),
- * and 2.5 times as many for its gradient, which forms five. Sizes are global;
+ * and 2.5 times as many for its gradient, which forms five. In the optimizer
+ * every arithmetic op on an element counts one. Sizes are global;
  * a program's sum is for one step on all ranks together. Numbers are doubles:
  * a step of a large model goes beyond 64 bits.
  */

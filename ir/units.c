@@ -29,7 +29,7 @@ static int depth_of(const char *path)
     return depth;
 }
 
-static int64_t module_elements(const Program *p, const Module *m)
+int64_t module_elements(const Program *p, const Module *m)
 {
     int64_t n = 0;
     for (int i = 0; i < m->nparams; i++) {

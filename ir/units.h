@@ -12,6 +12,10 @@
 /* Whether a pattern with '*' matches a module path as a whole. */
 bool path_matches(const char *pattern, const char *path);
 
+/* What `min_params` counts: the elements of a module's own parameters and of
+ * those below it, an array's once. */
+int64_t module_elements(const Program *p, const Module *m);
+
 /* NULL: the parameter is not sharded. */
 const Unit *unit_of_param(const Program *p, int param);
 

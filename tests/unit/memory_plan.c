@@ -1,0 +1,512 @@
+/* memory_plan.c: the memory plan from first principles.
+ *
+ *   memory_plan [--count N] [--seed S]
+ *
+ * Examples and random programs are planned for both targets, then their steps
+ * are gone through turn by turn without a number being computed: every result
+ * is a row of stamps that nothing else bears, put where the plan says. What an
+ * op reads must still bear the stamps of the value that it names; scratch is
+ * trodden on before and behind its op; two steps run one after the other, so
+ * that constants and parameters must outlive one. No lifetime of the plan's
+ * own is believed.
+ *
+ * Besides: the peak is the end of the highest block, blocks that share a time
+ * do not overlap, and the lower bound is the fullest moment.
+ */
+#include "base/embedded.h"
+#include "base/file.h"
+#include "codegen/target.h"
+#include "frontend/frontend.h"
+#include "passes/memory.h"
+#include "tests/unit/check.h"
+#include "tests/unit/random.h"
+#include "tests/unit/random_seeds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The smallest element is two bytes. */
+enum { WORD = 2, STEPS = 2 };
+
+typedef struct Content {
+    uint64_t *stamp;
+    int64_t n; /* words */
+} Content;
+
+typedef struct Walk {
+    const Program *p;
+    const TargetInfo *t;
+    const MemoryPlan *plan;
+    Arena *arena;
+    uint64_t *word;    /* the arena */
+    Content *content;  /* by value id, of roots: what the value is */
+    int64_t *layer;    /* by op id, of loops */
+    Content *assigned; /* by parameter: new in this step, or empty */
+    uint64_t next;     /* stamp */
+    const char *fault; /* the first */
+} Walk;
+
+#define FAULT(w, ...)                                                          \
+    ((w)->fault =                                                              \
+         (w)->fault ? (w)->fault : arena_printf((w)->arena, __VA_ARGS__))
+
+/* ---- places ------------------------------------------------------------ */
+
+static int64_t words_of(const Walk *w, const Value *v)
+{
+    return type_local_bytes(&v->type, &w->p->mesh) / WORD;
+}
+
+/* The word where the value begins in this turn; -1: it has no memory. */
+static int64_t place_of(Walk *w, Value *v)
+{
+    v = live_root(v);
+    const Place *at = &w->plan->value[v->id];
+    if (at->block < 0)
+        return -1;
+    const Block *b = &w->plan->block[at->block];
+    int64_t offset = 0;
+    for (int i = 0; i < at->nstrides; i++) {
+        int64_t layer = w->layer[at->loop[i]->id];
+        offset +=
+            at->stride[i] * (at->modulo[i] > 0 ? layer % at->modulo[i] : layer);
+    }
+    if (offset < 0 || offset + words_of(w, v) * WORD > b->bytes)
+        FAULT(w, "%%%s leaves its block '%s'", v->name, b->name);
+    return (b->offset + offset) / WORD;
+}
+
+static void tread_on(Walk *w, int block)
+{
+    if (block < 0)
+        return;
+    const Block *b = &w->plan->block[block];
+    for (int64_t i = 0; i < b->bytes / WORD; i++)
+        w->word[b->offset / WORD + i] = w->next++;
+}
+
+/* ---- values ------------------------------------------------------------ */
+
+static Content *content_of(Walk *w, Value *v)
+{
+    v = live_root(v);
+    Content *c = &w->content[v->id];
+    if (!c->stamp) {
+        c->n = words_of(w, v);
+        c->stamp = NEW_ARRAY(w->arena, uint64_t, c->n + 1);
+    }
+    return c;
+}
+
+static void take_content(Walk *w, Value *to, int64_t to_at, Value *from,
+                         int64_t from_at, int64_t n)
+{
+    Content *c = content_of(w, to), *d = content_of(w, from);
+    if (to_at + n > c->n || from_at + n > d->n)
+        FAULT(w, "%%%s and %%%s differ in size", to->name, from->name);
+    else
+        memcpy(c->stamp + to_at, d->stamp + from_at,
+               sizeof *c->stamp * (size_t)n);
+}
+
+/* A new content, in the arena too. */
+static void write_value(Walk *w, Value *v)
+{
+    Content *c = content_of(w, v);
+    int64_t at = place_of(w, v);
+    if (w->fault || at < 0)
+        return;
+    for (int64_t i = 0; i < c->n; i++)
+        w->word[at + i] = c->stamp[i] = w->next++;
+}
+
+/* Whether `c` lies where `where` does. */
+static void expect(Walk *w, const Op *op, const Content *c, Value *where)
+{
+    int64_t at = place_of(w, where);
+    if (w->fault)
+        return;
+    if (at < 0) {
+        FAULT(w, "%s: %%%s has no memory", op ? op_info(op->kind)->name : "end",
+              where->name);
+        return;
+    }
+    for (int64_t i = 0; i < c->n; i++)
+        if (w->word[at + i] != c->stamp[i]) {
+            FAULT(w, "%s %%%s: byte %lld of %%%s has been overwritten",
+                  op ? op_info(op->kind)->name : "end of step",
+                  op && op->nouts ? op->out[0]->name : "",
+                  (long long)(i * WORD), where->name);
+            return;
+        }
+}
+
+static void expect_all(Walk *w, const Op *op, int n, Value *const *v)
+{
+    for (int i = 0; i < n && !w->fault; i++)
+        expect(w, op, content_of(w, v[i]), v[i]);
+}
+
+/* ---- ops --------------------------------------------------------------- */
+
+/* A result may only lie on an operand that it may be written over. */
+static void check_in_place(Walk *w, const Op *op)
+{
+    for (int o = 0; o < op->nouts; o++)
+        for (int i = 0; i < op->nargs && !w->fault; i++) {
+            int64_t to = place_of(w, op->out[o]);
+            int64_t from = place_of(w, op->arg[i]);
+            if (to >= from + words_of(w, op->arg[i]) ||
+                from >= to + words_of(w, op->out[o]))
+                continue;
+            if (to != from || !w->t->in_place(w->p, op, o, i))
+                FAULT(w, "%s %%%s overwrites its operand %%%s",
+                      op_info(op->kind)->name, op->out[o]->name,
+                      op->arg[i]->name);
+        }
+}
+
+static bool is_prefetched(const Op *op)
+{
+    return op->kind == OP_all_gather && op->attr[2].i > 0 && op->region->owner;
+}
+
+/* Further slots of a gather that runs ahead are being filled meanwhile. */
+static void fill_slots(Walk *w, const Op *op)
+{
+    for (int i = 0; i < op->nouts; i++)
+        tread_on(w, w->plan->value[op->out[i]->id].block);
+}
+
+static void run_plain(Walk *w, const Op *op)
+{
+    int scratch = w->plan->workspace[op->id];
+    int64_t wanted = w->t->workspace(w->p, op, w->t->threads);
+    if (wanted > (scratch < 0 ? 0 : w->plan->block[scratch].bytes))
+        FAULT(w, "%s lacks scratch", op_info(op->kind)->name);
+    tread_on(w, scratch);
+    expect_all(w, op, op->nargs, op->arg);
+    check_in_place(w, op);
+    if (is_prefetched(op))
+        fill_slots(w, op);
+    for (int i = 0; i < op->nouts; i++)
+        write_value(w, op->out[i]);
+    tread_on(w, scratch);
+    expect_all(w, op, op->nouts, op->out);
+}
+
+static void run_region(Walk *w, const Region *r, Phase phase);
+
+static void enter_loop(Walk *w, const Op *loop)
+{
+    const Region *body = loop->body;
+    for (const Op *op = body->first; op; op = op->next)
+        if (is_prefetched(op))
+            fill_slots(w, op);
+    for (int i = 0; i < loop->nargs && !w->fault; i++) {
+        if (i >= loop->ncarry && i < loop->ncarry + loop->nstack)
+            continue;
+        take_content(w, body->arg[i], 0, loop->arg[i], 0,
+                     words_of(w, body->arg[i]));
+        if (i < loop->ncarry)
+            expect(w, loop, content_of(w, body->arg[i]), body->arg[i]);
+    }
+}
+
+/* What goes into the next turn, and what stays of this one. Carries are
+ * taken all at once: one may be another's argument. */
+static void end_turn(Walk *w, const Op *loop, int64_t layer)
+{
+    const Region *body = loop->body;
+    Content *next = NEW_ARRAY(w->arena, Content, loop->ncarry + 1);
+    for (int i = 0; i < loop->ncarry && !w->fault; i++) {
+        const Content *c = content_of(w, body->yield[i]);
+        expect(w, loop, c, body->arg[i]);
+        next[i].n = c->n;
+        next[i].stamp =
+            arena_copy(w->arena, c->stamp, sizeof *c->stamp * (size_t)c->n);
+    }
+    for (int i = 0; i < loop->ncarry && !w->fault; i++)
+        *content_of(w, body->arg[i]) = next[i];
+    for (int i = loop->ncarry; i < loop->nouts && !w->fault; i++) {
+        int64_t n = words_of(w, body->yield[i]);
+        take_content(w, loop->out[i], layer * n, body->yield[i], 0, n);
+    }
+}
+
+static void run_loop(Walk *w, const Op *loop)
+{
+    const Region *body = loop->body;
+    int64_t turns = loop_trips(loop);
+    enter_loop(w, loop);
+    for (int64_t turn = 0; turn < turns && !w->fault; turn++) {
+        int64_t layer = loop_reverse(loop) ? turns - 1 - turn : turn;
+        w->layer[loop->id] = layer;
+        for (int i = loop->ncarry; i < loop->ncarry + loop->nstack; i++) {
+            int64_t n = words_of(w, body->arg[i]);
+            take_content(w, body->arg[i], 0, loop->arg[i], layer * n, n);
+        }
+        run_region(w, body, loop->phase);
+        end_turn(w, loop, layer);
+    }
+    for (int i = 0; i < loop->ncarry && !w->fault; i++)
+        take_content(w, loop->out[i], 0, body->arg[i], 0,
+                     words_of(w, body->arg[i]));
+    expect_all(w, loop, loop->nouts, loop->out);
+}
+
+static void run_op(Walk *w, const Op *op)
+{
+    if (op->kind == OP_param || op->kind == OP_input || op->kind == OP_scalar ||
+        op->kind == OP_output || live_is_view(op->kind))
+        return;
+    if (op->kind == OP_loop)
+        run_loop(w, op);
+    else if (op->kind == OP_assign)
+        w->assigned[op->attr[0].i] = *content_of(w, op->arg[0]);
+    else
+        run_plain(w, op);
+}
+
+/* As emitted code runs them: a function for each phase. */
+static void run_region(Walk *w, const Region *r, Phase phase)
+{
+    for (const Op *op = r->first; op && !w->fault; op = op->next)
+        if (op->phase == phase)
+            run_op(w, op);
+        else if (r->owner)
+            FAULT(w, "%s %%%s is in another phase than its loop",
+                  op_info(op->kind)->name, op->nouts ? op->out[0]->name : "");
+}
+
+/* ---- steps ------------------------------------------------------------- */
+
+static void set_outside(Walk *w, OpKind kind)
+{
+    for (const Op *op = w->p->step->first; op; op = op->next)
+        if (op->kind == kind)
+            write_value(w, op->out[0]);
+}
+
+/* New parameters where the old ones were, and what the log reads. */
+static void end_step(Walk *w)
+{
+    for (int i = 0; i < w->p->param.n && !w->fault; i++) {
+        Value *v = w->p->param.at[i].value;
+        Content *new = &w->assigned[i];
+        if (!v)
+            continue;
+        if (new->stamp)
+            memcpy(content_of(w, v)->stamp, new->stamp,
+                   sizeof *new->stamp *(size_t) new->n);
+        *new = (Content){0};
+        expect(w, NULL, content_of(w, v), v);
+    }
+    for (const Op *op = w->p->step->first; op && !w->fault; op = op->next)
+        if (op->kind == OP_output)
+            expect_all(w, op, op->nargs, op->arg);
+}
+
+static const char *check_step(const Program *p, const TargetInfo *t)
+{
+    const MemoryPlan *plan = p->memory;
+    Walk w = {.p = p, .t = t, .plan = plan, .arena = p->arena, .next = 1};
+    w.word = NEW_ARRAY(p->arena, uint64_t, plan->peak / WORD + 1);
+    w.content = NEW_ARRAY(p->arena, Content, p->nvalues + 1);
+    w.layer = NEW_ARRAY(p->arena, int64_t, p->nops + 1);
+    w.assigned = NEW_ARRAY(p->arena, Content, p->param.n + 1);
+    set_outside(&w, OP_param);
+    run_region(&w, p->step, PH_INIT);
+    for (int step = 0; step < STEPS && !w.fault; step++) {
+        set_outside(&w, OP_input);
+        set_outside(&w, OP_scalar);
+        for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++)
+            run_region(&w, p->step, phase);
+        end_step(&w);
+    }
+    return w.fault;
+}
+
+/* ---- blocks ------------------------------------------------------------ */
+
+static int64_t live_bytes(const MemoryPlan *plan, int time)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < plan->nblocks; i++)
+        if (plan->block[i].first <= time && time <= plan->block[i].last)
+            bytes += plan->block[i].bytes;
+    return bytes;
+}
+
+static const char *check_bounds(const Program *p)
+{
+    const MemoryPlan *plan = p->memory;
+    int64_t most = 0, sum = 0;
+    for (int time = 0; time < plan->end; time++) {
+        int64_t bytes = live_bytes(plan, time);
+        most = bytes > most ? bytes : most;
+    }
+    for (int i = 0; i < MEM_CLASSES; i++)
+        sum += plan->at_peak[i];
+    if (plan->lower_bound != most)
+        return "the lower bound is not the fullest moment";
+    if (sum != most || live_bytes(plan, plan->peak_time) != most)
+        return "the classes at the peak do not add up";
+    return plan->lower_bound > plan->peak ? "the lower bound is above the peak"
+                                          : NULL;
+}
+
+static const char *check_blocks(const Program *p, const TargetInfo *t)
+{
+    const MemoryPlan *plan = p->memory;
+    int64_t end = 0;
+    for (int i = 0; i < plan->nblocks; i++) {
+        const Block *b = &plan->block[i];
+        end = b->offset + b->bytes > end ? b->offset + b->bytes : end;
+        if (b->offset < 0 || b->offset % t->alignment || b->first > b->last)
+            return arena_printf(p->arena, "block '%s' is ill-placed", b->name);
+        for (int k = 0; k < i; k++) {
+            const Block *c = &plan->block[k];
+            if (b->first <= c->last && c->first <= b->last &&
+                b->offset < c->offset + c->bytes &&
+                c->offset < b->offset + b->bytes)
+                return arena_printf(p->arena, "blocks '%s' and '%s' overlap",
+                                    c->name, b->name);
+        }
+    }
+    return plan->peak != end ? "the peak is not the highest block's end"
+                             : check_bounds(p);
+}
+
+/* ---- programs ---------------------------------------------------------- */
+
+static const PassInfo passes[] = {
+#define PASS(name, meaning) {#name, meaning, pass_##name},
+#include "passes/passes.def"
+#undef PASS
+};
+
+/* NULL, or the pass that reports errors. */
+static const char *run_passes(Program *p, const TargetInfo *t)
+{
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+        ir_renumber(p);
+        passes[i].run(p, t);
+        if (diag_error_count(p->diag) > 0)
+            return passes[i].name;
+    }
+    return NULL;
+}
+
+static const char *check_plan(const Program *p, const TargetInfo *t)
+{
+    const char *fault = check_blocks(p, t);
+    return fault ? fault : check_step(p, t);
+}
+
+static SeedResult run_seed(void *context, uint64_t seed)
+{
+    (void)context;
+    Arena *a = arena_new();
+    Program *p = ir_program(a, diag_new(a, COLOR_NEVER));
+    Rng r = {seed};
+    uint32_t data_axes = random_mesh(p, &r, NULL);
+    random_model(p, &r, data_axes);
+    random_plan(p, &r, data_axes);
+    Target target = rng_chance(&r, 50) ? TARGET_CPU : TARGET_CUDA;
+    TargetInfo t = target_info(target, (int)rng_pick(&r, 1, 1, 2));
+    const char *fault = run_passes(p, &t);
+    bool refused = fault && strcmp(fault, "propagate") == 0;
+    if (!fault)
+        fault = check_plan(p, &t);
+    if (fault && !refused)
+        printf("seed %llu: %s\n", (unsigned long long)seed, fault);
+    arena_free(a);
+    return refused ? SEED_REFUSED : fault ? SEED_FAILED : SEED_PASSED;
+}
+
+/* ---- examples ---------------------------------------------------------- */
+
+static const char *const small_llama[] = {
+    "vocab=48",  "dim=16",  "n_layers=3", "n_heads=4",     "n_kv_heads=2",
+    "hidden=40", "batch=8", "seq=8",      "precision=f32", NULL};
+static const char *const small_network[] = {"dim=16", "hidden=48", NULL};
+static const char *const as_it_is[] = {NULL};
+
+static const struct {
+    const char *file;
+    const char *const *define;
+} examples[] = {
+    {"examples/toy.pdl", as_it_is},
+    {"examples/feedforward.pdl", small_network},
+    {"examples/llama.pdl", small_llama},
+};
+enum { EXAMPLES = sizeof examples / sizeof *examples };
+
+static const File *parse_file(Arena *a, Diag *d, const char *path)
+{
+    size_t size;
+    char *text = file_read(a, path, &size);
+    return text ? pdl_parse(a, d, diag_source(d, path, text, size)) : NULL;
+}
+
+static Program *read_example(Arena *a, Diag *d, int i, const char *mesh)
+{
+    const File *prelude = pdl_parse(
+        a, d, diag_source(d, "prelude.pdl", prelude_text, prelude_size));
+    const File *file = parse_file(a, d, examples[i].file);
+    if (!prelude || !file)
+        return NULL;
+    Setting *define[16];
+    int n = 0;
+    for (const char *const *s = examples[i].define; *s; s++)
+        define[n++] =
+            pdl_parse_define(a, d, diag_source(d, *s, *s, strlen(*s)));
+    check(a, d, prelude, file);
+    FrontendOptions o = {.mesh = mesh, .define = define, .ndefines = n};
+    return diag_error_count(d) ? NULL : lower(a, d, prelude, file, &o);
+}
+
+static void check_example(Check *c, int i, const char *mesh, Target target)
+{
+    Arena *a = arena_new();
+    Diag *d = diag_new(a, COLOR_NEVER);
+    Program *p = read_example(a, d, i, mesh);
+    TargetInfo t = target_info(target, 2);
+    const char *fault = "it cannot be compiled";
+    if (p && !run_passes(p, &t))
+        fault = check_plan(p, &t);
+    diag_flush(d, stdout);
+    if (fault)
+        printf("%s on %s: %s\n", examples[i].file, mesh, fault);
+    CHECK(c, !fault);
+    arena_free(a);
+}
+
+static void check_examples(Check *c)
+{
+    static const char *const mesh[] = {"1x1", "2x1", "1x2", "2x2", "4x2"};
+    for (int i = 0; i < EXAMPLES; i++)
+        for (size_t k = 0; k < sizeof mesh / sizeof *mesh; k++) {
+            check_example(c, i, mesh[k], TARGET_CPU);
+            check_example(c, i, mesh[k], TARGET_CUDA);
+        }
+}
+
+int main(int argc, char **argv)
+{
+    Check c = {0};
+    SeedRuns runs = {
+        .count = 200, .seed = 1, .refused_percent = 10, .run = run_seed};
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--seed") == 0)
+            runs.seed = atoll(argv[i + 1]);
+        else if (strcmp(argv[i], "--count") == 0)
+            runs.count = atoll(argv[i + 1]);
+    }
+    if (runs.count > 1)
+        check_examples(&c);
+    runs.passed = c.passed;
+    runs.failed = c.failed;
+    return run_seeds(&runs);
+}

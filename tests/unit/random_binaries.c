@@ -1,0 +1,302 @@
+/* random_binaries.c: the binaries of random models under random plans,
+ * against the interpreter.
+ *
+ *   random_binaries [--count N] [--seed S] [--mesh 2x2] [--steps N]
+ *                   [--times N] [--keep] [--verbose]
+ *
+ * Each seed makes a model, a mesh and a plan. All passes run for the CPU, the
+ * program is emitted, compiled and run for some steps. The interpreter runs
+ * the global program in double precision from the weights that the binary
+ * itself exports before its first step. Loss and gradient norm of every step
+ * and the weights after the last must agree (random_follow.c).
+ *
+ * Every fourth model has larger sizes (--times says how much for all), so that
+ * vectors fill and threads have something to share. --keep leaves the binary
+ * and its sources.
+ */
+#include "base/bug.h"
+#include "base/file.h"
+#include "codegen/program.h"
+#include "codegen/target.h"
+#include "tests/unit/random.h"
+#include "tests/unit/random_follow.h"
+#include "tests/unit/random_seeds.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_STEPS = 3, SHAPES = 5 };
+
+typedef struct Options {
+    int64_t count, seed, steps, times; /* steps, times 0: by seed */
+    const char *mesh;
+    bool keep, verbose;
+    const char *program; /* this test */
+} Options;
+
+typedef struct Case {
+    const Options *options;
+    uint64_t seed;
+    int64_t steps;
+    Arena *arena;
+    Program *p;
+    Program *global;    /* with its backward pass, before any placement */
+    const char *folder; /* of the binary and what it writes */
+    const char *shape;  /* of the mesh */
+    TargetInfo target;
+    bool refused; /* no program for the CPU, or no plan for the model */
+} Case;
+
+static const PassInfo passes[] = {
+#define PASS(name, meaning) {#name, meaning, pass_##name},
+#include "passes/passes.def"
+#undef PASS
+};
+enum { PASSES = sizeof passes / sizeof *passes };
+
+static const char *path_of(const Case *c, const char *name)
+{
+    return arena_printf(c->arena, "%s/%s", c->folder, name);
+}
+
+/* ---- the program ------------------------------------------------------- */
+
+/* The CPU trains in f32. */
+static void find_half(Op *op, void *found)
+{
+    for (int i = 0; i < op->nouts; i++)
+        *(bool *)found |= dtype_size(op->out[i]->type.dtype) == 2;
+}
+
+/* Runs all passes; a plan may be refused where it meets the model. */
+static const char *make_program(Case *c)
+{
+    static const char *const shapes[SHAPES] = {"1x1", "2x1", "1x2", "2x2",
+                                               "3x1"};
+    Rng r = {c->seed};
+    Program *p = c->p;
+    int64_t times = c->options->times;
+    if (times == 0)
+        times = c->seed / SHAPES % 4 == 3
+                    ? 2 + (int64_t)(c->seed / SHAPES / 4 % 3)
+                    : 1;
+    c->shape = c->options->mesh ? c->options->mesh : shapes[c->seed % SHAPES];
+    uint32_t data_axes = random_mesh(p, &r, c->shape);
+    random_large_model(p, &r, data_axes, times);
+    random_plan(p, &r, data_axes);
+    bool half = false;
+    ir_walk(p->step, find_half, &half);
+    c->refused = half;
+    for (int i = 0; i < p->param.n; i++)
+        p->param.at[i].init.a = 0.3;
+    c->target = target_info(TARGET_CPU, (int)rng_pick(&r, 1, 1, 2));
+    for (size_t i = 0; i < PASSES && !c->refused; i++) {
+        ir_renumber(p);
+        passes[i].run(p, &c->target);
+        if (strcmp(passes[i].name, "autodiff") == 0)
+            c->global = ir_copy(p);
+        c->refused = diag_error_count(p->diag) > 0;
+        if (c->refused && strcmp(passes[i].name, "propagate") != 0)
+            return "a pass reports errors";
+    }
+    return NULL;
+}
+
+/* ---- the binary -------------------------------------------------------- */
+
+static const char *build(Case *c)
+{
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 32);
+    self[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(self, '/');
+    if (!slash)
+        return "the test does not know where it lies";
+    strcpy(slash, "/../parc"); /* the runtime's library lies beside it */
+    EmitOptions o = {.source = "random.pdl",
+                     .command = "random_binaries",
+                     .binary = path_of(c, "train"),
+                     .self = self};
+    if (c->options->keep)
+        o.directory = path_of(c, "source");
+    Outputs *outputs = outputs_new(c->arena);
+    const char *failure = emit_program(c->p, &c->target, &o, outputs);
+    return failure ? failure : outputs_commit(outputs);
+}
+
+static const char *run_binary(const Case *c, int64_t steps, const char *weights)
+{
+    char number[32], seed[32], *errors = NULL;
+    snprintf(number, sizeof number, "%lld", (long long)steps);
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)c->seed);
+    const char *const argv[] = {path_of(c, "train"),
+                                "--steps",
+                                number,
+                                "--seed",
+                                seed,
+                                "--export",
+                                weights,
+                                "--log",
+                                path_of(c, "log.jsonl"),
+                                NULL};
+    setenv("PARC_TIMEOUT", "60", 0);
+    setenv("OMP_WAIT_POLICY", "passive", 0); /* cores are shared */
+    int status = process_run(c->arena, argv, ".", &errors);
+    return status == 0 ? NULL
+                       : arena_printf(c->arena, "the binary ends with %d:\n%s",
+                                      status, errors ? errors : "");
+}
+
+/* ---- one seed ---------------------------------------------------------- */
+
+static void print_failure(const Case *c, const char *what)
+{
+    fprintf(stderr, "\nseed %lld, mesh %s, %lld steps: %s\n",
+            (long long)c->seed, c->shape ? c->shape : "?", (long long)c->steps,
+            what);
+    fprintf(stderr, "repeat: %s --seed %lld --count 1 --keep",
+            c->options->program, (long long)c->seed);
+    if (c->options->mesh)
+        fprintf(stderr, " --mesh %s", c->options->mesh);
+    if (c->options->steps)
+        fprintf(stderr, " --steps %lld", (long long)c->options->steps);
+    if (c->options->times)
+        fprintf(stderr, " --times %lld", (long long)c->options->times);
+    fprintf(stderr, "\n");
+    diag_flush(c->p->diag, stderr);
+}
+
+static void on_bug(void *context)
+{
+    print_failure(context, "internal error");
+}
+
+static int remove_entry(const char *path, const struct stat *st, int flag,
+                        struct FTW *ftw)
+{
+    (void)st;
+    (void)flag;
+    (void)ftw;
+    return remove(path);
+}
+
+static void clean_up(const Case *c)
+{
+    if (c->options->keep)
+        fprintf(stderr, "kept: %s\n", c->folder);
+    else
+        nftw(c->folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* The weights that it starts with, the interpreter's run from them, its own
+ * run, and the comparison. */
+static const char *run_and_compare(Case *c)
+{
+    BinaryRun run = {.arena = c->arena,
+                     .global = c->global,
+                     .seed = (int64_t)c->seed,
+                     .steps = c->steps,
+                     .before = path_of(c, "before.safetensors"),
+                     .after = path_of(c, "after.safetensors"),
+                     .log = path_of(c, "log.jsonl")};
+    const char *fault = run_binary(c, 0, run.before);
+    if (!fault)
+        fault = reference_run(&run);
+    c->steps = run.steps;
+    if (!fault)
+        fault = run_binary(c, run.steps, run.after);
+    if (!fault)
+        fault = reference_compare(&run);
+    if (c->options->verbose)
+        printf("seed %lld: %lld steps, error %.2f of its limit\n",
+               (long long)c->seed, (long long)run.steps, run.worst);
+    return fault;
+}
+
+static const char *test(Case *c)
+{
+    const char *tmp = getenv("TMPDIR");
+    char *folder = arena_printf(c->arena, "%s/parc-random-XXXXXX",
+                                tmp && *tmp ? tmp : "/tmp");
+    c->folder = mkdtemp(folder);
+    if (!c->folder)
+        return "cannot make a temporary folder";
+    const char *fault = build(c);
+    if (!fault)
+        fault = run_and_compare(c);
+    clean_up(c);
+    return fault;
+}
+
+static SeedResult run_seed(void *context, uint64_t seed)
+{
+    const Options *options = context;
+    Arena *a = arena_new();
+    Case c = {.options = options,
+              .seed = seed,
+              .arena = a,
+              .p = ir_program(a, diag_new(a, COLOR_NEVER)),
+              .steps = options->steps
+                           ? options->steps
+                           : 1 + (int64_t)(seed / SHAPES % MAX_STEPS)};
+    bug_set_hook(on_bug, &c);
+    const char *fault = make_program(&c);
+    if (!fault && !c.refused)
+        fault = test(&c);
+    if (fault)
+        print_failure(&c, fault);
+    bug_set_hook(NULL, NULL);
+    arena_free(a);
+    return fault ? SEED_FAILED : c.refused ? SEED_REFUSED : SEED_PASSED;
+}
+
+/* ---- the command line -------------------------------------------------- */
+
+static int usage(const char *program)
+{
+    fprintf(stderr,
+            "usage: %s [--count N] [--seed S] [--mesh 2x2] [--steps N] "
+            "[--times N] [--keep] [--verbose]\n",
+            program);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    Options o = {.count = 40, .seed = 300, .program = argv[0]};
+    for (int i = 1; i < argc; i++) {
+        const char *name = argv[i];
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        bool *flag = strcmp(name, "--keep") == 0      ? &o.keep
+                     : strcmp(name, "--verbose") == 0 ? &o.verbose
+                                                      : NULL;
+        if (flag) {
+            *flag = true;
+            continue;
+        }
+        if (!value)
+            return usage(argv[0]);
+        i++;
+        if (strcmp(name, "--count") == 0)
+            o.count = atoll(value);
+        else if (strcmp(name, "--seed") == 0)
+            o.seed = atoll(value);
+        else if (strcmp(name, "--steps") == 0)
+            o.steps = atoll(value);
+        else if (strcmp(name, "--times") == 0)
+            o.times = atoll(value);
+        else if (strcmp(name, "--mesh") == 0)
+            o.mesh = value;
+        else
+            return usage(argv[0]);
+    }
+    SeedRuns runs = {.count = o.count,
+                     .seed = o.seed,
+                     .refused_percent = 60,
+                     .run = run_seed,
+                     .context = &o};
+    return run_seeds(&runs);
+}

@@ -1,0 +1,321 @@
+/* random_follow.c: does a binary compute what the interpreter does?
+ *
+ * The interpreter starts from the weights that the binary has exported before
+ * its first step, and takes the batches that the runtime makes for a single
+ * rank. How closely they must agree is measured: it runs a second time, from
+ * weights with a rounding error more.
+ */
+#include "tests/unit/random_follow.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "runtime/rt.h"
+#include "tests/unit/random.h"
+
+/* Shares of a number's own magnitude; of the largest magnitude in a weight,
+ * and of the largest change that training made to it; of what changes when
+ * every weight begins with a rounding error more. A gradient norm may be off
+ * by a share of the loss besides: sums that cancel leave rounding. */
+static const double of_number = 2e-6, of_weight = 5e-7, of_change = 2e-5,
+                    of_shaking = 16, of_loss = 2e-8, shaking = 0x1p-22;
+/* Behind such a gradient there is nothing to be compared. */
+static const double steep = 100;
+
+/* ---- weights ----------------------------------------------------------- */
+
+static const char *open_weights(const BinaryRun *run, const char *path,
+                                RtWeights *w)
+{
+    int64_t at = 0;
+    size_t size = 0;
+    char *text = file_read(run->arena, path, &size);
+    if (!text)
+        return arena_printf(run->arena, "cannot read '%s'", path);
+    *w = (RtWeights){.path = path,
+                     .map = (const unsigned char *)text,
+                     .size = (int64_t)size};
+    return rt_safetensors_header(w, &at);
+}
+
+static const RtTensor *find_tensor(const RtWeights *w, const char *name)
+{
+    for (int i = 0; i < w->n; i++)
+        if (strcmp(w->tensor[i].name, name) == 0)
+            return &w->tensor[i];
+    return NULL;
+}
+
+/* A parameter with its whole stack; zeros where the step does not use it.
+ * False where it has no tensor of its size in the file. */
+static bool read_param(const RtWeights *w, const Param *p, double *to)
+{
+    ParcParam names = {.nstack = p->type.nstack};
+    memcpy(names.stack, p->type.stack, sizeof names.stack);
+    int64_t n = type_layer_elements(&p->type);
+    int64_t layers = type_elements(&p->type) / n;
+    for (int64_t l = 0; l < layers; l++) {
+        char name[RT_NAME];
+        rt_param_name(p->name, &names, l, name);
+        const RtTensor *t = find_tensor(w, name);
+        if (!t || t->end - t->begin != n * (int64_t)sizeof(float))
+            return false;
+        for (int64_t i = 0; i < n; i++) {
+            float x;
+            memcpy(&x, w->map + t->begin + i * (int64_t)sizeof x, sizeof x);
+            to[l * n + i] = (double)x;
+        }
+    }
+    return true;
+}
+
+/* Every parameter as the binary starts with it, or nearly; states are
+ * zeros. */
+static void set_params(const BinaryRun *run, const RtWeights *w, Interp *in,
+                       double shake)
+{
+    Rng r = {(uint64_t)run->seed};
+    for (int i = 0; i < run->global->param.n; i++) {
+        const Param *p = &run->global->param.at[i];
+        double *x = NEW_ARRAY(run->arena, double, type_elements(&p->type) + 1);
+        if (p->state_of < 0)
+            read_param(w, p, x);
+        for (int64_t k = 0; k < type_elements(&p->type) && shake > 0; k++)
+            x[k] *= 1 + shake * rng_normal(&r);
+        interp_set_param(in, i, x);
+    }
+}
+
+/* ---- batches ----------------------------------------------------------- */
+
+/* What the runtime's own batches are for one rank that has all of it. */
+static void set_batch(const BinaryRun *run, Interp *in, int64_t step)
+{
+    const Program *p = run->global;
+    ParcInput *input = NEW_ARRAY(run->arena, ParcInput, p->input.n + 1);
+    int64_t bytes = 0;
+    for (int i = 0; i < p->input.n; i++) {
+        const Input *from = &p->input.at[i];
+        input[i] = (ParcInput){.name = from->name,
+                               .is_int = !dtype_is_float(from->type.dtype),
+                               .is_labels = !strcmp(from->name, "labels"),
+                               .below = from->below,
+                               .ndim = from->type.ndim,
+                               .offset = bytes};
+        memcpy(input[i].dim, from->type.dim, sizeof input[i].dim);
+        bytes += 4 * type_elements(&from->type);
+    }
+    ParcModel model = {.input = input,
+                       .ninputs = p->input.n,
+                       .batch = p->train.batch,
+                       .seq = p->train.seq};
+    ParcRt rt = {.model = &model, .nranks = 1};
+    rt.arena = arena_alloc(run->arena, (size_t)bytes + 1);
+    rt.group[0] = (RtGroup){.n = 1};
+    RtOptions o = {.seed = run->seed};
+    rt_batch(&rt, &(RtData){0}, &o, step);
+    for (int i = 0; i < p->input.n; i++) {
+        int64_t n = type_elements(&p->input.at[i].type);
+        double *x = NEW_ARRAY(run->arena, double, n + 1);
+        const char *at = rt.arena + input[i].offset;
+        for (int64_t k = 0; k < n; k++)
+            x[k] = input[i].is_int ? (double)((const int32_t *)at)[k]
+                                   : (double)((const float *)at)[k];
+        interp_set_input(in, i, x);
+    }
+}
+
+/* ---- the interpreter's steps ------------------------------------------- */
+
+enum { LOSS, GRAD_NORM, OUTPUTS };
+static const char *const output_name[OUTPUTS] = {"loss", "grad_norm"};
+
+/* A run of the interpreter, as far as it has been accepted. */
+typedef struct Track {
+    Interp *in;
+    double (*output)[OUTPUTS]; /* by step, from 0 */
+    double **param;            /* by parameter; NULL: never assigned */
+} Track;
+
+/* The program from the weights as they are, and shaken. */
+struct Reference {
+    RtWeights before;
+    Track exact, shaken;
+};
+
+static void start_track(const BinaryRun *run, Track *t, double shake)
+{
+    t->in = interp_new(run->global);
+    t->output =
+        arena_alloc(run->arena, sizeof *t->output * (size_t)(run->steps + 1));
+    t->param = NEW_ARRAY(run->arena, double *, run->global->param.n + 1);
+    set_params(run, &run->reference->before, t->in, shake);
+}
+
+static const char *run_step(const BinaryRun *run, Track *t, int64_t step)
+{
+    const Train *train = &run->global->train;
+    for (int i = 0; i < run->global->param.n; i++)
+        if (t->param[i])
+            interp_set_param(t->in, i, t->param[i]);
+    set_batch(run, t->in, step - 1);
+    interp_set_scalar(t->in, "lr", train->lr);
+    interp_set_scalar(t->in, "bias1", 1 - pow(train->beta1, (double)step));
+    interp_set_scalar(t->in, "bias2", 1 - pow(train->beta2, (double)step));
+    const char *fault = interp_run(t->in);
+    for (int k = 0; k < OUTPUTS && !fault; k++)
+        if (!interp_output(t->in, output_name[k], &t->output[step - 1][k]))
+            fault = "the program lacks an output";
+    return fault ? arena_strdup(run->arena, fault) : NULL;
+}
+
+static void accept_step(const BinaryRun *run, Track *t)
+{
+    for (int i = 0; i < run->global->param.n; i++) {
+        int64_t n = type_elements(&run->global->param.at[i].type);
+        if (interp_assigned(t->in, i))
+            t->param[i] = arena_copy(run->arena, interp_param(t->in, i),
+                                     sizeof(double) * (size_t)n);
+    }
+}
+
+/* Some models run away after a step or two; what they do then depends on the
+ * last bit. */
+static bool is_steady(const Reference *r, int64_t step)
+{
+    const double *x = r->exact.output[step - 1];
+    const double *y = r->shaken.output[step - 1];
+    for (int k = 0; k < OUTPUTS; k++)
+        if (!(fabs(x[k] - y[k]) <= 1e-4 * fabs(x[k])))
+            return false;
+    return true;
+}
+
+const char *reference_run(BinaryRun *run)
+{
+    Reference *r = run->reference = NEW(run->arena, Reference);
+    const char *fault = open_weights(run, run->before, &r->before);
+    if (fault)
+        return fault;
+    start_track(run, &r->exact, 0);
+    start_track(run, &r->shaken, shaking);
+    for (int64_t step = 1; step <= run->steps && !fault; step++) {
+        fault = run_step(run, &r->exact, step);
+        if (!fault)
+            fault = run_step(run, &r->shaken, step);
+        if (!fault && step > 1 && !is_steady(r, step)) {
+            run->steps = step - 1;
+            break;
+        }
+        accept_step(run, &r->exact);
+        accept_step(run, &r->shaken);
+        if (r->exact.output[step - 1][GRAD_NORM] > steep)
+            run->steps = step;
+    }
+    interp_free(r->exact.in);
+    interp_free(r->shaken.in);
+    return fault;
+}
+
+/* ---- comparison -------------------------------------------------------- */
+
+static bool within(BinaryRun *run, double error, double limit)
+{
+    if (!(error <= run->worst * limit))
+        run->worst = error / limit;
+    return error <= limit;
+}
+
+static const char *compare_number(BinaryRun *run, const char *line,
+                                  int64_t step, int k)
+{
+    const Reference *r = run->reference;
+    const char *name = output_name[k];
+    const char *at = strstr(line, arena_printf(run->arena, "\"%s\": ", name));
+    double is, want = r->exact.output[step - 1][k];
+    if (!at || sscanf(at + strlen(name) + 4, "%lf", &is) != 1)
+        return arena_printf(run->arena, "the log has no %s of step %lld", name,
+                            (long long)step);
+    double limit = of_number * fabs(want) +
+                   of_loss * fabs(r->exact.output[step - 1][LOSS]) +
+                   of_shaking * fabs(r->shaken.output[step - 1][k] - want);
+    if (within(run, fabs(is - want), limit))
+        return NULL;
+    return arena_printf(run->arena,
+                        "step %lld: %s is %.9g, should be %.9g +- %.2g",
+                        (long long)step, name, is, want, limit);
+}
+
+static const char *compare_log(BinaryRun *run)
+{
+    size_t size;
+    const char *line = file_read(run->arena, run->log, &size);
+    const char *fault = line ? NULL : "the binary wrote no log";
+    for (int64_t step = 1; step <= run->steps && !fault; step++) {
+        fault = compare_number(run, line, step, LOSS);
+        if (!fault)
+            fault = compare_number(run, line, step, GRAD_NORM);
+        line = strchr(line, '\n');
+        line = line ? line + 1 : "";
+    }
+    return fault;
+}
+
+static const char *compare_param(BinaryRun *run, int i, const double *is,
+                                 const double *start)
+{
+    const Param *p = &run->global->param.at[i];
+    const Reference *r = run->reference;
+    const double *want = r->exact.param[i] ? r->exact.param[i] : start;
+    const double *shaken = r->shaken.param[i] ? r->shaken.param[i] : start;
+    int64_t n = type_elements(&p->type);
+    double largest = 0, change = 0, shake = 0;
+    for (int64_t k = 0; k < n; k++) {
+        largest = fmax(largest, fabs(want[k]));
+        change = fmax(change, fabs(want[k] - start[k]));
+        shake = fmax(shake, fabs(want[k] - shaken[k]));
+    }
+    double limit =
+        of_weight * largest + of_change * change + of_shaking * shake;
+    for (int64_t k = 0; k < n; k++)
+        if (!within(run, fabs(is[k] - want[k]), limit))
+            return arena_printf(
+                run->arena,
+                "%s[%lld] is %.9g, should be %.9g +- %.2g (began as %.9g; "
+                "largest magnitude %g, largest change %g)",
+                p->name, (long long)k, is[k], want[k], limit, start[k], largest,
+                change);
+    return NULL;
+}
+
+static const char *compare_params(BinaryRun *run)
+{
+    RtWeights after;
+    const char *fault = open_weights(run, run->after, &after);
+    for (int i = 0; i < run->global->param.n && !fault; i++) {
+        const Param *p = &run->global->param.at[i];
+        int64_t n = type_elements(&p->type) + 1;
+        double *start = NEW_ARRAY(run->arena, double, n);
+        double *is = NEW_ARRAY(run->arena, double, n);
+        if (p->state_of >= 0)
+            continue;
+        if (read_param(&after, p, is) &&
+            read_param(&run->reference->before, p, start))
+            fault = compare_param(run, i, is, start);
+        else if (run->reference->exact.param[i])
+            fault = arena_printf(run->arena, "%s is not exported", p->name);
+    }
+    rt_safetensors_free(&after);
+    return fault;
+}
+
+const char *reference_compare(BinaryRun *run)
+{
+    const char *fault = compare_log(run);
+    if (!fault)
+        fault = compare_params(run);
+    rt_safetensors_free(&run->reference->before);
+    return fault;
+}

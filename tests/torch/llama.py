@@ -3,6 +3,7 @@
 
   llama.py losses WEIGHTS.safetensors TEXT STEPS   a loss a line
   llama.py bench STEPS [--compile]                 seconds a step, a line each
+  llama.py about                                   version and matmul library
 
 `losses` trains with the weights that a parc binary exported (--steps 0
 --export) on the bytes of TEXT, in the order that the binary takes them, with
@@ -161,10 +162,28 @@ def bench(steps, compiled):
         print(f"{time.perf_counter() - start:.6f}", flush=True)
 
 
+def about():
+    """The BLAS decides PyTorch's speed: Debian's build takes whichever the
+    system has, and the reference one is many times slower than OpenBLAS."""
+    torch.ones(64, 64) @ torch.ones(64, 64)
+    maps = open("/proc/self/maps").read()
+    if torch.backends.mkl.is_available():
+        library = "MKL"
+    elif "openblas" in maps:
+        library = "OpenBLAS"
+    elif "libblas" in maps:
+        library = "reference BLAS: install libopenblas0-pthread to compare"
+    else:
+        library = "BLAS of its own"
+    print(f"PyTorch {torch.__version__} ({library})")
+
+
 if __name__ == "__main__":
     torch.manual_seed(1)
     if sys.argv[1:2] == ["losses"] and len(sys.argv) == 5:
         losses(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    elif sys.argv[1:2] == ["about"]:
+        about()
     elif sys.argv[1:2] == ["bench"] and len(sys.argv) > 2:
         bench(int(sys.argv[2]), "--compile" in sys.argv)
     else:

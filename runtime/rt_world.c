@@ -16,7 +16,7 @@
 #include "rt.h"
 
 /* So that arenas can have large pages of their own. */
-enum { ALIGN = 1 << 21, DEFAULT_TIMEOUT = 300 };
+enum { ALIGN = 1 << 21, DEFAULT_TIMEOUT = 300, MOST_SECONDS = 1000000 };
 
 int rt_nranks(const ParcModel *model)
 {
@@ -77,11 +77,25 @@ static bool fits(const RtWorld *w)
     return false;
 }
 
-static int timeout_seconds(void)
+/* PARC_TIMEOUT, in seconds; false, after a message, where it is no such
+ * number. */
+static bool read_timeout(RtWorld *w)
 {
     const char *text = getenv("PARC_TIMEOUT");
-    int n = text ? atoi(text) : 0;
-    return n > 0 ? n : DEFAULT_TIMEOUT;
+    w->timeout_seconds = DEFAULT_TIMEOUT;
+    if (!text || !*text) {
+        return true;
+    }
+    char *end;
+    long n = strtol(text, &end, 10);
+    if (*end || n < 1 || n > MOST_SECONDS) {
+        rt_error(w->program,
+                 "PARC_TIMEOUT is '%s'; it takes seconds, 1 to %d", text,
+                 MOST_SECONDS);
+        return false;
+    }
+    w->timeout_seconds = (int)n;
+    return true;
 }
 
 bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
@@ -92,9 +106,8 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
     w->program = program;
     w->nranks = rt_nranks(model);
     w->threads = threads;
-    w->timeout_seconds = timeout_seconds();
     w->crowded = w->nranks * threads > rt_cores();
-    if (!fits(w)) {
+    if (!read_timeout(w) || !fits(w)) {
         return false;
     }
     size_t n = (size_t)w->nranks;

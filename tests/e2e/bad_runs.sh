@@ -100,6 +100,8 @@ check "unwritable log" fails 1 "error: cannot write '$work/file/no/log'" "$work/
     --log "$work/file/no/log"
 check "unknown option of train" fails 2 "--step" "$work/train" --step 3
 check "bad number" fails 2 "--steps" "$work/train" --steps many
+check "bad time limit" fails 1 "PARC_TIMEOUT is 'soon'" env PARC_TIMEOUT=soon \
+    "$work/train" --steps 1
 check "unknown tensor" fails 1 "wq" "$work/train" --steps 0 \
     --print-shards layers.0.attention.wg.weight
 check "good weights come back" "$work/train" --steps 0 --init "$work/w.st" \

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -339,4 +340,21 @@ int process_run(Arena *a, const char *const *argv, const char *directory,
         arena_printf(a, "%s'%s' was killed by signal %d (%s)", *errors, argv[0],
                      WTERMSIG(status), strsignal(WTERMSIG(status)));
     return -1;
+}
+
+/* ---- folders ---- */
+
+static int remove_entry(const char *path, const struct stat *st, int flag,
+                        struct FTW *ftw)
+{
+    (void)st;
+    (void)flag;
+    (void)ftw;
+    return remove(path);
+}
+
+bool folder_remove(const char *path)
+{
+    enum { OPEN_FOLDERS = 16 };
+    return nftw(path, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) == 0;
 }

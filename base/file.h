@@ -27,6 +27,10 @@ const char *outputs_temp(Outputs *o, const char *path);
 const char *outputs_commit(Outputs *o);
 void outputs_abandon(Outputs *o);
 
+/* Removes a folder with all that lies in it; links are not followed. False
+ * where something stays. */
+bool folder_remove(const char *path);
+
 /* Runs a program found on PATH with an argument vector (NULL-terminated), no
  * shell; its standard error is captured into *errors (arena). Returns the
  * exit status, or -1 when it could not be started or was killed, with a

@@ -75,8 +75,8 @@ static size_t break_at(const char *text, size_t width)
     bool inside = false;
     if (n <= width)
         return n;
-    for (size_t i = 1; i < n && (i <= width || !best); i++) {
-        inside = inside || text[i - 1] == '(' || text[i - 1] == '{';
+    for (size_t i = 2; i < n && (i <= width || !best); i++) {
+        inside = inside || text[i - 2] == '(' || text[i - 2] == '{';
         bool comma = text[i - 1] == ',';
         bool assign = text[i - 1] == '=' && text[i - 2] == ' ' && !inside;
         if (text[i] == ' ' && (comma || assign))

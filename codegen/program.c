@@ -11,7 +11,6 @@
 #include "codegen/train_c.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,15 +117,6 @@ static const char *runtime_library(Arena *a, const char *self)
     return NULL;
 }
 
-static int remove_entry(const char *path, const struct stat *st, int flag,
-                        struct FTW *ftw)
-{
-    (void)st;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
-
 static const char *compile(const Tree *tree, const char *folder,
                            const EmitOptions *options, const char *binary)
 {
@@ -200,7 +190,7 @@ static const char *build(const Tree *tree, const EmitOptions *options,
         outputs_abandon(sources);
     if (!failure)
         failure = compile(tree, folder, options, absolute(a, binary));
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    folder_remove(folder);
     return failure;
 }
 

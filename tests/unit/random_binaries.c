@@ -22,7 +22,6 @@
 #include "tests/unit/random_follow.h"
 #include "tests/unit/random_seeds.h"
 
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,11 +114,11 @@ static const char *build(Case *c)
     char *slash = strrchr(self, '/');
     if (!slash)
         return "the test does not know where it lies";
-    strcpy(slash, "/../parc"); /* the runtime's library lies beside it */
+    *slash = 0; /* parc, and the runtime's library, lie one folder up */
     EmitOptions o = {.source = "random.pdl",
                      .command = "random_binaries",
                      .binary = path_of(c, "train"),
-                     .self = self};
+                     .self = arena_printf(c->arena, "%s/../parc", self)};
     if (c->options->keep)
         o.directory = path_of(c, "source");
     Outputs *outputs = outputs_new(c->arena);
@@ -174,21 +173,12 @@ static void on_bug(void *context)
     print_failure(context, "internal error");
 }
 
-static int remove_entry(const char *path, const struct stat *st, int flag,
-                        struct FTW *ftw)
-{
-    (void)st;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
-
 static void clean_up(const Case *c)
 {
     if (c->options->keep)
         fprintf(stderr, "kept: %s\n", c->folder);
     else
-        nftw(c->folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        folder_remove(c->folder);
 }
 
 /* The weights that it starts with, the interpreter's run from them, its own

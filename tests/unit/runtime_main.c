@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "tests/unit/runtime_tools.h"
 
 enum { VOCAB = 128, BATCH = 4, SEQ = 16, CELLS = VOCAB * VOCAB };
@@ -399,7 +400,7 @@ static void bad_files(Check *c)
 
 int main(void)
 {
-    char directory[] = "/tmp/parc-main-XXXXXX", command[64];
+    char directory[] = "/tmp/parc-main-XXXXXX";
     Check c = {0};
     if (!mkdtemp(directory) || chdir(directory) != 0) {
         perror("mkdtemp");
@@ -412,7 +413,6 @@ int main(void)
     bad_usage(&c);
     bad_data(&c);
     bad_files(&c);
-    snprintf(command, sizeof command, "rm -r %s", directory);
-    CHECK(&c, system(command) == 0);
+    CHECK(&c, folder_remove(directory));
     return check_end(&c);
 }

@@ -3,7 +3,7 @@
 #   make            build/parc and the runtime library beside it
 #   make check      every test          make check-asan  under sanitizers
 #   make demo       compile and train a small Llama on a 2x2 mesh
-#   make bench      step time against the machine's matmul rate and PyTorch
+#   make bench      step time against the machine's rates and PyTorch
 #   make install    honours PREFIX and DESTDIR
 #   V=1 shows commands; BUILD=dir and SANITIZE=1 give a second tree.
 
@@ -153,4 +153,4 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
--include $(OBJ:.o=.d) $(RT_OBJ:.o=.d)
+-include $(OBJ:.o=.d) $(RT_OBJ:.o=.d) $(wildcard $(BUILD)/obj/tests/*/*.d)

@@ -68,10 +68,10 @@ void out_line(Out *o, const char *fmt, ...)
 
 /* How many bytes of `text` go on a line of `width`: all, or up to behind the
  * last place that fits where C may be broken (the first, if none fits): a
- * comma, or the `=` of an assignment. */
+ * comma, or the `=` of an assignment; where neither fits, a `+`. */
 static size_t break_at(const char *text, size_t width)
 {
-    size_t n = strlen(text), best = 0;
+    size_t n = strlen(text), best = 0, sum = 0;
     bool inside = false;
     if (n <= width)
         return n;
@@ -81,7 +81,11 @@ static size_t break_at(const char *text, size_t width)
         bool assign = text[i - 1] == '=' && text[i - 2] == ' ' && !inside;
         if (text[i] == ' ' && (comma || assign))
             best = i;
+        if (text[i] == ' ' && text[i - 1] == '+' && i <= width)
+            sum = i;
     }
+    if (sum && (!best || best > width))
+        return sum;
     return best ? best : n;
 }
 

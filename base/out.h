@@ -33,7 +33,7 @@ void out_line(Out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* A statement of C: a line, or, where it is wider than 80 columns, several,
- * broken behind ", " or " =" and indented by 4 more. */
+ * broken behind ", ", " =" or, if need be, " +", and indented by 4 more. */
 void out_code(Out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -90,8 +90,24 @@ const char *c_type(DType t)
     case DT_I64:
         return "int64_t";
     case DT_BF16:
+        return "parc_bf16";
     case DT_F16:
-        break;
+        return "parc_f16";
     }
-    bug("the CPU target has no kernels for %s", dtype_name(t));
+    bug("no C type for element type %d", (int)t);
+}
+
+const char *c_value_type(DType t)
+{
+    return dtype_is_float(t) ? "float" : c_type(t);
+}
+
+const char *c_parc_type(DType t)
+{
+    static const char *const name[] = {[DT_F32] = "PARC_F32",
+                                       [DT_BF16] = "PARC_BF16",
+                                       [DT_F16] = "PARC_F16",
+                                       [DT_I32] = "PARC_I32",
+                                       [DT_I64] = "PARC_I64"};
+    return name[t];
 }

@@ -22,7 +22,11 @@ const char *c_escaped(Arena *a, const char *text);
 /* Text that can neither end nor open a comment, on one line. */
 const char *c_comment(Arena *a, const char *text);
 
-/* "float", "int32_t", …; the CPU has no type for bf16 and f16: bug(). */
+/* Of elements in memory: "float", "parc_bf16", "int32_t", … */
 const char *c_type(DType t);
+/* What one is in a computation: "float" for all floats. */
+const char *c_value_type(DType t);
+/* As the runtime calls it: "PARC_BF16". */
+const char *c_parc_type(DType t);
 
 #endif

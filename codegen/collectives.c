@@ -27,16 +27,6 @@ static const KindName *kind_name(OpKind kind)
     return NULL;
 }
 
-static const char *axes_text(const Program *p, uint32_t axes)
-{
-    const char *text = "";
-    for (int a = 0; a < p->mesh.n; a++)
-        if (axes & 1u << a)
-            text = arena_printf(p->arena, "%s%s%s", text, *text ? "," : "",
-                                p->mesh.name[a]);
-    return text;
-}
-
 static int64_t group_size(const Program *p, uint32_t axes)
 {
     int64_t n = 1;
@@ -84,7 +74,7 @@ static CollectiveInfo describe(const Program *p, const Op *op, int id)
     return (CollectiveInfo){
         .op = op, .id = id, .kind = k->name,
         .label = arena_printf(p->arena, "%s%d", k->label, id),
-        .axes = axes, .axis = axes_text(p, axes),
+        .axes = axes, .axis = report_axes_text(p, axes),
         .group_size = group_size(p, axes), .tensor = tensor_text(p, op),
         .dtype = op->arg[0]->type.dtype, .bytes = full_bytes(p, op),
         .count = ir_trip_count(op)};

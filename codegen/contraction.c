@@ -1,5 +1,6 @@
 /* contraction.c: letters into roles, roles into one library call. */
 #include "codegen/contraction.h"
+#include "codegen/target.h"
 
 #include "base/bug.h"
 
@@ -206,9 +207,15 @@ void contraction_of(const Program *p, const Op *einsum, Contraction *c)
 {
     *c = (Contraction){0};
     read_spec(p, einsum, c);
-    if (as_calls(c))
-        return;
-    c->plain = true;
-    c->swapped = false;
-    c->spec = (ParcMatmulSpec){0};
+    if (!as_calls(c)) {
+        c->plain = true;
+        c->swapped = false;
+        c->spec = (ParcMatmulSpec){0};
+    }
+    c->type[0] = einsum->arg[c->swapped ? 1 : 0]->type.dtype;
+    c->type[1] = einsum->arg[c->swapped ? 0 : 1]->type.dtype;
+    c->type[2] = einsum->out[0]->type.dtype;
+    c->spec.type = (ParcTypes){runtime_type(c->type[0]),
+                               runtime_type(c->type[1]),
+                               runtime_type(c->type[2])};
 }

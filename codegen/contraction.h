@@ -29,6 +29,7 @@ typedef struct Contraction {
     bool plain;          /* by parc_contract over `letter`, result's first */
     ParcMatmulSpec spec; /* else: sizes and strides; the rest is zero */
     bool swapped;        /* a is the einsum's second operand */
+    DType type[3];       /* of the call's a, b and c */
     int nletters;        /* loops around the call, or the whole nest */
     Letter letter[MAX_LETTERS];
 } Contraction;

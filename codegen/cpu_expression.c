@@ -109,6 +109,24 @@ const char *cpu_value(const CpuKernel *c, int i, char where, int lane)
     return arena_printf(a, "%c%d", where, i);
 }
 
+/* Elements of 16 bits are f32 in between. */
+const char *cpu_loaded(const CpuKernel *c, const KernelBuffer *b,
+                       const char *at)
+{
+    if (b->dtype != DT_BF16 && b->dtype != DT_F16)
+        return at;
+    return arena_printf(c->p->arena, "parc_from_%s(%s)", dtype_name(b->dtype),
+                        at);
+}
+
+const char *cpu_stored(const CpuKernel *c, const KernelBuffer *b,
+                       const char *at, const char *x)
+{
+    bool narrow = b->dtype == DT_BF16 || b->dtype == DT_F16;
+    return arena_printf(c->p->arena, narrow ? "%s = parc_to_%s(%s);" : "%s = %s%s;",
+                        at, narrow ? dtype_name(b->dtype) : "", x);
+}
+
 const char *cpu_joined(const CpuKernel *c, OpKind op, const char *x,
                        const char *y)
 {
@@ -165,7 +183,7 @@ static const char *fill(const CpuKernel *c, const KernelInstr *instr,
         if (*form == 'n')
             out(&text, "%s", literal(c, instr->number, DT_F32));
         else if (*form == 't')
-            out(&text, "%s", c_type(instr->dtype));
+            out(&text, "%s", c_value_type(instr->dtype));
         else
             out(&text, "%s",
                 cpu_value(c, instr->arg[*form - '0'], where, lane));
@@ -266,9 +284,10 @@ static const char *load_expression(const CpuKernel *c, const KernelInstr *instr,
     uint32_t column = c->k->space.column;
     bool element = where == 't' && kernel_is_element(c->k, b->axes);
     bool pointer = element && (b->axes & ~column);
-    return arena_printf(
+    const char *at = arena_printf(
         c->p->arena, "%s%s[%s]", b->name, pointer ? "_row" : "",
         cpu_index(c, element ? b->axes & column : b->axes, b->stride, lane));
+    return cpu_loaded(c, b, at);
 }
 
 static const char *expression(const CpuKernel *c, const KernelInstr *instr,
@@ -280,6 +299,8 @@ static const char *expression(const CpuKernel *c, const KernelInstr *instr,
     case KERNEL_INDEX:
     case KERNEL_ONEHOT:
         return index_expression(c, instr, where, lane);
+    case KERNEL_RANDOM:
+        return cpu_random_expression(c, instr, where, lane);
     case KERNEL_ROTARY:
         return rotary_expression(c, instr, where, lane);
     case KERNEL_OP:
@@ -298,7 +319,7 @@ void cpu_instr(CpuKernel *c, int i, char where)
     for (int lane = 0; lane < cpu_lanes(c->k, instr->axes); lane++)
         cpu_statement(c, instr->source,
                       arena_printf(c->p->arena, "const %s %s = %s;",
-                                   c_type(instr->dtype),
+                                   c_value_type(instr->dtype),
                                    cpu_value(c, i, where, lane),
                                    expression(c, instr, where, lane)));
 }

@@ -26,6 +26,17 @@ const char *kernel_name(const Program *p, const Op *fused, int number)
 
 /* ---- the head ------------------------------------------------------------ */
 
+/* Parameter number i of a kernel's function: a buffer, then the workspace. */
+static const char *parameter(const CpuKernel *c, int i)
+{
+    if (i == c->k->nbuffers)
+        return "float *restrict workspace";
+    const KernelBuffer *b = &c->k->buffer[i];
+    return arena_printf(c->p->arena, "%s%s *%s%s", b->out ? "" : "const ",
+                        c_type(b->dtype), b->shared ? "" : "restrict ",
+                        b->name);
+}
+
 /* "name(ParcRt *rt, float *restrict y, …)" broken into lines. */
 static void signature(CpuKernel *c, int number, const char *end)
 {
@@ -33,21 +44,16 @@ static void signature(CpuKernel *c, int number, const char *end)
     Arena *a = c->p->arena;
     const char *line =
         arena_printf(a, "void %s(ParcRt *rt", kernel_name(c->p, k->op, number));
-    size_t hang = strlen(line) - strlen("ParcRt *rt");
-    for (int i = 0; i <= k->nbuffers; i++) {
-        const char *item = "float *restrict workspace";
-        if (i == k->nbuffers && !k->workspace)
-            break;
-        if (i < k->nbuffers) {
-            const KernelBuffer *b = &k->buffer[i];
-            item = arena_printf(a, "%s%s *%s%s", b->out ? "" : "const ",
-                                c_type(b->dtype),
-                                b->shared ? "" : "restrict ", b->name);
-        }
+    int hang = (int)(strlen(line) - strlen("ParcRt *rt"));
+    int n = k->nbuffers + (k->workspace > 0);
+    for (int i = 0; i < n; i++)
+        if (hang >= 40 || hang + (int)strlen(parameter(c, i)) > 77)
+            hang = 8;
+    for (int i = 0; i < n; i++) {
+        const char *item = parameter(c, i);
         if (strlen(line) + strlen(item) + 3 > 79) {
             out_line(c->o, "%s,", line);
-            line =
-                arena_printf(a, "%*s%s", (int)(hang < 40 ? hang : 8), "", item);
+            line = arena_printf(a, "%*s%s", hang, "", item);
         } else {
             line = arena_printf(a, "%s, %s", line, item);
         }

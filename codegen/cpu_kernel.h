@@ -6,7 +6,7 @@
  * the inner column axis (j<axis> along outer ones), t<n> an element value,
  * r<n> a row value, a<n> a running total, s<n> and c<n> the same put
  * together, e<n> a value of the epilogue; t<n>_0 and t<n>_1 are the two of a
- * rotated pair.
+ * rotated pair; u<n> a row of random numbers.
  */
 #ifndef PARC_CODEGEN_CPU_KERNEL_H
 #define PARC_CODEGEN_CPU_KERNEL_H
@@ -66,9 +66,21 @@ void cpu_statement(CpuKernel *c, const Op *source, const char *text);
 void cpu_instr(CpuKernel *c, int instr, char where);
 /* A reference to an instruction's value from such a place. */
 const char *cpu_value(const CpuKernel *c, int instr, char where, int lane);
+/* An element of a buffer in a computation, and the statement that stores one,
+ * `at` being its place: "x_row[j]", "y_row[j] = parc_to_bf16(t4);". */
+const char *cpu_loaded(const CpuKernel *c, const KernelBuffer *b,
+                       const char *at);
+const char *cpu_stored(const CpuKernel *c, const KernelBuffer *b,
+                       const char *at, const char *x);
 /* "parc_max(x, y)" or "x + y". */
 const char *cpu_joined(const CpuKernel *c, OpKind op, const char *x,
                        const char *y);
+
+/* Random numbers: an element alone, and ahead of a phase's loop the rows of
+ * those that are drawn four at a time (cpu_random.c). */
+const char *cpu_random_expression(const CpuKernel *c, const KernelInstr *instr,
+                                  char where, int lane);
+void cpu_random_rows(CpuKernel *c, int phase);
 
 /* Everything that is done for one row. */
 void cpu_row(CpuKernel *c);

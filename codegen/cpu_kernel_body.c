@@ -82,11 +82,16 @@ static bool walks_along(const CpuKernel *c, int buffer)
 
 static void row_pointers(CpuKernel *c)
 {
+    const KernelBuffer *kept = &c->k->buffer[c->k->nbuffers];
+    if (c->k->keeps_row)
+        out_line(c->o, "float %s%s[%lld];", kept->name,
+                 kept->axes & ~c->k->space.column ? "_row" : "",
+                 (long long)kept->elements);
     for (int i = 0; i < c->k->nbuffers; i++) {
         const KernelBuffer *b = &c->k->buffer[i];
         if (!walks_along(c, i))
             continue;
-        out_line(c->o, "%s%s *%s_row = %s%s;", b->out ? "" : "const ",
+        out_code(c->o, "%s%s *%s_row = %s%s;", b->out ? "" : "const ",
                  c_type(b->dtype), b->name, b->name,
                  cpu_offset(c, b->axes & ~c->k->space.column, b->stride, 0));
     }
@@ -103,14 +108,18 @@ static void store(CpuKernel *c, const KernelRoot *root)
     for (int lane = 0; lane < cpu_lanes(c->k, b->axes); lane++)
         cpu_statement(
             c, NULL,
-            arena_printf(
-                c->p->arena, "%s%s[%s] = %s;", b->name, pointer ? "_row" : "",
-                cpu_index(c, root->element ? b->axes & column : b->axes,
-                          b->stride, lane),
-                cpu_value(c, root->instr, where, lane)));
+            cpu_stored(c, b,
+                       arena_printf(c->p->arena, "%s%s[%s]", b->name,
+                                    pointer ? "_row" : "",
+                                    cpu_index(c,
+                                              root->element ? b->axes & column
+                                                            : b->axes,
+                                              b->stride, lane)),
+                       cpu_value(c, root->instr, where, lane)));
 }
 
-/* r7 = r7 + t6, once for each lane of the columns. */
+/* r7 += t6, once for each lane of the columns. A maximum is that of integer
+ * keys: see parc_key. */
 static void reduce(CpuKernel *c, const KernelRoot *root)
 {
     const KernelInstr *to = &c->k->instr[root->target];
@@ -119,8 +128,9 @@ static void reduce(CpuKernel *c, const KernelRoot *root)
         const char *x = cpu_value(c, root->instr, 't', lane);
         const char *text =
             to->op == OP_max
-                ? arena_printf(c->p->arena, "%s = parc_max(%s, %s);", sum, sum,
-                               x)
+                ? arena_printf(c->p->arena,
+                               "%s_key = parc_higher(%s_key, parc_key(%s));",
+                               sum, sum, x)
                 : arena_printf(c->p->arena, "%s += %s;", sum, x);
         cpu_statement(c, to->source, text);
     }
@@ -176,7 +186,10 @@ static const char *begin_reductions(CpuKernel *c, int phase)
         bool max = c->k->instr[root->target].op == OP_max;
         const char *name = cpu_value(c, root->target, 'r', 0);
         const char **list = max ? &maxima : &sums;
-        out_line(c->o, "float %s = %s;", name, max ? "-INFINITY" : "0.0f");
+        if (max)
+            name = arena_printf(a, "%s_key", name);
+        out_line(c->o, max ? "int32_t %s = parc_key(-INFINITY);"
+                           : "float %s = 0.0f;", name);
         *list = arena_printf(a, "%s%s%s", *list, **list ? ", " : "", name);
     }
     if (*sums)
@@ -184,6 +197,18 @@ static const char *begin_reductions(CpuKernel *c, int phase)
     if (*maxima)
         maxima = arena_printf(a, " reduction(max : %s)", maxima);
     return arena_printf(a, "%s%s", sums, maxima);
+}
+
+static void end_reductions(CpuKernel *c, int phase)
+{
+    for (int r = 0; r < c->k->nroots; r++) {
+        const KernelRoot *root = &c->k->root[r];
+        if (root->kind != ROOT_REDUCE || root->phase != phase ||
+            c->k->instr[root->target].op != OP_max)
+            continue;
+        const char *name = cpu_value(c, root->target, 'r', 0);
+        out_line(c->o, "const float %s = parc_from_key(%s_key);", name, name);
+    }
 }
 
 static void reload(CpuKernel *c, const KernelStep *step)
@@ -194,11 +219,16 @@ static void reload(CpuKernel *c, const KernelStep *step)
     for (int lane = 0; lane < cpu_lanes(c->k, instr->axes); lane++)
         cpu_statement(
             c, NULL,
-            arena_printf(c->p->arena, "const %s %s = %s%s[%s];",
-                         c_type(instr->dtype),
-                         cpu_value(c, step->instr, 't', lane), b->name,
-                         b->axes & ~column ? "_row" : "",
-                         cpu_index(c, b->axes & column, b->stride, lane)));
+            arena_printf(c->p->arena, "const %s %s = %s;",
+                         c_value_type(instr->dtype),
+                         cpu_value(c, step->instr, 't', lane),
+                         cpu_loaded(c, b,
+                                    arena_printf(c->p->arena, "%s%s[%s]",
+                                                 b->name,
+                                                 b->axes & ~column ? "_row"
+                                                                   : "",
+                                                 cpu_index(c, b->axes & column,
+                                                           b->stride, lane)))));
 }
 
 static void phase(CpuKernel *c, int number)
@@ -210,6 +240,7 @@ static void phase(CpuKernel *c, int number)
     roots(c, number, false, ROOT_TOTAL);
     if (!p->loop)
         return;
+    cpu_random_rows(c, number);
     cpu_open_columns(c, begin_reductions(c, number));
     for (int i = 0; i < p->nelement; i++) {
         if (p->element[i].reload >= 0)
@@ -221,6 +252,7 @@ static void phase(CpuKernel *c, int number)
     roots(c, number, true, ROOT_TOTAL);
     roots(c, number, true, ROOT_STORE);
     cpu_close_columns(c);
+    end_reductions(c, number);
 }
 
 void cpu_row(CpuKernel *c)

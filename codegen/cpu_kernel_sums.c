@@ -133,10 +133,12 @@ static void epilogue_store(CpuKernel *c, const KernelRoot *root)
     if (instr->code == KERNEL_TOTAL && c->k->total[instr->accumulator].direct)
         return;
     for (int lane = 0; lane < cpu_lanes(c->k, b->axes); lane++)
-        cpu_statement(c, NULL,
-                      arena_printf(c->p->arena, "%s[%s] = %s;", b->name,
-                                   cpu_index(c, b->axes, b->stride, lane),
-                                   cpu_value(c, root->instr, 'e', lane)));
+        cpu_statement(
+            c, NULL,
+            cpu_stored(c, b,
+                       arena_printf(c->p->arena, "%s[%s]", b->name,
+                                    cpu_index(c, b->axes, b->stride, lane)),
+                       cpu_value(c, root->instr, 'e', lane)));
 }
 
 static void epilogue_stores(CpuKernel *c, bool element)

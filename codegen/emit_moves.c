@@ -68,12 +68,17 @@ static const char *part_text(Emitter *e, Value *from, Value *to, Box b,
     Arena *a = e->p->arena;
     const char *text = arena_printf(
         a, "{.src = %s, .dst = %s, .outer = %lld, .inner = %lld",
-        value_offset(e, from), value_offset(e, to), (long long)b.outer,
+        value_row_offset(e, from), value_offset(e, to), (long long)b.outer,
         (long long)b.inner);
+    if (value_is_inside(e, from))
+        text = arena_printf(a, "%s, .inside = true", text);
     if (middle)
         text = arena_printf(a, "%s, .middle = %lld", text, (long long)middle);
     if (b.valid)
         text = arena_printf(a, "%s, .valid = %lld", text, (long long)b.valid);
+    if (from->type.dtype != DT_F32)
+        text = arena_printf(a, "%s, .type = %s", text,
+                            c_parc_type(from->type.dtype));
     return arena_printf(a, "%s}", text);
 }
 
@@ -166,12 +171,13 @@ void emit_local_part(Emitter *e, const Op *op)
 
 /* ---- within a rank ------------------------------------------------------- */
 
-static void strided_copy(Emitter *e, const char *to, const char *from,
-                         int ndim, const int64_t *dim, const int64_t *stride)
+static void strided_copy(Emitter *e, const Op *op, int ndim,
+                         const int64_t *dim, const int64_t *stride)
 {
     Out *o = e->o;
-    out(o, "%*sparc_copy(rt, %s, %s, %d, (const int64_t[]){", o->indent, "",
-        to, from, ndim);
+    out(o, "%*sparc_copy(rt, %s, %s, %s, %d, (const int64_t[]){", o->indent, "",
+        c_parc_type(op->out[0]->type.dtype), value_variable(e, op->out[0]),
+        value_variable(e, op->arg[0]), ndim);
     for (int d = 0; d < ndim; d++)
         out(o, "%s%lld", d ? ", " : "", (long long)dim[d]);
     out(o, "},\n%*s(const int64_t[]){", o->indent + 11, "");
@@ -199,20 +205,20 @@ static void emit_transpose(Emitter *e, const Op *op)
         dim[d] = type_local_dim(to, &e->p->mesh, d);
         moved[d] = stride[op->attr[0].l.v[d]];
     }
-    strided_copy(e, value_variable(e, op->out[0]),
-                 value_variable(e, op->arg[0]), to->ndim, dim, moved);
+    strided_copy(e, op, to->ndim, dim, moved);
 }
 
 /* One operand of a concat, or a slice, or a pad's inside: rows of `inner`
  * elements between tensors whose rows are longer. */
-static void rows(Emitter *e, const char *to, int64_t to_row, int64_t to_at,
-                 const char *from, int64_t from_row, int64_t from_at,
-                 int64_t outer, int64_t inner)
+static void rows(Emitter *e, Value *to, int64_t to_row, int64_t to_at,
+                 Value *from, int64_t from_row, int64_t from_at, int64_t outer,
+                 int64_t inner)
 {
-    out_line(e->o, "parc_copy_rows(rt, %s + %lld, %lld, %s + %lld, %lld, "
-             "%lld, %lld);", to, (long long)to_at, (long long)to_row, from,
-             (long long)from_at, (long long)from_row, (long long)outer,
-             (long long)inner);
+    out_code(e->o, "parc_copy_rows(rt, %s, %s + %lld, %lld, %s + %lld, %lld, "
+             "%lld, %lld);", c_parc_type(to->type.dtype),
+             value_variable(e, to), (long long)to_at, (long long)to_row,
+             value_variable(e, from), (long long)from_at, (long long)from_row,
+             (long long)outer, (long long)inner);
 }
 
 static int64_t row_size(const Emitter *e, const Type *t, int d)
@@ -225,23 +231,21 @@ static void emit_slice(Emitter *e, const Op *op)
     const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
     int d = (int)op->attr[0].i;
     int64_t below = row_size(e, from, d + 1);
-    rows(e, value_variable(e, op->out[0]), row_size(e, to, d), 0,
-         value_variable(e, op->arg[0]), row_size(e, from, d),
-         op->attr[1].i * below, local_product(e, from, 0, d),
-         row_size(e, to, d));
+    rows(e, op->out[0], row_size(e, to, d), 0, op->arg[0],
+         row_size(e, from, d), op->attr[1].i * below,
+         local_product(e, from, 0, d), row_size(e, to, d));
 }
 
 static void emit_pad(Emitter *e, const Op *op)
 {
     const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
     int d = (int)op->attr[0].i;
-    const char *dst = value_variable(e, op->out[0]);
-    out_line(e->o, "memset(%s, 0, %lld);", dst,
+    out_line(e->o, "memset(%s, 0, %lld);", value_variable(e, op->out[0]),
              (long long)type_local_bytes(to, &e->p->mesh));
-    rows(e, dst, row_size(e, to, d),
-         op->attr[1].i * row_size(e, from, d + 1),
-         value_variable(e, op->arg[0]), row_size(e, from, d), 0,
-         local_product(e, from, 0, d), row_size(e, from, d));
+    rows(e, op->out[0], row_size(e, to, d),
+         op->attr[1].i * row_size(e, from, d + 1), op->arg[0],
+         row_size(e, from, d), 0, local_product(e, from, 0, d),
+         row_size(e, from, d));
 }
 
 static void emit_concat(Emitter *e, const Op *op)
@@ -251,19 +255,32 @@ static void emit_concat(Emitter *e, const Op *op)
     int64_t at = 0;
     for (int i = 0; i < op->nargs; i++) {
         const Type *from = &op->arg[i]->type;
-        rows(e, value_variable(e, op->out[0]), row_size(e, to, d), at,
-             value_variable(e, op->arg[i]), row_size(e, from, d), 0,
-             local_product(e, to, 0, d), row_size(e, from, d));
+        rows(e, op->out[0], row_size(e, to, d), at, op->arg[i],
+             row_size(e, from, d), 0, local_product(e, to, 0, d),
+             row_size(e, from, d));
         at += row_size(e, from, d);
     }
+}
+
+/* Elements from one layer of a stack to the next. */
+static int64_t layer_step(const Emitter *e, Value *v)
+{
+    int64_t row = e->memory->value[live_root(v)->id].row;
+    return row ? row / dtype_size(v->type.dtype)
+               : type_flat_run(&v->type, &e->p->mesh);
 }
 
 static void emit_copy(Emitter *e, const Op *op)
 {
     Value *to = op->out[0], *from = op->arg[0];
-    out_line(e->o, "memcpy(%s, %s, %lld);", value_variable(e, to),
-             value_variable(e, from),
-             (long long)type_local_bytes(&to->type, &e->p->mesh));
+    int64_t layers = stack_size(&to->type);
+    if (layers > 1 && layer_step(e, to) != layer_step(e, from))
+        rows(e, to, layer_step(e, to), 0, from, layer_step(e, from), 0,
+             layers, type_flat_run(&to->type, &e->p->mesh));
+    else
+        out_line(e->o, "memcpy(%s, %s, %lld);", value_variable(e, to),
+                 value_variable(e, from),
+                 (long long)type_local_bytes(&to->type, &e->p->mesh));
 }
 
 void emit_copy_op(Emitter *e, const Op *op)

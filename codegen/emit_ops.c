@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <string.h>
 
-static void emit_region(Emitter *e, const Region *r, Phase phase);
+static void emit_body(Emitter *e, const Region *r);
 
 static void declare(Emitter *e, Value *v)
 {
@@ -76,13 +76,22 @@ static void emit_fused(Emitter *e, const Op *op)
     out_code(e->o, "%s);", call);
 }
 
+/* "{PARC_BF16, PARC_BF16, PARC_F32}" */
+static const char *types_text(const Emitter *e, const Contraction *c)
+{
+    return arena_printf(e->p->arena, "{%s, %s, %s}", c_parc_type(c->type[0]),
+                        c_parc_type(c->type[1]), c_parc_type(c->type[2]));
+}
+
 /* What does not fit the library: a loop nest in the runtime. */
 static void emit_plain_einsum(Emitter *e, const Op *op, const Contraction *c)
 {
     Out *o = e->o;
-    out_code(o, "parc_contract(rt, %s, %s, %s, %d, (const int64_t[][4]){",
-             value_variable(e, op->out[0]), value_variable(e, op->arg[0]),
-             value_variable(e, op->arg[1]), c->nletters);
+    out_code(o, "parc_contract(rt, (ParcTypes)%s, %s, %s, %s, %d, "
+                "(const int64_t[][4]){",
+             types_text(e, c), value_variable(e, op->out[0]),
+             value_variable(e, op->arg[0]), value_variable(e, op->arg[1]),
+             c->nletters);
     for (int i = 0; i < c->nletters; i++) {
         const Letter *l = &c->letter[i];
         out_line(o, "    {%lld, %lld, %lld, %lld},", (long long)l->size,
@@ -132,7 +141,7 @@ static void emit_matmul(Emitter *e, const Op *op)
     o->indent -= 4 * c.nletters;
 }
 
-/* "(ParcAttention){…}" by rank-local sizes. */
+/* "(ParcAttention){…" by rank-local sizes. */
 static const char *attention_shape(Emitter *e, const Op *op, const Type *q,
                                    const Type *k, const Type *v)
 {
@@ -150,21 +159,53 @@ static const char *attention_shape(Emitter *e, const Op *op, const Type *q,
         (long long)type_local_dim(v, m, 3),
         op->attr[0].i ? "true" : "false");
     out_double(&o, (double)(float)op->attr[1].f);
-    out(&o, "%s}", strpbrk(strrchr(o.text, '='), ".e") ? "f" : ".0f");
+    out(&o, "%s", strpbrk(strrchr(o.text, '='), ".e") ? "f" : ".0f");
+    if (q->dtype != DT_F32)
+        out(&o, ", .type = %s", c_parc_type(q->dtype));
     return o.text;
 }
 
+/* ", .drop = …": what dropout draws by; the key is operand `at`, behind it are
+ * the bases of batch, heads of keys and queries' heads of each, where the whole
+ * tensor has more than 1. */
+static const char *attention_dropout(Emitter *e, const Op *op, int at)
+{
+    const AttrList *of = &op_attr(op, "of").l;
+    const char *first[3] = {"0", "0", "0"};
+    for (int i = 0, base = at + 1; i < 3 && base < op->nargs; i++)
+        if (of->v[i] != 1)
+            first[i] = arena_printf(e->p->arena, "*%s",
+                                    value_variable(e, op->arg[base++]));
+    Out o;
+    out_init(&o, e->p->arena);
+    out(&o, ", .drop = (float)");
+    out_double(&o, op_attr(op, "rate").f);
+    out(&o, ", .site = %lld, .key = *%s, .first_b = %s, "
+            ".first_head = %s * %lld + %s, .heads = %lld",
+        (long long)op_attr(op, "site").i, value_variable(e, op->arg[at]),
+        first[0], first[1], (long long)of->v[2], first[2],
+        (long long)(of->v[1] * of->v[2]));
+    return o.text;
+}
+
+/* Attention with dropout is the same call with more in its shape. */
 static void emit_attention(Emitter *e, const Op *op)
 {
     Arena *a = e->p->arena;
-    Value *const *qkv = op->arg + (op->kind == OP_attention_grad ? 1 : 0);
+    bool grad = op_is_attention_grad(op->kind);
+    int own = grad ? 6 : 3;
+    Value *const *qkv = op->arg + (grad ? 1 : 0);
     comment(e, op, "");
-    const char *call = arena_printf(
-        a, "parc_%s(rt, &%s", op_info(op->kind)->name,
-        attention_shape(e, op, &qkv[0]->type, &qkv[1]->type, &qkv[2]->type));
+    const char *drop = "", *shape = attention_shape(
+        e, op, &qkv[0]->type, &qkv[1]->type, &qkv[2]->type);
+    if (op_info(op->kind)->nargs > own)
+        drop = attention_dropout(e, op, own);
+    const char *call =
+        arena_printf(a, "parc_attention%s(rt, &%s%s}", grad ? "_grad" : "",
+                     shape, drop);
     for (int i = 0; i < op->nouts; i++)
         call = arena_printf(a, "%s, %s", call, value_variable(e, op->out[i]));
-    for (int i = 0; i < op->nargs; i++)
+    for (int i = 0; i < own; i++)
         call = arena_printf(a, "%s, %s", call, value_variable(e, op->arg[i]));
     out_code(e->o, "%s, %s);", call, workspace(e, op));
 }
@@ -179,9 +220,10 @@ static void emit_embedding(Emitter *e, const Op *op)
         base = arena_printf(e->p->arena, "*%s",
                             value_variable(e, op->arg[2]));
     comment(e, op, "");
-    out_code(e->o, "parc_%s(rt, %s, %s, %s, %lld, %lld, %lld, %s);",
-             op_info(op->kind)->name, value_variable(e, op->out[0]),
-             value_variable(e, op->arg[0]), value_variable(e, op->arg[1]),
+    out_code(e->o, "parc_%s(rt, %s, %s, %s, %s, %lld, %lld, %lld, %s);",
+             op_info(op->kind)->name, c_parc_type(op->arg[0]->type.dtype),
+             value_variable(e, op->out[0]), value_variable(e, op->arg[0]),
+             value_variable(e, op->arg[1]),
              (long long)type_local_elements(&op->arg[1]->type, m),
              (long long)type_local_dim(table, m, 0),
              (long long)type_local_dim(table, m, 1), base);
@@ -201,8 +243,25 @@ static void emit_base(Emitter *e, const Op *op)
                                  (long long)e->p->mesh.size[axes[i]], mine)
                   : mine;
     }
-    out_line(e->o, "*%s = %s * %lld;", value_variable(e, op->out[0]), index,
-             (long long)(op->attr[0].i / type_parts(t, &e->p->mesh, 0)));
+    int64_t turns = type_elements(t) / t->dim[0];
+    int64_t part = op->attr[0].i / type_elements(t);
+    const char *to = value_variable(e, op->out[0]);
+    if (turns == 1) {
+        out_line(e->o, "*%s = %s * %lld;", to, index, (long long)part);
+        return;
+    }
+    out_line(e->o, "for (int64_t i = 0; i < %lld; i++)", (long long)turns);
+    out_line(e->o, "    %s[i] = (i * %lld + %s) * %lld;", to,
+             (long long)t->dim[0], index, (long long)part);
+}
+
+static void emit_split_key(Emitter *e, const Op *op)
+{
+    comment(e, op, "");
+    out_code(e->o, "parc_split_key(%s, %s, %lld, %lld, %lld);",
+             value_variable(e, op->out[0]), value_variable(e, op->arg[0]),
+             (long long)op_attr(op, "first").i,
+             (long long)op_attr(op, "step").i, (long long)op_attr(op, "n").i);
 }
 
 /* ---- loops --------------------------------------------------------------- */
@@ -220,30 +279,13 @@ static void emit_loop(Emitter *e, const Op *op)
         out_line(e->o, "for (int64_t %s = 0; %s <= %s; %s++) {", turn, turn,
                  last, turn);
     e->o->indent += 4;
-    emit_region(e, op->body, op->phase);
+    emit_body(e, op->body);
     e->o->indent -= 4;
     out_line(e->o, "}");
     out_line(e->o, "");
 }
 
 /* ---- statements ---------------------------------------------------------- */
-
-/* Copies that were planned in their operand's place need no statement. */
-static bool is_silent(const Emitter *e, const Op *op)
-{
-    switch ((int)op->kind) {
-    case OP_param:
-    case OP_input:
-    case OP_scalar:
-    case OP_output:
-    case OP_assign:
-        return true;
-    case OP_copy:
-        return !strcmp(value_offset(e, op->out[0]),
-                       value_offset(e, op->arg[0]));
-    }
-    return live_is_view(op->kind);
-}
 
 typedef struct Statement {
     OpKind kind;
@@ -255,15 +297,38 @@ static const Statement statements[] = {
     {OP_einsum, emit_matmul},
     {OP_attention, emit_attention},
     {OP_attention_grad, emit_attention},
+    {OP_attention_dropout, emit_attention},
+    {OP_attention_dropout_grad, emit_attention},
     {OP_embedding, emit_embedding},
     {OP_embedding_grad, emit_embedding},
     {OP_base, emit_base},
+    {OP_split_key, emit_split_key},
     {OP_copy, emit_copy_op},
     {OP_transpose, emit_copy_op},
     {OP_slice, emit_copy_op},
     {OP_pad, emit_copy_op},
     {OP_concat, emit_copy_op},
 };
+
+/* "parc_mark(rt, 12, layer);": what comes next is work[12] in that turn; of
+ * nested loops, turns are counted through. */
+static void emit_mark(Emitter *e, const Op *op)
+{
+    Arena *a = e->p->arena;
+    int at = e->work_of[op->id];
+    if (at < 0)
+        return;
+    const WorkInfo *w = &e->work[at];
+    const char *turn = "0";
+    for (int i = 0; i < w->nloops; i++) {
+        const char *name = e->loop_name[w->loop[i]->id];
+        turn = i ? arena_printf(a, "%s%s%s * %lld + %s", i > 1 ? "(" : "",
+                                turn, i > 1 ? ")" : "",
+                                (long long)loop_trips(w->loop[i]), name)
+                 : name;
+    }
+    out_code(e->o, "parc_mark(rt, %d, %s);", at, turn);
+}
 
 static void emit_statement(Emitter *e, const Op *op)
 {
@@ -272,6 +337,7 @@ static void emit_statement(Emitter *e, const Op *op)
         return;
     }
     if (op_is_conversion(op->kind)) {
+        emit_mark(e, op);
         if (op_is_collective(op->kind))
             emit_collective(e, op);
         else
@@ -279,6 +345,7 @@ static void emit_statement(Emitter *e, const Op *op)
         return;
     }
     declare_all(e, op);
+    emit_mark(e, op);
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
         if (statements[i].kind == op->kind) {
             statements[i].emit(e, op);
@@ -288,36 +355,21 @@ static void emit_statement(Emitter *e, const Op *op)
     bug("emit: no statement for %s", op_info(op->kind)->name);
 }
 
-static void emit_region(Emitter *e, const Region *r, Phase phase)
+/* A loop runs wholly in its own phase; one over microbatches has ops of
+ * several. */
+static void emit_body(Emitter *e, const Region *r)
 {
     for (const Op *op = r->first; op; op = op->next)
-        if (op->phase == phase && !is_silent(e, op))
+        if (!work_is_silent(e->p, op))
             emit_statement(e, op);
 }
 
-static bool any_statement(const Emitter *e, Phase phase)
+static void emit_region(Emitter *e, const Region *r, Phase phase)
 {
-    for (const Op *op = e->p->step->first; op; op = op->next)
-        if (op->phase == phase && !is_silent(e, op))
-            return true;
-    return false;
+    for (const Op *op = r->first; op; op = op->next)
+        if (op->phase == phase && !work_is_silent(e->p, op))
+            emit_statement(e, op);
 }
-
-static void phase_function(Emitter *e, Phase phase, const char *name)
-{
-    memset(e->declared, 0, e->p->nvalues * sizeof *e->declared);
-    out_line(e->o, "");
-    out_line(e->o, "static void %s(ParcRt *rt)", name);
-    out_line(e->o, "{");
-    e->o->indent = 4;
-    out_line(e->o, any_statement(e, phase) ? "char *A = parc_arena(rt);"
-                                           : "(void)rt;");
-    emit_region(e, e->p->step, phase);
-    e->o->indent = 0;
-    out_line(e->o, "}");
-}
-
-/* ---- init ---------------------------------------------------------------- */
 
 static const char *triple(Arena *a, const int64_t v[3])
 {
@@ -346,6 +398,9 @@ static void make_matmuls(Emitter *e, const Region *r)
                 a, ", .scratch = AT_%s, .scratch_bytes = %lld",
                 e->block_name[block],
                 (long long)e->memory->block[block].bytes);
+        if (s->type.a || s->type.b || s->type.c)
+            scratch = arena_printf(a, "%s, .type = %s", scratch,
+                                   types_text(e, &c));
         out_code(o, "matmul[%d] = parc_matmul_new(rt, &(ParcMatmulSpec){"
                  ".name = \"%s\", .batch = %lld, .m = %lld, .n = %lld, "
                  ".k = %lld, .sa = %s, .sb = %s, .sc = %s%s});",
@@ -355,6 +410,39 @@ static void make_matmuls(Emitter *e, const Region *r)
                  triple(a, s->sc), scratch);
     }
 }
+
+/* A function's statements, behind the names that they use: where all are
+ * collectives, none knows the arena. */
+static void function_body(Emitter *e, Phase phase)
+{
+    Out *o = e->o, body;
+    out_init(&body, e->p->arena);
+    body.indent = 4;
+    e->o = &body;
+    if (phase == PH_INIT)
+        make_matmuls(e, e->p->step);
+    emit_region(e, e->p->step, phase);
+    e->o = o;
+    o->indent = 4;
+    if (strstr(body.text, "(A +"))
+        out_line(o, "char *A = parc_arena(rt);");
+    else if (!body.size)
+        out_line(o, "(void)rt;");
+    o->indent = 0;
+    out_bytes(o, body.text, body.size);
+}
+
+static void phase_function(Emitter *e, Phase phase, const char *name)
+{
+    memset(e->declared, 0, e->p->nvalues * sizeof *e->declared);
+    out_line(e->o, "");
+    out_line(e->o, "static void %s(ParcRt *rt)", name);
+    out_line(e->o, "{");
+    function_body(e, phase);
+    out_line(e->o, "}");
+}
+
+/* ---- init ---------------------------------------------------------------- */
 
 static void init_function(Emitter *e)
 {
@@ -368,14 +456,7 @@ static void init_function(Emitter *e)
     out_line(o, "");
     out_line(o, "static void init_constants(ParcRt *rt)");
     out_line(o, "{");
-    o->indent = 4;
-    if (any_statement(e, PH_INIT))
-        out_line(o, "char *A = parc_arena(rt);");
-    else if (!e->nmatmuls)
-        out_line(o, "(void)rt;");
-    make_matmuls(e, e->p->step);
-    emit_region(e, e->p->step, PH_INIT);
-    o->indent = 0;
+    function_body(e, PH_INIT);
     out_line(o, "}");
 }
 

@@ -2,6 +2,7 @@
  */
 #include "codegen/emitter.h"
 #include "ir/flops.h"
+#include "runtime/parc_rt.h"
 
 #include <string.h>
 
@@ -21,9 +22,9 @@ static void splits(Emitter *e, const Type *t)
         int axes[MAX_AXES];
         int n = d < t->ndim ? type_dim_axes(t, &e->p->mesh, d, axes) : 0;
         out(o, "%s{", d ? ", " : "");
-        for (int i = 0; i < MAX_AXES; i++)
-            out(o, "%s%d", i ? ", " : "", i < n ? axes[i] : -1);
-        out(o, "}");
+        for (int i = 0; i < n; i++)
+            out(o, "%d, ", axes[i]);
+        out(o, "-1}");
     }
     out(o, "},\n");
 }
@@ -54,10 +55,12 @@ static const char *placement_text(const Emitter *e, const Type *t)
 {
     Arena *a = e->p->arena;
     const char *text = "";
-    for (int i = 0; i < e->p->mesh.n; i++)
+    UserAxis axis[MAX_AXES];
+    int n = report_axes(e->p, axis);
+    for (int i = 0; i < n; i++)
         text = arena_printf(a, "%s%s%s=%s", text, *text ? " " : "",
-                            e->p->mesh.name[i],
-                            report_placement(e->p, t, i));
+                            axis[i].name,
+                            report_axis_placement(e->p, t, &axis[i]));
     return text;
 }
 
@@ -73,15 +76,20 @@ static void param_row(Emitter *e, int i)
     out(o, "\n     .nstack = %d, .ndim = %d,", t->nstack, t->ndim);
     if (t->nstack)
         list(o, "stack", t->nstack, t->stack);
+    Type shape = param_shape(pm);
     if (t->ndim)
-        list(o, "dim", t->ndim, t->dim);
+        list(o, "dim", t->ndim, shape.dim);
+    if (param_is_padded(pm))
+        list(o, "pad", t->ndim, pm->pad);
     out(o, "\n");
     splits(e, t);
     if (flat_axes(t))
         out(o, "     .flat_axes = %s,\n", axes_expression(e, flat_axes(t)));
-    const char *offset = pm->value ? value_offset(e, pm->value) : "-1";
+    const char *offset = pm->value ? value_row_offset(e, pm->value) : "-1";
     out(o, "     .offset = %s, .local_elements = %lld,\n", offset,
         (long long)type_local_elements(t, &p->mesh));
+    if (pm->kept)
+        out(o, "     .inside = true,\n");
     out(o, "     .init = %s, .a = ", init_name(pm->init.kind));
     out_double(o, pm->init.a);
     out(o, ", .b = ");
@@ -119,13 +127,17 @@ static void inputs(Emitter *e)
         for (int a = 0; a < e->p->mesh.n; a++)
             if (in->type.place.ax[a].kind == AX_S)
                 axes |= 1u << a;
-        out(o, "    {.name = \"%s\", .is_int = %s, .is_labels = %s,\n",
-            c_escaped(e->p->arena, in->name),
-            dtype_is_float(in->type.dtype) ? "false" : "true",
+        out(o, "    {.name = \"%s\", .type = %s, .is_labels = %s,\n",
+            c_escaped(e->p->arena, in->name), c_parc_type(in->type.dtype),
             strcmp(in->name, "labels") ? "false" : "true");
         out(o, "     .below = %lld, .ndim = %d,", (long long)in->below,
             in->type.ndim);
-        list(o, "dim", in->type.ndim, in->type.dim);
+        int64_t dim[MAX_DIMS], micro = in->type.nstack ? in->type.stack[0] : 1;
+        for (int d = 0; d < in->type.ndim; d++)
+            dim[d] = in->type.dim[d] * (d ? 1 : micro);
+        list(o, "dim", in->type.ndim, dim);
+        if (micro > 1)
+            out(o, " .micro = %lld,", (long long)micro);
         const char *offset = "-1";
         if (in->value && e->memory->value[in->value->id].block >= 0)
             offset = value_offset(e, in->value);
@@ -154,6 +166,53 @@ static void collective_names(Emitter *e)
     }
     out_line(o, "    0");
     out_line(o, "};");
+}
+
+/* "layer": the loop's variable without the number that tells it from
+ * others. */
+static const char *loop_text(const Emitter *e, const Op *loop)
+{
+    const char *name = e->loop_name[loop->id];
+    return arena_strndup(e->p->arena, name, strcspn(name, "_"));
+}
+
+_Static_assert((int)MAX_LOOP_DEPTH <= (int)PARC_MAX_LOOPS,
+               "the runtime's table has a place for every loop");
+
+static void work_row(Emitter *e, const WorkInfo *w, int number)
+{
+    Out *o = e->o;
+    Arena *a = e->p->arena;
+    out(o, "    [%d] = {.id = \"%s\", .kind = \"%s\", .phase = \"%s\",\n",
+        number, c_escaped(a, w->id), w->kind, phase_name(w->op->phase));
+    out(o, "     .path = \"%s\", .source = \"%s\",\n",
+        c_escaped(a, w->op->path),
+        c_escaped(a, diag_where(e->p->diag, a, work_loc(w))));
+    if (*w->detail)
+        out(o, "     .detail = \"%s\",\n", c_escaped(a, w->detail));
+    out(o, "     .bytes = %lld, .flops = ", (long long)w->bytes);
+    out_double(o, w->flops);
+    out(o, ", .count = %lld", (long long)w->count);
+    if (w->nloops) {
+        out(o, ",\n     .nloops = %d, .loop = {", w->nloops);
+        for (int i = 0; i < w->nloops; i++)
+            out(o, "%s{\"%s\", %lld}", i ? ", " : "",
+                loop_text(e, w->loop[i]), (long long)loop_trips(w->loop[i]));
+        out(o, "}");
+    }
+    out(o, "},\n");
+}
+
+static void work_rows(Emitter *e)
+{
+    out_line(e->o, "");
+    out_line(e->o, "/* What parc_mark names, for --trace. */");
+    out_line(e->o, "static const ParcWork work[] = {");
+    for (int i = 0; i < e->nwork; i++)
+        work_row(e, &e->work[i], i);
+    if (!e->nwork)
+        out_line(e->o, "    {.id = 0}");
+    out_line(e->o, "};");
 }
 
 /* The plan as --info prints it, one literal a line. */
@@ -194,9 +253,16 @@ static const char *scalar_offset(Emitter *e, OpKind kind, const char *name)
     return "-1";
 }
 
-static const char *optimizer_name(OptimizerKind k)
+static void schedule_row(Out *o, const LrSchedule *s)
 {
-    return k == OPT_SGD ? "SGD" : k == OPT_ADAM ? "Adam" : "AdamW";
+    static const char *const kind[] = {"PARC_CONSTANT", "PARC_LINEAR",
+                                       "PARC_COSINE"};
+    if (s->kind == SCHEDULE_CONSTANT && s->warmup == 0)
+        return;
+    out(o, "    .schedule = {%s, %lld, %lld, ", kind[s->kind],
+        (long long)s->warmup, (long long)s->steps);
+    out_double(o, s->min_lr);
+    out(o, "},\n");
 }
 
 static void model_row(Emitter *e, const char *plan_text)
@@ -232,23 +298,33 @@ static void model_row(Emitter *e, const char *plan_text)
     out(o, "    .flops = ");
     out_double(o, program_flops(p, PH_FORWARD) +
                       program_flops(p, PH_BACKWARD) +
-                      program_flops(p, PH_OPTIMIZER));
+                      program_flops(p, PH_OPTIMIZER) -
+                      program_flops_again(p));
     out(o, ",\n    .optimizer = \"%s\", .lr = ",
-        optimizer_name(t->optimizer));
+        report_optimizer(t->optimizer));
     out_double(o, t->lr);
     out(o, ", .beta1 = ");
     out_double(o, t->beta1);
     out(o, ", .beta2 = ");
     out_double(o, t->beta2);
     out(o, ",\n");
+    schedule_row(o, &t->schedule);
+    if (t->loss_scale > 0) {
+        out(o, "    .loss_scale = ");
+        out_double(o, t->loss_scale);
+        out(o, ", .loss_scale_offset = %s,\n",
+            scalar_offset(e, OP_scalar, "loss_scale"));
+    }
     out_line(o, ".loss_offset = %s,", scalar_offset(e, OP_output, "loss"));
     out_line(o, ".grad_norm_offset = %s,",
              scalar_offset(e, OP_output, "grad_norm"));
     out_line(o, ".lr_offset = %s,", scalar_offset(e, OP_scalar, "lr"));
     out_line(o, ".bias1_offset = %s,", scalar_offset(e, OP_scalar, "bias1"));
     out_line(o, ".bias2_offset = %s,", scalar_offset(e, OP_scalar, "bias2"));
+    out_line(o, ".random_offset = %s,", scalar_offset(e, OP_scalar, "random"));
     out_line(o, ".collective = collective, .ncollectives = %d,",
              e->ncollectives);
+    out_line(o, ".work = work, .nwork = %d,", e->nwork);
     out_line(o, ".init = init_constants, .step = step,");
     o->indent = 0;
     out_line(o, "};");
@@ -262,6 +338,7 @@ void emit_tables(Emitter *e)
     params(e);
     inputs(e);
     collective_names(e);
+    work_rows(e);
     info_text(e, plan.text);
     model_row(e, plan.text);
 }

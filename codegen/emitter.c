@@ -12,6 +12,7 @@ static bool is_taken(const char *name)
         "A",          "rt",         "init_constants", "forward", "backward",
         "optimizer",  "step",       "param",          "input",   "model",
         "matmul",     "collective", "info",           "errno",   "NULL",
+        "work",
         "exp",        "log",        "sqrt",           "tanh",    "erf",
         "sin",        "cos",        "pow",            "abs",     "index",
         "y0",         "y1",         "j0",             "j1",      "stdin",
@@ -83,7 +84,10 @@ static void name_values(Emitter *e, const Region *r, NameSet *s)
             e->value_name[op->out[i]->id] = name_unique(s, op->out[i]->name);
         if (op->kind != OP_loop)
             continue;
-        e->loop_name[op->id] = name_unique(s, "layer");
+        const char *turn = !work_goes_both_ways(op) ? "layer"
+                           : *op->path              ? "chunk"
+                                                    : "micro";
+        e->loop_name[op->id] = name_unique(s, turn);
         name_values(e, op->body, s);
     }
 }
@@ -91,7 +95,7 @@ static void name_values(Emitter *e, const Region *r, NameSet *s)
 static void number_ops(Emitter *e, const Region *r)
 {
     for (const Op *op = r->first; op; op = op->next) {
-        e->collective_of[op->id] = -1;
+        e->collective_of[op->id] = e->work_of[op->id] = -1;
         if (op->kind == OP_fused)
             e->number[op->id] = e->nkernels++;
         else if (op->kind == OP_einsum)
@@ -112,6 +116,7 @@ void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
     e->block_name = NEW_ARRAY(a, const char *, e->memory->nblocks + 1);
     e->loop_name = NEW_ARRAY(a, const char *, p->nops);
     e->collective_of = NEW_ARRAY(a, int, p->nops);
+    e->work_of = NEW_ARRAY(a, int, p->nops);
     e->number = NEW_ARRAY(a, int, p->nops);
     e->declared = NEW_ARRAY(a, bool, p->nvalues);
     NameSet values = name_set(a, p->nvalues + p->nops);
@@ -126,6 +131,9 @@ void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
     number_ops(e, p->step);
     for (int i = 0; i < e->ncollectives; i++)
         e->collective_of[e->collective[i].op->id] = i;
+    e->work = work_of(p, &e->nwork);
+    for (int i = 0; i < e->nwork; i++)
+        e->work_of[e->work[i].op->id] = i;
 }
 
 /* ---- addresses ----------------------------------------------------------- */
@@ -135,7 +143,7 @@ const char *value_variable(const Emitter *e, Value *v)
     return e->value_name[live_root(v)->id];
 }
 
-const char *value_offset(const Emitter *e, Value *v)
+const char *value_row_offset(const Emitter *e, Value *v)
 {
     Arena *a = e->p->arena;
     v = live_root(v);
@@ -152,6 +160,21 @@ const char *value_offset(const Emitter *e, Value *v)
                             (long long)at->stride[i]);
     }
     return text;
+}
+
+bool value_is_inside(const Emitter *e, Value *v)
+{
+    return e->memory->value[live_root(v)->id].cut != 0;
+}
+
+const char *value_offset(const Emitter *e, Value *v)
+{
+    const char *row = value_row_offset(e, v);
+    const Place *at = &e->memory->value[live_root(v)->id];
+    if (!at->cut)
+        return row;
+    return arena_printf(e->p->arena, "%s + parc_index(rt, %s) * %lld", row,
+                        axes_expression(e, at->cut), (long long)at->run);
 }
 
 const char *axes_expression(const Emitter *e, uint32_t axes)

@@ -9,7 +9,7 @@
 
 #include "codegen/c_text.h"
 #include "codegen/program.h"
-#include "codegen/report.h"
+#include "codegen/work.h"
 
 typedef struct Emitter {
     Out *o;
@@ -23,7 +23,10 @@ typedef struct Emitter {
     const char **block_name; /* by block */
     const char **axis_name;  /* by mesh axis: AXIS_dp */
     const char **loop_name;  /* by op id: the variable of a loop */
+    WorkInfo *work;
+    int nwork;
     int *collective_of;      /* by op id; -1 */
+    int *work_of;            /* by op id; -1 */
     int *number;             /* by op id: of the kernel or matmul */
     bool *declared;          /* by value id, in the function being written */
     int nkernels, nmatmuls;
@@ -36,6 +39,10 @@ void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
  * C expression: "AT_wq + layer * 4096". */
 const char *value_variable(const Emitter *e, Value *v);
 const char *value_offset(const Emitter *e, Value *v);
+/* Whether v is a kept parameter's shard, which lies inside its layer; and
+ * where the layer begins. */
+bool value_is_inside(const Emitter *e, Value *v);
+const char *value_row_offset(const Emitter *e, Value *v);
 
 /* Set of mesh axes as a C expression: "AXIS_dp | AXIS_tp". */
 const char *axes_expression(const Emitter *e, uint32_t axes);

@@ -16,10 +16,15 @@
  * A row reduction ends a phase: what uses its result belongs to the next.
  * Element values that a later phase needs are computed again there from what
  * is in memory, or read back where the row has stored them; a costly one is
- * kept in the row of a result that is written later.
+ * kept in the row of a result that is written later, or, where that is of 16
+ * bits, in a row of its own.
  *
  * The number of parts follows from shapes alone, so that sums do not depend
  * on the number of threads.
+ *
+ * Buffers have element types; between a load and a store every float is f32,
+ * a cast to bf16 or f16 in between included: it is rounded once, where it is
+ * stored.
  *
  * How a kernel is called: its results, then its operands, in the order of
  * the fused op, then the workspace (float *) if it wants any. A result and an
@@ -34,6 +39,8 @@ typedef enum KernelCode {
     KERNEL_LOAD,   /* an element of `buffer` */
     KERNEL_CONST,  /* `number` */
     KERNEL_INDEX,  /* the index along a dim (plus arg 0, its base, if any) */
+    KERNEL_RANDOM, /* drawn by the key arg 0 and the index, which the other
+                      args are the bases of, as many as dims or none */
     KERNEL_ONEHOT, /* 1 where the index is arg 0 (minus arg 1, the base) */
     KERNEL_ROTARY, /* arg 0 rotated by cos arg 1, sin arg 2 with its twin on
                       the pair axis; `number` is -1 to turn back */
@@ -47,12 +54,12 @@ typedef struct KernelInstr {
     OpKind op;        /* OP; REDUCE and TOTAL: OP_sum or OP_max */
     const Op *source; /* NULL: a load */
     DType dtype;
-    int nargs, arg[3]; /* instructions */
+    int nargs, arg[MAX_DIMS + 1]; /* instructions */
     double number;
     int buffer;                 /* LOAD */
     int accumulator;            /* TOTAL */
     uint32_t axes;              /* that its value varies over */
-    int64_t stride[SPACE_AXES]; /* INDEX, ONEHOT: of the index */
+    int64_t stride[SPACE_AXES]; /* INDEX, ONEHOT, RANDOM: of the index */
     int phase;                  /* the first in which it can be computed */
     bool epilogue;              /* a TOTAL, or computed from one */
 } KernelInstr;
@@ -107,6 +114,8 @@ typedef struct Kernel {
     int ninstrs, nbuffers, nroots, nphases, ntotals;
     KernelInstr *instr;
     KernelBuffer *buffer; /* results, then operands */
+    bool keeps_row;       /* buffer[nbuffers]: a row of f32 beside them, for a
+                             value that no result's row can keep */
     KernelRoot *root;
     KernelPhase *phase;
     KernelTotal *total;

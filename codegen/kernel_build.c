@@ -27,7 +27,8 @@ const char *kernel_where(const Program *p, Loc loc)
 static bool is_reserved(const char *s)
 {
     static const char *const word[] = {"rt",  "workspace", "unit", "part",
-                                       "row", "end",       "columns", "more"};
+                                       "row", "end",       "columns", "more",
+                                       "kept", "kept_row"};
     if (c_is_keyword(s))
         return true;
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
@@ -38,7 +39,7 @@ static bool is_reserved(const char *s)
     bool digits = s[1] != 0;
     for (const char *c = s + 1; *c; c++)
         digits &= *c >= '0' && *c <= '9';
-    return strchr("aceijrst", *s) && (digits || !s[1]) && *s != 0;
+    return strchr("aceijrstu", *s) && (digits || !s[1]) && *s != 0;
 }
 
 /* Unique together with its row pointer "<name>_row". */
@@ -191,6 +192,20 @@ static int make_index(Builder *b, const Op *op)
     return add_instr(b, instr);
 }
 
+static int make_random(Builder *b, const Op *op)
+{
+    const SpaceValue *r = space_of(b, op->out[0]);
+    KernelInstr instr = {.code = KERNEL_RANDOM,
+                         .source = op,
+                         .dtype = op->out[0]->type.dtype,
+                         .axes = r->axes,
+                         .nargs = op->nargs};
+    memcpy(instr.stride, r->count, sizeof instr.stride);
+    for (int i = 0; i < op->nargs; i++)
+        instr.arg[i] = instr_of(b, op->arg[i]);
+    return add_instr(b, instr);
+}
+
 static int make_rotary(Builder *b, const Op *op)
 {
     KernelInstr instr = {.code = KERNEL_ROTARY,
@@ -211,6 +226,13 @@ static double number_of(const Op *op)
     return op->kind == OP_power ? op_attr(op, "exponent").f : 0;
 }
 
+/* All floats are f32 inside a kernel: they are rounded where they are stored. */
+static bool is_free_cast(const Op *op)
+{
+    DType from = op->arg[0]->type.dtype, to = op->out[0]->type.dtype;
+    return from == to || (dtype_is_float(from) && dtype_is_float(to));
+}
+
 static int make_op(Builder *b, const Op *op)
 {
     if (op->kind == OP_power && number_of(op) == 0)
@@ -218,7 +240,7 @@ static int make_op(Builder *b, const Op *op)
                                           .source = op,
                                           .dtype = op->out[0]->type.dtype,
                                           .number = 1});
-    if (op->kind == OP_cast && op->arg[0]->type.dtype == op->out[0]->type.dtype)
+    if (op->kind == OP_cast && is_free_cast(op))
         return make_alias(b, op);
     KernelInstr instr = {.code = KERNEL_OP,
                          .op = op->kind,
@@ -294,7 +316,7 @@ static int make_instr(Builder *b, const Op *op)
         {OP_sum, make_reduce},      {OP_max, make_reduce},
         {OP_sumsq, make_reduce},    {OP_reshape, make_alias},
         {OP_broadcast, make_alias}, {OP_transpose, make_alias},
-        {OP_detach, make_alias},
+        {OP_detach, make_alias},    {OP_random, make_random},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (table[i].kind == op->kind)

@@ -125,15 +125,17 @@ static bool is_needed_later(Arena *a, const Kernel *k, int on)
     return false;
 }
 
-/* A result that the last phase writes, and nothing before it. */
-static int late_result(const Kernel *k, uint32_t axes)
+/* A result of floats of that size that the last phase writes, and nothing
+ * before it. */
+static int late_result(const Kernel *k, uint32_t axes, int size)
 {
     for (int r = 0; r < k->nroots; r++) {
         const KernelRoot *root = &k->root[r];
         bool late = root->kind == ROOT_STORE && root->element &&
                     !root->epilogue && root->phase == k->nphases - 1 &&
                     k->buffer[root->target].axes == axes &&
-                    k->buffer[root->target].dtype == DT_F32;
+                    dtype_is_float(k->buffer[root->target].dtype) &&
+                    dtype_size(k->buffer[root->target].dtype) == size;
         for (int i = 0; i < k->nroots && late; i++)
             late = i == r || k->root[i].kind != ROOT_STORE ||
                    k->root[i].target != root->target;
@@ -143,9 +145,32 @@ static int late_result(const Kernel *k, uint32_t axes)
     return -1;
 }
 
+/* A row of its own, on the stack of the thread that is at it. */
+static int kept_row(Kernel *k)
+{
+    enum { LONGEST = 65536 };
+    const Space *s = &k->space;
+    KernelBuffer *row = &k->buffer[k->nbuffers];
+    int64_t columns = 1;
+    if (k->keeps_row || s->pair >= 0)
+        return -1;
+    *row = (KernelBuffer){
+        .name = "kept", .dtype = DT_F32, .out = true, .axes = s->all};
+    for (int a = s->naxes; a-- > 0;) {
+        if (!(s->column >> a & 1))
+            continue;
+        row->stride[a] = columns;
+        columns *= s->size[a];
+    }
+    row->elements = columns;
+    k->keeps_row = columns <= LONGEST;
+    return k->keeps_row ? k->nbuffers : -1;
+}
+
 /* An exponential that a later phase needs again is kept where the row's
  * result will be written: the row is in the cache, and the phase that writes
- * the result reads it back first. */
+ * the result reads it back first. One of 16 bits would round it: where a
+ * probability is near 1, the loss's gradient is what is left of it. */
 static void keep_costly(Arena *a, Kernel *k)
 {
     for (int i = 0; i < k->ninstrs; i++) {
@@ -155,7 +180,9 @@ static void keep_costly(Arena *a, Kernel *k)
             instr->axes != k->space.all || !is_needed_later(a, k, i) ||
             stored_before(k, i, k->nphases) >= 0)
             continue;
-        int buffer = late_result(k, instr->axes);
+        int buffer = late_result(k, instr->axes, 4);
+        if (buffer < 0 && late_result(k, instr->axes, 2) >= 0)
+            buffer = kept_row(k);
         if (buffer < 0)
             return;
         KernelRoot *more = NEW_ARRAY(a, KernelRoot, k->nroots + 1);
@@ -205,7 +232,8 @@ static int direct_buffer(const Kernel *k, int instr)
     for (int r = 0; r < k->nroots; r++) {
         if (k->root[r].instr != instr)
             continue;
-        if (buffer >= 0 || k->root[r].kind != ROOT_STORE)
+        if (buffer >= 0 || k->root[r].kind != ROOT_STORE ||
+            k->buffer[k->root[r].target].dtype != DT_F32)
             return -1;
         buffer = k->root[r].target;
     }

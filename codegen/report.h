@@ -27,6 +27,36 @@ bool report_explain(Out *o, const Program *p, const TargetInfo *t,
  * of whole rows is "S(0)", any other "flat". */
 const char *report_placement(const Program *p, const Type *t, int axis);
 
+/* report_train.c, a part of the plan: optimizer, clipping, schedule. */
+void report_train(Out *o, const Program *p);
+const char *report_optimizer(OptimizerKind kind); /* "AdamW" */
+
+/* ---- the user's mesh (report_axes.c) ---- */
+
+/* An axis as the user named it, and its parts in the program's mesh. */
+typedef struct UserAxis {
+    const char *name;
+    int64_t size;
+    int first, parts;
+} UserAxis;
+int report_axes(const Program *p, UserAxis axis[MAX_AXES]);
+/* "dp,tp"; "tp.rep" where only that part of tp is meant. */
+const char *report_axes_text(const Program *p, uint32_t axes);
+/* As report_placement; "S(0) over tp.kv" where the parts differ. */
+const char *report_axis_placement(const Program *p, const Type *t,
+                                  const UserAxis *axis);
+
+/* report_copies.c, a part of the plan: parameters that are cast to the compute
+ * type; nothing where there are none. */
+void report_copies(Out *o, const Program *p);
+
+/* report_saved.c, a part of the plan: what the forward pass keeps for the
+ * backward pass, and what that computes again. */
+void report_saved(Out *o, const Program *p);
+
+/* The *n blocks that are alive at the memory peak, largest first. */
+const Block **report_alive(const Program *p, int *n);
+
 /* "64.00 KiB": for people. */
 const char *report_bytes(Arena *a, int64_t bytes);
 

@@ -4,6 +4,7 @@
  * number), a value of the program ("h.3"), or a collective ("ag3").
  */
 #include "codegen/report.h"
+#include "ir/path.h"
 #include "ir/units.h"
 
 #include <string.h>
@@ -97,11 +98,32 @@ static const Value *find_value(const Region *r, const char *name)
     return NULL;
 }
 
+/* Whether `path`, a name of `pm`, means what `name` asks for: either may have
+ * '*' where the other has a number, which has to be that of an element. */
+static bool means(const Param *pm, const char *path, const char *name)
+{
+    if (!path_matches(path, name) && !path_matches(name, path))
+        return false;
+    for (int array = 0; *path && *name;) {
+        size_t n = strcspn(name, ".");
+        PathRange r;
+        if (*path == '*' && array < pm->type.nstack &&
+            path_range(name, n, &r) && r.last >= pm->type.stack[array])
+            return false;
+        array += *path == '*' || path_range(path, strcspn(path, "."), &r);
+        path += strcspn(path, ".");
+        name += n;
+        path += *path == '.';
+        name += *name == '.';
+    }
+    return true;
+}
+
 static bool called(const Param *pm, const char *name)
 {
-    bool found = path_matches(pm->name, name);
+    bool found = means(pm, pm->name, name);
     for (int i = 0; i < pm->nalias && !found; i++)
-        found = path_matches(pm->alias[i], name);
+        found = means(pm, pm->alias[i], name);
     return found;
 }
 

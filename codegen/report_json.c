@@ -4,7 +4,7 @@
  * with the number of layers as `count`, so that the output does not grow with
  * depth; memory is in bytes of one rank.
  */
-#include "codegen/report.h"
+#include "codegen/work.h"
 #include "ir/flops.h"
 
 const char *report_placement(const Program *p, const Type *t, int axis)
@@ -32,12 +32,14 @@ static void number(Out *o, const char *name, int64_t n)
 
 static void mesh(Out *o, const Program *p)
 {
+    UserAxis axis[MAX_AXES];
+    int n = report_axes(p, axis);
     out(o, "  \"mesh\": [");
-    for (int a = 0; a < p->mesh.n; a++) {
+    for (int a = 0; a < n; a++) {
         out(o, "%s{", a ? ", " : "");
-        field(o, "name", p->mesh.name[a]);
+        field(o, "name", axis[a].name);
         out(o, ", ");
-        number(o, "size", p->mesh.size[a]);
+        number(o, "size", axis[a].size);
         out(o, "}");
     }
     out(o, "],\n");
@@ -54,9 +56,11 @@ static void shape(Out *o, const Type *t)
 static void placement(Out *o, const Program *p, const Type *t)
 {
     out(o, "\"placement\": {");
-    for (int a = 0; a < p->mesh.n; a++) {
+    UserAxis axis[MAX_AXES];
+    int n = report_axes(p, axis);
+    for (int a = 0; a < n; a++) {
         out(o, "%s", a ? ", " : "");
-        field(o, p->mesh.name[a], report_placement(p, t, a));
+        field(o, axis[a].name, report_axis_placement(p, t, &axis[a]));
     }
     out(o, "}");
 }
@@ -69,7 +73,8 @@ static void param(Out *o, const Program *p, const Param *pm)
     out(o, "    {");
     field(o, "name", pm->name);
     out(o, ", ");
-    shape(o, &pm->type);
+    Type type = param_shape(pm);
+    shape(o, &type);
     out(o, ", ");
     field(o, "dtype", dtype_name(pm->type.dtype));
     out(o, ", ");
@@ -143,6 +148,35 @@ static void collectives(Out *o, const Program *p)
     out(o, "%s],\n", n ? "\n  " : "");
 }
 
+static void work(Out *o, const Program *p)
+{
+    int n;
+    WorkInfo *w = work_of(p, &n);
+    out(o, "  \"work\": [");
+    for (int i = 0; i < n; i++) {
+        out(o, "%s    {", i ? ",\n" : "\n");
+        field(o, "id", w[i].id);
+        out(o, ", ");
+        field(o, "kind", w[i].kind);
+        out(o, ", ");
+        field(o, "phase", phase_name(w[i].op->phase));
+        out(o, ", ");
+        number(o, "bytes", w[i].bytes);
+        out(o, ", \"flops\": ");
+        out_double(o, w[i].flops);
+        out(o, ", ");
+        number(o, "count", w[i].count);
+        out(o, ", ");
+        field(o, "path", w[i].op->path);
+        out(o, ", ");
+        field(o, "detail", w[i].detail);
+        out(o, ", ");
+        field(o, "source", diag_where(p->diag, p->arena, work_loc(&w[i])));
+        out(o, "}");
+    }
+    out(o, "%s],\n", n ? "\n  " : "");
+}
+
 static void memory(Out *o, const Program *p)
 {
     const MemoryPlan *m = p->memory;
@@ -154,7 +188,45 @@ static void memory(Out *o, const Program *p)
     number(o, "peak", m->peak);
     out(o, ", ");
     number(o, "lower_bound", m->lower_bound);
-    out(o, "},\n");
+    out(o, ", ");
+    number(o, "host", m->host);
+    out(o, "},\n  \"at_peak\": [");
+    int n;
+    const Block **live = report_alive(p, &n);
+    for (int i = 0; i < n; i++) {
+        out(o, "%s    {", i ? ",\n" : "\n");
+        field(o, "name", live[i]->name);
+        out(o, ", ");
+        field(o, "class", memory_class_name(live[i]->class));
+        out(o, ", ");
+        number(o, "bytes", live[i]->bytes);
+        out(o, "}");
+    }
+    out(o, "\n  ],\n");
+}
+
+static void transfers(Out *o, const Program *p)
+{
+    const MemoryPlan *m = p->memory;
+    out(o, "  \"transfers\": [");
+    for (int i = 0; i < m->ntransfers; i++) {
+        const Transfer *t = &m->transfer[i];
+        out(o, "%s    {", i ? ",\n" : "\n");
+        field(o, "tensor", t->param->name);
+        out(o, ", ");
+        field(o, "to", t->to_host ? "host" : "device");
+        out(o, ", ");
+        field(o, "phase", phase_name(t->op->phase));
+        out(o, ", ");
+        number(o, "bytes", t->bytes);
+        out(o, ", ");
+        number(o, "count", t->count);
+        out(o, ", ");
+        field(o, "source",
+              diag_where(p->diag, p->arena, p->plan.offload_loc));
+        out(o, "}");
+    }
+    out(o, "%s],\n", m->ntransfers ? "\n  " : "");
 }
 
 void report_json(Out *o, const Program *p, const TargetInfo *t)
@@ -168,12 +240,16 @@ void report_json(Out *o, const Program *p, const TargetInfo *t)
     mesh(o, p);
     params(o, p);
     collectives(o, p);
+    work(o, p);
     memory(o, p);
+    transfers(o, p);
     out(o, "  \"flops\": {");
     for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++) {
         out(o, "%s\"%s\": ", phase == PH_FORWARD ? "" : ", ",
             phase_name(phase));
         out_double(o, program_flops(p, phase));
     }
-    out(o, "}\n}\n");
+    out(o, "},\n  \"recomputed_flops\": ");
+    out_double(o, program_flops_again(p));
+    out(o, "\n}\n");
 }

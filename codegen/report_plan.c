@@ -5,6 +5,7 @@
  * at the memory peak.
  */
 #include "codegen/report.h"
+#include "codegen/work.h"
 #include "ir/flops.h"
 
 #include <stdlib.h>
@@ -40,13 +41,43 @@ static void head(Out *o, const Program *p, const TargetInfo *t)
     if (p->plan.name[0])
         out(o, " under plan %s", p->plan.name);
     out(o, " on");
-    for (int a = 0; a < p->mesh.n; a++)
-        out(o, "%s %s=%lld", a ? " x" : "", p->mesh.name[a],
-            (long long)p->mesh.size[a]);
+    UserAxis axis[MAX_AXES];
+    int naxes = report_axes(p, axis);
+    for (int a = 0; a < naxes; a++)
+        out(o, "%s %s=%lld", a ? " x" : "", axis[a].name,
+            (long long)axis[a].size);
     out(o, "%s (%lld rank%s), %s, %s\n\n", p->mesh.n ? "" : " no mesh",
         (long long)mesh_ranks(&p->mesh),
         mesh_ranks(&p->mesh) == 1 ? "" : "s", dtype_name(p->train.precision),
         t->target == TARGET_CPU ? "CPU" : "CUDA");
+}
+
+/* "head        4 chunks of 512 tokens (output)": the loop that the pass chunk
+ * has made, or the one in that. */
+static void head_chunks(Out *o, const Program *p, const Region *r)
+{
+    int64_t chunks = p->train.head_chunk > 0 ? 1 : 0;
+    while (chunks) {
+        const Op *loop = r->first, *logits = NULL;
+        for (const Op *op = r->first; op; op = op->next)
+            if (op->kind == OP_einsum && op->phase == PH_FORWARD && !logits)
+                logits = op;
+        while (loop && !work_goes_both_ways(loop))
+            loop = loop->next;
+        if (loop) {
+            chunks *= *loop->path ? loop_trips(loop) : 1;
+            r = loop->body;
+            continue;
+        }
+        const Type *t = logits ? &logits->out[0]->type : NULL;
+        if (chunks > 1 && t)
+            out_line(o, "head        %lld chunks of %lld tokens (%s)",
+                     (long long)chunks,
+                     (long long)(type_local_elements(t, &p->mesh) /
+                                 type_local_dim(t, &p->mesh, t->ndim - 1)),
+                     r->owner->path);
+        return;
+    }
 }
 
 static void summary(Out *o, const Program *p)
@@ -69,6 +100,11 @@ static void summary(Out *o, const Program *p)
     out_line(o, sequences ? "batch       %lld sequences of %lld"
                           : "batch       %lld",
              (long long)p->train.batch, (long long)p->train.seq);
+    if (p->train.accumulate > 1)
+        out_line(o, "            in %lld microbatches, gradients accumulated "
+                 "in f32", (long long)p->train.accumulate);
+    head_chunks(o, p, p->step);
+    report_train(o, p);
     out_line(o, "memory      %s a rank at the peak, lower bound %s (%.3f)",
              report_bytes(a, m->peak), report_bytes(a, m->lower_bound),
              m->lower_bound ? (double)m->peak / (double)m->lower_bound : 1.0);
@@ -76,12 +112,19 @@ static void summary(Out *o, const Program *p)
         if (m->at_peak[c])
             out_line(o, "            %-11s %10s", memory_class_name(c),
                      report_bytes(a, m->at_peak[c]));
+    if (m->host)
+        out_line(o, "            %s more in host memory",
+                 report_bytes(a, m->host));
     double forward = program_flops(p, PH_FORWARD);
     double backward = program_flops(p, PH_BACKWARD);
     out_line(o, "work        %sflop a step (forward %s, backward %s)",
              count_text(a, forward + backward +
                                program_flops(p, PH_OPTIMIZER)),
              count_text(a, forward), count_text(a, backward));
+    double again = program_flops_again(p);
+    if (again > 0)
+        out_line(o, "            %sflop of these compute again what the "
+                    "forward pass had", count_text(a, again));
 }
 
 /* Calls and bytes by axis set, in order of first appearance. */
@@ -110,10 +153,24 @@ static void traffic(Out *o, const Program *p, const CollectiveInfo *c, int n)
         out_line(o, "traffic     none");
 }
 
+/* " of [257, 64]": the shape without its padding. */
+static const char *true_shape(const Program *p, const Param *pm)
+{
+    Type t = param_shape(pm);
+    if (!param_is_padded(pm))
+        return "";
+    const char *text = " of [";
+    for (int d = 0; d < t.ndim; d++)
+        text = arena_printf(p->arena, "%s%s%lld", text, d ? ", " : "",
+                            (long long)t.dim[d]);
+    return arena_printf(p->arena, "%s]", text);
+}
+
 static void params(Out *o, const Program *p)
 {
     Arena *a = p->arena;
-    int width = 4;
+    UserAxis axis[MAX_AXES];
+    int width = 4, naxes = report_axes(p, axis);
     for (int i = 0; i < p->param.n; i++)
         if (p->param.at[i].state_of < 0 &&
             (int)strlen(p->param.at[i].name) > width)
@@ -125,12 +182,16 @@ static void params(Out *o, const Program *p)
         if (pm->state_of >= 0)
             continue;
         const char *place = "";
-        for (int k = 0; k < p->mesh.n; k++)
-            place = arena_printf(a, "%s%s=%s ", place, p->mesh.name[k],
-                                 report_placement(p, &pm->type, k));
-        out_line(o, "  %-*s  %-34s %s%s%s  %s", width, pm->name,
-                 type_text(a, &pm->type, &p->mesh), place,
+        for (int k = 0; k < naxes; k++)
+            place = arena_printf(a, "%s%s=%s ", place, axis[k].name,
+                                 report_axis_placement(p, &pm->type,
+                                                       &axis[k]));
+        out_line(o, "  %-*s  %-34s %s%s%s%s%s  %s", width, pm->name,
+                 arena_printf(a, "%s%s", type_text(a, &pm->type, &p->mesh),
+                              true_shape(p, pm)), place,
                  pm->unit ? "unit " : "", pm->unit ? pm->unit : "",
+                 pm->kept ? " kept gathered" : "",
+                 pm->trainable ? "" : " frozen",
                  diag_where(p->diag, a, pm->loc));
     }
 }
@@ -155,46 +216,32 @@ static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
         out_line(o, "  %-5s %-14s %-*s %4lld x %-11s %s", c[i].label,
                  c[i].kind, width, c[i].axis, (long long)c[i].count,
                  report_bytes(a, c[i].bytes), c[i].tensor);
-        out_line(o, "        %s  (%s)", op->why.text ? op->why.text : "",
+        out_line(o, "        %s%s%s  (%s)", op->why.text ? op->why.text : "",
+                 c[i].dtype == DT_F32 ? "" : ", in ",
+                 c[i].dtype == DT_F32 ? "" : dtype_name(c[i].dtype),
                  diag_where(p->diag, a, loc));
     }
     if (!n)
         out_line(o, "  none");
 }
 
-/* ---- saved for the backward pass ----------------------------------------- */
+/* ---- host memory --------------------------------------------------------- */
 
-static bool read_by(const Region *r, const Value *v, Phase phase)
+static void transfers(Out *o, const Program *p)
 {
-    for (const Op *op = r->first; op; op = op->next)
-        for (int i = 0; i < op->nargs; i++)
-            if (op->phase == phase && live_root(op->arg[i]) == v)
-                return true;
-    return false;
-}
-
-static void saved(Out *o, const Program *p)
-{
+    const MemoryPlan *m = p->memory;
+    if (!m->ntransfers)
+        return;
     out_line(o, "");
-    out_line(o, "Saved by the forward pass for the backward pass");
-    int n = 0;
-    for (const Op *op = p->step->first; op; op = op->next) {
-        if (op->phase != PH_FORWARD || live_is_view(op->kind) ||
-            op->kind == OP_param || op->kind == OP_input)
-            continue;
-        for (int i = 0; i < op->nouts; i++) {
-            const Value *v = op->out[i];
-            if (!read_by(p->step, v, PH_BACKWARD))
-                continue;
-            n++;
-            out_line(o, "  %-28s %-34s %s", v->name,
-                     type_text(p->arena, &v->type, &p->mesh),
-                     report_bytes(p->arena,
-                                type_local_bytes(&v->type, &p->mesh)));
-        }
+    out_line(o, "From and to host memory (times a step x bytes)  (%s)",
+             diag_where(p->diag, p->arena, p->plan.offload_loc));
+    for (int i = 0; i < m->ntransfers; i++) {
+        const Transfer *t = &m->transfer[i];
+        out_line(o, "  %-10s %-9s %4lld x %-11s %s",
+                 t->to_host ? "to host" : "to device",
+                 phase_name(t->op->phase), (long long)t->count,
+                 report_bytes(p->arena, t->bytes), t->param->name);
     }
-    if (!n)
-        out_line(o, "  nothing");
 }
 
 /* ---- the peak ------------------------------------------------------------ */
@@ -207,17 +254,24 @@ static int larger_first(const void *x, const void *y)
     return strcmp(a->name, b->name);
 }
 
+const Block **report_alive(const Program *p, int *n)
+{
+    const MemoryPlan *m = p->memory;
+    const Block **live = NEW_ARRAY(p->arena, const Block *, m->nblocks + 1);
+    *n = 0;
+    for (int i = 0; i < m->nblocks; i++)
+        if (m->block[i].bytes > 0 && m->block[i].first <= m->peak_time &&
+            m->peak_time <= m->block[i].last)
+            live[(*n)++] = &m->block[i];
+    qsort(live, (size_t)*n, sizeof *live, larger_first);
+    return live;
+}
+
 static void at_peak(Out *o, const Program *p)
 {
     enum { SHOWN = 16 };
-    const MemoryPlan *m = p->memory;
-    const Block **live = NEW_ARRAY(p->arena, const Block *, m->nblocks + 1);
-    int n = 0;
-    for (int i = 0; i < m->nblocks; i++)
-        if (m->block[i].first <= m->peak_time &&
-            m->peak_time <= m->block[i].last)
-            live[n++] = &m->block[i];
-    qsort(live, (size_t)n, sizeof *live, larger_first);
+    int n;
+    const Block **live = report_alive(p, &n);
     out_line(o, "");
     out_line(o, "Alive at the memory peak, largest first");
     for (int i = 0; i < n && i < SHOWN; i++)
@@ -241,6 +295,8 @@ void report_plan(Out *o, const Program *p, const TargetInfo *t)
     traffic(o, p, c, n);
     params(o, p);
     collectives(o, p, c, n);
-    saved(o, p);
+    report_copies(o, p);
+    report_saved(o, p);
+    transfers(o, p);
     at_peak(o, p);
 }

@@ -9,6 +9,14 @@
 #include "codegen/contraction.h"
 #include "codegen/kernel.h"
 
+ParcType runtime_type(DType t)
+{
+    static const ParcType of[] = {[DT_F32] = PARC_F32, [DT_BF16] = PARC_BF16,
+                                  [DT_F16] = PARC_F16, [DT_I32] = PARC_I32,
+                                  [DT_I64] = PARC_I64};
+    return of[t];
+}
+
 static int64_t matmul_scratch(const Program *p, const Op *op, int threads)
 {
     Contraction c;
@@ -18,7 +26,7 @@ static int64_t matmul_scratch(const Program *p, const Op *op, int threads)
 
 static int64_t attention_scratch(const Program *p, const Op *op, int threads)
 {
-    bool grad = op->kind == OP_attention_grad;
+    bool grad = op_is_attention_grad(op->kind);
     Value *const *qkv = op->arg + (grad ? 1 : 0);
     const Mesh *m = &p->mesh;
     const Type *q = &qkv[0]->type, *k = &qkv[1]->type, *v = &qkv[2]->type;
@@ -28,7 +36,7 @@ static int64_t attention_scratch(const Program *p, const Op *op, int threads)
         .t = type_local_dim(k, m, 1), .kv = kv,
         .g = type_local_dim(q, m, 2) / kv, .d = type_local_dim(q, m, 3),
         .e = type_local_dim(v, m, 3), .causal = op->attr[0].i != 0,
-        .scale = (float)op->attr[1].f};
+        .scale = (float)op->attr[1].f, .type = runtime_type(q->dtype)};
     return parc_attention_scratch(&a, grad, threads);
 }
 
@@ -43,7 +51,9 @@ static int64_t cpu_scratch(const Program *p, const Op *op, int threads)
     switch ((int)op->kind) {
     case OP_einsum: return matmul_scratch(p, op, threads);
     case OP_attention:
-    case OP_attention_grad: return attention_scratch(p, op, threads);
+    case OP_attention_grad:
+    case OP_attention_dropout:
+    case OP_attention_dropout_grad: return attention_scratch(p, op, threads);
     }
     return kernel_scratch(p, op, threads);
 }

@@ -8,6 +8,7 @@
 
 #include "codegen/emitter.h"
 #include "codegen/kernel.h"
+#include "runtime/parc_rt.h"
 
 #include <string.h>
 
@@ -60,7 +61,7 @@ static void header(Emitter *e)
     out_line(o, "#include <stddef.h>");
     out_line(o, "#include <string.h>");
     out_line(o, "");
-    out_line(o, "#if PARC_RT_VERSION != 1");
+    out_line(o, "#if PARC_RT_VERSION != %d", PARC_RT_VERSION);
     out_line(o, "#error \"this runtime is of another parc; run parc again\"");
     out_line(o, "#endif");
 }
@@ -128,6 +129,11 @@ static void each_kernel(Out *o, const Program *p, const Region *r,
     }
 }
 
+static void find_random(Op *op, void *context)
+{
+    *(bool *)context |= op->kind == OP_random;
+}
+
 void kernels_c_emit(Out *o, const Program *p)
 {
     int number = 0;
@@ -141,6 +147,10 @@ void kernels_c_emit(Out *o, const Program *p)
     out_line(o, "#include \"kernels.h\"");
     out_line(o, "");
     out_line(o, "#include \"parc_math.h\"");
+    bool draws = false;
+    ir_walk(p->step, find_random, &draws);
+    if (draws)
+        out_line(o, "#include \"parc_random.h\"");
     each_kernel(o, p, p->step, &number, cpu_kernel_emit);
 }
 

@@ -1,98 +1,181 @@
 /* fit.c: what a rank needs against --device-memory.
  *
- * The advice is arithmetic on the planned peak: FSDP divides parameters,
- * gradients and optimizer states by the size of the data axis, a smaller
- * batch divides activations.
+ * Planning takes milliseconds: what would help is not guessed but planned,
+ * change by change, and where none alone suffices, in pairs and all together.
  */
 #include "driver/fit.h"
 
-#include <inttypes.h>
+#include "codegen/report.h"
 
-#include "passes/memory.h"
-
-static const char *size_text(Arena *a, int64_t bytes)
+static const char *size_text(const Program *p, int64_t bytes)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double x = (double)bytes;
-    int u = 0;
-    for (; x >= 1024 && u < 4; u++)
-        x /= 1024;
-    return arena_printf(a, u ? "%.1f %s" : "%.0f %s", x, units[u]);
+    return report_bytes(p->arena, bytes);
 }
 
-/* What lies there for the whole step. */
-static int64_t model_state(const MemoryPlan *m)
-{
-    return m->at_peak[MEM_PARAMS] + m->at_peak[MEM_GRADS] +
-           m->at_peak[MEM_OPTIMIZER];
-}
-
-/* The first axis that splits the batch, or -1. */
-static int data_axis(const Program *p)
-{
-    for (int a = 0; a < p->mesh.n; a++)
-        if (!(p->plan.tensor_axes >> a & 1) && p->mesh.size[a] > 1)
-            return a;
-    return -1;
-}
-
-static int64_t data_parts(const Program *p)
-{
-    int64_t parts = 1;
-    for (int a = 0; a < p->mesh.n; a++)
-        if (!(p->plan.tensor_axes >> a & 1))
-            parts *= p->mesh.size[a];
-    return parts;
-}
-
-static bool advise_sharding(const Program *p, const MemoryPlan *m,
-                            int64_t limit)
-{
-    int axis = data_axis(p);
-    if (p->plan.nunits > 0 || axis < 0)
-        return false;
-    int64_t state = model_state(m);
-    int64_t after = m->peak - state + state / p->mesh.size[axis];
-    if (after > limit)
-        return false;
-    diag_help(p->diag,
-              "'fully_shard %s { … }' in the plan would bring it to "
-              "about %s",
-              p->mesh.name[axis], size_text(p->arena, after));
-    return true;
-}
-
-static bool advise_batch(const Program *p, const MemoryPlan *m, int64_t limit)
-{
-    int64_t parts = data_parts(p), activations = m->at_peak[MEM_ACTIVATIONS];
-    for (int64_t k = 2; p->train.batch % (k * parts) == 0; k *= 2) {
-        int64_t after = m->peak - activations + activations / k;
-        if (after > limit)
-            continue;
-        diag_help(p->diag, "-D batch=%" PRId64 " would bring it to about %s",
-                  p->train.batch / k, size_text(p->arena, after));
-        return true;
-    }
-    return false;
-}
-
-bool fit_check(const Program *p, const Options *o)
+static void refuse(const Program *p, const Options *o)
 {
     const MemoryPlan *m = p->memory;
-    if (o->memory_limit == 0 || m->peak <= o->memory_limit)
-        return true;
+
     diag_error(p->diag, o->device_memory.loc, "a rank needs %s, more than %s",
-               size_text(p->arena, m->peak),
-               size_text(p->arena, o->memory_limit));
+               size_text(p, m->peak), size_text(p, o->memory_limit));
     diag_note(p->diag, p->plan.loc,
               "at the peak: parameters, gradients and optimizer %s, "
               "gathered parameters %s, activations %s",
-              size_text(p->arena, model_state(m)),
-              size_text(p->arena, m->at_peak[MEM_GATHERED]),
-              size_text(p->arena, m->at_peak[MEM_ACTIVATIONS]));
-    if (!advise_sharding(p, m, o->memory_limit) &&
-        !advise_batch(p, m, o->memory_limit))
-        diag_help(p->diag, "a larger mesh would make it fit: what a rank "
-                           "holds shrinks with the ranks that share it");
+              size_text(p, m->at_peak[MEM_PARAMS] + m->at_peak[MEM_GRADS] +
+                               m->at_peak[MEM_OPTIMIZER]),
+              size_text(p, m->at_peak[MEM_GATHERED]),
+              size_text(p, m->at_peak[MEM_ACTIVATIONS]));
+}
+
+/* ---- changes together ---- */
+
+/* Some changes and what they lead to. */
+typedef struct Trial {
+    const FitChange *change[MAX_FAMILIES];
+    int n;
+    FitResult result;
+} Trial;
+
+static const char *trial_text(Arena *a, const Trial *t)
+{
+    const char *text = t->change[0]->text;
+
+    for (int i = 1; i < t->n; i++)
+        text = arena_printf(a, "%s%s%s", text,
+                            i + 1 < t->n ? ", " : " and ", t->change[i]->text);
+    return text;
+}
+
+static void run(const Program *p, const FitSource *from, Trial *t)
+{
+    t->result = fit_try(p, from, t->change, t->n);
+}
+
+static bool fits(const Trial *t, const FitSource *from)
+{
+    return t->result.peak >= 0 && t->result.peak <= from->o->memory_limit;
+}
+
+static bool is_less(const Trial *t, const Trial *best)
+{
+    return t->result.peak >= 0 &&
+           (best->n == 0 || t->result.peak < best->result.peak);
+}
+
+static void advise(const Program *p, const Trial *t)
+{
+    const char *more = "";
+
+    if (t->result.again > 0)
+        more = arena_printf(p->arena, ", with %.0f%% more work",
+                            100 * t->result.again);
+    diag_help(p->diag, "%s: %s%s", trial_text(p->arena, t),
+              size_text(p, t->result.peak), more);
+}
+
+typedef struct Search {
+    const Program *p;
+    const FitSource *from;
+    FitChanges changes;
+    Trial best[MAX_FAMILIES]; /* by family: what helps most of its changes */
+    Trial nearest;            /* of all that were tried */
+    bool found;
+} Search;
+
+static void note_nearest(Search *s, const Trial *t)
+{
+    if (is_less(t, &s->nearest))
+        s->nearest = *t;
+}
+
+/* Each change alone; of a family the first that fits is enough. */
+static void try_alone(Search *s, bool other_run)
+{
+    bool done[MAX_FAMILIES] = {false};
+
+    for (int i = 0; i < s->changes.n; i++) {
+        const FitChange *c = &s->changes.at[i];
+        if (c->other_run != other_run || done[c->family])
+            continue;
+        Trial t = {.change = {c}, .n = 1};
+        run(s->p, s->from, &t);
+        if (!other_run)
+            note_nearest(s, &t);
+        if (is_less(&t, &s->best[c->family]))
+            s->best[c->family] = t;
+        if (!fits(&t, s->from))
+            continue;
+        done[c->family] = s->found = true;
+        advise(s->p, &t);
+    }
+}
+
+/* The best of each family, two at a time, then all. */
+static void try_together(Search *s)
+{
+    Trial all = {0};
+
+    for (int i = 0; i < MAX_FAMILIES; i++) {
+        if (s->best[i].n == 0)
+            continue;
+        all.change[all.n++] = s->best[i].change[0];
+        for (int k = i + 1; k < MAX_FAMILIES; k++) {
+            if (s->best[k].n == 0)
+                continue;
+            Trial t = {.change = {s->best[i].change[0],
+                                  s->best[k].change[0]},
+                       .n = 2};
+            run(s->p, s->from, &t);
+            note_nearest(s, &t);
+            if (!fits(&t, s->from))
+                continue;
+            s->found = true;
+            advise(s->p, &t);
+        }
+    }
+    if (s->found || all.n < 3)
+        return;
+    run(s->p, s->from, &all);
+    note_nearest(s, &all);
+    if (!fits(&all, s->from))
+        return;
+    s->found = true;
+    advise(s->p, &all);
+}
+
+static void say_nearest(const Search *s)
+{
+    const Trial *t = &s->nearest;
+    const char *nearest = "";
+
+    if (t->n > 0 && t->result.peak < s->p->memory->peak)
+        nearest = arena_printf(s->p->arena, "; nearest: %s: %s",
+                               trial_text(s->p->arena, t),
+                               size_text(s->p, t->result.peak));
+    diag_help(s->p->diag, "on this mesh, with this batch, nothing that was "
+              "tried makes it fit%s", nearest);
+}
+
+bool fit_check(const Program *p, const FitSource *from)
+{
+    if (from->o->memory_limit == 0 ||
+        p->memory->peak <= from->o->memory_limit)
+        return true;
+    refuse(p, from->o);
+    if (!from->file) {
+        diag_help(p->diag, "from the PDL file, parc tries what would make it "
+                           "fit");
+        return false;
+    }
+    Search s = {.p = p, .from = from, .changes = fit_changes(p, from)};
+    try_alone(&s, false);
+    if (!s.found)
+        try_together(&s);
+    if (!s.found)
+        say_nearest(&s);
+    bool here = s.found;
+    try_alone(&s, true);
+    if (!here && !s.found)
+        diag_help(p->diag, "neither do larger meshes or smaller batches");
     return false;
 }

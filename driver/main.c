@@ -32,6 +32,9 @@ typedef struct Compilation {
     uint16_t model, prelude, command; /* sources */
     const char *command_text;
     const File *file; /* NULL: the input is an IR dump */
+    const File *prelude_file;
+    Setting **define; /* -D */
+    int ndefines;
     Outputs *outputs;
     Out text; /* for standard output */
     Timing time[MAX_TIMES];
@@ -196,14 +199,6 @@ static bool write_program(Compilation *c, const Program *p, const TargetInfo *t)
 {
     if (!c->o.binary.text && !c->o.directory.text)
         return true;
-    if (p->train.precision != DT_F32) {
-        diag_error(c->diag, p->train.loc,
-                   "programs for the CPU compute in f32, and the precision "
-                   "is %s", dtype_name(p->train.precision));
-        diag_help(c->diag, "add -D precision=f32; planning and --emit know "
-                           "every precision");
-        return false;
-    }
     char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = 0;
@@ -241,29 +236,29 @@ static bool publish(Compilation *c)
 
 static Program *front_end(Compilation *c)
 {
-    int ndefines = 0;
-    Setting **define = NEW_ARRAY(c->arena, Setting *, c->o.define.n);
+    c->define = NEW_ARRAY(c->arena, Setting *, c->o.define.n);
     for (int i = 0; i < c->o.define.n; i++) {
         const Argument *a = &c->o.define.at[i];
         Setting *s = pdl_parse_define_at(c->arena, c->diag, c->command,
                                          a->loc.col - 1, strlen(a->text));
         if (s)
-            define[ndefines++] = s;
+            c->define[c->ndefines++] = s;
     }
     time_begin(c);
-    const File *prelude = parse_prelude(c);
-    check(c->arena, c->diag, prelude, c->file);
+    c->prelude_file = parse_prelude(c);
+    check(c->arena, c->diag, c->prelude_file, c->file);
     time_end(c, "check");
     FrontendOptions options = {
         .mesh = c->o.mesh.text,
         .mesh_loc = c->o.mesh.loc,
         .plan = c->o.plan.text,
         .plan_loc = c->o.plan.loc,
-        .define = define,
-        .ndefines = ndefines,
+        .define = c->define,
+        .ndefines = c->ndefines,
     };
     time_begin(c);
-    Program *p = lower(c->arena, c->diag, prelude, c->file, &options);
+    Program *p = lower(c->arena, c->diag, c->prelude_file, c->file,
+                       &options);
     time_end(c, "lower");
     return diag_error_count(c->diag) > 0 ? NULL : p;
 }
@@ -301,9 +296,15 @@ static bool finish(Compilation *c, Program *p)
     if (!pipeline_run(p, &t, &c->o.pipeline, c->time, c->ntimes))
         return false;
     bug_set_hook(on_bug, c); /* the pipeline had one of its own */
+    if (p->plan.offload && c->o.target == TARGET_CPU)
+        diag_note(p->diag, p->plan.offload_loc,
+                  "offload changes nothing on the CPU: all memory is the "
+                  "host's");
     const PipelineOptions *o = &c->o.pipeline;
     bool planned = !o->stops || o->stop_after == pass_count - 1;
-    if (planned && !fit_check(p, &c->o))
+    FitSource from = {&c->o,     &t,        c->prelude_file,
+                      c->file,   c->define, c->ndefines};
+    if (planned && !fit_check(p, &from))
         return false;
     if (c->o.verbose && p->memory)
         fprintf(stderr,

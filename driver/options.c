@@ -250,9 +250,11 @@ static void read_memory(Reader *r, Argument value)
     for (int i = 0; unit && i <= unit - units; i++)
         x *= 1024;
     end += unit != NULL;
+    if (unit && strcmp(end, "iB") == 0) /* as reports print it */
+        end += 2;
     if (end == value.text || *end || !(x >= 1) || x > 1e18) {
         wrong(r, value.loc, "--device-memory takes a size");
-        diag_help(r->diag, "write 80G, 512M or a number of bytes");
+        diag_help(r->diag, "write 80G, 512MiB or a number of bytes");
         return;
     }
     r->o->device_memory = value;

@@ -228,6 +228,7 @@ Setting *pdl_parse_define_at(Arena *a, Diag *d, uint16_t source, size_t begin,
 /* ast_print.c: PDL text again, normalised; parses to the same tree. This is
  * `--emit ast`. */
 void ast_print(Out *o, const File *f);
+void ast_print_item(Out *o, const Item *item);
 
 /* The prelude's text, embedded at build time (frontend/prelude.pdl). */
 extern const char prelude_text[];

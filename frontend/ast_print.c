@@ -381,7 +381,7 @@ static void style_args(Out *o, const Item *item)
     }
 }
 
-static void item(Out *o, const Item *it)
+void ast_print_item(Out *o, const Item *it)
 {
     out(o, "%s", it->npaths > 1 ? "[" : "");
     for (int i = 0; i < it->npaths; i++)
@@ -418,7 +418,7 @@ static void clause(Out *o, const Clause *c)
     open_block(o);
     for (int i = 0; i < c->nitems; i++) {
         begin(o);
-        item(o, &c->item[i]);
+        ast_print_item(o, &c->item[i]);
         out(o, "\n");
     }
     close_block(o);

@@ -8,15 +8,24 @@
 
 /* ---- check_train.c ---- */
 
-typedef struct OptimizerInfo {
+/* A setting whose value is one of several calls, such as AdamW(lr=3e-4). */
+typedef struct Choice {
     const char *name;
-    OptimizerKind kind;
+    int kind; /* OptimizerKind or ScheduleKind */
     const char *signature;
-} OptimizerInfo;
-const OptimizerInfo *optimizer_find(const char *name);
-const OptimizerInfo *optimizer_info(OptimizerKind kind);
-/* Reports an expression that is no known optimizer. */
-void optimizer_unknown(Arena *a, Diag *d, const Expr *e);
+} Choice;
+typedef struct ChoiceSet {
+    const char *setting; /* "optimizer" */
+    const char *example, *all; /* for messages */
+    int n;
+    const Choice *at; /* by kind */
+} ChoiceSet;
+extern const ChoiceSet optimizer_choices, schedule_choices;
+/* The set of the setting of that name; NULL: it takes no calls. */
+const ChoiceSet *choices_of(const char *setting);
+/* Which choice an expression names; NULL after an error. */
+const Choice *choice_of(Arena *a, Diag *d, const ChoiceSet *set,
+                        const Expr *e);
 
 /* A setting that parc knows, be it one whose effect is not there yet. */
 bool setting_known(const char *name);
@@ -28,6 +37,10 @@ void check_train(Arena *a, Diag *d, const File *file);
 /* ---- check_plan.c ---- */
 
 void check_plans(Arena *a, Diag *d, const File *file);
+/* check_checkpoint.c: the items of one `checkpoint`. */
+void check_checkpoint(Arena *a, Diag *d, const Clause *clause);
+/* lower_offload.c: those of `offload`. */
+void check_offload(Arena *a, Diag *d, const Clause *clause);
 
 /* ---- check_module.c, check_forward.c ---- */
 
@@ -73,5 +86,20 @@ void check_stmts(Sight *s, Stmt *const *stmt, int n, int depth);
 void check_returns(Sight *s, Stmt *const *stmt, int n, Loc loc,
                    const char *name);
 void check_forward(Sight *s, const Member *forward);
+
+/* ---- check_unit.c -------------------------------------------------------- */
+
+/* What FSDP's names for the choices of a unit mean. */
+typedef struct StrategyInfo {
+    const char *name;
+    int naxes;     /* that fully_shard needs for it; 0: one or two */
+    int reshard;   /* as Unit.reshard; -1: the option `reshard` says */
+    bool replicas; /* nothing is sharded */
+} StrategyInfo;
+const StrategyInfo *strategy_find(const char *name); /* NULL: none */
+
+/* An item of `fully_shard`: its options one by one, and whether they and the
+ * number of axes agree. */
+void check_unit(Arena *a, Diag *d, const Clause *clause, const Item *item);
 
 #endif

@@ -20,9 +20,9 @@ static void check_axes(PlanCheck *c)
     if (p->naxes == 0)
         diag_error(c->diag, p->name.loc, "plan '%s' has no axes",
                    p->name.name);
-    if (p->naxes > MAX_AXES)
-        diag_error(c->diag, p->axis[MAX_AXES].loc,
-                   "a plan has at most %d axes", MAX_AXES);
+    if (p->naxes > MAX_MESH_AXES)
+        diag_error(c->diag, p->axis[MAX_MESH_AXES].loc,
+                   "a plan has at most %d axes", MAX_MESH_AXES);
     for (int i = 0; i < p->naxes; i++) {
         for (int j = 0; j < i; j++) {
             if (strcmp(p->axis[i].name, p->axis[j].name) != 0)
@@ -104,81 +104,48 @@ static void check_parallelize(PlanCheck *c, const Clause *clause)
             check_style(c, &clause->item[i]);
 }
 
-/* ---- units --------------------------------------------------------------- */
-
-static void check_strategy(PlanCheck *c, const Expr *e)
-{
-    static const char *const strategy[] = {"full_shard", "shard_grad_op",
-                                           "no_shard", "hybrid_shard"};
-    NameList names = {.arena = c->arena};
-    bool named = e->kind == EX_NAME || e->kind == EX_STRING;
-    for (int i = 0; i < 4 && named; i++) {
-        names_add(&names, strategy[i], (Loc){0});
-        if (strcmp(e->name, strategy[i]) != 0)
-            continue;
-        if (i > 0)
-            diag_error(c->diag, e->loc, "'strategy=%s' is not supported yet",
-                       e->name);
-        return;
-    }
-    diag_error(c->diag, e->range, "unknown strategy%s%s%s", named ? " '" : "",
-               named ? e->name : "", named ? "'" : "");
-    if (named)
-        names_suggest(c->diag, &names, e->name);
-}
-
-static void check_option(PlanCheck *c, const Arg *option)
-{
-    static const char *const known[] = {"prefetch", "reshard", "strategy"};
-    if (strcmp(option->name, "prefetch") == 0)
-        return;
-    if (strcmp(option->name, "strategy") == 0) {
-        check_strategy(c, option->value);
-        return;
-    }
-    if (strcmp(option->name, "reshard") == 0) {
-        const Expr *e = option->value;
-        if (e->kind != EX_BOOL)
-            diag_error(c->diag, e->range, "reshard is true or false");
-        else if (!e->integer)
-            diag_error(c->diag, option->name_loc,
-                       "'reshard=false' is not supported yet");
-        return;
-    }
-    NameList names = {.arena = c->arena};
-    for (int i = 0; i < 3; i++)
-        names_add(&names, known[i], (Loc){0});
-    diag_error(c->diag, option->name_loc, "fully_shard has no option '%s'",
-               option->name);
-    names_suggest(c->diag, &names, option->name);
-}
-
 static void check_fully_shard(PlanCheck *c, const Clause *clause)
 {
     for (int i = 0; i < clause->naxes; i++)
         check_axis(c, &clause->axis[i]);
-    if (clause->naxes == 2)
-        diag_error(c->diag, clause->axis[0].loc,
-                   "'fully_shard (%s, %s)' is not supported yet",
-                   clause->axis[0].name, clause->axis[1].name);
+    if (clause->naxes == 2 &&
+        strcmp(clause->axis[0].name, clause->axis[1].name) == 0)
+        diag_error(c->diag, clause->axis[1].loc,
+                   "replicas and shards need an axis each");
     for (int i = 0; i < clause->nitems; i++)
-        for (int j = 0; j < clause->item[i].noptions; j++)
-            check_option(c, &clause->item[i].option[j]);
+        check_unit(c->arena, c->diag, clause, &clause->item[i]);
+}
+
+/* ---- parameters that are not trained ------------------------------------- */
+
+static void check_freeze(PlanCheck *c, const Clause *clause)
+{
+    for (int i = 0; i < clause->nitems; i++) {
+        const Item *item = &clause->item[i];
+        for (int j = 0; j < item->noptions; j++)
+            diag_error(c->diag, item->option[j].name_loc,
+                       "freeze has no options");
+        if (!item->min_params)
+            continue;
+        diag_error(c->diag, item->loc, "freeze does not choose by size");
+        diag_help(c->diag, "name paths, or `every Module`");
+    }
 }
 
 /* ---- plans --------------------------------------------------------------- */
 
 static void check_clause(PlanCheck *c, const Clause *clause)
 {
-    static const char *const word[] = {"parallelize", "fully_shard",
-                                       "checkpoint", "freeze", "offload"};
     if (clause->kind == CL_PARALLELIZE)
         check_parallelize(c, clause);
     else if (clause->kind == CL_FULLY_SHARD)
         check_fully_shard(c, clause);
+    else if (clause->kind == CL_FREEZE)
+        check_freeze(c, clause);
+    else if (clause->kind == CL_CHECKPOINT)
+        check_checkpoint(c->arena, c->diag, clause);
     else
-        diag_error(c->diag, clause->loc, "'%s' is not supported yet",
-                   word[clause->kind]);
+        check_offload(c->arena, c->diag, clause);
 }
 
 void check_plans(Arena *a, Diag *d, const File *file)

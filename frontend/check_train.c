@@ -3,41 +3,51 @@
 
 #include "frontend/check.h"
 
-/* ---- optimizers ---------------------------------------------------------- */
+/* ---- settings that are calls --------------------------------------------- */
 
-static const OptimizerInfo optimizer_table[] = {
-    {"SGD", OPT_SGD, "lr=, momentum=, weight_decay="},
-    {"Adam", OPT_ADAM, "lr=, betas=, eps=, weight_decay="},
-    {"AdamW", OPT_ADAMW, "lr=, betas=, eps=, weight_decay="},
+static const Choice optimizers[] = {
+    {"SGD", OPT_SGD, "lr=, momentum=, weight_decay=, no_decay="},
+    {"Adam", OPT_ADAM, "lr=, betas=, eps=, weight_decay=, no_decay="},
+    {"AdamW", OPT_ADAMW, "lr=, betas=, eps=, weight_decay=, no_decay="},
 };
-enum { OPTIMIZERS = sizeof optimizer_table / sizeof *optimizer_table };
+static const Choice schedules[] = {
+    {"constant", SCHEDULE_CONSTANT, "warmup="},
+    {"linear", SCHEDULE_LINEAR, "steps=, warmup=, min_lr="},
+    {"cosine", SCHEDULE_COSINE, "steps=, warmup=, min_lr="},
+};
 
-const OptimizerInfo *optimizer_find(const char *name)
+const ChoiceSet optimizer_choices = {
+    "optimizer", "AdamW(lr=3e-4)", "SGD, Adam and AdamW", 3, optimizers};
+const ChoiceSet schedule_choices = {
+    "schedule", "cosine(steps=1000, warmup=100)",
+    "constant, linear and cosine", 3, schedules};
+
+const ChoiceSet *choices_of(const char *setting)
 {
-    for (int i = 0; i < OPTIMIZERS; i++)
-        if (strcmp(optimizer_table[i].name, name) == 0)
-            return &optimizer_table[i];
-    return NULL;
+    if (strcmp(setting, optimizer_choices.setting) == 0)
+        return &optimizer_choices;
+    return strcmp(setting, schedule_choices.setting) == 0 ? &schedule_choices
+                                                          : NULL;
 }
 
-const OptimizerInfo *optimizer_info(OptimizerKind kind)
-{
-    return &optimizer_table[kind];
-}
-
-void optimizer_unknown(Arena *a, Diag *d, const Expr *e)
+const Choice *choice_of(Arena *a, Diag *d, const ChoiceSet *set,
+                        const Expr *e)
 {
     NameList names = {.arena = a};
-    for (int i = 0; i < OPTIMIZERS; i++)
-        names_add(&names, optimizer_table[i].name, (Loc){0});
     if (e->kind != EX_CALL && e->kind != EX_NAME) {
-        diag_error(d, e->range, "this is no optimizer");
-        diag_help(d, "such as AdamW(lr=3e-4)");
-        return;
+        diag_error(d, e->range, "this is no %s", set->setting);
+        diag_help(d, "such as %s", set->example);
+        return NULL;
     }
-    diag_error(d, e->loc, "unknown optimizer '%s'", e->name);
+    for (int i = 0; i < set->n; i++) {
+        if (strcmp(set->at[i].name, e->name) == 0)
+            return &set->at[i];
+        names_add(&names, set->at[i].name, (Loc){0});
+    }
+    diag_error(d, e->loc, "unknown %s '%s'", set->setting, e->name);
     names_suggest(d, &names, e->name);
-    diag_help(d, "there are SGD, Adam and AdamW");
+    diag_help(d, "there are %s", set->all);
+    return NULL;
 }
 
 /* ---- settings ------------------------------------------------------------ */
@@ -47,9 +57,9 @@ static const struct {
     bool supported;
 } setting_table[] = {
     {"batch", true},       {"seq", true},     {"precision", true},
-    {"optimizer", true},   {"accumulate", false}, {"clip", false},
-    {"schedule", false},   {"head_chunk", false}, {"warmup", false},
-    {"loss_scale", false}, {"reduce", false}, {"dropout", false},
+    {"optimizer", true},   {"accumulate", true}, {"clip", true},
+    {"schedule", true},    {"head_chunk", true}, {"warmup", true},
+    {"loss_scale", true},  {"reduce", true},
 };
 enum { SETTINGS = sizeof setting_table / sizeof *setting_table };
 
@@ -88,21 +98,38 @@ static bool supported(const char *name)
     return false;
 }
 
-static void check_optimizer(Arena *a, Diag *d, const Expr *e)
+static void check_choice(Arena *a, Diag *d, const ChoiceSet *set,
+                         const Expr *e)
 {
-    const OptimizerInfo *info =
-        e->kind == EX_CALL || e->kind == EX_NAME ? optimizer_find(e->name)
-                                                 : NULL;
-    if (!info) {
-        optimizer_unknown(a, d, e);
-        return;
-    }
-    if (e->kind == EX_NAME)
-        return;
     Signature s;
     Bound bound;
-    signature_of_text(a, info->name, info->signature, &s);
+    const Choice *choice = choice_of(a, d, set, e);
+    if (!choice || e->kind == EX_NAME)
+        return;
+    signature_of_text(a, choice->name, choice->signature, &s);
     bind_call(a, d, &s, e, &bound);
+}
+
+static const Setting *find_setting(const File *file, const char *name)
+{
+    for (int i = 0; i < file->nsettings; i++)
+        if (strcmp(file->setting[i].name.name, name) == 0)
+            return &file->setting[i];
+    return NULL;
+}
+
+/* `warmup = 100` beside schedule = cosine(warmup=100, …). */
+static void check_warmup(Diag *d, const File *file, const Expr *schedule)
+{
+    const Setting *plain = find_setting(file, "warmup");
+    for (int i = 0; plain && schedule->kind == EX_CALL && i < schedule->nargs;
+         i++) {
+        const Arg *arg = &schedule->arg[i];
+        if (!arg->name || strcmp(arg->name, "warmup") != 0)
+            continue;
+        diag_error(d, plain->name.loc, "'warmup' is set twice");
+        diag_note(d, arg->name_loc, "the schedule has it too");
+    }
 }
 
 void check_train(Arena *a, Diag *d, const File *file)
@@ -117,9 +144,12 @@ void check_train(Arena *a, Diag *d, const File *file)
             diag_note(d, t->name.loc, "the first is here");
             break;
         }
+        const ChoiceSet *set = choices_of(s->name.name);
         if (!supported(s->name.name))
             setting_refused(a, d, s);
-        else if (strcmp(s->name.name, "optimizer") == 0)
-            check_optimizer(a, d, s->value);
+        else if (set)
+            check_choice(a, d, set, s->value);
+        if (set == &schedule_choices)
+            check_warmup(d, file, s->value);
     }
 }

@@ -337,7 +337,7 @@ bool eval_function(const EvalSink *to, Loc loc, const char *name, int n,
 /* ---- words ---- */
 
 const char *const word_names[] = {"zeros", "ones", "half", "interleaved",
-                                  "tanh"};
+                                  "tanh",  "mean", "sum"};
 const int word_count = sizeof word_names / sizeof *word_names;
 
 bool eval_word(const char *name, Datum *result)

@@ -276,8 +276,10 @@ Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
     const PlanDecl *plan = lower_choose_plan(l, &fault);
     if (!fault)
         lower_mesh(l, plan);
+    l->plan = plan;
     lower_train(l);
     Instance *model = lower_instances(l, model_formals(l));
+    lower_decay(l);
     if (model)
         run_model(l, model);
     if (!fault)

@@ -2,16 +2,23 @@
  *
  * lower.c          the order of things; model parameters; the model's inputs
  * lower_train.c    `train` and -D
+ * lower_optimizer.c  optimizers and schedules
+ * lower_decay.c    parameters without weight decay
  * lower_mesh.c     --mesh
  * lower_module.c   modules become instances: sizes, parameters, ties
+ * lower_runs.c     arrays whose elements the plan treats differently
  * lower_stmt.c     statements and loops
  * lower_call.c     calls of modules: shapes of inputs, boundaries
  * lower_expr.c     expressions; operators on tensors
  * lower_builtin.c  the table of builtins, with those on elements
  * lower_tensor.c   builtins that change shapes, contract or look up
  * lower_attention.c  attention, rotary positions, constants
+ * lower_random.c   random numbers and their keys
  * lower_plan.c     plans: clauses, patterns and units
+ * lower_freeze.c   plans: parameters that are not trained
  * lower_style.c    plans: styles and their layouts
+ * lower_checkpoint.c  plans: what is computed again
+ * lower_offload.c  plans: what lies in host memory
  *
  * Each forward is run once for each place that calls it, with the sizes of
  * that place; the body of a loop over an array of modules is run once.
@@ -22,6 +29,7 @@
 #include "frontend/eval.h"
 #include "frontend/frontend.h"
 #include "ir/ir.h"
+#include "ir/path.h"
 
 /* Names and what they stand for; a later binding of a name hides an earlier
  * one. Lists only grow at the front, so that a scope is saved and restored by
@@ -50,7 +58,8 @@ typedef struct Buffer {
     bool lowered;
 } Buffer;
 
-/* A module with its sizes. The elements of an array are one instance. */
+/* A module with its sizes. The elements of an array are one instance, or one
+ * for each run of them (lower_runs.c). */
 struct Instance {
     const Decl *decl;
     Instance *parent;
@@ -58,7 +67,13 @@ struct Instance {
     const char *name;    /* "attention"; of an element the array's name */
     Loc loc;             /* of the child's declaration */
     bool is_array;
-    int64_t count;       /* of the array */
+    int64_t length;      /* of the array */
+    int64_t count;       /* elements that this instance stands for */
+    PathRange range;     /* which */
+    int period;          /* instances that share the turns of a loop, this one
+                            and those behind it; 0: a loop begins elsewhere */
+    Instance *array;     /* the array's first instance */
+    Instance *next_run;  /* the array's next one, or NULL */
     int nstack;          /* arrays around it, its own included */
     int64_t stack[MAX_STACK];
     Binding *formals;    /* formals and constants */
@@ -80,6 +95,7 @@ struct Level {
     VEC(Value *) here;   /* … and the arguments that hold them */
     VEC(int) slot;       /* parameters read here … */
     VEC(Value *) value;  /* … and their value in the compute type */
+    Value *key;          /* of what is drawn here; NULL: nothing yet */
 };
 
 /* A forward, a function or a module's members being run. */
@@ -91,6 +107,7 @@ struct Frame {
     Instance *instance;  /* NULL: a function */
     Binding *locals;
     bool members;        /* members are being declared: no tensors yet */
+    bool settings;       /* `train` is being read: no batch and seq yet */
     bool returned;
     Datum result;
 };
@@ -102,13 +119,21 @@ typedef struct RopeTable {
     Value *cos, *sin;
 } RopeTable;
 
+/* A pattern of no_decay=. */
+typedef struct DecayPattern {
+    const char *text;
+    Loc loc;
+} DecayPattern;
+
 typedef struct Lower {
     Arena *arena;
     Diag *diag;
     const File *prelude, *file;
     const FrontendOptions *options;
     const Decl *model;
+    const PlanDecl *plan; /* NULL: none */
     Program *p;
+    Loc accumulate_loc;  /* of the setting that won */
     EvalSink sink;
     Build b;             /* where ops are made now */
     Level *level;
@@ -117,9 +142,13 @@ typedef struct Lower {
     Frame *frame;
     int depth;           /* of frames */
     int calls;           /* frames so far */
+    int64_t warmup;      /* the setting: for schedules that give none */
+    Loc schedule_loc;    /* where the schedule was set last */
+    VEC(DecayPattern) no_decay; /* the optimizer's */
     VEC(Slot) slot;
     VEC(Instance *) instance; /* by Program.module index */
     VEC(RopeTable) rope;
+    int64_t sites;       /* where random numbers are drawn */
 } Lower;
 
 /* ---- lower.c ---- */
@@ -148,12 +177,47 @@ void lower_train(Lower *l);
 /* The last -D of that name, or NULL. */
 const Setting *lower_define(const Lower *l, const char *name);
 
-/* ---- lower_mesh.c, lower_plan.c, lower_style.c ---- */
+/* ---- lower_optimizer.c ---- */
+
+struct ChoiceSet;
+/* PyTorch's. */
+void lower_optimizer_defaults(Train *t, OptimizerKind kind);
+/* optimizer = AdamW(…), schedule = cosine(…) */
+void lower_choice(Lower *l, const struct ChoiceSet *set, const Expr *e);
+/* -D optimizer.lr=…: a part of what was chosen before. */
+void lower_choice_part(Lower *l, const struct ChoiceSet *set,
+                       const Setting *s);
+/* warmup = N */
+void lower_warmup(Lower *l, const Expr *e);
+/* Once everything is set. */
+void lower_check_schedule(Lower *l);
+
+/* ---- lower_decay.c ---- */
+
+/* Whether a pattern matches the whole name; its '*' stands for any
+ * characters. */
+bool glob_matches(const char *pattern, const char *name);
+/* no_decay= */
+void lower_no_decay(Lower *l, const Expr *e);
+/* Takes the parameters that match out of weight decay. */
+void lower_decay(Lower *l);
+
+/* ---- lower_mesh.c, lower_plan.c, lower_freeze.c, lower_style.c ---- */
 
 /* The plan that applies; NULL: parc's own, or an error (then *fault). */
 const PlanDecl *lower_choose_plan(Lower *l, bool *fault);
 void lower_mesh(Lower *l, const PlanDecl *plan);
 void lower_plan(Lower *l, const PlanDecl *plan);
+/* Reports a path that no module matches, nor a parameter where those count. */
+void lower_no_match(Lower *l, const Path *path, bool params);
+/* Whether the model has a module of the class that the item names with
+ * `every`; if not, reports it. */
+bool lower_class_known(Lower *l, const Item *item);
+void lower_freeze(Lower *l, const Clause *c);
+/* lower_checkpoint.c: fills PlanSpec.checkpoint. */
+void lower_checkpoints(Lower *l, const PlanDecl *plan);
+/* lower_offload.c: fills PlanSpec.offload. */
+void lower_offload(Lower *l, const PlanDecl *plan);
 /* Fills layouts of one item for module number `module`; false after an error.
  */
 bool lower_style(Lower *l, const Item *item, int module, Style *style);
@@ -175,6 +239,21 @@ extern const int style_count;
 Instance *lower_instances(Lower *l, Binding *formals);
 Datum lower_read_param(Lower *l, int slot);
 Datum lower_read_buffer(Lower *l, Instance *owner, Buffer *buffer);
+
+/* ---- lower_runs.c ---- */
+
+/* Elements of an array that the plan treats alike. */
+typedef struct LayerRun {
+    PathRange range;
+    int64_t count;
+    int period; /* as in Instance */
+    bool whole; /* the plan means all elements wherever it means one */
+} LayerRun;
+typedef VEC(LayerRun) LayerRuns;
+/* The runs of an array of n elements of a class; `path` is without index. */
+LayerRuns lower_runs(Lower *l, const char *path, const char *class, int64_t n);
+/* N of an item's `every=N`; 0: it has none. */
+int64_t lower_item_every(const Item *item);
 
 /* ---- lower_stmt.c ---- */
 
@@ -211,6 +290,11 @@ bool lower_bool(Lower *l, const Expr *e, const char *what, bool *x);
 bool lower_size(Lower *l, const Expr *e, const char *what, int64_t *x);
 Datum lower_binary(Lower *l, Loc loc, BinaryOp op, Datum x, Datum y);
 
+/* ---- lower_random.c ---- */
+
+/* The key of what is drawn at the current level. */
+Datum lower_key(Lower *l);
+
 /* ---- lower_builtin.c, lower_tensor.c, lower_attention.c ---- */
 
 /* A call of a builtin: what it is given, already bound. */
@@ -245,6 +329,7 @@ bool builtin_dim(const BuiltinCall *c, int i, int ndim, int64_t none,
 #define BUILTIN_RUN(name) \
     Datum builtin_##name(const BuiltinCall *c, const Builtin *self)
 BUILTIN_RUN(reshape);
+BUILTIN_RUN(unsqueeze);
 BUILTIN_RUN(broadcast);
 BUILTIN_RUN(transpose);
 BUILTIN_RUN(heads);
@@ -255,8 +340,10 @@ BUILTIN_RUN(slice);
 BUILTIN_RUN(einsum);
 BUILTIN_RUN(embedding);
 BUILTIN_RUN(onehot);
+BUILTIN_RUN(may_be);
 BUILTIN_RUN(arange);
 BUILTIN_RUN(attention);
 BUILTIN_RUN(rope);
+BUILTIN_RUN(random);
 
 #endif

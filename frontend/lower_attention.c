@@ -73,11 +73,16 @@ BUILTIN_RUN(attention)
     (void)self;
     Value *q, *k, *v;
     bool causal;
-    double scale;
+    double scale, rate;
     if (!builtin_tensor(c, 0, &q) || !builtin_tensor(c, 1, &k) ||
         !builtin_tensor(c, 2, &v) || !builtin_flag(c, 3, false, &causal) ||
-        !builtin_number(c, 4, 0, &scale))
+        !builtin_number(c, 4, 0, &scale) || !builtin_number(c, 5, 0, &rate))
         return datum_poison();
+    if (rate < 0 || rate >= 1) {
+        lower_error(c->l, builtin_loc(c, 5), NULL,
+                    "the probability of dropout is at least 0 and below 1");
+        return datum_poison();
+    }
     if (!attention_fits(&q->type, &k->type, &v->type)) {
         lower_error(c->l, c->call->loc,
                     "q is [b, s, heads, d], k and v are [b, t, kv_heads, d]; "
@@ -88,9 +93,16 @@ BUILTIN_RUN(attention)
     }
     if (c->arg[4].kind == DATUM_NONE)
         scale = 1 / sqrt((double)q->type.dim[3]);
-    Attr attr[MAX_ATTRS] = {{.i = causal}, {.f = scale}};
-    return lower_op(c->l, c->call->loc, "attend from", OP_attention, 3,
-                    c->arg, attr);
+    Attr attr[MAX_ATTRS] = {{.i = causal}, {.f = scale}, {.f = rate}};
+    if (rate <= 0)
+        return lower_op(c->l, c->call->loc, "attend from", OP_attention, 3,
+                        c->arg, attr);
+    attr[3].i = c->l->sites++;
+    attr[4].l = (AttrList){3, {q->type.dim[0], k->type.dim[2],
+                               q->type.dim[2] / k->type.dim[2]}};
+    Datum args[] = {c->arg[0], c->arg[1], c->arg[2], lower_key(c->l)};
+    return lower_op(c->l, c->call->loc, "attend from", OP_attention_dropout, 4,
+                    args, attr);
 }
 
 /* ---- rotary positions ---------------------------------------------------- */

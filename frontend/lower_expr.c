@@ -263,6 +263,12 @@ static Datum lower_name(Lower *l, const Expr *e)
     const Binding *b = find_in_frame(l, e->name);
     if (b)
         return read_datum(l, e, b->datum);
+    bool size = strcmp(e->name, "batch") == 0 || strcmp(e->name, "seq") == 0;
+    if (size && l->frame->settings) {
+        lower_error(l, e->loc, "write the number",
+                    "train settings cannot use '%s'", e->name);
+        return datum_poison();
+    }
     if (strcmp(e->name, "batch") == 0)
         return datum_int(l->p->train.batch);
     if (strcmp(e->name, "seq") == 0)

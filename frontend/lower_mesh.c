@@ -20,7 +20,7 @@ typedef struct Part {
 } Part;
 
 typedef struct MeshText {
-    Part part[MAX_AXES + 1];
+    Part part[MAX_MESH_AXES + 1];
     int n;
 } MeshText;
 
@@ -77,9 +77,9 @@ static bool parse_mesh(Lower *l, MeshText *m)
     m->n = 0;
     for (;;) {
         size_t n = strcspn(p, separator);
-        if (m->n == MAX_AXES) {
+        if (m->n == MAX_MESH_AXES) {
             diag_error(l->diag, mesh_range(l, p, n),
-                       "a mesh has at most %d axes", MAX_AXES);
+                       "a mesh has at most %d axes", MAX_MESH_AXES);
             return false;
         }
         Part *part = &m->part[m->n++];
@@ -158,14 +158,14 @@ static bool check_rank(Lower *l, const MeshText *text, const PlanDecl *plan)
 }
 
 /* The names that axes have where neither plan nor mesh names them. */
-static const char *const free_name[MAX_AXES] = {"dp", "axis1", "axis2",
-                                                "axis3"};
+static const char *const free_name[MAX_MESH_AXES] = {"dp", "axis1", "axis2",
+                                                     "axis3"};
 
 void lower_mesh(Lower *l, const PlanDecl *plan)
 {
     Mesh *m = &l->p->mesh;
     MeshText text = {.n = 0};
-    if (plan && plan->naxes > MAX_AXES)
+    if (plan && plan->naxes > MAX_MESH_AXES)
         return; /* check has said so */
     bool fine = l->options->mesh && parse_mesh(l, &text);
     bool named = fine && text.part[0].name;

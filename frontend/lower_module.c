@@ -22,65 +22,115 @@ static const char *join_path(Lower *l, const char *path, const char *name)
 
 /* The formals of a child from the arguments of its declaration. */
 static bool child_formals(Lower *l, const Decl *decl, const Expr *call,
-                          Instance *child)
+                          Binding **formals)
 {
     Signature s;
     Bound bound;
     signature_of_decl(l->arena, decl, &s);
     if (!bind_call(l->arena, l->diag, &s, call, &bound))
         return false;
-    child->formals = bind_formals(l, decl, &bound, NULL);
+    *formals = bind_formals(l, decl, &bound, NULL);
     return true;
 }
 
-static bool child_stack(Lower *l, const Member *mb, Instance *child)
+/* How many elements an array has, and in how many arrays they lie. */
+static bool array_length(Lower *l, const Instance *m, const Member *mb,
+                         int64_t *n)
 {
-    const Instance *parent = child->parent;
-    child->nstack = parent->nstack;
-    memcpy(child->stack, parent->stack, sizeof child->stack);
+    *n = 1;
     if (!mb->count)
         return true;
+    if (!lower_size(l, mb->count, "the length of an array", n))
+        return false;
+    if (m->nstack < MAX_STACK)
+        return true;
+    lower_error(l, mb->name.loc, NULL, "arrays are nested more than %d deep",
+                MAX_STACK);
+    return false;
+}
+
+/* What a member declares, with the formals that all its elements have. */
+typedef struct Child {
+    const Member *member;
+    const Decl *decl;
+    Binding *formals;
+    int64_t length;
+    const char *path; /* without an index */
+} Child;
+
+static Instance *new_instance(Lower *l, Instance *m, const Child *c,
+                              const LayerRun *run)
+{
+    Instance *child = NEW(l->arena, Instance);
+    *child = (Instance){.decl = c->decl, .parent = m,
+                        .name = c->member->name.name, .path = c->path,
+                        .loc = lower_user_loc(l, c->member->name.loc),
+                        .formals = c->formals, .nstack = m->nstack};
+    memcpy(child->stack, m->stack, sizeof m->stack);
+    if (!run)
+        return child;
     child->is_array = true;
-    if (!lower_size(l, mb->count, "the length of an array", &child->count))
-        return false;
-    if (child->nstack == MAX_STACK) {
-        lower_error(l, mb->name.loc, NULL,
-                    "arrays are nested more than %d deep", MAX_STACK);
-        return false;
+    child->length = c->length;
+    child->count = run->count;
+    child->range = run->range;
+    child->period = run->period;
+    child->stack[child->nstack++] = run->count;
+    const char *index = run->whole ? "*"
+                                   : path_range_text(l->arena, run->range);
+    child->path = join_path(l, c->path, index);
+    return child;
+}
+
+static Instance *add_instance(Lower *l, Instance *m, const Child *c,
+                              const LayerRun *run)
+{
+    Frame f;
+    Instance *child = new_instance(l, m, c, run);
+    if (!push_frame(l, &f, c->decl->name.name, c->member->value->loc, child))
+        return NULL;
+    instantiate(l, c->decl, child);
+    pop_frame(l);
+    return child;
+}
+
+static Datum add_instances(Lower *l, Instance *m, const Child *c)
+{
+    Datum d = {.kind = DATUM_MODULE};
+    if (!c->member->count) {
+        d.module = add_instance(l, m, c, NULL);
+        return d.module ? d : datum_poison();
     }
-    child->stack[child->nstack++] = child->count;
-    return true;
+    d.kind = DATUM_ARRAY;
+    LayerRuns runs = lower_runs(l, c->path, c->decl->name.name, c->length);
+    Instance **next = &d.module;
+    for (int i = 0; i < runs.n; i++) {
+        *next = add_instance(l, m, c, &runs.at[i]);
+        if (!*next)
+            return datum_poison();
+        (*next)->array = d.module;
+        next = &(*next)->next_run;
+    }
+    return d;
 }
 
 static void add_child(Lower *l, Instance *m, const Member *mb)
 {
     const Expr *call = mb->value;
-    const Decl *decl =
-        lower_find_decl(l, call->loc, call->name, DC_MODULE);
+    Child c = {.member = mb,
+               .decl = lower_find_decl(l, call->loc, call->name, DC_MODULE),
+               .path = join_path(l, m->path, mb->name.name)};
     Datum d = datum_poison();
-    Instance *child = NEW(l->arena, Instance);
-    *child = (Instance){.decl = decl, .parent = m, .name = mb->name.name,
-                        .loc = lower_user_loc(l, mb->name.loc)};
-    child->path = join_path(l, m->path, mb->name.name);
-    if (mb->count)
-        child->path = join_path(l, child->path, "*");
     const Instance *above = m;
-    while (above && above->decl != decl)
+    while (above && above->decl != c.decl)
         above = above->parent;
-    if (!decl) {
+    if (!c.decl) {
         lower_error(l, call->loc, NULL, "unknown module '%s'", call->name);
     } else if (above) {
-        lower_error(l, decl->name.loc, NULL, "module '%s' contains itself",
+        lower_error(l, c.decl->name.loc, NULL, "module '%s' contains itself",
                     call->name);
-    } else if (child_stack(l, mb, child) &&
-               child_formals(l, decl, call, child)) {
-        Frame f;
-        if (push_frame(l, &f, decl->name.name, call->loc, child)) {
-            instantiate(l, decl, child);
-            pop_frame(l);
-            d.kind = mb->count ? DATUM_ARRAY : DATUM_MODULE;
-            d.module = child;
-        }
+    } else if (array_length(l, m, mb, &c.length) &&
+               child_formals(l, c.decl, call, &c.formals)) {
+        d = add_instances(l, m, &c);
     }
     m->members = bind_name(l, m->members, mb->name.name, mb->name.loc, d);
 }
@@ -108,10 +158,24 @@ static bool member_type(Lower *l, const Member *mb, Type *t)
     return fine;
 }
 
+/* The type of a parameter: of all elements of the arrays that it lies in. */
+static bool param_type(Lower *l, const Instance *m, const Member *mb, Type *t)
+{
+    if (!member_type(l, mb, t))
+        return false;
+    t->nstack = m->nstack;
+    memcpy(t->stack, m->stack, sizeof m->stack);
+    const char *wrong = type_check(l->arena, t, &l->p->mesh);
+    if (wrong)
+        lower_error(l, mb->name.loc, NULL, "'%s' is too large: %s",
+                    join_path(l, m->path, mb->name.name), wrong);
+    return !wrong;
+}
+
 static void add_param(Lower *l, Instance *m, const Member *mb)
 {
     Slot s = {.owner = m, .tied_to = -1};
-    bool fine = member_type(l, mb, &s.param.type);
+    bool fine = param_type(l, m, mb, &s.param.type);
     Datum init = lower_expr(l, mb->value);
     if (init.kind != DATUM_INIT && init.kind != DATUM_POISON)
         lower_error(l, mb->value->range,
@@ -121,8 +185,6 @@ static void add_param(Lower *l, Instance *m, const Member *mb)
                     datum_text(l->arena, init));
     Datum d = datum_poison();
     if (fine) {
-        s.param.type.nstack = m->nstack;
-        memcpy(s.param.type.stack, m->stack, sizeof m->stack);
         s.param.name = join_path(l, m->path, mb->name.name);
         s.param.init = init.init;
         s.param.trainable = s.param.decay = true;
@@ -353,7 +415,7 @@ static const char *short_name(const char *name)
         dot = p;
     }
     const char *s = before ? before + 1 : name;
-    return *s == '*' ? dot + 1 : s;
+    return *s == '*' || (*s >= '0' && *s <= '9') ? dot + 1 : s;
 }
 
 static void param_ops(Lower *l)

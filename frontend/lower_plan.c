@@ -57,78 +57,95 @@ static int mesh_axis(const Lower *l, const char *name)
     return -1;
 }
 
-/* Whether the pattern would fit if its literal indices were '*'. */
-static bool fits_by_index(const char *pattern, const char *path)
+/* The array that a pattern names an element of which it does not have; NULL:
+ * none. */
+static const Instance *too_short(Lower *l, const char *pattern)
 {
-    char stars[1024];
-    size_t n = 0;
-    for (const char *p = pattern; *p && n + 1 < sizeof stars;) {
-        size_t k = strcspn(p, ".");
-        if (*p >= '0' && *p <= '9')
-            stars[n++] = '*';
-        else
-            for (size_t i = 0; i < k && n + 2 < sizeof stars; i++)
-                stars[n++] = p[i];
-        p += k;
-        if (*p == '.')
-            stars[n++] = *p++;
+    for (int i = 0; i < l->instance.n; i++) {
+        const Instance *m = l->instance.at[i];
+        int last = path_depth(m->path) - 1;
+        size_t size;
+        PathRange r;
+        if (!m->is_array || path_depth(pattern) <= last)
+            continue;
+        const char *index = path_segment(pattern, last, &size);
+        const char *above =
+            arena_strndup(l->arena, pattern, (size_t)(index - pattern));
+        if (path_range(index, size, &r) && r.first >= m->length &&
+            path_matches(arena_printf(l->arena, "%s*", above), m->path))
+            return m;
     }
-    stars[n] = 0;
-    return path_matches(stars, path);
+    return NULL;
 }
 
-static void no_match(Lower *l, const Path *path)
+void lower_no_match(Lower *l, const Path *path, bool params)
 {
     NameList names = {.arena = l->arena};
-    for (int i = 0; i < l->p->module.n; i++) {
-        const Module *m = &l->p->module.at[i];
-        if (fits_by_index(path->text, m->path)) {
-            diag_error(l->diag, path->loc,
-                       "parts of a stack cannot be planned one by one yet");
-            diag_help(l->diag, "'%s' plans all of them", m->path);
-            return;
-        }
-        names_add(&names, m->path, m->loc);
-    }
-    diag_error(l->diag, path->loc, "no module matches '%s'", path->text);
-    names_suggest(l->diag, &names, path->text);
+    const Instance *array = too_short(l, path->text);
+    for (int i = 0; i < l->p->module.n && !array; i++)
+        names_add(&names, l->p->module.at[i].path, l->p->module.at[i].loc);
+    for (int i = 0; params && i < l->p->param.n && !array; i++)
+        names_add(&names, l->p->param.at[i].name, l->p->param.at[i].loc);
+    diag_error(l->diag, path->loc, "no module%s matches '%s'",
+               params ? " or parameter" : "", path->text);
+    if (array)
+        diag_note(l->diag, array->loc, "'%s' has %lld elements, from 0 on",
+                  array->name, (long long)array->length);
+    else
+        names_suggest(l->diag, &names, path->text);
 }
 
 /* ---- styles -------------------------------------------------------------- */
 
-static bool one_style(Lower *l, const Style *styles, int n, const Style *s)
-{
-    for (int i = 0; i < n; i++) {
-        if (styles[i].axis != s->axis ||
-            strcmp(styles[i].path, s->path) != 0)
-            continue;
-        diag_error(l->diag, s->loc, "'%s' has two styles on axis '%s'",
-                   *s->path ? s->path : "model", l->p->mesh.name[s->axis]);
-        diag_note(l->diag, styles[i].loc, "the first is here");
-        return false;
-    }
-    return true;
-}
-
-typedef VEC(Style) StyleList;
 typedef VEC(Unit) UnitList;
+
+/* Styles, and the numbers in the patterns that they were written with. */
+typedef struct StyleList {
+    VEC(Style) style;
+    VEC(int) numbers;
+} StyleList;
+
+/* Enters a style. A pattern with the number of an element goes before one
+ * without; two alike are an error. */
+static void add_style(Lower *l, StyleList *list, const Style *s, int numbers)
+{
+    for (int i = 0; i < list->style.n; i++) {
+        Style *other = &list->style.at[i];
+        if (other->axis != s->axis || strcmp(other->path, s->path) != 0)
+            continue;
+        if (list->numbers.at[i] < numbers) {
+            *other = *s;
+            list->numbers.at[i] = numbers;
+        } else if (list->numbers.at[i] == numbers) {
+            diag_error(l->diag, s->loc, "'%s' has two styles on axis '%s'",
+                       *s->path ? s->path : "model",
+                       l->p->mesh.name[s->axis]);
+            diag_note(l->diag, other->loc, "the first is here");
+        }
+        return;
+    }
+    vec_push(l->arena, &list->style, *s);
+    vec_push(l->arena, &list->numbers, numbers);
+}
 
 static void resolve_path(Lower *l, const Item *item, const Path *path,
                          const StyleInfo *info, int axis, StyleList *list)
 {
-    bool found = false;
+    bool found = false, fine = true;
     for (int i = 0; i < l->p->module.n; i++) {
         const Module *m = &l->p->module.at[i];
-        if (!path_matches(path->text, m->path))
+        found |= path_matches(path->text, m->path);
+        /* What does not fit the first fits none. */
+        if (!fine || !path_leads(path->text, m->path))
             continue;
-        found = true;
         Style s = {.kind = info->kind, .path = m->path, .axis = axis,
                    .loc = item->style_loc};
-        if (one_style(l, list->at, list->n, &s) && lower_style(l, item, i, &s))
-            vec_push(l->arena, list, s);
+        fine = lower_style(l, item, i, &s);
+        if (fine)
+            add_style(l, list, &s, path_numbers(path->text));
     }
     if (!found)
-        no_match(l, path);
+        lower_no_match(l, path, false);
 }
 
 static void resolve_parallelize(Lower *l, const Clause *c, StyleList *list)
@@ -145,31 +162,63 @@ static void resolve_parallelize(Lower *l, const Clause *c, StyleList *list)
     }
 }
 
+/* Ranks of an axis that `parallelize` names do not share the batch: without
+ * styles they have nothing to share. */
+static void warn_unstyled(Lower *l, const PlanDecl *decl,
+                          const StyleList *list)
+{
+    for (int i = 0; i < decl->nclauses; i++) {
+        const Clause *c = &decl->clause[i];
+        int axis = c->kind == CL_PARALLELIZE
+                       ? mesh_axis(l, c->axis[0].name) : -1;
+        bool styled = axis < 0 || l->p->mesh.size[axis] == 1;
+        for (int k = 0; k < list->style.n; k++)
+            styled = styled || list->style.at[k].axis == axis;
+        if (styled)
+            continue;
+        diag_warning(l->diag, c->axis[0].loc, "no style is given for axis "
+                     "'%s': its %lld ranks all do the same work",
+                     c->axis[0].name, (long long)l->p->mesh.size[axis]);
+        diag_help(l->diag, "without the clause the axis splits the batch");
+    }
+}
+
 /* ---- units --------------------------------------------------------------- */
 
-/* Options that lower carries out; check has refused the others. */
+static void unit_prefetch(Lower *l, const Expr *e, Unit *u)
+{
+    int64_t n;
+    if (!lower_int(l, e, "prefetch", &n))
+        return;
+    if (n < 0 || n > 16)
+        lower_error(l, e->range, NULL,
+                    "prefetch is a number of units from 0 to 16");
+    else
+        u->prefetch = (int)n;
+}
+
+/* That they agree, check has seen to. */
 static void unit_options(Lower *l, const Item *item, Unit *u)
 {
     for (int i = 0; i < item->noptions; i++) {
-        const Arg *option = &item->option[i];
-        int64_t n;
-        bool yes;
-        if (strcmp(option->name, "prefetch") == 0) {
-            if (!lower_int(l, option->value, "prefetch", &n))
-                continue;
-            if (n < 0 || n > 16)
-                lower_error(l, option->value->range, NULL,
-                            "prefetch is a number of units from 0 to 16");
-            else
-                u->prefetch = (int)n;
-        } else if (strcmp(option->name, "reshard") == 0) {
-            if (lower_bool(l, option->value, "reshard", &yes))
-                u->reshard = yes;
+        const Expr *e = item->option[i].value;
+        const char *name = item->option[i].name;
+        bool named = e->kind == EX_NAME || e->kind == EX_STRING;
+        if (strcmp(name, "prefetch") == 0) {
+            unit_prefetch(l, e, u);
+        } else if (strcmp(name, "reshard") == 0 && e->kind == EX_BOOL) {
+            u->reshard = e->integer != 0;
+        } else if (strcmp(name, "strategy") == 0 && named) {
+            const StrategyInfo *s = strategy_find(e->name);
+            if (s && s->reshard >= 0)
+                u->reshard = s->reshard;
+            if (s)
+                u->replicas = s->replicas;
         }
     }
 }
 
-static bool known_class(Lower *l, const Item *item)
+bool lower_class_known(Lower *l, const Item *item)
 {
     NameList names = {.arena = l->arena};
     for (int i = 0; i < l->p->module.n; i++) {
@@ -198,6 +247,19 @@ static bool large_enough(Lower *l, const Item *item, int64_t least)
     return false;
 }
 
+static bool named_before(Lower *l, const Item *item, int i)
+{
+    for (int k = 0; k < i; k++) {
+        if (strcmp(item->path[k].text, item->path[i].text) != 0)
+            continue;
+        diag_error(l->diag, item->path[i].loc, "'%s' is named twice",
+                   *item->path[i].text ? item->path[i].text : "model");
+        diag_note(l->diag, item->path[k].loc, "the first is here");
+        return true;
+    }
+    return false;
+}
+
 static bool unit_paths(Lower *l, const Item *item, const UnitList *list,
                        Unit *u)
 {
@@ -209,8 +271,12 @@ static bool unit_paths(Lower *l, const Item *item, const UnitList *list,
         for (int j = 0; j < l->p->module.n; j++)
             found |= path_matches(path[i], l->p->module.at[j].path);
         if (!found)
-            no_match(l, &item->path[i]);
+            lower_no_match(l, &item->path[i], false);
         fine &= found;
+        if (named_before(l, item, i)) {
+            fine = false;
+            continue;
+        }
         for (int j = 0; j < list->n && found; j++) {
             const Unit *other = &list->at[j];
             for (int k = 0; k < other->npaths; k++) {
@@ -229,15 +295,16 @@ static bool unit_paths(Lower *l, const Item *item, const UnitList *list,
     return fine;
 }
 
-static void resolve_unit(Lower *l, const Item *item, int axis, UnitList *list)
+static void resolve_unit(Lower *l, const Item *item, int axis, int replicate,
+                         UnitList *list)
 {
-    Unit u = {.axis = axis, .replicate_axis = -1, .reshard = -1,
+    Unit u = {.axis = axis, .replicate_axis = replicate, .reshard = -1,
               .prefetch = -1, .loc = item->loc};
     bool fine = true;
     if (item->every) {
         u.kind = UNIT_EVERY;
         u.class = item->every;
-        fine = known_class(l, item);
+        fine = lower_class_known(l, item);
     } else if (item->min_params) {
         u.kind = UNIT_MIN_PARAMS;
         fine = lower_size(l, item->min_params, "min_params", &u.min_params) &&
@@ -251,20 +318,31 @@ static void resolve_unit(Lower *l, const Item *item, int axis, UnitList *list)
         vec_push(l->arena, list, u);
 }
 
+/* The axis on the mesh, where it splits the batch; else -1. */
+static int data_axis(Lower *l, const Ident *name)
+{
+    int axis = mesh_axis(l, name->name);
+    if (axis < 0) /* check has said so */
+        return -1;
+    if (!(l->p->plan.tensor_axes & 1u << axis))
+        return axis;
+    diag_error(l->diag, name->loc,
+               "fully_shard needs an axis that splits the batch; '%s' is "
+               "named by parallelize", name->name);
+    return -1;
+}
+
 static void resolve_fully_shard(Lower *l, const Clause *c, UnitList *list)
 {
-    const Ident *name = &c->axis[c->naxes - 1];
-    int axis = mesh_axis(l, name->name);
-    if (axis < 0 || c->naxes != 1)
-        return; /* check has said so */
-    if (l->p->plan.tensor_axes & 1u << axis) {
-        diag_error(l->diag, name->loc,
-                   "fully_shard needs an axis that splits the batch; '%s' is "
-                   "named by parallelize", name->name);
-        return;
+    int replicate = -1, axis = -1;
+    for (int i = 0; i < c->naxes; i++) {
+        replicate = axis;
+        axis = data_axis(l, &c->axis[i]);
+        if (axis < 0)
+            return;
     }
     for (int i = 0; i < c->nitems; i++)
-        resolve_unit(l, &c->item[i], axis, list);
+        resolve_unit(l, &c->item[i], axis, replicate, list);
 }
 
 /* ---- the plan ------------------------------------------------------------ */
@@ -304,12 +382,19 @@ void lower_plan(Lower *l, const PlanDecl *decl)
     for (int i = 0; i < decl->nclauses; i++)
         if (decl->clause[i].kind == CL_PARALLELIZE)
             resolve_parallelize(l, &decl->clause[i], &styles);
+    if (diag_error_count(l->diag) == 0)
+        warn_unstyled(l, decl, &styles);
     for (int i = 0; i < decl->nclauses; i++)
         if (decl->clause[i].kind == CL_FULLY_SHARD)
             resolve_fully_shard(l, &decl->clause[i], &units);
+    for (int i = 0; i < decl->nclauses; i++)
+        if (decl->clause[i].kind == CL_FREEZE)
+            lower_freeze(l, &decl->clause[i]);
+    lower_checkpoints(l, decl);
+    lower_offload(l, decl);
     pop_frame(l);
-    plan->style = styles.at;
-    plan->nstyles = styles.n;
+    plan->style = styles.style.at;
+    plan->nstyles = styles.style.n;
     plan->unit = units.at;
     plan->nunits = units.n;
 }

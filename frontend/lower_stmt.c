@@ -1,7 +1,9 @@
 /* lower_stmt.c: statements, frames and loops.
  *
  * `for layer in layers` becomes one `loop` op. Its body is lowered once, for
- * an element of the array. Names that the body assigns and that were there
+ * an element of the array; for elements of several kinds that alternate, once
+ * for each kind, one behind the other; where kinds follow one another, there
+ * is a loop for each (lower_runs.c). Names that the body assigns and that were there
  * before are carried; parameters of the array's elements come in as stacks;
  * whatever else the body reads comes in as a free operand, found while the
  * body is lowered (lower_import).
@@ -114,6 +116,19 @@ static Value *param_at(Lower *l, Level *at, const Slot *s)
                     is_below(s->owner, at->array));
 }
 
+/* A parameter in the compute type: "wq.weight.bf16". */
+static Value *narrow_copy(Lower *l, Value *v, const Slot *s)
+{
+    DType to = l->p->train.precision;
+    Attr attr[MAX_ATTRS] = {{.i = to}};
+    if (v->type.dtype == to)
+        return v;
+    return ir_value(&l->b, OP_cast, 1, &v, attr,
+                    arena_printf(l->arena, "%s.%s",
+                                 l->p->param.at[s->index].value->name,
+                                 dtype_name(to)));
+}
+
 Datum lower_read_param(Lower *l, int slot)
 {
     while (l->slot.at[slot].tied_to >= 0)
@@ -124,8 +139,7 @@ Datum lower_read_param(Lower *l, int slot)
     for (int i = 0; i < at->slot.n; i++)
         if (at->slot.at[i] == slot)
             return datum_tensor(at->value.at[i]);
-    Value *v = param_at(l, at, s);
-    v = ir_cast(&l->b, v, l->p->train.precision);
+    Value *v = narrow_copy(l, param_at(l, at, s), s);
     vec_push(l->arena, &at->slot, slot);
     vec_push(l->arena, &at->value, v);
     return datum_tensor(v);
@@ -214,7 +228,7 @@ static bool check_array(Lower *l, const Stmt *s, Datum d)
         return false;
     }
     for (const Level *at = l->level; at; at = at->outer) {
-        if (at->array == d.module) {
+        if (at->array && at->array->array == d.module) {
             lower_error(l, s->value->range, NULL,
                         "this array is being looped over already");
             return false;
@@ -240,27 +254,23 @@ static Value *carried_result(Lower *l, const Binding *before, Value *start)
     return lower_import(l, l->level, b->datum.tensor);
 }
 
-/* Lowers the body into an open loop and closes it; false after an error. */
-static bool loop_body(Lower *l, const Stmt *s, Instance *array, Op *loop,
-                      const Carried *c)
+/* One turn's work for an element, in a loop's body that is open: carried names
+ * go on from the values in `turn`, which it sets to their next. */
+static bool element_body(Lower *l, const Stmt *s, Instance *element,
+                         const Carried *c, Value **turn)
 {
-    Level *level = NEW(l->arena, Level);
-    *level = (Level){.outer = l->level, .region = loop->body, .loop = loop,
-                     .array = array};
-    Build saved = l->b;
-    l->b.region = loop->body;
-    l->b.before = NULL;
-    l->level = level;
     Frame *f = l->frame;
+    Binding *before = f->locals;
+    l->level->array = element;
+    l->level->key = NULL;
     for (int i = 0; i < c->n; i++) {
         const Binding *b = c->at[i];
-        loop->body->arg[i]->name = ir_unique_name(l->p, b->name);
-        Datum d = datum_tensor(loop->body->arg[i]);
-        f->locals = bind_name(l, f->locals, b->name, b->loc, d);
+        f->locals = bind_name(l, f->locals, b->name, b->loc,
+                              datum_tensor(turn[i]));
     }
-    Datum element = {.kind = DATUM_MODULE, .module = array};
+    Datum d = {.kind = DATUM_MODULE, .module = element};
     f->locals = bind_name(l, f->locals, s->target[0].name, s->target[0].loc,
-                          element);
+                          d);
     lower_stmts(l, s->body, s->nbody);
     bool fine = true;
     if (f->returned) {
@@ -269,18 +279,62 @@ static bool loop_body(Lower *l, const Stmt *s, Instance *array, Op *loop,
             lower_error(l, s->loc, NULL, "a loop cannot return");
         f->result = datum_poison();
     }
-    Value **yield = NEW_ARRAY(l->arena, Value *, c->n);
     for (int i = 0; i < c->n; i++) {
-        yield[i] = carried_result(l, c->at[i], loop->body->arg[i]);
-        fine &= yield[i] != NULL;
+        turn[i] = carried_result(l, c->at[i], turn[i]);
+        fine &= turn[i] != NULL;
+    }
+    f->locals = before;
+    return fine;
+}
+
+/* Lowers the body into an open loop, for each kind of element that the loop
+ * visits in a turn, and closes it; false after an error. */
+static bool loop_body(Lower *l, const Stmt *s, Instance *first, Op *loop,
+                      const Carried *c)
+{
+    Level *level = NEW(l->arena, Level);
+    *level = (Level){.outer = l->level, .region = loop->body, .loop = loop};
+    Build saved = l->b;
+    int sites = l->sites;
+    bool fine = true;
+    l->b.region = loop->body;
+    l->b.before = NULL;
+    l->level = level;
+    Value **turn = NEW_ARRAY(l->arena, Value *, c->n);
+    for (int i = 0; i < c->n; i++) {
+        loop->body->arg[i]->name = ir_unique_name(l->p, c->at[i]->name);
+        turn[i] = loop->body->arg[i];
+    }
+    Instance *element = first;
+    for (int k = 0; k < first->period && fine; k++) {
+        l->sites = sites; /* all elements draw at the same sites */
+        fine = element_body(l, s, element, c, turn);
+        element = element->next_run;
     }
     l->level = level->outer;
     l->b = saved;
     if (fine) {
-        ir_yield(l->p, loop->body, c->n, yield);
+        ir_yield(l->p, loop->body, c->n, turn);
         ir_close(l->p, loop);
     }
     return fine;
+}
+
+/* One loop over elements from `first` on. `value` holds what is carried, as
+ * it goes in and as it comes out. */
+static bool lower_loop(Lower *l, const Stmt *s, Instance *first,
+                       const Carried *c, Value **value)
+{
+    Attr attr[MAX_ATTRS] = {{.i = first->count}, {.i = false}};
+    l->b.loc = lower_user_loc(l, s->loc);
+    Op *loop = ir_open(&l->b, OP_loop, c->n, value, c->n, 0, attr);
+    if (!loop_body(l, s, first, loop, c))
+        return false;
+    for (int i = 0; i < c->n; i++) {
+        value[i] = loop->out[i];
+        value[i]->name = ir_unique_name(l->p, c->at[i]->name);
+    }
+    return true;
 }
 
 static void lower_for(Lower *l, const Stmt *s)
@@ -291,25 +345,19 @@ static void lower_for(Lower *l, const Stmt *s)
     find_carried(l, s->body, s->nbody, &c);
     bool fine = check_array(l, s, array);
     fine = check_carried(l, s, &c) && fine;
-    Op *loop = NULL;
-    Binding *before = f->locals;
-    if (fine) {
-        Value **start = NEW_ARRAY(l->arena, Value *, c.n);
-        for (int i = 0; i < c.n; i++)
-            start[i] = lower_import(l, l->level, c.at[i]->datum.tensor);
-        Attr attr[MAX_ATTRS] = {{.i = array.module->count}, {.i = false}};
-        l->b.loc = lower_user_loc(l, s->loc);
-        loop = ir_open(&l->b, OP_loop, c.n, start, c.n, 0, attr);
-        fine = loop_body(l, s, array.module, loop, &c);
+    Value **value = NEW_ARRAY(l->arena, Value *, c.n + 1);
+    for (int i = 0; i < c.n && fine; i++)
+        value[i] = lower_import(l, l->level, c.at[i]->datum.tensor);
+    int sites = l->sites;
+    for (Instance *run = fine ? array.module : NULL; run && fine;
+         run = run->next_run) {
+        if (run->period == 0)
+            continue;
+        l->sites = sites;
+        fine = lower_loop(l, s, run, &c, value);
     }
-    /* Names made in the body end with it. */
-    f->locals = before;
     for (int i = 0; i < c.n; i++) {
-        Datum d = datum_poison();
-        if (fine) {
-            loop->out[i]->name = ir_unique_name(l->p, c.at[i]->name);
-            d = datum_tensor(loop->out[i]);
-        }
+        Datum d = fine ? datum_tensor(value[i]) : datum_poison();
         f->locals = bind_name(l, f->locals, c.at[i]->name, c.at[i]->loc, d);
     }
 }

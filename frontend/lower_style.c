@@ -4,6 +4,7 @@
  * layouts: how it comes, and what it becomes. What the user leaves out has
  * PyTorch's defaults; what a style fixes cannot be given.
  */
+#include <limits.h>
 #include <string.h>
 
 #include "frontend/lower.h"
@@ -54,7 +55,7 @@ static bool shard_dim(Lower *l, const Expr *e, Layout *to)
         sign = -1;
         d = d->arg[0].value;
     }
-    if (!d || d->kind != EX_INT || d->integer > MAX_DIMS)
+    if (!d || d->kind != EX_INT || d->integer > INT_MAX)
         return bad_layout(l, e);
     *to = shard(sign * (int)d->integer);
     return true;

@@ -77,6 +77,26 @@ BUILTIN_RUN(reshape)
     return reshape_to(c, c->arg[0], &dims);
 }
 
+BUILTIN_RUN(unsqueeze)
+{
+    (void)self;
+    Value *x;
+    int at;
+    AttrList dims = {0};
+    if (!builtin_tensor(c, 0, &x))
+        return datum_poison();
+    if (x->type.ndim == MAX_DIMS) {
+        lower_error(c->l, c->call->loc, NULL, "a tensor has at most %d dims",
+                    MAX_DIMS);
+        return datum_poison();
+    }
+    if (!builtin_dim(c, 1, x->type.ndim + 1, 0, &at))
+        return datum_poison();
+    for (int d = 0; d <= x->type.ndim; d++)
+        dims.v[dims.n++] = d == at ? 1 : x->type.dim[d - (d > at)];
+    return reshape_to(c, c->arg[0], &dims);
+}
+
 BUILTIN_RUN(broadcast)
 {
     (void)self;
@@ -352,7 +372,9 @@ BUILTIN_RUN(einsum)
 
 /* ---- lookups ------------------------------------------------------------- */
 
-static bool check_ids(const BuiltinCall *c, int i, int64_t rows)
+/* Integers below `rows`; those equal to `ignored` may lie anywhere. */
+static bool check_ids(const BuiltinCall *c, int i, int64_t rows,
+                      const Datum *ignored)
 {
     Value *ids;
     if (!builtin_tensor(c, i, &ids))
@@ -363,7 +385,9 @@ static bool check_ids(const BuiltinCall *c, int i, int64_t rows)
                     shape_text(c, ids));
         return false;
     }
-    if (c->arg[i].below > rows) {
+    bool one_more = ignored && ignored->kind == DATUM_INT &&
+                    ignored->integer == rows;
+    if (c->arg[i].below > rows + one_more) {
         lower_error(c->l, builtin_loc(c, i), NULL,
                     "'%s' takes integers below %lld here, these are below "
                     "%lld", c->call->name, (long long)rows,
@@ -378,7 +402,7 @@ BUILTIN_RUN(embedding)
     (void)self;
     Value *table;
     if (!builtin_tensor(c, 0, &table) ||
-        !check_ids(c, 1, table->type.ndim ? table->type.dim[0] : 0))
+        !check_ids(c, 1, table->type.ndim ? table->type.dim[0] : 0, NULL))
         return datum_poison();
     return lower_op(c->l, c->call->loc, "look up in", OP_embedding, 2, c->arg,
                     NULL);
@@ -393,8 +417,27 @@ BUILTIN_RUN(onehot)
                     "'onehot' wants the number of classes");
         return datum_poison();
     }
-    if (!check_ids(c, 0, n))
+    if (!check_ids(c, 0, n, &c->arg[2]))
         return datum_poison();
     Attr attr[MAX_ATTRS] = {{.i = n}};
     return lower_op(c->l, c->call->loc, "encode", OP_onehot, 1, c->arg, attr);
+}
+
+/* Whether integers can have this value, as far as their declaration says. */
+BUILTIN_RUN(may_be)
+{
+    (void)self;
+    const Datum *ids = &c->arg[0], *n = &c->arg[1];
+    if (n->kind == DATUM_NONE)
+        return datum_bool(false);
+    if (ids->kind == DATUM_POISON || n->kind == DATUM_POISON)
+        return datum_poison();
+    if (n->kind != DATUM_INT) {
+        lower_error(c->l, builtin_loc(c, 1), NULL,
+                    "'may_be' compares with an integer or none, not %s",
+                    datum_text(c->l->arena, *n));
+        return datum_poison();
+    }
+    return datum_bool(ids->below == 0 ||
+                      (n->integer >= 0 && n->integer < ids->below));
 }

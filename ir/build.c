@@ -49,11 +49,12 @@ static void place_structural(const Program *p, Op *op)
         op->out[0]->type = p->param.at[op_attr(op, "param").i].type;
     if (op->kind == OP_input)
         op->out[0]->type = p->input.at[op_attr(op, "input").i].type;
-    if (op->kind == OP_finish_grad)
+    if (op->kind == OP_finish_grad || op->kind == OP_fold ||
+        op->kind == OP_unfold)
         op->out[0]->type.place = op->arg[0]->type.place;
     if (op->kind == OP_update)
         for (int i = 0; i < op->nouts; i++)
-            op->out[i]->type.place = op->arg[i ? i + 4 : 0]->type.place;
+            op->out[i]->type.place = update_old(p, op, i)->type.place;
 }
 
 static void place_results(const Program *p, Op *op)
@@ -135,6 +136,12 @@ Value *ir_full(Build *b, double value, DType t, int ndim, const int64_t *dim)
 Value *ir_scalar_const(Build *b, double value)
 {
     return ir_full(b, value, DT_F32, 0, NULL);
+}
+
+Value *ir_step_scalar(Build *b, const char *name)
+{
+    Attr attr[MAX_ATTRS] = {{.s = name}};
+    return ir_value(b, OP_scalar, 0, NULL, attr, name);
 }
 
 Value *ir_sum(Build *b, Value *x, AttrList dims, bool keep)

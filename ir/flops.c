@@ -41,30 +41,36 @@ double op_flops(const Program *p, const Op *op)
         return update_flops(op);
     if (op->kind == OP_einsum)
         return 2 * all_factors(p, op);
-    if (op->kind == OP_attention)
+    if (op_is_attention(op->kind))
         return attention_flops(op, &op->arg[0]->type, &op->arg[1]->type,
                                &op->arg[2]->type);
-    if (op->kind == OP_attention_grad)
+    if (op_is_attention_grad(op->kind))
         return 2.5 * attention_flops(op, &op->arg[1]->type, &op->arg[2]->type,
                                      &op->arg[3]->type);
     return 0;
 }
 
-static double region_flops(const Program *p, const Region *r, Phase phase)
+static double region_flops(const Program *p, const Region *r, Phase phase,
+                           bool again)
 {
     double n = 0;
     for (const Op *op = r->first; op; op = op->next) {
-        if (op->phase == phase)
+        if (op->phase == phase && (op->again || !again))
             n += op_flops(p, op);
         if (!op->body)
             continue;
         double turns = op->kind == OP_loop ? (double)loop_trips(op) : 1;
-        n += turns * region_flops(p, op->body, phase);
+        n += turns * region_flops(p, op->body, phase, again);
     }
     return n;
 }
 
 double program_flops(const Program *p, Phase phase)
 {
-    return region_flops(p, p->step, phase);
+    return region_flops(p, p->step, phase, false);
+}
+
+double program_flops_again(const Program *p)
+{
+    return region_flops(p, p->step, PH_BACKWARD, true);
 }

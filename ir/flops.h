@@ -18,4 +18,8 @@ double op_flops(const Program *p, const Op *op);
 /* All ops of the phase, loops counted as often as they run. */
 double program_flops(const Program *p, Phase phase);
 
+/* Those of the backward pass that only repeat forward ops: what `checkpoint`
+ * costs. The model's own work is without them. */
+double program_flops_again(const Program *p);
+
 #endif

@@ -175,6 +175,29 @@ static const char *infer_full(Infer *in)
     return set_dims(in, in->out, &attr_of(in, "dims")->l);
 }
 
+static const char *check_key(Infer *in)
+{
+    const Type *t = arg_type(in, 0);
+    return t->dtype == DT_I64 && t->ndim == 0 && t->nstack == 0
+               ? NULL
+               : "operand 0 is no key: i64[]";
+}
+
+static const char *infer_random(Infer *in)
+{
+    const char *fault = check_key(in);
+    in->out->dtype = DT_F32;
+    if (!fault)
+        fault = set_dims(in, in->out, &attr_of(in, "dims")->l);
+    if (!fault && attr_of(in, "of")->l.n != in->out->ndim)
+        fault = "it is part of a tensor with other dims";
+    for (int i = 1; i < in->nargs && !fault; i++)
+        if (arg_type(in, i)->dtype != DT_I64 || arg_type(in, i)->ndim != 1)
+            fault = arena_printf(in->p->arena,
+                                 "operand %d is no base: i64[parts]", i);
+    return fault;
+}
+
 static const char *infer_reduce(Infer *in)
 {
     const Type *t = arg_type(in, 0);
@@ -309,14 +332,17 @@ static const char *check_param(Infer *in, const Type *t)
     return NULL;
 }
 
-/* (param, grad, lr, bias1, bias2, states …) -> param, states … */
+/* (param, grad, scalars …, states …) -> param, states … */
 static const char *infer_update(Infer *in)
 {
-    if (in->nargs < 5)
-        return "it needs param, grad, lr, bias1, bias2";
+    int first_state = update_first_state(&in->p->train);
+    if (in->nargs < first_state)
+        return arena_printf(in->p->arena,
+                            "it needs param, grad and %d scalars",
+                            first_state - UPDATE_LR);
     const char *fault = check_param(in, arg_type(in, 0));
     for (int i = 1; i < in->nargs && !fault; i++) {
-        bool scalar = i >= 2 && i <= 4;
+        bool scalar = i >= UPDATE_LR && i < first_state;
         const Type *t = arg_type(in, i);
         if (scalar ? t->ndim || t->nstack
                    : !type_same_shape(t, arg_type(in, 0)))
@@ -328,9 +354,9 @@ static const char *infer_update(Infer *in)
     if (fault)
         return fault;
     in->out[0] = plain(arg_type(in, 0));
-    for (int i = 5; i < in->nargs; i++)
-        in->out[i - 4] = plain(arg_type(in, i));
-    in->nouts = in->nargs - 4;
+    in->nouts = 1;
+    for (int i = first_state; i < in->nargs; i++)
+        in->out[in->nouts++] = plain(arg_type(in, i));
     return NULL;
 }
 
@@ -375,7 +401,48 @@ static const char *infer_input(Infer *in)
 
 static const char *infer_scalar(Infer *in)
 {
-    *in->out = result_of(DT_F32, 0);
+    bool key = strcmp(attr_of(in, "name")->s, "random") == 0;
+    *in->out = result_of(key ? DT_I64 : DT_F32, 0);
+    return NULL;
+}
+
+static const char *infer_split_key(Infer *in)
+{
+    if (attr_of(in, "n")->i < 1 || attr_of(in, "first")->i < 0 ||
+        attr_of(in, "step")->i < 1)
+        return "n or step is less than 1, or first less than 0";
+    *in->out = result_of(DT_I64, 0);
+    in->out->nstack = 1;
+    in->out->stack[0] = attr_of(in, "n")->i;
+    return check_key(in);
+}
+
+static const char *infer_fold(Infer *in)
+{
+    Type t = plain(arg_type(in, 0));
+    int64_t d = attr_of(in, "dim")->i, n = attr_of(in, "n")->i;
+    if (d < 0 || d >= t.ndim || n < 1 || t.dim[d] % n)
+        return "no dim comes apart into that many parts";
+    if (t.nstack == MAX_STACK)
+        return "stacks are nested too deep";
+    t.dim[d] /= n;
+    memmove(t.stack + 1, t.stack, sizeof *t.stack * (size_t)t.nstack);
+    t.stack[0] = n;
+    t.nstack++;
+    *in->out = t;
+    return NULL;
+}
+
+static const char *infer_unfold(Infer *in)
+{
+    Type t = plain(arg_type(in, 0));
+    int64_t d = attr_of(in, "dim")->i;
+    if (d < 0 || d >= t.ndim || t.nstack < 1)
+        return "operand 0 is no stack of parts of that dim";
+    t.dim[d] *= t.stack[0];
+    t.nstack--;
+    memmove(t.stack, t.stack + 1, sizeof *t.stack * (size_t)t.nstack);
+    *in->out = t;
     return NULL;
 }
 
@@ -400,6 +467,7 @@ static InferRule *by_rule(const char *rule)
         {"@reduce_all", infer_reduce_all}, {"@reshape", infer_reshape},
         {"@transpose", infer_transpose},   {"@slice", infer_slice},
         {"@concat", infer_concat},         {"@einsum", infer_by_text},
+        {"@random", infer_random},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(rule, table[i].rule) == 0)
@@ -416,15 +484,28 @@ static InferRule *by_kind(OpKind kind)
         [OP_output] = infer_output,    [OP_all_gather] = infer_group,
         [OP_all_reduce] = infer_group, [OP_reduce_scatter] = infer_group,
         [OP_all_to_all] = infer_group, [OP_take_part] = infer_group,
-        [OP_take_share] = infer_group,
+        [OP_take_share] = infer_group, [OP_split_key] = infer_split_key,
+        [OP_fold] = infer_fold,        [OP_unfold] = infer_unfold,
     };
     return table[kind];
+}
+
+/* The base operands that an op has when any of its base dims is split. */
+static int base_count(const Infer *in)
+{
+    if (op_attr_find(in->kind, "of") < 0)
+        return rule_base_count(in->kind);
+    const AttrList *of = &attr_of(in, "of")->l;
+    int n = 0;
+    for (int i = 0; i < of->n && i < MAX_DIMS; i++)
+        n += of->v[i] != 1;
+    return n;
 }
 
 static const char *check_operands(const Infer *in)
 {
     const OpInfo *info = op_info(in->kind);
-    int bases = rule_base_count(in->kind);
+    int bases = base_count(in);
     if (info->nargs >= 0 && in->nargs != info->nargs &&
         in->nargs != info->nargs + bases)
         return arena_printf(in->p->arena, "it has %d operands, it needs %d",

@@ -36,11 +36,13 @@ static const struct TextTypes {
 } text_types[] = {
     {OP_iota, {FROM_F32}, -1},
     {OP_embedding, {0}, 1},
-    {OP_embedding_grad, {FROM_ATTR}, 1},
+    {OP_embedding_grad, {FROM_F32}, 1},
     {OP_onehot, {FROM_F32}, 0},
     {OP_rotary, {0}, -1},
     {OP_attention, {0, FROM_F32}, -1},
     {OP_attention_grad, {1, 2, 3}, -1},
+    {OP_attention_dropout, {0, FROM_F32}, 3},
+    {OP_attention_dropout_grad, {1, 2, 3}, 6},
     {OP_einsum, {FROM_ATTR}, -1},
 };
 
@@ -119,6 +121,9 @@ const char *infer_by_text(Infer *in)
     if (!fault)
         fault = rule_text_bind(in->p->arena, &text, in->args,
                                n >= 0 ? in->attr[n].i : 0, &sizes);
+    int of = op_attr_find(in->kind, "of");
+    if (!fault && of >= 0 && in->attr[of].l.n != text.nbases)
+        fault = "'of' has not one size for each base";
     if (fault)
         return fault;
     in->nouts = text.nouts;

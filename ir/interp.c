@@ -22,10 +22,14 @@ typedef struct Evaluator {
 static const Evaluator evaluators[OP_COUNT] = {
     [OP_full] = {.local = interp_full},
     [OP_iota] = {.local = interp_iota},
+    [OP_random] = {.local = interp_random},
+    [OP_split_key] = {.local = interp_split_key},
     [OP_sum] = {.local = interp_reduce},
     [OP_max] = {.local = interp_reduce},
     [OP_sumsq] = {.whole = interp_sumsq},
     [OP_reshape] = {.local = interp_reshape},
+    [OP_fold] = {.local = interp_reshape},
+    [OP_unfold] = {.local = interp_reshape},
     [OP_transpose] = {.local = interp_transpose},
     [OP_slice] = {.local = interp_slice},
     [OP_pad] = {.local = interp_pad},
@@ -37,6 +41,8 @@ static const Evaluator evaluators[OP_COUNT] = {
     [OP_rotary] = {.local = interp_rotary},
     [OP_attention] = {.local = interp_attention},
     [OP_attention_grad] = {.local = interp_attention_grad},
+    [OP_attention_dropout] = {.local = interp_attention},
+    [OP_attention_dropout_grad] = {.local = interp_attention_grad},
     [OP_base] = {.local = interp_base},
     [OP_param] = {.whole = interp_param_op},
     [OP_input] = {.whole = interp_input_op},
@@ -179,7 +185,7 @@ Interp *interp_new(const Program *p)
     in->p = p;
     if (p->stage >= STAGE_PARTITIONED)
         in->mesh = p->mesh;
-    in->ranks = mesh_ranks(&in->mesh);
+    in->ranks = mesh_parts(&in->mesh);
     in->slot = NEW_ARRAY(arena, Slot, p->nvalues + 1);
     in->param = NEW_ARRAY(arena, double *, p->param.n + 1);
     in->assigned = NEW_ARRAY(arena, double *, p->param.n + 1);
@@ -205,7 +211,19 @@ static void set_tensor(Interp *in, double **slot, const Type *t,
 
 void interp_set_param(Interp *in, int param, const double *global)
 {
-    set_tensor(in, &in->param[param], &in->p->param.at[param].type, global);
+    const Param *p = &in->p->param.at[param];
+    in->after[param] = NULL;
+    if (!param_is_padded(p)) {
+        set_tensor(in, &in->param[param], &p->type, global);
+        return;
+    }
+    int64_t n = type_elements(&p->type);
+    double *padded = NEW_ARRAY(in->arena, double, n + 1);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t from = param_true_index(p, i);
+        padded[i] = from < 0 ? 0 : global[from];
+    }
+    set_tensor(in, &in->param[param], &p->type, padded);
 }
 
 void interp_set_input(Interp *in, int input, const double *global)
@@ -241,14 +259,24 @@ bool interp_assigned(const Interp *in, int param)
 
 const double *interp_param(Interp *in, int param)
 {
-    const Type *t = &in->p->param.at[param].type;
-    if (!in->assigned[param])
+    const Param *p = &in->p->param.at[param];
+    if (in->after[param])
+        return in->after[param];
+    if (!in->assigned[param] && !param_is_padded(p))
         return in->param[param];
-    if (!in->after[param]) {
-        in->after[param] = NEW_ARRAY(in->arena, double, type_elements(t) + 1);
-        interp_assemble(in, t, in->assigned[param], in->after[param]);
+    int64_t n = type_elements(&p->type);
+    double *after = NEW_ARRAY(in->arena, double, n + 1);
+    if (in->assigned[param])
+        interp_assemble(in, &p->type, in->assigned[param], after);
+    else
+        memcpy(after, in->param[param], sizeof *after * (size_t)n);
+    /* Without padding, in place: elements move to the front. */
+    for (int64_t i = 0; i < n; i++) {
+        int64_t to = param_true_index(p, i);
+        if (to >= 0)
+            after[to] = after[i];
     }
-    return in->after[param];
+    return in->after[param] = after;
 }
 
 static const Value *find_value(const Region *r, const char *name)

@@ -95,6 +95,9 @@ typedef struct Sizes {
     int64_t b, s, heads, t, kv, group, d, e;
     bool causal;
     double scale;
+    /* Dropout: what a weight is drawn by. */
+    double rate, key;
+    int64_t site, first_b, first_head, all_heads;
 } Sizes;
 
 static Sizes sizes_of(const Op *op, const Shape *q, const Shape *k,
@@ -110,6 +113,41 @@ static Sizes sizes_of(const Op *op, const Shape *q, const Shape *k,
                    .e = v->dim[3],
                    .causal = op_attr(op, "causal").i,
                    .scale = op_attr(op, "scale").f};
+}
+
+/* Dropout's key is the operand behind the op's own; then come the bases of the
+ * batch, the heads of keys and the queries' heads of each, where the whole
+ * tensor has more than 1. */
+static void set_dropout(Interp *in, const Op *op, int64_t rank, int key,
+                        Sizes *z)
+{
+    if (op->kind != OP_attention_dropout &&
+        op->kind != OP_attention_dropout_grad)
+        return;
+    const AttrList *of = &op_attr(op, "of").l;
+    int64_t first[3] = {0};
+    for (int i = 0, at = key + 1; i < 3 && at < op->nargs; i++)
+        if (of->v[i] != 1)
+            first[i] = (int64_t)interp_local(in, op->arg[at++], rank).at[0];
+    z->rate = op_attr(op, "rate").f;
+    z->site = op_attr(op, "site").i;
+    z->key = interp_local(in, op->arg[key], rank).at[0];
+    z->all_heads = of->v[1] * of->v[2];
+    z->first_b = first[0];
+    z->first_head = first[1] * of->v[2] + first[2];
+}
+
+/* What the weight of key t is multiplied by. Rows of weights are counted as
+ * if they were padded to multiples of 64. */
+static double kept(const Sizes *z, int64_t b, int64_t h, int64_t s, int64_t t)
+{
+    if (z->rate <= 0)
+        return 1;
+    int64_t row = (z->first_b + b) * z->all_heads + z->first_head + h;
+    int64_t at = (row * z->s + s) * ((z->t + 63) / 64 * 64) + t;
+    return interp_uniform(z->key, z->site, at) < (double)(float)z->rate
+               ? 0
+               : 1 / (1 - z->rate);
 }
 
 static double dot(const double *x, const double *y, int64_t n)
@@ -146,6 +184,7 @@ void interp_attention(Interp *in, const Op *op, int64_t rank)
     Sizes z = sizes_of(op, q.shape, k.shape, v.shape);
     if (!sizes_fit(in, op, &z))
         return;
+    set_dropout(in, op, rank, 3, &z);
     double *score = NEW_ARRAY(in->arena, double, z.t);
     for (int64_t at = 0; at < z.b * z.s * z.heads; at++) {
         int64_t h = at % z.heads, s = at / z.heads % z.s;
@@ -163,8 +202,9 @@ void interp_attention(Interp *in, const Op *op, int64_t rank)
         lse.at[(b * z.heads + h) * z.s + s] = logsum;
         for (int64_t t = 0; t < seen; t++) {
             const double *val = v.at + row(b, z.t, t, z.kv, h / z.group) * z.e;
+            double p = exp(score[t] - logsum) * kept(&z, b, h, s, t);
             for (int64_t e = 0; e < z.e; e++)
-                o.at[at * z.e + e] += exp(score[t] - logsum) * val[e];
+                o.at[at * z.e + e] += p * val[e];
         }
     }
 }
@@ -185,6 +225,7 @@ void interp_attention_grad(Interp *in, const Op *op, int64_t rank)
     Sizes z = sizes_of(op, q.shape, k.shape, v.shape);
     if (!sizes_fit(in, op, &z))
         return;
+    set_dropout(in, op, rank, 6, &z);
     for (int64_t at = 0; at < z.b * z.s * z.heads; at++) {
         int64_t h = at % z.heads, s = at / z.heads % z.s;
         int64_t b = at / z.heads / z.s;
@@ -197,9 +238,11 @@ void interp_attention_grad(Interp *in, const Op *op, int64_t rank)
             double score =
                 z.scale * dot(q.at + at * z.d, k.at + key * z.d, z.d);
             double p = exp(score - logsum);
-            double ds = p * (dot(grad, v.at + key * z.e, z.e) - all) * z.scale;
+            double keep = kept(&z, b, h, s, t);
+            double dp = keep * dot(grad, v.at + key * z.e, z.e);
+            double ds = p * (dp - all) * z.scale;
             for (int64_t e = 0; e < z.e; e++)
-                dv[key * z.e + e] += p * grad[e];
+                dv[key * z.e + e] += p * keep * grad[e];
             for (int64_t d = 0; d < z.d; d++) {
                 dq[at * z.d + d] += ds * k.at[key * z.d + d];
                 dk[key * z.d + d] += ds * q.at[at * z.d + d];

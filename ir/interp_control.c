@@ -39,6 +39,19 @@ void interp_scalar_op(Interp *in, const Op *op)
     from_outside(in, op, value, name);
 }
 
+/* Padded parameters keep zeros in their padding. */
+static void check_zeros(Interp *in, const Op *op, const Param *param,
+                        const double *parts)
+{
+    int64_t n = type_elements(&param->type);
+    double *whole = NEW_ARRAY(in->arena, double, n + 1);
+    interp_assemble(in, &param->type, parts, whole);
+    for (int64_t i = 0; i < n && !in->error; i++)
+        if (param_true_index(param, i) < 0 && !(whole[i] == 0))
+            interp_fail(in, op, "'%s' has %g in its padding", param->name,
+                        whole[i]);
+}
+
 /* What is stored must have the parameter's own placement. */
 void interp_assign(Interp *in, const Op *op)
 {
@@ -64,6 +77,8 @@ void interp_assign(Interp *in, const Op *op)
     interp_check_padding(in, op, &v->type, slot->at);
     in->assigned[i] = arena_copy(in->arena, slot->at,
                                  sizeof(double) * (size_t)(in->ranks * s.n));
+    if (param_is_padded(param))
+        check_zeros(in, op, param, in->assigned[i]);
 }
 
 void interp_output_op(Interp *in, const Op *op)

@@ -216,7 +216,7 @@ void interp_sumsq(Interp *in, const Op *op)
 /* ---- the optimizer ----------------------------------------------------- */
 
 typedef struct Rates {
-    double lr, bias1, bias2, decay;
+    double lr, bias1, bias2, factor, decay;
 } Rates;
 
 static void sgd(const Train *t, Rates r, double *x, double grad)
@@ -239,30 +239,40 @@ static void adam(const Train *t, Rates r, double *x, double grad)
     x[0] -= r.lr * (x[1] / r.bias1) / (sqrt(x[2] / r.bias2) + t->eps);
 }
 
+static double scalar_operand(Interp *in, const Op *op, int i, int64_t rank)
+{
+    return interp_local(in, op->arg[i], rank).at[0];
+}
+
 void interp_update(Interp *in, const Op *op)
 {
-    enum { PARAM, GRAD, LR, BIAS1, BIAS2, STATES };
     const Train *t = &in->p->train;
     const Param *param = &in->p->param.at[op_attr(op, "param").i];
-    const double *grad = interp_summed(in, op->arg[GRAD]);
-    int64_t n = in->slot[op->arg[PARAM]->id].shape.n;
-    int nstates = op->nargs - STATES;
+    const double *grad = interp_summed(in, op->arg[UPDATE_GRAD]);
+    int64_t n = in->slot[op->arg[UPDATE_PARAM]->id].shape.n;
+    int nstates = op->nargs - update_first_state(t);
     int wanted = t->optimizer == OPT_SGD ? t->momentum != 0 : 2;
-    if (in->slot[op->arg[GRAD]->id].shape.n != n || nstates != wanted ||
+    if (in->slot[op->arg[UPDATE_GRAD]->id].shape.n != n || nstates != wanted ||
         op->nouts != nstates + 1) {
         interp_fail(in, op, "operands do not fit the optimizer");
         return;
     }
     for (int64_t rank = 0; rank < in->ranks; rank++) {
-        Rates r = {interp_local(in, op->arg[LR], rank).at[0],
-                   interp_local(in, op->arg[BIAS1], rank).at[0],
-                   interp_local(in, op->arg[BIAS2], rank).at[0],
-                   param->decay ? t->weight_decay : 0};
+        Rates r = {.lr = scalar_operand(in, op, UPDATE_LR, rank),
+                   .bias1 = scalar_operand(in, op, UPDATE_BIAS1, rank),
+                   .bias2 = scalar_operand(in, op, UPDATE_BIAS2, rank),
+                   .factor = 1,
+                   .decay = param->decay ? t->weight_decay : 0};
+        if (train_scales(t))
+            r.factor = scalar_operand(in, op, UPDATE_FACTOR, rank);
+        bool good = t->loss_scale <= 0 ||
+                    scalar_operand(in, op, UPDATE_GOOD, rank) != 0;
         for (int64_t i = 0; i < n; i++) {
-            double x[3] = {interp_local(in, op->arg[PARAM], rank).at[i]};
-            for (int s = 0; s < nstates; s++)
-                x[s + 1] = interp_local(in, op->arg[STATES + s], rank).at[i];
-            (t->optimizer == OPT_SGD ? sgd : adam)(t, r, x, grad[rank * n + i]);
+            double x[3], g = r.factor * grad[rank * n + i];
+            for (int s = 0; s <= nstates; s++)
+                x[s] = interp_local(in, update_old(in->p, op, s), rank).at[i];
+            if (good)
+                (t->optimizer == OPT_SGD ? sgd : adam)(t, r, x, g);
             for (int s = 0; s <= nstates; s++)
                 interp_local(in, op->out[s], rank).at[i] = x[s];
         }

@@ -93,6 +93,11 @@ LocalEval interp_full, interp_iota, interp_reshape, interp_transpose,
     interp_embedding_grad, interp_onehot, interp_base, interp_rotary,
     interp_einsum, interp_attention, interp_attention_grad;
 
+/* ---- interp_random.c ---- */
+LocalEval interp_random, interp_split_key;
+/* Number `index` of a site under a key, in [0, 1). */
+double interp_uniform(double key, int64_t site, int64_t index);
+
 /* ---- interp_place.c: from and to global tensors, and between ranks ---- */
 /* For each element that the rank holds of a value of that type, its position
  * in the global tensor, or -1 for padding. */

@@ -31,15 +31,18 @@ void interp_iota(Interp *in, const Op *op, int64_t rank)
         out.at[i] = base + (double)i;
 }
 
-/* i64[parts]: part k of `size` elements begins at k * size / parts. */
+/* i64[turns x parts]: counted through all turns, part k of `size` elements
+ * begins at k * size / (turns * parts). */
 void interp_base(Interp *in, const Op *op, int64_t rank)
 {
     const Value *v = op->out[0];
     Local out = interp_local(in, v, rank);
     int64_t first = type_local_begin(&v->type, &in->mesh, 0, rank);
-    int64_t part = op_attr(op, "size").i / v->type.dim[0];
+    int64_t part = op_attr(op, "size").i / type_elements(&v->type);
+    int64_t held = type_local_dim(&v->type, &in->mesh, 0);
     for (int64_t i = 0; i < out.shape->n; i++)
-        out.at[i] = (double)((first + i) * part);
+        out.at[i] = (double)(
+            (i / held * v->type.dim[0] + first + i % held) * part);
 }
 
 /* A rank's part of a reshaped tensor is its part of the tensor, reshaped:

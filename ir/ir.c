@@ -18,6 +18,24 @@ Program *ir_program(Arena *a, Diag *d)
     return p;
 }
 
+bool train_scales(const Train *t)
+{
+    return t->clip > 0 || t->loss_scale > 0;
+}
+
+int update_first_state(const Train *t)
+{
+    if (t->loss_scale > 0)
+        return UPDATE_GOOD + 1;
+    return train_scales(t) ? UPDATE_FACTOR + 1 : UPDATE_FACTOR;
+}
+
+Value *update_old(const Program *p, const Op *update, int i)
+{
+    return update->arg[i ? update_first_state(&p->train) + i - 1
+                         : UPDATE_PARAM];
+}
+
 int ir_param_index(const Program *p, const char *name)
 {
     for (int i = 0; i < p->param.n; i++) {
@@ -29,6 +47,36 @@ int ir_param_index(const Program *p, const char *name)
                 return i;
     }
     return -1;
+}
+
+bool param_is_padded(const Param *p)
+{
+    for (int d = 0; d < p->type.ndim; d++)
+        if (p->pad[d])
+            return true;
+    return false;
+}
+
+Type param_shape(const Param *p)
+{
+    Type t = p->type;
+    for (int d = 0; d < t.ndim; d++)
+        t.dim[d] -= p->pad[d];
+    return t;
+}
+
+int64_t param_true_index(const Param *p, int64_t i)
+{
+    const Type *t = &p->type;
+    int64_t index = 0, stride = 1;
+    for (int d = t->ndim; d-- > 0; i /= t->dim[d]) {
+        int64_t at = i % t->dim[d], size = t->dim[d] - p->pad[d];
+        if (at >= size)
+            return -1;
+        index += at * stride;
+        stride *= size;
+    }
+    return index + i * stride; /* the layer */
 }
 
 /* ---- raw parts ----------------------------------------------------------- */
@@ -126,6 +174,18 @@ static void replace_in(Value **at, int n, const Value *old, Value *with)
     for (int i = 0; i < n; i++)
         if (at[i] == old)
             at[i] = with;
+}
+
+int ir_count_uses(const Value *v)
+{
+    const Region *r = v->region;
+    int n = 0;
+    for (const Op *op = r->first; op; op = op->next)
+        for (int i = 0; i < op->nargs; i++)
+            n += op->arg[i] == v;
+    for (int i = 0; i < r->nyields; i++)
+        n += r->yield[i] == v;
+    return n;
 }
 
 void ir_replace_uses(Region *r, Value *old, Value *with)
@@ -256,6 +316,8 @@ Program *ir_copy(const Program *p)
     q->plan.style =
         copy_array(a, p->plan.style, p->plan.nstyles, sizeof(Style));
     q->plan.unit = copy_array(a, p->plan.unit, p->plan.nunits, sizeof(Unit));
+    q->plan.checkpoint = copy_array(a, p->plan.checkpoint,
+                                    p->plan.ncheckpoints, sizeof(Checkpoint));
     q->names = names_copy(p->names);
     Copy c = {q, NEW_ARRAY(a, Value *, p->nvalues), true, PH_FORWARD};
     q->step = copy_region(&c, p->step, NULL);

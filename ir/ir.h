@@ -88,6 +88,8 @@ struct Op {
     int ncarry, nstack;   /* loop: the first ncarry arguments are carries, the
                              next nstack stacks, the rest free */
     int stream;           /* set by `schedule` */
+    bool again;           /* set by `recompute`: repeats a forward op for the
+                             backward pass */
     Loc loc;              /* in the model */
     const char *path;     /* the module that it was lowered from:
                              "layers.*.attention", "" for the model */
@@ -123,6 +125,8 @@ typedef struct Init {
 typedef struct Param {
     const char *name;
     Type type;        /* placement: compute placement, then storage */
+    int64_t pad[MAX_DIMS]; /* how many elements at the end of a dim are
+                         padding: zeros that no result depends on */
     Init init;
     bool trainable;
     bool decay;       /* takes part in weight decay */
@@ -130,11 +134,19 @@ typedef struct Param {
                          optimizer state this is */
     const char *slot; /* state: "m", "v", "momentum"; else NULL */
     const char *unit; /* FSDP unit ("layers.*", "norm+output"), or NULL */
+    bool kept;        /* its unit stays gathered (reshard=false): a rank's run
+                         lies at its place inside the whole layer */
     const char *const *alias; /* other names that ties gave it */
     int nalias;
     Loc loc;
     Value *value;     /* the result of its `param` op */
 } Param;
+
+/* Whether any of its dims is padded; its type as the user knows it; and where
+ * element i of the whole (the stack included) lies in that: -1 for padding. */
+bool param_is_padded(const Param *p);
+Type param_shape(const Param *p);
+int64_t param_true_index(const Param *p, int64_t i);
 
 /* A batch input of the model's forward, or a scalar that the runtime sets
  * each step is the op `scalar`. */
@@ -146,7 +158,8 @@ typedef struct Input {
     Value *value;
 } Input;
 
-/* A module instance, '*' for array indices: what plan patterns match. */
+/* A module instance, or all elements of an array that the plan treats alike:
+ * their indices are '*' or a range in its path (path.h). */
 typedef struct Module {
     const char *path;  /* "layers.*.attention"; "" is the model */
     const char *class; /* "Linear", "TransformerBlock", … */
@@ -159,13 +172,58 @@ typedef struct Module {
 
 typedef enum OptimizerKind { OPT_SGD, OPT_ADAM, OPT_ADAMW } OptimizerKind;
 
+/* The learning rate of step t, counted from 1, where the optimizer's is lr:
+ * lr t / warmup up to step `warmup`; from there on lr (constant), or from lr
+ * down to min_lr along a line or half a cosine, which `steps` reaches and
+ * later steps keep. */
+typedef enum ScheduleKind {
+    SCHEDULE_CONSTANT,
+    SCHEDULE_LINEAR,
+    SCHEDULE_COSINE,
+} ScheduleKind;
+typedef struct LrSchedule {
+    ScheduleKind kind;
+    int64_t warmup;
+    int64_t steps; /* 0: as many as the run has */
+    double min_lr;
+} LrSchedule;
+
 typedef struct Train {
     int64_t batch, seq;  /* global */
+    int64_t head_chunk;  /* tokens of a rank's microbatch whose logits exist at
+                            a time; 0: all */
+    int64_t accumulate;  /* microbatches that the batch is worked through in;
+                            0 and 1: as a whole */
     DType precision;     /* DT_F32, DT_BF16 or DT_F16 */
+    DType reduce;        /* DT_F32 or DT_BF16: what gradients are sent in */
     OptimizerKind optimizer;
     double lr, beta1, beta2, eps, weight_decay, momentum;
+    double clip;         /* the largest norm of all gradients; 0: any */
+    double loss_scale;   /* what the loss is multiplied by on the way back, to
+                            begin with; 0: nothing */
+    LrSchedule schedule;
     Loc loc;
 } Train;
+
+/* Operands of `update`; the states come last. UPDATE_FACTOR is there where
+ * train_scales says so, UPDATE_GOOD where the loss is scaled. */
+enum {
+    UPDATE_PARAM,
+    UPDATE_GRAD,
+    UPDATE_LR,
+    UPDATE_BIAS1,
+    UPDATE_BIAS2,
+    UPDATE_FACTOR, /* of all gradients */
+    UPDATE_GOOD,   /* 0: everything stays as it is */
+};
+/* Whether gradients are multiplied by a factor before they are used: they are
+ * clipped, or the loss is scaled. */
+bool train_scales(const Train *t);
+/* The number of the first state among the operands of an `update`. */
+int update_first_state(const Train *t);
+/* What result number i of an update takes the place of: the parameter or a
+ * state. */
+Value *update_old(const Program *p, const Op *update, int i);
 
 typedef enum Stage {
     STAGE_GLOBAL,      /* from `lower` on: no placements */
@@ -223,6 +281,7 @@ Value *ir_unary(Build *b, OpKind kind, Value *x);
 Value *ir_binary(Build *b, OpKind kind, Value *x, Value *y);
 Value *ir_full(Build *b, double value, DType t, int ndim, const int64_t *dim);
 Value *ir_scalar_const(Build *b, double value); /* f32[] */
+Value *ir_step_scalar(Build *b, const char *name); /* the op `scalar` */
 Value *ir_sum(Build *b, Value *x, AttrList dims, bool keep);
 Value *ir_max(Build *b, Value *x, AttrList dims, bool keep);
 Value *ir_reshape(Build *b, Value *x, int ndim, const int64_t *dim);
@@ -269,6 +328,8 @@ void ir_remove(Op *op);       /* unlinks; its results must be unused */
 void ir_move(Op *op, Region *r, Op *before);
 /* Replaces uses in region r and below. */
 void ir_replace_uses(Region *r, Value *old, Value *with);
+/* How often ops and yields of v's own region read it. */
+int ir_count_uses(const Value *v);
 /* Clones op in front of b->before, operands mapped by map[id] (NULL: as they
  * are); results are entered into map, those inside bodies too. `map` covers
  * the ids in use before the call. The clone keeps the op's own source
@@ -310,6 +371,9 @@ static inline bool loop_reverse(const Op *op) { return op->attr[1].i; }
 bool op_is_collective(OpKind kind); /* moves data between ranks */
 bool op_is_conversion(OpKind kind); /* those, take_part and take_share */
 bool op_is_elementwise(OpKind kind); /* rule "=" */
+/* Attention, and its gradient, with dropout or without. */
+bool op_is_attention(OpKind kind);
+bool op_is_attention_grad(OpKind kind);
 
 /* ---- infer.c ------------------------------------------------------------ */
 

@@ -153,7 +153,10 @@ static void lex_token(Parser *s, const char *c)
     } else if (is_digit(*c) || (*c == '-' && c + 1 < s->end && c[1] != '>')) {
         lex_number(s, c);
     } else if (is_word_char(*c)) {
-        while (d < s->end && is_word_char(*d))
+        /* Parts of an axis have its name, a dot and their own. */
+        while (d < s->end &&
+               (is_word_char(*d) ||
+                (*d == '.' && d + 1 < s->end && is_word_char(d[1]))))
             d++;
         lex_run(s, TK_WORD, c, d);
     } else if (s->end - c >= 2 && memcmp(c, "->", 2) == 0) {

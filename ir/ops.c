@@ -68,6 +68,16 @@ bool op_is_elementwise(OpKind kind)
     return rule && strcmp(rule, "=") == 0;
 }
 
+bool op_is_attention(OpKind kind)
+{
+    return kind == OP_attention || kind == OP_attention_dropout;
+}
+
+bool op_is_attention_grad(OpKind kind)
+{
+    return kind == OP_attention_grad || kind == OP_attention_dropout_grad;
+}
+
 const char *phase_name(Phase p)
 {
     static const char *const name[] = {"init", "forward", "backward",
@@ -86,3 +96,6 @@ const char *style_name(StyleKind k)
     };
     return name[k];
 }
+
+/* ORDER Offload: word k is bit 1 << k. */
+const char *const offload_words[] = {"optimizer", "parameters", NULL};

@@ -74,7 +74,7 @@ static Value *parse_use(Parser *s)
 /* ---- attributes -----------------------------------------------------------
  */
 
-static AttrList parse_list(Parser *s)
+AttrList parse_list(Parser *s)
 {
     AttrList l = {0};
     parse_expect(s, '[');
@@ -200,6 +200,7 @@ typedef struct Draft {
     Phase phase;
     const char *path;
     int stream;
+    bool again;
     Loc loc, at;
 } Draft;
 
@@ -267,6 +268,9 @@ static void parse_draft(Parser *s, Draft *d)
         parse_fail(s, d->at, "%d results, but %d types", d->result.n,
                    d->type.n);
     d->phase = (Phase)parse_choice(s, phases, "a phase");
+    d->again = parse_is_word(s, "again");
+    if (d->again)
+        parse_next(s);
     d->path = s->tok.kind == TK_STRING ? parse_string(s) : "";
     if (parse_is_word(s, "stream")) {
         parse_next(s);
@@ -367,6 +371,7 @@ static void parse_op(Parser *s, Region *r, int depth)
     op->phase = d.phase;
     op->path = d.path;
     op->stream = d.stream;
+    op->again = d.again;
     op->loc = d.loc;
     for (int i = 0; i < d.result.n; i++)
         ir_set_out(op, i,

@@ -72,6 +72,7 @@ Type parse_type(Parser *s);
 /* The index of the next word in a list that NULL ends. */
 int parse_choice(Parser *s, const char *const *words, const char *what);
 /* "(" [string {"," string}] ")" */
+AttrList parse_list(Parser *s); /* "[1, 2]" */
 int parse_strings(Parser *s, const char *const **list);
 
 /* parse_head.c: everything up to "step". */

@@ -17,11 +17,18 @@ static void parse_source(Parser *s)
 static void parse_mesh(Parser *s)
 {
     Mesh *m = &s->p->mesh;
-    while (s->tok.kind == TK_WORD && !s->tok.first) {
+    bool in_time = false;
+    while (!s->tok.first && (s->tok.kind == TK_WORD || !in_time)) {
+        if (!in_time && s->tok.kind != TK_WORD) {
+            parse_expect(s, ':');
+            in_time = true;
+        }
         Loc loc = s->tok.loc;
         const char *name = parse_word(s, "an axis");
         parse_expect(s, '=');
         int size = parse_small(s);
+        if (in_time)
+            m->ntime++;
         if (m->n == MAX_AXES)
             parse_fail(s, loc, "more than %d axes", MAX_AXES);
         if (size < 1 || size > 1 << 20)
@@ -34,7 +41,7 @@ static void parse_mesh(Parser *s)
         m->name[m->n] = name;
         m->size[m->n++] = size;
     }
-    if (mesh_ranks(m) > 1 << 30)
+    if (mesh_parts(m) > 1 << 30)
         parse_fail(s, s->tok.loc, "the mesh has too many ranks");
 }
 
@@ -51,6 +58,24 @@ static double keyed_number(Parser *s, const char *key)
 {
     expect_key(s, key);
     return parse_number(s);
+}
+
+/* schedule=cosine(warmup, steps, min_lr) */
+static void parse_schedule(Parser *s, LrSchedule *to)
+{
+    expect_key(s, "schedule");
+    to->kind =
+        (ScheduleKind)parse_choice(s, ir_schedule_words, "a schedule");
+    parse_expect(s, '(');
+    Loc loc = s->tok.loc;
+    to->warmup = parse_int(s);
+    parse_expect(s, ',');
+    to->steps = parse_int(s);
+    if (to->warmup < 0 || to->steps < 0)
+        parse_fail(s, loc, "steps are not negative");
+    parse_expect(s, ',');
+    to->min_lr = parse_number(s);
+    parse_expect(s, ')');
 }
 
 static void parse_train(Parser *s)
@@ -71,6 +96,24 @@ static void parse_train(Parser *s)
     t->eps = keyed_number(s, "eps");
     t->weight_decay = keyed_number(s, "weight_decay");
     t->momentum = keyed_number(s, "momentum");
+    if (parse_is_word(s, "reduce")) {
+        expect_key(s, "reduce");
+        t->reduce = parse_dtype(s);
+    }
+    if (parse_is_word(s, "clip"))
+        t->clip = keyed_number(s, "clip");
+    if (parse_is_word(s, "loss_scale"))
+        t->loss_scale = keyed_number(s, "loss_scale");
+    if (parse_is_word(s, "schedule"))
+        parse_schedule(s, &t->schedule);
+    if (parse_is_word(s, "head_chunk")) {
+        expect_key(s, "head_chunk");
+        t->head_chunk = parse_int(s);
+    }
+    if (parse_is_word(s, "accumulate")) {
+        expect_key(s, "accumulate");
+        t->accumulate = parse_int(s);
+    }
     t->loc = parse_loc(s);
 }
 
@@ -125,6 +168,9 @@ static Style parse_style(Parser *s)
     style.path = parse_string(s);
     expect_key(s, "axis");
     style.axis = parse_axis(s);
+    style.whole = parse_is_word(s, "whole");
+    if (style.whole)
+        parse_next(s);
     style.nin = parse_layouts(s, "in", style.in_from, style.in_to);
     style.nout = parse_layouts(s, "out", style.out_from, style.out_to);
     style.loc = parse_loc(s);
@@ -141,6 +187,9 @@ static Unit parse_unit(Parser *s)
         expect_key(s, "replicate");
         u.replicate_axis = parse_axis(s);
     }
+    u.replicas = parse_is_word(s, "no_shard");
+    if (u.replicas)
+        parse_next(s);
     u.kind = (UnitKind)parse_choice(s, words, "what the unit holds");
     if (u.kind == UNIT_PATHS) {
         u.npaths = parse_strings(s, &u.path);
@@ -159,11 +208,48 @@ static Unit parse_unit(Parser *s)
     return u;
 }
 
+static Checkpoint parse_checkpoint(Parser *s)
+{
+    static const char *const words[] = {"paths", "every", NULL};
+    Checkpoint c = {0};
+    if (parse_choice(s, words, "what is computed again") == 0) {
+        c.npaths = parse_strings(s, &c.path);
+    } else {
+        parse_expect(s, '=');
+        c.class = parse_string(s);
+    }
+    c.every = 1;
+    if (parse_is_word(s, "each")) {
+        expect_key(s, "each");
+        Loc loc = s->tok.loc;
+        c.every = parse_small(s);
+        if (c.every < 1)
+            parse_fail(s, loc, "each is at least 1");
+    }
+    while (parse_is_word(s, "keep") && !s->failed) {
+        expect_key(s, "keep");
+        int k = parse_choice(s, keep_words, "what is kept");
+        c.keep |= 1u << k;
+    }
+    c.loc = parse_loc(s);
+    return c;
+}
+
+static void parse_offload(Parser *s, PlanSpec *plan)
+{
+    do
+        plan->offload |= 1u << parse_choice(s, offload_words,
+                                            "what is offloaded");
+    while (!s->failed && s->tok.kind == TK_WORD && !s->tok.first);
+    plan->offload_loc = parse_loc(s);
+}
+
 static void parse_plan(Parser *s)
 {
     PlanSpec *plan = &s->p->plan;
     VEC(Style) styles = {0};
     VEC(Unit) units = {0};
+    VEC(Checkpoint) checkpoints = {0};
     plan->name = parse_string(s);
     expect_key(s, "axes");
     plan->tensor_axes = parse_axes(s);
@@ -177,6 +263,13 @@ static void parse_plan(Parser *s)
             parse_next(s);
             Unit unit = parse_unit(s);
             vec_push(s->arena, &units, unit);
+        } else if (parse_is_word(s, "checkpoint")) {
+            parse_next(s);
+            Checkpoint checkpoint = parse_checkpoint(s);
+            vec_push(s->arena, &checkpoints, checkpoint);
+        } else if (parse_is_word(s, "offload")) {
+            parse_next(s);
+            parse_offload(s, plan);
         } else {
             break;
         }
@@ -185,6 +278,8 @@ static void parse_plan(Parser *s)
     plan->nstyles = styles.n;
     plan->unit = units.at;
     plan->nunits = units.n;
+    plan->checkpoint = checkpoints.at;
+    plan->ncheckpoints = checkpoints.n;
 }
 
 /* ---- modules, parameters, inputs ------------------------------------------
@@ -215,6 +310,20 @@ static const char *optional_string(Parser *s, const char *key)
     return parse_string(s);
 }
 
+static void parse_pad(Parser *s, Param *p)
+{
+    Loc loc = s->tok.loc;
+    expect_key(s, "pad");
+    AttrList l = parse_list(s);
+    bool fits = l.n == p->type.ndim;
+    for (int d = 0; d < l.n && fits; d++) {
+        p->pad[d] = l.v[d];
+        fits = l.v[d] >= 0 && l.v[d] < p->type.dim[d];
+    }
+    if (!fits)
+        parse_fail(s, loc, "the padding does not fit the type");
+}
+
 static void parse_param(Parser *s)
 {
     Param p = {.name = parse_string(s), .state_of = -1};
@@ -231,6 +340,8 @@ static void parse_param(Parser *s)
     p.trainable = parse_bool(s);
     expect_key(s, "decay");
     p.decay = parse_bool(s);
+    if (parse_is_word(s, "pad"))
+        parse_pad(s, &p);
     Loc of_loc = s->tok.loc;
     const char *of = optional_string(s, "of");
     if (of)
@@ -239,6 +350,9 @@ static void parse_param(Parser *s)
         parse_fail(s, of_loc, "no parameter '%s' stands in front of it", of);
     p.slot = optional_string(s, "slot");
     p.unit = optional_string(s, "unit");
+    p.kept = parse_is_word(s, "kept");
+    if (p.kept)
+        parse_next(s);
     if (parse_is_word(s, "alias")) {
         parse_next(s);
         p.nalias = parse_strings(s, &p.alias);

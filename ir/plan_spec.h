@@ -3,7 +3,7 @@
  * The frontend makes it; passes/plan.c and passes/storage.c carry it out. It
  * is part of a Program, so that a dump can be taken up again with
  * --start-after. Paths are patterns over module paths ("layers.*.attention");
- * '*' matches one name or index, "" is the model itself.
+ * '*' matches one name or index, "" is the model itself; see path.h.
  */
 #ifndef PARC_IR_PLAN_SPEC_H
 #define PARC_IR_PLAN_SPEC_H
@@ -47,6 +47,8 @@ typedef struct Style {
     StyleKind kind;
     const char *path;
     int axis; /* of the mesh */
+    bool whole; /* Colwise: the ranks of this axis have the same weight all of
+                   them (pass refine) */
     int nin, nout;
     Layout in_from[MAX_PORTS], in_to[MAX_PORTS];
     Layout out_from[MAX_PORTS], out_to[MAX_PORTS];
@@ -64,10 +66,40 @@ typedef struct Unit {
     int64_t min_params;      /* UNIT_MIN_PARAMS */
     int axis;                /* shards over it */
     int replicate_axis;      /* -1, or the outer axis of hybrid sharding */
-    int reshard;             /* 1, 0, or -1 where the user left it open */
+    bool replicas;           /* no_shard: every rank stores all of it */
+    int reshard;             /* gathered again for the backward pass: 1, 0, or
+                                -1 where the user left it open */
     int prefetch;            /* -1 where the user left it open */
     Loc loc;
 } Unit;
+
+/* What `keep=` of a checkpoint item names: results of these ops are kept. */
+typedef enum Keep {
+    KEEP_ATTENTION = 1, /* attention's result and row log-sums */
+    KEEP_MATMUL = 2,    /* results of contractions */
+} Keep;
+/* Their names; NULL ends the list. Name k is the bit 1 << k. */
+extern const char *const keep_words[];
+
+/* One item of a `checkpoint` clause: what runs in the modules that it names
+ * is computed again for the backward pass, from the modules' inputs. Several
+ * paths in brackets are one stretch, of which only the inputs are kept. */
+typedef struct Checkpoint {
+    const char *const *path;
+    int npaths;
+    const char *class; /* `every Class`: then there are no paths */
+    int every;         /* of an array, elements 0, every, 2 every, … */
+    uint32_t keep;     /* bits of Keep */
+    Loc loc;
+} Checkpoint;
+
+/* What `offload` names: it lies in host memory. */
+typedef enum Offload {
+    OFFLOAD_OPTIMIZER = 1,  /* states */
+    OFFLOAD_PARAMETERS = 2, /* parameters, or what a rank stores of them */
+} Offload;
+/* Their names; NULL ends the list. Name k is the bit 1 << k. */
+extern const char *const offload_words[];
 
 typedef struct PlanSpec {
     const char *name;      /* "" for the plan that parc supplies itself */
@@ -77,6 +109,10 @@ typedef struct PlanSpec {
     int nstyles;
     Unit *unit;
     int nunits;
+    Checkpoint *checkpoint;
+    int ncheckpoints;
+    uint32_t offload; /* bits of Offload */
+    Loc offload_loc;
     Loc loc;
 } PlanSpec;
 

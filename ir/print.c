@@ -63,11 +63,11 @@ static void print_values(Printer *w, int n, Value *const *v)
         out(w->o, "%s%%%s", i ? ", " : "", v[i]->name);
 }
 
-static void print_list(Printer *w, const AttrList *l)
+void print_list(Printer *w, int n, const int64_t *v)
 {
     out(w->o, "[");
-    for (int i = 0; i < l->n; i++)
-        out(w->o, "%s%lld", i ? ", " : "", (long long)l->v[i]);
+    for (int i = 0; i < n; i++)
+        out(w->o, "%s%lld", i ? ", " : "", (long long)v[i]);
     out(w->o, "]");
 }
 
@@ -84,7 +84,7 @@ static void print_attr(Printer *w, char type, const Attr *a)
     else if (type == 't')
         out(w->o, "%s", dtype_name((DType)a->i));
     else if (type == 'l')
-        print_list(w, &a->l);
+        print_list(w, a->l.n, a->l.v);
     else if (type == 'a')
         print_axes(w, (uint32_t)a->i);
     else if (a->i >= 0 && a->i < w->p->param.n)
@@ -180,7 +180,7 @@ static void print_op(Printer *w, const Op *op)
         out(w->o, i ? ", " : " : ");
         type_print(w->o, &op->out[i]->type, &w->p->mesh);
     }
-    out(w->o, " %s", phase_name(op->phase));
+    out(w->o, " %s%s", phase_name(op->phase), op->again ? " again" : "");
     if (*op->path) {
         out(w->o, " ");
         print_string(w, op->path);

@@ -16,6 +16,8 @@ void print_loc(Printer *w, Loc loc);
 void print_string(Printer *w, const char *s);
 /* "\"a\", \"b\"" */
 void print_strings(Printer *w, int n, const char *const *s);
+/* "[1, 2]" */
+void print_list(Printer *w, int n, const int64_t *v);
 /* "{dp, tp}" */
 void print_axes(Printer *w, uint32_t axes);
 
@@ -31,6 +33,7 @@ void print_use_head(Printer *w);
 extern const char *const ir_stage_words[];
 extern const char *const ir_init_words[];
 extern const char *const ir_optimizer_words[];
+extern const char *const ir_schedule_words[];
 extern const char *const ir_layout_words[];
 
 #endif

@@ -20,6 +20,7 @@ const char *const ir_stage_words[] = {"global", "placed", "partitioned",
 const char *const ir_init_words[] = {"zeros",   "ones",   "normal",
                                      "uniform", "arange", NULL};
 const char *const ir_optimizer_words[] = {"sgd", "adam", "adamw", NULL};
+const char *const ir_schedule_words[] = {"constant", "linear", "cosine", NULL};
 const char *const ir_layout_words[] = {"none", "R", "S", "P", NULL};
 
 /* ---- small parts ----------------------------------------------------------
@@ -88,6 +89,23 @@ static void print_train(Printer *w)
     print_number(w, "eps", t->eps);
     print_number(w, "weight_decay", t->weight_decay);
     print_number(w, "momentum", t->momentum);
+    if (t->reduce != DT_F32)
+        out(w->o, " reduce=%s", dtype_name(t->reduce));
+    if (t->clip > 0)
+        print_number(w, "clip", t->clip);
+    if (t->loss_scale > 0)
+        print_number(w, "loss_scale", t->loss_scale);
+    if (t->schedule.kind != SCHEDULE_CONSTANT || t->schedule.warmup > 0) {
+        out(w->o, " schedule=%s(%lld, %lld, ",
+            ir_schedule_words[t->schedule.kind],
+            (long long)t->schedule.warmup, (long long)t->schedule.steps);
+        out_double(w->o, t->schedule.min_lr);
+        out(w->o, ")");
+    }
+    if (t->head_chunk > 0)
+        out(w->o, " head_chunk=%lld", (long long)t->head_chunk);
+    if (t->accumulate > 1)
+        out(w->o, " accumulate=%lld", (long long)t->accumulate);
     end_line(w, t->loc);
 }
 
@@ -116,7 +134,8 @@ static void print_style(Printer *w, const Style *s)
 {
     out(w->o, "  style %s ", style_name(s->kind));
     print_string(w, s->path);
-    out(w->o, " axis=%s", w->p->mesh.name[s->axis]);
+    out(w->o, " axis=%s%s", w->p->mesh.name[s->axis],
+        s->whole ? " whole" : "");
     print_layouts(w, "in", s->nin, s->in_from, s->in_to);
     print_layouts(w, "out", s->nout, s->out_from, s->out_to);
     end_line(w, s->loc);
@@ -127,6 +146,8 @@ static void print_unit(Printer *w, const Unit *u)
     out(w->o, "  unit axis=%s", w->p->mesh.name[u->axis]);
     if (u->replicate_axis >= 0)
         out(w->o, " replicate=%s", w->p->mesh.name[u->replicate_axis]);
+    if (u->replicas)
+        out(w->o, " no_shard");
     if (u->kind == UNIT_PATHS) {
         out(w->o, " paths(");
         print_strings(w, u->npaths, u->path);
@@ -141,6 +162,34 @@ static void print_unit(Printer *w, const Unit *u)
     end_line(w, u->loc);
 }
 
+static void print_checkpoint(Printer *w, const Checkpoint *c)
+{
+    out(w->o, "  checkpoint ");
+    if (c->class) {
+        out(w->o, "every=");
+        print_string(w, c->class);
+    } else {
+        out(w->o, "paths(");
+        print_strings(w, c->npaths, c->path);
+        out(w->o, ")");
+    }
+    if (c->every > 1)
+        out(w->o, " each=%d", c->every);
+    for (int k = 0; keep_words[k]; k++)
+        if (c->keep >> k & 1)
+            out(w->o, " keep=%s", keep_words[k]);
+    end_line(w, c->loc);
+}
+
+static void print_offload(Printer *w, const PlanSpec *plan)
+{
+    out(w->o, "  offload");
+    for (int k = 0; offload_words[k]; k++)
+        if (plan->offload >> k & 1)
+            out(w->o, " %s", offload_words[k]);
+    end_line(w, plan->offload_loc);
+}
+
 static void print_plan(Printer *w)
 {
     const PlanSpec *plan = &w->p->plan;
@@ -153,6 +202,10 @@ static void print_plan(Printer *w)
         print_style(w, &plan->style[i]);
     for (int i = 0; i < plan->nunits; i++)
         print_unit(w, &plan->unit[i]);
+    for (int i = 0; i < plan->ncheckpoints; i++)
+        print_checkpoint(w, &plan->checkpoint[i]);
+    if (plan->offload)
+        print_offload(w, plan);
 }
 
 /* ---- modules, parameters, inputs ------------------------------------------
@@ -181,6 +234,10 @@ static void print_param(Printer *w, const Param *p)
     out_double(w->o, p->init.b);
     out(w->o, ") trainable=%s decay=%s", p->trainable ? "true" : "false",
         p->decay ? "true" : "false");
+    if (param_is_padded(p)) {
+        out(w->o, " pad=");
+        print_list(w, p->type.ndim, p->pad);
+    }
     if (p->state_of >= 0) {
         out(w->o, " of=");
         print_string(w, w->p->param.at[p->state_of].name);
@@ -193,6 +250,8 @@ static void print_param(Printer *w, const Param *p)
         out(w->o, " unit=");
         print_string(w, p->unit);
     }
+    if (p->kept)
+        out(w->o, " kept");
     if (p->nalias) {
         out(w->o, " alias(");
         print_strings(w, p->nalias, p->alias);
@@ -230,6 +289,10 @@ void print_use_head(Printer *w)
         print_use_file(w, p->plan.style[i].loc);
     for (int i = 0; i < p->plan.nunits; i++)
         print_use_file(w, p->plan.unit[i].loc);
+    for (int i = 0; i < p->plan.ncheckpoints; i++)
+        print_use_file(w, p->plan.checkpoint[i].loc);
+    if (p->plan.offload)
+        print_use_file(w, p->plan.offload_loc);
     for (int i = 0; i < p->module.n; i++)
         print_use_file(w, p->module.at[i].loc);
     for (int i = 0; i < p->param.n; i++)
@@ -252,7 +315,9 @@ void print_head(Printer *w)
         }
     out(w->o, "mesh");
     for (int a = 0; a < p->mesh.n; a++)
-        out(w->o, " %s=%lld", p->mesh.name[a], (long long)p->mesh.size[a]);
+        out(w->o, "%s %s=%lld",
+            a == p->mesh.n - p->mesh.ntime ? " :" : "", p->mesh.name[a],
+            (long long)p->mesh.size[a]);
     out(w->o, "\n");
     print_train(w);
     print_plan(w);

@@ -39,12 +39,15 @@ typedef struct Rule {
  * filled from its global types. Base operands are not among nargs. */
 void rule_of(const Program *p, const Op *op, Rule *r);
 
-/* The factor that S(dim) on one axis splits: the dim's major factor of size
- * > 1; -1 where the dim has none. */
-int rule_split_factor(const Rule *r, int tensor, int dim);
-/* The dim of a tensor in which factor f is major (so that splitting f splits
- * that dim evenly); -1: the tensor lacks f; -2: it has f behind another. */
+/* The factor that S(dim) on an axis splits where axes that are major to it cut
+ * the dim into `parts` already: the dim's first factor of size > 1, or the one
+ * behind those that are wholly split; -1 where there is none. */
+int rule_split_factor(const Rule *r, int tensor, int dim, int64_t parts);
+/* The dim of a tensor that factor f is in; -1: the tensor lacks f. */
 int rule_factor_dim(const Rule *r, int tensor, int f);
+/* Whether factors may be split into taken[f] parts each: in every dim a factor
+ * is only split where those in front of it are wholly split. */
+bool rule_fits(const Rule *r, const int64_t *taken);
 
 /* What one op does on one axis. */
 typedef enum SplitKind {
@@ -61,8 +64,8 @@ typedef struct Split {
 } Split;
 
 /* Whether the op allows the split on an axis of that size at all: divisible,
- * not `whole`, major wherever it occurs, linear where Partial. `taken[f]` is
- * the product of the sizes of axes that split factor f already. */
+ * not `whole`, linear where Partial. `taken[f]` is the product of the sizes of
+ * axes that split factor f already. What all axes do together must fit. */
 bool rule_allows(const Program *p, const Op *op, const Rule *r, Split s,
                  int64_t axis_size, const int64_t *taken);
 

@@ -74,6 +74,22 @@ static void build_full(Builder *b)
         own_factor(b->r, 0, d, out->dim[d], false);
 }
 
+/* Elements are counted globally along every dim: each has a base, also where
+ * one row of many is left of it. */
+static void build_random(Builder *b)
+{
+    Rule *r = b->r;
+    const Type *out = tensor_type(b, r->nargs);
+    const AttrList *of = &op_attr(b->op, "of").l;
+    for (int d = 0; d < out->ndim; d++) {
+        if (of->v[d] == 1)
+            continue;
+        int f = new_factor(r, out->dim[d]);
+        add_factor(&r->dim[r->nargs][d], f);
+        r->factor[f].base = r->nbases++;
+    }
+}
+
 static bool list_has(const AttrList *l, int64_t x)
 {
     for (int i = 0; i < l->n; i++)
@@ -245,11 +261,18 @@ static void build_text(Builder *b)
             continue;
         r->factor[letter[i]].whole = text.whole[i];
         r->factor[letter[i]].by_max = text.max[i];
-        for (int k = 0; k < text.nbases; k++)
-            if (text.base[k] - 'a' == i)
-                r->factor[letter[i]].base = k;
     }
-    r->nbases = text.nbases;
+    /* Where the op tells the sizes in the whole tensor, dims of size 1 have no
+     * base; a dim may be 1 here that is more there. */
+    int of = op_attr_find(b->op->kind, "of");
+    for (int k = 0; k < text.nbases; k++) {
+        int f = letter[text.base[k] - 'a'];
+        if (of >= 0 && b->op->attr[of].l.v[k] == 1)
+            continue;
+        if (f >= 0)
+            r->factor[f].base = r->nbases;
+        r->nbases++;
+    }
     for (int i = 0; i < text.nargs + text.nouts; i++) {
         int d = 0;
         for (int k = 0; k < text.tensor[i].n; k++) {
@@ -279,6 +302,7 @@ void rule_of(const Program *p, const Op *op, Rule *r)
         {"@reduce_all", build_reduce_all}, {"@reshape", build_reshape},
         {"@transpose", build_transpose},   {"@slice", build_along},
         {"@concat", build_along},          {"@einsum", build_text},
+        {"@random", build_random},
     };
     const OpInfo *info = op_info(op->kind);
     if (!info->rule)
@@ -300,10 +324,18 @@ void rule_of(const Program *p, const Op *op, Rule *r)
     build_text(&b);
 }
 
-int rule_split_factor(const Rule *r, int tensor, int dim)
+int rule_split_factor(const Rule *r, int tensor, int dim, int64_t parts)
 {
     const DimFactors *d = &r->dim[tensor][dim];
-    return d->n ? d->f[0] : -1;
+    for (int i = 0; i < d->n; i++) {
+        int64_t size = r->factor[d->f[i]].size;
+        if (parts < size)
+            return d->f[i];
+        if (parts % size)
+            return -1;
+        parts /= size;
+    }
+    return -1;
 }
 
 int rule_factor_dim(const Rule *r, int tensor, int f)
@@ -311,6 +343,21 @@ int rule_factor_dim(const Rule *r, int tensor, int f)
     for (int d = 0; d < MAX_DIMS; d++)
         for (int i = 0; i < r->dim[tensor][d].n; i++)
             if (r->dim[tensor][d].f[i] == f)
-                return i == 0 ? d : -2;
+                return d;
     return -1;
+}
+
+bool rule_fits(const Rule *r, const int64_t *taken)
+{
+    for (int t = 0; t < r->nargs + r->nouts; t++)
+        for (int d = 0; d < MAX_DIMS; d++) {
+            bool whole = true;
+            for (int i = 0; i < r->dim[t][d].n; i++) {
+                int f = r->dim[t][d].f[i];
+                if (taken[f] > 1 && !whole)
+                    return false;
+                whole = whole && taken[f] == r->factor[f].size;
+            }
+        }
+    return true;
 }

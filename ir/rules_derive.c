@@ -59,12 +59,7 @@ static bool is_zero(const Op *op)
 
 static bool factor_fits(const Rule *r, int f, int64_t parts)
 {
-    if (r->factor[f].whole || r->factor[f].size % parts)
-        return false;
-    for (int i = 0; i < r->nargs + r->nouts; i++)
-        if (rule_factor_dim(r, i, f) == -2)
-            return false;
-    return true;
+    return !r->factor[f].whole && r->factor[f].size % parts == 0;
 }
 
 bool rule_allows(const Program *p, const Op *op, const Rule *r, Split s,
@@ -149,6 +144,21 @@ static const char *unfit(const Derive *d, int i, const char *needs)
                         d->p->mesh.name[d->axis], needs);
 }
 
+/* The factor that the axis splits in a dim of a tensor: axes that are major to
+ * it in that dim may split factors in front of it. */
+static int factor_of(const Derive *d, int tensor, const Placement *place,
+                     int dim)
+{
+    int64_t parts = 1;
+    for (int a = 0; a < d->p->mesh.n; a++) {
+        AxisPlace p = place->ax[a];
+        if (p.kind == AX_S && p.dim == dim &&
+            p.order < place->ax[d->axis].order)
+            parts *= d->p->mesh.size[a];
+    }
+    return rule_split_factor(d->r, tensor, dim, parts);
+}
+
 /* The number of the first operand of that kind on the axis; -1: none. */
 static int first_of(const Derive *d, int kind)
 {
@@ -185,7 +195,7 @@ static Split from_nothing(const Derive *d)
         s.kind = SPLIT_PARTIAL;
     if (given.kind != AX_S || given.dim >= MAX_DIMS)
         return s;
-    int f = rule_split_factor(r, r->nargs, given.dim);
+    int f = factor_of(d, r->nargs, &d->given, given.dim);
     if (f >= 0 && r->factor[f].base < 0 && !in_operands(r, f)) {
         s.kind = SPLIT_FACTOR;
         s.factor = f;
@@ -199,7 +209,8 @@ static Split implied_split(const Derive *d)
     const Rule *r = d->r;
     int i = first_of(d, AX_S);
     if (i >= 0) {
-        int f = rule_split_factor(r, i, operand_place(d, i).dim);
+        int f = factor_of(d, i, &d->op->arg[i]->type.place,
+                          operand_place(d, i).dim);
         return (Split){f < 0 ? SPLIT_NONE : SPLIT_FACTOR, f, -1};
     }
     for (int k = 0; r->nargs + k < d->op->nargs; k++)
@@ -245,7 +256,7 @@ static bool awaits_storage(const Derive *d)
     const Op *def = d->op->arg[0]->def;
     if (d->p->stage > STAGE_PARTITIONED || !def || def->kind != OP_finish_grad)
         return false;
-    const Unit *u = unit_of_param(d->p, (int)op_attr(def, "param").i);
+    const Unit *u = sharding_unit(d->p, (int)op_attr(def, "param").i);
     return u && u->axis == d->axis;
 }
 
@@ -309,36 +320,64 @@ static const char *derive_axis(Derive *d)
 /* ---- the order of several axes in one dim ---------------------------------
  */
 
-/* Compares the axes of a tensor's dim with those found for its factor. */
-static const char *join_order(const Derive *d, const Type *t, int dim, int f,
+/* Compares the axes of a tensor's dim with those found for its factors. In a
+ * product those of a factor come before those of the next. */
+static const char *join_order(const Derive *d, const Type *t,
+                              const DimFactors *df, int dim,
                               int order[][MAX_AXES], int *count)
 {
     int axes[MAX_AXES];
     int n = type_dim_axes(t, &d->p->mesh, dim, axes);
-    if (n == 0)
-        return NULL;
-    size_t size = sizeof *axes * (size_t)n;
-    if (count[f] == 0)
-        memcpy(order[f], axes, size);
-    else if (count[f] != n || memcmp(order[f], axes, size) != 0)
-        return "the operands have the axes of a dim in different orders";
-    count[f] = n;
+    for (int i = 0, at = 0; i < df->n && at < n; i++) {
+        int f = df->f[i], first = at;
+        while (at < n && d->split[axes[at]].kind == SPLIT_FACTOR &&
+               d->split[axes[at]].factor == f)
+            at++;
+        if (at == first)
+            continue;
+        size_t size = sizeof *axes * (size_t)(at - first);
+        if (count[f] == 0)
+            memcpy(order[f], axes + first, size);
+        else if (count[f] != at - first ||
+                 memcmp(order[f], axes + first, size) != 0)
+            return "the operands have the axes of a dim in different orders";
+        count[f] = at - first;
+    }
     return NULL;
 }
 
-static const char *set_order(Derive *d, int f, const int *axes, int n)
+/* How many axes split factors in front of f in the dim. */
+static int axes_before(const DimFactors *df, int f, const int *count)
 {
-    int64_t parts = 1;
-    for (int i = 0; i < n; i++)
-        parts *= d->p->mesh.size[axes[i]];
-    if (!factor_fits(d->r, f, parts))
-        return "several axes split a dim where it cannot be split";
+    int n = 0;
+    for (int i = 0; i < df->n && df->f[i] != f; i++)
+        n += count[df->f[i]];
+    return n;
+}
+
+static const char *set_orders(Derive *d, int order[][MAX_AXES],
+                              const int *count)
+{
+    int64_t taken[MAX_FACTORS];
+    for (int f = 0; f < d->r->nfactors; f++) {
+        taken[f] = 1;
+        for (int i = 0; i < count[f]; i++)
+            taken[f] *= d->p->mesh.size[order[f][i]];
+        if (count[f] && !factor_fits(d->r, f, taken[f]))
+            return "several axes split a dim where it cannot be split";
+    }
+    if (!rule_fits(d->r, taken))
+        return "an axis splits the minor part of a dim whose major part is "
+               "not wholly split";
     for (int k = 0; k < d->r->nouts; k++)
-        for (int i = 0; i < n; i++) {
-            AxisPlace *p = &d->result[k].ax[axes[i]];
-            if (p->kind == AX_S &&
-                rule_split_factor(d->r, d->r->nargs + k, p->dim) == f)
-                p->order = (uint8_t)i;
+        for (int f = 0; f < d->r->nfactors; f++) {
+            int tensor = d->r->nargs + k;
+            int dim = rule_factor_dim(d->r, tensor, f);
+            if (dim < 0)
+                continue;
+            int before = axes_before(&d->r->dim[tensor][dim], f, count);
+            for (int i = 0; i < count[f]; i++)
+                d->result[k].ax[order[f][i]].order = (uint8_t)(before + i);
         }
     return NULL;
 }
@@ -351,28 +390,27 @@ static const char *derive_orders(Derive *d)
     for (int i = 0; i < r->nargs && !fault; i++) {
         const Type *t = &d->op->arg[i]->type;
         for (int dim = 0; dim < t->ndim && !fault; dim++)
-            if (r->dim[i][dim].n)
-                fault =
-                    join_order(d, t, dim, r->dim[i][dim].f[0], order, count);
+            fault = join_order(d, t, &r->dim[i][dim], dim, order, count);
     }
-    for (int k = 0; r->nargs + k < d->op->nargs && !fault; k++)
-        if (base_factor(r, k) >= 0)
-            fault = join_order(d, &d->op->arg[r->nargs + k]->type, 0,
-                               base_factor(r, k), order, count);
+    for (int k = 0; r->nargs + k < d->op->nargs && !fault; k++) {
+        int f = base_factor(r, k);
+        DimFactors alone = {1, {(uint8_t)f}};
+        if (f >= 0)
+            fault = join_order(d, &d->op->arg[r->nargs + k]->type, &alone, 0,
+                               order, count);
+    }
     /* What is made from nothing is ordered as the annotation says. */
-    Type given = d->op->out[0]->type;
+    Type given = d->op->nouts ? d->op->out[0]->type : (Type){0};
     given.place = d->given;
-    for (int a = 0; a < d->p->mesh.n && !fault; a++) {
-        Split s = d->split[a];
-        if (s.kind == SPLIT_FACTOR && count[s.factor] == 0)
-            fault =
-                join_order(d, &given, rule_factor_dim(r, r->nargs, s.factor),
-                           s.factor, order, count);
+    for (int dim = 0; dim < given.ndim && !fault; dim++) {
+        DimFactors made = {0};
+        const DimFactors *df = &r->dim[r->nargs][dim];
+        for (int i = 0; i < df->n; i++)
+            if (count[df->f[i]] == 0)
+                made.f[made.n++] = df->f[i];
+        fault = join_order(d, &given, &made, dim, order, count);
     }
-    for (int f = 0; f < r->nfactors && !fault; f++)
-        if (count[f])
-            fault = set_order(d, f, order[f], count[f]);
-    return fault;
+    return fault ? fault : set_orders(d, order, count);
 }
 
 const char *rule_derive(const Program *p, const Op *op, const Rule *r,

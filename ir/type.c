@@ -33,9 +33,24 @@ bool dtype_is_float(DType t)
 int64_t mesh_ranks(const Mesh *m)
 {
     int64_t n = 1;
+    for (int a = 0; a < m->n - m->ntime; a++)
+        n *= m->size[a];
+    return n;
+}
+
+int64_t mesh_parts(const Mesh *m)
+{
+    int64_t n = 1;
     for (int a = 0; a < m->n; a++)
         n *= m->size[a];
     return n;
+}
+
+bool mesh_same_axis(const Mesh *m, int a, int b)
+{
+    const char *x = strchr(m->name[a], '.'), *y = strchr(m->name[b], '.');
+    return x && y && x - m->name[a] == y - m->name[b] &&
+           strncmp(m->name[a], m->name[b], (size_t)(x - m->name[a])) == 0;
 }
 
 int64_t mesh_coord(const Mesh *m, int64_t rank, int axis)

@@ -22,7 +22,8 @@
 #include "base/arena.h"
 #include "base/out.h"
 
-enum { MAX_AXES = 4, MAX_DIMS = 6, MAX_STACK = 3 };
+/* The user's mesh has at most MAX_MESH_AXES axes; passes add further ones. */
+enum { MAX_AXES = 6, MAX_MESH_AXES = 4, MAX_DIMS = 6, MAX_STACK = 4 };
 
 typedef enum DType {
     DT_F32,
@@ -39,9 +40,21 @@ typedef struct Mesh {
     int n;
     const char *name[MAX_AXES];
     int64_t size[MAX_AXES]; /* outermost first: rank = i0 * size[1] + i1 */
+    int ntime; /* the last so many are axes in time: what their parts do, one
+                  rank does turn by turn (pass accumulate) */
 } Mesh;
+/* Those that run, axes in time not counted. */
 int64_t mesh_ranks(const Mesh *m);
-/* The coordinate of `rank` on `axis`. */
+/* Every turn of a rank taken for a rank of its own. */
+int64_t mesh_parts(const Mesh *m);
+static inline bool mesh_in_time(const Mesh *m, int axis)
+{
+    return axis >= m->n - m->ntime;
+}
+/* Whether both axes are parts of one axis that the user named (pass refine):
+ * "tp.kv" and "tp.rep" are parts of "tp". */
+bool mesh_same_axis(const Mesh *m, int a, int b);
+/* The coordinate of `rank` (of all parts) on `axis`. */
 int64_t mesh_coord(const Mesh *m, int64_t rank, int axis);
 
 typedef enum AxisKind {

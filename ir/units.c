@@ -3,32 +3,6 @@
 
 #include <string.h>
 
-bool path_matches(const char *pattern, const char *path)
-{
-    while (*pattern && *path) {
-        size_t n = strcspn(pattern, "."), k = strcspn(path, ".");
-        bool any = n == 1 && *pattern == '*';
-        if (!any && (n != k || memcmp(pattern, path, n) != 0))
-            return false;
-        pattern += n;
-        path += k;
-        if ((*pattern == '.') != (*path == '.'))
-            return false;
-        pattern += *pattern == '.';
-        path += *path == '.';
-    }
-    return !*pattern && !*path;
-}
-
-/* How deep a module lies; the model itself has depth 0. */
-static int depth_of(const char *path)
-{
-    int depth = *path != 0;
-    for (; *path; path++)
-        depth += *path == '.';
-    return depth;
-}
-
 int64_t module_elements(const Program *p, const Module *m)
 {
     int64_t n = 0;
@@ -40,46 +14,77 @@ int64_t module_elements(const Program *p, const Module *m)
     return n;
 }
 
-static bool unit_takes_module(const Program *p, const Unit *u,
-                              const Module *m)
+/* How much in particular the item means the module; -1: it does not. */
+static int unit_takes_module(const Program *p, const Unit *u, const Module *m)
 {
+    int most = -1;
     switch (u->kind) {
     case UNIT_PATHS:
         for (int i = 0; i < u->npaths; i++)
-            if (path_matches(u->path[i], m->path))
-                return true;
-        return false;
+            if (path_matches(u->path[i], m->path) &&
+                path_numbers(u->path[i]) > most)
+                most = path_numbers(u->path[i]);
+        return most;
     case UNIT_EVERY:
-        return strcmp(u->class, m->class) == 0;
+        return strcmp(u->class, m->class) == 0 ? 0 : -1;
     case UNIT_MIN_PARAMS:
-        return module_elements(p, m) >= u->min_params;
+        return module_elements(p, m) >= u->min_params ? 0 : -1;
     }
-    return false;
+    return most;
 }
 
-/* The innermost module above the parameter that an item names. */
+/* The item that names the module, the first of those that mean it most in
+ * particular; NULL: none. */
+static const Unit *unit_of_module(const Program *p, const Module *m)
+{
+    const Unit *best = NULL;
+    int most = -1;
+    for (int i = 0; i < p->plan.nunits; i++) {
+        int takes = unit_takes_module(p, &p->plan.unit[i], m);
+        if (takes <= most)
+            continue;
+        most = takes;
+        best = &p->plan.unit[i];
+    }
+    return best;
+}
+
+/* Whether the parameter was declared in the module, or below. */
+static bool declares(const Module *m, int param)
+{
+    return param >= m->first_param && param < m->first_param + m->nparams;
+}
+
+static bool lies_in(const Module *m, const char *name)
+{
+    size_t n = strlen(m->path);
+    return n == 0 || (strncmp(name, m->path, n) == 0 && name[n] == '.');
+}
+
+/* The innermost module above the parameter that an item names: above the name
+ * that ties left it, or else above one of the names that they took away. */
 static const Unit *find_unit(const Program *p, int param,
                              const Module **module)
 {
+    if (p->param.at[param].state_of >= 0)
+        param = p->param.at[param].state_of;
     const Param *q = &p->param.at[param];
-    if (q->state_of >= 0)
-        param = q->state_of;
     const Unit *best = NULL;
     int best_depth = -1;
-    for (int i = 0; i < p->module.n; i++) {
-        const Module *m = &p->module.at[i];
-        int depth = depth_of(m->path);
-        if (depth <= best_depth || param < m->first_param ||
-            param >= m->first_param + m->nparams)
-            continue;
-        for (int k = 0; k < p->plan.nunits; k++)
-            if (unit_takes_module(p, &p->plan.unit[k], m)) {
-                best = &p->plan.unit[k];
-                best_depth = depth;
-                *module = m;
-                break;
-            }
-    }
+    for (int name = -1; name < q->nalias && !best; name++)
+        for (int i = 0; i < p->module.n; i++) {
+            const Module *m = &p->module.at[i];
+            if (path_depth(m->path) <= best_depth ||
+                !(name < 0 ? declares(m, param)
+                           : lies_in(m, q->alias[name])))
+                continue;
+            const Unit *u = unit_of_module(p, m);
+            if (!u)
+                continue;
+            best = u;
+            best_depth = path_depth(m->path);
+            *module = m;
+        }
     return best;
 }
 
@@ -87,6 +92,12 @@ const Unit *unit_of_param(const Program *p, int param)
 {
     const Module *m;
     return find_unit(p, param, &m);
+}
+
+const Unit *sharding_unit(const Program *p, int param)
+{
+    const Unit *u = unit_of_param(p, param);
+    return u && !u->replicas && p->mesh.size[u->axis] > 1 ? u : NULL;
 }
 
 const char *unit_name_of_param(const Program *p, int param)
@@ -102,4 +113,14 @@ const char *unit_name_of_param(const Program *p, int param)
     for (int i = 0; i < u->npaths; i++)
         out(&o, "%s%s", i ? "+" : "", u->path[i]);
     return o.text;
+}
+
+bool unit_stays_gathered(const Program *p, const char *name)
+{
+    for (int i = 0; i < p->param.n; i++) {
+        const char *unit = p->param.at[i].unit;
+        if (unit && strcmp(unit, name) == 0)
+            return unit_of_param(p, i)->reshard == 0;
+    }
+    return false;
 }

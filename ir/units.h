@@ -2,22 +2,27 @@
  *
  * A parameter belongs to the item of `fully_shard` whose path is the longest
  * prefix of its own (the innermost module); optimizer states follow their
- * parameter.
+ * parameter. A tied parameter belongs to the unit of the name that it keeps;
+ * where no item names that one, to the unit of a name that the tie replaced.
  */
 #ifndef PARC_IR_UNITS_H
 #define PARC_IR_UNITS_H
 
 #include "ir/ir.h"
-
-/* Whether a pattern with '*' matches a module path as a whole. */
-bool path_matches(const char *pattern, const char *path);
+#include "ir/path.h"
 
 /* What `min_params` counts: the elements of a module's own parameters and of
  * those below it, an array's once. */
 int64_t module_elements(const Program *p, const Module *m);
 
-/* NULL: the parameter is not sharded. */
+/* NULL: no item of `fully_shard` names the parameter. */
 const Unit *unit_of_param(const Program *p, int param);
+/* The same where the unit cuts its parameters: NULL for replicas, and on an
+ * axis of size 1. */
+const Unit *sharding_unit(const Program *p, int param);
+
+/* Whether the unit of that name is gathered once a step (reshard=false). */
+bool unit_stays_gathered(const Program *p, const char *name);
 
 /* The unit's name as the plan and messages show it: the module path of the
  * instance ("layers.*"), joined paths as "norm+output"; NULL without unit. */

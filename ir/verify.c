@@ -192,7 +192,7 @@ static const char *check_types(Verify *w, const Op *op)
 {
     if (op->kind == OP_base) {
         const Type *t = &op->out[0]->type;
-        bool fits = t->dtype == DT_I64 && t->ndim == 1 && t->nstack == 0;
+        bool fits = t->dtype == DT_I64 && t->ndim == 1;
         return fits ? NULL : "its result is not i64[parts]";
     }
     Type few[8], *types = few;
@@ -230,7 +230,7 @@ static bool needs_fusing(OpKind kind)
     static const bool table[OP_COUNT] = {
         [OP_full] = true,   [OP_iota] = true,  [OP_sum] = true,
         [OP_max] = true,    [OP_sumsq] = true, [OP_onehot] = true,
-        [OP_rotary] = true,
+        [OP_rotary] = true, [OP_random] = true,
     };
     /* `schedule` puts copies where kernels cannot write in place. */
     return table[kind] || (op_is_elementwise(kind) && kind != OP_copy);

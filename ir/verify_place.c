@@ -27,14 +27,17 @@ static bool same_axis(AxisPlace a, AxisPlace b)
 /* ---- ops with a rule ------------------------------------------------------
  */
 
-/* The op that a value stands for where it entered bodies unchanged. */
-static const Op *source_of(const Value *v)
+/* The op that a value stands for where it entered bodies unchanged, or turn
+ * by turn; `turns` is how many turns it is made for. */
+static const Op *source_of(const Value *v, int64_t *turns)
 {
+    *turns = 1;
     while (!v->def) {
         const Op *owner = v->region->owner;
-        if (!owner || (owner->kind == OP_loop &&
-                       v->index < owner->ncarry + owner->nstack))
+        if (!owner || (owner->kind == OP_loop && v->index < owner->ncarry))
             return NULL;
+        if (owner->kind == OP_loop && v->index < owner->ncarry + owner->nstack)
+            *turns *= loop_trips(owner);
         v = owner->arg[v->index];
     }
     return v->def;
@@ -46,10 +49,11 @@ static const char *check_bases(const Program *p, const Op *op, const Rule *r)
         int i = r->nargs + r->factor[f].base;
         if (r->factor[f].base < 0 || i >= op->nargs)
             continue;
-        const Op *base = source_of(op->arg[i]);
+        int64_t turns;
+        const Op *base = source_of(op->arg[i], &turns);
         if (!base || base->kind != OP_base)
             return arena_printf(p->arena, "operand %d is not made by base", i);
-        if (op_attr(base, "size").i != r->factor[f].size)
+        if (op_attr(base, "size").i != r->factor[f].size * turns)
             return arena_printf(p->arena,
                                 "operand %d counts a dim of %lld, "
                                 "here it is %lld",
@@ -232,7 +236,7 @@ static const char *check_gradient(const Program *p, const Op *op, int arg,
     int index = (int)op_attr(op, "param").i;
     const Param *param = &p->param.at[index];
     const Unit *unit =
-        p->stage == STAGE_PARTITIONED ? unit_of_param(p, index) : NULL;
+        p->stage == STAGE_PARTITIONED ? sharding_unit(p, index) : NULL;
     for (int a = 0; a < p->mesh.n; a++) {
         AxisPlace is = t->place.ax[a], want = param->type.place.ax[a];
         bool waits = unit && unit->axis == a && is.kind == AX_P;
@@ -245,9 +249,20 @@ static const char *check_gradient(const Program *p, const Op *op, int arg,
     return NULL;
 }
 
+static const char *check_replicated(const Program *p, const Value *v,
+                                    const char *what, int number)
+{
+    for (int a = 0; a < p->mesh.n; a++)
+        if (v->type.place.ax[a].kind != AX_R)
+            return axis_fault(p, what, number, a, v->type.place.ax[a],
+                              "it must be Replicate");
+    return NULL;
+}
+
 static const char *check_update(const Program *p, const Op *op)
 {
-    int index = (int)op_attr(op, "param").i, state = 5;
+    int index = (int)op_attr(op, "param").i;
+    int state = update_first_state(&p->train);
     const Param *param = &p->param.at[index];
     if (!type_equal(&op->arg[0]->type, &param->type))
         return type_fault(p, "operand 0", &op->arg[0]->type, param->name,
@@ -263,23 +278,18 @@ static const char *check_update(const Program *p, const Op *op)
     }
     if (state != op->nargs)
         return "it has operands that are no states of the parameter";
+    for (int i = UPDATE_LR; i < update_first_state(&p->train); i++) {
+        const char *fault = check_replicated(p, op->arg[i], "operand", i);
+        if (fault)
+            return fault;
+    }
     for (int i = 0; i < op->nouts; i++) {
-        const Type *like = &op->arg[i ? i + 4 : 0]->type;
+        const Type *like = &update_old(p, op, i)->type;
         if (!type_equal(&op->out[i]->type, like))
             return type_fault(p, "a result", &op->out[i]->type, "its operand",
                               like);
     }
     return check_gradient(p, op, 1, &op->arg[1]->type);
-}
-
-static const char *check_replicated(const Program *p, const Value *v,
-                                    const char *what)
-{
-    for (int a = 0; a < p->mesh.n; a++)
-        if (v->type.place.ax[a].kind != AX_R)
-            return axis_fault(p, what, v->index, a, v->type.place.ax[a],
-                              "it must be Replicate");
-    return NULL;
 }
 
 /* i64[parts], one element for each part: axes that split it into single
@@ -294,8 +304,27 @@ static const char *check_base(const Program *p, const Op *op)
                               "it must be Shard(0)");
     if (type_local_dim(t, &p->mesh, 0) != 1)
         return "a rank holds more than one part";
-    if (size % t->dim[0])
+    if (size % type_elements(t))
         return "its parts are not equal";
+    return NULL;
+}
+
+/* The parts lie one after another in what a rank holds. */
+static const char *check_fold(const Program *p, const Op *op)
+{
+    const Type *whole = &op->arg[0]->type, *parts = &op->out[0]->type;
+    int64_t dim = op_attr(op, "dim").i;
+    if (op->kind == OP_unfold) {
+        whole = &op->out[0]->type;
+        parts = &op->arg[0]->type;
+    }
+    if (!place_equal(&whole->place, &parts->place) ||
+        type_is_flat(whole, &p->mesh))
+        return "the parts are not placed as the whole is";
+    for (int d = 0; d < dim; d++)
+        if (type_local_dim(whole, &p->mesh, d) != 1)
+            return arena_printf(p->arena, "a rank holds more than one index "
+                                          "of dim %d", d);
     return NULL;
 }
 
@@ -315,10 +344,16 @@ static const char *check_structural(const Program *p, const Op *op)
             return type_fault(p, "operand 0", &op->arg[0]->type, param->name,
                               &param->type);
     }
+    if (op->kind == OP_split_key) {
+        const char *fault = check_replicated(p, op->arg[0], "operand", 0);
+        return fault ? fault : check_replicated(p, op->out[0], "result", 0);
+    }
     if (op->kind == OP_scalar)
-        return check_replicated(p, op->out[0], "result");
+        return check_replicated(p, op->out[0], "result", 0);
     if (op->kind == OP_output)
-        return check_replicated(p, op->arg[0], "operand");
+        return check_replicated(p, op->arg[0], "operand", 0);
+    if (op->kind == OP_fold || op->kind == OP_unfold)
+        return check_fold(p, op);
     if (op->kind == OP_base)
         return check_base(p, op);
     return NULL;

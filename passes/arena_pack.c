@@ -2,9 +2,11 @@
  *
  * Each block goes to the lowest offset where it overlaps no placed block that
  * lives at a common time. What the result depends on is the order: largest
- * first, largest bytes x time first, or by start; the best of them stands.
- * Lifetimes of a training step nest (forward values die in reverse), which
- * such packing handles well: see the ratio to the lower bound in the plan.
+ * first, largest bytes x time first, or by start. Lifetimes of a training step
+ * nest (forward values die in reverse), which such packing handles well. Where
+ * the best of them is not yet near the lower bound, blocks at the top are given
+ * an earlier turn, at random, as long as the arena does not grow (hill
+ * climbing, as in TVM's memory planner). See the ratio in the plan.
  */
 #include "passes/memory.h"
 
@@ -87,14 +89,82 @@ static int64_t pack(Block **order, Block **placed, int n)
     return peak;
 }
 
-int64_t arena_pack(Arena *scratch, Block *block, int n)
+/* ---- climbing ------------------------------------------------------------ */
+
+/* Near enough to the lower bound: a thousandth of it. */
+enum { NEAR = 1000 };
+/* Pairs of blocks to look at: some 50 ms at most; and turns for few blocks. */
+enum { CLIMB_PAIRS = 40000000, CLIMB_TURNS = 4000 };
+
+static bool is_near(int64_t peak, int64_t bound)
+{
+    return peak - bound <= bound / NEAR;
+}
+
+/* Xorshift: the same numbers in every run. */
+static uint32_t draw(uint32_t *state, int below)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    *state ^= *state << 5;
+    return *state % (uint32_t)below;
+}
+
+/* The turn of a block that ends at the top, one of them at random. */
+static int turn_at_top(Block *const *order, int n, int64_t peak,
+                       uint32_t *state)
+{
+    int turn = 0, seen = 0;
+    for (int i = 0; i < n; i++)
+        if (order[i]->offset + order[i]->bytes == peak &&
+            draw(state, ++seen) == 0)
+            turn = i;
+    return turn;
+}
+
+static void move_turn(Block **order, int from, int to)
+{
+    Block *b = order[from];
+    int step = from < to ? 1 : -1;
+    for (int i = from; i != to; i += step)
+        order[i] = order[i + step];
+    order[to] = b;
+}
+
+/* `order` has been packed, to `peak`; it is left packed, to what is returned.
+ */
+static int64_t climb(Block **order, Block **placed, int n, int64_t peak,
+                     int64_t bound)
+{
+    uint32_t state = 2463534242u;
+    int64_t turns = CLIMB_PAIRS / ((int64_t)n * n + 1);
+    if (turns > CLIMB_TURNS)
+        turns = CLIMB_TURNS;
+    while (turns-- > 0 && !is_near(peak, bound)) {
+        int from = turn_at_top(order, n, peak, &state);
+        if (from == 0)
+            break;
+        int to = (int)draw(&state, from);
+        move_turn(order, from, to);
+        int64_t after = pack(order, placed, n);
+        if (after <= peak) {
+            peak = after;
+        } else {
+            move_turn(order, to, from);
+            pack(order, placed, n);
+        }
+    }
+    return peak;
+}
+
+int64_t arena_pack(Arena *scratch, Block *block, int n, int64_t bound)
 {
     static int (*const compare[])(const void *, const void *) = {
         largest_first, area_first, longest_first, earliest_first};
     enum { ORDERS = sizeof compare / sizeof *compare };
     Block **order = NEW_ARRAY(scratch, Block *, n + 1);
     Block **placed = NEW_ARRAY(scratch, Block *, n + 1);
-    int64_t *best_offset = NEW_ARRAY(scratch, int64_t, n + 1);
+    Block **best_order = NEW_ARRAY(scratch, Block *, n + 1);
     int64_t best = INT64_MAX;
     for (int k = 0; k < ORDERS; k++) {
         for (int i = 0; i < n; i++)
@@ -103,13 +173,13 @@ int64_t arena_pack(Arena *scratch, Block *block, int n)
         int64_t peak = pack(order, placed, n);
         if (peak < best) {
             best = peak;
-            for (int i = 0; i < n; i++)
-                best_offset[i] = block[i].offset;
+            memcpy(best_order, order, sizeof *order * (size_t)n);
         }
     }
-    for (int i = 0; i < n; i++)
-        block[i].offset = best_offset[i];
-    return n ? best : 0;
+    if (n == 0)
+        return 0;
+    best = pack(best_order, placed, n);
+    return climb(best_order, placed, n, best, bound);
 }
 
 int64_t arena_lower_bound(const Block *block, int n, int end, int *when)

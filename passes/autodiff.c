@@ -163,6 +163,25 @@ static Value *find_loss(Program *p)
     bug("the program has no output 'loss'");
 }
 
+/* The gradient of the loss with respect to itself, or its scale. */
+static Value *seed(Frame *f, const Value *loss)
+{
+    if (f->a->p->train.loss_scale <= 0)
+        return ir_full(&f->b, 1.0, loss->type.dtype, 0, NULL);
+    f->a->loss_scale = ir_step_scalar(&f->b, "loss_scale");
+    return ir_cast(&f->b, f->a->loss_scale, loss->type.dtype);
+}
+
+static void nothing_to_train(Program *p, const Value *loss)
+{
+    diag_error(p->diag, loss->loc,
+               "there is nothing to train: the loss has no gradient with "
+               "respect to any parameter");
+    if (p->param.n == 0)
+        diag_help(p->diag, "modules such as Linear have parameters; `param` "
+                           "declares one");
+}
+
 void pass_autodiff(Program *p, const TargetInfo *t)
 {
     (void)t;
@@ -182,10 +201,12 @@ void pass_autodiff(Program *p, const TargetInfo *t)
                   .loc = loss->loc,
                   .path = ""};
     if (a.flows[loss->id]) {
-        Value *one = ir_full(&f.b, 1.0, loss->type.dtype, 0, NULL);
-        autodiff_give(&f, loss, one);
+        autodiff_give(&f, loss, seed(&f, loss));
         autodiff_region(&f, p->step);
     }
-    if (diag_error_count(p->diag) == 0)
-        autodiff_update(&f);
+    if (diag_error_count(p->diag) > 0)
+        return;
+    autodiff_update(&f);
+    if (!a.trains)
+        nothing_to_train(p, loss);
 }

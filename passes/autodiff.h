@@ -19,6 +19,8 @@ typedef struct Autodiff {
     bool *flows;      /* by value id: it depends on a trainable parameter, and
                          the loss on it */
     Terms *terms;     /* by value id: gradients yet to be summed */
+    bool trains;      /* some parameter has a gradient */
+    Value *loss_scale; /* that all gradients have as a factor; NULL: none */
 } Autodiff;
 
 /* One region of the forward program and the region that its backward ops are

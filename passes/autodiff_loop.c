@@ -42,10 +42,12 @@ static Value *use_argument(Frame *f, Value *v)
     return ir_loop_add_free(p, f->backward, outside);
 }
 
-/* Whether an op is made again rather than saved: constants, and narrow copies
- * of parameters. */
+/* Whether an op is made again rather than saved: constants, random numbers,
+ * and narrow copies of parameters. */
 static bool is_repeated(const Op *op)
 {
+    if (op->kind == OP_random)
+        return true;
     if (op->phase == PH_INIT || op->nargs == 0)
         return op->body == NULL;
     return op->kind == OP_cast && autodiff_is_param(op->arg[0]);

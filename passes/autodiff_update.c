@@ -4,6 +4,7 @@
  * gradient is finished, the norm of all of them taken, then each parameter
  * and its optimizer states are updated and assigned.
  */
+#include <float.h>
 #include <string.h>
 
 #include "base/bug.h"
@@ -49,8 +50,8 @@ static Value *finish(Frame *f, int param, Value *d)
     return ir_value(&f->b, OP_finish_grad, 1, &d, attr, hint);
 }
 
-/* sqrt of the sum of all squares */
-static void put_norm(Build *b, Value **grads, int n)
+/* sqrt of the sum of all squares, times `unscale` (NULL: none) */
+static Value *put_norm(Build *b, Value **grads, int n, Value *unscale)
 {
     Value *sum = NULL;
 
@@ -62,9 +63,28 @@ static void put_norm(Build *b, Value **grads, int n)
     }
     if (sum == NULL)
         sum = ir_scalar_const(b, 0.0);
-    Value *norm = ir_value(b, OP_sqrt, 1, &sum, NULL, "grad_norm");
+    Value *norm =
+        ir_value(b, OP_sqrt, 1, &sum, NULL, unscale ? NULL : "grad_norm");
+    if (unscale)
+        norm = ir_value(b, OP_mul, 2, (Value *[]){norm, unscale}, NULL,
+                        "grad_norm");
     Attr attr[MAX_ATTRS] = {{.s = "grad_norm"}};
     ir_op(b, OP_output, 1, &norm, attr, NULL);
+    return norm;
+}
+
+/* min(clip / (norm + 1e-6), 1), as torch.nn.utils.clip_grad_norm_ has it. A
+ * norm that is not finite must not spoil gradients that are: the minimum
+ * takes its second operand where the first is no number, and a factor of
+ * zero leaves only infinite ones not finite. */
+static Value *put_clip(Build *b, Value *norm)
+{
+    Attr attr[MAX_ATTRS] = {{.f = 1e-6}};
+    Value *limit = ir_scalar_const(b, b->p->train.clip);
+    Value *length = ir_value(b, OP_offset, 1, &norm, attr, NULL);
+    Value *args[] = {ir_binary(b, OP_div, limit, length),
+                     ir_scalar_const(b, 1.0)};
+    return ir_value(b, OP_minimum, 2, args, NULL, "clip");
 }
 
 static Value *add_state(Build *b, int of, const char *slot)
@@ -96,36 +116,50 @@ static void put_assign(Build *b, int param, Value *v)
     ir_op(b, OP_assign, 1, &v, attr, NULL);
 }
 
-enum { UPDATE_SCALARS = 3, ARG_STATES = 2 + UPDATE_SCALARS };
+/* Whether the norm is finite: neither infinity nor what is no number is less
+ * than the largest float. */
+static Value *put_good(Build *b, Value *norm)
+{
+    Value *args[] = {norm, ir_scalar_const(b, (double)FLT_MAX)};
+    return ir_value(b, OP_less, 2, args, NULL, "good");
+}
 
-static void put_update(Build *b, int param, Value *grad, Value *const *scalars)
+enum { MAX_OPERANDS = UPDATE_GOOD + 1 + 2 };
+
+/* args[] holds the scalars, each at its place. */
+static void put_update(Build *b, int param, Value *grad, Value **args)
 {
     Program *p = b->p;
     StateSlots slots = state_slots(&p->train);
-    Value *args[ARG_STATES + 2] = {p->param.at[param].value, grad};
-    int n = 2, first_state = p->param.n;
+    int n = update_first_state(&p->train), first_state = p->param.n;
 
-    for (int i = 0; i < UPDATE_SCALARS; i++)
-        args[n++] = scalars[i];
+    args[UPDATE_PARAM] = p->param.at[param].value;
+    args[UPDATE_GRAD] = grad;
     b->loc = p->param.at[param].loc;
     b->path = module_path(p->arena, p->param.at[param].name);
     for (int i = 0; i < slots.n; i++)
         args[n++] = add_state(b, param, slots.slot[i]);
     Attr attr[MAX_ATTRS] = {{.i = param}};
-    const char *hint = arena_printf(p->arena, "%s.new", args[0]->name);
+    const char *hint = arena_printf(p->arena, "%s.new", args[UPDATE_PARAM]->name);
     Op *op = ir_op(b, OP_update, n, args, attr, hint);
     put_assign(b, param, op->out[0]);
     for (int i = 0; i < slots.n; i++) {
-        hint = arena_printf(p->arena, "%s.new", args[ARG_STATES + i]->name);
+        const Value *old = update_old(p, op, 1 + i);
+        hint = arena_printf(p->arena, "%s.new", old->name);
         op->out[1 + i]->name = ir_unique_name(p, hint);
         put_assign(b, first_state + i, op->out[1 + i]);
     }
 }
 
-static Value *put_scalar(Build *b, const char *name)
+/* What the gradients are multiplied by, and whether the step counts. */
+static void put_factor(Build *b, Value **args, Value *norm, Value *unscale)
 {
-    Attr attr[MAX_ATTRS] = {{.s = name}};
-    return ir_value(b, OP_scalar, 0, NULL, attr, name);
+    Value *clip = b->p->train.clip > 0 ? put_clip(b, norm) : NULL;
+    args[UPDATE_FACTOR] = clip ? clip : unscale;
+    if (clip && unscale)
+        args[UPDATE_FACTOR] = ir_binary(b, OP_mul, clip, unscale);
+    if (unscale)
+        args[UPDATE_GOOD] = put_good(b, norm);
 }
 
 void autodiff_update(Frame *f)
@@ -141,15 +175,21 @@ void autodiff_update(Frame *f)
         Value *d = autodiff_collect(f, at->value);
         if (d != NULL)
             grads[i] = finish(f, i, d);
+        f->a->trains |= d != NULL;
     }
     f->b.phase = PH_OPTIMIZER;
     f->b.loc = p->train.loc;
     f->b.path = "";
-    put_norm(&f->b, grads, n);
-    Value *scalars[UPDATE_SCALARS] = {put_scalar(&f->b, "lr"),
-                                      put_scalar(&f->b, "bias1"),
-                                      put_scalar(&f->b, "bias2")};
+    Value *args[MAX_OPERANDS] = {NULL}, *unscale = NULL;
+    if (f->a->loss_scale)
+        unscale = ir_value(&f->b, OP_recip, 1, &f->a->loss_scale, NULL,
+                           "unscale");
+    Value *norm = put_norm(&f->b, grads, n, unscale);
+    args[UPDATE_LR] = ir_step_scalar(&f->b, "lr");
+    args[UPDATE_BIAS1] = ir_step_scalar(&f->b, "bias1");
+    args[UPDATE_BIAS2] = ir_step_scalar(&f->b, "bias2");
+    put_factor(&f->b, args, norm, unscale);
     for (int i = 0; i < n; i++)
         if (grads[i] != NULL)
-            put_update(&f->b, i, grads[i], scalars);
+            put_update(&f->b, i, grads[i], args);
 }

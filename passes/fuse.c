@@ -39,25 +39,32 @@ static int new_group(Fuser *f, Op *op)
     return g;
 }
 
-static void drop_op(FuseGroup *group, const Op *op)
+static OpList without(const Fuser *f, const OpList *ops, const Op *op)
 {
-    int n = 0;
-    for (int i = 0; i < group->op.n; i++)
-        if (group->op.at[i] != op)
-            group->op.at[n++] = group->op.at[i];
-    group->op.n = n;
+    OpList list = {0};
+    for (int i = 0; i < ops->n; i++)
+        if (ops->at[i] != op)
+            vec_push(f->arena, &list, ops->at[i]);
+    return list;
 }
 
 /* A view that is made for others only is no work for the kernel: it stores
- * what is viewed. */
+ * what is viewed. Where it alone gave the kernel its order of axes, it stays.
+ */
 static void expel_view(Fuser *f, int g, Op *op)
 {
     const OpList *users = &f->users[op->out[0]->id];
     for (int i = 0; i < users->n; i++)
         if (f->group_of[users->at[i]->id] == g)
             return;
-    drop_op(&f->group[g], op);
+    OpList rest = without(f, &f->group[g].op, op);
     new_group(f, op);
+    if (rest.n && !fuse_is_legal(f, &rest, &g, 1)) {
+        f->group[--f->ngroups] = (FuseGroup){0};
+        f->group_of[op->id] = g;
+        return;
+    }
+    f->group[g].op = rest;
 }
 
 static bool is_work(const FuseGroup *group)
@@ -259,9 +266,19 @@ static void drop_unused(Region *r)
     }
 }
 
+/* A step, or the body of a loop over microbatches. */
+static bool is_whole(const Region *r)
+{
+    for (const Op *op = r->first; op && r->owner; op = op->next)
+        if (op->phase != r->owner->phase)
+            return true;
+    return !r->owner;
+}
+
 static void fuse_region(Program *p, Region *r, NameList *used)
 {
-    Fuser f = {.p = p, .r = r, .arena = arena_new(), .attempt = arena_new()};
+    Fuser f = {.p = p, .r = r, .arena = arena_new(), .attempt = arena_new(),
+               .whole = is_whole(r)};
     fuse_clean(p, r);
     drop_unused(r);
     fuse_tables(&f);

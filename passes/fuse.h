@@ -34,6 +34,7 @@ typedef struct Fuser {
     bool *yielded; /* by value id */
     FuseGroup *group;
     int ngroups, mark;
+    bool whole;     /* the region goes forward and backward */
     bool mixed;     /* forward and backward ops may go together */
     Arena *attempt; /* for what is needed until the next attempt */
     Space space;    /* of the last attempt to make a kernel */

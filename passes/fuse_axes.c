@@ -81,6 +81,13 @@ int axes_leaves(const AxisSolver *s, const AxisValue *v, int *leaf)
     return list_leaves(s, v->dim, v->ndim, leaf, &n) ? n : -1;
 }
 
+int axes_dim_leaves(const AxisSolver *s, const AxisValue *v, int dim,
+                    int *leaf)
+{
+    int n;
+    return list_leaves(s, &v->dim[dim], 1, leaf, &n) ? n : -1;
+}
+
 static bool split(AxisSolver *s, int node, int64_t minor_size)
 {
     int64_t size = s->node.at[node].size;
@@ -246,7 +253,7 @@ bool axes_pair(AxisSolver *s, const Op *op)
         {OP_sumsq, pair_nothing},       {OP_reshape, pair_reshape},
         {OP_transpose, pair_transpose}, {OP_onehot, pair_onehot},
         {OP_iota, pair_nothing},        {OP_full, pair_nothing},
-        {OP_rotary, pair_rotary},
+        {OP_rotary, pair_rotary},       {OP_random, pair_nothing},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (table[i].kind == op->kind)

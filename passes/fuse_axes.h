@@ -34,5 +34,8 @@ enum { MAX_LEAVES = 2 * SPACE_AXES };
 bool axes_pair(AxisSolver *s, const Op *op);
 /* The whole nodes of a value in memory order; -1 when they are too many. */
 int axes_leaves(const AxisSolver *s, const AxisValue *v, int *leaf);
+/* The same of one of its dims. */
+int axes_dim_leaves(const AxisSolver *s, const AxisValue *v, int dim,
+                    int *leaf);
 
 #endif

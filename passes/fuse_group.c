@@ -128,8 +128,9 @@ static bool is_forward(const OpList *ops, const Value *arg)
     return !arg->def || arg->def->phase <= PH_FORWARD;
 }
 
-/* Forward and backward ops go together outside of loops when the whole can
- * run with the forward ops: what follows it forward must not wait. */
+/* Forward and backward ops go together, in a step or a microbatch, when the
+ * whole can run with the forward ops: what follows it forward must not wait.
+ */
 static bool phases_fit(const Fuser *f, const OpList *ops)
 {
     unsigned seen = 0;
@@ -137,7 +138,7 @@ static bool phases_fit(const Fuser *f, const OpList *ops)
         seen |= 1u << ops->at[i]->phase;
     if (!(seen & (seen - 1)))
         return true;
-    if (seen != (1u << PH_FORWARD | 1u << PH_BACKWARD) || f->r->owner ||
+    if (seen != (1u << PH_FORWARD | 1u << PH_BACKWARD) || !f->whole ||
         !f->mixed)
         return false;
     for (int i = 0; i < ops->n; i++)

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "ir/path.h"
 #include "passes/fuse.h"
 
 static bool has(const OpList *ops, OpKind kind)
@@ -28,6 +29,7 @@ static const Pattern patterns[] = {
     {{OP_max, OP_exp}, "softmax"},
     {{OP_rsqrt, OP_sum}, "norm"},
     {{OP_rotary, OP_rotary}, "rope"},
+    {{OP_random, OP_less}, "dropout"},
     {{OP_sigmoid, OP_mul}, "silu"},
     {{OP_erf, OP_mul}, "gelu"},
     {{OP_tanh, OP_mul}, "gelu"},
@@ -62,16 +64,18 @@ static const char *what(Arena *a, const OpList *ops)
     return op_names(a, ops);
 }
 
-/* The last part of a path that is a name: "layers.*.attention" -> attention. */
+/* The last part of a path that is a name: "layers.*.attention" -> attention,
+ * "layers.0-3" -> layers. */
 static const char *last_name(Arena *a, const char *path)
 {
-    const char *end = path + strlen(path);
-    while (end > path && (end[-1] == '*' || end[-1] == '.'))
-        end--;
-    const char *start = end;
-    while (start > path && start[-1] != '.')
-        start--;
-    return arena_strndup(a, start, (size_t)(end - start));
+    for (int i = path_depth(path) - 1; i >= 0; i--) {
+        size_t size;
+        const char *segment = path_segment(path, i, &size);
+        PathRange r;
+        if (*segment != '*' && !path_range(segment, size, &r))
+            return arena_strndup(a, segment, size);
+    }
+    return "";
 }
 
 static const char *common_path(const OpList *ops)

@@ -43,7 +43,7 @@ static bool can_repeat(const Op *op)
 {
     return op_is_elementwise(op->kind) || op->kind == OP_full ||
            op->kind == OP_iota || op->kind == OP_onehot ||
-           op->kind == OP_reshape;
+           op->kind == OP_random || op->kind == OP_reshape;
 }
 
 static void collect(Fuser *f, Expression *e, int group, Op *op)

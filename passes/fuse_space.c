@@ -15,7 +15,8 @@ bool fuse_takes(const Op *op)
 {
     static const OpKind also[] = {OP_full,      OP_iota,   OP_sum,
                                   OP_max,       OP_sumsq,  OP_reshape,
-                                  OP_transpose, OP_onehot, OP_rotary};
+                                  OP_transpose, OP_onehot, OP_rotary,
+                                  OP_random};
     if (op->kind == OP_boundary || op->kind == OP_copy)
         return false;
     if (op_is_elementwise(op->kind))
@@ -29,7 +30,8 @@ bool fuse_takes(const Op *op)
 bool fuse_is_expensive(OpKind kind)
 {
     static const OpKind list[] = {OP_exp, OP_log, OP_tanh, OP_sigmoid,
-                                  OP_erf, OP_sin, OP_cos,  OP_power};
+                                  OP_erf, OP_sin, OP_cos,  OP_power,
+                                  OP_random};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (list[i] == kind)
             return true;
@@ -55,6 +57,34 @@ static uint32_t result_axes(const Space *s, int i)
 }
 
 /* ---- axes ---------------------------------------------------------------- */
+
+/* From one index of an axis to the next in the whole of a tensor of random
+ * numbers, whose dims a rank holds parts of. */
+static void set_counts(const Space *s, const AxisSolver *solver,
+                       const AxisValue *value, const int *leaf_axis,
+                       SpaceValue *to)
+{
+    const Op *op = value->value->def;
+    int64_t whole = 1;
+    bool drawn = false; /* here, not read from memory */
+    for (int i = 0; i < s->nops; i++)
+        drawn |= s->op[i].op == value->value->def &&
+                 s->op[i].op->kind == OP_random;
+    if (!drawn)
+        return;
+    const AttrList *of = &op_attr(op, "of").l;
+    for (int d = of->n; d-- > 0; whole *= of->v[d]) {
+        int leaf[MAX_LEAVES], n = axes_dim_leaves(solver, value, d, leaf);
+        int64_t stride = whole;
+        while (n-- > 0) {
+            int axis = 0;
+            while (leaf_axis[axis] != leaf[n])
+                axis++;
+            to->count[axis] = stride;
+            stride *= solver->node.at[leaf[n]].size;
+        }
+    }
+}
 
 /* The leaves of every value, as axis numbers in order of first sight. */
 static const char *number_axes(Space *s, const AxisSolver *solver)
@@ -88,6 +118,7 @@ static const char *number_axes(Space *s, const AxisSolver *solver)
             to->axes |= 1u << axis;
             to->order[to->n++] = (uint8_t)axis;
         }
+        set_counts(s, solver, &solver->value.at[v], leaf_axis, to);
     }
     s->naxes = naxes;
     s->all = naxes ? (uint32_t)((UINT64_C(1) << naxes) - 1) : 0;
@@ -108,7 +139,13 @@ static void renumber(Space *s, const int *to)
     }
     for (int v = 0; v < s->nvalues; v++) {
         SpaceValue *value = &s->value[v];
+        int64_t count[SPACE_AXES];
         int n = 0;
+        memcpy(count, value->count, sizeof count);
+        memset(value->count, 0, sizeof count);
+        for (int a = 0; a < s->naxes; a++)
+            if (to[a] >= 0)
+                value->count[to[a]] = count[a];
         value->axes = 0;
         for (int i = 0; i < value->n; i++) {
             int axis = to[value->order[i]];
@@ -161,6 +198,8 @@ static bool go_together(const Space *s, int a)
                 (i == 0 || value->order[i - 1] != a))
                 return false;
         }
+        if (value->count[a] != value->count[a + 1] * s->size[a + 1])
+            return false;
     }
     return true;
 }
@@ -176,6 +215,8 @@ static void join_axes(Space *s)
             to[i] = i <= a ? i : i - 1;
         to[a + 1] = -1;
         s->size[a] *= s->size[a + 1];
+        for (int v = 0; v < s->nvalues; v++)
+            s->value[v].count[a] = s->value[v].count[a + 1];
         renumber(s, to);
     }
 }
@@ -259,11 +300,10 @@ static const char *classify(Space *s)
     uint32_t rows = s->kept | s->summed;
     for (int r = 0; r < s->nops; r++) {
         uint32_t reduced = s->op[r].reduced;
-        uint32_t domain = axes_of(s, s->op[r].op->arg ? s->op[r].op->arg[0]
-                                                      : s->op[r].op->out[0]);
         s->op[r].reduce = REDUCE_NONE;
         if (!reduced)
             continue;
+        uint32_t domain = axes_of(s, s->op[r].op->arg[0]);
         if (domain == s->all && reduced == s->column)
             s->op[r].reduce = REDUCE_ROW;
         else if (domain == s->all && s->summed &&
@@ -356,6 +396,7 @@ static void add_block_strides(Space *s, int at, int64_t size)
             stride *= axis == at + 1 ? size : s->size[axis];
         }
         value->stride[at] = value->stride[at + 1] * SPACE_BLOCK;
+        value->count[at] = value->count[at + 1] * SPACE_BLOCK;
         value->axes |= 1u << at;
         memmove(&value->order[1], &value->order[0], (size_t)value->n);
         value->order[0] = (uint8_t)at; /* ORDER: strides are set by now */

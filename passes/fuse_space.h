@@ -37,6 +37,8 @@ typedef struct SpaceValue {
     const Value *value;
     uint32_t axes;
     int64_t stride[SPACE_AXES];
+    int64_t count[SPACE_AXES]; /* of random numbers: the same in the whole
+                                  tensor, where it counts its elements */
     int n; /* axes in memory order, major first */
     uint8_t order[SPACE_AXES];
 } SpaceValue;

@@ -48,6 +48,7 @@ static const GradientRow gradient_table[OP_COUNT] = {
     [OP_embedding] = {gradient_embedding, 1u << 1},
     [OP_rotary] = {gradient_rotary, 0},
     [OP_attention] = {gradient_attention, 0},
+    [OP_attention_dropout] = {gradient_attention, 1u << 3},
 };
 
 GradientRule *gradient_rule(OpKind kind)

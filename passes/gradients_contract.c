@@ -69,7 +69,7 @@ void gradient_embedding(Gradient *g)
     if (!gradient_wanted(g, 0))
         return;
     const Type *table = &g->op->arg[0]->type;
-    Attr attr[MAX_ATTRS] = {{.i = table->dim[0]}, {.i = gradient_dtype(g, 0)}};
+    Attr attr[MAX_ATTRS] = {{.i = table->dim[0]}};
     Value *args[] = {g->d, gradient_use(g, g->op->arg[1])};
     gradient_give(g, 0, ir_value(g->b, OP_embedding_grad, 2, args, attr, NULL));
 }
@@ -96,14 +96,18 @@ void gradient_attention(Gradient *g)
     const Op *op = g->op;
     if (g->d1 != NULL || g->d == NULL)
         bug("attention: a gradient of the row sums");
-    Attr attr[MAX_ATTRS] = {op_attr(op, "causal"), op_attr(op, "scale")};
+    bool drops = op->kind == OP_attention_dropout;
     Value *args[] = {g->d,
                      gradient_use(g, op->arg[0]),
                      gradient_use(g, op->arg[1]),
                      gradient_use(g, op->arg[2]),
                      gradient_use(g, op->out[0]),
-                     gradient_use(g, op->out[1])};
-    Op *back = ir_op(g->b, OP_attention_grad, 6, args, attr, NULL);
+                     gradient_use(g, op->out[1]),
+                     drops ? gradient_use(g, op->arg[3]) : NULL};
+    /* The gradient has the same attributes. */
+    Op *back = ir_op(g->b, drops ? OP_attention_dropout_grad
+                                 : OP_attention_grad,
+                     drops ? 7 : 6, args, op->attr, NULL);
     for (int i = 0; i < 3; i++)
         if (gradient_wanted(g, i))
             gradient_give(g, i, back->out[i]);

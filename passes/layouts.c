@@ -17,6 +17,41 @@ const Style *style_of_path(const Program *p, const char *path, int axis)
     return NULL;
 }
 
+/* Parameters that are not listed stay Replicate, a row-parallel bias among
+ * them. */
+static const struct {
+    StyleKind style;
+    const char *class, *param;
+    int dim;
+} param_rule[] = {
+    {STYLE_COLWISE, "Linear", "weight", 0},
+    {STYLE_COLWISE, "Linear", "bias", 0},
+    {STYLE_COLWISE, "Embedding", "weight", 1},
+    {STYLE_ROWWISE, "Linear", "weight", 1},
+    {STYLE_ROWWISE, "Embedding", "weight", 0},
+};
+
+int style_splits(const Program *p, const Style *s, const Module *m,
+                 StyleSplit split[MAX_STYLE_SPLITS])
+{
+    int n = 0;
+    if (s->whole)
+        return 0;
+    for (size_t i = 0; i < sizeof param_rule / sizeof *param_rule; i++) {
+        if (param_rule[i].style != s->kind ||
+            strcmp(param_rule[i].class, m->class) != 0)
+            continue;
+        const char *path = *m->path
+                               ? arena_printf(p->arena, "%s.%s", m->path,
+                                              param_rule[i].param)
+                               : param_rule[i].param;
+        int param = ir_param_index(p, path);
+        if (param >= 0)
+            split[n++] = (StyleSplit){param, param_rule[i].dim};
+    }
+    return n;
+}
+
 void style_port(const Style *s, const char *port, Layout *from, Layout *to)
 {
     bool in = strncmp(port, "in", 2) == 0;

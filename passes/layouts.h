@@ -25,6 +25,14 @@ typedef struct Constraint {
 /* The style for a module path on an axis, or NULL. */
 const Style *style_of_path(const Program *p, const char *path, int axis);
 
+/* The parameters of a module that a style splits, and along which dim. */
+enum { MAX_STYLE_SPLITS = 2 };
+typedef struct StyleSplit {
+    int param, dim;
+} StyleSplit;
+int style_splits(const Program *p, const Style *s, const Module *m,
+                 StyleSplit split[MAX_STYLE_SPLITS]);
+
 /* Fills by_axis[0 … mesh.n-1] for an op `boundary`. Axes of size 1 ask for
  * nothing. */
 void layout_of_boundary(const Program *p, const Op *op,

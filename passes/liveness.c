@@ -10,7 +10,8 @@
 
 bool live_is_view(OpKind kind)
 {
-    return kind == OP_reshape || kind == OP_finish_grad;
+    return kind == OP_reshape || kind == OP_finish_grad || kind == OP_fold ||
+           kind == OP_unfold;
 }
 
 Value *live_root(Value *v)
@@ -18,6 +19,62 @@ Value *live_root(Value *v)
     while (v->def && live_is_view(v->def->kind))
         v = v->def->arg[0];
     return v;
+}
+
+/* Whether v is a kept parameter as it is stored, or a slice of it. */
+static bool is_kept(const Program *p, const Value *v)
+{
+    while (!v->def) {
+        const Op *loop = v->region->owner;
+        if (!loop || loop->kind != OP_loop || v->index < loop->ncarry)
+            return false;
+        v = loop->arg[v->index];
+    }
+    return v->def->kind == OP_param && p->param.at[v->def->attr[0].i].kept &&
+           type_is_flat(&v->type, &p->mesh);
+}
+
+Value *live_gathered_from(const Program *p, Value *v)
+{
+    const Op *def = v->def;
+    if (!def)
+        return NULL;
+    if (def->kind == OP_all_gather)
+        return is_kept(p, def->arg[v->index]) ? def->arg[v->index] : NULL;
+    if (def->kind != OP_loop || v->index < def->ncarry)
+        return NULL;
+    const Value *shard =
+        live_gathered_from(p, live_root(def->body->yield[v->index]));
+    /* Of this loop's layer: what is gathered in every turn is no stack. */
+    bool slice = shard && !shard->def && shard->index >= def->ncarry &&
+                 shard->index < def->ncarry + def->nstack;
+    return slice ? def->arg[shard->index] : NULL;
+}
+
+bool live_is_unit_gather(const Op *op)
+{
+    return op->kind == OP_all_gather && op->attr[1].s && op->attr[1].s[0];
+}
+
+static bool reads_result(const Op *op, const Op *of)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (live_root(op->arg[i])->def == of)
+            return true;
+    return false;
+}
+
+int64_t live_prefetch_slots(const Op *gather)
+{
+    int64_t ahead = gather->attr[2].i, units = 0, during = 0, seen = 0;
+    for (const Op *op = gather->region->first; op; op = op->next)
+        units += live_is_unit_gather(op);
+    for (const Op *op = gather->next; op; op = op->next) {
+        if (reads_result(op, gather))
+            during = seen;
+        seen += live_is_unit_gather(op);
+    }
+    return (ahead + during + units) / units;
 }
 
 static int number(Region *r, Liveness *l, int time)

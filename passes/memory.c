@@ -17,8 +17,9 @@
  *
  * Which values share a block: views with their operand; a loop's carry with
  * its start, its next value and its result; what is assigned to a parameter
- * with the parameter; a result with an operand that dies at its op, where the
- * target allows it. Everything else gets a block of its own, and blocks whose
+ * with the parameter; what a kept parameter is gathered to with the parameter;
+ * a result with an operand that dies at its op, where the target allows it (so
+ * that gradients are summed where their stack is to lie). Everything else gets a block of its own, and blocks whose
  * lifetimes do not meet share addresses.
  */
 #include "passes/memory.h"
@@ -72,6 +73,11 @@ static MemoryClass class_of(const Memory *m, const Value *v)
     if (def && def->kind == OP_all_gather && def->attr[1].s &&
         def->attr[1].s[0])
         return MEM_GATHERED;
+    /* A stack of what a loop's layers have made. */
+    if (def && def->kind == OP_loop && v->index >= def->ncarry)
+        return class_of(m, live_root(def->body->yield[v->index]));
+    if (def && def->kind == OP_copy)
+        return class_of(m, live_root(def->arg[0]));
     return MEM_ACTIVATIONS;
 }
 
@@ -101,8 +107,11 @@ static void mark_grad(Memory *m, Value *v)
     const Op *def = v->def;
     if (!def)
         return;
-    if (def->kind == OP_loop)
+    if (def->kind == OP_loop) {
         mark_grad(m, def->body->yield[v->index]);
+        if (v->index < def->ncarry) /* a sum over microbatches */
+            mark_grad(m, def->arg[v->index]);
+    }
     else if (op_is_collective(def->kind) || def->kind == OP_take_part)
         mark_grad(m, def->arg[v->index]);
 }
@@ -141,17 +150,65 @@ static void bind(Memory *m, Value *v, Place at)
     m->is_bound[root->id] = true;
 }
 
+static int64_t layers_of(const Type *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->nstack; i++)
+        n *= t->stack[i];
+    return n;
+}
+
+/* The shard of a kept parameter: its run of each layer, all of which a rank
+ * has room for. */
+static Place kept_place(const Memory *m, const Type *t)
+{
+    Place at = {.run = type_flat_run(t, &m->p->mesh) * dtype_size(t->dtype)};
+    at.row = at.run;
+    for (int a = 0; a < m->p->mesh.n; a++)
+        if (t->place.ax[a].kind == AX_FLAT) {
+            at.cut |= 1u << a;
+            at.row *= m->p->mesh.size[a];
+        }
+    return at;
+}
+
+static Place place_param(Memory *m, const Param *pm)
+{
+    Place at = {0};
+    MemoryClass class = pm->state_of >= 0 ? MEM_OPTIMIZER : MEM_PARAMS;
+    int64_t bytes = type_local_bytes(&pm->type, &m->p->mesh);
+    if (pm->kept) {
+        at = kept_place(m, &pm->type);
+        bytes = layers_of(&pm->type) * at.row;
+    }
+    if (memory_is_offloaded(m->p, m->t, pm)) {
+        m->plan->host += align(m, bytes);
+        bytes = 0;
+    }
+    at.block = add_block(m, pm->name, class, bytes, 0, m->live.end - 1);
+    return at;
+}
+
+/* What is offloaded has memory on the device where it visits. */
+static void place_visits(Memory *m)
+{
+    for (int i = 0; i < m->plan->ntransfers; i++) {
+        const Transfer *t = &m->plan->transfer[i];
+        MemoryClass class =
+            t->param->state_of >= 0 ? MEM_OPTIMIZER : MEM_PARAMS;
+        if (t->staged > 0)
+            add_block(m, t->param->name, class, t->staged, t->first, t->last);
+    }
+}
+
 static void place_params(Memory *m)
 {
     Program *p = m->p;
-    int end = m->live.end - 1;
     for (int i = 0; i < p->param.n; i++) {
         Param *pm = &p->param.at[i];
-        MemoryClass class = pm->state_of >= 0 ? MEM_OPTIMIZER : MEM_PARAMS;
-        int b = add_block(m, pm->name, class, type_local_bytes(&pm->type,
-                                                           &p->mesh), 0, end);
+        Place at = place_param(m, pm);
         if (pm->value)
-            place_value(m, pm->value, whole_block(b));
+            place_value(m, pm->value, at);
     }
     for (Op *op = p->step->first; op; op = op->next) {
         if (op->kind != OP_assign)
@@ -180,6 +237,17 @@ static int64_t local_bytes(const Memory *m, const Value *v)
     return type_local_bytes(&v->type, &m->p->mesh);
 }
 
+/* Whether the result may be written over every operand that shows the tensor
+ * `root`: it may be read more than once, in different shapes. */
+static bool may_take_over(const Memory *m, const Op *op, int out,
+                          const Value *root)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (live_root(op->arg[i]) == root && !m->t->in_place(m->p, op, out, i))
+            return false;
+    return true;
+}
+
 /* The operand whose memory result `out` takes over, or -1. */
 static int reusable_operand(const Memory *m, const Op *op, int out)
 {
@@ -193,7 +261,7 @@ static int reusable_operand(const Memory *m, const Op *op, int out)
             m->block.at[at->block].bytes !=
                 align(m, local_bytes(m, op->out[out])))
             continue;
-        if (m->t->in_place(m->p, op, out, i))
+        if (may_take_over(m, op, out, root))
             return i;
     }
     return -1;
@@ -207,9 +275,24 @@ static bool taken(const Memory *m, const Op *op, int upto, int block)
     return false;
 }
 
+/* What is gathered into the memory that its shard lies in. */
+static bool place_gathered(Memory *m, Value *v)
+{
+    Value *shard = live_gathered_from(m->p, v);
+    if (!shard)
+        return false;
+    Place at = m->plan->value[live_root(shard)->id];
+    at.cut = 0;
+    at.run = 0;
+    place_value(m, v, at);
+    return true;
+}
+
 static void place_result(Memory *m, Op *op, int i)
 {
     Value *v = op->out[i];
+    if (place_gathered(m, v))
+        return;
     if (m->is_bound[v->id]) {
         place_value(m, v, m->bound[v->id]);
         return;
@@ -232,16 +315,23 @@ static void place_result(Memory *m, Op *op, int i)
     place_value(m, v, whole_block(b));
 }
 
-/* Slots of a gather that runs ahead of its loop's turn. */
+/* Slots of a gather that runs ahead of its loop's turn; what the loop stacks
+ * has its slice to go to. */
 static void place_prefetched(Memory *m, Op *op)
 {
     const Op *loop = op->region->owner;
-    int64_t slots = op->attr[2].i + 1;
+    int64_t slots = live_prefetch_slots(op);
     for (int i = 0; i < op->nouts; i++) {
+        if (place_gathered(m, op->out[i]))
+            continue;
+        if (m->is_bound[op->out[i]->id]) {
+            place_value(m, op->out[i], m->bound[op->out[i]->id]);
+            continue;
+        }
         int64_t bytes = align(m, local_bytes(m, op->out[i]));
         int b = add_block(m, op->out[i]->name, MEM_GATHERED, slots * bytes,
                           m->live.begin[loop->id], m->live.finish[loop->id]);
-        Place at = {.block = b, .nstrides = 1, .loop = {loop},
+        Place at = {.block = b, .nstrides = slots > 1, .loop = {loop},
                     .stride = {bytes}, .modulo = {slots}};
         place_value(m, op->out[i], at);
     }
@@ -267,10 +357,29 @@ static Place slice_of(const Memory *m, Place at, const Op *loop,
     if (at.nstrides == MAX_LOOP_DEPTH)
         bug("memory: loops nest deeper than %d", MAX_LOOP_DEPTH);
     at.loop[at.nstrides] = loop;
-    at.stride[at.nstrides] = local_bytes(m, slice);
+    at.stride[at.nstrides] = at.row ? at.row * layers_of(&slice->type)
+                                    : local_bytes(m, slice);
     at.modulo[at.nstrides] = 0;
     at.nstrides++;
     return at;
+}
+
+/* A sum over ranks that is written to a new place may be made there: so is
+ * its operand, where nothing else reads it. */
+static void bind_operand(Memory *m, Value *v, Place at)
+{
+    v = live_root(v);
+    const Op *sum = v->def;
+    if (!sum || sum->kind != OP_all_reduce)
+        return;
+    Value *x = live_root(sum->arg[v->index]);
+    bool own = x->def && x->def->region == sum->region && !m->is_bound[x->id] &&
+               (x->def->kind != OP_loop || x->index >= x->def->ncarry);
+    if (own && m->live.last_use[x->id] == m->live.begin[sum->id] &&
+        x->def->kind != OP_all_gather && x->def->phase != PH_INIT &&
+        local_bytes(m, x) == local_bytes(m, v) &&
+        m->t->in_place(m->p, sum, v->index, v->index))
+        bind(m, x, at);
 }
 
 static void place_region(Memory *m, Region *r);
@@ -296,14 +405,21 @@ static void place_loop(Memory *m, Op *loop)
             continue;
         }
         Place at;
-        if (m->is_bound[result->id])
+        bool gathered = place_gathered(m, result);
+        bool fresh = !gathered && !m->is_bound[result->id];
+        if (gathered)
+            at = m->plan->value[result->id];
+        else if (!fresh)
             at = m->bound[result->id];
         else
             at = whole_block(add_block(m, result->name, class_of(m, result),
                                        local_bytes(m, result), begin,
                                        m->live.last_use[result->id]));
         place_value(m, result, at);
-        bind(m, body->yield[i], slice_of(m, at, loop, body->yield[i]));
+        at = slice_of(m, at, loop, body->yield[i]);
+        bind(m, body->yield[i], at);
+        if (fresh)
+            bind_operand(m, body->yield[i], at);
     }
     place_region(m, body);
 }
@@ -335,9 +451,10 @@ static void sum_up(Memory *m)
     plan->block = m->block.at;
     plan->nblocks = m->block.n;
     plan->end = m->live.end;
-    plan->peak = arena_pack(m->p->arena, plan->block, plan->nblocks);
     plan->lower_bound = arena_lower_bound(plan->block, plan->nblocks,
                                           plan->end, &plan->peak_time);
+    plan->peak = arena_pack(m->p->arena, plan->block, plan->nblocks,
+                            plan->lower_bound);
     for (int i = 0; i < plan->nblocks; i++) {
         const Block *b = &plan->block[i];
         if (b->first <= plan->peak_time && plan->peak_time <= b->last)
@@ -356,11 +473,15 @@ void pass_memory(Program *p, const TargetInfo *t)
     m.bound = NEW_ARRAY(p->arena, Place, p->nvalues);
     m.is_bound = NEW_ARRAY(p->arena, bool, p->nvalues);
     m.is_grad = NEW_ARRAY(p->arena, bool, p->nvalues);
-    /* A block for each value and op at the most. */
+    m.plan->transfer =
+        memory_transfers(p, t, &m.live, &m.plan->ntransfers);
+    /* A block for each value, op and transfer at the most. */
     m.pinned = NEW_ARRAY(p->arena, bool,
-                         p->nvalues + p->nops + (uint32_t)p->param.n);
+                         p->nvalues + p->nops + (uint32_t)p->param.n +
+                             (uint32_t)m.plan->ntransfers);
     mark_grads(&m);
     place_params(&m);
+    place_visits(&m);
     for (int i = 0; i < m.block.n; i++)
         m.pinned[i] = true;
     place_region(&m, p->step);

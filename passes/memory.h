@@ -10,7 +10,7 @@
 
 #include "passes/pass.h"
 
-enum { MAX_LOOP_DEPTH = 3 };
+enum { MAX_LOOP_DEPTH = 5 };
 
 /* The address of a value: the block's offset + the sum of stride[k] * layer
  * of loop[k] (modulo[k] > 0: layer mod that, the slots of a prefetched
@@ -22,6 +22,11 @@ typedef struct Place {
     const Op *loop[MAX_LOOP_DEPTH];
     int64_t stride[MAX_LOOP_DEPTH]; /* bytes */
     int64_t modulo[MAX_LOOP_DEPTH];
+    /* A kept parameter: `row` bytes lead from one layer to the next (0: they
+     * follow each other); a shard begins at run `index` of its layer, where
+     * index is the rank's over the axes `cut` (0: no shard). */
+    int64_t row, run;
+    uint32_t cut;
 } Place;
 
 typedef enum MemoryClass {
@@ -45,6 +50,17 @@ typedef struct Block {
     int first, last;
 } Block;
 
+/* A tensor that is offloaded comes to the device for an op, or goes back. */
+typedef struct Transfer {
+    const Param *param;
+    const Op *op;      /* that reads it first; to_host: its assign */
+    bool to_host;
+    int64_t bytes;     /* of one transfer */
+    int64_t count;     /* transfers a step */
+    int64_t staged;    /* bytes that it has on the device … */
+    int first, last;   /* … at these times */
+} Transfer;
+
 typedef struct MemoryPlan {
     int64_t peak, lower_bound;
     int64_t at_peak[MEM_CLASSES]; /* bytes by class at the fullest moment */
@@ -54,6 +70,9 @@ typedef struct MemoryPlan {
     int *workspace;      /* by op id: block, or -1 */
     Block *block;
     int nblocks;
+    int64_t host;        /* bytes in host memory */
+    Transfer *transfer;  /* from and to there */
+    int ntransfers;
 } MemoryPlan;
 
 /* ---- liveness.c: times and views, shared by schedule and memory ---------- */
@@ -64,17 +83,38 @@ typedef struct Liveness {
     int end;             /* one past the last time */
 } Liveness;
 
-/* A view shares its operand's memory: reshape, finish_grad. */
+/* A view shares its operand's memory: reshape, fold, unfold, finish_grad. */
 bool live_is_view(OpKind kind);
 /* The value whose memory v shows, within its region. */
 Value *live_root(Value *v);
+/* The shard of a kept parameter, in v's region, that v is gathered from at
+ * its own place: v is made by such a gather, or stacks what a loop gathers;
+ * NULL: neither. */
+Value *live_gathered_from(const Program *p, Value *v);
+/* A gather of parameters. */
+bool live_is_unit_gather(const Op *op);
+/* Of a gather in a loop that runs `prefetch` units ahead: how many turns'
+ * results exist at a time. A turn gathers `units` units; the gather of a turn
+ * is issued when the unit so many before it begins, and its result dies
+ * `during` units behind its own beginning: of ahead + during + 1 units in a
+ * row, every units-th is this one. */
+int64_t live_prefetch_slots(const Op *gather);
 void live_analyse(const Program *p, Liveness *l);
+
+/* ---- memory_offload.c ---- */
+
+bool memory_is_offloaded(const Program *p, const TargetInfo *t,
+                         const Param *pm);
+/* All transfers of a step, parameter by parameter; *n of them. */
+Transfer *memory_transfers(const Program *p, const TargetInfo *t,
+                           const Liveness *live, int *n);
 
 /* ---- arena_pack.c -------------------------------------------------------- */
 
 /* Gives every block an offset such that blocks with common times do not
- * overlap; returns the arena's size. Tries several orders, keeps the best. */
-int64_t arena_pack(Arena *scratch, Block *block, int n);
+ * overlap; returns the arena's size. Tries several orders, keeps the best, and
+ * works on it until it is near `bound`, the lower bound. */
+int64_t arena_pack(Arena *scratch, Block *block, int n, int64_t bound);
 
 /* The largest sum of bytes of blocks live at one time, and that time. */
 int64_t arena_lower_bound(const Block *block, int n, int end, int *when);

@@ -4,7 +4,8 @@
  * Leaves: no `update`; in its place elementwise ops on the parameter, its
  * gradient and its states, all at the placement they are stored at. The
  * order of operations is PyTorch's. What is the same for every parameter is
- * computed once, as scalars.
+ * computed once, as scalars. A factor of the gradients is multiplied into
+ * each where it is read; a step that does not count selects the old values.
  *
  *   before
  *     %w.new, %w.m.new, %w.v.new = update{param="w"} %w, %dw.2, %lr,
@@ -28,11 +29,14 @@
  *     %mul.3 = mul %w.m.new, %step_size : f32[4] optimizer
  *     %div.2 = div %mul.3, %offset : f32[4] optimizer
  *     %w.new = sub %mul, %div.2 : f32[4] optimizer
+ *
+ * The layers of a kept parameter's stack do not follow each other in memory:
+ * their update is a loop (optimizer_layers.c).
  */
 #include "base/bug.h"
+#include "passes/optimizer.h"
 #include "passes/pass.h"
 
-enum { ARG_PARAM, ARG_GRAD, ARG_LR, ARG_BIAS1, ARG_BIAS2, ARG_STATES };
 enum { MAX_RESULTS = 3 }; /* the parameter and its states */
 
 /* Scalars that every update shares; NULL: not made yet. */
@@ -72,24 +76,37 @@ static Value *mix(Updater *u, Value *x, double a, Value *y, double b)
     return ir_binary(&u->b, OP_add, left, right);
 }
 
+static Value *old_state(const Updater *u, int i)
+{
+    return update_old(u->b.p, u->op, 1 + i);
+}
+
+static Value *gradient(Updater *u)
+{
+    Value *const *arg = u->op->arg;
+    if (!train_scales(u->train))
+        return arg[UPDATE_GRAD];
+    return ir_binary(&u->b, OP_mul, arg[UPDATE_GRAD], arg[UPDATE_FACTOR]);
+}
+
 /* The gradient with weight decay in it, as Adam and SGD have it. */
 static Value *decayed_gradient(Updater *u)
 {
-    Value *g = u->op->arg[ARG_GRAD];
+    Value *g = gradient(u);
     if (u->decay == 0.0)
         return g;
-    Value *pull = factor(u, OP_scale, u->op->arg[ARG_PARAM], u->decay, NULL);
+    Value *pull = factor(u, OP_scale, u->op->arg[UPDATE_PARAM], u->decay, NULL);
     return ir_binary(&u->b, OP_add, g, pull);
 }
 
 /* The parameter shrunk by weight decay, as AdamW has it. */
 static Value *decayed_param(Updater *u)
 {
-    Value *param = u->op->arg[ARG_PARAM];
+    Value *param = u->op->arg[UPDATE_PARAM];
     if (u->decay == 0.0)
         return param;
     if (u->shared->shrink == NULL) {
-        Value *part = factor(u, OP_scale, u->op->arg[ARG_LR],
+        Value *part = factor(u, OP_scale, u->op->arg[UPDATE_LR],
                              -u->train->weight_decay, NULL);
         u->shared->shrink = factor(u, OP_offset, part, 1.0, "shrink");
     }
@@ -104,12 +121,12 @@ static void adam_step(Updater *u, Value *param, Value *g, Value **result)
 
     if (s->step_size == NULL) {
         s->step_size =
-            named(u, OP_div, arg[ARG_LR], arg[ARG_BIAS1], "step_size");
-        s->root = ir_value(&u->b, OP_sqrt, 1, &arg[ARG_BIAS2], NULL, "root");
+            named(u, OP_div, arg[UPDATE_LR], arg[UPDATE_BIAS1], "step_size");
+        s->root = ir_value(&u->b, OP_sqrt, 1, &arg[UPDATE_BIAS2], NULL, "root");
     }
-    Value *m = mix(u, arg[ARG_STATES], t->beta1, g, 1.0 - t->beta1);
+    Value *m = mix(u, old_state(u, 0), t->beta1, g, 1.0 - t->beta1);
     Value *square = ir_binary(&u->b, OP_mul, g, g);
-    Value *v = mix(u, arg[ARG_STATES + 1], t->beta2, square, 1.0 - t->beta2);
+    Value *v = mix(u, old_state(u, 1), t->beta2, square, 1.0 - t->beta2);
     Value *spread =
         ir_binary(&u->b, OP_div, ir_unary(&u->b, OP_sqrt, v), s->root);
     Value *divisor = factor(u, OP_offset, spread, t->eps, NULL);
@@ -123,13 +140,13 @@ static void adam_step(Updater *u, Value *param, Value *g, Value **result)
 static void expand_adamw(Updater *u, Value **result)
 {
     Value *param = decayed_param(u);
-    adam_step(u, param, u->op->arg[ARG_GRAD], result);
+    adam_step(u, param, gradient(u), result);
 }
 
 static void expand_adam(Updater *u, Value **result)
 {
     Value *g = decayed_gradient(u);
-    adam_step(u, u->op->arg[ARG_PARAM], g, result);
+    adam_step(u, u->op->arg[UPDATE_PARAM], g, result);
 }
 
 static void expand_sgd(Updater *u, Value **result)
@@ -137,14 +154,21 @@ static void expand_sgd(Updater *u, Value **result)
     Value *const *arg = u->op->arg;
     Value *g = decayed_gradient(u);
 
-    if (u->op->nargs > ARG_STATES) {
+    if (u->op->nouts > 1) {
         Value *kept =
-            factor(u, OP_scale, arg[ARG_STATES], u->train->momentum, NULL);
+            factor(u, OP_scale, old_state(u, 0), u->train->momentum, NULL);
         g = ir_binary(&u->b, OP_add, kept, g);
         result[1] = g;
     }
-    Value *step = ir_binary(&u->b, OP_mul, g, arg[ARG_LR]);
-    result[0] = ir_binary(&u->b, OP_sub, arg[ARG_PARAM], step);
+    Value *step = ir_binary(&u->b, OP_mul, g, arg[UPDATE_LR]);
+    result[0] = ir_binary(&u->b, OP_sub, arg[UPDATE_PARAM], step);
+}
+
+/* A step whose gradients are not finite changes nothing. */
+static Value *where_good(Updater *u, Value *new, Value *old)
+{
+    Value *args[] = {u->op->arg[UPDATE_GOOD], new, old};
+    return ir_value(&u->b, OP_select, 3, args, NULL, NULL);
 }
 
 typedef void Expand(Updater *u, Value **result);
@@ -169,12 +193,18 @@ static void expand(Program *p, Op *op, Shared *shared)
                   .path = op->path};
     if (op->nouts > MAX_RESULTS)
         bug("an update with %d results", op->nouts);
+    Op *last = op->prev;
     expand_table[p->train.optimizer](&u, result);
     for (int i = 0; i < op->nouts; i++) {
+        if (p->train.loss_scale > 0)
+            result[i] = where_good(&u, result[i], update_old(p, op, i));
         ir_replace_uses(op->region, op->out[i], result[i]);
         result[i]->name = op->out[i]->name;
     }
+    Op *behind = op->next;
     ir_remove(op);
+    if (param->kept)
+        optimizer_by_layers(p, last ? last->next : p->step->first, behind);
 }
 
 void pass_optimizer(Program *p, const TargetInfo *t)

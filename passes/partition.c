@@ -274,10 +274,18 @@ static Value *base_of(Partition *c, const Op *op, const Rule *r, int f,
                 t.place.ax[a] =
                     (AxisPlace){AX_S, 0, place->ax[a].order};
     }
+    /* Behind factors that are split wholly the factor's own axes follow one
+     * another: they count from 0 here. */
+    int least = MAX_AXES;
+    for (int a = 0; a < m->n; a++)
+        if (t.place.ax[a].kind == AX_S && t.place.ax[a].order < least)
+            least = t.place.ax[a].order;
     t.dim[0] = 1;
     for (int a = 0; a < m->n; a++)
-        if (t.place.ax[a].kind == AX_S)
+        if (t.place.ax[a].kind == AX_S) {
+            t.place.ax[a].order = (uint8_t)(t.place.ax[a].order - least);
             t.dim[0] *= m->size[a];
+        }
     return inside(c, top_level_base(c, r->factor[f].size, &t), op->region);
 }
 

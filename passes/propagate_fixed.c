@@ -25,8 +25,8 @@ static Placement grad_place(const Program *p, const Op *op)
 {
     int param = (int)op_attr(op, "param").i;
     Placement place = *param_place(p, op);
-    const Unit *u = unit_of_param(p, param);
-    if (u && p->mesh.size[u->axis] > 1)
+    const Unit *u = sharding_unit(p, param);
+    if (u)
         place.ax[u->axis] = (AxisPlace){AX_P, 0, 0};
     return place;
 }
@@ -36,7 +36,9 @@ Placement fixed_want(const Program *p, const Op *op, int i)
     Placement replicate = {0};
     if (op->kind == OP_finish_grad)
         return grad_place(p, op);
-    if (op->kind == OP_output)
+    bool scalar = op->kind == OP_update && i >= UPDATE_LR &&
+                  i < update_first_state(&p->train);
+    if (op->kind == OP_output || scalar)
         return replicate;
     return op->arg[i]->type.place;
 }
@@ -58,6 +60,7 @@ Placement fixed_place(const Program *p, const Op *op, int o)
                 place.ax[a].kind = AX_P;
         return place;
     case OP_scalar:
+    case OP_split_key:
         return place;
     default:
         return op->out[o]->type.place;

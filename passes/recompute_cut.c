@@ -107,39 +107,86 @@ static void put_edges(Cut *c, FlowGraph *g, int i, int source)
     }
 }
 
-void recompute_choose(Pair *r)
+/* What is made again for the needed values, with what it is made from. */
+static void find_making(Cut *c, int nneeded)
 {
-    Program *p = r->p;
-    Cut c = {.r = r};
+    Pair *r = c->r;
+    Values todo = {0};
 
-    c.number = NEW_ARRAY(p->arena, int, p->nvalues);
-    c.mark = NEW_ARRAY(p->arena, int, p->nvalues);
-    r->saved = NEW_ARRAY(p->arena, bool, p->nvalues);
-    r->again = NEW_ARRAY(p->arena, bool, p->nvalues);
-    r->nvalues = p->nvalues;
+    for (int i = 0; i < nneeded; i++)
+        vec_push(r->p->arena, &todo, c->node.at[i]);
+    while (todo.n > 0) {
+        Value *v = todo.at[--todo.n];
+        if (r->saved[v->id] || r->making[v->id] || recompute_available(r, v))
+            continue;
+        r->making[v->id] = true;
+        const Op *op = v->def;
+        for (int k = 0; k < op->nargs; k++)
+            if (!is_one_to_one(op) || k == v->index)
+                vec_push(r->p->arena, &todo, op->arg[k]);
+    }
+}
+
+/* Collects what matters for the needed values; returns how many these are. */
+static int collect_nodes(Cut *c)
+{
+    Pair *r = c->r;
+
     for (int i = 0; i < r->needed.n; i++)
-        collect(&c, r->needed.at[i]);
-    int nneeded = c.node.n;
-    for (int i = 0; i < c.node.n; i++) {
-        Value *v = c.node.at[i];
+        collect(c, r->needed.at[i]);
+    int nneeded = c->node.n;
+    for (int i = 0; i < c->node.n; i++) {
+        Value *v = c->node.at[i];
         if (!recompute_clonable(r, v))
             continue;
         for (int k = 0; k < v->def->nargs; k++)
             if (!is_one_to_one(v->def) || k == v->index)
-                collect(&c, v->def->arg[k]);
+                collect(c, v->def->arg[k]);
     }
+    return nneeded;
+}
 
-    int source = 2 * c.node.n, sink = source + 1;
-    FlowGraph *g = flow_graph(p->arena, sink + 1);
-    for (int i = 0; i < c.node.n; i++)
-        put_edges(&c, g, i, source);
-    for (int i = 0; i < nneeded; i++)
+/* The values that the least cut keeps, by id. */
+static bool *cut(Cut *c, int *nneeded)
+{
+    Pair *r = c->r;
+    Arena *a = r->p->arena;
+    bool *kept = NEW_ARRAY(a, bool, r->nvalues);
+
+    c->number = NEW_ARRAY(a, int, r->nvalues);
+    c->mark = NEW_ARRAY(a, int, r->nvalues);
+    *nneeded = collect_nodes(c);
+    int source = 2 * c->node.n, sink = source + 1;
+    FlowGraph *g = flow_graph(a, sink + 1);
+    for (int i = 0; i < c->node.n; i++)
+        put_edges(c, g, i, source);
+    for (int i = 0; i < *nneeded; i++)
         flow_edge(g, 2 * i + 1, sink, FLOW_INFINITE);
     if (flow_run(g, source, sink) >= FLOW_INFINITE)
         bug("no set of values suffices for the backward pass");
-    for (int i = 0; i < c.node.n; i++)
-        r->saved[c.node.at[i]->id] =
+    for (int i = 0; i < c->node.n; i++)
+        kept[c->node.at[i]->id] =
             !flow_behind(g, 2 * i) && flow_behind(g, 2 * i + 1);
-    for (int i = 0; i < nneeded; i++)
+    return kept;
+}
+
+void recompute_choose(Pair *r)
+{
+    Program *p = r->p;
+    Cut c = {.r = r}, plain = {.r = r};
+    int n;
+
+    r->nvalues = p->nvalues;
+    recompute_find_stretches(r);
+    if (p->plan.ncheckpoints > 0) {
+        r->plain = true;
+        r->held = cut(&plain, &n);
+        r->plain = false;
+    }
+    r->saved = cut(&c, &n);
+    r->again = NEW_ARRAY(p->arena, bool, p->nvalues);
+    r->making = NEW_ARRAY(p->arena, bool, p->nvalues);
+    for (int i = 0; i < n; i++)
         r->again[c.node.at[i]->id] = !r->saved[c.node.at[i]->id];
+    find_making(&c, n);
 }

@@ -35,10 +35,14 @@ static const Link slow_link = {10e-6, 25e9};
 /* What a rank does alone is nearly free, but not quite: fewer steps win. */
 static const double local_step = 1e-9, local_bandwidth = 2e12;
 
+/* A sum over the turns of an axis in time waits for the last one: it is put
+ * off for as long as it can be. Nothing else leads from turn to turn. */
+static const double sum_of_turns = 1, between_turns = 100;
+
 static Link axis_link(const Mesh *m, int axis)
 {
     int64_t span = 1;
-    for (int a = axis; a < m->n; a++)
+    for (int a = axis; a < m->n - m->ntime; a++)
         span *= m->size[a];
     return span <= BOX ? fast_link : slow_link;
 }
@@ -48,6 +52,8 @@ static double modelled(const Mesh *m, OpKind kind, int axis, double bytes)
     double k = (double)m->size[axis];
     if (k <= 1)
         return 0;
+    if (mesh_in_time(m, axis) && kind != OP_take_share)
+        return kind == OP_all_reduce ? sum_of_turns : between_turns;
     if (kind == OP_take_part || kind == OP_take_share)
         return local_step + bytes / local_bandwidth;
     Link link = axis_link(m, axis);
@@ -328,15 +334,28 @@ double reshard_seconds(const Mesh *m, const Type *from, const Placement *to)
 
 /* ---- emission ------------------------------------------------------------ */
 
-/* Whether step i + 1 is an all-reduce that can run as one with step i: over
- * both groups at once, adding in both or taking the maximum in both. */
-static bool joins(const ReshardPath *path, const Type *before, int i)
+/* Whether step i + 1 can run as one with step i. All-reduces over both groups
+ * at once, adding in both or taking the maximum in both; what gathers, makes
+ * or reduces parts of one dim over both parts of one axis, the first part
+ * being the major one. */
+static bool joins(const Mesh *m, const ReshardPath *path, const Type *before,
+                  int i)
 {
-    if (i + 1 == path->n)
+    if (i + 1 == path->n || path->step[i].kind != path->step[i + 1].kind)
         return false;
     const ReshardStep *x = &path->step[i], *y = &path->step[i + 1];
-    return x->kind == OP_all_reduce && y->kind == OP_all_reduce &&
-           before->place.ax[x->axis].kind == x->to.place.ax[y->axis].kind;
+    AxisPlace bx = before->place.ax[x->axis], by = before->place.ax[y->axis];
+    AxisPlace ax = y->to.place.ax[x->axis], ay = y->to.place.ax[y->axis];
+    if (x->kind == OP_all_reduce)
+        return bx.kind == x->to.place.ax[y->axis].kind;
+    if (!mesh_same_axis(m, x->axis, y->axis))
+        return false;
+    if (x->kind == OP_all_gather)
+        return x->axis > y->axis && bx.kind == AX_S && by.kind == AX_S &&
+               bx.dim == by.dim;
+    return (x->kind == OP_reduce_scatter || x->kind == OP_take_part) &&
+           x->axis < y->axis && ax.kind == AX_S && ay.kind == AX_S &&
+           ax.dim == ay.dim;
 }
 
 static Value *emit_step(Build *b, Value *x, const ReshardStep *step,
@@ -361,7 +380,7 @@ Value *reshard_emit(Build *b, Value *x, const Placement *to, Why why)
     Type before = x->type;
     for (int i = 0; i < path.n; i++) {
         axes |= 1u << path.step[i].axis;
-        if (joins(&path, &before, i)) {
+        if (joins(&b->p->mesh, &path, &before, i)) {
             before = path.step[i].to;
             continue;
         }

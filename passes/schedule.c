@@ -34,15 +34,15 @@ typedef struct Schedule {
     bool *claimed; /* by value id: has a place that it must be written to */
     uint32_t n;    /* values that live and claimed know; later ones are copies,
                       made to be written where they are wanted */
+    uint32_t nops; /* ops that live knows */
 } Schedule;
 
+/* In the phase of its reader: emitted code has a function for each. */
 static Value *copy_before(Schedule *s, Value *x, Region *r, Op *before)
 {
     Build b = {.p = s->p, .region = r, .before = before,
-               .phase = x->def ? x->def->phase : PH_FORWARD, .loc = x->loc,
-               .path = ""};
-    if (r->owner)
-        b.phase = r->owner->phase;
+               .phase = r->owner ? r->owner->phase : before->phase,
+               .loc = x->loc, .path = ""};
     Op *op = ir_op_typed(&b, OP_copy, 1, &x, NULL, 1, &x->type, &x->name);
     return op->out[0];
 }
@@ -54,24 +54,79 @@ static bool claimed(const Schedule *s, const Value *v)
 
 /* Whether the op that makes v may write it over `old`, which lies where v is
  * to go. */
+static bool may_overwrite(const Schedule *s, const Value *v, const Value *old);
+static bool writes_anywhere(const Schedule *s, Value *root);
+
+/* The same for a loop that stacks v: where it takes `old` apart, slice by
+ * slice. */
+static bool may_overwrite_slices(const Schedule *s, const Value *v,
+                                 const Value *old)
+{
+    const Op *loop = v->def;
+    Value *made = live_root(loop->body->yield[v->index]);
+    if (v->index < loop->ncarry || made->id >= s->n ||
+        !writes_anywhere(s, made))
+        return false;
+    for (int i = 0; i < loop->nargs; i++) {
+        if (live_root(loop->arg[i]) != old)
+            continue;
+        bool slice = i >= loop->ncarry && i < loop->ncarry + loop->nstack;
+        if (!slice || !may_overwrite(s, made, loop->body->arg[i]))
+            return false;
+    }
+    return true;
+}
+
 static bool may_overwrite(const Schedule *s, const Value *v, const Value *old)
 {
-    int last = s->live.last_use[old->id], made = s->live.begin[v->def->id];
-    if (last < made)
+    const Op *def = v->def;
+    int last = s->live.last_use[old->id];
+    if (last < s->live.begin[def->id])
         return true;
-    if (last > made)
+    if (last > s->live.finish[def->id])
         return false;
-    for (int i = 0; i < v->def->nargs; i++)
-        if (live_root(v->def->arg[i]) == old &&
-            !s->t->in_place(s->p, v->def, v->index, i))
+    if (def->kind == OP_loop)
+        return may_overwrite_slices(s, v, old);
+    for (int i = 0; i < def->nargs; i++)
+        if (live_root(def->arg[i]) == old &&
+            !s->t->in_place(s->p, def, v->index, i))
             return false;
     return true;
 }
 
-static bool writes_anywhere(const Value *root)
+/* The one stack operand of the loop that shows `old`; -1: there is none, or
+ * the loop reads `old` in another way as well. */
+static int stack_operand(const Op *loop, const Value *old)
+{
+    int found = -1;
+    for (int i = 0; i < loop->nargs; i++) {
+        if (live_root(loop->arg[i]) != old)
+            continue;
+        bool stack = i >= loop->ncarry && i < loop->ncarry + loop->nstack;
+        if (!stack || found >= 0)
+            return -1;
+        found = i;
+    }
+    return found;
+}
+
+/* Where it cannot: a copy of each slice, rather than one of the stack. */
+static bool copy_slices(Schedule *s, const Value *v, const Value *old)
+{
+    Op *loop = v->def;
+    if (!loop || loop->kind != OP_loop || v->index < loop->ncarry ||
+        stack_operand(loop, old) < 0 ||
+        s->live.last_use[old->id] != s->live.finish[loop->id])
+        return false;
+    Value **yield = &loop->body->yield[v->index];
+    *yield = copy_before(s, *yield, loop->body, NULL);
+    return true;
+}
+
+static bool writes_anywhere(const Schedule *s, Value *root)
 {
     const Op *def = root->def;
-    if (!def)
+    if (!def || live_gathered_from(s->p, root))
         return false;
     if (def->kind == OP_loop)
         return root->index >= def->ncarry;
@@ -83,15 +138,40 @@ static bool writes_anywhere(const Value *root)
 
 /* ---- loops --------------------------------------------------------------- */
 
+/* Whether carry i goes on with one of the loop around it, which goes on with
+ * its result: all of them lie in one place. */
+static bool continues_carry(const Schedule *s, const Op *loop, int i)
+{
+    const Value *root = live_root(loop->arg[i]);
+    const Op *outer = root->def ? NULL : root->region->owner;
+    int uses = 0;
+    for (int k = 0; k < loop->nargs; k++)
+        uses += live_root(loop->arg[k]) == root;
+    return outer && outer->kind == OP_loop && root->index < outer->ncarry &&
+           live_root(outer->body->yield[root->index]) == loop->out[i] &&
+           uses == 1 && s->live.last_use[root->id] == s->live.finish[loop->id];
+}
+
+static bool is_continued(const Schedule *s, const Op *loop, int i)
+{
+    const Value *root = live_root(loop->body->yield[i]);
+    const Op *inner = root->def;
+    return inner && inner->kind == OP_loop && root->index < inner->ncarry &&
+           live_root(inner->arg[root->index]) == loop->body->arg[i] &&
+           continues_carry(s, inner, root->index);
+}
+
 static bool may_start_carry(const Schedule *s, const Op *loop, int i)
 {
     Value *root = live_root(loop->arg[i]);
     int uses = 0;
     for (int k = 0; k < loop->nargs; k++)
         uses += live_root(loop->arg[k]) == root;
+    if (continues_carry(s, loop, i))
+        return true;
     bool carried_on = root->def && root->def->kind == OP_loop &&
                       root->index < root->def->ncarry;
-    return (writes_anywhere(root) || carried_on) && uses == 1 &&
+    return (writes_anywhere(s, root) || carried_on) && uses == 1 &&
            !claimed(s, root) &&
            s->live.last_use[root->id] == s->live.finish[loop->id];
 }
@@ -126,12 +206,17 @@ static void claim_yields(Schedule *s, Op *loop)
     for (int i = 0; i < body->nyields; i++) {
         Value *root = live_root(body->yield[i]);
         bool carry = i < loop->ncarry;
-        if (carry && root == body->arg[i])
+        if (carry && (root == body->arg[i] || is_continued(s, loop, i)))
             continue;
-        if (root->id >= s->n)
+        if (root->id >= s->n ||
+            (!carry && live_gathered_from(s->p, loop->out[i])))
             continue;
-        bool fits = writes_anywhere(root) && !s->claimed[root->id] &&
-                    (!carry || may_overwrite(s, root, body->arg[i]));
+        /* A gather that runs ahead writes the next slice of a stack. */
+        bool ahead = !carry && root->def && live_is_unit_gather(root->def);
+        bool fits = (ahead || writes_anywhere(s, root)) &&
+                    !s->claimed[root->id] &&
+                    (!carry || may_overwrite(s, root, body->arg[i]) ||
+                     copy_slices(s, root, body->arg[i]));
         if (fits)
             s->claimed[root->id] = true;
         else
@@ -142,6 +227,7 @@ static void claim_yields(Schedule *s, Op *loop)
 static void analyse(Schedule *s)
 {
     s->n = s->p->nvalues;
+    s->nops = s->p->nops;
     s->claimed = NEW_ARRAY(s->p->arena, bool, s->n);
     live_analyse(s->p, &s->live);
 }
@@ -159,18 +245,33 @@ static void visit_loops(Region *r, Schedule *s,
 
 /* ---- assigned parameters ------------------------------------------------- */
 
+/* The op behind `assign` that reads the parameter last; NULL: none. */
+static Op *last_reader(const Schedule *s, const Op *assign, const Value *old)
+{
+    for (Op *op = assign->next; op; op = op->next)
+        if (op->id < s->nops &&
+            s->live.finish[op->id] == s->live.last_use[old->id])
+            return op;
+    return NULL;
+}
+
 static void claim_assigned(Schedule *s)
 {
-    for (Op *op = s->p->step->first; op; op = op->next) {
+    for (Op *op = s->p->step->first, *next; op; op = next) {
+        next = op->next;
         if (op->kind != OP_assign)
             continue;
         Value *old = s->p->param.at[op->attr[0].i].value;
         Value *root = live_root(op->arg[0]);
-        if (writes_anywhere(root) && !claimed(s, root) &&
-            may_overwrite(s, root, old))
+        if (writes_anywhere(s, root) && !claimed(s, root) &&
+            may_overwrite(s, root, old)) {
             s->claimed[root->id] = true;
-        else
-            op->arg[0] = copy_before(s, op->arg[0], op->region, op);
+            continue;
+        }
+        Op *reader = last_reader(s, op, old);
+        if (reader)
+            ir_move(op, op->region, reader->next);
+        op->arg[0] = copy_before(s, op->arg[0], op->region, op);
     }
 }
 

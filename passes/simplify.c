@@ -3,9 +3,12 @@
  * requires: STAGE_PARTITIONED
  * ensures:  the same stage and values. Conversions of one value to one
  *           placement are made once in a region; an all-reduce of which only
- *           parts are read is a reduce-scatter; all-reduces over the same
- *           axes that do not wait for each other are one grouped op; nothing
- *           is computed, carried or saved that nobody reads.
+ *           parts are read is a reduce-scatter; what one rank alone adds to
+ *           a partial sum is added behind the reduction; the scalars of a
+ *           sum are shared once; gradients of shared heads are summed last;
+ *           all-reduces over the same axes that do not wait for each other
+ *           are one grouped op; nothing is computed, carried or saved that
+ *           nobody reads.
  *
  * before   %a = all_reduce{axes={tp}} %x : f32[8, 8] forward
  *          %b = take_part{axes={tp}} %a : f32[8, 8/tp] forward
@@ -103,12 +106,12 @@ static void scatter_region(Program *p, Region *r)
         if (op->kind != OP_all_reduce || op->nargs != 1)
             continue;
         uint32_t axes = axes_of(op);
-        bool one_axis = (axes & (axes - 1)) == 0;
-        Op *part = one_axis ? only_part(r, op->out[0], axes) : NULL;
-        int axis = 0;
-        while (one_axis && !(axes >> axis & 1))
-            axis++;
-        if (!part || op->arg[0]->type.place.ax[axis].kind != AX_P)
+        Op *part = only_part(r, op->out[0], axes);
+        bool sum = true;
+        for (int a = 0; a < p->mesh.n; a++)
+            sum = sum && (!(axes >> a & 1) ||
+                          op->arg[0]->type.place.ax[a].kind == AX_P);
+        if (!part || !sum)
             continue;
         Build b = {p, r, op, op->phase, op->loc, op->path};
         Attr attr[MAX_ATTRS] = {{.i = axes}, {.s = ""}};
@@ -131,6 +134,9 @@ void pass_simplify(Program *p, const TargetInfo *t)
     share(p);
     simplify_loops(p, p->step);
     ir_eliminate_dead(p);
+    simplify_shares(p);
     scatter_region(p, p->step);
+    simplify_summands(p, p->step);
+    simplify_late(p, p->step);
     simplify_buckets(p, p->step);
 }

@@ -12,7 +12,8 @@
  * stands before that place moves behind it; only the tail of the gradients
  * may (finish_grad and what follows from it in the optimizer): delaying
  * anything else would cost memory or time. One member must not wait for
- * another.
+ * another. Sums of gradients over data axes stay as they are: the pass
+ * storage moves them to where the gradients are made, unit by unit.
  */
 #include "passes/simplify.h"
 
@@ -23,6 +24,31 @@ typedef struct Bucket {
     VEC(Op *) delayed; /* ops that wait for a member, in order */
     bool *waits;       /* by value id: it depends on a member */
 } Bucket;
+
+/* Whether gradients of parameters, or sums of them, are all that reads v. */
+static bool is_gradient(const Value *v)
+{
+    bool found = false;
+    for (const Op *op = v->def->next; op; op = op->next)
+        for (int i = 0; i < op->nargs; i++) {
+            if (op->arg[i] != v)
+                continue;
+            if (op->kind != OP_finish_grad &&
+                !(op->kind == OP_all_reduce && op->nouts == op->nargs &&
+                  is_gradient(op->out[i])))
+                return false;
+            found = true;
+        }
+    return found;
+}
+
+static bool is_left_to_storage(const Program *p, const Op *op)
+{
+    uint32_t axes = (uint32_t)op->attr[0].i;
+    return p->stage < STAGE_STORED && op->kind == OP_all_reduce &&
+           (axes & ~p->plan.tensor_axes) &&
+           op->nargs == 1 && is_gradient(op->out[0]);
+}
 
 static bool may_wait(const Op *op)
 {
@@ -69,7 +95,7 @@ static void collect(Bucket *b, Op *lead)
                 return;
             mark(b, op);
             vec_push(b->p->arena, &pending, op);
-        } else if (joins(lead, op)) {
+        } else if (joins(lead, op) && !is_left_to_storage(b->p, op)) {
             mark(b, op);
             vec_push(b->p->arena, &b->member, op);
             for (int i = 0; i < pending.n; i++)
@@ -120,7 +146,7 @@ void simplify_buckets(Program *p, Region *r)
             simplify_buckets(p, op->body);
     for (Op *op = r->first; op;) {
         Bucket b = {.p = p};
-        if (op->kind == OP_all_reduce) {
+        if (op->kind == OP_all_reduce && !is_left_to_storage(p, op)) {
             b.waits = NEW_ARRAY(p->arena, bool, p->nvalues);
             collect(&b, op);
         }

@@ -104,9 +104,9 @@ static void add_candidate(Candidates *c, Split split)
 static void add_factor_of(Candidates *c, const Rule *r, int tensor,
                           AxisPlace place)
 {
-    int f = place.kind == AX_S ? rule_split_factor(r, tensor, place.dim) : -1;
-    if (f >= 0)
-        add_candidate(c, (Split){SPLIT_FACTOR, f, -1});
+    const DimFactors *d = &r->dim[tensor][place.dim];
+    for (int i = 0; place.kind == AX_S && i < d->n; i++)
+        add_candidate(c, (Split){SPLIT_FACTOR, d->f[i], -1});
 }
 
 /* Whether the op is linear in each of some operands alone: it multiplies. */
@@ -184,23 +184,35 @@ typedef struct Study {
     Placement *want; /* scratch */
 } Study;
 
-/* Whether exactly the axes of `set` split dim `dim`; then their ranks. */
+/* Whether exactly the axes of `set` split dim `dim` (where that is a product,
+ * these and others); then their ranks among each other. */
 static bool ranks_from(const Mesh *m, const Placement *place, int dim,
-                       uint32_t set, uint8_t rank[MAX_AXES])
+                       bool product, uint32_t set, uint8_t rank[MAX_AXES])
 {
     uint32_t here = 0;
     for (int a = 0; a < m->n; a++)
         if (place->ax[a].kind == AX_S && place->ax[a].dim == dim)
             here |= 1u << a;
-    if (here != set)
+    if (product ? (here & set) != set : here != set)
         return false;
-    for (int a = 0; a < m->n; a++)
-        rank[a] = place->ax[a].order;
+    for (int a = 0; a < m->n; a++) {
+        rank[a] = 0;
+        for (int b = 0; b < m->n; b++)
+            rank[a] += (set >> b & 1) &&
+                       place->ax[b].order < place->ax[a].order;
+    }
     return true;
 }
 
+/* Axes in time, those that split the batch, and the others. */
+static int axis_class(const Program *p, int axis)
+{
+    return mesh_in_time(&p->mesh, axis) ? 0
+           : p->plan.tensor_axes >> axis & 1 ? 2 : 1;
+}
+
 /* The axes that split factor f, major first: as an operand has them, or as a
- * result is wanted, else the axes that split the batch and then the others. */
+ * result is wanted, else by class. */
 static void rank_axes(const Study *y, int f, uint32_t set,
                       uint8_t rank[MAX_AXES])
 {
@@ -212,23 +224,33 @@ static void rank_axes(const Study *y, int f, uint32_t set,
         for (int i = 0; !results && i < r->nargs; i++) {
             int d = rule_factor_dim(r, i, f);
             if (d >= 0 && ranks_from(&p->mesh, &y->op->arg[i]->type.place, d,
-                                     set, rank))
+                                     r->dim[i][d].n > 1, set, rank))
                 return;
         }
         for (int o = 0; results && o < r->nouts; o++) {
             int d = rule_factor_dim(r, r->nargs + o, f);
             for (int k = 0; d >= 0 && k < y->demand[o].n; k++)
-                if (ranks_from(&p->mesh, &y->demand[o].at[k].place, d, set,
-                               rank))
+                if (ranks_from(&p->mesh, &y->demand[o].at[k].place, d,
+                               r->dim[r->nargs + o][d].n > 1, set, rank))
                     return;
         }
     }
     uint8_t n = 0;
-    for (int tensor = 0; tensor < 2; tensor++)
+    for (int class = 0; class < 3; class++)
         for (int a = 0; a < p->mesh.n; a++)
-            if (set >> a & 1 &&
-                (int)(p->plan.tensor_axes >> a & 1) == tensor)
+            if (set >> a & 1 && axis_class(p, a) == class)
                 rank[a] = n++;
+}
+
+/* How many axes split factors in front of f in a dim. */
+static int axes_before(const Study *y, const Split *split,
+                       const DimFactors *d, int f)
+{
+    int n = 0;
+    for (int i = 0; i < d->n && d->f[i] != f; i++)
+        for (int a = 0; a < y->s->p->mesh.n; a++)
+            n += split[a].kind == SPLIT_FACTOR && split[a].factor == d->f[i];
+    return n;
 }
 
 /* The placement of operand or result `tensor` under the splits. */
@@ -237,10 +259,14 @@ static Placement place_tensor(const Study *y, const Split *split,
 {
     Placement place = {0};
     for (int a = 0; a < y->s->p->mesh.n; a++) {
-        place.ax[a] = rule_place(y->r, tensor, split[a]);
-        place.ax[a].order = 0;
-        if (place.ax[a].kind == AX_S)
-            place.ax[a].order = rank[split[a].factor][a];
+        AxisPlace *at = &place.ax[a];
+        int f = split[a].factor;
+        *at = rule_place(y->r, tensor, split[a]);
+        at->order = 0;
+        if (at->kind == AX_S)
+            at->order = (uint8_t)(rank[f][a] +
+                                  axes_before(y, split,
+                                              &y->r->dim[tensor][at->dim], f));
     }
     return place;
 }
@@ -263,6 +289,8 @@ static bool splits_fit(const Study *y, const Split *split,
             set[split[a].factor] |= 1u << a;
         }
     }
+    if (!rule_fits(y->r, taken))
+        return false;
     for (int f = 0; f < y->r->nfactors; f++)
         if (set[f])
             rank_axes(y, f, set[f], rank[f]);
@@ -349,6 +377,9 @@ static double pending_seconds(const Study *y, const Split *split,
         double after =
             reduce_seconds(y, a, &y->op->out[0]->type, out, dtype);
         seconds += token;
+        /* Turns are summed at the end, however many sums that makes. */
+        if (mesh_in_time(&y->s->p->mesh, a))
+            continue;
         seconds += multiplies(y->op) ? after : fmax(0, after - before);
     }
     return seconds;

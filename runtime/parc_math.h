@@ -2,8 +2,8 @@
  *
  * Plain polynomials without branches, tables, fused multiply-adds or calls,
  * so that a compiler vectorises them under `#pragma omp simd` with no unsafe
- * flags (libm's stay scalar, sqrtf included, because it may set errno). Both
- * sides of a case are computed and one is selected. Results are within about
+ * flags but -fno-math-errno (libm's stay scalar). Both sides of a case are
+ * computed and one is selected. Results are within about
  * 2 ulp over the whole range; infinities, zeros and NaN come out as in C,
  * results below the smallest normal number may be rounded more coarsely.
  * Coefficients are least-squares fits on Chebyshev nodes, weighted for the
@@ -52,6 +52,25 @@ PARC_MATH float parc_max(float x, float y)
 PARC_MATH float parc_min(float x, float y)
 {
     return x < y ? x : y;
+}
+
+/* Integers in the order of the floats that they stand for. Row maxima are
+ * taken of them: compilers vectorise a maximum of floats only under flags
+ * that deny NaN and -0, of integers always. */
+PARC_MATH int32_t parc_key(float x)
+{
+    int32_t i = parc_bits(x);
+    return i ^ ((i >> 31) & INT32_MAX);
+}
+
+PARC_MATH float parc_from_key(int32_t key)
+{
+    return parc_from_bits(key ^ ((key >> 31) & INT32_MAX));
+}
+
+PARC_MATH int32_t parc_higher(int32_t x, int32_t y)
+{
+    return x > y ? x : y;
 }
 
 PARC_MATH float parc_abs(float x)
@@ -135,17 +154,10 @@ PARC_MATH float parc_rsqrt_normal(float x)
     return y + y * (0.5f - h * y * y);
 }
 
+/* One instruction, in vectors too, where sqrtf need not set errno. */
 PARC_MATH float parc_sqrt(float x)
 {
-    int tiny = x < FLT_MIN * 16777216.0f;
-    float v = x * parc_select(tiny, 16777216.0f, 1.0f);
-    float y = parc_rsqrt_normal(v);
-    float s = v * y;
-    s = s + 0.5f * y * (v - s * s);
-    s = s * parc_select(tiny, 1.0f / 4096.0f, 1.0f);
-    s = parc_select(x > FLT_MAX, x, s);
-    s = parc_select(x == 0.0f, x, s);
-    return parc_select(x >= 0.0f, s, (float)NAN);
+    return sqrtf(x);
 }
 
 PARC_MATH float parc_rsqrt(float x)
@@ -247,6 +259,50 @@ PARC_MATH float parc_cos(float x)
 PARC_MATH float parc_pow(float x, float e)
 {
     return parc_exp(e * parc_log(x));
+}
+
+/* ---- 16 bits in memory --------------------------------------------------- */
+
+/* bf16 is the upper half of f32. */
+PARC_MATH float parc_from_bf16(uint16_t x)
+{
+    return parc_from_bits((int32_t)((uint32_t)x << 16));
+}
+
+/* To the nearest, to even where two are: half a last place is added, less one
+ * bit where the last place is even. A NaN stays one. */
+PARC_MATH uint16_t parc_to_bf16(float x)
+{
+    uint32_t i = (uint32_t)parc_bits(x);
+    uint32_t rounded = i + 0x7fffu + ((i >> 16) & 1);
+    return (uint16_t)((x != x ? i | 0x400000u : rounded) >> 16);
+}
+
+/* f16 has 5 bits of exponent, biased by 15, and 10 of fraction; numbers below
+ * 2^-14 are multiples of 2^-24. In bits, because compilers keep _Float16
+ * scalar. */
+PARC_MATH float parc_from_f16(uint16_t x)
+{
+    uint32_t size = x & 0x7fffu, sign = (uint32_t)(x & 0x8000u) << 16;
+    uint32_t bias = size >= 0x7c00u ? 224u << 23 : 112u << 23;
+    float normal = parc_from_bits((int32_t)((size << 13) + bias));
+    float tiny = (float)(int32_t)size * 5.96046448e-08f;
+    float y = parc_select(size < 0x400u, tiny, normal);
+    return parc_from_bits(parc_bits(y) | (int32_t)sign);
+}
+
+/* Beyond 65504 (and what rounds to it) infinity. A tiny number is rounded by
+ * adding 1/2, whose last place is 2^-24. */
+PARC_MATH uint16_t parc_to_f16(float x)
+{
+    uint32_t i = (uint32_t)parc_bits(x), size = i & 0x7fffffffu;
+    uint32_t normal = (size + 0xfffu + ((size >> 13) & 1)) >> 13;
+    normal = normal > 0x23c00u ? 0x7c00u : normal - 0x1c000u;
+    float half = parc_from_bits((int32_t)size) + 0.5f;
+    uint32_t tiny = (uint32_t)parc_bits(half) - 0x3f000000u;
+    uint32_t y = size < 0x38800000u ? tiny : normal;
+    y = size > 0x7f800000u ? 0x7e00u : y;
+    return (uint16_t)(y | (i >> 16 & 0x8000u));
 }
 
 #endif

@@ -14,10 +14,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 1
-enum { PARC_MAX_AXES = 4, PARC_MAX_DIMS = 6, PARC_MAX_STACK = 3 };
+#define PARC_RT_VERSION 2
+enum {
+    PARC_MAX_AXES = 6,
+    PARC_MAX_DIMS = 6,
+    PARC_MAX_STACK = 4,
+    PARC_MAX_LOOPS = 6,
+};
 
 typedef struct ParcRt ParcRt;
+
+/* Element types. bf16 and f16 are 16 bits in memory only: arithmetic is in
+ * f32, and a result is rounded to the nearest, to even where two are, once,
+ * where it is stored. */
+typedef enum ParcType {
+    PARC_F32, PARC_BF16, PARC_F16, PARC_I32, PARC_I64,
+} ParcType;
+typedef uint16_t parc_bf16, parc_f16;
 
 /* ---- what train.c says of itself ---- */
 
@@ -35,17 +48,21 @@ typedef enum ParcInitKind {
  * numbers) cut the flattened rest of each layer into equal runs, the last
  * padded. In the arena: layer-major, each layer one run or local tensor. */
 typedef struct ParcParam {
-    const char *name;    /* '*' stands for the layer's number, one for each
-                            stack dim, leftmost first */
+    const char *name;    /* for each stack dim, leftmost first, '*' stands
+                            for the layer's number, or "3", "0-3", "0-6:2"
+                            for the layers that lie there */
     const char *state;   /* NULL: a parameter; else "m", "v", … of `name` */
     int nstack, ndim;
     int64_t stack[PARC_MAX_STACK];
     int64_t dim[PARC_MAX_DIMS]; /* global */
-    int8_t split[PARC_MAX_DIMS][PARC_MAX_AXES];
+    int64_t pad[PARC_MAX_DIMS]; /* elements of padding behind a dim, zeros */
+    int8_t split[PARC_MAX_DIMS][PARC_MAX_AXES + 1];
     uint32_t flat_axes;
     int64_t offset;      /* bytes into the arena; f32. -1: the step does not
                             use it, and nobody stores it */
     int64_t local_elements;
+    bool inside;         /* a layer has room for all runs of the flat axes, a
+                            rank's own lies at its place among them */
     ParcInitKind init;
     double a, b;         /* normal: a = std; uniform: from a to b; arange: a,
                             a+1, … */
@@ -54,16 +71,49 @@ typedef struct ParcParam {
     int nalias;
 } ParcParam;
 
-/* A batch input: [batch, seq, …]; dim 0 is split over `batch_axes`. */
+/* A batch input: [batch, seq, …]. The batch comes in `micro` equal parts, one
+ * after another, and dim 0 of each is split over `batch_axes`. */
 typedef struct ParcInput {
     const char *name;
-    bool is_int, is_labels; /* labels: the sequence shifted by one */
+    bool is_labels;         /* labels: the sequence shifted by one */
     int64_t below;          /* ints are less; 0: any */
     int ndim;
     int64_t dim[PARC_MAX_DIMS];
+    int64_t micro; /* 0: 1 */
     uint32_t batch_axes;
-    int64_t offset;         /* of the rank's part: i32 or f32; -1: unused */
+    int64_t offset;         /* of the rank's part; -1: unused */
+    ParcType type;          /* i32, or a float's */
 } ParcInput;
+
+/* The learning rate over the steps: rt_schedule.c says how. */
+typedef enum ParcScheduleKind {
+    PARC_CONSTANT, PARC_LINEAR, PARC_COSINE,
+} ParcScheduleKind;
+typedef struct ParcSchedule {
+    ParcScheduleKind kind;
+    int64_t warmup, steps;  /* steps 0: as many as the run has */
+    double min_lr;
+} ParcSchedule;
+
+/* One statement of the step, as the plan names it: what --trace shows. */
+typedef struct ParcLoop {
+    const char *name; /* "layer" */
+    int64_t trips;
+} ParcLoop;
+
+typedef struct ParcWork {
+    const char *id;     /* "k07_attention_norm", "ag3", "wq" */
+    const char *kind;   /* "kernel", "matmul", "attention", "collective", … */
+    const char *phase;  /* "forward", "backward", "optimizer" */
+    const char *path;   /* of the module: "layers.*.attention" */
+    const char *source; /* "llama.pdl:28:5" */
+    const char *detail; /* NULL, "all_gather over dp: layers.*", … */
+    int64_t bytes;      /* read and written by a call */
+    double flops;       /* of a call; 0: bytes are what counts */
+    int64_t count;      /* calls a step */
+    int nloops;         /* around it, outermost first */
+    ParcLoop loop[PARC_MAX_LOOPS];
+} ParcWork;
 
 typedef struct ParcModel {
     int rt_version;         /* PARC_RT_VERSION */
@@ -79,14 +129,21 @@ typedef struct ParcModel {
     int64_t arena_bytes;
     int threads;            /* workspace is planned for so many */
     int64_t batch, seq;     /* global */
-    double flops;           /* of one step, all ranks together */
+    double flops;           /* of one step, all ranks together; without what
+                               is computed again for the backward pass */
     const char *optimizer;  /* "AdamW" … */
     double lr, beta1, beta2;
+    ParcSchedule schedule;  /* of lr */
+    double loss_scale;      /* to begin with; 0: the loss is not scaled */
+    int64_t loss_scale_offset; /* f32[], where it is */
     int64_t loss_offset, grad_norm_offset; /* f32[] in the arena; -1: none */
     int64_t lr_offset, bias1_offset, bias2_offset; /* f32[], -1: unused */
+    int64_t random_offset; /* i64[]: the step's key; -1: nothing is drawn */
     const char *const *collective; /* names by id, for messages: "ag3 dp
                                       layers.* (llama.pdl:58)" */
     int ncollectives;
+    const ParcWork *work;
+    int nwork;
     void (*init)(ParcRt *rt);  /* makes matmuls, computes constants */
     void (*step)(ParcRt *rt);
 } ParcModel;
@@ -104,13 +161,18 @@ int parc_threads(const ParcRt *rt);
 /* The rank's coordinate over a set of axes (bit mask), axis 0 major. */
 int64_t parc_index(const ParcRt *rt, uint32_t axes);
 
+/* What runs from here on is work[i], in the turn of the loops around it
+ * (counted through all of them). For --trace; else it costs a comparison. */
+void parc_mark(ParcRt *rt, int i, int64_t turn);
+
 /* Collectives over the group of ranks that differ only in `axes`. All ranks
  * run the same collectives in the same order; `id` names the collective in
- * messages and is compared between ranks. Sums run in rank order, in f32.
+ * messages and is compared between ranks. Sums run in rank order, in f32; those
+ * of bf16 and f16 are rounded once, at the end.
  * Offsets are bytes into every rank's arena, the same on all ranks. A group
  * of `n` parts runs between one pair of barriers.
  *
- * Parts are boxes: `outer` rows of `inner` contiguous f32 elements for each
+ * Parts are boxes: `outer` rows of `inner` contiguous elements for each
  * rank, so that dim d of a tensor [a, b, c] split at d = 1 has outer = a and
  * inner = b/k * c on a rank.
  *   all_gather      src: [outer, inner] of each rank
@@ -125,13 +187,16 @@ int64_t parc_index(const ParcRt *rt, uint32_t axes);
  *                   inner], src_j[:, :, r] as dst[:, j]
  * `valid` is how many elements of a row [k, inner] exist where the last runs
  * are padded (flat shards): the gathered tensor is [outer, valid] then. 0
- * means all of them.
+ * means all of them. `inside` (all_gather): src and dst are one, rows of k runs
+ * with their padding, and each rank's src is its own run there.
  */
 typedef struct ParcPart {
     int64_t src, dst;  /* byte offsets */
     int64_t outer, inner;
     int64_t middle;    /* all_to_all only */
     int64_t valid;
+    ParcType type;
+    bool inside;
 } ParcPart;
 
 typedef enum ParcReduce { PARC_SUM, PARC_MAX } ParcReduce;
@@ -155,62 +220,80 @@ void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part);
  * [k, n], c [m, n]; strides in elements (a: sa[0] batch, sa[1] row, sa[2]
  * column, …; one of the last two is 1). Made once by init; scratch lies in
  * the arena, `scratch_bytes` as planned: parc_matmul_new ends the run with a
- * message where oneDNN wants more here. All f32. */
+ * message where oneDNN wants more here. Products of bf16 and f16 run on the
+ * machine's own instructions where oneDNN knows of any, else in f32, block by
+ * block. */
 typedef struct ParcMatmul ParcMatmul;
+typedef struct ParcTypes {
+    ParcType a, b, c;
+} ParcTypes;
 typedef struct ParcMatmulSpec {
     const char *name;
     int64_t batch, m, n, k;
     int64_t sa[3], sb[3], sc[3];
     int64_t scratch, scratch_bytes;
+    ParcTypes type;
 } ParcMatmulSpec;
 ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec);
-void parc_matmul(ParcRt *rt, ParcMatmul *mm, const float *a, const float *b,
-                 float *c);
+void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
+                 void *c);
 /* The scratch bytes that oneDNN wants for it here (used by parc to plan). */
 int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads);
 
 /* The contraction that no matmul fits: for the n letters, result's first, rows
  * of {size, stride in c, in a, in b} (0: not there), c = the sum of a b over
  * the letters that c lacks. Slow and plain. */
-void parc_contract(ParcRt *rt, float *c, const float *a, const float *b,
-                   int n, const int64_t letter[][4]);
+void parc_contract(ParcRt *rt, ParcTypes type, void *c, const void *a,
+                   const void *b, int n, const int64_t letter[][4]);
 
 /* Attention that never stores the scores. q [b, s, kv*g, d], k [b, t, kv, d],
- * v [b, t, kv, e] -> o [b, s, kv*g, e], lse [b, kv*g, s]; all contiguous.
- * Scratch: parc_attention_scratch bytes in the arena. */
+ * v [b, t, kv, e] -> o [b, s, kv*g, e], lse [b, kv*g, s]; all contiguous, of
+ * one type, lse in f32. Scratch: parc_attention_scratch bytes in the arena. */
 typedef struct ParcAttention {
     int64_t b, s, t, kv, g, d, e;
     bool causal;
     float scale;
+    ParcType type;
+    /* Dropout of the weights, with a probability of `drop` (0: none). A weight
+     * is drawn by key, site, and its place in the whole tensor, in which this
+     * rank's sequences and heads of queries (of `heads`) begin here. */
+    float drop;
+    uint32_t site;
+    int64_t key, first_b, first_head, heads;
 } ParcAttention;
 int64_t parc_attention_scratch(const ParcAttention *a, bool backward,
                                int threads);
-void parc_attention(ParcRt *rt, const ParcAttention *a, float *o, float *lse,
-                    const float *q, const float *k, const float *v,
+void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
+                    const void *q, const void *k, const void *v,
                     float *scratch);
-void parc_attention_grad(ParcRt *rt, const ParcAttention *a, float *dq,
-                         float *dk, float *dv, const float *d_o,
-                         const float *q, const float *k, const float *v,
-                         const float *o, const float *lse, float *scratch);
+void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
+                         void *dv, const void *d_o, const void *q,
+                         const void *k, const void *v, const void *o,
+                         const float *lse, float *scratch);
 
 /* Embedding: rows of table [rows, width] for n ids; ids outside base …
- * base+rows-1 give zeros. The gradient is written whole, each row summed in
- * order of position. */
-void parc_embedding(ParcRt *rt, float *out, const float *table,
+ * base+rows-1 give zeros. The gradient, in f32, is written whole, each row
+ * summed in order of position. */
+void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
                     const int32_t *ids, int64_t n, int64_t rows, int64_t width,
                     int64_t base);
-void parc_embedding_grad(ParcRt *rt, float *grad, const float *dy,
+void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
                          const int32_t *ids, int64_t n, int64_t rows,
                          int64_t width, int64_t base);
 
+/* The keys of layers first … first + n - 1, made from one (parc_random.h). */
+void parc_split_key(int64_t *to, const int64_t *from, int64_t first,
+                    int64_t step, int64_t n);
+
 /* Strided copies: dst is written in row-major order of dim[], reading src
  * with the given element strides (transpose, slice, parts). */
-void parc_copy(ParcRt *rt, float *dst, const float *src, int ndim,
+void parc_copy(ParcRt *rt, ParcType type, void *dst, const void *src, int ndim,
                const int64_t *dim, const int64_t *src_stride);
 
 /* `rows` rows of `width` elements, from rows of src_row elements to rows of
  * dst_row elements. */
-void parc_copy_rows(ParcRt *rt, float *dst, int64_t dst_row, const float *src,
-                    int64_t src_row, int64_t rows, int64_t width);
+void parc_copy_rows(ParcRt *rt, ParcType type, void *dst, int64_t dst_row,
+                    const void *src, int64_t src_row, int64_t rows,
+                    int64_t width);
 
 #endif

@@ -23,7 +23,8 @@ typedef struct RtOptions {
     const char *program; /* as messages name it: the base name of argv[0] */
     int64_t steps, seed, threads; /* threads 0: as planned */
     bool shuffle, info, dry_run, help, version;
-    const char *data, *init, *export_to, *log, *print_shards;
+    const char *data, *init, *export_to, *log, *trace, *print_shards;
+    int64_t trace_steps;
 } RtOptions;
 
 /* -1: go on; else the exit status (a message has been printed). */
@@ -61,6 +62,33 @@ typedef struct RtControl {
     _Atomic int32_t failed; /* somebody has printed why the run ends */
 } RtControl;
 
+/* ---- what a step does when (rt_trace.c, rt_trace_file.c) ---- */
+
+/* A moment: work[what] begins, in a turn of the loops; or one of these. */
+enum {
+    RT_MARK_STEP = -1,  /* step `turn` begins, with its input */
+    RT_MARK_MOVE = -2,  /* within a collective: all have come, data moves */
+    RT_MARK_WAIT = -3,  /* its data has moved; the others' not yet */
+    RT_MARK_END = -4,   /* of the step */
+};
+typedef struct RtMark {
+    int64_t ns;
+    int32_t what, turn;
+} RtMark;
+
+/* What one rank has marked; it has room for all that it will. */
+typedef struct RtRing {
+    int64_t n, room, lost;
+    RtMark mark[];
+} RtRing;
+
+/* Steps first … last are traced; a ring for each rank in shared memory. */
+typedef struct RtTrace {
+    int64_t first, last;
+    char *rings; /* NULL: no trace is wanted */
+    size_t stride, bytes;
+} RtTrace;
+
 typedef struct RtWorld {
     const ParcModel *model;
     const char *program;
@@ -73,7 +101,8 @@ typedef struct RtWorld {
     size_t arena_stride;
     void *map;
     size_t map_bytes;
-    const char *temporary; /* a file to remove if the run fails, or NULL */
+    const char *temporary[2]; /* files to remove if the run fails, or NULL */
+    RtTrace trace;
 } RtWorld;
 
 /* Ranks that differ only in some axes, axis 0 major. */
@@ -82,6 +111,13 @@ typedef struct RtGroup {
     int *member;
 } RtGroup;
 
+/* The scale of the loss (rt_loss_scale.c). */
+typedef struct RtScale {
+    double scale;  /* 0: none */
+    int64_t good;  /* steps since it changed, or since one was skipped */
+    int64_t bad;   /* steps skipped one after the other */
+} RtScale;
+
 struct ParcRt {
     const ParcModel *model;
     RtWorld *world;
@@ -89,15 +125,24 @@ struct ParcRt {
     char *arena;
     RtGroup group[RT_GROUPS];  /* by mask of axes */
     int64_t bytes, peak_bytes; /* counted where arenas are handed out */
+    double lr;                 /* of the step at hand */
+    int64_t updates;           /* steps so far that changed parameters */
+    RtScale scale;
     void *engine, *stream;     /* oneDNN's, once a matmul needs them */
     ParcMatmul *matmuls;
+    RtRing *ring;              /* while this step is traced */
 };
 
 /* Names for what is no collective of the model, where an id is wanted. */
-enum { RT_AT_START = -1, RT_AT_END = -2, RT_AT_SHARDS = -3 };
+enum {
+    RT_AT_START = -1,
+    RT_AT_END = -2,
+    RT_AT_SHARDS = -3,
+    RT_AT_TRACE = -4,
+    RT_AT_GRADIENTS = -5,
+};
 const char *rt_collective_name(const ParcModel *model, int id);
 
-int rt_cores(void); /* that this process may use */
 int rt_nranks(const ParcModel *model);
 int64_t rt_coord(const ParcModel *model, int rank, int axis);
 
@@ -111,11 +156,49 @@ void rt_world_close(RtWorld *w);
 typedef int RtBody(ParcRt *rt, void *context);
 int rt_ranks_run(RtWorld *w, RtBody *body, void *context);
 
+/* ---- threads (rt_threads.c) ---- */
+
+int rt_cores(void); /* CPUs that this process may use */
+/* GNU's OpenMP lets idle threads spin for milliseconds, so that on a machine
+ * with other work each parallel loop waits for a thread that has lost its
+ * core: ten times the step. With a core for every thread they look for a short
+ * while, otherwise they sleep at once. The library reads the wish from the
+ * environment when it is loaded, which is before main: hence the program runs
+ * again from the top. A policy that the user has set stands. */
+void rt_threads_wait(char **argv, const ParcModel *model, int64_t wanted);
+/* Starts the rank's threads and gives each its place. */
+void rt_threads_place(const RtWorld *w, int rank);
+
 /* Frees what matmuls made (rt_matmul.c). */
 void rt_matmul_close(ParcRt *rt);
 
 /* Hands the rank its arena and counts it (rt_arena.c). */
 void rt_arena_take(ParcRt *rt);
+
+/* Maps the rings for `steps` steps of the `total` (rt_trace.c); false after a
+ * message. */
+bool rt_trace_open(RtWorld *w, int64_t steps, int64_t total);
+void rt_trace_close(RtWorld *w);
+/* Around a step: marks are taken in the steps that are traced. */
+void rt_trace_begin(ParcRt *rt, int64_t step);
+void rt_trace_end(ParcRt *rt);
+void rt_trace_add(RtRing *ring, int32_t what, int64_t turn);
+static inline void rt_mark(ParcRt *rt, int32_t what)
+{
+    if (rt->ring) {
+        rt_trace_add(rt->ring, what, 0);
+    }
+}
+static inline RtRing *rt_trace_ring(const RtWorld *w, int rank)
+{
+    return (RtRing *)(void *)(w->trace.rings +
+                              (size_t)rank * w->trace.stride);
+}
+/* All ranks' marks as one JSON file in Chrome's trace format, by one rank
+ * when all have finished the traced steps (rt_trace_file.c); NULL, or what
+ * went wrong. */
+const char *rt_trace_write(const RtWorld *w, const char *path,
+                           const char *temporary);
 
 /* All ranks of the group meet. rt_meet is for the whole world. */
 void rt_barrier(ParcRt *rt, uint32_t axes);
@@ -152,7 +235,13 @@ double rt_now(void);             /* seconds */
 
 /* ---- random numbers (rt_random.c) ---- */
 
-enum { RT_STREAM_INIT, RT_STREAM_DATA, RT_STREAM_SHUFFLE };
+/* A shuffle takes a stream for each of its rounds. */
+enum {
+    RT_STREAM_INIT,
+    RT_STREAM_DATA,
+    RT_STREAM_SHUFFLE,
+    RT_STREAM_STEP = 16,
+};
 
 void rt_philox(uint32_t out[4], const uint32_t counter[4],
                const uint32_t key[2]);
@@ -160,6 +249,8 @@ uint32_t rt_hash(const char *name);
 /* The four words of a block of a named stream. */
 void rt_random_block(uint32_t out[4], int64_t seed, int stream, uint32_t key,
                      uint64_t block);
+/* The key of what a step draws (rt_random_row.c); steps count from 1. */
+int64_t rt_step_key(int64_t seed, int64_t step);
 /* Elements first … first+n-1 of a tensor; element i is the same however the
  * range that holds it is cut. */
 void rt_random_normal(float *to, int64_t seed, int stream, uint32_t key,
@@ -180,16 +271,24 @@ typedef struct RtShard {
     const ParcParam *param;
     int64_t layers, global; /* elements of a layer */
     int64_t part[PARC_MAX_DIMS], begin[PARC_MAX_DIMS];
+    int64_t held[PARC_MAX_DIMS]; /* of part: what is no padding */
     int64_t box;        /* elements of the box */
     int64_t first, run; /* run: elements stored, padding included */
+    int64_t row;        /* elements from one layer to the next */
+    int64_t inside;     /* elements from where a layer lies to the run */
     bool owner;         /* no rank before this one stores the same */
 } RtShard;
 
 void rt_shard(RtShard *s, const ParcModel *model, int rank,
               const ParcParam *param);
-/* From stored element i of a layer on: how many elements lie one after the
- * other in the global layer too, and where there; 0 where i is padding. */
-int64_t rt_shard_run(const RtShard *s, int64_t i, int64_t *global);
+/* What a rank stores of a layer, in its memory. */
+float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t layer);
+/* The next elements, from stored element *i of a layer on, that are no
+ * padding: moves *i to the first and says how many lie one after the other in
+ * the global layer too, and where there; 0 where only padding is left. */
+int64_t rt_shard_run(const RtShard *s, int64_t *i, int64_t *global);
+/* How many stored elements of a layer are no padding. */
+int64_t rt_shard_elements(const RtShard *s);
 /* False, after a message, where train.c and the runtime disagree. */
 bool rt_params_check(const ParcModel *model, const char *program);
 
@@ -245,11 +344,26 @@ bool rt_weights_open(RtWeights *w, const char *path, const ParcModel *model,
 void rt_weights_close(RtWeights *w);
 void rt_weights_load(ParcRt *rt, const RtWeights *w);
 
-/* The name of the temporary file beside `path`, empty where `path` is a device
- * or pipe; NULL, after a message, where nothing can be written there. */
-char *rt_export_probe(const char *path, const char *program);
 /* NULL or a message. By one rank, while the others wait. */
 const char *rt_export(ParcRt *rt, const char *path, const char *temporary);
+
+/* ---- files that appear whole (rt_output.c) ---- */
+
+/* The name of the temporary file beside `path`, empty where `path` is a device
+ * or pipe; NULL, after a message, where nothing can be written there. */
+char *rt_output_probe(const char *path, const char *program);
+
+/* A file being written, under its temporary name if that is not empty. The
+ * first error stays in `error` (an errno); what follows is not tried. */
+typedef struct RtOutput {
+    const char *path, *temporary;
+    int file, error;
+} RtOutput;
+
+void rt_output_open(RtOutput *o, const char *path, const char *temporary);
+void rt_output_put(RtOutput *o, const void *data, size_t n);
+/* Brings it to the disk and gives it its name: NULL, or what went wrong. */
+const char *rt_output_close(RtOutput *o);
 
 /* ---- data (rt_data.c, rt_batch.c) ---- */
 
@@ -268,6 +382,22 @@ void rt_data_close(RtData *d);
 /* Fills the rank's part of every input for a step (0, 1, …). */
 void rt_batch(ParcRt *rt, const RtData *d, const RtOptions *o, int64_t step);
 
+/* ---- learning rates (rt_schedule.c) ---- */
+
+/* The learning rate of a step, counted from 1, in a run of `steps`. */
+double rt_schedule_lr(const ParcModel *model, int64_t step, int64_t steps);
+
+/* ---- gradients that are not finite (rt_loss_scale.c, rt_nonfinite.c) ---- */
+
+void rt_scale_start(ParcRt *rt);
+/* After a step: whether it counts. A step whose gradients' norm is not finite
+ * has changed nothing; the scale is lowered, and the run ends where that has
+ * not helped for long. */
+bool rt_scale_step(ParcRt *rt, int64_t step, double norm);
+/* Ends the run after a step whose gradients' norm is not finite, naming a
+ * parameter whose gradient is not. All ranks call it. */
+_Noreturn void rt_nonfinite(ParcRt *rt, int64_t step, double norm);
+
 /* ---- logs (rt_log.c) ---- */
 
 typedef struct RtLog {
@@ -285,6 +415,8 @@ bool rt_log_open(RtLog *l, const RtOptions *o, const ParcModel *model,
 void rt_log_start(RtLog *l);
 /* After step 1, 2, …; by rank 0. */
 void rt_log_step(RtLog *l, ParcRt *rt, int64_t step);
+/* A step was skipped and the loss scale lowered; by rank 0. */
+void rt_log_skip(RtLog *l, int64_t step, double from, double to);
 void rt_log_end(RtLog *l, ParcRt *rt);
 
 #endif

@@ -28,13 +28,18 @@ typedef struct Forward {
     float *score;     /* [QUERIES, KEYS] */
     float *out;       /* [QUERIES, e] */
     float *top, *sum; /* [QUERIES] */
+    float *query;     /* [QUERIES, d], where elements are not f32 */
+    float *key;       /* [KEYS, d], the same */
+    int64_t row;      /* the head's first, where weights are counted */
 } Forward;
 
 static int64_t forward_floats(const ParcAttention *a)
 {
     int64_t e = rt_row(a->e);
+    int64_t widened =
+        a->type == PARC_F32 ? 0 : (RT_QUERIES + RT_KEYS) * rt_row(a->d);
     return a->d * RT_KEY_ROW + RT_KEYS * e + RT_QUERIES * RT_KEYS +
-           RT_QUERIES * e + 2 * RT_QUERIES;
+           RT_QUERIES * e + 2 * RT_QUERIES + widened;
 }
 
 static Forward forward_scratch(const ParcAttention *a, float *base)
@@ -47,6 +52,8 @@ static Forward forward_scratch(const ParcAttention *a, float *base)
     f.out = f.score + RT_QUERIES * RT_KEYS;
     f.top = f.out + RT_QUERIES * e;
     f.sum = f.top + RT_QUERIES;
+    f.query = f.sum + RT_QUERIES;
+    f.key = f.query + RT_QUERIES * rt_row(a->d);
     return f;
 }
 
@@ -57,105 +64,158 @@ int64_t parc_attention_scratch(const ParcAttention *a, bool backward,
     return n * threads * (int64_t)sizeof(float);
 }
 
-/* A row of scores becomes weights exp(score - top); earlier sums and outputs
- * are rescaled. `seen` keys (at least one) count, the rest of the row gets
- * zeros: by selecting, so that all of the row goes through whole vectors. */
-static void softmax_row(Forward *f, int64_t i, int seen, int columns, int64_t e,
-                        float scale)
+/* The largest of the `seen` keys that a row of scores has, and of `top`. */
+static float row_top(const float *restrict s, int seen, int columns,
+                     float scale, float top)
 {
-    float *restrict s = f->score + i * RT_KEYS;
-    float *restrict out = f->out + i * rt_row(e);
-    float top = f->top[i], sum = 0;
-#pragma omp simd reduction(max : top)
+    int32_t key = parc_key(top);
+#pragma omp simd reduction(max : key)
     for (int j = 0; j < columns; j++) {
         float x = parc_select(j < seen, s[j] * scale, -INFINITY);
-        top = x > top ? x : top;
+        key = parc_higher(key, parc_key(x));
     }
+    return parc_from_key(key);
+}
+
+/* Scores become weights exp(score - top), zeros from `seen` on: by selecting,
+ * so that all of the row goes through whole vectors. Returns their sum. */
+static float row_weights(float *restrict s, int seen, int columns, float scale,
+                         float top)
+{
+    float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int j = 0; j < columns; j++) {
         s[j] = parc_select(j < seen, parc_exp(s[j] * scale - top), 0.0f);
         sum += s[j];
     }
-    float shrink = parc_exp(f->top[i] - top);
-    f->sum[i] = f->sum[i] * shrink + sum;
-    f->top[i] = top;
-    if (shrink != 1) {
+    return sum;
+}
+
+/* Rows first … queries-1 of scores become weights; earlier sums and outputs
+ * are rescaled to the new maxima, all rows at once. At least one key of `keys`
+ * counts in each. */
+static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
+                         int64_t first, int64_t queries, int64_t key,
+                         int64_t keys)
+{
+    float top[RT_QUERIES], shrink[RT_QUERIES];
+    int columns = (int)rt_padded(keys);
+    for (int64_t i = first; i < queries; i++) {
+        top[i] = row_top(f->score + i * RT_KEYS,
+                         (int)rt_seen(a, query + i, key, keys), columns,
+                         a->scale, f->top[i]);
+    }
 #pragma omp simd
-        for (int64_t x = 0; x < e; x++) {
-            out[x] *= shrink;
+    for (int64_t i = first; i < queries; i++) {
+        shrink[i] = parc_exp(f->top[i] - top[i]);
+        f->sum[i] *= shrink[i];
+        f->top[i] = top[i];
+    }
+    for (int64_t i = first; i < queries; i++) {
+        float *restrict out = f->out + i * rt_row(a->e), by = shrink[i];
+        f->sum[i] += row_weights(f->score + i * RT_KEYS,
+                                 (int)rt_seen(a, query + i, key, keys),
+                                 columns, a->scale, top[i]);
+        if (by != 1) {
+#pragma omp simd
+            for (int64_t x = 0; x < a->e; x++) {
+                out[x] *= by;
+            }
         }
     }
 }
 
-/* The keys from `key` on, for a block of queries. Queries before the first
+/* The keys from `key` on, for a block of queries `q`. Queries before the first
  * key see none of them; keys after the last query are seen by none. */
-static void forward_block(const ParcAttention *a, Forward *f, const float *q,
-                          const float *k, const float *v, int64_t query,
+static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
+                          const void *k, const void *v, int64_t query,
                           int64_t queries, int64_t key)
 {
     int64_t keys =
         rt_seen(a, query + queries - 1, key, rt_less(RT_KEYS, a->t - key));
     int64_t columns = rt_padded(keys), row = rt_row(a->e);
     int64_t first = a->causal && key > query ? key - query : 0;
-    int64_t q_row = a->kv * a->g * a->d;
+    int64_t k_row = a->kv * a->d, v_row = a->kv * a->e;
     float *score = f->score + first * RT_KEYS;
-    rt_pack_transposed(f->keys, k + key * a->kv * a->d, a->kv * a->d, keys,
-                       a->d);
-    rt_pack(f->values, v + key * a->kv * a->e, a->kv * a->e, keys, a->e);
-    rt_tile(&(RtTile){queries - first, columns, a->d, q + first * q_row, q_row,
-                      1, f->keys, RT_KEY_ROW, score, RT_KEYS, false});
-    for (int64_t i = first; i < queries; i++) {
-        softmax_row(f, i, (int)rt_seen(a, query + i, key, keys), (int)columns,
-                    a->e, a->scale);
+    rt_pack_transposed(f->keys,
+                       rt_rows(f->key, a->type,
+                               rt_element(a->type, k, key * k_row), k_row, keys,
+                               a->d),
+                       keys, a->d);
+    rt_pack(f->values, a->type, rt_element(a->type, v, key * v_row), v_row,
+            keys, a->e);
+    rt_tile(&(RtTile){queries - first, columns, a->d, q.at + first * q.stride,
+                      q.stride, 1, f->keys, RT_KEY_ROW, score, RT_KEYS, false});
+    softmax_rows(a, f, query, first, queries, key, keys);
+    for (int64_t i = first; i < queries && a->drop > 0; i++) {
+        float keep[RT_KEYS]; /* behind the sum: all weights count there */
+        rt_keep_row(a, keep, f->row + query + i, key, columns);
+        rt_scale_row(f->score + i * RT_KEYS, keep, columns);
     }
     rt_tile(&(RtTile){queries - first, rt_padded(a->e), keys, score, RT_KEYS, 1,
                       f->values, row, f->out + first * row, row, true});
 }
 
-static void forward_task(const ParcAttention *a, float *scratch, float *o,
-                         float *lse, const float *q, const float *k,
-                         const float *v, int64_t query)
+/* The rows of the output, divided by their sums. */
+static void store_output(const ParcAttention *a, const Forward *f, void *o,
+                         float *lse, int64_t query, int64_t queries)
+{
+    int64_t row = a->kv * a->g * a->e;
+    for (int64_t i = 0; i < queries; i++) {
+        float over = 1 / f->sum[i];
+        float *restrict out = f->out + i * rt_row(a->e);
+        for (int64_t x = 0; x < a->e; x++) {
+            out[x] *= over;
+        }
+        rt_narrow(a->type, rt_element_out(a->type, o, (query + i) * row), out,
+                  a->e);
+        lse[query + i] = f->top[i] + parc_log(f->sum[i]);
+    }
+}
+
+static void forward_task(const ParcAttention *a, float *scratch, void *o,
+                         float *lse, const void *q, const void *k,
+                         const void *v, int64_t query, int64_t row)
 {
     Forward f = forward_scratch(a, scratch);
+    f.row = row;
     int64_t queries = rt_less(RT_QUERIES, a->s - query);
-    int64_t e = rt_row(a->e), row = a->kv * a->g * a->e;
+    int64_t e = rt_row(a->e), q_row = a->kv * a->g * a->d;
     int64_t end = a->causal ? rt_less(a->t, query + queries) : a->t;
+    RtRows block =
+        rt_rows(f.query, a->type, rt_element(a->type, q, query * q_row), q_row,
+                queries, a->d);
     memset(f.out, 0, (size_t)(queries * e) * sizeof *f.out);
     for (int64_t i = 0; i < queries; i++) {
         f.top[i] = -INFINITY;
         f.sum[i] = 0;
     }
-    q += query * a->kv * a->g * a->d;
     for (int64_t key = 0; key < end; key += RT_KEYS) {
-        forward_block(a, &f, q, k, v, query, queries, key);
+        forward_block(a, &f, block, k, v, query, queries, key);
     }
-    for (int64_t i = 0; i < queries; i++) {
-        float over = 1 / f.sum[i];
-        float *restrict to = o + (query + i) * row;
-        for (int64_t x = 0; x < a->e; x++) {
-            to[x] = f.out[i * e + x] * over;
-        }
-        lse[query + i] = f.top[i] + parc_log(f.sum[i]);
-    }
+    store_output(a, &f, o, lse, query, queries);
 }
 
-void parc_attention(ParcRt *rt, const ParcAttention *a, float *o, float *lse,
-                    const float *q, const float *k, const float *v,
+void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
+                    const void *q, const void *k, const void *v,
                     float *scratch)
 {
     int64_t heads = a->kv * a->g, floats = forward_floats(a);
+    ParcType type = a->type;
     int64_t blocks = (a->s + RT_QUERIES - 1) / RT_QUERIES;
     (void)rt;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t task = 0; task < a->b * heads * blocks; task++) {
-        /* Long rows of a causal mask first: the tail of work is short. */
-        int64_t block = blocks - 1 - task / (a->b * heads);
-        int64_t b = task / heads % a->b, h = task % heads, kv = h / a->g;
+        /* Blocks of one head follow each other, so that its keys and values
+         * are still in cache; long rows of a causal mask come first. */
+        int64_t block = blocks - 1 - task % blocks, head = task / blocks;
+        int64_t b = head / heads, h = head % heads, kv = h / a->g;
         forward_task(a, scratch + omp_get_thread_num() * floats,
-                     o + (b * a->s * heads + h) * a->e,
+                     rt_element_out(type, o, (b * a->s * heads + h) * a->e),
                      lse + (b * heads + h) * a->s,
-                     q + (b * a->s * heads + h) * a->d,
-                     k + (b * a->t * a->kv + kv) * a->d,
-                     v + (b * a->t * a->kv + kv) * a->e, block * RT_QUERIES);
+                     rt_element(type, q, (b * a->s * heads + h) * a->d),
+                     rt_element(type, k, (b * a->t * a->kv + kv) * a->d),
+                     rt_element(type, v, (b * a->t * a->kv + kv) * a->e),
+                     block * RT_QUERIES, rt_head_row(a, b, h));
     }
 }

@@ -9,8 +9,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "parc_math.h"
+#include "parc_random.h"
 #include "parc_rt.h"
 #include "rt_tile.h"
+#include "rt_type.h"
 
 /* KEY_ROW is rt_row(KEYS). */
 enum { RT_QUERIES = 48, RT_KEYS = 64, RT_KEY_ROW = 80 };
@@ -30,15 +33,82 @@ static inline int64_t rt_seen(const ParcAttention *a, int64_t query,
     return a->causal ? rt_less(keys, query - key + 1) : keys;
 }
 
-/* to[rows, row(n)] from rows of n floats, `stride` apart. */
-static inline void rt_pack(float *to, const float *from, int64_t stride,
-                           int64_t rows, int64_t n)
+/* A short row, without a call. */
+static inline void rt_copy_row(float *restrict to, const float *restrict from,
+                               int64_t n)
+{
+    int64_t x = 0;
+    for (; x + RT_LANES <= n; x += RT_LANES) {
+        *(RtUnaligned *)(to + x) = *(const RtUnaligned *)(from + x);
+    }
+    for (; x < n; x++) {
+        to[x] = from[x];
+    }
+}
+
+/* The number of a head's first row of weights in the whole tensor. */
+static inline int64_t rt_head_row(const ParcAttention *a, int64_t b, int64_t h)
+{
+    return ((a->first_b + b) * a->heads + a->first_head + h) * a->s;
+}
+
+/* What dropout multiplies the weights of a row by, for the keys from `key` on.
+ * Rows are counted as if they were a multiple of 64 long, so that a block of
+ * keys is drawn at once; columns behind the last key count for nothing. */
+static inline void rt_keep_row(const ParcAttention *a, float keep[RT_KEYS],
+                               int64_t row, int64_t key, int64_t columns)
+{
+    int64_t wide = (a->t + 63) / 64 * 64;
+    float drop = a->drop, grow = 1 / (1 - drop);
+    parc_random_row(keep, a->key, a->site, row * wide + key, columns);
+#pragma omp simd
+    for (int64_t j = 0; j < columns; j++) {
+        keep[j] = parc_select(keep[j] < drop, 0.0f, grow);
+    }
+}
+
+static inline void rt_scale_row(float *restrict x, const float *restrict by,
+                                int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        x[i] *= by[i];
+    }
+}
+
+/* to[rows, row(n)] from rows of n elements, `stride` apart. */
+static inline void rt_pack(float *to, ParcType type, const void *from,
+                           int64_t stride, int64_t rows, int64_t n)
 {
     int64_t wide = rt_padded(n), row = rt_row(n);
     for (int64_t i = 0; i < rows; i++) {
-        memcpy(to + i * row, from + i * stride, (size_t)n * sizeof *to);
-        memset(to + i * row + n, 0, (size_t)(wide - n) * sizeof *to);
+        const void *line = rt_element(type, from, i * stride);
+        if (type == PARC_F32) {
+            rt_copy_row(to + i * row, line, n);
+        } else {
+            rt_widen(to + i * row, type, line, n);
+        }
+        for (int64_t x = n; x < wide; x++) {
+            to[i * row + x] = 0;
+        }
     }
+}
+
+/* Rows of floats, `stride` apart. */
+typedef struct RtRows {
+    const float *at;
+    int64_t stride;
+} RtRows;
+
+/* The same rows as floats: where they lie, or packed into `room`. */
+static inline RtRows rt_rows(float *room, ParcType type, const void *from,
+                             int64_t stride, int64_t rows, int64_t n)
+{
+    if (type == PARC_F32) {
+        return (RtRows){from, stride};
+    }
+    rt_pack(room, type, from, stride, rows, n);
+    return (RtRows){room, rt_row(n)};
 }
 
 /* Four rows of four floats become columns. */
@@ -68,10 +138,11 @@ static inline void rt_transpose_four(float *to, int64_t to_row,
 
 /* to[n, KEY_ROW] from rows of n floats: row i becomes column i; columns up to
  * padded(rows) are zeros. */
-static inline void rt_pack_transposed(float *restrict to,
-                                      const float *restrict from,
-                                      int64_t stride, int64_t rows, int64_t n)
+static inline void rt_pack_transposed(float *restrict to, RtRows rows_of,
+                                      int64_t rows, int64_t n)
 {
+    const float *restrict from = rows_of.at;
+    int64_t stride = rows_of.stride;
     int64_t wide = rt_padded(rows), fours = rows / 4 * 4, done = n / 4 * 4;
     for (int64_t i = 0; i < fours; i += 4) {
         for (int64_t x = 0; x < done; x += 4) {

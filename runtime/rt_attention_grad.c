@@ -3,10 +3,11 @@
  * With weights p = exp(score - lse) made again tile by tile:
  *   dv = p' do          dp = do v'         D = rowsum(do * o)
  *   ds = p * (dp - D)   dq = scale ds k    dk = scale ds' q
+ * Under dropout p and dp are multiplied by what was drawn, drawn once more.
  * A task is one head of keys of one sequence with all the query heads that
  * share it. It walks the blocks of keys; for each it walks the blocks of
- * queries that see them, adds up dk and dv in scratch and adds to dq in
- * place, always in the same order.
+ * queries that see them, adds up dk and dv in scratch and adds to dq (in
+ * place if that is f32, else in scratch too), always in the same order.
  */
 #include <omp.h>
 #include <string.h>
@@ -30,7 +31,9 @@ typedef struct Backward {
     float *dquery;   /* [QUERIES, d] */
     float *weight;   /* [QUERIES, KEYS] */
     float *dscore;   /* [QUERIES, KEYS] */
-    float *end;
+    /* Where elements are not f32: */
+    float *query_sums; /* [g, s, d]: dq */
+    float *rows;       /* [KEYS, d or e]: widened */
 } Backward;
 
 static Backward backward_scratch(const ParcAttention *a, float *base)
@@ -48,14 +51,18 @@ static Backward backward_scratch(const ParcAttention *a, float *base)
     w.dquery = w.dout + RT_QUERIES * e;
     w.weight = w.dquery + RT_QUERIES * d;
     w.dscore = w.weight + RT_QUERIES * RT_KEYS;
-    w.end = w.dscore + RT_QUERIES * RT_KEYS;
+    w.rows = w.dscore + RT_QUERIES * RT_KEYS;
+    w.query_sums = w.rows + RT_KEYS * (d > e ? d : e);
     return w;
 }
 
 int64_t rt_attention_grad_floats(const ParcAttention *a)
 {
     int64_t d = rt_row(a->d), e = rt_row(a->e);
-    return a->g * a->s + RT_KEY_ROW * (d + e) + RT_KEYS * (2 * d + e) +
+    int64_t widened = a->type == PARC_F32
+                          ? 0
+                          : RT_KEYS * (d > e ? d : e) + a->g * a->s * a->d;
+    return widened + a->g * a->s + RT_KEY_ROW * (d + e) + RT_KEYS * (2 * d + e) +
            RT_QUERIES * (2 * d + e + 2 * RT_KEYS);
 }
 
@@ -64,8 +71,12 @@ int64_t rt_attention_grad_floats(const ParcAttention *a)
 typedef struct Task {
     const ParcAttention *a;
     Backward w;
-    float *dq, *dk, *dv;
-    const float *d_o, *q, *k, *v, *o, *lse;
+    void *dq, *dk, *dv;
+    const void *d_o, *q, *k, *v, *o;
+    const float *lse;
+    float *sum; /* of dq, `sum_row` from one query to the next */
+    int64_t sum_row;
+    int64_t row; /* the first head's first, where weights are counted */
 } Task;
 
 static void sum_rows(const Task *t)
@@ -74,8 +85,11 @@ static void sum_rows(const Task *t)
     int64_t row = a->kv * a->g * a->e;
     for (int64_t h = 0; h < a->g; h++) {
         for (int64_t i = 0; i < a->s; i++) {
-            const float *x = t->d_o + i * row + h * a->e;
-            const float *y = t->o + i * row + h * a->e;
+            int64_t at = i * row + h * a->e;
+            const float *x = rt_as_floats(
+                a->type, rt_element(a->type, t->d_o, at), a->e, t->w.rows);
+            const float *y = rt_as_floats(
+                a->type, rt_element(a->type, t->o, at), a->e, t->w.dout);
             float sum = 0;
 #pragma omp simd reduction(+ : sum)
             for (int64_t c = 0; c < a->e; c++) {
@@ -105,9 +119,9 @@ static void weights_row(const Task *t, int64_t i, int seen, int columns,
 static void add_dq(const Task *t, int64_t h, int64_t query, int64_t queries)
 {
     const ParcAttention *a = t->a;
-    int64_t row = a->kv * a->g * a->d, d = rt_row(a->d);
+    int64_t d = rt_row(a->d);
     for (int64_t i = 0; i < queries; i++) {
-        float *restrict to = t->dq + (query + i) * row + h * a->d;
+        float *restrict to = t->sum + (query + i) * t->sum_row + h * a->d;
         const float *restrict from = t->w.dquery + i * d;
 #pragma omp simd
         for (int64_t x = 0; x < a->d; x++) {
@@ -127,18 +141,28 @@ static void tile(const Task *t, int64_t h, int64_t query, int64_t key,
     int64_t queries = rt_less(RT_QUERIES, a->s - query);
     int64_t keys = rt_seen(a, query + queries - 1, key, all_keys);
     int64_t columns = rt_padded(keys);
-    rt_pack(w->query, t->q + (query * heads + h) * a->d, heads * a->d, queries,
-            a->d);
-    rt_pack(w->dout, t->d_o + (query * heads + h) * a->e, heads * a->e, queries,
-            a->e);
+    rt_pack(w->query, a->type,
+            rt_element(a->type, t->q, (query * heads + h) * a->d),
+            heads * a->d, queries, a->d);
+    rt_pack(w->dout, a->type,
+            rt_element(a->type, t->d_o, (query * heads + h) * a->e),
+            heads * a->e, queries, a->e);
     rt_tile(&(RtTile){queries, columns, a->d, w->query, d, 1, w->keys_t,
                       RT_KEY_ROW, w->weight, RT_KEYS, false});
     rt_tile(&(RtTile){queries, columns, a->e, w->dout, e, 1, w->values_t,
                       RT_KEY_ROW, w->dscore, RT_KEYS, false});
     for (int64_t i = 0; i < queries; i++) {
+        int64_t row = h * a->s + query + i;
+        float keep[RT_KEYS];
+        if (a->drop > 0) {
+            rt_keep_row(a, keep, t->row + row, key, columns);
+            rt_scale_row(w->dscore + i * RT_KEYS, keep, columns);
+        }
         weights_row(t, i, (int)rt_seen(a, query + i, key, keys), (int)columns,
-                    t->lse[h * a->s + query + i],
-                    w->sums[h * a->s + query + i]);
+                    t->lse[row], w->sums[row]);
+        if (a->drop > 0) {
+            rt_scale_row(w->weight + i * RT_KEYS, keep, columns);
+        }
     }
     rt_tile(&(RtTile){keys, rt_padded(a->e), queries, w->weight, 1, RT_KEYS,
                       w->dout, e, w->dvalues, e, true});
@@ -149,11 +173,14 @@ static void tile(const Task *t, int64_t h, int64_t query, int64_t key,
     add_dq(t, h, query, queries);
 }
 
-static void store_rows(float *to, int64_t stride, const float *from,
-                       int64_t rows, int64_t n)
+/* Rows of n, `from_row` apart, to rows of the result from element `at` on. */
+static void store_rows(ParcType type, void *to, int64_t at, int64_t stride,
+                       const float *from, int64_t from_row, int64_t rows,
+                       int64_t n)
 {
     for (int64_t i = 0; i < rows; i++) {
-        memcpy(to + i * stride, from + i * rt_row(n), (size_t)n * sizeof *to);
+        rt_narrow(type, rt_element_out(type, to, at + i * stride),
+                  from + i * from_row, n);
     }
 }
 
@@ -165,9 +192,14 @@ static void key_block(const Task *t, int64_t key)
     int64_t d = rt_row(a->d), e = rt_row(a->e);
     int64_t k_row = a->kv * a->d, v_row = a->kv * a->e;
     int64_t first = a->causal ? key : 0;
-    rt_pack(w->keys, t->k + key * k_row, k_row, keys, a->d);
-    rt_pack_transposed(w->keys_t, t->k + key * k_row, k_row, keys, a->d);
-    rt_pack_transposed(w->values_t, t->v + key * v_row, v_row, keys, a->e);
+    rt_pack(w->keys, a->type, rt_element(a->type, t->k, key * k_row), k_row,
+            keys, a->d);
+    rt_pack_transposed(w->keys_t, (RtRows){w->keys, d}, keys, a->d);
+    rt_pack_transposed(w->values_t,
+                       rt_rows(w->rows, a->type,
+                               rt_element(a->type, t->v, key * v_row), v_row,
+                               keys, a->e),
+                       keys, a->e);
     memset(w->dkeys, 0, (size_t)(keys * d) * sizeof *w->dkeys);
     memset(w->dvalues, 0, (size_t)(keys * e) * sizeof *w->dvalues);
     for (int64_t h = 0; h < a->g; h++) {
@@ -175,46 +207,57 @@ static void key_block(const Task *t, int64_t key)
             tile(t, h, i, key, keys);
         }
     }
-    store_rows(t->dk + key * k_row, k_row, w->dkeys, keys, a->d);
-    store_rows(t->dv + key * v_row, v_row, w->dvalues, keys, a->e);
+    store_rows(a->type, t->dk, key * k_row, k_row, w->dkeys, d, keys, a->d);
+    store_rows(a->type, t->dv, key * v_row, v_row, w->dvalues, e, keys, a->e);
 }
 
-static void backward_task(const Task *t)
+static void backward_task(Task *t)
 {
     const ParcAttention *a = t->a;
+    int64_t row = a->kv * a->g * a->d;
+    bool direct = a->type == PARC_F32;
+    t->sum = direct ? t->dq : t->w.query_sums;
+    t->sum_row = direct ? row : a->g * a->d;
     for (int64_t i = 0; i < a->s; i++) {
-        memset(t->dq + i * a->kv * a->g * a->d, 0,
-               (size_t)(a->g * a->d) * sizeof *t->dq);
+        memset(t->sum + i * t->sum_row, 0,
+               (size_t)(a->g * a->d) * sizeof *t->sum);
     }
     sum_rows(t);
     for (int64_t key = 0; key < a->t; key += RT_KEYS) {
         key_block(t, key);
     }
+    if (!direct) {
+        store_rows(a->type, t->dq, 0, row, t->sum, t->sum_row, a->s,
+                   a->g * a->d);
+    }
 }
 
-void parc_attention_grad(ParcRt *rt, const ParcAttention *a, float *dq,
-                         float *dk, float *dv, const float *d_o, const float *q,
-                         const float *k, const float *v, const float *o,
+void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
+                         void *dv, const void *d_o, const void *q,
+                         const void *k, const void *v, const void *o,
                          const float *lse, float *scratch)
 {
     int64_t floats = rt_attention_grad_floats(a);
+    ParcType type = a->type;
     (void)rt;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < a->b * a->kv; i++) {
         int64_t b = i / a->kv, kv = i % a->kv, heads = a->kv * a->g;
         int64_t query = b * a->s * heads + kv * a->g;
         int64_t key = b * a->t * a->kv + kv;
-        Task t = {a,
-                  backward_scratch(a, scratch + omp_get_thread_num() * floats),
-                  dq + query * a->d,
-                  dk + key * a->d,
-                  dv + key * a->e,
-                  d_o + query * a->e,
-                  q + query * a->d,
-                  k + key * a->d,
-                  v + key * a->e,
-                  o + query * a->e,
-                  lse + (b * heads + kv * a->g) * a->s};
+        Task t = {
+            .a = a,
+            .w = backward_scratch(a, scratch + omp_get_thread_num() * floats),
+            .dq = rt_element_out(type, dq, query * a->d),
+            .dk = rt_element_out(type, dk, key * a->d),
+            .dv = rt_element_out(type, dv, key * a->e),
+            .d_o = rt_element(type, d_o, query * a->e),
+            .q = rt_element(type, q, query * a->d),
+            .k = rt_element(type, k, key * a->d),
+            .v = rt_element(type, v, key * a->e),
+            .o = rt_element(type, o, query * a->e),
+            .lse = lse + (b * heads + kv * a->g) * a->s,
+            .row = rt_head_row(a, b, kv * a->g)};
         backward_task(&t);
     }
 }

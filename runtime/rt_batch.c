@@ -2,22 +2,30 @@
  *
  * Step s takes the sequences s*batch … s*batch+batch-1 of the data, wrapping
  * at the end; with --shuffle each pass over the file has an order of its own.
- * The rank with index r of the axes that split the batch takes the r-th equal
- * part. Synthetic data is an endless file of noise: the same stream of tokens
+ * With gradient accumulation the batch is cut into equal microbatches. The rank
+ * with index r of the axes that split the batch takes the r-th equal part of
+ * each. Synthetic data is an endless file of noise: the same stream of tokens
  * under tokens and labels, one apart; other inputs draw by their own name and
  * the element's index over all batches.
  */
 #include "rt.h"
+#include "rt_type.h"
 
 typedef struct Part {
     int64_t first, rows; /* of the global batch */
 } Part;
 
-static Part part_of(const ParcRt *rt, const ParcInput *in)
+static int64_t microbatches(const ParcInput *in)
+{
+    return in->micro > 0 ? in->micro : 1;
+}
+
+/* What a rank takes of microbatch m. */
+static Part part_of(const ParcRt *rt, const ParcInput *in, int64_t m)
 {
     const RtGroup *g = &rt->group[in->batch_axes];
-    int64_t rows = in->dim[0] / g->n;
-    return (Part){rows * g->index, rows};
+    int64_t rows = in->dim[0] / microbatches(in) / g->n;
+    return (Part){rows * (m * g->n + g->index), rows};
 }
 
 /* Where in the file the sequence with this number (over all epochs) is. */
@@ -58,33 +66,54 @@ static void read_sequence(ParcRt *rt, const RtData *d, const ParcInput *in,
 static void from_file(ParcRt *rt, const RtData *d, const RtOptions *o,
                       const ParcInput *in, int64_t step)
 {
-    Part p = part_of(rt, in);
     int32_t *to = (int32_t *)(void *)(rt->arena + in->offset);
-    for (int64_t row = 0; row < p.rows; row++) {
-        int64_t number = step * in->dim[0] + p.first + row;
-        int64_t first = sequence_at(d, o, number) * in->dim[1];
-        read_sequence(rt, d, in, to + row * in->dim[1], first + in->is_labels);
+    for (int64_t m = 0; m < microbatches(in); m++) {
+        Part p = part_of(rt, in, m);
+        for (int64_t row = 0; row < p.rows; row++) {
+            int64_t number = step * in->dim[0] + p.first + row;
+            int64_t first = sequence_at(d, o, number) * in->dim[1];
+            read_sequence(rt, d, in, to, first + in->is_labels);
+            to += in->dim[1];
+        }
+    }
+}
+
+enum { PIECE = 4096 };
+
+/* Elements first … first+n-1 of an input of floats. */
+static void noise(void *to, const RtOptions *o, const ParcInput *in,
+                  int64_t first, int64_t n)
+{
+    float piece[PIECE];
+    for (int64_t at = 0; at < n; at += PIECE) {
+        int64_t count = n - at < PIECE ? n - at : PIECE;
+        rt_random_normal(piece, o->seed, RT_STREAM_DATA, rt_hash(in->name),
+                         first + at, count, 1);
+        rt_narrow(in->type, rt_element_out(in->type, to, at), piece, count);
     }
 }
 
 static void synthetic(ParcRt *rt, const RtOptions *o, const ParcInput *in,
                       int64_t step)
 {
-    Part p = part_of(rt, in);
     int64_t row = 1;
     for (int d = 1; d < in->ndim; d++) {
         row *= in->dim[d];
     }
-    int64_t first = (step * in->dim[0] + p.first) * row, n = p.rows * row;
-    bool stream = in->is_int && in->ndim == 2 && row == rt->model->seq;
-    uint32_t key = rt_hash(stream ? "tokens" : in->name);
-    if (in->is_int) {
-        rt_random_below((int32_t *)(void *)(rt->arena + in->offset), o->seed,
-                        RT_STREAM_DATA, key, first + (stream && in->is_labels),
-                        n, in->below);
-    } else {
-        rt_random_normal(rt_floats(rt, in->offset), o->seed, RT_STREAM_DATA,
-                         key, first, n, 1);
+    bool ints = in->type == PARC_I32;
+    bool stream = ints && in->ndim == 2 && row == rt->model->seq;
+    void *to = rt->arena + in->offset;
+    for (int64_t m = 0; m < microbatches(in); m++) {
+        Part p = part_of(rt, in, m);
+        int64_t first = (step * in->dim[0] + p.first) * row, n = p.rows * row;
+        if (ints) {
+            uint32_t key = rt_hash(stream ? "tokens" : in->name);
+            rt_random_below(to, o->seed, RT_STREAM_DATA, key,
+                            first + (stream && in->is_labels), n, in->below);
+        } else {
+            noise(to, o, in, first, n);
+        }
+        to = rt_element_out(in->type, to, n);
     }
 }
 
@@ -95,7 +124,7 @@ void rt_batch(ParcRt *rt, const RtData *d, const RtOptions *o, int64_t step)
         if (in->offset < 0) {
             continue; /* the step does not read it */
         }
-        if (d->path && in->is_int) {
+        if (d->path && in->type == PARC_I32) {
             from_file(rt, d, o, in, step);
         } else {
             synthetic(rt, o, in, step);

@@ -14,16 +14,23 @@
 #include <string.h>
 
 #include "rt.h"
+#include "rt_stream.h"
+#include "rt_type.h"
 
 enum {
     TILE = 2048,      /* elements summed at a time, in cache */
     GRAIN = 1 << 15,  /* elements from which threads pay */
+    COPY_GRAIN = 4 * GRAIN, /* bytes */
     SLICE_ALIGN = 16, /* slices end at cache lines */
 };
 
-static const float *peer_floats(const ParcRt *rt, int rank, int64_t offset)
+/* A part of elements of one byte: what only moves does not ask for more. */
+static ParcPart in_bytes(const ParcPart *p)
 {
-    return (const float *)(void *)(rt_peer(rt, rank) + offset);
+    ParcPart bytes = *p;
+    bytes.inner *= rt_type_size(p->type);
+    bytes.valid *= rt_type_size(p->type);
+    return bytes;
 }
 
 /* Everybody has arrived at the same collective. */
@@ -44,11 +51,13 @@ static void enter(ParcRt *rt, int id, uint32_t axes)
                 rt_collective_name(rt->model, other));
     }
     atomic_store(&own->state, RT_MOVING);
+    rt_mark(rt, RT_MARK_MOVE);
 }
 
 static void leave(ParcRt *rt, uint32_t axes)
 {
     if (rt->group[axes].n > 1) {
+        rt_mark(rt, RT_MARK_WAIT);
         rt_barrier(rt, axes);
         atomic_store(&rt->world->slot[rt->rank].state, RT_COMPUTING);
     }
@@ -76,36 +85,38 @@ static int64_t valid_run(const ParcPart *p, int64_t j)
  * it. */
 static int64_t whole_row(const ParcPart *p, int64_t ranks)
 {
-    return p->valid == 0 ? ranks * p->inner : p->valid;
+    return p->valid == 0 || p->inside ? ranks * p->inner : p->valid;
 }
 
 /* A rank's padding is zero. */
-static void clear_padding(float *dst, const ParcPart *p, int64_t valid)
+static void clear_padding(char *dst, const ParcPart *p, int64_t valid)
 {
     for (int64_t o = 0; valid < p->inner && o < p->outer; o++) {
-        memset(dst + o * p->inner + valid, 0,
-               (size_t)(p->inner - valid) * sizeof *dst);
+        memset(dst + o * p->inner + valid, 0, (size_t)(p->inner - valid));
     }
 }
 
-/* `rows` rows of `n` elements between two strides, by all threads. */
-static void copy_rows(ParcRt *rt, float *dst, int64_t dst_stride,
-                      const float *src, int64_t src_stride, int64_t rows,
+/* `rows` rows of `n` bytes between two strides, by all threads. */
+static void copy_rows(ParcRt *rt, char *dst, int64_t dst_stride,
+                      const char *src, int64_t src_stride, int64_t rows,
                       int64_t n)
 {
     if (dst == src || n == 0) {
         return;
     }
-    int64_t chunks = larger(1, smaller(rt->threads, n / GRAIN));
+    int64_t chunks = larger(1, smaller(rt->threads, n / COPY_GRAIN));
     int64_t step = (n + chunks - 1) / chunks;
-    bool wide = rows * n > GRAIN;
+    bool wide = rows * n > COPY_GRAIN, far = rows * n >= RT_FAR;
 #pragma omp parallel for collapse(2) schedule(static) if (wide)
     for (int64_t i = 0; i < rows; i++) {
         for (int64_t c = 0; c < chunks; c++) {
             int64_t from = c * step, count = smaller(step, n - from);
-            if (count > 0) {
-                memcpy(dst + i * dst_stride + from, src + i * src_stride + from,
-                       (size_t)count * sizeof(float));
+            char *to = dst + i * dst_stride + from;
+            const char *at = src + i * src_stride + from;
+            if (far && count >= TILE) {
+                rt_copy_far(to, at, count);
+            } else if (count > 0) {
+                memcpy(to, at, (size_t)count);
             }
         }
     }
@@ -117,12 +128,13 @@ void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
     const RtGroup *g = &rt->group[axes];
     enter(rt, id, axes);
     for (int i = 0; i < n; i++) {
-        const ParcPart *p = &part[i];
-        float *dst = rt_floats(rt, p->dst);
+        ParcPart p = in_bytes(&part[i]);
+        int64_t row = whole_row(&p, g->n);
         for (int j = 0; j < g->n; j++) {
-            copy_rows(rt, dst + j * p->inner, whole_row(p, g->n),
-                      peer_floats(rt, g->member[j], p->src), p->inner, p->outer,
-                      valid_run(p, j));
+            copy_rows(rt, rt->arena + p.dst + j * p.inner, row,
+                      rt_peer(rt, g->member[j]) + p.src +
+                          (p.inside ? j * p.inner : 0),
+                      p.inside ? row : p.inner, p.outer, valid_run(&p, j));
         }
     }
     leave(rt, axes);
@@ -145,35 +157,54 @@ static void combine(float *restrict to, const float *restrict from, int64_t n,
     }
 }
 
-/* Elements [at, at+n) of the tensor at `src`, over all ranks in order. */
+/* Elements [at, at+n) of a part's source, over all ranks in order. */
 static void reduce_tile(const ParcRt *rt, const RtGroup *g, float *sum,
-                        int64_t src, int64_t at, int64_t n, ParcReduce op)
+                        const ParcPart *p, int64_t at, int64_t n, ParcReduce op)
 {
-    memcpy(sum, peer_floats(rt, g->member[0], src) + at,
-           (size_t)n * sizeof *sum);
-    for (int j = 1; j < g->n; j++) {
-        combine(sum, peer_floats(rt, g->member[j], src) + at, n, op);
+    float room[TILE];
+    for (int j = 0; j < g->n; j++) {
+        const void *from =
+            rt_element(p->type, rt_peer(rt, g->member[j]) + p->src, at);
+        if (j == 0) {
+            rt_widen(sum, p->type, from, n);
+        } else {
+            combine(sum, rt_as_floats(p->type, from, n, room), n, op);
+        }
+    }
+}
+
+/* n sums to where they belong. */
+static void put_sums(const ParcPart *p, void *to, const float *sum, int64_t n,
+                     bool far)
+{
+    if (far && p->type == PARC_F32) {
+        rt_copy_far(to, sum, n * (int64_t)sizeof *sum);
+    } else {
+        rt_narrow(p->type, to, sum, n);
     }
 }
 
 static void reduce_part(ParcRt *rt, const RtGroup *g, const ParcPart *p)
 {
-    float *dst = rt_floats(rt, p->dst);
+    char *dst = rt->arena + p->dst;
     int64_t count = valid_run(p, g->index);
     int64_t tiles = (count + TILE - 1) / TILE;
+    bool far = p->outer * count * (int64_t)sizeof(float) >= RT_FAR;
 #pragma omp parallel for collapse(2)                                           \
     schedule(static) if (p->outer * count > GRAIN)
     for (int64_t o = 0; o < p->outer; o++) {
         for (int64_t t = 0; t < tiles; t++) {
             float sum[TILE];
             int64_t at = t * TILE, n = smaller(TILE, count - at);
-            reduce_tile(rt, g, sum, p->src,
+            reduce_tile(rt, g, sum, p,
                         o * whole_row(p, g->n) + g->index * p->inner + at, n,
                         PARC_SUM);
-            memcpy(dst + o * p->inner + at, sum, (size_t)n * sizeof *sum);
+            put_sums(p, rt_element_out(p->type, dst, o * p->inner + at), sum,
+                     n, far);
         }
     }
-    clear_padding(dst, p, count);
+    ParcPart bytes = in_bytes(p);
+    clear_padding(dst, &bytes, valid_run(&bytes, g->index));
 }
 
 void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
@@ -194,14 +225,15 @@ static void all_reduce_part(ParcRt *rt, const RtGroup *g, ParcReduce op,
     slice = (slice + SLICE_ALIGN - 1) / SLICE_ALIGN * SLICE_ALIGN;
     int64_t begin = smaller(count, slice * g->index);
     int64_t end = smaller(count, begin + slice);
+    bool far = (end - begin) * (int64_t)sizeof(float) >= RT_FAR;
 #pragma omp parallel for schedule(static) if (end - begin > GRAIN)
     for (int64_t at = begin; at < end; at += TILE) {
         float sum[TILE];
         int64_t m = smaller(TILE, end - at);
-        reduce_tile(rt, g, sum, p->src, at, m, op);
+        reduce_tile(rt, g, sum, p, at, m, op);
         for (int j = 0; j < g->n; j++) {
-            float *to = (float *)(void *)(rt_peer(rt, g->member[j]) + p->dst);
-            memcpy(to + at, sum, (size_t)m * sizeof *sum);
+            char *to = rt_peer(rt, g->member[j]) + p->dst;
+            put_sums(p, rt_element_out(p->type, to, at), sum, m, far);
         }
     }
 }
@@ -212,12 +244,12 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
     const RtGroup *g = &rt->group[axes];
     enter(rt, id, axes);
     for (int i = 0; i < n; i++) {
-        const ParcPart *p = &part[i];
         if (g->n == 1) {
-            copy_rows(rt, rt_floats(rt, p->dst), p->inner,
-                      rt_floats(rt, p->src), p->inner, p->outer, p->inner);
+            ParcPart p = in_bytes(&part[i]);
+            copy_rows(rt, rt->arena + p.dst, p.inner, rt->arena + p.src,
+                      p.inner, p.outer, p.inner);
         } else {
-            all_reduce_part(rt, g, op, p);
+            all_reduce_part(rt, g, op, &part[i]);
         }
     }
     leave(rt, axes);
@@ -229,11 +261,11 @@ void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
                      const ParcPart *part)
 {
     const RtGroup *g = &rt->group[axes];
-    int64_t k = g->n, row = part->inner, box = part->middle * row;
-    float *dst = rt_floats(rt, part->dst);
+    int64_t k = g->n, row = in_bytes(part).inner, box = part->middle * row;
+    char *dst = rt->arena + part->dst;
     enter(rt, id, axes);
     for (int j = 0; j < g->n; j++) {
-        const float *src = peer_floats(rt, g->member[j], part->src);
+        const char *src = rt_peer(rt, g->member[j]) + part->src;
         for (int64_t o = 0; o < part->outer; o++) {
             int64_t whole = o * k * box;
             if (minor) {
@@ -252,20 +284,20 @@ void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
 void parc_take_part(ParcRt *rt, uint32_t axes, const ParcPart *part)
 {
     const RtGroup *g = &rt->group[axes];
-    int64_t n = valid_run(part, g->index), row = part->inner;
-    float *dst = rt_floats(rt, part->dst);
-    copy_rows(rt, dst, row, rt_floats(rt, part->src) + g->index * row,
-              whole_row(part, g->n), part->outer, n);
-    clear_padding(dst, part, n);
+    ParcPart p = in_bytes(part);
+    int64_t n = valid_run(&p, g->index), row = p.inner;
+    copy_rows(rt, rt->arena + p.dst, row, rt->arena + p.src + g->index * row,
+              whole_row(&p, g->n), p.outer, n);
+    clear_padding(rt->arena + p.dst, &p, n);
 }
 
 void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part)
 {
-    int64_t n = part->outer * part->inner;
-    float *dst = rt_floats(rt, part->dst);
+    int64_t n = part->outer * in_bytes(part).inner;
+    char *dst = rt->arena + part->dst;
     if (rt->group[axes].index == 0) {
-        copy_rows(rt, dst, n, rt_floats(rt, part->src), n, 1, n);
+        copy_rows(rt, dst, n, rt->arena + part->src, n, 1, n);
     } else {
-        memset(dst, 0, (size_t)n * sizeof *dst);
+        memset(dst, 0, (size_t)n);
     }
 }

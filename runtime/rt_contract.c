@@ -4,6 +4,7 @@
  * element of the result is summed in double, in order.
  */
 #include "rt.h"
+#include "rt_type.h"
 
 enum { MAX_LETTERS = 2 * PARC_MAX_DIMS, C = 1, A = 2, B = 3 };
 
@@ -24,8 +25,15 @@ static bool advance(int64_t count[], int64_t at[4], int first, int last,
     return false;
 }
 
-void parc_contract(ParcRt *rt, float *c, const float *a, const float *b,
-                   int n, const int64_t letter[][4])
+static double element(ParcType type, const void *base, int64_t i)
+{
+    float x;
+    rt_widen(&x, type, rt_element(type, base, i), 1);
+    return (double)x;
+}
+
+void parc_contract(ParcRt *rt, ParcTypes type, void *c, const void *a,
+                   const void *b, int n, const int64_t letter[][4])
 {
     int64_t count[MAX_LETTERS] = {0}, at[4] = {0};
     int kept = 0;
@@ -35,8 +43,9 @@ void parc_contract(ParcRt *rt, float *c, const float *a, const float *b,
     do {
         double sum = 0;
         do
-            sum += (double)a[at[A]] * (double)b[at[B]];
+            sum += element(type.a, a, at[A]) * element(type.b, b, at[B]);
         while (advance(count, at, kept, n, letter));
-        c[at[C]] = (float)sum;
+        float rounded = (float)sum;
+        rt_narrow(type.c, rt_element_out(type.c, c, at[C]), &rounded, 1);
     } while (advance(count, at, 0, kept, letter));
 }

@@ -3,16 +3,18 @@
  * Dims that are contiguous on both sides are joined first. What is left is
  * copied in rows where the source's last dim is contiguous, else in square
  * tiles of its last dim and the one along which the source is contiguous, so
- * that both sides use whole cache lines.
+ * that both sides use whole cache lines. Elements are moved as so many bytes;
+ * the inner loops are made for 2, 4 and 8.
  */
 #include <string.h>
 
 #include "rt.h"
+#include "rt_type.h"
 
 enum { TILE = 32, GRAIN = 1 << 14 };
 
 typedef struct Copy {
-    int n;
+    int n, size; /* dims; bytes of an element */
     int64_t dim[PARC_MAX_DIMS + PARC_MAX_STACK];
     int64_t src[PARC_MAX_DIMS + PARC_MAX_STACK];
     int64_t dst[PARC_MAX_DIMS + PARC_MAX_STACK];
@@ -61,19 +63,45 @@ static void locate(const Copy *c, int a, int b, int64_t index, int64_t *src,
     }
 }
 
-static void copy_line(float *restrict dst, const float *restrict src, int64_t n,
-                      int64_t src_stride)
+/* dst[i][j] = src[j][i] for a tile; `rows` along the dim that the source has
+ * contiguous, `columns` along the destination's last. `size` is a constant
+ * where this is called. */
+__attribute__((always_inline)) static inline void
+move_tile(char *restrict dst, int64_t dst_stride, const char *restrict src,
+          int64_t src_stride, int64_t rows, int64_t columns, int size)
 {
-    if (src_stride == 1) {
-        memcpy(dst, src, (size_t)n * sizeof *dst);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        dst[i] = src[i * src_stride];
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            memcpy(dst + (i * dst_stride + j) * size,
+                   src + (j * src_stride + i) * size, (size_t)size);
+        }
     }
 }
 
-static void copy_lines(const Copy *c, float *dst, const float *src,
+static void copy_tile(const Copy *c, char *dst, int64_t dst_stride,
+                      const char *src, int64_t src_stride, int64_t rows,
+                      int64_t columns)
+{
+    if (c->size == 2) {
+        move_tile(dst, dst_stride, src, src_stride, rows, columns, 2);
+    } else if (c->size == 4) {
+        move_tile(dst, dst_stride, src, src_stride, rows, columns, 4);
+    } else {
+        move_tile(dst, dst_stride, src, src_stride, rows, columns, 8);
+    }
+}
+
+static void copy_line(const Copy *c, char *dst, const char *src, int64_t n,
+                      int64_t src_stride)
+{
+    if (src_stride == 1) {
+        memcpy(dst, src, (size_t)(n * c->size));
+    } else {
+        copy_tile(c, dst, n, src, src_stride, 1, n);
+    }
+}
+
+static void copy_lines(const Copy *c, char *dst, const char *src,
                        int64_t elements)
 {
     int last = c->n - 1;
@@ -86,21 +114,9 @@ static void copy_lines(const Copy *c, float *dst, const float *src,
             int64_t from, to, begin = p * step;
             int64_t count = n - begin < step ? n - begin : step;
             locate(c, last, last, i, &from, &to);
-            copy_line(dst + to + begin, src + from + begin * c->src[last],
-                      count, c->src[last]);
-        }
-    }
-}
-
-/* dst[i][j] = src[j][i] for a tile; `rows` along the dim that the source has
- * contiguous, `columns` along the destination's last. */
-static void copy_tile(float *restrict dst, int64_t dst_stride,
-                      const float *restrict src, int64_t src_stride,
-                      int64_t rows, int64_t columns)
-{
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < columns; j++) {
-            dst[i * dst_stride + j] = src[j * src_stride + i];
+            copy_line(c, dst + (to + begin) * c->size,
+                      src + (from + begin * c->src[last]) * c->size, count,
+                      c->src[last]);
         }
     }
 }
@@ -110,7 +126,7 @@ static int64_t at_most(int64_t n)
     return n < TILE ? n : TILE;
 }
 
-static void copy_tiles(const Copy *c, int inner, float *dst, const float *src,
+static void copy_tiles(const Copy *c, int inner, char *dst, const char *src,
                        int64_t elements)
 {
     int last = c->n - 1;
@@ -123,21 +139,24 @@ static void copy_tiles(const Copy *c, int inner, float *dst, const float *src,
             int64_t from, to, i = t * TILE;
             locate(c, inner, last, p, &from, &to);
             for (int64_t j = 0; j < columns; j += TILE) {
-                copy_tile(dst + to + i * c->dst[inner] + j, c->dst[inner],
-                          src + from + i + j * c->src[last], c->src[last],
-                          at_most(rows - i), at_most(columns - j));
+                copy_tile(c, dst + (to + i * c->dst[inner] + j) * c->size,
+                          c->dst[inner],
+                          src + (from + i + j * c->src[last]) * c->size,
+                          c->src[last], at_most(rows - i),
+                          at_most(columns - j));
             }
         }
     }
 }
 
-void parc_copy(ParcRt *rt, float *dst, const float *src, int ndim,
+void parc_copy(ParcRt *rt, ParcType type, void *dst, const void *src, int ndim,
                const int64_t *dim, const int64_t *src_stride)
 {
     Copy c = simplify(ndim, dim, src_stride);
     int64_t elements = 1;
     int inner = -1;
     (void)rt;
+    c.size = (int)rt_type_size(type);
     for (int d = 0; d < c.n; d++) {
         elements *= c.dim[d];
         inner = c.src[d] == 1 ? d : inner;
@@ -152,13 +171,15 @@ void parc_copy(ParcRt *rt, float *dst, const float *src, int ndim,
     }
 }
 
-void parc_copy_rows(ParcRt *rt, float *dst, int64_t dst_row, const float *src,
-                    int64_t src_row, int64_t rows, int64_t width)
+void parc_copy_rows(ParcRt *rt, ParcType type, void *dst, int64_t dst_row,
+                    const void *src, int64_t src_row, int64_t rows,
+                    int64_t width)
 {
+    size_t bytes = (size_t)(width * rt_type_size(type));
     (void)rt;
 #pragma omp parallel for schedule(static) if (rows * width > GRAIN)
     for (int64_t i = 0; i < rows; i++) {
-        memcpy(dst + i * dst_row, src + i * src_row,
-               (size_t)width * sizeof *dst);
+        memcpy(rt_element_out(type, dst, i * dst_row),
+               rt_element(type, src, i * src_row), bytes);
     }
 }

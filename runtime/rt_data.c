@@ -105,7 +105,7 @@ static bool check_inputs(const RtData *d, const ParcModel *model,
     int feeds = 0;
     for (int i = 0; i < model->ninputs; i++) {
         const ParcInput *in = &model->input[i];
-        if (!in->is_int) {
+        if (in->type != PARC_I32) {
             continue;
         }
         feeds += !in->is_labels;

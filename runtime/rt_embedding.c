@@ -8,60 +8,75 @@
 #include <string.h>
 
 #include "rt.h"
+#include "rt_type.h"
 
-enum { LINE = 16, GRAIN = 1 << 14 };
+enum { LINE = 16, GRAIN = 1 << 14, TILE = 256, CLEARED = 1 << 20 };
 
-void parc_embedding(ParcRt *rt, float *out, const float *table,
+void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
                     const int32_t *ids, int64_t n, int64_t rows, int64_t width,
                     int64_t base)
 {
-    size_t bytes = (size_t)width * sizeof *out;
+    size_t bytes = (size_t)(width * rt_type_size(type));
     (void)rt;
 #pragma omp parallel for schedule(static) if (n * width > GRAIN)
     for (int64_t i = 0; i < n; i++) {
         int64_t row = ids[i] - base;
+        void *to = rt_element_out(type, out, i * width);
         if (row >= 0 && row < rows) {
-            memcpy(out + i * width, table + row * width, bytes);
+            memcpy(to, rt_element(type, table, row * width), bytes);
         } else {
-            memset(out + i * width, 0, bytes);
+            memset(to, 0, bytes);
         }
     }
 }
 
-/* Columns [from, to) of all rows. */
-static void add_columns(float *grad, const float *dy, const int32_t *ids,
-                        int64_t n, int64_t rows, int64_t width, int64_t base,
-                        int64_t from, int64_t to)
+static void add_piece(float *restrict sum, ParcType type, const void *dy,
+                      int64_t n)
 {
-    for (int64_t row = 0; row < rows; row++) {
-        memset(grad + row * width + from, 0,
-               (size_t)(to - from) * sizeof *grad);
+    float room[TILE];
+    const float *restrict y = rt_as_floats(type, dy, n, room);
+#pragma omp simd
+    for (int64_t c = 0; c < n; c++) {
+        sum[c] += y[c];
     }
+}
+
+/* Adds columns [from, to) of all rows. */
+static void add_columns(float *grad, ParcType type, const void *dy,
+                        const int32_t *ids, int64_t n, int64_t rows,
+                        int64_t width, int64_t base, int64_t from, int64_t to)
+{
     for (int64_t i = 0; i < n; i++) {
         int64_t row = ids[i] - base;
-        if (row >= 0 && row < rows) {
-            float *restrict g = grad + row * width;
-            const float *restrict y = dy + i * width;
-#pragma omp simd
-            for (int64_t c = from; c < to; c++) {
-                g[c] += y[c];
-            }
+        if (row < 0 || row >= rows) {
+            continue;
+        }
+        for (int64_t c = from; c < to; c += TILE) {
+            add_piece(grad + row * width + c, type,
+                      rt_element(type, dy, i * width + c),
+                      to - c < TILE ? to - c : TILE);
         }
     }
 }
 
-void parc_embedding_grad(ParcRt *rt, float *grad, const float *dy,
+void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
                          const int32_t *ids, int64_t n, int64_t rows,
                          int64_t width, int64_t base)
 {
     int64_t parts = (width + LINE - 1) / LINE;
     parts = parts < rt->threads ? parts : rt->threads;
     int64_t step = ((width + parts - 1) / parts + LINE - 1) / LINE * LINE;
-#pragma omp parallel for schedule(static) if ((n + rows) * width > GRAIN)
+    int64_t all = rows * width, pieces = (all + CLEARED - 1) / CLEARED;
+#pragma omp parallel for schedule(static) if (all > GRAIN)
+    for (int64_t p = 0; p < pieces; p++) {
+        int64_t at = p * CLEARED, count = all - at < CLEARED ? all - at : CLEARED;
+        memset(grad + at, 0, (size_t)count * sizeof *grad);
+    }
+#pragma omp parallel for schedule(static) if (n * width > GRAIN)
     for (int64_t p = 0; p < parts; p++) {
         int64_t from = p * step, to = from + step < width ? from + step : width;
         if (from < to) {
-            add_columns(grad, dy, ids, n, rows, width, base, from, to);
+            add_columns(grad, type, dy, ids, n, rows, width, base, from, to);
         }
     }
 }

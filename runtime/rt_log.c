@@ -99,7 +99,11 @@ static void write_line(RtLog *l, ParcRt *rt, int64_t step, double seconds)
                         (double)output(rt, m->loss_offset));
     n += (size_t)number(text + n, room - n, "grad_norm",
                         (double)output(rt, m->grad_norm_offset));
-    n += (size_t)number(text + n, room - n, "lr", m->lr);
+    n += (size_t)number(text + n, room - n, "lr", rt->lr);
+    if (m->loss_scale > 0) {
+        n += (size_t)number(text + n, room - n, "loss_scale",
+                            (double)*rt_floats(rt, m->loss_scale_offset));
+    }
     n += (size_t)snprintf(text + n, room - n, ", \"tokens\": %lld",
                           (long long)(l->tokens_a_step * step));
     n += (size_t)number(text + n, room - n, "tokens_per_s",
@@ -156,6 +160,13 @@ static void show(RtLog *l, float loss, int64_t step, double now)
         return; /* nobody watches */
     }
     l->last_line = now;
+}
+
+void rt_log_skip(RtLog *l, int64_t step, double from, double to)
+{
+    rt_say("%sstep %lld is skipped: gradients are not finite at a loss scale "
+           "of %g, which becomes %g",
+           l->terminal ? "\r\033[K" : "", (long long)step, from, to);
 }
 
 void rt_log_step(RtLog *l, ParcRt *rt, int64_t step)

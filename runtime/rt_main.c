@@ -20,7 +20,7 @@ typedef struct Job {
     RtData data;
     RtWeights weights;
     RtLog log;
-    char *temporary; /* beside --export's file */
+    char *export_temporary, *trace_temporary; /* beside the files */
 } Job;
 
 static void set_scalar(ParcRt *rt, int64_t offset, double value)
@@ -30,13 +30,27 @@ static void set_scalar(ParcRt *rt, int64_t offset, double value)
     }
 }
 
-/* What the optimizer needs to know of step t (from 1). */
-static void set_scalars(ParcRt *rt, int64_t t)
+/* The key of what step t (from 1) draws. */
+static void set_key(ParcRt *rt, int64_t t, int64_t seed)
+{
+    int64_t at = rt->model->random_offset, key = rt_step_key(seed, t);
+    if (at >= 0) {
+        memcpy(parc_arena(rt) + at, &key, sizeof key);
+    }
+}
+
+/* What the optimizer needs to know of step t (from 1) of a run. */
+static void set_scalars(ParcRt *rt, int64_t t, int64_t steps)
 {
     const ParcModel *m = rt->model;
-    set_scalar(rt, m->lr_offset, m->lr);
-    set_scalar(rt, m->bias1_offset, 1 - pow(m->beta1, (double)t));
-    set_scalar(rt, m->bias2_offset, 1 - pow(m->beta2, (double)t));
+    rt->lr = rt_schedule_lr(m, t, steps);
+    set_scalar(rt, m->lr_offset, rt->lr);
+    double updates = (double)(rt->updates + 1);
+    set_scalar(rt, m->bias1_offset, 1 - pow(m->beta1, updates));
+    set_scalar(rt, m->bias2_offset, 1 - pow(m->beta2, updates));
+    if (rt->scale.scale > 0) {
+        set_scalar(rt, m->loss_scale_offset, rt->scale.scale);
+    }
 }
 
 static void check_loss(ParcRt *rt, int64_t step)
@@ -48,19 +62,59 @@ static void check_loss(ParcRt *rt, int64_t step)
     }
 }
 
+/* When all ranks have finished the traced steps. */
+static void write_trace(ParcRt *rt, const Job *job)
+{
+    rt_meet(rt, RT_AT_TRACE);
+    if (rt->rank == 0) {
+        const char *error = rt_trace_write(rt->world, job->options.trace,
+                                           job->trace_temporary);
+        if (error) {
+            unlink(job->trace_temporary);
+            rt_fail(rt, "cannot write '%s': %s", job->options.trace, error);
+        }
+    }
+}
+
+/* The norm is the same on all ranks, and so is what they make of it. */
+static void check_gradients(ParcRt *rt, Job *job, int64_t step)
+{
+    int64_t at = rt->model->grad_norm_offset;
+    double norm = at >= 0 ? (double)*rt_floats(rt, at) : 0;
+    double scale = rt->scale.scale;
+    if (scale > 0 && !rt_scale_step(rt, step, norm)) {
+        if (rt->rank == 0) {
+            rt_log_skip(&job->log, step, scale, rt->scale.scale);
+        }
+        return;
+    }
+    if (!isfinite(norm)) {
+        rt_nonfinite(rt, step, norm);
+    }
+    rt->updates++;
+}
+
 static void train(ParcRt *rt, Job *job)
 {
     if (rt->rank == 0) {
         rt_log_start(&job->log);
     }
+    rt_scale_start(rt);
     for (int64_t step = 1; step <= job->options.steps; step++) {
         atomic_store(&rt->world->slot[rt->rank].step, step);
+        rt_trace_begin(rt, step);
         rt_batch(rt, &job->data, &job->options, step - 1);
-        set_scalars(rt, step);
+        set_scalars(rt, step, job->options.steps);
+        set_key(rt, step, job->options.seed);
         rt->model->step(rt);
+        rt_trace_end(rt);
         check_loss(rt, step);
+        check_gradients(rt, job, step);
         if (rt->rank == 0) {
             rt_log_step(&job->log, rt, step);
+        }
+        if (job->options.trace && step == rt->world->trace.last) {
+            write_trace(rt, job);
         }
     }
     if (rt->rank == 0) {
@@ -98,6 +152,11 @@ static void print_plan_of_run(const ParcRt *rt, const Job *job)
     if (o->export_to) {
         printf("export    %s\n", o->export_to);
     }
+    if (o->trace) {
+        printf("trace     steps %lld to %lld, to %s\n",
+               (long long)rt->world->trace.first,
+               (long long)rt->world->trace.last, o->trace);
+    }
 }
 
 /* The rank that writes files does so while the others wait. */
@@ -105,9 +164,9 @@ static void export_weights(ParcRt *rt, const Job *job)
 {
     if (rt->rank == 0) {
         const char *error =
-            rt_export(rt, job->options.export_to, job->temporary);
+            rt_export(rt, job->options.export_to, job->export_temporary);
         if (error) {
-            unlink(job->temporary);
+            unlink(job->export_temporary);
             rt_fail(rt, "cannot write '%s': %s", job->options.export_to, error);
         }
     }
@@ -157,6 +216,24 @@ static int rank_main(ParcRt *rt, void *context)
     return 0;
 }
 
+/* Files that are written in the end: can they be? */
+static bool prepare_files(Job *job)
+{
+    const RtOptions *o = &job->options;
+    RtWorld *w = &job->world;
+    if (o->export_to) {
+        w->temporary[0] = job->export_temporary =
+            rt_output_probe(o->export_to, o->program);
+    }
+    if (o->trace) {
+        w->temporary[1] = job->trace_temporary =
+            rt_output_probe(o->trace, o->program);
+    }
+    return (!o->export_to || job->export_temporary) &&
+           (!o->trace || (job->trace_temporary &&
+                          rt_trace_open(w, o->trace_steps, o->steps)));
+}
+
 /* Everything that may be refused, in the order in which a user would want to
  * hear of it; files are touched last. */
 static int prepare(Job *job)
@@ -172,6 +249,11 @@ static int prepare(Job *job)
         return 2;
     }
     int threads = (int)(o->threads > 0 ? o->threads : m->threads);
+    if (o->trace && o->steps == 0) {
+        rt_error(o->program, "--trace: there is no step to trace; give "
+                             "--steps 1 or more");
+        return 2;
+    }
     int status = o->print_shards ? rt_shards_check(m, o) : 0;
     if (status != 0) {
         return status;
@@ -182,12 +264,8 @@ static int prepare(Job *job)
         !rt_world_open(&job->world, m, o->program, threads)) {
         return 1;
     }
-    if (o->export_to) {
-        job->temporary = rt_export_probe(o->export_to, o->program);
-        job->world.temporary = job->temporary;
-        if (!job->temporary) {
-            return 1;
-        }
+    if (!prepare_files(job)) {
+        return 1;
     }
     bool quiet = o->print_shards != NULL;
     job->log.file = -1;
@@ -200,10 +278,12 @@ static void release(Job *job)
 {
     rt_data_close(&job->data);
     rt_weights_close(&job->weights);
+    rt_trace_close(&job->world);
     if (job->world.map) {
         rt_world_close(&job->world);
     }
-    free(job->temporary);
+    free(job->export_temporary);
+    free(job->trace_temporary);
 }
 
 /* --help, --version, --info: -1 where none of them was asked for. */
@@ -227,21 +307,6 @@ static int print_about(const RtOptions *o, const ParcModel *model)
     return 0;
 }
 
-/* GNU's OpenMP lets idle threads spin, so that on a machine with other work
- * each parallel loop waits for a thread that has lost its core: ten times the
- * step. Sleeping costs a few microseconds a loop. The library reads the wish
- * from the environment when it is loaded, which is before main: hence again,
- * from the top. A policy that the user has set stands. */
-static void wait_passively(char **argv, const ParcModel *model)
-{
-    if (model->threads > 1 && !getenv("OMP_WAIT_POLICY") &&
-        !getenv("GOMP_SPINCOUNT") &&
-        setenv("OMP_WAIT_POLICY", "passive", 1) == 0) {
-        fflush(NULL);
-        execv("/proc/self/exe", argv); /* where it fails, spin */
-    }
-}
-
 int parc_main(int argc, char **argv, const ParcModel *model)
 {
     Job job = {.model = model};
@@ -252,7 +317,7 @@ int parc_main(int argc, char **argv, const ParcModel *model)
     if (status >= 0) {
         return status;
     }
-    wait_passively(argv, model);
+    rt_threads_wait(argv, model, job.options.threads);
     if (model->rt_version != PARC_RT_VERSION) {
         rt_error(job.options.program,
                  "built for version %d of the runtime, this is version %d: "

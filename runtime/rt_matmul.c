@@ -5,7 +5,8 @@
  * want each operand contiguous along one of its last two dims and the result
  * along its last: a result that is contiguous by columns is computed as the
  * transposed product, c' = b' a'. Where only the reference kernel would take
- * a batch, its products run one by one.
+ * a batch, its products run one by one; 16-bit types that have no fast kernel
+ * here are multiplied in f32 (rt_matmul_wide.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,29 +18,28 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include "rt.h"
+#include "rt_matmul.h"
+#include "rt_type.h"
 
-enum { SRC, WEIGHTS, DST, SCRATCH, NMEMORIES };
+enum { SCRATCH = DST + 1, NMEMORIES };
 
 struct ParcMatmul {
+    Plan plan;
+    bool wide; /* no primitive */
     dnnl_primitive_desc_t description;
     dnnl_primitive_t primitive;
     dnnl_memory_t memory[NMEMORIES];
     dnnl_exec_arg_t argument[NMEMORIES];
-    bool swapped;          /* a is the primitive's weights, b its source */
-    int64_t loops;         /* products run one by one */
-    int64_t step[DST + 1]; /* elements from one to the next */
-    int64_t scratch_bytes;
+    int64_t scratch, scratch_bytes; /* at; of how many */
     ParcMatmul *next;
 };
 
-/* A matrix of the product, a stack of them if batch > 1. */
-typedef struct View {
-    int64_t rows, columns, stride[3];
-} View;
-
 static View transposed(View v)
 {
-    return (View){v.columns, v.rows, {v.stride[0], v.stride[2], v.stride[1]}};
+    return (View){v.columns,
+                  v.rows,
+                  {v.stride[0], v.stride[2], v.stride[1]},
+                  v.type};
 }
 
 /* Strides of dims of one element say nothing; oneDNN reads them as layout. */
@@ -55,17 +55,12 @@ static void tidy(View *v)
     }
 }
 
-typedef struct Plan {
-    View view[DST + 1]; /* by SRC, WEIGHTS, DST */
-    int64_t batch, step[DST + 1], loops;
-    bool swapped;
-} Plan;
-
 static Plan plan_of(const ParcMatmulSpec *spec)
 {
-    View a = {spec->m, spec->k, {spec->sa[0], spec->sa[1], spec->sa[2]}};
-    View b = {spec->k, spec->n, {spec->sb[0], spec->sb[1], spec->sb[2]}};
-    View c = {spec->m, spec->n, {spec->sc[0], spec->sc[1], spec->sc[2]}};
+    const int64_t *sa = spec->sa, *sb = spec->sb, *sc = spec->sc;
+    View a = {spec->m, spec->k, {sa[0], sa[1], sa[2]}, spec->type.a};
+    View b = {spec->k, spec->n, {sb[0], sb[1], sb[2]}, spec->type.b};
+    View c = {spec->m, spec->n, {sc[0], sc[1], sc[2]}, spec->type.c};
     Plan p = {.batch = spec->batch, .loops = 1};
     tidy(&a);
     tidy(&b);
@@ -86,6 +81,83 @@ static void run_one_by_one(Plan *p)
     }
 }
 
+static dnnl_data_type_t data_type(ParcType type)
+{
+    static const dnnl_data_type_t of[] = {[PARC_F32] = dnnl_f32,
+                                          [PARC_BF16] = dnnl_bf16,
+                                          [PARC_F16] = dnnl_f16};
+    return of[type];
+}
+
+static bool is_all_f32(const Plan *p)
+{
+    return p->view[SRC].type == PARC_F32 && p->view[WEIGHTS].type == PARC_F32 &&
+           p->view[DST].type == PARC_F32;
+}
+
+/* Whether the machine multiplies bf16, and oneDNN may use that. */
+static bool knows_bf16(void)
+{
+    unsigned want = dnnl_cpu_isa_avx512_core_bf16;
+    return ((unsigned)dnnl_get_effective_cpu_isa() & want) == want;
+}
+
+static bool is_bf16(const Plan *p)
+{
+    return p->view[SRC].type == PARC_BF16 && p->view[WEIGHTS].type == PARC_BF16;
+}
+
+/* oneDNN offers its kernels in an order of its own: first "brg…", which reads
+ * the operands where they are. From some size on the one that packs them is
+ * faster (5 to 8% at 2048 x 256 x 32000, whose rows of 128000 bytes meet in
+ * few sets of the cache; 10% in bf16). For a result of 16 bits it would sum
+ * in scratch of the result's size. */
+#define PACKING "gemm:jit"
+static const double LARGE = 4e9; /* flops */
+
+static bool is_large(const Plan *p)
+{
+    const View *a = &p->view[SRC], *b = &p->view[WEIGHTS];
+    bool direct = is_all_f32(p) || (is_bf16(p) && knows_bf16() &&
+                                    p->view[DST].type == PARC_F32);
+    return direct && p->batch == 1 &&
+           2.0 * (double)a->rows * (double)a->columns * (double)b->columns >=
+               LARGE;
+}
+
+static const char *name_of(const_dnnl_primitive_desc_t description)
+{
+    const char *name = "";
+    dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0,
+                              (void *)&name);
+    return name;
+}
+
+/* The kernel of that name, if there is one. */
+static dnnl_status_t prefer(const char *name, const dnnl_matmul_desc_t *matmul,
+                            const_dnnl_primitive_attr_t attributes,
+                            dnnl_engine_t engine,
+                            dnnl_primitive_desc_t *description)
+{
+    dnnl_primitive_desc_iterator_t it;
+    dnnl_status_t s = dnnl_primitive_desc_iterator_create(
+        &it, matmul, attributes, engine, NULL);
+    if (s != dnnl_success) {
+        return s;
+    }
+    do {
+        *description = dnnl_primitive_desc_iterator_fetch(it);
+        if (strcmp(name_of(*description), name) == 0) {
+            dnnl_primitive_desc_iterator_destroy(it);
+            return dnnl_success;
+        }
+        dnnl_primitive_desc_destroy(*description);
+        s = dnnl_primitive_desc_iterator_next(it);
+    } while (s == dnnl_success);
+    dnnl_primitive_desc_iterator_destroy(it);
+    return s;
+}
+
 static dnnl_status_t describe(const Plan *p, dnnl_engine_t engine,
                               dnnl_primitive_desc_t *description)
 {
@@ -103,7 +175,8 @@ static dnnl_status_t describe(const Plan *p, dnnl_engine_t engine,
                                      v->stride[1], v->stride[2]};
         int skip = p->batch == 1;
         s = dnnl_memory_desc_init_by_strides(&memory[i], 3 - skip, dims + skip,
-                                             dnnl_f32, strides + skip);
+                                             data_type(v->type),
+                                             strides + skip);
     }
     if (s == dnnl_success) {
         s = dnnl_matmul_desc_init(&matmul, &memory[SRC], &memory[WEIGHTS], NULL,
@@ -115,34 +188,60 @@ static dnnl_status_t describe(const Plan *p, dnnl_engine_t engine,
     }
     dnnl_primitive_attr_set_scratchpad_mode(attributes,
                                             dnnl_scratchpad_mode_user);
-    s = dnnl_primitive_desc_create(description, &matmul, attributes, engine,
-                                   NULL);
+    s = is_large(p) ? prefer(PACKING, &matmul, attributes, engine, description)
+                    : dnnl_unimplemented;
+    if (s != dnnl_success) {
+        s = dnnl_primitive_desc_create(description, &matmul, attributes, engine,
+                                       NULL);
+    }
     dnnl_primitive_attr_destroy(attributes);
     return s;
 }
 
-static bool is_reference(const_dnnl_primitive_desc_t description)
+/* Anything but the reference in f32. In 16 bits the kernels that we want, and
+ * not as an imitation. */
+static bool is_fast(const Plan *p, const_dnnl_primitive_desc_t description)
 {
-    const char *name = "";
-    dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0,
-                              (void *)&name);
-    return strncmp(name, "ref", 3) == 0;
+    const char *name = name_of(description);
+    if (is_all_f32(p)) {
+        return strncmp(name, "ref", 3) != 0;
+    }
+    return (!is_bf16(p) || knows_bf16()) &&
+           (strncmp(name, "brg", 3) == 0 || is_large(p));
 }
 
+/* Describes the plan's primitive if it has a fast one. */
+static bool describe_fast(const Plan *p, dnnl_engine_t engine,
+                          dnnl_primitive_desc_t *description)
+{
+    if (describe(p, engine, description) != dnnl_success) {
+        return false;
+    }
+    if (is_fast(p, *description)) {
+        return true;
+    }
+    dnnl_primitive_desc_destroy(*description);
+    return false;
+}
+
+/* `wide`: there is no primitive to describe. */
 static dnnl_status_t choose(Plan *p, const ParcMatmulSpec *spec,
-                            dnnl_engine_t engine,
+                            dnnl_engine_t engine, bool *wide,
                             dnnl_primitive_desc_t *description)
 {
     *p = plan_of(spec);
-    dnnl_status_t s = describe(p, engine, description);
-    if (p->batch > 1 && (s != dnnl_success || is_reference(*description))) {
-        if (s == dnnl_success) {
-            dnnl_primitive_desc_destroy(*description);
-        }
-        run_one_by_one(p);
-        s = describe(p, engine, description);
+    *wide = false;
+    if (describe_fast(p, engine, description)) {
+        return dnnl_success;
     }
-    return s;
+    if (p->batch > 1) {
+        run_one_by_one(p);
+        if (describe_fast(p, engine, description)) {
+            return dnnl_success;
+        }
+    }
+    *wide = !is_all_f32(p);
+    return *wide ? dnnl_success : describe(p, engine, description);
 }
 
 static int64_t scratch_of(const_dnnl_primitive_desc_t description)
@@ -157,15 +256,18 @@ int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads)
     dnnl_engine_t engine;
     dnnl_primitive_desc_t description;
     Plan p;
+    bool wide;
     int64_t bytes = 0;
     int before = omp_get_max_threads();
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) {
         return 0;
     }
     omp_set_num_threads(threads);
-    if (choose(&p, spec, engine, &description) == dnnl_success) {
-        bytes = scratch_of(description);
-        dnnl_primitive_desc_destroy(description);
+    if (choose(&p, spec, engine, &wide, &description) == dnnl_success) {
+        bytes = wide ? rt_wide_scratch(&p) : scratch_of(description);
+        if (!wide) {
+            dnnl_primitive_desc_destroy(description);
+        }
     }
     omp_set_num_threads(before);
     dnnl_engine_destroy(engine);
@@ -184,14 +286,14 @@ static void check(ParcRt *rt, const ParcMatmulSpec *spec, dnnl_status_t s)
     }
 }
 
-/* oneDNN packs operands into aligned blocks that it takes from malloc at every
- * call. In glibc's heap an aligned block rarely fits where one of the same
- * size was freed, so that large ones would make the heap grow for hundreds of
- * steps: they are mapped. Small ones stay, trimming them would cost more. */
+/* Where oneDNN packs operands it takes aligned blocks from malloc at every
+ * call. Mapped anew they would cost a page fault every 4 KiB (5 ms a call of
+ * 20 MiB), trimmed away too: they stay in the heap, which is at most a few of
+ * the largest blocks. Larger ones than any of oneDNN's are mapped. */
 static void tame_malloc(void)
 {
 #ifdef __GLIBC__
-    mallopt(M_MMAP_THRESHOLD, 2 << 20);
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 256 << 20);
 #endif
 }
@@ -231,22 +333,21 @@ static void make_memories(ParcRt *rt, ParcMatmul *mm,
     if (mm->scratch_bytes > 0) {
         check(rt, spec,
               dnnl_memory_set_data_handle(mm->memory[SCRATCH],
-                                          rt->arena + spec->scratch));
+                                          rt->arena + mm->scratch));
     }
 }
 
 ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
 {
     ParcMatmul *mm = rt_allocate(sizeof *mm);
-    Plan p;
     open_engine(rt, spec);
     mm->next = rt->matmuls;
     rt->matmuls = mm;
-    check(rt, spec, choose(&p, spec, rt->engine, &mm->description));
-    mm->swapped = p.swapped;
-    mm->loops = p.loops;
-    memcpy(mm->step, p.step, sizeof mm->step);
-    mm->scratch_bytes = scratch_of(mm->description);
+    check(rt, spec,
+          choose(&mm->plan, spec, rt->engine, &mm->wide, &mm->description));
+    mm->scratch = spec->scratch;
+    mm->scratch_bytes =
+        mm->wide ? rt_wide_scratch(&mm->plan) : scratch_of(mm->description);
     if (mm->scratch_bytes > spec->scratch_bytes) {
         rt_fail(rt,
                 "matmul '%s' needs %lld bytes of scratch on this machine; %lld "
@@ -254,27 +355,42 @@ ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
                 spec->name, (long long)mm->scratch_bytes,
                 (long long)spec->scratch_bytes);
     }
-    check(rt, spec, dnnl_primitive_create(&mm->primitive, mm->description));
-    make_memories(rt, mm, spec);
+    if (!mm->wide) {
+        check(rt, spec, dnnl_primitive_create(&mm->primitive, mm->description));
+        make_memories(rt, mm, spec);
+    }
     return mm;
 }
 
-void parc_matmul(ParcRt *rt, ParcMatmul *mm, const float *a, const float *b,
-                 float *c)
+static void execute(ParcRt *rt, ParcMatmul *mm, const void *src,
+                    const void *weights, void *dst)
 {
-    const float *src = mm->swapped ? b : a, *weights = mm->swapped ? a : b;
-    for (int64_t i = 0; i < mm->loops; i++) {
-        /* oneDNN's handles are not const; sources are only read. */
-        dnnl_memory_set_data_handle(
-            mm->memory[SRC], (void *)(uintptr_t)(src + i * mm->step[SRC]));
-        dnnl_memory_set_data_handle(
-            mm->memory[WEIGHTS],
-            (void *)(uintptr_t)(weights + i * mm->step[WEIGHTS]));
-        dnnl_memory_set_data_handle(mm->memory[DST], c + i * mm->step[DST]);
-        dnnl_status_t s = dnnl_primitive_execute(mm->primitive, rt->stream,
-                                                 NMEMORIES, mm->argument);
-        if (s != dnnl_success) {
-            rt_fail(rt, "oneDNN failed in a matmul: status %d", (int)s);
+    /* oneDNN's handles are not const; sources are only read. */
+    dnnl_memory_set_data_handle(mm->memory[SRC], (void *)(uintptr_t)src);
+    dnnl_memory_set_data_handle(mm->memory[WEIGHTS],
+                                (void *)(uintptr_t)weights);
+    dnnl_memory_set_data_handle(mm->memory[DST], dst);
+    dnnl_status_t s = dnnl_primitive_execute(mm->primitive, rt->stream,
+                                             NMEMORIES, mm->argument);
+    if (s != dnnl_success) {
+        rt_fail(rt, "oneDNN failed in a matmul: status %d", (int)s);
+    }
+}
+
+void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
+                 void *c)
+{
+    const Plan *p = &mm->plan;
+    for (int64_t i = 0; i < p->loops; i++) {
+        const void *src = rt_element(p->view[SRC].type, p->swapped ? b : a,
+                                     i * p->step[SRC]);
+        const void *weights = rt_element(
+            p->view[WEIGHTS].type, p->swapped ? a : b, i * p->step[WEIGHTS]);
+        void *dst = rt_element_out(p->view[DST].type, c, i * p->step[DST]);
+        if (mm->wide) {
+            rt_wide_product(p, src, weights, dst, rt->arena + mm->scratch);
+        } else {
+            execute(rt, mm, src, weights, dst);
         }
     }
     dnnl_stream_wait(rt->stream);
@@ -285,11 +401,13 @@ void rt_matmul_close(ParcRt *rt)
     while (rt->matmuls) {
         ParcMatmul *mm = rt->matmuls;
         rt->matmuls = mm->next;
-        for (int i = 0; i < NMEMORIES; i++) {
+        for (int i = 0; i < NMEMORIES && !mm->wide; i++) {
             dnnl_memory_destroy(mm->memory[i]);
         }
-        dnnl_primitive_destroy(mm->primitive);
-        dnnl_primitive_desc_destroy(mm->description);
+        if (!mm->wide) {
+            dnnl_primitive_destroy(mm->primitive);
+            dnnl_primitive_desc_destroy(mm->description);
+        }
         free(mm);
     }
     if (rt->engine) {

@@ -8,7 +8,7 @@
 
 #include "rt.h"
 
-enum { DEFAULT_STEPS = 100 };
+enum { DEFAULT_STEPS = 100, DEFAULT_TRACE_STEPS = 3 };
 
 typedef enum Kind { FLAG, NUMBER, TEXT, LATER } Kind;
 
@@ -36,6 +36,11 @@ static const Option options[] = {
     {"--export", "FILE", TEXT, AT(export_to), 0,
      "write the weights after the last step to FILE (safetensors, f32)"},
     {"--log", "FILE", TEXT, AT(log), 0, "write a JSON object a step to FILE"},
+    {"--trace", "FILE", TEXT, AT(trace), 0,
+     "write what every rank does when, in a few steps, to FILE (JSON, for\n"
+     "ui.perfetto.dev or chrome://tracing)"},
+    {"--trace-steps", "N", NUMBER, AT(trace_steps), 1,
+     "how many steps --trace shows (default 3), after two to warm up"},
     {"--threads", "N", NUMBER, AT(threads), 1,
      "threads of a rank; no more than the program was planned for"},
     {"--info", NULL, FLAG, AT(info), 0,
@@ -54,7 +59,6 @@ static const Option options[] = {
     {"--save-every", "N", LATER, 0, 0, NULL},
     {"--keep", "N", LATER, 0, 0, NULL},
     {"--resume", "DIR", LATER, 0, 0, NULL},
-    {"--trace", "FILE", LATER, 0, 0, NULL},
 };
 enum { NOPTIONS = sizeof options / sizeof options[0] };
 
@@ -164,6 +168,7 @@ int rt_options(RtOptions *o, int argc, char **argv)
     memset(o, 0, sizeof *o);
     o->program = slash ? slash + 1 : argc > 0 ? argv[0] : "train";
     o->steps = DEFAULT_STEPS;
+    o->trace_steps = DEFAULT_TRACE_STEPS;
     o->data = "synthetic";
     for (int i = 1; i < argc; i++) {
         const char *equals = strchr(argv[i], '=');

@@ -5,27 +5,59 @@
  * changes a model.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rt.h"
+
+/* The layer that turn number `index` of a stack is: a name's segment says
+ * which layers lie there, '*' for 0, 1, …, "2-6:2" for 2, 4, 6; *size: its
+ * length, 0 where it is no such segment. */
+static int64_t layer_number(const char *segment, int64_t index, size_t *size)
+{
+    char *end;
+    long long first, step = 1;
+    *size = *segment == '*';
+    if (*segment < '0' || *segment > '9') {
+        return index;
+    }
+    first = strtoll(segment, &end, 10);
+    if (*end == '-') {
+        (void)strtoll(end + 1, &end, 10);
+    }
+    if (*end == ':') {
+        step = strtoll(end + 1, &end, 10);
+    }
+    *size = (size_t)(end - segment);
+    return first + index * step;
+}
 
 void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
                    char text[RT_NAME])
 {
     int64_t index[PARC_MAX_STACK];
-    int star = 0;
+    int stack = 0;
     size_t n = 0;
+    bool begins = true;
     for (int i = param->nstack - 1; i >= 0; i--) {
         index[i] = layer % param->stack[i];
         layer /= param->stack[i];
     }
-    for (; *name && n < RT_NAME - 24; name++) {
-        if (*name == '*' && star < param->nstack) {
-            n += (size_t)snprintf(text + n, RT_NAME - n, "%lld",
-                                  (long long)index[star++]);
-        } else {
-            text[n++] = *name;
+    while (*name && n < RT_NAME - 24) {
+        size_t size = 0;
+        if (begins && stack < param->nstack) {
+            int64_t number = layer_number(name, index[stack], &size);
+            if (size > 0) {
+                n += (size_t)snprintf(text + n, RT_NAME - n, "%lld",
+                                      (long long)number);
+                name += size;
+                stack++;
+                begins = false;
+                continue;
+            }
         }
+        begins = *name == '.';
+        text[n++] = *name++;
     }
     text[n] = 0;
 }
@@ -36,8 +68,7 @@ static void draw(float *to, const ParcParam *p, int64_t seed, uint32_t key,
 {
     switch (p->init) {
     case PARC_ZEROS:
-        memset(to, 0, (size_t)n * sizeof *to);
-        break;
+        break; /* by rt_params_init */
     case PARC_ONES:
         for (int64_t i = 0; i < n; i++) {
             to[i] = 1;
@@ -62,11 +93,10 @@ static void draw_stored(float *layer, const RtShard *s, int64_t seed,
                         uint32_t key, int64_t from, int64_t to)
 {
     while (from < to) {
-        int64_t global, n = rt_shard_run(s, from, &global);
-        if (n == 0) {
-            memset(layer + from, 0, (size_t)(to - from) * sizeof *layer);
-            return;
-        }
+        int64_t at = from, global, n = rt_shard_run(s, &at, &global);
+        int64_t zeros = n == 0 || at > to ? to - from : at - from;
+        memset(layer + from, 0, (size_t)zeros * sizeof *layer);
+        from += zeros;
         n = n < to - from ? n : to - from;
         draw(layer + from, s->param, seed, key, global, n);
         from += n;
@@ -78,7 +108,9 @@ void rt_params_init(ParcRt *rt, int64_t seed)
     enum { CHUNK = 1 << 14 };
     for (int i = 0; i < rt->model->nparams; i++) {
         const ParcParam *p = &rt->model->param[i];
-        if (p->offset < 0) {
+        /* The arena's fresh pages are zeros: states get theirs in the first
+         * step, where their threads touch them. */
+        if (p->offset < 0 || p->init == PARC_ZEROS) {
             continue;
         }
         RtShard s;
@@ -87,7 +119,7 @@ void rt_params_init(ParcRt *rt, int64_t seed)
             char name[RT_NAME];
             rt_param_name(p->name, p, l, name);
             uint32_t key = rt_hash(name);
-            float *layer = rt_floats(rt, p->offset) + l * s.run;
+            float *layer = rt_shard_layer(rt, rt->rank, &s, l);
 #pragma omp parallel for schedule(static) if (s.run > CHUNK)
             for (int64_t at = 0; at < s.run; at += CHUNK) {
                 int64_t end = at + CHUNK < s.run ? at + CHUNK : s.run;

@@ -18,12 +18,19 @@
 enum { MAX_PIECES = 4, MAX_VALUES = 4 };
 
 /* NAME is the parameter, in its own or its layer's name, or a module above
- * it. */
+ * it; '*' in it stands for any part between two dots. */
 static bool covers(const char *asked, const char *name)
 {
-    size_t n = strlen(asked);
-    return n == 0 ||
-           (strncmp(asked, name, n) == 0 && (name[n] == 0 || name[n] == '.'));
+    while (*asked && *name) {
+        size_t n = strcspn(asked, "."), k = strcspn(name, ".");
+        bool any = n == 1 && *asked == '*';
+        if (!any && (n != k || memcmp(asked, name, n) != 0)) {
+            return false;
+        }
+        asked += n + (asked[n] == '.');
+        name += k + (name[k] == '.');
+    }
+    return *asked == 0;
 }
 
 static bool asked_for(const char *asked, const ParcParam *p, int64_t layer)
@@ -117,13 +124,13 @@ static void print_box(const RtShard *s)
     }
     if (rows) {
         printf("%s %" PRId64 " .. %" PRId64, p->ndim > 1 ? "rows" : "elements",
-               s->begin[0], s->begin[0] + s->part[0] - 1);
+               s->begin[0], s->begin[0] + s->held[0] - 1);
         return;
     }
     printf("[");
     for (int d = 0; d < p->ndim; d++) {
         printf("%s%" PRId64 ":%" PRId64, d ? ", " : "", s->begin[d],
-               s->begin[d] + s->part[d]);
+               s->begin[d] + s->held[d]);
     }
     printf("]");
 }
@@ -132,7 +139,7 @@ static void print_box(const RtShard *s)
 static bool print_flat_rows(const RtShard *s, int64_t elements)
 {
     const ParcParam *p = s->param;
-    int64_t row = 1, first;
+    int64_t row = 1, first, at = 0;
     for (int d = 1; d < p->ndim; d++) {
         if (s->part[d] != p->dim[d]) {
             return false;
@@ -140,7 +147,7 @@ static bool print_flat_rows(const RtShard *s, int64_t elements)
         row *= p->dim[d];
     }
     if (p->ndim < 2 || s->first % row || elements % row ||
-        rt_shard_run(s, 0, &first) == 0) {
+        rt_shard_run(s, &at, &first) == 0) {
         return false;
     }
     printf("rows %" PRId64 " .. %" PRId64, first / row,
@@ -148,36 +155,40 @@ static bool print_flat_rows(const RtShard *s, int64_t elements)
     return true;
 }
 
-static void print_pieces(const RtShard *s, int64_t elements)
+static void print_pieces(const RtShard *s)
 {
     int pieces = 0;
     int64_t more = 0;
-    for (int64_t i = 0; i < elements;) {
-        int64_t global, n = rt_shard_run(s, i, &global);
+    int64_t global, n;
+    for (int64_t i = 0; (n = rt_shard_run(s, &i, &global)) > 0; i += n) {
         if (pieces++ < MAX_PIECES) {
-            printf("%s", i ? ", " : "");
+            printf("%s", pieces > 1 ? ", " : "");
             print_index(s->param, global);
             printf(" .. ");
             print_index(s->param, global + n - 1);
         } else {
             more++;
         }
-        i += n;
     }
     if (more > 0) {
         printf(" and %" PRId64 " more", more);
     }
 }
 
-static void print_values(const float *value, int64_t elements)
+static void print_values(const RtShard *s, const float *value)
 {
+    int64_t seen = 0, global, n;
+    float last = 0;
     printf("    values");
-    for (int64_t i = 0; i < elements && i < MAX_VALUES; i++) {
-        printf("%s %.9g", i ? "," : "", (double)value[i]);
+    for (int64_t at = 0; (n = rt_shard_run(s, &at, &global)) > 0; at += n) {
+        for (int64_t i = at; i < at + n && seen + i - at < MAX_VALUES; i++) {
+            printf("%s %.9g", seen + i > at ? "," : "", (double)value[i]);
+        }
+        last = value[at + n - 1];
+        seen += n;
     }
-    if (elements > MAX_VALUES) {
-        printf("%s %.9g", elements > MAX_VALUES + 1 ? ", …" : ",",
-               (double)value[elements - 1]);
+    if (seen > MAX_VALUES) {
+        printf("%s %.9g", seen > MAX_VALUES + 1 ? ", …" : ",", (double)last);
     }
     printf("\n");
 }
@@ -186,8 +197,10 @@ static void print_rank(ParcRt *rt, const ParcParam *p, int rank, int64_t layer)
 {
     RtShard s;
     rt_shard(&s, rt->model, rank, p);
-    int64_t left = s.box - s.first;
-    int64_t n = left < 0 ? 0 : left < s.run ? left : s.run;
+    int64_t n = rt_shard_elements(&s), held = 1;
+    for (int d = 0; d < p->ndim; d++) {
+        held *= s.held[d];
+    }
     printf("rank %d:", rank);
     print_groups(rt, rank);
     printf(": %" PRId64 " element%s", n, n == 1 ? "" : "s");
@@ -196,16 +209,15 @@ static void print_rank(ParcRt *rt, const ParcParam *p, int rank, int64_t layer)
     }
     if (n > 0) {
         printf(": ");
-        if (n == s.box) {
+        if (n == held) {
             print_box(&s);
         } else if (!print_flat_rows(&s, n)) {
-            print_pieces(&s, n);
+            print_pieces(&s);
         }
     }
     printf("\n");
     if (n > 0) {
-        const void *arena = rt_peer(rt, rank) + p->offset;
-        print_values((const float *)arena + layer * s.run, n);
+        print_values(&s, rt_shard_layer(rt, rank, &s, layer));
     }
 }
 

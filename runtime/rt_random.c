@@ -1,7 +1,6 @@
 /* rt_random.c: random numbers that depend on nothing but what they are for.
  *
- * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as
- * easy as 1, 2, 3", 2011) turns a counter and a key into four words. The key
+ * Philox (parc_random.h) turns a counter and a key into four words. The key
  * holds the seed and a hash of the tensor's name, the counter the element's
  * global index: any element can be drawn alone, on any rank, and one seed
  * means one model whatever the mesh.
@@ -13,26 +12,16 @@
  */
 #include <math.h>
 
+#include "parc_random.h"
 #include "rt.h"
 
 void rt_philox(uint32_t out[4], const uint32_t counter[4],
                const uint32_t key[2])
 {
-    uint32_t c[4] = {counter[0], counter[1], counter[2], counter[3]};
-    uint32_t k0 = key[0], k1 = key[1];
-    for (int round = 0; round < 10; round++) {
-        uint64_t a = (uint64_t)0xD2511F53u * c[0];
-        uint64_t b = (uint64_t)0xCD9E8D57u * c[2];
-        c[0] = (uint32_t)(b >> 32) ^ c[1] ^ k0;
-        c[2] = (uint32_t)(a >> 32) ^ c[3] ^ k1;
-        c[1] = (uint32_t)b;
-        c[3] = (uint32_t)a;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
     for (int i = 0; i < 4; i++) {
-        out[i] = c[i];
+        out[i] = counter[i];
     }
+    parc_philox(out, key[0], key[1]);
 }
 
 /* FNV-1a. */

@@ -7,7 +7,6 @@
  * One rank alone runs in the parent itself, where a debugger finds it.
  */
 #include <errno.h>
-#include <omp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,28 +38,6 @@ static void make_group(ParcRt *rt, uint32_t axes)
     }
 }
 
-/* The `number`-th block of cores that this process may use, one for each
- * thread; only where all ranks' threads have one. */
-static void pin(const RtWorld *w, int rank)
-{
-    cpu_set_t have, want;
-    if (w->crowded || w->nranks == 1 ||
-        sched_getaffinity(0, sizeof have, &have) != 0) {
-        return;
-    }
-    CPU_ZERO(&want);
-    int seen = 0, first = rank * w->threads;
-    for (int c = 0; c < CPU_SETSIZE; c++) {
-        if (CPU_ISSET(c, &have)) {
-            if (seen >= first && seen < first + w->threads) {
-                CPU_SET(c, &want);
-            }
-            seen++;
-        }
-    }
-    sched_setaffinity(0, sizeof want, &want);
-}
-
 static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
 {
     ParcRt rt = {.model = w->model,
@@ -68,9 +45,7 @@ static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
                  .rank = rank,
                  .nranks = w->nranks,
                  .threads = w->threads};
-    pin(w, rank);
-    omp_set_dynamic(0);
-    omp_set_num_threads(w->threads);
+    rt_threads_place(w, rank);
     for (uint32_t axes = 0; axes < 1u << w->model->naxes; axes++) {
         make_group(&rt, axes);
     }
@@ -150,7 +125,13 @@ static int supervise(const RtWorld *w, pid_t *pid, int started)
 int rt_ranks_run(RtWorld *w, RtBody *body, void *context)
 {
     if (w->nranks == 1) {
-        return run_rank(w, 0, body, context);
+        cpu_set_t before;
+        bool known = sched_getaffinity(0, sizeof before, &before) == 0;
+        int status = run_rank(w, 0, body, context);
+        if (known) {
+            sched_setaffinity(0, sizeof before, &before);
+        }
+        return status;
     }
     pid_t *pid = rt_allocate((size_t)w->nranks * sizeof *pid);
     pid_t parent = getpid();
@@ -176,8 +157,10 @@ int rt_ranks_run(RtWorld *w, RtBody *body, void *context)
         pid[started] = p;
     }
     int status = supervise(w, pid, started);
-    if (status != 0 && w->temporary) {
-        unlink(w->temporary);
+    for (int i = 0; status != 0 && i < 2; i++) {
+        if (w->temporary[i]) {
+            unlink(w->temporary[i]);
+        }
     }
     free(pid);
     return status;

@@ -1,8 +1,9 @@
 /* rt_shard.c: which elements of a parameter a rank stores.
  *
  * Two steps, as in the plan. Tensor parallelism cuts dims: a rank has the box
- * [begin, begin+part) of each layer. Storage sharding then flattens the box
- * and cuts it into equal runs, the last padded. Everything that moves
+ * [begin, begin+part) of each layer, the last ones with padding behind what
+ * the tensor has. Storage sharding then flattens the box and cuts it into
+ * equal runs, the last padded. Everything that moves
  * parameters in or out (initial values, files, printing) goes through
  * rt_shard_run, which walks what a rank stores in pieces that are contiguous
  * in the global tensor as well.
@@ -61,8 +62,10 @@ void rt_shard(RtShard *s, const ParcModel *model, int rank,
             cut_by(&c, model, rank, param->split[d][i]);
             used |= 1u << param->split[d][i];
         }
-        s->part[d] = param->dim[d] / c.parts;
+        s->part[d] = (param->dim[d] + param->pad[d]) / c.parts;
         s->begin[d] = s->part[d] * c.index;
+        int64_t left = param->dim[d] - s->begin[d];
+        s->held[d] = left < 0 ? 0 : left < s->part[d] ? left : s->part[d];
         s->box *= s->part[d];
     }
     for (int a = 0; a < model->naxes; a++) {
@@ -72,33 +75,67 @@ void rt_shard(RtShard *s, const ParcModel *model, int rank,
     }
     s->run = (s->box + flat.parts - 1) / flat.parts;
     s->first = s->run * flat.index;
+    s->row = param->inside ? s->run * flat.parts : s->run;
+    s->inside = param->inside ? s->first : 0;
     s->owner = true;
     for (int a = 0; a < model->naxes; a++) {
         s->owner &= (used >> a & 1) || rt_coord(model, rank, a) == 0;
     }
 }
 
-int64_t rt_shard_run(const RtShard *s, int64_t i, int64_t *global)
+float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t layer)
+{
+    void *arena = rt_peer(rt, rank) + s->param->offset;
+    return (float *)arena + layer * s->row + s->inside;
+}
+
+/* The index in the global layer of element `at` of the box. For padding -1,
+ * and *next is the first element of the box behind the padding. */
+static int64_t global_of(const RtShard *s, int64_t at, int64_t *next)
 {
     const ParcParam *p = s->param;
-    int64_t at = s->first + i, left = s->box - at;
-    if (i >= s->run || left <= 0) {
+    int64_t global = 0, block = 1, stride = 1;
+    bool padding = false;
+    for (int d = p->ndim - 1; d >= 0; d--) {
+        int64_t index = at / block % s->part[d];
+        block *= s->part[d];
+        if (index >= s->held[d]) {
+            padding = true;
+            *next = (at / block + 1) * block;
+        }
+        global += (s->begin[d] + index) * stride;
+        stride *= p->dim[d];
+    }
+    return padding ? -1 : global;
+}
+
+int64_t rt_shard_run(const RtShard *s, int64_t *i, int64_t *global)
+{
+    const ParcParam *p = s->param;
+    int64_t at = s->first + *i;
+    while (at < s->box && (*global = global_of(s, at, &at)) < 0) {
+    }
+    *i = at - s->first;
+    if (*i >= s->run || at >= s->box) {
         return 0;
     }
     /* Inner dims that are whole make one block with the dim outside them. */
-    int64_t block = 1, rest = at, stride = 1;
-    bool whole = true;
-    *global = 0;
-    for (int d = p->ndim - 1; d >= 0; d--) {
-        block *= whole ? s->part[d] : 1;
-        whole &= s->part[d] == p->dim[d];
-        *global += (s->begin[d] + rest % s->part[d]) * stride;
-        rest /= s->part[d];
-        stride *= p->dim[d];
+    int64_t inner = 1;
+    int d = p->ndim - 1;
+    for (; d > 0 && s->part[d] == p->dim[d]; d--) {
+        inner *= s->part[d];
     }
-    int64_t n = block - at % block;
-    n = n < left ? n : left;
-    return n < s->run - i ? n : s->run - i;
+    int64_t n = d < 0 ? 1 : inner * s->held[d] - at % (inner * s->part[d]);
+    return n < s->run - *i ? n : s->run - *i;
+}
+
+int64_t rt_shard_elements(const RtShard *s)
+{
+    int64_t all = 0, global, n;
+    for (int64_t at = 0; (n = rt_shard_run(s, &at, &global)) > 0; at += n) {
+        all += n;
+    }
+    return all;
 }
 
 static bool check_split(const ParcModel *model, const ParcParam *param,
@@ -114,7 +151,8 @@ static bool check_split(const ParcModel *model, const ParcParam *param,
             *used |= 1u << a;
             parts *= model->axis[a].size;
         }
-        if (param->dim[d] <= 0 || param->dim[d] % parts != 0) {
+        if (param->dim[d] <= 0 || param->pad[d] < 0 ||
+            (param->dim[d] + param->pad[d]) % parts != 0) {
             return false;
         }
     }
@@ -134,8 +172,8 @@ bool rt_params_check(const ParcModel *model, const char *program)
             p->flat_axes >> model->naxes == 0 && check_split(model, p, &used);
         if (good) {
             rt_shard(&s, model, 0, p);
-            int64_t n = s.layers * s.run;
-            good = n == p->local_elements &&
+            int64_t n = s.layers * s.row;
+            good = s.layers * s.run == p->local_elements &&
                    p->offset + n * (int64_t)sizeof(float) <= model->arena_bytes;
         }
         if (!good) {

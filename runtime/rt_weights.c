@@ -214,8 +214,8 @@ void rt_weights_load(ParcRt *rt, const RtWeights *w)
         for (int64_t l = 0; rt_param_is_weight(p) && l < s.layers; l++) {
             const RtTensor *t = tensor_of(w, p, l);
             int64_t width = t->dtype == RT_F32 ? 4 : 2, global, n;
-            float *to = rt_floats(rt, p->offset) + l * s.run;
-            for (int64_t at = 0; (n = rt_shard_run(&s, at, &global)) > 0;
+            float *to = rt_shard_layer(rt, rt->rank, &s, l);
+            for (int64_t at = 0; (n = rt_shard_run(&s, &at, &global)) > 0;
                  at += n) {
                 convert(to + at, w->map + t->begin + global * width, t->dtype,
                         n);

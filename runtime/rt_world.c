@@ -7,7 +7,6 @@
  * are not reserved: what a rank never touches costs nothing.
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,19 +38,14 @@ int64_t rt_coord(const ParcModel *model, int rank, int axis)
 const char *rt_collective_name(const ParcModel *model, int id)
 {
     static const char *const own[] = {"start of the run", "end of the run",
-                                      "printing of shards"};
-    if (id < 0 && id >= RT_AT_SHARDS) {
+                                      "printing of shards",
+                                      "writing of the trace",
+                                      "check of the gradients"};
+    if (id < 0 && id >= RT_AT_GRADIENTS) {
         return own[-id - 1];
     }
     return id < model->ncollectives ? model->collective[id]
                                     : "unknown collective";
-}
-
-int rt_cores(void)
-{
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return n > 0 ? n : 1;
 }
 
 static size_t round_up(size_t n, size_t to)

@@ -58,6 +58,30 @@ for L in 1 2 5; do
     check "$L nothing else" jq -e '[.collectives[]
         | select(.kind == "all_to_all")] | length == 0' "$work/plan.json"
 done
+# GPT-2 under sequence parallelism: one gather and one reduce-scatter for each
+# attention and each MLP, and one for the embedding and the head together;
+# without it (the encoder-decoder's plan) an all-reduce each way instead.
+for L in 2 5; do
+    # shellcheck disable=SC2086
+    "$PARC" examples/gpt2.pdl --target cpu --mesh 1x2 $gpt2_sizes \
+        -D n_layers=$L --emit json >"$work/plan.json"
+    two=$((2 * L + 1))
+    check "gpt2 $L forward gathers" between $two $two forward tp all_gather
+    check "gpt2 $L forward scatters" between $two $two forward tp reduce_scatter
+    check "gpt2 $L backward scatters" between $two $two backward tp reduce_scatter
+    check "gpt2 $L norms and positions once" between 1 1 backward tp all_reduce
+    # shellcheck disable=SC2086
+    "$PARC" examples/transformer.pdl --plan tensor_parallel --target cpu \
+        --mesh 1x2 $transformer_sizes -D n_layers=$L --emit json \
+        >"$work/plan.json"
+    # Two in each encoder layer, three in each decoder layer, two embeddings,
+    # three of the loss.
+    n=$((5 * L + 2 + 3))
+    check "encoder-decoder $L forward sums" between $n $n forward tp all_reduce
+    # The head's input, and the encoder's result: once for all layers.
+    n=$((5 * L + 2))
+    check "encoder-decoder $L backward sums" between $n $n backward tp all_reduce
+done
 # shellcheck disable=SC2086
 "$PARC" examples/llama.pdl --mesh 1x1 $llama_sizes --emit json \
     >"$work/plan.json"

@@ -8,11 +8,18 @@ sizes() { # sizes MODEL: options that make it small
     case $1 in
     feedforward) echo "$small" ;;
     llama) echo "$llama_sizes" ;;
+    gpt2) echo "$gpt2_sizes" ;;
+    hsdp) echo "$hsdp_sizes" ;;
+    transformer) echo "--plan tensor_parallel $transformer_sizes" ;;
     esac
 }
+hsdp_sizes="-D vocab=256 -D dim=32 -D n_layers=2 -D n_heads=4 -D batch=8 \
+ -D seq=16 -D precision=f32"
 for file in examples/*.pdl; do
     model=$(basename "$file" .pdl)
-    for mesh in 1x1 2x2; do
+    meshes="1x1 2x2"
+    [ "$model" != hsdp ] || meshes="1x1x1 2x1x2"
+    for mesh in $meshes; do
         # shellcheck disable=SC2046
         check "$model $mesh compiles" compile "$work/$model-$mesh" "$model" \
             "$mesh" $(sizes "$model")

@@ -29,9 +29,14 @@ finish() {
     [ "$failed" = 0 ]
 }
 
-# The small Llama of the tests.
+# The small Llama, GPT-2 and encoder-decoder of the tests.
 llama_sizes="-D vocab=512 -D dim=64 -D n_layers=3 -D n_heads=4 \
  -D n_kv_heads=2 -D hidden=128 -D batch=8 -D seq=32 -D precision=f32"
+gpt2_sizes="-D vocab=512 -D dim=64 -D n_layers=3 -D n_heads=4 \
+ -D n_positions=48 -D batch=8 -D seq=32 -D precision=f32 \
+ -D schedule.steps=20 -D schedule.warmup=4"
+transformer_sizes="-D vocab=512 -D dim=64 -D n_layers=2 -D n_heads=4 \
+ -D hidden=128 -D batch=8 -D seq=35"
 
 # compile OUT MODEL MESH [OPTIONS…]
 compile() {

@@ -14,16 +14,17 @@ well_packed() {
     jq -e '.memory | if .peak <= 1.05 * .lower_bound then true
            else error("\(.peak) for \(.lower_bound)") end' "$1"
 }
-heap_peak() { # heap_peak BINARY STEPS: bytes of the largest process
+heap_peak() { # heap_peak STEPS BINARY OPTIONS…: bytes of the largest process
+    steps=$1
+    shift
     rm -f "$work/peak"
     MALLOC_PEAK_FILE=$work/peak LD_PRELOAD=$work/malloc_peak.so \
-        "$1" --threads 1 --steps "$2" >/dev/null 2>&1 || return 1
+        "$@" --steps "$steps" >/dev/null 2>&1 || return 1
     od -An -td8 "$work/peak" | tr -d ' '
 }
-# One thread, so that the peak does not depend on which threads meet inside
-# oneDNN; what is kept a step would show a hundred times.
-no_growth() {
-    a=$(heap_peak "$1" 3) && b=$(heap_peak "$1" 103) || return 1
+# What is kept a step would show a hundred times.
+no_growth() { # no_growth BINARY OPTIONS…
+    a=$(heap_peak 3 "$@") && b=$(heap_peak 103 "$@") || return 1
     echo "$a bytes in 3 steps, $b in 103"
     [ -n "$a" ] && [ "$a" -gt 0 ] && [ $((b - a)) -lt 100 ]
 }
@@ -37,7 +38,8 @@ try() { # try LABEL MODEL MESH OPTIONS…
     check "$label runs" "$work/$label" --steps 2 --log "$work/$label.log"
     check "$label as planned" as_planned "$work/$label.log" "$work/$label.json"
     check "$label well packed" well_packed "$work/$label.json"
-    [ "${CHECK_ASAN:-}" ] || check "$label heap" no_growth "$work/$label"
+    [ "${CHECK_ASAN:-}" ] || check "$label heap" no_growth "$work/$label" \
+        --threads 1
 }
 
 [ "${CHECK_ASAN:-}" ] ||
@@ -48,15 +50,29 @@ try feedforward feedforward 2x2 -D dim=64 -D hidden=128 -D batch=8
 # shellcheck disable=SC2086
 try llama-1x1 llama 1x1 $llama_sizes
 # shellcheck disable=SC2086
+check "llama with two threads compiles" compile "$work/two" llama 1x1 \
+    --threads 2 $llama_sizes
+if [ -z "${CHECK_ASAN:-}" ]; then
+    check "two threads heap" no_growth "$work/two"
+    check "traced heap" no_growth "$work/two" --trace "$work/two.trace"
+fi
+# shellcheck disable=SC2086
 try llama-2x2 llama 2x2 $llama_sizes
 # shellcheck disable=SC2086
 try llama-4x1 llama 4x1 $llama_sizes
+# shellcheck disable=SC2086
+try gpt2-2x2 gpt2 2x2 $gpt2_sizes -D dropout=0.1
+# shellcheck disable=SC2086
+try transformer-2x2 transformer 2x2 --plan tensor_parallel $transformer_sizes
 # Plans of every example as its file stands, on both targets.
-for model in toy feedforward llama; do
+for model in toy feedforward llama transformer; do
+    plan=
+    [ $model = transformer ] && plan='--plan tensor_parallel -D batch=8'
     for mesh in 1x1 2x2 8x1 1x2; do
         for target in cpu cuda; do
+            # shellcheck disable=SC2086
             "$PARC" "examples/$model.pdl" --mesh $mesh --target $target \
-                -D precision=f32 --threads 1 --emit json >"$work/plan.json"
+                $plan -D precision=f32 --threads 1 --emit json >"$work/plan.json"
             check "$model $mesh $target" well_packed "$work/plan.json"
         done
     done

@@ -9,14 +9,14 @@
 --export) on the bytes of TEXT, in the order that the binary takes them, with
 the optimizer of the example. tests/torch/llama.losses is its record.
 """
-import json
-import struct
 import sys
-import time
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from common import batches, read_safetensors, train
+from speed import about, seconds
 
 
 class RMSNorm(nn.Module):
@@ -106,19 +106,6 @@ class Llama(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
 
-def read_safetensors(path):
-    data = open(path, "rb").read()
-    size, = struct.unpack("<Q", data[:8])
-    tensors = {}
-    for name, t in json.loads(data[8:8 + size]).items():
-        if name == "__metadata__":
-            continue
-        a, b = (8 + size + x for x in t["data_offsets"])
-        flat = torch.frombuffer(bytearray(data[a:b]), dtype=torch.float32)
-        tensors[name] = flat.reshape(t["shape"])
-    return tensors
-
-
 def optimizer_of(model):
     return torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95),
                              eps=1e-8, weight_decay=0.1)
@@ -131,51 +118,14 @@ def losses(weights, text, steps):
     model = Llama(c)
     model.load_state_dict(read_safetensors(weights))
     optimizer = optimizer_of(model)
-    tokens = torch.tensor(list(open(text, "rb").read()))
-    sequences = (len(tokens) - 1) // seq
-    for step in range(steps):
-        first = [(step * batch + i) % sequences * seq for i in range(batch)]
-        x = torch.stack([tokens[f:f + seq] for f in first])
-        y = torch.stack([tokens[f + 1:f + 1 + seq] for f in first])
-        loss = model(x, y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        print(f"{loss.item():.9g}", flush=True)
+    train(model, optimizer, batches(text, batch, seq, steps))
 
 
 def bench(steps, compiled):
-    c = dict(vocab=32000, dim=256, n_layers=2, n_heads=16, n_kv_heads=16,
-             hidden=768)
-    model = Llama(c)
-    step_model = torch.compile(model) if compiled else model
-    optimizer = optimizer_of(model)
-    for _ in range(steps):
-        x = torch.randint(0, c["vocab"], (8, 256))
-        y = torch.randint(0, c["vocab"], (8, 256))
-        start = time.perf_counter()
-        loss = step_model(x, y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        loss.item()
-        print(f"{time.perf_counter() - start:.6f}", flush=True)
-
-
-def about():
-    """The BLAS decides PyTorch's speed: Debian's build takes whichever the
-    system has, and the reference one is many times slower than OpenBLAS."""
-    torch.ones(64, 64) @ torch.ones(64, 64)
-    maps = open("/proc/self/maps").read()
-    if torch.backends.mkl.is_available():
-        library = "MKL"
-    elif "openblas" in maps:
-        library = "OpenBLAS"
-    elif "libblas" in maps:
-        library = "reference BLAS: install libopenblas0-pthread to compare"
-    else:
-        library = "BLAS of its own"
-    print(f"PyTorch {torch.__version__} ({library})")
+    vocab, batch, seq = 32000, 8, 256
+    model = Llama(dict(vocab=vocab, dim=256, n_layers=2, n_heads=16,
+                       n_kv_heads=16, hidden=768))
+    seconds(model, optimizer_of(model), vocab, batch, seq, steps, compiled)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,29 @@
 #!/bin/sh
 # record.sh: PyTorch's losses for the weights and batches of the tests, into
-# tests/torch/llama.losses. Needs a Python that can import torch.
+# tests/torch/*.losses. Needs a Python that can import torch.
 set -eu
 . "$(dirname "$0")/../e2e/lib.sh"
 for python in "${PYTHON:-python3}" /usr/bin/python3; do
     "$python" -c 'import torch' 2>/dev/null && break
 done
+# record MODEL [OPTIONS...]
+record() {
+    model=$1
+    shift
+    compile "$work/$model" "$model" 1x1 "$@"
+    "$work/$model" --steps 0 --seed 1 --export "$work/w.safetensors"
+    "$python" "tests/torch/$model.py" losses "$work/w.safetensors" "$text" 20 \
+        >"$work/losses"
+    mv "$work/losses" "tests/torch/$model.losses"
+}
 # shellcheck disable=SC2086
-compile "$work/train" llama 1x1 $llama_sizes
-"$work/train" --steps 0 --seed 1 --export "$work/w.safetensors"
-"$python" tests/torch/llama.py losses "$work/w.safetensors" "$text" 20 \
+record llama $llama_sizes
+# shellcheck disable=SC2086
+record gpt2 $gpt2_sizes
+# shellcheck disable=SC2086
+record transformer --plan tensor_parallel $transformer_sizes -D dropout=0.0
+"$PARC" tests/torch/recipe.pdl --target cpu -o "$work/recipe"
+"$work/recipe" --steps 0 --seed 1 --export "$work/w.safetensors"
+"$python" tests/torch/recipe.py "$work/w.safetensors" "$text" 20 \
     >"$work/losses"
-mv "$work/losses" tests/torch/llama.losses
+mv "$work/losses" tests/torch/recipe.losses

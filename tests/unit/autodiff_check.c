@@ -114,7 +114,9 @@ void small_values(Interp *in, const Program *p)
     }
     interp_set_scalar(in, "lr", 0.125);
     interp_set_scalar(in, "bias1", 0.3);
+    interp_set_scalar(in, "loss_scale", p->train.loss_scale);
     interp_set_scalar(in, "bias2", 0.2);
+    interp_set_scalar(in, "random", 12345678901.0);
 }
 
 /* ---- differences ------------------------------------------------------- */

@@ -215,6 +215,16 @@ static Value *make_causal(Small *s, Value *const *x)
     return attention(s, x, true);
 }
 
+static Value *make_dropped(Small *s, Value *const *x)
+{
+    Attr name[MAX_ATTRS] = {{.s = "random"}};
+    Attr attr[MAX_ATTRS] = {{.i = true}, {.f = 0.7}, {.f = 0.4}, {.i = 2},
+                            {.l = {3, {2, 2, 2}}}};
+    Value *args[] = {x[0], x[1], x[2],
+                     ir_value(&s->b, OP_scalar, 0, NULL, name, "key")};
+    return ir_op(&s->b, OP_attention_dropout, 4, args, attr, NULL)->out[0];
+}
+
 static const Case cases[] = {
     {"add", make_add, {{2, {3, 4}}, {1, {4}}}, OP_add},
     {"add to a row", make_add, {{2, {1, 4}}, {3, {2, 3, 1}}}, OP_add},
@@ -263,6 +273,10 @@ static const Case cases[] = {
      make_causal,
      {{4, {2, 3, 2, 2}}, {4, {2, 3, 2, 2}}, {4, {2, 3, 2, 2}}},
      OP_attention},
+    {"attention with dropout",
+     make_dropped,
+     {{4, {2, 3, 4, 2}}, {4, {2, 3, 2, 2}}, {4, {2, 3, 2, 3}}},
+     OP_attention_dropout},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -26,6 +26,26 @@ static const struct {
       .beta2 = 0.95,
       .eps = 1e-3,
       .weight_decay = 0.2}},
+    {"sgd, clip",
+     {.optimizer = OPT_SGD, .momentum = 0.9, .weight_decay = 0.2,
+      .clip = 0.01}},
+    {"adam, clip above the norm",
+     {.optimizer = OPT_ADAM, .beta1 = 0.9, .beta2 = 0.95, .clip = 1e6}},
+    {"adamw, clip",
+     {.optimizer = OPT_ADAMW,
+      .beta1 = 0.9,
+      .beta2 = 0.95,
+      .eps = 1e-3,
+      .clip = 0.01}},
+    {"adamw, scaled loss",
+     {.optimizer = OPT_ADAMW,
+      .beta1 = 0.9,
+      .beta2 = 0.95,
+      .eps = 1e-3,
+      .clip = 0.01,
+      .loss_scale = 1024}},
+    {"sgd, scaled loss",
+     {.optimizer = OPT_SGD, .momentum = 0.9, .loss_scale = 0.125}},
     {"adamw, no decay",
      {.optimizer = OPT_ADAMW, .beta1 = 0.8, .beta2 = 0.99, .eps = 1e-8}},
 };
@@ -79,10 +99,16 @@ static void check_adamw(Check *c, const Program *p)
     for (const Op *op = p->step->first; op != NULL; op = op->next)
         if (op->kind == OP_finish_grad && op_attr(op, "param").i == 0)
             g = interp_value(in, op->out[0]->name, NULL);
+    double norm = 0, factor = 1;
+    CHECK(c, interp_output(in, "grad_norm", &norm));
+    if (p->train.clip > 0)
+        factor = fmin(1, p->train.clip / (norm + 1e-6));
+    if (p->train.loss_scale > 0)
+        factor /= p->train.loss_scale;
     int m = param_of(p, 0, "m"), v = param_of(p, 0, "v");
     for (int k = 0; k < 3; k++) {
         double expected =
-            adamw(&p->train, interp_param(before, 0)[k], g[k],
+            adamw(&p->train, interp_param(before, 0)[k], factor * g[k],
                   interp_param(before, m)[k], interp_param(before, v)[k]);
         CHECK(c, fabs(interp_param(in, 0)[k] - expected) < 1e-12);
     }

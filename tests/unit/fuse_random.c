@@ -4,8 +4,10 @@
  *   fuse_random [--count N] [--seed S]
  *
  * The interpreter runs the fused program as all ranks of its mesh. Behind
- * every fused op each rank's operands, rounded to f32, are handed to the
- * kernel as emitted and compiled; its results must be the rank's results.
+ * every fused op each rank's operands, rounded to their types, are handed to
+ * the kernel as emitted and compiled; its results must be the rank's results,
+ * rounded to theirs. (The interpreter itself rounds nothing: operands of 16
+ * bits are rounded for it, in front of the op.)
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,12 +16,21 @@
 #include "codegen/kernel.h"
 #include "codegen/target.h"
 #include "passes/pass.h"
+#include "runtime/parc_math.h"
 #include "tests/unit/fuse_tools.h"
 #include "tests/unit/random.h"
 
 /* Of the largest magnitude among a kernel's tensors: operands are rounded
  * before they come in, and sums may cancel. */
 static const double tolerance = 1e-5;
+
+/* Half a last place, of the number itself; and as much of the largest in a
+ * kernel that reads a result back after it was rounded. */
+static const double rounding[] = {[DT_F32] = 0,
+                                  [DT_BF16] = 0x1p-8,
+                                  [DT_F16] = 0x1p-11,
+                                  [DT_I32] = 0,
+                                  [DT_I64] = 0};
 
 static const PassInfo passes[] = {
 #define PASS(name, meaning) {#name, meaning, pass_##name},
@@ -54,21 +65,48 @@ static void *make_tensor(Arena *a, DType t, const double *x, int64_t n)
             ((int32_t *)at)[i] = (int32_t)x[i];
         else if (t == DT_I64)
             ((int64_t *)at)[i] = (int64_t)x[i];
+        else if (t == DT_BF16)
+            ((uint16_t *)at)[i] = parc_to_bf16((float)x[i]);
+        else if (t == DT_F16)
+            ((uint16_t *)at)[i] = parc_to_f16((float)x[i]);
         else
             ((float *)at)[i] = (float)x[i];
     }
     return at;
 }
 
-static double difference(const float *is, const double *want, int64_t n)
+static double number(DType t, const void *at, int64_t i)
+{
+    const uint16_t *half = at;
+    if (t == DT_BF16)
+        return (double)parc_from_bf16(half[i]);
+    if (t == DT_F16)
+        return (double)parc_from_f16(half[i]);
+    return (double)((const float *)at)[i];
+}
+
+/* Beyond what rounding of the result explains. */
+static double difference(DType t, const void *is, const double *want, int64_t n)
 {
     double worst = 0;
     for (int64_t i = 0; i < n; i++) {
-        double error = fabs((double)is[i] - (double)(float)want[i]);
+        double x = number(t, is, i), y = (double)(float)want[i];
+        double error = fabs(x - y) - rounding[t] * fabs(y);
         if (!isnan(want[i]) && !(error <= worst))
             worst = error;
     }
     return worst;
+}
+
+/* The interpreter's own numbers, as they are in the operand's type. */
+static void round_operand(const Value *v, double *x, int64_t n)
+{
+    DType t = v->type.dtype;
+    for (int64_t i = 0; i < n && dtype_size(t) == 2; i++) {
+        float f = (float)x[i];
+        x[i] = (double)(t == DT_BF16 ? parc_from_bf16(parc_to_bf16(f))
+                                     : parc_from_f16(parc_to_f16(f)));
+    }
 }
 
 static double magnitude(double at_least, const double *x, int64_t n)
@@ -77,6 +115,15 @@ static double magnitude(double at_least, const double *x, int64_t n)
         if (fabs(x[i]) > at_least)
             at_least = fabs(x[i]);
     return at_least;
+}
+
+/* What may be read back in a later phase of a kernel comes back rounded. */
+static double tolerance_of(const Op *op)
+{
+    double most = 0;
+    for (int i = 0; i < op->nouts; i++)
+        most = fmax(most, rounding[op->out[i]->type.dtype]);
+    return tolerance + most;
 }
 
 static void run_rank(Watcher *w, Interp *in, const Op *op, int64_t rank)
@@ -103,8 +150,9 @@ static void run_rank(Watcher *w, Interp *in, const Op *op, int64_t rank)
     fuse_kernel(a, w->library, w->number[op->id])(argument);
     for (int i = 0; i < op->nouts; i++) {
         const double *want = interp_parts(in, op->out[i], &n);
-        double worst = difference(argument[1 + i], want + rank * n, n);
-        bool good = worst < tolerance * largest;
+        double worst = difference(op->out[i]->type.dtype, argument[1 + i],
+                                  want + rank * n, n);
+        bool good = worst < tolerance_of(op) * largest;
         CHECK(w->check, good);
         if (!good && !w->told)
             printf("kernel %d '%s' on rank %lld: %%%s is off by %g\n",
@@ -118,9 +166,16 @@ static void run_rank(Watcher *w, Interp *in, const Op *op, int64_t rank)
 static const char *watch(void *context, Interp *in, const Op *op, bool done)
 {
     Watcher *w = context;
-    if (op->kind != OP_fused || !done)
+    int64_t n, ranks = mesh_ranks(&w->p->mesh);
+    if (op->kind != OP_fused)
         return NULL;
-    for (int64_t rank = 0; rank < mesh_ranks(&w->p->mesh); rank++)
+    for (int i = 0; i < op->nargs && !done; i++) {
+        const double *x = interp_parts(in, op->arg[i], &n);
+        round_operand(op->arg[i], (double *)(uintptr_t)x, n * ranks);
+    }
+    if (!done)
+        return NULL;
+    for (int64_t rank = 0; rank < ranks; rank++)
         run_rank(w, in, op, rank);
     w->runs++;
     return NULL;
@@ -144,21 +199,12 @@ static bool make_program(Program *p, uint64_t seed)
     return true;
 }
 
-/* The CPU's kernels are f32; models with other types are passed over. */
-static void find_half(Op *op, void *found)
-{
-    for (int i = 0; i < op->nouts; i++)
-        *(bool *)found |= dtype_size(op->out[i]->type.dtype) == 2;
-}
-
 static void run_seed(Check *c, uint64_t seed)
 {
     Arena *a = arena_new();
     Program *p = ir_program(a, diag_new(a, COLOR_NEVER));
     int kernels, failed = c->failed;
-    bool other = !make_program(p, seed);
-    ir_walk(p->step, find_half, &other);
-    if (other) {
+    if (!make_program(p, seed)) {
         arena_free(a);
         return;
     }

@@ -144,6 +144,7 @@ static Interp *run_reference(Check *c, const FuseTest *t, const Program *p)
     interp_set_scalar(in, "lr", 1e-3);
     interp_set_scalar(in, "bias1", 0.1);
     interp_set_scalar(in, "bias2", 0.05);
+    interp_set_scalar(in, "random", 0x1p51 + 321);
     CHECK_TEXT(c, interp_run(in), NULL);
     return in;
 }
@@ -213,6 +214,11 @@ const char *fuse_print(const Program *p, int *kernels)
     Out o;
     out_init(&o, p->arena);
     out(&o, "#include \"parc_rt.h\"\n#include \"parc_math.h\"\n"
+            "#include \"parc_random.h\"\n"
+            "void parc_random_row(float *to, int64_t key, uint32_t site, "
+            "int64_t first, int64_t n)\n{\n"
+            "    for (int64_t i = 0; i < n; i++)\n"
+            "        to[i] = parc_random_at(key, site, first + i);\n}\n"
             "int parc_threads(const ParcRt *rt)\n{\n    (void)rt;\n"
             "    return 2;\n}\n");
     *kernels = print_region(&o, p, p->step, 0);

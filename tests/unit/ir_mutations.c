@@ -1,8 +1,8 @@
 /* ir_mutations.c: no program with a wrong collective has types.
  *
- * Every example is compiled for a mesh up to its stored form. Then each
- * collective in turn is left out, done twice, or sent over another axis, and
- * the placements behind it are derived as if a compiler with that fault had
+ * Every example is compiled for a mesh up to its stored form, llama.pdl under
+ * every sharding strategy. Then each collective in turn is left out, done
+ * twice, or sent over every other set of axes, and the placements behind it are derived as if a compiler with that fault had
  * done it. The verifier must refuse every one of these programs.
  */
 #include "base/file.h"
@@ -10,6 +10,8 @@
 #include "frontend/frontend.h"
 #include "ir/rules.h"
 #include "passes/pass.h"
+
+#include <string.h>
 
 /* ---- a compiler with a fault: placements as they would come out ---------- */
 
@@ -81,10 +83,11 @@ static bool derive_region(Program *p, Region *r)
 /* ---- faults ---------------------------------------------------------------
  */
 
-typedef enum Fault { LEFT_OUT, TWICE, ASTRAY, FAULTS } Fault;
+/* From ASTRAY on: over the axes of the set fault - ASTRAY instead. */
+typedef enum Fault { LEFT_OUT, TWICE, ASTRAY } Fault;
 
-/* False where the fault is none: another axis on which nothing happens. */
-static bool inject(Program *p, Op *op, Fault fault)
+/* False where the fault is none. */
+static bool inject(Program *p, Op *op, int fault)
 {
     Attr *axes = &op_attr(op, "axes");
     if (fault == LEFT_OUT) {
@@ -104,9 +107,9 @@ static bool inject(Program *p, Op *op, Fault fault)
             second->arg[i] = op->out[i];
         }
     } else {
-        int64_t all = (1 << p->mesh.n) - 1;
-        axes->i = all & ~axes->i;
-        return axes->i != 0;
+        int64_t own = axes->i;
+        axes->i = fault - ASTRAY;
+        return axes->i != 0 && axes->i != own;
     }
     return true;
 }
@@ -127,7 +130,8 @@ static void test_program(Check *c, const Program *whole, const char *what)
 {
     CHECK_TEXT(c, ir_verify(whole), NULL);
     for (int n = 0;; n++)
-        for (int fault = LEFT_OUT; fault < FAULTS; fault++) {
+        for (int fault = LEFT_OUT; fault < ASTRAY + (1 << whole->mesh.n);
+             fault++) {
             Program *p = ir_copy(whole);
             Find f = {n, NULL};
             ir_walk(p->step, find_nth, &f);
@@ -135,7 +139,7 @@ static void test_program(Check *c, const Program *whole, const char *what)
                 return;
             const char *name = op_info(f.op->kind)->name;
             const char *value = f.op->out[0]->name;
-            if (!inject(p, f.op, (Fault)fault))
+            if (!inject(p, f.op, fault))
                 continue;
             bool refused = !derive_region(p, p->step) || ir_verify(p);
             if (!refused)
@@ -147,14 +151,38 @@ static void test_program(Check *c, const Program *whole, const char *what)
 /* ---- programs -------------------------------------------------------------
  */
 
-static Program *compile(Arena *a, const char *path, const char *mesh,
-                        const char *const *defines)
+/* The text with `from … to` replaced once; as it is where it lacks them. */
+static char *replace(Arena *a, const char *text, const char *from,
+                     const char *to, const char *with)
+{
+    const char *begin = strstr(text, from);
+    const char *end = begin ? strstr(begin, to) : NULL;
+    if (!end)
+        return arena_printf(a, "%s", text);
+    return arena_printf(a, "%.*s%s%s", (int)(begin - text), text, with,
+                        end + strlen(to));
+}
+
+/* llama.pdl under another strategy: its axes, and one clause for its own. */
+static char *with_strategy(Arena *a, const char *text, const char *axes,
+                           const char *clause)
+{
+    text = replace(a, text, "plan tp_fsdp(", ")",
+                   arena_printf(a, "plan p(%s)", axes));
+    return replace(a, text, "fully_shard dp", "}", clause);
+}
+
+static Program *compile(Arena *a, const char *path, const char *plan,
+                        const char *mesh, const char *const *defines,
+                        const char *axes, const char *clause)
 {
     Diag *d = diag_new(a, COLOR_NEVER);
     size_t size;
     char *text = file_read(a, path, &size);
-    FrontendOptions o = {.mesh = mesh};
-    Setting *setting[8];
+    if (text && clause)
+        text = with_strategy(a, text, axes, clause);
+    FrontendOptions o = {.mesh = mesh, .plan = plan};
+    Setting *setting[12];
     for (; defines[o.ndefines]; o.ndefines++) {
         const char *s = defines[o.ndefines];
         setting[o.ndefines] =
@@ -164,38 +192,84 @@ static Program *compile(Arena *a, const char *path, const char *mesh,
     File *prelude =
         pdl_parse(a, d, diag_source(d, "prelude", prelude_text, prelude_size));
     File *file =
-        text ? pdl_parse(a, d, diag_source(d, path, text, size)) : NULL;
+        text ? pdl_parse(a, d, diag_source(d, path, text, strlen(text))) : NULL;
     Program *p = file ? lower(a, d, prelude, file, &o) : NULL;
     TargetInfo t = {.target = TARGET_CPU, .threads = 1, .alignment = 64};
     static void (*const passes[])(Program *, const TargetInfo *) = {
         pass_autodiff, pass_plan,    pass_propagate, pass_partition,
-        pass_simplify, pass_storage, pass_optimizer};
+        pass_simplify, pass_storage};
     for (size_t i = 0; p && i < sizeof passes / sizeof *passes; i++)
         passes[i](p, &t);
     diag_flush(d, stdout);
     return p;
 }
 
+#define LLAMA(mesh, axes, clause)                                             \
+    {"examples/llama.pdl", NULL, mesh,                                        \
+     {"vocab=32", "dim=8", "n_layers=2", "n_heads=2", "n_kv_heads=2",         \
+      "hidden=16", "precision=f32", "batch=8", "seq=4", NULL},                \
+     axes, clause}
+
 int main(void)
 {
     static const struct {
-        const char *path, *mesh;
-        const char *defines[8];
+        const char *path, *plan, *mesh;
+        const char *defines[12];
+        const char *axes, *clause;
     } rows[] = {
-        {"examples/toy.pdl", "2x3", {NULL}},
-        {"examples/feedforward.pdl", "2x2", {NULL}},
+        {"examples/toy.pdl", NULL, "2x3", {NULL}, NULL, NULL},
+        {"examples/feedforward.pdl", NULL, "2x2", {NULL}, NULL, NULL},
+        {"examples/gpt2.pdl",
+         NULL,
+         "2x2",
+         {"vocab=16", "dim=8", "n_layers=2", "n_heads=2", "n_positions=4",
+          "dropout=0.1", "batch=4", "seq=4", "precision=f32", NULL}, NULL, NULL},
+        {"examples/transformer.pdl",
+         "tensor_parallel",
+         "2x2",
+         {"vocab=16", "dim=8", "n_layers=2", "n_heads=2", "hidden=16",
+          "batch=4", "seq=3", NULL}, NULL, NULL},
         {"examples/llama.pdl",
+         NULL,
          "2x2",
          {"vocab=64", "dim=16", "n_layers=2", "n_heads=4", "n_kv_heads=2",
-          "hidden=32", "precision=f32", NULL}},
+          "hidden=32", "precision=f32", NULL}, NULL, NULL},
+        {"examples/llama.pdl",
+         NULL,
+         "2x2",
+         {"vocab=64", "dim=16", "n_layers=2", "n_heads=4", "n_kv_heads=2",
+          "hidden=32", "precision=f32", "batch=8", "accumulate=2", NULL}, NULL, NULL},
+        {"examples/hsdp.pdl",
+         NULL,
+         "2x2x2",
+         {"vocab=16", "dim=8", "n_layers=2", "n_heads=2", "batch=4", "seq=4",
+          "precision=f32", NULL}, NULL, NULL},
+        LLAMA("2x2", "dp, tp", "fully_shard dp { layers.*: reshard=true }"),
+        LLAMA("2x2", "dp, tp", "fully_shard dp { model, layers.*: "
+              "strategy=shard_grad_op }"),
+        LLAMA("2x2", "dp, tp", "fully_shard dp { tok_embeddings, layers.*: "
+              "strategy=no_shard }"),
+        LLAMA("2x2", "dp, tp", ""),
+        LLAMA("2x2x2", "rep, dp, tp", "fully_shard (rep, dp) { layers.* }"),
+        LLAMA("2x2x2", "rep, dp, tp", "fully_shard (rep, dp) { model, "
+              "layers.*: reshard=false }"),
     };
+    TargetInfo t = {.target = TARGET_CPU, .threads = 1, .alignment = 64};
     Check c = {0};
     Arena *a = arena_new();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        Program *p = compile(a, rows[i].path, rows[i].mesh, rows[i].defines);
+        Program *p = compile(a, rows[i].path, rows[i].plan, rows[i].mesh,
+                             rows[i].defines, rows[i].axes,
+                             rows[i].clause);
         CHECK(&c, p != NULL);
-        if (p)
-            test_program(&c, p, rows[i].path);
+        if (!p)
+            continue;
+        if (p->mesh.ntime > 0)
+            test_program(&c, p, "microbatches as an axis");
+        pass_accumulate(p, &t);
+        pass_chunk(p, &t);
+        pass_optimizer(p, &t);
+        test_program(&c, p, rows[i].path);
     }
     arena_free(a);
     return check_end(&c);

@@ -136,11 +136,98 @@ static void edges(Check *check)
     same(check, "abs", parc_abs(-3), 3);
 }
 
+/* The value of f16 bits, by its definition. */
+static double f16_value(uint16_t x)
+{
+    int exponent = x >> 10 & 31, fraction = x & 1023;
+    double size = exponent == 31 ? (fraction ? NAN : INFINITY)
+                  : exponent     ? ldexp(1024 + fraction, exponent - 25)
+                                 : ldexp(fraction, -24);
+    return x >> 15 ? -size : size;
+}
+
+typedef struct Half {
+    const char *name;
+    float (*from)(uint16_t);
+    uint16_t (*to)(float);
+    uint16_t infinity;
+} Half;
+
+/* Every number comes back; what lies between two goes to the nearer one, from
+ * the middle to the even one; beyond the largest is infinity. */
+static void half_type(Check *c, const Half *h)
+{
+    int back = 1, nearest = 1, nan = 1;
+    for (uint32_t i = 0; i < 0x10000; i++) {
+        float x = h->from((uint16_t)i);
+        uint32_t size = i & 0x7fff;
+        if (size > h->infinity) {
+            nan &= x != x && h->from(h->to(x)) != h->from(h->to(x));
+            continue;
+        }
+        back &= h->to(x) == i;
+        if (size + 1 >= h->infinity) {
+            continue;
+        }
+        float y = h->from((uint16_t)(i + 1)), middle = x + (y - x) / 2;
+        nearest &= h->to(middle) == (i & 1 ? i + 1 : i);
+        nearest &= h->to(nextafterf(middle, x)) == i;
+        nearest &= h->to(nextafterf(middle, y)) == i + 1;
+    }
+    if (!back || !nearest || !nan) {
+        printf("%s: back %d, nearest %d, NaN %d\n", h->name, back, nearest,
+               nan);
+    }
+    CHECK(c, back && nearest && nan);
+    CHECK(c, h->to(INFINITY) == h->infinity);
+    CHECK(c, h->to(-FLT_MAX) == (h->infinity | 0x8000));
+    CHECK(c, h->to(h->from((uint16_t)(h->infinity - 1))) == h->infinity - 1);
+}
+
+static void half_types(Check *c)
+{
+    static const Half types[] = {
+        {"bf16", parc_from_bf16, parc_to_bf16, 0x7f80},
+        {"f16", parc_from_f16, parc_to_f16, 0x7c00},
+    };
+    int exact = 1;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        half_type(c, &types[i]);
+    }
+    for (uint32_t i = 0; i < 0x10000; i++) {
+        double x = (double)parc_from_f16((uint16_t)i);
+        double y = f16_value((uint16_t)i);
+        exact &= x == y || (x != x && y != y);
+    }
+    CHECK(c, exact);
+    CHECK(c, parc_to_f16(65519.9f) == 0x7bff);
+    CHECK(c, parc_to_f16(65520.0f) == 0x7c00);
+    CHECK(c, parc_to_f16(0x1p-25f) == 0 && parc_to_f16(0x1.1p-25f) == 1);
+    CHECK(c, parc_to_bf16(-0.0f) == 0x8000 && parc_to_f16(-0.0f) == 0x8000);
+}
+
+/* Keys are ordered as their floats, a NaN above all, and give them back. */
+static void keys(Check *c)
+{
+    static const float rising[] = {-INFINITY, -FLT_MAX, -1.5f, -1e-40f, -0.0f,
+                                   0.0f,      1e-40f,   1.5f,  FLT_MAX, INFINITY,
+                                   NAN};
+    int n = sizeof rising / sizeof *rising;
+    for (int i = 0; i < n; i++) {
+        int32_t key = parc_key(rising[i]);
+        CHECK(c, parc_bits(parc_from_key(key)) == parc_bits(rising[i]));
+        CHECK(c, i == 0 || parc_key(rising[i - 1]) < key);
+        CHECK(c, parc_higher(key, parc_key(rising[0])) == key);
+    }
+}
+
 int main(void)
 {
     Check check = {0};
     edges(&check);
+    keys(&check);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         compare(&check, &cases[i]);
+    half_types(&check);
     return check_end(&check);
 }

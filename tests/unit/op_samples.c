@@ -22,13 +22,23 @@
 #define CONSTANT2(range, a, b) {range, 2, {a, b}, 0, true}
 #define IDS(below, a, b) {INDEX, 2, {a, b}, below, true}
 #define EINSUM(x, y, spec) {OP_einsum, 2, {x, y}, {{.s = spec}, {.i = DT_F32}}}
-#define ATTENTION(s, t, causal) \
-    {OP_attention, 3, {T4(ANY, 4, s, 8, 2), T4(ANY, 4, t, 4, 2),             \
-                       T4(ANY, 4, t, 4, 6)}, {{.i = causal}, {.f = 0.7}}},   \
-    {OP_attention_grad, 6, {T4(ANY, 4, s, 8, 6), T4(ANY, 4, s, 8, 2),        \
-                            T4(ANY, 4, t, 4, 2), T4(ANY, 4, t, 4, 6),        \
-                            T4(ANY, 4, s, 8, 6), T3(ANY, 4, 8, s)},          \
+#define ATTENTION(s, t, h, k, causal) \
+    {OP_attention, 3, {T4(ANY, 4, s, h, 2), T4(ANY, 4, t, k, 2),             \
+                       T4(ANY, 4, t, k, 6)}, {{.i = causal}, {.f = 0.7}}},   \
+    {OP_attention_grad, 6, {T4(ANY, 4, s, h, 6), T4(ANY, 4, s, h, 2),        \
+                            T4(ANY, 4, t, k, 2), T4(ANY, 4, t, k, 6),        \
+                            T4(ANY, 4, s, h, 6), T3(ANY, 4, h, s)},          \
      {{.i = causal}, {.f = 0.7}}}
+#define DROPPED(b, s, t, h, k, causal) \
+    {OP_attention_dropout, 4, {T4(ANY, b, s, h, 2), T4(ANY, b, t, k, 2),     \
+                               T4(ANY, b, t, k, 6),                          \
+                               {KEY, 0, {0}, 0, true}},                      \
+     {{.i = causal}, {.f = 0.7}, {.f = 0.3}, {.i = 9}, DIMS(b, k, h / k)}},  \
+    {OP_attention_dropout_grad, 7,                                           \
+     {T4(ANY, b, s, h, 6), T4(ANY, b, s, h, 2), T4(ANY, b, t, k, 2),         \
+      T4(ANY, b, t, k, 6), T4(ANY, b, s, h, 6), T3(ANY, b, h, s),            \
+      {KEY, 0, {0}, 0, true}},                                               \
+     {{.i = causal}, {.f = 0.7}, {.f = 0.3}, {.i = 9}, DIMS(b, k, h / k)}}
 #define ROTARY(half, inverse) \
     {OP_rotary, 3, {T4(ANY, 4, 8, 4, 6), CONSTANT2(ANY, 8, 3),               \
                     CONSTANT2(ANY, 8, 3)}, {{.i = half}, {.i = inverse}}}
@@ -58,6 +68,9 @@ const OpSample op_sample[] = {
     {OP_full, 0, {{0}}, {{.f = 2.5}, {.i = DT_F32}, DIMS(4, 8)}},
     {OP_full, 0, {{0}}, {{.f = 0}, {.i = DT_F32}, DIMS(4, 8)}},
     {OP_iota, 0, {{0}}, {{.i = 8}}},
+    {OP_random, 1, {{KEY, 0, {0}, 0, true}}, {{.i = 3}, DIMS(4, 8), DIMS(4, 8)}},
+    {OP_random, 1, {{KEY, 0, {0}, 0, true}},
+     {{.i = 5}, DIMS(4, 1, 8, 3), DIMS(4, 1, 8, 3)}},
 
     REDUCE(sum, 0), REDUCE(sum, 1), REDUCE(max, 0), REDUCE(max, 1),
     {OP_sumsq, 1, {T2(ANY, 4, 8)}, {{0}}},
@@ -84,10 +97,14 @@ const OpSample op_sample[] = {
 
     {OP_embedding, 2, {T2(ANY, 8, 4), IDS(8, 4, 6)}, {{0}}},
     {OP_embedding_grad, 2, {T3(ANY, 4, 6, 4), IDS(8, 4, 6)},
-     {{.i = 8}, {.i = DT_F32}}},
+     {{.i = 8}}},
     {OP_onehot, 1, {IDS(8, 4, 6)}, {{.i = 8}}},
     ROTARY(0, 0), ROTARY(1, 0), ROTARY(0, 1), ROTARY(1, 1),
-    ATTENTION(4, 4, 1), ATTENTION(4, 4, 0), ATTENTION(4, 6, 0),
+    ATTENTION(4, 4, 4, 2, 1),
+    ATTENTION(4, 4, 8, 4, 1), ATTENTION(4, 4, 8, 4, 0),
+    ATTENTION(4, 6, 8, 4, 0),
+    DROPPED(4, 4, 4, 8, 4, 1), DROPPED(1, 3, 6, 8, 4, 0),
+    DROPPED(2, 4, 4, 4, 2, 1),
 };
 /* clang-format on */
 
@@ -95,7 +112,9 @@ const int op_sample_count = sizeof op_sample / sizeof *op_sample;
 
 Type sample_type(const SampleArg *arg)
 {
-    Type t = {.dtype = arg->range == INDEX ? DT_I32 : DT_F32,
+    Type t = {.dtype = arg->range == INDEX ? DT_I32
+                       : arg->range == KEY ? DT_I64
+                                           : DT_F32,
               .ndim = arg->ndim};
     for (int d = 0; d < arg->ndim; d++)
         t.dim[d] = arg->dim[d];
@@ -123,6 +142,8 @@ static double number(const SampleArg *arg, uint64_t *state)
         return bits & 1 ? 0.2 + u : -0.2 - u;
     case MASK:
         return bits & 1;
+    case KEY:
+        return (double)(bits >> 11);
     case INDEX:
         return floor(u * (double)arg->below);
     }

@@ -16,9 +16,10 @@ typedef enum Range {
     AWAY,     /* away from zero, where an op has a kink there */
     MASK,     /* 0 or 1 */
     INDEX,    /* i32, 0 … below-1 */
+    KEY,      /* i64, of 53 bits */
 } Range;
 
-enum { SAMPLE_ARGS = 6, SAMPLE_DIMS = 4 };
+enum { SAMPLE_ARGS = 7, SAMPLE_DIMS = 4 };
 
 typedef struct SampleArg {
     Range range;

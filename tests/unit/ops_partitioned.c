@@ -123,7 +123,7 @@ static void set_numbers(const OpSample *s, const Program *p, Interp *in)
         Type t = sample_type(&s->arg[i]);
         int64_t n = type_elements(&t);
         sample_numbers(&s->arg[i], (uint64_t)i + 1, x);
-        if (s->arg[i].range == INDEX) {
+        if (s->arg[i].range == INDEX || s->arg[i].range == KEY) {
             interp_set_input(in, inputs++, x);
             continue;
         }
@@ -157,32 +157,45 @@ static Placement place_of(const Trial *t, int tensor)
     bool shared = m->n == 2 && place.ax[0].kind == AX_S &&
                   place.ax[1].kind == AX_S &&
                   place.ax[0].dim == place.ax[1].dim;
+    bool second = !t->turned;
+    if (shared && t->split[0].factor != t->split[1].factor)
+        second = t->rule.dim[tensor][place.ax[0].dim].f[0] ==
+                 t->split[0].factor;
     if (shared)
-        place.ax[t->turned ? 0 : 1].order = 1;
+        place.ax[second ? 1 : 0].order = 1;
     return place;
 }
 
-/* Where each rank's part of the split base factor begins; NULL: none is. */
-static Value *make_base(Trial *t, const Op *global, int k)
+static bool any_base(const Trial *t)
+{
+    bool any = false;
+    for (int a = 0; a < t->p->mesh.n; a++) {
+        Split s = t->split[a];
+        any |= s.kind == SPLIT_FACTOR && t->rule.factor[s.factor].base >= 0;
+    }
+    return any;
+}
+
+/* Where each rank's part of base factor number k begins. */
+static Value *make_base(Trial *t, int k)
 {
     Placement place = {0};
     int64_t parts = 1;
     int axes = 0, size = 0;
+    for (int f = 0; f < t->rule.nfactors; f++)
+        if (t->rule.factor[f].base == k)
+            size = (int)t->rule.factor[f].size;
     for (int a = 0; a < t->p->mesh.n; a++) {
         Split s = t->split[a];
         if (s.kind != SPLIT_FACTOR || t->rule.factor[s.factor].base != k)
             continue;
         place.ax[a] = (AxisPlace){AX_S, 0, (uint8_t)axes++};
         parts *= t->p->mesh.size[a];
-        size = (int)t->rule.factor[s.factor].size;
     }
     if (axes == 2 && t->turned) {
         place.ax[0].order = 1;
         place.ax[1].order = 0;
     }
-    (void)global;
-    if (axes == 0)
-        return NULL;
     Build b = at_end(t->p);
     Type type = {.dtype = DT_I64, .ndim = 1, .dim = {parts}, .place = place};
     Attr attr[MAX_ATTRS] = {{.i = size}};
@@ -192,7 +205,7 @@ static Value *make_base(Trial *t, const Op *global, int k)
 static Op *build_partitioned(Trial *t, const Op *global)
 {
     const OpSample *s = t->sample;
-    Value *args[SAMPLE_ARGS + 2];
+    Value *args[SAMPLE_ARGS + MAX_DIMS];
     Type out[MAX_OUTS];
     int nargs = s->nargs;
     for (int i = 0; i < s->nargs; i++) {
@@ -200,11 +213,8 @@ static Op *build_partitioned(Trial *t, const Op *global)
         type.place = place_of(t, i);
         args[i] = make_operand(t->p, type, i);
     }
-    for (int k = 0; k < t->rule.nbases; k++) {
-        Value *base = make_base(t, global, k);
-        if (base)
-            args[nargs++] = base;
-    }
+    for (int k = 0; k < t->rule.nbases && any_base(t); k++)
+        args[nargs++] = make_base(t, k);
     for (int i = 0; i < global->nouts; i++) {
         out[i] = global->out[i]->type;
         out[i].place = place_of(t, s->nargs + i);
@@ -296,7 +306,7 @@ static bool allowed(const Trial *t, const Op *op, const Mesh *m)
             max |= place.kind == AX_PMAX;
         }
     }
-    return !(sum && max);
+    return !(sum && max) && rule_fits(&t->rule, taken);
 }
 
 static bool try_splits(const OpSample *s, const Split *split, bool turned,
@@ -316,8 +326,8 @@ static bool try_splits(const OpSample *s, const Split *split, bool turned,
 
 static void check_sample(Check *c, const OpSample *s)
 {
-    static const Mesh one = {1, {"tp"}, {2}};
-    static const Mesh two = {2, {"dp", "tp"}, {2, 2}};
+    static const Mesh one = {1, {"tp"}, {2}, 0};
+    static const Mesh two = {2, {"dp", "tp"}, {2, 2}, 0};
     static const Mesh none = {0};
     Arena *a = arena_new();
     Program *p = new_program(a, &none, STAGE_GLOBAL);
@@ -388,7 +398,7 @@ static bool nth_placement(int i, Placement *place)
 
 static bool check_conversion(const Placement *from, const Placement *to)
 {
-    static const Mesh mesh = {2, {"dp", "tp"}, {2, 4}};
+    static const Mesh mesh = {2, {"dp", "tp"}, {2, 4}, 0};
     static const OpSample sample = {
         OP_detach, 1, {{ANY, 2, {8, 8}, 0, false}}, {{0}}};
     Arena *a = arena_new();

@@ -1,7 +1,7 @@
 /* partition_plans.c: which collectives a plan costs.
  *
  * Each row is a model, a plan and a mesh, and the list of what is left after
- * `simplify`: phase, axes, kind, tensors in the group if several, calls if it
+ * `storage`: phase, axes, kind, tensors in the group if several, calls if it
  * stands in a loop. The rows follow what PyTorch's styles do, and go beyond it
  * where sums can wait for each other.
  */
@@ -50,21 +50,31 @@
 #define TRAIN                                                       \
     "train {\n batch = 8\n seq = 8\n precision = f32\n"             \
     " optimizer = SGD(lr=0.1)\n}\n"
+/* A unit for each layer and one for what is left, as PyTorch has a root. */
+#define SHARD(axes, options)                                        \
+    "plan p(rep, dp) { fully_shard " axes                           \
+    " { model" options "\nlayers.*" options " } }\n"
 #define PLAN(lines) "plan p(dp, tp) { parallelize tp {\n" lines "\n} }\n"
 
 static const struct {
     const char *name, *model, *plan, *mesh, *expected;
 } rows[] = {
     {"no axis", LM, "", "1", ""},
-    /* The loss, and the gradients in one bucket (that of the last bias, the
-     * number of tokens, is known everywhere). The gradient norm is computed
-     * on what is the same on all ranks. */
+    {"an axis of one rank", LM,
+     "plan p(rep, dp) { fully_shard (rep, dp) { layers.*: prefetch=1 } }\n",
+     "1x1", ""},
+    /* The loss, and the gradients, one bucket for each module below the model
+     * (that of the last bias, the number of tokens, is known everywhere). The
+     * gradient norm is computed on what is the same on all ranks. */
     {"plain data parallelism", MLP, "plan p(dp) {}\n", "4",
      "forward dp all_reduce\n"
-     "backward dp all_reduce n=5\n"},
+     "backward dp all_reduce n=3\n"
+     "backward dp all_reduce n=2\n"},
     {"data parallelism over both axes", LM, "plan p(a, b) {}\n", "2x2",
      "forward a,b all_reduce\n"
-     "backward a,b all_reduce n=9\n"},
+     "backward a,b all_reduce n=2\n"
+     "backward a,b all_reduce n=6 x3\n"
+     "backward a,b all_reduce\n"},
     /* Colwise, Rowwise: one all-reduce forward. The gradient of the input
      * goes into two small parameters only: they are reduced instead. */
     {"MLP", MLP,
@@ -113,8 +123,10 @@ static const struct {
           "layers.*.net.w2: RowwiseParallel"), "2x2",
      "forward tp all_reduce x3\n"
      "forward dp all_reduce\n"
+     "backward dp all_reduce n=2\n"
      "backward tp all_reduce x3\n"
-     "backward dp all_reduce n=9\n"
+     "backward dp all_reduce n=6 x3\n"
+     "backward dp all_reduce\n"
      "optimizer tp all_reduce\n"},
     {"layers with sequence parallelism", LM,
      PLAN("tok: RowwiseParallel(input=Replicate, output=Shard(1))\n"
@@ -130,13 +142,94 @@ static const struct {
      "forward tp all_reduce\n"
      "forward tp all_reduce\n"
      "forward dp,tp all_reduce\n"
+     "backward dp all_reduce n=2\n"
      "backward tp reduce_scatter\n"
      "backward tp all_gather x3\n"
      "backward tp reduce_scatter x3\n"
+     "backward dp all_reduce n=6 x3\n"
      "backward tp all_gather\n"
-     "backward dp,tp all_reduce n=2\n"
-     "backward dp all_reduce n=7\n"
+     "backward dp all_reduce\n"
+     "backward tp all_reduce n=2\n"
      "optimizer tp all_reduce\n"},
+    /* Strategies: L + 1 gathers in the forward pass; L + 1, L or none in the
+     * backward pass; L + 1 reductions. */
+    {"full_shard", LM, SHARD("dp", ": strategy=full_shard"), "1x2",
+     "forward dp all_gather n=3\n"
+     "forward dp all_gather n=6 x3\n"
+     "forward dp all_reduce\n"
+     "backward dp all_gather n=3 x3\n"
+     "backward dp reduce_scatter n=6 x3\n"
+     "backward dp reduce_scatter n=3\n"
+     "optimizer dp all_reduce\n"},
+    {"reshard=true", LM, SHARD("dp", ": reshard=true"), "1x2",
+     "forward dp all_gather n=3\n"
+     "forward dp all_gather n=6 x3\n"
+     "forward dp all_reduce\n"
+     "backward dp all_gather\n"
+     "backward dp all_gather n=3 x3\n"
+     "backward dp reduce_scatter n=6 x3\n"
+     "backward dp reduce_scatter n=3\n"
+     "optimizer dp all_reduce\n"},
+    {"shard_grad_op", LM, SHARD("dp", ": strategy=shard_grad_op"), "1x2",
+     "forward dp all_gather n=3\n"
+     "forward dp all_gather n=6 x3\n"
+     "forward dp all_reduce\n"
+     "backward dp reduce_scatter n=6 x3\n"
+     "backward dp reduce_scatter n=3\n"
+     "optimizer dp all_reduce\n"},
+    {"no_shard", LM, SHARD("dp", ": strategy=no_shard"), "1x2",
+     "forward dp all_reduce\n"
+     "backward dp all_reduce n=6 x3\n"
+     "backward dp all_reduce n=3\n"},
+    {"hybrid_shard", LM, SHARD("(rep, dp)", ": strategy=hybrid_shard"), "2x2",
+     "forward dp all_gather n=3\n"
+     "forward dp all_gather n=6 x3\n"
+     "forward rep,dp all_reduce\n"
+     "backward dp all_gather n=3 x3\n"
+     "backward dp reduce_scatter n=6 x3\n"
+     "backward rep all_reduce n=6 x3\n"
+     "backward dp reduce_scatter n=3\n"
+     "backward rep all_reduce n=3\n"
+     "optimizer dp all_reduce\n"},
+    {"replicas and shards", LM, SHARD("(rep, dp)", ": reshard=false"), "2x2",
+     "forward dp all_gather n=3\n"
+     "forward dp all_gather n=6 x3\n"
+     "forward rep,dp all_reduce\n"
+     "backward dp reduce_scatter n=6 x3\n"
+     "backward rep all_reduce n=6 x3\n"
+     "backward dp reduce_scatter n=3\n"
+     "backward rep all_reduce n=3\n"
+     "optimizer dp all_reduce\n"},
+    {"hybrid_shard on one replica", LM, SHARD("(rep, dp)", ""), "1x2",
+     "forward dp all_gather n=3\n"
+     "forward dp all_gather n=6 x3\n"
+     "forward dp all_reduce\n"
+     "backward dp all_gather n=3 x3\n"
+     "backward dp reduce_scatter n=6 x3\n"
+     "backward dp reduce_scatter n=3\n"
+     "optimizer dp all_reduce\n"},
+    {"hybrid_shard on one shard", LM, SHARD("(rep, dp)", ""), "2x1",
+     "forward rep all_reduce\n"
+     "backward rep all_reduce n=6 x3\n"
+     "backward rep all_reduce n=3\n"},
+    {"one unit of each kind", LM,
+     "plan p(rep, dp) { fully_shard (rep, dp) { tok: strategy=no_shard\n"
+     "layers.*: reshard=true\nevery LayerNorm: reshard=false }\n"
+     "fully_shard rep { out } }\n", "2x2",
+     "forward dp all_gather n=2 x3\n"
+     "forward dp all_gather n=4 x3\n"
+     "forward rep all_gather n=2\n"
+     "forward rep,dp all_reduce\n"
+     "backward rep reduce_scatter n=2\n"
+     "backward dp all_reduce n=2\n"
+     "backward dp all_gather n=2 x3\n"
+     "backward dp reduce_scatter n=4 x3\n"
+     "backward rep all_reduce n=4 x3\n"
+     "backward dp reduce_scatter n=2 x3\n"
+     "backward rep all_reduce n=2 x3\n"
+     "backward rep,dp all_reduce\n"
+     "optimizer dp all_reduce\n"
+     "optimizer rep all_reduce\n"},
     {"tied", TIED,
      PLAN("tok: RowwiseParallel(input=Replicate)\nout: ColwiseParallel"),
      "1x2",
@@ -181,7 +274,7 @@ static const char *run_passes(Program *p)
     TargetInfo t = {.target = TARGET_CPU, .threads = 1, .alignment = 64};
     static void (*const pass[])(Program *, const TargetInfo *) = {
         pass_autodiff, pass_plan, pass_propagate, pass_partition,
-        pass_simplify};
+        pass_simplify, pass_storage};
     for (size_t i = 0; i < sizeof pass / sizeof *pass; i++) {
         pass[i](p, &t);
         const char *fault = diag_error_count(p->diag) ? "errors"

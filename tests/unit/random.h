@@ -40,6 +40,7 @@ typedef struct Level {
     Op *loop; /* NULL: the step */
     Build b;
     VEC(Brought) brought;
+    Value *key; /* of random numbers; NULL: none yet */
 } Level;
 
 /* A tensor [batch, seq, dim] that statements may use again. */
@@ -69,7 +70,7 @@ typedef struct Model {
     VEC(Known) known;
     VEC(Linear) linear;
     int table; /* parameter that embeds the tokens; -1: none */
-    int nmodules;
+    int nmodules, sites;
     int left; /* statements that may still be written */
 } Model;
 
@@ -82,6 +83,9 @@ void random_large_model(Program *p, Rng *r, uint32_t data_axes, int64_t times);
 Build *model_at(Model *m);
 /* v, which belongs to level `from`, as read at the current level. */
 Value *model_reach(Model *m, Value *v, int from);
+/* The key of what is drawn at the current level; numbers in [0, 1) like x. */
+Value *model_key(Model *m);
+Value *model_random(Model *m, const Value *x);
 /* A new parameter `leaf` of the current module, and its value here. */
 int model_param(Model *m, const char *leaf, int ndim, const int64_t *dim);
 Value *model_param_value(Model *m, int param);

@@ -46,7 +46,7 @@ typedef struct Case {
     const char *folder; /* of the binary and what it writes */
     const char *shape;  /* of the mesh */
     TargetInfo target;
-    bool refused; /* no program for the CPU, or no plan for the model */
+    bool refused; /* no plan for the model */
 } Case;
 
 static const PassInfo passes[] = {
@@ -62,13 +62,6 @@ static const char *path_of(const Case *c, const char *name)
 }
 
 /* ---- the program ------------------------------------------------------- */
-
-/* The CPU trains in f32. */
-static void find_half(Op *op, void *found)
-{
-    for (int i = 0; i < op->nouts; i++)
-        *(bool *)found |= dtype_size(op->out[i]->type.dtype) == 2;
-}
 
 /* Runs all passes; a plan may be refused where it meets the model. */
 static const char *make_program(Case *c)
@@ -86,9 +79,6 @@ static const char *make_program(Case *c)
     uint32_t data_axes = random_mesh(p, &r, c->shape);
     random_large_model(p, &r, data_axes, times);
     random_plan(p, &r, data_axes);
-    bool half = false;
-    ir_walk(p->step, find_half, &half);
-    c->refused = half;
     for (int i = 0; i < p->param.n; i++)
         p->param.at[i].init.a = 0.3;
     c->target = target_info(TARGET_CPU, (int)rng_pick(&r, 1, 1, 2));
@@ -98,7 +88,9 @@ static const char *make_program(Case *c)
         if (strcmp(passes[i].name, "autodiff") == 0)
             c->global = ir_copy(p);
         c->refused = diag_error_count(p->diag) > 0;
-        if (c->refused && strcmp(passes[i].name, "propagate") != 0)
+        if (c->refused && strcmp(passes[i].name, "propagate") != 0 &&
+            strcmp(passes[i].name, "accumulate") != 0 &&
+            strcmp(passes[i].name, "chunk") != 0)
             return "a pass reports errors";
     }
     return NULL;

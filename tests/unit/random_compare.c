@@ -30,7 +30,8 @@ void random_values(Interp *in, const Program *p, uint64_t seed)
     for (int i = 0; i < p->param.n; i++) {
         const Param *param = &p->param.at[i];
         Rng r = rng_for(seed, param->name);
-        int64_t n = type_elements(&param->type);
+        Type shape = param_shape(param);
+        int64_t n = type_elements(&shape);
         double *x = NEW_ARRAY(a, double, n + 1);
         for (int64_t k = 0; k < n; k++)
             x[k] = param_number(param, &r);
@@ -48,7 +49,9 @@ void random_values(Interp *in, const Program *p, uint64_t seed)
     }
     interp_set_scalar(in, "lr", 0.1);
     interp_set_scalar(in, "bias1", 0.3);
+    interp_set_scalar(in, "loss_scale", p->train.loss_scale);
     interp_set_scalar(in, "bias2", 0.2);
+    interp_set_scalar(in, "random", 0x1p52 + 12345);
     arena_free(a);
 }
 
@@ -97,8 +100,9 @@ const char *compare_runs(Arena *a, const Program *p, Interp *x, Interp *y,
         if (interp_assigned(x, i) != interp_assigned(y, i))
             return arena_printf(a, "'%s' is assigned in one program only",
                                 param->name);
+        Type shape = param_shape(param);
         text = compare_tensors(a, param->name, interp_param(x, i),
-                               interp_param(y, i), type_elements(&param->type),
+                               interp_param(y, i), type_elements(&shape),
                                tolerance);
     }
     return text;

@@ -17,13 +17,27 @@
 
 /* Shares of a number's own magnitude; of the largest magnitude in a weight,
  * and of the largest change that training made to it; of what changes when
- * every weight begins with a rounding error more. A gradient norm may be off
- * by a share of the loss besides: sums that cancel leave rounding. */
-static const double of_number = 2e-6, of_weight = 5e-7, of_change = 2e-5,
-                    of_shaking = 16, of_loss = 2e-8, shaking = 0x1p-22;
+ * every weight begins with a rounding error more (`shaking`). A gradient norm
+ * may be off by a share of the loss besides: sums that cancel leave rounding.
+ * A step whose numbers shaking changes by more than `steady` is not compared.
+ * By the type that the program computes in. */
+typedef struct Limits {
+    double number, weight, change, shaken, loss, shaking, steady;
+} Limits;
+static const Limits limits[] = {
+    [DT_F32] = {2e-6, 5e-7, 2e-5, 16, 2e-8, 0x1p-22, 1e-4},
+    [DT_BF16] = {1e-2, 5e-7, 6e-2, 16, 1e-3, 0x1p-9, 0.1},
+    [DT_F16] = {2e-3, 5e-7, 1e-2, 16, 2e-4, 0x1p-12, 0.02},
+};
 /* Behind such a gradient there is nothing to be compared. */
 static const double steep = 100;
 enum { ATTEMPTS = 12 };
+
+static const Limits *limits_of(const BinaryRun *run)
+{
+    const Train *t = &run->global->train;
+    return &limits[t->reduce == DT_BF16 ? DT_BF16 : t->precision];
+}
 
 /* ---- weights ----------------------------------------------------------- */
 
@@ -84,7 +98,7 @@ static void set_params(const BinaryRun *run, const RtWeights *w, Interp *in,
         if (p->state_of < 0)
             read_param(w, p, x);
         for (int64_t k = 0; k < type_elements(&p->type) && shake > 0; k++)
-            x[k] *= 1 + shaking * rng_normal(&r);
+            x[k] *= 1 + limits_of(run)->shaking * rng_normal(&r);
         interp_set_param(in, i, x);
     }
 }
@@ -100,7 +114,9 @@ static void set_batch(const BinaryRun *run, Interp *in, int64_t step)
     for (int i = 0; i < p->input.n; i++) {
         const Input *from = &p->input.at[i];
         input[i] = (ParcInput){.name = from->name,
-                               .is_int = !dtype_is_float(from->type.dtype),
+                               .type = dtype_is_float(from->type.dtype)
+                                           ? PARC_F32
+                                           : PARC_I32,
                                .is_labels = !strcmp(from->name, "labels"),
                                .below = from->below,
                                .ndim = from->type.ndim,
@@ -122,8 +138,9 @@ static void set_batch(const BinaryRun *run, Interp *in, int64_t step)
         double *x = NEW_ARRAY(run->arena, double, n + 1);
         const char *at = rt.arena + input[i].offset;
         for (int64_t k = 0; k < n; k++)
-            x[k] = input[i].is_int ? (double)((const int32_t *)at)[k]
-                                   : (double)((const float *)at)[k];
+            x[k] = input[i].type == PARC_I32
+                       ? (double)((const int32_t *)at)[k]
+                       : (double)((const float *)at)[k];
         interp_set_input(in, i, x);
     }
 }
@@ -155,6 +172,19 @@ static void start_track(const BinaryRun *run, Track *t, int shake)
     set_params(run, &run->reference->before, t->in, shake);
 }
 
+static double learning_rate(const BinaryRun *run, int64_t step)
+{
+    static const ParcScheduleKind kind[] = {
+        [SCHEDULE_CONSTANT] = PARC_CONSTANT,
+        [SCHEDULE_LINEAR] = PARC_LINEAR,
+        [SCHEDULE_COSINE] = PARC_COSINE};
+    const LrSchedule *s = &run->global->train.schedule;
+    ParcModel model = {
+        .lr = run->global->train.lr,
+        .schedule = {kind[s->kind], s->warmup, s->steps, s->min_lr}};
+    return rt_schedule_lr(&model, step, run->steps);
+}
+
 static const char *run_step(const BinaryRun *run, Track *t, int64_t step)
 {
     const Train *train = &run->global->train;
@@ -162,9 +192,11 @@ static const char *run_step(const BinaryRun *run, Track *t, int64_t step)
         if (t->param[i])
             interp_set_param(t->in, i, t->param[i]);
     set_batch(run, t->in, step - 1);
-    interp_set_scalar(t->in, "lr", train->lr);
+    interp_set_scalar(t->in, "lr", learning_rate(run, step));
+    interp_set_scalar(t->in, "loss_scale", train->loss_scale);
     interp_set_scalar(t->in, "bias1", 1 - pow(train->beta1, (double)step));
     interp_set_scalar(t->in, "bias2", 1 - pow(train->beta2, (double)step));
+    interp_set_scalar(t->in, "random", (double)rt_step_key(run->seed, step));
     const char *fault = interp_run(t->in);
     for (int k = 0; k < OUTPUTS && !fault; k++)
         if (!interp_output(t->in, output_name[k], &t->output[step - 1][k]))
@@ -184,12 +216,12 @@ static void accept_step(const BinaryRun *run, Track *t)
 
 /* Some models run away after a step or two; what they do then depends on the
  * last bit. */
-static bool is_steady(const Reference *r, int64_t step)
+static bool is_steady(const BinaryRun *run, const Reference *r, int64_t step)
 {
     const double *x = r->exact.output[step - 1];
     const double *y = r->shaken.output[step - 1];
     for (int k = 0; k < OUTPUTS; k++)
-        if (!(fabs(x[k] - y[k]) <= 1e-4 * fabs(x[k])))
+        if (!(fabs(x[k] - y[k]) <= limits_of(run)->steady * fabs(x[k])))
             return false;
     return true;
 }
@@ -201,7 +233,7 @@ static const char *run_tracks(BinaryRun *run, Reference *r)
         fault = run_step(run, &r->exact, step);
         if (!fault)
             fault = run_step(run, &r->shaken, step);
-        if (!fault && step > 1 && !is_steady(r, step)) {
+        if (!fault && step > 1 && !is_steady(run, r, step)) {
             run->steps = step - 1;
             break;
         }
@@ -251,9 +283,10 @@ static const char *compare_number(BinaryRun *run, const char *line,
     if (!at || sscanf(at + strlen(name) + 4, "%lf", &is) != 1)
         return arena_printf(run->arena, "the log has no %s of step %lld", name,
                             (long long)step);
-    double limit = of_number * fabs(want) +
-                   of_loss * fabs(r->exact.output[step - 1][LOSS]) +
-                   of_shaking * fabs(r->shaken.output[step - 1][k] - want);
+    const Limits *l = limits_of(run);
+    double limit = l->number * fabs(want) +
+                   l->loss * fabs(r->exact.output[step - 1][LOSS]) +
+                   l->shaken * fabs(r->shaken.output[step - 1][k] - want);
     if (within(run, fabs(is - want), limit))
         return NULL;
     return arena_printf(run->arena,
@@ -290,8 +323,8 @@ static const char *compare_param(BinaryRun *run, int i, const double *is,
         change = fmax(change, fabs(want[k] - start[k]));
         shake = fmax(shake, fabs(want[k] - shaken[k]));
     }
-    double limit =
-        of_weight * largest + of_change * change + of_shaking * shake;
+    const Limits *l = limits_of(run);
+    double limit = l->weight * largest + l->change * change + l->shaken * shake;
     for (int64_t k = 0; k < n; k++)
         if (!within(run, fabs(is[k] - want[k]), limit))
             return arena_printf(

@@ -22,6 +22,17 @@ typedef struct Shadow {
 
 enum { WORD = 2 };
 
+/* Word i of a value behind where it begins: the layers of a kept parameter
+ * are further apart than they are long. */
+static int64_t word_of(const Shadow *s, const Value *v, int64_t i)
+{
+    v = live_root((Value *)v);
+    const Place *at = &s->plan->value[v->id];
+    int64_t layer = type_flat_run(&v->type, &s->p->mesh) *
+                    dtype_size(v->type.dtype) / WORD;
+    return at->row ? i / layer * (at->row / WORD) + i % layer : i;
+}
+
 /* Where the value lies in the rank's arena; NULL: it has no memory. */
 static double *address(const Shadow *s, const Interp *in, const Value *v,
                        int64_t rank)
@@ -37,6 +48,12 @@ static double *address(const Shadow *s, const Interp *in, const Value *v,
             layer %= place->modulo[i];
         offset += layer * place->stride[i];
     }
+    int64_t index = 0;
+    for (int a = 0; a < s->p->mesh.n; a++)
+        if (place->cut >> a & 1)
+            index = index * s->p->mesh.size[a] +
+                    mesh_coord(&s->p->mesh, rank, a);
+    offset += index * place->run;
     return s->at + rank * s->words + offset / WORD;
 }
 
@@ -53,7 +70,7 @@ static void store(const Shadow *s, const Interp *in, const Value *v)
     for (int64_t rank = 0; rank < s->ranks && parts; rank++) {
         double *to = address(s, in, v, rank);
         for (int64_t i = 0; i < n * words && to; i++)
-            to[i] = parts[rank * n + i / words];
+            to[word_of(s, v, i)] = parts[rank * n + i / words];
     }
 }
 
@@ -68,12 +85,13 @@ static const char *check_there(const Shadow *s, const Interp *in,
         const double *is = address(s, in, where, rank);
         for (int64_t i = 0; i < n * words && is; i++) {
             double x = parts[rank * n + i / words];
-            if (is[i] != x && !(isnan(is[i]) && isnan(x)))
+            double y = is[word_of(s, where, i)];
+            if (y != x && !(isnan(y) && isnan(x)))
                 return arena_printf(
                     s->arena,
                     "%%%s has been overwritten in the arena: element %lld of "
                     "rank %lld is %g, not %g",
-                    v->name, (long long)(i / words), (long long)rank, is[i], x);
+                    v->name, (long long)(i / words), (long long)rank, y, x);
         }
     }
     return NULL;

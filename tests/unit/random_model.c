@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "passes/autodiff.h"
+
 /* ---- numbers (splitmix64) ---------------------------------------------- */
 
 uint64_t rng_next(Rng *r)
@@ -105,6 +107,43 @@ Value *model_narrow(Model *m, Value *x)
 Value *model_param_value(Model *m, int param)
 {
     return model_narrow(m, model_reach(m, m->p->param.at[param].value, 0));
+}
+
+/* ---- random numbers ----------------------------------------------------- */
+
+/* Each turn of a loop has a key of its own. */
+static Value *key_at(Model *m, int depth)
+{
+    Level *l = &m->level[depth];
+    if (l->key)
+        return l->key;
+    if (depth == 0) {
+        Build b = in_front(m, PH_FORWARD);
+        Attr attr[MAX_ATTRS] = {{.s = "random"}};
+        return l->key = ir_value(&b, OP_scalar, 0, NULL, attr, "key");
+    }
+    Build b = m->level[depth - 1].b;
+    b.before = l->loop;
+    Value *key = key_at(m, depth - 1);
+    Attr attr[MAX_ATTRS] = {{.i = loop_trips(l->loop)}, {.i = 0},
+                            {.i = 1}};
+    Value *keys = ir_value(&b, OP_split_key, 1, &key, attr, "keys");
+    return l->key = ir_loop_add_stack(m->p, l->loop, keys);
+}
+
+Value *model_key(Model *m)
+{
+    return key_at(m, m->depth);
+}
+
+Value *model_random(Model *m, const Value *x)
+{
+    Value *key = model_key(m);
+    Attr attr[MAX_ATTRS] = {{.i = m->sites++}, {.l = {.n = x->type.ndim}}};
+    for (int d = 0; d < x->type.ndim; d++)
+        attr[1].l.v[d] = x->type.dim[d];
+    attr[2] = attr[1];
+    return ir_value(model_at(m), OP_random, 1, &key, attr, NULL);
 }
 
 /* ---- modules ----------------------------------------------------------- */
@@ -206,13 +245,27 @@ Value *model_norm(Model *m, Value *x)
     return ir_binary(b, OP_mul, x, r);
 }
 
-static Value *mean_of_all(Model *m, Value *x)
+static Value *sum_of_all(Model *m, Value *x)
 {
     AttrList dims = {.n = x->type.ndim};
     for (int d = 0; d < x->type.ndim; d++)
         dims.v[d] = d;
-    double n = (double)type_elements(&x->type);
-    return model_scale(m, ir_sum(model_at(m), x, dims, false), 1 / n);
+    return ir_sum(model_at(m), x, dims, false);
+}
+
+static Value *mean_of_all(Model *m, Value *x)
+{
+    return model_scale(m, sum_of_all(m, x),
+                       1 / (double)type_elements(&x->type));
+}
+
+/* 1 where the label is not the one that is ignored. */
+static Value *counted_labels(Model *m, Value *labels)
+{
+    Build *b = model_at(m);
+    Value *ignored = ir_scalar_const(b, (double)rng_below(m->r, 4));
+    Value *equal = ir_binary(b, OP_equal, labels, ignored);
+    return model_offset(m, ir_unary(b, OP_neg, equal), 1);
 }
 
 Value *model_cross_entropy(Model *m, Value *logits, Value *labels)
@@ -224,8 +277,23 @@ Value *model_cross_entropy(Model *m, Value *logits, Value *labels)
     Value *sum = ir_sum(b, ir_unary(b, OP_exp, shifted), last, false);
     Attr attr[MAX_ATTRS] = {{.i = logits->type.dim[last.v[0]]}};
     Value *hot = ir_value(b, OP_onehot, 1, &labels, attr, NULL);
+    Value *log = ir_unary(b, OP_log, sum);
+    bool ignores = rng_chance(m->r, 30);
+    Value *counts = ignores ? counted_labels(m, labels) : NULL;
+    if (ignores) {
+        Type wide = labels->type;
+        wide.dim[wide.ndim++] = 1;
+        Value *column = ir_reshape(b, counts, wide.ndim, wide.dim);
+        hot = ir_binary(b, OP_mul, hot, column);
+        log = ir_binary(b, OP_mul, log, counts);
+    }
     Value *at = ir_sum(b, ir_binary(b, OP_mul, shifted, hot), last, false);
-    return mean_of_all(m, ir_binary(b, OP_sub, ir_unary(b, OP_log, sum), at));
+    Value *losses = ir_binary(b, OP_sub, log, at);
+    if (!ignores)
+        return mean_of_all(m, losses);
+    Value *divisor = ir_binary(b, OP_maximum, sum_of_all(m, counts),
+                               ir_scalar_const(b, 1.0));
+    return ir_binary(b, OP_div, sum_of_all(m, losses), divisor);
 }
 
 /* ---- the model --------------------------------------------------------- */
@@ -260,6 +328,8 @@ static Value *embed(Model *m)
 static Value *head(Model *m, Value *h, Value *labels)
 {
     Linear l;
+    if (rng_chance(m->r, 40))
+        m->p->train.head_chunk = 1 + rng_below(m->r, 12);
     if (m->table >= 0 && rng_chance(m->r, 40)) {
         Opened o = model_open(m, "head", "Linear", 1, 1);
         model_close(m, o);
@@ -284,25 +354,52 @@ static Value *write_loss(Model *m, Value *h, Value *labels)
     }
 }
 
+static DType random_precision(Rng *r)
+{
+    int64_t x = rng_below(r, 10);
+    return x < 2 ? DT_BF16 : x < 3 ? DT_F16 : DT_F32;
+}
+
+/* A model without a parameter to train is refused: it gets one. */
+static Value *with_gain(Model *m, Value *h)
+{
+    Program *p = m->p;
+    if (autodiff_flow(p, h)[h->id])
+        return h;
+    int gain = model_param(m, "gain", 1, &m->dim);
+    p->param.at[gain].trainable = true;
+    Value *by = ir_cast(model_at(m), model_param_value(m, gain), h->type.dtype);
+    return ir_binary(model_at(m), OP_mul, h, by);
+}
+
 static void choose_sizes(Model *m, uint32_t data_axes)
 {
     int64_t parts = 1;
     for (int a = 0; a < m->p->mesh.n; a++)
         parts *= data_axes >> a & 1 ? m->p->mesh.size[a] : 1;
     m->batch = parts == 8 ? 8 : parts == 6 ? 6 : rng_pick(m->r, 12, 12, 12, 24);
+    int64_t micro = rng_chance(m->r, 40) ? 2 + rng_below(m->r, 3) : 1;
+    if (micro > 1)
+        m->batch = parts * micro * (parts < 4 ? rng_pick(m->r, 1, 2, 2, 3) : 1);
     m->seq = m->times * rng_pick(m->r, 4, 4, 4, 6, 8);
     m->dim = m->times * rng_pick(m->r, 12, 12, 12, 24, 8, 10);
-    m->vocab = m->times * rng_pick(m->r, 12, 16, 24, 10);
+    m->vocab = m->times * rng_pick(m->r, 12, 16, 13, 10, 13, 3);
     m->p->train = (Train){.batch = m->batch,
                           .seq = m->seq,
-                          .precision = rng_chance(m->r, 20) ? DT_BF16 : DT_F32,
+                          .accumulate = micro,
+                          .precision = random_precision(m->r),
+                          .reduce = rng_chance(m->r, 15) ? DT_BF16 : DT_F32,
                           .optimizer = (OptimizerKind)rng_below(m->r, 3),
                           .lr = 0.1,
                           .beta1 = 0.9,
                           .beta2 = 0.95,
                           .eps = 1e-3,
                           .weight_decay = rng_chance(m->r, 70) ? 0.1 : 0,
-                          .momentum = rng_chance(m->r, 50) ? 0.9 : 0};
+                          .momentum = rng_chance(m->r, 50) ? 0.9 : 0,
+                          .clip = rng_chance(m->r, 40) ? 0.3 : 0,
+                          .loss_scale = rng_chance(m->r, 25) ? 256 : 0,
+                          .schedule = {(ScheduleKind)rng_below(m->r, 3),
+                                       rng_below(m->r, 3), 4, 0.01}};
 }
 
 void random_model(Program *p, Rng *r, uint32_t data_axes)
@@ -335,6 +432,7 @@ void random_large_model(Program *p, Rng *r, uint32_t data_axes, int64_t times)
         vec_push(p->arena, &m->known, k);
         h = random_statement(m, h);
     }
+    h = with_gain(m, h);
     Value *loss = ir_cast(model_at(m), write_loss(m, h, labels), DT_F32);
     Attr attr[MAX_ATTRS] = {{.s = "loss"}};
     ir_op(model_at(m), OP_output, 1, &loss, attr, NULL);

@@ -2,8 +2,9 @@
  *
  * Styles may ask for any layout whose sizes divide; a dim is only split where
  * all axes of the mesh together divide it, so that layouts that meet on one
- * dim never clash. FSDP units may have any sizes: runs are padded.
+ * dim never clash, or, in some plans, where it can be padded. FSDP units may have any sizes: runs are padded.
  */
+#include "passes/pad.h"
 #include "tests/unit/random.h"
 
 #include <stdio.h>
@@ -15,12 +16,12 @@
 uint32_t random_mesh(Program *p, Rng *r, const char *shape)
 {
     static const char *const shapes[] = {"1x1", "2x1", "1x2", "2x2",
-                                         "2x2", "3x2", "2x4"};
+                                         "2x2", "3x2", "2x4", "1x3"};
     char text[32];
-    int64_t i = rng_below(r, 7);
+    int64_t i = rng_below(r, 8);
     snprintf(text, sizeof text, "%s", shape ? shape : shapes[i]);
     static const char *const names[] = {"dp", "tp", "cp", "ep"};
-    for (char *s = strtok(text, "x"); s && p->mesh.n < MAX_AXES;
+    for (char *s = strtok(text, "x"); s && p->mesh.n < MAX_MESH_AXES;
          s = strtok(NULL, "x")) {
         p->mesh.name[p->mesh.n] = names[p->mesh.n];
         p->mesh.size[p->mesh.n++] = atoi(s);
@@ -38,73 +39,100 @@ uint32_t random_mesh(Program *p, Rng *r, const char *shape)
     }
 }
 
+/* ---- sizes ------------------------------------------------------------- */
+
+/* A plan in the making. */
+typedef struct Planner {
+    Program *p;
+    Rng *r;
+    const PadClasses *pads; /* NULL: all sizes must divide */
+} Planner;
+
+static bool may_split(const Planner *g, const PadClass *k)
+{
+    return k->size % mesh_ranks(&g->p->mesh) == 0 ||
+           (g->pads && !k->block.why);
+}
+
 /* ---- layouts ----------------------------------------------------------- */
 
 /* What a module's port looks like. */
 typedef struct Ports {
     const char *path, *port;
-    const Type *type; /* NULL: not found */
+    const Value *value; /* NULL: not found */
 } Ports;
 
 static void match_port(Op *op, void *context)
 {
     Ports *want = context;
-    if (op->kind == OP_boundary && !want->type &&
+    if (op->kind == OP_boundary && !want->value &&
         strcmp(op_attr(op, "path").s, want->path) == 0 &&
         strcmp(op_attr(op, "port").s, want->port) == 0)
-        want->type = &op->out[0]->type;
+        want->value = op->out[0];
 }
 
-static const Type *port_type(Program *p, const char *path, bool in, int i)
+static const Value *port_value(const Planner *g, const char *path, bool in,
+                               int i)
 {
+    Program *p = g->p;
     Ports want = {path, arena_printf(p->arena, "%s%d", in ? "in" : "out", i),
                   NULL};
     ir_walk(p->step, match_port, &want);
-    return want.type;
+    return want.value;
 }
 
-static Layout random_layout(const Program *p, Rng *r, const Type *t)
+static bool may_split_value(const Planner *g, const Value *v, int d)
+{
+    PadClass alone = {.size = v->type.dim[d], .block = {"", {0}}};
+    return may_split(g, g->pads ? pad_class(g->pads, v, d) : &alone);
+}
+
+static Layout random_layout(const Planner *g, const Value *v)
 {
     Layout l = {LAYOUT_REPLICATE, 0};
-    if (!t || t->ndim == 0 || rng_chance(r, 40))
+    if (!v || v->type.ndim == 0 || rng_chance(g->r, 40))
         return l;
-    if (dtype_is_float(t->dtype) && rng_chance(r, 5))
+    if (dtype_is_float(v->type.dtype) && rng_chance(g->r, 5))
         return (Layout){LAYOUT_PARTIAL, 0};
-    int d = (int)rng_below(r, t->ndim);
-    if (t->dim[d] % mesh_ranks(&p->mesh) != 0)
+    int n = v->type.ndim, d = (int)rng_below(g->r, n);
+    int64_t parts = mesh_ranks(&g->p->mesh) * g->p->train.accumulate;
+    bool even = d > 0 || g->p->train.accumulate == 1 ||
+                v->type.dim[0] % parts == 0;
+    if (!even || !may_split_value(g, v, d))
         return l;
-    return (Layout){LAYOUT_SHARD, rng_chance(r, 50) ? d : d - t->ndim};
+    return (Layout){LAYOUT_SHARD, rng_chance(g->r, 50) ? d : d - n};
 }
 
-static void pair(const Program *p, Rng *r, const Type *t, Layout *from,
-                 Layout *to)
+static void pair(const Planner *g, const Value *v, Layout *from, Layout *to)
 {
-    *from = random_layout(p, r, t);
-    *to = rng_chance(r, 40) ? *from : random_layout(p, r, t);
+    *from = random_layout(g, v);
+    *to = rng_chance(g->r, 40) ? *from : random_layout(g, v);
 }
 
 /* ---- styles ------------------------------------------------------------ */
 
 /* Whether Colwise / Rowwise may split the parameter of the module. */
-static bool splits(const Program *p, const Module *m, bool colwise)
+static bool splits(const Planner *g, const Module *m, bool colwise)
 {
+    const Program *p = g->p;
     const char *name = arena_printf(p->arena, "%s.weight", m->path);
     int i = ir_param_index(p, name);
     if (i < 0)
         return false; /* tied */
     bool rows = colwise == (strcmp(m->class, "Linear") == 0);
-    return p->param.at[i].type.dim[rows ? 0 : 1] % mesh_ranks(&p->mesh) == 0;
+    return may_split_value(g, p->param.at[i].value, rows ? 0 : 1);
 }
 
-static void split_style(Program *p, Rng *r, const Module *m, Style *s,
+static void split_style(const Planner *g, const Module *m, Style *s,
                         bool colwise)
 {
+    Rng *r = g->r;
     bool linear = strcmp(m->class, "Linear") == 0;
-    const Type *in = port_type(p, m->path, true, 0);
-    const Type *out = port_type(p, m->path, false, 0);
+    const Value *in = port_value(g, m->path, true, 0);
+    const Value *out = port_value(g, m->path, false, 0);
     s->kind = colwise ? STYLE_COLWISE : STYLE_ROWWISE;
     s->nin = s->nout = 1;
-    s->in_from[0] = random_layout(p, r, in);
+    s->in_from[0] = random_layout(g, in);
     s->in_to[0] = (Layout){LAYOUT_REPLICATE, 0};
     s->out_from[0] = (Layout){LAYOUT_SHARD, -1};
     if (!colwise && linear)
@@ -113,40 +141,41 @@ static void split_style(Program *p, Rng *r, const Module *m, Style *s,
         s->out_from[0] = (Layout){LAYOUT_PARTIAL, 0};
     if (linear && rng_chance(r, 60))
         s->in_from[0] = s->in_to[0];
-    s->out_to[0] = random_layout(p, r, out);
+    s->out_to[0] = random_layout(g, out);
     if (colwise && rng_chance(r, 60))
         s->out_to[0] = s->out_from[0];
 }
 
-static void sequence_style(Program *p, const Module *m, Style *s)
+static void sequence_style(const Planner *g, const Module *m, Style *s)
 {
-    const Type *t = port_type(p, m->path, true, 0);
+    const Value *v = port_value(g, m->path, true, 0);
     Layout l = {LAYOUT_SHARD, 1};
-    if (t->ndim < 2 || t->dim[1] % mesh_ranks(&p->mesh) != 0)
+    if (v->type.ndim < 2 || !may_split_value(g, v, 1))
         l = (Layout){LAYOUT_REPLICATE, 0};
     s->kind = STYLE_SEQUENCE;
     s->nin = s->nout = 1;
     s->in_from[0] = s->in_to[0] = s->out_from[0] = s->out_to[0] = l;
 }
 
-static void prepare_style(Program *p, Rng *r, const Module *m, Style *s)
+static void prepare_style(const Planner *g, const Module *m, Style *s)
 {
+    Rng *r = g->r;
     bool in = rng_chance(r, 60);
     int n = in ? m->nin : m->nout;
     s->kind = in ? STYLE_PREPARE_INPUT : STYLE_PREPARE_OUTPUT;
     *(in ? &s->nin : &s->nout) = n;
     for (int i = 0; i < n; i++) {
-        const Type *t = port_type(p, m->path, in, i);
+        const Value *v = port_value(g, m->path, in, i);
         Layout *from = in ? &s->in_from[i] : &s->out_from[i];
         Layout *to = in ? &s->in_to[i] : &s->out_to[i];
         if (rng_chance(r, 80))
-            pair(p, r, t, from, to);
+            pair(g, v, from, to);
     }
 }
 
-static bool random_style(Program *p, Rng *r, const Module *m, int axis,
-                         Style *s)
+static bool random_style(const Planner *g, const Module *m, int axis, Style *s)
 {
+    Rng *r = g->r;
     *s = (Style){.path = m->path, .axis = axis};
     bool linear = strcmp(m->class, "Linear") == 0;
     if (*m->path == 0 || rng_chance(r, 20))
@@ -155,23 +184,30 @@ static bool random_style(Program *p, Rng *r, const Module *m, int axis,
         bool colwise = rng_chance(r, 50);
         if (strstr(m->path, "down") || strstr(m->path, "wo"))
             colwise = rng_chance(r, 15);
-        if (!splits(p, m, colwise))
+        if (!splits(g, m, colwise))
             return false;
-        split_style(p, r, m, s, colwise);
+        split_style(g, m, s, colwise);
     } else if (strstr(m->class, "Norm") && rng_chance(r, 60)) {
-        sequence_style(p, m, s);
+        sequence_style(g, m, s);
     } else {
-        prepare_style(p, r, m, s);
+        prepare_style(g, m, s);
     }
     return true;
 }
 
 /* ---- units ------------------------------------------------------------- */
 
-static void random_unit(Program *p, Rng *r, int axis, Unit *u)
+static void random_unit(Program *p, Rng *r, uint32_t data_axes, Unit *u)
 {
-    *u = (Unit){.axis = axis,
-                .replicate_axis = -1,
+    int axis[2], n = 0;
+    while (n < 2) {
+        int a = (int)rng_below(r, p->mesh.n);
+        if (data_axes >> a & 1)
+            axis[n++] = a;
+    }
+    *u = (Unit){.axis = axis[0],
+                .replicate_axis = axis[1] == axis[0] ? -1 : axis[1],
+                .replicas = rng_chance(r, 15),
                 .reshard = (int)rng_pick(r, -1, -1, 0, 1),
                 .prefetch = (int)rng_pick(r, -1, -1, 0, 1, 2)};
     const Module *m = &p->module.at[rng_below(r, p->module.n)];
@@ -196,25 +232,48 @@ static void random_unit(Program *p, Rng *r, int axis, Unit *u)
                     : 1;
 }
 
+/* ---- checkpoints ------------------------------------------------------- */
+
+static void random_checkpoint(Program *p, Rng *r, Checkpoint *c)
+{
+    const Module *m = &p->module.at[rng_below(r, p->module.n)];
+    *c = (Checkpoint){.keep = (uint32_t)rng_pick(r, 0, 0, 1, 2, 3)};
+    if (rng_chance(r, 20) && *m->path) {
+        c->class = m->class;
+        return;
+    }
+    const char **path = NEW_ARRAY(p->arena, const char *, 2);
+    path[0] = m->path;
+    path[1] = p->module.at[rng_below(r, p->module.n)].path;
+    c->path = path;
+    c->npaths = rng_chance(r, 20) ? 2 : 1;
+}
+
+static void random_checkpoints(Program *p, Rng *r)
+{
+    PlanSpec *plan = &p->plan;
+    int64_t n = rng_chance(r, 50) ? 0 : 1 + rng_below(r, 3);
+    plan->checkpoint = NEW_ARRAY(p->arena, Checkpoint, 4);
+    while (plan->ncheckpoints < n)
+        random_checkpoint(p, r, &plan->checkpoint[plan->ncheckpoints++]);
+}
+
 /* ---- the plan ---------------------------------------------------------- */
 
 void random_plan(Program *p, Rng *r, uint32_t data_axes)
 {
     PlanSpec *plan = &p->plan;
+    Planner g = {p, r, rng_chance(r, 40) ? pad_classes(p) : NULL};
     plan->name = "random";
     plan->tensor_axes = ((1u << p->mesh.n) - 1) & ~data_axes;
     plan->style = NEW_ARRAY(p->arena, Style, p->module.n * p->mesh.n + 1);
     plan->unit = NEW_ARRAY(p->arena, Unit, 8);
     for (int a = 0; a < p->mesh.n; a++)
         for (int i = 0; (plan->tensor_axes >> a & 1) && i < p->module.n; i++)
-            if (random_style(p, r, &p->module.at[i], a,
+            if (random_style(&g, &p->module.at[i], a,
                              &plan->style[plan->nstyles]))
                 plan->nstyles++;
-    for (int a = 0; a < p->mesh.n; a++) {
-        if (!(data_axes >> a & 1) || plan->nunits > 0)
-            continue;
-        int64_t n = rng_below(r, 4);
-        for (int64_t i = 0; i < n; i++)
-            random_unit(p, r, a, &plan->unit[plan->nunits++]);
-    }
+    for (int64_t i = data_axes ? rng_below(r, 4) : 0; i > 0; i--)
+        random_unit(p, r, data_axes, &plan->unit[plan->nunits++]);
+    random_checkpoints(p, r);
 }

@@ -100,6 +100,14 @@ static Value *combine(Model *m, Value *h)
     }
 }
 
+/* Rows of a batch that is accumulated rarely depend on each other: that is
+ * refused. */
+static int some_dim(Model *m)
+{
+    bool rows = m->p->train.accumulate == 1 || rng_chance(m->r, 5);
+    return rows ? (int)rng_below(m->r, 3) : 1 + (int)rng_below(m->r, 2);
+}
+
 static Value *softmax(Model *m, Value *x, int dim)
 {
     AttrList dims = {1, {dim}};
@@ -111,7 +119,7 @@ static Value *softmax(Model *m, Value *x, int dim)
 
 static Value *softmax_some_dim(Model *m, Value *h)
 {
-    return binary(m, OP_add, h, softmax(m, h, (int)rng_below(m->r, 3)));
+    return binary(m, OP_add, h, softmax(m, h, some_dim(m)));
 }
 
 static Value *just_activation(Model *m, Value *h)
@@ -123,7 +131,7 @@ static Value *just_activation(Model *m, Value *h)
 
 static Value *mlp(Model *m, Value *h)
 {
-    int64_t hidden = m->times * rng_pick(m->r, 12, 24, 24, 18, 16);
+    int64_t hidden = m->times * rng_pick(m->r, 12, 24, 24, 18, 7, 7);
     Opened o = model_open(m, model_name(m, "mlp"), "Mlp", 1, 1);
     Value *x = model_port(m, h, "in0");
     Linear up = model_linear(m, "up", m->dim, hidden, rng_chance(m->r, 40));
@@ -230,9 +238,15 @@ static Value *attention(Model *m, Value *h)
     }
     Attr attr[MAX_ATTRS] = {{.i = rng_chance(m->r, 60)},
                             {.f = 1 / sqrt((double)head)}};
+    bool drops = rng_chance(m->r, 40);
     Value *args[] = {model_narrow(m, q), model_narrow(m, k),
-                     model_narrow(m, v)};
-    Value *y = ir_op(model_at(m), OP_attention, 3, args, attr, "o")->out[0];
+                     model_narrow(m, v), drops ? model_key(m) : NULL};
+    attr[2].f = 0.2;
+    attr[3].i = drops ? m->sites++ : 0;
+    attr[4].l = (AttrList){3, {m->batch, kv, n / kv}};
+    Value *y = ir_op(model_at(m), drops ? OP_attention_dropout : OP_attention,
+                     drops ? 4 : 3, args, attr, "o")
+                   ->out[0];
     y = ir_reshape(model_at(m), y, 3, (int64_t[]){m->batch, m->seq, n * head});
     y = model_port(m, model_call(m, &wo, y), "out0");
     model_close(m, o);
@@ -350,6 +364,23 @@ static Value *tokens_again(Model *m, Value *h)
     return binary(m, OP_add, h, x);
 }
 
+/* Some elements become zero, or rows of them, or noise comes on top. */
+static Value *drop(Model *m, Value *h)
+{
+    Value *like = h;
+    if (rng_chance(m->r, 25))
+        like = model_mean(m, h, (int)rng_below(m->r, 3));
+    Value *u = model_random(m, like);
+    if (rng_chance(m->r, 20))
+        return binary(m, OP_add, h, u);
+    Value *args[] = {
+        binary(m, OP_less, u, ir_scalar_const(model_at(m), 0.25)),
+        ir_scalar_const(model_at(m), 0), ir_scalar_const(model_at(m), 4.0 / 3)};
+    Value *mask = ir_value(model_at(m), OP_select, 3, args, NULL, NULL);
+    Value *x = rng_chance(m->r, 50) ? activation(m, h) : h;
+    return binary(m, OP_mul, x, model_narrow(m, mask));
+}
+
 /* Positions counted by iota, learned through a scale. */
 static Value *positions(Model *m, Value *h)
 {
@@ -362,7 +393,7 @@ static Value *positions(Model *m, Value *h)
 
 static Value *squeezed(Model *m, Value *h)
 {
-    AttrList dims = {1, {(int)rng_below(m->r, 3)}};
+    AttrList dims = {1, {some_dim(m)}};
     if (rng_chance(m->r, 30))
         dims = (AttrList){2, {1, 2}};
     Value *x = ir_sum(model_at(m), h, dims, true);
@@ -435,7 +466,7 @@ static const struct {
     {shift, 1},           {transposed, 1},    {by_heads, 2},
     {flat_tokens, 1},     {mix_positions, 1}, {scores, 1},
     {tokens_again, 1},    {positions, 1},     {squeezed, 1},
-    {layers, 4},
+    {layers, 4},          {drop, 3},
 };
 /* clang-format on */
 enum { STATEMENTS = sizeof statement / sizeof *statement };

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <omp.h>
 
+#include "runtime/rt_type.h"
+#include "runtime/parc_random.h"
 #include "tests/unit/runtime_tools.h"
 
 typedef struct Sizes {
@@ -37,6 +39,21 @@ typedef struct Plain {
     double *o, *lse, *dq, *dk, *dv, *p, *dp; /* p, dp: one row */
 } Plain;
 
+/* What dropout multiplies a weight by; rows as if multiples of 64 long. */
+static double kept(const ParcAttention *a, int64_t b, int64_t h, int64_t i,
+                   int64_t j)
+{
+    int64_t row =
+        ((a->first_b + b) * a->heads + a->first_head + h) * a->s + i;
+    int64_t at = row * ((a->t + 63) / 64 * 64) + j;
+    if (a->drop <= 0) {
+        return 1;
+    }
+    return parc_random_at(a->key, a->site, at) < a->drop
+               ? 0
+               : 1 / (1 - (double)a->drop);
+}
+
 /* One query: the row of weights, the output, the gradients. */
 static void plain_row(Plain *x, int64_t b, int64_t h, int64_t i)
 {
@@ -57,14 +74,15 @@ static void plain_row(Plain *x, int64_t b, int64_t h, int64_t i)
     x->lse[(b * heads + h) * a->s + i] = log(sum);
     for (int64_t j = 0; j < seen; j++) {
         int64_t kj = (b * a->t + j) * a->kv + kv;
+        double keep = kept(a, b, h, i, j);
         x->p[j] /= sum;
         x->dp[j] = 0;
         for (int64_t c = 0; c < a->e; c++) {
             double v = (double)x->v[kj * a->e + c];
             double d = (double)x->d_o[qi * a->e + c];
-            x->o[qi * a->e + c] += x->p[j] * v;
-            x->dp[j] += d * v;
-            x->dv[kj * a->e + c] += x->p[j] * d;
+            x->o[qi * a->e + c] += x->p[j] * keep * v;
+            x->dp[j] += keep * d * v;
+            x->dv[kj * a->e + c] += x->p[j] * keep * d;
         }
         dot += x->p[j] * x->dp[j];
     }
@@ -93,7 +111,25 @@ typedef struct Results {
     float *o, *lse, *dq, *dk, *dv;
 } Results;
 
-static Results run(ParcRt *rt, const ParcAttention *a, const Plain *x)
+/* The numbers in a type, exactly: `x` is rounded to it. */
+static void *typed(ParcType type, float *x, int64_t n)
+{
+    void *to = rt_allocate((size_t)n * sizeof *x);
+    rt_narrow(type, to, x, n);
+    rt_widen(x, type, to, n);
+    return to;
+}
+
+/* Results of a type as floats. */
+static void widen(ParcType type, float *x, int64_t n)
+{
+    float *from = rt_allocate((size_t)n * sizeof *x);
+    memcpy(from, x, (size_t)n * sizeof *x);
+    rt_widen(x, type, from, n);
+    free(from);
+}
+
+static Results run(ParcRt *rt, const ParcAttention *a, void *const in[4])
 {
     Sizes n = sizes_of(a);
     Results r = {numbers(n.o, 9), numbers(n.lse, 9), numbers(n.q, 9),
@@ -102,12 +138,16 @@ static Results run(ParcRt *rt, const ParcAttention *a, const Plain *x)
     size_t backward = (size_t)parc_attention_scratch(a, true, rt->threads);
     float *scratch = rt_allocate(forward);
     omp_set_num_threads(rt->threads);
-    parc_attention(rt, a, r.o, r.lse, x->q, x->k, x->v, scratch);
+    parc_attention(rt, a, r.o, r.lse, in[0], in[1], in[2], scratch);
     free(scratch);
     scratch = rt_allocate(backward);
-    parc_attention_grad(rt, a, r.dq, r.dk, r.dv, x->d_o, x->q, x->k, x->v,
+    parc_attention_grad(rt, a, r.dq, r.dk, r.dv, in[3], in[0], in[1], in[2],
                         r.o, r.lse, scratch);
     free(scratch);
+    widen(a->type, r.o, n.o);
+    widen(a->type, r.dq, n.q);
+    widen(a->type, r.dk, n.k);
+    widen(a->type, r.dv, n.v);
     return r;
 }
 
@@ -120,11 +160,19 @@ static void free_results(Results *r)
     free(r->dv);
 }
 
-static void compare(Check *c, const ParcAttention *a)
+/* Both passes round their results; the backward one reads a rounded o too. */
+static void compare(Check *c, const ParcAttention *shape, ParcType type)
 {
+    static const double rounded[] = {[PARC_BF16] = 0x1p-8, [PARC_F16] = 0x1p-11,
+                                     [PARC_F32] = 0};
+    ParcAttention own = *shape;
+    const ParcAttention *a = &own;
+    own.type = type;
     Sizes n = sizes_of(a);
     float *q = numbers(n.q, 1), *k = numbers(n.k, 2), *v = numbers(n.v, 3);
     float *d_o = numbers(n.o, 4);
+    void *in[] = {typed(type, q, n.q), typed(type, k, n.k),
+                  typed(type, v, n.v), typed(type, d_o, n.o)};
     Plain x = {a, q, k, v, d_o, zeros(n.o), zeros(n.lse), zeros(n.q),
                zeros(n.k), zeros(n.v), zeros(a->t), zeros(a->t)};
     ParcRt one = {.threads = 1}, two = {.threads = 2};
@@ -132,46 +180,50 @@ static void compare(Check *c, const ParcAttention *a)
         plain_row(&x, i / (a->kv * a->g * a->s), i / a->s % (a->kv * a->g),
                   i % a->s);
     }
-    Results r = run(&one, a, &x), again = run(&two, a, &x);
-    CHECK(c, distance(r.o, x.o, n.o) < 2e-6);
+    Results r = run(&one, a, in), again = run(&two, a, in);
+    double e = rounded[type];
+    CHECK(c, distance(r.o, x.o, n.o) < 2e-6 + e);
     CHECK(c, distance(r.lse, x.lse, n.lse) < 2e-6);
-    CHECK(c, distance(r.dq, x.dq, n.q) < 4e-6);
-    CHECK(c, distance(r.dk, x.dk, n.k) < 4e-6);
-    CHECK(c, distance(r.dv, x.dv, n.v) < 4e-6);
+    CHECK(c, distance(r.dq, x.dq, n.q) < 4e-6 + 2 * e);
+    CHECK(c, distance(r.dk, x.dk, n.k) < 4e-6 + 2 * e);
+    CHECK(c, distance(r.dv, x.dv, n.v) < 4e-6 + 2 * e);
     CHECK(c, memcmp(r.o, again.o, (size_t)n.o * 4) == 0);
     CHECK(c, memcmp(r.dq, again.dq, (size_t)n.q * 4) == 0);
     CHECK(c, memcmp(r.dk, again.dk, (size_t)n.k * 4) == 0);
     CHECK(c, memcmp(r.dv, again.dv, (size_t)n.v * 4) == 0);
     free_results(&r);
     free_results(&again);
-    double *own[] = {x.o, x.lse, x.dq, x.dk, x.dv, x.p, x.dp};
-    for (int i = 0; i < 7; i++) {
-        free(own[i]);
+    void *all[] = {x.o,   x.lse, x.dq,  x.dk,  x.dv, x.p, x.dp, in[0],
+                   in[1], in[2], in[3], q,     k,    v,   d_o};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        free(all[i]);
     }
-    free(q);
-    free(k);
-    free(v);
-    free(d_o);
 }
 
 int main(void)
 {
     static const ParcAttention cases[] = {
-        /* b, s, t, kv, g, d, e, causal, scale */
-        {1, 1, 1, 1, 1, 1, 1, true, 1.0f},
-        {2, 5, 5, 2, 3, 4, 4, true, 0.5f},
-        {1, 7, 11, 1, 2, 3, 5, false, 0.7f},
-        {1, 11, 7, 2, 1, 5, 3, true, 0.7f},
-        {1, 64, 64, 1, 1, 16, 16, true, 0.25f},
-        {2, 97, 97, 2, 2, 16, 16, true, 0.25f},
-        {1, 200, 130, 1, 2, 24, 40, false, 0.2f},
-        {1, 193, 193, 1, 1, 64, 64, true, 0.125f},
-        {3, 33, 65, 1, 4, 8, 17, true, 0.35f},
-        {1, 130, 130, 2, 1, 128, 128, true, 0.1f},
+        /* b, s, t, kv, g, d, e, causal, scale, type; drop, site, key and
+         * where batch and heads begin of how many heads */
+        {1, 1, 1, 1, 1, 1, 1, true, 1.0f, PARC_F32, 0, 0, 0, 0, 0, 0},
+        {2, 5, 5, 2, 3, 4, 4, true, 0.5f, PARC_F32, 0, 0, 0, 0, 0, 0},
+        {1, 7, 11, 1, 2, 3, 5, false, 0.7f, PARC_F32, 0, 0, 0, 0, 0, 0},
+        {1, 11, 7, 2, 1, 5, 3, true, 0.7f, PARC_F32, 0, 0, 0, 0, 0, 0},
+        {1, 64, 64, 1, 1, 16, 16, true, 0.25f, PARC_F32, 0, 0, 0, 0, 0, 0},
+        {2, 97, 97, 2, 2, 16, 16, true, 0.25f, PARC_F32, 0, 0, 0, 0, 0, 0},
+        {1, 200, 130, 1, 2, 24, 40, false, 0.2f, PARC_F32, 0, 0, 0, 0, 0, 0},
+        {1, 193, 193, 1, 1, 64, 64, true, 0.125f, PARC_F32, 0, 0, 0, 0, 0, 0},
+        {3, 33, 65, 1, 4, 8, 17, true, 0.35f, PARC_F32, 0, 0, 0, 0, 0, 0},
+        {1, 130, 130, 2, 1, 128, 128, true, 0.1f, PARC_F32, 0, 0, 0, 0, 0, 0},
+        {2, 5, 5, 2, 3, 4, 4, true, 0.5f, PARC_F32, 0.3f, 3, 99, 0, 0, 6},
+        {2, 97, 97, 2, 2, 16, 16, true, 0.25f, PARC_F32, 0.5f, 0, 7, 2, 4, 12},
+        {1, 50, 130, 1, 2, 24, 40, false, 0.2f, PARC_F32, 0.1f, 1, 5, 1, 2, 4},
     };
     Check c = {0};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        compare(&c, &cases[i]);
+        compare(&c, &cases[i], PARC_F32);
+        compare(&c, &cases[i], PARC_BF16);
+        compare(&c, &cases[i], PARC_F16);
     }
     return check_end(&c);
 }

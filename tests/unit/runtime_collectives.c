@@ -5,81 +5,127 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "runtime/rt_type.h"
 #include "tests/unit/runtime_tools.h"
 
-enum { ROOM = 1 << 20, SRC = 0, DST = ROOM / 2 };
+enum { ROOM = 1 << 24, SRC = 0, DST = ROOM / 2 };
 
 static float *at(ParcRt *rt, int64_t offset)
 {
     return rt_floats(rt, offset);
 }
 
-static void fill(ParcRt *rt, int64_t n)
+/* What a number of a rank is in a type. */
+static float number(ParcType type, int rank, int64_t i)
+{
+    uint64_t room;
+    float x = value_of(rank, i);
+    rt_narrow(type, &room, &x, 1);
+    rt_widen(&x, type, &room, 1);
+    return x;
+}
+
+static float result(ParcRt *rt, ParcType type, int64_t i)
+{
+    float x;
+    rt_widen(&x, type, rt_element(type, at(rt, DST), i), 1);
+    return x;
+}
+
+static void fill(ParcRt *rt, ParcType type, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
-        at(rt, SRC)[i] = value_of(rt->rank, i);
+        float x = value_of(rt->rank, i);
+        rt_narrow(type, rt_element_out(type, at(rt, SRC), i), &x, 1);
     }
     memset(at(rt, DST), 0x55, (size_t)n * sizeof(float));
 }
 
-static float sum_of(const RtGroup *g, int64_t i)
+/* The sum in f32, rounded once. */
+static float sum_of(ParcType type, const RtGroup *g, int64_t i)
 {
-    float sum = value_of(g->member[0], i);
+    uint64_t room;
+    float sum = number(type, g->member[0], i);
     for (int j = 1; j < g->n; j++) {
-        sum += value_of(g->member[j], i);
+        sum += number(type, g->member[j], i);
     }
+    rt_narrow(type, &room, &sum, 1);
+    rt_widen(&sum, type, &room, 1);
     return sum;
 }
 
-static void gather_and_scatter(ParcRt *rt, Check *c, uint32_t axes,
-                               int64_t outer, int64_t inner)
+static void gather_and_scatter(ParcRt *rt, Check *c, ParcType type,
+                               uint32_t axes, int64_t outer, int64_t inner)
 {
     const RtGroup *g = &rt->group[axes];
     int64_t k = g->n;
-    ParcPart p = {SRC, DST, outer, inner, 0, 0};
+    ParcPart p = {SRC, DST, outer, inner, 0, 0, type, false};
     int good = 1;
-    fill(rt, outer * inner);
+    fill(rt, type, outer * inner);
     parc_all_gather(rt, 0, axes, 1, &p);
     for (int64_t i = 0; i < outer * k * inner; i++) {
         int64_t o = i / inner / k, j = i / inner % k;
-        good &= at(rt, DST)[i] ==
-                value_of(g->member[j], o * inner + i % inner);
+        good &= result(rt, type, i) ==
+                number(type, g->member[j], o * inner + i % inner);
     }
     CHECK(c, good);
     rt_meet(rt, 0);
-    fill(rt, outer * k * inner);
+    fill(rt, type, outer * k * inner);
     parc_reduce_scatter(rt, 0, axes, 1, &p);
     good = 1;
     for (int64_t i = 0; i < outer * inner; i++) {
         int64_t from = (i / inner * k + g->index) * inner + i % inner;
-        good &= at(rt, DST)[i] == sum_of(g, from);
+        good &= result(rt, type, i) == sum_of(type, g, from);
+    }
+    CHECK(c, good);
+    rt_meet(rt, 0);
+}
+
+/* Runs that lie at their places in rows with padding: what a rank has
+ * elsewhere is filled in. */
+static void inside(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
+                   int64_t rows, int64_t valid)
+{
+    const RtGroup *g = &rt->group[axes];
+    int64_t run = (valid + g->n - 1) / g->n, row = run * g->n;
+    ParcPart p = {SRC, SRC, rows, run, 0, valid, type, true};
+    int good = 1;
+    fill(rt, type, rows * row);
+    rt_meet(rt, 0);
+    parc_all_gather(rt, 0, axes, 1, &p);
+    for (int64_t i = 0; i < rows * row; i++) {
+        float x;
+        rt_widen(&x, type, rt_element(type, at(rt, SRC), i), 1);
+        good &= i % row >= valid ||
+                x == number(type, g->member[i % row / run], i);
     }
     CHECK(c, good);
     rt_meet(rt, 0);
 }
 
 /* Flat shards of `rows` tensors: the last runs are padded. */
-static void flat(ParcRt *rt, Check *c, uint32_t axes, int64_t rows,
-                 int64_t valid)
+static void flat(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
+                 int64_t rows, int64_t valid)
 {
     const RtGroup *g = &rt->group[axes];
     int64_t run = (valid + g->n - 1) / g->n;
-    ParcPart p = {SRC, DST, rows, run, 0, valid};
+    ParcPart p = {SRC, DST, rows, run, 0, valid, type, false};
     int good = 1;
-    fill(rt, rows * g->n * run);
+    fill(rt, type, rows * g->n * run);
     parc_all_gather(rt, 0, axes, 1, &p);
     for (int64_t i = 0; i < rows * valid; i++) {
         int64_t o = i / valid, j = i % valid;
-        good &= at(rt, DST)[i] ==
-                value_of(g->member[j / run], o * run + j % run);
+        good &= result(rt, type, i) ==
+                number(type, g->member[j / run], o * run + j % run);
     }
-    uint32_t after;
-    memcpy(&after, at(rt, DST) + rows * valid, sizeof after);
+    uint32_t after = 0;
+    memcpy(&after, rt_element(type, at(rt, DST), rows * valid),
+           (size_t)rt_type_size(type));
     CHECK(c, good);
     CHECK(c, g->n * run == valid || after != 0);
     rt_meet(rt, 0);
     for (int taken = 0; taken < 2; taken++) {
-        fill(rt, rows * g->n * run);
+        fill(rt, type, rows * g->n * run);
         if (taken) {
             parc_take_part(rt, axes, &p);
         } else {
@@ -88,52 +134,56 @@ static void flat(ParcRt *rt, Check *c, uint32_t axes, int64_t rows,
         good = 1;
         for (int64_t i = 0; i < rows * run; i++) {
             int64_t j = g->index * run + i % run, from = i / run * valid + j;
-            float want = taken ? value_of(rt->rank, from) : sum_of(g, from);
-            good &= at(rt, DST)[i] == (j < valid ? want : 0);
+            float want = taken ? number(type, rt->rank, from)
+                               : sum_of(type, g, from);
+            good &= result(rt, type, i) == (j < valid ? want : 0);
         }
         CHECK(c, good);
         rt_meet(rt, 0);
     }
 }
 
-static void all_reduce(ParcRt *rt, Check *c, uint32_t axes, int64_t n)
+static void all_reduce(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
+                       int64_t n)
 {
     const RtGroup *g = &rt->group[axes];
     int good = 1;
-    fill(rt, n);
+    fill(rt, type, n);
     parc_all_reduce(rt, 0, axes, PARC_SUM, 1,
-                    &(ParcPart){SRC, DST, 1, n, 0, 0});
+                    &(ParcPart){SRC, DST, 1, n, 0, 0, type, false});
     for (int64_t i = 0; i < n; i++) {
-        good &= at(rt, DST)[i] == sum_of(g, i);
+        good &= result(rt, type, i) == sum_of(type, g, i);
     }
     CHECK(c, good);
     parc_all_reduce(rt, 1, axes, PARC_SUM, 1,
-                    &(ParcPart){SRC, SRC, n, 1, 0, 0});
-    CHECK(c, memcmp(at(rt, SRC), at(rt, DST), (size_t)n * 4) == 0);
+                    &(ParcPart){SRC, SRC, n, 1, 0, 0, type, false});
+    CHECK(c, memcmp(at(rt, SRC), at(rt, DST),
+                     (size_t)(n * rt_type_size(type))) == 0);
     rt_meet(rt, 0);
-    fill(rt, n);
+    fill(rt, type, n);
     parc_all_reduce(rt, 0, axes, PARC_MAX, 1,
-                    &(ParcPart){SRC, SRC, 1, n, 0, 0});
+                    &(ParcPart){SRC, DST, 1, n, 0, 0, type, false});
     good = 1;
     for (int64_t i = 0; i < n; i++) {
-        float top = value_of(g->member[0], i);
+        float top = number(type, g->member[0], i);
         for (int j = 1; j < g->n; j++) {
-            float x = value_of(g->member[j], i);
+            float x = number(type, g->member[j], i);
             top = x > top ? x : top;
         }
-        good &= at(rt, SRC)[i] == top;
+        good &= result(rt, type, i) == top;
     }
     CHECK(c, good);
     rt_meet(rt, 0);
 }
 
-static void all_to_all(ParcRt *rt, Check *c, uint32_t axes, bool minor)
+static void all_to_all(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
+                       bool minor)
 {
     const RtGroup *g = &rt->group[axes];
     int64_t outer = 3, middle = 2, inner = 5, k = g->n;
-    ParcPart p = {SRC, DST, outer, inner, middle, 0};
+    ParcPart p = {SRC, DST, outer, inner, middle, 0, type, false};
     int good = 1;
-    fill(rt, outer * k * middle * inner);
+    fill(rt, type, outer * k * middle * inner);
     parc_all_to_all(rt, 0, axes, minor, &p);
     for (int64_t o = 0; o < outer; o++) {
         for (int64_t m = 0; m < middle; m++) {
@@ -143,9 +193,9 @@ static void all_to_all(ParcRt *rt, Check *c, uint32_t axes, bool minor)
                                             middle + m) * inner + i;
                     int64_t minor_at = ((o * middle + m) * k +
                                         (minor ? g->index : j)) * inner + i;
-                    float is = at(rt, DST)[minor ? major_at : minor_at];
-                    good &= is == value_of(g->member[j],
-                                           minor ? minor_at : major_at);
+                    float is = result(rt, type, minor ? major_at : minor_at);
+                    good &= is == number(type, g->member[j],
+                                         minor ? minor_at : major_at);
                 }
             }
         }
@@ -154,22 +204,22 @@ static void all_to_all(ParcRt *rt, Check *c, uint32_t axes, bool minor)
     rt_meet(rt, 0);
 }
 
-static void take(ParcRt *rt, Check *c, uint32_t axes)
+static void take(ParcRt *rt, Check *c, ParcType type, uint32_t axes)
 {
     const RtGroup *g = &rt->group[axes];
-    ParcPart p = {SRC, DST, 3, 4, 0, 0};
+    ParcPart p = {SRC, DST, 3, 4, 0, 0, type, false};
     int part = 1, share = 1;
-    fill(rt, 3 * g->n * 4);
+    fill(rt, type, 3 * g->n * 4);
     parc_take_part(rt, axes, &p);
     for (int64_t i = 0; i < 12; i++) {
         int64_t from = (i / 4 * g->n + g->index) * 4 + i % 4;
-        part &= at(rt, DST)[i] == value_of(rt->rank, from);
+        part &= result(rt, type, i) == number(type, rt->rank, from);
     }
     CHECK(c, part);
     parc_take_share(rt, axes, &p);
     for (int64_t i = 0; i < 12; i++) {
-        share &= at(rt, DST)[i] ==
-                 (g->index == 0 ? value_of(rt->rank, i) : 0);
+        share &= result(rt, type, i) ==
+                 (g->index == 0 ? number(type, rt->rank, i) : 0);
     }
     CHECK(c, share);
     CHECK(c, parc_index(rt, axes) == g->index);
@@ -178,30 +228,39 @@ static void take(ParcRt *rt, Check *c, uint32_t axes)
 static int every_collective(ParcRt *rt, void *context)
 {
     static const int64_t sizes[] = {1, 5, 16, 33, 700};
+    static const ParcType types[] = {PARC_F32, PARC_BF16, PARC_F16, PARC_F32,
+                                     PARC_BF16};
     Check c = {0};
     uint32_t all = (1u << rt->model->naxes) - 1;
     for (uint32_t axes = 0; axes <= all; axes++) {
         for (int i = 0; i < 5; i++) {
-            gather_and_scatter(rt, &c, axes, 1 + i % 3, sizes[i]);
-            flat(rt, &c, axes, 1, sizes[i]);
-            flat(rt, &c, axes, 3, sizes[i]);
-            all_reduce(rt, &c, axes, sizes[i] * 7);
+            ParcType type = types[(axes + (uint32_t)i) % 5];
+            gather_and_scatter(rt, &c, type, axes, 1 + i % 3, sizes[i]);
+            flat(rt, &c, type, axes, 1, sizes[i]);
+            flat(rt, &c, type, axes, 3, sizes[i]);
+            inside(rt, &c, type, axes, 3, sizes[i]);
+            all_reduce(rt, &c, type, axes, sizes[i] * 7);
         }
-        all_to_all(rt, &c, axes, false);
-        all_to_all(rt, &c, axes, true);
-        take(rt, &c, axes);
+        all_to_all(rt, &c, PARC_F32, axes, false);
+        all_to_all(rt, &c, PARC_BF16, axes, true);
+        take(rt, &c, types[axes % 5], axes);
     }
     shared_check_add(context, &c);
     return 0;
 }
 
-/* Sums of several tiles, two threads a rank. */
+/* Sums of several tiles, two threads a rank; then what goes around the cache,
+ * to addresses that are no multiple of a line. */
 static int large(ParcRt *rt, void *context)
 {
     Check c = {0};
-    all_reduce(rt, &c, 1, 70001);
-    gather_and_scatter(rt, &c, 1, 1, 33000);
-    flat(rt, &c, 1, 1, 66001);
+    all_reduce(rt, &c, PARC_F32, 1, 70001);
+    all_reduce(rt, &c, PARC_BF16, 1, 70001);
+    gather_and_scatter(rt, &c, PARC_F32, 1, 1, 33000);
+    flat(rt, &c, PARC_F16, 1, 1, 66001);
+    all_reduce(rt, &c, PARC_F32, 1, 1300001);
+    gather_and_scatter(rt, &c, PARC_F32, 1, 1, 600001);
+    gather_and_scatter(rt, &c, PARC_BF16, 1, 1, 1100001);
     shared_check_add(context, &c);
     return 0;
 }
@@ -227,14 +286,35 @@ static int many_meetings(ParcRt *rt, void *context)
     return 0;
 }
 
+/* Ranks come late, another one each time, before and behind collectives and
+ * where they write what others have read. */
+static int late_ranks(ParcRt *rt, void *context)
+{
+    Check c = {0};
+    for (int round = 0; round < 12; round++) {
+        if (rt->rank == round % 4) {
+            usleep(3000);
+        }
+        gather_and_scatter(rt, &c, PARC_F32, 1u + (uint32_t)round % 3, 2, 5);
+        if (rt->rank == (round * 3 + 1) % 4) {
+            usleep(2000);
+        }
+        all_reduce(rt, &c, PARC_F32, 1u + (uint32_t)round % 3, 37);
+    }
+    shared_check_add(context, &c);
+    return 0;
+}
+
 static int one_dies(ParcRt *rt, void *context)
 {
     (void)context;
-    parc_all_reduce(rt, 0, 1, PARC_SUM, 1, &(ParcPart){SRC, DST, 1, 4, 0, 0});
+    parc_all_reduce(rt, 0, 1, PARC_SUM, 1,
+                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false});
     if (rt->rank == 2) {
         raise(SIGKILL);
     }
-    parc_all_reduce(rt, 1, 1, PARC_SUM, 1, &(ParcPart){SRC, DST, 1, 4, 0, 0});
+    parc_all_reduce(rt, 1, 1, PARC_SUM, 1,
+                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false});
     return 0;
 }
 
@@ -244,7 +324,8 @@ static int one_hangs(ParcRt *rt, void *context)
     while (rt->rank == 1) {
         sleep(100);
     }
-    parc_all_reduce(rt, 1, 1, PARC_SUM, 1, &(ParcPart){SRC, DST, 1, 4, 0, 0});
+    parc_all_reduce(rt, 1, 1, PARC_SUM, 1,
+                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false});
     return 0;
 }
 
@@ -252,7 +333,7 @@ static int one_strays(ParcRt *rt, void *context)
 {
     (void)context;
     parc_all_reduce(rt, rt->rank == 1, 1, PARC_SUM, 1,
-                    &(ParcPart){SRC, DST, 1, 4, 0, 0});
+                    &(ParcPart){SRC, DST, 1, 4, 0, 0, PARC_F32, false});
     return 0;
 }
 
@@ -312,8 +393,10 @@ int main(void)
         ParcModel m = bare_model(meshes[i].n, meshes[i].size, ROOM);
         CHECK(&c, run_ranks(&m, 1, every_collective, shared) == 0);
     }
-    const int64_t two[] = {2}, mesh64[] = {8, 8};
-    ParcModel m = bare_model(1, two, ROOM);
+    const int64_t two[] = {2}, four[] = {2, 2}, mesh64[] = {8, 8};
+    ParcModel m = bare_model(2, four, ROOM);
+    CHECK(&c, run_ranks(&m, 1, late_ranks, shared) == 0);
+    m = bare_model(1, two, ROOM);
     CHECK(&c, run_ranks(&m, 2, large, shared) == 0);
     m = bare_model(2, mesh64, 4096);
     CHECK(&c, run_ranks(&m, 1, many_meetings, shared) == 0);

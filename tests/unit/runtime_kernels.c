@@ -1,9 +1,11 @@
-/* runtime_kernels.c: matmuls with all the strides that plans use, embedding
- * and its gradient, strided copies, each against the plainest loop. */
+/* runtime_kernels.c: matmuls with all the strides and element types that plans
+ * use, embedding and its gradient, strided copies, each against the plainest
+ * loop. */
 #include <malloc.h>
 #include <math.h>
 #include <omp.h>
 
+#include "runtime/rt_type.h"
 #include "tests/unit/runtime_tools.h"
 
 enum { ROOM = 1 << 16 };
@@ -19,41 +21,66 @@ static void fill(void)
     }
 }
 
-static void matmul(ParcRt *rt, Check *c, const ParcMatmulSpec *s)
+/* The numbers of `from` in an element type, and as they are after that. */
+static void narrow(void *to, float *from, ParcType type)
 {
+    rt_narrow(type, to, from, ROOM);
+    rt_widen(from, type, to, ROOM);
+}
+
+/* Half a last place of a number of that size. */
+static double rounding(ParcType type, double x)
+{
+    double half = type == PARC_BF16 ? 0x1p-8 : type == PARC_F16 ? 0x1p-11 : 0;
+    return fabs(x) * half;
+}
+
+static void matmul(ParcRt *rt, Check *c, const ParcMatmulSpec *shape,
+                   ParcTypes type)
+{
+    static float typed[3][ROOM];
+    ParcMatmulSpec s = *shape;
+    s.type = type;
     fill();
-    ParcMatmul *mm = parc_matmul_new(rt, s);
-    parc_matmul(rt, mm, buffer[0], buffer[1], buffer[2]);
-    parc_matmul(rt, mm, buffer[0], buffer[1], buffer[2]);
+    narrow(typed[0], buffer[0], type.a);
+    narrow(typed[1], buffer[1], type.b);
+    narrow(typed[2], buffer[2], type.c);
+    float after = 0, before = 0;
+    s.scratch_bytes = parc_matmul_scratch(&s, rt->threads);
+    ParcMatmul *mm = parc_matmul_new(rt, &s);
+    parc_matmul(rt, mm, typed[0], typed[1], typed[2]);
+    parc_matmul(rt, mm, typed[0], typed[1], typed[2]);
     double worst = 0;
     int64_t written = 0;
-    for (int64_t x = 0; x < s->batch * s->m * s->n; x++) {
-        int64_t b = x / s->m / s->n, i = x / s->n % s->m, j = x % s->n;
+    for (int64_t x = 0; x < s.batch * s.m * s.n; x++) {
+        int64_t b = x / s.m / s.n, i = x / s.n % s.m, j = x % s.n;
         double sum = 0;
-        for (int64_t k = 0; k < s->k; k++) {
-            sum += (double)buffer[0][b * s->sa[0] + i * s->sa[1] +
-                                     k * s->sa[2]] *
-                   (double)buffer[1][b * s->sb[0] + k * s->sb[1] +
-                                     j * s->sb[2]];
+        for (int64_t k = 0; k < s.k; k++) {
+            sum += (double)buffer[0][b * s.sa[0] + i * s.sa[1] + k * s.sa[2]] *
+                   (double)buffer[1][b * s.sb[0] + k * s.sb[1] + j * s.sb[2]];
         }
-        int64_t to = b * s->sc[0] + i * s->sc[1] + j * s->sc[2];
-        double d = fabs((double)buffer[2][to] - sum);
+        int64_t to = b * s.sc[0] + i * s.sc[1] + j * s.sc[2];
+        rt_widen(&after, type.c, rt_element(type.c, typed[2], to), 1);
+        double d = fabs((double)after - sum) - rounding(type.c, sum);
         worst = d > worst || d != d ? d : worst;
         written = to > written ? to : written;
     }
     if (worst > 3e-5) {
-        printf("matmul '%s': off by %g\n", s->name, worst);
+        printf("matmul '%s' of types %d, %d -> %d: off by %g\n", s.name,
+               type.a, type.b, type.c, worst);
     }
     CHECK(c, worst <= 3e-5);
-    CHECK(c, buffer[2][written + 1] == value_of(2, written + 1) * 0.25f);
-    CHECK(c, parc_matmul_scratch(s, 1) >= 0);
+    rt_widen(&after, type.c, rt_element(type.c, typed[2], written + 1), 1);
+    before = buffer[2][written + 1];
+    CHECK(c, after == before);
 }
 
 /* A step must not take more and more memory. */
 static void no_growth(ParcRt *rt, Check *c)
 {
-    const ParcMatmulSpec spec = {"grow", 1, 64, 64, 64, {0, 64, 1},
-                                 {0, 1, 64}, {0, 64, 1}, 0, 0};
+    ParcMatmulSpec spec = {"grow", 1, 64, 64, 64, {0, 64, 1},
+                           {0, 1, 64}, {0, 64, 1}, 0, 0, {0}};
+    spec.scratch_bytes = parc_matmul_scratch(&spec, rt->threads);
     ParcMatmul *mm = parc_matmul_new(rt, &spec);
     parc_matmul(rt, mm, buffer[0], buffer[1], buffer[2]);
     size_t before = mallinfo2().uordblks;
@@ -66,41 +93,52 @@ static void no_growth(ParcRt *rt, Check *c)
 static void matmuls(ParcRt *rt, Check *c)
 {
     const ParcMatmulSpec specs[] = {
-        {"plain", 1, 5, 7, 9, {0, 9, 1}, {0, 7, 1}, {0, 7, 1}, 0, 0},
-        {"a'", 1, 5, 7, 9, {0, 1, 5}, {0, 7, 1}, {0, 7, 1}, 0, 0},
-        {"b'", 1, 5, 7, 9, {0, 9, 1}, {0, 1, 9}, {0, 7, 1}, 0, 0},
-        {"a' b'", 1, 5, 7, 9, {0, 1, 5}, {0, 1, 9}, {0, 7, 1}, 0, 0},
-        {"c'", 1, 5, 7, 9, {0, 9, 1}, {0, 7, 1}, {0, 1, 5}, 0, 0},
-        {"a' c'", 1, 5, 7, 9, {0, 1, 5}, {0, 7, 1}, {0, 1, 5}, 0, 0},
-        {"padded", 1, 5, 7, 9, {0, 32, 1}, {0, 16, 1}, {0, 24, 1}, 0, 0},
-        {"batch", 4, 5, 7, 9, {45, 9, 1}, {63, 7, 1}, {35, 7, 1}, 0, 0},
-        {"heads", 4, 6, 6, 8, {8, 32, 1}, {8, 1, 32}, {36, 6, 1}, 0, 0},
-        {"to heads", 4, 6, 8, 6, {36, 6, 1}, {8, 32, 1}, {8, 32, 1}, 0, 0},
-        {"batch c'", 3, 5, 7, 9, {45, 9, 1}, {63, 7, 1}, {35, 1, 5}, 0, 0},
-        {"shared b", 3, 5, 7, 9, {45, 9, 1}, {0, 7, 1}, {35, 7, 1}, 0, 0},
-        {"row", 1, 1, 7, 9, {0, 9, 1}, {0, 7, 1}, {0, 7, 1}, 0, 0},
-        {"column", 1, 5, 1, 9, {0, 9, 1}, {0, 1, 1}, {0, 1, 1}, 0, 0},
-        {"column of many", 1, 5, 1, 9, {0, 9, 1}, {0, 4, 1}, {0, 3, 1}, 0, 0},
-        {"outer", 1, 5, 7, 1, {0, 1, 1}, {0, 7, 1}, {0, 7, 1}, 0, 0},
-        {"dot", 1, 1, 1, 9, {0, 9, 1}, {0, 1, 1}, {0, 1, 1}, 0, 0},
-        {"large", 1, 97, 130, 65, {0, 65, 1}, {0, 1, 65}, {0, 130, 1}, 0, 0},
+        {"plain", 1, 5, 7, 9, {0, 9, 1}, {0, 7, 1}, {0, 7, 1}, 0, 0, {0}},
+        {"a'", 1, 5, 7, 9, {0, 1, 5}, {0, 7, 1}, {0, 7, 1}, 0, 0, {0}},
+        {"b'", 1, 5, 7, 9, {0, 9, 1}, {0, 1, 9}, {0, 7, 1}, 0, 0, {0}},
+        {"a' b'", 1, 5, 7, 9, {0, 1, 5}, {0, 1, 9}, {0, 7, 1}, 0, 0, {0}},
+        {"c'", 1, 5, 7, 9, {0, 9, 1}, {0, 7, 1}, {0, 1, 5}, 0, 0, {0}},
+        {"a' c'", 1, 5, 7, 9, {0, 1, 5}, {0, 7, 1}, {0, 1, 5}, 0, 0, {0}},
+        {"padded", 1, 5, 7, 9, {0, 32, 1}, {0, 16, 1}, {0, 24, 1}, 0, 0, {0}},
+        {"batch", 4, 5, 7, 9, {45, 9, 1}, {63, 7, 1}, {35, 7, 1}, 0, 0, {0}},
+        {"heads", 4, 6, 6, 8, {8, 32, 1}, {8, 1, 32}, {36, 6, 1}, 0, 0, {0}},
+        {"to heads", 4, 6, 8, 6, {36, 6, 1}, {8, 32, 1}, {8, 32, 1}, 0, 0, {0}},
+        {"batch c'", 3, 5, 7, 9, {45, 9, 1}, {63, 7, 1}, {35, 1, 5}, 0, 0, {0}},
+        {"shared b", 3, 5, 7, 9, {45, 9, 1}, {0, 7, 1}, {35, 7, 1}, 0, 0, {0}},
+        {"row", 1, 1, 7, 9, {0, 9, 1}, {0, 7, 1}, {0, 7, 1}, 0, 0, {0}},
+        {"column", 1, 5, 1, 9, {0, 9, 1}, {0, 1, 1}, {0, 1, 1}, 0, 0, {0}},
+        {"column of many", 1, 5, 1, 9, {0, 9, 1}, {0, 4, 1}, {0, 3, 1}, 0, 0, {0}},
+        {"outer", 1, 5, 7, 1, {0, 1, 1}, {0, 7, 1}, {0, 7, 1}, 0, 0, {0}},
+        {"dot", 1, 1, 1, 9, {0, 9, 1}, {0, 1, 1}, {0, 1, 1}, 0, 0, {0}},
+        {"large", 1, 97, 130, 65, {0, 65, 1}, {0, 1, 65}, {0, 130, 1}, 0, 0, {0}},
+    };
+    static const ParcTypes types[] = {
+        {PARC_F32, PARC_F32, PARC_F32},    {PARC_BF16, PARC_BF16, PARC_BF16},
+        {PARC_BF16, PARC_BF16, PARC_F32},  {PARC_F16, PARC_F16, PARC_F16},
+        {PARC_F16, PARC_F16, PARC_F32},    {PARC_BF16, PARC_F32, PARC_BF16},
+        {PARC_F32, PARC_F32, PARC_F16},
     };
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
-        matmul(rt, c, &specs[i]);
+        for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+            matmul(rt, c, &specs[i], types[t]);
+        }
     }
 }
 
-static void embedding(ParcRt *rt, Check *c, int64_t n, int64_t rows,
-                      int64_t width, int64_t base)
+static void embedding(ParcRt *rt, Check *c, ParcType type, int64_t n,
+                      int64_t rows, int64_t width, int64_t base)
 {
+    static float in[ROOM], out[ROOM];
     int32_t *ids = rt_allocate((size_t)n * sizeof *ids);
     float *expected = buffer[3];
     int good = 1;
     fill();
+    narrow(in, buffer[0], type);
     for (int64_t i = 0; i < n; i++) {
         ids[i] = (int32_t)((i * i + 3 * i) % (2 * rows));
     }
-    parc_embedding(rt, buffer[1], buffer[0], ids, n, rows, width, base);
+    parc_embedding(rt, type, out, in, ids, n, rows, width, base);
+    rt_widen(buffer[1], type, out, n * width);
     for (int64_t i = 0; i < n * width; i++) {
         int64_t row = ids[i / width] - base;
         good &= buffer[1][i] == (row >= 0 && row < rows
@@ -115,32 +153,38 @@ static void embedding(ParcRt *rt, Check *c, int64_t n, int64_t rows,
             expected[row * width + i % width] += buffer[0][i];
         }
     }
-    parc_embedding_grad(rt, buffer[2], buffer[0], ids, n, rows, width, base);
+    parc_embedding_grad(rt, type, buffer[2], in, ids, n, rows, width, base);
     CHECK(c, memcmp(buffer[2], expected,
                     (size_t)(rows * width) * sizeof(float)) == 0);
     free(ids);
 }
 
-static void copy(ParcRt *rt, Check *c, int n, const int64_t *dim,
-                 const int64_t *stride)
+/* The bytes of elements do not matter: a type of 2, of 4 and of 8. */
+static void copy(ParcRt *rt, Check *c, ParcType type, int n,
+                 const int64_t *dim, const int64_t *stride)
 {
+    const char *src = (const char *)buffer[0], *dst = (const char *)buffer[1];
+    size_t size = (size_t)rt_type_size(type);
     int64_t elements = 1;
     int good = 1;
     fill();
     for (int d = 0; d < n; d++) {
         elements *= dim[d];
     }
-    parc_copy(rt, buffer[1], buffer[0], n, dim, stride);
+    char behind[8];
+    memcpy(behind, dst + (size_t)elements * size, size);
+    parc_copy(rt, type, buffer[1], buffer[0], n, dim, stride);
     for (int64_t i = 0; i < elements; i++) {
         int64_t rest = i, from = 0;
         for (int d = n - 1; d >= 0; d--) {
             from += rest % dim[d] * stride[d];
             rest /= dim[d];
         }
-        good &= buffer[1][i] == buffer[0][from];
+        good &= !memcmp(dst + (size_t)i * size, src + (size_t)from * size,
+                        size);
     }
     CHECK(c, good);
-    CHECK(c, buffer[1][elements] == value_of(1, elements) * 0.25f);
+    CHECK(c, !memcmp(behind, dst + (size_t)elements * size, size));
 }
 
 static void copies(ParcRt *rt, Check *c)
@@ -166,10 +210,14 @@ static void copies(ParcRt *rt, Check *c)
         {1, {50000}, {1}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        copy(rt, c, cases[i].n, cases[i].dim, cases[i].stride);
+        copy(rt, c, PARC_F32, cases[i].n, cases[i].dim, cases[i].stride);
+        copy(rt, c, PARC_BF16, cases[i].n, cases[i].dim, cases[i].stride);
+        if (cases[i].dim[0] < 200) {
+            copy(rt, c, PARC_I64, cases[i].n, cases[i].dim, cases[i].stride);
+        }
     }
     fill();
-    parc_copy_rows(rt, buffer[1], 7, buffer[0], 11, 3, 5);
+    parc_copy_rows(rt, PARC_F32, buffer[1], 7, buffer[0], 11, 3, 5);
     int good = 1;
     for (int i = 0; i < 15; i++) {
         good &= buffer[1][i / 5 * 7 + i % 5] ==
@@ -184,9 +232,11 @@ static int kernels(ParcRt *rt, void *context)
     Check c = {0};
     matmuls(rt, &c);
     no_growth(rt, &c);
-    embedding(rt, &c, 50, 20, 33, 0);
-    embedding(rt, &c, 50, 20, 33, 20);
-    embedding(rt, &c, 400, 13, 128, 13);
+    embedding(rt, &c, PARC_F32, 50, 20, 33, 0);
+    embedding(rt, &c, PARC_F32, 50, 20, 33, 20);
+    embedding(rt, &c, PARC_BF16, 50, 20, 33, 20);
+    embedding(rt, &c, PARC_F16, 20, 20, 600, 3);
+    embedding(rt, &c, PARC_F32, 400, 13, 128, 13);
     copies(rt, &c);
     shared_check_add(context, &c);
     return 0;
@@ -196,7 +246,7 @@ int main(void)
 {
     static const int64_t one[] = {1};
     SharedCheck *shared = shared_check_new();
-    ParcModel m = bare_model(1, one, 4096);
+    ParcModel m = bare_model(1, one, 1 << 20);
     Check c = {0};
     CHECK(&c, run_ranks(&m, 1, kernels, shared) == 0);
     CHECK(&c, run_ranks(&m, 2, kernels, shared) == 0);

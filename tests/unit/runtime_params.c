@@ -71,7 +71,7 @@ static void permutations(Check *c)
 
 /* ---- parameters over meshes ---- */
 
-enum { NPARAMS = 5, ARENA = 1 << 17 };
+enum { NPARAMS = 7, ARENA = 1 << 17 };
 
 typedef struct Meshed {
     ParcModel model;
@@ -115,6 +115,12 @@ static void make(Meshed *x, int64_t a, int64_t b)
          .init = PARC_ARANGE},
         {.name = "rows", .state = "m", .ndim = 2, .dim = {12, 12},
          .split = {{2}}, .flat_axes = 1, .init = PARC_ONES},
+        {.name = "padded", .ndim = 3, .dim = {5, 3, 7},
+         .pad = {(b - 5 % b) % b, 0, (a - 7 % a) % a},
+         .split = {{2}, {0}, {1}}, .init = PARC_NORMAL, .a = 1},
+        {.name = "layers.*.flat", .nstack = 1, .stack = {2}, .ndim = 2,
+         .dim = {3, 5}, .pad = {(b - 3 % b) % b, 1}, .split = {{2}},
+         .flat_axes = 1, .init = PARC_UNIFORM, .a = 1, .b = 2},
     };
     memset(x, 0, sizeof *x);
     memcpy(x->param, param, sizeof param);
@@ -139,7 +145,7 @@ static void one_owner(Check *c, const Meshed *x)
             RtShard s;
             int64_t global, n;
             rt_shard(&s, &x->model, r, &x->param[i]);
-            for (int64_t at = 0; (n = rt_shard_run(&s, at, &global)) > 0;
+            for (int64_t at = 0; (n = rt_shard_run(&s, &at, &global)) > 0;
                  at += n) {
                 for (int64_t j = 0; j < n; j++) {
                     owners[global + j] += s.owner;
@@ -226,6 +232,7 @@ static void over_meshes(Check *c, const char *directory)
         x.model.axis[0].size = x.model.axis[1].size = 1;
         for (int p = 0; p < NPARAMS; p++) {
             ParcParam *q = &x.param[p];
+            memset(q->pad, 0, sizeof q->pad);
             q->offset = p == 0 ? 0 : x.param[p - 1].offset +
                                          x.param[p - 1].local_elements * 4;
             q->local_elements = rt_param_layers(q) *

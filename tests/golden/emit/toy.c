@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#if PARC_RT_VERSION != 1
+#if PARC_RT_VERSION != 2
 #error "this runtime is of another parc; run parc again"
 #endif
 
@@ -69,6 +69,7 @@ static void init_constants(ParcRt *rt)
 static void forward(ParcRt *rt)
 {
     char *A = parc_arena(rt);
+    parc_mark(rt, 0, 0);
     /* ag0 all_gather over fsdp: net1
      * parameters of unit net1
      * 288 B, toy.pdl:15:24 */
@@ -79,11 +80,14 @@ static void forward(ParcRt *rt)
     float *x = (float *)(A + AT_x);
     float *net1_weight_2 = (float *)(A + AT_net1_weight_2);
     float *net1 = (float *)(A + AT_net1);
+    parc_mark(rt, 1, 0);
     /* net1: einsum ak,fk->af (toy.pdl:7:26)
      * f32[24/fsdp, 12/tp] */
     parc_matmul(rt, matmul[0], x, net1_weight_2, net1);
     float *scale = (float *)(A + AT_scale);
+    parc_mark(rt, 2, 0);
     k00_relu(rt, scale, net1);
+    parc_mark(rt, 3, 0);
     /* ar1 all_reduce over fsdp,tp: scale
      * loss is wanted whole: fsdp P -> R, tp P -> R
      * 4 B, toy.pdl:6:5 */
@@ -97,12 +101,15 @@ static void backward(ParcRt *rt)
     char *A = parc_arena(rt);
     float *net1 = (float *)(A + AT_net1);
     float *dnet1 = (float *)(A + AT_net1);
+    parc_mark(rt, 4, 0);
     k01_relu_grad(rt, dnet1, net1);
     float *x = (float *)(A + AT_x);
     float *dnet1_weight = (float *)(A + AT_dnet1_weight);
+    parc_mark(rt, 5, 0);
     /* net1: einsum af,ak->fk (toy.pdl:7:26)
      * f32[12/tp, 12]+fsdp */
     parc_matmul(rt, matmul[1], dnet1, x, dnet1_weight);
+    parc_mark(rt, 6, 0);
     /* rs2 reduce_scatter over fsdp: net1
      * gradients of unit net1
      * 288 B, toy.pdl:15:24 */
@@ -117,7 +124,9 @@ static void optimizer(ParcRt *rt)
     char *A = parc_arena(rt);
     float *dnet1_weight_3 = (float *)(A + AT_dnet1_weight_3);
     float *sumsq = (float *)(A + AT_sumsq);
+    parc_mark(rt, 7, 0);
     k02_sumsq(rt, sumsq, dnet1_weight_3);
+    parc_mark(rt, 8, 0);
     /* ar3 all_reduce over fsdp,tp: sumsq
      * operand 0 of sqrt: fsdp P -> R, tp P -> R; it needs the whole sum
      * 4 B, toy.pdl:18:1 */
@@ -126,10 +135,12 @@ static void optimizer(ParcRt *rt)
     });
     float *sumsq_2 = (float *)(A + AT_sumsq);
     float *grad_norm = (float *)(A + AT_sumsq);
+    parc_mark(rt, 9, 0);
     k03_sqrt(rt, grad_norm, sumsq_2);
     float *lr = (float *)(A + AT_lr);
     float *net1_weight = (float *)(A + AT_net1_weight);
     float *net1_weight_new = (float *)(A + AT_net1_weight);
+    parc_mark(rt, 10, 0);
     k04_sgd_net1_weight(rt, net1_weight_new, dnet1_weight_3, lr, net1_weight);
 }
 
@@ -143,7 +154,7 @@ static void step(ParcRt *rt)
 static const ParcParam param[] = {
     {.name = "net1.weight",
      .nstack = 0, .ndim = 2, .dim = {12, 12},
-     .split = {{1, -1, -1, -1}, {-1, -1, -1, -1}},
+     .split = {{1, -1}, {-1}},
      .flat_axes = AXIS_fsdp,
      .offset = AT_net1_weight, .local_elements = 36,
      .init = PARC_ARANGE, .a = 101, .b = 0,
@@ -151,7 +162,7 @@ static const ParcParam param[] = {
 };
 
 static const ParcInput input[] = {
-    {.name = "x", .is_int = false, .is_labels = false,
+    {.name = "x", .type = PARC_F32, .is_labels = false,
      .below = 0, .ndim = 2, .dim = {24, 12},
      .batch_axes = AXIS_fsdp, .offset = AT_x},
 };
@@ -165,12 +176,56 @@ static const char *const collective[] = {
     0
 };
 
+/* What parc_mark names, for --trace. */
+static const ParcWork work[] = {
+    [0] = {.id = "ag0", .kind = "collective", .phase = "forward",
+     .path = "", .source = "toy.pdl:15:24",
+     .detail = "all_gather over fsdp: net1",
+     .bytes = 288, .flops = 0, .count = 1},
+    [1] = {.id = "net1", .kind = "matmul", .phase = "forward",
+     .path = "net1", .source = "toy.pdl:7:26",
+     .detail = "ak,fk->af",
+     .bytes = 1152, .flops = 1728, .count = 1},
+    [2] = {.id = "k00_relu", .kind = "kernel", .phase = "forward",
+     .path = "", .source = "toy.pdl:7:16",
+     .bytes = 292, .flops = 0, .count = 1},
+    [3] = {.id = "ar1", .kind = "collective", .phase = "forward",
+     .path = "", .source = "toy.pdl:6:5",
+     .detail = "all_reduce over fsdp,tp: scale",
+     .bytes = 4, .flops = 0, .count = 1},
+    [4] = {.id = "k01_relu_grad", .kind = "kernel", .phase = "backward",
+     .path = "", .source = "toy.pdl:7:21",
+     .bytes = 576, .flops = 0, .count = 1},
+    [5] = {.id = "dnet1.weight", .kind = "matmul", .phase = "backward",
+     .path = "net1", .source = "toy.pdl:7:26",
+     .detail = "af,ak->fk",
+     .bytes = 1152, .flops = 1728, .count = 1},
+    [6] = {.id = "rs2", .kind = "collective", .phase = "backward",
+     .path = "", .source = "toy.pdl:15:24",
+     .detail = "reduce_scatter over fsdp: net1",
+     .bytes = 288, .flops = 0, .count = 1},
+    [7] = {.id = "k02_sumsq", .kind = "kernel", .phase = "optimizer",
+     .path = "", .source = "toy.pdl:18:1",
+     .bytes = 148, .flops = 0, .count = 1},
+    [8] = {.id = "ar3", .kind = "collective", .phase = "optimizer",
+     .path = "", .source = "toy.pdl:18:1",
+     .detail = "all_reduce over fsdp,tp: sumsq",
+     .bytes = 4, .flops = 0, .count = 1},
+    [9] = {.id = "k03_sqrt", .kind = "kernel", .phase = "optimizer",
+     .path = "", .source = "toy.pdl:18:1",
+     .bytes = 8, .flops = 0, .count = 1},
+    [10] = {.id = "k04_sgd_net1_weight", .kind = "kernel", .phase = "optimizer",
+     .path = "net1", .source = "toy.pdl:4:11",
+     .bytes = 436, .flops = 0, .count = 1},
+};
+
 /* What --info prints. */
 static const char info[] =
     "Toy under plan two_axes on fsdp=2 x tp=2 (4 ranks), f32, CPU\n"
     "\n"
     "parameters  144, 36 on a rank\n"
     "batch       24\n"
+    "optimizer   SGD, lr 0.01\n"
     "memory      1.62 KiB a rank at the peak, lower bound 1.62 KiB (1.000)\n"
     "            params           192 B\n"
     "            grads            320 B\n"
@@ -212,7 +267,7 @@ static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Toy", .parc_version = "0.1.0",
     .source = "toy.pdl", .info = info,
-    .plan_hash = 0x24dc2e4e237585adu,
+    .plan_hash = 0xbcbc294f5c8abcb1u,
     .naxes = 2,
     .axis = {{"fsdp", 2}, {"tp", 2}},
     .param = param, .nparams = 1,
@@ -226,7 +281,9 @@ static const ParcModel model = {
     .lr_offset = AT_lr,
     .bias1_offset = AT_bias1,
     .bias2_offset = AT_bias2,
+    .random_offset = -1,
     .collective = collective, .ncollectives = 4,
+    .work = work, .nwork = 11,
     .init = init_constants, .step = step,
 };
 

@@ -1,0 +1,107 @@
+/* cpu_random.c: random numbers in a kernel's C.
+ *
+ *   float u3[4096];
+ *   parc_random_row(u3, r1, 7, (r2 + i0) * 64 …, columns);
+ *   #pragma omp simd
+ *   for (int j = 0; j < columns; j++) {
+ *       const float t3 = u3[j];
+ *
+ * A call of Philox makes four numbers, so that a row is drawn ahead of the
+ * loop that reads it, and once for all phases. Where a row is not one run of
+ * the whole tensor's elements (the columns are several axes, or it is read
+ * across), each element is drawn by itself. The index is that in the whole
+ * tensor: bases say where a rank's part begins.
+ */
+#include <string.h>
+
+#include "codegen/cpu_kernel.h"
+
+/* Longer rows are drawn element by element: they would not fit the stack. */
+enum { ROW_LIMIT = 4 * SPACE_BLOCK };
+
+/* Which base stands for which dim: bases belong to dims larger than 1. The
+ * distance between neighbours along such a dim is the product of those behind
+ * it. */
+static const char *add_bases(const CpuKernel *c, const KernelInstr *instr,
+                             const char *sum, char where, int lane)
+{
+    const AttrList *dims = &op_attr(instr->source, "of").l;
+    int64_t stride = 1;
+    int arg = instr->nargs;
+    for (int d = dims->n; d-- > 0 && arg > 1; stride *= dims->v[d]) {
+        if (dims->v[d] == 1)
+            continue;
+        sum = arena_printf(c->p->arena, "%s * %lld + %s",
+                           cpu_value(c, instr->arg[--arg], where, lane),
+                           (long long)stride, sum);
+    }
+    return sum;
+}
+
+/* "(int64_t)": offsets in the whole tensor may not fit an int. */
+static const char *index_of(const CpuKernel *c, const KernelInstr *instr,
+                            uint32_t axes, char where, int lane)
+{
+    int inner = cpu_inner_axis(c->k);
+    Arena *a = c->p->arena;
+    uint32_t outer = inner < 0 ? axes : axes & ~(1u << inner);
+    const char *sum = cpu_index(c, outer, instr->stride, lane);
+    if (inner >= 0 && (axes >> inner & 1))
+        sum = arena_printf(a, "%s + (int64_t)j * %lld", sum,
+                           (long long)instr->stride[inner]);
+    return add_bases(c, instr, sum, where, lane);
+}
+
+static bool has_row(const Kernel *k, const KernelInstr *instr)
+{
+    int inner = cpu_inner_axis(k);
+    return instr->code == KERNEL_RANDOM && inner >= 0 &&
+           k->space.column == 1u << inner && (instr->axes >> inner & 1) &&
+           instr->stride[inner] == 1 && k->space.size[inner] <= ROW_LIMIT;
+}
+
+const char *cpu_random_expression(const CpuKernel *c, const KernelInstr *instr,
+                                  char where, int lane)
+{
+    if (where == 't' && has_row(c->k, instr))
+        return arena_printf(c->p->arena, "u%d[j]",
+                            (int)(instr - c->k->instr));
+    return arena_printf(c->p->arena, "parc_random_at(%s, %lld, %s)",
+                        cpu_value(c, instr->arg[0], where, lane),
+                        (long long)op_attr(instr->source, "site").i,
+                        index_of(c, instr, instr->axes, where, lane));
+}
+
+/* Whether a phase's loop computes the instruction. */
+static bool phase_has(const KernelPhase *phase, int instr)
+{
+    for (int i = 0; i < phase->nelement; i++)
+        if (phase->element[i].instr == instr && phase->element[i].reload < 0)
+            return true;
+    return false;
+}
+
+void cpu_random_rows(CpuKernel *c, int phase)
+{
+    const Kernel *k = c->k;
+    Arena *a = c->p->arena;
+    for (int i = 0; i < k->ninstrs; i++) {
+        const KernelInstr *instr = &k->instr[i];
+        bool drawn = false;
+        for (int p = 0; p < phase; p++)
+            drawn |= phase_has(&k->phase[p], i);
+        if (drawn || !has_row(k, instr) || !phase_has(&k->phase[phase], i))
+            continue;
+        int inner = cpu_inner_axis(k);
+        long long n = (long long)k->space.size[inner];
+        out_line(c->o, "float u%d[%lld];", i, n);
+        const char *call = arena_printf(
+            a, "parc_random_row(u%d, %s, %lld, %s, %s);", i,
+            cpu_value(c, instr->arg[0], 'r', 0),
+            (long long)op_attr(instr->source, "site").i,
+            index_of(c, instr, instr->axes & ~(1u << inner), 'r', 0),
+            k->space.tail ? "columns"
+                          : arena_printf(a, "%lld", n));
+        cpu_statement(c, instr->source, call);
+    }
+}

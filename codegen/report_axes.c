@@ -1,0 +1,58 @@
+/* report_axes.c: the mesh as the user gave it.
+ *
+ * An axis that the pass refine has shared out in parts, "tp.kv" and "tp.rep",
+ * is one axis to the user, "tp": what goes over both parts goes over tp.
+ */
+#include "codegen/report.h"
+
+#include <string.h>
+
+int report_axes(const Program *p, UserAxis axis[MAX_AXES])
+{
+    const Mesh *m = &p->mesh;
+    int n = 0;
+    for (int a = 0; a < m->n; a++) {
+        if (a > 0 && mesh_same_axis(m, a - 1, a)) {
+            axis[n - 1].size *= m->size[a];
+            axis[n - 1].parts++;
+            continue;
+        }
+        axis[n++] = (UserAxis){
+            arena_strndup(p->arena, m->name[a], strcspn(m->name[a], ".")),
+            m->size[a], a, 1};
+    }
+    return n;
+}
+
+const char *report_axes_text(const Program *p, uint32_t axes)
+{
+    UserAxis axis[MAX_AXES];
+    const char *text = "";
+    int n = report_axes(p, axis);
+    for (int i = 0; i < n; i++) {
+        uint32_t all = ((1u << axis[i].parts) - 1) << axis[i].first;
+        for (int a = axis[i].first; a < axis[i].first + axis[i].parts; a++) {
+            bool whole = (axes & all) == all;
+            if (!(axes >> a & 1) || (whole && a > axis[i].first))
+                continue;
+            text = arena_printf(p->arena, "%s%s%s", text, *text ? "," : "",
+                                whole ? axis[i].name : p->mesh.name[a]);
+        }
+    }
+    return text;
+}
+
+const char *report_axis_placement(const Program *p, const Type *t,
+                                  const UserAxis *axis)
+{
+    const char *first = report_placement(p, t, axis->first), *text = "";
+    bool same = true;
+    for (int a = axis->first; a < axis->first + axis->parts; a++) {
+        const char *here = report_placement(p, t, a);
+        same = same && strcmp(here, first) == 0;
+        if (strcmp(here, "R") != 0)
+            text = arena_printf(p->arena, "%s%s%s over %s", text,
+                                *text ? ", " : "", here, p->mesh.name[a]);
+    }
+    return same ? first : text;
+}

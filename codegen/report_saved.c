@@ -1,0 +1,128 @@
+/* report_saved.c: what the backward pass has from the forward pass, and what
+ * it computes again: in all, then for each item of the plan's `checkpoint`.
+ */
+#include "codegen/work.h"
+#include "ir/checkpoint.h"
+
+enum { ANY_ITEM = -2 };
+
+/* ---- what is kept -------------------------------------------------------- */
+
+static bool is_item(const Program *p, const Op *op, int item)
+{
+    return item == ANY_ITEM || checkpoint_item(p, op->path) == item;
+}
+
+/* Whether the backward pass reads v, in modules of that item. */
+static bool read_back(const Program *p, const Region *r, const Value *v,
+                      int item)
+{
+    for (const Op *op = r->first; op; op = op->next)
+        for (int i = 0; op->phase == PH_BACKWARD && i < op->nargs; i++) {
+            if (live_root(op->arg[i]) != v)
+                continue;
+            bool within = item != ANY_ITEM && op->kind == OP_loop;
+            if (within ? read_back(p, op->body, op->body->arg[i], item)
+                       : is_item(p, op, item))
+                return true;
+        }
+    return false;
+}
+
+static bool is_saved(const Program *p, const Region *r, const Op *op,
+                     const Value *v, int item)
+{
+    return op->phase == PH_FORWARD && !live_is_view(op->kind) &&
+           op->kind != OP_param && op->kind != OP_input &&
+           read_back(p, r, v, item);
+}
+
+static int list_saved(Out *o, const Program *p, const Region *r, int item)
+{
+    int n = 0;
+    for (const Op *op = r->first; op; op = op->next) {
+        if (work_goes_both_ways(op)) {
+            n += list_saved(o, p, op->body, item);
+            continue;
+        }
+        for (int i = 0; i < op->nouts; i++) {
+            Value *v = op->out[i];
+            /* A kept parameter is no memory of its own. */
+            if (!is_saved(p, r, op, v, item) || live_gathered_from(p, v))
+                continue;
+            n++;
+            out_line(o, "  %-28s %-34s %s", v->name,
+                     type_text(p->arena, &v->type, &p->mesh),
+                     report_bytes(p->arena,
+                                  type_local_bytes(&v->type, &p->mesh)));
+        }
+    }
+    return n;
+}
+
+/* ---- what is computed again ---------------------------------------------- */
+
+/* A kernel is listed where one of its ops runs again. */
+static bool runs_again(const Program *p, const Op *op, int item)
+{
+    if (op->kind != OP_fused)
+        return op->again && op->kind != OP_loop && !live_is_view(op->kind) &&
+               is_item(p, op, item);
+    for (const Op *in = op->body->first; in; in = in->next)
+        if (in->again && is_item(p, in, item))
+            return true;
+    return false;
+}
+
+static int list_again(Out *o, const Program *p, const Region *r, int item)
+{
+    int n = 0;
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            n += list_again(o, p, op->body, item);
+        if (!runs_again(p, op, item))
+            continue;
+        n++;
+        out_line(o, "  %-28s %-34s %s",
+                 op->nouts ? op->out[0]->name : op_info(op->kind)->name,
+                 op->kind == OP_fused
+                     ? arena_printf(p->arena, "in kernel %s", op->attr[0].s)
+                     : op_info(op->kind)->name,
+                 diag_where(p->diag, p->arena, op->loc));
+    }
+    return n;
+}
+
+static const char *keep_text(const Program *p, const Checkpoint *c)
+{
+    const char *text = "";
+    for (int k = 0; keep_words[k]; k++)
+        if (c->keep >> k & 1)
+            text = arena_printf(p->arena, "%s%s%s", text,
+                                *text ? ", " : ": keep=", keep_words[k]);
+    return text;
+}
+
+static void checkpoint(Out *o, const Program *p, int item)
+{
+    const Checkpoint *c = &p->plan.checkpoint[item];
+    out_line(o, "");
+    out_line(o, "Under checkpoint %s%s  (%s)", checkpoint_text(p->arena, c),
+             keep_text(p, c), diag_where(p->diag, p->arena, c->loc));
+    out_line(o, " kept");
+    if (!list_saved(o, p, p->step, item))
+        out_line(o, "  nothing");
+    out_line(o, " computed again");
+    if (!list_again(o, p, p->step, item))
+        out_line(o, "  nothing");
+}
+
+void report_saved(Out *o, const Program *p)
+{
+    out_line(o, "");
+    out_line(o, "Saved by the forward pass for the backward pass");
+    if (!list_saved(o, p, p->step, ANY_ITEM))
+        out_line(o, "  nothing");
+    for (int i = 0; i < p->plan.ncheckpoints; i++)
+        checkpoint(o, p, i);
+}

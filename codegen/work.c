@@ -1,0 +1,180 @@
+/* work.c: see work.h. */
+#include "codegen/work.h"
+
+#include "codegen/contraction.h"
+#include "codegen/kernel.h"
+#include "ir/flops.h"
+
+typedef struct Kind {
+    OpKind op;
+    const char *name;
+} Kind;
+
+static const Kind kinds[] = {
+    {OP_fused, "kernel"},
+    {OP_einsum, "matmul"},
+    {OP_attention, "attention"},
+    {OP_attention_grad, "attention"},
+    {OP_attention_dropout, "attention"},
+    {OP_attention_dropout_grad, "attention"},
+    {OP_embedding, "embedding"},
+    {OP_embedding_grad, "embedding"},
+    {OP_take_part, "copy"},
+    {OP_take_share, "copy"},
+    {OP_copy, "copy"},
+    {OP_transpose, "copy"},
+    {OP_slice, "copy"},
+    {OP_pad, "copy"},
+    {OP_concat, "copy"},
+};
+
+static const char *kind_of(OpKind op)
+{
+    if (op_is_collective(op))
+        return "collective";
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i].op == op)
+            return kinds[i].name;
+    return op_info(op)->name;
+}
+
+static bool same_place(const Program *p, const Value *x, const Value *y)
+{
+    const Place *a = &p->memory->value[live_root((Value *)x)->id];
+    const Place *b = &p->memory->value[live_root((Value *)y)->id];
+    bool same = a->block == b->block && a->nstrides == b->nstrides;
+    for (int i = 0; same && i < a->nstrides; i++)
+        same = a->loop[i] == b->loop[i] && a->stride[i] == b->stride[i] &&
+               a->modulo[i] == b->modulo[i];
+    return same;
+}
+
+bool work_is_silent(const Program *p, const Op *op)
+{
+    switch ((int)op->kind) {
+    case OP_param:
+    case OP_input:
+    case OP_scalar:
+    case OP_output:
+    case OP_assign:
+        return true;
+    case OP_copy:
+        return same_place(p, op->out[0], op->arg[0]);
+    }
+    return live_is_view(op->kind);
+}
+
+Loc work_loc(const WorkInfo *w)
+{
+    bool reason = op_is_collective(w->op->kind) && w->op->why.loc.line;
+    return reason ? w->op->why.loc : w->op->loc;
+}
+
+/* Every operand and result once; where only a part of an operand is read, as
+ * much as is written. */
+static int64_t touched_bytes(const Program *p, const Op *op)
+{
+    int64_t bytes = 0, written = 0;
+    bool part = op->kind == OP_slice || op->kind == OP_take_part ||
+                op->kind == OP_embedding;
+    for (int i = 0; i < op->nouts; i++)
+        written += type_local_bytes(&op->out[i]->type, &p->mesh);
+    for (int i = 0; i < op->nargs; i++) {
+        int64_t n = type_local_bytes(&op->arg[i]->type, &p->mesh);
+        bytes += part && n > written ? written : n;
+    }
+    return bytes + written;
+}
+
+static double matmul_flops(const Program *p, const Op *op)
+{
+    Contraction c;
+    contraction_of(p, op, &c);
+    const ParcMatmulSpec *s = &c.spec;
+    double flops = 2;
+    if (!c.plain)
+        flops *= (double)s->batch * (double)s->m * (double)s->n * (double)s->k;
+    for (int i = 0; i < c.nletters; i++)
+        flops *= (double)c.letter[i].size;
+    return flops;
+}
+
+/* What the op computes on one rank. */
+static double local_flops(const Program *p, const Op *op)
+{
+    if (op->kind == OP_einsum)
+        return matmul_flops(p, op);
+    if (op->phase == PH_OPTIMIZER || !op->nouts)
+        return 0;
+    const Type *t = &op->out[0]->type;
+    return op_flops(p, op) * (double)type_local_elements(t, &p->mesh) /
+           (double)type_elements(t);
+}
+
+bool work_goes_both_ways(const Op *op)
+{
+    if (op->kind != OP_loop || op->phase != PH_FORWARD)
+        return false;
+    for (const Op *in = op->body->first; in; in = in->next)
+        if (in->phase == PH_BACKWARD)
+            return true;
+    return false;
+}
+
+typedef struct Walk {
+    const Program *p;
+    CollectiveInfo *collective;
+    int next, nkernels; /* the next collective's and kernel's number */
+    int nloops;
+    const Op *loop[MAX_LOOP_DEPTH];
+    VEC(WorkInfo) found;
+} Walk;
+
+static void add(Walk *w, const Op *op)
+{
+    const Program *p = w->p;
+    WorkInfo x = {.op = op, .kind = kind_of(op->kind), .detail = "",
+                  .count = ir_trip_count(op), .nloops = w->nloops};
+    for (int i = 0; i < w->nloops; i++)
+        x.loop[i] = w->loop[i];
+    if (op->kind == OP_fused) {
+        x.id = kernel_name(p, op, w->nkernels++);
+        x.bytes = kernel_bytes(kernel_build(p, op));
+    } else if (op_is_collective(op->kind)) {
+        const CollectiveInfo *c = &w->collective[w->next++];
+        x.id = c->label;
+        x.detail = arena_printf(p->arena, "%s over %s: %s", c->kind, c->axis,
+                                c->tensor);
+        x.bytes = c->bytes;
+    } else {
+        x.id = op->nouts ? op->out[0]->name : op_info(op->kind)->name;
+        x.bytes = touched_bytes(p, op);
+        x.flops = local_flops(p, op);
+        if (op->kind == OP_einsum)
+            x.detail = op->attr[0].s;
+    }
+    if (op->phase != PH_INIT && op->kind != OP_base)
+        vec_push(p->arena, &w->found, x);
+}
+
+static void walk(Walk *w, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop) {
+            w->loop[w->nloops++] = op;
+            walk(w, op->body);
+            w->nloops--;
+        } else if (!work_is_silent(w->p, op)) {
+            add(w, op);
+        }
+    }
+}
+
+WorkInfo *work_of(const Program *p, int *n)
+{
+    int ncollectives;
+    Walk w = {.p = p, .collective = collectives_of(p, &ncollectives)};
+    walk(&w, p->step);
+    *n = w.found.n;
+    return w.found.at;
+}

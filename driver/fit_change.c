@@ -1,0 +1,223 @@
+/* fit_change.c: changes of a plan that may make it fit, from the cheapest to
+ * the dearest: work in smaller pieces, sharding what was kept whole, computing
+ * again what was kept, host memory; then, as they are another run, more
+ * devices and a smaller batch.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "driver/fit.h"
+#include "ir/path.h"
+
+enum { MAX_FACTOR = 64 };
+
+typedef struct Find {
+    Arena *arena;
+    const Program *p;
+    const FitSource *from;
+    FitChanges changes;
+    int family;
+} Find;
+
+/* How many ranks share the batch. */
+static int64_t batch_parts(const Program *p)
+{
+    int64_t parts = 1;
+
+    for (int a = 0; a < p->mesh.n; a++)
+        if (!(p->plan.tensor_axes >> a & 1))
+            parts *= p->mesh.size[a];
+    return parts;
+}
+
+static bool may_change_plan(const Find *f)
+{
+    return f->p->plan.name[0] != '\0' || f->p->mesh.n == 1;
+}
+
+static void add(Find *f, FitChange c)
+{
+    c.family = f->family;
+    vec_push(f->arena, &f->changes, c);
+}
+
+static void add_define(Find *f, const char *name, int64_t value, bool other)
+{
+    const char *text =
+        arena_printf(f->arena, "%s=%" PRId64, name, value);
+    add(f, (FitChange){.text = arena_printf(f->arena, "-D %s", text),
+                       .define = text, .other_run = other});
+}
+
+static void add_clause(Find *f, const char *clause)
+{
+    add(f, (FitChange){.text = arena_printf(f->arena, "'%s' in the plan",
+                                            clause),
+                       .clause = clause});
+}
+
+/* ---- smaller pieces ---- */
+
+static void smaller_pieces(Find *f)
+{
+    const Train *t = &f->p->train;
+    int64_t mine = t->batch / batch_parts(f->p);
+
+    f->family++;
+    for (int64_t chunk = mine * t->seq / 2, k = 0; chunk > 64 && k < 5;
+         chunk /= 4, k++)
+        add_define(f, "head_chunk", chunk, false);
+    f->family++;
+    for (int64_t k = 2; k <= mine && k <= MAX_FACTOR; k *= 2)
+        if (mine % k == 0)
+            add_define(f, "accumulate", k, false);
+}
+
+/* ---- the plan ---- */
+
+/* "encoder.layers.*, decoder.layers.*": the outermost arrays, each pattern
+ * with the suffix. */
+static const char *stacks(const Find *f, const char *suffix)
+{
+    const char *list = "";
+    VEC(const char *) known = {0};
+
+    for (int i = 0; i < f->p->module.n; i++) {
+        const char *path = f->p->module.at[i].path;
+        const char *pattern = "";
+        bool index = false;
+        int depth = path_depth(path);
+        for (int k = 0; k < depth && !index; k++) {
+            size_t size;
+            PathRange r;
+            const char *segment = path_segment(path, k, &size);
+            index = *segment == '*' || path_range(segment, size, &r);
+            pattern = index ? arena_printf(f->arena, "%s%s*", pattern,
+                                           k ? "." : "")
+                            : arena_printf(f->arena, "%s%s%.*s", pattern,
+                                           k ? "." : "", (int)size, segment);
+        }
+        bool is_new = index;
+        for (int k = 0; k < known.n; k++)
+            is_new = is_new && strcmp(known.at[k], pattern) != 0;
+        if (!is_new)
+            continue;
+        vec_push(f->arena, &known, pattern);
+        list = arena_printf(f->arena, "%s%s%s%s", list, *list ? ", " : "",
+                            pattern, suffix);
+    }
+    return list;
+}
+
+static void find_attention(Op *op, void *context)
+{
+    *(bool *)context |= op_is_attention(op->kind);
+}
+
+static void keep_less(Find *f)
+{
+    static const char *const with[] = {": keep=(attention, matmul)",
+                                       ": keep=attention", ": every=2", ""};
+    static const char *const without[] = {": keep=matmul", ": every=2", ""};
+    bool attention = false;
+
+    ir_walk(f->p->step, find_attention, &attention);
+    f->family++;
+    for (int i = 0; i < (attention ? 4 : 3); i++) {
+        const char *list = stacks(f, attention ? with[i] : without[i]);
+        if (*list)
+            add_clause(f, arena_printf(f->arena, "checkpoint { %s }", list));
+    }
+}
+
+static bool is_partly_sharded(const Find *f)
+{
+    const PlanSpec *plan = &f->p->plan;
+
+    for (int i = 0; i < plan->nunits; i++)
+        if (plan->unit[i].replicas || plan->unit[i].reshard == 0)
+            return true;
+    return false;
+}
+
+static void shard(Find *f)
+{
+    const Mesh *m = &f->p->mesh;
+    int axis = 0;
+
+    while (axis < m->n &&
+           (f->p->plan.tensor_axes >> axis & 1 || m->size[axis] == 1))
+        axis++;
+    if (axis == m->n)
+        return;
+    f->family++;
+    if (f->p->plan.nunits == 0) {
+        const char *list = stacks(f, "");
+        add_clause(f, arena_printf(f->arena, "fully_shard %s { %s%smodel }",
+                                   m->name[axis], list, *list ? ", " : ""));
+    } else if (is_partly_sharded(f)) {
+        add(f, (FitChange){.text = "strategy=full_shard for every unit",
+                           .full_shard = true});
+    }
+}
+
+static void offload(Find *f)
+{
+    if (f->from->t->target != TARGET_CUDA)
+        return;
+    f->family++;
+    add_clause(f, "offload { optimizer }");
+    add_clause(f, "offload { optimizer, parameters }");
+}
+
+/* ---- another run ---- */
+
+/* The mesh with one axis larger, as --mesh takes it. */
+static const char *mesh_text(const Find *f, int axis, int64_t factor)
+{
+    const Mesh *m = &f->p->mesh;
+    const char *given = f->from->o->mesh.text, *text = "";
+    bool named = given && strchr(given, '=');
+
+    for (int a = 0; a < m->n; a++) {
+        long long size = m->size[a] * (a == axis ? factor : 1);
+        const char *between = a == 0 ? "" : named ? "," : "x";
+        text = named ? arena_printf(f->arena, "%s%s%s=%lld", text, between,
+                                    m->name[a], size)
+                     : arena_printf(f->arena, "%s%s%lld", text, between, size);
+    }
+    return text;
+}
+
+static void other_runs(Find *f)
+{
+    const Program *p = f->p;
+
+    for (int a = 0; a < p->mesh.n; a++) {
+        f->family++;
+        for (int64_t k = 2; k <= MAX_FACTOR; k *= 2) {
+            const char *mesh = mesh_text(f, a, k);
+            add(f, (FitChange){.text = arena_printf(f->arena, "--mesh %s",
+                                                    mesh),
+                               .mesh = mesh, .other_run = true});
+        }
+    }
+    f->family++;
+    for (int64_t k = 2; k <= MAX_FACTOR; k *= 2)
+        if (p->train.batch % (k * batch_parts(p)) == 0)
+            add_define(f, "batch", p->train.batch / k, true);
+}
+
+FitChanges fit_changes(const Program *p, const FitSource *from)
+{
+    Find f = {.arena = p->arena, .p = p, .from = from};
+
+    smaller_pieces(&f);
+    if (may_change_plan(&f)) {
+        shard(&f);
+        keep_less(&f);
+        offload(&f);
+    }
+    other_runs(&f);
+    return f.changes;
+}

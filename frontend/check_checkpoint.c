@@ -1,0 +1,73 @@
+/* check_checkpoint.c: what stands in a `checkpoint`, as far as it needs no
+ * modules: options and what they may name.
+ */
+#include <string.h>
+
+#include "frontend/check.h"
+#include "ir/plan_spec.h"
+
+static void check_kept(Arena *a, Diag *d, const Expr *e)
+{
+    bool named = e->kind == EX_NAME || e->kind == EX_STRING;
+    NameList names = {.arena = a};
+    const char *all = "";
+
+    for (int k = 0; keep_words[k]; k++) {
+        if (named && strcmp(keep_words[k], e->name) == 0)
+            return;
+        names_add(&names, keep_words[k], (Loc){0});
+        all = arena_printf(a, "%s%s%s", all, k ? ", " : "", keep_words[k]);
+    }
+    diag_error(d, e->range.line ? e->range : e->loc,
+               "%s%s%s is nothing that can be kept", named ? "'" : "",
+               named ? e->name : "this", named ? "'" : "");
+    if (named)
+        names_suggest(d, &names, e->name);
+    diag_help(d, "results of these can: %s; of several: keep=(%s)", all, all);
+}
+
+static void check_option(Arena *a, Diag *d, const Arg *option)
+{
+    const Expr *e = option->value;
+
+    if (strcmp(option->name, "keep") == 0) {
+        for (int i = 0; e->kind == EX_TUPLE && i < e->nargs; i++)
+            check_kept(a, d, e->arg[i].value);
+        if (e->kind != EX_TUPLE)
+            check_kept(a, d, e);
+        return;
+    }
+    if (strcmp(option->name, "every") == 0) {
+        if (e->kind == EX_INT && e->integer > 0 && e->integer <= 1 << 30)
+            return;
+        diag_error(d, e->range.line ? e->range : e->loc,
+                   "every is a whole number, such as 2 for each second "
+                   "element of an array");
+        return;
+    }
+    NameList names = {.arena = a};
+    names_add(&names, "keep", (Loc){0});
+    names_add(&names, "every", (Loc){0});
+    diag_error(d, option->name_loc, "checkpoint has no option '%s'",
+               option->name);
+    names_suggest(d, &names, option->name);
+}
+
+void check_checkpoint(Arena *a, Diag *d, const Clause *clause)
+{
+    for (int i = 0; i < clause->nitems; i++) {
+        const Item *item = &clause->item[i];
+        if (item->min_params) {
+            diag_error(d, item->loc, "checkpoint takes paths and 'every "
+                       "Module', not sizes");
+            diag_help(d, "such as 'layers.*' or 'every TransformerBlock'");
+        }
+        for (int k = 0; k < item->noptions; k++) {
+            check_option(a, d, &item->option[k]);
+            for (int j = 0; j < k; j++)
+                if (strcmp(item->option[j].name, item->option[k].name) == 0)
+                    diag_error(d, item->option[k].name_loc,
+                               "'%s' is given twice", item->option[k].name);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+/* check_unit.c: the options of an item of `fully_shard`.
+ *
+ * FSDP's names for the strategies and the axes and options say the same
+ * things; where they say different ones, that is an error:
+ *
+ *   full_shard     one axis; gathered again for the backward pass, unless
+ *                  reshard was left open and the unit is the last one
+ *   shard_grad_op  one axis; reshard=false
+ *   hybrid_shard   (replicate, shard); reshard=true or false
+ *   no_shard       any axes; nothing is gathered
+ */
+#include <string.h>
+
+#include "frontend/check.h"
+
+static const StrategyInfo strategy_table[] = {
+    {"full_shard", 1, -1, false},
+    {"shard_grad_op", 1, 0, false},
+    {"no_shard", 0, -1, true},
+    {"hybrid_shard", 2, -1, false},
+};
+enum { STRATEGIES = sizeof strategy_table / sizeof *strategy_table };
+
+const StrategyInfo *strategy_find(const char *name)
+{
+    for (int i = 0; i < STRATEGIES; i++)
+        if (strcmp(strategy_table[i].name, name) == 0)
+            return &strategy_table[i];
+    return NULL;
+}
+
+/* ---- options one by one -------------------------------------------------- */
+
+static void unknown_strategy(Arena *a, Diag *d, const Expr *e)
+{
+    bool named = e->kind == EX_NAME || e->kind == EX_STRING;
+    NameList names = {.arena = a};
+    for (int i = 0; i < STRATEGIES; i++)
+        names_add(&names, strategy_table[i].name, (Loc){0});
+    diag_error(d, e->range, "unknown strategy%s%s%s", named ? " '" : "",
+               named ? e->name : "", named ? "'" : "");
+    if (named)
+        names_suggest(d, &names, e->name);
+}
+
+static void unknown_option(Arena *a, Diag *d, const Arg *option)
+{
+    static const char *const known[] = {"prefetch", "reshard", "strategy"};
+    NameList names = {.arena = a};
+    for (int i = 0; i < 3; i++)
+        names_add(&names, known[i], (Loc){0});
+    diag_error(d, option->name_loc, "fully_shard has no option '%s'",
+               option->name);
+    names_suggest(d, &names, option->name);
+}
+
+/* The options by name; NULL: not given. */
+typedef struct Options {
+    const Arg *strategy, *reshard, *prefetch;
+} Options;
+
+static void take_option(Arena *a, Diag *d, const Arg *option, Options *o)
+{
+    const Arg **slot = strcmp(option->name, "strategy") == 0 ? &o->strategy
+                       : strcmp(option->name, "reshard") == 0 ? &o->reshard
+                       : strcmp(option->name, "prefetch") == 0 ? &o->prefetch
+                                                               : NULL;
+    if (!slot) {
+        unknown_option(a, d, option);
+        return;
+    }
+    if (*slot)
+        diag_error(d, option->name_loc, "'%s' is given twice", option->name);
+    *slot = option;
+}
+
+/* ---- do they agree? ------------------------------------------------------ */
+
+static void check_axes(Diag *d, const Clause *c, const StrategyInfo *s,
+                       const Expr *at)
+{
+    if (!s->naxes || s->naxes == c->naxes)
+        return;
+    const char *axis = c->axis[c->naxes - 1].name;
+    if (s->naxes == 2) {
+        diag_error(d, at->range, "hybrid_shard needs two axes: one of "
+                   "replicas, one that shards");
+        diag_help(d, "write fully_shard (rep, %s) with an axis 'rep' of the "
+                  "plan in front of '%s', or strategy=full_shard", axis, axis);
+        return;
+    }
+    diag_error(d, at->range, "%s shards over one axis, not over replicas too",
+               s->name);
+    if (s->reshard == 0)
+        diag_help(d, "write fully_shard %s, or strategy=hybrid_shard, "
+                  "reshard=false", axis);
+    else
+        diag_help(d, "write fully_shard %s, or strategy=hybrid_shard", axis);
+}
+
+static void check_reshard(Diag *d, const StrategyInfo *s, const Arg *reshard)
+{
+    const Expr *e = reshard->value;
+    if (e->kind != EX_BOOL) {
+        diag_error(d, e->range, "reshard is true or false");
+        return;
+    }
+    if (!s)
+        return;
+    bool reshards = e->integer;
+    if (s->replicas && reshards) {
+        diag_error(d, reshard->name_loc, "no_shard keeps every parameter "
+                   "whole: there is nothing to reshard");
+    } else if (s->reshard == 0 && reshards) {
+        diag_error(d, reshard->name_loc, "shard_grad_op keeps parameters "
+                   "gathered until the backward pass");
+        diag_help(d, "strategy=full_shard gathers them again");
+    } else if (s->naxes == 1 && s->reshard < 0 && !reshards) {
+        diag_error(d, reshard->name_loc,
+                   "full_shard gathers again for the backward pass");
+        diag_help(d, "strategy=shard_grad_op keeps parameters gathered; or "
+                  "leave the strategy away");
+    }
+}
+
+void check_unit(Arena *a, Diag *d, const Clause *clause, const Item *item)
+{
+    Options o = {0};
+    for (int i = 0; i < item->noptions; i++)
+        take_option(a, d, &item->option[i], &o);
+    const StrategyInfo *s = NULL;
+    if (o.strategy) {
+        const Expr *e = o.strategy->value;
+        bool named = e->kind == EX_NAME || e->kind == EX_STRING;
+        s = named ? strategy_find(e->name) : NULL;
+        if (!s)
+            unknown_strategy(a, d, e);
+        else
+            check_axes(d, clause, s, e);
+    }
+    if (o.reshard)
+        check_reshard(d, s, o.reshard);
+    if (o.prefetch && s && s->replicas)
+        diag_error(d, o.prefetch->name_loc,
+                   "no_shard keeps every parameter whole: there is nothing to "
+                   "gather ahead");
+}

@@ -1,0 +1,132 @@
+/* lower_checkpoint.c: a plan's `checkpoint` clauses, resolved against the
+ * modules that exist.
+ */
+#include <string.h>
+
+#include "frontend/lower.h"
+#include "ir/checkpoint.h"
+#include "ir/units.h"
+
+typedef VEC(Checkpoint) CheckpointList;
+
+static bool names_same(const Checkpoint *c, const Checkpoint *other,
+                       const char **what)
+{
+    *what = c->class;
+    if (c->class && other->class && strcmp(c->class, other->class) == 0)
+        return true;
+    for (int i = 0; i < c->npaths; i++)
+        for (int k = 0; k < other->npaths; k++) {
+            *what = c->path[i][0] ? c->path[i] : "model";
+            if (strcmp(c->path[i], other->path[k]) == 0)
+                return true;
+        }
+    return false;
+}
+
+static bool is_new(Lower *l, const Item *item, const Checkpoint *c,
+                   const CheckpointList *list)
+{
+    const char *what;
+
+    for (int i = 0; i < list->n; i++) {
+        if (!names_same(c, &list->at[i], &what))
+            continue;
+        diag_error(l->diag, item->loc, "'%s' is in two items of checkpoint",
+                   what);
+        diag_note(l->diag, list->at[i].loc, "the first is here");
+        return false;
+    }
+    return true;
+}
+
+static bool find_paths(Lower *l, const Item *item, Checkpoint *c)
+{
+    const char **path = NEW_ARRAY(l->arena, const char *, item->npaths);
+    bool fine = true;
+
+    for (int i = 0; i < item->npaths; i++) {
+        bool found = false;
+        path[i] = item->path[i].text;
+        for (int k = 0; k < l->p->module.n && !found; k++)
+            found = path_matches(path[i], l->p->module.at[k].path);
+        if (!found)
+            lower_no_match(l, &item->path[i], false);
+        fine &= found;
+    }
+    c->path = path;
+    c->npaths = item->npaths;
+    return fine;
+}
+
+static uint32_t kept_bit(const Expr *e)
+{
+    for (int k = 0; keep_words[k] && e->name; k++)
+        if (strcmp(keep_words[k], e->name) == 0)
+            return 1u << k;
+    return 0; /* check has said so */
+}
+
+static uint32_t kept(const Item *item)
+{
+    uint32_t keep = 0;
+
+    for (int i = 0; i < item->noptions; i++) {
+        const Expr *e = item->option[i].value;
+        if (strcmp(item->option[i].name, "keep") != 0)
+            continue;
+        for (int k = 0; e->kind == EX_TUPLE && k < e->nargs; k++)
+            keep |= kept_bit(e->arg[k].value);
+        if (e->kind != EX_TUPLE)
+            keep |= kept_bit(e);
+    }
+    return keep;
+}
+
+/* Elements of an array can be counted, nothing else. */
+static bool check_every(Lower *l, const Item *item, const Checkpoint *c)
+{
+    bool fine = true;
+
+    for (int i = 0; i < l->p->module.n && c->every > 1; i++) {
+        const Module *m = &l->p->module.at[i];
+        bool element = l->instance.at[i]->is_array;
+        for (int k = 0; k < c->npaths; k++)
+            if (path_matches(c->path[k], m->path) &&
+                !strchr(c->path[k], '*'))
+                fine = false;
+        if (c->class && strcmp(c->class, m->class) == 0 && !element)
+            fine = false;
+        if (fine)
+            continue;
+        diag_error(l->diag, item->loc, "'every=%d' counts elements of an "
+                   "array, and '%s' is none", c->every,
+                   *m->path ? m->path : "model");
+        diag_help(l->diag, "such as 'layers.*: every=%d'", c->every);
+        return false;
+    }
+    return fine;
+}
+
+void lower_checkpoints(Lower *l, const PlanDecl *plan)
+{
+    CheckpointList list = {0};
+
+    for (int i = 0; i < plan->nclauses; i++) {
+        const Clause *clause = &plan->clause[i];
+        for (int k = 0; clause->kind == CL_CHECKPOINT && k < clause->nitems;
+             k++) {
+            const Item *item = &clause->item[k];
+            int64_t every = lower_item_every(item);
+            Checkpoint c = {.class = item->every, .keep = kept(item),
+                            .every = every > 0 ? (int)every : 1,
+                            .loc = item->loc};
+            bool fine = item->every ? lower_class_known(l, item)
+                                    : find_paths(l, item, &c);
+            if (fine && check_every(l, item, &c) && is_new(l, item, &c, &list))
+                vec_push(l->arena, &list, c);
+        }
+    }
+    l->p->plan.checkpoint = list.at;
+    l->p->plan.ncheckpoints = list.n;
+}

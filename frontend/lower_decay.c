@@ -1,0 +1,118 @@
+/* lower_decay.c: no_decay=("*.bias", "*norm*"): parameters that weight decay
+ * leaves alone.
+ *
+ * A pattern is compared with the whole of a parameter's name, such as
+ * layers.*.attention.wq.weight; its '*' stands for any characters, dots and
+ * none at all included. A parameter that ties gave several names is meant by
+ * each of them. The elements of an array are one, even where the plan has cut
+ * it into runs: a plan does not change what is computed.
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "frontend/lower.h"
+
+bool glob_matches(const char *pattern, const char *name)
+{
+    const char *star = NULL, *rest = name;
+    while (*name) {
+        if (*pattern == '*') {
+            star = pattern++;
+            rest = name;
+        } else if (*pattern == *name) {
+            pattern++;
+            name++;
+        } else if (star) { /* the last star takes one more */
+            pattern = star + 1;
+            name = ++rest;
+        } else {
+            return false;
+        }
+    }
+    return pattern[strspn(pattern, "*")] == 0;
+}
+
+static void add_pattern(Lower *l, const Expr *e)
+{
+    Datum d = lower_expr(l, e);
+    if (d.kind == DATUM_POISON)
+        return;
+    if (e->kind != EX_STRING) {
+        lower_error(l, e->range, "such as no_decay=(\"*.bias\", \"*norm*\")",
+                    "a pattern is a text in quotes, not %s",
+                    datum_text(l->arena, d));
+        return;
+    }
+    DecayPattern pattern = {d.text, e->range};
+    vec_push(l->arena, &l->no_decay, pattern);
+}
+
+void lower_no_decay(Lower *l, const Expr *e)
+{
+    l->no_decay.n = 0;
+    if (e->kind != EX_TUPLE) {
+        add_pattern(l, e);
+        return;
+    }
+    for (int i = 0; i < e->nargs; i++)
+        add_pattern(l, e->arg[i].value);
+}
+
+/* "layers.*.weight" of "layers.2-3.weight" */
+static const char *model_name(Arena *a, const char *name)
+{
+    const char *text = "";
+    while (*name) {
+        size_t n = strcspn(name, ".");
+        bool run = isdigit((unsigned char)*name);
+        text = arena_printf(a, "%s%.*s%s", text, run ? 1 : (int)n,
+                            run ? "*" : name, name[n] ? "." : "");
+        name += n + (name[n] == '.');
+    }
+    return text;
+}
+
+static bool matches_param(Arena *a, const char *pattern, const Param *p)
+{
+    bool found = glob_matches(pattern, model_name(a, p->name));
+    for (int i = 0; i < p->nalias; i++)
+        found = found || glob_matches(pattern, model_name(a, p->alias[i]));
+    return found;
+}
+
+/* Names of parameters, and "*.bias" for what some of them end in. */
+static void no_match(Lower *l, const DecayPattern *pattern)
+{
+    NameList names = {.arena = l->arena};
+    const char *whole = model_name(l->arena, pattern->text);
+    diag_error(l->diag, pattern->loc, "'%s' matches no parameter",
+               pattern->text);
+    if (strcmp(whole, pattern->text) != 0) {
+        diag_help(l->diag, "the elements of an array are one: '%s'", whole);
+        return;
+    }
+    for (int i = 0; i < l->p->param.n; i++) {
+        const char *name = model_name(l->arena, l->p->param.at[i].name);
+        const char *dot = strrchr(name, '.');
+        names_add(&names, name, (Loc){0});
+        if (dot)
+            names_add(&names, arena_printf(l->arena, "*%s", dot), (Loc){0});
+    }
+    names_suggest(l->diag, &names, pattern->text);
+}
+
+void lower_decay(Lower *l)
+{
+    for (int i = 0; i < l->no_decay.n; i++) {
+        bool found = false;
+        for (int k = 0; k < l->p->param.n; k++) {
+            Param *p = &l->p->param.at[k];
+            if (!matches_param(l->arena, l->no_decay.at[i].text, p))
+                continue;
+            found = true;
+            p->decay = false;
+        }
+        if (!found)
+            no_match(l, &l->no_decay.at[i]);
+    }
+}

@@ -1,0 +1,119 @@
+/* lower_freeze.c: the plan's `freeze` clauses: parameters that are not
+ * trained.
+ *
+ * A path names a module, and then all parameters in it and below, or one
+ * parameter. A parameter that ties gave several names is one: it is frozen by
+ * each of them.
+ */
+#include <string.h>
+
+#include "frontend/lower.h"
+#include "ir/units.h"
+
+/* Whether the pattern matches the name or the path of a module above it. */
+static bool lies_below(const char *pattern, const char *name)
+{
+    char path[1024] = "";
+    for (size_t n = 0; n < sizeof path; n += strcspn(name + n, ".")) {
+        memcpy(path, name, n);
+        path[n] = 0;
+        if (path_matches(pattern, path))
+            return true;
+        if (!name[n])
+            return false;
+        n += n > 0;
+    }
+    return false;
+}
+
+/* Whether the parameter lies in a module of the class. */
+static bool lies_in_class(const Program *p, const char *class,
+                          const char *name)
+{
+    for (int i = 0; i < p->module.n; i++) {
+        const Module *m = &p->module.at[i];
+        if (strcmp(m->class, class) == 0 && lies_below(m->path, name))
+            return true;
+    }
+    return false;
+}
+
+static bool item_takes(const Program *p, const Item *item, const char *name)
+{
+    if (item->every)
+        return lies_in_class(p, item->every, name);
+    for (int i = 0; i < item->npaths; i++)
+        if (lies_below(item->path[i].text, name))
+            return true;
+    return false;
+}
+
+static void freeze_item(Lower *l, const Item *item)
+{
+    Program *p = l->p;
+    bool found = false;
+    for (int i = 0; i < p->param.n; i++) {
+        Param *q = &p->param.at[i];
+        bool takes = item_takes(p, item, q->name);
+        for (int k = 0; k < q->nalias; k++)
+            takes = takes || item_takes(p, item, q->alias[k]);
+        found = found || takes;
+        if (takes)
+            q->trainable = false;
+    }
+    if (!found)
+        diag_error(l->diag, item->loc, "there is no parameter in %s'%s'",
+                   item->every ? "modules of class " : "",
+                   item->every ? item->every : item->path[0].text);
+}
+
+/* A path must name a module or a parameter, every path of brackets its own. */
+static bool path_known(Lower *l, const Path *path)
+{
+    const Program *p = l->p;
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *q = &p->param.at[i];
+        bool found = path_matches(path->text, q->name);
+        for (int k = 0; k < q->nalias; k++)
+            found = found || path_matches(path->text, q->alias[k]);
+        if (found)
+            return true;
+    }
+    for (int i = 0; i < p->module.n; i++)
+        if (path_matches(path->text, p->module.at[i].path))
+            return true;
+    return false;
+}
+
+static bool trains(const Program *p)
+{
+    for (int i = 0; i < p->param.n; i++)
+        if (p->param.at[i].trainable)
+            return true;
+    return false;
+}
+
+void lower_freeze(Lower *l, const Clause *c)
+{
+    if (l->p->param.n == 0)
+        return;
+    bool trained = trains(l->p);
+    for (int i = 0; i < c->nitems; i++) {
+        const Item *item = &c->item[i];
+        if (item->min_params)
+            continue; /* check has refused it */
+        bool known = !item->every || lower_class_known(l, item);
+        for (int k = 0; k < item->npaths; k++)
+            if (!path_known(l, &item->path[k])) {
+                lower_no_match(l, &item->path[k], true);
+                known = false;
+            }
+        if (known)
+            freeze_item(l, item);
+    }
+    if (trained && !trains(l->p)) {
+        diag_error(l->diag, c->loc, "this freezes every parameter: nothing "
+                   "is left to train");
+        diag_help(l->diag, "leave a module out of the clause");
+    }
+}

@@ -1,0 +1,196 @@
+/* lower_optimizer.c: settings of `train` that are calls: the optimizer and the
+ * schedule of its learning rate.
+ *
+ * A call sets all that its kind has, what it leaves out to the default;
+ * -D optimizer.lr=… changes one part of what was chosen before.
+ */
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "frontend/check.h"
+#include "frontend/lower.h"
+
+/* ---- parts ---------------------------------------------------------------- */
+
+/* Numbers, where they are kept, and where they may lie: [low, high]. */
+static const struct {
+    const char *name;
+    size_t at;
+    double low, high;
+} numbers[] = {
+    {"lr", offsetof(Train, lr), 0, INFINITY},
+    {"momentum", offsetof(Train, momentum), 0, 1},
+    {"eps", offsetof(Train, eps), 0, INFINITY},
+    {"weight_decay", offsetof(Train, weight_decay), 0, INFINITY},
+    {"min_lr", offsetof(Train, schedule.min_lr), 0, INFINITY},
+};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+static void set_betas(Lower *l, const Expr *e)
+{
+    double beta[2] = {0, 0};
+    Datum d = lower_expr(l, e);
+    if (d.kind == DATUM_POISON)
+        return;
+    bool fine = d.kind == DATUM_TUPLE && d.nitems == 2;
+    for (int i = 0; i < 2 && fine; i++) {
+        fine = datum_is_number(d.item[i]);
+        beta[i] = fine ? datum_number(d.item[i]) : 0;
+        fine &= beta[i] >= 0 && beta[i] < 1;
+    }
+    if (!fine) {
+        lower_error(l, e->range, "such as betas=(0.9, 0.95)",
+                    "betas are two numbers from 0 to below 1");
+        return;
+    }
+    l->p->train.beta1 = beta[0];
+    l->p->train.beta2 = beta[1];
+}
+
+static void set_steps(Lower *l, const Expr *e)
+{
+    int64_t x;
+    if (lower_size(l, e, "steps", &x))
+        l->p->train.schedule.steps = x;
+}
+
+static void set_warmup(Lower *l, const Expr *e)
+{
+    int64_t x;
+    if (!lower_int(l, e, "warmup", &x))
+        return;
+    if (x < 0)
+        lower_error(l, e->range, NULL, "'warmup' cannot be %lld",
+                    (long long)x);
+    else
+        l->p->train.schedule.warmup = x;
+}
+
+static void set_number(Lower *l, int i, const Expr *e)
+{
+    double x;
+    if (!lower_float(l, e, numbers[i].name, &x))
+        return;
+    if (!(x >= numbers[i].low && x <= numbers[i].high))
+        lower_error(l, e->range, NULL, "'%s' cannot be %s", numbers[i].name,
+                    datum_text(l->arena, datum_float(x)));
+    else
+        *(double *)((char *)&l->p->train + numbers[i].at) = x;
+}
+
+static void set_part(Lower *l, const char *name, const Expr *e)
+{
+    static const struct {
+        const char *name;
+        void (*set)(Lower *l, const Expr *e);
+    } table[] = {
+        {"betas", set_betas},
+        {"steps", set_steps},
+        {"warmup", set_warmup},
+        {"no_decay", lower_no_decay},
+    };
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(name, table[i].name) == 0)
+            table[i].set(l, e);
+    for (int i = 0; i < NUMBERS; i++)
+        if (strcmp(name, numbers[i].name) == 0)
+            set_number(l, i, e);
+}
+
+/* ---- choices -------------------------------------------------------------- */
+
+void lower_optimizer_defaults(Train *t, OptimizerKind kind)
+{
+    t->optimizer = kind;
+    t->lr = 1e-3;
+    t->beta1 = 0.9;
+    t->beta2 = 0.999;
+    t->eps = 1e-8;
+    t->momentum = 0;
+    t->weight_decay = kind == OPT_ADAMW ? 0.01 : 0;
+}
+
+/* A call, or a name that stands for one without arguments. */
+void lower_choice(Lower *l, const ChoiceSet *set, const Expr *e)
+{
+    const Choice *choice = choice_of(l->arena, l->diag, set, e);
+    if (!choice)
+        return;
+    if (set == &optimizer_choices) {
+        lower_optimizer_defaults(&l->p->train, (OptimizerKind)choice->kind);
+        l->no_decay.n = 0;
+    } else {
+        l->p->train.schedule = (LrSchedule){
+            .kind = (ScheduleKind)choice->kind, .warmup = l->warmup};
+        l->schedule_loc = e->range;
+    }
+    if (e->kind == EX_NAME)
+        return;
+    Signature s;
+    Bound bound;
+    signature_of_text(l->arena, choice->name, choice->signature, &s);
+    if (!bind_call(l->arena, l->diag, &s, e, &bound))
+        return;
+    for (int i = 0; i < s.n; i++)
+        if (bound.value[i])
+            set_part(l, s.name[i], bound.value[i]);
+}
+
+/* Only what the choice at hand has. */
+void lower_choice_part(Lower *l, const ChoiceSet *set, const Setting *s)
+{
+    const Train *t = &l->p->train;
+    const char *name = strchr(s->name.name, '.') + 1;
+    const Choice *choice =
+        &set->at[set == &optimizer_choices ? (int)t->optimizer
+                                           : (int)t->schedule.kind];
+    Signature known;
+    signature_of_text(l->arena, choice->name, choice->signature, &known);
+    NameList names = {.arena = l->arena};
+    for (int i = 0; i < known.n; i++) {
+        if (strcmp(known.name[i], name) == 0) {
+            int errors = diag_error_count(l->diag);
+            set_part(l, name, s->value);
+            if (set == &schedule_choices &&
+                errors == diag_error_count(l->diag))
+                l->schedule_loc = s->value->range;
+            return;
+        }
+        names_add(&names, known.name[i], (Loc){0});
+    }
+    diag_error(l->diag, s->name.loc, "%s has no setting '%s'", choice->name,
+               name);
+    names_suggest(l->diag, &names, name);
+}
+
+/* ---- schedules ------------------------------------------------------------ */
+
+void lower_warmup(Lower *l, const Expr *e)
+{
+    int errors = diag_error_count(l->diag);
+    set_warmup(l, e);
+    if (errors != diag_error_count(l->diag))
+        return;
+    l->warmup = l->p->train.schedule.warmup;
+    l->schedule_loc = e->range;
+}
+
+void lower_check_schedule(Lower *l)
+{
+    const Train *t = &l->p->train;
+    const LrSchedule *s = &t->schedule;
+    if (s->kind == SCHEDULE_CONSTANT)
+        return;
+    if (s->steps > 0 && s->warmup >= s->steps)
+        lower_error(l, l->schedule_loc,
+                    "'steps' counts from the first step, warm-up included",
+                    "a warm-up of %lld steps leaves none of %lld for the "
+                    "decay", (long long)s->warmup, (long long)s->steps);
+    if (s->min_lr > t->lr)
+        lower_error(l, l->schedule_loc, NULL,
+                    "the schedule ends at min_lr=%s, above the optimizer's "
+                    "lr=%s", datum_text(l->arena, datum_float(s->min_lr)),
+                    datum_text(l->arena, datum_float(t->lr)));
+}

@@ -1,0 +1,65 @@
+/* lower_random.c: random numbers and their keys.
+ *
+ * Each use in the model is a site with a number of its own. What it draws
+ * follows from the step's key, which the layers of a loop split among them:
+ *
+ *   %key = scalar{name="random"} : i64[]
+ *   %keys = split_key{n=4, first=0, step=1} %key : i64[4 x]
+ *   … loop … stack(%key.2 = %keys) {
+ *     %u = random{site=0, dims=[8, 16, 64]} %key.2 : f32[8, 16, 64]
+ */
+#include "frontend/lower.h"
+
+/* Builds at a level in front of the loop that is open there, if one is. */
+static Build enter(Lower *l, const Level *level, Op *loop)
+{
+    Build saved = l->b;
+    l->b.region = level->region;
+    l->b.before = loop;
+    l->b.phase = PH_FORWARD;
+    l->b.path = "";
+    return saved;
+}
+
+/* The key at a level; `inner` is the loop that is open in it, if any. */
+static Value *key_at(Lower *l, Level *at, Op *inner)
+{
+    if (at->key)
+        return at->key;
+    if (!at->outer) {
+        Build saved = enter(l, at, inner);
+        Attr attr[MAX_ATTRS] = {{.s = "random"}};
+        at->key = ir_value(&l->b, OP_scalar, 0, NULL, attr, "key");
+        l->b = saved;
+        return at->key;
+    }
+    Value *key = key_at(l, at->outer, at->loop);
+    Build saved = enter(l, at->outer, at->loop);
+    Attr attr[MAX_ATTRS] = {{.i = loop_trips(at->loop)},
+                            {.i = at->array->range.first},
+                            {.i = at->array->range.step}};
+    Value *keys = ir_value(&l->b, OP_split_key, 1, &key, attr, "keys");
+    l->b = saved;
+    return at->key = ir_loop_add_stack(l->p, at->loop, keys);
+}
+
+Datum lower_key(Lower *l)
+{
+    return datum_tensor(key_at(l, l->level, NULL));
+}
+
+/* random(x): numbers in [0, 1), as many as x has, in f32. */
+BUILTIN_RUN(random)
+{
+    (void)self;
+    Lower *l = c->l;
+    Value *x;
+    if (!builtin_tensor(c, 0, &x))
+        return datum_poison();
+    Attr attr[MAX_ATTRS] = {{.i = l->sites++}, {.l = {.n = x->type.ndim}}};
+    for (int d = 0; d < x->type.ndim; d++)
+        attr[1].l.v[d] = x->type.dim[d];
+    attr[2] = attr[1];
+    Datum key = lower_key(l);
+    return lower_op(l, c->call->loc, "draw", OP_random, 1, &key, attr);
+}

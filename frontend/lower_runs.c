@@ -1,0 +1,216 @@
+/* lower_runs.c: arrays whose elements the plan does not treat alike.
+ *
+ * An array is one module, '*' in its path, as long as the plan means all of
+ * its elements wherever it means one. Where a path has the number of an
+ * element, or an item takes each n-th (`every=2`), the array is cut into runs:
+ * the largest ranges that are treated alike, each a stack of parameters with
+ * a loop of its own.
+ *
+ *   checkpoint { layers.3 }          layers.0-2, layers.3, layers.4-7
+ *   checkpoint { layers.*: every=2 } layers.0-6:2 with layers.1-7:2
+ *
+ * What alternates shares a loop: its body holds a whole period, so that the
+ * program does not grow with the array.
+ */
+#include <string.h>
+
+#include "frontend/lower.h"
+#include "ir/path.h"
+
+/* The longest array that is looked at element by element, and the longest
+ * period of a loop's body. */
+enum { MAX_ELEMENTS = 1 << 16, MAX_PERIOD = 16 };
+
+/* What an item of the plan asks of some elements. */
+typedef struct Treatment {
+    int64_t element;  /* of this one, if `every` is 0 */
+    int64_t every;    /* of 0, every, 2 every, … */
+    const char *text; /* the same text: the same is asked */
+} Treatment;
+
+typedef struct Cut {
+    Lower *l;
+    const char *path;  /* of the array, without an index */
+    const char *class; /* of its elements */
+    int64_t n;
+    VEC(Treatment) treatment;
+    int *kind;         /* of each element: equal ones are treated alike */
+} Cut;
+
+int64_t lower_item_every(const Item *item)
+{
+    for (int i = 0; i < item->noptions; i++) {
+        const Expr *e = item->option[i].value;
+        if (strcmp(item->option[i].name, "every") == 0 && e->kind == EX_INT &&
+            e->integer > 0)
+            return e->integer;
+    }
+    return 0;
+}
+
+/* ---- what the plan asks -------------------------------------------------- */
+
+static const char *item_text(Cut *c, const Clause *clause, const Item *item,
+                             const char *rest)
+{
+    Path path = {.text = rest};
+    Item only = *item;
+    Out o;
+
+    only.path = &path;
+    only.npaths = 1;
+    out_init(&o, c->l->arena);
+    out(&o, "%d", (int)clause->kind);
+    for (int i = 0; i < clause->naxes; i++)
+        out(&o, " %s", clause->axis[i].name);
+    if (item->npaths > 1 && clause->kind != CL_PARALLELIZE)
+        out(&o, " %u:%u", (unsigned)item->loc.line, (unsigned)item->loc.col);
+    out(&o, " ");
+    ast_print_item(&o, &only);
+    return o.text;
+}
+
+static void treat(Cut *c, const Clause *clause, const Item *item,
+                  Treatment t, const char *rest)
+{
+    t.text = item_text(c, clause, item, rest);
+    vec_push(c->l->arena, &c->treatment, t);
+}
+
+/* A pattern whose segment at the array's index is a number, or the last '*'
+ * of one that takes each n-th. */
+static void look_at_path(Cut *c, const Clause *clause, const Item *item,
+                         const char *pattern)
+{
+    int depth = path_depth(c->path);
+    size_t size;
+    PathRange r;
+
+    if (path_depth(pattern) <= depth)
+        return;
+    const char *index = path_segment(pattern, depth, &size);
+    const char *rest = index + size;
+    const char *above =
+        arena_strndup(c->l->arena, pattern, (size_t)(index - pattern - 1));
+    if (!path_matches(above, c->path))
+        return;
+    bool number = path_range(index, size, &r);
+    if (number && r.first < c->n)
+        treat(c, clause, item, (Treatment){.element = r.first}, rest);
+    else if (!number && *index == '*' && lower_item_every(item) && !strchr(rest, '*'))
+        treat(c, clause, item, (Treatment){.every = lower_item_every(item)},
+              rest);
+}
+
+static void look_at(Cut *c, const Clause *clause, const Item *item)
+{
+    bool class = item->every && strcmp(item->every, c->class) == 0;
+
+    for (int i = 0; i < item->npaths; i++)
+        look_at_path(c, clause, item, item->path[i].text);
+    if (class && lower_item_every(item))
+        treat(c, clause, item, (Treatment){.every = lower_item_every(item)},
+              "");
+}
+
+/* ---- kinds of elements --------------------------------------------------- */
+
+static bool concerns(const Treatment *t, int64_t element)
+{
+    return t->every ? element % t->every == 0 : element == t->element;
+}
+
+static void find_kinds(Cut *c)
+{
+    VEC(const char *) known = {0};
+
+    c->kind = NEW_ARRAY(c->l->arena, int, c->n);
+    for (int64_t i = 0; i < c->n; i++) {
+        const char *text = "";
+        for (int k = 0; k < c->treatment.n; k++)
+            if (concerns(&c->treatment.at[k], i))
+                text = arena_printf(c->l->arena, "%s%s\n", text,
+                                    c->treatment.at[k].text);
+        int kind = 0;
+        while (kind < known.n && strcmp(known.at[kind], text) != 0)
+            kind++;
+        if (kind == known.n)
+            vec_push(c->l->arena, &known, text);
+        c->kind[i] = kind;
+    }
+}
+
+/* ---- runs ---------------------------------------------------------------- */
+
+/* The period of everything that takes each n-th element; 1 where there is
+ * none, or it is too long. */
+static int64_t period(const Cut *c)
+{
+    int64_t p = 1;
+
+    for (int i = 0; i < c->treatment.n; i++) {
+        int64_t every = c->treatment.at[i].every, x = p, y = every;
+        while (y > 0) {
+            int64_t rest = x % y;
+            x = y;
+            y = rest;
+        }
+        if (every > MAX_PERIOD)
+            return 1;
+        if (every > 0)
+            p = p / x * every;
+        if (p > MAX_PERIOD)
+            return 1;
+    }
+    return p;
+}
+
+/* How many elements from `first` on repeat with that period, in whole
+ * periods. */
+static int64_t repeats(const Cut *c, int64_t first, int64_t by)
+{
+    int64_t end = first + by;
+
+    while (end < c->n && c->kind[end] == c->kind[end - by])
+        end++;
+    return end > c->n ? 0 : (end - first) / by * by;
+}
+
+static void add_runs(Lower *l, LayerRuns *runs, int64_t first, int64_t n,
+                     int64_t by)
+{
+    for (int64_t i = 0; i < by; i++) {
+        LayerRun run = {.range = {first + i, first + n - by + i, by},
+                        .count = n / by,
+                        .period = i == 0 ? (int)by : 0};
+        vec_push(l->arena, runs, run);
+    }
+}
+
+LayerRuns lower_runs(Lower *l, const char *path, const char *class, int64_t n)
+{
+    Cut c = {.l = l, .path = path, .class = class, .n = n};
+    LayerRuns runs = {0};
+    const PlanDecl *plan = n <= MAX_ELEMENTS ? l->plan : NULL;
+
+    for (int i = 0; plan && i < plan->nclauses; i++)
+        for (int k = 0; k < plan->clause[i].nitems; k++)
+            look_at(&c, &plan->clause[i], &plan->clause[i].item[k]);
+    if (c.treatment.n == 0) {
+        LayerRun all = {.range = {0, n - 1, 1}, .count = n, .period = 1,
+                        .whole = true};
+        vec_push(l->arena, &runs, all);
+        return runs;
+    }
+    find_kinds(&c);
+    int64_t by = period(&c);
+    for (int64_t first = 0; first < n;) {
+        int64_t alike = repeats(&c, first, 1);
+        int64_t turns = by > 1 ? repeats(&c, first, by) : 0;
+        bool alternate = turns >= 2 * by && turns > alike;
+        add_runs(l, &runs, first, alternate ? turns : alike,
+                 alternate ? by : 1);
+        first += alternate ? turns : alike;
+    }
+    return runs;
+}

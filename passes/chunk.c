@@ -1,0 +1,177 @@
+/* chunk.c: the head in chunks of tokens: `head_chunk`.
+ *
+ * requires: STAGE_STORED, behind accumulate
+ * ensures:  the same stage. Where the tokens of a rank's microbatch are more
+ *           than `head_chunk`, the contraction that makes the logits, the
+ *           rows of the loss and their gradients run in one loop over chunks
+ *           of tokens, so that the logits of a batch never exist; the loss
+ *           and the gradient of the weight are carried in f32 from one to the
+ *           next, the gradient of what the head reads is put together
+ *
+ * before   %z = einsum{spec="bsk,vk->bsv", …} %h, %w : f32[8, 64, 512]
+ *          %e = exp %z : f32[8, 64, 512] forward
+ *          %loss = sum{dims=[0, 1, 2], keep=false} %e : f32[] forward
+ *          %dw = einsum{spec="bsv,bsk->vk", …} %e, %h : f32[512, 16] backward
+ *          %dh = einsum{spec="bsv,vk->bsk", …} %e, %w : f32[8, 64, 16] …
+ * after    %h.2 = fold{dim=0, n=4} %h : f32[4 x 2, 64, 16] forward
+ *          %loss, %dw, %dh.2 = loop{n=4, reverse=false} : … forward {
+ *            carry %sum = %zero : f32[]
+ *            carry %dw.2 = %zero.2 : f32[512, 16]
+ *            stack %h.3 = %h.2 : f32[2, 64, 16]
+ *            free %w.2 = %w : f32[512, 16]
+ *            %z = einsum{spec="bsk,vk->bsv", …} %h.3, %w.2 : f32[2, 64, 512]
+ *            …
+ *          }
+ *          %dh = unfold{dim=0} %dh.2 : f32[8, 64, 16] forward
+ *
+ * Chunks are equal: sequences, or where one is longer than a chunk, parts of
+ * each sequence in a loop inside. Like microbatches they are an axis in time,
+ * here only while the pass runs.
+ */
+#include <string.h>
+
+#include "passes/chunk.h"
+#include "passes/pass.h"
+
+/* ---- the head ------------------------------------------------------------ */
+
+/* The last contraction of the forward pass in the region that tokens go
+ * into: an operand has the leading dim of the result, the other lacks it. */
+static bool find_head(Chunk *c)
+{
+    c->head = NULL;
+    for (Op *op = c->t.r->first; op; op = op->next) {
+        Rule r;
+        if (op->kind != OP_einsum || op->phase != PH_FORWARD ||
+            op->out[0]->type.ndim < 2)
+            continue;
+        rule_of(c->t.p, op, &r);
+        int f = rule_split_factor(&r, r.nargs, 0, 1);
+        if (f < 0 && op->out[0]->type.ndim > 2) /* one sequence */
+            f = rule_split_factor(&r, r.nargs, 1, 1);
+        bool left = f >= 0 && rule_factor_dim(&r, 0, f) != -1;
+        bool right = f >= 0 && rule_factor_dim(&r, 1, f) != -1;
+        if (left == right)
+            continue;
+        c->head = op;
+        c->operand = right;
+    }
+    return c->head != NULL;
+}
+
+/* The region that the head is in: the step, or the loop over microbatches. */
+static Region *head_region(Program *p)
+{
+    for (Op *op = p->step->first; op; op = op->next)
+        for (Op *o = op->kind == OP_loop ? op->body->first : NULL; o;
+             o = o->next)
+            if (o->phase > op->phase && op->phase == PH_FORWARD)
+                return op->body;
+    return p->step;
+}
+
+/* ---- how many chunks ----------------------------------------------------- */
+
+typedef struct Counts {
+    int64_t rows, parts;
+} Counts;
+
+/* The least number that is at least `least` and divides n. */
+static int64_t divisor_from(int64_t n, int64_t least)
+{
+    while (n % least)
+        least++;
+    return least;
+}
+
+/* The largest number below `limit` that divides n. */
+static int64_t divisor_below(int64_t n, int64_t limit)
+{
+    do
+        limit--;
+    while (n % limit);
+    return limit;
+}
+
+static bool choose_counts(const Chunk *c, Counts *n)
+{
+    const Program *p = c->t.p;
+    const Type *t = &c->head->out[0]->type;
+    int64_t rows = type_local_dim(t, &p->mesh, 0), want = p->train.head_chunk;
+    int64_t seq = t->ndim > 2 ? type_local_dim(t, &p->mesh, 1) : 1;
+    *n = (Counts){1, 1};
+    if (rows * seq <= want)
+        return true;
+    int64_t larger; /* chunks that would do */
+    if (seq <= want) {
+        int64_t least = (rows * seq + want - 1) / want;
+        n->rows = divisor_from(rows, least);
+        larger = rows / divisor_below(rows, least) * seq;
+    } else {
+        int64_t least = (seq + want - 1) / want;
+        n->rows = rows;
+        n->parts = divisor_from(seq, least);
+        larger = seq / divisor_below(seq, least);
+    }
+    int64_t tokens = rows * seq / (n->rows * n->parts);
+    if (tokens * 4 > want)
+        return true;
+    diag_error(p->diag, p->train.loc,
+               "head_chunk = %lld: a rank's %lld tokens (%lld x %lld) come "
+               "apart into equal chunks of %lld at the most",
+               (long long)want, (long long)(rows * seq), (long long)rows,
+               (long long)seq, (long long)tokens);
+    diag_note(p->diag, c->head->loc, "the logits are made here");
+    diag_help(p->diag, "choose head_chunk = %lld, or sizes that have divisors",
+              (long long)larger);
+    return false;
+}
+
+/* ---- the loops ----------------------------------------------------------- */
+
+/* One loop over n chunks of dim; then c->t.r is its body. */
+static bool cut(Chunk *c, int dim, int64_t n)
+{
+    Program *p = c->t.p;
+    Mesh *m = &p->mesh;
+    Chunk own = *c;
+    if (n == 1)
+        return true;
+    m->name[m->n] = "chunk";
+    m->size[m->n++] = n;
+    m->ntime++;
+    own.t = (Turns){.p = p, .r = c->t.r, .axis = m->n - 1, .n = n,
+                    .path = c->head->path, .loc = c->head->loc};
+    own.dim = dim;
+    bool fine = chunk_split(&own);
+    if (fine)
+        turns_make_loop(&own.t);
+    m->n--;
+    m->ntime--;
+    c->t.r = c->head->region;
+    return fine;
+}
+
+void pass_chunk(Program *p, const TargetInfo *t)
+{
+    Chunk c = {.t = {.p = p}};
+    Counts n;
+    (void)t;
+    if (p->train.head_chunk == 0)
+        return;
+    c.t.r = head_region(p);
+    if (!find_head(&c)) {
+        diag_error(p->diag, p->train.loc,
+                   "head_chunk: the loss of '%s' is not made of the results "
+                   "of a Linear or einsum", p->model);
+        diag_help(p->diag, "leave head_chunk away");
+        return;
+    }
+    if (!choose_counts(&c, &n) || n.rows * n.parts == 1)
+        return;
+    chunk_share(&c);
+    if (!cut(&c, 0, n.rows) || !cut(&c, 1, n.parts))
+        return;
+    turns_continue(p, p->step);
+    ir_eliminate_dead(p);
+}

@@ -1,0 +1,236 @@
+/* pad.c: sizes that the mesh does not divide are padded.
+ *
+ * requires: STAGE_GLOBAL, with gradients; Program.plan as the frontend
+ *           resolved it
+ * ensures:  every size that a style splits is a multiple of the parts that it
+ *           is split into; or the user was told of a size that must stay as
+ *           it is. Param.pad says how much of a dim is padding. Padding has
+ *           no part in the results: where elements of a padded dim are joined
+ *           it is masked, gradients and parameters have zeros there.
+ *
+ * before   mesh tp=2
+ *            style ColwiseParallel "head" axis=tp …
+ *          param "head.weight" : f32[257, 64] …
+ *          %w = param{param="head.weight"} : f32[257, 64] forward
+ *          %z = einsum{spec="bk,fk->bf", …} %h, %w : f32[8, 257] forward
+ *          %e = exp %z : f32[8, 257] forward
+ *          %s = sum{dims=[1], keep=false} %e : f32[8] forward
+ * after    param "head.weight" : f32[258, 64] … pad=[1, 0]
+ *          %w = param{param="head.weight"} : f32[258, 64] forward
+ *          %z = einsum{spec="bk,fk->bf", …} %h, %w : f32[8, 258] forward
+ *          %e = exp %z : f32[8, 258] forward
+ *          %e.2 = mul %e, %valid : f32[8, 258] forward
+ *          %s = sum{dims=[1], keep=false} %e.2 : f32[8] forward
+ *
+ * What is padded is a class of dims (pad_classes.c): all that must have the
+ * same size. Where one of them cannot be padded (heads, the batch, the
+ * sequence) none is.
+ */
+#include "passes/pad.h"
+
+#include "ir/units.h"
+#include "passes/layouts.h"
+#include "passes/pass.h"
+
+/* A size that cannot be split is reported where the plan first asks for it:
+ * further styles and ports that meet it are the same mistake. */
+typedef struct Refusal {
+    int axis;
+    int64_t size;
+} Refusal;
+
+typedef struct Pad {
+    Program *p;
+    PadClasses *c;
+    uint32_t *axes; /* that split a parameter's dim so far */
+    bool any;       /* something is padded */
+    VEC(Refusal) refused;
+} Pad;
+
+static bool first_refusal(Pad *g, int axis, int64_t size)
+{
+    for (int i = 0; i < g->refused.n; i++)
+        if (g->refused.at[i].axis == axis && g->refused.at[i].size == size)
+            return false;
+    Refusal r = {axis, size};
+    vec_push(g->p->arena, &g->refused, r);
+    return true;
+}
+
+static int64_t parts_of(const Mesh *m, uint32_t axes)
+{
+    int64_t parts = 1;
+    for (int a = 0; a < m->n; a++)
+        parts *= axes >> a & 1 ? m->size[a] : 1;
+    return parts;
+}
+
+/* ---- what styles ask for ------------------------------------------------- */
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    return b ? gcd(b, a % b) : a;
+}
+
+/* Whether the class can be cut into so many parts: then it will be. */
+static bool ask(Pad *g, PadClass *k, int64_t parts)
+{
+    if (k->size % parts && k->block.why)
+        return false;
+    k->parts *= parts / gcd(k->parts, parts);
+    int64_t rest = k->size % k->parts;
+    if (rest && k->block.why)
+        return true; /* each alone divides it */
+    k->padded = rest ? k->size + k->parts - rest : k->size;
+    g->any = g->any || rest;
+    return true;
+}
+
+/* Why the class keeps its size, and what to do about it. */
+static void explain(Pad *g, const PadClass *k, int64_t parts)
+{
+    diag_note(g->p->diag, k->block.loc, "it cannot be padded: %s",
+              k->block.why);
+    diag_help(g->p->diag, "choose a size that is a multiple of %lld, or "
+                          "another mesh", (long long)parts);
+}
+
+static void ask_param(Pad *g, const Style *s, int param, int dim)
+{
+    Program *p = g->p;
+    const Mesh *m = &p->mesh;
+    const Param *q = &p->param.at[param];
+    uint32_t *axes = &g->axes[param * MAX_DIMS + dim];
+    PadClass *k = pad_param_class(g->c, param, dim);
+    *axes |= 1u << s->axis;
+    int64_t parts = parts_of(m, *axes);
+    if (ask(g, k, parts) || !first_refusal(g, s->axis, k->size))
+        return;
+    diag_error(p->diag, s->loc,
+               "axis '%s' of size %lld does not divide dim %d of '%s' (%lld)",
+               m->name[s->axis], (long long)m->size[s->axis], dim, q->name,
+               (long long)k->size);
+    diag_note(p->diag, q->loc, "'%s' is %s", q->name,
+              type_text(p->arena, &q->type, m));
+    explain(g, k, parts);
+}
+
+static void ask_for_params(Pad *g)
+{
+    Program *p = g->p;
+    for (int i = 0; i < p->plan.nstyles; i++)
+        for (int k = 0; k < p->module.n; k++) {
+            const Style *s = &p->plan.style[i];
+            StyleSplit split[MAX_STYLE_SPLITS];
+            if (!path_matches(s->path, p->module.at[k].path))
+                continue;
+            int n = style_splits(p, s, &p->module.at[k], split);
+            for (int j = 0; j < n; j++)
+                ask_param(g, s, split[j].param, split[j].dim);
+        }
+}
+
+static void ask_layout(Pad *g, const Op *op, const Style *s, Layout l,
+                       uint32_t axes[MAX_DIMS])
+{
+    Program *p = g->p;
+    const Type *t = &op->out[0]->type;
+    int dim = l.dim < 0 ? l.dim + t->ndim : l.dim;
+    if (l.kind != LAYOUT_SHARD || dim < 0 || dim >= t->ndim)
+        return;
+    PadClass *k = pad_class(g->c, op->out[0], dim);
+    axes[dim] |= 1u << s->axis;
+    int64_t parts = parts_of(&p->mesh, axes[dim]);
+    if (ask(g, k, parts) || !first_refusal(g, s->axis, k->size))
+        return;
+    diag_error(p->diag, s->loc,
+               "axis '%s' of size %lld does not divide dim %d (%lld) that %s "
+               "splits", p->mesh.name[s->axis],
+               (long long)p->mesh.size[s->axis], dim, (long long)k->size,
+               style_text(p->arena, s));
+    diag_note(p->diag, op->loc, "%s of '%s' is %s", port_text(p->arena, op),
+              op_attr(op, "path").s, type_text(p->arena, t, &p->mesh));
+    explain(g, k, parts);
+}
+
+static void ask_for_boundary(Op *op, void *context)
+{
+    Pad *g = context;
+    uint32_t from_axes[MAX_DIMS] = {0}, to_axes[MAX_DIMS] = {0};
+    if (op->kind != OP_boundary || op_attr(op, "grad").i)
+        return;
+    for (int a = 0; a < g->p->mesh.n; a++) {
+        const Style *s = style_of_path(g->p, op_attr(op, "path").s, a);
+        if (!s)
+            continue;
+        Layout from, to;
+        style_port(s, op_attr(op, "port").s, &from, &to);
+        ask_layout(g, op, s, to, to_axes);
+        ask_layout(g, op, s, from, from_axes);
+    }
+}
+
+/* ---- new sizes ----------------------------------------------------------- */
+
+static void resize_value(const Pad *g, Value *v)
+{
+    for (int d = 0; d < v->type.ndim; d++)
+        v->type.dim[d] = pad_class(g->c, v, d)->padded;
+}
+
+/* Attributes that hold the size of a result's dim. */
+static void resize_attributes(Op *op)
+{
+    const Type *t = op->nouts ? &op->out[0]->type : NULL;
+    switch ((int)op->kind) {
+    case OP_full:
+    case OP_reshape:
+    case OP_broadcast:
+    case OP_random: /* which counts the elements without padding: `of` */
+        for (int d = 0; d < t->ndim; d++)
+            op->attr[op_attr_index(op->kind, "dims")].l.v[d] = t->dim[d];
+        break;
+    case OP_iota:
+    case OP_embedding_grad:
+        op->attr[op_attr_index(op->kind, "n")].i = t->dim[0];
+        break;
+    case OP_onehot:
+        op->attr[op_attr_index(op->kind, "n")].i = t->dim[t->ndim - 1];
+        break;
+    }
+}
+
+static void resize_op(Op *op, void *context)
+{
+    for (int i = 0; i < op->nouts; i++)
+        resize_value(context, op->out[i]);
+    for (int i = 0; op->body && i < op->body->nargs; i++)
+        resize_value(context, op->body->arg[i]);
+    resize_attributes(op);
+}
+
+static void resize_params(const Pad *g)
+{
+    for (int i = 0; i < g->p->param.n; i++) {
+        Param *q = &g->p->param.at[i];
+        for (int d = 0; d < q->type.ndim; d++) {
+            const PadClass *k = pad_param_class(g->c, i, d);
+            q->pad[d] = k->padded - k->size;
+            q->type.dim[d] = k->padded;
+        }
+    }
+}
+
+void pass_pad(Program *p, const TargetInfo *t)
+{
+    (void)t;
+    Pad g = {.p = p, .c = pad_classes(p)};
+    g.axes = NEW_ARRAY(p->arena, uint32_t, p->param.n * MAX_DIMS + 1);
+    ask_for_params(&g);
+    ir_walk(p->step, ask_for_boundary, &g);
+    if (!g.any || diag_error_count(p->diag) > 0)
+        return;
+    ir_walk(p->step, resize_op, &g);
+    resize_params(&g);
+    pad_mask(g.c);
+}

@@ -1,0 +1,352 @@
+/* storage_gather.c: shards become whole tensors for those that need them.
+ *
+ * before   %wi = … : f32[64, 64]~dp
+ *          %y = einsum{…} %x, %wi : f32[8/dp, 64] forward
+ * after    %wi = … : f32[64, 64]~dp
+ *          %wi.3 = all_gather{axes={dp}, unit="layers.*", …} %wi : f32[64, 64]
+ *          %y = einsum{…} %x, %wi.3 : f32[8/dp, 64] forward
+ *
+ * All of a unit that is needed in one region and phase is gathered by one
+ * call, in front of the first reader. Whether the backward pass gathers again
+ * is the unit's `reshard`:
+ *   true   it does.
+ *   false  the forward pass gathers once a step, and the backward pass reads
+ *          what it left: out of a forward loop the gathered layers come as a
+ *          stack, which the backward loop takes apart. The parameter is kept:
+ *          it lives in that stack, each rank's run at its place, so that a
+ *          gather fills in what is missing and no second copy exists.
+ *   open   a unit is kept where its backward use follows on its forward use
+ *          with no other gather and no loop between: so it is with the last
+ *          one, as with the root in PyTorch's fully_shard.
+ */
+#include "passes/storage.h"
+
+#include <string.h>
+
+static bool takes_shards(const Op *op)
+{
+    return op->kind == OP_update || op->kind == OP_assign;
+}
+
+static bool is_slice(const Op *op, int i)
+{
+    return op->kind == OP_loop && i >= op->ncarry &&
+           i < op->ncarry + op->nstack;
+}
+
+/* A shard on its way to its readers. */
+typedef struct Shard {
+    Storage *s;
+    const Unit *u;
+    const char *name; /* of the unit */
+    bool frozen;
+    bool in_one;      /* some reader wants a stack's layers one behind the
+                         other, without padding between */
+} Shard;
+
+static Value *need_whole(const Shard *h, Value *v, Op *user)
+{
+    Program *p = h->s->p;
+    Move m = {.kind = OP_all_gather, .axes = 1u << h->u->axis,
+              .region = user->region, .phase = user->phase, .from = v,
+              .group = h->name, .unit = h->u, .first = user,
+              .frozen = h->frozen, .loc = h->u->loc};
+    m.to = ir_new_value(p, v->name,
+                        storage_type(v->type, h->u->axis, AX_R), v->loc);
+    m.to->region = user->region;
+    memcpy(m.to->why, v->why, sizeof v->why);
+    m.to->why[h->u->axis] = (Why){"gathered for use", h->u->loc};
+    vec_push(p->arena, &h->s->gather, m);
+    return m.to;
+}
+
+static void make_flat(const Shard *h, Value *v)
+{
+    v->type = storage_type(v->type, h->u->axis, AX_FLAT);
+    v->why[h->u->axis] = (Why){"stored as a shard", h->u->loc};
+}
+
+/* A cast goes up to its operand, so that all of a unit's stand before the
+ * first gather. */
+static Value *cast_shard(Op *cast, const Value *v)
+{
+    ir_move(cast, v->region, v->def ? v->def->next : v->region->first);
+    return cast->out[0];
+}
+
+/* Makes v flat and follows it: into loops that take it apart, through casts;
+ * every other reader needs it whole, once for each phase. */
+static void spread(const Shard *h, Value *v)
+{
+    Value *whole[PH_OPTIMIZER + 1] = {0};
+    make_flat(h, v);
+    for (Op *op = v->region->first, *next; op; op = next) {
+        next = op->next;
+        for (int i = 0; i < op->nargs; i++) {
+            if (op->arg[i] != v || takes_shards(op))
+                continue;
+            if (is_slice(op, i)) {
+                spread(h, op->body->arg[i]);
+            } else if (op->kind == OP_cast) {
+                spread(h, cast_shard(op, v));
+            } else {
+                Value **w = &whole[op->phase];
+                *w = *w ? *w : need_whole(h, v, op);
+                op->arg[i] = *w;
+            }
+        }
+    }
+}
+
+/* What a shard has been gathered to so far: itself, and its copy in the
+ * compute type. */
+typedef struct Whole {
+    Value *plain, *cast;
+} Whole;
+
+static Value *into_loop(Program *p, Op *loop, Value *whole)
+{
+    return whole ? ir_loop_add_stack(p, loop, whole) : NULL;
+}
+
+static Value *out_of_loop(Program *p, Op *loop, Value *seen, Value *inside)
+{
+    return !seen && inside ? ir_loop_add_yield(p, loop, inside) : seen;
+}
+
+/* The same for a unit that is kept: the first reader gathers, or the first
+ * loop whose body reads it; all others read that. `w` is v as it has been
+ * gathered outside; returns it as it is known behind the last reader. */
+static Whole spread_kept(Shard *h, Value *v, Whole w)
+{
+    Program *p = h->s->p;
+    make_flat(h, v);
+    for (Op *op = v->region->first, *next; op; op = next) {
+        next = op->next;
+        for (int i = 0; i < op->nargs; i++) {
+            if (op->arg[i] != v || takes_shards(op))
+                continue;
+            if (is_slice(op, i)) {
+                Whole in = {into_loop(p, op, w.plain),
+                            into_loop(p, op, w.cast)};
+                in = spread_kept(h, op->body->arg[i], in);
+                w.plain = out_of_loop(p, op, w.plain, in.plain);
+                w.cast = out_of_loop(p, op, w.cast, in.cast);
+            } else if (op->kind == OP_cast) {
+                Whole c = {w.cast, NULL};
+                w.cast = spread_kept(h, cast_shard(op, v), c).plain;
+            } else {
+                w.plain = w.plain ? w.plain : need_whole(h, v, op);
+                h->in_one |= v->type.nstack > 0 && op->kind != OP_loop;
+                op->arg[i] = w.plain;
+            }
+        }
+    }
+    return w;
+}
+
+/* Whether the layers' runs fill them up. */
+static bool is_padded(const Program *p, const Type *flat, int axis)
+{
+    Type whole = storage_type(*flat, axis, AX_R);
+    return type_flat_run(flat, &p->mesh) * p->mesh.size[axis] !=
+           type_flat_run(&whole, &p->mesh);
+}
+
+void storage_spread(Storage *s, int param, const Unit *u)
+{
+    Param *pm = &s->p->param.at[param];
+    Shard h = {s, u, pm->unit, !pm->trainable, false};
+    if (u->reshard != 0) {
+        spread(&h, pm->value);
+    } else if (spread_kept(&h, pm->value, (Whole){0}).plain) {
+        pm->kept = !h.in_one || !is_padded(s->p, &pm->type, u->axis);
+    }
+}
+
+/* ---- what is kept without being asked for -------------------------------- */
+
+static bool same_unit(const Move *a, const Move *b)
+{
+    return a->region == b->region && !strcmp(a->group, b->group);
+}
+
+static bool reads(const Op *op, const Value *v)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (op->arg[i] == v)
+            return true;
+    return false;
+}
+
+/* Whether the op is the first reader of another unit's gather. */
+static bool gathers_another(const Storage *s, const Op *op, const Move *b)
+{
+    for (int i = 0; i < s->gather.n; i++)
+        if (s->gather.at[i].first == op && !same_unit(&s->gather.at[i], b))
+            return true;
+    return false;
+}
+
+/* The unit's last reader of one phase in the region. */
+static Op *last_reader(const Storage *s, const Move *b, Phase phase)
+{
+    Op *last = NULL;
+    for (int i = 0; i < s->gather.n; i++) {
+        const Move *m = &s->gather.at[i];
+        if (!same_unit(m, b) || m->phase != phase)
+            continue;
+        for (Op *op = m->first; op; op = op->next)
+            if (reads(op, m->to) && (!last || storage_before(last, op)))
+                last = op;
+    }
+    return last;
+}
+
+static Op *first_reader(const Storage *s, const Move *b, Phase phase)
+{
+    Op *first = NULL;
+    for (int i = 0; i < s->gather.n; i++) {
+        const Move *m = &s->gather.at[i];
+        if (same_unit(m, b) && m->phase == phase &&
+            (!first || storage_before(m->first, first)))
+            first = m->first;
+    }
+    return first;
+}
+
+static bool follows_at_once(const Storage *s, const Move *b)
+{
+    Op *from = last_reader(s, b, PH_FORWARD);
+    const Op *to = first_reader(s, b, PH_BACKWARD);
+    for (Op *op = from ? from->next : NULL; op && op != to; op = op->next)
+        if (op->kind == OP_loop || gathers_another(s, op, b))
+            return false;
+    return from && to;
+}
+
+/* The backward pass reads what the forward pass has just gathered. */
+static void keep_last(Storage *s)
+{
+    for (int i = 0; i < s->gather.n; i++) {
+        Move *b = &s->gather.at[i];
+        if (b->phase != PH_BACKWARD || b->unit->reshard > 0)
+            continue;
+        Move *f = NULL;
+        for (int k = 0; k < s->gather.n; k++)
+            if (s->gather.at[k].from == b->from &&
+                s->gather.at[k].phase == PH_FORWARD)
+                f = &s->gather.at[k];
+        if (!f || !follows_at_once(s, b))
+            continue;
+        b->done = true;
+    }
+    for (int i = 0; i < s->gather.n; i++) {
+        Move *b = &s->gather.at[i];
+        for (int k = 0; b->done && k < s->gather.n; k++) {
+            const Move *f = &s->gather.at[k];
+            if (f->from == b->from && f->phase == PH_FORWARD)
+                ir_replace_uses(b->region, b->to, f->to);
+        }
+    }
+}
+
+/* ---- grouped gathers ----------------------------------------------------- */
+
+static int prefetch_of(const Storage *s, const Unit *u)
+{
+    return u->prefetch >= 0 ? u->prefetch : s->t->default_prefetch;
+}
+
+static void emit_gather(Storage *s, Move *const *move, int n)
+{
+    const Move *lead = move[0];
+    Op *before = lead->first;
+    for (int i = 1; i < n; i++)
+        if (storage_before(move[i]->first, before))
+            before = move[i]->first;
+    bool turns = lead->region->owner != NULL;
+    Attr attr[MAX_ATTRS] = {{.i = lead->axes}, {.s = lead->group},
+                            {.i = turns ? prefetch_of(s, lead->unit) : 0}};
+    Op *op = storage_emit(s, move, n, before, attr,
+                          arena_printf(s->p->arena, "parameters of unit %s%s",
+                                       lead->group,
+                                       lead->unit->reshard == 0
+                                           ? ", once a step" : ""));
+    op->loc = before->loc;
+}
+
+static bool makes_operand(const Op *op, const Op *of)
+{
+    for (int i = 0; i < of->nargs; i++)
+        if (of->arg[i]->def == op)
+            return true;
+    return false;
+}
+
+/* Outside of loops a gather that runs ahead stands behind that of the unit so
+ * many before it. It does not pass a loop, whose own units are gathered then,
+ * nor into another phase. NULL: it stays. */
+static Op *runs_behind(const Op *gather, int ahead)
+{
+    Op *behind = NULL;
+    for (Op *op = gather->prev; op && ahead > 0; op = op->prev) {
+        if (op->kind == OP_loop || op->phase != gather->phase ||
+            makes_operand(op, gather))
+            break;
+        if (op->kind != OP_all_gather || !op_attr(op, "unit").s ||
+            !op_attr(op, "unit").s[0])
+            continue;
+        behind = op;
+        ahead--;
+    }
+    return behind;
+}
+
+static int ahead_of(const Storage *s, const Op *gather)
+{
+    for (int i = 0; i < s->gather.n; i++)
+        if (s->gather.at[i].to->def == gather)
+            return prefetch_of(s, s->gather.at[i].unit);
+    return 0;
+}
+
+/* All look before any moves; then from the last one on, so that those that
+ * stand behind the same one keep their order. */
+static void run_all_ahead(Storage *s)
+{
+    VEC(Op *) gather = {0};
+    VEC(Op *) behind = {0};
+    for (Op *op = s->p->step->first; op; op = op->next) {
+        int ahead = op->kind == OP_all_gather ? ahead_of(s, op) : 0;
+        Op *after = ahead > 0 ? runs_behind(op, ahead) : NULL;
+        if (!after)
+            continue;
+        vec_push(s->p->arena, &gather, op);
+        vec_push(s->p->arena, &behind, after);
+    }
+    for (int i = gather.n - 1; i >= 0; i--)
+        ir_move(gather.at[i], s->p->step, behind.at[i]->next);
+}
+
+/* One collective for a unit in a region and phase; the parameters that are
+ * trained come first in it, the frozen ones last. */
+void storage_emit_gathers(Storage *s)
+{
+    int all = s->gather.n;
+    Move **member = NEW_ARRAY(s->p->arena, Move *, all + 1);
+    keep_last(s);
+    for (int i = 0; i < all; i++) {
+        Move *lead = &s->gather.at[i];
+        int n = 0;
+        for (int k = 0; k < 2 * all && !lead->done; k++) {
+            Move *m = &s->gather.at[k % all];
+            if (!m->done && m->phase == lead->phase && same_unit(m, lead) &&
+                m->frozen == (k >= all))
+                member[n++] = m;
+        }
+        if (n)
+            emit_gather(s, member, n);
+    }
+    run_all_ahead(s);
+}

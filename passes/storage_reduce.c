@@ -1,0 +1,359 @@
+/* storage_reduce.c: gradients are reduced where they are made.
+ *
+ * before   %dh, %dw, %db = loop{n=4, …} : …, f32[4 x 64, 64]+dp+rep,
+ *                                         f32[4 x 64]+dp+rep backward {
+ *            …
+ *            yield %dx, %dwi, %dbi
+ *          }
+ *          %dw.2 = all_reduce{axes={rep}} %dw : f32[4 x 64, 64]+dp backward
+ *          %db.2 = all_reduce{axes={rep}} %db : f32[4 x 64]+dp backward
+ * after    %dh, %dw, %db = loop{n=4, …} : …, f32[4 x 64, 64]~dp,
+ *                                         f32[4 x 64]~dp backward {
+ *            …
+ *            %dwi.2, %dbi.2 = reduce_scatter{axes={dp}, …} %dwi, %dbi :
+ *                             f32[64, 64]~dp+rep, f32[64]~dp+rep backward
+ *            %dwi.3, %dbi.3 = all_reduce{axes={rep}} %dwi.2, %dbi.2 :
+ *                             f32[64, 64]~dp, f32[64]~dp backward
+ *            yield %dx, %dwi.3, %dbi.3
+ *          }
+ *
+ * The shard's axis first, so that the sums over replicas move shards; each in
+ * the loop that makes the gradient, so that no stack of whole gradients is
+ * kept. What a unit has in one region is reduced by one call; parameters
+ * without a unit are grouped by the module below the model that they belong
+ * to, 25 MiB at the most, as PyTorch's DistributedDataParallel has it.
+ *
+ * Over microbatches (an axis in time) gradients are reduced to shards in
+ * every turn, while sums over replicas stay at the end: they will be made
+ * once, behind the last turn.
+ */
+#include "passes/storage.h"
+
+#include <string.h>
+
+#include "passes/simplify.h"
+
+enum { BUCKET_BYTES = 25 << 20 };
+
+static uint32_t axes_of(const Op *op)
+{
+    return (uint32_t)op_attr(op, "axes").i;
+}
+
+/* A gradient on its way from finish_grad to where it is made. */
+typedef struct Grad {
+    Storage *s;
+    const Unit *u; /* NULL: none */
+    const char *group;
+    Loc loc;
+} Grad;
+
+/* Room for v as the collective leaves it. */
+static Move *add_move(const Grad *g, OpKind kind, uint32_t axes, Value *v,
+                      AxisKind becomes, const char *why)
+{
+    Program *p = g->s->p;
+    Type t = v->type;
+    for (int a = 0; a < p->mesh.n; a++)
+        if (axes >> a & 1)
+            t = storage_type(t, a, becomes);
+    Move m = {.kind = kind, .axes = axes, .region = v->region,
+              .phase = PH_BACKWARD, .group = g->group, .unit = g->u,
+              .from = v, .loc = g->loc};
+    m.to = ir_new_value(p, v->name, t, v->loc);
+    m.to->region = v->region;
+    memcpy(m.to->why, v->why, sizeof v->why);
+    for (int a = 0; a < p->mesh.n; a++)
+        if (axes >> a & 1)
+            m.to->why[a] = (Why){why, g->loc};
+    vec_push(p->arena, &g->s->reduce, m);
+    return &g->s->reduce.at[g->s->reduce.n - 1];
+}
+
+/* ---- shards -------------------------------------------------------------- */
+
+static Value *scatter_here(const Grad *g, Value *v)
+{
+    Program *p = g->s->p;
+    int axis = g->u->axis;
+    /* A share that was made Partial only to be added up again. */
+    if (v->def && v->def->kind == OP_take_share && axes_of(v->def) == 1u << axis)
+        v = v->def->arg[0];
+    if (v->type.place.ax[axis].kind == AX_P)
+        return add_move(g, OP_reduce_scatter, 1u << axis, v, AX_FLAT,
+                        "reduced to this rank's shard")->to;
+    /* The same on every rank already: each keeps its run. */
+    Build b = {.p = p, .region = v->region, .phase = PH_BACKWARD,
+               .before = v->def ? v->def->next : v->region->first,
+               .loc = v->loc, .path = ""};
+    Attr attr[MAX_ATTRS] = {{.i = 1 << axis}};
+    Type t = storage_type(v->type, axis, AX_FLAT);
+    const char *hint = v->name;
+    Op *op = ir_op_typed(&b, OP_take_part, 1, &v, attr, 1, &t, &hint);
+    op->why = (Why){"this rank's shard of the gradient", g->loc};
+    return op->out[0];
+}
+
+static Value *scatter(const Grad *g, Value *v);
+
+static Value *scatter_operand(const Grad *g, Value *v, int operand)
+{
+    v->def->arg[operand] = scatter(g, v->def->arg[operand]);
+    v->type = storage_type(v->type, g->u->axis, AX_FLAT);
+    return v;
+}
+
+/* A shard in place of the gradient v: converted where it is made (inside the
+ * loop that stacks it), so that no whole stack of gradients ever exists. */
+static Value *scatter(const Grad *g, Value *v)
+{
+    int axis = g->u->axis;
+    Op *def = v->def;
+    if (v->type.place.ax[axis].kind == AX_FLAT)
+        return v;
+    if (!def || ir_count_uses(v) != 1)
+        return scatter_here(g, v);
+    if (def->kind == OP_loop && v->index >= def->ncarry) {
+        Value **yield = &def->body->yield[v->index];
+        *yield = scatter(g, *yield);
+        v->type = storage_type(v->type, axis, AX_FLAT);
+        return v;
+    }
+    if (def->kind == OP_all_reduce && !(axes_of(def) >> axis & 1))
+        return scatter_operand(g, v, v->index);
+    return scatter_here(g, v);
+}
+
+/* ---- replicas ------------------------------------------------------------ */
+
+static uint32_t data_axes(const Program *p)
+{
+    return ((1u << p->mesh.n) - 1) & ~p->plan.tensor_axes;
+}
+
+/* The sum over data axes, made in the loop that makes v. */
+static Value *sum_here(const Grad *g, Value *v, uint32_t axes)
+{
+    Op *def = v->def;
+    if (def && def->kind == OP_loop && v->index >= def->ncarry &&
+        ir_count_uses(v) == 1) {
+        Value **yield = &def->body->yield[v->index];
+        *yield = sum_here(g, *yield, axes);
+        v->type.place = (*yield)->type.place;
+        return v;
+    }
+    return add_move(g, OP_all_reduce, axes, v, AX_R,
+                    "summed over all replicas")->to;
+}
+
+/* Moves the sum over data axes, if the gradient at *slot has one, to where
+ * the gradient is made; sums over tensor axes stay at the end. */
+static void sink_sum(const Grad *g, Value **slot)
+{
+    uint32_t data = data_axes(g->s->p);
+    while (ir_count_uses(*slot) == 1 && (*slot)->def &&
+           (*slot)->def->kind == OP_all_reduce) {
+        Op *sum = (*slot)->def;
+        Value *v = sum->arg[(*slot)->index];
+        bool partial = true;
+        for (int a = 0; a < g->s->p->mesh.n; a++)
+            partial &= !(axes_of(sum) >> a & 1) ||
+                       v->type.place.ax[a].kind == AX_P;
+        if (!(axes_of(sum) & data)) {
+            slot = &sum->arg[(*slot)->index];
+            continue;
+        }
+        if (sum->nargs != 1 || !partial)
+            return;
+        *slot = sum_here(g, v, axes_of(sum));
+        ir_remove(sum);
+        return;
+    }
+}
+
+/* A sum over data and tensor axes at once becomes one over each: the one
+ * moves, the other is shared with other gradients. */
+static void split_sum(Program *p, Op *op)
+{
+    if (op->kind != OP_all_reduce || op->nargs != 1)
+        return;
+    uint32_t data = axes_of(op) & data_axes(p), rest = axes_of(op) & ~data;
+    if (!data || !rest)
+        return;
+    Type t = op->arg[0]->type;
+    for (int a = 0; a < p->mesh.n; a++)
+        if (data >> a & 1)
+            t = storage_type(t, a, AX_R);
+    Build b = {.p = p, .region = op->region, .before = op,
+               .phase = op->phase, .loc = op->loc, .path = op->path};
+    Attr attr[MAX_ATTRS] = {{.i = data}};
+    Op *first = ir_op_typed(&b, OP_all_reduce, 1, op->arg, attr, 1, &t,
+                            &op->arg[0]->name);
+    first->why = op->why;
+    memcpy(first->out[0]->why, op->out[0]->why, sizeof op->out[0]->why);
+    op->arg[0] = first->out[0];
+    op->attr[0].i = rest;
+}
+
+/* ---- groups -------------------------------------------------------------- */
+
+/* The later of two definitions in one region; NULL is the region's start. */
+static Op *later(Op *a, Op *b)
+{
+    return !a ? b : !b ? a : storage_before(a, b) ? b : a;
+}
+
+/* Whether the op reads what the move leaves, or what becomes of that. */
+static bool reads(const Storage *s, const Op *op, const Move *m)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (op->arg[i] == m->to)
+            return true;
+    for (int i = 0; i < s->reduce.n; i++)
+        if (s->reduce.at[i].from == m->to && reads(s, op, &s->reduce.at[i]))
+            return true;
+    return false;
+}
+
+/* Whether all of a group can be reduced at one point: behind the last
+ * definition, before the first use. */
+static bool fits_group(const Storage *s, Move *const *move, int n,
+                       const Move *extra)
+{
+    Op *after = extra->from->def;
+    for (int i = 0; i < n; i++)
+        after = later(after, move[i]->from->def);
+    for (Op *op = after; op; op = op->prev) {
+        if (reads(s, op, extra))
+            return false;
+        for (int i = 0; i < n; i++)
+            if (reads(s, op, move[i]))
+                return false;
+    }
+    return true;
+}
+
+static int64_t bytes_of(const Storage *s, const Move *m)
+{
+    return type_local_bytes(&m->from->type, &s->p->mesh);
+}
+
+static bool belongs(const Storage *s, Move *const *move, int n, const Move *m)
+{
+    const Move *lead = move[0];
+    if (m->done || m->kind != lead->kind || m->axes != lead->axes ||
+        m->region != lead->region || m->unit != lead->unit ||
+        strcmp(m->group, lead->group) != 0 ||
+        m->from->type.dtype != lead->from->type.dtype)
+        return false;
+    int64_t bytes = bytes_of(s, m);
+    for (int i = 0; i < n; i++)
+        bytes += bytes_of(s, move[i]);
+    return (m->unit || bytes <= BUCKET_BYTES) && fits_group(s, move, n, m);
+}
+
+static const char *reduce_why(const Storage *s, const Move *m)
+{
+    bool shards = type_is_flat(&m->from->type, &s->p->mesh);
+    return arena_printf(s->p->arena, "gradients of %s%s%s",
+                        m->unit ? "unit " : "", m->group,
+                        shards ? ": shards of replicas" : "");
+}
+
+static void emit_reduce(Storage *s, Move *const *move, int n)
+{
+    const Move *lead = move[0];
+    Op *after = NULL;
+    for (int i = 0; i < n; i++)
+        after = later(after, move[i]->from->def);
+    Attr attr[MAX_ATTRS] = {{.i = lead->axes}};
+    if (lead->kind == OP_reduce_scatter)
+        attr[1].s = lead->group;
+    Op *op = storage_emit(s, move, n,
+                          after ? after->next : lead->region->first, attr,
+                          reduce_why(s, lead));
+    if (after)
+        op->loc = after->loc;
+}
+
+/* Reduce-scatters first: the sums over replicas read their results. */
+static void emit_reduces(Storage *s, OpKind kind)
+{
+    Move **member = NEW_ARRAY(s->p->arena, Move *, s->reduce.n + 1);
+    for (int i = 0; i < s->reduce.n; i++) {
+        int n = 0;
+        if (s->reduce.at[i].done || s->reduce.at[i].kind != kind)
+            continue;
+        member[n++] = &s->reduce.at[i];
+        for (int j = i + 1; j < s->reduce.n; j++)
+            if (belongs(s, member, n, &s->reduce.at[j]))
+                member[n++] = &s->reduce.at[j];
+        emit_reduce(s, member, n);
+    }
+}
+
+/* ---- the way back -------------------------------------------------------- */
+
+/* "layers.*" of "layers.*.attention.wq.weight". */
+static const char *top_module(Arena *a, const char *param)
+{
+    size_t n = strcspn(param, ".");
+    while (param[n] == '.' && param[n + 1] == '*')
+        n += 2;
+    return param[n] ? arena_strndup(a, param, n) : param;
+}
+
+static Grad grad_of(Storage *s, const Op *finish)
+{
+    Program *p = s->p;
+    int param = (int)op_attr(finish, "param").i;
+    const Param *pm = &p->param.at[param];
+    const Unit *u = unit_of_param(p, param);
+    return (Grad){s, u, u ? pm->unit : top_module(p->arena, pm->name),
+                  u ? u->loc : pm->loc};
+}
+
+static bool reads_gradient(const Op *op)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (op->arg[i]->def && op->arg[i]->def->kind == OP_finish_grad)
+            return true;
+    return false;
+}
+
+/* Gradients are finished when all are there, so that none has to be reduced
+ * before others of its group. */
+static void finish_late(Program *p)
+{
+    Op *reader = p->step->first;
+    while (reader && !reads_gradient(reader))
+        reader = reader->next;
+    Op *last = reader ? reader->prev : NULL;
+    for (Op *op = last ? p->step->first : NULL, *next; op; op = next) {
+        next = op == last ? NULL : op->next;
+        if (op->kind == OP_finish_grad)
+            ir_move(op, p->step, reader);
+    }
+}
+
+void storage_reduce(Storage *s)
+{
+    Program *p = s->p;
+    bool turns = p->mesh.ntime > 0;
+    for (Op *op = p->step->first; op && !turns; op = op->next)
+        if (op->kind == OP_finish_grad && op->arg[0]->def)
+            split_sum(p, op->arg[0]->def);
+    simplify_buckets(p, p->step);
+    finish_late(p);
+    for (Op *op = p->step->first; op; op = op->next) {
+        if (op->kind != OP_finish_grad)
+            continue;
+        Grad g = grad_of(s, op);
+        if (sharding_unit(p, (int)op_attr(op, "param").i))
+            op->arg[0] = scatter(&g, op->arg[0]);
+        if (!turns)
+            sink_sum(&g, &op->arg[0]);
+    }
+    emit_reduces(s, OP_reduce_scatter);
+    emit_reduces(s, OP_all_reduce);
+}

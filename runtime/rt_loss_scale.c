@@ -1,0 +1,41 @@
+/* rt_loss_scale.c: the dynamic scale of the loss.
+ *
+ * Gradients of the loss times a scale do not vanish where they are kept in 16
+ * bits; the step divides them by it again, in f32. Where they overflow
+ * instead, the norm is not finite: the step leaves everything as it was, and
+ * the scale is halved. After 2000 steps without that it is doubled, as
+ * torch.cuda.amp.GradScaler has it.
+ */
+#include <float.h>
+#include <math.h>
+
+#include "rt.h"
+
+enum { GROWTH_INTERVAL = 2000, PATIENCE = 64 };
+
+void rt_scale_start(ParcRt *rt)
+{
+    rt->scale = (RtScale){.scale = rt->model->loss_scale};
+}
+
+bool rt_scale_step(ParcRt *rt, int64_t step, double norm)
+{
+    RtScale *s = &rt->scale;
+    if (isfinite(norm)) {
+        s->bad = 0;
+        if (++s->good == GROWTH_INTERVAL) {
+            s->good = 0;
+            s->scale = s->scale * 2 < FLT_MAX ? s->scale * 2 : s->scale;
+        }
+        return true;
+    }
+    s->good = 0;
+    s->scale /= 2;
+    if (++s->bad == PATIENCE) {
+        rt_fail(rt,
+                "step %lld: the gradients of %d steps in a row were not "
+                "finite, down to a loss scale of %g",
+                (long long)step, PATIENCE, s->scale * 2);
+    }
+    return false;
+}

@@ -1,0 +1,32 @@
+/* rt_matmul.h: between rt_matmul.c and rt_matmul_wide.c. */
+#ifndef PARC_RT_MATMUL_H
+#define PARC_RT_MATMUL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "parc_rt.h"
+
+/* A matrix of the product, a stack of them if batch > 1. */
+typedef struct View {
+    int64_t rows, columns, stride[3];
+    ParcType type;
+} View;
+
+enum { SRC, WEIGHTS, DST };
+
+/* DST = SRC WEIGHTS, `batch` of them at once, `loops` one by one. */
+typedef struct Plan {
+    View view[DST + 1];
+    int64_t batch, loops;
+    int64_t step[DST + 1]; /* elements from one loop to the next */
+    bool swapped;          /* SRC is the spec's b, WEIGHTS its a */
+} Plan;
+
+/* A product in f32 of operands of any float type. `scratch` has room for
+ * rt_wide_scratch bytes. */
+int64_t rt_wide_scratch(const Plan *p);
+void rt_wide_product(const Plan *p, const void *src, const void *weights,
+                     void *dst, void *scratch);
+
+#endif

@@ -1,0 +1,99 @@
+/* rt_output.c: files that appear whole or not at all.
+ *
+ * A file is written beside its place and renamed when it is complete and on
+ * the disk; a device or pipe is written where it is. That it can be written
+ * is found out before the run starts.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rt.h"
+
+/* Where the file really is: a link stays a link. */
+static char *resolve(const char *path)
+{
+    char *real = realpath(path, NULL);
+    if (!real) {
+        size_t n = strlen(path) + 1;
+        real = rt_allocate(n);
+        memcpy(real, path, n);
+    }
+    return real;
+}
+
+char *rt_output_probe(const char *path, const char *program)
+{
+    char *real = resolve(path);
+    size_t room = strlen(real) + 32;
+    char *temporary = rt_allocate(room);
+    struct stat st;
+    int error = 0;
+    snprintf(temporary, room, "%s.%ld.tmp", real, (long)getpid());
+    free(real);
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        temporary[0] = 0;
+        error = S_ISDIR(st.st_mode)        ? EISDIR
+                : access(path, W_OK) != 0 ? errno
+                                          : 0;
+    } else {
+        int file = open(temporary, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        error = file < 0 ? errno : 0;
+        if (file >= 0) {
+            close(file);
+            unlink(temporary);
+        }
+    }
+    if (error) {
+        rt_error(program, "cannot write '%s': %s", path, strerror(error));
+        free(temporary);
+        return NULL;
+    }
+    return temporary;
+}
+
+void rt_output_open(RtOutput *o, const char *path, const char *temporary)
+{
+    bool direct = !temporary[0];
+    int flags = O_WRONLY | O_CLOEXEC | (direct ? 0 : O_CREAT | O_TRUNC);
+    *o = (RtOutput){.path = path, .temporary = temporary};
+    o->file = open(direct ? path : temporary, flags, 0666);
+    o->error = o->file < 0 ? errno : 0;
+}
+
+void rt_output_put(RtOutput *o, const void *data, size_t n)
+{
+    const char *p = data;
+    while (n > 0 && !o->error) {
+        ssize_t did = write(o->file, p, n);
+        if (did < 0 && errno == EINTR) {
+            continue;
+        }
+        if (did <= 0) {
+            o->error = did < 0 ? errno : ENOSPC;
+            return;
+        }
+        p += did;
+        n -= (size_t)did;
+    }
+}
+
+const char *rt_output_close(RtOutput *o)
+{
+    if (!o->error && fsync(o->file) != 0 && errno != EINVAL) {
+        o->error = errno;
+    }
+    if (o->file >= 0 && close(o->file) != 0 && !o->error) {
+        o->error = errno;
+    }
+    if (!o->error && o->temporary[0]) {
+        char *real = resolve(o->path);
+        o->error = rename(o->temporary, real) != 0 ? errno : 0;
+        free(real);
+    }
+    return o->error ? strerror(o->error) : NULL;
+}

@@ -1,0 +1,89 @@
+/* rt_random_row.c: random numbers for kernels, a row at a time; see
+ * parc_random.h.
+ *
+ * A call of Philox gives the numbers of four neighbours. LANES blocks are
+ * worked on side by side, word by word, so that the compiler makes vectors of
+ * them; what lies before the first whole block and behind the last one is
+ * drawn block by block.
+ */
+#include "parc_random.h"
+
+#include "rt.h"
+
+enum { LANES = 16 };
+
+/* LANES blocks from `block` on, none of which carries into the high word. */
+static void draw_lanes(float *restrict to, int64_t key, uint32_t site,
+                       int64_t block)
+{
+    uint32_t x[LANES], y[LANES], z[LANES], w[LANES];
+    uint32_t low = (uint32_t)block, high = (uint32_t)((uint64_t)block >> 32);
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)((uint64_t)key >> 32);
+    for (uint32_t i = 0; i < LANES; i++) {
+        x[i] = low + i, y[i] = high, z[i] = site, w[i] = 0;
+    }
+    for (int round = 0; round < 10; round++) {
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) {
+            uint64_t a = (uint64_t)PARC_PHILOX_A * x[i];
+            uint64_t b = (uint64_t)PARC_PHILOX_B * z[i];
+            x[i] = (uint32_t)(b >> 32) ^ y[i] ^ k0;
+            z[i] = (uint32_t)(a >> 32) ^ w[i] ^ k1;
+            y[i] = (uint32_t)b;
+            w[i] = (uint32_t)a;
+        }
+        k0 += PARC_PHILOX_K0;
+        k1 += PARC_PHILOX_K1;
+    }
+#pragma omp simd
+    for (int i = 0; i < LANES; i++) {
+        to[4 * i] = parc_unit(x[i]);
+        to[4 * i + 1] = parc_unit(y[i]);
+        to[4 * i + 2] = parc_unit(z[i]);
+        to[4 * i + 3] = parc_unit(w[i]);
+    }
+}
+
+void parc_random_row(float *to, int64_t key, uint32_t site, int64_t first,
+                     int64_t n)
+{
+    int64_t at = 0;
+    while (at < n) {
+        int64_t index = first + at, block = index >> 2;
+        int word = (int)(index & 3);
+        if (word == 0 && n - at >= 4 * LANES &&
+            (uint32_t)block <= UINT32_MAX - LANES) {
+            draw_lanes(to + at, key, site, block);
+            at += 4 * LANES;
+            continue;
+        }
+        uint32_t c[4];
+        parc_random_block(c, key, site, block);
+        for (; word < 4 && at < n; word++) {
+            to[at++] = parc_unit(c[word]);
+        }
+    }
+}
+
+/* 53 bits of a block. */
+static int64_t key_of(const uint32_t c[4])
+{
+    return (int64_t)(c[0] | (uint64_t)(c[1] & 0x1FFFFFu) << 32);
+}
+
+void parc_split_key(int64_t *to, const int64_t *from, int64_t first,
+                    int64_t step, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t c[4] = {(uint32_t)(first + i * step), 0, 0, 1};
+        parc_philox(c, (uint32_t)*from, (uint32_t)((uint64_t)*from >> 32));
+        to[i] = key_of(c);
+    }
+}
+
+int64_t rt_step_key(int64_t seed, int64_t step)
+{
+    uint32_t c[4];
+    rt_random_block(c, seed, RT_STREAM_STEP, 0, (uint64_t)step);
+    return key_of(c);
+}

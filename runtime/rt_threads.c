@@ -1,0 +1,137 @@
+/* rt_threads.c: where threads run, and how they wait.
+ *
+ * Ranks share the CPUs that the process may use (taskset, cgroups) evenly: in
+ * the order of packages, a physical core's second hardware thread after every
+ * core has its first, rank after rank and thread after thread. They are
+ * pinned there where the run takes most of the machine; with fewer threads
+ * the system places them, lest two small runs meet on the same cores, and so
+ * it does with more threads than CPUs. What the user has set for OpenMP
+ * stands.
+ */
+#include <omp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "rt.h"
+
+int rt_cores(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n > 0 ? n : 1;
+}
+
+/* ---- waiting ------------------------------------------------------------- */
+
+/* How long GNU's OpenMP looks before it sleeps, in rounds of about 20 ns: as
+ * long as most pauses between parallel loops. */
+#define SPIN_COUNT "20000"
+
+static bool user_sets_waiting(void)
+{
+    return getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") ||
+           getenv("KMP_BLOCKTIME");
+}
+
+void rt_threads_wait(char **argv, const ParcModel *model, int64_t wanted)
+{
+    bool fewer = wanted > 0 && wanted < model->threads;
+    int threads = fewer ? (int)wanted : model->threads;
+    bool crowded = rt_nranks(model) * threads > rt_cores();
+    if (threads < 2 || user_sets_waiting()) {
+        return;
+    }
+    if (setenv("OMP_WAIT_POLICY", "passive", 1) == 0 &&
+        (crowded || setenv("GOMP_SPINCOUNT", SPIN_COUNT, 1) == 0)) {
+        fflush(NULL);
+        execv("/proc/self/exe", argv); /* where it fails, as it is */
+    }
+}
+
+/* ---- places -------------------------------------------------------------- */
+
+typedef struct Cpu {
+    int number, package, core;
+    int sibling; /* how many of its core come before it */
+} Cpu;
+
+/* A number of the CPU's place in the machine; -1 where it is not known. */
+static int topology(int cpu, const char *what)
+{
+    char path[96];
+    int value = -1;
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/%s",
+             cpu, what);
+    FILE *f = fopen(path, "r");
+    if (f) {
+        if (fscanf(f, "%d", &value) != 1) {
+            value = -1;
+        }
+        fclose(f);
+    }
+    return value;
+}
+
+static int by_place(const void *x, const void *y)
+{
+    const Cpu *a = x, *b = y;
+    if (a->sibling != b->sibling) {
+        return a->sibling - b->sibling;
+    }
+    return a->package != b->package ? a->package - b->package
+                                    : a->number - b->number;
+}
+
+/* The CPUs of the set in the order in which threads take them. */
+static int places(const cpu_set_t *set, Cpu *cpu)
+{
+    int n = 0;
+    for (int c = 0; c < CPU_SETSIZE; c++) {
+        if (!CPU_ISSET(c, set)) {
+            continue;
+        }
+        cpu[n] = (Cpu){c, topology(c, "physical_package_id"),
+                       topology(c, "core_id"), 0};
+        for (int i = 0; i < n; i++) {
+            cpu[n].sibling += cpu[n].core >= 0 && cpu[i].core == cpu[n].core &&
+                              cpu[i].package == cpu[n].package;
+        }
+        n++;
+    }
+    qsort(cpu, (size_t)n, sizeof *cpu, by_place);
+    return n;
+}
+
+static bool user_sets_places(void)
+{
+    return getenv("OMP_PLACES") || getenv("OMP_PROC_BIND") ||
+           getenv("GOMP_CPU_AFFINITY") || getenv("KMP_AFFINITY");
+}
+
+void rt_threads_place(const RtWorld *w, int rank)
+{
+    cpu_set_t have;
+    int all = w->nranks * w->threads;
+    omp_set_dynamic(0);
+    omp_set_num_threads(w->threads);
+    bool small = 2 * all <= rt_cores();
+    if (w->crowded || small || user_sets_places() ||
+        sched_getaffinity(0, sizeof have, &have) != 0) {
+        return;
+    }
+    Cpu *cpu = rt_allocate(CPU_SETSIZE * sizeof *cpu);
+    int n = places(&have, cpu);
+#pragma omp parallel num_threads(w->threads)
+    {
+        int place = rank * w->threads + omp_get_thread_num();
+        cpu_set_t own;
+        CPU_ZERO(&own);
+        if (place < n) {
+            CPU_SET(cpu[place].number, &own);
+            sched_setaffinity(0, sizeof own, &own);
+        }
+    }
+    free(cpu);
+}

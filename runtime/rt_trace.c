@@ -1,0 +1,97 @@
+/* rt_trace.c: what a rank does when, for --trace.
+ *
+ * A rank runs one statement after the other, so that a trace is a list of
+ * moments: each says what begins, and ends what was before. Emitted code
+ * marks its statements; a collective marks when its waiting ends and when its
+ * data has moved. The lists lie in shared memory that is mapped, touched and
+ * large enough before the first step: tracing takes no memory later on, and
+ * rank 0 reads them all when the last traced step is over.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "rt.h"
+
+/* The first steps pay for pages and warm caches: they are left out where
+ * there are enough others. */
+enum { WARM_UP = 2, MARKS_OF_COLLECTIVE = 3, MARKS_OF_STEP = 2 };
+
+static int64_t marks_a_step(const ParcModel *m)
+{
+    int64_t n = MARKS_OF_STEP;
+    for (int i = 0; i < m->nwork; i++) {
+        bool collective = strcmp(m->work[i].kind, "collective") == 0;
+        n += m->work[i].count * (collective ? MARKS_OF_COLLECTIVE : 1);
+    }
+    return n;
+}
+
+bool rt_trace_open(RtWorld *w, int64_t steps, int64_t total)
+{
+    RtTrace *t = &w->trace;
+    steps = steps < total ? steps : total;
+    t->first = total - steps < WARM_UP ? total - steps + 1 : WARM_UP + 1;
+    t->last = t->first + steps - 1;
+    int64_t room = steps * marks_a_step(w->model);
+    size_t ring = sizeof(RtRing) + (size_t)room * sizeof(RtMark);
+    t->stride = (ring + 4095) / 4096 * 4096;
+    t->bytes = (size_t)w->nranks * t->stride;
+    void *map = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (map == MAP_FAILED) {
+        char text[32];
+        rt_error(w->program, "cannot map %s of memory for the trace: %s",
+                 rt_size_text((double)t->bytes, text), strerror(errno));
+        return false;
+    }
+    t->rings = map;
+    for (int r = 0; r < w->nranks; r++) {
+        rt_trace_ring(w, r)->room = room;
+    }
+    return true;
+}
+
+void rt_trace_close(RtWorld *w)
+{
+    if (w->trace.rings) {
+        munmap(w->trace.rings, w->trace.bytes);
+        w->trace.rings = NULL;
+    }
+}
+
+void rt_trace_add(RtRing *ring, int32_t what, int64_t turn)
+{
+    struct timespec now;
+    if (ring->n == ring->room) { /* train.c was edited by hand */
+        ring->lost++;
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    ring->mark[ring->n++] =
+        (RtMark){(int64_t)now.tv_sec * 1000000000 + now.tv_nsec, what,
+                 (int32_t)turn};
+}
+
+void rt_trace_begin(ParcRt *rt, int64_t step)
+{
+    const RtTrace *t = &rt->world->trace;
+    if (t->rings && step >= t->first && step <= t->last) {
+        rt->ring = rt_trace_ring(rt->world, rt->rank);
+        rt_trace_add(rt->ring, RT_MARK_STEP, step);
+    }
+}
+
+void rt_trace_end(ParcRt *rt)
+{
+    rt_mark(rt, RT_MARK_END);
+    rt->ring = NULL;
+}
+
+void parc_mark(ParcRt *rt, int i, int64_t turn)
+{
+    if (rt->ring) {
+        rt_trace_add(rt->ring, i, turn);
+    }
+}

@@ -1,0 +1,92 @@
+#!/bin/sh
+# Gradient accumulation: how many microbatches a batch is worked through in
+# changes nothing but rounding. Parameters are gathered and gradients reduced
+# to shards once a microbatch; sums over replicas are made once a step; the
+# program does not grow with the number of microbatches, and holds no second
+# set of gradients.
+. "$(dirname "$0")/lib.sh"
+
+# count AXIS KIND: calls a step.
+count() {
+    jq --arg a "$1" --arg k "$2" '[.collectives[] | select(.axis == $a and
+        .kind == $k) | .count] | add // 0' "$work/plan.json"
+}
+counts() { # counts WANTED AXIS KIND
+    n=$(count "$2" "$3")
+    echo "$2 $3: $n, expected $1"
+    [ "$n" = "$1" ]
+}
+plan() { # plan MESH OPTIONS…
+    mesh=$1
+    shift
+    # shellcheck disable=SC2086
+    "$PARC" examples/llama.pdl --target cpu --threads 1 --mesh "$mesh" \
+        $llama_sizes "$@" --emit json=/dev/stdout >"$work/plan.json"
+}
+tight() {
+    jq -e '.memory.peak <= 1.02 * .memory.lower_bound' "$work/plan.json"
+}
+at_most() { # at_most BYTES CLASS
+    jq --arg c "$2" '.memory[$c]' "$work/plan.json"
+    jq -e --argjson n "$1" --arg c "$2" '.memory[$c] <= $n' "$work/plan.json"
+}
+exact() { # what the plan says is what a run takes
+    [ "$(jq -s '.[-1].peak_bytes' "$1")" = \
+        "$(jq .memory.peak "$work/plan.json")" ]
+}
+
+for mesh in 1x1 2x1 1x2 2x2; do
+    for n in 1 4; do
+        binary=$work/llama-$mesh-$n
+        # shellcheck disable=SC2086
+        check "$mesh x $n compiles" compile "$binary" llama "$mesh" \
+            --threads 1 $llama_sizes -D accumulate=$n
+        check "$mesh x $n trains" "$binary" --steps 8 --data "bytes:$text" \
+            --seed 1 --shuffle --log "$binary.log"
+        check "$mesh x $n curve" same_curve "$binary.log" \
+            "$work/llama-1x1-1.log" 1e-5
+    done
+    plan $mesh -D accumulate=4
+    check "$mesh allocates what is planned" exact "$binary.log"
+    check "$mesh packs" tight
+done
+
+L=3
+plan 2x2 -D accumulate=4
+check "gathers each turn" counts $((4 * (2 * L + 2))) dp all_gather
+check "scatters each turn" counts $((4 * (L + 2))) dp reduce_scatter
+check "norm weights once" sh -c "jq -e '[.collectives[] | select(.phase ==
+    \"backward\" and .axis == \"tp\" and .kind == \"all_reduce\") | .count] ==
+    [1]' '$work/plan.json'"
+check "the loss and the norm once" counts 2 dp,tp all_reduce
+
+cat >"$work/replicas.pdl" <<'EOF'
+model Deep(dim=64, n_layers=8) {
+    layers: [n_layers] Linear(dim, dim)
+    forward(x: [batch, dim]) {
+        for layer in layers { x = relu(layer(x)) }
+        return mean(square(x))
+    }
+}
+train {
+    batch = 16
+    accumulate = 4
+    optimizer = SGD(lr=0.1)
+}
+EOF
+"$PARC" "$work/replicas.pdl" --target cpu --threads 1 --mesh 2 \
+    --emit json=/dev/stdout >"$work/plan.json" 2>/dev/null
+check "replicas are summed once, as the loss" counts 2 dp all_reduce
+gradients=$((4 * 8 * (64 * 64 + 64)))
+check "one set of gradients" at_most $((gradients + 4 * 64 * 64 + 1024)) grads
+
+one_size() { # but for sizes in texts, which break lines elsewhere
+    two=$(wc -l <"$work/two/train.c") eight=$(wc -l <"$work/eight/train.c")
+    echo "$two and $eight lines"
+    [ $((50 * (two - eight))) -le "$two" ] &&
+        [ $((50 * (eight - two))) -le "$two" ]
+}
+plan 2x2 -D batch=32 -D accumulate=2 -S "$work/two"
+plan 2x2 -D batch=32 -D accumulate=8 -S "$work/eight"
+check "programs of one size" one_size
+finish

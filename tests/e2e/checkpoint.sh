@@ -1,0 +1,118 @@
+#!/bin/sh
+# checkpoint: modules that run again for the backward pass cost memory less
+# and change no loss, on one rank and on four.
+. "$(dirname "$0")/lib.sh"
+
+as_planned() { # as_planned LABEL: allocated = planned, packed well
+    jq -en --slurpfile log "$work/$1.log" --slurpfile plan "$work/$1.json" '
+        $plan[0].memory as $m | ($log | map(.peak_bytes) | unique) as $have |
+        if $have != [$m.peak] then error("\($have), planned \($m.peak)")
+        elif $m.peak > 1.02 * $m.lower_bound
+        then error("\($m.peak) for \($m.lower_bound)") else true end'
+}
+peak() { jq .memory.peak "$work/$1.json"; }
+less_memory() { # less_memory A B: A needs less than B
+    echo "$(peak "$1") and $(peak "$2") bytes"
+    [ "$(peak "$1")" -lt "$(peak "$2")" ]
+}
+flops() { # flops LABEL FIELD
+    jq ".flops.$2" "$work/$1.json"
+}
+# What runs again is counted in the backward pass, and as that.
+work_counted() { # work_counted LABEL PLAIN
+    jq -en --slurpfile a "$work/$1.json" --slurpfile b "$work/$2.json" '
+        $a[0].recomputed_flops > 0 and $b[0].recomputed_flops == 0 and
+        $a[0].flops.forward == $b[0].flops.forward and
+        $a[0].flops.backward ==
+            $b[0].flops.backward + $a[0].recomputed_flops'
+}
+count() { # count LABEL PHASE AXIS KIND: calls a step
+    jq --arg p "$2" --arg a "$3" --arg k "$4" '[.collectives[]
+        | select(.phase == $p and .axis == $a and .kind == $k) | .count]
+        | add // 0' "$work/$1.json"
+}
+as_many() { # as_many A B MORE PHASE AXIS KIND
+    a=$(count "$1" "$4" "$5" "$6") b=$(count "$2" "$4" "$5" "$6")
+    echo "$4 $5 $6: $a and $b"
+    [ "$a" = $((b + $3)) ]
+}
+
+# model [ITEM]: llama.pdl with that checkpoint.
+model() {
+    sed "s/^    fully_shard dp.*/&${1:+\\
+    checkpoint { $1 \}}/" examples/llama.pdl >"$work/llama.pdl"
+}
+# plan LABEL MESH [ITEM]: plans, compiles and runs it.
+plan() {
+    label=$1 mesh=$2
+    model "${3:-}"
+    # shellcheck disable=SC2086
+    "$PARC" "$work/llama.pdl" --target cpu --threads 1 --mesh "$mesh" \
+        $llama_sizes -D n_layers=6 --emit json="$work/$label.json" -o "$work/$label" &&
+        "$work/$label" --threads 1 --steps 3 --log "$work/$label.log"
+}
+
+for mesh in 1x1 2x2; do
+    check "$mesh plain" plan plain-$mesh $mesh
+    kinds='all attention matmul every2 some'
+    [ $mesh = 1x1 ] || kinds="$kinds ffn"
+    for kind in $kinds; do
+        case $kind in
+        every2) item='layers.*: every=2' ;;
+        some) item='layers.1, layers.2, layers.4.attention: keep=attention' ;;
+        all) item='layers.*' ;;
+        ffn) item='every FeedForward' ;;
+        *) item="layers.*: keep=$kind" ;;
+        esac
+        l=$kind-$mesh
+        check "$l" plan $l $mesh "$item"
+        check "$l loss" same_curve "$work/$l.log" "$work/plain-$mesh.log" 1e-6
+        check "$l as planned" as_planned $l
+        check "$l memory" less_memory $l plain-$mesh
+        check "$l work" work_counted $l plain-$mesh
+    done
+    check "$mesh each second" less_memory all-$mesh every2-$mesh
+    check "$mesh attention kept" less_memory all-$mesh attention-$mesh
+    check "$mesh matmuls kept" less_memory attention-$mesh matmul-$mesh
+done
+
+# However layers are cut, they have their own names and first weights, and are
+# found by their names.
+names() { # names LABEL
+    jq -r '.params[].name' "$work/$1.json"
+}
+# A's own first weights, and those that it reads from what B wrote by name.
+same_weights() { # same_weights A B
+    "$work/$2" --threads 1 --steps 0 --export "$work/$2.st" &&
+        "$work/$1" --threads 1 --steps 0 --export "$work/own.st" &&
+        "$work/$1" --threads 1 --steps 0 --init "$work/$2.st" \
+            --export "$work/read.st" &&
+        cmp "$work/own.st" "$work/read.st"
+}
+check "names of each second" test "$(names every2-1x1 | grep -c \
+    '^layers\.[01]-[45]:2\.attention\.wq\.weight$')" = 2
+check "names of some" test "$(names some-1x1 | grep w1 | tr '\n' ' ')" = \
+    "layers.0.feed_forward.w1.weight layers.1-2.feed_forward.w1.weight \
+layers.3.feed_forward.w1.weight layers.4.feed_forward.w1.weight \
+layers.5.feed_forward.w1.weight "
+check "layers by a pattern" sh -c "'$work/every2-1x1' --steps 0 --threads 1 \
+    --print-shards 'layers.*.ffn_norm' | grep -c '^layers' | grep -qx 6"
+model layers.1
+# shellcheck disable=SC2086
+explained=$("$PARC" "$work/llama.pdl" --mesh 2x2 $llama_sizes -D n_layers=6 \
+    --explain layers.1.ffn_norm.weight)
+check "a layer explained" test "${explained%% :*}" = \
+    "parameter layers.1.ffn_norm.weight"
+check "weights of each second" same_weights every2-1x1 plain-1x1
+check "weights of some on 2x2" same_weights some-2x2 plain-1x1
+check "a layer by its number" sh -c "'$work/every2-2x2' --steps 0 --threads 1 \
+    --print-shards layers.3.ffn_norm.weight |
+    grep -q '^layers.3.ffn_norm.weight: '"
+# One reduction of each layer runs again: that of the attention's output.
+# The gathers of both inputs ran again before, the units' are shared.
+check "tp scatters" as_many all-2x2 plain-2x2 6 backward tp reduce_scatter
+check "tp gathers" as_many all-2x2 plain-2x2 0 backward tp all_gather
+check "dp gathers" as_many all-2x2 plain-2x2 0 backward dp all_gather
+check "dp scatters" as_many all-2x2 plain-2x2 0 backward dp reduce_scatter
+check "forward" as_many all-2x2 plain-2x2 0 forward tp all_gather
+finish

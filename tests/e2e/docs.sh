@@ -1,0 +1,38 @@
+#!/bin/sh
+# The documentation's tables are true: docs/memory.md says what the planner
+# says, which is less than what the guide to FSDP measured with PyTorch;
+# docs/conformance.md names tests that exist.
+. "$(dirname "$0")/lib.sh"
+
+sh scripts/memory_table.sh >"$work/table"
+grep '^|' docs/memory.md >"$work/page"
+check "the table is up to date (scripts/memory_table.sh --update)" \
+    diff "$work/table" "$work/page"
+less() { # less STRATEGY SEED: every row of the strategy
+    awk -F ' *[|] *' -v name="$1" -v seed="$2" '
+        $2 == name || index($2, name ",") == 1 {
+            n++
+            if ($4 >= seed || $4 < 0.9 * $5) bad = 1
+        }
+        END { exit n != 2 || bad }' "$work/table"
+}
+check "no_shard" less no_shard 19296
+check "shard_grad_op" less shard_grad_op 11772
+check "full_shard" less full_shard 9627
+
+# What docs/conformance.md names is there.
+named() {
+    sed -n 's/^| [0-9]/&/p' docs/conformance.md | cut -d'|' -f4 |
+        grep -o '`[^`]*`' | tr -d '`' | while read -r name; do
+        case $name in
+        unit/*) ls "tests/$name" ;;
+        styles/*) ls "tests/golden/$name.plan" ;;
+        tests/*) ls "$name".* ;;
+        *.sh) ls "tests/e2e/$name" ;;
+        *) grep -rq "$name" tests/unit examples docs/pdl.md ;;
+        esac || { echo "$name is not there" && exit 1; }
+    done
+}
+check "the tests of docs/conformance.md" named
+check "all cases" test "$(grep -c '^| [0-9]' docs/conformance.md)" = 27
+finish

@@ -1,0 +1,105 @@
+#!/bin/sh
+# Tensor parallelism at its edges, on the model of tests/data/edges.pdl: one
+# loss curve on every mesh.
+. "$(dirname "$0")/lib.sh"
+
+model=$root/tests/data/edges.pdl
+
+# curve NAME PLAN MESH [OPTIONS…]: trains; the first mesh of a NAME is what
+# the others are compared with.
+curve() {
+    name=$1 plan=$2 mesh=$3
+    shift 3
+    run=$work/$name-$plan-$mesh
+    [ -e "$work/$name.log" ] || run=$work/$name
+    "$PARC" "$model" --target cpu --threads 1 --plan "$plan" --mesh "$mesh" \
+        "$@" -o "$run" --emit json="$run.json" &&
+        "$run" --steps 8 --seed 1 --data "bytes:$text" --log "$run.log" \
+            --export "$run.st" &&
+        same_curve "$run.log" "$work/$name.log" 1e-5
+}
+# of NAME FILTER: jq on a run's json
+of() {
+    jq -e "$2" "$work/$1.json"
+}
+
+# ---- biases and a tied embedding --------------------------------------------
+check "biases, 1x1" curve plain sequence 1x1
+for plan in sequence whole; do
+    check "biases, $plan, 2x2" curve plain $plan 2x2
+done
+for plan in sequence whole; do
+    check "$plan: the tied weight is one parameter" of plain-$plan-2x2 '[.params[]
+        | select(.name == "embedding.weight" or .name == "head.weight")]
+        | length == 1 and .[0].placement == {"dp": "S(0)", "tp": "S(0)"}'
+done
+check "its unit is that of the name it keeps" of plain-sequence-2x2 \
+    '.params[] | select(.name == "embedding.weight") | .unit == "embedding"'
+check "or of the other name" of plain-whole-2x2 \
+    '.params[] | select(.name == "embedding.weight") | .unit == "norm+head"'
+check "its gradient is reduced once" of plain-sequence-2x2 '[.collectives[]
+    | select(.kind == "reduce_scatter" and .axis == "dp" and
+             (.tensor | test("embedding"))) | .count] | add == 1'
+
+# ---- sizes that tp does not divide ------------------------------------------
+uneven="-D vocab=257 -D hidden=97 -D n_heads=6 -D n_kv_heads=6 -D dim=36 \
+ -D seq=12 -D dropout=0.2"
+# shellcheck disable=SC2086
+for run in "sequence 1x1" "sequence 1x2" "whole 2x2" "sequence 1x3"; do
+    check "uneven sizes, $run" curve uneven $run $uneven
+done
+for hidden in 3 17; do # rows for some ranks only; a size of PyTorch's tests
+    for mesh in 1x1 1x4; do
+        check "hidden $hidden, $mesh" curve hidden$hidden sequence $mesh \
+            -D hidden=$hidden
+    done
+done
+check "shapes are the true ones" of uneven-sequence-1x3 '[.params[] | .shape]
+    | index([[257, 36]]) != null and index([[97, 36]]) != null and
+      all(.[][]; . != 258 and . != 99)'
+true_sizes() { # the same bytes of weights at the start, whatever the mesh
+    "$work/uneven" --steps 0 --seed 3 --export "$work/a.st" &&
+        "$work/uneven-sequence-1x3" --steps 0 --seed 3 --export "$work/b.st" &&
+        cmp "$work/a.st" "$work/b.st" &&
+        "$work/uneven-whole-2x2" --steps 0 --seed 4 --init "$work/a.st" \
+            --export "$work/c.st" && cmp "$work/a.st" "$work/c.st"
+}
+check "weights go out and in by their true sizes" true_sizes
+shards() {
+    "$work/uneven-sequence-1x3" --steps 0 --print-shards embedding.weight \
+        >"$work/shards" && grep -q "f32\[257, 36\]" "$work/shards" &&
+        grep -q "3060 elements and 36 of padding: rows 172 .. 256" \
+            "$work/shards"
+}
+check "--print-shards" shards
+
+# ---- kv heads fewer than tp -------------------------------------------------
+# Queries are split over all of tp, keys and values over the kv heads: no rank
+# waits for another's heads, and what ranks share is summed over them alone.
+for kv in 1 2; do
+    for run in "sequence 1x1" "sequence 1x4" "whole 2x4"; do
+        # shellcheck disable=SC2086
+        check "$kv kv heads, $run" curve kv$kv $run -D n_heads=8 -D dim=48 \
+            -D n_kv_heads=$kv
+    done
+    check "$kv kv heads: nothing of them is gathered" of kv$kv-sequence-1x4 \
+        '[.collectives[] | select(.kind == "all_gather" and .dtype == "f32" and
+            (.tensor | test("^(q|k|v|wq|wk|wv|rotary|attention)([.]|$)")))]
+         | length == 0'
+    check "$kv kv heads: no all_to_all" of kv$kv-whole-2x4 \
+        '[.collectives[] | select(.kind == "all_to_all")] | length == 0'
+    check "$kv kv heads: the mesh is the one that was given" of \
+        kv$kv-whole-2x4 '.mesh == [{"name": "dp", "size": 2},
+                                   {"name": "tp", "size": 4}]'
+done
+check "keys are split over their heads" of kv2-sequence-1x4 '.params[]
+    | select(.name == "layers.*.attention.wk.weight")
+    | .placement.tp == "S(0) over tp.kv" and .shape == [12, 48]'
+check "and are the same on all ranks where there is one" of kv1-sequence-1x4 \
+    '.params[] | select(.name == "layers.*.attention.wk.weight")
+    | .placement.tp == "R"'
+check "their weights' gradients are summed over those that share one" of \
+    kv2-sequence-1x4 '[.collectives[] | select(.axis == "tp.rep")]
+    | length == 1 and (.[0] | .kind == "all_reduce" and .group_size == 2 and
+                                  .phase == "backward" and .count == 1)'
+finish

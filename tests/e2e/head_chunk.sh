@@ -1,0 +1,75 @@
+#!/bin/sh
+# The head in chunks of tokens: the curve stays, the logits of a batch never
+# exist, the head's weight is gathered and its gradient reduced once.
+. "$(dirname "$0")/lib.sh"
+
+plan() { # plan MESH OPTIONS…
+    mesh=$1
+    shift
+    # shellcheck disable=SC2086
+    "$PARC" examples/llama.pdl --target cpu --threads 1 --mesh "$mesh" \
+        $llama_sizes "$@" --emit json=/dev/stdout >"$work/plan.json"
+}
+exact() { # what the plan says is what a run takes
+    [ "$(jq -s '.[-1].peak_bytes' "$1")" = \
+        "$(jq .memory.peak "$work/plan.json")" ]
+}
+tight() {
+    jq -e '.memory.peak <= 1.02 * .memory.lower_bound' "$work/plan.json"
+}
+
+# 256 tokens in whole sequences, in parts of each, and under accumulation.
+binary=$work/whole
+# shellcheck disable=SC2086
+check "compiles" compile "$binary" llama 1x1 --threads 1 $llama_sizes
+check "trains" "$binary" --steps 8 --data "bytes:$text" --seed 1 --log \
+    "$work/whole.log"
+for mesh in 1x1 2x2; do
+    for options in "-D head_chunk=64" "-D head_chunk=8" \
+        "-D head_chunk=16 -D accumulate=2"; do
+        # shellcheck disable=SC2086
+        check "$mesh $options compiles" compile "$binary" llama "$mesh" \
+            --threads 1 $llama_sizes $options
+        check "$mesh $options trains" "$binary" --steps 8 \
+            --data "bytes:$text" --seed 1 --log "$binary.log"
+        check "$mesh $options curve" same_curve "$binary.log" \
+            "$work/whole.log" 1e-5
+        # shellcheck disable=SC2086
+        plan "$mesh" $options
+        check "$mesh $options allocates what is planned" exact "$binary.log"
+        check "$mesh $options packs" tight
+    done
+done
+
+once() { # the head's unit, over dp
+    jq -e '[.collectives[] | select(.tensor == "norm+output") | .count] ==
+        [1, 1]' "$work/plan.json"
+}
+each_chunk() { # loss parallel: the maximum and the sums of every chunk
+    jq -e '[.collectives[] | select(.axis == "tp" and .kind == "all_reduce" and
+        .phase == "forward") | .count] | all(. == 16) and length >= 2' \
+        "$work/plan.json"
+}
+plan 2x2 -D head_chunk=8
+check "the head's unit moves once" once
+check "statistics of each chunk" each_chunk
+
+peak() {
+    plan "$@"
+    jq .memory.peak "$work/plan.json"
+}
+less() { # a chunk of the logits in place of all: 4 MiB less at least
+    whole=$(peak 1x1 -D vocab=16384)
+    chunked=$(peak 1x1 -D vocab=16384 -D head_chunk=32)
+    echo "$whole and $chunked"
+    [ $((whole - chunked)) -gt 4194304 ]
+}
+check "no whole logits" less
+
+# One sequence of 35 tokens: parts of it.
+"$PARC" examples/transformer.pdl --plan no_shard --target cpu --threads 1 \
+    -D vocab=63 -D dim=32 -D n_layers=1 -D n_heads=4 -D hidden=64 -D batch=1 -D seq=35 \
+    -D head_chunk=8 --emit plan >"$work/plan.txt"
+check "parts of a sequence" grep -q "^head        5 chunks of 7 tokens" \
+    "$work/plan.txt"
+finish

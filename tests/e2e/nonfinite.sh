@@ -1,0 +1,102 @@
+#!/bin/sh
+# A scaled loss gives the curve of the plain one; steps whose gradients
+# overflow are skipped; a gradient that is not finite is named.
+. "$(dirname "$0")/lib.sh"
+
+sizes="-D vocab=256 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 \
+ -D hidden=64 -D batch=8 -D seq=16 -D precision=f32 -D clip=0.5 --threads 1"
+
+# One batch of tokens, so that every step has the same.
+head -c 129 "$text" >"$work/batch.txt"
+
+# train NAME STEPS: a binary's run, with its log and weights.
+train() {
+    "$work/$1" --steps "$2" --data "bytes:$work/batch.txt" --seed 1 \
+        --log "$work/$1.log" --export "$work/$1.st"
+}
+
+# later A B SKIPPED: B's curve is A's with a pause in front.
+later() {
+    tail -n "+$(($3 + 1))" "$2" >"$work/rest.log" &&
+        head -n "$(wc -l <"$work/rest.log")" "$1" >"$work/first.log" &&
+        same_curve "$work/rest.log" "$work/first.log" 1e-5
+}
+
+# shellcheck disable=SC2086
+{
+    check "compiles" compile "$work/plain" llama 1x1 $sizes
+    check "2x2 compiles" compile "$work/scaled" llama 2x2 $sizes \
+        -D loss_scale=1024
+    check "a scale too large" compile "$work/large" llama 2x2 $sizes \
+        -D loss_scale=1e20
+}
+check "trains" train plain 16
+check "2x2 trains" train scaled 16
+check "one curve" same_curve "$work/plain.log" "$work/scaled.log" 1e-5
+check "one norm" jq -en --slurpfile a "$work/plain.log" \
+    --slurpfile b "$work/scaled.log" \
+    '[range(16) | ($a[.].grad_norm / $b[.].grad_norm - 1) | fabs] | max < 1e-4'
+check "the log has the scale" jq -es 'all(.loss_scale == 1024)' \
+    "$work/scaled.log"
+check "a scale too large trains" train large 16
+skipped=$(jq -s 'map(select(.grad_norm == null)) | length' "$work/large.log")
+check "steps are skipped" test "$skipped" -gt 2
+check "and no more" test "$skipped" -lt 10
+check "each halves the scale" jq -es --argjson n "$skipped" \
+    '(.[0].loss_scale / .[$n].loss_scale / pow(2; $n) - 1) | fabs < 1e-6' \
+    "$work/large.log"
+check "the curve goes on as if they had not been" later "$work/plain.log" \
+    "$work/large.log" "$skipped"
+check "skipped steps alone" train large "$skipped"
+cp "$work/large.st" "$work/skipped.st"
+check "no step" train large 0
+check "a skipped step changes nothing" cmp "$work/large.st" "$work/skipped.st"
+
+# d sqrt(y) is infinite where y is 0; times the 0 of relu it is no number.
+cat >"$work/edge.pdl" <<'END'
+module Layer(dim, steep) {
+    net: Linear(dim, dim)
+    forward(x) {
+        y = net(x)
+        if steep { y = sqrt(relu(y)) }
+        return x + y
+    }
+}
+model Edge(dim=8, steep=true) {
+    first: [2] Layer(dim, false)
+    last: Layer(dim, steep)
+    head: Linear(dim, dim)
+    forward(x: [batch, dim]) {
+        for layer in first { x = layer(x) }
+        return mean(square(head(last(x))))
+    }
+}
+plan fsdp(dp) { fully_shard dp { first.*: reshard=false
+    last, head } }
+train {
+    batch     = 8
+    clip      = 1.0
+    optimizer = AdamW(lr=1e-3)
+}
+END
+
+# fails_with BINARY TEXT: it ends with exit status 1 and says so.
+fails_with() {
+    "$1" --steps 3 2>"$work/said" && return 1
+    cat "$work/said"
+    grep -qF "$2" "$work/said"
+}
+
+for mesh in 1 2; do
+    check "edge on $mesh compiles" "$PARC" "$work/edge.pdl" --target cpu \
+        --threads 1 --mesh $mesh -o "$work/edge"
+    check "the parameter nearest to the loss is named" fails_with \
+        "$work/edge" "error: step 1: the norm of the gradients is not a \
+number: the gradient of 'last.net.bias' is not finite, nor are those of 5 \
+others"
+    check "edge with a loss scale compiles" "$PARC" "$work/edge.pdl" \
+        --target cpu --threads 1 --mesh $mesh -D loss_scale=8 -o "$work/edge"
+    check "its steps are skipped" "$work/edge" --steps 63
+    check "but not for ever" sh -c "! '$work/edge' --steps 64"
+done
+finish

@@ -1,0 +1,43 @@
+#!/bin/sh
+# Twenty steps of each optimizer, with weight decay and its groups, momentum,
+# clipping, schedules and ignored labels, are PyTorch's (recorded;
+# tests/torch/recipe.py makes the record).
+. "$(dirname "$0")/lib.sh"
+
+# same FIELD CASE: a field of the log is the record's.
+same() {
+    jq -en --arg field "$1" --arg case "$2" \
+        --slurpfile a "$root/tests/torch/recipe.losses" \
+        --slurpfile b "$work/log" '
+        ($a | map(select(.case == $case)[$field])) as $x |
+        ($b | map(.[$field])) as $y |
+        [range($x | length) | ($x[.] / $y[.] - 1) | fabs] | max |
+        if . < 1e-5 and ($x | length) == 20 then . else error("\(.)") end'
+}
+
+# parity CASE OPTIONS…
+parity() {
+    case=$1
+    shift
+    for mesh in 1x1 2x2; do
+        check "$case $mesh compiles" "$PARC" tests/torch/recipe.pdl \
+            --target cpu --threads 1 --mesh $mesh -o "$work/binary" "$@"
+        check "$case $mesh trains" "$work/binary" --steps 20 --seed 1 \
+            --data "bytes:$text" --log "$work/log"
+        for field in loss grad_norm lr; do
+            check "$case $mesh has PyTorch's $field" same $field "$case"
+        done
+    done
+}
+parity sgd -D "optimizer=SGD(lr=0.5, weight_decay=0.1)"
+parity momentum -D clip=0.25 \
+    -D "optimizer=SGD(lr=0.1, momentum=0.9, weight_decay=0.1)"
+parity adam -D "schedule=linear(steps=20, min_lr=3e-4)" \
+    -D "optimizer=Adam(lr=3e-3, betas=(0.9, 0.95), weight_decay=0.1)"
+parity adamw -D clip=0.5 -D "optimizer=AdamW(lr=3e-3, weight_decay=0.5)" \
+    -D "schedule=cosine(steps=20, warmup=5, min_lr=3e-4)"
+parity groups -D 'optimizer=AdamW(lr=3e-3, weight_decay=2.0,
+                                  no_decay=("*.bias", "norm*"))'
+parity ignored -D clip=1.0 -D "optimizer=SGD(lr=0.5, weight_decay=0.1)" \
+    -D ignored=32
+finish

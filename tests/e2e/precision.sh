@@ -1,0 +1,88 @@
+#!/bin/sh
+# bf16 and f16 beside f32: 200 steps on the text of the documentation stay
+# within 2% of the f32 curve, on every mesh, with the machine's own 16-bit
+# instructions and without; shards are gathered in half the bytes, weights are
+# kept in f32; gradients are reduced in the type that `reduce` says.
+. "$(dirname "$0")/lib.sh"
+
+cat docs/*.md README.md >"$work/text"
+many=200 some=40
+[ "${CHECK_ASAN:-}" ] && many=40 some=10
+sizes="-D vocab=256 -D dim=128 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 \
+ -D hidden=256 -D batch=4 -D seq=64 -D optimizer.lr=1e-3"
+
+train() { # train LABEL STEPS MESH OPTIONS…
+    label=$1 steps=$2 mesh=$3
+    shift 3
+    # shellcheck disable=SC2086
+    check "$label compiles" compile "$work/$label" llama "$mesh" \
+        --threads 1 $sizes "$@"
+    # shellcheck disable=SC2086
+    "$PARC" examples/llama.pdl --target cpu --mesh "$mesh" --threads 1 \
+        $sizes "$@" --emit json >"$work/$label.json"
+    check "$label trains" "$work/$label" --steps "$steps" --seed 1 \
+        --data "bytes:$work/text" --log "$work/$label.log" \
+        --export "$work/$label.st"
+    check "$label as planned" as_planned "$label"
+}
+as_planned() {
+    jq -en --slurpfile log "$work/$1.log" --slurpfile plan "$work/$1.json" '
+        ($log | map(.peak_bytes) | unique) == [$plan[0].memory.peak]'
+}
+# curve LABEL OTHER TOLERANCE: over the steps that LABEL has run.
+curve() {
+    head -n "$(wc -l <"$work/$1.log")" "$work/$2.log" >"$work/part.log"
+    same_curve "$work/$1.log" "$work/part.log" "$3"
+}
+# bytes LABEL KIND AXIS DTYPE: of such collectives in a step.
+bytes() {
+    jq --arg kind "$2" --arg axis "$3" --arg dtype "$4" '
+        [.collectives[] | select(.kind == $kind and .axis == $axis and
+         .dtype == $dtype) | .bytes * .count] | add // 0' "$work/$1.json"
+}
+is_half() { # is_half A B KIND AXIS
+    a=$(bytes "$1" "$3" "$4" bf16) b=$(bytes "$2" "$3" "$4" f32)
+    echo "$a of $b bytes"
+    [ "$b" -gt 0 ] && [ $((2 * a)) = "$b" ] &&
+        [ "$(bytes "$1" "$3" "$4" f32)" = 0 ]
+}
+smaller() {
+    jq -en --slurpfile a "$work/$1.json" --slurpfile b "$work/$2.json" \
+        '$a[0].memory.peak < $b[0].memory.peak'
+}
+all_f32() { # the dtypes in a safetensors header
+    ! head -c 20000 "$1" | grep -aoE '"dtype": *"[A-Z0-9]*"' | grep -qv F32
+}
+
+train f32 $many 1x1 -D precision=f32
+train bf16 $many 1x1 -D precision=bf16
+train f16 $some 1x1 -D precision=f16
+check "bf16 follows f32" curve bf16 f32 0.02
+check "f16 follows f32" curve f16 f32 0.02
+check "f16 scales the loss" jq -es 'map(.loss_scale) | unique == [65536]' \
+    "$work/f16.log"
+check "the curve falls" jq -es '.[-1].loss < 0.7 * .[0].loss' "$work/bf16.log"
+check "bf16 is another curve" sh -c "! cmp '$work/f32.log' '$work/bf16.log'"
+check "bf16 takes less memory" smaller bf16 f32
+check "weights stay f32" all_f32 "$work/bf16.st"
+
+for mesh in 2x1 1x2 2x2; do
+    train "bf16-$mesh" $some $mesh -D precision=bf16
+    check "bf16 on $mesh" curve "bf16-$mesh" bf16 5e-3
+done
+train f32-2x2 2 2x2 -D precision=f32
+check "gathers halve" is_half bf16-2x2 f32-2x2 all_gather dp
+check "sequence gathers halve" is_half bf16-2x2 f32-2x2 all_gather tp
+check "gradients are reduced in f32" \
+    [ "$(bytes bf16-2x2 reduce_scatter dp bf16)" = 0 ]
+train reduce $some 2x2 -D precision=bf16 -D reduce=bf16
+check "reduced in bf16" is_half reduce f32-2x2 reduce_scatter dp
+check "reduced in bf16, the same curve" curve reduce bf16 5e-3
+
+# Without the instructions for bf16: products in f32.
+DNNL_MAX_CPU_ISA=AVX2
+export DNNL_MAX_CPU_ISA
+train bf16-avx2 $some 1x1 -D precision=bf16
+unset DNNL_MAX_CPU_ISA
+check "without bf16 instructions" curve bf16-avx2 bf16 5e-3
+finish

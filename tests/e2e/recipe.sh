@@ -1,0 +1,67 @@
+#!/bin/sh
+# Clipping and schedules: one curve on every mesh, and no collective more.
+. "$(dirname "$0")/lib.sh"
+
+sizes="-D vocab=512 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 \
+ -D hidden=64 -D batch=8 -D seq=16 -D precision=f32 --threads 1"
+recipe="-D clip=0.5 -D optimizer.lr=0.01 -D schedule=cosine(steps=15,warmup=5,min_lr=0.001)"
+
+# lr_is STEP LR: what the log of 1x1 says of a step.
+lr_is() {
+    jq -es ".[$1 - 1].lr - $2 | fabs < 1e-12" "$work/1x1.log"
+}
+
+# collectives [OPTION…]: how many calls a step has.
+collectives() {
+    # shellcheck disable=SC2086
+    "$PARC" examples/llama.pdl --target cpu --mesh 2x2 $sizes "$@" \
+        --emit json | jq '[.collectives[].count] | add'
+}
+
+for mesh in 1x1 2x1 2x2; do
+    # shellcheck disable=SC2086
+    check "$mesh compiles" compile "$work/$mesh" llama $mesh $sizes $recipe
+    check "$mesh trains" "$work/$mesh" --steps 20 --data "bytes:$text" \
+        --seed 1 --log "$work/$mesh.log"
+    check "$mesh curve" same_curve "$work/$mesh.log" "$work/1x1.log" 1e-5
+done
+check "norms are above the limit" jq -es 'map(.grad_norm) | min > 0.5' \
+    "$work/1x1.log"
+check "lr warms up" lr_is 1 0.002
+check "lr is whole at the end of the warm-up" lr_is 5 0.01
+check "lr is half way down in the middle" lr_is 10 0.0055
+check "lr ends at min_lr" lr_is 15 0.001
+check "lr stays there" lr_is 20 0.001
+check "clipping needs no collective" test "$(collectives)" = \
+    "$(collectives -D clip=0.5)"
+# The loss is divided by the tokens that count in all microbatches.
+for accumulate in 1 4; do
+    check "accumulate=$accumulate compiles" "$PARC" tests/torch/recipe.pdl \
+        --target cpu --threads 1 --mesh 2x1 -D ignored=32 -D clip=1.0 \
+        -D "optimizer=SGD(lr=0.5)" -D accumulate=$accumulate \
+        -o "$work/counted"
+    check "accumulate=$accumulate trains" "$work/counted" --steps 20 \
+        --data "bytes:$text" --log "$work/$accumulate.log"
+done
+check "accumulation changes no curve" same_curve "$work/4.log" "$work/1.log" \
+    1e-5
+
+# Where all labels are ignored, nothing is learned, and nothing breaks.
+printf '%200s' "" >"$work/blank.txt"
+check "ignored labels compile" "$PARC" tests/torch/recipe.pdl --target cpu \
+    --threads 1 --mesh 2x2 -D ignored=32 -D clip=1.0 \
+    -D "optimizer=SGD(lr=0.5)" -o "$work/ignored"
+check "nothing but ignored labels" "$work/ignored" --steps 3 \
+    --data "bytes:$work/blank.txt" --log "$work/blank.log" \
+    --export "$work/after.st"
+check "no loss, no gradient" jq -es 'all(.loss == 0 and .grad_norm == 0)' \
+    "$work/blank.log"
+check "the weights at the start" "$work/ignored" --steps 0 \
+    --export "$work/before.st"
+check "stay as they are" cmp "$work/before.st" "$work/after.st"
+check "a plain warm-up" compile "$work/warm" llama 1x1 $sizes -D warmup=4
+check "it trains" "$work/warm" --steps 2 --data "bytes:$text" \
+    --log "$work/warm.log"
+check "its second step" jq -es '.[1].lr - 1.5e-4 | fabs < 1e-12' \
+    "$work/warm.log"
+finish

@@ -1,0 +1,121 @@
+#!/bin/sh
+# One loss curve of llama.pdl under every sharding strategy; collectives a
+# step, and memory as it was planned. (curves.sh has more models and meshes.)
+. "$(dirname "$0")/lib.sh"
+
+# with_plan OUT AXES SHARD OPTIONS: llama.pdl whose plan has the axes and
+# shards over SHARD, each unit with the options.
+with_plan() {
+    awk -v axes="$2" -v shard="$3" -v options="${4:+: $4}" '
+        /^plan / { sub(/\(.*\)/, "(" axes ")") }
+        /fully_shard/ {
+            print "    fully_shard " shard " {"
+            print "        tok_embeddings" options
+            print "        layers.*" options
+            print "        [norm, output]" options
+            print "    }"
+            next
+        }
+        { print }' examples/llama.pdl >"$1"
+}
+as_planned() { # as_planned LOG PLAN
+    jq -n -e --slurpfile log "$1" --slurpfile plan "$2" '
+        ($log | map(.peak_bytes) | unique) as $have |
+        $plan[0].memory as $m |
+        if $have != [$m.peak] then
+            error("\($have) allocated, \($m.peak) planned")
+        elif $m.peak > 1.02 * $m.lower_bound then
+            error("\($m.peak) for \($m.lower_bound)")
+        else true end'
+}
+plan() { # plan MODEL MESH
+    # shellcheck disable=SC2086
+    "$PARC" "$1" --target cpu --threads 1 --mesh "$2" $sizes \
+        --emit json >"$work/plan.json"
+}
+sizes="$llama_sizes -D n_layers=2 -D vocab=96 -D dim=32 -D hidden=48"
+
+# run LABEL MESH: the curve of $work/LABEL.pdl, beside that of one rank
+run() {
+    binary=$work/$1-$2
+    # shellcheck disable=SC2086
+    check "$1 $2 compiles" "$PARC" "$work/$1.pdl" --target cpu --threads 1 \
+        --mesh "$2" $sizes -o "$binary"
+    check "$1 $2 trains" "$binary" --threads 1 --steps 12 --seed 1 \
+        --data "bytes:$work/text" --log "$binary.log"
+    check "$1 $2 curve" same_curve "$binary.log" "$work/one.log" 1e-5
+    plan "$work/$1.pdl" "$2"
+    check "$1 $2 memory" as_planned "$binary.log" "$work/plan.json"
+}
+# Bytes below 96: the vocabulary is small.
+tr 'a-z' 'A-Z' <"$text" | tr -c ' -_' ' ' >"$work/text"
+
+with_plan "$work/full.pdl" "dp, tp" dp "strategy=full_shard"
+with_plan "$work/again.pdl" "dp, tp" dp "reshard=true, prefetch=2"
+with_plan "$work/once.pdl" "dp, tp" dp "strategy=shard_grad_op"
+with_plan "$work/replicas.pdl" "dp, tp" dp "strategy=no_shard"
+with_plan "$work/hybrid.pdl" "rep, dp, tp" "(rep, dp)" "strategy=hybrid_shard"
+with_plan "$work/hybrid-once.pdl" "rep, dp, tp" "(rep, dp)" "reshard=false"
+ln -s full-1x1.log "$work/one.log"
+run full 1x1
+run again 2x2
+run once 2x2
+run once 4x2
+run replicas 2x2
+run hybrid 2x2x2
+run hybrid-once 2x2x2
+
+# The weights behind it are the same too, and can be read back and shown.
+check "once exports" "$work/once-2x2" --threads 1 --steps 3 --seed 1 \
+    --data "bytes:$work/text" --export "$work/once.st"
+check "once reads" "$work/once-4x2" --threads 1 --steps 0 \
+    --init "$work/once.st" --export "$work/again.st"
+check "the same weights" cmp "$work/once.st" "$work/again.st"
+for strategy in again once; do
+    "$work/$strategy-2x2" --threads 1 --steps 0 --seed 1 \
+        --print-shards layers.1 >"$work/$strategy.shards" 2>/dev/null
+done
+check "shards are shown" test -s "$work/once.shards"
+check "the same shards" cmp "$work/again.shards" "$work/once.shards"
+
+# Collectives a step over the data axes, with L layers and two units more: in
+# the forward pass, in the backward pass, reductions; under checkpoint too.
+counts() { # counts FORWARD BACKWARD REDUCTIONS
+    have=$(jq -r '[.collectives[] | select(.axis != "tp" and .bytes > 64)
+        | {kind: (if .kind == "all_gather" then .phase else "sum" end),
+           count}] | group_by(.kind) | map({(.[0].kind): (map(.count) | add)})
+        | add | "\(.forward // 0) \(.backward // 0) \(.sum)"' "$work/plan.json")
+    echo "$have, $* wanted"
+    [ "$have" = "$*" ]
+}
+for clause in '' 'checkpoint { layers.* }'; do
+    for row in 'full 2x2 4 2 4' 'again 2x2 4 3 4' 'once 2x2 4 0 4' \
+        'replicas 2x2 0 0 4' 'hybrid 2x2x2 4 2 8' 'hybrid-once 2x2x2 4 0 8'
+    do
+        # shellcheck disable=SC2086
+        set -- $row
+        awk -v clause="$clause" '{ print } /^plan / { print clause }' \
+            "$work/$1.pdl" >"$work/counted.pdl"
+        plan "$work/counted.pdl" "$2"
+        check "$1 counts $clause" counts "$3" "$4" "$5"
+    done
+done
+
+# Memory: whole parameters, everything else sharded.
+total() { jq '[.params[] | .count * (.shape | reduce .[] as $d (1; . * $d))]
+              | add * 4' "$work/plan.json"; }
+class() { jq ".memory.$1" "$work/plan.json"; }
+near() { # near IS WANTED: but for alignment
+    echo "$1, $2 wanted"
+    [ "$1" -ge "$2" ] && [ "$1" -le $(($2 + 64 * 12)) ]
+}
+plan "$work/once.pdl" 4x1
+all=$(total)
+check "whole parameters" near "$(class params)" "$all"
+check "sharded states" near "$(class optimizer)" $((all / 2))
+check "no second copy" test "$(class gathered)" = 0
+plan "$work/full.pdl" 4x1
+check "sharded parameters" near "$(class params)" $((all / 4))
+plan "$work/replicas.pdl" 4x1
+check "replicated states" near "$(class optimizer)" $((2 * all))
+finish

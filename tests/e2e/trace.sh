@@ -1,0 +1,93 @@
+#!/bin/sh
+# --trace: a file that every kernel, matmul and collective of the plan is in,
+# by its id, as often as it runs; slices that nest and leave no gap.
+. "$(dirname "$0")/lib.sh"
+
+# Ids and numbers of calls, of the plan and of the file.
+complete() { # complete TRACE PLAN RANKS STEPS
+    jq -en --slurpfile t "$1" --slurpfile p "$2" --argjson ranks "$3" \
+        --argjson steps "$4" '
+        ($p[0].work | map({key: .id, value: (.count * $ranks * $steps)})
+            | from_entries) as $want |
+        ["step", "phase", "input", "wait", "move"] as $own |
+        ($t[0].traceEvents | map(select(.ph == "X" and
+            (.cat | IN($own[]) | not))) | group_by(.name) |
+            map({key: .[0].name, value: length}) | from_entries) as $have |
+        if $want == $have and ($want | length) > 0 then true
+        else error("plan \($want), trace \($have)") end'
+}
+# What is said of each is what the plan says; so is the axis of layers.
+described() { # described TRACE PLAN
+    jq -en --slurpfile t "$1" --slurpfile p "$2" '
+        ($p[0].work | map({key: .id, value: .}) | from_entries) as $w |
+        [$t[0].traceEvents[] | select(.args.phase) |
+            select($w[.name] as $p | .cat != $p.kind or
+                .args.phase != $p.phase or .args.source != $p.source or
+                .args.bytes != $p.bytes or (.args.flops // 0) != $p.flops or
+                ($p.count > 1 and (.args | has("layer") or has("micro") | not)))] |
+        if . == [] then true else error("\(.[0])") end'
+}
+# A step is its input and its statements, one after the other; a collective
+# is waiting and moving.
+gapless() { # gapless TRACE
+    jq -en --slurpfile t "$1" '
+        [$t[0].traceEvents[] | select(.ph == "X")] |
+        def total(f): map(select(f) | .dur) | add // 0;
+        [group_by(.pid)[] |
+            (total(.cat == "step") - total(.args.phase) -
+                total(.cat == "input")),
+            (total(.cat == "collective") - total(.cat | IN("wait", "move"))),
+            (total(.cat == "step") - total(.cat | IN("phase", "input")))] |
+        if all(fabs < 1) and length > 0 then true else error("\(.)") end'
+}
+steps_are() { # steps_are TRACE "3 4 5"
+    have=$(jq -r '[.traceEvents[] | select(.cat == "step" and .pid == 0) |
+        .name[5:]] | join(" ")' "$1")
+    echo "steps $have, wanted $2"
+    [ "$have" = "$2" ]
+}
+fails_with() { # fails_with STATUS TEXT COMMAND…
+    status=$1 words=$2
+    shift 2
+    "$@" >"$work/fail.log" 2>&1
+    have=$?
+    cat "$work/fail.log"
+    [ $have = "$status" ] && grep -qF -- "$words" "$work/fail.log"
+}
+
+try() { # try LABEL MODEL MESH RANKS OPTIONS…
+    label=$1 model=$2 mesh=$3 ranks=$4
+    shift 4
+    check "$label compiles" compile "$work/$label" "$model" "$mesh" \
+        --threads 1 "$@"
+    "$PARC" "examples/$model.pdl" --target cpu --mesh "$mesh" --threads 1 \
+        "$@" --emit json >"$work/$label.json"
+    check "$label runs" "$work/$label" --steps 5 --trace "$work/$label.trace"
+    check "$label complete" complete "$work/$label.trace" \
+        "$work/$label.json" "$ranks" 3
+    check "$label described" described "$work/$label.trace" "$work/$label.json"
+    check "$label gapless" gapless "$work/$label.trace"
+    check "$label steps" steps_are "$work/$label.trace" "3 4 5"
+}
+
+try toy toy 2x2 4
+# shellcheck disable=SC2086
+try llama-1x1 llama 1x1 1 $llama_sizes
+# shellcheck disable=SC2086
+try llama-2x2 llama 2x2 4 $llama_sizes
+
+# shellcheck disable=SC2086
+try llama-micro llama 2x1 2 $llama_sizes -D accumulate=2
+
+toy=$work/toy
+check "short run" "$toy" --steps 2 --trace "$work/t"
+check "short run's steps" steps_are "$work/t" "1 2"
+check "one step" "$toy" --steps 9 --trace-steps 1 --trace "$work/t"
+check "one step's number" steps_are "$work/t" "3"
+check "nothing left beside it" sh -c "! ls '$work'/t.*"
+check "no step" fails_with 2 "no step to trace" "$toy" --steps 0 \
+    --trace "$work/t"
+check "no folder" fails_with 1 "cannot write" "$toy" --trace "$work/none/t"
+check "full disk" fails_with 1 "No space left" "$toy" --steps 3 \
+    --trace /dev/full
+finish

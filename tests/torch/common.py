@@ -1,0 +1,43 @@
+"""What the parity scripts share: weights from a binary, its batches, and a
+run of training that prints a loss a line."""
+import json
+import struct
+
+import torch
+
+
+def read_safetensors(path):
+    data = open(path, "rb").read()
+    size, = struct.unpack("<Q", data[:8])
+    tensors = {}
+    for name, t in json.loads(data[8:8 + size]).items():
+        if name == "__metadata__":
+            continue
+        a, b = (8 + size + x for x in t["data_offsets"])
+        flat = torch.frombuffer(bytearray(data[a:b]), dtype=torch.float32)
+        tensors[name] = flat.reshape(t["shape"])
+    return tensors
+
+
+def batches(text, batch, seq, steps):
+    """Sequences of bytes in the order that a binary takes them, and the same
+    shifted by one."""
+    tokens = torch.tensor(list(open(text, "rb").read()))
+    sequences = (len(tokens) - 1) // seq
+    for step in range(steps):
+        first = [(step * batch + i) % sequences * seq for i in range(batch)]
+        yield (torch.stack([tokens[f:f + seq] for f in first]),
+               torch.stack([tokens[f + 1:f + 1 + seq] for f in first]))
+
+
+def train(model, optimizer, data, clip=None, schedule=None):
+    for x, y in data:
+        loss = model(x, y)
+        optimizer.zero_grad()
+        loss.backward()
+        if clip is not None:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        if schedule is not None:
+            schedule.step()
+        print(f"{loss.item():.9g}", flush=True)

@@ -1,0 +1,96 @@
+/* random_numbers.c: what emitted kernels and the interpreter draw: the same
+ * numbers, one by one or by rows, wherever a row begins; uniform, and another
+ * sequence for every key and site. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/interp_impl.h"
+#include "runtime/parc_random.h"
+#include "runtime/rt.h"
+#include "tests/unit/check.h"
+
+enum { N = 300 };
+
+static void rows(Check *c)
+{
+    static const int64_t first[] = {0, 1, 2, 3, 5, 64, 1000003,
+                                    ((int64_t)1 << 34) - 70,
+                                    ((int64_t)1 << 40) - 129};
+    const int64_t key = rt_step_key(42, 7);
+    for (size_t f = 0; f < sizeof first / sizeof *first; f++)
+        for (int64_t n = 0; n <= N; n += n < 9 ? 1 : 97) {
+            float row[N + 1];
+            row[n] = -1;
+            parc_random_row(row, key, 3, first[f], n);
+            bool same = (double)row[n] == -1;
+            for (int64_t i = 0; i < n; i++) {
+                int64_t at = first[f] + i;
+                double want = interp_uniform((double)key, 3, at);
+                same &= (double)row[i] == want &&
+                        (double)parc_random_at(key, 3, at) == want;
+            }
+            CHECK(c, same);
+        }
+}
+
+/* The mean and variance of what is uniform, in each of 16 parts as many, and
+ * neighbours that know nothing of each other. */
+static void uniform(Check *c)
+{
+    enum { MANY = 1 << 18 };
+    static float x[MANY];
+    int count[16] = {0};
+    double sum = 0, squares = 0, neighbours = 0;
+    parc_random_row(x, rt_step_key(1, 1), 0, 0, MANY);
+    for (int i = 0; i < MANY; i++) {
+        double u = (double)x[i] - 0.5;
+        sum += u;
+        squares += u * u;
+        neighbours += i ? u * ((double)x[i - 1] - 0.5) : 0;
+        count[(int)(x[i] * 16)]++;
+    }
+    CHECK(c, fabs(sum / MANY) < 0.003);
+    CHECK(c, fabs(squares / MANY - 1.0 / 12) < 0.001);
+    CHECK(c, fabs(neighbours / MANY) < 0.001);
+    for (int i = 0; i < 16; i++)
+        CHECK(c, labs((long)count[i] - MANY / 16) < 5 * 128);
+}
+
+static bool differ(int64_t key, uint32_t site, int64_t other_key,
+                   uint32_t other_site)
+{
+    int same = 0;
+    for (int i = 0; i < N; i++)
+        same += (double)parc_random_at(key, site, i) ==
+                (double)parc_random_at(other_key, other_site, i);
+    return same < 3;
+}
+
+static void sequences(Check *c)
+{
+    int64_t key = rt_step_key(1, 1), keys[4], later[2], second[2];
+    CHECK(c, key >= 0 && key < (int64_t)1 << 53);
+    CHECK(c, differ(key, 0, key, 1));
+    CHECK(c, differ(key, 0, rt_step_key(1, 2), 0));
+    CHECK(c, differ(key, 0, rt_step_key(2, 1), 0));
+    parc_split_key(keys, &key, 0, 1, 4);
+    parc_split_key(later, &key, 2, 1, 2);
+    CHECK(c, memcmp(keys + 2, later, sizeof later) == 0);
+    parc_split_key(second, &key, 1, 2, 2);
+    CHECK(c, keys[1] == second[0] && keys[3] == second[1]);
+    for (int i = 0; i < 4; i++) {
+        CHECK(c, differ(key, 0, keys[i], 0));
+        for (int j = 0; j < i; j++)
+            CHECK(c, differ(keys[i], 0, keys[j], 0));
+    }
+}
+
+int main(void)
+{
+    Check c = {0, 0};
+    rows(&c);
+    uniform(&c);
+    sequences(&c);
+    return check_end(&c);
+}

@@ -34,6 +34,10 @@ LDLIBS = -ldnnl -fopenmp -lm
 DIRS = base frontend ir passes codegen driver
 SRC = $(wildcard $(addsuffix /*.c,$(DIRS)))
 RT_SRC = $(wildcard runtime/*.c)
+CUDA_SRC = $(wildcard runtime/cuda/*.c)
+CUDA_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/%.o)
+# Tests hold our declarations of CUDA against the toolkit's, where it is.
+CUDA_INCLUDE = $(wildcard /usr/local/cuda/include)
 RT_FILES = $(sort $(RT_SRC) $(wildcard runtime/*.h))
 GEN = $(BUILD)/gen/frontend/parse.tab.c $(BUILD)/gen/frontend/lex.yy.c \
       $(BUILD)/gen/prelude_text.c $(BUILD)/gen/runtime_text.c
@@ -63,6 +67,10 @@ $(BUILD)/parc: $(OBJ) $(BUILD)/libparc_rt.a
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/libparc_rt.a: $(RT_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/libparc_cuda.a: $(CUDA_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
@@ -105,13 +113,16 @@ $(BUILD)/obj/frontend/%.o: frontend/%.c | $(GEN)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(PARC_CFLAGS) -MMD -MP -c -o $@ $<
 
+$(BUILD)/obj/tests/unit/cuda_%.o: PARC_CFLAGS += $(CUDA_INCLUDE:%=-isystem %)
+
 $(BUILD)/obj/%.o: %.c
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(PARC_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(UNIT_LIB_OBJ) \
-                 $(BUILD)/libparc.a $(BUILD)/libparc_rt.a
+                 $(BUILD)/libparc.a $(BUILD)/libparc_rt.a \
+                 $(BUILD)/libparc_cuda.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -ldl
@@ -153,4 +164,4 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
--include $(OBJ:.o=.d) $(RT_OBJ:.o=.d) $(wildcard $(BUILD)/obj/tests/*/*.d)
+-include $(OBJ:.o=.d) $(RT_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(wildcard $(BUILD)/obj/tests/*/*.d)

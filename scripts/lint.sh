@@ -10,7 +10,7 @@ complain() {
 }
 
 for f in base/*.[ch] frontend/*.[chyl] ir/*.[ch] passes/*.[ch] \
-    codegen/*.[ch] runtime/*.[ch] driver/*.[ch]; do
+    codegen/*.[ch] runtime/*.[ch] runtime/*/*.[ch] driver/*.[ch]; do
     [ -f "$f" ] || continue
     lines=$(wc -l <"$f")
     [ "$lines" -le 600 ] || complain "$f has $lines lines"
@@ -33,7 +33,7 @@ for dir in $order; do
         esac
     done
 done
-grep -n '#include "[a-z]*/' runtime/*.[ch] && complain "runtime stands alone"
+grep -n '#include "[a-z]*/' runtime/*.[ch] runtime/*/*.[ch] && complain "runtime stands alone"
 
 for h in base/*.h ir/*.h passes/*.h codegen/*.h driver/*.h; do
     echo "#include \"$h\"" | ${CC:-cc} -std=c11 -D_GNU_SOURCE -I. \

@@ -1,0 +1,227 @@
+/* cuda_api.c: what runtime/cuda/api.h declares of CUDA's libraries, against
+ * the toolkit's headers where they are installed: the types of every call (the
+ * compiler compares them), constants, and the structs that cross the border.
+ * Also what rt_cuda_load says of libraries that are missing or not whole.
+ */
+#include "check.h"
+
+#if __has_include(<cuda.h>) && __has_include(<cublasLt.h>)
+#define HAVE_TOOLKIT 1
+#include <cublasLt.h>
+#include <cuda.h>
+
+typedef CUresult CuResult;
+typedef CUdevice_attribute CuAttribute;
+typedef CUfunction_attribute CuFunctionAttribute;
+typedef CUjit_option CuJitOption;
+typedef CUstreamCaptureMode CuCaptureMode;
+typedef CUdevice CuDevice;
+typedef CUdeviceptr CuAddress;
+typedef CUcontext CuContext;
+typedef CUstream CuStream;
+typedef CUevent CuEvent;
+typedef CUmodule CuModule;
+typedef CUfunction CuFunction;
+typedef CUgraph CuGraph;
+typedef CUgraphExec CuGraphExec;
+typedef cublasStatus_t BlasStatus;
+typedef cublasComputeType_t BlasCompute;
+typedef cudaDataType_t BlasType;
+typedef cublasLtMatmulDescAttributes_t BlasProductAttribute;
+typedef cublasLtMatrixLayoutAttribute_t BlasLayoutAttribute;
+typedef cublasLtMatmulPreferenceAttributes_t BlasPreferenceAttribute;
+typedef cublasLtHandle_t BlasHandle;
+typedef cublasLtMatmulDesc_t BlasProduct;
+typedef cublasLtMatrixLayout_t BlasLayout;
+typedef cublasLtMatmulPreference_t BlasPreference;
+typedef cudaStream_t BlasStream;
+typedef cublasLtMatmulAlgo_t BlasAlgorithm;
+typedef cublasLtMatmulHeuristicResult_t BlasCandidate;
+#define PARC_CUDA_TYPES
+#endif
+
+#include "runtime/cuda/api.h"
+
+#ifdef HAVE_TOOLKIT
+#define SAME_TYPE(table, name)                                                 \
+    _Static_assert(__builtin_types_compatible_p(                               \
+                       __typeof__(&name), __typeof__(((table *)0)->name)),     \
+                   "another signature than the toolkit's")
+
+#define CALL(result, name, symbol, arguments) SAME_TYPE(CudaDriver, name);
+#include "runtime/cuda/calls_driver.h"
+#define CALL(result, name, symbol, arguments) SAME_TYPE(CudaBlas, name);
+#include "runtime/cuda/calls_blas.h"
+
+#define TEXT(x) TEXT_OF(x)
+#define TEXT_OF(x) #x
+
+/* The symbol that the header's macros make of a call's name. */
+typedef struct Symbol {
+    const char *ours, *toolkits;
+} Symbol;
+
+#define CALL(result, name, symbol, arguments) {symbol, TEXT(name)},
+static const Symbol symbols[] = {
+#include "runtime/cuda/calls_driver.h"
+#define CALL(result, name, symbol, arguments) {symbol, TEXT(name)},
+#include "runtime/cuda/calls_blas.h"
+};
+
+/* Calls whose older form does what we want of them, in older drivers too. */
+static const char *const older[] = {"cuEventElapsedTime"};
+
+static bool is_older(const char *symbol)
+{
+    for (size_t i = 0; i < sizeof older / sizeof *older; i++)
+        if (!strcmp(symbol, older[i]))
+            return true;
+    return false;
+}
+
+static void check_symbols(Check *c)
+{
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++)
+        if (!is_older(symbols[i].ours))
+            CHECK_TEXT(c, symbols[i].ours, symbols[i].toolkits);
+}
+
+/* ORDER cuda-constants */
+static const struct {
+    const char *name;
+    int ours, toolkits;
+} constants[] = {
+#define SAME(ours, toolkits) {#ours, ours, toolkits}
+    SAME(RT_CU_SUCCESS, CUDA_SUCCESS),
+    SAME(RT_CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY),
+    SAME(RT_CU_NO_DEVICE, CUDA_ERROR_NO_DEVICE),
+    SAME(RT_CU_NO_BINARY, CUDA_ERROR_NO_BINARY_FOR_GPU),
+    SAME(RT_CU_NOT_FOUND, CUDA_ERROR_NOT_FOUND),
+    SAME(RT_CU_NOT_READY, CUDA_ERROR_NOT_READY),
+    SAME(RT_CU_SM_COUNT, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+    SAME(RT_CU_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+    SAME(RT_CU_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+    SAME(RT_CU_SHARED_OPTIN,
+         CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+    SAME(RT_CU_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE),
+    SAME(RT_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING),
+    SAME(RT_CU_EVENT_DEFAULT, CU_EVENT_DEFAULT),
+    SAME(RT_CU_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING),
+    SAME(RT_CU_CAPTURE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+    SAME(RT_CU_FUNCTION_STATIC_SHARED, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES),
+    SAME(RT_CU_FUNCTION_DYNAMIC_SHARED,
+         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES),
+    SAME(RT_CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BUFFER),
+    SAME(RT_CU_JIT_ERROR_LOG_BYTES, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES),
+    SAME(RT_BLAS_SUCCESS, CUBLAS_STATUS_SUCCESS),
+    SAME(RT_BLAS_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED),
+    SAME(RT_BLAS_F32, CUDA_R_32F),
+    SAME(RT_BLAS_F16, CUDA_R_16F),
+    SAME(RT_BLAS_BF16, CUDA_R_16BF),
+    SAME(RT_BLAS_COMPUTE_F32, CUBLAS_COMPUTE_32F),
+    SAME(RT_BLAS_COMPUTE_TF32, CUBLAS_COMPUTE_32F_FAST_TF32),
+    SAME(RT_BLAS_TRANSPOSE_A, CUBLASLT_MATMUL_DESC_TRANSA),
+    SAME(RT_BLAS_TRANSPOSE_B, CUBLASLT_MATMUL_DESC_TRANSB),
+    SAME(RT_BLAS_PLAIN, CUBLAS_OP_N),
+    SAME(RT_BLAS_TRANSPOSED, CUBLAS_OP_T),
+    SAME(RT_BLAS_BATCH_COUNT, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT),
+    SAME(RT_BLAS_BATCH_STRIDE, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET),
+    SAME(RT_BLAS_MAX_WORKSPACE, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES),
+    SAME(RT_BLAS_REDUCTION_MASK, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK),
+    SAME(RT_BLAS_ALIGNMENT_A, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES),
+    SAME(RT_BLAS_ALIGNMENT_B, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES),
+    SAME(RT_BLAS_ALIGNMENT_C, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES),
+    SAME(RT_BLAS_ALIGNMENT_D, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES),
+    SAME(RT_BLAS_REDUCE_IN_COMPUTE_TYPE, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE),
+#undef SAME
+};
+
+static void check_constants(Check *c)
+{
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        if (constants[i].ours != constants[i].toolkits)
+            check_text(c, constants[i].name, "the toolkit's value", __FILE__,
+                       __LINE__);
+        else
+            c->passed++;
+}
+
+/* What api.h declares of these where the toolkit's own are not given. */
+static void check_structs(Check *c)
+{
+    CHECK(c, sizeof(cublasLtMatmulAlgo_t) == RT_BLAS_ALGORITHM_BYTES);
+    CHECK(c, sizeof(cublasLtMatmulHeuristicResult_t) ==
+                 RT_BLAS_CANDIDATE_BYTES);
+    CHECK(c, offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) ==
+                 RT_BLAS_CANDIDATE_WORKSPACE);
+    CHECK(c, offsetof(cublasLtMatmulHeuristicResult_t, state) ==
+                 RT_BLAS_CANDIDATE_STATE);
+    CHECK(c, sizeof(CuResult) == 4 && sizeof(CuAddress) == 8 &&
+                 sizeof(CuDevice) == 4 && sizeof(BlasStatus) == 4);
+}
+
+static void check_toolkit(Check *c)
+{
+    check_symbols(c);
+    check_constants(c);
+    check_structs(c);
+}
+#else
+static void check_toolkit(Check *c)
+{
+    (void)c;
+    printf("no CUDA headers here: their declarations are not compared\n");
+}
+#endif
+
+/* ---- messages of libraries that cannot be used --------------------------- */
+
+static void check_missing(Check *c)
+{
+    void *table[2] = {0};
+    char error[512];
+    static const char *const one[] = {"strlen", "no_such_call", "nor_this"};
+    CudaLibrary l = {.what = "the test's library",
+                     .names = {"libnone.so.1", "libnone.so.0"},
+                     .advice = "look elsewhere",
+                     .symbol = one,
+                     .nsymbols = 1};
+    CHECK(c, !rt_cuda_load(&l, table, error, sizeof error));
+    CHECK_TEXT(c, error,
+               "the test's library is missing: libnone.so.1: cannot open "
+               "shared object file: No such file or directory; libnone.so.0: "
+               "cannot open shared object file: No such file or directory; "
+               "look elsewhere");
+    CHECK(c, !rt_cuda_load(&l, table, error, 20));
+    CHECK_TEXT(c, error, "the test's library ");
+    l.names[0] = "libc.so.6";
+    CHECK(c, rt_cuda_load(&l, table, error, sizeof error) != NULL);
+    CHECK(c, table[0] != NULL);
+}
+
+static void check_lacking(Check *c)
+{
+    void *table[3] = {0};
+    char error[512];
+    static const char *const three[] = {"strlen", "no_such_call", "nor_this"};
+    CudaLibrary l = {.what = "the test's library",
+                     .names = {"libc.so.6"},
+                     .advice = "look elsewhere",
+                     .symbol = three,
+                     .nsymbols = 2};
+    CHECK(c, !rt_cuda_load(&l, table, error, sizeof error));
+    CHECK(c, strstr(error, "libc.so.6) is too old or not whole: it lacks "
+                           "no_such_call; look elsewhere") != NULL);
+    l.nsymbols = 3;
+    CHECK(c, !rt_cuda_load(&l, table, error, sizeof error));
+    CHECK(c, strstr(error, "it lacks no_such_call and others; ") != NULL);
+}
+
+int main(void)
+{
+    Check c = {0};
+    check_toolkit(&c);
+    check_missing(&c);
+    check_lacking(&c);
+    return check_end(&c);
+}

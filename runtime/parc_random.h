@@ -15,7 +15,13 @@
 #ifndef PARC_RANDOM_H
 #define PARC_RANDOM_H
 
+/* Device code has included parc_device.h, and its integers. */
+#ifdef __CUDACC__
+#define PARC_RANDOM static __device__ __forceinline__
+#else
 #include <stdint.h>
+#define PARC_RANDOM static inline
+#endif
 
 /* One round's factors and what is added to the key behind it. */
 #define PARC_PHILOX_A 0xD2511F53u
@@ -26,7 +32,7 @@
 /* The words of the block with counter c, in its place. Without branches and
  * in 32-bit words but for the products, so that blocks side by side make
  * vectors. */
-static inline void parc_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
+PARC_RANDOM void parc_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
 {
     uint32_t x = c[0], y = c[1], z = c[2], w = c[3];
     for (int round = 0; round < 10; round++) {
@@ -42,13 +48,13 @@ static inline void parc_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
     c[0] = x, c[1] = y, c[2] = z, c[3] = w;
 }
 
-static inline float parc_unit(uint32_t word)
+PARC_RANDOM float parc_unit(uint32_t word)
 {
     return (float)(int32_t)(word >> 8) * 0x1p-24f;
 }
 
-static inline void parc_random_block(uint32_t c[4], int64_t key, uint32_t site,
-                                     int64_t block)
+PARC_RANDOM void parc_random_block(uint32_t c[4], int64_t key, uint32_t site,
+                                   int64_t block)
 {
     c[0] = (uint32_t)block;
     c[1] = (uint32_t)((uint64_t)block >> 32);
@@ -57,15 +63,29 @@ static inline void parc_random_block(uint32_t c[4], int64_t key, uint32_t site,
     parc_philox(c, (uint32_t)key, (uint32_t)((uint64_t)key >> 32));
 }
 
-/* Element `index` alone. */
-static inline float parc_random_at(int64_t key, uint32_t site, int64_t index)
+/* Element `index` alone. Not by an index into c: a GPU keeps no array that is
+ * addressed at run time in registers. */
+PARC_RANDOM float parc_random_at(int64_t key, uint32_t site, int64_t index)
 {
     uint32_t c[4];
     parc_random_block(c, key, site, index >> 2);
-    return parc_unit(c[index & 3]);
+    uint32_t even = index & 2 ? c[2] : c[0], odd = index & 2 ? c[3] : c[1];
+    return parc_unit(index & 1 ? odd : even);
 }
 
+/* Elements 4 block … 4 block + 3. */
+PARC_RANDOM void parc_random_four(float u[4], int64_t key, uint32_t site,
+                                  int64_t block)
+{
+    uint32_t c[4];
+    parc_random_block(c, key, site, block);
+    for (int i = 0; i < 4; i++)
+        u[i] = parc_unit(c[i]);
+}
+
+#ifndef __CUDACC__
 /* Elements first … first + n - 1, one after another. */
 void parc_random_row(float *to, int64_t key, uint32_t site, int64_t first,
                      int64_t n);
+#endif
 #endif

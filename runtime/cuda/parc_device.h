@@ -1,0 +1,572 @@
+/* parc_device.h: the language that device code of parc is written in.
+ *
+ * Device code is the common subset of C11 and CUDA C++ over what is declared
+ * here. It has two faces. Under nvcc and NVRTC (which knows no system
+ * headers) the names below are the GPU's own instructions; elsewhere they are
+ * those of parc_device_host.h, with which tests run the same text on the host
+ * (tests/standin). Both faces define what part 1 to 4 list; part 5 is built
+ * on them, once for both.
+ *
+ *   PARC_KERNEL(256) k03_scale(float *__restrict__ y,
+ *                              const float *__restrict__ x, int64_t n)
+ *   {
+ *       int64_t i = block_index() * block_threads() + thread_index();
+ *       if (i < n)
+ *           y[i] = 2.0f * x[i];
+ *   }
+ *
+ * 1. Kernels
+ *   PARC_KERNEL(threads) name(…)  a kernel, of at most so many threads a block;
+ *                          arguments are pointers and int64_t alone
+ *   PARC_DEVICE            a function, always inlined
+ *   PARC_SHARED            static shared memory: PARC_SHARED float sum[32];
+ *   void *parc_shared()    dynamic shared memory, 16-byte aligned
+ *   PARC_UNROLL            in front of a loop: unroll it wholly
+ *   int thread_index(), block_threads(); int64_t block_index(), block_count()
+ *                          one-dimensional; a block is whole warps
+ *   block_barrier()        every thread of the block arrives before any goes
+ *                          on, and sees what the others wrote
+ *   warp_barrier()         the same for the 32 threads of a warp
+ *   float warp_shuffle_xor(float x, int mask)   x of lane (own ^ mask)
+ *   int warp_shuffle_xor_int(int x, int mask)
+ *   float warp_shuffle(float x, int lane)       x of that lane
+ *   int warp_shuffle_int(int x, int lane)
+ *                          all 32 threads take part in a shuffle
+ *
+ * 2. Memory
+ *   parc_load16(to, from), parc_load8, parc_load4
+ *                          16, 8 or 4 bytes at once from memory into a local
+ *                          array; `from` is aligned to as much
+ *   parc_store16(to, from), …  the other way round
+ *   copy_async16(shared, global)  16 bytes into shared memory, not waited for
+ *   copy_async_commit()    closes a group of copies
+ *   copy_async_wait(n)     until at most n (a constant) of the thread's latest
+ *                          groups are under way; a barrier makes what has
+ *                          come visible to other threads
+ *
+ * 3. Numbers
+ *   parc_bf16, parc_f16    16 bits in memory; arithmetic is in f32
+ *   parc_from_bf16, parc_to_bf16, parc_from_f16, parc_to_f16
+ *                          to the nearest, to even where two are
+ *   uint32_t parc_pack_bf16(low, high), parc_pack_f16
+ *                          two in one word, `low` where it comes first
+ *   parc_bits, parc_from_bits  a float's bits
+ *   parc_exp parc_log parc_sqrt parc_rsqrt parc_sigmoid parc_tanh parc_erf
+ *   parc_sin parc_cos parc_pow (x >= 0) parc_abs
+ *                          within a few ulp
+ *   parc_max, parc_min     NaN where either is NaN
+ *   parc_select(c, y, z)   y where c, else z
+ *   random numbers as in parc_random.h
+ *
+ * 4. Tensor cores
+ *   mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2]), mma_f16
+ *                          d += a b of a warp, 16 x 8 x 16. With g = lane / 4
+ *                          and t = lane % 4:
+ *                          a[0] row g, columns 2t, 2t+1; a[1] row g + 8;
+ *                          a[2], a[3] the same 8 columns further on;
+ *                          b[0] rows 2t, 2t+1 of column g; b[1] 8 rows on;
+ *                          d[0], d[1] row g, columns 2t, 2t+1; d[2], d[3]
+ *                          row g + 8
+ *
+ * 5. On top of those
+ *   lane_index(), warp_index(), block_warps()
+ *   warp_sum(x), warp_max(x)     in every lane, the same bits in all
+ *   block_sum(x, shared), block_max   in every thread; `shared` has 32 floats
+ *                          of this call alone: it may be used again behind
+ *                          the next barrier that all threads pass. Split in
+ *                          two, for several at one barrier:
+ *                          block_put(warp_sum(x), a); block_put(…, b);
+ *                          block_barrier(); x = block_get_sum(a); …
+ *   parc_read_f32(x, from, n), parc_read_bf16, parc_read_f16, parc_read_i32,
+ *   parc_read_i64          n (a constant 1, 2, 4, 8) elements, floats widened;
+ *                          `from` is aligned to all of them, up to 16 bytes
+ *   parc_write_f32(to, x, n), …  the other way round
+ */
+#ifndef PARC_DEVICE_H
+#define PARC_DEVICE_H
+
+#ifdef __CUDACC__
+
+#ifdef __CUDACC_RTC__
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+#else
+#include <stdint.h>
+#endif
+typedef uint16_t parc_bf16, parc_f16;
+
+/* ---- 1. kernels ---------------------------------------------------------- */
+
+#define PARC_KERNEL(threads)                                                   \
+    extern "C" __global__ void __launch_bounds__(threads)
+#define PARC_DEVICE static __device__ __forceinline__
+#define PARC_SHARED __shared__
+#define PARC_UNROLL _Pragma("unroll")
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+#ifndef NAN
+#define NAN __int_as_float(0x7fffffff)
+#endif
+
+PARC_DEVICE void *parc_shared(void)
+{
+    extern __shared__ uint4 parc_dynamic_shared[];
+    return parc_dynamic_shared;
+}
+
+PARC_DEVICE int thread_index(void)
+{
+    return (int)threadIdx.x;
+}
+
+PARC_DEVICE int block_threads(void)
+{
+    return (int)blockDim.x;
+}
+
+PARC_DEVICE int64_t block_index(void)
+{
+    return (int64_t)blockIdx.x;
+}
+
+PARC_DEVICE int64_t block_count(void)
+{
+    return (int64_t)gridDim.x;
+}
+
+PARC_DEVICE void block_barrier(void)
+{
+    __syncthreads();
+}
+
+PARC_DEVICE void warp_barrier(void)
+{
+    __syncwarp();
+}
+
+PARC_DEVICE float warp_shuffle_xor(float x, int mask)
+{
+    return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+
+PARC_DEVICE int warp_shuffle_xor_int(int x, int mask)
+{
+    return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+
+PARC_DEVICE float warp_shuffle(float x, int lane)
+{
+    return __shfl_sync(0xffffffffu, x, lane);
+}
+
+PARC_DEVICE int warp_shuffle_int(int x, int lane)
+{
+    return __shfl_sync(0xffffffffu, x, lane);
+}
+
+/* ---- 2. memory ----------------------------------------------------------- */
+
+PARC_DEVICE void parc_load16(void *to, const void *from)
+{
+    uint4 x = *(const uint4 *)from;
+    memcpy(to, &x, sizeof x);
+}
+
+PARC_DEVICE void parc_load8(void *to, const void *from)
+{
+    uint2 x = *(const uint2 *)from;
+    memcpy(to, &x, sizeof x);
+}
+
+PARC_DEVICE void parc_load4(void *to, const void *from)
+{
+    uint32_t x = *(const uint32_t *)from;
+    memcpy(to, &x, sizeof x);
+}
+
+PARC_DEVICE void parc_store16(void *to, const void *from)
+{
+    uint4 x;
+    memcpy(&x, from, sizeof x);
+    *(uint4 *)to = x;
+}
+
+PARC_DEVICE void parc_store8(void *to, const void *from)
+{
+    uint2 x;
+    memcpy(&x, from, sizeof x);
+    *(uint2 *)to = x;
+}
+
+PARC_DEVICE void parc_store4(void *to, const void *from)
+{
+    uint32_t x;
+    memcpy(&x, from, sizeof x);
+    *(uint32_t *)to = x;
+}
+
+PARC_DEVICE void copy_async16(void *shared, const void *global)
+{
+    uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to),
+                 "l"(global)
+                 : "memory");
+}
+
+PARC_DEVICE void copy_async_commit(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+#define copy_async_wait(n)                                                     \
+    asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
+
+/* ---- 3. numbers ---------------------------------------------------------- */
+
+PARC_DEVICE float parc_from_bits(int32_t i)
+{
+    return __int_as_float(i);
+}
+
+PARC_DEVICE int32_t parc_bits(float x)
+{
+    return __float_as_int(x);
+}
+
+PARC_DEVICE float parc_from_bf16(parc_bf16 x)
+{
+    return __uint_as_float((uint32_t)x << 16);
+}
+
+PARC_DEVICE parc_bf16 parc_to_bf16(float x)
+{
+    parc_bf16 y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+}
+
+PARC_DEVICE float parc_from_f16(parc_f16 x)
+{
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+    return y;
+}
+
+PARC_DEVICE parc_f16 parc_to_f16(float x)
+{
+    parc_f16 y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+}
+
+PARC_DEVICE uint32_t parc_pack_bf16(float low, float high)
+{
+    uint32_t y;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+    return y;
+}
+
+PARC_DEVICE uint32_t parc_pack_f16(float low, float high)
+{
+    uint32_t y;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+    return y;
+}
+
+PARC_DEVICE float parc_select(int condition, float y, float z)
+{
+    return condition ? y : z;
+}
+
+PARC_DEVICE float parc_max(float x, float y)
+{
+    float z;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+    return z;
+}
+
+PARC_DEVICE float parc_min(float x, float y)
+{
+    float z;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+    return z;
+}
+
+PARC_DEVICE float parc_abs(float x)
+{
+    return fabsf(x);
+}
+
+PARC_DEVICE float parc_exp(float x)
+{
+    return expf(x);
+}
+
+PARC_DEVICE float parc_log(float x)
+{
+    return logf(x);
+}
+
+PARC_DEVICE float parc_sqrt(float x)
+{
+    return sqrtf(x);
+}
+
+PARC_DEVICE float parc_rsqrt(float x)
+{
+    return rsqrtf(x);
+}
+
+/* Where e^-x passes 2^126 the quotient is 0, which is below the smallest
+ * normal number anyway. */
+PARC_DEVICE float parc_sigmoid(float x)
+{
+    return __fdividef(1.0f, 1.0f + expf(-x));
+}
+
+PARC_DEVICE float parc_tanh(float x)
+{
+    return tanhf(x);
+}
+
+PARC_DEVICE float parc_erf(float x)
+{
+    return erff(x);
+}
+
+/* In half turns, counted in double: the library's own sine keeps a table in
+ * local memory for large x. */
+PARC_DEVICE float parc_sin(float x)
+{
+    double t = (double)x * 0.31830988618379067, n = rint(t);
+    float y = sinpif((float)(t - n));
+    return (long long)n & 1 ? -y : y;
+}
+
+PARC_DEVICE float parc_cos(float x)
+{
+    double t = (double)x * 0.31830988618379067, n = rint(t);
+    float y = cospif((float)(t - n));
+    return (long long)n & 1 ? -y : y;
+}
+
+PARC_DEVICE float parc_pow(float x, float e)
+{
+    return powf(x, e);
+}
+
+/* ---- 4. tensor cores ----------------------------------------------------- */
+
+PARC_DEVICE void mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+PARC_DEVICE void mma_f16(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+#else
+#include "parc_device_host.h"
+#endif
+
+#include "parc_random.h"
+
+/* ---- 5. on top of those -------------------------------------------------- */
+
+PARC_DEVICE int lane_index(void)
+{
+    return thread_index() % 32;
+}
+
+PARC_DEVICE int warp_index(void)
+{
+    return thread_index() / 32;
+}
+
+PARC_DEVICE int block_warps(void)
+{
+    return block_threads() / 32;
+}
+
+/* Both partners of an exchange add the same two numbers, so that all lanes
+ * end with the same bits. */
+PARC_DEVICE float warp_sum(float x)
+{
+    PARC_UNROLL
+    for (int mask = 16; mask > 0; mask /= 2)
+        x += warp_shuffle_xor(x, mask);
+    return x;
+}
+
+PARC_DEVICE float warp_max(float x)
+{
+    PARC_UNROLL
+    for (int mask = 16; mask > 0; mask /= 2)
+        x = parc_max(x, warp_shuffle_xor(x, mask));
+    return x;
+}
+
+/* A warp's part of what a block reduces. */
+PARC_DEVICE void block_put(float x, float *shared)
+{
+    if (lane_index() == 0)
+        shared[warp_index()] = x;
+}
+
+/* Behind a barrier: every warp reduces all parts, the same way. */
+PARC_DEVICE float block_get_sum(const float *shared)
+{
+    return warp_sum(lane_index() < block_warps() ? shared[lane_index()] : 0.0f);
+}
+
+PARC_DEVICE float block_get_max(const float *shared)
+{
+    return warp_max(lane_index() < block_warps() ? shared[lane_index()]
+                                                 : -INFINITY);
+}
+
+PARC_DEVICE float block_sum(float x, float *shared)
+{
+    block_put(warp_sum(x), shared);
+    block_barrier();
+    return block_get_sum(shared);
+}
+
+PARC_DEVICE float block_max(float x, float *shared)
+{
+    block_put(warp_max(x), shared);
+    block_barrier();
+    return block_get_max(shared);
+}
+
+/* Words of 4 bytes, n of them. */
+PARC_DEVICE void parc_read_words(void *to, const void *from, int n)
+{
+    const uint8_t *x = (const uint8_t *)from;
+    uint8_t *y = (uint8_t *)to;
+    PARC_UNROLL
+    for (int i = 0; i + 4 <= n; i += 4)
+        parc_load16(y + 4 * i, x + 4 * i);
+    if (n == 2)
+        parc_load8(y, x);
+    if (n == 1)
+        parc_load4(y, x);
+}
+
+PARC_DEVICE void parc_write_words(void *to, const void *from, int n)
+{
+    const uint8_t *x = (const uint8_t *)from;
+    uint8_t *y = (uint8_t *)to;
+    PARC_UNROLL
+    for (int i = 0; i + 4 <= n; i += 4)
+        parc_store16(y + 4 * i, x + 4 * i);
+    if (n == 2)
+        parc_store8(y, x);
+    if (n == 1)
+        parc_store4(y, x);
+}
+
+PARC_DEVICE void parc_read_f32(float *x, const float *from, int n)
+{
+    parc_read_words(x, from, n);
+}
+
+PARC_DEVICE void parc_write_f32(float *to, const float *x, int n)
+{
+    parc_write_words(to, x, n);
+}
+
+PARC_DEVICE void parc_read_i32(int32_t *x, const int32_t *from, int n)
+{
+    parc_read_words(x, from, n);
+}
+
+PARC_DEVICE void parc_write_i32(int32_t *to, const int32_t *x, int n)
+{
+    parc_write_words(to, x, n);
+}
+
+PARC_DEVICE void parc_read_i64(int64_t *x, const int64_t *from, int n)
+{
+    parc_read_words(x, from, 2 * n);
+}
+
+PARC_DEVICE void parc_write_i64(int64_t *to, const int64_t *x, int n)
+{
+    parc_write_words(to, x, 2 * n);
+}
+
+/* Half i of an array of words. */
+PARC_DEVICE uint16_t parc_half(const uint32_t *word, int i)
+{
+    return (uint16_t)(word[i / 2] >> (i % 2 * 16));
+}
+
+PARC_DEVICE void parc_read_bf16(float *x, const parc_bf16 *from, int n)
+{
+    uint32_t word[4];
+    if (n == 1) {
+        x[0] = parc_from_bf16(*from);
+        return;
+    }
+    parc_read_words(word, from, n / 2);
+    PARC_UNROLL
+    for (int i = 0; i < n; i++)
+        x[i] = parc_from_bf16(parc_half(word, i));
+}
+
+PARC_DEVICE void parc_write_bf16(parc_bf16 *to, const float *x, int n)
+{
+    uint32_t word[4];
+    if (n == 1) {
+        *to = parc_to_bf16(x[0]);
+        return;
+    }
+    PARC_UNROLL
+    for (int i = 0; i < n; i += 2)
+        word[i / 2] = parc_pack_bf16(x[i], x[i + 1]);
+    parc_write_words(to, word, n / 2);
+}
+
+PARC_DEVICE void parc_read_f16(float *x, const parc_f16 *from, int n)
+{
+    uint32_t word[4];
+    if (n == 1) {
+        x[0] = parc_from_f16(*from);
+        return;
+    }
+    parc_read_words(word, from, n / 2);
+    PARC_UNROLL
+    for (int i = 0; i < n; i++)
+        x[i] = parc_from_f16(parc_half(word, i));
+}
+
+PARC_DEVICE void parc_write_f16(parc_f16 *to, const float *x, int n)
+{
+    uint32_t word[4];
+    if (n == 1) {
+        *to = parc_to_f16(x[0]);
+        return;
+    }
+    PARC_UNROLL
+    for (int i = 0; i < n; i += 2)
+        word[i / 2] = parc_pack_f16(x[i], x[i + 1]);
+    parc_write_words(to, word, n / 2);
+}
+
+#endif

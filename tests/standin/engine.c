@@ -1,0 +1,483 @@
+/* engine.c: runs a launch: blocks one after another, a block's threads as
+ * fibers.
+ *
+ * A fiber starts the block's next thread when it is done with one, so that a
+ * kernel in which nobody waits is a loop of plain calls on one stack. Only a
+ * thread that waits keeps its fiber; the next one then gets another. Who may
+ * go on stands in a queue; when it is empty and all threads have begun, the
+ * block has ended or hangs.
+ */
+#include "engine.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "fiber.h"
+#include "parc_device_host.h"
+#include "state.h"
+
+enum {
+    STACK = 64 << 10, GUARD = 4096,
+    MAX_SHARED = 227 << 10,
+    MAX_SITES = 4096,
+    MAX_ERRORS = 4, /* of a launch, before it is given up */
+    WARPS = STANDIN_MAX_THREADS / 32,
+};
+
+typedef struct Fiber Fiber;
+struct Fiber {
+    Context context;
+    Fiber *next;
+    int thread;
+    const char *waits; /* for messages */
+    const void *site;
+};
+
+typedef struct Queue {
+    Fiber *first, **end;
+} Queue;
+
+typedef struct Warp {
+    int arrived, slot;
+    enum ExchangeKind kind;
+    uint32_t tick; /* at which the last warp barrier opened */
+    Queue waiting;
+} Warp;
+
+static struct Engine {
+    Context main;
+    Fiber fiber[STANDIN_MAX_THREADS];
+    int nfibers;
+    char *stacks;
+    Fiber *free;
+    Fiber *running;
+    Queue ready, barrier;
+    Warp warp[WARPS];
+    int threads, begun, ended, arrived;
+    bool abandoned;
+    char *shared;
+    StandinSite site[MAX_SITES];
+    const void *site_pc[MAX_SITES];
+    int nsites;
+    const void *skip;
+    void (*hear)(void *, const char *);
+    void *hear_ctx;
+} e;
+
+Now standin_now;
+
+/* ---- messages ---- */
+
+void standin_hear(void (*hear)(void *ctx, const char *text), void *ctx)
+{
+    e.hear = hear;
+    e.hear_ctx = ctx;
+}
+
+void standin_error(const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (e.hear)
+        e.hear(e.hear_ctx, text);
+    else
+        fprintf(stderr, "standin: %s\n", text);
+}
+
+const char *engine_where(char *to, int bytes)
+{
+    snprintf(to, (size_t)bytes, "kernel %s, block %lld, thread %d",
+             standin_now.call->kernel->name,
+             (long long)standin_now.block_index, standin_now.thread);
+    return to;
+}
+
+/* The line of an instruction, from the debugging information. */
+static bool source_line(char *to, int bytes, const Dl_info *in, const void *pc)
+{
+    char command[600];
+    if (strchr(in->dli_fname, '\''))
+        return false;
+    snprintf(command, sizeof command, "addr2line -s -e '%s' 0x%llx 2>/dev/null",
+             in->dli_fname,
+             (unsigned long long)((const char *)pc -
+                                  (const char *)in->dli_fbase - 1));
+    FILE *f = popen(command, "r");
+    if (!f)
+        return false;
+    bool found = fgets(to, bytes, f) && *to != '?';
+    pclose(f);
+    to[strcspn(to, "\n")] = 0;
+    return found;
+}
+
+const char *engine_place(char *to, int bytes, const void *pc)
+{
+    Dl_info in;
+    char line[200];
+    if (!dladdr(pc, &in) || !in.dli_sname)
+        snprintf(to, (size_t)bytes, "%p", pc);
+    else if (!e.hear && source_line(line, sizeof line, &in, pc))
+        snprintf(to, (size_t)bytes, "%s (%s)", in.dli_sname, line);
+    else
+        snprintf(to, (size_t)bytes, "%s+0x%llx", in.dli_sname,
+                 (unsigned long long)((const char *)pc -
+                                      (const char *)in.dli_saddr));
+    return to;
+}
+
+void engine_count_error(void)
+{
+    if (++standin_now.errors >= MAX_ERRORS)
+        engine_abandon();
+}
+
+/* ---- fibers ---- */
+
+static void queue_clear(Queue *q)
+{
+    q->first = NULL;
+    q->end = &q->first;
+}
+
+static void queue_add(Queue *q, Fiber *f)
+{
+    f->next = NULL;
+    *q->end = f;
+    q->end = &f->next;
+}
+
+static void queue_move(Queue *to, Queue *from)
+{
+    if (!from->first)
+        return;
+    *to->end = from->first;
+    to->end = from->end;
+    queue_clear(from);
+}
+
+/* The running thread is f's. */
+static void enter(Fiber *f)
+{
+    Now *n = &standin_now;
+    uint32_t tick = e.warp[f->thread / 32].tick;
+    e.running = f;
+    n->thread = f->thread;
+    n->warp_barrier = tick > n->barrier ? tick : n->barrier;
+}
+
+static void call_kernel(const StandinLaunch *l)
+{
+    typedef int64_t I;
+    typedef void Few(I, I, I, I, I, I);
+    typedef void Some(I, I, I, I, I, I, I, I, I, I, I, I);
+    typedef void Many(I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I,
+                      I, I, I, I, I);
+    const I *a = l->arg;
+    if (l->kernel->nargs <= 6)
+        ((Few *)l->kernel->run)(a[0], a[1], a[2], a[3], a[4], a[5]);
+    else if (l->kernel->nargs <= 12)
+        ((Some *)l->kernel->run)(a[0], a[1], a[2], a[3], a[4], a[5], a[6],
+                                 a[7], a[8], a[9], a[10], a[11]);
+    else
+        ((Many *)l->kernel->run)(a[0], a[1], a[2], a[3], a[4], a[5], a[6],
+                                 a[7], a[8], a[9], a[10], a[11], a[12], a[13],
+                                 a[14], a[15], a[16], a[17], a[18], a[19],
+                                 a[20], a[21], a[22], a[23]);
+}
+
+static Fiber *fresh_fiber(void);
+
+/* Somebody else's turn. */
+static void run_next(Fiber *self)
+{
+    Context *to = &e.main;
+    Fiber *f = e.ready.first;
+    if (f) {
+        e.ready.first = f->next;
+        if (!f->next)
+            e.ready.end = &e.ready.first;
+        to = &f->context;
+    } else if (e.begun < e.threads) {
+        to = &fresh_fiber()->context;
+    }
+    fiber_switch(&self->context, to);
+}
+
+static void fiber_main(void)
+{
+    for (;;) {
+        Fiber *self = e.running;
+        while (e.begun < e.threads && !e.ready.first) {
+            self->thread = e.begun++;
+            enter(self);
+            call_kernel(standin_now.call);
+            e.ended++;
+        }
+        self->next = e.free;
+        e.free = self;
+        run_next(self);
+    }
+}
+
+static Fiber *fresh_fiber(void)
+{
+    Fiber *f = e.free;
+    if (f) {
+        e.free = f->next;
+    } else {
+        /* Fibers' hot words must not all fall into the same lines of the
+         * cache. */
+        f = &e.fiber[e.nfibers];
+        char *stack = e.stacks + (size_t)e.nfibers * STACK;
+        mprotect(stack, GUARD, PROT_NONE);
+        fiber_make(&f->context, stack + GUARD, STACK - GUARD,
+                   (size_t)(e.nfibers % 61) * 192 & ~(size_t)63, fiber_main);
+        e.nfibers++;
+    }
+    e.running = f;
+    return f;
+}
+
+static void wait_in(Queue *q, const char *waits, const void *site)
+{
+    Fiber *self = e.running;
+    self->waits = waits;
+    self->site = site;
+    queue_add(q, self);
+    run_next(self);
+    self->waits = NULL;
+    enter(self);
+}
+
+_Noreturn void engine_abandon(void)
+{
+    Context nobody;
+    e.abandoned = true;
+    fiber_switch(&nobody, &e.main);
+    abort();
+}
+
+bool engine_is_stack(uintptr_t at)
+{
+    return at - (uintptr_t)e.stacks <
+           (uintptr_t)STACK * STANDIN_MAX_THREADS;
+}
+
+/* ---- what threads do together ---- */
+
+/* Notes the site; false: it is left out. */
+static bool note_site(const void *pc, bool warp)
+{
+    if (pc == e.skip)
+        return false;
+    for (int i = 0; i < e.nsites; i++)
+        if (e.site_pc[i] == pc)
+            return true;
+    if (e.nsites < MAX_SITES) {
+        const StandinKernel *k = standin_now.call->kernel;
+        e.site[e.nsites] = (StandinSite){
+            k, (const char *)pc - (const char *)(uintptr_t)k->run, warp};
+        e.site_pc[e.nsites++] = pc;
+    }
+    return true;
+}
+
+int standin_sites(const StandinSite **site)
+{
+    *site = e.site;
+    return e.nsites;
+}
+
+void standin_skip_site(int site)
+{
+    e.skip = site < 0 ? NULL : e.site_pc[site];
+}
+
+void standin_block_barrier(void)
+{
+    const void *site = __builtin_return_address(0);
+    Now *n = &standin_now;
+    if (!note_site(site, false))
+        return;
+    if (++e.arrived < e.threads) {
+        wait_in(&e.barrier, "the block's barrier", site);
+        return;
+    }
+    e.arrived = 0;
+    n->barrier = n->warp_barrier = ++n->tick;
+    n->epoch++;
+    queue_move(&e.ready, &e.barrier);
+}
+
+static const char *const exchange_name[] = {
+    [EXCHANGE_SHUFFLE] = "a shuffle",
+    [EXCHANGE_MMA] = "a product of tiles",
+    [EXCHANGE_BARRIER] = "the warp's barrier",
+};
+
+int engine_slot(void)
+{
+    return e.warp[standin_now.thread / 32].slot;
+}
+
+bool engine_exchange(enum ExchangeKind kind, const void *site)
+{
+    Warp *w = &e.warp[standin_now.thread / 32];
+    char where[200], place[300];
+    if (w->arrived && w->kind != kind) {
+        standin_error("%s is at %s, other lanes of its warp at %s; %s",
+                      engine_where(where, sizeof where), exchange_name[kind],
+                      exchange_name[w->kind],
+                      engine_place(place, sizeof place, site));
+        standin_now.errors++;
+        engine_abandon();
+    }
+    w->kind = kind;
+    if (++w->arrived < 32) {
+        wait_in(&w->waiting, exchange_name[kind], site);
+        return false;
+    }
+    w->arrived = 0;
+    w->slot ^= 1;
+    return true;
+}
+
+/* By the last lane: the others go on. */
+void engine_release(void)
+{
+    queue_move(&e.ready, &e.warp[standin_now.thread / 32].waiting);
+}
+
+void standin_warp_barrier(void)
+{
+    const void *site = __builtin_return_address(0);
+    if (!note_site(site, true))
+        return;
+    if (engine_exchange(EXCHANGE_BARRIER, site)) {
+        e.warp[standin_now.thread / 32].tick = ++standin_now.tick;
+        standin_now.warp_barrier = standin_now.tick;
+        engine_release();
+    }
+}
+
+int standin_thread_index(void) { return standin_now.thread; }
+int64_t standin_block_index(void) { return standin_now.block_index; }
+int64_t standin_block_count(void) { return standin_now.call->grid; }
+int standin_block_threads(void) { return e.threads; }
+void *standin_shared(void) { return standin_now.shared; }
+
+/* ---- launches ---- */
+
+static void engine_open(void)
+{
+    if (e.stacks)
+        return;
+    e.stacks = mmap(NULL, (size_t)STACK * STANDIN_MAX_THREADS,
+                    PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    e.shared = mmap(NULL, MAX_SHARED, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (e.stacks == MAP_FAILED || e.shared == MAP_FAILED) {
+        perror("standin: stacks of threads");
+        abort();
+    }
+    memory_open();
+    shadow_open();
+    standin_now.tick = 1;
+}
+
+/* All threads have begun and nobody can go on. */
+static void report_hang(void)
+{
+    char place[300];
+    Queue *q = &e.barrier;
+    for (int i = 0; !q->first && i < e.threads / 32; i++)
+        q = &e.warp[i].waiting;
+    Fiber *f = q->first;
+    standin_error("kernel %s, block %lld hangs: thread %d waits at %s, %s, "
+                  "and %d of %d threads have ended",
+                  standin_now.call->kernel->name,
+                  (long long)standin_now.block_index, f ? f->thread : -1,
+                  f ? f->waits : "nothing",
+                  f ? engine_place(place, sizeof place, f->site) : "nowhere",
+                  e.ended, e.threads);
+    standin_now.errors++;
+    e.abandoned = true;
+}
+
+/* Every fiber's stack holds a thread that will not go on. */
+static void drop_fibers(void)
+{
+    e.nfibers = 0;
+    e.free = NULL;
+}
+
+static void run_block(void)
+{
+    Now *n = &standin_now;
+    n->block = n->barrier = ++n->tick;
+    n->epoch = 0;
+    e.begun = e.ended = e.arrived = 0;
+    queue_clear(&e.ready);
+    queue_clear(&e.barrier);
+    for (int i = 0; i < e.threads / 32; i++) {
+        e.warp[i] = (Warp){.tick = n->tick};
+        queue_clear(&e.warp[i].waiting);
+    }
+    warp_begin_block(e.threads);
+    fiber_switch(&e.main, &fresh_fiber()->context);
+    if (!e.abandoned && e.ended < e.threads)
+        report_hang();
+}
+
+static bool launch_is_sane(const StandinLaunch *l)
+{
+    const char *wrong = NULL;
+    if (l->block < 32 || l->block % 32 || l->block > STANDIN_MAX_THREADS)
+        wrong = "block is no multiple of 32 up to 1024";
+    else if (l->block > l->kernel->threads)
+        wrong = "block is larger than the kernel's launch bounds";
+    else if (l->grid < 1 || l->grid > INT32_MAX)
+        wrong = "grid is not within 1 … 2^31 - 1";
+    else if (l->shared_bytes < 0 || l->shared_bytes > MAX_SHARED)
+        wrong = "shared memory is more than 227 KiB";
+    else if (l->kernel->nargs > STANDIN_MAX_ARGS)
+        wrong = "more than 24 arguments";
+    if (wrong)
+        standin_error("kernel %s, grid %lld, block %d, %lld bytes of shared "
+                      "memory: %s", l->kernel->name, (long long)l->grid,
+                      l->block, (long long)l->shared_bytes, wrong);
+    return !wrong;
+}
+
+int standin_launch(const StandinLaunch *l)
+{
+    Now *n = &standin_now;
+    engine_open();
+    if (!launch_is_sane(l))
+        return 1;
+    n->call = l;
+    n->errors = 0;
+    n->launch = ++n->tick;
+    e.threads = l->block;
+    e.abandoned = false;
+    /* The memory ends where what was asked for ends. */
+    n->shared = e.shared + ((MAX_SHARED - l->shared_bytes) & ~(int64_t)127);
+    memset(e.shared, 0xff, MAX_SHARED);
+    shadow_bind_shared(l, n->shared);
+    for (int64_t b = 0; b < l->grid && !e.abandoned; b++) {
+        n->block_index = b;
+        run_block();
+    }
+    if (e.abandoned)
+        drop_fibers();
+    return n->errors;
+}

@@ -1,0 +1,119 @@
+/* memory.c: the device's memory: pieces of one range of addresses, so that
+ * what is not in it is told from what is, and shadow.c finds a word's history
+ * by arithmetic. Addresses are used once: what is freed stays unmapped. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "engine.h"
+#include "state.h"
+
+enum { MAX_PIECES = 4096, ALIGN = 512, PAGE = 4096, REDZONE = 4096 };
+#define SPACE ((int64_t)1 << MEMORY_SPACE_BITS)
+
+typedef struct Piece {
+    char *at;
+    int64_t bytes;
+} Piece;
+
+static struct {
+    Piece piece[MAX_PIECES]; /* live, in any order */
+    int n, last;             /* last: the one that was asked for last */
+    char *end;               /* addresses beyond it are new */
+    int64_t allocated;
+} memory;
+
+char *memory_base;
+
+void memory_open(void)
+{
+    if (memory_base)
+        return;
+    memory_base = mmap(NULL, (size_t)SPACE, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory_base == MAP_FAILED) {
+        fprintf(stderr, "standin: device memory: %s\n", strerror(errno));
+        abort();
+    }
+    memory.end = memory_base + PAGE;
+}
+
+int64_t standin_capacity(void)
+{
+    return SPACE / 4;
+}
+
+int64_t standin_allocated(void)
+{
+    return memory.allocated;
+}
+
+void *standin_alloc(int64_t bytes)
+{
+    memory_open();
+    int64_t pages = (bytes + REDZONE + PAGE - 1) / PAGE * PAGE;
+    if (bytes <= 0 || memory.n == MAX_PIECES ||
+        memory.allocated + bytes > standin_capacity() ||
+        memory.end + pages + PAGE > memory_base + SPACE)
+        return NULL;
+    char *at = memory.end;
+    memory.end += pages + PAGE;
+    if (mprotect(at, (size_t)pages, PROT_READ | PROT_WRITE) != 0)
+        return NULL;
+    memset(at, 0xff, (size_t)bytes);
+    memory.piece[memory.n++] = (Piece){at, bytes};
+    memory.allocated += bytes;
+    return at;
+}
+
+/* The piece that holds `at`, or NULL. */
+static Piece *find(const void *at)
+{
+    uintptr_t a = (uintptr_t)at;
+    Piece *p = &memory.piece[memory.last];
+    if (memory.last < memory.n && a - (uintptr_t)p->at < (uintptr_t)p->bytes)
+        return p;
+    for (int i = 0; i < memory.n; i++) {
+        p = &memory.piece[i];
+        if (a - (uintptr_t)p->at < (uintptr_t)p->bytes) {
+            memory.last = i;
+            return p;
+        }
+    }
+    return NULL;
+}
+
+bool memory_piece(const void *at, char **from, int64_t *bytes)
+{
+    Piece *p = find(at);
+    if (!p)
+        return false;
+    *from = p->at;
+    *bytes = p->bytes;
+    return true;
+}
+
+bool standin_free(void *at)
+{
+    Piece *p = find(at);
+    if (!p || p->at != at)
+        return false;
+    mmap(p->at, (size_t)((p->bytes + PAGE - 1) / PAGE * PAGE), PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    memory.allocated -= p->bytes;
+    *p = memory.piece[--memory.n];
+    return true;
+}
+
+bool standin_is_device(const void *at, int64_t bytes)
+{
+    Piece *p = find(at);
+    return p && (const char *)at - p->at + bytes <= p->bytes;
+}
+
+bool standin_in_space(const void *at)
+{
+    return (uintptr_t)at - (uintptr_t)memory_base < (uintptr_t)SPACE;
+}

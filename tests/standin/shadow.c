@@ -1,0 +1,374 @@
+/* shadow.c: what every two bytes of device and shared memory have seen, and
+ * the compiler's callbacks that tell of each access.
+ *
+ * A cell knows the last write and the latest reads of its launch. Time is in
+ * ticks (state.h); what is older than the launch is of no interest here, for
+ * launches are ordered by streams. Reads are kept as one thread and flags:
+ *   - other blocks read it: any write races with that;
+ *   - several warps read it since the block's last barrier: any write before
+ *     the next one races;
+ *   - several lanes of the reader's warp read it since the warp's last
+ *     barrier: any write before the next one races.
+ * Nothing that a race needs is lost by that, and nothing is called a race
+ * that is none, as long as threads do not share the two bytes of a cell.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "engine.h"
+#include "state.h"
+
+enum {
+    THREAD = 0x3ff,
+    OTHER_BLOCKS = 0x8000, /* of reader */
+    WARPS = 0x4000,
+    LANES = 0x2000,
+    ARRIVING = 0x8000, /* of writer: an asynchronous copy */
+    CELL = 2,          /* bytes */
+};
+
+typedef struct Cell {
+    uint32_t written, read; /* ticks */
+    uint16_t writer, reader;
+} Cell;
+
+static struct {
+    Cell *device, *fixed, *dynamic;
+    char *fixed_at, *dynamic_at;
+    int64_t fixed_bytes, dynamic_bytes;
+    char *piece; /* of device memory, in which the last access fell */
+    int64_t piece_bytes;
+} shadow;
+
+enum { MOST_SHARED = 1 << 20 };
+
+static void *reserve(int64_t bytes)
+{
+    void *p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) {
+        fprintf(stderr, "standin: shadow memory: %s\n", strerror(errno));
+        abort();
+    }
+    return p;
+}
+
+void shadow_open(void)
+{
+    int64_t cells = ((int64_t)1 << MEMORY_SPACE_BITS) / CELL;
+    shadow.device = reserve(cells * (int64_t)sizeof(Cell));
+    shadow.fixed = reserve(MOST_SHARED / CELL * (int64_t)sizeof(Cell));
+    shadow.dynamic = reserve(MOST_SHARED / CELL * (int64_t)sizeof(Cell));
+}
+
+void shadow_bind_shared(const StandinLaunch *l, char *dynamic)
+{
+    shadow.fixed_at = l->module->shared;
+    shadow.fixed_bytes = l->module->shared_end - l->module->shared;
+    if (shadow.fixed_bytes > MOST_SHARED) {
+        standin_error("more than 1 MiB of static shared memory in a module");
+        abort();
+    }
+    shadow.dynamic_at = dynamic;
+    shadow.dynamic_bytes = l->shared_bytes;
+    shadow.piece_bytes = 0;
+}
+
+/* ---- messages ---- */
+
+typedef struct Access {
+    const void *pc;
+    uintptr_t at;
+    int bytes;
+    bool write;
+} Access;
+
+static void describe(char *to, int room, uintptr_t at)
+{
+    if (at - (uintptr_t)shadow.fixed_at < (uintptr_t)shadow.fixed_bytes)
+        snprintf(to, (size_t)room, "static shared memory + 0x%llx",
+                 (unsigned long long)(at - (uintptr_t)shadow.fixed_at));
+    else if (at - (uintptr_t)shadow.dynamic_at <
+             (uintptr_t)shadow.dynamic_bytes)
+        snprintf(to, (size_t)room, "shared memory + %llu",
+                 (unsigned long long)(at - (uintptr_t)shadow.dynamic_at));
+    else if (shadow.piece_bytes)
+        snprintf(to, (size_t)room, "device memory %p (allocation + %llu)",
+                 (void *)at,
+                 (unsigned long long)(at - (uintptr_t)shadow.piece));
+    else
+        snprintf(to, (size_t)room, "%p", (void *)at);
+}
+
+static void complain(const Access *a, const char *why)
+{
+    char where[200], place[400], what[200];
+    Now *n = &standin_now;
+    describe(what, sizeof what, a->at);
+    standin_error("%s %s %d bytes at %s, %s (barriers before: %d; at %s)",
+                  engine_where(where, sizeof where),
+                  a->write ? "writes" : "reads", a->bytes, what, why, n->epoch,
+                  engine_place(place, sizeof place, a->pc));
+    engine_count_error();
+}
+
+static void race(const Access *a, const char *did, uint16_t thread,
+                 uint32_t tick)
+{
+    char why[100];
+    Now *n = &standin_now;
+    if (tick < n->block)
+        snprintf(why, sizeof why, "which another block %s", did);
+    else if ((thread & THREAD) == n->thread)
+        snprintf(why, sizeof why, "which other threads %s, with no barrier "
+                 "between", did);
+    else
+        snprintf(why, sizeof why, "which thread %d %s, with no barrier "
+                 "between", thread & THREAD, did);
+    complain(a, why);
+}
+
+static _Noreturn void outside(const Access *a, const char *why)
+{
+    complain(a, why);
+    engine_abandon();
+}
+
+/* ---- cells ---- */
+
+/* An access of that thread at that tick, in this launch, is in order before
+ * one of this thread. */
+static inline bool ordered(const Now *n, uint32_t tick, int thread)
+{
+    if (tick < n->block)
+        return false;
+    return thread == n->thread || tick < n->barrier ||
+           (thread / 32 == n->thread / 32 && tick < n->warp_barrier);
+}
+
+/* Below, `since` is the tick from which on a cell's past counts: shared memory
+ * belongs to a block, device memory to all of a launch. */
+static inline bool see_write(const Now *n, uint32_t since, const Cell *c,
+                             const Access *a)
+{
+    if (c->written < since)
+        return true;
+    if (c->writer & ARRIVING) {
+        complain(a, "where an asynchronous copy has not landed");
+        return false;
+    }
+    if (ordered(n, c->written, c->writer & THREAD))
+        return true;
+    race(a, "wrote", c->writer, c->written);
+    return false;
+}
+
+/* What a cell's readers are, besides this one. */
+static inline uint16_t reader_flags(const Now *n, uint32_t since,
+                                    const Cell *c)
+{
+    int reader = c->reader & THREAD;
+    if (c->read < since)
+        return 0;
+    if (c->read < n->block)
+        return OTHER_BLOCKS;
+    if (c->read < n->barrier)
+        return c->reader & OTHER_BLOCKS;
+    uint16_t flags = c->reader & (OTHER_BLOCKS | WARPS);
+    if (reader / 32 != n->thread / 32)
+        flags |= WARPS;
+    else if (c->read >= n->warp_barrier &&
+             (c->reader & LANES || reader != n->thread))
+        flags |= LANES;
+    return flags;
+}
+
+static inline bool cell_read(const Now *n, Cell *c, const Access *a,
+                             bool shared)
+{
+    uint32_t since = shared ? n->block : n->launch;
+    if (c->read == n->tick && (c->reader & THREAD) == n->thread)
+        return true;
+    if (!see_write(n, since, c, a))
+        return false;
+    if (shared && c->written < since) {
+        complain(a, "which the block has not written");
+        return false;
+    }
+    c->reader = (uint16_t)(n->thread | reader_flags(n, since, c));
+    c->read = n->tick;
+    return true;
+}
+
+/* No other thread's read of the cell is without a barrier before a write. */
+static inline bool see_reads(const Now *n, uint32_t since, const Cell *c,
+                             const Access *a)
+{
+    int reader = c->reader & THREAD;
+    if (c->read < since)
+        return true;
+    if (c->read < n->block || c->reader & OTHER_BLOCKS) {
+        race(a, "reads", c->reader, 0);
+        return false;
+    }
+    if (c->read < n->barrier)
+        return true;
+    if (c->reader & WARPS || reader / 32 != n->thread / 32 ||
+        (c->read >= n->warp_barrier &&
+         (c->reader & LANES || reader != n->thread))) {
+        race(a, "reads", c->reader, c->read);
+        return false;
+    }
+    return true;
+}
+
+static inline bool cell_write(const Now *n, Cell *c, const Access *a,
+                              bool shared, uint16_t flags)
+{
+    uint32_t since = shared ? n->block : n->launch;
+    bool fine = see_write(n, since, c, a) && see_reads(n, since, c, a);
+    c->written = n->tick;
+    c->writer = (uint16_t)(n->thread | flags);
+    return fine;
+}
+
+/* The cells of an access, or NULL where nobody looks (the thread's own stack,
+ * constants); ends the launch where the memory is nobody's. */
+static Cell *cells_elsewhere(const Access *a, bool *shared)
+{
+    uintptr_t end = a->at + (uintptr_t)a->bytes;
+    *shared = false;
+    if (engine_is_stack(a->at))
+        return NULL;
+    if (memory_piece((const void *)a->at, &shadow.piece,
+                     &shadow.piece_bytes) &&
+        end <= (uintptr_t)shadow.piece + (uintptr_t)shadow.piece_bytes)
+        return shadow.device + (a->at - (uintptr_t)memory_base) / CELL;
+    Dl_info in, kernel;
+    if (!a->write && !standin_in_space((void *)a->at) &&
+        dladdr((void *)a->at, &in) &&
+        dladdr((void *)(uintptr_t)standin_now.call->kernel->run, &kernel) &&
+        in.dli_fbase == kernel.dli_fbase)
+        return NULL;
+    outside(a, "which is not the kernel's");
+}
+
+static inline bool within(uintptr_t in, uintptr_t bytes, int64_t size)
+{
+    return in < (uintptr_t)size && bytes <= (uintptr_t)size - in;
+}
+
+static inline Cell *cells_of(const Access *a, bool *shared)
+{
+    uintptr_t in = a->at - (uintptr_t)shadow.piece;
+    uintptr_t bytes = (uintptr_t)a->bytes;
+    *shared = false;
+    if (within(in, bytes, shadow.piece_bytes))
+        return shadow.device + (a->at - (uintptr_t)memory_base) / CELL;
+    *shared = true;
+    in = a->at - (uintptr_t)shadow.dynamic_at;
+    if (within(in, bytes, shadow.dynamic_bytes))
+        return shadow.dynamic + in / CELL;
+    in = a->at - (uintptr_t)shadow.fixed_at;
+    if (within(in, bytes, shadow.fixed_bytes))
+        return shadow.fixed + in / CELL;
+    return cells_elsewhere(a, shared);
+}
+
+static inline int cell_count(const Access *a)
+{
+    return (int)((a->at + (uintptr_t)a->bytes - 1) / CELL - a->at / CELL) + 1;
+}
+
+static inline void look(uintptr_t at, int bytes, bool write, int align,
+                        uint16_t flags, const void *pc)
+{
+    Now *n = &standin_now;
+    Access a = {pc, at, bytes, write};
+    bool shared, fine = true;
+    if (at & (uintptr_t)(align - 1) && !engine_is_stack(at))
+        outside(&a, "which is not aligned to its size");
+    Cell *c = cells_of(&a, &shared);
+    if (!c)
+        return;
+    if (write)
+        for (int i = 0; i < cell_count(&a) && fine; i++)
+            fine = cell_write(n, c + i, &a, shared, flags);
+    else
+        for (int i = 0; i < cell_count(&a) && fine; i++)
+            fine = cell_read(n, c + i, &a, shared);
+}
+
+void shadow_read(const void *at, int bytes, const void *pc)
+{
+    look((uintptr_t)at, bytes, false, bytes, 0, pc);
+}
+
+void shadow_async_begin(const void *at, int bytes, const void *pc)
+{
+    look((uintptr_t)at, bytes, true, bytes, ARRIVING, pc);
+}
+
+/* What arrives is the thread's own write from now on. */
+void shadow_async_end(const void *at, int bytes, const void *pc)
+{
+    Access a = {pc, (uintptr_t)at, bytes, true};
+    bool shared;
+    Cell *c = cells_of(&a, &shared);
+    for (int i = 0; c && i < cell_count(&a); i++) {
+        c[i].written = standin_now.tick;
+        c[i].writer = (uint16_t)standin_now.thread;
+    }
+}
+
+/* ---- the compiler's callbacks (gcc -fsanitize=thread) ---- */
+
+#define PC __builtin_return_address(0)
+#define ACCESS(bytes)                                                          \
+    void __tsan_read##bytes(void *at)                                          \
+    {                                                                          \
+        look((uintptr_t)at, bytes, false, bytes, 0, PC);                       \
+    }                                                                          \
+    void __tsan_write##bytes(void *at)                                         \
+    {                                                                          \
+        look((uintptr_t)at, bytes, true, bytes, 0, PC);                        \
+    }                                                                          \
+    void __tsan_unaligned_read##bytes(void *at)                                \
+    {                                                                          \
+        look((uintptr_t)at, bytes, false, 1, 0, PC);                           \
+    }                                                                          \
+    void __tsan_unaligned_write##bytes(void *at)                               \
+    {                                                                          \
+        look((uintptr_t)at, bytes, true, 1, 0, PC);                            \
+    }
+#define DECLARE(bytes)                                                         \
+    void __tsan_read##bytes(void *);                                           \
+    void __tsan_write##bytes(void *);                                          \
+    void __tsan_unaligned_read##bytes(void *);                                 \
+    void __tsan_unaligned_write##bytes(void *);
+DECLARE(1) DECLARE(2) DECLARE(4) DECLARE(8) DECLARE(16)
+ACCESS(1) ACCESS(2) ACCESS(4) ACCESS(8) ACCESS(16)
+
+void __tsan_init(void);
+void __tsan_read_range(void *at, long bytes);
+void __tsan_write_range(void *at, long bytes);
+void __tsan_func_entry(void *pc);
+void __tsan_func_exit(void);
+
+void __tsan_init(void) {}
+void __tsan_func_entry(void *pc) { (void)pc; }
+void __tsan_func_exit(void) {}
+
+void __tsan_read_range(void *at, long bytes)
+{
+    look((uintptr_t)at, (int)bytes, false, 1, 0, PC);
+}
+
+void __tsan_write_range(void *at, long bytes)
+{
+    look((uintptr_t)at, (int)bytes, true, 1, 0, PC);
+}

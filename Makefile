@@ -33,12 +33,14 @@ LDLIBS = -ldnnl -fopenmp -lm
 
 DIRS = base frontend ir passes codegen driver
 SRC = $(wildcard $(addsuffix /*.c,$(DIRS)))
-RT_SRC = $(wildcard runtime/*.c)
+RT_SHARED = $(wildcard runtime/*.c)
+RT_SRC = $(RT_SHARED) $(wildcard runtime/cpu/*.c)
+RT_FILES = $(sort $(wildcard $(foreach d,runtime runtime/cpu runtime/cuda,\
+             $(addprefix $(d)/*.,c h cuh))))
 CUDA_SRC = $(wildcard runtime/cuda/*.c)
 CUDA_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/%.o)
 # Tests hold our declarations of CUDA against the toolkit's, where it is.
 CUDA_INCLUDE = $(wildcard /usr/local/cuda/include)
-RT_FILES = $(sort $(RT_SRC) $(wildcard runtime/*.h))
 GEN = $(BUILD)/gen/frontend/parse.tab.c $(BUILD)/gen/frontend/lex.yy.c \
       $(BUILD)/gen/prelude_text.c $(BUILD)/gen/runtime_text.c
 OBJ = $(SRC:%.c=$(BUILD)/obj/%.o) $(GEN:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o)

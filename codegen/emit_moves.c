@@ -240,7 +240,7 @@ static void emit_pad(Emitter *e, const Op *op)
 {
     const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
     int d = (int)op->attr[0].i;
-    out_line(e->o, "memset(%s, 0, %lld);", value_variable(e, op->out[0]),
+    out_line(e->o, "parc_zero(rt, %s, %lld);", value_variable(e, op->out[0]),
              (long long)type_local_bytes(to, &e->p->mesh));
     rows(e, op->out[0], row_size(e, to, d),
          op->attr[1].i * row_size(e, from, d + 1), op->arg[0],
@@ -278,7 +278,7 @@ static void emit_copy(Emitter *e, const Op *op)
         rows(e, to, layer_step(e, to), 0, from, layer_step(e, from), 0,
              layers, type_flat_run(&to->type, &e->p->mesh));
     else
-        out_line(e->o, "memcpy(%s, %s, %lld);", value_variable(e, to),
+        out_code(e->o, "parc_move(rt, %s, %s, %lld);", value_variable(e, to),
                  value_variable(e, from),
                  (long long)type_local_bytes(&to->type, &e->p->mesh));
 }

@@ -171,19 +171,18 @@ static const char *attention_shape(Emitter *e, const Op *op, const Type *q,
 static const char *attention_dropout(Emitter *e, const Op *op, int at)
 {
     const AttrList *of = &op_attr(op, "of").l;
-    const char *first[3] = {"0", "0", "0"};
-    for (int i = 0, base = at + 1; i < 3 && base < op->nargs; i++)
-        if (of->v[i] != 1)
-            first[i] = arena_printf(e->p->arena, "*%s",
-                                    value_variable(e, op->arg[base++]));
+    static const char *const first[3] = {"first_b", "first_kv", "first_g"};
     Out o;
     out_init(&o, e->p->arena);
     out(&o, ", .drop = (float)");
     out_double(&o, op_attr(op, "rate").f);
-    out(&o, ", .site = %lld, .key = *%s, .first_b = %s, "
-            ".first_head = %s * %lld + %s, .heads = %lld",
-        (long long)op_attr(op, "site").i, value_variable(e, op->arg[at]),
-        first[0], first[1], (long long)of->v[2], first[2],
+    out(&o, ", .site = %lld, .key = %s", (long long)op_attr(op, "site").i,
+        value_variable(e, op->arg[at]));
+    for (int i = 0, base = at + 1; i < 3 && base < op->nargs; i++)
+        if (of->v[i] != 1)
+            out(&o, ", .%s = %s", first[i],
+                value_variable(e, op->arg[base++]));
+    out(&o, ", .groups = %lld, .heads = %lld", (long long)of->v[2],
         (long long)(of->v[1] * of->v[2]));
     return o.text;
 }
@@ -215,10 +214,8 @@ static void emit_embedding(Emitter *e, const Op *op)
     bool grad = op->kind == OP_embedding_grad;
     const Mesh *m = &e->p->mesh;
     const Type *table = grad ? &op->out[0]->type : &op->arg[0]->type;
-    const char *base = "0";
-    if (op->nargs > 2)
-        base = arena_printf(e->p->arena, "*%s",
-                            value_variable(e, op->arg[2]));
+    const char *base =
+        op->nargs > 2 ? value_variable(e, op->arg[2]) : "NULL";
     comment(e, op, "");
     out_code(e->o, "parc_%s(rt, %s, %s, %s, %s, %lld, %lld, %lld, %s);",
              op_info(op->kind)->name, c_parc_type(op->arg[0]->type.dtype),
@@ -245,20 +242,15 @@ static void emit_base(Emitter *e, const Op *op)
     }
     int64_t turns = type_elements(t) / t->dim[0];
     int64_t part = op->attr[0].i / type_elements(t);
-    const char *to = value_variable(e, op->out[0]);
-    if (turns == 1) {
-        out_line(e->o, "*%s = %s * %lld;", to, index, (long long)part);
-        return;
-    }
-    out_line(e->o, "for (int64_t i = 0; i < %lld; i++)", (long long)turns);
-    out_line(e->o, "    %s[i] = (i * %lld + %s) * %lld;", to,
+    out_code(e->o, "parc_set_index(rt, %s, %lld, %lld, %s, %lld);",
+             value_variable(e, op->out[0]), (long long)turns,
              (long long)t->dim[0], index, (long long)part);
 }
 
 static void emit_split_key(Emitter *e, const Op *op)
 {
     comment(e, op, "");
-    out_code(e->o, "parc_split_key(%s, %s, %lld, %lld, %lld);",
+    out_code(e->o, "parc_split_key(rt, %s, %s, %lld, %lld, %lld);",
              value_variable(e, op->out[0]), value_variable(e, op->arg[0]),
              (long long)op_attr(op, "first").i,
              (long long)op_attr(op, "step").i, (long long)op_attr(op, "n").i);

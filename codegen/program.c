@@ -53,9 +53,11 @@ static void makefile_text(Out *o)
         out(o, " %s", compile_flags[i]);
     out_line(o, "");
     out_line(o, "");
-    out_line(o, "train: train.c kernels.c kernels.h $(wildcard runtime/*)");
+    out_line(o, "train: train.c kernels.c kernels.h $(wildcard runtime/*.[ch] "
+                "runtime/cpu/*)");
     out_line(o, "\t$(CC) $(CFLAGS) -Iruntime -o $@ train.c kernels.c "
-                "runtime/*.c -ldnnl -lm");
+                "runtime/*.c \\");
+    out_line(o, "\t    runtime/cpu/*.c -ldnnl -lm");
     out_line(o, "");
     out_line(o, "clean:");
     out_line(o, "\trm -f train");
@@ -79,17 +81,17 @@ static void make_tree(Tree *tree, const Program *p, const TargetInfo *t,
     for (int i = 0; i < 4; i++)
         tree_add(tree, name[i], all[i]->text, all[i]->size);
     for (const EmbeddedFile *f = runtime_files; f->name; f++)
-        tree_add(tree, arena_printf(tree->arena, "runtime/%s", f->name),
+        if (!strchr(f->name, '/') || !strncmp(f->name, "cpu/", 4))
+            tree_add(tree, arena_printf(tree->arena, "runtime/%s", f->name),
                  f->text, f->size);
 }
 
 static const char *write_tree(const Tree *tree, Outputs *outputs,
                               const char *directory)
 {
-    const char *runtime = arena_printf(tree->arena, "%s/runtime", directory);
-    const char *failure = outputs_mkdir(outputs, directory);
-    if (!failure)
-        failure = outputs_mkdir(outputs, runtime);
+    const char *runtime =
+        arena_printf(tree->arena, "%s/runtime/cpu", directory);
+    const char *failure = outputs_mkdir(outputs, runtime);
     for (int i = 0; i < tree->file.n && !failure; i++) {
         const TreeFile *f = &tree->file.at[i];
         const char *path =

@@ -59,7 +59,6 @@ static void header(Emitter *e)
     out_line(o, "#include \"kernels.h\"");
     out_line(o, "");
     out_line(o, "#include <stddef.h>");
-    out_line(o, "#include <string.h>");
     out_line(o, "");
     out_line(o, "#if PARC_RT_VERSION != %d", PARC_RT_VERSION);
     out_line(o, "#error \"this runtime is of another parc; run parc again\"");

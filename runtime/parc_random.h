@@ -83,6 +83,20 @@ PARC_RANDOM void parc_random_four(float u[4], int64_t key, uint32_t site,
         u[i] = parc_unit(c[i]);
 }
 
+/* A key of 53 bits from a block's words. */
+PARC_RANDOM int64_t parc_key_of(const uint32_t c[4])
+{
+    return (int64_t)(c[0] | (uint64_t)(c[1] & 0x1FFFFFu) << 32);
+}
+
+/* The key of a layer, from that of all. */
+PARC_RANDOM int64_t parc_layer_key(int64_t key, int64_t layer)
+{
+    uint32_t c[4] = {(uint32_t)layer, 0, 0, 1};
+    parc_philox(c, (uint32_t)key, (uint32_t)((uint64_t)key >> 32));
+    return parc_key_of(c);
+}
+
 #ifndef __CUDACC__
 /* Elements first … first + n - 1, one after another. */
 void parc_random_row(float *to, int64_t key, uint32_t site, int64_t first,

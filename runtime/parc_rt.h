@@ -4,9 +4,11 @@
  * in one ParcModel and calls parc_main. It stands alone: it includes nothing
  * of the compiler, and -S copies it beside train.c.
  *
- * A rank's memory is one arena in shared memory, laid out by parc; all ranks
- * of a box map all arenas, so that a collective reads its peers' shards where
- * they lie.
+ * A rank's memory is one arena, laid out by parc. On the CPU it lies in shared
+ * memory; all ranks of a box map all arenas, so that a collective reads its
+ * peers' shards where they lie. With CUDA it lies on the rank's device, and
+ * what step() calls is queued: train.c handles addresses there, and never
+ * reads or writes what they point at.
  */
 #ifndef PARC_RT_H
 #define PARC_RT_H
@@ -14,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 2
+#define PARC_RT_VERSION 3
 enum {
     PARC_MAX_AXES = 6,
     PARC_MAX_DIMS = 6,
@@ -115,6 +117,14 @@ typedef struct ParcWork {
     ParcLoop loop[PARC_MAX_LOOPS];
 } ParcWork;
 
+/* Compiled kernels for one architecture: "sm_90a", machine code; "compute_90",
+ * PTX, which the driver compiles for what is newer. */
+typedef struct ParcImage {
+    const char *arch;
+    const void *data;
+    int64_t size; /* bytes */
+} ParcImage;
+
 typedef struct ParcModel {
     int rt_version;         /* PARC_RT_VERSION */
     const char *name, *parc_version, *source; /* source: base name */
@@ -144,6 +154,14 @@ typedef struct ParcModel {
     int ncollectives;
     const ParcWork *work;
     int nwork;
+    /* CUDA only; else 0 and NULL. */
+    const char *const *kernel; /* symbols by number: parc_launch */
+    int nkernels;
+    const ParcImage *image;    /* of all kernels, an architecture each */
+    int nimages;
+    const int8_t *collective_stream; /* by collective: PARC_TENSOR …; NULL: all
+                                        on PARC_COMPUTE */
+    int nevents;               /* parc_record, parc_wait */
     void (*init)(ParcRt *rt);  /* makes matmuls, computes constants */
     void (*step)(ParcRt *rt);
 } ParcModel;
@@ -160,6 +178,25 @@ int parc_rank(const ParcRt *rt);
 int parc_threads(const ParcRt *rt);
 /* The rank's coordinate over a set of axes (bit mask), axis 0 major. */
 int64_t parc_index(const ParcRt *rt, uint32_t axes);
+
+/* Within the arena. `to` and `from` do not overlap. */
+void parc_move(ParcRt *rt, void *to, const void *from, int64_t bytes);
+void parc_zero(ParcRt *rt, void *to, int64_t bytes);
+/* Where a rank's part of a dim begins, for each turn of a loop over parts of
+ * the dim: to[i] = (i * dim + index) * part. */
+void parc_set_index(ParcRt *rt, int64_t *to, int64_t turns, int64_t dim,
+                    int64_t index, int64_t part);
+
+/* Kernel `kernel` of the model's list: `grid` blocks of `block` threads, with
+ * `shared_bytes` of dynamic shared memory; args: the addresses of its
+ * arguments, read before the call returns. CUDA only, as are streams: what is
+ * called after parc_wait(rt, s, e) on a stream s runs when what was called on
+ * any stream before the latest parc_record of e has run. */
+enum { PARC_COMPUTE, PARC_TENSOR, PARC_DATA, PARC_STREAMS };
+void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
+                 int64_t shared_bytes, void **args);
+void parc_record(ParcRt *rt, int stream, int event);
+void parc_wait(ParcRt *rt, int stream, int event);
 
 /* What runs from here on is work[i], in the turn of the loops around it
  * (counted through all of them). For --trace; else it costs a comparison. */
@@ -255,11 +292,13 @@ typedef struct ParcAttention {
     float scale;
     ParcType type;
     /* Dropout of the weights, with a probability of `drop` (0: none). A weight
-     * is drawn by key, site, and its place in the whole tensor, in which this
-     * rank's sequences and heads of queries (of `heads`) begin here. */
+     * is drawn by key, site, and its place in the whole tensor: this rank's
+     * sequences begin at *first_b there, its heads of queries (of `heads`) at
+     * *first_kv * groups + *first_g. All lie in the arena; NULL: 0. */
     float drop;
     uint32_t site;
-    int64_t key, first_b, first_head, heads;
+    const int64_t *key, *first_b, *first_kv, *first_g;
+    int64_t groups, heads;
 } ParcAttention;
 int64_t parc_attention_scratch(const ParcAttention *a, bool backward,
                                int threads);
@@ -271,18 +310,18 @@ void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
                          const void *k, const void *v, const void *o,
                          const float *lse, float *scratch);
 
-/* Embedding: rows of table [rows, width] for n ids; ids outside base …
- * base+rows-1 give zeros. The gradient, in f32, is written whole, each row
+/* Embedding: rows of table [rows, width] for n ids; ids outside *base …
+ * *base+rows-1 give zeros (NULL: base is 0). The gradient, in f32, is written whole, each row
  * summed in order of position. */
 void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
                     const int32_t *ids, int64_t n, int64_t rows, int64_t width,
-                    int64_t base);
+                    const int64_t *base);
 void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
                          const int32_t *ids, int64_t n, int64_t rows,
-                         int64_t width, int64_t base);
+                         int64_t width, const int64_t *base);
 
 /* The keys of layers first … first + n - 1, made from one (parc_random.h). */
-void parc_split_key(int64_t *to, const int64_t *from, int64_t first,
+void parc_split_key(ParcRt *rt, int64_t *to, const int64_t *from, int64_t first,
                     int64_t step, int64_t n);
 
 /* Strided copies: dst is written in row-major order of dim[], reading src

@@ -114,6 +114,7 @@ typedef struct RtGroup {
 /* The scale of the loss (rt_loss_scale.c). */
 typedef struct RtScale {
     double scale;  /* 0: none */
+    double used;   /* the scale of the step at hand, or of the last one */
     int64_t good;  /* steps since it changed, or since one was skipped */
     int64_t bad;   /* steps skipped one after the other */
 } RtScale;
@@ -122,7 +123,7 @@ struct ParcRt {
     const ParcModel *model;
     RtWorld *world;
     int rank, nranks, threads;
-    char *arena;
+    char *arena;               /* the host's: rt_device.h */
     RtGroup group[RT_GROUPS];  /* by mask of axes */
     int64_t bytes, peak_bytes; /* counted where arenas are handed out */
     double lr;                 /* of the step at hand */
@@ -130,6 +131,7 @@ struct ParcRt {
     RtScale scale;
     void *engine, *stream;     /* oneDNN's, once a matmul needs them */
     ParcMatmul *matmuls;
+    struct RtDevice *device;   /* what the target keeps; NULL: not open */
     RtRing *ring;              /* while this step is traced */
 };
 
@@ -156,24 +158,12 @@ void rt_world_close(RtWorld *w);
 typedef int RtBody(ParcRt *rt, void *context);
 int rt_ranks_run(RtWorld *w, RtBody *body, void *context);
 
-/* ---- threads (rt_threads.c) ---- */
-
 int rt_cores(void); /* CPUs that this process may use */
-/* GNU's OpenMP lets idle threads spin for milliseconds, so that on a machine
- * with other work each parallel loop waits for a thread that has lost its
- * core: ten times the step. With a core for every thread they look for a short
- * while, otherwise they sleep at once. The library reads the wish from the
- * environment when it is loaded, which is before main: hence the program runs
- * again from the top. A policy that the user has set stands. */
-void rt_threads_wait(char **argv, const ParcModel *model, int64_t wanted);
-/* Starts the rank's threads and gives each its place. */
-void rt_threads_place(const RtWorld *w, int rank);
 
-/* Frees what matmuls made (rt_matmul.c). */
-void rt_matmul_close(ParcRt *rt);
-
-/* Hands the rank its arena and counts it (rt_arena.c). */
+/* Hands the rank its arena and counts it (rt_arena.c); what a target takes
+ * for tensors besides is counted by rt_count. */
 void rt_arena_take(ParcRt *rt);
+void rt_count(ParcRt *rt, int64_t bytes);
 
 /* Maps the rings for `steps` steps of the `total` (rt_trace.c); false after a
  * message. */
@@ -249,7 +239,7 @@ uint32_t rt_hash(const char *name);
 /* The four words of a block of a named stream. */
 void rt_random_block(uint32_t out[4], int64_t seed, int stream, uint32_t key,
                      uint64_t block);
-/* The key of what a step draws (rt_random_row.c); steps count from 1. */
+/* The key of what a step draws; steps count from 1. */
 int64_t rt_step_key(int64_t seed, int64_t step);
 /* Elements first … first+n-1 of a tensor; element i is the same however the
  * range that holds it is cut. */
@@ -302,6 +292,10 @@ bool rt_param_is_weight(const ParcParam *param);
 int64_t rt_param_layers(const ParcParam *param);
 int64_t rt_param_layer_elements(const ParcParam *param);
 void rt_params_init(ParcRt *rt, int64_t seed);
+/* Between the mirror and the device: all that the rank stores of a parameter;
+ * of all of them (`states`: with those of the optimizer). */
+void rt_param_upload(ParcRt *rt, const RtShard *s);
+void rt_params_download(ParcRt *rt, bool states);
 
 /* 0, or 1 after a message, with the near miss. */
 int rt_shards_check(const ParcModel *model, const RtOptions *o);

@@ -9,7 +9,7 @@
 
 #include "rt.h"
 
-static void count(ParcRt *rt, int64_t bytes)
+void rt_count(ParcRt *rt, int64_t bytes)
 {
     rt->bytes += bytes;
     if (rt->peak_bytes < rt->bytes) {
@@ -20,14 +20,9 @@ static void count(ParcRt *rt, int64_t bytes)
 void rt_arena_take(ParcRt *rt)
 {
     rt->arena = rt_peer(rt, rt->rank);
-    count(rt, rt->model->arena_bytes);
+    rt_count(rt, rt->model->arena_bytes);
     /* Fewer, larger pages where the system allows it; refusal is no harm. */
     madvise(rt->arena, rt->world->arena_stride, MADV_HUGEPAGE);
-}
-
-char *parc_arena(ParcRt *rt)
-{
-    return rt->arena;
 }
 
 int parc_rank(const ParcRt *rt)

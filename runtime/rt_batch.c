@@ -9,6 +9,7 @@
  * the element's index over all batches.
  */
 #include "rt.h"
+#include "rt_device.h"
 #include "rt_type.h"
 
 typedef struct Part {
@@ -26,6 +27,16 @@ static Part part_of(const ParcRt *rt, const ParcInput *in, int64_t m)
     const RtGroup *g = &rt->group[in->batch_axes];
     int64_t rows = in->dim[0] / microbatches(in) / g->n;
     return (Part){rows * (m * g->n + g->index), rows};
+}
+
+/* Of all microbatches together. */
+static int64_t part_bytes(const ParcRt *rt, const ParcInput *in)
+{
+    int64_t n = microbatches(in) * part_of(rt, in, 0).rows;
+    for (int d = 1; d < in->ndim; d++) {
+        n *= in->dim[d];
+    }
+    return n * rt_type_size(in->type);
 }
 
 /* Where in the file the sequence with this number (over all epochs) is. */
@@ -129,5 +140,6 @@ void rt_batch(ParcRt *rt, const RtData *d, const RtOptions *o, int64_t step)
         } else {
             synthetic(rt, o, in, step);
         }
+        rt_device_upload(rt, in->offset, part_bytes(rt, in));
     }
 }

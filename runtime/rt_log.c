@@ -102,7 +102,7 @@ static void write_line(RtLog *l, ParcRt *rt, int64_t step, double seconds)
     n += (size_t)number(text + n, room - n, "lr", rt->lr);
     if (m->loss_scale > 0) {
         n += (size_t)number(text + n, room - n, "loss_scale",
-                            (double)*rt_floats(rt, m->loss_scale_offset));
+                            rt->scale.used);
     }
     n += (size_t)snprintf(text + n, room - n, ", \"tokens\": %lld",
                           (long long)(l->tokens_a_step * step));

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "rt.h"
+#include "rt_device.h"
 
 typedef struct Job {
     const ParcModel *model;
@@ -27,6 +28,7 @@ static void set_scalar(ParcRt *rt, int64_t offset, double value)
 {
     if (offset >= 0) {
         *rt_floats(rt, offset) = (float)value;
+        rt_device_upload(rt, offset, sizeof(float));
     }
 }
 
@@ -35,7 +37,8 @@ static void set_key(ParcRt *rt, int64_t t, int64_t seed)
 {
     int64_t at = rt->model->random_offset, key = rt_step_key(seed, t);
     if (at >= 0) {
-        memcpy(parc_arena(rt) + at, &key, sizeof key);
+        memcpy(rt->arena + at, &key, sizeof key);
+        rt_device_upload(rt, at, sizeof key);
     }
 }
 
@@ -48,8 +51,17 @@ static void set_scalars(ParcRt *rt, int64_t t, int64_t steps)
     double updates = (double)(rt->updates + 1);
     set_scalar(rt, m->bias1_offset, 1 - pow(m->beta1, updates));
     set_scalar(rt, m->bias2_offset, 1 - pow(m->beta2, updates));
+    rt->scale.used = rt->scale.scale;
     if (rt->scale.scale > 0) {
         set_scalar(rt, m->loss_scale_offset, rt->scale.scale);
+    }
+}
+
+/* What a step leaves for the host, where the model has it. */
+static void fetch_scalar(ParcRt *rt, int64_t offset)
+{
+    if (offset >= 0) {
+        rt_device_download(rt, offset, sizeof(float));
     }
 }
 
@@ -106,7 +118,9 @@ static void train(ParcRt *rt, Job *job)
         rt_batch(rt, &job->data, &job->options, step - 1);
         set_scalars(rt, step, job->options.steps);
         set_key(rt, step, job->options.seed);
-        rt->model->step(rt);
+        rt_device_step(rt);
+        fetch_scalar(rt, rt->model->loss_offset);
+        fetch_scalar(rt, rt->model->grad_norm_offset);
         rt_trace_end(rt);
         check_loss(rt, step);
         check_gradients(rt, job, step);
@@ -183,6 +197,10 @@ static int rank_main(ParcRt *rt, void *context)
 {
     Job *job = context;
     const RtOptions *o = &job->options;
+    bool runs = !o->print_shards && (o->dry_run || o->steps > 0);
+    if (runs) {
+        rt_device_open(rt);
+    }
     rt_params_init(rt, o->seed);
     if (o->init) {
         rt_weights_load(rt, &job->weights);
@@ -196,7 +214,7 @@ static int rank_main(ParcRt *rt, void *context)
         rt_meet(rt, RT_AT_END);
         return 0;
     }
-    if (o->dry_run || o->steps > 0) {
+    if (runs) {
         rt->model->init(rt);
     }
     if (o->dry_run) {
@@ -208,6 +226,9 @@ static int rank_main(ParcRt *rt, void *context)
         return 0;
     }
     train(rt, job);
+    if (o->export_to) {
+        rt_params_download(rt, false);
+    }
     rt_meet(rt, RT_AT_END);
     if (o->export_to) {
         export_weights(rt, job);
@@ -317,7 +338,7 @@ int parc_main(int argc, char **argv, const ParcModel *model)
     if (status >= 0) {
         return status;
     }
-    rt_threads_wait(argv, model, job.options.threads);
+    rt_device_begin(argv, model, job.options.threads);
     if (model->rt_version != PARC_RT_VERSION) {
         rt_error(job.options.program,
                  "built for version %d of the runtime, this is version %d: "

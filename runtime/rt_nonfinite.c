@@ -132,6 +132,7 @@ static _Noreturn void report(ParcRt *rt, int64_t step, double norm)
 
 void rt_nonfinite(ParcRt *rt, int64_t step, double norm)
 {
+    rt_params_download(rt, true);
     rt_meet(rt, RT_AT_GRADIENTS);
     if (rt->rank == 0) {
         report(rt, step, norm);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rt.h"
+#include "rt_device.h"
 
 /* The layer that turn number `index` of a stack is: a name's segment says
  * which layers lie there, '*' for 0, 1, …, "2-6:2" for 2, 4, 6; *size: its
@@ -103,13 +104,46 @@ static void draw_stored(float *layer, const RtShard *s, int64_t seed,
     }
 }
 
+/* The bytes of the arena that a rank's part of a parameter lies in. Where a
+ * layer has room for the runs of others, its own are moved alone. */
+static void move(ParcRt *rt, const RtShard *s,
+                 void (*hook)(ParcRt *, int64_t, int64_t))
+{
+    int64_t width = (int64_t)sizeof(float), row = s->row * width;
+    int64_t first = s->param->offset + s->inside * width;
+    if (s->row == s->run) {
+        hook(rt, first, s->layers * row);
+        return;
+    }
+    for (int64_t l = 0; l < s->layers; l++) {
+        hook(rt, first + l * row, s->run * width);
+    }
+}
+
+void rt_param_upload(ParcRt *rt, const RtShard *s)
+{
+    move(rt, s, rt_device_upload);
+}
+
+void rt_params_download(ParcRt *rt, bool states)
+{
+    for (int i = 0; i < rt->model->nparams; i++) {
+        const ParcParam *p = &rt->model->param[i];
+        if (p->offset >= 0 && (states || !p->state)) {
+            RtShard s;
+            rt_shard(&s, rt->model, rt->rank, p);
+            move(rt, &s, rt_device_download);
+        }
+    }
+}
+
 void rt_params_init(ParcRt *rt, int64_t seed)
 {
     enum { CHUNK = 1 << 14 };
     for (int i = 0; i < rt->model->nparams; i++) {
         const ParcParam *p = &rt->model->param[i];
-        /* The arena's fresh pages are zeros: states get theirs in the first
-         * step, where their threads touch them. */
+        /* A fresh arena holds zeros: on the CPU states get their pages in
+         * the first step, where their threads touch them. */
         if (p->offset < 0 || p->init == PARC_ZEROS) {
             continue;
         }
@@ -126,5 +160,6 @@ void rt_params_init(ParcRt *rt, int64_t seed)
                 draw_stored(layer, &s, seed, key, at, end);
             }
         }
+        rt_param_upload(rt, &s);
     }
 }

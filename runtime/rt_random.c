@@ -110,6 +110,13 @@ void rt_random_below(int32_t *to, int64_t seed, int stream, uint32_t key,
     }
 }
 
+int64_t rt_step_key(int64_t seed, int64_t step)
+{
+    uint32_t c[4];
+    rt_random_block(c, seed, RT_STREAM_STEP, 0, (uint64_t)step);
+    return parc_key_of(c);
+}
+
 /* A Feistel network permutes the least even power of two that holds n;
  * walking on until the result is below n makes it a permutation of 0 … n-1.
  * No table, so that an epoch of any length costs no memory. */

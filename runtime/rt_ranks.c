@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "rt.h"
+#include "rt_device.h"
 
 /* The group of the rank along a set of axes: ranks in the order of their
  * coordinates there, axis 0 major. */
@@ -45,7 +46,7 @@ static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
                  .rank = rank,
                  .nranks = w->nranks,
                  .threads = w->threads};
-    rt_threads_place(w, rank);
+    rt_device_place(w, rank);
     for (uint32_t axes = 0; axes < 1u << w->model->naxes; axes++) {
         make_group(&rt, axes);
     }
@@ -61,7 +62,7 @@ static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
     for (uint32_t axes = 0; axes < 1u << w->model->naxes; axes++) {
         free(rt.group[axes].member);
     }
-    rt_matmul_close(&rt);
+    rt_device_close(&rt);
     return status;
 }
 

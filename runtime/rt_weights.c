@@ -221,5 +221,8 @@ void rt_weights_load(ParcRt *rt, const RtWeights *w)
                         n);
             }
         }
+        if (rt_param_is_weight(p)) {
+            rt_param_upload(rt, &s);
+        }
     }
 }

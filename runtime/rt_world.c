@@ -7,12 +7,14 @@
  * are not reserved: what a rank never touches costs nothing.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "rt.h"
+#include "rt_device.h"
 
 /* So that arenas can have large pages of their own. */
 enum { ALIGN = 1 << 21, DEFAULT_TIMEOUT = 300, MOST_SECONDS = 1000000 };
@@ -53,22 +55,11 @@ static size_t round_up(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Arenas that cannot be in memory together would be killed half-way. */
-static bool fits(const RtWorld *w)
+int rt_cores(void)
 {
-    double need = (double)w->nranks * (double)w->model->arena_bytes;
-    double have =
-        (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    if (need <= have) {
-        return true;
-    }
-    char one[32], all[32], box[32];
-    rt_error(w->program, "%d rank%s of %s need%s %s; this machine has %s",
-             w->nranks, w->nranks == 1 ? "" : "s",
-             rt_size_text((double)w->model->arena_bytes, one),
-             w->nranks == 1 ? "s" : "", rt_size_text(need, all),
-             rt_size_text(have, box));
-    return false;
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n > 0 ? n : 1;
 }
 
 /* PARC_TIMEOUT, in seconds; false, after a message, where it is no such
@@ -101,7 +92,7 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
     w->nranks = rt_nranks(model);
     w->threads = threads;
     w->crowded = w->nranks * threads > rt_cores();
-    if (!read_timeout(w) || !fits(w)) {
+    if (!read_timeout(w) || !rt_device_fits(w)) {
         return false;
     }
     size_t n = (size_t)w->nranks;

@@ -3,7 +3,8 @@
 #
 #   embed.sh --text NAME FILE     NAME_text[] (terminated), NAME_size
 #   embed.sh --files NAME FILE…   NAME_files[]: {name, text, size}, then a
-#                                 row of zeros; see base/embedded.h
+#                                 row of zeros; see base/embedded.h. Names
+#                                 begin behind the folder NAME/
 set -eu
 
 bytes() {
@@ -32,7 +33,7 @@ done
 echo "const EmbeddedFile ${name}_files[] = {"
 i=0
 for file; do
-    echo "    {\"$(basename "$file")\", file_$i, sizeof file_$i - 1},"
+    echo "    {\"${file#"$name"/}\", file_$i, sizeof file_$i - 1},"
     i=$((i + 1))
 done
 echo "    {0, 0, 0},"

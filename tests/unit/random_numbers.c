@@ -74,10 +74,10 @@ static void sequences(Check *c)
     CHECK(c, differ(key, 0, key, 1));
     CHECK(c, differ(key, 0, rt_step_key(1, 2), 0));
     CHECK(c, differ(key, 0, rt_step_key(2, 1), 0));
-    parc_split_key(keys, &key, 0, 1, 4);
-    parc_split_key(later, &key, 2, 1, 2);
+    parc_split_key(NULL, keys, &key, 0, 1, 4);
+    parc_split_key(NULL, later, &key, 2, 1, 2);
     CHECK(c, memcmp(keys + 2, later, sizeof later) == 0);
-    parc_split_key(second, &key, 1, 2, 2);
+    parc_split_key(NULL, second, &key, 1, 2, 2);
     CHECK(c, keys[1] == second[0] && keys[3] == second[1]);
     for (int i = 0; i < 4; i++) {
         CHECK(c, differ(key, 0, keys[i], 0));

@@ -39,17 +39,22 @@ typedef struct Plain {
     double *o, *lse, *dq, *dk, *dv, *p, *dp; /* p, dp: one row */
 } Plain;
 
+static int64_t number(const int64_t *at)
+{
+    return at ? *at : 0;
+}
+
 /* What dropout multiplies a weight by; rows as if multiples of 64 long. */
 static double kept(const ParcAttention *a, int64_t b, int64_t h, int64_t i,
                    int64_t j)
 {
-    int64_t row =
-        ((a->first_b + b) * a->heads + a->first_head + h) * a->s + i;
+    int64_t first = number(a->first_kv) * a->groups + number(a->first_g);
+    int64_t row = ((number(a->first_b) + b) * a->heads + first + h) * a->s + i;
     int64_t at = row * ((a->t + 63) / 64 * 64) + j;
     if (a->drop <= 0) {
         return 1;
     }
-    return parc_random_at(a->key, a->site, at) < a->drop
+    return parc_random_at(number(a->key), a->site, at) < a->drop
                ? 0
                : 1 / (1 - (double)a->drop);
 }
@@ -200,24 +205,29 @@ static void compare(Check *c, const ParcAttention *shape, ParcType type)
     }
 }
 
+#define NO_DROPOUT 0, 0, NULL, NULL, NULL, NULL, 0, 0
+
 int main(void)
 {
+    static const int64_t at[] = {1, 2, 7, 99};
     static const ParcAttention cases[] = {
-        /* b, s, t, kv, g, d, e, causal, scale, type; drop, site, key and
-         * where batch and heads begin of how many heads */
-        {1, 1, 1, 1, 1, 1, 1, true, 1.0f, PARC_F32, 0, 0, 0, 0, 0, 0},
-        {2, 5, 5, 2, 3, 4, 4, true, 0.5f, PARC_F32, 0, 0, 0, 0, 0, 0},
-        {1, 7, 11, 1, 2, 3, 5, false, 0.7f, PARC_F32, 0, 0, 0, 0, 0, 0},
-        {1, 11, 7, 2, 1, 5, 3, true, 0.7f, PARC_F32, 0, 0, 0, 0, 0, 0},
-        {1, 64, 64, 1, 1, 16, 16, true, 0.25f, PARC_F32, 0, 0, 0, 0, 0, 0},
-        {2, 97, 97, 2, 2, 16, 16, true, 0.25f, PARC_F32, 0, 0, 0, 0, 0, 0},
-        {1, 200, 130, 1, 2, 24, 40, false, 0.2f, PARC_F32, 0, 0, 0, 0, 0, 0},
-        {1, 193, 193, 1, 1, 64, 64, true, 0.125f, PARC_F32, 0, 0, 0, 0, 0, 0},
-        {3, 33, 65, 1, 4, 8, 17, true, 0.35f, PARC_F32, 0, 0, 0, 0, 0, 0},
-        {1, 130, 130, 2, 1, 128, 128, true, 0.1f, PARC_F32, 0, 0, 0, 0, 0, 0},
-        {2, 5, 5, 2, 3, 4, 4, true, 0.5f, PARC_F32, 0.3f, 3, 99, 0, 0, 6},
-        {2, 97, 97, 2, 2, 16, 16, true, 0.25f, PARC_F32, 0.5f, 0, 7, 2, 4, 12},
-        {1, 50, 130, 1, 2, 24, 40, false, 0.2f, PARC_F32, 0.1f, 1, 5, 1, 2, 4},
+        /* b, s, t, kv, g, d, e, causal, scale, type; drop, site, key; where
+         * batch, heads of keys and queries of each begin; groups, heads */
+        {1, 1, 1, 1, 1, 1, 1, true, 1.0f, PARC_F32, NO_DROPOUT},
+        {2, 5, 5, 2, 3, 4, 4, true, 0.5f, PARC_F32, NO_DROPOUT},
+        {1, 7, 11, 1, 2, 3, 5, false, 0.7f, PARC_F32, NO_DROPOUT},
+        {1, 11, 7, 2, 1, 5, 3, true, 0.7f, PARC_F32, NO_DROPOUT},
+        {1, 64, 64, 1, 1, 16, 16, true, 0.25f, PARC_F32, NO_DROPOUT},
+        {2, 97, 97, 2, 2, 16, 16, true, 0.25f, PARC_F32, NO_DROPOUT},
+        {1, 200, 130, 1, 2, 24, 40, false, 0.2f, PARC_F32, NO_DROPOUT},
+        {1, 193, 193, 1, 1, 64, 64, true, 0.125f, PARC_F32, NO_DROPOUT},
+        {3, 33, 65, 1, 4, 8, 17, true, 0.35f, PARC_F32, NO_DROPOUT},
+        {1, 130, 130, 2, 1, 128, 128, true, 0.1f, PARC_F32, NO_DROPOUT},
+        {2, 5, 5, 2, 3, 4, 4, true, 0.5f, PARC_F32, 0.3f, 3, &at[3], NULL, NULL, NULL, 3, 6},
+        {2, 97, 97, 2, 2, 16, 16, true, 0.25f, PARC_F32, 0.5f, 0, &at[2],
+         &at[1], &at[1], NULL, 2, 12},
+        {1, 50, 130, 1, 2, 24, 40, false, 0.2f, PARC_F32, 0.1f, 1, &at[2],
+         &at[0], NULL, &at[1], 4, 4},
     };
     Check c = {0};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -137,7 +137,7 @@ static void embedding(ParcRt *rt, Check *c, ParcType type, int64_t n,
     for (int64_t i = 0; i < n; i++) {
         ids[i] = (int32_t)((i * i + 3 * i) % (2 * rows));
     }
-    parc_embedding(rt, type, out, in, ids, n, rows, width, base);
+    parc_embedding(rt, type, out, in, ids, n, rows, width, &base);
     rt_widen(buffer[1], type, out, n * width);
     for (int64_t i = 0; i < n * width; i++) {
         int64_t row = ids[i / width] - base;
@@ -153,7 +153,7 @@ static void embedding(ParcRt *rt, Check *c, ParcType type, int64_t n,
             expected[row * width + i % width] += buffer[0][i];
         }
     }
-    parc_embedding_grad(rt, type, buffer[2], in, ids, n, rows, width, base);
+    parc_embedding_grad(rt, type, buffer[2], in, ids, n, rows, width, &base);
     CHECK(c, memcmp(buffer[2], expected,
                     (size_t)(rows * width) * sizeof(float)) == 0);
     free(ids);

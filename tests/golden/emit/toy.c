@@ -15,9 +15,8 @@
 #include "kernels.h"
 
 #include <stddef.h>
-#include <string.h>
 
-#if PARC_RT_VERSION != 2
+#if PARC_RT_VERSION != 3
 #error "this runtime is of another parc; run parc again"
 #endif
 

@@ -46,10 +46,17 @@ static inline void rt_copy_row(float *restrict to, const float *restrict from,
     }
 }
 
+/* A number that lies in the arena. */
+static inline int64_t rt_number(const int64_t *at)
+{
+    return at ? *at : 0;
+}
+
 /* The number of a head's first row of weights in the whole tensor. */
 static inline int64_t rt_head_row(const ParcAttention *a, int64_t b, int64_t h)
 {
-    return ((a->first_b + b) * a->heads + a->first_head + h) * a->s;
+    int64_t first = rt_number(a->first_kv) * a->groups + rt_number(a->first_g);
+    return ((rt_number(a->first_b) + b) * a->heads + first + h) * a->s;
 }
 
 /* What dropout multiplies the weights of a row by, for the keys from `key` on.
@@ -60,7 +67,7 @@ static inline void rt_keep_row(const ParcAttention *a, float keep[RT_KEYS],
 {
     int64_t wide = (a->t + 63) / 64 * 64;
     float drop = a->drop, grow = 1 / (1 - drop);
-    parc_random_row(keep, a->key, a->site, row * wide + key, columns);
+    parc_random_row(keep, rt_number(a->key), a->site, row * wide + key, columns);
 #pragma omp simd
     for (int64_t j = 0; j < columns; j++) {
         keep[j] = parc_select(keep[j] < drop, 0.0f, grow);

@@ -65,25 +65,11 @@ void parc_random_row(float *to, int64_t key, uint32_t site, int64_t first,
     }
 }
 
-/* 53 bits of a block. */
-static int64_t key_of(const uint32_t c[4])
-{
-    return (int64_t)(c[0] | (uint64_t)(c[1] & 0x1FFFFFu) << 32);
-}
-
-void parc_split_key(int64_t *to, const int64_t *from, int64_t first,
+void parc_split_key(ParcRt *rt, int64_t *to, const int64_t *from, int64_t first,
                     int64_t step, int64_t n)
 {
+    (void)rt;
     for (int64_t i = 0; i < n; i++) {
-        uint32_t c[4] = {(uint32_t)(first + i * step), 0, 0, 1};
-        parc_philox(c, (uint32_t)*from, (uint32_t)((uint64_t)*from >> 32));
-        to[i] = key_of(c);
+        to[i] = parc_layer_key(*from, first + i * step);
     }
-}
-
-int64_t rt_step_key(int64_t seed, int64_t step)
-{
-    uint32_t c[4];
-    rt_random_block(c, seed, RT_STREAM_STEP, 0, (uint64_t)step);
-    return key_of(c);
 }

@@ -19,6 +19,7 @@
 
 #include "rt.h"
 #include "rt_matmul.h"
+#include "rt_threads.h"
 #include "rt_type.h"
 
 enum { SCRATCH = DST + 1, NMEMORIES };

@@ -14,14 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "rt.h"
-
-int rt_cores(void)
-{
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return n > 0 ? n : 1;
-}
+#include "rt_threads.h"
 
 /* ---- waiting ------------------------------------------------------------- */
 

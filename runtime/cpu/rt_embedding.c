@@ -14,13 +14,14 @@ enum { LINE = 16, GRAIN = 1 << 14, TILE = 256, CLEARED = 1 << 20 };
 
 void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
                     const int32_t *ids, int64_t n, int64_t rows, int64_t width,
-                    int64_t base)
+                    const int64_t *base)
 {
     size_t bytes = (size_t)(width * rt_type_size(type));
+    int64_t first = base ? *base : 0;
     (void)rt;
 #pragma omp parallel for schedule(static) if (n * width > GRAIN)
     for (int64_t i = 0; i < n; i++) {
-        int64_t row = ids[i] - base;
+        int64_t row = ids[i] - first;
         void *to = rt_element_out(type, out, i * width);
         if (row >= 0 && row < rows) {
             memcpy(to, rt_element(type, table, row * width), bytes);
@@ -61,8 +62,9 @@ static void add_columns(float *grad, ParcType type, const void *dy,
 
 void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
                          const int32_t *ids, int64_t n, int64_t rows,
-                         int64_t width, int64_t base)
+                         int64_t width, const int64_t *base)
 {
+    int64_t first = base ? *base : 0;
     int64_t parts = (width + LINE - 1) / LINE;
     parts = parts < rt->threads ? parts : rt->threads;
     int64_t step = ((width + parts - 1) / parts + LINE - 1) / LINE * LINE;
@@ -76,7 +78,7 @@ void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
     for (int64_t p = 0; p < parts; p++) {
         int64_t from = p * step, to = from + step < width ? from + step : width;
         if (from < to) {
-            add_columns(grad, type, dy, ids, n, rows, width, base, from, to);
+            add_columns(grad, type, dy, ids, n, rows, width, first, from, to);
         }
     }
 }

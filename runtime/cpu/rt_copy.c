@@ -1,4 +1,4 @@
-/* rt_copy.c: strided copies: transposes, slices, parts.
+/* rt_copy.c: copies: transposes, slices, parts, what lies in one piece.
  *
  * Dims that are contiguous on both sides are joined first. What is left is
  * copied in rows where the source's last dim is contiguous, else in square
@@ -181,5 +181,31 @@ void parc_copy_rows(ParcRt *rt, ParcType type, void *dst, int64_t dst_row,
     for (int64_t i = 0; i < rows; i++) {
         memcpy(rt_element_out(type, dst, i * dst_row),
                rt_element(type, src, i * src_row), bytes);
+    }
+}
+
+void parc_move(ParcRt *rt, void *to, const void *from, int64_t bytes)
+{
+    enum { PIECE = 1 << 20 };
+    (void)rt;
+#pragma omp parallel for schedule(static) if (bytes > PIECE)
+    for (int64_t at = 0; at < bytes; at += PIECE) {
+        int64_t n = bytes - at < PIECE ? bytes - at : PIECE;
+        memcpy((char *)to + at, (const char *)from + at, (size_t)n);
+    }
+}
+
+void parc_zero(ParcRt *rt, void *to, int64_t bytes)
+{
+    (void)rt;
+    memset(to, 0, (size_t)bytes);
+}
+
+void parc_set_index(ParcRt *rt, int64_t *to, int64_t turns, int64_t dim,
+                    int64_t index, int64_t part)
+{
+    (void)rt;
+    for (int64_t i = 0; i < turns; i++) {
+        to[i] = (i * dim + index) * part;
     }
 }

@@ -1,0 +1,48 @@
+/* rt_device.h: what a target does for the runtime; cpu/ and cuda/ have one
+ * implementation each.
+ *
+ * A rank has a host mirror of its arena, rt->arena, in memory that all ranks
+ * of a box map: what parameters are drawn into, batches and scalars written
+ * to, losses and weights read from. The arena that the step computes in is
+ * parc_arena(rt). On the CPU the two are one, and nothing moves here; on a
+ * device the runtime says what it has written and what it is about to read.
+ * Offsets and sizes are bytes of the arena.
+ */
+#ifndef PARC_RT_DEVICE_H
+#define PARC_RT_DEVICE_H
+
+#include "rt.h"
+
+/* Before anything else of the run; may start the program again, from its top
+ * (the environment of a library that reads it when it is loaded). `threads`:
+ * as the user wants, 0 as planned. */
+void rt_device_begin(char **argv, const ParcModel *model, int64_t threads);
+
+/* Before the ranks are forked: whether this box has what its ranks need;
+ * false after a message. */
+bool rt_device_fits(const RtWorld *w);
+
+/* In each rank's process, before it does anything: its threads. */
+void rt_device_place(const RtWorld *w, int rank);
+
+/* In each rank that will run steps, after the fork; the arena holds zeros
+ * then. Ranks that only draw, load, print or export weights open no device,
+ * and need none: what follows leaves the mirror as it is. Ends the run with
+ * a message where it fails. */
+void rt_device_open(ParcRt *rt);
+
+/* The mirror's bytes go to the device. They may be read from the mirror
+ * again only after a download: a target may take its memory back. */
+void rt_device_upload(ParcRt *rt, int64_t offset, int64_t bytes);
+
+/* The device's bytes go to the mirror, when all that was queued before has
+ * run: they are there on return. */
+void rt_device_download(ParcRt *rt, int64_t offset, int64_t bytes);
+
+/* One step. It may still be running on return. */
+void rt_device_step(ParcRt *rt);
+
+/* At the rank's end, opened or not. */
+void rt_device_close(ParcRt *rt);
+
+#endif

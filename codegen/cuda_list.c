@@ -1,0 +1,13 @@
+/* cuda_list.c: kernels by number. */
+#include "codegen/cuda.h"
+
+#include <string.h>
+
+int cuda_kernel_number(CudaKernels *k, const char *symbol)
+{
+    for (int i = 0; i < k->symbol.n; i++)
+        if (!strcmp(k->symbol.at[i], symbol))
+            return i;
+    vec_push(k->arena, &k->symbol, symbol);
+    return k->symbol.n - 1;
+}

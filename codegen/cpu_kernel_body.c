@@ -3,14 +3,6 @@
  */
 #include "codegen/cpu_kernel.h"
 
-int cpu_inner_axis(const Kernel *k)
-{
-    for (int a = k->space.naxes; a-- > 0;)
-        if ((k->space.column >> a & 1) && a != k->space.pair)
-            return a;
-    return -1;
-}
-
 /* Whether an int can hold every offset along the inner axis. */
 static bool fits_int(const Kernel *k, int inner)
 {
@@ -21,10 +13,10 @@ static bool fits_int(const Kernel *k, int inner)
     return k->space.size[inner] <= INT32_MAX / 2 / stride;
 }
 
-void cpu_open_columns(CpuKernel *c, const char *reductions)
+void cpu_open_columns(KernelPrinter *c, const char *reductions)
 {
     const Space *s = &c->k->space;
-    int inner = cpu_inner_axis(c->k);
+    int inner = kernel_inner_axis(c->k);
     for (int a = 0; a < s->naxes; a++) {
         if (!(s->column >> a & 1) || a == s->pair || a == inner)
             continue;
@@ -47,7 +39,7 @@ void cpu_open_columns(CpuKernel *c, const char *reductions)
     c->o->indent += 4;
 }
 
-void cpu_close_columns(CpuKernel *c)
+void cpu_close_columns(KernelPrinter *c)
 {
     const Space *s = &c->k->space;
     int n = 0;
@@ -61,7 +53,7 @@ void cpu_close_columns(CpuKernel *c)
 
 /* ---- row pointers -------------------------------------------------------- */
 
-static bool walks_along(const CpuKernel *c, int buffer)
+static bool walks_along(const KernelPrinter *c, int buffer)
 {
     const Kernel *k = c->k;
     const KernelBuffer *b = &k->buffer[buffer];
@@ -80,7 +72,7 @@ static bool walks_along(const CpuKernel *c, int buffer)
     return false;
 }
 
-static void row_pointers(CpuKernel *c)
+static void row_pointers(KernelPrinter *c)
 {
     const KernelBuffer *kept = &c->k->buffer[c->k->nbuffers];
     if (c->k->keeps_row)
@@ -93,74 +85,87 @@ static void row_pointers(CpuKernel *c)
             continue;
         out_code(c->o, "%s%s *%s_row = %s%s;", b->out ? "" : "const ",
                  c_type(b->dtype), b->name, b->name,
-                 cpu_offset(c, b->axes & ~c->k->space.column, b->stride, 0));
+                 kernel_offset(c, b->axes & ~c->k->space.column, b->stride, 0));
     }
+}
+
+/* A buffer that rows walk along is addressed from the row's pointer. */
+const char *cpu_load_expression(const KernelPrinter *c,
+                                const KernelInstr *instr, char where, int lane)
+{
+    const KernelBuffer *b = &c->k->buffer[instr->buffer];
+    uint32_t column = c->k->space.column;
+    bool element = where == 't' && kernel_is_element(c->k, b->axes);
+    bool pointer = element && (b->axes & ~column);
+    const char *at = arena_printf(
+        c->p->arena, "%s%s[%s]", b->name, pointer ? "_row" : "",
+        kernel_index(c, element ? b->axes & column : b->axes, b->stride, lane));
+    return kernel_loaded(c, b, at);
 }
 
 /* ---- stores and sums ----------------------------------------------------- */
 
-static void store(CpuKernel *c, const KernelRoot *root)
+static void store(KernelPrinter *c, const KernelRoot *root)
 {
     const KernelBuffer *b = &c->k->buffer[root->target];
     uint32_t column = c->k->space.column;
     bool pointer = root->element && (b->axes & ~column);
     char where = root->element ? 't' : 'r';
-    for (int lane = 0; lane < cpu_lanes(c->k, b->axes); lane++)
-        cpu_statement(
+    for (int lane = 0; lane < kernel_lanes(c->k, b->axes); lane++)
+        kernel_statement(
             c, NULL,
-            cpu_stored(c, b,
-                       arena_printf(c->p->arena, "%s%s[%s]", b->name,
-                                    pointer ? "_row" : "",
-                                    cpu_index(c,
-                                              root->element ? b->axes & column
-                                                            : b->axes,
-                                              b->stride, lane)),
-                       cpu_value(c, root->instr, where, lane)));
+            kernel_stored(
+                c, b,
+                arena_printf(
+                    c->p->arena, "%s%s[%s]", b->name, pointer ? "_row" : "",
+                    kernel_index(c, root->element ? b->axes & column : b->axes,
+                                 b->stride, lane)),
+                kernel_value(c, root->instr, where, lane)));
 }
 
 /* r7 += t6, once for each lane of the columns. A maximum is that of integer
  * keys: see parc_key. */
-static void reduce(CpuKernel *c, const KernelRoot *root)
+static void reduce(KernelPrinter *c, const KernelRoot *root)
 {
     const KernelInstr *to = &c->k->instr[root->target];
-    const char *sum = cpu_value(c, root->target, 'r', 0);
-    for (int lane = 0; lane < cpu_lanes(c->k, c->k->space.column); lane++) {
-        const char *x = cpu_value(c, root->instr, 't', lane);
+    const char *sum = kernel_value(c, root->target, 'r', 0);
+    for (int lane = 0; lane < kernel_lanes(c->k, c->k->space.column); lane++) {
+        const char *x = kernel_value(c, root->instr, 't', lane);
         const char *text =
             to->op == OP_max
                 ? arena_printf(c->p->arena,
                                "%s_key = parc_higher(%s_key, parc_key(%s));",
                                sum, sum, x)
                 : arena_printf(c->p->arena, "%s += %s;", sum, x);
-        cpu_statement(c, to->source, text);
+        kernel_statement(c, to->source, text);
     }
 }
 
-static void accumulate(CpuKernel *c, const KernelRoot *root)
+static void accumulate(KernelPrinter *c, const KernelRoot *root)
 {
     const KernelInstr *to = &c->k->instr[root->target];
     const KernelTotal *total = &c->k->total[to->accumulator];
-    int lanes = root->element ? cpu_lanes(c->k, c->k->space.column) : 1;
+    int lanes = root->element ? kernel_lanes(c->k, c->k->space.column) : 1;
     for (int lane = 0; lane < lanes; lane++) {
         const char *sum = arena_printf(c->p->arena, "a%d", root->target);
         if (root->element)
             sum = arena_printf(
                 c->p->arena, "%s[%s]", sum,
-                cpu_index(c, c->k->space.column, total->stride, lane));
+                kernel_index(c, c->k->space.column, total->stride, lane));
         const char *x =
-            cpu_value(c, root->instr, root->element ? 't' : 'r', lane);
+            kernel_value(c, root->instr, root->element ? 't' : 'r', lane);
         const char *text =
             to->op == OP_max
                 ? arena_printf(c->p->arena, "%s = parc_max(%s, %s);", sum, sum,
                                x)
                 : arena_printf(c->p->arena, "%s += %s;", sum, x);
-        cpu_statement(c, to->source, text);
+        kernel_statement(c, to->source, text);
     }
 }
 
-static void roots(CpuKernel *c, int phase, bool element, RootKind kind)
+static void roots(KernelPrinter *c, int phase, bool element, RootKind kind)
 {
-    static void (*const emit[])(CpuKernel *, const KernelRoot *) = {
+    static void (*const emit[])(KernelPrinter *, const KernelRoot *) = {
         [ROOT_STORE] = store,
         [ROOT_REDUCE] = reduce,
         [ROOT_TOTAL] = accumulate};
@@ -175,7 +180,7 @@ static void roots(CpuKernel *c, int phase, bool element, RootKind kind)
 /* ---- phases -------------------------------------------------------------- */
 
 /* Declares the row's sums of a phase; the result is the pragma's clauses. */
-static const char *begin_reductions(CpuKernel *c, int phase)
+static const char *begin_reductions(KernelPrinter *c, int phase)
 {
     const char *sums = "", *maxima = "";
     Arena *a = c->p->arena;
@@ -184,12 +189,13 @@ static const char *begin_reductions(CpuKernel *c, int phase)
         if (root->kind != ROOT_REDUCE || root->phase != phase)
             continue;
         bool max = c->k->instr[root->target].op == OP_max;
-        const char *name = cpu_value(c, root->target, 'r', 0);
+        const char *name = kernel_value(c, root->target, 'r', 0);
         const char **list = max ? &maxima : &sums;
         if (max)
             name = arena_printf(a, "%s_key", name);
-        out_line(c->o, max ? "int32_t %s = parc_key(-INFINITY);"
-                           : "float %s = 0.0f;", name);
+        out_line(c->o,
+                 max ? "int32_t %s = parc_key(-INFINITY);" : "float %s = 0.0f;",
+                 name);
         *list = arena_printf(a, "%s%s%s", *list, **list ? ", " : "", name);
     }
     if (*sums)
@@ -199,43 +205,41 @@ static const char *begin_reductions(CpuKernel *c, int phase)
     return arena_printf(a, "%s%s", sums, maxima);
 }
 
-static void end_reductions(CpuKernel *c, int phase)
+static void end_reductions(KernelPrinter *c, int phase)
 {
     for (int r = 0; r < c->k->nroots; r++) {
         const KernelRoot *root = &c->k->root[r];
         if (root->kind != ROOT_REDUCE || root->phase != phase ||
             c->k->instr[root->target].op != OP_max)
             continue;
-        const char *name = cpu_value(c, root->target, 'r', 0);
+        const char *name = kernel_value(c, root->target, 'r', 0);
         out_line(c->o, "const float %s = parc_from_key(%s_key);", name, name);
     }
 }
 
-static void reload(CpuKernel *c, const KernelStep *step)
+static void reload(KernelPrinter *c, const KernelStep *step)
 {
     const KernelBuffer *b = &c->k->buffer[step->reload];
     const KernelInstr *instr = &c->k->instr[step->instr];
     uint32_t column = c->k->space.column;
-    for (int lane = 0; lane < cpu_lanes(c->k, instr->axes); lane++)
-        cpu_statement(
+    for (int lane = 0; lane < kernel_lanes(c->k, instr->axes); lane++)
+        kernel_statement(
             c, NULL,
-            arena_printf(c->p->arena, "const %s %s = %s;",
-                         c_value_type(instr->dtype),
-                         cpu_value(c, step->instr, 't', lane),
-                         cpu_loaded(c, b,
-                                    arena_printf(c->p->arena, "%s%s[%s]",
-                                                 b->name,
-                                                 b->axes & ~column ? "_row"
-                                                                   : "",
-                                                 cpu_index(c, b->axes & column,
-                                                           b->stride, lane)))));
+            arena_printf(
+                c->p->arena, "const %s %s = %s;", c_value_type(instr->dtype),
+                kernel_value(c, step->instr, 't', lane),
+                kernel_loaded(c, b,
+                              arena_printf(c->p->arena, "%s%s[%s]", b->name,
+                                           b->axes & ~column ? "_row" : "",
+                                           kernel_index(c, b->axes & column,
+                                                        b->stride, lane)))));
 }
 
-static void phase(CpuKernel *c, int number)
+static void phase(KernelPrinter *c, int number)
 {
     const KernelPhase *p = &c->k->phase[number];
     for (int i = 0; i < p->nrow; i++)
-        cpu_instr(c, p->row[i], 'r');
+        kernel_compute(c, p->row[i], 'r');
     roots(c, number, false, ROOT_STORE);
     roots(c, number, false, ROOT_TOTAL);
     if (!p->loop)
@@ -246,7 +250,7 @@ static void phase(CpuKernel *c, int number)
         if (p->element[i].reload >= 0)
             reload(c, &p->element[i]);
         else
-            cpu_instr(c, p->element[i].instr, 't');
+            kernel_compute(c, p->element[i].instr, 't');
     }
     roots(c, number, true, ROOT_REDUCE);
     roots(c, number, true, ROOT_TOTAL);
@@ -255,7 +259,7 @@ static void phase(CpuKernel *c, int number)
     end_reductions(c, number);
 }
 
-void cpu_row(CpuKernel *c)
+void cpu_row(KernelPrinter *c)
 {
     row_pointers(c);
     for (int i = 0; i < c->k->nphases; i++)

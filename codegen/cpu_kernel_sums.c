@@ -6,13 +6,13 @@
  */
 #include "codegen/cpu_kernel.h"
 
-static const char *total_start(const CpuKernel *c, const KernelTotal *t)
+static const char *total_start(const KernelPrinter *c, const KernelTotal *t)
 {
     return c->k->instr[t->instr].op == OP_max ? "-INFINITY" : "0.0f";
 }
 
 /* Where a unit's column sums lie. */
-static const char *total_address(const CpuKernel *c, const KernelTotal *t,
+static const char *total_address(const KernelPrinter *c, const KernelTotal *t,
                                  const char *unit)
 {
     const Kernel *k = c->k;
@@ -21,7 +21,7 @@ static const char *total_address(const CpuKernel *c, const KernelTotal *t,
         const KernelBuffer *b = &k->buffer[t->buffer];
         return arena_printf(
             a, "%s%s", b->name,
-            cpu_offset(c, b->axes & ~k->space.column, b->stride, 0));
+            kernel_offset(c, b->axes & ~k->space.column, b->stride, 0));
     }
     int64_t size = t->columns ? k->columns : 1;
     const char *at =
@@ -34,7 +34,7 @@ static const char *total_address(const CpuKernel *c, const KernelTotal *t,
     return arena_printf(a, "%s + %s * %lld", at, unit, (long long)size);
 }
 
-void cpu_begin_totals(CpuKernel *c, const char *unit)
+void cpu_begin_totals(KernelPrinter *c, const char *unit)
 {
     Arena *a = c->p->arena;
     for (int i = 0; i < c->k->ntotals; i++) {
@@ -47,17 +47,18 @@ void cpu_begin_totals(CpuKernel *c, const char *unit)
         }
         out_line(c->o, "float *a%d = %s;", t->instr, total_address(c, t, unit));
         cpu_open_columns(c, "");
-        for (int lane = 0; lane < cpu_lanes(c->k, c->k->space.column); lane++)
-            cpu_statement(
-                c, NULL,
-                arena_printf(a, "a%d[%s] = %s;", t->instr,
-                             cpu_index(c, c->k->space.column, t->stride, lane),
-                             start));
+        for (int lane = 0; lane < kernel_lanes(c->k, c->k->space.column);
+             lane++)
+            kernel_statement(c, NULL,
+                             arena_printf(a, "a%d[%s] = %s;", t->instr,
+                                          kernel_index(c, c->k->space.column,
+                                                       t->stride, lane),
+                                          start));
         cpu_close_columns(c);
     }
 }
 
-void cpu_end_totals(CpuKernel *c, const char *unit)
+void cpu_end_totals(KernelPrinter *c, const char *unit)
 {
     for (int i = 0; i < c->k->ntotals; i++) {
         const KernelTotal *t = &c->k->total[i];
@@ -67,7 +68,7 @@ void cpu_end_totals(CpuKernel *c, const char *unit)
     }
 }
 
-static const char *part_unit(const CpuKernel *c, const char *unit,
+static const char *part_unit(const KernelPrinter *c, const char *unit,
                              const char *part)
 {
     if (!unit)
@@ -79,7 +80,8 @@ static const char *part_unit(const CpuKernel *c, const char *unit,
 }
 
 /* e7 = the sum of the parts of a scalar. */
-static void combine_scalar(CpuKernel *c, const KernelTotal *t, const char *unit)
+static void combine_scalar(KernelPrinter *c, const KernelTotal *t,
+                           const char *unit)
 {
     Arena *a = c->p->arena;
     const KernelInstr *instr = &c->k->instr[t->instr];
@@ -94,13 +96,13 @@ static void combine_scalar(CpuKernel *c, const KernelTotal *t, const char *unit)
         out_line(c->o, "    %s = parc_max((float)%s, %s);", sum, sum, item);
     else
         out_line(c->o, "    %s += %s;", sum, item);
-    cpu_statement(
+    kernel_statement(
         c, instr->source,
         arena_printf(a, "const float e%d = (float)%s;", t->instr, sum));
 }
 
 /* Adds the column sums of later parts to those of the first. */
-static void combine_columns(CpuKernel *c, const KernelTotal *t,
+static void combine_columns(KernelPrinter *c, const KernelTotal *t,
                             const char *unit)
 {
     Arena *a = c->p->arena;
@@ -115,33 +117,35 @@ static void combine_columns(CpuKernel *c, const KernelTotal *t,
     out_line(c->o, "const float *more = c%d + part * %lld;", t->instr,
              (long long)c->k->columns);
     cpu_open_columns(c, "");
-    for (int lane = 0; lane < cpu_lanes(c->k, c->k->space.column); lane++) {
-        const char *at = cpu_index(c, c->k->space.column, t->stride, lane);
+    for (int lane = 0; lane < kernel_lanes(c->k, c->k->space.column); lane++) {
+        const char *at = kernel_index(c, c->k->space.column, t->stride, lane);
         const char *x = arena_printf(a, "c%d[%s]", t->instr, at);
         const char *y = arena_printf(a, "more[%s]", at);
-        cpu_statement(c, NULL,
-                      arena_printf(a, "%s = %s;", x, cpu_joined(c, op, x, y)));
+        kernel_statement(
+            c, NULL,
+            arena_printf(a, "%s = %s;", x, kernel_joined(c, op, x, y)));
     }
     cpu_close_columns(c);
-    cpu_close_block(c);
+    kernel_close_block(c);
 }
 
-static void epilogue_store(CpuKernel *c, const KernelRoot *root)
+static void epilogue_store(KernelPrinter *c, const KernelRoot *root)
 {
     const KernelBuffer *b = &c->k->buffer[root->target];
     const KernelInstr *instr = &c->k->instr[root->instr];
     if (instr->code == KERNEL_TOTAL && c->k->total[instr->accumulator].direct)
         return;
-    for (int lane = 0; lane < cpu_lanes(c->k, b->axes); lane++)
-        cpu_statement(
+    for (int lane = 0; lane < kernel_lanes(c->k, b->axes); lane++)
+        kernel_statement(
             c, NULL,
-            cpu_stored(c, b,
-                       arena_printf(c->p->arena, "%s[%s]", b->name,
-                                    cpu_index(c, b->axes, b->stride, lane)),
-                       cpu_value(c, root->instr, 'e', lane)));
+            kernel_stored(
+                c, b,
+                arena_printf(c->p->arena, "%s[%s]", b->name,
+                             kernel_index(c, b->axes, b->stride, lane)),
+                kernel_value(c, root->instr, 'e', lane)));
 }
 
-static void epilogue_stores(CpuKernel *c, bool element)
+static void epilogue_stores(KernelPrinter *c, bool element)
 {
     for (int r = 0; r < c->k->nroots; r++) {
         const KernelRoot *root = &c->k->root[r];
@@ -159,7 +163,7 @@ static bool epilogue_has_columns(const Kernel *k)
     return k->ncolumn > 0;
 }
 
-static void epilogue_columns(CpuKernel *c)
+static void epilogue_columns(KernelPrinter *c)
 {
     Arena *a = c->p->arena;
     cpu_open_columns(c, "");
@@ -167,17 +171,17 @@ static void epilogue_columns(CpuKernel *c)
         const KernelTotal *t = &c->k->total[i];
         const KernelInstr *instr = &c->k->instr[t->instr];
         for (int lane = 0; t->columns && !t->direct &&
-                           lane < cpu_lanes(c->k, c->k->space.column);
+                           lane < kernel_lanes(c->k, c->k->space.column);
              lane++)
-            cpu_statement(c, instr->source,
-                          arena_printf(a, "const float %s = c%d[%s];",
-                                       cpu_value(c, t->instr, 'e', lane),
-                                       t->instr,
-                                       cpu_index(c, c->k->space.column,
-                                                 t->stride, lane)));
+            kernel_statement(c, instr->source,
+                             arena_printf(a, "const float %s = c%d[%s];",
+                                          kernel_value(c, t->instr, 'e', lane),
+                                          t->instr,
+                                          kernel_index(c, c->k->space.column,
+                                                       t->stride, lane)));
     }
     for (int i = 0; i < c->k->ncolumn; i++)
-        cpu_instr(c, c->k->column[i], 'e');
+        kernel_compute(c, c->k->column[i], 'e');
     epilogue_stores(c, true);
     cpu_close_columns(c);
 }
@@ -190,7 +194,7 @@ static bool wants_epilogue(const Kernel *k)
     return false;
 }
 
-void cpu_epilogue(CpuKernel *c)
+void cpu_epilogue(KernelPrinter *c)
 {
     const Kernel *k = c->k;
     const char *unit = NULL;
@@ -201,7 +205,7 @@ void cpu_epilogue(CpuKernel *c)
             k->units * k->parts * (epilogue_has_columns(k) ? k->columns : 1);
         unit = cpu_loop_variable(c, k->space.kept, false, "unit");
         cpu_open_loop(c, unit, k->units, work >= PARALLEL_WORK);
-        cpu_split_index(c, k->space.kept, unit, 1);
+        kernel_split_index(c, k->space.kept, unit, 1);
     }
     if (k->space.tail && (k->space.kept >> k->space.block & 1))
         cpu_tail_columns(c);
@@ -215,10 +219,10 @@ void cpu_epilogue(CpuKernel *c)
             combine_scalar(c, t, unit);
     }
     for (int i = 0; i < k->nkept; i++)
-        cpu_instr(c, k->kept[i], 'e');
+        kernel_compute(c, k->kept[i], 'e');
     epilogue_stores(c, false);
     if (epilogue_has_columns(k))
         epilogue_columns(c);
     if (unit)
-        cpu_close_block(c);
+        kernel_close_block(c);
 }

@@ -19,57 +19,21 @@
 /* Longer rows are drawn element by element: they would not fit the stack. */
 enum { ROW_LIMIT = 4 * SPACE_BLOCK };
 
-/* Which base stands for which dim: bases belong to dims larger than 1. The
- * distance between neighbours along such a dim is the product of those behind
- * it. */
-static const char *add_bases(const CpuKernel *c, const KernelInstr *instr,
-                             const char *sum, char where, int lane)
-{
-    const AttrList *dims = &op_attr(instr->source, "of").l;
-    int64_t stride = 1;
-    int arg = instr->nargs;
-    for (int d = dims->n; d-- > 0 && arg > 1; stride *= dims->v[d]) {
-        if (dims->v[d] == 1)
-            continue;
-        sum = arena_printf(c->p->arena, "%s * %lld + %s",
-                           cpu_value(c, instr->arg[--arg], where, lane),
-                           (long long)stride, sum);
-    }
-    return sum;
-}
-
-/* "(int64_t)": offsets in the whole tensor may not fit an int. */
-static const char *index_of(const CpuKernel *c, const KernelInstr *instr,
-                            uint32_t axes, char where, int lane)
-{
-    int inner = cpu_inner_axis(c->k);
-    Arena *a = c->p->arena;
-    uint32_t outer = inner < 0 ? axes : axes & ~(1u << inner);
-    const char *sum = cpu_index(c, outer, instr->stride, lane);
-    if (inner >= 0 && (axes >> inner & 1))
-        sum = arena_printf(a, "%s + (int64_t)j * %lld", sum,
-                           (long long)instr->stride[inner]);
-    return add_bases(c, instr, sum, where, lane);
-}
-
 static bool has_row(const Kernel *k, const KernelInstr *instr)
 {
-    int inner = cpu_inner_axis(k);
+    int inner = kernel_inner_axis(k);
     return instr->code == KERNEL_RANDOM && inner >= 0 &&
            k->space.column == 1u << inner && (instr->axes >> inner & 1) &&
            instr->stride[inner] == 1 && k->space.size[inner] <= ROW_LIMIT;
 }
 
-const char *cpu_random_expression(const CpuKernel *c, const KernelInstr *instr,
-                                  char where, int lane)
+const char *cpu_random_expression(const KernelPrinter *c,
+                                  const KernelInstr *instr, char where,
+                                  int lane)
 {
     if (where == 't' && has_row(c->k, instr))
-        return arena_printf(c->p->arena, "u%d[j]",
-                            (int)(instr - c->k->instr));
-    return arena_printf(c->p->arena, "parc_random_at(%s, %lld, %s)",
-                        cpu_value(c, instr->arg[0], where, lane),
-                        (long long)op_attr(instr->source, "site").i,
-                        index_of(c, instr, instr->axes, where, lane));
+        return arena_printf(c->p->arena, "u%d[j]", (int)(instr - c->k->instr));
+    return kernel_random_alone(c, instr, where, lane);
 }
 
 /* Whether a phase's loop computes the instruction. */
@@ -81,7 +45,7 @@ static bool phase_has(const KernelPhase *phase, int instr)
     return false;
 }
 
-void cpu_random_rows(CpuKernel *c, int phase)
+void cpu_random_rows(KernelPrinter *c, int phase)
 {
     const Kernel *k = c->k;
     Arena *a = c->p->arena;
@@ -92,16 +56,15 @@ void cpu_random_rows(CpuKernel *c, int phase)
             drawn |= phase_has(&k->phase[p], i);
         if (drawn || !has_row(k, instr) || !phase_has(&k->phase[phase], i))
             continue;
-        int inner = cpu_inner_axis(k);
+        int inner = kernel_inner_axis(k);
         long long n = (long long)k->space.size[inner];
         out_line(c->o, "float u%d[%lld];", i, n);
         const char *call = arena_printf(
             a, "parc_random_row(u%d, %s, %lld, %s, %s);", i,
-            cpu_value(c, instr->arg[0], 'r', 0),
+            kernel_value(c, instr->arg[0], 'r', 0),
             (long long)op_attr(instr->source, "site").i,
-            index_of(c, instr, instr->axes & ~(1u << inner), 'r', 0),
-            k->space.tail ? "columns"
-                          : arena_printf(a, "%lld", n));
-        cpu_statement(c, instr->source, call);
+            kernel_random_index(c, instr, instr->axes & ~(1u << inner), 'r', 0),
+            k->space.tail ? "columns" : arena_printf(a, "%lld", n));
+        kernel_statement(c, instr->source, call);
     }
 }

@@ -7,7 +7,7 @@
 #include "codegen/train_c.h"
 
 #include "codegen/emitter.h"
-#include "codegen/kernel.h"
+#include "codegen/kernel_text.h"
 #include "runtime/parc_rt.h"
 
 #include <string.h>
@@ -116,16 +116,21 @@ void train_c_emit(Out *o, const Program *p, const TargetInfo *t,
 
 /* ---- kernels.c, kernels.h ------------------------------------------------ */
 
-static void each_kernel(Out *o, const Program *p, const Region *r,
-                        int *number, void (*emit)(Out *, const Program *,
-                                                  const Op *, int))
+typedef struct KernelPage {
+    Out *o;
+    const Program *p;
+} KernelPage;
+
+static void kernel_text(void *context, const Op *fused, int number)
 {
-    for (const Op *op = r->first; op; op = op->next) {
-        if (op->kind == OP_fused)
-            emit(o, p, op, (*number)++);
-        else if (op->kind == OP_loop)
-            each_kernel(o, p, op->body, number, emit);
-    }
+    const KernelPage *page = context;
+    cpu_kernel_emit(page->o, page->p, fused, number);
+}
+
+static void kernel_line(void *context, const Op *fused, int number)
+{
+    const KernelPage *page = context;
+    cpu_kernel_prototype(page->o, page->p, fused, number);
 }
 
 static void find_random(Op *op, void *context)
@@ -135,7 +140,6 @@ static void find_random(Op *op, void *context)
 
 void kernels_c_emit(Out *o, const Program *p)
 {
-    int number = 0;
     out_line(o, "/* kernels.c: the fused kernels of %s, written by parc "
                 "0.1.0.", c_comment(p->arena, p->model));
     out_line(o, " *");
@@ -150,19 +154,18 @@ void kernels_c_emit(Out *o, const Program *p)
     ir_walk(p->step, find_random, &draws);
     if (draws)
         out_line(o, "#include \"parc_random.h\"");
-    each_kernel(o, p, p->step, &number, cpu_kernel_emit);
+    kernel_each(p, kernel_text, &(KernelPage){o, p});
 }
 
 void kernels_h_emit(Out *o, const Program *p)
 {
-    int number = 0;
     out_line(o, "/* kernels.h: prototypes of kernels.c. */");
     out_line(o, "#ifndef KERNELS_H");
     out_line(o, "#define KERNELS_H");
     out_line(o, "");
     out_line(o, "#include \"parc_rt.h\"");
     out_line(o, "");
-    each_kernel(o, p, p->step, &number, cpu_kernel_prototype);
+    kernel_each(p, kernel_line, &(KernelPage){o, p});
     out_line(o, "");
     out_line(o, "#endif");
 }

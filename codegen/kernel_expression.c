@@ -1,18 +1,27 @@
-/* cpu_expression.c: single instructions of a kernel as C statements.
+/* kernel_expression.c: single instructions of a kernel as C statements, for
+ * every target: see kernel_text.h.
  */
 #include <math.h>
 #include <string.h>
 
 #include "base/bug.h"
-#include "codegen/cpu_kernel.h"
+#include "codegen/kernel_text.h"
 
-int cpu_lanes(const Kernel *k, uint32_t axes)
+int kernel_lanes(const Kernel *k, uint32_t axes)
 {
     return k->space.pair >= 0 && (axes >> k->space.pair & 1) ? 2 : 1;
 }
 
+int kernel_inner_axis(const Kernel *k)
+{
+    for (int a = k->space.naxes; a-- > 0;)
+        if ((k->space.column >> a & 1) && a != k->space.pair)
+            return a;
+    return -1;
+}
+
 /* A float literal that reads back exactly. */
-static const char *literal(const CpuKernel *c, double x, DType t)
+static const char *literal(const KernelPrinter *c, double x, DType t)
 {
     Arena *a = c->p->arena;
     if (t == DT_I32 || t == DT_I64)
@@ -31,27 +40,28 @@ static const char *join(Arena *a, const char *sum, const char *term)
     return *sum ? arena_printf(a, "%s + %s", sum, term) : term;
 }
 
-static const char *term(const CpuKernel *c, int axis, int64_t stride, int lane)
+static const char *term(const KernelPrinter *c, int axis, int64_t stride,
+                        int lane)
 {
     const Space *s = &c->k->space;
     Arena *a = c->p->arena;
     if (axis == s->pair)
         return lane ? arena_printf(a, "%lld", (long long)stride) : "";
     bool column = s->column >> axis & 1;
-    const char *name = column && axis == cpu_inner_axis(c->k)
-                           ? "j"
+    const char *name = column && axis == kernel_inner_axis(c->k)
+                           ? c->inner
                            : arena_printf(a, "%c%d", column ? 'j' : 'i', axis);
     if (stride == 1)
         return name;
     return arena_printf(a, "%s * %lld", name, (long long)stride);
 }
 
-static const char *offset_sum(const CpuKernel *c, uint32_t axes,
+static const char *offset_sum(const KernelPrinter *c, uint32_t axes,
                               const int64_t *stride, int lane)
 {
     const char *sum = "";
     for (int axis = 0; axis < c->k->space.naxes; axis++) {
-        if (!(axes >> axis & 1) || !stride[axis])
+        if (!(axes >> axis & 1) || !stride[axis] || axis == c->merged)
             continue;
         const char *one = term(c, axis, stride[axis], lane);
         if (*one)
@@ -60,24 +70,24 @@ static const char *offset_sum(const CpuKernel *c, uint32_t axes,
     return sum;
 }
 
-const char *cpu_offset(const CpuKernel *c, uint32_t axes, const int64_t *stride,
-                       int lane)
+const char *kernel_offset(const KernelPrinter *c, uint32_t axes,
+                          const int64_t *stride, int lane)
 {
     const char *sum = offset_sum(c, axes, stride, lane);
     return *sum ? arena_printf(c->p->arena, " + %s", sum) : "";
 }
 
-const char *cpu_index(const CpuKernel *c, uint32_t axes, const int64_t *stride,
-                      int lane)
+const char *kernel_index(const KernelPrinter *c, uint32_t axes,
+                         const int64_t *stride, int lane)
 {
     const char *sum = offset_sum(c, axes, stride, lane);
     return *sum ? sum : "0";
 }
 
-void cpu_statement(CpuKernel *c, const Op *source, const char *text)
+void kernel_statement(KernelPrinter *c, const Op *source, const char *text)
 {
     Arena *a = c->p->arena;
-    if (!source) {
+    if (!source || c->bare) {
         out_line(c->o, "%s", text);
         return;
     }
@@ -96,7 +106,7 @@ void cpu_statement(CpuKernel *c, const Op *source, const char *text)
 
 /* ---- values -------------------------------------------------------------- */
 
-const char *cpu_value(const CpuKernel *c, int i, char where, int lane)
+const char *kernel_value(const KernelPrinter *c, int i, char where, int lane)
 {
     const KernelInstr *instr = &c->k->instr[i];
     Arena *a = c->p->arena;
@@ -104,14 +114,14 @@ const char *cpu_value(const CpuKernel *c, int i, char where, int lane)
         return literal(c, instr->number, instr->dtype);
     if (where != 'e')
         where = kernel_is_element(c->k, instr->axes) ? 't' : 'r';
-    if (cpu_lanes(c->k, instr->axes) == 2)
+    if (kernel_lanes(c->k, instr->axes) == 2)
         return arena_printf(a, "%c%d_%d", where, i, lane);
     return arena_printf(a, "%c%d", where, i);
 }
 
 /* Elements of 16 bits are f32 in between. */
-const char *cpu_loaded(const CpuKernel *c, const KernelBuffer *b,
-                       const char *at)
+const char *kernel_loaded(const KernelPrinter *c, const KernelBuffer *b,
+                          const char *at)
 {
     if (b->dtype != DT_BF16 && b->dtype != DT_F16)
         return at;
@@ -119,16 +129,17 @@ const char *cpu_loaded(const CpuKernel *c, const KernelBuffer *b,
                         at);
 }
 
-const char *cpu_stored(const CpuKernel *c, const KernelBuffer *b,
-                       const char *at, const char *x)
+const char *kernel_stored(const KernelPrinter *c, const KernelBuffer *b,
+                          const char *at, const char *x)
 {
     bool narrow = b->dtype == DT_BF16 || b->dtype == DT_F16;
-    return arena_printf(c->p->arena, narrow ? "%s = parc_to_%s(%s);" : "%s = %s%s;",
-                        at, narrow ? dtype_name(b->dtype) : "", x);
+    return arena_printf(c->p->arena,
+                        narrow ? "%s = parc_to_%s(%s);" : "%s = %s%s;", at,
+                        narrow ? dtype_name(b->dtype) : "", x);
 }
 
-const char *cpu_joined(const CpuKernel *c, OpKind op, const char *x,
-                       const char *y)
+const char *kernel_joined(const KernelPrinter *c, OpKind op, const char *x,
+                          const char *y)
 {
     return arena_printf(c->p->arena,
                         op == OP_max ? "parc_max(%s, %s)" : "%s + %s", x, y);
@@ -169,7 +180,7 @@ static const Form forms[] = {
     {OP_cast, "($t)$0", NULL},
 };
 
-static const char *fill(const CpuKernel *c, const KernelInstr *instr,
+static const char *fill(const KernelPrinter *c, const KernelInstr *instr,
                         const char *form, char where, int lane)
 {
     Out text;
@@ -186,13 +197,13 @@ static const char *fill(const CpuKernel *c, const KernelInstr *instr,
             out(&text, "%s", c_value_type(instr->dtype));
         else
             out(&text, "%s",
-                cpu_value(c, instr->arg[*form - '0'], where, lane));
+                kernel_value(c, instr->arg[*form - '0'], where, lane));
     }
     return text.text;
 }
 
 /* Common exponents have exact forms; small whole ones are products. */
-static const char *power(const CpuKernel *c, const KernelInstr *instr,
+static const char *power(const KernelPrinter *c, const KernelInstr *instr,
                          char where, int lane)
 {
     static const struct {
@@ -224,8 +235,8 @@ static const char *power(const CpuKernel *c, const KernelInstr *instr,
                 where, lane);
 }
 
-static const char *op_expression(const CpuKernel *c, const KernelInstr *instr,
-                                 char where, int lane)
+static const char *op_expression(const KernelPrinter *c,
+                                 const KernelInstr *instr, char where, int lane)
 {
     if (instr->op == OP_power)
         return power(c, instr, where, lane);
@@ -243,64 +254,94 @@ static const char *op_expression(const CpuKernel *c, const KernelInstr *instr,
 }
 
 /* The index is an int where a row has few elements. */
-static const char *index_expression(const CpuKernel *c,
+static const char *index_expression(const KernelPrinter *c,
                                     const KernelInstr *instr, char where,
                                     int lane)
 {
     Arena *a = c->p->arena;
-    const char *at = cpu_index(c, instr->axes, instr->stride, lane);
+    const char *at = kernel_index(c, instr->axes, instr->stride, lane);
     if (instr->code == KERNEL_INDEX) {
         if (!instr->nargs)
             return arena_printf(a, "(float)(%s)", at);
         return arena_printf(a, "(float)(%s + (%s))",
-                            cpu_value(c, instr->arg[0], where, lane), at);
+                            kernel_value(c, instr->arg[0], where, lane), at);
     }
-    const char *id = cpu_value(c, instr->arg[0], where, lane);
+    const char *id = kernel_value(c, instr->arg[0], where, lane);
     if (instr->nargs > 1)
         id = arena_printf(a, "%s - (int32_t)%s", id,
-                          cpu_value(c, instr->arg[1], where, lane));
+                          kernel_value(c, instr->arg[1], where, lane));
     return arena_printf(a, "parc_select(%s == %s, 1.0f, 0.0f)", id, at);
 }
 
+/* Which base stands for which dim: bases belong to dims larger than 1. The
+ * distance between neighbours along such a dim is the product of those behind
+ * it. */
+static const char *add_bases(const KernelPrinter *c, const KernelInstr *instr,
+                             const char *sum, char where, int lane)
+{
+    const AttrList *dims = &op_attr(instr->source, "of").l;
+    int64_t stride = 1;
+    int arg = instr->nargs;
+    for (int d = dims->n; d-- > 0 && arg > 1; stride *= dims->v[d]) {
+        if (dims->v[d] == 1)
+            continue;
+        sum = arena_printf(c->p->arena, "%s * %lld + %s",
+                           kernel_value(c, instr->arg[--arg], where, lane),
+                           (long long)stride, sum);
+    }
+    return sum;
+}
+
+/* "(int64_t)": offsets in the whole tensor may not fit an int. */
+const char *kernel_random_index(const KernelPrinter *c,
+                                const KernelInstr *instr, uint32_t axes,
+                                char where, int lane)
+{
+    int inner = kernel_inner_axis(c->k);
+    Arena *a = c->p->arena;
+    uint32_t outer = inner < 0 ? axes : axes & ~(1u << inner);
+    const char *sum = kernel_index(c, outer, instr->stride, lane);
+    if (inner >= 0 && (axes >> inner & 1))
+        sum = arena_printf(a, "%s + (int64_t)%s * %lld", sum, c->inner,
+                           (long long)instr->stride[inner]);
+    return add_bases(c, instr, sum, where, lane);
+}
+
+const char *kernel_random_alone(const KernelPrinter *c,
+                                const KernelInstr *instr, char where, int lane)
+{
+    return arena_printf(
+        c->p->arena, "parc_random_at(%s, %lld, %s)",
+        kernel_value(c, instr->arg[0], where, lane),
+        (long long)op_attr(instr->source, "site").i,
+        kernel_random_index(c, instr, instr->axes, where, lane));
+}
+
 /* The first of a pair becomes x0 cos - x1 sin, the second x1 cos + x0 sin. */
-static const char *rotary_expression(const CpuKernel *c,
+static const char *rotary_expression(const KernelPrinter *c,
                                      const KernelInstr *instr, char where,
                                      int lane)
 {
     const char *form = (lane == 0) == (instr->number > 0) ? "%s * %s - %s * %s"
                                                           : "%s * %s + %s * %s";
     return arena_printf(c->p->arena, form,
-                        cpu_value(c, instr->arg[0], where, lane),
-                        cpu_value(c, instr->arg[1], where, lane),
-                        cpu_value(c, instr->arg[0], where, !lane),
-                        cpu_value(c, instr->arg[2], where, lane));
+                        kernel_value(c, instr->arg[0], where, lane),
+                        kernel_value(c, instr->arg[1], where, lane),
+                        kernel_value(c, instr->arg[0], where, !lane),
+                        kernel_value(c, instr->arg[2], where, lane));
 }
 
-/* A buffer that rows walk along is addressed from the row's pointer. */
-static const char *load_expression(const CpuKernel *c, const KernelInstr *instr,
-                                   char where, int lane)
-{
-    const KernelBuffer *b = &c->k->buffer[instr->buffer];
-    uint32_t column = c->k->space.column;
-    bool element = where == 't' && kernel_is_element(c->k, b->axes);
-    bool pointer = element && (b->axes & ~column);
-    const char *at = arena_printf(
-        c->p->arena, "%s%s[%s]", b->name, pointer ? "_row" : "",
-        cpu_index(c, element ? b->axes & column : b->axes, b->stride, lane));
-    return cpu_loaded(c, b, at);
-}
-
-static const char *expression(const CpuKernel *c, const KernelInstr *instr,
+static const char *expression(const KernelPrinter *c, const KernelInstr *instr,
                               char where, int lane)
 {
     switch (instr->code) {
     case KERNEL_LOAD:
-        return load_expression(c, instr, where, lane);
+        return c->load(c, instr, where, lane);
     case KERNEL_INDEX:
     case KERNEL_ONEHOT:
         return index_expression(c, instr, where, lane);
     case KERNEL_RANDOM:
-        return cpu_random_expression(c, instr, where, lane);
+        return c->random(c, instr, where, lane);
     case KERNEL_ROTARY:
         return rotary_expression(c, instr, where, lane);
     case KERNEL_OP:
@@ -313,13 +354,13 @@ static const char *expression(const CpuKernel *c, const KernelInstr *instr,
     bug("kernel instruction %d has no expression", (int)instr->code);
 }
 
-void cpu_instr(CpuKernel *c, int i, char where)
+void kernel_compute(KernelPrinter *c, int i, char where)
 {
     const KernelInstr *instr = &c->k->instr[i];
-    for (int lane = 0; lane < cpu_lanes(c->k, instr->axes); lane++)
-        cpu_statement(c, instr->source,
-                      arena_printf(c->p->arena, "const %s %s = %s;",
-                                   c_value_type(instr->dtype),
-                                   cpu_value(c, i, where, lane),
-                                   expression(c, instr, where, lane)));
+    for (int lane = 0; lane < kernel_lanes(c->k, instr->axes); lane++)
+        kernel_statement(c, instr->source,
+                         arena_printf(c->p->arena, "const %s %s = %s;",
+                                      c_value_type(instr->dtype),
+                                      kernel_value(c, i, where, lane),
+                                      expression(c, instr, where, lane)));
 }

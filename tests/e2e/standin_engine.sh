@@ -1,9 +1,16 @@
 #!/bin/sh
-# The engine that runs device code on the host: right kernels are let through,
-# and every kind of fault is found.
+# What runs device code and queued work on the host: right programs are let
+# through, and every kind of fault is found.
 . "$(dirname "$0")/lib.sh"
 standin=tests/standin
-BUILD=$BUILD $standin/build "$standin/engine_kernels.cu" "$work/kernels.so" &&
-    $standin/build -program $standin/engine_test.c -o "$work/engine_test" ||
-    exit 1
-"$work/engine_test" "$work/kernels.so"
+$standin/build "$standin/engine_kernels.cu" "$work/kernels.so" || exit 1
+for test in engine queue; do
+    $standin/build -program "$standin/${test}_test.c" -o "$work/$test" ||
+        exit 1
+    "$work/$test" "$work/kernels.so" >"$work/$test.log" || cat "$work/$test.log"
+    line=$(tail -n 1 "$work/$test.log")
+    passed=$((passed + ${line%% passed*}))
+    line=${line#*, }
+    failed=$((failed + ${line%% failed}))
+done
+finish

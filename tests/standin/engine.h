@@ -64,10 +64,12 @@ __attribute__((format(printf, 1, 2))) void standin_error(const char *format,
  * memory between that nobody owns. NULL: more than the device has. Memory
  * of the host that the device sees (pinned) comes from the same place. */
 void *standin_alloc(int64_t bytes);
+void *standin_alloc_pinned(int64_t bytes);
 /* False: not the beginning of live device memory. */
 bool standin_free(void *at);
 /* All of it in one piece of live device memory. */
 bool standin_is_device(const void *at, int64_t bytes);
+bool standin_is_pinned(const void *at, int64_t bytes);
 /* Somewhere in the addresses that device memory is given. */
 bool standin_in_space(const void *at);
 int64_t standin_allocated(void);

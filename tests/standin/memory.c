@@ -16,6 +16,7 @@ enum { MAX_PIECES = 4096, ALIGN = 512, PAGE = 4096, REDZONE = 4096 };
 typedef struct Piece {
     char *at;
     int64_t bytes;
+    bool pinned; /* the host's */
 } Piece;
 
 static struct {
@@ -50,12 +51,12 @@ int64_t standin_allocated(void)
     return memory.allocated;
 }
 
-void *standin_alloc(int64_t bytes)
+static char *take(int64_t bytes, bool pinned)
 {
     memory_open();
     int64_t pages = (bytes + REDZONE + PAGE - 1) / PAGE * PAGE;
     if (bytes <= 0 || memory.n == MAX_PIECES ||
-        memory.allocated + bytes > standin_capacity() ||
+        (!pinned && memory.allocated + bytes > standin_capacity()) ||
         memory.end + pages + PAGE > memory_base + SPACE)
         return NULL;
     char *at = memory.end;
@@ -63,9 +64,19 @@ void *standin_alloc(int64_t bytes)
     if (mprotect(at, (size_t)pages, PROT_READ | PROT_WRITE) != 0)
         return NULL;
     memset(at, 0xff, (size_t)bytes);
-    memory.piece[memory.n++] = (Piece){at, bytes};
-    memory.allocated += bytes;
+    memory.piece[memory.n++] = (Piece){at, bytes, pinned};
+    memory.allocated += pinned ? 0 : bytes;
     return at;
+}
+
+void *standin_alloc(int64_t bytes)
+{
+    return take(bytes, false);
+}
+
+void *standin_alloc_pinned(int64_t bytes)
+{
+    return take(bytes, true);
 }
 
 /* The piece that holds `at`, or NULL. */
@@ -102,7 +113,7 @@ bool standin_free(void *at)
         return false;
     mmap(p->at, (size_t)((p->bytes + PAGE - 1) / PAGE * PAGE), PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    memory.allocated -= p->bytes;
+    memory.allocated -= p->pinned ? 0 : p->bytes;
     *p = memory.piece[--memory.n];
     return true;
 }
@@ -111,6 +122,11 @@ bool standin_is_device(const void *at, int64_t bytes)
 {
     Piece *p = find(at);
     return p && (const char *)at - p->at + bytes <= p->bytes;
+}
+
+bool standin_is_pinned(const void *at, int64_t bytes)
+{
+    return standin_is_device(at, bytes) && find(at)->pinned;
 }
 
 bool standin_in_space(const void *at)

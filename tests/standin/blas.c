@@ -1,0 +1,426 @@
+/* blas.c: libcublasLt.so.13 for tests: the calls of
+ * runtime/cuda/calls_blas.h. Matrices are column-major.
+ *
+ * As strict as the library's documentation: what it calls an error is one
+ * here, and an algorithm that was asked for with operands of some alignment
+ * takes no others. Several algorithms are proposed, which differ in how they
+ * cut the sum into parts and so in the last bits of the result.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api.h"
+#include "blas_product.h"
+#include "engine.h"
+#include "queue.h"
+
+#define CALL(result, name, symbol, arguments)                                  \
+    result name arguments __asm__(symbol);
+#include "calls_blas.h"
+
+enum {
+    NOT_INITIALIZED = 1, INVALID_VALUE = 7, EXECUTION_FAILED = 13,
+    VERSION = 130000,
+    MAGIC = 0x50415243,
+    ALGORITHMS = 4, /* into 1, 2, 3, 4 parts */
+    WORKSPACE_ALIGNMENT = 256,
+};
+
+struct BlasHandleObject {
+    int magic;
+};
+struct BlasProductObject {
+    BlasCompute compute;
+    int32_t transposed[2];
+};
+struct BlasLayoutObject {
+    BlasType type;
+    int64_t rows, columns, leading, stride;
+    int32_t batch;
+};
+struct BlasPreferenceObject {
+    uint64_t workspace;
+    uint32_t alignment[4];
+};
+
+/* What lies in a BlasAlgorithm. */
+typedef struct Algorithm {
+    uint32_t magic;
+    int32_t parts;
+    uint32_t alignment[4];
+    int64_t workspace;
+} Algorithm;
+_Static_assert(sizeof(Algorithm) <= sizeof(BlasAlgorithm), "ABI");
+
+size_t cublasLtGetVersion(void)
+{
+    return VERSION;
+}
+
+const char *cublasLtGetStatusString(BlasStatus status)
+{
+    switch (status) {
+    case RT_BLAS_SUCCESS: return "CUBLAS_STATUS_SUCCESS";
+    case NOT_INITIALIZED: return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case INVALID_VALUE: return "CUBLAS_STATUS_INVALID_VALUE";
+    case EXECUTION_FAILED: return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case RT_BLAS_NOT_SUPPORTED: return "CUBLAS_STATUS_NOT_SUPPORTED";
+    default: return "CUBLAS_STATUS_UNKNOWN";
+    }
+}
+
+/* ---- descriptions ---- */
+
+BlasStatus cublasLtCreate(BlasHandle *handle)
+{
+    *handle = malloc(sizeof **handle);
+    (*handle)->magic = MAGIC;
+    return RT_BLAS_SUCCESS;
+}
+
+BlasStatus cublasLtDestroy(BlasHandle handle)
+{
+    handle->magic = 0;
+    free(handle);
+    return RT_BLAS_SUCCESS;
+}
+
+BlasStatus cublasLtMatmulDescCreate(BlasProduct *product, BlasCompute compute,
+                                    BlasType scale)
+{
+    if ((compute != RT_BLAS_COMPUTE_F32 && compute != RT_BLAS_COMPUTE_TF32) ||
+        scale != RT_BLAS_F32)
+        return RT_BLAS_NOT_SUPPORTED;
+    *product = calloc(1, sizeof **product);
+    (*product)->compute = compute;
+    return RT_BLAS_SUCCESS;
+}
+
+static BlasStatus set(void *to, const void *value, size_t bytes, size_t wanted)
+{
+    if (bytes != wanted)
+        return INVALID_VALUE;
+    memcpy(to, value, bytes);
+    return RT_BLAS_SUCCESS;
+}
+
+BlasStatus cublasLtMatmulDescSetAttribute(BlasProduct product,
+                                          BlasProductAttribute attribute,
+                                          const void *value, size_t bytes)
+{
+    switch (attribute) {
+    case RT_BLAS_TRANSPOSE_A:
+        return set(&product->transposed[0], value, bytes, sizeof(int32_t));
+    case RT_BLAS_TRANSPOSE_B:
+        return set(&product->transposed[1], value, bytes, sizeof(int32_t));
+    default:
+        standin_error("cuBLASLt: attribute %u of a product is not known here",
+                      attribute);
+        return INVALID_VALUE;
+    }
+}
+
+BlasStatus cublasLtMatmulDescDestroy(BlasProduct product)
+{
+    free(product);
+    return RT_BLAS_SUCCESS;
+}
+
+BlasStatus cublasLtMatrixLayoutCreate(BlasLayout *layout, BlasType type,
+                                      uint64_t rows, uint64_t columns,
+                                      int64_t leading)
+{
+    if (type != RT_BLAS_F32 && type != RT_BLAS_BF16 && type != RT_BLAS_F16)
+        return RT_BLAS_NOT_SUPPORTED;
+    *layout = calloc(1, sizeof **layout);
+    **layout = (struct BlasLayoutObject){type, (int64_t)rows,
+                                         (int64_t)columns, leading, 0, 1};
+    return RT_BLAS_SUCCESS;
+}
+
+BlasStatus cublasLtMatrixLayoutSetAttribute(BlasLayout layout,
+                                            BlasLayoutAttribute attribute,
+                                            const void *value, size_t bytes)
+{
+    switch (attribute) {
+    case RT_BLAS_BATCH_COUNT:
+        return set(&layout->batch, value, bytes, sizeof layout->batch);
+    case RT_BLAS_BATCH_STRIDE:
+        return set(&layout->stride, value, bytes, sizeof layout->stride);
+    default:
+        standin_error("cuBLASLt: attribute %u of a layout is not known here",
+                      attribute);
+        return INVALID_VALUE;
+    }
+}
+
+BlasStatus cublasLtMatrixLayoutDestroy(BlasLayout layout)
+{
+    free(layout);
+    return RT_BLAS_SUCCESS;
+}
+
+BlasStatus cublasLtMatmulPreferenceCreate(BlasPreference *preference)
+{
+    *preference = calloc(1, sizeof **preference);
+    for (int i = 0; i < 4; i++)
+        (*preference)->alignment[i] = 256;
+    return RT_BLAS_SUCCESS;
+}
+
+BlasStatus cublasLtMatmulPreferenceSetAttribute(
+    BlasPreference preference, BlasPreferenceAttribute attribute,
+    const void *value, size_t bytes)
+{
+    uint32_t mask;
+    if (attribute >= RT_BLAS_ALIGNMENT_A && attribute <= RT_BLAS_ALIGNMENT_D)
+        return set(&preference->alignment[attribute - RT_BLAS_ALIGNMENT_A],
+                   value, bytes, sizeof(uint32_t));
+    if (attribute == RT_BLAS_MAX_WORKSPACE)
+        return set(&preference->workspace, value, bytes, sizeof(uint64_t));
+    if (attribute == RT_BLAS_REDUCTION_MASK)
+        return set(&mask, value, bytes, sizeof mask);
+    standin_error("cuBLASLt: attribute %u of a preference is not known here",
+                  attribute);
+    return INVALID_VALUE;
+}
+
+BlasStatus cublasLtMatmulPreferenceDestroy(BlasPreference preference)
+{
+    free(preference);
+    return RT_BLAS_SUCCESS;
+}
+
+/* ---- what fits together ---- */
+
+static int64_t size_of(BlasType t)
+{
+    return t == RT_BLAS_F32 ? 4 : 2;
+}
+
+/* "a leading dimension of 3 and 4 rows", or NULL. */
+static const char *wrong_layout(const struct BlasLayoutObject *l)
+{
+    if (!l || l->rows < 1 || l->columns < 1)
+        return "an empty matrix";
+    if (l->leading < l->rows)
+        return "a leading dimension that is less than the rows";
+    if (l->batch < 1 || l->stride < 0)
+        return "a batch of no matrices";
+    return NULL;
+}
+
+static const char *wrong_shapes(BlasProduct p, BlasLayout a, BlasLayout b,
+                                BlasLayout c, BlasLayout d, int64_t *k)
+{
+    const struct BlasLayoutObject *all[] = {a, b, c, d};
+    for (int i = 0; i < 4; i++) {
+        const char *wrong = wrong_layout(all[i]);
+        if (wrong)
+            return wrong;
+        if (all[i]->batch != d->batch)
+            return "batches that differ";
+    }
+    int64_t m = p->transposed[0] ? a->columns : a->rows;
+    int64_t n = p->transposed[1] ? b->rows : b->columns;
+    *k = p->transposed[0] ? a->rows : a->columns;
+    if (*k != (p->transposed[1] ? b->columns : b->rows))
+        return "operands whose inner sizes differ";
+    if (d->rows != m || d->columns != n || c->rows != m || c->columns != n)
+        return "a result that is not m by n";
+    if (d->batch > 1 && d->stride < d->leading * (d->columns - 1) + d->rows &&
+        d->stride + d->rows > d->leading)
+        return "results of a batch that overlap";
+    if (a->type != b->type || c->type != d->type ||
+        (d->type != a->type && d->type != RT_BLAS_F32))
+        return "types that no kernel has";
+    return NULL;
+}
+
+static BlasStatus check_shapes(BlasHandle handle, BlasProduct p, BlasLayout a,
+                               BlasLayout b, BlasLayout c, BlasLayout d,
+                               int64_t *k)
+{
+    if (!handle || handle->magic != MAGIC)
+        return NOT_INITIALIZED;
+    if (!p || !a || !b || !c || !d)
+        return INVALID_VALUE;
+    const char *wrong = wrong_shapes(p, a, b, c, d, k);
+    if (wrong)
+        standin_error("cuBLASLt: a product with %s: a %lld x %lld (%lld), b "
+                      "%lld x %lld (%lld), d %lld x %lld (%lld)", wrong,
+                      (long long)a->rows, (long long)a->columns,
+                      (long long)a->leading, (long long)b->rows,
+                      (long long)b->columns, (long long)b->leading,
+                      (long long)d->rows, (long long)d->columns,
+                      (long long)d->leading);
+    return wrong ? INVALID_VALUE : RT_BLAS_SUCCESS;
+}
+
+/* Kernels that load vectors want pointers, leading dimensions and strides to
+ * keep their alignment; the others take any. */
+static uint32_t kept_alignment(const struct BlasLayoutObject *l, uint32_t most)
+{
+    int64_t bits = (l->leading | (l->batch > 1 ? l->stride : 0)) *
+                   size_of(l->type);
+    uint32_t kept = 16;
+    kept = most < kept ? most : kept;
+    while (kept > 1 && bits % kept)
+        kept /= 2;
+    return kept;
+}
+
+BlasStatus cublasLtMatmulAlgoGetHeuristic(
+    BlasHandle handle, BlasProduct product, BlasLayout a, BlasLayout b,
+    BlasLayout c, BlasLayout d, BlasPreference preference, int wanted,
+    BlasCandidate candidate[], int *found)
+{
+    const struct BlasLayoutObject *l[] = {a, b, c, d};
+    int64_t k = 0;
+    BlasStatus s = check_shapes(handle, product, a, b, c, d, &k);
+    *found = 0;
+    if (s)
+        return s;
+    for (int i = 0; i < 4; i++)
+        if (preference->alignment[i] < (uint32_t)size_of(l[i]->type))
+            return RT_BLAS_NOT_SUPPORTED;
+    for (int parts = 1; parts <= ALGORITHMS && *found < wanted; parts++) {
+        Algorithm x = {.magic = MAGIC, .parts = parts,
+                       .workspace = (parts - 1) * d->rows * d->columns *
+                                    d->batch * 4};
+        if (parts > 1 && (x.workspace > (int64_t)preference->workspace ||
+                          k < 2 * parts))
+            continue;
+        for (int i = 0; i < 4; i++)
+            x.alignment[i] = kept_alignment(l[i], preference->alignment[i]);
+        BlasCandidate *to = &candidate[(*found)++];
+        memset(to, 0, sizeof *to);
+        memcpy(&to->algorithm, &x, sizeof x);
+        to->workspace_bytes = (size_t)x.workspace;
+        to->waves = 1.0f;
+    }
+    return *found ? RT_BLAS_SUCCESS : RT_BLAS_NOT_SUPPORTED;
+}
+
+BlasStatus cublasLtMatmulAlgoCheck(BlasHandle handle, BlasProduct product,
+                                   BlasLayout a, BlasLayout b, BlasLayout c,
+                                   BlasLayout d, const BlasAlgorithm *algorithm,
+                                   BlasCandidate *candidate)
+{
+    int64_t k;
+    Algorithm x;
+    BlasStatus s = check_shapes(handle, product, a, b, c, d, &k);
+    memcpy(&x, algorithm, sizeof x);
+    if (s || x.magic != MAGIC || x.parts < 1 || x.parts > ALGORITHMS)
+        return s ? s : INVALID_VALUE;
+    memset(candidate, 0, sizeof *candidate);
+    candidate->algorithm = *algorithm;
+    x.workspace = (x.parts - 1) * d->rows * d->columns * d->batch * 4;
+    candidate->workspace_bytes = (size_t)x.workspace;
+    return RT_BLAS_SUCCESS;
+}
+
+/* ---- products ---- */
+
+static ProductType type_of(BlasType t)
+{
+    return t == RT_BLAS_F32    ? PRODUCT_F32
+           : t == RT_BLAS_BF16 ? PRODUCT_BF16
+                               : PRODUCT_F16;
+}
+
+static int64_t extent(const struct BlasLayoutObject *l)
+{
+    return ((l->batch - 1) * l->stride + (l->columns - 1) * l->leading +
+            l->rows) * size_of(l->type);
+}
+
+static enum WorkStatus product_run(void *state)
+{
+    const Product *p = state;
+    const ProductMatrix *m[] = {&p->a, &p->b, &p->c, &p->d};
+    for (int i = 0; i < 4; i++)
+        if ((i != 2 || p->beta != 0.0f) &&
+            !standin_is_device(m[i]->at, m[i]->bytes)) {
+            standin_error("cuBLASLt: operand %c, %lld bytes at %p, is not "
+                          "within live device memory", "abcd"[i],
+                          (long long)m[i]->bytes, m[i]->at);
+            return WORK_FAILED;
+        }
+    if (p->workspace && !standin_is_device(p->workspace, p->workspace_bytes)) {
+        standin_error("cuBLASLt: the workspace is not live device memory");
+        return WORK_FAILED;
+    }
+    /* A kernel that uses its workspace leaves something there. */
+    if (p->workspace)
+        memset(p->workspace, 0xff, (size_t)p->workspace_bytes);
+    product_compute(p);
+    return WORK_DONE;
+}
+_Static_assert(sizeof(Product) <= WORK_STATE, "a product fits");
+
+static ProductMatrix matrix(const void *at, BlasLayout l)
+{
+    return (ProductMatrix){(void *)(uintptr_t)at, type_of(l->type), l->leading,
+                           l->stride, extent(l)};
+}
+
+BlasStatus cublasLtMatmul(BlasHandle handle, BlasProduct product,
+                          const void *alpha, const void *a,
+                          BlasLayout a_layout, const void *b,
+                          BlasLayout b_layout, const void *beta, const void *c,
+                          BlasLayout c_layout, void *d, BlasLayout d_layout,
+                          const BlasAlgorithm *algorithm, void *workspace,
+                          size_t workspace_bytes, BlasStream stream)
+{
+    const void *at[] = {a, b, c, d};
+    int64_t k = 0;
+    Algorithm x = {0};
+    BlasStatus s = check_shapes(handle, product, a_layout, b_layout, c_layout,
+                                d_layout, &k);
+    if (s)
+        return s;
+    if (algorithm)
+        memcpy(&x, algorithm, sizeof x);
+    if (x.magic != MAGIC || x.workspace > (int64_t)workspace_bytes) {
+        standin_error("cuBLASLt: the algorithm %s",
+                      x.magic == MAGIC ? "wants a larger workspace"
+                                       : "is none of this library's");
+        return INVALID_VALUE;
+    }
+    for (int i = 0; i < 4; i++)
+        if ((uintptr_t)at[i] % x.alignment[i]) {
+            standin_error("cuBLASLt: operand %c (%p) is not aligned to the %u "
+                          "bytes that its algorithm was asked for with",
+                          "abcd"[i], at[i], x.alignment[i]);
+            return INVALID_VALUE;
+        }
+    if (x.workspace && (uintptr_t)workspace % WORKSPACE_ALIGNMENT) {
+        standin_error("cuBLASLt: the workspace is not aligned to 256 bytes");
+        return INVALID_VALUE;
+    }
+    Work w = {"a product", product_run, NULL, {0}};
+    Product *p = (Product *)(void *)w.state;
+    *p = (Product){.m = d_layout->rows, .n = d_layout->columns, .k = k,
+                   .batch = d_layout->batch, .parts = x.parts,
+                   .a = matrix(a, a_layout), .b = matrix(b, b_layout),
+                   .c = matrix(c, c_layout), .d = matrix(d, d_layout),
+                   .a_transposed = product->transposed[0],
+                   .b_transposed = product->transposed[1],
+                   .workspace = x.workspace ? workspace : NULL,
+                   .workspace_bytes = x.workspace};
+    memcpy(&p->alpha, alpha, sizeof p->alpha);
+    memcpy(&p->beta, beta, sizeof p->beta);
+    queue_lock();
+    CuResult r = queue_add(stream, &w);
+    queue_unlock();
+    return r ? EXECUTION_FAILED : RT_BLAS_SUCCESS;
+}
+
+/* The linker finds what is missing. */
+#define CALL(result, name, symbol, arguments) (void (*)(void)) name,
+extern void (*const standin_blas_calls[])(void);
+void (*const standin_blas_calls[])(void) = {
+#include "calls_blas.h"
+};

@@ -1,0 +1,98 @@
+/* blas_product.c: products, fast enough for tests: operands are packed as f32
+ * so that columns of a tile of the result are vectors that stay in registers.
+ */
+#include "blas_product.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "parc_math.h"
+
+enum { ROWS = 32, COLUMNS = 4 }; /* of a tile */
+
+static float load(const ProductMatrix *x, int64_t i)
+{
+    const uint16_t *half = x->at;
+    return x->type == PRODUCT_F32    ? ((const float *)x->at)[i]
+           : x->type == PRODUCT_BF16 ? parc_from_bf16(half[i])
+                                     : parc_from_f16(half[i]);
+}
+
+static void store(const ProductMatrix *x, int64_t i, float value)
+{
+    uint16_t *half = x->at;
+    if (x->type == PRODUCT_F32)
+        ((float *)x->at)[i] = value;
+    else
+        half[i] = x->type == PRODUCT_BF16 ? parc_to_bf16(value)
+                                          : parc_to_f16(value);
+}
+
+/* Panels of `width` rows (of a) or columns (of b), each [k, width], the last
+ * filled up with zeros. */
+static float *pack(const ProductMatrix *x, int64_t offset, int64_t along,
+                   int64_t across, int64_t n, int64_t k, int width)
+{
+    int64_t panels = (n + width - 1) / width;
+    float *to = calloc((size_t)(panels * width * k), sizeof *to);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < k; j++)
+            to[(i / width * k + j) * width + i % width] =
+                load(x, offset + i * across + j * along);
+    return to;
+}
+
+/* sum [COLUMNS][ROWS] of terms from … to - 1. */
+static void tile(float sum[COLUMNS][ROWS], const float *a, const float *b,
+                 int64_t from, int64_t to)
+{
+    memset(sum, 0, sizeof(float) * ROWS * COLUMNS);
+    for (int64_t k = from; k < to; k++)
+        for (int j = 0; j < COLUMNS; j++)
+            for (int i = 0; i < ROWS; i++)
+                sum[j][i] += a[k * ROWS + i] * b[k * COLUMNS + j];
+}
+
+static void finish(const Product *p, int64_t batch, int64_t row,
+                   int64_t column, float sum[COLUMNS][ROWS])
+{
+    for (int j = 0; j < COLUMNS && column + j < p->n; j++)
+        for (int i = 0; i < ROWS && row + i < p->m; i++) {
+            int64_t c = batch * p->c.stride + (column + j) * p->c.leading +
+                        row + i;
+            int64_t d = batch * p->d.stride + (column + j) * p->d.leading +
+                        row + i;
+            float x = p->alpha * sum[j][i];
+            if (p->beta != 0.0f)
+                x += p->beta * load(&p->c, c);
+            store(&p->d, d, x);
+        }
+}
+
+static void compute_one(const Product *p, int64_t batch)
+{
+    const ProductMatrix *a = &p->a, *b = &p->b;
+    float *x = pack(a, batch * a->stride, p->a_transposed ? 1 : a->leading,
+                    p->a_transposed ? a->leading : 1, p->m, p->k, ROWS);
+    float *y = pack(b, batch * b->stride, p->b_transposed ? b->leading : 1,
+                    p->b_transposed ? 1 : b->leading, p->n, p->k, COLUMNS);
+    for (int64_t j = 0; j < p->n; j += COLUMNS)
+        for (int64_t i = 0; i < p->m; i += ROWS) {
+            float sum[COLUMNS][ROWS], part[COLUMNS][ROWS];
+            for (int q = 0; q < p->parts; q++) {
+                tile(q ? part : sum, x + i * p->k, y + j * p->k,
+                     p->k * q / p->parts, p->k * (q + 1) / p->parts);
+                for (int t = 0; q && t < ROWS * COLUMNS; t++)
+                    sum[t / ROWS][t % ROWS] += part[t / ROWS][t % ROWS];
+            }
+            finish(p, batch, i, j, sum);
+        }
+    free(x);
+    free(y);
+}
+
+void product_compute(const Product *p)
+{
+    for (int64_t i = 0; i < p->batch; i++)
+        compute_one(p, i);
+}

@@ -1,0 +1,662 @@
+/* cuda.c: libcuda.so.1 for tests: the calls of runtime/cuda/calls_driver.h on
+ * the host's memory, with the kernels of the object that STANDIN_KERNELS names
+ * and work that runs as queue.h has it.
+ *
+ * STANDIN_DEVICES is how many GPUs there are (8), STANDIN_CAPABILITY what they
+ * are (9.0), STANDIN_FREE how many bytes of one are free (all).
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api.h"
+#include "engine.h"
+#include "queue.h"
+
+#define CALL(result, name, symbol, arguments)                                  \
+    result name arguments __asm__(symbol);
+#include "calls_driver.h"
+
+enum { VERSION = 13000, LIMIT_SHARED = 48 << 10, MOST_SHARED = 227 << 10 };
+
+struct CuContextObject {
+    int device, users;
+};
+
+struct CuFunctionObject {
+    const StandinKernel *kernel;
+    const StandinModule *module;
+    int64_t granted; /* dynamic shared memory */
+};
+
+struct CuModuleObject {
+    void *so;
+    const StandinModule *module;
+    struct CuFunctionObject *function;
+};
+
+/* The driver's state is a process's, as its interface has it. */
+static struct {
+    bool begun;
+    struct CuContextObject context;
+    CuContext current;
+} driver;
+
+/* Every call begins and ends with these. */
+static CuResult enter(void)
+{
+    queue_lock();
+    if (!driver.begun)
+        return SC_NOT_INITIALIZED;
+    return queue_error();
+}
+
+static CuResult leave(CuResult r)
+{
+    queue_unlock();
+    return r;
+}
+
+static CuResult enter_context(void)
+{
+    CuResult r = enter();
+    return r ? r : driver.current ? RT_CU_SUCCESS : SC_INVALID_CONTEXT;
+}
+
+static int64_t number(const char *name, int64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text && *text ? strtoll(text, NULL, 10) : otherwise;
+}
+
+/* ---- devices ---- */
+
+CuResult cuInit(unsigned int flags)
+{
+    queue_lock();
+    driver.begun = true;
+    return leave(flags ? SC_INVALID_VALUE
+                 : number("STANDIN_DEVICES", 8) ? RT_CU_SUCCESS
+                                                : RT_CU_NO_DEVICE);
+}
+
+CuResult cuDriverGetVersion(int *version)
+{
+    *version = VERSION;
+    return RT_CU_SUCCESS;
+}
+
+typedef struct Message {
+    CuResult code;
+    const char *name, *text;
+} Message;
+
+static const Message messages[] = {
+    {RT_CU_SUCCESS, "CUDA_SUCCESS", "no error"},
+    {SC_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {RT_CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {SC_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {RT_CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE",
+     "no CUDA-capable device is detected"},
+    {SC_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {SC_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE",
+     "device kernel image is invalid"},
+    {SC_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT",
+     "invalid device context"},
+    {SC_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {RT_CU_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {RT_CU_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {SC_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS",
+     "an illegal memory access was encountered"},
+    {SC_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED",
+     "unspecified launch failure"},
+    {SC_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
+    {SC_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
+    {SC_CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
+     "capture was not ended in the same stream as it began"},
+    {SC_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
+     "capturing stream has unjoined work"},
+    {SC_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+     "dependency created on uncaptured work in another stream"},
+    {SC_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT",
+     "operation not permitted on an event last recorded in a capturing stream"},
+};
+
+static const Message *message(CuResult code)
+{
+    for (size_t i = 0; i < sizeof messages / sizeof *messages; i++)
+        if (messages[i].code == code)
+            return &messages[i];
+    return NULL;
+}
+
+CuResult cuGetErrorName(CuResult error, const char **name)
+{
+    const Message *m = message(error);
+    *name = m ? m->name : NULL;
+    return m ? RT_CU_SUCCESS : SC_INVALID_VALUE;
+}
+
+CuResult cuGetErrorString(CuResult error, const char **text)
+{
+    const Message *m = message(error);
+    *text = m ? m->text : NULL;
+    return m ? RT_CU_SUCCESS : SC_INVALID_VALUE;
+}
+
+CuResult cuDeviceGetCount(int *count)
+{
+    CuResult r = enter();
+    *count = (int)number("STANDIN_DEVICES", 8);
+    return leave(r);
+}
+
+CuResult cuDeviceGet(CuDevice *device, int ordinal)
+{
+    CuResult r = enter();
+    *device = ordinal;
+    if (ordinal < 0 || ordinal >= number("STANDIN_DEVICES", 8))
+        r = SC_INVALID_DEVICE;
+    return leave(r);
+}
+
+CuResult cuDeviceGetName(char *name, int room, CuDevice device)
+{
+    CuResult r = enter();
+    (void)device;
+    snprintf(name, (size_t)room, "parc stand-in GPU");
+    return leave(r);
+}
+
+CuResult cuDeviceGetAttribute(int *value, CuAttribute attribute,
+                              CuDevice device)
+{
+    CuResult r = enter();
+    const char *capability = getenv("STANDIN_CAPABILITY");
+    int major = 9, minor = 0;
+    (void)device;
+    if (capability)
+        sscanf(capability, "%d.%d", &major, &minor);
+    switch (attribute) {
+    case RT_CU_SM_COUNT: *value = 4; break;
+    case RT_CU_MAJOR: *value = major; break;
+    case RT_CU_MINOR: *value = minor; break;
+    case RT_CU_SHARED_OPTIN: *value = MOST_SHARED; break;
+    default:
+        standin_error("attribute %u of a device is not known here", attribute);
+        r = SC_INVALID_VALUE;
+    }
+    return leave(r);
+}
+
+CuResult cuDevicePrimaryCtxRetain(CuContext *context, CuDevice device)
+{
+    CuResult r = enter();
+    driver.context.device = device;
+    driver.context.users++;
+    *context = &driver.context;
+    return leave(r);
+}
+
+CuResult cuDevicePrimaryCtxRelease(CuDevice device)
+{
+    CuResult r = enter();
+    (void)device;
+    if (driver.context.users-- == 1) {
+        driver.current = NULL;
+        if (standin_allocated() > 0)
+            standin_error("the context ends while %lld bytes of memory are "
+                          "still allocated",
+                          (long long)standin_allocated());
+    }
+    return leave(r);
+}
+
+CuResult cuCtxSetCurrent(CuContext context)
+{
+    CuResult r = enter();
+    if (context && (context != &driver.context || context->users < 1))
+        r = SC_INVALID_CONTEXT;
+    else
+        driver.current = context;
+    return leave(r);
+}
+
+CuResult cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+    CuResult r = enter_context();
+    *least = 0;
+    *greatest = -5;
+    return leave(r);
+}
+
+/* ---- memory ---- */
+
+static int64_t capacity(void)
+{
+    int64_t all = standin_capacity(), most = number("STANDIN_FREE", all);
+    return most < all ? most : all;
+}
+
+CuResult cuMemGetInfo(size_t *free_bytes, size_t *total)
+{
+    CuResult r = enter_context();
+    *total = (size_t)standin_capacity();
+    *free_bytes = (size_t)(capacity() - standin_allocated());
+    return leave(r);
+}
+
+static CuResult allocate(void **to, size_t bytes, bool pinned)
+{
+    *to = NULL;
+    if (bytes == 0)
+        return SC_INVALID_VALUE;
+    if (queue_is_restricted())
+        return SC_CAPTURE_UNSUPPORTED;
+    if (pinned)
+        *to = standin_alloc_pinned((int64_t)bytes);
+    else if (standin_allocated() + (int64_t)bytes <= capacity())
+        *to = standin_alloc((int64_t)bytes);
+    return *to ? RT_CU_SUCCESS : RT_CU_OUT_OF_MEMORY;
+}
+
+CuResult cuMemAlloc(CuAddress *to, size_t bytes)
+{
+    CuResult r = enter_context();
+    void *at = NULL;
+    r = r ? r : allocate(&at, bytes, false);
+    *to = (CuAddress)(uintptr_t)at;
+    return leave(r);
+}
+
+static CuResult release(void *at)
+{
+    if (standin_free(at))
+        return RT_CU_SUCCESS;
+    standin_error("%p is freed, which is no allocation", at);
+    return SC_INVALID_VALUE;
+}
+
+CuResult cuMemFree(CuAddress at)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : release((void *)(uintptr_t)at));
+}
+
+CuResult cuMemHostAlloc(void **to, size_t bytes, unsigned int flags)
+{
+    CuResult r = enter_context();
+    (void)flags;
+    return leave(r ? r : allocate(to, bytes, true));
+}
+
+CuResult cuMemFreeHost(void *at)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : release(at));
+}
+
+/* ---- copies ---- */
+
+typedef struct Copy {
+    char *to;
+    const char *from; /* NULL: `value` everywhere */
+    size_t bytes;
+    const char *what;
+    void *kept;       /* pageable memory is read when the call is made */
+    uint64_t sum;     /* of pinned memory, when the copy was queued */
+    unsigned char value;
+    bool to_host, from_host;
+} Copy;
+_Static_assert(sizeof(Copy) <= WORK_STATE, "a copy fits");
+
+static uint64_t sum_of(const char *p, size_t bytes)
+{
+    uint64_t sum = 14695981039346656037u;
+    for (size_t i = 0; i < bytes; i++)
+        sum = (sum ^ (unsigned char)p[i]) * 1099511628211u;
+    return sum;
+}
+
+static bool is_live(const Copy *c, const void *at, const char *side)
+{
+    if (standin_is_device(at, (int64_t)c->bytes))
+        return true;
+    standin_error("%s of %zu bytes %s %p, which is no live memory of the "
+                  "device's", c->what, c->bytes, side, at);
+    return false;
+}
+
+/* The host must not touch pinned memory before the copy is waited for: what it
+ * would read is spoiled, what it changes is found. */
+static void copy_queued(void *state)
+{
+    Copy *c = state;
+    if (c->to_host && standin_is_pinned(c->to, (int64_t)c->bytes))
+        memset(c->to, 0xff, c->bytes);
+    if (c->from_host && !c->kept)
+        c->sum = sum_of(c->from, c->bytes);
+}
+
+static enum WorkStatus copy_run(void *state)
+{
+    Copy *c = state;
+    bool fine = (c->to_host || is_live(c, c->to, "to")) &&
+                (c->from_host || !c->from || is_live(c, c->from, "from"));
+    if (!fine)
+        return WORK_FAILED;
+    if (c->from_host && !c->kept && c->sum != sum_of(c->from, c->bytes)) {
+        standin_error("pinned memory at %p changed before its copy to the "
+                      "device ran", (const void *)c->from);
+        return WORK_FAILED;
+    }
+    if (c->from)
+        memmove(c->to, c->kept ? c->kept : c->from, c->bytes);
+    else
+        memset(c->to, c->value, c->bytes);
+    free(c->kept);
+    return WORK_DONE;
+}
+
+static CuResult queue_copy(const Copy *c, CuStream stream)
+{
+    Work w = {c->what, copy_run, copy_queued, {0}};
+    CuResult r = enter_context();
+    if (r)
+        return leave(r);
+    if (c->bytes == 0)
+        return leave(RT_CU_SUCCESS);
+    memcpy(w.state, c, sizeof *c);
+    Copy *mine = (Copy *)(void *)w.state;
+    const char *host = c->to_host ? c->to : c->from_host ? c->from : NULL;
+    if (host && !standin_is_pinned(host, (int64_t)c->bytes)) {
+        if (standin_in_space(host) || queue_is_capturing(stream)) {
+            standin_error("%s: %p is no live pinned memory", c->what,
+                          (const void *)host);
+            return leave(SC_INVALID_VALUE);
+        }
+        if (c->from_host) {
+            mine->kept = malloc(c->bytes);
+            memcpy(mine->kept, c->from, c->bytes);
+        }
+    }
+    r = queue_add(stream, &w);
+    /* Into pageable memory the driver copies before it returns. */
+    if (!r && c->to_host && !standin_in_space(host))
+        while ((r = queue_stream_query(stream)) == RT_CU_NOT_READY) {
+            queue_unlock();
+            queue_lock();
+        }
+    return leave(r);
+}
+
+CuResult cuMemcpyHtoDAsync(CuAddress to, const void *from, size_t bytes,
+                           CuStream stream)
+{
+    return queue_copy(&(Copy){.to = (char *)(uintptr_t)to, .from = from,
+                              .bytes = bytes, .from_host = true,
+                              .what = "a copy to the device"}, stream);
+}
+
+CuResult cuMemcpyDtoHAsync(void *to, CuAddress from, size_t bytes,
+                           CuStream stream)
+{
+    return queue_copy(&(Copy){.to = to, .from = (char *)(uintptr_t)from,
+                              .bytes = bytes, .to_host = true,
+                              .what = "a copy to the host"}, stream);
+}
+
+CuResult cuMemcpyDtoDAsync(CuAddress to, CuAddress from, size_t bytes,
+                           CuStream stream)
+{
+    return queue_copy(&(Copy){.to = (char *)(uintptr_t)to,
+                              .from = (char *)(uintptr_t)from, .bytes = bytes,
+                              .what = "a copy on the device"}, stream);
+}
+
+CuResult cuMemsetD8Async(CuAddress to, unsigned char value, size_t bytes,
+                         CuStream stream)
+{
+    return queue_copy(&(Copy){.to = (char *)(uintptr_t)to, .bytes = bytes,
+                              .value = value, .what = "a memset"}, stream);
+}
+
+/* ---- streams, events, graphs ---- */
+
+CuResult cuStreamCreateWithPriority(CuStream *stream, unsigned int flags,
+                                    int priority)
+{
+    CuResult r = enter_context();
+    (void)priority;
+    if (!r && flags != RT_CU_STREAM_NON_BLOCKING)
+        r = SC_INVALID_VALUE;
+    return leave(r ? r : queue_stream_new(stream));
+}
+
+CuResult cuStreamDestroy(CuStream stream)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : queue_stream_free(stream));
+}
+
+CuResult cuStreamQuery(CuStream stream)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : queue_stream_query(stream));
+}
+
+CuResult cuStreamWaitEvent(CuStream stream, CuEvent event, unsigned int flags)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : flags ? SC_INVALID_VALUE : queue_wait(stream, event));
+}
+
+CuResult cuEventCreate(CuEvent *event, unsigned int flags)
+{
+    CuResult r = enter_context();
+    return leave(r ? r
+                   : queue_event_new(event,
+                                     !(flags & RT_CU_EVENT_DISABLE_TIMING)));
+}
+
+CuResult cuEventDestroy(CuEvent event)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : queue_event_free(event));
+}
+
+CuResult cuEventRecord(CuEvent event, CuStream stream)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : queue_record(event, stream));
+}
+
+CuResult cuEventQuery(CuEvent event)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : queue_event_query(event));
+}
+
+CuResult cuEventElapsedTime(float *milliseconds, CuEvent from, CuEvent to)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : queue_elapsed(milliseconds, from, to));
+}
+
+CuResult cuStreamBeginCapture(CuStream stream, CuCaptureMode mode)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : queue_capture(stream, mode));
+}
+
+CuResult cuStreamEndCapture(CuStream stream, CuGraph *graph)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : queue_capture_end(stream, graph));
+}
+
+CuResult cuGraphInstantiate(CuGraphExec *exec, CuGraph graph,
+                            unsigned long long flags)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : flags ? SC_INVALID_VALUE
+                               : queue_instantiate(exec, graph));
+}
+
+CuResult cuGraphLaunch(CuGraphExec exec, CuStream stream)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : queue_launch(exec, stream));
+}
+
+CuResult cuGraphExecDestroy(CuGraphExec exec)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : queue_exec_free(exec));
+}
+
+CuResult cuGraphDestroy(CuGraph graph)
+{
+    CuResult r = enter_context();
+    return leave(r ? r : queue_graph_free(graph));
+}
+
+/* ---- modules ---- */
+
+/* An image is a cubin (ELF) or PTX; what is in it is not looked at. */
+static bool is_image(const void *image)
+{
+    const char *p = image;
+    return p && (memcmp(p, "\177ELF", 4) == 0 || strstr(p, ".version"));
+}
+
+static CuResult load_module(CuModule *module, const void *image)
+{
+    const char *path = getenv("STANDIN_KERNELS");
+    if (queue_is_restricted())
+        return SC_CAPTURE_UNSUPPORTED;
+    if (!is_image(image)) {
+        standin_error("a module's image is neither a cubin nor PTX");
+        return SC_INVALID_IMAGE;
+    }
+    void *so = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    const StandinModule *m = so ? dlsym(so, "standin_module") : NULL;
+    if (!m) {
+        standin_error("STANDIN_KERNELS (%s) is no object of kernels: %s",
+                      path ? path : "not set", path ? dlerror() : "");
+        return SC_INVALID_IMAGE;
+    }
+    *module = malloc(sizeof **module);
+    (*module)->so = so;
+    (*module)->module = m;
+    (*module)->function =
+        calloc((size_t)m->nkernels + 1, sizeof *(*module)->function);
+    for (int i = 0; i < m->nkernels; i++)
+        (*module)->function[i] =
+            (struct CuFunctionObject){&m->kernel[i], m, LIMIT_SHARED};
+    return RT_CU_SUCCESS;
+}
+
+CuResult cuModuleLoadDataEx(CuModule *module, const void *image,
+                            unsigned int noptions, CuJitOption *option,
+                            void **value)
+{
+    CuResult r = enter_context();
+    (void)noptions, (void)option, (void)value;
+    return leave(r ? r : load_module(module, image));
+}
+
+/* The object stays: queued work may still name its kernels. */
+CuResult cuModuleUnload(CuModule module)
+{
+    CuResult r = enter_context();
+    if (!r) {
+        free(module->function);
+        free(module);
+    }
+    return leave(r);
+}
+
+CuResult cuModuleGetFunction(CuFunction *function, CuModule module,
+                             const char *symbol)
+{
+    CuResult r = enter_context();
+    *function = NULL;
+    for (int i = 0; !r && i < module->module->nkernels; i++)
+        if (strcmp(module->module->kernel[i].name, symbol) == 0)
+            *function = &module->function[i];
+    return leave(r ? r : *function ? RT_CU_SUCCESS : RT_CU_NOT_FOUND);
+}
+
+CuResult cuFuncSetAttribute(CuFunction function, CuFunctionAttribute attribute,
+                            int value)
+{
+    CuResult r = enter_context();
+    if (attribute != RT_CU_FUNCTION_DYNAMIC_SHARED || value < 0 ||
+        value > MOST_SHARED)
+        r = SC_INVALID_VALUE;
+    else
+        function->granted = value;
+    return leave(r);
+}
+
+/* Static shared memory is not told apart by kernels: none. */
+CuResult cuFuncGetAttribute(int *value, CuFunctionAttribute attribute,
+                            CuFunction function)
+{
+    CuResult r = enter_context();
+    *value = attribute == RT_CU_FUNCTION_DYNAMIC_SHARED
+                 ? (int)function->granted : 0;
+    return leave(r);
+}
+
+/* ---- launches ---- */
+
+_Static_assert(sizeof(StandinLaunch) <= WORK_STATE, "a launch fits");
+
+static enum WorkStatus launch_run(void *state)
+{
+    return standin_launch(state) ? WORK_FAILED : WORK_DONE;
+}
+
+CuResult cuLaunchKernel(CuFunction function, unsigned int grid_x,
+                        unsigned int grid_y, unsigned int grid_z,
+                        unsigned int block_x, unsigned int block_y,
+                        unsigned int block_z, unsigned int shared_bytes,
+                        CuStream stream, void **arguments, void **extra)
+{
+    CuResult r = enter_context();
+    if (r)
+        return leave(r);
+    const StandinKernel *k = function->kernel;
+    Work w = {k->name, launch_run, NULL, {0}};
+    StandinLaunch *l = (StandinLaunch *)(void *)w.state;
+    if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || extra ||
+        grid_x < 1 || block_x < 1 || block_x > (unsigned)k->threads ||
+        shared_bytes > function->granted) {
+        standin_error("launch of %s: grid %u x %u x %u, block %u x %u x %u, "
+                      "%u bytes of shared memory (%lld granted, %d threads at "
+                      "most)", k->name, grid_x, grid_y, grid_z, block_x,
+                      block_y, block_z, shared_bytes,
+                      (long long)function->granted, k->threads);
+        return leave(SC_INVALID_VALUE);
+    }
+    l->module = function->module;
+    l->kernel = k;
+    l->grid = grid_x;
+    l->block = (int)block_x;
+    l->shared_bytes = shared_bytes;
+    for (int i = 0; i < k->nargs; i++)
+        memcpy(&l->arg[i], arguments[i], sizeof l->arg[i]);
+    return leave(queue_add(stream, &w));
+}
+
+/* The linker finds what is missing. */
+#define CALL(result, name, symbol, arguments) (void (*)(void)) name,
+extern void (*const standin_driver_calls[])(void);
+void (*const standin_driver_calls[])(void) = {
+#include "calls_driver.h"
+};

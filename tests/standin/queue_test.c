@@ -1,0 +1,212 @@
+/* queue_test.c: programs for the stand-in driver, right ones and wrong ones:
+ * a right one computes the same in every order; one that lacks an event
+ * computes something else in one of three; misuse is refused.
+ *
+ *   queue_test KERNELS.so    engine_kernels.cu
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "api.h"
+
+#define CALL(result, name, symbol, arguments)                                  \
+    result name arguments __asm__(symbol);
+#include "calls_driver.h"
+
+enum { N = 256, X = 5, LATER = 7 };
+
+typedef struct Gpu {
+    CuContext context;
+    CuStream stream[2];
+    CuEvent event[2];
+    CuAddress x, y;
+    float *host;
+    CuModule module;
+    CuFunction scale;
+} Gpu;
+
+static void must(CuResult r, const char *what)
+{
+    if (r) {
+        fprintf(stderr, "%s: error %u\n", what, r);
+        exit(3);
+    }
+}
+#define MUST(call) must(call, #call)
+
+static void open_gpu(Gpu *g)
+{
+    void *host;
+    MUST(cuInit(0));
+    MUST(cuDevicePrimaryCtxRetain(&g->context, 0));
+    MUST(cuCtxSetCurrent(g->context));
+    for (int i = 0; i < 2; i++) {
+        MUST(cuStreamCreateWithPriority(&g->stream[i],
+                                        RT_CU_STREAM_NON_BLOCKING, 0));
+        MUST(cuEventCreate(&g->event[i], RT_CU_EVENT_DISABLE_TIMING));
+    }
+    MUST(cuMemAlloc(&g->x, N * 4));
+    MUST(cuMemAlloc(&g->y, N * 4));
+    MUST(cuMemHostAlloc(&host, N * 4, RT_CU_HOST_PORTABLE));
+    g->host = host;
+    MUST(cuModuleLoadDataEx(&g->module, "//\n.version 8.0", 0, NULL, NULL));
+    MUST(cuModuleGetFunction(&g->scale, g->module, "scale"));
+}
+
+static CuResult wait_for(CuStream s)
+{
+    CuResult r;
+    while ((r = cuStreamQuery(s)) == RT_CU_NOT_READY) {
+    }
+    return r;
+}
+
+/* What the variants leave out, or do too much. */
+enum {
+    NO_FIRST_EVENT = 1, NO_SECOND_EVENT = 2, GRAPH = 4, READ_EARLY = 8,
+    WRITE_EARLY = 16, NOT_JOINED = 32, FREED = 64, QUERY = 128, SHORT = 256,
+    OLD_EVENT = 512,
+};
+
+/* y = 2 x on the second stream, between two times that the first writes x. */
+static void queue_work(Gpu *g, int variant)
+{
+    CuStream s = g->stream[0], t = g->stream[1];
+    int64_t n = variant & SHORT ? 2 * N : N;
+    void *arguments[] = {&g->y, &g->x, &n};
+    if (variant & GRAPH) {
+        MUST(cuEventRecord(g->event[1], s));
+        MUST(cuStreamWaitEvent(t, g->event[1], 0));
+    }
+    for (int i = 0; i < N; i++)
+        g->host[i] = X;
+    MUST(cuMemcpyHtoDAsync(g->x, g->host, N * 4, s));
+    if (!(variant & NO_FIRST_EVENT)) {
+        MUST(cuEventRecord(g->event[0], s));
+        MUST(cuStreamWaitEvent(t, g->event[0], 0));
+    }
+    MUST(cuLaunchKernel(g->scale, variant & SHORT ? 2 : 1, 1, 1, N, 1, 1, 0, t,
+                        arguments, NULL));
+    if (variant & WRITE_EARLY)
+        g->host[0] = LATER;
+    if (!(variant & NO_SECOND_EVENT)) {
+        MUST(cuEventRecord(g->event[1], t));
+        MUST(cuStreamWaitEvent(s, g->event[1], 0));
+    }
+    MUST(cuMemsetD8Async(g->x, 0, N * 4, s));
+    if (variant & GRAPH && !(variant & NOT_JOINED)) {
+        MUST(cuEventRecord(g->event[1], t));
+        MUST(cuStreamWaitEvent(s, g->event[1], 0));
+    }
+}
+
+/* 0: right; 1: another number; 2: an error. */
+static int run(int variant)
+{
+    Gpu g = {0};
+    CuGraph graph;
+    CuGraphExec exec;
+    open_gpu(&g);
+    CuStream s = g.stream[0], t = g.stream[1];
+    if (variant & OLD_EVENT)
+        MUST(cuEventRecord(g.event[0], s));
+    if (variant & GRAPH) {
+        MUST(cuStreamBeginCapture(s, 2));
+        if (variant & OLD_EVENT &&
+            cuStreamWaitEvent(s, g.event[0], 0) != RT_CU_SUCCESS)
+            return 2;
+        queue_work(&g, variant & ~NOT_JOINED & ~READ_EARLY);
+        if (variant & NOT_JOINED)
+            MUST(cuMemsetD8Async(g.x, 0, 4, t));
+        if (variant & QUERY && cuStreamQuery(t) != RT_CU_SUCCESS)
+            return 2;
+        if (cuStreamEndCapture(s, &graph) != RT_CU_SUCCESS)
+            return 2;
+        MUST(cuGraphInstantiate(&exec, graph, 0));
+        MUST(cuGraphDestroy(graph));
+        MUST(cuGraphLaunch(exec, s));
+        MUST(wait_for(s));
+        MUST(cuMemsetD8Async(g.y, 0, N * 4, s));
+        MUST(cuGraphLaunch(exec, s));
+    } else {
+        queue_work(&g, variant);
+    }
+    if (variant & FREED)
+        MUST(cuMemFree(g.x));
+    if (wait_for(s) || wait_for(t))
+        return 2;
+    if (cuMemcpyDtoHAsync(g.host, g.y, N * 4, s))
+        return 2;
+    if (!(variant & READ_EARLY) && wait_for(s))
+        return 2;
+    for (int i = 0; i < N; i++)
+        if (g.host[i] != 2.0f * X)
+            return 1;
+    return wait_for(s) ? 2 : 0;
+}
+
+/* In a process of its own, for the order is read once. */
+static int run_in(const char *order, int variant)
+{
+    int status = 0;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("STANDIN_ORDER", order, 1);
+        if (!freopen("/dev/null", "w", stderr))
+            _exit(4);
+        exit(run(variant));
+    }
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 9;
+}
+
+typedef struct Case {
+    const char *name;
+    int variant, expect; /* one of the first three orders gives it */
+} Case;
+
+static const Case cases[] = {
+    {"without the event before", NO_FIRST_EVENT, 1},
+    {"without the event behind", NO_SECOND_EVENT, 1},
+    {"a graph without the event before", GRAPH | NO_FIRST_EVENT, 1},
+    {"a graph without the event behind", GRAPH | NO_SECOND_EVENT, 1},
+    {"pinned memory read too early", READ_EARLY, 1},
+    {"pinned memory written too early", WRITE_EARLY, 2},
+    {"a capture that is not joined", GRAPH | NOT_JOINED, 2},
+    {"an event from before the capture", GRAPH | OLD_EVENT, 2},
+    {"a question during a capture", GRAPH | QUERY, 2},
+    {"memory that was freed", FREED, 2},
+    {"a kernel out of bounds", SHORT, 2},
+};
+
+int main(int argc, char **argv)
+{
+    static const char *const order[] = {"early", "late", "ahead", "1", "2", "3", "4"};
+    int passed = 0, failed = 0;
+    if (argc != 2)
+        return 2;
+    setenv("STANDIN_KERNELS", argv[1], 1);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        for (int graph = 0; graph < 2; graph++) {
+            int got = run_in(order[i], graph ? GRAPH : 0);
+            passed += got == 0;
+            failed += got != 0;
+            if (got)
+                printf("FAILED order %s, graph %d: %d\n", order[i], graph, got);
+        }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool found = false;
+        for (int k = 0; k < 3; k++)
+            found |= run_in(order[k], cases[i].variant) == cases[i].expect;
+        passed += found;
+        failed += !found;
+        if (!found)
+            printf("FAILED %s\n", cases[i].name);
+    }
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed > 0;
+}

@@ -8,6 +8,7 @@
 
 #include "codegen/contraction.h"
 #include "codegen/kernel.h"
+#include "passes/streams.h"
 
 ParcType runtime_type(DType t)
 {
@@ -74,6 +75,7 @@ TargetInfo target_info(Target target, int threads)
     bool cpu = target == TARGET_CPU;
     return (TargetInfo){.target = target,
                         .threads = threads,
+                        .streams = cpu ? 1 : STREAMS,
                         .default_prefetch = cpu ? 0 : 1,
                         .alignment = cpu ? 64 : 256,
                         .workspace = cpu ? cpu_scratch : kernel_scratch,

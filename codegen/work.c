@@ -4,6 +4,7 @@
 #include "codegen/contraction.h"
 #include "codegen/kernel.h"
 #include "ir/flops.h"
+#include "passes/streams.h"
 
 typedef struct Kind {
     OpKind op;
@@ -38,30 +39,9 @@ static const char *kind_of(OpKind op)
     return op_info(op)->name;
 }
 
-static bool same_place(const Program *p, const Value *x, const Value *y)
-{
-    const Place *a = &p->memory->value[live_root((Value *)x)->id];
-    const Place *b = &p->memory->value[live_root((Value *)y)->id];
-    bool same = a->block == b->block && a->nstrides == b->nstrides;
-    for (int i = 0; same && i < a->nstrides; i++)
-        same = a->loop[i] == b->loop[i] && a->stride[i] == b->stride[i] &&
-               a->modulo[i] == b->modulo[i];
-    return same;
-}
-
 bool work_is_silent(const Program *p, const Op *op)
 {
-    switch ((int)op->kind) {
-    case OP_param:
-    case OP_input:
-    case OP_scalar:
-    case OP_output:
-    case OP_assign:
-        return true;
-    case OP_copy:
-        return same_place(p, op->out[0], op->arg[0]);
-    }
-    return live_is_view(op->kind);
+    return issue_is_silent(p, op);
 }
 
 Loc work_loc(const WorkInfo *w)

@@ -307,6 +307,7 @@ Program *ir_copy(const Program *p)
     Program *q = NEW(a, Program);
     *q = *p;
     q->memory = NULL;
+    q->streams = NULL;
     q->param.at = copy_array(a, p->param.at, p->param.n, sizeof(Param));
     q->param.room = p->param.n;
     q->input.at = copy_array(a, p->input.at, p->input.n, sizeof(Input));

@@ -250,6 +250,7 @@ struct Program {
     uint32_t nvalues, nops; /* ids in use: tables are this long */
     struct NameTable *names;
     struct MemoryPlan *memory; /* from `memory` on; see passes/memory.h */
+    struct StreamPlan *streams; /* from `events` on; see passes/streams.h */
 };
 
 /* ---- ir.c: construction ------------------------------------------------ */

@@ -19,10 +19,12 @@
  * its start, its next value and its result; what is assigned to a parameter
  * with the parameter; what a kept parameter is gathered to with the parameter;
  * a result with an operand that dies at its op, where the target allows it (so
- * that gradients are summed where their stack is to lie). Everything else gets a block of its own, and blocks whose
- * lifetimes do not meet share addresses.
+ * that gradients are summed where their stack is to lie). Everything else gets
+ * a block of its own, and blocks whose lifetimes do not meet share addresses.
+ * With more than one stream what a collective works on lives until compute has
+ * waited for it (memory_streams.c).
  */
-#include "passes/memory.h"
+#include "passes/streams.h"
 
 #include "base/bug.h"
 
@@ -32,6 +34,7 @@ typedef struct Memory {
     Program *p;
     const TargetInfo *t;
     Liveness live;
+    Ahead ahead;
     MemoryPlan *plan;
     VEC(Block) block;
     Place *bound;      /* by value id: where its maker must write it */
@@ -288,6 +291,33 @@ static bool place_gathered(Memory *m, Value *v)
     return true;
 }
 
+/* So many places, which the turns of the loop around v take in turn. */
+static void place_slots(Memory *m, const Value *v, int64_t slots)
+{
+    const Op *loop = v->region->owner;
+    int64_t bytes = align(m, local_bytes(m, v));
+    int b = add_block(m, v->name, class_of(m, v), slots * bytes,
+                      m->live.begin[loop->id], m->live.finish[loop->id]);
+    Place at = {.block = b, .nstrides = slots > 1, .loop = {loop},
+                .stride = {bytes}, .modulo = {slots}};
+    place_value(m, v, at);
+}
+
+/* Whether v is made for another stream, which works on it while the next turn
+ * makes another. */
+static bool goes_on_elsewhere(const Memory *m, const Value *v)
+{
+    const Op *loop = v->region->owner;
+    if (m->t->streams < 2 || !loop || loop_trips(loop) < 2 ||
+        v->def->stream != STREAM_COMPUTE)
+        return false;
+    for (const Op *op = v->def->next; op; op = op->next)
+        if (m->live.begin[op->id] == m->live.last_use[v->id])
+            return op->stream == STREAM_DATA &&
+                   memory_awaited(m->p, &m->live, &m->ahead, op).turns;
+    return false;
+}
+
 static void place_result(Memory *m, Op *op, int i)
 {
     Value *v = op->out[i];
@@ -295,6 +325,10 @@ static void place_result(Memory *m, Op *op, int i)
         return;
     if (m->is_bound[v->id]) {
         place_value(m, v, m->bound[v->id]);
+        return;
+    }
+    if (goes_on_elsewhere(m, v)) {
+        place_slots(m, v, 2);
         return;
     }
     int time = m->live.begin[op->id], last = m->live.last_use[v->id];
@@ -319,22 +353,23 @@ static void place_result(Memory *m, Op *op, int i)
  * has its slice to go to. */
 static void place_prefetched(Memory *m, Op *op)
 {
-    const Op *loop = op->region->owner;
-    int64_t slots = live_prefetch_slots(op);
     for (int i = 0; i < op->nouts; i++) {
-        if (place_gathered(m, op->out[i]))
+        Value *v = op->out[i];
+        if (place_gathered(m, v))
             continue;
-        if (m->is_bound[op->out[i]->id]) {
-            place_value(m, op->out[i], m->bound[op->out[i]->id]);
-            continue;
-        }
-        int64_t bytes = align(m, local_bytes(m, op->out[i]));
-        int b = add_block(m, op->out[i]->name, MEM_GATHERED, slots * bytes,
-                          m->live.begin[loop->id], m->live.finish[loop->id]);
-        Place at = {.block = b, .nstrides = slots > 1, .loop = {loop},
-                    .stride = {bytes}, .modulo = {slots}};
-        place_value(m, op->out[i], at);
+        if (m->is_bound[v->id])
+            place_value(m, v, m->bound[v->id]);
+        else
+            place_slots(m, v, live_prefetch_slots(op));
     }
+}
+
+/* What makes a gather's operands runs ahead with it. */
+static void place_feeder(Memory *m, const Op *op)
+{
+    int turns = m->ahead.turns[op->id];
+    for (int i = 0; i < op->nouts; i++)
+        place_slots(m, op->out[i], turns > 1 ? turns : 1);
 }
 
 static void place_workspace(Memory *m, Op *op)
@@ -435,12 +470,39 @@ static void place_region(Memory *m, Region *r)
         } else if (op->kind == OP_all_gather && op->attr[2].i > 0 &&
                    r->owner) {
             place_prefetched(m, op);
+        } else if (m->ahead.gather[op->id]) {
+            place_feeder(m, op);
         } else if (op->kind != OP_param) {
             for (int i = 0; i < op->nouts; i++)
                 place_result(m, op, i);
         }
         place_workspace(m, op);
     }
+}
+
+/* ---- streams ------------------------------------------------------------- */
+
+static void hold(Memory *m, Value *v, Awaited until)
+{
+    int block = m->plan->value[live_root(v)->id].block;
+    if (block < 0)
+        return;
+    int first = until.turns ? m->live.begin[until.turns->id] : until.time;
+    extend(m, block, first, until.time);
+}
+
+/* What another stream reads or writes is its own until compute has waited for
+ * it. */
+static void hold_memory(Op *op, void *context)
+{
+    Memory *m = context;
+    if (op->stream == STREAM_COMPUTE)
+        return;
+    Awaited until = memory_awaited(m->p, &m->live, &m->ahead, op);
+    for (int i = 0; i < op->nargs; i++)
+        hold(m, op->arg[i], until);
+    for (int i = 0; i < op->nouts; i++)
+        hold(m, op->out[i], until);
 }
 
 /* ---- the pass ------------------------------------------------------------ */
@@ -466,6 +528,7 @@ void pass_memory(Program *p, const TargetInfo *t)
 {
     Memory m = {.p = p, .t = t, .plan = NEW(p->arena, MemoryPlan)};
     live_analyse(p, &m.live);
+    m.ahead = issue_ahead(p, t);
     m.plan->value = NEW_ARRAY(p->arena, Place, p->nvalues);
     for (uint32_t i = 0; i < p->nvalues; i++)
         m.plan->value[i].block = -1;
@@ -485,6 +548,8 @@ void pass_memory(Program *p, const TargetInfo *t)
     for (int i = 0; i < m.block.n; i++)
         m.pinned[i] = true;
     place_region(&m, p->step);
+    if (t->streams > 1)
+        ir_walk(p->step, hold_memory, &m);
     sum_up(&m);
     p->memory = m.plan;
 }

@@ -1,0 +1,518 @@
+/* events.c: who waits for whom.
+ *
+ * requires: Program.memory, with the streams that `schedule` gave
+ * ensures:  Program.streams: the order of issue, and the events that make any
+ *           run of the streams touch memory as if there were one. On a target
+ *           with one stream: the order alone
+ *
+ * The step is gone through in order of issue (trace.h). For every piece of the
+ * arena it is known who wrote it last and who has read it since on each
+ * stream; for every stream, how far it knows the others to be (vector clocks).
+ * A statement that touches what another stream has last written, or writes
+ * what it has read, must know of that; if it does not, it waits for an event
+ * that the other records. Nothing that is known already is waited for.
+ *
+ *   discover   waits for exactly what is needed; shows which events are waited
+ *              for when they have been recorded again since: these get slots
+ *   place      the same with waits and records as they can stand in a loop's
+ *              text: for the latest record, or that of a slot
+ *   check      which waits nothing needs any more; they are dropped
+ *
+ * before   %dw = einsum %dy, %x …                              (compute)
+ *          %dw.2 = reduce_scatter{axes={dp}, …} %dw …          (data)
+ * after    %dw = einsum %dy, %x …            records event 7
+ *          %dw.2 = reduce_scatter … waits for event 7: dw is there
+ *
+ * Time and memory: statements of a trace times pieces that they touch.
+ */
+#include "passes/trace.h"
+
+#include "base/bug.h"
+
+#include <string.h>
+
+enum { MOST_SLOTS = 8 };
+
+typedef enum Mode { DISCOVER, PLACE, CHECK } Mode;
+
+typedef struct Clock {
+    int upto[STREAMS]; /* statements that have run, by stream */
+} Clock;
+
+/* Who touched a piece last; acts, -1: nobody. */
+typedef struct Piece {
+    int written, read[STREAMS];
+} Piece;
+
+typedef struct Need {
+    int act; /* -1: nothing on this stream */
+    const Access *access; /* by that act */
+} Need;
+
+typedef struct Finder {
+    Program *p;
+    StreamPlan *s;
+    Trace trace;
+    Mode mode;
+    Clock now[STREAMS];
+    Clock *done;     /* by act: what who waits for it knows */
+    int *place;      /* by act: on its stream, from 1 */
+    int *turn;       /* by act: the how manieth of its statement */
+    int *latest;     /* by statement's id: act; -1: none yet */
+    int *count;      /* by statement's id: acts so far */
+    int *recorded;   /* by slot: act; -1: none yet */
+    Piece *piece;
+    bool *needed;    /* by wait, in order of statements */
+    int nwaits;
+    int *first_wait; /* by statement's id: its first in `needed` */
+    int without;     /* wait that is left out; -1: none */
+    int missing;     /* needs that no wait served */
+} Finder;
+
+/* ---- statements ---------------------------------------------------------- */
+
+typedef void Visit(Finder *f, Issue *issue);
+
+static void visit_list(Finder *f, IssueList *list, Visit *visit)
+{
+    for (int i = 0; i < list->n; i++) {
+        visit(f, &list->at[i]);
+        if (list->at[i].op->kind == OP_loop)
+            visit_list(f, &f->s->body[list->at[i].op->id], visit);
+    }
+}
+
+static void visit_all(Finder *f, Visit *visit)
+{
+    visit(f, &f->s->begin);
+    visit_list(f, &f->s->step, visit);
+    visit(f, &f->s->end);
+}
+
+/* The plan's own statement: a trace shows them as they are. */
+static Issue *issue_of(const Finder *f, int act)
+{
+    return (Issue *)f->trace.act[act].issue;
+}
+
+static int stream_of(const Finder *f, int act)
+{
+    return f->trace.act[act].issue->stream;
+}
+
+static const Op *loop_of(const Issue *issue)
+{
+    return issue->op ? issue->op->region->owner : NULL;
+}
+
+/* ---- what an act needs --------------------------------------------------- */
+
+static void need(const Finder *f, int stream, Need n[STREAMS], int act,
+                 const Access *access)
+{
+    if (act < 0 || stream_of(f, act) == stream)
+        return;
+    Need *on = &n[stream_of(f, act)];
+    if (on->act < act)
+        *on = (Need){act, access};
+}
+
+static const Access *access_at(const Finder *f, int act, int piece)
+{
+    const Act *a = &f->trace.act[act];
+    for (int i = a->naccesses - 1; i >= 0; i--) {
+        const Access *x = &f->trace.access[a->access + i];
+        if (x->first <= piece && piece <= x->last)
+            return x;
+    }
+    return NULL;
+}
+
+static void needs_of(const Finder *f, int act, Need n[STREAMS])
+{
+    const Act *a = &f->trace.act[act];
+    int stream = a->issue->stream, best[STREAMS], where[STREAMS];
+    for (int s = 0; s < STREAMS; s++)
+        best[s] = where[s] = -1;
+    for (int i = 0; i < a->naccesses; i++) {
+        const Access *x = &f->trace.access[a->access + i];
+        for (int k = x->first; k <= x->last; k++) {
+            const Piece *q = &f->piece[k];
+            int w = q->written;
+            if (w >= 0 && best[stream_of(f, w)] < w) {
+                best[stream_of(f, w)] = w;
+                where[stream_of(f, w)] = k;
+            }
+            for (int s = 0; x->write && s < STREAMS; s++)
+                if (best[s] < q->read[s]) {
+                    best[s] = q->read[s];
+                    where[s] = k;
+                }
+        }
+    }
+    for (int s = 0; s < STREAMS; s++) {
+        n[s] = (Need){-1, NULL};
+        if (best[s] >= 0)
+            need(f, stream, n, best[s], access_at(f, best[s], where[s]));
+    }
+}
+
+static void learn(Clock *c, const Clock *more)
+{
+    for (int s = 0; s < STREAMS; s++)
+        if (c->upto[s] < more->upto[s])
+            c->upto[s] = more->upto[s];
+}
+
+static bool knows(const Finder *f, const Clock *c, int act)
+{
+    return act < 0 || c->upto[stream_of(f, act)] >= f->place[act];
+}
+
+static bool knows_all(const Finder *f, const Clock *c, const Need n[STREAMS])
+{
+    for (int s = 0; s < STREAMS; s++)
+        if (!knows(f, c, n[s].act))
+            return false;
+    return true;
+}
+
+/* Drops what is known, and what is known to those that are waited for. */
+static void drop_known(const Finder *f, const Clock *c, Need n[STREAMS])
+{
+    for (int s = 0; s < STREAMS; s++)
+        if (knows(f, c, n[s].act))
+            n[s].act = -1;
+    for (int s = 0; s < STREAMS; s++)
+        for (int k = 0; k < STREAMS && n[s].act >= 0; k++)
+            if (k != s && n[k].act >= 0 &&
+                knows(f, &f->done[n[k].act], n[s].act))
+                n[s].act = -1;
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static Event *event_of(Finder *f, Issue *by)
+{
+    if (by->event < 0) {
+        by->event = f->s->nevents++;
+        Event e = {.by = by, .loop = loop_of(by), .slots = 1};
+        f->s->event[by->event] = e;
+    }
+    return &f->s->event[by->event];
+}
+
+/* Each event's first slot. */
+static void number_slots(Finder *f)
+{
+    f->s->nslots = 0;
+    for (int i = 0; i < f->s->nevents; i++) {
+        f->s->event[i].number = f->s->nslots;
+        f->s->nslots += f->s->event[i].slots;
+    }
+}
+
+/* An event that has been recorded again since needs slots, where the one that
+ * waits can tell which. */
+static void count_slots(Finder *f, int act, int on)
+{
+    const Act *a = &f->trace.act[act];
+    Issue *by = issue_of(f, on);
+    Event *e = event_of(f, by);
+    int64_t turn;
+    int slots = f->turn[f->latest[by->id]] - f->turn[on] + 1;
+    if (e->loop && trace_turn(a, e->loop, &turn) && slots <= MOST_SLOTS &&
+        e->slots < slots)
+        e->slots = slots;
+}
+
+/* ---- waits --------------------------------------------------------------- */
+
+static bool contains(const Op *loop, const Issue *issue)
+{
+    for (const Op *o = issue_loop(issue); o; o = o->region->owner)
+        if (o == loop)
+            return true;
+    return false;
+}
+
+static const char *why_text(const Finder *f, const Need *n)
+{
+    const Act *a = &f->trace.act[n->act];
+    if (a->issue->kind == ISSUE_BEGIN)
+        return "the step has begun";
+    const char *name = n->access && n->access->value ? n->access->value->name
+                                                     : "scratch";
+    return arena_printf(f->p->arena, "%s %s", name,
+                        n->access && n->access->write ? "is there"
+                                                      : "has been read");
+}
+
+/* Lets the statement wait for what it needs. */
+static void add_wait(Finder *f, int act, const Need *n)
+{
+    const Act *a = &f->trace.act[act], *on = &f->trace.act[n->act];
+    Issue *issue = issue_of(f, act);
+    const Event *e = event_of(f, issue_of(f, n->act));
+    const Op *loop = issue_loop(issue);
+    Wait w = {.event = on->issue->event, .why = why_text(f, n)};
+    int64_t turn;
+    if (e->slots > 1 && trace_turn(a, e->loop, &turn))
+        w.offset = (int)(((on->turn[0] - turn) % e->slots + e->slots) %
+                         e->slots);
+    else if (e->slots > 1)
+        w.offset = (int)(on->turn[0] % e->slots);
+    if (loop && a->first && !contains(loop, on->issue))
+        w.when = WAIT_FIRST;
+    for (int i = 0; i < issue->wait.n; i++) {
+        Wait *old = &issue->wait.at[i];
+        if (old->event != w.event || old->offset != w.offset)
+            continue;
+        if (old->when == WAIT_ALWAYS)
+            bug("events: a wait for '%s' does not help", w.why);
+        old->when = WAIT_ALWAYS;
+        return;
+    }
+    vec_push(f->p->arena, &issue->wait, w);
+}
+
+/* What the statement's wait number w tells in this act; NULL: nothing. */
+static const Clock *told(const Finder *f, int act, int w)
+{
+    const Act *a = &f->trace.act[act];
+    const Wait *wait = &a->issue->wait.at[w];
+    if (wait->when == WAIT_FIRST && !a->first)
+        return NULL;
+    if (f->mode == CHECK && f->first_wait[a->issue->id] + w == f->without)
+        return NULL;
+    int on = f->recorded[trace_awaited(f->s, a, wait)];
+    return on < 0 ? NULL : &f->done[on];
+}
+
+static void obey_waits(Finder *f, int act, Clock *c)
+{
+    for (int w = 0; w < f->trace.act[act].issue->wait.n; w++) {
+        const Clock *more = told(f, act, w);
+        if (more)
+            learn(c, more);
+    }
+}
+
+/* Marks the waits without which the act would not know enough. */
+static void mark_needed(Finder *f, int act, const Clock *before,
+                        const Need n[STREAMS])
+{
+    const Issue *issue = f->trace.act[act].issue;
+    for (int w = 0; w < issue->wait.n; w++) {
+        Clock c = *before;
+        for (int k = 0; k < issue->wait.n; k++) {
+            const Clock *more = k == w ? NULL : told(f, act, k);
+            if (more)
+                learn(&c, more);
+        }
+        if (!knows_all(f, &c, n))
+            f->needed[f->first_wait[issue->id] + w] = true;
+    }
+}
+
+/* ---- a run through the step ---------------------------------------------- */
+
+static void serve(Finder *f, int act, Clock *c)
+{
+    Need n[STREAMS];
+    Clock before = *c;
+    needs_of(f, act, n);
+    if (f->mode != DISCOVER)
+        obey_waits(f, act, c);
+    if (f->mode == CHECK) {
+        mark_needed(f, act, &before, n);
+        f->missing += !knows_all(f, c, n);
+        return;
+    }
+    drop_known(f, c, n);
+    for (int s = 0; s < STREAMS; s++) {
+        if (n[s].act < 0)
+            continue;
+        if (f->mode == DISCOVER)
+            count_slots(f, act, n[s].act);
+        else
+            add_wait(f, act, &n[s]);
+        learn(c, &f->done[n[s].act]);
+    }
+    if (f->mode == PLACE) { /* a slot may have been recorded again since */
+        number_slots(f);
+        obey_waits(f, act, c);
+    }
+}
+
+static void touch_pieces(Finder *f, int act)
+{
+    const Act *a = &f->trace.act[act];
+    for (int i = 0; i < a->naccesses; i++) {
+        const Access *x = &f->trace.access[a->access + i];
+        for (int k = x->first; k <= x->last; k++) {
+            Piece *q = &f->piece[k];
+            if (!x->write) {
+                q->read[a->issue->stream] = act;
+                continue;
+            }
+            q->written = act;
+            for (int s = 0; s < STREAMS; s++)
+                q->read[s] = -1;
+        }
+    }
+}
+
+static void reset(Finder *f)
+{
+    memset(f->now, 0, sizeof f->now);
+    memset(f->count, 0, sizeof *f->count * (size_t)f->s->nissues);
+    memset(f->latest, -1, sizeof *f->latest * (size_t)f->s->nissues);
+    memset(f->recorded, -1,
+           sizeof *f->recorded * (size_t)f->s->nissues * MOST_SLOTS);
+    memset(f->piece, -1, sizeof *f->piece * (size_t)f->trace.npieces);
+    f->missing = 0;
+}
+
+static void run(Finder *f, Mode mode)
+{
+    f->mode = mode;
+    reset(f);
+    for (int i = 0; i < f->trace.n; i++) {
+        const Act *a = &f->trace.act[i];
+        Clock *c = &f->now[a->issue->stream];
+        serve(f, i, c);
+        f->place[i] = ++c->upto[a->issue->stream];
+        f->done[i] = *c;
+        f->turn[i] = f->count[a->issue->id]++;
+        f->latest[a->issue->id] = i;
+        touch_pieces(f, i);
+        if (mode != DISCOVER && a->issue->event >= 0)
+            f->recorded[trace_recorded(f->s, a)] = i;
+    }
+}
+
+static void follow_step(Finder *f)
+{
+    Arena *a = f->p->arena;
+    f->trace = trace_step(f->p, f->s, 0);
+    f->done = NEW_ARRAY(a, Clock, f->trace.n);
+    f->place = NEW_ARRAY(a, int, f->trace.n);
+    f->turn = NEW_ARRAY(a, int, f->trace.n);
+    f->piece = NEW_ARRAY(a, Piece, f->trace.npieces + 1);
+}
+
+/* ---- what is not needed -------------------------------------------------- */
+
+static void count_waits(Finder *f, Issue *issue)
+{
+    f->first_wait[issue->id] = f->nwaits;
+    f->nwaits += issue->wait.n;
+}
+
+static void drop_wait(Finder *f, Issue *issue)
+{
+    int w = f->without - f->first_wait[issue->id];
+    if (w < 0 || w >= issue->wait.n)
+        return;
+    for (; w + 1 < issue->wait.n; w++)
+        issue->wait.at[w] = issue->wait.at[w + 1];
+    issue->wait.n--;
+}
+
+/* A wait that no act needs for itself may still serve later ones: it is left
+ * out only if all goes well without it. */
+static void drop_waits(Finder *f)
+{
+    for (int i = 0;; i++) {
+        f->nwaits = 0;
+        visit_all(f, count_waits);
+        f->needed = NEW_ARRAY(f->p->arena, bool, f->nwaits + 1);
+        f->without = -1;
+        run(f, CHECK);
+        if (f->missing)
+            bug("events: %d statements lack a wait", f->missing);
+        while (i < f->nwaits && f->needed[i])
+            i++;
+        if (i >= f->nwaits)
+            return;
+        f->without = i;
+        run(f, CHECK);
+        if (f->missing)
+            continue;
+        visit_all(f, drop_wait);
+        i--;
+    }
+}
+
+static void mark_event(Finder *f, Issue *issue)
+{
+    for (int w = 0; w < issue->wait.n; w++)
+        f->needed[issue->wait.at[w].event] = true;
+}
+
+/* The new number of each event stands in f->count. */
+static void use_number(Finder *f, Issue *issue)
+{
+    if (issue->event >= 0)
+        issue->event = f->needed[issue->event] ? f->count[issue->event] : -1;
+    for (int w = 0; w < issue->wait.n; w++)
+        issue->wait.at[w].event = f->count[issue->wait.at[w].event];
+}
+
+/* Events that are waited for, in the order of who records them. */
+static void number_events(Finder *f, Issue *issue)
+{
+    if (issue->event >= 0 && f->needed[issue->event])
+        f->count[issue->event] = f->s->nevents++;
+}
+
+static void drop_events(Finder *f)
+{
+    int n = f->s->nevents;
+    Event *old = f->s->event;
+    f->needed = NEW_ARRAY(f->p->arena, bool, n + 1);
+    visit_all(f, mark_event);
+    f->s->nevents = 0;
+    visit_all(f, number_events);
+    f->s->event = NEW_ARRAY(f->p->arena, Event, f->s->nevents + 1);
+    for (int i = 0; i < n; i++)
+        if (f->needed[i])
+            f->s->event[f->count[i]] = old[i];
+    visit_all(f, use_number);
+    number_slots(f);
+}
+
+/* ---- the pass ------------------------------------------------------------ */
+
+static void find_events(Finder *f)
+{
+    Arena *a = f->p->arena;
+    int n = f->s->nissues;
+    f->count = NEW_ARRAY(a, int, n);
+    f->latest = NEW_ARRAY(a, int, n);
+    f->first_wait = NEW_ARRAY(a, int, n);
+    f->recorded = NEW_ARRAY(a, int, n * MOST_SLOTS);
+    f->s->event = NEW_ARRAY(a, Event, n);
+    follow_step(f);
+    run(f, DISCOVER);
+    number_slots(f);
+    follow_step(f);
+    run(f, PLACE);
+    drop_waits(f);
+    drop_events(f);
+}
+
+void pass_events(Program *p, const TargetInfo *t)
+{
+    if (!p->memory) /* taken up from a dump, which knows no addresses */
+        pass_memory(p, t);
+    p->streams = issue_plan(p, t);
+    if (t->streams < 2)
+        return;
+    Finder f = {.p = p, .s = p->streams, .without = -1};
+    find_events(&f);
+    const char *fault = hazards_check(p, p->streams, NULL);
+    if (fault)
+        bug("events: %s", fault);
+}

@@ -1,0 +1,166 @@
+/* hazards.c: the proof that streams do not get in each other's way.
+ *
+ * The step is gone through statement by statement (trace.h), with nothing but
+ * the waits and records that will be emitted. First: what has surely run when
+ * a statement begins, for every stream how far it is. Then, for every piece of
+ * the arena, all that touch it in the order of issue: each must know those
+ * since the last write, and that. It knows nothing of how `events` came to its
+ * decision.
+ *
+ * CUDA's rules: a stream runs what it is given in order; a wait is for the
+ * latest record of its event in order of issue, and for all that was in front
+ * of that record on its stream or was waited for there.
+ */
+#include "passes/trace.h"
+
+#include <string.h>
+
+/* How far streams are known to be: statements run, by stream. */
+typedef struct Known {
+    int upto[STREAMS];
+} Known;
+
+typedef struct Checker {
+    const Program *p;
+    const StreamPlan *s;
+    const Wait *without;
+    Trace trace;
+    Known *known;  /* by act: when it begins */
+    int *place;    /* by act: on its stream, from 1 */
+} Checker;
+
+/* ---- what is known ------------------------------------------------------- */
+
+static void learn(Known *k, const Known *more)
+{
+    for (int i = 0; i < STREAMS; i++)
+        if (k->upto[i] < more->upto[i])
+            k->upto[i] = more->upto[i];
+}
+
+static void run_statements(Checker *c)
+{
+    Arena *a = c->p->arena;
+    Known stream[STREAMS] = {0};
+    Known *record = NEW_ARRAY(a, Known, c->s->nslots + 1);
+    int issued[STREAMS] = {0};
+    for (int i = 0; i < c->trace.n; i++) {
+        const Act *act = &c->trace.act[i];
+        const Issue *issue = act->issue;
+        Known *mine = &stream[issue->stream];
+        for (int w = 0; w < issue->wait.n; w++) {
+            const Wait *wait = &issue->wait.at[w];
+            if (wait != c->without &&
+                (wait->when == WAIT_ALWAYS || act->first))
+                learn(mine, &record[trace_awaited(c->s, act, wait)]);
+        }
+        c->known[i] = *mine;
+        c->place[i] = ++issued[issue->stream];
+        mine->upto[issue->stream] = c->place[i];
+        if (issue->event >= 0)
+            record[trace_recorded(c->s, act)] = *mine;
+    }
+}
+
+/* ---- pieces of the arena ------------------------------------------------- */
+
+/* One act on one piece. */
+typedef struct Touch {
+    int act, access;
+} Touch;
+
+/* All touches, sorted by piece, in the order of issue: those of piece i are
+ * touch[start[i]] … touch[start[i + 1] - 1]. */
+static Touch *sort_touches(const Checker *c, int **start)
+{
+    const Trace *t = &c->trace;
+    int *count = NEW_ARRAY(c->p->arena, int, t->npieces + 2);
+    for (int i = 0; i < t->naccesses; i++)
+        for (int k = t->access[i].first; k <= t->access[i].last; k++)
+            count[k + 1]++;
+    for (int k = 0; k < t->npieces; k++)
+        count[k + 1] += count[k];
+    int *end = arena_copy(c->p->arena, count,
+                          sizeof *count * (size_t)(t->npieces + 2));
+    Touch *touch = NEW_ARRAY(c->p->arena, Touch, count[t->npieces] + 1);
+    for (int i = 0; i < t->n; i++)
+        for (int j = 0; j < t->act[i].naccesses; j++) {
+            int a = t->act[i].access + j;
+            for (int k = t->access[a].first; k <= t->access[a].last; k++)
+                touch[end[k]++] = (Touch){i, a};
+        }
+    *start = count;
+    return touch;
+}
+
+static const char *act_text(const Checker *c, int i)
+{
+    const Issue *issue = c->trace.act[i].issue;
+    const Op *op = issue->op;
+    if (!op)
+        return issue->kind == ISSUE_BEGIN ? "the step's begin"
+                                          : "the step's end";
+    const char *turn = "";
+    if (op->region->owner)
+        turn = arena_printf(c->p->arena, ", layer %lld",
+                            (long long)c->trace.act[i].turn[0]);
+    return arena_printf(c->p->arena, "%s %%%s (stream %s%s)",
+                        op_info(op->kind)->name,
+                        op->nouts ? op->out[0]->name : "",
+                        stream_name(issue->stream), turn);
+}
+
+static const char *touch_text(const Checker *c, Touch t)
+{
+    const Access *a = &c->trace.access[t.access];
+    return arena_printf(c->p->arena, "%s %s %s%s", act_text(c, t.act),
+                        a->write ? "writes" : "reads",
+                        a->value ? "%" : "its scratch",
+                        a->value ? a->value->name : "");
+}
+
+static bool ordered(const Checker *c, Touch before, Touch after)
+{
+    int stream = c->trace.act[before.act].issue->stream;
+    return stream == c->trace.act[after.act].issue->stream ||
+           c->known[after.act].upto[stream] >= c->place[before.act];
+}
+
+static const char *check_piece(const Checker *c, const Touch *t, int n)
+{
+    int from = 0; /* the last write, or the first touch */
+    for (int i = 0; i < n; i++) {
+        bool write = c->trace.access[t[i].access].write;
+        for (int k = i - 1; k >= from; k--) {
+            bool other = c->trace.access[t[k].access].write;
+            if (t[k].act == t[i].act || (!write && !other) ||
+                ordered(c, t[k], t[i]))
+                continue;
+            return arena_printf(
+                c->p->arena, "%s; then %s at byte %lld of the arena, and "
+                "nothing makes stream %s wait", touch_text(c, t[k]),
+                touch_text(c, t[i]),
+                (long long)c->trace.access[t[i].access].begin,
+                stream_name(c->trace.act[t[i].act].issue->stream));
+        }
+        if (write)
+            from = i;
+    }
+    return NULL;
+}
+
+const char *hazards_check(const Program *p, const StreamPlan *s,
+                          const Wait *without)
+{
+    Checker c = {.p = p, .s = s, .without = without,
+                 .trace = trace_step(p, s, 1)};
+    c.known = NEW_ARRAY(p->arena, Known, c.trace.n);
+    c.place = NEW_ARRAY(p->arena, int, c.trace.n);
+    run_statements(&c);
+    int *start;
+    const Touch *touch = sort_touches(&c, &start);
+    const char *fault = NULL;
+    for (int k = 0; k < c.trace.npieces && !fault; k++)
+        fault = check_piece(&c, touch + start[k], start[k + 1] - start[k]);
+    return fault;
+}

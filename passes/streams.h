@@ -1,0 +1,117 @@
+/* streams.h: in which order the statements of a step are given to which
+ * stream, and who waits for whom.
+ *
+ * A stream runs what it is given one after the other; different streams run
+ * at the same time, but for the order that events make: a statement may
+ * record an event when it is done, and others wait for it before they begin.
+ * The order of issue is the program's, but for gathers that run ahead
+ * (issue.c). The pass `events` decides who records and who waits, from the
+ * addresses; hazards.c proves from nothing but the result that it is enough.
+ * On a target with one stream there are no events.
+ */
+#ifndef PARC_PASSES_STREAMS_H
+#define PARC_PASSES_STREAMS_H
+
+#include "passes/memory.h"
+
+enum { STREAM_COMPUTE, STREAM_TENSOR, STREAM_DATA, STREAMS };
+const char *stream_name(int stream);
+
+typedef enum IssueKind {
+    ISSUE_HERE,  /* in the turn that runs */
+    ISSUE_AHEAD, /* inside a loop: for the turn `turns` later, if there is one */
+    ISSUE_FIRST, /* in front of the loop: for turn number `turns`, from 0 */
+    ISSUE_BEGIN, /* of the step: what was before it is done */
+    ISSUE_END,   /* of the step: all is done behind it */
+} IssueKind;
+
+/* When a wait stands: WAIT_FIRST in the first turn of the loop around it. */
+typedef enum WaitWhen { WAIT_ALWAYS, WAIT_FIRST } WaitWhen;
+
+/* For the latest record of an event. An event that has slots, one for each of
+ * so many turns of the loop that records it, is waited for in slot
+ * (turn + offset) % slots, where the waiting statement runs in that loop, else
+ * in slot `offset`. */
+typedef struct Wait {
+    int event;         /* index into StreamPlan.event */
+    int offset;
+    WaitWhen when;
+    const char *why;   /* "w1 is there", "w1 has been read" */
+} Wait;
+
+/* A statement: an op where it stands, or of another turn of its loop. */
+typedef struct Issue {
+    int id;            /* unique in the plan */
+    const Op *op;      /* NULL: begin and end */
+    IssueKind kind;
+    int turns;
+    int stream;
+    int event;         /* recorded behind it; -1: none */
+    VEC(Wait) wait;    /* in front of it */
+} Issue;
+
+/* What a region issues, in order; nothing but its own ops, and what loops in
+ * it want before they begin. */
+typedef struct IssueList {
+    Issue *at;
+    int n;
+} IssueList;
+
+typedef struct Event {
+    const Issue *by;   /* records it */
+    const Op *loop;    /* around it; NULL: none */
+    int slots;         /* 1: the latest record is the one that is waited for */
+    int number;        /* of its first slot: parc_record(…, number + …) */
+} Event;
+
+typedef struct StreamPlan {
+    int streams;       /* of the target */
+    int nissues;       /* ids in use */
+    Issue begin, end;
+    IssueList step;
+    IssueList *body;   /* by op id, of loops */
+    Event *event;
+    int nevents;
+    int nslots;        /* of all events together */
+} StreamPlan;
+
+/* ---- issue.c, memory_streams.c ------------------------------------------- */
+
+/* Ops in loops that are issued ahead of where they stand. */
+typedef struct Ahead {
+    const Op **gather; /* by op id: itself, or that it makes operands for and
+                          goes with; NULL: it stays where it stands */
+    int *turns;        /* by op id: so many turns before its readers' */
+} Ahead;
+Ahead issue_ahead(const Program *p, const TargetInfo *t);
+
+/* When compute has waited for what x does on its own stream. */
+typedef struct Awaited {
+    int time;
+    const Op *turns; /* the outermost loop whose next turns begin before;
+                        NULL: none */
+} Awaited;
+Awaited memory_awaited(const Program *p, const Liveness *live,
+                       const Ahead *ahead, const Op *x);
+
+/* The order of issue, without events. Ids of ops must not change after. */
+StreamPlan *issue_plan(const Program *p, const TargetInfo *t);
+/* The list that a region issues: the step's, or that of a loop's body. */
+IssueList *issue_list(StreamPlan *s, const Region *r);
+/* The loop in whose body the statement stands; NULL: none. */
+const Op *issue_loop(const Issue *i);
+/* Ops without a statement: views, what the runtime sets, copies within one
+ * place. */
+bool issue_is_silent(const Program *p, const Op *op);
+
+/* ---- hazards.c ----------------------------------------------------------- */
+
+/* Goes through the step and looks whether any two statements on different
+ * streams that touch the same bytes, one of them writing, could run in any
+ * order but that of issue. NULL, or what is not ordered: both ops, their
+ * tensors, and what is missing. `without`: a wait that is left out; NULL:
+ * none. */
+const char *hazards_check(const Program *p, const StreamPlan *s,
+                          const Wait *without);
+
+#endif

@@ -1,0 +1,290 @@
+/* trace.c: see trace.h. */
+#include "passes/trace.h"
+
+#include "base/bug.h"
+
+#include <stdlib.h>
+
+/* Loops whose slots come round later than that are followed to the end. */
+enum { LONGEST_PERIOD = 64 };
+
+typedef struct Tracer {
+    const Program *p;
+    const StreamPlan *s;
+    int more;
+    const Op *loop[MAX_LOOP_DEPTH]; /* that run, outermost first */
+    int64_t layer[MAX_LOOP_DEPTH];
+    bool first[MAX_LOOP_DEPTH];
+    int depth;
+    VEC(Act) act;
+    VEC(Access) access;
+} Tracer;
+
+/* ---- what a statement touches -------------------------------------------- */
+
+static int64_t layer_of(const Tracer *t, const Op *loop)
+{
+    for (int i = 0; i < t->depth; i++)
+        if (t->loop[i] == loop)
+            return t->layer[i];
+    bug("trace: a tensor lies in a loop that does not run");
+}
+
+/* A kept parameter is taken for its whole layers, with every rank's run. */
+static int64_t extent(const Tracer *t, const Value *v, const Place *at)
+{
+    int64_t layers = 1;
+    if (!at->row)
+        return type_local_bytes(&v->type, &t->p->mesh);
+    for (int i = 0; i < v->type.nstack; i++)
+        layers *= v->type.stack[i];
+    return layers * at->row;
+}
+
+static void touch(Tracer *t, Value *v, bool write)
+{
+    v = live_root(v);
+    const Place *at = &t->p->memory->value[v->id];
+    /* What is offloaded has no place of its own here. */
+    if (at->block < 0 || t->p->memory->block[at->block].bytes == 0)
+        return;
+    Access a = {.write = write, .value = v,
+                .begin = t->p->memory->block[at->block].offset};
+    for (int i = 0; i < at->nstrides; i++) {
+        int64_t layer = layer_of(t, at->loop[i]);
+        a.begin += at->stride[i] *
+                   (at->modulo[i] > 0 ? layer % at->modulo[i] : layer);
+    }
+    a.end = a.begin + extent(t, v, at);
+    if (a.end > a.begin)
+        vec_push(t->p->arena, &t->access, a);
+}
+
+static void touch_scratch(Tracer *t, const Op *op)
+{
+    int block = t->p->memory->workspace[op->id];
+    if (block < 0)
+        return;
+    const Block *b = &t->p->memory->block[block];
+    Access a = {.begin = b->offset, .end = b->offset + b->bytes,
+                .write = true};
+    vec_push(t->p->arena, &t->access, a);
+}
+
+static void add_act(Tracer *t, const Issue *issue)
+{
+    const Op *op = issue->op;
+    Act act = {.issue = issue, .access = t->access.n,
+               .first = t->depth > 0 && t->first[t->depth - 1]};
+    for (int i = 0; i < t->depth; i++)
+        act.turn[i] = t->layer[t->depth - 1 - i];
+    for (int i = 0; i < op->nargs; i++)
+        touch(t, op->arg[i], false);
+    for (int i = 0; i < op->nouts; i++)
+        touch(t, op->out[i], true);
+    touch_scratch(t, op);
+    act.naccesses = t->access.n - act.access;
+    vec_push(t->p->arena, &t->act, act);
+}
+
+/* Where a step begins and ends all of the arena belongs to compute. */
+static void add_border(Tracer *t, const Issue *issue)
+{
+    Act act = {.issue = issue, .access = t->access.n, .naccesses = 1};
+    Access all = {.end = t->p->memory->peak, .write = true};
+    vec_push(t->p->arena, &t->access, all);
+    vec_push(t->p->arena, &t->act, act);
+}
+
+/* ---- turns --------------------------------------------------------------- */
+
+static int64_t least_multiple(int64_t a, int64_t b)
+{
+    int64_t x = a, y = b;
+    while (y) {
+        int64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
+/* After so many turns addresses and events come round. */
+static int64_t period_of(const Tracer *t, const Op *loop, int64_t *ahead)
+{
+    const IssueList *list = &t->s->body[loop->id];
+    int64_t period = 2;
+    *ahead = 0;
+    for (int i = 0; i < list->n; i++)
+        if (list->at[i].kind == ISSUE_AHEAD) {
+            period = least_multiple(period, list->at[i].turns + 1);
+            *ahead = list->at[i].turns > *ahead ? list->at[i].turns : *ahead;
+        }
+    for (uint32_t v = 0; v < t->p->nvalues; v++) {
+        const Place *at = &t->p->memory->value[v];
+        for (int i = 0; at->block >= 0 && i < at->nstrides; i++)
+            if (at->loop[i] == loop && at->modulo[i] > 0 &&
+                period <= LONGEST_PERIOD)
+                period = least_multiple(period, at->modulo[i]);
+    }
+    for (int i = 0; i < t->s->nevents; i++)
+        if (t->s->event[i].loop == loop && period <= LONGEST_PERIOD)
+            period = least_multiple(period, t->s->event[i].slots);
+    return period;
+}
+
+static void follow(Tracer *t, const IssueList *list);
+
+static void enter(Tracer *t, const Op *loop)
+{
+    if (t->depth == MAX_LOOP_DEPTH)
+        bug("trace: loops nest deeper than %d", MAX_LOOP_DEPTH);
+    t->loop[t->depth] = loop;
+    t->first[t->depth] = false;
+    t->depth++;
+}
+
+static void set_turn(Tracer *t, int64_t turn)
+{
+    const Op *loop = t->loop[t->depth - 1];
+    t->layer[t->depth - 1] =
+        loop_reverse(loop) ? loop_trips(loop) - 1 - turn : turn;
+}
+
+static void follow_loop(Tracer *t, const Op *loop)
+{
+    int64_t ahead, trips = loop_trips(loop);
+    int64_t period = period_of(t, loop, &ahead);
+    int64_t head = (1 + t->more) * period + ahead + 1, tail = period + 1;
+    int64_t skip = 0;
+    if (period <= LONGEST_PERIOD && trips > head + tail)
+        skip = (trips - head - tail) / period * period;
+    enter(t, loop);
+    for (int64_t turn = 0; turn < trips; turn++) {
+        if (turn == head)
+            turn += skip;
+        set_turn(t, turn);
+        t->first[t->depth - 1] = turn == 0;
+        follow(t, &t->s->body[loop->id]);
+    }
+    t->depth--;
+}
+
+static void follow_ahead(Tracer *t, const Issue *issue)
+{
+    const Op *loop = t->loop[t->depth - 1];
+    int64_t now = t->layer[t->depth - 1];
+    int64_t then = loop_reverse(loop) ? now - issue->turns : now + issue->turns;
+    if (then < 0 || then >= loop_trips(loop))
+        return;
+    t->layer[t->depth - 1] = then;
+    add_act(t, issue);
+    t->layer[t->depth - 1] = now;
+}
+
+static void follow_first(Tracer *t, const Issue *issue)
+{
+    bool first = t->depth > 0 && t->first[t->depth - 1];
+    enter(t, issue->op->region->owner);
+    set_turn(t, issue->turns);
+    t->first[t->depth - 1] = first;
+    add_act(t, issue);
+    t->depth--;
+}
+
+static void follow(Tracer *t, const IssueList *list)
+{
+    for (int i = 0; i < list->n; i++) {
+        const Issue *issue = &list->at[i];
+        if (issue->op->phase == PH_INIT)
+            continue;
+        if (issue->op->kind == OP_loop)
+            follow_loop(t, issue->op);
+        else if (issue->kind == ISSUE_AHEAD)
+            follow_ahead(t, issue);
+        else if (issue->kind == ISSUE_FIRST)
+            follow_first(t, issue);
+        else
+            add_act(t, issue);
+    }
+}
+
+/* ---- pieces -------------------------------------------------------------- */
+
+static int by_value(const void *x, const void *y)
+{
+    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+    return (a > b) - (a < b);
+}
+
+static int piece_at(const int64_t *cut, int n, int64_t byte)
+{
+    int low = 0, high = n;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (cut[middle] < byte)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int cut_arena(Arena *scratch, Access *access, int n)
+{
+    int64_t *cut = NEW_ARRAY(scratch, int64_t, 2 * n + 1);
+    int ncuts = 0;
+    for (int i = 0; i < n; i++) {
+        cut[2 * i] = access[i].begin;
+        cut[2 * i + 1] = access[i].end;
+    }
+    qsort(cut, 2 * (size_t)n, sizeof *cut, by_value);
+    for (int i = 0; i < 2 * n; i++)
+        if (ncuts == 0 || cut[ncuts - 1] != cut[i])
+            cut[ncuts++] = cut[i];
+    for (int i = 0; i < n; i++) {
+        access[i].first = piece_at(cut, ncuts, access[i].begin);
+        access[i].last = piece_at(cut, ncuts, access[i].end) - 1;
+    }
+    return ncuts;
+}
+
+Trace trace_step(const Program *p, const StreamPlan *s, int more)
+{
+    Tracer t = {.p = p, .s = s, .more = more};
+    add_border(&t, &s->begin);
+    follow(&t, &s->step);
+    add_border(&t, &s->end);
+    Trace trace = {.act = t.act.at, .n = t.act.n, .access = t.access.at,
+                   .naccesses = t.access.n};
+    trace.npieces = cut_arena(p->arena, trace.access, trace.naccesses);
+    return trace;
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+bool trace_turn(const Act *act, const Op *loop, int64_t *turn)
+{
+    const Op *owner = act->issue->op ? act->issue->op->region->owner : NULL;
+    for (int i = 0; owner; i++, owner = owner->region->owner)
+        if (owner == loop) {
+            *turn = act->turn[i];
+            return true;
+        }
+    return false;
+}
+
+int trace_recorded(const StreamPlan *s, const Act *act)
+{
+    const Event *e = &s->event[act->issue->event];
+    return e->number + (int)(e->slots > 1 ? act->turn[0] % e->slots : 0);
+}
+
+int trace_awaited(const StreamPlan *s, const Act *act, const Wait *w)
+{
+    const Event *e = &s->event[w->event];
+    int64_t turn;
+    if (e->slots == 1 || !trace_turn(act, e->loop, &turn))
+        return e->number + w->offset;
+    return e->number + (int)((turn + w->offset) % e->slots);
+}

@@ -15,8 +15,6 @@
 #include <stddef.h>
 #include <string.h>
 
-static void emit_body(Emitter *e, const Region *r);
-
 static void declare(Emitter *e, Value *v)
 {
     v = live_root(v);
@@ -271,7 +269,7 @@ static void emit_loop(Emitter *e, const Op *op)
         out_line(e->o, "for (int64_t %s = 0; %s <= %s; %s++) {", turn, turn,
                  last, turn);
     e->o->indent += 4;
-    emit_body(e, op->body);
+    emit_issues(e, &e->p->streams->body[op->id], NULL);
     e->o->indent -= 4;
     out_line(e->o, "}");
     out_line(e->o, "");
@@ -322,7 +320,7 @@ static void emit_mark(Emitter *e, const Op *op)
     out_code(e->o, "parc_mark(rt, %d, %s);", at, turn);
 }
 
-static void emit_statement(Emitter *e, const Op *op)
+void emit_statement(Emitter *e, const Op *op)
 {
     if (op->kind == OP_loop) {
         emit_loop(e, op);
@@ -345,22 +343,6 @@ static void emit_statement(Emitter *e, const Op *op)
         }
     }
     bug("emit: no statement for %s", op_info(op->kind)->name);
-}
-
-/* A loop runs wholly in its own phase; one over microbatches has ops of
- * several. */
-static void emit_body(Emitter *e, const Region *r)
-{
-    for (const Op *op = r->first; op; op = op->next)
-        if (!work_is_silent(e->p, op))
-            emit_statement(e, op);
-}
-
-static void emit_region(Emitter *e, const Region *r, Phase phase)
-{
-    for (const Op *op = r->first; op; op = op->next)
-        if (op->phase == phase && !work_is_silent(e->p, op))
-            emit_statement(e, op);
 }
 
 static const char *triple(Arena *a, const int64_t v[3])
@@ -413,7 +395,7 @@ static void function_body(Emitter *e, Phase phase)
     e->o = &body;
     if (phase == PH_INIT)
         make_matmuls(e, e->p->step);
-    emit_region(e, e->p->step, phase);
+    emit_issues(e, &e->p->streams->step, &phase);
     e->o = o;
     o->indent = 4;
     if (strstr(body.text, "(A +"))
@@ -461,8 +443,10 @@ void emit_step_functions(Emitter *e)
     out_line(e->o, "");
     out_line(e->o, "static void step(ParcRt *rt)");
     out_line(e->o, "{");
+    emit_step_border(e, false);
     out_line(e->o, "    forward(rt);");
     out_line(e->o, "    backward(rt);");
     out_line(e->o, "    optimizer(rt);");
+    emit_step_border(e, true);
     out_line(e->o, "}");
 }

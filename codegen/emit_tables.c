@@ -168,6 +168,22 @@ static void collective_names(Emitter *e)
     out_line(o, "};");
 }
 
+/* Which stream each runs on. */
+static void collective_streams(Emitter *e)
+{
+    Out *o = e->o;
+    if (e->t->streams < 2)
+        return;
+    out_line(o, "");
+    out_line(o, "static const int8_t collective_stream[] = {");
+    for (int i = 0; i < e->ncollectives; i++)
+        out_line(o, "    %s, /* %s */",
+                 emit_stream_name(e->collective[i].op->stream),
+                 e->collective[i].label);
+    out_line(o, "    0");
+    out_line(o, "};");
+}
+
 /* "layer": the loop's variable without the number that tells it from
  * others. */
 static const char *loop_text(const Emitter *e, const Op *loop)
@@ -324,6 +340,9 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, ".random_offset = %s,", scalar_offset(e, OP_scalar, "random"));
     out_line(o, ".collective = collective, .ncollectives = %d,",
              e->ncollectives);
+    if (e->t->streams > 1)
+        out_line(o, ".collective_stream = collective_stream, .nevents = %d,",
+                 e->p->streams->nslots);
     out_line(o, ".work = work, .nwork = %d,", e->nwork);
     out_line(o, ".init = init_constants, .step = step,");
     o->indent = 0;
@@ -338,6 +357,7 @@ void emit_tables(Emitter *e)
     params(e);
     inputs(e);
     collective_names(e);
+    collective_streams(e);
     work_rows(e);
     info_text(e, plan.text);
     model_row(e, plan.text);

@@ -88,6 +88,8 @@ static void name_values(Emitter *e, const Region *r, NameSet *s)
                            : *op->path              ? "chunk"
                                                     : "micro";
         e->loop_name[op->id] = name_unique(s, turn);
+        if (e->t->streams > 1)
+            e->next_name[op->id] = name_unique(s, "next");
         name_values(e, op->body, s);
     }
 }
@@ -115,11 +117,12 @@ void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
     e->value_name = NEW_ARRAY(a, const char *, p->nvalues);
     e->block_name = NEW_ARRAY(a, const char *, e->memory->nblocks + 1);
     e->loop_name = NEW_ARRAY(a, const char *, p->nops);
+    e->next_name = NEW_ARRAY(a, const char *, p->nops);
     e->collective_of = NEW_ARRAY(a, int, p->nops);
     e->work_of = NEW_ARRAY(a, int, p->nops);
     e->number = NEW_ARRAY(a, int, p->nops);
     e->declared = NEW_ARRAY(a, bool, p->nvalues);
-    NameSet values = name_set(a, p->nvalues + p->nops);
+    NameSet values = name_set(a, p->nvalues + 2 * p->nops);
     name_values(e, p->step, &values);
     NameSet blocks = name_set(a, (size_t)e->memory->nblocks);
     for (int i = 0; i < e->memory->nblocks; i++)

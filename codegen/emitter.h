@@ -10,6 +10,7 @@
 #include "codegen/c_text.h"
 #include "codegen/program.h"
 #include "codegen/work.h"
+#include "passes/streams.h"
 
 typedef struct Emitter {
     Out *o;
@@ -22,7 +23,8 @@ typedef struct Emitter {
     const char **value_name; /* by value id */
     const char **block_name; /* by block */
     const char **axis_name;  /* by mesh axis: AXIS_dp */
-    const char **loop_name;  /* by op id: the variable of a loop */
+    const char **loop_name;  /* by op id: the variable of a loop … */
+    const char **next_name;  /* … and of a later turn, where that has one */
     WorkInfo *work;
     int nwork;
     int *collective_of;      /* by op id; -1 */
@@ -49,6 +51,13 @@ const char *axes_expression(const Emitter *e, uint32_t axes);
 
 /* emit_ops.c: the functions init_constants, forward, backward, optimizer. */
 void emit_step_functions(Emitter *e);
+void emit_statement(Emitter *e, const Op *op);
+
+/* emit_streams.c: statements in order of issue, with waits and events; `phase`:
+ * only those of one phase, NULL: all. What a step begins or ends with. */
+void emit_issues(Emitter *e, const IssueList *list, const Phase *phase);
+void emit_step_border(Emitter *e, bool end);
+const char *emit_stream_name(int stream); /* "PARC_DATA" */
 
 /* emit_moves.c: statements of ops that move data between ranks, or within
  * memory. */

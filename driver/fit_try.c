@@ -154,7 +154,7 @@ FitResult fit_try(const Program *p, const FitSource *from,
     for (int i = 0; i < n && t.fine; i++)
         apply(&t, change[i]);
     Program *q = t.fine ? front_end(&t) : NULL;
-    for (int i = 0; q && i < pass_count && !diag_error_count(t.diag); i++) {
+    for (int i = 0; q && !q->memory && !diag_error_count(t.diag); i++) {
         ir_renumber(q);
         pass_table[i].run(q, from->t);
     }

@@ -66,6 +66,7 @@ typedef struct Finder {
     int nwaits;
     int *first_wait; /* by statement's id: its first in `needed` */
     int without;     /* wait that is left out; -1: none */
+    const Issue *sharing;
     int missing;     /* needs that no wait served */
 } Finder;
 
@@ -192,14 +193,35 @@ static void drop_known(const Finder *f, const Clock *c, Need n[STREAMS])
 
 /* ---- events -------------------------------------------------------------- */
 
+/* Statements that record one event: those of an op that runs ahead of its
+ * loop, in front of the loop and inside. */
+static bool same_event(const Issue *a, const Issue *b)
+{
+    return a == b || (a->op && a->op == b->op && a->kind != ISSUE_HERE &&
+                      b->kind != ISSUE_HERE);
+}
+
+static void share_event(Finder *f, Issue *issue)
+{
+    if (same_event(issue, f->sharing))
+        issue->event = f->s->nevents;
+}
+
 static Event *event_of(Finder *f, Issue *by)
 {
     if (by->event < 0) {
-        by->event = f->s->nevents++;
-        Event e = {.by = by, .loop = loop_of(by), .slots = 1};
-        f->s->event[by->event] = e;
+        Event e = {.loop = loop_of(by), .slots = 1};
+        f->sharing = by;
+        visit_all(f, share_event);
+        f->s->event[f->s->nevents++] = e;
     }
-    return &f->s->event[by->event];
+    Event *e = &f->s->event[by->event];
+    /* A gather for a later turn is issued before this turn's is waited for,
+     * but for the last turns. */
+    if (by->kind == ISSUE_AHEAD && by->stream != STREAM_COMPUTE &&
+        e->slots < by->turns + 1)
+        e->slots = by->turns + 1;
+    return e;
 }
 
 /* Each event's first slot. */
@@ -463,7 +485,8 @@ static void use_number(Finder *f, Issue *issue)
 /* Events that are waited for, in the order of who records them. */
 static void number_events(Finder *f, Issue *issue)
 {
-    if (issue->event >= 0 && f->needed[issue->event])
+    if (issue->event >= 0 && f->needed[issue->event] &&
+        f->count[issue->event] < 0)
         f->count[issue->event] = f->s->nevents++;
 }
 
@@ -474,6 +497,7 @@ static void drop_events(Finder *f)
     f->needed = NEW_ARRAY(f->p->arena, bool, n + 1);
     visit_all(f, mark_event);
     f->s->nevents = 0;
+    memset(f->count, -1, sizeof *f->count * (size_t)f->s->nissues);
     visit_all(f, number_events);
     f->s->event = NEW_ARRAY(f->p->arena, Event, f->s->nevents + 1);
     for (int i = 0; i < n; i++)

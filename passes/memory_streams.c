@@ -65,6 +65,11 @@ Awaited memory_awaited(const Program *p, const Liveness *live,
 {
     Behind b = {.p = p, .live = live, .ahead = ahead, .x = x};
     Awaited a = {.time = live->end - 1};
+    if (ahead->gather[x->id] && ahead->turns[x->id] > 0) {
+        a.turns = x->region->owner; /* the last turns issue none */
+        a.time = live->finish[a.turns->id];
+        return a;
+    }
     for (const Op *op = x; op; op = op->region->owner) {
         int time = first_reader(&b, op->next);
         if (time >= 0) {

@@ -58,8 +58,7 @@ typedef struct IssueList {
 } IssueList;
 
 typedef struct Event {
-    const Issue *by;   /* records it */
-    const Op *loop;    /* around it; NULL: none */
+    const Op *loop;    /* around the op that records it; NULL: none */
     int slots;         /* 1: the latest record is the one that is waited for */
     int number;        /* of its first slot: parc_record(…, number + …) */
 } Event;

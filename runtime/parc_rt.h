@@ -190,8 +190,9 @@ void parc_set_index(ParcRt *rt, int64_t *to, int64_t turns, int64_t dim,
 /* Kernel `kernel` of the model's list: `grid` blocks of `block` threads, with
  * `shared_bytes` of dynamic shared memory; args: the addresses of its
  * arguments, read before the call returns. CUDA only, as are streams: what is
- * called after parc_wait(rt, s, e) on a stream s runs when what was called on
- * any stream before the latest parc_record of e has run. */
+ * called after parc_wait(rt, s, e) on a stream s runs when what was called
+ * before the latest parc_record of e, on its stream, has run. An event that has
+ * not been recorded in this step is nothing to wait for. */
 enum { PARC_COMPUTE, PARC_TENSOR, PARC_DATA, PARC_STREAMS };
 void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
                  int64_t shared_bytes, void **args);

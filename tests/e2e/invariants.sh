@@ -38,7 +38,7 @@ dumps_are_read_back() { # MODEL MESH OPTIONS…
     n=$(find "$work/dumps" -type f | wc -l)
     [ "$n" -gt 11 ] || { echo "only $n dumps"; return 1; }
     for dump in "$work/dumps"/*; do
-        "$PARC" --start-after=memory --emit ir "$dump" >"$work/again" &&
+        "$PARC" --start-after=events --emit ir "$dump" >"$work/again" &&
             cmp "$dump" "$work/again" || return 1
     done
 }
@@ -47,7 +47,7 @@ dumps_are_read_back() { # MODEL MESH OPTIONS…
 manual_is_read_back() {
     awk '/^parc ir/ { on = 1 } on && /^```/ { exit } on' docs/ir.md \
         >"$work/manual.ir"
-    "$PARC" --start-after=memory --emit ir "$work/manual.ir" >"$work/again" &&
+    "$PARC" --start-after=events --emit ir "$work/manual.ir" >"$work/again" &&
         cmp "$work/manual.ir" "$work/again"
 }
 

@@ -1,0 +1,189 @@
+/* emit_streams.c: statements in the order in which they are issued, with the
+ * waits in front of them and the events behind them (passes/streams.h).
+ *
+ *     {
+ *         const int64_t layer = 0;
+ *         parc_all_gather(rt, 1, AXIS_dp, 9, (ParcPart[]){ … layer % 2 … });
+ *         parc_record(rt, PARC_DATA, 4 + layer % 2);
+ *     }
+ *     for (int64_t layer = 0; layer <= 31; layer++) {
+ *         if (layer + 1 <= 31) {
+ *             const int64_t next = layer + 1;
+ *             parc_wait(rt, PARC_DATA, 9); // w1 has been read
+ *             parc_all_gather(rt, 1, AXIS_dp, 9, (ParcPart[]){ … next % 2 … });
+ *             parc_record(rt, PARC_DATA, 4 + next % 2);
+ *         }
+ *         parc_wait(rt, PARC_COMPUTE, 4 + layer % 2); // w1 is there
+ *         …
+ */
+#include "codegen/emitter.h"
+
+#include "passes/streams.h"
+
+#include <string.h>
+
+const char *emit_stream_name(int stream)
+{
+    static const char *const name[STREAMS] = {"PARC_COMPUTE", "PARC_TENSOR",
+                                              "PARC_DATA"};
+    return name[stream];
+}
+
+/* "4", "4 + layer % 2", "4 + (next + 1) % 2": a slot of an event, by the turn
+ * of its loop, where op runs in it. */
+static const char *slot_text(const Emitter *e, const Event *event,
+                             const Op *op, int offset)
+{
+    Arena *a = e->p->arena;
+    const Op *loop = op ? op->region->owner : NULL;
+    while (loop && loop != event->loop)
+        loop = loop->region->owner;
+    if (event->slots == 1 || !loop)
+        return arena_printf(a, "%d", event->number + offset);
+    const char *turn = e->loop_name[loop->id];
+    if (offset)
+        turn = arena_printf(a, "(%s + %d)", turn, offset);
+    return arena_printf(a, "%d + %s %% %d", event->number, turn,
+                        event->slots);
+}
+
+/* "layer == 31": the loop's first turn. */
+static const char *first_turn(const Emitter *e, const Op *loop,
+                              const char *turn)
+{
+    return arena_printf(e->p->arena, "%s == %lld", turn,
+                        (long long)(loop_reverse(loop) ? loop_trips(loop) - 1
+                                                       : 0));
+}
+
+/* `turn`: the variable of the loop that the statement stands in. */
+static void emit_wait(Emitter *e, const Issue *issue, const Wait *w,
+                      const char *turn)
+{
+    Arena *a = e->p->arena;
+    const char *call = arena_printf(
+        a, "parc_wait(rt, %s, %s);", emit_stream_name(issue->stream),
+        slot_text(e, &e->p->streams->event[w->event], issue->op, w->offset));
+    const char *why = arena_printf(a, "/* %s */", c_comment(a, w->why));
+    int width = e->o->indent + (int)(strlen(call) + strlen(why)) + 1;
+    if (w->when == WAIT_FIRST) {
+        out_line(e->o, "%s", why);
+        out_line(e->o, "if (%s)", first_turn(e, issue_loop(issue), turn));
+        out_line(e->o, "    %s", call);
+    } else if (width <= 80) {
+        out_line(e->o, "%s %s", call, why);
+    } else {
+        out_line(e->o, "%s", why);
+        out_line(e->o, "%s", call);
+    }
+}
+
+static void emit_issue(Emitter *e, const Issue *issue, const char *turn)
+{
+    for (int i = 0; i < issue->wait.n; i++)
+        emit_wait(e, issue, &issue->wait.at[i], turn);
+    if (issue->op)
+        emit_statement(e, issue->op);
+    if (issue->event >= 0)
+        out_line(e->o, "parc_record(rt, %s, %s);",
+                 emit_stream_name(issue->stream),
+                 slot_text(e, &e->p->streams->event[issue->event], issue->op,
+                           0));
+}
+
+void emit_step_border(Emitter *e, bool end)
+{
+    const StreamPlan *s = e->p->streams;
+    e->o->indent += 4;
+    emit_issue(e, end ? &s->end : &s->begin, "");
+    e->o->indent -= 4;
+}
+
+/* ---- other turns' -------------------------------------------------------- */
+
+/* As many that follow each other for the same turn of the same loop. */
+static int same_turn(const IssueList *list, int from)
+{
+    const Issue *first = &list->at[from];
+    int n = 1;
+    while (from + n < list->n && list->at[from + n].kind == first->kind &&
+           list->at[from + n].turns == first->turns &&
+           list->at[from + n].op->region == first->op->region)
+        n++;
+    return n;
+}
+
+/* A block whose variables are of another turn: it declares its own. */
+static void emit_block(Emitter *e, const IssueList *list, int from, int n,
+                       const char *turn)
+{
+    size_t size = e->p->nvalues * sizeof *e->declared;
+    bool *outside = arena_copy(e->p->arena, e->declared, size);
+    memset(e->declared, 0, size);
+    for (int i = from; i < from + n; i++)
+        emit_issue(e, &list->at[i], turn);
+    memcpy(e->declared, outside, size);
+    e->o->indent -= 4;
+    out_line(e->o, "}");
+}
+
+/* In front of the loop, for one of its first turns. */
+static void emit_first(Emitter *e, const IssueList *list, int from, int n)
+{
+    const Issue *issue = &list->at[from];
+    const Op *loop = issue->op->region->owner;
+    const Op *outer = issue_loop(issue);
+    int64_t layer = loop_reverse(loop) ? loop_trips(loop) - 1 - issue->turns
+                                       : issue->turns;
+    out_line(e->o, "{");
+    e->o->indent += 4;
+    out_line(e->o, "const int64_t %s = %lld;", e->loop_name[loop->id],
+             (long long)layer);
+    emit_block(e, list, from, n, outer ? e->loop_name[outer->id] : "");
+}
+
+/* Inside of the loop, for a later turn, if there is one. */
+static void emit_ahead(Emitter *e, const IssueList *list, int from, int n)
+{
+    const Issue *issue = &list->at[from];
+    const Op *loop = issue->op->region->owner;
+    const char *turn = e->loop_name[loop->id];
+    const char *next = e->next_name[loop->id];
+    if (loop_reverse(loop))
+        out_line(e->o, "if (%s >= %d) {", turn, issue->turns);
+    else
+        out_line(e->o, "if (%s + %d <= %lld) {", turn, issue->turns,
+                 (long long)(loop_trips(loop) - 1));
+    e->o->indent += 4;
+    out_line(e->o, "const int64_t %s = %s %c %d;", next, turn,
+             loop_reverse(loop) ? '-' : '+', issue->turns);
+    e->loop_name[loop->id] = next;
+    emit_block(e, list, from, n, turn);
+    e->loop_name[loop->id] = turn;
+}
+
+/* What is issued in front of a loop runs in its phase. */
+static Phase phase_of(const Issue *issue)
+{
+    return issue->kind == ISSUE_FIRST ? issue->op->region->owner->phase
+                                      : issue->op->phase;
+}
+
+void emit_issues(Emitter *e, const IssueList *list, const Phase *phase)
+{
+    int n;
+    for (int i = 0; i < list->n; i += n) {
+        const Issue *issue = &list->at[i];
+        n = issue->kind == ISSUE_HERE ? 1 : same_turn(list, i);
+        if (phase && phase_of(issue) != *phase)
+            continue;
+        if (issue->kind == ISSUE_FIRST) {
+            emit_first(e, list, i, n);
+        } else if (issue->kind == ISSUE_AHEAD) {
+            emit_ahead(e, list, i, n);
+        } else {
+            const Op *loop = issue_loop(issue);
+            emit_issue(e, issue, loop ? e->loop_name[loop->id] : "");
+        }
+    }
+}

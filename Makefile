@@ -29,7 +29,7 @@ PARC_CFLAGS = -std=c11 $(WARN) -D_GNU_SOURCE -I. -I$(BUILD)/gen
 # Runtime and emitted kernels are for this machine: vector units matter.
 RT_CFLAGS = -std=c11 $(WARN) -D_GNU_SOURCE -Iruntime -O3 -march=native \
             -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp
-LDLIBS = -ldnnl -fopenmp -lm
+LDLIBS = -ldnnl -fopenmp -lm -ldl
 
 DIRS = base frontend ir passes codegen driver
 SRC = $(wildcard $(addsuffix /*.c,$(DIRS)))
@@ -43,6 +43,8 @@ CUDA_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/%.o)
 CUDA_INCLUDE = $(wildcard /usr/local/cuda/include)
 GEN = $(BUILD)/gen/frontend/parse.tab.c $(BUILD)/gen/frontend/lex.yy.c \
       $(BUILD)/gen/prelude_text.c $(BUILD)/gen/runtime_text.c
+# Programs for GPUs go to other machines: no flags for this CPU.
+PORTABLE_OBJ = $(patsubst %.c,$(BUILD)/obj/portable/%.o,$(RT_SHARED) $(CUDA_SRC))
 OBJ = $(SRC:%.c=$(BUILD)/obj/%.o) $(GEN:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o)
 LIB_OBJ = $(filter-out $(BUILD)/obj/driver/main.o,$(OBJ))
 RT_OBJ = $(RT_SRC:%.c=$(BUILD)/obj/%.o)
@@ -56,7 +58,7 @@ UNIT_LIB_OBJ = $(UNIT_LIB:%.c=$(BUILD)/obj/%.o)
         uninstall clean lint
 .SECONDARY:
 
-all: $(BUILD)/parc $(BUILD)/libparc_rt.a
+all: $(BUILD)/parc $(BUILD)/libparc_rt.a $(BUILD)/libparc_rt_cuda.a
 
 # Asks the system's package manager for what is missing; nothing otherwise.
 setup:
@@ -69,6 +71,10 @@ $(BUILD)/parc: $(OBJ) $(BUILD)/libparc_rt.a
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/libparc_rt.a: $(RT_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/libparc_rt_cuda.a: $(PORTABLE_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
@@ -104,6 +110,12 @@ $(BUILD)/obj/runtime/%.o: runtime/%.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(RT_CFLAGS) -MMD -MP -c -o $@ $<
 
+$(BUILD)/obj/portable/%.o: %.c
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(filter-out -march=native,$(RT_CFLAGS)) \
+	    -MMD -MP -c -o $@ $<
+
 # Generated sources carry their tools' own style of warnings.
 $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c
 	$(call say,CC,$<)
@@ -127,7 +139,7 @@ $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(UNIT_LIB_OBJ) \
                  $(BUILD)/libparc_cuda.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -ldl
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 units: $(UNIT_BIN)
 
@@ -156,7 +168,8 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/parc \
 	    $(DESTDIR)$(PREFIX)/share/parc/examples
 	install $(BUILD)/parc $(DESTDIR)$(PREFIX)/bin/parc
-	install -m 644 $(BUILD)/libparc_rt.a $(DESTDIR)$(PREFIX)/lib/parc
+	install -m 644 $(BUILD)/libparc_rt.a $(BUILD)/libparc_rt_cuda.a \
+	    $(DESTDIR)$(PREFIX)/lib/parc
 	install -m 644 examples/*.pdl $(DESTDIR)$(PREFIX)/share/parc/examples
 
 uninstall:
@@ -166,4 +179,4 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
--include $(OBJ:.o=.d) $(RT_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(wildcard $(BUILD)/obj/tests/*/*.d)
+-include $(OBJ:.o=.d) $(RT_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(PORTABLE_OBJ:.o=.d) $(wildcard $(BUILD)/obj/tests/*/*.d)

@@ -250,6 +250,28 @@ static void info_text(Emitter *e, const char *text)
     out(o, ";\n");
 }
 
+/* Kernels by the number that launch.c knows them by. */
+static void kernel_names(Emitter *e)
+{
+    const CudaKernels *k = e->cuda->kernels;
+    out_line(e->o, "");
+    out_line(e->o, "/* The kernels' symbols, by number. */");
+    out_line(e->o, "static const char *const kernel[] = {");
+    for (int i = 0; i < k->symbol.n; i++)
+        out_line(e->o, "    \"%s\",", k->symbol.at[i]);
+    if (!k->symbol.n)
+        out_line(e->o, "    NULL");
+    out_line(e->o, "};");
+    out_line(e->o, "extern const ParcImage images[]; /* images.c */");
+}
+
+static void kernel_rows(Emitter *e)
+{
+    out_line(e->o, ".kernel = kernel, .nkernels = %d,",
+             e->cuda->kernels->symbol.n);
+    out_line(e->o, ".image = images, .nimages = %d,", e->cuda->nimages);
+}
+
 static uint64_t hash(const char *text)
 {
     uint64_t h = 14695981039346656037u;
@@ -344,6 +366,8 @@ static void model_row(Emitter *e, const char *plan_text)
         out_line(o, ".collective_stream = collective_stream, .nevents = %d,",
                  e->p->streams->nslots);
     out_line(o, ".work = work, .nwork = %d,", e->nwork);
+    if (e->cuda)
+        kernel_rows(e);
     out_line(o, ".init = init_constants, .step = step,");
     o->indent = 0;
     out_line(o, "};");
@@ -359,6 +383,8 @@ void emit_tables(Emitter *e)
     collective_names(e);
     collective_streams(e);
     work_rows(e);
+    if (e->cuda)
+        kernel_names(e);
     info_text(e, plan.text);
     model_row(e, plan.text);
 }

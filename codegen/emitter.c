@@ -12,7 +12,7 @@ static bool is_taken(const char *name)
         "A",          "rt",         "init_constants", "forward", "backward",
         "optimizer",  "step",       "param",          "input",   "model",
         "matmul",     "collective", "info",           "errno",   "NULL",
-        "work",
+        "work",       "kernel",     "image",          "images",
         "exp",        "log",        "sqrt",           "tanh",    "erf",
         "sin",        "cos",        "pow",            "abs",     "index",
         "y0",         "y1",         "j0",             "j1",      "stdin",

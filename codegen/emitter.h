@@ -8,7 +8,7 @@
 #define PARC_CODEGEN_EMITTER_H
 
 #include "codegen/c_text.h"
-#include "codegen/program.h"
+#include "codegen/train_c.h"
 #include "codegen/work.h"
 #include "passes/streams.h"
 
@@ -18,6 +18,7 @@ typedef struct Emitter {
     const TargetInfo *t;
     const MemoryPlan *memory;
     const EmitOptions *options;
+    const CudaProgram *cuda; /* NULL: for the CPU */
     CollectiveInfo *collective;
     int ncollectives;
     const char **value_name; /* by value id */

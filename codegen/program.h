@@ -1,7 +1,8 @@
 /* program.h: the training program as a source tree, and as a binary.
  *
  *   train.c     what is particular to the model, readable from top to bottom
- *   kernels.c   the fused kernels, kernels.h their prototypes
+ *   kernels.c   the fused kernels, kernels.h their prototypes; for GPUs
+ *               launch.c and kernels.cu, with its images (program_cuda.c)
  *   runtime/    a copy of parc's runtime
  *   Makefile    builds ./train
  */
@@ -18,7 +19,8 @@ typedef struct EmitOptions {
     const char *binary;      /* -o FILE, or NULL */
     const char *self;        /* path of the running parc, to find the built
                                 runtime library; may be NULL */
-    bool verbose;            /* print the commands that are run */
+    bool verbose;            /* print the commands that are run, and what the
+                                CUDA compiler made of each kernel */
 } EmitOptions;
 
 /* Adds the source tree and/or the binary to `outputs` (the caller commits).

@@ -98,10 +98,11 @@ static void memory_map(Emitter *e)
 }
 
 void train_c_emit(Out *o, const Program *p, const TargetInfo *t,
-                  const EmitOptions *options)
+                  const EmitOptions *options, const CudaProgram *cuda)
 {
     Emitter e;
     emitter_init(&e, o, p, t, options);
+    e.cuda = cuda;
     header(&e);
     axes(&e);
     memory_map(&e);

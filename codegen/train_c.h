@@ -2,10 +2,18 @@
 #ifndef PARC_CODEGEN_TRAIN_C_H
 #define PARC_CODEGEN_TRAIN_C_H
 
+#include "codegen/cuda.h"
 #include "codegen/program.h"
 
+/* What train.c has to say of its kernels where they run on a GPU. */
+typedef struct CudaProgram {
+    const CudaKernels *kernels;
+    int nimages; /* in images.c */
+} CudaProgram;
+
+/* `cuda`: NULL on the CPU. */
 void train_c_emit(Out *o, const Program *p, const TargetInfo *t,
-                  const EmitOptions *options);
+                  const EmitOptions *options, const CudaProgram *cuda);
 void kernels_c_emit(Out *o, const Program *p);
 void kernels_h_emit(Out *o, const Program *p);
 

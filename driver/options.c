@@ -2,11 +2,13 @@
 #include "driver/options.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/out.h"
+#include "codegen/cuda_arch.h"
 
 typedef enum OptionId {
     OPT_MESH,
@@ -261,21 +263,44 @@ static void read_memory(Reader *r, Argument value)
     r->o->memory_limit = (int64_t)x;
 }
 
+/* An architecture that parc does not know, "sm_75" or "sm90a". */
+static void wrong_arch(Reader *r, Argument value, const char *name)
+{
+    int known = 0, number = 0, end = 0;
+    while (cuda_archs[known])
+        known++;
+    bool old = sscanf(name, "sm_%d%n", &number, &end) == 1 && !name[end] &&
+               number >= 10 && number < 80;
+    const char *near = diag_near_miss(name, cuda_archs, known);
+    wrong(r, value.loc, old ? "'%s' is too old: parc compiles for sm_80 and newer"
+                            : "'%s' is no GPU architecture that parc knows",
+          name);
+    if (near && !old)
+        diag_help(r->diag, "did you mean '%s'?", near);
+    else
+        diag_help(r->diag, "write a list like sm_80,sm_90a");
+}
+
+static bool has_name(const char *const *list, int n, const char *name)
+{
+    for (int i = 0; i < n && list[i]; i++)
+        if (strcmp(list[i], name) == 0)
+            return true;
+    return false;
+}
+
 static void read_arch(Reader *r, Argument value)
 {
     const char *s = value.text;
     for (;;) {
         size_t n = strcspn(s, ",");
         const char *name = arena_strndup(r->arena, s, n);
-        size_t digits =
-            strncmp(name, "sm_", 3) == 0 ? strspn(name + 3, "0123456789") : 0;
-        const char *rest = digits ? name + 3 + digits : name;
-        if (digits < 2 || digits > 3 || (*rest && strcmp(rest, "a") != 0)) {
-            wrong(r, value.loc, "'%s' is no GPU architecture", name);
-            diag_help(r->diag, "write a list like sm_80,sm_90a");
+        if (!has_name(cuda_archs, INT_MAX, name)) {
+            wrong_arch(r, value, name);
             return;
         }
-        vec_push(r->arena, &r->o->arch, name);
+        if (!has_name(r->o->arch.at, r->o->arch.n, name))
+            vec_push(r->arena, &r->o->arch, name);
         if (!s[n])
             return;
         s += n + 1;

@@ -1,0 +1,55 @@
+/* nvrtc.h: CUDA C++ to machine code, within parc.
+ *
+ * NVRTC, the compiler of NVIDIA's toolkit as a library, needs neither GPU nor
+ * driver nor nvcc. It is opened when a CUDA program is written, never before.
+ */
+#ifndef PARC_CODEGEN_NVRTC_H
+#define PARC_CODEGEN_NVRTC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+
+/* A source and the headers that it may include: by name, from memory. */
+typedef struct NvrtcText {
+    const char *name, *text;
+} NvrtcText;
+
+typedef struct NvrtcImage {
+    const char *arch; /* "sm_90a": machine code; "compute_80": PTX */
+    const char *data;
+    size_t size;
+} NvrtcImage;
+
+/* What ptxas made of one kernel for one architecture. */
+typedef struct NvrtcKernel {
+    const char *name, *arch;
+    int registers;          /* of a thread */
+    int shared;             /* static shared memory, bytes */
+    int stack, spill_stores, spill_loads; /* of a thread, bytes */
+} NvrtcKernel;
+
+typedef VEC(NvrtcKernel) NvrtcKernels;
+
+typedef struct NvrtcTime {
+    const char *arch;
+    double seconds;
+} NvrtcTime;
+
+typedef struct NvrtcResult {
+    VEC(NvrtcImage) image; /* in the order of the architectures; PTX last */
+    NvrtcKernels kernel;
+    VEC(NvrtcTime) time;
+} NvrtcResult;
+
+/* Compiles `source` for each architecture of a list that NULL ends (names of
+ * cuda_archs), several at a time, and to PTX for what is newer. NULL, or a
+ * message for the user: NVRTC is missing, or too old. Whatever the compiler
+ * says of the source, even a warning, is a fault of parc (bug), and names the
+ * kernel. */
+const char *nvrtc_compile(Arena *a, const NvrtcText *source,
+                          const NvrtcText *header, int nheaders,
+                          const char *const *arch, NvrtcResult *result);
+
+#endif

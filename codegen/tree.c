@@ -1,0 +1,54 @@
+/* tree.c: the files of a program, collected and written. */
+#include "codegen/tree.h"
+
+#include "base/embedded.h"
+
+#include <string.h>
+
+void tree_add(Tree *t, const char *name, const char *text, size_t size)
+{
+    TreeFile f = {name, text, size};
+    vec_push(t->arena, &t->file, f);
+}
+
+void tree_add_out(Tree *t, const char *name, const Out *text)
+{
+    tree_add(t, name, text->text, text->size);
+}
+
+void tree_add_runtime(Tree *t, const char *folder)
+{
+    for (const EmbeddedFile *f = runtime_files; f->name; f++)
+        if (!strchr(f->name, '/') || !strncmp(f->name, folder, strlen(folder)))
+            tree_add(t, arena_printf(t->arena, "runtime/%s", f->name), f->text,
+                     f->size);
+}
+
+const char *tree_write(const Tree *t, Outputs *outputs, const char *directory)
+{
+    const char *failure = outputs_mkdir(outputs, directory), *last = "";
+    for (int i = 0; i < t->file.n && !failure; i++) {
+        const TreeFile *f = &t->file.at[i];
+        const char *path = arena_printf(t->arena, "%s/%s", directory, f->name);
+        const char *folder = arena_strndup(t->arena, path,
+                                           (size_t)(strrchr(path, '/') - path));
+        if (strcmp(folder, last)) /* files of one stand together */
+            failure = outputs_mkdir(outputs, folder);
+        last = folder;
+        if (!failure)
+            failure = outputs_add(outputs, path, f->text, f->size, false);
+    }
+    return failure;
+}
+
+void makefile_head(Out *o, const Recipe *b)
+{
+    out_line(o, "CC ?= cc");
+    out(o, "CFLAGS =");
+    for (const char *const *flag = b->flag; *flag; flag++)
+        out(o, " %s", *flag);
+    for (const char *const *path = b->include; *path; path++)
+        out(o, " %s", *path);
+    out_line(o, "");
+    out_line(o, "");
+}

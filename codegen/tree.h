@@ -1,0 +1,48 @@
+/* tree.h: a program's source tree, in memory and on disk. */
+#ifndef PARC_CODEGEN_TREE_H
+#define PARC_CODEGEN_TREE_H
+
+#include "base/file.h"
+#include "base/out.h"
+#include "codegen/program.h"
+
+typedef struct TreeFile {
+    const char *name; /* within the tree: "runtime/rt.h" */
+    const char *text;
+    size_t size;
+} TreeFile;
+
+typedef struct Tree {
+    Arena *arena;
+    VEC(TreeFile) file; /* in the order in which they are written */
+} Tree;
+
+void tree_add(Tree *t, const char *name, const char *text, size_t size);
+void tree_add_out(Tree *t, const char *name, const Out *text);
+/* The runtime that lies in parc: what all targets share, and the folder of
+ * one, "cpu/". */
+void tree_add_runtime(Tree *t, const char *folder);
+
+/* Adds all files to the outputs, in `directory`. NULL, or a message. */
+const char *tree_write(const Tree *t, Outputs *outputs, const char *directory);
+
+/* ---- how a target's tree is made and built ------------------------------- */
+
+typedef struct Recipe {
+    const char *folder;          /* of the runtime: "cpu/" */
+    const char *library;         /* the runtime, built with parc */
+    const char *const *flag;     /* of the C compiler; NULL ends the lists */
+    const char *const *include;  /* "-Iruntime" */
+    const char *const *source;   /* beside the runtime's */
+    const char *const *link;     /* "-lm" */
+} Recipe;
+
+/* A target's tree is added to `tree`. NULL, or a message. */
+const char *cpu_tree(Tree *tree, const Program *p, const TargetInfo *t,
+                     const EmitOptions *options);
+extern const Recipe cpu_recipe;
+
+/* "CFLAGS = …", the first lines of a tree's Makefile. */
+void makefile_head(Out *o, const Recipe *b);
+
+#endif

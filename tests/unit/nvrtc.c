@@ -1,0 +1,128 @@
+/* nvrtc.c: what is read out of the CUDA compiler's log; and, where NVRTC is
+ * installed, what comes back from a compilation. */
+#include "codegen/nvrtc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "codegen/nvrtc_log.h"
+#include "tests/unit/check.h"
+
+static const char kernels_cu[] = "#include \"parc_device.h\"\n"
+                                 "static int x;\n"
+                                 "PARC_KERNEL(256) k00_add(float *y)\n"
+                                 "{\n"
+                                 "    int unused = 0;\n"
+                                 "}\n"
+                                 "PARC_KERNEL(128)\n"
+                                 "k01_norm(float *y)\n"
+                                 "{\n"
+                                 "}\n";
+
+static const char reports[] =
+    "ptxas info    : 0 bytes gmem\n"
+    "ptxas info    : Compiling entry function 'k01_norm' for 'sm_90a'\n"
+    "ptxas info    : Function properties for k01_norm\n"
+    "ptxas         .     16 bytes stack frame, 8 bytes spill stores, 12 bytes "
+    "spill loads\n"
+    "ptxas info    : Used 40 registers, used 1 barriers, 16 bytes cumulative "
+    "stack size, 1152 bytes smem\n"
+    "ptxas info    : Compile time = 6.852 ms\n"
+    "ptxas info    : Compiling entry function 'k00_add' for 'sm_90a'\n"
+    "ptxas info    : Function properties for k00_add\n"
+    "ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes "
+    "spill loads\n"
+    "ptxas info    : Used 13 registers, used 0 barriers\n"
+    "\n";
+
+static void reads_reports(Check *c, Arena *a)
+{
+    NvrtcText source = {"kernels.cu", kernels_cu};
+    NvrtcKernels k = {0};
+    CHECK(c, !nvrtc_read_log(a, &source, reports, "sm_90a", &k));
+    CHECK(c, k.n == 2);
+    if (k.n != 2)
+        return;
+    CHECK(c, !strcmp(k.at[0].name, "k01_norm"));
+    CHECK(c, !strcmp(k.at[0].arch, "sm_90a"));
+    CHECK(c, k.at[0].registers == 40 && k.at[0].shared == 1152);
+    CHECK(c, k.at[0].stack == 16 && k.at[0].spill_stores == 8);
+    CHECK(c, k.at[0].spill_loads == 12);
+    CHECK(c, k.at[1].registers == 13 && k.at[1].shared == 0);
+    CHECK(c, k.at[1].spill_stores == 0);
+}
+
+static bool names(Arena *a, const char *log, const char *message)
+{
+    NvrtcText source = {"kernels.cu", kernels_cu};
+    NvrtcKernels k = {0};
+    const char *text = nvrtc_read_log(a, &source, log, "sm_80", &k);
+    if (text && !strcmp(text, message))
+        return true;
+    printf("%s\n", text ? text : "nothing");
+    return false;
+}
+
+static void names_kernels(Check *c, Arena *a)
+{
+    CHECK(c, names(a, "kernels.cu(5): warning #177-D: variable unused\n",
+                   "k00_add: kernels.cu(5): warning #177-D: variable "
+                   "unused\n"));
+    CHECK(c, names(a, "kernels.cu(8): error: what\n\n",
+                   "k01_norm: kernels.cu(8): error: what\n"));
+    CHECK(c, names(a, "kernels.cu(2): error: what\n",
+                   "(in front of all kernels): kernels.cu(2): error: what\n"));
+    CHECK(c, names(a, "parc_device.h(7): error: what",
+                   "parc_device.h(7): error: what\n"));
+    CHECK(c, names(a, "ptxas warning : Registers are spilled\n",
+                   "ptxas warning : Registers are spilled\n"));
+}
+
+/* Symbols of a table of machine code, or the text of PTX, name the kernel. */
+static bool holds(const NvrtcImage *image, const char *text)
+{
+    size_t n = strlen(text);
+    for (size_t i = 0; i + n <= image->size; i++)
+        if (!memcmp(image->data + i, text, n))
+            return true;
+    return false;
+}
+
+static void compiles(Check *c, Arena *a)
+{
+    static const char *const arch[] = {"sm_80", "sm_90a", NULL};
+    const NvrtcText source = {"kernels.cu",
+                              "#include \"own.h\"\n"
+                              "extern \"C\" __global__ void k(float *x)\n"
+                              "{ x[threadIdx.x] = TWO; }\n"};
+    const NvrtcText header = {"own.h", "#define TWO 2.0f\n"};
+    NvrtcResult r;
+    const char *failure = nvrtc_compile(a, &source, &header, 1, arch, &r);
+    if (failure && strstr(failure, "which is not found here")) {
+        printf("SKIPPED: no NVRTC here; nothing was compiled\n");
+        return;
+    }
+    CHECK(c, !failure);
+    if (failure) {
+        printf("%s\n", failure);
+        return;
+    }
+    CHECK(c, r.image.n == 3 && r.time.n == 2 && r.kernel.n == 2);
+    for (int i = 0; i < r.image.n; i++)
+        CHECK(c, holds(&r.image.at[i], "k"));
+    CHECK(c, !strcmp(r.image.at[1].arch, "sm_90a"));
+    CHECK(c, !strcmp(r.image.at[2].arch, "compute_80"));
+    CHECK(c, holds(&r.image.at[2], ".visible .entry k("));
+    CHECK(c, r.kernel.at[0].registers > 0);
+}
+
+int main(void)
+{
+    Check c = {0, 0};
+    Arena *a = arena_new();
+    reads_reports(&c, a);
+    names_kernels(&c, a);
+    compiles(&c, a);
+    arena_free(a);
+    return check_end(&c);
+}

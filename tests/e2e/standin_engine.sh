@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 standin=tests/standin
 $standin/build "$standin/engine_kernels.cu" "$work/kernels.so" || exit 1
-for test in engine queue; do
+for test in engine queue nccl; do
     $standin/build -program "$standin/${test}_test.c" -o "$work/$test" ||
         exit 1
     "$work/$test" "$work/kernels.so" >"$work/$test.log" || cat "$work/$test.log"

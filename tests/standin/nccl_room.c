@@ -1,0 +1,84 @@
+/* nccl_room.c: memory that the ranks of a communicator share, by name. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine.h"
+#include "nccl_plan.h"
+
+/* An outbox holds what a rank gives to one group; pages that nobody touches
+ * take no memory. */
+static const int64_t OUTBOX = (int64_t)1 << 30;
+
+static int64_t boxes_bytes(int nranks)
+{
+    int64_t bytes = (int64_t)sizeof(NcclBox) * nranks;
+    return (bytes + 4095) / 4096 * 4096;
+}
+
+static void path_of(const NcclRoom *r, char path[160])
+{
+    const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(path, 160, "%s/%s", folder, r->name);
+}
+
+bool nccl_room_open(NcclRoom *r, const char *name, int nranks, int rank)
+{
+    char path[160];
+    snprintf(r->name, sizeof r->name, "%s", name);
+    r->nranks = nranks;
+    r->rank = rank;
+    r->bytes = boxes_bytes(nranks) + OUTBOX * nranks;
+    path_of(r, path);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    r->memory = MAP_FAILED;
+    if (fd >= 0 && ftruncate(fd, r->bytes) == 0)
+        r->memory = mmap(NULL, (size_t)r->bytes, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (r->memory == MAP_FAILED) {
+        standin_error("NCCL: %s: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    close(fd);
+    NcclBox *mine = nccl_box(r, rank);
+    if (atomic_exchange(&mine->joined, 1)) {
+        standin_error("NCCL: two processes are rank %d of one communicator",
+                      rank);
+        return false;
+    }
+    atomic_store(&mine->pid, (int)getpid());
+    return true;
+}
+
+bool nccl_room_full(NcclRoom *r)
+{
+    char path[160];
+    for (int i = 0; i < r->nranks; i++)
+        if (!atomic_load(&nccl_box(r, i)->joined))
+            return false;
+    path_of(r, path);
+    unlink(path); /* by whoever is first */
+    return true;
+}
+
+void nccl_room_close(NcclRoom *r)
+{
+    if (r->memory)
+        munmap(r->memory, (size_t)r->bytes);
+    r->memory = NULL;
+}
+
+NcclBox *nccl_box(const NcclRoom *r, int rank)
+{
+    return (NcclBox *)(void *)r->memory + rank;
+}
+
+char *nccl_outbox(const NcclRoom *r, int rank)
+{
+    return r->memory + boxes_bytes(r->nranks) + OUTBOX * rank;
+}

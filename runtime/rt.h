@@ -15,7 +15,7 @@
 
 #include "parc_rt.h"
 
-enum { RT_GROUPS = 1 << PARC_MAX_AXES };
+enum { RT_GROUPS = 1 << PARC_MAX_AXES, RT_LARGE_PAGE = 1 << 21 };
 
 /* ---- options (rt_options.c) ---- */
 

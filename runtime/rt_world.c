@@ -5,9 +5,14 @@
  * It is mapped before the ranks are forked, so that a rank's arena lies at
  * the same address in all of them and a peer's shard is read in place. Pages
  * are not reserved: what a rank never touches costs nothing.
+ *
+ * Ranks share a file in memory that has no name: unlike shared anonymous
+ * memory, its pages may be joined to large ones (rt_device_open) whatever the
+ * system's setting for shared memory, if file and mapping are aligned.
  */
 #include <errno.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,7 +22,7 @@
 #include "rt_device.h"
 
 /* So that arenas can have large pages of their own. */
-enum { ALIGN = 1 << 21, DEFAULT_TIMEOUT = 300, MOST_SECONDS = 1000000 };
+enum { ALIGN = RT_LARGE_PAGE, DEFAULT_TIMEOUT = 300, MOST_SECONDS = 1000000 };
 
 int rt_nranks(const ParcModel *model)
 {
@@ -83,6 +88,44 @@ static bool read_timeout(RtWorld *w)
     return true;
 }
 
+/* A file in memory, of `bytes` zeros; -1 where the system has none. */
+static int open_shared(size_t bytes)
+{
+    int file = memfd_create("parc", MFD_CLOEXEC);
+    if (file >= 0 && ftruncate(file, (off_t)bytes) != 0) {
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
+/* Zeros at a multiple of ALIGN, shared with ranks that are forked later;
+ * NULL, with errno, where there is no such room. */
+static char *map_world(RtWorld *w, size_t bytes)
+{
+    bool shared = w->nranks > 1;
+    int file = shared ? open_shared(bytes) : -1;
+    w->map_bytes = bytes + ALIGN;
+    w->map = mmap(NULL, w->map_bytes, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *base = NULL;
+    if (w->map != MAP_FAILED) {
+        base = (char *)w->map + -(uintptr_t)w->map % ALIGN;
+        void *at = mmap(base, bytes, PROT_READ | PROT_WRITE,
+                        MAP_FIXED | MAP_NORESERVE |
+                            (shared ? MAP_SHARED : MAP_PRIVATE) |
+                            (file < 0 ? MAP_ANONYMOUS : 0),
+                        file, 0);
+        base = at == MAP_FAILED ? NULL : base;
+    }
+    int error = errno;
+    if (file >= 0) {
+        close(file);
+    }
+    errno = error;
+    return base;
+}
+
 bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
                    int threads)
 {
@@ -102,17 +145,14 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
     size_t align = w->nranks > 1 && model->arena_bytes < ALIGN ? 4096 : ALIGN;
     size_t arenas = round_up(end, align);
     w->arena_stride = round_up((size_t)model->arena_bytes + 1, align);
-    w->map_bytes = arenas + n * w->arena_stride;
-    int sharing = n > 1 ? MAP_SHARED : MAP_PRIVATE;
-    w->map = mmap(NULL, w->map_bytes, PROT_READ | PROT_WRITE,
-                  sharing | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (w->map == MAP_FAILED) {
+    size_t bytes = round_up(arenas + n * w->arena_stride, 4096);
+    char *base = map_world(w, bytes);
+    if (!base) {
         char text[32];
         rt_error(program, "cannot map %s of memory: %s",
-                 rt_size_text((double)w->map_bytes, text), strerror(errno));
+                 rt_size_text((double)bytes, text), strerror(errno));
         return false;
     }
-    char *base = w->map;
     w->control = (void *)base;
     w->slot = (void *)(base + slots);
     w->barrier = (void *)(base + barriers);

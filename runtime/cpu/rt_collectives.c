@@ -22,6 +22,7 @@ enum {
     GRAIN = 1 << 15,  /* elements from which threads pay */
     COPY_GRAIN = 4 * GRAIN, /* bytes */
     SLICE_ALIGN = 16, /* slices end at cache lines */
+    MOST_FAR = 16,    /* ranks whose sum is streamed without a tile */
 };
 
 /* A part of elements of one byte: what only moves does not ask for more. */
@@ -184,23 +185,40 @@ static void put_sums(const ParcPart *p, void *to, const float *sum, int64_t n,
     }
 }
 
+/* Elements [at, at+n) of a part's source summed over all ranks to `to`,
+ * floats that are far away. */
+static void sum_far(const ParcRt *rt, const RtGroup *g, const ParcPart *p,
+                    float *to, int64_t at, int64_t n)
+{
+    const float *from[MOST_FAR];
+    for (int j = 0; j < g->n; j++) {
+        from[j] = (const float *)(const void *)(rt_peer(rt, g->member[j]) +
+                                                p->src) + at;
+    }
+    rt_sum_far(to, from, g->n, n);
+}
+
 static void reduce_part(ParcRt *rt, const RtGroup *g, const ParcPart *p)
 {
     char *dst = rt->arena + p->dst;
     int64_t count = valid_run(p, g->index);
     int64_t tiles = (count + TILE - 1) / TILE;
     bool far = p->outer * count * (int64_t)sizeof(float) >= RT_FAR;
+    bool direct = far && p->type == PARC_F32 && g->n <= MOST_FAR;
 #pragma omp parallel for collapse(2)                                           \
     schedule(static) if (p->outer * count > GRAIN)
     for (int64_t o = 0; o < p->outer; o++) {
         for (int64_t t = 0; t < tiles; t++) {
             float sum[TILE];
             int64_t at = t * TILE, n = smaller(TILE, count - at);
-            reduce_tile(rt, g, sum, p,
-                        o * whole_row(p, g->n) + g->index * p->inner + at, n,
-                        PARC_SUM);
-            put_sums(p, rt_element_out(p->type, dst, o * p->inner + at), sum,
-                     n, far);
+            int64_t from = o * whole_row(p, g->n) + g->index * p->inner + at;
+            void *to = rt_element_out(p->type, dst, o * p->inner + at);
+            if (direct) {
+                sum_far(rt, g, p, to, from, n);
+            } else {
+                reduce_tile(rt, g, sum, p, from, n, PARC_SUM);
+                put_sums(p, to, sum, n, far);
+            }
         }
     }
     ParcPart bytes = in_bytes(p);

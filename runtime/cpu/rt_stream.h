@@ -3,7 +3,8 @@
  * What is larger than a cache and read much later gains nothing from going
  * through it: a plain store first fetches the line that it overwrites. Data
  * of FAR bytes and more is stored around the cache, which moves two thirds of
- * the bytes.
+ * the bytes. What is summed on the way is read and stored line by line, so
+ * that loads of several lines are under way at a time.
  */
 #ifndef PARC_RT_STREAM_H
 #define PARC_RT_STREAM_H
@@ -30,22 +31,71 @@ static inline void rt_stream_line(char *to, const char *from)
 #endif
 }
 
-/* Ordered before what the thread stores next. */
-static inline void rt_copy_far(void *to, const void *from, int64_t n)
+/* What the thread has streamed comes before what it stores next. */
+static inline void rt_stream_end(void)
 {
-    char *dst = to;
-    const char *src = from;
-    int64_t head = (int64_t)(-(uintptr_t)dst % RT_FAR_LINE);
-    head = head < n ? head : n;
-    memcpy(dst, src, (size_t)head);
-    int64_t at = head;
-    for (; at + RT_FAR_LINE <= n; at += RT_FAR_LINE) {
-        rt_stream_line(dst + at, src + at);
-    }
-    memcpy(dst + at, src + at, (size_t)(n - at));
 #if defined(__SSE2__)
     _mm_sfence();
 #endif
+}
+
+/* Bytes up to where `to` is at the start of a line, n at the most. */
+static inline int64_t rt_stream_head(const void *to, int64_t n)
+{
+    int64_t head = (int64_t)(-(uintptr_t)to % RT_FAR_LINE);
+    return head < n ? head : n;
+}
+
+/* Runs side by side have more lines under way than one alone. */
+static inline void rt_copy_far(void *to, const void *from, int64_t n)
+{
+    enum { RUNS = 4 };
+    char *dst = to;
+    const char *src = from;
+    int64_t at = rt_stream_head(to, n);
+    memcpy(dst, src, (size_t)at);
+    int64_t run = (n - at) / (RUNS * RT_FAR_LINE) * RT_FAR_LINE;
+    for (int64_t i = at; i < at + run; i += RT_FAR_LINE) {
+        for (int64_t r = 0; r < RUNS; r++) {
+            rt_stream_line(dst + i + r * run, src + i + r * run);
+        }
+    }
+    for (at += RUNS * run; at + RT_FAR_LINE <= n; at += RT_FAR_LINE) {
+        rt_stream_line(dst + at, src + at);
+    }
+    memcpy(dst + at, src + at, (size_t)(n - at));
+    rt_stream_end();
+}
+
+enum { RT_FAR_FLOATS = RT_FAR_LINE / sizeof(float) };
+
+/* to[i] = from[0][at + i] + from[1][at + i] + … in this order, i below n. */
+static inline void rt_sum(float *to, const float *const *from, int parts,
+                          int64_t at, int64_t n)
+{
+    memcpy(to, from[0] + at, (size_t)n * sizeof *to);
+    for (int j = 1; j < parts; j++) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            to[i] += from[j][at + i];
+        }
+    }
+}
+
+/* The same past the cache; `to` is none of `from`. */
+static inline void rt_sum_far(float *to, const float *const *from, int parts,
+                              int64_t n)
+{
+    int64_t at = rt_stream_head(to, n * (int64_t)sizeof *to) /
+                 (int64_t)sizeof *to;
+    rt_sum(to, from, parts, 0, at);
+    for (; at + RT_FAR_FLOATS <= n; at += RT_FAR_FLOATS) {
+        float line[RT_FAR_FLOATS];
+        rt_sum(line, from, parts, at, RT_FAR_FLOATS);
+        rt_stream_line((char *)(to + at), (const char *)line);
+    }
+    rt_sum(to + at, from, parts, at, n - at);
+    rt_stream_end();
 }
 
 #endif

@@ -13,6 +13,20 @@ static bool fits_int(const Kernel *k, int inner)
     return k->space.size[inner] <= INT32_MAX / 2 / stride;
 }
 
+static const char *index_type(const KernelPrinter *c)
+{
+    return fits_int(c->k, kernel_inner_axis(c->k)) ? "int" : "int64_t";
+}
+
+/* The loop along the inner axis; `begin` and `end` are C. */
+static void open_inner(KernelPrinter *c, const char *reductions,
+                       const char *begin, const char *end)
+{
+    out_line(c->o, "#pragma omp simd%s", reductions);
+    out_line(c->o, "for (%s j = %s; j < %s; j++) {", index_type(c), begin, end);
+    c->o->indent += 4;
+}
+
 void cpu_open_columns(KernelPrinter *c, const char *reductions)
 {
     const Space *s = &c->k->space;
@@ -29,14 +43,10 @@ void cpu_open_columns(KernelPrinter *c, const char *reductions)
         c->o->indent += 4;
         return;
     }
-    int64_t n = s->size[inner];
-    out_line(c->o, "#pragma omp simd%s", reductions);
-    const char *type = fits_int(c->k, inner) ? "int" : "int64_t";
-    if (s->tail)
-        out_line(c->o, "for (%s j = 0; j < columns; j++) {", type);
-    else
-        out_line(c->o, "for (%s j = 0; j < %lld; j++) {", type, (long long)n);
-    c->o->indent += 4;
+    open_inner(c, reductions, "0",
+               s->tail ? "columns"
+                       : arena_printf(c->p->arena, "%lld",
+                                      (long long)s->size[inner]));
 }
 
 void cpu_close_columns(KernelPrinter *c)
@@ -235,6 +245,59 @@ static void reload(KernelPrinter *c, const KernelStep *step)
                                                         b->stride, lane)))));
 }
 
+/* ---- reading ahead ------------------------------------------------------- */
+
+/* Columns from which a row is more than a core's nearest cache holds. */
+enum { LONG_ROW = 8192 };
+
+/* Whether the phase is the first to read the buffer's row. */
+static bool reads_first(const KernelPrinter *c, int number, int buffer)
+{
+    const Kernel *k = c->k;
+    for (int p = 0; p <= number; p++)
+        for (int i = 0; i < k->phase[p].nelement; i++) {
+            const KernelStep *step = &k->phase[p].element[i];
+            const KernelInstr *instr = &k->instr[step->instr];
+            if (step->reload < 0 && instr->code == KERNEL_LOAD &&
+                instr->buffer == buffer)
+                return p == number;
+        }
+    return false;
+}
+
+/* Much is computed for an element of a softmax, so that a core that looks a
+ * few lines ahead waits for memory at each: a long row is read in blocks, and
+ * each asks for the next. Returns whether there is such a loop. */
+static bool open_blocks(KernelPrinter *c, int number)
+{
+    const Space *s = &c->k->space;
+    int inner = kernel_inner_axis(c->k);
+    if (inner < 0 || s->column != 1u << inner || s->tail ||
+        s->size[inner] < LONG_ROW)
+        return false;
+    const char *type = index_type(c);
+    long long n = s->size[inner];
+    bool any = false;
+    for (int i = 0; i < c->k->nbuffers; i++) {
+        const KernelBuffer *b = &c->k->buffer[i];
+        if (!walks_along(c, i) || b->stride[inner] != 1 ||
+            !reads_first(c, number, i))
+            continue;
+        if (!any) {
+            out_line(c->o, "for (%s b = 0; b < %lld; b += PARC_AHEAD) {", type,
+                     n);
+            c->o->indent += 4;
+            any = true;
+        }
+        out_line(c->o, "parc_read_ahead(%s_row + b, sizeof *%s_row);", b->name,
+                 b->name);
+    }
+    if (any)
+        out_code(c->o, "const %s end = b + PARC_AHEAD < %lld ? b + PARC_AHEAD "
+                       ": %lld;", type, n, n);
+    return any;
+}
+
 static void phase(KernelPrinter *c, int number)
 {
     const KernelPhase *p = &c->k->phase[number];
@@ -245,7 +308,12 @@ static void phase(KernelPrinter *c, int number)
     if (!p->loop)
         return;
     cpu_random_rows(c, number);
-    cpu_open_columns(c, begin_reductions(c, number));
+    const char *reductions = begin_reductions(c, number);
+    bool blocks = open_blocks(c, number);
+    if (blocks)
+        open_inner(c, reductions, "b", "end");
+    else
+        cpu_open_columns(c, reductions);
     for (int i = 0; i < p->nelement; i++) {
         if (p->element[i].reload >= 0)
             reload(c, &p->element[i]);
@@ -256,6 +324,8 @@ static void phase(KernelPrinter *c, int number)
     roots(c, number, true, ROOT_TOTAL);
     roots(c, number, true, ROOT_STORE);
     cpu_close_columns(c);
+    if (blocks)
+        kernel_close_block(c);
     end_reductions(c, number);
 }
 

@@ -17,7 +17,26 @@
 #include <stdint.h>
 #include <string.h>
 
+/* GCC takes half of what the machine has, for the sake of those that slow down
+ * under wide vectors; polynomials gain more than that costs. */
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC target("prefer-vector-width=512")
+#endif
+
 #define PARC_MATH static inline __attribute__((always_inline, unused))
+
+/* Elements of a long row that are asked for while as many are computed. */
+enum { PARC_AHEAD = 256, PARC_LINE = 64 };
+
+/* `at` is what is read now, of elements of `size` bytes; beyond the end of
+ * memory nothing is asked for. */
+PARC_MATH void parc_read_ahead(const void *at, uint64_t size)
+{
+    uintptr_t next = (uintptr_t)at + PARC_AHEAD * size;
+    for (uintptr_t i = 0; i < PARC_AHEAD * size; i += PARC_LINE) {
+        __builtin_prefetch((const void *)(next + i));
+    }
+}
 
 PARC_MATH float parc_from_bits(int32_t i)
 {

@@ -37,7 +37,7 @@ RT_SHARED = $(wildcard runtime/*.c)
 RT_SRC = $(RT_SHARED) $(wildcard runtime/cpu/*.c)
 RT_FILES = $(sort $(wildcard $(foreach d,runtime runtime/cpu runtime/cuda,\
              $(addprefix $(d)/*.,c h cuh))))
-CUDA_SRC = $(wildcard runtime/cuda/*.c)
+CUDA_SRC = $(RT_SHARED) $(wildcard runtime/cuda/*.c)
 CUDA_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/%.o)
 # Tests hold our declarations of CUDA against the toolkit's, where it is.
 CUDA_INCLUDE = $(wildcard /usr/local/cuda/include)
@@ -127,7 +127,8 @@ $(BUILD)/obj/frontend/%.o: frontend/%.c | $(GEN)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(PARC_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/obj/tests/unit/cuda_%.o: PARC_CFLAGS += $(CUDA_INCLUDE:%=-isystem %)
+$(BUILD)/obj/tests/unit/cuda_%.o: \
+    PARC_CFLAGS += -Iruntime $(CUDA_INCLUDE:%=-isystem %)
 
 $(BUILD)/obj/%.o: %.c
 	$(call say,CC,$<)
@@ -135,11 +136,15 @@ $(BUILD)/obj/%.o: %.c
 	$(Q)$(CC) $(CFLAGS) $(PARC_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(UNIT_LIB_OBJ) \
-                 $(BUILD)/libparc.a $(BUILD)/libparc_rt.a \
-                 $(BUILD)/libparc_cuda.a
+                 $(BUILD)/libparc.a $(BUILD)/libparc_rt.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(BUILD)/unit/cuda_%: $(BUILD)/obj/tests/unit/cuda_%.o $(BUILD)/libparc_cuda.a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -ldl -lm
 
 units: $(UNIT_BIN)
 

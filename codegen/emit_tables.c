@@ -184,53 +184,6 @@ static void collective_streams(Emitter *e)
     out_line(o, "};");
 }
 
-/* "layer": the loop's variable without the number that tells it from
- * others. */
-static const char *loop_text(const Emitter *e, const Op *loop)
-{
-    const char *name = e->loop_name[loop->id];
-    return arena_strndup(e->p->arena, name, strcspn(name, "_"));
-}
-
-_Static_assert((int)MAX_LOOP_DEPTH <= (int)PARC_MAX_LOOPS,
-               "the runtime's table has a place for every loop");
-
-static void work_row(Emitter *e, const WorkInfo *w, int number)
-{
-    Out *o = e->o;
-    Arena *a = e->p->arena;
-    out(o, "    [%d] = {.id = \"%s\", .kind = \"%s\", .phase = \"%s\",\n",
-        number, c_escaped(a, w->id), w->kind, phase_name(w->op->phase));
-    out(o, "     .path = \"%s\", .source = \"%s\",\n",
-        c_escaped(a, w->op->path),
-        c_escaped(a, diag_where(e->p->diag, a, work_loc(w))));
-    if (*w->detail)
-        out(o, "     .detail = \"%s\",\n", c_escaped(a, w->detail));
-    out(o, "     .bytes = %lld, .flops = ", (long long)w->bytes);
-    out_double(o, w->flops);
-    out(o, ", .count = %lld", (long long)w->count);
-    if (w->nloops) {
-        out(o, ",\n     .nloops = %d, .loop = {", w->nloops);
-        for (int i = 0; i < w->nloops; i++)
-            out(o, "%s{\"%s\", %lld}", i ? ", " : "",
-                loop_text(e, w->loop[i]), (long long)loop_trips(w->loop[i]));
-        out(o, "}");
-    }
-    out(o, "},\n");
-}
-
-static void work_rows(Emitter *e)
-{
-    out_line(e->o, "");
-    out_line(e->o, "/* What parc_mark names, for --trace. */");
-    out_line(e->o, "static const ParcWork work[] = {");
-    for (int i = 0; i < e->nwork; i++)
-        work_row(e, &e->work[i], i);
-    if (!e->nwork)
-        out_line(e->o, "    {.id = 0}");
-    out_line(e->o, "};");
-}
-
 /* The plan as --info prints it, one literal a line. */
 static void info_text(Emitter *e, const char *text)
 {
@@ -382,7 +335,7 @@ void emit_tables(Emitter *e)
     inputs(e);
     collective_names(e);
     collective_streams(e);
-    work_rows(e);
+    emit_work(e);
     if (e->cuda)
         kernel_names(e);
     info_text(e, plan.text);

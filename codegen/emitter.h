@@ -66,6 +66,9 @@ void emit_collective(Emitter *e, const Op *op);
 void emit_local_part(Emitter *e, const Op *op); /* take_part, take_share */
 void emit_copy_op(Emitter *e, const Op *op);    /* copy, transpose, … */
 
+/* emit_work.c: ParcWork. */
+void emit_work(Emitter *e);
+
 /* emit_tables.c: ParcParam, ParcInput, ParcModel. */
 void emit_tables(Emitter *e);
 

@@ -103,6 +103,19 @@ typedef struct ParcLoop {
     int64_t trips;
 } ParcLoop;
 
+/* What a statement writes: `elements`, one after the other, that lie in turn t
+ * of loop i around it (t % modulo[i], where that is not 0) * stride[i] bytes
+ * behind `offset`; a rank's own run of a kept parameter `run` bytes further for
+ * each rank before it over the axes `cut`. For PARC_NANCHECK. */
+typedef struct ParcResult {
+    const char *name;
+    ParcType type;
+    int64_t offset, elements;
+    int64_t stride[PARC_MAX_LOOPS], modulo[PARC_MAX_LOOPS];
+    uint32_t cut;
+    int64_t run;
+} ParcResult;
+
 typedef struct ParcWork {
     const char *id;     /* "k07_attention_norm", "ag3", "wq" */
     const char *kind;   /* "kernel", "matmul", "attention", "collective", … */
@@ -115,6 +128,8 @@ typedef struct ParcWork {
     int64_t count;      /* calls a step */
     int nloops;         /* around it, outermost first */
     ParcLoop loop[PARC_MAX_LOOPS];
+    const ParcResult *result; /* floats that a call writes */
+    int nresults;
 } ParcWork;
 
 /* Compiled kernels for one architecture: "sm_90a", machine code; "compute_90",

@@ -60,6 +60,7 @@ typedef struct RtBarrier {
 
 typedef struct RtControl {
     _Atomic int32_t failed; /* somebody has printed why the run ends */
+    unsigned char board[256]; /* rank 0 to all others: rt_share.c */
 } RtControl;
 
 /* ---- what a step does when (rt_trace.c, rt_trace_file.c) ---- */
@@ -133,6 +134,9 @@ struct ParcRt {
     ParcMatmul *matmuls;
     struct RtDevice *device;   /* what the target keeps; NULL: not open */
     RtRing *ring;              /* while this step is traced */
+    bool nan_check;            /* PARC_NANCHECK=1 */
+    int32_t nan_work;          /* the statement to look at; -1: none yet */
+    int64_t nan_turn;
 };
 
 /* Names for what is no collective of the model, where an id is wanted. */
@@ -142,6 +146,7 @@ enum {
     RT_AT_SHARDS = -3,
     RT_AT_TRACE = -4,
     RT_AT_GRADIENTS = -5,
+    RT_AT_MATMULS = -6,
 };
 const char *rt_collective_name(const ParcModel *model, int id);
 
@@ -193,6 +198,8 @@ const char *rt_trace_write(const RtWorld *w, const char *path,
 /* All ranks of the group meet. rt_meet is for the whole world. */
 void rt_barrier(ParcRt *rt, uint32_t axes);
 void rt_meet(ParcRt *rt, int id);
+/* Rank 0's `bytes` at `data` are everybody's on return (rt_share.c). */
+void rt_share(ParcRt *rt, int id, void *data, size_t bytes);
 
 static inline char *rt_peer(const ParcRt *rt, int rank)
 {
@@ -203,6 +210,25 @@ static inline float *rt_floats(ParcRt *rt, int64_t offset)
 {
     return (float *)(void *)(rt->arena + offset);
 }
+
+/* ---- statements of a step (rt_work.c, rt_nancheck.c) ---- */
+
+/* The turn of each loop around a statement, of their count through all. */
+void rt_work_turns(const ParcWork *w, int64_t turn,
+                   int64_t at[PARC_MAX_LOOPS]);
+/* " in 'k07_norm' (llama.pdl:28:5, layer 3)" */
+enum { RT_WHERE = 512 };
+const char *rt_work_where(const ParcWork *w, int64_t turn,
+                          char text[RT_WHERE]);
+
+/* A variable of the environment that is 0 or 1; ends the run where it is
+ * something else. */
+bool rt_flag(ParcRt *rt, const char *name, bool otherwise);
+/* Reads PARC_NANCHECK. */
+void rt_nan_open(ParcRt *rt);
+/* Looks at what the statement before has written; `work` comes next, -1 at
+ * the end of a step. */
+void rt_nan_mark(ParcRt *rt, int work, int64_t turn);
 
 /* ---- messages (rt_message.c) ---- */
 
@@ -404,9 +430,8 @@ typedef struct RtLog {
 } RtLog;
 
 /* Opens (and empties) the file; false after a message. */
-bool rt_log_open(RtLog *l, const RtOptions *o, const ParcModel *model,
-                 int nranks, int threads);
-void rt_log_start(RtLog *l);
+bool rt_log_open(RtLog *l, const RtOptions *o, const ParcModel *model);
+void rt_log_start(RtLog *l, const ParcRt *rt);
 /* After step 1, 2, …; by rank 0. */
 void rt_log_step(RtLog *l, ParcRt *rt, int64_t step);
 /* A step was skipped and the loss scale lowered; by rank 0. */

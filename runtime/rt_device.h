@@ -42,6 +42,10 @@ void rt_device_download(ParcRt *rt, int64_t offset, int64_t bytes);
 /* One step. It may still be running on return. */
 void rt_device_step(ParcRt *rt);
 
+/* Flops a second that the devices of all ranks could do at best; 0: that is not
+ * known. */
+double rt_device_peak_flops(const ParcRt *rt);
+
 /* At the rank's end, opened or not. */
 void rt_device_close(ParcRt *rt);
 

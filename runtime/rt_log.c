@@ -2,10 +2,9 @@
  * progress for people.
  *
  * `tokens` counts from the start of the run, `tokens_per_s` and `step_ms` are
- * of the step alone. `mfu` relates the step's flops to what the cores in use
- * could do at their nominal clock with two fused multiply-adds of full vector
- * width each cycle; it is null where the clock is not known. A line goes into
- * the file in one write, so that a reader never sees half of one.
+ * of the step alone. `mfu` relates the step's flops to what the devices in use
+ * could do; it is null where that is not known. A line goes into the file in
+ * one write, so that a reader never sees half of one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,50 +14,15 @@
 #include <unistd.h>
 
 #include "rt.h"
+#include "rt_device.h"
 
-#if defined(__AVX512F__)
-enum { FLOPS_A_CYCLE = 64 };
-#elif defined(__FMA__)
-enum { FLOPS_A_CYCLE = 32 };
-#else
-enum { FLOPS_A_CYCLE = 16 };
-#endif
-
-/* 0 where the system does not tell. */
-static double clock_hz(void)
+bool rt_log_open(RtLog *l, const RtOptions *o, const ParcModel *model)
 {
-    double best = 0, value;
-    char line[256];
-    FILE *f =
-        fopen("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "r");
-    if (f) {
-        if (fscanf(f, "%lf", &value) == 1) {
-            best = value * 1e3;
-        }
-        fclose(f);
-    }
-    f = best > 0 ? NULL : fopen("/proc/cpuinfo", "r");
-    while (f && fgets(line, sizeof line, f)) {
-        if (sscanf(line, "cpu MHz : %lf", &value) == 1 && value * 1e6 > best) {
-            best = value * 1e6;
-        }
-    }
-    if (f) {
-        fclose(f);
-    }
-    return best;
-}
-
-bool rt_log_open(RtLog *l, const RtOptions *o, const ParcModel *model,
-                 int nranks, int threads)
-{
-    int busy = nranks * threads, cores = rt_cores();
     memset(l, 0, sizeof *l);
     l->file = -1;
     l->terminal = isatty(STDERR_FILENO);
     l->steps = o->steps;
     l->tokens_a_step = model->batch * (model->seq > 0 ? model->seq : 1);
-    l->peak_flops = clock_hz() * FLOPS_A_CYCLE * (busy < cores ? busy : cores);
     l->path = o->log;
     if (o->log && !o->dry_run) {
         l->file = open(o->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -71,8 +35,9 @@ bool rt_log_open(RtLog *l, const RtOptions *o, const ParcModel *model,
     return true;
 }
 
-void rt_log_start(RtLog *l)
+void rt_log_start(RtLog *l, const ParcRt *rt)
 {
+    l->peak_flops = rt_device_peak_flops(rt);
     l->begin = l->last_step = l->last_line = rt_now();
 }
 

@@ -109,7 +109,7 @@ static void check_gradients(ParcRt *rt, Job *job, int64_t step)
 static void train(ParcRt *rt, Job *job)
 {
     if (rt->rank == 0) {
-        rt_log_start(&job->log);
+        rt_log_start(&job->log, rt);
     }
     rt_scale_start(rt);
     for (int64_t step = 1; step <= job->options.steps; step++) {
@@ -199,7 +199,9 @@ static int rank_main(ParcRt *rt, void *context)
     const RtOptions *o = &job->options;
     bool runs = !o->print_shards && (o->dry_run || o->steps > 0);
     if (runs) {
+        rt_nan_open(rt);
         rt_device_open(rt);
+        rt->model->init(rt); /* may use the arena that is still free */
     }
     rt_params_init(rt, o->seed);
     if (o->init) {
@@ -213,9 +215,6 @@ static int rank_main(ParcRt *rt, void *context)
         }
         rt_meet(rt, RT_AT_END);
         return 0;
-    }
-    if (runs) {
-        rt->model->init(rt);
     }
     if (o->dry_run) {
         rt_meet(rt, RT_AT_END);
@@ -290,9 +289,7 @@ static int prepare(Job *job)
     }
     bool quiet = o->print_shards != NULL;
     job->log.file = -1;
-    return quiet || rt_log_open(&job->log, o, m, job->world.nranks, threads)
-               ? 0
-               : 1;
+    return quiet || rt_log_open(&job->log, o, m) ? 0 : 1;
 }
 
 static void release(Job *job)

@@ -88,10 +88,3 @@ void rt_trace_end(ParcRt *rt)
     rt_mark(rt, RT_MARK_END);
     rt->ring = NULL;
 }
-
-void parc_mark(ParcRt *rt, int i, int64_t turn)
-{
-    if (rt->ring) {
-        rt_trace_add(rt->ring, i, turn);
-    }
-}

@@ -67,9 +67,22 @@ void rt_device_download(ParcRt *rt, int64_t offset, int64_t bytes)
     (void)rt, (void)offset, (void)bytes;
 }
 
+void parc_mark(ParcRt *rt, int i, int64_t turn)
+{
+    if (rt->ring) {
+        rt_trace_add(rt->ring, i, turn);
+    }
+    if (rt->nan_check) {
+        rt_nan_mark(rt, i, turn);
+    }
+}
+
 void rt_device_step(ParcRt *rt)
 {
     rt->model->step(rt);
+    if (rt->nan_check) {
+        rt_nan_mark(rt, -1, 0);
+    }
 }
 
 void rt_device_close(ParcRt *rt)

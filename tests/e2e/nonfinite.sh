@@ -31,6 +31,8 @@ later() {
         -D loss_scale=1e20
 }
 check "trains" train plain 16
+check "2x2 trains, each result looked at" env PARC_NANCHECK=1 \
+    "$work/scaled" --steps 2
 check "2x2 trains" train scaled 16
 check "one curve" same_curve "$work/plain.log" "$work/scaled.log" 1e-5
 check "one norm" jq -en --slurpfile a "$work/plain.log" \
@@ -94,6 +96,12 @@ for mesh in 1 2; do
         "$work/edge" "error: step 1: the norm of the gradients is not a \
 number: the gradient of 'last.net.bias' is not finite, nor are those of 5 \
 others"
+    check "the statement that made the first NaN is named" env \
+        PARC_NANCHECK=1 sh -c "! '$work/edge' --steps 3 2>'$work/said'"
+    check "with its place" grep -qE "error: step 1, rank [01]: in \
+'k[0-9]+_last_relu_grad' \(edge.pdl:4:13\), element [0-9]+ of \
+$((64 / mesh)) of 'dy' is not a number; all results before it are finite" \
+        "$work/said"
     check "edge with a loss scale compiles" "$PARC" "$work/edge.pdl" \
         --target cpu --threads 1 --mesh $mesh -D loss_scale=8 -o "$work/edge"
     check "its steps are skipped" "$work/edge" --steps 63

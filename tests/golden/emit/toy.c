@@ -175,47 +175,91 @@ static const char *const collective[] = {
     0
 };
 
-/* What parc_mark names, for --trace. */
+/* What parc_mark names: for --trace, messages, PARC_NANCHECK. */
 static const ParcWork work[] = {
     [0] = {.id = "ag0", .kind = "collective", .phase = "forward",
      .path = "", .source = "toy.pdl:15:24",
      .detail = "all_gather over fsdp: net1",
-     .bytes = 288, .flops = 0, .count = 1},
+     .bytes = 288, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "net1.weight.2",
+          .offset = AT_net1_weight_2, .elements = 72}},
+     .nresults = 1},
     [1] = {.id = "net1", .kind = "matmul", .phase = "forward",
      .path = "net1", .source = "toy.pdl:7:26",
      .detail = "ak,fk->af",
-     .bytes = 1152, .flops = 1728, .count = 1},
+     .bytes = 1152, .flops = 1728, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "net1",
+          .offset = AT_net1, .elements = 72}},
+     .nresults = 1},
     [2] = {.id = "k00_relu", .kind = "kernel", .phase = "forward",
      .path = "", .source = "toy.pdl:7:16",
-     .bytes = 292, .flops = 0, .count = 1},
+     .bytes = 292, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "scale",
+          .offset = AT_scale, .elements = 1}},
+     .nresults = 1},
     [3] = {.id = "ar1", .kind = "collective", .phase = "forward",
      .path = "", .source = "toy.pdl:6:5",
      .detail = "all_reduce over fsdp,tp: scale",
-     .bytes = 4, .flops = 0, .count = 1},
+     .bytes = 4, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "scale.2",
+          .offset = AT_scale, .elements = 1}},
+     .nresults = 1},
     [4] = {.id = "k01_relu_grad", .kind = "kernel", .phase = "backward",
      .path = "", .source = "toy.pdl:7:21",
-     .bytes = 576, .flops = 0, .count = 1},
+     .bytes = 576, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "dnet1",
+          .offset = AT_net1, .elements = 72}},
+     .nresults = 1},
     [5] = {.id = "dnet1.weight", .kind = "matmul", .phase = "backward",
      .path = "net1", .source = "toy.pdl:7:26",
      .detail = "af,ak->fk",
-     .bytes = 1152, .flops = 1728, .count = 1},
+     .bytes = 1152, .flops = 1728, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "dnet1.weight",
+          .offset = AT_dnet1_weight, .elements = 72}},
+     .nresults = 1},
     [6] = {.id = "rs2", .kind = "collective", .phase = "backward",
      .path = "", .source = "toy.pdl:15:24",
      .detail = "reduce_scatter over fsdp: net1",
-     .bytes = 288, .flops = 0, .count = 1},
+     .bytes = 288, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "dnet1.weight.3",
+          .offset = AT_dnet1_weight_3, .elements = 36}},
+     .nresults = 1},
     [7] = {.id = "k02_sumsq", .kind = "kernel", .phase = "optimizer",
      .path = "", .source = "toy.pdl:18:1",
-     .bytes = 148, .flops = 0, .count = 1},
+     .bytes = 148, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "sumsq",
+          .offset = AT_sumsq, .elements = 1}},
+     .nresults = 1},
     [8] = {.id = "ar3", .kind = "collective", .phase = "optimizer",
      .path = "", .source = "toy.pdl:18:1",
      .detail = "all_reduce over fsdp,tp: sumsq",
-     .bytes = 4, .flops = 0, .count = 1},
+     .bytes = 4, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "sumsq.2",
+          .offset = AT_sumsq, .elements = 1}},
+     .nresults = 1},
     [9] = {.id = "k03_sqrt", .kind = "kernel", .phase = "optimizer",
      .path = "", .source = "toy.pdl:18:1",
-     .bytes = 8, .flops = 0, .count = 1},
+     .bytes = 8, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "grad_norm",
+          .offset = AT_sumsq, .elements = 1}},
+     .nresults = 1},
     [10] = {.id = "k04_sgd_net1_weight", .kind = "kernel", .phase = "optimizer",
      .path = "net1", .source = "toy.pdl:4:11",
-     .bytes = 436, .flops = 0, .count = 1},
+     .bytes = 436, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "net1.weight.new",
+          .offset = AT_net1_weight, .elements = 36}},
+     .nresults = 1},
 };
 
 /* What --info prints. */

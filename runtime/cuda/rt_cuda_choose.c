@@ -1,0 +1,221 @@
+/* rt_cuda_choose.c: which of cuBLASLt's kernels computes a product.
+ *
+ * The library proposes some; rank 0 times each once, before the first step, and
+ * all ranks take the fastest: values that are equal on several ranks stay so
+ * only where equal kernels make them. What was measured is kept in a file, so
+ * that the next run starts at once.
+ *
+ * The arena is free then, but for what a product before has left: it serves as
+ * operands and is zeroed again.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "rt_cuda_matmul.h"
+
+enum { CANDIDATES = 8, TIMES = 5 };
+
+/* ---- what the library proposes ------------------------------------------- */
+
+static void prefer(ParcRt *rt, BlasPreference p,
+                   BlasPreferenceAttribute attribute, uint32_t value)
+{
+    BLAS(rt, cublasLtMatmulPreferenceSetAttribute(p, attribute, &value,
+                                                  sizeof value));
+}
+
+/* Up to `wanted` candidates for operands of this alignment, best first; at
+ * least one. */
+static int propose(ParcRt *rt, const ParcMatmul *mm, int alignment, int wanted,
+                   BlasCandidate *candidate)
+{
+    const RtDevice *d = rt->device;
+    BlasPreference p = NULL;
+    uint64_t workspace = (uint64_t)mm->spec.scratch_bytes;
+    int found = 0;
+    BLAS(rt, cublasLtMatmulPreferenceCreate(&p));
+    BLAS(rt, cublasLtMatmulPreferenceSetAttribute(p, RT_BLAS_MAX_WORKSPACE,
+                                                  &workspace,
+                                                  sizeof workspace));
+    /* Parts of a sum are not rounded to 16 bits in between. */
+    prefer(rt, p, RT_BLAS_REDUCTION_MASK, RT_BLAS_REDUCE_IN_COMPUTE_TYPE);
+    for (BlasPreferenceAttribute a = RT_BLAS_ALIGNMENT_A;
+         a <= RT_BLAS_ALIGNMENT_D; a++) {
+        prefer(rt, p, a, 1u << alignment);
+    }
+    BlasStatus status = d->blas.cublasLtMatmulAlgoGetHeuristic(
+        d->blas_handle, mm->product, mm->layout[CUDA_B], mm->layout[CUDA_A],
+        mm->layout[CUDA_C], mm->layout[CUDA_C], p, wanted, candidate, &found);
+    BLAS(rt, cublasLtMatmulPreferenceDestroy(p));
+    if (status == RT_BLAS_SUCCESS && found > 0) {
+        return found;
+    }
+    const ParcMatmulSpec *s = &mm->spec;
+    rt_fail(rt,
+            "cuBLASLt %zu has no kernel for '%s' (%lld x [%lld, %lld] [%lld, "
+            "%lld], operands aligned to %d bytes) on %s: %s",
+            d->blas.cublasLtGetVersion(), s->name, (long long)s->batch,
+            (long long)s->m, (long long)s->k, (long long)s->k, (long long)s->n,
+            1 << alignment, d->name,
+            d->blas.cublasLtGetStatusString(status));
+}
+
+void rt_cuda_choose_unaligned(ParcRt *rt, ParcMatmul *mm, int alignment)
+{
+    BlasCandidate first;
+    propose(rt, mm, alignment, 1, &first);
+    mm->choice[alignment] =
+        (CudaChoice){.known = true, .algorithm = first.algorithm};
+}
+
+/* ---- measuring ----------------------------------------------------------- */
+
+/* Places in the arena that serve as operands. */
+typedef struct Ground {
+    char *operand[CUDA_OPERANDS], *workspace;
+    int64_t bytes; /* of all */
+} Ground;
+
+static int64_t aligned(int64_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* False where the arena is too small: a product that runs in a loop over
+ * parts of its operands may be. */
+static bool lay_out(ParcRt *rt, const ParcMatmulSpec *s, Ground *g)
+{
+    g->bytes = 0;
+    for (int i = 0; i < CUDA_OPERANDS; i++) {
+        g->operand[i] = parc_arena(rt) + g->bytes;
+        g->bytes += aligned(rt_cuda_operand_bytes(s, i));
+    }
+    g->workspace = parc_arena(rt) + g->bytes;
+    g->bytes += s->scratch_bytes;
+    return g->bytes <= rt->model->arena_bytes;
+}
+
+static BlasStatus run_once(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
+                           const BlasCandidate *c)
+{
+    return rt_cuda_product(rt, mm, &c->algorithm, g->operand[CUDA_A],
+                           g->operand[CUDA_B], g->operand[CUDA_C],
+                           g->workspace);
+}
+
+/* Milliseconds of a run; negative where the kernel cannot run. */
+static float time_of(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
+                     const BlasCandidate *c, const CuEvent event[2])
+{
+    const RtDevice *d = rt->device;
+    CuStream stream = d->stream[PARC_COMPUTE];
+    float ms = 0;
+    if (run_once(rt, mm, g, c) != RT_BLAS_SUCCESS) {
+        return -1;
+    }
+    CU(rt, cuEventRecord(event[0], stream));
+    for (int i = 0; i < TIMES; i++) {
+        if (run_once(rt, mm, g, c) != RT_BLAS_SUCCESS) {
+            return -1;
+        }
+    }
+    CU(rt, cuEventRecord(event[1], stream));
+    rt_cuda_wait_event(rt, event[1], mm->spec.name);
+    CU(rt, cuEventElapsedTime(&ms, event[0], event[1]));
+    return ms / TIMES;
+}
+
+static int fastest(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
+                   const BlasCandidate *candidate, int n)
+{
+    /* Ordinary numbers in every type: bf16 and f32 0.011, f16 1.06. */
+    enum { FILLING = 0x3c };
+    const RtDevice *d = rt->device;
+    CuStream stream = d->stream[PARC_COMPUTE];
+    CuAddress begin = rt_cuda_address(g->operand[0]);
+    CuEvent event[2];
+    float least = -1;
+    int best = 0;
+    for (int i = 0; i < 2; i++) {
+        CU(rt, cuEventCreate(&event[i], RT_CU_EVENT_DEFAULT));
+    }
+    CU(rt, cuMemsetD8Async(begin, FILLING, (size_t)g->bytes, stream));
+    for (int i = 0; i < n; i++) {
+        float ms = time_of(rt, mm, g, &candidate[i], event);
+        if (ms >= 0 && (least < 0 || ms < least)) {
+            least = ms;
+            best = i;
+        }
+    }
+    CU(rt, cuMemsetD8Async(begin, 0, (size_t)g->bytes, stream));
+    for (int i = 0; i < 2; i++) {
+        CU(rt, cuEventDestroy(event[i]));
+    }
+    return best;
+}
+
+/* ---- the choice ---------------------------------------------------------- */
+
+/* All that a choice depends on, besides device and library. */
+static void write_key(const ParcRt *rt, const ParcMatmul *mm,
+                      char key[CUDA_KEY])
+{
+    static const char *const name[] = {[PARC_F32] = "f32", [PARC_BF16] = "bf16",
+                                       [PARC_F16] = "f16"};
+    const ParcMatmulSpec *s = &mm->spec;
+    const int64_t *of[] = {s->sa, s->sb, s->sc};
+    int n = snprintf(key, CUDA_KEY, "%s %s %s%s batch %lld m %lld n %lld k "
+                                    "%lld workspace %lld strides",
+                     name[s->type.a], name[s->type.b], name[s->type.c],
+                     rt->device->mode.tf32 ? " tf32" : "", (long long)s->batch,
+                     (long long)s->m, (long long)s->n, (long long)s->k,
+                     (long long)s->scratch_bytes);
+    for (int i = 0; i < CUDA_OPERANDS && n < CUDA_KEY; i++) {
+        n += snprintf(key + n, CUDA_KEY - (size_t)n, " %lld,%lld,%lld",
+                      (long long)of[i][0], (long long)of[i][1],
+                      (long long)of[i][2]);
+    }
+}
+
+/* A choice of an earlier run, if the library still takes it. */
+static bool recall(ParcRt *rt, const ParcMatmul *mm, const char *key,
+                   BlasAlgorithm *algorithm)
+{
+    const RtDevice *d = rt->device;
+    BlasCandidate c;
+    if (!rt_cuda_cache_find(d->cache, key, algorithm)) {
+        return false;
+    }
+    return d->blas.cublasLtMatmulAlgoCheck(
+               d->blas_handle, mm->product, mm->layout[CUDA_B],
+               mm->layout[CUDA_A], mm->layout[CUDA_C], mm->layout[CUDA_C],
+               algorithm, &c) == RT_BLAS_SUCCESS &&
+           c.workspace_bytes <= (size_t)mm->spec.scratch_bytes;
+}
+
+static void decide(ParcRt *rt, const ParcMatmul *mm, BlasAlgorithm *algorithm)
+{
+    BlasCandidate candidate[CANDIDATES];
+    char key[CUDA_KEY];
+    Ground ground;
+    write_key(rt, mm, key);
+    if (recall(rt, mm, key, algorithm)) {
+        return;
+    }
+    int n = propose(rt, mm, CUDA_ALIGNED, CANDIDATES, candidate), best = 0;
+    if (n > 1 && lay_out(rt, &mm->spec, &ground)) {
+        best = fastest(rt, mm, &ground, candidate, n);
+    }
+    *algorithm = candidate[best].algorithm;
+    rt_cuda_cache_add(rt->device->cache, key, algorithm);
+}
+
+void rt_cuda_choose(ParcRt *rt, ParcMatmul *mm)
+{
+    CudaChoice *c = &mm->choice[CUDA_ALIGNED];
+    if (rt->rank == 0) {
+        decide(rt, mm, &c->algorithm);
+    }
+    rt_share(rt, RT_AT_MATMULS, &c->algorithm, sizeof c->algorithm);
+    c->known = true;
+}

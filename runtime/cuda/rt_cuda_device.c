@@ -1,0 +1,213 @@
+/* rt_cuda_device.c: a rank's GPU, from the search for a driver to its end.
+ *
+ * All of it happens in the rank's own process: CUDA does not survive a fork.
+ * Everything that can be missing is looked at here, before any work is done,
+ * and named once: of ranks that fail, the first speaks.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rt_cuda.h"
+
+void rt_device_begin(char **argv, const ParcModel *model, int64_t threads)
+{
+    (void)argv, (void)model, (void)threads;
+}
+
+bool rt_device_fits(const RtWorld *w)
+{
+    (void)w; /* each rank asks its own device, when it opens it */
+    return true;
+}
+
+void rt_device_place(const RtWorld *w, int rank)
+{
+    (void)w, (void)rank;
+}
+
+/* ---- modes --------------------------------------------------------------- */
+
+static CudaMode read_mode(ParcRt *rt)
+{
+    CudaMode m = {.sync = rt_flag(rt, "PARC_SYNC", false),
+                  .tf32 = rt_flag(rt, "PARC_TF32", false)};
+    m.eager = !rt_flag(rt, "PARC_GRAPH", true) || m.sync || rt->nan_check;
+    return m;
+}
+
+/* ---- the driver ---------------------------------------------------------- */
+
+static void open_driver(ParcRt *rt)
+{
+    RtDevice *d = rt->device;
+    char error[1024], why[RT_WHERE];
+    int version = 0;
+    d->driver_library =
+        rt_cuda_load(&rt_cuda_driver_library, &d->cu, error, sizeof error);
+    if (!d->driver_library) {
+        rt_fail(rt, "%s", error);
+    }
+    CuResult r = d->cu.cuDriverGetVersion(&version);
+    if (r == RT_CU_SUCCESS && version < RT_CU_LEAST_DRIVER) {
+        rt_fail(rt,
+                "the CUDA driver is of CUDA %d.%d, and this program needs %d.%d "
+                "or newer: update NVIDIA's driver",
+                version / 1000, version % 1000 / 10, RT_CU_LEAST_DRIVER / 1000,
+                RT_CU_LEAST_DRIVER % 1000 / 10);
+    }
+    r = d->cu.cuInit(0);
+    if (r != RT_CU_SUCCESS) {
+        rt_fail(rt,
+                "the CUDA driver cannot start: %s; nvidia-smi shows the GPUs "
+                "that it sees, CUDA_VISIBLE_DEVICES can hide them",
+                rt_cuda_reason(d, r, why));
+    }
+}
+
+/* ---- the device ---------------------------------------------------------- */
+
+static int attribute(ParcRt *rt, CuAttribute which)
+{
+    int value = 0;
+    CU(rt, cuDeviceGetAttribute(&value, which, rt->device->device));
+    return value;
+}
+
+/* Rank r of the box takes GPU r. */
+static void choose_device(ParcRt *rt)
+{
+    RtDevice *d = rt->device;
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    int count = 0;
+    CU(rt, cuDeviceGetCount(&count));
+    if (count < rt->nranks) {
+        rt_fail(rt,
+                "this program runs on %d GPUs, one for each rank; the driver "
+                "shows %d%s%s%s",
+                rt->nranks, count, visible ? " (CUDA_VISIBLE_DEVICES=" : "",
+                visible ? visible : "", visible ? ")" : "");
+    }
+    d->ordinal = rt->rank;
+    CU(rt, cuDeviceGet(&d->device, d->ordinal));
+    CU(rt, cuDeviceGetName(d->name, sizeof d->name, d->device));
+    d->major = attribute(rt, RT_CU_MAJOR);
+    d->minor = attribute(rt, RT_CU_MINOR);
+    d->sms = attribute(rt, RT_CU_SM_COUNT);
+    d->shared_most = attribute(rt, RT_CU_SHARED_OPTIN);
+    CU(rt, cuDevicePrimaryCtxRetain(&d->context, d->device));
+    CU(rt, cuCtxSetCurrent(d->context));
+}
+
+/* ---- its memory ---------------------------------------------------------- */
+
+_Noreturn static void does_not_fit(ParcRt *rt, size_t room, size_t total)
+{
+    const RtDevice *d = rt->device;
+    char need[32], have[32], all[32], lack[32];
+    size_t bytes = (size_t)rt->model->arena_bytes;
+    rt_fail(rt,
+            "a rank needs %s; GPU %d (%s) has %s free of %s, %s too little. "
+            "parc --device-memory %s says what would make it fit",
+            rt_size_text((double)bytes, need), d->ordinal, d->name,
+            rt_size_text((double)room, have), rt_size_text((double)total, all),
+            rt_size_text((double)(bytes - room), lack), have);
+}
+
+/* One allocation of exactly what parc planned, all zeros. */
+static void take_arena(ParcRt *rt)
+{
+    RtDevice *d = rt->device;
+    size_t bytes = (size_t)rt->model->arena_bytes, room = 0, total = 0;
+    CU(rt, cuMemGetInfo(&room, &total));
+    d->free_before = room;
+    if (bytes > room) {
+        does_not_fit(rt, room, total);
+    }
+    CuResult r = d->cu.cuMemAlloc(&d->arena, bytes ? bytes : 1);
+    if (r == RT_CU_OUT_OF_MEMORY) {
+        CU(rt, cuMemGetInfo(&room, &total));
+        does_not_fit(rt, room < bytes ? room : bytes, total);
+    }
+    rt_cuda_check(rt, r, "cuMemAlloc of the arena");
+    CU(rt, cuMemsetD8Async(d->arena, 0, bytes, d->stream[PARC_COMPUTE]));
+}
+
+/* ---- streams and events -------------------------------------------------- */
+
+/* Collectives go first where both could: what waits for them is on the path
+ * of the step, and they need few of the device's units. */
+static void make_streams(ParcRt *rt)
+{
+    RtDevice *d = rt->device;
+    const ParcModel *m = rt->model;
+    int least = 0, greatest = 0;
+    CU(rt, cuCtxGetStreamPriorityRange(&least, &greatest));
+    for (int i = 0; i < PARC_STREAMS; i++) {
+        CU(rt, cuStreamCreateWithPriority(
+                   &d->stream[i], RT_CU_STREAM_NON_BLOCKING,
+                   i == PARC_COMPUTE ? least : greatest));
+        CU(rt, cuEventCreate(&d->join[i], RT_CU_EVENT_DISABLE_TIMING));
+    }
+    CU(rt, cuEventCreate(&d->fork, RT_CU_EVENT_DISABLE_TIMING));
+    d->event = rt_allocate((size_t)(m->nevents + 1) * sizeof *d->event);
+    for (int i = 0; i < m->nevents; i++) {
+        CU(rt, cuEventCreate(&d->event[i], RT_CU_EVENT_DISABLE_TIMING));
+    }
+}
+
+static void destroy_streams(ParcRt *rt)
+{
+    RtDevice *d = rt->device;
+    for (int i = 0; i < rt->model->nevents; i++) {
+        CU(rt, cuEventDestroy(d->event[i]));
+    }
+    free(d->event);
+    CU(rt, cuEventDestroy(d->fork));
+    for (int i = 0; i < PARC_STREAMS; i++) {
+        CU(rt, cuEventDestroy(d->join[i]));
+        CU(rt, cuStreamDestroy(d->stream[i]));
+    }
+}
+
+/* ---- from begin to end --------------------------------------------------- */
+
+void rt_device_open(ParcRt *rt)
+{
+    RtDevice *d = rt->device = rt_allocate(sizeof *d);
+    d->work = -1;
+    d->mode = read_mode(rt);
+    open_driver(rt);
+    choose_device(rt);
+    make_streams(rt);
+    take_arena(rt);
+    rt_cuda_stage_open(rt);
+    rt_cuda_module_open(rt);
+}
+
+void rt_device_close(ParcRt *rt)
+{
+    RtDevice *d = rt->device;
+    if (!d) {
+        return;
+    }
+    rt_cuda_wait_stream(rt, PARC_COMPUTE, "the run");
+    rt_cuda_step_close(rt);
+    rt_cuda_matmul_close(rt);
+    rt_cuda_stage_close(rt);
+    if (d->module) {
+        CU(rt, cuModuleUnload(d->module));
+    }
+    free(d->kernel);
+    destroy_streams(rt);
+    CU(rt, cuMemFree(d->arena));
+    CU(rt, cuDevicePrimaryCtxRelease(d->device));
+    free(d);
+    rt->device = NULL;
+}
+
+double rt_device_peak_flops(const ParcRt *rt)
+{
+    const RtDevice *d = rt->device;
+    return rt->nranks *
+           rt_cuda_peak_flops(d->name, d->major, d->minor, d->precision);
+}

@@ -1,0 +1,111 @@
+/* rt_cuda_step.c: a step, captured once and replayed.
+ *
+ * The first step's calls are recorded as a graph instead of run: hundreds of
+ * launches become one, whose cost for the host does not depend on the model.
+ * A graph's arguments never change, so that whatever differs from step to step
+ * (batch, learning rate, key, scale) lies in device memory, written before.
+ *
+ * The graph begins and ends on the compute stream. The others join it by an
+ * event at its begin and end at one, which the capture requires.
+ */
+#include "rt_cuda.h"
+
+/* ---- streams and events of train.c --------------------------------------- */
+
+void parc_record(ParcRt *rt, int stream, int event)
+{
+    const RtDevice *d = rt->device;
+    CU(rt, cuEventRecord(d->event[event], d->stream[stream]));
+}
+
+void parc_wait(ParcRt *rt, int stream, int event)
+{
+    const RtDevice *d = rt->device;
+    CU(rt, cuStreamWaitEvent(d->stream[stream], d->event[event], 0));
+}
+
+/* Under PARC_NANCHECK: what the statement before has written, on whichever
+ * stream. */
+static void look_at_results(ParcRt *rt, int next, int64_t turn)
+{
+    for (int i = 0; rt->nan_check && i < PARC_STREAMS; i++) {
+        rt_cuda_wait_stream(rt, i, "a statement");
+    }
+    if (rt->nan_check) {
+        rt_nan_mark(rt, next, turn);
+    }
+}
+
+void parc_mark(ParcRt *rt, int i, int64_t turn)
+{
+    RtDevice *d = rt->device;
+    look_at_results(rt, i, turn);
+    d->work = i;
+    d->turn = turn;
+}
+
+/* The other streams begin where compute is now, … */
+static void fork_streams(ParcRt *rt)
+{
+    const RtDevice *d = rt->device;
+    CU(rt, cuEventRecord(d->fork, d->stream[PARC_COMPUTE]));
+    for (int i = PARC_COMPUTE + 1; i < PARC_STREAMS; i++) {
+        CU(rt, cuStreamWaitEvent(d->stream[i], d->fork, 0));
+    }
+}
+
+/* … and compute goes on where all of them have ended. */
+static void join_streams(ParcRt *rt)
+{
+    const RtDevice *d = rt->device;
+    for (int i = PARC_COMPUTE + 1; i < PARC_STREAMS; i++) {
+        CU(rt, cuEventRecord(d->join[i], d->stream[i]));
+        CU(rt, cuStreamWaitEvent(d->stream[PARC_COMPUTE], d->join[i], 0));
+    }
+}
+
+static void queue_step(ParcRt *rt)
+{
+    fork_streams(rt);
+    rt->model->step(rt);
+    look_at_results(rt, -1, 0);
+    rt->device->work = -1;
+    join_streams(rt);
+}
+
+/* ---- the graph ----------------------------------------------------------- */
+
+/* Relaxed: what a first call sets up (pinned memory, connections) is no part of
+ * the step and may happen meanwhile. */
+static void capture(ParcRt *rt)
+{
+    RtDevice *d = rt->device;
+    CuGraph graph = NULL;
+    CU(rt, cuStreamBeginCapture(d->stream[PARC_COMPUTE], RT_CU_CAPTURE_RELAXED));
+    queue_step(rt);
+    CU(rt, cuStreamEndCapture(d->stream[PARC_COMPUTE], &graph));
+    CU(rt, cuGraphInstantiate(&d->step, graph, 0));
+    CU(rt, cuGraphDestroy(graph));
+}
+
+void rt_device_step(ParcRt *rt)
+{
+    RtDevice *d = rt->device;
+    if (d->mode.eager) {
+        queue_step(rt);
+        rt_cuda_queued(rt, PARC_COMPUTE, "the step");
+        return;
+    }
+    if (!d->step) {
+        rt_cuda_matmul_ready(rt);
+        capture(rt);
+    }
+    CU(rt, cuGraphLaunch(d->step, d->stream[PARC_COMPUTE]));
+}
+
+void rt_cuda_step_close(ParcRt *rt)
+{
+    if (rt->device->step) {
+        CU(rt, cuGraphExecDestroy(rt->device->step));
+    }
+}

@@ -1,0 +1,76 @@
+/* rt_cuda_wait.c: where the host waits for the device.
+ *
+ * It asks instead of sleeping in the driver, so that a collective whose peer
+ * is gone ends with a message instead of hanging. For a short while it asks
+ * without pause (a result of a small step is there at once), then with pauses
+ * that are short against any step that takes so long.
+ */
+#include <time.h>
+
+#include "rt_cuda.h"
+
+static const double EAGER_SECONDS = 200e-6;
+
+static void pause_briefly(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
+_Noreturn static void give_up(ParcRt *rt, const char *what)
+{
+    char where[RT_WHERE];
+    rt_fail(rt,
+            "rank %d waited %d s for its GPU to finish %s%s; PARC_SYNC=1 "
+            "names the statement that does not end, PARC_TIMEOUT sets the "
+            "limit",
+            rt->rank, rt->world->timeout_seconds, what,
+            rt_cuda_where(rt, where));
+}
+
+/* One of the two is asked. */
+typedef struct Awaited {
+    CuStream stream;
+    CuEvent event;
+} Awaited;
+
+static CuResult ask(const RtDevice *d, const Awaited *a)
+{
+    return a->event ? d->cu.cuEventQuery(a->event)
+                    : d->cu.cuStreamQuery(a->stream);
+}
+
+static void wait_for(ParcRt *rt, const Awaited *a, const char *what)
+{
+    const RtDevice *d = rt->device;
+    CuResult r = ask(d, a);
+    if (r == RT_CU_NOT_READY) {
+        double begin = rt_now(), now = begin;
+        while ((r = ask(d, a)) == RT_CU_NOT_READY) {
+            now = rt_now();
+            if (now - begin > rt->world->timeout_seconds) {
+                give_up(rt, what);
+            }
+            if (now - begin > EAGER_SECONDS) {
+                pause_briefly();
+            }
+        }
+    }
+    rt_cuda_check(rt, r, what);
+}
+
+void rt_cuda_wait_stream(ParcRt *rt, int stream, const char *what)
+{
+    wait_for(rt, &(Awaited){.stream = rt->device->stream[stream]}, what);
+}
+
+void rt_cuda_wait_event(ParcRt *rt, CuEvent event, const char *what)
+{
+    wait_for(rt, &(Awaited){.event = event}, what);
+}
+
+void rt_cuda_queued(ParcRt *rt, int stream, const char *what)
+{
+    if (rt->device->mode.sync) {
+        rt_cuda_wait_stream(rt, stream, what);
+    }
+}

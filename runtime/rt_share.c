@@ -1,0 +1,27 @@
+/* rt_share.c: what rank 0 decides, given to all ranks.
+ *
+ * Ranks must not decide for themselves where the result depends on what one
+ * of them measured: values that are equal on all ranks come from equal work.
+ */
+#include <string.h>
+
+#include "rt.h"
+
+void rt_share(ParcRt *rt, int id, void *data, size_t bytes)
+{
+    RtControl *c = rt->world->control;
+    for (size_t done = 0; done < bytes && rt->nranks > 1;) {
+        size_t left = bytes - done;
+        size_t piece = left < sizeof c->board ? left : sizeof c->board;
+        char *at = (char *)data + done;
+        if (rt->rank == 0) {
+            memcpy(c->board, at, piece);
+        }
+        rt_meet(rt, id);
+        if (rt->rank != 0) {
+            memcpy(at, c->board, piece);
+        }
+        rt_meet(rt, id); /* before rank 0 writes the next piece */
+        done += piece;
+    }
+}

@@ -1,0 +1,189 @@
+/* cuda_runtime.c: decisions of the CUDA runtime that need no device: which
+ * image a GPU runs, what its peak is, what the cache of matmul choices keeps.
+ */
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "runtime/cuda/rt_cuda_matmul.h"
+
+/* ---- images -------------------------------------------------------------- */
+
+static const struct {
+    const char *images; /* separated by spaces */
+    int major, minor;
+    const char *best; /* NULL: none runs */
+} image_rows[] = {
+    {"sm_80 sm_90a compute_90", 9, 0, "sm_90a"},
+    {"sm_90 sm_90a", 9, 0, "sm_90a"},
+    {"sm_80 sm_90a compute_90", 8, 0, "sm_80"},
+    {"sm_80 sm_90a compute_90", 8, 6, "sm_80"}, /* same major number */
+    {"sm_80 sm_86", 8, 9, "sm_86"},
+    {"sm_80 sm_89", 8, 6, "sm_80"},
+    {"sm_80 sm_90a compute_90", 10, 0, "compute_90"},
+    {"sm_80 compute_80 compute_90", 12, 0, "compute_90"},
+    {"sm_90a compute_90a", 10, 0, NULL}, /* for 9.0 alone */
+    {"sm_90a", 9, 2, NULL},
+    {"sm_90a compute_90", 8, 0, NULL}, /* newer than the device */
+    {"sm_80 compute_80", 8, 9, "sm_80"}, /* machine code before PTX */
+    {"sm_100f", 10, 3, "sm_100f"},
+    {"sm_100f", 12, 0, NULL},
+    {"sm_103 sm_100f", 10, 3, "sm_103"},
+    {"compute_100f compute_90", 12, 0, "compute_90"},
+    {"", 9, 0, NULL},
+    {"sm_ sm_x gfx90a", 9, 0, NULL},
+};
+
+static void check_images(Check *c)
+{
+    for (size_t i = 0; i < sizeof image_rows / sizeof *image_rows; i++) {
+        char text[128];
+        ParcImage image[8];
+        int n = 0;
+        snprintf(text, sizeof text, "%s", image_rows[i].images);
+        for (char *s = strtok(text, " "); s; s = strtok(NULL, " "))
+            image[n++] = (ParcImage){.arch = s};
+        int best = rt_cuda_best_image(image, n, image_rows[i].major,
+                                      image_rows[i].minor);
+        CHECK_TEXT(c, best < 0 ? NULL : image[best].arch, image_rows[i].best);
+    }
+}
+
+/* ---- rates --------------------------------------------------------------- */
+
+static const struct {
+    const char *device;
+    int major, minor;
+    CudaPrecision precision;
+    double tera;
+} rate_rows[] = {
+    {"NVIDIA H200", 9, 0, CUDA_HALF, 989},
+    {"NVIDIA H100 80GB HBM3", 9, 0, CUDA_HALF, 989},
+    {"NVIDIA H100 80GB HBM3", 9, 0, CUDA_SINGLE, 67},
+    {"NVIDIA H100 PCIe", 9, 0, CUDA_HALF, 756},
+    {"NVIDIA A100-SXM4-80GB", 8, 0, CUDA_HALF, 312},
+    {"NVIDIA A100-SXM4-80GB", 8, 0, CUDA_TF32, 156},
+    {"NVIDIA A10G", 8, 6, CUDA_HALF, 70},
+    {"NVIDIA B200", 10, 0, CUDA_HALF, 2250},
+    {"NVIDIA unheard-of", 9, 0, CUDA_HALF, 989}, /* by its architecture */
+    {"NVIDIA unheard-of", 8, 6, CUDA_HALF, 0},
+};
+
+static void check_rates(Check *c)
+{
+    for (size_t i = 0; i < sizeof rate_rows / sizeof *rate_rows; i++) {
+        double is = rt_cuda_peak_flops(rate_rows[i].device, rate_rows[i].major,
+                                       rate_rows[i].minor,
+                                       rate_rows[i].precision) / 1e12;
+        CHECK(c, is > rate_rows[i].tera - 1e-6 && is < rate_rows[i].tera + 1e-6);
+    }
+}
+
+/* ---- the cache ----------------------------------------------------------- */
+
+static BlasAlgorithm algorithm(uint64_t first)
+{
+    return (BlasAlgorithm){{first, 1, 2, 3, 4, 5, 6, ~(uint64_t)0}};
+}
+
+static bool holds(const CudaCache *cache, const char *key, uint64_t first)
+{
+    BlasAlgorithm is, should = algorithm(first);
+    return rt_cuda_cache_find(cache, key, &is) &&
+           memcmp(&is, &should, sizeof is) == 0;
+}
+
+static void damage(const char *path, long at)
+{
+    FILE *f = fopen(path, "r+");
+    fseek(f, at, SEEK_SET);
+    fputc('?', f);
+    fclose(f);
+}
+
+static const char *const key = "bf16 bf16 f32 batch 1 m 64 n 64 k 64";
+
+/* What was put in is there for the next run, for this device and library. */
+static void check_kept(Check *c, const char *path)
+{
+    CudaCache *cache = rt_cuda_cache_open("NVIDIA H200", 130000);
+    BlasAlgorithm a = algorithm(17), b = algorithm(18);
+    CHECK(c, !rt_cuda_cache_find(cache, key, &a));
+    rt_cuda_cache_add(cache, "another", &b);
+    rt_cuda_cache_add(cache, key, &b);
+    rt_cuda_cache_add(cache, key, &a);
+    CHECK(c, holds(cache, key, 17) && holds(cache, "another", 18));
+    rt_cuda_cache_close(cache);
+    CHECK(c, access(path, R_OK) == 0);
+    cache = rt_cuda_cache_open("NVIDIA H200", 130000);
+    CHECK(c, holds(cache, key, 17) && holds(cache, "another", 18));
+    rt_cuda_cache_close(cache);
+    cache = rt_cuda_cache_open("NVIDIA H200", 130100); /* another library */
+    CHECK(c, !rt_cuda_cache_find(cache, key, &b));
+    rt_cuda_cache_close(cache);
+}
+
+/* Of a file that is damaged anywhere nothing is believed. */
+static void check_damaged(Check *c, const char *path)
+{
+    struct stat st;
+    BlasAlgorithm a = algorithm(17), b = algorithm(18);
+    CudaCache *cache;
+    CHECK(c, stat(path, &st) == 0 && st.st_size > 100);
+    for (long at = 0; at < st.st_size; at += 41) {
+        BlasAlgorithm none;
+        damage(path, at);
+        cache = rt_cuda_cache_open("NVIDIA H200", 130000);
+        CHECK(c, !rt_cuda_cache_find(cache, key, &none) &&
+                     !rt_cuda_cache_find(cache, "another", &none));
+        rt_cuda_cache_add(cache, "another", &b);
+        rt_cuda_cache_add(cache, key, &a);
+        rt_cuda_cache_close(cache);
+    }
+    CHECK(c, truncate(path, st.st_size - 1) == 0);
+    cache = rt_cuda_cache_open("NVIDIA H200", 130000);
+    CHECK(c, !rt_cuda_cache_find(cache, key, &b));
+    rt_cuda_cache_close(cache);
+}
+
+/* No folder can be made below a file: the run goes on without a cache. */
+static void check_nowhere(Check *c, const char *path)
+{
+    BlasAlgorithm a = algorithm(17);
+    setenv("PARC_CACHE", path, 1);
+    CudaCache *cache = rt_cuda_cache_open("NVIDIA H200", 130000);
+    rt_cuda_cache_add(cache, key, &a);
+    CHECK(c, holds(cache, key, 17));
+    rt_cuda_cache_close(cache);
+}
+
+static void check_cache(Check *c)
+{
+    char root[] = "/tmp/parc-cache-XXXXXX", folder[64], path[128];
+    if (!mkdtemp(root) || !freopen("/dev/null", "w", stderr)) {
+        perror(root);
+        c->failed++;
+        return;
+    }
+    snprintf(folder, sizeof folder, "%s/not there/yet", root);
+    snprintf(path, sizeof path, "%s/matmul-NVIDIA-H200-130000.txt", folder);
+    setenv("PARC_CACHE", folder, 1);
+    check_kept(c, path);
+    check_damaged(c, path);
+    check_nowhere(c, path);
+    unlink(path);
+    rmdir(folder);
+    *strrchr(folder, '/') = 0;
+    rmdir(folder);
+    CHECK(c, rmdir(root) == 0);
+}
+
+int main(void)
+{
+    Check c = {0};
+    check_images(&c);
+    check_rates(&c);
+    check_cache(&c);
+    return check_end(&c);
+}

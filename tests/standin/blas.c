@@ -13,6 +13,7 @@
 #include "api.h"
 #include "blas_product.h"
 #include "engine.h"
+#include "hazard.h"
 #include "queue.h"
 
 #define CALL(result, name, symbol, arguments)                                  \
@@ -336,6 +337,17 @@ static int64_t extent(const struct BlasLayoutObject *l)
             l->rows) * size_of(l->type);
 }
 
+static bool touch(const Product *p, const ProductMatrix *x)
+{
+    int64_t bytes = x->type == PRODUCT_F32 ? 4 : 2;
+    for (int64_t i = 0; i < p->batch; i++)
+        if (!hazard_touch_rows((char *)x->at + i * x->stride * bytes,
+                               x->columns, x->rows * bytes, x->leading * bytes,
+                               x == &p->d))
+            return false;
+    return true;
+}
+
 static enum WorkStatus product_run(void *state)
 {
     const Product *p = state;
@@ -352,6 +364,10 @@ static enum WorkStatus product_run(void *state)
         standin_error("cuBLASLt: the workspace is not live device memory");
         return WORK_FAILED;
     }
+    if (!touch(p, &p->a) || !touch(p, &p->b) || !touch(p, &p->d) ||
+        (p->beta != 0.0f && !touch(p, &p->c)) ||
+        !hazard_touch(p->workspace, p->workspace_bytes, true))
+        return WORK_FAILED;
     /* A kernel that uses its workspace leaves something there. */
     if (p->workspace)
         memset(p->workspace, 0xff, (size_t)p->workspace_bytes);
@@ -362,8 +378,8 @@ _Static_assert(sizeof(Product) <= WORK_STATE, "a product fits");
 
 static ProductMatrix matrix(const void *at, BlasLayout l)
 {
-    return (ProductMatrix){(void *)(uintptr_t)at, type_of(l->type), l->leading,
-                           l->stride, extent(l)};
+    return (ProductMatrix){(void *)(uintptr_t)at, type_of(l->type), l->rows,
+                           l->columns, l->leading, l->stride, extent(l)};
 }
 
 BlasStatus cublasLtMatmul(BlasHandle handle, BlasProduct product,

@@ -10,7 +10,7 @@ typedef enum ProductType { PRODUCT_F32, PRODUCT_BF16, PRODUCT_F16 } ProductType;
 typedef struct ProductMatrix {
     void *at;
     ProductType type;
-    int64_t leading, stride;
+    int64_t rows, columns, leading, stride;
     int64_t bytes; /* from the first element to behind the last */
 } ProductMatrix;
 

@@ -12,6 +12,7 @@
 
 #include "api.h"
 #include "engine.h"
+#include "hazard.h"
 #include "queue.h"
 
 #define CALL(result, name, symbol, arguments)                                  \
@@ -353,6 +354,9 @@ static enum WorkStatus copy_run(void *state)
                       "device ran", (const void *)c->from);
         return WORK_FAILED;
     }
+    if (!hazard_touch(c->to, (int64_t)c->bytes, true) ||
+        (c->from && !hazard_touch(c->from, (int64_t)c->bytes, false)))
+        return WORK_FAILED;
     if (c->from)
         memmove(c->to, c->kept ? c->kept : c->from, c->bytes);
     else
@@ -619,7 +623,7 @@ _Static_assert(sizeof(StandinLaunch) <= WORK_STATE, "a launch fits");
 
 static enum WorkStatus launch_run(void *state)
 {
-    return standin_launch(state) ? WORK_FAILED : WORK_DONE;
+    return standin_launch_probing(state) ? WORK_FAILED : WORK_DONE;
 }
 
 CuResult cuLaunchKernel(CuFunction function, unsigned int grid_x,

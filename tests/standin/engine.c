@@ -135,7 +135,7 @@ const char *engine_place(char *to, int bytes, const void *pc)
 
 void engine_count_error(void)
 {
-    if (++standin_now.errors >= MAX_ERRORS)
+    if (++standin_now.errors >= MAX_ERRORS || e.skip)
         engine_abandon();
 }
 

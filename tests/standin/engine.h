@@ -51,6 +51,10 @@ typedef struct StandinLaunch {
  * A launch ends at its first access out of bounds and after a few others. */
 int standin_launch(const StandinLaunch *l);
 
+/* The same; where STANDIN_BARRIERS asks for it, also without each of its
+ * barriers (probe.c). */
+int standin_launch_probing(const StandinLaunch *l);
+
 /* Errors go to `hear` from here on; NULL: to stderr. */
 void standin_hear(void (*hear)(void *ctx, const char *text), void *ctx);
 

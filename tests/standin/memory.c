@@ -133,3 +133,28 @@ bool standin_in_space(const void *at)
 {
     return (uintptr_t)at - (uintptr_t)memory_base < (uintptr_t)SPACE;
 }
+
+/* Live pieces one after another, in the order of `piece`; nothing may be
+ * taken or freed between the two. */
+void *memory_save(void)
+{
+    size_t bytes = 1, at = 0;
+    for (int i = 0; i < memory.n; i++)
+        bytes += (size_t)memory.piece[i].bytes;
+    char *saved = malloc(bytes);
+    for (int i = 0; saved && i < memory.n; i++) {
+        memcpy(saved + at, memory.piece[i].at, (size_t)memory.piece[i].bytes);
+        at += (size_t)memory.piece[i].bytes;
+    }
+    return saved;
+}
+
+void memory_restore(const void *saved)
+{
+    size_t at = 0;
+    for (int i = 0; i < memory.n; i++) {
+        memcpy(memory.piece[i].at, (const char *)saved + at,
+               (size_t)memory.piece[i].bytes);
+        at += (size_t)memory.piece[i].bytes;
+    }
+}

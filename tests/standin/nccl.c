@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "engine.h"
+#include "hazard.h"
 #include "nccl_calls.h"
 #include "queue.h"
 
@@ -300,6 +301,20 @@ static bool is_ours(const Comm *c, const NcclPost *p)
     return false;
 }
 
+/* The group's memory is its own while it runs. */
+static bool touch_all(const Comm *c, const NcclPlan *plan, bool write)
+{
+    for (int i = 0; i < plan->n; i++) {
+        const NcclPost *p = &plan->post[i];
+        int64_t bytes =
+            write ? nccl_recv_bytes(&p->call, c->room.rank, c->room.nranks)
+                  : nccl_send_bytes(&p->call, c->room.rank, c->room.nranks);
+        if (bytes && !hazard_touch(write ? p->recv : p->send, bytes, write))
+            return false;
+    }
+    return true;
+}
+
 static enum WorkStatus fail(Comm *c, Result r)
 {
     c->error = r;
@@ -335,6 +350,8 @@ static enum WorkStatus give(Turn *t)
     for (int i = 0; i < c->room.nranks; i++)
         if (atomic_load(&nccl_box(&c->room, i)->done) < t->turn - 1)
             return wait_more(t, "end the group before", i);
+    if (!touch_all(c, t->plan, false))
+        return fail(c, INVALID_USAGE);
     nccl_give(&c->room, t->plan, t->turn);
     t->given = true;
     t->since = 0;
@@ -355,7 +372,8 @@ static enum WorkStatus turn_run(void *state)
     for (int i = 0; i < c->room.nranks; i++)
         if (atomic_load(&nccl_box(&c->room, i)->posted) < t->turn)
             return wait_more(t, "come", i);
-    if (!nccl_agree(&c->room, t->plan) || !nccl_take(&c->room, t->plan))
+    if (!touch_all(c, t->plan, true) || !nccl_agree(&c->room, t->plan) ||
+        !nccl_take(&c->room, t->plan))
         return fail(c, INVALID_USAGE);
     atomic_store(&nccl_box(&c->room, c->room.rank)->done, t->turn);
     c->begun++;

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "engine.h"
+#include "hazard.h"
 
 enum { RELAXED = 2, ARRAY = 16 };
 
@@ -29,6 +30,7 @@ struct Op {
     bool captured; /* it never runs itself */
     Op *copy;     /* while a graph is launched: what stands for it */
     int mark;     /* of the walk that saw it last */
+    HazardOp hazard;
     Work work;
 };
 
@@ -52,6 +54,7 @@ struct CuGraphExecObject {
 
 struct CuStreamObject {
     Stream *next;
+    int number;
     Op *tail;
     Graph *capture;
 };
@@ -74,7 +77,9 @@ static struct Queue {
     enum Order order;
     uint64_t random;
     CuResult error;
-    int marks, restricted;
+    int marks, restricted, numbers;
+    uint32_t index[HAZARD_STREAMS]; /* pieces of work on each stream */
+    Age host; /* what the host has seen end */
     double asked;       /* when the host was here last */
     double stuck_since; /* 0: it got on at the last question */
 } q = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -118,6 +123,8 @@ static Op *op_new(const Work *w)
 
 static void op_depend(Op *o, Op *on)
 {
+    if (on && !on->captured)
+        age_join(&o->hazard.age, &on->hazard.age);
     if (!on || on->done)
         return;
     if (o->ndeps % ARRAY == 0)
@@ -151,6 +158,18 @@ static bool ready(const Op *o)
     return true;
 }
 
+/* It is queued, behind what it depends on. */
+static void op_number(Op *o, int stream)
+{
+    o->hazard.name = o->work.name ? o->work.name : "an event";
+    o->hazard.stream = stream < HAZARD_STREAMS ? stream : -1;
+    age_join(&o->hazard.age, &q.host);
+    if (o->hazard.stream >= 0) {
+        o->hazard.index = ++q.index[stream];
+        o->hazard.age.ended[stream] = o->hazard.index;
+    }
+}
+
 /* Runs it, if it can; true if it is done now. */
 static bool try_op(Op *o)
 {
@@ -158,7 +177,12 @@ static bool try_op(Op *o)
         return o->done;
     if (!ready(o))
         return false;
-    enum WorkStatus s = o->work.run ? o->work.run(o->work.state) : WORK_DONE;
+    enum WorkStatus s = WORK_DONE;
+    if (o->work.run) {
+        hazard_begin(&o->hazard);
+        s = o->work.run(o->work.state);
+        hazard_begin(NULL);
+    }
     if (s == WORK_FAILED)
         queue_fail(SC_LAUNCH_FAILED);
     else if (s == WORK_DONE)
@@ -251,8 +275,12 @@ static CuResult query(Op *o)
     q.asked = now();
     if (q.error)
         return q.error;
-    if (!o || o->done)
+    if (!o)
         return RT_CU_SUCCESS;
+    if (o->done) {
+        age_join(&q.host, &o->hazard.age);
+        return RT_CU_SUCCESS;
+    }
     if (q.order == EARLY ||
         (q.stuck_since > 0 && q.asked - q.stuck_since > patience))
         run_early();
@@ -262,6 +290,8 @@ static CuResult query(Op *o)
         while (!o->done && run_random()) {
         }
     bool done = o->done;
+    if (done)
+        age_join(&q.host, &o->hazard.age);
     sweep();
     if (q.error)
         return q.error;
@@ -366,6 +396,9 @@ static void append(Stream *s, Op *o)
     Op *last = s->tail;
     o->graph = s->capture;
     o->captured = s->capture != NULL;
+    o->hazard.stream = s->number;
+    if (!o->captured)
+        op_number(o, s->number);
     list_add(s->capture ? &s->capture->ops : &q.pending, o);
     s->tail = op_keep(o);
     op_drop(last);
@@ -399,6 +432,7 @@ CuResult queue_stream_new(CuStream *s)
     open_queue();
     *s = calloc(1, sizeof **s);
     (*s)->next = q.streams;
+    (*s)->number = q.numbers++;
     q.streams = *s;
     return q.error;
 }
@@ -641,6 +675,7 @@ CuResult queue_launch(CuGraphExec x, CuStream s)
             op_depend(c, s->tail);
         for (int i = 0; i < o->ndeps; i++)
             op_depend(c, o->dep[i]->copy);
+        op_number(c, o->hazard.stream);
         list_add(&q.pending, c);
         if (c->work.queued)
             c->work.queued(c->work.state);

@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 
 #include "engine.h"
+#include "hazard.h"
 #include "state.h"
 
 enum {
@@ -113,6 +114,13 @@ static void complain(const Access *a, const char *why)
                   engine_where(where, sizeof where),
                   a->write ? "writes" : "reads", a->bytes, what, why, n->epoch,
                   engine_place(place, sizeof place, a->pc));
+    engine_count_error();
+}
+
+static void complain_of(const Access *a, const char *text)
+{
+    char place[400];
+    standin_error("%s; at %s", text, engine_place(place, sizeof place, a->pc));
     engine_count_error();
 }
 
@@ -295,6 +303,11 @@ static inline void look(uintptr_t at, int bytes, bool write, int align,
     Cell *c = cells_of(&a, &shared);
     if (!c)
         return;
+    char other[400];
+    if (!shared && hazard_access(at, bytes, write, other, sizeof other)) {
+        complain_of(&a, other);
+        return;
+    }
     if (write)
         for (int i = 0; i < cell_count(&a) && fine; i++)
             fine = cell_write(n, c + i, &a, shared, flags);

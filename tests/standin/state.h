@@ -61,5 +61,8 @@ enum { MEMORY_SPACE_BITS = 35 };
 void memory_open(void);
 /* The live piece that holds `at`. */
 bool memory_piece(const void *at, char **from, int64_t *bytes);
+/* A copy of all that is live, and back; free() it. */
+void *memory_save(void);
+void memory_restore(const void *saved);
 
 #endif

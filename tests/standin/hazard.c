@@ -1,0 +1,162 @@
+/* hazard.c: see hazard.h. */
+#include "hazard.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "engine.h"
+#include "state.h"
+
+enum { GRAIN = 4 };
+
+/* Numbers of operations; 0: nobody. */
+typedef struct Mark {
+    uint32_t write, read[HAZARD_STREAMS];
+} Mark;
+
+/* What is left of an operation when others ask about it. */
+typedef struct Past {
+    const char *name;
+    uint32_t index;
+    int stream;
+} Past;
+
+static struct {
+    Mark *mark;
+    Past *past;
+    uint32_t n, room;
+    const HazardOp *op;
+    uint32_t number; /* of op */
+    bool off;
+} hazard;
+
+void age_join(Age *a, const Age *b)
+{
+    for (int i = 0; i < HAZARD_STREAMS; i++)
+        if (b->ended[i] > a->ended[i])
+            a->ended[i] = b->ended[i];
+}
+
+static void open_marks(void)
+{
+    int64_t grains = ((int64_t)1 << MEMORY_SPACE_BITS) / GRAIN;
+    hazard.mark = mmap(NULL, (size_t)grains * sizeof(Mark),
+                       PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (hazard.mark == MAP_FAILED) {
+        fprintf(stderr, "standin: memory of accesses: %s\n", strerror(errno));
+        abort();
+    }
+}
+
+void hazard_begin(const HazardOp *op)
+{
+    hazard.op = op && op->stream >= 0 && !hazard.off ? op : NULL;
+    if (!hazard.op)
+        return;
+    if (!hazard.mark) {
+        const char *text = getenv("STANDIN_HAZARDS");
+        hazard.off = text && strcmp(text, "0") == 0;
+        open_marks();
+        hazard_begin(op);
+        return;
+    }
+    memory_open();
+    if (hazard.n + 1 >= hazard.room) {
+        hazard.room = hazard.room ? 2 * hazard.room : 1024;
+        hazard.past = realloc(hazard.past, hazard.room * sizeof(Past));
+    }
+    hazard.number = ++hazard.n;
+    hazard.past[hazard.n] = (Past){op->name, op->index, op->stream};
+}
+
+static inline bool ended(uint32_t number)
+{
+    const Past *p = &hazard.past[number];
+    return p->index <= hazard.op->age.ended[p->stream];
+}
+
+/* The other operation, or 0. */
+static inline uint32_t touch(Mark *m, bool write)
+{
+    uint32_t me = hazard.number, other = 0;
+    if (m->write && m->write != me && !ended(m->write))
+        other = m->write;
+    if (!write) {
+        m->read[hazard.op->stream] = me;
+        return other;
+    }
+    for (int i = 0; i < HAZARD_STREAMS && !other; i++)
+        if (m->read[i] && m->read[i] != me && !ended(m->read[i]))
+            other = m->read[i];
+    m->write = me;
+    return other;
+}
+
+static void describe(char *text, int room, uint32_t other, bool write,
+                     uintptr_t at)
+{
+    const Past *p = &hazard.past[other];
+    char *piece = NULL;
+    int64_t bytes = 0;
+    memory_piece((const void *)at, &piece, &bytes);
+    snprintf(text, (size_t)room, "'%s' (stream %d) %s device memory "
+             "(allocation + %lld), which '%s' (stream %d) uses, with no event "
+             "between", hazard.op->name, hazard.op->stream,
+             write ? "writes" : "reads", (long long)((char *)at - piece),
+             p->name, p->stream);
+}
+
+const char *hazard_access(uintptr_t at, int bytes, bool write, char *text,
+                          int room)
+{
+    if (!hazard.op)
+        return NULL;
+    uintptr_t from = at - (uintptr_t)memory_base;
+    uintptr_t to = (from + (uintptr_t)bytes - 1) / GRAIN;
+    for (uintptr_t i = from / GRAIN; i <= to; i++) {
+        Mark *m = &hazard.mark[i];
+        if (write ? m->write == hazard.number
+                  : m->read[hazard.op->stream] == hazard.number)
+            continue;
+        uint32_t other = touch(m, write);
+        if (other) {
+            describe(text, room, other, write, at);
+            return text;
+        }
+    }
+    return NULL;
+}
+
+bool hazard_touch(const void *at, int64_t bytes, bool write)
+{
+    char text[400];
+    uintptr_t from = (uintptr_t)at - (uintptr_t)memory_base;
+    if (!hazard.op || bytes <= 0 || !standin_in_space(at))
+        return true;
+    for (uintptr_t i = from / GRAIN; i <= (from + (uintptr_t)bytes - 1) / GRAIN;
+         i++) {
+        uint32_t other = touch(&hazard.mark[i], write);
+        if (!other)
+            continue;
+        describe(text, sizeof text, other, write,
+                 (uintptr_t)memory_base + i * GRAIN);
+        standin_error("%s", text);
+        return false;
+    }
+    return true;
+}
+
+bool hazard_touch_rows(const void *at, int64_t rows, int64_t bytes,
+                       int64_t step, bool write)
+{
+    if (step == bytes)
+        return hazard_touch(at, rows * bytes, write);
+    for (int64_t i = 0; i < rows; i++)
+        if (!hazard_touch((const char *)at + i * step, bytes, write))
+            return false;
+    return true;
+}

@@ -136,7 +136,7 @@ void cpu_kernel_emit(Out *o, const Program *p, const Op *fused, int number)
     KernelPrinter c = printer(o, p, fused);
     kernel_comment(&c, number);
     out_line(o, " */");
-    kernel_function(&c, number, "");
+    kernel_function(&c, number, "restrict", "");
     out_line(o, "{");
     o->indent += 4;
     for (int i = 0; i < c.k->nbuffers; i++)
@@ -158,5 +158,5 @@ void cpu_kernel_emit(Out *o, const Program *p, const Op *fused, int number)
 void cpu_kernel_prototype(Out *o, const Program *p, const Op *fused, int number)
 {
     KernelPrinter c = printer(o, p, fused);
-    kernel_function(&c, number, ";");
+    kernel_function(&c, number, "restrict", ";");
 }

@@ -22,9 +22,12 @@ typedef struct CudaKernels {
 /* The number of a symbol, which is added where it is new. */
 int cuda_kernel_number(CudaKernels *k, const char *symbol);
 
-/* cuda_kernel.c: the fused ops' kernels, and the functions that launch them. */
+/* cuda_launch.c: the fused ops' kernels, the functions that launch them, and
+ * kernels.h with their prototypes: results, operands, and the workspace where
+ * target_info() asks for any. */
 void cuda_kernels_emit(Out *cu, const Program *p);
 void cuda_launch_emit(Out *c, const Program *p, CudaKernels *k);
+void cuda_prototypes_emit(Out *h, const Program *p);
 
 /* cuda_instances.c: what the ops of p need of the device code that is written
  * by hand, one instance for each set of types and sizes. */

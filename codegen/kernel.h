@@ -131,6 +131,11 @@ typedef struct Kernel {
 /* The kernel of a fused op, in the program's arena. */
 const Kernel *kernel_build(const Program *p, const Op *fused);
 
+/* The same before anything was chosen for a CPU's cache: no value is kept or
+ * read back, no buffer is marked as shared; parts, workspace and what is direct
+ * are for the caller to choose. */
+Kernel *kernel_build_plain(const Program *p, const Op *fused);
+
 /* Whether result `out` may be written where operand `arg` lies. */
 bool kernel_in_place(const Kernel *k, int out, int arg);
 

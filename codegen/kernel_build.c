@@ -26,14 +26,27 @@ const char *kernel_where(const Program *p, Loc loc)
 /* C's words, and those that printed kernels use themselves: t12, r3, i0 … */
 static bool is_reserved(const char *s)
 {
-    static const char *const word[] = {"rt",  "workspace", "unit", "part",
-                                       "row", "end",       "columns", "more",
-                                       "kept", "kept_row"};
+    static const char *const word[] = {
+        "rt",   "workspace", "unit", "part",  "row", "end", "columns", "more",
+        "kept", "kept_row",  "tile", "group", "rest", "at",
+        /* of C++, for CUDA */
+        "and", "bool", "catch", "class", "delete", "explicit", "export",
+        "false", "friend", "mutable", "namespace", "new", "not", "operator",
+        "or", "private", "protected", "public", "template", "this", "throw",
+        "true", "try", "typename", "using", "virtual", "xor", "asm"};
+    static const char *const start[] = {"in", "out", "kept", "sum", "block_",
+                                        "warp_", "thread_", "lane_"};
     if (c_is_keyword(s))
         return true;
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         if (strcmp(word[i], s) == 0)
             return true;
+    for (size_t i = 0; i < sizeof start / sizeof *start; i++) {
+        size_t n = strlen(start[i]);
+        if (strncmp(s, start[i], n) == 0 &&
+            (start[i][n - 1] == '_' || (s[n] >= '0' && s[n] <= '9')))
+            return true;
+    }
     if (strncmp(s, "parc_", 5) == 0 || strncmp(s, "PARC_", 5) == 0 || *s == '_')
         return true;
     bool digits = s[1] != 0;
@@ -358,7 +371,7 @@ static void build_space(Builder *b)
         bug("fused op '%s' is no kernel: %s", b->k->name, fault);
 }
 
-const Kernel *kernel_build(const Program *p, const Op *fused)
+static Kernel *build(const Program *p, const Op *fused, bool cached)
 {
     if (fused->kind != OP_fused)
         bug("a kernel is built of op '%s'", op_info(fused->kind)->name);
@@ -377,13 +390,24 @@ const Kernel *kernel_build(const Program *p, const Op *fused)
     b.k->ninstrs = b.instr.n;
     b.k->root = b.root.at;
     b.k->nroots = b.root.n;
-    kernel_phases(p, b.k);
+    kernel_phases(p, b.k, cached);
+    return b.k;
+}
+
+const Kernel *kernel_build(const Program *p, const Op *fused)
+{
+    Kernel *k = build(p, fused, true);
     for (int i = 0; i < fused->nouts; i++)
         for (int j = 0; j < fused->nargs; j++)
-            if (kernel_in_place(b.k, i, j))
-                b.k->buffer[i].shared = b.k->buffer[fused->nouts + j].shared =
+            if (kernel_in_place(k, i, j))
+                k->buffer[i].shared = k->buffer[fused->nouts + j].shared =
                     true;
-    return b.k;
+    return k;
+}
+
+Kernel *kernel_build_plain(const Program *p, const Op *fused)
+{
+    return build(p, fused, false);
 }
 
 bool kernel_in_place(const Kernel *k, int out, int arg)

@@ -17,12 +17,14 @@ const char *kernel_name(const Program *p, const Op *fused, int number)
 const char *kernel_parameter(const KernelPrinter *c, int i,
                              const char *restricted)
 {
+    const char *space = *restricted ? " " : "";
     if (i == c->k->nbuffers)
-        return arena_printf(c->p->arena, "float *%s workspace", restricted);
+        return arena_printf(c->p->arena, "float *%s%sworkspace", restricted,
+                            space);
     const KernelBuffer *b = &c->k->buffer[i];
     return arena_printf(c->p->arena, "%s%s *%s%s%s", b->out ? "" : "const ",
                         c_type(b->dtype), b->shared ? "" : restricted,
-                        b->shared ? "" : " ", b->name);
+                        b->shared ? "" : space, b->name);
 }
 
 void kernel_signature(KernelPrinter *c, const char *opening, int n,
@@ -47,14 +49,15 @@ void kernel_signature(KernelPrinter *c, const char *opening, int n,
     out_line(c->o, "%s)%s", line, end);
 }
 
-void kernel_function(KernelPrinter *c, int number, const char *end)
+void kernel_function(KernelPrinter *c, int number, const char *restricted,
+                     const char *end)
 {
     const Kernel *k = c->k;
     int n = k->nbuffers + (k->workspace > 0);
     const char **item = NEW_ARRAY(c->p->arena, const char *, n + 1);
     item[0] = "ParcRt *rt";
     for (int i = 0; i < n; i++)
-        item[i + 1] = kernel_parameter(c, i, "restrict");
+        item[i + 1] = kernel_parameter(c, i, restricted);
     kernel_signature(
         c,
         arena_printf(c->p->arena, "void %s(", kernel_name(c->p, k->op, number)),

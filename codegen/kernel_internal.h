@@ -12,7 +12,8 @@ typedef struct Builder {
     int *map; /* by number in the space: its instruction; -1: none yet */
 } Builder;
 
-/* Orders instructions into phases, and lays out sums over rows. */
-void kernel_phases(const Program *p, Kernel *k);
+/* Orders instructions into phases, and lays out sums over rows. `cached`: what
+ * a later phase needs may be read back, because the row is in the cache. */
+void kernel_phases(const Program *p, Kernel *k, bool cached);
 
 #endif

@@ -17,6 +17,7 @@ typedef struct Phaser {
     bool *row_done; /* by instruction */
     int *loop_done; /* by instruction: 1 + the last phase that has it */
     bool *sum_done; /* by instruction: in an epilogue list */
+    bool cached;
 } Phaser;
 
 static void push(Arena *a, int **list, int *n, int x)
@@ -66,8 +67,9 @@ static void need_element(Phaser *s, int i, int phase, KernelStep *steps, int *n)
     if (s->loop_done[i] == phase + 1)
         return;
     s->loop_done[i] = phase + 1;
-    int reload =
-        instr->code == KERNEL_LOAD ? -1 : stored_before(s->k, i, phase);
+    int reload = -1;
+    if (s->cached && instr->code != KERNEL_LOAD)
+        reload = stored_before(s->k, i, phase);
     for (int a = 0; a < instr->nargs && reload < 0; a++)
         need_element(s, instr->arg[a], phase, steps, n);
     steps[(*n)++] = (KernelStep){.instr = i, .reload = reload};
@@ -277,18 +279,20 @@ static void lay_out_totals(Arena *a, Kernel *k)
     k->workspace = floats * (int64_t)sizeof(float);
 }
 
-void kernel_phases(const Program *p, Kernel *k)
+void kernel_phases(const Program *p, Kernel *k, bool cached)
 {
     Arena *a = p->arena;
     Phaser s = {.arena = a,
                 .k = k,
+                .cached = cached,
                 .row_done = NEW_ARRAY(a, bool, k->ninstrs + 1),
                 .loop_done = NEW_ARRAY(a, int, k->ninstrs + 1),
                 .sum_done = NEW_ARRAY(a, bool, k->ninstrs + 1)};
     for (int r = 0; r < k->nroots; r++)
         if (!k->root[r].epilogue && k->root[r].phase >= k->nphases)
             k->nphases = k->root[r].phase + 1;
-    keep_costly(a, k);
+    if (cached)
+        keep_costly(a, k);
     k->phase = NEW_ARRAY(a, KernelPhase, k->nphases + 1);
     for (int i = 0; i < k->nphases; i++)
         order_phase(&s, i);

@@ -38,7 +38,8 @@ struct KernelPrinter {
 void kernel_comment(KernelPrinter *c, int number);
 
 /* Parameter number i: a buffer, or behind all of them the workspace;
- * `restricted` is the word for a pointer whose memory nobody else has. */
+ * `restricted` is the word for a pointer whose memory nobody else has, or
+ * "". */
 const char *kernel_parameter(const KernelPrinter *c, int i,
                              const char *restricted);
 
@@ -48,7 +49,8 @@ void kernel_signature(KernelPrinter *c, const char *opening, int n,
 
 /* "void name(ParcRt *rt, float *restrict y, …)": every target's function
  * takes the results, the operands, then the workspace if it has any. */
-void kernel_function(KernelPrinter *c, int number, const char *end);
+void kernel_function(KernelPrinter *c, int number, const char *restricted,
+                     const char *end);
 
 int kernel_count_axes(uint32_t axes);
 int kernel_first_axis(uint32_t axes);

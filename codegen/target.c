@@ -7,7 +7,7 @@
 #include "codegen/target.h"
 
 #include "codegen/contraction.h"
-#include "codegen/kernel.h"
+#include "codegen/cuda_kernel.h"
 #include "passes/streams.h"
 
 ParcType runtime_type(DType t)
@@ -41,10 +41,10 @@ static int64_t attention_scratch(const Program *p, const Op *op, int threads)
     return parc_attention_scratch(&a, grad, threads);
 }
 
-static int64_t kernel_scratch(const Program *p, const Op *op, int threads)
+static int64_t cuda_scratch(const Program *p, const Op *op, int threads)
 {
     (void)threads;
-    return op->kind == OP_fused ? kernel_build(p, op)->workspace : 0;
+    return op->kind == OP_fused ? cuda_kernel_workspace(p, op) : 0;
 }
 
 static int64_t cpu_scratch(const Program *p, const Op *op, int threads)
@@ -56,18 +56,30 @@ static int64_t cpu_scratch(const Program *p, const Op *op, int threads)
     case OP_attention_dropout:
     case OP_attention_dropout_grad: return attention_scratch(p, op, threads);
     }
-    return kernel_scratch(p, op, threads);
+    return op->kind == OP_fused ? kernel_build(p, op)->workspace : 0;
 }
 
-static bool in_place(const Program *p, const Op *op, int out, int arg)
+static bool moves_in_place(const Op *op, int out, int arg)
 {
     switch ((int)op->kind) {
-    case OP_fused: return kernel_in_place(kernel_build(p, op), out, arg);
     case OP_all_reduce: return out == arg;
     case OP_take_share:
     case OP_copy: return true;
     }
     return false;
+}
+
+static bool cpu_in_place(const Program *p, const Op *op, int out, int arg)
+{
+    return op->kind == OP_fused
+               ? kernel_in_place(kernel_build(p, op), out, arg)
+               : moves_in_place(op, out, arg);
+}
+
+static bool cuda_in_place(const Program *p, const Op *op, int out, int arg)
+{
+    return op->kind == OP_fused ? cuda_kernel_in_place(p, op, out, arg)
+                                : moves_in_place(op, out, arg);
 }
 
 TargetInfo target_info(Target target, int threads)
@@ -78,6 +90,6 @@ TargetInfo target_info(Target target, int threads)
                         .streams = cpu ? 1 : STREAMS,
                         .default_prefetch = cpu ? 0 : 1,
                         .alignment = cpu ? 64 : 256,
-                        .workspace = cpu ? cpu_scratch : kernel_scratch,
-                        .in_place = in_place};
+                        .workspace = cpu ? cpu_scratch : cuda_scratch,
+                        .in_place = cpu ? cpu_in_place : cuda_in_place};
 }

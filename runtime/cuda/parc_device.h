@@ -77,6 +77,12 @@
  *                          two, for several at one barrier:
  *                          block_put(warp_sum(x), a); block_put(…, b);
  *                          block_barrier(); x = block_get_sum(a); …
+ *   parc_read_words(to, from, n), parc_write_words
+ *                          n (a constant 1, 2, 4, 8) words of 4 bytes;
+ *                          addresses are aligned to all of them, up to 16
+ *                          bytes
+ *   parc_widen_bf16(x, word, n), parc_widen_f16
+ *                          n elements, two in a word, as floats
  *   parc_read_f32(x, from, n), parc_read_bf16, parc_read_f16, parc_read_i32,
  *   parc_read_i64          n (a constant 1, 2, 4, 8) elements, floats widened;
  *                          `from` is aligned to all of them, up to 16 bytes
@@ -517,6 +523,13 @@ PARC_DEVICE uint16_t parc_half(const uint32_t *word, int i)
     return (uint16_t)(word[i / 2] >> (i % 2 * 16));
 }
 
+PARC_DEVICE void parc_widen_bf16(float *x, const uint32_t *word, int n)
+{
+    PARC_UNROLL
+    for (int i = 0; i < n; i++)
+        x[i] = parc_from_bf16(parc_half(word, i));
+}
+
 PARC_DEVICE void parc_read_bf16(float *x, const parc_bf16 *from, int n)
 {
     uint32_t word[4];
@@ -525,9 +538,7 @@ PARC_DEVICE void parc_read_bf16(float *x, const parc_bf16 *from, int n)
         return;
     }
     parc_read_words(word, from, n / 2);
-    PARC_UNROLL
-    for (int i = 0; i < n; i++)
-        x[i] = parc_from_bf16(parc_half(word, i));
+    parc_widen_bf16(x, word, n);
 }
 
 PARC_DEVICE void parc_write_bf16(parc_bf16 *to, const float *x, int n)
@@ -543,6 +554,13 @@ PARC_DEVICE void parc_write_bf16(parc_bf16 *to, const float *x, int n)
     parc_write_words(to, word, n / 2);
 }
 
+PARC_DEVICE void parc_widen_f16(float *x, const uint32_t *word, int n)
+{
+    PARC_UNROLL
+    for (int i = 0; i < n; i++)
+        x[i] = parc_from_f16(parc_half(word, i));
+}
+
 PARC_DEVICE void parc_read_f16(float *x, const parc_f16 *from, int n)
 {
     uint32_t word[4];
@@ -551,9 +569,7 @@ PARC_DEVICE void parc_read_f16(float *x, const parc_f16 *from, int n)
         return;
     }
     parc_read_words(word, from, n / 2);
-    PARC_UNROLL
-    for (int i = 0; i < n; i++)
-        x[i] = parc_from_f16(parc_half(word, i));
+    parc_widen_f16(x, word, n);
 }
 
 PARC_DEVICE void parc_write_f16(parc_f16 *to, const float *x, int n)

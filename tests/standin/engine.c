@@ -180,12 +180,21 @@ static void call_kernel(const StandinLaunch *l)
     typedef void Some(I, I, I, I, I, I, I, I, I, I, I, I);
     typedef void Many(I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I,
                       I, I, I, I, I);
+#define FOUR(i) a[i], a[i + 1], a[i + 2], a[i + 3]
+#define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
+    typedef void Most(I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I,
+                      I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I,
+                      I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I, I,
+                      I, I, I, I, I, I, I);
     const I *a = l->arg;
     if (l->kernel->nargs <= 6)
         ((Few *)l->kernel->run)(a[0], a[1], a[2], a[3], a[4], a[5]);
     else if (l->kernel->nargs <= 12)
         ((Some *)l->kernel->run)(a[0], a[1], a[2], a[3], a[4], a[5], a[6],
                                  a[7], a[8], a[9], a[10], a[11]);
+    else if (l->kernel->nargs > 24)
+        ((Most *)l->kernel->run)(SIXTEEN(0), SIXTEEN(16), SIXTEEN(32),
+                                 SIXTEEN(48));
     else
         ((Many *)l->kernel->run)(a[0], a[1], a[2], a[3], a[4], a[5], a[6],
                                  a[7], a[8], a[9], a[10], a[11], a[12], a[13],
@@ -450,7 +459,7 @@ static bool launch_is_sane(const StandinLaunch *l)
     else if (l->shared_bytes < 0 || l->shared_bytes > MAX_SHARED)
         wrong = "shared memory is more than 227 KiB";
     else if (l->kernel->nargs > STANDIN_MAX_ARGS)
-        wrong = "more than 24 arguments";
+        wrong = "more than 64 arguments";
     if (wrong)
         standin_error("kernel %s, grid %lld, block %d, %lld bytes of shared "
                       "memory: %s", l->kernel->name, (long long)l->grid,

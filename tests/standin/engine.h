@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { STANDIN_MAX_ARGS = 24, STANDIN_MAX_THREADS = 1024 };
+enum { STANDIN_MAX_ARGS = 64, STANDIN_MAX_THREADS = 1024 };
 
 /* What tests/standin/build puts beside the kernels: */
 typedef struct StandinKernel {

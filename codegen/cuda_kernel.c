@@ -1,0 +1,310 @@
+/* cuda_kernel.c: CUDA kernels from the kernel IR: functions, indices and the
+ * loops over rows. cuda_plan.c says which threads take what.
+ */
+#include <string.h>
+
+#include "base/bug.h"
+#include "codegen/cuda_kernel.h"
+
+bool cuda_alternates(const CudaPlan *p)
+{
+    int barriers = 0;
+    for (int n = 0; n < p->nphases; n++)
+        barriers += p->phase[n].reductions > 0;
+    return p->totals && p->group > 32 && barriers == 1;
+}
+
+/* ---- what stands at the top ---------------------------------------------- */
+
+static void declare_sums(CudaPrinter *c)
+{
+    const CudaPlan *p = c->plan;
+    for (int r = 0; r < p->k->nroots; r++)
+        if (p->k->root[r].kind == ROOT_REDUCE && p->group > 32)
+            out_line(c->text.o, "PARC_SHARED float sum%d%s[32];",
+                     p->k->root[r].target, cuda_alternates(p) ? "[2]" : "");
+    for (int i = 0; i < p->k->ntotals; i++)
+        if (!p->k->total[i].columns && p->threads > 32 &&
+            !(p->uniform[i] && p->groups == 1))
+            out_line(c->text.o, "PARC_SHARED float sum%d[32];",
+                     p->k->total[i].instr);
+}
+
+/* Arrays of what stays on the chip: see is_raw() in cuda_body.c. */
+static void declare_kept(CudaPrinter *c)
+{
+    const CudaPlan *p = c->plan;
+    for (int i = 0; i < p->k->ninstrs; i++) {
+        const KernelInstr *instr = &p->k->instr[i];
+        if (!p->keep[i])
+            continue;
+        const KernelBuffer *b =
+            instr->code == KERNEL_LOAD ? &p->k->buffer[instr->buffer] : NULL;
+        int elements = p->vector * kernel_lanes(p->k, instr->axes);
+        if (p->place == CUDA_SHARED) {
+            const char *type = c_type(b ? b->dtype : instr->dtype);
+            out_line(c->text.o, "%s *kept%d = (%s *)%s;", type, i, type,
+                     p->keep_at[i]
+                         ? arena_printf(c->text.p->arena,
+                                        "((char *)parc_shared() + %lld)",
+                                        (long long)p->keep_at[i])
+                         : "parc_shared()");
+        } else if (b && dtype_size(b->dtype) == 2 && cuda_is_vector(p, b)) {
+            out_line(c->text.o, "uint32_t kept%d[%d][%d];", i, p->slots,
+                     elements / 2);
+        } else {
+            out_line(c->text.o, "%s kept%d[%d][%d];",
+                     c_value_type(instr->dtype), i, p->slots, elements);
+        }
+    }
+}
+
+/* ---- flat ---------------------------------------------------------------- */
+
+/* j and the row's axes from the number of a vector; `rows` counts through the
+ * axes that it runs over. */
+static void split_vector(CudaPrinter *c, uint32_t axes)
+{
+    const CudaPlan *p = c->plan;
+    Arena *a = c->text.p->arena;
+    int64_t vectors = p->length / p->vector;
+    axes |= p->outer;
+    if (p->inner < 0) {
+        kernel_split_index(&c->text, axes, "at", 1);
+        return;
+    }
+    const char *j = "at";
+    if (axes && vectors > 1)
+        j = arena_printf(a, "at %% %lld", (long long)vectors);
+    else if (axes)
+        j = "0";
+    if (p->vector > 1 && *j != '0')
+        j = arena_printf(a, "%s * %d", j, p->vector);
+    out_line(c->text.o, "const %s j = %s;", cuda_column_type(p), j);
+    if (axes)
+        kernel_split_index(&c->text, axes, "at", vectors);
+}
+
+static void flat(CudaPrinter *c)
+{
+    const CudaPlan *p = c->plan;
+    int64_t n = p->units * p->columns / p->vector;
+    const char *type = p->grid * p->threads < INT32_MAX ? "int" : "int64_t";
+    if (p->grid == 1)
+        out_line(c->text.o, "const int at = thread_index();");
+    else
+        out_line(c->text.o,
+                 "const %s at = %sblock_index() * %d + "
+                 "thread_index();",
+                 type, *type == 'i' && type[3] == 0 ? "(int)" : "", p->threads);
+    if (n % p->threads) {
+        out_line(c->text.o, "if (at >= %lld)", (long long)n);
+        out_line(c->text.o, "    return;");
+    }
+    split_vector(c, p->kept);
+    cuda_body(c);
+}
+
+/* Unit and part of a block that adds up. */
+static void open_unit(CudaPrinter *c)
+{
+    const CudaPlan *p = c->plan;
+    Arena *a = c->text.p->arena;
+    const char *block = "block_index()";
+    if (p->tiles > 1) {
+        out_line(c->text.o, "const int tile = (int)(block_index() %% %lld);",
+                 (long long)p->tiles);
+        block = arena_printf(a, "block_index() / %lld", (long long)p->tiles);
+    }
+    if (p->units > 1) {
+        out_line(c->text.o, "const int64_t unit = %s%s;", block,
+                 p->parts > 1 ? arena_printf(a, " / %lld", (long long)p->parts)
+                              : "");
+        kernel_split_index(&c->text, p->kept, "unit", 1);
+    }
+    if (p->parts > 1)
+        out_line(c->text.o, "const int64_t part = %s%s;", block,
+                 p->units > 1 ? arena_printf(a, " %% %lld", (long long)p->parts)
+                              : "");
+}
+
+static void flat_sums(CudaPrinter *c)
+{
+    const CudaPlan *p = c->plan;
+    Arena *a = c->text.p->arena;
+    int64_t n = p->rows * p->columns / p->vector;
+    int64_t step = p->parts * p->threads;
+    bool small = n + step < INT32_MAX;
+    open_unit(c);
+    cuda_begin_totals(c);
+    const char *first = "thread_index()";
+    if (p->parts > 1)
+        first = arena_printf(a, "%spart * %d + thread_index()",
+                             small ? "(int)" : "", p->threads);
+    int opened = cuda_open_block(
+        c, arena_printf(a, "for (%s at = %s; at < %lld; at += %lld) {",
+                        small ? "int" : "int64_t", first, (long long)n,
+                        (long long)step));
+    split_vector(c, p->summed);
+    cuda_body(c);
+    cuda_close_blocks(c, opened);
+    cuda_end_totals(c);
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+static void name_threads(CudaPrinter *c)
+{
+    const CudaPlan *p = c->plan;
+    if (p->groups == 1) {
+        out_line(c->text.o, "const int t = thread_index();");
+        return;
+    }
+    out_line(c->text.o, "const int t = lane_index();");
+    out_line(c->text.o, "const int group = warp_index();");
+}
+
+static void rows(CudaPrinter *c)
+{
+    const CudaPlan *p = c->plan;
+    name_threads(c);
+    if (p->units > 1) {
+        if (p->groups == 1)
+            out_line(c->text.o, "const int64_t row = block_index();");
+        else
+            out_line(c->text.o,
+                     "const int64_t row = block_index() * %d + group;",
+                     p->groups);
+    }
+    if (p->units % p->groups) {
+        out_line(c->text.o, "if (row >= %lld)", (long long)p->units);
+        out_line(c->text.o, "    return;");
+    }
+    kernel_split_index(&c->text, p->kept, "row", 1);
+    declare_kept(c);
+    cuda_body(c);
+}
+
+/* The rows of a part, for a tile's columns or all of them. */
+static void row_sums(CudaPrinter *c)
+{
+    const CudaPlan *p = c->plan;
+    Arena *a = c->text.p->arena;
+    const char *first = "0", *end = arena_printf(a, "%lld", (long long)p->rows);
+    int opened = 0;
+    name_threads(c);
+    open_unit(c);
+    if (p->form == CUDA_TILES)
+        out_line(
+            c->text.o, "const %s j = %st%s;", cuda_column_type(p),
+            p->tiles > 1 ? (p->vector > 1 ? "(tile * 32 + " : "tile * 32 + ")
+                         : "",
+            p->vector == 1 ? ""
+                           : arena_printf(a, "%s * %d", p->tiles > 1 ? ")" : "",
+                                          p->vector));
+    cuda_begin_totals(c);
+    if (p->place == CUDA_SHARED)
+        declare_kept(c);
+    if (p->parts > 1) {
+        out_line(c->text.o, "const int64_t end = (part + 1) * %lld / %lld;",
+                 (long long)p->rows, (long long)p->parts);
+        first = arena_printf(a, "part * %lld / %lld", (long long)p->rows,
+                             (long long)p->parts);
+        end = "end";
+    }
+    if (p->groups > 1)
+        first = *first == '0' ? "group" : arena_printf(a, "%s + group", first);
+    if (p->form == CUDA_TILES && p->columns % (32 * p->vector))
+        opened += cuda_open_block(
+            c, arena_printf(a, "if (j < %lld) {", (long long)p->columns));
+    opened += cuda_open_block(
+        c, arena_printf(a, "for (int64_t row = %s; row < %s; row += %d) {",
+                        first, end, p->groups));
+    kernel_split_index(&c->text, p->summed, "row", 1);
+    if (p->place != CUDA_SHARED)
+        declare_kept(c);
+    cuda_body(c);
+    cuda_close_blocks(c, opened);
+    cuda_end_totals(c);
+}
+
+static void main_body(CudaPrinter *c)
+{
+    const CudaPlan *p = c->plan;
+    declare_sums(c);
+    if (p->form == CUDA_FLAT)
+        (p->totals ? flat_sums : flat)(c);
+    else
+        (p->totals ? row_sums : rows)(c);
+}
+
+/* ---- functions ----------------------------------------------------------- */
+
+/* Whether a name stands in a text as a word. */
+static bool mentions(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+    const char *word = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                       "0123456789_";
+    for (const char *s = strstr(text, name); s; s = strstr(s + 1, name))
+        if ((s == text || !strchr(word, s[-1])) &&
+            (!s[n] || !strchr(word, s[n])))
+            return true;
+    return false;
+}
+
+static void function(CudaPrinter *c, CudaFunction *f, const char *name,
+                     void (*body)(CudaPrinter *))
+{
+    const Kernel *k = c->plan->k;
+    Arena *a = c->text.p->arena;
+    Out text, *to = c->text.o;
+    out_init(&text, a);
+    text.indent = 4;
+    c->text.o = &text;
+    body(c);
+    c->text.o = to;
+    const char **item = NEW_ARRAY(a, const char *, k->nbuffers + 2);
+    f->symbol = name;
+    f->arg = NEW_ARRAY(a, int, k->nbuffers + 2);
+    f->nargs = 0;
+    for (int i = 0; i <= k->nbuffers; i++) {
+        const char *word = i < k->nbuffers ? k->buffer[i].name : "workspace";
+        if (!text.size || !mentions(text.text, word))
+            continue;
+        item[f->nargs] = kernel_parameter(&c->text, i, "__restrict__");
+        f->arg[f->nargs++] = i;
+    }
+    out_line(to, "PARC_KERNEL(%d)", f->threads);
+    kernel_signature(&c->text, arena_printf(a, "%s(", name), f->nargs, item,
+                     "");
+    out_line(to, "{");
+    out_bytes(to, text.text, text.size);
+    out_line(to, "}");
+}
+
+void cuda_functions(Out *o, const CudaPlan *plan, const char *name, bool bare,
+                    CudaFunction *first, CudaFunction *second)
+{
+    CudaPrinter c = {.text = {.o = o,
+                              .p = plan->p,
+                              .k = plan->k,
+                              .inner = "j",
+                              .merged = plan->merged,
+                              .bare = bare,
+                              .load = cuda_load_expression,
+                              .random = cuda_random_expression},
+                     .plan = plan};
+    *first = (CudaFunction){.grid = plan->grid,
+                            .threads = plan->threads,
+                            .shared_bytes = plan->shared_bytes};
+    function(&c, first, name, main_body);
+    *second = (CudaFunction){0};
+    if (!plan->combine)
+        return;
+    *second = (CudaFunction){.grid = plan->combine_grid,
+                             .threads = 32 * plan->combine_warps};
+    out_line(o, "");
+    function(&c, second, arena_printf(plan->p->arena, "%s_combine", name),
+             cuda_combine);
+}

@@ -1,0 +1,141 @@
+/* cuda_kernel.h: between the files that print CUDA kernels: cuda_plan.c (how a
+ * kernel runs), cuda_steps.c (what each phase computes, and what stays on the
+ * chip), cuda_kernel.c (the functions), cuda_body.c (phases and columns),
+ * cuda_sums.c (sums over rows) and cuda_launch.c; over kernel_text.h.
+ *
+ * Names in printed kernels, beside those of kernel_text.h: t is the thread
+ * within its row, s the slot of columns and e the element of a vector; in<n>
+ * holds a vector that was read, out<b> one to be written, kept<n> what stays
+ * on the chip between phases, sum<n> what warps reduce through.
+ */
+#ifndef PARC_CODEGEN_CUDA_KERNEL_H
+#define PARC_CODEGEN_CUDA_KERNEL_H
+
+#include "codegen/kernel_text.h"
+
+/* Which threads take which elements. */
+typedef enum CudaForm {
+    CUDA_FLAT, /* a thread takes a vector anywhere: no row is reduced */
+    CUDA_ROWS, /* a warp or a block takes a row */
+    CUDA_TILES /* sums by column and no row reductions: a block takes the
+                  columns of a warp's vectors, its warps the rows */
+} CudaForm;
+
+/* Where a row stays from one phase to the next. */
+typedef enum CudaPlace {
+    CUDA_REGISTERS,
+    CUDA_SHARED,  /* in dynamic shared memory, a thread's own columns */
+    CUDA_STREAMED /* nowhere: it is read and computed again */
+} CudaPlace;
+
+typedef struct CudaStep {
+    int instr;
+    bool kept; /* by an earlier phase */
+} CudaStep;
+
+typedef struct CudaPhase {
+    int nsteps, nrow, *row;
+    CudaStep *step;
+    bool loop;      /* over columns */
+    int reductions; /* of the row */
+} CudaPhase;
+
+typedef struct CudaPlan {
+    const Program *p;
+    Kernel *k; /* its own: roots, totals and flags are as they run here */
+    CudaForm form;
+    CudaPlace place;
+    uint32_t kept, summed, outer; /* axes without the merged one; outer: of
+                                     columns, but for inner and pair */
+    int inner, merged; /* axes: -1: none; blocks are merged into the inner */
+    int64_t length;    /* of the inner axis */
+    int64_t units, rows, columns; /* columns: without the pair axis */
+    int lanes;                    /* of columns */
+    int vector;        /* neighbours on the inner axis that a thread takes */
+    int threads;       /* of a block */
+    int group, groups; /* threads of a row; rows that a block works on */
+    int slots;         /* vectors of a row that a thread takes */
+    int nphases;
+    CudaPhase *phase;
+    bool *keep;       /* by instruction: stays on the chip */
+    bool *uniform;    /* by total: all threads of a row have the row's term */
+    int64_t *keep_at; /* by instruction: bytes into shared memory */
+    bool totals;      /* a block works on many rows, or vectors, and sums */
+    bool global_sums; /* column sums lie in the workspace from the start */
+    int64_t parts, tiles, grid;
+    bool combine; /* parts are put together by a second kernel */
+    int combine_warps;
+    int64_t combine_grid;
+    int64_t shared_bytes, sums_at; /* where column sums lie in it */
+} CudaPlan;
+
+/* How a fused op runs on a GPU; in the program's arena. */
+const CudaPlan *cuda_plan(const Program *p, const Op *fused);
+
+/* Bytes of workspace that it needs; whether result `out` may be written where
+ * operand `arg` lies: threads run in any order, so that an element may be
+ * overwritten only by the thread that read it, and nobody else reads it. */
+int64_t cuda_kernel_workspace(const Program *p, const Op *fused);
+bool cuda_kernel_in_place(const Program *p, const Op *fused, int out, int arg);
+
+/* Whether elements of a buffer move as vectors, and if both lanes of a pair
+ * lie in one. */
+bool cuda_is_vector(const CudaPlan *c, const KernelBuffer *b);
+bool cuda_is_interleaved(const CudaPlan *c, const KernelBuffer *b);
+/* Whether four random numbers at a time fall into a thread's vector. */
+bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr);
+
+/* Whether a row's reductions alternate between two places: see cuda_body.c. */
+bool cuda_alternates(const CudaPlan *c);
+
+/* Fills phases: steps, rows and what is kept (nothing where `streamed`). */
+void cuda_steps(CudaPlan *c, bool streamed);
+
+/* ---- printing ------------------------------------------------------------ */
+
+typedef struct CudaPrinter {
+    KernelPrinter text; /* first: expressions get this */
+    const CudaPlan *plan;
+    const bool *staged; /* by instruction: its values are in in<n> */
+} CudaPrinter;
+
+/* One of a kernel's functions, as it is launched. */
+typedef struct CudaFunction {
+    const char *symbol;
+    int nargs, *arg; /* buffers; behind all of them the workspace */
+    int threads;
+    int64_t grid, shared_bytes;
+} CudaFunction;
+
+/* cuda_kernel.c: prints a kernel's function, and the second one that puts
+ * parts together (its grid is 0 where there is none). `bare`: without
+ * comments. */
+void cuda_functions(Out *o, const CudaPlan *plan, const char *name, bool bare,
+                    CudaFunction *first, CudaFunction *second);
+
+/* cuda_body.c: all phases of a row, or of a vector. */
+void cuda_body(CudaPrinter *c);
+KernelExpression cuda_load_expression, cuda_random_expression;
+
+/* The loop over a thread's slots of columns: opens it, names the columns, and
+ * asks whether they exist; how many blocks it opened. */
+int cuda_open_slots(CudaPrinter *c);
+int cuda_open_block(CudaPrinter *c, const char *line);
+void cuda_close_blocks(CudaPrinter *c, int n);
+/* j, and the outer column axes, from a running number. */
+void cuda_split_columns(CudaPrinter *c, const char *from);
+/* "const int j", or int64_t where offsets along the columns need it. */
+const char *cuda_column_type(const CudaPlan *c);
+/* Opens the loop over a vector's elements where there are several. */
+int cuda_open_vector(CudaPrinter *c);
+/* "kept3[s][e]": a thread's own value of an array by slot, lane and element. */
+const char *cuda_own(const CudaPrinter *c, const char *array, int lane);
+
+/* cuda_sums.c: what a block adds up, and what follows when all is there. */
+void cuda_begin_totals(CudaPrinter *c);
+void cuda_end_totals(CudaPrinter *c);
+void cuda_combine(CudaPrinter *c);
+/* "a8[…]" where a thread adds to a sum by column. */
+const char *cuda_column_sum(const CudaPrinter *c, int instr, int lane);
+
+#endif

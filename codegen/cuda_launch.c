@@ -1,0 +1,203 @@
+/* cuda_launch.c: kernels.cu and launch.c: the kernels of all fused ops, and C
+ * functions with the prototypes of kernels.h that launch them.
+ *
+ *   void k14_norm(ParcRt *rt, parc_bf16 *y, const parc_bf16 *x)
+ *   {
+ *       parc_launch(rt, 3, 2048, 128, 0, (void *[]){&y, &x});
+ *   }
+ *
+ * Kernels that differ in nothing but names are one: the first of them is
+ * printed, the others launch it.
+ */
+#include <string.h>
+
+#include "codegen/cuda.h"
+#include "codegen/cuda_kernel.h"
+
+typedef struct Entry {
+    const Op *op;
+    int number;
+    const CudaPlan *plan;
+    const char *key; /* the text without names and comments */
+    int same;        /* the entry whose kernel it launches: often itself */
+    CudaFunction first, second;
+    const char *text;
+} Entry;
+
+typedef struct Page {
+    const Program *p;
+    VEC(Entry) entry;
+} Page;
+
+/* The text with parameters by number, which tells whether two are the same. */
+static const char *key_of(const CudaPlan *plan)
+{
+    Arena *a = plan->p->arena;
+    Out o;
+    out_init(&o, a);
+    const char **name = NEW_ARRAY(a, const char *, plan->k->nbuffers + 1);
+    CudaFunction first, second;
+    for (int i = 0; i < plan->k->nbuffers; i++) {
+        name[i] = plan->k->buffer[i].name;
+        plan->k->buffer[i].name = arena_printf(a, "x%d", i);
+    }
+    cuda_functions(&o, plan, "kernel", true, &first, &second);
+    for (int i = 0; i < plan->k->nbuffers; i++)
+        plan->k->buffer[i].name = name[i];
+    return o.text;
+}
+
+static void add_entry(void *context, const Op *fused, int number)
+{
+    Page *page = context;
+    Entry e = {.op = fused, .number = number, .same = page->entry.n};
+    e.plan = cuda_plan(page->p, fused);
+    e.key = key_of(e.plan);
+    for (int i = page->entry.n; i-- > 0;)
+        if (strcmp(page->entry.at[i].key, e.key) == 0)
+            e.same = page->entry.at[i].same;
+    Out o;
+    out_init(&o, page->p->arena);
+    const Entry *same = &page->entry.at[e.same];
+    const char *name = e.same < page->entry.n
+                           ? same->first.symbol
+                           : kernel_name(page->p, fused, number);
+    cuda_functions(&o, e.plan, name, false, &e.first, &e.second);
+    e.text = o.text;
+    vec_push(page->p->arena, &page->entry, e);
+}
+
+/* ---- kernels.cu ---------------------------------------------------------- */
+
+/* "launch   264 blocks of 512 threads, 8 elements at once, rows in
+ * registers" */
+static void list_launch(Out *o, const CudaPlan *c)
+{
+    static const char *const form[] = {
+        [CUDA_FLAT] = "", [CUDA_ROWS] = "row", [CUDA_TILES] = ""};
+    static const char *const place[] = {[CUDA_REGISTERS] = "registers",
+                                        [CUDA_SHARED] = "shared memory",
+                                        [CUDA_STREAMED] =
+                                            "no memory: streamed"};
+    out(o, " * launch   %lld block%s of %d", (long long)c->grid,
+        c->grid == 1 ? "" : "s", c->threads);
+    if (c->vector > 1)
+        out(o, ", vectors of %d", c->vector);
+    if (*form[c->form] && c->nphases > 1)
+        out(o, ", rows in %s", place[c->place]);
+    if (c->combine)
+        out(o, "; %lld of %d", (long long)c->combine_grid,
+            32 * c->combine_warps);
+    out(o, "\n");
+}
+
+static void print_entry(Out *o, const Page *page, int n)
+{
+    const Entry *e = &page->entry.at[n];
+    KernelPrinter text = {.o = o, .p = page->p, .k = e->plan->k, .merged = -1};
+    kernel_comment(&text, e->number);
+    if (e->same != n) {
+        out_line(o, " * is       %s", page->entry.at[e->same].first.symbol);
+        out_line(o, " */");
+        return;
+    }
+    list_launch(o, e->plan);
+    out_line(o, " */");
+    out(o, "%s", e->text);
+}
+
+static Page page_of(const Program *p)
+{
+    Page page = {.p = p};
+    kernel_each(p, add_entry, &page);
+    return page;
+}
+
+void cuda_kernels_emit(Out *cu, const Program *p)
+{
+    Page page = page_of(p);
+    out_line(cu, "/* kernels.cu: the kernels of %s, written by parc 0.1.0.",
+             c_comment(p->arena, p->model));
+    out_line(cu, " *");
+    out_line(cu, " * Each fused kernel is a group of elementwise ops and "
+                 "reductions that makes one");
+    out_line(cu, " * pass over memory; the comments name the lines of the "
+                 "model that it serves.");
+    out_line(cu, " * launch.c says how they are launched. */");
+    out_line(cu, "#include \"parc_device.h\"");
+    for (int i = 0; i < page.entry.n; i++)
+        print_entry(cu, &page, i);
+}
+
+/* ---- launch.c ------------------------------------------------------------ */
+
+static void launch(Out *o, const Program *p, const Entry *e,
+                   const CudaFunction *f, CudaKernels *list)
+{
+    Arena *a = p->arena;
+    const char *call =
+        arena_printf(a, "parc_launch(rt, %d, %lld, %d, %lld, (void *[]){",
+                     cuda_kernel_number(list, f->symbol), (long long)f->grid,
+                     f->threads, (long long)f->shared_bytes);
+    for (int i = 0; i < f->nargs; i++)
+        call = arena_printf(a, "%s%s&%s", call, i ? ", " : "",
+                            f->arg[i] < e->plan->k->nbuffers
+                                ? e->plan->k->buffer[f->arg[i]].name
+                                : "workspace");
+    out_code(o, "%s});", call);
+}
+
+static bool is_passed(const Entry *e, int buffer)
+{
+    bool passed = false;
+    for (int i = 0; i < e->first.nargs; i++)
+        passed |= e->first.arg[i] == buffer;
+    for (int i = 0; i < e->second.nargs; i++)
+        passed |= e->second.arg[i] == buffer;
+    return passed;
+}
+
+void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
+{
+    Page page = page_of(p);
+    out_line(c, "/* launch.c: what train.c calls, as launches of the kernels "
+                "in kernels.cu. */");
+    out_line(c, "#include \"kernels.h\"");
+    for (int n = 0; n < page.entry.n; n++) {
+        const Entry *e = &page.entry.at[n];
+        KernelPrinter text = {.o = c, .p = p, .k = e->plan->k, .merged = -1};
+        out_line(c, "");
+        kernel_function(&text, e->number, "", "");
+        out_line(c, "{");
+        c->indent += 4;
+        for (int i = 0; i < e->plan->k->nbuffers; i++)
+            if (!is_passed(e, i))
+                out_line(c, "(void)%s;", e->plan->k->buffer[i].name);
+        launch(c, p, e, &e->first, list);
+        if (e->second.grid)
+            launch(c, p, e, &e->second, list);
+        c->indent -= 4;
+        out_line(c, "}");
+    }
+}
+
+static void prototype(void *context, const Op *fused, int number)
+{
+    KernelPrinter *text = context;
+    text->k = cuda_plan(text->p, fused)->k;
+    kernel_function(text, number, "", ";");
+}
+
+void cuda_prototypes_emit(Out *h, const Program *p)
+{
+    KernelPrinter text = {.o = h, .p = p, .merged = -1};
+    out_line(h, "/* kernels.h: prototypes of launch.c. */");
+    out_line(h, "#ifndef KERNELS_H");
+    out_line(h, "#define KERNELS_H");
+    out_line(h, "");
+    out_line(h, "#include \"parc_rt.h\"");
+    out_line(h, "");
+    kernel_each(p, prototype, &text);
+    out_line(h, "");
+    out_line(h, "#endif");
+}

@@ -1,0 +1,518 @@
+/* cuda_plan.c: how a fused op runs on a GPU. By shapes alone, so that the
+ * same sums come out on every run.
+ *
+ *   y = x * rsqrt(mean(x * x)) * w      x: bf16[8, 256, 4096]
+ *
+ * becomes a row kernel: 2048 rows of 4096 columns. A thread moves 16 bytes at
+ * once, 8 elements. x is needed in two phases, half a register an element; a
+ * block of 128 threads has 32 elements a thread, in 4 slots:
+ *
+ *   PARC_KERNEL(128) k14_norm(…)
+ *   {
+ *       const int t = thread_index();
+ *       const int64_t i0 = block_index();
+ *       uint32_t kept0[4][4];
+ *       float r2 = 0.0f;
+ *       for (int s = 0; s < 4; s++) {
+ *           const int j = (s * 128 + t) * 8;
+ *           parc_read_words(kept0[s], x + i0 * 4096 + j, 4);
+ *           …  r2 += t1;
+ *       }
+ *       block_put(warp_sum(r2), sum2); block_barrier(); …
+ *       for (int s = 0; s < 4; s++) {
+ *           …  parc_write_bf16(y + i0 * 4096 + j, out1, 8);
+ *
+ * Rows that registers cannot hold stay in shared memory, each thread keeping
+ * its own columns there, so that no barrier is needed; longer ones are read
+ * again in each phase. Without row reductions the elements are one flat range
+ * of vectors. Sums over rows give each block a part of the rows; where there
+ * are several parts a second kernel, k14_norm_combine, puts them together.
+ */
+#include "codegen/cuda_kernel.h"
+
+#include "base/bug.h"
+
+/* A GPU of today: multiprocessors times 2 blocks, times resident threads. */
+enum {
+    FILL_BLOCKS = 264,
+    FILL_THREADS = 132 * 1024,
+    FLAT_THREADS = 256,
+    SUM_THREADS = 512, /* of flat kernels with sums */
+    ROW_WARPS = 8,     /* of a block whose rows belong to warps */
+    PART_WORK = 8192,  /* elements from which a part pays */
+    LIVE_FLOATS = 32,  /* of a row in a thread's registers */
+    FEW_FLOATS = 16,   /* the same in a block of 1024, which has 64 each */
+    MAX_SLOTS = 4,     /* vectors a thread takes of a row it does not keep */
+    STAGED = 48,       /* elements of vectors on their way */
+    SHARED_MOST = 160 * 1024, /* that a block has on sm_80 and later */
+    SHARED_HALF = 100 * 1024, /* beyond it one block fits a multiprocessor */
+};
+
+static int64_t product(const Space *s, uint32_t axes)
+{
+    int64_t n = 1;
+    for (int a = 0; a < s->naxes; a++)
+        if (axes >> a & 1)
+            n *= s->size[a];
+    return n;
+}
+
+static int64_t divide_up(int64_t n, int64_t by)
+{
+    return (n + by - 1) / by;
+}
+
+/* ---- sizes --------------------------------------------------------------- */
+
+/* A long column that was cut into blocks for a CPU's cache is whole again. */
+static void set_sizes(CudaPlan *c)
+{
+    const Space *s = &c->k->space;
+    c->inner = kernel_inner_axis(c->k);
+    c->merged = s->block;
+    uint32_t merged = s->block >= 0 ? 1u << s->block : 0;
+    uint32_t pair = s->pair >= 0 ? 1u << s->pair : 0;
+    c->length = c->inner >= 0 ? s->size[c->inner] : 1;
+    if (s->block >= 0)
+        c->length = (s->size[s->block] - 1) * SPACE_BLOCK +
+                    (s->tail ? s->tail : SPACE_BLOCK);
+    c->kept = s->kept & ~merged;
+    c->summed = s->summed & ~merged;
+    c->outer = s->column & ~pair;
+    if (c->inner >= 0)
+        c->outer &= ~(1u << c->inner);
+    c->units = product(s, c->kept);
+    c->rows = product(s, c->summed);
+    c->columns = product(s, c->outer) * c->length;
+    c->lanes = kernel_lanes(c->k, s->column);
+}
+
+/* ---- sums that take elements --------------------------------------------- */
+
+static bool is_used_once(const Kernel *k, int instr)
+{
+    int uses = 0;
+    for (int i = 0; i < k->ninstrs; i++)
+        for (int a = 0; a < k->instr[i].nargs; a++)
+            uses += k->instr[i].code != KERNEL_REDUCE &&
+                    k->instr[i].code != KERNEL_TOTAL &&
+                    k->instr[i].arg[a] == instr;
+    for (int r = 0; r < k->nroots; r++)
+        uses += k->root[r].kind != ROOT_REDUCE && k->root[r].instr == instr;
+    return uses == 1;
+}
+
+/* The sum of each row's sum is one sum: no row has to be reduced by itself. */
+static void fold_total(Kernel *k, KernelRoot *total)
+{
+    const KernelInstr *row = &k->instr[total->instr];
+    if (total->kind != ROOT_TOTAL || row->code != KERNEL_REDUCE ||
+        row->op != k->instr[total->target].op || !is_used_once(k, total->instr))
+        return;
+    int reduce = 0;
+    while (k->root[reduce].kind != ROOT_REDUCE ||
+           k->root[reduce].target != total->instr)
+        reduce++;
+    total->instr = k->root[reduce].instr;
+    total->element = true;
+    total->phase = k->root[reduce].phase;
+    for (int r = reduce; r + 1 < k->nroots; r++)
+        k->root[r] = k->root[r + 1];
+    k->nroots--;
+}
+
+static void set_totals(CudaPlan *c)
+{
+    Kernel *k = c->k;
+    for (int r = k->nroots; r-- > 0;)
+        fold_total(k, &k->root[r]);
+    c->uniform = NEW_ARRAY(c->p->arena, bool, k->ntotals + 1);
+    c->totals = k->ntotals > 0;
+    for (int r = 0; r < k->nroots; r++) {
+        const KernelRoot *root = &k->root[r];
+        if (!root->epilogue && root->phase >= c->nphases)
+            c->nphases = root->phase + 1;
+        if (root->kind == ROOT_TOTAL)
+            c->uniform[k->instr[root->target].accumulator] = !root->element;
+    }
+    int64_t stride = 1;
+    for (int a = k->space.naxes; a-- > 0;) {
+        if (!(k->space.column >> a & 1) || a == c->merged)
+            continue;
+        for (int i = 0; i < k->ntotals; i++)
+            k->total[i].stride[a] = stride;
+        stride *= a == c->inner ? c->length : k->space.size[a];
+    }
+}
+
+static int column_totals(const CudaPlan *c)
+{
+    int n = 0;
+    for (int i = 0; i < c->k->ntotals; i++)
+        n += c->k->total[i].columns;
+    return n;
+}
+
+static void set_form(CudaPlan *c)
+{
+    bool reduces = c->nphases > 1;
+    for (int r = 0; r < c->k->nroots; r++)
+        reduces |= c->k->root[r].kind == ROOT_REDUCE;
+    c->form = reduces ? CUDA_ROWS : CUDA_FLAT;
+    if (!reduces && column_totals(c))
+        c->form = c->outer || column_totals(c) < c->k->ntotals ? CUDA_ROWS
+                                                               : CUDA_TILES;
+    for (int i = 0; i < c->k->ntotals && c->form == CUDA_FLAT; i++)
+        c->uniform[i] = false; /* the thread at a row's first column adds it */
+}
+
+/* ---- vectors ------------------------------------------------------------- */
+
+bool cuda_is_interleaved(const CudaPlan *c, const KernelBuffer *b)
+{
+    int pair = c->k->space.pair;
+    return c->inner >= 0 && pair >= 0 && (b->axes >> pair & 1) &&
+           b->stride[c->inner] == 2 && b->stride[pair] == 1;
+}
+
+bool cuda_is_vector(const CudaPlan *c, const KernelBuffer *b)
+{
+    if (c->vector == 1 || c->inner < 0 || !(b->axes >> c->inner & 1))
+        return false;
+    int step = cuda_is_interleaved(c, b) ? 2 : 1;
+    if (b->stride[c->inner] != step)
+        return false;
+    for (int a = 0; a < c->k->space.naxes; a++)
+        if ((b->axes >> a & 1) && a != c->inner && a != c->merged &&
+            !(a == c->k->space.pair && step == 2) &&
+            b->stride[a] % (step * c->vector))
+            return false;
+    return true;
+}
+
+bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr)
+{
+    if (instr->code != KERNEL_RANDOM || c->inner < 0 || c->vector % 4 ||
+        !(instr->axes >> c->inner & 1) || instr->stride[c->inner] != 1)
+        return false;
+    for (int a = 0; a < c->k->space.naxes; a++)
+        if ((instr->axes >> a & 1) && a != c->inner && a != c->merged &&
+            instr->stride[a] % 4)
+            return false;
+    /* Bases are multiples of what a rank holds of their dim, and of what lies
+     * behind it. */
+    const Value *v = instr->source->out[0];
+    const AttrList *of = &op_attr(instr->source, "of").l;
+    int64_t behind = 1;
+    for (int d = of->n; d-- > 0; behind *= of->v[d]) {
+        int at = v->type.ndim - of->n + d;
+        if (at < 0 || (type_local_dim(&v->type, &c->p->mesh, at) * behind % 4 &&
+                       of->v[d] > 1))
+            return false;
+    }
+    return true;
+}
+
+/* 16 bytes of the narrowest elements, where the inner axis is a whole number
+ * of such vectors and few enough of them are on their way at once. */
+static void set_vector(CudaPlan *c)
+{
+    const Kernel *k = c->k;
+    int narrow = 8, streams = 0;
+    c->vector = 1;
+    if (c->inner < 0)
+        return;
+    for (int i = 0; i < k->nbuffers; i++) {
+        const KernelBuffer *b = &k->buffer[i];
+        bool pair = cuda_is_interleaved(c, b);
+        if (!(b->axes >> c->inner & 1) || b->stride[c->inner] != (pair ? 2 : 1))
+            continue;
+        int size = (int)dtype_size(b->dtype) * (pair ? 2 : 1);
+        narrow = size < narrow ? size : narrow;
+        streams += kernel_lanes(k, b->axes);
+    }
+    if (!streams)
+        return;
+    c->vector = 16 / narrow;
+    while (c->vector > 4 && c->vector * streams > STAGED)
+        c->vector /= 2;
+    while (c->vector > 1 &&
+           (c->length % c->vector ||
+            (c->form != CUDA_FLAT && c->columns < (int64_t)32 * c->vector)))
+        c->vector /= 2;
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+/* Registers that a thread needs for an element of the row, all lanes. */
+static double live_floats(const CudaPlan *c)
+{
+    const Kernel *k = c->k;
+    double floats = column_totals(c) * c->lanes;
+    for (int i = 0; i < k->ninstrs; i++) {
+        if (!c->keep[i])
+            continue;
+        bool half = k->instr[i].code == KERNEL_LOAD &&
+                    dtype_size(k->instr[i].dtype) == 2;
+        floats += kernel_lanes(k, k->instr[i].axes) * (half ? 0.5 : 1);
+    }
+    return floats;
+}
+
+/* Lays out what stays, and column sums, in shared memory. */
+static int64_t shared_row(CudaPlan *c)
+{
+    const Kernel *k = c->k;
+    int64_t bytes = 0;
+    for (int i = 0; i < k->ninstrs; i++) {
+        if (!c->keep[i])
+            continue;
+        bool half = k->instr[i].code == KERNEL_LOAD &&
+                    dtype_size(k->instr[i].dtype) == 2;
+        int64_t size = half ? 2 : dtype_size(k->instr[i].dtype);
+        c->keep_at[i] = bytes;
+        bytes += divide_up(c->columns * kernel_lanes(k, k->instr[i].axes) *
+                               (size < 4 && !half ? 4 : size),
+                           16) *
+                 16;
+    }
+    c->sums_at = bytes;
+    return bytes + column_totals(c) * c->columns * c->lanes * 4;
+}
+
+static int row_slots(const CudaPlan *c, int group)
+{
+    return (int)divide_up(c->columns, (int64_t)group * c->vector);
+}
+
+static bool is_too_much(const CudaPlan *c, int group, double live)
+{
+    int64_t slots = divide_up(c->columns, (int64_t)group * c->vector);
+    if (live == 0)
+        return slots > MAX_SLOTS;
+    return (double)slots * c->vector * live >
+           (group < 1024 ? LIVE_FLOATS : FEW_FLOATS);
+}
+
+/* A row that no block's registers hold. */
+static void leave_registers(CudaPlan *c)
+{
+    int64_t bytes = shared_row(c);
+    c->place = CUDA_SHARED;
+    if (bytes > SHARED_MOST) {
+        c->place = CUDA_STREAMED;
+        cuda_steps(c, true);
+        bytes = shared_row(c);
+        c->global_sums = bytes > SHARED_MOST;
+        if (c->global_sums)
+            bytes = 0;
+    }
+    c->shared_bytes = bytes;
+    c->group = bytes > SHARED_HALF ? 1024 : 512;
+}
+
+static void set_rows(CudaPlan *c)
+{
+    cuda_steps(c, false);
+    double live = live_floats(c);
+    c->group = 32;
+    while (c->group < 1024 && is_too_much(c, c->group, live))
+        c->group *= 2;
+    int64_t at_once = c->totals ? FILL_BLOCKS : c->units;
+    while (c->group < 512 && row_slots(c, c->group) > 1 &&
+           at_once * c->group < FILL_THREADS)
+        c->group *= 2;
+    if (live > 0 && is_too_much(c, c->group, live))
+        leave_registers(c);
+    int64_t rows = c->totals ? c->rows : c->units;
+    c->groups = c->group == 32 ? ROW_WARPS : 1;
+    while (c->groups > 1 &&
+           (c->groups > rows ||
+            c->groups * column_totals(c) * c->columns * c->lanes * 4 >
+                SHARED_MOST))
+        c->groups /= 2;
+    c->slots = row_slots(c, c->group);
+    c->threads = c->group * c->groups;
+    if (c->place == CUDA_REGISTERS)
+        c->shared_bytes = c->groups == 1 ? 0
+                                         : c->groups * column_totals(c) *
+                                               c->columns * c->lanes * 4;
+}
+
+static void set_tiles(CudaPlan *c)
+{
+    cuda_steps(c, true);
+    c->group = 32;
+    c->groups = ROW_WARPS;
+    while (c->groups > 1 && c->groups > c->rows)
+        c->groups /= 2;
+    c->slots = 1;
+    c->threads = c->group * c->groups;
+    c->tiles = divide_up(c->columns, (int64_t)32 * c->vector);
+    c->shared_bytes =
+        (int64_t)c->groups * column_totals(c) * 32 * c->vector * c->lanes * 4;
+    if (c->groups == 1)
+        c->shared_bytes = 0;
+}
+
+static void set_flat(CudaPlan *c)
+{
+    cuda_steps(c, true);
+    int64_t vectors = c->rows * c->columns / c->vector;
+    int most = c->totals ? SUM_THREADS : FLAT_THREADS;
+    if (!c->totals)
+        vectors *= c->units;
+    c->threads = (int)(vectors < most ? divide_up(vectors, 32) * 32 : most);
+    c->group = c->threads;
+    c->groups = 1;
+    c->slots = 1;
+}
+
+/* ---- blocks -------------------------------------------------------------- */
+
+static int64_t at_least_one(int64_t n)
+{
+    return n < 1 ? 1 : n;
+}
+
+/* Parts of the summed rows: enough blocks to fill a GPU, each with enough to
+ * do. */
+static void set_parts(CudaPlan *c)
+{
+    int64_t blocks = c->units * c->tiles;
+    int64_t work = c->rows * c->columns * c->lanes;
+    int64_t most = c->form == CUDA_FLAT
+                       ? divide_up(c->rows * c->columns / c->vector, c->threads)
+                       : c->rows / c->groups;
+    int64_t fill = FILL_BLOCKS;
+    if (c->threads < 512)
+        fill = fill * 512 / c->threads;
+    if (c->form == CUDA_ROWS && fill > 2 * FILL_BLOCKS)
+        fill = 2 * FILL_BLOCKS;
+    c->parts = divide_up(fill, blocks);
+    if (c->parts > work / c->tiles / PART_WORK)
+        c->parts = work / c->tiles / PART_WORK;
+    c->parts = at_least_one(c->parts < most ? c->parts : most);
+}
+
+static void set_grid(CudaPlan *c)
+{
+    if (c->totals)
+        c->grid = c->units * c->tiles * c->parts;
+    else if (c->form == CUDA_FLAT)
+        c->grid = divide_up(c->units * c->columns / c->vector, c->threads);
+    else
+        c->grid = divide_up(c->units, c->groups);
+}
+
+static void set_workspace(CudaPlan *c)
+{
+    Kernel *k = c->k;
+    int64_t floats = 0;
+    c->combine = c->totals && (c->parts > 1 || c->global_sums);
+    k->parts = c->parts;
+    for (int i = 0; i < k->ntotals; i++) {
+        k->total[i].direct = false;
+        k->total[i].offset = floats;
+        if (c->combine)
+            floats +=
+                divide_up(c->units * c->parts *
+                              (k->total[i].columns ? c->columns * c->lanes : 1),
+                          4) *
+                4;
+    }
+    k->workspace = floats * (int64_t)sizeof(float);
+    c->combine_grid = c->units;
+    c->combine_warps = 1;
+    if (!column_totals(c) && !k->ncolumn)
+        return;
+    c->combine_grid *= divide_up(c->columns, 32);
+    while (c->combine_warps < 32 && c->combine_warps * 4 < c->parts)
+        c->combine_warps *= 2;
+}
+
+/* ---- memory that two buffers share --------------------------------------- */
+
+static bool is_loaded_by(const Kernel *k, int n, const int *instr, int buffer)
+{
+    for (int i = 0; i < n; i++)
+        if (k->instr[instr[i]].code == KERNEL_LOAD &&
+            k->instr[instr[i]].buffer == buffer)
+            return true;
+    return false;
+}
+
+/* The last phase that reads a buffer's elements from memory; a row's value,
+ * and the epilogue, are read by many threads, at any time. */
+static int last_read(const CudaPlan *c, int buffer)
+{
+    const Kernel *k = c->k;
+    int last = -1;
+    if (is_loaded_by(k, k->nkept, k->kept, buffer) ||
+        is_loaded_by(k, k->ncolumn, k->column, buffer))
+        return c->nphases;
+    for (int p = 0; p < c->nphases; p++) {
+        const CudaPhase *phase = &c->phase[p];
+        if (is_loaded_by(k, phase->nrow, phase->row, buffer) &&
+            (c->form != CUDA_FLAT || k->space.column))
+            return c->nphases;
+        for (int i = 0; i < phase->nsteps; i++)
+            if (!phase->step[i].kept &&
+                is_loaded_by(k, 1, &phase->step[i].instr, buffer))
+                last = p;
+    }
+    return last;
+}
+
+static bool in_place(const CudaPlan *c, int out, int arg)
+{
+    const Kernel *k = c->k;
+    const KernelBuffer *y = &k->buffer[out];
+    int operand = k->op->nouts + arg;
+    if (!kernel_in_place(k, out, arg) || y->axes != k->space.all)
+        return false;
+    for (int r = 0; r < k->nroots; r++)
+        if (k->root[r].kind == ROOT_STORE && k->root[r].target == out &&
+            (k->root[r].epilogue || last_read(c, operand) > k->root[r].phase))
+            return false;
+    return true;
+}
+
+const CudaPlan *cuda_plan(const Program *p, const Op *fused)
+{
+    CudaPlan *c = NEW(p->arena, CudaPlan);
+    *c = (CudaPlan){
+        .p = p, .k = kernel_build_plain(p, fused), .tiles = 1, .parts = 1};
+    Kernel *k = c->k;
+    set_sizes(c);
+    set_totals(c);
+    set_form(c);
+    set_vector(c);
+    if (c->form == CUDA_FLAT)
+        set_flat(c);
+    else if (c->form == CUDA_TILES)
+        set_tiles(c);
+    else
+        set_rows(c);
+    if (c->totals)
+        set_parts(c);
+    set_grid(c);
+    set_workspace(c);
+    if (c->grid > INT32_MAX)
+        bug("kernel '%s' wants %lld blocks", k->name, (long long)c->grid);
+    for (int i = 0; i < fused->nouts; i++)
+        for (int j = 0; j < fused->nargs; j++)
+            if (in_place(c, i, j))
+                k->buffer[i].shared = k->buffer[fused->nouts + j].shared = true;
+    return c;
+}
+
+int64_t cuda_kernel_workspace(const Program *p, const Op *fused)
+{
+    return cuda_plan(p, fused)->k->workspace;
+}
+
+bool cuda_kernel_in_place(const Program *p, const Op *fused, int out, int arg)
+{
+    return in_place(cuda_plan(p, fused), out, arg);
+}

@@ -1,0 +1,500 @@
+/* kernels_cuda.c: the CUDA kernels of programs, run by the tests' engine,
+ * against the CPU's kernels of the same fused ops.
+ *
+ *   kernels_cuda [--count N] [--seed S]    of random programs
+ *   kernels_cuda [--sites] FILE.ir…        of programs as --emit ir prints them
+ *
+ * Both get the same random operands; CUDA's results lie once in memory of their
+ * own, once where operands are that they may overwrite. The engine
+ * (tests/standin) checks every access for bounds and races. --sites takes each
+ * barrier away in turn and expects that a race is found: none is superfluous.
+ * launch.c is compiled and does the launching.
+ */
+#include <dlfcn.h>
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "codegen/cuda.h"
+#include "codegen/cuda_kernel.h"
+#include "codegen/target.h"
+#include "tests/standin/engine.h"
+#include "tests/unit/fuse_tools.h"
+#include "tests/unit/random.h"
+
+static const PassInfo passes[] = {
+#define PASS(name, meaning) {#name, meaning, pass_##name},
+#include "passes/passes.def"
+#undef PASS
+};
+
+/* The engine, which tests/standin/build makes, and what it is asked. */
+typedef struct Engine {
+    const char *folder;
+    int (*launch)(const StandinLaunch *l);
+    void *(*alloc)(int64_t bytes);
+    bool (*free)(void *at);
+    int (*sites)(const StandinSite **site);
+    void (*skip)(int site);
+    void (*hear)(void (*)(void *, const char *), void *);
+} Engine;
+
+typedef struct Run {
+    const Engine *engine;
+    Check *check;
+    Program *p;
+    Arena *arena;
+    void *cpu;   /* the CPU's kernels */
+    void *calls; /* launch.c */
+    const StandinModule *module;
+    CudaKernels list;
+    bool in_place, quiet;
+    int errors; /* that the engine told */
+    uint64_t seed;
+} Run;
+
+/* What parc_launch() of the compiled launch.c runs. */
+static Run *running;
+
+static void load(void *library, const char *name, void *function)
+{
+    void *symbol = dlsym(library, name);
+    memcpy(function, &symbol, sizeof symbol);
+    if (!symbol)
+        printf("the engine lacks %s\n", name);
+}
+
+static const char *run_tool(Arena *a, const char *const *argv)
+{
+    char *errors = NULL;
+    return process_run(a, argv, NULL, &errors) ? (errors ? errors : "?") : NULL;
+}
+
+static bool open_engine(Arena *a, Engine *e)
+{
+    const char *build = getenv("BUILD");
+    e->folder = build ? build : "build";
+    const char *const argv[] = {"sh", "tests/standin/build", NULL};
+    const char *failure = run_tool(a, argv);
+    if (failure)
+        printf("%s\n", failure);
+    void *library = dlopen(
+        arena_printf(a, "%s/standin/libstandin.so", e->folder), RTLD_NOW);
+    if (!library) {
+        printf("%s\n", dlerror());
+        return false;
+    }
+    load(library, "standin_launch", &e->launch);
+    load(library, "standin_alloc", &e->alloc);
+    load(library, "standin_free", &e->free);
+    load(library, "standin_sites", &e->sites);
+    load(library, "standin_skip_site", &e->skip);
+    load(library, "standin_hear", &e->hear);
+    return true;
+}
+
+/* ---- compiling ----------------------------------------------------------- */
+
+typedef struct Calls {
+    Out *o;
+    const Program *p;
+} Calls;
+
+static void print_call(void *context, const Op *op, int n)
+{
+    Calls *c = context;
+    int count = op->nouts + op->nargs + (cuda_kernel_workspace(c->p, op) > 0);
+    out(c->o,
+        "void call_%d(void **a);\nvoid call_%d(void **a)\n{\n"
+        "    %s((ParcRt *)a[0]",
+        n, n, kernel_name(c->p, op, n));
+    for (int i = 0; i < count; i++)
+        out(c->o, ", a[%d]", i + 1);
+    out(c->o, ");\n}\n");
+}
+
+/* kernels.h and launch.c in one text, with a function for each kernel. */
+static void *compile_launches(Run *r)
+{
+    Out o, header;
+    out_init(&o, r->arena);
+    out_init(&header, r->arena);
+    cuda_prototypes_emit(&header, r->p);
+    out(&o, "%s", header.text);
+    Out launch;
+    out_init(&launch, r->arena);
+    cuda_launch_emit(&launch, r->p, &r->list);
+    const char *behind = strchr(strstr(launch.text, "#include"), '\n');
+    out(&o,
+        "typedef void Hook(int, int64_t, int, int64_t, void **);\n"
+        "extern Hook *launch_hook;\nHook *launch_hook;\n"
+        "void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,\n"
+        "                 int64_t shared, void **args)\n{\n    (void)rt;\n"
+        "    launch_hook(kernel, grid, block, shared, args);\n}\n%s",
+        behind);
+    Calls calls = {&o, r->p};
+    kernel_each(r->p, print_call, &calls);
+    return fuse_compile(r->arena, o.text, "-O0");
+}
+
+static const StandinModule *compile_kernels(Run *r)
+{
+    char folder[] = "/tmp/parc-cuda-XXXXXX";
+    Out cu;
+    out_init(&cu, r->arena);
+    cuda_kernels_emit(&cu, r->p);
+    if (!mkdtemp(folder))
+        return NULL;
+    const char *source = arena_printf(r->arena, "%s/kernels.cu", folder);
+    const char *object = arena_printf(r->arena, "%s/kernels.so", folder);
+    FILE *f = fopen(source, "w");
+    if (!f)
+        return NULL;
+    fwrite(cu.text, 1, cu.size, f);
+    fclose(f);
+    const char *const argv[] = {"sh", "tests/standin/build", source, object,
+                                NULL};
+    const char *failure = run_tool(r->arena, argv);
+    void *library = failure ? NULL : dlopen(object, RTLD_NOW);
+    if (!library)
+        printf("%s\n%s\n", cu.text, failure ? failure : dlerror());
+    folder_remove(folder);
+    return library ? dlsym(library, "standin_module") : NULL;
+}
+
+/* ---- launching ----------------------------------------------------------- */
+
+static void launch(int kernel, int64_t grid, int block, int64_t shared,
+                   void **args)
+{
+    Run *r = running;
+    const char *symbol = r->list.symbol.at[kernel];
+    StandinLaunch l = {.module = r->module,
+                       .grid = grid,
+                       .block = block,
+                       .shared_bytes = shared};
+    for (int i = 0; i < r->module->nkernels; i++)
+        if (strcmp(r->module->kernel[i].name, symbol) == 0)
+            l.kernel = &r->module->kernel[i];
+    CHECK(r->check, l.kernel != NULL);
+    if (!l.kernel)
+        return;
+    CHECK(r->check, l.kernel->threads >= block && block % 32 == 0);
+    for (int i = 0; i < l.kernel->nargs; i++)
+        memcpy(&l.arg[i], args[i], sizeof l.arg[i]);
+    r->errors += r->engine->launch(&l);
+}
+
+/* ---- numbers ------------------------------------------------------------- */
+
+static double draw(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*state >> 40) * 0x1p-24;
+}
+
+/* Floats between 0.25 and 1.25, so that roots and logarithms exist; small
+ * integers; the random key in 53 bits. */
+static void fill(const Value *v, void *at, int64_t n, uint64_t *state)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double x = draw(state);
+        if (v->type.dtype == DT_I32)
+            ((int32_t *)at)[i] = (int32_t)(x * 7);
+        else if (v->type.dtype == DT_I64)
+            ((int64_t *)at)[i] = (int64_t)(x * 4) * 8;
+        else if (v->type.dtype == DT_F32)
+            ((float *)at)[i] = (float)(x + 0.25);
+        else if (v->type.dtype == DT_BF16)
+            ((uint16_t *)at)[i] = (uint16_t)(0x3e80 + (int)(x * 256));
+        else
+            ((uint16_t *)at)[i] = (uint16_t)(0x3400 + (int)(x * 2048));
+    }
+}
+
+static double number(DType t, const void *at, int64_t i)
+{
+    uint16_t half = 0;
+    if (t == DT_F32)
+        return (double)((const float *)at)[i];
+    if (t == DT_I32)
+        return ((const int32_t *)at)[i];
+    if (t == DT_I64)
+        return (double)((const int64_t *)at)[i];
+    half = ((const uint16_t *)at)[i];
+    if (t == DT_BF16) {
+        uint32_t bits = (uint32_t)half << 16;
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        return (double)x;
+    }
+    int exponent = half >> 10 & 31, fraction = half & 1023;
+    double x =
+        exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+    x = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY) : x;
+    return half & 0x8000 ? -x : x;
+}
+
+/* How far apart two results are, of the largest number among them; a place of
+ * 16 bits is allowed where both rounded. */
+static double distance(DType t, const void *x, const void *y, int64_t n)
+{
+    static const double place[] = {[DT_F32] = 0,
+                                   [DT_BF16] = 0x1p-7,
+                                   [DT_F16] = 0x1p-10,
+                                   [DT_I32] = 0,
+                                   [DT_I64] = 0};
+    double largest = 1e-30, worst = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double a = number(t, x, i);
+        if (isfinite(a) && fabs(a) > largest)
+            largest = fabs(a);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double a = number(t, x, i), b = number(t, y, i);
+        if (a == b || (isnan(a) && isnan(b)))
+            continue;
+        double off = fabs(a - b) - place[t] * fabs(a);
+        if (!(off <= worst))
+            worst = off;
+    }
+    return worst / largest;
+}
+
+/* ---- one op -------------------------------------------------------------- */
+
+static int64_t size_of(const Run *r, const Value *v)
+{
+    return type_local_elements(&v->type, &r->p->mesh) *
+           (int64_t)dtype_size(v->type.dtype);
+}
+
+/* CPU's results and operands behind [0], of which the operands are given. */
+static void run_cpu(Run *r, const Op *op, int n, void **argument)
+{
+    const Kernel *k = kernel_build(r->p, op);
+    argument[1 + op->nouts + op->nargs] =
+        arena_alloc(r->arena, (size_t)k->workspace + 64);
+    for (int i = 0; i < op->nouts; i++)
+        argument[1 + i] =
+            arena_alloc(r->arena, (size_t)size_of(r, op->out[i]) + 64);
+    fuse_kernel(r->arena, r->cpu, n)(argument);
+}
+
+/* Device memory with the operands' numbers, results in place where `in_place`
+ * says so. */
+static void **device_arguments(Run *r, const Op *op, void *const *host)
+{
+    int n = op->nouts + op->nargs;
+    void **at = NEW_ARRAY(r->arena, void *, n + 3);
+    for (int i = 0; i < op->nargs; i++) {
+        int64_t bytes = size_of(r, op->arg[i]);
+        void *x = r->engine->alloc(bytes);
+        memcpy(x, host[1 + op->nouts + i], (size_t)bytes);
+        at[1 + op->nouts + i] = x;
+    }
+    bool *taken = NEW_ARRAY(r->arena, bool, op->nargs + 1);
+    for (int i = 0; i < op->nouts; i++) {
+        for (int j = 0; j < op->nargs && r->in_place && !at[1 + i]; j++)
+            if (!taken[j] && cuda_kernel_in_place(r->p, op, i, j)) {
+                taken[j] = true;
+                at[1 + i] = at[1 + op->nouts + j];
+            }
+        if (!at[1 + i])
+            at[1 + i] = r->engine->alloc(size_of(r, op->out[i]));
+    }
+    int64_t workspace = cuda_kernel_workspace(r->p, op);
+    if (workspace)
+        at[1 + n] = r->engine->alloc(workspace);
+    return at;
+}
+
+static void free_arguments(Run *r, const Op *op, void **at)
+{
+    int n = op->nouts + op->nargs;
+    for (int i = 1; i <= n + 1; i++) {
+        bool again = !at[i];
+        for (int j = 1; j < i; j++)
+            again |= at[i] == at[j];
+        if (!again)
+            r->engine->free(at[i]);
+    }
+}
+
+static void run_cuda(Run *r, const Op *op, int n, void *const *host)
+{
+    void **at = device_arguments(r, op, host);
+    running = r;
+    r->errors = 0;
+    fuse_kernel(r->arena, r->calls, n)(at);
+    for (int i = 0; i < op->nouts && !r->quiet; i++) {
+        DType t = op->out[i]->type.dtype;
+        double off = distance(t, host[1 + i], at[1 + i],
+                              size_of(r, op->out[i]) / dtype_size(t));
+        CHECK(r->check, off < 1e-5);
+        if (!(off < 1e-5))
+            printf("%s%s: %%%s is off by %g\n", kernel_name(r->p, op, n),
+                   r->in_place ? " in place" : "", op->out[i]->name, off);
+    }
+    if (!r->quiet)
+        CHECK(r->check, r->errors == 0);
+    free_arguments(r, op, at);
+}
+
+static void hear_nothing(void *context, const char *text)
+{
+    (void)context;
+    (void)text;
+}
+
+/* Each barrier that the op's kernels call is needed. */
+static void run_sites(Run *r, const Op *op, int n, void *const *host, int from)
+{
+    const StandinSite *site;
+    int to = r->engine->sites(&site);
+    r->quiet = true;
+    r->engine->hear(hear_nothing, NULL);
+    for (int i = from; i < to; i++) {
+        r->engine->skip(i);
+        run_cuda(r, op, n, host);
+        CHECK(r->check, r->errors > 0);
+        if (!r->errors)
+            printf("%s: its barrier %d is superfluous\n",
+                   kernel_name(r->p, op, n), i - from);
+    }
+    r->engine->skip(-1);
+    r->engine->hear(NULL, NULL);
+    r->quiet = false;
+}
+
+typedef struct Visit {
+    Run *run;
+    bool sites;
+} Visit;
+
+static void run_op(void *context, const Op *op, int n)
+{
+    Visit *v = context;
+    Run *r = v->run;
+    uint64_t state = r->seed + (uint64_t)n * 77;
+    void **host = NEW_ARRAY(r->arena, void *, op->nouts + op->nargs + 3);
+    for (int i = 0; i < op->nargs; i++) {
+        int64_t bytes = size_of(r, op->arg[i]);
+        host[1 + op->nouts + i] = arena_alloc(r->arena, (size_t)bytes + 64);
+        fill(op->arg[i], host[1 + op->nouts + i],
+             bytes / dtype_size(op->arg[i]->type.dtype), &state);
+    }
+    run_cpu(r, op, n, host);
+    const StandinSite *site;
+    int from = r->engine->sites(&site);
+    r->in_place = false;
+    run_cuda(r, op, n, host);
+    if (v->sites)
+        run_sites(r, op, n, host, from);
+    r->in_place = true;
+    run_cuda(r, op, n, host);
+}
+
+static void run_program(Check *c, const Engine *e, Program *p, uint64_t seed,
+                        bool sites)
+{
+    int kernels, failed = c->failed;
+    Run r = {.engine = e,
+             .check = c,
+             .p = p,
+             .arena = p->arena,
+             .seed = seed,
+             .list = {.arena = p->arena}};
+    r.cpu = fuse_compile(p->arena, fuse_print(p, &kernels), "-O1");
+    r.calls = compile_launches(&r);
+    r.module = compile_kernels(&r);
+    CHECK(c, r.cpu && r.calls && r.module);
+    if (!r.cpu || !r.calls || !r.module)
+        return;
+    void (*hook)(int, int64_t, int, int64_t, void **) = launch;
+    memcpy(dlsym(r.calls, "launch_hook"), &hook, sizeof hook);
+    Visit v = {&r, sites};
+    kernel_each(p, run_op, &v);
+    if (c->failed > failed)
+        printf("seed %llu: of %d kernels\n", (unsigned long long)seed, kernels);
+}
+
+/* ---- programs ------------------------------------------------------------ */
+
+/* The program up to `fuse`; false where the plan is refused. */
+static bool make_program(Program *p, uint64_t seed)
+{
+    Rng r = {seed};
+    uint32_t data_axes = random_mesh(p, &r, NULL);
+    random_model(p, &r, data_axes);
+    random_plan(p, &r, data_axes);
+    TargetInfo t = target_info(TARGET_CUDA, 1);
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+        passes[i].run(p, &t);
+        if (diag_error_count(p->diag) > 0)
+            return false;
+        if (strcmp(passes[i].name, "fuse") == 0)
+            break;
+    }
+    return true;
+}
+
+static void run_seed(Check *c, const Engine *e, uint64_t seed)
+{
+    Arena *a = arena_new();
+    Program *p = ir_program(a, diag_new(a, COLOR_NEVER));
+    if (make_program(p, seed))
+        run_program(c, e, p, seed, false);
+    arena_free(a);
+}
+
+static void run_file(Check *c, const Engine *e, const char *name, bool sites)
+{
+    Arena *a = arena_new();
+    Diag *d = diag_new(a, COLOR_NEVER);
+    size_t size = 0;
+    FILE *f = fopen(name, "r");
+    CHECK(c, f != NULL);
+    if (!f)
+        return;
+    fseek(f, 0, SEEK_END);
+    size = (size_t)ftell(f);
+    rewind(f);
+    char *text = arena_alloc(a, size + 1);
+    CHECK(c, fread(text, 1, size, f) == size);
+    fclose(f);
+    Program *p = ir_parse(a, d, diag_source(d, name, text, size));
+    CHECK(c, p != NULL);
+    if (p)
+        run_program(c, e, p, 1, sites);
+    diag_flush(d, stdout);
+    arena_free(a);
+}
+
+int main(int argc, char **argv)
+{
+    Check c = {0};
+    Arena *a = arena_new();
+    Engine engine = {0};
+    uint64_t seed = 1000, count = 6;
+    int files = 0;
+    bool sites = false;
+    if (!open_engine(a, &engine))
+        return 1;
+    for (int i = 1; i < argc; i++) {
+        bool more = i + 1 < argc;
+        if (strcmp(argv[i], "--seed") == 0 && more)
+            seed = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--count") == 0 && more)
+            count = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--sites") == 0)
+            sites = true;
+        else if (++files)
+            run_file(&c, &engine, argv[i], sites);
+    }
+    for (uint64_t i = 0; i < count && !files; i++)
+        run_seed(&c, &engine, seed + i);
+    arena_free(a);
+    return check_end(&c);
+}

@@ -3,7 +3,9 @@
  * and work that runs as queue.h has it.
  *
  * STANDIN_DEVICES is how many GPUs there are (8), STANDIN_CAPABILITY what they
- * are (9.0), STANDIN_FREE how many bytes of one are free (all).
+ * are (9.0), STANDIN_FREE how many bytes of one are free (all), STANDIN_SHARED
+ * how many of shared memory a block may have, STANDIN_DRIVER the driver's
+ * version (13000).
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -71,6 +73,11 @@ static int64_t number(const char *name, int64_t otherwise)
     return text && *text ? strtoll(text, NULL, 10) : otherwise;
 }
 
+static int most_shared(void)
+{
+    return (int)number("STANDIN_SHARED", MOST_SHARED);
+}
+
 /* ---- devices ---- */
 
 CuResult cuInit(unsigned int flags)
@@ -84,7 +91,7 @@ CuResult cuInit(unsigned int flags)
 
 CuResult cuDriverGetVersion(int *version)
 {
-    *version = VERSION;
+    *version = (int)number("STANDIN_DRIVER", VERSION);
     return RT_CU_SUCCESS;
 }
 
@@ -185,7 +192,7 @@ CuResult cuDeviceGetAttribute(int *value, CuAttribute attribute,
     case RT_CU_SM_COUNT: *value = 4; break;
     case RT_CU_MAJOR: *value = major; break;
     case RT_CU_MINOR: *value = minor; break;
-    case RT_CU_SHARED_OPTIN: *value = MOST_SHARED; break;
+    case RT_CU_SHARED_OPTIN: *value = most_shared(); break;
     default:
         standin_error("attribute %u of a device is not known here", attribute);
         r = SC_INVALID_VALUE;
@@ -600,7 +607,7 @@ CuResult cuFuncSetAttribute(CuFunction function, CuFunctionAttribute attribute,
 {
     CuResult r = enter_context();
     if (attribute != RT_CU_FUNCTION_DYNAMIC_SHARED || value < 0 ||
-        value > MOST_SHARED)
+        value > most_shared())
         r = SC_INVALID_VALUE;
     else
         function->granted = value;

@@ -56,6 +56,7 @@ struct CuStreamObject {
     Stream *next;
     int number;
     Op *tail;
+    Op *before; /* its tail when the capture began */
     Graph *capture;
 };
 
@@ -446,6 +447,7 @@ CuResult queue_stream_free(CuStream s)
         p = &(*p)->next;
     *p = s->next;
     op_drop(s->tail);
+    op_drop(s->before);
     free(s);
     return q.error;
 }
@@ -522,6 +524,15 @@ CuResult queue_record(CuEvent e, CuStream s)
     return q.error;
 }
 
+/* What was queued before a capture still comes before what is queued after it.
+ */
+static void enter_capture(Stream *s, Graph *g)
+{
+    s->before = s->tail;
+    s->tail = NULL;
+    s->capture = g;
+}
+
 /* A stream that waits for an event of a capture takes part in it from there
  * on. */
 CuResult queue_wait(CuStream s, CuEvent e)
@@ -543,11 +554,8 @@ CuResult queue_wait(CuStream s, CuEvent e)
                       "ended");
         return SC_CAPTURED_EVENT;
     }
-    if (!s->capture && of) {
-        op_drop(s->tail);
-        s->tail = NULL;
-        s->capture = of;
-    }
+    if (!s->capture && of)
+        enter_capture(s, of);
     Op *o = stream_op(s, NULL);
     op_depend(o, e->op);
     append(s, o);
@@ -591,9 +599,7 @@ CuResult queue_capture(CuStream s, CuCaptureMode mode)
     g->refs = 1;
     g->mode = mode;
     g->origin = s;
-    op_drop(s->tail);
-    s->tail = NULL;
-    s->capture = g;
+    enter_capture(s, g);
     q.restricted += mode != RELAXED;
     return q.error;
 }
@@ -639,7 +645,8 @@ CuResult queue_capture_end(CuStream s, CuGraph *g)
     for (Stream *p = q.streams; p; p = p->next)
         if (p->capture == c) {
             op_drop(p->tail);
-            p->tail = NULL;
+            p->tail = p->before;
+            p->before = NULL;
             p->capture = NULL;
         }
     if (!joined || c->broken) {

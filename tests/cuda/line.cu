@@ -1,0 +1,27 @@
+/* line.cu: the kernels of line.c, for a device. */
+#include "parc_device.h"
+
+/* loss = the mean of y^2, dy its gradient. One block. */
+PARC_KERNEL(64) line_loss(float *loss, float *dy, const float *y, int64_t n)
+{
+    PARC_SHARED float part[32];
+    float sum = 0.0f;
+    for (int64_t i = thread_index(); i < n; i += block_threads()) {
+        sum += y[i] * y[i];
+        dy[i] = 2.0f * y[i] / (float)n;
+    }
+    sum = block_sum(sum, part);
+    if (thread_index() == 0)
+        *loss = sum / (float)n;
+}
+
+/* w -= lr dw, through dynamic shared memory, of which it takes much. */
+PARC_KERNEL(64) line_update(float *w, const float *dw, const float *lr,
+                            int64_t n)
+{
+    float *room = (float *)parc_shared();
+    int64_t i = block_index() * block_threads() + thread_index();
+    room[thread_index()] = i < n ? dw[i] * *lr : 0.0f;
+    if (i < n)
+        w[i] -= room[thread_index()];
+}

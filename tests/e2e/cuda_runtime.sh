@@ -1,0 +1,119 @@
+#!/bin/sh
+# The CUDA runtime under stand-ins for CUDA's libraries: a program by hand
+# computes what it computes on the CPU, in every order of queued work and in
+# every mode; whatever can be missing is named, with what to do.
+. "$(dirname "$0")/lib.sh"
+
+cc="${CC:-cc} -std=c11 -g -Iruntime tests/cuda/line.c"
+lib=$BUILD/standin
+export BUILD
+check "the stand-ins build" tests/standin/build
+check "kernels compile" tests/standin/build tests/cuda/line.cu "$work/line.so"
+# shellcheck disable=SC2086
+{
+    check "links for the CPU" $cc "$BUILD/libparc_rt.a" -o "$work/cpu" \
+        -ldnnl -fopenmp -lm
+    check "links for CUDA" $cc -DCUDA "$BUILD/libparc_cuda.a" -o "$work/cuda" \
+        -fopenmp -lm -ldl
+}
+export PARC_CACHE="$work/cache" STANDIN_KERNELS="$work/line.so"
+
+# on_cuda [NAME=VALUE…] OPTIONS…: the program, its libraries found.
+on_cuda() {
+    LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} env "$@"
+}
+
+# trains NAME…: six steps have the curve and the weights of the CPU.
+trains() {
+    on_cuda "$@" "$work/cuda" --steps 6 --log "$work/cuda.log" \
+        --export "$work/cuda.st" &&
+        same_curve "$work/cpu.log" "$work/cuda.log" 1e-5
+}
+
+# refuses TEXT [NAME=VALUE…]: it ends with exit status 1 and says just this.
+refuses() {
+    expected="cuda: error: $1"
+    shift
+    on_cuda "$@" "$work/cuda" --steps 2 >"$work/out" 2>"$work/said"
+    [ $? = 1 ] && [ ! -s "$work/out" ] &&
+        printf '%s\n' "$expected" | diff - "$work/said"
+}
+
+check "trains on the CPU" "$work/cpu" --steps 6 --log "$work/cpu.log"
+check "trains on CUDA" trains A=
+first=$(cksum <"$work/cuda.st")
+for mode in STANDIN_ORDER=late STANDIN_ORDER=ahead STANDIN_ORDER=17 \
+    PARC_GRAPH=0 PARC_SYNC=1 PARC_NANCHECK=1; do
+    check "trains with $mode" trains $mode
+    check "$mode gives the same weights" \
+        test "$first" = "$(cksum <"$work/cuda.st")"
+done
+check "trains with TF32" trains PARC_TF32=1 # may have kernels of its own
+check "eagerly and late" trains PARC_GRAPH=0 STANDIN_ORDER=late
+check "the arena is what was planned" jq -es \
+    'all(.peak_bytes == 24064)' "$work/cuda.log"
+check "an H200's rate is known" jq -es 'all(.mfu > 0)' "$work/cuda.log"
+
+# A kernel that writes behind the arena.
+# shellcheck disable=SC2086
+check "links with a fault" $cc -DCUDA -DFAULT "$BUILD/libparc_cuda.a" \
+    -o "$work/fault" -fopenmp -lm -ldl
+export STANDIN_ORDER=late
+on_cuda "$work/fault" --steps 1 2>"$work/said"
+check "a fault ends the run" test $? = 1
+check "where it is noticed" grep -E "error: rank 0: the step: unspecified \
+launch failure \(CUDA_ERROR_LAUNCH_FAILED\); something queued earlier failed: \
+PARC_SYNC=1 names it$" "$work/said"
+on_cuda PARC_SYNC=1 "$work/fault" --steps 1 2>"$work/said"
+check "it is named where it is" grep -E "error: rank 0: line_update in \
+'update' \(line.pdl:4:5\): unspecified launch failure \
+\(CUDA_ERROR_LAUNCH_FAILED\)$" "$work/said"
+unset STANDIN_ORDER
+
+# What it says of a place where it cannot run.
+check "no driver" env LD_LIBRARY_PATH= sh -c "! '$work/cuda' --steps 1 \
+    2>'$work/said'"
+check "is said" grep -qxF "cuda: error: the CUDA driver is missing: \
+libcuda.so.1: cannot open shared object file: No such file or directory; it \
+comes with NVIDIA's driver, which this machine needs to run a program built \
+for CUDA; in a container, pass the GPUs on (docker run --gpus all)" \
+    "$work/said"
+mkdir "$work/only"
+ln -s "$lib/libcuda.so.1" "$lib/libstandin.so" "$work/only"
+: >"$work/only/libcublasLt.so.13" # in front of the machine's own, if any
+: >"$work/only/libcublasLt.so.12"
+check "no cuBLASLt" env LD_LIBRARY_PATH="$work/only" sh -c \
+    "! '$work/cuda' --steps 1 2>'$work/said'"
+check "is said" grep -qE "^cuda: error: cuBLASLt is missing: \
+.*libcublasLt.so.13: file too short; .*libcublasLt.so.12: file too short; \
+install the CUDA libraries" \
+    "$work/said"
+check "no GPU" refuses "the CUDA driver cannot start: no CUDA-capable device \
+is detected (CUDA_ERROR_NO_DEVICE); nvidia-smi shows the GPUs that it sees, \
+CUDA_VISIBLE_DEVICES can hide them" STANDIN_DEVICES=0
+check "an old driver" refuses "the CUDA driver is of CUDA 11.8, and this \
+program needs 12.0 or newer: update NVIDIA's driver" STANDIN_DRIVER=11080
+check "too little memory" refuses "a rank needs 23.5 KiB; GPU 0 (parc \
+stand-in GPU) has 20.0 KiB free of 8.0 GiB, 3.5 KiB too little. parc --device-memory \
+20.0 KiB says what would make it fit" STANDIN_FREE=20480
+check "no image for the GPU" refuses "GPU 0 is a parc stand-in GPU (sm_100), and \
+this program was built for sm_80, sm_90: build it again with parc --arch sm_100" \
+    STANDIN_CAPABILITY=10.0
+check "a mode that is none" refuses "PARC_GRAPH is 'yes'; it takes 0 or 1" \
+    PARC_GRAPH=yes
+check "less shared memory than a kernel wants" refuses "'line_update' \
+wants 102400 bytes of shared memory, a block of GPU 0 (parc stand-in GPU) has \
+65536" STANDIN_SHARED=65536
+
+# The cache of matmul choices.
+file=$(ls "$work"/cache/matmul-*.txt)
+check "choices are kept" test "$(wc -l <"$file")" = 5
+cp "$file" "$work/kept"
+check "and found again" trains A=
+check "as they were" cmp "$file" "$work/kept"
+sed -i '4s/^./x/' "$file"
+on_cuda "$work/cuda" --steps 1 2>"$work/said"
+check "a damaged file is named" grep -qxF "note: '$file' is damaged in line 4; \
+matmul kernels are measured again" "$work/said"
+check "and made anew" test "$(wc -l <"$file")" = 3
+finish

@@ -40,7 +40,7 @@ void queue_unlock(void);
 /* A piece of work. `run` gets a copy of `state` of its own for each time that
  * it is to run (a graph's every launch). */
 enum WorkStatus { WORK_DONE, WORK_NOT_YET, WORK_FAILED };
-enum { WORK_STATE = 320 };
+enum { WORK_STATE = 640 };
 typedef struct Work {
     const char *name;
     enum WorkStatus (*run)(void *state);

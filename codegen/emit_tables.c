@@ -46,6 +46,7 @@ static const char *init_name(InitKind k)
     case INIT_NORMAL: return "PARC_NORMAL";
     case INIT_UNIFORM: return "PARC_UNIFORM";
     case INIT_ARANGE: return "PARC_ARANGE";
+    case INIT_COPY: return "PARC_COPY";
     }
     return "PARC_ZEROS";
 }
@@ -90,6 +91,9 @@ static void param_row(Emitter *e, int i)
         (long long)type_local_elements(t, &p->mesh));
     if (pm->kept)
         out(o, "     .inside = true,\n");
+    if (pm->init.kind == INIT_COPY)
+        out(o, "     .type = %s, .copy_of = %d,\n", c_parc_type(t->dtype),
+            pm->state_of);
     out(o, "     .init = %s, .a = ", init_name(pm->init.kind));
     out_double(o, pm->init.a);
     out(o, ", .b = ");

@@ -46,7 +46,7 @@ const char *report_axes_text(const Program *p, uint32_t axes);
 const char *report_axis_placement(const Program *p, const Type *t,
                                   const UserAxis *axis);
 
-/* report_copies.c, a part of the plan: parameters that are cast to the compute
+/* report_copies.c, a part of the plan: copies of parameters in the compute
  * type; nothing where there are none. */
 void report_copies(Out *o, const Program *p);
 

@@ -209,7 +209,7 @@ static void set_tensor(Interp *in, double **slot, const Type *t,
     memcpy(*slot, global, bytes);
 }
 
-void interp_set_param(Interp *in, int param, const double *global)
+static void set_param(Interp *in, int param, const double *global)
 {
     const Param *p = &in->p->param.at[param];
     in->after[param] = NULL;
@@ -224,6 +224,17 @@ void interp_set_param(Interp *in, int param, const double *global)
         padded[i] = from < 0 ? 0 : global[from];
     }
     set_tensor(in, &in->param[param], &p->type, padded);
+}
+
+void interp_set_param(Interp *in, int param, const double *global)
+{
+    const Program *p = in->p;
+    if (p->param.at[param].init.kind == INIT_COPY)
+        return;
+    for (int i = 0; i < p->param.n; i++)
+        if (i == param || (p->param.at[i].init.kind == INIT_COPY &&
+                           p->param.at[i].state_of == param))
+            set_param(in, i, global);
 }
 
 void interp_set_input(Interp *in, int input, const double *global)

@@ -25,7 +25,8 @@ Interp *interp_new(const Program *p);
 void interp_free(Interp *in);
 
 /* Copy type_elements() numbers in: a parameter or state (by its index in
- * Program.param), an input (by its index in Program.input). */
+ * Program.param; a copy takes those of its parameter), an input (by its index
+ * in Program.input). */
 void interp_set_param(Interp *in, int param, const double *global);
 void interp_set_input(Interp *in, int input, const double *global);
 /* lr, bias1, bias2. */

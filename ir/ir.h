@@ -113,6 +113,8 @@ typedef enum InitKind {
     INIT_NORMAL,  /* a = std */
     INIT_UNIFORM, /* [a, b) */
     INIT_ARANGE,  /* a, a+1, … */
+    INIT_COPY,    /* of its parameter, which it is a state of, in its own
+                     element type (the pass shadow makes such states) */
 } InitKind;
 typedef struct Init {
     InitKind kind;
@@ -132,7 +134,7 @@ typedef struct Param {
     bool decay;       /* takes part in weight decay */
     int state_of;     /* -1: a parameter; else index of the parameter whose
                          optimizer state this is */
-    const char *slot; /* state: "m", "v", "momentum"; else NULL */
+    const char *slot; /* state: "m", "v", "momentum", "bf16"; else NULL */
     const char *unit; /* FSDP unit ("layers.*", "norm+output"), or NULL */
     bool kept;        /* its unit stays gathered (reshard=false): a rank's run
                          lies at its place inside the whole layer */

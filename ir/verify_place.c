@@ -269,7 +269,8 @@ static const char *check_update(const Program *p, const Op *op)
                           &param->type);
     for (int i = 0; i < p->param.n; i++) {
         const Param *s = &p->param.at[i];
-        if (s->state_of != index || state >= op->nargs)
+        if (s->state_of != index || state >= op->nargs ||
+            s->init.kind == INIT_COPY)
             continue;
         if (!type_equal(&op->arg[state]->type, &s->type))
             return type_fault(p, "a state", &op->arg[state]->type, s->name,

@@ -178,7 +178,7 @@ static Place kept_place(const Memory *m, const Type *t)
 static Place place_param(Memory *m, const Param *pm)
 {
     Place at = {0};
-    MemoryClass class = pm->state_of >= 0 ? MEM_OPTIMIZER : MEM_PARAMS;
+    MemoryClass class = memory_class_of_param(pm);
     int64_t bytes = type_local_bytes(&pm->type, &m->p->mesh);
     if (pm->kept) {
         at = kept_place(m, &pm->type);
@@ -197,10 +197,9 @@ static void place_visits(Memory *m)
 {
     for (int i = 0; i < m->plan->ntransfers; i++) {
         const Transfer *t = &m->plan->transfer[i];
-        MemoryClass class =
-            t->param->state_of >= 0 ? MEM_OPTIMIZER : MEM_PARAMS;
         if (t->staged > 0)
-            add_block(m, t->param->name, class, t->staged, t->first, t->last);
+            add_block(m, t->param->name, memory_class_of_param(t->param),
+                      t->staged, t->first, t->last);
     }
 }
 

@@ -103,6 +103,8 @@ void live_analyse(const Program *p, Liveness *l);
 
 /* ---- memory_offload.c ---- */
 
+/* Its 16-bit copy is a parameter's memory, other states are the optimizer's. */
+MemoryClass memory_class_of_param(const Param *pm);
 bool memory_is_offloaded(const Program *p, const TargetInfo *t,
                          const Param *pm);
 /* All transfers of a step, parameter by parameter; *n of them. */

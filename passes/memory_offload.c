@@ -8,10 +8,18 @@
  */
 #include "passes/memory.h"
 
+MemoryClass memory_class_of_param(const Param *pm)
+{
+    return pm->state_of >= 0 && pm->init.kind != INIT_COPY ? MEM_OPTIMIZER
+                                                           : MEM_PARAMS;
+}
+
 bool memory_is_offloaded(const Program *p, const TargetInfo *t,
                          const Param *pm)
 {
-    uint32_t bit = pm->state_of >= 0 ? OFFLOAD_OPTIMIZER : OFFLOAD_PARAMETERS;
+    uint32_t bit = memory_class_of_param(pm) == MEM_PARAMS
+                       ? OFFLOAD_PARAMETERS
+                       : OFFLOAD_OPTIMIZER;
 
     return t->target == TARGET_CUDA && (p->plan.offload & bit) &&
            pm->value && !pm->kept;

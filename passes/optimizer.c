@@ -202,6 +202,8 @@ static void expand(Program *p, Op *op, Shared *shared)
         result[i]->name = op->out[i]->name;
     }
     Op *behind = op->next;
+    while (behind && behind->kind == OP_cast) /* of the new value */
+        behind = behind->next;
     ir_remove(op);
     if (param->kept)
         optimizer_by_layers(p, last ? last->next : p->step->first, behind);

@@ -42,7 +42,7 @@ typedef struct ParcAxis {
 } ParcAxis;
 
 typedef enum ParcInitKind {
-    PARC_ZEROS, PARC_ONES, PARC_NORMAL, PARC_UNIFORM, PARC_ARANGE,
+    PARC_ZEROS, PARC_ONES, PARC_NORMAL, PARC_UNIFORM, PARC_ARANGE, PARC_COPY,
 } ParcInitKind;
 
 /* A parameter or optimizer state. `split[d]` lists the axes that split dim d,
@@ -60,11 +60,14 @@ typedef struct ParcParam {
     int64_t pad[PARC_MAX_DIMS]; /* elements of padding behind a dim, zeros */
     int8_t split[PARC_MAX_DIMS][PARC_MAX_AXES + 1];
     uint32_t flat_axes;
-    int64_t offset;      /* bytes into the arena; f32. -1: the step does not
-                            use it, and nobody stores it */
+    int64_t offset;      /* bytes into the arena. -1: the step does not use it,
+                            and nobody stores it */
     int64_t local_elements;
     bool inside;         /* a layer has room for all runs of the flat axes, a
                             rank's own lies at its place among them */
+    ParcType type;       /* f32, but for a copy */
+    int copy_of;         /* copy: the row of the parameter whose values it has,
+                            in its own type */
     ParcInitKind init;
     double a, b;         /* normal: a = std; uniform: from a to b; arange: a,
                             a+1, … */

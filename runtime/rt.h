@@ -318,8 +318,9 @@ bool rt_param_is_weight(const ParcParam *param);
 int64_t rt_param_layers(const ParcParam *param);
 int64_t rt_param_layer_elements(const ParcParam *param);
 void rt_params_init(ParcRt *rt, int64_t seed);
-/* Between the mirror and the device: all that the rank stores of a parameter;
- * of all of them (`states`: with those of the optimizer). */
+/* Between the mirror and the device: all that the rank stores of a parameter,
+ * and its copy in another type, which is made then; of all of them (`states`:
+ * with those of the optimizer). */
 void rt_param_upload(ParcRt *rt, const RtShard *s);
 void rt_params_download(ParcRt *rt, bool states);
 

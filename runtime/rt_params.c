@@ -10,6 +10,7 @@
 
 #include "rt.h"
 #include "rt_device.h"
+#include "rt_type.h"
 
 /* The layer that turn number `index` of a stack is: a name's segment says
  * which layers lie there, '*' for 0, 1, …, "2-6:2" for 2, 4, 6; *size: its
@@ -69,6 +70,7 @@ static void draw(float *to, const ParcParam *p, int64_t seed, uint32_t key,
 {
     switch (p->init) {
     case PARC_ZEROS:
+    case PARC_COPY:
         break; /* by rt_params_init */
     case PARC_ONES:
         for (int64_t i = 0; i < n; i++) {
@@ -109,7 +111,7 @@ static void draw_stored(float *layer, const RtShard *s, int64_t seed,
 static void move(ParcRt *rt, const RtShard *s,
                  void (*hook)(ParcRt *, int64_t, int64_t))
 {
-    int64_t width = (int64_t)sizeof(float), row = s->row * width;
+    int64_t width = rt_type_size(s->param->type), row = s->row * width;
     int64_t first = s->param->offset + s->inside * width;
     if (s->row == s->run) {
         hook(rt, first, s->layers * row);
@@ -120,8 +122,36 @@ static void move(ParcRt *rt, const RtShard *s,
     }
 }
 
+/* A copy has no layer in the middle of others' runs. */
+static void make_copy(ParcRt *rt, const RtShard *s, const ParcParam *copy)
+{
+    enum { CHUNK = 1 << 16 };
+    char *base = rt->arena + copy->offset;
+    for (int64_t l = 0; l < s->layers; l++) {
+        const float *layer = rt_shard_layer(rt, rt->rank, s, l);
+#pragma omp parallel for schedule(static) if (s->run > CHUNK)
+        for (int64_t at = 0; at < s->run; at += CHUNK) {
+            int64_t n = at + CHUNK < s->run ? CHUNK : s->run - at;
+            rt_narrow(copy->type,
+                      rt_element_out(copy->type, base, l * s->run + at),
+                      layer + at, n);
+        }
+    }
+    RtShard of;
+    rt_shard(&of, rt->model, rt->rank, copy);
+    move(rt, &of, rt_device_upload);
+}
+
 void rt_param_upload(ParcRt *rt, const RtShard *s)
 {
+    const ParcModel *m = rt->model;
+    for (int i = 0; i < m->nparams; i++) {
+        const ParcParam *copy = &m->param[i];
+        if (copy->init == PARC_COPY && copy->offset >= 0 &&
+            &m->param[copy->copy_of] == s->param) {
+            make_copy(rt, s, copy);
+        }
+    }
     move(rt, s, rt_device_upload);
 }
 
@@ -144,7 +174,7 @@ void rt_params_init(ParcRt *rt, int64_t seed)
         const ParcParam *p = &rt->model->param[i];
         /* A fresh arena holds zeros: on the CPU states get their pages in
          * the first step, where their threads touch them. */
-        if (p->offset < 0 || p->init == PARC_ZEROS) {
+        if (p->offset < 0 || p->init == PARC_ZEROS || p->init == PARC_COPY) {
             continue;
         }
         RtShard s;

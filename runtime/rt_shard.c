@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "rt.h"
+#include "rt_type.h"
 
 bool rt_param_is_weight(const ParcParam *param)
 {
@@ -174,7 +175,7 @@ bool rt_params_check(const ParcModel *model, const char *program)
             rt_shard(&s, model, 0, p);
             int64_t n = s.layers * s.row;
             good = s.layers * s.run == p->local_elements &&
-                   p->offset + n * (int64_t)sizeof(float) <= model->arena_bytes;
+                   p->offset + n * rt_type_size(p->type) <= model->arena_bytes;
         }
         if (!good) {
             rt_error(program,

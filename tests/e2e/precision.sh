@@ -79,6 +79,41 @@ train reduce $some 2x2 -D precision=bf16 -D reduce=bf16
 check "reduced in bf16" is_half reduce f32-2x2 reduce_scatter dp
 check "reduced in bf16, the same curve" curve reduce bf16 5e-3
 
+# Copies in the compute type follow what is loaded, not what was drawn.
+loaded() { # loaded MESH SEED
+    "$work/bf16-$1" --steps 3 --seed "$2" --init "$work/bf16.st" \
+        --data "bytes:$work/text" --log "$work/loaded-$1-$2.log"
+}
+for run in "1x2 1" "2x2 1" "2x2 9"; do
+    # shellcheck disable=SC2086
+    check "loaded, mesh and seed $run" loaded $run
+done
+check "copies of loaded weights" \
+    same_curve "$work/loaded-2x2-1.log" "$work/loaded-2x2-9.log" 0
+check "copies of loaded weights, sharded or not" \
+    same_curve "$work/loaded-2x2-1.log" "$work/loaded-1x2-1.log" 2e-3
+
+# A unit's gathers read parameters or their copies; no kernel waits before them.
+gathers_stored() { # gathers_stored OPTIONS…
+    "$PARC" examples/llama.pdl --mesh 8x8 "$@" --emit ir | awk '
+        $1 == "stack" || $1 == "free" || / = param\{/ {
+            stored[$2 != "=" ? $2 : $1] = 1
+        }
+        / = all_gather\{/ && !/unit=none/ {
+            sub(/.*= all_gather\{[^}]*\{[^}]*\}[^}]*\} /, "")
+            sub(/ : .*/, "")
+            n = split($0, from, ", ")
+            for (i = 1; i <= n; i++) {
+                gathered++
+                if (!(from[i] in stored)) { print from[i]; bad = 1 }
+            }
+        }
+        END { exit bad || gathered < 20 }'
+}
+check "gathers of bf16 without casts" gathers_stored -D precision=bf16
+check "gathers of f16 without casts, in microbatches" \
+    gathers_stored -D precision=f16 -D accumulate=4
+
 # Without the instructions for bf16: products in f32.
 DNNL_MAX_CPU_ISA=AVX2
 export DNNL_MAX_CPU_ISA

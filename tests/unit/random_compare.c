@@ -97,11 +97,13 @@ const char *compare_runs(Arena *a, const Program *p, Interp *x, Interp *y,
         text = compare_output(a, "grad_norm", x, y, tolerance);
     for (int i = 0; i < p->param.n && !text; i++) {
         const Param *param = &p->param.at[i];
-        if (interp_assigned(x, i) != interp_assigned(y, i))
+        /* A copy is the parameter that x has. */
+        int of = param->init.kind == INIT_COPY ? param->state_of : i;
+        if (interp_assigned(x, of) != interp_assigned(y, i))
             return arena_printf(a, "'%s' is assigned in one program only",
                                 param->name);
         Type shape = param_shape(param);
-        text = compare_tensors(a, param->name, interp_param(x, i),
+        text = compare_tensors(a, param->name, interp_param(x, of),
                                interp_param(y, i), type_elements(&shape),
                                tolerance);
     }

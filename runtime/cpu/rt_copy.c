@@ -9,56 +9,26 @@
 #include <string.h>
 
 #include "rt.h"
+#include "rt_box.h"
 #include "rt_type.h"
 
 enum { TILE = 32, GRAIN = 1 << 14 };
 
 typedef struct Copy {
-    int n, size; /* dims; bytes of an element */
-    int64_t dim[PARC_MAX_DIMS + PARC_MAX_STACK];
-    int64_t src[PARC_MAX_DIMS + PARC_MAX_STACK];
-    int64_t dst[PARC_MAX_DIMS + PARC_MAX_STACK];
+    RtBox box;
+    int size; /* bytes of an element */
 } Copy;
-
-/* Drops dims of 1; joins a dim with the one outside it where both sides run
- * on. */
-static Copy simplify(int ndim, const int64_t *dim, const int64_t *src_stride)
-{
-    Copy c = {0};
-    for (int d = 0; d < ndim; d++) {
-        if (dim[d] == 1) {
-            continue;
-        }
-        if (c.n > 0 && c.src[c.n - 1] == src_stride[d] * dim[d]) {
-            c.dim[c.n - 1] *= dim[d];
-            c.src[c.n - 1] = src_stride[d];
-        } else {
-            c.dim[c.n] = dim[d];
-            c.src[c.n++] = src_stride[d];
-        }
-    }
-    if (c.n == 0) {
-        c.n = 1;
-        c.dim[0] = c.src[0] = 1;
-    }
-    int64_t stride = 1;
-    for (int d = c.n - 1; d >= 0; d--) {
-        c.dst[d] = stride;
-        stride *= c.dim[d];
-    }
-    return c;
-}
 
 /* Offsets of the `index`-th element over all dims but `a` and `b`. */
 static void locate(const Copy *c, int a, int b, int64_t index, int64_t *src,
                    int64_t *dst)
 {
     *src = *dst = 0;
-    for (int d = c->n - 1; d >= 0; d--) {
+    for (int d = c->box.n - 1; d >= 0; d--) {
         if (d != a && d != b) {
-            *src += index % c->dim[d] * c->src[d];
-            *dst += index % c->dim[d] * c->dst[d];
-            index /= c->dim[d];
+            *src += index % c->box.dim[d] * c->box.src[d];
+            *dst += index % c->box.dim[d] * c->box.dst[d];
+            index /= c->box.dim[d];
         }
     }
 }
@@ -104,8 +74,8 @@ static void copy_line(const Copy *c, char *dst, const char *src, int64_t n,
 static void copy_lines(const Copy *c, char *dst, const char *src,
                        int64_t elements)
 {
-    int last = c->n - 1;
-    int64_t n = c->dim[last], lines = elements / n;
+    int last = c->box.n - 1;
+    int64_t n = c->box.dim[last], lines = elements / n;
     int64_t pieces = lines == 1 ? (n + GRAIN - 1) / GRAIN : 1;
     int64_t step = (n + pieces - 1) / pieces;
 #pragma omp parallel for collapse(2) schedule(static) if (elements > GRAIN)
@@ -115,8 +85,8 @@ static void copy_lines(const Copy *c, char *dst, const char *src,
             int64_t count = n - begin < step ? n - begin : step;
             locate(c, last, last, i, &from, &to);
             copy_line(c, dst + (to + begin) * c->size,
-                      src + (from + begin * c->src[last]) * c->size, count,
-                      c->src[last]);
+                      src + (from + begin * c->box.src[last]) * c->size, count,
+                      c->box.src[last]);
         }
     }
 }
@@ -129,8 +99,8 @@ static int64_t at_most(int64_t n)
 static void copy_tiles(const Copy *c, int inner, char *dst, const char *src,
                        int64_t elements)
 {
-    int last = c->n - 1;
-    int64_t rows = c->dim[inner], columns = c->dim[last];
+    int last = c->box.n - 1;
+    int64_t rows = c->box.dim[inner], columns = c->box.dim[last];
     int64_t planes = elements / rows / columns;
     int64_t down = (rows + TILE - 1) / TILE;
 #pragma omp parallel for collapse(2) schedule(static) if (elements > GRAIN)
@@ -139,10 +109,10 @@ static void copy_tiles(const Copy *c, int inner, char *dst, const char *src,
             int64_t from, to, i = t * TILE;
             locate(c, inner, last, p, &from, &to);
             for (int64_t j = 0; j < columns; j += TILE) {
-                copy_tile(c, dst + (to + i * c->dst[inner] + j) * c->size,
-                          c->dst[inner],
-                          src + (from + i + j * c->src[last]) * c->size,
-                          c->src[last], at_most(rows - i),
+                copy_tile(c, dst + (to + i * c->box.dst[inner] + j) * c->size,
+                          c->box.dst[inner],
+                          src + (from + i + j * c->box.src[last]) * c->size,
+                          c->box.src[last], at_most(rows - i),
                           at_most(columns - j));
             }
         }
@@ -152,19 +122,17 @@ static void copy_tiles(const Copy *c, int inner, char *dst, const char *src,
 void parc_copy(ParcRt *rt, ParcType type, void *dst, const void *src, int ndim,
                const int64_t *dim, const int64_t *src_stride)
 {
-    Copy c = simplify(ndim, dim, src_stride);
-    int64_t elements = 1;
+    Copy c = {rt_box(ndim, dim, src_stride), (int)rt_type_size(type)};
+    int64_t elements = rt_box_elements(&c.box);
     int inner = -1;
     (void)rt;
-    c.size = (int)rt_type_size(type);
-    for (int d = 0; d < c.n; d++) {
-        elements *= c.dim[d];
-        inner = c.src[d] == 1 ? d : inner;
+    for (int d = 0; d < c.box.n; d++) {
+        inner = c.box.src[d] == 1 ? d : inner;
     }
     if (elements == 0) {
         return;
     }
-    if (inner < 0 || inner == c.n - 1) {
+    if (inner < 0 || inner == c.box.n - 1) {
         copy_lines(&c, dst, src, elements);
     } else {
         copy_tiles(&c, inner, dst, src, elements);

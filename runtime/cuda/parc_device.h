@@ -22,6 +22,7 @@
  *   PARC_SHARED            static shared memory: PARC_SHARED float sum[32];
  *   void *parc_shared()    dynamic shared memory, 16-byte aligned
  *   PARC_UNROLL            in front of a loop: unroll it wholly
+ *   PARC_ROLL              do not unroll it: registers are short there
  *   int thread_index(), block_threads(); int64_t block_index(), block_count()
  *                          one-dimensional; a block is whole warps
  *   block_barrier()        every thread of the block arrives before any goes
@@ -39,6 +40,8 @@
  *                          array; `from` is aligned to as much
  *   parc_store16(to, from), …  the other way round
  *   copy_async16(shared, global)  16 bytes into shared memory, not waited for
+ *   copy_async16_if(there, shared, global)  the same; zeros where not `there`,
+ *                          and `global` is not read then
  *   copy_async_commit()    closes a group of copies
  *   copy_async_wait(n)     until at most n (a constant) of the thread's latest
  *                          groups are under way; a barrier makes what has
@@ -51,6 +54,7 @@
  *   uint32_t parc_pack_bf16(low, high), parc_pack_f16
  *                          two in one word, `low` where it comes first
  *   parc_bits, parc_from_bits  a float's bits
+ *   parc_exp2(x)           2^x by one instruction, within 2 ulp
  *   parc_exp parc_log parc_sqrt parc_rsqrt parc_sigmoid parc_tanh parc_erf
  *   parc_sin parc_cos parc_pow (x >= 0) parc_abs
  *                          within a few ulp
@@ -67,6 +71,11 @@
  *                          b[0] rows 2t, 2t+1 of column g; b[1] 8 rows on;
  *                          d[0], d[1] row g, columns 2t, 2t+1; d[2], d[3]
  *                          row g + 8
+ *   load_matrices(uint32_t to[4], row)   four matrices of 8 rows of 16 bytes,
+ *                          from shared memory: lane i gives the address of row
+ *                          i % 8 of matrix i / 8. to[m] has row g, columns 2t,
+ *                          2t+1 of matrix m
+ *   load_matrices_turned   … row 2t, column g and row 2t+1, column g
  *
  * 5. On top of those
  *   lane_index(), warp_index(), block_warps()
@@ -114,6 +123,7 @@ typedef uint16_t parc_bf16, parc_f16;
 #define PARC_DEVICE static __device__ __forceinline__
 #define PARC_SHARED __shared__
 #define PARC_UNROLL _Pragma("unroll")
+#define PARC_ROLL _Pragma("unroll 1")
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)
 #endif
@@ -226,6 +236,14 @@ PARC_DEVICE void copy_async16(void *shared, const void *global)
                  : "memory");
 }
 
+PARC_DEVICE void copy_async16_if(int there, void *shared, const void *global)
+{
+    uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
+                 "l"(global), "r"(there ? 16 : 0)
+                 : "memory");
+}
+
 PARC_DEVICE void copy_async_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -315,6 +333,13 @@ PARC_DEVICE float parc_exp(float x)
     return expf(x);
 }
 
+PARC_DEVICE float parc_exp2(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 PARC_DEVICE float parc_log(float x)
 {
     return logf(x);
@@ -368,23 +393,7 @@ PARC_DEVICE float parc_pow(float x, float e)
     return powf(x, e);
 }
 
-/* ---- 4. tensor cores ----------------------------------------------------- */
-
-PARC_DEVICE void mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-PARC_DEVICE void mma_f16(float d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
+#include "parc_tensor.h"
 
 #else
 #include "parc_device_host.h"

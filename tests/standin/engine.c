@@ -329,6 +329,7 @@ void standin_block_barrier(void)
 static const char *const exchange_name[] = {
     [EXCHANGE_SHUFFLE] = "a shuffle",
     [EXCHANGE_MMA] = "a product of tiles",
+    [EXCHANGE_ROWS] = "a load of matrices",
     [EXCHANGE_BARRIER] = "the warp's barrier",
 };
 

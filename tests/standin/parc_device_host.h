@@ -36,6 +36,7 @@
  * section tells the engine where it lies. */
 #define PARC_SHARED static __attribute__((section("standin_block")))
 #define PARC_UNROLL
+#define PARC_ROLL
 typedef uint16_t parc_bf16, parc_f16;
 
 #define STANDIN_CONST __attribute__((const))
@@ -48,6 +49,8 @@ void standin_block_barrier(void);
 void standin_warp_barrier(void);
 /* What lane `lane` (mod 32) of the warp gave, where all 32 lanes call it. */
 uint32_t standin_shuffle(uint32_t value, int lane);
+/* What each lane of the warp gave. */
+void standin_rows(const void *to[32], const void *own);
 enum { STANDIN_MMA_BF16, STANDIN_MMA_F16 };
 void standin_mma(int type, float *d, const uint32_t *a, const uint32_t *b);
 void standin_copy_async(void *shared, const void *global, int bytes);
@@ -145,6 +148,41 @@ PARC_DEVICE void copy_async16(void *shared, const void *global)
 {
     standin_copy_async(shared, global, 16);
 }
+
+PARC_DEVICE void copy_async16_if(int there, void *shared, const void *global)
+{
+    static const uint64_t zeros[2];
+    if (there)
+        standin_copy_async(shared, global, 16);
+    else
+        parc_store16(shared, zeros);
+}
+
+/* Read here, so that the compiler tells of it. */
+PARC_DEVICE void load_matrices(uint32_t to[4], const void *own)
+{
+    const void *row[32];
+    int lane = standin_thread_index() & 31;
+    standin_rows(row, own);
+    for (int m = 0; m < 4; m++)
+        to[m] = ((const StandinVector4 *)row[m * 8 + lane / 4])[lane % 4];
+}
+
+typedef uint16_t StandinHalf __attribute__((may_alias));
+
+PARC_DEVICE void load_matrices_turned(uint32_t to[4], const void *own)
+{
+    const void *row[32];
+    int lane = standin_thread_index() & 31;
+    standin_rows(row, own);
+    for (int m = 0; m < 4; m++) {
+        const void *const *two = row + m * 8 + lane % 4 * 2;
+        uint32_t high = ((const StandinHalf *)two[1])[lane / 4];
+        to[m] = high << 16 | ((const StandinHalf *)two[0])[lane / 4];
+    }
+}
+
+PARC_DEVICE float parc_exp2(float x) { return exp2f(x); }
 
 PARC_DEVICE void copy_async_commit(void) { standin_copy_commit(); }
 PARC_DEVICE void copy_async_wait(int groups) { standin_copy_wait(groups); }

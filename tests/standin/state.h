@@ -30,7 +30,12 @@ extern Now standin_now;
  * what the next meeting is about and still finds it behind it; engine_exchange
  * returns when all lanes called it, true for the last of them, who runs first
  * and lets the others go on by engine_release. */
-enum ExchangeKind { EXCHANGE_SHUFFLE, EXCHANGE_MMA, EXCHANGE_BARRIER };
+enum ExchangeKind {
+    EXCHANGE_SHUFFLE,
+    EXCHANGE_MMA,
+    EXCHANGE_ROWS,
+    EXCHANGE_BARRIER,
+};
 int engine_slot(void);
 bool engine_exchange(enum ExchangeKind kind, const void *site);
 void engine_release(void);

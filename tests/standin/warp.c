@@ -30,6 +30,7 @@ typedef struct Copies {
 
 static struct {
     uint32_t value[WARPS][2][32];
+    const void *row[WARPS][2][32];
     Fragment fragment[WARPS][32];
     Copies *copies[STANDIN_MAX_THREADS];
     bool any_copies;
@@ -42,6 +43,16 @@ uint32_t standin_shuffle(uint32_t value, int lane)
     if (engine_exchange(EXCHANGE_SHUFFLE, __builtin_return_address(0)))
         engine_release();
     return warp.value[thread / 32][slot][lane & 31];
+}
+
+void standin_rows(const void *to[32], const void *own)
+{
+    int thread = standin_now.thread, slot = engine_slot();
+    const void **row = warp.row[thread / 32][slot];
+    row[thread % 32] = own;
+    if (engine_exchange(EXCHANGE_ROWS, __builtin_return_address(0)))
+        engine_release();
+    memcpy(to, row, sizeof warp.row[0][0]);
 }
 
 /* Two 16-bit floats of a register, the low half first. */

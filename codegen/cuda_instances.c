@@ -1,0 +1,329 @@
+/* cuda_instances.c: what a program needs of the device code that is written by
+ * hand (runtime/cuda, .cuh).
+ *
+ * A file of device code is included once for each instance, behind the macros
+ * that it wants: sizes that should be constants, types, names. Instances
+ * follow from types and sizes of ops, so that layers of a model and ranks of a
+ * mesh share them.
+ *
+ *   #define EMBEDDING_BYTES 16
+ *   #define EMBEDDING_NAME(kernel) kernel##_16
+ *   #include "embedding.cuh"
+ *   #undef EMBEDDING_BYTES
+ *   #undef EMBEDDING_NAME
+ */
+#include <string.h>
+
+#include "codegen/c_text.h"
+#include "codegen/contraction.h"
+#include "codegen/cuda.h"
+#include "runtime/cuda/rt_attention_plan.h"
+#include "runtime/cuda/rt_instances.h"
+
+typedef struct Macro {
+    const char *name, *value;
+} Macro;
+
+enum { MAX_MACROS = 32 };
+
+typedef struct Instances {
+    Out *o;
+    const Program *p;
+    CudaKernels *kernels;
+    Arena *arena;
+    VEC(const char *) done; /* instances written so far */
+    int nmacros;
+    Macro macro[MAX_MACROS]; /* of the one being written */
+} Instances;
+
+/* What device code calls a type of floats. */
+typedef struct FloatName {
+    const char *name, *element, *tile;
+    int bytes;
+} FloatName;
+
+static FloatName float_name(DType t)
+{
+    static const FloatName of[] = {
+        [DT_F32] = {"f32", "float", "TILE_F32", 4},
+        [DT_BF16] = {"bf16", "parc_bf16", "TILE_BF16", 2},
+        [DT_F16] = {"f16", "parc_f16", "TILE_F16", 2},
+        [DT_I32] = {0},
+        [DT_I64] = {0},
+    };
+    return of[t];
+}
+
+/* ---- writing one --------------------------------------------------------- */
+
+/* False: it stands in the file already. */
+static bool begin(Instances *in, const char *name)
+{
+    for (int i = 0; i < in->done.n; i++)
+        if (!strcmp(in->done.at[i], name))
+            return false;
+    vec_push(in->arena, &in->done, name);
+    in->nmacros = 0;
+    return true;
+}
+
+static void define(Instances *in, const char *name, const char *value)
+{
+    in->macro[in->nmacros++] = (Macro){name, value};
+}
+
+static void define_number(Instances *in, const char *name, int64_t value)
+{
+    define(in, name, arena_printf(in->arena, "%lld", (long long)value));
+}
+
+static void include(Instances *in, const char *file)
+{
+    out_line(in->o, "");
+    for (int i = 0; i < in->nmacros; i++)
+        out_line(in->o, "#define %s %s", in->macro[i].name,
+                 in->macro[i].value);
+    out_line(in->o, "#include \"%s\"", file);
+    for (int i = 0; i < in->nmacros; i++) {
+        const char *name = in->macro[i].name;
+        out_line(in->o, "#undef %.*s", (int)strcspn(name, "("), name);
+    }
+}
+
+static void kernel(Instances *in, const char *name, const char *suffix)
+{
+    cuda_kernel_number(in->kernels,
+                       arena_printf(in->arena, "%s_%s", name, suffix));
+}
+
+/* ---- kinds --------------------------------------------------------------- */
+
+static void attention_macros(Instances *in, const AttentionPlan *plan,
+                             DType dtype, int64_t d, int64_t e, bool causal,
+                             bool drop)
+{
+    FloatName f = float_name(dtype);
+    define(in, "ATTENTION_NAME(kernel)",
+           arena_printf(in->arena, "attention_##kernel##_%s",
+                        arena_strdup(in->arena, plan->suffix)));
+    define(in, "ATTENTION_TYPE", f.tile);
+    define(in, "ATTENTION_ELEMENT", f.element);
+    define(in, "ATTENTION_READ",
+           arena_printf(in->arena, "parc_read_%s", f.name));
+    define_number(in, "ATTENTION_D", d);
+    define_number(in, "ATTENTION_E", e);
+    define_number(in, "ATTENTION_CAUSAL", causal);
+    define_number(in, "ATTENTION_DROP", drop);
+}
+
+static void tile_macros(Instances *in, const char *kernel_name,
+                        const char *step, const AttentionTiles *t)
+{
+    Arena *a = in->arena;
+    define_number(in, arena_printf(a, "%s_ROWS", kernel_name), t->rows);
+    define_number(in, arena_printf(a, "%s_WARPS", kernel_name), t->warps);
+    define_number(in, arena_printf(a, "%s_THREADS", kernel_name),
+                  t->warps * 32);
+    define_number(in, arena_printf(a, "%s_%s", kernel_name, step), t->step);
+}
+
+/* Forward and backward are instances of their own: validation needs no
+ * gradients. */
+static void attention(Instances *in, DType dtype, int64_t d, int64_t e,
+                      bool causal, bool drop, bool grad)
+{
+    AttentionPlan plan;
+    Arena *a = in->arena;
+    rt_attention_plan(&plan, dtype != DT_F32, float_name(dtype).name, d, e,
+                      causal, drop);
+    const char *suffix = arena_strdup(a, plan.suffix);
+    if (!begin(in, arena_printf(a, "%s%s", suffix, grad ? " grad" : "")))
+        return;
+    attention_macros(in, &plan, dtype, d, e, causal, drop);
+    if (!grad) {
+        tile_macros(in, "FORWARD", "KEYS", &plan.tiles[ATTENTION_FORWARD]);
+        include(in, "attention.cuh");
+        kernel(in, "attention_forward", suffix);
+        return;
+    }
+    tile_macros(in, "QUERY", "KEYS", &plan.tiles[ATTENTION_QUERY]);
+    tile_macros(in, "KEY", "QUERIES", &plan.tiles[ATTENTION_KEY]);
+    define_number(in, "KEY_PARTS", plan.tiles[ATTENTION_KEY].parts);
+    include(in, "attention_grad.cuh");
+    kernel(in, "attention_delta", suffix);
+    kernel(in, "attention_query", suffix);
+    kernel(in, "attention_key", suffix);
+}
+
+static void attention_op(Instances *in, const Op *op)
+{
+    bool grad = op_is_attention_grad(op->kind);
+    Value *const *qkv = op->arg + (grad ? 1 : 0);
+    const Mesh *m = &in->p->mesh;
+    bool drop = op->kind == OP_attention_dropout ||
+                op->kind == OP_attention_dropout_grad;
+    attention(in, qkv[0]->type.dtype, type_local_dim(&qkv[0]->type, m, 3),
+              type_local_dim(&qkv[2]->type, m, 3), op->attr[0].i != 0, drop,
+              grad);
+}
+
+static void embedding(Instances *in, int64_t row_bytes)
+{
+    const char *unit =
+        arena_printf(in->arena, "%d", rt_instance_unit(row_bytes));
+    if (!begin(in, arena_printf(in->arena, "embedding %s", unit)))
+        return;
+    define(in, "EMBEDDING_BYTES", unit);
+    define(in, "EMBEDDING_NAME(kernel)",
+           arena_printf(in->arena, "kernel##_%s", unit));
+    include(in, "embedding.cuh");
+    kernel(in, "embedding", unit);
+}
+
+static void embedding_grad(Instances *in, DType dtype, int64_t width)
+{
+    FloatName f = float_name(dtype);
+    int columns = rt_instance_columns(width, f.bytes);
+    const char *suffix = arena_printf(in->arena, "%s_%d", f.name, columns);
+    if (!begin(in, arena_printf(in->arena, "embedding_grad %s", suffix)))
+        return;
+    define(in, "EMBEDDING_NAME(kernel)",
+           arena_printf(in->arena, "kernel##_%s", suffix));
+    define(in, "EMBEDDING_ELEMENT", f.element);
+    define(in, "EMBEDDING_READ",
+           arena_printf(in->arena, "parc_read_%s", f.name));
+    define_number(in, "EMBEDDING_COLUMNS", columns);
+    include(in, "embedding_grad.cuh");
+    kernel(in, "embedding_grad", suffix);
+}
+
+/* All sizes: which one serves depends on where things lie. */
+static void copies(Instances *in)
+{
+    for (int bytes = 2; bytes <= 16; bytes *= 2) {
+        const char *unit = arena_printf(in->arena, "%d", bytes);
+        if (!begin(in, arena_printf(in->arena, "copy %s", unit)))
+            return;
+        define(in, "COPY_BYTES", unit);
+        define(in, "COPY_NAME(kernel)",
+               arena_printf(in->arena, "kernel##_%s", unit));
+        include(in, "copy.cuh");
+        kernel(in, "copy_box", unit);
+        if (bytes < 16)
+            kernel(in, "copy_turn", unit);
+    }
+}
+
+static void split_key(Instances *in)
+{
+    if (!begin(in, "split_key"))
+        return;
+    include(in, "split_key.cuh");
+    cuda_kernel_number(in->kernels, "split_key");
+}
+
+/* "{{4, 1, 1, 0}, {8, 0, 4, 1}, {0, 0, 0, 0}}": never empty. */
+static const char *letters_text(Instances *in, const Contraction *c)
+{
+    const char *text = "{";
+    for (int i = 0; i < c->nletters; i++) {
+        const Letter *l = &c->letter[i];
+        text = arena_printf(in->arena, "%s{%lld, %lld, %lld, %lld}, ", text,
+                            (long long)l->size, (long long)l->c,
+                            (long long)l->a, (long long)l->b);
+    }
+    return arena_printf(in->arena, "%s{0, 0, 0, 0}}", text);
+}
+
+static void contract(Instances *in, const Op *op)
+{
+    static const char *const side[] = {"A", "B", "C"};
+    Contraction c;
+    contraction_of(in->p, op, &c);
+    if (!c.plain)
+        return;
+    int64_t letter[MAX_LETTERS][4];
+    int kept = 0;
+    for (int i = 0; i < c.nletters; i++) {
+        const Letter *l = &c.letter[i];
+        memcpy(letter[i], (int64_t[]){l->size, l->c, l->a, l->b},
+               sizeof letter[i]);
+        kept += l->c != 0;
+    }
+    char symbol[RT_SYMBOL];
+    FloatName f[3];
+    const char *names[3];
+    for (int i = 0; i < 3; i++) {
+        f[i] = float_name(c.type[i]);
+        names[i] = f[i].name;
+    }
+    rt_instance_contract(symbol, names, c.nletters,
+                         (const int64_t(*)[4])letter);
+    const char *name = arena_strdup(in->arena, symbol);
+    if (!begin(in, name))
+        return;
+    define(in, "CONTRACT_NAME", name);
+    for (int i = 0; i < 3; i++)
+        define(in, arena_printf(in->arena, "CONTRACT_%s", side[i]),
+               f[i].element);
+    define(in, "CONTRACT_READ_A",
+           arena_printf(in->arena, "parc_read_%s", names[0]));
+    define(in, "CONTRACT_READ_B",
+           arena_printf(in->arena, "parc_read_%s", names[1]));
+    define(in, "CONTRACT_WRITE",
+           arena_printf(in->arena, "parc_write_%s", names[2]));
+    define_number(in, "CONTRACT_KEPT", kept);
+    define_number(in, "CONTRACT_SUMMED", c.nletters - kept);
+    define(in, "CONTRACT_LETTERS", letters_text(in, &c));
+    include(in, "contract.cuh");
+    cuda_kernel_number(in->kernels, name);
+}
+
+/* ---- the program's ------------------------------------------------------- */
+
+static void instances_of(Instances *in, const Op *op)
+{
+    const Mesh *m = &in->p->mesh;
+    if (op_is_attention(op->kind) || op_is_attention_grad(op->kind)) {
+        attention_op(in, op);
+        return;
+    }
+    switch ((int)op->kind) {
+    case OP_embedding: {
+        const Type *table = &op->arg[0]->type;
+        embedding(in, type_local_dim(table, m, 1) * dtype_size(table->dtype));
+        return;
+    }
+    case OP_embedding_grad:
+        embedding_grad(in, op->arg[0]->type.dtype,
+                       type_local_dim(&op->out[0]->type, m, 1));
+        return;
+    case OP_split_key: split_key(in); return;
+    case OP_einsum: contract(in, op); return;
+    case OP_copy:
+    case OP_transpose:
+    case OP_slice:
+    case OP_pad:
+    case OP_concat:
+    case OP_take_part:
+    case OP_take_share: copies(in); return;
+    }
+    if (op_is_collective(op->kind))
+        copies(in); /* parts that are no run are packed */
+}
+
+static void region(Instances *in, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            region(in, op->body);
+        else
+            instances_of(in, op);
+    }
+}
+
+void cuda_instances_emit(Out *cu, const Program *p, CudaKernels *k)
+{
+    Instances in = {.o = cu, .p = p, .kernels = k, .arena = p->arena};
+    region(&in, p->step);
+}

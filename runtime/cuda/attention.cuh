@@ -1,0 +1,181 @@
+/* attention.cuh: attention, forward, without a score matrix.
+ *
+ * Included once for each instance that a program needs, behind
+ *   ATTENTION_NAME(kernel)   the symbol of one of its kernels
+ *   ATTENTION_TYPE           TILE_BF16, …; ATTENTION_ELEMENT its C type
+ *   ATTENTION_D, _E          columns of a head of q and k, and of v
+ *   ATTENTION_CAUSAL, _DROP  0 or 1
+ *   FORWARD_ROWS, _WARPS, _THREADS, _KEYS   the tiles (rt_attention_tile.h)
+ *
+ * A block takes ROWS * WARPS queries of one head and walks the keys, KEYS at a
+ * time. Each warp keeps, for its queries, the running maximum, sum and output
+ * (Milakov, Gimelshein: "Online normalizer calculation for softmax", 2018;
+ * Dao: "FlashAttention-2", 2023). While a tile of keys is multiplied its
+ * values are on their way, and the next keys while those are.
+ *
+ * Causal: query i sees keys 0 … i. Blocks of a head follow each other, those
+ * with most keys first, so that keys are found in cache and the last blocks
+ * to start are short.
+ */
+#include "attention_shape.h"
+
+/* Scores that a query does not see. `row`: the warp's first, `keys`: how many
+ * there are, both counted from the tile's first key. */
+PARC_DEVICE void ATTENTION_NAME(mask)(float *score, int row, int keys)
+{
+    enum {
+        HALF = ATTENTION_TYPE != TILE_F32, ROWS = FORWARD_ROWS,
+        KEYS = FORWARD_KEYS, DOWN = HALF ? ROWS / 8 : ROWS / 2,
+    };
+    PARC_UNROLL
+    for (int i = 0; i < ATTENTION_SLOTS(ROWS, KEYS); i++) {
+        int r = i / (ATTENTION_SLOTS(ROWS, KEYS) / DOWN);
+        int c = i % (ATTENTION_SLOTS(ROWS, KEYS) / DOWN);
+        int column = column_of(HALF, c);
+        if (column >= keys ||
+            (ATTENTION_CAUSAL && column > row + row_of(HALF, ROWS, r)))
+            score[slot(HALF, KEYS, r, c)] = -INFINITY;
+    }
+}
+
+/* Scores become weights, in powers of two; what was summed before shrinks as
+ * the maximum grows. */
+PARC_DEVICE void ATTENTION_NAME(softmax)(float *score, float *out, float *top,
+                                         float *sum, float scale2)
+{
+    enum {
+        TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, ROWS = FORWARD_ROWS,
+        KEYS = FORWARD_KEYS, DOWN = HALF ? ROWS / 8 : ROWS / 2,
+        WIDE = ATTENTION_SLOTS(ROWS, KEYS) / DOWN,
+        SUMS = ATTENTION_SUMS(TYPE, ROWS, ATTENTION_E) / DOWN,
+    };
+    PARC_UNROLL
+    for (int r = 0; r < DOWN; r++) {
+        float high = top[r];
+        PARC_UNROLL
+        for (int c = 0; c < WIDE; c++)
+            high = parc_max(high, score[slot(HALF, KEYS, r, c)]);
+        high = row_max(HALF, high);
+        float shrink = parc_exp2((top[r] - high) * scale2);
+        float less = high * scale2;
+        top[r] = high;
+        sum[r] *= shrink;
+        PARC_UNROLL
+        for (int c = 0; c < WIDE; c++) {
+            float *x = &score[slot(HALF, KEYS, r, c)];
+            *x = parc_exp2(*x * scale2 - less);
+            sum[r] += *x;
+        }
+        PARC_UNROLL
+        for (int c = 0; c < SUMS; c++)
+            out[slot(HALF, SUMS * (HALF ? 4 : 16), r, c)] *= shrink;
+    }
+}
+
+PARC_KERNEL(FORWARD_THREADS)
+ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
+                        float *__restrict__ lse,
+                        const ATTENTION_ELEMENT *__restrict__ q,
+                        const ATTENTION_ELEMENT *__restrict__ k,
+                        const ATTENTION_ELEMENT *__restrict__ v,
+                        ATTENTION_ARGUMENTS)
+{
+    enum {
+        TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, D = ATTENTION_D,
+        E = ATTENTION_E, ROWS = FORWARD_ROWS, KEYS = FORWARD_KEYS,
+        QUERIES = ROWS * FORWARD_WARPS, DOWN = HALF ? ROWS / 8 : ROWS / 2,
+        D_PAD = ATTENTION_COLUMNS(TYPE, D), E_PAD = ATTENTION_COLUMNS(TYPE, E),
+        k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD),
+        q_row = k_row > v_row ? k_row : v_row, /* o takes their room */
+    };
+    ATTENTION_ELEMENT *queries = (ATTENTION_ELEMENT *)parc_shared();
+    ATTENTION_ELEMENT *keys = queries + QUERIES * q_row;
+    ATTENTION_ELEMENT *values = keys + KEYS * k_row;
+    float *room = (float *)(void *)(values + KEYS * v_row) +
+                  warp_index() * ROWS * (KEYS + 4);
+    float score[ATTENTION_SLOTS(ROWS, KEYS)];
+    float out[ATTENTION_SUMS(TYPE, ROWS, E)], top[DOWN], sum[DOWN];
+
+    const int queries_all = (int)s, keys_all = (int)t;
+    const int blocks = (queries_all + QUERIES - 1) / QUERIES;
+    const int all = (int)(kv * g), head = (int)block_index() / blocks;
+    const int b = head / all, h = head % all;
+    const int query = (blocks - 1 - (int)block_index() % blocks) * QUERIES;
+    const int mine = query + warp_index() * ROWS;
+    /* Keys that the block and the warp walk through. */
+    const int end =
+        ATTENTION_CAUSAL ? attention_less(keys_all, query + QUERIES) : keys_all;
+    const int own_end = mine >= queries_all ? 0
+                        : ATTENTION_CAUSAL  ? mine + ROWS
+                                            : keys_all;
+    const float scale = attention_float(scale_bits);
+    const float sign = scale < 0 ? -1.0f : 1.0f;
+    const float scale2 = parc_max(scale * sign, 1e-30f) * ATTENTION_LOG2E;
+    const AttentionDrop drop = ATTENTION_DRAWN(b, h);
+    q += ((b * s + query) * all + h) * D;
+    k += (b * t * kv + h / (int)g) * D;
+    v += (b * t * kv + h / (int)g) * E;
+
+    PARC_UNROLL
+    for (int r = 0; r < DOWN; r++)
+        top[r] = -INFINITY, sum[r] = 0;
+    PARC_UNROLL
+    for (int i = 0; i < ATTENTION_SUMS(TYPE, ROWS, E); i++)
+        out[i] = 0;
+    tile_load(TYPE, queries, q_row, q, (int64_t)all * D, queries_all - query,
+              QUERIES, D, D_PAD, FORWARD_THREADS);
+    tile_load(TYPE, keys, k_row, k, kv * D, keys_all, KEYS, D, D_PAD,
+              FORWARD_THREADS);
+    copy_async_commit();
+    for (int first = 0; first < end; first += KEYS) {
+        const int seen = first < own_end;
+        copy_async_wait(0);
+        block_barrier(); /* the keys are there, and the values free */
+        tile_load(TYPE, values, v_row, v, kv * E, keys_all - first, KEYS, E,
+                  E_PAD, FORWARD_THREADS);
+        copy_async_commit();
+        v += KEYS * kv * E;
+        k += KEYS * kv * D;
+        if (seen)
+            tile_scores(TYPE, score, ROWS, KEYS, D_PAD,
+                        queries + warp_index() * ROWS * q_row, q_row, keys,
+                        k_row);
+        copy_async_wait(0);
+        block_barrier(); /* the values are there, and the keys free */
+        if (first + KEYS < end)
+            tile_load(TYPE, keys, k_row, k, kv * D, keys_all - first - KEYS,
+                      KEYS, D, D_PAD, FORWARD_THREADS);
+        copy_async_commit();
+        if (!seen)
+            continue;
+        PARC_UNROLL
+        for (int i = 0; i < ATTENTION_SLOTS(ROWS, KEYS) && sign < 0; i++)
+            score[i] = -score[i];
+        if (first + KEYS > keys_all ||
+            (ATTENTION_CAUSAL && first + KEYS > mine + 1))
+            ATTENTION_NAME(mask)(score, mine - first, keys_all - first);
+        ATTENTION_NAME(softmax)(score, out, top, sum, scale2);
+        if (ATTENTION_DROP) {
+            uint32_t kept[(ATTENTION_SLOTS(ROWS, KEYS) + 31) / 32];
+            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, mine, first);
+            PARC_UNROLL
+            for (int i = 0; i < ATTENTION_SLOTS(ROWS, KEYS); i++)
+                score[i] = attention_is_kept(kept, i) ? score[i] : 0.0f;
+        }
+        tile_add(TYPE, out, ROWS, E, KEYS, score, room, values, v_row);
+    }
+
+    PARC_UNROLL
+    for (int r = 0; r < DOWN; r++) {
+        const int row = mine + row_of(HALF, ROWS, r);
+        float total = row_sum(HALF, sum[r]);
+        if (row < queries_all && column_of(HALF, 0) == 0)
+            lse[head * s + row] =
+                top[r] * (scale2 * (1 / ATTENTION_LOG2E)) + parc_log(total);
+        sum[r] = 1.0f / (ATTENTION_DROP ? (1.0f - drop.rate) * total : total);
+    }
+    tile_store(TYPE, o + (((int64_t)b * s + mine) * all + h) * E,
+               (int64_t)all * E, queries_all - mine, E,
+               ATTENTION_VECTORS(TYPE, E), out, ROWS, E, sum,
+               queries + warp_index() * ROWS * q_row, q_row);
+}

@@ -1,0 +1,127 @@
+/* attention_drop.h: dropout of attention's weights.
+ *
+ * The weight of a query and a key is drawn by the number that it has in the
+ * whole tensor (parc_random.h): rows of queries are counted through batch and
+ * heads, and as if they were a multiple of 64 keys long. So the backward pass
+ * draws the same as the forward pass, whatever the tiles and the mesh.
+ * A block of random words serves four neighbouring keys of a query. Where
+ * tensor cores fix the slots, lanes draw a block each and exchange words.
+ */
+#ifndef PARC_ATTENTION_DROP_H
+#define PARC_ATTENTION_DROP_H
+
+#include "attention_tile.h"
+
+typedef struct AttentionDrop {
+    float rate;
+    int64_t key;
+    uint32_t site;
+    int64_t row;  /* the number of the head's first query */
+    int64_t wide; /* keys of a row, padded */
+} AttentionDrop;
+
+PARC_DEVICE int64_t drop_number(const int64_t *at)
+{
+    return at ? *at : 0;
+}
+
+PARC_DEVICE uint32_t drop_kept(const AttentionDrop *d, uint32_t word)
+{
+    return parc_unit(word) < d->rate ? 0u : 1u;
+}
+
+PARC_DEVICE void drop_block(const AttentionDrop *d, uint32_t word[4],
+                            int64_t query, int64_t key)
+{
+    parc_random_block(word, d->key, d->site,
+                      ((d->row + query) * d->wide + key) >> 2);
+}
+
+PARC_DEVICE uint32_t drop_exchange(uint32_t word, int mask)
+{
+    return (uint32_t)warp_shuffle_xor_int((int)word, mask);
+}
+
+/* Rows are queries. A lane has two keys of a block, its neighbour the other
+ * two; of the rows r and r + 8 each draws for one. Bits in order of slots. */
+PARC_DEVICE uint32_t drop_by_query(const AttentionDrop *d, int64_t query,
+                                   int64_t key)
+{
+    int lane = lane_index(), odd = lane % 2;
+    uint32_t word[4], other[2], own[2];
+    drop_block(d, word, query + lane / 4 + odd * 8, key + lane % 4 / 2 * 4);
+    PARC_UNROLL
+    for (int i = 0; i < 2; i++) {
+        other[i] = drop_exchange(odd ? word[i] : word[i + 2], 1);
+        own[i] = odd ? word[i + 2] : word[i];
+    }
+    uint32_t drawn = drop_kept(d, own[0]) | drop_kept(d, own[1]) << 1;
+    uint32_t got = drop_kept(d, other[0]) | drop_kept(d, other[1]) << 1;
+    return odd ? got | drawn << 2 : drawn | got << 2;
+}
+
+/* Rows are keys. Four lanes have the four keys of a block, for the same two
+ * queries and the two blocks of rows r and r + 8: each draws one of these. */
+PARC_DEVICE uint32_t drop_by_key(const AttentionDrop *d, int64_t query,
+                                 int64_t key)
+{
+    int lane = lane_index(), own = lane / 4 % 4;
+    uint32_t word[4], kept = 0;
+    drop_block(d, word, query + lane % 4 * 2 + own % 2,
+               key + lane / 16 * 4 + own / 2 * 8);
+    PARC_UNROLL
+    for (int x = 0; x < 4; x++) {
+        int i = own ^ x;
+        uint32_t low = i % 2 ? word[1] : word[0];
+        uint32_t high = i % 2 ? word[3] : word[2];
+        uint32_t got = i / 2 ? high : low;
+        if (x > 0)
+            got = drop_exchange(got, x * 4);
+        kept |= drop_kept(d, got) << i;
+    }
+    return kept;
+}
+
+/* Element by element, for slots of f32: from slot `at` on, as many as a word
+ * has bits. */
+PARC_DEVICE uint32_t drop_each(int rows, int columns, int turned,
+                               const AttentionDrop *d, int64_t query,
+                               int64_t key, int at)
+{
+    int wide = columns / 16, slots = rows * columns / 32;
+    uint32_t kept = 0;
+    PARC_ROLL
+    for (int i = at; i < slots && i < at + 32; i++) {
+        int r = row_of(0, rows, i / wide), c = column_of(0, i % wide);
+        int64_t x = query + (turned ? c : r), y = key + (turned ? r : c);
+        float drawn =
+            parc_random_at(d->key, d->site, (d->row + x) * d->wide + y);
+        kept |= (drawn < d->rate ? 0u : 1u) << (i - at);
+    }
+    return kept;
+}
+
+/* kept[slot / 32] has a bit for each slot of a tile [rows, columns] of the
+ * warp: 0 where the weight is dropped. `turned`: rows are keys. Loops stay
+ * loops: they need the registers that others hold. */
+PARC_DEVICE void drop_tile(int half, uint32_t *kept, int rows, int columns,
+                           int turned, const AttentionDrop *d, int64_t query,
+                           int64_t key)
+{
+    int tiles = columns / 8, all = rows / 16 * tiles;
+    PARC_UNROLL
+    for (int i = 0; i < (rows * columns / 32 + 31) / 32; i++) {
+        uint32_t bits = 0;
+        PARC_ROLL
+        for (int j = 0; half && j < 8 && i * 8 + j < all; j++) {
+            int m = (i * 8 + j) / tiles * 16, n = (i * 8 + j) % tiles * 8;
+            bits |= (turned ? drop_by_key(d, query + n, key + m)
+                            : drop_by_query(d, query + m, key + n))
+                    << (j * 4);
+        }
+        kept[i] = half ? bits
+                       : drop_each(rows, columns, turned, d, query, key, i * 32);
+    }
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* attention_shape.h: what the kernels of attention_*.cuh know of a call.
+ *
+ * q [b, s, kv * g, d], k [b, t, kv, d], v [b, t, kv, e], o [b, s, kv * g, e],
+ * lse [b, kv * g, s]. Sizes of heads and whether the mask is causal are
+ * constants of an instance, all else comes with the call.
+ */
+#ifndef PARC_ATTENTION_SHAPE_H
+#define PARC_ATTENTION_SHAPE_H
+
+#include "attention_drop.h"
+
+/* How scores become powers of two: e^(x scale) = 2^(x scale2). */
+#define ATTENTION_LOG2E 1.44269504f
+
+/* The last arguments of each kernel. Floats come as their bits. */
+#define ATTENTION_ARGUMENTS                                                    \
+    int64_t s, int64_t t, int64_t kv, int64_t g, int64_t scale_bits,           \
+        int64_t drop_bits, int64_t site, const int64_t *key,                   \
+        const int64_t *first_b, const int64_t *first_kv,                       \
+        const int64_t *first_g, int64_t groups, int64_t heads
+
+PARC_DEVICE float attention_float(int64_t bits)
+{
+    return parc_from_bits((int32_t)bits);
+}
+
+/* Weights of sequence b and head h. */
+PARC_DEVICE AttentionDrop attention_drop(int64_t s, int64_t t, int64_t b,
+                                         int64_t h, int64_t drop_bits,
+                                         int64_t site, const int64_t *key,
+                                         const int64_t *first_b,
+                                         const int64_t *first_kv,
+                                         const int64_t *first_g, int64_t groups,
+                                         int64_t heads)
+{
+    AttentionDrop d;
+    int64_t head = drop_number(first_kv) * groups + drop_number(first_g) + h;
+    d.rate = attention_float(drop_bits);
+    d.key = drop_number(key);
+    d.site = (uint32_t)site;
+    d.row = ((drop_number(first_b) + b) * heads + head) * s;
+    d.wide = (t + 63) / 64 * 64;
+    return d;
+}
+
+#define ATTENTION_DRAWN(b, h)                                                  \
+    attention_drop(s, t, b, h, drop_bits, site, key, first_b, first_kv,        \
+                   first_g, groups, heads)
+
+PARC_DEVICE int attention_less(int x, int y)
+{
+    return x < y ? x : y;
+}
+
+PARC_DEVICE int attention_is_kept(const uint32_t *kept, int i)
+{
+    return (int)(kept[i / 32] >> (i % 32) & 1);
+}
+
+/* Columns of a tile, its padding included, and elements of its rows: an odd
+ * number of 16 bytes. */
+#define ATTENTION_COLUMNS(type, width)                                         \
+    ((type) == TILE_F32 ? ((width) + 3) / 4 * 4 : ((width) + 15) / 16 * 16)
+#define ATTENTION_ROW(type, columns)                                           \
+    ((type) == TILE_F32 ? ((columns) / 4 | 1) * 4 : (columns) + 8)
+
+/* Whether rows of so many elements are multiples of 16 bytes. */
+#define ATTENTION_VECTORS(type, width)                                         \
+    ((width) % ((type) == TILE_F32 ? 4 : 8) == 0)
+
+/* Slots of a thread: of a product, and of a sum with `width` columns. */
+#define ATTENTION_SLOTS(rows, columns) ((rows) * (columns) / 32)
+#define ATTENTION_SUMS(type, rows, width)                                      \
+    ((type) == TILE_F32 ? (rows) * (((width) + 63) / 64 * 64) / 32             \
+                        : (rows) * (((width) + 15) / 16 * 16) / 32)
+
+#endif

@@ -1,0 +1,382 @@
+/* attention_tile.h: products of tiles in shared memory, for attention*.cuh.
+ *
+ * A warp owns `rows` whole rows of a product, so that what is done along rows
+ * needs no barrier. Its threads hold the product's elements in slots:
+ * slot(half, columns, r, c) is the number of a thread's r-th row and c-th
+ * column, row_of and column_of say which those are. Elements of 16 bits (half)
+ * are multiplied by tensor cores, whose fragments fix the slots; f32 by plain
+ * FMA, 16 lanes to a row.
+ *
+ *   tile_scores   [rows, columns] = a[rows, depth] b[columns, depth]'
+ *   tile_add      [rows, columns] += weights[rows, depth] b[depth, columns]
+ *
+ * A tile's rows are padded, so that what a warp reads at once lies in
+ * different banks; up to the next multiple of tile_step columns are zeros.
+ * All sizes are constants where these are called: loops unroll, slots are
+ * registers.
+ */
+#ifndef PARC_ATTENTION_TILE_H
+#define PARC_ATTENTION_TILE_H
+
+#include "parc_device.h"
+
+enum { TILE_F32, TILE_BF16, TILE_F16 };
+
+PARC_DEVICE int tile_half(int type)
+{
+    return type != TILE_F32;
+}
+
+PARC_DEVICE int tile_up(int n, int to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* ---- slots --------------------------------------------------------------- */
+
+PARC_DEVICE int slot(int half, int columns, int r, int c)
+{
+    return half ? ((r / 2 * (columns / 8) + c / 2) * 2 + r % 2) * 2 + c % 2
+                : r * (columns / 16) + c;
+}
+
+/* Of the warp's rows. */
+PARC_DEVICE int row_of(int half, int rows, int r)
+{
+    int lane = lane_index();
+    return half ? r / 2 * 16 + r % 2 * 8 + lane / 4 : lane / 16 * (rows / 2) + r;
+}
+
+PARC_DEVICE int column_of(int half, int c)
+{
+    int lane = lane_index();
+    return half ? c / 2 * 8 + lane % 4 * 2 + c % 2 : c * 16 + lane % 16;
+}
+
+/* The columns of what tile_add sums: in f32 a thread has four together. */
+PARC_DEVICE int sum_column_of(int half, int c)
+{
+    int lane = lane_index();
+    return half ? column_of(half, c) : c / 4 * 64 + lane % 16 * 4 + c % 4;
+}
+
+/* Over the lanes that share a row. */
+PARC_DEVICE float row_max(int half, float x)
+{
+    PARC_UNROLL
+    for (int mask = half ? 2 : 8; mask > 0; mask /= 2)
+        x = parc_max(x, warp_shuffle_xor(x, mask));
+    return x;
+}
+
+PARC_DEVICE float row_sum(int half, float x)
+{
+    PARC_UNROLL
+    for (int mask = half ? 2 : 8; mask > 0; mask /= 2)
+        x += warp_shuffle_xor(x, mask);
+    return x;
+}
+
+/* ---- into shared memory -------------------------------------------------- */
+
+/* 16 bytes of a tile's row, from `x`; those beyond `width` (and all where the
+ * row is not `there`) are zeros. */
+PARC_DEVICE void tile_piece(int type, void *to, const void *x, int column,
+                            int width, int there)
+{
+    int many = tile_half(type) ? 8 : 4;
+    if (width % many == 0) {
+        copy_async16_if(there && column < width, to, x);
+        return;
+    }
+    PARC_UNROLL
+    for (int i = 0; i < many; i++) {
+        int held = there && column + i < width;
+        if (tile_half(type))
+            ((uint16_t *)to)[i] = held ? ((const uint16_t *)x)[i] : 0;
+        else
+            ((float *)to)[i] = held ? ((const float *)x)[i] : 0.0f;
+    }
+}
+
+/* The first `held` of rows [rows, width], `stride` elements apart, become a
+ * tile with rows of `row` elements; zeros in the other rows and from `width` to
+ * `padded`. By all threads; the caller commits and waits. Where a round of
+ * threads takes whole rows, a thread keeps its column. */
+PARC_DEVICE void tile_load(int type, void *to, int row, const void *from,
+                           int64_t stride, int held, int rows, int width,
+                           int padded, int threads)
+{
+    int size = tile_half(type) ? 2 : 4, many = 16 / size;
+    int pieces = padded / many;
+    int step = threads / pieces, i0 = thread_index() / pieces;
+    int column = thread_index() % pieces * many;
+    uint8_t *at = (uint8_t *)to + (i0 * row + column) * size;
+    const uint8_t *x = (const uint8_t *)from + (i0 * stride + column) * size;
+    if (threads % pieces == 0) {
+        PARC_UNROLL
+        for (int i = 0; i < rows; i += step) {
+            if (rows % step == 0 || i0 + i < rows)
+                tile_piece(type, at + i * row * size, x, column, width,
+                           i0 + i < held);
+            x += step * (int)stride * size;
+        }
+        return;
+    }
+    for (int piece = thread_index(); piece < rows * pieces; piece += threads) {
+        int i = piece / pieces;
+        column = piece % pieces * many;
+        at = (uint8_t *)to + (i * row + column) * size;
+        x = (const uint8_t *)from + (i * stride + column) * size;
+        tile_piece(type, at, x, column, width, i < held);
+    }
+}
+
+/* ---- by tensor cores ----------------------------------------------------- */
+
+PARC_DEVICE void half_mma(int type, float *d, const uint32_t *a,
+                          const uint32_t *b)
+{
+    if (type == TILE_BF16)
+        mma_bf16(d, a, b);
+    else
+        mma_f16(d, a, b);
+}
+
+PARC_DEVICE uint32_t half_pack(int type, float low, float high)
+{
+    return type == TILE_BF16 ? parc_pack_bf16(low, high)
+                             : parc_pack_f16(low, high);
+}
+
+PARC_DEVICE void half_scores(int type, float *score, int rows, int columns,
+                             int depth, const uint16_t *a, int a_row,
+                             const uint16_t *b, int b_row)
+{
+    int lane = lane_index(), wide = columns / 8;
+    const uint16_t *x_at = a + lane % 16 * a_row + lane / 16 * 8;
+    const uint16_t *y_at =
+        b + (lane / 16 * 8 + lane % 8) * b_row + lane / 8 % 2 * 8;
+    PARC_UNROLL
+    for (int k = 0; k < depth; k += 16) {
+        uint32_t x[2][4], y[4];
+        PARC_UNROLL
+        for (int m = 0; m < rows / 16; m++)
+            load_matrices(x[m], x_at + m * 16 * a_row + k);
+        PARC_UNROLL
+        for (int n = 0; n < wide; n += 2) {
+            load_matrices(y, y_at + n * 8 * b_row + k);
+            PARC_UNROLL
+            for (int m = 0; m < rows / 16; m++) {
+                half_mma(type, score + (m * wide + n) * 4, x[m], y);
+                half_mma(type, score + (m * wide + n + 1) * 4, x[m], y + 2);
+            }
+        }
+    }
+}
+
+/* The slots of two neighbouring products are those of a first operand. */
+PARC_DEVICE void half_add(int type, float *sum, int rows, int columns,
+                          int depth, const float *weight, const uint16_t *b,
+                          int b_row)
+{
+    int lane = lane_index(), wide = columns / 8;
+    const uint16_t *y_at = b + lane % 16 * b_row + lane / 16 * 8;
+    PARC_UNROLL
+    for (int k = 0; k < depth / 16; k++) {
+        uint32_t x[2][4], y[4];
+        PARC_UNROLL
+        for (int m = 0; m < rows / 16; m++) {
+            const float *w = weight + (m * (depth / 8) + k * 2) * 4;
+            PARC_UNROLL
+            for (int i = 0; i < 4; i++)
+                x[m][i] = half_pack(type, w[i * 2], w[i * 2 + 1]);
+        }
+        PARC_UNROLL
+        for (int n = 0; n < wide; n += 2) {
+            load_matrices_turned(y, y_at + k * 16 * b_row + n * 8);
+            PARC_UNROLL
+            for (int m = 0; m < rows / 16; m++) {
+                half_mma(type, sum + (m * wide + n) * 4, x[m], y);
+                half_mma(type, sum + (m * wide + n + 1) * 4, x[m], y + 2);
+            }
+        }
+    }
+}
+
+/* ---- in f32 -------------------------------------------------------------- */
+
+PARC_DEVICE void full_scores(float *score, int rows, int columns, int depth,
+                             const float *a, int a_row, const float *b,
+                             int b_row)
+{
+    int lane = lane_index(), down = rows / 2, wide = columns / 16;
+    const float *x_at = a + lane / 16 * down * a_row;
+    const float *y_at = b + lane % 16 * b_row;
+    for (int k = 0; k < depth; k += 4) {
+        float x[4], y[4][4];
+        PARC_UNROLL
+        for (int c = 0; c < wide; c++)
+            parc_load16(y[c], y_at + c * 16 * b_row + k);
+        PARC_UNROLL
+        for (int r = 0; r < down; r++) {
+            parc_load16(x, x_at + r * a_row + k);
+            PARC_UNROLL
+            for (int c = 0; c < wide; c++)
+                PARC_UNROLL
+                for (int i = 0; i < 4; i++)
+                    score[r * wide + c] += x[i] * y[c][i];
+        }
+    }
+}
+
+/* A warp's weights, in `room` of its own: [rows, depth + 4]. */
+PARC_DEVICE void full_put(float *room, int rows, int depth, const float *weight)
+{
+    PARC_UNROLL
+    for (int r = 0; r < rows / 2; r++)
+        PARC_UNROLL
+        for (int c = 0; c < depth / 16; c++)
+            room[row_of(0, rows, r) * (depth + 4) + column_of(0, c)] =
+                weight[slot(0, depth, r, c)];
+}
+
+PARC_DEVICE void full_add(float *sum, int rows, int columns, int depth,
+                          const float *room, const float *b, int b_row)
+{
+    int lane = lane_index(), down = rows / 2, wide = tile_up(columns, 64) / 64;
+    const float *x_at = room + lane / 16 * down * (depth + 4);
+    const float *y_at = b + lane % 16 * 4;
+    for (int k = 0; k < depth; k += 4) {
+        float x[4][4], y[4];
+        PARC_UNROLL
+        for (int r = 0; r < down; r++)
+            parc_load16(x[r], x_at + r * (depth + 4) + k);
+        PARC_UNROLL
+        for (int c = 0; c < wide; c++) {
+            if (c * 64 + lane % 16 * 4 >= columns)
+                continue;
+            PARC_UNROLL
+            for (int i = 0; i < 4; i++) {
+                parc_load16(y, y_at + (k + i) * b_row + c * 64);
+                PARC_UNROLL
+                for (int r = 0; r < down; r++)
+                    PARC_UNROLL
+                    for (int z = 0; z < 4; z++)
+                        sum[(r * wide + c) * 4 + z] += x[r][i] * y[z];
+            }
+        }
+    }
+}
+
+/* ---- either -------------------------------------------------------------- */
+
+PARC_DEVICE void tile_scores(int type, float *score, int rows, int columns,
+                             int depth, const void *a, int a_row, const void *b,
+                             int b_row)
+{
+    PARC_UNROLL
+    for (int i = 0; i < rows * columns / 32; i++)
+        score[i] = 0;
+    if (tile_half(type))
+        half_scores(type, score, rows, columns, tile_up(depth, 16),
+                    (const uint16_t *)a, a_row, (const uint16_t *)b, b_row);
+    else
+        full_scores(score, rows, columns, tile_up(depth, 4), (const float *)a,
+                    a_row, (const float *)b, b_row);
+}
+
+/* `room`: where weights in f32 pass from lane to lane; it is free when this
+ * is called. */
+PARC_DEVICE void tile_add(int type, float *sum, int rows, int columns,
+                          int depth, const float *weight, float *room,
+                          const void *b, int b_row)
+{
+    if (tile_half(type)) {
+        half_add(type, sum, rows, tile_up(columns, 16), depth, weight,
+                 (const uint16_t *)b, b_row);
+        return;
+    }
+    full_put(room, rows, depth, weight);
+    warp_barrier();
+    full_add(sum, rows, columns, depth, room, (const float *)b, b_row);
+}
+
+/* ---- out of registers ---------------------------------------------------- */
+
+/* Sums in f32, row r times by[r], to rows 0 … limit - 1 of [limit, valid];
+ * `fours`: rows there are multiples of 16 bytes. */
+PARC_DEVICE void full_store(float *to, int64_t stride, int limit, int valid,
+                            int fours, const float *sum, int rows, int width,
+                            const float *by)
+{
+    int wide = tile_up(width, 64) / 16;
+    PARC_UNROLL
+    for (int r = 0; r < rows / 2; r++) {
+        int row = row_of(0, rows, r);
+        PARC_UNROLL
+        for (int c = 0; c < wide; c += 4) {
+            int column = sum_column_of(0, c);
+            float x[4];
+            PARC_UNROLL
+            for (int i = 0; i < 4; i++)
+                x[i] = sum[r * wide + c + i] * by[r];
+            if (row < limit && fours && column < valid)
+                parc_write_f32(to + row * stride + column, x, 4);
+            PARC_UNROLL
+            for (int i = 0; i < 4; i++)
+                if (!fours && row < limit && column + i < valid)
+                    to[row * stride + column + i] = x[i];
+        }
+    }
+}
+
+/* The same in 16 bits: through the warp's own rows of a tile, which nobody
+ * else reads any more, so that whole lines are written. */
+PARC_DEVICE void half_store(int type, uint16_t *to, int64_t stride, int limit,
+                            int valid, int eights, const float *sum, int rows,
+                            int width, const float *by, uint16_t *tile,
+                            int tile_row)
+{
+    int wide = tile_up(width, 16) / 8, many = eights ? 8 : 1;
+    PARC_UNROLL
+    for (int r = 0; r < rows / 8; r++)
+        PARC_UNROLL
+        for (int n = 0; n < wide; n++) {
+            const float *x = sum + ((r / 2 * wide + n) * 2 + r % 2) * 2;
+            uint32_t two = half_pack(type, x[0] * by[r], x[1] * by[r]);
+            parc_store4(tile + row_of(1, rows, r) * tile_row +
+                            column_of(1, n * 2),
+                        &two);
+        }
+    warp_barrier();
+    int pieces = tile_up(width, 8) / many;
+    for (int i = lane_index(); i < rows * pieces; i += 32) {
+        int row = i / pieces, column = i % pieces * many;
+        const uint16_t *from = tile + row * tile_row + column;
+        uint32_t x[4];
+        if (row >= limit || column >= valid)
+            continue;
+        if (eights) {
+            parc_load16(x, from);
+            parc_store16(to + row * stride + column, x);
+        } else {
+            to[row * stride + column] = *from;
+        }
+    }
+}
+
+PARC_DEVICE void tile_store(int type, void *to, int64_t stride, int limit,
+                            int valid, int vectors, const float *sum, int rows,
+                            int width, const float *by, void *tile,
+                            int tile_row)
+{
+    if (tile_half(type))
+        half_store(type, (uint16_t *)to, stride, limit, valid, vectors, sum,
+                   rows, width, by, (uint16_t *)tile, tile_row);
+    else
+        full_store((float *)to, stride, limit, valid, vectors, sum, rows, width,
+                   by);
+}
+
+#endif

@@ -1,0 +1,68 @@
+/* copy.cuh: elements moved within a rank's memory.
+ *
+ * Included once for each size, behind COPY_BYTES (2, 4, 8 or 16) and
+ * COPY_NAME(kernel). `copy_box` moves units of so many bytes between boxes of
+ * any strides; `copy_turn`, up to 8 bytes, turns a matrix by way of shared
+ * memory, so that both sides use whole lines. Sizes and strides are in units;
+ * dims that are not there are 1.
+ */
+#include "copy_tools.h"
+
+PARC_KERNEL(256)
+COPY_NAME(copy_box)(uint8_t *to, const uint8_t *from, int64_t n, int64_t d1,
+                    int64_t d2, int64_t d3, int64_t d4, int64_t d5, int64_t t0,
+                    int64_t t1, int64_t t2, int64_t t3, int64_t t4, int64_t t5,
+                    int64_t s0, int64_t s1, int64_t s2, int64_t s3, int64_t s4,
+                    int64_t s5)
+{
+    int64_t i = block_index() * 256 + thread_index();
+    if (i >= n)
+        return;
+    int64_t i5 = copy_digit(&i, d5), i4 = copy_digit(&i, d4);
+    int64_t i3 = copy_digit(&i, d3), i2 = copy_digit(&i, d2);
+    int64_t i1 = copy_digit(&i, d1);
+    to += (i * t0 + i1 * t1 + i2 * t2 + i3 * t3 + i4 * t4 + i5 * t5) *
+          COPY_BYTES;
+    from += (i * s0 + i1 * s1 + i2 * s2 + i3 * s3 + i4 * s4 + i5 * s5) *
+            COPY_BYTES;
+    copy_unit(to, from, COPY_BYTES);
+}
+
+#if COPY_BYTES < 16
+/* to[i][j] = from[j][i], i of `rows`, j of `columns`, rows t_row and s_row
+ * apart, for each index over the dims d0 … d3. A block turns 32 x 32. */
+PARC_KERNEL(256)
+COPY_NAME(copy_turn)(uint8_t *to, const uint8_t *from, int64_t rows,
+                     int64_t columns, int64_t t_row, int64_t s_row, int64_t d1,
+                     int64_t d2, int64_t d3, int64_t t0, int64_t t1, int64_t t2,
+                     int64_t t3, int64_t s0, int64_t s1, int64_t s2, int64_t s3)
+{
+    PARC_SHARED uint64_t turned[32 * 33 * COPY_BYTES / 8];
+    uint8_t *tile = (uint8_t *)turned;
+    int64_t at = block_index();
+    int x = thread_index() % 32;
+    int64_t column = copy_digit(&at, (columns + 31) / 32) * 32;
+    int64_t row = copy_digit(&at, (rows + 31) / 32) * 32;
+    int64_t i3 = copy_digit(&at, d3), i2 = copy_digit(&at, d2);
+    int64_t i1 = copy_digit(&at, d1);
+    to += (at * t0 + i1 * t1 + i2 * t2 + i3 * t3 + row * t_row + column) *
+          COPY_BYTES;
+    from += (at * s0 + i1 * s1 + i2 * s2 + i3 * s3 + column * s_row + row) *
+            COPY_BYTES;
+    PARC_UNROLL
+    for (int y = 0; y < 32; y += 8) {
+        int j = y + thread_index() / 32;
+        if (column + j < columns && row + x < rows)
+            copy_unit(tile + (j * 33 + x) * COPY_BYTES,
+                      from + (j * s_row + x) * COPY_BYTES, COPY_BYTES);
+    }
+    block_barrier();
+    PARC_UNROLL
+    for (int y = 0; y < 32; y += 8) {
+        int i = y + thread_index() / 32;
+        if (row + i < rows && column + x < columns)
+            copy_unit(to + (i * t_row + x) * COPY_BYTES,
+                      tile + (x * 33 + i) * COPY_BYTES, COPY_BYTES);
+    }
+}
+#endif

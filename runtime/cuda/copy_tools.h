@@ -1,0 +1,51 @@
+/* copy_tools.h: what kernels that move elements share. */
+#ifndef PARC_COPY_TOOLS_H
+#define PARC_COPY_TOOLS_H
+
+#include "parc_device.h"
+
+/* The last digit of *i, whose base is n; *i keeps the others. Divisions in 32
+ * bits, where they suffice, take a fraction of the time. */
+PARC_DEVICE int64_t copy_digit(int64_t *i, int64_t n)
+{
+    if (n == 1)
+        return 0;
+    int64_t rest = (*i | n) >> 31 ? *i / n
+                                  : (int64_t)((uint32_t)*i / (uint32_t)n);
+    int64_t digit = *i - rest * n;
+    *i = rest;
+    return digit;
+}
+
+/* `bytes` is a constant, and what the addresses are multiples of. */
+PARC_DEVICE void copy_unit(void *to, const void *from, int bytes)
+{
+    uint32_t word[4];
+    if (bytes == 16) {
+        parc_load16(word, from);
+        parc_store16(to, word);
+    } else if (bytes == 8) {
+        parc_load8(word, from);
+        parc_store8(to, word);
+    } else if (bytes == 4) {
+        parc_load4(word, from);
+        parc_store4(to, word);
+    } else {
+        *(uint16_t *)to = *(const uint16_t *)from;
+    }
+}
+
+PARC_DEVICE void zero_unit(void *to, int bytes)
+{
+    uint32_t word[4] = {0, 0, 0, 0};
+    if (bytes == 16)
+        parc_store16(to, word);
+    else if (bytes == 8)
+        parc_store8(to, word);
+    else if (bytes == 4)
+        parc_store4(to, word);
+    else
+        *(uint16_t *)to = 0;
+}
+
+#endif

@@ -1,0 +1,27 @@
+/* embedding.cuh: rows of a table by number.
+ *
+ * Included behind EMBEDDING_BYTES (2, 4, 8, 16), what a thread moves, and
+ * EMBEDDING_NAME(kernel). A rank holds rows *base … *base + rows - 1 of the
+ * table; other numbers give zeros.
+ */
+#include "copy_tools.h"
+
+/* `n`: units of the result; `width`: of a row. */
+PARC_KERNEL(256)
+EMBEDDING_NAME(embedding)(uint8_t *__restrict__ out,
+                          const uint8_t *__restrict__ table,
+                          const int32_t *__restrict__ ids, int64_t n,
+                          int64_t rows, int64_t width, const int64_t *base)
+{
+    int64_t i = block_index() * 256 + thread_index(), position = i;
+    if (i >= n)
+        return;
+    int64_t column = copy_digit(&position, width);
+    int64_t row = (int64_t)ids[position] - (base ? *base : 0);
+    if (row >= 0 && row < rows)
+        copy_unit(out + i * EMBEDDING_BYTES,
+                  table + (row * width + column) * EMBEDDING_BYTES,
+                  EMBEDDING_BYTES);
+    else
+        zero_unit(out + i * EMBEDDING_BYTES, EMBEDDING_BYTES);
+}

@@ -1,0 +1,148 @@
+/* embedding_grad.cuh: the gradient of a table of which rows were looked up.
+ *
+ * Included behind EMBEDDING_NAME(kernel), EMBEDDING_ELEMENT, the C type of dy,
+ * EMBEDDING_READ, which widens it (parc_read_bf16 …), and EMBEDDING_COLUMNS,
+ * how many columns a thread sums: as many as 16 bytes of dy hold, or 1 where
+ * rows are no multiple of that.
+ *
+ * A block owns `chunk` rows of the table and 256 * EMBEDDING_COLUMNS columns.
+ * It reads all numbers, lists those that are its rows', sorts the list by rows
+ * and sums each row in registers, in order of position: no two threads add to
+ * one element, and every run adds in the same order. Rows nobody looked up get
+ * their zeros here.
+ */
+#include "parc_device.h"
+
+#ifndef PARC_EMBEDDING_GRAD
+#define PARC_EMBEDDING_GRAD
+enum {
+    LOOKUP_ROWS = 128,   /* of a block, at most */
+    LOOKUP_ROUND = 1024, /* numbers that a block reads at once */
+    LOOKUP_LIST = 3072,  /* is worked off when it may not hold another round */
+};
+
+/* The sum over the lanes in front of this one. */
+PARC_DEVICE int lookup_before(int mine)
+{
+    int lane = lane_index(), sum = mine;
+    PARC_UNROLL
+    for (int d = 1; d < 32; d *= 2) {
+        int other = warp_shuffle_int(sum, (lane - d) & 31);
+        sum += lane >= d ? other : 0;
+    }
+    return sum - mine;
+}
+#endif
+
+/* Adds rows position[from … to - 1] of dy to grad's; `fresh`: grad holds
+ * nothing yet. Four rows are on their way at a time. */
+PARC_DEVICE void EMBEDDING_NAME(add)(float *grad, const EMBEDDING_ELEMENT *dy,
+                                     int64_t width, const int32_t *position,
+                                     int from, int to, int fresh)
+{
+    enum { N = EMBEDDING_COLUMNS };
+    float sum[N], y[4][N];
+    int i = from;
+    PARC_UNROLL
+    for (int c = 0; c < N; c++)
+        sum[c] = 0;
+    if (!fresh)
+        parc_read_f32(sum, grad, N);
+    for (; i + 4 <= to; i += 4) {
+        PARC_UNROLL
+        for (int j = 0; j < 4; j++)
+            EMBEDDING_READ(y[j], dy + position[i + j] * width, N);
+        PARC_UNROLL
+        for (int j = 0; j < 4; j++)
+            PARC_UNROLL
+            for (int c = 0; c < N; c++)
+                sum[c] += y[j][c];
+    }
+    for (; i < to; i++) {
+        EMBEDDING_READ(y[0], dy + position[i] * width, N);
+        PARC_UNROLL
+        for (int c = 0; c < N; c++)
+            sum[c] += y[0][c];
+    }
+    if (fresh || from < to)
+        parc_write_f32(grad, sum, N);
+}
+
+PARC_KERNEL(256)
+EMBEDDING_NAME(embedding_grad)(float *__restrict__ grad,
+                               const EMBEDDING_ELEMENT *__restrict__ dy,
+                               const int32_t *__restrict__ ids, int64_t n,
+                               int64_t rows, int64_t width,
+                               const int64_t *base, int64_t chunk)
+{
+    PARC_SHARED int32_t listed[LOOKUP_LIST], position[LOOKUP_LIST];
+    PARC_SHARED int32_t sorted[LOOKUP_LIST];
+    PARC_SHARED int32_t count[LOOKUP_ROWS], begin[LOOKUP_ROWS + 1];
+    PARC_SHARED int32_t warp_count[2][8];
+    const int thread = thread_index(), span = 256 * EMBEDDING_COLUMNS;
+    const int64_t strips = (width + span - 1) / span;
+    const int64_t row0 = block_index() / strips * chunk;
+    const int64_t column0 = block_index() % strips * span;
+    const int64_t first = row0 + (base ? *base : 0);
+    const int own_rows = (int)(rows - row0 < chunk ? rows - row0 : chunk);
+    const int64_t columns = width - column0 < span ? width - column0 : span;
+    const int lanes = (int)((columns + EMBEDDING_COLUMNS - 1) / EMBEDDING_COLUMNS);
+    const int64_t column = column0 + thread % lanes * EMBEDDING_COLUMNS;
+    int held = 0, fresh = 1;
+
+    for (int64_t at = 0; at < n; at += LOOKUP_ROUND) {
+        int own[4], mine = 0, half = (int)(at / LOOKUP_ROUND % 2);
+        PARC_UNROLL
+        for (int i = 0; i < 4; i++) {
+            int64_t p = at + thread * 4 + i;
+            int64_t row = p < n ? ids[p] - first : -1;
+            own[i] = row >= 0 && row < own_rows ? (int)row : -1;
+            mine += own[i] >= 0;
+        }
+        int to = held + lookup_before(mine);
+        if (lane_index() == 31)
+            warp_count[half][warp_index()] = to - held + mine;
+        block_barrier();
+        PARC_UNROLL
+        for (int w = 0; w < 8; w++) {
+            to += w < warp_index() ? warp_count[half][w] : 0;
+            held += warp_count[half][w];
+        }
+        PARC_UNROLL
+        for (int i = 0; i < 4; i++)
+            if (own[i] >= 0) {
+                listed[to] = own[i];
+                position[to++] = (int32_t)(at + thread * 4 + i);
+            }
+        if (held <= LOOKUP_LIST - LOOKUP_ROUND && at + LOOKUP_ROUND < n)
+            continue;
+
+        block_barrier();
+        if (thread < own_rows) {
+            int all = 0;
+            for (int i = 0; i < held; i++)
+                all += listed[i] == thread;
+            count[thread] = all;
+        }
+        block_barrier();
+        if (thread < own_rows) {
+            int next = 0;
+            for (int r = 0; r < thread; r++)
+                next += count[r];
+            begin[thread] = next;
+            for (int i = 0; i < held; i++)
+                if (listed[i] == thread)
+                    sorted[next++] = position[i];
+            if (thread == own_rows - 1)
+                begin[own_rows] = next;
+        }
+        block_barrier();
+        for (int r = thread / lanes; r < own_rows && thread / lanes < 256 / lanes;
+             r += 256 / lanes)
+            EMBEDDING_NAME(add)(grad + (row0 + r) * width + column,
+                                dy + column, width, sorted, begin[r],
+                                begin[r + 1], fresh);
+        held = 0;
+        fresh = 0;
+    }
+}

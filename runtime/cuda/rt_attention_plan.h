@@ -1,0 +1,98 @@
+/* rt_attention_plan.h: which kernels of attention.cuh and attention_grad.cuh
+ * a call runs, and on which tiles. parc asks when it writes kernels.cu, the
+ * runtime when it launches them.
+ *
+ * Tiles are chosen for an H100: two blocks of 4 warps fit a multiprocessor at
+ * head sizes up to 128, with 255 registers a thread and none spilled; a warp
+ * of 32 rows uses each fragment of the other side twice, which halves what it
+ * reads of shared memory. All of it fits the 163 KiB of an A100.
+ */
+#ifndef PARC_RT_ATTENTION_PLAN_H
+#define PARC_RT_ATTENTION_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* A block owns rows * warps rows of one side, and walks the other side by
+ * `step`; sums that do not fit registers are made in `parts`, by a block each.
+ */
+typedef struct AttentionTiles {
+    int rows, warps, step, parts;
+} AttentionTiles;
+
+enum { ATTENTION_FORWARD, ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_KERNELS };
+
+typedef struct AttentionPlan {
+    char suffix[48]; /* of symbols: "bf16_d128_e128_causal" */
+    AttentionTiles tiles[ATTENTION_KERNELS];
+    int64_t shared[ATTENTION_KERNELS]; /* bytes */
+} AttentionPlan;
+
+/* Columns of a tile with its padding, in elements: ORDER attention-tiles. */
+static inline int64_t rt_attention_columns(bool half, int64_t width,
+                                           int64_t parts)
+{
+    int64_t step = half ? 16 : 4, part = (width + parts - 1) / parts;
+    return (part + step - 1) / step * step * parts;
+}
+
+/* Bytes of its rows: an odd number of 16. */
+static inline int64_t rt_attention_row(bool half, int64_t width, int64_t parts)
+{
+    int64_t columns = rt_attention_columns(half, width, parts);
+    return half ? (columns + 8) * 2 : (columns / 4 | 1) * 16;
+}
+
+static inline int64_t rt_attention_shared(int kernel, AttentionTiles t,
+                                          bool half, int64_t d, int64_t e)
+{
+    int64_t k = rt_attention_row(half, d, t.parts);
+    int64_t v = rt_attention_row(half, e, t.parts);
+    int64_t own = (int64_t)t.rows * t.warps, bytes;
+    if (kernel == ATTENTION_FORWARD) {
+        bytes = own * (k > v ? k : v) + t.step * (k + v);
+    } else {
+        bytes = (own + 2 * t.step) * (k + v);
+    }
+    bytes += kernel == ATTENTION_KEY ? 16 * t.step : 0;
+    return bytes + (half ? 0 : own * (t.step + 4) * 4);
+}
+
+/* What the backward pass keeps between its kernels: delta, f32 [b, heads, s].
+ */
+static inline int64_t rt_attention_delta_bytes(int64_t b, int64_t heads,
+                                               int64_t s, bool backward)
+{
+    return backward ? b * heads * s * (int64_t)sizeof(float) : 0;
+}
+
+/* `half`: elements of 16 bits; `type_name`: "bf16". */
+static inline void rt_attention_plan(AttentionPlan *p, bool half,
+                                     const char *type_name, int64_t d,
+                                     int64_t e, bool causal, bool drop)
+{
+    /* By width of heads: up to 64, up to 128, more. */
+    static const AttentionTiles tiles[2][3][ATTENTION_KERNELS] = {
+        {{{8, 8, 64, 1}, {8, 8, 32, 1}, {8, 8, 32, 1}},
+         {{8, 8, 32, 1}, {8, 8, 16, 1}, {8, 8, 16, 1}},
+         {{4, 8, 16, 1}, {4, 8, 16, 1}, {4, 8, 16, 1}}},
+        {{{32, 4, 64, 1}, {32, 4, 48, 1}, {32, 4, 32, 1}},
+         {{32, 4, 48, 1}, {32, 4, 32, 1}, {16, 8, 48, 1}},
+         {{16, 4, 32, 1}, {16, 4, 32, 1}, {16, 4, 32, 2}}},
+    };
+    int64_t wide = d > e ? d : e;
+    snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s", type_name, (int)d,
+             (int)e, causal ? "_causal" : "", drop ? "_drop" : "");
+    for (int i = 0; i < ATTENTION_KERNELS; i++) {
+        AttentionTiles *t = &p->tiles[i];
+        *t = tiles[half][wide <= 64 ? 0 : wide <= 128 ? 1 : 2][i];
+        /* What is drawn needs registers, too. */
+        if (half && drop && wide > 64 && wide <= 128) {
+            t->step = 32;
+        }
+        p->shared[i] = rt_attention_shared(i, *t, half, d, e);
+    }
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* rt_embedding.c: rows of a table by number, and the gradient of that, by
+ * embedding.cuh and embedding_grad.cuh. */
+#include <stdio.h>
+
+#include "rt_instances.h"
+#include "rt_launch.h"
+#include "rt_type.h"
+
+enum { THREADS = 256, MOST_ROWS = 128, LEAST_ROWS = 8, WANTED_BLOCKS = 528 };
+
+void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
+                    const int32_t *ids, int64_t n, int64_t rows, int64_t width,
+                    const int64_t *base)
+{
+    char symbol[RT_SYMBOL];
+    int unit = rt_instance_unit(width * rt_type_size(type));
+    int64_t units = width * rt_type_size(type) / unit;
+    snprintf(symbol, sizeof symbol, "embedding_%d", unit);
+    RT_LAUNCH(rt, symbol, rt_blocks(n * units, THREADS), THREADS, 0,
+              rt_pointer_bits(out), rt_pointer_bits(table),
+              rt_pointer_bits(ids), n * units, rows, units,
+              rt_pointer_bits(base));
+}
+
+/* A block takes as many rows of the table as still leave every multiprocessor
+ * some blocks: each of them reads all ids. */
+static int64_t rows_of_block(int64_t rows, int64_t strips)
+{
+    int64_t n = rows * strips / WANTED_BLOCKS;
+    return n < LEAST_ROWS ? LEAST_ROWS : n > MOST_ROWS ? MOST_ROWS : n;
+}
+
+void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
+                         const int32_t *ids, int64_t n, int64_t rows,
+                         int64_t width, const int64_t *base)
+{
+    char symbol[RT_SYMBOL];
+    int columns = rt_instance_columns(width, (int)rt_type_size(type));
+    int64_t strips = rt_blocks(width, THREADS * columns);
+    int64_t chunk = rows_of_block(rows, strips);
+    snprintf(symbol, sizeof symbol, "embedding_grad_%s_%d",
+             rt_float_name(type), columns);
+    RT_LAUNCH(rt, symbol, rt_blocks(rows, chunk) * strips, THREADS, 0,
+              rt_pointer_bits(grad), rt_pointer_bits(dy), rt_pointer_bits(ids),
+              n, rows, width, rt_pointer_bits(base), chunk);
+}

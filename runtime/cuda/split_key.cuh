@@ -1,0 +1,11 @@
+/* split_key.cuh: a key for each layer, made from one. Included once. */
+#include "parc_device.h"
+
+/* The keys of layers first, first + step, …; by one block. */
+PARC_KERNEL(256)
+split_key(int64_t *to, const int64_t *from, int64_t first, int64_t step,
+          int64_t n)
+{
+    for (int64_t i = thread_index(); i < n; i += 256)
+        to[i] = parc_layer_key(*from, first + i * step);
+}

@@ -1,0 +1,71 @@
+/* device_cases.h: on what device code that is written by hand is tested:
+ * tests/unit/instances.c writes the instances that these need, and
+ * device_test.c runs them. */
+#ifndef PARC_TESTS_STANDIN_DEVICE_CASES_H
+#define PARC_TESTS_STANDIN_DEVICE_CASES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Types by the runtime's numbers: 0 f32, 1 bf16, 2 f16. */
+typedef struct AttentionCase {
+    int type;
+    int64_t b, s, t, kv, g, d, e;
+    bool causal, drop;
+    bool slow; /* only where every access need not be looked at */
+} AttentionCase;
+
+static const AttentionCase attention_cases[] = {
+    {0, 1, 1, 1, 1, 1, 1, 1, true, false, false},
+    {0, 2, 5, 5, 2, 3, 4, 4, true, false, false},
+    {0, 1, 7, 11, 1, 2, 3, 5, false, false, false},
+    {0, 1, 70, 40, 1, 1, 64, 64, true, false, false},
+    {0, 1, 33, 70, 1, 2, 24, 40, true, true, false},
+    {0, 1, 40, 50, 1, 1, 200, 68, false, false, true},
+    {0, 1, 35, 35, 1, 1, 256, 256, true, false, true},
+    {1, 1, 1, 1, 1, 1, 1, 1, true, false, false},
+    {1, 2, 40, 40, 1, 2, 16, 16, true, false, false},
+    {1, 1, 150, 150, 1, 1, 64, 64, true, false, false},
+    {1, 1, 70, 140, 2, 2, 64, 64, true, true, true},
+    {1, 1, 140, 140, 1, 2, 128, 128, true, false, true},
+    {1, 1, 140, 100, 1, 1, 128, 128, false, false, true},
+    {1, 1, 90, 140, 1, 2, 128, 128, true, true, true},
+    {1, 1, 70, 70, 1, 1, 256, 256, true, false, true},
+    {1, 1, 40, 70, 1, 1, 136, 24, false, true, true},
+    {2, 1, 66, 66, 1, 2, 32, 32, true, false, false},
+    {2, 1, 140, 140, 1, 1, 64, 64, true, true, true},
+};
+
+typedef struct EmbeddingCase {
+    int type;
+    int64_t n, rows, width, below; /* ids are in [0, below) */
+    bool base;                     /* the rank's rows begin at rows / 2 */
+} EmbeddingCase;
+
+static const EmbeddingCase embedding_cases[] = {
+    {0, 1, 1, 1, 1, false},      {0, 40, 10, 12, 10, false},
+    {0, 300, 200, 7, 200, true}, {1, 2500, 40, 64, 5, true},
+    {1, 4500, 20, 8, 20, false}, {1, 60, 1500, 24, 3000, true},
+    {2, 50, 30, 33, 30, false},  {1, 20, 16, 2500, 16, false},
+};
+
+/* c of `kept` letters, the summed ones behind them: rows of {size, stride in
+ * c, in a, in b}, as parc_contract takes them. */
+typedef struct ContractCase {
+    const char *spec;
+    int type;
+    int64_t a[3], b[3]; /* dims of the operands; 0 ends them */
+} ContractCase;
+
+static const ContractCase contract_cases[] = {
+    {"abc,cba->b", 0, {3, 4, 5}, {5, 4, 3}},
+    {"abc,cba->b", 1, {3, 4, 5}, {5, 4, 3}},
+};
+
+enum {
+    ATTENTION_CASES = sizeof attention_cases / sizeof attention_cases[0],
+    EMBEDDING_CASES = sizeof embedding_cases / sizeof embedding_cases[0],
+    CONTRACT_CASES = sizeof contract_cases / sizeof contract_cases[0],
+};
+
+#endif

@@ -1,0 +1,13 @@
+/* device_names.h: the CUDA runtime's functions under names of their own, so
+ * that device_test.c can hold them against the CPU's. */
+#define parc_copy cuda_copy
+#define parc_copy_rows cuda_copy_rows
+#define parc_take_part cuda_take_part
+#define parc_take_share cuda_take_share
+#define parc_split_key cuda_split_key
+#define parc_embedding cuda_embedding
+#define parc_embedding_grad cuda_embedding_grad
+#define parc_contract cuda_contract
+#define parc_attention_scratch cuda_attention_scratch
+#define parc_attention cuda_attention
+#define parc_attention_grad cuda_attention_grad

@@ -1,0 +1,419 @@
+/* device_test.c: device code that is written by hand, and what launches it,
+ * against the CPU's functions.
+ *
+ *   device_test KERNELS.so [fast] [FIRST [LAST]]   fast: slow cases, too; only
+ *                                        those of attention from FIRST on
+ */
+#include <dlfcn.h>
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device_cases.h"
+#include "engine.h"
+#include "rt.h"
+#include "rt_launch.h"
+#include "rt_type.h"
+
+/* runtime/cuda, compiled behind device_names.h. */
+__typeof__(parc_copy) cuda_copy;
+__typeof__(parc_copy_rows) cuda_copy_rows;
+__typeof__(parc_take_part) cuda_take_part;
+__typeof__(parc_take_share) cuda_take_share;
+__typeof__(parc_split_key) cuda_split_key;
+__typeof__(parc_embedding) cuda_embedding;
+__typeof__(parc_embedding_grad) cuda_embedding_grad;
+__typeof__(parc_contract) cuda_contract;
+__typeof__(parc_attention_scratch) cuda_attention_scratch;
+__typeof__(parc_attention) cuda_attention;
+__typeof__(parc_attention_grad) cuda_attention_grad;
+
+static struct {
+    const StandinModule *module;
+    int passed, failed, errors;
+} test;
+
+static void check(bool fine, const char *what)
+{
+    test.passed += fine;
+    test.failed += !fine;
+    if (!fine) {
+        printf("FAILED %s\n", what);
+    }
+}
+
+void rt_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
+               int64_t shared_bytes, int n, int64_t *argument)
+{
+    StandinLaunch l = {.module = test.module, .grid = grid, .block = block,
+                       .shared_bytes = shared_bytes};
+    (void)rt;
+    for (int i = 0; i < test.module->nkernels; i++) {
+        if (strcmp(test.module->kernel[i].name, symbol) == 0) {
+            l.kernel = &test.module->kernel[i];
+        }
+    }
+    if (!l.kernel || l.kernel->nargs != n || block > l.kernel->threads) {
+        printf("no kernel %s of %d arguments\n", symbol, n);
+        exit(1);
+    }
+    memcpy(l.arg, argument, sizeof *argument * (size_t)n);
+    test.errors += standin_launch(&l);
+}
+
+/* ---- numbers ------------------------------------------------------------- */
+
+static float number(int64_t seed, int64_t i)
+{
+    uint32_t h = (uint32_t)(seed * 7919 + i * 104729 + 12345);
+    h ^= h >> 13;
+    h *= 0x5bd1e995u;
+    h ^= h >> 15;
+    return (float)(int32_t)h * 0x1p-30f;
+}
+
+/* n numbers of a type, rounded to it; seed 0: what was there before. */
+static void *numbers(ParcType type, int64_t n, int64_t seed)
+{
+    void *to = standin_alloc(n * rt_type_size(type));
+    for (int64_t i = 0; i < n && seed; i++) {
+        float x = number(seed, i);
+        rt_narrow(type, rt_element_out(type, to, i), &x, 1);
+    }
+    return to;
+}
+
+/* The largest difference, as a part of the largest number. */
+static double distance(ParcType type, const void *is, const void *should,
+                       int64_t n)
+{
+    double worst = 0, top = 1e-30;
+    for (int64_t i = 0; i < n; i++) {
+        float x, y;
+        rt_widen(&x, type, rt_element(type, is, i), 1);
+        rt_widen(&y, type, rt_element(type, should, i), 1);
+        double d = fabs((double)x - (double)y);
+        worst = d > worst || d != d ? d : worst;
+        top = fabs((double)y) > top ? fabs((double)y) : top;
+    }
+    return worst / top;
+}
+
+static void near_each(const char *what, const char *of, ParcType type,
+                      const void *is, const void *should, int64_t n,
+                      double limit)
+{
+    double d = distance(type, is, should, n);
+    char text[300];
+    snprintf(text, sizeof text, "%s: %s is off by %g of its largest", what, of,
+             d);
+    check(d <= limit, text);
+}
+
+static bool same(const void *a, const void *b, int64_t bytes)
+{
+    return memcmp(a, b, (size_t)bytes) == 0;
+}
+
+/* ---- attention ----------------------------------------------------------- */
+
+typedef struct Tensors {
+    void *q, *k, *v, *d_o, *o, *dq, *dk, *dv;
+    float *lse, *scratch;
+} Tensors;
+
+static Tensors tensors(const ParcAttention *a, const Tensors *inputs)
+{
+    int64_t heads = a->kv * a->g, q = a->b * a->s * heads;
+    int64_t k = a->b * a->t * a->kv;
+    ParcType t = a->type;
+    int64_t scratch = parc_attention_scratch(a, true, 1);
+    int64_t more = parc_attention_scratch(a, false, 1);
+    Tensors x = {
+        .o = numbers(t, q * a->e, 0),
+        .dq = numbers(t, q * a->d, 0),
+        .dk = numbers(t, k * a->d, 0),
+        .dv = numbers(t, k * a->e, 0),
+        .lse = numbers(PARC_F32, q, 0),
+        .scratch = standin_alloc(scratch > more ? scratch : more),
+    };
+    if (inputs) {
+        x.q = inputs->q, x.k = inputs->k, x.v = inputs->v, x.d_o = inputs->d_o;
+        return x;
+    }
+    x.q = numbers(t, q * a->d, 1), x.k = numbers(t, k * a->d, 2);
+    x.v = numbers(t, k * a->e, 3), x.d_o = numbers(t, q * a->e, 4);
+    return x;
+}
+
+static void free_tensors(Tensors *x, bool inputs)
+{
+    void *all[] = {x->o,  x->dq, x->dk, x->dv,  x->lse, x->scratch,
+                   x->q, x->k, x->v, x->d_o};
+    for (int i = 0; i < (inputs ? 10 : 6); i++) {
+        standin_free(all[i]);
+    }
+}
+
+static ParcAttention attention_of(const AttentionCase *c, const int64_t *draws)
+{
+    ParcAttention a = {.b = c->b, .s = c->s, .t = c->t, .kv = c->kv, .g = c->g,
+                       .d = c->d, .e = c->e, .causal = c->causal,
+                       .scale = 1.5f / sqrtf((float)c->d),
+                       .type = (ParcType)c->type};
+    if (c->drop) {
+        a.drop = 0.25f;
+        a.site = 3;
+        a.key = draws;
+        a.first_b = draws + 1;
+        a.first_kv = draws + 2;
+        a.groups = c->g;
+        a.heads = 3 * c->kv * c->g;
+    }
+    return a;
+}
+
+static void attention(const AttentionCase *c)
+{
+    static const double rounded[] = {[PARC_F32] = 4e-6, [PARC_BF16] = 0x1p-7,
+                                     [PARC_F16] = 0x1p-10};
+    int64_t *draws = standin_alloc(3 * sizeof *draws);
+    draws[0] = 0x123456789abc, draws[1] = 2, draws[2] = c->kv;
+    ParcAttention a = attention_of(c, draws);
+    ParcRt rt = {.threads = 1};
+    Tensors cpu = tensors(&a, NULL), x = tensors(&a, &cpu);
+    int64_t q = a.b * a.s * a.kv * a.g, k = a.b * a.t * a.kv;
+    double off = rounded[a.type];
+    char what[100];
+    snprintf(what, sizeof what, "attention %d: type %d, %dx%d, d %d, e %d",
+             (int)(c - attention_cases), c->type, (int)c->s, (int)c->t,
+             (int)c->d, (int)c->e);
+    parc_attention(&rt, &a, cpu.o, cpu.lse, cpu.q, cpu.k, cpu.v, cpu.scratch);
+    parc_attention_grad(&rt, &a, cpu.dq, cpu.dk, cpu.dv, cpu.d_o, cpu.q, cpu.k,
+                        cpu.v, cpu.o, cpu.lse, cpu.scratch);
+    test.errors = 0;
+    standin_free(x.scratch);
+    x.scratch = standin_alloc(cuda_attention_scratch(&a, true, 1));
+    cuda_attention(&rt, &a, x.o, x.lse, x.q, x.k, x.v, NULL);
+    cuda_attention_grad(&rt, &a, x.dq, x.dk, x.dv, x.d_o, x.q, x.k, x.v, x.o,
+                        x.lse, x.scratch);
+    check(test.errors == 0, what);
+    near_each(what, "o", a.type, x.o, cpu.o, q * a.e, off);
+    near_each(what, "lse", PARC_F32, x.lse, cpu.lse, q, 4e-6);
+    near_each(what, "dq", a.type, x.dq, cpu.dq, q * a.d, 2 * off);
+    near_each(what, "dk", a.type, x.dk, cpu.dk, k * a.d, 2 * off);
+    near_each(what, "dv", a.type, x.dv, cpu.dv, k * a.e, 2 * off);
+    free_tensors(&x, false);
+    free_tensors(&cpu, true);
+    standin_free(draws);
+}
+
+/* ---- tables -------------------------------------------------------------- */
+
+static void embedding(const EmbeddingCase *c)
+{
+    ParcType type = (ParcType)c->type;
+    ParcRt rt = {.threads = 1};
+    int64_t *base = standin_alloc(sizeof *base);
+    int32_t *ids = standin_alloc(c->n * (int64_t)sizeof *ids);
+    void *table = numbers(type, c->rows * c->width, 5);
+    void *dy = numbers(type, c->n * c->width, 6);
+    void *is = numbers(type, c->n * c->width, 0);
+    void *should = numbers(type, c->n * c->width, 0);
+    float *grad = numbers(PARC_F32, c->rows * c->width, 0);
+    float *expected = numbers(PARC_F32, c->rows * c->width, 0);
+    char what[100];
+    *base = c->rows / 2;
+    const int64_t *at = c->base ? base : NULL;
+    for (int64_t i = 0; i < c->n; i++) {
+        ids[i] = (int32_t)((uint32_t)(i * 2654435761u + 7) % (uint64_t)c->below);
+    }
+    snprintf(what, sizeof what, "embedding %d", (int)(c - embedding_cases));
+    parc_embedding(&rt, type, should, table, ids, c->n, c->rows, c->width, at);
+    parc_embedding_grad(&rt, type, expected, dy, ids, c->n, c->rows, c->width,
+                        at);
+    test.errors = 0;
+    cuda_embedding(&rt, type, is, table, ids, c->n, c->rows, c->width, at);
+    cuda_embedding_grad(&rt, type, grad, dy, ids, c->n, c->rows, c->width, at);
+    check(test.errors == 0 &&
+              same(is, should, c->n * c->width * rt_type_size(type)),
+          what);
+    /* In the order of positions, so that not a bit differs. */
+    check(same(grad, expected, c->rows * c->width * 4), what);
+    void *all[] = {base, ids, table, dy, is, should, grad, expected};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        standin_free(all[i]);
+    }
+}
+
+/* ---- copies -------------------------------------------------------------- */
+
+typedef struct CopyCase {
+    ParcType type;
+    int ndim;
+    int64_t dim[8], stride[8];
+} CopyCase;
+
+static const CopyCase copy_cases[] = {
+    {PARC_F32, 2, {3, 4}, {4, 1}},
+    {PARC_F32, 2, {35, 70}, {1, 35}},
+    {PARC_BF16, 4, {2, 3, 5, 8}, {120, 8, 24, 1}},
+    {PARC_BF16, 4, {2, 40, 3, 33}, {3960, 1, 1320, 40}},
+    {PARC_I64, 3, {3, 5, 7}, {35, 1, 5}},
+    {PARC_F16, 3, {4, 6, 2}, {1, 8, 4}},
+    {PARC_I32, 3, {1, 6, 4}, {0, 10, 1}},
+    {PARC_F32, 8, {2, 2, 2, 2, 2, 2, 2, 2}, {1, 4, 2, 16, 8, 64, 32, 128}},
+    {PARC_F32, 3, {0, 5, 7}, {35, 1, 5}},
+};
+
+static void copy(const CopyCase *c)
+{
+    ParcRt rt = {.threads = 1};
+    int64_t n = 1, room = 1, size = rt_type_size(c->type);
+    for (int d = 0; d < c->ndim; d++) {
+        n *= c->dim[d];
+        room += (c->dim[d] - 1) * c->stride[d];
+    }
+    int64_t most = n > room ? n : room;
+    char *from = (char *)numbers(PARC_F32, most * 2 + 1, 7), what[50];
+    char *is = standin_alloc(most * size + 1);
+    char *should = standin_alloc(most * size + 1);
+    snprintf(what, sizeof what, "copy %d", (int)(c - copy_cases));
+    test.errors = 0;
+    parc_copy(&rt, c->type, should, from, c->ndim, c->dim, c->stride);
+    cuda_copy(&rt, c->type, is, from, c->ndim, c->dim, c->stride);
+    check(test.errors == 0 && same(is, should, n * size), what);
+    standin_free(from);
+    standin_free(is);
+    standin_free(should);
+}
+
+static void rows(ParcType type, int64_t to_row, int64_t from_row, int64_t n,
+                 int64_t width)
+{
+    ParcRt rt = {.threads = 1};
+    int64_t size = rt_type_size(type), bytes = n * to_row * size;
+    char *from = numbers(type, n * from_row, 8);
+    char *is = standin_alloc(bytes), *should = standin_alloc(bytes);
+    char what[100];
+    snprintf(what, sizeof what, "rows of %d: %d from %d", (int)width,
+             (int)to_row, (int)from_row);
+    test.errors = 0;
+    parc_copy_rows(&rt, type, should, to_row, from, from_row, n, width);
+    cuda_copy_rows(&rt, type, is, to_row, from, from_row, n, width);
+    check(test.errors == 0 && same(is, should, bytes), what);
+    standin_free(from);
+    standin_free(is);
+    standin_free(should);
+}
+
+/* A rank's part of rows that are split in three. */
+static void parts(int64_t outer, int64_t inner, int64_t valid)
+{
+    enum { RANKS = 3 };
+    int64_t row = valid ? valid : RANKS * inner, most = outer * RANKS * inner;
+    char what[100];
+    for (int i = 0; i < RANKS; i++) {
+        ParcRt rt = {.threads = 1};
+        rt.group[1] = (RtGroup){.n = RANKS, .index = i};
+        char *is = numbers(PARC_F32, 2 * most, 9);
+        char *should = numbers(PARC_F32, 2 * most, 9);
+        ParcPart p = {.src = 0, .dst = most * 4, .outer = outer,
+                      .inner = inner, .valid = valid};
+        snprintf(what, sizeof what, "part %d of %d x %d, valid %d", i,
+                 (int)outer, (int)row, (int)valid);
+        test.errors = 0;
+        rt.arena = should;
+        parc_take_part(&rt, 1, &p);
+        rt.arena = is;
+        cuda_take_part(&rt, 1, &p);
+        check(test.errors == 0 && same(is, should, 8 * most), what);
+        rt.arena = should;
+        parc_take_share(&rt, 1, &p);
+        rt.arena = is;
+        cuda_take_share(&rt, 1, &p);
+        check(test.errors == 0 && same(is, should, 8 * most), what);
+        standin_free(is);
+        standin_free(should);
+    }
+}
+
+/* ---- the rest ------------------------------------------------------------ */
+
+/* abc,cba->b */
+static void contract(const ContractCase *c)
+{
+    ParcRt rt = {.threads = 1};
+    ParcType t = (ParcType)c->type;
+    const int64_t a = c->a[0], b = c->a[1], n = c->a[2];
+    const int64_t letter[][4] = {
+        {b, 1, n, a}, {n, 0, 1, b * a}, {a, 0, b * n, 1}};
+    void *x = numbers(t, a * b * n, 10), *y = numbers(t, a * b * n, 11);
+    void *is = numbers(t, b, 0), *should = numbers(t, b, 0);
+    test.errors = 0;
+    parc_contract(&rt, (ParcTypes){t, t, t}, should, x, y, 3, letter);
+    cuda_contract(&rt, (ParcTypes){t, t, t}, is, x, y, 3, letter);
+    check(test.errors == 0 && same(is, should, b * rt_type_size(t)),
+          "contract");
+}
+
+static void keys(void)
+{
+    ParcRt rt = {.threads = 1};
+    int64_t *from = standin_alloc(8), is[5], *should = is;
+    int64_t *to = standin_alloc(5 * 8);
+    *from = 0x1fedcba987654;
+    test.errors = 0;
+    parc_split_key(&rt, should, from, 2, 3, 5);
+    cuda_split_key(&rt, to, from, 2, 3, 5);
+    check(test.errors == 0 && same(to, should, sizeof is), "split_key");
+}
+
+static void small(void)
+{
+    for (int i = 0; i < EMBEDDING_CASES; i++) {
+        embedding(&embedding_cases[i]);
+    }
+    for (size_t i = 0; i < sizeof copy_cases / sizeof *copy_cases; i++) {
+        copy(&copy_cases[i]);
+    }
+    rows(PARC_F32, 8, 12, 5, 8);
+    rows(PARC_BF16, 9, 9, 5, 9);
+    rows(PARC_BF16, 7, 300, 300, 6);
+    rows(PARC_F32, 1, 3, 70, 1);
+    rows(PARC_I64, 3, 5, 1, 3);
+    parts(1, 8, 0);
+    parts(5, 4, 0);
+    parts(2, 5, 11);
+    parts(1, 4, 3);
+    for (int i = 0; i < CONTRACT_CASES; i++) {
+        contract(&contract_cases[i]);
+    }
+    keys();
+}
+
+int main(int argc, char **argv)
+{
+    void *so = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
+    test.module = so ? dlsym(so, "standin_module") : NULL;
+    if (!test.module) {
+        printf("no kernels: %s\n", dlerror());
+        return 1;
+    }
+    omp_set_num_threads(1);
+    bool fast = argc > 2 && strcmp(argv[2], "fast") == 0;
+    int first = argc > 3 ? atoi(argv[3]) : 0;
+    int last = argc > 4 ? atoi(argv[4]) : ATTENTION_CASES - 1;
+    if (argc <= 3) {
+        small();
+    }
+    for (int i = first; i <= last; i++) {
+        if (fast || !attention_cases[i].slow) {
+            attention(&attention_cases[i]);
+        }
+    }
+    printf("%d passed, %d failed\n", test.passed, test.failed);
+    return test.failed != 0;
+}

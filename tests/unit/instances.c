@@ -1,0 +1,158 @@
+/* instances.c: what a program needs of the device code that is written by
+ * hand.
+ *
+ *   instances              checks
+ *   instances --text       prints the instances that tests/standin/
+ *                          device_cases.h needs, for device_test.c
+ *   instances --text fast  those of slow cases, too
+ */
+#include "codegen/cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/standin/device_cases.h"
+#include "tests/unit/check.h"
+
+typedef struct Text {
+    Program *p;
+    Build b;
+    Out cu;
+    CudaKernels kernels;
+} Text;
+
+static void begin(Text *t, Arena *a)
+{
+    *t = (Text){.p = ir_program(a, diag_new(a, COLOR_NEVER)),
+                .kernels = {.arena = a}};
+    t->b = (Build){
+        .p = t->p, .region = t->p->step, .phase = PH_FORWARD, .path = ""};
+    out_init(&t->cu, a);
+}
+
+static const DType dtype_of[] = {DT_F32, DT_BF16, DT_F16};
+
+/* Dims end with a 0. */
+static Value *tensor(Text *t, DType dtype, const int64_t *dim)
+{
+    int n = 0;
+    Type type = {.dtype = dtype};
+    for (; n < MAX_DIMS && dim[n]; n++)
+        type.dim[n] = dim[n];
+    type.ndim = n;
+    Attr attr[MAX_ATTRS] = {{.i = t->p->input.n}};
+    const char *name = "x";
+    Op *op = ir_op_typed(&t->b, OP_input, 0, NULL, attr, 1, &type, &name);
+    vec_push(t->p->arena, &t->p->input,
+             ((Input){.name = name, .type = type, .value = op->out[0]}));
+    return op->out[0];
+}
+
+static void attention(Text *t, const AttentionCase *c)
+{
+    DType type = dtype_of[c->type];
+    Value *q = tensor(t, type, (int64_t[]){c->b, c->s, c->kv * c->g, c->d, 0});
+    Value *k = tensor(t, type, (int64_t[]){c->b, c->t, c->kv, c->d, 0});
+    Value *v = tensor(t, type, (int64_t[]){c->b, c->t, c->kv, c->e, 0});
+    Value *key = tensor(t, DT_I64, (int64_t[]){0});
+    Attr attr[MAX_ATTRS] = {{.i = c->causal}, {.f = 0.5}, {.f = 0.25}, {.i = 3}};
+    attr[4].l = (AttrList){.n = 3, .v = {1, 1, 1}};
+    Value *forward[] = {q, k, v, key};
+    Op *op = ir_op(&t->b, c->drop ? OP_attention_dropout : OP_attention,
+                   c->drop ? 4 : 3, forward, attr, "o");
+    Value *o = op->out[0], *lse = op->out[1];
+    Value *backward[] = {o, q, k, v, o, lse, key};
+    ir_op(&t->b, c->drop ? OP_attention_dropout_grad : OP_attention_grad,
+          c->drop ? 7 : 6, backward, attr, "d");
+}
+
+static void embedding(Text *t, const EmbeddingCase *c)
+{
+    DType type = dtype_of[c->type];
+    Value *ids = tensor(t, DT_I32, (int64_t[]){c->n, 0});
+    Value *table = tensor(t, type, (int64_t[]){c->rows, c->width, 0});
+    Value *dy = tensor(t, type, (int64_t[]){c->n, c->width, 0});
+    Attr attr[MAX_ATTRS] = {{.i = c->rows}};
+    ir_op(&t->b, OP_embedding, 2, (Value *[]){table, ids}, attr, "y");
+    ir_op(&t->b, OP_embedding_grad, 2, (Value *[]){dy, ids}, attr, "d");
+}
+
+static void contract(Text *t, const ContractCase *c)
+{
+    int64_t dims[2][4] = {{c->a[0], c->a[1], c->a[2]},
+                          {c->b[0], c->b[1], c->b[2]}};
+    Value *a = tensor(t, dtype_of[c->type], dims[0]);
+    Value *b = tensor(t, dtype_of[c->type], dims[1]);
+    ir_einsum(&t->b, c->spec, dtype_of[c->type], a, b);
+}
+
+static void others(Text *t)
+{
+    Value *x = tensor(t, DT_F32, (int64_t[]){3, 4, 0});
+    Value *key = tensor(t, DT_I64, (int64_t[]){0});
+    Attr attr[MAX_ATTRS] = {{.i = 4}, {.i = 0}, {.i = 1}};
+    ir_transpose(&t->b, x, (AttrList){.n = 2, .v = {1, 0}});
+    ir_op(&t->b, OP_split_key, 1, &key, attr, "keys");
+}
+
+static void every_case(Text *t, bool slow)
+{
+    for (int i = 0; i < ATTENTION_CASES; i++)
+        if (slow || !attention_cases[i].slow)
+            attention(t, &attention_cases[i]);
+    for (int i = 0; i < EMBEDDING_CASES; i++)
+        embedding(t, &embedding_cases[i]);
+    for (int i = 0; i < CONTRACT_CASES; i++)
+        contract(t, &contract_cases[i]);
+    others(t);
+    cuda_instances_emit(&t->cu, t->p, &t->kernels);
+}
+
+static int count(const char *text, const char *word)
+{
+    int n = 0;
+    while ((text = strstr(text, word))) {
+        n++;
+        text++;
+    }
+    return n;
+}
+
+int main(int argc, char **argv)
+{
+    Arena *a = arena_new();
+    Check c = {0};
+    Text t;
+    begin(&t, a);
+    if (argc > 1 && !strcmp(argv[1], "--text")) {
+        every_case(&t, argc > 2);
+        fwrite(t.cu.text, 1, t.cu.size, stdout);
+        return 0;
+    }
+    cuda_instances_emit(&t.cu, t.p, &t.kernels);
+    CHECK(&c, t.cu.size == 0 && t.kernels.symbol.n == 0);
+
+    /* Layers share what is alike; sizes that are no constants do not matter.
+     */
+    AttentionCase shape = {1, 1, 8, 8, 1, 1, 128, 128, true, false, false};
+    attention(&t, &shape);
+    shape.s = shape.t = 64;
+    attention(&t, &shape);
+    cuda_instances_emit(&t.cu, t.p, &t.kernels);
+    CHECK(&c, count(t.cu.text, "#include \"attention.cuh\"") == 1);
+    CHECK(&c, count(t.cu.text, "#include \"attention_grad.cuh\"") == 1);
+    CHECK(&c, count(t.cu.text, "#define ATTENTION_D 128\n") == 2);
+    CHECK(&c, t.kernels.symbol.n == 4);
+    CHECK(&c, !strcmp(t.kernels.symbol.at[0],
+                      "attention_forward_bf16_d128_e128_causal"));
+
+    /* Every macro goes with its instance. */
+    begin(&t, a);
+    every_case(&t, true);
+    CHECK(&c, count(t.cu.text, "#define ") == count(t.cu.text, "#undef "));
+    Text again;
+    begin(&again, a);
+    every_case(&again, true);
+    CHECK(&c, !strcmp(t.cu.text, again.cu.text));
+    return check_end(&c);
+}

@@ -9,6 +9,7 @@
 #include "codegen/contraction.h"
 #include "codegen/cuda_kernel.h"
 #include "passes/streams.h"
+#include "runtime/cuda/rt_attention_plan.h"
 
 ParcType runtime_type(DType t)
 {
@@ -25,25 +26,36 @@ static int64_t matmul_scratch(const Program *p, const Op *op, int threads)
     return c.plain ? 0 : parc_matmul_scratch(&c.spec, threads);
 }
 
-static int64_t attention_scratch(const Program *p, const Op *op, int threads)
+/* The sizes of a rank's call. */
+static ParcAttention attention_of(const Program *p, const Op *op)
 {
     bool grad = op_is_attention_grad(op->kind);
     Value *const *qkv = op->arg + (grad ? 1 : 0);
     const Mesh *m = &p->mesh;
     const Type *q = &qkv[0]->type, *k = &qkv[1]->type, *v = &qkv[2]->type;
     int64_t kv = type_local_dim(k, m, 2);
-    ParcAttention a = {
+    return (ParcAttention){
         .b = type_local_dim(q, m, 0), .s = type_local_dim(q, m, 1),
         .t = type_local_dim(k, m, 1), .kv = kv,
         .g = type_local_dim(q, m, 2) / kv, .d = type_local_dim(q, m, 3),
         .e = type_local_dim(v, m, 3), .causal = op->attr[0].i != 0,
         .scale = (float)op->attr[1].f, .type = runtime_type(q->dtype)};
-    return parc_attention_scratch(&a, grad, threads);
+}
+
+static int64_t attention_scratch(const Program *p, const Op *op, int threads)
+{
+    ParcAttention a = attention_of(p, op);
+    return parc_attention_scratch(&a, op_is_attention_grad(op->kind), threads);
 }
 
 static int64_t cuda_scratch(const Program *p, const Op *op, int threads)
 {
     (void)threads;
+    if (op->kind == OP_attention_grad ||
+        op->kind == OP_attention_dropout_grad) {
+        ParcAttention a = attention_of(p, op);
+        return rt_attention_delta_bytes(a.b, a.kv * a.g, a.s);
+    }
     return op->kind == OP_fused ? cuda_kernel_workspace(p, op) : 0;
 }
 

@@ -18,7 +18,7 @@ int64_t parc_attention_scratch(const ParcAttention *a, bool backward,
                                int threads)
 {
     (void)threads;
-    return rt_attention_delta_bytes(a->b, a->kv * a->g, a->s, backward);
+    return backward ? rt_attention_delta_bytes(a->b, a->kv * a->g, a->s) : 0;
 }
 
 /* Launches a kernel of the plan over `blocks` blocks for each head: `pointers`

@@ -62,9 +62,9 @@ static inline int64_t rt_attention_shared(int kernel, AttentionTiles t,
 /* What the backward pass keeps between its kernels: delta, f32 [b, heads, s].
  */
 static inline int64_t rt_attention_delta_bytes(int64_t b, int64_t heads,
-                                               int64_t s, bool backward)
+                                               int64_t s)
 {
-    return backward ? b * heads * s * (int64_t)sizeof(float) : 0;
+    return b * heads * s * (int64_t)sizeof(float);
 }
 
 /* `half`: elements of 16 bits; `type_name`: "bf16". */

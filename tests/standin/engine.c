@@ -274,12 +274,6 @@ _Noreturn void engine_abandon(void)
     abort();
 }
 
-bool engine_is_stack(uintptr_t at)
-{
-    return at - (uintptr_t)e.stacks <
-           (uintptr_t)STACK * STANDIN_MAX_THREADS;
-}
-
 /* ---- what threads do together ---- */
 
 /* Notes the site; false: it is left out. */
@@ -400,7 +394,7 @@ static void engine_open(void)
         abort();
     }
     memory_open();
-    shadow_open();
+    shadow_open(e.stacks, (int64_t)STACK * STANDIN_MAX_THREADS);
     standin_now.tick = 1;
 }
 

@@ -43,6 +43,7 @@ static struct {
     int64_t fixed_bytes, dynamic_bytes;
     char *piece; /* of device memory, in which the last access fell */
     int64_t piece_bytes;
+    uintptr_t stacks, stacks_bytes; /* of threads: nobody else's */
 } shadow;
 
 enum { MOST_SHARED = 1 << 20 };
@@ -58,8 +59,10 @@ static void *reserve(int64_t bytes)
     return p;
 }
 
-void shadow_open(void)
+void shadow_open(char *stacks, int64_t stacks_bytes)
 {
+    shadow.stacks = (uintptr_t)stacks;
+    shadow.stacks_bytes = (uintptr_t)stacks_bytes;
     int64_t cells = ((int64_t)1 << MEMORY_SPACE_BITS) / CELL;
     shadow.device = reserve(cells * (int64_t)sizeof(Cell));
     shadow.fixed = reserve(MOST_SHARED / CELL * (int64_t)sizeof(Cell));
@@ -117,13 +120,6 @@ static void complain(const Access *a, const char *why)
     engine_count_error();
 }
 
-static void complain_of(const Access *a, const char *text)
-{
-    char place[400];
-    standin_error("%s; at %s", text, engine_place(place, sizeof place, a->pc));
-    engine_count_error();
-}
-
 static void race(const Access *a, const char *did, uint16_t thread,
                  uint32_t tick)
 {
@@ -148,6 +144,11 @@ static _Noreturn void outside(const Access *a, const char *why)
 
 /* ---- cells ---- */
 
+/* What is wrong with an access. */
+typedef enum Fault {
+    FINE, NOT_LANDED, OTHERS_WROTE, OTHERS_READ, OTHER_BLOCKS_READ, NOT_SET,
+} Fault;
+
 /* An access of that thread at that tick, in this launch, is in order before
  * one of this thread. */
 static inline bool ordered(const Now *n, uint32_t tick, int thread)
@@ -160,19 +161,13 @@ static inline bool ordered(const Now *n, uint32_t tick, int thread)
 
 /* Below, `since` is the tick from which on a cell's past counts: shared memory
  * belongs to a block, device memory to all of a launch. */
-static inline bool see_write(const Now *n, uint32_t since, const Cell *c,
-                             const Access *a)
+static inline Fault see_write(const Now *n, uint32_t since, const Cell *c)
 {
     if (c->written < since)
-        return true;
-    if (c->writer & ARRIVING) {
-        complain(a, "where an asynchronous copy has not landed");
-        return false;
-    }
-    if (ordered(n, c->written, c->writer & THREAD))
-        return true;
-    race(a, "wrote", c->writer, c->written);
-    return false;
+        return FINE;
+    if (c->writer & ARRIVING)
+        return NOT_LANDED;
+    return ordered(n, c->written, c->writer & THREAD) ? FINE : OTHERS_WROTE;
 }
 
 /* What a cell's readers are, besides this one. */
@@ -195,66 +190,84 @@ static inline uint16_t reader_flags(const Now *n, uint32_t since,
     return flags;
 }
 
-static inline bool cell_read(const Now *n, Cell *c, const Access *a,
-                             bool shared)
+static inline Fault cell_read(const Now *n, Cell *c, bool shared)
 {
     uint32_t since = shared ? n->block : n->launch;
     if (c->read == n->tick && (c->reader & THREAD) == n->thread)
-        return true;
-    if (!see_write(n, since, c, a))
-        return false;
-    if (shared && c->written < since) {
-        complain(a, "which the block has not written");
-        return false;
-    }
+        return FINE;
+    Fault f = see_write(n, since, c);
+    if (f != FINE)
+        return f;
+    if (shared && c->written < since)
+        return NOT_SET;
     c->reader = (uint16_t)(n->thread | reader_flags(n, since, c));
     c->read = n->tick;
-    return true;
+    return FINE;
 }
 
 /* No other thread's read of the cell is without a barrier before a write. */
-static inline bool see_reads(const Now *n, uint32_t since, const Cell *c,
-                             const Access *a)
+static inline Fault see_reads(const Now *n, uint32_t since, const Cell *c)
 {
     int reader = c->reader & THREAD;
     if (c->read < since)
-        return true;
-    if (c->read < n->block || c->reader & OTHER_BLOCKS) {
-        race(a, "reads", c->reader, 0);
-        return false;
-    }
+        return FINE;
+    if (c->read < n->block || c->reader & OTHER_BLOCKS)
+        return OTHER_BLOCKS_READ;
     if (c->read < n->barrier)
-        return true;
-    if (c->reader & WARPS || reader / 32 != n->thread / 32 ||
-        (c->read >= n->warp_barrier &&
-         (c->reader & LANES || reader != n->thread))) {
-        race(a, "reads", c->reader, c->read);
-        return false;
-    }
-    return true;
+        return FINE;
+    return c->reader & WARPS || reader / 32 != n->thread / 32 ||
+                   (c->read >= n->warp_barrier &&
+                    (c->reader & LANES || reader != n->thread))
+               ? OTHERS_READ : FINE;
 }
 
-static inline bool cell_write(const Now *n, Cell *c, const Access *a,
-                              bool shared, uint16_t flags)
+static inline Fault cell_write(const Now *n, Cell *c, bool shared,
+                               uint16_t flags)
 {
     uint32_t since = shared ? n->block : n->launch;
-    bool fine = see_write(n, since, c, a) && see_reads(n, since, c, a);
-    c->written = n->tick;
-    c->writer = (uint16_t)(n->thread | flags);
-    return fine;
+    Fault f = see_write(n, since, c);
+    if (f == FINE)
+        f = see_reads(n, since, c);
+    if (f == FINE) {
+        c->written = n->tick;
+        c->writer = (uint16_t)(n->thread | flags);
+    }
+    return f;
 }
 
-/* The cells of an access, or NULL where nobody looks (the thread's own stack,
- * constants); ends the launch where the memory is nobody's. */
-static Cell *cells_elsewhere(const Access *a, bool *shared)
+/* Says what is wrong; a cell that was told of belongs to who came last. */
+__attribute__((noinline, cold)) static void report(const Access *a, Fault f,
+                                                   Cell *c)
 {
-    uintptr_t end = a->at + (uintptr_t)a->bytes;
-    *shared = false;
-    if (engine_is_stack(a->at))
-        return NULL;
+    const Cell was = *c;
+    c->written = a->write ? standin_now.tick : 0;
+    c->read = a->write ? 0 : standin_now.tick;
+    c->writer = c->reader = (uint16_t)standin_now.thread;
+    switch (f) {
+    case FINE: break;
+    case NOT_LANDED:
+        complain(a, "where an asynchronous copy has not landed");
+        break;
+    case NOT_SET: complain(a, "which the block has not written"); break;
+    case OTHERS_WROTE: race(a, "wrote", was.writer, was.written); break;
+    case OTHERS_READ: race(a, "reads", was.reader, was.read); break;
+    case OTHER_BLOCKS_READ: race(a, "reads", was.reader, 0); break;
+    }
+}
+
+static inline bool within(uintptr_t in, int bytes, int64_t size)
+{
+    return in < (uintptr_t)size && (uintptr_t)bytes <= (uintptr_t)size - in;
+}
+
+/* The cells of an access that is neither to shared memory nor to the piece of
+ * the last one; NULL where nobody looks (constants). Ends the launch where
+ * the memory is nobody's. */
+__attribute__((noinline)) static Cell *cells_elsewhere(const Access *a)
+{
     if (memory_piece((const void *)a->at, &shadow.piece,
                      &shadow.piece_bytes) &&
-        end <= (uintptr_t)shadow.piece + (uintptr_t)shadow.piece_bytes)
+        within(a->at - (uintptr_t)shadow.piece, a->bytes, shadow.piece_bytes))
         return shadow.device + (a->at - (uintptr_t)memory_base) / CELL;
     Dl_info in, kernel;
     if (!a->write && !standin_in_space((void *)a->at) &&
@@ -265,55 +278,61 @@ static Cell *cells_elsewhere(const Access *a, bool *shared)
     outside(a, "which is not the kernel's");
 }
 
-static inline bool within(uintptr_t in, uintptr_t bytes, int64_t size)
-{
-    return in < (uintptr_t)size && bytes <= (uintptr_t)size - in;
-}
-
 static inline Cell *cells_of(const Access *a, bool *shared)
 {
-    uintptr_t in = a->at - (uintptr_t)shadow.piece;
-    uintptr_t bytes = (uintptr_t)a->bytes;
-    *shared = false;
-    if (within(in, bytes, shadow.piece_bytes))
-        return shadow.device + (a->at - (uintptr_t)memory_base) / CELL;
+    uintptr_t in = a->at - (uintptr_t)shadow.dynamic_at;
     *shared = true;
-    in = a->at - (uintptr_t)shadow.dynamic_at;
-    if (within(in, bytes, shadow.dynamic_bytes))
+    if (within(in, a->bytes, shadow.dynamic_bytes))
         return shadow.dynamic + in / CELL;
     in = a->at - (uintptr_t)shadow.fixed_at;
-    if (within(in, bytes, shadow.fixed_bytes))
+    if (within(in, a->bytes, shadow.fixed_bytes))
         return shadow.fixed + in / CELL;
-    return cells_elsewhere(a, shared);
+    *shared = false;
+    in = a->at - (uintptr_t)shadow.piece;
+    if (within(in, a->bytes, shadow.piece_bytes))
+        return shadow.device + (a->at - (uintptr_t)memory_base) / CELL;
+    return cells_elsewhere(a);
 }
 
-static inline int cell_count(const Access *a)
+__attribute__((noinline, cold)) static void report_hazard(const Access *a,
+                                                          const char *text)
 {
-    return (int)((a->at + (uintptr_t)a->bytes - 1) / CELL - a->at / CELL) + 1;
+    char place[400];
+    standin_error("%s; at %s", text, engine_place(place, sizeof place, a->pc));
+    engine_count_error();
 }
 
-static inline void look(uintptr_t at, int bytes, bool write, int align,
-                        uint16_t flags, const void *pc)
+/* `align` and `bytes` are constants of the callback. */
+__attribute__((always_inline)) static inline void
+look(uintptr_t at, int bytes, bool write, int align, uint16_t flags,
+     const void *pc)
 {
+    if (at - shadow.stacks < shadow.stacks_bytes)
+        return;
     Now *n = &standin_now;
     Access a = {pc, at, bytes, write};
-    bool shared, fine = true;
-    if (at & (uintptr_t)(align - 1) && !engine_is_stack(at))
+    bool shared;
+    char other[400];
+    if (at & (uintptr_t)(align - 1))
         outside(&a, "which is not aligned to its size");
     Cell *c = cells_of(&a, &shared);
     if (!c)
         return;
-    char other[400];
     if (!shared && hazard_access(at, bytes, write, other, sizeof other)) {
-        complain_of(&a, other);
+        report_hazard(&a, other);
         return;
     }
-    if (write)
-        for (int i = 0; i < cell_count(&a) && fine; i++)
-            fine = cell_write(n, c + i, &a, shared, flags);
-    else
-        for (int i = 0; i < cell_count(&a) && fine; i++)
-            fine = cell_read(n, c + i, &a, shared);
+    int cells = align == bytes && bytes >= CELL
+                    ? bytes / CELL
+                    : (int)((at + (uintptr_t)bytes - 1) / CELL - at / CELL) + 1;
+    for (int i = 0; i < cells; i++) {
+        Fault f = write ? cell_write(n, c + i, shared, flags)
+                        : cell_read(n, c + i, shared);
+        if (f != FINE) {
+            report(&a, f, c + i);
+            return;
+        }
+    }
 }
 
 void shadow_read(const void *at, int bytes, const void *pc)
@@ -332,7 +351,7 @@ void shadow_async_end(const void *at, int bytes, const void *pc)
     Access a = {pc, (uintptr_t)at, bytes, true};
     bool shared;
     Cell *c = cells_of(&a, &shared);
-    for (int i = 0; c && i < cell_count(&a); i++) {
+    for (int i = 0; c && i < bytes / CELL; i++) {
         c[i].written = standin_now.tick;
         c[i].writer = (uint16_t)standin_now.thread;
     }

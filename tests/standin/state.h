@@ -48,10 +48,9 @@ void engine_count_error(void);
 const char *engine_where(char *to, int bytes);
 /* "k07_x+0x24 (file.cu:12)": the place of an instruction. */
 const char *engine_place(char *to, int bytes, const void *pc);
-bool engine_is_stack(uintptr_t at);
 
 /* The shadow of shared memory lies behind that of device memory. */
-void shadow_open(void);
+void shadow_open(char *stacks, int64_t stacks_bytes);
 void shadow_bind_shared(const StandinLaunch *l, char *dynamic);
 void shadow_async_begin(const void *at, int bytes, const void *pc);
 void shadow_async_end(const void *at, int bytes, const void *pc);

@@ -114,6 +114,7 @@ static int run(int variant)
     if (variant & OLD_EVENT)
         MUST(cuEventRecord(g.event[0], s));
     if (variant & GRAPH) {
+        MUST(cuMemsetD8Async(g.x, 1, N * 4, s)); /* the graph comes behind */
         MUST(cuStreamBeginCapture(s, 2));
         if (variant & OLD_EVENT &&
             cuStreamWaitEvent(s, g.event[0], 0) != RT_CU_SUCCESS)

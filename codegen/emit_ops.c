@@ -224,6 +224,13 @@ static void emit_embedding(Emitter *e, const Op *op)
              (long long)type_local_dim(table, m, 1), base);
 }
 
+static void emit_zeros(Emitter *e, const Op *op)
+{
+    comment(e, op, "");
+    out_code(e->o, "parc_zero(rt, %s, %lld);", value_variable(e, op->out[0]),
+             (long long)type_local_bytes(&op->out[0]->type, &e->p->mesh));
+}
+
 /* Where this rank's part of a dim begins. */
 static void emit_base(Emitter *e, const Op *op)
 {
@@ -256,12 +263,19 @@ static void emit_split_key(Emitter *e, const Op *op)
 
 /* ---- loops --------------------------------------------------------------- */
 
+/* One at the most between two loops. */
+static void blank_line(Out *o)
+{
+    if (o->size < 2 || strncmp(o->text + o->size - 2, "\n\n", 2) != 0)
+        out_line(o, "");
+}
+
 static void emit_loop(Emitter *e, const Op *op)
 {
     const char *turn = e->loop_name[op->id];
     const char *last = arena_printf(e->p->arena, "%lld",
                                     (long long)(loop_trips(op) - 1));
-    out_line(e->o, "");
+    blank_line(e->o);
     if (loop_reverse(op))
         out_line(e->o, "for (int64_t %s = %s; %s >= 0; %s--) {", turn, last,
                  turn, turn);
@@ -291,6 +305,7 @@ static const Statement statements[] = {
     {OP_attention_dropout_grad, emit_attention},
     {OP_embedding, emit_embedding},
     {OP_embedding_grad, emit_embedding},
+    {OP_zeros, emit_zeros},
     {OP_base, emit_base},
     {OP_split_key, emit_split_key},
     {OP_copy, emit_copy_op},

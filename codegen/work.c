@@ -20,6 +20,7 @@ static const Kind kinds[] = {
     {OP_attention_dropout_grad, "attention"},
     {OP_embedding, "embedding"},
     {OP_embedding_grad, "embedding"},
+    {OP_zeros, "fill"},
     {OP_take_part, "copy"},
     {OP_take_share, "copy"},
     {OP_copy, "copy"},

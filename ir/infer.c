@@ -172,6 +172,13 @@ static const char *infer_elementwise(Infer *in)
 static const char *infer_full(Infer *in)
 {
     in->out->dtype = (DType)attr_of(in, "type")->i;
+    if (in->kind == OP_zeros) {
+        const AttrList *stack = &attr_of(in, "stack")->l;
+        if (stack->n > MAX_STACK)
+            return "too many layers of layers";
+        in->out->nstack = stack->n;
+        memcpy(in->out->stack, stack->v, sizeof *stack->v * (size_t)stack->n);
+    }
     return set_dims(in, in->out, &attr_of(in, "dims")->l);
 }
 

@@ -21,6 +21,7 @@ typedef struct Evaluator {
 
 static const Evaluator evaluators[OP_COUNT] = {
     [OP_full] = {.local = interp_full},
+    [OP_zeros] = {.local = interp_zeros},
     [OP_iota] = {.local = interp_iota},
     [OP_random] = {.local = interp_random},
     [OP_split_key] = {.local = interp_split_key},

@@ -88,7 +88,7 @@ void interp_walk_start(Walk *w, int ndim, const int64_t *dim, int n);
 void interp_walk_next(Walk *w);
 
 /* ---- interp_index.c, interp_contract.c ---- */
-LocalEval interp_full, interp_iota, interp_reshape, interp_transpose,
+LocalEval interp_full, interp_zeros, interp_iota, interp_reshape, interp_transpose,
     interp_slice, interp_pad, interp_concat, interp_embedding,
     interp_embedding_grad, interp_onehot, interp_base, interp_rotary,
     interp_einsum, interp_attention, interp_attention_grad;

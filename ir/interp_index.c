@@ -23,6 +23,12 @@ void interp_full(Interp *in, const Op *op, int64_t rank)
         out.at[i] = value;
 }
 
+void interp_zeros(Interp *in, const Op *op, int64_t rank)
+{
+    Local out = interp_local(in, op->out[0], rank);
+    memset(out.at, 0, sizeof *out.at * (size_t)out.shape->n);
+}
+
 void interp_iota(Interp *in, const Op *op, int64_t rank)
 {
     Local out = interp_local(in, op->out[0], rank);

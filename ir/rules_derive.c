@@ -51,7 +51,8 @@ static bool passes_max(OpKind kind)
 
 static bool is_zero(const Op *op)
 {
-    return op->kind == OP_full && op_attr(op, "value").f == 0;
+    return op->kind == OP_zeros ||
+           (op->kind == OP_full && op_attr(op, "value").f == 0);
 }
 
 /* ---- what a split is ------------------------------------------------------
@@ -291,7 +292,8 @@ static const char *derive_axis(Derive *d)
     }
     if (flat >= 0)
         return derive_flat(d, flat);
-    if (d->op->kind == OP_full && d->given.ax[d->axis].kind == AX_FLAT) {
+    if ((d->op->kind == OP_full || d->op->kind == OP_zeros) &&
+        d->given.ax[d->axis].kind == AX_FLAT) {
         d->result[0].ax[d->axis] = (AxisPlace){AX_FLAT, 0, 0};
         return NULL;
     }

@@ -11,7 +11,7 @@
  * before   %dw = einsum{…} %dy, %x : f32[64, 64]+dp+micro backward
  *          %dw.2 = reduce_scatter{axes={dp}, …} %dw : f32[64, 64]~dp+micro …
  *          %dw.3 = all_reduce{axes={micro}} %dw.2 : f32[64, 64]~dp backward
- * after    %zero = full{value=0, …} : f32[64, 64]~dp forward
+ * after    %zero = zeros{…} : f32[64, 64]~dp forward
  *          %dw.3, … = loop{n=4, reverse=false} : f32[64, 64]~dp, … forward {
  *            carry %sum = %zero : f32[64, 64]~dp
  *            …

@@ -48,40 +48,22 @@ static Op *only_reader(const Value *v)
 
 /* ---- zeros --------------------------------------------------------------- */
 
-static Type slice_type(Type t)
-{
-    for (int i = 1; i < t.nstack; i++)
-        t.stack[i - 1] = t.stack[i];
-    t.nstack--;
-    return t;
-}
-
 Value *turns_zero(Build *b, const Type *t, const char *hint)
 {
-    if (t->nstack == 0) {
-        Attr attr[MAX_ATTRS] = {{.f = 0}, {.i = t->dtype}, {.l = {t->ndim, {0}}}};
-        for (int d = 0; d < t->ndim; d++)
-            attr[2].l.v[d] = t->dim[d];
-        return ir_op_typed(b, OP_full, 0, NULL, attr, 1, t, &hint)->out[0];
-    }
-    Attr attr[MAX_ATTRS] = {{.i = t->stack[0]}, {.i = 0}};
-    Op *loop = ir_open(b, OP_loop, 0, NULL, 0, 0, attr);
-    Build in = *b;
-    Type slice = slice_type(*t);
-    in.region = loop->body;
-    in.before = NULL;
-    Value *zero = turns_zero(&in, &slice, hint);
-    ir_yield(b->p, loop->body, 1, &zero);
-    ir_close(b->p, loop);
-    return loop->out[0];
+    Attr attr[MAX_ATTRS] = {{.i = t->dtype}, {.l = {t->nstack, {0}}},
+                            {.l = {t->ndim, {0}}}};
+    for (int i = 0; i < t->nstack; i++)
+        attr[1].l.v[i] = t->stack[i];
+    for (int d = 0; d < t->ndim; d++)
+        attr[2].l.v[d] = t->dim[d];
+    return ir_op_typed(b, OP_zeros, 0, NULL, attr, 1, t, &hint)->out[0];
 }
 
 static bool is_zero(const Value *v)
 {
     const Op *def = v->def;
-    if (def && def->kind == OP_loop && v->index >= def->ncarry)
-        return is_zero(def->body->yield[v->index]);
-    return def && def->kind == OP_full && op_attr(def, "value").f == 0;
+    return def && (def->kind == OP_zeros ||
+                   (def->kind == OP_full && op_attr(def, "value").f == 0));
 }
 
 /* ---- sums ---------------------------------------------------------------- */

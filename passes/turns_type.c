@@ -30,8 +30,8 @@ Type turns_stack(const Turns *t, Type whole)
 static void fit_attributes(Op *op)
 {
     const Type *out = op->nouts ? &op->out[0]->type : NULL;
-    if (op->kind == OP_full || op->kind == OP_reshape ||
-        op->kind == OP_broadcast || op->kind == OP_random) {
+    if (op->kind == OP_full || op->kind == OP_zeros ||
+        op->kind == OP_reshape || op->kind == OP_broadcast || op->kind == OP_random) {
         AttrList *dims = &op->attr[op_attr_index(op->kind, "dims")].l;
         for (int d = 0; d < dims->n; d++)
             dims->v[d] = out->dim[d];

@@ -67,6 +67,7 @@ const OpSample op_sample[] = {
 
     {OP_full, 0, {{0}}, {{.f = 2.5}, {.i = DT_F32}, DIMS(4, 8)}},
     {OP_full, 0, {{0}}, {{.f = 0}, {.i = DT_F32}, DIMS(4, 8)}},
+    {OP_zeros, 0, {{0}}, {{.i = DT_F32}, {.l = {0}}, DIMS(4, 8)}},
     {OP_iota, 0, {{0}}, {{.i = 8}}},
     {OP_random, 1, {{KEY, 0, {0}, 0, true}}, {{.i = 3}, DIMS(4, 8), DIMS(4, 8)}},
     {OP_random, 1, {{KEY, 0, {0}, 0, true}},

@@ -34,6 +34,13 @@ void rt_usage(const RtOptions *o, const ParcModel *model);
 /* The candidate nearest to `name`, NULL where none is near (rt_near.c). */
 const char *rt_near_miss(const char *name, const char *const *candidate, int n);
 
+/* ---- launchers (rt_launch.h) ---- */
+
+/* Which rank a launcher has made of this process; the connections to others
+ * that it has started. */
+typedef struct RtLaunch RtLaunch;
+typedef struct RtStore RtStore;
+
 /* ---- the world and its ranks (rt_world.c, rt_ranks.c, rt_barrier.c) ---- */
 
 typedef enum RtState {
@@ -61,6 +68,7 @@ typedef struct RtBarrier {
 typedef struct RtControl {
     _Atomic int32_t failed; /* somebody has printed why the run ends */
     unsigned char board[256]; /* rank 0 to all others: rt_share.c */
+    uint64_t token; /* of the job whose processes share this */
 } RtControl;
 
 /* ---- what a step does when (rt_trace.c, rt_trace_file.c) ---- */
@@ -94,7 +102,10 @@ typedef struct RtWorld {
     const ParcModel *model;
     const char *program;
     int nranks, threads, timeout_seconds;
+    int first, mapped; /* ranks first … first+mapped-1 have an arena here */
     bool crowded; /* more threads than cores */
+    const RtLaunch *launch; /* NULL: the ranks are forked from this process */
+    RtStore *store;         /* NULL without launch */
     RtControl *control;
     RtSlot *slot;
     RtBarrier *barrier; /* [mask of axes][least rank of the group] */
@@ -124,6 +135,7 @@ struct ParcRt {
     const ParcModel *model;
     RtWorld *world;
     int rank, nranks, threads;
+    int local;                 /* its number among the ranks of its box */
     char *arena;               /* the host's: rt_device.h */
     RtGroup group[RT_GROUPS];  /* by mask of axes */
     int64_t bytes, peak_bytes; /* counted where arenas are handed out */
@@ -153,10 +165,17 @@ const char *rt_collective_name(const ParcModel *model, int id);
 int rt_nranks(const ParcModel *model);
 int64_t rt_coord(const ParcModel *model, int rank, int axis);
 
-/* Maps the world; false after a message. */
+/* Maps the world, of this process' rank alone or of all: of those that it
+ * will fork, or with `launch` of a job that a launcher has started, which
+ * meets here. False after a message. */
 bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
-                   int threads);
+                   int threads, const RtLaunch *launch);
 void rt_world_close(RtWorld *w);
+/* The rank of this process, before ranks are forked 0. */
+int rt_world_rank(const RtWorld *w);
+/* Whether collectives read peers' arenas in place, so that all ranks have to
+ * be in one box: a target's answer. */
+bool rt_collectives_share(void);
 
 /* Runs `body` on every rank, each a process (one rank alone runs here), and
  * returns the exit status of the whole. */
@@ -189,21 +208,33 @@ static inline RtRing *rt_trace_ring(const RtWorld *w, int rank)
     return (RtRing *)(void *)(w->trace.rings +
                               (size_t)rank * w->trace.stride);
 }
+/* Brings the marks of ranks in other boxes to rank 0, which calls it while the
+ * others are in a meeting. */
+void rt_trace_gather(ParcRt *rt);
+/* Sets the marks of a ring to another clock. */
+void rt_trace_shift(RtRing *ring, int64_t ns);
 /* All ranks' marks as one JSON file in Chrome's trace format, by one rank
  * when all have finished the traced steps (rt_trace_file.c); NULL, or what
  * went wrong. */
 const char *rt_trace_write(const RtWorld *w, const char *path,
                            const char *temporary);
 
-/* All ranks of the group meet. rt_meet is for the whole world. */
+/* All ranks of the group meet, in one box. rt_meet is for the whole world,
+ * wherever its ranks are. */
 void rt_barrier(ParcRt *rt, uint32_t axes);
 void rt_meet(ParcRt *rt, int id);
 /* Rank 0's `bytes` at `data` are everybody's on return (rt_share.c). */
 void rt_share(ParcRt *rt, int id, void *data, size_t bytes);
 
+/* The arena of a rank that is mapped here. */
+static inline char *rt_world_arena(const RtWorld *w, int rank)
+{
+    return w->arenas + (size_t)(rank - w->first) * w->arena_stride;
+}
+
 static inline char *rt_peer(const ParcRt *rt, int rank)
 {
-    return rt->world->arenas + (size_t)rank * rt->world->arena_stride;
+    return rt_world_arena(rt->world, rank);
 }
 
 static inline float *rt_floats(ParcRt *rt, int64_t offset)
@@ -244,6 +275,8 @@ _Noreturn void rt_fail(ParcRt *rt, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 _Noreturn void rt_fail_at(ParcRt *rt, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* A text as it is, which ends a line. */
+void rt_put(const char *text);
 /* "12.5 GiB" */
 const char *rt_size_text(double bytes, char text[32]);
 void *rt_allocate(size_t bytes); /* zeroed; ends the process if it fails */
@@ -299,6 +332,14 @@ void rt_shard(RtShard *s, const ParcModel *model, int rank,
               const ParcParam *param);
 /* What a rank stores of a layer, in its memory. */
 float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t layer);
+/* The same of any rank, to read: in its memory, or brought here into `room`,
+ * which the caller frees. By rank 0, while the others are in a meeting. */
+typedef struct RtRoom {
+    void *at;
+    size_t bytes;
+} RtRoom;
+const float *rt_shard_read(ParcRt *rt, int rank, const RtShard *s,
+                           int64_t layer, RtRoom *room);
 /* The next elements, from stored element *i of a layer on, that are no
  * padding: moves *i to the first and says how many lie one after the other in
  * the global layer too, and where there; 0 where only padding is left. */

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rt.h"
+#include "rt_launch.h"
 
 enum { LOOKS = 2000 };
 
@@ -112,6 +112,10 @@ void rt_meet(ParcRt *rt, int id)
     RtSlot *slot = &rt->world->slot[rt->rank];
     atomic_store(&slot->collective, id);
     atomic_store(&slot->state, RT_WAITING);
-    rt_barrier(rt, (1u << rt->model->naxes) - 1);
+    if (rt->world->store) {
+        rt_job_meet(rt->world->store, id);
+    } else {
+        rt_barrier(rt, (1u << rt->model->naxes) - 1);
+    }
     atomic_store(&slot->state, RT_COMPUTING);
 }

@@ -1,6 +1,7 @@
 /* rt_export.c: --export: the weights in one safetensors file, in f32.
  *
- * One rank writes, straight out of the arenas of all: layer by layer it puts
+ * One rank writes, straight out of the arenas of all, or asks those for it
+ * that a launcher has started elsewhere: layer by layer it puts
  * the shards of those ranks that own them together in a buffer of one layer
  * and appends it.
  */
@@ -70,8 +71,8 @@ static void write_header(RtOutput *w, const ParcModel *m)
 }
 
 /* One layer out of all ranks' arenas. */
-static void assemble(const ParcRt *rt, const ParcParam *p, int64_t layer,
-                     float *to)
+static void assemble(ParcRt *rt, const ParcParam *p, int64_t layer, float *to,
+                     RtRoom *room)
 {
     for (int r = 0; r < rt->nranks; r++) {
         RtShard s;
@@ -79,7 +80,7 @@ static void assemble(const ParcRt *rt, const ParcParam *p, int64_t layer,
         if (!s.owner) {
             continue;
         }
-        const float *from = rt_shard_layer(rt, r, &s, layer);
+        const float *from = rt_shard_read(rt, r, &s, layer, room);
         int64_t global, n;
         for (int64_t at = 0; (n = rt_shard_run(&s, &at, &global)) > 0;
              at += n) {
@@ -88,8 +89,9 @@ static void assemble(const ParcRt *rt, const ParcParam *p, int64_t layer,
     }
 }
 
-static void write_data(RtOutput *w, const ParcRt *rt)
+static void write_data(RtOutput *w, ParcRt *rt)
 {
+    RtRoom room = {0};
     for (int i = 0; i < rt->model->nparams; i++) {
         const ParcParam *p = &rt->model->param[i];
         size_t bytes = (size_t)rt_param_layer_elements(p) * sizeof(float);
@@ -98,11 +100,12 @@ static void write_data(RtOutput *w, const ParcRt *rt)
         }
         float *layer = rt_allocate(bytes);
         for (int64_t l = 0; l < rt_param_layers(p) && !w->error; l++) {
-            assemble(rt, p, l, layer);
+            assemble(rt, p, l, layer, &room);
             rt_output_put(w, layer, bytes);
         }
         free(layer);
     }
+    free(room.at);
 }
 
 const char *rt_export(ParcRt *rt, const char *path, const char *temporary)

@@ -13,10 +13,12 @@
 
 #include "rt.h"
 #include "rt_device.h"
+#include "rt_launch.h"
 
 typedef struct Job {
     const ParcModel *model;
     RtOptions options;
+    RtLaunch launch;
     RtWorld world;
     RtData data;
     RtWeights weights;
@@ -79,6 +81,7 @@ static void write_trace(ParcRt *rt, const Job *job)
 {
     rt_meet(rt, RT_AT_TRACE);
     if (rt->rank == 0) {
+        rt_trace_gather(rt);
         const char *error = rt_trace_write(rt->world, job->options.trace,
                                            job->trace_temporary);
         if (error) {
@@ -86,6 +89,7 @@ static void write_trace(ParcRt *rt, const Job *job)
             rt_fail(rt, "cannot write '%s': %s", job->options.trace, error);
         }
     }
+    rt_meet(rt, RT_AT_TRACE); /* until then rank 0 may ask for marks */
 }
 
 /* The norm is the same on all ranks, and so is what they make of it. */
@@ -236,11 +240,14 @@ static int rank_main(ParcRt *rt, void *context)
     return 0;
 }
 
-/* Files that are written in the end: can they be? */
+/* Files that are written in the end, by rank 0: can they be? */
 static bool prepare_files(Job *job)
 {
     const RtOptions *o = &job->options;
     RtWorld *w = &job->world;
+    if (rt_world_rank(w) != 0) {
+        return !o->trace || rt_trace_open(w, o->trace_steps, o->steps);
+    }
     if (o->export_to) {
         w->temporary[0] = job->export_temporary =
             rt_output_probe(o->export_to, o->program);
@@ -252,6 +259,47 @@ static bool prepare_files(Job *job)
     return (!o->export_to || job->export_temporary) &&
            (!o->trace || (job->trace_temporary &&
                           rt_trace_open(w, o->trace_steps, o->steps)));
+}
+
+/* What each process opens; files that are written last. */
+static bool prepare_run(Job *job, int threads)
+{
+    const ParcModel *m = job->model;
+    RtOptions *o = &job->options;
+    bool quiet = o->print_shards != NULL || job->launch.rank != 0;
+    bool launched = job->launch.by != NULL;
+    job->log.file = -1;
+    return rt_params_check(m, o->program) &&
+           rt_data_open(&job->data, o->data, m, o->program) &&
+           (!o->init ||
+            rt_weights_open(&job->weights, o->init, m, o->program)) &&
+           (launched ||
+            rt_world_open(&job->world, m, o->program, threads, NULL)) &&
+           prepare_files(job) &&
+           (quiet || rt_log_open(&job->log, o, m));
+}
+
+/* The ranks of a launcher meet first; what rank 0 refuses the others need not
+ * look at, and nobody says it twice. */
+static int prepare_launched(Job *job, int threads)
+{
+    RtWorld *w = &job->world;
+    int32_t good = 1;
+    if (!rt_world_open(w, job->model, job->options.program, threads,
+                       &job->launch)) {
+        if (w->store) {
+            rt_job_fail(w->store, NULL);
+        }
+        return 1;
+    }
+    if (job->launch.rank == 0) {
+        good = prepare_run(job, threads);
+    }
+    rt_job_broadcast(w->store, &good, sizeof good);
+    if (good && job->launch.rank != 0 && !prepare_run(job, threads)) {
+        rt_job_fail(w->store, NULL);
+    }
+    return good ? 0 : 1;
 }
 
 /* Everything that may be refused, in the order in which a user would want to
@@ -278,18 +326,13 @@ static int prepare(Job *job)
     if (status != 0) {
         return status;
     }
-    if (!rt_params_check(m, o->program) ||
-        !rt_data_open(&job->data, o->data, m, o->program) ||
-        (o->init && !rt_weights_open(&job->weights, o->init, m, o->program)) ||
-        !rt_world_open(&job->world, m, o->program, threads)) {
+    if (!rt_launch(&job->launch, m, o->program)) {
         return 1;
     }
-    if (!prepare_files(job)) {
-        return 1;
+    if (job->launch.by) {
+        return prepare_launched(job, threads);
     }
-    bool quiet = o->print_shards != NULL;
-    job->log.file = -1;
-    return quiet || rt_log_open(&job->log, o, m) ? 0 : 1;
+    return prepare_run(job, threads) ? 0 : 1;
 }
 
 static void release(Job *job)
@@ -297,9 +340,7 @@ static void release(Job *job)
     rt_data_close(&job->data);
     rt_weights_close(&job->weights);
     rt_trace_close(&job->world);
-    if (job->world.map) {
-        rt_world_close(&job->world);
-    }
+    rt_world_close(&job->world);
     free(job->export_temporary);
     free(job->trace_temporary);
 }

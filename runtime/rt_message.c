@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rt.h"
+#include "rt_launch.h"
 
 enum { TEXT = 2048 };
 
@@ -28,21 +28,34 @@ static void put(const char *text, size_t n)
     }
 }
 
-__attribute__((format(printf, 2, 0))) static void
-say(const char *program, const char *fmt, va_list ap)
+/* The line that is printed, with its end. */
+__attribute__((format(printf, 3, 0))) static void
+compose(char text[TEXT], const char *program, const char *fmt, va_list ap)
 {
-    char text[TEXT];
     int n = 0;
-    fflush(stdout);
     if (program) {
-        n = snprintf(text, sizeof text, "%s: error: ", program);
+        n = snprintf(text, TEXT, "%s: error: ", program);
     }
-    n += vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
+    n += vsnprintf(text + n, (size_t)(TEXT - n), fmt, ap);
     if (n > TEXT - 2) {
         n = TEXT - 2;
     }
     text[n] = '\n';
-    put(text, (size_t)n + 1);
+    text[n + 1] = 0;
+}
+
+void rt_put(const char *text)
+{
+    fflush(stdout);
+    put(text, strlen(text));
+}
+
+__attribute__((format(printf, 2, 0))) static void
+say(const char *program, const char *fmt, va_list ap)
+{
+    char text[TEXT];
+    compose(text, program, fmt, ap);
+    rt_put(text);
 }
 
 void rt_error(const char *program, const char *fmt, ...)
@@ -77,28 +90,33 @@ static void clear_line(void)
     }
 }
 
-void rt_fail(ParcRt *rt, const char *fmt, ...)
+__attribute__((format(printf, 3, 0))) _Noreturn static void
+fail(ParcRt *rt, const char *program, const char *fmt, va_list ap)
 {
+    char text[TEXT];
+    compose(text, program, fmt, ap);
+    if (rt->world->store) {
+        rt_job_fail(rt->world->store, text);
+    }
     if (atomic_exchange(&rt->world->control->failed, 1) == 0) {
-        va_list ap;
         clear_line();
-        va_start(ap, fmt);
-        say(rt->world->program, fmt, ap);
-        va_end(ap);
+        rt_put(text);
     }
     leave();
 }
 
+void rt_fail(ParcRt *rt, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fail(rt, rt->world->program, fmt, ap);
+}
+
 void rt_fail_at(ParcRt *rt, const char *fmt, ...)
 {
-    if (atomic_exchange(&rt->world->control->failed, 1) == 0) {
-        va_list ap;
-        clear_line();
-        va_start(ap, fmt);
-        say(NULL, fmt, ap);
-        va_end(ap);
-    }
-    leave();
+    va_list ap;
+    va_start(ap, fmt);
+    fail(rt, NULL, fmt, ap);
 }
 
 const char *rt_size_text(double bytes, char text[32])

@@ -11,6 +11,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rt.h"
@@ -22,20 +23,21 @@ typedef struct Culprit {
     int64_t count; /* tensors that are not finite, states of one as one */
 } Culprit;
 
-static bool layer_is_finite(const ParcRt *rt, const ParcParam *p,
+static bool layer_is_finite(ParcRt *rt, const ParcParam *p,
                             int64_t layer)
 {
-    for (int rank = 0; rank < rt->nranks; rank++) {
+    RtRoom room = {0};
+    bool finite = true;
+    for (int rank = 0; rank < rt->nranks && finite; rank++) {
         RtShard s;
         rt_shard(&s, rt->model, rank, p);
-        const float *x = rt_shard_layer(rt, rank, &s, layer);
-        for (int64_t i = 0; i < s.run; i++) {
-            if (!isfinite(x[i])) {
-                return false;
-            }
+        const float *x = rt_shard_read(rt, rank, &s, layer, &room);
+        for (int64_t i = 0; i < s.run && finite; i++) {
+            finite = isfinite(x[i]);
         }
     }
-    return true;
+    free(room.at);
+    return finite;
 }
 
 /* A parameter's rows of the table: its own, and those of its states. */
@@ -44,7 +46,7 @@ static bool is_of(const ParcParam *row, const ParcParam *p)
     return row->offset >= 0 && strcmp(row->name, p->name) == 0;
 }
 
-static bool update_is_finite(const ParcRt *rt, const ParcParam *p,
+static bool update_is_finite(ParcRt *rt, const ParcParam *p,
                              int64_t layer)
 {
     const ParcModel *m = rt->model;
@@ -85,7 +87,7 @@ static bool is_nearer(const Culprit *c, const ParcParam *p, int64_t layer)
     return !c->param || !same_array(c->param, p) || layer >= c->layer;
 }
 
-static Culprit find(const ParcRt *rt)
+static Culprit find(ParcRt *rt)
 {
     const ParcModel *m = rt->model;
     Culprit c = {NULL, 0, 0};

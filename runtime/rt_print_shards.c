@@ -217,7 +217,9 @@ static void print_rank(ParcRt *rt, const ParcParam *p, int rank, int64_t layer)
     }
     printf("\n");
     if (n > 0) {
-        print_values(&s, rt_shard_layer(rt, rank, &s, layer));
+        RtRoom room = {0};
+        print_values(&s, rt_shard_read(rt, rank, &s, layer, &room));
+        free(room.at);
     }
 }
 

@@ -4,7 +4,8 @@
  * only waits. A rank that fails has said why; one that was killed is named by
  * the parent together with the collective that it was in. Either ends the
  * run: the others would wait for it in vain. Ranks die with their parent.
- * One rank alone runs in the parent itself, where a debugger finds it.
+ * One rank alone runs in the parent itself, where a debugger finds it; so
+ * does a rank that a launcher has started: the others are its processes.
  */
 #include <errno.h>
 #include <sched.h>
@@ -16,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rt.h"
+#include "rt_launch.h"
 #include "rt_device.h"
 
 /* The group of the rank along a set of axes: ranks in the order of their
@@ -45,7 +46,8 @@ static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
                  .world = w,
                  .rank = rank,
                  .nranks = w->nranks,
-                 .threads = w->threads};
+                 .threads = w->threads,
+                 .local = w->launch ? w->launch->local : rank};
     rt_device_place(w, rank);
     for (uint32_t axes = 0; axes < 1u << w->model->naxes; axes++) {
         make_group(&rt, axes);
@@ -54,7 +56,7 @@ static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
     w->slot[rank].plan_hash = w->model->plan_hash;
     atomic_store(&w->slot[rank].state, RT_COMPUTING);
     rt_meet(&rt, RT_AT_START);
-    if (w->slot[0].plan_hash != w->model->plan_hash) {
+    if (!w->store && w->slot[0].plan_hash != w->model->plan_hash) {
         rt_fail(&rt, "rank %d was built from another plan than rank 0", rank);
     }
     int status = body(&rt, context);
@@ -125,10 +127,10 @@ static int supervise(const RtWorld *w, pid_t *pid, int started)
 
 int rt_ranks_run(RtWorld *w, RtBody *body, void *context)
 {
-    if (w->nranks == 1) {
+    if (w->nranks == 1 || w->launch) {
         cpu_set_t before;
         bool known = sched_getaffinity(0, sizeof before, &before) == 0;
-        int status = run_rank(w, 0, body, context);
+        int status = run_rank(w, rt_world_rank(w), body, context);
         if (known) {
             sched_setaffinity(0, sizeof before, &before);
         }

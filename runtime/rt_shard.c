@@ -8,9 +8,10 @@
  * rt_shard_run, which walks what a rank stores in pieces that are contiguous
  * in the global tensor as well.
  */
+#include <stdlib.h>
 #include <string.h>
 
-#include "rt.h"
+#include "rt_launch.h"
 #include "rt_type.h"
 
 bool rt_param_is_weight(const ParcParam *param)
@@ -88,6 +89,25 @@ float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t laye
 {
     void *arena = rt_peer(rt, rank) + s->param->offset;
     return (float *)arena + layer * s->row + s->inside;
+}
+
+const float *rt_shard_read(ParcRt *rt, int rank, const RtShard *s,
+                           int64_t layer, RtRoom *room)
+{
+    const RtWorld *w = rt->world;
+    if (rank >= w->first && rank < w->first + w->mapped) {
+        return rt_shard_layer(rt, rank, s, layer);
+    }
+    size_t bytes = (size_t)s->run * sizeof(float);
+    int64_t from = s->param->offset +
+                   (layer * s->row + s->inside) * (int64_t)sizeof(float);
+    if (bytes > room->bytes) {
+        free(room->at);
+        room->at = rt_allocate(bytes);
+        room->bytes = bytes;
+    }
+    rt_job_read(w->store, rank, RT_OF_ARENA, from, (int64_t)bytes, room->at);
+    return room->at;
 }
 
 /* The index in the global layer of element `at` of the box. For padding -1,

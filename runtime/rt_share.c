@@ -5,11 +5,15 @@
  */
 #include <string.h>
 
-#include "rt.h"
+#include "rt_launch.h"
 
 void rt_share(ParcRt *rt, int id, void *data, size_t bytes)
 {
     RtControl *c = rt->world->control;
+    if (rt->world->store) {
+        rt_job_broadcast(rt->world->store, data, bytes);
+        return;
+    }
     for (size_t done = 0; done < bytes && rt->nranks > 1;) {
         size_t left = bytes - done;
         size_t piece = left < sizeof c->board ? left : sizeof c->board;

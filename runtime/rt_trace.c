@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "rt.h"
+#include "rt_launch.h"
 
 /* The first steps pay for pages and warm caches: they are left out where
  * there are enough others. */
@@ -38,8 +38,10 @@ bool rt_trace_open(RtWorld *w, int64_t steps, int64_t total)
     size_t ring = sizeof(RtRing) + (size_t)room * sizeof(RtMark);
     t->stride = (ring + 4095) / 4096 * 4096;
     t->bytes = (size_t)w->nranks * t->stride;
+    /* Under a launcher each process fills a ring of its own. */
+    int pages = w->store ? MAP_NORESERVE : MAP_POPULATE;
     void *map = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE,
-                     MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+                     MAP_SHARED | MAP_ANONYMOUS | pages, -1, 0);
     if (map == MAP_FAILED) {
         char text[32];
         rt_error(w->program, "cannot map %s of memory for the trace: %s",
@@ -47,10 +49,33 @@ bool rt_trace_open(RtWorld *w, int64_t steps, int64_t total)
         return false;
     }
     t->rings = map;
+    memset(rt_trace_ring(w, rt_world_rank(w)), 0, t->stride);
     for (int r = 0; r < w->nranks; r++) {
         rt_trace_ring(w, r)->room = room;
     }
     return true;
+}
+
+void rt_trace_shift(RtRing *ring, int64_t ns)
+{
+    for (int64_t i = 0; i < ring->n; i++) {
+        ring->mark[i].ns += ns;
+    }
+}
+
+/* Boxes have clocks of their own: marks travel as times from when the run
+ * began, which is one moment for all ranks, up to a message's time. */
+void rt_trace_gather(ParcRt *rt)
+{
+    RtWorld *w = rt->world;
+    for (int r = 1; w->store && r < rt->nranks; r++) {
+        RtRing *ring = rt_trace_ring(w, r);
+        int64_t room = ring->room;
+        rt_job_read(w->store, r, RT_OF_TRACE, 0, (int64_t)w->trace.stride,
+                    ring);
+        ring->n = ring->n < 0 || ring->n > room ? 0 : ring->n;
+        rt_trace_shift(ring, w->store->zero);
+    }
 }
 
 void rt_trace_close(RtWorld *w)

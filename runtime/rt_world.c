@@ -4,7 +4,9 @@
  *
  * It is mapped before the ranks are forked, so that a rank's arena lies at
  * the same address in all of them and a peer's shard is read in place. Pages
- * are not reserved: what a rank never touches costs nothing.
+ * are not reserved: what a rank never touches costs nothing. Processes that a
+ * launcher has started map rank 0's file where collectives need that (rt_join.c),
+ * else each maps an arena of its own.
  *
  * Ranks share a file in memory that has no name: unlike shared anonymous
  * memory, its pages may be joined to large ones (rt_device_open) whatever the
@@ -18,8 +20,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rt.h"
 #include "rt_device.h"
+#include "rt_launch.h"
 
 /* So that arenas can have large pages of their own. */
 enum { ALIGN = RT_LARGE_PAGE, DEFAULT_TIMEOUT = 300, MOST_SECONDS = 1000000 };
@@ -89,23 +91,26 @@ static bool read_timeout(RtWorld *w)
     return true;
 }
 
-/* A file in memory, of `bytes` zeros; -1 where the system has none. */
-static int open_shared(size_t bytes)
+/* The file that ranks share. -1: there is none and none is needed, or, in a
+ * job of a launcher, after a message. */
+static int shared_file(const RtWorld *w, size_t bytes)
 {
-    int file = memfd_create("parc", MFD_CLOEXEC);
-    if (file >= 0 && ftruncate(file, (off_t)bytes) != 0) {
-        close(file);
+    if (w->mapped == 1) {
         return -1;
     }
-    return file;
+    return w->launch ? rt_join_file(w, bytes) : rt_memory_file(bytes);
 }
 
-/* Zeros at a multiple of ALIGN, shared with ranks that are forked later;
- * NULL, with errno, where there is no such room. */
+/* Zeros at a multiple of ALIGN, shared with ranks that are forked later or
+ * started by a launcher; NULL, with errno, where there is no such room. */
 static char *map_world(RtWorld *w, size_t bytes)
 {
-    bool shared = w->nranks > 1;
-    int file = shared ? open_shared(bytes) : -1;
+    bool shared = w->mapped > 1;
+    int file = shared_file(w, bytes);
+    if (file < 0 && shared && w->launch) {
+        w->map_bytes = 0;
+        return NULL;
+    }
     w->map_bytes = bytes + ALIGN;
     w->map = mmap(NULL, w->map_bytes, PROT_NONE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -127,8 +132,13 @@ static char *map_world(RtWorld *w, size_t bytes)
     return base;
 }
 
+int rt_world_rank(const RtWorld *w)
+{
+    return w->launch ? w->launch->rank : 0;
+}
+
 bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
-                   int threads)
+                   int threads, const RtLaunch *launch)
 {
     memset(w, 0, sizeof *w);
     w->model = model;
@@ -136,18 +146,24 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
     w->nranks = rt_nranks(model);
     w->threads = threads;
     w->crowded = w->nranks * threads > rt_cores();
-    if (!read_timeout(w) || !rt_device_fits(w)) {
+    w->mapped = launch && !rt_collectives_share() ? 1 : w->nranks;
+    w->first = w->mapped == w->nranks ? 0 : launch->rank;
+    if (!read_timeout(w) || !rt_device_fits(w) ||
+        (launch && !rt_join(w, launch))) {
         return false;
     }
     size_t n = (size_t)w->nranks;
     size_t slots = round_up(sizeof(RtControl), 64);
     size_t barriers = slots + n * round_up(sizeof(RtSlot), 64);
     size_t end = barriers + RT_GROUPS * n * sizeof(RtBarrier);
-    size_t align = w->nranks > 1 && model->arena_bytes < ALIGN ? 4096 : ALIGN;
+    size_t align = w->mapped > 1 && model->arena_bytes < ALIGN ? 4096 : ALIGN;
     size_t arenas = round_up(end, align);
     w->arena_stride = round_up((size_t)model->arena_bytes + 1, align);
-    size_t bytes = round_up(arenas + n * w->arena_stride, 4096);
+    size_t bytes = round_up(arenas + (size_t)w->mapped * w->arena_stride, 4096);
     char *base = map_world(w, bytes);
+    if (!base && w->map_bytes == 0) {
+        return false; /* it has been said why */
+    }
     if (!base) {
         char text[32];
         rt_error(program, "cannot map %s of memory: %s",
@@ -163,5 +179,14 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
 
 void rt_world_close(RtWorld *w)
 {
-    munmap(w->map, w->map_bytes);
+    if (w->store) {
+        rt_job_goodbye(w->store);
+        rt_store_close(w->store);
+        free(w->store);
+        w->store = NULL;
+    }
+    if (w->map_bytes > 0) {
+        munmap(w->map, w->map_bytes);
+        w->map_bytes = 0;
+    }
 }

@@ -25,6 +25,11 @@ enum {
     MOST_FAR = 16,    /* ranks whose sum is streamed without a tile */
 };
 
+bool rt_collectives_share(void)
+{
+    return true;
+}
+
 /* A part of elements of one byte: what only moves does not ask for more. */
 static ParcPart in_bytes(const ParcPart *p)
 {

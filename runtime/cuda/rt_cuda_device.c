@@ -73,21 +73,25 @@ static int attribute(ParcRt *rt, CuAttribute which)
     return value;
 }
 
-/* Rank r of the box takes GPU r. */
+/* Rank r of the box takes GPU r; where a launcher shows each of its processes
+ * one GPU alone, that. */
 static void choose_device(ParcRt *rt)
 {
     RtDevice *d = rt->device;
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    bool launched = rt->world->launch != NULL;
     int count = 0;
     CU(rt, cuDeviceGetCount(&count));
-    if (count < rt->nranks) {
+    int local = launched && count == 1 ? 0 : rt->local;
+    int needed = launched ? local + 1 : rt->nranks;
+    if (count < needed) {
         rt_fail(rt,
-                "this program runs on %d GPUs, one for each rank; the driver "
-                "shows %d%s%s%s",
-                rt->nranks, count, visible ? " (CUDA_VISIBLE_DEVICES=" : "",
+                "this program runs on %d GPUs%s, one for each rank; the "
+                "driver shows %d%s%s%s",
+                needed, launched ? " or more of this box" : "", count, visible ? " (CUDA_VISIBLE_DEVICES=" : "",
                 visible ? visible : "", visible ? ")" : "");
     }
-    d->ordinal = rt->rank;
+    d->ordinal = local;
     CU(rt, cuDeviceGet(&d->device, d->ordinal));
     CU(rt, cuDeviceGetName(d->name, sizeof d->name, d->device));
     d->major = attribute(rt, RT_CU_MAJOR);

@@ -66,7 +66,7 @@ static inline int run_ranks(const ParcModel *m, int threads, RtBody *body,
                             void *context)
 {
     RtWorld w;
-    if (!rt_world_open(&w, m, "test", threads)) {
+    if (!rt_world_open(&w, m, "test", threads, NULL)) {
         return 1;
     }
     int status = rt_ranks_run(&w, body, context);

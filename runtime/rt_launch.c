@@ -1,0 +1,294 @@
+/* rt_launch.c: which rank is this process, and where is rank 0?
+ *
+ * A launcher says it in the environment, each in its own words: a table. A
+ * rank without a size, or a number that is none, ends the program with one
+ * message; so does a number of processes that is not the mesh's. Rank 0 is
+ * found at PARC_MASTER (host:port), at MASTER_ADDR and MASTER_PORT, at the
+ * first node of a Slurm step, or in this box where the launcher says that all
+ * ranks are in it; the port is then made of the job's name, so that two jobs
+ * on one node do not meet.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rt_launch.h"
+
+enum { FIRST_PORT = 20000, PORTS = 10000, MOST_RANKS = 1 << 20 };
+
+typedef struct Launcher {
+    const char *name, *rank, *size, *local[2];
+    const char *needs; /* set where the launcher has started this process */
+    bool one_forks;    /* one process: an allocation's shell, not a job */
+    const char *start; /* how to ask for %d processes */
+} Launcher;
+
+static const Launcher launchers[] = {
+    {"torchrun", "RANK", "WORLD_SIZE", {"LOCAL_RANK", NULL}, NULL, false,
+     "torchrun --no-python --nproc-per-node %d, or fewer on several nodes"},
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+     {"OMPI_COMM_WORLD_LOCAL_RANK", NULL}, NULL, false, "mpirun -n %d"},
+    {"mpirun", "PMI_RANK", "PMI_SIZE", {"MPI_LOCALRANKID", "SLURM_LOCALID"},
+     NULL, false, "mpirun -n %d"},
+    {"srun", "SLURM_PROCID", "SLURM_NTASKS", {"SLURM_LOCALID", NULL},
+     "SLURM_STEP_ID", true, "srun --ntasks %d"},
+};
+
+/* Names a job; the same in all of its processes. */
+static const char *const job_variable[] = {
+    "PARC_MASTER",    "TORCHELASTIC_RUN_ID", "MASTER_PORT",
+    "PMIX_NAMESPACE", "SLURM_JOB_ID",        "SLURM_STEP_ID"};
+
+static const char *variable(const char *name)
+{
+    const char *value = name ? getenv(name) : NULL;
+    return value && *value ? value : NULL;
+}
+
+/* FNV-1a over names and values. */
+static uint64_t job_hash(void)
+{
+    uint64_t h = 14695981039346656037u;
+    for (size_t i = 0; i < sizeof job_variable / sizeof *job_variable; i++) {
+        const char *value = variable(job_variable[i]);
+        for (const char *c = value ? value : ""; *c; c++) {
+            h = (h ^ (unsigned char)*c) * 1099511628211u;
+        }
+        h = (h ^ 255) * 1099511628211u;
+    }
+    return h;
+}
+
+static bool number(const char *program, const char *name, int64_t least,
+                   int64_t most, int *to)
+{
+    char *end;
+    const char *text = variable(name);
+    errno = 0;
+    long n = strtol(text, &end, 10);
+    if (end == text || *end || errno || n < least || n > most) {
+        rt_error(program,
+                 "%s is '%s' in the environment; it takes a whole number from "
+                 "%lld to %lld",
+                 name, text, (long long)least, (long long)most);
+        return false;
+    }
+    *to = (int)n;
+    return true;
+}
+
+/* ---- where rank 0 is ----------------------------------------------------- */
+
+static bool take_host(RtLaunch *l, const char *text, size_t n)
+{
+    if (n == 0 || n >= sizeof l->host) {
+        return false;
+    }
+    memcpy(l->host, text, n);
+    l->host[n] = 0;
+    return true;
+}
+
+/* "host:port", "[::1]:port" */
+static bool take_master(RtLaunch *l, const char *program, const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    char *end = NULL;
+    long port = colon ? strtol(colon + 1, &end, 10) : 0;
+    size_t n = colon ? (size_t)(colon - text) : 0;
+    bool bracket = n > 2 && text[0] == '[' && text[n - 1] == ']';
+    if (!colon || end == colon + 1 || *end || port < 1 || port > 65535 ||
+        !take_host(l, text + bracket, bracket ? n - 2 : n)) {
+        rt_error(program, "PARC_MASTER is '%s'; it takes HOST:PORT, where "
+                          "rank 0 listens",
+                 text);
+        return false;
+    }
+    l->port = (int)port;
+    return true;
+}
+
+/* The first of "node[003-010,12],other": node003. */
+static bool take_first_node(RtLaunch *l, const char *list)
+{
+    size_t n = 0;
+    while (*list && *list != ',' && n + 1 < sizeof l->host) {
+        if (*list != '[') {
+            l->host[n++] = *list++;
+            continue;
+        }
+        list++;
+        while (*list >= '0' && *list <= '9' && n + 1 < sizeof l->host) {
+            l->host[n++] = *list++;
+        }
+        list += strcspn(list, "]");
+        list += *list == ']';
+    }
+    l->host[n] = 0;
+    return n > 0;
+}
+
+static bool all_in_this_box(const RtLaunch *l)
+{
+    static const char *const local_size[] = {
+        "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
+    const char *nodes = variable("SLURM_STEP_NUM_NODES");
+    for (size_t i = 0; i < sizeof local_size / sizeof *local_size; i++) {
+        const char *n = variable(local_size[i]);
+        if (n && strtol(n, NULL, 10) == l->size) {
+            return true;
+        }
+    }
+    return nodes && strcmp(nodes, "1") == 0 && strcmp(l->by, "srun") == 0;
+}
+
+/* torchrun may serve a store of its own at MASTER_PORT; the next one is ours
+ * then. */
+static bool take_address(RtLaunch *l, const char *program, const char *host)
+{
+    const char *taken = variable("TORCHELASTIC_USE_AGENT_STORE");
+    if (!number(program, "MASTER_PORT", 1, 65534, &l->port)) {
+        return false;
+    }
+    l->port += taken && strcmp(taken, "True") == 0;
+    if (!take_host(l, host, strlen(host))) {
+        rt_error(program, "MASTER_ADDR is too long for a host's name");
+        return false;
+    }
+    return true;
+}
+
+static bool find_master(RtLaunch *l, const char *program)
+{
+    const char *own = variable("PARC_MASTER"), *host = variable("MASTER_ADDR");
+    const char *port = variable("MASTER_PORT");
+    const char *nodes = variable("SLURM_STEP_NODELIST");
+    nodes = nodes ? nodes : variable("SLURM_JOB_NODELIST");
+    if (own) {
+        return take_master(l, program, own);
+    }
+    if (host && port) {
+        return take_address(l, program, host);
+    }
+    if (host || port) {
+        rt_error(program, "%s is set in the environment, but %s is not: %s "
+                          "needs both, or PARC_MASTER=host:port",
+                 host ? "MASTER_ADDR" : "MASTER_PORT",
+                 host ? "MASTER_PORT" : "MASTER_ADDR", l->by);
+        return false;
+    }
+    l->port = (int)(FIRST_PORT + l->job % PORTS);
+    if (all_in_this_box(l)) {
+        return take_host(l, "127.0.0.1", 9);
+    }
+    if (nodes && take_first_node(l, nodes)) {
+        return true;
+    }
+    rt_error(program,
+             "%s does not say where rank 0 is: set PARC_MASTER=host:port to "
+             "the node of rank 0 and a free port, on all nodes",
+             l->by);
+    return false;
+}
+
+/* ---- who this is --------------------------------------------------------- */
+
+/* 1: this launcher has started us, 0: it has not, -1: half of it is said. */
+static int started_by(const Launcher *a, const char *program)
+{
+    bool rank = variable(a->rank) != NULL, size = variable(a->size) != NULL;
+    if ((a->needs && !variable(a->needs)) || (!rank && !size)) {
+        return 0;
+    }
+    if (rank && size) {
+        return 1;
+    }
+    rt_error(program,
+             "%s is set in the environment, but %s is not: %s sets both; "
+             "PARC_LAUNCHER=none starts all ranks in this box",
+             rank ? a->rank : a->size, rank ? a->size : a->rank, a->name);
+    return -1;
+}
+
+static bool find_local(RtLaunch *l, const Launcher *a, const char *program)
+{
+    const char *name = variable(a->local[0]) ? a->local[0] : a->local[1];
+    if (!variable(name)) {
+        rt_error(program,
+                 "%s and %s are set in the environment, but %s is not: it "
+                 "says which device of its box a rank takes",
+                 a->rank, a->size, a->local[0]);
+        return false;
+    }
+    return number(program, name, 0, l->size - 1, &l->local);
+}
+
+/* The mesh, as messages name it: "dp=2 x tp=4". */
+static const char *mesh_text(const ParcModel *m, char text[256])
+{
+    size_t n = 0;
+    text[0] = 0;
+    for (int a = 0; a < m->naxes && n < 200; a++) {
+        n += (size_t)snprintf(text + n, 256 - n, "%s%s=%lld", a ? " x " : "",
+                              m->axis[a].name, (long long)m->axis[a].size);
+    }
+    return text;
+}
+
+/* All processes find the same; the first speaks. */
+static bool check_size(const RtLaunch *l, const Launcher *a,
+                       const ParcModel *m, const char *program)
+{
+    int wanted = rt_nranks(m);
+    char mesh[256], start[128];
+    if (l->size == wanted) {
+        return true;
+    }
+    if (l->rank == 0) {
+        snprintf(start, sizeof start, a->start, wanted);
+        rt_error(program,
+                 "%s has started %d process%s, but the mesh (%s) has %d rank%s"
+                 ": start it with %s",
+                 l->by, l->size, l->size == 1 ? "" : "es", mesh_text(m, mesh),
+                 wanted, wanted == 1 ? "" : "s", start);
+    }
+    return false;
+}
+
+bool rt_launch(RtLaunch *l, const ParcModel *model, const char *program)
+{
+    const char *choice = variable("PARC_LAUNCHER");
+    const Launcher *a = NULL;
+    memset(l, 0, sizeof *l);
+    if (choice && strcmp(choice, "none") == 0) {
+        return true;
+    }
+    if (choice) {
+        rt_error(program, "PARC_LAUNCHER is '%s'; 'none' starts all ranks in "
+                          "this box, whatever the environment says",
+                 choice);
+        return false;
+    }
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers && !a; i++) {
+        int found = started_by(&launchers[i], program);
+        if (found < 0) {
+            return false;
+        }
+        a = found ? &launchers[i] : NULL;
+    }
+    if (!a) {
+        return true;
+    }
+    if (!number(program, a->size, 1, MOST_RANKS, &l->size) ||
+        !number(program, a->rank, 0, l->size - 1, &l->rank)) {
+        return false;
+    }
+    if (l->size == 1 && (a->one_forks || rt_nranks(model) == 1)) {
+        return true;
+    }
+    l->by = a->name;
+    l->job = job_hash();
+    return check_size(l, a, model, program) && find_local(l, a, program) &&
+           find_master(l, program);
+}

@@ -48,9 +48,29 @@ static int64_t attention_scratch(const Program *p, const Op *op, int threads)
     return parc_attention_scratch(&a, op_is_attention_grad(op->kind), threads);
 }
 
+/* cuBLASLt cuts a long sum into parts, so that a small result keeps a large
+ * device busy, and adds them up in f32. Room for a few parts, and never more
+ * than NVIDIA advises; none where the whole product is over in a moment. */
+static int64_t cuda_matmul_scratch(const Program *p, const Op *op)
+{
+    enum { PARTS = 8, MOST = 32 << 20, ALIGNMENT = 256 };
+    Contraction c;
+    contraction_of(p, op, &c);
+    const ParcMatmulSpec *s = &c.spec;
+    const double moment = 1 << 28; /* flops */
+    double result = (double)s->batch * (double)s->m * (double)s->n;
+    if (c.plain || 2 * result * (double)s->k < moment)
+        return 0;
+    double bytes = 4 * PARTS * result;
+    int64_t room = bytes < MOST ? (int64_t)bytes : MOST;
+    return (room + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
 static int64_t cuda_scratch(const Program *p, const Op *op, int threads)
 {
     (void)threads;
+    if (op->kind == OP_einsum)
+        return cuda_matmul_scratch(p, op);
     if (op->kind == OP_attention_grad ||
         op->kind == OP_attention_dropout_grad) {
         ParcAttention a = attention_of(p, op);

@@ -13,12 +13,11 @@
  * Besides: the peak is the end of the highest block, blocks that share a time
  * do not overlap, and the lower bound is the fullest moment.
  */
-#include "base/embedded.h"
 #include "base/file.h"
 #include "codegen/target.h"
-#include "frontend/frontend.h"
 #include "passes/memory.h"
 #include "tests/unit/check.h"
+#include "tests/unit/pdl_program.h"
 #include "tests/unit/random.h"
 #include "tests/unit/random_seeds.h"
 
@@ -448,24 +447,6 @@ static const char *check_blocks(const Program *p, const TargetInfo *t)
 
 /* ---- programs ---------------------------------------------------------- */
 
-static const PassInfo passes[] = {
-#define PASS(name, meaning) {#name, meaning, pass_##name},
-#include "passes/passes.def"
-#undef PASS
-};
-
-/* NULL, or the pass that reports errors. */
-static const char *run_passes(Program *p, const TargetInfo *t)
-{
-    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
-        ir_renumber(p);
-        passes[i].run(p, t);
-        if (diag_error_count(p->diag) > 0)
-            return passes[i].name;
-    }
-    return NULL;
-}
-
 static const char *check_plan(const Program *p, const TargetInfo *t)
 {
     const char *fault = check_blocks(p, t);
@@ -483,7 +464,7 @@ static SeedResult run_seed(void *context, uint64_t seed)
     random_plan(p, &r, data_axes);
     Target target = rng_chance(&r, 50) ? TARGET_CPU : TARGET_CUDA;
     TargetInfo t = target_info(target, (int)rng_pick(&r, 1, 1, 2));
-    const char *fault = run_passes(p, &t);
+    const char *fault = run_all_passes(p, &t);
     bool refused = fault && (strcmp(fault, "propagate") == 0 ||
                              strcmp(fault, "accumulate") == 0 ||
                              strcmp(fault, "chunk") == 0);
@@ -522,31 +503,13 @@ static const struct {
 };
 enum { EXAMPLES = sizeof examples / sizeof *examples };
 
-static const File *parse_file(Arena *a, Diag *d, const char *path)
-{
-    size_t size;
-    char *text = file_read(a, path, &size);
-    return text ? pdl_parse(a, d, diag_source(d, path, text, size)) : NULL;
-}
-
 static Program *read_example(Arena *a, Diag *d, int i, const char *mesh)
 {
-    const File *prelude = pdl_parse(
-        a, d, diag_source(d, "prelude.pdl", prelude_text, prelude_size));
-    const File *file = parse_file(a, d, examples[i].file);
-    if (!prelude || !file)
-        return NULL;
-    Setting *define[16];
-    int n = 0;
-    for (const char *const *s = examples[i].define; *s; s++)
-        define[n++] =
-            pdl_parse_define(a, d, diag_source(d, *s, *s, strlen(*s)));
-    check(a, d, prelude, file);
-    FrontendOptions o = {.mesh = mesh,
-                         .plan = examples[i].plan,
-                         .define = define,
-                         .ndefines = n};
-    return diag_error_count(d) ? NULL : lower(a, d, prelude, file, &o);
+    size_t size;
+    const char *text = file_read(a, examples[i].file, &size);
+    return text ? pdl_program(a, d, text, mesh, examples[i].plan,
+                              examples[i].define)
+                : NULL;
 }
 
 static void check_example(Check *c, int i, const char *mesh, Target target)
@@ -556,7 +519,7 @@ static void check_example(Check *c, int i, const char *mesh, Target target)
     Program *p = read_example(a, d, i, mesh);
     TargetInfo t = target_info(target, 2);
     const char *fault = "it cannot be compiled";
-    if (p && !run_passes(p, &t))
+    if (p && !run_all_passes(p, &t))
         fault = check_plan(p, &t);
     diag_flush(d, stdout);
     if (fault)

@@ -1,0 +1,45 @@
+/* pdl_program.c: see pdl_program.h. */
+#include "tests/unit/pdl_program.h"
+
+#include <string.h>
+
+#include "base/embedded.h"
+#include "frontend/frontend.h"
+
+static const PassInfo passes[] = {
+#define PASS(name, meaning) {#name, meaning, pass_##name},
+#include "passes/passes.def"
+#undef PASS
+};
+
+Program *pdl_program(Arena *a, Diag *d, const char *text, const char *mesh,
+                     const char *plan, const char *const *define)
+{
+    enum { MOST = 24 };
+    const File *prelude = pdl_parse(
+        a, d, diag_source(d, "prelude.pdl", prelude_text, prelude_size));
+    const File *file =
+        pdl_parse(a, d, diag_source(d, "test.pdl", text, strlen(text)));
+    if (!prelude || !file)
+        return NULL;
+    Setting *setting[MOST];
+    int n = 0;
+    for (; define[n] && n < MOST; n++)
+        setting[n] = pdl_parse_define(
+            a, d, diag_source(d, "-D", define[n], strlen(define[n])));
+    check(a, d, prelude, file);
+    FrontendOptions o = {
+        .mesh = mesh, .plan = plan, .define = setting, .ndefines = n};
+    return diag_error_count(d) ? NULL : lower(a, d, prelude, file, &o);
+}
+
+const char *run_all_passes(Program *p, const TargetInfo *t)
+{
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+        ir_renumber(p);
+        passes[i].run(p, t);
+        if (diag_error_count(p->diag) > 0)
+            return passes[i].name;
+    }
+    return NULL;
+}

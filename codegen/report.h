@@ -79,4 +79,7 @@ typedef struct CollectiveInfo {
 /* All collectives of the program in order; *n of them. */
 CollectiveInfo *collectives_of(const Program *p, int *n);
 
+/* report_streams.c, a part of the plan: what collectives wait for. */
+void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n);
+
 #endif

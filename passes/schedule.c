@@ -23,9 +23,10 @@
  * The order of ops is the program's, phase by phase: gathers already stand
  * before their first reader and reductions behind their last producer; how
  * far a gather runs ahead is its `prefetch`. Streams: 0 computes, 1 moves
- * data over tensor axes, 2 over data axes.
+ * data over tensor axes, 2 over data axes. Where they run side by side,
+ * schedule_overlap.c gives compute work while tensor axes communicate.
  */
-#include "passes/memory.h"
+#include "passes/streams.h"
 
 typedef struct Schedule {
     Program *p;
@@ -311,13 +312,17 @@ static void set_stream(Op *op, void *context)
     const Program *p = context;
     op->stream = 0;
     if (op_is_collective(op->kind))
-        op->stream = op->attr[0].i & p->plan.tensor_axes ? 1 : 2;
+        op->stream = op->attr[0].i & p->plan.tensor_axes ? STREAM_TENSOR
+                                                         : STREAM_DATA;
 }
 
 void pass_schedule(Program *p, const TargetInfo *t)
 {
     Schedule s = {.p = p, .t = t};
     sort_phases(p->step);
+    ir_walk(p->step, set_stream, p);
+    if (t->streams > 1)
+        schedule_overlap(p);
     visit_loops(p->step, &s, copy_arguments);
     analyse(&s);
     visit_loops(p->step, &s, claim_yields);
@@ -325,5 +330,4 @@ void pass_schedule(Program *p, const TargetInfo *t)
     visit_loops(p->step, &s, start_carries);
     analyse(&s);
     claim_assigned(&s);
-    ir_walk(p->step, set_stream, p);
 }

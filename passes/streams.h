@@ -103,6 +103,12 @@ const Op *issue_loop(const Issue *i);
  * place. */
 bool issue_is_silent(const Program *p, const Op *op);
 
+/* ---- schedule_overlap.c -------------------------------------------------- */
+
+/* Orders ops so that compute has work while tensor axes communicate; streams
+ * of ops are set. */
+void schedule_overlap(Program *p);
+
 /* ---- hazards.c ----------------------------------------------------------- */
 
 /* Goes through the step and looks whether any two statements on different

@@ -40,9 +40,16 @@ typedef struct Shard {
     const Unit *u;
     const char *name; /* of the unit */
     bool frozen;
+    bool kept;        /* gathered once a step: all readers share that */
     bool in_one;      /* some reader wants a stack's layers one behind the
                          other, without padding between */
 } Shard;
+
+/* What a shard has been gathered to so far: itself, for all phases where it
+ * is kept, else for each; and, kept, its copy in the compute type. */
+typedef struct Whole {
+    Value *plain[PH_OPTIMIZER + 1], *cast;
+} Whole;
 
 static Value *need_whole(const Shard *h, Value *v, Op *user)
 {
@@ -74,36 +81,6 @@ static Value *cast_shard(Op *cast, const Value *v)
     return cast->out[0];
 }
 
-/* Makes v flat and follows it: into loops that take it apart, through casts;
- * every other reader needs it whole, once for each phase. */
-static void spread(const Shard *h, Value *v)
-{
-    Value *whole[PH_OPTIMIZER + 1] = {0};
-    make_flat(h, v);
-    for (Op *op = v->region->first, *next; op; op = next) {
-        next = op->next;
-        for (int i = 0; i < op->nargs; i++) {
-            if (op->arg[i] != v || takes_shards(op))
-                continue;
-            if (is_slice(op, i)) {
-                spread(h, op->body->arg[i]);
-            } else if (op->kind == OP_cast) {
-                spread(h, cast_shard(op, v));
-            } else {
-                Value **w = &whole[op->phase];
-                *w = *w ? *w : need_whole(h, v, op);
-                op->arg[i] = *w;
-            }
-        }
-    }
-}
-
-/* What a shard has been gathered to so far: itself, and its copy in the
- * compute type. */
-typedef struct Whole {
-    Value *plain, *cast;
-} Whole;
-
 static Value *into_loop(Program *p, Op *loop, Value *whole)
 {
     return whole ? ir_loop_add_stack(p, loop, whole) : NULL;
@@ -114,12 +91,32 @@ static Value *out_of_loop(Program *p, Op *loop, Value *seen, Value *inside)
     return !seen && inside ? ir_loop_add_yield(p, loop, inside) : seen;
 }
 
-/* The same for a unit that is kept: the first reader gathers, or the first
- * loop whose body reads it; all others read that. `w` is v as it has been
- * gathered outside; returns it as it is known behind the last reader. */
-static Whole spread_kept(Shard *h, Value *v, Whole w)
+static Whole spread(Shard *h, Value *v, Whole w);
+
+/* Into a loop that takes v apart; what was kept goes along, and comes out
+ * again as a stack. */
+static Whole spread_slice(Shard *h, Op *loop, Value *slice, Whole w)
 {
     Program *p = h->s->p;
+    if (!h->kept) {
+        spread(h, slice, (Whole){0});
+        return w;
+    }
+    Whole in = {.plain = {into_loop(p, loop, w.plain[0])}};
+    in.cast = into_loop(p, loop, w.cast);
+    in = spread(h, slice, in);
+    w.plain[0] = out_of_loop(p, loop, w.plain[0], in.plain[0]);
+    w.cast = out_of_loop(p, loop, w.cast, in.cast);
+    return w;
+}
+
+/* Makes v flat and follows it: into loops that take it apart, through casts;
+ * every other reader needs it whole: once for each phase, or, if it is kept,
+ * where the first one stands, or the first loop whose body reads it. `w` is v
+ * as it has been gathered outside; returns it as it is known behind the last
+ * reader. */
+static Whole spread(Shard *h, Value *v, Whole w)
+{
     make_flat(h, v);
     for (Op *op = v->region->first, *next; op; op = next) {
         next = op->next;
@@ -127,18 +124,15 @@ static Whole spread_kept(Shard *h, Value *v, Whole w)
             if (op->arg[i] != v || takes_shards(op))
                 continue;
             if (is_slice(op, i)) {
-                Whole in = {into_loop(p, op, w.plain),
-                            into_loop(p, op, w.cast)};
-                in = spread_kept(h, op->body->arg[i], in);
-                w.plain = out_of_loop(p, op, w.plain, in.plain);
-                w.cast = out_of_loop(p, op, w.cast, in.cast);
+                w = spread_slice(h, op, op->body->arg[i], w);
             } else if (op->kind == OP_cast) {
-                Whole c = {w.cast, NULL};
-                w.cast = spread_kept(h, cast_shard(op, v), c).plain;
+                Whole c = {.plain = {w.cast}};
+                w.cast = spread(h, cast_shard(op, v), c).plain[0];
             } else {
-                w.plain = w.plain ? w.plain : need_whole(h, v, op);
+                Value **at = &w.plain[h->kept ? 0 : op->phase];
+                *at = *at ? *at : need_whole(h, v, op);
                 h->in_one |= v->type.nstack > 0 && op->kind != OP_loop;
-                op->arg[i] = w.plain;
+                op->arg[i] = *at;
             }
         }
     }
@@ -156,12 +150,11 @@ static bool is_padded(const Program *p, const Type *flat, int axis)
 void storage_spread(Storage *s, int param, const Unit *u)
 {
     Param *pm = &s->p->param.at[param];
-    Shard h = {s, u, pm->unit, !pm->trainable, false};
-    if (u->reshard != 0) {
-        spread(&h, pm->value);
-    } else if (spread_kept(&h, pm->value, (Whole){0}).plain) {
+    Shard h = {.s = s, .u = u, .name = pm->unit, .frozen = !pm->trainable,
+               .kept = u->reshard == 0};
+    Whole w = spread(&h, pm->value, (Whole){0});
+    if (h.kept && w.plain[0])
         pm->kept = !h.in_one || !is_padded(s->p, &pm->type, u->axis);
-    }
 }
 
 /* ---- what is kept without being asked for -------------------------------- */

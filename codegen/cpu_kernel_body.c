@@ -43,10 +43,10 @@ void cpu_open_columns(KernelPrinter *c, const char *reductions)
         c->o->indent += 4;
         return;
     }
-    open_inner(c, reductions, "0",
-               s->tail ? "columns"
-                       : arena_printf(c->p->arena, "%lld",
-                                      (long long)s->size[inner]));
+    open_inner(
+        c, reductions, "0",
+        s->tail ? "columns"
+                : arena_printf(c->p->arena, "%lld", (long long)s->size[inner]));
 }
 
 void cpu_close_columns(KernelPrinter *c)
@@ -164,11 +164,7 @@ static void accumulate(KernelPrinter *c, const KernelRoot *root)
                 kernel_index(c, c->k->space.column, total->stride, lane));
         const char *x =
             kernel_value(c, root->instr, root->element ? 't' : 'r', lane);
-        const char *text =
-            to->op == OP_max
-                ? arena_printf(c->p->arena, "%s = parc_max(%s, %s);", sum, sum,
-                               x)
-                : arena_printf(c->p->arena, "%s += %s;", sum, x);
+        const char *text = kernel_add_to(c, to->op, sum, x);
         kernel_statement(c, to->source, text);
     }
 }
@@ -293,8 +289,10 @@ static bool open_blocks(KernelPrinter *c, int number)
                  b->name);
     }
     if (any)
-        out_code(c->o, "const %s end = b + PARC_AHEAD < %lld ? b + PARC_AHEAD "
-                       ": %lld;", type, n, n);
+        out_code(c->o,
+                 "const %s end = b + PARC_AHEAD < %lld ? b + PARC_AHEAD "
+                 ": %lld;",
+                 type, n, n);
     return any;
 }
 

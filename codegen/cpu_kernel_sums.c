@@ -121,9 +121,7 @@ static void combine_columns(KernelPrinter *c, const KernelTotal *t,
         const char *at = kernel_index(c, c->k->space.column, t->stride, lane);
         const char *x = arena_printf(a, "c%d[%s]", t->instr, at);
         const char *y = arena_printf(a, "more[%s]", at);
-        kernel_statement(
-            c, NULL,
-            arena_printf(a, "%s = %s;", x, kernel_joined(c, op, x, y)));
+        kernel_statement(c, NULL, kernel_add_to(c, op, x, y));
     }
     cpu_close_columns(c);
     kernel_close_block(c);

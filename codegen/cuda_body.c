@@ -373,15 +373,12 @@ static void reduce(CudaPrinter *c, const KernelRoot *root)
 {
     const Kernel *k = c->plan->k;
     const KernelInstr *to = &k->instr[root->target];
-    Arena *a = c->text.p->arena;
     for (int lane = 0; lane < c->plan->lanes; lane++) {
         const char *sum = kernel_value(&c->text, root->target, 'r', 0);
         kernel_statement(
             &c->text, to->source,
-            arena_printf(
-                a, "%s = %s;", sum,
-                kernel_joined(&c->text, to->op, sum,
-                              kernel_value(&c->text, root->instr, 't', lane))));
+            kernel_add_to(&c->text, to->op, sum,
+                          kernel_value(&c->text, root->instr, 't', lane)));
     }
 }
 
@@ -396,11 +393,9 @@ static void accumulate(CudaPrinter *c, const KernelRoot *root)
                     : arena_printf(c->text.p->arena, "a%d", root->target);
         kernel_statement(
             &c->text, to->source,
-            arena_printf(
-                c->text.p->arena, "%s = %s;", sum,
-                kernel_joined(&c->text, to->op, sum,
-                              kernel_value(&c->text, root->instr,
-                                           root->element ? 't' : 'r', lane))));
+            kernel_add_to(&c->text, to->op, sum,
+                          kernel_value(&c->text, root->instr,
+                                       root->element ? 't' : 'r', lane)));
     }
 }
 
@@ -480,8 +475,9 @@ static void columns(CudaPrinter *c, int number)
  * place: some warps may still read this row's. */
 static const char *sum_array(const CudaPrinter *c, int instr)
 {
-    return arena_printf(c->text.p->arena, "sum%d%s", instr,
-                        cuda_alternates(c->plan) ? "[row & 1]" : "");
+    if (!cuda_alternates(c->plan))
+        return arena_printf(c->text.p->arena, "sum%d", instr);
+    return arena_printf(c->text.p->arena, "sum%d[%s & 1]", instr, c->row);
 }
 
 static void begin_reductions(CudaPrinter *c, int phase)
@@ -548,21 +544,39 @@ static void row_roots(CudaPrinter *c, int phase)
 {
     const Kernel *k = c->plan->k;
     const char *first = first_of_row(c);
+    int opened = 0;
     for (int r = 0; r < k->nroots; r++) {
         const KernelRoot *root = &k->root[r];
         if (root->epilogue || root->phase != phase || root->element)
             continue;
         bool guard =
             *first && (root->kind == ROOT_STORE || c->plan->form == CUDA_FLAT);
-        if (guard)
-            cuda_open_block(c,
-                            arena_printf(c->text.p->arena, "if (%s) {", first));
+        if (guard && !opened)
+            opened = cuda_open_block(
+                c, arena_printf(c->text.p->arena, "if (%s) {", first));
+        if (!guard && opened)
+            cuda_close_blocks(c, opened--);
         if (root->kind == ROOT_STORE)
             store(c, root);
         else
             accumulate(c, root);
-        cuda_close_blocks(c, guard);
     }
+    cuda_close_blocks(c, opened);
+}
+
+/* Row values that do not change in the loop of a kernel with sums. */
+static bool is_ahead(const CudaPlan *p, int instr)
+{
+    return p->totals && p->k->instr[instr].phase == 0 &&
+           !(p->k->instr[instr].axes & ~p->kept);
+}
+
+void cuda_ahead(CudaPrinter *c)
+{
+    const CudaPhase *phase = &c->plan->phase[0];
+    for (int i = 0; i < phase->nrow; i++)
+        if (is_ahead(c->plan, phase->row[i]))
+            kernel_compute(&c->text, phase->row[i], 'r');
 }
 
 void cuda_body(CudaPrinter *c)
@@ -570,7 +584,8 @@ void cuda_body(CudaPrinter *c)
     for (int n = 0; n < c->plan->nphases; n++) {
         const CudaPhase *phase = &c->plan->phase[n];
         for (int i = 0; i < phase->nrow; i++)
-            kernel_compute(&c->text, phase->row[i], 'r');
+            if (!is_ahead(c->plan, phase->row[i]))
+                kernel_compute(&c->text, phase->row[i], 'r');
         row_roots(c, n);
         if (!phase->loop)
             continue;

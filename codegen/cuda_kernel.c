@@ -137,6 +137,7 @@ static void flat_sums(CudaPrinter *c)
     bool small = n + step < INT32_MAX;
     open_unit(c);
     cuda_begin_totals(c);
+    cuda_ahead(c);
     const char *first = "thread_index()";
     if (p->parts > 1)
         first = arena_printf(a, "%spart * %d + thread_index()",
@@ -164,23 +165,30 @@ static void name_threads(CudaPrinter *c)
     out_line(c->text.o, "const int group = warp_index();");
 }
 
+/* "i0" where one axis counts the rows, else "row". */
+static void name_rows(CudaPrinter *c, uint32_t axes)
+{
+    c->row =
+        kernel_count_axes(axes) == 1
+            ? arena_printf(c->text.p->arena, "i%d", kernel_first_axis(axes))
+            : "row";
+}
+
 static void rows(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
     name_threads(c);
-    if (p->units > 1) {
-        if (p->groups == 1)
-            out_line(c->text.o, "const int64_t row = block_index();");
-        else
-            out_line(c->text.o,
-                     "const int64_t row = block_index() * %d + group;",
-                     p->groups);
-    }
+    name_rows(c, p->kept);
+    if (p->units > 1)
+        out_line(c->text.o, "const int64_t %s = block_index()%s;", c->row,
+                 p->groups == 1 ? ""
+                                : arena_printf(c->text.p->arena,
+                                               " * %d + group", p->groups));
     if (p->units % p->groups) {
-        out_line(c->text.o, "if (row >= %lld)", (long long)p->units);
+        out_line(c->text.o, "if (%s >= %lld)", c->row, (long long)p->units);
         out_line(c->text.o, "    return;");
     }
-    kernel_split_index(&c->text, p->kept, "row", 1);
+    kernel_split_index(&c->text, p->kept, c->row, 1);
     declare_kept(c);
     cuda_body(c);
 }
@@ -193,6 +201,7 @@ static void row_sums(CudaPrinter *c)
     const char *first = "0", *end = arena_printf(a, "%lld", (long long)p->rows);
     int opened = 0;
     name_threads(c);
+    name_rows(c, p->summed);
     open_unit(c);
     if (p->form == CUDA_TILES)
         out_line(
@@ -212,15 +221,16 @@ static void row_sums(CudaPrinter *c)
                              (long long)p->parts);
         end = "end";
     }
+    cuda_ahead(c);
     if (p->groups > 1)
         first = *first == '0' ? "group" : arena_printf(a, "%s + group", first);
     if (p->form == CUDA_TILES && p->columns % (32 * p->vector))
         opened += cuda_open_block(
             c, arena_printf(a, "if (j < %lld) {", (long long)p->columns));
     opened += cuda_open_block(
-        c, arena_printf(a, "for (int64_t row = %s; row < %s; row += %d) {",
-                        first, end, p->groups));
-    kernel_split_index(&c->text, p->summed, "row", 1);
+        c, arena_printf(a, "for (int64_t %s = %s; %s < %s; %s += %d) {", c->row,
+                        first, c->row, end, c->row, p->groups));
+    kernel_split_index(&c->text, p->summed, c->row, 1);
     if (p->place != CUDA_SHARED)
         declare_kept(c);
     cuda_body(c);
@@ -273,6 +283,8 @@ static void function(CudaPrinter *c, CudaFunction *f, const char *name,
         if (!text.size || !mentions(text.text, word))
             continue;
         item[f->nargs] = kernel_parameter(&c->text, i, "__restrict__");
+        if (i == k->nbuffers && body == cuda_combine)
+            item[f->nargs] = arena_printf(a, "const %s", item[f->nargs]);
         f->arg[f->nargs++] = i;
     }
     out_line(to, "PARC_KERNEL(%d)", f->threads);

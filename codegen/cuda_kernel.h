@@ -72,6 +72,14 @@ typedef struct CudaPlan {
 /* How a fused op runs on a GPU; in the program's arena. */
 const CudaPlan *cuda_plan(const Program *p, const Op *fused);
 
+/* Bytes that a call moves (cuda_cost.c). `least`: what it reads and writes,
+ * once; `again`: more, of rows that do not fit the chip; `sums`: written as
+ * parts, and read by the second kernel. */
+typedef struct CudaCost {
+    int64_t least, read, written, again, sums;
+} CudaCost;
+CudaCost cuda_cost(const CudaPlan *c);
+
 /* Bytes of workspace that it needs; whether result `out` may be written where
  * operand `arg` lies: threads run in any order, so that an element may be
  * overwritten only by the thread that read it, and nobody else reads it. */
@@ -97,6 +105,7 @@ typedef struct CudaPrinter {
     KernelPrinter text; /* first: expressions get this */
     const CudaPlan *plan;
     const bool *staged; /* by instruction: its values are in in<n> */
+    const char *row;    /* the running number of rows, or their only index */
 } CudaPrinter;
 
 /* One of a kernel's functions, as it is launched. */
@@ -113,8 +122,10 @@ typedef struct CudaFunction {
 void cuda_functions(Out *o, const CudaPlan *plan, const char *name, bool bare,
                     CudaFunction *first, CudaFunction *second);
 
-/* cuda_body.c: all phases of a row, or of a vector. */
+/* cuda_body.c: all phases of a row, or of a vector; ahead of a loop over them,
+ * what is the same in all. */
 void cuda_body(CudaPrinter *c);
+void cuda_ahead(CudaPrinter *c);
 KernelExpression cuda_load_expression, cuda_random_expression;
 
 /* The loop over a thread's slots of columns: opens it, names the columns, and

@@ -53,6 +53,22 @@ const char *cuda_column_sum(const CudaPrinter *c, int instr, int lane)
 
 static void set_own(CudaPrinter *c, int instr, const char *value)
 {
+    const CudaPlan *p = c->plan;
+    if (p->place == CUDA_REGISTERS || p->form == CUDA_TILES) {
+        int n = 0;
+        if (p->slots > 1) {
+            out_line(c->text.o, "PARC_UNROLL");
+            out_line(c->text.o, "for (int s = 0; s < %d; s++)", p->slots);
+            c->text.o->indent += 4 * ++n;
+        }
+        out_line(c->text.o, "PARC_UNROLL");
+        out_line(c->text.o, "for (int e = 0; e < %d; e++)",
+                 p->vector * p->lanes);
+        out_line(c->text.o, "    a%d[%s][e] = %s;", instr, n ? "s" : "0",
+                 value);
+        c->text.o->indent -= 4 * n;
+        return;
+    }
     int opened = cuda_open_slots(c);
     opened += cuda_open_vector(c);
     for (int lane = 0; lane < c->plan->lanes; lane++)
@@ -335,8 +351,8 @@ static void end_shared_columns(CudaPrinter *c)
             out_line(c->text.o, "float %s = share%d[%s];", sum, t->instr, at);
             out_line(c->text.o, "for (int g = 1; g < %d; g++)", p->groups);
             out_line(
-                c->text.o, "    %s = %s;", sum,
-                kernel_joined(&c->text, p->k->instr[t->instr].op, sum,
+                c->text.o, "    %s",
+                kernel_add_to(&c->text, p->k->instr[t->instr].op, sum,
                               arena_printf(a, "share%d[%s + g * %lld]",
                                            t->instr, at, (long long)wide)));
             if (p->combine)
@@ -398,8 +414,8 @@ static void combine_scalar(CudaPrinter *c, const KernelTotal *t)
     out_line(c->text.o,
              "for (int part = lane_index(); part < %lld; part += 32)",
              (long long)p->parts);
-    out_line(c->text.o, "    %s = %s;", sum,
-             kernel_joined(&c->text, p->k->instr[t->instr].op, sum, item));
+    out_line(c->text.o, "    %s",
+             kernel_add_to(&c->text, p->k->instr[t->instr].op, sum, item));
     name_sum(c, t->instr, 0,
              arena_printf(a, "warp_%s(%s)", kind_of(p, t->instr), sum));
 }
@@ -421,8 +437,8 @@ static void combine_columns(CudaPrinter *c, const KernelTotal *t, int lane)
     out_line(c->text.o, "for (int part = %s; part < %lld; part += %d)",
              p->combine_warps > 1 ? "warp_index()" : "0", (long long)p->parts,
              p->combine_warps);
-    out_code(c->text.o, "    %s = %s;", sum,
-             kernel_joined(&c->text, p->k->instr[t->instr].op, sum,
+    out_code(c->text.o, "    %s",
+             kernel_add_to(&c->text, p->k->instr[t->instr].op, sum,
                            arena_printf(a, "workspace[%s]", item)));
     cuda_close_blocks(c, opened);
     if (p->combine_warps > 1)
@@ -439,8 +455,8 @@ static void combined_column(CudaPrinter *c, const KernelTotal *t, int lane)
         const char *item = arena_printf(a, "sum%d[w][lane_index()%s]", t->instr,
                                         lane ? " + 32" : "");
         out_line(c->text.o, "for (int w = 1; w < %d; w++)", p->combine_warps);
-        out_line(c->text.o, "    %s = %s;", sum,
-                 kernel_joined(&c->text, p->k->instr[t->instr].op, sum, item));
+        out_line(c->text.o, "    %s",
+                 kernel_add_to(&c->text, p->k->instr[t->instr].op, sum, item));
     }
     name_sum(c, t->instr, lane, sum);
 }

@@ -88,7 +88,7 @@ void kernel_statement(KernelPrinter *c, const Op *source, const char *text)
 {
     Arena *a = c->p->arena;
     if (!source || c->bare) {
-        out_line(c->o, "%s", text);
+        out_code(c->o, "%s", text);
         return;
     }
     const char *where = kernel_where(c->p, source->loc);
@@ -101,7 +101,7 @@ void kernel_statement(KernelPrinter *c, const Op *source, const char *text)
         return;
     }
     out_line(c->o, "%s", comment);
-    out_line(c->o, "%s", text);
+    out_code(c->o, "%s", text);
 }
 
 /* ---- values -------------------------------------------------------------- */
@@ -138,11 +138,12 @@ const char *kernel_stored(const KernelPrinter *c, const KernelBuffer *b,
                         narrow ? dtype_name(b->dtype) : "", x);
 }
 
-const char *kernel_joined(const KernelPrinter *c, OpKind op, const char *x,
-                          const char *y)
+const char *kernel_add_to(const KernelPrinter *c, OpKind op, const char *sum,
+                          const char *x)
 {
-    return arena_printf(c->p->arena,
-                        op == OP_max ? "parc_max(%s, %s)" : "%s + %s", x, y);
+    Arena *a = c->p->arena;
+    return op == OP_max ? arena_printf(a, "%s = parc_max(%s, %s);", sum, sum, x)
+                        : arena_printf(a, "%s += %s;", sum, x);
 }
 
 /* $0 … $2: the operands, $n: the number, $t: the result's type. */

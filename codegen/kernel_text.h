@@ -93,10 +93,9 @@ const char *kernel_loaded(const KernelPrinter *c, const KernelBuffer *b,
                           const char *at);
 const char *kernel_stored(const KernelPrinter *c, const KernelBuffer *b,
                           const char *at, const char *x);
-/* "parc_max(x, y)" or "x + y". */
-const char *kernel_joined(const KernelPrinter *c, OpKind op, const char *x,
-                          const char *y);
-
+/* "sum = parc_max(sum, x);" or "sum += x;". */
+const char *kernel_add_to(const KernelPrinter *c, OpKind op, const char *sum,
+                          const char *x);
 /* A random number's index in the whole tensor, along some axes and from the
  * bases of all; the number drawn by itself. */
 const char *kernel_random_index(const KernelPrinter *c,

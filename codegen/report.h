@@ -50,6 +50,10 @@ const char *report_axis_placement(const Program *p, const Type *t,
  * type; nothing where there are none. */
 void report_copies(Out *o, const Program *p);
 
+/* report_kernels.c, a part of the plan for CUDA: what each kernel moves, and
+ * which tensors only go from one kernel to another. */
+void report_kernels(Out *o, const Program *p);
+
 /* report_saved.c, a part of the plan: what the forward pass keeps for the
  * backward pass, and what that computes again. */
 void report_saved(Out *o, const Program *p);

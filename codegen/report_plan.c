@@ -299,5 +299,7 @@ void report_plan(Out *o, const Program *p, const TargetInfo *t)
     report_copies(o, p);
     report_saved(o, p);
     transfers(o, p);
+    if (t->target == TARGET_CUDA)
+        report_kernels(o, p);
     at_peak(o, p);
 }

@@ -1,0 +1,130 @@
+/* report_kernels.c: the fused kernels in the plan: bytes that a call reads and
+ * writes as printed, beside the least, which is every tensor once; and tensors
+ * that go through memory from one kernel to another and nowhere else, which a
+ * larger kernel might have kept on the chip.
+ */
+#include "codegen/cuda_kernel.h"
+#include "codegen/report.h"
+
+#include <string.h>
+
+typedef struct Table {
+    Out *o;
+    const Program *p;
+    int number;
+    int64_t calls;
+    bool head; /* of the second list: printed */
+} Table;
+
+static const char *place_of(const CudaPlan *c)
+{
+    static const char *const place[] = {[CUDA_REGISTERS] = "registers",
+                                        [CUDA_SHARED] = "shared",
+                                        [CUDA_STREAMED] = "streamed"};
+    return c->form == CUDA_ROWS && c->nphases > 1 ? place[c->place] : "";
+}
+
+static const char *reason(const Table *t, const CudaPlan *c, CudaCost cost)
+{
+    Arena *a = t->p->arena;
+    const char *text = "";
+    if (cost.sums)
+        text = arena_printf(a, "; sums of %lld parts %s", (long long)c->parts,
+                            report_bytes(a, 2 * cost.sums));
+    if (cost.again)
+        text = arena_printf(a, "%s; rows too long for the chip %s", text,
+                            report_bytes(a, cost.again));
+    return text;
+}
+
+static void kernel_line(Table *t, const Op *op)
+{
+    const CudaPlan *c = cuda_plan(t->p, op);
+    CudaCost cost = cuda_cost(c);
+    Arena *a = t->p->arena;
+    out_line(t->o, "  %4lld x %-11s %-11s %-11s %-9s  %s%s",
+             (long long)t->calls, report_bytes(a, cost.read),
+             report_bytes(a, cost.written), report_bytes(a, cost.least),
+             place_of(c), kernel_name(t->p, op, t->number), reason(t, c, cost));
+}
+
+/* ---- between kernels ----------------------------------------------------- */
+
+static const char *join(Arena *a, const char *list, const char *more)
+{
+    return *list ? arena_printf(a, "%s, %s", list, more) : more;
+}
+
+/* Follows a value through views: false where anything but a kernel of its
+ * phase takes it. */
+static bool goes_to_kernels(const Table *t, const Region *r, const Value *v,
+                            Phase phase, const char **names)
+{
+    for (int i = 0; i < r->nyields; i++)
+        if (r->yield[i] == v)
+            return false;
+    for (const Op *op = r->first; op; op = op->next)
+        for (int i = 0; i < op->nargs; i++) {
+            if (op->arg[i] != v)
+                continue;
+            if (op->phase != phase)
+                return false;
+            if (fuse_is_view(op->kind)) {
+                if (!goes_to_kernels(t, r, op->out[0], phase, names))
+                    return false;
+            } else if (op->kind == OP_fused) {
+                *names = join(t->p->arena, *names, op_attr(op, "name").s);
+            } else {
+                return false;
+            }
+        }
+    return true;
+}
+
+static void between(Table *t, const Region *r, const Op *op)
+{
+    for (int i = 0; i < op->nouts; i++) {
+        const char *names = "";
+        if (!goes_to_kernels(t, r, op->out[i], op->phase, &names) || !*names)
+            continue;
+        if (!t->head) {
+            out_line(t->o, "");
+            out_line(t->o, "Tensors that only go from kernel to kernel");
+            t->head = true;
+        }
+        out_line(t->o, "  %-11s  %s of k%02d to %s",
+                 report_bytes(t->p->arena,
+                              type_local_bytes(&op->out[i]->type, &t->p->mesh)),
+                 op->out[i]->name, t->number, names);
+    }
+}
+
+/* ---- all of them --------------------------------------------------------- */
+
+static void walk(Table *t, const Region *r, int64_t calls, bool list)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            walk(t, op->body, calls * loop_trips(op), list);
+        if (op->kind != OP_fused)
+            continue;
+        t->calls = op->phase == PH_INIT ? 0 : calls;
+        if (list)
+            kernel_line(t, op);
+        else
+            between(t, r, op);
+        t->number++;
+    }
+}
+
+void report_kernels(Out *o, const Program *p)
+{
+    Table t = {.o = o, .p = p};
+    out_line(o, "");
+    out_line(o, "Kernels (calls a step x bytes read, bytes written; the least "
+                "of both, each");
+    out_line(o, "tensor once; where a row stays between phases)");
+    walk(&t, p->step, 1, true);
+    t.number = 0;
+    walk(&t, p->step, 1, false);
+}

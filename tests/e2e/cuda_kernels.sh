@@ -1,0 +1,44 @@
+#!/bin/sh
+# cuda_kernels.sh: the kernels that CUDA programs are made of, on the host:
+# numbers against the CPU's kernels, bounds and races by the tests' engine, and
+# a race wherever a barrier is taken away. Each way that a row can stay on the
+# chip; tails; random numbers; sums over rows.
+. "$(dirname "$0")/lib.sh"
+export BUILD
+
+# runs NAME OPTIONS -- PARC'S ARGUMENTS
+runs() {
+    name=$1 options=$2
+    shift 2
+    "$PARC" "$@" --target cuda --emit ir >"$work/program.ir" 2>"$work/log" ||
+        cat "$work/log"
+    # shellcheck disable=SC2086
+    check "$name" "$BUILD/unit/kernels_cuda" $options "$work/program.ir"
+}
+
+# has NAME TEXT PARC'S ARGUMENTS: the plan has a line with that text.
+has() {
+    name=$1 text=$2
+    shift 2
+    "$PARC" "$@" --target cuda --emit plan 2>"$work/log" >"$work/plan"
+    check "$name" grep -q "$text" "$work/plan"
+}
+
+rows="tests/data/rows.pdl -D batch=5 --mesh 1"
+# shellcheck disable=SC2086
+{
+    runs "rows of 100 in registers" --sites $rows -D n=100
+    runs "rows of 1001, odd, bf16" "" $rows -D n=1001 -D precision=bf16
+    has "rows of 4096 lie in shared memory" ' shared .*cross_entropy' \
+        $rows -D n=4096
+    runs "rows of 4096" "" $rows -D n=4096
+    has "rows of 8192 are streamed" ' streamed .*rows too long for the chip' \
+        $rows -D n=8192
+    runs "rows of 8192" "" $rows -D n=8192
+    runs "llama" --sites examples/llama.pdl --mesh 2x2 $llama_sizes \
+        -D precision=bf16 -D n_layers=2
+    runs "gpt2" "" examples/gpt2.pdl --mesh 1x2 $gpt2_sizes -D n_layers=2
+    runs "transformer" "" examples/transformer.pdl --mesh 2 \
+        --plan full_shard $transformer_sizes
+}
+finish

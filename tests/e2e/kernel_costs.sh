@@ -1,0 +1,66 @@
+#!/bin/sh
+# kernel_costs.sh: no kernel of the Llama block moves more bytes than each
+# tensor once, but for the sums of parts that it names; nothing goes through
+# memory that could have stayed on the chip; where ptxas is there, no kernel
+# spills registers or has a stack.
+. "$(dirname "$0")/lib.sh"
+
+"$PARC" examples/llama.pdl --mesh 8x8 --target cuda --emit plan >"$work/plan"
+
+# What a kernel reads and writes, less the least, less what it gives a reason
+# for; sizes are printed to three digits or so.
+excess() {
+    awk '
+        BEGIN { of["B"] = 1; of["KiB"] = 1024; of["MiB"] = 1048576
+            of["GiB"] = 1073741824 }
+        function bytes(x, unit) { return x * of[unit] }
+        /^Kernels/ { on = 1 } /^$/ { on = on && n == 0 } on && $2 == "x" {
+            n++
+            moved = bytes($3, $4) + bytes($5, $6)
+            named = 0
+            for (i = 9; i < NF; i++)
+                if ($(i + 1) ~ /^(B|KiB|MiB|GiB)$/)
+                    named += bytes($i, $(i + 1))
+            least = bytes($7, $8)
+            if (moved > (least + named) * 1.01 + 64) {
+                print "moves more: " $0
+                bad = 1
+            }
+            if (/too long/) {
+                print "streamed: " $0
+                bad = 1
+            }
+        }
+        END { if (n < 30) print n + 0 " kernels"; exit bad || n < 30 }' \
+        "$work/plan"
+}
+check "each tensor moves once" excess
+
+# Scalars of the gradient norm; the table that rope's tables are made of; and
+# the picked scores, whose kernel waits for a sum over ranks.
+between() {
+    awk '/^Tensors that only go/ { on = 1; next } /^$/ { on = 0 }
+        on && !($1 == 4 && $2 == "B") && $3 !~ /^(frequency|picked)/ {
+            print
+            bad = 1
+        }
+        END { exit bad }' "$work/plan"
+}
+check "nothing goes through memory from kernel to kernel" between
+
+if command -v nvcc >/dev/null && "$PARC" examples/llama.pdl --mesh 8x8 \
+    --target cuda -S "$work/tree" >"$work/log" 2>&1; then
+    spills() {
+        nvcc -arch=sm_90a -cubin -I"$work/tree/runtime" \
+            -I"$work/tree/runtime/cuda" -I"$work/tree" -Xptxas -v \
+            -o "$work/kernels.cubin" "$work/tree/kernels.cu" 2>"$work/ptxas" ||
+            cat "$work/ptxas"
+        grep -q 'bytes stack frame' "$work/ptxas" &&
+            ! grep 'bytes stack frame' "$work/ptxas" |
+            grep -v ' 0 bytes stack frame, 0 bytes spill'
+    }
+    check "registers suffice" spills
+else
+    echo "skipped: no nvcc, or no tree: $(head -n 1 "$work/log")" >&2
+fi
+finish

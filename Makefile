@@ -72,18 +72,18 @@ $(BUILD)/parc: $(OBJ) $(BUILD)/libparc_rt.a
 
 $(BUILD)/libparc_rt.a: $(RT_OBJ)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar qcs $@ $^
 
 $(BUILD)/libparc_rt_cuda.a: $(PORTABLE_OBJ)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar qcs $@ $^
 
 $(BUILD)/libparc_cuda.a: $(CUDA_OBJ)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar qcs $@ $^
 
 $(BUILD)/libparc.a: $(LIB_OBJ)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar qcs $@ $^
 
 $(BUILD)/gen/frontend/parse.tab.c: frontend/parse.y
 	$(call say,BISON,$<)

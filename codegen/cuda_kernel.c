@@ -250,19 +250,6 @@ static void main_body(CudaPrinter *c)
 
 /* ---- functions ----------------------------------------------------------- */
 
-/* Whether a name stands in a text as a word. */
-static bool mentions(const char *text, const char *name)
-{
-    size_t n = strlen(name);
-    const char *word = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                       "0123456789_";
-    for (const char *s = strstr(text, name); s; s = strstr(s + 1, name))
-        if ((s == text || !strchr(word, s[-1])) &&
-            (!s[n] || !strchr(word, s[n])))
-            return true;
-    return false;
-}
-
 static void function(CudaPrinter *c, CudaFunction *f, const char *name,
                      void (*body)(CudaPrinter *))
 {
@@ -274,13 +261,14 @@ static void function(CudaPrinter *c, CudaFunction *f, const char *name,
     c->text.o = &text;
     body(c);
     c->text.o = to;
+    const char *lines = cuda_without_unused(a, text.text);
     const char **item = NEW_ARRAY(a, const char *, k->nbuffers + 2);
     f->symbol = name;
     f->arg = NEW_ARRAY(a, int, k->nbuffers + 2);
     f->nargs = 0;
     for (int i = 0; i <= k->nbuffers; i++) {
         const char *word = i < k->nbuffers ? k->buffer[i].name : "workspace";
-        if (!text.size || !mentions(text.text, word))
+        if (!cuda_mentions(lines, word))
             continue;
         item[f->nargs] = kernel_parameter(&c->text, i, "__restrict__");
         if (i == k->nbuffers && body == cuda_combine)
@@ -291,7 +279,7 @@ static void function(CudaPrinter *c, CudaFunction *f, const char *name,
     kernel_signature(&c->text, arena_printf(a, "%s(", name), f->nargs, item,
                      "");
     out_line(to, "{");
-    out_bytes(to, text.text, text.size);
+    out(to, "%s", lines);
     out_line(to, "}");
 }
 

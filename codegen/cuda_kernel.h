@@ -142,6 +142,11 @@ int cuda_open_vector(CudaPrinter *c);
 /* "kept3[s][e]": a thread's own value of an array by slot, lane and element. */
 const char *cuda_own(const CudaPrinter *c, const char *array, int lane);
 
+/* cuda_unused.c: whether a name stands in a text as a word; a function's lines
+ * without constants that nobody uses. */
+bool cuda_mentions(const char *text, const char *name);
+const char *cuda_without_unused(Arena *a, const char *text);
+
 /* cuda_sums.c: what a block adds up, and what follows when all is there. */
 void cuda_begin_totals(CudaPrinter *c);
 void cuda_end_totals(CudaPrinter *c);

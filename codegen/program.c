@@ -131,10 +131,13 @@ const char *emit_program(const Program *p, const TargetInfo *t,
                          const EmitOptions *options, Outputs *outputs)
 {
     Tree tree = {.arena = p->arena};
-    const char *failure = cpu_tree(&tree, p, t, options);
+    bool cpu = t->target == TARGET_CPU;
+    const char *failure = cpu ? cpu_tree(&tree, p, t, options)
+                              : cuda_tree(&tree, p, t, options);
     if (!failure && options->directory)
         failure = tree_write(&tree, outputs, options->directory);
     if (!failure && options->binary)
-        failure = build(&tree, &cpu_recipe, options, outputs);
+        failure = build(&tree, cpu ? &cpu_recipe : &cuda_recipe, options,
+                        outputs);
     return failure;
 }

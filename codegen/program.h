@@ -19,6 +19,7 @@ typedef struct EmitOptions {
     const char *binary;      /* -o FILE, or NULL */
     const char *self;        /* path of the running parc, to find the built
                                 runtime library; may be NULL */
+    const char *const *arch; /* GPU architectures; NULL ends the list */
     bool verbose;            /* print the commands that are run, and what the
                                 CUDA compiler made of each kernel */
 } EmitOptions;

@@ -40,7 +40,9 @@ typedef struct Recipe {
 /* A target's tree is added to `tree`. NULL, or a message. */
 const char *cpu_tree(Tree *tree, const Program *p, const TargetInfo *t,
                      const EmitOptions *options);
-extern const Recipe cpu_recipe;
+const char *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
+                      const EmitOptions *options);
+extern const Recipe cpu_recipe, cuda_recipe;
 
 /* "CFLAGS = …", the first lines of a tree's Makefile. */
 void makefile_head(Out *o, const Recipe *b);

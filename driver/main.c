@@ -14,6 +14,7 @@
 
 #include "base/bug.h"
 #include "base/file.h"
+#include "codegen/cuda_arch.h"
 #include "codegen/program.h"
 #include "codegen/report.h"
 #include "codegen/target.h"
@@ -189,10 +190,24 @@ static const char *program_command(Compilation *c, const char *source,
         text = arena_printf(a, "%s --mesh %s", text, c->o.mesh.text);
     if (c->o.plan.text)
         text = arena_printf(a, "%s --plan %s", text, c->o.plan.text);
+    for (int i = 0; i < c->o.arch.n; i++)
+        text = arena_printf(a, "%s%s%s", text, i ? "," : " --arch ",
+                            c->o.arch.at[i]);
     for (int i = 0; i < c->o.define.n; i++)
         text = arena_printf(a, "%s -D %s", text,
                             shell_word(a, c->o.define.at[i].text));
     return text;
+}
+
+/* --arch, ended by NULL. */
+static const char *const *architectures(Compilation *c)
+{
+    if (!c->o.arch.n)
+        return cuda_default_archs;
+    const char *end = NULL;
+    vec_push(c->arena, &c->o.arch, end);
+    c->o.arch.n--;
+    return c->o.arch.at;
 }
 
 static bool write_program(Compilation *c, const Program *p, const TargetInfo *t)
@@ -210,6 +225,7 @@ static bool write_program(Compilation *c, const Program *p, const TargetInfo *t)
         .directory = c->o.directory.text,
         .binary = c->o.binary.text,
         .self = n > 0 ? self : NULL,
+        .arch = architectures(c),
         .verbose = c->o.verbose,
     };
     return !output_failed(c, program_loc(&c->o),
@@ -372,13 +388,6 @@ static int run(Compilation *c, int argc, char **argv)
         return 2;
     case OPTIONS_RUN:
         break;
-    }
-    if (c->o.target == TARGET_CUDA &&
-        (c->o.binary.text || c->o.directory.text)) {
-        fputs("parc: error: the CUDA target cannot write programs yet; use "
-              "--target cpu\n",
-              stderr);
-        return 1;
     }
     if (!clash_check(c->diag, &c->o)) {
         diag_flush(c->diag, stderr);

@@ -1,0 +1,86 @@
+/* cuda_unused.c: takes names that nobody uses out of a printed function.
+ *
+ *   for (int s = 0; s < 2; s++) {
+ *       const int j = (s * 512 + t) * 4;      <- where columns were kept, no
+ *       parc_widen_bf16(in0, kept0[s], 8);       address is made of j
+ *
+ * What a body needs is known when it is printed, its names stand in front of
+ * it; a compiler warns of those that are left over.
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "codegen/cuda_kernel.h"
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+bool cuda_mentions(const char *text, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *s = strstr(text, name); s; s = strstr(s + 1, name))
+        if ((s == text || !is_word(s[-1])) && !is_word(s[n]))
+            return true;
+    return false;
+}
+
+static size_t indent_of(const char *line)
+{
+    return strspn(line, " ");
+}
+
+/* "j" of "const int j = …;", NULL of other lines. */
+static const char *declared(Arena *a, const char *line)
+{
+    static const char *const start[] = {"const int ", "const int64_t "};
+    line += indent_of(line);
+    for (size_t i = 0; i < sizeof start / sizeof *start; i++) {
+        size_t n = strlen(start[i]), name = 0;
+        if (strncmp(line, start[i], n))
+            continue;
+        while (is_word(line[n + name]))
+            name++;
+        if (!strncmp(line + n + name, " = ", 3))
+            return arena_strndup(a, line + n, name);
+    }
+    return NULL;
+}
+
+/* Whether a name of line `at` stands in a later line of its block. */
+static bool is_used(const char *const *line, int n, int at, const char *name)
+{
+    size_t indent = indent_of(line[at]);
+    for (int i = at + 1; i < n && indent_of(line[i]) >= indent; i++)
+        if (cuda_mentions(line[i], name))
+            return true;
+    return false;
+}
+
+const char *cuda_without_unused(Arena *a, const char *text)
+{
+    VEC(const char *) line = {0};
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        n += text[n] == '\n';
+        vec_push(a, &line, (const char *)arena_strndup(a, text, n));
+        text += n;
+    }
+    /* From the end: a name may be all that another one was for. A statement
+     * of several lines is kept. */
+    for (int i = line.n; i-- > 0;) {
+        const char *name = declared(a, line.at[i]);
+        bool whole = strstr(line.at[i], ";\n") || strstr(line.at[i], "; /*");
+        if (name && whole && !is_used(line.at, line.n, i, name)) {
+            memmove(line.at + i, line.at + i + 1,
+                    (size_t)(line.n - i - 1) * sizeof *line.at);
+            line.n--;
+        }
+    }
+    Out o;
+    out_init(&o, a);
+    for (int i = 0; i < line.n; i++)
+        out(&o, "%s", line.at[i]);
+    return o.text;
+}

@@ -1,0 +1,225 @@
+#!/bin/sh
+# Programs for GPUs, as far as they are known without one: NVRTC compiles the
+# kernels of every example in every precision and under several strategies
+# without a word and without spilling a register; the emitted C has no
+# warning, nor has kernels.cu under nvcc; what is written holds nothing of the
+# machine it was made on.
+#
+# Without NVRTC this is skipped, unless that would be a surprise: under CI on a
+# machine that has the toolkit.
+. "$(dirname "$0")/lib.sh"
+
+toolkit=${CUDA_HOME:-/usr/local/cuda}
+nvcc=$(command -v nvcc || echo "$toolkit/bin/nvcc")
+[ -x "$nvcc" ] || nvcc=
+
+tree() { # tree DIR MODEL.pdl OPTIONS…
+    at=$1 model=$2
+    shift 2
+    "$PARC" "$model" -S "$at" -v "$@" 2>"$at.log" || { cat "$at.log"; return 1; }
+}
+
+if ! tree "$work/probe" examples/toy.pdl && grep -q PARC_NVRTC "$work/probe.log"
+then
+    echo "SKIPPED nvrtc.sh: NVRTC is not installed; no kernel was compiled" >&2
+    [ "${CI:-}" ] && [ -d "$toolkit" ] && check "NVRTC, in $toolkit" false
+    finish
+    exit
+fi
+
+# ---- every example ----
+
+# The log has a line for each kernel and architecture, and none spills, but for
+# one that is known: gradients of attention in f32 over heads of 128 columns
+# take all registers there are, and a few words more.
+no_spills() { # no_spills DIR ARCHITECTURES
+    kernels=$(sed -n 's/.*\.nkernels = \([0-9]*\).*/\1/p' "$1/train.c")
+    reports=$(grep -c ' registers, ' "$1.log")
+    [ "$reports" -ge $((kernels * $2)) ] || {
+        echo "$reports reports of $kernels kernels"
+        return 1
+    }
+    ! grep ' spills ' "$1.log" |
+        grep -v ': attention_[a-z]*_f32_d128_.* spills [1-3][0-9] bytes'
+}
+# Loops, conditions and launches as a careful compiler wants them.
+c_is_clean() { # c_is_clean DIR
+    for file in train.c launch.c images.c; do
+        ${CC:-cc} -std=c11 -Wall -Wextra -Werror -Wa,-I"$1" \
+            -I"$1/runtime" -c -o "$work/object.o" "$1/$file" || return 1
+    done
+}
+nvcc_is_quiet() { # nvcc_is_quiet DIR
+    [ ! "$nvcc" ] || "$nvcc" -std=c++17 -Werror all-warnings -arch=sm_90a \
+        -cubin -I"$1/runtime" -I"$1/runtime/cuda" -o "$work/cubin" \
+        "$1/kernels.cu"
+}
+archs=sm_80,sm_90a,sm_100
+compiles() { # compiles LABEL MODEL.pdl MESH OPTIONS…
+    at=$(printf '%s' "$work/$1" | tr ' =,' '---')
+    label=$1 model=$2 mesh=$3
+    shift 3
+    check "$label compiles" tree "$at" "$model" --mesh "$mesh" "$@" \
+        --arch $archs
+    check "$label spills nothing" no_spills "$at" \
+        "$(echo $archs | tr , '\n' | wc -l)"
+    check "$label: C without warnings" c_is_clean "$at"
+}
+
+for precision in f32 bf16 f16; do
+    d="-D precision=$precision"
+    # shellcheck disable=SC2086
+    {
+        compiles "llama $precision" examples/llama.pdl 2x2 $d
+        compiles "gpt2 $precision" examples/gpt2.pdl 2x2 $d -D dropout=0.1
+        compiles "transformer $precision" examples/transformer.pdl 2x2 $d \
+            --plan tensor_parallel
+    }
+done
+compiles toy examples/toy.pdl 2x2
+compiles feedforward examples/feedforward.pdl 2x2
+compiles hsdp examples/hsdp.pdl rep=2,dp=2,tp=2
+
+# ---- strategies ----
+
+# The oldest has the least to keep values in.
+archs=sm_80
+
+again() { # again MODEL.pdl CLAUSE: llama.pdl with more in its plan
+    awk -v clause="$2" '
+        { print }
+        /^plan / { print "    " clause }' examples/llama.pdl >"$1"
+}
+again "$work/all.pdl" "checkpoint { layers.* }"
+again "$work/some.pdl" "checkpoint { layers.*: keep=attention }"
+compiles recompute "$work/all.pdl" 2x2
+compiles keep "$work/some.pdl" 2x2
+compiles accumulate examples/llama.pdl 2x2 -D accumulate=2
+compiles head_chunk examples/llama.pdl 2x2 -D head_chunk=256
+compiles uneven examples/llama.pdl 2x3 -D n_heads=6 -D n_kv_heads=3 \
+    -D dim=396 -D hidden=401 -D vocab=257 -D batch=4 -D seq=48
+compiles one_rank examples/gpt2.pdl 1x1 -D precision=bf16
+
+for at in llama-bf16 transformer-f32 gpt2-f16; do
+    check "$at: nvcc has no warnings" nvcc_is_quiet "$work/$at"
+done
+
+# ---- what is written ----
+
+elsewhere() { # elsewhere DIR: the toy's program, made within DIR
+    mkdir "$1" && (cd "$1" &&
+        "$PARC" "$root/examples/toy.pdl" --mesh 2x2 -S tree)
+}
+check "written" elsewhere "$work/one"
+check "written again" elsewhere "$work/other place"
+check "the same bytes" diff -r "$work/one" "$work/other place"
+names_no_folder() {
+    ! grep -rlaF -e "$work" -e "$root" "$work/one"
+}
+check "no folder of this machine" names_no_folder
+
+# Where device code is newer than an image, make compiles it again.
+rebuilds() {
+    cp -a "$work/one/tree" "$work/edited" || return 1
+    make -q -C "$work/edited" kernels.sm_90a.cubin || {
+        echo "an image looks old as it was written"
+        return 1
+    }
+    [ "$nvcc" ] || return 0
+    touch "$work/edited/kernels.cu"
+    make -C "$work/edited" NVCC="$nvcc" kernels.sm_90a.cubin \
+        kernels.compute_80.ptx &&
+        make -q -C "$work/edited" kernels.sm_90a.cubin
+}
+check "make compiles edited kernels" rebuilds
+
+# One architecture of its own: newer devices get PTX all the same.
+check "sm_90a alone" tree "$work/alone" examples/toy.pdl --arch sm_90a
+check "its PTX" test -s "$work/alone/kernels.compute_90.ptx"
+
+# The binary says what it is where there is neither driver nor GPU, and what
+# it would run with.
+about() { # about TEXT OPTIONS…
+    text=$1
+    shift
+    "$work/train" "$@" >"$work/about" 2>&1
+    status=$?
+    cat "$work/about"
+    [ $status = 0 ] && grep -q "$text" "$work/about"
+}
+check "a binary" "$PARC" examples/toy.pdl -o "$work/train"
+check "--version" about "Toy, built from toy.pdl" --version
+check "--info" about "f32, CUDA" --info
+check "--help" about "usage:" --help
+check "--print-shards" about "rows 0 .. 11" --print-shards net1.weight
+check "the first weights" "$work/train" --steps 0 --export "$work/first.st"
+elsewhere_built() { # without the library beside parc
+    mkdir "$work/bin" && cp "$PARC" "$work/bin/parc" &&
+        "$work/bin/parc" examples/toy.pdl -o "$work/bin/train" &&
+        "$work/bin/train" --version
+}
+check "parc alone" elsewhere_built
+
+# ---- what is missing ----
+
+says() { # says TEXT ENVIRONMENT…: parc fails with the text, and writes nothing
+    message=$1
+    shift
+    env "$@" "$PARC" examples/toy.pdl -S "$work/none" 2>"$work/says.log"
+    [ $? = 1 ] && grep -q "$message" "$work/says.log" && [ ! -e "$work/none" ]
+}
+check "no NVRTC there" says "PARC_NVRTC is '$work/nvrtc'" \
+    PARC_NVRTC="$work/nvrtc"
+printf 'int nothing;\n' >"$work/empty.c"
+${CC:-cc} -shared -o "$work/empty.so" "$work/empty.c"
+check "another library" says "is no NVRTC of CUDA 12 or newer" \
+    PARC_NVRTC="$work/empty.so"
+cat >"$work/old.c" <<'END'
+int nvrtcVersion(int *x, int *y) { *x = 12, *y = 0; return 0; }
+int nvrtcGetNumSupportedArchs(int *n) { *n = 1; return 0; }
+int nvrtcGetSupportedArchs(int *arch) { *arch = 80; return 0; }
+const char *nvrtcGetErrorString(int e) { return e ? "an error" : "none"; }
+int nvrtcCreateProgram(void) { return 0; }
+int nvrtcCompileProgram(void) { return 1; }
+int nvrtcGetProgramLogSize(void) { return 1; }
+int nvrtcGetProgramLog(void) { return 1; }
+int nvrtcGetCUBINSize(void) { return 1; }
+int nvrtcGetCUBIN(void) { return 1; }
+int nvrtcGetPTXSize(void) { return 1; }
+int nvrtcGetPTX(void) { return 1; }
+END
+${CC:-cc} -w -shared -fPIC -o "$work/old.so" "$work/old.c"
+check "an old NVRTC" says "NVRTC 12.0 .* cannot compile for sm_90a" \
+    PARC_NVRTC="$work/old.so"
+needs_no_cuda() {
+    PARC_NVRTC="$work/none" "$PARC" examples/toy.pdl --mesh 2x2 --emit plan &&
+        PARC_NVRTC="$work/none" "$PARC" examples/toy.pdl --target cpu \
+            -S "$work/cpu"
+}
+check "plans and CPU programs need none of it" needs_no_cuda
+
+# ---- sizes ----
+
+# lines FILE FILE: as many lines. Sizes far from all that shapes a kernel.
+lines() {
+    [ "$(wc -l <"$1")" = "$(wc -l <"$2")" ] || { wc -l "$@"; return 1; }
+}
+# What a rank holds may be so small that a sum needs no second stage.
+no_more() { # no_more FILE FILE: the second has at most 5% more lines
+    a=$(wc -l <"$1") b=$(wc -l <"$2")
+    [ $((b * 100)) -le $((a * 105)) ] || { echo "$a and $b lines"; return 1; }
+}
+large() { # large DIR MESH LAYERS
+    tree "$1" examples/llama.pdl --mesh "$2" --arch sm_90a -D batch=512 \
+        -D n_layers="$3"
+}
+check "16 layers" large "$work/base" 2x2 16
+check "64 layers" large "$work/deep" 2x2 64
+check "16 ranks" large "$work/wide" 8x2 16
+for file in train.c launch.c kernels.cu; do
+    check "$file is as long for more layers" lines "$work/base/$file" \
+        "$work/deep/$file"
+    check "$file does not grow with ranks" no_more "$work/base/$file" \
+        "$work/wide/$file"
+done
+finish

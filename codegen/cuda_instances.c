@@ -81,8 +81,7 @@ static void include(Instances *in, const char *file)
 {
     out_line(in->o, "");
     for (int i = 0; i < in->nmacros; i++)
-        out_line(in->o, "#define %s %s", in->macro[i].name,
-                 in->macro[i].value);
+        out_line(in->o, "#define %s %s", in->macro[i].name, in->macro[i].value);
     out_line(in->o, "#include \"%s\"", file);
     for (int i = 0; i < in->nmacros; i++) {
         const char *name = in->macro[i].name;
@@ -298,15 +297,21 @@ static void instances_of(Instances *in, const Op *op)
         embedding_grad(in, op->arg[0]->type.dtype,
                        type_local_dim(&op->out[0]->type, m, 1));
         return;
-    case OP_split_key: split_key(in); return;
-    case OP_einsum: contract(in, op); return;
+    case OP_split_key:
+        split_key(in);
+        return;
+    case OP_einsum:
+        contract(in, op);
+        return;
     case OP_copy:
     case OP_transpose:
     case OP_slice:
     case OP_pad:
     case OP_concat:
     case OP_take_part:
-    case OP_take_share: copies(in); return;
+    case OP_take_share:
+        copies(in);
+        return;
     }
     if (op_is_collective(op->kind))
         copies(in); /* parts that are no run are packed */

@@ -134,6 +134,9 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         tile_load(TYPE, values, v_row, v, kv * E, keys_all - first, KEYS, E,
                   E_PAD, FORWARD_THREADS);
         copy_async_commit();
+        uint32_t kept[(ATTENTION_SLOTS(ROWS, KEYS) + 31) / 32];
+        if (seen && ATTENTION_DROP)
+            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, mine, first);
         v += KEYS * kv * E;
         k += KEYS * kv * D;
         if (seen)
@@ -155,13 +158,9 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
             (ATTENTION_CAUSAL && first + KEYS > mine + 1))
             ATTENTION_NAME(mask)(score, mine - first, keys_all - first);
         ATTENTION_NAME(softmax)(score, out, top, sum, scale2);
-        if (ATTENTION_DROP) {
-            uint32_t kept[(ATTENTION_SLOTS(ROWS, KEYS) + 31) / 32];
-            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, mine, first);
-            PARC_UNROLL
-            for (int i = 0; i < ATTENTION_SLOTS(ROWS, KEYS); i++)
-                score[i] = attention_is_kept(kept, i) ? score[i] : 0.0f;
-        }
+        PARC_UNROLL
+        for (int i = 0; i < ATTENTION_SLOTS(ROWS, KEYS) && ATTENTION_DROP; i++)
+            score[i] = attention_is_kept(kept, i) ? score[i] : 0.0f;
         tile_add(TYPE, out, ROWS, E, KEYS, score, room, values, v_row);
     }
 

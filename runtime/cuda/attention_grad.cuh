@@ -151,6 +151,9 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
         copy_async_commit();
         if (first >= own_end)
             continue;
+        uint32_t kept[(SLOTS + 31) / 32];
+        if (ATTENTION_DROP)
+            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, mine, first);
         tile_scores(TYPE, score, ROWS, KEYS, D_PAD, queries, k_row, keys, k_row);
         PARC_UNROLL
         for (int i = 0; i < SLOTS; i++)
@@ -160,13 +163,9 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
             ATTENTION_NAME(mask_grad)(score, ROWS, KEYS, 0, keys_all - first,
                                       mine - first);
         tile_scores(TYPE, dp, ROWS, KEYS, E_PAD, outs, v_row, values, v_row);
-        if (ATTENTION_DROP) {
-            uint32_t kept[(SLOTS + 31) / 32];
-            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, mine, first);
-            PARC_UNROLL
-            for (int i = 0; i < SLOTS; i++)
-                dp[i] = attention_is_kept(kept, i) ? dp[i] * grow : 0.0f;
-        }
+        PARC_UNROLL
+        for (int i = 0; i < SLOTS && ATTENTION_DROP; i++)
+            dp[i] = attention_is_kept(kept, i) ? dp[i] * grow : 0.0f;
         PARC_UNROLL
         for (int i = 0; i < SLOTS; i++) {
             int r = i / WIDE, x = slot(HALF, KEYS, r, i % WIDE);
@@ -178,8 +177,6 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     PARC_UNROLL
     for (int r = 0; r < DOWN; r++)
         low[r] = scale;
-    if (HALF)
-        warp_barrier(); /* the warp's own queries make room for dq */
     tile_store(TYPE, dq + (((int64_t)b * s + mine) * all + h) * D,
                (int64_t)all * D, queries_all - mine, D,
                ATTENTION_VECTORS(TYPE, D), sum, ROWS, D, low, queries, k_row);
@@ -295,6 +292,10 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
         if (mine < keys_all &&
             (!ATTENTION_CAUSAL || mine < at_query + QUERIES)) {
             uint32_t kept[(SLOTS + 31) / 32];
+            if (ATTENTION_DROP) {
+                drop.row = drop_row + (head * g + at_head) * s;
+                drop_tile(HALF, kept, ROWS, QUERIES, 1, &drop, at_query, mine);
+            }
             tile_scores(TYPE, score, ROWS, QUERIES, D_PAD, keys, k_row, queries,
                         k_row);
             if (ATTENTION_CAUSAL && mine + ROWS > at_query + 1)
@@ -306,23 +307,17 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
                 score[x] = parc_exp2(score[x] * scale2 -
                                      low[column_of(HALF, j % WIDE)]);
             }
-            if (ATTENTION_DROP) {
-                drop.row = drop_row + (head * g + at_head) * s;
-                drop_tile(HALF, kept, ROWS, QUERIES, 1, &drop, at_query, mine);
-                PARC_UNROLL
-                for (int j = 0; j < SLOTS; j++)
-                    dp[j] = attention_is_kept(kept, j) ? score[j] : 0.0f;
-            }
+            PARC_UNROLL
+            for (int j = 0; j < SLOTS && ATTENTION_DROP; j++)
+                dp[j] = attention_is_kept(kept, j) ? score[j] : 0.0f;
             tile_add(TYPE, v_sum, ROWS, E_PART, QUERIES,
                      ATTENTION_DROP ? dp : score, room, outs + part * E_PART,
                      v_row);
             tile_scores(TYPE, dp, ROWS, QUERIES, E_PAD, values, v_row, outs,
                         v_row);
-            if (ATTENTION_DROP) {
-                PARC_UNROLL
-                for (int j = 0; j < SLOTS; j++)
-                    dp[j] = attention_is_kept(kept, j) ? dp[j] * grow : 0.0f;
-            }
+            PARC_UNROLL
+            for (int j = 0; j < SLOTS && ATTENTION_DROP; j++)
+                dp[j] = attention_is_kept(kept, j) ? dp[j] * grow : 0.0f;
             PARC_UNROLL
             for (int j = 0; j < SLOTS; j++) {
                 int x = slot(HALF, QUERIES, j / WIDE, j % WIDE);
@@ -341,8 +336,6 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
 
     dk += ((b * t + mine) * kv + head) * D + part * D_PART;
     dv += ((b * t + mine) * kv + head) * E + part * E_PART;
-    if (HALF)
-        warp_barrier(); /* the warp's own keys and values make room */
     PARC_UNROLL
     for (int r = 0; r < DOWN; r++)
         by[r] = scale;

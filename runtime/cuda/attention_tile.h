@@ -157,7 +157,7 @@ PARC_DEVICE void half_scores(int type, float *score, int rows, int columns,
     const uint16_t *x_at = a + lane % 16 * a_row + lane / 16 * 8;
     const uint16_t *y_at =
         b + (lane / 16 * 8 + lane % 8) * b_row + lane / 8 % 2 * 8;
-    PARC_UNROLL
+    PARC_UNROLL_2
     for (int k = 0; k < depth; k += 16) {
         uint32_t x[2][4], y[4];
         PARC_UNROLL
@@ -331,8 +331,9 @@ PARC_DEVICE void full_store(float *to, int64_t stride, int limit, int valid,
     }
 }
 
-/* The same in 16 bits: through the warp's own rows of a tile, which nobody
- * else reads any more, so that whole lines are written. */
+/* The same in 16 bits: through the warp's own rows of a tile, so that whole
+ * lines are written. A lane writes just the words of it that it has read as a
+ * first operand; nobody else has read them. */
 PARC_DEVICE void half_store(int type, uint16_t *to, int64_t stride, int limit,
                             int valid, int eights, const float *sum, int rows,
                             int width, const float *by, uint16_t *tile,

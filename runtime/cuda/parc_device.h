@@ -22,7 +22,8 @@
  *   PARC_SHARED            static shared memory: PARC_SHARED float sum[32];
  *   void *parc_shared()    dynamic shared memory, 16-byte aligned
  *   PARC_UNROLL            in front of a loop: unroll it wholly
- *   PARC_ROLL              do not unroll it: registers are short there
+ *   PARC_UNROLL_2          two turns at once; PARC_ROLL: not at all, where
+ *                          registers are short
  *   int thread_index(), block_threads(); int64_t block_index(), block_count()
  *                          one-dimensional; a block is whole warps
  *   block_barrier()        every thread of the block arrives before any goes
@@ -123,6 +124,7 @@ typedef uint16_t parc_bf16, parc_f16;
 #define PARC_DEVICE static __device__ __forceinline__
 #define PARC_SHARED __shared__
 #define PARC_UNROLL _Pragma("unroll")
+#define PARC_UNROLL_2 _Pragma("unroll 2")
 #define PARC_ROLL _Pragma("unroll 1")
 #ifndef INFINITY
 #define INFINITY __int_as_float(0x7f800000)

@@ -1,8 +1,8 @@
 /* rt_attention.c: attention and its gradient by attention.cuh and
  * attention_grad.cuh. */
 #include "rt_attention_plan.h"
+#include "rt_cuda_launch.h"
 #include "rt_instances.h"
-#include "rt_launch.h"
 
 enum { DELTA_THREADS = 256, DELTA_ROWS = 8, SHAPE = 13 };
 
@@ -48,10 +48,9 @@ static void launch(ParcRt *rt, const ParcAttention *a, const AttentionPlan *p,
                                 a->groups,
                                 a->heads};
     memcpy(shape, own, sizeof own);
-    snprintf(symbol, sizeof symbol, "attention_%s_%s", name[kernel],
-             p->suffix);
-    rt_launch(rt, symbol, grid, t->warps * 32, p->shared[kernel],
-              npointers + SHAPE, argument);
+    snprintf(symbol, sizeof symbol, "attention_%s_%s", name[kernel], p->suffix);
+    rt_cuda_launch(rt, symbol, grid, t->warps * 32, p->shared[kernel],
+                   npointers + SHAPE, argument);
 }
 
 /* Blocks of one head. */
@@ -81,9 +80,9 @@ void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
     int64_t heads = a->kv * a->g, rows = a->b * a->s * heads;
     char symbol[RT_SYMBOL];
     snprintf(symbol, sizeof symbol, "attention_delta_%s", p.suffix);
-    RT_LAUNCH(rt, symbol, rt_blocks(rows, DELTA_ROWS), DELTA_THREADS, 0,
-              rt_pointer_bits(scratch), rt_pointer_bits(d_o),
-              rt_pointer_bits(o), rows, a->s, heads);
+    RT_CUDA_LAUNCH(rt, symbol, rt_blocks(rows, DELTA_ROWS), DELTA_THREADS, 0,
+                   rt_pointer_bits(scratch), rt_pointer_bits(d_o),
+                   rt_pointer_bits(o), rows, a->s, heads);
     launch(rt, a, &p, ATTENTION_QUERY,
            a->b * heads * blocks_of(&p, ATTENTION_QUERY, a->s), 7,
            (const void *[]){dq, d_o, q, k, v, lse, scratch});

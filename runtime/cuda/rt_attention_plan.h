@@ -81,15 +81,16 @@ static inline void rt_attention_plan(AttentionPlan *p, bool half,
          {{32, 4, 48, 1}, {32, 4, 32, 1}, {16, 8, 48, 1}},
          {{16, 4, 32, 1}, {16, 4, 32, 1}, {16, 4, 32, 2}}},
     };
+    /* What is drawn needs registers, too. */
+    static const int less[2][ATTENTION_KERNELS] = {{64, 48, 16}, {32, 16, 32}};
     int64_t wide = d > e ? d : e;
     snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s", type_name, (int)d,
              (int)e, causal ? "_causal" : "", drop ? "_drop" : "");
     for (int i = 0; i < ATTENTION_KERNELS; i++) {
         AttentionTiles *t = &p->tiles[i];
         *t = tiles[half][wide <= 64 ? 0 : wide <= 128 ? 1 : 2][i];
-        /* What is drawn needs registers, too. */
-        if (half && drop && wide > 64 && wide <= 128) {
-            t->step = 32;
+        if (half && drop && wide <= 128) {
+            t->step = less[wide > 64][i];
         }
         p->shared[i] = rt_attention_shared(i, *t, half, d, e);
     }

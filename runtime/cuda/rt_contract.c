@@ -1,6 +1,6 @@
 /* rt_contract.c: the contraction that no matmul fits, by contract.cuh. */
+#include "rt_cuda_launch.h"
 #include "rt_instances.h"
-#include "rt_launch.h"
 
 enum { THREADS = 256 };
 
@@ -15,7 +15,7 @@ void parc_contract(ParcRt *rt, ParcTypes type, void *c, const void *a,
         *(letter[i][1] ? &elements : &terms) *= letter[i][0];
     }
     rt_instance_contract(symbol, name, n, letter);
-    RT_LAUNCH(rt, symbol, rt_blocks(elements, THREADS), THREADS, 0,
-              rt_pointer_bits(c), rt_pointer_bits(a), rt_pointer_bits(b),
-              elements, terms);
+    RT_CUDA_LAUNCH(rt, symbol, rt_blocks(elements, THREADS), THREADS, 0,
+                   rt_pointer_bits(c), rt_pointer_bits(a), rt_pointer_bits(b),
+                   elements, terms);
 }

@@ -8,8 +8,8 @@
 
 #include "rt.h"
 #include "rt_box.h"
+#include "rt_cuda_launch.h"
 #include "rt_instances.h"
-#include "rt_launch.h"
 #include "rt_type.h"
 
 enum { MOST_DIMS = 6, TURN_DIMS = 4, THREADS = 256, TILE = 32 };
@@ -46,8 +46,8 @@ static int widen(RtBox *b, const void *dst, const void *src, int size)
     if (b->dst[last] != 1 || b->src[last] != 1) {
         return size;
     }
-    int64_t all = rt_pointer_bits(dst) | rt_pointer_bits(src) |
-                  b->dim[last] * size;
+    int64_t all =
+        rt_pointer_bits(dst) | rt_pointer_bits(src) | b->dim[last] * size;
     for (int d = 0; d < last; d++) {
         all |= b->dst[d] * size | b->src[d] * size;
     }
@@ -78,8 +78,8 @@ static void copy_box(ParcRt *rt, RtBox b, int size, char *dst, const char *src)
                                                rt_pointer_bits(src), n};
     box_arguments(&b, MOST_DIMS, argument + 3);
     snprintf(symbol, sizeof symbol, "copy_box_%d", unit);
-    rt_launch(rt, symbol, rt_blocks(n, THREADS), THREADS, 0,
-              (int)(sizeof argument / sizeof *argument), argument);
+    rt_cuda_launch(rt, symbol, rt_blocks(n, THREADS), THREADS, 0,
+                   (int)(sizeof argument / sizeof *argument), argument);
 }
 
 /* The source runs along dim `inner`, which is not the last. */
@@ -96,10 +96,10 @@ static void copy_turn(ParcRt *rt, RtBox b, int inner, int size, char *dst,
     char symbol[RT_SYMBOL];
     snprintf(symbol, sizeof symbol, "copy_turn_%d", size);
     box_arguments(&b, TURN_DIMS, argument + 6);
-    rt_launch(rt, symbol,
-              rt_box_elements(&b) * rt_blocks(rows, TILE) *
-                  rt_blocks(columns, TILE),
-              THREADS, 0, (int)(sizeof argument / sizeof *argument), argument);
+    rt_cuda_launch(
+        rt, symbol,
+        rt_box_elements(&b) * rt_blocks(rows, TILE) * rt_blocks(columns, TILE),
+        THREADS, 0, (int)(sizeof argument / sizeof *argument), argument);
 }
 
 void parc_copy(ParcRt *rt, ParcType type, void *dst, const void *src, int ndim,
@@ -169,9 +169,9 @@ void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part)
     }
 }
 
-void parc_split_key(ParcRt *rt, int64_t *to, const int64_t *from,
-                    int64_t first, int64_t step, int64_t n)
+void parc_split_key(ParcRt *rt, int64_t *to, const int64_t *from, int64_t first,
+                    int64_t step, int64_t n)
 {
-    RT_LAUNCH(rt, "split_key", 1, THREADS, 0, rt_pointer_bits(to),
-              rt_pointer_bits(from), first, step, n);
+    RT_CUDA_LAUNCH(rt, "split_key", 1, THREADS, 0, rt_pointer_bits(to),
+                   rt_pointer_bits(from), first, step, n);
 }

@@ -2,8 +2,8 @@
  * embedding.cuh and embedding_grad.cuh. */
 #include <stdio.h>
 
+#include "rt_cuda_launch.h"
 #include "rt_instances.h"
-#include "rt_launch.h"
 #include "rt_type.h"
 
 enum { THREADS = 256, MOST_ROWS = 128, LEAST_ROWS = 8, WANTED_BLOCKS = 528 };
@@ -16,10 +16,10 @@ void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
     int unit = rt_instance_unit(width * rt_type_size(type));
     int64_t units = width * rt_type_size(type) / unit;
     snprintf(symbol, sizeof symbol, "embedding_%d", unit);
-    RT_LAUNCH(rt, symbol, rt_blocks(n * units, THREADS), THREADS, 0,
-              rt_pointer_bits(out), rt_pointer_bits(table),
-              rt_pointer_bits(ids), n * units, rows, units,
-              rt_pointer_bits(base));
+    RT_CUDA_LAUNCH(rt, symbol, rt_blocks(n * units, THREADS), THREADS, 0,
+                   rt_pointer_bits(out), rt_pointer_bits(table),
+                   rt_pointer_bits(ids), n * units, rows, units,
+                   rt_pointer_bits(base));
 }
 
 /* A block takes as many rows of the table as still leave every multiprocessor
@@ -38,9 +38,10 @@ void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
     int columns = rt_instance_columns(width, (int)rt_type_size(type));
     int64_t strips = rt_blocks(width, THREADS * columns);
     int64_t chunk = rows_of_block(rows, strips);
-    snprintf(symbol, sizeof symbol, "embedding_grad_%s_%d",
-             rt_float_name(type), columns);
-    RT_LAUNCH(rt, symbol, rt_blocks(rows, chunk) * strips, THREADS, 0,
-              rt_pointer_bits(grad), rt_pointer_bits(dy), rt_pointer_bits(ids),
-              n, rows, width, rt_pointer_bits(base), chunk);
+    snprintf(symbol, sizeof symbol, "embedding_grad_%s_%d", rt_float_name(type),
+             columns);
+    RT_CUDA_LAUNCH(rt, symbol, rt_blocks(rows, chunk) * strips, THREADS, 0,
+                   rt_pointer_bits(grad), rt_pointer_bits(dy),
+                   rt_pointer_bits(ids), n, rows, width, rt_pointer_bits(base),
+                   chunk);
 }

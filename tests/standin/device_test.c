@@ -1,8 +1,9 @@
 /* device_test.c: device code that is written by hand, and what launches it,
  * against the CPU's functions.
  *
- *   device_test KERNELS.so [fast] [FIRST [LAST]]   fast: slow cases, too; only
- *                                        those of attention from FIRST on
+ *   device_test KERNELS.so [CASE]   only that case of attention
+ *
+ * Memory stays: in the end all launches are run again without each barrier.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -14,7 +15,7 @@
 #include "device_cases.h"
 #include "engine.h"
 #include "rt.h"
-#include "rt_launch.h"
+#include "rt_cuda_launch.h"
 #include "rt_type.h"
 
 /* runtime/cuda, compiled behind device_names.h. */
@@ -30,9 +31,13 @@ __typeof__(parc_attention_scratch) cuda_attention_scratch;
 __typeof__(parc_attention) cuda_attention;
 __typeof__(parc_attention_grad) cuda_attention_grad;
 
+enum { MOST_LAUNCHES = 1000 };
+
 static struct {
     const StandinModule *module;
     int passed, failed, errors;
+    int nlaunches; /* all so far, to be run again */
+    StandinLaunch launch[MOST_LAUNCHES];
 } test;
 
 static void check(bool fine, const char *what)
@@ -44,10 +49,12 @@ static void check(bool fine, const char *what)
     }
 }
 
-void rt_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
-               int64_t shared_bytes, int n, int64_t *argument)
+void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
+                    int64_t shared_bytes, int n, int64_t *argument)
 {
-    StandinLaunch l = {.module = test.module, .grid = grid, .block = block,
+    StandinLaunch l = {.module = test.module,
+                       .grid = grid,
+                       .block = block,
                        .shared_bytes = shared_bytes};
     (void)rt;
     for (int i = 0; i < test.module->nkernels; i++) {
@@ -61,6 +68,9 @@ void rt_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
     }
     memcpy(l.arg, argument, sizeof *argument * (size_t)n);
     test.errors += standin_launch(&l);
+    if (test.nlaunches < MOST_LAUNCHES) {
+        test.launch[test.nlaunches++] = l;
+    }
 }
 
 /* ---- numbers ------------------------------------------------------------- */
@@ -148,19 +158,16 @@ static Tensors tensors(const ParcAttention *a, const Tensors *inputs)
     return x;
 }
 
-static void free_tensors(Tensors *x, bool inputs)
-{
-    void *all[] = {x->o,  x->dq, x->dk, x->dv,  x->lse, x->scratch,
-                   x->q, x->k, x->v, x->d_o};
-    for (int i = 0; i < (inputs ? 10 : 6); i++) {
-        standin_free(all[i]);
-    }
-}
-
 static ParcAttention attention_of(const AttentionCase *c, const int64_t *draws)
 {
-    ParcAttention a = {.b = c->b, .s = c->s, .t = c->t, .kv = c->kv, .g = c->g,
-                       .d = c->d, .e = c->e, .causal = c->causal,
+    ParcAttention a = {.b = c->b,
+                       .s = c->s,
+                       .t = c->t,
+                       .kv = c->kv,
+                       .g = c->g,
+                       .d = c->d,
+                       .e = c->e,
+                       .causal = c->causal,
                        .scale = 1.5f / sqrtf((float)c->d),
                        .type = (ParcType)c->type};
     if (c->drop) {
@@ -177,8 +184,8 @@ static ParcAttention attention_of(const AttentionCase *c, const int64_t *draws)
 
 static void attention(const AttentionCase *c)
 {
-    static const double rounded[] = {[PARC_F32] = 4e-6, [PARC_BF16] = 0x1p-7,
-                                     [PARC_F16] = 0x1p-10};
+    static const double rounded[] = {
+        [PARC_F32] = 4e-6, [PARC_BF16] = 0x1p-7, [PARC_F16] = 0x1p-10};
     int64_t *draws = standin_alloc(3 * sizeof *draws);
     draws[0] = 0x123456789abc, draws[1] = 2, draws[2] = c->kv;
     ParcAttention a = attention_of(c, draws);
@@ -194,7 +201,6 @@ static void attention(const AttentionCase *c)
     parc_attention_grad(&rt, &a, cpu.dq, cpu.dk, cpu.dv, cpu.d_o, cpu.q, cpu.k,
                         cpu.v, cpu.o, cpu.lse, cpu.scratch);
     test.errors = 0;
-    standin_free(x.scratch);
     x.scratch = standin_alloc(cuda_attention_scratch(&a, true, 1));
     cuda_attention(&rt, &a, x.o, x.lse, x.q, x.k, x.v, NULL);
     cuda_attention_grad(&rt, &a, x.dq, x.dk, x.dv, x.d_o, x.q, x.k, x.v, x.o,
@@ -205,9 +211,6 @@ static void attention(const AttentionCase *c)
     near_each(what, "dq", a.type, x.dq, cpu.dq, q * a.d, 2 * off);
     near_each(what, "dk", a.type, x.dk, cpu.dk, k * a.d, 2 * off);
     near_each(what, "dv", a.type, x.dv, cpu.dv, k * a.e, 2 * off);
-    free_tensors(&x, false);
-    free_tensors(&cpu, true);
-    standin_free(draws);
 }
 
 /* ---- tables -------------------------------------------------------------- */
@@ -228,7 +231,8 @@ static void embedding(const EmbeddingCase *c)
     *base = c->rows / 2;
     const int64_t *at = c->base ? base : NULL;
     for (int64_t i = 0; i < c->n; i++) {
-        ids[i] = (int32_t)((uint32_t)(i * 2654435761u + 7) % (uint64_t)c->below);
+        ids[i] =
+            (int32_t)((uint32_t)(i * 2654435761u + 7) % (uint64_t)c->below);
     }
     snprintf(what, sizeof what, "embedding %d", (int)(c - embedding_cases));
     parc_embedding(&rt, type, should, table, ids, c->n, c->rows, c->width, at);
@@ -242,10 +246,6 @@ static void embedding(const EmbeddingCase *c)
           what);
     /* In the order of positions, so that not a bit differs. */
     check(same(grad, expected, c->rows * c->width * 4), what);
-    void *all[] = {base, ids, table, dy, is, should, grad, expected};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        standin_free(all[i]);
-    }
 }
 
 /* ---- copies -------------------------------------------------------------- */
@@ -285,9 +285,6 @@ static void copy(const CopyCase *c)
     parc_copy(&rt, c->type, should, from, c->ndim, c->dim, c->stride);
     cuda_copy(&rt, c->type, is, from, c->ndim, c->dim, c->stride);
     check(test.errors == 0 && same(is, should, n * size), what);
-    standin_free(from);
-    standin_free(is);
-    standin_free(should);
 }
 
 static void rows(ParcType type, int64_t to_row, int64_t from_row, int64_t n,
@@ -304,9 +301,6 @@ static void rows(ParcType type, int64_t to_row, int64_t from_row, int64_t n,
     parc_copy_rows(&rt, type, should, to_row, from, from_row, n, width);
     cuda_copy_rows(&rt, type, is, to_row, from, from_row, n, width);
     check(test.errors == 0 && same(is, should, bytes), what);
-    standin_free(from);
-    standin_free(is);
-    standin_free(should);
 }
 
 /* A rank's part of rows that are split in three. */
@@ -320,8 +314,11 @@ static void parts(int64_t outer, int64_t inner, int64_t valid)
         rt.group[1] = (RtGroup){.n = RANKS, .index = i};
         char *is = numbers(PARC_F32, 2 * most, 9);
         char *should = numbers(PARC_F32, 2 * most, 9);
-        ParcPart p = {.src = 0, .dst = most * 4, .outer = outer,
-                      .inner = inner, .valid = valid};
+        ParcPart p = {.src = 0,
+                      .dst = most * 4,
+                      .outer = outer,
+                      .inner = inner,
+                      .valid = valid};
         snprintf(what, sizeof what, "part %d of %d x %d, valid %d", i,
                  (int)outer, (int)row, (int)valid);
         test.errors = 0;
@@ -335,8 +332,6 @@ static void parts(int64_t outer, int64_t inner, int64_t valid)
         rt.arena = is;
         cuda_take_share(&rt, 1, &p);
         check(test.errors == 0 && same(is, should, 8 * most), what);
-        standin_free(is);
-        standin_free(should);
     }
 }
 
@@ -394,6 +389,37 @@ static void small(void)
     keys();
 }
 
+/* ---- barriers ------------------------------------------------------------ */
+
+static void hear_nothing(void *ctx, const char *text)
+{
+    (void)ctx;
+    (void)text;
+}
+
+/* Every barrier is there for a reason: without it some launch has a race. */
+static void barriers(void)
+{
+    const StandinSite *site;
+    int n = standin_sites(&site);
+    standin_hear(hear_nothing, NULL);
+    for (int i = 0; i < n; i++) {
+        bool raced = false;
+        char text[200];
+        standin_skip_site(i);
+        for (int j = 0; j < test.nlaunches && !raced; j++) {
+            raced = test.launch[j].kernel == site[i].kernel &&
+                    standin_launch(&test.launch[j]) > 0;
+        }
+        standin_skip_site(-1);
+        snprintf(text, sizeof text,
+                 "%s: nothing needs the %s barrier at 0x%llx",
+                 site[i].kernel->name, site[i].warp ? "warp's" : "block's",
+                 (unsigned long long)site[i].offset);
+        check(raced, text);
+    }
+}
+
 int main(int argc, char **argv)
 {
     void *so = argc > 1 ? dlopen(argv[1], RTLD_NOW) : NULL;
@@ -403,17 +429,16 @@ int main(int argc, char **argv)
         return 1;
     }
     omp_set_num_threads(1);
-    bool fast = argc > 2 && strcmp(argv[2], "fast") == 0;
-    int first = argc > 3 ? atoi(argv[3]) : 0;
-    int last = argc > 4 ? atoi(argv[4]) : ATTENTION_CASES - 1;
-    if (argc <= 3) {
+    int only = argc > 2 ? atoi(argv[2]) : -1;
+    if (only < 0) {
         small();
     }
-    for (int i = first; i <= last; i++) {
-        if (fast || !attention_cases[i].slow) {
+    for (int i = 0; i < ATTENTION_CASES; i++) {
+        if (only < 0 || i == only) {
             attention(&attention_cases[i]);
         }
     }
+    barriers();
     printf("%d passed, %d failed\n", test.passed, test.failed);
     return test.failed != 0;
 }

@@ -36,6 +36,7 @@
  * section tells the engine where it lies. */
 #define PARC_SHARED static __attribute__((section("standin_block")))
 #define PARC_UNROLL
+#define PARC_UNROLL_2
 #define PARC_ROLL
 typedef uint16_t parc_bf16, parc_f16;
 

@@ -1,12 +1,12 @@
-/* rt_launch.c: kernels by name. */
-#include "rt_launch.h"
+/* rt_cuda_launch.c: kernels by name. */
+#include "rt_cuda_launch.h"
 
 #include "rt_cuda.h"
 
 enum { MOST = 24 };
 
-void rt_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
-               int64_t shared_bytes, int n, int64_t *argument)
+void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
+                    int64_t shared_bytes, int n, int64_t *argument)
 {
     void *args[MOST];
     for (int i = 0; i < n; i++) {

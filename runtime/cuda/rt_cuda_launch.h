@@ -1,0 +1,48 @@
+/* rt_cuda_launch.h: launching device code that is written by hand, by its name.
+ */
+#ifndef PARC_RT_CUDA_LAUNCH_H
+#define PARC_RT_CUDA_LAUNCH_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "parc_rt.h"
+
+/* What device code calls a type of floats. */
+static inline const char *rt_float_name(ParcType type)
+{
+    static const char *const name[] = {
+        [PARC_F32] = "f32", [PARC_BF16] = "bf16", [PARC_F16] = "f16"};
+    return name[type];
+}
+
+static inline int64_t rt_pointer_bits(const void *p)
+{
+    return (int64_t)(intptr_t)p;
+}
+
+/* Kernels take floats as their bits. */
+static inline int64_t rt_float_bits(float x)
+{
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* As many blocks of `each` as n elements take. */
+static inline int64_t rt_blocks(int64_t n, int64_t each)
+{
+    return (n + each - 1) / each;
+}
+
+/* Queues kernel `symbol` with n arguments. rt_cuda_launch.c */
+void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
+                    int64_t shared_bytes, int n, int64_t *argument);
+
+/* rt_cuda_launch(rt, symbol, grid, block, shared, arguments…) */
+#define RT_CUDA_LAUNCH(rt, symbol, grid, block, shared, ...)                   \
+    rt_cuda_launch(rt, symbol, grid, block, shared,                            \
+                   (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),  \
+                   (int64_t[]){__VA_ARGS__})
+
+#endif

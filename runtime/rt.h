@@ -197,6 +197,8 @@ void rt_trace_close(RtWorld *w);
 void rt_trace_begin(ParcRt *rt, int64_t step);
 void rt_trace_end(ParcRt *rt);
 void rt_trace_add(RtRing *ring, int32_t what, int64_t turn);
+/* The same for another moment than now, by CLOCK_MONOTONIC. */
+void rt_trace_add_at(RtRing *ring, int64_t ns, int32_t what, int64_t turn);
 static inline void rt_mark(ParcRt *rt, int32_t what)
 {
     if (rt->ring) {

@@ -46,6 +46,10 @@ void rt_device_step(ParcRt *rt);
  * known. */
 double rt_device_peak_flops(const ParcRt *rt);
 
+/* Lines for --dry-run, to standard output: the rank's device, and the memory
+ * there that is none of the arena. */
+void rt_device_print(const ParcRt *rt);
+
 /* At the rank's end, opened or not. */
 void rt_device_close(ParcRt *rt);
 

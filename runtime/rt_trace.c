@@ -86,17 +86,21 @@ void rt_trace_close(RtWorld *w)
     }
 }
 
-void rt_trace_add(RtRing *ring, int32_t what, int64_t turn)
+void rt_trace_add_at(RtRing *ring, int64_t ns, int32_t what, int64_t turn)
 {
-    struct timespec now;
     if (ring->n == ring->room) { /* train.c was edited by hand */
         ring->lost++;
         return;
     }
+    ring->mark[ring->n++] = (RtMark){ns, what, (int32_t)turn};
+}
+
+void rt_trace_add(RtRing *ring, int32_t what, int64_t turn)
+{
+    struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    ring->mark[ring->n++] =
-        (RtMark){(int64_t)now.tv_sec * 1000000000 + now.tv_nsec, what,
-                 (int32_t)turn};
+    rt_trace_add_at(ring, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec, what,
+                    turn);
 }
 
 void rt_trace_begin(ParcRt *rt, int64_t step)
@@ -110,6 +114,10 @@ void rt_trace_begin(ParcRt *rt, int64_t step)
 
 void rt_trace_end(ParcRt *rt)
 {
-    rt_mark(rt, RT_MARK_END);
+    const RtRing *ring = rt->ring;
+    /* A device has marked its own end. */
+    if (ring && (ring->n == 0 || ring->mark[ring->n - 1].what != RT_MARK_END)) {
+        rt_mark(rt, RT_MARK_END);
+    }
     rt->ring = NULL;
 }

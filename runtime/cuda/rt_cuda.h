@@ -50,6 +50,18 @@ typedef struct CudaKernel {
     int64_t shared_bytes; /* dynamic, that it may have so far */
 } CudaKernel;
 
+/* What begins where a traced step has this event. */
+typedef struct CudaMark {
+    CuEvent event;
+    int32_t what; /* as in RtMark */
+    int64_t turn;
+} CudaMark;
+typedef struct CudaTrace {
+    CudaMark *mark;
+    int n, room;
+    int64_t begin_ns; /* of the first, by the host's clock */
+} CudaTrace;
+
 typedef struct RtDevice {
     CudaDriver cu;
     CudaBlas blas;
@@ -79,6 +91,7 @@ typedef struct RtDevice {
     ParcMatmul *matmuls;
     struct CudaCache *cache; /* of matmul choices; rank 0 */
 
+    CudaTrace trace;
     int32_t work; /* what parc_mark said last; -1: none in this step */
     int64_t turn;
 } RtDevice;
@@ -130,6 +143,15 @@ void rt_cuda_stage_close(ParcRt *rt);
 /* ---- steps (rt_cuda_step.c) ---- */
 
 void rt_cuda_step_close(ParcRt *rt);
+
+/* ---- traced steps (rt_cuda_trace.c) ---- */
+
+/* Around a step that rt->ring is there for; between them an event in front of
+ * each statement, on the compute stream. */
+void rt_cuda_trace_begin(ParcRt *rt);
+void rt_cuda_trace_mark(ParcRt *rt, int32_t what, int64_t turn);
+void rt_cuda_trace_end(ParcRt *rt);
+void rt_cuda_trace_close(ParcRt *rt);
 
 /* ---- products (rt_cuda_matmul.c, …) ---- */
 

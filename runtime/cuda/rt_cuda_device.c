@@ -4,6 +4,7 @@
  * Everything that can be missing is looked at here, before any work is done,
  * and named once: of ranks that fail, the first speaks.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -214,4 +215,19 @@ double rt_device_peak_flops(const ParcRt *rt)
     const RtDevice *d = rt->device;
     return rt->nranks *
            rt_cuda_peak_flops(d->name, d->major, d->minor, d->precision);
+}
+
+void rt_device_print(const ParcRt *rt)
+{
+    const RtDevice *d = rt->device;
+    size_t room = 0, total = 0;
+    char size[32];
+    printf("device    GPU %d: %s (sm_%d%d), %d units\n", d->ordinal, d->name,
+           d->major, d->minor, d->sms);
+    if (d->cu.cuMemGetInfo(&room, &total) == RT_CU_SUCCESS) {
+        double arena = (double)rt->model->arena_bytes;
+        double apart = (double)d->free_before - (double)room - arena;
+        printf("apart     %s on the GPU: kernels, graphs, libraries\n",
+               rt_size_text(apart > 0 ? apart : 0, size));
+    }
 }

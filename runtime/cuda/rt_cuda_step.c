@@ -36,14 +36,6 @@ static void look_at_results(ParcRt *rt, int next, int64_t turn)
     }
 }
 
-void parc_mark(ParcRt *rt, int i, int64_t turn)
-{
-    RtDevice *d = rt->device;
-    look_at_results(rt, i, turn);
-    d->work = i;
-    d->turn = turn;
-}
-
 /* The other streams begin where compute is now, … */
 static void fork_streams(ParcRt *rt)
 {
@@ -64,13 +56,32 @@ static void join_streams(ParcRt *rt)
     }
 }
 
+void parc_mark(ParcRt *rt, int i, int64_t turn)
+{
+    RtDevice *d = rt->device;
+    look_at_results(rt, i, turn);
+    if (rt->ring) {
+        join_streams(rt); /* a traced statement runs by itself */
+        rt_cuda_trace_mark(rt, i, turn);
+        fork_streams(rt);
+    }
+    d->work = i;
+    d->turn = turn;
+}
+
 static void queue_step(ParcRt *rt)
 {
+    if (rt->ring) {
+        rt_cuda_trace_begin(rt);
+    }
     fork_streams(rt);
     rt->model->step(rt);
     look_at_results(rt, -1, 0);
     rt->device->work = -1;
     join_streams(rt);
+    if (rt->ring) {
+        rt_cuda_trace_end(rt);
+    }
 }
 
 /* ---- the graph ----------------------------------------------------------- */
@@ -91,7 +102,7 @@ static void capture(ParcRt *rt)
 void rt_device_step(ParcRt *rt)
 {
     RtDevice *d = rt->device;
-    if (d->mode.eager) {
+    if (d->mode.eager || rt->ring) {
         queue_step(rt);
         rt_cuda_queued(rt, PARC_COMPUTE, "the step");
         return;
@@ -108,4 +119,5 @@ void rt_cuda_step_close(ParcRt *rt)
     if (rt->device->step) {
         CU(rt, cuGraphExecDestroy(rt->device->step));
     }
+    rt_cuda_trace_close(rt);
 }

@@ -117,23 +117,23 @@ static const ParcInput input[] = {
      .type = PARC_F32},
 };
 
-#define WORK(name, where)                                                      \
+#define WORK(name, where, calls)                                                     \
     .id = name, .kind = "kernel", .phase = "forward", .path = "",              \
-    .source = where, .bytes = 4, .flops = 0, .count = 1
+    .source = where, .bytes = 4, .flops = 0, .count = calls
 static const ParcWork work[] = {
-    {WORK("y", "line.pdl:1:5"),
+    {WORK("y", "line.pdl:1:5", 1),
      .result = (const ParcResult[]){
          {.name = "y", .offset = AT_y, .elements = ROWS * OUT}},
      .nresults = 1},
-    {WORK("loss", "line.pdl:2:5"),
+    {WORK("loss", "line.pdl:2:5", 1),
      .result = (const ParcResult[]){
          {.name = "loss", .offset = AT_loss, .elements = 1},
          {.name = "dy", .offset = AT_dy, .elements = ROWS * OUT}},
      .nresults = 2},
-    {WORK("dw", "line.pdl:1:5")},
-    {WORK("moves", "line.pdl:3:5"), .nloops = 1,
+    {WORK("dw", "line.pdl:1:5", 1)},
+    {WORK("moves", "line.pdl:3:5", TURNS), .nloops = 1,
      .loop = {{"turn", TURNS}}},
-    {WORK("update", "line.pdl:4:5"),
+    {WORK("update", "line.pdl:4:5", 1),
      .result = (const ParcResult[]){
          {.name = "w", .offset = AT_w, .elements = IN * OUT}},
      .nresults = 1},

@@ -50,6 +50,29 @@ for mode in STANDIN_ORDER=late STANDIN_ORDER=ahead STANDIN_ORDER=17 \
 done
 check "trains with TF32" trains PARC_TF32=1 # may have kernels of its own
 check "eagerly and late" trains PARC_GRAPH=0 STANDIN_ORDER=late
+
+# A trace has every statement of the plan, each in its turn, one behind the
+# other; steps that are not traced are graphs.
+check "traces" trains A=
+first=$(cksum <"$work/cuda.st")
+on_cuda STANDIN_ORDER=late "$work/cuda" --steps 6 --trace "$work/t.json" \
+    --export "$work/cuda.st" >"$work/said" 2>&1
+check "a traced run gives the same weights" \
+    test "$first" = "$(cksum <"$work/cuda.st")"
+check "all statements are in the trace" jq -e '
+    [.traceEvents[] | select(.cat == "kernel")] |
+    (map(.name) | unique) == ["dw", "loss", "moves", "update", "y"] and
+    (group_by(.name) | map(length)) == [3, 3, 9, 3, 3] and
+    (sort_by(.ts) | . as $e | [range(1; length) |
+        $e[.].ts - $e[. - 1].ts - $e[. - 1].dur] | all(. > -0.01)) and
+    (map(select(.name == "moves").args.turn) | unique) == [0, 1, 2]' \
+    "$work/t.json"
+check "no step lasts longer than its statements and its input" jq -e '
+    [.traceEvents[] | select(.ph == "X")] |
+    (map(select(.cat == "step").dur) | add) -
+    (map(select(.cat | IN("kernel", "input")).dur) | add) | fabs < 1' \
+    "$work/t.json"
+
 check "the arena is what was planned" jq -es \
     'all(.peak_bytes == 24064)' "$work/cuda.log"
 check "an H200's rate is known" jq -es 'all(.mfu > 0)' "$work/cuda.log"
@@ -69,6 +92,13 @@ check "it is named where it is" grep -E "error: rank 0: line_update in \
 'update' \(line.pdl:4:5\): unspecified launch failure \
 \(CUDA_ERROR_LAUNCH_FAILED\)$" "$work/said"
 unset STANDIN_ORDER
+
+on_cuda "$work/cuda" --dry-run >"$work/said"
+check "a dry run names the GPU" grep -qx \
+    "device    GPU 0: parc stand-in GPU (sm_90), 4 units" "$work/said"
+check "and memory besides the arena" grep -qE \
+    "^apart     [0-9.]+ [KMG]?i?B on the GPU: kernels, graphs, libraries$" \
+    "$work/said"
 
 # What it says of a place where it cannot run.
 check "no driver" env LD_LIBRARY_PATH= sh -c "! '$work/cuda' --steps 1 \

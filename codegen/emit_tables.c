@@ -188,6 +188,22 @@ static void collective_streams(Emitter *e)
     out_line(o, "};");
 }
 
+/* Over which axes each runs: a communicator for each set. */
+static void collective_axes(Emitter *e)
+{
+    Out *o = e->o;
+    if (!e->cuda)
+        return;
+    out_line(o, "");
+    out_line(o, "static const uint32_t collective_axes[] = {");
+    for (int i = 0; i < e->ncollectives; i++)
+        out_line(o, "    %s, /* %s */",
+                 axes_expression(e, e->collective[i].axes),
+                 e->collective[i].label);
+    out_line(o, "    0");
+    out_line(o, "};");
+}
+
 /* The plan as --info prints it, one literal a line. */
 static void info_text(Emitter *e, const char *text)
 {
@@ -322,6 +338,8 @@ static void model_row(Emitter *e, const char *plan_text)
     if (e->t->streams > 1)
         out_line(o, ".collective_stream = collective_stream, .nevents = %d,",
                  e->p->streams->nslots);
+    if (e->cuda)
+        out_line(o, ".collective_axes = collective_axes,");
     out_line(o, ".work = work, .nwork = %d,", e->nwork);
     if (e->cuda)
         kernel_rows(e);
@@ -339,6 +357,7 @@ void emit_tables(Emitter *e)
     inputs(e);
     collective_names(e);
     collective_streams(e);
+    collective_axes(e);
     emit_work(e);
     if (e->cuda)
         kernel_names(e);

@@ -179,6 +179,7 @@ typedef struct ParcModel {
     int nimages;
     const int8_t *collective_stream; /* by collective: PARC_TENSOR …; NULL: all
                                         on PARC_COMPUTE */
+    const uint32_t *collective_axes; /* by collective: mask of axes */
     int nevents;               /* parc_record, parc_wait */
     void (*init)(ParcRt *rt);  /* makes matmuls, computes constants */
     void (*step)(ParcRt *rt);

@@ -34,7 +34,7 @@ void rt_usage(const RtOptions *o, const ParcModel *model);
 /* The candidate nearest to `name`, NULL where none is near (rt_near.c). */
 const char *rt_near_miss(const char *name, const char *const *candidate, int n);
 
-/* ---- launchers (rt_launch.h) ---- */
+/* ---- launchers (rt_job.h) ---- */
 
 /* Which rank a launcher has made of this process; the connections to others
  * that it has started. */

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rt_launch.h"
+#include "rt_job.h"
 
 enum { LOOKS = 2000 };
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rt_launch.h"
+#include "rt_job.h"
 
 enum { TEXT = 2048, SOON = 10, PIECE = 1 << 20 };
 

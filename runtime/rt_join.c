@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rt_launch.h"
+#include "rt_job.h"
 
 /* A file in memory, of `bytes` zeros; -1 where the system has none. */
 int rt_memory_file(size_t bytes)

@@ -13,7 +13,7 @@
 
 #include "rt.h"
 #include "rt_device.h"
-#include "rt_launch.h"
+#include "rt_job.h"
 
 typedef struct Job {
     const ParcModel *model;
@@ -327,7 +327,7 @@ static int prepare(Job *job)
     if (status != 0) {
         return status;
     }
-    if (!rt_launch(&job->launch, m, o->program)) {
+    if (!rt_launcher(&job->launch, m, o->program)) {
         return 1;
     }
     if (job->launch.by) {

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rt_launch.h"
+#include "rt_job.h"
 
 enum { TEXT = 2048 };
 

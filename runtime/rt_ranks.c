@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rt_launch.h"
+#include "rt_job.h"
 #include "rt_device.h"
 
 /* The group of the rank along a set of axes: ranks in the order of their

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rt_launch.h"
+#include "rt_job.h"
 #include "rt_type.h"
 
 bool rt_param_is_weight(const ParcParam *param)

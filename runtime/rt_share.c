@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "rt_launch.h"
+#include "rt_job.h"
 
 void rt_share(ParcRt *rt, int id, void *data, size_t bytes)
 {

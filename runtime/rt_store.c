@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rt_launch.h"
+#include "rt_job.h"
 
 enum { GUESTS = 64, GUEST_SECONDS = 10, RETRY_MS = 50, VERSION = 1 };
 

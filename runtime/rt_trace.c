@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "rt_launch.h"
+#include "rt_job.h"
 
 /* The first steps pay for pages and warm caches: they are left out where
  * there are enough others. */

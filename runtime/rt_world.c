@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "rt_device.h"
-#include "rt_launch.h"
+#include "rt_job.h"
 
 /* So that arenas can have large pages of their own. */
 enum { ALIGN = RT_LARGE_PAGE, DEFAULT_TIMEOUT = 300, MOST_SECONDS = 1000000 };

@@ -1,4 +1,4 @@
-/* api.h: the CUDA driver and cuBLASLt, as far as the runtime calls them.
+/* api.h: the CUDA driver, cuBLASLt and NCCL, as far as the runtime calls them.
  *
  * A training binary is built where no CUDA is installed and says clearly what
  * is missing where it runs: libraries are opened at run time, and the facts of
@@ -51,6 +51,31 @@ typedef struct BlasCandidate {
 } BlasCandidate;
 #endif
 
+#ifndef PARC_CUDA_TYPES
+/* Rows of `width` bytes, between memory whose rows are `pitch` bytes apart. */
+typedef struct CuCopyEnd {
+    size_t x, y; /* bytes of a row, rows */
+    unsigned int type;
+    const void *host;
+    CuAddress at;
+    void *array;
+    size_t pitch;
+} CuCopyEnd;
+typedef struct CuCopy2D {
+    CuCopyEnd from, to;
+    size_t width, height;
+} CuCopy2D;
+
+/* NCCL's. */
+typedef int NcclResult, NcclElement, NcclReduction;
+typedef struct NcclCommObject *NcclComm;
+typedef struct NcclConfigObject NcclConfig;
+typedef struct NcclId {
+    char data[128];
+} NcclId;
+typedef CuStream NcclStream;
+#endif
+
 /* ORDER cuda-constants: tests/unit/cuda_api.c compares each. */
 enum {
     RT_CU_SUCCESS = 0,
@@ -73,6 +98,10 @@ enum {
 
     RT_CU_FUNCTION_STATIC_SHARED = 1, /* attributes of a function */
     RT_CU_FUNCTION_DYNAMIC_SHARED = 8,
+
+    RT_CU_MEMORY_DEVICE = 2,
+    RT_CU_COPY_2D_BYTES = 128, /* of the struct, and where the second end is */
+    RT_CU_COPY_2D_TO = 56,
 
     RT_CU_JIT_ERROR_LOG = 5,
     RT_CU_JIT_ERROR_LOG_BYTES = 6,
@@ -110,7 +139,25 @@ enum {
     RT_BLAS_CANDIDATE_STATE = 72,
 };
 
+enum {
+    RT_NCCL_SUCCESS = 0,
+    RT_NCCL_IN_PROGRESS = 7,
+    RT_NCCL_BYTES = 1, /* types of elements */
+    RT_NCCL_I32 = 2,
+    RT_NCCL_I64 = 4,
+    RT_NCCL_F16 = 6,
+    RT_NCCL_F32 = 7,
+    RT_NCCL_BF16 = 9,
+    RT_NCCL_SUM = 0,
+    RT_NCCL_MAX = 2,
+    RT_NCCL_ID_BYTES = 128,
+};
+
 #ifndef PARC_CUDA_TYPES
+_Static_assert(sizeof(CuCopy2D) == RT_CU_COPY_2D_BYTES &&
+                   offsetof(CuCopy2D, to) == RT_CU_COPY_2D_TO &&
+                   sizeof(NcclId) == RT_NCCL_ID_BYTES,
+               "structs of the driver's and NCCL's ABI");
 _Static_assert(sizeof(BlasAlgorithm) == RT_BLAS_ALGORITHM_BYTES &&
                    sizeof(BlasCandidate) == RT_BLAS_CANDIDATE_BYTES &&
                    offsetof(BlasCandidate, workspace_bytes) ==
@@ -119,6 +166,8 @@ _Static_assert(sizeof(BlasAlgorithm) == RT_BLAS_ALGORITHM_BYTES &&
                "structs of cuBLASLt's ABI");
 #endif
 
+/* The oldest NCCL that splits a communicator. */
+enum { RT_NCCL_LEAST_VERSION = 21803 };
 /* The oldest driver whose calls are all that the runtime makes: CUDA 12.0. */
 enum { RT_CU_LEAST_DRIVER = 12000 };
 
@@ -133,6 +182,11 @@ typedef struct CudaBlas {
 #include "calls_blas.h"
 } CudaBlas;
 
+#define CALL(result, name, symbol, arguments) result(*name) arguments;
+typedef struct CudaNccl {
+#include "calls_nccl.h"
+} CudaNccl;
+
 /* A library that is opened at run time. */
 typedef struct CudaLibrary {
     const char *what; /* "the CUDA driver" */
@@ -143,7 +197,8 @@ typedef struct CudaLibrary {
     int nsymbols;
 } CudaLibrary;
 
-extern const CudaLibrary rt_cuda_driver_library, rt_cuda_blas_library;
+extern const CudaLibrary rt_cuda_driver_library, rt_cuda_blas_library,
+    rt_cuda_nccl_library;
 
 /* Opens a library and fills `table` (a CudaDriver, …) with its calls. Returns
  * the library's handle, or NULL with a message in `error`: what was looked

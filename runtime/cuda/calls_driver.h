@@ -39,6 +39,8 @@ CALL(CuResult, cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",
      (void *to, CuAddress from, size_t bytes, CuStream stream))
 CALL(CuResult, cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",
      (CuAddress to, CuAddress from, size_t bytes, CuStream stream))
+CALL(CuResult, cuMemcpy2DAsync, "cuMemcpy2DAsync_v2",
+     (const CuCopy2D *copy, CuStream stream))
 CALL(CuResult, cuMemsetD8Async, "cuMemsetD8Async",
      (CuAddress to, unsigned char value, size_t bytes, CuStream stream))
 

@@ -86,6 +86,8 @@ typedef struct RtDevice {
     CudaConstant *constants;
     CuGraphExec step; /* the graph, ready to run; NULL: not captured yet */
 
+    struct CudaComms *comms; /* NULL: no collective needs another rank */
+
     BlasHandle blas_handle; /* NULL: no product yet */
     CudaPrecision precision; /* of most of the step's products */
     ParcMatmul *matmuls;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rt_cuda.h"
+#include "rt_nccl.h"
 
 void rt_device_begin(char **argv, const ParcModel *model, int64_t threads)
 {
@@ -187,6 +187,7 @@ void rt_device_open(ParcRt *rt)
     take_arena(rt);
     rt_cuda_stage_open(rt);
     rt_cuda_module_open(rt);
+    rt_nccl_open(rt);
 }
 
 void rt_device_close(ParcRt *rt)
@@ -197,6 +198,7 @@ void rt_device_close(ParcRt *rt)
     }
     rt_cuda_wait_stream(rt, PARC_COMPUTE, "the run");
     rt_cuda_step_close(rt);
+    rt_nccl_close(rt);
     rt_cuda_matmul_close(rt);
     rt_cuda_stage_close(rt);
     if (d->module) {

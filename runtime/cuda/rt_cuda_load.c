@@ -20,6 +20,11 @@ static const char *const blas_symbols[] = {
 #include "calls_blas.h"
 };
 
+#define CALL(result, name, symbol, arguments) symbol,
+static const char *const nccl_symbols[] = {
+#include "calls_nccl.h"
+};
+
 /* POSIX has functions' addresses be objects' addresses. */
 typedef void (*Function)(void);
 _Static_assert(sizeof(Function) == sizeof(void *), "dlsym");
@@ -28,6 +33,9 @@ _Static_assert(sizeof(CudaDriver) ==
                        sizeof(Function),
                "a member for each symbol");
 _Static_assert(sizeof(CudaBlas) == sizeof blas_symbols / sizeof *blas_symbols *
+                                       sizeof(Function),
+               "a member for each symbol");
+_Static_assert(sizeof(CudaNccl) == sizeof nccl_symbols / sizeof *nccl_symbols *
                                        sizeof(Function),
                "a member for each symbol");
 
@@ -48,6 +56,15 @@ const CudaLibrary rt_cuda_blas_library = {
               "nvidia-cublas) and put their folder into LD_LIBRARY_PATH",
     .symbol = blas_symbols,
     .nsymbols = sizeof blas_symbols / sizeof *blas_symbols,
+};
+
+const CudaLibrary rt_cuda_nccl_library = {
+    .what = "NCCL",
+    .names = {"libnccl.so.2"},
+    .advice = "install it (package libnccl2, or pip's nvidia-nccl) and put its "
+              "folder into LD_LIBRARY_PATH; a program of one rank needs none",
+    .symbol = nccl_symbols,
+    .nsymbols = sizeof nccl_symbols / sizeof *nccl_symbols,
 };
 
 static bool is_listed(const CudaLibrary *library, int i)

@@ -7,7 +7,7 @@
  */
 #include <time.h>
 
-#include "rt_cuda.h"
+#include "rt_nccl.h"
 
 static const double EAGER_SECONDS = 200e-6;
 
@@ -51,6 +51,7 @@ static void wait_for(ParcRt *rt, const Awaited *a, const char *what)
                 give_up(rt, what);
             }
             if (now - begin > EAGER_SECONDS) {
+                rt_nccl_watch(rt);
                 pause_briefly();
             }
         }

@@ -428,6 +428,26 @@ CuResult cuMemcpyDtoDAsync(CuAddress to, CuAddress from, size_t bytes,
                               .what = "a copy on the device"}, stream);
 }
 
+/* Row by row: what lies between is not touched. */
+CuResult cuMemcpy2DAsync(const CuCopy2D *c, CuStream stream)
+{
+    CuResult r = RT_CU_SUCCESS;
+    if (c->from.type != RT_CU_MEMORY_DEVICE ||
+        c->to.type != RT_CU_MEMORY_DEVICE || c->from.pitch < c->width ||
+        c->to.pitch < c->width)
+        return SC_INVALID_VALUE;
+    for (size_t y = 0; y < c->height && !r; y++) {
+        CuAddress from = c->from.at + c->from.x + (c->from.y + y) * c->from.pitch;
+        CuAddress to = c->to.at + c->to.x + (c->to.y + y) * c->to.pitch;
+        r = queue_copy(&(Copy){.to = (char *)(uintptr_t)to,
+                               .from = (char *)(uintptr_t)from,
+                               .bytes = c->width,
+                               .what = "a copy of rows on the device"},
+                       stream);
+    }
+    return r;
+}
+
 CuResult cuMemsetD8Async(CuAddress to, unsigned char value, size_t bytes,
                          CuStream stream)
 {

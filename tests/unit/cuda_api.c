@@ -5,10 +5,12 @@
  */
 #include "check.h"
 
-#if __has_include(<cuda.h>) && __has_include(<cublasLt.h>)
+#if __has_include(<cuda.h>) && __has_include(<cublasLt.h>) &&            \
+    __has_include(<nccl.h>)
 #define HAVE_TOOLKIT 1
 #include <cublasLt.h>
 #include <cuda.h>
+#include <nccl.h>
 
 typedef CUresult CuResult;
 typedef CUdevice_attribute CuAttribute;
@@ -24,6 +26,14 @@ typedef CUmodule CuModule;
 typedef CUfunction CuFunction;
 typedef CUgraph CuGraph;
 typedef CUgraphExec CuGraphExec;
+typedef CUDA_MEMCPY2D CuCopy2D;
+typedef ncclResult_t NcclResult;
+typedef ncclDataType_t NcclElement;
+typedef ncclRedOp_t NcclReduction;
+typedef ncclComm_t NcclComm;
+typedef ncclConfig_t NcclConfig;
+typedef ncclUniqueId NcclId;
+typedef cudaStream_t NcclStream;
 typedef cublasStatus_t BlasStatus;
 typedef cublasComputeType_t BlasCompute;
 typedef cudaDataType_t BlasType;
@@ -52,6 +62,8 @@ typedef cublasLtMatmulHeuristicResult_t BlasCandidate;
 #include "runtime/cuda/calls_driver.h"
 #define CALL(result, name, symbol, arguments) SAME_TYPE(CudaBlas, name);
 #include "runtime/cuda/calls_blas.h"
+#define CALL(result, name, symbol, arguments) SAME_TYPE(CudaNccl, name);
+#include "runtime/cuda/calls_nccl.h"
 
 #define TEXT(x) TEXT_OF(x)
 #define TEXT_OF(x) #x
@@ -113,6 +125,20 @@ static const struct {
          CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES),
     SAME(RT_CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BUFFER),
     SAME(RT_CU_JIT_ERROR_LOG_BYTES, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES),
+    SAME(RT_CU_MEMORY_DEVICE, CU_MEMORYTYPE_DEVICE),
+    SAME(RT_CU_COPY_2D_BYTES, sizeof(CUDA_MEMCPY2D)),
+    SAME(RT_CU_COPY_2D_TO, offsetof(CUDA_MEMCPY2D, dstXInBytes)),
+    SAME(RT_NCCL_SUCCESS, ncclSuccess),
+    SAME(RT_NCCL_IN_PROGRESS, ncclInProgress),
+    SAME(RT_NCCL_BYTES, ncclUint8),
+    SAME(RT_NCCL_I32, ncclInt32),
+    SAME(RT_NCCL_I64, ncclInt64),
+    SAME(RT_NCCL_F16, ncclFloat16),
+    SAME(RT_NCCL_F32, ncclFloat32),
+    SAME(RT_NCCL_BF16, ncclBfloat16),
+    SAME(RT_NCCL_SUM, ncclSum),
+    SAME(RT_NCCL_MAX, ncclMax),
+    SAME(RT_NCCL_ID_BYTES, sizeof(ncclUniqueId)),
     SAME(RT_BLAS_SUCCESS, CUBLAS_STATUS_SUCCESS),
     SAME(RT_BLAS_NOT_SUPPORTED, CUBLAS_STATUS_NOT_SUPPORTED),
     SAME(RT_BLAS_F32, CUDA_R_32F),

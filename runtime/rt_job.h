@@ -1,12 +1,12 @@
-/* rt_launch.h: ranks that a launcher has started, each a process of its own.
+/* rt_job.h: ranks that a launcher has started, each a process of its own.
  *
  * Without a launcher a program forks its ranks in this box and they share
- * memory. Under one, each process is one rank: rt_launch.c finds out which,
+ * memory. Under one, each process is one rank: rt_launcher.c finds out which,
  * rt_store.c connects all to rank 0, rt_job.c does over these connections what
  * forked ranks do in shared memory.
  */
-#ifndef PARC_RT_LAUNCH_H
-#define PARC_RT_LAUNCH_H
+#ifndef PARC_RT_JOB_H
+#define PARC_RT_JOB_H
 
 #include <pthread.h>
 
@@ -27,7 +27,7 @@ struct RtLaunch {
 /* Finds out; by stays NULL where no launcher has started this process, or one
  * whose job is this process alone. False after a message, where what the
  * environment says cannot be. */
-bool rt_launch(RtLaunch *l, const ParcModel *model, const char *program);
+bool rt_launcher(RtLaunch *l, const ParcModel *model, const char *program);
 
 /* Two connections from every other rank to rank 0. What both ends expect goes
  * over the line: meetings, bytes that rank 0 gives or asks for. That a rank

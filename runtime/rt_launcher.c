@@ -1,4 +1,4 @@
-/* rt_launch.c: which rank is this process, and where is rank 0?
+/* rt_launcher.c: which rank is this process, and where is rank 0?
  *
  * A launcher says it in the environment, each in its own words: a table. A
  * rank without a size, or a number that is none, ends the program with one
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rt_launch.h"
+#include "rt_job.h"
 
 enum { FIRST_PORT = 20000, PORTS = 10000, MOST_RANKS = 1 << 20 };
 
@@ -256,7 +256,7 @@ static bool check_size(const RtLaunch *l, const Launcher *a,
     return false;
 }
 
-bool rt_launch(RtLaunch *l, const ParcModel *model, const char *program)
+bool rt_launcher(RtLaunch *l, const ParcModel *model, const char *program)
 {
     const char *choice = variable("PARC_LAUNCHER");
     const Launcher *a = NULL;

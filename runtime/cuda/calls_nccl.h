@@ -1,0 +1,39 @@
+/* calls_nccl.h: every call of NCCL that the runtime makes; as calls_driver.h.
+ */
+CALL(NcclResult, ncclGetVersion, "ncclGetVersion", (int *version))
+CALL(NcclResult, ncclGetUniqueId, "ncclGetUniqueId", (NcclId *id))
+CALL(NcclResult, ncclCommInitRank, "ncclCommInitRank",
+     (NcclComm *comm, int nranks, NcclId id, int rank))
+CALL(NcclResult, ncclCommSplit, "ncclCommSplit",
+     (NcclComm comm, int color, int key, NcclComm *to, NcclConfig *config))
+CALL(NcclResult, ncclCommDestroy, "ncclCommDestroy", (NcclComm comm))
+CALL(NcclResult, ncclCommAbort, "ncclCommAbort", (NcclComm comm))
+CALL(NcclResult, ncclCommGetAsyncError, "ncclCommGetAsyncError",
+     (NcclComm comm, NcclResult *error))
+CALL(const char *, ncclGetErrorString, "ncclGetErrorString", (NcclResult error))
+CALL(const char *, ncclGetLastError, "ncclGetLastError", (NcclComm comm))
+
+CALL(NcclResult, ncclGroupStart, "ncclGroupStart", (void))
+CALL(NcclResult, ncclGroupEnd, "ncclGroupEnd", (void))
+CALL(NcclResult, ncclAllGather, "ncclAllGather",
+     (const void *from, void *to, size_t count, NcclElement type, NcclComm comm,
+      NcclStream stream))
+CALL(NcclResult, ncclReduceScatter, "ncclReduceScatter",
+     (const void *from, void *to, size_t count, NcclElement type, NcclReduction op,
+      NcclComm comm, NcclStream stream))
+CALL(NcclResult, ncclAllReduce, "ncclAllReduce",
+     (const void *from, void *to, size_t count, NcclElement type, NcclReduction op,
+      NcclComm comm, NcclStream stream))
+CALL(NcclResult, ncclBroadcast, "ncclBroadcast",
+     (const void *from, void *to, size_t count, NcclElement type, int root,
+      NcclComm comm, NcclStream stream))
+CALL(NcclResult, ncclReduce, "ncclReduce",
+     (const void *from, void *to, size_t count, NcclElement type, NcclReduction op,
+      int root, NcclComm comm, NcclStream stream))
+CALL(NcclResult, ncclSend, "ncclSend",
+     (const void *from, size_t count, NcclElement type, int peer, NcclComm comm,
+      NcclStream stream))
+CALL(NcclResult, ncclRecv, "ncclRecv",
+     (void *to, size_t count, NcclElement type, int peer, NcclComm comm,
+      NcclStream stream))
+#undef CALL

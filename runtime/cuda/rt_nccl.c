@@ -1,0 +1,196 @@
+/* rt_nccl.c: one communicator for each set of axes, from begin to end.
+ *
+ * Rank 0 makes an id, all ranks join one communicator of the whole mesh, and
+ * split it by sets of axes in rising order of their masks: the same order on
+ * all ranks, as a split is a collective itself. A set that is the whole mesh
+ * takes the whole communicator.
+ *
+ * Why streams cannot deadlock: every rank issues the same collectives in the
+ * same order, that of train.c's statements, and a graph replays it. Two
+ * communicators may be under way at once on two streams, and devices may begin
+ * them in another order; but a collective's kernel takes few of a device's
+ * units, and nothing else that runs there waits for a peer, so that each that
+ * is ready gets its place on every device in the end.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rt_nccl.h"
+
+/* A communicator that has failed may hang whoever ends it. */
+enum { ABORT_SECONDS = 10 };
+
+static const char *name_of(const ParcRt *rt, int id)
+{
+    return rt_collective_name(rt->model, id);
+}
+
+/* Frees peers that wait for this rank. The signal ends a process that cannot
+ * come out of that: all has been said then. */
+static void abort_all(ParcRt *rt)
+{
+    CudaComms *c = rt->device->comms;
+    signal(SIGALRM, SIG_DFL);
+    alarm(ABORT_SECONDS);
+    for (int i = 0; i < RT_GROUPS; i++) {
+        if (c->comm[i] && c->comm[i] != c->world) {
+            c->call.ncclCommAbort(c->comm[i]);
+        }
+    }
+    if (c->world) {
+        c->call.ncclCommAbort(c->world);
+    }
+}
+
+void rt_nccl_check(ParcRt *rt, int id, NcclResult result, const char *call)
+{
+    const CudaNccl *n = &rt->device->comms->call;
+    if (result == RT_NCCL_SUCCESS) {
+        return;
+    }
+    const char *more = n->ncclGetLastError(NULL);
+    rt_fail(rt, "rank %d: '%s': %s: %s%s%s", rt->rank, name_of(rt, id), call,
+            n->ncclGetErrorString(result), more && *more ? ": " : "",
+            more ? more : "");
+}
+
+void rt_nccl_watch(ParcRt *rt)
+{
+    CudaComms *c = rt->device->comms;
+    for (int i = 0; c && i < RT_GROUPS; i++) {
+        NcclResult error = RT_NCCL_SUCCESS;
+        if (!c->comm[i] ||
+            (c->call.ncclCommGetAsyncError(c->comm[i], &error) ==
+                 RT_NCCL_SUCCESS &&
+             (error == RT_NCCL_SUCCESS || error == RT_NCCL_IN_PROGRESS))) {
+            continue;
+        }
+        const char *more = c->call.ncclGetLastError(c->comm[i]);
+        RtSlot *own = &rt->world->slot[rt->rank];
+        abort_all(rt);
+        rt_fail(rt,
+                "rank %d: NCCL failed in step %lld, in or before '%s': %s%s%s; "
+                "NCCL_DEBUG=WARN says more",
+                rt->rank, (long long)atomic_load(&own->step),
+                name_of(rt, atomic_load(&own->collective)),
+                c->call.ncclGetErrorString(error), more && *more ? ": " : "",
+                more ? more : "");
+    }
+}
+
+/* ---- begin --------------------------------------------------------------- */
+
+static void open_library(ParcRt *rt)
+{
+    CudaComms *c = rt->device->comms;
+    char error[1024];
+    int version = 0;
+    c->library =
+        rt_cuda_load(&rt_cuda_nccl_library, &c->call, error, sizeof error);
+    if (!c->library) {
+        rt_fail(rt, "%s", error);
+    }
+    NCCL(rt, RT_AT_START, ncclGetVersion(&version));
+    if (version < RT_NCCL_LEAST_VERSION) {
+        rt_fail(rt, "NCCL is of version %d.%d.%d, and this program needs "
+                    "%d.%d.%d or newer",
+                version / 10000, version / 100 % 100, version % 100,
+                RT_NCCL_LEAST_VERSION / 10000,
+                RT_NCCL_LEAST_VERSION / 100 % 100,
+                RT_NCCL_LEAST_VERSION % 100);
+    }
+}
+
+/* All ranks' communicator. */
+static void join_world(ParcRt *rt)
+{
+    CudaComms *c = rt->device->comms;
+    NcclId id;
+    memset(&id, 0, sizeof id);
+    if (rt->rank == 0) {
+        NCCL(rt, RT_AT_START, ncclGetUniqueId(&id));
+    }
+    rt_share(rt, RT_AT_START, &id, sizeof id);
+    NCCL(rt, RT_AT_START, ncclCommInitRank(&c->world, rt->nranks, id, rt->rank));
+}
+
+/* Ranks of one group have the same least rank: its number is their colour. */
+static void split(ParcRt *rt, uint32_t axes)
+{
+    CudaComms *c = rt->device->comms;
+    const RtGroup *g = &rt->group[axes];
+    if (g->n == rt->nranks) {
+        c->comm[axes] = c->world;
+    } else if (g->n > 1) {
+        NCCL(rt, RT_AT_START,
+             ncclCommSplit(c->world, g->member[0], g->index, &c->comm[axes],
+                           NULL));
+    }
+}
+
+void rt_nccl_open(ParcRt *rt)
+{
+    const ParcModel *m = rt->model;
+    bool used[RT_GROUPS] = {false};
+    bool any = false;
+    for (int i = 0; i < m->ncollectives; i++) {
+        uint32_t axes = m->collective_axes[i];
+        used[axes] = rt->group[axes].n > 1;
+        any |= used[axes];
+    }
+    if (!any) {
+        return;
+    }
+    rt->device->comms = rt_allocate(sizeof *rt->device->comms);
+    open_library(rt);
+    join_world(rt);
+    for (uint32_t axes = 0; axes < RT_GROUPS; axes++) {
+        if (used[axes]) {
+            split(rt, axes);
+        }
+    }
+}
+
+/* ---- room ---------------------------------------------------------------- */
+
+CuAddress rt_nccl_room(ParcRt *rt, int stream, size_t bytes)
+{
+    CudaComms *c = rt->device->comms;
+    for (NcclRoom *r = c->rooms; r; r = r->next) {
+        if (r->stream == stream && r->bytes >= bytes) {
+            return r->at;
+        }
+    }
+    NcclRoom *r = rt_allocate(sizeof *r);
+    *r = (NcclRoom){.next = c->rooms, .bytes = bytes, .stream = stream};
+    CU(rt, cuMemAlloc(&r->at, bytes));
+    rt_count(rt, (int64_t)bytes);
+    c->rooms = r;
+    return r->at;
+}
+
+/* ---- end ----------------------------------------------------------------- */
+
+void rt_nccl_close(ParcRt *rt)
+{
+    CudaComms *c = rt->device->comms;
+    if (!c) {
+        return;
+    }
+    for (int i = 0; i < RT_GROUPS; i++) {
+        if (c->comm[i] && c->comm[i] != c->world) {
+            NCCL(rt, RT_AT_END, ncclCommDestroy(c->comm[i]));
+        }
+    }
+    NCCL(rt, RT_AT_END, ncclCommDestroy(c->world));
+    while (c->rooms) {
+        NcclRoom *next = c->rooms->next;
+        CU(rt, cuMemFree(c->rooms->at));
+        free(c->rooms);
+        c->rooms = next;
+    }
+    free(c);
+    rt->device->comms = NULL;
+}

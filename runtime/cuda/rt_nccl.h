@@ -1,0 +1,38 @@
+/* rt_nccl.h: communicators, as the files that use NCCL see them. */
+#ifndef PARC_RT_NCCL_H
+#define PARC_RT_NCCL_H
+
+#include "rt_cuda.h"
+
+/* Memory for what is not laid out as NCCL wants it; kept, since a graph goes
+ * on using it. */
+typedef struct NcclRoom {
+    struct NcclRoom *next;
+    CuAddress at;
+    size_t bytes;
+    int stream; /* whose order keeps its uses apart */
+} NcclRoom;
+
+typedef struct CudaComms {
+    CudaNccl call;
+    void *library;
+    NcclComm comm[RT_GROUPS]; /* by mask of axes; NULL: not used */
+    NcclComm world;           /* of which they are parts; may be one of them */
+    NcclRoom *rooms;
+} CudaComms;
+
+/* Calls NCCL; ends the run with a message where it fails. */
+#define NCCL(rt, id, call_) \
+    rt_nccl_check((rt), (id), (rt)->device->comms->call.call_, #call_)
+void rt_nccl_check(ParcRt *rt, int id, NcclResult result, const char *call);
+
+/* The communicators of the sets of axes that the model's collectives run over.
+ * All ranks call it; a run of one rank needs no library. */
+void rt_nccl_open(ParcRt *rt);
+void rt_nccl_close(ParcRt *rt);
+/* While the host waits: ends the run where a communicator has failed. */
+void rt_nccl_watch(ParcRt *rt);
+/* At least `bytes` for work on `stream`. */
+CuAddress rt_nccl_room(ParcRt *rt, int stream, size_t bytes);
+
+#endif

@@ -1,0 +1,60 @@
+#!/bin/sh
+# Collectives of the CUDA runtime under stand-ins for CUDA's libraries: forked
+# ranks, ranks of a launcher, queued work early and late; without NCCL a
+# message.
+. "$(dirname "$0")/lib.sh"
+export BUILD
+lib=$BUILD/standin
+check "the stand-ins build" tests/standin/build
+check "links" ${CC:-cc} -std=c11 -D_GNU_SOURCE -g -I. -Iruntime -Iruntime/cuda \
+    tests/cuda/collectives.c "$BUILD/libparc_cuda.a" -o "$work/collectives" \
+    -fopenmp -lm -ldl
+# Device code plays no part; any will do for the stand-in.
+check "kernels compile" tests/standin/build tests/cuda/line.cu "$work/line.so"
+export STANDIN_KERNELS="$work/line.so" STANDIN_DEVICES=4
+
+on_cuda() {
+    LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} env "$@"
+}
+# passes NAME…: all that it checks holds; its last line counts.
+passes() {
+    on_cuda "$@" "$work/collectives" >"$work/log" 2>&1
+    status=$?
+    tail -n 20 "$work/log"
+    [ "$status" = 0 ] && grep -q ' passed, 0 failed' "$work/log"
+}
+for order in early late 7; do
+    check "forked, $order" passes "STANDIN_ORDER=$order"
+done
+check "statement by statement" passes PARC_SYNC=1
+
+port=$((20000 + $$ % 9000))
+launched() {
+    for rank in 0 1 2 3; do
+        on_cuda RANK=$rank WORLD_SIZE=4 LOCAL_RANK=$rank \
+            MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "$work/collectives" \
+            >"$work/log.$rank" 2>&1 &
+    done
+    wait
+    cat "$work"/log.?
+    [ "$(cat "$work"/log.? | grep -c ' passed, 0 failed')" = 4 ]
+}
+check "launched" launched
+
+# The driver alone: NCCL's folder is not looked into.
+mkdir "$work/lib"
+for file in "$lib"/*.so*; do
+    case $file in
+    *nccl*) ;;
+    *) ln -s "$file" "$work/lib" ;;
+    esac
+done
+without() {
+    LD_LIBRARY_PATH=$work/lib "$work/collectives" >"$work/log" 2>&1
+    cat "$work/log"
+    grep -q 'error: NCCL is missing: libnccl.so.2' "$work/log"
+}
+# Where a real one is installed for all, nothing is missing.
+ldconfig -p 2>/dev/null | grep -q 'libnccl\.so\.2' ||
+    check "without NCCL" without
+finish

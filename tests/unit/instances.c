@@ -4,7 +4,9 @@
  *   instances              checks
  *   instances --text       prints the instances that tests/standin/
  *                          device_cases.h needs, for device_test.c
- *   instances --text spill those that must not spill registers
+ *   instances --text causal, --text heads
+ *                          attention for the usual sizes of heads: causal
+ *                          without dropout; all kinds
  */
 #include "codegen/cuda.h"
 
@@ -109,11 +111,13 @@ static void every_case(Text *t)
 }
 
 /* Head sizes of today's models, in 16 bits, with what else makes a kernel. */
-static void common_heads(Text *t)
+static void usual_heads(Text *t, bool all)
 {
     for (int i = 0; i < 8; i++) {
-        int d = i & 1 ? 64 : 128;
-        attention(t, &(AttentionCase){1, 1, 8, 8, 1, 1, d, d, i & 2, i & 4});
+        bool causal = i & 1, drop = i & 2;
+        int d = i & 4 ? 64 : 128;
+        if (all || (causal && !drop))
+            attention(t, &(AttentionCase){1, 1, 8, 8, 1, 1, d, d, causal, drop});
     }
     cuda_instances_emit(&t->cu, t->p, &t->kernels);
 }
@@ -135,8 +139,8 @@ int main(int argc, char **argv)
     Text t;
     begin(&t, a);
     if (argc > 1 && !strcmp(argv[1], "--text")) {
-        if (argc > 2 && !strcmp(argv[2], "spill"))
-            common_heads(&t);
+        if (argc > 2)
+            usual_heads(&t, !strcmp(argv[2], "heads"));
         else
             every_case(&t);
         fwrite(t.cu.text, 1, t.cu.size, stdout);

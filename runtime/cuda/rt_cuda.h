@@ -79,6 +79,8 @@ typedef struct RtDevice {
     CuAddress arena;
     CuStream stream[PARC_STREAMS];
     CuEvent *event; /* the model's, by number */
+    int64_t *recorded; /* by event: the queued step that did so last; 0: none */
+    int64_t queued; /* steps, captured or eager */
     CuEvent fork, join[PARC_STREAMS];
     CuModule module;
     CudaKernel *kernel;

@@ -155,6 +155,8 @@ static void make_streams(ParcRt *rt)
     }
     CU(rt, cuEventCreate(&d->fork, RT_CU_EVENT_DISABLE_TIMING));
     d->event = rt_allocate((size_t)(m->nevents + 1) * sizeof *d->event);
+    d->recorded =
+        rt_allocate((size_t)(m->nevents + 1) * sizeof *d->recorded);
     for (int i = 0; i < m->nevents; i++) {
         CU(rt, cuEventCreate(&d->event[i], RT_CU_EVENT_DISABLE_TIMING));
     }
@@ -167,6 +169,7 @@ static void destroy_streams(ParcRt *rt)
         CU(rt, cuEventDestroy(d->event[i]));
     }
     free(d->event);
+    free(d->recorded);
     CU(rt, cuEventDestroy(d->fork));
     for (int i = 0; i < PARC_STREAMS; i++) {
         CU(rt, cuEventDestroy(d->join[i]));

@@ -14,14 +14,20 @@
 
 void parc_record(ParcRt *rt, int stream, int event)
 {
-    const RtDevice *d = rt->device;
+    RtDevice *d = rt->device;
     CU(rt, cuEventRecord(d->event[event], d->stream[stream]));
+    d->recorded[event] = d->queued;
 }
 
+/* In a loop's first turn an event of the turn before has no record yet. One of
+ * another step counts for nothing: that step is done, and the driver refuses
+ * to mix records of captured and of eager steps. */
 void parc_wait(ParcRt *rt, int stream, int event)
 {
     const RtDevice *d = rt->device;
-    CU(rt, cuStreamWaitEvent(d->stream[stream], d->event[event], 0));
+    if (d->recorded[event] == d->queued) {
+        CU(rt, cuStreamWaitEvent(d->stream[stream], d->event[event], 0));
+    }
 }
 
 /* Under PARC_NANCHECK: what the statement before has written, on whichever
@@ -74,6 +80,7 @@ static void queue_step(ParcRt *rt)
     if (rt->ring) {
         rt_cuda_trace_begin(rt);
     }
+    rt->device->queued++;
     fork_streams(rt);
     rt->model->step(rt);
     look_at_results(rt, -1, 0);

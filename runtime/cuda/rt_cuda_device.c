@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rt_nccl.h"
+#include "rt_nvtx.h"
 
 void rt_device_begin(char **argv, const ParcModel *model, int64_t threads)
 {
@@ -191,6 +192,7 @@ void rt_device_open(ParcRt *rt)
     rt_cuda_stage_open(rt);
     rt_cuda_module_open(rt);
     rt_nccl_open(rt);
+    rt_nvtx_open();
 }
 
 void rt_device_close(ParcRt *rt)

@@ -8,7 +8,10 @@
  * The graph begins and ends on the compute stream. The others join it by an
  * event at its begin and end at one, which the capture requires.
  */
+#include <stdio.h>
+
 #include "rt_cuda.h"
+#include "rt_nvtx.h"
 
 /* ---- streams and events of train.c --------------------------------------- */
 
@@ -71,6 +74,7 @@ void parc_mark(ParcRt *rt, int i, int64_t turn)
         rt_cuda_trace_mark(rt, i, turn);
         fork_streams(rt);
     }
+    rt_nvtx_mark(rt->model, d->work, i);
     d->work = i;
     d->turn = turn;
 }
@@ -84,6 +88,7 @@ static void queue_step(ParcRt *rt)
     fork_streams(rt);
     rt->model->step(rt);
     look_at_results(rt, -1, 0);
+    rt_nvtx_mark(rt->model, rt->device->work, -1);
     rt->device->work = -1;
     join_streams(rt);
     if (rt->ring) {
@@ -106,7 +111,7 @@ static void capture(ParcRt *rt)
     CU(rt, cuGraphDestroy(graph));
 }
 
-void rt_device_step(ParcRt *rt)
+static void run_step(ParcRt *rt)
 {
     RtDevice *d = rt->device;
     if (d->mode.eager || rt->ring) {
@@ -116,9 +121,21 @@ void rt_device_step(ParcRt *rt)
     }
     if (!d->step) {
         rt_cuda_matmul_ready(rt);
+        rt_nvtx_push("capture");
         capture(rt);
+        rt_nvtx_pop();
     }
     CU(rt, cuGraphLaunch(d->step, d->stream[PARC_COMPUTE]));
+}
+
+void rt_device_step(ParcRt *rt)
+{
+    char name[32];
+    int64_t step = atomic_load(&rt->world->slot[rt->rank].step);
+    snprintf(name, sizeof name, "step %lld", (long long)step);
+    rt_nvtx_push(name);
+    run_step(rt);
+    rt_nvtx_pop();
 }
 
 void rt_cuda_step_close(ParcRt *rt)

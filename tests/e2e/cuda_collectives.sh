@@ -28,6 +28,20 @@ for order in early late 7; do
 done
 check "statement by statement" passes PARC_SYNC=1
 
+# Ranges, as a profiler's library sees them, by NVTX's own header.
+if [ -e /usr/local/cuda/include/nvtx3/nvToolsExt.h ]; then
+    check "a profiler" ${CC:-cc} -std=c11 -shared -fPIC \
+        -I/usr/local/cuda/include tests/cuda/profiler.c -o "$work/profiler.so"
+    check "a program" ${CC:-cc} -std=c11 -DCUDA -Iruntime tests/cuda/line.c \
+        "$BUILD/libparc_cuda.a" -o "$work/line" -fopenmp -lm -ldl
+    check "watched" on_cuda NVTX_INJECTION64_PATH="$work/profiler.so" \
+        PROFILE="$work/profile" PARC_CACHE="$work/cache" "$work/line" --steps 3
+    check "the capture" grep -q '^  capture$' "$work/profile"
+    check "its phases" grep -q '^    [a-z]' "$work/profile"
+    check "its statements" grep -q '^      [a-z]' "$work/profile"
+    check "a replay" test "$(tail -n 1 "$work/profile")" = "step 3"
+fi
+
 port=$((20000 + $$ % 9000))
 launched() {
     for rank in 0 1 2 3; do

@@ -333,11 +333,11 @@ static void end_shared_columns(CudaPrinter *c)
     if (p->groups > 1)
         hand_over(c, wide);
     int opened = cuda_open_block(
-        c, arena_printf(a, "for (int x = thread_index(); x < %lld; x += %d) {",
+        c, arena_printf(a, "for (int u = thread_index(); u < %lld; u += %d) {",
                         (long long)wide, p->threads));
     out_line(c->text.o, "const %s %s = %s;", type, name,
-             p->tiles > 1 ? arena_printf(a, "tile * %lld + x", (long long)wide)
-                          : "x");
+             p->tiles > 1 ? arena_printf(a, "tile * %lld + u", (long long)wide)
+                          : "u");
     if (p->columns % wide)
         opened += cuda_open_block(c, arena_printf(a, "if (%s < %lld) {", name,
                                                   (long long)p->columns));
@@ -346,14 +346,14 @@ static void end_shared_columns(CudaPrinter *c)
         const KernelTotal *t = &p->k->total[i];
         for (int lane = 0; t->columns && lane < p->lanes; lane++) {
             const char *sum = arena_printf(a, "s%d_%d", t->instr, lane);
-            const char *at = arena_printf(a, "x + %lld",
+            const char *at = arena_printf(a, "u + %lld",
                                           (long long)(lane * p->groups * wide));
             out_line(c->text.o, "float %s = share%d[%s];", sum, t->instr, at);
-            out_line(c->text.o, "for (int g = 1; g < %d; g++)", p->groups);
+            out_line(c->text.o, "for (int i = 1; i < %d; i++)", p->groups);
             out_line(
                 c->text.o, "    %s",
                 kernel_add_to(&c->text, p->k->instr[t->instr].op, sum,
-                              arena_printf(a, "share%d[%s + g * %lld]",
+                              arena_printf(a, "share%d[%s + i * %lld]",
                                            t->instr, at, (long long)wide)));
             if (p->combine)
                 out_code(c->text.o, "(%s)[%s] = %s;",
@@ -452,9 +452,9 @@ static void combined_column(CudaPrinter *c, const KernelTotal *t, int lane)
     Arena *a = c->text.p->arena;
     const char *sum = arena_printf(a, "a%d_%d", t->instr, lane);
     if (p->combine_warps > 1) {
-        const char *item = arena_printf(a, "sum%d[w][lane_index()%s]", t->instr,
+        const char *item = arena_printf(a, "sum%d[i][lane_index()%s]", t->instr,
                                         lane ? " + 32" : "");
-        out_line(c->text.o, "for (int w = 1; w < %d; w++)", p->combine_warps);
+        out_line(c->text.o, "for (int i = 1; i < %d; i++)", p->combine_warps);
         out_line(c->text.o, "    %s",
                  kernel_add_to(&c->text, p->k->instr[t->instr].op, sum, item));
     }

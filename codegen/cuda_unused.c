@@ -17,12 +17,19 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
+/* Comments name ops and source files, which tensors may be called like. */
 bool cuda_mentions(const char *text, const char *name)
 {
     size_t n = strlen(name);
-    for (const char *s = strstr(text, name); s; s = strstr(s + 1, name))
-        if ((s == text || !is_word(s[-1])) && !is_word(s[n]))
+    for (const char *s = text; *s;) {
+        size_t length = 0;
+        while (is_word(s[length]))
+            length++;
+        if (length == n && !strncmp(s, name, n))
             return true;
+        const char *end = !strncmp(s, "/*", 2) ? strstr(s, "*/") : NULL;
+        s = end ? end + 2 : s + (length ? length : 1);
+    }
     return false;
 }
 

@@ -34,7 +34,7 @@ static bool is_reserved(const char *s)
         "false", "friend", "mutable", "namespace", "new", "not", "operator",
         "or", "private", "protected", "public", "template", "this", "throw",
         "true", "try", "typename", "using", "virtual", "xor", "asm"};
-    static const char *const start[] = {"in", "out", "kept", "sum", "block_",
+    static const char *const start[] = {"in", "out", "kept", "sum", "share", "block_",
                                         "warp_", "thread_", "lane_"};
     if (c_is_keyword(s))
         return true;

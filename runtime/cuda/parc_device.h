@@ -191,43 +191,33 @@ PARC_DEVICE int warp_shuffle_int(int x, int lane)
 
 /* ---- 2. memory ----------------------------------------------------------- */
 
-PARC_DEVICE void parc_load16(void *to, const void *from)
-{
-    uint4 x = *(const uint4 *)from;
-    memcpy(to, &x, sizeof x);
-}
+#define PARC_LOAD(bytes, type)                                                 \
+    PARC_DEVICE void parc_load##bytes(void *to, const void *from)              \
+    {                                                                          \
+        type x = *(const type *)from;                                          \
+        memcpy(to, &x, sizeof x);                                              \
+    }
+#define PARC_STORE(bytes, type)                                                \
+    PARC_DEVICE void parc_store##bytes(void *to, const void *from)             \
+    {                                                                          \
+        type x;                                                                \
+        memcpy(&x, from, sizeof x);                                            \
+        *(type *)to = x;                                                       \
+    }
+PARC_LOAD(16, uint4)
+PARC_LOAD(8, uint2)
+PARC_LOAD(4, uint32_t)
+PARC_STORE(8, uint2)
+PARC_STORE(4, uint32_t)
 
-PARC_DEVICE void parc_load8(void *to, const void *from)
-{
-    uint2 x = *(const uint2 *)from;
-    memcpy(to, &x, sizeof x);
-}
-
-PARC_DEVICE void parc_load4(void *to, const void *from)
-{
-    uint32_t x = *(const uint32_t *)from;
-    memcpy(to, &x, sizeof x);
-}
-
+/* In one instruction: of a struct compilers may make four. */
 PARC_DEVICE void parc_store16(void *to, const void *from)
 {
-    uint4 x;
-    memcpy(&x, from, sizeof x);
-    *(uint4 *)to = x;
-}
-
-PARC_DEVICE void parc_store8(void *to, const void *from)
-{
-    uint2 x;
-    memcpy(&x, from, sizeof x);
-    *(uint2 *)to = x;
-}
-
-PARC_DEVICE void parc_store4(void *to, const void *from)
-{
-    uint32_t x;
-    memcpy(&x, from, sizeof x);
-    *(uint32_t *)to = x;
+    uint32_t x[4];
+    memcpy(x, from, sizeof x);
+    asm volatile("st.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(x[0]),
+                 "r"(x[1]), "r"(x[2]), "r"(x[3])
+                 : "memory");
 }
 
 PARC_DEVICE void copy_async16(void *shared, const void *global)

@@ -13,8 +13,8 @@
  * Dao: "FlashAttention-2", 2023). While a tile of keys is multiplied its
  * values are on their way, and the next keys while those are.
  *
- * Causal: query i sees keys 0 … i. Blocks of a head follow each other, those
- * with most keys first, so that keys are found in cache and the last blocks
+ * Causal: query i sees keys 0 … i. Blocks of a head follow each other, so that
+ * keys are found in cache, those with most keys first, so that the last blocks
  * to start are short.
  */
 #include "attention_shape.h"
@@ -96,23 +96,15 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
     float score[ATTENTION_SLOTS(ROWS, KEYS)];
     float out[ATTENTION_SUMS(TYPE, ROWS, E)], top[DOWN], sum[DOWN];
 
-    const int queries_all = (int)s, keys_all = (int)t;
-    const int blocks = (queries_all + QUERIES - 1) / QUERIES;
-    const int all = (int)(kv * g), head = (int)block_index() / blocks;
-    const int b = head / all, h = head % all;
-    const int query = (blocks - 1 - (int)block_index() % blocks) * QUERIES;
-    const int mine = query + warp_index() * ROWS;
-    /* Keys that the block and the warp walk through. */
-    const int end =
-        ATTENTION_CAUSAL ? attention_less(keys_all, query + QUERIES) : keys_all;
-    const int own_end = mine >= queries_all ? 0
-                        : ATTENTION_CAUSAL  ? mine + ROWS
-                                            : keys_all;
+    const int queries_all = (int)s, keys_all = (int)t, all = (int)(kv * g);
+    const AttentionPlace at = attention_place(queries_all, keys_all, all,
+                                              QUERIES, ROWS, ATTENTION_CAUSAL);
+    const int b = at.b, h = at.h, mine = at.mine;
     const float scale = attention_float(scale_bits);
     const float sign = scale < 0 ? -1.0f : 1.0f;
     const float scale2 = parc_max(scale * sign, 1e-30f) * ATTENTION_LOG2E;
     const AttentionDrop drop = ATTENTION_DRAWN(b, h);
-    q += ((b * s + query) * all + h) * D;
+    q += ((b * s + at.query) * all + h) * D;
     k += (b * t * kv + h / (int)g) * D;
     v += (b * t * kv + h / (int)g) * E;
 
@@ -122,13 +114,13 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
     PARC_UNROLL
     for (int i = 0; i < ATTENTION_SUMS(TYPE, ROWS, E); i++)
         out[i] = 0;
-    tile_load(TYPE, queries, q_row, q, (int64_t)all * D, queries_all - query,
-              QUERIES, D, D_PAD, FORWARD_THREADS);
+    tile_load(TYPE, queries, q_row, q, (int64_t)all * D,
+              queries_all - at.query, QUERIES, D, D_PAD, FORWARD_THREADS);
     tile_load(TYPE, keys, k_row, k, kv * D, keys_all, KEYS, D, D_PAD,
               FORWARD_THREADS);
     copy_async_commit();
-    for (int first = 0; first < end; first += KEYS) {
-        const int seen = first < own_end;
+    for (int first = 0; first < at.end; first += KEYS) {
+        const int seen = first < at.own_end;
         copy_async_wait(0);
         block_barrier(); /* the keys are there, and the values free */
         tile_load(TYPE, values, v_row, v, kv * E, keys_all - first, KEYS, E,
@@ -145,7 +137,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
                         k_row);
         copy_async_wait(0);
         block_barrier(); /* the values are there, and the keys free */
-        if (first + KEYS < end)
+        if (first + KEYS < at.end)
             tile_load(TYPE, keys, k_row, k, kv * D, keys_all - first - KEYS,
                       KEYS, D, D_PAD, FORWARD_THREADS);
         copy_async_commit();
@@ -169,7 +161,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         const int row = mine + row_of(HALF, ROWS, r);
         float total = row_sum(HALF, sum[r]);
         if (row < queries_all && column_of(HALF, 0) == 0)
-            lse[head * s + row] =
+            lse[at.head * s + row] =
                 top[r] * (scale2 * (1 / ATTENTION_LOG2E)) + parc_log(total);
         sum[r] = 1.0f / (ATTENTION_DROP ? (1.0f - drop.rate) * total : total);
     }

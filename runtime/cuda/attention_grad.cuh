@@ -92,30 +92,23 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     float score[SLOTS], dp[SLOTS], sum[ATTENTION_SUMS(TYPE, ROWS, D)];
     float low[DOWN], mean[DOWN];
 
-    const int queries_all = (int)s, keys_all = (int)t;
-    const int blocks = (queries_all + QUERIES - 1) / QUERIES;
-    const int all = (int)(kv * g), head = (int)block_index() / blocks;
-    const int b = head / all, h = head % all;
-    const int query = (blocks - 1 - (int)block_index() % blocks) * QUERIES;
-    const int mine = query + warp_index() * ROWS;
-    const int end =
-        ATTENTION_CAUSAL ? attention_less(keys_all, query + QUERIES) : keys_all;
-    const int own_end = mine >= queries_all ? 0
-                        : ATTENTION_CAUSAL  ? mine + ROWS
-                                            : keys_all;
+    const int queries_all = (int)s, keys_all = (int)t, all = (int)(kv * g);
+    const AttentionPlace at = attention_place(queries_all, keys_all, all,
+                                              QUERIES, ROWS, ATTENTION_CAUSAL);
+    const int b = at.b, h = at.h, mine = at.mine;
     const float scale = attention_float(scale_bits);
     const float scale2 = scale * ATTENTION_LOG2E;
     const AttentionDrop drop = ATTENTION_DRAWN(b, h);
     const float grow = ATTENTION_DROP ? 1.0f / (1.0f - drop.rate) : 1.0f;
     const int64_t stride = kv * D, v_stride = kv * E;
-    q += (((int64_t)b * s + query) * all + h) * D;
-    d_o += (((int64_t)b * s + query) * all + h) * E;
+    q += (((int64_t)b * s + at.query) * all + h) * D;
+    d_o += (((int64_t)b * s + at.query) * all + h) * E;
     k += (b * t * kv + h / (int)g) * D;
     v += (b * t * kv + h / (int)g) * E;
 
-    tile_load(TYPE, queries, k_row, q, (int64_t)all * D, queries_all - query,
+    tile_load(TYPE, queries, k_row, q, (int64_t)all * D, queries_all - at.query,
               QUERIES, D, D_PAD, QUERY_THREADS);
-    tile_load(TYPE, outs, v_row, d_o, (int64_t)all * E, queries_all - query,
+    tile_load(TYPE, outs, v_row, d_o, (int64_t)all * E, queries_all - at.query,
               QUERIES, E, E_PAD, QUERY_THREADS);
     tile_load(TYPE, tiles, k_row, k, stride, keys_all, KEYS, D, D_PAD,
               QUERY_THREADS);
@@ -125,23 +118,23 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     PARC_UNROLL
     for (int r = 0; r < DOWN; r++) {
         const int row = mine + row_of(HALF, ROWS, r);
-        const int64_t at = head * s + row;
-        low[r] = row < queries_all ? lse[at] * ATTENTION_LOG2E : INFINITY;
-        mean[r] = row < queries_all ? delta[at] : 0.0f;
+        const int64_t x = at.head * s + row;
+        low[r] = row < queries_all ? lse[x] * ATTENTION_LOG2E : INFINITY;
+        mean[r] = row < queries_all ? delta[x] : 0.0f;
     }
     PARC_UNROLL
     for (int i = 0; i < ATTENTION_SUMS(TYPE, ROWS, D); i++)
         sum[i] = 0;
     queries += warp_index() * ROWS * k_row;
     outs += warp_index() * ROWS * v_row;
-    for (int first = 0; first < end; first += KEYS) {
+    for (int first = 0; first < at.end; first += KEYS) {
         ATTENTION_ELEMENT *keys = tiles + (first / KEYS % 2) * half;
         ATTENTION_ELEMENT *values = keys + KEYS * k_row;
         copy_async_wait(0);
         block_barrier(); /* this half is there, and the other one free */
         k += KEYS * stride;
         v += KEYS * v_stride;
-        if (first + KEYS < end) {
+        if (first + KEYS < at.end) {
             ATTENTION_ELEMENT *next = tiles + ((first / KEYS + 1) % 2) * half;
             tile_load(TYPE, next, k_row, k, stride, keys_all - first - KEYS,
                       KEYS, D, D_PAD, QUERY_THREADS);
@@ -149,7 +142,7 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
                       keys_all - first - KEYS, KEYS, E, E_PAD, QUERY_THREADS);
         }
         copy_async_commit();
-        if (first >= own_end)
+        if (first >= at.own_end)
             continue;
         uint32_t kept[(SLOTS + 31) / 32];
         if (ATTENTION_DROP)

@@ -52,6 +52,30 @@ PARC_DEVICE int attention_less(int x, int y)
     return x < y ? x : y;
 }
 
+/* Where a block that owns queries works. */
+typedef struct AttentionPlace {
+    int b, head, h;     /* sequence; head, counted through all and in it */
+    int query, mine;    /* the first query of the block, of the warp */
+    int end, own_end;   /* of the keys that these walk through */
+} AttentionPlace;
+
+/* `all`: heads of a sequence. `causal` is a constant. The blocks of a head
+ * that have most keys come first. */
+PARC_DEVICE AttentionPlace attention_place(int s, int t, int all, int block,
+                                           int rows, int causal)
+{
+    AttentionPlace p;
+    int blocks = (s + block - 1) / block, i = (int)block_index();
+    p.head = i / blocks;
+    p.b = p.head / all;
+    p.h = p.head % all;
+    p.query = (blocks - 1 - i % blocks) * block;
+    p.mine = p.query + warp_index() * rows;
+    p.end = causal ? attention_less(t, p.query + block) : t;
+    p.own_end = p.mine >= s ? 0 : causal ? p.mine + rows : t;
+    return p;
+}
+
 PARC_DEVICE int attention_is_kept(const uint32_t *kept, int i)
 {
     return (int)(kept[i / 32] >> (i % 32) & 1);

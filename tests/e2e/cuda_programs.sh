@@ -1,0 +1,52 @@
+#!/bin/sh
+# Programs for CUDA as parc writes them, unmodified, under stand-ins for CUDA's
+# libraries: one rank has the CPU's curve and weights' file, whatever the order
+# of queued work.
+. "$(dirname "$0")/lib.sh"
+if ! "$PARC" examples/toy.pdl --target cuda -S "$work/probe" 2>"$work/said" &&
+    grep -q PARC_NVRTC "$work/said"; then
+    echo "SKIPPED cuda_programs.sh: NVRTC is not installed" >&2
+    finish
+    exit
+fi
+export PARC_CACHE="$work/cache" STANDIN_FAST=1 BUILD
+
+# both PROGRAM OPTIONS…: an example for each target, and the CPU's curve.
+both() {
+    program=$1
+    shift
+    "$PARC" "examples/$program.pdl" --target cuda --arch sm_90a "$@" \
+        -S "$work/$program" &&
+        "$PARC" "examples/$program.pdl" --target cpu --threads 1 "$@" \
+            -o "$work/$program.cpu" &&
+        "$work/$program.cpu" --steps 4 --log "$work/$program.cpu.log"
+}
+
+# trains PROGRAM [NAME=VALUE…]: four steps under the stand-in.
+trains() {
+    program=$1
+    shift
+    env "$@" tests/standin/run "$work/$program" --steps 4 \
+        --log "$work/$program.log" --export "$work/$program.st" &&
+        same_curve "$work/$program.cpu.log" "$work/$program.log" 2e-5
+}
+
+small="-D vocab=64 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 \
+ -D hidden=48 -D batch=2 -D seq=16 -D precision=f32"
+# shellcheck disable=SC2086
+{
+    check "toy is written" both toy
+    check "feedforward is written" both feedforward \
+        -D dim=24 -D hidden=40 -D batch=4
+    check "llama is written" both llama $small
+}
+for example in toy feedforward llama; do
+    check "$example trains" trains $example STANDIN_ORDER=early
+    mv "$work/$example.st" "$work/early.st"
+    check "$example trains late" trains $example STANDIN_ORDER=late
+    check "$example has the same weights" cmp "$work/$example.st" \
+        "$work/early.st"
+done
+check "llama: each result is looked at" trains llama PARC_NANCHECK=1
+check "llama: each call is waited for" trains llama PARC_SYNC=1
+finish

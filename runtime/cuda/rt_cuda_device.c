@@ -220,6 +220,9 @@ void rt_device_close(ParcRt *rt)
 double rt_device_peak_flops(const ParcRt *rt)
 {
     const RtDevice *d = rt->device;
+    if (!d) {
+        return 0; /* no step is run */
+    }
     return rt->nranks *
            rt_cuda_peak_flops(d->name, d->major, d->minor, d->precision);
 }

@@ -86,7 +86,8 @@ EMBEDDING_NAME(embedding_grad)(float *__restrict__ grad,
     const int64_t first = row0 + (base ? *base : 0);
     const int own_rows = (int)(rows - row0 < chunk ? rows - row0 : chunk);
     const int64_t columns = width - column0 < span ? width - column0 : span;
-    const int lanes = (int)((columns + EMBEDDING_COLUMNS - 1) / EMBEDDING_COLUMNS);
+    const int lanes =
+        (int)((columns + EMBEDDING_COLUMNS - 1) / EMBEDDING_COLUMNS);
     const int64_t column = column0 + thread % lanes * EMBEDDING_COLUMNS;
     int held = 0, fresh = 1;
 
@@ -137,8 +138,9 @@ EMBEDDING_NAME(embedding_grad)(float *__restrict__ grad,
                 begin[own_rows] = next;
         }
         block_barrier();
-        for (int r = thread / lanes; r < own_rows && thread / lanes < 256 / lanes;
-             r += 256 / lanes)
+        const int together = 256 / lanes; /* rows at once */
+        for (int r = thread / lanes; r < own_rows && thread / lanes < together;
+             r += together)
             EMBEDDING_NAME(add)(grad + (row0 + r) * width + column,
                                 dy + column, width, sorted, begin[r],
                                 begin[r + 1], fresh);

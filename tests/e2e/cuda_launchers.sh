@@ -1,0 +1,70 @@
+#!/bin/sh
+# A program for GPUs under a launcher, its libraries stood in for: processes
+# that share no memory train what forked ranks train; what rank 0 writes of
+# the others' memory is the same; a process that is killed ends the run.
+. "$(dirname "$0")/lib.sh"
+export BUILD
+tree=$work/tree
+if ! "$PARC" examples/toy.pdl --mesh 2x2 -S "$tree" 2>"$work/log" &&
+    grep -q PARC_NVRTC "$work/log"; then
+    echo "SKIPPED cuda_launchers.sh: NVRTC is not installed" >&2
+    finish
+    exit
+fi
+check "a tree" test -e "$tree/train.c"
+check "forked" tests/standin/run "$tree" --steps 3 --export "$work/forked.st" \
+    --log "$work/forked.jsonl"
+export STANDIN_KERNELS="$tree/standin.so"
+LD_LIBRARY_PATH=$BUILD/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+"$tree/train" --print-shards net1 >"$work/forked.shards"
+
+port=$((20000 + $$ % 9000))
+rank() { # rank R OPTIONS…
+    as=$1
+    shift
+    env RANK="$as" WORLD_SIZE=4 LOCAL_RANK="$as" MASTER_ADDR=127.0.0.1 \
+        MASTER_PORT=$port "$tree/train" "$@"
+}
+launched() {
+    rm -f "$work"/rc.*
+    for r in 0 1 2 3; do
+        { rank $r "$@" >"$work/out.$r"
+            echo $? >"$work/rc.$r"; } &
+    done
+    wait
+    cat "$work"/rc.*
+    [ "$(sort -u "$work"/rc.*)" = 0 ]
+}
+check "launched" launched --steps 3 --export "$work/w.st" \
+    --log "$work/log.jsonl"
+check "its weights" cmp "$work/forked.st" "$work/w.st"
+check "its curve" same_curve "$work/forked.jsonl" "$work/log.jsonl" 0
+check "from weights" launched --steps 0 --init "$work/w.st" \
+    --export "$work/again.st"
+check "unchanged" cmp "$work/w.st" "$work/again.st"
+check "shards" launched --print-shards net1
+check "of all ranks" cmp "$work/forked.shards" "$work/out.0"
+check "a trace" launched --steps 4 --trace "$work/t.json"
+check "of four" sh -c '[ "$(jq -r "[.traceEvents[] | select(.ph == \"X\")
+    | .pid] | unique | length" "$1")" = 4 ]' sh "$work/t.json"
+
+# The process itself is killed, not the shell around it: it has left its id.
+killed() {
+    for r in 1 2 3; do
+        (export RANK=$r WORLD_SIZE=4 LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 \
+            MASTER_PORT=$port
+        exec "$tree/train" --steps 1000000 2>"$work/err.$r") &
+        last=$!
+    done
+    { sleep 4; kill -9 "$last"; } &
+    rank 0 --steps 1000000 2>"$work/err.0"
+    status=$?
+    wait
+    grep -h error "$work"/err.?
+    [ "$status" = 1 ] && [ "$(grep -h error "$work"/err.? | wc -l)" = 1 ] &&
+        grep -q 'rank 3 on .* is gone (killed, or its machine is lost): rank 0 was in step ' \
+            "$work/err.0"
+}
+check "a rank is killed" killed
+finish

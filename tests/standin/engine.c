@@ -99,20 +99,24 @@ const char *engine_where(char *to, int bytes)
     return to;
 }
 
-/* The line of an instruction, from the debugging information. */
+/* The line of an instruction, from the debugging information: the innermost
+ * of those it was inlined from that is not of the device language itself. */
 static bool source_line(char *to, int bytes, const Dl_info *in, const void *pc)
 {
+    static const char language[] = "parc_device";
     char command[600];
+    bool found = false;
     if (strchr(in->dli_fname, '\''))
         return false;
-    snprintf(command, sizeof command, "addr2line -s -e '%s' 0x%llx 2>/dev/null",
-             in->dli_fname,
+    snprintf(command, sizeof command,
+             "addr2line -s -i -e '%s' 0x%llx 2>/dev/null", in->dli_fname,
              (unsigned long long)((const char *)pc -
                                   (const char *)in->dli_fbase - 1));
     FILE *f = popen(command, "r");
     if (!f)
         return false;
-    bool found = fgets(to, bytes, f) && *to != '?';
+    while (!found && fgets(to, bytes, f))
+        found = *to != '?' && strncmp(to, language, strlen(language)) != 0;
     pclose(f);
     to[strcspn(to, "\n")] = 0;
     return found;
@@ -122,14 +126,15 @@ const char *engine_place(char *to, int bytes, const void *pc)
 {
     Dl_info in;
     char line[200];
-    if (!dladdr(pc, &in) || !in.dli_sname)
+    if (!dladdr(pc, &in) || !in.dli_sname) {
         snprintf(to, (size_t)bytes, "%p", pc);
-    else if (!e.hear && source_line(line, sizeof line, &in, pc))
-        snprintf(to, (size_t)bytes, "%s (%s)", in.dli_sname, line);
-    else
-        snprintf(to, (size_t)bytes, "%s+0x%llx", in.dli_sname,
-                 (unsigned long long)((const char *)pc -
-                                      (const char *)in.dli_saddr));
+        return to;
+    }
+    bool known = !e.hear && source_line(line, sizeof line, &in, pc);
+    snprintf(to, (size_t)bytes, "%s+0x%llx%s%s%s", in.dli_sname,
+             (unsigned long long)((const char *)pc -
+                                  (const char *)in.dli_saddr),
+             known ? " (" : "", known ? line : "", known ? ")" : "");
     return to;
 }
 

@@ -1,0 +1,49 @@
+#!/bin/sh
+# No barrier of an emitted kernel is superfluous: with each of them left out
+# in turn, a race is reported (tests/standin/probe.c).
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib_curves.sh"
+. "$(dirname "$0")/lib_cuda.sh"
+
+# probe NAME MODEL OPTIONS…
+probe() {
+    at=$work/$1 model=$2
+    shift 2
+    describe "$model"
+    data=
+    ! grep -q 'int(' "examples/$model.pdl" || data="--data bytes:$text"
+    variant "$model" 1x1 full_shard no >"$at.pdl"
+    # shellcheck disable=SC2086
+    cuda_tree "$at" "$at.pdl" --plan curve --mesh 1x1 $sizes "$@" &&
+        STANDIN_BARRIERS=$at.sites cuda_run "$at" checked early --steps 2 \
+            $data && touch "$at.ran"
+}
+
+# All sites of one program; a site without a race is printed.
+needed() {
+    [ -e "$work/$1.ran" ] && [ -s "$work/$1.sites" ] || {
+        tail -20 "$work/$1.out"
+        return 1
+    }
+    awk '{ site = $0; sub(/ [a-z]*$/, "", site); seen[site] = 1 }
+        / found$/ { found[site] = 1 }
+        END {
+            for (site in seen)
+                if (!found[site]) { print "does nothing: " site; bad = 1 }
+            exit bad
+        }' "$work/$1.sites"
+}
+
+for model in llama gpt2 transformer; do
+    for precision in f32 bf16; do
+        job probe "$model-$precision" $model -D precision=$precision \
+            -D clip=0.5 >"$work/$model-$precision.out" 2>&1
+    done
+done
+wait
+for model in llama gpt2 transformer; do
+    for precision in f32 bf16; do
+        check "$model in $precision" needed "$model-$precision"
+    done
+done
+finish

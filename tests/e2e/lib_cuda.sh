@@ -1,0 +1,38 @@
+# lib_cuda.sh: sourced by the tests that run CUDA programs on the host
+# (tests/standin).
+standin=$root/tests/standin
+export BUILD
+"$standin/build" || exit 1
+# Images hold nothing; the kernels are compiled by the host's compiler.
+export PARC_NVRTC="$BUILD/standin/libnvrtc.so" STANDIN_LIMIT=300
+export PARC_CACHE="$work/cache"
+
+# job COMMAND ARGUMENTS…: runs it behind the shell, two at a time.
+running=0
+job() {
+    "$@" &
+    running=$((running + 1))
+    [ $((running % 2)) = 1 ] || wait
+}
+
+# cuda_tree TREE MODEL.pdl [OPTIONS…]: the program of TREE, and its sources.
+cuda_tree() {
+    tree=$1 model=$2
+    shift 2
+    "$PARC" "$model" --target cuda "$@" -S "$tree" -o "$tree.bin" &&
+        mv "$tree.bin" "$tree/train"
+}
+
+# cuda_run TREE KIND ORDER [OPTIONS…]: KIND is checked (every access of every
+# kernel) or fast.
+cuda_run() {
+    tree=$1 kind=$2 order=$3
+    shift 3
+    [ -e "$tree/$kind.so" ] || {
+        flag=
+        [ "$kind" = checked ] || flag=-fast
+        # shellcheck disable=SC2086
+        "$standin/build" $flag "$tree/kernels.cu" "$tree/$kind.so" || return 1
+    }
+    STANDIN_ORDER=$order "$standin/run" -k "$tree/$kind.so" "$tree/train" "$@"
+}

@@ -17,10 +17,10 @@ job() {
 
 # cuda_tree TREE MODEL.pdl [OPTIONS…]: the program of TREE, and its sources.
 cuda_tree() {
-    tree=$1 model=$2
+    made=$1 source=$2
     shift 2
-    "$PARC" "$model" --target cuda "$@" -S "$tree" -o "$tree.bin" &&
-        mv "$tree.bin" "$tree/train"
+    "$PARC" "$source" --target cuda "$@" -S "$made" -o "$made.bin" &&
+        mv "$made.bin" "$made/train"
 }
 
 # cuda_run TREE KIND ORDER [OPTIONS…]: KIND is checked (every access of every

@@ -1,5 +1,5 @@
-/* cuda.c: libcuda.so.1 for tests: the calls of runtime/cuda/calls_driver.h on
- * the host's memory, with the kernels of the object that STANDIN_KERNELS names
+/* cuda.c: libcuda.so.1 for tests: the calls of runtime/cuda/calls_driver.h (and
+ * of tests/gpu/calls_loopback.h) on the host's memory, with the kernels of the object that STANDIN_KERNELS names
  * and work that runs as queue.h has it.
  *
  * STANDIN_DEVICES is how many GPUs there are (8), STANDIN_CAPABILITY what they
@@ -20,6 +20,10 @@
 #define CALL(result, name, symbol, arguments)                                  \
     result name arguments __asm__(symbol);
 #include "calls_driver.h"
+
+#define CALL(result, name, symbol, arguments)                                  \
+    result name arguments __asm__(symbol);
+#include "calls_loopback.h"
 
 enum { VERSION = 13000, LIMIT_SHARED = 48 << 10, MOST_SHARED = 227 << 10 };
 
@@ -307,6 +311,50 @@ CuResult cuMemFreeHost(void *at)
     return leave(r ? r : release(at));
 }
 
+/* Memory of the program's own that copies may use as they do pinned memory;
+ * what happens to it meanwhile is the program's affair: functions of the host
+ * on streams write it between copies. */
+enum { MAX_REGISTERED = 64 };
+static struct {
+    const char *at;
+    size_t bytes;
+} registered[MAX_REGISTERED];
+
+static int registered_at(const void *at, size_t bytes)
+{
+    uintptr_t a = (uintptr_t)at;
+    for (int i = 0; i < MAX_REGISTERED; i++)
+        if (registered[i].at && a >= (uintptr_t)registered[i].at &&
+            a + bytes <= (uintptr_t)registered[i].at + registered[i].bytes)
+            return i;
+    return -1;
+}
+
+CuResult cuMemHostRegister(void *at, size_t bytes, unsigned int flags)
+{
+    CuResult r = enter_context();
+    int i = 0;
+    while (i < MAX_REGISTERED && registered[i].at)
+        i++;
+    if (r || queue_is_restricted())
+        return leave(r ? r : SC_CAPTURE_UNSUPPORTED);
+    if (flags || !at || !bytes || i == MAX_REGISTERED || standin_in_space(at))
+        return leave(SC_INVALID_VALUE);
+    registered[i].at = at;
+    registered[i].bytes = bytes;
+    return leave(RT_CU_SUCCESS);
+}
+
+CuResult cuMemHostUnregister(void *at)
+{
+    CuResult r = enter_context();
+    int i = registered_at(at, 0);
+    if (r || i < 0 || registered[i].at != at)
+        return leave(r ? r : SC_INVALID_VALUE);
+    registered[i].at = NULL;
+    return leave(RT_CU_SUCCESS);
+}
+
 /* ---- copies ---- */
 
 typedef struct Copy {
@@ -318,6 +366,7 @@ typedef struct Copy {
     uint64_t sum;     /* of pinned memory, when the copy was queued */
     unsigned char value;
     bool to_host, from_host;
+    bool shared; /* registered memory */
 } Copy;
 _Static_assert(sizeof(Copy) <= WORK_STATE, "a copy fits");
 
@@ -345,7 +394,7 @@ static void copy_queued(void *state)
     Copy *c = state;
     if (c->to_host && standin_is_pinned(c->to, (int64_t)c->bytes))
         memset(c->to, 0xff, c->bytes);
-    if (c->from_host && !c->kept)
+    if (c->from_host && !c->kept && !c->shared)
         c->sum = sum_of(c->from, c->bytes);
 }
 
@@ -356,7 +405,7 @@ static enum WorkStatus copy_run(void *state)
                 (c->from_host || !c->from || is_live(c, c->from, "from"));
     if (!fine)
         return WORK_FAILED;
-    if (c->from_host && !c->kept && c->sum != sum_of(c->from, c->bytes)) {
+    if (c->from_host && !c->kept && !c->shared && c->sum != sum_of(c->from, c->bytes)) {
         standin_error("pinned memory at %p changed before its copy to the "
                       "device ran", (const void *)c->from);
         return WORK_FAILED;
@@ -383,7 +432,8 @@ static CuResult queue_copy(const Copy *c, CuStream stream)
     memcpy(w.state, c, sizeof *c);
     Copy *mine = (Copy *)(void *)w.state;
     const char *host = c->to_host ? c->to : c->from_host ? c->from : NULL;
-    if (host && !standin_is_pinned(host, (int64_t)c->bytes)) {
+    mine->shared = host && registered_at(host, c->bytes) >= 0;
+    if (host && !mine->shared && !standin_is_pinned(host, (int64_t)c->bytes)) {
         if (standin_in_space(host) || queue_is_capturing(stream)) {
             standin_error("%s: %p is no live pinned memory", c->what,
                           (const void *)host);
@@ -396,7 +446,7 @@ static CuResult queue_copy(const Copy *c, CuStream stream)
     }
     r = queue_add(stream, &w);
     /* Into pageable memory the driver copies before it returns. */
-    if (!r && c->to_host && !standin_in_space(host))
+    if (!r && c->to_host && !mine->shared && !standin_in_space(host))
         while ((r = queue_stream_query(stream)) == RT_CU_NOT_READY) {
             queue_unlock();
             queue_lock();
@@ -527,6 +577,18 @@ CuResult cuStreamEndCapture(CuStream stream, CuGraph *graph)
 {
     CuResult r = enter_context();
     return leave(r ? r : queue_capture_end(stream, graph));
+}
+
+CuResult cuStreamGetCaptureInfo(CuStream stream, int *state, uint64_t *id,
+                                CuGraph *graph, const void **after,
+                                size_t *nafter)
+{
+    CuResult r = enter_context();
+    if (graph || after || nafter)
+        r = SC_INVALID_VALUE;
+    *id = r ? 0 : queue_capture_number(stream);
+    *state = *id != 0;
+    return leave(r);
 }
 
 CuResult cuGraphInstantiate(CuGraphExec *exec, CuGraph graph,
@@ -685,9 +747,33 @@ CuResult cuLaunchKernel(CuFunction function, unsigned int grid_x,
     return leave(queue_add(stream, &w));
 }
 
+typedef struct HostCall {
+    void (*call)(void *);
+    void *with;
+} HostCall;
+
+/* It may wait for other processes, and holds the queue up meanwhile. */
+static enum WorkStatus host_run(void *state)
+{
+    HostCall *h = state;
+    h->call(h->with);
+    return WORK_DONE;
+}
+
+CuResult cuLaunchHostFunc(CuStream stream, void (*call)(void *), void *with)
+{
+    CuResult r = enter_context();
+    Work w = {"a function of the host", host_run, NULL, {0}};
+    memcpy(w.state, &(HostCall){call, with}, sizeof(HostCall));
+    return leave(r ? r : queue_add(stream, &w));
+}
+
 /* The linker finds what is missing. */
 #define CALL(result, name, symbol, arguments) (void (*)(void)) name,
 extern void (*const standin_driver_calls[])(void);
 void (*const standin_driver_calls[])(void) = {
 #include "calls_driver.h"
+
+#define CALL(result, name, symbol, arguments) (void (*)(void)) name,
+#include "calls_loopback.h"
 };

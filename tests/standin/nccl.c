@@ -1,10 +1,10 @@
-/* nccl.c: libnccl.so.2 for tests: communicators across processes.
+/* nccl.c: libnccl.so.2 for tests: communicators across processes, and calls
+ * as groups.
  *
- * A group of calls is one piece of work on its stream (queue.h). Where it
- * runs, the rank lays what it gives into shared memory; when all ranks of the
+ * A group of calls is work on its stream (nccl_back.h). Where it runs, the
+ * rank lays what it gives into shared memory; when all ranks of the
  * communicator have done so and mean the same, each takes what is its own.
- * Nobody is waited for inside: a collective whose peers are not there yet is
- * tried again, and after STANDIN_LIMIT seconds (60) it fails and says who is
+ * After STANDIN_LIMIT seconds (60) without its peers it fails and says who is
  * missing. Groups of a communicator run in the order of their calls.
  *
  * Stricter than the library: all ranks take part in every group, the one
@@ -18,19 +18,9 @@
 #include <unistd.h>
 
 #include "engine.h"
-#include "hazard.h"
-#include "nccl_calls.h"
-#include "queue.h"
+#include "nccl_back.h"
 
 enum { VERSION = 22800, MAX_GROUP = 64, NO_COLOR = -1 };
-
-struct Comm {
-    NcclRoom room;
-    NcclPlan *plans;
-    uint64_t queued, begun, splits;
-    Result error;
-    bool waits; /* for the others, not blocking */
-};
 
 /* What a process's calls between GroupStart and GroupEnd are. */
 typedef struct Group {
@@ -48,14 +38,14 @@ static struct {
     char error[300];
 } nccl;
 
-static double now(void)
+double nccl_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static double limit(void)
+double nccl_limit(void)
 {
     const char *text = getenv("STANDIN_LIMIT");
     return text ? strtod(text, NULL) : 60.0;
@@ -100,11 +90,11 @@ const char *ncclGetLastError(Comm *c)
 
 Result ncclCommGetAsyncError(Comm *c, Result *r)
 {
-    queue_lock();
+    nccl_back_lock();
     if (c->waits && nccl_room_full(&c->room))
         c->waits = false;
     *r = c->error ? c->error : c->waits ? IN_PROGRESS : SUCCESS;
-    queue_unlock();
+    nccl_back_unlock();
     return SUCCESS;
 }
 
@@ -142,9 +132,9 @@ Result ncclGetUniqueId(UniqueId *id)
 /* Until all ranks are there. */
 static Result wait_for_all(Comm *c)
 {
-    double end = now() + limit();
+    double end = nccl_now() + nccl_limit();
     while (!nccl_room_full(&c->room)) {
-        if (now() > end)
+        if (nccl_now() > end)
             return refuse(SYSTEM_ERROR, "rank %d of %d waited for the others "
                           "to join in vain", c->room.rank, c->room.nranks);
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
@@ -197,7 +187,7 @@ Result ncclCommSplit(Comm *c, int color, int key, Comm **to,
                      const Config *config)
 {
     NcclBox *mine = nccl_box(&c->room, c->room.rank);
-    double end = now() + limit();
+    double end = nccl_now() + nccl_limit();
     uint64_t turn = ++c->splits;
     int n = 0, rank = 0;
     char name[200];
@@ -207,7 +197,7 @@ Result ncclCommSplit(Comm *c, int color, int key, Comm **to,
     for (int i = 0; i < c->room.nranks; i++) {
         NcclBox *b = nccl_box(&c->room, i);
         while (atomic_load(&b->split) < turn) {
-            if (now() > end)
+            if (nccl_now() > end)
                 return refuse(SYSTEM_ERROR, "rank %d never split its "
                               "communicator", i);
             nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
@@ -221,7 +211,7 @@ Result ncclCommSplit(Comm *c, int color, int key, Comm **to,
     atomic_store(&mine->split_read, turn);
     for (int i = 0; i < c->room.nranks; i++)
         while (atomic_load(&nccl_box(&c->room, i)->split_read) < turn &&
-               now() < end)
+               nccl_now() < end)
             nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
     *to = NULL;
     if (color == NO_COLOR)
@@ -233,15 +223,15 @@ Result ncclCommSplit(Comm *c, int color, int key, Comm **to,
 
 static Result leave(Comm *c, bool aborted)
 {
-    queue_lock();
+    nccl_back_lock();
     bool busy = c->begun < c->queued;
     if (busy && !aborted)
         standin_error("NCCL: a communicator is destroyed while %llu of its "
                       "groups have not ended",
                       (unsigned long long)(c->queued - c->begun));
-    if (busy)
+    if (busy || aborted)
         c->error = REMOTE_ERROR;
-    queue_unlock();
+    nccl_back_unlock();
     if (busy) /* what is queued would find its memory gone */
         return aborted ? SUCCESS : INVALID_USAGE;
     nccl_room_close(&c->room);
@@ -270,130 +260,31 @@ Result ncclCommAbort(Comm *c)
     return leave(c, true);
 }
 
-/* ---- a group as a piece of work ---- */
-
-typedef struct Turn {
-    Comm *comm;
-    const NcclPlan *plan;
-    uint64_t turn; /* from 1 on, in the order in which groups were queued */
-    bool given;
-    double since;
-} Turn;
-_Static_assert(sizeof(Turn) <= WORK_STATE, "a group fits");
-
-static void turn_queued(void *state)
-{
-    Turn *t = state;
-    t->turn = ++t->comm->queued;
-}
-
-static bool is_ours(const Comm *c, const NcclPost *p)
-{
-    const NcclCall *k = &p->call;
-    int64_t send = nccl_send_bytes(k, c->room.rank, c->room.nranks);
-    int64_t recv = nccl_recv_bytes(k, c->room.rank, c->room.nranks);
-    if ((!send || standin_is_device(p->send, send)) &&
-        (!recv || standin_is_device(p->recv, recv)))
-        return true;
-    standin_error("NCCL: %s of %lld elements from %p to %p on rank %d: not "
-                  "within live device memory", nccl_kind_name[k->kind],
-                  (long long)k->count, p->send, p->recv, c->room.rank);
-    return false;
-}
-
-/* The group's memory is its own while it runs. */
-static bool touch_all(const Comm *c, const NcclPlan *plan, bool write)
-{
-    for (int i = 0; i < plan->n; i++) {
-        const NcclPost *p = &plan->post[i];
-        int64_t bytes =
-            write ? nccl_recv_bytes(&p->call, c->room.rank, c->room.nranks)
-                  : nccl_send_bytes(&p->call, c->room.rank, c->room.nranks);
-        if (bytes && !hazard_touch(write ? p->recv : p->send, bytes, write))
-            return false;
-    }
-    return true;
-}
-
-static enum WorkStatus fail(Comm *c, Result r)
-{
-    c->error = r;
-    return WORK_FAILED;
-}
-
-static enum WorkStatus wait_more(Turn *t, const char *what, int rank)
-{
-    Comm *c = t->comm;
-    double at = now();
-    if (c->error)
-        return WORK_FAILED;
-    if (t->since == 0)
-        t->since = at;
-    if (at - t->since < limit())
-        return WORK_NOT_YET;
-    standin_error("NCCL: rank %d of %d has waited %.0f s for rank %d to %s "
-                  "(%s of %lld elements, group %llu)", c->room.rank,
-                  c->room.nranks, at - t->since, rank, what,
-                  nccl_kind_name[t->plan->post[0].call.kind],
-                  (long long)t->plan->post[0].call.count,
-                  (unsigned long long)t->turn);
-    return fail(c, REMOTE_ERROR);
-}
-
-/* The boxes are free when all have taken what was in them. */
-static enum WorkStatus give(Turn *t)
-{
-    Comm *c = t->comm;
-    for (int i = 0; i < t->plan->n; i++)
-        if (!is_ours(c, &t->plan->post[i]))
-            return fail(c, INVALID_ARGUMENT);
-    for (int i = 0; i < c->room.nranks; i++)
-        if (atomic_load(&nccl_box(&c->room, i)->done) < t->turn - 1)
-            return wait_more(t, "end the group before", i);
-    if (!touch_all(c, t->plan, false))
-        return fail(c, INVALID_USAGE);
-    nccl_give(&c->room, t->plan, t->turn);
-    t->given = true;
-    t->since = 0;
-    return WORK_DONE;
-}
-
-static enum WorkStatus turn_run(void *state)
-{
-    Turn *t = state;
-    Comm *c = t->comm;
-    if (t->turn != c->begun + 1)
-        return WORK_NOT_YET;
-    if (!t->given) {
-        enum WorkStatus s = give(t);
-        if (s != WORK_DONE)
-            return s;
-    }
-    for (int i = 0; i < c->room.nranks; i++)
-        if (atomic_load(&nccl_box(&c->room, i)->posted) < t->turn)
-            return wait_more(t, "come", i);
-    if (!touch_all(c, t->plan, true) || !nccl_agree(&c->room, t->plan) ||
-        !nccl_take(&c->room, t->plan))
-        return fail(c, INVALID_USAGE);
-    atomic_store(&nccl_box(&c->room, c->room.rank)->done, t->turn);
-    c->begun++;
-    return WORK_DONE;
-}
-
 static Result queue_group(Group *g)
 {
-    Work w = {nccl_kind_name[g->post[0].call.kind], turn_run, turn_queued, {0}};
     NcclPlan *p = malloc(sizeof *p + (size_t)g->n * sizeof *g->post);
     p->n = g->n;
-    p->next = g->comm->plans;
     memcpy(p->post, g->post, (size_t)g->n * sizeof *g->post);
-    g->comm->plans = p;
-    memcpy(w.state, &(Turn){.comm = g->comm, .plan = p}, sizeof(Turn));
     free(g->post);
-    queue_lock();
-    CuResult r = queue_add(g->stream, &w);
-    queue_unlock();
+    nccl_keep(g->comm, p);
+    CuResult r = nccl_back_queue(g->comm, p, g->stream);
     return r ? refuse(UNHANDLED_CUDA, "the driver's error %u", r) : SUCCESS;
+}
+
+void nccl_keep(Comm *c, NcclPlan *p)
+{
+    p->next = c->plans;
+    c->plans = p;
+}
+
+Result nccl_late(Comm *c, const NcclPlan *p, uint64_t turn, double seconds,
+                 const char *what, int rank)
+{
+    const NcclCall *k = &p->post[0].call;
+    return refuse(REMOTE_ERROR, "rank %d of %d has waited %.0f s for rank %d "
+                  "to %s (%s of %lld elements, group %llu)", c->room.rank,
+                  c->room.nranks, seconds, rank, what, nccl_kind_name[k->kind],
+                  (long long)k->count, (unsigned long long)turn);
 }
 
 /* ---- groups ---- */
@@ -531,36 +422,4 @@ Result ncclRecv(void *recv, size_t count, NcclType type, int peer, Comm *c,
                 CuStream stream)
 {
     return add(c, stream, NCCL_RECV, type, NCCL_SUM, peer, count, NULL, recv);
-}
-
-/* ---- memory ---- */
-
-Result ncclMemAlloc(void **at, size_t bytes)
-{
-    queue_lock();
-    *at = standin_alloc((int64_t)bytes);
-    queue_unlock();
-    return *at ? SUCCESS : UNHANDLED_CUDA;
-}
-
-Result ncclMemFree(void *at)
-{
-    queue_lock();
-    bool fine = standin_free(at);
-    queue_unlock();
-    return fine ? SUCCESS : INVALID_ARGUMENT;
-}
-
-Result ncclCommRegister(const Comm *c, void *at, size_t bytes, void **handle)
-{
-    *handle = at;
-    if (!c || !standin_is_device(at, (int64_t)bytes))
-        return refuse(INVALID_ARGUMENT, "memory that is registered is not "
-                      "live device memory");
-    return SUCCESS;
-}
-
-Result ncclCommDeregister(const Comm *c, void *handle)
-{
-    return c && handle ? SUCCESS : INVALID_ARGUMENT;
 }

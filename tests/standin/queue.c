@@ -45,6 +45,7 @@ struct CuGraphObject {
     int refs;
     CuCaptureMode mode;
     CuStream origin;
+    uint64_t number; /* of captures, from 1 on */
     bool broken;
 };
 
@@ -78,6 +79,7 @@ static struct Queue {
     enum Order order;
     uint64_t random;
     CuResult error;
+    uint64_t captures;
     int marks, restricted, numbers;
     uint32_t index[HAZARD_STREAMS]; /* pieces of work on each stream */
     Age host; /* what the host has seen end */
@@ -457,6 +459,11 @@ bool queue_is_capturing(CuStream s)
     return s && s->capture;
 }
 
+uint64_t queue_capture_number(CuStream s)
+{
+    return queue_is_capturing(s) ? s->capture->number : 0;
+}
+
 bool queue_is_restricted(void)
 {
     return q.restricted > 0;
@@ -599,6 +606,7 @@ CuResult queue_capture(CuStream s, CuCaptureMode mode)
     g->refs = 1;
     g->mode = mode;
     g->origin = s;
+    g->number = ++q.captures;
     enter_capture(s, g);
     q.restricted += mode != RELAXED;
     return q.error;

@@ -56,6 +56,8 @@ CuResult queue_stream_free(CuStream s);
 /* Success, RT_CU_NOT_READY, or what failed. */
 CuResult queue_stream_query(CuStream s);
 bool queue_is_capturing(CuStream s);
+/* Of the capture that the stream takes part in, from 1 on; 0: none. */
+uint64_t queue_capture_number(CuStream s);
 /* Some capture that forbids calls which are not part of it. */
 bool queue_is_restricted(void);
 

@@ -1,0 +1,13 @@
+/* calls_loopback.h: the calls of the CUDA driver that loopback.c makes and the
+ * runtime does not; as runtime/cuda/calls_driver.h.
+ */
+CALL(CuResult, cuMemHostRegister, "cuMemHostRegister_v2",
+     (void *at, size_t bytes, unsigned int flags))
+CALL(CuResult, cuMemHostUnregister, "cuMemHostUnregister", (void *at))
+CALL(CuResult, cuLaunchHostFunc, "cuLaunchHostFunc",
+     (CuStream stream, void (*call)(void *), void *with))
+/* state: 1 where the stream is captured; the rest of what it tells: NULL. */
+CALL(CuResult, cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",
+     (CuStream stream, int *state, uint64_t *id, CuGraph *graph,
+      const void **after, size_t *nafter))
+#undef CALL

@@ -1,0 +1,56 @@
+/* copy_rate.c: GB/s, read and written, of a copy within the first GPU's
+ * memory: what kernels that stream are held against.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "driver.h"
+
+enum { BYTES = 1 << 30, COPIES = 20 };
+
+static void check(const Driver *cu, CuResult result, const char *call)
+{
+    const char *text = NULL;
+    if (result == RT_CU_SUCCESS)
+        return;
+    cu->cuGetErrorString(result, &text);
+    fprintf(stderr, "copy_rate: %s: %s\n", call, text ? text : "?");
+    exit(1);
+}
+#define TRY(call) check(&cu, cu.call, #call)
+
+int main(void)
+{
+    Driver cu;
+    driver_open(&cu, "copy_rate");
+    CuDevice device;
+    CuContext context;
+    CuStream stream;
+    CuEvent begin, end;
+    CuAddress from, to;
+    TRY(cuInit(0));
+    TRY(cuDeviceGet(&device, 0));
+    TRY(cuDevicePrimaryCtxRetain(&context, device));
+    TRY(cuCtxSetCurrent(context));
+    TRY(cuStreamCreateWithPriority(&stream, RT_CU_STREAM_NON_BLOCKING, 0));
+    TRY(cuEventCreate(&begin, RT_CU_EVENT_DEFAULT));
+    TRY(cuEventCreate(&end, RT_CU_EVENT_DEFAULT));
+    TRY(cuMemAlloc(&from, BYTES));
+    TRY(cuMemAlloc(&to, BYTES));
+    TRY(cuMemsetD8Async(from, 1, BYTES, stream));
+    for (int i = -3; i < COPIES; i++) { /* three to warm up */
+        if (i == 0)
+            TRY(cuEventRecord(begin, stream));
+        TRY(cuMemcpyDtoDAsync(to, from, BYTES, stream));
+    }
+    TRY(cuEventRecord(end, stream));
+    CuResult state;
+    while ((state = cu.cuEventQuery(end)) == RT_CU_NOT_READY)
+        continue;
+    check(&cu, state, "cuEventQuery");
+    float milliseconds = 0;
+    TRY(cuEventElapsedTime(&milliseconds, begin, end));
+    printf("%.1f\n", 2e-6 * BYTES * COPIES / (double)milliseconds);
+    return 0;
+}

@@ -1,0 +1,348 @@
+/* loopback.c: a libnccl.so.2 for ranks that share one GPU, which NCCL refuses;
+ * for tests alone: correct, and as fast as the host copies and adds.
+ *
+ * With the stand-in's nccl.c (communicators, groups), nccl_room.c (memory that
+ * ranks share) and nccl_move.c (what a group gives, compares, takes). A group
+ * becomes rounds on its stream, each as large as a stage of pinned memory:
+ *
+ *   copies to the stage, a function of the host that meets the peers and
+ *   leaves what is this rank's in the stage, copies from it
+ *
+ * Calls are cut by what all ranks know, so that all have the same rounds. All
+ * of it can be captured: a graph's replay counts rounds on where it runs.
+ *
+ * The driver may run functions of all streams on one thread, one after the
+ * other. If two ranks waited for each other's functions in two orders, neither
+ * would come back; so a group waits (by an event) for the one that was called
+ * before it, on whichever stream: all ranks call groups in one order. That
+ * also gives the stage to one group at a time.
+ *
+ * STANDIN_LIMIT is how many seconds a group waits for its peers (60),
+ * LOOPBACK_STAGE how many bytes a round has at most (32 MiB). A group that
+ * failed leaves its results as they were and its communicator in error.
+ */
+#include <pthread.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "driver.h"
+#include "engine.h"
+#include "nccl_back.h"
+
+enum { ALIGN = 256, STAGE = 32 << 20, LEAST_STAGE = 16 * NCCL_MAX_RANKS };
+
+static struct {
+    pthread_mutex_t lock;
+    Driver cu;
+    bool is_open, is_begun;
+    int64_t stage_bytes;
+    char *in, *out; /* stages */
+    CuEvent last;   /* behind the group that was called last */
+    uint64_t last_capture;
+} loopback = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void nccl_back_lock(void)
+{
+    pthread_mutex_lock(&loopback.lock);
+}
+
+void nccl_back_unlock(void)
+{
+    pthread_mutex_unlock(&loopback.lock);
+}
+
+void standin_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("loopback: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+/* ---- a round, where it runs ---- */
+
+typedef struct Round {
+    Comm *comm;
+    const NcclPlan *plan; /* between stages */
+} Round;
+
+/* Until all ranks of the communicator have come to `turn` (of which is
+ * `done`: have ended it). */
+static bool meet(const Round *r, uint64_t turn, bool done, const char *what)
+{
+    Comm *c = r->comm;
+    double since = nccl_now();
+    for (int i = 0; i < c->room.nranks; i++) {
+        const NcclBox *b = nccl_box(&c->room, i);
+        while (atomic_load(done ? &b->done : &b->posted) < turn) {
+            double waited = nccl_now() - since;
+            if (c->error)
+                return false;
+            if (waited > nccl_limit()) {
+                c->error = nccl_late(c, r->plan, turn, waited, what, i);
+                return false;
+            }
+            nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+        }
+    }
+    return true;
+}
+
+static void run_round(void *with)
+{
+    const Round *r = with;
+    Comm *c = r->comm;
+    uint64_t turn = ++c->queued;
+    c->begun = turn;
+    if (c->error || !meet(r, turn - 1, true, "end the group before"))
+        return;
+    nccl_give(&c->room, r->plan, turn);
+    if (!meet(r, turn, false, "come"))
+        return;
+    if (nccl_agree(&c->room, r->plan) && nccl_take(&c->room, r->plan))
+        atomic_store(&nccl_box(&c->room, c->room.rank)->done, turn);
+    else
+        c->error = INVALID_USAGE;
+}
+
+/* ---- calls cut to rounds ---- */
+
+typedef struct Piece {
+    NcclPost post;  /* between stages, with the piece's count */
+    const NcclPost *whole;
+    int64_t first; /* element */
+} Piece;
+
+typedef struct Builder {
+    Comm *comm;
+    CuStream stream;
+    int n;
+    int64_t in, out; /* bytes of the stages that are taken */
+    Piece piece[NCCL_MAX_CALLS];
+} Builder;
+
+#define TRY(call)                                                              \
+    do {                                                                       \
+        CuResult result_ = loopback.cu.call;                                   \
+        if (result_ != RT_CU_SUCCESS)                                          \
+            return result_;                                                    \
+    } while (0)
+
+static int64_t aligned(int64_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* Parts of a piece lie a whole call's count apart in the rank's memory, and
+ * together in the stage. */
+static CuResult copy_parts(const Builder *b, const Piece *p, bool to_stage)
+{
+    const NcclCall *c = &p->post.call;
+    int64_t size = nccl_type_bytes(c->type), run = c->count * size;
+    int64_t all = to_stage ? nccl_send_bytes(c, b->comm->room.rank,
+                                             b->comm->room.nranks)
+                           : nccl_recv_bytes(c, b->comm->room.rank,
+                                             b->comm->room.nranks);
+    for (int64_t at = 0, k = 0; at < all; at += run, k++) {
+        int64_t offset = (k * p->whole->call.count + p->first) * size;
+        if (to_stage)
+            TRY(cuMemcpyDtoHAsync(
+                (char *)(uintptr_t)p->post.send + at,
+                (CuAddress)(uintptr_t)p->whole->send + (CuAddress)offset,
+                (size_t)run, b->stream));
+        else
+            TRY(cuMemcpyHtoDAsync(
+                (CuAddress)(uintptr_t)p->whole->recv + (CuAddress)offset,
+                (char *)p->post.recv + at, (size_t)run, b->stream));
+    }
+    return RT_CU_SUCCESS;
+}
+
+/* The pieces so far are a round. */
+static CuResult end_round(Builder *b)
+{
+    if (b->n == 0)
+        return RT_CU_SUCCESS;
+    NcclPlan *plan = malloc(sizeof *plan + (size_t)b->n * sizeof *plan->post +
+                            sizeof(Round));
+    plan->n = b->n;
+    for (int i = 0; i < b->n; i++)
+        plan->post[i] = b->piece[i].post;
+    Round *r = (Round *)(void *)&plan->post[b->n];
+    *r = (Round){b->comm, plan};
+    nccl_keep(b->comm, plan);
+    TRY(cuLaunchHostFunc(b->stream, run_round, r));
+    for (int i = 0; i < b->n; i++) {
+        CuResult e = copy_parts(b, &b->piece[i], false);
+        if (e)
+            return e;
+    }
+    b->n = 0;
+    b->in = b->out = 0;
+    return RT_CU_SUCCESS;
+}
+
+/* What a piece of `count` elements takes of a stage, whichever the rank. */
+static int64_t most_bytes(const Builder *b, const NcclCall *c, int64_t count)
+{
+    return aligned(count * nccl_type_bytes(c->type) * b->comm->room.nranks);
+}
+
+static CuResult add_piece(Builder *b, const NcclPost *whole, int64_t first,
+                          int64_t count)
+{
+    int rank = b->comm->room.rank, nranks = b->comm->room.nranks;
+    Piece *p = &b->piece[b->n];
+    *p = (Piece){{whole->call, loopback.in + b->in, loopback.out + b->out},
+                 whole, first};
+    p->post.call.count = count;
+    b->n++;
+    b->in += aligned(nccl_send_bytes(&p->post.call, rank, nranks));
+    b->out += aligned(nccl_recv_bytes(&p->post.call, rank, nranks));
+    return copy_parts(b, p, true);
+}
+
+/* Collectives, one after the other; the same on all ranks, since all have
+ * them in common and a piece counts as what it is where it is largest. */
+static CuResult queue_collectives(Builder *b, const NcclPlan *plan)
+{
+    int64_t taken = 0;
+    for (int i = 0; i < plan->n; i++) {
+        const NcclPost *p = &plan->post[i];
+        if (p->call.kind == NCCL_SEND || p->call.kind == NCCL_RECV)
+            continue;
+        int64_t most = loopback.stage_bytes /
+                       (nccl_type_bytes(p->call.type) * b->comm->room.nranks);
+        for (int64_t at = 0, n; at < p->call.count; at += n) {
+            n = p->call.count - at < most ? p->call.count - at : most;
+            int64_t bytes = most_bytes(b, &p->call, n);
+            if (taken + bytes > loopback.stage_bytes ||
+                b->n == NCCL_MAX_CALLS) {
+                CuResult e = end_round(b);
+                if (e)
+                    return e;
+                taken = 0;
+            }
+            CuResult e = add_piece(b, p, at, n);
+            if (e)
+                return e;
+            taken += bytes;
+        }
+    }
+    return end_round(b);
+}
+
+/* Which of a rank's sends to (receipts from) its peer a call is. */
+static int turn_of(const NcclPlan *plan, int i)
+{
+    const NcclCall *c = &plan->post[i].call;
+    int n = 0;
+    for (int k = 0; k < i; k++)
+        n += plan->post[k].call.kind == c->kind &&
+             plan->post[k].call.peer == c->peer;
+    return n;
+}
+
+/* Sends and receipts: the first piece of the first call between each two
+ * ranks, the second … As many rounds on all ranks if the ranks do alike (as in
+ * an all_to_all); those that don't are told that somebody did not come. */
+static CuResult queue_pairs(Builder *b, const NcclPlan *plan)
+{
+    int64_t most = loopback.stage_bytes / b->comm->room.nranks / 16 * 16;
+    bool more = true;
+    for (int turn = 0; more; turn++) {
+        int64_t left = 1;
+        more = false;
+        for (int64_t at = 0; left > 0; at += most) {
+            left = 0;
+            for (int i = 0; i < plan->n; i++) {
+                const NcclPost *p = &plan->post[i];
+                if (p->call.kind != NCCL_SEND && p->call.kind != NCCL_RECV)
+                    continue;
+                int of = turn_of(plan, i);
+                int64_t size = nccl_type_bytes(p->call.type);
+                int64_t n = p->call.count - at / size;
+                more |= of > turn;
+                if (of != turn || n <= 0)
+                    continue;
+                n = n < most / size ? n : most / size;
+                CuResult e = add_piece(b, p, at / size, n);
+                if (e)
+                    return e;
+                left += p->call.count - at / size - n;
+            }
+            CuResult e = end_round(b);
+            if (e)
+                return e;
+        }
+    }
+    return RT_CU_SUCCESS;
+}
+
+/* ---- groups ---- */
+
+static char *stage(void)
+{
+    void *at = mmap(NULL, (size_t)loopback.stage_bytes + ALIGN * NCCL_MAX_CALLS,
+                    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static CuResult open_stages(void)
+{
+    const char *text = getenv("LOOPBACK_STAGE");
+    int64_t bytes = text ? strtoll(text, NULL, 10) : STAGE;
+    loopback.stage_bytes =
+        aligned(bytes < LEAST_STAGE ? LEAST_STAGE : bytes);
+    driver_open(&loopback.cu, "loopback");
+    char **const to[] = {&loopback.in, &loopback.out};
+    for (int i = 0; i < 2; i++) {
+        *to[i] = stage();
+        if (!*to[i])
+            return RT_CU_OUT_OF_MEMORY;
+        TRY(cuMemHostRegister(*to[i], (size_t)loopback.stage_bytes +
+                                          ALIGN * NCCL_MAX_CALLS, 0));
+    }
+    TRY(cuEventCreate(&loopback.last, RT_CU_EVENT_DISABLE_TIMING));
+    loopback.is_open = true;
+    return RT_CU_SUCCESS;
+}
+
+/* Behind the group before, unless one of the two is captured and the other is
+ * not, or elsewhere: then the program has put the graph behind it. */
+static CuResult follow(CuStream stream, uint64_t *capture)
+{
+    int state = 0;
+    *capture = 0;
+    TRY(cuStreamGetCaptureInfo(stream, &state, capture, NULL, NULL, NULL));
+    *capture = state ? *capture : 0;
+    if (loopback.is_begun && loopback.last_capture == *capture)
+        TRY(cuStreamWaitEvent(stream, loopback.last, 0));
+    return RT_CU_SUCCESS;
+}
+
+CuResult nccl_back_queue(Comm *c, const NcclPlan *plan, CuStream stream)
+{
+    uint64_t capture;
+    CuResult e = loopback.is_open ? RT_CU_SUCCESS : open_stages();
+    e = e ? e : follow(stream, &capture);
+    if (e)
+        return e;
+    Builder *b = malloc(sizeof *b);
+    b->comm = c;
+    b->stream = stream;
+    b->n = 0;
+    b->in = b->out = 0;
+    e = queue_collectives(b, plan);
+    e = e ? e : queue_pairs(b, plan);
+    free(b);
+    if (e)
+        return e;
+    TRY(cuEventRecord(loopback.last, stream));
+    loopback.is_begun = true;
+    loopback.last_capture = capture;
+    return RT_CU_SUCCESS;
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""The same model in PyTorch on a GPU: compiled, bf16 by autocast over f32
+weights, flash attention, fused AdamW.
+
+  peer.py llama|gpt2 STEPS -D NAME=VALUE …     seconds a step, a line each
+"""
+import sys
+import time
+
+import torch
+
+import gpt2
+import llama
+
+DEFAULTS = {
+    "llama": dict(vocab=32000, dim=4096, n_layers=32, n_heads=32,
+                  n_kv_heads=32, hidden=11008, batch=64, seq=2048),
+    "gpt2": dict(vocab=50257, dim=768, n_layers=12, n_heads=12,
+                 n_positions=1024, batch=32, seq=1024),
+}
+
+
+def sizes(model, arguments):
+    c = dict(DEFAULTS[model])
+    for argument in arguments:
+        name, _, value = argument.partition("=")
+        if name in c:
+            c[name] = int(value)
+    return c
+
+
+def build(model, c):
+    if model == "llama":
+        names = ("vocab", "dim", "n_layers", "n_heads", "n_kv_heads", "hidden")
+        return llama.Llama({name: c[name] for name in names})
+    return gpt2.GPT2(c["vocab"], c["dim"], c["n_layers"], c["n_heads"],
+                     c["n_positions"])
+
+
+def main(model, steps, arguments):
+    torch.set_default_device("cuda")
+    torch.set_float32_matmul_precision("high")
+    c = sizes(model, arguments)
+    net = build(model, c)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=3e-4, fused=True)
+    compiled = torch.compile(net)
+    for _ in range(steps):
+        x = torch.randint(0, c["vocab"], (c["batch"], c["seq"]))
+        y = torch.randint(0, c["vocab"], (c["batch"], c["seq"]))
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = compiled(x, y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        loss.item()
+        print(f"{time.perf_counter() - start:.6f}", flush=True)
+    print(f"# PyTorch {torch.__version__}, "
+          f"{torch.cuda.max_memory_allocated()} bytes", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3 or sys.argv[1] not in DEFAULTS:
+        sys.exit(__doc__)
+    main(sys.argv[1], int(sys.argv[2]),
+         [a for a in sys.argv[3:] if a != "-D"])

@@ -1,0 +1,163 @@
+/* nccl_queue.c: a group of NCCL's calls as a piece of the stand-in's queue
+ * (queue.h). Nobody is waited for inside: a group whose peers are not there
+ * yet is tried again. */
+#include <string.h>
+
+#include "engine.h"
+#include "hazard.h"
+#include "nccl_back.h"
+#include "queue.h"
+
+void nccl_back_lock(void)
+{
+    queue_lock();
+}
+
+void nccl_back_unlock(void)
+{
+    queue_unlock();
+}
+
+typedef struct Turn {
+    Comm *comm;
+    const NcclPlan *plan;
+    uint64_t turn; /* from 1 on, in the order in which groups were queued */
+    bool given;
+    double since;
+} Turn;
+_Static_assert(sizeof(Turn) <= WORK_STATE, "a group fits");
+
+static void turn_queued(void *state)
+{
+    Turn *t = state;
+    t->turn = ++t->comm->queued;
+}
+
+static bool is_ours(const Comm *c, const NcclPost *p)
+{
+    const NcclCall *k = &p->call;
+    int64_t send = nccl_send_bytes(k, c->room.rank, c->room.nranks);
+    int64_t recv = nccl_recv_bytes(k, c->room.rank, c->room.nranks);
+    if ((!send || standin_is_device(p->send, send)) &&
+        (!recv || standin_is_device(p->recv, recv)))
+        return true;
+    standin_error("NCCL: %s of %lld elements from %p to %p on rank %d: not "
+                  "within live device memory", nccl_kind_name[k->kind],
+                  (long long)k->count, p->send, p->recv, c->room.rank);
+    return false;
+}
+
+/* The group's memory is its own while it runs. */
+static bool touch_all(const Comm *c, const NcclPlan *plan, bool write)
+{
+    for (int i = 0; i < plan->n; i++) {
+        const NcclPost *p = &plan->post[i];
+        int64_t bytes =
+            write ? nccl_recv_bytes(&p->call, c->room.rank, c->room.nranks)
+                  : nccl_send_bytes(&p->call, c->room.rank, c->room.nranks);
+        if (bytes && !hazard_touch(write ? p->recv : p->send, bytes, write))
+            return false;
+    }
+    return true;
+}
+
+static enum WorkStatus fail(Comm *c, Result r)
+{
+    c->error = r;
+    return WORK_FAILED;
+}
+
+static enum WorkStatus wait_more(Turn *t, const char *what, int rank)
+{
+    Comm *c = t->comm;
+    double at = nccl_now();
+    if (c->error)
+        return WORK_FAILED;
+    if (t->since == 0)
+        t->since = at;
+    if (at - t->since < nccl_limit())
+        return WORK_NOT_YET;
+    return fail(c, nccl_late(c, t->plan, t->turn, at - t->since, what, rank));
+}
+
+/* The boxes are free when all have taken what was in them. */
+static enum WorkStatus give(Turn *t)
+{
+    Comm *c = t->comm;
+    for (int i = 0; i < t->plan->n; i++)
+        if (!is_ours(c, &t->plan->post[i]))
+            return fail(c, INVALID_ARGUMENT);
+    for (int i = 0; i < c->room.nranks; i++)
+        if (atomic_load(&nccl_box(&c->room, i)->done) < t->turn - 1)
+            return wait_more(t, "end the group before", i);
+    if (!touch_all(c, t->plan, false))
+        return fail(c, INVALID_USAGE);
+    nccl_give(&c->room, t->plan, t->turn);
+    t->given = true;
+    t->since = 0;
+    return WORK_DONE;
+}
+
+static enum WorkStatus turn_run(void *state)
+{
+    Turn *t = state;
+    Comm *c = t->comm;
+    if (t->turn != c->begun + 1)
+        return WORK_NOT_YET;
+    if (!t->given) {
+        enum WorkStatus s = give(t);
+        if (s != WORK_DONE)
+            return s;
+    }
+    for (int i = 0; i < c->room.nranks; i++)
+        if (atomic_load(&nccl_box(&c->room, i)->posted) < t->turn)
+            return wait_more(t, "come", i);
+    if (!touch_all(c, t->plan, true) || !nccl_agree(&c->room, t->plan) ||
+        !nccl_take(&c->room, t->plan))
+        return fail(c, INVALID_USAGE);
+    atomic_store(&nccl_box(&c->room, c->room.rank)->done, t->turn);
+    c->begun++;
+    return WORK_DONE;
+}
+
+CuResult nccl_back_queue(Comm *c, const NcclPlan *p, CuStream stream)
+{
+    Work w = {nccl_kind_name[p->post[0].call.kind], turn_run, turn_queued, {0}};
+    memcpy(w.state, &(Turn){.comm = c, .plan = p}, sizeof(Turn));
+    queue_lock();
+    CuResult r = queue_add(stream, &w);
+    queue_unlock();
+    return r;
+}
+
+/* ---- memory ---- */
+
+Result ncclMemAlloc(void **at, size_t bytes)
+{
+    queue_lock();
+    *at = standin_alloc((int64_t)bytes);
+    queue_unlock();
+    return *at ? SUCCESS : UNHANDLED_CUDA;
+}
+
+Result ncclMemFree(void *at)
+{
+    queue_lock();
+    bool fine = standin_free(at);
+    queue_unlock();
+    return fine ? SUCCESS : INVALID_ARGUMENT;
+}
+
+Result ncclCommRegister(const Comm *c, void *at, size_t bytes, void **handle)
+{
+    *handle = at;
+    if (c && standin_is_device(at, (int64_t)bytes))
+        return SUCCESS;
+    standin_error("NCCL: memory that is registered is not live device memory");
+    return INVALID_ARGUMENT;
+}
+
+Result ncclCommDeregister(const Comm *c, void *handle)
+{
+    return c && handle ? SUCCESS : INVALID_ARGUMENT;
+}

@@ -75,25 +75,51 @@ static int attribute(ParcRt *rt, CuAttribute which)
     return value;
 }
 
+/* PARC_DEVICE: the GPU that all ranks of the box share; -1: none. */
+static int shared_device(ParcRt *rt, int count)
+{
+    const char *text = getenv("PARC_DEVICE");
+    char *end = NULL;
+    if (!text || !*text) {
+        return -1;
+    }
+    long n = strtol(text, &end, 10);
+    if (*end || n < 0 || n >= count) {
+        rt_fail(rt, "PARC_DEVICE is '%s'; it takes the number of one of the "
+                    "%d GPUs that the driver shows, from 0 on", text, count);
+    }
+    return (int)n;
+}
+
 /* Rank r of the box takes GPU r; where a launcher shows each of its processes
  * one GPU alone, that. */
-static void choose_device(ParcRt *rt)
+static void choose_ordinal(ParcRt *rt)
 {
     RtDevice *d = rt->device;
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     bool launched = rt->world->launch != NULL;
     int count = 0;
     CU(rt, cuDeviceGetCount(&count));
-    int local = launched && count == 1 ? 0 : rt->local;
-    int needed = launched ? local + 1 : rt->nranks;
+    d->ordinal = shared_device(rt, count);
+    if (d->ordinal >= 0) {
+        return;
+    }
+    d->ordinal = launched && count == 1 ? 0 : rt->local;
+    int needed = launched ? d->ordinal + 1 : rt->nranks;
     if (count < needed) {
         rt_fail(rt,
                 "this program runs on %d GPUs%s, one for each rank; the "
                 "driver shows %d%s%s%s",
-                needed, launched ? " or more of this box" : "", count, visible ? " (CUDA_VISIBLE_DEVICES=" : "",
+                needed, launched ? " or more of this box" : "", count,
+                visible ? " (CUDA_VISIBLE_DEVICES=" : "",
                 visible ? visible : "", visible ? ")" : "");
     }
-    d->ordinal = local;
+}
+
+static void choose_device(ParcRt *rt)
+{
+    RtDevice *d = rt->device;
+    choose_ordinal(rt);
     CU(rt, cuDeviceGet(&d->device, d->ordinal));
     CU(rt, cuDeviceGetName(d->name, sizeof d->name, d->device));
     d->major = attribute(rt, RT_CU_MAJOR);

@@ -14,7 +14,7 @@ check "kernels compile" tests/standin/build tests/cuda/line.cu "$work/line.so"
 export STANDIN_KERNELS="$work/line.so" STANDIN_DEVICES=4
 
 on_cuda() {
-    LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} env "$@"
+    LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$lib env "$@"
 }
 # passes NAME…: all that it checks holds; its last line counts.
 passes() {
@@ -54,6 +54,17 @@ launched() {
     [ "$(cat "$work"/log.? | grep -c ' passed, 0 failed')" = 4 ]
 }
 check "launched" launched
+
+# Four ranks on one GPU.
+check "the loopback builds" sh -c "mkdir '$work/loopback' &&
+    tests/gpu/loopback '$work/loopback/libnccl.so.2'"
+shared() {
+    LD_LIBRARY_PATH=$work/loopback passes STANDIN_DEVICES=1 PARC_DEVICE=0 "$@"
+}
+for order in early late 7; do
+    check "on one GPU, $order" shared "STANDIN_ORDER=$order"
+done
+check "on one GPU, in small pieces" shared LOOPBACK_STAGE=1024
 
 # The driver alone: NCCL's folder is not looked into.
 mkdir "$work/lib"

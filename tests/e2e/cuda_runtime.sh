@@ -129,6 +129,9 @@ stand-in GPU) has 20.0 KiB free of 8.0 GiB, 3.5 KiB too little. parc --device-me
 check "no image for the GPU" refuses "GPU 0 is a parc stand-in GPU (sm_100), and \
 this program was built for sm_80, sm_90: build it again with parc --arch sm_100" \
     STANDIN_CAPABILITY=10.0
+check "a GPU that is chosen" on_cuda PARC_DEVICE=7 "$work/cuda" --steps 1
+check "a GPU that is not there" refuses "PARC_DEVICE is '8'; it takes the number \
+of one of the 8 GPUs that the driver shows, from 0 on" PARC_DEVICE=8
 check "a mode that is none" refuses "PARC_GRAPH is 'yes'; it takes 0 or 1" \
     PARC_GRAPH=yes
 check "less shared memory than a kernel wants" refuses "'line_update' \

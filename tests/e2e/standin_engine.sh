@@ -13,4 +13,14 @@ for test in engine queue nccl; do
     line=${line#*, }
     failed=$((failed + ${line%% failed}))
 done
+# NCCL for ranks that share a GPU, whole groups and cut ones.
+tests/gpu/loopback "$work/libnccl.so.2" -Wall -Wextra -Werror || exit 1
+for stage in 33554432 1024; do
+    LD_LIBRARY_PATH=$work LOOPBACK_STAGE=$stage "$work/nccl" >"$work/nccl.log"
+    line=$(tail -n 1 "$work/nccl.log")
+    [ "$line" = "40 passed, 0 failed" ] || cat "$work/nccl.log"
+    passed=$((passed + ${line%% passed*}))
+    line=${line#*, }
+    failed=$((failed + ${line%% failed}))
+done
 finish

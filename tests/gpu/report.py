@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """report.py DIR: the table of a run of tests/gpu/run, from what it left in
-DIR/build."""
+DIR/build. Its status says whether the losses are right."""
 import collections
 import json
 import pathlib
@@ -32,6 +32,8 @@ def precision(options):
 
 
 def numerics(folder, build):
+    """Whether all that are compared agree."""
+    fine = True
     print("\nlosses of 10 steps against the CPU target"
           "                difference   limit")
     for name, kind, _, mesh, options in cases(folder):
@@ -42,11 +44,14 @@ def numerics(folder, build):
         limit = TOLERANCE[precision(options)]
         if not ours or len(ours) != len(theirs):
             print(f"  {name:<40} {mesh:<8} did not run")
+            fine = False
             continue
         worst = max(abs(a - b) / max(abs(b), 1e-30)
                     for a, b in zip(ours, theirs))
         verdict = "ok" if worst <= limit else "WRONG"
         print(f"  {name:<40} {mesh:<8} {worst:12.1e} {limit:9.0e}  {verdict}")
+        fine &= worst <= limit
+    return fine
 
 
 def torch_ms(build, name):
@@ -115,9 +120,10 @@ def main():
     print("\n".join(machine[:-1]))
     copy_rate = float(machine[-1])
     print(f"device copy {copy_rate:.0f} GB/s (read and written)")
-    numerics(folder, build)
+    fine = numerics(folder, build)
     speed(folder, build)
     rates(folder, build, copy_rate)
+    sys.exit(0 if fine else 1)
 
 
 if __name__ == "__main__":

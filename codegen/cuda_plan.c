@@ -45,7 +45,6 @@ enum {
     MAX_SLOTS = 4,     /* vectors a thread takes of a row it does not keep */
     STAGED = 48,       /* elements of vectors on their way */
     SHARED_MOST = 160 * 1024, /* that a block has on sm_80 and later */
-    SHARED_HALF = 100 * 1024, /* beyond it one block fits a multiprocessor */
 };
 
 static int64_t product(const Space *s, uint32_t axes)
@@ -308,7 +307,8 @@ static void leave_registers(CudaPlan *c)
             bytes = 0;
     }
     c->shared_bytes = bytes;
-    c->group = bytes > SHARED_HALF ? 1024 : 512;
+    /* 1024 threads would have 64 registers each, which spill. */
+    c->group = 512;
 }
 
 static void set_rows(CudaPlan *c)

@@ -32,7 +32,8 @@ check "bad define" fails 1 "<command line>:1:" "$PARC" examples/llama.pdl \
 check "batch" fails 1 "batch" "$PARC" examples/toy.pdl --mesh 5x1 --emit ir
 check "heads" fails 1 "llama.pdl:" "$PARC" examples/llama.pdl \
     --mesh 1x3 --emit plan
-check "CUDA binary" fails 1 "CUDA" "$PARC" examples/toy.pdl -o "$work/no"
+check "no NVRTC" fails 1 "NVRTC" env PARC_NVRTC="$work/no.so" \
+    "$PARC" examples/toy.pdl -o "$work/no"
 check "unwritable" fails 1 "/no/train" "$PARC" examples/toy.pdl \
     --target cpu -o "$work/file/no/train"
 check "unwritable tree" fails 1 "/no/src" "$PARC" examples/toy.pdl \

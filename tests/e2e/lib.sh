@@ -7,7 +7,8 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root" || exit 1
 case $BUILD in /*) ;; *) BUILD=$root/$BUILD PARC=$BUILD/parc ;; esac
 work=$(mktemp -d "${TMPDIR:-/tmp}/parc-test-XXXXXX")
-trap 'rm -rf "$work"' EXIT INT TERM
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM
 passed=0 failed=0
 text=$root/tests/data/text.txt
 

@@ -195,7 +195,8 @@ const char *cuda_load_expression(const KernelPrinter *text,
     const CudaPrinter *c = (const CudaPrinter *)text;
     const KernelBuffer *b = &text->k->buffer[instr->buffer];
     int number = (int)(instr - text->k->instr);
-    if (where == 't' && c->staged && c->staged[number])
+    if (where == 't' && c->staged && c->staged[number] &&
+        cuda_is_vector(c->plan, b))
         return in_vector(c, number, lane);
     return kernel_loaded(
         text, b,
@@ -209,7 +210,8 @@ const char *cuda_random_expression(const KernelPrinter *text,
 {
     const CudaPrinter *c = (const CudaPrinter *)text;
     int number = (int)(instr - text->k->instr);
-    if (where == 't' && c->staged && c->staged[number])
+    if (where == 't' && c->staged && c->staged[number] &&
+        cuda_draws_four(c->plan, instr))
         return in_vector(c, number, lane);
     return kernel_random_alone(text, instr, where, lane);
 }

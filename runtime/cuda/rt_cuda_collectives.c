@@ -69,6 +69,22 @@ static void group_end(const Work *w)
     NCCL(w->rt, w->id, ncclGroupEnd());
 }
 
+/* The parts that move row by row, all in one group of calls. */
+static void few_rows(const Work *w, int n, const ParcPart *part,
+                     void (*move)(const Work *w, const ParcPart *p))
+{
+    if (!w->comm) {
+        return;
+    }
+    group_start(w);
+    for (int i = 0; i < n; i++) {
+        if (part[i].outer <= FEW_ROWS) {
+            move(w, &part[i]);
+        }
+    }
+    group_end(w);
+}
+
 static char *at(const Work *w, int64_t offset)
 {
     return parc_arena(w->rt) + offset;
@@ -176,15 +192,7 @@ void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
                      const ParcPart *part)
 {
     Work w = begin(rt, id, axes);
-    if (w.comm) {
-        group_start(&w);
-        for (int i = 0; i < n; i++) {
-            if (part[i].outer <= FEW_ROWS) {
-                gather_rows(&w, &part[i]);
-            }
-        }
-        group_end(&w);
-    }
+    few_rows(&w, n, part, gather_rows);
     for (int i = 0; i < n; i++) {
         const ParcPart *p = &part[i];
         int64_t size = rt_type_size(p->type);
@@ -263,15 +271,7 @@ void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
                          const ParcPart *part)
 {
     Work w = begin(rt, id, axes);
-    if (w.comm) {
-        group_start(&w);
-        for (int i = 0; i < n; i++) {
-            if (part[i].outer <= FEW_ROWS) {
-                reduce_rows(&w, &part[i]);
-            }
-        }
-        group_end(&w);
-    }
+    few_rows(&w, n, part, reduce_rows);
     for (int i = 0; i < n; i++) {
         const ParcPart *p = &part[i];
         int64_t size = rt_type_size(p->type);

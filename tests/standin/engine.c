@@ -10,11 +10,14 @@
 #include "engine.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "fiber.h"
 #include "parc_device_host.h"
@@ -99,25 +102,50 @@ const char *engine_where(char *to, int bytes)
     return to;
 }
 
+/* Starts addr2line on an address of a file; its output, or NULL. */
+static FILE *start_addr2line(const char *file, unsigned long long address,
+                             pid_t *child)
+{
+    int end[2];
+    char at[32];
+    snprintf(at, sizeof at, "0x%llx", address);
+    if (pipe(end) != 0)
+        return NULL;
+    *child = fork();
+    if (*child == 0) {
+        int nowhere = open("/dev/null", O_WRONLY);
+        dup2(end[1], STDOUT_FILENO);
+        dup2(nowhere, STDERR_FILENO);
+        close(end[0]);
+        execlp("addr2line", "addr2line", "-s", "-i", "-e", file, at,
+               (char *)NULL);
+        _exit(127);
+    }
+    close(end[1]);
+    if (*child < 0) {
+        close(end[0]);
+        return NULL;
+    }
+    return fdopen(end[0], "r");
+}
+
 /* The line of an instruction, from the debugging information: the innermost
  * of those it was inlined from that is not of the device language itself. */
 static bool source_line(char *to, int bytes, const Dl_info *in, const void *pc)
 {
     static const char language[] = "parc_device";
-    char command[600];
     bool found = false;
-    if (strchr(in->dli_fname, '\''))
-        return false;
-    snprintf(command, sizeof command,
-             "addr2line -s -i -e '%s' 0x%llx 2>/dev/null", in->dli_fname,
-             (unsigned long long)((const char *)pc -
-                                  (const char *)in->dli_fbase - 1));
-    FILE *f = popen(command, "r");
+    pid_t child;
+    unsigned long long address =
+        (unsigned long long)((const char *)pc - (const char *)in->dli_fbase -
+                             1);
+    FILE *f = start_addr2line(in->dli_fname, address, &child);
     if (!f)
         return false;
     while (!found && fgets(to, bytes, f))
         found = *to != '?' && strncmp(to, language, strlen(language)) != 0;
-    pclose(f);
+    fclose(f);
+    waitpid(child, NULL, 0);
     to[strcspn(to, "\n")] = 0;
     return found;
 }

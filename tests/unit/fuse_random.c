@@ -32,12 +32,6 @@ static const double rounding[] = {[DT_F32] = 0,
                                   [DT_I32] = 0,
                                   [DT_I64] = 0};
 
-static const PassInfo passes[] = {
-#define PASS(name, meaning) {#name, meaning, pass_##name},
-#include "passes/passes.def"
-#undef PASS
-};
-
 typedef struct Watcher {
     Program *p;
     void *library;
@@ -181,30 +175,12 @@ static const char *watch(void *context, Interp *in, const Op *op, bool done)
     return NULL;
 }
 
-/* The program up to `fuse`; false where the plan is refused. */
-static bool make_program(Program *p, uint64_t seed)
-{
-    Rng r = {seed};
-    uint32_t data_axes = random_mesh(p, &r, NULL);
-    random_model(p, &r, data_axes);
-    random_plan(p, &r, data_axes);
-    TargetInfo t = target_info(TARGET_CPU, 1);
-    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
-        passes[i].run(p, &t);
-        if (diag_error_count(p->diag) > 0)
-            return false;
-        if (strcmp(passes[i].name, "fuse") == 0)
-            break;
-    }
-    return true;
-}
-
 static void run_seed(Check *c, uint64_t seed)
 {
     Arena *a = arena_new();
     Program *p = ir_program(a, diag_new(a, COLOR_NEVER));
     int kernels, failed = c->failed;
-    if (!make_program(p, seed)) {
+    if (!fuse_random_program(p, seed, TARGET_CPU)) {
         arena_free(a);
         return;
     }

@@ -4,13 +4,35 @@
 #include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/bug.h"
 #include "base/file.h"
 #include "codegen/kernel.h"
+#include "codegen/target.h"
 #include "ir/interp.h"
 #include "passes/pass.h"
+#include "tests/unit/random.h"
+
+/* ---- random programs ----------------------------------------------------- */
+
+bool fuse_random_program(Program *p, uint64_t seed, Target target)
+{
+    Rng r = {seed};
+    uint32_t data_axes = random_mesh(p, &r, NULL);
+    random_model(p, &r, data_axes);
+    random_plan(p, &r, data_axes);
+    TargetInfo t = target_info(target, 1);
+    for (int i = 0; i < pass_count; i++) {
+        pass_table[i].run(p, &t);
+        if (diag_error_count(p->diag) > 0)
+            return false;
+        if (strcmp(pass_table[i].name, "fuse") == 0)
+            break;
+    }
+    return true;
+}
 
 /* ---- building ------------------------------------------------------------ */
 

@@ -11,6 +11,7 @@
 #define PARC_TESTS_UNIT_FUSE_TOOLS_H
 
 #include "ir/ir.h"
+#include "passes/pass.h"
 #include "tests/unit/check.h"
 
 typedef struct FuseTest {
@@ -37,6 +38,9 @@ Value *fuse_max(FuseTest *t, Value *x, int dim, bool keep);
 
 /* Compares, and expects so many kernels (-1: any number). */
 void fuse_run(Check *c, FuseTest *t, const char *name, int kernels);
+
+/* A random program up to `fuse`; false where its plan is refused. */
+bool fuse_random_program(Program *p, uint64_t seed, Target target);
 
 /* ---- the parts of it ---- */
 

@@ -23,12 +23,6 @@
 #include "tests/unit/fuse_tools.h"
 #include "tests/unit/random.h"
 
-static const PassInfo passes[] = {
-#define PASS(name, meaning) {#name, meaning, pass_##name},
-#include "passes/passes.def"
-#undef PASS
-};
-
 /* The engine, which tests/standin/build makes, and what it is asked. */
 typedef struct Engine {
     const char *folder;
@@ -439,29 +433,11 @@ static void run_program(Check *c, const Engine *e, Program *p, uint64_t seed,
 
 /* ---- programs ------------------------------------------------------------ */
 
-/* The program up to `fuse`; false where the plan is refused. */
-static bool make_program(Program *p, uint64_t seed)
-{
-    Rng r = {seed};
-    uint32_t data_axes = random_mesh(p, &r, NULL);
-    random_model(p, &r, data_axes);
-    random_plan(p, &r, data_axes);
-    TargetInfo t = target_info(TARGET_CUDA, 1);
-    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
-        passes[i].run(p, &t);
-        if (diag_error_count(p->diag) > 0)
-            return false;
-        if (strcmp(passes[i].name, "fuse") == 0)
-            break;
-    }
-    return true;
-}
-
 static void run_seed(Check *c, const Engine *e, uint64_t seed)
 {
     Arena *a = arena_new();
     Program *p = ir_program(a, diag_new(a, COLOR_NEVER));
-    if (make_program(p, seed))
+    if (fuse_random_program(p, seed, TARGET_CUDA))
         run_program(c, e, p, seed, false);
     arena_free(a);
 }

@@ -56,8 +56,10 @@ typedef struct RtSlot {
     _Atomic int64_t step;
     _Atomic int32_t state, collective; /* the one it is in, or was last in */
     _Atomic uint32_t barrier;          /* the one it waits at, +1; else 0 */
+    _Atomic uint32_t begun[PARC_STREAMS]; /* by a device in this step:
+                                             rt_cuda_progress.c */
     uint64_t plan_hash;
-    char pad[36];
+    char pad[24];
 } RtSlot;
 
 typedef struct RtBarrier {
@@ -227,6 +229,10 @@ void rt_barrier(ParcRt *rt, uint32_t axes);
 void rt_meet(ParcRt *rt, int id);
 /* Rank 0's `bytes` at `data` are everybody's on return (rt_share.c). */
 void rt_share(ParcRt *rt, int id, void *data, size_t bytes);
+
+/* Fills the slots of ranks that share no memory with this one with what they
+ * say of themselves; RT_STARTING: nothing. For messages (rt_places.c). */
+void rt_places_gather(ParcRt *rt);
 
 /* The arena of a rank that is mapped here. */
 static inline char *rt_world_arena(const RtWorld *w, int rank)

@@ -169,6 +169,10 @@ static void hear(RtStore *s, int i)
         hear_failure(s, l, &f);
     } else if (f.say == RT_SAY_DONE) {
         l->done = true;
+    } else if (f.say == RT_SAY_WHERE) {
+        rt_places_asked(s, &f);
+    } else if (f.say == RT_SAY_PLACE && !rt_places_told(s, i, &f)) {
+        lost(s, rank_of(s, i));
     }
 }
 

@@ -49,6 +49,8 @@ struct RtStore {
     RtLink *link;  /* rank 0: by rank; others: one, to rank 0 */
     _Atomic int32_t failed; /* this process is about to end the run */
     _Atomic int32_t ending; /* all is done; who leaves may */
+    _Atomic int32_t asker;  /* rank 0: who is told where ranks are, +1; 0: none */
+    _Atomic int32_t heard;  /* answers that this rank has got */
     pthread_t watcher;
     bool watched;
     int bell[2];   /* a pipe: wakes the watcher, to end */
@@ -62,6 +64,8 @@ enum {
     RT_SAY_DATA,
     RT_SAY_FAIL, /* a text; none: it has been said */
     RT_SAY_DONE, /* goodbye */
+    RT_SAY_WHERE, /* id: the rank that asks where all others are */
+    RT_SAY_PLACE, /* id: where that rank is, a: who has asked */
 };
 enum { RT_OF_ARENA, RT_OF_TRACE };
 typedef struct RtFrame {
@@ -110,6 +114,12 @@ void rt_job_broadcast(RtStore *s, void *data, size_t bytes);
 /* By rank 0, while the others are in a meeting or on the way there. */
 void rt_job_read(RtStore *s, int rank, int of, int64_t offset, int64_t bytes,
                  void *to);
+/* ---- rt_places.c: what the watchers do with questions and answers ---- */
+
+void rt_places_asked(RtStore *s, const RtFrame *f);
+/* False: the answer is not whole. */
+bool rt_places_told(RtStore *s, int link, const RtFrame *f);
+
 /* The run ends because of this rank, for the reason that `text` says; NULL:
  * it has been said. One rank's reason is printed. */
 _Noreturn void rt_job_fail(RtStore *s, const char *text);

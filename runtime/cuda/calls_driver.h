@@ -43,6 +43,8 @@ CALL(CuResult, cuMemcpy2DAsync, "cuMemcpy2DAsync_v2",
      (const CuCopy2D *copy, CuStream stream))
 CALL(CuResult, cuMemsetD8Async, "cuMemsetD8Async",
      (CuAddress to, unsigned char value, size_t bytes, CuStream stream))
+CALL(CuResult, cuMemsetD32Async, "cuMemsetD32Async",
+     (CuAddress to, unsigned int value, size_t words, CuStream stream))
 
 CALL(CuResult, cuStreamCreateWithPriority, "cuStreamCreateWithPriority",
      (CuStream *stream, unsigned int flags, int priority))

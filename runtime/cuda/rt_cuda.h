@@ -130,6 +130,20 @@ void rt_cuda_wait_event(ParcRt *rt, CuEvent event, const char *what);
  * names it where it fails. `what`: "k07_norm", "ag3". */
 void rt_cuda_queued(ParcRt *rt, int stream, const char *what);
 
+/* ---- where the device is (rt_cuda_progress.c, rt_cuda_stuck.c) ---- */
+
+/* A step begins, on the compute stream: none of its collectives is begun. */
+void rt_cuda_progress_step(ParcRt *rt);
+/* Before `stream` waits, or another waits for all of it. */
+void rt_cuda_progress_settle(ParcRt *rt, int stream);
+/* While the host waits: its slot says what the device has said. forget: what
+ * that said of the step before. */
+void rt_cuda_progress_publish(ParcRt *rt);
+void rt_cuda_progress_forget(ParcRt *rt);
+/* Ends the run: the device is in collectives, or others wait for it in one.
+ * `what`: as in rt_cuda_wait_stream. */
+_Noreturn void rt_cuda_stuck(ParcRt *rt, const char *what);
+
 /* ---- modules (rt_cuda_module.c) ---- */
 
 /* Loads the best image for the device and looks its kernels up. */

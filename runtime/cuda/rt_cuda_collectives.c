@@ -50,12 +50,18 @@ static Work begin(ParcRt *rt, int id, uint32_t axes)
     w.queue = d->stream[w.stream];
     w.comm = w.group->n > 1 ? d->comms->comm[axes] : NULL;
     atomic_store(&rt->world->slot[rt->rank].collective, id);
+    if (w.comm) {
+        rt_cuda_progress_begin(rt, w.stream, id);
+    }
     return w;
 }
 
 /* Names it, and waits for it, under PARC_SYNC. */
 static void end(const Work *w)
 {
+    if (w->comm) {
+        rt_cuda_progress_end(w->rt, w->stream);
+    }
     rt_cuda_queued(w->rt, w->stream, rt_collective_name(w->rt->model, w->id));
 }
 

@@ -29,6 +29,7 @@ void parc_wait(ParcRt *rt, int stream, int event)
 {
     const RtDevice *d = rt->device;
     if (d->recorded[event] == d->queued) {
+        rt_cuda_progress_settle(rt, stream);
         CU(rt, cuStreamWaitEvent(d->stream[stream], d->event[event], 0));
     }
 }
@@ -60,6 +61,7 @@ static void join_streams(ParcRt *rt)
 {
     const RtDevice *d = rt->device;
     for (int i = PARC_COMPUTE + 1; i < PARC_STREAMS; i++) {
+        rt_cuda_progress_settle(rt, i);
         CU(rt, cuEventRecord(d->join[i], d->stream[i]));
         CU(rt, cuStreamWaitEvent(d->stream[PARC_COMPUTE], d->join[i], 0));
     }
@@ -85,6 +87,7 @@ static void queue_step(ParcRt *rt)
         rt_cuda_trace_begin(rt);
     }
     rt->device->queued++;
+    rt_cuda_progress_step(rt);
     fork_streams(rt);
     rt->model->step(rt);
     look_at_results(rt, -1, 0);
@@ -114,6 +117,7 @@ static void capture(ParcRt *rt)
 static void run_step(ParcRt *rt)
 {
     RtDevice *d = rt->device;
+    rt_cuda_progress_forget(rt);
     if (d->mode.eager || rt->ring) {
         queue_step(rt);
         rt_cuda_queued(rt, PARC_COMPUTE, "the step");

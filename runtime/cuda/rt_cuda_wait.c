@@ -19,6 +19,9 @@ static void pause_briefly(void)
 _Noreturn static void give_up(ParcRt *rt, const char *what)
 {
     char where[RT_WHERE];
+    if (rt->device->comms) {
+        rt_cuda_stuck(rt, what);
+    }
     rt_fail(rt,
             "rank %d waited %d s for its GPU to finish %s%s; PARC_SYNC=1 "
             "names the statement that does not end, PARC_TIMEOUT sets the "
@@ -51,6 +54,7 @@ static void wait_for(ParcRt *rt, const Awaited *a, const char *what)
                 give_up(rt, what);
             }
             if (now - begin > EAGER_SECONDS) {
+                rt_cuda_progress_publish(rt);
                 rt_nccl_watch(rt);
                 pause_briefly();
             }

@@ -145,6 +145,7 @@ void rt_nccl_open(ParcRt *rt)
     }
     rt->device->comms = rt_allocate(sizeof *rt->device->comms);
     open_library(rt);
+    rt_cuda_progress_open(rt);
     join_world(rt);
     for (uint32_t axes = 0; axes < RT_GROUPS; axes++) {
         if (used[axes]) {
@@ -191,6 +192,7 @@ void rt_nccl_close(ParcRt *rt)
         free(c->rooms);
         c->rooms = next;
     }
+    rt_cuda_progress_close(rt);
     free(c);
     rt->device->comms = NULL;
 }

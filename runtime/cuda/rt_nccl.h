@@ -13,12 +13,29 @@ typedef struct NcclRoom {
     int stream; /* whose order keeps its uses apart */
 } NcclRoom;
 
+/* A collective of a step: what train.c was at when it was queued. */
+typedef struct CudaPlace {
+    int32_t id, work; /* work: -1, where there was no parc_mark */
+    int64_t turn;
+} CudaPlace;
+
+/* rt_cuda_progress.c; each by stream. */
+typedef struct CudaProgress {
+    _Atomic uint32_t *word; /* pinned: the device writes them */
+    CudaPlace *place[PARC_STREAMS];
+    uint32_t n[PARC_STREAMS];     /* queued in this step so far */
+    uint32_t known[PARC_STREAMS]; /* of place[], from any step */
+    uint32_t room[PARC_STREAMS];
+    bool owed[PARC_STREAMS]; /* that the last one has ended is yet to be said */
+} CudaProgress;
+
 typedef struct CudaComms {
     CudaNccl call;
     void *library;
     NcclComm comm[RT_GROUPS]; /* by mask of axes; NULL: not used */
     NcclComm world;           /* of which they are parts; may be one of them */
     NcclRoom *rooms;
+    CudaProgress progress;
 } CudaComms;
 
 /* Calls NCCL; ends the run with a message where it fails. */
@@ -34,5 +51,17 @@ void rt_nccl_close(ParcRt *rt);
 void rt_nccl_watch(ParcRt *rt);
 /* At least `bytes` for work on `stream`. */
 CuAddress rt_nccl_room(ParcRt *rt, int stream, size_t bytes);
+
+/* ---- rt_cuda_progress.c ---- */
+
+void rt_cuda_progress_open(ParcRt *rt);
+void rt_cuda_progress_close(ParcRt *rt);
+/* Around a collective on its stream. */
+void rt_cuda_progress_begin(ParcRt *rt, int stream, int id);
+void rt_cuda_progress_end(ParcRt *rt, int stream);
+/* The collective that a stream's word names; NULL: none. */
+const CudaPlace *rt_cuda_progress_place(const ParcRt *rt, int stream,
+                                        uint32_t word);
+
 
 #endif

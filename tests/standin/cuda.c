@@ -5,7 +5,7 @@
  * STANDIN_DEVICES is how many GPUs there are (8), STANDIN_CAPABILITY what they
  * are (9.0), STANDIN_FREE how many bytes of one are free (all), STANDIN_SHARED
  * how many of shared memory a block may have, STANDIN_DRIVER the driver's
- * version (13000).
+ * version (13000); STANDIN_STALL names work that never ends (see below).
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -364,7 +364,8 @@ typedef struct Copy {
     const char *what;
     void *kept;       /* pageable memory is read when the call is made */
     uint64_t sum;     /* of pinned memory, when the copy was queued */
-    unsigned char value;
+    uint32_t value;
+    bool words; /* of which `value` is one; else a byte */
     bool to_host, from_host;
     bool shared; /* registered memory */
 } Copy;
@@ -415,8 +416,10 @@ static enum WorkStatus copy_run(void *state)
         return WORK_FAILED;
     if (c->from)
         memmove(c->to, c->kept ? c->kept : c->from, c->bytes);
-    else
-        memset(c->to, c->value, c->bytes);
+    else if (!c->words)
+        memset(c->to, (int)c->value, c->bytes);
+    for (size_t i = 0; c->words && i < c->bytes; i += sizeof c->value)
+        memcpy(c->to + i, &c->value, sizeof c->value);
     free(c->kept);
     return WORK_DONE;
 }
@@ -503,6 +506,17 @@ CuResult cuMemsetD8Async(CuAddress to, unsigned char value, size_t bytes,
 {
     return queue_copy(&(Copy){.to = (char *)(uintptr_t)to, .bytes = bytes,
                               .value = value, .what = "a memset"}, stream);
+}
+
+CuResult cuMemsetD32Async(CuAddress to, unsigned int value, size_t words,
+                          CuStream stream)
+{
+    return to % sizeof value ? SC_INVALID_VALUE
+                             : queue_copy(&(Copy){.to = (char *)(uintptr_t)to,
+                                          .bytes = words * sizeof value,
+                                          .value = value, .words = true,
+                                          .what = "a memset of words"},
+                                          stream);
 }
 
 /* ---- streams, events, graphs ---- */
@@ -710,8 +724,28 @@ CuResult cuFuncGetAttribute(int *value, CuFunctionAttribute attribute,
 
 _Static_assert(sizeof(StandinLaunch) <= WORK_STATE, "a launch fits");
 
+/* STANDIN_STALL=DEVICE:KERNEL:N: the Nth launch of a kernel, from 1 on, never
+ * ends on one device. */
+static bool stalls(const StandinLaunch *l)
+{
+    static const StandinLaunch *stalled;
+    static int seen;
+    const char *text = getenv("STANDIN_STALL");
+    char kernel[100];
+    int device, which;
+    if (stalled || !text)
+        return stalled == l;
+    if (sscanf(text, "%d:%99[^:]:%d", &device, kernel, &which) == 3 &&
+        device == driver.context.device &&
+        strcmp(kernel, l->kernel->name) == 0 && ++seen == which)
+        stalled = l;
+    return stalled == l;
+}
+
 static enum WorkStatus launch_run(void *state)
 {
+    if (stalls(state))
+        return WORK_NOT_YET;
     return standin_launch_probing(state) ? WORK_FAILED : WORK_DONE;
 }
 

@@ -1,0 +1,218 @@
+/* rt_cuda_stuck.c: what is said when a GPU does not end a step in time.
+ *
+ * Of a run that hangs, each rank knows which collectives its own device is in
+ * (rt_cuda_progress.c) and asks where the others are (rt_places_gather). Whoever
+ * has waited too long says both: the collective, by its name, source line and
+ * turn, and the first rank that has not come to it, with what keeps it: where that
+ * is another collective, who has not come to that.
+ *
+ *   rank 0 waited 300 s for its GPU to finish step 7, which is in 'ar3 tp
+ *   attention.o (llama.pdl:28)', layer 5; rank 3 has not come to it: it
+ *   computes, behind 'ag0 dp layers.* (llama.pdl:58)', layer 6
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "rt_nccl.h"
+
+/* A message that is put together; what is too much is cut off. */
+typedef struct Text {
+    size_t n;
+    char at[1536];
+} Text;
+
+__attribute__((format(printf, 2, 3))) static void add(Text *t, const char *fmt,
+                                                      ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(t->at + t->n, sizeof t->at - t->n, fmt, ap);
+    va_end(ap);
+    t->n += n > 0 ? (size_t)n : 0;
+    t->n = t->n < sizeof t->at ? t->n : sizeof t->at - 1;
+}
+
+static void add_place(Text *t, const ParcRt *rt, const CudaPlace *p)
+{
+    int64_t at[PARC_MAX_LOOPS];
+    add(t, "'%s'", rt_collective_name(rt->model, p->id));
+    if (p->work < 0 || p->work >= rt->model->nwork) {
+        return;
+    }
+    const ParcWork *w = &rt->model->work[p->work];
+    rt_work_turns(w, p->turn, at);
+    for (int i = 0; i < w->nloops; i++) {
+        add(t, ", %s %lld", w->loop[i].name, (long long)at[i]);
+    }
+}
+
+/* Which collectives the rank's device is in; false: none. */
+static bool add_begun(Text *t, const ParcRt *rt, const RtSlot *slot)
+{
+    bool any = false;
+    for (int i = 0; i < PARC_STREAMS; i++) {
+        uint32_t word = atomic_load(&slot->begun[i]);
+        const CudaPlace *p = rt_cuda_progress_place(rt, i, word);
+        if (p && word % 2 == 1) {
+            add(t, any ? " and in " : "is in ");
+            add_place(t, rt, p);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* What it has behind it, of all streams. */
+static void add_ended(Text *t, const ParcRt *rt, const RtSlot *slot)
+{
+    bool any = false;
+    for (int i = 0; i < PARC_STREAMS; i++) {
+        const CudaPlace *p = rt_cuda_progress_place(
+            rt, i, atomic_load(&slot->begun[i]));
+        if (p) {
+            add(t, any ? " and " : "computes, behind ");
+            add_place(t, rt, p);
+            any = true;
+        }
+    }
+    if (!any) {
+        add(t, "computes, before the first collective");
+    }
+}
+
+static void add_where(Text *t, const ParcRt *rt, const RtSlot *slot)
+{
+    if (!add_begun(t, rt, slot)) {
+        add_ended(t, rt, slot);
+    }
+}
+
+/* A step that is not this rank's, or none. */
+static bool is_elsewhere(const ParcRt *rt, const RtSlot *slot)
+{
+    int state = atomic_load(&slot->state);
+    return state == RT_STARTING || state == RT_DONE ||
+           atomic_load(&slot->step) !=
+               atomic_load(&rt->world->slot[rt->rank].step);
+}
+
+static void add_peer(Text *t, const ParcRt *rt, const RtSlot *slot)
+{
+    int state = atomic_load(&slot->state);
+    if (state == RT_STARTING) {
+        add(t, "it does not answer");
+    } else if (state == RT_DONE) {
+        add(t, "it is done");
+    } else if (is_elsewhere(rt, slot)) {
+        add(t, "it is in step %lld", (long long)atomic_load(&slot->step));
+    } else {
+        add(t, "it ");
+        add_where(t, rt, slot);
+    }
+}
+
+/* Whether two ranks differ in these axes only. */
+static bool in_one_group(const ParcModel *m, int a, int b, uint32_t axes)
+{
+    for (int i = 0; i < m->naxes; i++) {
+        if (!(axes >> i & 1) && rt_coord(m, a, i) != rt_coord(m, b, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What a rank is in on one stream, and who has yet to come to it. */
+typedef struct Missing {
+    const CudaPlace *place; /* NULL: nobody is missing */
+    int first, n;           /* the first such rank; how many */
+} Missing;
+
+static Missing missing_on(const ParcRt *rt, int rank, int stream)
+{
+    const RtSlot *slot = rt->world->slot;
+    uint32_t word = atomic_load(&slot[rank].begun[stream]);
+    Missing m = {.place = rt_cuda_progress_place(rt, stream, word)};
+    for (int r = rt->nranks - 1; m.place && word % 2 == 1 && r >= 0; r--) {
+        uint32_t axes = rt->model->collective_axes[m.place->id];
+        if (in_one_group(rt->model, rank, r, axes) &&
+            (is_elsewhere(rt, &slot[r]) ||
+             atomic_load(&slot[r].begun[stream]) < word)) {
+            m.first = r;
+            m.n++;
+        }
+    }
+    m.place = m.n > 0 ? m.place : NULL;
+    return m;
+}
+
+static Missing missing_to(const ParcRt *rt, int rank)
+{
+    Missing m = {0};
+    for (int i = 0; !m.place && i < PARC_STREAMS; i++) {
+        m = missing_on(rt, rank, i);
+    }
+    return m;
+}
+
+/* From rank to rank, each of whom the one before waits for, to the one that
+ * waits for nobody. False: nobody is missing. */
+static bool add_missing(Text *t, const ParcRt *rt)
+{
+    int rank = rt->rank;
+    for (int i = 0; i < rt->nranks; i++) {
+        Missing m = missing_to(rt, rank);
+        if (!m.place || (i > 0 && is_elsewhere(rt, &rt->world->slot[rank]))) {
+            return i > 0;
+        }
+        add(t, "; rank %d ", m.first);
+        if (m.n > 1) {
+            add(t, "and %d more have", m.n - 1);
+        } else {
+            add(t, "has");
+        }
+        add(t, " not come to ");
+        add_place(t, rt, m.place);
+        add(t, ": ");
+        rank = m.first;
+        add_peer(t, rt, &rt->world->slot[rank]);
+    }
+    return true;
+}
+
+/* A collective that another rank is in, while this one's device computes. */
+static void add_waiting(Text *t, const ParcRt *rt)
+{
+    for (int r = 0; r < rt->nranks; r++) {
+        const RtSlot *slot = &rt->world->slot[r];
+        Text begun = {0};
+        if (r != rt->rank && !is_elsewhere(rt, slot) &&
+            add_begun(&begun, rt, slot)) {
+            add(t, "; rank %d %s", r, begun.at);
+            return;
+        }
+    }
+}
+
+_Noreturn void rt_cuda_stuck(ParcRt *rt, const char *what)
+{
+    const RtSlot *own = &rt->world->slot[rt->rank];
+    Text t = {0};
+    char where[RT_WHERE];
+    rt_cuda_progress_publish(rt);
+    rt_places_gather(rt);
+    add(&t, "rank %d waited %d s for its GPU to finish ", rt->rank,
+        rt->world->timeout_seconds);
+    if (rt->device->work >= 0) {
+        add(&t, "%s%s of ", what, rt_cuda_where(rt, where));
+    }
+    add(&t, "step %lld, which ", (long long)atomic_load(&own->step));
+    if (!add_begun(&t, rt, own)) {
+        add_ended(&t, rt, own);
+        add_waiting(&t, rt);
+        rt_fail(rt, "%s; PARC_SYNC=1 names the statement that does not end, "
+                    "PARC_TIMEOUT sets the limit", t.at);
+    }
+    rt_fail(rt, "%s%s; PARC_TIMEOUT sets the limit", t.at,
+            add_missing(&t, rt) ? "" : "; so are all that take part");
+}

@@ -1,0 +1,95 @@
+/* hang.c: a program by hand whose ranks wait for each other: in each of three
+ * turns a kernel, then the sum over tp of what it made, and a gather over dp
+ * that nothing waits for before the next turn. On a stand-in that never ends
+ * one kernel (STANDIN_STALL) it has to say which collective hangs, and why.
+ */
+#include "parc_rt.h"
+
+enum {
+    N = 64, TURNS = 3, TP = 2, DP = 2,
+    AT_w = 0,
+    AT_dw = AT_w + 4 * N,
+    AT_sum = AT_dw + 4 * N,
+    AT_all = AT_sum + 4 * N,
+    AT_lr = AT_all + DP * 4 * N,
+    ARENA_BYTES = AT_lr + 256,
+    OVER_dp = 1, OVER_tp = 2,
+    SHARED = 256,
+};
+
+static const char *const kernel[] = {"line_update"};
+static const ParcImage image[] = {{"sm_90", "\177ELF", 4}};
+
+static void step(ParcRt *rt)
+{
+    char *A = parc_arena(rt);
+    float *w = (float *)(void *)(A + AT_w), *dw = (float *)(void *)(A + AT_dw);
+    float *lr = (float *)(void *)(A + AT_lr);
+    int64_t n = N;
+    for (int64_t turn = 0; turn < TURNS; turn++) {
+        parc_mark(rt, 0, turn);
+        parc_launch(rt, 0, 1, N, SHARED, (void *[]){&w, &dw, &lr, &n});
+        parc_record(rt, PARC_COMPUTE, 0);
+        parc_wait(rt, PARC_DATA, 0);
+        parc_mark(rt, 1, turn);
+        parc_all_gather(rt, 0, OVER_dp, 1,
+                        &(ParcPart){.src = AT_w, .dst = AT_all, .outer = 1,
+                                    .inner = N});
+        parc_record(rt, PARC_DATA, 1);
+        parc_wait(rt, PARC_TENSOR, 0);
+        parc_mark(rt, 2, turn);
+        parc_all_reduce(rt, 1, OVER_tp, PARC_SUM, 1,
+                        &(ParcPart){.src = AT_w, .dst = AT_sum, .outer = 1,
+                                    .inner = N});
+        parc_record(rt, PARC_TENSOR, 2);
+        parc_wait(rt, PARC_COMPUTE, 1);
+        parc_wait(rt, PARC_COMPUTE, 2);
+    }
+}
+
+static void init(ParcRt *rt)
+{
+    (void)rt;
+}
+
+static const ParcParam param[] = {
+    {.name = "w", .ndim = 1, .dim = {N}, .split = {{-1}}, .offset = AT_w,
+     .local_elements = N, .init = PARC_NORMAL, .a = 0.5},
+};
+
+#define WORK(name, sort, where)                                                \
+    {.id = name, .kind = sort, .phase = "forward", .path = "",                 \
+     .source = where, .bytes = 4, .count = TURNS, .nloops = 1,                 \
+     .loop = {{"layer", TURNS}}}
+static const ParcWork work[] = {
+    WORK("update", "kernel", "hang.pdl:1:5"),
+    WORK("ag0", "collective", "hang.pdl:2:5"),
+    WORK("ar1", "collective", "hang.pdl:3:5"),
+};
+
+static const char *const collective[] = {"ag0 dp w (hang.pdl:2)",
+                                         "ar1 tp w (hang.pdl:3)"};
+static const uint32_t axes[] = {OVER_dp, OVER_tp};
+static const int8_t streams[] = {PARC_DATA, PARC_TENSOR};
+
+static const ParcModel model = {
+    .rt_version = PARC_RT_VERSION,
+    .name = "Hang", .parc_version = "0", .source = "hang.pdl", .info = "",
+    .naxes = 2, .axis = {{"dp", DP}, {"tp", TP}},
+    .param = param, .nparams = 1,
+    .arena_bytes = ARENA_BYTES, .threads = 1, .batch = 4, .seq = 1,
+    .flops = 4.0 * N, .optimizer = "SGD", .lr = 0,
+    .loss_offset = AT_sum, .grad_norm_offset = -1, .lr_offset = AT_lr,
+    .bias1_offset = -1, .bias2_offset = -1, .random_offset = -1,
+    .loss_scale_offset = -1,
+    .work = work, .nwork = sizeof work / sizeof *work,
+    .collective = collective, .ncollectives = 2,
+    .collective_axes = axes, .collective_stream = streams, .nevents = 3,
+    .kernel = kernel, .nkernels = 1, .image = image, .nimages = 1,
+    .init = init, .step = step,
+};
+
+int main(int argc, char **argv)
+{
+    return parc_main(argc, argv, &model);
+}

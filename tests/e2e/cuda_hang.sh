@@ -1,0 +1,98 @@
+#!/bin/sh
+# A GPU that never ends a kernel while others wait for it in a collective of a
+# captured step: whoever has waited too long names the collective, its turn, and
+# the rank that has not come; in one box and under a launcher.
+. "$(dirname "$0")/lib.sh"
+export BUILD
+check "the stand-ins build" tests/standin/build
+check "kernels compile" tests/standin/build tests/cuda/line.cu "$work/line.so"
+# shellcheck disable=SC2086
+check "links" ${CC:-cc} -std=c11 -g -Iruntime tests/cuda/hang.c \
+    "$BUILD/libparc_cuda.a" -o "$work/hang" -fopenmp -lm -ldl
+export STANDIN_KERNELS="$work/line.so" STANDIN_LIMIT=300
+LD_LIBRARY_PATH=$BUILD/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+check "none hangs" "$work/hang" --steps 5
+check "none hangs, late" env STANDIN_ORDER=late "$work/hang" --steps 5
+check "none hangs, call by call" env PARC_GRAPH=0 "$work/hang" --steps 5
+
+# GPU 3 never ends the kernel of layer 1 of step 2. Ranks 2 (over tp) and 1
+# (over dp) wait for it there, rank 0 for these in layer 2.
+ag="'ag0 dp w (hang.pdl:2)', layer"
+ar="'ar1 tp w (hang.pdl:3)', layer"
+limit="PARC_TIMEOUT sets the limit"
+behind="computes, behind $ar 0 and $ag 0"
+from0="rank 0 waited 2 s for its GPU to finish step 2, which is in $ar 2 and in \
+$ag 2; rank 1 has not come to $ar 2: it is in $ag 1; rank 3 has not come to $ag 1: it \
+$behind; $limit"
+from1="rank 1 waited 2 s for its GPU to finish step 2, which is in $ag 1; rank 3 \
+has not come to $ag 1: it $behind; $limit"
+from2="rank 2 waited 2 s for its GPU to finish step 2, which is in $ar 1; rank 3 \
+has not come to $ar 1: it $behind; $limit"
+from3="rank 3 waited 2 s for its GPU to finish step 2, which $behind; \
+rank 0 is in $ar 2 and in $ag 2; PARC_SYNC=1 names the statement that does not end, $limit"
+stall=STANDIN_STALL=3:line_update:5
+
+# says STATUS FILE TEXT…: the run's end, one of these lines and no other.
+says() {
+    [ "$1" = 1 ] || return 1
+    file=$2
+    shift 2
+    cat "$file"
+    [ "$(grep -c error "$file")" = 1 ] || return 1
+    for text in "$@"; do
+        ! grep -qxF "hang: error: $text" "$file" || return 0
+    done
+    return 1
+}
+hangs() {
+    env $stall PARC_TIMEOUT=2 "$@" "$work/hang" --steps 5 2>"$work/said"
+    says $? "$work/said" "$from0" "$from1" "$from2" "$from3"
+}
+check "in one box" hangs A=
+check "in one box, call by call" hangs PARC_GRAPH=0
+
+# Under a launcher, the one rank that gives up early.
+port=$((20000 + $$ % 9000))
+rank() { # rank R SPEAKER
+    limit=60
+    [ "$1" != "$2" ] || limit=2
+    exec env RANK="$1" WORLD_SIZE=4 LOCAL_RANK="$1" MASTER_ADDR=127.0.0.1 \
+        MASTER_PORT=$port PARC_TIMEOUT=$limit "$work/hang" --steps 1000000 \
+        2>"$work/said.$1"
+}
+launched() { # launched SPEAKER TEXT
+    port=$((port + 1))
+    for r in 1 2 3; do
+        (export $stall; rank $r "$1") &
+    done
+    (export $stall; rank 0 "$1")
+    status=$?
+    wait
+    cat "$work"/said.? >"$work/said"
+    says $status "$work/said" "$2"
+}
+check "rank 0 speaks" launched 0 "$from0"
+check "rank 1 speaks" launched 1 "$from1"
+check "rank 2 speaks" launched 2 "$from2"
+check "rank 3 speaks" launched 3 "$from3"
+
+# A process that is stopped answers nobody.
+stopped() {
+    stall=A=
+    port=$((port + 1))
+    for r in 1 2 3; do
+        (rank $r 0) &
+        last=$!
+    done
+    { sleep 3; kill -STOP $last; sleep 8; kill -CONT $last; } &
+    (rank 0 0)
+    status=$?
+    wait
+    cat "$work"/said.*
+    [ "$status" = 1 ] && grep -qE "rank 0 waited 2 s for its GPU to finish step \
+[0-9]+, which is in 'a.*; rank 3 has not come to 'a.*: it does not answer; " \
+        "$work/said.0" && [ "$(cat "$work"/said.? | grep -c error)" = 1 ]
+}
+check "one is stopped" stopped
+finish

@@ -66,6 +66,32 @@ PARC_DEVICE void ATTENTION_NAME(mask_grad)(float *score, int rows, int columns,
     }
 }
 
+/* The sizes of a tile of `query`, in its functions. */
+#define QUERY_SIZES                                                            \
+    enum {                                                                     \
+        TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, D = ATTENTION_D,       \
+        E = ATTENTION_E, ROWS = QUERY_ROWS, KEYS = QUERY_KEYS,                 \
+        QUERIES = ROWS * QUERY_WARPS, DOWN = HALF ? ROWS / 8 : ROWS / 2,       \
+        SLOTS = ATTENTION_SLOTS(ROWS, KEYS), WIDE = SLOTS / DOWN,              \
+        D_PAD = ATTENTION_COLUMNS(TYPE, D),                                    \
+        E_PAD = ATTENTION_COLUMNS(TYPE, E),                                    \
+        k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD), \
+        half = KEYS * (k_row + v_row),                                         \
+    }
+
+/* A tile of keys and its values, of which `left` are there. */
+PARC_DEVICE void ATTENTION_NAME(query_load)(ATTENTION_ELEMENT *tile,
+                                            const ATTENTION_ELEMENT *k,
+                                            const ATTENTION_ELEMENT *v,
+                                            int64_t heads, int left)
+{
+    QUERY_SIZES;
+    tile_load(TYPE, tile, k_row, k, heads * D, left, KEYS, D, D_PAD,
+              QUERY_THREADS);
+    tile_load(TYPE, tile + KEYS * k_row, v_row, v, heads * E, left, KEYS, E,
+              E_PAD, QUERY_THREADS);
+}
+
 PARC_KERNEL(QUERY_THREADS)
 ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
                       const ATTENTION_ELEMENT *__restrict__ d_o,
@@ -75,15 +101,7 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
                       const float *__restrict__ lse,
                       const float *__restrict__ delta, ATTENTION_ARGUMENTS)
 {
-    enum {
-        TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, D = ATTENTION_D,
-        E = ATTENTION_E, ROWS = QUERY_ROWS, KEYS = QUERY_KEYS,
-        QUERIES = ROWS * QUERY_WARPS, DOWN = HALF ? ROWS / 8 : ROWS / 2,
-        SLOTS = ATTENTION_SLOTS(ROWS, KEYS), WIDE = SLOTS / DOWN,
-        D_PAD = ATTENTION_COLUMNS(TYPE, D), E_PAD = ATTENTION_COLUMNS(TYPE, E),
-        k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD),
-        half = KEYS * (k_row + v_row),
-    };
+    QUERY_SIZES;
     ATTENTION_ELEMENT *queries = (ATTENTION_ELEMENT *)parc_shared();
     ATTENTION_ELEMENT *outs = queries + QUERIES * k_row;
     ATTENTION_ELEMENT *tiles = outs + QUERIES * v_row;
@@ -100,7 +118,6 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     const float scale2 = scale * ATTENTION_LOG2E;
     const AttentionDrop drop = ATTENTION_DRAWN(b, h);
     const float grow = ATTENTION_DROP ? 1.0f / (1.0f - drop.rate) : 1.0f;
-    const int64_t stride = kv * D, v_stride = kv * E;
     q += (((int64_t)b * s + at.query) * all + h) * D;
     d_o += (((int64_t)b * s + at.query) * all + h) * E;
     k += (b * t * kv + h / (int)g) * D;
@@ -110,10 +127,7 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
               QUERIES, D, D_PAD, QUERY_THREADS);
     tile_load(TYPE, outs, v_row, d_o, (int64_t)all * E, queries_all - at.query,
               QUERIES, E, E_PAD, QUERY_THREADS);
-    tile_load(TYPE, tiles, k_row, k, stride, keys_all, KEYS, D, D_PAD,
-              QUERY_THREADS);
-    tile_load(TYPE, tiles + KEYS * k_row, v_row, v, v_stride, keys_all, KEYS, E,
-              E_PAD, QUERY_THREADS);
+    ATTENTION_NAME(query_load)(tiles, k, v, kv, keys_all);
     copy_async_commit();
     PARC_UNROLL
     for (int r = 0; r < DOWN; r++) {
@@ -132,15 +146,12 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
         ATTENTION_ELEMENT *values = keys + KEYS * k_row;
         copy_async_wait(0);
         block_barrier(); /* this half is there, and the other one free */
-        k += KEYS * stride;
-        v += KEYS * v_stride;
-        if (first + KEYS < at.end) {
-            ATTENTION_ELEMENT *next = tiles + ((first / KEYS + 1) % 2) * half;
-            tile_load(TYPE, next, k_row, k, stride, keys_all - first - KEYS,
-                      KEYS, D, D_PAD, QUERY_THREADS);
-            tile_load(TYPE, next + KEYS * k_row, v_row, v, v_stride,
-                      keys_all - first - KEYS, KEYS, E, E_PAD, QUERY_THREADS);
-        }
+        k += KEYS * kv * D;
+        v += KEYS * kv * E;
+        if (first + KEYS < at.end)
+            ATTENTION_NAME(query_load)(
+                tiles + ((first / KEYS + 1) % 2) * half, k, v, kv,
+                keys_all - first - KEYS);
         copy_async_commit();
         if (first >= at.own_end)
             continue;
@@ -175,6 +186,19 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
                ATTENTION_VECTORS(TYPE, D), sum, ROWS, D, low, queries, k_row);
 }
 
+/* The sizes of a tile of `key`, in its functions. */
+#define KEY_SIZES                                                              \
+    enum {                                                                     \
+        TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, D = ATTENTION_D,       \
+        E = ATTENTION_E, ROWS = KEY_ROWS, QUERIES = KEY_QUERIES,               \
+        KEYS = ROWS * KEY_WARPS, DOWN = HALF ? ROWS / 8 : ROWS / 2,            \
+        SLOTS = ATTENTION_SLOTS(ROWS, QUERIES), WIDE = SLOTS / DOWN,           \
+        D_PAD = KEY_COLUMNS(D), E_PAD = KEY_COLUMNS(E),                        \
+        D_PART = D_PAD / KEY_PARTS, E_PART = E_PAD / KEY_PARTS,                \
+        k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD), \
+        half = QUERIES * (k_row + v_row),                                      \
+    }
+
 /* A tile of queries of head `head`, and what their rows have summed up: the
  * tile, and lse and delta of the thread's row in `own`. */
 PARC_DEVICE void ATTENTION_NAME(key_load)(
@@ -182,23 +206,68 @@ PARC_DEVICE void ATTENTION_NAME(key_load)(
     const ATTENTION_ELEMENT *q, const float *lse, const float *delta, int s,
     int64_t all, int b, int h, int query)
 {
-    enum {
-        TYPE = ATTENTION_TYPE, D = ATTENTION_D, E = ATTENTION_E,
-        D_PAD = KEY_COLUMNS(D), E_PAD = KEY_COLUMNS(E),
-        k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD),
-    };
+    KEY_SIZES;
     int64_t at = ((int64_t)b * s + query) * all + h;
     int64_t row = (b * all + h) * s + query + thread_index();
-    tile_load(TYPE, tile, k_row, q + at * D, all * D, s - query, KEY_QUERIES, D,
+    tile_load(TYPE, tile, k_row, q + at * D, all * D, s - query, QUERIES, D,
               D_PAD, KEY_THREADS);
-    tile_load(TYPE, tile + KEY_QUERIES * k_row, v_row, d_o + at * E, all * E,
-              s - query, KEY_QUERIES, E, E_PAD, KEY_THREADS);
+    tile_load(TYPE, tile + QUERIES * k_row, v_row, d_o + at * E, all * E,
+              s - query, QUERIES, E, E_PAD, KEY_THREADS);
     own[0] = INFINITY;
     own[1] = 0.0f;
-    if (thread_index() < KEY_QUERIES && query + thread_index() < s) {
+    if (thread_index() < QUERIES && query + thread_index() < s) {
         own[0] = lse[row] * ATTENTION_LOG2E;
         own[1] = delta[row];
     }
+}
+
+/* That, for all threads to read: [2][QUERIES]. */
+PARC_DEVICE void ATTENTION_NAME(key_keep)(float *rows, const float own[2])
+{
+    if (thread_index() < KEY_QUERIES) {
+        rows[thread_index()] = own[0];
+        rows[KEY_QUERIES + thread_index()] = own[1];
+    }
+}
+
+/* What a warp's keys, from `mine` on, get of a tile of queries from `query` on;
+ * `low` and `mean` are of the queries. */
+PARC_DEVICE void ATTENTION_NAME(key_add)(
+    float *k_sum, float *v_sum, const ATTENTION_ELEMENT *keys,
+    const ATTENTION_ELEMENT *values, const ATTENTION_ELEMENT *queries,
+    const float *low, const float *mean, float *room, const uint32_t *kept,
+    int query, int mine, int part, float scale2, float grow)
+{
+    KEY_SIZES;
+    const ATTENTION_ELEMENT *outs = queries + QUERIES * k_row;
+    float score[SLOTS], dp[SLOTS];
+    tile_scores(TYPE, score, ROWS, QUERIES, D_PAD, keys, k_row, queries, k_row);
+    if (ATTENTION_CAUSAL && mine + ROWS > query + 1)
+        ATTENTION_NAME(mask_grad)(score, ROWS, QUERIES, 1, ROWS, query - mine);
+    PARC_UNROLL
+    for (int j = 0; j < SLOTS; j++) {
+        int x = slot(HALF, QUERIES, j / WIDE, j % WIDE);
+        score[x] = parc_exp2(score[x] * scale2 -
+                             low[column_of(HALF, j % WIDE)]);
+    }
+    PARC_UNROLL
+    for (int j = 0; j < SLOTS && ATTENTION_DROP; j++)
+        dp[j] = attention_is_kept(kept, j) ? score[j] : 0.0f;
+    tile_add(TYPE, v_sum, ROWS, E_PART, QUERIES, ATTENTION_DROP ? dp : score,
+             room, outs + part * E_PART, v_row);
+    tile_scores(TYPE, dp, ROWS, QUERIES, E_PAD, values, v_row, outs, v_row);
+    PARC_UNROLL
+    for (int j = 0; j < SLOTS && ATTENTION_DROP; j++)
+        dp[j] = attention_is_kept(kept, j) ? dp[j] * grow : 0.0f;
+    PARC_UNROLL
+    for (int j = 0; j < SLOTS; j++) {
+        int x = slot(HALF, QUERIES, j / WIDE, j % WIDE);
+        dp[x] = score[x] * (dp[x] - mean[column_of(HALF, j % WIDE)]);
+    }
+    if (!HALF)
+        warp_barrier(); /* dv has read its weights */
+    tile_add(TYPE, k_sum, ROWS, D_PART, QUERIES, dp, room,
+             queries + part * D_PART, k_row);
 }
 
 PARC_KERNEL(KEY_THREADS)
@@ -211,24 +280,14 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
                     const float *__restrict__ lse,
                     const float *__restrict__ delta, ATTENTION_ARGUMENTS)
 {
-    enum {
-        TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, D = ATTENTION_D,
-        E = ATTENTION_E, ROWS = KEY_ROWS, QUERIES = KEY_QUERIES,
-        KEYS = ROWS * KEY_WARPS, DOWN = HALF ? ROWS / 8 : ROWS / 2,
-        SLOTS = ATTENTION_SLOTS(ROWS, QUERIES), WIDE = SLOTS / DOWN,
-        D_PAD = KEY_COLUMNS(D), E_PAD = KEY_COLUMNS(E),
-        D_PART = D_PAD / KEY_PARTS, E_PART = E_PAD / KEY_PARTS,
-        k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD),
-        half = QUERIES * (k_row + v_row),
-    };
+    KEY_SIZES;
     ATTENTION_ELEMENT *keys = (ATTENTION_ELEMENT *)parc_shared();
     ATTENTION_ELEMENT *values = keys + KEYS * k_row;
     ATTENTION_ELEMENT *tiles = values + KEYS * v_row;
     float *rows = (float *)(void *)(tiles + 2 * half); /* [2][2][QUERIES] */
     float *room = rows + 4 * QUERIES + warp_index() * ROWS * (QUERIES + 4);
-    float score[SLOTS], dp[SLOTS], own[2], by[DOWN];
     float k_sum[ATTENTION_SUMS(TYPE, ROWS, D_PART)];
-    float v_sum[ATTENTION_SUMS(TYPE, ROWS, E_PART)];
+    float v_sum[ATTENTION_SUMS(TYPE, ROWS, E_PART)], own[2], by[DOWN];
 
     const int queries_all = (int)s, keys_all = (int)t;
     const int blocks = (keys_all + KEYS - 1) / KEYS;
@@ -259,18 +318,13 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
                   KEYS, E, E_PAD, KEY_THREADS);
         ATTENTION_NAME(key_load)(tiles, own, d_o, q, lse, delta, queries_all,
                                  kv * g, b, head * (int)g, query);
-        if (thread_index() < QUERIES) {
-            rows[thread_index()] = own[0];
-            rows[QUERIES + thread_index()] = own[1];
-        }
+        ATTENTION_NAME(key_keep)(rows, own);
     }
     copy_async_commit();
     keys += warp_index() * ROWS * k_row;
     values += warp_index() * ROWS * v_row;
     for (int i = 0; h < (int)g; i ^= 1) {
-        ATTENTION_ELEMENT *queries = tiles + i * half;
-        ATTENTION_ELEMENT *outs = queries + QUERIES * k_row;
-        const float *low = rows + i * 2 * QUERIES, *mean = low + QUERIES;
+        const float *low = rows + i * 2 * QUERIES;
         const int at_query = query, at_head = h;
         copy_async_wait(0);
         block_barrier(); /* this half is there, and the other one free */
@@ -289,42 +343,13 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
                 drop.row = drop_row + (head * g + at_head) * s;
                 drop_tile(HALF, kept, ROWS, QUERIES, 1, &drop, at_query, mine);
             }
-            tile_scores(TYPE, score, ROWS, QUERIES, D_PAD, keys, k_row, queries,
-                        k_row);
-            if (ATTENTION_CAUSAL && mine + ROWS > at_query + 1)
-                ATTENTION_NAME(mask_grad)(score, ROWS, QUERIES, 1, ROWS,
-                                          at_query - mine);
-            PARC_UNROLL
-            for (int j = 0; j < SLOTS; j++) {
-                int x = slot(HALF, QUERIES, j / WIDE, j % WIDE);
-                score[x] = parc_exp2(score[x] * scale2 -
-                                     low[column_of(HALF, j % WIDE)]);
-            }
-            PARC_UNROLL
-            for (int j = 0; j < SLOTS && ATTENTION_DROP; j++)
-                dp[j] = attention_is_kept(kept, j) ? score[j] : 0.0f;
-            tile_add(TYPE, v_sum, ROWS, E_PART, QUERIES,
-                     ATTENTION_DROP ? dp : score, room, outs + part * E_PART,
-                     v_row);
-            tile_scores(TYPE, dp, ROWS, QUERIES, E_PAD, values, v_row, outs,
-                        v_row);
-            PARC_UNROLL
-            for (int j = 0; j < SLOTS && ATTENTION_DROP; j++)
-                dp[j] = attention_is_kept(kept, j) ? dp[j] * grow : 0.0f;
-            PARC_UNROLL
-            for (int j = 0; j < SLOTS; j++) {
-                int x = slot(HALF, QUERIES, j / WIDE, j % WIDE);
-                dp[x] = score[x] * (dp[x] - mean[column_of(HALF, j % WIDE)]);
-            }
-            if (!HALF)
-                warp_barrier(); /* dv has read its weights */
-            tile_add(TYPE, k_sum, ROWS, D_PART, QUERIES, dp, room,
-                     queries + part * D_PART, k_row);
+            ATTENTION_NAME(key_add)(k_sum, v_sum, keys, values,
+                                    tiles + i * half, low,
+                                    low + QUERIES, room, kept, at_query, mine,
+                                    part, scale2, grow);
         }
-        if (h < (int)g && thread_index() < QUERIES) {
-            rows[(i ^ 1) * 2 * QUERIES + thread_index()] = own[0];
-            rows[(i ^ 1) * 2 * QUERIES + QUERIES + thread_index()] = own[1];
-        }
+        if (h < (int)g)
+            ATTENTION_NAME(key_keep)(rows + (i ^ 1) * 2 * QUERIES, own);
     }
 
     dk += ((b * t + mine) * kv + head) * D + part * D_PART;
@@ -342,4 +367,6 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
                ATTENTION_VECTORS(TYPE, E), v_sum, ROWS, E_PART, by, values,
                v_row);
 }
+#undef KEY_SIZES
 #undef KEY_COLUMNS
+#undef QUERY_SIZES

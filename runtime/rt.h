@@ -449,8 +449,19 @@ typedef struct RtData {
 bool rt_data_open(RtData *d, const char *spec, const ParcModel *model,
                   const char *program);
 void rt_data_close(RtData *d);
-/* Fills the rank's part of every input for a step (0, 1, …). */
-void rt_batch(ParcRt *rt, const RtData *d, const RtOptions *o, int64_t step);
+/* The batch that was made last. */
+typedef struct RtBatch {
+    int64_t made; /* its step, +1; 0: none */
+    char why[512]; /* not empty: what is wrong with it */
+} RtBatch;
+
+/* Sees that the rank's part of every input is there for a step (0, 1, …); ends
+ * the run where the data cannot be used. */
+void rt_batch(ParcRt *rt, const RtData *d, const RtOptions *o, int64_t step,
+              RtBatch *b);
+/* While the step before runs, where the target allows that. */
+void rt_batch_ahead(ParcRt *rt, const RtData *d, const RtOptions *o,
+                    int64_t step, RtBatch *b);
 
 /* ---- learning rates (rt_schedule.c) ---- */
 

@@ -7,7 +7,13 @@
  * each. Synthetic data is an endless file of noise: the same stream of tokens
  * under tokens and labels, one apart; other inputs draw by their own name and
  * the element's index over all batches.
+ *
+ * Where a step runs beside the host, the next batch is made meanwhile. What is
+ * wrong with it is kept until its own step begins: the step before may have
+ * more to say.
  */
+#include <stdio.h>
+
 #include "rt.h"
 #include "rt_device.h"
 #include "rt_type.h"
@@ -58,24 +64,26 @@ static int64_t token_at(const RtData *d, int64_t i)
     return token;
 }
 
-static void read_sequence(ParcRt *rt, const RtData *d, const ParcInput *in,
-                          int32_t *to, int64_t first)
+static bool read_sequence(const RtData *d, const ParcInput *in, int32_t *to,
+                          int64_t first, RtBatch *b)
 {
     for (int64_t i = 0; i < in->dim[1]; i++) {
         int64_t token = token_at(d, first + i);
         if (in->below > 0 && token >= in->below) {
-            rt_fail_at(rt,
-                       "%s: byte %lld: error: token %lld is beyond the "
-                       "vocabulary of %lld",
-                       d->path, (long long)(d->first + (first + i) * d->width),
-                       (long long)token, (long long)in->below);
+            snprintf(b->why, sizeof b->why,
+                     "%s: byte %lld: error: token %lld is beyond the "
+                     "vocabulary of %lld",
+                     d->path, (long long)(d->first + (first + i) * d->width),
+                     (long long)token, (long long)in->below);
+            return false;
         }
         to[i] = (int32_t)token;
     }
+    return true;
 }
 
-static void from_file(ParcRt *rt, const RtData *d, const RtOptions *o,
-                      const ParcInput *in, int64_t step)
+static bool from_file(ParcRt *rt, const RtData *d, const RtOptions *o,
+                      const ParcInput *in, int64_t step, RtBatch *b)
 {
     int32_t *to = (int32_t *)(void *)(rt->arena + in->offset);
     for (int64_t m = 0; m < microbatches(in); m++) {
@@ -83,10 +91,13 @@ static void from_file(ParcRt *rt, const RtData *d, const RtOptions *o,
         for (int64_t row = 0; row < p.rows; row++) {
             int64_t number = step * in->dim[0] + p.first + row;
             int64_t first = sequence_at(d, o, number) * in->dim[1];
-            read_sequence(rt, d, in, to, first + in->is_labels);
+            if (!read_sequence(d, in, to, first + in->is_labels, b)) {
+                return false;
+            }
             to += in->dim[1];
         }
     }
+    return true;
 }
 
 enum { PIECE = 4096 };
@@ -128,18 +139,42 @@ static void synthetic(ParcRt *rt, const RtOptions *o, const ParcInput *in,
     }
 }
 
-void rt_batch(ParcRt *rt, const RtData *d, const RtOptions *o, int64_t step)
+static void make(ParcRt *rt, const RtData *d, const RtOptions *o, int64_t step,
+                 RtBatch *b)
 {
+    b->made = step + 1;
+    b->why[0] = 0;
     for (int i = 0; i < rt->model->ninputs; i++) {
         const ParcInput *in = &rt->model->input[i];
         if (in->offset < 0) {
             continue; /* the step does not read it */
         }
         if (d->path && in->type == PARC_I32) {
-            from_file(rt, d, o, in, step);
+            if (!from_file(rt, d, o, in, step, b)) {
+                return;
+            }
         } else {
             synthetic(rt, o, in, step);
         }
         rt_device_upload(rt, in->offset, part_bytes(rt, in));
+    }
+}
+
+void rt_batch(ParcRt *rt, const RtData *d, const RtOptions *o, int64_t step,
+              RtBatch *b)
+{
+    if (b->made != step + 1) {
+        make(rt, d, o, step, b);
+    }
+    if (b->why[0]) {
+        rt_fail_at(rt, "%s", b->why);
+    }
+}
+
+void rt_batch_ahead(ParcRt *rt, const RtData *d, const RtOptions *o,
+                    int64_t step, RtBatch *b)
+{
+    if (step < o->steps && rt_device_runs_beside(rt)) {
+        make(rt, d, o, step, b);
     }
 }

@@ -41,6 +41,16 @@ void rt_device_download(ParcRt *rt, int64_t offset, int64_t bytes);
 
 /* One step. It may still be running on return. */
 void rt_device_step(ParcRt *rt);
+/* Whether it does, and reads nothing of the mirror: what is uploaded now is for
+ * the next step. */
+bool rt_device_runs_beside(const ParcRt *rt);
+
+/* What the step leaves for the host: f32 scalars, RT_RESULTS at most. Asked for
+ * right behind the step, before anything is uploaded for the next one, which
+ * may lie where they do; in the mirror when rt_device_results returns. */
+enum { RT_RESULTS = 2 };
+void rt_device_ask(ParcRt *rt, int64_t offset);
+void rt_device_results(ParcRt *rt);
 
 /* Flops a second that the devices of all ranks could do at best; 0: that is not
  * known. */

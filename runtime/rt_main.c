@@ -60,10 +60,14 @@ static void set_scalars(ParcRt *rt, int64_t t, int64_t steps)
 }
 
 /* What a step leaves for the host, where the model has it. */
-static void fetch_scalar(ParcRt *rt, int64_t offset)
+static void ask_for_results(ParcRt *rt)
 {
-    if (offset >= 0) {
-        rt_device_download(rt, offset, sizeof(float));
+    const int64_t at[RT_RESULTS] = {rt->model->loss_offset,
+                                    rt->model->grad_norm_offset};
+    for (int i = 0; i < RT_RESULTS; i++) {
+        if (at[i] >= 0) {
+            rt_device_ask(rt, at[i]);
+        }
     }
 }
 
@@ -112,6 +116,7 @@ static void check_gradients(ParcRt *rt, Job *job, int64_t step)
 
 static void train(ParcRt *rt, Job *job)
 {
+    RtBatch batch = {0};
     if (rt->rank == 0) {
         rt_log_start(&job->log, rt);
     }
@@ -119,12 +124,13 @@ static void train(ParcRt *rt, Job *job)
     for (int64_t step = 1; step <= job->options.steps; step++) {
         atomic_store(&rt->world->slot[rt->rank].step, step);
         rt_trace_begin(rt, step);
-        rt_batch(rt, &job->data, &job->options, step - 1);
+        rt_batch(rt, &job->data, &job->options, step - 1, &batch);
         set_scalars(rt, step, job->options.steps);
         set_key(rt, step, job->options.seed);
         rt_device_step(rt);
-        fetch_scalar(rt, rt->model->loss_offset);
-        fetch_scalar(rt, rt->model->grad_norm_offset);
+        ask_for_results(rt);
+        rt_batch_ahead(rt, &job->data, &job->options, step, &batch);
+        rt_device_results(rt);
         rt_trace_end(rt);
         check_loss(rt, step);
         check_gradients(rt, job, step);

@@ -85,6 +85,23 @@ void rt_device_step(ParcRt *rt)
     }
 }
 
+/* The mirror is what the step computes in. */
+bool rt_device_runs_beside(const ParcRt *rt)
+{
+    (void)rt;
+    return false;
+}
+
+void rt_device_ask(ParcRt *rt, int64_t offset)
+{
+    (void)rt, (void)offset;
+}
+
+void rt_device_results(ParcRt *rt)
+{
+    (void)rt;
+}
+
 void rt_device_print(const ParcRt *rt)
 {
     (void)rt; /* ranks and threads have been said */

@@ -34,6 +34,14 @@ typedef struct CudaStage {
     int at;
 } CudaStage;
 
+/* Where scalars of a step come to. */
+typedef struct CudaResults {
+    float *value; /* pinned, RT_RESULTS */
+    int64_t offset[RT_RESULTS];
+    int n;
+    CuEvent there;
+} CudaResults;
+
 /* Bytes that a step writes from the host, the same in each: a copy in a graph
  * reads them whenever it runs. */
 typedef struct CudaConstant {
@@ -85,6 +93,7 @@ typedef struct RtDevice {
     CuModule module;
     CudaKernel *kernel;
     CudaStage stage;
+    CudaResults results;
     CudaConstant *constants;
     CuGraphExec step; /* the graph, ready to run; NULL: not captured yet */
 

@@ -27,6 +27,11 @@ void rt_cuda_stage_open(ParcRt *rt)
         s->half[i] = half;
         CU(rt, cuEventCreate(&s->read[i], RT_CU_EVENT_DISABLE_TIMING));
     }
+    void *value = NULL;
+    CU(rt, cuMemHostAlloc(&value, RT_RESULTS * sizeof *d->results.value,
+                          RT_CU_HOST_PORTABLE));
+    d->results.value = value;
+    CU(rt, cuEventCreate(&d->results.there, RT_CU_EVENT_DISABLE_TIMING));
 }
 
 void rt_cuda_stage_close(ParcRt *rt)
@@ -40,6 +45,10 @@ void rt_cuda_stage_close(ParcRt *rt)
         if (s->read[i]) {
             CU(rt, cuEventDestroy(s->read[i]));
         }
+    }
+    if (d->results.value) {
+        CU(rt, cuMemFreeHost(d->results.value));
+        CU(rt, cuEventDestroy(d->results.there));
     }
     while (d->constants) {
         CudaConstant *c = d->constants;
@@ -129,6 +138,31 @@ void rt_device_download(ParcRt *rt, int64_t offset, int64_t bytes)
         memcpy(rt->arena + offset + done, stage, piece);
         done += (int64_t)piece;
     }
+}
+
+/* ---- what a step leaves -------------------------------------------------- */
+
+void rt_device_ask(ParcRt *rt, int64_t offset)
+{
+    RtDevice *d = rt->device;
+    CudaResults *r = &d->results;
+    r->offset[r->n] = offset;
+    CU(rt, cuMemcpyDtoHAsync(&r->value[r->n], d->arena + (CuAddress)offset,
+                             sizeof *r->value, d->stream[PARC_COMPUTE]));
+    r->n++;
+    CU(rt, cuEventRecord(r->there, d->stream[PARC_COMPUTE]));
+}
+
+void rt_device_results(ParcRt *rt)
+{
+    CudaResults *r = &rt->device->results;
+    if (r->n > 0) {
+        rt_cuda_wait_event(rt, r->there, "the step");
+    }
+    for (int i = 0; i < r->n; i++) {
+        memcpy(rt->arena + r->offset[i], &r->value[i], sizeof *r->value);
+    }
+    r->n = 0;
 }
 
 /* ---- within the arena ---------------------------------------------------- */

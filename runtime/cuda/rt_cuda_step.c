@@ -142,6 +142,12 @@ void rt_device_step(ParcRt *rt)
     rt_nvtx_pop();
 }
 
+/* A traced step has ended, and is to last no longer than it does. */
+bool rt_device_runs_beside(const ParcRt *rt)
+{
+    return rt->ring == NULL;
+}
+
 void rt_cuda_step_close(ParcRt *rt)
 {
     if (rt->device->step) {

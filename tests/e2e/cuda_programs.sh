@@ -49,4 +49,35 @@ for example in toy feedforward llama; do
 done
 check "llama: each result is looked at" trains llama PARC_NANCHECK=1
 check "llama: each call is waited for" trains llama PARC_SYNC=1
+
+# The next batch (tokens and labels, 32 each) goes up behind the step that runs,
+# before anybody asks for its end; the last step has none to follow.
+check "llama: its calls" trains llama STANDIN_CALLS="$work/calls"
+check "batches are made while steps run" awk '
+    $1 == "graph" { steps++; ahead = 0 }
+    $1 == "upload" && $2 == 128 { ahead++ }
+    $1 == "ask" && steps > asked { asked = steps
+        bad += ahead != (steps < 4 ? 2 : 0) }
+    END { exit bad || steps != 4 }' "$work/calls"
+
+# A token that is none, in the batch of step 3: found during step 2, said behind
+# it, and in the words of the CPU.
+awk 'BEGIN { for (i = 0; i < 140; i++) printf "\\%03o\\000", i == 70 ? 99 : i % 64 }' |
+    xargs -0 printf >"$work/tokens.bin"
+on_tokens() { # on_tokens LOG COMMAND…
+    log=$1
+    shift
+    "$@" --steps 4 --data "$work/tokens.bin" --log "$log" 2>"$log.said"
+    [ $? = 1 ] && grep error "$log.said" >"$log.error"
+}
+check "a bad token on the CPU" on_tokens "$work/cpu.log" "$work/llama.cpu"
+for order in early late; do
+    check "a bad token on a GPU" on_tokens "$work/gpu.log" \
+        env STANDIN_ORDER=$order tests/standin/run "$work/llama"
+    check "its words" cmp "$work/cpu.log.error" "$work/gpu.log.error"
+    check "its steps" test "$(wc -l <"$work/gpu.log")" = 2
+    check "its curve" same_curve "$work/cpu.log" "$work/gpu.log" 2e-5
+done
+check "its place" grep -q "tokens.bin: byte 140: error: token 99 is beyond" \
+    "$work/gpu.log.error"
 finish

@@ -5,7 +5,10 @@
  * STANDIN_DEVICES is how many GPUs there are (8), STANDIN_CAPABILITY what they
  * are (9.0), STANDIN_FREE how many bytes of one are free (all), STANDIN_SHARED
  * how many of shared memory a block may have, STANDIN_DRIVER the driver's
- * version (13000); STANDIN_STALL names work that never ends (see below).
+ * version (13000); STANDIN_STALL names work that never ends (see
+ * below). STANDIN_CALLS names a file that gets a line for each graph that is
+ * launched, each copy to the device with its bytes, and each question whether
+ * something has ended, the first of several in a row.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -75,6 +78,22 @@ static int64_t number(const char *name, int64_t otherwise)
 {
     const char *text = getenv(name);
     return text && *text ? strtoll(text, NULL, 10) : otherwise;
+}
+
+/* A line of STANDIN_CALLS. */
+static void note_call(const char *what, size_t bytes)
+{
+    static FILE *f;
+    static const char *last = "";
+    const char *path = getenv("STANDIN_CALLS");
+    if (!path || (bytes == 0 && strcmp(what, last) == 0))
+        return;
+    last = what;
+    f = f ? f : fopen(path, "w");
+    if (f) {
+        fprintf(f, "%s %zu\n", what, bytes);
+        fflush(f);
+    }
 }
 
 static int most_shared(void)
@@ -460,6 +479,7 @@ static CuResult queue_copy(const Copy *c, CuStream stream)
 CuResult cuMemcpyHtoDAsync(CuAddress to, const void *from, size_t bytes,
                            CuStream stream)
 {
+    note_call("upload", bytes);
     return queue_copy(&(Copy){.to = (char *)(uintptr_t)to, .from = from,
                               .bytes = bytes, .from_host = true,
                               .what = "a copy to the device"}, stream);
@@ -540,6 +560,7 @@ CuResult cuStreamDestroy(CuStream stream)
 CuResult cuStreamQuery(CuStream stream)
 {
     CuResult r = enter_context();
+    note_call("ask", 0);
     return leave(r ? r : queue_stream_query(stream));
 }
 
@@ -572,6 +593,7 @@ CuResult cuEventRecord(CuEvent event, CuStream stream)
 CuResult cuEventQuery(CuEvent event)
 {
     CuResult r = enter_context();
+    note_call("ask", 0);
     return leave(r ? r : queue_event_query(event));
 }
 
@@ -616,6 +638,7 @@ CuResult cuGraphInstantiate(CuGraphExec *exec, CuGraph graph,
 CuResult cuGraphLaunch(CuGraphExec exec, CuStream stream)
 {
     CuResult r = enter_context();
+    note_call("graph", 0);
     return leave(r ? r : queue_launch(exec, stream));
 }
 

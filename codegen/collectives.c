@@ -77,7 +77,8 @@ static CollectiveInfo describe(const Program *p, const Op *op, int id)
         .axes = axes, .axis = report_axes_text(p, axes),
         .group_size = group_size(p, axes), .tensor = tensor_text(p, op),
         .dtype = op->arg[0]->type.dtype, .bytes = full_bytes(p, op),
-        .count = ir_trip_count(op)};
+        .count = ir_trip_count(op),
+        .in_place = memory_moves_nothing(p, op)};
 }
 
 static void collect(const Program *p, const Region *r, Found *found)

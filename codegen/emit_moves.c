@@ -90,7 +90,8 @@ static void collective_comment(Emitter *e, const Op *op,
     out_line(e->o, "/* %s %s over %s: %s", c->label, c->kind,
              c_comment(a, c->axis), c_comment(a, c->tensor));
     out_line(e->o, " * %s", c_comment(a, op->why.text ? op->why.text : ""));
-    out_line(e->o, " * %s, %s */", report_bytes(a, c->bytes),
+    out_line(e->o, " * %s%s, %s */", report_bytes(a, c->bytes),
+             c->in_place ? " in place" : "",
              c_comment(a, diag_where(e->p->diag, a, loc)));
 }
 
@@ -117,11 +118,26 @@ static void all_to_all(Emitter *e, const Op *op, const CollectiveInfo *c)
              part_text(e, op->arg[0], op->out[0], b, middle));
 }
 
+static bool is_moved(const Emitter *e, const Op *op, int i)
+{
+    return op->kind != OP_all_gather || !memory_is_in_place(e->p, op, i);
+}
+
+static int moved_parts(const Emitter *e, const Op *op)
+{
+    int n = 0;
+    for (int i = 0; i < op->nargs; i++)
+        n += is_moved(e, op, i);
+    return n;
+}
+
 void emit_collective(Emitter *e, const Op *op)
 {
     const CollectiveInfo *c = &e->collective[e->collective_of[op->id]];
     const char *axes = axes_expression(e, c->axes);
     collective_comment(e, op, c);
+    if (c->in_place)
+        return;
     if (op->kind == OP_all_to_all) {
         all_to_all(e, op, c);
         return;
@@ -135,8 +151,10 @@ void emit_collective(Emitter *e, const Op *op)
         reduce = max ? "PARC_MAX, " : "PARC_SUM, ";
     }
     out_line(e->o, "parc_%s(rt, %d, %s, %s%d, (ParcPart[]){", c->kind, c->id,
-             axes, reduce, op->nargs);
+             axes, reduce, moved_parts(e, op));
     for (int i = 0; i < op->nargs; i++) {
+        if (!is_moved(e, op, i))
+            continue;
         const Type *from = &op->arg[i]->type, *to = &op->out[i]->type;
         Box b;
         if (op->kind == OP_all_gather)

@@ -78,12 +78,34 @@ static void emit_wait(Emitter *e, const Issue *issue, const Wait *w,
     }
 }
 
+/* Ranks meet: in front of the statement, or, in place of what a gather does
+ * not move, as a part of it. */
+static void emit_meetings(Emitter *e, const Issue *issue, const char *turn)
+{
+    Arena *a = e->p->arena;
+    for (int i = 0; i < issue->meet.n; i++) {
+        const Meeting *m = &issue->meet.at[i];
+        bool first = m->when == WAIT_FIRST;
+        out_line(e->o, "/* %s */", c_comment(a, m->why));
+        if (first)
+            out_line(e->o, "if (%s)", first_turn(e, issue_loop(issue), turn));
+        out_line(e->o, "%sparc_meet(rt, %d, %s);", first ? "    " : "",
+                 e->collective[e->collective_of[m->gather->id]].id,
+                 axes_expression(e, m->axes));
+    }
+}
+
 static void emit_issue(Emitter *e, const Issue *issue, const char *turn)
 {
+    bool in_place = issue->op && memory_moves_nothing(e->p, issue->op);
     for (int i = 0; i < issue->wait.n; i++)
         emit_wait(e, issue, &issue->wait.at[i], turn);
+    if (!in_place)
+        emit_meetings(e, issue, turn);
     if (issue->op)
         emit_statement(e, issue->op);
+    if (in_place)
+        emit_meetings(e, issue, turn);
     if (issue->event >= 0)
         out_line(e->o, "parc_record(rt, %s, %s);",
                  emit_stream_name(issue->stream),

@@ -264,6 +264,21 @@ static const char *scalar_offset(Emitter *e, OpKind kind, const char *name)
     return "-1";
 }
 
+static void shared_rows(Emitter *e)
+{
+    const MemoryPlan *m = e->memory;
+    if (!m->nsegments)
+        return;
+    out(e->o, "    .nshared = %d, .shared = (const ParcShared[]){",
+        m->nsegments);
+    for (int i = 0; i < m->nsegments; i++)
+        out(e->o, "%s\n        {.axes = %s, .offset = %s, .bytes = %lld}",
+            i ? "," : "", axes_expression(e, m->segment[i].axes),
+            emitter_segment_name(e, &m->segment[i]),
+            (long long)m->segment[i].bytes);
+    out(e->o, "},\n");
+}
+
 static void schedule_row(Out *o, const LrSchedule *s)
 {
     static const char *const kind[] = {"PARC_CONSTANT", "PARC_LINEAR",
@@ -301,6 +316,7 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, ".param = param, .nparams = %d,", p->param.n);
     out_line(o, ".input = input, .ninputs = %d,", p->input.n);
     out_line(o, ".arena_bytes = ARENA_BYTES, .threads = %d,", e->t->threads);
+    shared_rows(e);
     bool sequences = false;
     for (int i = 0; i < p->input.n; i++)
         sequences |= p->input.at[i].below > 0;

@@ -23,7 +23,7 @@ static bool is_taken(const char *name)
         if (!strcmp(name, word[i]))
             return true;
     return !strncmp(name, "parc_", 5) || !strncmp(name, "AT_", 3) ||
-           !strncmp(name, "AXIS_", 5) || name[0] == '_' ||
+           !strncmp(name, "AXIS_", 5) || !strncmp(name, "SHARED_", 7) || name[0] == '_' ||
            (name[0] == 'k' && name[1] >= '0' && name[1] <= '9');
 }
 
@@ -178,6 +178,23 @@ const char *value_offset(const Emitter *e, Value *v)
         return row;
     return arena_printf(e->p->arena, "%s + parc_index(rt, %s) * %lld", row,
                         axes_expression(e, at->cut), (long long)at->run);
+}
+
+const Segment *emitter_segment(const Emitter *e, const Block *b)
+{
+    for (int i = 0; i < e->memory->nsegments; i++)
+        if (b->shared && e->memory->segment[i].axes == b->shared)
+            return &e->memory->segment[i];
+    return NULL;
+}
+
+const char *emitter_segment_name(const Emitter *e, const Segment *s)
+{
+    const char *text = "SHARED";
+    for (int i = 0; i < e->p->mesh.n; i++)
+        if (s->axes & 1u << i)
+            text = arena_printf(e->p->arena, "%s_%s", text, e->axis_name[i]);
+    return text;
 }
 
 const char *axes_expression(const Emitter *e, uint32_t axes)

@@ -47,6 +47,11 @@ const char *value_offset(const Emitter *e, Value *v);
 bool value_is_inside(const Emitter *e, Value *v);
 const char *value_row_offset(const Emitter *e, Value *v);
 
+/* The segment that a block lies in, NULL: the rank's own part of the arena;
+ * and the name of where it begins: SHARED_dp. */
+const Segment *emitter_segment(const Emitter *e, const Block *b);
+const char *emitter_segment_name(const Emitter *e, const Segment *s);
+
 /* Set of mesh axes as a C expression: "AXIS_dp | AXIS_tp". */
 const char *axes_expression(const Emitter *e, uint32_t axes);
 

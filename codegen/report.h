@@ -78,6 +78,7 @@ typedef struct CollectiveInfo {
     DType dtype;
     int64_t bytes;      /* full tensors on one rank, for one call */
     int64_t count;      /* calls a step */
+    bool in_place;      /* nothing moves: ranks share what is gathered */
 } CollectiveInfo;
 
 /* All collectives of the program in order; *n of them. */

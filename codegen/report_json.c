@@ -129,7 +129,7 @@ static void collective(Out *o, const Program *p, const CollectiveInfo *c)
     number(o, "bytes", c->bytes);
     out(o, ", ");
     number(o, "count", c->count);
-    out(o, ", ");
+    out(o, ", \"in_place\": %s, ", c->in_place ? "true" : "false");
     field(o, "source", diag_where(p->diag, p->arena, loc));
     out(o, ", ");
     field(o, "why", c->op->why.text ? c->op->why.text : "");
@@ -199,7 +199,7 @@ static void memory(Out *o, const Program *p)
         out(o, ", ");
         field(o, "class", memory_class_name(live[i]->class));
         out(o, ", ");
-        number(o, "bytes", live[i]->bytes);
+        number(o, "bytes", live[i]->counted);
         out(o, "}");
     }
     out(o, "\n  ],\n");

@@ -140,14 +140,21 @@ static void traffic(Out *o, const Program *p, const CollectiveInfo *c, int n)
             continue;
         seen[nseen++] = c[i].axes;
         int64_t calls = 0, bytes = 0;
+        int64_t gathers = 0;
         for (int j = i; j < n; j++)
-            if (c[j].axes == c[i].axes) {
+            if (c[j].axes == c[i].axes && c[j].in_place) {
+                gathers += c[j].count;
+            } else if (c[j].axes == c[i].axes) {
                 calls += c[j].count;
                 bytes += c[j].count * c[j].bytes;
             }
-        out_line(o, "%s%s: %lld calls, %s a step",
+        const char *rest = "";
+        if (gathers)
+            rest = arena_printf(p->arena, ", and %lld gather%s in place",
+                                (long long)gathers, gathers == 1 ? "" : "s");
+        out_line(o, "%s%s: %lld calls, %s a step%s",
                  nseen == 1 ? "traffic     " : "            ", c[i].axis,
-                 (long long)calls, report_bytes(p->arena, bytes));
+                 (long long)calls, report_bytes(p->arena, bytes), rest);
     }
     if (!n)
         out_line(o, "traffic     none");
@@ -190,7 +197,7 @@ static void params(Out *o, const Program *p)
                  arena_printf(a, "%s%s", type_text(a, &pm->type, &p->mesh),
                               true_shape(p, pm)), place,
                  pm->unit ? "unit " : "", pm->unit ? pm->unit : "",
-                 pm->kept ? " kept gathered" : "",
+                 pm->kept && !pm->shared ? " kept gathered" : "",
                  pm->trainable ? "" : " frozen",
                  diag_where(p->diag, a, pm->loc));
     }
@@ -216,9 +223,11 @@ static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
         out_line(o, "  %-5s %-14s %-*s %4lld x %-11s %s", c[i].label,
                  c[i].kind, width, c[i].axis, (long long)c[i].count,
                  report_bytes(a, c[i].bytes), c[i].tensor);
-        out_line(o, "        %s%s%s  (%s)", op->why.text ? op->why.text : "",
+        out_line(o, "        %s%s%s%s  (%s)",
+                 op->why.text ? op->why.text : "",
                  c[i].dtype == DT_F32 ? "" : ", in ",
                  c[i].dtype == DT_F32 ? "" : dtype_name(c[i].dtype),
+                 c[i].in_place ? "; in place, nothing moves" : "",
                  diag_where(p->diag, a, loc));
     }
     if (!n)
@@ -249,8 +258,8 @@ static void transfers(Out *o, const Program *p)
 static int larger_first(const void *x, const void *y)
 {
     const Block *a = *(const Block *const *)x, *b = *(const Block *const *)y;
-    if (a->bytes != b->bytes)
-        return a->bytes < b->bytes ? 1 : -1;
+    if (a->counted != b->counted)
+        return a->counted < b->counted ? 1 : -1;
     return strcmp(a->name, b->name);
 }
 
@@ -275,12 +284,12 @@ static void at_peak(Out *o, const Program *p)
     out_line(o, "");
     out_line(o, "Alive at the memory peak, largest first");
     for (int i = 0; i < n && i < SHOWN; i++)
-        out_line(o, "  %10s  %-11s %s", report_bytes(p->arena, live[i]->bytes),
+        out_line(o, "  %10s  %-11s %s", report_bytes(p->arena, live[i]->counted),
                  memory_class_name(live[i]->class), live[i]->name);
     if (n > SHOWN) {
         int64_t rest = 0;
         for (int i = SHOWN; i < n; i++)
-            rest += live[i]->bytes;
+            rest += live[i]->counted;
         out_line(o, "  %10s  in %d smaller ones",
                  report_bytes(p->arena, rest), n - SHOWN);
     }

@@ -122,6 +122,7 @@ TargetInfo target_info(Target target, int threads)
                         .streams = cpu ? 1 : STREAMS,
                         .default_prefetch = cpu ? 0 : 1,
                         .alignment = cpu ? 64 : 256,
+                        .shares_memory = cpu,
                         .workspace = cpu ? cpu_scratch : cuda_scratch,
                         .in_place = cpu ? cpu_in_place : cuda_in_place};
 }

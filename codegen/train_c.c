@@ -77,6 +77,23 @@ static void axes(Emitter *e)
     out_line(e->o, "};");
 }
 
+/* They begin where a page of any machine may begin. */
+static void segments(Emitter *e)
+{
+    int64_t at = e->memory->own;
+    for (int i = 0; i < e->memory->nsegments; i++) {
+        const Segment *s = &e->memory->segment[i];
+        at = (at + PARC_SHARED_ALIGN - 1) / PARC_SHARED_ALIGN *
+             PARC_SHARED_ALIGN;
+        out_line(e->o, "/* %lld bytes that the ranks along %s have in common. "
+                 "*/", (long long)s->bytes,
+                 c_comment(e->p->arena, report_axes_text(e->p, s->axes)));
+        out_line(e->o, "#define %s INT64_C(%lld)", emitter_segment_name(e, s),
+                 (long long)at);
+        at += s->bytes;
+    }
+}
+
 /* #defines: an arena may be larger than an enum can say. */
 static void memory_map(Emitter *e)
 {
@@ -87,13 +104,20 @@ static void memory_map(Emitter *e)
                 "of use (in ops).");
     out_line(o, " * Blocks may share addresses when their times do not "
                 "meet. */");
-    out_line(o, "#define ARENA_BYTES INT64_C(%lld)", (long long)m->peak);
+    out_line(o, "#define ARENA_BYTES INT64_C(%lld)", (long long)m->own);
+    segments(e);
     for (int i = 0; i < m->nblocks; i++) {
         const Block *b = &m->block[i];
         out_line(o, "/* %lld bytes, %s, %d to %d */", (long long)b->bytes,
                  memory_class_name(b->class), b->first, b->last);
-        out_line(o, "#define AT_%s INT64_C(%lld)", e->block_name[i],
-                 (long long)b->offset);
+        const Segment *s = emitter_segment(e, b);
+        if (s)
+            out_line(o, "#define AT_%s (%s + INT64_C(%lld))", e->block_name[i],
+                     emitter_segment_name(e, s),
+                     (long long)(b->offset - s->offset));
+        else
+            out_line(o, "#define AT_%s INT64_C(%lld)", e->block_name[i],
+                     (long long)b->offset);
     }
 }
 

@@ -124,9 +124,9 @@ static void add(Walk *w, const Op *op)
     } else if (op_is_collective(op->kind)) {
         const CollectiveInfo *c = &w->collective[w->next++];
         x.id = c->label;
-        x.detail = arena_printf(p->arena, "%s over %s: %s", c->kind, c->axis,
-                                c->tensor);
-        x.bytes = c->bytes;
+        x.detail = arena_printf(p->arena, "%s over %s: %s%s", c->kind, c->axis,
+                                c->tensor, c->in_place ? ", in place" : "");
+        x.bytes = c->in_place ? 0 : c->bytes;
     } else {
         x.id = op->nouts ? op->out[0]->name : op_info(op->kind)->name;
         x.bytes = touched_bytes(p, op);

@@ -138,6 +138,8 @@ typedef struct Param {
     const char *unit; /* FSDP unit ("layers.*", "norm+output"), or NULL */
     bool kept;        /* its unit stays gathered (reshard=false): a rank's run
                          lies at its place inside the whole layer */
+    bool shared;      /* kept, and in memory that the ranks of a box share: who
+                         has written its run has given it to all */
     const char *const *alias; /* other names that ties gave it */
     int nalias;
     Loc loc;

@@ -353,6 +353,9 @@ static void parse_param(Parser *s)
     p.kept = parse_is_word(s, "kept");
     if (p.kept)
         parse_next(s);
+    p.shared = p.kept && parse_is_word(s, "shared");
+    if (p.shared)
+        parse_next(s);
     if (parse_is_word(s, "alias")) {
         parse_next(s);
         p.nalias = parse_strings(s, &p.alias);

@@ -252,6 +252,8 @@ static void print_param(Printer *w, const Param *p)
     }
     if (p->kept)
         out(w->o, " kept");
+    if (p->shared)
+        out(w->o, " shared");
     if (p->nalias) {
         out(w->o, " alias(");
         print_strings(w, p->nalias, p->alias);

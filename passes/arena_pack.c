@@ -7,8 +7,13 @@
  * the best of them is not yet near the lower bound, blocks at the top are given
  * an earlier turn, at random, as long as the arena does not grow (hill
  * climbing, as in TVM's memory planner). See the ratio in the plan.
+ *
+ * What ranks have in common lies behind that, a segment for each set of axes:
+ * it lives for good, and only its order is to be said.
  */
 #include "passes/memory.h"
+
+#include "base/bug.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +162,16 @@ static int64_t climb(Block **order, Block **placed, int n, int64_t peak,
     return peak;
 }
 
+/* Those that are the rank's own; how many. */
+static int own_blocks(Block *block, int n, Block **order)
+{
+    int own = 0;
+    for (int i = 0; i < n; i++)
+        if (!block[i].shared)
+            order[own++] = &block[i];
+    return own;
+}
+
 int64_t arena_pack(Arena *scratch, Block *block, int n, int64_t bound)
 {
     static int (*const compare[])(const void *, const void *) = {
@@ -166,9 +181,10 @@ int64_t arena_pack(Arena *scratch, Block *block, int n, int64_t bound)
     Block **placed = NEW_ARRAY(scratch, Block *, n + 1);
     Block **best_order = NEW_ARRAY(scratch, Block *, n + 1);
     int64_t best = INT64_MAX;
+    int all = n;
+    n = own_blocks(block, n, order);
     for (int k = 0; k < ORDERS; k++) {
-        for (int i = 0; i < n; i++)
-            order[i] = &block[i];
+        own_blocks(block, all, order);
         qsort(order, (size_t)n, sizeof *order, compare[k]);
         int64_t peak = pack(order, placed, n);
         if (peak < best) {
@@ -190,11 +206,45 @@ int64_t arena_lower_bound(const Block *block, int n, int end, int *when)
         int64_t live = 0;
         for (int i = 0; i < n; i++)
             if (block[i].first <= t && t <= block[i].last)
-                live += block[i].bytes;
+                live += block[i].counted;
         if (live > most) {
             most = live;
             *when = t;
         }
     }
     return most;
+}
+
+static Segment *segment_of(MemoryPlan *plan, uint32_t axes)
+{
+    for (int i = 0; i < plan->nsegments; i++)
+        if (plan->segment[i].axes == axes)
+            return &plan->segment[i];
+    if (plan->nsegments == MAX_AXES)
+        bug("memory: more than %d ways to cut parameters", MAX_AXES);
+    plan->segment[plan->nsegments] = (Segment){.axes = axes};
+    return &plan->segment[plan->nsegments++];
+}
+
+void arena_lay_segments(MemoryPlan *plan)
+{
+    plan->nsegments = 0;
+    for (int i = 0; i < plan->nblocks; i++) {
+        Block *b = &plan->block[i];
+        if (!b->shared)
+            continue;
+        Segment *s = segment_of(plan, b->shared);
+        b->offset = s->bytes;
+        s->bytes += b->bytes;
+        s->counted += b->counted;
+    }
+    plan->extent = plan->own;
+    for (int i = 0; i < plan->nsegments; i++) {
+        plan->segment[i].offset = plan->extent;
+        plan->extent += plan->segment[i].bytes;
+    }
+    for (int i = 0; i < plan->nblocks; i++)
+        if (plan->block[i].shared)
+            plan->block[i].offset +=
+                segment_of(plan, plan->block[i].shared)->offset;
 }

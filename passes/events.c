@@ -1,4 +1,5 @@
-/* events.c: who waits for whom.
+/* events.c: who waits for whom: streams of a rank, here; ranks of a box, see
+ * meetings.c.
  *
  * requires: Program.memory, with the streams that `schedule` gave
  * ensures:  Program.streams: the order of issue, and the events that make any
@@ -527,13 +528,23 @@ static void find_events(Finder *f)
     drop_events(f);
 }
 
+static void find_meetings(Program *p)
+{
+    meetings_find(p, p->streams);
+    const char *fault = meetings_check(p, p->streams, NULL);
+    if (fault)
+        bug("events: %s", fault);
+}
+
 void pass_events(Program *p, const TargetInfo *t)
 {
     if (!p->memory) /* taken up from a dump, which knows no addresses */
         pass_memory(p, t);
     p->streams = issue_plan(p, t);
-    if (t->streams < 2)
+    if (t->streams < 2) {
+        find_meetings(p);
         return;
+    }
     Finder f = {.p = p, .s = p->streams, .without = -1};
     find_events(&f);
     const char *fault = hazards_check(p, p->streams, NULL);

@@ -64,6 +64,7 @@ static int add_block(Memory *m, const char *name, MemoryClass class,
 {
     Block b = {.name = name, .class = class, .bytes = align(m, bytes),
                .first = first, .last = last};
+    b.counted = b.bytes;
     vec_push(m->p->arena, &m->block, b);
     return m->block.n - 1;
 }
@@ -175,6 +176,17 @@ static Place kept_place(const Memory *m, const Type *t)
     return at;
 }
 
+/* All ranks' runs, of which each counts its own: as much as it would be if
+ * they did not lie in one. */
+static void share_block(const Memory *m, Block *b, const Place *at,
+                        int64_t bytes)
+{
+    int64_t ranks = at->row / at->run;
+    b->shared = at->cut;
+    b->counted = align(m, bytes / ranks);
+    b->bytes = b->counted * ranks;
+}
+
 static Place place_param(Memory *m, const Param *pm)
 {
     Place at = {0};
@@ -189,6 +201,8 @@ static Place place_param(Memory *m, const Param *pm)
         bytes = 0;
     }
     at.block = add_block(m, pm->name, class, bytes, 0, m->live.end - 1);
+    if (pm->shared)
+        share_block(m, &m->block.at[at.block], &at, bytes);
     return at;
 }
 
@@ -506,6 +520,25 @@ static void hold_memory(Op *op, void *context)
 
 /* ---- the pass ------------------------------------------------------------ */
 
+bool memory_is_in_place(const Program *p, const Op *gather, int i)
+{
+    const MemoryPlan *m = p->memory;
+    if (!m || !live_gathered_from(p, gather->out[i]))
+        return false;
+    const Place *at = &m->value[live_root(gather->out[i])->id];
+    return at->block >= 0 && m->block[at->block].shared;
+}
+
+bool memory_moves_nothing(const Program *p, const Op *op)
+{
+    if (op->kind != OP_all_gather)
+        return false;
+    for (int i = 0; i < op->nouts; i++)
+        if (!memory_is_in_place(p, op, i))
+            return false;
+    return true;
+}
+
 static void sum_up(Memory *m)
 {
     MemoryPlan *plan = m->plan;
@@ -514,13 +547,17 @@ static void sum_up(Memory *m)
     plan->end = m->live.end;
     plan->lower_bound = arena_lower_bound(plan->block, plan->nblocks,
                                           plan->end, &plan->peak_time);
-    plan->peak = arena_pack(m->p->arena, plan->block, plan->nblocks,
-                            plan->lower_bound);
+    int64_t shares = 0;
     for (int i = 0; i < plan->nblocks; i++) {
         const Block *b = &plan->block[i];
         if (b->first <= plan->peak_time && plan->peak_time <= b->last)
-            plan->at_peak[b->class] += b->bytes;
+            plan->at_peak[b->class] += b->counted;
+        shares += b->shared ? b->counted : 0;
     }
+    plan->own = arena_pack(m->p->arena, plan->block, plan->nblocks,
+                           plan->lower_bound - shares);
+    plan->peak = plan->own + shares;
+    arena_lay_segments(plan);
 }
 
 void pass_memory(Program *p, const TargetInfo *t)

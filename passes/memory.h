@@ -2,8 +2,11 @@
  *
  * One arena, offsets fixed at compile time: first what persists (parameters'
  * shards, optimizer states, constants), then inputs and everything that lives
- * for a part of the step. The peak is the arena's size; the lower bound is
- * the largest sum of live bytes at one moment, alignment counted.
+ * for a part of the step. Behind the rank's own part of it lie segments that
+ * it has in common with others: those of a set of axes are one memory for the
+ * ranks that differ only in these. Of that a rank counts an equal share. The
+ * peak is what a rank counts in all; the lower bound is the largest sum of live
+ * bytes at one moment, alignment and shares counted.
  */
 #ifndef PARC_PASSES_MEMORY_H
 #define PARC_PASSES_MEMORY_H
@@ -47,6 +50,8 @@ typedef struct Block {
     const char *name;  /* of the value or op that it was made for */
     MemoryClass class;
     int64_t offset, bytes; /* bytes: aligned */
+    uint32_t shared;       /* axes whose ranks have it in common; 0: none */
+    int64_t counted;       /* of the bytes, by a rank: `shared`, its share */
     int first, last;
 } Block;
 
@@ -61,8 +66,19 @@ typedef struct Transfer {
     int first, last;   /* … at these times */
 } Transfer;
 
+/* All that ranks which differ in `axes` have in common. */
+typedef struct Segment {
+    uint32_t axes;
+    int64_t offset, bytes;
+    int64_t counted; /* by a rank */
+} Segment;
+
 typedef struct MemoryPlan {
     int64_t peak, lower_bound;
+    int64_t own;         /* bytes of the arena that are the rank's alone */
+    Segment segment[MAX_AXES]; /* behind these, one after the other */
+    int nsegments;
+    int64_t extent;      /* where the last of them ends */
     int64_t at_peak[MEM_CLASSES]; /* bytes by class at the fullest moment */
     int peak_time;
     int end;             /* one past the last time */
@@ -91,6 +107,11 @@ Value *live_root(Value *v);
  * its own place: v is made by such a gather, or stacks what a loop gathers;
  * NULL: neither. */
 Value *live_gathered_from(const Program *p, Value *v);
+/* Whether result i of a gather lies in memory that its ranks share, each run
+ * where its rank has written it; whether all do: nothing moves. Both ask the
+ * memory plan. */
+bool memory_is_in_place(const Program *p, const Op *gather, int i);
+bool memory_moves_nothing(const Program *p, const Op *op);
 /* A gather of parameters. */
 bool live_is_unit_gather(const Op *op);
 /* Of a gather in a loop that runs `prefetch` units ahead: how many turns'
@@ -113,12 +134,15 @@ Transfer *memory_transfers(const Program *p, const TargetInfo *t,
 
 /* ---- arena_pack.c -------------------------------------------------------- */
 
-/* Gives every block an offset such that blocks with common times do not
- * overlap; returns the arena's size. Tries several orders, keeps the best, and
- * works on it until it is near `bound`, the lower bound. */
+/* Gives every block of the rank's own an offset such that blocks with common
+ * times do not overlap; returns where the last ends. Tries several orders,
+ * keeps the best, and works on it until it is near `bound`, the lower bound. */
 int64_t arena_pack(Arena *scratch, Block *block, int n, int64_t bound);
 
-/* The largest sum of bytes of blocks live at one time, and that time. */
+/* Gives the others theirs, behind plan->own: plan->segment, plan->extent. */
+void arena_lay_segments(MemoryPlan *plan);
+
+/* The largest sum of bytes counted of blocks live at one time, and that time. */
 int64_t arena_lower_bound(const Block *block, int n, int end, int *when);
 
 #endif

@@ -178,7 +178,21 @@ static Expand *const expand_table[] = {
     [OPT_ADAMW] = expand_adamw,
 };
 
-static void expand(Program *p, Op *op, Shared *shared)
+/* Whether layers are further apart than a shard's are long: of the parameter,
+ * or of its copy, which is written with it. */
+static bool lies_apart(const Program *p, const Param *param)
+{
+    bool apart = param->kept;
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *copy = &p->param.at[i];
+        apart |= copy->kept && copy->state_of >= 0 &&
+                 &p->param.at[copy->state_of] == param;
+    }
+    return apart;
+}
+
+/* Returns the op behind the update and what came of it. */
+static Op *expand(Program *p, Op *op, Shared *shared)
 {
     const Param *param = &p->param.at[op_attr(op, "param").i];
     Updater u = {.train = &p->train, .op = op, .shared = shared};
@@ -205,8 +219,9 @@ static void expand(Program *p, Op *op, Shared *shared)
     while (behind && behind->kind == OP_cast) /* of the new value */
         behind = behind->next;
     ir_remove(op);
-    if (param->kept)
+    if (lies_apart(p, param))
         optimizer_by_layers(p, last ? last->next : p->step->first, behind);
+    return behind;
 }
 
 void pass_optimizer(Program *p, const TargetInfo *t)
@@ -214,9 +229,6 @@ void pass_optimizer(Program *p, const TargetInfo *t)
     Shared shared = {NULL};
 
     (void)t;
-    for (Op *op = p->step->first, *next; op != NULL; op = next) {
-        next = op->next;
-        if (op->kind == OP_update)
-            expand(p, op, &shared);
-    }
+    for (Op *op = p->step->first; op != NULL;)
+        op = op->kind == OP_update ? expand(p, op, &shared) : op->next;
 }

@@ -19,6 +19,7 @@ typedef struct TargetInfo {
     int streams;            /* 3 on CUDA (streams.h), 1 on the CPU */
     int default_prefetch;   /* units gathered ahead: 1 on CUDA, 0 on the CPU */
     int64_t alignment;      /* of every tensor in the arena, in bytes */
+    bool shares_memory;     /* ranks are in one box and map the same memory */
     /* Scratch bytes that an op needs while it runs, by rank-local types. */
     int64_t (*workspace)(const Program *p, const Op *op, int threads);
     /* Whether result `out` of the op may take the memory of operand `arg`,

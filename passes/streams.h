@@ -39,6 +39,15 @@ typedef struct Wait {
     const char *why;   /* "w1 is there", "w1 has been read" */
 } Wait;
 
+/* All ranks of a group come here before one of them goes on: on a target whose
+ * ranks share memory (meetings.c). It goes by the name of a gather. */
+typedef struct Meeting {
+    uint32_t axes;
+    const Op *gather;
+    WaitWhen when;
+    const char *why;   /* "all have written w1", "all have read w1" */
+} Meeting;
+
 /* A statement: an op where it stands, or of another turn of its loop. */
 typedef struct Issue {
     int id;            /* unique in the plan */
@@ -48,6 +57,7 @@ typedef struct Issue {
     int stream;
     int event;         /* recorded behind it; -1: none */
     VEC(Wait) wait;    /* in front of it */
+    VEC(Meeting) meet; /* in front of it, or where a gather in place stands */
 } Issue;
 
 /* What a region issues, in order; nothing but its own ops, and what loops in
@@ -102,6 +112,16 @@ const Op *issue_loop(const Issue *i);
 /* Ops without a statement: views, what the runtime sets, copies within one
  * place. */
 bool issue_is_silent(const Program *p, const Op *op);
+
+/* ---- meetings.c ---------------------------------------------------------- */
+
+/* Says where ranks meet: Issue.meet. */
+void meetings_find(const Program *p, StreamPlan *s);
+/* Goes through two steps and looks whether a rank could read of shared memory
+ * what another has not written yet, or write what another still has to read.
+ * NULL, or who. `without`: a meeting that is left out; NULL: none. */
+const char *meetings_check(const Program *p, const StreamPlan *s,
+                           const Meeting *without);
 
 /* ---- schedule_overlap.c -------------------------------------------------- */
 

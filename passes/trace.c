@@ -91,7 +91,7 @@ static void add_act(Tracer *t, const Issue *issue)
 static void add_border(Tracer *t, const Issue *issue)
 {
     Act act = {.issue = issue, .access = t->access.n, .naccesses = 1};
-    Access all = {.end = t->p->memory->peak, .write = true};
+    Access all = {.end = t->p->memory->extent, .write = true};
     vec_push(t->p->arena, &t->access, all);
     vec_push(t->p->arena, &t->act, act);
 }

@@ -6,7 +6,8 @@
  *
  * A rank's memory is one arena, laid out by parc. On the CPU it lies in shared
  * memory; all ranks of a box map all arenas, so that a collective reads its
- * peers' shards where they lie. With CUDA it lies on the rank's device, and
+ * peers' shards where they lie, and what is gathered every step may lie there
+ * once for all (ParcShared). With CUDA it lies on the rank's device, and
  * what step() calls is queued: train.c handles addresses there, and never
  * reads or writes what they point at.
  */
@@ -16,12 +17,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 3
+#define PARC_RT_VERSION 4
 enum {
     PARC_MAX_AXES = 6,
     PARC_MAX_DIMS = 6,
     PARC_MAX_STACK = 4,
     PARC_MAX_LOOPS = 6,
+    PARC_SHARED_ALIGN = 1 << 21, /* a large page */
 };
 
 typedef struct ParcRt ParcRt;
@@ -143,6 +145,14 @@ typedef struct ParcImage {
     int64_t size; /* bytes */
 } ParcImage;
 
+/* Bytes of the arena, behind arena_bytes and at a multiple of
+ * PARC_SHARED_ALIGN, that are one memory for the ranks which differ only in
+ * `axes`: what one writes there all have. */
+typedef struct ParcShared {
+    uint32_t axes;
+    int64_t offset, bytes;
+} ParcShared;
+
 typedef struct ParcModel {
     int rt_version;         /* PARC_RT_VERSION */
     const char *name, *parc_version, *source; /* source: base name */
@@ -154,7 +164,9 @@ typedef struct ParcModel {
     int nparams;
     const ParcInput *input;
     int ninputs;
-    int64_t arena_bytes;
+    int64_t arena_bytes;    /* the rank's own */
+    const ParcShared *shared; /* CPU only */
+    int nshared;
     int threads;            /* workspace is planned for so many */
     int64_t batch, seq;     /* global */
     double flops;           /* of one step, all ranks together; without what
@@ -255,6 +267,9 @@ typedef struct ParcPart {
     ParcType type;
     bool inside;
 } ParcPart;
+
+/* All ranks of the group come here before any goes on. CPU only. */
+void parc_meet(ParcRt *rt, int id, uint32_t axes);
 
 typedef enum ParcReduce { PARC_SUM, PARC_MAX } ParcReduce;
 

@@ -15,7 +15,7 @@
 
 #include "parc_rt.h"
 
-enum { RT_GROUPS = 1 << PARC_MAX_AXES, RT_LARGE_PAGE = 1 << 21 };
+enum { RT_GROUPS = 1 << PARC_MAX_AXES, RT_LARGE_PAGE = PARC_SHARED_ALIGN };
 
 /* ---- options (rt_options.c) ---- */
 
@@ -165,6 +165,8 @@ enum {
 const char *rt_collective_name(const ParcModel *model, int id);
 
 int rt_nranks(const ParcModel *model);
+/* How many ranks differ only in some axes. */
+int64_t rt_group_size(const ParcModel *model, uint32_t axes);
 int64_t rt_coord(const ParcModel *model, int rank, int axis);
 
 /* Maps the world, of this process' rank alone or of all: of those that it
@@ -190,6 +192,10 @@ int rt_cores(void); /* CPUs that this process may use */
  * for tensors besides is counted by rt_count. */
 void rt_arena_take(ParcRt *rt);
 void rt_count(ParcRt *rt, int64_t bytes);
+/* Where the arena ends, with what ranks share; how much of it a rank counts:
+ * of that an equal share. */
+int64_t rt_arena_end(const ParcModel *model);
+int64_t rt_arena_counted(const ParcModel *model);
 
 /* Maps the rings for `steps` steps of the `total` (rt_trace.c); false after a
  * message. */

@@ -17,10 +17,27 @@ void rt_count(ParcRt *rt, int64_t bytes)
     }
 }
 
+int64_t rt_arena_end(const ParcModel *model)
+{
+    int n = model->nshared;
+    return n == 0 ? model->arena_bytes
+                  : model->shared[n - 1].offset + model->shared[n - 1].bytes;
+}
+
+int64_t rt_arena_counted(const ParcModel *model)
+{
+    int64_t bytes = model->arena_bytes;
+    for (int i = 0; i < model->nshared; i++) {
+        bytes += model->shared[i].bytes /
+                 rt_group_size(model, model->shared[i].axes);
+    }
+    return bytes;
+}
+
 void rt_arena_take(ParcRt *rt)
 {
     rt->arena = rt_peer(rt, rt->rank);
-    rt_count(rt, rt->model->arena_bytes);
+    rt_count(rt, rt_arena_counted(rt->model));
     /* Fewer, larger pages where the system allows it; refusal is no harm. */
     madvise(rt->arena, rt->world->arena_stride, MADV_HUGEPAGE);
 }

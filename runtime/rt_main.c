@@ -235,6 +235,9 @@ static int rank_main(ParcRt *rt, void *context)
         }
         return 0;
     }
+    if (rt->model->nshared > 0) {
+        rt_meet(rt, RT_AT_START); /* parameters are there, for all */
+    }
     train(rt, job);
     if (o->export_to) {
         rt_params_download(rt, false);

@@ -122,23 +122,23 @@ static void move(ParcRt *rt, const RtShard *s,
     }
 }
 
-/* A copy has no layer in the middle of others' runs. */
 static void make_copy(ParcRt *rt, const RtShard *s, const ParcParam *copy)
 {
     enum { CHUNK = 1 << 16 };
     char *base = rt->arena + copy->offset;
+    RtShard of;
+    rt_shard(&of, rt->model, rt->rank, copy);
     for (int64_t l = 0; l < s->layers; l++) {
         const float *layer = rt_shard_layer(rt, rt->rank, s, l);
 #pragma omp parallel for schedule(static) if (s->run > CHUNK)
         for (int64_t at = 0; at < s->run; at += CHUNK) {
             int64_t n = at + CHUNK < s->run ? CHUNK : s->run - at;
             rt_narrow(copy->type,
-                      rt_element_out(copy->type, base, l * s->run + at),
+                      rt_element_out(copy->type, base,
+                                     l * of.row + of.inside + at),
                       layer + at, n);
         }
     }
-    RtShard of;
-    rt_shard(&of, rt->model, rt->rank, copy);
     move(rt, &of, rt_device_upload);
 }
 

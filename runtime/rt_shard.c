@@ -195,7 +195,7 @@ bool rt_params_check(const ParcModel *model, const char *program)
             rt_shard(&s, model, 0, p);
             int64_t n = s.layers * s.row;
             good = s.layers * s.run == p->local_elements &&
-                   p->offset + n * rt_type_size(p->type) <= model->arena_bytes;
+                   p->offset + n * rt_type_size(p->type) <= rt_arena_end(model);
         }
         if (!good) {
             rt_error(program,

@@ -2,6 +2,10 @@
  *
  *   control block | slots | barriers | arena of rank 0 | arena of rank 1 | …
  *
+ * Where ranks have segments of their arenas in common (ParcShared), those of
+ * the group's first rank are mapped in the others' arenas as well: an offset
+ * leads to the same bytes whoever's arena it is taken in.
+ *
  * It is mapped before the ranks are forked, so that a rank's arena lies at
  * the same address in all of them and a peer's shard is read in place. Pages
  * are not reserved: what a rank never touches costs nothing. Processes that a
@@ -33,6 +37,15 @@ int rt_nranks(const ParcModel *model)
         n *= model->axis[i].size;
     }
     return (int)n;
+}
+
+int64_t rt_group_size(const ParcModel *model, uint32_t axes)
+{
+    int64_t n = 1;
+    for (int a = 0; a < model->naxes; a++) {
+        n *= axes >> a & 1 ? model->axis[a].size : 1;
+    }
+    return n;
 }
 
 int64_t rt_coord(const ParcModel *model, int rank, int axis)
@@ -101,9 +114,43 @@ static int shared_file(const RtWorld *w, size_t bytes)
     return w->launch ? rt_join_file(w, bytes) : rt_memory_file(bytes);
 }
 
+/* Coordinates over the axes are 0. */
+static int first_of_group(const ParcModel *model, int rank, uint32_t axes)
+{
+    int stride = 1, first = rank;
+    for (int a = model->naxes - 1; a >= 0; a--) {
+        if (axes >> a & 1) {
+            first -= (int)rt_coord(model, rank, a) * stride;
+        }
+        stride *= (int)model->axis[a].size;
+    }
+    return first;
+}
+
+/* Arenas begin `arenas` bytes into the file, which is mapped at base. */
+static bool map_segments(const RtWorld *w, char *base, size_t arenas, int file)
+{
+    const ParcModel *m = w->model;
+    for (int r = 0; r < w->mapped; r++) {
+        for (int i = 0; i < m->nshared; i++) {
+            const ParcShared *s = &m->shared[i];
+            size_t first = (size_t)first_of_group(m, r, s->axes);
+            size_t at = arenas + (size_t)s->offset;
+            if ((size_t)r != first &&
+                mmap(base + at + (size_t)r * w->arena_stride, (size_t)s->bytes,
+                     PROT_READ | PROT_WRITE,
+                     MAP_FIXED | MAP_NORESERVE | MAP_SHARED, file,
+                     (off_t)(at + first * w->arena_stride)) == MAP_FAILED) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* Zeros at a multiple of ALIGN, shared with ranks that are forked later or
  * started by a launcher; NULL, with errno, where there is no such room. */
-static char *map_world(RtWorld *w, size_t bytes)
+static char *map_world(RtWorld *w, size_t bytes, size_t arenas)
 {
     bool shared = w->mapped > 1;
     int file = shared_file(w, bytes);
@@ -122,7 +169,8 @@ static char *map_world(RtWorld *w, size_t bytes)
                             (shared ? MAP_SHARED : MAP_PRIVATE) |
                             (file < 0 ? MAP_ANONYMOUS : 0),
                         file, 0);
-        base = at == MAP_FAILED ? NULL : base;
+        base = at == MAP_FAILED || !map_segments(w, base, arenas, file)
+                   ? NULL : base;
     }
     int error = errno;
     if (file >= 0) {
@@ -156,11 +204,12 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
     size_t slots = round_up(sizeof(RtControl), 64);
     size_t barriers = slots + n * round_up(sizeof(RtSlot), 64);
     size_t end = barriers + RT_GROUPS * n * sizeof(RtBarrier);
-    size_t align = w->mapped > 1 && model->arena_bytes < ALIGN ? 4096 : ALIGN;
+    size_t last = (size_t)rt_arena_end(model);
+    size_t align = w->mapped > 1 && last < ALIGN ? 4096 : ALIGN;
     size_t arenas = round_up(end, align);
-    w->arena_stride = round_up((size_t)model->arena_bytes + 1, align);
+    w->arena_stride = round_up(last + 1, align);
     size_t bytes = round_up(arenas + (size_t)w->mapped * w->arena_stride, 4096);
-    char *base = map_world(w, bytes);
+    char *base = map_world(w, bytes, arenas);
     if (!base && w->map_bytes == 0) {
         return false; /* it has been said why */
     }

@@ -3,7 +3,9 @@
  * Every rank's arena is mapped by all, and a tensor has the same offset on
  * every rank, so that a collective is: meet (all sources are written), each
  * rank copies or adds what it owes out of its peers' arenas, meet (sources
- * may be overwritten). There is no staging. Sums run in the order of the
+ * may be overwritten). There is no staging. Parameters that ranks share
+ * (ParcShared) are not even copied: their gathers meet once, or not at all
+ * where another meeting says enough. Sums run in the order of the
  * group's ranks, element by element, whatever the number of threads: the
  * same run gives the same bits.
  *
@@ -125,6 +127,20 @@ static void copy_rows(ParcRt *rt, char *dst, int64_t dst_stride,
                 memcpy(to, at, (size_t)count);
             }
         }
+    }
+}
+
+/* Ids are not compared here: one rank may be at the next collective before
+ * another has looked. That collective compares them. */
+void parc_meet(ParcRt *rt, int id, uint32_t axes)
+{
+    RtSlot *own = &rt->world->slot[rt->rank];
+    if (rt->group[axes].n > 1) {
+        atomic_store(&own->collective, id);
+        atomic_store(&own->state, RT_WAITING);
+        rt_barrier(rt, axes);
+        atomic_store(&own->state, RT_COMPUTING);
+        rt_mark(rt, RT_MARK_MOVE);
     }
 }
 

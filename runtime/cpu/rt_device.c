@@ -16,7 +16,8 @@ void rt_device_begin(char **argv, const ParcModel *model, int64_t threads)
 /* Arenas that cannot be in memory together would be killed half-way. */
 bool rt_device_fits(const RtWorld *w)
 {
-    double need = (double)w->nranks * (double)w->model->arena_bytes;
+    double each = (double)rt_arena_counted(w->model);
+    double need = (double)w->nranks * each;
     double have =
         (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (need <= have) {
@@ -25,7 +26,7 @@ bool rt_device_fits(const RtWorld *w)
     char one[32], all[32], box[32];
     rt_error(w->program, "%d rank%s of %s need%s %s; this machine has %s",
              w->nranks, w->nranks == 1 ? "" : "s",
-             rt_size_text((double)w->model->arena_bytes, one),
+             rt_size_text(each, one),
              w->nranks == 1 ? "s" : "", rt_size_text(need, all),
              rt_size_text(have, box));
     return false;
@@ -37,24 +38,40 @@ void rt_device_place(const RtWorld *w, int rank)
 }
 
 /* Shared memory has large pages on demand only: one small page in each is
- * touched, then all are joined. It costs less than to fault them in one by
+ * read, then all are joined. It costs less than to fault them in one by
  * one, and what streams over them runs half as fast again. Refusal is no
  * harm. */
-void rt_device_open(ParcRt *rt)
+static void join_pages(char *from, int64_t pages)
 {
 #if defined(MADV_COLLAPSE)
-    size_t whole = (size_t)rt->model->arena_bytes;
-    whole -= whole % RT_LARGE_PAGE;
-    if (rt->nranks == 1 || whole == 0) {
+    for (int64_t i = 0; i < pages; i++) {
+        (void)*(volatile char *)(from + i * RT_LARGE_PAGE);
+    }
+    if (pages > 0) {
+        madvise(from, (size_t)pages * RT_LARGE_PAGE, MADV_COLLAPSE);
+    }
+#else
+    (void)from, (void)pages;
+#endif
+}
+
+/* Of what ranks share each joins an equal part, where others may be writing
+ * already. */
+void rt_device_open(ParcRt *rt)
+{
+    const ParcModel *m = rt->model;
+    if (rt->nranks == 1) {
         return;
     }
-    for (size_t at = 0; at < whole; at += RT_LARGE_PAGE) {
-        *(volatile char *)(rt->arena + at) = 0;
+    join_pages(rt->arena, m->arena_bytes / RT_LARGE_PAGE);
+    for (int i = 0; i < m->nshared; i++) {
+        const ParcShared *s = &m->shared[i];
+        const RtGroup *g = &rt->group[s->axes];
+        int64_t pages = s->bytes / RT_LARGE_PAGE;
+        int64_t first = pages * g->index / g->n;
+        join_pages(rt->arena + s->offset + first * RT_LARGE_PAGE,
+                   pages * (g->index + 1) / g->n - first);
     }
-    madvise(rt->arena, whole, MADV_COLLAPSE);
-#else
-    (void)rt;
-#endif
 }
 
 void rt_device_upload(ParcRt *rt, int64_t offset, int64_t bytes)

@@ -1,10 +1,13 @@
-/* hazards.c: no event too few, none too many.
+/* hazards.c: no event too few, none too many; the same of meetings.
  *
  *   hazards [--count N] [--seed S]
  *
  * Examples under many plans, meshes and settings, and random programs, are
  * planned for CUDA. The schedule must pass the hazard checker as it is, and
- * fail it when any one of its waits is left out.
+ * fail it when any one of its waits is left out. Planned for the CPU, where
+ * ranks share parameters, they must meet as often as they have to: all ranks
+ * are followed with what each knows of the others (follow_ranks.c), which must
+ * find nothing as it is, and something without any one of the meetings.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +17,7 @@
 #include "codegen/target.h"
 #include "passes/streams.h"
 #include "tests/unit/check.h"
+#include "tests/unit/follow_ranks.h"
 #include "tests/unit/pdl_program.h"
 #include "tests/unit/random.h"
 #include "tests/unit/random_seeds.h"
@@ -23,8 +27,14 @@
 typedef struct Waits {
     const Program *p;
     int n;             /* of them */
+    int gathers, met;  /* in place; meetings */
     const char *fault; /* the first */
 } Waits;
+
+/* How many were seen in all. */
+typedef struct Seen {
+    int waits, gathers, met;
+} Seen;
 
 static void try_without(Waits *w, const Issue *issue)
 {
@@ -40,26 +50,49 @@ static void try_without(Waits *w, const Issue *issue)
     }
 }
 
+static void try_not_to_meet(Waits *w, const Issue *issue)
+{
+    const char *name = issue->op->nouts ? issue->op->out[0]->name : "";
+    w->gathers += memory_moves_nothing(w->p, issue->op);
+    for (int i = 0; i < issue->meet.n && !w->fault; i++) {
+        const Meeting *m = &issue->meet.at[i];
+        w->met++;
+        if (!meetings_check(w->p, w->p->streams, m))
+            w->fault = arena_printf(w->p->arena, "%%%s: the check does not "
+                                    "miss a meeting", name);
+        else if (!follow_ranks(w->p, m))
+            w->fault = arena_printf(w->p->arena, "%%%s: no rank misses a "
+                                    "meeting", name);
+    }
+}
+
 static void try_list(Waits *w, const IssueList *list)
 {
     for (int i = 0; i < list->n; i++) {
         try_without(w, &list->at[i]);
+        try_not_to_meet(w, &list->at[i]);
         if (list->at[i].op->kind == OP_loop)
             try_list(w, &w->p->streams->body[list->at[i].op->id]);
     }
 }
 
-/* NULL, or what is wrong; adds the waits to *waits. */
-static const char *check_schedule(const Program *p, int *waits)
+/* NULL, or what is wrong; adds to what has been seen. */
+static const char *check_schedule(const Program *p, Seen *seen)
 {
     Waits w = {.p = p};
-    const char *fault = hazards_check(p, p->streams, NULL);
+    bool cpu = p->streams->streams < 2;
+    const char *fault = cpu ? meetings_check(p, p->streams, NULL)
+                            : hazards_check(p, p->streams, NULL);
+    if (!fault && cpu)
+        fault = follow_ranks(p, NULL);
     if (fault)
         return fault;
     try_without(&w, &p->streams->begin);
     try_list(&w, &p->streams->step);
     try_without(&w, &p->streams->end);
-    *waits += w.n;
+    seen->waits += w.n;
+    seen->gathers += w.gathers;
+    seen->met += w.met;
     return w.fault;
 }
 
@@ -105,24 +138,28 @@ static const char *replaced(Arena *a, const char *text, const char *what,
                         at + strlen(what));
 }
 
+static const Target targets[] = {TARGET_CUDA, TARGET_CPU};
+
 static void check_program(Check *c, Arena *a, const char *text,
                           const char *mesh, const char *const *define,
-                          const char *name, int *waits)
+                          const char *name, Seen *seen)
 {
-    Diag *d = diag_new(a, COLOR_NEVER);
-    Program *p = pdl_program(a, d, text, mesh, NULL, define);
-    TargetInfo t = target_info(TARGET_CUDA, 1);
-    const char *fault = p ? run_all_passes(p, &t) : "it cannot be read";
-    if (!fault)
-        fault = check_schedule(p, waits);
-    diag_flush(d, stdout);
-    if (fault)
-        printf("%s on %s: %s\n", name, mesh, fault);
-    CHECK(c, !fault);
+    for (int i = 0; i < 2; i++) {
+        Diag *d = diag_new(a, COLOR_NEVER);
+        Program *p = pdl_program(a, d, text, mesh, NULL, define);
+        TargetInfo t = target_info(targets[i], 1);
+        const char *fault = p ? run_all_passes(p, &t) : "it cannot be read";
+        if (!fault)
+            fault = check_schedule(p, seen);
+        diag_flush(d, stdout);
+        if (fault)
+            printf("%s on %s: %s\n", name, mesh, fault);
+        CHECK(c, !fault);
+    }
 }
 
 static void check_llama(Check *c, int plan, const char *mesh,
-                        const char *setting, int *waits)
+                        const char *setting, Seen *seen)
 {
     const char *const define[] = {
         "vocab=48",   "dim=16",   "n_layers=9", "n_heads=4", "n_kv_heads=2",
@@ -133,12 +170,12 @@ static void check_llama(Check *c, int plan, const char *mesh,
     if (text)
         check_program(c, a, replaced(a, text, own_plan, plans[plan]), mesh,
                       define,
-                      arena_printf(a, "%s, %s", plans[plan], setting), waits);
+                      arena_printf(a, "%s, %s", plans[plan], setting), seen);
     CHECK(c, text);
     arena_free(a);
 }
 
-static void check_hybrid(Check *c, int *waits)
+static void check_hybrid(Check *c, Seen *seen)
 {
     static const char *const define[] = {"vocab=48",  "dim=16",   "n_heads=4",
                                          "batch=16",  "seq=8",    "n_layers=5",
@@ -147,54 +184,64 @@ static void check_hybrid(Check *c, int *waits)
     size_t size;
     const char *text = file_read(a, "examples/hsdp.pdl", &size);
     if (text)
-        check_program(c, a, text, "2x2x2", define, "hsdp", waits);
+        check_program(c, a, text, "2x2x2", define, "hsdp", seen);
     CHECK(c, text);
     arena_free(a);
 }
 
 static void check_examples(Check *c)
 {
-    int waits = 0;
+    Seen seen = {0};
     for (int plan = 0; plan < PLANS; plan++)
         for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++)
             check_llama(c, plan, meshes[m],
-                        settings[((size_t)plan + m) % 4], &waits);
+                        settings[((size_t)plan + m) % 4], &seen);
     for (size_t s = 0; s < sizeof settings / sizeof *settings; s++)
-        check_llama(c, 0, "2x2", settings[s], &waits);
-    check_hybrid(c, &waits);
-    CHECK(c, waits > 1000);
+        check_llama(c, 0, "2x2", settings[s], &seen);
+    check_hybrid(c, &seen);
+    CHECK(c, seen.waits > 1000);
+    CHECK(c, seen.gathers > 100);
+    CHECK(c, seen.met > 20);
 }
 
 /* ---- random programs --------------------------------------------------- */
 
-static SeedResult run_seed(void *context, uint64_t seed)
+static const char *try_seed(uint64_t seed, Target target, Seen *seen,
+                            bool *refused)
 {
-    int *waits = context;
     Arena *a = arena_new();
     Program *p = ir_program(a, diag_new(a, COLOR_NEVER));
     Rng r = {seed};
     uint32_t data_axes = random_mesh(p, &r, NULL);
     random_model(p, &r, data_axes);
     random_plan(p, &r, data_axes);
-    TargetInfo t = target_info(TARGET_CUDA, 1);
+    TargetInfo t = target_info(target, 1);
     t.default_prefetch = (int)rng_below(&r, 4);
-    bool refused = run_all_passes(p, &t);
-    const char *fault = refused ? NULL : check_schedule(p, waits);
+    *refused = run_all_passes(p, &t);
+    const char *fault = *refused ? NULL : check_schedule(p, seen);
     if (fault)
         printf("seed %llu: %s\n", (unsigned long long)seed, fault);
     arena_free(a);
-    return refused ? SEED_REFUSED : fault ? SEED_FAILED : SEED_PASSED;
+    return fault;
+}
+
+static SeedResult run_seed(void *context, uint64_t seed)
+{
+    bool refused, failed = false;
+    for (int i = 0; i < 2; i++)
+        failed |= try_seed(seed, targets[i], context, &refused) != NULL;
+    return refused ? SEED_REFUSED : failed ? SEED_FAILED : SEED_PASSED;
 }
 
 int main(int argc, char **argv)
 {
     Check c = {0};
-    int waits = 0;
+    Seen seen = {0};
     SeedRuns runs = {.count = 60,
                      .seed = 1,
                      .refused_percent = 10,
                      .run = run_seed,
-                     .context = &waits};
+                     .context = &seen};
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--seed") == 0)
             runs.seed = atoll(argv[i + 1]);

@@ -181,7 +181,8 @@ static void check_in_place(Walk *w, const Op *op)
             int64_t from = place_of(w, op->arg[i]);
             if (to >= from + words_of(w, op->arg[i]) ||
                 from >= to + words_of(w, op->out[o]) ||
-                (o == i && live_gathered_from(w->p, op->out[o])))
+                (o < op->nargs && op->arg[o] == op->arg[i] &&
+                 live_gathered_from(w->p, op->out[o])))
                 continue;
             if (to != from || !w->t->in_place(w->p, op, o, i))
                 FAULT(w, "%s %%%s overwrites its operand %%%s",
@@ -228,7 +229,8 @@ static void issue_ahead(Walk *w, const Op *op)
     }
 }
 
-/* What is gathered where its shard lies has the shard in it as it was. */
+/* What is gathered where its shard lies has the shard in it as it was; in
+ * memory that ranks share, all else as it was too. */
 static void write_gathered(Walk *w, const Op *op, int i)
 {
     Value *to = op->out[i], *from = op->arg[i];
@@ -239,11 +241,33 @@ static void write_gathered(Walk *w, const Op *op, int i)
                   dtype_size(to->type.dtype) / WORD;
     int64_t first = run * cut_index(w, &w->plan->value[live_root(from)->id]);
     int64_t at = place_of(w, to);
+    bool in_place = memory_is_in_place(w->p, op, i);
     for (int64_t k = 0; k < c->n && !w->fault; k++) {
         int64_t own = k % row - first;
         bool mine = own >= 0 && own < run;
-        c->stamp[k] = mine ? d->stamp[k / row * run + own] : w->next++;
-        w->word[at + word_of(w, live_root(to), k)] = c->stamp[k];
+        uint64_t *word = &w->word[at + word_of(w, live_root(to), k)];
+        c->stamp[k] = mine       ? d->stamp[k / row * run + own]
+                      : in_place ? *word
+                                 : w->next++;
+        *word = in_place ? *word : c->stamp[k];
+    }
+}
+
+/* Other ranks have written their runs of what all share. */
+static void write_others(Walk *w)
+{
+    for (int i = 0; i < w->p->param.n; i++) {
+        const Param *pm = &w->p->param.at[i];
+        if (!pm->shared || !pm->value)
+            continue;
+        const Block *b =
+            &w->plan->block[w->plan->value[pm->value->id].block];
+        for (int64_t k = 0; k < b->bytes / WORD; k++)
+            w->word[b->offset / WORD + k] = w->next++;
+        const Content *c = content_of(w, pm->value);
+        int64_t at = place_of(w, pm->value);
+        for (int64_t k = 0; k < c->n; k++)
+            w->word[at + word_of(w, pm->value, k)] = c->stamp[k];
     }
 }
 
@@ -378,7 +402,7 @@ static const char *check_step(const Program *p, const TargetInfo *t)
     const MemoryPlan *plan = p->memory;
     Walk w = {.p = p, .t = t, .plan = plan, .arena = p->arena, .next = 1};
     w.rank = p->nvalues % mesh_ranks(&p->mesh);
-    w.word = NEW_ARRAY(p->arena, uint64_t, plan->peak / WORD + 1);
+    w.word = NEW_ARRAY(p->arena, uint64_t, plan->extent / WORD + 1);
     w.content = NEW_ARRAY(p->arena, Content, p->nvalues + 1);
     w.layer = NEW_ARRAY(p->arena, int64_t, p->nops + 1);
     w.assigned = NEW_ARRAY(p->arena, Content, p->param.n + 1);
@@ -387,6 +411,7 @@ static const char *check_step(const Program *p, const TargetInfo *t)
     for (int step = 0; step < STEPS && !w.fault; step++) {
         set_outside(&w, OP_input);
         set_outside(&w, OP_scalar);
+        write_others(&w);
         for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++)
             run_region(&w, p->step, phase);
         end_step(&w);
@@ -401,7 +426,7 @@ static int64_t live_bytes(const MemoryPlan *plan, int time)
     int64_t bytes = 0;
     for (int i = 0; i < plan->nblocks; i++)
         if (plan->block[i].first <= time && time <= plan->block[i].last)
-            bytes += plan->block[i].bytes;
+            bytes += plan->block[i].counted;
     return bytes;
 }
 
@@ -423,13 +448,41 @@ static const char *check_bounds(const Program *p)
                                           : NULL;
 }
 
+/* In the rank's own part of the arena, wholly counted; or in the segment of
+ * the ranks that share it, who count it together. */
+static bool lies_in_segment(const Program *p, const Block *b)
+{
+    const MemoryPlan *plan = p->memory;
+    int64_t ranks = 1;
+    if (!b->shared)
+        return b->offset + b->bytes <= plan->own && b->counted == b->bytes;
+    for (int a = 0; a < p->mesh.n; a++)
+        ranks *= b->shared >> a & 1 ? p->mesh.size[a] : 1;
+    for (int i = 0; i < plan->nsegments; i++) {
+        const Segment *s = &plan->segment[i];
+        if (s->axes == b->shared)
+            return b->offset >= s->offset && s->offset >= plan->own &&
+                   b->offset + b->bytes <= s->offset + s->bytes &&
+                   b->counted * ranks == b->bytes && b->first == 0 &&
+                   b->last == plan->end - 1;
+    }
+    return false;
+}
+
 static const char *check_blocks(const Program *p, const TargetInfo *t)
 {
     const MemoryPlan *plan = p->memory;
-    int64_t end = 0;
+    int64_t own = 0, end = 0, counted = 0;
     for (int i = 0; i < plan->nblocks; i++) {
         const Block *b = &plan->block[i];
         end = b->offset + b->bytes > end ? b->offset + b->bytes : end;
+        if (!b->shared)
+            own = b->offset + b->bytes > own ? b->offset + b->bytes : own;
+        else
+            counted += b->counted;
+        if (!lies_in_segment(p, b))
+            return arena_printf(p->arena, "block '%s' is not where ranks "
+                                "share it, or not counted so", b->name);
         if (b->offset < 0 || b->offset % t->alignment || b->first > b->last)
             return arena_printf(p->arena, "block '%s' is ill-placed", b->name);
         for (int k = 0; k < i; k++) {
@@ -441,8 +494,11 @@ static const char *check_blocks(const Program *p, const TargetInfo *t)
                                     c->name, b->name);
         }
     }
-    return plan->peak != end ? "the peak is not the highest block's end"
-                             : check_bounds(p);
+    if (plan->own != own || plan->extent != (end > own ? end : own))
+        return "the arena does not end where its highest block does";
+    return plan->peak != own + counted
+               ? "the peak is not the arena's end and a share of the rest"
+               : check_bounds(p);
 }
 
 /* ---- programs ---------------------------------------------------------- */

@@ -33,6 +33,15 @@ static int64_t word_of(const Shadow *s, const Value *v, int64_t i)
     return at->row ? i / layer * (at->row / WORD) + i % layer : i;
 }
 
+/* The rank that is first where only its coordinate over axis a changes. */
+static int64_t first_along(const Mesh *m, int64_t rank, int a)
+{
+    int64_t stride = 1;
+    for (int k = a + 1; k < m->n; k++)
+        stride *= m->size[k];
+    return rank - mesh_coord(m, rank, a) * stride;
+}
+
 /* Where the value lies in the rank's arena; NULL: it has no memory. */
 static double *address(const Shadow *s, const Interp *in, const Value *v,
                        int64_t rank)
@@ -41,7 +50,8 @@ static double *address(const Shadow *s, const Interp *in, const Value *v,
     const Place *place = &s->plan->value[v->id];
     if (place->block < 0)
         return NULL;
-    int64_t offset = s->plan->block[place->block].offset;
+    const Block *b = &s->plan->block[place->block];
+    int64_t offset = b->offset, owner = rank;
     for (int i = 0; i < place->nstrides; i++) {
         int64_t layer = interp_layer(in, place->loop[i]);
         if (place->modulo[i] > 0)
@@ -54,7 +64,11 @@ static double *address(const Shadow *s, const Interp *in, const Value *v,
             index = index * s->p->mesh.size[a] +
                     mesh_coord(&s->p->mesh, rank, a);
     offset += index * place->run;
-    return s->at + rank * s->words + offset / WORD;
+    /* What ranks have in common lies with the first of them. */
+    for (int a = 0; a < s->p->mesh.n; a++)
+        if (b->shared >> a & 1)
+            owner = first_along(&s->p->mesh, owner, a);
+    return s->at + owner * s->words + offset / WORD;
 }
 
 static int words_of(const Value *v)
@@ -135,8 +149,9 @@ static const char *watch(void *context, Interp *in, const Op *op, bool done)
         scribble(s, op);
         return check_values(s, in, op->nargs, op->arg);
     }
-    if (op->kind != OP_loop)
-        for (int i = 0; i < op->nouts; i++)
+    /* What is gathered in place must be there without a copy. */
+    for (int i = 0; op->kind != OP_loop && i < op->nouts; i++)
+        if (op->kind != OP_all_gather || !memory_is_in_place(s->p, op, i))
             store(s, in, op->out[i]);
     scribble(s, op);
     return check_values(s, in, op->nouts, op->out);
@@ -174,9 +189,9 @@ const char *check_memory(const Program *p, Interp *in)
                 .plan = plan,
                 .arena = p->arena,
                 .ranks = mesh_ranks(&p->mesh),
-                .words = plan->peak / WORD + 1};
+                .words = plan->extent / WORD + 1};
     for (int i = 0; i < plan->nblocks; i++)
-        if (plan->block[i].offset + plan->block[i].bytes > plan->peak)
+        if (plan->block[i].offset + plan->block[i].bytes > plan->extent)
             return arena_printf(p->arena, "block '%s' ends behind the arena",
                                 plan->block[i].name);
     s.at = NEW_ARRAY(p->arena, double, s.ranks *s.words);

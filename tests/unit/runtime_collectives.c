@@ -1,10 +1,12 @@
 /* runtime_collectives.c: every collective over every group of several meshes,
- * bit by bit against the same sums in one process; barriers of 64 ranks; a
- * rank that dies, hangs or takes a wrong turn. */
+ * bit by bit against the same sums in one process; memory that ranks have in
+ * common; barriers of 64 ranks; a rank that dies, hangs or takes a wrong turn.
+ */
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include "runtime/rt_device.h"
 #include "runtime/rt_type.h"
 #include "tests/unit/runtime_tools.h"
 
@@ -305,6 +307,49 @@ static int late_ranks(ParcRt *rt, void *context)
     return 0;
 }
 
+/* Segments over one axis, over another and over both: what ranks write there
+ * all of their group have, and nobody else; a rank counts its share. */
+enum { SEGMENT = 3 << 20, SEGMENTS = 3 };
+static const ParcShared segments[SEGMENTS] = {
+    {1, PARC_SHARED_ALIGN, SEGMENT},
+    {2, 4 * PARC_SHARED_ALIGN, SEGMENT},
+    {3, 6 * PARC_SHARED_ALIGN, SEGMENT}};
+
+static int in_common(ParcRt *rt, void *context)
+{
+    Check c = {0};
+    int64_t counted = rt->model->arena_bytes;
+    rt_device_open(rt);
+    for (int round = 1; round <= 20; round++) {
+        for (int i = 0; i < SEGMENTS; i++) {
+            const ParcShared *s = &segments[i];
+            const RtGroup *g = &rt->group[s->axes];
+            int64_t run = SEGMENT / 4 / g->n;
+            float *to = at(rt, s->offset);
+            counted += round == 1 ? SEGMENT / g->n : 0;
+            to[g->index * run] = to[g->index * run + run - 1] =
+                (float)(round * 100 + rt->rank);
+        }
+        parc_meet(rt, 0, 3);
+        int good = 1;
+        for (int i = 0; i < SEGMENTS; i++) {
+            const RtGroup *g = &rt->group[segments[i].axes];
+            int64_t run = SEGMENT / 4 / g->n;
+            const float *from = at(rt, segments[i].offset);
+            for (int j = 0; j < g->n; j++) {
+                float x = (float)(round * 100 + g->member[j]);
+                good &= from[j * run] == x && from[j * run + run - 1] == x;
+            }
+        }
+        CHECK(&c, good);
+        parc_meet(rt, 0, 3);
+    }
+    CHECK(&c, rt->peak_bytes == counted);
+    rt_device_close(rt);
+    shared_check_add(context, &c);
+    return 0;
+}
+
 static int one_dies(ParcRt *rt, void *context)
 {
     (void)context;
@@ -398,6 +443,11 @@ int main(void)
     CHECK(&c, run_ranks(&m, 1, late_ranks, shared) == 0);
     m = bare_model(1, two, ROOM);
     CHECK(&c, run_ranks(&m, 2, large, shared) == 0);
+    const int64_t six[] = {2, 3};
+    m = bare_model(2, six, 4096);
+    m.shared = segments;
+    m.nshared = SEGMENTS;
+    CHECK(&c, run_ranks(&m, 1, in_common, shared) == 0);
     m = bare_model(2, mesh64, 4096);
     CHECK(&c, run_ranks(&m, 1, many_meetings, shared) == 0);
     failures(&c);

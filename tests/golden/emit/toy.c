@@ -16,7 +16,7 @@
 
 #include <stddef.h>
 
-#if PARC_RT_VERSION != 3
+#if PARC_RT_VERSION != 4
 #error "this runtime is of another parc; run parc again"
 #endif
 
@@ -28,29 +28,29 @@ enum {
 
 /* A rank's arena: offsets, with bytes, class and the times of use (in ops).
  * Blocks may share addresses when their times do not meet. */
-#define ARENA_BYTES INT64_C(1664)
-/* 192 bytes, params, 0 to 18 */
-#define AT_net1_weight INT64_C(1216)
+#define ARENA_BYTES INT64_C(1472)
+/* 384 bytes that the ranks along fsdp have in common. */
+#define SHARED_fsdp INT64_C(2097152)
+/* 384 bytes, params, 0 to 18 */
+#define AT_net1_weight (SHARED_fsdp + INT64_C(0))
 /* 576 bytes, activations, 0 to 8 */
 #define AT_x INT64_C(0)
-/* 320 bytes, gathered, 2 to 3 */
-#define AT_net1_weight_2 INT64_C(576)
 /* 320 bytes, activations, 3 to 8 */
-#define AT_net1 INT64_C(896)
+#define AT_net1 INT64_C(576)
 /* 64 bytes, activations, 4 to 18 */
-#define AT_scale INT64_C(1600)
+#define AT_scale INT64_C(1408)
 /* 320 bytes, grads, 8 to 9 */
-#define AT_dnet1_weight INT64_C(576)
+#define AT_dnet1_weight INT64_C(896)
 /* 192 bytes, grads, 9 to 17 */
 #define AT_dnet1_weight_3 INT64_C(0)
 /* 64 bytes, activations, 10 to 18 */
 #define AT_sumsq INT64_C(192)
 /* 64 bytes, activations, 0 to 18 */
-#define AT_lr INT64_C(1408)
+#define AT_lr INT64_C(1216)
 /* 64 bytes, activations, 0 to 18 */
-#define AT_bias1 INT64_C(1472)
+#define AT_bias1 INT64_C(1280)
 /* 64 bytes, activations, 0 to 18 */
-#define AT_bias2 INT64_C(1536)
+#define AT_bias2 INT64_C(1344)
 
 /* Made once; a call only sets the addresses. */
 static ParcMatmul *matmul[2];
@@ -71,13 +71,11 @@ static void forward(ParcRt *rt)
     parc_mark(rt, 0, 0);
     /* ag0 all_gather over fsdp: net1
      * parameters of unit net1
-     * 288 B, toy.pdl:15:24 */
-    parc_all_gather(rt, 0, AXIS_fsdp, 1, (ParcPart[]){
-        {.src = AT_net1_weight, .dst = AT_net1_weight_2, .outer = 1,
-            .inner = 36},
-    });
+     * 288 B in place, toy.pdl:15:24 */
+    /* all have written net1.weight */
+    parc_meet(rt, 0, AXIS_fsdp);
     float *x = (float *)(A + AT_x);
-    float *net1_weight_2 = (float *)(A + AT_net1_weight_2);
+    float *net1_weight_2 = (float *)(A + AT_net1_weight);
     float *net1 = (float *)(A + AT_net1);
     parc_mark(rt, 1, 0);
     /* net1: einsum ak,fk->af (toy.pdl:7:26)
@@ -137,8 +135,10 @@ static void optimizer(ParcRt *rt)
     parc_mark(rt, 9, 0);
     k03_sqrt(rt, grad_norm, sumsq_2);
     float *lr = (float *)(A + AT_lr);
-    float *net1_weight = (float *)(A + AT_net1_weight);
-    float *net1_weight_new = (float *)(A + AT_net1_weight);
+    float *net1_weight = (float *)(A + AT_net1_weight + parc_index(rt,
+        AXIS_fsdp) * 144);
+    float *net1_weight_new = (float *)(A + AT_net1_weight + parc_index(rt,
+        AXIS_fsdp) * 144);
     parc_mark(rt, 10, 0);
     k04_sgd_net1_weight(rt, net1_weight_new, dnet1_weight_3, lr, net1_weight);
 }
@@ -156,6 +156,7 @@ static const ParcParam param[] = {
      .split = {{1, -1}, {-1}},
      .flat_axes = AXIS_fsdp,
      .offset = AT_net1_weight, .local_elements = 36,
+     .inside = true,
      .init = PARC_ARANGE, .a = 101, .b = 0,
      .placement = "fsdp=S(0) tp=S(0)"},
 };
@@ -179,11 +180,11 @@ static const char *const collective[] = {
 static const ParcWork work[] = {
     [0] = {.id = "ag0", .kind = "collective", .phase = "forward",
      .path = "", .source = "toy.pdl:15:24",
-     .detail = "all_gather over fsdp: net1",
-     .bytes = 288, .flops = 0, .count = 1,
+     .detail = "all_gather over fsdp: net1, in place",
+     .bytes = 0, .flops = 0, .count = 1,
      .result = (const ParcResult[]){
          {.name = "net1.weight.2",
-          .offset = AT_net1_weight_2, .elements = 72}},
+          .offset = AT_net1_weight, .elements = 72}},
      .nresults = 1},
     [1] = {.id = "net1", .kind = "matmul", .phase = "forward",
      .path = "net1", .source = "toy.pdl:7:26",
@@ -258,7 +259,8 @@ static const ParcWork work[] = {
      .bytes = 436, .flops = 0, .count = 1,
      .result = (const ParcResult[]){
          {.name = "net1.weight.new",
-          .offset = AT_net1_weight, .elements = 36}},
+          .offset = AT_net1_weight, .elements = 36,
+          .cut = AXIS_fsdp, .run = 144}},
      .nresults = 1},
 };
 
@@ -274,7 +276,7 @@ static const char info[] =
     "            grads            320 B\n"
     "            activations   1.12 KiB\n"
     "work        14.40 Kflop a step (forward 6.91 K, backward 6.91 K)\n"
-    "traffic     fsdp: 2 calls, 576 B a step\n"
+    "traffic     fsdp: 1 calls, 288 B a step, and 1 gather in place\n"
     "            fsdp,tp: 2 calls, 8 B a step\n"
     "\n"
     "Parameters\n"
@@ -283,7 +285,7 @@ static const char info[] =
     "Collectives, in order (calls a step x bytes a call)\n"
     " forward\n"
     "  ag0   all_gather     fsdp       1 x 288 B       net1\n"
-    "        parameters of unit net1  (toy.pdl:15:24)\n"
+    "        parameters of unit net1; in place, nothing moves  (toy.pdl:15:24)\n"
     "  ar1   all_reduce     fsdp,tp    1 x 4 B         scale\n"
     "        loss is wanted whole: fsdp P -> R, tp P -> R  (toy.pdl:6:5)\n"
     " backward\n"
@@ -310,12 +312,14 @@ static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Toy", .parc_version = "0.1.0",
     .source = "toy.pdl", .info = info,
-    .plan_hash = 0xbcbc294f5c8abcb1u,
+    .plan_hash = 0x7e9f7fc1784fd981u,
     .naxes = 2,
     .axis = {{"fsdp", 2}, {"tp", 2}},
     .param = param, .nparams = 1,
     .input = input, .ninputs = 1,
     .arena_bytes = ARENA_BYTES, .threads = 1,
+    .nshared = 1, .shared = (const ParcShared[]){
+        {.axes = AXIS_fsdp, .offset = SHARED_fsdp, .bytes = 384}},
     .batch = 24, .seq = 1,
     .flops = 14401,
     .optimizer = "SGD", .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999,

@@ -1,0 +1,237 @@
+/* meetings.c: ranks that share memory wait for each other.
+ *
+ * requires: Program.memory; the order of issue, of one stream
+ * ensures:  Issue.meet: in no order that the ranks may run in does one read of
+ *           a shared parameter what another has not written yet, or write what
+ *           another has not read yet
+ *
+ * Every rank runs the same statements. One reads a gathered parameter, all
+ * runs of it, and writes its own run when it updates it; between the two,
+ * whichever comes first, all ranks of the group have to come to one place.
+ * Collectives that move data are such places (of their group, and of any that
+ * is a part of it), so that a step needs few others: all gradients have been
+ * summed before the first update, and of the gathers the first one meets for
+ * all.
+ *
+ * before   %w = param{…} : f32[64, 64]~dp       kept shared
+ *          %w.2 = all_gather{axes={dp}, …} %w : f32[64, 64] forward
+ *          …
+ *          %w.new = fused{name="adamw_w"} %w, … : f32[64, 64]~dp optimizer
+ * after    the gather meets over dp: all have written w (in the step before)
+ *
+ * Found by trial: two steps are gone through, the second behind the first;
+ * where a statement could come too early a meeting is put in front of it, in
+ * the first turn of its loop if that is enough, and it starts again. In the
+ * end each must be needed.
+ */
+#include "passes/trace.h"
+
+#include "base/bug.h"
+
+#include <string.h>
+
+/* Of a shared block, since the ranks of its group have met: who has written
+ * its own run, who has read all. Acts; -1: nobody. */
+typedef struct Since {
+    int written, read;
+} Since;
+
+typedef struct Walk {
+    const Program *p;
+    const StreamPlan *s;
+    const Meeting *without;
+    Trace trace;
+    Since *since;      /* by block */
+    const Op **gather; /* by block: the last that gave it to read */
+} Walk;
+
+/* What comes too early. */
+typedef struct Fault {
+    int act, other; /* that it does not wait for */
+    bool writes;
+    int block;
+} Fault;
+
+/* ---- what a statement does with a shared block --------------------------- */
+
+typedef enum Use { USE_NOTHING, USE_READ, USE_WRITE } Use;
+
+/* Own runs are no other rank's business, until they are written. A gather
+ * writes nothing: it stands for its readers. */
+static Use use_of(const Walk *w, const Op *op, const Access *a, int *block)
+{
+    const MemoryPlan *m = w->p->memory;
+    if (!a->value)
+        return USE_NOTHING;
+    const Place *at = &m->value[live_root((Value *)a->value)->id];
+    *block = at->block;
+    if (!m->block[at->block].shared)
+        return USE_NOTHING;
+    if (at->cut)
+        return a->write ? USE_WRITE : USE_NOTHING;
+    if (a->write && op->kind != OP_all_gather)
+        bug("meetings: %s writes other ranks' runs of %s",
+            op_info(op->kind)->name, m->block[at->block].name);
+    return USE_READ;
+}
+
+/* ---- meeting ------------------------------------------------------------- */
+
+/* Axes of one rank do not count. */
+static bool covers(const Mesh *mesh, uint32_t axes, uint32_t group)
+{
+    for (int a = 0; a < mesh->n; a++)
+        if (mesh->size[a] > 1 && group >> a & 1 && !(axes >> a & 1))
+            return false;
+    return true;
+}
+
+static void meet(Walk *w, uint32_t axes)
+{
+    const MemoryPlan *m = w->p->memory;
+    for (int b = 0; b < m->nblocks; b++)
+        if (m->block[b].shared &&
+            covers(&w->p->mesh, axes, m->block[b].shared))
+            w->since[b] = (Since){-1, -1};
+}
+
+static void meet_before(Walk *w, const Act *act)
+{
+    for (int i = 0; i < act->issue->meet.n; i++) {
+        const Meeting *x = &act->issue->meet.at[i];
+        if (x != w->without && (x->when == WAIT_ALWAYS || act->first))
+            meet(w, x->axes);
+    }
+    const Op *op = act->issue->op;
+    if (op_is_collective(op->kind) && !memory_moves_nothing(w->p, op))
+        meet(w, (uint32_t)op->attr[0].i);
+}
+
+/* ---- the walk ------------------------------------------------------------ */
+
+static bool is_too_early(Walk *w, int i, Fault *f)
+{
+    const Act *act = &w->trace.act[i];
+    const Op *op = act->issue->op;
+    for (int k = 0; k < act->naccesses; k++) {
+        int block = -1;
+        Use use = use_of(w, op, &w->trace.access[act->access + k], &block);
+        if (use == USE_NOTHING)
+            continue;
+        Since *s = &w->since[block];
+        if (op->kind == OP_all_gather)
+            w->gather[block] = op;
+        *f = (Fault){i, use == USE_WRITE ? s->read : s->written,
+                     use == USE_WRITE, block};
+        if (f->other >= 0)
+            return true;
+        *(use == USE_WRITE ? &s->written : &s->read) = i;
+    }
+    return false;
+}
+
+static void clear(Walk *w)
+{
+    for (int b = 0; b < w->p->memory->nblocks; b++) {
+        w->since[b] = (Since){-1, -1};
+        w->gather[b] = NULL;
+    }
+}
+
+/* Whether anything comes too early in two steps. Parameters are there when the
+ * first begins. */
+static bool find_fault(Walk *w, Fault *f)
+{
+    clear(w);
+    for (int step = 0; step < 2; step++)
+        for (int i = 0; i < w->trace.n; i++) {
+            if (!w->trace.act[i].issue->op)
+                continue;
+            meet_before(w, &w->trace.act[i]);
+            if (is_too_early(w, i, f))
+                return true;
+        }
+    return false;
+}
+
+static Walk walk_of(const Program *p, const StreamPlan *s)
+{
+    Walk w = {.p = p, .s = s, .trace = trace_step(p, s, 0)};
+    w.since = NEW_ARRAY(p->arena, Since, p->memory->nblocks + 1);
+    w.gather = NEW_ARRAY(p->arena, const Op *, p->memory->nblocks + 1);
+    return w;
+}
+
+/* ---- the proof ----------------------------------------------------------- */
+
+static const char *act_name(const Walk *w, int i)
+{
+    const Op *op = w->trace.act[i].issue->op;
+    return op->nouts ? op->out[0]->name : op_info(op->kind)->name;
+}
+
+const char *meetings_check(const Program *p, const StreamPlan *s,
+                           const Meeting *without)
+{
+    if (p->memory->nsegments == 0)
+        return NULL;
+    Walk w = walk_of(p, s);
+    w.without = without;
+    Fault f;
+    if (!find_fault(&w, &f))
+        return NULL;
+    return arena_printf(
+        p->arena, "%%%s %s '%s' on one rank when %%%s may still have to %s it "
+        "on another", act_name(&w, f.act), f.writes ? "writes" : "reads",
+        p->memory->block[f.block].name, act_name(&w, f.other),
+        f.writes ? "read" : "write");
+}
+
+/* ---- the search ---------------------------------------------------------- */
+
+/* A meeting that is there in the first turn only is there in all from now
+ * on. */
+static void add_meeting(Walk *w, const Fault *f)
+{
+    const Act *act = &w->trace.act[f->act];
+    Issue *issue = (Issue *)act->issue;
+    const Block *b = &w->p->memory->block[f->block];
+    for (int i = 0; i < issue->meet.n; i++)
+        if (issue->meet.at[i].axes == b->shared) {
+            issue->meet.at[i].when = WAIT_ALWAYS;
+            return;
+        }
+    Meeting m = {.axes = b->shared, .gather = w->gather[f->block],
+                 .when = act->first ? WAIT_FIRST : WAIT_ALWAYS};
+    m.why = arena_printf(w->p->arena, "all have %s %s",
+                         f->writes ? "read" : "written", b->name);
+    vec_push(w->p->arena, &issue->meet, m);
+}
+
+static void drop_needless(Walk *w)
+{
+    for (int i = 0; i < w->trace.n; i++) {
+        Issue *issue = (Issue *)w->trace.act[i].issue;
+        for (int k = issue->meet.n - 1; k >= 0; k--) {
+            Fault f;
+            w->without = &issue->meet.at[k];
+            if (!find_fault(w, &f)) {
+                issue->meet.n--;
+                memmove(&issue->meet.at[k], &issue->meet.at[k + 1],
+                        sizeof(Meeting) * (size_t)(issue->meet.n - k));
+            }
+            w->without = NULL;
+        }
+    }
+}
+
+void meetings_find(const Program *p, StreamPlan *s)
+{
+    if (p->memory->nsegments == 0)
+        return;
+    Walk w = walk_of(p, s);
+    Fault f;
+    while (find_fault(&w, &f))
+        add_meeting(&w, &f);
+    drop_needless(&w);
+}

@@ -1,0 +1,161 @@
+/* follow_ranks.c: see follow_ranks.h. It asks neither blocks nor gathers what
+ * they are for: statements, addresses and meetings are all that it knows. */
+#include "tests/unit/follow_ranks.h"
+
+#include "passes/trace.h"
+
+#include <string.h>
+
+enum { MOST_RANKS = 16, WORD = 2, STEPS = 2 };
+
+/* What is known of each rank: statements that it has run. */
+typedef struct Clock {
+    int at[MOST_RANKS];
+} Clock;
+
+/* Who touched a word last, and when. */
+typedef struct Word {
+    int written_by, written;
+    int read[MOST_RANKS];
+} Word;
+
+typedef struct Follow {
+    const Program *p;
+    const Meeting *without;
+    Trace trace;
+    int ranks;
+    int64_t words; /* of one rank's shared memory, whoever's it is in truth */
+    Clock clock[MOST_RANKS];
+    Word *word;
+    const char *fault;
+} Follow;
+
+/* ---- meeting ------------------------------------------------------------- */
+
+static bool same_group(const Follow *f, int r, int q, uint32_t axes)
+{
+    const Mesh *m = &f->p->mesh;
+    for (int a = 0; a < m->n; a++)
+        if (!(axes >> a & 1) && mesh_coord(m, r, a) != mesh_coord(m, q, a))
+            return false;
+    return true;
+}
+
+static void meet(Follow *f, uint32_t axes)
+{
+    Clock after[MOST_RANKS];
+    for (int r = 0; r < f->ranks; r++) {
+        after[r] = f->clock[r];
+        for (int q = 0; q < f->ranks; q++)
+            for (int i = 0; i < f->ranks && same_group(f, r, q, axes); i++)
+                if (after[r].at[i] < f->clock[q].at[i])
+                    after[r].at[i] = f->clock[q].at[i];
+    }
+    memcpy(f->clock, after, sizeof after);
+}
+
+/* ---- bytes --------------------------------------------------------------- */
+
+/* The rank of r's group whose arena is shared by all of it. */
+static int owner_of(const Follow *f, int r, uint32_t axes)
+{
+    int q = 0;
+    while (!same_group(f, r, q, axes))
+        q++;
+    return q;
+}
+
+static void touch_word(Follow *f, int act, int r, Word *w, const Access *a)
+{
+    const Clock *known = &f->clock[r];
+    bool early = w->written > known->at[w->written_by];
+    for (int q = 0; q < f->ranks && a->write; q++)
+        early |= w->read[q] > known->at[q];
+    if (early && !f->fault) {
+        const Op *op = f->trace.act[act].issue->op;
+        f->fault = arena_printf(
+            f->p->arena, "%s %%%s on rank %d %s %%%s too early",
+            op_info(op->kind)->name, op->nouts ? op->out[0]->name : "", r,
+            a->write ? "writes" : "reads", a->value->name);
+    }
+    if (a->write) {
+        w->written = known->at[r];
+        w->written_by = r;
+    } else {
+        w->read[r] = known->at[r];
+    }
+}
+
+static void touch_bytes(Follow *f, int act, int r, const Access *a,
+                        uint32_t axes, int64_t begin, int64_t end)
+{
+    int64_t base = (int64_t)owner_of(f, r, axes) * f->words;
+    for (int64_t at = begin / WORD; at < end / WORD && !f->fault; at++)
+        touch_word(f, act, r, &f->word[base + at - f->p->memory->own / WORD],
+                   a);
+}
+
+static void touch(Follow *f, int act, int r, const Access *a)
+{
+    const MemoryPlan *m = f->p->memory;
+    if (!a->value || a->begin < m->own)
+        return;
+    const Place *at = &m->value[live_root((Value *)a->value)->id];
+    uint32_t axes = m->block[at->block].shared;
+    if (!at->cut) {
+        touch_bytes(f, act, r, a, axes, a->begin, a->end);
+        return;
+    }
+    int64_t index = 0;
+    for (int x = 0; x < f->p->mesh.n; x++)
+        if (at->cut >> x & 1)
+            index = index * f->p->mesh.size[x] +
+                    mesh_coord(&f->p->mesh, r, x);
+    for (int64_t row = a->begin; row < a->end; row += at->row) {
+        int64_t begin = row + index * at->run;
+        touch_bytes(f, act, r, a, axes, begin, begin + at->run);
+    }
+}
+
+/* ---- statements ---------------------------------------------------------- */
+
+static void run_act(Follow *f, int i)
+{
+    const Act *act = &f->trace.act[i];
+    const Op *op = act->issue->op;
+    if (!op)
+        return;
+    bool moves = op_is_collective(op->kind) &&
+                 !memory_moves_nothing(f->p, op);
+    for (int k = 0; k < act->issue->meet.n; k++) {
+        const Meeting *m = &act->issue->meet.at[k];
+        if (m != f->without && (m->when == WAIT_ALWAYS || act->first))
+            meet(f, m->axes);
+    }
+    if (moves)
+        meet(f, (uint32_t)op->attr[0].i);
+    for (int r = 0; r < f->ranks; r++) {
+        f->clock[r].at[r]++;
+        for (int k = 0; k < act->naccesses && op->kind != OP_all_gather; k++)
+            touch(f, i, r, &f->trace.access[act->access + k]);
+    }
+    if (moves)
+        meet(f, (uint32_t)op->attr[0].i);
+}
+
+const char *follow_ranks(const Program *p, const Meeting *without)
+{
+    const MemoryPlan *m = p->memory;
+    Follow *f = NEW(p->arena, Follow);
+    *f = (Follow){.p = p, .without = without,
+                  .trace = trace_step(p, p->streams, 1),
+                  .ranks = (int)mesh_ranks(&p->mesh),
+                  .words = (m->extent - m->own) / WORD};
+    if (f->ranks > MOST_RANKS)
+        return "more ranks than can be followed";
+    f->word = NEW_ARRAY(p->arena, Word, f->ranks *f->words + 1);
+    for (int step = 0; step < STEPS; step++)
+        for (int i = 0; i < f->trace.n && !f->fault; i++)
+            run_act(f, i);
+    return f->fault;
+}

@@ -1,0 +1,14 @@
+/* follow_ranks.h: whether ranks that share memory get in each other's way. */
+#ifndef PARC_TESTS_FOLLOW_RANKS_H
+#define PARC_TESTS_FOLLOW_RANKS_H
+
+#include "passes/streams.h"
+
+/* Goes through two steps of all ranks of a program for the CPU, with a vector
+ * clock for each: what a rank reads or writes in shared memory, byte by byte,
+ * must have been written, and read, by all others in a past that it knows of.
+ * It learns of others where it meets them. NULL, or the first that does not.
+ * `without`: a meeting that is left out; NULL: none. */
+const char *follow_ranks(const Program *p, const Meeting *without);
+
+#endif

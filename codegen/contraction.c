@@ -37,6 +37,19 @@ static void read_tensor(const Program *p, Contraction *c,
     }
 }
 
+/* The letters of tensor number i, operands first; how many in *n. */
+static const char *tensor_letters(const char *spec, int i, int *n)
+{
+    const char *at = spec;
+    for (; i > 0; i--) {
+        at += strcspn(at, ",>");
+        at += *at != 0;
+    }
+    *n = (int)strcspn(at, ",-");
+    return at;
+}
+
+/* Of what an op does beside the product, nothing. */
 static void read_spec(const Program *p, const Op *op, Contraction *c)
 {
     char clean[64], name[MAX_LETTERS];
@@ -45,16 +58,19 @@ static void read_spec(const Program *p, const Op *op, Contraction *c)
         if (*s != ' ')
             clean[n++] = *s;
     clean[n] = 0;
-    const char *comma = strchr(clean, ','), *arrow = strstr(clean, "->");
-    if (!comma || !arrow)
-        bug("einsum: bad spec '%s'", op->attr[0].s);
     /* The result's letters first: they are the outer loops of a plain nest. */
-    read_tensor(p, c, name, arrow + 2, (int)strlen(arrow + 2),
-                &op->out[0]->type, offsetof(Letter, c));
-    read_tensor(p, c, name, clean, (int)(comma - clean), &op->arg[0]->type,
-                offsetof(Letter, a));
-    read_tensor(p, c, name, comma + 1, (int)(arrow - comma - 1),
-                &op->arg[1]->type, offsetof(Letter, b));
+    const struct {
+        int tensor;
+        const Type *type;
+        size_t field;
+    } table[] = {{op->nargs, &op->out[0]->type, offsetof(Letter, c)},
+                 {0, &op->arg[0]->type, offsetof(Letter, a)},
+                 {1, &op->arg[1]->type, offsetof(Letter, b)}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        int count;
+        const char *letters = tensor_letters(clean, table[i].tensor, &count);
+        read_tensor(p, c, name, letters, count, table[i].type, table[i].field);
+    }
 }
 
 /* ---- roles --------------------------------------------------------------- */
@@ -203,6 +219,30 @@ static bool as_calls(Contraction *c)
     return true;
 }
 
+/* ---- the way in ---------------------------------------------------------- */
+
+static ParcEpilogue epilogue_of(const Op *op, bool swapped)
+{
+    switch ((int)op->kind) {
+    case OP_einsum_bias: return PARC_BIAS;
+    case OP_einsum_add: return PARC_ADD;
+    case OP_einsum_bias_grad: return swapped ? PARC_SUM_B : PARC_SUM_A;
+    case OP_einsum_gelu: return op->nargs > 2 ? PARC_GELU_BIAS : PARC_GELU;
+    case OP_einsum_gelu_grad: return PARC_GELU_GRAD;
+    }
+    return PARC_NO_EPILOGUE;
+}
+
+const char *epilogue_name(ParcEpilogue e)
+{
+    static const char *const name[] = {
+        [PARC_NO_EPILOGUE] = "",     [PARC_BIAS] = "bias",
+        [PARC_ADD] = "add",          [PARC_SUM_A] = "bias gradient",
+        [PARC_SUM_B] = "bias gradient", [PARC_GELU] = "gelu",
+        [PARC_GELU_BIAS] = "bias, gelu", [PARC_GELU_GRAD] = "gelu gradient"};
+    return name[e];
+}
+
 void contraction_of(const Program *p, const Op *einsum, Contraction *c)
 {
     *c = (Contraction){0};
@@ -218,4 +258,5 @@ void contraction_of(const Program *p, const Op *einsum, Contraction *c)
     c->spec.type = (ParcTypes){runtime_type(c->type[0]),
                                runtime_type(c->type[1]),
                                runtime_type(c->type[2])};
+    c->spec.epilogue = epilogue_of(einsum, c->swapped);
 }

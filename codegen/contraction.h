@@ -37,4 +37,7 @@ typedef struct Contraction {
 /* By rank-local types. */
 void contraction_of(const Program *p, const Op *einsum, Contraction *c);
 
+/* "bias, gelu", for reports; "" for none. */
+const char *epilogue_name(ParcEpilogue e);
+
 #endif

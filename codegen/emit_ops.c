@@ -113,6 +113,31 @@ static const char *turn_address(const Emitter *e, const Contraction *c,
     return text;
 }
 
+/* ", vector, tensor": which operand or result each is. */
+static const char *epilogue_operands(const Emitter *e, const Op *op,
+                                     ParcEpilogue epilogue)
+{
+    Value *third = op->nargs > 2 ? op->arg[2] : NULL;
+    Value *second = op->nouts > 1 ? op->out[1] : NULL, *vector = NULL,
+          *tensor = NULL;
+    switch (epilogue) {
+    case PARC_NO_EPILOGUE: break;
+    case PARC_BIAS: vector = third; break;
+    case PARC_ADD:
+    case PARC_GELU_GRAD: tensor = third; break;
+    case PARC_SUM_A:
+    case PARC_SUM_B: vector = second; break;
+    case PARC_GELU:
+    case PARC_GELU_BIAS:
+        vector = third;
+        tensor = second;
+        break;
+    }
+    return arena_printf(e->p->arena, ", %s, %s",
+                        vector ? value_variable(e, vector) : "NULL",
+                        tensor ? value_variable(e, tensor) : "NULL");
+}
+
 static void emit_matmul(Emitter *e, const Op *op)
 {
     Out *o = e->o;
@@ -129,13 +154,15 @@ static void emit_matmul(Emitter *e, const Op *op)
         o->indent += 4;
     }
     size_t first = offsetof(Letter, a), second = offsetof(Letter, b);
-    out_code(o, "parc_matmul(rt, matmul[%d], %s, %s, %s);",
-             e->number[op->id],
+    bool plain = c.spec.epilogue == PARC_NO_EPILOGUE;
+    out_code(o, "parc_matmul%s(rt, matmul[%d], %s, %s, %s%s);",
+             plain ? "" : "_with", e->number[op->id],
              turn_address(e, &c, op->arg[c.swapped ? 1 : 0],
                           c.swapped ? second : first),
              turn_address(e, &c, op->arg[c.swapped ? 0 : 1],
                           c.swapped ? first : second),
-             turn_address(e, &c, op->out[0], offsetof(Letter, c)));
+             turn_address(e, &c, op->out[0], offsetof(Letter, c)),
+             plain ? "" : epilogue_operands(e, op, c.spec.epilogue));
     o->indent -= 4 * c.nletters;
 }
 
@@ -299,6 +326,11 @@ typedef struct Statement {
 static const Statement statements[] = {
     {OP_fused, emit_fused},
     {OP_einsum, emit_matmul},
+    {OP_einsum_bias, emit_matmul},
+    {OP_einsum_add, emit_matmul},
+    {OP_einsum_bias_grad, emit_matmul},
+    {OP_einsum_gelu, emit_matmul},
+    {OP_einsum_gelu_grad, emit_matmul},
     {OP_attention, emit_attention},
     {OP_attention_grad, emit_attention},
     {OP_attention_dropout, emit_attention},
@@ -366,13 +398,24 @@ static const char *triple(Arena *a, const int64_t v[3])
                         (long long)v[1], (long long)v[2]);
 }
 
+static const char *epilogue_constant(ParcEpilogue e)
+{
+    static const char *const name[] = {
+        [PARC_NO_EPILOGUE] = "PARC_NO_EPILOGUE", [PARC_BIAS] = "PARC_BIAS",
+        [PARC_ADD] = "PARC_ADD",                 [PARC_SUM_A] = "PARC_SUM_A",
+        [PARC_SUM_B] = "PARC_SUM_B",             [PARC_GELU] = "PARC_GELU",
+        [PARC_GELU_BIAS] = "PARC_GELU_BIAS",
+        [PARC_GELU_GRAD] = "PARC_GELU_GRAD"};
+    return name[e];
+}
+
 static void make_matmuls(Emitter *e, const Region *r)
 {
     Out *o = e->o;
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
             make_matmuls(e, op->body);
-        if (op->kind != OP_einsum)
+        if (!op_is_einsum(op->kind))
             continue;
         Contraction c;
         contraction_of(e->p, op, &c);
@@ -390,6 +433,9 @@ static void make_matmuls(Emitter *e, const Region *r)
         if (s->type.a || s->type.b || s->type.c)
             scratch = arena_printf(a, "%s, .type = %s", scratch,
                                    types_text(e, &c));
+        if (s->epilogue)
+            scratch = arena_printf(a, "%s, .epilogue = %s", scratch,
+                                   epilogue_constant(s->epilogue));
         out_code(o, "matmul[%d] = parc_matmul_new(rt, &(ParcMatmulSpec){"
                  ".name = \"%s\", .batch = %lld, .m = %lld, .n = %lld, "
                  ".k = %lld, .sa = %s, .sb = %s, .sc = %s%s});",

@@ -100,7 +100,7 @@ static void number_ops(Emitter *e, const Region *r)
         e->collective_of[op->id] = e->work_of[op->id] = -1;
         if (op->kind == OP_fused)
             e->number[op->id] = e->nkernels++;
-        else if (op->kind == OP_einsum)
+        else if (op_is_einsum(op->kind))
             e->number[op->id] = e->nmatmuls++;
         else if (op->kind == OP_loop)
             number_ops(e, op->body);

@@ -54,6 +54,10 @@ void report_copies(Out *o, const Program *p);
  * which tensors only go from one kernel to another. */
 void report_kernels(Out *o, const Program *p);
 
+/* report_matmuls.c, a part of the plan for CUDA: what the library multiplies,
+ * and what it computes along with it. */
+void report_matmuls(Out *o, const Program *p);
+
 /* report_saved.c, a part of the plan: what the forward pass keeps for the
  * backward pass, and what that computes again. */
 void report_saved(Out *o, const Program *p);

@@ -60,7 +60,7 @@ static void head_chunks(Out *o, const Program *p, const Region *r)
     while (chunks) {
         const Op *loop = r->first, *logits = NULL;
         for (const Op *op = r->first; op; op = op->next)
-            if (op->kind == OP_einsum && op->phase == PH_FORWARD && !logits)
+            if (op_is_einsum(op->kind) && op->phase == PH_FORWARD && !logits)
                 logits = op;
         while (loop && !work_goes_both_ways(loop))
             loop = loop->next;
@@ -308,7 +308,9 @@ void report_plan(Out *o, const Program *p, const TargetInfo *t)
     report_copies(o, p);
     report_saved(o, p);
     transfers(o, p);
-    if (t->target == TARGET_CUDA)
+    if (t->target == TARGET_CUDA) {
+        report_matmuls(o, p);
         report_kernels(o, p);
+    }
     at_peak(o, p);
 }

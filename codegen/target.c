@@ -66,10 +66,58 @@ static int64_t cuda_matmul_scratch(const Program *p, const Op *op)
     return (room + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
+/* The types that the documentation of cublasLtMatmul lists: what is added to a
+ * product or summed beside it has the result's type. */
+static bool cuda_has_types(const ParcTypes *t)
+{
+    return t->a == t->b && (t->c == t->a || t->c == PARC_F32);
+}
+
+/* Whether the op's operand or result beside the product is of the result's
+ * type and that long. */
+static bool is_beside(const Program *p, const Op *op, const Value *v,
+                      int64_t elements)
+{
+    return v->type.dtype == op->out[0]->type.dtype &&
+           type_local_elements(&v->type, &p->mesh) == elements;
+}
+
+/* The library's GELU is made for 16 bits: how near its tanh comes in f32 is
+ * said nowhere. It reads and writes rows that begin at multiples of 8. */
+static bool cuda_has_gelu(const ParcMatmulSpec *s)
+{
+    enum { ROW_MULTIPLE = 8 };
+    return s->type.c != PARC_F32 && s->sc[1] % ROW_MULTIPLE == 0;
+}
+
+static bool cuda_multiplies(const Program *p, const Op *op)
+{
+    Contraction c;
+    contraction_of(p, op, &c);
+    const ParcMatmulSpec *s = &c.spec;
+    if (op->kind == OP_einsum)
+        return c.plain || cuda_has_types(&s->type);
+    if (c.plain || c.nletters || s->batch != 1 || !cuda_has_types(&s->type))
+        return false;
+    bool third = op->nargs < 3 || is_beside(p, op, op->arg[2], s->n);
+    switch (s->epilogue) {
+    case PARC_NO_EPILOGUE: break;
+    case PARC_BIAS: return third;
+    case PARC_ADD: return is_beside(p, op, op->arg[2], s->m * s->n);
+    case PARC_SUM_A: return is_beside(p, op, op->out[1], s->m);
+    case PARC_SUM_B: return is_beside(p, op, op->out[1], s->n);
+    case PARC_GELU:
+    case PARC_GELU_BIAS: return third && cuda_has_gelu(s);
+    case PARC_GELU_GRAD:
+        return is_beside(p, op, op->arg[2], s->m * s->n) && cuda_has_gelu(s);
+    }
+    return false;
+}
+
 static int64_t cuda_scratch(const Program *p, const Op *op, int threads)
 {
     (void)threads;
-    if (op->kind == OP_einsum)
+    if (op_is_einsum(op->kind))
         return cuda_matmul_scratch(p, op);
     if (op->kind == OP_attention_grad ||
         op->kind == OP_attention_dropout_grad) {
@@ -97,6 +145,7 @@ static bool moves_in_place(const Op *op, int out, int arg)
     case OP_all_reduce: return out == arg;
     case OP_take_share:
     case OP_copy: return true;
+    case OP_einsum_add: return arg == 2;
     }
     return false;
 }
@@ -124,5 +173,6 @@ TargetInfo target_info(Target target, int threads)
                         .alignment = cpu ? 64 : 256,
                         .shares_memory = cpu,
                         .workspace = cpu ? cpu_scratch : cuda_scratch,
+                        .multiplies = cpu ? NULL : cuda_multiplies,
                         .in_place = cpu ? cpu_in_place : cuda_in_place};
 }

@@ -83,7 +83,7 @@ static double matmul_flops(const Program *p, const Op *op)
 /* What the op computes on one rank. */
 static double local_flops(const Program *p, const Op *op)
 {
-    if (op->kind == OP_einsum)
+    if (op_is_einsum(op->kind))
         return matmul_flops(p, op);
     if (op->phase == PH_OPTIMIZER || !op->nouts)
         return 0;
@@ -131,7 +131,7 @@ static void add(Walk *w, const Op *op)
         x.id = op->nouts ? op->out[0]->name : op_info(op->kind)->name;
         x.bytes = touched_bytes(p, op);
         x.flops = local_flops(p, op);
-        if (op->kind == OP_einsum)
+        if (op_is_einsum(op->kind))
             x.detail = op->attr[0].s;
     }
     if (op->phase != PH_INIT && op->kind != OP_base)

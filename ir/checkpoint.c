@@ -8,7 +8,7 @@
 /* ORDER Keep: word k is bit 1 << k. */
 const char *const keep_words[] = {"attention", "matmul", NULL};
 static const OpKind keep_ops[][2] = {{OP_attention, OP_attention_dropout},
-                                     {OP_einsum, OP_einsum}};
+                                     {OP_einsum, OP_einsum_bias}};
 
 bool path_is_below(const char *path, const char *module)
 {

@@ -39,7 +39,7 @@ double op_flops(const Program *p, const Op *op)
 {
     if (op->phase == PH_OPTIMIZER)
         return update_flops(op);
-    if (op->kind == OP_einsum)
+    if (op_is_einsum(op->kind))
         return 2 * all_factors(p, op);
     if (op_is_attention(op->kind))
         return attention_flops(op, &op->arg[0]->type, &op->arg[1]->type,

@@ -121,11 +121,11 @@ static bool needs_float(OpKind kind)
         [OP_tanh] = true,      [OP_sigmoid] = true,
         [OP_erf] = true,       [OP_sin] = true,
         [OP_cos] = true,       [OP_sumsq] = true,
-        [OP_einsum] = true,    [OP_rotary] = true,
-        [OP_attention] = true, [OP_attention_grad] = true,
-        [OP_scale] = true,     [OP_offset] = true,
+        [OP_rotary] = true,    [OP_attention] = true,
+        [OP_scale] = true,     [OP_attention_grad] = true,
+        [OP_offset] = true,
     };
-    return table[kind];
+    return table[kind] || op_is_einsum(kind);
 }
 
 static const char *infer_broadcast(Infer *in)

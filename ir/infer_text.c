@@ -44,6 +44,11 @@ static const struct TextTypes {
     {OP_attention_dropout, {0, FROM_F32}, 3},
     {OP_attention_dropout_grad, {1, 2, 3}, 6},
     {OP_einsum, {FROM_ATTR}, -1},
+    {OP_einsum_bias, {FROM_ATTR}, -1},
+    {OP_einsum_add, {FROM_ATTR}, -1},
+    {OP_einsum_bias_grad, {FROM_ATTR, FROM_ATTR}, -1},
+    {OP_einsum_gelu, {FROM_ATTR, FROM_ATTR}, -1},
+    {OP_einsum_gelu_grad, {FROM_ATTR}, -1},
 };
 
 static const char *text_dtypes(Infer *in)
@@ -59,6 +64,8 @@ static const char *text_dtypes(Infer *in)
                                ? (DType)attr_of(in, "type")->i
                                : arg_type(in, row->from[i])->dtype;
     int first_base = op_info(in->kind)->nargs;
+    if (first_base < 0)
+        first_base = in->nargs;
     for (int i = 0; i < in->nargs; i++) {
         const Type *t = arg_type(in, i);
         if (i >= first_base) {
@@ -74,38 +81,80 @@ static const char *text_dtypes(Infer *in)
     return NULL;
 }
 
-/* Each letter of an einsum once in an operand; results take from operands. */
+static unsigned letters_of(const RuleTensor *t)
+{
+    unsigned all = 0;
+    for (int k = 0; k < t->n; k++)
+        all |= 1u << (t->dim[k].letter[0] - 'a');
+    return all;
+}
+
+static bool same_letters(const RuleTensor *x, const RuleTensor *y)
+{
+    if (x->n != y->n)
+        return false;
+    for (int k = 0; k < x->n; k++)
+        if (x->dim[k].letter[0] != y->dim[k].letter[0])
+            return false;
+    return true;
+}
+
+static bool is_vector_along(const RuleTensor *x, const RuleTensor *result)
+{
+    return x->n == 1 && result->n > 0 &&
+           x->dim[0].letter[0] == result->dim[result->n - 1].letter[0];
+}
+
+/* What is done to a product beside it. */
+static const char *check_beside(Infer *in, const RuleText *t)
+{
+    const RuleTensor *third = &t->tensor[2], *result = &t->tensor[t->nargs];
+    bool alike = in->kind == OP_einsum_add || in->kind == OP_einsum_gelu_grad;
+    if (t->nargs == 3 && !(alike ? same_letters(third, result)
+                                 : is_vector_along(third, result)))
+        return alike ? "the third operand has not the result's letters"
+                     : "the third operand is no vector along the last dim";
+    if (in->kind == OP_einsum_gelu && !same_letters(result, result + 1))
+        return "the results differ in letters";
+    if (in->kind == OP_einsum_bias_grad &&
+        (letters_of(result + 1) & ~letters_of(&t->tensor[0])))
+        return "the second result is no sum of the first operand";
+    return NULL;
+}
+
+/* Each letter of an einsum once in a tensor; results take from operands. */
 static const char *check_einsum(Infer *in, const RuleText *t)
 {
     unsigned have = 0;
-    if (t->nargs != 2 || t->nouts != 1)
-        return "the spec has not two operands and one result";
-    for (int i = 0; i < 3; i++) {
-        unsigned seen = 0;
-        for (int k = 0; k < t->tensor[i].n; k++) {
-            unsigned bit = 1u << (t->tensor[i].dim[k].letter[0] - 'a');
-            if (seen & bit)
-                return arena_printf(in->p->arena,
-                                    "a letter occurs twice in one tensor of "
-                                    "'%s'",
-                                    attr_of(in, "spec")->s);
-            seen |= bit;
-        }
-        if (i == 2 && (seen & ~have))
+    int nouts = op_info(in->kind)->nouts;
+    if (t->nargs != in->nargs || t->nouts != nouts || t->nargs < 2 ||
+        t->nargs > 3)
+        return arena_printf(in->p->arena,
+                            "the spec has not %s operands and %s",
+                            in->nargs == 2 ? "two" : "three",
+                            nouts == 1 ? "one result" : "two results");
+    for (int i = 0; i < t->nargs + t->nouts; i++) {
+        unsigned seen = letters_of(&t->tensor[i]);
+        if (__builtin_popcount(seen) != t->tensor[i].n)
+            return arena_printf(in->p->arena,
+                                "a letter occurs twice in one tensor of "
+                                "'%s'",
+                                attr_of(in, "spec")->s);
+        if (i >= t->nargs && (seen & ~have))
             return arena_printf(in->p->arena,
                                 "a letter of the result of '%s' "
                                 "is in no operand",
                                 attr_of(in, "spec")->s);
         have |= seen;
     }
-    return NULL;
+    return check_beside(in, t);
 }
 
 const char *infer_by_text(Infer *in)
 {
     RuleText text;
     RuleSizes sizes;
-    bool einsum = in->kind == OP_einsum;
+    bool einsum = op_is_einsum(in->kind);
     const char *rule =
         einsum ? attr_of(in, "spec")->s : op_info(in->kind)->rule;
     const char *fault = rule_text_parse(rule, einsum, &text);

@@ -45,6 +45,10 @@ bool interp_assigned(const Interp *in, int param);
  * in the last turn); NULL where there is none. `type` may be NULL. */
 const double *interp_value(Interp *in, const char *name, Type *type);
 
+/* One element of an elementwise op's result, from one of each operand. The op
+ * must be elementwise. */
+double interp_element(const Op *op, const double *x);
+
 /* ---- watching a run ---- */
 
 /* All ranks' parts of a value as computed last: rank r's *n numbers begin at

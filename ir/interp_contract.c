@@ -1,6 +1,7 @@
 /* interp_contract.c: einsum, attention and its gradient, each on one rank's
  * part, by their definitions.
  */
+#include "ir/internal.h"
 #include "ir/interp_impl.h"
 
 #include <math.h>
@@ -26,16 +27,16 @@ static int find_letter(Letters *l, char c)
     return l->n++;
 }
 
-/* Enters one tensor's letters, which begin at s; false where sizes differ. */
-static bool enter_tensor(Letters *l, const char *s, int n, const Shape *shape,
+/* Enters one tensor's letters; false where sizes differ. */
+static bool enter_tensor(Letters *l, const RuleTensor *t, const Shape *shape,
                          int tensor)
 {
     int64_t stride[MAX_SHAPE];
     interp_strides(shape, stride);
-    if (n != shape->ndim || shape->nstack != 0)
+    if (t->n != shape->ndim || shape->nstack != 0)
         return false;
-    for (int d = 0; d < n; d++) {
-        int i = find_letter(l, s[d]);
+    for (int d = 0; d < t->n; d++) {
+        int i = find_letter(l, t->dim[d].letter[0]);
         if (l->size[i] >= 0 && l->size[i] != shape->dim[d])
             return false;
         l->size[i] = shape->dim[d];
@@ -47,28 +48,20 @@ static bool enter_tensor(Letters *l, const char *s, int n, const Shape *shape,
 static bool read_spec(const char *spec, const Shape *a, const Shape *b,
                       const Shape *out, Letters *l)
 {
+    RuleText t;
     memset(l, 0, sizeof *l);
-    const char *comma = strchr(spec, ','), *arrow = strstr(spec, "->");
-    if (!comma || !arrow)
-        return false;
-    const char *second = comma + 1, *result = arrow + 2;
-    while (*second == ' ')
-        second++;
-    while (*result == ' ')
-        result++;
-    int nb = (int)(arrow - second);
-    while (nb > 0 && second[nb - 1] == ' ')
-        nb--;
-    return enter_tensor(l, result, (int)strlen(result), out, 2) &&
-           enter_tensor(l, spec, (int)(comma - spec), a, 0) &&
-           enter_tensor(l, second, nb, b, 1);
+    return !rule_text_parse(spec, true, &t) && t.nargs >= 2 &&
+           enter_tensor(l, &t.tensor[t.nargs], out, 2) &&
+           enter_tensor(l, &t.tensor[0], a, 0) &&
+           enter_tensor(l, &t.tensor[1], b, 1);
 }
 
-void interp_einsum(Interp *in, const Op *op, int64_t rank)
+/* Of several results the product is the one that has number `result`. */
+void interp_product(Interp *in, const Op *op, int64_t rank, int result)
 {
     Local a = interp_local(in, op->arg[0], rank);
     Local b = interp_local(in, op->arg[1], rank);
-    Local out = interp_local(in, op->out[0], rank);
+    Local out = interp_local(in, op->out[result], rank);
     Letters l;
     if (!read_spec(op_attr(op, "spec").s, a.shape, b.shape, out.shape, &l)) {
         interp_fail(in, op, "operands do not fit '%s'", op_attr(op, "spec").s);
@@ -87,6 +80,11 @@ void interp_einsum(Interp *in, const Op *op, int64_t rank)
         for (int64_t i = 0; i < n; i++)
             out.at[w.at[2] + i * dout] +=
                 a.at[w.at[0] + i * da] * b.at[w.at[1] + i * db];
+}
+
+void interp_einsum(Interp *in, const Op *op, int64_t rank)
+{
+    interp_product(in, op, rank, 0);
 }
 
 /* ---- attention --------------------------------------------------------- */

@@ -112,6 +112,11 @@ bool interp_has_function(OpKind kind)
     return functions[kind] != NULL;
 }
 
+double interp_element(const Op *op, const double *x)
+{
+    return functions[op->kind](x, op);
+}
+
 /* The strides with which an operand is read for each index of the result. */
 static bool align(const Shape *arg, const Shape *out, int64_t *stride)
 {

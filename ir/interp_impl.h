@@ -93,6 +93,13 @@ LocalEval interp_full, interp_zeros, interp_iota, interp_reshape, interp_transpo
     interp_embedding_grad, interp_onehot, interp_base, interp_rotary,
     interp_einsum, interp_attention, interp_attention_grad;
 
+/* What an op's spec says is summed of operands 0 and 1 into that result. */
+void interp_product(Interp *in, const Op *op, int64_t rank, int result);
+
+/* ---- interp_epilogue.c: einsums with something done to the product ---- */
+LocalEval interp_einsum_bias, interp_einsum_add, interp_einsum_bias_grad,
+    interp_einsum_gelu, interp_einsum_gelu_grad;
+
 /* ---- interp_random.c ---- */
 LocalEval interp_random, interp_split_key;
 /* Number `index` of a site under a key, in [0, 1). */

@@ -376,6 +376,7 @@ static inline bool loop_reverse(const Op *op) { return op->attr[1].i; }
 bool op_is_collective(OpKind kind); /* moves data between ranks */
 bool op_is_conversion(OpKind kind); /* those, take_part and take_share */
 bool op_is_elementwise(OpKind kind); /* rule "=" */
+bool op_is_einsum(OpKind kind); /* whatever is done to the product */
 /* Attention, and its gradient, with dropout or without. */
 bool op_is_attention(OpKind kind);
 bool op_is_attention_grad(OpKind kind);

@@ -68,6 +68,12 @@ bool op_is_elementwise(OpKind kind)
     return rule && strcmp(rule, "=") == 0;
 }
 
+bool op_is_einsum(OpKind kind)
+{
+    const char *rule = table[kind].rule;
+    return rule && strncmp(rule, "@einsum", 7) == 0;
+}
+
 bool op_is_attention(OpKind kind)
 {
     return kind == OP_attention || kind == OP_attention_dropout;

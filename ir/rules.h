@@ -20,6 +20,7 @@ typedef struct Factor {
     int64_t size;
     bool whole;   /* cannot be split */
     bool by_max;  /* reduces by maximum instead of sum */
+    bool apart;   /* a result that lacks it does not depend on it */
     int base;     /* -1, or which base operand it needs when split */
 } Factor;
 
@@ -31,6 +32,8 @@ typedef struct DimFactors {
 
 typedef struct Rule {
     int nfactors, nargs, nouts, nbases;
+    int added; /* the operand that is added to result 0, and placed as that is;
+                  -1: none */
     Factor factor[MAX_FACTORS];
     DimFactors dim[MAX_RULE_TENSORS][MAX_DIMS]; /* operands, then results */
 } Rule;

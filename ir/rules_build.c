@@ -242,7 +242,7 @@ static void build_text(Builder *b)
     Rule *r = b->r;
     RuleText text;
     RuleSizes sizes;
-    bool einsum = b->op->kind == OP_einsum;
+    bool einsum = op_is_einsum(b->op->kind);
     const char *rule =
         einsum ? op_attr(b->op, "spec").s : op_info(b->op->kind)->rule;
     int n = op_attr_find(b->op->kind, "n");
@@ -288,6 +288,35 @@ static void build_text(Builder *b)
     }
 }
 
+/* ---- products with something done to them --------------------------------- */
+
+static bool has_factor(const Rule *r, int tensor, int f)
+{
+    return rule_factor_dim(r, tensor, f) != -1;
+}
+
+/* What is done to a product is done to the whole sum. */
+static void build_once(Builder *b)
+{
+    build_text(b);
+    for (int f = 0; f < b->r->nfactors; f++)
+        b->r->factor[f].whole = !has_factor(b->r, b->r->nargs, f);
+}
+
+static void build_add(Builder *b)
+{
+    build_text(b);
+    b->r->added = b->r->nargs - 1;
+}
+
+/* The second result is a sum of operand 0 alone. */
+static void build_sum(Builder *b)
+{
+    build_text(b);
+    for (int f = 0; f < b->r->nfactors; f++)
+        b->r->factor[f].apart = !has_factor(b->r, 0, f);
+}
+
 /* ---- the way in -----------------------------------------------------------
  */
 
@@ -302,12 +331,14 @@ void rule_of(const Program *p, const Op *op, Rule *r)
         {"@reduce_all", build_reduce_all}, {"@reshape", build_reshape},
         {"@transpose", build_transpose},   {"@slice", build_along},
         {"@concat", build_along},          {"@einsum", build_text},
-        {"@random", build_random},
+        {"@random", build_random},         {"@einsum_once", build_once},
+        {"@einsum_add", build_add},        {"@einsum_sum", build_sum},
     };
     const OpInfo *info = op_info(op->kind);
     if (!info->rule)
         bug("op %s has no sharding rule", info->name);
     r->nfactors = r->nbases = 0;
+    r->added = -1;
     r->nargs = info->nargs < 0 ? op->nargs : info->nargs;
     r->nouts = op->nouts;
     if (r->nargs + r->nouts > MAX_RULE_TENSORS)

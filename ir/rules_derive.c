@@ -99,7 +99,7 @@ AxisPlace rule_place(const Rule *r, int tensor, Split s)
     if (d >= 0) {
         place.kind = AX_S;
         place.dim = (uint8_t)d;
-    } else if (result) {
+    } else if ((result || tensor == r->added) && !r->factor[s.factor].apart) {
         place.kind = r->factor[s.factor].by_max ? AX_PMAX : AX_P;
     }
     return place;

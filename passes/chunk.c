@@ -42,7 +42,7 @@ static bool find_head(Chunk *c)
     c->head = NULL;
     for (Op *op = c->t.r->first; op; op = op->next) {
         Rule r;
-        if (op->kind != OP_einsum || op->phase != PH_FORWARD ||
+        if (!op_is_einsum(op->kind) || op->phase != PH_FORWARD ||
             op->out[0]->type.ndim < 2)
             continue;
         rule_of(c->t.p, op, &r);

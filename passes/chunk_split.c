@@ -143,7 +143,7 @@ static bool place_results(Chunk *c, Op *op, const Rule *r, Split s)
             split_value(c, op->out[o], at.dim);
         else
             *place_of(c, op->out[o]) = at;
-        if (at.kind == AX_P || op->kind == OP_einsum)
+        if (at.kind == AX_P || op_is_einsum(op->kind))
             if (op != c->head)
                 leave_for_others(c, op->out[o], true);
     }
@@ -203,7 +203,7 @@ static bool check_logits(Chunk *c)
     int64_t logits = type_elements(&c->head->out[0]->type);
     for (int i = 0; i < c->t.gather.n; i++) {
         const Op *op = c->t.gather.at[i];
-        if (op->arg[0]->def->kind == OP_einsum && op->arg[0]->def != c->head)
+        if (op_is_einsum(op->arg[0]->def->kind) && op->arg[0]->def != c->head)
             continue;
         if (type_elements(&op->out[0]->type) >= logits)
             return refuse(c, op, "something needs all logits at once here");

@@ -22,6 +22,9 @@ typedef struct TargetInfo {
     bool shares_memory;     /* ranks are in one box and map the same memory */
     /* Scratch bytes that an op needs while it runs, by rank-local types. */
     int64_t (*workspace)(const Program *p, const Op *op, int threads);
+    /* Whether the target multiplies an einsum of these types, and does to the
+     * product what the op says; NULL: any, and nothing. */
+    bool (*multiplies)(const Program *p, const Op *op);
     /* Whether result `out` of the op may take the memory of operand `arg`,
      * which dies there. */
     bool (*in_place)(const Program *p, const Op *op, int out, int arg);

@@ -71,15 +71,18 @@ static void follow(Reduce *r, Value *v)
 
 /* v in a narrower type: from its einsum at once, where nobody else wants it in
  * f32; a value that was just widened as it was before. */
-static Value *narrowed(Program *p, Value *v, DType to, Op *user)
+static Value *narrowed(Program *p, const TargetInfo *t, Value *v, DType to,
+                       Op *user)
 {
     Op *def = v->def;
     if (def && def->kind == OP_cast && def->arg[0]->type.dtype == to)
         return def->arg[0];
     if (def && def->kind == OP_einsum && ir_count_uses(v) == 1) {
-        op_attr(def, "type").i = to;
-        v->type.dtype = to;
-        return v;
+        DType was = v->type.dtype;
+        op_attr(def, "type").i = v->type.dtype = to;
+        if (!t->multiplies || t->multiplies(p, def))
+            return v;
+        op_attr(def, "type").i = v->type.dtype = was;
     }
     Build b = {.p = p, .region = user->region, .before = user,
                .phase = user->phase, .loc = v->loc, .path = user->path};
@@ -87,10 +90,10 @@ static Value *narrowed(Program *p, Value *v, DType to, Op *user)
     return ir_value(&b, OP_cast, 1, &v, attr, v->name);
 }
 
-static void narrow_reduction(Program *p, Op *op, DType to)
+static void narrow_reduction(Program *p, const TargetInfo *t, Op *op, DType to)
 {
     for (int i = 0; i < op->nargs; i++) {
-        op->arg[i] = narrowed(p, op->arg[i], to, op);
+        op->arg[i] = narrowed(p, t, op->arg[i], to, op);
         Value *out = op->out[i];
         out->type.dtype = to;
         Build b = {.p = p, .region = op->region, .before = op->next,
@@ -112,7 +115,6 @@ static bool takes_gradients_alone(const Reduce *r, const Op *op)
 void pass_reduce(Program *p, const TargetInfo *t)
 {
     Reduce r = {.p = p, .seen = NEW_ARRAY(p->arena, bool, p->nvalues)};
-    (void)t;
     if (p->train.reduce == DT_F32)
         return;
     for (Op *op = p->step->first; op; op = op->next)
@@ -120,5 +122,5 @@ void pass_reduce(Program *p, const TargetInfo *t)
             follow(&r, op->arg[0]);
     for (int i = 0; i < r.reduction.n; i++)
         if (takes_gradients_alone(&r, r.reduction.at[i]))
-            narrow_reduction(p, r.reduction.at[i], p->train.reduce);
+            narrow_reduction(p, t, r.reduction.at[i], p->train.reduce);
 }

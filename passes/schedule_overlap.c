@@ -89,7 +89,7 @@ static bool is_covered(const Op *collective)
 static bool is_free(const Op *op, const Op *at)
 {
     bool behind = false;
-    if (op->kind != OP_einsum)
+    if (!op_is_einsum(op->kind))
         return false;
     for (const Op *reader = op->next; reader; reader = reader->next) {
         if (reads(reader, op) &&

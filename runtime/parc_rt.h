@@ -299,16 +299,33 @@ typedef struct ParcMatmul ParcMatmul;
 typedef struct ParcTypes {
     ParcType a, b, c;
 } ParcTypes;
+/* What is done to a product before it is written; programs for CUDA alone have
+ * any. `vector` has the type of c, `tensor` its type, sizes and strides; what
+ * is added is added in f32, g is GELU's approximation by tanh. */
+typedef enum ParcEpilogue {
+    PARC_NO_EPILOGUE,
+    PARC_BIAS,      /* c = a b + vector [n], for each row */
+    PARC_ADD,       /* c = a b + tensor; c may be the tensor */
+    PARC_SUM_A,     /* c = a b; vector [m] = sum of a's columns */
+    PARC_SUM_B,     /* c = a b; vector [n] = sum of b's rows */
+    PARC_GELU,      /* tensor = a b; c = g(a b) */
+    PARC_GELU_BIAS, /* the same of a b + vector [n] */
+    PARC_GELU_GRAD, /* c = a b g'(tensor) */
+} ParcEpilogue;
 typedef struct ParcMatmulSpec {
     const char *name;
     int64_t batch, m, n, k;
     int64_t sa[3], sb[3], sc[3];
     int64_t scratch, scratch_bytes;
     ParcTypes type;
+    ParcEpilogue epilogue;
 } ParcMatmulSpec;
 ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec);
 void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
                  void *c);
+/* With an epilogue; NULL for what it does not have. */
+void parc_matmul_with(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
+                      void *c, void *vector, void *tensor);
 /* The scratch bytes that oneDNN wants for it here (used by parc to plan). */
 int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads);
 

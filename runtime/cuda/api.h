@@ -122,6 +122,17 @@ enum {
     RT_BLAS_PLAIN = 0, /* … and their values */
     RT_BLAS_TRANSPOSED = 1,
 
+    RT_BLAS_EPILOGUE = 7,     /* uint32_t, of those below */
+    RT_BLAS_BIAS_POINTER = 8, /* what is added or summed: a vector */
+    RT_BLAS_AUX_POINTER = 11, /* GELU's operand, kept or read */
+    RT_BLAS_AUX_LEADING = 12, /* int64_t, in elements */
+    RT_BLAS_EPILOGUE_BIAS = 4,
+    RT_BLAS_EPILOGUE_GELU_AUX = 160,
+    RT_BLAS_EPILOGUE_GELU_AUX_BIAS = 164,
+    RT_BLAS_EPILOGUE_GELU_GRAD = 192,
+    RT_BLAS_EPILOGUE_SUM_A = 256,
+    RT_BLAS_EPILOGUE_SUM_B = 512,
+
     RT_BLAS_BATCH_COUNT = 5,  /* attributes of a layout: int32_t */
     RT_BLAS_BATCH_STRIDE = 6, /* int64_t, in elements */
 

@@ -43,6 +43,10 @@ static int propose(ParcRt *rt, const ParcMatmul *mm, int alignment, int wanted,
          a <= RT_BLAS_ALIGNMENT_D; a++) {
         prefer(rt, p, a, 1u << alignment);
     }
+    char *aligned_so = parc_arena(rt) + ((ptrdiff_t)1 << alignment);
+    rt_cuda_epilogue_point(rt, mm,
+                           rt_cuda_vector_bytes(&mm->spec) ? aligned_so : NULL,
+                           rt_cuda_tensor_bytes(&mm->spec) ? aligned_so : NULL);
     BlasStatus status = d->blas.cublasLtMatmulAlgoGetHeuristic(
         d->blas_handle, mm->product, mm->layout[CUDA_B], mm->layout[CUDA_A],
         mm->layout[CUDA_C], mm->layout[CUDA_C], p, wanted, candidate, &found);
@@ -51,12 +55,13 @@ static int propose(ParcRt *rt, const ParcMatmul *mm, int alignment, int wanted,
         return found;
     }
     const ParcMatmulSpec *s = &mm->spec;
+    const char *epilogue = rt_cuda_epilogue_name(s->epilogue);
     rt_fail(rt,
             "cuBLASLt %zu has no kernel for '%s' (%lld x [%lld, %lld] [%lld, "
-            "%lld], operands aligned to %d bytes) on %s: %s",
+            "%lld]%s%s, operands aligned to %d bytes) on %s: %s",
             d->blas.cublasLtGetVersion(), s->name, (long long)s->batch,
             (long long)s->m, (long long)s->k, (long long)s->k, (long long)s->n,
-            1 << alignment, d->name,
+            *epilogue ? " with " : "", epilogue, 1 << alignment, d->name,
             d->blas.cublasLtGetStatusString(status));
 }
 
@@ -72,7 +77,7 @@ void rt_cuda_choose_unaligned(ParcRt *rt, ParcMatmul *mm, int alignment)
 
 /* Places in the arena that serve as operands. */
 typedef struct Ground {
-    char *operand[CUDA_OPERANDS], *workspace;
+    CudaOperands at;
     int64_t bytes; /* of all */
 } Ground;
 
@@ -81,16 +86,24 @@ static int64_t aligned(int64_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
+static char *take(ParcRt *rt, Ground *g, int64_t bytes)
+{
+    char *at = bytes ? parc_arena(rt) + g->bytes : NULL;
+    g->bytes += aligned(bytes);
+    return at;
+}
+
 /* False where the arena is too small: a product that runs in a loop over
  * parts of its operands may be. */
 static bool lay_out(ParcRt *rt, const ParcMatmulSpec *s, Ground *g)
 {
     g->bytes = 0;
-    for (int i = 0; i < CUDA_OPERANDS; i++) {
-        g->operand[i] = parc_arena(rt) + g->bytes;
-        g->bytes += aligned(rt_cuda_operand_bytes(s, i));
-    }
-    g->workspace = parc_arena(rt) + g->bytes;
+    g->at.a = take(rt, g, rt_cuda_operand_bytes(s, CUDA_A));
+    g->at.b = take(rt, g, rt_cuda_operand_bytes(s, CUDA_B));
+    g->at.c = take(rt, g, rt_cuda_operand_bytes(s, CUDA_C));
+    g->at.vector = take(rt, g, rt_cuda_vector_bytes(s));
+    g->at.tensor = take(rt, g, rt_cuda_tensor_bytes(s));
+    g->at.workspace = parc_arena(rt) + g->bytes;
     g->bytes += s->scratch_bytes;
     return g->bytes <= rt->model->arena_bytes;
 }
@@ -98,9 +111,7 @@ static bool lay_out(ParcRt *rt, const ParcMatmulSpec *s, Ground *g)
 static BlasStatus run_once(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
                            const BlasCandidate *c)
 {
-    return rt_cuda_product(rt, mm, &c->algorithm, g->operand[CUDA_A],
-                           g->operand[CUDA_B], g->operand[CUDA_C],
-                           g->workspace);
+    return rt_cuda_product(rt, mm, &c->algorithm, &g->at);
 }
 
 /* Milliseconds of a run; negative where the kernel cannot run. */
@@ -132,7 +143,7 @@ static int fastest(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
     enum { FILLING = 0x3c };
     const RtDevice *d = rt->device;
     CuStream stream = d->stream[PARC_COMPUTE];
-    CuAddress begin = rt_cuda_address(g->operand[0]);
+    CuAddress begin = rt_cuda_address(g->at.a);
     CuEvent event[2];
     float least = -1;
     int best = 0;
@@ -164,10 +175,12 @@ static void write_key(const ParcRt *rt, const ParcMatmul *mm,
                                        [PARC_F16] = "f16"};
     const ParcMatmulSpec *s = &mm->spec;
     const int64_t *of[] = {s->sa, s->sb, s->sc};
-    int n = snprintf(key, CUDA_KEY, "%s %s %s%s batch %lld m %lld n %lld k "
+    const char *epilogue = rt_cuda_epilogue_name(s->epilogue);
+    int n = snprintf(key, CUDA_KEY, "%s %s %s%s%s%s batch %lld m %lld n %lld k "
                                     "%lld workspace %lld strides",
                      name[s->type.a], name[s->type.b], name[s->type.c],
-                     rt->device->mode.tf32 ? " tf32" : "", (long long)s->batch,
+                     rt->device->mode.tf32 ? " tf32" : "",
+                     *epilogue ? " " : "", epilogue, (long long)s->batch,
                      (long long)s->m, (long long)s->n, (long long)s->k,
                      (long long)s->scratch_bytes);
     for (int i = 0; i < CUDA_OPERANDS && n < CUDA_KEY; i++) {

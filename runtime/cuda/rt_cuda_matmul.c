@@ -90,6 +90,7 @@ static void make_product(ParcRt *rt, ParcMatmul *mm)
                                        : RT_BLAS_TRANSPOSE_B,
                      &transposed, sizeof transposed));
     }
+    rt_cuda_epilogue_make(rt, mm);
 }
 
 /* The library is opened by the first product of a program that has any. */
@@ -130,21 +131,25 @@ ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
 }
 
 BlasStatus rt_cuda_product(ParcRt *rt, const ParcMatmul *mm,
-                           const BlasAlgorithm *algorithm, const void *a,
-                           const void *b, void *c, void *workspace)
+                           const BlasAlgorithm *algorithm,
+                           const CudaOperands *at)
 {
     static const float one = 1, zero = 0;
     const RtDevice *d = rt->device;
     const BlasLayout *l = mm->layout;
+    bool adds = mm->spec.epilogue == PARC_ADD;
+    rt_cuda_epilogue_point(rt, mm, at->vector, at->tensor);
     return d->blas.cublasLtMatmul(
-        d->blas_handle, mm->product, &one, b, l[CUDA_B], a, l[CUDA_A], &zero, c,
-        l[CUDA_C], c, l[CUDA_C], algorithm, workspace,
-        (size_t)mm->spec.scratch_bytes, d->stream[PARC_COMPUTE]);
+        d->blas_handle, mm->product, &one, at->b, l[CUDA_B], at->a, l[CUDA_A],
+        adds ? &one : &zero, adds ? at->tensor : at->c, l[CUDA_C], at->c,
+        l[CUDA_C], algorithm, at->workspace, (size_t)mm->spec.scratch_bytes,
+        d->stream[PARC_COMPUTE]);
 }
 
-static int alignment_of(const void *a, const void *b, const void *c)
+static int alignment_of(const CudaOperands *at)
 {
-    uintptr_t bits = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
+    uintptr_t bits = (uintptr_t)at->a | (uintptr_t)at->b | (uintptr_t)at->c |
+                     (uintptr_t)at->vector | (uintptr_t)at->tensor;
     int alignment = 0;
     while (alignment < CUDA_ALIGNED && !(bits >> alignment & 1)) {
         alignment++;
@@ -152,20 +157,25 @@ static int alignment_of(const void *a, const void *b, const void *c)
     return alignment;
 }
 
-void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
-                 void *c)
+void parc_matmul_with(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
+                      void *c, void *vector, void *tensor)
 {
-    int alignment = alignment_of(a, b, c);
+    CudaOperands at = {a, b, c, vector, tensor,
+                       parc_arena(rt) + mm->spec.scratch};
+    int alignment = alignment_of(&at);
     CudaChoice *choice = &mm->choice[alignment];
     if (!choice->known) {
         rt_cuda_choose_unaligned(rt, mm, alignment);
     }
-    char *workspace = parc_arena(rt) + mm->spec.scratch;
-    rt_blas_check(rt,
-                  rt_cuda_product(rt, mm, &choice->algorithm, a, b, c,
-                                  workspace),
+    rt_blas_check(rt, rt_cuda_product(rt, mm, &choice->algorithm, &at),
                   mm->spec.name);
     rt_cuda_queued(rt, PARC_COMPUTE, mm->spec.name);
+}
+
+void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
+                 void *c)
+{
+    parc_matmul_with(rt, mm, a, b, c, NULL, NULL);
 }
 
 void rt_cuda_matmul_ready(ParcRt *rt)

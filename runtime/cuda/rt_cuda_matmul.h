@@ -11,6 +11,12 @@
 
 enum { CUDA_A, CUDA_B, CUDA_C, CUDA_OPERANDS }; /* ours */
 
+/* What a product works on; vector and tensor as its epilogue wants them. */
+typedef struct CudaOperands {
+    const void *a, *b;
+    void *c, *vector, *tensor, *workspace;
+} CudaOperands;
+
 /* Pointers are multiples of 1 << alignment bytes, of which kernels want no
  * more than 16. */
 enum { CUDA_ALIGNED = 4, CUDA_ALIGNMENTS = CUDA_ALIGNED + 1 };
@@ -32,8 +38,22 @@ struct ParcMatmul {
 int64_t rt_cuda_operand_bytes(const ParcMatmulSpec *s, int operand);
 /* Runs the product with an algorithm on given memory. */
 BlasStatus rt_cuda_product(ParcRt *rt, const ParcMatmul *mm,
-                           const BlasAlgorithm *algorithm, const void *a,
-                           const void *b, void *c, void *workspace);
+                           const BlasAlgorithm *algorithm,
+                           const CudaOperands *at);
+
+/* ---- what is done to a product (rt_cuda_epilogue.c) ---- */
+
+/* Sets all but the addresses. */
+void rt_cuda_epilogue_make(ParcRt *rt, ParcMatmul *mm);
+/* Sets the addresses: before each run, and before the library is asked for
+ * kernels, which it chooses by how these are aligned. */
+void rt_cuda_epilogue_point(ParcRt *rt, const ParcMatmul *mm, void *vector,
+                            void *tensor);
+/* The bytes of its vector and tensor; 0: it has none. */
+int64_t rt_cuda_vector_bytes(const ParcMatmulSpec *s);
+int64_t rt_cuda_tensor_bytes(const ParcMatmulSpec *s);
+/* "bias", for messages and keys; "" for none. */
+const char *rt_cuda_epilogue_name(ParcEpilogue e);
 
 /* ---- which kernel (rt_cuda_choose.c) ---- */
 

@@ -48,6 +48,18 @@ between() {
 }
 check "nothing goes through memory from kernel to kernel" between
 
+# What GPT-2's block leaves to the library: nothing is read again to add a
+# bias, to sum its gradient, or for GELU, and inputs' gradients have one sum.
+with() { # with TIMES WHAT
+    [ "$(sed -n '/^Matmuls/,/^$/p' "$work/gpt2" | grep -c "  with $2\$")" = "$1" ]
+}
+"$PARC" examples/gpt2.pdl --mesh 2x2 --target cuda --emit plan >"$work/gpt2"
+check "queries, keys and values have biases" with 3 bias
+check "GELU comes with its bias" with 1 'bias, gelu'
+check "GELU's gradient comes with the product" with 1 'gelu gradient'
+check "gradients of all biases come with their weights'" with 6 'bias gradient'
+check "gradients are added up by products" with 2 add
+
 if command -v nvcc >/dev/null && "$PARC" examples/llama.pdl --mesh 8x8 \
     --target cuda -S "$work/tree" >"$work/log" 2>&1; then
     spills() {

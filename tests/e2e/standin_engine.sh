@@ -4,10 +4,11 @@
 . "$(dirname "$0")/lib.sh"
 standin=tests/standin
 $standin/build "$standin/engine_kernels.cu" "$work/kernels.so" || exit 1
-for test in engine queue nccl; do
+for test in engine queue nccl blas; do
     $standin/build -program "$standin/${test}_test.c" -o "$work/$test" ||
         exit 1
-    "$work/$test" "$work/kernels.so" >"$work/$test.log" || cat "$work/$test.log"
+    "$work/$test" "$work/kernels.so" >"$work/$test.log" 2>&1 ||
+        cat "$work/$test.log"
     line=$(tail -n 1 "$work/$test.log")
     passed=$((passed + ${line%% passed*}))
     line=${line#*, }

@@ -34,6 +34,9 @@ struct BlasHandleObject {
 struct BlasProductObject {
     BlasCompute compute;
     int32_t transposed[2];
+    uint32_t epilogue; /* 0: the default */
+    void *bias, *aux;
+    int64_t aux_leading;
 };
 struct BlasLayoutObject {
     BlasType type;
@@ -48,8 +51,9 @@ struct BlasPreferenceObject {
 /* What lies in a BlasAlgorithm. */
 typedef struct Algorithm {
     uint32_t magic;
-    int32_t parts;
+    int16_t parts, epilogue;
     uint32_t alignment[4];
+    uint32_t bias_alignment, aux_alignment;
     int64_t workspace;
 } Algorithm;
 _Static_assert(sizeof(Algorithm) <= sizeof(BlasAlgorithm), "ABI");
@@ -115,6 +119,14 @@ BlasStatus cublasLtMatmulDescSetAttribute(BlasProduct product,
         return set(&product->transposed[0], value, bytes, sizeof(int32_t));
     case RT_BLAS_TRANSPOSE_B:
         return set(&product->transposed[1], value, bytes, sizeof(int32_t));
+    case RT_BLAS_EPILOGUE:
+        return set(&product->epilogue, value, bytes, sizeof(uint32_t));
+    case RT_BLAS_BIAS_POINTER:
+        return set(&product->bias, value, bytes, sizeof(void *));
+    case RT_BLAS_AUX_POINTER:
+        return set(&product->aux, value, bytes, sizeof(void *));
+    case RT_BLAS_AUX_LEADING:
+        return set(&product->aux_leading, value, bytes, sizeof(int64_t));
     default:
         standin_error("cuBLASLt: attribute %u of a product is not known here",
                       attribute);
@@ -212,6 +224,53 @@ static const char *wrong_layout(const struct BlasLayoutObject *l)
     return NULL;
 }
 
+/* ---- epilogues ---- */
+
+enum { NEEDS_BIAS = 1, NEEDS_AUX = 2 };
+
+static const struct Epilogue {
+    uint32_t blas;
+    ProductEnd end;
+    unsigned needs;
+} epilogues[] = {
+    {0, PRODUCT_AS_IT_IS, 0},
+    {RT_BLAS_EPILOGUE_BIAS, PRODUCT_BIAS, NEEDS_BIAS},
+    {RT_BLAS_EPILOGUE_GELU_AUX, PRODUCT_GELU, NEEDS_AUX},
+    {RT_BLAS_EPILOGUE_GELU_AUX_BIAS, PRODUCT_GELU_BIAS,
+     NEEDS_BIAS | NEEDS_AUX},
+    {RT_BLAS_EPILOGUE_GELU_GRAD, PRODUCT_GELU_GRAD, NEEDS_AUX},
+    {RT_BLAS_EPILOGUE_SUM_A, PRODUCT_SUM_A, NEEDS_BIAS},
+    {RT_BLAS_EPILOGUE_SUM_B, PRODUCT_SUM_B, NEEDS_BIAS},
+};
+
+static const struct Epilogue *epilogue_of(BlasProduct p)
+{
+    for (size_t i = 0; i < sizeof epilogues / sizeof *epilogues; i++)
+        if (epilogues[i].blas == p->epilogue)
+            return &epilogues[i];
+    return NULL;
+}
+
+/* What the documentation asks of an epilogue's operands: bias and aux have the
+ * result's type here, which is the default. */
+static const char *wrong_epilogue(BlasProduct p, BlasLayout d)
+{
+    const struct Epilogue *e = epilogue_of(p);
+    if (!e)
+        return "an epilogue that is not known here";
+    if (e->needs && d->batch > 1)
+        return "an epilogue of a batch, which nobody has asked for";
+    if (e->needs & NEEDS_BIAS && !p->bias)
+        return "no pointer to its bias";
+    if (e->needs & NEEDS_AUX && !p->aux)
+        return "no pointer to its auxiliary operand";
+    if (e->needs & NEEDS_AUX &&
+        (p->aux_leading < d->rows || p->aux_leading % 8))
+        return "an auxiliary operand whose leading dimension is less than the "
+               "rows, or no multiple of 8";
+    return NULL;
+}
+
 static const char *wrong_shapes(BlasProduct p, BlasLayout a, BlasLayout b,
                                 BlasLayout c, BlasLayout d, int64_t *k)
 {
@@ -236,7 +295,7 @@ static const char *wrong_shapes(BlasProduct p, BlasLayout a, BlasLayout b,
     if (a->type != b->type || c->type != d->type ||
         (d->type != a->type && d->type != RT_BLAS_F32))
         return "types that no kernel has";
-    return NULL;
+    return wrong_epilogue(p, d);
 }
 
 static BlasStatus check_shapes(BlasHandle handle, BlasProduct p, BlasLayout a,
@@ -272,6 +331,14 @@ static uint32_t kept_alignment(const struct BlasLayoutObject *l, uint32_t most)
     return kept;
 }
 
+static uint32_t alignment_of(const void *at)
+{
+    uint32_t kept = 16;
+    while (kept > 1 && (uintptr_t)at % kept)
+        kept /= 2;
+    return kept;
+}
+
 BlasStatus cublasLtMatmulAlgoGetHeuristic(
     BlasHandle handle, BlasProduct product, BlasLayout a, BlasLayout b,
     BlasLayout c, BlasLayout d, BlasPreference preference, int wanted,
@@ -287,7 +354,10 @@ BlasStatus cublasLtMatmulAlgoGetHeuristic(
         if (preference->alignment[i] < (uint32_t)size_of(l[i]->type))
             return RT_BLAS_NOT_SUPPORTED;
     for (int parts = 1; parts <= ALGORITHMS && *found < wanted; parts++) {
-        Algorithm x = {.magic = MAGIC, .parts = parts,
+        Algorithm x = {.magic = MAGIC, .parts = (int16_t)parts,
+                       .epilogue = (int16_t)product->epilogue,
+                       .bias_alignment = alignment_of(product->bias),
+                       .aux_alignment = alignment_of(product->aux),
                        .workspace = (parts - 1) * d->rows * d->columns *
                                     d->batch * 4};
         if (parts > 1 && (x.workspace > (int64_t)preference->workspace ||
@@ -313,7 +383,8 @@ BlasStatus cublasLtMatmulAlgoCheck(BlasHandle handle, BlasProduct product,
     Algorithm x;
     BlasStatus s = check_shapes(handle, product, a, b, c, d, &k);
     memcpy(&x, algorithm, sizeof x);
-    if (s || x.magic != MAGIC || x.parts < 1 || x.parts > ALGORITHMS)
+    if (s || x.magic != MAGIC || x.parts < 1 || x.parts > ALGORITHMS ||
+        x.epilogue != (int16_t)product->epilogue)
         return s ? s : INVALID_VALUE;
     memset(candidate, 0, sizeof *candidate);
     candidate->algorithm = *algorithm;
@@ -348,6 +419,28 @@ static bool touch(const Product *p, const ProductMatrix *x)
     return true;
 }
 
+static bool sums(const Product *p)
+{
+    return p->end == PRODUCT_SUM_A || p->end == PRODUCT_SUM_B;
+}
+
+static int64_t vector_bytes(const Product *p)
+{
+    return (p->end == PRODUCT_SUM_B ? p->n : p->m) *
+           (p->d.type == PRODUCT_F32 ? 4 : 2);
+}
+
+/* What the epilogue reads or writes. */
+static bool touch_beside(const Product *p)
+{
+    int64_t size = p->aux.type == PRODUCT_F32 ? 4 : 2;
+    return (!p->vector || hazard_touch(p->vector, vector_bytes(p), sums(p))) &&
+           (!p->aux.at ||
+            hazard_touch_rows(p->aux.at, p->aux.columns, p->aux.rows * size,
+                              p->aux.leading * size,
+                              p->end != PRODUCT_GELU_GRAD));
+}
+
 static enum WorkStatus product_run(void *state)
 {
     const Product *p = state;
@@ -360,12 +453,21 @@ static enum WorkStatus product_run(void *state)
                           (long long)m[i]->bytes, m[i]->at);
             return WORK_FAILED;
         }
+    if (p->vector && !standin_is_device(p->vector, vector_bytes(p))) {
+        standin_error("cuBLASLt: the bias is not live device memory");
+        return WORK_FAILED;
+    }
+    if (p->aux.at && !standin_is_device(p->aux.at, p->aux.bytes)) {
+        standin_error("cuBLASLt: the auxiliary operand is not live device "
+                      "memory");
+        return WORK_FAILED;
+    }
     if (p->workspace && !standin_is_device(p->workspace, p->workspace_bytes)) {
         standin_error("cuBLASLt: the workspace is not live device memory");
         return WORK_FAILED;
     }
     if (!touch(p, &p->a) || !touch(p, &p->b) || !touch(p, &p->d) ||
-        (p->beta != 0.0f && !touch(p, &p->c)) ||
+        (p->beta != 0.0f && !touch(p, &p->c)) || !touch_beside(p) ||
         !hazard_touch(p->workspace, p->workspace_bytes, true))
         return WORK_FAILED;
     /* A kernel that uses its workspace leaves something there. */
@@ -412,6 +514,15 @@ BlasStatus cublasLtMatmul(BlasHandle handle, BlasProduct product,
                           "abcd"[i], at[i], x.alignment[i]);
             return INVALID_VALUE;
         }
+    const struct Epilogue *e = epilogue_of(product);
+    if (x.epilogue != (int16_t)product->epilogue ||
+        (e->needs & NEEDS_BIAS &&
+         (uintptr_t)product->bias % x.bias_alignment) ||
+        (e->needs & NEEDS_AUX && (uintptr_t)product->aux % x.aux_alignment)) {
+        standin_error("cuBLASLt: bias or auxiliary operand are not what the "
+                      "algorithm was asked for with");
+        return INVALID_VALUE;
+    }
     if (x.workspace && (uintptr_t)workspace % WORKSPACE_ALIGNMENT) {
         standin_error("cuBLASLt: the workspace is not aligned to 256 bytes");
         return INVALID_VALUE;
@@ -425,7 +536,14 @@ BlasStatus cublasLtMatmul(BlasHandle handle, BlasProduct product,
                    .a_transposed = product->transposed[0],
                    .b_transposed = product->transposed[1],
                    .workspace = x.workspace ? workspace : NULL,
-                   .workspace_bytes = x.workspace};
+                   .workspace_bytes = x.workspace,
+                   .end = e->end,
+                   .vector = e->needs & NEEDS_BIAS ? product->bias : NULL};
+    if (e->needs & NEEDS_AUX) {
+        struct BlasLayoutObject aux = *d_layout;
+        aux.leading = product->aux_leading;
+        p->aux = matrix(product->aux, &aux);
+    }
     memcpy(&p->alpha, alpha, sizeof p->alpha);
     memcpy(&p->beta, beta, sizeof p->beta);
     queue_lock();

@@ -3,6 +3,7 @@
  */
 #include "blas_product.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,48 @@ static void tile(float sum[COLUMNS][ROWS], const float *a, const float *b,
                 sum[j][i] += a[k * ROWS + i] * b[k * COLUMNS + j];
 }
 
+/* x (1 + tanh(…)) / 2 and its derivative. */
+static float gelu(float x)
+{
+    return x / 2 * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+}
+
+static float gelu_grad(float x)
+{
+    float t = tanhf(0.79788456f * (x + 0.044715f * x * x * x));
+    return (1 + t) / 2 + x / 2 * (1 - t * t) * 0.79788456f *
+                             (1 + 3 * 0.044715f * x * x);
+}
+
+static float ended(const Product *p, int64_t row, int64_t column, float x)
+{
+    ProductMatrix vector = {.at = p->vector, .type = p->d.type};
+    int64_t aux = column * p->aux.leading + row;
+    switch (p->end) {
+    case PRODUCT_BIAS: return x + load(&vector, row);
+    case PRODUCT_GELU_GRAD: return x * gelu_grad(load(&p->aux, aux));
+    case PRODUCT_GELU_BIAS: x += load(&vector, row); /* fall through */
+    case PRODUCT_GELU: store(&p->aux, aux, x); return gelu(x);
+    case PRODUCT_AS_IT_IS:
+    case PRODUCT_SUM_A:
+    case PRODUCT_SUM_B: break;
+    }
+    return x;
+}
+
+/* One sum for each of n rows, `across` elements apart. */
+static void sum_terms(const Product *p, const ProductMatrix *x, int64_t n,
+                      int64_t along, int64_t across)
+{
+    ProductMatrix vector = {.at = p->vector, .type = p->d.type};
+    for (int64_t i = 0; i < n; i++) {
+        float sum = 0;
+        for (int64_t k = 0; k < p->k; k++)
+            sum += load(x, i * across + k * along);
+        store(&vector, i, sum);
+    }
+}
+
 static void finish(const Product *p, int64_t batch, int64_t row,
                    int64_t column, float sum[COLUMNS][ROWS])
 {
@@ -65,7 +108,7 @@ static void finish(const Product *p, int64_t batch, int64_t row,
             float x = p->alpha * sum[j][i];
             if (p->beta != 0.0f)
                 x += p->beta * load(&p->c, c);
-            store(&p->d, d, x);
+            store(&p->d, d, ended(p, row + i, column + j, x));
         }
 }
 
@@ -95,4 +138,10 @@ void product_compute(const Product *p)
 {
     for (int64_t i = 0; i < p->batch; i++)
         compute_one(p, i);
+    if (p->end == PRODUCT_SUM_A)
+        sum_terms(p, &p->a, p->m, p->a_transposed ? 1 : p->a.leading,
+                  p->a_transposed ? p->a.leading : 1);
+    if (p->end == PRODUCT_SUM_B)
+        sum_terms(p, &p->b, p->n, p->b_transposed ? p->b.leading : 1,
+                  p->b_transposed ? 1 : p->b.leading);
 }

@@ -14,6 +14,17 @@ typedef struct ProductMatrix {
     int64_t bytes; /* from the first element to behind the last */
 } ProductMatrix;
 
+/* What is done to the product in f32 before it is written. */
+typedef enum ProductEnd {
+    PRODUCT_AS_IT_IS,
+    PRODUCT_BIAS,      /* vector [m] is added to each column */
+    PRODUCT_GELU,      /* aux is what it was, d is GELU of that, by tanh */
+    PRODUCT_GELU_BIAS, /* the same, of the sum with the vector */
+    PRODUCT_GELU_GRAD, /* times the derivative of that at aux */
+    PRODUCT_SUM_A,     /* vector [m] is the sum of a's columns */
+    PRODUCT_SUM_B,     /* vector [n] is the sum of b's rows */
+} ProductEnd;
+
 /* d [m, n] = alpha a [m, k] b [k, n] + beta c, sums in f32, the terms in
  * `parts` runs that are summed each and then together. */
 typedef struct Product {
@@ -23,6 +34,9 @@ typedef struct Product {
     float alpha, beta;
     void *workspace;
     int64_t workspace_bytes;
+    ProductEnd end;
+    void *vector; /* of d's type, as aux is */
+    ProductMatrix aux;
 } Product;
 
 void product_compute(const Product *p);

@@ -22,6 +22,9 @@
 #define CONSTANT2(range, a, b) {range, 2, {a, b}, 0, true}
 #define IDS(below, a, b) {INDEX, 2, {a, b}, below, true}
 #define EINSUM(x, y, spec) {OP_einsum, 2, {x, y}, {{.s = spec}, {.i = DT_F32}}}
+#define EPILOGUE(what, third, spec) \
+    {OP_einsum_##what, 3, {T3(ANY, 4, 4, 8), T2(ANY, 12, 8), third}, \
+     {{.s = spec}, {.i = DT_F32}}}
 #define ATTENTION(s, t, h, k, causal) \
     {OP_attention, 3, {T4(ANY, 4, s, h, 2), T4(ANY, 4, t, k, 2),             \
                        T4(ANY, 4, t, k, 6)}, {{.i = causal}, {.f = 0.7}}},   \
@@ -95,6 +98,14 @@ const OpSample op_sample[] = {
     EINSUM(T3(ANY, 4, 4, 8), T3(ANY, 4, 8, 8), "bsk,btk->bst"),
     EINSUM(T3(ANY, 4, 4, 8), T1(ANY, 8), "abk,k->a"),
     EINSUM(T1(ANY, 4), T1(ANY, 8), "a,b->ba"),
+    EPILOGUE(bias, T1(ANY, 12), "bsk,fk,f->bsf"),
+    EPILOGUE(add, T3(ANY, 4, 4, 12), "bsk,fk,bsf->bsf"),
+    EPILOGUE(gelu, T1(ANY, 12), "bsk,fk,f->bsf,bsf"),
+    EPILOGUE(gelu_grad, T3(ANY, 4, 4, 12), "bsk,fk,bsf->bsf"),
+    {OP_einsum_gelu, 2, {T3(ANY, 4, 4, 8), T2(ANY, 12, 8)},
+     {{.s = "bsk,fk->bsf,bsf"}, {.i = DT_F32}}},
+    {OP_einsum_bias_grad, 2, {T3(ANY, 4, 4, 12), T3(ANY, 4, 4, 8)},
+     {{.s = "bsf,bsk->fk,f"}, {.i = DT_F32}}},
 
     {OP_embedding, 2, {T2(ANY, 8, 4), IDS(8, 4, 6)}, {{0}}},
     {OP_embedding_grad, 2, {T3(ANY, 4, 6, 4), IDS(8, 4, 6)},
@@ -163,7 +174,7 @@ const char *sample_text(Arena *a, const OpSample *s)
     Out o;
     out_init(&o, a);
     out(&o, "%s", op_info(s->kind)->name);
-    if (s->kind == OP_einsum)
+    if (op_is_einsum(s->kind))
         out(&o, " %s", s->attr[0].s);
     for (int i = 0; i < s->nargs; i++) {
         out(&o, "%s[", i ? ", " : " ");

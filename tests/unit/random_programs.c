@@ -95,7 +95,7 @@ static void on_bug(void *context)
  * ask for more than is worth planning here. */
 static int64_t workspace(const Program *p, const Op *op, int threads)
 {
-    if (op->kind == OP_einsum || op->kind == OP_attention)
+    if (op_is_einsum(op->kind) || op->kind == OP_attention)
         return 100;
     return target_info(TARGET_CUDA, threads).workspace(p, op, threads);
 }

@@ -1,0 +1,83 @@
+/* interp_epilogue.c: einsums with something done to the product, which is
+ * computed first and then gone over.
+ */
+#include "ir/internal.h"
+#include "ir/interp_impl.h"
+
+#include <math.h>
+
+/* e/2 (1 + tanh(a (e + b e^3))), and its derivative. */
+static const double A = 0.79788456080286535588 /* sqrt(2/pi) */, B = 0.044715;
+
+static double gelu(double e)
+{
+    return e / 2 * (1 + tanh(A * (e + B * e * e * e)));
+}
+
+static double gelu_grad(double e)
+{
+    double t = tanh(A * (e + B * e * e * e));
+    return (1 + t) / 2 + e / 2 * (1 - t * t) * A * (1 + 3 * B * e * e);
+}
+
+/* The vector repeats along all dims but the last. */
+static void add_operand(Interp *in, const Op *op, int64_t rank, int result)
+{
+    Local z = interp_local(in, op->arg[2], rank);
+    Local out = interp_local(in, op->out[result], rank);
+    for (int64_t i = 0; i < out.shape->n; i++)
+        out.at[i] += z.at[i % z.shape->n];
+}
+
+void interp_einsum_bias(Interp *in, const Op *op, int64_t rank)
+{
+    interp_product(in, op, rank, 0);
+    add_operand(in, op, rank, 0);
+}
+
+void interp_einsum_add(Interp *in, const Op *op, int64_t rank)
+{
+    interp_product(in, op, rank, 0);
+    add_operand(in, op, rank, 0);
+}
+
+void interp_einsum_gelu(Interp *in, const Op *op, int64_t rank)
+{
+    interp_product(in, op, rank, 1);
+    if (op->nargs > 2)
+        add_operand(in, op, rank, 1);
+    Local y = interp_local(in, op->out[0], rank);
+    Local e = interp_local(in, op->out[1], rank);
+    for (int64_t i = 0; i < e.shape->n; i++)
+        y.at[i] = gelu(e.at[i]);
+}
+
+void interp_einsum_gelu_grad(Interp *in, const Op *op, int64_t rank)
+{
+    interp_product(in, op, rank, 0);
+    Local z = interp_local(in, op->arg[2], rank);
+    Local out = interp_local(in, op->out[0], rank);
+    for (int64_t i = 0; i < out.shape->n; i++)
+        out.at[i] *= gelu_grad(z.at[i]);
+}
+
+void interp_einsum_bias_grad(Interp *in, const Op *op, int64_t rank)
+{
+    RuleText t;
+    interp_product(in, op, rank, 0);
+    Local x = interp_local(in, op->arg[0], rank);
+    Local sum = interp_local(in, op->out[1], rank);
+    if (rule_text_parse(op_attr(op, "spec").s, true, &t))
+        return; /* interp_product has complained */
+    int64_t own[MAX_SHAPE];
+    interp_strides(sum.shape, own);
+    Walk w;
+    interp_walk_start(&w, x.shape->ndim, x.shape->dim, 2);
+    interp_strides(x.shape, w.stride[0]);
+    for (int d = 0; d < t.tensor[0].n; d++)
+        for (int k = 0; k < t.tensor[3].n; k++)
+            if (t.tensor[3].dim[k].letter[0] == t.tensor[0].dim[d].letter[0])
+                w.stride[1][d] = own[k];
+    for (; w.left > 0; interp_walk_next(&w))
+        sum.at[w.at[1]] += x.at[w.at[0]];
+}

@@ -1,0 +1,287 @@
+/* epilogue.c: what the target's matmuls compute along with the product.
+ *
+ * requires: STAGE_STORED, updates written out
+ * ensures:  the same stage. Where the target's library does it, a matmul
+ *           - adds a tensor to its product that is in memory anyway (the sum
+ *             over microbatches, the residual stream, another product);
+ *           - writes GELU (by tanh) of its result beside the result, where
+ *             only what is no kernel reads that;
+ *           - multiplies its product by the derivative of GELU;
+ *           - sums an operand on the way: the gradient of a bias, where no
+ *             kernel reads that operand, which would sum it in passing.
+ *
+ * before   %sum.2 = add %sum, %dw : f32[64, 64] backward
+ *          %db = sum{dims=[0], keep=false} %dy : f32[64] backward
+ *          %dv = einsum{spec="bf,bk->fk", type=f32} %dy, %x : f32[64, 64] …
+ * after    %sum.2 = einsum_add{spec="bf,bk,fk->fk", type=f32} %dy, %x, %sum …
+ *          %dv, %db = einsum_bias_grad{spec="bf,bk->fk,f", type=f32} %dy, %x …
+ *
+ * A product is rounded once, together with what is done to it.
+ */
+#include <string.h>
+
+#include "passes/epilogue.h"
+#include "passes/fuse_space.h"
+
+typedef struct Pass {
+    Program *p;
+    const TargetInfo *t;
+    Follow *follow;
+    bool changed; /* something may be read by nobody now */
+} Pass;
+
+/* ---- readers and makers -------------------------------------------------- */
+
+static bool reads(const Op *op, const Value *v)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (op->arg[i] == v)
+            return true;
+    return false;
+}
+
+/* What v shows through views. */
+static const Value *root_of(const Value *v)
+{
+    while (v->def && fuse_is_view(v->def->kind))
+        v = v->def->arg[0];
+    return v;
+}
+
+/* Made by an op that becomes part of a kernel, which had better go on. */
+static bool is_a_kernels(const Value *v)
+{
+    const Op *def = root_of(v)->def;
+    return def && fuse_takes(def);
+}
+
+/* Whether a kernel reads v, or a view of it, for anything but `except`. */
+static bool kernel_reads(const Value *v, const Op *except)
+{
+    for (const Op *op = v->region->first; op; op = op->next) {
+        if (op == except || !reads(op, v))
+            continue;
+        if (fuse_is_view(op->kind) ? kernel_reads(op->out[0], except)
+                                   : fuse_takes(op))
+            return true;
+    }
+    return false;
+}
+
+/* Whether all that reads v stands behind `op`. */
+static bool is_read_behind(const Value *v, const Op *op)
+{
+    for (; op; op = op->prev)
+        if (reads(op, v))
+            return false;
+    return true;
+}
+
+/* The result of `made` takes v's name and place. */
+static void replace(Value *v, Value *made)
+{
+    const char *name = made->name;
+    made->name = v->name;
+    v->name = name;
+    memcpy(made->why, v->why, sizeof v->why);
+    made->loc = v->loc;
+    ir_replace_uses(v->region, v, made);
+}
+
+/* ---- sums of products and tensors ---------------------------------------- */
+
+static void take_in_sum(Pass *s, Op *add)
+{
+    for (int i = 1; i >= 0; i--) {
+        Value *y = add->arg[i], *z = add->arg[1 - i];
+        Op *einsum = y->def;
+        if (!einsum || einsum->kind != OP_einsum || y == z ||
+            y->region != add->region || ir_count_uses(y) > 1 ||
+            !type_equal(&y->type, &add->out[0]->type) ||
+            !type_same_shape(&z->type, &y->type) || is_a_kernels(z) ||
+            !epilogue_precedes(z, einsum))
+            continue;
+        const char *spec = op_attr(einsum, "spec").s;
+        Value *args[] = {einsum->arg[0], einsum->arg[1], z};
+        Op *op = epilogue_make(
+            s->p, s->t, einsum, OP_einsum_add, 3, args,
+            epilogue_spec(s->p->arena, spec, epilogue_result(spec), NULL),
+            &add->out[0]->type);
+        if (!op)
+            continue;
+        replace(add->out[0], op->out[0]);
+        ir_remove(add);
+        ir_remove(einsum);
+        return;
+    }
+}
+
+/* ---- GELU ---------------------------------------------------------------- */
+
+static void take_in_gelu(Pass *s, Op *einsum)
+{
+    Value *e = einsum->out[0];
+    Value *y = follow_gelu(s->follow, e);
+    if (!y || kernel_reads(y, NULL))
+        return;
+    const char *spec = op_attr(einsum, "spec").s;
+    Type types[] = {e->type, e->type};
+    Op *op = epilogue_make(s->p, s->t, einsum, OP_einsum_gelu, einsum->nargs,
+                           einsum->arg,
+                           epilogue_spec(s->p->arena, spec, NULL,
+                                         epilogue_result(spec)),
+                           types);
+    if (!op)
+        return;
+    replace(y, op->out[0]);
+    replace(e, op->out[1]);
+    ir_remove(einsum);
+    s->changed = true;
+}
+
+/* Whether all that depends on d leads to v and nowhere else. */
+static bool leads_to(const Value *d, const Value *v)
+{
+    for (int i = 0; i < d->region->nyields; i++)
+        if (d->region->yield[i] == d)
+            return false;
+    for (const Op *op = d->region->first; op; op = op->next) {
+        if (!reads(op, d))
+            continue;
+        if (!op_is_elementwise(op->kind) ||
+            (op->out[0] != v && !leads_to(op->out[0], v)))
+            return false;
+    }
+    return true;
+}
+
+static void take_in_gelu_grad(Pass *s, Op *einsum)
+{
+    Value *d = einsum->out[0], *v = NULL, *z = NULL;
+    Region *r = einsum->region;
+    const char *spec = op_attr(einsum, "spec").s;
+    for (int i = 0; i < r->nargs && !v; i++) {
+        z = r->arg[i];
+        if (type_equal(&z->type, &d->type))
+            v = follow_gelu_grad(s->follow, d, z);
+    }
+    for (Op *op = r->first; op != einsum && !v; op = op->next) {
+        z = op->nouts ? op->out[op->nouts - 1] : NULL;
+        if (z && !fuse_takes(op) && type_equal(&z->type, &d->type))
+            v = follow_gelu_grad(s->follow, d, z);
+    }
+    if (!v || !leads_to(d, v))
+        return;
+    Value *args[] = {einsum->arg[0], einsum->arg[1], z};
+    Op *op = epilogue_make(
+        s->p, s->t, einsum, OP_einsum_gelu_grad, 3, args,
+        epilogue_spec(s->p->arena, spec, epilogue_result(spec), NULL),
+        &v->type);
+    if (!op)
+        return;
+    replace(v, op->out[0]);
+    s->changed = true;
+}
+
+/* ---- gradients of biases ------------------------------------------------- */
+
+/* The letters of an einsum's operand number i. */
+static const char *operand_letters(Arena *a, const char *spec, int i)
+{
+    const char *comma = strchr(spec, ',');
+    return i ? arena_strndup(a, comma + 1,
+                             (size_t)(epilogue_result(spec) - 3 - comma))
+             : arena_strndup(a, spec, (size_t)(comma - spec));
+}
+
+/* The letters that are left of an operand's where dims are summed. */
+static const char *kept_letters(Arena *a, const char *letters,
+                                const AttrList *dims)
+{
+    char *kept = arena_strdup(a, letters);
+    int n = 0;
+    for (int d = 0; letters[d]; d++) {
+        bool gone = false;
+        for (int i = 0; i < dims->n; i++)
+            gone |= dims->v[i] == d;
+        if (!gone)
+            kept[n++] = letters[d];
+    }
+    kept[n] = 0;
+    return kept;
+}
+
+/* The einsum sums operand i as `sum` does, on the way. */
+static bool sum_within(Pass *s, Op *sum, Op *einsum, int i)
+{
+    Arena *a = s->p->arena;
+    const char *spec = op_attr(einsum, "spec").s;
+    const char *x = operand_letters(a, spec, i);
+    const char *other = operand_letters(a, spec, 1 - i);
+    const char *kept = kept_letters(a, x, &op_attr(sum, "dims").l);
+    Value *args[] = {einsum->arg[i], einsum->arg[1 - i]};
+    Type types[] = {einsum->out[0]->type, sum->out[0]->type};
+    Op *op = epilogue_make(s->p, s->t, einsum, OP_einsum_bias_grad, 2, args,
+                           arena_printf(a, "%s,%s->%s,%s", x, other,
+                                        epilogue_result(spec), kept),
+                           types);
+    if (!op)
+        return false;
+    replace(einsum->out[0], op->out[0]);
+    replace(sum->out[0], op->out[1]);
+    ir_remove(sum);
+    ir_remove(einsum);
+    return true;
+}
+
+static void take_in_bias_grad(Pass *s, Op *sum)
+{
+    Value *x = sum->arg[0];
+    if (op_attr(sum, "keep").i || is_a_kernels(x) ||
+        kernel_reads(root_of(x), sum))
+        return;
+    for (Op *op = sum->region->first; op; op = op->next)
+        for (int i = 0; i < 2 && op->kind == OP_einsum; i++)
+            if (op->arg[i] == x && is_read_behind(sum->out[0], op) &&
+                sum_within(s, sum, op, i))
+                return;
+}
+
+/* ---- the pass ------------------------------------------------------------ */
+
+typedef VEC(Op *) OpVec;
+
+static void collect(Pass *s, Region *r, OpKind kind, OpVec *all)
+{
+    for (Op *op = r->first; op; op = op->next) {
+        if (op->body)
+            collect(s, op->body, kind, all);
+        else if (op->kind == kind)
+            vec_push(s->p->arena, all, op);
+    }
+}
+
+/* An op is taken away by its own turn alone, others at any time. */
+static void visit(Pass *s, OpKind kind, void take(Pass *, Op *))
+{
+    OpVec all = {0};
+    collect(s, s->p->step, kind, &all);
+    for (int i = 0; i < all.n; i++)
+        take(s, all.at[i]);
+}
+
+void pass_epilogue(Program *p, const TargetInfo *t)
+{
+    Pass s = {.p = p, .t = t};
+    if (!t->multiplies)
+        return;
+    visit(&s, OP_add, take_in_sum);
+    s.follow = follow_new(p);
+    visit(&s, OP_einsum_bias, take_in_gelu);
+    visit(&s, OP_einsum, take_in_gelu);
+    s.follow = follow_new(p);
+    visit(&s, OP_einsum, take_in_gelu_grad);
+    if (s.changed)
+        ir_eliminate_dead(p);
+    visit(&s, OP_sum, take_in_bias_grad);
+}

@@ -1,0 +1,156 @@
+/* epilogue_gelu.c: how GELU and its gradient are recognised, however a model
+ * or autodiff has written them.
+ *
+ * Numbers are sent through a region: a few for the operand, what elementwise
+ * ops make of them for what depends on it and on constants alone. A value that
+ * agrees with GELU on all of them is GELU: only ops that are smooth take part,
+ * and two such functions of so few of them do not meet in so many places.
+ */
+#include <math.h>
+
+#include "ir/interp.h"
+#include "passes/epilogue.h"
+
+enum { SAMPLES = 24 };
+
+struct Follow {
+    Program *p;
+    uint32_t n;       /* values that the tables have a place for */
+    uint32_t *turn;   /* by value id: known in that turn */
+    bool *moves;      /* by value id: depends on a sample, is no constant */
+    double (*at)[SAMPLES];
+    uint32_t now;
+};
+
+/* Constants as a model or the library may have rounded them to f32. */
+static const double tolerance = 1e-6;
+
+static double gelu(double x)
+{
+    return x / 2 * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+
+static double gelu_grad(double x)
+{
+    double t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+    return (1 + t) / 2 + x / 2 * (1 - t * t) * 0.7978845608028654 *
+                             (1 + 3 * 0.044715 * x * x);
+}
+
+/* From -4.1 to 4.3, at no regular places. */
+static double sample(int i)
+{
+    return -4.1 + 8.4 * i / (SAMPLES - 1) + 0.13 * sin(7 * i);
+}
+
+/* Never near zero. */
+static double second_sample(int i)
+{
+    return (i % 2 ? 1.3 : -0.8) + 0.4 * cos(5 * i);
+}
+
+Follow *follow_new(Program *p)
+{
+    Follow *f = NEW(p->arena, Follow);
+    f->p = p;
+    f->n = p->nvalues;
+    f->turn = NEW_ARRAY(p->arena, uint32_t, f->n);
+    f->moves = NEW_ARRAY(p->arena, bool, f->n);
+    f->at = arena_alloc(p->arena, (size_t)f->n * sizeof *f->at);
+    return f;
+}
+
+static bool is_known(const Follow *f, const Value *v)
+{
+    return v->id < f->n && f->turn[v->id] == f->now;
+}
+
+static void set(Follow *f, const Value *v, double number(int))
+{
+    f->turn[v->id] = f->now;
+    f->moves[v->id] = true;
+    for (int i = 0; i < SAMPLES; i++)
+        f->at[v->id][i] = number(i);
+}
+
+static bool is_smooth(OpKind kind)
+{
+    static const bool kinked[OP_COUNT] = {
+        [OP_maximum] = true, [OP_minimum] = true, [OP_equal] = true,
+        [OP_less] = true,    [OP_select] = true,  [OP_abs] = true,
+        [OP_relu] = true,    [OP_step] = true,
+    };
+    return op_is_elementwise(kind) && !kinked[kind];
+}
+
+static void follow(Follow *f, const Op *op)
+{
+    double x[3];
+    bool known = is_smooth(op->kind) && op->nargs <= 3, moves = false;
+    const Value *v = op->nouts == 1 ? op->out[0] : NULL;
+    if (!v || v->id >= f->n || is_known(f, v))
+        return;
+    for (int k = 0; k < op->nargs && known; k++) {
+        known = is_known(f, op->arg[k]);
+        moves |= known && f->moves[op->arg[k]->id];
+    }
+    if (!known && op->kind != OP_full)
+        return;
+    f->turn[v->id] = f->now;
+    f->moves[v->id] = moves;
+    for (int i = 0; i < SAMPLES; i++) {
+        for (int k = 0; k < op->nargs; k++)
+            x[k] = f->at[op->arg[k]->id][i];
+        f->at[v->id][i] = op->kind == OP_full ? op_attr(op, "value").f
+                                              : interp_element(op, x);
+    }
+}
+
+static bool agrees(const Follow *f, const Value *v, const double *wanted)
+{
+    if (!is_known(f, v) || !f->moves[v->id])
+        return false;
+    for (int i = 0; i < SAMPLES; i++)
+        if (!(fabs(f->at[v->id][i] - wanted[i]) <=
+              tolerance * (1 + fabs(wanted[i]))))
+            return false;
+    return true;
+}
+
+/* The first value of x's region and type, behind x, that has these numbers. */
+static Value *find(Follow *f, const Value *x, const double *wanted)
+{
+    for (Op *op = x->region->first; op; op = op->next) {
+        follow(f, op);
+        if (op->nouts == 1 && op->out[0] != x &&
+            type_equal(&op->out[0]->type, &x->type) &&
+            agrees(f, op->out[0], wanted))
+            return op->out[0];
+    }
+    return NULL;
+}
+
+Value *follow_gelu(Follow *f, Value *x)
+{
+    double wanted[SAMPLES];
+    if (x->id >= f->n)
+        return NULL;
+    f->now++;
+    set(f, x, sample);
+    for (int i = 0; i < SAMPLES; i++)
+        wanted[i] = gelu(sample(i));
+    return find(f, x, wanted);
+}
+
+Value *follow_gelu_grad(Follow *f, Value *d, Value *z)
+{
+    double wanted[SAMPLES];
+    if (d->id >= f->n || z->id >= f->n)
+        return NULL;
+    f->now++;
+    set(f, d, second_sample);
+    set(f, z, sample);
+    for (int i = 0; i < SAMPLES; i++)
+        wanted[i] = second_sample(i) * gelu_grad(sample(i));
+    return find(f, d, wanted);
+}

@@ -1,0 +1,189 @@
+/* matmul.c: matmuls such as the target's library has them.
+ *
+ * requires: STAGE_STORED
+ * ensures:  the same stage. Where the target's library multiplies operands of
+ *           one type only, those of every einsum are of one: an operand that
+ *           was just widened goes in as it was, else both go in as f32. A bias
+ *           that is added to a whole product is added within the matmul, so
+ *           that the product alone is never written, nor kept for the backward
+ *           pass.
+ *
+ * before   %y = einsum{spec="bk,fk->bf", type=bf16} %x, %w : bf16[8, 64] …
+ *          %z = add %y, %bias : bf16[8, 64] forward
+ * after    %z = einsum_bias{spec="bk,fk,f->bf", type=bf16} %x, %w, %bias
+ *               : bf16[8, 64] forward
+ *
+ * A partial sum gets no bias here: that is added once, behind the reduction.
+ */
+#include <string.h>
+
+#include "passes/epilogue.h"
+
+/* ---- shared with epilogue.c ---------------------------------------------- */
+
+const char *epilogue_result(const char *spec)
+{
+    return strstr(spec, "->") + 2;
+}
+
+const char *epilogue_spec(Arena *a, const char *spec, const char *third,
+                          const char *second)
+{
+    const char *result = epilogue_result(spec);
+    return arena_printf(a, "%.*s%s%s->%s%s%s", (int)(result - 2 - spec), spec,
+                        third ? "," : "", third ? third : "", result,
+                        second ? "," : "", second ? second : "");
+}
+
+static bool is_placed_so(const Program *p, const Op *op)
+{
+    Rule r;
+    Placement place[MAX_RULE_TENSORS] = {0};
+    for (int i = 0; i < op->nouts; i++)
+        place[i] = op->out[i]->type.place;
+    rule_of(p, op, &r);
+    if (rule_derive(p, op, &r, place, NULL))
+        return false;
+    for (int i = 0; i < op->nouts; i++)
+        if (!place_equal(&place[i], &op->out[i]->type.place))
+            return false;
+    return true;
+}
+
+Op *epilogue_make(Program *p, const TargetInfo *t, const Op *einsum,
+                  OpKind kind, int nargs, Value *const *args, const char *spec,
+                  const Type *types)
+{
+    Build b = {.p = p, .region = einsum->region, .before = (Op *)einsum,
+               .phase = einsum->phase, .loc = einsum->loc,
+               .path = einsum->path};
+    Attr attr[MAX_ATTRS] = {{.s = spec}, {.i = types[0].dtype}};
+    const char *hints[] = {einsum->out[0]->name, einsum->out[0]->name};
+    Op *op = ir_op_typed(&b, kind, nargs, args, attr, op_info(kind)->nouts,
+                         types, hints);
+    op->again = einsum->again;
+    if (t->multiplies(p, op) && is_placed_so(p, op))
+        return op;
+    ir_remove(op);
+    return NULL;
+}
+
+bool epilogue_precedes(const Value *v, const Op *at)
+{
+    if (!v->def || v->region != at->region)
+        return true;
+    for (const Op *op = at->prev; op; op = op->prev)
+        if (op == v->def)
+            return true;
+    return false;
+}
+
+/* ---- types --------------------------------------------------------------- */
+
+static void set_arg(Op *op, Value *const arg[2])
+{
+    op->arg[0] = arg[0];
+    op->arg[1] = arg[1];
+}
+
+/* What a cast to f32 has widened; v itself where none has. */
+static Value *unwidened(Value *v)
+{
+    const Op *def = v->def;
+    bool widens = def && def->kind == OP_cast && v->type.dtype == DT_F32 &&
+                  dtype_is_float(def->arg[0]->type.dtype);
+    return widens ? def->arg[0] : v;
+}
+
+/* A sum of f32 products, rounded to the type that the op had. */
+static void widen(Program *p, Op *op)
+{
+    Value *out = op->out[0];
+    Build b = {.p = p, .region = op->region, .before = op, .phase = op->phase,
+               .loc = op->loc, .path = op->path};
+    for (int i = 0; i < 2; i++)
+        op->arg[i] = ir_cast(&b, op->arg[i], DT_F32);
+    DType was = out->type.dtype;
+    if (was == DT_F32)
+        return;
+    op_attr(op, "type").i = DT_F32;
+    out->type.dtype = DT_F32;
+    b.before = op->next;
+    Value *narrow = ir_cast(&b, out, was);
+    ir_replace_uses(op->region, out, narrow);
+    narrow->def->arg[0] = out;
+}
+
+static void fit_types(Program *p, const TargetInfo *t, Op *op)
+{
+    Value *was[2] = {op->arg[0], op->arg[1]};
+    Value *narrow[2] = {unwidened(was[0]), unwidened(was[1])};
+    if (t->multiplies(p, op))
+        return;
+    set_arg(op, narrow);
+    if (t->multiplies(p, op))
+        return;
+    set_arg(op, was);
+    widen(p, op);
+}
+
+/* ---- biases -------------------------------------------------------------- */
+
+/* Whether z lies along the last dim of y, which nobody but the sum reads. */
+static bool is_bias(const Value *y, const Value *z, const Op *add)
+{
+    return y->def && y->def->kind == OP_einsum && y->region == add->region &&
+           ir_count_uses(y) == 1 && type_equal(&y->type, &add->out[0]->type) &&
+           z->type.ndim == 1 && z->type.nstack == 0 && y->type.ndim > 0 &&
+           z->type.dim[0] == y->type.dim[y->type.ndim - 1] &&
+           epilogue_precedes(z, y->def);
+}
+
+static void take_in_bias(Program *p, const TargetInfo *t, Op *add)
+{
+    for (int i = 0; i < 2; i++) {
+        Value *y = add->arg[i], *z = add->arg[1 - i];
+        if (!is_bias(y, z, add))
+            continue;
+        Op *einsum = y->def;
+        const char *spec = op_attr(einsum, "spec").s;
+        const char *last = spec + strlen(spec) - 1;
+        Value *args[] = {einsum->arg[0], einsum->arg[1], z};
+        Op *op = epilogue_make(p, t, einsum, OP_einsum_bias, 3, args,
+                               epilogue_spec(p->arena, spec, last, NULL),
+                               &add->out[0]->type);
+        if (!op)
+            continue;
+        op->loc = add->loc;
+        memcpy(op->out[0]->why, add->out[0]->why, sizeof add->out[0]->why);
+        const char *name = op->out[0]->name;
+        op->out[0]->name = add->out[0]->name;
+        add->out[0]->name = name;
+        ir_replace_uses(add->region, add->out[0], op->out[0]);
+        ir_remove(add);
+        ir_remove(einsum);
+        return;
+    }
+}
+
+/* ---- the pass ------------------------------------------------------------ */
+
+static void visit(Program *p, const TargetInfo *t, Region *r)
+{
+    for (Op *op = r->first, *next; op; op = next) {
+        next = op->next;
+        if (op->body)
+            visit(p, t, op->body);
+        else if (op->kind == OP_einsum)
+            fit_types(p, t, op);
+        else if (op->kind == OP_add)
+            take_in_bias(p, t, op);
+    }
+}
+
+void pass_matmul(Program *p, const TargetInfo *t)
+{
+    if (!t->multiplies)
+        return;
+    visit(p, t, p->step);
+}

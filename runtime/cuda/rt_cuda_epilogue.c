@@ -1,0 +1,77 @@
+/* rt_cuda_epilogue.c: what cuBLASLt does to a product before it writes it.
+ *
+ * By columns our rows are the library's columns (rt_cuda_matmul.h), so that a
+ * vector along our rows is one along its columns, as it wants a bias to be; its
+ * operand A is our b. Vectors and GELU's operand have the result's type, which
+ * is the library's default. What is added is no epilogue there, but its c with
+ * a factor of 1.
+ */
+#include "rt_cuda_matmul.h"
+
+enum { VECTOR_N = 1, VECTOR_M = 2, TENSOR = 4 }; /* what it works with */
+
+static const struct Epilogue {
+    const char *name;
+    uint32_t blas; /* 0: the library's default */
+    unsigned with;
+} epilogues[] = {
+    [PARC_NO_EPILOGUE] = {"", 0, 0},
+    [PARC_BIAS] = {"bias", RT_BLAS_EPILOGUE_BIAS, VECTOR_N},
+    [PARC_ADD] = {"add", 0, TENSOR},
+    [PARC_SUM_A] = {"sum of a", RT_BLAS_EPILOGUE_SUM_B, VECTOR_M},
+    [PARC_SUM_B] = {"sum of b", RT_BLAS_EPILOGUE_SUM_A, VECTOR_N},
+    [PARC_GELU] = {"gelu", RT_BLAS_EPILOGUE_GELU_AUX, TENSOR},
+    [PARC_GELU_BIAS] = {"bias and gelu", RT_BLAS_EPILOGUE_GELU_AUX_BIAS,
+                        VECTOR_N | TENSOR},
+    [PARC_GELU_GRAD] = {"gelu gradient", RT_BLAS_EPILOGUE_GELU_GRAD, TENSOR},
+};
+
+const char *rt_cuda_epilogue_name(ParcEpilogue e)
+{
+    return epilogues[e].name;
+}
+
+int64_t rt_cuda_vector_bytes(const ParcMatmulSpec *s)
+{
+    unsigned with = epilogues[s->epilogue].with;
+    int64_t size = s->type.c == PARC_F32 ? 4 : 2;
+    return with & VECTOR_N ? s->n * size : with & VECTOR_M ? s->m * size : 0;
+}
+
+int64_t rt_cuda_tensor_bytes(const ParcMatmulSpec *s)
+{
+    return epilogues[s->epilogue].with & TENSOR
+               ? rt_cuda_operand_bytes(s, CUDA_C)
+               : 0;
+}
+
+void rt_cuda_epilogue_make(ParcRt *rt, ParcMatmul *mm)
+{
+    const struct Epilogue *e = &epilogues[mm->spec.epilogue];
+    if (!e->blas) {
+        return;
+    }
+    BLAS(rt, cublasLtMatmulDescSetAttribute(mm->product, RT_BLAS_EPILOGUE,
+                                            &e->blas, sizeof e->blas));
+    if (e->with & TENSOR) {
+        BLAS(rt, cublasLtMatmulDescSetAttribute(
+                     mm->product, RT_BLAS_AUX_LEADING, &mm->spec.sc[1],
+                     sizeof mm->spec.sc[1]));
+    }
+}
+
+void rt_cuda_epilogue_point(ParcRt *rt, const ParcMatmul *mm, void *vector,
+                            void *tensor)
+{
+    const struct Epilogue *e = &epilogues[mm->spec.epilogue];
+    if (e->blas && vector) {
+        BLAS(rt, cublasLtMatmulDescSetAttribute(
+                     mm->product, RT_BLAS_BIAS_POINTER, &vector,
+                     sizeof vector));
+    }
+    if (e->blas && tensor) {
+        BLAS(rt, cublasLtMatmulDescSetAttribute(mm->product,
+                                                RT_BLAS_AUX_POINTER, &tensor,
+                                                sizeof tensor));
+    }
+}

@@ -5,6 +5,7 @@
  * plan's id, the reason, the bytes.
  */
 #include "codegen/emitter.h"
+#include "codegen/move_box.h"
 
 #include "base/bug.h"
 
@@ -27,43 +28,8 @@ static int64_t stack_size(const Type *t)
     return n;
 }
 
-/* The dim that is split over the axes in `split` but not in `whole`; -1: it is
- * flat. */
-static int changed_dim(const Type *split, uint32_t axes)
-{
-    for (int a = 0; a < MAX_AXES; a++)
-        if (axes & 1u << a && split->place.ax[a].kind == AX_S)
-            return split->place.ax[a].dim;
-    return -1;
-}
-
-typedef struct Box {
-    int64_t outer, inner, valid;
-} Box;
-
-/* The box of the part that a rank holds (`part`) within the whole. */
-static Box box_of(const Emitter *e, const Type *part, const Type *whole,
-                  uint32_t axes)
-{
-    int d = changed_dim(part, axes);
-    int64_t stack = stack_size(part);
-    if (d >= 0)
-        return (Box){stack * local_product(e, part, 0, d),
-                     local_product(e, part, d, part->ndim), 0};
-    int64_t run = type_flat_run(part, &e->p->mesh);
-    int64_t elements = type_local_elements(whole, &e->p->mesh) / stack;
-    int64_t ranks = 1;
-    for (int a = 0; a < e->p->mesh.n; a++)
-        if (axes & 1u << a)
-            ranks *= e->p->mesh.size[a];
-    if (run * ranks == elements)
-        return (Box){stack, run, 0};
-    return (Box){stack, run, elements}; /* the last runs are padded */
-}
-
 /* "{.src = …, .dst = …, …}" */
-static const char *part_text(Emitter *e, Value *from, Value *to, Box b,
-                             int64_t middle)
+static const char *part_text(Emitter *e, Value *from, Value *to, MoveBox b)
 {
     Arena *a = e->p->arena;
     const char *text = arena_printf(
@@ -72,8 +38,9 @@ static const char *part_text(Emitter *e, Value *from, Value *to, Box b,
         (long long)b.inner);
     if (value_is_inside(e, from))
         text = arena_printf(a, "%s, .inside = true", text);
-    if (middle)
-        text = arena_printf(a, "%s, .middle = %lld", text, (long long)middle);
+    if (b.middle)
+        text = arena_printf(a, "%s, .middle = %lld", text,
+                            (long long)b.middle);
     if (b.valid)
         text = arena_printf(a, "%s, .valid = %lld", text, (long long)b.valid);
     if (from->type.dtype != DT_F32)
@@ -93,29 +60,6 @@ static void collective_comment(Emitter *e, const Op *op,
     out_line(e->o, " * %s%s, %s */", report_bytes(a, c->bytes),
              c->in_place ? " in place" : "",
              c_comment(a, diag_where(e->p->diag, a, loc)));
-}
-
-/* S(from) becomes S(to): boxes as parc_all_to_all wants them. */
-static void all_to_all(Emitter *e, const Op *op, const CollectiveInfo *c)
-{
-    const Type *src = &op->arg[0]->type, *dst = &op->out[0]->type;
-    int whole = changed_dim(dst, c->axes), split = changed_dim(src, c->axes);
-    int64_t stack = stack_size(src);
-    Box b = {0};
-    int64_t middle;
-    bool scatter_first = whole < split;
-    if (scatter_first) {
-        b.outer = stack * local_product(e, src, 0, whole);
-        middle = local_product(e, dst, whole, split);
-        b.inner = local_product(e, src, split, src->ndim);
-    } else {
-        b.outer = stack * local_product(e, src, 0, split);
-        middle = local_product(e, src, split, whole);
-        b.inner = local_product(e, dst, whole, dst->ndim);
-    }
-    out_code(e->o, "parc_all_to_all(rt, %d, %s, %s, &(ParcPart)%s);", c->id,
-             axes_expression(e, c->axes), scatter_first ? "false" : "true",
-             part_text(e, op->arg[0], op->out[0], b, middle));
 }
 
 static bool is_moved(const Emitter *e, const Op *op, int i)
@@ -139,7 +83,9 @@ void emit_collective(Emitter *e, const Op *op)
     if (c->in_place)
         return;
     if (op->kind == OP_all_to_all) {
-        all_to_all(e, op, c);
+        out_code(e->o, "parc_all_to_all(rt, %d, %s, %s, &(ParcPart)%s);", c->id,
+                 axes, move_is_minor(op) ? "true" : "false",
+                 part_text(e, op->arg[0], op->out[0], move_box(e->p, op, 0)));
         return;
     }
     const char *reduce = "";
@@ -155,16 +101,9 @@ void emit_collective(Emitter *e, const Op *op)
     for (int i = 0; i < op->nargs; i++) {
         if (!is_moved(e, op, i))
             continue;
-        const Type *from = &op->arg[i]->type, *to = &op->out[i]->type;
-        Box b;
-        if (op->kind == OP_all_gather)
-            b = box_of(e, from, to, c->axes);
-        else if (op->kind == OP_reduce_scatter)
-            b = box_of(e, to, from, c->axes);
-        else
-            b = (Box){1, type_local_elements(from, &e->p->mesh), 0};
         e->o->indent += 4;
-        out_code(e->o, "%s,", part_text(e, op->arg[i], op->out[i], b, 0));
+        out_code(e->o, "%s,", part_text(e, op->arg[i], op->out[i],
+                                        move_box(e->p, op, i)));
         e->o->indent -= 4;
     }
     out_line(e->o, "});");
@@ -174,17 +113,17 @@ void emit_local_part(Emitter *e, const Op *op)
 {
     uint32_t axes = (uint32_t)op->attr[0].i;
     const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
-    Box b = {1, type_local_elements(from, &e->p->mesh), 0};
+    MoveBox b = {.outer = 1, .inner = type_local_elements(from, &e->p->mesh)};
     const char *function = "parc_take_share";
     if (op->kind == OP_take_part) {
-        b = box_of(e, to, from, axes);
+        b = move_box_of(e->p, to, from, axes);
         function = "parc_take_part";
     }
     out_line(e->o, "/* %s: %s */", op_info(op->kind)->name,
              c_comment(e->p->arena, op->why.text ? op->why.text : ""));
     out_code(e->o, "%s(rt, %s, &(ParcPart)%s);", function,
              axes_expression(e, axes),
-             part_text(e, op->arg[0], op->out[0], b, 0));
+             part_text(e, op->arg[0], op->out[0], b));
 }
 
 /* ---- within a rank ------------------------------------------------------- */

@@ -188,6 +188,33 @@ static void collective_streams(Emitter *e)
     out_line(o, "};");
 }
 
+static bool has_rooms(const Emitter *e)
+{
+    for (int i = 0; i < e->ncollectives; i++)
+        if (e->memory->workspace[e->collective[i].op->id] >= 0)
+            return true;
+    return false;
+}
+
+/* Where each has room for what NCCL takes only packed. */
+static void collective_rooms(Emitter *e)
+{
+    Out *o = e->o;
+    if (!has_rooms(e))
+        return;
+    out_line(o, "");
+    out_line(o, "static const ParcRoom collective_room[] = {");
+    for (int i = 0; i < e->ncollectives; i++) {
+        int block = e->memory->workspace[e->collective[i].op->id];
+        const char *at = "0";
+        if (block >= 0)
+            at = arena_printf(e->p->arena, "AT_%s, %lld", e->block_name[block],
+                              (long long)e->memory->block[block].bytes);
+        out_line(o, "    {%s}, /* %s */", at, e->collective[i].label);
+    }
+    out_line(o, "};");
+}
+
 /* Over which axes each runs: a communicator for each set. */
 static void collective_axes(Emitter *e)
 {
@@ -355,7 +382,8 @@ static void model_row(Emitter *e, const char *plan_text)
         out_line(o, ".collective_stream = collective_stream, .nevents = %d,",
                  e->p->streams->nslots);
     if (e->cuda)
-        out_line(o, ".collective_axes = collective_axes,");
+        out_line(o, ".collective_axes = collective_axes,%s",
+                 has_rooms(e) ? " .collective_room = collective_room," : "");
     out_line(o, ".work = work, .nwork = %d,", e->nwork);
     if (e->cuda)
         kernel_rows(e);
@@ -374,6 +402,7 @@ void emit_tables(Emitter *e)
     collective_names(e);
     collective_streams(e);
     collective_axes(e);
+    collective_rooms(e);
     emit_work(e);
     if (e->cuda)
         kernel_names(e);

@@ -8,6 +8,7 @@
 
 #include "codegen/contraction.h"
 #include "codegen/cuda_kernel.h"
+#include "codegen/move_box.h"
 #include "passes/streams.h"
 #include "runtime/cuda/rt_attention_plan.h"
 
@@ -123,6 +124,11 @@ static int64_t cuda_scratch(const Program *p, const Op *op, int threads)
         op->kind == OP_attention_dropout_grad) {
         ParcAttention a = attention_of(p, op);
         return rt_attention_delta_bytes(a.b, a.kv * a.g, a.s);
+    }
+    switch ((int)op->kind) {
+    case OP_all_gather:
+    case OP_reduce_scatter:
+    case OP_all_to_all: return move_staging(p, op);
     }
     return op->kind == OP_fused ? cuda_kernel_workspace(p, op) : 0;
 }

@@ -2,6 +2,11 @@
  *
  * Planning takes milliseconds: what would help is not guessed but planned,
  * change by change, and where none alone suffices, in pairs and all together.
+ *
+ * A GPU is not the arena's alone: a 32nd of it stays free for the driver's
+ * context, kernels, graphs and NCCL. Of 80 GiB that is 2.5: a context with its
+ * kernels takes about half a GiB, a communicator some hundreds of MiB, and a GPU
+ * that is sold with 80G shows 79.
  */
 #include "driver/fit.h"
 
@@ -12,12 +17,31 @@ static const char *size_text(const Program *p, int64_t bytes)
     return report_bytes(p->arena, bytes);
 }
 
+enum { APART = 32 };
+
+static int64_t apart(const Options *o)
+{
+    return o->target == TARGET_CUDA ? o->memory_limit / APART : 0;
+}
+
+/* What is left for the plan. */
+static int64_t room(const Options *o)
+{
+    return o->memory_limit - apart(o);
+}
+
 static void refuse(const Program *p, const Options *o)
 {
     const MemoryPlan *m = p->memory;
+    const char *less = "";
 
-    diag_error(p->diag, o->device_memory.loc, "a rank needs %s, more than %s",
-               size_text(p, m->peak), size_text(p, o->memory_limit));
+    if (apart(o) > 0)
+        less = arena_printf(p->arena, " (%s without %s for context and "
+                                      "libraries)",
+                            size_text(p, o->memory_limit),
+                            size_text(p, apart(o)));
+    diag_error(p->diag, o->device_memory.loc, "a rank needs %s, more than %s%s",
+               size_text(p, m->peak), size_text(p, room(o)), less);
     diag_note(p->diag, p->plan.loc,
               "at the peak: parameters, gradients and optimizer %s, "
               "gathered parameters %s, activations %s",
@@ -53,7 +77,7 @@ static void run(const Program *p, const FitSource *from, Trial *t)
 
 static bool fits(const Trial *t, const FitSource *from)
 {
-    return t->result.peak >= 0 && t->result.peak <= from->o->memory_limit;
+    return t->result.peak >= 0 && t->result.peak <= room(from->o);
 }
 
 static bool is_less(const Trial *t, const Trial *best)
@@ -159,7 +183,7 @@ static void say_nearest(const Search *s)
 bool fit_check(const Program *p, const FitSource *from)
 {
     if (from->o->memory_limit == 0 ||
-        p->memory->peak <= from->o->memory_limit)
+        p->memory->peak <= room(from->o))
         return true;
     refuse(p, from->o);
     if (!from->file) {

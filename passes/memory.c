@@ -495,13 +495,17 @@ static void place_region(Memory *m, Region *r)
 
 /* ---- streams ------------------------------------------------------------- */
 
-static void hold(Memory *m, Value *v, Awaited until)
+static void hold_block(Memory *m, int block, Awaited until)
 {
-    int block = m->plan->value[live_root(v)->id].block;
     if (block < 0)
         return;
     int first = until.turns ? m->live.begin[until.turns->id] : until.time;
     extend(m, block, first, until.time);
+}
+
+static void hold(Memory *m, Value *v, Awaited until)
+{
+    hold_block(m, m->plan->value[live_root(v)->id].block, until);
 }
 
 /* What another stream reads or writes is its own until compute has waited for
@@ -516,6 +520,7 @@ static void hold_memory(Op *op, void *context)
         hold(m, op->arg[i], until);
     for (int i = 0; i < op->nouts; i++)
         hold(m, op->out[i], until);
+    hold_block(m, m->plan->workspace[op->id], until);
 }
 
 /* ---- the pass ------------------------------------------------------------ */

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 4
+#define PARC_RT_VERSION 5
 enum {
     PARC_MAX_AXES = 6,
     PARC_MAX_DIMS = 6,
@@ -153,6 +153,11 @@ typedef struct ParcShared {
     int64_t offset, bytes;
 } ParcShared;
 
+/* Bytes of the arena that are a collective's own while it is under way. */
+typedef struct ParcRoom {
+    int64_t offset, bytes;
+} ParcRoom;
+
 typedef struct ParcModel {
     int rt_version;         /* PARC_RT_VERSION */
     const char *name, *parc_version, *source; /* source: base name */
@@ -192,6 +197,8 @@ typedef struct ParcModel {
     const int8_t *collective_stream; /* by collective: PARC_TENSOR …; NULL: all
                                         on PARC_COMPUTE */
     const uint32_t *collective_axes; /* by collective: mask of axes */
+    const ParcRoom *collective_room; /* by collective: for rows that are packed
+                                        (rt_staging.h); NULL: none has any */
     int nevents;               /* parc_record, parc_wait */
     void (*init)(ParcRt *rt);  /* makes matmuls, computes constants */
     void (*step)(ParcRt *rt);

@@ -83,6 +83,7 @@ typedef struct RtDevice {
     int64_t shared_most; /* shared memory of a block, bytes */
     CuContext context;
     size_t free_before; /* bytes of the device, before we took any */
+    size_t nccl_bytes;  /* that NCCL took since */
 
     CuAddress arena;
     CuStream stream[PARC_STREAMS];

@@ -3,7 +3,8 @@
  * Those of one statement are one group of calls, on the stream that the
  * schedule gave it, so that they are one kernel where NCCL can make them one.
  * A tensor that is split in an inner dim is rows to NCCL: a few rows are a call
- * each, more are packed to where the pieces of a rank lie together. Padded runs
+ * each, more are packed to where the pieces of a rank lie together: room that
+ * the plan has for that (rt_staging.h). Padded runs
  * are moved with their exact counts, by a broadcast or a reduction for each
  * rank, and nothing is written behind `valid`.
  *
@@ -12,9 +13,8 @@
  * same in each run; the maximum of a number and a NaN is the number.
  */
 #include "rt_nccl.h"
+#include "rt_staging.h"
 #include "rt_type.h"
-
-enum { FEW_ROWS = 16 };
 
 /* They move through the devices' own links, so that a launcher's processes
  * need no memory in common. */
@@ -41,6 +41,11 @@ static NcclElement type_of(ParcType type)
     return types[type];
 }
 
+static const char *name_of(const Work *w)
+{
+    return rt_collective_name(w->rt->model, w->id);
+}
+
 static Work begin(ParcRt *rt, int id, uint32_t axes)
 {
     RtDevice *d = rt->device;
@@ -62,7 +67,7 @@ static void end(const Work *w)
     if (w->comm) {
         rt_cuda_progress_end(w->rt, w->stream);
     }
-    rt_cuda_queued(w->rt, w->stream, rt_collective_name(w->rt->model, w->id));
+    rt_cuda_queued(w->rt, w->stream, name_of(w));
 }
 
 static void group_start(const Work *w)
@@ -75,6 +80,11 @@ static void group_end(const Work *w)
     NCCL(w->rt, w->id, ncclGroupEnd());
 }
 
+static bool by_rows(const ParcPart *p)
+{
+    return rt_moves_by_rows(p->outer, p->inner * rt_type_size(p->type));
+}
+
 /* The parts that move row by row, all in one group of calls. */
 static void few_rows(const Work *w, int n, const ParcPart *part,
                      void (*move)(const Work *w, const ParcPart *p))
@@ -84,7 +94,7 @@ static void few_rows(const Work *w, int n, const ParcPart *part,
     }
     group_start(w);
     for (int i = 0; i < n; i++) {
-        if (part[i].outer <= FEW_ROWS) {
+        if (by_rows(&part[i])) {
             move(w, &part[i]);
         }
     }
@@ -137,7 +147,14 @@ static void copy_rows(const Work *w, const void *to, int64_t to_row,
 
 static char *room(const Work *w, int64_t bytes)
 {
-    return (char *)(uintptr_t)rt_nccl_room(w->rt, w->stream, (size_t)bytes);
+    const ParcModel *m = w->rt->model;
+    const ParcRoom *r = m->collective_room ? &m->collective_room[w->id] : NULL;
+    if (!r || r->bytes < bytes) {
+        rt_fail(w->rt, "'%s' needs %lld bytes to pack its rows, and its plan "
+                       "has %lld: run parc again", name_of(w),
+                (long long)bytes, (long long)(r ? r->bytes : 0));
+    }
+    return at(w, r->offset);
 }
 
 /* ---- all_gather ---------------------------------------------------------- */
@@ -206,7 +223,7 @@ void parc_all_gather(ParcRt *rt, int id, uint32_t axes, int n,
             copy_rows(&w, at(&w, p->dst), whole_row(p, 1) * size,
                       at(&w, p->src), p->inner * size, p->outer,
                       valid_run(p, 0) * size);
-        } else if (p->outer > FEW_ROWS) {
+        } else if (!by_rows(p)) {
             gather_packed(&w, p);
         }
     }
@@ -284,10 +301,10 @@ void parc_reduce_scatter(ParcRt *rt, int id, uint32_t axes, int n,
         if (!w.comm) {
             copy_rows(&w, at(&w, p->dst), p->inner * size, at(&w, p->src),
                       whole_row(p, 1) * size, p->outer, valid_run(p, 0) * size);
-        } else if (p->outer > FEW_ROWS) {
+        } else if (!by_rows(p)) {
             reduce_packed(&w, p);
         }
-        if (!w.comm || p->outer <= FEW_ROWS) {
+        if (!w.comm || by_rows(p)) {
             clear_padding(&w, p);
         }
     }
@@ -377,9 +394,11 @@ void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
         end(&w);
         return;
     }
-    char *space = from.rows > 1 || to.rows > 1 ? room(&w, 2 * all) : NULL;
-    from.packed = from.rows > 1 ? space : NULL;
-    to.packed = to.rows > 1 ? space + all : NULL;
+    int64_t give = rt_staging_side(k, from.rows, from.width);
+    int64_t take = rt_staging_side(k, to.rows, to.width);
+    char *space = give + take > 0 ? room(&w, give + take) : NULL;
+    from.packed = give > 0 ? space : NULL;
+    to.packed = take > 0 ? space + give : NULL;
     for (int64_t j = 0; from.packed && j < k; j++) {
         copy_rows(&w, message(&from, j), from.width, from.base + j * from.width,
                   k * from.width, from.rows, from.width);

@@ -132,17 +132,41 @@ static void choose_device(ParcRt *rt)
 
 /* ---- its memory ---------------------------------------------------------- */
 
+/* Of what parc is told a 32nd stays free for what has its memory here already
+ * (driver/fit.c). */
+static double as_told(size_t bytes)
+{
+    return (double)bytes * 32 / 31;
+}
+
 _Noreturn static void does_not_fit(ParcRt *rt, size_t room, size_t total)
 {
     const RtDevice *d = rt->device;
-    char need[32], have[32], all[32], lack[32];
+    char need[32], have[32], all[32], lack[32], tell[32], text[32];
+    char nccl[64] = "";
     size_t bytes = (size_t)rt->model->arena_bytes;
+    if (d->nccl_bytes > 0) {
+        snprintf(nccl, sizeof nccl, " (and %s in use by NCCL)",
+                 rt_size_text((double)d->nccl_bytes, text));
+    }
     rt_fail(rt,
-            "a rank needs %s; GPU %d (%s) has %s free of %s, %s too little. "
+            "a rank needs %s; GPU %d (%s) has %s free of %s%s, %s too little. "
             "parc --device-memory %s says what would make it fit",
             rt_size_text((double)bytes, need), d->ordinal, d->name,
             rt_size_text((double)room, have), rt_size_text((double)total, all),
-            rt_size_text((double)(bytes - room), lack), have);
+            nccl, rt_size_text((double)(bytes - room), lack),
+            rt_size_text(as_told(room), tell));
+}
+
+/* What NCCL takes is none of the plan's: it takes it first. */
+static void open_nccl(ParcRt *rt)
+{
+    RtDevice *d = rt->device;
+    size_t room = 0, total = 0;
+    CU(rt, cuMemGetInfo(&d->free_before, &total));
+    rt_nccl_open(rt);
+    CU(rt, cuMemGetInfo(&room, &total));
+    d->nccl_bytes = room < d->free_before ? d->free_before - room : 0;
 }
 
 /* One allocation of exactly what parc planned, all zeros. */
@@ -151,7 +175,6 @@ static void take_arena(ParcRt *rt)
     RtDevice *d = rt->device;
     size_t bytes = (size_t)rt->model->arena_bytes, room = 0, total = 0;
     CU(rt, cuMemGetInfo(&room, &total));
-    d->free_before = room;
     if (bytes > room) {
         does_not_fit(rt, room, total);
     }
@@ -214,10 +237,10 @@ void rt_device_open(ParcRt *rt)
     open_driver(rt);
     choose_device(rt);
     make_streams(rt);
+    open_nccl(rt);
     take_arena(rt);
     rt_cuda_stage_open(rt);
     rt_cuda_module_open(rt);
-    rt_nccl_open(rt);
     rt_nvtx_open();
 }
 
@@ -262,8 +285,13 @@ void rt_device_print(const ParcRt *rt)
            d->major, d->minor, d->sms);
     if (d->cu.cuMemGetInfo(&room, &total) == RT_CU_SUCCESS) {
         double arena = (double)rt->model->arena_bytes;
-        double apart = (double)d->free_before - (double)room - arena;
+        double apart = (double)d->free_before - (double)room - arena -
+                       (double)d->nccl_bytes;
         printf("apart     %s on the GPU: kernels, graphs, libraries\n",
                rt_size_text(apart > 0 ? apart : 0, size));
+    }
+    if (d->comms) {
+        printf("nccl      %s on the GPU beside the plan\n",
+               rt_size_text((double)d->nccl_bytes, size));
     }
 }

@@ -87,28 +87,26 @@ static void add_where(Text *t, const ParcRt *rt, const RtSlot *slot)
     }
 }
 
-/* A step that is not this rank's, or none. */
-static bool is_elsewhere(const ParcRt *rt, const RtSlot *slot)
+/* In no step that is known of. */
+static bool is_away(const RtSlot *slot)
 {
     int state = atomic_load(&slot->state);
-    return state == RT_STARTING || state == RT_DONE ||
-           atomic_load(&slot->step) !=
-               atomic_load(&rt->world->slot[rt->rank].step);
+    return state == RT_STARTING || state == RT_DONE;
 }
 
 static void add_peer(Text *t, const ParcRt *rt, const RtSlot *slot)
 {
-    int state = atomic_load(&slot->state);
-    if (state == RT_STARTING) {
-        add(t, "it does not answer");
-    } else if (state == RT_DONE) {
-        add(t, "it is done");
-    } else if (is_elsewhere(rt, slot)) {
-        add(t, "it is in step %lld", (long long)atomic_load(&slot->step));
-    } else {
-        add(t, "it ");
-        add_where(t, rt, slot);
+    int64_t step = atomic_load(&slot->step);
+    if (is_away(slot)) {
+        add(t, atomic_load(&slot->state) == RT_DONE ? "it is done"
+                                                    : "it does not answer");
+        return;
     }
+    add(t, "it ");
+    if (step != atomic_load(&rt->world->slot[rt->rank].step)) {
+        add(t, "is in step %lld and ", (long long)step);
+    }
+    add_where(t, rt, slot);
 }
 
 /* Whether two ranks differ in these axes only. */
@@ -120,6 +118,15 @@ static bool in_one_group(const ParcModel *m, int a, int b, uint32_t axes)
         }
     }
     return true;
+}
+
+/* Whether b has yet to come to what a's stream is in. */
+static bool is_behind(const RtSlot *b, const RtSlot *a, int stream)
+{
+    int64_t ahead = atomic_load(&a->step) - atomic_load(&b->step);
+    return is_away(b) || ahead > 0 ||
+           (ahead == 0 && atomic_load(&b->begun[stream]) <
+                              atomic_load(&a->begun[stream]));
 }
 
 /* What a rank is in on one stream, and who has yet to come to it. */
@@ -136,8 +143,7 @@ static Missing missing_on(const ParcRt *rt, int rank, int stream)
     for (int r = rt->nranks - 1; m.place && word % 2 == 1 && r >= 0; r--) {
         uint32_t axes = rt->model->collective_axes[m.place->id];
         if (in_one_group(rt->model, rank, r, axes) &&
-            (is_elsewhere(rt, &slot[r]) ||
-             atomic_load(&slot[r].begun[stream]) < word)) {
+            is_behind(&slot[r], &slot[rank], stream)) {
             m.first = r;
             m.n++;
         }
@@ -162,7 +168,7 @@ static bool add_missing(Text *t, const ParcRt *rt)
     int rank = rt->rank;
     for (int i = 0; i < rt->nranks; i++) {
         Missing m = missing_to(rt, rank);
-        if (!m.place || (i > 0 && is_elsewhere(rt, &rt->world->slot[rank]))) {
+        if (!m.place || is_away(&rt->world->slot[rank])) {
             return i > 0;
         }
         add(t, "; rank %d ", m.first);
@@ -186,8 +192,7 @@ static void add_waiting(Text *t, const ParcRt *rt)
     for (int r = 0; r < rt->nranks; r++) {
         const RtSlot *slot = &rt->world->slot[r];
         Text begun = {0};
-        if (r != rt->rank && !is_elsewhere(rt, slot) &&
-            add_begun(&begun, rt, slot)) {
+        if (r != rt->rank && !is_away(slot) && add_begun(&begun, rt, slot)) {
             add(t, "; rank %d %s", r, begun.at);
             return;
         }

@@ -19,7 +19,8 @@ static void pause_briefly(void)
 _Noreturn static void give_up(ParcRt *rt, const char *what)
 {
     char where[RT_WHERE];
-    if (rt->device->comms) {
+    if (rt->device->comms &&
+        atomic_load(&rt->world->slot[rt->rank].step) > 0) {
         rt_cuda_stuck(rt, what);
     }
     rt_fail(rt,

@@ -11,6 +11,10 @@
  * them in another order; but a collective's kernel takes few of a device's
  * units, and nothing else that runs there waits for a peer, so that each that
  * is ready gets its place on every device in the end.
+ *
+ * What NCCL takes of a device (buffers of its channels and protocols) is its own
+ * affair, and it takes it when it first needs it. So communicators are made,
+ * and used once, before the arena is: what is missing then is missed at once.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -130,6 +134,44 @@ static void split(ParcRt *rt, uint32_t axes)
     }
 }
 
+/* In place, by all ranks of it: a number for short messages, and all that
+ * there is for long ones. */
+static void use_once(ParcRt *rt, NcclComm comm, const RtGroup *g, float *room,
+                     size_t n)
+{
+    CuStream queue = rt->device->stream[PARC_COMPUTE];
+    float *own = room + (size_t)g->index * n;
+    NCCL(rt, RT_AT_START,
+         ncclAllReduce(room, room, n, RT_NCCL_F32, RT_NCCL_SUM, comm, queue));
+    NCCL(rt, RT_AT_START, ncclReduceScatter(room, own, n, RT_NCCL_F32,
+                                            RT_NCCL_SUM, comm, queue));
+    NCCL(rt, RT_AT_START,
+         ncclAllGather(own, room, n, RT_NCCL_F32, comm, queue));
+}
+
+static void warm_up(ParcRt *rt)
+{
+    enum { BYTES = 1 << 20 };
+    const CudaComms *c = rt->device->comms;
+    CuStream queue = rt->device->stream[PARC_COMPUTE];
+    size_t ranks = (size_t)rt->nranks;
+    size_t all = BYTES / sizeof(float) / ranks * ranks;
+    CuAddress at = 0;
+    all = all ? all : ranks;
+    CU(rt, cuMemAlloc(&at, all * sizeof(float)));
+    CU(rt, cuMemsetD8Async(at, 0, all * sizeof(float), queue));
+    for (int axes = 0; axes < RT_GROUPS; axes++) {
+        const RtGroup *g = &rt->group[axes];
+        if (c->comm[axes]) {
+            float *room = (float *)(uintptr_t)at;
+            use_once(rt, c->comm[axes], g, room, 1);
+            use_once(rt, c->comm[axes], g, room, all / (size_t)g->n);
+        }
+    }
+    rt_cuda_wait_stream(rt, PARC_COMPUTE, "the first collectives");
+    CU(rt, cuMemFree(at));
+}
+
 void rt_nccl_open(ParcRt *rt)
 {
     const ParcModel *m = rt->model;
@@ -152,24 +194,7 @@ void rt_nccl_open(ParcRt *rt)
             split(rt, axes);
         }
     }
-}
-
-/* ---- room ---------------------------------------------------------------- */
-
-CuAddress rt_nccl_room(ParcRt *rt, int stream, size_t bytes)
-{
-    CudaComms *c = rt->device->comms;
-    for (NcclRoom *r = c->rooms; r; r = r->next) {
-        if (r->stream == stream && r->bytes >= bytes) {
-            return r->at;
-        }
-    }
-    NcclRoom *r = rt_allocate(sizeof *r);
-    *r = (NcclRoom){.next = c->rooms, .bytes = bytes, .stream = stream};
-    CU(rt, cuMemAlloc(&r->at, bytes));
-    rt_count(rt, (int64_t)bytes);
-    c->rooms = r;
-    return r->at;
+    warm_up(rt);
 }
 
 /* ---- end ----------------------------------------------------------------- */
@@ -186,12 +211,6 @@ void rt_nccl_close(ParcRt *rt)
         }
     }
     NCCL(rt, RT_AT_END, ncclCommDestroy(c->world));
-    while (c->rooms) {
-        NcclRoom *next = c->rooms->next;
-        CU(rt, cuMemFree(c->rooms->at));
-        free(c->rooms);
-        c->rooms = next;
-    }
     rt_cuda_progress_close(rt);
     free(c);
     rt->device->comms = NULL;

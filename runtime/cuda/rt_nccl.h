@@ -4,15 +4,6 @@
 
 #include "rt_cuda.h"
 
-/* Memory for what is not laid out as NCCL wants it; kept, since a graph goes
- * on using it. */
-typedef struct NcclRoom {
-    struct NcclRoom *next;
-    CuAddress at;
-    size_t bytes;
-    int stream; /* whose order keeps its uses apart */
-} NcclRoom;
-
 /* A collective of a step: what train.c was at when it was queued. */
 typedef struct CudaPlace {
     int32_t id, work; /* work: -1, where there was no parc_mark */
@@ -34,7 +25,6 @@ typedef struct CudaComms {
     void *library;
     NcclComm comm[RT_GROUPS]; /* by mask of axes; NULL: not used */
     NcclComm world;           /* of which they are parts; may be one of them */
-    NcclRoom *rooms;
     CudaProgress progress;
 } CudaComms;
 
@@ -49,9 +39,6 @@ void rt_nccl_open(ParcRt *rt);
 void rt_nccl_close(ParcRt *rt);
 /* While the host waits: ends the run where a communicator has failed. */
 void rt_nccl_watch(ParcRt *rt);
-/* At least `bytes` for work on `stream`. */
-CuAddress rt_nccl_room(ParcRt *rt, int stream, size_t bytes);
-
 /* ---- rt_cuda_progress.c ---- */
 
 void rt_cuda_progress_open(ParcRt *rt);

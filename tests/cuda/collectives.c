@@ -13,7 +13,10 @@
 #include "runtime/rt_type.h"
 #include "tests/unit/runtime_tools.h"
 
-enum { ROOM = 1 << 14, SRC = 0, DST = ROOM / 2, UNTOUCHED = 0x55 };
+enum {
+    ROOM = 1 << 14, SRC = 0, DST = ROOM / 2, UNTOUCHED = 0x55,
+    STAGING = 1 << 14, /* behind that, for rows that are packed */
+};
 
 static const char *const names[] = {"test 0", "test 1", "test 2", "test 3",
                                     "test 4", "test 5", "test 6", "test 7"};
@@ -230,7 +233,12 @@ static int every(ParcRt *rt, void *context)
 static int run_mesh(int naxes, const int64_t *size, SharedCheck *shared,
                     const RtLaunch *launch)
 {
-    ParcModel m = bare_model(naxes, size, ROOM);
+    ParcModel m = bare_model(naxes, size, ROOM + STAGING);
+    ParcRoom rooms[8];
+    for (int i = 0; i < 8; i++) {
+        rooms[i] = (ParcRoom){ROOM, STAGING};
+    }
+    m.collective_room = rooms;
     m.collective = names;
     m.ncollectives = 1 << naxes;
     m.collective_axes = masks;

@@ -16,20 +16,42 @@ check "none hangs" "$work/hang" --steps 5
 check "none hangs, late" env STANDIN_ORDER=late "$work/hang" --steps 5
 check "none hangs, call by call" env PARC_GRAPH=0 "$work/hang" --steps 5
 
+# What NCCL takes of a device it takes before the arena is, and is said: two
+# communicators.
+dry() { # dry NAME…: what a dry run prints
+    env "$@" "$work/hang" --dry-run >"$work/said"
+    cat "$work/said"
+}
+check "a dry run" dry STANDIN_NCCL_BYTES=1048576
+check "says what NCCL takes" grep -qx "nccl      2.0 MiB on the GPU beside \
+the plan" "$work/said"
+check "and what the rest does" grep -qE "^apart     [0-9.]+ K?i?B on the GPU" \
+    "$work/said"
+refused() {
+    env STANDIN_NCCL_BYTES=1048576 STANDIN_FREE=2097424 "$work/hang" \
+        --steps 1 2>"$work/said"
+    status=$?
+    cat "$work/said"
+    [ $status = 1 ] && grep -qE "a rank needs 1.5 KiB; GPU [0-3] \(parc \
+stand-in GPU\) has 272 B free of 8.0 GiB \(and 2.0 MiB in use by NCCL\), \
+1.2 KiB too little" "$work/said"
+}
+check "what is missing then" refused
+
 # GPU 3 never ends the kernel of layer 1 of step 2. Ranks 2 (over tp) and 1
 # (over dp) wait for it there, rank 0 for these in layer 2.
 ag="'ag0 dp w (hang.pdl:2)', layer"
 ar="'ar1 tp w (hang.pdl:3)', layer"
 limit="PARC_TIMEOUT sets the limit"
 behind="computes, behind $ar 0 and $ag 0"
-from0="rank 0 waited 2 s for its GPU to finish step 2, which is in $ar 2 and in \
+from0="rank 0 waited 4 s for its GPU to finish step 2, which is in $ar 2 and in \
 $ag 2; rank 1 has not come to $ar 2: it is in $ag 1; rank 3 has not come to $ag 1: it \
 $behind; $limit"
-from1="rank 1 waited 2 s for its GPU to finish step 2, which is in $ag 1; rank 3 \
+from1="rank 1 waited 4 s for its GPU to finish step 2, which is in $ag 1; rank 3 \
 has not come to $ag 1: it $behind; $limit"
-from2="rank 2 waited 2 s for its GPU to finish step 2, which is in $ar 1; rank 3 \
+from2="rank 2 waited 4 s for its GPU to finish step 2, which is in $ar 1; rank 3 \
 has not come to $ar 1: it $behind; $limit"
-from3="rank 3 waited 2 s for its GPU to finish step 2, which $behind; \
+from3="rank 3 waited 4 s for its GPU to finish step 2, which $behind; \
 rank 0 is in $ar 2 and in $ag 2; PARC_SYNC=1 names the statement that does not end, $limit"
 stall=STANDIN_STALL=3:line_update:5
 
@@ -46,7 +68,7 @@ says() {
     return 1
 }
 hangs() {
-    env $stall PARC_TIMEOUT=2 "$@" "$work/hang" --steps 5 2>"$work/said"
+    env $stall PARC_TIMEOUT=4 "$@" "$work/hang" --steps 5 2>"$work/said"
     says $? "$work/said" "$from0" "$from1" "$from2" "$from3"
 }
 check "in one box" hangs A=
@@ -56,7 +78,7 @@ check "in one box, call by call" hangs PARC_GRAPH=0
 port=$((20000 + $$ % 9000))
 rank() { # rank R SPEAKER
     limit=60
-    [ "$1" != "$2" ] || limit=2
+    [ "$1" != "$2" ] || limit=4
     exec env RANK="$1" WORLD_SIZE=4 LOCAL_RANK="$1" MASTER_ADDR=127.0.0.1 \
         MASTER_PORT=$port PARC_TIMEOUT=$limit "$work/hang" --steps 1000000 \
         2>"$work/said.$1"
@@ -85,12 +107,12 @@ stopped() {
         (rank $r 0) &
         last=$!
     done
-    { sleep 3; kill -STOP $last; sleep 8; kill -CONT $last; } &
+    { sleep 3; kill -STOP $last; sleep 10; kill -CONT $last; } &
     (rank 0 0)
     status=$?
     wait
     cat "$work"/said.*
-    [ "$status" = 1 ] && grep -qE "rank 0 waited 2 s for its GPU to finish step \
+    [ "$status" = 1 ] && grep -qE "rank 0 waited 4 s for its GPU to finish step \
 [0-9]+, which is in 'a.*; rank 3 has not come to 'a.*: it does not answer; " \
         "$work/said.0" && [ "$(cat "$work"/said.? | grep -c error)" = 1 ]
 }

@@ -15,6 +15,7 @@ export PARC_CACHE="$work/cache" STANDIN_FAST=1 BUILD
 both() {
     program=$1
     shift
+    rm -rf "${work:?}/$program"
     model=examples/$program.pdl
     [ -e "$model" ] || model=tests/data/$program.pdl
     "$PARC" "$model" --target cuda --arch sm_90a "$@" -S "$work/$program" &&
@@ -58,6 +59,23 @@ check "mixed types: each result is looked at" trains mixed PARC_NANCHECK=1
 tolerance=2e-5
 check "llama: each result is looked at" trains llama PARC_NANCHECK=1
 check "llama: each call is waited for" trains llama PARC_SYNC=1
+
+# Forty sequences, split behind their first dim: rows that NCCL takes only
+# packed. Their room is in the plan, and the plan is what is allocated.
+# shellcheck disable=SC2086
+check "rows are written" both llama $small -D batch=40 --mesh 1x2
+check "they have room" grep -q "^static const ParcRoom collective_room" \
+    "$work/llama/train.c"
+for order in early late; do
+    check "rows, $order" trains llama STANDIN_ORDER=$order
+done
+# shellcheck disable=SC2086
+planned=$("$PARC" examples/llama.pdl --target cuda $small -D batch=40 \
+    --mesh 1x2 --emit json | jq .memory.peak)
+check "what was planned" jq -es "all(.peak_bytes == $planned)" \
+    "$work/llama.log"
+# shellcheck disable=SC2086
+check "llama is written again" both llama $small
 
 # The next batch (tokens and labels, 32 each) goes up behind the step that runs,
 # before anybody asks for its end; the last step has none to follow.

@@ -125,7 +125,7 @@ check "an old driver" refuses "the CUDA driver is of CUDA 11.8, and this \
 program needs 12.0 or newer: update NVIDIA's driver" STANDIN_DRIVER=11080
 check "too little memory" refuses "a rank needs 23.5 KiB; GPU 0 (parc \
 stand-in GPU) has 20.0 KiB free of 8.0 GiB, 3.5 KiB too little. parc --device-memory \
-20.0 KiB says what would make it fit" STANDIN_FREE=20480
+20.6 KiB says what would make it fit" STANDIN_FREE=20480
 check "no image for the GPU" refuses "GPU 0 is a parc stand-in GPU (sm_100), and \
 this program was built for sm_80, sm_90: build it again with parc --arch sm_100" \
     STANDIN_CAPABILITY=10.0

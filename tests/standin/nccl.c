@@ -7,6 +7,9 @@
  * After STANDIN_LIMIT seconds (60) without its peers it fails and says who is
  * missing. Groups of a communicator run in the order of their calls.
  *
+ * As the library does, a communicator takes memory of the device with its first
+ * group: STANDIN_NCCL_BYTES (0).
+ *
  * Stricter than the library: all ranks take part in every group, the one
  * thing that sends and receives alone would not need.
  */
@@ -234,6 +237,7 @@ static Result leave(Comm *c, bool aborted)
     nccl_back_unlock();
     if (busy) /* what is queued would find its memory gone */
         return aborted ? SUCCESS : INVALID_USAGE;
+    nccl_back_close(c);
     nccl_room_close(&c->room);
     while (c->plans) {
         NcclPlan *p = c->plans;

@@ -12,6 +12,7 @@ struct Comm {
     uint64_t queued, begun, splits; /* groups; splits of it */
     _Atomic Result error;
     bool waits; /* for the others, not blocking */
+    void *own;  /* what it keeps of the device's memory */
 };
 
 /* What other threads change of communicators. */
@@ -20,6 +21,9 @@ void nccl_back_unlock(void);
 /* The group becomes work on the stream; the plan lives as long as the
  * communicator. Returns the driver's code. */
 CuResult nccl_back_queue(Comm *c, const NcclPlan *p, CuStream stream);
+
+/* It is destroyed. */
+void nccl_back_close(Comm *c);
 
 /* The communicator frees it in the end. */
 void nccl_keep(Comm *c, NcclPlan *p);

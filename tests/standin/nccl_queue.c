@@ -1,6 +1,7 @@
 /* nccl_queue.c: a group of NCCL's calls as a piece of the stand-in's queue
  * (queue.h). Nobody is waited for inside: a group whose peers are not there
  * yet is tried again. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine.h"
@@ -120,11 +121,27 @@ static enum WorkStatus turn_run(void *state)
     return WORK_DONE;
 }
 
+static void take_memory(Comm *c)
+{
+    const char *text = getenv("STANDIN_NCCL_BYTES");
+    if (text && !c->own && !queue_is_restricted())
+        c->own = standin_alloc(strtoll(text, NULL, 10));
+}
+
+void nccl_back_close(Comm *c)
+{
+    queue_lock();
+    if (c->own)
+        standin_free(c->own);
+    queue_unlock();
+}
+
 CuResult nccl_back_queue(Comm *c, const NcclPlan *p, CuStream stream)
 {
     Work w = {nccl_kind_name[p->post[0].call.kind], turn_run, turn_queued, {0}};
     memcpy(w.state, &(Turn){.comm = c, .plan = p}, sizeof(Turn));
     queue_lock();
+    take_memory(c);
     CuResult r = queue_add(stream, &w);
     queue_unlock();
     return r;

@@ -1,0 +1,107 @@
+/* move_box.c: what moves between ranks, as boxes of elements. */
+#include "codegen/move_box.h"
+
+#include "runtime/cuda/rt_staging.h"
+
+/* Product of local dims first … last-1 of a value. */
+static int64_t product(const Program *p, const Type *t, int first, int last)
+{
+    int64_t n = 1;
+    for (int d = first; d < last; d++)
+        n *= type_local_dim(t, &p->mesh, d);
+    return n;
+}
+
+static int64_t stack_size(const Type *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->nstack; i++)
+        n *= t->stack[i];
+    return n;
+}
+
+static int64_t ranks_of(const Program *p, uint32_t axes)
+{
+    int64_t n = 1;
+    for (int a = 0; a < p->mesh.n; a++)
+        if (axes & 1u << a)
+            n *= p->mesh.size[a];
+    return n;
+}
+
+/* The dim that is split over these axes; -1: it is flat. */
+static int split_dim(const Type *t, uint32_t axes)
+{
+    for (int a = 0; a < MAX_AXES; a++)
+        if (axes & 1u << a && t->place.ax[a].kind == AX_S)
+            return t->place.ax[a].dim;
+    return -1;
+}
+
+MoveBox move_box_of(const Program *p, const Type *part, const Type *whole,
+                    uint32_t axes)
+{
+    int d = split_dim(part, axes);
+    int64_t stack = stack_size(part);
+    if (d >= 0)
+        return (MoveBox){.outer = stack * product(p, part, 0, d),
+                         .inner = product(p, part, d, part->ndim)};
+    int64_t run = type_flat_run(part, &p->mesh);
+    int64_t elements = type_local_elements(whole, &p->mesh) / stack;
+    MoveBox b = {.outer = stack, .inner = run};
+    if (run * ranks_of(p, axes) != elements)
+        b.valid = elements; /* the last runs are padded */
+    return b;
+}
+
+bool move_is_minor(const Op *op)
+{
+    uint32_t axes = (uint32_t)op->attr[0].i;
+    return split_dim(&op->out[0]->type, axes) >=
+           split_dim(&op->arg[0]->type, axes);
+}
+
+/* S(from) becomes S(to): boxes as parc_all_to_all wants them. */
+static MoveBox swap_box(const Program *p, const Op *op)
+{
+    const Type *src = &op->arg[0]->type, *dst = &op->out[0]->type;
+    uint32_t axes = (uint32_t)op->attr[0].i;
+    int whole = split_dim(dst, axes), split = split_dim(src, axes);
+    int64_t stack = stack_size(src);
+    if (!move_is_minor(op))
+        return (MoveBox){.outer = stack * product(p, src, 0, whole),
+                         .middle = product(p, dst, whole, split),
+                         .inner = product(p, src, split, src->ndim)};
+    return (MoveBox){.outer = stack * product(p, src, 0, split),
+                     .middle = product(p, src, split, whole),
+                     .inner = product(p, dst, whole, dst->ndim)};
+}
+
+MoveBox move_box(const Program *p, const Op *op, int i)
+{
+    const Type *from = &op->arg[i]->type, *to = &op->out[i]->type;
+    uint32_t axes = (uint32_t)op->attr[0].i;
+    switch ((int)op->kind) {
+    case OP_all_gather: return move_box_of(p, from, to, axes);
+    case OP_reduce_scatter: return move_box_of(p, to, from, axes);
+    case OP_all_to_all: return swap_box(p, op);
+    }
+    return (MoveBox){.outer = 1, .inner = type_local_elements(from, &p->mesh)};
+}
+
+int64_t move_staging(const Program *p, const Op *op)
+{
+    int64_t most = 0;
+    int64_t ranks = ranks_of(p, (uint32_t)op->attr[0].i);
+    for (int i = 0; i < op->nargs; i++) {
+        MoveBox b = move_box(p, op, i);
+        int64_t row = b.inner * dtype_size(op->arg[i]->type.dtype);
+        int64_t bytes =
+            op->kind == OP_all_reduce ? 0
+            : op->kind == OP_all_to_all
+                ? rt_staging_swap(ranks, b.outer, b.middle, row)
+                : rt_staging_rows(ranks, b.outer, row);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}

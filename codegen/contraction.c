@@ -225,22 +225,15 @@ static ParcEpilogue epilogue_of(const Op *op, bool swapped)
 {
     switch ((int)op->kind) {
     case OP_einsum_bias: return PARC_BIAS;
-    case OP_einsum_add: return PARC_ADD;
-    case OP_einsum_bias_grad: return swapped ? PARC_SUM_B : PARC_SUM_A;
+    case OP_einsum_add: return op->nargs > 3 ? PARC_BIAS_ADD : PARC_ADD;
+    case OP_einsum_bias_grad:
+        if (op->nargs > 2)
+            return swapped ? PARC_SUM_B_ADD : PARC_SUM_A_ADD;
+        return swapped ? PARC_SUM_B : PARC_SUM_A;
     case OP_einsum_gelu: return op->nargs > 2 ? PARC_GELU_BIAS : PARC_GELU;
     case OP_einsum_gelu_grad: return PARC_GELU_GRAD;
     }
     return PARC_NO_EPILOGUE;
-}
-
-const char *epilogue_name(ParcEpilogue e)
-{
-    static const char *const name[] = {
-        [PARC_NO_EPILOGUE] = "",     [PARC_BIAS] = "bias",
-        [PARC_ADD] = "add",          [PARC_SUM_A] = "bias gradient",
-        [PARC_SUM_B] = "bias gradient", [PARC_GELU] = "gelu",
-        [PARC_GELU_BIAS] = "bias, gelu", [PARC_GELU_GRAD] = "gelu gradient"};
-    return name[e];
 }
 
 void contraction_of(const Program *p, const Op *einsum, Contraction *c)

@@ -37,7 +37,15 @@ typedef struct Contraction {
 /* By rank-local types. */
 void contraction_of(const Program *p, const Op *einsum, Contraction *c);
 
-/* "bias, gelu", for reports; "" for none. */
-const char *epilogue_name(ParcEpilogue e);
+/* What an epilogue is called and works with. */
+typedef struct EpilogueInfo {
+    const char *name;  /* "bias, gelu", for reports; "" for none */
+    const char *macro; /* in emitted code */
+    /* Which operand (from 0), or result (-2: number 1), each is; -1: none. */
+    int vector, tensor;
+} EpilogueInfo;
+const EpilogueInfo *epilogue_info(ParcEpilogue e);
+/* The op's value that such a number names; NULL for -1. */
+Value *epilogue_value(const Op *op, int which);
 
 #endif

@@ -113,26 +113,13 @@ static const char *turn_address(const Emitter *e, const Contraction *c,
     return text;
 }
 
-/* ", vector, tensor": which operand or result each is. */
+/* ", vector, tensor" */
 static const char *epilogue_operands(const Emitter *e, const Op *op,
                                      ParcEpilogue epilogue)
 {
-    Value *third = op->nargs > 2 ? op->arg[2] : NULL;
-    Value *second = op->nouts > 1 ? op->out[1] : NULL, *vector = NULL,
-          *tensor = NULL;
-    switch (epilogue) {
-    case PARC_NO_EPILOGUE: break;
-    case PARC_BIAS: vector = third; break;
-    case PARC_ADD:
-    case PARC_GELU_GRAD: tensor = third; break;
-    case PARC_SUM_A:
-    case PARC_SUM_B: vector = second; break;
-    case PARC_GELU:
-    case PARC_GELU_BIAS:
-        vector = third;
-        tensor = second;
-        break;
-    }
+    const EpilogueInfo *info = epilogue_info(epilogue);
+    Value *vector = epilogue_value(op, info->vector);
+    Value *tensor = epilogue_value(op, info->tensor);
     return arena_printf(e->p->arena, ", %s, %s",
                         vector ? value_variable(e, vector) : "NULL",
                         tensor ? value_variable(e, tensor) : "NULL");
@@ -398,17 +385,6 @@ static const char *triple(Arena *a, const int64_t v[3])
                         (long long)v[1], (long long)v[2]);
 }
 
-static const char *epilogue_constant(ParcEpilogue e)
-{
-    static const char *const name[] = {
-        [PARC_NO_EPILOGUE] = "PARC_NO_EPILOGUE", [PARC_BIAS] = "PARC_BIAS",
-        [PARC_ADD] = "PARC_ADD",                 [PARC_SUM_A] = "PARC_SUM_A",
-        [PARC_SUM_B] = "PARC_SUM_B",             [PARC_GELU] = "PARC_GELU",
-        [PARC_GELU_BIAS] = "PARC_GELU_BIAS",
-        [PARC_GELU_GRAD] = "PARC_GELU_GRAD"};
-    return name[e];
-}
-
 static void make_matmuls(Emitter *e, const Region *r)
 {
     Out *o = e->o;
@@ -435,7 +411,7 @@ static void make_matmuls(Emitter *e, const Region *r)
                                    types_text(e, &c));
         if (s->epilogue)
             scratch = arena_printf(a, "%s, .epilogue = %s", scratch,
-                                   epilogue_constant(s->epilogue));
+                                   epilogue_info(s->epilogue)->macro);
         out_code(o, "matmul[%d] = parc_matmul_new(rt, &(ParcMatmulSpec){"
                  ".name = \"%s\", .batch = %lld, .m = %lld, .n = %lld, "
                  ".k = %lld, .sa = %s, .sb = %s, .sc = %s%s});",

@@ -100,19 +100,15 @@ static bool cuda_multiplies(const Program *p, const Op *op)
         return c.plain || cuda_has_types(&s->type);
     if (c.plain || c.nletters || s->batch != 1 || !cuda_has_types(&s->type))
         return false;
-    bool third = op->nargs < 3 || is_beside(p, op, op->arg[2], s->n);
-    switch (s->epilogue) {
-    case PARC_NO_EPILOGUE: break;
-    case PARC_BIAS: return third;
-    case PARC_ADD: return is_beside(p, op, op->arg[2], s->m * s->n);
-    case PARC_SUM_A: return is_beside(p, op, op->out[1], s->m);
-    case PARC_SUM_B: return is_beside(p, op, op->out[1], s->n);
-    case PARC_GELU:
-    case PARC_GELU_BIAS: return third && cuda_has_gelu(s);
-    case PARC_GELU_GRAD:
-        return is_beside(p, op, op->arg[2], s->m * s->n) && cuda_has_gelu(s);
-    }
-    return false;
+    const EpilogueInfo *e = epilogue_info(s->epilogue);
+    const Value *vector = epilogue_value(op, e->vector);
+    const Value *tensor = epilogue_value(op, e->tensor);
+    bool of_a = s->epilogue == PARC_SUM_A || s->epilogue == PARC_SUM_A_ADD;
+    bool gelu = s->epilogue == PARC_GELU || s->epilogue == PARC_GELU_BIAS ||
+                s->epilogue == PARC_GELU_GRAD;
+    return (!vector || is_beside(p, op, vector, of_a ? s->m : s->n)) &&
+           (!tensor || is_beside(p, op, tensor, s->m * s->n)) &&
+           (!gelu || cuda_has_gelu(s));
 }
 
 static int64_t cuda_scratch(const Program *p, const Op *op, int threads)
@@ -151,7 +147,8 @@ static bool moves_in_place(const Op *op, int out, int arg)
     case OP_all_reduce: return out == arg;
     case OP_take_share:
     case OP_copy: return true;
-    case OP_einsum_add: return arg == 2;
+    case OP_einsum_add:
+    case OP_einsum_bias_grad: return out == 0 && arg == 2;
     }
     return false;
 }

@@ -105,33 +105,59 @@ static bool is_vector_along(const RuleTensor *x, const RuleTensor *result)
            x->dim[0].letter[0] == result->dim[result->n - 1].letter[0];
 }
 
+/* Operand i beside the product: a vector along the result's last dim, or of the
+ * result's letters. */
+static const char *check_operand(const RuleText *t, int i, bool vector)
+{
+    const RuleTensor *x = &t->tensor[i], *result = &t->tensor[t->nargs];
+    if (vector ? is_vector_along(x, result) : same_letters(x, result))
+        return NULL;
+    return vector ? "an operand is no vector along the last dim"
+                  : "an operand beside the product has not the result's letters";
+}
+
 /* What is done to a product beside it. */
 static const char *check_beside(Infer *in, const RuleText *t)
 {
-    const RuleTensor *third = &t->tensor[2], *result = &t->tensor[t->nargs];
-    bool alike = in->kind == OP_einsum_add || in->kind == OP_einsum_gelu_grad;
-    if (t->nargs == 3 && !(alike ? same_letters(third, result)
-                                 : is_vector_along(third, result)))
-        return alike ? "the third operand has not the result's letters"
-                     : "the third operand is no vector along the last dim";
-    if (in->kind == OP_einsum_gelu && !same_letters(result, result + 1))
+    const RuleTensor *result = &t->tensor[t->nargs];
+    bool vector = in->kind == OP_einsum_bias || in->kind == OP_einsum_gelu;
+    const char *fault = NULL;
+    if (t->nargs > 2)
+        fault = check_operand(t, 2, vector);
+    if (!fault && t->nargs > 3)
+        fault = check_operand(t, 3, true);
+    if (!fault && in->kind == OP_einsum_gelu &&
+        !same_letters(result, result + 1))
         return "the results differ in letters";
-    if (in->kind == OP_einsum_bias_grad &&
+    if (!fault && in->kind == OP_einsum_bias_grad &&
         (letters_of(result + 1) & ~letters_of(&t->tensor[0])))
         return "the second result is no sum of the first operand";
-    return NULL;
+    return fault;
+}
+
+static void operand_counts(OpKind kind, int *least, int *most)
+{
+    *least = *most = op_info(kind)->nargs;
+    if (*least < 0) { /* with one operand more or without */
+        *least = kind == OP_einsum_add ? 3 : 2;
+        *most = *least + 1;
+    }
 }
 
 /* Each letter of an einsum once in a tensor; results take from operands. */
 static const char *check_einsum(Infer *in, const RuleText *t)
 {
     unsigned have = 0;
-    int nouts = op_info(in->kind)->nouts;
-    if (t->nargs != in->nargs || t->nouts != nouts || t->nargs < 2 ||
-        t->nargs > 3)
+    static const char *const number[] = {"no", "one", "two", "three", "four"};
+    int nouts = op_info(in->kind)->nouts, least = 2, most = 2;
+    operand_counts(in->kind, &least, &most);
+    if (in->nargs < least || in->nargs > most)
+        return arena_printf(in->p->arena, "it has %d operands, it needs %s",
+                            in->nargs, number[least]);
+    if (t->nargs != in->nargs || t->nouts != nouts)
         return arena_printf(in->p->arena,
                             "the spec has not %s operands and %s",
-                            in->nargs == 2 ? "two" : "three",
+                            number[in->nargs],
                             nouts == 1 ? "one result" : "two results");
     for (int i = 0; i < t->nargs + t->nouts; i++) {
         unsigned seen = letters_of(&t->tensor[i]);

@@ -20,7 +20,7 @@ typedef struct Factor {
     int64_t size;
     bool whole;   /* cannot be split */
     bool by_max;  /* reduces by maximum instead of sum */
-    bool apart;   /* a result that lacks it does not depend on it */
+    bool apart;   /* a second result that lacks it does not depend on it */
     int base;     /* -1, or which base operand it needs when split */
 } Factor;
 

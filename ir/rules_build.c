@@ -303,16 +303,22 @@ static void build_once(Builder *b)
         b->r->factor[f].whole = !has_factor(b->r, b->r->nargs, f);
 }
 
+/* Every rank adds its share of a tensor, but none of a vector. */
 static void build_add(Builder *b)
 {
-    build_text(b);
-    b->r->added = b->r->nargs - 1;
+    if (b->r->nargs > 3)
+        build_once(b);
+    else
+        build_text(b);
+    b->r->added = 2;
 }
 
 /* The second result is a sum of operand 0 alone. */
 static void build_sum(Builder *b)
 {
     build_text(b);
+    if (b->r->nargs > 2)
+        b->r->added = 2;
     for (int f = 0; f < b->r->nfactors; f++)
         b->r->factor[f].apart = !has_factor(b->r, 0, f);
 }

@@ -99,7 +99,8 @@ AxisPlace rule_place(const Rule *r, int tensor, Split s)
     if (d >= 0) {
         place.kind = AX_S;
         place.dim = (uint8_t)d;
-    } else if ((result || tensor == r->added) && !r->factor[s.factor].apart) {
+    } else if (tensor == r->added ||
+               (result && !(r->factor[s.factor].apart && tensor > r->nargs))) {
         place.kind = r->factor[s.factor].by_max ? AX_PMAX : AX_P;
     }
     return place;

@@ -3,7 +3,8 @@
  * requires: STAGE_STORED, updates written out
  * ensures:  the same stage. Where the target's library does it, a matmul
  *           - adds a tensor to its product that is in memory anyway (the sum
- *             over microbatches, the residual stream, another product);
+ *             over microbatches, the residual stream, another product), and
+ *             the bias that it has, or sums an operand besides;
  *           - writes GELU (by tanh) of its result beside the result, where
  *             only what is no kernel reads that;
  *           - multiplies its product by the derivative of GELU;
@@ -77,6 +78,22 @@ static bool is_read_behind(const Value *v, const Op *op)
     return true;
 }
 
+/* Whether all that reads v stands behind `at`, or can be moved there: a sum
+ * over microbatches, which is read at their end. Moves it. */
+static bool read_behind(const Value *v, Op *at)
+{
+    for (const Op *op = at; op; op = op->prev)
+        if (reads(op, v) && (op == at || !op_is_elementwise(op->kind) ||
+                             !is_read_behind(op->out[0], at)))
+            return false;
+    for (Op *op = at->prev, *prev; op; op = prev) {
+        prev = op->prev;
+        if (reads(op, v))
+            ir_move(op, op->region, at->next);
+    }
+    return true;
+}
+
 /* The result of `made` takes v's name and place. */
 static void replace(Value *v, Value *made)
 {
@@ -88,25 +105,45 @@ static void replace(Value *v, Value *made)
     ir_replace_uses(v->region, v, made);
 }
 
+/* The letters of the two operands that are multiplied: "abk,fk". */
+static const char *factors_of(Arena *a, const char *spec)
+{
+    size_t n = strcspn(spec, ",");
+    n += 1 + strcspn(spec + n + 1, ",-");
+    return arena_strndup(a, spec, n);
+}
+
 /* ---- sums of products and tensors ---------------------------------------- */
+
+/* With the bias that it has already, or without. */
+static Op *make_sum(Pass *s, const Op *einsum, Value *z, const Type *type)
+{
+    Arena *a = s->p->arena;
+    const char *spec = op_attr(einsum, "spec").s;
+    const char *result = epilogue_result(spec);
+    const char *factors = arena_printf(a, "%s->%s", factors_of(a, spec), result);
+    const char *last = result + strlen(result) - 1;
+    bool bias = einsum->kind == OP_einsum_bias;
+    Value *args[] = {einsum->arg[0], einsum->arg[1], z,
+                     bias ? einsum->arg[2] : NULL};
+    const char *beside = bias ? arena_printf(a, "%s,%s", result, last) : result;
+    return epilogue_make(s->p, s->t, einsum, OP_einsum_add, bias ? 4 : 3, args,
+                         epilogue_spec(a, factors, beside, NULL), type);
+}
 
 static void take_in_sum(Pass *s, Op *add)
 {
     for (int i = 1; i >= 0; i--) {
         Value *y = add->arg[i], *z = add->arg[1 - i];
         Op *einsum = y->def;
-        if (!einsum || einsum->kind != OP_einsum || y == z ||
+        if (!einsum || y == z ||
+            (einsum->kind != OP_einsum && einsum->kind != OP_einsum_bias) ||
             y->region != add->region || ir_count_uses(y) > 1 ||
             !type_equal(&y->type, &add->out[0]->type) ||
             !type_same_shape(&z->type, &y->type) || is_a_kernels(z) ||
             !epilogue_precedes(z, einsum))
             continue;
-        const char *spec = op_attr(einsum, "spec").s;
-        Value *args[] = {einsum->arg[0], einsum->arg[1], z};
-        Op *op = epilogue_make(
-            s->p, s->t, einsum, OP_einsum_add, 3, args,
-            epilogue_spec(s->p->arena, spec, epilogue_result(spec), NULL),
-            &add->out[0]->type);
+        Op *op = make_sum(s, einsum, z, &add->out[0]->type);
         if (!op)
             continue;
         replace(add->out[0], op->out[0]);
@@ -185,13 +222,12 @@ static void take_in_gelu_grad(Pass *s, Op *einsum)
 
 /* ---- gradients of biases ------------------------------------------------- */
 
-/* The letters of an einsum's operand number i. */
+/* The letters of an einsum's operand number i, of the first two. */
 static const char *operand_letters(Arena *a, const char *spec, int i)
 {
-    const char *comma = strchr(spec, ',');
-    return i ? arena_strndup(a, comma + 1,
-                             (size_t)(epilogue_result(spec) - 3 - comma))
-             : arena_strndup(a, spec, (size_t)(comma - spec));
+    const char *factors = factors_of(a, spec);
+    size_t first = strcspn(factors, ",");
+    return i ? factors + first + 1 : arena_strndup(a, factors, first);
 }
 
 /* The letters that are left of an operand's where dims are summed. */
@@ -219,11 +255,16 @@ static bool sum_within(Pass *s, Op *sum, Op *einsum, int i)
     const char *x = operand_letters(a, spec, i);
     const char *other = operand_letters(a, spec, 1 - i);
     const char *kept = kept_letters(a, x, &op_attr(sum, "dims").l);
-    Value *args[] = {einsum->arg[i], einsum->arg[1 - i]};
+    bool adds = einsum->kind == OP_einsum_add;
+    const char *result = epilogue_result(spec);
+    Value *args[] = {einsum->arg[i], einsum->arg[1 - i],
+                     adds ? einsum->arg[2] : NULL};
     Type types[] = {einsum->out[0]->type, sum->out[0]->type};
-    Op *op = epilogue_make(s->p, s->t, einsum, OP_einsum_bias_grad, 2, args,
-                           arena_printf(a, "%s,%s->%s,%s", x, other,
-                                        epilogue_result(spec), kept),
+    const char *factors = arena_printf(a, "%s,%s->%s", x, other, result);
+    Op *op = epilogue_make(s->p, s->t, einsum, OP_einsum_bias_grad,
+                           adds ? 3 : 2, args,
+                           epilogue_spec(a, factors, adds ? result : NULL,
+                                         kept),
                            types);
     if (!op)
         return false;
@@ -234,6 +275,13 @@ static bool sum_within(Pass *s, Op *sum, Op *einsum, int i)
     return true;
 }
 
+/* Nothing is done to its product yet that excludes a sum. */
+static bool is_free(const Op *op)
+{
+    return op->kind == OP_einsum ||
+           (op->kind == OP_einsum_add && op->nargs == 3);
+}
+
 static void take_in_bias_grad(Pass *s, Op *sum)
 {
     Value *x = sum->arg[0];
@@ -241,8 +289,8 @@ static void take_in_bias_grad(Pass *s, Op *sum)
         kernel_reads(root_of(x), sum))
         return;
     for (Op *op = sum->region->first; op; op = op->next)
-        for (int i = 0; i < 2 && op->kind == OP_einsum; i++)
-            if (op->arg[i] == x && is_read_behind(sum->out[0], op) &&
+        for (int i = 0; i < 2 && is_free(op); i++)
+            if (op->arg[i] == x && read_behind(sum->out[0], op) &&
                 sum_within(s, sum, op, i))
                 return;
 }

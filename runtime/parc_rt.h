@@ -315,6 +315,9 @@ typedef enum ParcEpilogue {
     PARC_ADD,       /* c = a b + tensor; c may be the tensor */
     PARC_SUM_A,     /* c = a b; vector [m] = sum of a's columns */
     PARC_SUM_B,     /* c = a b; vector [n] = sum of b's rows */
+    PARC_BIAS_ADD,  /* c = a b + tensor + vector [n] */
+    PARC_SUM_A_ADD, /* c = a b + tensor; vector as of PARC_SUM_A */
+    PARC_SUM_B_ADD, /* … of PARC_SUM_B */
     PARC_GELU,      /* tensor = a b; c = g(a b) */
     PARC_GELU_BIAS, /* the same of a b + vector [n] */
     PARC_GELU_GRAD, /* c = a b g'(tensor) */

@@ -8,7 +8,8 @@
  */
 #include "rt_cuda_matmul.h"
 
-enum { VECTOR_N = 1, VECTOR_M = 2, TENSOR = 4 }; /* what it works with */
+/* What it works with: ADDED is a tensor, and the library's c. */
+enum { VECTOR_N = 1, VECTOR_M = 2, TENSOR = 4, ADDED = 8 };
 
 static const struct Epilogue {
     const char *name;
@@ -17,9 +18,14 @@ static const struct Epilogue {
 } epilogues[] = {
     [PARC_NO_EPILOGUE] = {"", 0, 0},
     [PARC_BIAS] = {"bias", RT_BLAS_EPILOGUE_BIAS, VECTOR_N},
-    [PARC_ADD] = {"add", 0, TENSOR},
+    [PARC_ADD] = {"add", 0, ADDED},
     [PARC_SUM_A] = {"sum of a", RT_BLAS_EPILOGUE_SUM_B, VECTOR_M},
     [PARC_SUM_B] = {"sum of b", RT_BLAS_EPILOGUE_SUM_A, VECTOR_N},
+    [PARC_BIAS_ADD] = {"bias and add", RT_BLAS_EPILOGUE_BIAS, VECTOR_N | ADDED},
+    [PARC_SUM_A_ADD] = {"sum of a and add", RT_BLAS_EPILOGUE_SUM_B,
+                        VECTOR_M | ADDED},
+    [PARC_SUM_B_ADD] = {"sum of b and add", RT_BLAS_EPILOGUE_SUM_A,
+                        VECTOR_N | ADDED},
     [PARC_GELU] = {"gelu", RT_BLAS_EPILOGUE_GELU_AUX, TENSOR},
     [PARC_GELU_BIAS] = {"bias and gelu", RT_BLAS_EPILOGUE_GELU_AUX_BIAS,
                         VECTOR_N | TENSOR},
@@ -40,9 +46,14 @@ int64_t rt_cuda_vector_bytes(const ParcMatmulSpec *s)
 
 int64_t rt_cuda_tensor_bytes(const ParcMatmulSpec *s)
 {
-    return epilogues[s->epilogue].with & TENSOR
+    return epilogues[s->epilogue].with & (TENSOR | ADDED)
                ? rt_cuda_operand_bytes(s, CUDA_C)
                : 0;
+}
+
+bool rt_cuda_epilogue_adds(ParcEpilogue e)
+{
+    return epilogues[e].with & ADDED;
 }
 
 void rt_cuda_epilogue_make(ParcRt *rt, ParcMatmul *mm)
@@ -64,12 +75,12 @@ void rt_cuda_epilogue_point(ParcRt *rt, const ParcMatmul *mm, void *vector,
                             void *tensor)
 {
     const struct Epilogue *e = &epilogues[mm->spec.epilogue];
-    if (e->blas && vector) {
+    if (e->with & (VECTOR_M | VECTOR_N)) {
         BLAS(rt, cublasLtMatmulDescSetAttribute(
                      mm->product, RT_BLAS_BIAS_POINTER, &vector,
                      sizeof vector));
     }
-    if (e->blas && tensor) {
+    if (e->with & TENSOR) {
         BLAS(rt, cublasLtMatmulDescSetAttribute(mm->product,
                                                 RT_BLAS_AUX_POINTER, &tensor,
                                                 sizeof tensor));

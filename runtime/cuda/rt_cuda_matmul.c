@@ -137,7 +137,7 @@ BlasStatus rt_cuda_product(ParcRt *rt, const ParcMatmul *mm,
     static const float one = 1, zero = 0;
     const RtDevice *d = rt->device;
     const BlasLayout *l = mm->layout;
-    bool adds = mm->spec.epilogue == PARC_ADD;
+    bool adds = rt_cuda_epilogue_adds(mm->spec.epilogue);
     rt_cuda_epilogue_point(rt, mm, at->vector, at->tensor);
     return d->blas.cublasLtMatmul(
         d->blas_handle, mm->product, &one, at->b, l[CUDA_B], at->a, l[CUDA_A],

@@ -49,6 +49,8 @@ void rt_cuda_epilogue_make(ParcRt *rt, ParcMatmul *mm);
  * kernels, which it chooses by how these are aligned. */
 void rt_cuda_epilogue_point(ParcRt *rt, const ParcMatmul *mm, void *vector,
                             void *tensor);
+/* Whether its tensor is added to the product. */
+bool rt_cuda_epilogue_adds(ParcEpilogue e);
 /* The bytes of its vector and tensor; 0: it has none. */
 int64_t rt_cuda_vector_bytes(const ParcMatmulSpec *s);
 int64_t rt_cuda_tensor_bytes(const ParcMatmulSpec *s);

@@ -104,6 +104,11 @@ const OpSample op_sample[] = {
     EPILOGUE(gelu_grad, T3(ANY, 4, 4, 12), "bsk,fk,bsf->bsf"),
     {OP_einsum_gelu, 2, {T3(ANY, 4, 4, 8), T2(ANY, 12, 8)},
      {{.s = "bsk,fk->bsf,bsf"}, {.i = DT_F32}}},
+    {OP_einsum_add, 4, {T3(ANY, 4, 4, 8), T2(ANY, 12, 8), T3(ANY, 4, 4, 12),
+                        T1(ANY, 12)}, {{.s = "bsk,fk,bsf,f->bsf"}, {.i = DT_F32}}},
+    {OP_einsum_bias_grad, 3, {T3(ANY, 4, 4, 12), T3(ANY, 4, 4, 8),
+                              T2(ANY, 12, 8)},
+     {{.s = "bsf,bsk,fk->fk,f"}, {.i = DT_F32}}},
     {OP_einsum_bias_grad, 2, {T3(ANY, 4, 4, 12), T3(ANY, 4, 4, 8)},
      {{.s = "bsf,bsk->fk,f"}, {.i = DT_F32}}},
 

@@ -238,6 +238,26 @@ static void emit_embedding(Emitter *e, const Op *op)
              (long long)type_local_dim(table, m, 1), base);
 }
 
+/* Onto where x lies, or a copy of it. */
+static void emit_embedding_add(Emitter *e, const Op *op)
+{
+    const Mesh *m = &e->p->mesh;
+    const Type *table = &op->out[0]->type;
+    const char *to = value_variable(e, op->out[0]);
+    comment(e, op, "");
+    if (!issue_same_place(e->p, op->out[0], op->arg[0]))
+        out_code(e->o, "parc_move(rt, %s, %s, %lld);", to,
+                 value_variable(e, op->arg[0]),
+                 (long long)type_local_bytes(table, m));
+    out_code(e->o, "parc_embedding_add(rt, %s, %s, %s, %s, %lld, %lld, %lld, "
+             "%s);", c_parc_type(op->arg[1]->type.dtype), to,
+             value_variable(e, op->arg[1]), value_variable(e, op->arg[2]),
+             (long long)type_local_elements(&op->arg[2]->type, m),
+             (long long)type_local_dim(table, m, 0),
+             (long long)type_local_dim(table, m, 1),
+             op->nargs > 3 ? value_variable(e, op->arg[3]) : "NULL");
+}
+
 static void emit_zeros(Emitter *e, const Op *op)
 {
     comment(e, op, "");
@@ -324,6 +344,7 @@ static const Statement statements[] = {
     {OP_attention_dropout_grad, emit_attention},
     {OP_embedding, emit_embedding},
     {OP_embedding_grad, emit_embedding},
+    {OP_embedding_add, emit_embedding_add},
     {OP_zeros, emit_zeros},
     {OP_base, emit_base},
     {OP_split_key, emit_split_key},

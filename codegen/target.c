@@ -145,6 +145,7 @@ static bool moves_in_place(const Op *op, int out, int arg)
 {
     switch ((int)op->kind) {
     case OP_all_reduce: return out == arg;
+    case OP_embedding_add: return arg == 0;
     case OP_take_share:
     case OP_copy: return true;
     case OP_einsum_add:
@@ -175,6 +176,7 @@ TargetInfo target_info(Target target, int threads)
                         .default_prefetch = cpu ? 0 : 1,
                         .alignment = cpu ? 64 : 256,
                         .shares_memory = cpu,
+                        .adds_rows = cpu,
                         .workspace = cpu ? cpu_scratch : cuda_scratch,
                         .multiplies = cpu ? NULL : cuda_multiplies,
                         .in_place = cpu ? cpu_in_place : cuda_in_place};

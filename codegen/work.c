@@ -20,6 +20,7 @@ static const Kind kinds[] = {
     {OP_attention_dropout_grad, "attention"},
     {OP_embedding, "embedding"},
     {OP_embedding_grad, "embedding"},
+    {OP_embedding_add, "embedding"},
     {OP_zeros, "fill"},
     {OP_take_part, "copy"},
     {OP_take_share, "copy"},
@@ -56,6 +57,9 @@ Loc work_loc(const WorkInfo *w)
 static int64_t touched_bytes(const Program *p, const Op *op)
 {
     int64_t bytes = 0, written = 0;
+    if (op->kind == OP_embedding_add) /* its rows are read and written */
+        return 3 * type_local_bytes(&op->arg[1]->type, &p->mesh) +
+               type_local_bytes(&op->arg[2]->type, &p->mesh);
     bool part = op->kind == OP_slice || op->kind == OP_take_part ||
                 op->kind == OP_embedding;
     for (int i = 0; i < op->nouts; i++)

@@ -37,6 +37,7 @@ static const struct TextTypes {
     {OP_iota, {FROM_F32}, -1},
     {OP_embedding, {0}, 1},
     {OP_embedding_grad, {FROM_F32}, 1},
+    {OP_embedding_add, {FROM_F32}, 2},
     {OP_onehot, {FROM_F32}, 0},
     {OP_rotary, {0}, -1},
     {OP_attention, {0, FROM_F32}, -1},

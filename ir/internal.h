@@ -27,6 +27,7 @@ typedef struct RuleDim {
 enum { MAX_TEXT_TENSORS = 12 };
 
 typedef struct RuleTensor {
+    bool added; /* it begins with '+' */
     int n;
     RuleDim dim[MAX_DIMS + 1]; /* one more: dots may stand for no dim */
 } RuleTensor;

@@ -43,6 +43,7 @@ static const Evaluator evaluators[OP_COUNT] = {
     [OP_einsum_gelu_grad] = {.local = interp_einsum_gelu_grad},
     [OP_embedding] = {.local = interp_embedding},
     [OP_embedding_grad] = {.local = interp_embedding_grad},
+    [OP_embedding_add] = {.local = interp_embedding_add},
     [OP_onehot] = {.local = interp_onehot},
     [OP_rotary] = {.local = interp_rotary},
     [OP_attention] = {.local = interp_attention},

@@ -90,7 +90,7 @@ void interp_walk_next(Walk *w);
 /* ---- interp_index.c, interp_contract.c ---- */
 LocalEval interp_full, interp_zeros, interp_iota, interp_reshape, interp_transpose,
     interp_slice, interp_pad, interp_concat, interp_embedding,
-    interp_embedding_grad, interp_onehot, interp_base, interp_rotary,
+    interp_embedding_grad, interp_embedding_add, interp_onehot, interp_base, interp_rotary,
     interp_einsum, interp_attention, interp_attention_grad;
 
 /* What an op's spec says is summed of operands 0 and 1 into that result. */

@@ -163,19 +163,34 @@ void interp_embedding(Interp *in, const Op *op, int64_t rank)
     }
 }
 
-void interp_embedding_grad(Interp *in, const Op *op, int64_t rank)
+/* dy and ids stand at `first` among the operands. */
+static void add_rows(Interp *in, const Op *op, int first, int64_t rank)
 {
-    Local dy = interp_local(in, op->arg[0], rank);
-    Local ids = interp_local(in, op->arg[1], rank);
+    Local dy = interp_local(in, op->arg[first], rank);
+    Local ids = interp_local(in, op->arg[first + 1], rank);
     Local out = interp_local(in, op->out[0], rank);
-    double base = base_of(in, op, 2, rank);
+    double base = base_of(in, op, first + 2, rank);
     int64_t width = out.shape->dim[1];
     for (int64_t i = 0; i < ids.shape->n; i++) {
-        int64_t row =
-            row_of(in, op, ids.at[i], base, out.shape->dim[0], op->nargs > 2);
+        int64_t row = row_of(in, op, ids.at[i], base, out.shape->dim[0],
+                             op->nargs > first + 2);
         for (int64_t j = 0; row >= 0 && j < width; j++)
             out.at[row * width + j] += dy.at[i * width + j];
     }
+}
+
+void interp_embedding_grad(Interp *in, const Op *op, int64_t rank)
+{
+    add_rows(in, op, 0, rank);
+}
+
+void interp_embedding_add(Interp *in, const Op *op, int64_t rank)
+{
+    Local x = interp_local(in, op->arg[0], rank);
+    Local out = interp_local(in, op->out[0], rank);
+    for (int64_t i = 0; i < out.shape->n; i++)
+        out.at[i] = x.at[i];
+    add_rows(in, op, 1, rank);
 }
 
 void interp_onehot(Interp *in, const Op *op, int64_t rank)

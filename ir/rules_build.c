@@ -275,6 +275,8 @@ static void build_text(Builder *b)
     }
     for (int i = 0; i < text.nargs + text.nouts; i++) {
         int d = 0;
+        if (text.tensor[i].added)
+            r->added = i;
         for (int k = 0; k < text.tensor[i].n; k++) {
             const RuleDim *rd = &text.tensor[i].dim[k];
             for (int j = 0; rd->dots && j < sizes.ndots; j++, d++)

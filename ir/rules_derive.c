@@ -87,7 +87,7 @@ bool rule_allows(const Program *p, const Op *op, const Rule *r, Split s,
 AxisPlace rule_place(const Rule *r, int tensor, Split s)
 {
     AxisPlace place = {AX_R, 0, 0};
-    bool result = tensor >= r->nargs;
+    bool result = tensor >= r->nargs || tensor == r->added;
     if (s.kind == SPLIT_PMAX)
         place.kind = AX_PMAX;
     if (s.kind == SPLIT_PARTIAL &&
@@ -99,8 +99,7 @@ AxisPlace rule_place(const Rule *r, int tensor, Split s)
     if (d >= 0) {
         place.kind = AX_S;
         place.dim = (uint8_t)d;
-    } else if (tensor == r->added ||
-               (result && !(r->factor[s.factor].apart && tensor > r->nargs))) {
+    } else if (result && !(r->factor[s.factor].apart && tensor > r->nargs)) {
         place.kind = r->factor[s.factor].by_max ? AX_PMAX : AX_P;
     }
     return place;
@@ -161,11 +160,12 @@ static int factor_of(const Derive *d, int tensor, const Placement *place,
     return rule_split_factor(d->r, tensor, dim, parts);
 }
 
-/* The number of the first operand of that kind on the axis; -1: none. */
+/* The number of the first operand of that kind on the axis; -1: none. What is
+ * added is as the others make it. */
 static int first_of(const Derive *d, int kind)
 {
     for (int i = 0; i < d->r->nargs; i++)
-        if (operand_place(d, i).kind == kind)
+        if (i != d->r->added && operand_place(d, i).kind == kind)
             return i;
     return -1;
 }

@@ -2,7 +2,7 @@
  *
  *   rule    = [tensor {"," tensor}] "->" tensor {"," tensor}
  *             {";" ("whole" | "base" | "max") letter…}
- *   tensor  = {letter | "(" letter letter… ")" | "..."}
+ *   tensor  = ["+"] {letter | "(" letter letter… ")" | "..."}
  *
  * The same text serves twice: ir_infer binds the letters to sizes and reads
  * the result's dims off, rule_of makes factors of them. An einsum's spec is a
@@ -51,7 +51,10 @@ static const char *parse_dim(const char **s, bool plain, RuleDim *d)
 static const char *parse_tensor(const char **s, bool plain, RuleTensor *t)
 {
     t->n = 0;
-    for (*s = skip_blanks(*s); **s && !strchr(",-;", **s);
+    *s = skip_blanks(*s);
+    t->added = !plain && **s == '+';
+    *s += t->added;
+    for (; **s && !strchr(",-;", **s);
          *s = skip_blanks(*s)) {
         if (t->n == (plain ? MAX_DIMS : MAX_DIMS + 1))
             return "a tensor has too many dims";

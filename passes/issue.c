@@ -28,7 +28,7 @@ const char *stream_name(int stream)
 
 /* ---- what has no statement ----------------------------------------------- */
 
-static bool same_place(const Program *p, const Value *x, const Value *y)
+bool issue_same_place(const Program *p, const Value *x, const Value *y)
 {
     const Place *a = &p->memory->value[live_root((Value *)x)->id];
     const Place *b = &p->memory->value[live_root((Value *)y)->id];
@@ -49,7 +49,7 @@ bool issue_is_silent(const Program *p, const Op *op)
     case OP_assign:
         return true;
     case OP_copy:
-        return same_place(p, op->out[0], op->arg[0]);
+        return issue_same_place(p, op->out[0], op->arg[0]);
     }
     return live_is_view(op->kind);
 }

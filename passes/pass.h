@@ -20,6 +20,7 @@ typedef struct TargetInfo {
     int default_prefetch;   /* units gathered ahead: 1 on CUDA, 0 on the CPU */
     int64_t alignment;      /* of every tensor in the arena, in bytes */
     bool shares_memory;     /* ranks are in one box and map the same memory */
+    bool adds_rows;         /* has the op embedding_add */
     /* Scratch bytes that an op needs while it runs, by rank-local types. */
     int64_t (*workspace)(const Program *p, const Op *op, int threads);
     /* Whether the target multiplies an einsum of these types, and does to the

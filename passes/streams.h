@@ -109,6 +109,8 @@ StreamPlan *issue_plan(const Program *p, const TargetInfo *t);
 IssueList *issue_list(StreamPlan *s, const Region *r);
 /* The loop in whose body the statement stands; NULL: none. */
 const Op *issue_loop(const Issue *i);
+/* Whether two values begin at one address, in every turn. */
+bool issue_same_place(const Program *p, const Value *x, const Value *y);
 /* Ops without a statement: views, what the runtime sets, copies within one
  * place. */
 bool issue_is_silent(const Program *p, const Op *op);

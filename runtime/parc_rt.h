@@ -373,14 +373,18 @@ void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
                          const float *lse, float *scratch);
 
 /* Embedding: rows of table [rows, width] for n ids; ids outside *base …
- * *base+rows-1 give zeros (NULL: base is 0). The gradient, in f32, is written whole, each row
- * summed in order of position. */
+ * *base+rows-1 give zeros (NULL: base is 0). The gradient, in f32, is written
+ * whole, each row summed in order of position; or added to what is there (CPU
+ * only). */
 void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
                     const int32_t *ids, int64_t n, int64_t rows, int64_t width,
                     const int64_t *base);
 void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
                          const int32_t *ids, int64_t n, int64_t rows,
                          int64_t width, const int64_t *base);
+void parc_embedding_add(ParcRt *rt, ParcType type, float *grad, const void *dy,
+                        const int32_t *ids, int64_t n, int64_t rows,
+                        int64_t width, const int64_t *base);
 
 /* The keys of layers first … first + n - 1, made from one (parc_random.h). */
 void parc_split_key(ParcRt *rt, int64_t *to, const int64_t *from, int64_t first,

@@ -60,20 +60,14 @@ static void add_columns(float *grad, ParcType type, const void *dy,
     }
 }
 
-void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
-                         const int32_t *ids, int64_t n, int64_t rows,
-                         int64_t width, const int64_t *base)
+void parc_embedding_add(ParcRt *rt, ParcType type, float *grad, const void *dy,
+                        const int32_t *ids, int64_t n, int64_t rows,
+                        int64_t width, const int64_t *base)
 {
     int64_t first = base ? *base : 0;
     int64_t parts = (width + LINE - 1) / LINE;
     parts = parts < rt->threads ? parts : rt->threads;
     int64_t step = ((width + parts - 1) / parts + LINE - 1) / LINE * LINE;
-    int64_t all = rows * width, pieces = (all + CLEARED - 1) / CLEARED;
-#pragma omp parallel for schedule(static) if (all > GRAIN)
-    for (int64_t p = 0; p < pieces; p++) {
-        int64_t at = p * CLEARED, count = all - at < CLEARED ? all - at : CLEARED;
-        memset(grad + at, 0, (size_t)count * sizeof *grad);
-    }
 #pragma omp parallel for schedule(static) if (n * width > GRAIN)
     for (int64_t p = 0; p < parts; p++) {
         int64_t from = p * step, to = from + step < width ? from + step : width;
@@ -81,4 +75,17 @@ void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
             add_columns(grad, type, dy, ids, n, rows, width, first, from, to);
         }
     }
+}
+
+void parc_embedding_grad(ParcRt *rt, ParcType type, float *grad, const void *dy,
+                         const int32_t *ids, int64_t n, int64_t rows,
+                         int64_t width, const int64_t *base)
+{
+    int64_t all = rows * width, pieces = (all + CLEARED - 1) / CLEARED;
+#pragma omp parallel for schedule(static) if (all > GRAIN)
+    for (int64_t p = 0; p < pieces; p++) {
+        int64_t at = p * CLEARED, count = all - at < CLEARED ? all - at : CLEARED;
+        memset(grad + at, 0, (size_t)count * sizeof *grad);
+    }
+    parc_embedding_add(rt, type, grad, dy, ids, n, rows, width, base);
 }

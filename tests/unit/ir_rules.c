@@ -158,6 +158,13 @@ static const Row rows[] = {
      "f32[8/dp, 4, 6/tp]", NULL},
     {OP_embedding_grad, {"f32[8/dp, 4, 6]", "i32[8/dp, 4]", "i64[2/tp]"},
      {{.i = 10}}, "f32[10/tp, 6]+dp", NULL},
+    {OP_embedding_add,
+     {"f32[10/tp, 6]+dp", "f32[8/dp, 4, 6]", "i32[8/dp, 4]", "i64[2/tp]"},
+     {{0}}, "f32[10/tp, 6]+dp", NULL},
+    {OP_embedding_add, {"f32[10, 6]", "f32[8/dp, 4, 6]", "i32[8/dp, 4]"},
+     {{0}}, "operand 0 is Replicate on dp, the rule needs Partial(sum)", NULL},
+    {OP_embedding_add, {"f32[10, 6]+dp", "f32[8, 4, 6]", "i32[8, 4]"},
+     {{0}}, "operand 0 is Partial(sum) on dp, the rule needs Replicate", NULL},
     {OP_onehot, {"i32[8/dp, 4]", "i64[2/tp]"}, {{.i = 10}},
      "f32[8/dp, 4, 10/tp]", NULL},
     /* attention */

@@ -115,6 +115,8 @@ const OpSample op_sample[] = {
     {OP_embedding, 2, {T2(ANY, 8, 4), IDS(8, 4, 6)}, {{0}}},
     {OP_embedding_grad, 2, {T3(ANY, 4, 6, 4), IDS(8, 4, 6)},
      {{.i = 8}}},
+    {OP_embedding_add, 3, {T2(ANY, 8, 4), T3(ANY, 4, 6, 4), IDS(8, 4, 6)},
+     {{0}}},
     {OP_onehot, 1, {IDS(8, 4, 6)}, {{.i = 8}}},
     ROTARY(0, 0), ROTARY(1, 0), ROTARY(0, 1), ROTARY(1, 1),
     ATTENTION(4, 4, 4, 2, 1),

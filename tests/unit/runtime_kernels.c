@@ -156,6 +156,16 @@ static void embedding(ParcRt *rt, Check *c, ParcType type, int64_t n,
     parc_embedding_grad(rt, type, buffer[2], in, ids, n, rows, width, &base);
     CHECK(c, memcmp(buffer[2], expected,
                     (size_t)(rows * width) * sizeof(float)) == 0);
+    /* Onto what is there: each id once more. */
+    for (int64_t i = 0; i < n * width; i++) {
+        int64_t row = ids[i / width] - base;
+        if (row >= 0 && row < rows) {
+            expected[row * width + i % width] += buffer[0][i];
+        }
+    }
+    parc_embedding_add(rt, type, buffer[2], in, ids, n, rows, width, &base);
+    CHECK(c, memcmp(buffer[2], expected,
+                    (size_t)(rows * width) * sizeof(float)) == 0);
     free(ids);
 }
 

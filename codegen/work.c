@@ -106,6 +106,16 @@ bool work_goes_both_ways(const Op *op)
     return false;
 }
 
+/* "abk,fk,f->abf with bias" */
+static const char *einsum_detail(const Program *p, const Op *op)
+{
+    Contraction c;
+    contraction_of(p, op, &c);
+    const char *with = epilogue_info(c.spec.epilogue)->name;
+    return *with ? arena_printf(p->arena, "%s with %s", op->attr[0].s, with)
+                 : op->attr[0].s;
+}
+
 typedef struct Walk {
     const Program *p;
     CollectiveInfo *collective;
@@ -136,7 +146,7 @@ static void add(Walk *w, const Op *op)
         x.bytes = touched_bytes(p, op);
         x.flops = local_flops(p, op);
         if (op_is_einsum(op->kind))
-            x.detail = op->attr[0].s;
+            x.detail = einsum_detail(p, op);
     }
     if (op->phase != PH_INIT && op->kind != OP_base)
         vec_push(p->arena, &w->found, x);

@@ -59,7 +59,7 @@ static const struct {
     {"batch", true},       {"seq", true},     {"precision", true},
     {"optimizer", true},   {"accumulate", true}, {"clip", true},
     {"schedule", true},    {"head_chunk", true}, {"warmup", true},
-    {"loss_scale", true},  {"reduce", true},
+    {"loss_scale", true},  {"reduce", true},  {"epilogues", true},
 };
 enum { SETTINGS = sizeof setting_table / sizeof *setting_table };
 

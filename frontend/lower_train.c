@@ -38,6 +38,14 @@ static void set_type(Lower *l, const Expr *e, int n, DType *to,
     lower_error(l, e->range, NULL, "%s", message);
 }
 
+static void set_epilogues(Lower *l, const Expr *e, bool *none)
+{
+    bool named = e->kind == EX_NAME || e->kind == EX_STRING;
+    *none = e->kind == EX_NONE || (named && strcmp(e->name, "none") == 0);
+    if (!*none && (!named || strcmp(e->name, "all") != 0))
+        lower_error(l, e->range, NULL, "the epilogues are all or none");
+}
+
 static void set_size(Lower *l, const Setting *s, int64_t *size)
 {
     int64_t x;
@@ -101,6 +109,8 @@ static void set_setting(Lower *l, const Setting *s)
         set_size(l, s, &t->seq);
     else if (strcmp(name, "head_chunk") == 0)
         set_size(l, s, &t->head_chunk);
+    else if (strcmp(name, "epilogues") == 0)
+        set_epilogues(l, s->value, &t->bare_matmuls);
     else if (strcmp(name, "accumulate") == 0)
         set_accumulate(l, s);
     else if (strcmp(name, "precision") == 0)

@@ -198,6 +198,7 @@ typedef struct Train {
                             a time; 0: all */
     int64_t accumulate;  /* microbatches that the batch is worked through in;
                             0 and 1: as a whole */
+    bool bare_matmuls;   /* they compute nothing along with their products */
     DType precision;     /* DT_F32, DT_BF16 or DT_F16 */
     DType reduce;        /* DT_F32 or DT_BF16: what gradients are sent in */
     OptimizerKind optimizer;

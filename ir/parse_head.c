@@ -110,6 +110,11 @@ static void parse_train(Parser *s)
         expect_key(s, "head_chunk");
         t->head_chunk = parse_int(s);
     }
+    if (parse_is_word(s, "epilogues")) {
+        expect_key(s, "epilogues");
+        parse_expect_word(s, "none");
+        t->bare_matmuls = true;
+    }
     if (parse_is_word(s, "accumulate")) {
         expect_key(s, "accumulate");
         t->accumulate = parse_int(s);

@@ -104,6 +104,8 @@ static void print_train(Printer *w)
     }
     if (t->head_chunk > 0)
         out(w->o, " head_chunk=%lld", (long long)t->head_chunk);
+    if (t->bare_matmuls)
+        out(w->o, " epilogues=none");
     if (t->accumulate > 1)
         out(w->o, " accumulate=%lld", (long long)t->accumulate);
     end_line(w, t->loc);

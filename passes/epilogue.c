@@ -321,7 +321,7 @@ static void visit(Pass *s, OpKind kind, void take(Pass *, Op *))
 void pass_epilogue(Program *p, const TargetInfo *t)
 {
     Pass s = {.p = p, .t = t};
-    if (!t->multiplies)
+    if (!t->multiplies || p->train.bare_matmuls)
         return;
     visit(&s, OP_add, take_in_sum);
     s.follow = follow_new(p);

@@ -176,7 +176,7 @@ static void visit(Program *p, const TargetInfo *t, Region *r)
             visit(p, t, op->body);
         else if (op->kind == OP_einsum)
             fit_types(p, t, op);
-        else if (op->kind == OP_add)
+        else if (op->kind == OP_add && !p->train.bare_matmuls)
             take_in_bias(p, t, op);
     }
 }

@@ -58,11 +58,12 @@ static int propose(ParcRt *rt, const ParcMatmul *mm, int alignment, int wanted,
     const char *epilogue = rt_cuda_epilogue_name(s->epilogue);
     rt_fail(rt,
             "cuBLASLt %zu has no kernel for '%s' (%lld x [%lld, %lld] [%lld, "
-            "%lld]%s%s, operands aligned to %d bytes) on %s: %s",
+            "%lld]%s%s, operands aligned to %d bytes) on %s: %s%s",
             d->blas.cublasLtGetVersion(), s->name, (long long)s->batch,
             (long long)s->m, (long long)s->k, (long long)s->k, (long long)s->n,
             *epilogue ? " with " : "", epilogue, 1 << alignment, d->name,
-            d->blas.cublasLtGetStatusString(status));
+            d->blas.cublasLtGetStatusString(status),
+            *epilogue ? "; compile the program with -D epilogues=none" : "");
 }
 
 void rt_cuda_choose_unaligned(ParcRt *rt, ParcMatmul *mm, int alignment)

@@ -59,6 +59,9 @@ check "GELU comes with its bias" with 1 'bias, gelu'
 check "GELU's gradient comes with the product" with 1 'gelu gradient'
 check "gradients of all biases come with their weights'" with 6 'bias gradient'
 check "gradients are added up by products" with 2 add
+"$PARC" examples/gpt2.pdl --mesh 2x2 --target cuda -D epilogues=none \
+    --emit plan >"$work/gpt2"
+check "nothing of it where nobody wants it" with 0 '.*'
 
 if command -v nvcc >/dev/null && "$PARC" examples/llama.pdl --mesh 8x8 \
     --target cuda -S "$work/tree" >"$work/log" 2>&1; then

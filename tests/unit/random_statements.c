@@ -27,12 +27,21 @@ static Value *one_plus_square(Model *m, Value *x)
 
 /* ---- elementwise ------------------------------------------------------- */
 
+/* By tanh, which matmuls on CUDA compute along with their product. */
+static Value *gelu(Model *m, Value *x)
+{
+    Value *cube = binary(m, OP_mul, binary(m, OP_mul, x, x), x);
+    Value *bent = binary(m, OP_add, x, model_scale(m, cube, 0.044715));
+    Value *t = unary(m, OP_tanh, model_scale(m, bent, 0.7978845608028654));
+    return binary(m, OP_mul, model_scale(m, x, 0.5), model_offset(m, t, 1));
+}
+
 static Value *activation(Model *m, Value *x)
 {
     static const OpKind bounded[] = {OP_tanh, OP_sigmoid, OP_erf, OP_sin,
                                      OP_cos,  OP_relu,    OP_abs, OP_neg};
     static const OpKind of_square[] = {OP_log, OP_sqrt, OP_rsqrt, OP_recip};
-    switch (rng_below(m->r, 5)) {
+    switch (rng_below(m->r, 6)) {
     case 0:
         return unary(m, of_square[rng_below(m->r, 4)], one_plus_square(m, x));
     case 1:
@@ -44,6 +53,8 @@ static Value *activation(Model *m, Value *x)
         Value *s = one_plus_square(m, x);
         return ir_value(model_at(m), OP_power, 1, &s, attr, NULL);
     }
+    case 4:
+        return gelu(m, x);
     default:
         return unary(m, bounded[rng_below(m->r, 8)], x);
     }

@@ -443,6 +443,28 @@ static void make_matmuls(Emitter *e, const Region *r)
     }
 }
 
+/* Which calls of attention will come, once for each shape: the runtime chooses
+ * how they run. Calls that draw, or compute in f32, have one way. */
+static void make_attention(Emitter *e, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            make_attention(e, op->body);
+        if (op->kind != OP_attention && op->kind != OP_attention_grad)
+            continue;
+        bool grad = op->kind == OP_attention_grad;
+        Value *const *qkv = op->arg + (grad ? 1 : 0);
+        int block = e->memory->workspace[op->id];
+        if (qkv[0]->type.dtype == DT_F32 || block < 0)
+            continue;
+        out_code(e->o, "parc_attention_ready(rt, &%s}, %s, %lld);",
+                 attention_shape(e, op, &qkv[0]->type, &qkv[1]->type,
+                                 &qkv[2]->type),
+                 grad ? "true" : "false",
+                 (long long)e->memory->block[block].bytes);
+    }
+}
+
 /* A function's statements, behind the names that they use: where all are
  * collectives, none knows the arena. */
 static void function_body(Emitter *e, Phase phase)
@@ -453,6 +475,8 @@ static void function_body(Emitter *e, Phase phase)
     e->o = &body;
     if (phase == PH_INIT)
         make_matmuls(e, e->p->step);
+    if (phase == PH_INIT && e->cuda)
+        make_attention(e, e->p->step);
     emit_issues(e, &e->p->streams->step, &phase);
     e->o = o;
     o->indent = 4;

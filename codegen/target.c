@@ -10,7 +10,7 @@
 #include "codegen/cuda_kernel.h"
 #include "codegen/move_box.h"
 #include "passes/streams.h"
-#include "runtime/cuda/rt_attention_plan.h"
+#include "runtime/cuda/rt_attention_room.h"
 
 ParcType runtime_type(DType t)
 {
@@ -31,6 +31,8 @@ static int64_t matmul_scratch(const Program *p, const Op *op, int threads)
 static ParcAttention attention_of(const Program *p, const Op *op)
 {
     bool grad = op_is_attention_grad(op->kind);
+    bool drops = op->kind == OP_attention_dropout ||
+                 op->kind == OP_attention_dropout_grad;
     Value *const *qkv = op->arg + (grad ? 1 : 0);
     const Mesh *m = &p->mesh;
     const Type *q = &qkv[0]->type, *k = &qkv[1]->type, *v = &qkv[2]->type;
@@ -40,7 +42,8 @@ static ParcAttention attention_of(const Program *p, const Op *op)
         .t = type_local_dim(k, m, 1), .kv = kv,
         .g = type_local_dim(q, m, 2) / kv, .d = type_local_dim(q, m, 3),
         .e = type_local_dim(v, m, 3), .causal = op->attr[0].i != 0,
-        .scale = (float)op->attr[1].f, .type = runtime_type(q->dtype)};
+        .scale = (float)op->attr[1].f, .type = runtime_type(q->dtype),
+        .drop = drops ? (float)op_attr(op, "rate").f : 0};
 }
 
 static int64_t attention_scratch(const Program *p, const Op *op, int threads)
@@ -116,10 +119,9 @@ static int64_t cuda_scratch(const Program *p, const Op *op, int threads)
     (void)threads;
     if (op_is_einsum(op->kind))
         return cuda_matmul_scratch(p, op);
-    if (op->kind == OP_attention_grad ||
-        op->kind == OP_attention_dropout_grad) {
+    if (op_is_attention(op->kind) || op_is_attention_grad(op->kind)) {
         ParcAttention a = attention_of(p, op);
-        return rt_attention_delta_bytes(a.b, a.kv * a.g, a.s);
+        return rt_attention_bytes(&a, op_is_attention_grad(op->kind));
     }
     switch ((int)op->kind) {
     case OP_all_gather:

@@ -364,6 +364,10 @@ typedef struct ParcAttention {
 } ParcAttention;
 int64_t parc_attention_scratch(const ParcAttention *a, bool backward,
                                int threads);
+/* CUDA: init says that such calls will come, before the first, and what scratch
+ * they will have: there are several ways, of which one is chosen. */
+void parc_attention_ready(ParcRt *rt, const ParcAttention *a, bool backward,
+                          int64_t scratch_bytes);
 void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
                     const void *q, const void *k, const void *v,
                     float *scratch);

@@ -1,5 +1,6 @@
 /* rt_attention.c: attention and its gradient by attention.cuh and
  * attention_grad.cuh. */
+#include "rt_attention_kernels.h"
 #include "rt_attention_plan.h"
 #include "rt_cuda_launch.h"
 #include "rt_instances.h"
@@ -60,8 +61,9 @@ static int64_t blocks_of(const AttentionPlan *p, int kernel, int64_t rows)
     return rt_blocks(rows, t->rows * t->warps) * t->parts;
 }
 
-void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
-                    const void *q, const void *k, const void *v, float *scratch)
+void rt_attention_kernels(ParcRt *rt, const ParcAttention *a, void *o,
+                          float *lse, const void *q, const void *k,
+                          const void *v, float *scratch)
 {
     AttentionPlan p = plan_of(a);
     int64_t heads = a->b * a->kv * a->g;
@@ -71,10 +73,10 @@ void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
            (const void *[]){o, lse, q, k, v});
 }
 
-void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
-                         void *dv, const void *d_o, const void *q,
-                         const void *k, const void *v, const void *o,
-                         const float *lse, float *scratch)
+void rt_attention_grad_kernels(ParcRt *rt, const ParcAttention *a, void *dq,
+                               void *dk, void *dv, const void *d_o,
+                               const void *q, const void *k, const void *v,
+                               const void *o, const float *lse, float *scratch)
 {
     AttentionPlan p = plan_of(a);
     int64_t heads = a->kv * a->g, rows = a->b * a->s * heads;

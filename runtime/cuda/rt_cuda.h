@@ -105,6 +105,8 @@ typedef struct RtDevice {
     ParcMatmul *matmuls;
     struct CudaCache *cache; /* of matmul choices; rank 0 */
 
+    struct Cudnn *cudnn; /* NULL: no attention that it could run */
+
     CudaTrace trace;
     int32_t work; /* what parc_mark said last; -1: none in this step */
     int64_t turn;

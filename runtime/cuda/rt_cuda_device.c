@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rt_cudnn.h"
 #include "rt_nccl.h"
 #include "rt_nvtx.h"
 
@@ -253,6 +254,7 @@ void rt_device_close(ParcRt *rt)
     rt_cuda_wait_stream(rt, PARC_COMPUTE, "the run");
     rt_cuda_step_close(rt);
     rt_nccl_close(rt);
+    rt_cudnn_close(rt);
     rt_cuda_matmul_close(rt);
     rt_cuda_stage_close(rt);
     if (d->module) {
@@ -294,4 +296,5 @@ void rt_device_print(const ParcRt *rt)
         printf("nccl      %s on the GPU beside the plan\n",
                rt_size_text((double)d->nccl_bytes, size));
     }
+    rt_cudnn_print(rt);
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api.h"
+#include "api_cudnn.h"
 
 #define CALL(result, name, symbol, arguments) symbol,
 static const char *const driver_symbols[] = {
@@ -25,6 +25,11 @@ static const char *const nccl_symbols[] = {
 #include "calls_nccl.h"
 };
 
+#define CALL(result, name, symbol, arguments) symbol,
+static const char *const cudnn_symbols[] = {
+#include "calls_cudnn.h"
+};
+
 /* POSIX has functions' addresses be objects' addresses. */
 typedef void (*Function)(void);
 _Static_assert(sizeof(Function) == sizeof(void *), "dlsym");
@@ -37,6 +42,10 @@ _Static_assert(sizeof(CudaBlas) == sizeof blas_symbols / sizeof *blas_symbols *
                "a member for each symbol");
 _Static_assert(sizeof(CudaNccl) == sizeof nccl_symbols / sizeof *nccl_symbols *
                                        sizeof(Function),
+               "a member for each symbol");
+_Static_assert(sizeof(CudaDnn) ==
+                   sizeof cudnn_symbols / sizeof *cudnn_symbols *
+                       sizeof(Function),
                "a member for each symbol");
 
 const CudaLibrary rt_cuda_driver_library = {
@@ -65,6 +74,14 @@ const CudaLibrary rt_cuda_nccl_library = {
               "folder into LD_LIBRARY_PATH; a program of one rank needs none",
     .symbol = nccl_symbols,
     .nsymbols = sizeof nccl_symbols / sizeof *nccl_symbols,
+};
+
+const CudaLibrary rt_cudnn_library = {
+    .what = "cuDNN",
+    .names = {"libcudnn.so.9"},
+    .advice = "nothing needs it; attention is faster with it",
+    .symbol = cudnn_symbols,
+    .nsymbols = sizeof cudnn_symbols / sizeof *cudnn_symbols,
 };
 
 static bool is_listed(const CudaLibrary *library, int i)

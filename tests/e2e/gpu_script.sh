@@ -9,6 +9,8 @@ cat >"$work/cases" <<END
 # name         kind      example mesh options
 toy_f32        numerics  toy     1x1  -D batch=16
 llama_f32_2x2  numerics  llama   2x2  -D vocab=256 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 -D hidden=64 -D batch=4 -D seq=16 -D precision=f32
+llama_bf16     numerics  llama   1x1  PARC_CUDNN=1 -D vocab=256 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 -D hidden=64 -D batch=4 -D seq=16 -D precision=bf16
+llama_bf16_own numerics  llama   1x1  PARC_CUDNN=0 -D vocab=256 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 -D hidden=64 -D batch=4 -D seq=16 -D precision=bf16
 END
 check "the folder is made" env CASES="$work/cases" PARC="$PARC" \
     tests/gpu/trees "$work/gpu"
@@ -34,8 +36,8 @@ chmod +x "$work/bin/nvidia-smi" "$work/bin/launch"
 runs() {
     PATH=$work/bin:$PATH LAUNCH=$work/bin/launch TORCH=0 STEPS=7 \
         STANDIN_DEVICES=1 STANDIN_FREE=1073741824 \
-        LD_LIBRARY_PATH=$BUILD/standin "$work/gpu/run" "$work/gpu" \
-        >"$work/table" 2>"$work/said"
+        LD_LIBRARY_PATH=$BUILD/standin:$BUILD/standin/cudnn \
+        "$work/gpu/run" "$work/gpu" >"$work/table" 2>"$work/said"
 }
 says() { # says PATTERN
     cat "$work/table" "$work/said"
@@ -45,6 +47,11 @@ check "it runs" runs
 check "the device is named" says '^stand-in, 0.0, 1024 MiB$'
 check "a copy's rate" says '^device copy [0-9]+ GB/s'
 check "one rank" says 'toy_f32 +1x1 .* ok$'
+check "attention by cuDNN" says \
+    '^  llama_bf16 +forward of \[4, 16, 4, 8\]: cuDNN 91900, engine 2$'
+check "which is right" says 'llama_bf16 +1x1 .* ok$'
+check "attention without it" says \
+    '^  llama_bf16_own +backward of .*: own kernels \(PARC_CUDNN=0\)$'
 check "ranks that share a GPU" says 'llama_f32_2x2 +2x2 .* ok$'
 
 # The same program, timed and traced.

@@ -54,6 +54,17 @@ def numerics(folder, build):
     return fine
 
 
+def attention(folder, build):
+    """What each program's attention runs on, as its --dry-run says."""
+    print("\nattention")
+    for name, *_ in cases(folder):
+        path = build / f"{name}.dry"
+        lines = path.read_text().splitlines() if path.exists() else []
+        for line in lines:
+            if line.startswith("attention "):
+                print(f"  {name:<24} {line[len('attention '):]}")
+
+
 def torch_ms(build, name):
     path = build / f"{name}.torch"
     if not path.exists():
@@ -121,6 +132,7 @@ def main():
     copy_rate = float(machine[-1])
     print(f"device copy {copy_rate:.0f} GB/s (read and written)")
     fine = numerics(folder, build)
+    attention(folder, build)
     speed(folder, build)
     rates(folder, build, copy_rate)
     sys.exit(0 if fine else 1)

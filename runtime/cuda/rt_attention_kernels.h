@@ -1,0 +1,17 @@
+/* rt_attention_kernels.h: attention by our own kernels (rt_attention.c), whichever way
+ * parc_attention and parc_attention_grad go. Arguments are theirs.
+ */
+#ifndef PARC_RT_ATTENTION_KERNELS_H
+#define PARC_RT_ATTENTION_KERNELS_H
+
+#include "parc_rt.h"
+
+void rt_attention_kernels(ParcRt *rt, const ParcAttention *a, void *o,
+                          float *lse, const void *q, const void *k,
+                          const void *v, float *scratch);
+void rt_attention_grad_kernels(ParcRt *rt, const ParcAttention *a, void *dq,
+                               void *dk, void *dv, const void *d_o,
+                               const void *q, const void *k, const void *v,
+                               const void *o, const float *lse, float *scratch);
+
+#endif

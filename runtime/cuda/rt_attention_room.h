@@ -1,0 +1,99 @@
+/* rt_attention_room.h: memory that attention is given beside its tensors. parc
+ * plans it, the runtime divides it.
+ *
+ * Ours is delta, of the backward pass. cuDNN wants a little for itself, and in
+ * backward more: where results are to repeat to the bit it stores ds, s by t
+ * elements for each head. So that room grows with t alone and not with s t, a
+ * call runs in pieces, each of some sequences or heads of one: enough to fill a
+ * large GPU, and no more.
+ */
+#ifndef PARC_RT_ATTENTION_ROOM_H
+#define PARC_RT_ATTENTION_ROOM_H
+
+#include "../parc_rt.h"
+#include "rt_attention_plan.h"
+
+enum {
+    ATTENTION_ROOM_ALIGNMENT = 256,
+    ATTENTION_OWN_ROOM = 1024, /* for the library's own ends */
+    ATTENTION_TILE = 128,      /* rows that a block of a GPU takes */
+    ATTENTION_FULL = 128,      /* blocks that fill a GPU */
+    ATTENTION_MOST_ROOM = 576 << 20,
+};
+
+/* A piece of a call: sequences, and heads of keys of each. */
+typedef struct AttentionPiece {
+    int64_t b, kv;
+} AttentionPiece;
+
+static inline int64_t rt_attention_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* Whether cuDNN has attention of this kind: 16 bits, heads of a multiple of 8
+ * columns, no dropout (whose weights it would draw its own way). */
+static inline bool rt_attention_library(const ParcAttention *a)
+{
+    return a->type != PARC_F32 && a->drop <= 0 && a->d % 8 == 0 &&
+           a->e % 8 == 0 && a->d <= 256 && a->e <= 256 && a->s > 1 && a->t > 1;
+}
+
+/* Bytes that the library's backward pass wants for so many heads of keys:
+ * ds, and where several heads of queries share one of keys, dk and dv of
+ * each. */
+static inline int64_t rt_attention_piece_bytes(const ParcAttention *a,
+                                               int64_t kv)
+{
+    int64_t ds = rt_attention_up(a->s, ATTENTION_TILE) *
+                 rt_attention_up(a->t, ATTENTION_TILE) * 2;
+    int64_t shared = a->g > 1 ? a->t * (a->d + a->e) * 2 : 0;
+    return ATTENTION_OWN_ROOM + kv * a->g * (ds + shared);
+}
+
+/* The largest piece that `bytes` are enough for: all, some sequences, or some
+ * heads of one, equal parts of the call. b: 0 where none fits. */
+static inline AttentionPiece rt_attention_piece(const ParcAttention *a,
+                                                int64_t bytes)
+{
+    AttentionPiece p = {a->b, a->kv};
+    while (p.b > 1 && (a->b % p.b ||
+                       rt_attention_piece_bytes(a, p.b * p.kv) > bytes)) {
+        p.b--;
+    }
+    while (p.kv > 1 && (a->kv % p.kv ||
+                        rt_attention_piece_bytes(a, p.b * p.kv) > bytes)) {
+        p.kv--;
+    }
+    p.b = rt_attention_piece_bytes(a, p.b * p.kv) > bytes ? 0 : p.b;
+    return p;
+}
+
+/* Bytes of delta, which comes first in backward's memory. */
+static inline int64_t rt_attention_own_bytes(const ParcAttention *a,
+                                             bool backward)
+{
+    int64_t delta = rt_attention_delta_bytes(a->b, a->kv * a->g, a->s);
+    return backward ? delta : 0;
+}
+
+/* What parc plans: delta, and room for the library. */
+static inline int64_t rt_attention_bytes(const ParcAttention *a, bool backward)
+{
+    int64_t own = rt_attention_own_bytes(a, backward);
+    if (!rt_attention_library(a)) {
+        return own;
+    }
+    own = rt_attention_up(own, ATTENTION_ROOM_ALIGNMENT);
+    if (!backward) {
+        return own + ATTENTION_OWN_ROOM;
+    }
+    int64_t tiles = (a->s + ATTENTION_TILE - 1) / ATTENTION_TILE;
+    int64_t heads = (ATTENTION_FULL + tiles - 1) / tiles;
+    int64_t enough = (heads + a->g - 1) / a->g, all = a->b * a->kv;
+    int64_t room =
+        rt_attention_piece_bytes(a, enough < all ? enough : all);
+    return own + (room <= ATTENTION_MOST_ROOM ? room : 0);
+}
+
+#endif

@@ -1,0 +1,146 @@
+/* cudnn_plans.c: the real cuDNN makes plans of our graphs of attention, for GPUs
+ * that are described to it and need not be there.
+ *
+ *   cudnn_plans LIBCUDNN.so.9     with driver_stub.c as libcuda.so.1
+ *
+ * Requires a plan for each shape below, in bf16 and f16, on A100s and H100s, of
+ * the piece that parc plans room for, within this room. Ends with status 77
+ * where the library does not take a described device (before 9.8).
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rt_attention_room.h"
+#include "rt_cudnn_attention.h"
+
+enum { SKIPPED = 77 };
+
+static CudaDnn call;
+#define CALL(result, name, symbol, arguments) symbol,
+static const char *const symbols[] = {
+#include "calls_cudnn.h"
+};
+
+/* ---- devices ------------------------------------------------------------- */
+
+static const struct Device {
+    const char *name;
+    int version, units, shared; /* shared memory that a block may have, bytes */
+} devices[] = {
+    {"NVIDIA A100-SXM4-80GB", 800, 108, 166912},
+    {"NVIDIA H100 80GB HBM3", 900, 132, 232448},
+};
+
+static DnnDescriptor describe(const struct Device *d)
+{
+    char text[1024];
+    DnnDescriptor to = NULL;
+    int n = snprintf(
+        text, sizeof text,
+        "{\"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": "
+        "[1024, 1024, 64], \"regsPerBlock\": 65536, \"multiProcessorCount\": "
+        "%d, \"warpSize\": 32, \"maxSharedMemoryPerBlock\": 49152, "
+        "\"maxSharedMemoryPerBlockOptin\": %d, "
+        "\"reservedSharedMemoryPerBlock\": 1024, \"maxRegistersPerSM\": 65536, "
+        "\"maxCtasPerSM\": 32, \"maxThreadsPerBlock\": 1024, "
+        "\"maxThreadsPerSM\": 2048, \"pciDeviceId\": 0, \"isTccDriver\": 0, "
+        "\"supportCoopLaunch\": 1, \"totalGlobalMem\": 85000000000, "
+        "\"smClockRateKHz\": 1410000, \"memClockRateKHz\": 1593000, "
+        "\"l2CacheSize\": 41943040, \"cudaDeviceId\": 0, \"deviceVer\": %d, "
+        "\"driverVer\": 13000, \"deviceName\": \"%s\"}",
+        d->units, d->shared, d->version, d->name);
+    if (call.cudnnBackendCreateDescriptor(RT_DNN_DEVICE, &to) ||
+        call.cudnnBackendSetAttribute(to, RT_DNN_DEVICE_JSON, RT_DNN_OF_CHAR, n,
+                                      text) ||
+        call.cudnnBackendFinalize(to)) {
+        return NULL;
+    }
+    return to;
+}
+
+/* ---- shapes -------------------------------------------------------------- */
+
+
+static const struct Shape {
+    const char *name;
+    int64_t b, s, t, kv, g, d, e;
+    bool causal;
+} shapes[] = {
+    {"llama 1b", 4, 2048, 2048, 8, 4, 64, 64, true},
+    {"llama 7b on 8 x 8", 8, 2048, 2048, 4, 1, 128, 128, true},
+    {"llama 8b", 1, 4096, 4096, 8, 4, 128, 128, true},
+    {"gpt2 124m", 32, 1024, 1024, 12, 1, 64, 64, true},
+    {"llama_bf16 of tests/gpu", 8, 128, 128, 2, 2, 64, 64, true},
+    {"a decoder that looks at an encoder", 8, 35, 70, 4, 1, 16, 16, false},
+};
+
+static int failures;
+
+static void try(const DnnContext *c, const struct Shape *x, ParcType type,
+                bool backward, const char *device)
+{
+    ParcAttention a = {.b = x->b, .s = x->s, .t = x->t, .kv = x->kv, .g = x->g,
+                       .d = x->d, .e = x->e, .causal = x->causal,
+                       .scale = 0.125f, .type = type};
+    int64_t own = rt_attention_own_bytes(&a, backward);
+    int64_t room = rt_attention_bytes(&a, backward) -
+                   rt_attention_up(own, ATTENTION_ROOM_ALIGNMENT);
+    AttentionPiece p = {a.b, a.kv};
+    char reason[DNN_REASON];
+    DnnGraph g;
+    if (backward) {
+        p = rt_attention_piece(&a, room);
+    }
+    rt_cudnn_attention_graph(&g, &a, p.b, p.kv, backward);
+    DnnPlan *plan = rt_cudnn_plan(c, &g, room, reason);
+    const char *of = backward ? "backward" : "forward";
+    const char *in = type == PARC_BF16 ? "bf16" : "f16";
+    if (plan) {
+        printf("%s, %s %s, %s: engine %lld, %lld of %lld bytes\n", device, in,
+               of, x->name, (long long)rt_cudnn_plan_engine(plan),
+               (long long)rt_cudnn_plan_workspace(plan), (long long)room);
+    } else {
+        printf("FAILED %s, %s %s, %s: %s\n", device, in, of, x->name, reason);
+        failures++;
+    }
+    rt_cudnn_plan_free(plan);
+}
+
+static bool load(const char *file)
+{
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols && library; i++) {
+        void *at = dlsym(library, symbols[i]);
+        memcpy((char *)&call + i * sizeof at, &at, sizeof at);
+        library = at ? library : NULL;
+    }
+    return library != NULL;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2 || !load(argv[1])) {
+        const char *why = argc == 2 ? dlerror() : NULL;
+        fprintf(stderr, "cudnn_plans: %s\n", why ? why : "no library");
+        return 2;
+    }
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        DnnContext c = {&call, NULL, describe(&devices[i])};
+        if (!c.device) {
+            fprintf(stderr, "cudnn_plans: cuDNN %zu takes no described device\n",
+                    call.cudnnGetVersion());
+            return SKIPPED;
+        }
+        for (size_t j = 0; j < sizeof shapes / sizeof *shapes; j++) {
+            for (int k = 0; k < 4; k++) {
+                try(&c, &shapes[j], k & 1 ? PARC_F16 : PARC_BF16, k > 1,
+                    devices[i].name);
+            }
+        }
+        call.cudnnBackendDestroyDescriptor(c.device);
+    }
+    printf("cuDNN %zu: %d without a plan\n", call.cudnnGetVersion(), failures);
+    return failures > 0;
+}

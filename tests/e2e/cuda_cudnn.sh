@@ -1,0 +1,143 @@
+#!/bin/sh
+# Attention by cuDNN. The real library, where it is installed, makes a plan of
+# each of our graphs for GPUs that are only described to it. A stand-in computes
+# what our descriptors say: the CPU's numbers. Programs train with it as without;
+# what is missing or refuses leaves them to our own kernels, and --dry-run says
+# why.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib_cuda.sh"
+cc="${CC:-cc} -std=c11 -D_GNU_SOURCE -g -O1 -Iruntime -Iruntime/cuda"
+
+# ---- the real library: plans ----
+real=$(ldconfig -p 2>/dev/null | sed -n 's/.*libcudnn\.so\.9 .*=> //p' | head -n 1)
+real=${PARC_TEST_CUDNN:-$real}
+if [ -n "$real" ]; then
+    mkdir "$work/stub"
+    # shellcheck disable=SC2086
+    check "a driver that takes everything" $cc -shared -fPIC \
+        -Wl,-soname,libcuda.so.1 tests/cuda/driver_stub.c \
+        -o "$work/stub/libcuda.so.1"
+    # shellcheck disable=SC2086
+    check "the plans' test builds" $cc tests/cuda/cudnn_plans.c \
+        "$BUILD/libparc_cuda.a" -fopenmp -lm -ldl -o "$work/plans"
+    LD_LIBRARY_PATH=$work/stub:$(dirname "$real") "$work/plans" "$real" \
+        >"$work/said" 2>&1
+    status=$?
+    if [ "$status" = 77 ]; then
+        echo "SKIPPED cuda_cudnn.sh, plans: $(cat "$work/said")" >&2
+    else
+        check "cuDNN has plans for our graphs" test "$status" = 0
+    fi
+else
+    echo "SKIPPED cuda_cudnn.sh, plans: libcudnn.so.9 is not installed" >&2
+fi
+
+# ---- the stand-in: numbers ----
+objects=
+for name in rt_cudnn rt_cudnn_graph rt_cudnn_attention rt_cuda_load; do
+    # shellcheck disable=SC2086
+    $cc -c -o "$work/$name.o" "runtime/cuda/$name.c" || exit 1
+    objects="$objects $work/$name.o"
+done
+# shellcheck disable=SC2086
+check "the numbers' test builds" "$standin/build" -program -fopenmp \
+    "$standin/cudnn_test.c" $objects "$BUILD/libparc_rt.a" -ldnnl -lm \
+    -o "$work/numbers"
+check "descriptors say what attention is" env \
+    LD_LIBRARY_PATH="$BUILD/standin/cudnn" "$work/numbers"
+
+# ---- programs ----
+export LD_LIBRARY_PATH="$BUILD/standin/cudnn"
+small="-D vocab=64 -D dim=32 -D n_heads=4 -D batch=4 -D seq=16"
+llama="-D n_layers=2 -D n_kv_heads=2 -D hidden=48"
+gpt2="-D n_layers=2 -D n_positions=16 -D dropout=0.0"
+transformer="-D n_layers=2 -D hidden=48 -D dropout=0.0"
+
+# trains NAME MODEL OPTIONS…: with cuDNN in every order of queued work as on the
+# CPU, within 1%; not to the bit as our own kernels.
+trains() {
+    at=$work/$1 model=$2
+    shift 2
+    cuda_tree "$at" "examples/$model.pdl" --arch sm_90a "$@" &&
+        "$PARC" "examples/$model.pdl" --target cpu --threads 1 "$@" \
+            -o "$at.cpu" &&
+        "$at.cpu" --steps 4 --log "$at.cpu.log" || return
+    PARC_CUDNN=0 cuda_run "$at" fast early --steps 4 --export "$at.own.st" ||
+        return
+    for order in early late ahead; do
+        PARC_CUDNN=1 cuda_run "$at" fast $order --steps 4 \
+            --log "$at.log" --export "$at.$order.st" &&
+            same_curve "$at.cpu.log" "$at.log" 1e-2 || return
+    done
+    cmp "$at.early.st" "$at.late.st" && cmp "$at.early.st" "$at.ahead.st" &&
+        ! cmp -s "$at.early.st" "$at.own.st"
+}
+# shellcheck disable=SC2086
+{
+    check "llama in bf16" trains llama llama $small $llama -D precision=bf16
+    check "llama in f16 on 2x2" trains llama_f16 llama --mesh 2x2 $small \
+        $llama -D precision=f16
+    check "gpt2 in bf16" trains gpt2 gpt2 $small $gpt2 -D precision=bf16
+    check "a decoder in bf16" trains transformer transformer --plan \
+        full_shard $small \
+        $transformer -D precision=bf16
+}
+
+# run [NAME=VALUE…] OPTIONS…: llama. says TEXT: it was said.
+run() {
+    at=$work/llama
+    (
+        while :; do
+            case $1 in *=*) export "${1?}" && shift ;; *) break ;; esac
+        done
+        "$standin/run" -k "$at/fast.so" "$at/train" "$@"
+    ) >"$work/said" 2>&1
+}
+says() {
+    grep -qF "$1" "$work/said" || { cat "$work/said" && false; }
+}
+# own REASON [NAME=VALUE…]: our own kernels, and why.
+own() {
+    reason=$1
+    shift
+    run "$@" --dry-run && says "own kernels ($reason" && ! says ": cuDNN"
+}
+check "it is chosen" run PARC_CUDNN=1 --dry-run
+check "forward is told" says \
+    "attention forward of [4, 16, 4, 8]: cuDNN 91900, engine 2"
+check "backward is told" says \
+    "attention backward of [4, 16, 4, 8]: cuDNN 91900, engine 2"
+check "calls are looked at" run PARC_CUDNN=1 PARC_NANCHECK=1 --steps 2
+check "calls are waited for" run PARC_CUDNN=1 PARC_SYNC=1 --steps 2
+check "calls are traced" run PARC_CUDNN=1 --steps 6 --trace "$work/t.json"
+check "under their names" jq -e '[.traceEvents[] | select(.cat == "attention")
+    | .name] | length > 0' "$work/t.json"
+check "switched off" own "PARC_CUDNN=0" PARC_CUDNN=0
+check "a value that is none" sh -c "! PARC_CUDNN=no STANDIN_FAST=1 \
+    '$standin/run' -k '$work/llama/fast.so' '$work/llama/train' --dry-run \
+    2>'$work/said'"
+check "is told" says "PARC_CUDNN is 'no'; it takes 0 or 1"
+mkdir "$work/none"
+: >"$work/none/libcudnn.so.9"
+check "no library" own "cuDNN is missing: " PARC_CUDNN=1 \
+    LD_LIBRARY_PATH="$work/none"
+check "an old one" own "cuDNN 90100 is older than 91002)" PARC_CUDNN=1 \
+    STANDIN_CUDNN_VERSION=90100
+check "no engine" own "no engine for it)" PARC_CUDNN=1 STANDIN_CUDNN=refuse
+check "a version whose padding is wrong" run PARC_CUDNN=1 \
+    STANDIN_CUDNN_VERSION=91400 --dry-run
+check "has forward alone" says "[4, 16, 4, 8]: cuDNN 91400"
+check "and says why" says "own kernels (this version's gradients are wrong"
+check "what fails" sh -c "! PARC_CUDNN=1 STANDIN_CUDNN=fail '$standin/run' \
+    -k '$work/llama/fast.so' '$work/llama/train' --steps 1 2>'$work/said'"
+check "is named" says "error: rank 0: cuDNN 91900's attention in 'attention"
+check "with a way out" says \
+    "CUDNN_STATUS_EXECUTION_FAILED; PARC_CUDNN=0 runs without it"
+
+# What is measured is kept.
+export PARC_CACHE="$work/measured"
+check "a slow one" own "they are faster here)" PARC_CUDNN= STANDIN_CUDNN=slow
+check "is remembered" own "they are faster here)" PARC_CUDNN=
+check "both passes" test \
+    "$(cat "$work/measured"/matmul-* | grep -c ' attention ')" = 2
+finish

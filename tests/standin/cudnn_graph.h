@@ -1,0 +1,41 @@
+/* cudnn_graph.h: graphs of tensors on the host, for cudnn.c. */
+#ifndef STANDIN_CUDNN_GRAPH_H
+#define STANDIN_CUDNN_GRAPH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GRAPH_DIMS = 4, GRAPH_TENSORS = 64, GRAPH_NODES = 64, GRAPH_NAMED = 24 };
+
+/* `named`: the number of the address that a run gives for it; -1: none, it
+ * exists between nodes. */
+typedef struct HostTensor {
+    int64_t uid, type, dim[GRAPH_DIMS], stride[GRAPH_DIMS];
+    bool inner, by_value;
+    int named;
+} HostTensor;
+
+typedef struct HostNode {
+    unsigned kind;  /* of its descriptor: RT_DNN_OPERATION_MATMUL, … */
+    int mode, axis;
+    int in[3], out; /* tensors; -1: none */
+} HostNode;
+
+typedef struct HostGraph {
+    HostTensor tensor[GRAPH_TENSORS];
+    HostNode node[GRAPH_NODES];
+    int ntensors, nnodes, nnamed;
+} HostGraph;
+
+/* NULL, or what is wrong with it: sizes that do not fit together, a tensor
+ * that is read before it is made. */
+const char *graph_fault(const HostGraph *g);
+
+/* Computes all nodes in order, in f32; what a tensor holds is rounded to its
+ * type. `at`: addresses by `named`. */
+void graph_compute(const HostGraph *g, void *const at[GRAPH_NAMED]);
+
+/* Bytes from a tensor's first element to behind its last. */
+int64_t graph_tensor_bytes(const HostTensor *t);
+
+#endif

@@ -1,0 +1,64 @@
+/* cudnn_object.h: descriptors of the stand-in cuDNN. */
+#ifndef STANDIN_CUDNN_OBJECT_H
+#define STANDIN_CUDNN_OBJECT_H
+
+#include "api_cudnn.h"
+#include "cudnn_graph.h"
+
+#define CALL(result, name, symbol, arguments)                                  \
+    result name arguments __asm__(symbol);
+#include "calls_cudnn.h"
+
+enum {
+    BAD_PARAM = 2000, NOT_FINALIZED = 2004, NOT_SUPPORTED = 3000,
+    EXECUTION_FAILED = 5000,
+    MAGIC = 0x43554e4e,
+    VALUES = 4096, /* bytes of all of a descriptor's */
+    ATTRIBUTES = 12,
+};
+
+struct DnnHandleObject {
+    int magic;
+    CuStream stream;
+};
+
+typedef struct Attribute {
+    DnnAttribute name;
+    int64_t count;
+    size_t at;
+} Attribute;
+
+typedef struct Descriptor {
+    int magic;
+    DnnKind kind;
+    bool finalized;
+    Attribute attribute[ATTRIBUTES];
+    int nattributes;
+    size_t used;
+    unsigned char value[VALUES];
+    HostGraph *graph;  /* an operation graph's own; a config's, a plan's */
+    int engine;        /* of an engine, a config, a plan */
+    int64_t workspace; /* of a plan */
+} Descriptor;
+
+/* Whether STANDIN_CUDNN is `what`. */
+bool dnn_asked_to(const char *what);
+/* Keeps `why` for cudnnGetLastErrorString; returns the status. */
+DnnStatus dnn_fails(DnnStatus status, const char *why);
+/* The same, and says it. */
+DnnStatus dnn_refuse(const Descriptor *d, DnnAttribute name, const char *why);
+
+bool dnn_is(const Descriptor *d);
+/* An attribute; NULL: it has not been set. Value i of one, 0 where it has not:
+ * numbers, modes, and descriptors that are finalized. */
+const Attribute *dnn_find(const Descriptor *d, DnnAttribute name);
+int64_t dnn_int64(const Descriptor *d, DnnAttribute name, int64_t i);
+int32_t dnn_mode(const Descriptor *d, DnnAttribute name);
+bool dnn_bool(const Descriptor *d, DnnAttribute name);
+Descriptor *dnn_descriptor(const Descriptor *d, DnnAttribute name, int64_t i);
+/* An operation graph's tensors and nodes from its descriptors
+ * (cudnn_plan.c). */
+DnnStatus dnn_finalize_graph(Descriptor *d);
+DnnStatus dnn_finalize_plan(Descriptor *d);
+
+#endif

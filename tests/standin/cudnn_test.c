@@ -1,0 +1,272 @@
+/* cudnn_test.c: attention as cuDNN is told of it (runtime/cuda/rt_cudnn*.c),
+ * against the CPU's function. The stand-in library computes what the descriptors
+ * say, so that a wrong stride, name or address is a wrong number here.
+ */
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+#include "rt_attention_room.h"
+#include "rt_cudnn.h"
+#include "rt_nvtx.h"
+#include "rt_type.h"
+
+#define CALL(result, name, symbol, arguments)                                  \
+    result name arguments __asm__(symbol);
+#include "calls_driver.h"
+
+static int passed, failed, queued;
+
+static void check(bool fine, const char *what)
+{
+    passed += fine;
+    failed += !fine;
+    if (!fine)
+        printf("FAILED %s\n", what);
+}
+
+/* ---- of the runtime, what is not looked at here -------------------------- */
+
+void rt_nvtx_push(const char *name)
+{
+    (void)name;
+}
+
+void rt_nvtx_pop(void)
+{
+}
+
+void rt_cuda_queued(ParcRt *rt, int stream, const char *what)
+{
+    (void)rt, (void)stream, (void)what;
+    queued++;
+}
+
+const char *rt_cuda_where(const ParcRt *rt, char text[RT_WHERE])
+{
+    (void)rt;
+    text[0] = 0;
+    return text;
+}
+
+static void must(CuResult r, const char *what)
+{
+    if (r) {
+        fprintf(stderr, "%s: error %u\n", what, r);
+        exit(3);
+    }
+}
+#define MUST(call) must(call, #call)
+
+static CuStream open_stream(void)
+{
+    CuDevice device;
+    CuContext context;
+    CuStream stream;
+    MUST(cuInit(0));
+    MUST(cuDeviceGet(&device, 0));
+    MUST(cuDevicePrimaryCtxRetain(&context, device));
+    MUST(cuCtxSetCurrent(context));
+    MUST(cuStreamCreateWithPriority(&stream, RT_CU_STREAM_NON_BLOCKING, 0));
+    return stream;
+}
+
+static void wait_for(CuStream stream)
+{
+    CuResult r;
+    do {
+        r = cuStreamQuery(stream);
+    } while (r == RT_CU_NOT_READY);
+    must(r, "cuStreamQuery");
+}
+
+/* ---- numbers ------------------------------------------------------------- */
+
+typedef struct Case {
+    ParcAttention a;
+    AttentionPiece room; /* for the backward pass: all, where b is 0 */
+    int64_t pieces;
+} Case;
+
+#define SHAPE(B, S, T, KV, G, D, E, CAUSAL, TYPE)                              \
+    {.b = B, .s = S, .t = T, .kv = KV, .g = G, .d = D, .e = E,                 \
+     .causal = CAUSAL, .scale = 0.21f, .type = TYPE}
+
+static const Case cases[] = {
+    {SHAPE(2, 16, 16, 2, 2, 8, 8, true, PARC_BF16), {0, 0}, 1},
+    {SHAPE(1, 40, 40, 3, 1, 16, 16, true, PARC_F16), {0, 0}, 1},
+    {SHAPE(2, 24, 12, 1, 3, 8, 16, true, PARC_BF16), {0, 0}, 1},
+    {SHAPE(2, 12, 36, 2, 1, 24, 8, false, PARC_F16), {0, 0}, 1},
+    {SHAPE(1, 20, 28, 2, 2, 64, 64, false, PARC_BF16), {0, 0}, 1},
+    {SHAPE(4, 16, 16, 2, 2, 8, 8, true, PARC_F16), {2, 2}, 2},
+    {SHAPE(3, 16, 16, 2, 2, 8, 8, true, PARC_BF16), {1, 2}, 3},
+    {SHAPE(2, 16, 20, 4, 2, 8, 16, false, PARC_BF16), {1, 2}, 4},
+    {SHAPE(2, 16, 16, 3, 2, 16, 8, true, PARC_F16), {1, 2}, 6},
+};
+
+static float number(int64_t seed, int64_t i)
+{
+    uint32_t h = (uint32_t)(seed * 7919 + i * 104729 + 12345);
+    h ^= h >> 13;
+    h *= 0x5bd1e995u;
+    h ^= h >> 15;
+    return (float)(int32_t)h * 0x1p-30f;
+}
+
+/* n numbers of a type; seed 0: what was there before, NaNs. */
+static void *numbers(ParcType type, int64_t n, int64_t seed)
+{
+    void *to = standin_alloc(n * rt_type_size(type));
+    for (int64_t i = 0; i < n && seed; i++) {
+        float x = number(seed, i);
+        rt_narrow(type, rt_element_out(type, to, i), &x, 1);
+    }
+    return to;
+}
+
+static void near_each(const char *what, ParcType type, const void *is,
+                      const void *should, int64_t n, double limit)
+{
+    double worst = 0, top = 1e-30;
+    char text[64];
+    for (int64_t i = 0; i < n; i++) {
+        float x, y;
+        rt_widen(&x, type, rt_element(type, is, i), 1);
+        rt_widen(&y, type, rt_element(type, should, i), 1);
+        double d = fabs((double)x - (double)y);
+        worst = d > worst || d != d ? d : worst;
+        top = fabs((double)y) > top ? fabs((double)y) : top;
+    }
+    snprintf(text, sizeof text, "%s is off by %g of its largest", what,
+             worst / top);
+    check(worst / top <= limit, text);
+}
+
+/* All tensors of a call, by DNN_Q …. */
+static void fill(const ParcAttention *a, void *at[DNN_NAMED], void *const *in)
+{
+    int64_t q = a->b * a->s * a->kv * a->g, k = a->b * a->t * a->kv;
+    const int64_t size[DNN_NAMED] = {
+        [DNN_Q] = q * a->d,  [DNN_K] = k * a->d,  [DNN_V] = k * a->e,
+        [DNN_O] = q * a->e,  [DNN_LSE] = q,       [DNN_DO] = q * a->e,
+        [DNN_DQ] = q * a->d, [DNN_DK] = k * a->d, [DNN_DV] = k * a->e};
+    for (int i = 0; i < DNN_NAMED; i++) {
+        bool given = i == DNN_Q || i == DNN_K || i == DNN_V || i == DNN_DO;
+        if (given && in)
+            at[i] = in[i];
+        else if (size[i])
+            at[i] = numbers(i == DNN_LSE ? PARC_F32 : a->type, size[i],
+                            given ? i + 1 : 0);
+    }
+}
+
+static int64_t scratch_of(const Case *c, bool backward)
+{
+    const ParcAttention *a = &c->a;
+    int64_t own = rt_attention_own_bytes(a, backward);
+    if (!backward || !c->room.b)
+        return rt_attention_bytes(a, backward);
+    return rt_attention_up(own, ATTENTION_ROOM_ALIGNMENT) +
+           rt_attention_piece_bytes(a, c->room.b * c->room.kv);
+}
+
+static void pass(ParcRt *rt, const Case *c, void *const at[DNN_NAMED],
+                 bool backward)
+{
+    int64_t bytes = scratch_of(c, backward);
+    CudnnUse *u = rt_cudnn_use(rt, &c->a, backward, bytes);
+    DnnCall call = {.scratch = standin_alloc(bytes)};
+    int last = backward ? DNN_DV : DNN_LSE;
+    for (int i = 0; i <= last; i++)
+        call.at[i] = at[i];
+    check(rt_cudnn_find(rt, &c->a, backward) == u, "the use is found");
+    check(rt_cudnn_takes(u, &call), u->plan ? "its tensors are aligned"
+                                            : u->reason);
+    if (!u->plan)
+        return;
+    check(backward ? c->a.b / u->piece_b * (c->a.kv / u->piece_kv) == c->pieces
+                   : u->piece_b == c->a.b,
+          "it runs in as many pieces as there is room for");
+    rt_cudnn_call(rt, u, &call);
+    wait_for(rt->device->stream[PARC_COMPUTE]);
+    call.at[DNN_Q] = (char *)at[DNN_Q] + 2;
+    check(!rt_cudnn_takes(u, &call), "a tensor that is not aligned");
+}
+
+static void run(ParcRt *rt, const Case *c)
+{
+    static const double rounded[] = {[PARC_BF16] = 0x1p-7, [PARC_F16] = 0x1p-10};
+    const ParcAttention *a = &c->a;
+    int64_t q = a->b * a->s * a->kv * a->g, k = a->b * a->t * a->kv;
+    double off = rounded[a->type];
+    void *cpu[DNN_NAMED] = {0}, *x[DNN_NAMED] = {0};
+    fill(a, cpu, NULL);
+    fill(a, x, cpu);
+    int64_t room = parc_attention_scratch(a, true, 1);
+    int64_t less = parc_attention_scratch(a, false, 1);
+    float *scratch = standin_alloc(room > less ? room : less);
+    parc_attention(rt, a, cpu[DNN_O], cpu[DNN_LSE], cpu[DNN_Q], cpu[DNN_K],
+                   cpu[DNN_V], scratch);
+    parc_attention_grad(rt, a, cpu[DNN_DQ], cpu[DNN_DK], cpu[DNN_DV],
+                        cpu[DNN_DO], cpu[DNN_Q], cpu[DNN_K], cpu[DNN_V],
+                        cpu[DNN_O], cpu[DNN_LSE], scratch);
+    pass(rt, c, x, false);
+    pass(rt, c, x, true);
+    near_each("o", a->type, x[DNN_O], cpu[DNN_O], q * a->e, off);
+    near_each("lse", PARC_F32, x[DNN_LSE], cpu[DNN_LSE], q, 4e-6);
+    near_each("dq", a->type, x[DNN_DQ], cpu[DNN_DQ], q * a->d, 2 * off);
+    near_each("dk", a->type, x[DNN_DK], cpu[DNN_DK], k * a->d, 2 * off);
+    near_each("dv", a->type, x[DNN_DV], cpu[DNN_DV], k * a->e, 2 * off);
+}
+
+/* ---- what it is not taken for -------------------------------------------- */
+
+static void refusals(ParcRt *rt)
+{
+    ParcAttention a = SHAPE(1, 16, 16, 1, 1, 8, 8, true, PARC_BF16);
+    check(rt_attention_library(&a), "16 bits");
+    a.drop = 0.1f;
+    check(!rt_attention_library(&a), "dropout is ours");
+    a.drop = 0;
+    a.type = PARC_F32;
+    check(!rt_attention_library(&a), "f32 is ours");
+    a.type = PARC_F16;
+    a.d = 12;
+    check(!rt_attention_library(&a), "columns that are no multiple of 8");
+    a.d = 8;
+    a.scale = 0.5f;
+    CudnnUse *u = rt_cudnn_use(rt, &a, true, 0);
+    check(!u->plan && strstr(u->reason, "no room"), "a plan without room");
+    u = rt_cudnn_use(rt, &a, false, 0);
+    check(!u->plan && strstr(u->reason, "bytes of workspace"),
+          "a workspace that is too small");
+    a.b = 2;
+    a.s = 18;
+    u = rt_cudnn_use(rt, &a, true,
+                     rt_attention_up(rt_attention_own_bytes(&a, true), 256) +
+                         rt_attention_piece_bytes(&a, 1));
+    check(!u->plan && strstr(u->reason, "multiples of 16"),
+          "pieces that are not aligned");
+    a.s = a.t = 65536;
+    check(rt_attention_bytes(&a, true) ==
+              rt_attention_own_bytes(&a, true),
+          "no room is planned where much would be wanted");
+}
+
+int main(void)
+{
+    omp_set_num_threads(1); /* as scratch is planned */
+    RtDevice device = {0};
+    ParcRt rt = {.threads = 1, .device = &device};
+    device.stream[PARC_COMPUTE] = open_stream();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        run(&rt, &cases[i]);
+    refusals(&rt);
+    check(queued == 2 * sizeof cases / sizeof *cases, "each call is queued");
+    rt_cudnn_close(&rt);
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed > 0;
+}

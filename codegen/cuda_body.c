@@ -71,6 +71,8 @@ int cuda_open_slots(CudaPrinter *c)
     const char *first =
         p->vector > 1 ? arena_printf(a, "t * %d", p->vector) : "t";
     if (!is_unrolled(p)) {
+        /* Two vectors on their way are enough; more cost registers. */
+        out_line(c->text.o, "PARC_UNROLL_2");
         opened += cuda_open_block(
             c, arena_printf(a, "for (%s %s = %s; %s < %lld; %s += %lld) {",
                             type, name, first, name, (long long)p->columns,

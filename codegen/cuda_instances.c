@@ -123,6 +123,7 @@ static void tile_macros(Instances *in, const char *kernel_name,
     define_number(in, arena_printf(a, "%s_WARPS", kernel_name), t->warps);
     define_number(in, arena_printf(a, "%s_THREADS", kernel_name),
                   t->warps * 32);
+    define_number(in, arena_printf(a, "%s_BLOCKS", kernel_name), t->blocks);
     define_number(in, arena_printf(a, "%s_%s", kernel_name, step), t->step);
 }
 

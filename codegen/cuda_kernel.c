@@ -275,7 +275,10 @@ static void function(CudaPrinter *c, CudaFunction *f, const char *name,
             item[f->nargs] = arena_printf(a, "const %s", item[f->nargs]);
         f->arg[f->nargs++] = i;
     }
-    out_line(to, "PARC_KERNEL(%d)", f->threads);
+    if (f->blocks > 0)
+        out_line(to, "PARC_KERNEL(%d, %d)", f->threads, f->blocks);
+    else
+        out_line(to, "PARC_KERNEL(%d)", f->threads);
     kernel_signature(&c->text, arena_printf(a, "%s(", name), f->nargs, item,
                      "");
     out_line(to, "{");
@@ -297,6 +300,7 @@ void cuda_functions(Out *o, const CudaPlan *plan, const char *name, bool bare,
                      .plan = plan};
     *first = (CudaFunction){.grid = plan->grid,
                             .threads = plan->threads,
+                            .blocks = plan->blocks,
                             .shared_bytes = plan->shared_bytes};
     function(&c, first, name, main_body);
     *second = (CudaFunction){0};

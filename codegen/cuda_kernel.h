@@ -53,6 +53,8 @@ typedef struct CudaPlan {
     int lanes;                    /* of columns */
     int vector;        /* neighbours on the inner axis that a thread takes */
     int threads;       /* of a block */
+    int blocks;        /* that fit a multiprocessor's registers; 0: as many as
+                          the compiler likes */
     int group, groups; /* threads of a row; rows that a block works on */
     int slots;         /* vectors of a row that a thread takes */
     int nphases;
@@ -112,7 +114,7 @@ typedef struct CudaPrinter {
 typedef struct CudaFunction {
     const char *symbol;
     int nargs, *arg; /* buffers; behind all of them the workspace */
-    int threads;
+    int threads, blocks; /* blocks: as in CudaPlan */
     int64_t grid, shared_bytes;
 } CudaFunction;
 

@@ -38,6 +38,7 @@ enum {
     FILL_THREADS = 132 * 1024,
     FLAT_THREADS = 256,
     SUM_THREADS = 512, /* of flat kernels with sums */
+    FLAT_RESIDENT = 1024, /* their threads at once, of 64 registers each */
     ROW_WARPS = 8,     /* of a block whose rows belong to warps */
     PART_WORK = 8192,  /* elements from which a part pays */
     LIVE_FLOATS = 32,  /* of a row in a thread's registers */
@@ -307,8 +308,10 @@ static void leave_registers(CudaPlan *c)
             bytes = 0;
     }
     c->shared_bytes = bytes;
-    /* 1024 threads would have 64 registers each, which spill. */
+    /* 1024 threads would have 64 registers each, which spill; so have two
+     * blocks of 512, where all of a row's phases are one. */
     c->group = 512;
+    c->blocks = c->place == CUDA_SHARED ? 1 : 0;
 }
 
 static void set_rows(CudaPlan *c)
@@ -366,6 +369,7 @@ static void set_flat(CudaPlan *c)
     c->group = c->threads;
     c->groups = 1;
     c->slots = 1;
+    c->blocks = c->totals ? FLAT_RESIDENT / c->threads : 0;
 }
 
 /* ---- blocks -------------------------------------------------------------- */

@@ -72,7 +72,27 @@ PARC_DEVICE void ATTENTION_NAME(softmax)(float *score, float *out, float *top,
     }
 }
 
-PARC_KERNEL(FORWARD_THREADS)
+/* lse of the warp's rows that are `held`; sum becomes what its outputs are
+ * multiplied by. */
+PARC_DEVICE void ATTENTION_NAME(finish)(float *lse, int held, const float *top,
+                                        float *sum, float scale2, float rate)
+{
+    enum {
+        HALF = ATTENTION_TYPE != TILE_F32, ROWS = FORWARD_ROWS,
+        DOWN = HALF ? ROWS / 8 : ROWS / 2,
+    };
+    PARC_UNROLL
+    for (int r = 0; r < DOWN; r++) {
+        const int row = row_of(HALF, ROWS, r);
+        float total = row_sum(HALF, sum[r]);
+        if (row < held && column_of(HALF, 0) == 0)
+            lse[row] =
+                top[r] * (scale2 * (1 / ATTENTION_LOG2E)) + parc_log(total);
+        sum[r] = 1.0f / (ATTENTION_DROP ? (1.0f - rate) * total : total);
+    }
+}
+
+PARC_KERNEL(FORWARD_THREADS, FORWARD_BLOCKS)
 ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
                         float *__restrict__ lse,
                         const ATTENTION_ELEMENT *__restrict__ q,
@@ -101,9 +121,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
                                               QUERIES, ROWS, ATTENTION_CAUSAL);
     const int b = at.b, h = at.h, mine = at.mine;
     const float scale = attention_float(scale_bits);
-    const float sign = scale < 0 ? -1.0f : 1.0f;
-    const float scale2 = parc_max(scale * sign, 1e-30f) * ATTENTION_LOG2E;
-    const AttentionDrop drop = ATTENTION_DRAWN(b, h);
+    const float scale2 = parc_max(parc_abs(scale), 1e-30f) * ATTENTION_LOG2E;
     q += ((b * s + at.query) * all + h) * D;
     k += (b * t * kv + h / (int)g) * D;
     v += (b * t * kv + h / (int)g) * E;
@@ -127,8 +145,10 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
                   E_PAD, FORWARD_THREADS);
         copy_async_commit();
         uint32_t kept[(ATTENTION_SLOTS(ROWS, KEYS) + 31) / 32];
-        if (seen && ATTENTION_DROP)
+        if (seen && ATTENTION_DROP) {
+            const AttentionDrop drop = ATTENTION_DRAWN(b, h);
             drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, mine, first);
+        }
         v += KEYS * kv * E;
         k += KEYS * kv * D;
         if (seen)
@@ -144,7 +164,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         if (!seen)
             continue;
         PARC_UNROLL
-        for (int i = 0; i < ATTENTION_SLOTS(ROWS, KEYS) && sign < 0; i++)
+        for (int i = 0; i < ATTENTION_SLOTS(ROWS, KEYS) && scale < 0; i++)
             score[i] = -score[i];
         if (first + KEYS > keys_all ||
             (ATTENTION_CAUSAL && first + KEYS > mine + 1))
@@ -156,15 +176,8 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         tile_add(TYPE, out, ROWS, E, KEYS, score, room, values, v_row);
     }
 
-    PARC_UNROLL
-    for (int r = 0; r < DOWN; r++) {
-        const int row = mine + row_of(HALF, ROWS, r);
-        float total = row_sum(HALF, sum[r]);
-        if (row < queries_all && column_of(HALF, 0) == 0)
-            lse[at.head * s + row] =
-                top[r] * (scale2 * (1 / ATTENTION_LOG2E)) + parc_log(total);
-        sum[r] = 1.0f / (ATTENTION_DROP ? (1.0f - drop.rate) * total : total);
-    }
+    ATTENTION_NAME(finish)(lse + at.head * s + mine, queries_all - mine, top,
+                           sum, scale2, attention_float(drop_bits));
     tile_store(TYPE, o + (((int64_t)b * s + mine) * all + h) * E,
                (int64_t)all * E, queries_all - mine, E,
                ATTENTION_VECTORS(TYPE, E), out, ROWS, E, sum,

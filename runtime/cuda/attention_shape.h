@@ -76,6 +76,41 @@ PARC_DEVICE AttentionPlace attention_place(int s, int t, int all, int block,
     return p;
 }
 
+/* Where a block that owns keys works, on a part of the columns. */
+typedef struct AttentionKeys {
+    int b, head, part; /* sequence; head of k and v */
+    int key, mine;     /* the first key of the block, of the warp */
+} AttentionKeys;
+
+PARC_DEVICE AttentionKeys attention_keys(int t, int kv, int block, int rows,
+                                         int parts)
+{
+    AttentionKeys p;
+    int blocks = (t + block - 1) / block, i = (int)block_index() / parts;
+    p.part = (int)block_index() % parts;
+    p.b = i / blocks / kv;
+    p.head = i / blocks % kv;
+    p.key = i % blocks * block;
+    p.mine = p.key + warp_index() * rows;
+    return p;
+}
+
+/* Of scores; of scores as powers of two; of weights that dropout keeps. */
+typedef struct AttentionFactors {
+    float scale, scale2, grow;
+} AttentionFactors;
+
+/* `drop` is a constant. */
+PARC_DEVICE AttentionFactors attention_factors(int64_t scale_bits,
+                                               int64_t drop_bits, int drop)
+{
+    AttentionFactors f;
+    f.scale = attention_float(scale_bits);
+    f.scale2 = f.scale * ATTENTION_LOG2E;
+    f.grow = drop ? 1.0f / (1.0f - attention_float(drop_bits)) : 1.0f;
+    return f;
+}
+
 PARC_DEVICE int attention_is_kept(const uint32_t *kept, int i)
 {
     return (int)(kept[i / 32] >> (i % 32) & 1);

@@ -114,7 +114,7 @@ PARC_DEVICE void tile_load(int type, void *to, int row, const void *from,
     uint8_t *at = (uint8_t *)to + (i0 * row + column) * size;
     const uint8_t *x = (const uint8_t *)from + (i0 * stride + column) * size;
     if (threads % pieces == 0) {
-        PARC_UNROLL
+        PARC_UNROLL_2
         for (int i = 0; i < rows; i += step) {
             if (rows % step == 0 || i0 + i < rows)
                 tile_piece(type, at + i * row * size, x, column, width,
@@ -123,6 +123,7 @@ PARC_DEVICE void tile_load(int type, void *to, int row, const void *from,
         }
         return;
     }
+    PARC_ROLL
     for (int piece = thread_index(); piece < rows * pieces; piece += threads) {
         int i = piece / pieces;
         column = piece % pieces * many;
@@ -213,6 +214,7 @@ PARC_DEVICE void full_scores(float *score, int rows, int columns, int depth,
     int lane = lane_index(), down = rows / 2, wide = columns / 16;
     const float *x_at = a + lane / 16 * down * a_row;
     const float *y_at = b + lane % 16 * b_row;
+    PARC_ROLL
     for (int k = 0; k < depth; k += 4) {
         float x[4], y[4][4];
         PARC_UNROLL
@@ -247,17 +249,19 @@ PARC_DEVICE void full_add(float *sum, int rows, int columns, int depth,
     int lane = lane_index(), down = rows / 2, wide = tile_up(columns, 64) / 64;
     const float *x_at = room + lane / 16 * down * (depth + 4);
     const float *y_at = b + lane % 16 * 4;
-    for (int k = 0; k < depth; k += 4) {
+    const int step = wide > 1 ? 2 : 4; /* the wider, the fewer registers */
+    PARC_ROLL
+    for (int k = 0; k < depth; k += step) {
         float x[4][4], y[4];
         PARC_UNROLL
         for (int r = 0; r < down; r++)
-            parc_load16(x[r], x_at + r * (depth + 4) + k);
+            parc_read_words(x[r], x_at + r * (depth + 4) + k, step);
         PARC_UNROLL
         for (int c = 0; c < wide; c++) {
             if (c * 64 + lane % 16 * 4 >= columns)
                 continue;
             PARC_UNROLL
-            for (int i = 0; i < 4; i++) {
+            for (int i = 0; i < step; i++) {
                 parc_load16(y, y_at + (k + i) * b_row + c * 64);
                 PARC_UNROLL
                 for (int r = 0; r < down; r++)

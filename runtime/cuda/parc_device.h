@@ -17,7 +17,10 @@
  *
  * 1. Kernels
  *   PARC_KERNEL(threads) name(…)  a kernel, of at most so many threads a block;
- *                          arguments are pointers and int64_t alone
+ *                          arguments are pointers and int64_t alone.
+ *                          PARC_KERNEL(threads, blocks): so many blocks fit a
+ *                          multiprocessor's registers. Without, the compiler
+ *                          may spill to fit one more than it needs to
  *   PARC_DEVICE            a function, always inlined
  *   PARC_SHARED            static shared memory: PARC_SHARED float sum[32];
  *   void *parc_shared()    dynamic shared memory, 16-byte aligned
@@ -43,6 +46,7 @@
  *   copy_async16(shared, global)  16 bytes into shared memory, not waited for
  *   copy_async16_if(there, shared, global)  the same; zeros where not `there`,
  *                          and `global` is not read then
+ *   copy_async4_if         the same with 4 bytes
  *   copy_async_commit()    closes a group of copies
  *   copy_async_wait(n)     until at most n (a constant) of the thread's latest
  *                          groups are under way; a barrier makes what has
@@ -119,8 +123,8 @@ typedef uint16_t parc_bf16, parc_f16;
 
 /* ---- 1. kernels ---------------------------------------------------------- */
 
-#define PARC_KERNEL(threads)                                                   \
-    extern "C" __global__ void __launch_bounds__(threads)
+#define PARC_KERNEL(...)                                                       \
+    extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
 #define PARC_DEVICE static __device__ __forceinline__
 #define PARC_SHARED __shared__
 #define PARC_UNROLL _Pragma("unroll")
@@ -236,6 +240,14 @@ PARC_DEVICE void copy_async16_if(int there, void *shared, const void *global)
                  : "memory");
 }
 
+PARC_DEVICE void copy_async4_if(int there, void *shared, const void *global)
+{
+    uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to),
+                 "l"(global), "r"(there ? 4 : 0)
+                 : "memory");
+}
+
 PARC_DEVICE void copy_async_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -244,147 +256,7 @@ PARC_DEVICE void copy_async_commit(void)
 #define copy_async_wait(n)                                                     \
     asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 
-/* ---- 3. numbers ---------------------------------------------------------- */
-
-PARC_DEVICE float parc_from_bits(int32_t i)
-{
-    return __int_as_float(i);
-}
-
-PARC_DEVICE int32_t parc_bits(float x)
-{
-    return __float_as_int(x);
-}
-
-PARC_DEVICE float parc_from_bf16(parc_bf16 x)
-{
-    return __uint_as_float((uint32_t)x << 16);
-}
-
-PARC_DEVICE parc_bf16 parc_to_bf16(float x)
-{
-    parc_bf16 y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-
-PARC_DEVICE float parc_from_f16(parc_f16 x)
-{
-    float y;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
-    return y;
-}
-
-PARC_DEVICE parc_f16 parc_to_f16(float x)
-{
-    parc_f16 y;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-
-PARC_DEVICE uint32_t parc_pack_bf16(float low, float high)
-{
-    uint32_t y;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
-    return y;
-}
-
-PARC_DEVICE uint32_t parc_pack_f16(float low, float high)
-{
-    uint32_t y;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
-    return y;
-}
-
-PARC_DEVICE float parc_select(int condition, float y, float z)
-{
-    return condition ? y : z;
-}
-
-PARC_DEVICE float parc_max(float x, float y)
-{
-    float z;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
-    return z;
-}
-
-PARC_DEVICE float parc_min(float x, float y)
-{
-    float z;
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
-    return z;
-}
-
-PARC_DEVICE float parc_abs(float x)
-{
-    return fabsf(x);
-}
-
-PARC_DEVICE float parc_exp(float x)
-{
-    return expf(x);
-}
-
-PARC_DEVICE float parc_exp2(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-PARC_DEVICE float parc_log(float x)
-{
-    return logf(x);
-}
-
-PARC_DEVICE float parc_sqrt(float x)
-{
-    return sqrtf(x);
-}
-
-PARC_DEVICE float parc_rsqrt(float x)
-{
-    return rsqrtf(x);
-}
-
-/* Where e^-x passes 2^126 the quotient is 0, which is below the smallest
- * normal number anyway. */
-PARC_DEVICE float parc_sigmoid(float x)
-{
-    return __fdividef(1.0f, 1.0f + expf(-x));
-}
-
-PARC_DEVICE float parc_tanh(float x)
-{
-    return tanhf(x);
-}
-
-PARC_DEVICE float parc_erf(float x)
-{
-    return erff(x);
-}
-
-/* In half turns, counted in double: the library's own sine keeps a table in
- * local memory for large x. */
-PARC_DEVICE float parc_sin(float x)
-{
-    double t = (double)x * 0.31830988618379067, n = rint(t);
-    float y = sinpif((float)(t - n));
-    return (long long)n & 1 ? -y : y;
-}
-
-PARC_DEVICE float parc_cos(float x)
-{
-    double t = (double)x * 0.31830988618379067, n = rint(t);
-    float y = cospif((float)(t - n));
-    return (long long)n & 1 ? -y : y;
-}
-
-PARC_DEVICE float parc_pow(float x, float e)
-{
-    return powf(x, e);
-}
-
+#include "parc_number.h"
 #include "parc_tensor.h"
 
 #else
@@ -461,129 +333,6 @@ PARC_DEVICE float block_max(float x, float *shared)
     return block_get_max(shared);
 }
 
-/* Words of 4 bytes, n of them. */
-PARC_DEVICE void parc_read_words(void *to, const void *from, int n)
-{
-    const uint8_t *x = (const uint8_t *)from;
-    uint8_t *y = (uint8_t *)to;
-    PARC_UNROLL
-    for (int i = 0; i + 4 <= n; i += 4)
-        parc_load16(y + 4 * i, x + 4 * i);
-    if (n == 2)
-        parc_load8(y, x);
-    if (n == 1)
-        parc_load4(y, x);
-}
-
-PARC_DEVICE void parc_write_words(void *to, const void *from, int n)
-{
-    const uint8_t *x = (const uint8_t *)from;
-    uint8_t *y = (uint8_t *)to;
-    PARC_UNROLL
-    for (int i = 0; i + 4 <= n; i += 4)
-        parc_store16(y + 4 * i, x + 4 * i);
-    if (n == 2)
-        parc_store8(y, x);
-    if (n == 1)
-        parc_store4(y, x);
-}
-
-PARC_DEVICE void parc_read_f32(float *x, const float *from, int n)
-{
-    parc_read_words(x, from, n);
-}
-
-PARC_DEVICE void parc_write_f32(float *to, const float *x, int n)
-{
-    parc_write_words(to, x, n);
-}
-
-PARC_DEVICE void parc_read_i32(int32_t *x, const int32_t *from, int n)
-{
-    parc_read_words(x, from, n);
-}
-
-PARC_DEVICE void parc_write_i32(int32_t *to, const int32_t *x, int n)
-{
-    parc_write_words(to, x, n);
-}
-
-PARC_DEVICE void parc_read_i64(int64_t *x, const int64_t *from, int n)
-{
-    parc_read_words(x, from, 2 * n);
-}
-
-PARC_DEVICE void parc_write_i64(int64_t *to, const int64_t *x, int n)
-{
-    parc_write_words(to, x, 2 * n);
-}
-
-/* Half i of an array of words. */
-PARC_DEVICE uint16_t parc_half(const uint32_t *word, int i)
-{
-    return (uint16_t)(word[i / 2] >> (i % 2 * 16));
-}
-
-PARC_DEVICE void parc_widen_bf16(float *x, const uint32_t *word, int n)
-{
-    PARC_UNROLL
-    for (int i = 0; i < n; i++)
-        x[i] = parc_from_bf16(parc_half(word, i));
-}
-
-PARC_DEVICE void parc_read_bf16(float *x, const parc_bf16 *from, int n)
-{
-    uint32_t word[4];
-    if (n == 1) {
-        x[0] = parc_from_bf16(*from);
-        return;
-    }
-    parc_read_words(word, from, n / 2);
-    parc_widen_bf16(x, word, n);
-}
-
-PARC_DEVICE void parc_write_bf16(parc_bf16 *to, const float *x, int n)
-{
-    uint32_t word[4];
-    if (n == 1) {
-        *to = parc_to_bf16(x[0]);
-        return;
-    }
-    PARC_UNROLL
-    for (int i = 0; i < n; i += 2)
-        word[i / 2] = parc_pack_bf16(x[i], x[i + 1]);
-    parc_write_words(to, word, n / 2);
-}
-
-PARC_DEVICE void parc_widen_f16(float *x, const uint32_t *word, int n)
-{
-    PARC_UNROLL
-    for (int i = 0; i < n; i++)
-        x[i] = parc_from_f16(parc_half(word, i));
-}
-
-PARC_DEVICE void parc_read_f16(float *x, const parc_f16 *from, int n)
-{
-    uint32_t word[4];
-    if (n == 1) {
-        x[0] = parc_from_f16(*from);
-        return;
-    }
-    parc_read_words(word, from, n / 2);
-    parc_widen_f16(x, word, n);
-}
-
-PARC_DEVICE void parc_write_f16(parc_f16 *to, const float *x, int n)
-{
-    uint32_t word[4];
-    if (n == 1) {
-        *to = parc_to_f16(x[0]);
-        return;
-    }
-    PARC_UNROLL
-    for (int i = 0; i < n; i += 2)
-        word[i / 2] = parc_pack_f16(x[i], x[i + 1]);
-    parc_write_words(to, word, n / 2);
-}
+#include "parc_vector.h"
 
 #endif

@@ -18,7 +18,9 @@
  * `step`; sums that do not fit registers are made in `parts`, by a block each.
  */
 typedef struct AttentionTiles {
-    int rows, warps, step, parts;
+    int rows, warps;
+    int blocks; /* that fit a multiprocessor's registers */
+    int step, parts;
 } AttentionTiles;
 
 enum { ATTENTION_FORWARD, ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_KERNELS };
@@ -74,12 +76,12 @@ static inline void rt_attention_plan(AttentionPlan *p, bool half,
 {
     /* By width of heads: up to 64, up to 128, more. */
     static const AttentionTiles tiles[2][3][ATTENTION_KERNELS] = {
-        {{{8, 8, 64, 1}, {8, 8, 32, 1}, {8, 8, 32, 1}},
-         {{8, 8, 32, 1}, {8, 8, 16, 1}, {8, 8, 16, 1}},
-         {{4, 8, 16, 1}, {4, 8, 16, 1}, {4, 8, 16, 1}}},
-        {{{32, 4, 64, 1}, {32, 4, 48, 1}, {32, 4, 32, 1}},
-         {{32, 4, 48, 1}, {32, 4, 16, 1}, {16, 8, 48, 1}},
-         {{16, 4, 32, 1}, {16, 4, 32, 1}, {16, 4, 32, 2}}},
+        {{{8, 8, 2, 64, 1}, {8, 8, 2, 32, 1}, {8, 8, 2, 32, 1}},
+         {{8, 8, 2, 32, 1}, {8, 8, 2, 16, 1}, {8, 8, 2, 16, 1}},
+         {{4, 8, 2, 16, 1}, {4, 8, 2, 16, 1}, {4, 8, 2, 16, 1}}},
+        {{{32, 4, 2, 64, 1}, {32, 4, 2, 48, 1}, {32, 4, 2, 32, 1}},
+         {{32, 4, 2, 48, 1}, {32, 4, 2, 16, 1}, {16, 8, 1, 48, 1}},
+         {{16, 4, 2, 32, 1}, {16, 4, 2, 32, 1}, {16, 4, 2, 32, 2}}},
     };
     /* What is drawn needs registers, too. */
     static const int less[2][ATTENTION_KERNELS] = {{64, 48, 16}, {32, 16, 32}};

@@ -1,25 +1,30 @@
 #!/bin/sh
-# Attention for the usual sizes of heads keeps all that it works on in
-# registers. ARCHS="sm_80 sm_90a sm_100" HEADS=heads looks at all of them.
+# Kernels keep all that they work on in registers, on the architectures that
+# differ: attention for heads of each usual size, and rows of fused kernels in
+# registers, in shared memory and streamed. ARCHS and TYPES name fewer or more.
 . "$(dirname "$0")/lib.sh"
-nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
-if [ ! -x "$nvcc" ]; then
-    echo "no nvcc: registers are not looked at"
-    finish
-    exit
-fi
+. "$(dirname "$0")/lib_nvrtc.sh"
+archs=${ARCHS:-sm_80,sm_90a,sm_100}
+narchs=$(echo "$archs" | tr , '\n' | wc -l)
 
-# no_spill ARCH: compiles without a warning, and ptxas spills nothing.
-no_spill() {
-    "$nvcc" -arch="$1" -cubin -Werror all-warnings -Xptxas -v -Iruntime/cuda \
-        -Iruntime -o "$work/heads.cubin" "$work/heads.cu" \
-        >"$work/ptxas" 2>&1 || { cat "$work/ptxas"; return 1; }
-    grep -c "Compiling entry function" "$work/ptxas" &&
-        ! grep -B 2 " [1-9][0-9]* bytes spill" "$work/ptxas"
+spills_nothing() { # spills_nothing LABEL MODEL.pdl OPTIONS…
+    label=$1 model=$2
+    shift 2
+    check "$label compiles" tree "$work/tree" "$model" --arch "$archs" "$@"
+    check "$label spills nothing" no_spills "$work/tree" "$narchs"
+    rm -rf "$work/tree"
 }
 
-"$BUILD/unit/instances" --text "${HEADS:-causal}" >"$work/heads.cu"
-for arch in ${ARCHS:-sm_90a}; do
-    check "registers of $arch" no_spill "$arch"
+for type in ${TYPES:-f32 bf16 f16}; do
+    spills_nothing "heads, $type" tests/data/heads.pdl -D precision="$type"
 done
+for type in f32 bf16; do
+    for n in 4096 100001; do
+        spills_nothing "rows of $n, $type" tests/data/rows.pdl \
+            -D precision=$type -D n=$n
+    done
+done
+spills_nothing "long rows" examples/llama.pdl -D precision=f32 \
+    -D dim=16384 -D n_heads=128 -D n_kv_heads=128 -D hidden=1024 \
+    -D vocab=131072 -D batch=2 -D seq=128
 finish

@@ -4,44 +4,13 @@
 # without a word and without spilling a register; the emitted C has no
 # warning, nor has kernels.cu under nvcc; what is written holds nothing of the
 # machine it was made on.
-#
-# Without NVRTC this is skipped, unless that would be a surprise: under CI on a
-# machine that has the toolkit.
 . "$(dirname "$0")/lib.sh"
-
-toolkit=${CUDA_HOME:-/usr/local/cuda}
+. "$(dirname "$0")/lib_nvrtc.sh"
 nvcc=$(command -v nvcc || echo "$toolkit/bin/nvcc")
 [ -x "$nvcc" ] || nvcc=
 
-tree() { # tree DIR MODEL.pdl OPTIONS…
-    at=$1 model=$2
-    shift 2
-    "$PARC" "$model" -S "$at" -v "$@" 2>"$at.log" || { cat "$at.log"; return 1; }
-}
-
-if ! tree "$work/probe" examples/toy.pdl && grep -q PARC_NVRTC "$work/probe.log"
-then
-    echo "SKIPPED nvrtc.sh: NVRTC is not installed; no kernel was compiled" >&2
-    [ "${CI:-}" ] && [ -d "$toolkit" ] && check "NVRTC, in $toolkit" false
-    finish
-    exit
-fi
-
 # ---- every example ----
 
-# The log has a line for each kernel and architecture, and none spills, but for
-# those that are known and open: attention in f32, where ptxas spills a few
-# words though it has registers left.
-no_spills() { # no_spills DIR ARCHITECTURES
-    kernels=$(sed -n 's/.*\.nkernels = \([0-9]*\).*/\1/p' "$1/train.c")
-    reports=$(grep -c ' registers, ' "$1.log")
-    [ "$reports" -ge $((kernels * $2)) ] || {
-        echo "$reports reports of $kernels kernels"
-        return 1
-    }
-    ! grep ' spills ' "$1.log" |
-        grep -v ': attention_[a-z]*_f32_.* spills [1-3]*[0-9] bytes'
-}
 # Loops, conditions and launches as a careful compiler wants them.
 c_is_clean() { # c_is_clean DIR
     for file in train.c launch.c images.c; do

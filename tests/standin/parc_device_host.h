@@ -26,9 +26,10 @@
 
 /* tests/standin/build lists the kernels by preprocessing with STANDIN_LIST. */
 #ifdef STANDIN_LIST
-#define PARC_KERNEL(threads) standin_kernel (threads)
+#define STANDIN_FIRST(threads, ...) threads
+#define PARC_KERNEL(...) standin_kernel (STANDIN_FIRST(__VA_ARGS__, 0))
 #else
-#define PARC_KERNEL(threads) __attribute__((visibility("default"))) void
+#define PARC_KERNEL(...) __attribute__((visibility("default"))) void
 #endif
 #define PARC_DEVICE static inline __attribute__((always_inline, unused))
 
@@ -157,6 +158,15 @@ PARC_DEVICE void copy_async16_if(int there, void *shared, const void *global)
         standin_copy_async(shared, global, 16);
     else
         parc_store16(shared, zeros);
+}
+
+PARC_DEVICE void copy_async4_if(int there, void *shared, const void *global)
+{
+    static const uint32_t zero;
+    if (there)
+        standin_copy_async(shared, global, 4);
+    else
+        parc_store4(shared, &zero);
 }
 
 /* Read here, so that the compiler tells of it. */

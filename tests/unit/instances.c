@@ -4,9 +4,6 @@
  *   instances              checks
  *   instances --text       prints the instances that tests/standin/
  *                          device_cases.h needs, for device_test.c
- *   instances --text causal, --text heads
- *                          attention for the usual sizes of heads: causal
- *                          without dropout; all kinds
  */
 #include "codegen/cuda.h"
 
@@ -110,18 +107,6 @@ static void every_case(Text *t)
     cuda_instances_emit(&t->cu, t->p, &t->kernels);
 }
 
-/* Head sizes of today's models, in 16 bits, with what else makes a kernel. */
-static void usual_heads(Text *t, bool all)
-{
-    for (int i = 0; i < 8; i++) {
-        bool causal = i & 1, drop = i & 2;
-        int d = i & 4 ? 64 : 128;
-        if (all || (causal && !drop))
-            attention(t, &(AttentionCase){1, 1, 8, 8, 1, 1, d, d, causal, drop});
-    }
-    cuda_instances_emit(&t->cu, t->p, &t->kernels);
-}
-
 static int count(const char *text, const char *word)
 {
     int n = 0;
@@ -139,10 +124,7 @@ int main(int argc, char **argv)
     Text t;
     begin(&t, a);
     if (argc > 1 && !strcmp(argv[1], "--text")) {
-        if (argc > 2)
-            usual_heads(&t, !strcmp(argv[2], "heads"));
-        else
-            every_case(&t);
+        every_case(&t);
         fwrite(t.cu.text, 1, t.cu.size, stdout);
         return 0;
     }

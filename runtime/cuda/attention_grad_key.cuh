@@ -1,0 +1,187 @@
+/* attention_grad_key.cuh: the gradients of keys and values; attention_grad.cuh
+ * includes this. */
+
+/* Columns of a tile, a multiple of the parts. */
+#define KEY_COLUMNS(width)                                                     \
+    (ATTENTION_COLUMNS(ATTENTION_TYPE, ((width) + KEY_PARTS - 1) / KEY_PARTS) * \
+     KEY_PARTS)
+#define KEY_SIZES                                                              \
+    TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, D = ATTENTION_D,           \
+    E = ATTENTION_E, ROWS = KEY_ROWS, QUERIES = KEY_QUERIES,                   \
+    KEYS = ROWS * KEY_WARPS, DOWN = HALF ? ROWS / 8 : ROWS / 2,                \
+    SLOTS = ATTENTION_SLOTS(ROWS, QUERIES), WIDE = SLOTS / DOWN,               \
+    D_PAD = KEY_COLUMNS(D), E_PAD = KEY_COLUMNS(E),                            \
+    D_PART = D_PAD / KEY_PARTS, E_PART = E_PAD / KEY_PARTS,                    \
+    k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD)
+
+/* The block's keys and values. */
+PARC_DEVICE void ATTENTION_NAME(key_own)(ATTENTION_ELEMENT *keys,
+                                         const ATTENTION_ELEMENT *k,
+                                         const ATTENTION_ELEMENT *v, int64_t kv,
+                                         int held)
+{
+    enum { KEY_SIZES };
+    tile_load(TYPE, keys, k_row, k, kv * D, held, KEYS, D, D_PAD, KEY_THREADS);
+    tile_load(TYPE, keys + KEYS * k_row, v_row, v, kv * E, held, KEYS, E, E_PAD,
+              KEY_THREADS);
+}
+
+/* A tile of queries of head `h`, from `query` on, and behind it what the forward
+ * pass and `delta` left of each: lse [QUERIES], delta [QUERIES]. Zeros stand for
+ * queries that are not there: their do is 0, so that they add nothing. */
+PARC_DEVICE void ATTENTION_NAME(key_load)(
+    ATTENTION_ELEMENT *tile, float *rows, const ATTENTION_ELEMENT *d_o,
+    const ATTENTION_ELEMENT *q, const float *lse, const float *delta, int s,
+    int64_t all, int b, int h, int query)
+{
+    enum { KEY_SIZES };
+    int64_t at = ((int64_t)b * s + query) * all + h;
+    int64_t row = (b * all + h) * s + query + thread_index();
+    tile_load(TYPE, tile, k_row, q + at * D, all * D, s - query, QUERIES, D,
+              D_PAD, KEY_THREADS);
+    tile_load(TYPE, tile + QUERIES * k_row, v_row, d_o + at * E, all * E,
+              s - query, QUERIES, E, E_PAD, KEY_THREADS);
+    if (thread_index() < QUERIES) {
+        int there = query + thread_index() < s;
+        copy_async4_if(there, rows + thread_index(), lse + row);
+        copy_async4_if(there, rows + QUERIES + thread_index(), delta + row);
+    }
+}
+
+/* What a tile of queries adds to the warp's part of dk and dv. The first query
+ * has number `ahead`, counted from the warp's first key. */
+PARC_DEVICE void ATTENTION_NAME(key_add)(
+    float *k_sum, float *v_sum, const ATTENTION_ELEMENT *keys,
+    const ATTENTION_ELEMENT *values, const ATTENTION_ELEMENT *tile,
+    const float *rows, float *room, const uint32_t *kept, AttentionFactors f,
+    int part, int ahead)
+{
+    enum { KEY_SIZES };
+    const ATTENTION_ELEMENT *outs = tile + QUERIES * k_row;
+    float p[SLOTS], ds[SLOTS];
+    tile_scores(TYPE, p, ROWS, QUERIES, D_PAD, keys, k_row, tile, k_row);
+    if (ATTENTION_CAUSAL && ROWS > ahead + 1)
+        ATTENTION_NAME(mask_grad)(p, ROWS, QUERIES, 1, ROWS, ahead);
+    PARC_UNROLL
+    for (int i = 0; i < SLOTS; i++) {
+        int x = slot(HALF, QUERIES, i / WIDE, i % WIDE);
+        float low = rows[column_of(HALF, i % WIDE)] * ATTENTION_LOG2E;
+        p[x] = parc_exp2(p[x] * f.scale2 - low);
+    }
+    PARC_UNROLL
+    for (int i = 0; i < SLOTS && ATTENTION_DROP; i++)
+        ds[i] = attention_is_kept(kept, i) ? p[i] : 0.0f;
+    tile_add(TYPE, v_sum, ROWS, E_PART, QUERIES, ATTENTION_DROP ? ds : p, room,
+             outs + part * E_PART, v_row);
+    tile_scores(TYPE, ds, ROWS, QUERIES, E_PAD, values, v_row, outs, v_row);
+    ATTENTION_NAME(drop_grad)(ds, kept, SLOTS, f.grow);
+    PARC_UNROLL
+    for (int i = 0; i < SLOTS; i++) {
+        int x = slot(HALF, QUERIES, i / WIDE, i % WIDE);
+        ds[x] = p[x] * (ds[x] - rows[QUERIES + column_of(HALF, i % WIDE)]);
+    }
+    if (!HALF)
+        warp_barrier(); /* dv has read its weights */
+    tile_add(TYPE, k_sum, ROWS, D_PART, QUERIES, ds, room, tile + part * D_PART,
+             k_row);
+}
+
+/* The warp's sums, to the rows of dk and dv that are `held`, through its own rows
+ * of the tiles. dk and dv begin at the warp's first row. */
+PARC_DEVICE void ATTENTION_NAME(key_store)(
+    ATTENTION_ELEMENT *dk, ATTENTION_ELEMENT *dv, const float *k_sum,
+    const float *v_sum, ATTENTION_ELEMENT *keys, ATTENTION_ELEMENT *values,
+    AttentionFactors f, int part, int64_t kv, int held)
+{
+    enum { KEY_SIZES };
+    float by[DOWN];
+    PARC_UNROLL
+    for (int r = 0; r < DOWN; r++)
+        by[r] = f.scale;
+    tile_store(TYPE, dk + part * D_PART, kv * D, held, D - part * D_PART,
+               ATTENTION_VECTORS(TYPE, D), k_sum, ROWS, D_PART, by, keys,
+               k_row);
+    PARC_UNROLL
+    for (int r = 0; r < DOWN; r++)
+        by[r] = f.grow;
+    tile_store(TYPE, dv + part * E_PART, kv * E, held, E - part * E_PART,
+               ATTENTION_VECTORS(TYPE, E), v_sum, ROWS, E_PART, by, values,
+               v_row);
+}
+
+PARC_KERNEL(KEY_THREADS, KEY_BLOCKS)
+ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
+                    ATTENTION_ELEMENT *__restrict__ dv,
+                    const ATTENTION_ELEMENT *__restrict__ d_o,
+                    const ATTENTION_ELEMENT *__restrict__ q,
+                    const ATTENTION_ELEMENT *__restrict__ k,
+                    const ATTENTION_ELEMENT *__restrict__ v,
+                    const float *__restrict__ lse,
+                    const float *__restrict__ delta, ATTENTION_ARGUMENTS)
+{
+    enum { KEY_SIZES, half = QUERIES * (k_row + v_row) };
+    ATTENTION_ELEMENT *keys = (ATTENTION_ELEMENT *)parc_shared();
+    ATTENTION_ELEMENT *values = keys + KEYS * k_row;
+    ATTENTION_ELEMENT *tiles = values + KEYS * v_row;
+    float *rows = (float *)(void *)(tiles + 2 * half); /* [2][2][QUERIES] */
+    float *room = rows + 4 * QUERIES + warp_index() * ROWS * (QUERIES + 4);
+    float k_sum[ATTENTION_SUMS(TYPE, ROWS, D_PART)];
+    float v_sum[ATTENTION_SUMS(TYPE, ROWS, E_PART)];
+
+    const int queries_all = (int)s, keys_all = (int)t;
+    const AttentionKeys at =
+        attention_keys(keys_all, (int)kv, KEYS, ROWS, KEY_PARTS);
+    const int begin = ATTENTION_CAUSAL ? at.key / QUERIES * QUERIES : 0;
+    const AttentionFactors f =
+        attention_factors(scale_bits, drop_bits, ATTENTION_DROP);
+    const int64_t first_row = (at.b * t + at.key) * kv + at.head;
+
+    PARC_UNROLL
+    for (int i = 0; i < ATTENTION_SUMS(TYPE, ROWS, D_PART); i++)
+        k_sum[i] = 0;
+    PARC_UNROLL
+    for (int i = 0; i < ATTENTION_SUMS(TYPE, ROWS, E_PART); i++)
+        v_sum[i] = 0;
+    /* Tile by tile of queries, head by head; i is the half that is at work. */
+    int h = begin < queries_all ? 0 : (int)g, query = begin;
+    if (h < (int)g) {
+        ATTENTION_NAME(key_own)(keys, k + first_row * D, v + first_row * E, kv,
+                                keys_all - at.key);
+        ATTENTION_NAME(key_load)(tiles, rows, d_o, q, lse, delta, queries_all,
+                                 kv * g, at.b, at.head * (int)g, query);
+    }
+    copy_async_commit();
+    keys += warp_index() * ROWS * k_row;
+    values += warp_index() * ROWS * v_row;
+    for (int i = 0; h < (int)g; i ^= 1) {
+        const int at_query = query, at_head = h;
+        copy_async_wait(0);
+        block_barrier(); /* this half is there, and the other one free */
+        query += QUERIES;
+        if (query >= queries_all)
+            query = begin, h++;
+        if (h < (int)g)
+            ATTENTION_NAME(key_load)(tiles + (i ^ 1) * half,
+                                     rows + (i ^ 1) * 2 * QUERIES, d_o, q, lse,
+                                     delta, queries_all, kv * g, at.b,
+                                     at.head * (int)g + h, query);
+        copy_async_commit();
+        if (at.mine >= keys_all ||
+            (ATTENTION_CAUSAL && at.mine >= at_query + QUERIES))
+            continue;
+        uint32_t kept[(SLOTS + 31) / 32];
+        if (ATTENTION_DROP) {
+            const AttentionDrop drop =
+                ATTENTION_DRAWN(at.b, at.head * g + at_head);
+            drop_tile(HALF, kept, ROWS, QUERIES, 1, &drop, at_query, at.mine);
+        }
+        ATTENTION_NAME(key_add)(k_sum, v_sum, keys, values, tiles + i * half,
+                                rows + i * 2 * QUERIES, room, kept, f, at.part,
+                                at_query - at.mine);
+    }
+    const int64_t mine_row = (at.b * t + at.mine) * kv + at.head;
+    ATTENTION_NAME(key_store)(dk + mine_row * D, dv + mine_row * E, k_sum, v_sum,
+                              keys, values, f, at.part, kv, keys_all - at.mine);
+}
+#undef KEY_SIZES
+#undef KEY_COLUMNS

@@ -1,0 +1,134 @@
+/* attention_grad_query.cuh: the gradient of queries; attention_grad.cuh includes
+ * this. */
+#define QUERY_SIZES                                                            \
+    TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, D = ATTENTION_D,           \
+    E = ATTENTION_E, ROWS = QUERY_ROWS, KEYS = QUERY_KEYS,                     \
+    QUERIES = ROWS * QUERY_WARPS, DOWN = HALF ? ROWS / 8 : ROWS / 2,           \
+    SLOTS = ATTENTION_SLOTS(ROWS, KEYS), WIDE = SLOTS / DOWN,                  \
+    D_PAD = ATTENTION_COLUMNS(TYPE, D), E_PAD = ATTENTION_COLUMNS(TYPE, E),    \
+    k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD)
+
+/* Keys and values, the first `held` of them, become a tile. */
+PARC_DEVICE void ATTENTION_NAME(query_load)(ATTENTION_ELEMENT *tile,
+                                            const ATTENTION_ELEMENT *k,
+                                            const ATTENTION_ELEMENT *v,
+                                            int64_t kv, int held)
+{
+    enum { QUERY_SIZES };
+    tile_load(TYPE, tile, k_row, k, kv * D, held, KEYS, D, D_PAD,
+              QUERY_THREADS);
+    tile_load(TYPE, tile + KEYS * k_row, v_row, v, kv * E, held, KEYS, E, E_PAD,
+              QUERY_THREADS);
+}
+
+/* The block's queries and what came to their outputs. */
+PARC_DEVICE void ATTENTION_NAME(query_own)(ATTENTION_ELEMENT *tile,
+                                           const ATTENTION_ELEMENT *q,
+                                           const ATTENTION_ELEMENT *d_o,
+                                           int64_t all, int held)
+{
+    enum { QUERY_SIZES };
+    tile_load(TYPE, tile, k_row, q, all * D, held, QUERIES, D, D_PAD,
+              QUERY_THREADS);
+    tile_load(TYPE, tile + QUERIES * k_row, v_row, d_o, all * E, held, QUERIES,
+              E, E_PAD, QUERY_THREADS);
+}
+
+/* ds of the warp's rows and a tile. low, mean: what `delta` and the forward pass
+ * left of each row. `keys`: how many there are; the warp's first query has
+ * number `ahead`, both counted from the tile's first key. */
+PARC_DEVICE void ATTENTION_NAME(query_weights)(
+    float *ds, const ATTENTION_ELEMENT *queries, const ATTENTION_ELEMENT *outs,
+    const ATTENTION_ELEMENT *tile, const float *low, const float *mean,
+    const uint32_t *kept, AttentionFactors f, int keys, int ahead)
+{
+    enum { QUERY_SIZES };
+    float score[SLOTS];
+    tile_scores(TYPE, score, ROWS, KEYS, D_PAD, queries, k_row, tile, k_row);
+    PARC_UNROLL
+    for (int i = 0; i < SLOTS; i++)
+        score[i] *= f.scale2;
+    if (keys < KEYS || (ATTENTION_CAUSAL && KEYS > ahead + 1))
+        ATTENTION_NAME(mask_grad)(score, ROWS, KEYS, 0, keys, ahead);
+    tile_scores(TYPE, ds, ROWS, KEYS, E_PAD, outs, v_row, tile + KEYS * k_row,
+                v_row);
+    ATTENTION_NAME(drop_grad)(ds, kept, SLOTS, f.grow);
+    PARC_UNROLL
+    for (int i = 0; i < SLOTS; i++) {
+        int r = i / WIDE, x = slot(HALF, KEYS, r, i % WIDE);
+        ds[x] = parc_exp2(score[x] - low[r]) * (ds[x] - mean[r]);
+    }
+}
+
+PARC_KERNEL(QUERY_THREADS, QUERY_BLOCKS)
+ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
+                      const ATTENTION_ELEMENT *__restrict__ d_o,
+                      const ATTENTION_ELEMENT *__restrict__ q,
+                      const ATTENTION_ELEMENT *__restrict__ k,
+                      const ATTENTION_ELEMENT *__restrict__ v,
+                      const float *__restrict__ lse,
+                      const float *__restrict__ delta, ATTENTION_ARGUMENTS)
+{
+    enum { QUERY_SIZES, half = KEYS * (k_row + v_row) };
+    ATTENTION_ELEMENT *queries = (ATTENTION_ELEMENT *)parc_shared();
+    ATTENTION_ELEMENT *outs = queries + QUERIES * k_row;
+    ATTENTION_ELEMENT *tiles = outs + QUERIES * v_row;
+    float *room = (float *)(void *)(tiles + 2 * half) +
+                  warp_index() * ROWS * (KEYS + 4);
+    float ds[SLOTS], sum[ATTENTION_SUMS(TYPE, ROWS, D)], low[DOWN], mean[DOWN];
+
+    const int queries_all = (int)s, keys_all = (int)t, all = (int)(kv * g);
+    const AttentionPlace at = attention_place(queries_all, keys_all, all,
+                                              QUERIES, ROWS, ATTENTION_CAUSAL);
+    const int b = at.b, h = at.h, mine = at.mine;
+    const AttentionFactors f =
+        attention_factors(scale_bits, drop_bits, ATTENTION_DROP);
+    const AttentionDrop drop = ATTENTION_DRAWN(b, h);
+    const int64_t first_row = ((int64_t)b * s + at.query) * all + h;
+    k += (b * t * kv + h / (int)g) * D;
+    v += (b * t * kv + h / (int)g) * E;
+
+    ATTENTION_NAME(query_own)(queries, q + first_row * D, d_o + first_row * E,
+                              all, queries_all - at.query);
+    ATTENTION_NAME(query_load)(tiles, k, v, kv, keys_all);
+    copy_async_commit();
+    PARC_UNROLL
+    for (int r = 0; r < DOWN; r++) {
+        const int row = mine + row_of(HALF, ROWS, r);
+        const int64_t x = at.head * s + row;
+        low[r] = row < queries_all ? lse[x] * ATTENTION_LOG2E : INFINITY;
+        mean[r] = row < queries_all ? delta[x] : 0.0f;
+    }
+    PARC_UNROLL
+    for (int i = 0; i < ATTENTION_SUMS(TYPE, ROWS, D); i++)
+        sum[i] = 0;
+    queries += warp_index() * ROWS * k_row;
+    outs += warp_index() * ROWS * v_row;
+    for (int first = 0; first < at.end; first += KEYS) {
+        ATTENTION_ELEMENT *tile = tiles + (first / KEYS % 2) * half;
+        copy_async_wait(0);
+        block_barrier(); /* this half is there, and the other one free */
+        k += KEYS * kv * D;
+        v += KEYS * kv * E;
+        if (first + KEYS < at.end)
+            ATTENTION_NAME(query_load)(tiles + (first / KEYS + 1) % 2 * half, k,
+                                       v, kv, keys_all - first - KEYS);
+        copy_async_commit();
+        if (first >= at.own_end)
+            continue;
+        uint32_t kept[(SLOTS + 31) / 32];
+        if (ATTENTION_DROP)
+            drop_tile(HALF, kept, ROWS, KEYS, 0, &drop, mine, first);
+        ATTENTION_NAME(query_weights)(ds, queries, outs, tile, low, mean, kept,
+                                      f, keys_all - first, mine - first);
+        tile_add(TYPE, sum, ROWS, D, KEYS, ds, room, tile, k_row);
+    }
+
+    PARC_UNROLL
+    for (int r = 0; r < DOWN; r++)
+        low[r] = f.scale;
+    tile_store(TYPE, dq + (((int64_t)b * s + mine) * all + h) * D,
+               (int64_t)all * D, queries_all - mine, D,
+               ATTENTION_VECTORS(TYPE, D), sum, ROWS, D, low, queries, k_row);
+}
+#undef QUERY_SIZES

@@ -1,0 +1,131 @@
+/* parc_vector.h: several elements at once, the last of part 5 of parc_device.h,
+ * which includes this and says what its functions do. */
+#ifndef PARC_VECTOR_H
+#define PARC_VECTOR_H
+
+/* Words of 4 bytes, n of them. */
+PARC_DEVICE void parc_read_words(void *to, const void *from, int n)
+{
+    const uint8_t *x = (const uint8_t *)from;
+    uint8_t *y = (uint8_t *)to;
+    PARC_UNROLL
+    for (int i = 0; i + 4 <= n; i += 4)
+        parc_load16(y + 4 * i, x + 4 * i);
+    if (n == 2)
+        parc_load8(y, x);
+    if (n == 1)
+        parc_load4(y, x);
+}
+
+PARC_DEVICE void parc_write_words(void *to, const void *from, int n)
+{
+    const uint8_t *x = (const uint8_t *)from;
+    uint8_t *y = (uint8_t *)to;
+    PARC_UNROLL
+    for (int i = 0; i + 4 <= n; i += 4)
+        parc_store16(y + 4 * i, x + 4 * i);
+    if (n == 2)
+        parc_store8(y, x);
+    if (n == 1)
+        parc_store4(y, x);
+}
+
+PARC_DEVICE void parc_read_f32(float *x, const float *from, int n)
+{
+    parc_read_words(x, from, n);
+}
+
+PARC_DEVICE void parc_write_f32(float *to, const float *x, int n)
+{
+    parc_write_words(to, x, n);
+}
+
+PARC_DEVICE void parc_read_i32(int32_t *x, const int32_t *from, int n)
+{
+    parc_read_words(x, from, n);
+}
+
+PARC_DEVICE void parc_write_i32(int32_t *to, const int32_t *x, int n)
+{
+    parc_write_words(to, x, n);
+}
+
+PARC_DEVICE void parc_read_i64(int64_t *x, const int64_t *from, int n)
+{
+    parc_read_words(x, from, 2 * n);
+}
+
+PARC_DEVICE void parc_write_i64(int64_t *to, const int64_t *x, int n)
+{
+    parc_write_words(to, x, 2 * n);
+}
+
+/* Half i of an array of words. */
+PARC_DEVICE uint16_t parc_half(const uint32_t *word, int i)
+{
+    return (uint16_t)(word[i / 2] >> (i % 2 * 16));
+}
+
+PARC_DEVICE void parc_widen_bf16(float *x, const uint32_t *word, int n)
+{
+    PARC_UNROLL
+    for (int i = 0; i < n; i++)
+        x[i] = parc_from_bf16(parc_half(word, i));
+}
+
+PARC_DEVICE void parc_read_bf16(float *x, const parc_bf16 *from, int n)
+{
+    uint32_t word[4];
+    if (n == 1) {
+        x[0] = parc_from_bf16(*from);
+        return;
+    }
+    parc_read_words(word, from, n / 2);
+    parc_widen_bf16(x, word, n);
+}
+
+PARC_DEVICE void parc_write_bf16(parc_bf16 *to, const float *x, int n)
+{
+    uint32_t word[4];
+    if (n == 1) {
+        *to = parc_to_bf16(x[0]);
+        return;
+    }
+    PARC_UNROLL
+    for (int i = 0; i < n; i += 2)
+        word[i / 2] = parc_pack_bf16(x[i], x[i + 1]);
+    parc_write_words(to, word, n / 2);
+}
+
+PARC_DEVICE void parc_widen_f16(float *x, const uint32_t *word, int n)
+{
+    PARC_UNROLL
+    for (int i = 0; i < n; i++)
+        x[i] = parc_from_f16(parc_half(word, i));
+}
+
+PARC_DEVICE void parc_read_f16(float *x, const parc_f16 *from, int n)
+{
+    uint32_t word[4];
+    if (n == 1) {
+        x[0] = parc_from_f16(*from);
+        return;
+    }
+    parc_read_words(word, from, n / 2);
+    parc_widen_f16(x, word, n);
+}
+
+PARC_DEVICE void parc_write_f16(parc_f16 *to, const float *x, int n)
+{
+    uint32_t word[4];
+    if (n == 1) {
+        *to = parc_to_f16(x[0]);
+        return;
+    }
+    PARC_UNROLL
+    for (int i = 0; i < n; i += 2)
+        word[i / 2] = parc_pack_f16(x[i], x[i + 1]);
+    parc_write_words(to, word, n / 2);
+}
+
+#endif

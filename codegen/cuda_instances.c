@@ -97,62 +97,101 @@ static void kernel(Instances *in, const char *name, const char *suffix)
 
 /* ---- kinds --------------------------------------------------------------- */
 
-static void attention_macros(Instances *in, const AttentionPlan *plan,
-                             DType dtype, int64_t d, int64_t e, bool causal,
-                             bool drop)
+typedef struct AttentionKind {
+    DType dtype;
+    int64_t d, e; /* columns of a head of q and k, and of v */
+    bool causal, drop;
+} AttentionKind;
+
+static AttentionPlan attention_plan(const AttentionKind *k, int64_t room)
 {
-    FloatName f = float_name(dtype);
+    AttentionPlan p;
+    rt_attention_plan(&p, k->dtype != DT_F32, float_name(k->dtype).name, k->d,
+                      k->e, k->causal, k->drop, room);
+    return p;
+}
+
+/* `twin`: "_tight" or nothing. */
+static void attention_macros(Instances *in, const char *suffix,
+                             const char *twin, const AttentionKind *k)
+{
+    FloatName f = float_name(k->dtype);
     define(in, "ATTENTION_NAME(kernel)",
-           arena_printf(in->arena, "attention_##kernel##_%s",
-                        arena_strdup(in->arena, plan->suffix)));
+           arena_printf(in->arena, "attention_##kernel##%s_%s", twin, suffix));
     define(in, "ATTENTION_TYPE", f.tile);
     define(in, "ATTENTION_ELEMENT", f.element);
     define(in, "ATTENTION_READ",
            arena_printf(in->arena, "parc_read_%s", f.name));
-    define_number(in, "ATTENTION_D", d);
-    define_number(in, "ATTENTION_E", e);
-    define_number(in, "ATTENTION_CAUSAL", causal);
-    define_number(in, "ATTENTION_DROP", drop);
+    define_number(in, "ATTENTION_D", k->d);
+    define_number(in, "ATTENTION_E", k->e);
+    define_number(in, "ATTENTION_CAUSAL", k->causal);
+    define_number(in, "ATTENTION_DROP", k->drop);
 }
 
-static void tile_macros(Instances *in, const char *kernel_name,
-                        const char *step, const AttentionTiles *t)
+/* The macros of a kernel's tiles: that they are there asks for it. */
+static void tile_macros(Instances *in, int which, const AttentionPlan *p)
 {
+    static const char *const name[][2] = {
+        {"FORWARD", "KEYS"}, {"QUERY", "KEYS"}, {"KEY", "QUERIES"}};
+    const AttentionTiles *t = &p->tiles[which];
+    const char *prefix = name[which][0];
     Arena *a = in->arena;
-    define_number(in, arena_printf(a, "%s_ROWS", kernel_name), t->rows);
-    define_number(in, arena_printf(a, "%s_WARPS", kernel_name), t->warps);
-    define_number(in, arena_printf(a, "%s_THREADS", kernel_name),
-                  t->warps * 32);
-    define_number(in, arena_printf(a, "%s_BLOCKS", kernel_name), t->blocks);
-    define_number(in, arena_printf(a, "%s_%s", kernel_name, step), t->step);
+    define_number(in, arena_printf(a, "%s_ROWS", prefix), t->rows);
+    define_number(in, arena_printf(a, "%s_WARPS", prefix), t->warps);
+    define_number(in, arena_printf(a, "%s_THREADS", prefix), t->warps * 32);
+    define_number(in, arena_printf(a, "%s_BLOCKS", prefix), t->blocks);
+    define_number(in, arena_printf(a, "%s_%s", prefix, name[which][1]),
+                  t->step);
+    if (which == ATTENTION_KEY)
+        define_number(in, "KEY_PARTS", t->parts);
 }
 
-/* Forward and backward are instances of their own: validation needs no
- * gradients. */
-static void attention(Instances *in, DType dtype, int64_t d, int64_t e,
-                      bool causal, bool drop, bool grad)
+static void attention_kernel(Instances *in, int which, const AttentionPlan *p)
 {
-    AttentionPlan plan;
-    Arena *a = in->arena;
-    rt_attention_plan(&plan, dtype != DT_F32, float_name(dtype).name, d, e,
-                      causal, drop);
-    const char *suffix = arena_strdup(a, plan.suffix);
-    if (!begin(in, arena_printf(a, "%s%s", suffix, grad ? " grad" : "")))
+    char symbol[RT_SYMBOL];
+    rt_attention_symbol(symbol, sizeof symbol, which, p);
+    cuda_kernel_number(in->kernels, arena_strdup(in->arena, symbol));
+}
+
+static void attention_forward(Instances *in, const AttentionKind *k)
+{
+    AttentionPlan p = attention_plan(k, ATTENTION_MOST_SHARED);
+    const char *suffix = arena_strdup(in->arena, p.suffix);
+    if (!begin(in, suffix))
         return;
-    attention_macros(in, &plan, dtype, d, e, causal, drop);
-    if (!grad) {
-        tile_macros(in, "FORWARD", "KEYS", &plan.tiles[ATTENTION_FORWARD]);
-        include(in, "attention.cuh");
-        kernel(in, "attention_forward", suffix);
+    attention_macros(in, suffix, "", k);
+    tile_macros(in, ATTENTION_FORWARD, &p);
+    include(in, "attention.cuh");
+    attention_kernel(in, ATTENTION_FORWARD, &p);
+}
+
+/* An instance of its own: validation needs no gradients. */
+static void attention_grad(Instances *in, const AttentionKind *k)
+{
+    AttentionPlan p = attention_plan(k, ATTENTION_MOST_SHARED);
+    AttentionPlan least = attention_plan(k, ATTENTION_LEAST_SHARED);
+    const char *suffix = arena_strdup(in->arena, p.suffix);
+    if (!begin(in, arena_printf(in->arena, "%s grad", suffix)))
         return;
-    }
-    tile_macros(in, "QUERY", "KEYS", &plan.tiles[ATTENTION_QUERY]);
-    tile_macros(in, "KEY", "QUERIES", &plan.tiles[ATTENTION_KEY]);
-    define_number(in, "KEY_PARTS", plan.tiles[ATTENTION_KEY].parts);
+    attention_macros(in, suffix, "", k);
+    define_number(in, "DELTA_THREADS", ATTENTION_DELTA_THREADS);
+    tile_macros(in, ATTENTION_QUERY, &p);
+    tile_macros(in, ATTENTION_KEY, &p);
     include(in, "attention_grad.cuh");
     kernel(in, "attention_delta", suffix);
-    kernel(in, "attention_query", suffix);
-    kernel(in, "attention_key", suffix);
+    attention_kernel(in, ATTENTION_QUERY, &p);
+    attention_kernel(in, ATTENTION_KEY, &p);
+    if (!least.tight[ATTENTION_QUERY] && !least.tight[ATTENTION_KEY])
+        return;
+    in->nmacros = 0;
+    attention_macros(in, suffix, "_tight", k);
+    for (int i = ATTENTION_QUERY; i <= ATTENTION_KEY; i++)
+        if (least.tight[i])
+            tile_macros(in, i, &least);
+    include(in, "attention_grad.cuh");
+    for (int i = ATTENTION_QUERY; i <= ATTENTION_KEY; i++)
+        if (least.tight[i])
+            attention_kernel(in, i, &least);
 }
 
 static void attention_op(Instances *in, const Op *op)
@@ -162,9 +201,15 @@ static void attention_op(Instances *in, const Op *op)
     const Mesh *m = &in->p->mesh;
     bool drop = op->kind == OP_attention_dropout ||
                 op->kind == OP_attention_dropout_grad;
-    attention(in, qkv[0]->type.dtype, type_local_dim(&qkv[0]->type, m, 3),
-              type_local_dim(&qkv[2]->type, m, 3), op->attr[0].i != 0, drop,
-              grad);
+    AttentionKind kind = {.dtype = qkv[0]->type.dtype,
+                          .d = type_local_dim(&qkv[0]->type, m, 3),
+                          .e = type_local_dim(&qkv[2]->type, m, 3),
+                          .causal = op->attr[0].i != 0,
+                          .drop = drop};
+    if (grad)
+        attention_grad(in, &kind);
+    else
+        attention_forward(in, &kind);
 }
 
 static void embedding(Instances *in, int64_t row_bytes)

@@ -1,6 +1,7 @@
 /* attention_grad.cuh: attention, backward, without a score matrix.
  *
- * Included behind what attention.cuh wants and the tiles of two more kernels:
+ * Included behind what attention.cuh wants, DELTA_THREADS of `delta`, and the
+ * tiles of two more kernels (a kernel whose sizes are not given is left out):
  * QUERY_ROWS, _WARPS, _THREADS, _BLOCKS, _KEYS of `query`, KEY_ROWS, _WARPS,
  * _THREADS, _BLOCKS, _QUERIES, _PARTS of `key` (a block sums that part of the
  * columns; it has no registers for more).
@@ -20,15 +21,16 @@
  */
 #include "attention_shape.h"
 
+#ifdef DELTA_THREADS
 /* A warp takes a row of o: delta [b, kv * g, s]. */
-PARC_KERNEL(256)
+PARC_KERNEL(DELTA_THREADS)
 ATTENTION_NAME(delta)(float *__restrict__ delta,
                       const ATTENTION_ELEMENT *__restrict__ d_o,
                       const ATTENTION_ELEMENT *__restrict__ o, int64_t rows,
                       int64_t s, int64_t all)
 {
     enum { E = ATTENTION_E, N = E % 4 == 0 ? 4 : 1 };
-    int64_t row = block_index() * 8 + warp_index();
+    int64_t row = block_index() * (DELTA_THREADS / 32) + warp_index();
     float sum = 0, x[N], y[N];
     if (row >= rows)
         return;
@@ -44,6 +46,7 @@ ATTENTION_NAME(delta)(float *__restrict__ delta,
     if (lane_index() == 0)
         delta[(position / s * all + h) * s + position % s] = sum;
 }
+#endif
 
 /* Scores that count for nothing. `turned`: rows are keys. There are `keys` of
  * them, and the first query's own is number `ahead`, both counted from the
@@ -71,5 +74,9 @@ PARC_DEVICE void ATTENTION_NAME(drop_grad)(float *dp, const uint32_t *kept,
         dp[i] = attention_is_kept(kept, i) ? dp[i] * grow : 0.0f;
 }
 
+#ifdef KEY_ROWS
 #include "attention_grad_key.cuh"
+#endif
+#ifdef QUERY_ROWS
 #include "attention_grad_query.cuh"
+#endif

@@ -5,13 +5,13 @@
 #include "rt_cuda_launch.h"
 #include "rt_instances.h"
 
-enum { DELTA_THREADS = 256, DELTA_ROWS = 8, SHAPE = 13 };
+enum { SHAPE = 13 };
 
-static AttentionPlan plan_of(const ParcAttention *a)
+static AttentionPlan plan_of(const ParcRt *rt, const ParcAttention *a)
 {
     AttentionPlan p;
     rt_attention_plan(&p, a->type != PARC_F32, rt_float_name(a->type), a->d,
-                      a->e, a->causal, a->drop > 0);
+                      a->e, a->causal, a->drop > 0, rt_cuda_block_memory(rt));
     return p;
 }
 
@@ -28,7 +28,6 @@ static void launch(ParcRt *rt, const ParcAttention *a, const AttentionPlan *p,
                    int kernel, int64_t grid, int npointers,
                    const void *const *pointer)
 {
-    static const char *const name[] = {"forward", "query", "key"};
     const AttentionTiles *t = &p->tiles[kernel];
     int64_t argument[24] = {0}, *shape = argument + npointers;
     char symbol[RT_SYMBOL];
@@ -49,7 +48,7 @@ static void launch(ParcRt *rt, const ParcAttention *a, const AttentionPlan *p,
                                 a->groups,
                                 a->heads};
     memcpy(shape, own, sizeof own);
-    snprintf(symbol, sizeof symbol, "attention_%s_%s", name[kernel], p->suffix);
+    rt_attention_symbol(symbol, sizeof symbol, kernel, p);
     rt_cuda_launch(rt, symbol, grid, t->warps * 32, p->shared[kernel],
                    npointers + SHAPE, argument);
 }
@@ -65,7 +64,7 @@ void rt_attention_kernels(ParcRt *rt, const ParcAttention *a, void *o,
                           float *lse, const void *q, const void *k,
                           const void *v, float *scratch)
 {
-    AttentionPlan p = plan_of(a);
+    AttentionPlan p = plan_of(rt, a);
     int64_t heads = a->b * a->kv * a->g;
     (void)scratch;
     launch(rt, a, &p, ATTENTION_FORWARD,
@@ -78,11 +77,12 @@ void rt_attention_grad_kernels(ParcRt *rt, const ParcAttention *a, void *dq,
                                const void *q, const void *k, const void *v,
                                const void *o, const float *lse, float *scratch)
 {
-    AttentionPlan p = plan_of(a);
+    AttentionPlan p = plan_of(rt, a);
     int64_t heads = a->kv * a->g, rows = a->b * a->s * heads;
     char symbol[RT_SYMBOL];
     snprintf(symbol, sizeof symbol, "attention_delta_%s", p.suffix);
-    RT_CUDA_LAUNCH(rt, symbol, rt_blocks(rows, DELTA_ROWS), DELTA_THREADS, 0,
+    RT_CUDA_LAUNCH(rt, symbol, rt_blocks(rows, ATTENTION_DELTA_ROWS),
+                   ATTENTION_DELTA_THREADS, 0,
                    rt_pointer_bits(scratch), rt_pointer_bits(d_o),
                    rt_pointer_bits(o), rows, a->s, heads);
     launch(rt, a, &p, ATTENTION_QUERY,

@@ -6,6 +6,11 @@
  * head sizes up to 128, with 255 registers a thread and none spilled; a warp
  * of 32 rows uses each fragment of the other side twice, which halves what it
  * reads of shared memory. All of it fits the 163 KiB of an A100.
+ *
+ * GPUs of compute capability 8.6, 8.9 and 12.0 give a block 99 KiB. A kernel
+ * that wants more has a twin for them, on smaller tiles: parc writes both, since
+ * code for 8.0 runs on all of these, and the runtime launches the one that fits
+ * the device.
  */
 #ifndef PARC_RT_ATTENTION_PLAN_H
 #define PARC_RT_ATTENTION_PLAN_H
@@ -25,10 +30,20 @@ typedef struct AttentionTiles {
 
 enum { ATTENTION_FORWARD, ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_KERNELS };
 
+/* Shared memory of a block: what every GPU since 8.0 has, and enough for all
+ * tiles. The kernel that sums delta takes a row of o with each warp. */
+enum {
+    ATTENTION_LEAST_SHARED = 99 << 10,
+    ATTENTION_MOST_SHARED = 163 << 10,
+    ATTENTION_DELTA_ROWS = 8,
+    ATTENTION_DELTA_THREADS = 32 * ATTENTION_DELTA_ROWS
+};
+
 typedef struct AttentionPlan {
     char suffix[48]; /* of symbols: "bf16_d128_e128_causal" */
     AttentionTiles tiles[ATTENTION_KERNELS];
     int64_t shared[ATTENTION_KERNELS]; /* bytes */
+    bool tight[ATTENTION_KERNELS];     /* the twin on smaller tiles */
 } AttentionPlan;
 
 /* Columns of a tile with its padding, in elements: ORDER attention-tiles. */
@@ -69,10 +84,35 @@ static inline int64_t rt_attention_delta_bytes(int64_t b, int64_t heads,
     return b * heads * s * (int64_t)sizeof(float);
 }
 
-/* `half`: elements of 16 bits; `type_name`: "bf16". */
+/* What the backward pass's tiles shrink to where they do not fit; the forward
+ * pass's always do. */
+static inline AttentionTiles rt_attention_tight(int kernel, bool half,
+                                                bool wide)
+{
+    static const AttentionTiles tiles[2][2][2] = {
+        {{{8, 7, 2, 16, 1}, {8, 7, 2, 16, 1}},
+         {{4, 4, 2, 16, 1}, {4, 4, 2, 16, 1}}},
+        {{{32, 4, 2, 16, 1}, {16, 8, 1, 16, 1}},
+         {{16, 4, 2, 16, 1}, {16, 3, 2, 16, 2}}},
+    };
+    return tiles[half][wide][kernel == ATTENTION_KEY];
+}
+
+/* "attention_key_tight_bf16_d128_e128_causal" */
+static inline void rt_attention_symbol(char *symbol, size_t size, int kernel,
+                                       const AttentionPlan *p)
+{
+    static const char *const name[] = {"forward", "query", "key"};
+    snprintf(symbol, size, "attention_%s%s_%s", name[kernel],
+             p->tight[kernel] ? "_tight" : "", p->suffix);
+}
+
+/* For a device whose blocks may have `room` bytes of shared memory, at least
+ * ATTENTION_LEAST_SHARED. `half`: elements of 16 bits; `type_name`: "bf16". */
 static inline void rt_attention_plan(AttentionPlan *p, bool half,
                                      const char *type_name, int64_t d,
-                                     int64_t e, bool causal, bool drop)
+                                     int64_t e, bool causal, bool drop,
+                                     int64_t room)
 {
     /* By width of heads: up to 64, up to 128, more. */
     static const AttentionTiles tiles[2][3][ATTENTION_KERNELS] = {
@@ -95,6 +135,11 @@ static inline void rt_attention_plan(AttentionPlan *p, bool half,
             t->step = less[wide > 64][i];
         }
         p->shared[i] = rt_attention_shared(i, *t, half, d, e);
+        p->tight[i] = i != ATTENTION_FORWARD && p->shared[i] > room;
+        if (p->tight[i]) {
+            *t = rt_attention_tight(i, half, wide > 128);
+            p->shared[i] = rt_attention_shared(i, *t, half, d, e);
+        }
     }
 }
 

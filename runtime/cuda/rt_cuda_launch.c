@@ -5,6 +5,11 @@
 
 enum { MOST = 24 };
 
+int64_t rt_cuda_block_memory(const ParcRt *rt)
+{
+    return rt->device->shared_most;
+}
+
 void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
                     int64_t shared_bytes, int n, int64_t *argument)
 {

@@ -39,6 +39,9 @@ static inline int64_t rt_blocks(int64_t n, int64_t each)
 void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
                     int64_t shared_bytes, int n, int64_t *argument);
 
+/* Shared memory that a block of the rank's GPU may have, bytes. */
+int64_t rt_cuda_block_memory(const ParcRt *rt);
+
 /* rt_cuda_launch(rt, symbol, grid, block, shared, arguments…) */
 #define RT_CUDA_LAUNCH(rt, symbol, grid, block, shared, ...)                   \
     rt_cuda_launch(rt, symbol, grid, block, shared,                            \

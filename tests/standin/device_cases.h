@@ -20,6 +20,7 @@ static const AttentionCase attention_cases[] = {
     {0, 1, 7, 11, 1, 2, 3, 5, false, false},
     {0, 1, 70, 40, 1, 1, 64, 64, true, false},
     {0, 1, 33, 70, 1, 2, 24, 40, true, true},
+    {0, 1, 70, 60, 1, 1, 128, 128, true, false},
     {0, 1, 35, 35, 1, 1, 256, 160, true, false},
     {1, 1, 40, 30, 1, 1, 3, 5, false, false},
     {1, 2, 40, 40, 1, 2, 16, 16, true, false},

@@ -15,6 +15,7 @@
 #include "device_cases.h"
 #include "engine.h"
 #include "rt.h"
+#include "rt_attention_plan.h"
 #include "rt_cuda_launch.h"
 #include "rt_type.h"
 
@@ -36,6 +37,7 @@ enum { MOST_LAUNCHES = 1000 };
 static struct {
     const StandinModule *module;
     int passed, failed, errors;
+    int64_t block_memory; /* shared memory that a block may have, bytes */
     int nlaunches; /* all so far, to be run again */
     StandinLaunch launch[MOST_LAUNCHES];
 } test;
@@ -47,6 +49,12 @@ static void check(bool fine, const char *what)
     if (!fine) {
         printf("FAILED %s\n", what);
     }
+}
+
+int64_t rt_cuda_block_memory(const ParcRt *rt)
+{
+    (void)rt;
+    return test.block_memory;
 }
 
 void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
@@ -62,8 +70,10 @@ void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
             l.kernel = &test.module->kernel[i];
         }
     }
-    if (!l.kernel || l.kernel->nargs != n || block > l.kernel->threads) {
-        printf("no kernel %s of %d arguments\n", symbol, n);
+    if (!l.kernel || l.kernel->nargs != n || block > l.kernel->threads ||
+        shared_bytes > test.block_memory) {
+        printf("no kernel %s of %d arguments and %d bytes\n", symbol, n,
+               (int)shared_bytes);
         exit(1);
     }
     memcpy(l.arg, argument, sizeof *argument * (size_t)n);
@@ -182,7 +192,8 @@ static ParcAttention attention_of(const AttentionCase *c, const int64_t *draws)
     return a;
 }
 
-static void attention(const AttentionCase *c)
+/* On a device whose blocks may have `room` bytes of shared memory. */
+static void attention(const AttentionCase *c, int64_t room)
 {
     static const double rounded[] = {
         [PARC_F32] = 4e-6, [PARC_BF16] = 0x1p-7, [PARC_F16] = 0x1p-10};
@@ -194,13 +205,15 @@ static void attention(const AttentionCase *c)
     int64_t q = a.b * a.s * a.kv * a.g, k = a.b * a.t * a.kv;
     double off = rounded[a.type];
     char what[100];
-    snprintf(what, sizeof what, "attention %d: type %d, %dx%d, d %d, e %d",
+    snprintf(what, sizeof what,
+             "attention %d: type %d, %dx%d, d %d, e %d, %d KiB",
              (int)(c - attention_cases), c->type, (int)c->s, (int)c->t,
-             (int)c->d, (int)c->e);
+             (int)c->d, (int)c->e, (int)(room >> 10));
     parc_attention(&rt, &a, cpu.o, cpu.lse, cpu.q, cpu.k, cpu.v, cpu.scratch);
     parc_attention_grad(&rt, &a, cpu.dq, cpu.dk, cpu.dv, cpu.d_o, cpu.q, cpu.k,
                         cpu.v, cpu.o, cpu.lse, cpu.scratch);
     test.errors = 0;
+    test.block_memory = room;
     x.scratch = standin_alloc(cuda_attention_scratch(&a, true, 1));
     cuda_attention(&rt, &a, x.o, x.lse, x.q, x.k, x.v, NULL);
     cuda_attention_grad(&rt, &a, x.dq, x.dk, x.dv, x.d_o, x.q, x.k, x.v, x.o,
@@ -435,7 +448,8 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < ATTENTION_CASES; i++) {
         if (only < 0 || i == only) {
-            attention(&attention_cases[i]);
+            attention(&attention_cases[i], ATTENTION_MOST_SHARED);
+            attention(&attention_cases[i], ATTENTION_LEAST_SHARED);
         }
     }
     barriers();

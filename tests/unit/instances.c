@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/cuda/rt_attention_plan.h"
 #include "tests/standin/device_cases.h"
 #include "tests/unit/check.h"
 
@@ -117,6 +118,22 @@ static int count(const char *text, const char *word)
     return n;
 }
 
+/* Heads of all sizes have tiles for a device with so much shared memory. */
+static void every_size_fits(Check *c, int64_t room)
+{
+    AttentionPlan p;
+    int64_t most = 0;
+    for (int kind = 0; kind < 4; kind++)
+        for (int64_t d = 1; d <= 256; d++)
+            for (int64_t e = 1; e <= 256; e++) {
+                rt_attention_plan(&p, kind & 1, "f32", d, e, true, kind & 2,
+                                  room);
+                for (int i = 0; i < ATTENTION_KERNELS; i++)
+                    most = p.shared[i] > most ? p.shared[i] : most;
+            }
+    CHECK(c, most <= room);
+}
+
 int main(int argc, char **argv)
 {
     Arena *a = arena_new();
@@ -132,18 +149,24 @@ int main(int argc, char **argv)
     CHECK(&c, t.cu.size == 0 && t.kernels.symbol.n == 0);
 
     /* Layers share what is alike; sizes that are no constants do not matter.
-     */
+     * A kernel of the backward pass has a twin for less shared memory. */
     AttentionCase shape = {1, 1, 8, 8, 1, 1, 128, 128, true, false};
     attention(&t, &shape);
     shape.s = shape.t = 64;
     attention(&t, &shape);
     cuda_instances_emit(&t.cu, t.p, &t.kernels);
     CHECK(&c, count(t.cu.text, "#include \"attention.cuh\"") == 1);
-    CHECK(&c, count(t.cu.text, "#include \"attention_grad.cuh\"") == 1);
-    CHECK(&c, count(t.cu.text, "#define ATTENTION_D 128\n") == 2);
-    CHECK(&c, t.kernels.symbol.n == 4);
+    CHECK(&c, count(t.cu.text, "#include \"attention_grad.cuh\"") == 2);
+    CHECK(&c, count(t.cu.text, "#define ATTENTION_D 128\n") == 3);
+    CHECK(&c, t.kernels.symbol.n == 5);
+    CHECK(&c, count(t.cu.text, "#define KEY_ROWS") == 2);
+    CHECK(&c, count(t.cu.text, "#define QUERY_ROWS") == 1);
     CHECK(&c, !strcmp(t.kernels.symbol.at[0],
                       "attention_forward_bf16_d128_e128_causal"));
+    CHECK(&c, !strcmp(t.kernels.symbol.at[4],
+                      "attention_key_tight_bf16_d128_e128_causal"));
+    every_size_fits(&c, ATTENTION_LEAST_SHARED);
+    every_size_fits(&c, ATTENTION_MOST_SHARED);
 
     /* Every macro goes with its instance. */
     begin(&t, a);

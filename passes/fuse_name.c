@@ -94,12 +94,21 @@ static const char *common_path(const OpList *ops)
     return best;
 }
 
+/* What makes v, or what it is a slice of: updates of stacks may be loops. */
+static const Op *maker(const Value *v)
+{
+    while (!v->def && v->region->owner && v->region->owner->kind == OP_loop &&
+           v->index >= v->region->owner->ncarry)
+        v = v->region->owner->arg[v->index];
+    return v->def;
+}
+
 /* The parameter that an update reads; NULL: none. */
 static const char *parameter(const Program *p, const OpList *ops)
 {
     for (int i = 0; i < ops->n; i++)
         for (int k = 0; k < ops->at[i]->nargs; k++) {
-            const Op *def = ops->at[i]->arg[k]->def;
+            const Op *def = maker(ops->at[i]->arg[k]);
             if (!def || def->kind != OP_param)
                 continue;
             const Param *param = &p->param.at[op_attr(def, "param").i];

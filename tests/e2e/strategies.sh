@@ -118,6 +118,8 @@ plan "$work/once.pdl" 4x1
 check "shared parameters" near "$(class params)" $(($(total) / 4))
 check "gathered in place" test "$(in_place)" = "3 3"
 plan "$work/full.pdl" 4x1
+updates=$(jq -r '.work[].id' "$work/plan.json" | grep -c adamw_layers_)
+check "updates by layers have their parameter's name" test "$updates" = 9
 check "nothing gathered" test "$(class gathered)" = 0
 check "all gathered in place" test "$(in_place)" = "4 4"
 plan "$work/once.pdl" 4x1 cuda

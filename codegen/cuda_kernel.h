@@ -1,7 +1,9 @@
 /* cuda_kernel.h: between the files that print CUDA kernels: cuda_plan.c (how a
- * kernel runs), cuda_steps.c (what each phase computes, and what stays on the
- * chip), cuda_kernel.c (the functions), cuda_body.c (phases and columns),
- * cuda_sums.c (sums over rows) and cuda_launch.c; over kernel_text.h.
+ * kernel runs), cuda_access.c (how it reaches its buffers), cuda_steps.c (what
+ * each phase computes, and what stays on the chip), cuda_kernel.c (the
+ * functions), cuda_body.c (phases), cuda_columns.c and cuda_vector.c (what a
+ * thread owns of a row), cuda_sums.c and cuda_combine.c (sums over rows) and
+ * cuda_launch.c; over kernel_text.h.
  *
  * Names in printed kernels, beside those of kernel_text.h: t is the thread
  * within its row, s the slot of columns and e the element of a vector; in<n>
@@ -88,6 +90,8 @@ CudaCost cuda_cost(const CudaPlan *c);
 int64_t cuda_kernel_workspace(const Program *p, const Op *fused);
 bool cuda_kernel_in_place(const Program *p, const Op *fused, int out, int arg);
 
+/* cuda_access.c. cuda_shares: cuda_kernel_in_place, of a plan. */
+bool cuda_shares(const CudaPlan *c, int out, int arg);
 /* Whether elements of a buffer move as vectors, and if both lanes of a pair
  * lie in one. */
 bool cuda_is_vector(const CudaPlan *c, const KernelBuffer *b);
@@ -128,10 +132,9 @@ void cuda_functions(Out *o, const CudaPlan *plan, const char *name, bool bare,
  * what is the same in all. */
 void cuda_body(CudaPrinter *c);
 void cuda_ahead(CudaPrinter *c);
-KernelExpression cuda_load_expression, cuda_random_expression;
 
-/* The loop over a thread's slots of columns: opens it, names the columns, and
- * asks whether they exist; how many blocks it opened. */
+/* cuda_columns.c: the loop over a thread's slots of columns: opens it, names the
+ * columns, and asks whether they exist; how many blocks it opened. */
 int cuda_open_slots(CudaPrinter *c);
 int cuda_open_block(CudaPrinter *c, const char *line);
 void cuda_close_blocks(CudaPrinter *c, int n);
@@ -139,17 +142,41 @@ void cuda_close_blocks(CudaPrinter *c, int n);
 void cuda_split_columns(CudaPrinter *c, const char *from);
 /* "const int j", or int64_t where offsets along the columns need it. */
 const char *cuda_column_type(const CudaPlan *c);
-/* Opens the loop over a vector's elements where there are several. */
+/* Opens the loop over a vector's elements where there are several, and closes
+ * what that opened. */
 int cuda_open_vector(CudaPrinter *c);
+void cuda_close_vector(CudaPrinter *c, int opened);
+
+/* cuda_vector.c: vectors in memory and on the chip. */
+KernelExpression cuda_load_expression, cuda_random_expression;
 /* "kept3[s][e]": a thread's own value of an array by slot, lane and element. */
 const char *cuda_own(const CudaPrinter *c, const char *array, int lane);
+/* "2 * e + 1": the place of a lane's element in a vector, of a buffer or (NULL)
+ * of computed values. */
+const char *cuda_place_in(const CudaPrinter *c, const KernelBuffer *b,
+                          int lane);
+/* "in3[e]" */
+const char *cuda_in_vector(const CudaPrinter *c, int instr, int lane);
+/* What a load reads; NULL: it is no load. */
+const KernelBuffer *cuda_loaded_buffer(const CudaPrinter *c, int instr);
+/* Elements of 16 bits stay as they are in memory, two in a register. */
+bool cuda_is_raw(const CudaPrinter *c, int instr);
+/* Whether its values of this phase pass through in<n>. */
+bool cuda_is_staged(const CudaPrinter *c, const CudaStep *step);
+/* Brings a step's vector into in<n>, where it does not come of arithmetic. */
+void cuda_stage_in(CudaPrinter *c, const CudaStep *step);
+/* Values that are kept in shared memory go there behind the elements. */
+void cuda_stage_kept(CudaPrinter *c, const CudaStep *step);
+/* out<b> of a buffer is named, and at the `end` written. */
+void cuda_stage_out(CudaPrinter *c, const KernelBuffer *b, bool end);
 
 /* cuda_unused.c: whether a name stands in a text as a word; a function's lines
  * without constants that nobody uses. */
 bool cuda_mentions(const char *text, const char *name);
 const char *cuda_without_unused(Arena *a, const char *text);
 
-/* cuda_sums.c: what a block adds up, and what follows when all is there. */
+/* cuda_sums.c, cuda_combine.c: what a block adds up, and what follows when all is
+ * there. */
 void cuda_begin_totals(CudaPrinter *c);
 void cuda_end_totals(CudaPrinter *c);
 void cuda_combine(CudaPrinter *c);

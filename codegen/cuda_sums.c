@@ -6,33 +6,34 @@
  * have rows of their own, shared memory puts them together. If the block has
  * all rows, what follows from the sums is computed at once; else the sums go
  * to the workspace, [unit][part] or [unit][part][column], and a second kernel
- * adds the parts: a block takes 32 columns, its warps every so many-th part.
- * Always in the same order, so that the bits are the same on every run.
+ * (cuda_combine.c) adds the parts: a block takes 32 columns, its warps every so
+ * many-th part. Always in the same order, so that the bits are the same on
+ * every run.
  */
-#include "codegen/cuda_kernel.h"
+#include "codegen/cuda_sums.h"
 
-static const char *start_of(const CudaPlan *p, int instr)
+const char *cuda_sum_start(const CudaPlan *p, int instr)
 {
     return p->k->instr[instr].op == OP_max ? "-INFINITY" : "0.0f";
 }
 
-static const char *kind_of(const CudaPlan *p, int instr)
+const char *cuda_sum_kind(const CudaPlan *p, int instr)
 {
     return p->k->instr[instr].op == OP_max ? "max" : "sum";
 }
 
-static int64_t all_columns(const CudaPlan *p)
+int64_t cuda_all_columns(const CudaPlan *p)
 {
     return p->columns * p->lanes;
 }
 
-static const char *at_offset(Arena *a, const char *name, int64_t offset)
+const char *cuda_at_offset(Arena *a, const char *name, int64_t offset)
 {
     return offset ? arena_printf(a, "%s + %lld", name, (long long)offset)
                   : name;
 }
 
-static const char *flat_column(const CudaPlan *p)
+const char *cuda_flat_column(const CudaPlan *p)
 {
     return p->outer ? "c" : "j";
 }
@@ -47,7 +48,7 @@ const char *cuda_column_sum(const CudaPrinter *c, int instr, int lane)
     if (p->place == CUDA_REGISTERS || p->form == CUDA_TILES)
         return cuda_own(c, name, lane);
     return arena_printf(
-        a, "%s[%s%s%s]", name, flat_column(p), p->vector > 1 ? " + e" : "",
+        a, "%s[%s%s%s]", name, cuda_flat_column(p), p->vector > 1 ? " + e" : "",
         lane ? arena_printf(a, " + %lld", (long long)p->columns) : "");
 }
 
@@ -87,16 +88,16 @@ static void begin_columns(CudaPrinter *c, const KernelTotal *t, int64_t *at)
                  p->vector * p->lanes);
     } else if (p->global_sums) {
         out_line(c->text.o, "float *a%d = %s + block_index() * %lld;", t->instr,
-                 at_offset(a, "workspace", t->offset),
-                 (long long)all_columns(p));
+                 cuda_at_offset(a, "workspace", t->offset),
+                 (long long)cuda_all_columns(p));
     } else {
         out_line(c->text.o, "float *a%d = (float *)%s;", t->instr,
                  *at ? arena_printf(a, "((char *)parc_shared() + %lld)",
                                     (long long)*at)
                      : "parc_shared()");
-        *at += all_columns(p) * 4;
+        *at += cuda_all_columns(p) * 4;
     }
-    set_own(c, t->instr, start_of(p, t->instr));
+    set_own(c, t->instr, cuda_sum_start(p, t->instr));
 }
 
 void cuda_begin_totals(CudaPrinter *c)
@@ -109,73 +110,8 @@ void cuda_begin_totals(CudaPrinter *c)
             begin_columns(c, t, &at);
         else
             out_line(c->text.o, "float a%d = %s;", t->instr,
-                     start_of(p, t->instr));
+                     cuda_sum_start(p, t->instr));
     }
-}
-
-/* ---- the epilogue -------------------------------------------------------- */
-
-static bool has_columns(const CudaPlan *p)
-{
-    bool any = p->k->ncolumn > 0;
-    for (int i = 0; i < p->k->ntotals; i++)
-        any |= p->k->total[i].columns;
-    return any;
-}
-
-static void epilogue_stores(CudaPrinter *c, bool element)
-{
-    const Kernel *k = c->plan->k;
-    Arena *a = c->text.p->arena;
-    for (int r = 0; r < k->nroots; r++) {
-        const KernelRoot *root = &k->root[r];
-        const KernelBuffer *b = &k->buffer[root->target];
-        if (root->kind != ROOT_STORE || !root->epilogue ||
-            root->element != element)
-            continue;
-        for (int lane = 0; lane < kernel_lanes(k, b->axes); lane++)
-            out_code(
-                c->text.o, "%s",
-                kernel_stored(&c->text, b,
-                              arena_printf(a, "%s[%s]", b->name,
-                                           kernel_index(&c->text, b->axes,
-                                                        b->stride, lane)),
-                              kernel_value(&c->text, root->instr, 'e', lane)));
-    }
-}
-
-/* What is computed once a unit, and its stores, in one thread. */
-static void epilogue_scalars(CudaPrinter *c, const char *one)
-{
-    const Kernel *k = c->plan->k;
-    bool any = false;
-    for (int i = 0; i < k->nkept; i++)
-        kernel_compute(&c->text, k->kept[i], 'e');
-    for (int r = 0; r < k->nroots; r++)
-        any |= k->root[r].kind == ROOT_STORE && k->root[r].epilogue &&
-               !k->root[r].element;
-    if (!any)
-        return;
-    int opened =
-        cuda_open_block(c, arena_printf(c->text.p->arena, "if (%s) {", one));
-    epilogue_stores(c, false);
-    cuda_close_blocks(c, opened);
-}
-
-static void epilogue_column(CudaPrinter *c)
-{
-    for (int i = 0; i < c->plan->k->ncolumn; i++)
-        kernel_compute(&c->text, c->plan->k->column[i], 'e');
-    epilogue_stores(c, true);
-}
-
-static void name_sum(CudaPrinter *c, int instr, int lane, const char *text)
-{
-    const KernelInstr *i = &c->plan->k->instr[instr];
-    kernel_statement(&c->text, i->source,
-                     arena_printf(c->text.p->arena, "const float %s = %s;",
-                                  kernel_value(&c->text, instr, 'e', lane),
-                                  text));
 }
 
 /* ---- the end of a block's rows ------------------------------------------- */
@@ -186,7 +122,7 @@ static void end_scalars(CudaPrinter *c)
     bool put = false;
     for (int i = 0; i < p->k->ntotals; i++) {
         const KernelTotal *t = &p->k->total[i];
-        const char *kind = kind_of(p, t->instr);
+        const char *kind = cuda_sum_kind(p, t->instr);
         if (t->columns || (p->uniform[i] && p->groups == 1))
             continue;
         if (p->threads == 32) {
@@ -207,7 +143,7 @@ static void end_scalars(CudaPrinter *c)
         const KernelTotal *t = &p->k->total[i];
         if (!t->columns && !(p->uniform[i] && p->groups == 1))
             out_line(c->text.o, "a%d = block_get_%s(sum%d);", t->instr,
-                     kind_of(p, t->instr), t->instr);
+                     cuda_sum_kind(p, t->instr), t->instr);
     }
 }
 
@@ -222,7 +158,7 @@ static void scalars_away(CudaPrinter *c)
         if (!opened)
             opened = cuda_open_block(c, "if (thread_index() == 0) {");
         out_line(c->text.o, "workspace[%s] = a%d;",
-                 at_offset(c->text.p->arena, "block_index()", t->offset),
+                 cuda_at_offset(c->text.p->arena, "block_index()", t->offset),
                  t->instr);
     }
     cuda_close_blocks(c, opened);
@@ -240,8 +176,8 @@ static const char *block_sums(const CudaPrinter *c, const KernelTotal *t)
                 ? arena_printf(a, "(block_index() / %lld)", (long long)p->tiles)
                 : "0";
     return arena_printf(a, "%s + %s * %lld",
-                        at_offset(a, "workspace", t->offset), block,
-                        (long long)all_columns(p));
+                        cuda_at_offset(a, "workspace", t->offset), block,
+                        (long long)cuda_all_columns(p));
 }
 
 /* Each thread owns its columns: nothing has to cross. */
@@ -259,11 +195,11 @@ static void end_own_columns(CudaPrinter *c)
         for (int i = 0; i < p->k->ntotals; i++) {
             const KernelTotal *t = &p->k->total[i];
             for (int lane = 0; t->columns && lane < p->lanes; lane++)
-                out_code(c->text.o, "parc_write_f32(%s + %s, a%d[%s]%s, %d);",
-                         at_offset(a, block_sums(c, t), lane * p->columns),
-                         flat_column(p), t->instr, p->slots > 1 ? "s" : "0",
-                         lane ? arena_printf(a, " + %d", p->vector) : "",
-                         p->vector);
+                out_code(
+                    c->text.o, "parc_write_f32(%s + %s, a%d[%s]%s, %d);",
+                    cuda_at_offset(a, block_sums(c, t), lane * p->columns),
+                    cuda_flat_column(p), t->instr, p->slots > 1 ? "s" : "0",
+                    lane ? arena_printf(a, " + %d", p->vector) : "", p->vector);
         }
         cuda_close_blocks(c, opened);
         return;
@@ -276,14 +212,14 @@ static void end_own_columns(CudaPrinter *c)
             const char *sum = cuda_column_sum(c, t->instr, lane);
             if (p->combine)
                 out_code(c->text.o, "(%s)[%s%s] = %s;",
-                         at_offset(a, block_sums(c, t), lane * p->columns),
-                         flat_column(p), element, sum);
+                         cuda_at_offset(a, block_sums(c, t), lane * p->columns),
+                         cuda_flat_column(p), element, sum);
             else
-                name_sum(c, t->instr, lane, sum);
+                cuda_name_sum(c, t->instr, lane, sum);
         }
     }
     if (!p->combine)
-        epilogue_column(c);
+        cuda_epilogue_column(c);
     cuda_close_blocks(c, opened);
     c->text.inner = "j";
 }
@@ -297,13 +233,13 @@ static void hand_over(CudaPrinter *c, int64_t wide)
     const char *from =
         p->form == CUDA_TILES
             ? arena_printf(a, p->vector > 1 ? "t * %d" : "t", p->vector)
-            : flat_column(p);
+            : cuda_flat_column(p);
     for (int i = 0; i < p->k->ntotals; i++) {
         const KernelTotal *t = &p->k->total[i];
         if (!t->columns)
             continue;
         out_line(c->text.o, "float *share%d = %s;", t->instr,
-                 at_offset(a, "(float *)parc_shared()", at));
+                 cuda_at_offset(a, "(float *)parc_shared()", at));
         at += p->groups * wide * p->lanes;
         int opened = cuda_open_slots(c);
         for (int lane = 0; lane < p->lanes; lane++)
@@ -329,7 +265,7 @@ static void end_shared_columns(CudaPrinter *c)
     int64_t wide = p->tiles > 1 || p->form == CUDA_TILES
                        ? (int64_t)32 * p->vector
                        : p->columns;
-    const char *type = cuda_column_type(p), *name = flat_column(p);
+    const char *type = cuda_column_type(p), *name = cuda_flat_column(p);
     if (p->groups > 1)
         hand_over(c, wide);
     int opened = cuda_open_block(
@@ -357,14 +293,14 @@ static void end_shared_columns(CudaPrinter *c)
                                            t->instr, at, (long long)wide)));
             if (p->combine)
                 out_code(c->text.o, "(%s)[%s] = %s;",
-                         at_offset(a, block_sums(c, t), lane * p->columns),
+                         cuda_at_offset(a, block_sums(c, t), lane * p->columns),
                          name, sum);
             else
-                name_sum(c, t->instr, lane, sum);
+                cuda_name_sum(c, t->instr, lane, sum);
         }
     }
     if (!p->combine)
-        epilogue_column(c);
+        cuda_epilogue_column(c);
     cuda_close_blocks(c, opened);
 }
 
@@ -380,141 +316,15 @@ void cuda_end_totals(CudaPrinter *c)
     } else {
         for (int i = 0; i < p->k->ntotals; i++)
             if (!p->k->total[i].columns)
-                name_sum(c, p->k->total[i].instr, 0,
-                         arena_printf(c->text.p->arena, "a%d",
-                                      p->k->total[i].instr));
-        epilogue_scalars(c, p->tiles > 1 ? "tile == 0 && thread_index() == 0"
-                                         : "thread_index() == 0");
+                cuda_name_sum(c, p->k->total[i].instr, 0,
+                              arena_printf(c->text.p->arena, "a%d",
+                                           p->k->total[i].instr));
+        cuda_epilogue_scalars(c, p->tiles > 1
+                                     ? "tile == 0 && thread_index() == 0"
+                                     : "thread_index() == 0");
     }
     if (columns && p->groups == 1)
         end_own_columns(c);
-    else if (columns || (has_columns(p) && !p->combine))
+    else if (columns || (cuda_has_columns(p) && !p->combine))
         end_shared_columns(c);
-}
-
-/* ---- the second kernel --------------------------------------------------- */
-
-static const char *part_of(const CudaPlan *p, Arena *a)
-{
-    if (p->units == 1)
-        return "part";
-    if (p->parts == 1)
-        return "unit";
-    return arena_printf(a, "(unit * %lld + part)", (long long)p->parts);
-}
-
-static void combine_scalar(CudaPrinter *c, const KernelTotal *t)
-{
-    const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
-    const char *sum = arena_printf(a, "a%d", t->instr);
-    const char *item = arena_printf(a, "workspace[%s]",
-                                    at_offset(a, part_of(p, a), t->offset));
-    out_line(c->text.o, "float %s = %s;", sum, start_of(p, t->instr));
-    out_line(c->text.o,
-             "for (int part = lane_index(); part < %lld; part += 32)",
-             (long long)p->parts);
-    out_line(c->text.o, "    %s",
-             kernel_add_to(&c->text, p->k->instr[t->instr].op, sum, item));
-    name_sum(c, t->instr, 0,
-             arena_printf(a, "warp_%s(%s)", kind_of(p, t->instr), sum));
-}
-
-static void combine_columns(CudaPrinter *c, const KernelTotal *t, int lane)
-{
-    const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
-    const char *sum = arena_printf(a, "a%d_%d", t->instr, lane);
-    const char *item = arena_printf(
-        a, "%s * %lld + %s", part_of(p, a), (long long)all_columns(p),
-        at_offset(a, flat_column(p), t->offset + lane * p->columns));
-    out_line(c->text.o, "float %s = %s;", sum, start_of(p, t->instr));
-    int opened = 0;
-    if (p->columns % 32)
-        opened = cuda_open_block(c, arena_printf(a, "if (%s < %lld) {",
-                                                 flat_column(p),
-                                                 (long long)p->columns));
-    out_line(c->text.o, "for (int part = %s; part < %lld; part += %d)",
-             p->combine_warps > 1 ? "warp_index()" : "0", (long long)p->parts,
-             p->combine_warps);
-    out_code(c->text.o, "    %s",
-             kernel_add_to(&c->text, p->k->instr[t->instr].op, sum,
-                           arena_printf(a, "workspace[%s]", item)));
-    cuda_close_blocks(c, opened);
-    if (p->combine_warps > 1)
-        out_line(c->text.o, "sum%d[warp_index()][lane_index()%s] = %s;",
-                 t->instr, lane ? " + 32" : "", sum);
-}
-
-static void combined_column(CudaPrinter *c, const KernelTotal *t, int lane)
-{
-    const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
-    const char *sum = arena_printf(a, "a%d_%d", t->instr, lane);
-    if (p->combine_warps > 1) {
-        const char *item = arena_printf(a, "sum%d[i][lane_index()%s]", t->instr,
-                                        lane ? " + 32" : "");
-        out_line(c->text.o, "for (int i = 1; i < %d; i++)", p->combine_warps);
-        out_line(c->text.o, "    %s",
-                 kernel_add_to(&c->text, p->k->instr[t->instr].op, sum, item));
-    }
-    name_sum(c, t->instr, lane, sum);
-}
-
-static void open_combine(CudaPrinter *c, bool columns)
-{
-    const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
-    int64_t tiles = p->combine_grid / p->units;
-    for (int i = 0; i < p->k->ntotals; i++)
-        if (p->k->total[i].columns && p->combine_warps > 1)
-            out_line(c->text.o, "PARC_SHARED float sum%d[%d][%d];",
-                     p->k->total[i].instr, p->combine_warps, 32 * p->lanes);
-    if (p->units > 1) {
-        out_line(c->text.o, "const int64_t unit = block_index()%s;",
-                 tiles > 1 ? arena_printf(a, " / %lld", (long long)tiles) : "");
-        kernel_split_index(&c->text, p->kept, "unit", 1);
-    }
-    if (!columns)
-        return;
-    const char *tile = "(int)block_index()";
-    if (p->units > 1)
-        tile =
-            arena_printf(a, "(int)(block_index() %% %lld)", (long long)tiles);
-    out_line(c->text.o, "const %s %s = %slane_index();", cuda_column_type(p),
-             flat_column(p),
-             tiles > 1 ? arena_printf(a, "%s * 32 + ", tile) : "");
-    cuda_split_columns(c, flat_column(p));
-}
-
-void cuda_combine(CudaPrinter *c)
-{
-    const CudaPlan *p = c->plan;
-    bool columns = has_columns(p);
-    open_combine(c, columns);
-    for (int i = 0; i < p->k->ntotals; i++)
-        for (int lane = 0; p->k->total[i].columns && lane < p->lanes; lane++)
-            combine_columns(c, &p->k->total[i], lane);
-    if (p->combine_warps > 1) {
-        out_line(c->text.o, "block_barrier();");
-        out_line(c->text.o, "if (warp_index() > 0)");
-        out_line(c->text.o, "    return;");
-    }
-    for (int i = 0; i < p->k->ntotals; i++)
-        if (!p->k->total[i].columns)
-            combine_scalar(c, &p->k->total[i]);
-    epilogue_scalars(
-        c, columns ? arena_printf(c->text.p->arena, "%s == 0", flat_column(p))
-                   : "thread_index() == 0");
-    if (!columns)
-        return;
-    if (p->columns % 32) {
-        out_line(c->text.o, "if (%s >= %lld)", flat_column(p),
-                 (long long)p->columns);
-        out_line(c->text.o, "    return;");
-    }
-    for (int i = 0; i < p->k->ntotals; i++)
-        for (int lane = 0; p->k->total[i].columns && lane < p->lanes; lane++)
-            combined_column(c, &p->k->total[i], lane);
-    epilogue_column(c);
 }

@@ -1,0 +1,102 @@
+/* cuda_access.c: how a kernel reaches its buffers: which move as vectors, and
+ * which may lie in the same memory. */
+#include "codegen/cuda_kernel.h"
+
+/* ---- vectors ------------------------------------------------------------- */
+
+bool cuda_is_interleaved(const CudaPlan *c, const KernelBuffer *b)
+{
+    int pair = c->k->space.pair;
+    return c->inner >= 0 && pair >= 0 && (b->axes >> pair & 1) &&
+           b->stride[c->inner] == 2 && b->stride[pair] == 1;
+}
+
+bool cuda_is_vector(const CudaPlan *c, const KernelBuffer *b)
+{
+    if (c->vector == 1 || c->inner < 0 || !(b->axes >> c->inner & 1))
+        return false;
+    int step = cuda_is_interleaved(c, b) ? 2 : 1;
+    if (b->stride[c->inner] != step)
+        return false;
+    for (int a = 0; a < c->k->space.naxes; a++)
+        if ((b->axes >> a & 1) && a != c->inner && a != c->merged &&
+            !(a == c->k->space.pair && step == 2) &&
+            b->stride[a] % (step * c->vector))
+            return false;
+    return true;
+}
+
+bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr)
+{
+    if (instr->code != KERNEL_RANDOM || c->inner < 0 || c->vector % 4 ||
+        !(instr->axes >> c->inner & 1) || instr->stride[c->inner] != 1)
+        return false;
+    for (int a = 0; a < c->k->space.naxes; a++)
+        if ((instr->axes >> a & 1) && a != c->inner && a != c->merged &&
+            instr->stride[a] % 4)
+            return false;
+    /* Bases are multiples of what a rank holds of their dim, and of what lies
+     * behind it. */
+    const Value *v = instr->source->out[0];
+    const AttrList *of = &op_attr(instr->source, "of").l;
+    int64_t behind = 1;
+    for (int d = of->n; d-- > 0; behind *= of->v[d]) {
+        int at = v->type.ndim - of->n + d;
+        if (at < 0 || (type_local_dim(&v->type, &c->p->mesh, at) * behind % 4 &&
+                       of->v[d] > 1))
+            return false;
+    }
+    return true;
+}
+
+/* ---- memory that two buffers share --------------------------------------- */
+
+static bool is_loaded_by(const Kernel *k, int n, const int *instr, int buffer)
+{
+    for (int i = 0; i < n; i++)
+        if (k->instr[instr[i]].code == KERNEL_LOAD &&
+            k->instr[instr[i]].buffer == buffer)
+            return true;
+    return false;
+}
+
+/* The last phase that reads a buffer's elements from memory; a row's value,
+ * and the epilogue, are read by many threads, at any time. */
+static int last_read(const CudaPlan *c, int buffer)
+{
+    const Kernel *k = c->k;
+    int last = -1;
+    if (is_loaded_by(k, k->nkept, k->kept, buffer) ||
+        is_loaded_by(k, k->ncolumn, k->column, buffer))
+        return c->nphases;
+    for (int p = 0; p < c->nphases; p++) {
+        const CudaPhase *phase = &c->phase[p];
+        if (is_loaded_by(k, phase->nrow, phase->row, buffer) &&
+            (c->form != CUDA_FLAT || k->space.column))
+            return c->nphases;
+        for (int i = 0; i < phase->nsteps; i++)
+            if (!phase->step[i].kept &&
+                is_loaded_by(k, 1, &phase->step[i].instr, buffer))
+                last = p;
+    }
+    return last;
+}
+
+bool cuda_shares(const CudaPlan *c, int out, int arg)
+{
+    const Kernel *k = c->k;
+    const KernelBuffer *y = &k->buffer[out];
+    int operand = k->op->nouts + arg;
+    if (!kernel_in_place(k, out, arg) || y->axes != k->space.all)
+        return false;
+    for (int r = 0; r < k->nroots; r++)
+        if (k->root[r].kind == ROOT_STORE && k->root[r].target == out &&
+            (k->root[r].epilogue || last_read(c, operand) > k->root[r].phase))
+            return false;
+    return true;
+}
+
+bool cuda_kernel_in_place(const Program *p, const Op *fused, int out, int arg)
+{
+    return cuda_shares(cuda_plan(p, fused), out, arg);
+}

@@ -1,0 +1,110 @@
+/* cuda_columns.c: loops over the columns that a thread owns: its slots, and a
+ * vector's elements. */
+#include "codegen/cuda_kernel.h"
+
+const char *cuda_column_type(const CudaPlan *c)
+{
+    const Kernel *k = c->k;
+    int64_t stride = 1;
+    for (int i = 0; i < k->nbuffers && c->inner >= 0; i++)
+        if (k->buffer[i].stride[c->inner] > stride)
+            stride = k->buffer[i].stride[c->inner];
+    return c->columns < INT32_MAX / 4 / stride ? "int" : "int64_t";
+}
+
+int cuda_open_block(CudaPrinter *c, const char *line)
+{
+    out_line(c->text.o, "%s", line);
+    c->text.o->indent += 4;
+    return 1;
+}
+
+void cuda_close_blocks(CudaPrinter *c, int n)
+{
+    while (n-- > 0)
+        kernel_close_block(&c->text);
+}
+
+void cuda_split_columns(CudaPrinter *c, const char *from)
+{
+    const CudaPlan *p = c->plan;
+    if (!p->outer)
+        return;
+    out_line(c->text.o, "const %s j = %s %% %lld;", cuda_column_type(p), from,
+             (long long)p->length);
+    kernel_split_index(&c->text, p->outer, from, p->length);
+}
+
+/* Whether the slots are an array in registers, which wants the loop unrolled.
+ */
+static bool has_arrays(const CudaPlan *p)
+{
+    bool any = false;
+    for (int i = 0; i < p->k->ninstrs; i++)
+        any |= p->keep[i];
+    for (int i = 0; i < p->k->ntotals; i++)
+        any |= p->k->total[i].columns;
+    return any && p->place == CUDA_REGISTERS;
+}
+
+static bool is_unrolled(const CudaPlan *p)
+{
+    return has_arrays(p) || p->slots <= 4;
+}
+
+int cuda_open_slots(CudaPrinter *c)
+{
+    const CudaPlan *p = c->plan;
+    Arena *a = c->text.p->arena;
+    int opened = 0;
+    int64_t step = (int64_t)p->group * p->vector;
+    const char *name = p->outer ? "c" : "j", *type = cuda_column_type(p);
+    if (p->form == CUDA_FLAT || p->form == CUDA_TILES)
+        return 0;
+    const char *first =
+        p->vector > 1 ? arena_printf(a, "t * %d", p->vector) : "t";
+    if (!is_unrolled(p)) {
+        /* Two vectors on their way are enough; more cost registers. */
+        out_line(c->text.o, "PARC_UNROLL_2");
+        opened += cuda_open_block(
+            c, arena_printf(a, "for (%s %s = %s; %s < %lld; %s += %lld) {",
+                            type, name, first, name, (long long)p->columns,
+                            name, (long long)step));
+        cuda_split_columns(c, name);
+        return opened;
+    }
+    if (p->slots > 1) {
+        out_line(c->text.o, "PARC_UNROLL");
+        opened += cuda_open_block(
+            c, arena_printf(a, "for (int s = 0; s < %d; s++) {", p->slots));
+        first = arena_printf(a, "(s * %d + t)%s", p->group,
+                             p->vector > 1 ? arena_printf(a, " * %d", p->vector)
+                                           : "");
+    } else {
+        opened += cuda_open_block(c, "{");
+    }
+    out_line(c->text.o, "const %s %s = %s;", type, name, first);
+    if (p->columns % step)
+        opened += cuda_open_block(c, arena_printf(a, "if (%s < %lld) {", name,
+                                                  (long long)p->columns));
+    cuda_split_columns(c, name);
+    return opened;
+}
+
+int cuda_open_vector(CudaPrinter *c)
+{
+    const CudaPlan *p = c->plan;
+    if (p->vector == 1)
+        return 0;
+    c->text.inner = "(j + e)";
+    out_line(c->text.o, "PARC_UNROLL");
+    return cuda_open_block(c, arena_printf(c->text.p->arena,
+                                           "for (int e = 0; e < %d; e++) {",
+                                           p->vector));
+}
+
+void cuda_close_vector(CudaPrinter *c, int opened)
+{
+    cuda_close_blocks(c, opened);
+    c->text.inner = "j";
+}

@@ -126,6 +126,19 @@ void emit_local_part(Emitter *e, const Op *op)
              part_text(e, op->arg[0], op->out[0], b));
 }
 
+/* By offsets: host memory's lie behind the arena's. */
+void emit_transfer(Emitter *e, const Op *op)
+{
+    Arena *a = e->p->arena;
+    const WorkInfo *w = &e->work[e->work_of[op->id]];
+    Value *to = op->out[0], *from = op->arg[0];
+    out_line(e->o, "/* %s %s", w->id, c_comment(a, w->detail));
+    out_line(e->o, " * %s, %s */", report_bytes(a, w->bytes),
+             c_comment(a, diag_where(e->p->diag, a, op->loc)));
+    out_code(e->o, "parc_%s(rt, %s, %s, %lld);", op_info(op->kind)->name,
+             value_offset(e, to), value_offset(e, from), (long long)w->bytes);
+}
+
 /* ---- within a rank ------------------------------------------------------- */
 
 static void strided_copy(Emitter *e, const Op *op, int ndim,

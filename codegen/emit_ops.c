@@ -389,6 +389,11 @@ void emit_statement(Emitter *e, const Op *op)
             emit_local_part(e, op);
         return;
     }
+    if (op->kind == OP_fetch || op->kind == OP_store) {
+        emit_mark(e, op);
+        emit_transfer(e, op);
+        return;
+    }
     declare_all(e, op);
     emit_mark(e, op);
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {

@@ -25,7 +25,7 @@
 const char *emit_stream_name(int stream)
 {
     static const char *const name[STREAMS] = {"PARC_COMPUTE", "PARC_TENSOR",
-                                              "PARC_DATA"};
+                                              "PARC_DATA", "PARC_HOST"};
     return name[stream];
 }
 

@@ -344,6 +344,8 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, ".input = input, .ninputs = %d,", p->input.n);
     out_line(o, ".arena_bytes = ARENA_BYTES, .threads = %d,", e->t->threads);
     shared_rows(e);
+    if (e->memory->host)
+        out_line(o, ".host_bytes = HOST_BYTES,");
     bool sequences = false;
     for (int i = 0; i < p->input.n; i++)
         sequences |= p->input.at[i].below > 0;

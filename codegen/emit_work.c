@@ -28,13 +28,14 @@ static int loop_index(const WorkInfo *w, const Op *loop)
     return -1;
 }
 
-/* Floats that lie one after the other, in a place that the turns of the loops
+/* Floats of the device that lie one after the other, in a place that the turns of the loops
  * around the statement say. */
 static bool is_checked(const Emitter *e, const WorkInfo *w, Value *v)
 {
     const Place *at = &e->memory->value[live_root(v)->id];
     bool known = dtype_is_float(v->type.dtype) && at->block >= 0 &&
-                 (!at->row || v->type.nstack == 0);
+                 (!at->row || v->type.nstack == 0) &&
+                 !e->memory->block[at->block].host;
     for (int i = 0; i < at->nstrides; i++) {
         known &= loop_index(w, at->loop[i]) >= 0;
         for (int k = 0; k < i; k++)

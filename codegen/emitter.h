@@ -69,6 +69,7 @@ const char *emit_stream_name(int stream); /* "PARC_DATA" */
  * memory. */
 void emit_collective(Emitter *e, const Op *op);
 void emit_local_part(Emitter *e, const Op *op); /* take_part, take_share */
+void emit_transfer(Emitter *e, const Op *op);   /* fetch, store */
 void emit_copy_op(Emitter *e, const Op *op);    /* copy, transpose, … */
 
 /* emit_work.c: ParcWork. */

@@ -88,7 +88,26 @@ typedef struct CollectiveInfo {
 /* All collectives of the program in order; *n of them. */
 CollectiveInfo *collectives_of(const Program *p, int *n);
 
-/* report_streams.c, a part of the plan: what collectives wait for. */
+/* ---- transfers as the plan numbers them (transfers.c) -------------------- */
+
+/* A tensor that lies in host memory comes to the device, or goes back. */
+typedef struct TransferInfo {
+    const Op *op;        /* fetch or store */
+    const char *label;   /* "ft3", "st4": also in emitted code and traces */
+    const Param *param;
+    bool to_host;
+    int64_t bytes;       /* of one transfer, on one rank */
+    int64_t count;       /* transfers a step */
+} TransferInfo;
+
+/* All transfers of the program in order; *n of them. */
+TransferInfo *transfers_of(const Program *p, int *n);
+
+/* report_transfers.c, a part of the plan; nothing where nothing is offloaded. */
+void report_transfers(Out *o, const Program *p);
+
+/* report_streams.c, a part of the plan: what collectives and transfers wait
+ * for. */
 void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n);
 
 #endif

@@ -207,26 +207,28 @@ static void memory(Out *o, const Program *p)
 
 static void transfers(Out *o, const Program *p)
 {
-    const MemoryPlan *m = p->memory;
+    int n;
+    const TransferInfo *x = transfers_of(p, &n);
     out(o, "  \"transfers\": [");
-    for (int i = 0; i < m->ntransfers; i++) {
-        const Transfer *t = &m->transfer[i];
+    for (int i = 0; i < n; i++) {
         out(o, "%s    {", i ? ",\n" : "\n");
-        field(o, "tensor", t->param->name);
+        field(o, "id", x[i].label);
         out(o, ", ");
-        field(o, "to", t->to_host ? "host" : "device");
+        field(o, "tensor", x[i].param->name);
         out(o, ", ");
-        field(o, "phase", phase_name(t->op->phase));
+        field(o, "to", x[i].to_host ? "host" : "device");
         out(o, ", ");
-        number(o, "bytes", t->bytes);
+        field(o, "phase", phase_name(x[i].op->phase));
         out(o, ", ");
-        number(o, "count", t->count);
+        number(o, "bytes", x[i].bytes);
+        out(o, ", ");
+        number(o, "count", x[i].count);
         out(o, ", ");
         field(o, "source",
               diag_where(p->diag, p->arena, p->plan.offload_loc));
         out(o, "}");
     }
-    out(o, "%s],\n", m->ntransfers ? "\n  " : "");
+    out(o, "%s],\n", n ? "\n  " : "");
 }
 
 void report_json(Out *o, const Program *p, const TargetInfo *t)

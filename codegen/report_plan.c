@@ -234,25 +234,6 @@ static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
         out_line(o, "  none");
 }
 
-/* ---- host memory --------------------------------------------------------- */
-
-static void transfers(Out *o, const Program *p)
-{
-    const MemoryPlan *m = p->memory;
-    if (!m->ntransfers)
-        return;
-    out_line(o, "");
-    out_line(o, "From and to host memory (times a step x bytes)  (%s)",
-             diag_where(p->diag, p->arena, p->plan.offload_loc));
-    for (int i = 0; i < m->ntransfers; i++) {
-        const Transfer *t = &m->transfer[i];
-        out_line(o, "  %-10s %-9s %4lld x %-11s %s",
-                 t->to_host ? "to host" : "to device",
-                 phase_name(t->op->phase), (long long)t->count,
-                 report_bytes(p->arena, t->bytes), t->param->name);
-    }
-}
-
 /* ---- the peak ------------------------------------------------------------ */
 
 static int larger_first(const void *x, const void *y)
@@ -269,7 +250,8 @@ const Block **report_alive(const Program *p, int *n)
     const Block **live = NEW_ARRAY(p->arena, const Block *, m->nblocks + 1);
     *n = 0;
     for (int i = 0; i < m->nblocks; i++)
-        if (m->block[i].bytes > 0 && m->block[i].first <= m->peak_time &&
+        if (!m->block[i].host && m->block[i].bytes > 0 &&
+            m->block[i].first <= m->peak_time &&
             m->peak_time <= m->block[i].last)
             live[(*n)++] = &m->block[i];
     qsort(live, (size_t)*n, sizeof *live, larger_first);
@@ -307,7 +289,7 @@ void report_plan(Out *o, const Program *p, const TargetInfo *t)
     report_streams(o, p, c, n);
     report_copies(o, p);
     report_saved(o, p);
-    transfers(o, p);
+    report_transfers(o, p);
     if (t->target == TARGET_CUDA) {
         report_matmuls(o, p);
         report_kernels(o, p);

@@ -4,7 +4,7 @@
  *     ag2   data    1 turn ahead   w1.weight.bf16 is there
  *                                  before rsqrt
  *
- * For every collective: the stream that it runs on, how many turns of its loop
+ * For every collective and transfer: the stream that it runs on, how many turns of its loop
  * ahead it is issued, what it waits for, and who waits for it.
  */
 #include "codegen/report.h"
@@ -14,7 +14,7 @@
 
 typedef struct Scan {
     const Program *p;
-    const Op *op;      /* the collective */
+    const Op *op;      /* the collective or transfer */
     int event;         /* that it records; -1: none */
     int ahead;
     const char *after; /* "a is there, b has been read" */
@@ -69,24 +69,32 @@ static Scan scan(const Program *p, const Op *op)
     return s;
 }
 
+static void line(Out *o, const Program *p, const Op *op, const char *label)
+{
+    Scan s = scan(p, op);
+    const char *ahead = !s.ahead ? ""
+        : arena_printf(p->arena, "%d turn%s ahead", s.ahead,
+                       s.ahead == 1 ? "" : "s");
+    out_line(o, "  %-5s %-7s %-13s %s", label, stream_name(op->stream), ahead,
+             *s.after ? s.after : "at once");
+    if (*s.before)
+        out_line(o, "  %-27s before %s", "", s.before);
+}
+
 void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n)
 {
-    if (!p->streams || p->streams->streams < 2 || !n)
+    int ntransfers;
+    const TransferInfo *x = transfers_of(p, &ntransfers);
+    if (!p->streams || p->streams->streams < 2 || (!n && !ntransfers))
         return;
     out_line(o, "");
     out(o, "Streams:");
     for (int i = 0; i < p->streams->streams; i++)
-        out(o, "%s %s", i ? "," : "", stream_name(i));
+        if (i != STREAM_HOST || ntransfers)
+            out(o, "%s %s", i ? "," : "", stream_name(i));
     out(o, " (%d events)\n", p->streams->nslots);
-    for (int i = 0; i < n; i++) {
-        Scan s = scan(p, c[i].op);
-        const char *ahead = !s.ahead ? ""
-            : arena_printf(p->arena, "%d turn%s ahead", s.ahead,
-                           s.ahead == 1 ? "" : "s");
-        out_line(o, "  %-5s %-7s %-13s %s", c[i].label,
-                 stream_name(c[i].op->stream), ahead,
-                 *s.after ? s.after : "at once");
-        if (*s.before)
-            out_line(o, "  %-27s before %s", "", s.before);
-    }
+    for (int i = 0; i < n; i++)
+        line(o, p, c[i].op, c[i].label);
+    for (int i = 0; i < ntransfers; i++)
+        line(o, p, x[i].op, x[i].label);
 }

@@ -94,6 +94,26 @@ static void segments(Emitter *e)
     }
 }
 
+static void blocks(Emitter *e, bool host)
+{
+    Out *o = e->o;
+    for (int i = 0; i < e->memory->nblocks; i++) {
+        const Block *b = &e->memory->block[i];
+        if (b->host != host)
+            continue;
+        out_line(o, "/* %lld bytes, %s, %d to %d */", (long long)b->bytes,
+                 memory_class_name(b->class), b->first, b->last);
+        const Segment *s = emitter_segment(e, b);
+        if (s)
+            out_line(o, "#define AT_%s (%s + INT64_C(%lld))", e->block_name[i],
+                     emitter_segment_name(e, s),
+                     (long long)(b->offset - s->offset));
+        else
+            out_line(o, "#define AT_%s INT64_C(%lld)", e->block_name[i],
+                     (long long)b->offset);
+    }
+}
+
 /* #defines: an arena may be larger than an enum can say. */
 static void memory_map(Emitter *e)
 {
@@ -106,19 +126,13 @@ static void memory_map(Emitter *e)
                 "meet. */");
     out_line(o, "#define ARENA_BYTES INT64_C(%lld)", (long long)m->own);
     segments(e);
-    for (int i = 0; i < m->nblocks; i++) {
-        const Block *b = &m->block[i];
-        out_line(o, "/* %lld bytes, %s, %d to %d */", (long long)b->bytes,
-                 memory_class_name(b->class), b->first, b->last);
-        const Segment *s = emitter_segment(e, b);
-        if (s)
-            out_line(o, "#define AT_%s (%s + INT64_C(%lld))", e->block_name[i],
-                     emitter_segment_name(e, s),
-                     (long long)(b->offset - s->offset));
-        else
-            out_line(o, "#define AT_%s INT64_C(%lld)", e->block_name[i],
-                     (long long)b->offset);
-    }
+    blocks(e, false);
+    if (!m->host)
+        return;
+    out_line(o, "");
+    out_line(o, "/* In host memory: offsets count on from the arena's end. */");
+    out_line(o, "#define HOST_BYTES INT64_C(%lld)", (long long)m->host);
+    blocks(e, true);
 }
 
 void train_c_emit(Out *o, const Program *p, const TargetInfo *t,

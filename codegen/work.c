@@ -22,6 +22,8 @@ static const Kind kinds[] = {
     {OP_embedding_grad, "embedding"},
     {OP_embedding_add, "embedding"},
     {OP_zeros, "fill"},
+    {OP_fetch, "transfer"},
+    {OP_store, "transfer"},
     {OP_take_part, "copy"},
     {OP_take_share, "copy"},
     {OP_copy, "copy"},
@@ -119,7 +121,9 @@ static const char *einsum_detail(const Program *p, const Op *op)
 typedef struct Walk {
     const Program *p;
     CollectiveInfo *collective;
+    TransferInfo *transfer;
     int next, nkernels; /* the next collective's and kernel's number */
+    int ntransfers;     /* … and the next transfer's */
     int nloops;
     const Op *loop[MAX_LOOP_DEPTH];
     VEC(WorkInfo) found;
@@ -141,6 +145,13 @@ static void add(Walk *w, const Op *op)
         x.detail = arena_printf(p->arena, "%s over %s: %s%s", c->kind, c->axis,
                                 c->tensor, c->in_place ? ", in place" : "");
         x.bytes = c->in_place ? 0 : c->bytes;
+    } else if (op->kind == OP_fetch || op->kind == OP_store) {
+        const TransferInfo *to = &w->transfer[w->ntransfers++];
+        x.id = to->label;
+        x.detail = arena_printf(p->arena, "%s: %s",
+                                to->to_host ? "to host" : "to device",
+                                to->param->name);
+        x.bytes = to->bytes;
     } else {
         x.id = op->nouts ? op->out[0]->name : op_info(op->kind)->name;
         x.bytes = touched_bytes(p, op);
@@ -167,8 +178,9 @@ static void walk(Walk *w, const Region *r)
 
 WorkInfo *work_of(const Program *p, int *n)
 {
-    int ncollectives;
-    Walk w = {.p = p, .collective = collectives_of(p, &ncollectives)};
+    int ncollectives, ntransfers;
+    Walk w = {.p = p, .collective = collectives_of(p, &ncollectives),
+              .transfer = transfers_of(p, &ntransfers)};
     walk(&w, p->step);
     *n = w.found.n;
     return w.found.at;

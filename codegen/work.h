@@ -11,12 +11,13 @@
 
 typedef struct WorkInfo {
     const Op *op;
-    const char *id;     /* kernel's name, collective's label ("ag3"), else the
-                           name of the result in the IR ("dx.12") */
+    const char *id;     /* kernel's name, collective's or transfer's label
+                           ("ag3", "ft0"), else the name of the result in the IR ("dx.12") */
     const char *kind;   /* "kernel", "matmul", "attention", "collective", … */
     const char *detail; /* "all_gather over dp: layers.*", "abk,fk->abf"; "" */
     int64_t bytes;      /* a call on one rank: every operand and result once;
-                           a collective: the full tensors, as in the plan */
+                           a collective: the full tensors, as in the plan; a
+                           transfer: what moves */
     double flops;       /* a call on one rank; 0 where bytes are what counts */
     int64_t count;      /* calls a step */
     int nloops;         /* around it, outermost first */

@@ -383,6 +383,13 @@ static const char *infer_finish(Infer *in)
     return check_param(in, arg_type(in, 0));
 }
 
+/* Between host and device. */
+static const char *infer_move(Infer *in)
+{
+    *in->out = plain(arg_type(in, 0));
+    return NULL;
+}
+
 static const char *infer_assign(Infer *in)
 {
     return check_param(in, arg_type(in, 0));
@@ -487,6 +494,7 @@ static InferRule *by_kind(OpKind kind)
     static InferRule *const table[OP_COUNT] = {
         [OP_param] = infer_param,      [OP_input] = infer_input,
         [OP_scalar] = infer_scalar,    [OP_finish_grad] = infer_finish,
+        [OP_fetch] = infer_move,       [OP_store] = infer_move,
         [OP_update] = infer_update,    [OP_assign] = infer_assign,
         [OP_output] = infer_output,    [OP_all_gather] = infer_group,
         [OP_all_reduce] = infer_group, [OP_reduce_scatter] = infer_group,

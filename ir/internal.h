@@ -66,6 +66,9 @@ const char *axis_place_words(Arena *a, AxisPlace p);
  * shapes and element types are known to be right. NULL, or the fault. */
 const char *verify_placement(const Program *p, const Op *op);
 
+/* Which memory the op's operands lie in (host.c). NULL, or the fault. */
+const char *verify_host(const Program *p, const Op *op);
+
 /* The trailing base operands of an op whose rule takes them. */
 int rule_base_count(OpKind kind);
 int op_attr_find(OpKind kind, const char *name); /* -1: none */

@@ -104,6 +104,7 @@ static Function *const functions[OP_COUNT] = {
     [OP_cast] = f_cast,       [OP_detach] = f_same,
     [OP_broadcast] = f_same,  [OP_boundary] = f_same,
     [OP_finish_grad] = f_same, [OP_copy] = f_same,
+    [OP_fetch] = f_same,      [OP_store] = f_same,
 };
 /* clang-format on */
 

@@ -140,6 +140,7 @@ typedef struct Param {
                          lies at its place inside the whole layer */
     bool shared;      /* kept, and in memory that the ranks of a box share: who
                          has written its run has given it to all */
+    bool host;        /* lies in host memory (the pass offload says so) */
     const char *const *alias; /* other names that ties gave it */
     int nalias;
     Loc loc;
@@ -378,9 +379,17 @@ bool op_is_collective(OpKind kind); /* moves data between ranks */
 bool op_is_conversion(OpKind kind); /* those, take_part and take_share */
 bool op_is_elementwise(OpKind kind); /* rule "=" */
 bool op_is_einsum(OpKind kind); /* whatever is done to the product */
+/* The same memory: reshape, fold, unfold, finish_grad. */
+bool op_is_view(OpKind kind);
 /* Attention, and its gradient, with dropout or without. */
 bool op_is_attention(OpKind kind);
 bool op_is_attention_grad(OpKind kind);
+
+/* ---- host.c ------------------------------------------------------------- */
+
+/* Whether a value lies in host memory: a parameter of which Param.host says so,
+ * what `store` makes, slices and stacks of such, and views. */
+bool ir_in_host(const Program *p, const Value *v);
 
 /* ---- infer.c ------------------------------------------------------------ */
 

@@ -74,6 +74,12 @@ bool op_is_einsum(OpKind kind)
     return rule && strncmp(rule, "@einsum", 7) == 0;
 }
 
+bool op_is_view(OpKind kind)
+{
+    return kind == OP_reshape || kind == OP_finish_grad || kind == OP_fold ||
+           kind == OP_unfold;
+}
+
 bool op_is_attention(OpKind kind)
 {
     return kind == OP_attention || kind == OP_attention_dropout;

@@ -361,6 +361,9 @@ static void parse_param(Parser *s)
     p.shared = p.kept && parse_is_word(s, "shared");
     if (p.shared)
         parse_next(s);
+    p.host = parse_is_word(s, "host");
+    if (p.host)
+        parse_next(s);
     if (parse_is_word(s, "alias")) {
         parse_next(s);
         p.nalias = parse_strings(s, &p.alias);

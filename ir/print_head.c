@@ -256,6 +256,8 @@ static void print_param(Printer *w, const Param *p)
         out(w->o, " kept");
     if (p->shared)
         out(w->o, " shared");
+    if (p->host)
+        out(w->o, " host");
     if (p->nalias) {
         out(w->o, " alias(");
         print_strings(w, p->nalias, p->alias);

@@ -286,6 +286,8 @@ static const char *check_body(Verify *w, const Op *op)
         return fault;
     }
     fault = check_uses(w, op->body, op->body->nyields, op->body->yield);
+    if (!fault)
+        fault = verify_host(w->p, op);
     return fault ? fault : check_body_results(w, op);
 }
 
@@ -302,7 +304,9 @@ static const char *check_op(Verify *w, const Op *op)
         return fault;
     if (op->body)
         return check_body(w, op);
-    fault = check_types(w, op);
+    fault = verify_host(w->p, op);
+    if (!fault)
+        fault = check_types(w, op);
     if (!fault && w->p->stage >= STAGE_PARTITIONED)
         fault = verify_placement(w->p, op);
     return fault;

@@ -337,6 +337,12 @@ static const char *check_structural(const Program *p, const Op *op)
                               &op->arg[0]->type);
         return check_gradient(p, op, 0, &op->arg[0]->type);
     }
+    if (op->kind == OP_fetch || op->kind == OP_store) {
+        if (!type_equal(&op->arg[0]->type, &op->out[0]->type))
+            return type_fault(p, "the result", &op->out[0]->type, "its operand",
+                              &op->arg[0]->type);
+        return NULL;
+    }
     if (op->kind == OP_update)
         return check_update(p, op);
     if (op->kind == OP_assign) {

@@ -167,7 +167,7 @@ static int own_blocks(Block *block, int n, Block **order)
 {
     int own = 0;
     for (int i = 0; i < n; i++)
-        if (!block[i].shared)
+        if (!block[i].shared && !block[i].host)
             order[own++] = &block[i];
     return own;
 }

@@ -13,16 +13,22 @@
  *          in turn i, in that order w_cast and all_gather of turn i + 1, if
  *                                   there is one; einsum of turn i
  *
+ * A fetch from host memory has the number of the unit that it is for and one
+ * more of prefetch, so that it is issued a unit before the gather; one that no
+ * gather reads is issued when the turn before begins.
+ *
  * Outside of loops `storage` has put gathers where they are issued, and
  * reductions of gradients stand where the last gradient is there.
  */
+#include "passes/offload.h"
 #include "passes/streams.h"
 
 #include <string.h>
 
 const char *stream_name(int stream)
 {
-    static const char *const name[STREAMS] = {"compute", "tensor", "data"};
+    static const char *const name[STREAMS] = {"compute", "tensor", "data",
+                                              "host"};
     return name[stream];
 }
 
@@ -59,6 +65,7 @@ bool issue_is_silent(const Program *p, const Op *op)
 /* What is issued with a gather. */
 typedef struct Feeders {
     const Region *body;
+    const Ahead *ahead;
     const Op *gather;
     VEC(const Op *) op;
     Arena *arena;
@@ -80,8 +87,8 @@ static bool find_feeders(Feeders *f, Value *v)
     Op *def = v->def;
     if (!def)
         return v->index >= f->body->owner->ncarry;
-    if (is_feeder(f, def))
-        return true;
+    if (is_feeder(f, def) || f->ahead->gather[def->id] == def)
+        return true; /* what is fetched runs further ahead by itself */
     if (op_is_collective(def->kind) || def->kind == OP_loop)
         return false;
     vec_push(f->arena, &f->op, def);
@@ -109,9 +116,16 @@ static bool feed_nothing_else(const Feeders *f)
     return true;
 }
 
-static int64_t prefetch_of(const Op *gather)
+/* In units; of a fetch that no gather reads, in turns. */
+static int64_t prefetch_of(const Op *op)
 {
-    return gather->attr[2].i;
+    return op->attr[op->kind == OP_fetch ? 0 : 2].i;
+}
+
+/* The gather whose number a fetch has. */
+static const Op *unit_of(const Op *op)
+{
+    return op->kind == OP_fetch ? offload_gather(op) : op;
 }
 
 /* The place of a gather among its region's, and how many these are. */
@@ -127,25 +141,41 @@ static int unit_number(const Op *gather, int *units)
     return number;
 }
 
-/* Unit `number` is gathered when that one begins, so many turns before. */
-static int issued_with(const Op *gather, int *turns)
+/* The unit with whose beginning the op is issued, so many turns before; -1: with
+ * that of the turn. */
+static int issued_with(const Op *op, int *turns)
 {
-    int units, number = unit_number(gather, &units);
-    int at = number - (int)prefetch_of(gather);
+    const Op *unit = unit_of(op);
+    *turns = (int)prefetch_of(op);
+    if (!unit)
+        return -1;
+    int units, number = unit_number(unit, &units);
+    int at = number - (int)prefetch_of(op);
     *turns = 0;
     for (; at < 0; at += units)
         ++*turns;
     return at;
 }
 
+static void look_at_fetches(const Region *r, Ahead *ahead)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind != OP_fetch || !r->owner || prefetch_of(op) <= 0)
+            continue;
+        ahead->gather[op->id] = op;
+        issued_with(op, &ahead->turns[op->id]);
+    }
+}
+
 static void look_at_body(Arena *a, const Region *r, Ahead *ahead)
 {
+    look_at_fetches(r, ahead);
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
             look_at_body(a, op->body, ahead);
         if (!live_is_unit_gather(op) || !r->owner || prefetch_of(op) <= 0)
             continue;
-        Feeders f = {.body = r, .gather = op, .arena = a};
+        Feeders f = {.body = r, .ahead = ahead, .gather = op, .arena = a};
         bool fed = true;
         for (int i = 0; i < op->nargs; i++)
             fed &= find_feeders(&f, op->arg[i]);
@@ -166,6 +196,19 @@ Ahead issue_ahead(const Program *p, const TargetInfo *t)
     if (t->streams > 1)
         look_at_body(p->arena, p->step, &ahead);
     return ahead;
+}
+
+int64_t issue_fetch_slots(const Ahead *ahead, const Op *fetch)
+{
+    int64_t least = ahead->turns[fetch->id];
+    for (const Op *op = fetch->next; op; op = op->next)
+        for (int i = 0; i < op->nargs; i++)
+            if (live_root(op->arg[i]) == fetch->out[0] &&
+                !live_is_view(op->kind) && ahead->turns[op->id] < least)
+                least = ahead->turns[op->id];
+    int64_t slots = ahead->turns[fetch->id] - least + 1;
+    int64_t turns = loop_trips(fetch->region->owner);
+    return slots < turns ? slots : turns;
 }
 
 /* ---- lists --------------------------------------------------------------- */
@@ -196,16 +239,16 @@ static void add_group(const Order *o, Issues *list, const Op *gather,
             add(o, list, op, kind, turns);
 }
 
-/* Unit number `at` begins: gathers that are issued now, nearest first. */
-static void add_ahead(const Order *o, Issues *list, const Op *unit)
+/* Unit number `at` of the region begins, or (-1) a turn: what is issued now,
+ * nearest first. */
+static void add_ahead(const Order *o, Issues *list, const Region *r, int at)
 {
-    int units, at = unit_number(unit, &units);
     int64_t most = 0;
-    for (const Op *op = unit->region->first; op; op = op->next)
+    for (const Op *op = r->first; op; op = op->next)
         if (o->ahead->gather[op->id] == op && prefetch_of(op) > most)
             most = prefetch_of(op);
     for (int64_t n = 1; n <= most; n++)
-        for (const Op *op = unit->region->first; op; op = op->next) {
+        for (const Op *op = r->first; op; op = op->next) {
             int turns;
             if (o->ahead->gather[op->id] != op || prefetch_of(op) != n ||
                 issued_with(op, &turns) != at)
@@ -232,6 +275,9 @@ static void add_first(const Order *o, Issues *list, const Op *loop)
 static IssueList order_region(const Order *o, const Region *r)
 {
     Issues list = {0};
+    int units;
+    if (r->owner)
+        add_ahead(o, &list, r, -1);
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop) {
             add_first(o, &list, op);
@@ -242,7 +288,7 @@ static IssueList order_region(const Order *o, const Region *r)
         if (!issue_is_silent(o->p, op) && !o->ahead->gather[op->id])
             add(o, &list, op, ISSUE_HERE, 0);
         if (r->owner && live_is_unit_gather(op))
-            add_ahead(o, &list, op);
+            add_ahead(o, &list, r, unit_number(op, &units));
     }
     return (IssueList){list.at, list.n};
 }

@@ -10,8 +10,7 @@
 
 bool live_is_view(OpKind kind)
 {
-    return kind == OP_reshape || kind == OP_finish_grad || kind == OP_fold ||
-           kind == OP_unfold;
+    return op_is_view(kind);
 }
 
 Value *live_root(Value *v)

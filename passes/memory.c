@@ -21,6 +21,9 @@
  * a result with an operand that dies at its op, where the target allows it (so
  * that gradients are summed where their stack is to lie). Everything else gets
  * a block of its own, and blocks whose lifetimes do not meet share addresses.
+ * What `fetch` makes ahead has as many places as turns are under way; an update
+ * of it that is stored is made where it was fetched to. What is offloaded lies in
+ * host memory, whose addresses begin where the arena's end.
  * With more than one stream what a collective works on lives until compute has
  * waited for it (memory_streams.c).
  */
@@ -39,17 +42,9 @@ typedef struct Memory {
     VEC(Block) block;
     Place *bound;      /* by value id: where its maker must write it */
     bool *is_bound;
-    bool *is_grad;     /* by value id */
+    const MemoryClass *class; /* by value id */
     bool *pinned;      /* by block: persists, nothing else may move in */
 } Memory;
-
-const char *memory_class_name(MemoryClass c)
-{
-    static const char *const name[MEM_CLASSES] = {
-        "params", "grads", "optimizer", "gathered", "activations",
-        "workspace"};
-    return name[c];
-}
 
 /* ---- blocks -------------------------------------------------------------- */
 
@@ -69,22 +64,6 @@ static int add_block(Memory *m, const char *name, MemoryClass class,
     return m->block.n - 1;
 }
 
-static MemoryClass class_of(const Memory *m, const Value *v)
-{
-    const Op *def = v->def;
-    if (m->is_grad[v->id])
-        return MEM_GRADS;
-    if (def && def->kind == OP_all_gather && def->attr[1].s &&
-        def->attr[1].s[0])
-        return MEM_GATHERED;
-    /* A stack of what a loop's layers have made. */
-    if (def && def->kind == OP_loop && v->index >= def->ncarry)
-        return class_of(m, live_root(def->body->yield[v->index]));
-    if (def && def->kind == OP_copy)
-        return class_of(m, live_root(def->arg[0]));
-    return MEM_ACTIVATIONS;
-}
-
 static Place whole_block(int block)
 {
     return (Place){.block = block};
@@ -98,46 +77,6 @@ static int extend(Memory *m, int block, int first, int last)
     if (b->last < last)
         b->last = last;
     return block;
-}
-
-/* ---- which values are gradients of parameters ---------------------------- */
-
-static void mark_grad(Memory *m, Value *v)
-{
-    v = live_root(v);
-    if (m->is_grad[v->id])
-        return;
-    m->is_grad[v->id] = true;
-    const Op *def = v->def;
-    if (!def)
-        return;
-    if (def->kind == OP_loop) {
-        mark_grad(m, def->body->yield[v->index]);
-        if (v->index < def->ncarry) /* a sum over microbatches */
-            mark_grad(m, def->arg[v->index]);
-    }
-    else if (op_is_collective(def->kind) || def->kind == OP_take_part)
-        mark_grad(m, def->arg[v->index]);
-}
-
-/* What an update reads besides the parameter, its states and scalars: the
- * gradient. */
-static void mark_grads(Memory *m)
-{
-    const Mesh *mesh = &m->p->mesh;
-    for (Op *op = m->p->step->first; op; op = op->next) {
-        if (op->kind != OP_assign)
-            continue;
-        const Op *update = live_root(op->arg[0])->def;
-        int64_t size = type_local_elements(&op->arg[0]->type, mesh);
-        for (int i = 0; update && i < update->nargs; i++) {
-            Value *root = live_root(update->arg[i]);
-            if (root->def && root->def->kind != OP_param &&
-                root->def->kind != OP_scalar &&
-                type_local_elements(&root->type, mesh) == size)
-                mark_grad(m, root);
-        }
-    }
 }
 
 /* ---- persistent values --------------------------------------------------- */
@@ -196,25 +135,14 @@ static Place place_param(Memory *m, const Param *pm)
         at = kept_place(m, &pm->type);
         bytes = layers_of(&pm->type) * at.row;
     }
-    if (memory_is_offloaded(m->p, m->t, pm)) {
-        m->plan->host += align(m, bytes);
-        bytes = 0;
-    }
     at.block = add_block(m, pm->name, class, bytes, 0, m->live.end - 1);
     if (pm->shared)
         share_block(m, &m->block.at[at.block], &at, bytes);
-    return at;
-}
-
-/* What is offloaded has memory on the device where it visits. */
-static void place_visits(Memory *m)
-{
-    for (int i = 0; i < m->plan->ntransfers; i++) {
-        const Transfer *t = &m->plan->transfer[i];
-        if (t->staged > 0)
-            add_block(m, t->param->name, memory_class_of_param(t->param),
-                      t->staged, t->first, t->last);
+    if (pm->host) {
+        m->block.at[at.block].host = true;
+        m->block.at[at.block].counted = 0;
     }
+    return at;
 }
 
 static void place_params(Memory *m)
@@ -309,7 +237,7 @@ static void place_slots(Memory *m, const Value *v, int64_t slots)
 {
     const Op *loop = v->region->owner;
     int64_t bytes = align(m, local_bytes(m, v));
-    int b = add_block(m, v->name, class_of(m, v), slots * bytes,
+    int b = add_block(m, v->name, m->class[v->id], slots * bytes,
                       m->live.begin[loop->id], m->live.finish[loop->id]);
     Place at = {.block = b, .nstrides = slots > 1, .loop = {loop},
                 .stride = {bytes}, .modulo = {slots}};
@@ -326,8 +254,32 @@ static bool goes_on_elsewhere(const Memory *m, const Value *v)
         return false;
     for (const Op *op = v->def->next; op; op = op->next)
         if (m->live.begin[op->id] == m->live.last_use[v->id])
-            return op->stream == STREAM_DATA &&
+            return (op->stream == STREAM_DATA || op->kind == OP_store) &&
                    memory_awaited(m->p, &m->live, &m->ahead, op).turns;
+    return false;
+}
+
+/* What an update makes of a fetched tensor, to be stored, lies where that was
+ * fetched to. */
+static bool place_over_fetched(Memory *m, const Op *op, int out)
+{
+    const Value *v = op->out[out];
+    int time = m->live.begin[op->id];
+    if (!op->region->owner || op->stream != STREAM_COMPUTE ||
+        m->live.last_use[v->id] >= m->live.finish[op->region->owner->id])
+        return false;
+    for (int i = 0; i < op->nargs; i++) {
+        const Value *root = live_root(op->arg[i]);
+        const Place *at = &m->plan->value[root->id];
+        if (!root->def || m->ahead.gather[root->def->id] != root->def ||
+            root->def->kind != OP_fetch ||
+            m->live.last_use[root->id] != time ||
+            local_bytes(m, v) != local_bytes(m, root) ||
+            taken(m, op, out, at->block) || !may_take_over(m, op, out, root))
+            continue;
+        place_value(m, v, *at);
+        return true;
+    }
     return false;
 }
 
@@ -340,6 +292,8 @@ static void place_result(Memory *m, Op *op, int i)
         place_value(m, v, m->bound[v->id]);
         return;
     }
+    if (place_over_fetched(m, op, i))
+        return;
     if (goes_on_elsewhere(m, v)) {
         place_slots(m, v, 2);
         return;
@@ -357,7 +311,7 @@ static void place_result(Memory *m, Op *op, int i)
     bool fixed = constant || op->kind == OP_input || op->kind == OP_scalar;
     if (constant || op->kind == OP_scalar)
         last = m->live.end - 1;
-    int b = add_block(m, v->name, class_of(m, v), local_bytes(m, v),
+    int b = add_block(m, v->name, m->class[v->id], local_bytes(m, v),
                       fixed ? 0 : time, last);
     place_value(m, v, whole_block(b));
 }
@@ -460,7 +414,7 @@ static void place_loop(Memory *m, Op *loop)
         else if (!fresh)
             at = m->bound[result->id];
         else
-            at = whole_block(add_block(m, result->name, class_of(m, result),
+            at = whole_block(add_block(m, result->name, m->class[result->id],
                                        local_bytes(m, result), begin,
                                        m->live.last_use[result->id]));
         place_value(m, result, at);
@@ -483,6 +437,8 @@ static void place_region(Memory *m, Region *r)
         } else if (op->kind == OP_all_gather && op->attr[2].i > 0 &&
                    r->owner) {
             place_prefetched(m, op);
+        } else if (m->ahead.gather[op->id] == op) {
+            place_slots(m, op->out[0], issue_fetch_slots(&m->ahead, op));
         } else if (m->ahead.gather[op->id]) {
             place_feeder(m, op);
         } else if (op->kind != OP_param) {
@@ -513,7 +469,9 @@ static void hold(Memory *m, Value *v, Awaited until)
 static void hold_memory(Op *op, void *context)
 {
     Memory *m = context;
-    if (op->stream == STREAM_COMPUTE)
+    /* What is fetched is awaited by who reads it; what is stored is free when
+     * it has been, as all that comes next on that stream knows. */
+    if (op->stream == STREAM_COMPUTE || op->stream == STREAM_HOST)
         return;
     Awaited until = memory_awaited(m->p, &m->live, &m->ahead, op);
     for (int i = 0; i < op->nargs; i++)
@@ -544,6 +502,18 @@ bool memory_moves_nothing(const Program *p, const Op *op)
     return true;
 }
 
+/* Host memory's one behind the other, from the arena's end on. */
+static void place_host(MemoryPlan *plan)
+{
+    for (int i = 0; i < plan->nblocks; i++) {
+        Block *b = &plan->block[i];
+        if (!b->host)
+            continue;
+        b->offset = plan->extent + plan->host;
+        plan->host += b->bytes;
+    }
+}
+
 static void sum_up(Memory *m)
 {
     MemoryPlan *plan = m->plan;
@@ -563,6 +533,7 @@ static void sum_up(Memory *m)
                            plan->lower_bound - shares);
     plan->peak = plan->own + shares;
     arena_lay_segments(plan);
+    place_host(plan);
 }
 
 void pass_memory(Program *p, const TargetInfo *t)
@@ -576,16 +547,11 @@ void pass_memory(Program *p, const TargetInfo *t)
     m.plan->workspace = NEW_ARRAY(p->arena, int, p->nops);
     m.bound = NEW_ARRAY(p->arena, Place, p->nvalues);
     m.is_bound = NEW_ARRAY(p->arena, bool, p->nvalues);
-    m.is_grad = NEW_ARRAY(p->arena, bool, p->nvalues);
-    m.plan->transfer =
-        memory_transfers(p, t, &m.live, &m.plan->ntransfers);
-    /* A block for each value, op and transfer at the most. */
+    m.class = memory_classes(p);
+    /* A block for each value, op and parameter at the most. */
     m.pinned = NEW_ARRAY(p->arena, bool,
-                         p->nvalues + p->nops + (uint32_t)p->param.n +
-                             (uint32_t)m.plan->ntransfers);
-    mark_grads(&m);
+                         p->nvalues + p->nops + (uint32_t)p->param.n);
     place_params(&m);
-    place_visits(&m);
     for (int i = 0; i < m.block.n; i++)
         m.pinned[i] = true;
     place_region(&m, p->step);

@@ -41,7 +41,11 @@ typedef enum MemoryClass {
     MEM_WORKSPACE,  /* scratch of ops */
     MEM_CLASSES
 } MemoryClass;
-const char *memory_class_name(MemoryClass c);
+const char *memory_class_name(MemoryClass c); /* these: memory_class.c */
+/* Its 16-bit copy is a parameter's memory, other states are the optimizer's. */
+MemoryClass memory_class_of_param(const Param *pm);
+/* By value id, what a block made for the value counts as. */
+const MemoryClass *memory_classes(const Program *p);
 
 /* One block of the arena and when it is in use. Times count ops in schedule
  * order; a value used inside a loop that it was defined outside of lives to
@@ -53,18 +57,9 @@ typedef struct Block {
     uint32_t shared;       /* axes whose ranks have it in common; 0: none */
     int64_t counted;       /* of the bytes, by a rank: `shared`, its share */
     int first, last;
+    bool host;         /* in host memory, whose addresses begin where the
+                          arena's end: not counted */
 } Block;
-
-/* A tensor that is offloaded comes to the device for an op, or goes back. */
-typedef struct Transfer {
-    const Param *param;
-    const Op *op;      /* that reads it first; to_host: its assign */
-    bool to_host;
-    int64_t bytes;     /* of one transfer */
-    int64_t count;     /* transfers a step */
-    int64_t staged;    /* bytes that it has on the device … */
-    int first, last;   /* … at these times */
-} Transfer;
 
 /* All that ranks which differ in `axes` have in common. */
 typedef struct Segment {
@@ -87,8 +82,6 @@ typedef struct MemoryPlan {
     Block *block;
     int nblocks;
     int64_t host;        /* bytes in host memory */
-    Transfer *transfer;  /* from and to there */
-    int ntransfers;
 } MemoryPlan;
 
 /* ---- liveness.c: times and views, shared by schedule and memory ---------- */
@@ -121,16 +114,6 @@ bool live_is_unit_gather(const Op *op);
  * row, every units-th is this one. */
 int64_t live_prefetch_slots(const Op *gather);
 void live_analyse(const Program *p, Liveness *l);
-
-/* ---- memory_offload.c ---- */
-
-/* Its 16-bit copy is a parameter's memory, other states are the optimizer's. */
-MemoryClass memory_class_of_param(const Param *pm);
-bool memory_is_offloaded(const Program *p, const TargetInfo *t,
-                         const Param *pm);
-/* All transfers of a step, parameter by parameter; *n of them. */
-Transfer *memory_transfers(const Program *p, const TargetInfo *t,
-                           const Liveness *live, int *n);
 
 /* ---- arena_pack.c -------------------------------------------------------- */
 

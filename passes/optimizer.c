@@ -31,11 +31,15 @@
  *     %w.new = sub %mul, %div.2 : f32[4] optimizer
  *
  * The layers of a kept parameter's stack do not follow each other in memory:
- * their update is a loop (optimizer_layers.c).
+ * their update is a loop (optimizer_layers.c). So is that of a stack of which
+ * something lies in host memory: one loop for all of a unit, so that a turn
+ * takes a unit's states.
  */
 #include "base/bug.h"
+#include "passes/offload.h"
 #include "passes/optimizer.h"
-#include "passes/pass.h"
+
+#include <string.h>
 
 enum { MAX_RESULTS = 3 }; /* the parameter and its states */
 
@@ -191,7 +195,7 @@ static bool lies_apart(const Program *p, const Param *param)
     return apart;
 }
 
-/* Returns the op behind the update and what came of it. */
+/* The first op of what stands in the update's place. */
 static Op *expand(Program *p, Op *op, Shared *shared)
 {
     const Param *param = &p->param.at[op_attr(op, "param").i];
@@ -215,20 +219,103 @@ static Op *expand(Program *p, Op *op, Shared *shared)
         ir_replace_uses(op->region, op->out[i], result[i]);
         result[i]->name = op->out[i]->name;
     }
-    Op *behind = op->next;
-    while (behind && behind->kind == OP_cast) /* of the new value */
-        behind = behind->next;
     ir_remove(op);
-    if (lies_apart(p, param))
-        optimizer_by_layers(p, last ? last->next : p->step->first, behind);
-    return behind;
+    return last ? last->next : p->step->first;
+}
+
+/* Behind the update, or what it was written out to, and casts of the new
+ * value. */
+static Op *behind(Op *update)
+{
+    Op *op = update->next;
+    while (op && op->kind == OP_cast)
+        op = op->next;
+    return op;
+}
+
+/* ---- updates of one unit together ---------------------------------------- */
+
+/* Whether the update of its layers is a loop: they do not follow each other in
+ * memory, or come from host memory one after the other. */
+static bool goes_by_layers(const Program *p, const TargetInfo *t, int param)
+{
+    return lies_apart(p, &p->param.at[param]) ||
+           (p->param.at[param].type.nstack > 0 &&
+            offload_takes_update(p, t, param));
+}
+
+/* Whether both are of one unit, or of one array where no unit is named, and are
+ * offloaded, so that a turn of one loop updates both. */
+static bool go_together(const Program *p, const TargetInfo *t, int one,
+                        int other)
+{
+    const Param *a = &p->param.at[one], *b = &p->param.at[other];
+    if (!offload_takes_update(p, t, one) ||
+        !offload_takes_update(p, t, other) ||
+        a->type.nstack != b->type.nstack ||
+        a->type.stack[0] != b->type.stack[0] || !a->unit != !b->unit)
+        return false;
+    if (a->unit)
+        return strcmp(a->unit, b->unit) == 0;
+    size_t n = strcspn(a->name, "*0123456789");
+    return strncmp(a->name, b->name, n + 1) == 0;
+}
+
+/* The last update from `first` on that goes together with it. What the updates
+ * read comes to the front, what they are assigned to behind the last. */
+static Op *gather_updates(Program *p, const TargetInfo *t, Op *first)
+{
+    int param = (int)op_attr(first, "param").i;
+    Op *last = first;
+    for (Op *op = first->next; op; op = op->next)
+        if (op->kind == OP_update) {
+            int other = (int)op_attr(op, "param").i;
+            if (!goes_by_layers(p, t, other) || !go_together(p, t, param, other))
+                break;
+            last = op;
+        } else if (op->kind != OP_assign && op->kind != OP_cast &&
+                   op->kind != OP_param && op->kind != OP_scalar) {
+            break;
+        }
+    Op *end = behind(last);
+    for (Op *op = first, *next; op != last; op = next) {
+        next = op->next;
+        if (op->kind == OP_param || op->kind == OP_scalar)
+            ir_move(op, op->region, first);
+        else if (op->kind == OP_assign)
+            ir_move(op, op->region, end);
+    }
+    return last;
+}
+
+/* Updates from op on that one loop does; the first op behind them. */
+static Op *expand_by_layers(Program *p, const TargetInfo *t, Op *op,
+                            Shared *shared)
+{
+    Op *last = gather_updates(p, t, op), *end = behind(last);
+    Op *begin = NULL;
+    for (Op *next; op != end; op = next) {
+        next = op->next;
+        if (op->kind != OP_update)
+            continue;
+        Op *made = expand(p, op, shared);
+        begin = begin ? begin : made;
+    }
+    optimizer_by_layers(p, begin, end);
+    return end;
 }
 
 void pass_optimizer(Program *p, const TargetInfo *t)
 {
     Shared shared = {NULL};
 
-    (void)t;
-    for (Op *op = p->step->first; op != NULL;)
-        op = op->kind == OP_update ? expand(p, op, &shared) : op->next;
+    for (Op *op = p->step->first, *next; op != NULL; op = next) {
+        next = op->next;
+        if (op->kind != OP_update)
+            continue;
+        if (goes_by_layers(p, t, (int)op_attr(op, "param").i))
+            next = expand_by_layers(p, t, op, &shared);
+        else
+            expand(p, op, &shared);
+    }
 }

@@ -16,7 +16,7 @@ typedef enum Target { TARGET_CUDA, TARGET_CPU } Target;
 typedef struct TargetInfo {
     Target target;
     int threads;            /* CPU threads of a rank that workspace serves */
-    int streams;            /* 3 on CUDA (streams.h), 1 on the CPU */
+    int streams;            /* 4 on CUDA (streams.h), 1 on the CPU */
     int default_prefetch;   /* units gathered ahead: 1 on CUDA, 0 on the CPU */
     int64_t alignment;      /* of every tensor in the arena, in bytes */
     bool shares_memory;     /* ranks are in one box and map the same memory */

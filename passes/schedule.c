@@ -23,8 +23,9 @@
  * The order of ops is the program's, phase by phase: gathers already stand
  * before their first reader and reductions behind their last producer; how
  * far a gather runs ahead is its `prefetch`. Streams: 0 computes, 1 moves
- * data over tensor axes, 2 over data axes. Where they run side by side,
- * schedule_overlap.c gives compute work while tensor axes communicate.
+ * data over tensor axes, 2 over data axes, 3 from and to host memory. Where they
+ * run side by side, schedule_overlap.c gives compute work while tensor axes
+ * communicate.
  */
 #include "passes/streams.h"
 
@@ -131,7 +132,8 @@ static bool writes_anywhere(const Schedule *s, Value *root)
         return false;
     if (def->kind == OP_loop)
         return root->index >= def->ncarry;
-    if (def->kind == OP_all_gather && def->attr[2].i > 0)
+    if ((def->kind == OP_all_gather && def->attr[2].i > 0) ||
+        (def->kind == OP_fetch && def->attr[0].i > 0))
         return false;
     return def->kind != OP_param && def->kind != OP_input &&
            def->kind != OP_scalar && def->phase != PH_INIT;
@@ -311,6 +313,8 @@ static void set_stream(Op *op, void *context)
 {
     const Program *p = context;
     op->stream = 0;
+    if (op->kind == OP_fetch || op->kind == OP_store)
+        op->stream = STREAM_HOST;
     if (op_is_collective(op->kind))
         op->stream = op->attr[0].i & p->plan.tensor_axes ? STREAM_TENSOR
                                                          : STREAM_DATA;

@@ -14,7 +14,7 @@
 
 #include "passes/memory.h"
 
-enum { STREAM_COMPUTE, STREAM_TENSOR, STREAM_DATA, STREAMS };
+enum { STREAM_COMPUTE, STREAM_TENSOR, STREAM_DATA, STREAM_HOST, STREAMS };
 const char *stream_name(int stream);
 
 typedef enum IssueKind {
@@ -88,11 +88,15 @@ typedef struct StreamPlan {
 
 /* Ops in loops that are issued ahead of where they stand. */
 typedef struct Ahead {
-    const Op **gather; /* by op id: itself, or that it makes operands for and
-                          goes with; NULL: it stays where it stands */
+    const Op **gather; /* by op id: itself, a fetch too, or the gather that it
+                          makes operands for and goes with; NULL: it stays
+                          where it stands */
     int *turns;        /* by op id: so many turns before its readers' */
 } Ahead;
 Ahead issue_ahead(const Program *p, const TargetInfo *t);
+/* Of a fetch that runs ahead: how many turns' results exist at a time, from its
+ * issue to that of its last reader. */
+int64_t issue_fetch_slots(const Ahead *ahead, const Op *fetch);
 
 /* When compute has waited for what x does on its own stream. */
 typedef struct Awaited {

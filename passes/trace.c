@@ -15,6 +15,7 @@ typedef struct Tracer {
     const Op *loop[MAX_LOOP_DEPTH]; /* that run, outermost first */
     int64_t layer[MAX_LOOP_DEPTH];
     bool first[MAX_LOOP_DEPTH];
+    int64_t skipped[MAX_LOOP_DEPTH]; /* turns behind this one, left out */
     int depth;
     VEC(Act) act;
     VEC(Access) access;
@@ -41,12 +42,25 @@ static int64_t extent(const Tracer *t, const Value *v, const Place *at)
     return layers * at->row;
 }
 
+/* The last turn in front of those that are left out touches their slices, too:
+ * what lies among these later on must wait for them. */
+static void stand_for_skipped(const Tracer *t, const Op *loop, int64_t stride,
+                              Access *a)
+{
+    for (int i = 0; i < t->depth; i++) {
+        int64_t bytes = t->loop[i] == loop ? t->skipped[i] * stride : 0;
+        if (loop_reverse(loop))
+            a->begin -= bytes;
+        else
+            a->end += bytes;
+    }
+}
+
 static void touch(Tracer *t, Value *v, bool write)
 {
     v = live_root(v);
     const Place *at = &t->p->memory->value[v->id];
-    /* What is offloaded has no place of its own here. */
-    if (at->block < 0 || t->p->memory->block[at->block].bytes == 0)
+    if (at->block < 0)
         return;
     Access a = {.write = write, .value = v,
                 .begin = t->p->memory->block[at->block].offset};
@@ -56,6 +70,9 @@ static void touch(Tracer *t, Value *v, bool write)
                    (at->modulo[i] > 0 ? layer % at->modulo[i] : layer);
     }
     a.end = a.begin + extent(t, v, at);
+    for (int i = 0; i < at->nstrides; i++)
+        if (at->modulo[i] == 0)
+            stand_for_skipped(t, at->loop[i], at->stride[i], &a);
     if (a.end > a.begin)
         vec_push(t->p->arena, &t->access, a);
 }
@@ -87,11 +104,12 @@ static void add_act(Tracer *t, const Issue *issue)
     vec_push(t->p->arena, &t->act, act);
 }
 
-/* Where a step begins and ends all of the arena belongs to compute. */
+/* Where a step begins and ends all memory belongs to compute. */
 static void add_border(Tracer *t, const Issue *issue)
 {
     Act act = {.issue = issue, .access = t->access.n, .naccesses = 1};
-    Access all = {.end = t->p->memory->extent, .write = true};
+    Access all = {.end = t->p->memory->extent + t->p->memory->host,
+                  .write = true};
     vec_push(t->p->arena, &t->access, all);
     vec_push(t->p->arena, &t->act, act);
 }
@@ -141,6 +159,7 @@ static void enter(Tracer *t, const Op *loop)
         bug("trace: loops nest deeper than %d", MAX_LOOP_DEPTH);
     t->loop[t->depth] = loop;
     t->first[t->depth] = false;
+    t->skipped[t->depth] = 0;
     t->depth++;
 }
 
@@ -164,6 +183,7 @@ static void follow_loop(Tracer *t, const Op *loop)
         if (turn == head)
             turn += skip;
         set_turn(t, turn);
+        t->skipped[t->depth - 1] = turn == head - 1 ? skip : 0;
         t->first[t->depth - 1] = turn == 0;
         follow(t, &t->s->body[loop->id]);
     }

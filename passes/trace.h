@@ -3,7 +3,8 @@
  * Loops are followed turn by turn; of one with many turns the first and the
  * last ones are, enough of them that all that repeats has come round, and
  * those between are left out by whole periods (of slots that turns take in
- * turn). So a trace does not grow with the number of layers. Every statement
+ * turn): the last turn in front of them stands for their slices of stacks, too.
+ * So a trace does not grow with the number of layers. Every statement
  * has the bytes that it touches, at their final addresses.
  */
 #ifndef PARC_PASSES_TRACE_H

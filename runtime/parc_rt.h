@@ -62,7 +62,8 @@ typedef struct ParcParam {
     int64_t pad[PARC_MAX_DIMS]; /* elements of padding behind a dim, zeros */
     int8_t split[PARC_MAX_DIMS][PARC_MAX_AXES + 1];
     uint32_t flat_axes;
-    int64_t offset;      /* bytes into the arena. -1: the step does not use it,
+    int64_t offset;      /* bytes into the arena; from its end on: into host
+                            memory, which parc_fetch reads. -1: the step does not use it,
                             and nobody stores it */
     int64_t local_elements;
     bool inside;         /* a layer has room for all runs of the flat axes, a
@@ -170,6 +171,7 @@ typedef struct ParcModel {
     const ParcInput *input;
     int ninputs;
     int64_t arena_bytes;    /* the rank's own */
+    int64_t host_bytes;     /* CUDA only: in host memory, for parc_fetch */
     const ParcShared *shared; /* CPU only */
     int nshared;
     int threads;            /* workspace is planned for so many */
@@ -231,11 +233,18 @@ void parc_set_index(ParcRt *rt, int64_t *to, int64_t turns, int64_t dim,
  * called after parc_wait(rt, s, e) on a stream s runs when what was called
  * before the latest parc_record of e, on its stream, has run. An event that has
  * not been recorded in this step is nothing to wait for. */
-enum { PARC_COMPUTE, PARC_TENSOR, PARC_DATA, PARC_STREAMS };
+enum { PARC_COMPUTE, PARC_TENSOR, PARC_DATA, PARC_HOST, PARC_STREAMS };
 void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
                  int64_t shared_bytes, void **args);
 void parc_record(ParcRt *rt, int stream, int event);
 void parc_wait(ParcRt *rt, int stream, int event);
+
+/* Between the rank's host memory and its arena, on the stream PARC_HOST: `to`
+ * and `from` are offsets, those of host memory count on from the arena's end:
+ * arena_bytes is its first byte. CUDA only: on the CPU all memory is the
+ * host's. */
+void parc_fetch(ParcRt *rt, int64_t to, int64_t from, int64_t bytes);
+void parc_store(ParcRt *rt, int64_t to, int64_t from, int64_t bytes);
 
 /* What runs from here on is work[i], in the turn of the loops around it
  * (counted through all of them). For --trace; else it costs a comparison. */

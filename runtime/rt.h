@@ -141,6 +141,7 @@ struct ParcRt {
     char *arena;               /* the host's: rt_device.h */
     RtGroup group[RT_GROUPS];  /* by mask of axes */
     int64_t bytes, peak_bytes; /* counted where arenas are handed out */
+    int64_t host_bytes;        /* that the target holds in host memory */
     double lr;                 /* of the step at hand */
     int64_t updates;           /* steps so far that changed parameters */
     RtScale scale;
@@ -192,7 +193,7 @@ int rt_cores(void); /* CPUs that this process may use */
  * for tensors besides is counted by rt_count. */
 void rt_arena_take(ParcRt *rt);
 void rt_count(ParcRt *rt, int64_t bytes);
-/* Where the arena ends, with what ranks share; how much of it a rank counts:
+/* Where the mirror ends, with what ranks share or lies in host memory; how much of it a rank counts:
  * of that an equal share. */
 int64_t rt_arena_end(const ParcModel *model);
 int64_t rt_arena_counted(const ParcModel *model);

@@ -20,7 +20,7 @@ void rt_count(ParcRt *rt, int64_t bytes)
 int64_t rt_arena_end(const ParcModel *model)
 {
     int n = model->nshared;
-    return n == 0 ? model->arena_bytes
+    return n == 0 ? model->arena_bytes + model->host_bytes
                   : model->shared[n - 1].offset + model->shared[n - 1].bytes;
 }
 

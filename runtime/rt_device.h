@@ -6,7 +6,9 @@
  * to, losses and weights read from. The arena that the step computes in is
  * parc_arena(rt). On the CPU the two are one, and nothing moves here; on a
  * device the runtime says what it has written and what it is about to read.
- * Offsets and sizes are bytes of the arena.
+ * Offsets and sizes are bytes of the arena; behind its end the mirror goes on
+ * with what the plan keeps in host memory, which a device's target holds in
+ * memory of its own.
  */
 #ifndef PARC_RT_DEVICE_H
 #define PARC_RT_DEVICE_H

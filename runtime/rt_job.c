@@ -292,7 +292,8 @@ static void hand_out(RtStore *s, const RtFrame *f, int id)
     int own = s->launch->rank;
     const char *from = trace ? (const char *)rt_trace_ring(w, own)
                              : rt_world_arena(w, own);
-    int64_t room = trace ? (int64_t)w->trace.stride : w->model->arena_bytes;
+    int64_t room =
+        trace ? (int64_t)w->trace.stride : rt_arena_end(w->model);
     if (f->a < 0 || f->b < 0 || f->b > room || f->a > room - f->b ||
         (trace && !w->trace.rings)) {
         astray(s, 0, id);

@@ -161,6 +161,11 @@ static void print_plan_of_run(const ParcRt *rt, const Job *job)
            rt->nranks, rt->threads, rt->threads == 1 ? "" : "s",
            (long long)rt->peak_bytes,
            rt_size_text((double)rt->peak_bytes, size));
+    if (rt->host_bytes > 0) {
+        printf("host      %lld bytes a rank (%s), pinned\n",
+               (long long)rt->host_bytes,
+               rt_size_text((double)rt->host_bytes, size));
+    }
     rt_device_print(rt);
     printf("weights   %s\n", o->init ? o->init : "drawn from the seed");
     if (job->data.path) {

@@ -1,8 +1,9 @@
 /* rt_cuda.h: what the files of the CUDA runtime share.
  *
  * A rank has one device, of it the primary context, one arena, a stream for
- * each of PARC_COMPUTE, PARC_TENSOR and PARC_DATA. What train.c calls is queued
- * on these; the host waits only where it reads a result.
+ * each of PARC_COMPUTE, PARC_TENSOR, PARC_DATA and PARC_HOST, and pinned memory
+ * of the host's for what the plan keeps there. What train.c calls is queued on
+ * these; the host waits only where it reads a result.
  */
 #ifndef PARC_RT_CUDA_H
 #define PARC_RT_CUDA_H
@@ -86,6 +87,7 @@ typedef struct RtDevice {
     size_t nccl_bytes;  /* that NCCL took since */
 
     CuAddress arena;
+    char *host; /* the model's host_bytes, pinned; NULL: none */
     CuStream stream[PARC_STREAMS];
     CuEvent *event; /* the model's, by number */
     int64_t *recorded; /* by event: the queued step that did so last; 0: none */
@@ -169,6 +171,15 @@ int rt_cuda_best_image(const ParcImage *image, int n, int major, int minor);
 
 void rt_cuda_stage_open(ParcRt *rt);
 void rt_cuda_stage_close(ParcRt *rt);
+
+/* ---- memory of the host's (rt_cuda_host.c) ---- */
+
+/* Takes the model's host_bytes, all zeros; counts them. */
+void rt_cuda_host_open(ParcRt *rt);
+void rt_cuda_host_close(ParcRt *rt);
+/* The mirror's bytes from `offset` on, which lie behind the arena, go there or
+ * come from there, when all that was queued before has run. */
+void rt_cuda_host_copy(ParcRt *rt, int64_t offset, int64_t bytes, bool upload);
 
 /* ---- steps (rt_cuda_step.c) ---- */
 

@@ -111,6 +111,11 @@ void rt_device_upload(ParcRt *rt, int64_t offset, int64_t bytes)
     if (!d) {
         return;
     }
+    if (offset >= rt->model->arena_bytes) {
+        rt_cuda_host_copy(rt, offset, bytes, true);
+        give_back(rt, offset, bytes);
+        return;
+    }
     for (int64_t done = 0; done < bytes;) {
         size_t piece;
         char *stage = stage_room(rt, bytes - done, &piece);
@@ -126,6 +131,10 @@ void rt_device_download(ParcRt *rt, int64_t offset, int64_t bytes)
 {
     RtDevice *d = rt->device;
     if (!d) {
+        return;
+    }
+    if (offset >= rt->model->arena_bytes) {
+        rt_cuda_host_copy(rt, offset, bytes, false);
         return;
     }
     for (int64_t done = 0; done < bytes;) {

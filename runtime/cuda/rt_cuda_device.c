@@ -240,6 +240,7 @@ void rt_device_open(ParcRt *rt)
     make_streams(rt);
     open_nccl(rt);
     take_arena(rt);
+    rt_cuda_host_open(rt);
     rt_cuda_stage_open(rt);
     rt_cuda_module_open(rt);
     rt_nvtx_open();
@@ -257,6 +258,7 @@ void rt_device_close(ParcRt *rt)
     rt_cudnn_close(rt);
     rt_cuda_matmul_close(rt);
     rt_cuda_stage_close(rt);
+    rt_cuda_host_close(rt);
     if (d->module) {
         CU(rt, cuModuleUnload(d->module));
     }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# --device-memory: what parc says would make a plan fit does.
+# --device-memory: what parc says would make a plan fit does, and a plan with
+# that clause takes what it says.
 . "$(dirname "$0")/lib.sh"
 
 plan() { # plan FILE OPTIONS…: planned under the limit
@@ -16,7 +17,9 @@ follow() {
         clause=${1#\'} && clause=${clause%%\' in the plan*}
         awk -v c="    $clause" '{ print } /^    fully_shard/ { print c }' \
             examples/llama.pdl >"$work/changed.pdl"
-        plan "$work/changed.pdl" --mesh 2x2 ;;
+        figure=${1##*in the plan: } && figure=${figure%%,*}
+        plan "$work/changed.pdl" --mesh 2x2 --emit plan >"$work/plan" &&
+            grep -q "^memory  *$figure a rank" "$work/plan" ;;
     "--mesh "*) mesh=${1#--mesh } && plan examples/llama.pdl \
         --mesh "${mesh%%:*}" ;;
     "-D "*) define=${1#-D } && plan examples/llama.pdl --mesh 2x2 \

@@ -381,8 +381,8 @@ typedef struct Copy {
     const char *from; /* NULL: `value` everywhere */
     size_t bytes;
     const char *what;
-    void *kept;       /* pageable memory is read when the call is made */
-    uint64_t sum;     /* of pinned memory, when the copy was queued */
+    uint64_t sum;     /* of pinned memory, when the copy was queued … */
+    uint32_t writes;  /* … and how often the device had written there */
     uint32_t value;
     bool words; /* of which `value` is one; else a byte */
     bool to_host, from_host;
@@ -407,15 +407,46 @@ static bool is_live(const Copy *c, const void *at, const char *side)
     return false;
 }
 
+static StandinPinned *pinned_use(const Copy *c)
+{
+    return c->shared      ? NULL
+           : c->to_host   ? standin_pinned_use(c->to)
+           : c->from_host ? standin_pinned_use(c->from)
+                          : NULL;
+}
+
 /* The host must not touch pinned memory before the copy is waited for: what it
- * would read is spoiled, what it changes is found. */
+ * would read is spoiled, what it changes is found. Where other copies of the
+ * same allocation are under way the device reads what it has written, and the
+ * order of these is hazard.c's affair. */
 static void copy_queued(void *state)
 {
     Copy *c = state;
-    if (c->to_host && standin_is_pinned(c->to, (int64_t)c->bytes))
+    StandinPinned *use = pinned_use(c);
+    if (!use)
+        return;
+    if (c->to_host && use->pending == 0)
         memset(c->to, 0xff, c->bytes);
-    if (c->from_host && !c->kept && !c->shared)
+    if (c->from_host)
         c->sum = sum_of(c->from, c->bytes);
+    c->writes = use->writes;
+    use->pending++;
+}
+
+/* The copy runs now; false: the host has changed what it reads. */
+static bool copy_begins(const Copy *c)
+{
+    StandinPinned *use = pinned_use(c);
+    if (!use)
+        return true;
+    use->pending--;
+    use->writes += c->to_host;
+    if (!c->from_host || c->writes != use->writes ||
+        c->sum == sum_of(c->from, c->bytes))
+        return true;
+    standin_error("pinned memory at %p changed before its copy to the device "
+                  "ran", (const void *)c->from);
+    return false;
 }
 
 static enum WorkStatus copy_run(void *state)
@@ -425,21 +456,17 @@ static enum WorkStatus copy_run(void *state)
                 (c->from_host || !c->from || is_live(c, c->from, "from"));
     if (!fine)
         return WORK_FAILED;
-    if (c->from_host && !c->kept && !c->shared && c->sum != sum_of(c->from, c->bytes)) {
-        standin_error("pinned memory at %p changed before its copy to the "
-                      "device ran", (const void *)c->from);
+    if (!copy_begins(c))
         return WORK_FAILED;
-    }
     if (!hazard_touch(c->to, (int64_t)c->bytes, true) ||
         (c->from && !hazard_touch(c->from, (int64_t)c->bytes, false)))
         return WORK_FAILED;
     if (c->from)
-        memmove(c->to, c->kept ? c->kept : c->from, c->bytes);
+        memmove(c->to, c->from, c->bytes);
     else if (!c->words)
         memset(c->to, (int)c->value, c->bytes);
     for (size_t i = 0; c->words && i < c->bytes; i += sizeof c->value)
         memcpy(c->to + i, &c->value, sizeof c->value);
-    free(c->kept);
     return WORK_DONE;
 }
 
@@ -455,25 +482,14 @@ static CuResult queue_copy(const Copy *c, CuStream stream)
     Copy *mine = (Copy *)(void *)w.state;
     const char *host = c->to_host ? c->to : c->from_host ? c->from : NULL;
     mine->shared = host && registered_at(host, c->bytes) >= 0;
+    /* A driver takes pageable memory, slowly and never in a graph: no program
+     * here means to. */
     if (host && !mine->shared && !standin_is_pinned(host, (int64_t)c->bytes)) {
-        if (standin_in_space(host) || queue_is_capturing(stream)) {
-            standin_error("%s: %p is no live pinned memory", c->what,
-                          (const void *)host);
-            return leave(SC_INVALID_VALUE);
-        }
-        if (c->from_host) {
-            mine->kept = malloc(c->bytes);
-            memcpy(mine->kept, c->from, c->bytes);
-        }
+        standin_error("%s: %p is no live pinned memory", c->what,
+                      (const void *)host);
+        return leave(SC_INVALID_VALUE);
     }
-    r = queue_add(stream, &w);
-    /* Into pageable memory the driver copies before it returns. */
-    if (!r && c->to_host && !mine->shared && !standin_in_space(host))
-        while ((r = queue_stream_query(stream)) == RT_CU_NOT_READY) {
-            queue_unlock();
-            queue_lock();
-        }
-    return leave(r);
+    return leave(queue_add(stream, &w));
 }
 
 CuResult cuMemcpyHtoDAsync(CuAddress to, const void *from, size_t bytes,

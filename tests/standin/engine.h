@@ -74,6 +74,13 @@ bool standin_free(void *at);
 /* All of it in one piece of live device memory. */
 bool standin_is_device(const void *at, int64_t bytes);
 bool standin_is_pinned(const void *at, int64_t bytes);
+/* Copies between the device and a piece of pinned memory: how many are queued
+ * and have not run, and how many have written it. NULL: it is none. */
+typedef struct StandinPinned {
+    int pending;
+    uint32_t writes;
+} StandinPinned;
+StandinPinned *standin_pinned_use(const void *at);
 /* Somewhere in the addresses that device memory is given. */
 bool standin_in_space(const void *at);
 int64_t standin_allocated(void);

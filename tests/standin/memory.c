@@ -17,6 +17,7 @@ typedef struct Piece {
     char *at;
     int64_t bytes;
     bool pinned; /* the host's */
+    StandinPinned use;
 } Piece;
 
 static struct {
@@ -64,7 +65,7 @@ static char *take(int64_t bytes, bool pinned)
     if (mprotect(at, (size_t)pages, PROT_READ | PROT_WRITE) != 0)
         return NULL;
     memset(at, 0xff, (size_t)bytes);
-    memory.piece[memory.n++] = (Piece){at, bytes, pinned};
+    memory.piece[memory.n++] = (Piece){at, bytes, pinned, {0}};
     memory.allocated += pinned ? 0 : bytes;
     return at;
 }
@@ -127,6 +128,12 @@ bool standin_is_device(const void *at, int64_t bytes)
 bool standin_is_pinned(const void *at, int64_t bytes)
 {
     return standin_is_device(at, bytes) && find(at)->pinned;
+}
+
+StandinPinned *standin_pinned_use(const void *at)
+{
+    Piece *p = find(at);
+    return p && p->pinned ? &p->use : NULL;
 }
 
 bool standin_in_space(const void *at)

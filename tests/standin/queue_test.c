@@ -68,7 +68,7 @@ static CuResult wait_for(CuStream s)
 enum {
     NO_FIRST_EVENT = 1, NO_SECOND_EVENT = 2, GRAPH = 4, READ_EARLY = 8,
     WRITE_EARLY = 16, NOT_JOINED = 32, FREED = 64, QUERY = 128, SHORT = 256,
-    OLD_EVENT = 512,
+    OLD_EVENT = 512, OFFLOAD = 1024, PAGEABLE = 2048,
 };
 
 /* y = 2 x on the second stream, between two times that the first writes x. */
@@ -103,9 +103,37 @@ static void queue_work(Gpu *g, int variant)
     }
 }
 
+/* The first stream stores x in host memory, the second fetches it as y. */
+static int run_offload(int variant)
+{
+    Gpu g = {0};
+    float own[N];
+    open_gpu(&g);
+    CuStream s = g.stream[0], t = g.stream[1];
+    MUST(cuMemsetD8Async(g.x, 1, N * 4, s));
+    if (variant & PAGEABLE)
+        return cuMemcpyDtoHAsync(own, g.x, N * 4, s) ? 2 : 0;
+    memset(g.host, 0, N * 4);
+    MUST(cuMemcpyDtoHAsync(g.host, g.x, N * 4, s));
+    if (!(variant & NO_FIRST_EVENT)) {
+        MUST(cuEventRecord(g.event[0], s));
+        MUST(cuStreamWaitEvent(t, g.event[0], 0));
+    }
+    MUST(cuMemcpyHtoDAsync(g.y, g.host, N * 4, t));
+    if (wait_for(t) || wait_for(s) ||
+        cuMemcpyDtoHAsync(g.host, g.y, N * 4, s) || wait_for(s))
+        return 2;
+    for (int i = 0; i < N * 4; i++)
+        if (((const char *)g.host)[i] != 1)
+            return 1;
+    return 0;
+}
+
 /* 0: right; 1: another number; 2: an error. */
 static int run(int variant)
 {
+    if (variant & (OFFLOAD | PAGEABLE))
+        return run_offload(variant);
     Gpu g = {0};
     CuGraph graph;
     CuGraphExec exec;
@@ -176,11 +204,13 @@ static const Case cases[] = {
     {"without the event behind", NO_SECOND_EVENT, 1},
     {"a graph without the event before", GRAPH | NO_FIRST_EVENT, 1},
     {"a graph without the event behind", GRAPH | NO_SECOND_EVENT, 1},
+    {"fetched before it is stored", OFFLOAD | NO_FIRST_EVENT, 1},
     {"pinned memory read too early", READ_EARLY, 1},
     {"pinned memory written too early", WRITE_EARLY, 2},
     {"a capture that is not joined", GRAPH | NOT_JOINED, 2},
     {"an event from before the capture", GRAPH | OLD_EVENT, 2},
     {"a question during a capture", GRAPH | QUERY, 2},
+    {"memory of the host that is not pinned", PAGEABLE, 2},
     {"memory that was freed", FREED, 2},
     {"a kernel out of bounds", SHORT, 2},
 };
@@ -193,12 +223,13 @@ int main(int argc, char **argv)
         return 2;
     setenv("STANDIN_KERNELS", argv[1], 1);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
-        for (int graph = 0; graph < 2; graph++) {
-            int got = run_in(order[i], graph ? GRAPH : 0, true);
+        for (int k = 0; k < 3; k++) {
+            static const int whole[] = {0, GRAPH, OFFLOAD};
+            int got = run_in(order[i], whole[k], true);
             passed += got == 0;
             failed += got != 0;
             if (got)
-                printf("FAILED order %s, graph %d: %d\n", order[i], graph, got);
+                printf("FAILED order %s, %d: %d\n", order[i], whole[k], got);
         }
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bool found = false;
@@ -211,7 +242,7 @@ int main(int argc, char **argv)
             printf("FAILED %s\n", cases[i].name);
     }
     /* In any order the missing event itself is found. */
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 5; i++)
         for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
             int got = run_in(order[k], cases[i].variant, true);
             passed += got == 2 || got == 3;

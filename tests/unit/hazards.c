@@ -120,6 +120,15 @@ static const char *const plans[] = {
     "fully_shard dp { layers.3: reshard=false, layers.* }"
     "\n checkpoint { layers.4 }",
     "",
+    "fully_shard dp { tok_embeddings, layers.*, [norm, output] }"
+    "\n offload { optimizer, parameters }",
+    "fully_shard dp { layers.*: prefetch=2 }"
+    "\n offload { optimizer, parameters }\n checkpoint { layers.* }",
+    "fully_shard dp { layers.*.attention: prefetch=3,"
+    " layers.*.feed_forward: prefetch=0 }\n offload { parameters }",
+    "fully_shard dp { layers.*: reshard=false, [norm, output] }"
+    "\n offload { optimizer, parameters }",
+    "offload { optimizer, parameters }",
 };
 enum { PLANS = sizeof plans / sizeof *plans };
 

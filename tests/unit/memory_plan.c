@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "codegen/target.h"
 #include "passes/memory.h"
+#include "passes/offload.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"
 #include "tests/unit/random.h"
@@ -229,6 +230,24 @@ static void issue_ahead(Walk *w, const Op *op)
     }
 }
 
+/* A fetch that no gather reads runs so many turns ahead as its prefetch says,
+ * into its own turn's place. */
+static void fetch_ahead(Walk *w, const Op *op)
+{
+    const Op *loop = op->region->owner;
+    if (!loop || op->attr[0].i == 0 || offload_gather(op))
+        return;
+    int64_t now = w->layer[loop->id], turns = op->attr[0].i;
+    int64_t layer = loop_reverse(loop) ? now - turns : now + turns;
+    if (layer < 0 || layer >= loop_trips(loop))
+        return;
+    w->layer[loop->id] = layer;
+    int64_t at = place_of(w, op->out[0]);
+    for (int64_t k = 0; k < words_of(w, op->out[0]) && !w->fault; k++)
+        w->word[at + k] = w->next++;
+    w->layer[loop->id] = now;
+}
+
 /* What is gathered where its shard lies has the shard in it as it was; in
  * memory that ranks share, all else as it was too. */
 static void write_gathered(Walk *w, const Op *op, int i)
@@ -287,6 +306,8 @@ static void run_plain(Walk *w, const Op *op)
             write_value(w, op->out[i]);
     tread_on(w, scratch);
     expect_all(w, op, op->nouts, op->out);
+    if (op->kind == OP_fetch && !w->fault)
+        fetch_ahead(w, op);
     if (live_is_unit_gather(op) && op->region->owner && !w->fault)
         issue_ahead(w, op);
 }
@@ -402,7 +423,7 @@ static const char *check_step(const Program *p, const TargetInfo *t)
     const MemoryPlan *plan = p->memory;
     Walk w = {.p = p, .t = t, .plan = plan, .arena = p->arena, .next = 1};
     w.rank = p->nvalues % mesh_ranks(&p->mesh);
-    w.word = NEW_ARRAY(p->arena, uint64_t, plan->extent / WORD + 1);
+    w.word = NEW_ARRAY(p->arena, uint64_t, (plan->extent + plan->host) / WORD + 1);
     w.content = NEW_ARRAY(p->arena, Content, p->nvalues + 1);
     w.layer = NEW_ARRAY(p->arena, int64_t, p->nops + 1);
     w.assigned = NEW_ARRAY(p->arena, Content, p->param.n + 1);
@@ -454,6 +475,9 @@ static bool lies_in_segment(const Program *p, const Block *b)
 {
     const MemoryPlan *plan = p->memory;
     int64_t ranks = 1;
+    if (b->host)
+        return b->offset >= plan->extent && b->counted == 0 &&
+               b->offset + b->bytes <= plan->extent + plan->host;
     if (!b->shared)
         return b->offset + b->bytes <= plan->own && b->counted == b->bytes;
     for (int a = 0; a < p->mesh.n; a++)
@@ -472,11 +496,14 @@ static bool lies_in_segment(const Program *p, const Block *b)
 static const char *check_blocks(const Program *p, const TargetInfo *t)
 {
     const MemoryPlan *plan = p->memory;
-    int64_t own = 0, end = 0, counted = 0;
+    int64_t own = 0, end = 0, counted = 0, host = 0;
     for (int i = 0; i < plan->nblocks; i++) {
         const Block *b = &plan->block[i];
-        end = b->offset + b->bytes > end ? b->offset + b->bytes : end;
-        if (!b->shared)
+        if (!b->host && b->offset + b->bytes > end)
+            end = b->offset + b->bytes;
+        if (b->host)
+            host += b->bytes;
+        else if (!b->shared)
             own = b->offset + b->bytes > own ? b->offset + b->bytes : own;
         else
             counted += b->counted;
@@ -494,6 +521,8 @@ static const char *check_blocks(const Program *p, const TargetInfo *t)
                                     c->name, b->name);
         }
     }
+    if (plan->host != host)
+        return "host memory is not the sum of its blocks";
     if (plan->own != own || plan->extent != (end > own ? end : own))
         return "the arena does not end where its highest block does";
     return plan->peak != own + counted

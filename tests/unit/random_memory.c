@@ -189,9 +189,10 @@ const char *check_memory(const Program *p, Interp *in)
                 .plan = plan,
                 .arena = p->arena,
                 .ranks = mesh_ranks(&p->mesh),
-                .words = plan->extent / WORD + 1};
+                .words = (plan->extent + plan->host) / WORD + 1};
     for (int i = 0; i < plan->nblocks; i++)
-        if (plan->block[i].offset + plan->block[i].bytes > plan->extent)
+        if (plan->block[i].offset + plan->block[i].bytes >
+            plan->extent + (plan->block[i].host ? plan->host : 0))
             return arena_printf(p->arena, "block '%s' ends behind the arena",
                                 plan->block[i].name);
     s.at = NEW_ARRAY(p->arena, double, s.ranks *s.words);

@@ -276,4 +276,6 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
     for (int64_t i = data_axes ? rng_below(r, 4) : 0; i > 0; i--)
         random_unit(p, r, data_axes, &plan->unit[plan->nunits++]);
     random_checkpoints(p, r);
+    if (rng_chance(r, 30))
+        plan->offload = (uint32_t)(1 + rng_below(r, 3));
 }

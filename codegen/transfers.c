@@ -1,0 +1,36 @@
+/* transfers.c: what goes between host memory and the device, numbered.
+ *
+ * One list for everyone who names a transfer: the plan, the JSON, emitted code,
+ * traces. A transfer inside a loop is one entry with a count.
+ */
+#include "codegen/report.h"
+
+#include "passes/offload.h"
+
+typedef VEC(TransferInfo) Found;
+
+static void collect(const Program *p, const Region *r, Found *found)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            collect(p, op->body, found);
+        if (op->kind != OP_fetch && op->kind != OP_store)
+            continue;
+        bool store = op->kind == OP_store;
+        TransferInfo x = {
+            .op = op, .to_host = store, .param = offload_param(p, op),
+            .label = arena_printf(p->arena, "%s%d", store ? "st" : "ft",
+                                  found->n),
+            .bytes = type_local_bytes(&op->out[0]->type, &p->mesh),
+            .count = ir_trip_count(op)};
+        vec_push(p->arena, found, x);
+    }
+}
+
+TransferInfo *transfers_of(const Program *p, int *n)
+{
+    Found found = {0};
+    collect(p, p->step, &found);
+    *n = found.n;
+    return found.at;
+}

@@ -1,0 +1,90 @@
+/* host.c: which memory a value lies in, and who may touch it there.
+ *
+ * Where it lies follows from the parameters: nothing is written on values. In
+ * host memory are a parameter whose row says `host`, slices that loops take of
+ * it, what `store` makes, stacks of that, and views of all these. Loops hand
+ * such values on; `fetch` reads them, `assign` makes them a parameter's new
+ * value. A kernel or a collective reaches device memory alone.
+ *
+ *   param "w.m" : f32[4 x 64] … host
+ *   %m = param{param="w.m"} : f32[4 x 64] optimizer           host
+ *   %new = loop{n=4, …} : f32[4 x 64] optimizer {             host
+ *     stack %mi = %m : f32[64]                                host
+ *     %md = fetch{prefetch=1} %mi : f32[64] optimizer         device
+ *     %y = fused{…} %md … optimizer { … }                     device
+ *     %yh = store %y : f32[64] optimizer                      host
+ *     yield %yh
+ *   }
+ *   assign{param="w.m"} %new optimizer
+ */
+#include "ir/internal.h"
+
+bool ir_in_host(const Program *p, const Value *v)
+{
+    for (;;) {
+        const Op *def = v->def, *owner = v->region->owner;
+        if (!def && (!owner || owner->kind != OP_loop))
+            return false;
+        if (!def)
+            v = owner->arg[v->index];
+        else if (op_is_view(def->kind))
+            v = def->arg[0];
+        else if (def->kind == OP_loop)
+            v = def->body->yield[v->index];
+        else
+            return def->kind == OP_store ||
+                   (def->kind == OP_param &&
+                    p->param.at[op_attr(def, "param").i].host);
+    }
+}
+
+static const char *memory_name(bool host)
+{
+    return host ? "host memory" : "device memory";
+}
+
+static const char *lies_in(const Program *p, const char *what, const Value *v,
+                           const char *instead)
+{
+    return arena_printf(p->arena, "%s %%%s lies in %s%s", what, v->name,
+                        memory_name(ir_in_host(p, v)), instead);
+}
+
+/* A carry is one piece of memory in all turns. */
+static const char *verify_carries(const Program *p, const Op *loop)
+{
+    for (int i = 0; loop->kind == OP_loop && i < loop->ncarry; i++)
+        if (ir_in_host(p, loop->arg[i]) ||
+            ir_in_host(p, loop->body->yield[i]))
+            return lies_in(p, "what goes from turn to turn,",
+                           ir_in_host(p, loop->arg[i]) ? loop->arg[i]
+                                                       : loop->body->yield[i],
+                           "; it must be on the device");
+    return NULL;
+}
+
+const char *verify_host(const Program *p, const Op *op)
+{
+    if (op->kind == OP_loop)
+        return verify_carries(p, op);
+    if (op->kind == OP_assign) {
+        bool host = p->param.at[op_attr(op, "param").i].host;
+        if (ir_in_host(p, op->arg[0]) == host)
+            return NULL;
+        return lies_in(p, "the new value", op->arg[0],
+                       host ? ", its parameter in host memory"
+                            : ", its parameter in device memory");
+    }
+    if (op_is_view(op->kind))
+        return NULL;
+    for (int i = 0; i < op->nargs; i++) {
+        bool host = ir_in_host(p, op->arg[i]);
+        if (host && op->kind != OP_fetch)
+            return lies_in(p, "operand", op->arg[i],
+                           ", which only fetch reads");
+        if (!host && op->kind == OP_fetch)
+            return lies_in(p, "operand", op->arg[i],
+                           ": there is nothing to fetch");
+    }
+    return NULL;
+}

@@ -1,0 +1,129 @@
+#!/bin/sh
+# offload on CUDA, on the host: losses, gradients' norms and weights are those
+# without it, to the bit, whatever the mesh, precision, accumulation and
+# clipping, and whether queued work runs early or late; the device and the host
+# hold what was planned, to the byte, the device less than without.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib_cuda.sh"
+
+sizes="-D batch=4 -D seq=16 -D n_layers=3 -D vocab=256 -D dim=32 -D n_heads=4"
+text=examples/toy.pdl
+clause='offload { optimizer, parameters }'
+
+# model NAME CLAUSE: the example, with the clause in its plan.
+model() {
+    awk -v c="    $2" '{ print } /^    fully_shard/ { print c }' \
+        "examples/$1.pdl"
+}
+
+# built NAME MODEL CLAUSE [OPTIONS…]: the tree, and its plan as JSON.
+built() {
+    at=$work/$1 of=$2 with=$3
+    shift 3
+    model "$of" "$with" >"$at.pdl"
+    # shellcheck disable=SC2086
+    cuda_tree "$at" "$at.pdl" $sizes "$@" --emit json="$at.plan" >/dev/null
+}
+
+# ran NAME ORDER [NAME=VALUE…]: four steps on text.
+ran() {
+    at=$work/$1 order=$2
+    shift 2
+    (
+        for setting; do export "${setting?}"; done
+        cuda_run "$at" fast "$order" --steps 4 --seed 3 --data "bytes:$text" \
+            --log "$at.$order.json" --export "$at.$order.st"
+    ) >"$at.$order.out" 2>&1 || {
+        tail -5 "$at.$order.out" >&2
+        return 1
+    }
+}
+
+losses() {
+    jq -c '[.step, .loss]' "$1"
+}
+
+# Norms are sums of other pieces where updates go by layers.
+same_norms() {
+    jq -es '.[0:length / 2] as $a | .[length / 2:] as $b |
+        [range($a | length) | ($a[.].grad_norm / $b[.].grad_norm - 1) | fabs]
+        | max < 1e-6' "$1" "$2" >/dev/null
+}
+
+# What the log says was held is what the plan says.
+as_planned() {
+    jq -es --slurpfile plan "$1.plan" '$plan[0].memory as $m |
+        all(.peak_bytes == $m.peak and
+            (.host_bytes // 0) == $m.host)' "$1.$2.json" >/dev/null
+}
+
+smaller() {
+    jq -es '.[0].memory.peak < .[1].memory.peak and .[0].memory.host > 0' \
+        "$1.plan" "$2.plan" >/dev/null
+}
+
+# compare NAME MODEL OPTIONS…: with the clause and without.
+compare() {
+    row=$1 example=$2
+    shift 2
+    check "$row: without" built "$row-off" "$example" "" "$@"
+    check "$row: offloaded" built "$row-on" "$example" "$clause" "$@"
+    check "$row: runs without" ran "$row-off" early
+    for order in early late; do
+        on=$work/$row-on off=$work/$row-off
+        check "$row, $order: runs" ran "$row-on" $order
+        losses "$off.early.json" >"$work/want"
+        losses "$on.$order.json" >"$work/have"
+        check "$row, $order: losses" cmp "$work/want" "$work/have"
+        check "$row, $order: norms" same_norms "$off.early.json" \
+            "$on.$order.json"
+        check "$row, $order: weights" cmp "$off.early.st" "$on.$order.st"
+        check "$row, $order: memory" as_planned "$on" $order
+    done
+    check "$row: the device holds less" smaller "$on" "$off"
+}
+
+llama='-D n_kv_heads=2 -D hidden=48'
+# shellcheck disable=SC2086
+{
+    compare llama llama --mesh 1x1 $llama -D precision=f32
+    compare llama-mesh llama --mesh 2x2 $llama -D vocab=256 \
+        -D precision=bf16 -D clip=0.5 -D accumulate=2
+    compare gpt2 gpt2 --mesh 1x1 -D precision=bf16 \
+        -D accumulate=2
+    compare gpt2-mesh gpt2 --mesh 2x2 -D precision=f32 \
+        -D clip=0.5
+}
+
+# The table of docs/memory.md.
+in_table() {
+    model llama "$1" >"$work/large.pdl"
+    figures=$("$PARC" "$work/large.pdl" --target cuda --mesh 8x1 --emit json \
+        -D n_layers=32 -D dim=4096 -D hidden=14336 -D n_heads=32 \
+        -D n_kv_heads=8 -D vocab=128256 -D batch=8 -D seq=2048 |
+        jq -r '.memory | "\(.peak) \(.host)"') &&
+        tr -s ' ' <"$root/docs/memory.md" |
+        grep -qxF "${1:-no clause} $figures"
+}
+check "the table: no clause" in_table ""
+check "the table: optimizer" in_table "offload { optimizer }"
+check "the table: both" in_table "$clause"
+
+# Other ways through a step.
+on=$work/llama-mesh-on
+check "each result is looked at" ran llama-mesh-on early PARC_NANCHECK=1
+check "without a graph" ran llama-mesh-on late PARC_GRAPH=0
+check "each call is waited for" ran llama-mesh-on early PARC_SYNC=1
+check "ahead" ran llama-mesh-on ahead
+check "the same weights ahead" cmp "$on.early.st" "$on.ahead.st"
+
+# Transfers are in the trace under the plan's ids, as often as planned.
+cuda_run "$on" fast late --steps 5 --seed 3 --data "bytes:$text" \
+    --trace "$work/trace.json" >"$work/said" 2>&1
+check "a trace is made" test $? = 0
+check "transfers are in it" jq -es '
+    ([.[1].transfers[] | {key: .id, value: (.count * 3)}] | from_entries) ==
+    ([.[0].traceEvents[] | select(.cat == "transfer" and .pid == 0) | .name] |
+        group_by(.) | map({key: .[0], value: length}) | from_entries)' \
+    "$work/trace.json" "$on.plan"
+finish

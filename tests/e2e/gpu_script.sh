@@ -64,6 +64,10 @@ check "a product's rate" says '^  .* matmul .* Tflop/s$'
 check "a kernel's rate" says '^  .* GB/s, .* of a copy$'
 
 # What went wrong is told, and is the status.
+rm "$work/gpu/build/toy_f32.repeats"
+check "weights that are others each time" sh -c \
+    "! '$work/gpu/tools/report.py' '$work/gpu' >'$work/table'"
+check "are told" says 'toy_f32 +1x1 .* ANOTHER EACH TIME$'
 rm "$work/gpu/toy_f32.cpu.jsonl"
 check "a run that has no curve to compare" sh -c "! '$work/gpu/tools/report.py' \
     '$work/gpu' >'$work/table'"

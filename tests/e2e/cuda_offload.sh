@@ -87,7 +87,7 @@ llama='-D n_kv_heads=2 -D hidden=48'
 # shellcheck disable=SC2086
 {
     compare llama llama --mesh 1x1 $llama -D precision=f32
-    compare llama-mesh llama --mesh 2x2 $llama -D vocab=256 \
+    compare llama-mesh llama --mesh 2x2 $llama \
         -D precision=bf16 -D clip=0.5 -D accumulate=2
     compare gpt2 gpt2 --mesh 1x1 -D precision=bf16 \
         -D accumulate=2
@@ -116,6 +116,24 @@ check "without a graph" ran llama-mesh-on late PARC_GRAPH=0
 check "each call is waited for" ran llama-mesh-on early PARC_SYNC=1
 check "ahead" ran llama-mesh-on ahead
 check "the same weights ahead" cmp "$on.early.st" "$on.ahead.st"
+
+# Weights go in and out through the mirror, with a device and without.
+weights() { # weights NAME: those of the run without offload, in and out
+    cuda_run "$work/$1" fast late --steps 0 --init "$off.early.st" \
+        --export "$work/out.st" && cmp "$work/out.st" "$off.early.st"
+}
+shards() { # shards NAME
+    "$work/$1/train" --init "$off.early.st" --print-shards layers.0 \
+        >"$work/$1.shards" && grep -q values "$work/$1.shards"
+}
+off=$work/llama-mesh-off
+check "weights are loaded and exported" weights llama-mesh-on
+check "shards without" shards llama-mesh-off
+check "shards" shards llama-mesh-on
+check "shards are the same" cmp "$off.shards" "$on.shards"
+cuda_run "$on" fast early --dry-run >"$work/said" 2>&1
+check "a dry run says what the host holds" grep -q "^host .*pinned" \
+    "$work/said"
 
 # Transfers are in the trace under the plan's ids, as often as planned.
 cuda_run "$on" fast late --steps 5 --seed 3 --data "bytes:$text" \

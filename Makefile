@@ -58,7 +58,9 @@ UNIT_LIB_OBJ = $(UNIT_LIB:%.c=$(BUILD)/obj/%.o)
         uninstall clean lint
 .SECONDARY:
 
-all: $(BUILD)/parc $(BUILD)/libparc_rt.a $(BUILD)/libparc_rt_cuda.a
+# libparc_cuda.a: the CUDA runtime for this machine, which tests link.
+all: $(BUILD)/parc $(BUILD)/libparc_rt.a $(BUILD)/libparc_rt_cuda.a \
+     $(BUILD)/libparc_cuda.a
 
 # Asks the system's package manager for what is missing; nothing otherwise.
 setup:

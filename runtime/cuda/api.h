@@ -17,7 +17,7 @@
 
 #ifndef PARC_CUDA_TYPES
 typedef unsigned int CuResult, CuAttribute, CuFunctionAttribute, CuJitOption,
-    CuCaptureMode;
+    CuCaptureMode, CuCaptureStatus;
 typedef int CuDevice;
 typedef unsigned long long CuAddress;
 typedef struct CuContextObject *CuContext;
@@ -27,6 +27,7 @@ typedef struct CuModuleObject *CuModule;
 typedef struct CuFunctionObject *CuFunction;
 typedef struct CuGraphObject *CuGraph;
 typedef struct CuGraphExecObject *CuGraphExec;
+typedef struct CuGraphNodeObject *CuGraphNode;
 
 typedef unsigned int BlasStatus, BlasCompute, BlasType, BlasProductAttribute,
     BlasLayoutAttribute, BlasPreferenceAttribute;

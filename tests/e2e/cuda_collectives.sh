@@ -66,7 +66,7 @@ for order in early late 7; do
 done
 check "on one GPU, in small pieces" shared LOOPBACK_STAGE=1024
 
-# The driver alone: NCCL's folder is not looked into.
+# No NCCL, and an empty file in front of the machine's own, if there is one.
 mkdir "$work/lib"
 for file in "$lib"/*.so*; do
     case $file in
@@ -74,12 +74,15 @@ for file in "$lib"/*.so*; do
     *) ln -s "$file" "$work/lib" ;;
     esac
 done
-without() {
+without() { # without WHY
     LD_LIBRARY_PATH=$work/lib "$work/collectives" >"$work/log" 2>&1
     cat "$work/log"
-    grep -q 'error: NCCL is missing: libnccl.so.2' "$work/log"
+    grep -qE "error: NCCL is missing: $1; install it" "$work/log"
 }
-# Where a real one is installed for all, nothing is missing.
+: >"$work/lib/libnccl.so.2"
+check "NCCL is no library" without "[^ ]*/libnccl.so.2: file too short"
+rm "$work/lib/libnccl.so.2"
 ldconfig -p 2>/dev/null | grep -q 'libnccl\.so\.2' ||
-    check "without NCCL" without
+    check "without NCCL" without "libnccl.so.2: cannot open shared object file: \
+No such file or directory"
 finish

@@ -8,6 +8,6 @@ CALL(CuResult, cuLaunchHostFunc, "cuLaunchHostFunc",
      (CuStream stream, void (*call)(void *), void *with))
 /* state: 1 where the stream is captured; the rest of what it tells: NULL. */
 CALL(CuResult, cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",
-     (CuStream stream, int *state, uint64_t *id, CuGraph *graph,
-      const void **after, size_t *nafter))
+     (CuStream stream, CuCaptureStatus *state, uint64_t *id, CuGraph *graph,
+      const CuGraphNode **after, size_t *nafter))
 #undef CALL

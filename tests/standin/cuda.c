@@ -631,9 +631,9 @@ CuResult cuStreamEndCapture(CuStream stream, CuGraph *graph)
     return leave(r ? r : queue_capture_end(stream, graph));
 }
 
-CuResult cuStreamGetCaptureInfo(CuStream stream, int *state, uint64_t *id,
-                                CuGraph *graph, const void **after,
-                                size_t *nafter)
+CuResult cuStreamGetCaptureInfo(CuStream stream, CuCaptureStatus *state,
+                                uint64_t *id, CuGraph *graph,
+                                const CuGraphNode **after, size_t *nafter)
 {
     CuResult r = enter_context();
     if (graph || after || nafter)

@@ -1,5 +1,6 @@
-/* cuda_api.c: what runtime/cuda/api.h declares of CUDA's libraries, against
- * the toolkit's headers where they are installed: the types of every call (the
+/* cuda_api.c: what runtime/cuda/api.h and tests/gpu/calls_loopback.h declare of
+ * CUDA's libraries, against the toolkit's headers where they are installed: the
+ * types of every call (the
  * compiler compares them), constants, and the structs that cross the border.
  * Also what rt_cuda_load says of libraries that are missing or not whole.
  */
@@ -10,6 +11,7 @@
 #define HAVE_TOOLKIT 1
 #include <cublasLt.h>
 #include <cuda.h>
+#include <cudaTypedefs.h>
 #include <nccl.h>
 
 typedef CUresult CuResult;
@@ -17,6 +19,8 @@ typedef CUdevice_attribute CuAttribute;
 typedef CUfunction_attribute CuFunctionAttribute;
 typedef CUjit_option CuJitOption;
 typedef CUstreamCaptureMode CuCaptureMode;
+typedef CUstreamCaptureStatus CuCaptureStatus;
+typedef CUgraphNode CuGraphNode;
 typedef CUdevice CuDevice;
 typedef CUdeviceptr CuAddress;
 typedef CUcontext CuContext;
@@ -82,6 +86,19 @@ typedef cudaStream_t DnnStream;
 #include "runtime/cuda/calls_cudnn.h"
 #endif
 
+/* What tests/gpu/loopback.c calls besides. Of the state of a capture it wants
+ * the form of CUDA 12, which newer headers declare as a type only. */
+#undef cuStreamGetCaptureInfo
+#define cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2
+extern __typeof__(*(PFN_cuStreamGetCaptureInfo_v11030)0)
+    cuStreamGetCaptureInfo_v2;
+#define CALL(result, name, symbol, arguments) result(*name) arguments;
+typedef struct LoopbackCalls {
+#include "tests/gpu/calls_loopback.h"
+} LoopbackCalls;
+#define CALL(result, name, symbol, arguments) SAME_TYPE(LoopbackCalls, name);
+#include "tests/gpu/calls_loopback.h"
+
 #define TEXT(x) TEXT_OF(x)
 #define TEXT_OF(x) #x
 
@@ -95,6 +112,8 @@ static const Symbol symbols[] = {
 #include "runtime/cuda/calls_driver.h"
 #define CALL(result, name, symbol, arguments) {symbol, TEXT(name)},
 #include "runtime/cuda/calls_blas.h"
+#define CALL(result, name, symbol, arguments) {symbol, TEXT(name)},
+#include "tests/gpu/calls_loopback.h"
 };
 
 /* Calls whose older form does what we want of them, in older drivers too. */

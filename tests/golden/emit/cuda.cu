@@ -1,0 +1,1206 @@
+/* train.c: one training step of Net
+ *
+ * Written by parc 0.1.0 from cuda.pdl:
+ *   parc cuda.pdl --target cuda --threads 1 --mesh 2x2 --arch sm_90a
+ * Edit it freely; parc writes it anew when it is run again.
+ *
+ * Mesh: dp=2 tp=2
+ *
+ * Collectives, calls a step and bytes a call:
+ *   ag0   all_gather     over dp        4 x        32768  layers.*
+ *   ar1   all_reduce     over tp        4 x         1024  down
+ *   ar2   all_reduce     over dp        1 x            4  scale
+ *   ar3   all_reduce     over tp        4 x         1024  dx.2
+ *   ag4   all_gather     over dp        4 x        32768  layers.*
+ *   rs5   reduce_scatter over dp        4 x        65536  layers.*
+ *   ar6   all_reduce     over dp,tp     1 x            4  add.3
+ */
+#include "kernels.h"
+
+#include <stddef.h>
+
+#if PARC_RT_VERSION != 5
+#error "this runtime is of another parc; run parc again"
+#endif
+
+/* Sets of mesh axes. */
+enum {
+    AXIS_dp = 1 << 0,
+    AXIS_tp = 1 << 1,
+};
+
+/* A rank's arena: offsets, with bytes, class and the times of use (in ops).
+ * Blocks may share addresses when their times do not meet. */
+#define ARENA_BYTES INT64_C(541696)
+/* 65536 bytes, params, 0 to 41 */
+#define AT_layers_up_weight INT64_C(0)
+/* 65536 bytes, params, 0 to 41 */
+#define AT_layers_down_weight INT64_C(65536)
+/* 32768 bytes, params, 0 to 41 */
+#define AT_layers_up_weight_bf16 INT64_C(393216)
+/* 32768 bytes, params, 0 to 41 */
+#define AT_layers_down_weight_bf16 INT64_C(425984)
+/* 1024 bytes, activations, 0 to 29 */
+#define AT_x INT64_C(538624)
+/* 8192 bytes, activations, 6 to 29 */
+#define AT_x_3 INT64_C(524288)
+/* 4096 bytes, activations, 6 to 29 */
+#define AT_x_11 INT64_C(532480)
+/* 32768 bytes, gathered, 6 to 14 */
+#define AT_up_weight_bf16_3 INT64_C(131072)
+/* 32768 bytes, gathered, 6 to 14 */
+#define AT_down_weight_bf16_3 INT64_C(163840)
+/* 2048 bytes, activations, 9 to 10 */
+#define AT_up INT64_C(196608)
+/* 1024 bytes, activations, 11 to 13 */
+#define AT_down INT64_C(196608)
+/* 256 bytes, activations, 15 to 41 */
+#define AT_scale INT64_C(541440)
+/* 65536 bytes, grads, 20 to 34 */
+#define AT_dup_weight_2 INT64_C(131072)
+/* 65536 bytes, grads, 20 to 33 */
+#define AT_ddown_weight_2 INT64_C(196608)
+/* 1024 bytes, activations, 21 to 24 */
+#define AT_dx_4 INT64_C(539648)
+/* 32768 bytes, gathered, 20 to 29 */
+#define AT_up_weight_bf16_4 INT64_C(458752)
+/* 32768 bytes, gathered, 20 to 29 */
+#define AT_down_weight_bf16_4 INT64_C(491520)
+/* 2048 bytes, activations, 23 to 27 */
+#define AT_dx_5 INT64_C(536576)
+/* 65536 bytes, grads, 20 to 33 */
+#define AT_ddown_weight INT64_C(262144)
+/* 65536 bytes, grads, 20 to 33 */
+#define AT_dup_weight INT64_C(327680)
+/* 256 bytes, activations, 0 to 41 */
+#define AT_lr INT64_C(540672)
+/* 256 bytes, activations, 0 to 41 */
+#define AT_bias1 INT64_C(540928)
+/* 256 bytes, activations, 0 to 41 */
+#define AT_bias2 INT64_C(541184)
+/* 256 bytes, activations, 33 to 34 */
+#define AT_sumsq_2 INT64_C(458752)
+/* 256 bytes, workspace, 33 to 33 */
+#define AT_sumsq_2_2 INT64_C(459008)
+/* 256 bytes, activations, 34 to 41 */
+#define AT_add_3 INT64_C(196608)
+/* 256 bytes, workspace, 34 to 34 */
+#define AT_add_3_2 INT64_C(196864)
+
+/* Made once; a call only sets the addresses. */
+static ParcMatmul *matmul[6];
+
+static void init_constants(ParcRt *rt)
+{
+    matmul[0] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "up", .batch = 1,
+        .m = 8, .n = 128, .k = 64, .sa = {0, 64, 1}, .sb = {0, 1, 64}, .sc = {0,
+        128, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16}});
+    matmul[1] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "down",
+        .batch = 1, .m = 8, .n = 64, .k = 128, .sa = {0, 128, 1}, .sb = {0, 1,
+        128}, .sc = {0, 64, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16}});
+    matmul[2] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "dx_5",
+        .batch = 1, .m = 8, .n = 128, .k = 64, .sa = {0, 64, 1}, .sb = {0, 128,
+        1}, .sc = {0, 128, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16}});
+    matmul[3] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "ddown_weight",
+        .batch = 1, .m = 64, .n = 128, .k = 8, .sa = {0, 1, 64}, .sb = {0, 128,
+        1}, .sc = {0, 128, 1}, .type = {PARC_BF16, PARC_BF16, PARC_F32}});
+    matmul[4] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "dx_9",
+        .batch = 1, .m = 8, .n = 64, .k = 128, .sa = {0, 128, 1}, .sb = {0, 64,
+        1}, .sc = {0, 64, 1}, .type = {PARC_BF16, PARC_BF16, PARC_BF16},
+        .epilogue = PARC_ADD});
+    matmul[5] = parc_matmul_new(rt, &(ParcMatmulSpec){.name = "dup_weight",
+        .batch = 1, .m = 128, .n = 64, .k = 8, .sa = {0, 1, 128}, .sb = {0, 64,
+        1}, .sc = {0, 64, 1}, .type = {PARC_BF16, PARC_BF16, PARC_F32}});
+}
+
+static void forward(ParcRt *rt)
+{
+    char *A = parc_arena(rt);
+    {
+        const int64_t layer = 0;
+        parc_wait(rt, PARC_DATA, 0); /* the step has begun */
+        parc_mark(rt, 1, layer);
+        /* ag0 all_gather over dp: layers.*
+         * parameters of unit layers.*
+         * 32.00 KiB, cuda.pdl:24:22 */
+        parc_all_gather(rt, 0, AXIS_dp, 2, (ParcPart[]){
+            {.src = AT_layers_up_weight_bf16 + layer * 8192,
+                .dst = AT_up_weight_bf16_3 + layer % 2 * 16384, .outer = 1,
+                .inner = 4096, .type = PARC_BF16},
+            {.src = AT_layers_down_weight_bf16 + layer * 8192,
+                .dst = AT_down_weight_bf16_3 + layer % 2 * 16384, .outer = 1,
+                .inner = 4096, .type = PARC_BF16},
+        });
+        parc_record(rt, PARC_DATA, 1 + layer % 2);
+    }
+
+    for (int64_t layer = 0; layer <= 3; layer++) {
+        parc_bf16 *x_4 = (parc_bf16 *)(A + AT_x);
+        parc_bf16 *x_8 = (parc_bf16 *)(A + AT_x_11 + layer * 1024);
+        parc_mark(rt, 0, layer);
+        parc_move(rt, x_8, x_4, 1024);
+        if (layer + 1 <= 3) {
+            const int64_t next = layer + 1;
+            parc_wait(rt, PARC_DATA, 3); /* down.weight.bf16.3 has been read */
+            parc_mark(rt, 1, next);
+            /* ag0 all_gather over dp: layers.*
+             * parameters of unit layers.*
+             * 32.00 KiB, cuda.pdl:24:22 */
+            parc_all_gather(rt, 0, AXIS_dp, 2, (ParcPart[]){
+                {.src = AT_layers_up_weight_bf16 + next * 8192,
+                    .dst = AT_up_weight_bf16_3 + next % 2 * 16384, .outer = 1,
+                    .inner = 4096, .type = PARC_BF16},
+                {.src = AT_layers_down_weight_bf16 + next * 8192,
+                    .dst = AT_down_weight_bf16_3 + next % 2 * 16384, .outer = 1,
+                    .inner = 4096, .type = PARC_BF16},
+            });
+            parc_record(rt, PARC_DATA, 1 + next % 2);
+        }
+        /* up.weight.bf16.3 is there */
+        parc_wait(rt, PARC_COMPUTE, 1 + layer % 2);
+        parc_bf16 *up_weight_bf16_3 =
+            (parc_bf16 *)(A + AT_up_weight_bf16_3 + layer % 2 * 16384);
+        parc_bf16 *up = (parc_bf16 *)(A + AT_up);
+        parc_mark(rt, 2, layer);
+        /* layers.*.up: einsum ak,fk->af (cuda.pdl:7:39)
+         * bf16[16/dp, 256/tp] */
+        parc_matmul(rt, matmul[0], x_4, up_weight_bf16_3, up);
+        parc_bf16 *relu = (parc_bf16 *)(A + AT_x_3 + layer * 2048);
+        parc_mark(rt, 3, layer);
+        k00_layers_relu(rt, relu, up);
+        parc_bf16 *down_weight_bf16_3 =
+            (parc_bf16 *)(A + AT_down_weight_bf16_3 + layer % 2 * 16384);
+        parc_bf16 *down = (parc_bf16 *)(A + AT_down);
+        parc_mark(rt, 4, layer);
+        /* layers.*.down: einsum ak,fk->af (cuda.pdl:7:29)
+         * bf16[16/dp, 64]+tp */
+        parc_matmul(rt, matmul[1], relu, down_weight_bf16_3, down);
+        parc_record(rt, PARC_COMPUTE, 3);
+        parc_wait(rt, PARC_TENSOR, 3); /* down is there */
+        parc_mark(rt, 5, layer);
+        /* ar1 all_reduce over tp: down
+         * RowwiseParallel on layers.*.down: tp P -> R
+         * 1.00 KiB, cuda.pdl:22:24 */
+        parc_all_reduce(rt, 1, AXIS_tp, PARC_SUM, 1, (ParcPart[]){
+            {.src = AT_down, .dst = AT_down, .outer = 1, .inner = 512,
+                .type = PARC_BF16},
+        });
+        parc_record(rt, PARC_TENSOR, 4);
+        parc_wait(rt, PARC_COMPUTE, 4); /* down.2 is there */
+        parc_bf16 *down_2 = (parc_bf16 *)(A + AT_down);
+        parc_bf16 *add = (parc_bf16 *)(A + AT_x);
+        parc_mark(rt, 6, layer);
+        k01_layers_add(rt, add, x_4, down_2);
+    }
+
+    parc_bf16 *x_10 = (parc_bf16 *)(A + AT_x);
+    float *scale = (float *)(A + AT_scale);
+    parc_mark(rt, 7, 0);
+    k02_mul_sum_scale(rt, scale, x_10);
+    parc_record(rt, PARC_COMPUTE, 5);
+    parc_wait(rt, PARC_DATA, 5); /* scale is there */
+    parc_mark(rt, 8, 0);
+    /* ar2 all_reduce over dp: scale
+     * loss is wanted whole: dp P -> R
+     * 4 B, cuda.pdl:13:5 */
+    parc_all_reduce(rt, 2, AXIS_dp, PARC_SUM, 1, (ParcPart[]){
+        {.src = AT_scale, .dst = AT_scale, .outer = 1, .inner = 1},
+    });
+}
+
+static void backward(ParcRt *rt)
+{
+    char *A = parc_arena(rt);
+    parc_bf16 *x_10 = (parc_bf16 *)(A + AT_x);
+    parc_bf16 *dx = (parc_bf16 *)(A + AT_x);
+    parc_mark(rt, 9, 0);
+    k03_scale_cast_mul_grad(rt, dx, x_10);
+    parc_mark(rt, 10, 0);
+    /* take_share: dx.2 is carried from turn to turn: tp R -> P */
+    parc_take_share(rt, AXIS_tp, &(ParcPart){.src = AT_x, .dst = AT_x,
+        .outer = 1, .inner = 512, .type = PARC_BF16});
+    parc_record(rt, PARC_COMPUTE, 6);
+    {
+        const int64_t layer_2 = 3;
+        parc_mark(rt, 12, layer_2);
+        /* ag4 all_gather over dp: layers.*
+         * parameters of unit layers.*
+         * 32.00 KiB, cuda.pdl:24:22 */
+        parc_all_gather(rt, 4, AXIS_dp, 2, (ParcPart[]){
+            {.src = AT_layers_up_weight_bf16 + layer_2 * 8192,
+                .dst = AT_up_weight_bf16_4 + layer_2 % 2 * 16384, .outer = 1,
+                .inner = 4096, .type = PARC_BF16},
+            {.src = AT_layers_down_weight_bf16 + layer_2 * 8192,
+                .dst = AT_down_weight_bf16_4 + layer_2 % 2 * 16384, .outer = 1,
+                .inner = 4096, .type = PARC_BF16},
+        });
+        parc_record(rt, PARC_DATA, 7 + layer_2 % 2);
+    }
+
+    for (int64_t layer_2 = 3; layer_2 >= 0; layer_2--) {
+        /* dx.12 is there */
+        if (layer_2 == 3)
+            parc_wait(rt, PARC_TENSOR, 6);
+        parc_wait(rt, PARC_TENSOR, 10); /* dx.9 is there */
+        parc_mark(rt, 11, layer_2);
+        /* ar3 all_reduce over tp: dx.2
+         * gradient of RowwiseParallel on layers.*.down: tp P -> R
+         * 1.00 KiB, cuda.pdl:22:24 */
+        parc_all_reduce(rt, 3, AXIS_tp, PARC_SUM, 1, (ParcPart[]){
+            {.src = AT_x, .dst = AT_dx_4, .outer = 1, .inner = 512,
+                .type = PARC_BF16},
+        });
+        parc_record(rt, PARC_TENSOR, 9);
+        if (layer_2 >= 1) {
+            const int64_t next_2 = layer_2 - 1;
+            parc_mark(rt, 12, next_2);
+            /* ag4 all_gather over dp: layers.*
+             * parameters of unit layers.*
+             * 32.00 KiB, cuda.pdl:24:22 */
+            parc_all_gather(rt, 4, AXIS_dp, 2, (ParcPart[]){
+                {.src = AT_layers_up_weight_bf16 + next_2 * 8192,
+                    .dst = AT_up_weight_bf16_4 + next_2 % 2 * 16384, .outer = 1,
+                    .inner = 4096, .type = PARC_BF16},
+                {.src = AT_layers_down_weight_bf16 + next_2 * 8192,
+                    .dst = AT_down_weight_bf16_4 + next_2 % 2 * 16384, .outer =
+                    1, .inner = 4096, .type = PARC_BF16},
+            });
+            parc_record(rt, PARC_DATA, 7 + next_2 % 2);
+        }
+        parc_wait(rt, PARC_COMPUTE, 9); /* dx.4 is there */
+        /* down.weight.bf16.4 is there */
+        parc_wait(rt, PARC_COMPUTE, 7 + layer_2 % 2);
+        parc_bf16 *dx_4 = (parc_bf16 *)(A + AT_dx_4);
+        parc_bf16 *down_weight_bf16_4 =
+            (parc_bf16 *)(A + AT_down_weight_bf16_4 + layer_2 % 2 * 16384);
+        parc_bf16 *dx_5 = (parc_bf16 *)(A + AT_dx_5);
+        parc_mark(rt, 13, layer_2);
+        /* layers.*.down: einsum af,fk->ak (cuda.pdl:7:29)
+         * bf16[16/dp, 256/tp] */
+        parc_matmul(rt, matmul[2], dx_4, down_weight_bf16_4, dx_5);
+        parc_bf16 *x_9 = (parc_bf16 *)(A + AT_x_3 + layer_2 * 2048);
+        float *ddown_weight =
+            (float *)(A + AT_ddown_weight + layer_2 % 2 * 32768);
+        parc_mark(rt, 14, layer_2);
+        /* layers.*.down: einsum af,ak->fk (cuda.pdl:7:29)
+         * f32[64, 256/tp]+dp */
+        parc_matmul(rt, matmul[3], dx_4, x_9, ddown_weight);
+        parc_bf16 *dup = (parc_bf16 *)(A + AT_dx_5);
+        parc_mark(rt, 15, layer_2);
+        k04_layers_relu_grad(rt, dup, x_9, dx_5);
+        parc_bf16 *up_weight_bf16_4 =
+            (parc_bf16 *)(A + AT_up_weight_bf16_4 + layer_2 % 2 * 16384);
+        parc_bf16 *dx_2 = (parc_bf16 *)(A + AT_x);
+        parc_bf16 *dx_9 = (parc_bf16 *)(A + AT_x);
+        parc_mark(rt, 16, layer_2);
+        /* layers.*.up: einsum_add af,fk,ak->ak (cuda.pdl:7:39)
+         * bf16[16/dp, 64]+tp */
+        parc_matmul_with(rt, matmul[4], dup, up_weight_bf16_4, dx_9, NULL,
+            dx_2);
+        parc_record(rt, PARC_COMPUTE, 10);
+        parc_bf16 *x_12 = (parc_bf16 *)(A + AT_x_11 + layer_2 * 1024);
+        float *dup_weight = (float *)(A + AT_dup_weight + layer_2 % 2 * 32768);
+        parc_mark(rt, 17, layer_2);
+        /* layers.*.up: einsum af,ak->fk (cuda.pdl:7:39)
+         * f32[256/tp, 64]+dp */
+        parc_matmul(rt, matmul[5], dup, x_12, dup_weight);
+        parc_record(rt, PARC_COMPUTE, 11);
+        parc_wait(rt, PARC_DATA, 11); /* dup.weight is there */
+        parc_mark(rt, 18, layer_2);
+        /* rs5 reduce_scatter over dp: layers.*
+         * gradients of unit layers.*
+         * 64.00 KiB, cuda.pdl:24:22 */
+        parc_reduce_scatter(rt, 5, AXIS_dp, 2, (ParcPart[]){
+            {.src = AT_dup_weight + layer_2 % 2 * 32768,
+                .dst = AT_dup_weight_2 + layer_2 * 16384, .outer = 1, .inner =
+                4096},
+            {.src = AT_ddown_weight + layer_2 % 2 * 32768,
+                .dst = AT_ddown_weight_2 + layer_2 * 16384, .outer = 1, .inner =
+                4096},
+        });
+        parc_record(rt, PARC_DATA, 12);
+    }
+
+}
+
+static void optimizer(ParcRt *rt)
+{
+    char *A = parc_arena(rt);
+    parc_wait(rt, PARC_COMPUTE, 12); /* ddown.weight.4 is there */
+    float *ddown_weight_2 = (float *)(A + AT_ddown_weight_2);
+    float *lr = (float *)(A + AT_lr);
+    float *down_weight = (float *)(A + AT_layers_down_weight);
+    float *sumsq_2 = (float *)(A + AT_sumsq_2);
+    float *down_weight_new = (float *)(A + AT_layers_down_weight);
+    parc_bf16 *down_weight_bf16_5_new =
+        (parc_bf16 *)(A + AT_layers_down_weight_bf16);
+    parc_mark(rt, 19, 0);
+    k05_sgd_layers_down_weight(rt, sumsq_2, down_weight_new,
+        down_weight_bf16_5_new, ddown_weight_2, lr, down_weight,
+        (float *)(A + AT_sumsq_2_2));
+    float *dup_weight_2 = (float *)(A + AT_dup_weight_2);
+    float *up_weight = (float *)(A + AT_layers_up_weight);
+    float *add_3 = (float *)(A + AT_add_3);
+    float *up_weight_new = (float *)(A + AT_layers_up_weight);
+    parc_bf16 *up_weight_bf16_5_new =
+        (parc_bf16 *)(A + AT_layers_up_weight_bf16);
+    parc_mark(rt, 20, 0);
+    k06_sgd_layers_up_weight(rt, add_3, up_weight_new, up_weight_bf16_5_new,
+        dup_weight_2, sumsq_2, lr, up_weight, (float *)(A + AT_add_3_2));
+    parc_record(rt, PARC_COMPUTE, 13);
+    parc_wait(rt, PARC_TENSOR, 13); /* add.3 is there */
+    parc_mark(rt, 21, 0);
+    /* ar6 all_reduce over dp,tp: add.3
+     * operand 0 of sqrt: dp P -> R, tp P -> R; it needs the whole sum
+     * 4 B, cuda.pdl:27:1 */
+    parc_all_reduce(rt, 6, AXIS_dp | AXIS_tp, PARC_SUM, 1, (ParcPart[]){
+        {.src = AT_add_3, .dst = AT_add_3, .outer = 1, .inner = 1},
+    });
+    parc_record(rt, PARC_TENSOR, 14);
+    parc_wait(rt, PARC_COMPUTE, 14); /* add.2 is there */
+    float *add_2 = (float *)(A + AT_add_3);
+    float *grad_norm = (float *)(A + AT_add_3);
+    parc_mark(rt, 22, 0);
+    k07_sqrt(rt, grad_norm, add_2);
+}
+
+static void step(ParcRt *rt)
+{
+    parc_record(rt, PARC_COMPUTE, 0);
+    forward(rt);
+    backward(rt);
+    optimizer(rt);
+}
+
+static const ParcParam param[] = {
+    {.name = "layers.*.up.weight",
+     .nstack = 1, .ndim = 2, .stack = {4}, .dim = {256, 64},
+     .split = {{1, -1}, {-1}},
+     .flat_axes = AXIS_dp,
+     .offset = AT_layers_up_weight, .local_elements = 16384,
+     .init = PARC_UNIFORM, .a = -0.125, .b = 0.125,
+     .placement = "dp=S(0) tp=S(0)"},
+    {.name = "layers.*.down.weight",
+     .nstack = 1, .ndim = 2, .stack = {4}, .dim = {64, 256},
+     .split = {{-1}, {1, -1}},
+     .flat_axes = AXIS_dp,
+     .offset = AT_layers_down_weight, .local_elements = 16384,
+     .init = PARC_UNIFORM, .a = -0.0625, .b = 0.0625,
+     .placement = "dp=S(0) tp=S(1)"},
+    {.name = "layers.*.up.weight.bf16", .state = "bf16",
+     .nstack = 1, .ndim = 2, .stack = {4}, .dim = {256, 64},
+     .split = {{1, -1}, {-1}},
+     .flat_axes = AXIS_dp,
+     .offset = AT_layers_up_weight_bf16, .local_elements = 16384,
+     .type = PARC_BF16, .copy_of = 0,
+     .init = PARC_COPY, .a = 0, .b = 0,
+     .placement = "dp=S(0) tp=S(0)"},
+    {.name = "layers.*.down.weight.bf16", .state = "bf16",
+     .nstack = 1, .ndim = 2, .stack = {4}, .dim = {64, 256},
+     .split = {{-1}, {1, -1}},
+     .flat_axes = AXIS_dp,
+     .offset = AT_layers_down_weight_bf16, .local_elements = 16384,
+     .type = PARC_BF16, .copy_of = 1,
+     .init = PARC_COPY, .a = 0, .b = 0,
+     .placement = "dp=S(0) tp=S(1)"},
+};
+
+static const ParcInput input[] = {
+    {.name = "x", .type = PARC_BF16, .is_labels = false,
+     .below = 0, .ndim = 2, .dim = {16, 64},
+     .batch_axes = AXIS_dp, .offset = AT_x},
+};
+
+/* As messages name them. */
+static const char *const collective[] = {
+    "ag0 all_gather over dp: layers.* (cuda.pdl:24:22)",
+    "ar1 all_reduce over tp: down (cuda.pdl:22:24)",
+    "ar2 all_reduce over dp: scale (cuda.pdl:13:5)",
+    "ar3 all_reduce over tp: dx.2 (cuda.pdl:22:24)",
+    "ag4 all_gather over dp: layers.* (cuda.pdl:24:22)",
+    "rs5 reduce_scatter over dp: layers.* (cuda.pdl:24:22)",
+    "ar6 all_reduce over dp,tp: add.3 (cuda.pdl:27:1)",
+    0
+};
+
+static const int8_t collective_stream[] = {
+    PARC_DATA, /* ag0 */
+    PARC_TENSOR, /* ar1 */
+    PARC_DATA, /* ar2 */
+    PARC_TENSOR, /* ar3 */
+    PARC_DATA, /* ag4 */
+    PARC_DATA, /* rs5 */
+    PARC_TENSOR, /* ar6 */
+    0
+};
+
+static const uint32_t collective_axes[] = {
+    AXIS_dp, /* ag0 */
+    AXIS_tp, /* ar1 */
+    AXIS_dp, /* ar2 */
+    AXIS_tp, /* ar3 */
+    AXIS_dp, /* ag4 */
+    AXIS_dp, /* rs5 */
+    AXIS_dp | AXIS_tp, /* ar6 */
+    0
+};
+
+/* What parc_mark names: for --trace, messages, PARC_NANCHECK. */
+static const ParcWork work[] = {
+    [0] = {.id = "x.8", .kind = "copy", .phase = "forward",
+     .path = "", .source = "cuda.pdl:13:5",
+     .bytes = 2048, .flops = 0, .count = 4,
+     .nloops = 1, .loop = {{"layer", 4}},
+     .result = (const ParcResult[]){
+         {.name = "x.8",
+          .offset = AT_x_11, .elements = 512, .type = PARC_BF16, .stride = {1024}}},
+     .nresults = 1},
+    [1] = {.id = "ag0", .kind = "collective", .phase = "forward",
+     .path = "", .source = "cuda.pdl:24:22",
+     .detail = "all_gather over dp: layers.*",
+     .bytes = 32768, .flops = 0, .count = 4,
+     .nloops = 1, .loop = {{"layer", 4}},
+     .result = (const ParcResult[]){
+         {.name = "up.weight.bf16.3",
+          .offset = AT_up_weight_bf16_3, .elements = 8192, .type = PARC_BF16, .stride = {16384}, .modulo = {2}},
+         {.name = "down.weight.bf16.3",
+          .offset = AT_down_weight_bf16_3, .elements = 8192, .type = PARC_BF16, .stride = {16384}, .modulo = {2}}},
+     .nresults = 2},
+    [2] = {.id = "up", .kind = "matmul", .phase = "forward",
+     .path = "layers.*.up", .source = "cuda.pdl:7:39",
+     .detail = "ak,fk->af",
+     .bytes = 19456, .flops = 131072, .count = 4,
+     .nloops = 1, .loop = {{"layer", 4}},
+     .result = (const ParcResult[]){
+         {.name = "up",
+          .offset = AT_up, .elements = 1024, .type = PARC_BF16}},
+     .nresults = 1},
+    [3] = {.id = "k00_layers_relu", .kind = "kernel", .phase = "forward",
+     .path = "layers.*", .source = "cuda.pdl:7:34",
+     .bytes = 4096, .flops = 0, .count = 4,
+     .nloops = 1, .loop = {{"layer", 4}},
+     .result = (const ParcResult[]){
+         {.name = "relu",
+          .offset = AT_x_3, .elements = 1024, .type = PARC_BF16, .stride = {2048}}},
+     .nresults = 1},
+    [4] = {.id = "down", .kind = "matmul", .phase = "forward",
+     .path = "layers.*.down", .source = "cuda.pdl:7:29",
+     .detail = "ak,fk->af",
+     .bytes = 19456, .flops = 131072, .count = 4,
+     .nloops = 1, .loop = {{"layer", 4}},
+     .result = (const ParcResult[]){
+         {.name = "down",
+          .offset = AT_down, .elements = 512, .type = PARC_BF16}},
+     .nresults = 1},
+    [5] = {.id = "ar1", .kind = "collective", .phase = "forward",
+     .path = "layers.*.down", .source = "cuda.pdl:22:24",
+     .detail = "all_reduce over tp: down",
+     .bytes = 1024, .flops = 0, .count = 4,
+     .nloops = 1, .loop = {{"layer", 4}},
+     .result = (const ParcResult[]){
+         {.name = "down.2",
+          .offset = AT_down, .elements = 512, .type = PARC_BF16}},
+     .nresults = 1},
+    [6] = {.id = "k01_layers_add", .kind = "kernel", .phase = "forward",
+     .path = "layers.*", .source = "cuda.pdl:7:27",
+     .bytes = 3072, .flops = 0, .count = 4,
+     .nloops = 1, .loop = {{"layer", 4}},
+     .result = (const ParcResult[]){
+         {.name = "add",
+          .offset = AT_x, .elements = 512, .type = PARC_BF16}},
+     .nresults = 1},
+    [7] = {.id = "k02_mul_sum_scale", .kind = "kernel", .phase = "forward",
+     .path = "", .source = "cuda.pdl:15:16",
+     .bytes = 1028, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "scale",
+          .offset = AT_scale, .elements = 1}},
+     .nresults = 1},
+    [8] = {.id = "ar2", .kind = "collective", .phase = "forward",
+     .path = "", .source = "cuda.pdl:13:5",
+     .detail = "all_reduce over dp: scale",
+     .bytes = 4, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "scale.2",
+          .offset = AT_scale, .elements = 1}},
+     .nresults = 1},
+    [9] = {.id = "k03_scale_cast_mul_grad", .kind = "kernel", .phase = "backward",
+     .path = "", .source = "cuda.pdl:15:23",
+     .bytes = 2048, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "dx",
+          .offset = AT_x, .elements = 512, .type = PARC_BF16}},
+     .nresults = 1},
+    [10] = {.id = "dx.12", .kind = "copy", .phase = "backward",
+     .path = "", .source = "cuda.pdl:14:9",
+     .bytes = 2048, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "dx.12",
+          .offset = AT_x, .elements = 512, .type = PARC_BF16}},
+     .nresults = 1},
+    [11] = {.id = "ar3", .kind = "collective", .phase = "backward",
+     .path = "layers.*.down", .source = "cuda.pdl:22:24",
+     .detail = "all_reduce over tp: dx.2",
+     .bytes = 1024, .flops = 0, .count = 4,
+     .nloops = 1, .loop = {{"layer", 4}},
+     .result = (const ParcResult[]){
+         {.name = "dx.4",
+          .offset = AT_dx_4, .elements = 512, .type = PARC_BF16}},
+     .nresults = 1},
+    [12] = {.id = "ag4", .kind = "collective", .phase = "backward",
+     .path = "", .source = "cuda.pdl:24:22",
+     .detail = "all_gather over dp: layers.*",
+     .bytes = 32768, .flops = 0, .count = 4,
+     .nloops = 1, .loop = {{"layer", 4}},
+     .result = (const ParcResult[]){
+         {.name = "up.weight.bf16.4",
+          .offset = AT_up_weight_bf16_4, .elements = 8192, .type = PARC_BF16, .stride = {16384}, .modulo = {2}},
+         {.name = "down.weight.bf16.4",
+          .offset = AT_down_weight_bf16_4, .elements = 8192, .type = PARC_BF16, .stride = {16384}, .modulo = {2}}},
+     .nresults = 2},
+    [13] = {.id = "dx.5", .kind = "matmul", .phase = "backward",
+     .path = "layers.*.down", .source = "cuda.pdl:7:29",
+     .detail = "af,fk->ak",
+     .bytes = 19456, .flops = 131072, .count = 4,
+     .nloops = 1, .loop = {{"layer", 4}},
+     .result = (const ParcResult[]){
+         {.name = "dx.5",
+          .offset = AT_dx_5, .elements = 1024, .type = PARC_BF16}},
+     .nresults = 1},
+    [14] = {.id = "ddown.weight", .kind = "matmul", .phase = "backward",
+     .path = "layers.*.down", .source = "cuda.pdl:7:29",
+     .detail = "af,ak->fk",
+     .bytes = 35840, .flops = 131072, .count = 4,
+     .nloops = 1, .loop = {{"layer", 4}},
+     .result = (const ParcResult[]){
+         {.name = "ddown.weight",
+          .offset = AT_ddown_weight, .elements = 8192, .stride = {32768}, .modulo = {2}}},
+     .nresults = 1},
+    [15] = {.id = "k04_layers_relu_grad", .kind = "kernel", .phase = "backward",
+     .path = "layers.*", .source = "cuda.pdl:7:34",
+     .bytes = 6144, .flops = 0, .count = 4,
+     .nloops = 1, .loop = {{"layer", 4}},
+     .result = (const ParcResult[]){
+         {.name = "dup",
+          .offset = AT_dx_5, .elements = 1024, .type = PARC_BF16}},
+     .nresults = 1},
+    [16] = {.id = "dx.9", .kind = "einsum_add", .phase = "backward",
+     .path = "layers.*.up", .source = "cuda.pdl:7:39",
+     .detail = "af,fk,ak->ak",
+     .bytes = 20480, .flops = 131072, .count = 4,
+     .nloops = 1, .loop = {{"layer", 4}},
+     .result = (const ParcResult[]){
+         {.name = "dx.9",
+          .offset = AT_x, .elements = 512, .type = PARC_BF16}},
+     .nresults = 1},
+    [17] = {.id = "dup.weight", .kind = "matmul", .phase = "backward",
+     .path = "layers.*.up", .source = "cuda.pdl:7:39",
+     .detail = "af,ak->fk",
+     .bytes = 35840, .flops = 131072, .count = 4,
+     .nloops = 1, .loop = {{"layer", 4}},
+     .result = (const ParcResult[]){
+         {.name = "dup.weight",
+          .offset = AT_dup_weight, .elements = 8192, .stride = {32768}, .modulo = {2}}},
+     .nresults = 1},
+    [18] = {.id = "rs5", .kind = "collective", .phase = "backward",
+     .path = "", .source = "cuda.pdl:24:22",
+     .detail = "reduce_scatter over dp: layers.*",
+     .bytes = 65536, .flops = 0, .count = 4,
+     .nloops = 1, .loop = {{"layer", 4}},
+     .result = (const ParcResult[]){
+         {.name = "dup.weight.4",
+          .offset = AT_dup_weight_2, .elements = 4096, .stride = {16384}},
+         {.name = "ddown.weight.4",
+          .offset = AT_ddown_weight_2, .elements = 4096, .stride = {16384}}},
+     .nresults = 2},
+    [19] = {.id = "k05_sgd_layers_down_weight", .kind = "kernel", .phase = "optimizer",
+     .path = "layers.*.down", .source = "cuda.pdl:5:11",
+     .bytes = 229384, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "sumsq.2",
+          .offset = AT_sumsq_2, .elements = 1},
+         {.name = "down.weight.new",
+          .offset = AT_layers_down_weight, .elements = 16384},
+         {.name = "down.weight.bf16.5.new",
+          .offset = AT_layers_down_weight_bf16, .elements = 16384, .type = PARC_BF16}},
+     .nresults = 3},
+    [20] = {.id = "k06_sgd_layers_up_weight", .kind = "kernel", .phase = "optimizer",
+     .path = "layers.*.up", .source = "cuda.pdl:4:9",
+     .bytes = 229388, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "add.3",
+          .offset = AT_add_3, .elements = 1},
+         {.name = "up.weight.new",
+          .offset = AT_layers_up_weight, .elements = 16384},
+         {.name = "up.weight.bf16.5.new",
+          .offset = AT_layers_up_weight_bf16, .elements = 16384, .type = PARC_BF16}},
+     .nresults = 3},
+    [21] = {.id = "ar6", .kind = "collective", .phase = "optimizer",
+     .path = "", .source = "cuda.pdl:27:1",
+     .detail = "all_reduce over dp,tp: add.3",
+     .bytes = 4, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "add.2",
+          .offset = AT_add_3, .elements = 1}},
+     .nresults = 1},
+    [22] = {.id = "k07_sqrt", .kind = "kernel", .phase = "optimizer",
+     .path = "", .source = "cuda.pdl:27:1",
+     .bytes = 8, .flops = 0, .count = 1,
+     .result = (const ParcResult[]){
+         {.name = "grad_norm",
+          .offset = AT_add_3, .elements = 1}},
+     .nresults = 1},
+};
+
+/* The kernels' symbols, by number. */
+static const char *const kernel[] = {
+    "k00_layers_relu",
+    "k01_layers_add",
+    "k02_mul_sum_scale",
+    "k03_scale_cast_mul_grad",
+    "k04_layers_relu_grad",
+    "k05_sgd_layers_down_weight",
+    "k05_sgd_layers_down_weight_combine",
+    "k06_sgd_layers_up_weight",
+    "k06_sgd_layers_up_weight_combine",
+    "k07_sqrt",
+    "copy_box_2",
+    "copy_turn_2",
+    "copy_box_4",
+    "copy_turn_4",
+    "copy_box_8",
+    "copy_turn_8",
+    "copy_box_16",
+};
+extern const ParcImage images[]; /* images.c */
+
+/* What --info prints. */
+static const char info[] =
+    "Net under plan both on dp=2 x tp=2 (4 ranks), bf16, CUDA\n"
+    "\n"
+    "parameters  131.07 K, 32.77 K on a rank\n"
+    "batch       16\n"
+    "optimizer   SGD, lr 0.1\n"
+    "memory      529.00 KiB a rank at the peak, lower bound 529.00 KiB (1.000)\n"
+    "            params      192.00 KiB\n"
+    "            grads       256.00 KiB\n"
+    "            gathered     64.00 KiB\n"
+    "            activations  17.00 KiB\n"
+    "work        13.11 Mflop a step (forward 4.19 M, backward 8.39 M)\n"
+    "traffic     dp: 13 calls, 512.00 KiB a step\n"
+    "            tp: 8 calls, 8.00 KiB a step\n"
+    "            dp,tp: 1 calls, 4 B a step\n"
+    "\n"
+    "Parameters\n"
+    "  layers.*.up.weight    f32[4 x 256/tp, 64]~dp             dp=S(0) tp=S(0) unit layers.*  cuda.pdl:4:9\n"
+    "  layers.*.down.weight  f32[4 x 64, 256/tp]~dp             dp=S(0) tp=S(1) unit layers.*  cuda.pdl:5:11\n"
+    "\n"
+    "Collectives, in order (calls a step x bytes a call)\n"
+    " forward\n"
+    "  ag0   all_gather     dp       4 x 32.00 KiB   layers.*\n"
+    "        parameters of unit layers.*, in bf16  (cuda.pdl:24:22)\n"
+    "  ar1   all_reduce     tp       4 x 1.00 KiB    down\n"
+    "        RowwiseParallel on layers.*.down: tp P -> R, in bf16  (cuda.pdl:22:24)\n"
+    "  ar2   all_reduce     dp       1 x 4 B         scale\n"
+    "        loss is wanted whole: dp P -> R  (cuda.pdl:13:5)\n"
+    " backward\n"
+    "  ar3   all_reduce     tp       4 x 1.00 KiB    dx.2\n"
+    "        gradient of RowwiseParallel on layers.*.down: tp P -> R, in bf16  (cuda.pdl:22:24)\n"
+    "  ag4   all_gather     dp       4 x 32.00 KiB   layers.*\n"
+    "        parameters of unit layers.*, in bf16  (cuda.pdl:24:22)\n"
+    "  rs5   reduce_scatter dp       4 x 64.00 KiB   layers.*\n"
+    "        gradients of unit layers.*  (cuda.pdl:24:22)\n"
+    " optimizer\n"
+    "  ar6   all_reduce     dp,tp    1 x 4 B         add.3\n"
+    "        operand 0 of sqrt: dp P -> R, tp P -> R; it needs the whole sum  (cuda.pdl:27:1)\n"
+    "\n"
+    "Streams: compute, tensor, data (15 events)\n"
+    "  ag0   data    1 turn ahead  the step has begun, down.weight.bf16.3 has been read\n"
+    "                              before up\n"
+    "  ar1   tensor                down is there\n"
+    "                              before add\n"
+    "  ar2   data                  scale is there\n"
+    "  ar3   tensor                dx.12 is there, dx.9 is there\n"
+    "                              before dx.5\n"
+    "  ag4   data    1 turn ahead  at once\n"
+    "                              before dx.5\n"
+    "  rs5   data                  dup.weight is there\n"
+    "                              before sumsq.2\n"
+    "  ar6   tensor                add.3 is there\n"
+    "                              before grad_norm\n"
+    "\n"
+    "Copies of parameters in bf16, kept by the optimizer (bytes on a rank)\n"
+    "  layers.*.up.weight               bf16[4 x 256/tp, 64]~dp            32.00 KiB\n"
+    "  layers.*.down.weight             bf16[4 x 64, 256/tp]~dp            32.00 KiB\n"
+    "\n"
+    "Saved by the forward pass for the backward pass\n"
+    "  x.10                         bf16[16/dp, 64]                    1.00 KiB\n"
+    "  x.3                          bf16[4 x 16/dp, 256/tp]            8.00 KiB\n"
+    "  x.11                         bf16[4 x 16/dp, 64]                4.00 KiB\n"
+    "\n"
+    "Matmuls (calls a step x bytes that one touches at least; m x n x k on a rank; with\n"
+    "what is computed along with the product)\n"
+    "     4 x 19.00 KiB   8 x 128 x 64             up\n"
+    "     4 x 19.00 KiB   8 x 64 x 128             down\n"
+    "     4 x 19.00 KiB   8 x 128 x 64             dx.5\n"
+    "     4 x 35.00 KiB   64 x 128 x 8             ddown.weight\n"
+    "     4 x 20.00 KiB   8 x 64 x 128             dx.9  with add\n"
+    "     4 x 35.00 KiB   128 x 64 x 8             dup.weight\n"
+    "\n"
+    "Kernels (calls a step x bytes read, bytes written; the least of both, each\n"
+    "tensor once; where a row stays between phases)\n"
+    "     4 x 2.00 KiB    2.00 KiB    4.00 KiB               k00_layers_relu\n"
+    "     4 x 2.00 KiB    1.00 KiB    3.00 KiB               k01_layers_add\n"
+    "     1 x 1.00 KiB    4 B         1.00 KiB    registers  k02_mul_sum_scale\n"
+    "     1 x 1.00 KiB    1.00 KiB    2.00 KiB               k03_scale_cast_mul_grad\n"
+    "     4 x 4.00 KiB    2.00 KiB    6.00 KiB               k04_layers_relu_grad\n"
+    "     1 x 128.02 KiB  96.02 KiB   224.01 KiB             k05_sgd_layers_down_weight; sums of 2 parts 32 B\n"
+    "     1 x 128.02 KiB  96.02 KiB   224.01 KiB             k06_sgd_layers_up_weight; sums of 2 parts 32 B\n"
+    "     1 x 4 B         4 B         8 B                    k07_sqrt\n"
+    "\n"
+    "Tensors that only go from kernel to kernel\n"
+    "  4 B          sumsq.2 of k05 to sgd_layers_up_weight\n"
+    "\n"
+    "Alive at the memory peak, largest first\n"
+    "   64.00 KiB  grads       ddown.weight\n"
+    "   64.00 KiB  grads       ddown.weight.2\n"
+    "   64.00 KiB  grads       dup.weight\n"
+    "   64.00 KiB  grads       dup.weight.2\n"
+    "   64.00 KiB  params      layers.*.down.weight\n"
+    "   64.00 KiB  params      layers.*.up.weight\n"
+    "   32.00 KiB  gathered    down.weight.bf16.4\n"
+    "   32.00 KiB  params      layers.*.down.weight.bf16\n"
+    "   32.00 KiB  params      layers.*.up.weight.bf16\n"
+    "   32.00 KiB  gathered    up.weight.bf16.4\n"
+    "    8.00 KiB  activations x.3\n"
+    "    4.00 KiB  activations x.11\n"
+    "    2.00 KiB  activations dx.5\n"
+    "    1.00 KiB  activations dx.4\n"
+    "    1.00 KiB  activations x\n"
+    "       256 B  activations bias1\n"
+    "       768 B  in 3 smaller ones\n";
+
+static const ParcModel model = {
+    .rt_version = PARC_RT_VERSION,
+    .name = "Net", .parc_version = "0.1.0",
+    .source = "cuda.pdl", .info = info,
+    .plan_hash = 0xa65a93a5c1a12fa1u,
+    .naxes = 2,
+    .axis = {{"dp", 2}, {"tp", 2}},
+    .param = param, .nparams = 4,
+    .input = input, .ninputs = 1,
+    .arena_bytes = ARENA_BYTES, .threads = 1,
+    .batch = 16, .seq = 1,
+    .flops = 13107202,
+    .optimizer = "SGD", .lr = 0.1, .beta1 = 0.9, .beta2 = 0.999,
+    .loss_offset = AT_scale,
+    .grad_norm_offset = AT_add_3,
+    .lr_offset = AT_lr,
+    .bias1_offset = AT_bias1,
+    .bias2_offset = AT_bias2,
+    .random_offset = -1,
+    .collective = collective, .ncollectives = 7,
+    .collective_stream = collective_stream, .nevents = 15,
+    .collective_axes = collective_axes,
+    .work = work, .nwork = 23,
+    .kernel = kernel, .nkernels = 17,
+    .image = images, .nimages = 2,
+    .init = init_constants, .step = step,
+};
+
+int main(int argc, char **argv)
+{
+    return parc_main(argc, argv, &model);
+}
+/* launch.c: what train.c calls, as launches of the kernels in kernels.cu. */
+#include "kernels.h"
+
+void k00_layers_relu(ParcRt *rt, parc_bf16 *relu, const parc_bf16 *up)
+{
+    parc_launch(rt, 0, 1, 128, 0, (void *[]){&relu, &up});
+}
+
+void k01_layers_add(ParcRt *rt, parc_bf16 *add, const parc_bf16 *x_4,
+                    const parc_bf16 *down_2)
+{
+    parc_launch(rt, 1, 1, 64, 0, (void *[]){&add, &x_4, &down_2});
+}
+
+void k02_mul_sum_scale(ParcRt *rt, float *scale, const parc_bf16 *x_10)
+{
+    parc_launch(rt, 2, 1, 64, 0, (void *[]){&scale, &x_10});
+}
+
+void k03_scale_cast_mul_grad(ParcRt *rt, parc_bf16 *dx, const parc_bf16 *x_10)
+{
+    parc_launch(rt, 3, 1, 64, 0, (void *[]){&dx, &x_10});
+}
+
+void k04_layers_relu_grad(ParcRt *rt, parc_bf16 *dup, const parc_bf16 *x_9,
+                          const parc_bf16 *dx_5)
+{
+    parc_launch(rt, 4, 1, 128, 0, (void *[]){&dup, &x_9, &dx_5});
+}
+
+void k05_sgd_layers_down_weight(ParcRt *rt, float *sumsq_2,
+                                float *down_weight_new,
+                                parc_bf16 *down_weight_bf16_5_new,
+                                const float *ddown_weight_2, const float *lr,
+                                const float *down_weight_2, float *workspace)
+{
+    parc_launch(rt, 5, 2, 512, 0, (void *[]){&down_weight_new,
+        &down_weight_bf16_5_new, &ddown_weight_2, &lr, &down_weight_2,
+        &workspace});
+    parc_launch(rt, 6, 1, 32, 0, (void *[]){&sumsq_2, &workspace});
+}
+
+void k06_sgd_layers_up_weight(ParcRt *rt, float *add_3, float *up_weight_new,
+                              parc_bf16 *up_weight_bf16_5_new,
+                              const float *dup_weight_2, const float *sumsq_2,
+                              const float *lr, const float *up_weight_2,
+                              float *workspace)
+{
+    parc_launch(rt, 7, 2, 512, 0, (void *[]){&up_weight_new,
+        &up_weight_bf16_5_new, &dup_weight_2, &lr, &up_weight_2, &workspace});
+    parc_launch(rt, 8, 1, 32, 0, (void *[]){&add_3, &sumsq_2, &workspace});
+}
+
+void k07_sqrt(ParcRt *rt, float *grad_norm, const float *add_2)
+{
+    parc_launch(rt, 9, 1, 32, 0, (void *[]){&grad_norm, &add_2});
+}
+/* kernels.cu: the kernels of Net, written by parc 0.1.0.
+ *
+ * Each fused kernel is a group of elementwise ops and reductions that makes one
+ * pass over memory; the comments name the lines of the model that it serves.
+ * launch.c says how they are launched. */
+#include "parc_device.h"
+
+/* k00_layers_relu
+ * from     cuda.pdl:7
+ * fused    relu
+ * writes   relu: [8, 128] of bf16[16/dp, 256/tp]
+ * reads    up: [8, 128] of bf16[16/dp, 256/tp]
+ * moves    4.0 KiB
+ * launch   1 block of 128, vectors of 8
+ */
+PARC_KERNEL(128)
+k00_layers_relu(parc_bf16 *relu, const parc_bf16 *up)
+{
+    const int at = thread_index();
+    const int j = at * 8;
+    float in0[8];
+    parc_read_bf16(in0, up + j, 8);
+    float out0[8];
+    PARC_UNROLL
+    for (int e = 0; e < 8; e++) {
+        const float t0 = in0[e];
+        const float t1 = parc_max(t0, 0.0f); /* cuda.pdl:7 relu */
+        out0[e] = t1;
+    }
+    parc_write_bf16(relu + j, out0, 8);
+}
+
+/* k01_layers_add
+ * from     cuda.pdl:7
+ * fused    add
+ * writes   add: [8, 64] of bf16[16/dp, 64]
+ * reads    x_4: [8, 64] of bf16[16/dp, 64]
+ * reads    down_2: [8, 64] of bf16[16/dp, 64]
+ * moves    3.0 KiB
+ * launch   1 block of 64, vectors of 8
+ */
+PARC_KERNEL(64)
+k01_layers_add(parc_bf16 *add, const parc_bf16 *x_4, const parc_bf16 *down_2)
+{
+    const int at = thread_index();
+    const int j = at * 8;
+    float in0[8];
+    parc_read_bf16(in0, x_4 + j, 8);
+    float in1[8];
+    parc_read_bf16(in1, down_2 + j, 8);
+    float out0[8];
+    PARC_UNROLL
+    for (int e = 0; e < 8; e++) {
+        const float t0 = in0[e];
+        const float t1 = in1[e];
+        const float t2 = t0 + t1; /* cuda.pdl:7 add */
+        out0[e] = t2;
+    }
+    parc_write_bf16(add + j, out0, 8);
+}
+
+/* k02_mul_sum_scale
+ * from     cuda.pdl:15
+ * fused    mul, sum, scale
+ * writes   scale: [] of f32[]+dp
+ * reads    x_10: [8, 64] of bf16[16/dp, 64]
+ * moves    1.0 KiB
+ * launch   1 block of 64, vectors of 8, rows in registers
+ */
+PARC_KERNEL(64)
+k02_mul_sum_scale(float *__restrict__ scale,
+                  const parc_bf16 *__restrict__ x_10)
+{
+    PARC_SHARED float sum2[32];
+    const int t = thread_index();
+    float r2 = 0.0f;
+    {
+        const int j = t * 8;
+        float in0[8];
+        parc_read_bf16(in0, x_10 + j, 8);
+        PARC_UNROLL
+        for (int e = 0; e < 8; e++) {
+            const float t0 = in0[e];
+            const float t1 = t0 * t0; /* cuda.pdl:15 mul */
+            r2 += t1; /* cuda.pdl:15 sum */
+        }
+    }
+    block_put(warp_sum(r2), sum2);
+    block_barrier();
+    r2 = block_get_sum(sum2);
+    const float r3 = r2 * 0.0009765625f; /* cuda.pdl:15 scale */
+    if (t == 0) {
+        scale[0] = r3;
+    }
+}
+
+/* k03_scale_cast_mul_grad
+ * from     cuda.pdl:13-15
+ * fused    full, scale, cast, reshape, broadcast, mul, scale
+ * writes   dx: [8, 64] of bf16[16/dp, 64]
+ * reads    x_10: [8, 64] of bf16[16/dp, 64]
+ * moves    2.0 KiB
+ * launch   1 block of 64, vectors of 8
+ */
+PARC_KERNEL(64)
+k03_scale_cast_mul_grad(parc_bf16 *dx, const parc_bf16 *x_10)
+{
+    const int at = thread_index();
+    const int j = at * 8;
+    const float r1 = 1.0f * 0.0009765625f; /* cuda.pdl:15 scale */
+    float in2[8];
+    parc_read_bf16(in2, x_10 + j, 8);
+    float out0[8];
+    PARC_UNROLL
+    for (int e = 0; e < 8; e++) {
+        const float t2 = in2[e];
+        const float t3 = r1 * t2; /* cuda.pdl:15 mul */
+        const float t4 = t3 * 2.0f; /* cuda.pdl:15 scale */
+        out0[e] = t4;
+    }
+    parc_write_bf16(dx + j, out0, 8);
+}
+
+/* k04_layers_relu_grad
+ * from     cuda.pdl:7
+ * fused    step, mul
+ * writes   dup: [8, 128] of bf16[16/dp, 256/tp]
+ * reads    x_9: [8, 128] of bf16[16/dp, 256/tp]
+ * reads    dx_5: [8, 128] of bf16[16/dp, 256/tp]
+ * moves    6.0 KiB
+ * launch   1 block of 128, vectors of 8
+ */
+PARC_KERNEL(128)
+k04_layers_relu_grad(parc_bf16 *dup, const parc_bf16 *x_9,
+                     const parc_bf16 *dx_5)
+{
+    const int at = thread_index();
+    const int j = at * 8;
+    float in2[8];
+    parc_read_bf16(in2, dx_5 + j, 8);
+    float in0[8];
+    parc_read_bf16(in0, x_9 + j, 8);
+    float out0[8];
+    PARC_UNROLL
+    for (int e = 0; e < 8; e++) {
+        const float t2 = in2[e];
+        const float t0 = in0[e];
+        /* cuda.pdl:7 step */
+        const float t1 = parc_select(t0 > 0.0f, 1.0f, 0.0f);
+        const float t3 = t2 * t1; /* cuda.pdl:7 mul */
+        out0[e] = t3;
+    }
+    parc_write_bf16(dup + j, out0, 8);
+}
+
+/* k05_sgd_layers_down_weight
+ * from     cuda.pdl:5-27
+ * fused    sumsq, mul, sub, cast
+ * writes   sumsq_2: [] of f32[]+dp+tp
+ * writes   down_weight_new: [4, 4096] of f32[4 x 64, 256/tp]~dp
+ * writes   down_weight_bf16_5_new: [4, 4096] of bf16[4 x 64, 256/tp]~dp
+ * reads    ddown_weight_2: [4, 4096] of f32[4 x 64, 256/tp]~dp
+ * reads    lr: [] of f32[]
+ * reads    down_weight_2: [4, 4096] of f32[4 x 64, 256/tp]~dp
+ * moves    224.0 KiB
+ * launch   2 blocks of 512, vectors of 8; 1 of 32
+ */
+PARC_KERNEL(512)
+k05_sgd_layers_down_weight(float *down_weight_new,
+                           parc_bf16 *__restrict__ down_weight_bf16_5_new,
+                           const float *ddown_weight_2,
+                           const float *__restrict__ lr,
+                           const float *down_weight_2,
+                           float *__restrict__ workspace)
+{
+    PARC_SHARED float sum3[32];
+    const int64_t part = block_index();
+    float a3 = 0.0f;
+    const float r4 = lr[0];
+    for (int at = (int)part * 512 + thread_index(); at < 2048; at += 1024) {
+        const int j = at * 8;
+        float in0[8];
+        parc_read_f32(in0, ddown_weight_2 + j, 8);
+        float in6[8];
+        parc_read_f32(in6, down_weight_2 + j, 8);
+        float out1[8];
+        float out2[8];
+        PARC_UNROLL
+        for (int e = 0; e < 8; e++) {
+            const float t0 = in0[e];
+            const float t1 = t0 * t0; /* cuda.pdl:27 sumsq */
+            const float t6 = in6[e];
+            const float t5 = t0 * r4; /* cuda.pdl:5 mul */
+            const float t7 = t6 - t5; /* cuda.pdl:5 sub */
+            a3 += t1; /* cuda.pdl:27 sumsq */
+            out1[e] = t7;
+            out2[e] = t7;
+        }
+        parc_write_f32(down_weight_new + j, out1, 8);
+        parc_write_bf16(down_weight_bf16_5_new + j, out2, 8);
+    }
+    block_put(warp_sum(a3), sum3);
+    block_barrier();
+    a3 = block_get_sum(sum3);
+    if (thread_index() == 0) {
+        workspace[block_index()] = a3;
+    }
+}
+
+PARC_KERNEL(32)
+k05_sgd_layers_down_weight_combine(float *__restrict__ sumsq_2,
+                                   const float *__restrict__ workspace)
+{
+    float a3 = 0.0f;
+    for (int part = lane_index(); part < 2; part += 32)
+        a3 += workspace[part];
+    const float e3 = warp_sum(a3); /* cuda.pdl:27 sumsq */
+    if (thread_index() == 0) {
+        sumsq_2[0] = e3;
+    }
+}
+
+/* k06_sgd_layers_up_weight
+ * from     cuda.pdl:4-27
+ * fused    sumsq, add, mul, sub, cast
+ * writes   add_3: [] of f32[]+dp+tp
+ * writes   up_weight_new: [4, 4096] of f32[4 x 256/tp, 64]~dp
+ * writes   up_weight_bf16_5_new: [4, 4096] of bf16[4 x 256/tp, 64]~dp
+ * reads    dup_weight_2: [4, 4096] of f32[4 x 256/tp, 64]~dp
+ * reads    sumsq_2: [] of f32[]+dp+tp
+ * reads    lr: [] of f32[]
+ * reads    up_weight_2: [4, 4096] of f32[4 x 256/tp, 64]~dp
+ * moves    224.0 KiB
+ * launch   2 blocks of 512, vectors of 8; 1 of 32
+ */
+PARC_KERNEL(512)
+k06_sgd_layers_up_weight(float *up_weight_new,
+                         parc_bf16 *__restrict__ up_weight_bf16_5_new,
+                         const float *dup_weight_2,
+                         const float *__restrict__ lr,
+                         const float *up_weight_2,
+                         float *__restrict__ workspace)
+{
+    PARC_SHARED float sum3[32];
+    const int64_t part = block_index();
+    float a3 = 0.0f;
+    const float r6 = lr[0];
+    for (int at = (int)part * 512 + thread_index(); at < 2048; at += 1024) {
+        const int j = at * 8;
+        float in0[8];
+        parc_read_f32(in0, dup_weight_2 + j, 8);
+        float in8[8];
+        parc_read_f32(in8, up_weight_2 + j, 8);
+        float out1[8];
+        float out2[8];
+        PARC_UNROLL
+        for (int e = 0; e < 8; e++) {
+            const float t0 = in0[e];
+            const float t1 = t0 * t0; /* cuda.pdl:27 sumsq */
+            const float t8 = in8[e];
+            const float t7 = t0 * r6; /* cuda.pdl:4 mul */
+            const float t9 = t8 - t7; /* cuda.pdl:4 sub */
+            a3 += t1; /* cuda.pdl:27 sumsq */
+            out1[e] = t9;
+            out2[e] = t9;
+        }
+        parc_write_f32(up_weight_new + j, out1, 8);
+        parc_write_bf16(up_weight_bf16_5_new + j, out2, 8);
+    }
+    block_put(warp_sum(a3), sum3);
+    block_barrier();
+    a3 = block_get_sum(sum3);
+    if (thread_index() == 0) {
+        workspace[block_index()] = a3;
+    }
+}
+
+PARC_KERNEL(32)
+k06_sgd_layers_up_weight_combine(float *__restrict__ add_3,
+                                 const float *__restrict__ sumsq_2,
+                                 const float *__restrict__ workspace)
+{
+    float a3 = 0.0f;
+    for (int part = lane_index(); part < 2; part += 32)
+        a3 += workspace[part];
+    const float e3 = warp_sum(a3); /* cuda.pdl:27 sumsq */
+    const float e4 = sumsq_2[0];
+    const float e5 = e3 + e4; /* cuda.pdl:27 add */
+    if (thread_index() == 0) {
+        add_3[0] = e5;
+    }
+}
+
+/* k07_sqrt
+ * from     cuda.pdl:27
+ * fused    sqrt
+ * writes   grad_norm: [] of f32[]
+ * reads    add_2: [] of f32[]
+ * moves    8 bytes
+ * launch   1 block of 32
+ */
+PARC_KERNEL(32)
+k07_sqrt(float *grad_norm, const float *add_2)
+{
+    const int at = thread_index();
+    if (at >= 1)
+        return;
+    const float r0 = add_2[0];
+    const float r1 = parc_sqrt(r0); /* cuda.pdl:27 sqrt */
+    grad_norm[0] = r1;
+}
+
+#define COPY_BYTES 2
+#define COPY_NAME(kernel) kernel##_2
+#include "copy.cuh"
+#undef COPY_BYTES
+#undef COPY_NAME
+
+#define COPY_BYTES 4
+#define COPY_NAME(kernel) kernel##_4
+#include "copy.cuh"
+#undef COPY_BYTES
+#undef COPY_NAME
+
+#define COPY_BYTES 8
+#define COPY_NAME(kernel) kernel##_8
+#include "copy.cuh"
+#undef COPY_BYTES
+#undef COPY_NAME
+
+#define COPY_BYTES 16
+#define COPY_NAME(kernel) kernel##_16
+#include "copy.cuh"
+#undef COPY_BYTES
+#undef COPY_NAME

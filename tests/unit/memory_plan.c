@@ -10,6 +10,10 @@
  * that constants and parameters must outlive one. No lifetime of the plan's
  * own is believed.
  *
+ * That is the order of issue. With streams, steps are also gone through in orders
+ * in which one runs as far ahead of another as events allow, and in some that
+ * are drawn (follow_streams.c); without a wait, some such order must show it.
+ *
  * Besides: the peak is the end of the highest block, blocks that share a time
  * do not overlap, and the lower bound is the fullest moment.
  */
@@ -18,6 +22,7 @@
 #include "passes/memory.h"
 #include "passes/offload.h"
 #include "tests/unit/check.h"
+#include "tests/unit/follow_streams.h"
 #include "tests/unit/pdl_program.h"
 #include "tests/unit/random.h"
 #include "tests/unit/random_seeds.h"
@@ -209,7 +214,7 @@ static const Op *gather_behind(const Op *from, int64_t n, int64_t *turns)
 
 /* Gathers that run ahead: when a unit is gathered those are issued that are
  * due so many units later, into their own turns' slots. */
-static void issue_ahead(Walk *w, const Op *op)
+static void gather_ahead(Walk *w, const Op *op)
 {
     const Op *loop = op->region->owner;
     int64_t now = w->layer[loop->id], turns;
@@ -309,7 +314,7 @@ static void run_plain(Walk *w, const Op *op)
     if (op->kind == OP_fetch && !w->fault)
         fetch_ahead(w, op);
     if (live_is_unit_gather(op) && op->region->owner && !w->fault)
-        issue_ahead(w, op);
+        gather_ahead(w, op);
 }
 
 static void run_region(Walk *w, const Region *r, Phase phase);
@@ -532,10 +537,38 @@ static const char *check_blocks(const Program *p, const TargetInfo *t)
 
 /* ---- programs ---------------------------------------------------------- */
 
+enum { DRAWN_ORDERS = 8 };
+
+/* NULL, or what goes wrong in some order. */
+static const char *try_orders(const Program *p, const Wait *without)
+{
+    const char *fault = NULL;
+    for (uint64_t i = 0; i < FOLLOW_FIXED + DRAWN_ORDERS && !fault; i++)
+        fault = follow_streams(p, i, without);
+    return fault;
+}
+
 static const char *check_plan(const Program *p, const TargetInfo *t)
 {
     const char *fault = check_blocks(p, t);
-    return fault ? fault : check_step(p, t);
+    fault = fault ? fault : check_step(p, t);
+    return fault || t->streams < 2 ? fault : try_orders(p, NULL);
+}
+
+/* Waits of a list of statements that no order misses. */
+static int unmissed(const Program *p, const IssueList *list, int *n)
+{
+    int found = 0;
+    for (int i = 0; i < list->n; i++) {
+        const Issue *issue = &list->at[i];
+        for (int w = 0; w < issue->wait.n; w++) {
+            found += try_orders(p, &issue->wait.at[w]) == NULL;
+            ++*n;
+        }
+        if (issue->op->kind == OP_loop)
+            found += unmissed(p, &p->streams->body[issue->op->id], n);
+    }
+    return found;
 }
 
 static SeedResult run_seed(void *context, uint64_t seed)
@@ -615,6 +648,21 @@ static void check_example(Check *c, int i, const char *mesh, Target target)
     arena_free(a);
 }
 
+/* Each wait is needed in some order. */
+static void check_waits(Check *c)
+{
+    Arena *a = arena_new();
+    Diag *d = diag_new(a, COLOR_NEVER);
+    Program *p = read_example(a, d, 2, "2x2");
+    TargetInfo t = target_info(TARGET_CUDA, 1);
+    int n = 0, left = -1;
+    if (p && !run_all_passes(p, &t))
+        left = unmissed(p, &p->streams->step, &n);
+    printf("%d waits left out, %d unnoticed\n", n, left);
+    CHECK(c, n > 10 && left == 0);
+    arena_free(a);
+}
+
 static void check_examples(Check *c)
 {
     static const char *const mesh[] = {"1x1", "2x1", "1x2", "2x2", "4x2"};
@@ -636,8 +684,10 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--count") == 0)
             runs.count = atoll(argv[i + 1]);
     }
-    if (runs.count > 1)
+    if (runs.count > 1) {
         check_examples(&c);
+        check_waits(&c);
+    }
     runs.passed = c.passed;
     runs.failed = c.failed;
     return run_seeds(&runs);

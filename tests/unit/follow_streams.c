@@ -1,0 +1,213 @@
+/* follow_streams.c: one step, its statements begun and ended in other orders
+ * than that of issue.
+ *
+ * Every piece of the arena bears the number of the statement that wrote it
+ * last. In the order of issue that gives what each statement has to find. Then
+ * streams run one statement at a time each, but side by side: a statement begins
+ * when the records that it waits for have been made, does all of its writing
+ * then, and ends any time later. Of who waits for whom only the events are
+ * known, as a GPU knows them; nothing of hazards.c is used.
+ */
+#include "tests/unit/follow_streams.h"
+
+#include "passes/trace.h"
+#include "tests/unit/random.h"
+
+enum { NOBODY = -1 };
+
+typedef struct Follow {
+    const Program *p;
+    Trace t;
+    int *expected;        /* by place of an access' piece: who wrote it */
+    int *place;           /* by access: of its first piece in expected[] */
+    int *wait, *first;    /* records waited for, as acts: those of act i are
+                             wait[first[i]] … wait[first[i + 1] - 1] */
+    int *queue[STREAMS], queued[STREAMS], at[STREAMS];
+    bool busy[STREAMS];   /* with queue[at] */
+    bool *done;           /* by act */
+    int *writer;          /* by piece */
+    const char *fault;
+} Follow;
+
+static const char *name_of(const Follow *f, int act)
+{
+    const Op *op = act == NOBODY ? NULL : f->t.act[act].issue->op;
+    return op && op->nouts ? op->out[0]->name : op ? op_info(op->kind)->name
+                                                   : "begin or end";
+}
+
+/* ---- who waits for whom -------------------------------------------------- */
+
+static void find_waits(Follow *f, const StreamPlan *s, const Wait *without)
+{
+    Arena *a = f->p->arena;
+    int *record = NEW_ARRAY(a, int, s->nslots + 1), n = 0;
+    for (int i = 0; i < f->t.n; i++)
+        n += f->t.act[i].issue->wait.n;
+    f->wait = NEW_ARRAY(a, int, n + 1);
+    f->first = NEW_ARRAY(a, int, f->t.n + 1);
+    for (int i = 0; i <= s->nslots; i++)
+        record[i] = NOBODY;
+    n = 0;
+    for (int i = 0; i < f->t.n; i++) {
+        const Act *act = &f->t.act[i];
+        const Issue *issue = act->issue;
+        for (int w = 0; w < issue->wait.n; w++) {
+            const Wait *wait = &issue->wait.at[w];
+            if (wait != without && (wait->when == WAIT_ALWAYS || act->first) &&
+                record[trace_awaited(s, act, wait)] != NOBODY)
+                f->wait[n++] = record[trace_awaited(s, act, wait)];
+        }
+        f->first[i + 1] = n;
+        if (issue->event >= 0)
+            record[trace_recorded(s, act)] = i;
+        f->queue[issue->stream][f->queued[issue->stream]++] = i;
+    }
+}
+
+/* ---- bytes --------------------------------------------------------------- */
+
+typedef void Visit(Follow *f, int act, const Access *a, int piece,
+                   int *expected);
+
+static void visit(Follow *f, int act, bool write, Visit *what)
+{
+    const Act *x = &f->t.act[act];
+    for (int i = x->access; i < x->access + x->naccesses; i++) {
+        const Access *a = &f->t.access[i];
+        for (int k = a->first; k <= a->last && a->write == write; k++)
+            what(f, act, a, k, &f->expected[f->place[i] + k - a->first]);
+    }
+}
+
+static void learn(Follow *f, int act, const Access *a, int piece, int *expected)
+{
+    (void)act, (void)a;
+    *expected = f->writer[piece];
+}
+
+static void put(Follow *f, int act, const Access *a, int piece, int *expected)
+{
+    (void)a, (void)expected;
+    f->writer[piece] = act;
+}
+
+static void find(Follow *f, int act, const Access *a, int piece, int *expected)
+{
+    if (f->writer[piece] != *expected && !f->fault)
+        f->fault = arena_printf(
+            f->p->arena, "%%%s reads %%%s, which %%%s has written and not %%%s",
+            name_of(f, act), a->value ? a->value->name : "the arena",
+            name_of(f, f->writer[piece]), name_of(f, *expected));
+}
+
+/* At its end: what it has written itself it may have read before. */
+static void find_again(Follow *f, int act, const Access *a, int piece,
+                       int *expected)
+{
+    if (f->writer[piece] != act)
+        find(f, act, a, piece, expected);
+}
+
+static void keep(Follow *f, int act, const Access *a, int piece, int *expected)
+{
+    (void)expected;
+    if (f->writer[piece] != act && !f->fault)
+        f->fault = arena_printf(f->p->arena, "%%%s writes %%%s, and %%%s does "
+                                "too before it ends", name_of(f, act),
+                                a->value ? a->value->name : "its scratch",
+                                name_of(f, f->writer[piece]));
+}
+
+static void clear(Follow *f)
+{
+    for (int i = 0; i < f->t.npieces; i++)
+        f->writer[i] = NOBODY;
+}
+
+static void read_in_order(Follow *f)
+{
+    int n = 0;
+    for (int i = 0; i < f->t.naccesses; i++) {
+        f->place[i] = n;
+        n += f->t.access[i].last - f->t.access[i].first + 1;
+    }
+    f->expected = NEW_ARRAY(f->p->arena, int, n + 1);
+    clear(f);
+    for (int i = 0; i < f->t.n; i++) {
+        visit(f, i, false, learn);
+        visit(f, i, true, put);
+    }
+}
+
+/* ---- orders -------------------------------------------------------------- */
+
+static bool can_begin(const Follow *f, int stream)
+{
+    if (f->busy[stream] || f->at[stream] == f->queued[stream])
+        return false;
+    int act = f->queue[stream][f->at[stream]];
+    for (int i = f->first[act]; i < f->first[act + 1]; i++)
+        if (!f->done[f->wait[i]])
+            return false;
+    return true;
+}
+
+static void move(Follow *f, int stream)
+{
+    int act = f->queue[stream][f->at[stream]];
+    if (!f->busy[stream]) {
+        visit(f, act, false, find);
+        visit(f, act, true, put);
+        f->busy[stream] = true;
+        return;
+    }
+    visit(f, act, false, find_again);
+    visit(f, act, true, keep);
+    f->done[act] = true;
+    f->at[stream]++;
+    f->busy[stream] = false;
+}
+
+/* The stream that goes on next; -1: none can. In a fixed order some stream has
+ * precedence, and the last is as late as can be: to begin, or (`eager`) to
+ * end what it has begun at once. */
+static int next_stream(const Follow *f, uint64_t order, Rng *r)
+{
+    static const int precedence[6][STREAMS] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                               {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    int able[STREAMS], n = 0;
+    bool eager = order < FOLLOW_FIXED && order % 2;
+    for (int i = 0; i < STREAMS; i++) {
+        int stream = order < FOLLOW_FIXED ? precedence[order / 2][i] : i;
+        if (eager && can_begin(f, stream))
+            return stream;
+        if (f->busy[stream] || can_begin(f, stream))
+            able[n++] = stream;
+    }
+    return n == 0 ? -1 : able[order < FOLLOW_FIXED ? 0 : rng_below(r, n)];
+}
+
+const char *follow_streams(const Program *p, uint64_t order,
+                           const Wait *without)
+{
+    Follow f = {.p = p, .t = trace_step(p, p->streams, 0)};
+    Rng r = {order};
+    int left = f.t.n;
+    for (int i = 0; i < STREAMS; i++)
+        f.queue[i] = NEW_ARRAY(p->arena, int, f.t.n + 1);
+    f.done = NEW_ARRAY(p->arena, bool, f.t.n + 1);
+    f.place = NEW_ARRAY(p->arena, int, f.t.naccesses + 1);
+    f.writer = NEW_ARRAY(p->arena, int, f.t.npieces + 1);
+    find_waits(&f, p->streams, without);
+    read_in_order(&f);
+    clear(&f);
+    while (left > 0 && !f.fault) {
+        int stream = next_stream(&f, order, &r);
+        if (stream < 0)
+            return "no stream can go on";
+        left -= f.busy[stream];
+        move(&f, stream);
+    }
+    return f.fault;
+}

@@ -1,0 +1,17 @@
+/* follow_streams.h: whether streams that run as far ahead of each other as
+ * events allow leave each other's bytes alone. */
+#ifndef PARC_TESTS_FOLLOW_STREAMS_H
+#define PARC_TESTS_FOLLOW_STREAMS_H
+
+#include "passes/streams.h"
+
+/* Runs a step in one order of many, a number for each: for the first
+ * FOLLOW_FIXED some stream is always ahead and another behind, then they are
+ * drawn. What a statement reads must be what it reads in the order of issue,
+ * from its begin to its end, and what it writes must stay until its end. NULL,
+ * or what was found. `without`: a wait that is left out; NULL: none. */
+enum { FOLLOW_FIXED = 12 };
+const char *follow_streams(const Program *p, uint64_t order,
+                           const Wait *without);
+
+#endif

@@ -102,7 +102,9 @@ static void combine_columns(CudaPrinter *c, const KernelTotal *t, int lane)
     Arena *a = c->text.p->arena;
     const char *sum = arena_printf(a, "a%d_%d", t->instr, lane);
     const char *item = arena_printf(
-        a, "%s * %lld + %s", part_of(p, a), (long long)cuda_all_columns(p),
+        a, "%s%s * %lld + %s",
+        p->parts * cuda_all_columns(p) < INT32_MAX ? "" : "(int64_t)",
+        part_of(p, a), (long long)cuda_all_columns(p),
         cuda_at_offset(a, cuda_flat_column(p), t->offset + lane * p->columns));
     out_line(c->text.o, "float %s = %s;", sum, cuda_sum_start(p, t->instr));
     int opened = 0;
@@ -153,10 +155,11 @@ static void open_combine(CudaPrinter *c, bool columns)
     }
     if (!columns)
         return;
-    const char *tile = "(int)block_index()";
+    const char *type = cuda_column_type(p);
+    const char *tile = arena_printf(a, "(%s)block_index()", type);
     if (p->units > 1)
-        tile =
-            arena_printf(a, "(int)(block_index() %% %lld)", (long long)tiles);
+        tile = arena_printf(a, "(%s)(block_index() %% %lld)", type,
+                            (long long)tiles);
     out_line(c->text.o, "const %s %s = %slane_index();", cuda_column_type(p),
              cuda_flat_column(p),
              tiles > 1 ? arena_printf(a, "%s * 32 + ", tile) : "");

@@ -85,18 +85,25 @@ static void split_vector(CudaPrinter *c, uint32_t axes)
         kernel_split_index(&c->text, axes, "at", vectors);
 }
 
+/* The type that numbers vectors: their elements are numbered from it, and in
+ * it. */
+static bool is_small(const CudaPlan *p, int64_t vectors)
+{
+    return vectors < INT32_MAX / p->vector;
+}
+
 static void flat(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
     int64_t n = p->units * p->columns / p->vector;
-    const char *type = p->grid * p->threads < INT32_MAX ? "int" : "int64_t";
+    bool small = is_small(p, p->grid * p->threads);
     if (p->grid == 1)
         out_line(c->text.o, "const int at = thread_index();");
     else
         out_line(c->text.o,
                  "const %s at = %sblock_index() * %d + "
                  "thread_index();",
-                 type, *type == 'i' && type[3] == 0 ? "(int)" : "", p->threads);
+                 small ? "int" : "int64_t", small ? "(int)" : "", p->threads);
     if (n % p->threads) {
         out_line(c->text.o, "if (at >= %lld)", (long long)n);
         out_line(c->text.o, "    return;");
@@ -112,7 +119,8 @@ static void open_unit(CudaPrinter *c)
     Arena *a = c->text.p->arena;
     const char *block = "block_index()";
     if (p->tiles > 1) {
-        out_line(c->text.o, "const int tile = (int)(block_index() %% %lld);",
+        out_line(c->text.o, "const %s tile = (%s)(block_index() %% %lld);",
+                 cuda_column_type(p), cuda_column_type(p),
                  (long long)p->tiles);
         block = arena_printf(a, "block_index() / %lld", (long long)p->tiles);
     }
@@ -134,7 +142,7 @@ static void flat_sums(CudaPrinter *c)
     Arena *a = c->text.p->arena;
     int64_t n = p->rows * p->columns / p->vector;
     int64_t step = p->parts * p->threads;
-    bool small = n + step < INT32_MAX;
+    bool small = is_small(p, n + step);
     open_unit(c);
     cuda_begin_totals(c);
     cuda_ahead(c);

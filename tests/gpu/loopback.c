@@ -315,7 +315,7 @@ static CuResult open_stages(void)
  * not, or elsewhere: then the program has put the graph behind it. */
 static CuResult follow(CuStream stream, uint64_t *capture)
 {
-    int state = 0;
+    CuCaptureStatus state = 0;
     *capture = 0;
     TRY(cuStreamGetCaptureInfo(stream, &state, capture, NULL, NULL, NULL));
     *capture = state ? *capture : 0;

@@ -6,11 +6,12 @@
  *
  *   early   such a collective is issued as soon as its operands are there (in
  *           the order that they have among themselves);
- *   late    one whose result is read at once gets a matmul of weight gradients
- *           to stand behind it: the nearest one in front that is free, which
- *           nothing but a reduction over data axes waits for. It passes no
- *           other such collective, so that what it reads lives on for a part
- *           of a layer only.
+ *   late    one whose result is read at once gets a matmul to stand behind it:
+ *           the nearest one in front that is free, for which nothing up to
+ *           there waits: one of weight gradients, or, where a layer is run again
+ *           for the backward pass, one of its own. It passes no other such
+ *           collective, so that what it reads lives on for a part of a layer
+ *           only.
  *
  * before   %dw2 = einsum %dx.9, %mul …
  *          %dx.12 = einsum …
@@ -85,19 +86,18 @@ static bool is_covered(const Op *collective)
     return true;
 }
 
-/* A matmul that nothing waits for but reductions of gradients behind `at`. */
+/* A matmul that nothing in front of `at` or at it waits for. */
 static bool is_free(const Op *op, const Op *at)
 {
-    bool behind = false;
     if (!op_is_einsum(op->kind))
         return false;
     for (const Op *reader = op->next; reader; reader = reader->next) {
-        if (reads(reader, op) &&
-            (!behind || reader->stream != STREAM_DATA))
+        if (reads(reader, op))
             return false;
-        behind |= reader == at;
+        if (reader == at)
+            return true;
     }
-    return true;
+    return false;
 }
 
 /* Whether it covers a collective already. */

@@ -586,7 +586,7 @@ static const ParcWork work[] = {
      .nresults = 1},
     [16] = {.id = "dx.9", .kind = "einsum_add", .phase = "backward",
      .path = "layers.*.up", .source = "cuda.pdl:7:39",
-     .detail = "af,fk,ak->ak",
+     .detail = "af,fk,ak->ak with add",
      .bytes = 20480, .flops = 131072, .count = 4,
      .nloops = 1, .loop = {{"layer", 4}},
      .result = (const ParcResult[]){

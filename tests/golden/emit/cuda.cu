@@ -1036,7 +1036,7 @@ k04_layers_relu_grad(parc_bf16 *dup, const parc_bf16 *x_9,
  * moves    224.0 KiB
  * launch   2 blocks of 512, vectors of 8; 1 of 32
  */
-PARC_KERNEL(512)
+PARC_KERNEL(512, 2)
 k05_sgd_layers_down_weight(float *down_weight_new,
                            parc_bf16 *__restrict__ down_weight_bf16_5_new,
                            const float *ddown_weight_2,
@@ -1104,7 +1104,7 @@ k05_sgd_layers_down_weight_combine(float *__restrict__ sumsq_2,
  * moves    224.0 KiB
  * launch   2 blocks of 512, vectors of 8; 1 of 32
  */
-PARC_KERNEL(512)
+PARC_KERNEL(512, 2)
 k06_sgd_layers_up_weight(float *up_weight_new,
                          parc_bf16 *__restrict__ up_weight_bf16_5_new,
                          const float *dup_weight_2,

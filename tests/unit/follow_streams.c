@@ -174,12 +174,12 @@ static void move(Follow *f, int stream)
  * end what it has begun at once. */
 static int next_stream(const Follow *f, uint64_t order, Rng *r)
 {
-    static const int precedence[6][STREAMS] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
-                                               {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     int able[STREAMS], n = 0;
     bool eager = order < FOLLOW_FIXED && order % 2;
+    int begin = (int)(order / 2 % STREAMS);
+    int step = order / 2 / STREAMS % 2 ? STREAMS - 1 : 1;
     for (int i = 0; i < STREAMS; i++) {
-        int stream = order < FOLLOW_FIXED ? precedence[order / 2][i] : i;
+        int stream = order < FOLLOW_FIXED ? (begin + step * i) % STREAMS : i;
         if (eager && can_begin(f, stream))
             return stream;
         if (f->busy[stream] || can_begin(f, stream))

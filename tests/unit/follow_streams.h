@@ -10,7 +10,7 @@
  * drawn. What a statement reads must be what it reads in the order of issue,
  * from its begin to its end, and what it writes must stay until its end. NULL,
  * or what was found. `without`: a wait that is left out; NULL: none. */
-enum { FOLLOW_FIXED = 12 };
+enum { FOLLOW_FIXED = 4 * STREAMS };
 const char *follow_streams(const Program *p, uint64_t order,
                            const Wait *without);
 

@@ -6,6 +6,8 @@
  */
 #include "codegen/target.h"
 
+#include <string.h>
+
 #include "codegen/contraction.h"
 #include "codegen/cuda_kernel.h"
 #include "codegen/move_box.h"
@@ -94,6 +96,19 @@ static bool cuda_has_gelu(const ParcMatmulSpec *s)
     return s->type.c != PARC_F32 && s->sc[1] % ROW_MULTIPLE == 0;
 }
 
+/* The library sums an operand over what the product sums, and nothing else:
+ * the letters of the second result are of the first, too. */
+static bool cuda_sums(const Op *op)
+{
+    const char *result = strstr(op_attr(op, "spec").s, "->") + 2;
+    const char *kept = strchr(result, ',') + 1;
+    size_t n = strcspn(result, ",");
+    for (; *kept; kept++)
+        if (!memchr(result, *kept, n))
+            return false;
+    return true;
+}
+
 static bool cuda_multiplies(const Program *p, const Op *op)
 {
     Contraction c;
@@ -101,7 +116,8 @@ static bool cuda_multiplies(const Program *p, const Op *op)
     const ParcMatmulSpec *s = &c.spec;
     if (op->kind == OP_einsum)
         return c.plain || cuda_has_types(&s->type);
-    if (c.plain || c.nletters || s->batch != 1 || !cuda_has_types(&s->type))
+    if (c.plain || c.nletters || s->batch != 1 || !cuda_has_types(&s->type) ||
+        (op->kind == OP_einsum_bias_grad && !cuda_sums(op)))
         return false;
     const EpilogueInfo *e = epilogue_info(s->epilogue);
     const Value *vector = epilogue_value(op, e->vector);

@@ -50,6 +50,9 @@ for example in toy feedforward llama; do
     check "$example has the same weights" cmp "$work/$example.st" \
         "$work/early.st"
 done
+# What a product sums is not what the gradient of a vector is summed over.
+check "sums are written" both sums
+check "sums train" trains sums
 # Types that differ between operands, which the library does not multiply; the
 # CPU's program rounds in other places.
 check "mixed types are written" both mixed

@@ -127,20 +127,20 @@ static int first_of_group(const ParcModel *model, int rank, uint32_t axes)
     return first;
 }
 
-/* Arenas begin `arenas` bytes into the file, which is mapped at base. */
-static bool map_segments(const RtWorld *w, char *base, size_t arenas, int file)
+/* Arenas begin `at`. What is mapped there is mapped once more: pages that ranks
+ * share need no file for that (mremap(2), an old size of 0). */
+static bool map_segments(const RtWorld *w, char *at)
 {
     const ParcModel *m = w->model;
     for (int r = 0; r < w->mapped; r++) {
         for (int i = 0; i < m->nshared; i++) {
             const ParcShared *s = &m->shared[i];
             size_t first = (size_t)first_of_group(m, r, s->axes);
-            size_t at = arenas + (size_t)s->offset;
-            if ((size_t)r != first &&
-                mmap(base + at + (size_t)r * w->arena_stride, (size_t)s->bytes,
-                     PROT_READ | PROT_WRITE,
-                     MAP_FIXED | MAP_NORESERVE | MAP_SHARED, file,
-                     (off_t)(at + first * w->arena_stride)) == MAP_FAILED) {
+            char *from = at + first * w->arena_stride + s->offset;
+            char *to = at + (size_t)r * w->arena_stride + s->offset;
+            if (to != from &&
+                mremap(from, 0, (size_t)s->bytes,
+                       MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) {
                 return false;
             }
         }
@@ -169,8 +169,8 @@ static char *map_world(RtWorld *w, size_t bytes, size_t arenas)
                             (shared ? MAP_SHARED : MAP_PRIVATE) |
                             (file < 0 ? MAP_ANONYMOUS : 0),
                         file, 0);
-        base = at == MAP_FAILED || !map_segments(w, base, arenas, file)
-                   ? NULL : base;
+        base = at == MAP_FAILED || !map_segments(w, base + arenas) ? NULL
+                                                                   : base;
     }
     int error = errno;
     if (file >= 0) {

@@ -58,6 +58,13 @@ if [ -z "${CHECK_ASAN:-}" ]; then
 fi
 # shellcheck disable=SC2086
 try llama-2x2 llama 2x2 $llama_sizes
+# Where there are no files in memory, ranks share what has no file.
+no_file() { # no_file BINARY
+    cc -shared -fPIC -o "$work/no_file.so" tests/tools/no_memory_file.c &&
+        LD_PRELOAD=$work/no_file.so "$1" --steps 2 --log "$work/no_file.log" &&
+        same_curve "$work/no_file.log" "$1.log" 0
+}
+[ "${CHECK_ASAN:-}" ] || check "no memory file" no_file "$work/llama-2x2"
 # shellcheck disable=SC2086
 try llama-4x1 llama 4x1 $llama_sizes
 # shellcheck disable=SC2086

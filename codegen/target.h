@@ -8,6 +8,11 @@
 /* `threads`: CPU threads of a rank that workspace is planned for. */
 TargetInfo target_info(Target target, int threads);
 
+/* Whether the target can do what a planned program asks for: one that was taken
+ * up from a dump may have been made for another. Says what it cannot do, and
+ * which target can. */
+bool target_can_run(const Program *p, const TargetInfo *t);
+
 /* What the runtime calls an element type. */
 ParcType runtime_type(DType t);
 

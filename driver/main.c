@@ -214,6 +214,8 @@ static bool write_program(Compilation *c, const Program *p, const TargetInfo *t)
 {
     if (!c->o.binary.text && !c->o.directory.text)
         return true;
+    if (c->o.pipeline.starts && !target_can_run(p, t))
+        return false;
     char self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = 0;

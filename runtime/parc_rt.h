@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 5
+#define PARC_RT_VERSION 6
 enum {
     PARC_MAX_AXES = 6,
     PARC_MAX_DIMS = 6,

@@ -73,6 +73,19 @@ check "llama:2x2 bf16 goes on" goes_on llama 2x2 -D precision=bf16
 check "the manual's program" manual_is_read_back
 check "llama:4x2 goes on" goes_on llama 4x2
 
+# A dump has in it what one target can do: the other refuses it, and says so.
+refuses() { # refuses TARGET PASS OTHER WHAT
+    "$PARC" examples/gpt2.pdl --target "$1" --threads 1 --mesh 2x1 \
+        -D precision=f32 --stop-after="$2" --emit ir >"$work/other.ir" &&
+        ! "$PARC" --target "$3" --threads 1 --start-after="$2" \
+            -S "$work/other" "$work/other.ir" 2>"$work/said" &&
+        [ ! -e "$work/other" ] && grep -q "the target $3 has no $4" \
+            "$work/said" && grep -q "made for --target $1" "$work/said"
+}
+check "shared parameters on cuda" refuses cpu shared cuda "memory that ranks"
+check "rows on cuda" refuses cpu rows cuda embedding_add
+check "products on the cpu" refuses cuda epilogue cpu einsum_bias
+
 # ---- the same bytes ----
 
 # tree DIR MODEL MESH: json and sources, written from within a new DIR.

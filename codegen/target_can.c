@@ -1,0 +1,59 @@
+/* target_can.c: does a program fit the target that it is taken up for?
+ *
+ * Passes ask the target what it has, and a dump has their answers in it: a
+ * parameter that is read where ranks share it, a product that a library does
+ * more with. Another target would be given calls that it lacks, or worse,
+ * gathers that move nothing.
+ */
+#include "codegen/target.h"
+
+typedef struct Check {
+    const Program *p;
+    const TargetInfo *t;
+} Check;
+
+static bool can_do(const Check *c, const Op *op)
+{
+    const TargetInfo *t = c->t;
+    switch ((int)op->kind) {
+    case OP_embedding_add: return t->adds_rows;
+    case OP_fetch:
+    case OP_store: return t->target == TARGET_CUDA;
+    }
+    if (!op_is_einsum(op->kind))
+        return true;
+    return t->multiplies ? t->multiplies(c->p, op) : op->kind == OP_einsum;
+}
+
+static bool refuse(const Check *c, Loc loc, const char *what)
+{
+    static const char *const name[] = {[TARGET_CPU] = "cpu",
+                                       [TARGET_CUDA] = "cuda"};
+    Target other = c->t->target == TARGET_CPU ? TARGET_CUDA : TARGET_CPU;
+    diag_error(c->p->diag, loc, "the target %s has no %s",
+               name[c->t->target], what);
+    diag_help(c->p->diag, "the dump was made for --target %s: take it up with "
+                          "that", name[other]);
+    return false;
+}
+
+static bool can_run(const Check *c, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next)
+        if (!can_do(c, op))
+            return refuse(c, op->loc, op_info(op->kind)->name);
+        else if (op->body && !can_run(c, op->body))
+            return false;
+    return true;
+}
+
+bool target_can_run(const Program *p, const TargetInfo *t)
+{
+    Check c = {p, t};
+    for (int i = 0; i < p->param.n; i++)
+        if (p->param.at[i].shared && !t->shares_memory)
+            return refuse(&c, p->param.at[i].loc,
+                          "memory that ranks share, and the parameter is "
+                          "'kept shared'");
+    return can_run(&c, p->step);
+}

@@ -114,7 +114,7 @@ PARC_DEVICE void tile_load(int type, void *to, int row, const void *from,
     uint8_t *at = (uint8_t *)to + (i0 * row + column) * size;
     const uint8_t *x = (const uint8_t *)from + (i0 * stride + column) * size;
     if (threads % pieces == 0) {
-        PARC_UNROLL_2
+        PARC_ROLL
         for (int i = 0; i < rows; i += step) {
             if (rows % step == 0 || i0 + i < rows)
                 tile_piece(type, at + i * row * size, x, column, width,

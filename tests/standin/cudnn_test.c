@@ -12,7 +12,7 @@
 #include "rt_attention_room.h"
 #include "rt_cudnn.h"
 #include "rt_nvtx.h"
-#include "rt_type.h"
+#include "test_numbers.h"
 
 #define CALL(result, name, symbol, arguments)                                  \
     result name arguments __asm__(symbol);
@@ -107,26 +107,6 @@ static const Case cases[] = {
     {SHAPE(2, 16, 16, 3, 2, 16, 8, true, PARC_F16), {1, 2}, 6},
 };
 
-static float number(int64_t seed, int64_t i)
-{
-    uint32_t h = (uint32_t)(seed * 7919 + i * 104729 + 12345);
-    h ^= h >> 13;
-    h *= 0x5bd1e995u;
-    h ^= h >> 15;
-    return (float)(int32_t)h * 0x1p-30f;
-}
-
-/* n numbers of a type; seed 0: what was there before, NaNs. */
-static void *numbers(ParcType type, int64_t n, int64_t seed)
-{
-    void *to = standin_alloc(n * rt_type_size(type));
-    for (int64_t i = 0; i < n && seed; i++) {
-        float x = number(seed, i);
-        rt_narrow(type, rt_element_out(type, to, i), &x, 1);
-    }
-    return to;
-}
-
 static void near_each(const char *what, ParcType type, const void *is,
                       const void *should, int64_t n, double limit)
 {
@@ -158,7 +138,7 @@ static void fill(const ParcAttention *a, void *at[DNN_NAMED], void *const *in)
         if (given && in)
             at[i] = in[i];
         else if (size[i])
-            at[i] = numbers(i == DNN_LSE ? PARC_F32 : a->type, size[i],
+            at[i] = test_numbers(i == DNN_LSE ? PARC_F32 : a->type, size[i],
                             given ? i + 1 : 0);
     }
 }

@@ -18,6 +18,7 @@
 #include "rt_attention_plan.h"
 #include "rt_cuda_launch.h"
 #include "rt_type.h"
+#include "test_numbers.h"
 
 /* runtime/cuda, compiled behind device_names.h. */
 __typeof__(parc_copy) cuda_copy;
@@ -85,26 +86,6 @@ void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
 
 /* ---- numbers ------------------------------------------------------------- */
 
-static float number(int64_t seed, int64_t i)
-{
-    uint32_t h = (uint32_t)(seed * 7919 + i * 104729 + 12345);
-    h ^= h >> 13;
-    h *= 0x5bd1e995u;
-    h ^= h >> 15;
-    return (float)(int32_t)h * 0x1p-30f;
-}
-
-/* n numbers of a type, rounded to it; seed 0: what was there before. */
-static void *numbers(ParcType type, int64_t n, int64_t seed)
-{
-    void *to = standin_alloc(n * rt_type_size(type));
-    for (int64_t i = 0; i < n && seed; i++) {
-        float x = number(seed, i);
-        rt_narrow(type, rt_element_out(type, to, i), &x, 1);
-    }
-    return to;
-}
-
 /* The largest difference, as a part of the largest number. */
 static double distance(ParcType type, const void *is, const void *should,
                        int64_t n)
@@ -152,19 +133,19 @@ static Tensors tensors(const ParcAttention *a, const Tensors *inputs)
     int64_t scratch = parc_attention_scratch(a, true, 1);
     int64_t more = parc_attention_scratch(a, false, 1);
     Tensors x = {
-        .o = numbers(t, q * a->e, 0),
-        .dq = numbers(t, q * a->d, 0),
-        .dk = numbers(t, k * a->d, 0),
-        .dv = numbers(t, k * a->e, 0),
-        .lse = numbers(PARC_F32, q, 0),
+        .o = test_numbers(t, q * a->e, 0),
+        .dq = test_numbers(t, q * a->d, 0),
+        .dk = test_numbers(t, k * a->d, 0),
+        .dv = test_numbers(t, k * a->e, 0),
+        .lse = test_numbers(PARC_F32, q, 0),
         .scratch = standin_alloc(scratch > more ? scratch : more),
     };
     if (inputs) {
         x.q = inputs->q, x.k = inputs->k, x.v = inputs->v, x.d_o = inputs->d_o;
         return x;
     }
-    x.q = numbers(t, q * a->d, 1), x.k = numbers(t, k * a->d, 2);
-    x.v = numbers(t, k * a->e, 3), x.d_o = numbers(t, q * a->e, 4);
+    x.q = test_numbers(t, q * a->d, 1), x.k = test_numbers(t, k * a->d, 2);
+    x.v = test_numbers(t, k * a->e, 3), x.d_o = test_numbers(t, q * a->e, 4);
     return x;
 }
 
@@ -234,12 +215,12 @@ static void embedding(const EmbeddingCase *c)
     ParcRt rt = {.threads = 1};
     int64_t *base = standin_alloc(sizeof *base);
     int32_t *ids = standin_alloc(c->n * (int64_t)sizeof *ids);
-    void *table = numbers(type, c->rows * c->width, 5);
-    void *dy = numbers(type, c->n * c->width, 6);
-    void *is = numbers(type, c->n * c->width, 0);
-    void *should = numbers(type, c->n * c->width, 0);
-    float *grad = numbers(PARC_F32, c->rows * c->width, 0);
-    float *expected = numbers(PARC_F32, c->rows * c->width, 0);
+    void *table = test_numbers(type, c->rows * c->width, 5);
+    void *dy = test_numbers(type, c->n * c->width, 6);
+    void *is = test_numbers(type, c->n * c->width, 0);
+    void *should = test_numbers(type, c->n * c->width, 0);
+    float *grad = test_numbers(PARC_F32, c->rows * c->width, 0);
+    float *expected = test_numbers(PARC_F32, c->rows * c->width, 0);
     char what[100];
     *base = c->rows / 2;
     const int64_t *at = c->base ? base : NULL;
@@ -290,7 +271,7 @@ static void copy(const CopyCase *c)
         room += (c->dim[d] - 1) * c->stride[d];
     }
     int64_t most = n > room ? n : room;
-    char *from = (char *)numbers(PARC_F32, most * 2 + 1, 7), what[50];
+    char *from = (char *)test_numbers(PARC_F32, most * 2 + 1, 7), what[50];
     char *is = standin_alloc(most * size + 1);
     char *should = standin_alloc(most * size + 1);
     snprintf(what, sizeof what, "copy %d", (int)(c - copy_cases));
@@ -305,7 +286,7 @@ static void rows(ParcType type, int64_t to_row, int64_t from_row, int64_t n,
 {
     ParcRt rt = {.threads = 1};
     int64_t size = rt_type_size(type), bytes = n * to_row * size;
-    char *from = numbers(type, n * from_row, 8);
+    char *from = test_numbers(type, n * from_row, 8);
     char *is = standin_alloc(bytes), *should = standin_alloc(bytes);
     char what[100];
     snprintf(what, sizeof what, "rows of %d: %d from %d", (int)width,
@@ -325,8 +306,8 @@ static void parts(int64_t outer, int64_t inner, int64_t valid)
     for (int i = 0; i < RANKS; i++) {
         ParcRt rt = {.threads = 1};
         rt.group[1] = (RtGroup){.n = RANKS, .index = i};
-        char *is = numbers(PARC_F32, 2 * most, 9);
-        char *should = numbers(PARC_F32, 2 * most, 9);
+        char *is = test_numbers(PARC_F32, 2 * most, 9);
+        char *should = test_numbers(PARC_F32, 2 * most, 9);
         ParcPart p = {.src = 0,
                       .dst = most * 4,
                       .outer = outer,
@@ -358,8 +339,8 @@ static void contract(const ContractCase *c)
     const int64_t a = c->a[0], b = c->a[1], n = c->a[2];
     const int64_t letter[][4] = {
         {b, 1, n, a}, {n, 0, 1, b * a}, {a, 0, b * n, 1}};
-    void *x = numbers(t, a * b * n, 10), *y = numbers(t, a * b * n, 11);
-    void *is = numbers(t, b, 0), *should = numbers(t, b, 0);
+    void *x = test_numbers(t, a * b * n, 10), *y = test_numbers(t, a * b * n, 11);
+    void *is = test_numbers(t, b, 0), *should = test_numbers(t, b, 0);
     test.errors = 0;
     parc_contract(&rt, (ParcTypes){t, t, t}, should, x, y, 3, letter);
     cuda_contract(&rt, (ParcTypes){t, t, t}, is, x, y, 3, letter);

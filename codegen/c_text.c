@@ -31,6 +31,24 @@ const char *c_clean(Arena *a, const char *text)
     return name;
 }
 
+static bool starts_with(const char *name, const char *start)
+{
+    return strncmp(name, start, strlen(start)) == 0;
+}
+
+/* As headers name types and macros: int64_t, ParcPart, NULL, PARC_F32. */
+static bool is_of_headers(const char *name)
+{
+    enum { SHORTEST_MACRO = 3 };
+    size_t n = strlen(name);
+    bool capitals = n >= SHORTEST_MACRO;
+    for (const char *c = name; *c; c++)
+        capitals &= *c < 'a' || *c > 'z';
+    return capitals || starts_with(name, "parc_") ||
+           starts_with(name, "Parc") || starts_with(name, "PARC_") ||
+           (n > 2 && strcmp(name + n - 2, "_t") == 0);
+}
+
 bool c_is_keyword(const char *name)
 {
     static const char *const word[] = {
@@ -45,7 +63,7 @@ bool c_is_keyword(const char *name)
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         if (strcmp(word[i], name) == 0)
             return true;
-    return false;
+    return is_of_headers(name);
 }
 
 const char *c_escaped(Arena *a, const char *text)

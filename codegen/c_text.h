@@ -12,7 +12,8 @@
  * characters, never empty, never a digit first. May be a keyword. */
 const char *c_clean(Arena *a, const char *text);
 
-/* A word of C11 or of its usual macros (bool, linux, …). */
+/* A word of C11 or of its usual macros (bool, linux, …), or a name such as those
+ * of headers: int64_t, NULL, ParcPart, PARC_F32. */
 bool c_is_keyword(const char *name);
 
 /* The inside of a string literal: quotes, backslashes, control characters

@@ -11,7 +11,7 @@ static bool is_taken(const char *name)
     static const char *const word[] = {
         "A",          "rt",         "init_constants", "forward", "backward",
         "optimizer",  "step",       "param",          "input",   "model",
-        "matmul",     "collective", "info",           "errno",   "NULL",
+        "matmul",     "collective", "info",           "errno",
         "work",       "kernel",     "image",          "images",
         "exp",        "log",        "sqrt",           "tanh",    "erf",
         "sin",        "cos",        "pow",            "abs",     "index",
@@ -22,8 +22,8 @@ static bool is_taken(const char *name)
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         if (!strcmp(name, word[i]))
             return true;
-    return !strncmp(name, "parc_", 5) || !strncmp(name, "AT_", 3) ||
-           !strncmp(name, "AXIS_", 5) || !strncmp(name, "SHARED_", 7) || name[0] == '_' ||
+    return !strncmp(name, "AT_", 3) || !strncmp(name, "AXIS_", 5) ||
+           !strncmp(name, "SHARED_", 7) || name[0] == '_' ||
            (name[0] == 'k' && name[1] >= '0' && name[1] <= '9');
 }
 

@@ -47,7 +47,7 @@ static bool is_reserved(const char *s)
             (start[i][n - 1] == '_' || (s[n] >= '0' && s[n] <= '9')))
             return true;
     }
-    if (strncmp(s, "parc_", 5) == 0 || strncmp(s, "PARC_", 5) == 0 || *s == '_')
+    if (*s == '_')
         return true;
     bool digits = s[1] != 0;
     for (const char *c = s + 1; *c; c++)

@@ -53,6 +53,8 @@ done
 # What a product sums is not what the gradient of a vector is summed over.
 check "sums are written" both sums
 check "sums train" trains sums
+check "names of others' are written" both names --mesh 2x1
+check "names of others' train" trains names
 # Types that differ between operands, which the library does not multiply; the
 # CPU's program rounds in other places.
 check "mixed types are written" both mixed

@@ -27,15 +27,6 @@ static const KindName *kind_name(OpKind kind)
     return NULL;
 }
 
-static int64_t group_size(const Program *p, uint32_t axes)
-{
-    int64_t n = 1;
-    for (int a = 0; a < p->mesh.n; a++)
-        if (axes & 1u << a)
-            n *= p->mesh.size[a];
-    return n;
-}
-
 /* The full tensors on one rank: what is gathered, or what is not reduced yet;
  * for an all-to-all, what a rank holds. */
 static int64_t full_bytes(const Program *p, const Op *op)
@@ -75,7 +66,7 @@ static CollectiveInfo describe(const Program *p, const Op *op, int id)
         .op = op, .id = id, .kind = k->name,
         .label = arena_printf(p->arena, "%s%d", k->label, id),
         .axes = axes, .axis = report_axes_text(p, axes),
-        .group_size = group_size(p, axes), .tensor = tensor_text(p, op),
+        .group_size = mesh_group(&p->mesh, axes), .tensor = tensor_text(p, op),
         .dtype = op->arg[0]->type.dtype, .bytes = full_bytes(p, op),
         .count = ir_trip_count(op),
         .in_place = memory_moves_nothing(p, op)};

@@ -20,14 +20,6 @@ static int64_t local_product(const Emitter *e, const Type *t, int first,
     return n;
 }
 
-static int64_t stack_size(const Type *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->nstack; i++)
-        n *= t->stack[i];
-    return n;
-}
-
 /* "{.src = …, .dst = …, …}" */
 static const char *part_text(Emitter *e, Value *from, Value *to, MoveBox b)
 {
@@ -243,7 +235,7 @@ static int64_t layer_step(const Emitter *e, Value *v)
 static void emit_copy(Emitter *e, const Op *op)
 {
     Value *to = op->out[0], *from = op->arg[0];
-    int64_t layers = stack_size(&to->type);
+    int64_t layers = type_layers(&to->type);
     if (layers > 1 && layer_step(e, to) != layer_step(e, from))
         rows(e, to, layer_step(e, to), 0, from, layer_step(e, from), 0,
              layers, type_flat_run(&to->type, &e->p->mesh));

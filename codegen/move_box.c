@@ -12,23 +12,6 @@ static int64_t product(const Program *p, const Type *t, int first, int last)
     return n;
 }
 
-static int64_t stack_size(const Type *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->nstack; i++)
-        n *= t->stack[i];
-    return n;
-}
-
-static int64_t ranks_of(const Program *p, uint32_t axes)
-{
-    int64_t n = 1;
-    for (int a = 0; a < p->mesh.n; a++)
-        if (axes & 1u << a)
-            n *= p->mesh.size[a];
-    return n;
-}
-
 /* The dim that is split over these axes; -1: it is flat. */
 static int split_dim(const Type *t, uint32_t axes)
 {
@@ -42,14 +25,14 @@ MoveBox move_box_of(const Program *p, const Type *part, const Type *whole,
                     uint32_t axes)
 {
     int d = split_dim(part, axes);
-    int64_t stack = stack_size(part);
+    int64_t stack = type_layers(part);
     if (d >= 0)
         return (MoveBox){.outer = stack * product(p, part, 0, d),
                          .inner = product(p, part, d, part->ndim)};
     int64_t run = type_flat_run(part, &p->mesh);
     int64_t elements = type_local_elements(whole, &p->mesh) / stack;
     MoveBox b = {.outer = stack, .inner = run};
-    if (run * ranks_of(p, axes) != elements)
+    if (run * mesh_group(&p->mesh, axes) != elements)
         b.valid = elements; /* the last runs are padded */
     return b;
 }
@@ -67,7 +50,7 @@ static MoveBox swap_box(const Program *p, const Op *op)
     const Type *src = &op->arg[0]->type, *dst = &op->out[0]->type;
     uint32_t axes = (uint32_t)op->attr[0].i;
     int whole = split_dim(dst, axes), split = split_dim(src, axes);
-    int64_t stack = stack_size(src);
+    int64_t stack = type_layers(src);
     if (!move_is_minor(op))
         return (MoveBox){.outer = stack * product(p, src, 0, whole),
                          .middle = product(p, dst, whole, split),
@@ -92,7 +75,7 @@ MoveBox move_box(const Program *p, const Op *op, int i)
 int64_t move_staging(const Program *p, const Op *op)
 {
     int64_t most = 0;
-    int64_t ranks = ranks_of(p, (uint32_t)op->attr[0].i);
+    int64_t ranks = mesh_group(&p->mesh, (uint32_t)op->attr[0].i);
     for (int i = 0; i < op->nargs; i++) {
         MoveBox b = move_box(p, op, i);
         int64_t row = b.inner * dtype_size(op->arg[i]->type.dtype);

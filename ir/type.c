@@ -38,6 +38,15 @@ int64_t mesh_ranks(const Mesh *m)
     return n;
 }
 
+int64_t mesh_group(const Mesh *m, uint32_t axes)
+{
+    int64_t n = 1;
+    for (int a = 0; a < m->n; a++)
+        if (axes & 1u << a)
+            n *= m->size[a];
+    return n;
+}
+
 int64_t mesh_parts(const Mesh *m)
 {
     int64_t n = 1;
@@ -101,7 +110,7 @@ int64_t type_layer_elements(const Type *t)
     return n;
 }
 
-static int64_t stack_layers(const Type *t)
+int64_t type_layers(const Type *t)
 {
     int64_t n = 1;
     for (int i = 0; i < t->nstack; i++)
@@ -111,7 +120,7 @@ static int64_t stack_layers(const Type *t)
 
 int64_t type_elements(const Type *t)
 {
-    return stack_layers(t) * type_layer_elements(t);
+    return type_layers(t) * type_layer_elements(t);
 }
 
 int64_t type_parts(const Type *t, const Mesh *m, int d)
@@ -173,7 +182,7 @@ int64_t type_flat_run(const Type *t, const Mesh *m)
 int64_t type_local_elements(const Type *t, const Mesh *m)
 {
     /* Without a flat axis the run is the whole local layer. */
-    return stack_layers(t) * type_flat_run(t, m);
+    return type_layers(t) * type_flat_run(t, m);
 }
 
 int64_t type_local_bytes(const Type *t, const Mesh *m)

@@ -47,6 +47,8 @@ typedef struct Mesh {
 int64_t mesh_ranks(const Mesh *m);
 /* Every turn of a rank taken for a rank of its own. */
 int64_t mesh_parts(const Mesh *m);
+/* How many ranks differ in no other axes than these. */
+int64_t mesh_group(const Mesh *m, uint32_t axes);
 static inline bool mesh_in_time(const Mesh *m, int axis)
 {
     return axis >= m->n - m->ntime;
@@ -87,6 +89,8 @@ bool place_equal(const Placement *a, const Placement *b);
 bool type_equal(const Type *a, const Type *b); /* placement included */
 bool type_same_shape(const Type *a, const Type *b); /* dims and stack */
 
+/* How many layers are stacked; 1: it is no stack. */
+int64_t type_layers(const Type *t);
 /* Global elements, of the whole stack / of one layer. */
 int64_t type_elements(const Type *t);
 int64_t type_layer_elements(const Type *t);

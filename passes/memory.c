@@ -93,14 +93,6 @@ static void bind(Memory *m, Value *v, Place at)
     m->is_bound[root->id] = true;
 }
 
-static int64_t layers_of(const Type *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->nstack; i++)
-        n *= t->stack[i];
-    return n;
-}
-
 /* The shard of a kept parameter: its run of each layer, all of which a rank
  * has room for. */
 static Place kept_place(const Memory *m, const Type *t)
@@ -133,7 +125,7 @@ static Place place_param(Memory *m, const Param *pm)
     int64_t bytes = type_local_bytes(&pm->type, &m->p->mesh);
     if (pm->kept) {
         at = kept_place(m, &pm->type);
-        bytes = layers_of(&pm->type) * at.row;
+        bytes = type_layers(&pm->type) * at.row;
     }
     at.block = add_block(m, pm->name, class, bytes, 0, m->live.end - 1);
     if (pm->shared)
@@ -359,7 +351,7 @@ static Place slice_of(const Memory *m, Place at, const Op *loop,
     if (at.nstrides == MAX_LOOP_DEPTH)
         bug("memory: loops nest deeper than %d", MAX_LOOP_DEPTH);
     at.loop[at.nstrides] = loop;
-    at.stride[at.nstrides] = at.row ? at.row * layers_of(&slice->type)
+    at.stride[at.nstrides] = at.row ? at.row * type_layers(&slice->type)
                                     : local_bytes(m, slice);
     at.modulo[at.nstrides] = 0;
     at.nstrides++;

@@ -147,10 +147,11 @@ static void add_headers(Arena *a, Headers *to, const char *folder)
 {
     size_t n = strlen(folder);
     for (const EmbeddedFile *f = runtime_files; f->name; f++) {
+        if (strncmp(f->name, folder, n) != 0)
+            continue;
         NvrtcText h = {f->name + n, f->text};
-        const char *end = strrchr(f->name, '.');
-        bool wanted = !strncmp(f->name, folder, n) && !strchr(h.name, '/') &&
-                      end && strcmp(end, ".c");
+        const char *end = strrchr(h.name, '.');
+        bool wanted = !strchr(h.name, '/') && end && strcmp(end, ".c") != 0;
         for (int i = 0; i < to->n; i++)
             wanted &= strcmp(to->at[i].name, h.name) != 0;
         if (wanted)

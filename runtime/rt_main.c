@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -384,6 +385,8 @@ static int print_about(const RtOptions *o, const ParcModel *model)
 int parc_main(int argc, char **argv, const ParcModel *model)
 {
     Job job = {.model = model};
+    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large fails to be written,
+                                 and is named */
     int status = rt_options(&job.options, argc, argv);
     if (status < 0) {
         status = print_about(&job.options, model);

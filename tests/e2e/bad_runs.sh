@@ -79,6 +79,10 @@ check "other weights" fails 1 "bad.st" sh -c \
     sh "$work"
 check "unwritable export" fails 1 "error: cannot write '$work/file/no/w.st'" "$work/train" --steps 0 \
     --export "$work/file/no/w.st"
+# Ranks do without a file in memory then.
+check "a limit on files' sizes" fails 1 "w3.st': File too large" sh -c \
+    'ulimit -f 8; exec "$1/train" --steps 0 --export "$1/w3.st"' sh "$work"
+check "nothing half-written" absent "$work/w3.st"
 ln -s w2.st "$work/link.st"
 : >"$work/w2.st"
 check "a link stays a link" "$work/train" --steps 0 --export "$work/link.st"

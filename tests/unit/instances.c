@@ -143,6 +143,7 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "--text")) {
         every_case(&t);
         fwrite(t.cu.text, 1, t.cu.size, stdout);
+        arena_free(a);
         return 0;
     }
     cuda_instances_emit(&t.cu, t.p, &t.kernels);
@@ -176,5 +177,6 @@ int main(int argc, char **argv)
     begin(&again, a);
     every_case(&again);
     CHECK(&c, !strcmp(t.cu.text, again.cu.text));
+    arena_free(a);
     return check_end(&c);
 }

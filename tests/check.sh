@@ -29,6 +29,13 @@ run() {
     [ "$f" = 0 ] || tail -n 60 "$log"
 }
 
+# With sanitizers: 64 ranks take too much memory, and the stand-ins for CUDA
+# change stacks and look at every access themselves.
+left_out() {
+    [ "${CHECK_ASAN:-}" ] && { [ "$(basename "$1")" = ranks64.sh ] ||
+        grep -qE 'lib_cuda|tests/standin' "$1"; }
+}
+
 for group in $groups; do
     case $group in
     golden) run tests/run ;;
@@ -41,8 +48,7 @@ for group in $groups; do
         for test in tests/e2e/*.sh; do
             case $test in
             */lib*.sh) ;;
-            */ranks64.sh) [ "${CHECK_ASAN:-}" ] || run sh "$test" ;;
-            *) run sh "$test" ;;
+            *) left_out "$test" || run sh "$test" ;;
             esac
         done
         ;;

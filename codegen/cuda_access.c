@@ -93,7 +93,7 @@ bool cuda_shares(const CudaPlan *c, int out, int arg)
         if (k->root[r].kind == ROOT_STORE && k->root[r].target == out &&
             (k->root[r].epilogue || last_read(c, operand) > k->root[r].phase))
             return false;
-    return true;
+    return !c->tight || cuda_shares(c->tight, out, arg);
 }
 
 bool cuda_kernel_in_place(const Program *p, const Op *fused, int out, int arg)

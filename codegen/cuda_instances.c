@@ -155,7 +155,7 @@ static void attention_kernel(Instances *in, int which, const AttentionPlan *p)
 
 static void attention_forward(Instances *in, const AttentionKind *k)
 {
-    AttentionPlan p = attention_plan(k, ATTENTION_MOST_SHARED);
+    AttentionPlan p = attention_plan(k, RT_BLOCK_MOST);
     const char *suffix = arena_strdup(in->arena, p.suffix);
     if (!begin(in, suffix))
         return;
@@ -168,8 +168,8 @@ static void attention_forward(Instances *in, const AttentionKind *k)
 /* An instance of its own: validation needs no gradients. */
 static void attention_grad(Instances *in, const AttentionKind *k)
 {
-    AttentionPlan p = attention_plan(k, ATTENTION_MOST_SHARED);
-    AttentionPlan least = attention_plan(k, ATTENTION_LEAST_SHARED);
+    AttentionPlan p = attention_plan(k, RT_BLOCK_MOST);
+    AttentionPlan least = attention_plan(k, RT_BLOCK_LEAST);
     const char *suffix = arena_strdup(in->arena, p.suffix);
     if (!begin(in, arena_printf(in->arena, "%s grad", suffix)))
         return;

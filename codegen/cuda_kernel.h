@@ -70,10 +70,14 @@ typedef struct CudaPlan {
     bool combine; /* parts are put together by a second kernel */
     int combine_warps;
     int64_t combine_grid;
-    int64_t shared_bytes, sums_at; /* where column sums lie in it */
+    int64_t block_memory;          /* shared memory that a block may have */
+    int64_t shared_bytes, sums_at; /* dynamic; where column sums lie in it */
+    const struct CudaPlan *tight; /* how it runs where a block has no more than
+                                     RT_BLOCK_LEAST; NULL: as it does here */
 } CudaPlan;
 
-/* How a fused op runs on a GPU; in the program's arena. */
+/* How a fused op runs on a GPU, with its twin; in the program's arena. The
+ * kernel's workspace is enough for both. */
 const CudaPlan *cuda_plan(const Program *p, const Op *fused);
 
 /* Bytes that a call moves (cuda_cost.c). `least`: what it reads and writes,
@@ -90,7 +94,7 @@ CudaCost cuda_cost(const CudaPlan *c);
 int64_t cuda_kernel_workspace(const Program *p, const Op *fused);
 bool cuda_kernel_in_place(const Program *p, const Op *fused, int out, int arg);
 
-/* cuda_access.c. cuda_shares: cuda_kernel_in_place, of a plan. */
+/* cuda_access.c. cuda_shares: cuda_kernel_in_place, of a plan and its twin. */
 bool cuda_shares(const CudaPlan *c, int out, int arg);
 /* Whether elements of a buffer move as vectors, and if both lanes of a pair
  * lie in one. */

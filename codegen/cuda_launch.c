@@ -6,6 +6,14 @@
  *       parc_launch(rt, 3, 2048, 128, 0, (void *[]){&y, &x});
  *   }
  *
+ * A kernel with a twin for GPUs whose blocks have less shared memory asks:
+ *
+ *       if (parc_block_has(rt, 3, 144000)) {
+ *           parc_launch(rt, 3, 2048, 512, 144000, (void *[]){&y, &x});
+ *       } else {
+ *           parc_launch(rt, 4, 2048, 512, 0, (void *[]){&y, &x});
+ *       }
+ *
  * Kernels that differ in nothing but names are one: the first of them is
  * printed, the others launch it.
  */
@@ -13,11 +21,13 @@
 
 #include "codegen/cuda.h"
 #include "codegen/cuda_kernel.h"
+#include "runtime/cuda/rt_block_memory.h"
 
 typedef struct Entry {
     const Op *op;
     int number;
     const CudaPlan *plan;
+    bool tight;      /* the twin of the entry in front of it */
     const char *key; /* the text without names and comments */
     int same;        /* the entry whose kernel it launches: often itself */
     CudaFunction first, second;
@@ -28,6 +38,12 @@ typedef struct Page {
     const Program *p;
     VEC(Entry) entry;
 } Page;
+
+static const char *entry_name(const Program *p, const Entry *e)
+{
+    return arena_printf(p->arena, "%s%s", kernel_name(p, e->op, e->number),
+                        e->tight ? "_tight" : "");
+}
 
 /* The text with parameters by number, which tells whether two are the same. */
 static const char *key_of(const CudaPlan *plan)
@@ -47,12 +63,14 @@ static const char *key_of(const CudaPlan *plan)
     return o.text;
 }
 
-static void add_entry(void *context, const Op *fused, int number)
+static void add_entry(Page *page, const CudaPlan *plan, int number, bool tight)
 {
-    Page *page = context;
-    Entry e = {.op = fused, .number = number, .same = page->entry.n};
-    e.plan = cuda_plan(page->p, fused);
-    e.key = key_of(e.plan);
+    Entry e = {.op = plan->k->op,
+               .number = number,
+               .plan = plan,
+               .tight = tight,
+               .key = key_of(plan),
+               .same = page->entry.n};
     for (int i = page->entry.n; i-- > 0;)
         if (strcmp(page->entry.at[i].key, e.key) == 0)
             e.same = page->entry.at[i].same;
@@ -61,10 +79,19 @@ static void add_entry(void *context, const Op *fused, int number)
     const Entry *same = &page->entry.at[e.same];
     const char *name = e.same < page->entry.n
                            ? same->first.symbol
-                           : kernel_name(page->p, fused, number);
+                           : entry_name(page->p, &e);
     cuda_functions(&o, e.plan, name, false, &e.first, &e.second);
     e.text = o.text;
     vec_push(page->p->arena, &page->entry, e);
+}
+
+static void add_op(void *context, const Op *fused, int number)
+{
+    Page *page = context;
+    const CudaPlan *plan = cuda_plan(page->p, fused);
+    add_entry(page, plan, number, false);
+    if (plan->tight)
+        add_entry(page, plan->tight, number, true);
 }
 
 /* ---- kernels.cu ---------------------------------------------------------- */
@@ -91,11 +118,23 @@ static void list_launch(Out *o, const CudaPlan *c)
     out(o, "\n");
 }
 
+static void list_twin(Out *o, const Page *page, int n)
+{
+    const Entry *e = &page->entry.at[n];
+    out_line(o, "");
+    out_line(o, "/* %s", entry_name(page->p, e));
+    out_line(o, " * for      %s on GPUs whose blocks have %d KiB",
+             kernel_name(page->p, e->op, e->number), RT_BLOCK_LEAST >> 10);
+}
+
 static void print_entry(Out *o, const Page *page, int n)
 {
     const Entry *e = &page->entry.at[n];
     KernelPrinter text = {.o = o, .p = page->p, .k = e->plan->k, .merged = -1};
-    kernel_comment(&text, e->number);
+    if (e->tight)
+        list_twin(o, page, n);
+    else
+        kernel_comment(&text, e->number);
     if (e->same != n) {
         out_line(o, " * is       %s", page->entry.at[e->same].first.symbol);
         out_line(o, " */");
@@ -109,7 +148,7 @@ static void print_entry(Out *o, const Page *page, int n)
 static Page page_of(const Program *p)
 {
     Page page = {.p = p};
-    kernel_each(p, add_entry, &page);
+    kernel_each(p, add_op, &page);
     return page;
 }
 
@@ -147,6 +186,32 @@ static void launch(Out *o, const Program *p, const Entry *e,
     out_code(o, "%s});", call);
 }
 
+/* Its kernels. */
+static void launches(Out *o, const Program *p, const Entry *e,
+                     CudaKernels *list)
+{
+    launch(o, p, e, &e->first, list);
+    if (e->second.grid)
+        launch(o, p, e, &e->second, list);
+}
+
+/* Those of `e`, or of its twin behind it. */
+static void launches_that_fit(Out *o, const Program *p, const Entry *e,
+                              CudaKernels *list)
+{
+    out_line(o, "if (parc_block_has(rt, %d, %lld)) {",
+             cuda_kernel_number(list, e->first.symbol),
+             (long long)e->first.shared_bytes);
+    o->indent += 4;
+    launches(o, p, e, list);
+    o->indent -= 4;
+    out_line(o, "} else {");
+    o->indent += 4;
+    launches(o, p, e + 1, list);
+    o->indent -= 4;
+    out_line(o, "}");
+}
+
 static bool is_passed(const Entry *e, int buffer)
 {
     bool passed = false;
@@ -154,7 +219,7 @@ static bool is_passed(const Entry *e, int buffer)
         passed |= e->first.arg[i] == buffer;
     for (int i = 0; i < e->second.nargs; i++)
         passed |= e->second.arg[i] == buffer;
-    return passed;
+    return passed || (e->plan->tight && is_passed(e + 1, buffer));
 }
 
 void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
@@ -165,6 +230,8 @@ void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
     out_line(c, "#include \"kernels.h\"");
     for (int n = 0; n < page.entry.n; n++) {
         const Entry *e = &page.entry.at[n];
+        if (e->tight)
+            continue;
         KernelPrinter text = {.o = c, .p = p, .k = e->plan->k, .merged = -1};
         out_line(c, "");
         kernel_function(&text, e->number, "", "");
@@ -173,9 +240,10 @@ void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
         for (int i = 0; i < e->plan->k->nbuffers; i++)
             if (!is_passed(e, i))
                 out_line(c, "(void)%s;", e->plan->k->buffer[i].name);
-        launch(c, p, e, &e->first, list);
-        if (e->second.grid)
-            launch(c, p, e, &e->second, list);
+        if (e->plan->tight)
+            launches_that_fit(c, p, e, list);
+        else
+            launches(c, p, e, list);
         c->indent -= 4;
         out_line(c, "}");
     }

@@ -27,10 +27,15 @@
  * again in each phase. Without row reductions the elements are one flat range
  * of vectors. Sums over rows give each block a part of the rows; where there
  * are several parts a second kernel, k14_norm_combine, puts them together.
+ *
+ * A kernel that wants more shared memory than every GPU has
+ * (rt_block_memory.h) is planned twice; its twin, k14_norm_tight, streams the
+ * row, or adds up columns in the workspace.
  */
 #include "codegen/cuda_kernel.h"
 
 #include "base/bug.h"
+#include "runtime/cuda/rt_block_memory.h"
 
 /* A GPU of today: multiprocessors times 2 blocks, times resident threads. */
 enum {
@@ -45,7 +50,8 @@ enum {
     FEW_FLOATS = 16,      /* the same in a block of 1024, which has 64 each */
     MAX_SLOTS = 4,        /* vectors a thread takes of a row it does not keep */
     STAGED = 48,          /* elements of vectors on their way */
-    SHARED_MOST = 160 * 1024, /* that a block has on sm_80 and later */
+    SUM_BYTES = 256, /* of static shared memory, at most, for a sum of warps'
+                        sums: declare_sums in cuda_kernel.c */
 };
 
 static int64_t product(const Space *s, uint32_t axes)
@@ -214,6 +220,16 @@ static double live_floats(const CudaPlan *c)
     return floats;
 }
 
+/* Dynamic shared memory that a block may have where all of its shared memory
+ * is `block_memory`. */
+static int64_t room_of(const CudaPlan *c, int64_t block_memory)
+{
+    int sums = c->k->ntotals;
+    for (int r = 0; r < c->k->nroots; r++)
+        sums += c->k->root[r].kind == ROOT_REDUCE;
+    return block_memory - (int64_t)sums * SUM_BYTES;
+}
+
 /* Lays out what stays, and column sums, in shared memory. */
 static int64_t shared_row(CudaPlan *c)
 {
@@ -249,24 +265,50 @@ static bool is_too_much(const CudaPlan *c, int group, double live)
            (group < 1024 ? LIVE_FLOATS : FEW_FLOATS);
 }
 
+/* Whether what a phase reads, draws, writes and adds to, in two vectors at a
+ * time, leaves little of 64 registers. */
+static bool is_crowded(const CudaPlan *c)
+{
+    enum { FLOATS = 48 };
+    const Kernel *k = c->k;
+    int most = 0;
+    for (int p = 0; p < c->nphases; p++) {
+        const CudaPhase *phase = &c->phase[p];
+        int lanes = 0;
+        for (int i = 0; i < phase->nsteps; i++) {
+            const KernelInstr *instr = &k->instr[phase->step[i].instr];
+            if (!phase->step[i].kept && (instr->code == KERNEL_LOAD ||
+                                         instr->code == KERNEL_RANDOM))
+                lanes += kernel_lanes(k, instr->axes);
+        }
+        for (int r = 0; r < k->nroots; r++)
+            if (k->root[r].phase == p && k->root[r].element &&
+                !k->root[r].epilogue && k->root[r].kind != ROOT_REDUCE)
+                lanes += c->lanes;
+        most = lanes > most ? lanes : most;
+    }
+    return 2 * most * c->vector > FLOATS;
+}
+
 /* A row that no block's registers hold. */
 static void leave_registers(CudaPlan *c)
 {
-    int64_t bytes = shared_row(c);
+    int64_t room = room_of(c, c->block_memory), bytes = shared_row(c);
     c->place = CUDA_SHARED;
-    if (bytes > SHARED_MOST) {
+    if (bytes > room) {
         c->place = CUDA_STREAMED;
         cuda_steps(c, true);
         bytes = shared_row(c);
-        c->global_sums = bytes > SHARED_MOST;
+        c->global_sums = bytes > room;
         if (c->global_sums)
             bytes = 0;
     }
     c->shared_bytes = bytes;
     /* 1024 threads would have 64 registers each, which spill; so have two
-     * blocks of 512, where all of a row's phases are one. */
+     * blocks of 512, where all of a row's phases are one, or much is on its
+     * way. */
     c->group = 512;
-    c->blocks = c->place == CUDA_SHARED ? 1 : 0;
+    c->blocks = c->place == CUDA_SHARED || is_crowded(c) ? 1 : 0;
 }
 
 static void set_rows(CudaPlan *c)
@@ -284,14 +326,11 @@ static void set_rows(CudaPlan *c)
         leave_registers(c);
     int64_t rows = c->totals ? c->rows : c->units;
     c->groups = c->group == 32 ? ROW_WARPS : 1;
-    while (c->groups > 1 &&
-           (c->groups > rows ||
-            c->groups * column_totals(c) * c->columns * c->lanes * 4 >
-                SHARED_MOST))
+    while (c->groups > 1 && c->groups > rows)
         c->groups /= 2;
     c->slots = row_slots(c, c->group);
     c->threads = c->group * c->groups;
-    if (c->place == CUDA_REGISTERS)
+    if (c->place == CUDA_REGISTERS) /* of LIVE_FLOATS a thread */
         c->shared_bytes = c->groups == 1 ? 0
                                          : c->groups * column_totals(c) *
                                                c->columns * c->lanes * 4;
@@ -302,13 +341,14 @@ static void set_tiles(CudaPlan *c)
     cuda_steps(c, true);
     c->group = 32;
     c->groups = ROW_WARPS;
-    while (c->groups > 1 && c->groups > c->rows)
+    int64_t warp = (int64_t)column_totals(c) * 32 * c->vector * c->lanes * 4;
+    while (c->groups > 1 && (c->groups > c->rows ||
+                             c->groups * warp > room_of(c, RT_BLOCK_LEAST)))
         c->groups /= 2;
     c->slots = 1;
     c->threads = c->group * c->groups;
     c->tiles = divide_up(c->columns, (int64_t)32 * c->vector);
-    c->shared_bytes =
-        (int64_t)c->groups * column_totals(c) * 32 * c->vector * c->lanes * 4;
+    c->shared_bytes = c->groups * warp;
     if (c->groups == 1)
         c->shared_bytes = 0;
 }
@@ -390,12 +430,15 @@ static void set_workspace(CudaPlan *c)
         c->combine_warps *= 2;
 }
 
-const CudaPlan *cuda_plan(const Program *p, const Op *fused)
+static CudaPlan *plan_within(const Program *p, const Op *fused,
+                             int64_t block_memory)
 {
     CudaPlan *c = NEW(p->arena, CudaPlan);
-    *c = (CudaPlan){
-        .p = p, .k = kernel_build_plain(p, fused), .tiles = 1, .parts = 1};
-    Kernel *k = c->k;
+    *c = (CudaPlan){.p = p,
+                    .k = kernel_build_plain(p, fused),
+                    .block_memory = block_memory,
+                    .tiles = 1,
+                    .parts = 1};
     set_sizes(c);
     set_totals(c);
     set_form(c);
@@ -411,11 +454,31 @@ const CudaPlan *cuda_plan(const Program *p, const Op *fused)
     set_grid(c);
     set_workspace(c);
     if (c->grid > INT32_MAX)
-        bug("kernel '%s' wants %lld blocks", k->name, (long long)c->grid);
-    for (int i = 0; i < fused->nouts; i++)
-        for (int j = 0; j < fused->nargs; j++)
+        bug("kernel '%s' wants %lld blocks", c->k->name, (long long)c->grid);
+    return c;
+}
+
+static void mark_shared(CudaPlan *c)
+{
+    const Op *op = c->k->op;
+    for (int i = 0; i < op->nouts; i++)
+        for (int j = 0; j < op->nargs; j++)
             if (cuda_shares(c, i, j))
-                k->buffer[i].shared = k->buffer[fused->nouts + j].shared = true;
+                c->k->buffer[i].shared = c->k->buffer[op->nouts + j].shared =
+                    true;
+}
+
+const CudaPlan *cuda_plan(const Program *p, const Op *fused)
+{
+    CudaPlan *c = plan_within(p, fused, RT_BLOCK_MOST);
+    if (c->shared_bytes > room_of(c, RT_BLOCK_LEAST)) {
+        CudaPlan *tight = plan_within(p, fused, RT_BLOCK_LEAST);
+        mark_shared(tight);
+        if (c->k->workspace < tight->k->workspace)
+            c->k->workspace = tight->k->workspace;
+        c->tight = tight;
+    }
+    mark_shared(c);
     return c;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "codegen/cuda_kernel.h"
 #include "codegen/report.h"
+#include "runtime/cuda/rt_block_memory.h"
 
 #include <string.h>
 
@@ -24,6 +25,12 @@ static const char *place_of(const CudaPlan *c)
     return c->form == CUDA_ROWS && c->nphases > 1 ? place[c->place] : "";
 }
 
+static int64_t bytes_of(const CudaPlan *c)
+{
+    CudaCost cost = cuda_cost(c);
+    return cost.read + cost.written;
+}
+
 static const char *reason(const Table *t, const CudaPlan *c, CudaCost cost)
 {
     Arena *a = t->p->arena;
@@ -34,6 +41,10 @@ static const char *reason(const Table *t, const CudaPlan *c, CudaCost cost)
     if (cost.again)
         text = arena_printf(a, "%s; rows too long for the chip %s", text,
                             report_bytes(a, cost.again));
+    int64_t more = c->tight ? bytes_of(c->tight) - bytes_of(c) : 0;
+    if (more > 0)
+        text = arena_printf(a, "%s; where a block has %d KiB %s more", text,
+                            RT_BLOCK_LEAST >> 10, report_bytes(a, more));
     return text;
 }
 

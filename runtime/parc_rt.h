@@ -236,6 +236,9 @@ void parc_set_index(ParcRt *rt, int64_t *to, int64_t turns, int64_t dim,
 enum { PARC_COMPUTE, PARC_TENSOR, PARC_DATA, PARC_HOST, PARC_STREAMS };
 void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
                  int64_t shared_bytes, void **args);
+/* Whether a block of the rank's GPU may have so much dynamic shared memory
+ * beside the kernel's static. */
+bool parc_block_has(const ParcRt *rt, int kernel, int64_t shared_bytes);
 void parc_record(ParcRt *rt, int stream, int event);
 void parc_wait(ParcRt *rt, int stream, int event);
 

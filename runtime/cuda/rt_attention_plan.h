@@ -5,12 +5,8 @@
  * Tiles are chosen for an H100: two blocks of 4 warps fit a multiprocessor at
  * head sizes up to 128, with 255 registers a thread and none spilled; a warp
  * of 32 rows uses each fragment of the other side twice, which halves what it
- * reads of shared memory. All of it fits the 163 KiB of an A100.
- *
- * GPUs of compute capability 8.6, 8.9 and 12.0 give a block 99 KiB. A kernel
- * that wants more has a twin for them, on smaller tiles: parc writes both, since
- * code for 8.0 runs on all of these, and the runtime launches the one that fits
- * the device.
+ * reads of shared memory. All of it fits RT_BLOCK_MOST. A kernel that does not
+ * fit RT_BLOCK_LEAST has a twin on smaller tiles.
  */
 #ifndef PARC_RT_ATTENTION_PLAN_H
 #define PARC_RT_ATTENTION_PLAN_H
@@ -18,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#include "rt_block_memory.h"
 
 /* A block owns rows * warps rows of one side, and walks the other side by
  * `step`; sums that do not fit registers are made in `parts`, by a block each.
@@ -30,11 +28,8 @@ typedef struct AttentionTiles {
 
 enum { ATTENTION_FORWARD, ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_KERNELS };
 
-/* Shared memory of a block: what every GPU since 8.0 has, and enough for all
- * tiles. The kernel that sums delta takes a row of o with each warp. */
+/* The kernel that sums delta takes a row of o with each warp. */
 enum {
-    ATTENTION_LEAST_SHARED = 99 << 10,
-    ATTENTION_MOST_SHARED = 163 << 10,
     ATTENTION_DELTA_ROWS = 8,
     ATTENTION_DELTA_THREADS = 32 * ATTENTION_DELTA_ROWS
 };
@@ -108,7 +103,7 @@ static inline void rt_attention_symbol(char *symbol, size_t size, int kernel,
 }
 
 /* For a device whose blocks may have `room` bytes of shared memory, at least
- * ATTENTION_LEAST_SHARED. `half`: elements of 16 bits; `type_name`: "bf16". */
+ * RT_BLOCK_LEAST. `half`: elements of 16 bits; `type_name`: "bf16". */
 static inline void rt_attention_plan(AttentionPlan *p, bool half,
                                      const char *type_name, int64_t d,
                                      int64_t e, bool causal, bool drop,

@@ -158,11 +158,17 @@ int rt_cuda_kernel(ParcRt *rt, const char *symbol)
 
 /* ---- launching ----------------------------------------------------------- */
 
+bool parc_block_has(const ParcRt *rt, int kernel, int64_t shared_bytes)
+{
+    const RtDevice *d = rt->device;
+    return shared_bytes + d->kernel[kernel].own_shared <= d->shared_most;
+}
+
 static void grant_shared(ParcRt *rt, int kernel, int64_t bytes)
 {
     const RtDevice *d = rt->device;
     CudaKernel *k = &d->kernel[kernel];
-    if (bytes + k->own_shared > d->shared_most) {
+    if (!parc_block_has(rt, kernel, bytes)) {
         rt_fail(rt,
                 "'%s' wants %lld bytes of shared memory, a block of GPU %d "
                 "(%s) has %lld",

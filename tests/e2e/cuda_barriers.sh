@@ -19,6 +19,16 @@ probe() {
             $data && touch "$at.ran"
 }
 
+# Rows whose kernels have twins, on GPUs that take these.
+probe_twins() { # probe_twins NAME MODEL.pdl OPTIONS…
+    at=$work/$1 model=$2
+    shift 2
+    cuda_tree "$at" "$model" --mesh 1 "$@" &&
+        STANDIN_SHARED=101376 STANDIN_BARRIERS=$at.sites \
+            cuda_run "$at" checked early --steps 2 &&
+        grep -q '_tight ' "$at.sites" && touch "$at.ran"
+}
+
 # All sites of one program; a site without a race is printed.
 needed() {
     [ -e "$work/$1.ran" ] && [ -s "$work/$1.sites" ] || {
@@ -40,7 +50,11 @@ for model in llama gpt2 transformer; do
             -D clip=0.5 >"$work/$model-$precision.out" 2>&1
     done
 done
+job probe_twins rows tests/data/rows.pdl -D n=5000 >"$work/rows.out" 2>&1
+job probe_twins long tests/data/long_rows.pdl -D n=20000 >"$work/long.out" 2>&1
 wait
+check "twins of rows" needed rows
+check "twins of a softmax" needed long
 for model in llama gpt2 transformer; do
     for precision in f32 bf16; do
         check "$model in $precision" needed "$model-$precision"

@@ -1,7 +1,9 @@
 #!/bin/sh
-# Training with heads of up to 256 columns where a block may have 99 KiB of
-# shared memory, as on GPUs of compute capability 8.6, 8.9 and 12.0, and where
-# it may have more: the losses of the CPU's program either way.
+# Training where a block may have 99 KiB of shared memory, as on GPUs of
+# compute capability 8.6, 8.9 and 12.0, and where it may have more: the losses
+# of the CPU's program either way. Attention with heads of up to 256 columns;
+# softmax, norms and losses over rows that fit the one and not the other, and
+# sums by column that do.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 least=101376
@@ -11,23 +13,40 @@ trained() { # trained TREE BYTES
         --log "$1-$2.json"
 }
 
-for precision in f32 bf16; do
+# trains NAME MODEL.pdl OPTIONS…
+trains() {
+    name=$1 model=$2
+    shift 2
+    at=$work/$(echo "$name" | tr ' ' _)
     tolerance=1e-5
-    [ $precision = f32 ] || tolerance=1e-2
-    at=$work/$precision
-    check "$precision on the CPU compiles" "$PARC" tests/data/heads.pdl \
-        --target cpu -D precision=$precision -o "$at-cpu"
-    check "$precision on the CPU" "$at-cpu" --steps 2 --seed 3 \
-        --log "$at-cpu.json"
-    check "$precision compiles" cuda_tree "$at" tests/data/heads.pdl \
-        -D precision=$precision
-    for bytes in $least 232448; do
-        check "$precision, $bytes bytes" trained "$at" $bytes
-        check "$precision, $bytes bytes: the CPU's losses" same_curve \
+    case $* in *bf16*) tolerance=1e-2 ;; esac
+    check "$name on the CPU compiles" "$PARC" "$model" --target cpu --mesh 1 \
+        "$@" -o "$at-cpu"
+    check "$name on the CPU" "$at-cpu" --steps 2 --seed 3 --log "$at-cpu.json"
+    check "$name compiles" cuda_tree "$at" "$model" --mesh 1 "$@"
+    check "$name has twins" grep -q '_tight' "$at/train.c"
+    for bytes in $least 166912 232448; do
+        check "$name, $bytes bytes" trained "$at" $bytes
+        check "$name, $bytes bytes: the CPU's losses" same_curve \
             "$at-cpu.json" "$at-$bytes.json" $tolerance
     done
+}
+
+for precision in f32 bf16; do
+    trains "heads $precision" tests/data/heads.pdl -D precision=$precision
+    trains "rows of 5000 $precision" tests/data/rows.pdl -D n=5000 \
+        -D precision=$precision
+    trains "rows of 9000 $precision" tests/data/rows.pdl -D n=9000 \
+        -D precision=$precision
+    trains "softmax of 20000 $precision" tests/data/long_rows.pdl -D n=20000 \
+        -D precision=$precision
 done
+trains "loss of 32000 f32" tests/data/long_rows.pdl -D n=32000
+trains "loss of 40000 f32" tests/data/long_rows.pdl -D n=40000
+trains "loss of 72000 bf16" tests/data/long_rows.pdl -D n=72000 \
+    -D precision=bf16
 check "less is too little" sh -c "! STANDIN_SHARED=$((least - 16)) \
-    '$standin/run' -k '$work/f32/fast.so' '$work/f32/train' --steps 1 \
-    >'$work/less' 2>&1 && grep -q 'bytes of shared memory' '$work/less'"
+    '$standin/run' -k '$work/heads_f32/fast.so' '$work/heads_f32/train' \
+    --steps 1 >'$work/less' 2>&1 &&
+    grep -q 'bytes of shared memory' '$work/less'"
 finish

@@ -25,6 +25,7 @@ has() {
 }
 
 rows="tests/data/rows.pdl -D batch=5 --mesh 1"
+long="tests/data/long_rows.pdl -D batch=3 --mesh 1"
 # shellcheck disable=SC2086
 {
     runs "rows of 100 in registers" --sites $rows -D n=100
@@ -35,6 +36,15 @@ rows="tests/data/rows.pdl -D batch=5 --mesh 1"
     has "rows of 8192 are streamed" ' streamed .*rows too long for the chip' \
         $rows -D n=8192
     runs "rows of 8192" "" $rows -D n=8192
+    has "rows of 5000 have a twin" ' shared .*cross_.*a block has 99 KiB' \
+        $rows -D n=5000
+    runs "rows of 5000, and streamed" --sites $rows -D n=5000
+    runs "rows of 9000, and sums in the workspace" "" $rows -D n=9000
+    has "softmax over 20000 has a twin" ' shared .*softmax.*has 99 KiB' \
+        $long -D n=20000
+    runs "softmax over 20000" "" $long -D n=20000
+    runs "softmax over 20001, odd, bf16" "" $long -D n=20001 \
+        -D precision=bf16
     runs "llama" --sites examples/llama.pdl --mesh 2x2 $llama_sizes \
         -D precision=bf16 -D n_layers=2
     runs "gpt2" "" examples/gpt2.pdl --mesh 1x2 $gpt2_sizes -D n_layers=2

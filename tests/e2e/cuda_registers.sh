@@ -1,7 +1,8 @@
 #!/bin/sh
 # Kernels keep all that they work on in registers, on the architectures that
 # differ: attention for heads of each usual size, and rows of fused kernels in
-# registers, in shared memory and streamed. ARCHS and TYPES name fewer or more.
+# registers, in shared memory and streamed, and their twins for GPUs with less
+# shared memory. ARCHS and TYPES name fewer or more.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_nvrtc.sh"
 archs=${ARCHS:-sm_80,sm_90a,sm_100}
@@ -20,10 +21,12 @@ for type in ${TYPES:-f32 bf16}; do
     spills_nothing "heads, $type" tests/data/heads.pdl -D precision="$type"
 done
 for type in f32 bf16; do
-    for n in 4096 100001; do
+    for n in 4096 5000 9000 100001; do
         spills_nothing "rows of $n, $type" tests/data/rows.pdl \
             -D precision=$type -D n=$n
     done
+    spills_nothing "softmax over 20000, $type" tests/data/long_rows.pdl \
+        -D precision=$type -D n=20000
 done
 spills_nothing "long rows" examples/llama.pdl -D precision=f32 \
     -D dim=16384 -D n_heads=128 -D n_kv_heads=128 -D hidden=1024 \

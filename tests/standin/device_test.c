@@ -429,8 +429,8 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < ATTENTION_CASES; i++) {
         if (only < 0 || i == only) {
-            attention(&attention_cases[i], ATTENTION_MOST_SHARED);
-            attention(&attention_cases[i], ATTENTION_LEAST_SHARED);
+            attention(&attention_cases[i], RT_BLOCK_MOST);
+            attention(&attention_cases[i], RT_BLOCK_LEAST);
         }
     }
     barriers();

@@ -166,8 +166,8 @@ int main(int argc, char **argv)
                       "attention_forward_bf16_d128_e128_causal"));
     CHECK(&c, !strcmp(t.kernels.symbol.at[4],
                       "attention_key_tight_bf16_d128_e128_causal"));
-    every_size_fits(&c, ATTENTION_LEAST_SHARED);
-    every_size_fits(&c, ATTENTION_MOST_SHARED);
+    every_size_fits(&c, RT_BLOCK_LEAST);
+    every_size_fits(&c, RT_BLOCK_MOST);
 
     /* Every macro goes with its instance. */
     begin(&t, a);

@@ -5,7 +5,8 @@
  *   kernels_cuda [--sites] FILE.ir…        of programs as --emit ir prints them
  *
  * Both get the same random operands; CUDA's results lie once in memory of their
- * own, once where operands are that they may overwrite. The engine
+ * own, once where operands are that they may overwrite; a kernel with a twin
+ * for GPUs with less shared memory runs as both. The engine
  * (tests/standin) checks every access for bounds and races. --sites takes each
  * barrier away in turn and expects that a race is found: none is superfluous.
  * launch.c is compiled and does the launching.
@@ -19,6 +20,7 @@
 #include "codegen/cuda.h"
 #include "codegen/cuda_kernel.h"
 #include "codegen/target.h"
+#include "runtime/cuda/rt_block_memory.h"
 #include "tests/standin/engine.h"
 #include "tests/unit/fuse_tools.h"
 #include "tests/unit/random.h"
@@ -43,6 +45,7 @@ typedef struct Run {
     void *calls; /* launch.c */
     const StandinModule *module;
     CudaKernels list;
+    int64_t *room; /* of launch.c: shared memory that a block may have */
     bool in_place, quiet;
     int errors; /* that the engine told */
     uint64_t seed;
@@ -125,7 +128,11 @@ static void *compile_launches(Run *r)
         "extern Hook *launch_hook;\nHook *launch_hook;\n"
         "void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,\n"
         "                 int64_t shared, void **args)\n{\n    (void)rt;\n"
-        "    launch_hook(kernel, grid, block, shared, args);\n}\n%s",
+        "    launch_hook(kernel, grid, block, shared, args);\n}\n"
+        "extern int64_t launch_room;\nint64_t launch_room;\n"
+        "bool parc_block_has(const ParcRt *rt, int kernel, int64_t shared)\n"
+        "{\n    (void)rt, (void)kernel;\n"
+        "    return shared <= launch_room;\n}\n%s",
         behind);
     Calls calls = {&o, r->p};
     kernel_each(r->p, print_call, &calls);
@@ -175,6 +182,7 @@ static void launch(int kernel, int64_t grid, int block, int64_t shared,
     if (!l.kernel)
         return;
     CHECK(r->check, l.kernel->threads >= block && block % 32 == 0);
+    CHECK(r->check, shared <= *r->room);
     for (int i = 0; i < l.kernel->nargs; i++)
         memcpy(&l.arg[i], args[i], sizeof l.arg[i]);
     r->errors += r->engine->launch(&l);
@@ -345,8 +353,9 @@ static void run_cuda(Run *r, const Op *op, int n, void *const *host)
         bool near = off < tolerance_of(r, op);
         CHECK(r->check, near);
         if (!near)
-            printf("%s%s: %%%s is off by %g\n", kernel_name(r->p, op, n),
-                   r->in_place ? " in place" : "", op->out[i]->name, off);
+            printf("%s%s, %lld KiB: %%%s is off by %g\n",
+                   kernel_name(r->p, op, n), r->in_place ? " in place" : "",
+                   (long long)*r->room >> 10, op->out[i]->name, off);
     }
     if (!r->quiet)
         CHECK(r->check, r->errors == 0);
@@ -384,9 +393,25 @@ typedef struct Visit {
     bool sites;
 } Visit;
 
+/* On a device whose blocks have so much shared memory. */
+static void run_device(const Visit *v, const Op *op, int n, void *const *host,
+                       int64_t room)
+{
+    Run *r = v->run;
+    const StandinSite *site;
+    int from = r->engine->sites(&site);
+    *r->room = room;
+    r->in_place = false;
+    run_cuda(r, op, n, host);
+    if (v->sites)
+        run_sites(r, op, n, host, from);
+    r->in_place = true;
+    run_cuda(r, op, n, host);
+}
+
 static void run_op(void *context, const Op *op, int n)
 {
-    Visit *v = context;
+    const Visit *v = context;
     Run *r = v->run;
     uint64_t state = r->seed + (uint64_t)n * 77;
     void **host = NEW_ARRAY(r->arena, void *, op->nouts + op->nargs + 3);
@@ -397,14 +422,9 @@ static void run_op(void *context, const Op *op, int n)
              bytes / dtype_size(op->arg[i]->type.dtype), &state);
     }
     run_cpu(r, op, n, host);
-    const StandinSite *site;
-    int from = r->engine->sites(&site);
-    r->in_place = false;
-    run_cuda(r, op, n, host);
-    if (v->sites)
-        run_sites(r, op, n, host, from);
-    r->in_place = true;
-    run_cuda(r, op, n, host);
+    run_device(v, op, n, host, RT_BLOCK_MOST);
+    if (cuda_plan(r->p, op)->tight)
+        run_device(v, op, n, host, RT_BLOCK_LEAST);
 }
 
 static void run_program(Check *c, const Engine *e, Program *p, uint64_t seed,
@@ -425,6 +445,7 @@ static void run_program(Check *c, const Engine *e, Program *p, uint64_t seed,
         return;
     void (*hook)(int, int64_t, int, int64_t, void **) = launch;
     memcpy(dlsym(r.calls, "launch_hook"), &hook, sizeof hook);
+    r.room = dlsym(r.calls, "launch_room");
     Visit v = {&r, sites};
     kernel_each(p, run_op, &v);
     if (c->failed > failed)

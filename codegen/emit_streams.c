@@ -130,6 +130,8 @@ static int same_turn(const IssueList *list, int from)
     int n = 1;
     while (from + n < list->n && list->at[from + n].kind == first->kind &&
            list->at[from + n].turns == first->turns &&
+           list->at[from + n].at == first->at &&
+           list->at[from + n].left == first->left &&
            list->at[from + n].op->region == first->op->region)
         n++;
     return n;
@@ -149,18 +151,24 @@ static void emit_block(Emitter *e, const IssueList *list, int from, int n,
     out_line(e->o, "}");
 }
 
+/* Of a loop that has not begun. */
+static void declare_turn(Emitter *e, const Issue *issue)
+{
+    const Op *loop = issue->op->region->owner;
+    int64_t layer = loop_reverse(loop) ? loop_trips(loop) - 1 - issue->turns
+                                       : issue->turns;
+    out_line(e->o, "const int64_t %s = %lld;", e->loop_name[loop->id],
+             (long long)layer);
+}
+
 /* In front of the loop, for one of its first turns. */
 static void emit_first(Emitter *e, const IssueList *list, int from, int n)
 {
     const Issue *issue = &list->at[from];
-    const Op *loop = issue->op->region->owner;
     const Op *outer = issue_loop(issue);
-    int64_t layer = loop_reverse(loop) ? loop_trips(loop) - 1 - issue->turns
-                                       : issue->turns;
     out_line(e->o, "{");
     e->o->indent += 4;
-    out_line(e->o, "const int64_t %s = %lld;", e->loop_name[loop->id],
-             (long long)layer);
+    declare_turn(e, issue);
     emit_block(e, list, from, n, outer ? e->loop_name[outer->id] : "");
 }
 
@@ -184,11 +192,28 @@ static void emit_ahead(Emitter *e, const IssueList *list, int from, int n)
     e->loop_name[loop->id] = turn;
 }
 
+/* In one of the last turns of a loop, for what comes behind it. */
+static void emit_late(Emitter *e, const IssueList *list, int from, int n)
+{
+    const Issue *issue = &list->at[from];
+    const Op *loop = issue->at;
+    const char *turn = e->loop_name[loop->id];
+    int64_t layer = loop_reverse(loop) ? issue->left
+                                       : loop_trips(loop) - 1 - issue->left;
+    out_line(e->o, "if (%s == %lld) {", turn, (long long)layer);
+    e->o->indent += 4;
+    if (issue->kind == ISSUE_FIRST)
+        declare_turn(e, issue);
+    emit_block(e, list, from, n, turn);
+}
+
 /* What is issued in front of a loop runs in its phase. */
 static Phase phase_of(const Issue *issue)
 {
-    return issue->kind == ISSUE_FIRST ? issue->op->region->owner->phase
-                                      : issue->op->phase;
+    const Op *op = issue->at                    ? issue->at
+                   : issue->kind == ISSUE_FIRST ? issue->op->region->owner
+                                                : issue->op;
+    return op->phase;
 }
 
 void emit_issues(Emitter *e, const IssueList *list, const Phase *phase)
@@ -196,10 +221,13 @@ void emit_issues(Emitter *e, const IssueList *list, const Phase *phase)
     int n;
     for (int i = 0; i < list->n; i += n) {
         const Issue *issue = &list->at[i];
-        n = issue->kind == ISSUE_HERE ? 1 : same_turn(list, i);
+        bool late = issue->at && issue->at->kind == OP_loop;
+        n = issue->kind == ISSUE_HERE && !late ? 1 : same_turn(list, i);
         if (phase && phase_of(issue) != *phase)
             continue;
-        if (issue->kind == ISSUE_FIRST) {
+        if (late) {
+            emit_late(e, list, i, n);
+        } else if (issue->kind == ISSUE_FIRST) {
             emit_first(e, list, i, n);
         } else if (issue->kind == ISSUE_AHEAD) {
             emit_ahead(e, list, i, n);

@@ -2,10 +2,12 @@
  *
  *   Streams: compute, tensor, data (51 events)
  *     ag2   data    1 turn ahead   w1.weight.bf16 is there
+ *                                  at first in front of tok_embeddings
  *                                  before rsqrt
  *
- * For every collective and transfer: the stream that it runs on, how many turns of its loop
- * ahead it is issued, what it waits for, and who waits for it.
+ * For every collective and transfer: the stream that it runs on, how many turns
+ * of its loop ahead it is issued, what it waits for, where it goes ahead of more
+ * than its loop, and who waits for it.
  */
 #include "codegen/report.h"
 #include "passes/streams.h"
@@ -17,6 +19,8 @@ typedef struct Scan {
     const Op *op;      /* the collective or transfer */
     int event;         /* that it records; -1: none */
     int ahead;
+    const Issue *lead; /* where it, or its loop's first turn, goes ahead of
+                          something else; NULL: nowhere */
     const char *after; /* "a is there, b has been read" */
     const char *before;
 } Scan;
@@ -36,6 +40,8 @@ static void scan_issue(Scan *s, const Issue *issue)
     bool own = issue->op == s->op;
     if (own && issue->kind == ISSUE_AHEAD)
         s->ahead = issue->turns;
+    if (own && issue->at && !s->lead)
+        s->lead = issue;
     if (own && issue->event >= 0)
         s->event = issue->event;
     for (int i = 0; i < issue->wait.n; i++) {
@@ -69,6 +75,31 @@ static Scan scan(const Program *p, const Op *op)
     return s;
 }
 
+/* The unit whose layers the loop goes through, or the module that it is for. */
+static const char *loop_text(const Op *loop)
+{
+    for (const Op *op = loop->body->first; op; op = op->next)
+        if (live_is_unit_gather(op))
+            return op->attr[1].s;
+    return *loop->path ? loop->path : "the loop";
+}
+
+/* "at first in the last turn of layers.*", "in front of norm". */
+static const char *lead_text(Arena *a, const Issue *issue)
+{
+    const char *first = issue->kind == ISSUE_FIRST ? "at first " : "";
+    const Op *at = issue->at;
+    if (at->kind == OP_loop && issue->left == 0)
+        return arena_printf(a, "%sin the last turn of %s", first, loop_text(at));
+    if (at->kind == OP_loop)
+        return arena_printf(a, "%s%d turns before the end of %s", first,
+                            issue->left + 1, loop_text(at));
+    while (at->next && (at->nouts == 0 || at->kind == OP_param))
+        at = at->next;
+    return arena_printf(a, "%sin front of %s", first,
+                        at->nouts ? at->out[0]->name : "the end");
+}
+
 static void line(Out *o, const Program *p, const Op *op, const char *label)
 {
     Scan s = scan(p, op);
@@ -77,6 +108,8 @@ static void line(Out *o, const Program *p, const Op *op, const char *label)
                        s.ahead == 1 ? "" : "s");
     out_line(o, "  %-5s %-7s %-13s %s", label, stream_name(op->stream), ahead,
              *s.after ? s.after : "at once");
+    if (s.lead)
+        out_line(o, "  %-27s %s", "", lead_text(p->arena, s.lead));
     if (*s.before)
         out_line(o, "  %-27s before %s", "", s.before);
 }

@@ -115,12 +115,24 @@ const char *unit_name_of_param(const Program *p, int param)
     return o.text;
 }
 
-bool unit_stays_gathered(const Program *p, const char *name)
+static const Unit *unit_named(const Program *p, const char *name)
 {
     for (int i = 0; i < p->param.n; i++) {
         const char *unit = p->param.at[i].unit;
         if (unit && strcmp(unit, name) == 0)
-            return unit_of_param(p, i)->reshard == 0;
+            return unit_of_param(p, i);
     }
-    return false;
+    return NULL;
+}
+
+int unit_prefetch_of(const Program *p, const char *name, int otherwise)
+{
+    const Unit *u = unit_named(p, name);
+    return u && u->prefetch >= 0 ? u->prefetch : otherwise;
+}
+
+bool unit_stays_gathered(const Program *p, const char *name)
+{
+    const Unit *u = unit_named(p, name);
+    return u && u->reshard == 0;
 }

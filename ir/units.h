@@ -21,6 +21,10 @@ const Unit *unit_of_param(const Program *p, int param);
  * axis of size 1. */
 const Unit *sharding_unit(const Program *p, int param);
 
+/* How many units ahead the unit of that name is gathered; `otherwise` where the
+ * user left it open. */
+int unit_prefetch_of(const Program *p, const char *name, int otherwise);
+
 /* Whether the unit of that name is gathered once a step (reshard=false). */
 bool unit_stays_gathered(const Program *p, const char *name);
 

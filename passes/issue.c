@@ -89,7 +89,10 @@ static bool find_feeders(Feeders *f, Value *v)
         return v->index >= f->body->owner->ncarry;
     if (is_feeder(f, def) || f->ahead->gather[def->id] == def)
         return true; /* what is fetched runs further ahead by itself */
-    if (op_is_collective(def->kind) || def->kind == OP_loop)
+    if (def->kind == OP_param || def->phase == PH_INIT)
+        return true;
+    if (op_is_collective(def->kind) || def->kind == OP_loop ||
+        def->kind == OP_fetch)
         return false;
     vec_push(f->arena, &f->op, def);
     for (int i = 0; i < def->nargs; i++)
@@ -167,34 +170,46 @@ static void look_at_fetches(const Region *r, Ahead *ahead)
     }
 }
 
-static void look_at_body(Arena *a, const Region *r, Ahead *ahead)
+/* Through the turns of its loop where it has a prefetch, else for a lead. */
+static void look_at_gather(Arena *a, const Op *gather, Ahead *ahead)
+{
+    bool turns = gather->region->owner && prefetch_of(gather) > 0;
+    Feeders f = {.body = gather->region, .ahead = ahead, .gather = gather,
+                 .arena = a};
+    for (int i = 0; i < gather->nargs; i++)
+        if (!find_feeders(&f, gather->arg[i]))
+            return;
+    if (!feed_nothing_else(&f))
+        return;
+    vec_push(a, &f.op, gather);
+    for (int i = 0; i < f.op.n; i++) {
+        uint32_t op = f.op.at[i]->id;
+        *(turns ? &ahead->gather[op] : &ahead->leads[op]) = gather;
+        if (turns)
+            issued_with(gather, &ahead->turns[op]);
+    }
+}
+
+static void look_at_region(Arena *a, const Region *r, Ahead *ahead)
 {
     look_at_fetches(r, ahead);
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
-            look_at_body(a, op->body, ahead);
-        if (!live_is_unit_gather(op) || !r->owner || prefetch_of(op) <= 0)
-            continue;
-        Feeders f = {.body = r, .ahead = ahead, .gather = op, .arena = a};
-        bool fed = true;
-        for (int i = 0; i < op->nargs; i++)
-            fed &= find_feeders(&f, op->arg[i]);
-        if (!fed || !feed_nothing_else(&f))
-            continue;
-        vec_push(a, &f.op, op);
-        for (int i = 0; i < f.op.n; i++) {
-            ahead->gather[f.op.at[i]->id] = op;
-            issued_with(op, &ahead->turns[f.op.at[i]->id]);
-        }
+            look_at_region(a, op->body, ahead);
+        if (live_is_unit_gather(op))
+            look_at_gather(a, op, ahead);
     }
 }
 
 Ahead issue_ahead(const Program *p, const TargetInfo *t)
 {
     Ahead ahead = {.gather = NEW_ARRAY(p->arena, const Op *, p->nops),
-                   .turns = NEW_ARRAY(p->arena, int, p->nops)};
-    if (t->streams > 1)
-        look_at_body(p->arena, p->step, &ahead);
+                   .turns = NEW_ARRAY(p->arena, int, p->nops),
+                   .leads = NEW_ARRAY(p->arena, const Op *, p->nops)};
+    if (t->streams < 2)
+        return ahead;
+    look_at_region(p->arena, p->step, &ahead);
+    issue_find_leads(p, t, &ahead);
     return ahead;
 }
 
@@ -239,6 +254,43 @@ static void add_group(const Order *o, Issues *list, const Op *gather,
             add(o, list, op, kind, turns);
 }
 
+/* What a lead issues: in front of `at`, or in its turn with so many left. */
+static void add_lead(const Order *o, Issues *list, const Lead *lead)
+{
+    int from = list->n;
+    if (lead->kind == ISSUE_FIRST)
+        add_group(o, list, lead->gather, ISSUE_FIRST, lead->turns);
+    for (const Op *op = lead->gather->region->first; op; op = op->next)
+        if (o->ahead->leads[op->id] == lead->gather &&
+            !issue_is_silent(o->p, op))
+            add(o, list, op, ISSUE_HERE, 0);
+    for (int i = from; i < list->n; i++) {
+        list->at[i].at = lead->at;
+        list->at[i].left = lead->left;
+    }
+}
+
+/* Those in front of the op; of a loop, in its turns when unit `unit` begins. */
+static void add_leads(const Order *o, Issues *list, const Op *at, int unit)
+{
+    for (int i = 0; i < o->ahead->lead.n; i++) {
+        const Lead *lead = &o->ahead->lead.at[i];
+        if (lead->at == at && lead->unit == unit)
+            add_lead(o, list, lead);
+    }
+}
+
+/* Whether the gather is a lead's, for turn number `turn` of its loop. */
+static bool is_led(const Order *o, const Op *gather, int64_t turn)
+{
+    for (int i = 0; i < o->ahead->lead.n; i++) {
+        const Lead *lead = &o->ahead->lead.at[i];
+        if (lead->at && lead->gather == gather && lead->turns == turn)
+            return true;
+    }
+    return false;
+}
+
 /* Unit number `at` of the region begins, or (-1) a turn: what is issued now,
  * nearest first. */
 static void add_ahead(const Order *o, Issues *list, const Region *r, int at)
@@ -255,6 +307,7 @@ static void add_ahead(const Order *o, Issues *list, const Region *r, int at)
                 continue;
             add_group(o, list, op, turns ? ISSUE_AHEAD : ISSUE_HERE, turns);
         }
+    add_leads(o, list, r->owner, at);
 }
 
 /* In front of a loop: its first turns' gathers, as it will read them. */
@@ -266,7 +319,8 @@ static void add_first(const Order *o, Issues *list, const Op *loop)
             if (o->ahead->gather[op->id] != op ||
                 o->ahead->turns[op->id] <= turn)
                 continue;
-            add_group(o, list, op, ISSUE_FIRST, (int)turn);
+            if (!is_led(o, op, turn))
+                add_group(o, list, op, ISSUE_FIRST, (int)turn);
             more = 1;
         }
     }
@@ -279,13 +333,16 @@ static IssueList order_region(const Order *o, const Region *r)
     if (r->owner)
         add_ahead(o, &list, r, -1);
     for (const Op *op = r->first; op; op = op->next) {
+        const Op *led = o->ahead->leads[op->id];
         if (op->kind == OP_loop) {
             add_first(o, &list, op);
             add(o, &list, op, ISSUE_HERE, 0);
             o->plan->body[op->id] = order_region(o, op->body);
             continue;
         }
-        if (!issue_is_silent(o->p, op) && !o->ahead->gather[op->id])
+        add_leads(o, &list, op, -1);
+        if (!issue_is_silent(o->p, op) && !o->ahead->gather[op->id] &&
+            !(led && is_led(o, led, 0)))
             add(o, &list, op, ISSUE_HERE, 0);
         if (r->owner && live_is_unit_gather(op))
             add_ahead(o, &list, r, unit_number(op, &units));
@@ -296,8 +353,11 @@ static IssueList order_region(const Order *o, const Region *r)
 StreamPlan *issue_plan(const Program *p, const TargetInfo *t)
 {
     StreamPlan *plan = NEW(p->arena, StreamPlan);
-    Ahead ahead = issue_ahead(p, t);
-    Order o = {.p = p, .ahead = &ahead, .plan = plan};
+    Ahead none = {.gather = NEW_ARRAY(p->arena, const Op *, p->nops),
+                  .turns = NEW_ARRAY(p->arena, int, p->nops),
+                  .leads = NEW_ARRAY(p->arena, const Op *, p->nops)};
+    Order o = {.p = p, .plan = plan,
+               .ahead = t->streams > 1 ? p->memory->ahead : &none};
     plan->streams = t->streams;
     plan->begin = (Issue){.id = 0, .kind = ISSUE_BEGIN, .event = -1};
     plan->end = (Issue){.id = 1, .kind = ISSUE_END, .event = -1};
@@ -315,5 +375,7 @@ IssueList *issue_list(StreamPlan *s, const Region *r)
 const Op *issue_loop(const Issue *i)
 {
     const Op *owner = i->op ? i->op->region->owner : NULL;
+    if (i->at && i->at->kind == OP_loop)
+        return i->at;
     return i->kind == ISSUE_FIRST ? owner->region->owner : owner;
 }

@@ -549,6 +549,8 @@ void pass_memory(Program *p, const TargetInfo *t)
     place_region(&m, p->step);
     if (t->streams > 1)
         ir_walk(p->step, hold_memory, &m);
+    memory_hold_leads(p, &m.live, &m.ahead, m.plan, m.block.at, m.block.n);
+    m.plan->ahead = arena_copy(p->arena, &m.ahead, sizeof m.ahead);
     sum_up(&m);
     p->memory = m.plan;
 }

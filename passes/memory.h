@@ -82,6 +82,7 @@ typedef struct MemoryPlan {
     Block *block;
     int nblocks;
     int64_t host;        /* bytes in host memory */
+    const struct Ahead *ahead; /* streams.h: what is issued ahead in there */
 } MemoryPlan;
 
 /* ---- liveness.c: times and views, shared by schedule and memory ---------- */

@@ -35,8 +35,10 @@ static bool made_behind(const Behind *b, Value *v)
     if (def->kind == OP_loop)
         return made_behind(b, def->body->yield[v->index]) ||
                (v->index < def->ncarry && made_behind(b, def->arg[v->index]));
-    /* What ran ahead was issued in an earlier turn. */
-    bool early = b->ahead->gather[def->id] && b->ahead->turns[def->id] > 0;
+    /* What ran ahead was issued in an earlier turn, or in front of x. */
+    bool early = (b->ahead->gather[def->id] &&
+                  b->ahead->turns[def->id] > 0) ||
+                 (b->ahead->leads[def->id] && def != b->x);
     return def->stream == b->x->stream && !early &&
            b->live->begin[def->id] >= b->live->begin[b->x->id];
 }

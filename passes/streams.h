@@ -54,6 +54,8 @@ typedef struct Issue {
     const Op *op;      /* NULL: begin and end */
     IssueKind kind;
     int turns;
+    const Op *at;      /* a lead's (below); NULL: it is none */
+    int left;          /* at is a loop: it stands in the turn with so many left */
     int stream;
     int event;         /* recorded behind it; -1: none */
     VEC(Wait) wait;    /* in front of it */
@@ -86,14 +88,32 @@ typedef struct StreamPlan {
 
 /* ---- issue.c, memory_streams.c ------------------------------------------- */
 
-/* Ops in loops that are issued ahead of where they stand. */
+/* A gather that goes ahead of more than its loop: one outside of loops, or of
+ * one of a loop's first turns. It is issued in front of another op of the
+ * region; where that is a loop, in one of its last turns. */
+typedef struct Lead {
+    const Op *gather;
+    IssueKind kind;    /* ISSUE_HERE, or ISSUE_FIRST … */
+    int turns;         /* … for this turn of its loop */
+    const Op *at;      /* NULL: it stays where it is */
+    int left;          /* at is a loop: in the turn with so many left … */
+    int unit;          /* … when this unit of the turn begins; -1: the turn */
+} Lead;
+
+/* Ops in loops that are issued ahead of where they stand, and leads. */
 typedef struct Ahead {
     const Op **gather; /* by op id: itself, a fetch too, or the gather that it
                           makes operands for and goes with; NULL: it stays
                           where it stands */
     int *turns;        /* by op id: so many turns before its readers' */
+    VEC(Lead) lead;    /* in the order in which they are wanted */
+    const Op **leads;  /* by op id, outside of loops: the gather with a lead that
+                          it goes with, itself too; NULL: none */
 } Ahead;
 Ahead issue_ahead(const Program *p, const TargetInfo *t);
+/* The op around or behind which a lead stands when it stays: its gather, or the
+ * loop that this is in. */
+const Op *issue_lead_stays(const Lead *lead);
 /* Of a fetch that runs ahead: how many turns' results exist at a time, from its
  * issue to that of its last reader. */
 int64_t issue_fetch_slots(const Ahead *ahead, const Op *fetch);
@@ -107,7 +127,23 @@ typedef struct Awaited {
 Awaited memory_awaited(const Program *p, const Liveness *live,
                        const Ahead *ahead, const Op *x);
 
-/* The order of issue, without events. Ids of ops must not change after. */
+/* ---- issue_lead.c -------------------------------------------------------- */
+
+/* Finds the leads: as many units ahead as each one's prefetch says. */
+void issue_find_leads(const Program *p, const TargetInfo *t, Ahead *ahead);
+
+/* ---- memory_lead.c ------------------------------------------------------- */
+
+/* Holds the memory of leads from where they are issued, and lets those begin
+ * later for which the plan's lower bound would rise. Blocks are `block`, places
+ * in `plan`. */
+void memory_hold_leads(const Program *p, const Liveness *live, Ahead *ahead,
+                       const MemoryPlan *plan, Block *block, int nblocks);
+
+/* ---- issue.c ------------------------------------------------------------- */
+
+/* The order of issue, without events: on a target with streams as the memory
+ * plan has it, else that of the program. Ids of ops must not change after. */
 StreamPlan *issue_plan(const Program *p, const TargetInfo *t);
 /* The list that a region issues: the step's, or that of a loop's body. */
 IssueList *issue_list(StreamPlan *s, const Region *r);

@@ -127,14 +127,23 @@ static int64_t least_multiple(int64_t a, int64_t b)
     return a / x * b;
 }
 
+/* Whether it stands in one of the last turns of a loop that is not its op's. */
+static bool is_late(const Issue *issue)
+{
+    return issue->at && issue->at->kind == OP_loop;
+}
+
 /* After so many turns addresses and events come round. */
-static int64_t period_of(const Tracer *t, const Op *loop, int64_t *ahead)
+static int64_t period_of(const Tracer *t, const Op *loop, int64_t *ahead,
+                         int64_t *left)
 {
     const IssueList *list = &t->s->body[loop->id];
     int64_t period = 2;
-    *ahead = 0;
+    *ahead = *left = 0;
     for (int i = 0; i < list->n; i++)
-        if (list->at[i].kind == ISSUE_AHEAD) {
+        if (is_late(&list->at[i])) {
+            *left = list->at[i].left > *left ? list->at[i].left : *left;
+        } else if (list->at[i].kind == ISSUE_AHEAD) {
             period = least_multiple(period, list->at[i].turns + 1);
             *ahead = list->at[i].turns > *ahead ? list->at[i].turns : *ahead;
         }
@@ -172,9 +181,10 @@ static void set_turn(Tracer *t, int64_t turn)
 
 static void follow_loop(Tracer *t, const Op *loop)
 {
-    int64_t ahead, trips = loop_trips(loop);
-    int64_t period = period_of(t, loop, &ahead);
-    int64_t head = (1 + t->more) * period + ahead + 1, tail = period + 1;
+    int64_t ahead, left, trips = loop_trips(loop);
+    int64_t period = period_of(t, loop, &ahead, &left);
+    int64_t head = (1 + t->more) * period + ahead + 1;
+    int64_t tail = period + left + 1;
     int64_t skip = 0;
     if (period <= LONGEST_PERIOD && trips > head + tail)
         skip = (trips - head - tail) / period * period;
@@ -212,6 +222,30 @@ static void follow_first(Tracer *t, const Issue *issue)
     t->depth--;
 }
 
+/* In a turn of the loop at hand, but not in that loop: its waits are for every
+ * turn that it stands in, which is one. */
+static void follow_late(Tracer *t, const Issue *issue)
+{
+    int in = t->depth - 1;
+    const Op *loop = t->loop[in];
+    int64_t layer = t->layer[in], skipped = t->skipped[in];
+    bool first = t->first[in];
+    int64_t left = loop_reverse(loop) ? layer : loop_trips(loop) - 1 - layer;
+    if (left != issue->left)
+        return;
+    t->depth--;
+    if (issue->kind == ISSUE_FIRST)
+        follow_first(t, issue);
+    else
+        add_act(t, issue);
+    t->act.at[t->act.n - 1].first = false;
+    t->depth++;
+    t->loop[in] = loop;
+    t->layer[in] = layer;
+    t->skipped[in] = skipped;
+    t->first[in] = first;
+}
+
 static void follow(Tracer *t, const IssueList *list)
 {
     for (int i = 0; i < list->n; i++) {
@@ -220,6 +254,8 @@ static void follow(Tracer *t, const IssueList *list)
             continue;
         if (issue->op->kind == OP_loop)
             follow_loop(t, issue->op);
+        else if (is_late(issue))
+            follow_late(t, issue);
         else if (issue->kind == ISSUE_AHEAD)
             follow_ahead(t, issue);
         else if (issue->kind == ISSUE_FIRST)

@@ -2,8 +2,8 @@
  * than that of issue.
  *
  * Every piece of the arena bears the number of the statement that wrote it
- * last. In the order of issue that gives what each statement has to find. Then
- * streams run one statement at a time each, but side by side: a statement begins
+ * last. In the order of the program, where nothing runs ahead, that gives what
+ * each statement has to find. Then streams run one statement at a time each, but side by side: a statement begins
  * when the records that it waits for have been made, does all of its writing
  * then, and ends any time later. Of who waits for whom only the events are
  * known, as a GPU knows them; nothing of hazards.c is used.
@@ -13,7 +13,10 @@
 #include "passes/trace.h"
 #include "tests/unit/random.h"
 
-enum { NOBODY = -1 };
+#include <stdlib.h>
+
+/* No turn of a loop is left out of a trace. */
+enum { NOBODY = -1, ALL_TURNS = 1 << 20 };
 
 typedef struct Follow {
     const Program *p;
@@ -125,8 +128,53 @@ static void clear(Follow *f)
         f->writer[i] = NOBODY;
 }
 
+/* ---- the order of the program -------------------------------------------- */
+
+static int by_statement(const void *x, const void *y)
+{
+    const Act *a = *(const Act *const *)x, *b = *(const Act *const *)y;
+    const Op *p = a->issue->op, *q = b->issue->op;
+    if (!p || !q || p != q)
+        return p && q ? (p->id > q->id) - (p->id < q->id)
+               : p || q ? (q == NULL) - (p == NULL)
+                        : (a->issue->kind > b->issue->kind) -
+                              (a->issue->kind < b->issue->kind);
+    for (int i = 0; i < MAX_LOOP_DEPTH; i++)
+        if (a->turn[i] != b->turn[i])
+            return a->turn[i] < b->turn[i] ? -1 : 1;
+    return 0;
+}
+
+static const Act **sorted(const Follow *f, const Trace *t)
+{
+    const Act **act = NEW_ARRAY(f->p->arena, const Act *, t->n + 1);
+    for (int i = 0; i < t->n; i++)
+        act[i] = &t->act[i];
+    qsort(act, (size_t)t->n, sizeof *act, by_statement);
+    return act;
+}
+
+/* The statements as they stand in the program: acts of f->t, in that order;
+ * NULL: not the same ones are issued. */
+static int *program_order(const Follow *f)
+{
+    TargetInfo in_order = {.streams = 1};
+    Trace t = trace_step(f->p, issue_plan(f->p, &in_order), ALL_TURNS);
+    const Act **mine = sorted(f, &f->t), **plain = sorted(f, &t);
+    int *order = NEW_ARRAY(f->p->arena, int, t.n + 1);
+    if (t.n != f->t.n)
+        return NULL;
+    for (int i = 0; i < t.n; i++) {
+        if (by_statement(&mine[i], &plain[i]))
+            return NULL;
+        order[plain[i] - t.act] = (int)(mine[i] - f->t.act);
+    }
+    return order;
+}
+
 static void read_in_order(Follow *f)
 {
+    const int *order = program_order(f);
     int n = 0;
     for (int i = 0; i < f->t.naccesses; i++) {
         f->place[i] = n;
@@ -134,9 +182,11 @@ static void read_in_order(Follow *f)
     }
     f->expected = NEW_ARRAY(f->p->arena, int, n + 1);
     clear(f);
-    for (int i = 0; i < f->t.n; i++) {
-        visit(f, i, false, learn);
-        visit(f, i, true, put);
+    if (!order)
+        f->fault = "the program has other statements than are issued";
+    for (int i = 0; i < f->t.n && order; i++) {
+        visit(f, order[i], false, learn);
+        visit(f, order[i], true, put);
     }
 }
 
@@ -191,7 +241,7 @@ static int next_stream(const Follow *f, uint64_t order, Rng *r)
 const char *follow_streams(const Program *p, uint64_t order,
                            const Wait *without)
 {
-    Follow f = {.p = p, .t = trace_step(p, p->streams, 0)};
+    Follow f = {.p = p, .t = trace_step(p, p->streams, ALL_TURNS)};
     Rng r = {order};
     int left = f.t.n;
     for (int i = 0; i < STREAMS; i++)

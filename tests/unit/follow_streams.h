@@ -7,8 +7,8 @@
 
 /* Runs a step in one order of many, a number for each: for the first
  * FOLLOW_FIXED some stream is always ahead and another behind, then they are
- * drawn. What a statement reads must be what it reads in the order of issue,
- * from its begin to its end, and what it writes must stay until its end. NULL,
+ * drawn. What a statement reads must be what it reads in the order of the
+ * program, from its begin to its end, and what it writes must stay until its end. NULL,
  * or what was found. `without`: a wait that is left out; NULL: none. */
 enum { FOLLOW_FIXED = 4 * STREAMS };
 const char *follow_streams(const Program *p, uint64_t order,

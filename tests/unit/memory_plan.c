@@ -10,7 +10,7 @@
  * that constants and parameters must outlive one. No lifetime of the plan's
  * own is believed.
  *
- * That is the order of issue. With streams, steps are also gone through in orders
+ * That is the order of the program. With streams, steps are also gone through in orders
  * in which one runs as far ahead of another as events allow, and in some that
  * are drawn (follow_streams.c); without a wait, some such order must show it.
  *

@@ -23,22 +23,23 @@ static void forward(ParcRt *rt)
         parc_record(rt, PARC_TENSOR, 6);
         parc_wait(rt, PARC_COMPUTE, 6); /* down.2 is there */
         k02_layers_add(rt, add, x_4, down_2);
+        parc_wait(rt, PARC_DATA, 6); /* down has been read */
+        parc_all_gather(rt, 5, AXIS_dp, 3, (ParcPart[]){
+        parc_record(rt, PARC_DATA, 7 + layer_2 % 2);
     k03_mul_sum_scale(rt, scale_4, x_11);
-    parc_record(rt, PARC_COMPUTE, 7);
-    parc_wait(rt, PARC_TENSOR, 7); /* scale.4 is there */
+    parc_record(rt, PARC_COMPUTE, 9);
+    parc_wait(rt, PARC_TENSOR, 9); /* scale.4 is there */
 static void backward(ParcRt *rt)
     k04_scale_mul_grad(rt, dx, x_11);
-    parc_record(rt, PARC_COMPUTE, 8);
-        parc_all_gather(rt, 5, AXIS_dp, 3, (ParcPart[]){
-        parc_record(rt, PARC_DATA, 9 + layer_2 % 2);
+    parc_record(rt, PARC_COMPUTE, 10);
     for (int64_t layer_2 = 3; layer_2 >= 0; layer_2--) {
-            parc_wait(rt, PARC_TENSOR, 8);
+            parc_wait(rt, PARC_TENSOR, 10);
         parc_wait(rt, PARC_TENSOR, 16); /* dx.14 is there */
         parc_all_gather(rt, 4, AXIS_tp, 1, (ParcPart[]){
         parc_record(rt, PARC_TENSOR, 11);
             parc_all_gather(rt, 5, AXIS_dp, 3, (ParcPart[]){
-            parc_record(rt, PARC_DATA, 9 + next_2 % 2);
-        parc_wait(rt, PARC_COMPUTE, 9 + layer_2 % 2);
+            parc_record(rt, PARC_DATA, 7 + next_2 % 2);
+        parc_wait(rt, PARC_COMPUTE, 7 + layer_2 % 2);
         k05_norm_grad(rt, rsqrt_4, norm_2, mul_26, x_15, norm_weight_5);
         parc_record(rt, PARC_COMPUTE, 12);
         parc_wait(rt, PARC_TENSOR, 12); /* norm.2 is there */

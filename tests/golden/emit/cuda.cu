@@ -46,9 +46,9 @@ enum {
 #define AT_x_3 INT64_C(524288)
 /* 4096 bytes, activations, 6 to 29 */
 #define AT_x_11 INT64_C(532480)
-/* 32768 bytes, gathered, 6 to 14 */
+/* 32768 bytes, gathered, 5 to 14 */
 #define AT_up_weight_bf16_3 INT64_C(131072)
-/* 32768 bytes, gathered, 6 to 14 */
+/* 32768 bytes, gathered, 5 to 14 */
 #define AT_down_weight_bf16_3 INT64_C(163840)
 /* 2048 bytes, activations, 9 to 10 */
 #define AT_up INT64_C(196608)
@@ -62,9 +62,9 @@ enum {
 #define AT_ddown_weight_2 INT64_C(196608)
 /* 1024 bytes, activations, 21 to 24 */
 #define AT_dx_4 INT64_C(539648)
-/* 32768 bytes, gathered, 20 to 29 */
+/* 32768 bytes, gathered, 15 to 29 */
 #define AT_up_weight_bf16_4 INT64_C(458752)
-/* 32768 bytes, gathered, 20 to 29 */
+/* 32768 bytes, gathered, 15 to 29 */
 #define AT_down_weight_bf16_4 INT64_C(491520)
 /* 2048 bytes, activations, 23 to 27 */
 #define AT_dx_5 INT64_C(536576)
@@ -193,12 +193,28 @@ static void forward(ParcRt *rt)
         k01_layers_add(rt, add, x_4, down_2);
     }
 
+    {
+        const int64_t layer_2 = 3;
+        parc_mark(rt, 12, layer_2);
+        /* ag4 all_gather over dp: layers.*
+         * parameters of unit layers.*
+         * 32.00 KiB, cuda.pdl:24:22 */
+        parc_all_gather(rt, 4, AXIS_dp, 2, (ParcPart[]){
+            {.src = AT_layers_up_weight_bf16 + layer_2 * 8192,
+                .dst = AT_up_weight_bf16_4 + layer_2 % 2 * 16384, .outer = 1,
+                .inner = 4096, .type = PARC_BF16},
+            {.src = AT_layers_down_weight_bf16 + layer_2 * 8192,
+                .dst = AT_down_weight_bf16_4 + layer_2 % 2 * 16384, .outer = 1,
+                .inner = 4096, .type = PARC_BF16},
+        });
+        parc_record(rt, PARC_DATA, 5 + layer_2 % 2);
+    }
     parc_bf16 *x_10 = (parc_bf16 *)(A + AT_x);
     float *scale = (float *)(A + AT_scale);
     parc_mark(rt, 7, 0);
     k02_mul_sum_scale(rt, scale, x_10);
-    parc_record(rt, PARC_COMPUTE, 5);
-    parc_wait(rt, PARC_DATA, 5); /* scale is there */
+    parc_record(rt, PARC_COMPUTE, 7);
+    parc_wait(rt, PARC_DATA, 7); /* scale is there */
     parc_mark(rt, 8, 0);
     /* ar2 all_reduce over dp: scale
      * loss is wanted whole: dp P -> R
@@ -219,28 +235,12 @@ static void backward(ParcRt *rt)
     /* take_share: dx.2 is carried from turn to turn: tp R -> P */
     parc_take_share(rt, AXIS_tp, &(ParcPart){.src = AT_x, .dst = AT_x,
         .outer = 1, .inner = 512, .type = PARC_BF16});
-    parc_record(rt, PARC_COMPUTE, 6);
-    {
-        const int64_t layer_2 = 3;
-        parc_mark(rt, 12, layer_2);
-        /* ag4 all_gather over dp: layers.*
-         * parameters of unit layers.*
-         * 32.00 KiB, cuda.pdl:24:22 */
-        parc_all_gather(rt, 4, AXIS_dp, 2, (ParcPart[]){
-            {.src = AT_layers_up_weight_bf16 + layer_2 * 8192,
-                .dst = AT_up_weight_bf16_4 + layer_2 % 2 * 16384, .outer = 1,
-                .inner = 4096, .type = PARC_BF16},
-            {.src = AT_layers_down_weight_bf16 + layer_2 * 8192,
-                .dst = AT_down_weight_bf16_4 + layer_2 % 2 * 16384, .outer = 1,
-                .inner = 4096, .type = PARC_BF16},
-        });
-        parc_record(rt, PARC_DATA, 7 + layer_2 % 2);
-    }
+    parc_record(rt, PARC_COMPUTE, 8);
 
     for (int64_t layer_2 = 3; layer_2 >= 0; layer_2--) {
         /* dx.12 is there */
         if (layer_2 == 3)
-            parc_wait(rt, PARC_TENSOR, 6);
+            parc_wait(rt, PARC_TENSOR, 8);
         parc_wait(rt, PARC_TENSOR, 10); /* dx.9 is there */
         parc_mark(rt, 11, layer_2);
         /* ar3 all_reduce over tp: dx.2
@@ -265,11 +265,11 @@ static void backward(ParcRt *rt)
                     .dst = AT_down_weight_bf16_4 + next_2 % 2 * 16384, .outer =
                     1, .inner = 4096, .type = PARC_BF16},
             });
-            parc_record(rt, PARC_DATA, 7 + next_2 % 2);
+            parc_record(rt, PARC_DATA, 5 + next_2 % 2);
         }
         parc_wait(rt, PARC_COMPUTE, 9); /* dx.4 is there */
         /* down.weight.bf16.4 is there */
-        parc_wait(rt, PARC_COMPUTE, 7 + layer_2 % 2);
+        parc_wait(rt, PARC_COMPUTE, 5 + layer_2 % 2);
         parc_bf16 *dx_4 = (parc_bf16 *)(A + AT_dx_4);
         parc_bf16 *down_weight_bf16_4 =
             (parc_bf16 *)(A + AT_down_weight_bf16_4 + layer_2 % 2 * 16384);
@@ -716,6 +716,7 @@ static const char info[] =
     "\n"
     "Streams: compute, tensor, data (15 events)\n"
     "  ag0   data    1 turn ahead  the step has begun, down.weight.bf16.3 has been read\n"
+    "                              at first in front of x.13\n"
     "                              before up\n"
     "  ar1   tensor                down is there\n"
     "                              before add\n"
@@ -723,6 +724,7 @@ static const char info[] =
     "  ar3   tensor                dx.12 is there, dx.9 is there\n"
     "                              before dx.5\n"
     "  ag4   data    1 turn ahead  at once\n"
+    "                              at first in front of scale\n"
     "                              before dx.5\n"
     "  rs5   data                  dup.weight is there\n"
     "                              before sumsq.2\n"
@@ -784,7 +786,7 @@ static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Net", .parc_version = "0.1.0",
     .source = "cuda.pdl", .info = info,
-    .plan_hash = 0xa65a93a5c1a12fa1u,
+    .plan_hash = 0xbb7fc5c8693d6779u,
     .naxes = 2,
     .axis = {{"dp", 2}, {"tp", 2}},
     .param = param, .nparams = 4,

@@ -1,0 +1,237 @@
+/* issue_lead.c: gathers that go ahead of more than their own loop.
+ *
+ * A unit is gathered so many units before it begins as its prefetch says. What
+ * stands in a loop runs ahead through the turns (issue.c); here it is seen to
+ * that the count goes on across the loop's ends: the first turns' gathers, and
+ * those outside of loops, are issued where the unit so many before begins,
+ * which may be a turn of another loop.
+ *
+ * before   %h.7 = loop{n=32, …} { … }
+ *          %w.2 = all_gather{axes={dp}, unit="norm+output", prefetch=0} %w …
+ *          %y = fused{…} %h.7, %w.2 …
+ * after    turn 31 of the loop begins with the all_gather
+ *
+ * A turn that gathers nothing counts as a unit. What the gather reads has to be
+ * there, and the unit itself must not be gathered still from an earlier use.
+ * The last turns of a loop gather nothing ahead for it, so that no more units
+ * than ever are gathered at a time. Memory decides (memory_lead.c): the block is
+ * held through all turns of that loop.
+ */
+#include "passes/streams.h"
+
+#include "ir/units.h"
+
+#include <string.h>
+
+typedef struct Finder {
+    const Program *p;
+    const TargetInfo *t;
+    Ahead *ahead;
+} Finder;
+
+const Op *issue_lead_stays(const Lead *lead)
+{
+    return lead->kind == ISSUE_HERE ? lead->gather
+                                    : lead->gather->region->owner;
+}
+
+static bool same_unit(const Op *x, const Op *y)
+{
+    return strcmp(x->attr[1].s, y->attr[1].s) == 0;
+}
+
+static bool reads(const Op *op, const Op *of)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (live_root(op->arg[i])->def == of)
+            return true;
+    return false;
+}
+
+/* Where a unit that is gathered outside of loops begins. */
+static const Op *first_reader(const Op *gather)
+{
+    for (const Op *op = gather->next; op; op = op->next)
+        if (!live_is_view(op->kind) && reads(op, gather))
+            return op;
+    return NULL;
+}
+
+/* Units of the region that begin at the op. */
+static int units_at(const Op *op)
+{
+    int n = 0;
+    for (const Op *g = op->region->first; g != op; g = g->next)
+        n += live_is_unit_gather(g) && first_reader(g) == op;
+    return n;
+}
+
+static int units_in(const Region *body)
+{
+    int n = 0;
+    for (const Op *op = body->first; op; op = op->next)
+        n += live_is_unit_gather(op);
+    return n;
+}
+
+/* ---- what a lead does not pass ------------------------------------------- */
+
+/* Whether the loop gathers the unit, or has loops in it that gather. */
+static bool bars(const Op *loop, const Op *gather)
+{
+    for (const Op *op = loop->body->first; op; op = op->next)
+        if ((live_is_unit_gather(op) && same_unit(op, gather)) ||
+            (op->kind == OP_loop && units_in(op->body) > 0))
+            return true;
+    return false;
+}
+
+/* Whether op reads what was gathered of the same unit before. */
+static bool uses_unit(const Op *op, const Op *gather)
+{
+    for (int i = 0; i < op->nargs; i++) {
+        const Op *def = live_root(op->arg[i])->def;
+        if (def && def != gather && live_is_unit_gather(def) &&
+            same_unit(def, gather))
+            return true;
+    }
+    return false;
+}
+
+static bool belongs(const Finder *f, const Op *op, const Lead *lead)
+{
+    const Op **of = lead->kind == ISSUE_HERE ? f->ahead->leads
+                                             : f->ahead->gather;
+    return of[op->id] == lead->gather;
+}
+
+/* Whether the op makes v, of the region or of a loop in it. */
+static bool makes(const Op *op, Value *v)
+{
+    v = live_root(v);
+    const Op *loop = v->def ? NULL : v->region->owner;
+    if (loop && loop->region == op->region)
+        v = live_root(loop->arg[v->index]);
+    return v->def == op;
+}
+
+/* Whether op makes what the lead reads. */
+static bool makes_operand(const Finder *f, const Lead *lead, const Op *op)
+{
+    if (op->kind == OP_param || belongs(f, op, lead))
+        return false;
+    for (const Op *user = lead->gather->region->first; user; user = user->next)
+        for (int i = 0; belongs(f, user, lead) && i < user->nargs; i++)
+            if (makes(op, user->arg[i]))
+                return true;
+    return false;
+}
+
+/* ---- places -------------------------------------------------------------- */
+
+/* In the turn of the loop that is so many units in front of its end. */
+static void go_into(Lead *lead, const Op *loop, int64_t units)
+{
+    int64_t turn = units_in(loop->body), trips = loop_trips(loop);
+    int64_t back = (units - 1) / (turn ? turn : 1);
+    lead->left = (int)(back < trips ? back : trips - 1);
+    lead->unit = turn && back < trips ? (int)((turn - units % turn) % turn)
+                                      : -1;
+}
+
+/* Whether there is nothing to gain in front of it: it is no work. */
+static bool is_idle(const Finder *f, const Lead *lead, const Op *op)
+{
+    return live_is_view(op->kind) || op->kind == OP_param ||
+           op->kind == OP_input || op->kind == OP_scalar ||
+           belongs(f, op, lead);
+}
+
+/* So many units in front of `from`, or as many of them as can be; lead->at
+ * stays NULL where that is nowhere ahead of where it stands. */
+static void find_place(const Finder *f, Lead *lead, const Op *from,
+                       int64_t units)
+{
+    const Op *at = NULL;
+    for (const Op *op = from->prev; op && units > 0; op = op->prev) {
+        bool loop = op->kind == OP_loop;
+        if (op->phase == PH_INIT || uses_unit(op, lead->gather) ||
+            makes_operand(f, lead, op) || (loop && bars(op, lead->gather)))
+            break;
+        if (!is_idle(f, lead, op)) {
+            at = op;
+            lead->left = 0;
+            lead->unit = -1;
+        }
+        if (loop)
+            go_into(lead, op, units);
+        int64_t turn = loop ? units_in(op->body) : 0;
+        units -= loop ? loop_trips(op) * (turn ? turn : 1) : units_at(op);
+    }
+    for (const Op *op = at; op && !lead->at; op = op->next)
+        if (op->next == issue_lead_stays(lead))
+            lead->at = at;
+}
+
+static void add_lead(Finder *f, Lead lead, const Op *from, int64_t units)
+{
+    find_place(f, &lead, from, units);
+    if (lead.at)
+        vec_push(f->p->arena, &f->ahead->lead, lead);
+}
+
+/* What is fetched from host memory runs ahead of its gather, through the turns
+ * of its own loop only. */
+static bool fetches_ahead(const Finder *f, const Region *body)
+{
+    for (const Op *op = body->first; op; op = op->next)
+        if (op->kind == OP_fetch && f->ahead->gather[op->id] == op)
+            return true;
+    return false;
+}
+
+/* Those of a loop's first turns, as it will read them. */
+static void find_first(Finder *f, const Op *loop)
+{
+    int64_t units = units_in(loop->body);
+    if (fetches_ahead(f, loop->body))
+        return;
+    for (int64_t turn = 0, more = 1; more && turn < loop_trips(loop); turn++) {
+        int64_t number = 0;
+        more = 0;
+        for (const Op *op = loop->body->first; op; op = op->next) {
+            if (!live_is_unit_gather(op))
+                continue;
+            Lead lead = {.gather = op, .kind = ISSUE_FIRST,
+                         .turns = (int)turn};
+            int64_t ahead = op->attr[2].i - (turn * units + number++);
+            if (f->ahead->gather[op->id] != op ||
+                f->ahead->turns[op->id] <= turn)
+                continue;
+            add_lead(f, lead, loop, ahead);
+            more = 1;
+        }
+    }
+}
+
+static void find_in(Finder *f, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop) {
+            find_first(f, op);
+            find_in(f, op->body);
+        }
+        const Op *reader = f->ahead->leads[op->id] == op ? first_reader(op)
+                                                         : NULL;
+        if (reader)
+            add_lead(f, (Lead){.gather = op, .kind = ISSUE_HERE}, reader,
+                     unit_prefetch_of(f->p, op->attr[1].s,
+                                   f->t->default_prefetch));
+    }
+}
+
+void issue_find_leads(const Program *p, const TargetInfo *t, Ahead *ahead)
+{
+    Finder f = {.p = p, .t = t, .ahead = ahead};
+    find_in(&f, p->step);
+}

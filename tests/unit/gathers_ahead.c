@@ -1,0 +1,203 @@
+/* gathers_ahead.c: every unit is gathered while the one in front of it computes.
+ *
+ * Steps of the example and of a model with two stacks are gone through as the
+ * streams get them. Between where a unit's gather is issued and where its
+ * parameters are first read compute has a matmul, attention or a lookup to do,
+ * for every unit but the first of the step or of a microbatch, in every turn; and
+ * no more than two units are gathered at a time. The lower bound of the memory
+ * plan is what it is where nothing goes ahead of its loop.
+ */
+#include <string.h>
+
+#include "base/file.h"
+#include "codegen/target.h"
+#include "passes/trace.h"
+#include "tests/unit/check.h"
+#include "tests/unit/pdl_program.h"
+
+enum { ALL_TURNS = 1 << 20 };
+
+static bool computes(const Act *act)
+{
+    const Op *op = act->issue->op;
+    return op && (op_is_einsum(op->kind) || op_is_attention(op->kind) ||
+                  op->kind == OP_embedding);
+}
+
+/* Whether the act reads what the gather has made, in the same turn. */
+static bool uses(const Act *act, const Act *gather)
+{
+    const Op *op = act->issue->op, *of = gather->issue->op;
+    if (!op || op->region != of->region ||
+        memcmp(act->turn, gather->turn, sizeof act->turn) != 0)
+        return false;
+    for (int i = 0; i < op->nargs; i++)
+        if (live_root(op->arg[i])->def == of)
+            return true;
+    return false;
+}
+
+/* From its issue to its last reader, and how much is computed to the first. */
+typedef struct Use {
+    int from, to, work;
+} Use;
+
+static Use use_of(const Trace *t, int gather)
+{
+    Use u = {.from = gather, .to = -1};
+    for (int i = gather + 1; i < t->n; i++) {
+        bool used = uses(&t->act[i], &t->act[gather]);
+        u.work += u.to < 0 && !used && computes(&t->act[i]);
+        if (used)
+            u.to = i;
+        else if (t->act[i].issue->op == t->act[gather].issue->op &&
+                 memcmp(t->act[i].turn, t->act[gather].turn,
+                        sizeof t->act[i].turn) == 0)
+            break; /* the next microbatch's */
+    }
+    return u;
+}
+
+static bool is_gather(const Act *act)
+{
+    return act->issue->op && live_is_unit_gather(act->issue->op);
+}
+
+/* Units that are gathered at the same time at most. */
+static int most_at_once(const Trace *t, const Use *use, int n)
+{
+    int most = 0;
+    for (int i = 0; i < t->n; i++) {
+        int live = 0;
+        for (int k = 0; k < n; k++)
+            live += use[k].from <= i && i <= use[k].to;
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
+static void check_step(Check *c, const Program *p, const char *name,
+                       int uncovered)
+{
+    Trace t = trace_step(p, p->streams, ALL_TURNS);
+    Use *use = NEW_ARRAY(p->arena, Use, t.n);
+    int n = 0, bare = 0;
+    for (int i = 0; i < t.n; i++) {
+        if (!is_gather(&t.act[i]))
+            continue;
+        use[n] = use_of(&t, i);
+        CHECK(c, use[n].to >= 0);
+        if (use[n].work == 0)
+            bare++;
+        n++;
+    }
+    int most = most_at_once(&t, use, n);
+    if (bare != uncovered || most != 2)
+        printf("%s: %d of %d gathers have nothing to compute behind them, "
+               "%d units at a time\n", name, bare, n, most);
+    CHECK(c, n > 8 && bare == uncovered && most == 2);
+}
+
+/* Gathers that go ahead of their loops cost no memory: with blocks that begin
+ * where these gathers stand in the program the fullest moment is as full. */
+static void check_bound(Check *c, const Program *p, const char *name)
+{
+    const MemoryPlan *plan = p->memory;
+    const Ahead *ahead = plan->ahead;
+    Liveness live;
+    int when, led = 0;
+    live_analyse(p, &live);
+    for (int i = 0; i < ahead->lead.n; i++) {
+        const Lead *lead = &ahead->lead.at[i];
+        int stays = live.begin[issue_lead_stays(lead)->id];
+        led += lead->at != NULL;
+        for (int k = 0; lead->at && k < lead->gather->nouts; k++) {
+            int block = plan->value[lead->gather->out[k]->id].block;
+            CHECK(c, plan->block[block].first <= live.begin[lead->at->id]);
+            plan->block[block].first = stays;
+        }
+    }
+    int64_t bound =
+        arena_lower_bound(plan->block, plan->nblocks, plan->end, &when);
+    if (bound != plan->lower_bound)
+        printf("%s: at the fullest moment %lld bytes, but %lld without what "
+               "goes ahead\n", name, (long long)plan->lower_bound,
+               (long long)bound);
+    CHECK(c, led > 1 && bound == plan->lower_bound);
+}
+
+static void check_program(Check *c, const char *text, const char *mesh,
+                          const char *const *define, const char *name,
+                          int uncovered)
+{
+    Arena *a = arena_new();
+    Diag *d = diag_new(a, COLOR_NEVER);
+    TargetInfo t = target_info(TARGET_CUDA, 1);
+    Program *p = pdl_program(a, d, text, mesh, NULL, define);
+    bool planned = p && !run_all_passes(p, &t);
+    diag_flush(d, stdout);
+    CHECK(c, planned);
+    if (planned) {
+        check_step(c, p, name, uncovered);
+        check_bound(c, p, name);
+    }
+    arena_free(a);
+}
+
+/* ---- programs ------------------------------------------------------------ */
+
+static const char two_stacks[] =
+    "module Block(dim, hidden) {\n"
+    "  up: Linear(dim, hidden, bias=false)\n"
+    "  down: Linear(hidden, dim, bias=false)\n"
+    "  forward(x) { return x + down(gelu(up(x))) }\n"
+    "}\n"
+    "model Net(vocab=32, dim=16) {\n"
+    "  table: Embedding(vocab, dim)\n"
+    "  large: [5] Block(dim, 4 * dim)\n"
+    "  small: [3] Block(dim, dim)\n"
+    "  head: Linear(dim, vocab, bias=false)\n"
+    "  forward(tokens: int(vocab)[batch, seq],\n"
+    "          labels: int(vocab)[batch, seq]) {\n"
+    "    x = table(tokens)\n"
+    "    for block in large { x = block(x) }\n"
+    "    for block in small { x = block(x) }\n"
+    "    return cross_entropy(head(x), labels)\n"
+    "  }\n"
+    "}\n"
+    "plan a(dp) { fully_shard dp { table, large.*, small.*, head } }\n"
+    "train { batch = 8\n seq = 4\n precision = bf16\n"
+    " optimizer = AdamW(lr=0.1) }\n";
+
+/* Layers are so large that the step's peak is in their backward pass. */
+static void check_llama(Check *c, const char *mesh, const char *setting,
+                        int uncovered)
+{
+    const char *const define[] = {
+        "vocab=48",   "dim=32",  "n_layers=9", "n_heads=4", "n_kv_heads=4",
+        "hidden=128", "batch=12", "seq=4",     setting,     NULL};
+    Arena *a = arena_new();
+    size_t size;
+    const char *text = file_read(a, "examples/llama.pdl", &size);
+    CHECK(c, text);
+    if (text)
+        check_program(c, text, mesh, define,
+                      arena_printf(a, "llama on %s, %s", mesh, setting),
+                      uncovered);
+    arena_free(a);
+}
+
+int main(void)
+{
+    static const char *const meshes[] = {"2x1", "2x2"};
+    static const char *const settings[] = {"precision=f32", "precision=bf16"};
+    static const char *const as_it_is[] = {NULL};
+    Check c = {0};
+    for (int m = 0; m < 2; m++)
+        for (int s = 0; s < 2; s++)
+            check_llama(&c, meshes[m], settings[s], 1);
+    check_llama(&c, "2x1", "accumulate=3", 3);
+    check_llama(&c, "2x1", "head_chunk=12", 1);
+    check_program(&c, two_stacks, "2", as_it_is, "two stacks", 1);
+    return check_end(&c);
+}

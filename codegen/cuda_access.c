@@ -2,6 +2,8 @@
  * which may lie in the same memory. */
 #include "codegen/cuda_kernel.h"
 
+enum { STAGED = 48 }; /* elements of vectors on their way */
+
 /* ---- vectors ------------------------------------------------------------- */
 
 bool cuda_is_interleaved(const CudaPlan *c, const KernelBuffer *b)
@@ -11,19 +13,38 @@ bool cuda_is_interleaved(const CudaPlan *c, const KernelBuffer *b)
            b->stride[c->inner] == 2 && b->stride[pair] == 1;
 }
 
-bool cuda_is_vector(const CudaPlan *c, const KernelBuffer *b)
+/* Of so many elements that follow each other, `step` apart, those that have
+ * one place among as many, whichever row they are of: where vectors begin, a
+ * ragged row's guide says. */
+static int in_step(const CudaPlan *c, uint32_t axes, const int64_t *stride,
+                   int step, int elements)
 {
-    if (c->vector == 1 || c->inner < 0 || !(b->axes >> c->inner & 1))
-        return false;
+    for (int a = 0; a < c->k->space.naxes; a++) {
+        if (a == c->inner || a == c->merged ||
+            (a == c->k->space.pair && step == 2))
+            continue;
+        int64_t off = axes >> a & 1 ? stride[a] : 0;
+        if (c->guide && (c->guide->axes >> a & 1))
+            off -= c->guide->stride[a];
+        while (off % (step * elements))
+            elements /= 2;
+    }
+    return elements;
+}
+
+int cuda_width(const CudaPlan *c, const KernelBuffer *b)
+{
+    if (c->inner < 0 || !(b->axes >> c->inner & 1))
+        return 1;
     int step = cuda_is_interleaved(c, b) ? 2 : 1;
     if (b->stride[c->inner] != step)
-        return false;
-    for (int a = 0; a < c->k->space.naxes; a++)
-        if ((b->axes >> a & 1) && a != c->inner && a != c->merged &&
-            !(a == c->k->space.pair && step == 2) &&
-            b->stride[a] % (step * c->vector))
-            return false;
-    return true;
+        return 1;
+    return in_step(c, b->axes, b->stride, step, c->vector);
+}
+
+bool cuda_is_vector(const CudaPlan *c, const KernelBuffer *b)
+{
+    return cuda_width(c, b) > 1;
 }
 
 bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr)
@@ -31,22 +52,52 @@ bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr)
     if (instr->code != KERNEL_RANDOM || c->inner < 0 || c->vector % 4 ||
         !(instr->axes >> c->inner & 1) || instr->stride[c->inner] != 1)
         return false;
-    for (int a = 0; a < c->k->space.naxes; a++)
-        if ((instr->axes >> a & 1) && a != c->inner && a != c->merged &&
-            instr->stride[a] % 4)
-            return false;
+    if (in_step(c, instr->axes, instr->stride, 1, 4) < 4)
+        return false;
     /* Bases are multiples of what a rank holds of their dim, and of what lies
-     * behind it. */
+     * behind it; where it holds all they are 0. */
     const Value *v = instr->source->out[0];
     const AttrList *of = &op_attr(instr->source, "of").l;
     int64_t behind = 1;
     for (int d = of->n; d-- > 0; behind *= of->v[d]) {
         int at = v->type.ndim - of->n + d;
-        if (at < 0 || (type_local_dim(&v->type, &c->p->mesh, at) * behind % 4 &&
-                       of->v[d] > 1))
+        if (at < 0)
+            return false;
+        int64_t held = type_local_dim(&v->type, &c->p->mesh, at);
+        if (held != of->v[d] && held * behind % 4)
             return false;
     }
     return true;
+}
+
+/* 16 bytes of the narrowest elements, where few enough of them are on their way
+ * at once and rows are long enough. */
+void cuda_choose_vector(CudaPlan *c)
+{
+    const Kernel *k = c->k;
+    int narrow = 8, streams = 0;
+    c->vector = 1;
+    if (c->inner < 0)
+        return;
+    for (int i = 0; i < k->nbuffers; i++) {
+        const KernelBuffer *b = &k->buffer[i];
+        bool pair = cuda_is_interleaved(c, b);
+        if (!(b->axes >> c->inner & 1) || b->stride[c->inner] != (pair ? 2 : 1))
+            continue;
+        int size = (int)dtype_size(b->dtype) * (pair ? 2 : 1);
+        narrow = size < narrow ? size : narrow;
+        streams += kernel_lanes(k, b->axes);
+    }
+    if (!streams)
+        return;
+    c->vector = 16 / narrow;
+    while (c->vector > 4 && c->vector * streams > STAGED)
+        c->vector /= 2;
+    while (c->vector > 1 && c->form != CUDA_FLAT &&
+           c->columns < (int64_t)32 * c->vector)
+        c->vector /= 2;
+    while (c->vector > 1 && c->length % c->vector && !cuda_is_ragged(c))
+        c->vector /= 2;
 }
 
 /* ---- memory that two buffers share --------------------------------------- */

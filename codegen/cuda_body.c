@@ -14,8 +14,7 @@ static void element(CudaPrinter *c, const CudaStep *step)
     const CudaPlan *p = c->plan;
     int n = step->instr;
     const KernelInstr *instr = &p->k->instr[n];
-    Arena *a = c->text.p->arena;
-    const char *array = arena_printf(a, "kept%d", n);
+    const char *array = cuda_kept(c, n);
     if (!step->kept)
         kernel_compute(&c->text, n, 't');
     for (int lane = 0; lane < kernel_lanes(p->k, instr->axes); lane++) {
@@ -136,6 +135,18 @@ static void columns(CudaPrinter *c, int number)
     for (int i = 0; i < phase->nsteps; i++)
         cuda_stage_kept(c, &phase->step[i]);
     stores_of(c, number, true);
+    cuda_close_blocks(c, opened);
+}
+
+/* The same for the edge of a ragged row. */
+static void edge(CudaPrinter *c, int number)
+{
+    const CudaPlan *whole = c->plan;
+    int opened = cuda_open_block(c, "{");
+    opened += cuda_open_edge(c, "t");
+    c->plan = whole->edge;
+    columns(c, number);
+    c->plan = whole;
     cuda_close_blocks(c, opened);
 }
 
@@ -261,6 +272,8 @@ void cuda_body(CudaPrinter *c)
             continue;
         begin_reductions(c, n);
         columns(c, n);
+        if (c->plan->edge && c->plan->form == CUDA_ROWS)
+            edge(c, n);
         end_reductions(c, n);
     }
 }

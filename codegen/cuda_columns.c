@@ -59,16 +59,18 @@ int cuda_open_slots(CudaPrinter *c)
     int opened = 0;
     int64_t step = (int64_t)p->group * p->vector;
     const char *name = p->outer ? "c" : "j", *type = cuda_column_type(p);
-    if (p->form == CUDA_FLAT || p->form == CUDA_TILES)
+    if (p->form == CUDA_FLAT || p->form == CUDA_TILES || p->at_edge)
         return 0;
+    const char *lead = *cuda_lead(p) ? "lead + " : "";
     const char *first =
-        p->vector > 1 ? arena_printf(a, "t * %d", p->vector) : "t";
+        arena_printf(a, p->vector > 1 ? "%st * %d" : "%st", lead, p->vector);
+    int64_t end = p->guide ? p->length - p->vector + 1 : p->columns;
     if (!is_unrolled(p)) {
         /* Two vectors on their way are enough; more cost registers. */
         out_line(c->text.o, "PARC_UNROLL_2");
         opened += cuda_open_block(
             c, arena_printf(a, "for (%s %s = %s; %s < %lld; %s += %lld) {",
-                            type, name, first, name, (long long)p->columns,
+                            type, name, first, name, (long long)end,
                             name, (long long)step));
         cuda_split_columns(c, name);
         return opened;
@@ -77,7 +79,7 @@ int cuda_open_slots(CudaPrinter *c)
         out_line(c->text.o, "PARC_UNROLL");
         opened += cuda_open_block(
             c, arena_printf(a, "for (int s = 0; s < %d; s++) {", p->slots));
-        first = arena_printf(a, "(s * %d + t)%s", p->group,
+        first = arena_printf(a, "%s(s * %d + t)%s", lead, p->group,
                              p->vector > 1 ? arena_printf(a, " * %d", p->vector)
                                            : "");
     } else {
@@ -85,8 +87,8 @@ int cuda_open_slots(CudaPrinter *c)
     }
     out_line(c->text.o, "const %s %s = %s;", type, name, first);
     if (p->columns % step)
-        opened += cuda_open_block(c, arena_printf(a, "if (%s < %lld) {", name,
-                                                  (long long)p->columns));
+        opened += cuda_open_block(
+            c, arena_printf(a, "if (%s < %lld) {", name, (long long)end));
     cuda_split_columns(c, name);
     return opened;
 }

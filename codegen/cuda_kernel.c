@@ -30,10 +30,14 @@ static void declare_sums(CudaPrinter *c)
                      p->k->total[i].instr);
 }
 
-/* Arrays of what stays on the chip: see is_raw() in cuda_body.c. */
+/* What stays on the chip: see cuda_is_raw(). */
 static void declare_kept(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
+    for (int i = 0; i < p->k->ninstrs && p->edge; i++)
+        if (p->keep[i])
+            out_line(c->text.o, "%s edge%d;",
+                     c_value_type(p->k->instr[i].dtype), i);
     for (int i = 0; i < p->k->ninstrs; i++) {
         const KernelInstr *instr = &p->k->instr[i];
         if (!p->keep[i])
@@ -61,8 +65,7 @@ static void declare_kept(CudaPrinter *c)
 
 /* ---- flat ---------------------------------------------------------------- */
 
-/* j and the row's axes from the number of a vector; `rows` counts through the
- * axes that it runs over. */
+/* j and the row's axes from the number of a vector. */
 static void split_vector(CudaPrinter *c, uint32_t axes)
 {
     const CudaPlan *p = c->plan;
@@ -85,6 +88,53 @@ static void split_vector(CudaPrinter *c, uint32_t axes)
         kernel_split_index(&c->text, axes, "at", vectors);
 }
 
+/* All of a ragged row's turns: its vectors', its edge's. */
+static void ragged_turns(CudaPrinter *c, uint32_t axes)
+{
+    const CudaPlan *p = c->plan;
+    Arena *a = c->text.p->arena;
+    int64_t vectors = p->length / p->vector, turns = cuda_row_turns(p);
+    const char *type = cuda_column_type(p), *lead = cuda_lead(p), *turn = "at";
+    axes |= p->outer;
+    if (axes) {
+        turn = "turn";
+        out_line(c->text.o, "const %s turn = at %% %lld;", type,
+                 (long long)turns);
+        kernel_split_index(&c->text, axes, "at", turns);
+    }
+    cuda_name_lead(c);
+    int opened = cuda_open_block(
+        c, arena_printf(a, "if (%s < %lld) {", turn, (long long)vectors));
+    out_line(c->text.o, "const %s j = %s%s%s * %d;", type, lead,
+             *lead ? " + " : "", turn, p->vector);
+    if (*lead)
+        opened += cuda_open_block(
+            c, arena_printf(a, "if (j < %lld) {",
+                            (long long)(p->length - p->vector + 1)));
+    cuda_body(c);
+    cuda_close_blocks(c, opened);
+    opened = cuda_open_block(
+        c, arena_printf(a, "if (%s >= %lld) {", turn, (long long)vectors));
+    out_line(c->text.o, "const %s u = %s - %lld;", type, turn,
+             (long long)vectors);
+    opened += cuda_open_edge(c, "u");
+    c->plan = p->edge;
+    cuda_body(c);
+    c->plan = p;
+    cuda_close_blocks(c, opened);
+}
+
+/* What a thread does with turn `at` of rows along some axes. */
+static void take_turn(CudaPrinter *c, uint32_t axes)
+{
+    if (c->plan->guide) {
+        ragged_turns(c, axes);
+        return;
+    }
+    split_vector(c, axes);
+    cuda_body(c);
+}
+
 /* The type that numbers vectors: their elements are numbered from it, and in
  * it. */
 static bool is_small(const CudaPlan *p, int64_t vectors)
@@ -95,7 +145,7 @@ static bool is_small(const CudaPlan *p, int64_t vectors)
 static void flat(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
-    int64_t n = p->units * p->columns / p->vector;
+    int64_t n = p->turns;
     bool small = is_small(p, p->grid * p->threads);
     if (p->grid == 1)
         out_line(c->text.o, "const int at = thread_index();");
@@ -108,8 +158,7 @@ static void flat(CudaPrinter *c)
         out_line(c->text.o, "if (at >= %lld)", (long long)n);
         out_line(c->text.o, "    return;");
     }
-    split_vector(c, p->kept);
-    cuda_body(c);
+    take_turn(c, p->kept);
 }
 
 /* Unit and part of a block that adds up. */
@@ -140,7 +189,7 @@ static void flat_sums(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
     Arena *a = c->text.p->arena;
-    int64_t n = p->rows * p->columns / p->vector;
+    int64_t n = p->turns;
     int64_t step = p->parts * p->threads;
     bool small = is_small(p, n + step);
     open_unit(c);
@@ -154,8 +203,7 @@ static void flat_sums(CudaPrinter *c)
         c, arena_printf(a, "for (%s at = %s; at < %lld; at += %lld) {",
                         small ? "int" : "int64_t", first, (long long)n,
                         (long long)step));
-    split_vector(c, p->summed);
-    cuda_body(c);
+    take_turn(c, p->summed);
     cuda_close_blocks(c, opened);
     cuda_end_totals(c);
 }
@@ -197,6 +245,7 @@ static void rows(CudaPrinter *c)
         out_line(c->text.o, "    return;");
     }
     kernel_split_index(&c->text, p->kept, c->row, 1);
+    cuda_name_lead(c);
     declare_kept(c);
     cuda_body(c);
 }
@@ -239,6 +288,7 @@ static void row_sums(CudaPrinter *c)
         c, arena_printf(a, "for (int64_t %s = %s; %s < %s; %s += %d) {", c->row,
                         first, c->row, end, c->row, p->groups));
     kernel_split_index(&c->text, p->summed, c->row, 1);
+    cuda_name_lead(c);
     if (p->place != CUDA_SHARED)
         declare_kept(c);
     cuda_body(c);

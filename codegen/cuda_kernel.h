@@ -1,14 +1,15 @@
 /* cuda_kernel.h: between the files that print CUDA kernels: cuda_plan.c (how a
  * kernel runs), cuda_access.c (how it reaches its buffers), cuda_steps.c (what
  * each phase computes, and what stays on the chip), cuda_kernel.c (the
- * functions), cuda_body.c (phases), cuda_columns.c and cuda_vector.c (what a
- * thread owns of a row), cuda_sums.c and cuda_combine.c (sums over rows) and
- * cuda_launch.c; over kernel_text.h.
+ * functions), cuda_body.c (phases), cuda_columns.c, cuda_ragged.c and
+ * cuda_vector.c (what a thread owns of a row), cuda_sums.c and cuda_combine.c
+ * (sums over rows) and cuda_launch.c; over kernel_text.h.
  *
  * Names in printed kernels, beside those of kernel_text.h: t is the thread
  * within its row, s the slot of columns and e the element of a vector; in<n>
  * holds a vector that was read, out<b> one to be written, kept<n> what stays
- * on the chip between phases, sum<n> what warps reduce through.
+ * on the chip between phases (edge<n>: at a ragged row's edge), sum<n> what
+ * warps reduce through; vectors of a row begin `lead` elements on.
  */
 #ifndef PARC_CODEGEN_CUDA_KERNEL_H
 #define PARC_CODEGEN_CUDA_KERNEL_H
@@ -54,11 +55,18 @@ typedef struct CudaPlan {
     int64_t units, rows, columns; /* columns: without the pair axis */
     int lanes;                    /* of columns */
     int vector;        /* neighbours on the inner axis that a thread takes */
+    const KernelBuffer *guide; /* rows are ragged: they begin at any element,
+                                  vectors where this one's are aligned; NULL:
+                                  vectors fill a row */
+    const struct CudaPlan *edge; /* how a ragged row's edge runs; else NULL */
+    bool at_edge;                /* this is such a plan */
     int threads;       /* of a block */
     int blocks;        /* that fit a multiprocessor's registers; 0: as many as
                           the compiler likes */
     int group, groups; /* threads of a row; rows that a block works on */
     int slots;         /* vectors of a row that a thread takes */
+    int64_t turns;     /* flat: that threads take for all elements, or for
+                          those of a unit's sums */
     int nphases;
     CudaPhase *phase;
     bool *keep;       /* by instruction: stays on the chip */
@@ -96,12 +104,25 @@ bool cuda_kernel_in_place(const Program *p, const Op *fused, int out, int arg);
 
 /* cuda_access.c. cuda_shares: cuda_kernel_in_place, of a plan and its twin. */
 bool cuda_shares(const CudaPlan *c, int out, int arg);
+/* Sets how many neighbours a thread takes, for the plan's form. */
+void cuda_choose_vector(CudaPlan *c);
+/* How many of a vector's elements a buffer moves at once: as many, of each
+ * lane, as are aligned wherever a vector begins; 1: it has no vectors. */
+int cuda_width(const CudaPlan *c, const KernelBuffer *b);
 /* Whether elements of a buffer move as vectors, and if both lanes of a pair
  * lie in one. */
 bool cuda_is_vector(const CudaPlan *c, const KernelBuffer *b);
 bool cuda_is_interleaved(const CudaPlan *c, const KernelBuffer *b);
 /* Whether four random numbers at a time fall into a thread's vector. */
 bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr);
+
+/* cuda_ragged.c: whether rows that vectors do not fill can have them all the
+ * same; sets `guide`. */
+bool cuda_is_ragged(CudaPlan *c);
+/* Turns that threads of a flat kernel take for `length` elements. */
+int64_t cuda_row_turns(const CudaPlan *c);
+/* The plan of a ragged row's edge: an element a turn. */
+const CudaPlan *cuda_edge_plan(const CudaPlan *c);
 
 /* Whether a row's reductions alternate between two places: see cuda_body.c. */
 bool cuda_alternates(const CudaPlan *c);
@@ -142,6 +163,14 @@ void cuda_ahead(CudaPrinter *c);
 int cuda_open_slots(CudaPrinter *c);
 int cuda_open_block(CudaPrinter *c, const char *line);
 void cuda_close_blocks(CudaPrinter *c, int n);
+/* cuda_ragged.c: "lead", the number of the column at which a ragged row's
+ * vectors begin, where it is not 0 (""), and its definition. */
+const char *cuda_lead(const CudaPlan *c);
+void cuda_name_lead(CudaPrinter *c);
+/* Names the column of a row's edge that is that turn's, and asks whether it
+ * exists; how many blocks it opened. */
+int cuda_open_edge(CudaPrinter *c, const char *turn);
+
 /* j, and the outer column axes, from a running number. */
 void cuda_split_columns(CudaPrinter *c, const char *from);
 /* "const int j", or int64_t where offsets along the columns need it. */
@@ -153,6 +182,8 @@ void cuda_close_vector(CudaPrinter *c, int opened);
 
 /* cuda_vector.c: vectors in memory and on the chip. */
 KernelExpression cuda_load_expression, cuda_random_expression;
+/* "kept3": what stays of an instruction. */
+const char *cuda_kept(const CudaPrinter *c, int instr);
 /* "kept3[s][e]": a thread's own value of an array by slot, lane and element. */
 const char *cuda_own(const CudaPrinter *c, const char *array, int lane);
 /* "2 * e + 1": the place of a lane's element in a vector, of a buffer or (NULL)

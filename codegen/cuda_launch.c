@@ -109,7 +109,7 @@ static void list_launch(Out *o, const CudaPlan *c)
     out(o, " * launch   %lld block%s of %d", (long long)c->grid,
         c->grid == 1 ? "" : "s", c->threads);
     if (c->vector > 1)
-        out(o, ", vectors of %d", c->vector);
+        out(o, ", vectors of %d%s", c->vector, c->guide ? ", ragged" : "");
     if (*form[c->form] && c->nphases > 1)
         out(o, ", rows in %s", place[c->place]);
     if (c->combine)

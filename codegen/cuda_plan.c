@@ -49,7 +49,6 @@ enum {
     LIVE_FLOATS = 32,     /* of a row in a thread's registers */
     FEW_FLOATS = 16,      /* the same in a block of 1024, which has 64 each */
     MAX_SLOTS = 4,        /* vectors a thread takes of a row it does not keep */
-    STAGED = 48,          /* elements of vectors on their way */
     SUM_BYTES = 256, /* of static shared memory, at most, for a sum of warps'
                         sums: declare_sums in cuda_kernel.c */
 };
@@ -170,37 +169,6 @@ static void set_form(CudaPlan *c)
                                                                : CUDA_TILES;
     for (int i = 0; i < c->k->ntotals && c->form == CUDA_FLAT; i++)
         c->uniform[i] = false; /* the thread at a row's first column adds it */
-}
-
-/* ---- vectors ------------------------------------------------------------- */
-
-/* 16 bytes of the narrowest elements, where the inner axis is a whole number
- * of such vectors and few enough of them are on their way at once. */
-static void set_vector(CudaPlan *c)
-{
-    const Kernel *k = c->k;
-    int narrow = 8, streams = 0;
-    c->vector = 1;
-    if (c->inner < 0)
-        return;
-    for (int i = 0; i < k->nbuffers; i++) {
-        const KernelBuffer *b = &k->buffer[i];
-        bool pair = cuda_is_interleaved(c, b);
-        if (!(b->axes >> c->inner & 1) || b->stride[c->inner] != (pair ? 2 : 1))
-            continue;
-        int size = (int)dtype_size(b->dtype) * (pair ? 2 : 1);
-        narrow = size < narrow ? size : narrow;
-        streams += kernel_lanes(k, b->axes);
-    }
-    if (!streams)
-        return;
-    c->vector = 16 / narrow;
-    while (c->vector > 4 && c->vector * streams > STAGED)
-        c->vector /= 2;
-    while (c->vector > 1 &&
-           (c->length % c->vector ||
-            (c->form != CUDA_FLAT && c->columns < (int64_t)32 * c->vector)))
-        c->vector /= 2;
 }
 
 /* ---- rows ---------------------------------------------------------------- */
@@ -356,11 +324,10 @@ static void set_tiles(CudaPlan *c)
 static void set_flat(CudaPlan *c)
 {
     cuda_steps(c, true);
-    int64_t vectors = c->rows * c->columns / c->vector;
+    int64_t lines = (c->totals ? c->rows : c->units) * c->columns / c->length;
     int most = c->totals ? SUM_THREADS : FLAT_THREADS;
-    if (!c->totals)
-        vectors *= c->units;
-    c->threads = (int)(vectors < most ? divide_up(vectors, 32) * 32 : most);
+    c->turns = lines * cuda_row_turns(c);
+    c->threads = (int)(c->turns < most ? divide_up(c->turns, 32) * 32 : most);
     c->group = c->threads;
     c->groups = 1;
     c->slots = 1;
@@ -381,7 +348,7 @@ static void set_parts(CudaPlan *c)
     int64_t blocks = c->units * c->tiles;
     int64_t work = c->rows * c->columns * c->lanes;
     int64_t most = c->form == CUDA_FLAT
-                       ? divide_up(c->rows * c->columns / c->vector, c->threads)
+                       ? divide_up(c->turns, c->threads)
                        : c->rows / c->groups;
     int64_t fill = FILL_BLOCKS;
     if (c->threads < 512)
@@ -399,7 +366,7 @@ static void set_grid(CudaPlan *c)
     if (c->totals)
         c->grid = c->units * c->tiles * c->parts;
     else if (c->form == CUDA_FLAT)
-        c->grid = divide_up(c->units * c->columns / c->vector, c->threads);
+        c->grid = divide_up(c->turns, c->threads);
     else
         c->grid = divide_up(c->units, c->groups);
 }
@@ -442,7 +409,7 @@ static CudaPlan *plan_within(const Program *p, const Op *fused,
     set_sizes(c);
     set_totals(c);
     set_form(c);
-    set_vector(c);
+    cuda_choose_vector(c);
     if (c->form == CUDA_FLAT)
         set_flat(c);
     else if (c->form == CUDA_TILES)
@@ -453,6 +420,7 @@ static CudaPlan *plan_within(const Program *p, const Op *fused,
         set_parts(c);
     set_grid(c);
     set_workspace(c);
+    c->edge = cuda_edge_plan(c);
     if (c->grid > INT32_MAX)
         bug("kernel '%s' wants %lld blocks", c->k->name, (long long)c->grid);
     return c;

@@ -22,8 +22,16 @@ const char *cuda_place_in(const CudaPrinter *c, const KernelBuffer *b, int lane)
     return plane(c, lane);
 }
 
+const char *cuda_kept(const CudaPrinter *c, int instr)
+{
+    return arena_printf(c->text.p->arena,
+                        c->plan->at_edge ? "edge%d" : "kept%d", instr);
+}
+
 const char *cuda_own(const CudaPrinter *c, const char *array, int lane)
 {
+    if (c->plan->at_edge)
+        return array;
     return arena_printf(c->text.p->arena, "%s[%s][%s]", array,
                         c->plan->slots > 1 ? "s" : "0", plane(c, lane));
 }
@@ -106,25 +114,32 @@ const char *cuda_random_expression(const KernelPrinter *text,
 
 /* ---- vectors in and out -------------------------------------------------- */
 
-static const char *address(const CudaPrinter *c, const KernelBuffer *b,
-                           int lane)
-{
-    return arena_printf(c->text.p->arena, "%s%s", b->name,
-                        kernel_offset(&c->text, b->axes, b->stride, lane));
-}
-
-/* How often, and how many elements at once, a buffer's vector is moved. */
-static int moves(const CudaPrinter *c, const KernelBuffer *b, int *elements)
-{
-    int lanes = kernel_lanes(c->plan->k, b->axes);
-    bool one = lanes == 1 || cuda_is_interleaved(c->plan, b);
-    *elements = c->plan->vector * (one ? lanes : 1);
-    return one ? 1 : lanes;
-}
-
 static const char *plus(Arena *a, const char *name, int n)
 {
     return n ? arena_printf(a, "%s + %d", name, n) : name;
+}
+
+/* How often, and how many elements at once, a buffer's vector is moved: lanes
+ * that lie apart one behind the other, each in as many pieces as it takes. */
+static int moves(const CudaPrinter *c, const KernelBuffer *b, int *elements)
+{
+    int lanes = kernel_lanes(c->plan->k, b->axes);
+    int width = cuda_width(c->plan, b), pieces = c->plan->vector / width;
+    bool one = lanes == 1 || cuda_is_interleaved(c->plan, b);
+    *elements = width * (one ? lanes : 1);
+    return pieces * (one ? 1 : lanes);
+}
+
+/* Where move m is from, or goes to. */
+static const char *address(const CudaPrinter *c, const KernelBuffer *b, int m)
+{
+    Arena *a = c->text.p->arena;
+    int elements, n = moves(c, b, &elements);
+    int pieces = c->plan->vector / cuda_width(c->plan, b);
+    const char *vector =
+        kernel_offset(&c->text, b->axes, b->stride, n > pieces ? m / pieces : 0);
+    return plus(a, arena_printf(a, "%s%s", b->name, vector),
+                m % pieces * elements);
 }
 
 /* Where a kept value lies in shared memory. */
@@ -132,8 +147,9 @@ static const char *kept_address(const CudaPrinter *c, int instr)
 {
     const CudaPlan *p = c->plan;
     int lanes = kernel_lanes(p->k, p->k->instr[instr].axes);
-    return arena_printf(c->text.p->arena, "kept%d + %s%s", instr,
-                        p->outer ? "c" : "j", lanes > 1 ? " * 2" : "");
+    return arena_printf(c->text.p->arena, "kept%d + %s%s%s", instr,
+                        p->outer ? "c" : "j", lanes > 1 ? " * 2" : "",
+                        *cuda_lead(p) ? " - lead" : "");
 }
 
 static void draw_vector(CudaPrinter *c, int instr)

@@ -28,14 +28,14 @@ static bool is_reserved(const char *s)
 {
     static const char *const word[] = {
         "rt",   "workspace", "unit", "part",  "row", "end", "columns", "more",
-        "kept", "kept_row",  "tile", "group", "rest", "at",
+        "kept", "kept_row",  "tile", "group", "rest", "at", "lead", "turn",
         /* of C++, for CUDA */
         "and", "bool", "catch", "class", "delete", "explicit", "export",
         "false", "friend", "mutable", "namespace", "new", "not", "operator",
         "or", "private", "protected", "public", "template", "this", "throw",
         "true", "try", "typename", "using", "virtual", "xor", "asm"};
-    static const char *const start[] = {"in", "out", "kept", "sum", "share", "block_",
-                                        "warp_", "thread_", "lane_"};
+    static const char *const start[] = {"in", "out", "kept", "sum", "share", "edge",
+                                        "block_", "warp_", "thread_", "lane_"};
     if (c_is_keyword(s))
         return true;
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)

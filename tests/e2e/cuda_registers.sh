@@ -27,6 +27,10 @@ for type in f32 bf16; do
     done
     spills_nothing "softmax over 20000, $type" tests/data/long_rows.pdl \
         -D precision=$type -D n=20000
+    for n in 1001 50257; do
+        spills_nothing "ragged rows of $n, $type" tests/data/ragged.pdl \
+            -D precision=$type -D n=$n -D epilogues=none
+    done
 done
 spills_nothing "long rows" examples/llama.pdl -D precision=f32 \
     -D dim=16384 -D n_heads=128 -D n_kv_heads=128 -D hidden=1024 \

@@ -1,0 +1,148 @@
+/* cuda_ragged.c: rows that no whole number of vectors fills.
+ *
+ *   y = exp(x)        x: bf16[64, 50257]
+ *
+ * Row i begins i * 50257 elements into memory, so that boundaries of 16 bytes
+ * lie elsewhere in each row. Vectors begin at a row's first boundary, `lead`
+ * elements on. What is in front of it and behind the last whole vector, at most
+ * 14 elements, is the row's edge: threads take an element each, in the same
+ * phase as their vectors.
+ *
+ *   const int lead = (int)(-(i0 * 50257) & 7);
+ *   for (int j = lead + t * 8; j <= 50249; j += 4096) {
+ *       parc_read_bf16(in0, x + i0 * 50257 + j, 8);
+ *       …
+ *   }
+ *   {
+ *       const int j = t < lead ? t : t + ((50257 - lead) & -8);
+ *       if (j < 50257) {
+ *           const float t0 = parc_from_bf16(x[i0 * 50257 + j]);
+ *           …
+ *
+ * Boundaries are those of one tensor, the guide: the one with most bytes. Rows
+ * of others may lie otherwise, such as a bias, which all rows share: its
+ * vectors are as wide as it stays in step with the guide (cuda_width).
+ *
+ * In a flat kernel a row's turns are its vectors, then its edge's elements.
+ * Edges are printed from a plan of their own, which takes an element a turn and
+ * has what is kept (edge<n>) in registers. Sums by column want the same columns
+ * in every row: where there are any, or pairs, vectors divide the row.
+ */
+#include "codegen/cuda_kernel.h"
+
+/* ---- planning ------------------------------------------------------------ */
+
+static int64_t bytes_of(const KernelBuffer *b)
+{
+    return b->elements * (int64_t)dtype_size(b->dtype);
+}
+
+static bool is_along(const CudaPlan *c, const KernelBuffer *b)
+{
+    return (b->axes >> c->inner & 1) && b->stride[c->inner] == 1;
+}
+
+static bool may_be_ragged(const CudaPlan *c)
+{
+    if (c->k->space.pair >= 0 || c->form == CUDA_TILES ||
+        c->length < (int64_t)32 * c->vector)
+        return false;
+    if (c->form == CUDA_FLAT)
+        return true;
+    for (int i = 0; i < c->k->ntotals; i++)
+        if (c->k->total[i].columns)
+            return false;
+    return !c->outer;
+}
+
+/* Neighbours in a buffer that is read by elements are as far apart as vectors
+ * begin: with 8 that costs a warp more than the elements' bytes do. */
+static bool is_too_wide(const CudaPlan *c)
+{
+    for (int i = 0; i < c->k->nbuffers && c->vector > 4; i++)
+        if (is_along(c, &c->k->buffer[i]) &&
+            cuda_width(c, &c->k->buffer[i]) == 1)
+            return true;
+    return false;
+}
+
+bool cuda_is_ragged(CudaPlan *c)
+{
+    c->guide = NULL;
+    if (!may_be_ragged(c))
+        return false;
+    for (int i = 0; i < c->k->nbuffers; i++) {
+        const KernelBuffer *b = &c->k->buffer[i];
+        if (is_along(c, b) && (!c->guide || bytes_of(b) > bytes_of(c->guide)))
+            c->guide = b;
+    }
+    if (is_too_wide(c))
+        c->guide = NULL;
+    return c->guide != NULL;
+}
+
+/* Whether rows may begin off a boundary. */
+static bool has_lead(const CudaPlan *c)
+{
+    for (int a = 0; a < c->k->space.naxes; a++)
+        if ((c->guide->axes >> a & 1) && a != c->inner && a != c->merged &&
+            c->guide->stride[a] % c->vector)
+            return true;
+    return false;
+}
+
+int64_t cuda_row_turns(const CudaPlan *c)
+{
+    int64_t vectors = c->length / c->vector;
+    if (!c->guide)
+        return vectors;
+    return vectors +
+           (has_lead(c) ? 2 * c->vector - 2 : c->length % c->vector);
+}
+
+const CudaPlan *cuda_edge_plan(const CudaPlan *c)
+{
+    if (!c->guide)
+        return NULL;
+    CudaPlan *edge = NEW(c->p->arena, CudaPlan);
+    *edge = *c;
+    edge->at_edge = true;
+    edge->vector = edge->slots = 1;
+    edge->place = CUDA_REGISTERS;
+    return edge;
+}
+
+/* ---- printing ------------------------------------------------------------ */
+
+void cuda_name_lead(CudaPrinter *c)
+{
+    const CudaPlan *p = c->plan;
+    const char *type = cuda_column_type(p);
+    if (!p->guide || !has_lead(p))
+        return;
+    out_line(c->text.o, "const %s lead = (%s)(-(%s) & %d);", type, type,
+             kernel_index(&c->text, p->guide->axes & ~(1u << p->inner),
+                          p->guide->stride, 0),
+             p->vector - 1);
+}
+
+const char *cuda_lead(const CudaPlan *c)
+{
+    return c->guide && has_lead(c) ? "lead" : "";
+}
+
+int cuda_open_edge(CudaPrinter *c, const char *turn)
+{
+    const CudaPlan *p = c->plan;
+    Arena *a = c->text.p->arena;
+    const char *type = cuda_column_type(p);
+    if (has_lead(p))
+        out_line(c->text.o,
+                 "const %s j = %s < lead ? %s : %s + ((%lld - lead) & -%d);",
+                 type, turn, turn, turn, (long long)p->length, p->vector);
+    else
+        out_line(c->text.o, "const %s j = %s + %lld;", type, turn,
+                 (long long)(p->length / p->vector * p->vector));
+    return cuda_open_block(
+        c, arena_printf(a, "if (j < %lld) {", (long long)p->length));
+}

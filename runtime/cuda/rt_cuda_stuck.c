@@ -4,7 +4,8 @@
  * (rt_cuda_progress.c) and asks where the others are (rt_places_gather). Whoever
  * has waited too long says both: the collective, by its name, source line and
  * turn, and the first rank that has not come to it, with what keeps it: where that
- * is another collective, who has not come to that.
+ * is another collective, who has not come to that. Where nobody is missing, the
+ * library or the network is at fault: that is said, too.
  *
  *   rank 0 waited 300 s for its GPU to finish step 7, which is in 'ar3 tp
  *   attention.o (llama.pdl:28)', layer 5; rank 3 has not come to it: it
@@ -161,15 +162,60 @@ static Missing missing_to(const ParcRt *rt, int rank)
     return m;
 }
 
+/* The first rank that has behind it what a rank is in on a stream; -1: none. */
+static int ended_on(const ParcRt *rt, int rank, int stream)
+{
+    const RtSlot *slot = rt->world->slot;
+    uint32_t word = atomic_load(&slot[rank].begun[stream]);
+    const CudaPlace *p = rt_cuda_progress_place(rt, stream, word);
+    for (int r = 0; p && word % 2 == 1 && r < rt->nranks; r++) {
+        uint32_t axes = rt->model->collective_axes[p->id];
+        int64_t ahead = atomic_load(&slot[r].step) -
+                        atomic_load(&slot[rank].step);
+        if (!is_away(&slot[r]) && in_one_group(rt->model, rank, r, axes) &&
+            (ahead > 0 ||
+             (ahead == 0 && atomic_load(&slot[r].begun[stream]) > word))) {
+            return r;
+        }
+    }
+    return -1;
+}
+
+/* The others, of collectives that all have come to. `own`: its are the last
+ * that the text names, and the text is about the rank that speaks. */
+static void add_all_there(Text *t, const ParcRt *rt, int rank, bool own)
+{
+    const RtSlot *slot = &rt->world->slot[rank];
+    Text begun = {0};
+    if (!add_begun(&begun, rt, slot)) {
+        return;
+    }
+    for (int i = 0; i < PARC_STREAMS; i++) {
+        int r = ended_on(rt, rank, i);
+        if (r >= 0) {
+            add(t, "; all have come, and rank %d has ended ", r);
+            add_place(t, rt, rt_cuda_progress_place(
+                                 rt, i, atomic_load(&slot->begun[i])));
+            return;
+        }
+    }
+    add(t, own ? "; so are all that take part"
+               : ", and so are all that take part in that");
+}
+
 /* From rank to rank, each of whom the one before waits for, to the one that
- * waits for nobody. False: nobody is missing. */
-static bool add_missing(Text *t, const ParcRt *rt)
+ * waits for nobody. */
+static void add_missing(Text *t, const ParcRt *rt)
 {
     int rank = rt->rank;
     for (int i = 0; i < rt->nranks; i++) {
         Missing m = missing_to(rt, rank);
-        if (!m.place || is_away(&rt->world->slot[rank])) {
-            return i > 0;
+        if (is_away(&rt->world->slot[rank])) {
+            return;
+        }
+        if (!m.place) {
+            add_all_there(t, rt, rank, i == 0);
+            return;
         }
         add(t, "; rank %d ", m.first);
         if (m.n > 1) {
@@ -183,7 +229,6 @@ static bool add_missing(Text *t, const ParcRt *rt)
         rank = m.first;
         add_peer(t, rt, &rt->world->slot[rank]);
     }
-    return true;
 }
 
 /* A collective that another rank is in, while this one's device computes. */
@@ -218,6 +263,6 @@ _Noreturn void rt_cuda_stuck(ParcRt *rt, const char *what)
         rt_fail(rt, "%s; PARC_SYNC=1 names the statement that does not end, "
                     "PARC_TIMEOUT sets the limit", t.at);
     }
-    rt_fail(rt, "%s%s; PARC_TIMEOUT sets the limit", t.at,
-            add_missing(&t, rt) ? "" : "; so are all that take part");
+    add_missing(&t, rt);
+    rt_fail(rt, "%s; PARC_TIMEOUT sets the limit", t.at);
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # A GPU that never ends a kernel while others wait for it in a collective of a
 # captured step: whoever has waited too long names the collective, its turn, and
-# the rank that has not come; in one box and under a launcher.
+# the rank that has not come; in one box and under a launcher. Where a collective
+# does not end though all have come, it says that.
 . "$(dirname "$0")/lib.sh"
 export BUILD
 check "the stand-ins build" tests/standin/build
@@ -117,4 +118,36 @@ stopped() {
         "$work/said.0" && [ "$(cat "$work"/said.? | grep -c error)" = 1 ]
 }
 check "one is stopped" stopped
+
+# All ranks are in the same turn of ar1, which none of them ends. (NCCL sums four
+# times before the first step.)
+stall=STANDIN_NCCL_STALL=0123:all_reduce:9
+waited() { # waited RANK TEXT: what it says, of step 2
+    echo "rank $1 waited 4 s for its GPU to finish step 2, which is in $2; $limit"
+}
+all="$ar 1; so are all that take part"
+from0=$(waited 0 "$all") from1=$(waited 1 "$all")
+from2=$(waited 2 "$all") from3=$(waited 3 "$all")
+check "all are in a collective" hangs A=
+check "all are in a collective, call by call" hangs PARC_GRAPH=0
+
+# Ranks 0 and 1 are; 2 and 3 are done with theirs and wait for these over dp.
+stall=STANDIN_NCCL_STALL=01:all_reduce:9
+held="it is in $ar 1, and so are all that take part in that"
+from2=$(waited 2 "$ag 2; rank 0 has not come to $ag 2: $held")
+from3=$(waited 3 "$ag 2; rank 1 has not come to $ag 2: $held")
+check "a group is in a collective" hangs A=
+check "a group is, and rank 2 speaks" launched 2 "$from2"
+
+# Rank 0 alone does not end it; rank 3 is in the next step by then.
+stall=STANDIN_NCCL_STALL=0:all_reduce:9
+all="$ar 1; all have come, and rank 1 has ended $ar 1"
+from0=$(waited 0 "$all")
+from1=$(waited 1 "$ar 2; rank 0 has not come to $ar 2: it is in $all")
+from2=$(waited 2 "$ag 2; rank 0 has not come to $ag 2: it is in $all")
+from3="rank 3 waited 4 s for its GPU to finish step 3, which is in $ar 0 and in \
+$ag 0; rank 2 has not come to $ar 0: it is in step 2 and is in $ag 2; rank 0 has \
+not come to $ag 2: it is in step 2 and is in $all; $limit"
+check "one does not end it" hangs A=
+check "one does not end it, and rank 3 speaks" launched 3 "$from3"
 finish

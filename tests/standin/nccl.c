@@ -8,7 +8,7 @@
  * missing. Groups of a communicator run in the order of their calls.
  *
  * As the library does, a communicator takes memory of the device with its first
- * group: STANDIN_NCCL_BYTES (0).
+ * group: STANDIN_NCCL_BYTES (0). STANDIN_NCCL_STALL: nccl_queue.c.
  *
  * Stricter than the library: all ranks take part in every group, the one
  * thing that sends and receives alone would not need.
@@ -156,6 +156,7 @@ static Result join(Comm **c, const char *name, int nranks, int rank,
         free(mine);
         return SYSTEM_ERROR;
     }
+    mine->first_rank = rank;
     *c = mine;
     if (!blocking) {
         mine->waits = true;
@@ -221,7 +222,10 @@ Result ncclCommSplit(Comm *c, int color, int key, Comm **to,
         return SUCCESS;
     snprintf(name, sizeof name, "%.80s-%llu-%d", c->room.name,
              (unsigned long long)turn, color);
-    return join(to, name, n, rank, is_blocking(config));
+    Result r = join(to, name, n, rank, is_blocking(config));
+    if (*to)
+        (*to)->first_rank = c->first_rank;
+    return r;
 }
 
 static Result leave(Comm *c, bool aborted)

@@ -9,6 +9,7 @@
 struct Comm {
     NcclRoom room;
     NcclPlan *plans;
+    int first_rank; /* in the communicator that this was split from, first */
     uint64_t queued, begun, splits; /* groups; splits of it */
     _Atomic Result error;
     bool waits; /* for the others, not blocking */

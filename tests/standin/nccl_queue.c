@@ -1,6 +1,7 @@
 /* nccl_queue.c: a group of NCCL's calls as a piece of the stand-in's queue
  * (queue.h). Nobody is waited for inside: a group whose peers are not there
  * yet is tried again. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,6 +100,26 @@ static enum WorkStatus give(Turn *t)
     return WORK_DONE;
 }
 
+/* STANDIN_NCCL_STALL=RANKS:KIND:N: on these ranks, a digit each, the Nth group
+ * that begins with a call of this kind, from 1 on, never ends, though all have
+ * come. */
+static bool stalls(const Turn *t)
+{
+    static const Turn *stalled;
+    static int seen;
+    const char *text = getenv("STANDIN_NCCL_STALL");
+    char ranks[20], kind[40];
+    int which;
+    if (stalled || !text)
+        return stalled == t;
+    if (sscanf(text, "%19[0-9]:%39[^:]:%d", ranks, kind, &which) == 3 &&
+        strchr(ranks, '0' + t->comm->first_rank) &&
+        strcmp(kind, nccl_kind_name[t->plan->post[0].call.kind]) == 0 &&
+        ++seen == which)
+        stalled = t;
+    return stalled == t;
+}
+
 static enum WorkStatus turn_run(void *state)
 {
     Turn *t = state;
@@ -113,6 +134,8 @@ static enum WorkStatus turn_run(void *state)
     for (int i = 0; i < c->room.nranks; i++)
         if (atomic_load(&nccl_box(&c->room, i)->posted) < t->turn)
             return wait_more(t, "come", i);
+    if (stalls(t))
+        return WORK_NOT_YET;
     if (!touch_all(c, t->plan, true) || !nccl_agree(&c->room, t->plan) ||
         !nccl_take(&c->room, t->plan))
         return fail(c, INVALID_USAGE);

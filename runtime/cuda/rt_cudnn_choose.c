@@ -168,14 +168,17 @@ static void follow(ParcRt *rt, CudnnUse *u, const Decision *d)
         }
         return;
     }
-    if (!u->plan || (int64_t)x->version != d->version ||
-        rt_cudnn_plan_engine(u->plan) != d->engine) {
+    int64_t engine = u->plan ? rt_cudnn_plan_engine(u->plan) : -1;
+    if ((int64_t)x->version != d->version || engine != d->engine) {
+        char other[64];
+        snprintf(other, sizeof other, "cuDNN %zu takes engine %lld", x->version,
+                 (long long)engine);
         rt_fail(rt,
                 "rank %d: attention runs on cuDNN %lld's engine %lld on rank "
                 "0, and cannot here (%s): equal values come from equal kernels. "
                 "Install the same cuDNN everywhere, or set PARC_CUDNN=0",
                 rt->rank, (long long)d->version, (long long)d->engine,
-                u->plan ? "another version, or another GPU" : u->reason);
+                u->plan ? other : u->reason);
     }
 }
 

@@ -134,6 +134,58 @@ check "is named" says "error: rank 0: cuDNN 91900's attention in 'attention"
 check "with a way out" says \
     "CUDNN_STATUS_EXECUTION_FAILED; PARC_CUDNN=0 runs without it"
 
+# Ranks under a launcher, of which one has another library, or none: what rank
+# 0 has decides. Who cannot follow says so; where rank 0 has none, all take our
+# own kernels, to the bit as where it is switched off.
+port=$((20000 + $$ % 9000))
+rank() { # rank R [NAME=VALUE…]: 2x2's
+    as=$1
+    shift
+    exec env RANK="$as" WORLD_SIZE=4 LOCAL_RANK="$as" MASTER_ADDR=127.0.0.1 \
+        MASTER_PORT=$port STANDIN_KERNELS="$work/llama_f16/fast.so" \
+        LD_LIBRARY_PATH="$BUILD/standin:$BUILD/standin/cudnn" PARC_CUDNN=1 \
+        "$@" "$work/llama_f16/train" --steps 4 --export "$work/ranks.st" \
+        2>"$work/said.$as"
+}
+ranks() { # ranks STATUS WHO NAME=VALUE…: the environment of one of four
+    status=$1 who=$2
+    shift 2
+    port=$((port + 1))
+    rm -f "$work"/rc.*
+    for r in 0 1 2 3; do
+        {
+            if [ $r = "$who" ]; then (rank $r "$@"); else (rank $r); fi
+            echo $? >"$work/rc.$r"
+        } &
+    done
+    wait
+    cat "$work"/said.? >"$work/said"
+    cat "$work"/rc.? "$work/said"
+    [ "$(sort -u "$work"/rc.?)" = "$status" ]
+}
+# refuses TEXT: of a run in which rank 2 could not follow, once.
+refuses() {
+    [ "$(grep -c 'error: ' "$work/said")" = 1 ] &&
+        says "error: rank 2: attention runs on cuDNN 91900's engine 2 on rank \
+0, and cannot here ($1" &&
+        says "Install the same cuDNN everywhere, or set PARC_CUDNN=0"
+}
+nowhere=LD_LIBRARY_PATH=$BUILD/standin:$work/none
+check "ranks with one library" ranks 0 2 STANDIN_CUDNN_VERSION=91900
+check "are as forked ones" cmp "$work/ranks.st" "$work/llama_f16.early.st"
+check "rank 2 lacks it" ranks 1 2 "$nowhere"
+check "and says so" refuses "cuDNN is missing: "
+check "rank 2 has an old one" ranks 1 2 STANDIN_CUDNN_VERSION=90100
+check "and says which" refuses "cuDNN 90100 is older than 91002)"
+check "rank 2 has a newer one" ranks 1 2 STANDIN_CUDNN_VERSION=92600
+check "and says that" refuses "cuDNN 92600 takes engine 2)"
+check "rank 2 has no engine" ranks 1 2 STANDIN_CUDNN=refuse
+check "and says why" refuses "no engine for it)"
+check "rank 0 lacks it" ranks 0 0 "$nowhere"
+check "and all take our own" cmp "$work/ranks.st" "$work/llama_f16.own.st"
+check "rank 0 has an old one" ranks 0 0 STANDIN_CUDNN_VERSION=90100
+check "and all do, too" cmp "$work/ranks.st" "$work/llama_f16.own.st"
+
 # What is measured is kept.
 export PARC_CACHE="$work/measured"
 check "a slow one" own "they are faster here)" PARC_CUDNN= STANDIN_CUDNN=slow

@@ -1,8 +1,10 @@
 /* rt_cuda_step.c: a step, captured once and replayed.
  *
- * The first step's calls are recorded as a graph instead of run: hundreds of
- * launches become one, whose cost for the host does not depend on the model.
- * A graph's arguments never change, so that whatever differs from step to step
+ * The first step is queued call by call: libraries load a kernel when it is
+ * first launched, make connections and take room, none of which should happen
+ * while a stream is captured. The second step's calls are recorded as a graph
+ * instead of run: hundreds of launches become one, whose cost for the host does
+ * not depend on the model. A graph's arguments never change, so that whatever differs from step to step
  * (batch, learning rate, key, scale) lies in device memory, written before.
  *
  * The graph begins and ends on the compute stream. The others join it by an
@@ -101,8 +103,8 @@ static void queue_step(ParcRt *rt)
 
 /* ---- the graph ----------------------------------------------------------- */
 
-/* Relaxed: what a first call sets up (pinned memory, connections) is no part of
- * the step and may happen meanwhile. */
+/* Relaxed: what a library sets up for calls in graphs alone (pinned memory,
+ * registered buffers) is no part of the step and may happen meanwhile. */
 static void capture(ParcRt *rt)
 {
     RtDevice *d = rt->device;
@@ -117,14 +119,17 @@ static void capture(ParcRt *rt)
 static void run_step(ParcRt *rt)
 {
     RtDevice *d = rt->device;
+    bool first = d->queued == 0;
     rt_cuda_progress_forget(rt);
-    if (d->mode.eager || rt->ring) {
+    if (first) {
+        rt_cuda_matmul_ready(rt);
+    }
+    if (first || d->mode.eager || rt->ring) {
         queue_step(rt);
         rt_cuda_queued(rt, PARC_COMPUTE, "the step");
         return;
     }
     if (!d->step) {
-        rt_cuda_matmul_ready(rt);
         rt_nvtx_push("capture");
         capture(rt);
         rt_nvtx_pop();

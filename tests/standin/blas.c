@@ -14,6 +14,7 @@
 #include "blas_product.h"
 #include "engine.h"
 #include "hazard.h"
+#include "loaded.h"
 #include "queue.h"
 
 #define CALL(result, name, symbol, arguments)                                  \
@@ -484,6 +485,18 @@ static ProductMatrix matrix(const void *at, BlasLayout l)
                            l->columns, l->leading, l->stride, extent(l)};
 }
 
+/* A kernel is an algorithm for types and layouts; sizes are its arguments. */
+static bool launch(BlasProduct product, const Algorithm *x,
+                   const BlasLayout layout[3], CuStream stream)
+{
+    int32_t key[9] = {x->parts, x->epilogue, (int32_t)product->compute,
+                      product->transposed[0], product->transposed[1],
+                      (int32_t)product->epilogue};
+    for (int i = 0; i < 3; i++)
+        key[6 + i] = (int32_t)layout[i]->type;
+    return loaded_launch(key, sizeof key, stream, "a product of cuBLASLt's");
+}
+
 BlasStatus cublasLtMatmul(BlasHandle handle, BlasProduct product,
                           const void *alpha, const void *a,
                           BlasLayout a_layout, const void *b,
@@ -527,6 +540,9 @@ BlasStatus cublasLtMatmul(BlasHandle handle, BlasProduct product,
         standin_error("cuBLASLt: the workspace is not aligned to 256 bytes");
         return INVALID_VALUE;
     }
+    if (!launch(product, &x, (const BlasLayout[]){a_layout, b_layout, d_layout},
+                stream))
+        return EXECUTION_FAILED;
     Work w = {"a product", product_run, NULL, {0}};
     Product *p = (Product *)(void *)w.state;
     *p = (Product){.m = d_layout->rows, .n = d_layout->columns, .k = k,

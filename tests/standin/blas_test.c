@@ -64,9 +64,9 @@ static void open_all(Setup *s)
     s->aux = device(M * N, 6);
 }
 
-/* A product with these attributes, run or refused. */
-static BlasStatus run(Setup *s, uint32_t epilogue, void *bias, void *aux,
-                      int64_t leading, float beta)
+/* A product with these attributes, queued or refused. */
+static BlasStatus queued(Setup *s, uint32_t epilogue, void *bias, void *aux,
+                         int64_t leading, float beta)
 {
     static const float one = 1;
     BlasPreference p;
@@ -93,14 +93,20 @@ static BlasStatus run(Setup *s, uint32_t epilogue, void *bias, void *aux,
                                 s->at_b, s->b, &beta, s->at_c, s->d, s->at_d,
                                 s->d, &candidate.algorithm, NULL, 0,
                                 s->stream);
-    CuResult r = status ? RT_CU_SUCCESS : RT_CU_NOT_READY;
-    while (r == RT_CU_NOT_READY)
-        r = cuStreamQuery(s->stream);
-    if (r)
-        status = 1;
     cublasLtMatmulPreferenceDestroy(p);
     cublasLtMatmulDescDestroy(s->product);
     return status;
+}
+
+/* … and run. */
+static BlasStatus run(Setup *s, uint32_t epilogue, void *bias, void *aux,
+                      int64_t leading, float beta)
+{
+    BlasStatus status = queued(s, epilogue, bias, aux, leading, beta);
+    CuResult r = status ? RT_CU_SUCCESS : RT_CU_NOT_READY;
+    while (r == RT_CU_NOT_READY)
+        r = cuStreamQuery(s->stream);
+    return r ? 1 : status;
 }
 
 static float product_at(const Setup *s, int i, int j)
@@ -189,10 +195,30 @@ static void check_refusals(Setup *s)
           "a bias in the host's memory");
 }
 
+/* In a capture a kernel cannot be loaded: only what has run before may. */
+static bool is_captured(Setup *s, uint32_t epilogue)
+{
+    CuGraph graph;
+    if (cuStreamBeginCapture(s->stream, RT_CU_CAPTURE_RELAXED))
+        exit(3);
+    BlasStatus status = queued(s, epilogue, s->bias, NULL, 0, 0);
+    if (cuStreamEndCapture(s->stream, &graph) || cuGraphDestroy(graph))
+        exit(3);
+    return !status;
+}
+
+static void check_capture(Setup *s)
+{
+    check(!is_captured(s, RT_BLAS_EPILOGUE_BIAS), "a kernel that is not loaded");
+    check(!run(s, RT_BLAS_EPILOGUE_BIAS, s->bias, NULL, 0, 0), "run at once");
+    check(is_captured(s, RT_BLAS_EPILOGUE_BIAS), "then captured");
+}
+
 int main(void)
 {
     Setup s = {0};
     open_all(&s);
+    check_capture(&s);
     check_numbers(&s);
     check_sums(&s);
     check_refusals(&s);

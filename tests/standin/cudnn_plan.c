@@ -16,6 +16,7 @@
 #include "cudnn_object.h"
 #include "engine.h"
 #include "hazard.h"
+#include "loaded.h"
 #include "queue.h"
 
 enum {
@@ -333,6 +334,8 @@ DnnStatus cudnnBackendExecute(DnnHandle handle, DnnDescriptor plan,
         standin_error("cuDNN: %s", fault);
         return dnn_fails(BAD_PARAM, fault);
     }
+    if (!loaded_launch(&p, sizeof p, handle->stream, "a plan of cuDNN's"))
+        return dnn_fails(EXECUTION_FAILED, "a kernel is loaded in a capture");
     queue_lock();
     CuResult result = queue_add(handle->stream, &w);
     queue_unlock();

@@ -111,8 +111,20 @@ static bool is_loaded_by(const Kernel *k, int n, const int *instr, int buffer)
     return false;
 }
 
+/* Whether a row's value is picked from among a buffer's elements. */
+bool cuda_is_picked(const CudaPlan *c, const CudaPhase *phase, int buffer)
+{
+    const Kernel *k = c->k;
+    for (int i = 0; i < phase->nrow; i++)
+        if (k->instr[phase->row[i]].code == KERNEL_PICK &&
+            is_loaded_by(k, 1, &k->instr[phase->row[i]].arg[0], buffer))
+            return true;
+    return false;
+}
+
 /* The last phase that reads a buffer's elements from memory; a row's value,
- * and the epilogue, are read by many threads, at any time. */
+ * and the epilogue, are read by many threads, at any time. What is picked is
+ * read ahead of the barrier that ends its phase. */
 static int last_read(const CudaPlan *c, int buffer)
 {
     const Kernel *k = c->k;
@@ -125,9 +137,11 @@ static int last_read(const CudaPlan *c, int buffer)
         if (is_loaded_by(k, phase->nrow, phase->row, buffer) &&
             (c->form != CUDA_FLAT || k->space.column))
             return c->nphases;
+        if (cuda_is_picked(c, phase, buffer) && last < p + 1)
+            last = p + 1;
         for (int i = 0; i < phase->nsteps; i++)
             if (!phase->step[i].kept &&
-                is_loaded_by(k, 1, &phase->step[i].instr, buffer))
+                is_loaded_by(k, 1, &phase->step[i].instr, buffer) && last < p)
                 last = p;
     }
     return last;

@@ -41,6 +41,8 @@ static void element(CudaPrinter *c, const CudaStep *step)
 static void reduce(CudaPrinter *c, const KernelRoot *root)
 {
     const Kernel *k = c->plan->k;
+    if (cuda_online_element(c, root))
+        return;
     const KernelInstr *to = &k->instr[root->target];
     for (int lane = 0; lane < c->plan->lanes; lane++) {
         const char *sum = kernel_value(&c->text, root->target, 'r', 0);
@@ -125,6 +127,7 @@ static void columns(CudaPrinter *c, int number)
             cuda_stage_in(c, &phase->step[i]);
     }
     stores_of(c, number, false);
+    cuda_online_begin(c, number);
     c->staged = staged;
     int vector = cuda_open_vector(c);
     for (int i = 0; i < phase->nsteps; i++)
@@ -132,6 +135,7 @@ static void columns(CudaPrinter *c, int number)
     element_roots(c, number);
     cuda_close_vector(c, vector);
     c->staged = NULL;
+    cuda_online_end(c, number);
     for (int i = 0; i < phase->nsteps; i++)
         cuda_stage_kept(c, &phase->step[i]);
     stores_of(c, number, true);
@@ -154,7 +158,7 @@ static void edge(CudaPrinter *c, int number)
 
 /* In a loop over rows with one barrier, the next row's parts go to another
  * place: some warps may still read this row's. */
-static const char *sum_array(const CudaPrinter *c, int instr)
+const char *cuda_sum_array(const CudaPrinter *c, int instr)
 {
     if (!cuda_alternates(c->plan))
         return arena_printf(c->text.p->arena, "sum%d", instr);
@@ -181,12 +185,18 @@ static void each_reduction(CudaPrinter *c, int phase, const char *put,
             continue;
         int n = root->target;
         const char *name = k->instr[n].op == OP_max ? "max" : "sum";
-        if (put)
+        bool online = k->instr[n].code == KERNEL_ONLINE;
+        if (put && online)
+            out_line(c->text.o, "block_put(%s, %s);", cuda_online_warp(c, n),
+                     cuda_sum_array(c, n));
+        else if (put)
             out_line(c->text.o, "block_put(warp_%s(r%d), %s);", name, n,
-                     sum_array(c, n));
+                     cuda_sum_array(c, n));
+        else if (get && online)
+            out_line(c->text.o, "r%d = %s;", n, cuda_online_block(c, n));
         else if (get)
             out_line(c->text.o, "r%d = block_get_%s(%s);", n, name,
-                     sum_array(c, n));
+                     cuda_sum_array(c, n));
         else
             out_line(c->text.o, "r%d = warp_%s(r%d);", n, name, n);
     }
@@ -252,21 +262,29 @@ static bool is_ahead(const CudaPlan *p, int instr)
            !(p->k->instr[instr].axes & ~p->kept);
 }
 
+static void row_values(CudaPrinter *c, const CudaPhase *phase, bool ahead)
+{
+    for (int i = 0; i < phase->nrow; i++) {
+        int n = phase->row[i];
+        if (is_ahead(c->plan, n) != ahead)
+            continue;
+        if (c->plan->k->instr[n].code == KERNEL_PICK)
+            cuda_pick(c, n);
+        else
+            kernel_compute(&c->text, n, 'r');
+    }
+}
+
 void cuda_ahead(CudaPrinter *c)
 {
-    const CudaPhase *phase = &c->plan->phase[0];
-    for (int i = 0; i < phase->nrow; i++)
-        if (is_ahead(c->plan, phase->row[i]))
-            kernel_compute(&c->text, phase->row[i], 'r');
+    row_values(c, &c->plan->phase[0], true);
 }
 
 void cuda_body(CudaPrinter *c)
 {
     for (int n = 0; n < c->plan->nphases; n++) {
         const CudaPhase *phase = &c->plan->phase[n];
-        for (int i = 0; i < phase->nrow; i++)
-            if (!is_ahead(c->plan, phase->row[i]))
-                kernel_compute(&c->text, phase->row[i], 'r');
+        row_values(c, phase, false);
         row_roots(c, n);
         if (!phase->loop)
             continue;

@@ -38,14 +38,17 @@ static bool is_loaded(const Kernel *k, int n, const int *instr, int buffer)
     return false;
 }
 
-/* Rows' values and operands of the epilogue: small, and read once. */
+/* Rows' values and operands of the epilogue: small, and read once. (What is
+ * picked of a row is little beside rows that are read; alone it counts whole.)
+ */
 static bool is_read_aside(const CudaPlan *c, int buffer)
 {
     const Kernel *k = c->k;
     bool any = is_loaded(k, k->nkept, k->kept, buffer) ||
                is_loaded(k, k->ncolumn, k->column, buffer);
     for (int p = 0; p < c->nphases; p++)
-        any |= is_loaded(k, c->phase[p].nrow, c->phase[p].row, buffer);
+        any |= is_loaded(k, c->phase[p].nrow, c->phase[p].row, buffer) ||
+               cuda_is_picked(c, &c->phase[p], buffer);
     return any;
 }
 

@@ -1,15 +1,18 @@
 /* cuda_kernel.h: between the files that print CUDA kernels: cuda_plan.c (how a
  * kernel runs), cuda_access.c (how it reaches its buffers), cuda_steps.c (what
  * each phase computes, and what stays on the chip), cuda_kernel.c (the
- * functions), cuda_body.c (phases), cuda_columns.c, cuda_ragged.c and
- * cuda_vector.c (what a thread owns of a row), cuda_sums.c and cuda_combine.c
- * (sums over rows) and cuda_launch.c; over kernel_text.h.
+ * functions), cuda_body.c (phases), cuda_online.c (maxima with the sums behind
+ * them), cuda_columns.c, cuda_ragged.c and cuda_vector.c (what a thread owns of a
+ * row), cuda_sums.c and cuda_combine.c (sums over rows) and cuda_launch.c; over
+ * kernel_text.h.
  *
  * Names in printed kernels, beside those of kernel_text.h: t is the thread
  * within its row, s the slot of columns and e the element of a vector; in<n>
  * holds a vector that was read, out<b> one to be written, kept<n> what stays
  * on the chip between phases (edge<n>: at a ragged row's edge), sum<n> what
- * warps reduce through; vectors of a row begin `lead` elements on.
+ * warps reduce through; held<n> the elements of a vector that wait for its
+ * maximum top<n>, and base<n> what is taken off them; vectors of a row begin
+ * `lead` elements on.
  */
 #ifndef PARC_CODEGEN_CUDA_KERNEL_H
 #define PARC_CODEGEN_CUDA_KERNEL_H
@@ -113,6 +116,8 @@ int cuda_width(const CudaPlan *c, const KernelBuffer *b);
  * lie in one. */
 bool cuda_is_vector(const CudaPlan *c, const KernelBuffer *b);
 bool cuda_is_interleaved(const CudaPlan *c, const KernelBuffer *b);
+/* Whether a row's value of the phase is picked from among its elements. */
+bool cuda_is_picked(const CudaPlan *c, const CudaPhase *phase, int buffer);
 /* Whether four random numbers at a time fall into a thread's vector. */
 bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr);
 
@@ -157,6 +162,21 @@ void cuda_functions(Out *o, const CudaPlan *plan, const char *name, bool bare,
  * what is the same in all. */
 void cuda_body(CudaPrinter *c);
 void cuda_ahead(CudaPrinter *c);
+
+/* cuda_online.c: sums behind a maximum, in the maximum's loop (KERNEL_ONLINE).
+ * In the loop over a vector's elements either's root leaves what is summed
+ * later (false: the root is neither); what is declared ahead of that loop, and
+ * what follows behind it, for all of the phase; how a sum is put where warps
+ * meet, in place of block_put's argument, and taken from there. */
+bool cuda_online_element(CudaPrinter *c, const KernelRoot *root);
+void cuda_online_begin(CudaPrinter *c, int phase);
+void cuda_online_end(CudaPrinter *c, int phase);
+const char *cuda_online_warp(const CudaPrinter *c, int sum);
+const char *cuda_online_block(const CudaPrinter *c, int sum);
+/* "sum3", or in a loop with one barrier "sum3[i0 & 1]" (cuda_body.c). */
+const char *cuda_sum_array(const CudaPrinter *c, int instr);
+/* A PICK as statements. */
+void cuda_pick(CudaPrinter *c, int instr);
 
 /* cuda_columns.c: the loop over a thread's slots of columns: opens it, names the
  * columns, and asks whether they exist; how many blocks it opened. */

@@ -24,9 +24,11 @@
  *
  * Rows that registers cannot hold stay in shared memory, each thread keeping
  * its own columns there, so that no barrier is needed; longer ones are read
- * again in each phase. Without row reductions the elements are one flat range
- * of vectors. Sums over rows give each block a part of the rows; where there
- * are several parts a second kernel, k14_norm_combine, puts them together.
+ * again in each phase, of which there is one less for each maximum that is only
+ * there to be taken off (kernel_online.c). Without row reductions the elements
+ * are one flat range of vectors. Sums over rows give each block a part of the
+ * rows; where there are several parts a second kernel, k14_norm_combine, puts
+ * them together.
  *
  * A kernel that wants more shared memory than every GPU has
  * (rt_block_memory.h) is planned twice; its twin, k14_norm_tight, streams the
@@ -265,6 +267,8 @@ static void leave_registers(CudaPlan *c)
     c->place = CUDA_SHARED;
     if (bytes > room) {
         c->place = CUDA_STREAMED;
+        if (kernel_online(c->p, c->k))
+            c->nphases = c->k->nphases;
         cuda_steps(c, true);
         bytes = shared_row(c);
         c->global_sums = bytes > room;

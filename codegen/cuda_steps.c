@@ -63,6 +63,21 @@ static bool is_worth_keeping(const Steps *s, int i)
     return instr->code == KERNEL_LOAD ? floats > 0 : floats > 1;
 }
 
+static void need(Steps *s, int i);
+
+/* What an instruction is computed from; a PICK computes its own arguments. */
+static void need_args(Steps *s, const KernelInstr *instr)
+{
+    const Kernel *k = s->c->k;
+    if (instr->code == KERNEL_REDUCE || instr->code == KERNEL_ONLINE)
+        return;
+    for (int a = 0; a < instr->nargs; a++)
+        if (instr->code == KERNEL_PICK)
+            need_args(s, &k->instr[instr->arg[a]]);
+        else
+            need(s, instr->arg[a]);
+}
+
 static void need(Steps *s, int i)
 {
     CudaPlan *c = s->c;
@@ -72,8 +87,7 @@ static void need(Steps *s, int i)
     if (!is_element(s, i)) {
         s->row[i] = true;
         s->listed[i] = s->number + 1;
-        for (int a = 0; a < instr->nargs && instr->code != KERNEL_REDUCE; a++)
-            need(s, instr->arg[a]);
+        need_args(s, instr);
         return;
     }
     s->listed[i] = s->number + 1;

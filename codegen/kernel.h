@@ -47,11 +47,15 @@ typedef enum KernelCode {
     KERNEL_OP,     /* elementwise `op` on the args; `number` its attribute */
     KERNEL_REDUCE, /* row reduction of arg 0 */
     KERNEL_TOTAL,  /* accumulation of arg 0 over rows: `accumulator` */
+    KERNEL_ONLINE, /* the row's sum of exp(x - arg 0), times arg 1 if given, in
+                      the phase that finds arg 0, the row's greatest x */
+    KERNEL_PICK,   /* arg 0 (what takes no op) in the column that arg 1, a
+                      ONEHOT, says; 0 where the row lacks it */
 } KernelCode;
 
 typedef struct KernelInstr {
     KernelCode code;
-    OpKind op;        /* OP; REDUCE and TOTAL: OP_sum or OP_max */
+    OpKind op;        /* OP; REDUCE, TOTAL, ONLINE: OP_sum or OP_max */
     const Op *source; /* NULL: a load */
     DType dtype;
     int nargs, arg[MAX_DIMS + 1]; /* instructions */
@@ -135,6 +139,11 @@ const Kernel *kernel_build(const Program *p, const Op *fused);
  * read back, no buffer is marked as shared; parts, workspace and what is direct
  * are for the caller to choose. */
 Kernel *kernel_build_plain(const Program *p, const Op *fused);
+
+/* Sums behind a maximum in the maximum's phase, where that saves a loop over
+ * the columns; whether it has changed the kernel, one of kernel_build_plain's.
+ * For rows that are read from memory in each phase. (kernel_online.c) */
+bool kernel_online(const Program *p, Kernel *k);
 
 /* Whether result `out` may be written where operand `arg` lies. */
 bool kernel_in_place(const Kernel *k, int out, int arg);

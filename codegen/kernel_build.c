@@ -34,8 +34,9 @@ static bool is_reserved(const char *s)
         "false", "friend", "mutable", "namespace", "new", "not", "operator",
         "or", "private", "protected", "public", "template", "this", "throw",
         "true", "try", "typename", "using", "virtual", "xor", "asm"};
-    static const char *const start[] = {"in", "out", "kept", "sum", "share", "edge",
-                                        "block_", "warp_", "thread_", "lane_"};
+    static const char *const start[] = {
+        "in", "out", "kept", "held", "top", "base", "sum", "share", "edge",
+        "block_", "warp_", "thread_", "lane_"};
     if (c_is_keyword(s))
         return true;
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)

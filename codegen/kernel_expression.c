@@ -350,6 +350,8 @@ static const char *expression(const KernelPrinter *c, const KernelInstr *instr,
     case KERNEL_CONST:
     case KERNEL_REDUCE:
     case KERNEL_TOTAL:
+    case KERNEL_ONLINE:
+    case KERNEL_PICK:
         break;
     }
     bug("kernel instruction %d has no expression", (int)instr->code);

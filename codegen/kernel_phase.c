@@ -35,11 +35,13 @@ static void need_row(Phaser *s, int i)
 {
     const KernelInstr *instr = &s->k->instr[i];
     if (s->row_done[i] || instr->code == KERNEL_CONST ||
-        instr->code == KERNEL_REDUCE)
+        instr->code == KERNEL_REDUCE || instr->code == KERNEL_ONLINE)
         return;
     s->row_done[i] = true;
     for (int a = 0; a < instr->nargs; a++)
         need_row(s, instr->arg[a]);
+    if (kernel_is_element(s->k, instr->axes))
+        return; /* a PICK computes it */
     KernelPhase *phase = &s->k->phase[instr->phase];
     push(s->arena, &phase->row, &phase->nrow, i);
 }
@@ -279,23 +281,38 @@ static void lay_out_totals(Arena *a, Kernel *k)
     k->workspace = floats * (int64_t)sizeof(float);
 }
 
-void kernel_phases(const Program *p, Kernel *k, bool cached)
+static void count_phases(Kernel *k)
+{
+    k->nphases = 0;
+    for (int r = 0; r < k->nroots; r++)
+        if (!k->root[r].epilogue && k->root[r].phase >= k->nphases)
+            k->nphases = k->root[r].phase + 1;
+}
+
+void kernel_order(const Program *p, Kernel *k, bool cached)
 {
     Arena *a = p->arena;
     Phaser s = {.arena = a,
                 .k = k,
                 .cached = cached,
                 .row_done = NEW_ARRAY(a, bool, k->ninstrs + 1),
-                .loop_done = NEW_ARRAY(a, int, k->ninstrs + 1),
-                .sum_done = NEW_ARRAY(a, bool, k->ninstrs + 1)};
-    for (int r = 0; r < k->nroots; r++)
-        if (!k->root[r].epilogue && k->root[r].phase >= k->nphases)
-            k->nphases = k->root[r].phase + 1;
-    if (cached)
-        keep_costly(a, k);
+                .loop_done = NEW_ARRAY(a, int, k->ninstrs + 1)};
+    count_phases(k);
     k->phase = NEW_ARRAY(a, KernelPhase, k->nphases + 1);
     for (int i = 0; i < k->nphases; i++)
         order_phase(&s, i);
+}
+
+void kernel_phases(const Program *p, Kernel *k, bool cached)
+{
+    Arena *a = p->arena;
+    Phaser s = {.arena = a,
+                .k = k,
+                .sum_done = NEW_ARRAY(a, bool, k->ninstrs + 1)};
+    count_phases(k);
+    if (cached)
+        keep_costly(a, k);
+    kernel_order(p, k, cached);
     for (int r = 0; r < k->nroots; r++)
         if (k->root[r].epilogue)
             need_sum(&s, k->root[r].instr);

@@ -91,6 +91,15 @@
  *                          two, for several at one barrier:
  *                          block_put(warp_sum(x), a); block_put(…, b);
  *                          block_barrier(); x = block_get_sum(a); …
+ *   online_power(x, top)   e^(x - top), x <= top, within 2 ulp and what rounding
+ *                          x - top to 24 bits makes of it: for sums
+ *   online_base(top)       what to take off in place of a maximum, which may
+ *                          still be -inf
+ *   warp_online(sum, top)  a warp's sum of e^(x - its maximum), from each
+ *                          lane's own sum and maximum
+ *   block_get_online(sums, tops)   the block's, from where block_put has put
+ *                          warp_online's and warp_max's. NaN where all of the
+ *                          row was -inf, as e^(-inf - -inf) is
  *   parc_read_words(to, from, n), parc_write_words
  *                          n (a constant 1, 2, 4, 8) words of 4 bytes;
  *                          addresses are aligned to all of them, up to 16
@@ -317,6 +326,33 @@ PARC_DEVICE float block_get_max(const float *shared)
 {
     return warp_max(lane_index() < block_warps() ? shared[lane_index()]
                                                  : -INFINITY);
+}
+
+/* One instruction for the power, in place of an exponential's seven: what is
+ * read once from memory must not wait for them. */
+PARC_DEVICE float online_power(float x, float top)
+{
+    return parc_exp2((x - top) * 1.44269504f);
+}
+
+PARC_DEVICE float online_base(float top)
+{
+    return parc_select(top == -INFINITY, 0.0f, top);
+}
+
+PARC_DEVICE float warp_online(float sum, float top)
+{
+    return warp_sum(sum * online_power(top, online_base(warp_max(top))));
+}
+
+PARC_DEVICE float block_get_online(const float *sums, const float *tops)
+{
+    float sum = 0.0f, top = -INFINITY;
+    if (lane_index() < block_warps()) {
+        sum = sums[lane_index()];
+        top = tops[lane_index()];
+    }
+    return warp_sum(sum * online_power(top, warp_max(top)));
 }
 
 PARC_DEVICE float block_sum(float x, float *shared)

@@ -45,6 +45,27 @@ long="tests/data/long_rows.pdl -D batch=3 --mesh 1"
     runs "softmax over 20000" "" $long -D n=20000
     runs "softmax over 20001, odd, bf16" "" $long -D n=20001 \
         -D precision=bf16
+
+    # A maximum and the sums behind it take one reading of x: kernel_online.c.
+    # online WHAT N AGAIN KINDS OPTIONS…: what a streamed kernel reads more than
+    # once; kinds of x.
+    online() {
+        again=$3 of_x=$4 sums="sums $1 of rows of $2"
+        model="tests/data/online.pdl -D batch=2 --mesh 1 -D what=$1 -D n=$2"
+        shift 4
+        has "$sums: reads" " streamed .*$again\$" $model "$@"
+        runs "$sums" "--sites --x $of_x" $model "$@"
+    }
+    kinds=any,large,rising,falling,lowest,infinite
+    online 0 50000 'too long for the chip 390.62 KiB' $kinds
+    online 1 50001 '_cross_entropy; sums of 2 parts 64 B' $kinds
+    online 2 50000 'too long for the chip 1.14 MiB' $kinds,masked
+    online 3 50000 'too long for the chip 781.25 KiB' $kinds,masked
+    online 0 100000 'too long for the chip 390.62 KiB' $kinds \
+        -D precision=bf16
+    online 3 90000 'k00_softmax; sums of 2 parts 32 B' $kinds,masked \
+        -D precision=f16
+
     runs "llama" --sites examples/llama.pdl --mesh 2x2 $llama_sizes \
         -D precision=bf16 -D n_layers=2
     runs "gpt2" "" examples/gpt2.pdl --mesh 1x2 $gpt2_sizes -D n_layers=2

@@ -32,6 +32,10 @@ for type in f32 bf16; do
             -D precision=$type -D n=$n -D epilogues=none
     done
 done
+for what in 0 2 3; do
+    spills_nothing "sums $what behind a maximum" tests/data/online.pdl \
+        -D n=100000 -D what=$what
+done
 spills_nothing "long rows" examples/llama.pdl -D precision=f32 \
     -D dim=16384 -D n_heads=128 -D n_kv_heads=128 -D hidden=1024 \
     -D vocab=131072 -D batch=2 -D seq=128

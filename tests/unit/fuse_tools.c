@@ -231,6 +231,14 @@ static int print_region(Out *o, const Program *p, const Region *r, int n)
     return n;
 }
 
+const Op *fuse_first(const Program *p)
+{
+    const Op *op = p->step->first;
+    while (op && op->kind != OP_fused)
+        op = op->next;
+    return op;
+}
+
 const char *fuse_print(const Program *p, int *kernels)
 {
     Out o;

@@ -44,6 +44,8 @@ bool fuse_random_program(Program *p, uint64_t seed, Target target);
 
 /* ---- the parts of it ---- */
 
+/* The step's first fused op; NULL: none. */
+const Op *fuse_first(const Program *p);
 /* The kernels of a program, loops' included, as C, with a function call_<n>
  * for each that takes its arguments from an array: [0] the runtime, then
  * results, operands, workspace. */

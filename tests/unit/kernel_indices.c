@@ -97,14 +97,6 @@ static void call_last(void *library, const char *name, const CudaPlan *plan,
     }
 }
 
-static const Op *fused_op(const Program *p)
-{
-    const Op *op = p->step->first;
-    while (op && op->kind != OP_fused)
-        op = op->next;
-    return op;
-}
-
 /* y = x * 2 of a tensor of these dims, at its end. */
 static void check_end_of(Check *c, int ndim, const int64_t *dim)
 {
@@ -113,7 +105,7 @@ static void check_end_of(Check *c, int ndim, const int64_t *dim)
     fuse_keep(&t, fuse_factor(&t, OP_scale, x, 2));
     TargetInfo info = target_info(TARGET_CUDA, 1);
     pass_fuse(t.p, &info);
-    const Op *op = fused_op(t.p);
+    const Op *op = fuse_first(t.p);
     CHECK(c, op != NULL);
     if (!op)
         return;

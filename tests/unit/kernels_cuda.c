@@ -2,13 +2,16 @@
  * against the CPU's kernels of the same fused ops.
  *
  *   kernels_cuda [--count N] [--seed S]    of random programs
- *   kernels_cuda [--sites] FILE.ir…        of programs as --emit ir prints them
+ *   kernels_cuda [--sites] [--x KIND,…] FILE.ir…
+ *                                          of programs as --emit ir prints them
  *
  * Both get the same random operands; CUDA's results lie once in memory of their
  * own, once where operands are that they may overwrite; a kernel with a twin
  * for GPUs with less shared memory runs as both. The engine
  * (tests/standin) checks every access for bounds and races. --sites takes each
  * barrier away in turn and expects that a race is found: none is superfluous.
+ * --x: what stands in operands named x, of kernel_numbers.h's kinds;
+ * a run for each.
  * launch.c is compiled and does the launching.
  */
 #include <dlfcn.h>
@@ -23,6 +26,7 @@
 #include "runtime/cuda/rt_block_memory.h"
 #include "tests/standin/engine.h"
 #include "tests/unit/fuse_tools.h"
+#include "tests/unit/kernel_numbers.h"
 #include "tests/unit/random.h"
 
 /* The engine, which tests/standin/build makes, and what it is asked. */
@@ -49,6 +53,7 @@ typedef struct Run {
     bool in_place, quiet;
     int errors; /* that the engine told */
     uint64_t seed;
+    const char *x; /* a kind of numbers */
 } Run;
 
 /* What parc_launch() of the compiled launch.c runs. */
@@ -188,82 +193,6 @@ static void launch(int kernel, int64_t grid, int block, int64_t shared,
     r->errors += r->engine->launch(&l);
 }
 
-/* ---- numbers ------------------------------------------------------------- */
-
-static double draw(uint64_t *state)
-{
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (double)(*state >> 40) * 0x1p-24;
-}
-
-/* Floats between 0.25 and 1.25, so that roots and logarithms exist; small
- * integers; the random key in 53 bits. */
-static void fill(const Value *v, void *at, int64_t n, uint64_t *state)
-{
-    for (int64_t i = 0; i < n; i++) {
-        double x = draw(state);
-        if (v->type.dtype == DT_I32)
-            ((int32_t *)at)[i] = (int32_t)(x * 7);
-        else if (v->type.dtype == DT_I64)
-            ((int64_t *)at)[i] = (int64_t)(x * 4) * 8;
-        else if (v->type.dtype == DT_F32)
-            ((float *)at)[i] = (float)(x + 0.25);
-        else if (v->type.dtype == DT_BF16)
-            ((uint16_t *)at)[i] = (uint16_t)(0x3e80 + (int)(x * 256));
-        else
-            ((uint16_t *)at)[i] = (uint16_t)(0x3400 + (int)(x * 2048));
-    }
-}
-
-static double number(DType t, const void *at, int64_t i)
-{
-    uint16_t half = 0;
-    if (t == DT_F32)
-        return (double)((const float *)at)[i];
-    if (t == DT_I32)
-        return ((const int32_t *)at)[i];
-    if (t == DT_I64)
-        return (double)((const int64_t *)at)[i];
-    half = ((const uint16_t *)at)[i];
-    if (t == DT_BF16) {
-        uint32_t bits = (uint32_t)half << 16;
-        float x;
-        memcpy(&x, &bits, sizeof x);
-        return (double)x;
-    }
-    int exponent = half >> 10 & 31, fraction = half & 1023;
-    double x =
-        exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
-    x = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY) : x;
-    return half & 0x8000 ? -x : x;
-}
-
-/* How far apart two results are, of the largest number among them; a place of
- * 16 bits is allowed where both rounded. */
-static double distance(DType t, const void *x, const void *y, int64_t n)
-{
-    static const double place[] = {[DT_F32] = 0,
-                                   [DT_BF16] = 0x1p-7,
-                                   [DT_F16] = 0x1p-10,
-                                   [DT_I32] = 0,
-                                   [DT_I64] = 0};
-    double largest = 1e-30, worst = 0;
-    for (int64_t i = 0; i < n; i++) {
-        double a = number(t, x, i);
-        if (isfinite(a) && fabs(a) > largest)
-            largest = fabs(a);
-    }
-    for (int64_t i = 0; i < n; i++) {
-        double a = number(t, x, i), b = number(t, y, i);
-        if (a == b || (isnan(a) && isnan(b)))
-            continue;
-        double off = fabs(a - b) - place[t] * fabs(a);
-        if (!(off <= worst))
-            worst = off;
-    }
-    return worst / largest;
-}
-
 /* ---- one op -------------------------------------------------------------- */
 
 static int64_t size_of(const Run *r, const Value *v)
@@ -348,7 +277,7 @@ static void run_cuda(Run *r, const Op *op, int n, void *const *host)
     fuse_kernel(r->arena, r->calls, n)(at);
     for (int i = 0; i < op->nouts && !r->quiet; i++) {
         DType t = op->out[i]->type.dtype;
-        double off = distance(t, host[1 + i], at[1 + i],
+        double off = kernel_distance(t, host[1 + i], at[1 + i],
                               size_of(r, op->out[i]) / dtype_size(t));
         bool near = off < tolerance_of(r, op);
         CHECK(r->check, near);
@@ -409,6 +338,25 @@ static void run_device(const Visit *v, const Op *op, int n, void *const *host,
     run_cuda(r, op, n, host);
 }
 
+/* Other kernels' operands do not belong together: what one takes for x's
+ * maximum is any number. */
+static bool has_max(const Op *fused)
+{
+    for (const Op *op = fused->body->first; op; op = op->next)
+        if (op->kind == OP_max)
+            return true;
+    return false;
+}
+
+static void fill_argument(const Run *r, const Op *op, int arg, void *at,
+                          uint64_t *state)
+{
+    const Value *v = op->arg[arg];
+    int64_t n = size_of(r, v) / dtype_size(v->type.dtype);
+    bool x = strcmp(v->name, "x") == 0 && has_max(op);
+    CHECK(r->check, kernel_numbers(v, at, n, state, x ? r->x : "any"));
+}
+
 static void run_op(void *context, const Op *op, int n)
 {
     const Visit *v = context;
@@ -418,8 +366,7 @@ static void run_op(void *context, const Op *op, int n)
     for (int i = 0; i < op->nargs; i++) {
         int64_t bytes = size_of(r, op->arg[i]);
         host[1 + op->nouts + i] = arena_alloc(r->arena, (size_t)bytes + 64);
-        fill(op->arg[i], host[1 + op->nouts + i],
-             bytes / dtype_size(op->arg[i]->type.dtype), &state);
+        fill_argument(r, op, i, host[1 + op->nouts + i], &state);
     }
     run_cpu(r, op, n, host);
     run_device(v, op, n, host, RT_BLOCK_MOST);
@@ -428,9 +375,9 @@ static void run_op(void *context, const Op *op, int n)
 }
 
 static void run_program(Check *c, const Engine *e, Program *p, uint64_t seed,
-                        bool sites)
+                        bool sites, const char *x)
 {
-    int kernels, failed = c->failed;
+    int kernels;
     Run r = {.engine = e,
              .check = c,
              .p = p,
@@ -446,10 +393,19 @@ static void run_program(Check *c, const Engine *e, Program *p, uint64_t seed,
     void (*hook)(int, int64_t, int, int64_t, void **) = launch;
     memcpy(dlsym(r.calls, "launch_hook"), &hook, sizeof hook);
     r.room = dlsym(r.calls, "launch_room");
-    Visit v = {&r, sites};
-    kernel_each(p, run_op, &v);
-    if (c->failed > failed)
-        printf("seed %llu: of %d kernels\n", (unsigned long long)seed, kernels);
+    for (char *kind = arena_strdup(p->arena, x); *kind;) {
+        char *end = kind + strcspn(kind, ",");
+        bool more = *end == ',';
+        *end = 0;
+        r.x = kind;
+        Visit v = {&r, sites && strcmp(kind, "any") == 0};
+        int before = c->failed;
+        kernel_each(p, run_op, &v);
+        if (c->failed > before)
+            printf("seed %llu, %s: of %d kernels\n", (unsigned long long)seed,
+                   kind, kernels);
+        kind = end + more;
+    }
 }
 
 /* ---- programs ------------------------------------------------------------ */
@@ -459,11 +415,12 @@ static void run_seed(Check *c, const Engine *e, uint64_t seed)
     Arena *a = arena_new();
     Program *p = ir_program(a, diag_new(a, COLOR_NEVER));
     if (fuse_random_program(p, seed, TARGET_CUDA))
-        run_program(c, e, p, seed, false);
+        run_program(c, e, p, seed, false, "any");
     arena_free(a);
 }
 
-static void run_file(Check *c, const Engine *e, const char *name, bool sites)
+static void run_file(Check *c, const Engine *e, const char *name, bool sites,
+                     const char *x)
 {
     Arena *a = arena_new();
     Diag *d = diag_new(a, COLOR_NEVER);
@@ -481,7 +438,7 @@ static void run_file(Check *c, const Engine *e, const char *name, bool sites)
     Program *p = ir_parse(a, d, diag_source(d, name, text, size));
     CHECK(c, p != NULL);
     if (p)
-        run_program(c, e, p, 1, sites);
+        run_program(c, e, p, 1, sites, x);
     diag_flush(d, stdout);
     arena_free(a);
 }
@@ -494,6 +451,7 @@ int main(int argc, char **argv)
     uint64_t seed = 1000, count = 6;
     int files = 0;
     bool sites = false;
+    const char *x = "any";
     if (!open_engine(a, &engine))
         return 1;
     for (int i = 1; i < argc; i++) {
@@ -502,10 +460,12 @@ int main(int argc, char **argv)
             seed = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--count") == 0 && more)
             count = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--x") == 0 && more)
+            x = argv[++i];
         else if (strcmp(argv[i], "--sites") == 0)
             sites = true;
         else if (++files)
-            run_file(&c, &engine, argv[i], sites);
+            run_file(&c, &engine, argv[i], sites, x);
     }
     for (uint64_t i = 0; i < count && !files; i++)
         run_seed(&c, &engine, seed + i);

@@ -1,0 +1,287 @@
+/* kernel_online.c: a maximum and the sums behind it in one phase, by the online
+ * normaliser (Milakov and Gimelshein, "Online normalizer calculation for
+ * softmax", 2018).
+ *
+ *   phase 0   t0 = x                      r1 = max t0
+ *   phase 1   t2 = t0 - r1, t3 = exp t2   r4 = sum t3
+ *             t8 = t2 * onehot            r9 = sum t8
+ *   phase 2   t0 - r1 … again             y
+ *
+ * becomes
+ *
+ *   phase 0   r12 = pick x                (x[label])
+ *             t0 = x                      r1 = max t0
+ *                                         r4 = online: sum exp(t0 - r1)
+ *   phase 1   r9 = select(pick onehot, r12 - r1, 0)
+ *             t0 - r1 …                   y
+ *
+ * The sum starts over with every new maximum: s' = s exp(m - m') + exp(x - m'),
+ * and pairs of threads are put together likewise; that is for the printers. A
+ * product with a onehot has one term that counts: it is computed from what
+ * stands in the label's column, whatever else it takes. What an operand has in
+ * other columns plays no part then, infinities included.
+ *
+ * A phase goes only where all of its loop goes: each is
+ *
+ *   sum exp(f - m), sum g * exp(f - m)    m = max f, of the phase before, where
+ *                                         g is known
+ *   sum of a product with a onehot        over plain columns
+ *
+ * so that a pick is taken ahead of the barrier behind that phase, and of what a
+ * later one writes in place. Each phase that goes is one reading of the row
+ * less where it is read in each; where the row stays on the chip there is
+ * nothing to be gained.
+ */
+#include "codegen/kernel_internal.h"
+
+typedef struct Online {
+    const Program *p;
+    Kernel *k;
+    VEC(KernelInstr) instr;
+    VEC(KernelRoot) root;
+} Online;
+
+/* ---- what a phase must be ------------------------------------------------ */
+
+static bool is_element(const Kernel *k, int i)
+{
+    return kernel_is_element(k, k->instr[i].axes);
+}
+
+/* The maximum m where an instruction is exp(f - m), m = max f; else -1. */
+static int max_of_power(const Kernel *k, int i)
+{
+    const KernelInstr *power = &k->instr[i];
+    if (power->code != KERNEL_OP || power->op != OP_exp)
+        return -1;
+    const KernelInstr *shifted = &k->instr[power->arg[0]];
+    if (shifted->code != KERNEL_OP || shifted->op != OP_sub)
+        return -1;
+    const KernelInstr *max = &k->instr[shifted->arg[1]];
+    bool own = max->code == KERNEL_REDUCE && max->op == OP_max &&
+               max->arg[0] == shifted->arg[0];
+    return own ? shifted->arg[1] : -1;
+}
+
+/* Whether a root sums powers; `to` becomes what it sums then. */
+static bool is_online(const Kernel *k, const KernelRoot *root, KernelInstr *to)
+{
+    const KernelInstr *term = &k->instr[root->instr];
+    int power = root->instr, factor = -1;
+    for (int a = 0; a < term->nargs; a++)
+        if (term->code == KERNEL_OP && term->op == OP_mul &&
+            max_of_power(k, term->arg[a]) >= 0) {
+            power = term->arg[a];
+            factor = term->arg[!a];
+        }
+    int max = max_of_power(k, power);
+    if (k->instr[root->target].op != OP_sum || max < 0 ||
+        k->instr[max].phase != root->phase ||
+        (factor >= 0 && k->instr[factor].phase >= root->phase))
+        return false;
+    to->code = KERNEL_ONLINE;
+    to->nargs = factor < 0 ? 1 : 2;
+    to->arg[0] = max;
+    to->arg[1] = factor;
+    return true;
+}
+
+/* The onehot, over a row's columns as they lie, that is a factor of a product;
+ * else -1. */
+static int onehot_of(const Kernel *k, int i)
+{
+    const KernelInstr *instr = &k->instr[i];
+    uint32_t columns = k->space.column;
+    if (instr->code == KERNEL_OP && instr->op == OP_mul) {
+        int found = onehot_of(k, instr->arg[0]);
+        return found >= 0 ? found : onehot_of(k, instr->arg[1]);
+    }
+    if (instr->code != KERNEL_ONEHOT || (instr->axes & columns) != columns)
+        return -1;
+    for (int a = 0; a < k->space.naxes; a++)
+        if (columns >> a & 1 && (columns != 1u << a || instr->stride[a] != 1))
+            return -1;
+    return i;
+}
+
+/* Whether a term can be computed for one column: from what takes no op, and
+ * what is known before the phase. */
+static bool is_pickable(const Kernel *k, int i, int phase)
+{
+    const KernelInstr *instr = &k->instr[i];
+    if (!is_element(k, i))
+        return true;
+    if (instr->code != KERNEL_OP)
+        return instr->code != KERNEL_ROTARY && instr->phase < phase;
+    for (int a = 0; a < instr->nargs; a++)
+        if (!is_pickable(k, instr->arg[a], phase))
+            return false;
+    return true;
+}
+
+static bool is_picked(const Kernel *k, const KernelRoot *root)
+{
+    return k->instr[root->target].op == OP_sum &&
+           onehot_of(k, root->instr) >= 0 &&
+           is_pickable(k, root->instr, root->phase);
+}
+
+/* Whether a phase's loop does nothing but what can go into the one before. */
+static bool can_go(const Kernel *k, int phase)
+{
+    bool any = false;
+    for (int r = 0; r < k->nroots; r++) {
+        const KernelRoot *root = &k->root[r];
+        KernelInstr to;
+        if (root->epilogue || !root->element || root->phase != phase)
+            continue;
+        if (root->kind != ROOT_REDUCE ||
+            !(is_online(k, root, &to) || is_picked(k, root)))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* ---- rewriting ----------------------------------------------------------- */
+
+static int add(Online *o, KernelInstr instr)
+{
+    for (int a = 0; a < instr.nargs; a++)
+        instr.axes |= o->instr.at[instr.arg[a]].axes & ~o->k->space.column;
+    vec_push(o->p->arena, &o->instr, instr);
+    return o->instr.n - 1;
+}
+
+static int add_const(Online *o, double number)
+{
+    return add(o, (KernelInstr){
+                      .code = KERNEL_CONST, .dtype = DT_F32, .number = number});
+}
+
+static int add_pick(Online *o, int from, int onehot)
+{
+    const KernelInstr *of = &o->instr.at[from];
+    return add(o, (KernelInstr){.code = KERNEL_PICK,
+                                .source = of->source,
+                                .dtype = of->dtype,
+                                .nargs = 2,
+                                .arg = {from, onehot}});
+}
+
+/* A term's value in the onehot's column, as a value of the row. `row`: by
+ * instruction, what has been made of it already; 0: nothing. */
+static int in_column(Online *o, int i, int onehot, int *row)
+{
+    KernelInstr instr = o->instr.at[i];
+    if (!is_element(o->k, i))
+        return i;
+    if (row[i])
+        return row[i];
+    if (i == onehot)
+        return row[i] = add_const(o, 1);
+    if (instr.code != KERNEL_OP)
+        return row[i] = add_pick(o, i, onehot);
+    for (int a = 0; a < instr.nargs; a++)
+        instr.arg[a] = in_column(o, instr.arg[a], onehot, row);
+    instr.axes = 0;
+    return row[i] = add(o, instr);
+}
+
+static void pick(Online *o, const KernelRoot *root)
+{
+    int onehot = onehot_of(o->k, root->instr);
+    int *row = NEW_ARRAY(o->p->arena, int, o->k->ninstrs + 1);
+    int there = add_pick(o, onehot, onehot);
+    int value = in_column(o, root->instr, onehot, row);
+    int none = add_const(o, 0);
+    KernelInstr *sum = &o->instr.at[root->target];
+    sum->code = KERNEL_OP;
+    sum->op = OP_select;
+    sum->nargs = 3;
+    sum->arg[0] = there;
+    sum->arg[1] = value;
+    sum->arg[2] = none;
+}
+
+/* The phase that an instruction's value is there in; arguments may come behind
+ * what takes them. */
+static int phase_of(Kernel *k, int i, bool *known)
+{
+    KernelInstr *instr = &k->instr[i];
+    if (known[i] || instr->code == KERNEL_TOTAL)
+        return instr->phase;
+    known[i] = true;
+    instr->phase = 0;
+    for (int a = 0; a < instr->nargs; a++) {
+        int phase = phase_of(k, instr->arg[a], known) +
+                    (instr->code == KERNEL_REDUCE);
+        if (phase > instr->phase)
+            instr->phase = phase;
+    }
+    return instr->phase;
+}
+
+static void set_phases(Online *o)
+{
+    Kernel *k = o->k;
+    bool *known = NEW_ARRAY(o->p->arena, bool, k->ninstrs + 1);
+    for (int i = 0; i < k->ninstrs; i++)
+        phase_of(k, i, known);
+    for (int r = 0; r < k->nroots; r++) {
+        KernelRoot *root = &k->root[r];
+        if (root->kind == ROOT_REDUCE)
+            root->phase = k->instr[root->target].phase - 1;
+        else if (!root->epilogue)
+            root->phase = k->instr[root->instr].phase;
+    }
+    kernel_order(o->p, k, false);
+}
+
+/* What the maximum's loop computes for a sum. */
+static int in_loop(const Online *o, const KernelInstr *sum)
+{
+    return sum->nargs > 1 ? sum->arg[1] : o->instr.at[sum->arg[0]].arg[0];
+}
+
+/* A phase goes. */
+static void go(Online *o, int phase)
+{
+    Kernel *k = o->k;
+    o->instr.n = o->root.n = 0;
+    for (int i = 0; i < k->ninstrs; i++)
+        vec_push(o->p->arena, &o->instr, k->instr[i]);
+    for (int r = 0; r < k->nroots; r++) {
+        KernelRoot root = k->root[r];
+        bool goes = !root.epilogue && root.element && root.phase == phase;
+        if (goes && !is_online(k, &root, &o->instr.at[root.target])) {
+            pick(o, &root);
+            continue;
+        }
+        if (goes)
+            root.instr = in_loop(o, &o->instr.at[root.target]);
+        vec_push(o->p->arena, &o->root, root);
+    }
+    k->ninstrs = o->instr.n;
+    k->instr = o->instr.at;
+    k->nroots = o->root.n;
+    k->root = o->root.at;
+    o->instr.at = NULL;
+    o->root.at = NULL;
+    o->instr.room = o->root.room = 0;
+    set_phases(o);
+}
+
+bool kernel_online(const Program *p, Kernel *k)
+{
+    Online o = {.p = p, .k = k};
+    bool any = false;
+    if (k->space.pair >= 0 || k->space.block >= 0)
+        return false;
+    for (int phase = 1; phase < k->nphases; phase++)
+        if (can_go(k, phase)) {
+            go(&o, phase--);
+            any = true;
+        }
+    return any;
+}

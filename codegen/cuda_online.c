@@ -156,23 +156,14 @@ const char *cuda_online_block(const CudaPrinter *c, int sum)
 
 /* ---- what is picked ------------------------------------------------------ */
 
-/* "r6", or "r6 - (int32_t)r7": the column that a onehot says. */
-static const char *label(const CudaPrinter *c, const KernelInstr *onehot)
-{
-    const char *id = kernel_value(&c->text, onehot->arg[0], 'r', 0);
-    if (onehot->nargs == 1)
-        return id;
-    return arena_printf(c->text.p->arena, "%s - (int32_t)%s", id,
-                        kernel_value(&c->text, onehot->arg[1], 'r', 0));
-}
-
 /* In all threads of the row, so that nothing has to cross. */
 void cuda_pick(CudaPrinter *c, int instr)
 {
     const CudaPlan *p = c->plan;
     const KernelInstr *pick = &p->k->instr[instr];
     Arena *a = c->text.p->arena;
-    const char *column = label(c, &p->k->instr[pick->arg[1]]);
+    const char *column =
+        kernel_value(&c->text, p->k->instr[pick->arg[1]].arg[0], 'r', 0);
     const char *there = arena_printf(a, "%s >= 0 && %s < %lld", column, column,
                                      (long long)p->columns);
     if (pick->arg[0] == pick->arg[1]) {

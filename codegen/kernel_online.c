@@ -87,7 +87,8 @@ static bool is_online(const Kernel *k, const KernelRoot *root, KernelInstr *to)
 }
 
 /* The onehot, over a row's columns as they lie, that is a factor of a product;
- * else -1. */
+ * else -1. (One with a base has a rank's part of the columns: a maximum over
+ * those is a part of one, and is put together elsewhere.) */
 static int onehot_of(const Kernel *k, int i)
 {
     const KernelInstr *instr = &k->instr[i];
@@ -96,7 +97,8 @@ static int onehot_of(const Kernel *k, int i)
         int found = onehot_of(k, instr->arg[0]);
         return found >= 0 ? found : onehot_of(k, instr->arg[1]);
     }
-    if (instr->code != KERNEL_ONEHOT || (instr->axes & columns) != columns)
+    if (instr->code != KERNEL_ONEHOT || instr->nargs > 1 ||
+        (instr->axes & columns) != columns)
         return -1;
     for (int a = 0; a < k->space.naxes; a++)
         if (columns >> a & 1 && (columns != 1u << a || instr->stride[a] != 1))

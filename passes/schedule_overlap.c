@@ -9,9 +9,9 @@
  *   late    one whose result is read at once gets a matmul to stand behind it:
  *           the nearest one in front that is free, for which nothing up to
  *           there waits: one of weight gradients, or, where a layer is run again
- *           for the backward pass, one of its own. It passes no other such
- *           collective, so that what it reads lives on for a part of a layer
- *           only.
+ *           for the backward pass, one of its own. It passes one other such
+ *           collective at most, which has work behind it already, so that what
+ *           it reads lives on for a part of a layer only.
  *
  * before   %dw2 = einsum %dx.9, %mul …
  *          %dx.12 = einsum …
@@ -109,12 +109,15 @@ static bool covers(const Op *op)
 
 static void cover(Op *collective)
 {
+    const Op *passed = NULL;
     if (is_covered(collective))
         return;
     for (Op *op = collective->prev; op; op = op->prev) {
         if (op->phase != collective->phase || op->kind == OP_loop ||
-            is_tensor_collective(op))
+            (passed && is_tensor_collective(op)))
             return;
+        if (is_tensor_collective(op))
+            passed = op;
         if (is_free(op, collective) && !covers(op)) {
             ir_move(op, op->region, collective->next);
             return;

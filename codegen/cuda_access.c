@@ -72,11 +72,12 @@ bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr)
 
 /* 16 bytes of the narrowest elements, where few enough of them are on their way
  * at once and rows are long enough. */
-void cuda_choose_vector(CudaPlan *c)
+void cuda_choose_vector(CudaPlan *c, bool ragged)
 {
     const Kernel *k = c->k;
     int narrow = 8, streams = 0;
     c->vector = 1;
+    c->guide = NULL;
     if (c->inner < 0)
         return;
     for (int i = 0; i < k->nbuffers; i++) {
@@ -96,7 +97,8 @@ void cuda_choose_vector(CudaPlan *c)
     while (c->vector > 1 && c->form != CUDA_FLAT &&
            c->columns < (int64_t)32 * c->vector)
         c->vector /= 2;
-    while (c->vector > 1 && c->length % c->vector && !cuda_is_ragged(c))
+    while (c->vector > 1 && c->length % c->vector &&
+           !(ragged && cuda_is_ragged(c)))
         c->vector /= 2;
 }
 

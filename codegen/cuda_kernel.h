@@ -107,8 +107,9 @@ bool cuda_kernel_in_place(const Program *p, const Op *fused, int out, int arg);
 
 /* cuda_access.c. cuda_shares: cuda_kernel_in_place, of a plan and its twin. */
 bool cuda_shares(const CudaPlan *c, int out, int arg);
-/* Sets how many neighbours a thread takes, for the plan's form. */
-void cuda_choose_vector(CudaPlan *c);
+/* Sets how many neighbours a thread takes, for the plan's form; `ragged`: rows
+ * may be. */
+void cuda_choose_vector(CudaPlan *c, bool ragged);
 /* How many of a vector's elements a buffer moves at once: as many, of each
  * lane, as are aligned wherever a vector begins; 1: it has no vectors. */
 int cuda_width(const CudaPlan *c, const KernelBuffer *b);
@@ -128,6 +129,9 @@ bool cuda_is_ragged(CudaPlan *c);
 int64_t cuda_row_turns(const CudaPlan *c);
 /* The plan of a ragged row's edge: an element a turn. */
 const CudaPlan *cuda_edge_plan(const CudaPlan *c);
+/* The plan by which a thread takes the same columns whatever row there is, for
+ * what surrounds rows. */
+const CudaPlan *cuda_column_plan(const CudaPlan *c);
 
 /* Whether a row's reductions alternate between two places: see cuda_body.c. */
 bool cuda_alternates(const CudaPlan *c);

@@ -413,13 +413,17 @@ static CudaPlan *plan_within(const Program *p, const Op *fused,
     set_sizes(c);
     set_totals(c);
     set_form(c);
-    cuda_choose_vector(c);
+    cuda_choose_vector(c, true);
     if (c->form == CUDA_FLAT)
         set_flat(c);
     else if (c->form == CUDA_TILES)
         set_tiles(c);
     else
         set_rows(c);
+    if (c->guide && c->place == CUDA_REGISTERS && column_totals(c)) {
+        cuda_choose_vector(c, false); /* sums' columns are a thread's own */
+        set_rows(c);
+    }
     if (c->totals)
         set_parts(c);
     set_grid(c);

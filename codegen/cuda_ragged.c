@@ -25,8 +25,12 @@
  *
  * In a flat kernel a row's turns are its vectors, then its edge's elements.
  * Edges are printed from a plan of their own, which takes an element a turn and
- * has what is kept (edge<n>) in registers. Sums by column want the same columns
- * in every row: where there are any, or pairs, vectors divide the row.
+ * has what is kept (edge<n>) in registers.
+ *
+ * A column is another thread's in every row. Sums by column therefore lie in
+ * shared memory, or in the workspace: a row's reductions have a barrier between
+ * one row's addition and the next one's. Where registers hold such sums, and
+ * where there are pairs, vectors divide the row.
  */
 #include "codegen/cuda_kernel.h"
 
@@ -50,7 +54,7 @@ static bool may_be_ragged(const CudaPlan *c)
     if (c->form == CUDA_FLAT)
         return true;
     for (int i = 0; i < c->k->ntotals; i++)
-        if (c->k->total[i].columns)
+        if (c->k->total[i].columns && c->nphases == 1)
             return false;
     return !c->outer;
 }
@@ -110,6 +114,19 @@ const CudaPlan *cuda_edge_plan(const CudaPlan *c)
     edge->vector = edge->slots = 1;
     edge->place = CUDA_REGISTERS;
     return edge;
+}
+
+const CudaPlan *cuda_column_plan(const CudaPlan *c)
+{
+    if (!c->guide)
+        return c;
+    CudaPlan *fixed = NEW(c->p->arena, CudaPlan);
+    *fixed = *c;
+    fixed->guide = NULL;
+    fixed->edge = NULL;
+    fixed->vector = 1;
+    fixed->slots = (int)((c->columns + c->group - 1) / c->group);
+    return fixed;
 }
 
 /* ---- printing ------------------------------------------------------------ */

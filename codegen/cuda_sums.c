@@ -40,12 +40,18 @@ const char *cuda_flat_column(const CudaPlan *p)
 
 /* ---- while rows come ----------------------------------------------------- */
 
+/* Whether column sums are in registers of the thread that has the column. */
+static bool are_registers(const CudaPlan *p)
+{
+    return (p->place == CUDA_REGISTERS || p->form == CUDA_TILES) && !p->at_edge;
+}
+
 const char *cuda_column_sum(const CudaPrinter *c, int instr, int lane)
 {
     const CudaPlan *p = c->plan;
     Arena *a = c->text.p->arena;
     const char *name = arena_printf(a, "a%d", instr);
-    if (p->place == CUDA_REGISTERS || p->form == CUDA_TILES)
+    if (are_registers(p))
         return cuda_own(c, name, lane);
     return arena_printf(
         a, "%s[%s%s%s]", name, cuda_flat_column(p), p->vector > 1 ? " + e" : "",
@@ -55,7 +61,7 @@ const char *cuda_column_sum(const CudaPrinter *c, int instr, int lane)
 static void set_own(CudaPrinter *c, int instr, const char *value)
 {
     const CudaPlan *p = c->plan;
-    if (p->place == CUDA_REGISTERS || p->form == CUDA_TILES) {
+    if (are_registers(p)) {
         int n = 0;
         if (p->slots > 1) {
             out_line(c->text.o, "PARC_UNROLL");
@@ -70,20 +76,21 @@ static void set_own(CudaPrinter *c, int instr, const char *value)
         c->text.o->indent -= 4 * n;
         return;
     }
+    c->plan = cuda_column_plan(p);
     int opened = cuda_open_slots(c);
     opened += cuda_open_vector(c);
     for (int lane = 0; lane < c->plan->lanes; lane++)
         out_line(c->text.o, "%s = %s;", cuda_column_sum(c, instr, lane), value);
     cuda_close_blocks(c, opened);
     c->text.inner = "j";
+    c->plan = p;
 }
 
 static void begin_columns(CudaPrinter *c, const KernelTotal *t, int64_t *at)
 {
     const CudaPlan *p = c->plan;
     Arena *a = c->text.p->arena;
-    bool registers = p->place == CUDA_REGISTERS || p->form == CUDA_TILES;
-    if (registers) {
+    if (are_registers(p)) {
         out_line(c->text.o, "float a%d[%d][%d];", t->instr, p->slots,
                  p->vector * p->lanes);
     } else if (p->global_sums) {
@@ -100,6 +107,25 @@ static void begin_columns(CudaPrinter *c, const KernelTotal *t, int64_t *at)
     set_own(c, t->instr, cuda_sum_start(p, t->instr));
 }
 
+/* Whether some column of a ragged row, whose threads are not those that have it
+ * around the rows, is added to without a barrier of the row's reductions in
+ * front (or behind). */
+static bool adds_unguarded(const CudaPlan *p, bool behind)
+{
+    for (int r = 0; r < p->k->nroots; r++) {
+        const KernelRoot *root = &p->k->root[r];
+        bool barrier = false;
+        if (!p->guide || root->kind != ROOT_TOTAL ||
+            !p->k->total[p->k->instr[root->target].accumulator].columns)
+            continue;
+        for (int n = 0; n < p->nphases; n++)
+            barrier |= p->phase[n].reductions && (n >= root->phase) == behind;
+        if (!barrier)
+            return true;
+    }
+    return false;
+}
+
 void cuda_begin_totals(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
@@ -112,6 +138,8 @@ void cuda_begin_totals(CudaPrinter *c)
             out_line(c->text.o, "float a%d = %s;", t->instr,
                      cuda_sum_start(p, t->instr));
     }
+    if (adds_unguarded(p, false))
+        out_line(c->text.o, "block_barrier();");
 }
 
 /* ---- the end of a block's rows ------------------------------------------- */
@@ -180,13 +208,16 @@ static const char *block_sums(const CudaPrinter *c, const KernelTotal *t)
                         (long long)cuda_all_columns(p));
 }
 
-/* Each thread owns its columns: nothing has to cross. */
+/* Each thread owns its columns: nothing has to cross but in ragged rows. */
 static void end_own_columns(CudaPrinter *c)
 {
-    const CudaPlan *p = c->plan;
+    const CudaPlan *whole = c->plan, *p = cuda_column_plan(whole);
     Arena *a = c->text.p->arena;
     if (p->combine && p->global_sums)
         return;
+    if (adds_unguarded(whole, true))
+        out_line(c->text.o, "block_barrier();");
+    c->plan = p;
     int opened = p->form == CUDA_TILES
                      ? cuda_open_block(c, arena_printf(a, "if (j < %lld) {",
                                                        (long long)p->columns))
@@ -222,6 +253,7 @@ static void end_own_columns(CudaPrinter *c)
         cuda_epilogue_column(c);
     cuda_close_blocks(c, opened);
     c->text.inner = "j";
+    c->plan = whole;
 }
 
 /* Warps that had rows of their own hand their sums over. */

@@ -1,61 +1,80 @@
 #!/bin/sh
 # cuda_ragged.sh: rows that no vectors fill have them all the same. The kernels
-# of tests/data/ragged.pdl on the host, wherever a row stays: numbers against
-# the CPU's kernels, alignment, bounds and races by the tests' engine. GPT-2's
-# loss, over 50257 scores, moves 16 bytes at once.
+# of tests/data/ragged*.pdl on the host, wherever a row stays: numbers against the
+# CPU's kernels, alignment, bounds and races by the tests' engine. Losses over
+# 50257 scores (GPT-2) and 33278 (the translator) move 16 bytes at once.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 
-# runs N TYPE PLACE: `epilogues=none` leaves biases to kernels. --sites takes
-# barriers away.
+# runs MODEL N TYPE PLACE KERNEL: `epilogues=none` leaves biases to kernels;
+# where rows are short, each barrier is taken away, too.
 runs() {
-    options="tests/data/ragged.pdl --mesh 1 --target cuda -D epilogues=none \
-        -D n=$1 -D precision=$2"
+    options="tests/data/$1.pdl --mesh 1 --target cuda -D epilogues=none \
+        -D n=$2 -D precision=$3"
     sites=
-    [ "$1" != 1001 ] || sites=--sites
+    [ "$2" -gt 5000 ] || sites=--sites
     # shellcheck disable=SC2086
     "$PARC" $options --emit plan 2>"$work/log" >"$work/plan"
-    check "rows of $1, $2: in $3" grep -q " $3 .*cross_entropy" "$work/plan"
+    check "rows of $2, $3: $5 in $4" grep -q " $4 .*$5" "$work/plan"
     # shellcheck disable=SC2086
     "$PARC" $options --emit ir 2>"$work/log" >"$work/program.ir"
     # shellcheck disable=SC2086
-    check "rows of $1, $2" "$BUILD/unit/kernels_cuda" $sites "$work/program.ir"
+    check "$1 of $2, $3" "$BUILD/unit/kernels_cuda" $sites "$work/program.ir"
 }
 
-runs 1001 f32 registers
-runs 1001 bf16 registers
-runs 1001 f16 registers
-runs 1002 bf16 registers
-runs 16387 f32 shared
-runs 32771 bf16 shared
-runs 41801 f32 streamed
-runs 83603 bf16 streamed
+runs ragged 1001 f32 registers cross_entropy
+runs ragged 1001 bf16 registers cross_entropy
+runs ragged 1001 f16 registers cross_entropy
+runs ragged 1002 bf16 registers cross_entropy
+runs ragged 16387 f32 shared cross_entropy
+runs ragged 32771 bf16 shared cross_entropy
+runs ragged 41801 f32 streamed cross_entropy
+runs ragged 83603 bf16 streamed cross_entropy
+runs ragged_norm 1001 f32 registers norm_grad
+runs ragged_norm 4099 f32 shared norm_grad
+runs ragged_norm 4098 bf16 shared norm_grad
+runs ragged_norm 11001 f32 streamed norm_grad
+runs rows 4099 f32 shared cross_entropy
+runs rows 8195 f32 streamed cross_entropy
 
 # kernel TREE NAME: the text of a kernel, from its comment to its end.
 kernel() {
     awk -v name="$2" '/^\/\* k[0-9]/ { on = $2 ~ name "$" } on' "$1/kernels.cu"
 }
 
-# wide PRECISION VECTOR: all that the loops over a row move is vectors; what is
-# left to elements is no loop.
+# wide PRECISION VECTOR NAMES MODEL OPTIONS…: all that the loops over the loss's
+# rows move of tensors of those names is vectors; what is left to elements is no
+# loop.
 wide() {
-    tree=$work/gpt2-$1
-    "$PARC" examples/gpt2.pdl --mesh 1x1 --target cuda -D precision="$1" \
-        -S "$tree" || return 1
-    kernel "$tree" cross_entropy_and_grad >"$work/loss"
-    grep -q "vectors of $2, ragged" "$work/loss" &&
-        awk -v wide="$2);" -v type="$1" '
+    precision=$1 vector=$2 names=$3 model=$4
+    shift 4
+    "$PARC" "examples/$model.pdl" --target cuda -D precision="$precision" \
+        -S "$work/$model" "$@" || return 1
+    kernel "$work/$model" cross_entropy_and_grad >"$work/loss"
+    grep -q "vectors of $vector, ragged" "$work/loss" &&
+        awk -v wide="$vector);" -v type="$precision" -v names="$names" '
             { depth = match($0, /[^ ]/) }
-            / for \(.* j = / { on = 1; top = depth; loops++ }
+            / for \(.* j = lead / { on = 1; top = depth; loops++ }
             on && /}/ && depth == top { on = 0 }
             on && $0 ~ "parc_(read|write)_" type {
                 moves++
                 bad += $NF != wide
             }
-            on && /(dlm_head|lm_head)\[/ { bad++ }
+            on && $0 ~ "(" names ")\\[" { bad++ }
             END { print loops " loops, " moves " moves, " bad " scalar"
                 exit !(loops >= 2 && moves >= 3 && !bad) }' "$work/loss"
 }
-check "gpt2's loss in bf16 moves vectors of 8" wide bf16 8
-check "gpt2's loss in f32 moves vectors of 4" wide f32 4
+
+# loss MODEL NAMES OPTIONS…
+loss() {
+    model=$1 names=$2
+    shift 2
+    check "$model's loss in bf16 moves vectors of 8" \
+        wide bf16 8 "$names" "$model" "$@"
+    check "$model's loss in f32 moves vectors of 4" \
+        wide f32 4 "$names" "$model" "$@"
+}
+loss gpt2 'd?lm_head' --mesh 1x1
+loss transformer 'd?decoder(_2)?|dshifted_3' --mesh 8 --plan full_shard \
+    -D batch=16
 finish

@@ -31,6 +31,10 @@ for type in f32 bf16; do
         spills_nothing "ragged rows of $n, $type" tests/data/ragged.pdl \
             -D precision=$type -D n=$n -D epilogues=none
     done
+    for n in 4099 50257; do
+        spills_nothing "sums by column of $n, $type" \
+            tests/data/ragged_norm.pdl -D precision=$type -D n=$n
+    done
 done
 for what in 0 2 3; do
     spills_nothing "sums $what behind a maximum" tests/data/online.pdl \

@@ -74,9 +74,40 @@ PARC_DEVICE void ATTENTION_NAME(drop_grad)(float *dp, const uint32_t *kept,
         dp[i] = attention_is_kept(kept, i) ? dp[i] * grow : 0.0f;
 }
 
+/* Sizes of a kernel whose warps own `rows` rows of one side and walk the other
+ * by `step`: slots of a thread, and columns and rows of a tile. */
+#define GRAD_COLUMNS(width, parts)                                             \
+    (ATTENTION_COLUMNS(ATTENTION_TYPE, ((width) + (parts) - 1) / (parts)) *    \
+     (parts))
+#define GRAD_SIZES(rows, step, parts)                                          \
+    TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, D = ATTENTION_D,           \
+    E = ATTENTION_E, ROWS = rows, DOWN = HALF ? ROWS / 8 : ROWS / 2,           \
+    SLOTS = ATTENTION_SLOTS(ROWS, step), WIDE = SLOTS / DOWN,                  \
+    D_PAD = GRAD_COLUMNS(D, parts), E_PAD = GRAD_COLUMNS(E, parts),            \
+    k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD)
+
+/* n rows of k and v, or of q and d_o, become a tile, those of the second behind
+ * those of the first. A row is `stride` heads behind the one before; `held` of
+ * them are there. n, parts and threads are constants. */
+PARC_DEVICE void ATTENTION_NAME(load_pair)(ATTENTION_ELEMENT *tile,
+                                           const ATTENTION_ELEMENT *x,
+                                           const ATTENTION_ELEMENT *y,
+                                           int64_t stride, int held, int n,
+                                           int parts, int threads)
+{
+    const int type = ATTENTION_TYPE, d = ATTENTION_D, e = ATTENTION_E;
+    const int d_pad = GRAD_COLUMNS(d, parts), e_pad = GRAD_COLUMNS(e, parts);
+    const int x_row = ATTENTION_ROW(type, d_pad);
+    tile_load(type, tile, x_row, x, stride * d, held, n, d, d_pad, threads);
+    tile_load(type, tile + n * x_row, ATTENTION_ROW(type, e_pad), y, stride * e,
+              held, n, e, e_pad, threads);
+}
+
 #ifdef KEY_ROWS
 #include "attention_grad_key.cuh"
 #endif
 #ifdef QUERY_ROWS
 #include "attention_grad_query.cuh"
 #endif
+#undef GRAD_SIZES
+#undef GRAD_COLUMNS

@@ -1,30 +1,10 @@
 /* attention_grad_key.cuh: the gradients of keys and values; attention_grad.cuh
  * includes this. */
 
-/* Columns of a tile, a multiple of the parts. */
-#define KEY_COLUMNS(width)                                                     \
-    (ATTENTION_COLUMNS(ATTENTION_TYPE, ((width) + KEY_PARTS - 1) / KEY_PARTS) * \
-     KEY_PARTS)
 #define KEY_SIZES                                                              \
-    TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, D = ATTENTION_D,           \
-    E = ATTENTION_E, ROWS = KEY_ROWS, QUERIES = KEY_QUERIES,                   \
-    KEYS = ROWS * KEY_WARPS, DOWN = HALF ? ROWS / 8 : ROWS / 2,                \
-    SLOTS = ATTENTION_SLOTS(ROWS, QUERIES), WIDE = SLOTS / DOWN,               \
-    D_PAD = KEY_COLUMNS(D), E_PAD = KEY_COLUMNS(E),                            \
-    D_PART = D_PAD / KEY_PARTS, E_PART = E_PAD / KEY_PARTS,                    \
-    k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD)
-
-/* The block's keys and values. */
-PARC_DEVICE void ATTENTION_NAME(key_own)(ATTENTION_ELEMENT *keys,
-                                         const ATTENTION_ELEMENT *k,
-                                         const ATTENTION_ELEMENT *v, int64_t kv,
-                                         int held)
-{
-    enum { KEY_SIZES };
-    tile_load(TYPE, keys, k_row, k, kv * D, held, KEYS, D, D_PAD, KEY_THREADS);
-    tile_load(TYPE, keys + KEYS * k_row, v_row, v, kv * E, held, KEYS, E, E_PAD,
-              KEY_THREADS);
-}
+    GRAD_SIZES(KEY_ROWS, KEY_QUERIES, KEY_PARTS), QUERIES = KEY_QUERIES,       \
+    KEYS = ROWS * KEY_WARPS, D_PART = D_PAD / KEY_PARTS,                       \
+    E_PART = E_PAD / KEY_PARTS
 
 /* A tile of queries of head `h`, from `query` on, and behind it what the forward
  * pass and `delta` left of each: lse [QUERIES], delta [QUERIES]. Zeros stand for
@@ -37,10 +17,8 @@ PARC_DEVICE void ATTENTION_NAME(key_load)(
     enum { KEY_SIZES };
     int64_t at = ((int64_t)b * s + query) * all + h;
     int64_t row = (b * all + h) * s + query + thread_index();
-    tile_load(TYPE, tile, k_row, q + at * D, all * D, s - query, QUERIES, D,
-              D_PAD, KEY_THREADS);
-    tile_load(TYPE, tile + QUERIES * k_row, v_row, d_o + at * E, all * E,
-              s - query, QUERIES, E, E_PAD, KEY_THREADS);
+    ATTENTION_NAME(load_pair)(tile, q + at * D, d_o + at * E, all, s - query,
+                              QUERIES, KEY_PARTS, KEY_THREADS);
     if (thread_index() < QUERIES) {
         int there = query + thread_index() < s;
         copy_async4_if(there, rows + thread_index(), lse + row);
@@ -145,8 +123,9 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
     /* Tile by tile of queries, head by head; i is the half that is at work. */
     int h = begin < queries_all ? 0 : (int)g, query = begin;
     if (h < (int)g) {
-        ATTENTION_NAME(key_own)(keys, k + first_row * D, v + first_row * E, kv,
-                                keys_all - at.key);
+        ATTENTION_NAME(load_pair)(keys, k + first_row * D, v + first_row * E,
+                                  kv, keys_all - at.key, KEYS, KEY_PARTS,
+                                  KEY_THREADS);
         ATTENTION_NAME(key_load)(tiles, rows, d_o, q, lse, delta, queries_all,
                                  kv * g, at.b, at.head * (int)g, query);
     }
@@ -184,4 +163,3 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
                               keys, values, f, at.part, kv, keys_all - at.mine);
 }
 #undef KEY_SIZES
-#undef KEY_COLUMNS

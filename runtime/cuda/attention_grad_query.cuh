@@ -1,38 +1,8 @@
 /* attention_grad_query.cuh: the gradient of queries; attention_grad.cuh includes
  * this. */
 #define QUERY_SIZES                                                            \
-    TYPE = ATTENTION_TYPE, HALF = TYPE != TILE_F32, D = ATTENTION_D,           \
-    E = ATTENTION_E, ROWS = QUERY_ROWS, KEYS = QUERY_KEYS,                     \
-    QUERIES = ROWS * QUERY_WARPS, DOWN = HALF ? ROWS / 8 : ROWS / 2,           \
-    SLOTS = ATTENTION_SLOTS(ROWS, KEYS), WIDE = SLOTS / DOWN,                  \
-    D_PAD = ATTENTION_COLUMNS(TYPE, D), E_PAD = ATTENTION_COLUMNS(TYPE, E),    \
-    k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD)
-
-/* Keys and values, the first `held` of them, become a tile. */
-PARC_DEVICE void ATTENTION_NAME(query_load)(ATTENTION_ELEMENT *tile,
-                                            const ATTENTION_ELEMENT *k,
-                                            const ATTENTION_ELEMENT *v,
-                                            int64_t kv, int held)
-{
-    enum { QUERY_SIZES };
-    tile_load(TYPE, tile, k_row, k, kv * D, held, KEYS, D, D_PAD,
-              QUERY_THREADS);
-    tile_load(TYPE, tile + KEYS * k_row, v_row, v, kv * E, held, KEYS, E, E_PAD,
-              QUERY_THREADS);
-}
-
-/* The block's queries and what came to their outputs. */
-PARC_DEVICE void ATTENTION_NAME(query_own)(ATTENTION_ELEMENT *tile,
-                                           const ATTENTION_ELEMENT *q,
-                                           const ATTENTION_ELEMENT *d_o,
-                                           int64_t all, int held)
-{
-    enum { QUERY_SIZES };
-    tile_load(TYPE, tile, k_row, q, all * D, held, QUERIES, D, D_PAD,
-              QUERY_THREADS);
-    tile_load(TYPE, tile + QUERIES * k_row, v_row, d_o, all * E, held, QUERIES,
-              E, E_PAD, QUERY_THREADS);
-}
+    GRAD_SIZES(QUERY_ROWS, QUERY_KEYS, 1), KEYS = QUERY_KEYS,                  \
+    QUERIES = ROWS * QUERY_WARPS
 
 /* ds of the warp's rows and a tile. low, mean: what `delta` and the forward pass
  * left of each row. `keys`: how many there are; the warp's first query has
@@ -88,9 +58,11 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     k += (b * t * kv + h / (int)g) * D;
     v += (b * t * kv + h / (int)g) * E;
 
-    ATTENTION_NAME(query_own)(queries, q + first_row * D, d_o + first_row * E,
-                              all, queries_all - at.query);
-    ATTENTION_NAME(query_load)(tiles, k, v, kv, keys_all);
+    ATTENTION_NAME(load_pair)(queries, q + first_row * D, d_o + first_row * E,
+                              all, queries_all - at.query, QUERIES, 1,
+                              QUERY_THREADS);
+    ATTENTION_NAME(load_pair)(tiles, k, v, kv, keys_all, KEYS, 1,
+                              QUERY_THREADS);
     copy_async_commit();
     PARC_UNROLL
     for (int r = 0; r < DOWN; r++) {
@@ -111,8 +83,9 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
         k += KEYS * kv * D;
         v += KEYS * kv * E;
         if (first + KEYS < at.end)
-            ATTENTION_NAME(query_load)(tiles + (first / KEYS + 1) % 2 * half, k,
-                                       v, kv, keys_all - first - KEYS);
+            ATTENTION_NAME(load_pair)(tiles + (first / KEYS + 1) % 2 * half, k,
+                                      v, kv, keys_all - first - KEYS, KEYS, 1,
+                                      QUERY_THREADS);
         copy_async_commit();
         if (first >= at.own_end)
             continue;

@@ -42,7 +42,6 @@ if [ -e /usr/local/cuda/include/nvtx3/nvToolsExt.h ]; then
     check "a replay" test "$(tail -n 1 "$work/profile")" = "step 3"
 fi
 
-port=$((20000 + $$ % 9000))
 launched() {
     for rank in 0 1 2 3; do
         on_cuda RANK=$rank WORLD_SIZE=4 LOCAL_RANK=$rank \

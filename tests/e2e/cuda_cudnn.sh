@@ -137,7 +137,6 @@ check "with a way out" says \
 # Ranks under a launcher, of which one has another library, or none: what rank
 # 0 has decides. Who cannot follow says so; where rank 0 has none, all take our
 # own kernels, to the bit as where it is switched off.
-port=$((20000 + $$ % 9000))
 rank() { # rank R [NAME=VALUE…]: 2x2's
     as=$1
     shift
@@ -165,6 +164,7 @@ ranks() { # ranks STATUS WHO NAME=VALUE…: the environment of one of four
 }
 # refuses TEXT: of a run in which rank 2 could not follow, once.
 refuses() {
+    cat "$work/said"
     [ "$(grep -c 'error: ' "$work/said")" = 1 ] &&
         says "error: rank 2: attention runs on cuDNN 91900's engine 2 on rank \
 0, and cannot here ($1" &&

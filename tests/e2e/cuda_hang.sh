@@ -76,7 +76,6 @@ check "in one box" hangs A=
 check "in one box, call by call" hangs PARC_GRAPH=0
 
 # Under a launcher, the one rank that gives up early.
-port=$((20000 + $$ % 9000))
 rank() { # rank R SPEAKER
     limit=60
     [ "$1" != "$2" ] || limit=4

@@ -19,7 +19,6 @@ LD_LIBRARY_PATH=$BUILD/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 "$tree/train" --print-shards net1 >"$work/forked.shards"
 
-port=$((20000 + $$ % 9000))
 rank() { # rank R OPTIONS…
     as=$1
     shift

@@ -4,9 +4,6 @@
 # ranks, bit by bit; what cannot be ends with one message.
 . "$(dirname "$0")/lib.sh"
 
-# A port that nobody else takes, as far as a test can know.
-port=$((20000 + $$ % 9000))
-
 # each N COMMAND…: N processes; $rank in the variables that `as` sets. The
 # exit status is the largest; all that was said is in $work/err.
 each() {

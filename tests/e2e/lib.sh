@@ -11,6 +11,9 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 passed=0 failed=0
 text=$root/tests/data/text.txt
+# Where launched ranks meet. Tests that run side by side have process ids near
+# each other, and each takes some tens of ports from its own on.
+port=$((20000 + $$ * 61 % 12000))
 
 # check NAME COMMAND…: counts the command's success.
 check() {

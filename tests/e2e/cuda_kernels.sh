@@ -65,6 +65,10 @@ long="tests/data/long_rows.pdl -D batch=3 --mesh 1"
         -D precision=bf16
     online 3 90000 'k00_softmax; sums of 2 parts 32 B' $kinds,masked \
         -D precision=f16
+    has "a product's softmax reads its factors twice" \
+        ' streamed .*k00_softmax; rows too long for the chip 1.14 MiB$' \
+        $long -D n=50000
+    runs "softmax over 50000" --sites $long -D n=50000
 
     runs "llama" --sites examples/llama.pdl --mesh 2x2 $llama_sizes \
         -D precision=bf16 -D n_layers=2

@@ -83,14 +83,17 @@ check "what was planned" jq -es "all(.peak_bytes == $planned)" \
 check "llama is written again" both llama $small
 
 # The next batch (tokens and labels, 32 each) goes up behind the step that runs,
-# before anybody asks for its end; the last step has none to follow.
+# before anybody asks for its end; the last step has none to follow. A step
+# begins with its scalars, of four bytes each; the first is no graph yet.
 check "llama: its calls" trains llama STANDIN_CALLS="$work/calls"
 check "batches are made while steps run" awk '
-    $1 == "graph" { steps++; ahead = 0 }
+    $1 == "upload" && $2 == 4 && !scalars { steps++; ahead = 0 }
+    { scalars = $1 == "upload" && $2 == 4 }
+    $1 == "graph" { graphs++; ahead = 0 }
     $1 == "upload" && $2 == 128 { ahead++ }
     $1 == "ask" && steps > asked { asked = steps
         bad += ahead != (steps < 4 ? 2 : 0) }
-    END { exit bad || steps != 4 }' "$work/calls"
+    END { exit bad || steps != 4 || graphs != 3 }' "$work/calls"
 
 # A token that is none, in the batch of step 3: found during step 2, said behind
 # it, and in the words of the CPU.

@@ -26,56 +26,20 @@
  *
  * Time and memory: statements of a trace times pieces that they touch.
  */
-#include "passes/trace.h"
+#include "passes/events.h"
 
 #include "base/bug.h"
 
 #include <string.h>
-
-enum { MOST_SLOTS = 8 };
-
-typedef enum Mode { DISCOVER, PLACE, CHECK } Mode;
-
-typedef struct Clock {
-    int upto[STREAMS]; /* statements that have run, by stream */
-} Clock;
-
-/* Who touched a piece last; acts, -1: nobody. */
-typedef struct Piece {
-    int written, read[STREAMS];
-} Piece;
 
 typedef struct Need {
     int act; /* -1: nothing on this stream */
     const Access *access; /* by that act */
 } Need;
 
-typedef struct Finder {
-    Program *p;
-    StreamPlan *s;
-    Trace trace;
-    Mode mode;
-    Clock now[STREAMS];
-    Clock *done;     /* by act: what who waits for it knows */
-    int *place;      /* by act: on its stream, from 1 */
-    int *turn;       /* by act: the how manieth of its statement */
-    int *latest;     /* by statement's id: act; -1: none yet */
-    int *count;      /* by statement's id: acts so far */
-    int *recorded;   /* by slot: act; -1: none yet */
-    Piece *piece;
-    bool *needed;    /* by wait, in order of statements */
-    int nwaits;
-    int *first_wait; /* by statement's id: its first in `needed` */
-    int without;     /* wait that is left out; -1: none */
-    const Issue *sharing;
-    int missing;     /* needs that no wait served */
-} Finder;
-
 /* ---- statements ---------------------------------------------------------- */
 
-typedef void Visit(Finder *f, Issue *issue);
-
-static void visit_list(Finder *f, IssueList *list, Visit *visit)
+static void visit_list(EventFinder *f, IssueList *list, EventVisit *visit)
 {
     for (int i = 0; i < list->n; i++) {
         visit(f, &list->at[i]);
@@ -84,7 +48,7 @@ static void visit_list(Finder *f, IssueList *list, Visit *visit)
     }
 }
 
-static void visit_all(Finder *f, Visit *visit)
+void events_visit(EventFinder *f, EventVisit *visit)
 {
     visit(f, &f->s->begin);
     visit_list(f, &f->s->step, visit);
@@ -92,12 +56,12 @@ static void visit_all(Finder *f, Visit *visit)
 }
 
 /* The plan's own statement: a trace shows them as they are. */
-static Issue *issue_of(const Finder *f, int act)
+static Issue *issue_of(const EventFinder *f, int act)
 {
     return (Issue *)f->trace.act[act].issue;
 }
 
-static int stream_of(const Finder *f, int act)
+static int stream_of(const EventFinder *f, int act)
 {
     return f->trace.act[act].issue->stream;
 }
@@ -109,7 +73,7 @@ static const Op *loop_of(const Issue *issue)
 
 /* ---- what an act needs --------------------------------------------------- */
 
-static void need(const Finder *f, int stream, Need n[STREAMS], int act,
+static void need(const EventFinder *f, int stream, Need n[STREAMS], int act,
                  const Access *access)
 {
     if (act < 0 || stream_of(f, act) == stream)
@@ -119,7 +83,7 @@ static void need(const Finder *f, int stream, Need n[STREAMS], int act,
         *on = (Need){act, access};
 }
 
-static const Access *access_at(const Finder *f, int act, int piece)
+static const Access *access_at(const EventFinder *f, int act, int piece)
 {
     const Act *a = &f->trace.act[act];
     for (int i = a->naccesses - 1; i >= 0; i--) {
@@ -130,7 +94,7 @@ static const Access *access_at(const Finder *f, int act, int piece)
     return NULL;
 }
 
-static void needs_of(const Finder *f, int act, Need n[STREAMS])
+static void needs_of(const EventFinder *f, int act, Need n[STREAMS])
 {
     const Act *a = &f->trace.act[act];
     int stream = a->issue->stream, best[STREAMS], where[STREAMS];
@@ -139,7 +103,7 @@ static void needs_of(const Finder *f, int act, Need n[STREAMS])
     for (int i = 0; i < a->naccesses; i++) {
         const Access *x = &f->trace.access[a->access + i];
         for (int k = x->first; k <= x->last; k++) {
-            const Piece *q = &f->piece[k];
+            const EventPiece *q = &f->piece[k];
             int w = q->written;
             if (w >= 0 && best[stream_of(f, w)] < w) {
                 best[stream_of(f, w)] = w;
@@ -159,19 +123,20 @@ static void needs_of(const Finder *f, int act, Need n[STREAMS])
     }
 }
 
-static void learn(Clock *c, const Clock *more)
+static void learn(EventClock *c, const EventClock *more)
 {
     for (int s = 0; s < STREAMS; s++)
         if (c->upto[s] < more->upto[s])
             c->upto[s] = more->upto[s];
 }
 
-static bool knows(const Finder *f, const Clock *c, int act)
+static bool knows(const EventFinder *f, const EventClock *c, int act)
 {
     return act < 0 || c->upto[stream_of(f, act)] >= f->place[act];
 }
 
-static bool knows_all(const Finder *f, const Clock *c, const Need n[STREAMS])
+static bool knows_all(const EventFinder *f, const EventClock *c,
+                      const Need n[STREAMS])
 {
     for (int s = 0; s < STREAMS; s++)
         if (!knows(f, c, n[s].act))
@@ -180,7 +145,8 @@ static bool knows_all(const Finder *f, const Clock *c, const Need n[STREAMS])
 }
 
 /* Drops what is known, and what is known to those that are waited for. */
-static void drop_known(const Finder *f, const Clock *c, Need n[STREAMS])
+static void drop_known(const EventFinder *f, const EventClock *c,
+                       Need n[STREAMS])
 {
     for (int s = 0; s < STREAMS; s++)
         if (knows(f, c, n[s].act))
@@ -202,18 +168,18 @@ static bool same_event(const Issue *a, const Issue *b)
                       b->kind != ISSUE_HERE);
 }
 
-static void share_event(Finder *f, Issue *issue)
+static void share_event(EventFinder *f, Issue *issue)
 {
     if (same_event(issue, f->sharing))
         issue->event = f->s->nevents;
 }
 
-static Event *event_of(Finder *f, Issue *by)
+static Event *event_of(EventFinder *f, Issue *by)
 {
     if (by->event < 0) {
         Event e = {.loop = loop_of(by), .slots = 1};
         f->sharing = by;
-        visit_all(f, share_event);
+        events_visit(f, share_event);
         f->s->event[f->s->nevents++] = e;
     }
     Event *e = &f->s->event[by->event];
@@ -225,8 +191,7 @@ static Event *event_of(Finder *f, Issue *by)
     return e;
 }
 
-/* Each event's first slot. */
-static void number_slots(Finder *f)
+void events_number_slots(EventFinder *f)
 {
     f->s->nslots = 0;
     for (int i = 0; i < f->s->nevents; i++) {
@@ -237,14 +202,14 @@ static void number_slots(Finder *f)
 
 /* An event that has been recorded again since needs slots, where the one that
  * waits can tell which. */
-static void count_slots(Finder *f, int act, int on)
+static void count_slots(EventFinder *f, int act, int on)
 {
     const Act *a = &f->trace.act[act];
     Issue *by = issue_of(f, on);
     Event *e = event_of(f, by);
     int64_t turn;
     int slots = f->turn[f->latest[by->id]] - f->turn[on] + 1;
-    if (e->loop && trace_turn(a, e->loop, &turn) && slots <= MOST_SLOTS &&
+    if (e->loop && trace_turn(a, e->loop, &turn) && slots <= EVENTS_SLOTS &&
         e->slots < slots)
         e->slots = slots;
 }
@@ -259,7 +224,7 @@ static bool contains(const Op *loop, const Issue *issue)
     return false;
 }
 
-static const char *why_text(const Finder *f, const Need *n)
+static const char *why_text(const EventFinder *f, const Need *n)
 {
     const Act *a = &f->trace.act[n->act];
     if (a->issue->kind == ISSUE_BEGIN)
@@ -272,7 +237,7 @@ static const char *why_text(const Finder *f, const Need *n)
 }
 
 /* Lets the statement wait for what it needs. */
-static void add_wait(Finder *f, int act, const Need *n)
+static void add_wait(EventFinder *f, int act, const Need *n)
 {
     const Act *a = &f->trace.act[act], *on = &f->trace.act[n->act];
     Issue *issue = issue_of(f, act);
@@ -300,36 +265,37 @@ static void add_wait(Finder *f, int act, const Need *n)
 }
 
 /* What the statement's wait number w tells in this act; NULL: nothing. */
-static const Clock *told(const Finder *f, int act, int w)
+static const EventClock *told(const EventFinder *f, int act, int w)
 {
     const Act *a = &f->trace.act[act];
     const Wait *wait = &a->issue->wait.at[w];
     if (wait->when == WAIT_FIRST && !a->first)
         return NULL;
-    if (f->mode == CHECK && f->first_wait[a->issue->id] + w == f->without)
+    if (f->mode == EVENTS_CHECK &&
+        f->first_wait[a->issue->id] + w == f->without)
         return NULL;
     int on = f->recorded[trace_awaited(f->s, a, wait)];
     return on < 0 ? NULL : &f->done[on];
 }
 
-static void obey_waits(Finder *f, int act, Clock *c)
+static void obey_waits(EventFinder *f, int act, EventClock *c)
 {
     for (int w = 0; w < f->trace.act[act].issue->wait.n; w++) {
-        const Clock *more = told(f, act, w);
+        const EventClock *more = told(f, act, w);
         if (more)
             learn(c, more);
     }
 }
 
 /* Marks the waits without which the act would not know enough. */
-static void mark_needed(Finder *f, int act, const Clock *before,
+static void mark_needed(EventFinder *f, int act, const EventClock *before,
                         const Need n[STREAMS])
 {
     const Issue *issue = f->trace.act[act].issue;
     for (int w = 0; w < issue->wait.n; w++) {
-        Clock c = *before;
+        EventClock c = *before;
         for (int k = 0; k < issue->wait.n; k++) {
-            const Clock *more = k == w ? NULL : told(f, act, k);
+            const EventClock *more = k == w ? NULL : told(f, act, k);
             if (more)
                 learn(&c, more);
         }
@@ -340,14 +306,14 @@ static void mark_needed(Finder *f, int act, const Clock *before,
 
 /* ---- a run through the step ---------------------------------------------- */
 
-static void serve(Finder *f, int act, Clock *c)
+static void serve(EventFinder *f, int act, EventClock *c)
 {
     Need n[STREAMS];
-    Clock before = *c;
+    EventClock before = *c;
     needs_of(f, act, n);
-    if (f->mode != DISCOVER)
+    if (f->mode != EVENTS_DISCOVER)
         obey_waits(f, act, c);
-    if (f->mode == CHECK) {
+    if (f->mode == EVENTS_CHECK) {
         mark_needed(f, act, &before, n);
         f->missing += !knows_all(f, c, n);
         return;
@@ -356,25 +322,26 @@ static void serve(Finder *f, int act, Clock *c)
     for (int s = 0; s < STREAMS; s++) {
         if (n[s].act < 0)
             continue;
-        if (f->mode == DISCOVER)
+        if (f->mode == EVENTS_DISCOVER)
             count_slots(f, act, n[s].act);
         else
             add_wait(f, act, &n[s]);
         learn(c, &f->done[n[s].act]);
     }
-    if (f->mode == PLACE) { /* a slot may have been recorded again since */
-        number_slots(f);
+    /* A slot may have been recorded again since. */
+    if (f->mode == EVENTS_PLACE) {
+        events_number_slots(f);
         obey_waits(f, act, c);
     }
 }
 
-static void touch_pieces(Finder *f, int act)
+static void touch_pieces(EventFinder *f, int act)
 {
     const Act *a = &f->trace.act[act];
     for (int i = 0; i < a->naccesses; i++) {
         const Access *x = &f->trace.access[a->access + i];
         for (int k = x->first; k <= x->last; k++) {
-            Piece *q = &f->piece[k];
+            EventPiece *q = &f->piece[k];
             if (!x->write) {
                 q->read[a->issue->stream] = act;
                 continue;
@@ -386,146 +353,62 @@ static void touch_pieces(Finder *f, int act)
     }
 }
 
-static void reset(Finder *f)
+static void reset(EventFinder *f)
 {
     memset(f->now, 0, sizeof f->now);
     memset(f->count, 0, sizeof *f->count * (size_t)f->s->nissues);
     memset(f->latest, -1, sizeof *f->latest * (size_t)f->s->nissues);
     memset(f->recorded, -1,
-           sizeof *f->recorded * (size_t)f->s->nissues * MOST_SLOTS);
+           sizeof *f->recorded * (size_t)f->s->nissues * EVENTS_SLOTS);
     memset(f->piece, -1, sizeof *f->piece * (size_t)f->trace.npieces);
     f->missing = 0;
 }
 
-static void run(Finder *f, Mode mode)
+void events_run(EventFinder *f, EventMode mode)
 {
     f->mode = mode;
     reset(f);
     for (int i = 0; i < f->trace.n; i++) {
         const Act *a = &f->trace.act[i];
-        Clock *c = &f->now[a->issue->stream];
+        EventClock *c = &f->now[a->issue->stream];
         serve(f, i, c);
         f->place[i] = ++c->upto[a->issue->stream];
         f->done[i] = *c;
         f->turn[i] = f->count[a->issue->id]++;
         f->latest[a->issue->id] = i;
         touch_pieces(f, i);
-        if (mode != DISCOVER && a->issue->event >= 0)
+        if (mode != EVENTS_DISCOVER && a->issue->event >= 0)
             f->recorded[trace_recorded(f->s, a)] = i;
     }
 }
 
-static void follow_step(Finder *f)
+static void follow_step(EventFinder *f)
 {
     Arena *a = f->p->arena;
     f->trace = trace_step(f->p, f->s, 0);
-    f->done = NEW_ARRAY(a, Clock, f->trace.n);
+    f->done = NEW_ARRAY(a, EventClock, f->trace.n);
     f->place = NEW_ARRAY(a, int, f->trace.n);
     f->turn = NEW_ARRAY(a, int, f->trace.n);
-    f->piece = NEW_ARRAY(a, Piece, f->trace.npieces + 1);
-}
-
-/* ---- what is not needed -------------------------------------------------- */
-
-static void count_waits(Finder *f, Issue *issue)
-{
-    f->first_wait[issue->id] = f->nwaits;
-    f->nwaits += issue->wait.n;
-}
-
-static void drop_wait(Finder *f, Issue *issue)
-{
-    int w = f->without - f->first_wait[issue->id];
-    if (w < 0 || w >= issue->wait.n)
-        return;
-    for (; w + 1 < issue->wait.n; w++)
-        issue->wait.at[w] = issue->wait.at[w + 1];
-    issue->wait.n--;
-}
-
-/* A wait that no act needs for itself may still serve later ones: it is left
- * out only if all goes well without it. */
-static void drop_waits(Finder *f)
-{
-    for (int i = 0;; i++) {
-        f->nwaits = 0;
-        visit_all(f, count_waits);
-        f->needed = NEW_ARRAY(f->p->arena, bool, f->nwaits + 1);
-        f->without = -1;
-        run(f, CHECK);
-        if (f->missing)
-            bug("events: %d statements lack a wait", f->missing);
-        while (i < f->nwaits && f->needed[i])
-            i++;
-        if (i >= f->nwaits)
-            return;
-        f->without = i;
-        run(f, CHECK);
-        if (f->missing)
-            continue;
-        visit_all(f, drop_wait);
-        i--;
-    }
-}
-
-static void mark_event(Finder *f, Issue *issue)
-{
-    for (int w = 0; w < issue->wait.n; w++)
-        f->needed[issue->wait.at[w].event] = true;
-}
-
-/* The new number of each event stands in f->count. */
-static void use_number(Finder *f, Issue *issue)
-{
-    if (issue->event >= 0)
-        issue->event = f->needed[issue->event] ? f->count[issue->event] : -1;
-    for (int w = 0; w < issue->wait.n; w++)
-        issue->wait.at[w].event = f->count[issue->wait.at[w].event];
-}
-
-/* Events that are waited for, in the order of who records them. */
-static void number_events(Finder *f, Issue *issue)
-{
-    if (issue->event >= 0 && f->needed[issue->event] &&
-        f->count[issue->event] < 0)
-        f->count[issue->event] = f->s->nevents++;
-}
-
-static void drop_events(Finder *f)
-{
-    int n = f->s->nevents;
-    Event *old = f->s->event;
-    f->needed = NEW_ARRAY(f->p->arena, bool, n + 1);
-    visit_all(f, mark_event);
-    f->s->nevents = 0;
-    memset(f->count, -1, sizeof *f->count * (size_t)f->s->nissues);
-    visit_all(f, number_events);
-    f->s->event = NEW_ARRAY(f->p->arena, Event, f->s->nevents + 1);
-    for (int i = 0; i < n; i++)
-        if (f->needed[i])
-            f->s->event[f->count[i]] = old[i];
-    visit_all(f, use_number);
-    number_slots(f);
+    f->piece = NEW_ARRAY(a, EventPiece, f->trace.npieces + 1);
 }
 
 /* ---- the pass ------------------------------------------------------------ */
 
-static void find_events(Finder *f)
+static void find_events(EventFinder *f)
 {
     Arena *a = f->p->arena;
     int n = f->s->nissues;
     f->count = NEW_ARRAY(a, int, n);
     f->latest = NEW_ARRAY(a, int, n);
     f->first_wait = NEW_ARRAY(a, int, n);
-    f->recorded = NEW_ARRAY(a, int, n * MOST_SLOTS);
+    f->recorded = NEW_ARRAY(a, int, n * EVENTS_SLOTS);
     f->s->event = NEW_ARRAY(a, Event, n);
     follow_step(f);
-    run(f, DISCOVER);
-    number_slots(f);
+    events_run(f, EVENTS_DISCOVER);
+    events_number_slots(f);
     follow_step(f);
-    run(f, PLACE);
-    drop_waits(f);
-    drop_events(f);
+    events_run(f, EVENTS_PLACE);
+    events_drop(f);
 }
 
 static void find_meetings(Program *p)
@@ -545,7 +428,7 @@ void pass_events(Program *p, const TargetInfo *t)
         find_meetings(p);
         return;
     }
-    Finder f = {.p = p, .s = p->streams, .without = -1};
+    EventFinder f = {.p = p, .s = p->streams, .without = -1};
     find_events(&f);
     const char *fault = hazards_check(p, p->streams, NULL);
     if (fault)

@@ -27,61 +27,52 @@
  * With more than one stream what a collective works on lives until compute has
  * waited for it (memory_streams.c).
  */
-#include "passes/streams.h"
+#include "passes/memory_place.h"
 
 #include "base/bug.h"
 
 #include <string.h>
 
-typedef struct Memory {
-    Program *p;
-    const TargetInfo *t;
-    Liveness live;
-    Ahead ahead;
-    MemoryPlan *plan;
-    VEC(Block) block;
-    Place *bound;      /* by value id: where its maker must write it */
-    bool *is_bound;
-    const MemoryClass *class; /* by value id */
-    bool *pinned;      /* by block: persists, nothing else may move in */
-} Memory;
-
 /* ---- blocks -------------------------------------------------------------- */
 
-static int64_t align(const Memory *m, int64_t bytes)
+int64_t memory_align(const Memory *m, int64_t bytes)
 {
     int64_t a = m->t->alignment;
     return (bytes + a - 1) / a * a;
 }
 
-static int add_block(Memory *m, const char *name, MemoryClass class,
+int memory_add_block(Memory *m, const char *name, MemoryClass class,
                      int64_t bytes, int first, int last)
 {
-    Block b = {.name = name, .class = class, .bytes = align(m, bytes),
+    Block b = {.name = name, .class = class, .bytes = memory_align(m, bytes),
                .first = first, .last = last};
     b.counted = b.bytes;
     vec_push(m->p->arena, &m->block, b);
     return m->block.n - 1;
 }
 
-static Place whole_block(int block)
+Place memory_whole_block(int block)
 {
     return (Place){.block = block};
 }
 
-static int extend(Memory *m, int block, int first, int last)
+void memory_extend(Memory *m, int block, int first, int last)
 {
     Block *b = &m->block.at[block];
     if (b->first > first)
         b->first = first;
     if (b->last < last)
         b->last = last;
-    return block;
+}
+
+int64_t memory_local_bytes(const Memory *m, const Value *v)
+{
+    return type_local_bytes(&v->type, &m->p->mesh);
 }
 
 /* ---- persistent values --------------------------------------------------- */
 
-static void place_value(Memory *m, const Value *v, Place at)
+void memory_place_value(Memory *m, const Value *v, Place at)
 {
     m->plan->value[v->id] = at;
 }
@@ -114,7 +105,7 @@ static void share_block(const Memory *m, Block *b, const Place *at,
 {
     int64_t ranks = at->row / at->run;
     b->shared = at->cut;
-    b->counted = align(m, bytes / ranks);
+    b->counted = memory_align(m, bytes / ranks);
     b->bytes = b->counted * ranks;
 }
 
@@ -127,7 +118,7 @@ static Place place_param(Memory *m, const Param *pm)
         at = kept_place(m, &pm->type);
         bytes = type_layers(&pm->type) * at.row;
     }
-    at.block = add_block(m, pm->name, class, bytes, 0, m->live.end - 1);
+    at.block = memory_add_block(m, pm->name, class, bytes, 0, m->live.end - 1);
     if (pm->shared)
         share_block(m, &m->block.at[at.block], &at, bytes);
     if (pm->host) {
@@ -144,7 +135,7 @@ static void place_params(Memory *m)
         Param *pm = &p->param.at[i];
         Place at = place_param(m, pm);
         if (pm->value)
-            place_value(m, pm->value, at);
+            memory_place_value(m, pm->value, at);
     }
     for (Op *op = p->step->first; op; op = op->next) {
         if (op->kind != OP_assign)
@@ -152,195 +143,6 @@ static void place_params(Memory *m)
         Param *pm = &p->param.at[op->attr[0].i];
         bind(m, op->arg[0], m->plan->value[pm->value->id]);
     }
-}
-
-/* Constants made at start outlive every step; what only other constants read
- * is gone before the first. */
-static bool read_by_step(const Memory *m, const Value *v)
-{
-    for (const Op *op = m->p->step->first; op; op = op->next)
-        for (int i = 0; i < op->nargs; i++)
-            if (live_root(op->arg[i]) == v && op->phase != PH_INIT &&
-                !live_is_view(op->kind))
-                return true;
-    return false;
-}
-
-/* ---- ordinary results ---------------------------------------------------- */
-
-static int64_t local_bytes(const Memory *m, const Value *v)
-{
-    return type_local_bytes(&v->type, &m->p->mesh);
-}
-
-/* Whether the result may be written over every operand that shows the tensor
- * `root`: it may be read more than once, in different shapes. */
-static bool may_take_over(const Memory *m, const Op *op, int out,
-                          const Value *root)
-{
-    for (int i = 0; i < op->nargs; i++)
-        if (live_root(op->arg[i]) == root && !m->t->in_place(m->p, op, out, i))
-            return false;
-    return true;
-}
-
-/* The operand whose memory result `out` takes over, or -1. */
-static int reusable_operand(const Memory *m, const Op *op, int out)
-{
-    for (int i = 0; i < op->nargs; i++) {
-        const Value *root = live_root(op->arg[i]);
-        const Place *at = &m->plan->value[root->id];
-        if (!root->def || at->block < 0 || at->nstrides ||
-            m->pinned[at->block] ||
-            m->live.last_use[root->id] != m->live.begin[op->id] ||
-            m->block.at[at->block].last != m->live.begin[op->id] ||
-            m->block.at[at->block].bytes !=
-                align(m, local_bytes(m, op->out[out])))
-            continue;
-        if (may_take_over(m, op, out, root))
-            return i;
-    }
-    return -1;
-}
-
-static bool taken(const Memory *m, const Op *op, int upto, int block)
-{
-    for (int i = 0; i < upto; i++)
-        if (m->plan->value[op->out[i]->id].block == block)
-            return true;
-    return false;
-}
-
-/* What is gathered into the memory that its shard lies in. */
-static bool place_gathered(Memory *m, Value *v)
-{
-    Value *shard = live_gathered_from(m->p, v);
-    if (!shard)
-        return false;
-    Place at = m->plan->value[live_root(shard)->id];
-    at.cut = 0;
-    at.run = 0;
-    place_value(m, v, at);
-    return true;
-}
-
-/* So many places, which the turns of the loop around v take in turn. */
-static void place_slots(Memory *m, const Value *v, int64_t slots)
-{
-    const Op *loop = v->region->owner;
-    int64_t bytes = align(m, local_bytes(m, v));
-    int b = add_block(m, v->name, m->class[v->id], slots * bytes,
-                      m->live.begin[loop->id], m->live.finish[loop->id]);
-    Place at = {.block = b, .nstrides = slots > 1, .loop = {loop},
-                .stride = {bytes}, .modulo = {slots}};
-    place_value(m, v, at);
-}
-
-/* Whether v is made for another stream, which works on it while the next turn
- * makes another. */
-static bool goes_on_elsewhere(const Memory *m, const Value *v)
-{
-    const Op *loop = v->region->owner;
-    if (m->t->streams < 2 || !loop || loop_trips(loop) < 2 ||
-        v->def->stream != STREAM_COMPUTE)
-        return false;
-    for (const Op *op = v->def->next; op; op = op->next)
-        if (m->live.begin[op->id] == m->live.last_use[v->id])
-            return (op->stream == STREAM_DATA || op->kind == OP_store) &&
-                   memory_awaited(m->p, &m->live, &m->ahead, op).turns;
-    return false;
-}
-
-/* What an update makes of a fetched tensor, to be stored, lies where that was
- * fetched to. */
-static bool place_over_fetched(Memory *m, const Op *op, int out)
-{
-    const Value *v = op->out[out];
-    int time = m->live.begin[op->id];
-    if (!op->region->owner || op->stream != STREAM_COMPUTE ||
-        m->live.last_use[v->id] >= m->live.finish[op->region->owner->id])
-        return false;
-    for (int i = 0; i < op->nargs; i++) {
-        const Value *root = live_root(op->arg[i]);
-        const Place *at = &m->plan->value[root->id];
-        if (!root->def || m->ahead.gather[root->def->id] != root->def ||
-            root->def->kind != OP_fetch ||
-            m->live.last_use[root->id] != time ||
-            local_bytes(m, v) != local_bytes(m, root) ||
-            taken(m, op, out, at->block) || !may_take_over(m, op, out, root))
-            continue;
-        place_value(m, v, *at);
-        return true;
-    }
-    return false;
-}
-
-static void place_result(Memory *m, Op *op, int i)
-{
-    Value *v = op->out[i];
-    if (place_gathered(m, v))
-        return;
-    if (m->is_bound[v->id]) {
-        place_value(m, v, m->bound[v->id]);
-        return;
-    }
-    if (place_over_fetched(m, op, i))
-        return;
-    if (goes_on_elsewhere(m, v)) {
-        place_slots(m, v, 2);
-        return;
-    }
-    int time = m->live.begin[op->id], last = m->live.last_use[v->id];
-    int operand = reusable_operand(m, op, i);
-    if (operand >= 0) {
-        int block = m->plan->value[live_root(op->arg[operand])->id].block;
-        if (!taken(m, op, i, block)) {
-            place_value(m, v, whole_block(extend(m, block, time, last)));
-            return;
-        }
-    }
-    bool constant = op->phase == PH_INIT && read_by_step(m, v);
-    bool fixed = constant || op->kind == OP_input || op->kind == OP_scalar;
-    if (constant || op->kind == OP_scalar)
-        last = m->live.end - 1;
-    int b = add_block(m, v->name, m->class[v->id], local_bytes(m, v),
-                      fixed ? 0 : time, last);
-    place_value(m, v, whole_block(b));
-}
-
-/* Slots of a gather that runs ahead of its loop's turn; what the loop stacks
- * has its slice to go to. */
-static void place_prefetched(Memory *m, Op *op)
-{
-    for (int i = 0; i < op->nouts; i++) {
-        Value *v = op->out[i];
-        if (place_gathered(m, v))
-            continue;
-        if (m->is_bound[v->id])
-            place_value(m, v, m->bound[v->id]);
-        else
-            place_slots(m, v, live_prefetch_slots(op));
-    }
-}
-
-/* What makes a gather's operands runs ahead with it. */
-static void place_feeder(Memory *m, const Op *op)
-{
-    int turns = m->ahead.turns[op->id];
-    for (int i = 0; i < op->nouts; i++)
-        place_slots(m, op->out[i], turns > 1 ? turns : 1);
-}
-
-static void place_workspace(Memory *m, Op *op)
-{
-    m->plan->workspace[op->id] = -1;
-    int64_t bytes = m->t->workspace(m->p, op, m->t->threads);
-    if (bytes <= 0)
-        return;
-    const char *name = op->nouts ? op->out[0]->name : op_info(op->kind)->name;
-    int time = m->live.begin[op->id];
-    m->plan->workspace[op->id] =
-        add_block(m, name, MEM_WORKSPACE, bytes, time, time);
 }
 
 /* ---- loops --------------------------------------------------------------- */
@@ -352,7 +154,7 @@ static Place slice_of(const Memory *m, Place at, const Op *loop,
         bug("memory: loops nest deeper than %d", MAX_LOOP_DEPTH);
     at.loop[at.nstrides] = loop;
     at.stride[at.nstrides] = at.row ? at.row * type_layers(&slice->type)
-                                    : local_bytes(m, slice);
+                                    : memory_local_bytes(m, slice);
     at.modulo[at.nstrides] = 0;
     at.nstrides++;
     return at;
@@ -371,7 +173,7 @@ static void bind_operand(Memory *m, Value *v, Place at)
                (x->def->kind != OP_loop || x->index >= x->def->ncarry);
     if (own && m->live.last_use[x->id] == m->live.begin[sum->id] &&
         x->def->kind != OP_all_gather && x->def->phase != PH_INIT &&
-        local_bytes(m, x) == local_bytes(m, v) &&
+        memory_local_bytes(m, x) == memory_local_bytes(m, v) &&
         m->t->in_place(m->p, sum, v->index, v->index))
         bind(m, x, at);
 }
@@ -386,30 +188,31 @@ static void place_loop(Memory *m, Op *loop)
         Place at = m->plan->value[live_root(loop->arg[i])->id];
         if (i >= loop->ncarry && i < loop->ncarry + loop->nstack)
             at = slice_of(m, at, loop, body->arg[i]);
-        place_value(m, body->arg[i], at);
+        memory_place_value(m, body->arg[i], at);
     }
     for (int i = 0; i < loop->nouts; i++) {
         Value *result = loop->out[i];
         if (i < loop->ncarry) {
             Place at = m->plan->value[live_root(loop->arg[i])->id];
-            extend(m, at.block, begin, m->live.last_use[result->id]);
-            place_value(m, result, at);
+            memory_extend(m, at.block, begin, m->live.last_use[result->id]);
+            memory_place_value(m, result, at);
             if (live_root(body->yield[i]) != body->arg[i])
                 bind(m, body->yield[i], at);
             continue;
         }
         Place at;
-        bool gathered = place_gathered(m, result);
+        bool gathered = memory_place_gathered(m, result);
         bool fresh = !gathered && !m->is_bound[result->id];
         if (gathered)
             at = m->plan->value[result->id];
         else if (!fresh)
             at = m->bound[result->id];
         else
-            at = whole_block(add_block(m, result->name, m->class[result->id],
-                                       local_bytes(m, result), begin,
-                                       m->live.last_use[result->id]));
-        place_value(m, result, at);
+            at = memory_whole_block(memory_add_block(
+                m, result->name, m->class[result->id],
+                memory_local_bytes(m, result), begin,
+                m->live.last_use[result->id]));
+        memory_place_value(m, result, at);
         at = slice_of(m, at, loop, body->yield[i]);
         bind(m, body->yield[i], at);
         if (fresh)
@@ -424,20 +227,20 @@ static void place_region(Memory *m, Region *r)
         if (op->kind == OP_loop) {
             place_loop(m, op);
         } else if (live_is_view(op->kind)) {
-            place_value(m, op->out[0],
-                        m->plan->value[live_root(op->arg[0])->id]);
+            memory_place_value(m, op->out[0],
+                               m->plan->value[live_root(op->arg[0])->id]);
         } else if (op->kind == OP_all_gather && op->attr[2].i > 0 &&
                    r->owner) {
-            place_prefetched(m, op);
+            memory_place_prefetched(m, op);
         } else if (m->ahead.gather[op->id] == op) {
-            place_slots(m, op->out[0], issue_fetch_slots(&m->ahead, op));
+            memory_place_slots(m, op->out[0], issue_fetch_slots(&m->ahead, op));
         } else if (m->ahead.gather[op->id]) {
-            place_feeder(m, op);
+            memory_place_feeder(m, op);
         } else if (op->kind != OP_param) {
             for (int i = 0; i < op->nouts; i++)
-                place_result(m, op, i);
+                memory_place_result(m, op, i);
         }
-        place_workspace(m, op);
+        memory_place_workspace(m, op);
     }
 }
 
@@ -448,7 +251,7 @@ static void hold_block(Memory *m, int block, Awaited until)
     if (block < 0)
         return;
     int first = until.turns ? m->live.begin[until.turns->id] : until.time;
-    extend(m, block, first, until.time);
+    memory_extend(m, block, first, until.time);
 }
 
 static void hold(Memory *m, Value *v, Awaited until)

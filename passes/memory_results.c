@@ -1,0 +1,187 @@
+/* memory_results.c: where an op's results lie: over an operand that dies there,
+ * where a loop or a parameter wants them, in places that turns take in turn, or
+ * in a block of their own. memory.c has the rules.
+ *
+ * before   %y = exp %x …, the last to read %x, whose block is 3
+ * after    %y lies in block 3
+ */
+#include "passes/memory_place.h"
+
+/* Constants made at start outlive every step; what only other constants read
+ * is gone before the first. */
+static bool read_by_step(const Memory *m, const Value *v)
+{
+    for (const Op *op = m->p->step->first; op; op = op->next)
+        for (int i = 0; i < op->nargs; i++)
+            if (live_root(op->arg[i]) == v && op->phase != PH_INIT &&
+                !live_is_view(op->kind))
+                return true;
+    return false;
+}
+
+/* Whether the result may be written over every operand that shows the tensor
+ * `root`: it may be read more than once, in different shapes. */
+static bool may_take_over(const Memory *m, const Op *op, int out,
+                          const Value *root)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (live_root(op->arg[i]) == root && !m->t->in_place(m->p, op, out, i))
+            return false;
+    return true;
+}
+
+/* The operand whose memory result `out` takes over, or -1. */
+static int reusable_operand(const Memory *m, const Op *op, int out)
+{
+    for (int i = 0; i < op->nargs; i++) {
+        const Value *root = live_root(op->arg[i]);
+        const Place *at = &m->plan->value[root->id];
+        if (!root->def || at->block < 0 || at->nstrides ||
+            m->pinned[at->block] ||
+            m->live.last_use[root->id] != m->live.begin[op->id] ||
+            m->block.at[at->block].last != m->live.begin[op->id] ||
+            m->block.at[at->block].bytes !=
+                memory_align(m, memory_local_bytes(m, op->out[out])))
+            continue;
+        if (may_take_over(m, op, out, root))
+            return i;
+    }
+    return -1;
+}
+
+static bool taken(const Memory *m, const Op *op, int upto, int block)
+{
+    for (int i = 0; i < upto; i++)
+        if (m->plan->value[op->out[i]->id].block == block)
+            return true;
+    return false;
+}
+
+bool memory_place_gathered(Memory *m, Value *v)
+{
+    Value *shard = live_gathered_from(m->p, v);
+    if (!shard)
+        return false;
+    Place at = m->plan->value[live_root(shard)->id];
+    at.cut = 0;
+    at.run = 0;
+    memory_place_value(m, v, at);
+    return true;
+}
+
+void memory_place_slots(Memory *m, const Value *v, int64_t slots)
+{
+    const Op *loop = v->region->owner;
+    int64_t bytes = memory_align(m, memory_local_bytes(m, v));
+    int b = memory_add_block(m, v->name, m->class[v->id], slots * bytes,
+                             m->live.begin[loop->id],
+                             m->live.finish[loop->id]);
+    Place at = {.block = b, .nstrides = slots > 1, .loop = {loop},
+                .stride = {bytes}, .modulo = {slots}};
+    memory_place_value(m, v, at);
+}
+
+/* Whether v is made for another stream, which works on it while the next turn
+ * makes another. */
+static bool goes_on_elsewhere(const Memory *m, const Value *v)
+{
+    const Op *loop = v->region->owner;
+    if (m->t->streams < 2 || !loop || loop_trips(loop) < 2 ||
+        v->def->stream != STREAM_COMPUTE)
+        return false;
+    for (const Op *op = v->def->next; op; op = op->next)
+        if (m->live.begin[op->id] == m->live.last_use[v->id])
+            return (op->stream == STREAM_DATA || op->kind == OP_store) &&
+                   memory_awaited(m->p, &m->live, &m->ahead, op).turns;
+    return false;
+}
+
+/* What an update makes of a fetched tensor, to be stored, lies where that was
+ * fetched to. */
+static bool place_over_fetched(Memory *m, const Op *op, int out)
+{
+    const Value *v = op->out[out];
+    int time = m->live.begin[op->id];
+    if (!op->region->owner || op->stream != STREAM_COMPUTE ||
+        m->live.last_use[v->id] >= m->live.finish[op->region->owner->id])
+        return false;
+    for (int i = 0; i < op->nargs; i++) {
+        const Value *root = live_root(op->arg[i]);
+        const Place *at = &m->plan->value[root->id];
+        if (!root->def || m->ahead.gather[root->def->id] != root->def ||
+            root->def->kind != OP_fetch ||
+            m->live.last_use[root->id] != time ||
+            memory_local_bytes(m, v) != memory_local_bytes(m, root) ||
+            taken(m, op, out, at->block) || !may_take_over(m, op, out, root))
+            continue;
+        memory_place_value(m, v, *at);
+        return true;
+    }
+    return false;
+}
+
+void memory_place_result(Memory *m, Op *op, int i)
+{
+    Value *v = op->out[i];
+    if (memory_place_gathered(m, v))
+        return;
+    if (m->is_bound[v->id]) {
+        memory_place_value(m, v, m->bound[v->id]);
+        return;
+    }
+    if (place_over_fetched(m, op, i))
+        return;
+    if (goes_on_elsewhere(m, v)) {
+        memory_place_slots(m, v, 2);
+        return;
+    }
+    int time = m->live.begin[op->id], last = m->live.last_use[v->id];
+    int operand = reusable_operand(m, op, i);
+    if (operand >= 0) {
+        int block = m->plan->value[live_root(op->arg[operand])->id].block;
+        if (!taken(m, op, i, block)) {
+            memory_extend(m, block, time, last);
+            memory_place_value(m, v, memory_whole_block(block));
+            return;
+        }
+    }
+    bool constant = op->phase == PH_INIT && read_by_step(m, v);
+    bool fixed = constant || op->kind == OP_input || op->kind == OP_scalar;
+    if (constant || op->kind == OP_scalar)
+        last = m->live.end - 1;
+    int b = memory_add_block(m, v->name, m->class[v->id],
+                             memory_local_bytes(m, v), fixed ? 0 : time, last);
+    memory_place_value(m, v, memory_whole_block(b));
+}
+
+void memory_place_prefetched(Memory *m, Op *op)
+{
+    for (int i = 0; i < op->nouts; i++) {
+        Value *v = op->out[i];
+        if (memory_place_gathered(m, v))
+            continue;
+        if (m->is_bound[v->id])
+            memory_place_value(m, v, m->bound[v->id]);
+        else
+            memory_place_slots(m, v, live_prefetch_slots(op));
+    }
+}
+
+void memory_place_feeder(Memory *m, const Op *op)
+{
+    int turns = m->ahead.turns[op->id];
+    for (int i = 0; i < op->nouts; i++)
+        memory_place_slots(m, op->out[i], turns > 1 ? turns : 1);
+}
+
+void memory_place_workspace(Memory *m, Op *op)
+{
+    m->plan->workspace[op->id] = -1;
+    int64_t bytes = m->t->workspace(m->p, op, m->t->threads);
+    if (bytes <= 0)
+        return;
+    const char *name = op->nouts ? op->out[0]->name : op_info(op->kind)->name;
+    int time = m->live.begin[op->id];
+    m->plan->workspace[op->id] =
+        memory_add_block(m, name, MEM_WORKSPACE, bytes, time, time);
+}

@@ -125,8 +125,8 @@ static void run_act(Follow *f, int i)
     const Op *op = act->issue->op;
     if (!op)
         return;
-    bool moves = op_is_collective(op->kind) &&
-                 !memory_moves_nothing(f->p, op);
+    bool in_place = memory_moves_nothing(f->p, op);
+    bool moves = op_is_collective(op->kind) && !in_place;
     for (int k = 0; k < act->issue->meet.n; k++) {
         const Meeting *m = &act->issue->meet.at[k];
         if (m != f->without && (m->when == WAIT_ALWAYS || act->first))
@@ -136,7 +136,7 @@ static void run_act(Follow *f, int i)
         meet(f, (uint32_t)op->attr[0].i);
     for (int r = 0; r < f->ranks; r++) {
         f->clock[r].at[r]++;
-        for (int k = 0; k < act->naccesses && op->kind != OP_all_gather; k++)
+        for (int k = 0; k < act->naccesses && !in_place; k++)
             touch(f, i, r, &f->trace.access[act->access + k]);
     }
     if (moves)

@@ -21,8 +21,10 @@
  *
  * Found by trial: two steps are gone through, the second behind the first;
  * where a statement could come too early a meeting is put in front of it, in
- * the first turn of its loop if that is enough, and it starts again. In the
- * end each must be needed.
+ * the first turn of its loop if that is enough, and it starts again. A gather in
+ * place counts as a reader meanwhile, so that meetings stand in front of
+ * gathers. In the end each must be needed: a gather's is not where all that read
+ * it come behind another place.
  */
 #include "passes/trace.h"
 
@@ -40,6 +42,7 @@ typedef struct Walk {
     const Program *p;
     const StreamPlan *s;
     const Meeting *without;
+    bool readers; /* a gather in place is no reader: those that read it are */
     Trace trace;
     Since *since;      /* by block */
     const Op **gather; /* by block: the last that gave it to read */
@@ -121,6 +124,8 @@ static bool is_too_early(Walk *w, int i, Fault *f)
         Since *s = &w->since[block];
         if (op->kind == OP_all_gather)
             w->gather[block] = op;
+        if (w->readers && memory_moves_nothing(w->p, op))
+            continue;
         *f = (Fault){i, use == USE_WRITE ? s->read : s->written,
                      use == USE_WRITE, block};
         if (f->other >= 0)
@@ -177,6 +182,7 @@ const char *meetings_check(const Program *p, const StreamPlan *s,
         return NULL;
     Walk w = walk_of(p, s);
     w.without = without;
+    w.readers = true;
     Fault f;
     if (!find_fault(&w, &f))
         return NULL;
@@ -210,6 +216,7 @@ static void add_meeting(Walk *w, const Fault *f)
 
 static void drop_needless(Walk *w)
 {
+    w->readers = true;
     for (int i = 0; i < w->trace.n; i++) {
         Issue *issue = (Issue *)w->trace.act[i].issue;
         for (int k = issue->meet.n - 1; k >= 0; k--) {

@@ -15,10 +15,12 @@ bool cuda_is_interleaved(const CudaPlan *c, const KernelBuffer *b)
 
 /* Of so many elements that follow each other, `step` apart, those that have
  * one place among as many, whichever row they are of: where vectors begin, a
- * ragged row's guide says. */
+ * ragged row's guide says. `apart`: as a buffer's. */
 static int in_step(const CudaPlan *c, uint32_t axes, const int64_t *stride,
-                   int step, int elements)
+                   int64_t apart, int step, int elements)
 {
+    while (apart % (step * elements))
+        elements /= 2;
     for (int a = 0; a < c->k->space.naxes; a++) {
         if (a == c->inner || a == c->merged ||
             (a == c->k->space.pair && step == 2))
@@ -39,7 +41,7 @@ int cuda_width(const CudaPlan *c, const KernelBuffer *b)
     int step = cuda_is_interleaved(c, b) ? 2 : 1;
     if (b->stride[c->inner] != step)
         return 1;
-    return in_step(c, b->axes, b->stride, step, c->vector);
+    return in_step(c, b->axes, b->stride, b->apart, step, c->vector);
 }
 
 bool cuda_is_vector(const CudaPlan *c, const KernelBuffer *b)
@@ -52,7 +54,7 @@ bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr)
     if (instr->code != KERNEL_RANDOM || c->inner < 0 || c->vector % 4 ||
         !(instr->axes >> c->inner & 1) || instr->stride[c->inner] != 1)
         return false;
-    if (in_step(c, instr->axes, instr->stride, 1, 4) < 4)
+    if (in_step(c, instr->axes, instr->stride, 0, 1, 4) < 4)
         return false;
     /* Bases are multiples of what a rank holds of their dim, and of what lies
      * behind it; where it holds all they are 0. */

@@ -19,9 +19,10 @@
  *           const float t0 = parc_from_bf16(x[i0 * 50257 + j]);
  *           …
  *
- * Boundaries are those of one tensor, the guide: the one with most bytes. Rows
- * of others may lie otherwise, such as a bias, which all rows share: its
- * vectors are as wide as it stays in step with the guide (cuda_width).
+ * Boundaries are those of one tensor, the guide: the one with most bytes that
+ * itself begins at a boundary, as a layer of a stack may not. Rows of others may
+ * lie otherwise, such as a bias, which all rows share: its vectors are as wide
+ * as it stays in step with the guide (cuda_width).
  *
  * In a flat kernel a row's turns are its vectors, then its edge's elements.
  * Edges are printed from a plan of their own, which takes an element a turn and
@@ -44,6 +45,12 @@ static int64_t bytes_of(const KernelBuffer *b)
 static bool is_along(const CudaPlan *c, const KernelBuffer *b)
 {
     return (b->axes >> c->inner & 1) && b->stride[c->inner] == 1;
+}
+
+/* Whether its rows say where boundaries are, in all of a loop's turns. */
+static bool may_guide(const CudaPlan *c, const KernelBuffer *b)
+{
+    return is_along(c, b) && b->apart % c->vector == 0;
 }
 
 static bool may_be_ragged(const CudaPlan *c)
@@ -77,7 +84,7 @@ bool cuda_is_ragged(CudaPlan *c)
         return false;
     for (int i = 0; i < c->k->nbuffers; i++) {
         const KernelBuffer *b = &c->k->buffer[i];
-        if (is_along(c, b) && (!c->guide || bytes_of(b) > bytes_of(c->guide)))
+        if (may_guide(c, b) && (!c->guide || bytes_of(b) > bytes_of(c->guide)))
             c->guide = b;
     }
     if (is_too_wide(c))

@@ -76,6 +76,8 @@ typedef struct KernelBuffer {
     uint32_t axes;
     int64_t stride[SPACE_AXES];
     int64_t elements;
+    int64_t apart; /* it begins some multiple of so many elements behind a
+                      boundary of the arena's; 0: at a boundary */
 } KernelBuffer;
 
 /* Something that a row or an element does besides computing. */

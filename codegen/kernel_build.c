@@ -9,6 +9,7 @@
 #include "base/bug.h"
 #include "codegen/c_text.h"
 #include "codegen/kernel_internal.h"
+#include "passes/memory.h"
 
 /* ---- names --------------------------------------------------------------- */
 
@@ -86,7 +87,22 @@ static const char *buffer_name(Builder *b, const Value *v)
 
 /* ---- buffers ------------------------------------------------------------- */
 
-static void set_buffer(Builder *b, int i, const Value *outer,
+/* Layers of a stack lie one behind the other, with nothing between: a loop's
+ * turn may find a tensor, or have to put it, at any of them. A shard may be a
+ * kept parameter's, which is its rank's run of a layer; such layers are as long
+ * as all ranks' runs. */
+static int64_t apart(const Program *p, const Op *op, Value *v)
+{
+    const Value *shard = live_kept_shard(p, v);
+    int64_t run = type_flat_run(&v->type, &p->mesh);
+    if (type_is_flat(&v->type, &p->mesh))
+        return run;
+    if (!op->region->owner)
+        return 0;
+    return shard ? type_flat_row(&shard->type, &p->mesh) : run;
+}
+
+static void set_buffer(Builder *b, int i, Value *outer,
                        const Value *inner, bool out)
 {
     const Space *s = &b->k->space;
@@ -96,6 +112,7 @@ static void set_buffer(Builder *b, int i, const Value *outer,
     buffer->dtype = outer->type.dtype;
     buffer->out = out;
     buffer->elements = type_local_elements(&outer->type, &b->p->mesh);
+    buffer->apart = apart(b->p, b->k->op, outer);
     for (int v = 0; v < s->nvalues; v++) {
         if (s->value[v].value != inner)
             continue;

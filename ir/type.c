@@ -179,6 +179,15 @@ int64_t type_flat_run(const Type *t, const Mesh *m)
     return (n + parts - 1) / parts;
 }
 
+int64_t type_flat_row(const Type *t, const Mesh *m)
+{
+    int64_t n = type_flat_run(t, m);
+    for (int a = 0; a < m->n; a++)
+        if (t->place.ax[a].kind == AX_FLAT)
+            n *= m->size[a];
+    return n;
+}
+
 int64_t type_local_elements(const Type *t, const Mesh *m)
 {
     /* Without a flat axis the run is the whole local layer. */

@@ -109,6 +109,8 @@ int64_t type_local_elements(const Type *t, const Mesh *m);
 int64_t type_local_bytes(const Type *t, const Mesh *m);
 /* Under AX_FLAT: the length of a rank's run of one layer, padding included. */
 int64_t type_flat_run(const Type *t, const Mesh *m);
+/* The length of the runs of all ranks of one layer. */
+int64_t type_flat_row(const Type *t, const Mesh *m);
 bool type_is_flat(const Type *t, const Mesh *m);
 
 /* NULL, or why the type is no type on this mesh: a size that its axes do not

@@ -50,6 +50,18 @@ Value *live_gathered_from(const Program *p, Value *v)
     return slice ? def->arg[shard->index] : NULL;
 }
 
+Value *live_kept_shard(const Program *p, Value *v)
+{
+    v = live_root(v);
+    while (!v->def && !is_kept(p, v)) {
+        const Op *loop = v->region->owner;
+        if (!loop || loop->kind != OP_loop || v->index < loop->ncarry)
+            return NULL;
+        v = live_root(loop->arg[v->index]);
+    }
+    return is_kept(p, v) ? v : live_gathered_from(p, v);
+}
+
 bool live_is_unit_gather(const Op *op)
 {
     return op->kind == OP_all_gather && op->attr[1].s && op->attr[1].s[0];

@@ -88,13 +88,12 @@ static void bind(Memory *m, Value *v, Place at)
  * has room for. */
 static Place kept_place(const Memory *m, const Type *t)
 {
-    Place at = {.run = type_flat_run(t, &m->p->mesh) * dtype_size(t->dtype)};
-    at.row = at.run;
-    for (int a = 0; a < m->p->mesh.n; a++)
-        if (t->place.ax[a].kind == AX_FLAT) {
+    const Mesh *mesh = &m->p->mesh;
+    Place at = {.run = type_flat_run(t, mesh) * dtype_size(t->dtype),
+                .row = type_flat_row(t, mesh) * dtype_size(t->dtype)};
+    for (int a = 0; a < mesh->n; a++)
+        if (t->place.ax[a].kind == AX_FLAT)
             at.cut |= 1u << a;
-            at.row *= m->p->mesh.size[a];
-        }
     return at;
 }
 

@@ -101,6 +101,9 @@ Value *live_root(Value *v);
  * its own place: v is made by such a gather, or stacks what a loop gathers;
  * NULL: neither. */
 Value *live_gathered_from(const Program *p, Value *v);
+/* The shard of the kept parameter whose memory v lies in, as that shard, a
+ * layer of it, or what is gathered of either; NULL: in none. */
+Value *live_kept_shard(const Program *p, Value *v);
 /* Whether result i of a gather lies in memory that its ranks share, each run
  * where its rank has written it; whether all do: nothing moves. Both ask the
  * memory plan. */

@@ -2,7 +2,8 @@
 # cuda_ragged.sh: rows that no vectors fill have them all the same. The kernels
 # of tests/data/ragged*.pdl on the host, wherever a row stays: numbers against the
 # CPU's kernels, alignment, bounds and races by the tests' engine. Losses over
-# 50257 scores (GPT-2) and 33278 (the translator) move 16 bytes at once.
+# 50257 scores (GPT-2) and 33278 (the translator) move 16 bytes at once. Layers of
+# such rows, in a stack and in what stays gathered, train as on the CPU.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 
@@ -77,4 +78,31 @@ loss() {
 loss gpt2 'd?lm_head' --mesh 1x1
 loss transformer 'd?decoder(_2)?|dshifted_3' --mesh 8 --plan full_shard \
     -D batch=16
+
+trained() { # trained TREE
+    cuda_run "$1" checked late --steps 2 --seed 3 --log "$1.json"
+}
+
+# layers MESH PLAN N PRECISION: padded are 1000 elements in three runs.
+layers() {
+    name="layers of $3, $2 over $1, $4" at=$work/layers-$1-$2-$3-$4
+    options="tests/data/ragged_layers.pdl --plan $2 -D n=$3 -D precision=$4"
+    tolerance=1e-5
+    [ "$4" = f32 ] || tolerance=1e-2
+    # shellcheck disable=SC2086
+    {
+        check "$name: on the CPU compiles" "$PARC" $options --target cpu \
+            --mesh 1 -o "$at-cpu"
+        check "$name: compiles" cuda_tree "$at" $options --mesh "$1"
+    }
+    check "$name: on the CPU" "$at-cpu" --steps 2 --seed 3 --log "$at-cpu.json"
+    check "$name: runs" trained "$at"
+    check "$name: the CPU's losses" same_curve "$at-cpu.json" "$at.json" \
+        $tolerance
+}
+
+layers 1 sharded 1001 f32
+layers 1 sharded 1001 bf16
+layers 2 kept 1001 f32
+layers 3 kept 1000 f32
 finish

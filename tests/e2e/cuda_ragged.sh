@@ -104,5 +104,6 @@ layers() {
 layers 1 sharded 1001 f32
 layers 1 sharded 1001 bf16
 layers 2 kept 1001 f32
+layers 2 kept 1001 bf16
 layers 3 kept 1000 f32
 finish

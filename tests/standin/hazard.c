@@ -135,10 +135,14 @@ bool hazard_touch(const void *at, int64_t bytes, bool write)
 {
     char text[400];
     uintptr_t from = (uintptr_t)at - (uintptr_t)memory_base;
+    uintptr_t end = from + (uintptr_t)bytes;
     if (!hazard.op || bytes <= 0 || !standin_in_space(at))
         return true;
-    for (uintptr_t i = from / GRAIN; i <= (from + (uintptr_t)bytes - 1) / GRAIN;
-         i++) {
+    if (bytes >= 2 * GRAIN) { /* in the next layer's half another may be */
+        from += GRAIN - 1;
+        end -= GRAIN - 1;
+    }
+    for (uintptr_t i = from / GRAIN; i <= (end - 1) / GRAIN; i++) {
         uint32_t other = touch(&hazard.mark[i], write);
         if (!other)
             continue;

@@ -4,7 +4,9 @@
  * Work has a number; an Age says of each stream up to which piece of it has
  * ended for sure when this one begins. Each four bytes of device memory
  * remember who wrote them last and who read them last on each stream. An
- * access without such an order is an error in whichever order the two ran.
+ * access without such an order is an error in whichever order the two ran. Of
+ * longer pieces of memory those bytes do not count that share such a word with
+ * the neighbours: layers of 16 bits may be so many halves of words.
  * STANDIN_HAZARDS=0 looks away.
  */
 #ifndef STANDIN_HAZARD_H

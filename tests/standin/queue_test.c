@@ -68,7 +68,7 @@ static CuResult wait_for(CuStream s)
 enum {
     NO_FIRST_EVENT = 1, NO_SECOND_EVENT = 2, GRAPH = 4, READ_EARLY = 8,
     WRITE_EARLY = 16, NOT_JOINED = 32, FREED = 64, QUERY = 128, SHORT = 256,
-    OLD_EVENT = 512, OFFLOAD = 1024, PAGEABLE = 2048,
+    OLD_EVENT = 512, OFFLOAD = 1024, PAGEABLE = 2048, NEIGHBOURS = 4096,
 };
 
 /* y = 2 x on the second stream, between two times that the first writes x. */
@@ -129,11 +129,26 @@ static int run_offload(int variant)
     return 0;
 }
 
+/* Each stream writes elements of 16 bits, an odd number of them, side by side:
+ * no event is needed. Where the second starts in the first's part, one is. */
+static int run_neighbours(int variant)
+{
+    enum { HALF = 2 * 33 };
+    Gpu g = {0};
+    open_gpu(&g);
+    int64_t from = variant & NO_FIRST_EVENT ? HALF - 8 : HALF;
+    MUST(cuMemsetD8Async(g.x, 1, HALF, g.stream[0]));
+    MUST(cuMemsetD8Async(g.x + (CuAddress)from, 1, HALF, g.stream[1]));
+    return wait_for(g.stream[0]) || wait_for(g.stream[1]) ? 2 : 0;
+}
+
 /* 0: right; 1: another number; 2: an error. */
 static int run(int variant)
 {
     if (variant & (OFFLOAD | PAGEABLE))
         return run_offload(variant);
+    if (variant & NEIGHBOURS)
+        return run_neighbours(variant);
     Gpu g = {0};
     CuGraph graph;
     CuGraphExec exec;
@@ -200,6 +215,7 @@ typedef struct Case {
 } Case;
 
 static const Case cases[] = {
+    {"without the event between neighbours", NEIGHBOURS | NO_FIRST_EVENT, 0},
     {"without the event before", NO_FIRST_EVENT, 1},
     {"without the event behind", NO_SECOND_EVENT, 1},
     {"a graph without the event before", GRAPH | NO_FIRST_EVENT, 1},
@@ -223,8 +239,8 @@ int main(int argc, char **argv)
         return 2;
     setenv("STANDIN_KERNELS", argv[1], 1);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
-        for (int k = 0; k < 3; k++) {
-            static const int whole[] = {0, GRAPH, OFFLOAD};
+        for (int k = 0; k < 4; k++) {
+            static const int whole[] = {0, GRAPH, OFFLOAD, NEIGHBOURS};
             int got = run_in(order[i], whole[k], true);
             passed += got == 0;
             failed += got != 0;
@@ -242,7 +258,7 @@ int main(int argc, char **argv)
             printf("FAILED %s\n", cases[i].name);
     }
     /* In any order the missing event itself is found. */
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < 6; i++)
         for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
             int got = run_in(order[k], cases[i].variant, true);
             passed += got == 2 || got == 3;

@@ -11,6 +11,7 @@
 
 #include "runtime/rt.h"
 #include "tests/unit/check.h"
+#include "tests/unit/value_of.h"
 
 typedef struct SharedCheck {
     _Atomic int passed, failed;
@@ -72,16 +73,6 @@ static inline int run_ranks(const ParcModel *m, int threads, RtBody *body,
     int status = rt_ranks_run(&w, body, context);
     rt_world_close(&w);
     return status;
-}
-
-/* Any number, the same wherever it is asked for. */
-static inline float value_of(int64_t rank, int64_t i)
-{
-    uint32_t h = (uint32_t)(rank * 7919 + i * 104729 + 12345);
-    h ^= h >> 13;
-    h *= 0x5bd1e995u;
-    h ^= h >> 15;
-    return (float)(int32_t)h * 0x1p-28f;
 }
 
 #endif

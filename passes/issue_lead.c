@@ -35,6 +35,12 @@ const Op *issue_lead_stays(const Lead *lead)
                                     : lead->gather->region->owner;
 }
 
+bool issue_lead_has(const Ahead *ahead, const Op *op, const Lead *lead)
+{
+    const Op **of = lead->kind == ISSUE_HERE ? ahead->leads : ahead->gather;
+    return of[op->id] == lead->gather;
+}
+
 static bool same_unit(const Op *x, const Op *y)
 {
     return strcmp(x->attr[1].s, y->attr[1].s) == 0;
@@ -98,13 +104,6 @@ static bool uses_unit(const Op *op, const Op *gather)
     return false;
 }
 
-static bool belongs(const Finder *f, const Op *op, const Lead *lead)
-{
-    const Op **of = lead->kind == ISSUE_HERE ? f->ahead->leads
-                                             : f->ahead->gather;
-    return of[op->id] == lead->gather;
-}
-
 /* Whether the op makes v, of the region or of a loop in it. */
 static bool makes(const Op *op, Value *v)
 {
@@ -118,11 +117,11 @@ static bool makes(const Op *op, Value *v)
 /* Whether op makes what the lead reads. */
 static bool makes_operand(const Finder *f, const Lead *lead, const Op *op)
 {
-    if (op->kind == OP_param || belongs(f, op, lead))
+    if (op->kind == OP_param || issue_lead_has(f->ahead, op, lead))
         return false;
     for (const Op *user = lead->gather->region->first; user; user = user->next)
-        for (int i = 0; belongs(f, user, lead) && i < user->nargs; i++)
-            if (makes(op, user->arg[i]))
+        for (int i = 0; i < user->nargs; i++)
+            if (issue_lead_has(f->ahead, user, lead) && makes(op, user->arg[i]))
                 return true;
     return false;
 }
@@ -144,7 +143,7 @@ static bool is_idle(const Finder *f, const Lead *lead, const Op *op)
 {
     return live_is_view(op->kind) || op->kind == OP_param ||
            op->kind == OP_input || op->kind == OP_scalar ||
-           belongs(f, op, lead);
+           issue_lead_has(f->ahead, op, lead);
 }
 
 /* So many units in front of `from`, or as many of them as can be; lead->at

@@ -23,13 +23,6 @@ typedef struct Holder {
 
 /* ---- what a lead has to hold --------------------------------------------- */
 
-static bool belongs(const Holder *h, const Op *op, const Lead *lead)
-{
-    const Op **of = lead->kind == ISSUE_HERE ? h->ahead->leads
-                                             : h->ahead->gather;
-    return of[op->id] == lead->gather;
-}
-
 static void add_block(Holder *h, int block)
 {
     if (block < 0)
@@ -45,7 +38,7 @@ static void find_group(Holder *h, const Lead *lead)
     h->group.n = 0;
     h->begin = h->live->begin[issue_lead_stays(lead)->id];
     for (const Op *op = lead->gather->region->first; op; op = op->next) {
-        if (!belongs(h, op, lead))
+        if (!issue_lead_has(h->ahead, op, lead))
             continue;
         if (h->begin > h->live->begin[op->id])
             h->begin = h->live->begin[op->id];

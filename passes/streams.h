@@ -114,6 +114,9 @@ Ahead issue_ahead(const Program *p, const TargetInfo *t);
 /* The op around or behind which a lead stands when it stays: its gather, or the
  * loop that this is in. */
 const Op *issue_lead_stays(const Lead *lead);
+/* Whether the op is issued with the lead's gather: that, or what makes its
+ * operands. */
+bool issue_lead_has(const Ahead *ahead, const Op *op, const Lead *lead);
 /* Of a fetch that runs ahead: how many turns' results exist at a time, from its
  * issue to that of its last reader. */
 int64_t issue_fetch_slots(const Ahead *ahead, const Op *fetch);

@@ -4,8 +4,9 @@
  * first launched, make connections and take room, none of which should happen
  * while a stream is captured. The second step's calls are recorded as a graph
  * instead of run: hundreds of launches become one, whose cost for the host does
- * not depend on the model. A graph's arguments never change, so that whatever differs from step to step
- * (batch, learning rate, key, scale) lies in device memory, written before.
+ * not depend on the model. A graph's arguments never change, so that whatever
+ * differs from step to step (batch, learning rate, key, scale) lies in device
+ * memory, written before.
  *
  * The graph begins and ends on the compute stream. The others join it by an
  * event at its begin and end at one, which the capture requires.

@@ -11,11 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "rt_job.h"
 
-enum { TEXT = 2048, SOON = 10, PIECE = 1 << 20 };
+enum { TEXT = 2048, SOON = 10, LINGER = 2, PIECE = 1 << 20 };
 
 static int peers(const RtStore *s)
 {
@@ -68,6 +69,29 @@ static void tell(RtStore *s, const RtFrame *f, const char *text)
     }
 }
 
+/* Reads away what the others still say until they have left: a socket that is
+ * closed with bytes unread takes back what was sent last, the word that it is
+ * over, and they would take rank 0 for lost. */
+static void see_off(RtStore *s)
+{
+    double end = rt_now() + LINGER;
+    char text[TEXT];
+    for (int r = 1; r < s->launch->size; r++) {
+        int life = s->link[r].life;
+        if (life < 0) {
+            continue;
+        }
+        shutdown(life, SHUT_WR);
+        for (ssize_t n = 1; n > 0;) {
+            struct pollfd p = {.fd = life, .events = POLLIN};
+            double left = end - rt_now();
+            n = left > 0 && poll(&p, 1, (int)(left * 1e3) + 1) == 1
+                    ? read(life, text, sizeof text)
+                    : 0;
+        }
+    }
+}
+
 /* Rank 0 prints and sends all home. */
 _Noreturn static void end_run(RtStore *s, const char *text)
 {
@@ -75,6 +99,7 @@ _Noreturn static void end_run(RtStore *s, const char *text)
         rt_put(text);
     }
     tell(s, &(RtFrame){.say = RT_SAY_FAIL}, NULL);
+    see_off(s);
     leave(s);
 }
 
@@ -231,11 +256,16 @@ void rt_job_goodbye(RtStore *s)
 
 /* ---- meetings ------------------------------------------------------------ */
 
-/* Ends the run: rank does not come, or its connection is broken. */
+/* Ends the run: rank does not come, or its connection is broken. A line breaks
+ * when its rank ends, for whatever reason; the lifeline says which, and the
+ * watcher, who hears it, ends this process. */
 _Noreturn static void give_up(RtStore *s, int rank, const char *what)
 {
     char name[96], text[TEXT];
     if (errno != ETIMEDOUT) {
+        if (s->watched) {
+            sleep(SOON);
+        }
         lost(s, rank);
     }
     snprintf(text, sizeof text, "%s: error: rank %d waited %.0f s in '%s' for %s\n",

@@ -6,7 +6,8 @@
  * along its last: a result that is contiguous by columns is computed as the
  * transposed product, c' = b' a'. Where only the reference kernel would take
  * a batch, its products run one by one; 16-bit types that have no fast kernel
- * here are multiplied in f32 (rt_matmul_wide.c).
+ * here are multiplied in f32 (rt_matmul_wide.c), f32 in three parts of bf16
+ * where that is faster (rt_matmul_split.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +25,11 @@
 
 enum { SCRATCH = DST + 1, NMEMORIES };
 
+typedef enum Way { PRIMITIVE, WIDE, SPLIT } Way;
+
 struct ParcMatmul {
     Plan plan;
-    bool wide; /* no primitive */
+    Way way;
     dnnl_primitive_desc_t description;
     dnnl_primitive_t primitive;
     dnnl_memory_t memory[NMEMORIES];
@@ -233,13 +236,17 @@ static bool describe_fast(const Plan *p, dnnl_engine_t engine,
     return false;
 }
 
-/* `wide`: there is no primitive to describe. */
+/* The description is a primitive's, if that is the way. */
 static dnnl_status_t choose(Plan *p, const ParcMatmulSpec *spec,
-                            dnnl_engine_t engine, bool *wide,
+                            dnnl_engine_t engine, Way *way,
                             dnnl_primitive_desc_t *description)
 {
     *p = plan_of(spec);
-    *wide = false;
+    if (is_all_f32(p) && rt_split_takes(p)) {
+        *way = SPLIT;
+        return dnnl_success;
+    }
+    *way = PRIMITIVE;
     if (describe_fast(p, engine, description)) {
         return dnnl_success;
     }
@@ -249,12 +256,16 @@ static dnnl_status_t choose(Plan *p, const ParcMatmulSpec *spec,
             return dnnl_success;
         }
     }
-    *wide = !is_all_f32(p);
-    return *wide ? dnnl_success : describe(p, engine, description);
+    *way = is_all_f32(p) ? PRIMITIVE : WIDE;
+    return *way == WIDE ? dnnl_success : describe(p, engine, description);
 }
 
-static int64_t scratch_of(const_dnnl_primitive_desc_t description)
+static int64_t scratch_of(const Plan *p, Way way, int threads,
+                          const_dnnl_primitive_desc_t description)
 {
+    if (way != PRIMITIVE) {
+        return way == WIDE ? rt_wide_scratch(p) : rt_split_scratch(p, threads);
+    }
     const dnnl_memory_desc_t *m =
         dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
     return m ? (int64_t)dnnl_memory_desc_get_size(m) : 0;
@@ -265,16 +276,16 @@ int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads)
     dnnl_engine_t engine;
     dnnl_primitive_desc_t description;
     Plan p;
-    bool wide;
+    Way way;
     int64_t bytes = 0;
     int before = omp_get_max_threads();
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) {
         return 0;
     }
     omp_set_num_threads(threads);
-    if (choose(&p, spec, engine, &wide, &description) == dnnl_success) {
-        bytes = wide ? rt_wide_scratch(&p) : scratch_of(description);
-        if (!wide) {
+    if (choose(&p, spec, engine, &way, &description) == dnnl_success) {
+        bytes = scratch_of(&p, way, threads, description);
+        if (way == PRIMITIVE) {
             dnnl_primitive_desc_destroy(description);
         }
     }
@@ -353,10 +364,10 @@ ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
     mm->next = rt->matmuls;
     rt->matmuls = mm;
     check(rt, spec,
-          choose(&mm->plan, spec, rt->engine, &mm->wide, &mm->description));
+          choose(&mm->plan, spec, rt->engine, &mm->way, &mm->description));
     mm->scratch = spec->scratch;
     mm->scratch_bytes =
-        mm->wide ? rt_wide_scratch(&mm->plan) : scratch_of(mm->description);
+        scratch_of(&mm->plan, mm->way, rt->threads, mm->description);
     if (mm->scratch_bytes > spec->scratch_bytes) {
         rt_fail(rt,
                 "matmul '%s' needs %lld bytes of scratch on this machine; %lld "
@@ -364,7 +375,7 @@ ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
                 spec->name, (long long)mm->scratch_bytes,
                 (long long)spec->scratch_bytes);
     }
-    if (!mm->wide) {
+    if (mm->way == PRIMITIVE) {
         check(rt, spec, dnnl_primitive_create(&mm->primitive, mm->description));
         make_memories(rt, mm, spec);
     }
@@ -396,8 +407,11 @@ void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
         const void *weights = rt_element(
             p->view[WEIGHTS].type, p->swapped ? a : b, i * p->step[WEIGHTS]);
         void *dst = rt_element_out(p->view[DST].type, c, i * p->step[DST]);
-        if (mm->wide) {
-            rt_wide_product(p, src, weights, dst, rt->arena + mm->scratch);
+        void *scratch = rt->arena + mm->scratch;
+        if (mm->way == SPLIT) {
+            rt_split_product(p, src, weights, dst, scratch, rt->threads);
+        } else if (mm->way == WIDE) {
+            rt_wide_product(p, src, weights, dst, scratch);
         } else {
             execute(rt, mm, src, weights, dst);
         }
@@ -410,10 +424,10 @@ void rt_matmul_close(ParcRt *rt)
     while (rt->matmuls) {
         ParcMatmul *mm = rt->matmuls;
         rt->matmuls = mm->next;
-        for (int i = 0; i < NMEMORIES && !mm->wide; i++) {
+        for (int i = 0; i < NMEMORIES && mm->way == PRIMITIVE; i++) {
             dnnl_memory_destroy(mm->memory[i]);
         }
-        if (!mm->wide) {
+        if (mm->way == PRIMITIVE) {
             dnnl_primitive_destroy(mm->primitive);
             dnnl_primitive_desc_destroy(mm->description);
         }

@@ -1,4 +1,5 @@
-/* rt_matmul.h: between rt_matmul.c and rt_matmul_wide.c. */
+/* rt_matmul.h: between rt_matmul.c and the products that are not the library's:
+ * rt_matmul_wide.c, rt_matmul_split.c. */
 #ifndef PARC_RT_MATMUL_H
 #define PARC_RT_MATMUL_H
 
@@ -28,5 +29,13 @@ typedef struct Plan {
 int64_t rt_wide_scratch(const Plan *p);
 void rt_wide_product(const Plan *p, const void *src, const void *weights,
                      void *dst, void *scratch);
+
+/* A product in f32 on tiles of bf16, as exact as in f32: where this machine has
+ * tiles and the matrices fill some. `scratch` has room for rt_split_scratch
+ * bytes of that many threads or more, on a boundary of 64. */
+bool rt_split_takes(const Plan *p);
+int64_t rt_split_scratch(const Plan *p, int threads);
+void rt_split_product(const Plan *p, const void *src, const void *weights,
+                      void *dst, void *scratch, int threads);
 
 #endif

@@ -1,0 +1,357 @@
+/* rt_matmul_split.c: matrix products in f32 on tiles of bf16 (rt_split.h).
+ *
+ * c = a b: every thread has rows and columns of c of its own, so that no two
+ * share a sum and a sum's order does not depend on how many there are. Blocks
+ * are cut to a core's second cache:
+ *
+ *   for rows of c, for columns of c          what the sums so far have room for
+ *     for pieces of k
+ *       pack b's columns                     at most 768 KiB
+ *       for strips of these rows of a
+ *         pack the strip                     stays in the first cache
+ *         for strips of these columns: 32 x 32 sums += six products of tiles
+ *
+ * A strip of a that is read along its columns is packed with its neighbours,
+ * so that memory is read in more than two lines at a time.
+ */
+#include <string.h>
+
+#include "rt_matmul.h"
+#include "rt_split.h"
+#include "rt_stream.h"
+
+#if RT_HAS_TILES
+
+#include <oneapi/dnnl/dnnl.h>
+
+enum {
+    WIDE = 512,                 /* columns of a block at most */
+    DEEP = 512,                 /* of its pieces of k at most */
+    PACKED = 1 << 17,           /* elements of b packed at a time */
+    KEPT = 1 << 18,             /* sums that wait for more pieces of k */
+    NEIGHBOURS = 4,             /* strips of a packed together */
+};
+
+/* What a thread works at. */
+typedef struct Share {
+    int64_t rows, columns; /* of c */
+    int64_t block_rows, block_columns, deep; /* multiples of 32 */
+    int64_t group;                           /* strips of a */
+    int64_t sums;                            /* room for them */
+} Share;
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t pieces(int64_t n, int64_t of)
+{
+    return (n + of - 1) / of;
+}
+
+/* The last one may have less. The grid of threads is the one that gives the
+ * slowest the fewest strips, with as few strips packed more than once as that
+ * allows. */
+static Share share_of(const Plan *p, int threads)
+{
+    const View *a = &p->view[SRC], *c = &p->view[DST];
+    int64_t down = pieces(c->rows, RT_STRIP);
+    int64_t across = pieces(c->columns, RT_STRIP);
+    Share s = {0};
+    int64_t best[2] = {INT64_MAX, INT64_MAX};
+    for (int over = 1; over <= threads; over++) {
+        int64_t rows = pieces(down, over);
+        int64_t columns = pieces(across, threads / over);
+        int64_t work = rows * columns, packed = rows + columns;
+        if (threads % over == 0 &&
+            (work < best[0] || (work == best[0] && packed < best[1]))) {
+            best[0] = work;
+            best[1] = packed;
+            s.rows = rows * RT_STRIP;
+            s.columns = columns * RT_STRIP;
+        }
+    }
+    int64_t k = pieces(a->columns, RT_STEP) * RT_STEP;
+    s.block_columns = least(s.columns, WIDE);
+    s.deep = least(least(PACKED / s.block_columns / RT_STEP * RT_STEP, DEEP), k);
+    s.block_rows =
+        k == s.deep ? s.rows
+                    : least(s.rows, KEPT / s.block_columns / RT_STRIP * RT_STRIP);
+    s.group = least(a->stride[2] == 1 ? 1 : NEIGHBOURS, s.block_rows / RT_STRIP);
+    s.sums = (k == s.deep ? RT_STRIP : s.block_rows) * s.block_columns;
+    return s;
+}
+
+/* ---- a thread's share ---------------------------------------------------- */
+
+typedef struct Work {
+    const Share *share;
+    const View *a, *b, *c;
+    const float *from_a, *from_b; /* this share's first elements */
+    float *to;
+    int64_t rows, columns;
+    uint16_t *strips, *panel; /* a's and b's, packed */
+    float *sums;
+    bool far;
+} Work;
+
+/* What is done of it at a time. */
+typedef struct Block {
+    int64_t row, rows, column, columns, k, depth;
+} Block;
+
+/* The i-th, of `across` along columns and `deep` along k. Behind the last: one
+ * without rows, columns and depth. */
+static Block block_at(const Work *w, int64_t i, int64_t across, int64_t deep)
+{
+    const Share *s = w->share;
+    Block x = {.row = i / deep / across * s->block_rows,
+               .column = i / deep % across * s->block_columns,
+               .k = i % deep * s->deep};
+    if (x.row < w->rows) {
+        x.rows = least(s->block_rows, w->rows - x.row);
+        x.columns = least(s->block_columns, w->columns - x.column);
+        x.depth = least(s->deep, w->a->columns - x.k);
+    }
+    return x;
+}
+
+static void pack_panel(const Work *w, const Block *x)
+{
+    const int64_t *s = w->b->stride;
+    uint16_t *to = w->panel;
+    for (int64_t j = 0; j < x->columns; j += RT_STRIP) {
+        rt_split_pack(w->from_b + (x->column + j) * s[2] + x->k * s[1], s[2],
+                      s[1], x->columns - j, x->depth, true, to);
+        to += pieces(x->depth, RT_STEP) * RT_STEP_SIZE;
+    }
+}
+
+/* Rows row … of the block. Along columns each step of k is packed for all
+ * strips before the next. */
+static void pack_group(const Work *w, const Block *x, int64_t row, int64_t rows)
+{
+    const int64_t *s = w->a->stride;
+    int64_t strip = pieces(x->depth, RT_STEP) * RT_STEP_SIZE;
+    int64_t deep = s[2] == 1 ? x->depth : RT_STEP;
+    for (int64_t k = 0; k < x->depth; k += deep) {
+        for (int64_t i = 0; i < rows; i += RT_STRIP) {
+            rt_split_pack(w->from_a + (x->row + row + i) * s[1] +
+                              (x->k + k) * s[2],
+                          s[1], s[2], rows - i, least(deep, x->depth - k), false,
+                          w->strips + i / RT_STRIP * strip +
+                              k / RT_STEP * RT_STEP_SIZE);
+        }
+    }
+}
+
+/* What is packed next for a thread: another block's panel, the strips behind
+ * `row` of this block or the first of the other. Reading it from memory is
+ * begun while this block's tiles are multiplied. */
+static RtAhead ahead_of_panel(const Work *w, const Block *x, const Block *next)
+{
+    const int64_t *s = w->b->stride;
+    int64_t steps = pieces(x->rows, RT_STRIP) * pieces(x->columns, RT_STRIP) *
+                    pieces(x->depth, RT_STEP);
+    const float *at = w->from_b + next->k * s[1] + next->column * s[2];
+    return s[2] == 1 ? rt_ahead(at, s[1] * 4, next->columns * 4, next->depth, steps)
+                     : rt_ahead(at, s[2] * 4, next->depth * 4, next->columns, steps);
+}
+
+static RtAhead ahead_of_group(const Work *w, const Block *x, int64_t row,
+                              int64_t rows)
+{
+    const int64_t *s = w->a->stride;
+    int64_t steps = w->share->group * pieces(x->columns, RT_STRIP) *
+                    pieces(x->depth, RT_STEP);
+    const float *at = w->from_a + (x->row + row) * s[1] + x->k * s[2];
+    return s[2] == 1 ? rt_ahead(at, s[1] * 4, x->depth * 4, rows, steps)
+                     : rt_ahead(at, s[2] * 4, rows * 4, x->depth, steps);
+}
+
+/* The sums of a row, out of the tiles they are in, to where the result has
+ * them: line by line past the cache, wherever the row begins. */
+static void write_row(const float *sums, int64_t row, int64_t columns, float *to,
+                      bool far)
+{
+    enum { HALF = RT_STRIP / 2, TILE_SUMS = HALF * HALF };
+    float line[WIDE];
+    const float *from = sums + row / HALF * 2 * TILE_SUMS + row % HALF * HALF;
+    int64_t bytes = columns * (int64_t)sizeof *to, at = 0;
+    for (int64_t j = 0; j < columns; j += HALF) {
+        memcpy(line + j, from + j / RT_STRIP * RT_SUMS + j / HALF % 2 * TILE_SUMS,
+               HALF * sizeof *to);
+    }
+    if (far) {
+        at = rt_stream_head(to, bytes);
+        memcpy(to, line, (size_t)at);
+        for (; at + RT_FAR_LINE <= bytes; at += RT_FAR_LINE) {
+            rt_stream_line((char *)to + at, (const char *)line + at);
+        }
+    }
+    memcpy((char *)to + at, (const char *)line + at, (size_t)(bytes - at));
+}
+
+/* A strip of rows by all columns of the block. */
+static void multiply_strip(const Work *w, const Block *x, int64_t row,
+                           const uint16_t *strip, RtAhead ahead[2])
+{
+    int64_t steps = pieces(x->depth, RT_STEP);
+    bool fresh = x->k == 0, last = x->k + x->depth == w->a->columns;
+    float *sums = w->sums + (fresh && last ? 0 : row * w->share->block_columns);
+    for (int64_t j = 0; j < x->columns; j += RT_STRIP) {
+        rt_tiles_multiply(strip, w->panel + j / RT_STRIP * steps * RT_STEP_SIZE,
+                          steps, sums + j * RT_STRIP, fresh, ahead);
+    }
+    int64_t rows = last ? least(RT_STRIP, x->rows - row) : 0;
+    float *to = w->to + (x->row + row) * w->c->stride[1] + x->column;
+    for (int64_t i = 0; i < rows; i++) {
+        write_row(sums, i, x->columns, to + i * w->c->stride[1], w->far);
+    }
+}
+
+/* next: the block after it, of no rows where there is none. */
+static void multiply_block(const Work *w, const Block *x, const Block *next)
+{
+    int64_t group = w->share->group * RT_STRIP;
+    int64_t strip = pieces(x->depth, RT_STEP) * RT_STEP_SIZE;
+    RtAhead ahead[2] = {{0}, ahead_of_panel(w, x, next)};
+    pack_panel(w, x);
+    for (int64_t g = 0; g < x->rows; g += group) {
+        int64_t rows = least(group, x->rows - g), left = x->rows - g - rows;
+        ahead[0] = left > 0 ? ahead_of_group(w, x, g + rows, least(group, left))
+                            : ahead_of_group(w, next, 0, least(group, next->rows));
+        pack_group(w, x, g, rows);
+        for (int64_t i = 0; i < rows; i += RT_STRIP) {
+            multiply_strip(w, x, g + i, w->strips + i / RT_STRIP * strip, ahead);
+        }
+    }
+}
+
+static void do_share(const Work *w)
+{
+    const Share *s = w->share;
+    int64_t down = pieces(w->rows, s->block_rows);
+    int64_t across = pieces(w->columns, s->block_columns);
+    int64_t deep = pieces(w->a->columns, s->deep);
+    Block x = block_at(w, 0, across, deep);
+    rt_tiles_open();
+    for (int64_t i = 0; i < down * across * deep; i++) {
+        Block next = block_at(w, i + 1, across, deep);
+        multiply_block(w, &x, &next);
+        x = next;
+    }
+    rt_tiles_close();
+    rt_stream_end();
+}
+
+/* ---- the product --------------------------------------------------------- */
+
+static int64_t strips_bytes(const Share *s)
+{
+    return s->group * s->deep / RT_STEP * RT_STEP_SIZE * 2;
+}
+
+static int64_t panel_bytes(const Share *s)
+{
+    return s->block_columns / RT_STRIP * s->deep / RT_STEP * RT_STEP_SIZE * 2;
+}
+
+static int64_t thread_bytes(const Share *s)
+{
+    return strips_bytes(s) + panel_bytes(s) + s->sums * (int64_t)sizeof(float);
+}
+
+int64_t rt_split_scratch(const Plan *p, int threads)
+{
+    int64_t most = 0;
+    for (int n = 1; n <= threads; n++) { /* a run may take fewer */
+        Share s = share_of(p, n);
+        int64_t bytes = thread_bytes(&s) * n;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+void rt_split_product(const Plan *p, const void *src, const void *weights,
+                      void *dst, void *scratch, int threads)
+{
+    const View *a = &p->view[SRC], *b = &p->view[WEIGHTS], *c = &p->view[DST];
+    Share s = share_of(p, threads);
+    int64_t across = pieces(c->columns, s.columns);
+    int64_t shares = across * pieces(c->rows, s.rows);
+    bool far = c->rows * c->columns * (int64_t)sizeof(float) >= RT_FAR;
+#pragma omp parallel for schedule(static, 1) num_threads(threads)
+    for (int64_t i = 0; i < shares; i++) {
+        int64_t row = i / across * s.rows, column = i % across * s.columns;
+        char *room = (char *)scratch + i * thread_bytes(&s);
+        Work w = {.share = &s, .a = a, .b = b, .c = c, .far = far,
+                  .from_a = (const float *)src + row * a->stride[1],
+                  .from_b = (const float *)weights + column * b->stride[2],
+                  .to = (float *)dst + row * c->stride[1] + column,
+                  .rows = least(s.rows, c->rows - row),
+                  .columns = least(s.columns, c->columns - column),
+                  .strips = (uint16_t *)(void *)room,
+                  .panel = (uint16_t *)(void *)(room + strips_bytes(&s))};
+        w.sums = (float *)(void *)(room + strips_bytes(&s) + panel_bytes(&s));
+        do_share(&w);
+    }
+}
+
+/* oneDNN says what the machine has and what it may use of it. */
+static bool knows_tiles(void)
+{
+    unsigned want = dnnl_cpu_isa_avx512_core_amx;
+    return ((unsigned)dnnl_get_effective_cpu_isa() & want) == want &&
+           rt_tiles_allowed();
+}
+
+static bool has_rows_or_columns(const View *v)
+{
+    return v->stride[1] == 1 || v->stride[2] == 1;
+}
+
+/* An operand is packed for as many products as the other has strips, and a
+ * product of two strips should be long: from these sizes on that pays, by 1.1
+ * to 1.5 times the library's rate. */
+bool rt_split_takes(const Plan *p)
+{
+    enum { LEAST = 128 };
+    const double flops = 6e7;
+    const View *a = &p->view[SRC], *b = &p->view[WEIGHTS], *c = &p->view[DST];
+    return p->batch == 1 && c->stride[2] == 1 && has_rows_or_columns(a) &&
+           has_rows_or_columns(b) && c->rows >= LEAST && c->columns >= LEAST &&
+           a->columns >= LEAST &&
+           2.0 * (double)c->rows * (double)c->columns * (double)a->columns >=
+               flops &&
+           knows_tiles();
+}
+
+#else
+
+bool rt_split_takes(const Plan *p)
+{
+    (void)p;
+    return false;
+}
+
+int64_t rt_split_scratch(const Plan *p, int threads)
+{
+    (void)p;
+    (void)threads;
+    return 0;
+}
+
+void rt_split_product(const Plan *p, const void *src, const void *weights,
+                      void *dst, void *scratch, int threads)
+{
+    (void)p;
+    (void)src;
+    (void)weights;
+    (void)dst;
+    (void)scratch;
+    (void)threads;
+}
+
+#endif

@@ -1,0 +1,196 @@
+/* runtime_split.c: products in f32 on tiles of bf16 are as exact as in f32,
+ * whatever the matrices' sizes and strides are, and the same for any number of
+ * threads. */
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+
+#include "runtime/cpu/rt_matmul.h"
+#include "tests/unit/check.h"
+#include "tests/unit/value_of.h"
+
+enum { MARGIN = 24, FEW = 100 };
+
+typedef struct Sizes {
+    int64_t m, n, k;
+} Sizes;
+
+/* A matrix, and some floats between its lines and behind it. */
+typedef struct Matrix {
+    View view;
+    float *at;
+    int64_t floats;
+} Matrix;
+
+static void *allocate(size_t bytes)
+{
+    void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!p) {
+        perror("aligned_alloc");
+        exit(1);
+    }
+    return p;
+}
+
+/* Numbers over 24 powers of two, so that a row's sum is of large and small
+ * ones. */
+static float number(int seed, int64_t i)
+{
+    return ldexpf(value_of(seed, i), (int)(i * 7 % 24) - 12);
+}
+
+static Matrix matrix(int seed, int64_t rows, int64_t columns, bool turned,
+                     int64_t gap)
+{
+    int64_t line = (turned ? rows : columns) + gap;
+    int64_t n = line * (turned ? columns : rows) + MARGIN;
+    Matrix x = {{rows, columns, {0, turned ? 1 : line, turned ? line : 1},
+                 PARC_F32}, allocate((size_t)n * sizeof(float)), n};
+    for (int64_t i = 0; i < n; i++) {
+        x.at[i] = number(seed, i);
+    }
+    return x;
+}
+
+static double element(const Matrix *x, int64_t i, int64_t j)
+{
+    return (double)x->at[i * x->view.stride[1] + j * x->view.stride[2]];
+}
+
+typedef struct Errors {
+    double worst, squares;
+} Errors;
+
+static void add_error(Errors *e, double error)
+{
+    e->worst = error > e->worst || error != error ? error : e->worst;
+    e->squares += error * error;
+}
+
+/* Errors against sums in double, in units of the sum of magnitudes, beside those
+ * of the plainest sum in f32. A part left out is an error of some 2^-17 over
+ * the root of k. */
+static void exactness(Check *c, const Matrix *a, const Matrix *b,
+                      const Matrix *result, const char *what)
+{
+    int64_t m = a->view.rows, n = b->view.columns, k = a->view.columns;
+    int64_t count = m * n, step = count > 4000 ? count / 4000 : 1;
+    Errors is = {0}, plain = {0};
+    for (int64_t x = 0; x < count; x += step) {
+        double sum = 0, size = 0;
+        float in_f32 = 0;
+        for (int64_t p = 0; p < k; p++) {
+            double product = element(a, x / n, p) * element(b, p, x % n);
+            sum += product;
+            size += fabs(product);
+            in_f32 += (float)product;
+        }
+        add_error(&is, fabs(element(result, x / n, x % n) - sum) / size);
+        add_error(&plain, fabs((double)in_f32 - sum) / size);
+    }
+    /* Of a few numbers the mean says nothing. */
+    double ratio = count < FEW ? 0 : sqrt(is.squares / plain.squares);
+    if (!(is.worst <= 0x1p-21 && ratio < 1)) {
+        printf("%s: off by %g, in the mean by %g of what f32 is\n", what,
+               is.worst, ratio);
+    }
+    CHECK(c, is.worst <= 0x1p-21);
+    CHECK(c, ratio < 1);
+}
+
+/* Between lines and behind the last nothing is written. */
+static bool is_whole(const Matrix *x, int seed)
+{
+    const int64_t *s = x->view.stride;
+    for (int64_t i = 0; i < x->floats; i++) {
+        bool inside = i / s[1] < x->view.rows && i % s[1] < x->view.columns;
+        if (!inside && x->at[i] != number(seed, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void product(Check *c, Sizes s, bool a_turned, bool b_turned, int64_t gap)
+{
+    char what[96];
+    Matrix a = matrix(1, s.m, s.k, a_turned, gap);
+    Matrix b = matrix(2, s.k, s.n, b_turned, gap * 2);
+    Matrix first = {0};
+    snprintf(what, sizeof what, "%lld x %lld x %lld%s%s, gap %lld",
+             (long long)s.m, (long long)s.n, (long long)s.k,
+             a_turned ? ", a'" : "", b_turned ? ", b'" : "", (long long)gap);
+    for (int threads = 1; threads <= 6; threads++) {
+        Matrix to = matrix(3, s.m, s.n, false, gap);
+        Plan p = {.view = {a.view, b.view, to.view}, .batch = 1, .loops = 1};
+        size_t room = (size_t)rt_split_scratch(&p, threads);
+        char *scratch = allocate(room + 64);
+        memset(scratch, 0xff, room + 64); /* NaN */
+        rt_split_product(&p, a.at, b.at, to.at, scratch, threads);
+        CHECK(c, is_whole(&to, 3));
+        CHECK(c, scratch[room] == (char)0xff && scratch[room + 63] == (char)0xff);
+        if (threads == 1) {
+            exactness(c, &a, &b, &to, what);
+            first = to;
+        } else {
+            CHECK(c, memcmp(first.at, to.at,
+                            (size_t)to.floats * sizeof(float)) == 0);
+            free(to.at);
+        }
+        free(scratch);
+    }
+    free(first.at);
+    free(b.at);
+    free(a.at);
+}
+
+/* What is no number in a row or a column is none in the results of that row or
+ * column, and in no other. */
+static void no_numbers(Check *c)
+{
+    enum { M = 70, N = 50, K = 90, ROW = 40, COLUMN = 33 };
+    Matrix a = matrix(1, M, K, false, 0), b = matrix(2, K, N, false, 0);
+    Matrix to = matrix(3, M, N, false, 0);
+    Plan p = {.view = {a.view, b.view, to.view}, .batch = 1, .loops = 1};
+    void *scratch = allocate((size_t)rt_split_scratch(&p, 1));
+    a.at[ROW * K + 3] = NAN;
+    b.at[80 * N + COLUMN] = INFINITY;
+    rt_split_product(&p, a.at, b.at, to.at, scratch, 1);
+    int good = 1;
+    for (int i = 0; i < M * N; i++) {
+        bool none = i / N == ROW || i % N == COLUMN;
+        good &= none == !isfinite(to.at[i]);
+    }
+    CHECK(c, good);
+    free(scratch);
+    free(to.at);
+    free(b.at);
+    free(a.at);
+}
+
+/* Whole blocks, their edges on every side, and matrices smaller than a tile. */
+static const Sizes sizes[] = {
+    {1, 1, 1},      {3, 2, 5},      {16, 16, 32},    {17, 33, 31},
+    {32, 32, 32},   {64, 48, 96},   {100, 300, 77},  {129, 130, 131},
+    {40, 1100, 70}, {300, 40, 600}, {1100, 600, 40}, {70, 70, 1700},
+    {600, 530, 300},
+};
+
+int main(void)
+{
+    Check c = {0};
+    View v = {512, 512, {0, 512, 1}, PARC_F32};
+    Plan p = {.view = {v, v, v}, .batch = 1, .loops = 1};
+    if (!rt_split_takes(&p)) {
+        printf("SKIPPED: no tiles here; nothing was multiplied\n");
+        return check_end(&c);
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (int turned = 0; turned < 4; turned++) {
+            product(&c, sizes[i], turned & 1, turned & 2, 0);
+            product(&c, sizes[i], turned & 1, turned & 2, 5);
+        }
+    }
+    no_numbers(&c);
+    return check_end(&c);
+}

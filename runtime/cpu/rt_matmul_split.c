@@ -50,24 +50,27 @@ static int64_t pieces(int64_t n, int64_t of)
     return (n + of - 1) / of;
 }
 
-/* The last one may have less. The grid of threads is the one that gives the
- * slowest the fewest strips, with as few strips packed more than once as that
- * allows. */
+/* Of `rows` by `columns` strips, in products of two strips: packing a strip
+ * costs about as much as two, and a's are packed again for every block. */
+static int64_t cost_of(int64_t rows, int64_t columns)
+{
+    int64_t packed = rows * pieces(columns, WIDE / RT_STRIP) + columns;
+    return rows * columns + 2 * packed;
+}
+
+/* The last one may have less. The grid of threads is the one whose shares cost
+ * the least. */
 static Share share_of(const Plan *p, int threads)
 {
     const View *a = &p->view[SRC], *c = &p->view[DST];
-    int64_t down = pieces(c->rows, RT_STRIP);
+    int64_t down = pieces(c->rows, RT_STRIP), best = INT64_MAX;
     int64_t across = pieces(c->columns, RT_STRIP);
     Share s = {0};
-    int64_t best[2] = {INT64_MAX, INT64_MAX};
     for (int over = 1; over <= threads; over++) {
         int64_t rows = pieces(down, over);
         int64_t columns = pieces(across, threads / over);
-        int64_t work = rows * columns, packed = rows + columns;
-        if (threads % over == 0 &&
-            (work < best[0] || (work == best[0] && packed < best[1]))) {
-            best[0] = work;
-            best[1] = packed;
+        if (threads % over == 0 && cost_of(rows, columns) < best) {
+            best = cost_of(rows, columns);
             s.rows = rows * RT_STRIP;
             s.columns = columns * RT_STRIP;
         }
@@ -123,7 +126,7 @@ static void pack_panel(const Work *w, const Block *x)
     uint16_t *to = w->panel;
     for (int64_t j = 0; j < x->columns; j += RT_STRIP) {
         rt_split_pack(w->from_b + (x->column + j) * s[2] + x->k * s[1], s[2],
-                      s[1], x->columns - j, x->depth, true, to);
+                      s[1], x->columns - j, x->depth, true, RT_STRIP * s[2], to);
         to += pieces(x->depth, RT_STEP) * RT_STEP_SIZE;
     }
 }
@@ -139,26 +142,15 @@ static void pack_group(const Work *w, const Block *x, int64_t row, int64_t rows)
         for (int64_t i = 0; i < rows; i += RT_STRIP) {
             rt_split_pack(w->from_a + (x->row + row + i) * s[1] +
                               (x->k + k) * s[2],
-                          s[1], s[2], rows - i, least(deep, x->depth - k), false,
+                          s[1], s[2], rows - i, least(deep, x->depth - k), false, 0,
                           w->strips + i / RT_STRIP * strip +
                               k / RT_STEP * RT_STEP_SIZE);
         }
     }
 }
 
-/* What is packed next for a thread: another block's panel, the strips behind
- * `row` of this block or the first of the other. Reading it from memory is
- * begun while this block's tiles are multiplied. */
-static RtAhead ahead_of_panel(const Work *w, const Block *x, const Block *next)
-{
-    const int64_t *s = w->b->stride;
-    int64_t steps = pieces(x->rows, RT_STRIP) * pieces(x->columns, RT_STRIP) *
-                    pieces(x->depth, RT_STEP);
-    const float *at = w->from_b + next->k * s[1] + next->column * s[2];
-    return s[2] == 1 ? rt_ahead(at, s[1] * 4, next->columns * 4, next->depth, steps)
-                     : rt_ahead(at, s[2] * 4, next->depth * 4, next->columns, steps);
-}
-
+/* The strips behind `row` of the block, which are packed next. Reading them from
+ * memory is begun while tiles are multiplied. */
 static RtAhead ahead_of_group(const Work *w, const Block *x, int64_t row,
                               int64_t rows)
 {
@@ -195,7 +187,7 @@ static void write_row(const float *sums, int64_t row, int64_t columns, float *to
 
 /* A strip of rows by all columns of the block. */
 static void multiply_strip(const Work *w, const Block *x, int64_t row,
-                           const uint16_t *strip, RtAhead ahead[2])
+                           const uint16_t *strip, RtAhead *ahead)
 {
     int64_t steps = pieces(x->depth, RT_STEP);
     bool fresh = x->k == 0, last = x->k + x->depth == w->a->columns;
@@ -216,15 +208,16 @@ static void multiply_block(const Work *w, const Block *x, const Block *next)
 {
     int64_t group = w->share->group * RT_STRIP;
     int64_t strip = pieces(x->depth, RT_STEP) * RT_STEP_SIZE;
-    RtAhead ahead[2] = {{0}, ahead_of_panel(w, x, next)};
     pack_panel(w, x);
     for (int64_t g = 0; g < x->rows; g += group) {
         int64_t rows = least(group, x->rows - g), left = x->rows - g - rows;
-        ahead[0] = left > 0 ? ahead_of_group(w, x, g + rows, least(group, left))
-                            : ahead_of_group(w, next, 0, least(group, next->rows));
+        RtAhead ahead =
+            left > 0 ? ahead_of_group(w, x, g + rows, least(group, left))
+                     : ahead_of_group(w, next, 0, least(group, next->rows));
         pack_group(w, x, g, rows);
         for (int64_t i = 0; i < rows; i += RT_STRIP) {
-            multiply_strip(w, x, g + i, w->strips + i / RT_STRIP * strip, ahead);
+            multiply_strip(w, x, g + i, w->strips + i / RT_STRIP * strip,
+                           &ahead);
         }
     }
 }

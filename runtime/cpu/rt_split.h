@@ -19,9 +19,10 @@
  *
  *   step:  part 1  part 2  part 3      part:  tile of 16 edges, the next 16
  *
- * A tile of a has a row of 32 summed indices for each edge; one of b, as the
- * instruction wants it, a row of 16 pairs (k, k + 1), one for each edge, for
- * each two of the summed index. What lies outside the matrix is 0.
+ * The instruction multiplies pairs along the summed index. A tile of a has a row
+ * of 16 pairs for each edge, a tile of b a row of 16 edges for each pair. Which
+ * two make a pair is for us to say, if we say the same for both: k and k + 16,
+ * which vectors load side by side. What lies outside the matrix is 0.
  */
 #ifndef PARC_RT_SPLIT_H
 #define PARC_RT_SPLIT_H
@@ -52,9 +53,11 @@ enum {
 /* Packs a strip of `edges` rows or columns (over 32: the first 32) of `depth`
  * summed indices. Element (edge, k) is at[edge * along_edges + k * along_depth];
  * one of the two strides is 1. `to` has room for ceil(depth / 32) steps, on a
- * boundary of 64 bytes; `pairs` for b. */
+ * boundary of 64 bytes; `pairs` for b. As it goes it fetches the same strip
+ * `soon` elements further into the core's second cache (0: nothing). */
 void rt_split_pack(const float *at, int64_t along_edges, int64_t along_depth,
-                   int64_t edges, int64_t depth, bool pairs, uint16_t *to);
+                   int64_t edges, int64_t depth, bool pairs, int64_t soon,
+                   uint16_t *to);
 
 /* Memory that is read soon: `rows` of `bytes`, `stride` bytes apart. While
  * tiles are multiplied it is fetched into the core's second cache, `each` lines
@@ -78,6 +81,6 @@ void rt_tiles_close(void);
 /* sums (32 x 32: tiles of 16 x 16, by rows; on a boundary of 64 bytes) = (fresh)
  * or += a's strip times b's, both of so many steps. */
 void rt_tiles_multiply(const uint16_t *a, const uint16_t *b, int64_t steps,
-                       float *sums, bool fresh, RtAhead ahead[2]);
+                       float *sums, bool fresh, RtAhead *ahead);
 
 #endif

@@ -44,26 +44,29 @@ RT_TILES static inline void transpose(__m512i r[LINES])
     }
 }
 
-/* The next part of 32 numbers in a row; they become what it leaves. */
-RT_TILES static inline __m512i part_of_row(__m512 *low, __m512 *high)
+/* The first part of 16 pairs, both of a pair in a word; they become what it
+ * leaves. What is no number stays none. */
+RT_TILES static inline __m512i first_part(__m512 *low, __m512 *high)
 {
-    __m512i part = (__m512i)_mm512_cvtne2ps_pbh(*high, *low);
-    __m512i l = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(part));
-    __m512i h = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(part, 1));
+    __m512i l = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(*low));
+    __m512i h = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(*high));
+    h = _mm512_slli_epi32(h, 16);
     *low = _mm512_sub_ps(*low, (__m512)_mm512_slli_epi32(l, 16));
-    *high = _mm512_sub_ps(*high, (__m512)_mm512_slli_epi32(h, 16));
-    return part;
+    *high = _mm512_sub_ps(*high, (__m512)h);
+    return _mm512_or_si512(l, h);
 }
 
-/* The same of two rows of 16, as pairs of a number of each. */
-RT_TILES static inline __m512i part_of_pairs(__m512 *even, __m512 *odd)
+/* The next one: rounded by hand, in fewer steps (halves go away from 0). */
+RT_TILES static inline __m512i next_part(__m512 *low, __m512 *high)
 {
-    __m512i e = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(*even));
-    __m512i o = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(*odd));
-    o = _mm512_slli_epi32(o, 16);
-    *even = _mm512_sub_ps(*even, (__m512)_mm512_slli_epi32(e, 16));
-    *odd = _mm512_sub_ps(*odd, (__m512)o);
-    return _mm512_or_si512(e, o);
+    __m512i half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(-0x10000);
+    __m512i l = _mm512_add_epi32((__m512i)*low, half);
+    __m512i h = _mm512_add_epi32((__m512i)*high, half);
+    l = _mm512_and_si512(l, upper);
+    h = _mm512_and_si512(h, upper);
+    *low = _mm512_sub_ps(*low, (__m512)l);
+    *high = _mm512_sub_ps(*high, (__m512)h);
+    return _mm512_or_si512(_mm512_srli_epi32(l, 16), h);
 }
 
 RT_TILES static inline void store(__m512i part[RT_PARTS][LINES], bool turned,
@@ -79,64 +82,61 @@ RT_TILES static inline void store(__m512i part[RT_PARTS][LINES], bool turned,
     }
 }
 
-/* A tile of each part out of rows of the summed index, one for each edge. */
-RT_TILES static inline void pack_rows(const float *at, int64_t stride,
-                                      int64_t edges, int64_t depth, bool pairs,
-                                      uint16_t *to)
+/* 16 edges by 32 of the summed index: a tile of each part. Line i is one edge's
+ * pairs where memory has rows of the summed index, all edges' i-th pair where it
+ * has rows of edges. */
+RT_TILES static inline void pack_tiles(const float *at, int64_t stride, bool rows,
+                                       int64_t edges, int64_t depth, bool pairs,
+                                       uint16_t *to)
 {
     __m512i part[RT_PARTS][LINES];
-    __mmask16 low = first(depth), high = first(depth - LINES);
+    __mmask16 low = first(rows ? depth : edges);
+    __mmask16 high = rows ? first(depth - LINES) : low;
+    int64_t lows = rows ? edges : depth, highs = rows ? edges : depth - LINES;
+    int64_t apart = rows ? LINES : LINES * stride;
     for (int i = 0; i < LINES; i++) {
         __m512 l = _mm512_setzero_ps(), h = l;
-        if (i < edges) {
+        if (i < lows) {
             l = _mm512_maskz_loadu_ps(low, at + i * stride);
-            h = _mm512_maskz_loadu_ps(high, at + i * stride + LINES);
         }
-        for (int p = 0; p < RT_PARTS; p++) {
-            part[p][i] = part_of_row(&l, &h);
+        if (i < highs) {
+            h = _mm512_maskz_loadu_ps(high, at + i * stride + apart);
         }
+        part[0][i] = first_part(&l, &h);
+        part[1][i] = next_part(&l, &h);
+        part[2][i] = next_part(&l, &h);
     }
-    store(part, pairs, to);
+    store(part, rows == pairs, to);
 }
 
-/* Out of rows of edges, one for each of the summed index. */
-RT_TILES static inline void pack_columns(const float *at, int64_t stride,
-                                         int64_t edges, int64_t depth,
-                                         bool pairs, uint16_t *to)
+/* 32 lines of 32 floats. The address may be of no element: nothing is read. */
+static inline void fetch(const float *at, int64_t soon, int64_t stride)
 {
-    __m512i part[RT_PARTS][LINES];
-    __mmask16 mask = first(edges);
-    for (int i = 0; i < LINES; i++) {
-        __m512 e = _mm512_setzero_ps(), o = e;
-        if (2 * i < depth) {
-            e = _mm512_maskz_loadu_ps(mask, at + 2 * i * stride);
-        }
-        if (2 * i + 1 < depth) {
-            o = _mm512_maskz_loadu_ps(mask, at + (2 * i + 1) * stride);
-        }
-        for (int p = 0; p < RT_PARTS; p++) {
-            part[p][i] = part_of_pairs(&e, &o);
-        }
+    uintptr_t from = (uintptr_t)at + (uintptr_t)soon * sizeof *at;
+    for (int64_t i = 0; i < RT_STRIP; i++) {
+        uintptr_t line = from + (uintptr_t)(i * stride) * sizeof *at;
+        _mm_prefetch((const char *)line, _MM_HINT_T1);
+        _mm_prefetch((const char *)(line + 64), _MM_HINT_T1);
     }
-    store(part, !pairs, to);
 }
 
 RT_TILES void rt_split_pack(const float *at, int64_t along_edges,
                             int64_t along_depth, int64_t edges, int64_t depth,
-                            bool pairs, uint16_t *to)
+                            bool pairs, int64_t soon, uint16_t *to)
 {
+    bool rows = along_depth == 1;
+    int64_t stride = rows ? along_edges : along_depth;
     for (int64_t k = 0; k < depth; k += RT_STEP, to += RT_STEP_SIZE) {
+        const float *step = at + k * along_depth;
+        if (soon) {
+            fetch(step, soon, stride);
+        }
         for (int64_t e = 0; e < RT_STRIP; e += LINES) {
             int64_t some = least(edges - e, LINES), deep = least(depth - k, RT_STEP);
             /* Where there is no edge, nothing is read: any address will do. */
-            const float *from =
-                at + k * along_depth + (some > 0 ? e * along_edges : 0);
+            const float *from = step + (some > 0 ? e * along_edges : 0);
             uint16_t *tile = to + e / LINES * RT_TILE;
-            if (along_depth == 1) {
-                pack_rows(from, along_edges, some, deep, pairs, tile);
-            } else {
-                pack_columns(from, along_depth, some, deep, pairs, tile);
-            }
+            pack_tiles(from, stride, rows, some, deep, pairs, tile);
         }
     }
 }

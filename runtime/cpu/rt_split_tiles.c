@@ -70,14 +70,11 @@ static inline void fetch(RtAhead *x)
     _tile_dpbf16ps(1, 4, 7);                                                   \
     _tile_dpbf16ps(2, 5, 6);                                                   \
     _tile_dpbf16ps(3, 5, 7)
-#define FETCH                                                                  \
-    fetch(&ahead[0]);                                                          \
-    fetch(&ahead[1])
 
 /* From one product of parts to the next one of the two operands stays. */
 RT_TILES void rt_tiles_multiply(const uint16_t *a, const uint16_t *b,
                                 int64_t steps, float *sums, bool fresh,
-                                RtAhead ahead[2])
+                                RtAhead *ahead)
 {
     if (fresh) {
         _tile_zero(0);
@@ -96,16 +93,16 @@ RT_TILES void rt_tiles_multiply(const uint16_t *a, const uint16_t *b,
         MULTIPLY;
         LOAD_B(1);
         MULTIPLY;
-        FETCH;
+        fetch(ahead);
         LOAD_A(1);
         MULTIPLY;
-        FETCH;
+        fetch(ahead);
         LOAD_B(0);
         MULTIPLY;
-        FETCH;
+        fetch(ahead);
         LOAD_A(2);
         MULTIPLY;
-        FETCH;
+        fetch(ahead);
         LOAD_A(0);
         MULTIPLY;
     }

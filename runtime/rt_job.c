@@ -69,27 +69,40 @@ static void tell(RtStore *s, const RtFrame *f, const char *text)
     }
 }
 
-/* Reads away what the others still say until they have left: a socket that is
- * closed with bytes unread takes back what was sent last, the word that it is
- * over, and they would take rank 0 for lost. */
+/* Reads what has come on a lifeline; false at its end. */
+static bool read_away(int life)
+{
+    char text[TEXT];
+    ssize_t n = recv(life, text, sizeof text, MSG_DONTWAIT);
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+/* Reads away what the others still say until they have left, or do not for a
+ * while: a socket that is closed with bytes unread takes back what was sent
+ * last, the word that it is over, and they would take rank 0 for lost. */
 static void see_off(RtStore *s)
 {
+    int n = s->launch->size, left = 0;
     double end = rt_now() + LINGER;
-    char text[TEXT];
-    for (int r = 1; r < s->launch->size; r++) {
-        int life = s->link[r].life;
-        if (life < 0) {
-            continue;
+    struct pollfd *p = rt_allocate((size_t)n * sizeof *p);
+    for (int r = 0; r < n; r++) {
+        int life = r > 0 ? s->link[r].life : -1;
+        bool there = life >= 0 && shutdown(life, SHUT_WR) == 0;
+        p[r] = (struct pollfd){.fd = there ? life : -1, .events = POLLIN};
+        left += there;
+    }
+    while (left > 0 && rt_now() < end) {
+        if (poll(p, (nfds_t)n, 100) < 0 && errno != EINTR) {
+            break;
         }
-        shutdown(life, SHUT_WR);
-        for (ssize_t n = 1; n > 0;) {
-            struct pollfd p = {.fd = life, .events = POLLIN};
-            double left = end - rt_now();
-            n = left > 0 && poll(&p, 1, (int)(left * 1e3) + 1) == 1
-                    ? read(life, text, sizeof text)
-                    : 0;
+        for (int r = 1; r < n; r++) {
+            if (p[r].fd >= 0 && p[r].revents && !read_away(p[r].fd)) {
+                p[r].fd = -1;
+                left--;
+            }
         }
     }
+    free(p);
 }
 
 /* Rank 0 prints and sends all home. */
@@ -263,7 +276,7 @@ _Noreturn static void give_up(RtStore *s, int rank, const char *what)
 {
     char name[96], text[TEXT];
     if (errno != ETIMEDOUT) {
-        if (s->watched) {
+        if (s->watched && !link_to(s, rank)->done) {
             sleep(SOON);
         }
         lost(s, rank);

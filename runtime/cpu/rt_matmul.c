@@ -236,13 +236,28 @@ static bool describe_fast(const Plan *p, dnnl_engine_t engine,
     return false;
 }
 
-/* The description is a primitive's, if that is the way. */
-static dnnl_status_t choose(Plan *p, const ParcMatmulSpec *spec,
-                            dnnl_engine_t engine, Way *way,
+/* Whether the plan, or each of its products, is faster in parts of bf16, and
+ * what that packs has room. */
+static bool may_split(Plan *p, int threads, int64_t room)
+{
+    Plan one = *p;
+    run_one_by_one(&one);
+    if (!is_all_f32(&one) || !rt_split_takes(&one) ||
+        rt_split_scratch(&one, threads) > room) {
+        return false;
+    }
+    *p = one;
+    return true;
+}
+
+/* `room`: bytes of scratch at most. The description is a primitive's, if that
+ * is the way. */
+static dnnl_status_t choose(Plan *p, const ParcMatmulSpec *spec, int threads,
+                            int64_t room, dnnl_engine_t engine, Way *way,
                             dnnl_primitive_desc_t *description)
 {
     *p = plan_of(spec);
-    if (is_all_f32(p) && rt_split_takes(p)) {
+    if (may_split(p, threads, room)) {
         *way = SPLIT;
         return dnnl_success;
     }
@@ -274,7 +289,7 @@ static int64_t scratch_of(const Plan *p, Way way, int threads,
 int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads)
 {
     dnnl_engine_t engine;
-    dnnl_primitive_desc_t description;
+    dnnl_primitive_desc_t description = NULL;
     Plan p;
     Way way;
     int64_t bytes = 0;
@@ -283,7 +298,7 @@ int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads)
         return 0;
     }
     omp_set_num_threads(threads);
-    if (choose(&p, spec, engine, &way, &description) == dnnl_success) {
+    if (choose(&p, spec, threads, INT64_MAX, engine, &way, &description) == dnnl_success) {
         bytes = scratch_of(&p, way, threads, description);
         if (way == PRIMITIVE) {
             dnnl_primitive_desc_destroy(description);
@@ -364,7 +379,8 @@ ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
     mm->next = rt->matmuls;
     rt->matmuls = mm;
     check(rt, spec,
-          choose(&mm->plan, spec, rt->engine, &mm->way, &mm->description));
+          choose(&mm->plan, spec, rt->threads, spec->scratch_bytes, rt->engine,
+                 &mm->way, &mm->description));
     mm->scratch = spec->scratch;
     mm->scratch_bytes =
         scratch_of(&mm->plan, mm->way, rt->threads, mm->description);

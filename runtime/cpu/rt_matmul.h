@@ -24,6 +24,11 @@ typedef struct Plan {
     bool swapped;          /* SRC is the spec's b, WEIGHTS its a */
 } Plan;
 
+static inline int64_t rt_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* A product in f32 of operands of any float type. `scratch` has room for
  * rt_wide_scratch bytes. */
 int64_t rt_wide_scratch(const Plan *p);

@@ -8,7 +8,7 @@
  *     for pieces of k
  *       pack b's columns                     at most 768 KiB
  *       for strips of these rows of a
- *         pack the strip                     stays in the first cache
+ *         pack the strip                     at most 96 KiB
  *         for strips of these columns: 32 x 32 sums += six products of tiles
  *
  * A strip of a that is read along its columns is packed with its neighbours,
@@ -25,29 +25,31 @@
 #include <oneapi/dnnl/dnnl.h>
 
 enum {
-    WIDE = 512,                 /* columns of a block at most */
-    DEEP = 512,                 /* of its pieces of k at most */
-    PACKED = 1 << 17,           /* elements of b packed at a time */
-    KEPT = 1 << 18,             /* sums that wait for more pieces of k */
-    NEIGHBOURS = 4,             /* strips of a packed together */
+    WIDE = 512,       /* columns of a block at most */
+    DEEP = 512,       /* of its pieces of k at most */
+    PACKED = 1 << 17, /* elements of b packed at a time */
+    KEPT = 1 << 18,   /* sums that wait for more pieces of k */
+    NEIGHBOURS = 4,   /* strips of a packed together */
 };
 
-/* What a thread works at. */
+/* What a thread works at, in multiples of 32. */
 typedef struct Share {
     int64_t rows, columns; /* of c */
-    int64_t block_rows, block_columns, deep; /* multiples of 32 */
-    int64_t group;                           /* strips of a */
-    int64_t sums;                            /* room for them */
+    int64_t block_rows, block_columns, deep;
+    bool whole;    /* all of k at once: sums are done when they are made */
+    int64_t group; /* strips of a packed together */
+    int64_t sums;  /* room for them */
 } Share;
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static int64_t pieces(int64_t n, int64_t of)
 {
     return (n + of - 1) / of;
+}
+
+/* n in pieces of `most` or less, all alike: a multiple of 32 each. */
+static int64_t evenly(int64_t n, int64_t most)
+{
+    return pieces(pieces(n, pieces(n, most)), RT_STRIP) * RT_STRIP;
 }
 
 /* Of `rows` by `columns` strips, in products of two strips: packing a strip
@@ -75,14 +77,15 @@ static Share share_of(const Plan *p, int threads)
             s.columns = columns * RT_STRIP;
         }
     }
-    int64_t k = pieces(a->columns, RT_STEP) * RT_STEP;
-    s.block_columns = least(s.columns, WIDE);
-    s.deep = least(least(PACKED / s.block_columns / RT_STEP * RT_STEP, DEEP), k);
-    s.block_rows =
-        k == s.deep ? s.rows
-                    : least(s.rows, KEPT / s.block_columns / RT_STRIP * RT_STRIP);
-    s.group = least(a->stride[2] == 1 ? 1 : NEIGHBOURS, s.block_rows / RT_STRIP);
-    s.sums = (k == s.deep ? RT_STRIP : s.block_rows) * s.block_columns;
+    s.block_columns = evenly(s.columns, WIDE);
+    int64_t most = PACKED / s.block_columns / RT_STEP * RT_STEP;
+    s.deep = evenly(a->columns, rt_least(most, DEEP));
+    s.whole = s.deep >= a->columns;
+    int64_t kept = KEPT / s.block_columns / RT_STRIP * RT_STRIP;
+    s.block_rows = s.whole ? s.rows : rt_least(s.rows, kept);
+    s.group =
+        rt_least(a->stride[2] == 1 ? 1 : NEIGHBOURS, s.block_rows / RT_STRIP);
+    s.sums = (s.whole ? RT_STRIP : s.block_rows) * s.block_columns;
     return s;
 }
 
@@ -99,7 +102,8 @@ typedef struct Work {
     bool far;
 } Work;
 
-/* What is done of it at a time. */
+/* What is done of it at a time. Other rows and columns than these are counted
+ * from the block's. */
 typedef struct Block {
     int64_t row, rows, column, columns, k, depth;
 } Block;
@@ -109,13 +113,14 @@ typedef struct Block {
 static Block block_at(const Work *w, int64_t i, int64_t across, int64_t deep)
 {
     const Share *s = w->share;
-    Block x = {.row = i / deep / across * s->block_rows,
-               .column = i / deep % across * s->block_columns,
-               .k = i % deep * s->deep};
+    int64_t row = i / (deep * across), column = i / deep % across, k = i % deep;
+    Block x = {.row = row * s->block_rows,
+               .column = column * s->block_columns,
+               .k = k * s->deep};
     if (x.row < w->rows) {
-        x.rows = least(s->block_rows, w->rows - x.row);
-        x.columns = least(s->block_columns, w->columns - x.column);
-        x.depth = least(s->deep, w->a->columns - x.k);
+        x.rows = rt_least(s->block_rows, w->rows - x.row);
+        x.columns = rt_least(s->block_columns, w->columns - x.column);
+        x.depth = rt_least(s->deep, w->a->columns - x.k);
     }
     return x;
 }
@@ -126,7 +131,8 @@ static void pack_panel(const Work *w, const Block *x)
     uint16_t *to = w->panel;
     for (int64_t j = 0; j < x->columns; j += RT_STRIP) {
         rt_split_pack(w->from_b + (x->column + j) * s[2] + x->k * s[1], s[2],
-                      s[1], x->columns - j, x->depth, true, RT_STRIP * s[2], to);
+                      s[1], x->columns - j, x->depth, true, RT_STRIP * s[2],
+                      to);
         to += pieces(x->depth, RT_STEP) * RT_STEP_SIZE;
     }
 }
@@ -136,27 +142,29 @@ static void pack_panel(const Work *w, const Block *x)
 static void pack_group(const Work *w, const Block *x, int64_t row, int64_t rows)
 {
     const int64_t *s = w->a->stride;
+    const float *from = w->from_a + (x->row + row) * s[1] + x->k * s[2];
     int64_t strip = pieces(x->depth, RT_STEP) * RT_STEP_SIZE;
     int64_t deep = s[2] == 1 ? x->depth : RT_STEP;
     for (int64_t k = 0; k < x->depth; k += deep) {
-        for (int64_t i = 0; i < rows; i += RT_STRIP) {
-            rt_split_pack(w->from_a + (x->row + row + i) * s[1] +
-                              (x->k + k) * s[2],
-                          s[1], s[2], rows - i, least(deep, x->depth - k), false, 0,
-                          w->strips + i / RT_STRIP * strip +
-                              k / RT_STEP * RT_STEP_SIZE);
+        uint16_t *to = w->strips + k / RT_STEP * RT_STEP_SIZE;
+        int64_t depth = rt_least(deep, x->depth - k);
+        for (int64_t i = 0; i < rows; i += RT_STRIP, to += strip) {
+            rt_split_pack(from + i * s[1] + k * s[2], s[1], s[2], rows - i,
+                          depth, false, 0, to);
         }
     }
 }
 
-/* The strips behind `row` of the block, which are packed next. Reading them from
- * memory is begun while tiles are multiplied. */
+/* The group of strips from `row` of the block on, if there is one: it is packed
+ * next. Reading it from memory is begun while so many steps are multiplied. */
 static RtAhead ahead_of_group(const Work *w, const Block *x, int64_t row,
-                              int64_t rows)
+                              int64_t steps)
 {
     const int64_t *s = w->a->stride;
-    int64_t steps = w->share->group * pieces(x->columns, RT_STRIP) *
-                    pieces(x->depth, RT_STEP);
+    int64_t rows = rt_least(w->share->group * RT_STRIP, x->rows - row);
+    if (rows <= 0) {
+        return (RtAhead){0};
+    }
     const float *at = w->from_a + (x->row + row) * s[1] + x->k * s[2];
     return s[2] == 1 ? rt_ahead(at, s[1] * 4, x->depth * 4, rows, steps)
                      : rt_ahead(at, s[2] * 4, rows * 4, x->depth, steps);
@@ -164,15 +172,16 @@ static RtAhead ahead_of_group(const Work *w, const Block *x, int64_t row,
 
 /* The sums of a row, out of the tiles they are in, to where the result has
  * them: line by line past the cache, wherever the row begins. */
-static void write_row(const float *sums, int64_t row, int64_t columns, float *to,
-                      bool far)
+static void write_row(const float *sums, int64_t row, int64_t columns,
+                      float *to, bool far)
 {
     enum { HALF = RT_STRIP / 2, TILE_SUMS = HALF * HALF };
     float line[WIDE];
     const float *from = sums + row / HALF * 2 * TILE_SUMS + row % HALF * HALF;
     int64_t bytes = columns * (int64_t)sizeof *to, at = 0;
     for (int64_t j = 0; j < columns; j += HALF) {
-        memcpy(line + j, from + j / RT_STRIP * RT_SUMS + j / HALF % 2 * TILE_SUMS,
+        memcpy(line + j,
+               from + j / RT_STRIP * RT_SUMS + j / HALF % 2 * TILE_SUMS,
                HALF * sizeof *to);
     }
     if (far) {
@@ -190,34 +199,38 @@ static void multiply_strip(const Work *w, const Block *x, int64_t row,
                            const uint16_t *strip, RtAhead *ahead)
 {
     int64_t steps = pieces(x->depth, RT_STEP);
-    bool fresh = x->k == 0, last = x->k + x->depth == w->a->columns;
-    float *sums = w->sums + (fresh && last ? 0 : row * w->share->block_columns);
+    bool last = x->k + x->depth == w->a->columns;
+    float *sums =
+        w->sums + (w->share->whole ? 0 : row * w->share->block_columns);
     for (int64_t j = 0; j < x->columns; j += RT_STRIP) {
         rt_tiles_multiply(strip, w->panel + j / RT_STRIP * steps * RT_STEP_SIZE,
-                          steps, sums + j * RT_STRIP, fresh, ahead);
+                          steps, sums + j * RT_STRIP, x->k == 0, ahead);
     }
-    int64_t rows = last ? least(RT_STRIP, x->rows - row) : 0;
+    int64_t rows = last ? rt_least(RT_STRIP, x->rows - row) : 0;
     float *to = w->to + (x->row + row) * w->c->stride[1] + x->column;
     for (int64_t i = 0; i < rows; i++) {
         write_row(sums, i, x->columns, to + i * w->c->stride[1], w->far);
     }
 }
 
-/* next: the block after it, of no rows where there is none. */
+/* next: the block after it. */
 static void multiply_block(const Work *w, const Block *x, const Block *next)
 {
     int64_t group = w->share->group * RT_STRIP;
-    int64_t strip = pieces(x->depth, RT_STEP) * RT_STEP_SIZE;
+    int64_t steps = pieces(x->depth, RT_STEP);
+    int64_t across = pieces(x->columns, RT_STRIP);
     pack_panel(w, x);
     for (int64_t g = 0; g < x->rows; g += group) {
-        int64_t rows = least(group, x->rows - g), left = x->rows - g - rows;
-        RtAhead ahead =
-            left > 0 ? ahead_of_group(w, x, g + rows, least(group, left))
-                     : ahead_of_group(w, next, 0, least(group, next->rows));
+        int64_t rows = rt_least(group, x->rows - g);
+        int64_t during = pieces(rows, RT_STRIP) * across * steps;
+        RtAhead ahead = g + group < x->rows
+                            ? ahead_of_group(w, x, g + group, during)
+                            : ahead_of_group(w, next, 0, during);
+        const uint16_t *strip = w->strips;
         pack_group(w, x, g, rows);
         for (int64_t i = 0; i < rows; i += RT_STRIP) {
-            multiply_strip(w, x, g + i, w->strips + i / RT_STRIP * strip,
-                           &ahead);
+            multiply_strip(w, x, g + i, strip, &ahead);
+            strip += steps * RT_STEP_SIZE;
         }
     }
 }
@@ -256,12 +269,18 @@ static int64_t thread_bytes(const Share *s)
     return strips_bytes(s) + panel_bytes(s) + s->sums * (int64_t)sizeof(float);
 }
 
+static int64_t shares_of(const Plan *p, const Share *s)
+{
+    const View *c = &p->view[DST];
+    return pieces(c->rows, s->rows) * pieces(c->columns, s->columns);
+}
+
 int64_t rt_split_scratch(const Plan *p, int threads)
 {
     int64_t most = 0;
     for (int n = 1; n <= threads; n++) { /* a run may take fewer */
         Share s = share_of(p, n);
-        int64_t bytes = thread_bytes(&s) * n;
+        int64_t bytes = thread_bytes(&s) * shares_of(p, &s);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -272,19 +291,22 @@ void rt_split_product(const Plan *p, const void *src, const void *weights,
 {
     const View *a = &p->view[SRC], *b = &p->view[WEIGHTS], *c = &p->view[DST];
     Share s = share_of(p, threads);
-    int64_t across = pieces(c->columns, s.columns);
-    int64_t shares = across * pieces(c->rows, s.rows);
+    int64_t across = pieces(c->columns, s.columns), shares = shares_of(p, &s);
     bool far = c->rows * c->columns * (int64_t)sizeof(float) >= RT_FAR;
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
     for (int64_t i = 0; i < shares; i++) {
         int64_t row = i / across * s.rows, column = i % across * s.columns;
         char *room = (char *)scratch + i * thread_bytes(&s);
-        Work w = {.share = &s, .a = a, .b = b, .c = c, .far = far,
+        Work w = {.share = &s,
+                  .a = a,
+                  .b = b,
+                  .c = c,
+                  .far = far,
                   .from_a = (const float *)src + row * a->stride[1],
                   .from_b = (const float *)weights + column * b->stride[2],
                   .to = (float *)dst + row * c->stride[1] + column,
-                  .rows = least(s.rows, c->rows - row),
-                  .columns = least(s.columns, c->columns - column),
+                  .rows = rt_least(s.rows, c->rows - row),
+                  .columns = rt_least(s.columns, c->columns - column),
                   .strips = (uint16_t *)(void *)room,
                   .panel = (uint16_t *)(void *)(room + strips_bytes(&s))};
         w.sums = (float *)(void *)(room + strips_bytes(&s) + panel_bytes(&s));
@@ -307,7 +329,7 @@ static bool has_rows_or_columns(const View *v)
 
 /* An operand is packed for as many products as the other has strips, and a
  * product of two strips should be long: from these sizes on that pays, by 1.1
- * to 1.5 times the library's rate. */
+ * to 1.7 times the library's rate. */
 bool rt_split_takes(const Plan *p)
 {
     enum { LEAST = 128 };

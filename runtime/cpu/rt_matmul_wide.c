@@ -13,17 +13,12 @@
 
 enum { ROWS = 512, COLUMNS = 512, SUMMED = 1024, ALIGN = 16 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Floats of scratch for a block of at most rows x columns. */
 static int64_t block_floats(const View *v, int64_t rows, int64_t columns)
 {
     if (v->type == PARC_F32)
         return 0;
-    int64_t n = least(rows, v->rows) * least(columns, v->columns);
+    int64_t n = rt_least(rows, v->rows) * rt_least(columns, v->columns);
     return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
@@ -80,8 +75,8 @@ static void product_block(const Plan *p, const void *src, const void *weights,
                           void *dst, float *scratch, int64_t i, int64_t j)
 {
     const View *a = &p->view[SRC], *b = &p->view[WEIGHTS], *c = &p->view[DST];
-    int64_t rows = least(ROWS, c->rows - i), k = a->columns;
-    int64_t columns = least(COLUMNS, c->columns - j);
+    int64_t rows = rt_least(ROWS, c->rows - i), k = a->columns;
+    int64_t columns = rt_least(COLUMNS, c->columns - j);
     float *room_b = scratch + block_floats(a, ROWS, SUMMED);
     float *sum = room_b + block_floats(b, SUMMED, COLUMNS);
     int64_t line = columns;
@@ -90,7 +85,7 @@ static void product_block(const Plan *p, const void *src, const void *weights,
         line = c->stride[1];
     }
     for (int64_t x = 0; x < k; x += SUMMED) {
-        int64_t n = least(SUMMED, k - x);
+        int64_t n = rt_least(SUMMED, k - x);
         Block from = widened(a, src, i, x, rows, n, scratch);
         Block by = widened(b, weights, x, j, n, columns, room_b);
         dnnl_sgemm(from.transposed, by.transposed, rows, columns, n, 1,

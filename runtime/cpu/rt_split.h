@@ -9,20 +9,24 @@
  * with |rest| at most 2^-23 |a b| and 2^-27 in the root mean square, a quarter
  * of what rounding a b to f32 costs. Products of bf16 are exact in f32 and are
  * summed in f32: six products of tiles are as exact as one in f32 (G. Henry,
- * P. T. P. Tang and A. Heinecke, Leveraging the bfloat16 Artificial Intelligence
- * Datatype For Higher-Precision Computations, ARITH 2019). Other than in f32,
- * numbers under 2^-126 count as 0, and an operand that is infinite or over
- * 2^128 (1 - 2^-9) gives NaN.
+ * P. T. P. Tang and A. Heinecke, Leveraging the bfloat16 Artificial
+ * Intelligence Datatype For Higher-Precision Computations, ARITH 2019).
+ *
+ * At the ends of f32's range that does not hold. Parts and their products under
+ * 2^-126 are 0: operands and products keep fewer digits from about 2^-105 down,
+ * 8 bits at 2^-118. And where f32 gives infinity, an infinite operand or one
+ * from 2^128 (1 - 2^-9) on, or a product that overflows, the result is mostly
+ * NaN, from a factor of 2 before.
  *
  * Operands are packed: 32 rows (of a) or columns (of b), a strip, 32 of the
  * summed index at a time, a step.
  *
  *   step:  part 1  part 2  part 3      part:  tile of 16 edges, the next 16
  *
- * The instruction multiplies pairs along the summed index. A tile of a has a row
- * of 16 pairs for each edge, a tile of b a row of 16 edges for each pair. Which
- * two make a pair is for us to say, if we say the same for both: k and k + 16,
- * which vectors load side by side. What lies outside the matrix is 0.
+ * The instruction multiplies pairs along the summed index. A tile of a has a
+ * row of 16 pairs for each edge, a tile of b a row of 16 edges for each pair.
+ * Which two make a pair is for us to say, if we say the same for both: k and k
+ * + 16, which vectors load side by side. What lies outside the matrix is 0.
  */
 #ifndef PARC_RT_SPLIT_H
 #define PARC_RT_SPLIT_H
@@ -51,10 +55,11 @@ enum {
 };
 
 /* Packs a strip of `edges` rows or columns (over 32: the first 32) of `depth`
- * summed indices. Element (edge, k) is at[edge * along_edges + k * along_depth];
- * one of the two strides is 1. `to` has room for ceil(depth / 32) steps, on a
- * boundary of 64 bytes; `pairs` for b. As it goes it fetches the same strip
- * `soon` elements further into the core's second cache (0: nothing). */
+ * summed indices. Element (edge, k) is at[edge * along_edges + k *
+ * along_depth]; one of the two strides is 1. `to` has room for ceil(depth / 32)
+ * steps, on a boundary of 64 bytes; `pairs` for b. As it goes it fetches the
+ * same strip `soon` elements further into the core's second cache (0: nothing).
+ */
 void rt_split_pack(const float *at, int64_t along_edges, int64_t along_depth,
                    int64_t edges, int64_t depth, bool pairs, int64_t soon,
                    uint16_t *to);
@@ -75,11 +80,12 @@ RtAhead rt_ahead(const void *at, int64_t stride, int64_t bytes, int64_t rows,
 
 /* This process may use tiles: asks Linux for them. */
 bool rt_tiles_allowed(void);
-/* Sets up this thread's tiles, and gives them back. */
+/* Sets up this thread's tiles, and gives them back; only where they are
+ * allowed. */
 void rt_tiles_open(void);
 void rt_tiles_close(void);
-/* sums (32 x 32: tiles of 16 x 16, by rows; on a boundary of 64 bytes) = (fresh)
- * or += a's strip times b's, both of so many steps. */
+/* sums (32 x 32: tiles of 16 x 16, by rows; on a boundary of 64 bytes) =
+ * (fresh) or += a's strip times b's, both of so many steps. */
 void rt_tiles_multiply(const uint16_t *a, const uint16_t *b, int64_t steps,
                        float *sums, bool fresh, RtAhead *ahead);
 

@@ -5,11 +5,6 @@
 
 enum { LINES = 16 };
 
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The first n of 16. */
 static inline __mmask16 first(int64_t n)
 {
@@ -59,7 +54,8 @@ RT_TILES static inline __m512i first_part(__m512 *low, __m512 *high)
 /* The next one: rounded by hand, in fewer steps (halves go away from 0). */
 RT_TILES static inline __m512i next_part(__m512 *low, __m512 *high)
 {
-    __m512i half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(-0x10000);
+    __m512i half = _mm512_set1_epi32(0x8000),
+            upper = _mm512_set1_epi32(-0x10000);
     __m512i l = _mm512_add_epi32((__m512i)*low, half);
     __m512i h = _mm512_add_epi32((__m512i)*high, half);
     l = _mm512_and_si512(l, upper);
@@ -77,17 +73,17 @@ RT_TILES static inline void store(__m512i part[RT_PARTS][LINES], bool turned,
             transpose(part[p]);
         }
         for (int i = 0; i < LINES; i++) {
-            _mm512_store_si512(to + (2 * p * LINES + i) * 32, part[p][i]);
+            _mm512_store_si512(to + 2 * p * RT_TILE + i * RT_STEP, part[p][i]);
         }
     }
 }
 
-/* 16 edges by 32 of the summed index: a tile of each part. Line i is one edge's
- * pairs where memory has rows of the summed index, all edges' i-th pair where it
- * has rows of edges. */
-RT_TILES static inline void pack_tiles(const float *at, int64_t stride, bool rows,
-                                       int64_t edges, int64_t depth, bool pairs,
-                                       uint16_t *to)
+/* Up to 16 edges by up to 32 of the summed index: a tile of each part. Line i
+ * is one edge's pairs where memory has rows of the summed index, all edges'
+ * i-th pair where it has rows of edges. */
+RT_TILES static inline void pack_tiles(const float *at, int64_t stride,
+                                       bool rows, int64_t edges, int64_t depth,
+                                       bool pairs, uint16_t *to)
 {
     __m512i part[RT_PARTS][LINES];
     __mmask16 low = first(rows ? depth : edges);
@@ -99,7 +95,7 @@ RT_TILES static inline void pack_tiles(const float *at, int64_t stride, bool row
         if (i < lows) {
             l = _mm512_maskz_loadu_ps(low, at + i * stride);
         }
-        if (i < highs) {
+        if (i < highs && high) { /* there is such an element */
             h = _mm512_maskz_loadu_ps(high, at + i * stride + apart);
         }
         part[0][i] = first_part(&l, &h);
@@ -132,11 +128,11 @@ RT_TILES void rt_split_pack(const float *at, int64_t along_edges,
             fetch(step, soon, stride);
         }
         for (int64_t e = 0; e < RT_STRIP; e += LINES) {
-            int64_t some = least(edges - e, LINES), deep = least(depth - k, RT_STEP);
+            int64_t some = edges - e;
             /* Where there is no edge, nothing is read: any address will do. */
             const float *from = step + (some > 0 ? e * along_edges : 0);
             uint16_t *tile = to + e / LINES * RT_TILE;
-            pack_tiles(from, stride, rows, some, deep, pairs, tile);
+            pack_tiles(from, stride, rows, some, depth - k, pairs, tile);
         }
     }
 }

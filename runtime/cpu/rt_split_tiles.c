@@ -15,7 +15,7 @@ bool rt_tiles_allowed(void)
 }
 
 /* Eight tiles of 16 rows of 64 bytes. Not on the stack: gcc 12 takes the
- * instruction to read no more than its first 8 bytes, and leaves out the rest. */
+ * instruction to read no more than 8 bytes, and leaves out the rest. */
 typedef struct TileConfig {
     uint8_t palette, start, reserved[14];
     uint16_t row_bytes[16];
@@ -42,7 +42,10 @@ RtAhead rt_ahead(const void *at, int64_t stride, int64_t bytes, int64_t rows,
                  int64_t steps)
 {
     int64_t lines = (bytes + LINE - 1) / LINE * rows, times = steps * FETCHES;
-    return (RtAhead){.at = at, .stride = stride, .bytes = bytes, .rows = rows,
+    return (RtAhead){.at = at,
+                     .stride = stride,
+                     .bytes = bytes,
+                     .rows = rows,
                      .each = times > 0 ? (lines + times - 1) / times : 0};
 }
 
@@ -76,6 +79,9 @@ RT_TILES void rt_tiles_multiply(const uint16_t *a, const uint16_t *b,
                                 int64_t steps, float *sums, bool fresh,
                                 RtAhead *ahead)
 {
+    /* gcc's loads of tiles do not say that they read memory: what was packed
+     * is to be there before them. */
+    __asm__ volatile("" ::: "memory");
     if (fresh) {
         _tile_zero(0);
         _tile_zero(1);

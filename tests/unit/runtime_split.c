@@ -1,13 +1,12 @@
 /* runtime_split.c: products in f32 on tiles of bf16 are as exact as in f32,
  * whatever the matrices' sizes and strides are, and the same for any number of
- * threads. */
+ * threads; and a matmul of the runtime takes them. */
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 
 #include "runtime/cpu/rt_matmul.h"
-#include "tests/unit/check.h"
-#include "tests/unit/value_of.h"
+#include "tests/unit/runtime_tools.h"
 
 enum { MARGIN = 24, FEW = 100 };
 
@@ -67,9 +66,9 @@ static void add_error(Errors *e, double error)
     e->squares += error * error;
 }
 
-/* Errors against sums in double, in units of the sum of magnitudes, beside those
- * of the plainest sum in f32. A part left out is an error of some 2^-17 over
- * the root of k. */
+/* Errors against sums in double, in units of the sum of magnitudes, beside
+ * those of the plainest sum in f32. A part left out is an error of some 2^-17
+ * over the root of k. */
 static void exactness(Check *c, const Matrix *a, const Matrix *b,
                       const Matrix *result, const char *what)
 {
@@ -111,7 +110,8 @@ static bool is_whole(const Matrix *x, int seed)
     return true;
 }
 
-static void product(Check *c, Sizes s, bool a_turned, bool b_turned, int64_t gap)
+static void product(Check *c, Sizes s, bool a_turned, bool b_turned,
+                    int64_t gap)
 {
     char what[96];
     Matrix a = matrix(1, s.m, s.k, a_turned, gap);
@@ -128,7 +128,11 @@ static void product(Check *c, Sizes s, bool a_turned, bool b_turned, int64_t gap
         memset(scratch, 0xff, room + 64); /* NaN */
         rt_split_product(&p, a.at, b.at, to.at, scratch, threads);
         CHECK(c, is_whole(&to, 3));
-        CHECK(c, scratch[room] == (char)0xff && scratch[room + 63] == (char)0xff);
+        int untouched = 1;
+        for (size_t i = room; i < room + 64; i++) {
+            untouched &= scratch[i] == (char)0xff;
+        }
+        CHECK(c, untouched);
         if (threads == 1) {
             exactness(c, &a, &b, &to, what);
             first = to;
@@ -168,6 +172,98 @@ static void no_numbers(Check *c)
     free(a.at);
 }
 
+/* x y by the tiles, in a corner of matrices of zeros. */
+static float corner(float x, float y)
+{
+    enum { N = 32 };
+    Matrix a = matrix(1, N, N, false, 0), b = matrix(2, N, N, false, 0);
+    Matrix to = matrix(3, N, N, false, 0);
+    Plan p = {.view = {a.view, b.view, to.view}, .batch = 1, .loops = 1};
+    void *scratch = allocate((size_t)rt_split_scratch(&p, 1));
+    memset(a.at, 0, (size_t)a.floats * sizeof(float));
+    memset(b.at, 0, (size_t)b.floats * sizeof(float));
+    a.at[0] = x;
+    b.at[0] = y;
+    rt_split_product(&p, a.at, b.at, to.at, scratch, 1);
+    float result = to.at[0];
+    free(scratch);
+    free(to.at);
+    free(b.at);
+    free(a.at);
+    return result;
+}
+
+/* What rt_split.h says of the ends of the range. */
+static void ends(Check *c)
+{
+    static const struct {
+        int power;
+        double error;
+    } small[] = {{-100, 0x1p-23}, {-105, 0x1p-22}, {-118, 0x1p-8}};
+    const float x = 1.2345679f, y = 1.1234567f;
+    for (size_t i = 0; i < sizeof small / sizeof small[0]; i++) {
+        double scale = ldexp(1, small[i].power);
+        double exact = (double)x * y * scale, bound = small[i].error * exact;
+        float tiny = ldexpf(x, small[i].power);
+        float root = ldexpf(x, small[i].power / 2);
+        float rest = ldexpf(y, small[i].power - small[i].power / 2);
+        CHECK(c, fabs((double)corner(tiny, y) - exact) <= bound);
+        CHECK(c, fabs((double)corner(y, tiny) - exact) <= bound);
+        CHECK(c, fabs((double)corner(root, rest) - exact) <= bound);
+    }
+    CHECK(c, corner(0x1p-127f, 1) == 0);
+    CHECK(c, fabs((double)corner(x * 0x1p126f, 0.5f) / 0x1p125 - (double)x) <
+                 0x1p-22);
+    CHECK(c, !isfinite(corner(INFINITY, 1)) && !isfinite(corner(1, -INFINITY)));
+    CHECK(c, !isfinite(corner(0x1.ffp127f, 1)));
+    CHECK(c, isfinite(corner(0x1.fdp127f, 1)));
+    CHECK(c, !isfinite(corner(1.2345679e30f, 1.1234567e30f)));
+}
+
+/* A product by the runtime, whose scratch was planned for `planned` threads;
+ * 0: where there are no tiles. */
+static void by_runtime(ParcRt *rt, Check *c, int layout, int planned)
+{
+    enum { M = 300, N = 400, K = 500, BATCH = 2 };
+    bool a_turned = layout & 1, b_turned = layout & 2, c_turned = layout & 4;
+    int64_t batch = layout & 8 ? BATCH : 1;
+    Matrix a = matrix(1, M * batch, K, false, 0);
+    Matrix b = matrix(2, K, N, b_turned, 3);
+    Matrix to = matrix(3, M * batch, N, false, 0);
+    if (batch == 1) {
+        free(a.at);
+        free(to.at);
+        a = matrix(1, M, K, a_turned, 0);
+        to = matrix(3, M, N, c_turned, 0);
+    }
+    const int64_t *sa = a.view.stride, *sb = b.view.stride;
+    const int64_t *sc = to.view.stride;
+    ParcMatmulSpec s = {"split", batch, M, N, K, {M * K, sa[1], sa[2]},
+                        {0, sb[1], sb[2]}, {M * N, sc[1], sc[2]}, 0, 0,
+                        {PARC_F32, PARC_F32, PARC_F32}, 0};
+    s.scratch_bytes = planned > 0 ? parc_matmul_scratch(&s, planned) : 0;
+    CHECK(c, planned == 0 || s.scratch_bytes > 1 << 20);
+    ParcMatmul *mm = parc_matmul_new(rt, &s);
+    parc_matmul(rt, mm, a.at, b.at, to.at);
+    exactness(c, &a, &b, &to, "by the runtime");
+    free(to.at);
+    free(b.at);
+    free(a.at);
+}
+
+static int in_runtime(ParcRt *rt, void *shared)
+{
+    Check c = {0};
+    for (int layout = 0; layout < 8; layout++) {
+        by_runtime(rt, &c, layout, 2);
+        by_runtime(rt, &c, layout, 5);
+    }
+    by_runtime(rt, &c, 8, 2);
+    by_runtime(rt, &c, 0, 0);
+    shared_check_add(shared, &c);
+    return 0;
+}
+
 /* Whole blocks, their edges on every side, and matrices smaller than a tile. */
 static const Sizes sizes[] = {
     {1, 1, 1},      {3, 2, 5},      {16, 16, 32},    {17, 33, 31},
@@ -192,5 +288,12 @@ int main(void)
         }
     }
     no_numbers(&c);
+    ends(&c);
+    static const int64_t one[] = {1};
+    SharedCheck *shared = shared_check_new();
+    ParcModel m = bare_model(1, one, 1 << 25);
+    CHECK(&c, run_ranks(&m, 2, in_runtime, shared) == 0);
+    c.passed += shared->passed;
+    c.failed += shared->failed;
     return check_end(&c);
 }

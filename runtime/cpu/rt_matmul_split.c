@@ -125,34 +125,37 @@ static Block block_at(const Work *w, int64_t i, int64_t across, int64_t deep)
     return x;
 }
 
-static void pack_panel(const Work *w, const Block *x)
+/* Strips side by side. Where memory has rows of edges, each step of k is packed
+ * for all of them before the next: rows are read to their ends. */
+static void pack(const float *from, int64_t along_edges, int64_t along_depth,
+                 int64_t edges, int64_t depth, bool pairs, int64_t soon,
+                 uint16_t *to)
 {
-    const int64_t *s = w->b->stride;
-    uint16_t *to = w->panel;
-    for (int64_t j = 0; j < x->columns; j += RT_STRIP) {
-        rt_split_pack(w->from_b + (x->column + j) * s[2] + x->k * s[1], s[2],
-                      s[1], x->columns - j, x->depth, true, RT_STRIP * s[2],
-                      to);
-        to += pieces(x->depth, RT_STEP) * RT_STEP_SIZE;
+    int64_t strip = pieces(depth, RT_STEP) * RT_STEP_SIZE;
+    int64_t deep = along_depth == 1 ? depth : RT_STEP;
+    for (int64_t k = 0; k < depth; k += deep, to += RT_STEP_SIZE) {
+        for (int64_t i = 0; i < edges; i += RT_STRIP) {
+            rt_split_pack(from + i * along_edges + k * along_depth, along_edges,
+                          along_depth, edges - i, rt_least(deep, depth - k),
+                          pairs, soon, to + i / RT_STRIP * strip);
+        }
     }
 }
 
-/* Rows row … of the block. Along columns each step of k is packed for all
- * strips before the next. */
+/* Rows of k are fetched a strip ahead: the processor sees by itself where rows
+ * of columns go on. */
+static void pack_panel(const Work *w, const Block *x)
+{
+    const int64_t *s = w->b->stride;
+    pack(w->from_b + x->column * s[2] + x->k * s[1], s[2], s[1], x->columns,
+         x->depth, true, s[1] == 1 ? RT_STRIP * s[2] : 0, w->panel);
+}
+
 static void pack_group(const Work *w, const Block *x, int64_t row, int64_t rows)
 {
     const int64_t *s = w->a->stride;
-    const float *from = w->from_a + (x->row + row) * s[1] + x->k * s[2];
-    int64_t strip = pieces(x->depth, RT_STEP) * RT_STEP_SIZE;
-    int64_t deep = s[2] == 1 ? x->depth : RT_STEP;
-    for (int64_t k = 0; k < x->depth; k += deep) {
-        uint16_t *to = w->strips + k / RT_STEP * RT_STEP_SIZE;
-        int64_t depth = rt_least(deep, x->depth - k);
-        for (int64_t i = 0; i < rows; i += RT_STRIP, to += strip) {
-            rt_split_pack(from + i * s[1] + k * s[2], s[1], s[2], rows - i,
-                          depth, false, 0, to);
-        }
-    }
+    pack(w->from_a + (x->row + row) * s[1] + x->k * s[2], s[1], s[2], rows,
+         x->depth, false, 0, w->strips);
 }
 
 /* The group of strips from `row` of the block on, if there is one: it is packed

@@ -67,8 +67,7 @@ static inline void rt_copy_far(void *to, const void *from, int64_t n)
     rt_stream_end();
 }
 
-/* RT_FAR_AHEAD: floats to where memory is asked for while sums are made. */
-enum { RT_FAR_FLOATS = RT_FAR_LINE / sizeof(float), RT_FAR_AHEAD = 1024 };
+enum { RT_FAR_FLOATS = RT_FAR_LINE / sizeof(float) };
 
 /* to[i] = from[0][at + i] + from[1][at + i] + … in this order, i below n. */
 static inline void rt_sum(float *to, const float *const *from, int parts,
@@ -92,9 +91,6 @@ static inline void rt_sum_far(float *to, const float *const *from, int parts,
     rt_sum(to, from, parts, 0, at);
     for (; at + RT_FAR_FLOATS <= n; at += RT_FAR_FLOATS) {
         float line[RT_FAR_FLOATS];
-        for (int j = 0; j < parts && at + RT_FAR_AHEAD < n; j++) {
-            __builtin_prefetch(from[j] + at + RT_FAR_AHEAD, 0, 2);
-        }
         rt_sum(line, from, parts, at, RT_FAR_FLOATS);
         rt_stream_line((char *)(to + at), (const char *)line);
     }

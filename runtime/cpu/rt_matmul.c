@@ -298,7 +298,8 @@ int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads)
         return 0;
     }
     omp_set_num_threads(threads);
-    if (choose(&p, spec, threads, INT64_MAX, engine, &way, &description) == dnnl_success) {
+    if (choose(&p, spec, threads, INT64_MAX, engine, &way, &description) ==
+        dnnl_success) {
         bytes = scratch_of(&p, way, threads, description);
         if (way == PRIMITIVE) {
             dnnl_primitive_desc_destroy(description);

@@ -169,8 +169,8 @@ static RtAhead ahead_of_group(const Work *w, const Block *x, int64_t row,
         return (RtAhead){0};
     }
     const float *at = w->from_a + (x->row + row) * s[1] + x->k * s[2];
-    return s[2] == 1 ? rt_ahead(at, s[1] * 4, x->depth * 4, rows, steps)
-                     : rt_ahead(at, s[2] * 4, rows * 4, x->depth, steps);
+    return s[2] == 1 ? rt_ahead(at, s[1], x->depth, rows, steps)
+                     : rt_ahead(at, s[2], rows, x->depth, steps);
 }
 
 /* The sums of a row, out of the tiles they are in, to where the result has

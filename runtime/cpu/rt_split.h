@@ -74,8 +74,9 @@ typedef struct RtAhead {
     int64_t row, byte; /* the next line */
 } RtAhead;
 
-/* All of it in `steps` steps. */
-RtAhead rt_ahead(const void *at, int64_t stride, int64_t bytes, int64_t rows,
+/* `rows` of n floats, `stride` floats apart: all of it in `steps` steps, one at
+ * least. */
+RtAhead rt_ahead(const float *at, int64_t stride, int64_t n, int64_t rows,
                  int64_t steps);
 
 /* This process may use tiles: asks Linux for them. */

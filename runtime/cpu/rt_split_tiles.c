@@ -38,15 +38,16 @@ RT_TILES void rt_tiles_close(void)
     _tile_release();
 }
 
-RtAhead rt_ahead(const void *at, int64_t stride, int64_t bytes, int64_t rows,
+RtAhead rt_ahead(const float *at, int64_t stride, int64_t n, int64_t rows,
                  int64_t steps)
 {
-    int64_t lines = (bytes + LINE - 1) / LINE * rows, times = steps * FETCHES;
-    return (RtAhead){.at = at,
-                     .stride = stride,
+    int64_t size = sizeof *at, bytes = n * size, times = steps * FETCHES;
+    int64_t lines = (bytes + LINE - 1) / LINE * rows;
+    return (RtAhead){.at = (const char *)at,
+                     .stride = stride * size,
                      .bytes = bytes,
                      .rows = rows,
-                     .each = times > 0 ? (lines + times - 1) / times : 0};
+                     .each = (lines + times - 1) / times};
 }
 
 static inline void fetch(RtAhead *x)

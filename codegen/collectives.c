@@ -35,6 +35,8 @@ static int64_t full_bytes(const Program *p, const Op *op)
     for (int i = 0; i < op->nargs; i++) {
         const Value *full =
             op->kind == OP_all_gather ? op->out[i] : op->arg[i];
+        if (live_made_as(op->arg[i]) != op->arg[i])
+            continue; /* it is a shard as soon as it is made */
         bytes += type_local_bytes(&full->type, &p->mesh);
     }
     return bytes;
@@ -56,6 +58,14 @@ static const char *tensor_text(const Program *p, const Op *op)
     return text;
 }
 
+static int made_as_shards(const Op *op)
+{
+    int n = 0;
+    for (int i = 0; i < op->nargs; i++)
+        n += live_made_as(op->arg[i]) != op->arg[i];
+    return n;
+}
+
 typedef VEC(CollectiveInfo) Found;
 
 static CollectiveInfo describe(const Program *p, const Op *op, int id)
@@ -69,7 +79,8 @@ static CollectiveInfo describe(const Program *p, const Op *op, int id)
         .group_size = mesh_group(&p->mesh, axes), .tensor = tensor_text(p, op),
         .dtype = op->arg[0]->type.dtype, .bytes = full_bytes(p, op),
         .count = ir_trip_count(op),
-        .in_place = memory_moves_nothing(p, op)};
+        .in_place = memory_moves_nothing(p, op),
+        .shards = made_as_shards(op)};
 }
 
 static void collect(const Program *p, const Region *r, Found *found)

@@ -236,6 +236,14 @@ static ParcEpilogue epilogue_of(const Op *op, bool swapped)
     return PARC_NO_EPILOGUE;
 }
 
+/* A rank's rows of the product, by all ranks' operands. */
+static void cut_shard(const Program *p, const Op *einsum, ParcMatmulSpec *s)
+{
+    s->ranks = mesh_group(&p->mesh, (uint32_t)op_attr(einsum, "axes").i);
+    s->m /= s->ranks;
+    s->slice = s->m * s->sa[1];
+}
+
 void contraction_of(const Program *p, const Op *einsum, Contraction *c)
 {
     *c = (Contraction){0};
@@ -252,4 +260,6 @@ void contraction_of(const Program *p, const Op *einsum, Contraction *c)
                                runtime_type(c->type[1]),
                                runtime_type(c->type[2])};
     c->spec.epilogue = epilogue_of(einsum, c->swapped);
+    if (einsum->kind == OP_einsum_shard)
+        cut_shard(p, einsum, &c->spec);
 }

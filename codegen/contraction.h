@@ -27,7 +27,8 @@ typedef struct Letter {
 
 typedef struct Contraction {
     bool plain;          /* by parc_contract over `letter`, result's first */
-    ParcMatmulSpec spec; /* else: sizes and strides; the rest is zero */
+    ParcMatmulSpec spec; /* else: sizes and strides, of an einsum_shard's rows
+                            on one rank; the rest is zero */
     bool swapped;        /* a is the einsum's second operand */
     DType type[3];       /* of the call's a, b and c */
     int nletters;        /* loops around the call, or the whole nest */

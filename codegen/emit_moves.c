@@ -56,7 +56,8 @@ static void collective_comment(Emitter *e, const Op *op,
 
 static bool is_moved(const Emitter *e, const Op *op, int i)
 {
-    return op->kind != OP_all_gather || !memory_is_in_place(e->p, op, i);
+    return op->kind == OP_all_gather ? !memory_is_in_place(e->p, op, i)
+                                     : live_made_as(op->arg[i]) == op->arg[i];
 }
 
 static int moved_parts(const Emitter *e, const Op *op)
@@ -88,8 +89,13 @@ void emit_collective(Emitter *e, const Op *op)
                    op->arg[0]->type.place.ax[a].kind == AX_PMAX;
         reduce = max ? "PARC_MAX, " : "PARC_SUM, ";
     }
+    int n = moved_parts(e, op);
+    if (n == 0) { /* ranks still meet behind what they made as shards */
+        out_line(e->o, "parc_%s(rt, %d, %s, 0, NULL);", c->kind, c->id, axes);
+        return;
+    }
     out_line(e->o, "parc_%s(rt, %d, %s, %s%d, (ParcPart[]){", c->kind, c->id,
-             axes, reduce, moved_parts(e, op));
+             axes, reduce, n);
     for (int i = 0; i < op->nargs; i++) {
         if (!is_moved(e, op, i))
             continue;

@@ -6,13 +6,11 @@
  *
  * A value's variable is declared where it is first named in a function.
  */
-#include "codegen/contraction.h"
 #include "codegen/emitter.h"
 #include "codegen/cpu_kernel.h"
 
 #include "base/bug.h"
 
-#include <stddef.h>
 #include <string.h>
 
 static void declare(Emitter *e, Value *v)
@@ -35,7 +33,7 @@ static void declare_all(Emitter *e, const Op *op)
 }
 
 /* "attention.wq: einsum bsk,fk->bsf (llama.pdl:28)", then the result's type. */
-static void comment(Emitter *e, const Op *op, const char *detail)
+void emit_comment(Emitter *e, const Op *op, const char *detail)
 {
     Arena *a = e->p->arena;
     const char *where = diag_where(e->p->diag, a, op->loc);
@@ -43,7 +41,8 @@ static void comment(Emitter *e, const Op *op, const char *detail)
              op->path[0] ? ": " : "", op_info(op->kind)->name,
              *detail ? " " : "", c_comment(a, detail), c_comment(a, where));
     out_line(e->o, " * %s */",
-             c_comment(a, op->nouts ? type_text(a, &op->out[0]->type,
+             c_comment(a, op->nouts ? type_text(a,
+                                                &live_made_as(op->out[0])->type,
                                                 &e->p->mesh)
                                     : ""));
 }
@@ -72,85 +71,6 @@ static void emit_fused(Emitter *e, const Op *op)
     if (e->memory->workspace[op->id] >= 0)
         call = arena_printf(a, "%s, %s", call, workspace(e, op));
     out_code(e->o, "%s);", call);
-}
-
-/* "{PARC_BF16, PARC_BF16, PARC_F32}" */
-static const char *types_text(const Emitter *e, const Contraction *c)
-{
-    return arena_printf(e->p->arena, "{%s, %s, %s}", c_parc_type(c->type[0]),
-                        c_parc_type(c->type[1]), c_parc_type(c->type[2]));
-}
-
-/* What does not fit the library: a loop nest in the runtime. */
-static void emit_plain_einsum(Emitter *e, const Op *op, const Contraction *c)
-{
-    Out *o = e->o;
-    out_code(o, "parc_contract(rt, (ParcTypes)%s, %s, %s, %s, %d, "
-                "(const int64_t[][4]){",
-             types_text(e, c), value_variable(e, op->out[0]),
-             value_variable(e, op->arg[0]), value_variable(e, op->arg[1]),
-             c->nletters);
-    for (int i = 0; i < c->nletters; i++) {
-        const Letter *l = &c->letter[i];
-        out_line(o, "    {%lld, %lld, %lld, %lld},", (long long)l->size,
-                 (long long)l->c, (long long)l->a, (long long)l->b);
-    }
-    out_line(o, "});");
-}
-
-/* "y + i0 * 64 + i1 * 8": where the call of this turn works. */
-static const char *turn_address(const Emitter *e, const Contraction *c,
-                                Value *v, size_t field)
-{
-    const char *text = value_variable(e, v);
-    for (int i = 0; i < c->nletters; i++) {
-        long long stride =
-            *(const int64_t *)((const char *)&c->letter[i] + field);
-        if (stride)
-            text = arena_printf(e->p->arena, "%s + i%d * %lld", text, i,
-                                stride);
-    }
-    return text;
-}
-
-/* ", vector, tensor" */
-static const char *epilogue_operands(const Emitter *e, const Op *op,
-                                     ParcEpilogue epilogue)
-{
-    const EpilogueInfo *info = epilogue_info(epilogue);
-    Value *vector = epilogue_value(op, info->vector);
-    Value *tensor = epilogue_value(op, info->tensor);
-    return arena_printf(e->p->arena, ", %s, %s",
-                        vector ? value_variable(e, vector) : "NULL",
-                        tensor ? value_variable(e, tensor) : "NULL");
-}
-
-static void emit_matmul(Emitter *e, const Op *op)
-{
-    Out *o = e->o;
-    Contraction c;
-    contraction_of(e->p, op, &c);
-    comment(e, op, op->attr[0].s);
-    if (c.plain) {
-        emit_plain_einsum(e, op, &c);
-        return;
-    }
-    for (int i = 0; i < c.nletters; i++) {
-        out_line(o, "for (int64_t i%d = 0; i%d < %lld; i%d++)", i, i,
-                 (long long)c.letter[i].size, i);
-        o->indent += 4;
-    }
-    size_t first = offsetof(Letter, a), second = offsetof(Letter, b);
-    bool plain = c.spec.epilogue == PARC_NO_EPILOGUE;
-    out_code(o, "parc_matmul%s(rt, matmul[%d], %s, %s, %s%s);",
-             plain ? "" : "_with", e->number[op->id],
-             turn_address(e, &c, op->arg[c.swapped ? 1 : 0],
-                          c.swapped ? second : first),
-             turn_address(e, &c, op->arg[c.swapped ? 0 : 1],
-                          c.swapped ? first : second),
-             turn_address(e, &c, op->out[0], offsetof(Letter, c)),
-             plain ? "" : epilogue_operands(e, op, c.spec.epilogue));
-    o->indent -= 4 * c.nletters;
 }
 
 /* "(ParcAttention){…" by rank-local sizes. */
@@ -206,7 +126,7 @@ static void emit_attention(Emitter *e, const Op *op)
     bool grad = op_is_attention_grad(op->kind);
     int own = grad ? 6 : 3;
     Value *const *qkv = op->arg + (grad ? 1 : 0);
-    comment(e, op, "");
+    emit_comment(e, op, "");
     const char *drop = "", *shape = attention_shape(
         e, op, &qkv[0]->type, &qkv[1]->type, &qkv[2]->type);
     if (op_info(op->kind)->nargs > own)
@@ -228,7 +148,7 @@ static void emit_embedding(Emitter *e, const Op *op)
     const Type *table = grad ? &op->out[0]->type : &op->arg[0]->type;
     const char *base =
         op->nargs > 2 ? value_variable(e, op->arg[2]) : "NULL";
-    comment(e, op, "");
+    emit_comment(e, op, "");
     out_code(e->o, "parc_%s(rt, %s, %s, %s, %s, %lld, %lld, %lld, %s);",
              op_info(op->kind)->name, c_parc_type(op->arg[0]->type.dtype),
              value_variable(e, op->out[0]), value_variable(e, op->arg[0]),
@@ -244,7 +164,7 @@ static void emit_embedding_add(Emitter *e, const Op *op)
     const Mesh *m = &e->p->mesh;
     const Type *table = &op->out[0]->type;
     const char *to = value_variable(e, op->out[0]);
-    comment(e, op, "");
+    emit_comment(e, op, "");
     if (!issue_same_place(e->p, op->out[0], op->arg[0]))
         out_code(e->o, "parc_move(rt, %s, %s, %lld);", to,
                  value_variable(e, op->arg[0]),
@@ -260,7 +180,7 @@ static void emit_embedding_add(Emitter *e, const Op *op)
 
 static void emit_zeros(Emitter *e, const Op *op)
 {
-    comment(e, op, "");
+    emit_comment(e, op, "");
     out_code(e->o, "parc_zero(rt, %s, %lld);", value_variable(e, op->out[0]),
              (long long)type_local_bytes(&op->out[0]->type, &e->p->mesh));
 }
@@ -288,7 +208,7 @@ static void emit_base(Emitter *e, const Op *op)
 
 static void emit_split_key(Emitter *e, const Op *op)
 {
-    comment(e, op, "");
+    emit_comment(e, op, "");
     out_code(e->o, "parc_split_key(rt, %s, %s, %lld, %lld, %lld);",
              value_variable(e, op->out[0]), value_variable(e, op->arg[0]),
              (long long)op_attr(op, "first").i,
@@ -333,6 +253,7 @@ typedef struct Statement {
 static const Statement statements[] = {
     {OP_fused, emit_fused},
     {OP_einsum, emit_matmul},
+    {OP_einsum_shard, emit_matmul},
     {OP_einsum_bias, emit_matmul},
     {OP_einsum_add, emit_matmul},
     {OP_einsum_bias_grad, emit_matmul},
@@ -375,6 +296,23 @@ static void emit_mark(Emitter *e, const Op *op)
     out_code(e->o, "parc_mark(rt, %d, %s);", at, turn);
 }
 
+void emit_head(Emitter *e, const Op *op)
+{
+    declare_all(e, op);
+    emit_mark(e, op);
+}
+
+void emit_body(Emitter *e, const Op *op)
+{
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
+        if (statements[i].kind == op->kind) {
+            statements[i].emit(e, op);
+            return;
+        }
+    }
+    bug("emit: no statement for %s", op_info(op->kind)->name);
+}
+
 void emit_statement(Emitter *e, const Op *op)
 {
     if (op->kind == OP_loop) {
@@ -394,58 +332,8 @@ void emit_statement(Emitter *e, const Op *op)
         emit_transfer(e, op);
         return;
     }
-    declare_all(e, op);
-    emit_mark(e, op);
-    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
-        if (statements[i].kind == op->kind) {
-            statements[i].emit(e, op);
-            return;
-        }
-    }
-    bug("emit: no statement for %s", op_info(op->kind)->name);
-}
-
-static const char *triple(Arena *a, const int64_t v[3])
-{
-    return arena_printf(a, "{%lld, %lld, %lld}", (long long)v[0],
-                        (long long)v[1], (long long)v[2]);
-}
-
-static void make_matmuls(Emitter *e, const Region *r)
-{
-    Out *o = e->o;
-    for (const Op *op = r->first; op; op = op->next) {
-        if (op->kind == OP_loop)
-            make_matmuls(e, op->body);
-        if (!op_is_einsum(op->kind))
-            continue;
-        Contraction c;
-        contraction_of(e->p, op, &c);
-        const ParcMatmulSpec *s = &c.spec;
-        if (c.plain)
-            continue;
-        Arena *a = e->p->arena;
-        const char *scratch = "";
-        int block = e->memory->workspace[op->id];
-        if (block >= 0)
-            scratch = arena_printf(
-                a, ", .scratch = AT_%s, .scratch_bytes = %lld",
-                e->block_name[block],
-                (long long)e->memory->block[block].bytes);
-        if (s->type.a || s->type.b || s->type.c)
-            scratch = arena_printf(a, "%s, .type = %s", scratch,
-                                   types_text(e, &c));
-        if (s->epilogue)
-            scratch = arena_printf(a, "%s, .epilogue = %s", scratch,
-                                   epilogue_info(s->epilogue)->macro);
-        out_code(o, "matmul[%d] = parc_matmul_new(rt, &(ParcMatmulSpec){"
-                 ".name = \"%s\", .batch = %lld, .m = %lld, .n = %lld, "
-                 ".k = %lld, .sa = %s, .sb = %s, .sc = %s%s});",
-                 e->number[op->id], value_variable(e, op->out[0]),
-                 (long long)s->batch, (long long)s->m, (long long)s->n,
-                 (long long)s->k, triple(a, s->sa), triple(a, s->sb),
-                 triple(a, s->sc), scratch);
-    }
+    emit_head(e, op);
+    emit_body(e, op);
 }
 
 /* Which calls of attention will come, once for each shape: the runtime chooses
@@ -479,7 +367,7 @@ static void function_body(Emitter *e, Phase phase)
     body.indent = 4;
     e->o = &body;
     if (phase == PH_INIT)
-        make_matmuls(e, e->p->step);
+        emit_matmuls(e, e->p->step);
     if (phase == PH_INIT && e->cuda)
         make_attention(e, e->p->step);
     emit_issues(e, &e->p->streams->step, &phase);

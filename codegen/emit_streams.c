@@ -78,8 +78,8 @@ static void emit_wait(Emitter *e, const Issue *issue, const Wait *w,
     }
 }
 
-/* Ranks meet: in front of the statement, or, in place of what a gather does
- * not move, as a part of it. */
+/* Ranks meet: in front of the statement, or as a part of it, in place of what a
+ * gather does not move and of the collective that a product's shard saves. */
 static void emit_meetings(Emitter *e, const Issue *issue, const char *turn)
 {
     Arena *a = e->p->arena;
@@ -90,7 +90,7 @@ static void emit_meetings(Emitter *e, const Issue *issue, const char *turn)
         if (first)
             out_line(e->o, "if (%s)", first_turn(e, issue_loop(issue), turn));
         out_line(e->o, "%sparc_meet(rt, %d, %s);", first ? "    " : "",
-                 e->collective[e->collective_of[m->gather->id]].id,
+                 e->collective[e->collective_of[m->by->id]].id,
                  axes_expression(e, m->axes));
     }
 }
@@ -100,9 +100,14 @@ static void emit_issue(Emitter *e, const Issue *issue, const char *turn)
     bool in_place = issue->op && memory_moves_nothing(e->p, issue->op);
     for (int i = 0; i < issue->wait.n; i++)
         emit_wait(e, issue, &issue->wait.at[i], turn);
+    bool product = issue->op && issue->op->kind == OP_einsum_shard;
+    if (product)
+        emit_head(e, issue->op);
     if (!in_place)
         emit_meetings(e, issue, turn);
-    if (issue->op)
+    if (product)
+        emit_body(e, issue->op);
+    else if (issue->op)
         emit_statement(e, issue->op);
     if (in_place)
         emit_meetings(e, issue, turn);

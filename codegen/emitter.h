@@ -58,6 +58,16 @@ const char *axes_expression(const Emitter *e, uint32_t axes);
 /* emit_ops.c: the functions init_constants, forward, backward, optimizer. */
 void emit_step_functions(Emitter *e);
 void emit_statement(Emitter *e, const Op *op);
+/* The two halves of an op's that is neither a loop nor a conversion nor a
+ * transfer: its variables and its mark, the call. */
+void emit_head(Emitter *e, const Op *op);
+void emit_body(Emitter *e, const Op *op);
+/* "path: kind detail (file:line:column)", the first result's type. */
+void emit_comment(Emitter *e, const Op *op, const char *detail);
+
+/* emit_matmul.c: an einsum's call; all calls of a region, made ready. */
+void emit_matmul(Emitter *e, const Op *op);
+void emit_matmuls(Emitter *e, const Region *r);
 
 /* emit_streams.c: statements in order of issue, with waits and events; `phase`:
  * only those of one phase, NULL: all. What a step begins or ends with. */

@@ -83,6 +83,8 @@ typedef struct CollectiveInfo {
     int64_t bytes;      /* full tensors on one rank, for one call */
     int64_t count;      /* calls a step */
     bool in_place;      /* nothing moves: ranks share what is gathered */
+    int shards;         /* operands that are shards when they are made, and do
+                           not move; none of `bytes` is theirs */
 } CollectiveInfo;
 
 /* All collectives of the program in order; *n of them. */

@@ -130,6 +130,8 @@ static void collective(Out *o, const Program *p, const CollectiveInfo *c)
     out(o, ", ");
     number(o, "count", c->count);
     out(o, ", \"in_place\": %s, ", c->in_place ? "true" : "false");
+    number(o, "as_shards", c->shards);
+    out(o, ", ");
     field(o, "source", diag_where(p->diag, p->arena, loc));
     out(o, ", ");
     field(o, "why", c->op->why.text ? c->op->why.text : "");

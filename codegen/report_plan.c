@@ -203,6 +203,15 @@ static void params(Out *o, const Program *p)
     }
 }
 
+/* "; 6 of 16 are made as shards, out of all ranks' operands" */
+static const char *shards_text(const Program *p, const Op *op, int n)
+{
+    return n == op->nargs
+               ? "; made as shards, out of all ranks' operands"
+               : arena_printf(p->arena, "; %d of %d are made as shards, out of "
+                              "all ranks' operands", n, op->nargs);
+}
+
 static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
                         int n)
 {
@@ -227,7 +236,9 @@ static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
                  op->why.text ? op->why.text : "",
                  c[i].dtype == DT_F32 ? "" : ", in ",
                  c[i].dtype == DT_F32 ? "" : dtype_name(c[i].dtype),
-                 c[i].in_place ? "; in place, nothing moves" : "",
+                 c[i].in_place ? "; in place, nothing moves"
+                 : c[i].shards ? shards_text(p, op, c[i].shards)
+                               : "",
                  diag_where(p->diag, a, loc));
     }
     if (!n)

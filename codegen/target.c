@@ -150,7 +150,8 @@ static int64_t cuda_scratch(const Program *p, const Op *op, int threads)
 static int64_t cpu_scratch(const Program *p, const Op *op, int threads)
 {
     switch ((int)op->kind) {
-    case OP_einsum: return matmul_scratch(p, op, threads);
+    case OP_einsum:
+    case OP_einsum_shard: return matmul_scratch(p, op, threads);
     case OP_attention:
     case OP_attention_grad:
     case OP_attention_dropout:
@@ -185,6 +186,38 @@ static bool cuda_in_place(const Program *p, const Op *op, int out, int arg)
                                 : moves_in_place(op, out, arg);
 }
 
+bool target_can_make_shards(const Program *p, const Op *einsum,
+                            const Op *scatter, int i)
+{
+    int64_t ranks = mesh_group(&p->mesh, (uint32_t)scatter->attr[0].i);
+    MoveBox box = move_box(p, scatter, i);
+    Contraction c;
+    contraction_of(p, einsum, &c);
+    const ParcMatmulSpec *s = &c.spec;
+    return !c.plain && !c.nletters && s->batch == 1 && s->type.c == PARC_F32 &&
+           ranks >= 2 && ranks <= PARC_MOST_SHARDS && box.outer == 1 &&
+           !box.valid && s->m % ranks == 0 &&
+           box.inner == s->m / ranks * s->n;
+}
+
+/* Elements that move either way: what all ranks have of the operands is read,
+ * and put together; or all of the product is written, and read again to be
+ * added up. */
+static bool cpu_makes_shards(const Program *p, const Op *einsum,
+                             const Op *scatter, int i)
+{
+    enum { ROWS = 32, FAR = 1 << 16, WORTH = 2 };
+    if (!target_can_make_shards(p, einsum, scatter, i))
+        return false;
+    Contraction c;
+    contraction_of(p, einsum, &c);
+    const ParcMatmulSpec *s = &c.spec;
+    int64_t ranks = mesh_group(&p->mesh, (uint32_t)scatter->attr[0].i);
+    int64_t rows = s->m / ranks;
+    return rows >= ROWS && rows * s->n >= FAR &&
+           WORTH * ranks * s->k * (rows + s->n) <= s->m * s->n;
+}
+
 TargetInfo target_info(Target target, int threads)
 {
     bool cpu = target == TARGET_CPU;
@@ -197,5 +230,6 @@ TargetInfo target_info(Target target, int threads)
                         .adds_rows = cpu,
                         .workspace = cpu ? cpu_scratch : cuda_scratch,
                         .multiplies = cpu ? NULL : cuda_multiplies,
+                        .makes_shards = cpu ? cpu_makes_shards : NULL,
                         .in_place = cpu ? cpu_in_place : cuda_in_place};
 }

@@ -7,6 +7,12 @@
 
 /* `threads`: CPU threads of a rank that workspace is planned for. */
 TargetInfo target_info(Target target, int threads);
+/* Whether the CPU can make this rank's shard of an einsum, operand i of a
+ * reduce_scatter, out of all ranks' operands: it is whole rows of an f32
+ * product, which a call of the library's makes. target_info's says that where
+ * it is less work, too. */
+bool target_can_make_shards(const Program *p, const Op *einsum,
+                            const Op *scatter, int i);
 
 /* Whether the target can do what a planned program asks for: one that was taken
  * up from a dump may have been made for another. Says what it cannot do, and

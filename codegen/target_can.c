@@ -17,6 +17,7 @@ static bool can_do(const Check *c, const Op *op)
     const TargetInfo *t = c->t;
     switch ((int)op->kind) {
     case OP_embedding_add: return t->adds_rows;
+    case OP_einsum_shard: return t->makes_shards != NULL;
     case OP_fetch:
     case OP_store: return t->target == TARGET_CUDA;
     }

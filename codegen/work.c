@@ -14,6 +14,7 @@ typedef struct Kind {
 static const Kind kinds[] = {
     {OP_fused, "kernel"},
     {OP_einsum, "matmul"},
+    {OP_einsum_shard, "matmul"},
     {OP_attention, "attention"},
     {OP_attention_grad, "attention"},
     {OP_attention_dropout, "attention"},
@@ -62,6 +63,14 @@ static int64_t touched_bytes(const Program *p, const Op *op)
     if (op->kind == OP_embedding_add) /* its rows are read and written */
         return 3 * type_local_bytes(&op->arg[1]->type, &p->mesh) +
                type_local_bytes(&op->arg[2]->type, &p->mesh);
+    if (op->kind == OP_einsum_shard) { /* y of all ranks, a slice of x of each */
+        Contraction c;
+        contraction_of(p, op, &c);
+        int y = c.swapped ? 0 : 1;
+        int64_t n = type_local_bytes(&op->arg[1 - y]->type, &p->mesh);
+        n += type_local_bytes(&op->arg[y]->type, &p->mesh) * c.spec.ranks;
+        return n + type_local_bytes(&op->out[0]->type, &p->mesh) / c.spec.ranks;
+    }
     bool part = op->kind == OP_slice || op->kind == OP_take_part ||
                 op->kind == OP_embedding;
     for (int i = 0; i < op->nouts; i++)
@@ -80,7 +89,8 @@ static double matmul_flops(const Program *p, const Op *op)
     const ParcMatmulSpec *s = &c.spec;
     double flops = 2;
     if (!c.plain)
-        flops *= (double)s->batch * (double)s->m * (double)s->n * (double)s->k;
+        flops *= (double)s->batch * (double)s->m * (double)s->n *
+                 (double)s->k * (double)(s->ranks ? s->ranks : 1);
     for (int i = 0; i < c.nletters; i++)
         flops *= (double)c.letter[i].size;
     return flops;
@@ -114,6 +124,10 @@ static const char *einsum_detail(const Program *p, const Op *op)
     Contraction c;
     contraction_of(p, op, &c);
     const char *with = epilogue_info(c.spec.epilogue)->name;
+    if (op->kind == OP_einsum_shard)
+        return arena_printf(p->arena, "%s, a shard of the sum over %s",
+                            op->attr[0].s,
+                            report_axes_text(p, (uint32_t)op->attr[2].i));
     return *with ? arena_printf(p->arena, "%s with %s", op->attr[0].s, with)
                  : op->attr[0].s;
 }

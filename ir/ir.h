@@ -379,6 +379,9 @@ bool op_is_collective(OpKind kind); /* moves data between ranks */
 bool op_is_conversion(OpKind kind); /* those, take_part and take_share */
 bool op_is_elementwise(OpKind kind); /* rule "=" */
 bool op_is_einsum(OpKind kind); /* whatever is done to the product */
+/* The reduce_scatter behind an einsum_shard, with others of its kind between
+ * them at the most, and which operand of it the product is; NULL: it has none. */
+const Op *op_scatter_of(const Op *einsum, int *operand);
 /* The same memory: reshape, fold, unfold, finish_grad. */
 bool op_is_view(OpKind kind);
 /* Attention, and its gradient, with dropout or without. */

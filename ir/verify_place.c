@@ -366,8 +366,26 @@ static const char *check_structural(const Program *p, const Op *op)
     return NULL;
 }
 
+/* Its result is nowhere whole: who else reads it would read a shard. */
+static const char *check_shard(const Program *p, const Op *op)
+{
+    int operand;
+    const Op *scatter = op_scatter_of(op, &operand);
+    if (p->stage != STAGE_FUSED)
+        return "kernels are not made yet";
+    if (!scatter || op_attr(op, "axes").i != op_attr(scatter, "axes").i)
+        return "no reduce_scatter over its axes stands behind it and reads it";
+    return ir_count_uses(op->out[0]) == 1 ? NULL
+                                          : "it is read more than once";
+}
+
 const char *verify_placement(const Program *p, const Op *op)
 {
+    if (op->kind == OP_einsum_shard) {
+        const char *fault = check_shard(p, op);
+        if (fault)
+            return fault;
+    }
     if (op_info(op->kind)->rule)
         return check_rule(p, op);
     if (op_is_conversion(op->kind))

@@ -62,6 +62,15 @@ Value *live_kept_shard(const Program *p, Value *v)
     return is_kept(p, v) ? v : live_gathered_from(p, v);
 }
 
+Value *live_made_as(Value *v)
+{
+    int i;
+    const Op *scatter = v->def && v->def->kind == OP_einsum_shard
+                            ? op_scatter_of(v->def, &i)
+                            : NULL;
+    return scatter ? scatter->out[i] : v;
+}
+
 bool live_is_unit_gather(const Op *op)
 {
     return op->kind == OP_all_gather && op->attr[1].s && op->attr[1].s[0];
@@ -106,6 +115,16 @@ static void use(Liveness *l, Value *v, int time)
         l->last_use[root->id] = time;
 }
 
+/* Other ranks read the operands of products that are made as shards until all
+ * have come to the reduce_scatter behind them. */
+static int read_until(const Liveness *l, const Op *op)
+{
+    int operand;
+    const Op *scatter =
+        op->kind == OP_einsum_shard ? op_scatter_of(op, &operand) : NULL;
+    return l->finish[scatter ? scatter->id : op->id];
+}
+
 static void visit(Region *r, Liveness *l)
 {
     for (int i = 0; i < r->nargs; i++)
@@ -115,7 +134,7 @@ static void visit(Region *r, Liveness *l)
             if (l->last_use[op->out[i]->id] < l->finish[op->id])
                 l->last_use[op->out[i]->id] = l->finish[op->id];
         for (int i = 0; i < op->nargs; i++)
-            use(l, op->arg[i], l->finish[op->id]);
+            use(l, op->arg[i], read_until(l, op));
         if (op->kind == OP_loop)
             visit(op->body, l);
         if (op->kind == OP_output)

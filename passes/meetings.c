@@ -19,6 +19,11 @@
  *          %w.new = fused{name="adamw_w"} %w, … : f32[64, 64]~dp optimizer
  * after    the gather meets over dp: all have written w (in the step before)
  *
+ * So have they in front of a product that is made as a shard (shards.c), of all
+ * ranks' operands, if any of them has been written since they met. Behind it
+ * stands a reduce_scatter, which meets, and nothing up to there writes what it
+ * reads (liveness.c).
+ *
  * Found by trial: two steps are gone through, the second behind the first;
  * where a statement could come too early a meeting is put in front of it, in
  * the first turn of its loop if that is enough, and it starts again. A gather in
@@ -46,13 +51,15 @@ typedef struct Walk {
     Trace trace;
     Since *since;      /* by block */
     const Op **gather; /* by block: the last that gave it to read */
+    int now;                /* statements gone through, in all steps */
+    int met[1 << MAX_AXES]; /* by axes: as many when these ranks last met */
 } Walk;
 
 /* What comes too early. */
 typedef struct Fault {
     int act, other; /* that it does not wait for */
     bool writes;
-    int block;
+    int block;      /* -1: the operands of a product */
 } Fault;
 
 /* ---- what a statement does with a shared block --------------------------- */
@@ -96,6 +103,9 @@ static void meet(Walk *w, uint32_t axes)
         if (m->block[b].shared &&
             covers(&w->p->mesh, axes, m->block[b].shared))
             w->since[b] = (Since){-1, -1};
+    for (uint32_t group = 0; group < 1u << MAX_AXES; group++)
+        if (covers(&w->p->mesh, axes, group))
+            w->met[group] = w->now;
 }
 
 static void meet_before(Walk *w, const Act *act)
@@ -112,10 +122,45 @@ static void meet_before(Walk *w, const Act *act)
 
 /* ---- the walk ------------------------------------------------------------ */
 
+static bool overlap(const Access *a, const Access *b)
+{
+    return a->begin < b->end && b->begin < a->end;
+}
+
+/* Whether act i writes an operand of act `reader`. */
+static bool writes_operand(const Trace *t, int i, int reader)
+{
+    const Act *writes = &t->act[i], *reads = &t->act[reader];
+    for (int x = 0; x < writes->naccesses && writes->issue->op; x++)
+        for (int y = 0; y < reads->naccesses; y++) {
+            const Access *to = &t->access[writes->access + x];
+            const Access *from = &t->access[reads->access + y];
+            if (to->write && !from->write && overlap(to, from))
+                return true;
+        }
+    return false;
+}
+
+/* Whether a product may find operands that are not there yet. */
+static bool product_is_early(const Walk *w, int i, Fault *f)
+{
+    const Op *op = w->trace.act[i].issue->op;
+    if (op->kind != OP_einsum_shard)
+        return false;
+    for (int at = w->met[op_attr(op, "axes").i]; at < w->now; at++)
+        if (writes_operand(&w->trace, at % w->trace.n, i)) {
+            *f = (Fault){i, at % w->trace.n, false, -1};
+            return true;
+        }
+    return false;
+}
+
 static bool is_too_early(Walk *w, int i, Fault *f)
 {
     const Act *act = &w->trace.act[i];
     const Op *op = act->issue->op;
+    if (product_is_early(w, i, f))
+        return true;
     for (int k = 0; k < act->naccesses; k++) {
         int block = -1;
         Use use = use_of(w, op, &w->trace.access[act->access + k], &block);
@@ -141,6 +186,8 @@ static void clear(Walk *w)
         w->since[b] = (Since){-1, -1};
         w->gather[b] = NULL;
     }
+    w->now = 0;
+    memset(w->met, 0, sizeof w->met);
 }
 
 /* Whether anything comes too early in two steps. Parameters are there when the
@@ -149,7 +196,7 @@ static bool find_fault(Walk *w, Fault *f)
 {
     clear(w);
     for (int step = 0; step < 2; step++)
-        for (int i = 0; i < w->trace.n; i++) {
+        for (int i = 0; i < w->trace.n; i++, w->now++) {
             if (!w->trace.act[i].issue->op)
                 continue;
             meet_before(w, &w->trace.act[i]);
@@ -157,6 +204,19 @@ static bool find_fault(Walk *w, Fault *f)
                 return true;
         }
     return false;
+}
+
+static void look_for_shard(Op *op, void *context)
+{
+    *(bool *)context |= op->kind == OP_einsum_shard;
+}
+
+/* Whether ranks use each other's memory but in collectives. */
+static bool needs_meetings(const Program *p)
+{
+    bool shards = p->memory->nsegments > 0;
+    ir_walk(p->step, look_for_shard, &shards);
+    return shards;
 }
 
 static Walk walk_of(const Program *p, const StreamPlan *s)
@@ -178,7 +238,7 @@ static const char *act_name(const Walk *w, int i)
 const char *meetings_check(const Program *p, const StreamPlan *s,
                            const Meeting *without)
 {
-    if (p->memory->nsegments == 0)
+    if (!needs_meetings(p))
         return NULL;
     Walk w = walk_of(p, s);
     w.without = without;
@@ -186,6 +246,10 @@ const char *meetings_check(const Program *p, const StreamPlan *s,
     Fault f;
     if (!find_fault(&w, &f))
         return NULL;
+    if (f.block < 0)
+        return arena_printf(p->arena, "%%%s reads all ranks' operands when "
+                            "%%%s may still have to be made on another",
+                            act_name(&w, f.act), act_name(&w, f.other));
     return arena_printf(
         p->arena, "%%%s %s '%s' on one rank when %%%s may still have to %s it "
         "on another", act_name(&w, f.act), f.writes ? "writes" : "reads",
@@ -195,22 +259,38 @@ const char *meetings_check(const Program *p, const StreamPlan *s,
 
 /* ---- the search ---------------------------------------------------------- */
 
+static Meeting meeting_of_block(const Walk *w, const Fault *f, const Act *act)
+{
+    const Block *b = &w->p->memory->block[f->block];
+    return (Meeting){.axes = b->shared, .by = w->gather[f->block],
+                     .when = act->first ? WAIT_FIRST : WAIT_ALWAYS,
+                     .why = arena_printf(w->p->arena, "all have %s %s",
+                                         f->writes ? "read" : "written",
+                                         b->name)};
+}
+
+static Meeting meeting_of_product(const Act *act)
+{
+    int operand;
+    const Op *op = act->issue->op;
+    return (Meeting){.axes = (uint32_t)op_attr(op, "axes").i,
+                     .by = op_scatter_of(op, &operand), .when = WAIT_ALWAYS,
+                     .why = "all have what is multiplied here"};
+}
+
 /* A meeting that is there in the first turn only is there in all from now
  * on. */
 static void add_meeting(Walk *w, const Fault *f)
 {
     const Act *act = &w->trace.act[f->act];
     Issue *issue = (Issue *)act->issue;
-    const Block *b = &w->p->memory->block[f->block];
+    Meeting m = f->block < 0 ? meeting_of_product(act)
+                             : meeting_of_block(w, f, act);
     for (int i = 0; i < issue->meet.n; i++)
-        if (issue->meet.at[i].axes == b->shared) {
+        if (issue->meet.at[i].axes == m.axes) {
             issue->meet.at[i].when = WAIT_ALWAYS;
             return;
         }
-    Meeting m = {.axes = b->shared, .gather = w->gather[f->block],
-                 .when = act->first ? WAIT_FIRST : WAIT_ALWAYS};
-    m.why = arena_printf(w->p->arena, "all have %s %s",
-                         f->writes ? "read" : "written", b->name);
     vec_push(w->p->arena, &issue->meet, m);
 }
 
@@ -234,7 +314,7 @@ static void drop_needless(Walk *w)
 
 void meetings_find(const Program *p, StreamPlan *s)
 {
-    if (p->memory->nsegments == 0)
+    if (!needs_meetings(p))
         return;
     Walk w = walk_of(p, s);
     Fault f;

@@ -97,6 +97,8 @@ typedef struct Liveness {
 bool live_is_view(OpKind kind);
 /* The value whose memory v shows, within its region. */
 Value *live_root(Value *v);
+/* What a rank makes of v: of an einsum_shard, what its reduce_scatter gives. */
+Value *live_made_as(Value *v);
 /* The shard of a kept parameter, in v's region, that v is gathered from at
  * its own place: v is made by such a gather, or stacks what a loop gathers;
  * NULL: neither. */

@@ -120,10 +120,32 @@ static bool place_over_fetched(Memory *m, const Op *op, int out)
     return false;
 }
 
+/* A product that is made as a shard is that from then on; its reduce_scatter
+ * finds it there. */
+static bool place_shard(Memory *m, const Op *op, int i)
+{
+    Value *made = live_made_as(op->out[i]);
+    if (op->kind == OP_reduce_scatter &&
+        live_made_as(op->arg[i]) == op->out[i])
+        return true;
+    if (made == op->out[i])
+        return false;
+    Place at = {0};
+    if (m->is_bound[made->id])
+        at = m->bound[made->id];
+    else
+        at = memory_whole_block(memory_add_block(
+            m, made->name, m->class[made->id], memory_local_bytes(m, made),
+            m->live.begin[op->id], m->live.last_use[made->id]));
+    memory_place_value(m, made, at);
+    memory_place_value(m, op->out[i], at);
+    return true;
+}
+
 void memory_place_result(Memory *m, Op *op, int i)
 {
     Value *v = op->out[i];
-    if (memory_place_gathered(m, v))
+    if (memory_place_gathered(m, v) || place_shard(m, op, i))
         return;
     if (m->is_bound[v->id]) {
         memory_place_value(m, v, m->bound[v->id]);

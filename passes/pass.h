@@ -26,6 +26,11 @@ typedef struct TargetInfo {
     /* Whether the target multiplies an einsum of these types, and does to the
      * product what the op says; NULL: any, and nothing. */
     bool (*multiplies)(const Program *p, const Op *op);
+    /* Whether the ranks of a box had better make their shards of an einsum,
+     * operand i of a reduce_scatter, out of each other's operands; NULL: they
+     * cannot. */
+    bool (*makes_shards)(const Program *p, const Op *einsum,
+                         const Op *scatter, int i);
     /* Whether result `out` of the op may take the memory of operand `arg`,
      * which dies there. */
     bool (*in_place)(const Program *p, const Op *op, int out, int arg);

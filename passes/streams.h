@@ -40,10 +40,10 @@ typedef struct Wait {
 } Wait;
 
 /* All ranks of a group come here before one of them goes on: on a target whose
- * ranks share memory (meetings.c). It goes by the name of a gather. */
+ * ranks share memory (meetings.c). It goes by the name of a collective. */
 typedef struct Meeting {
     uint32_t axes;
-    const Op *gather;
+    const Op *by;
     WaitWhen when;
     const char *why;   /* "all have written w1", "all have read w1" */
 } Meeting;

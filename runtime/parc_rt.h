@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 6
+#define PARC_RT_VERSION 7
 enum {
     PARC_MAX_AXES = 6,
     PARC_MAX_DIMS = 6,
@@ -341,10 +341,20 @@ typedef struct ParcMatmulSpec {
     int64_t scratch, scratch_bytes;
     ParcTypes type;
     ParcEpilogue epilogue;
+    /* Of parc_matmul_shard: a rank's shard of the result has m rows, so many
+     * elements of a lead from its rows to the next rank's. 0: not cut. */
+    int64_t ranks, slice;
 } ParcMatmulSpec;
+enum { PARC_MOST_SHARDS = 64 }; /* `ranks` at most */
 ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec);
 void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
                  void *c);
+/* This rank's shard of the sum of all ranks' products over the axes, out of
+ * their operands, which lie where this rank's do: what a reduce-scatter of the
+ * products would give, in f32. Programs for the CPU alone have it, and meet in
+ * front of it and behind it. */
+void parc_matmul_shard(ParcRt *rt, ParcMatmul *mm, uint32_t axes,
+                       const void *a, const void *b, void *c);
 /* With an epilogue; NULL for what it does not have. */
 void parc_matmul_with(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
                       void *c, void *vector, void *tensor);

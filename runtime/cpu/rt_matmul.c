@@ -10,7 +10,6 @@
  * where that is faster (rt_matmul_split.c).
  */
 #include <stdlib.h>
-#include <string.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -20,6 +19,7 @@
 
 #include "rt.h"
 #include "rt_matmul.h"
+#include "rt_matmul_primitive.h"
 #include "rt_threads.h"
 #include "rt_type.h"
 
@@ -35,6 +35,7 @@ struct ParcMatmul {
     dnnl_memory_t memory[NMEMORIES];
     dnnl_exec_arg_t argument[NMEMORIES];
     int64_t scratch, scratch_bytes; /* at; of how many */
+    int64_t slice; /* elements of a from a rank's rows to the next's */
     ParcMatmul *next;
 };
 
@@ -65,7 +66,8 @@ static Plan plan_of(const ParcMatmulSpec *spec)
     View a = {spec->m, spec->k, {sa[0], sa[1], sa[2]}, spec->type.a};
     View b = {spec->k, spec->n, {sb[0], sb[1], sb[2]}, spec->type.b};
     View c = {spec->m, spec->n, {sc[0], sc[1], sc[2]}, spec->type.c};
-    Plan p = {.batch = spec->batch, .loops = 1};
+    Plan p = {.batch = spec->batch, .loops = 1,
+              .segments = spec->ranks > 0 ? spec->ranks : 1};
     tidy(&a);
     tidy(&b);
     tidy(&c);
@@ -85,164 +87,13 @@ static void run_one_by_one(Plan *p)
     }
 }
 
-static dnnl_data_type_t data_type(ParcType type)
-{
-    static const dnnl_data_type_t of[] = {[PARC_F32] = dnnl_f32,
-                                          [PARC_BF16] = dnnl_bf16,
-                                          [PARC_F16] = dnnl_f16};
-    return of[type];
-}
-
-static bool is_all_f32(const Plan *p)
-{
-    return p->view[SRC].type == PARC_F32 && p->view[WEIGHTS].type == PARC_F32 &&
-           p->view[DST].type == PARC_F32;
-}
-
-/* Whether the machine multiplies bf16, and oneDNN may use that. */
-static bool knows_bf16(void)
-{
-    unsigned want = dnnl_cpu_isa_avx512_core_bf16;
-    return ((unsigned)dnnl_get_effective_cpu_isa() & want) == want;
-}
-
-static bool is_bf16(const Plan *p)
-{
-    return p->view[SRC].type == PARC_BF16 && p->view[WEIGHTS].type == PARC_BF16;
-}
-
-/* oneDNN offers its kernels in an order of its own: first "brg…", which reads
- * the operands where they are. From some size on the one that packs them is
- * faster (5 to 8% at 2048 x 256 x 32000, whose rows of 128000 bytes meet in
- * few sets of the cache; 10% in bf16). In f32 it is sooner where the right
- * operand is read along its rows, as gradients are: by 5 to 20%, and by 60 to
- * 100% where these rows are a multiple of 4096 bytes apart, so that all meet in
- * one set; but it is later by 5 to 30% where the left operand is read along its
- * columns for few columns of the result (the gradient of a vocabulary's head
- * of few dims): packing that operand is then much of the work. For a result of
- * 16 bits it would sum in scratch of the result's size. */
-#define PACKING "gemm:jit"
-static const double LARGE = 4e9, LARGE_BY_ROWS = 2e8; /* flops */
-static const int64_t FEW_COLUMNS = 512;
-
-static bool is_large(const Plan *p)
-{
-    const View *a = &p->view[SRC], *b = &p->view[WEIGHTS];
-    bool direct = is_all_f32(p) || (is_bf16(p) && knows_bf16() &&
-                                    p->view[DST].type == PARC_F32);
-    bool by_rows = is_all_f32(p) && b->stride[2] == 1;
-    bool few = by_rows && a->stride[2] != 1 && b->columns <= FEW_COLUMNS;
-    return direct && !few && p->batch == 1 &&
-           2.0 * (double)a->rows * (double)a->columns * (double)b->columns >=
-               (by_rows ? LARGE_BY_ROWS : LARGE);
-}
-
-static const char *name_of(const_dnnl_primitive_desc_t description)
-{
-    const char *name = "";
-    dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0,
-                              (void *)&name);
-    return name;
-}
-
-/* The kernel of that name, if there is one. */
-static dnnl_status_t prefer(const char *name, const dnnl_matmul_desc_t *matmul,
-                            const_dnnl_primitive_attr_t attributes,
-                            dnnl_engine_t engine,
-                            dnnl_primitive_desc_t *description)
-{
-    dnnl_primitive_desc_iterator_t it;
-    dnnl_status_t s = dnnl_primitive_desc_iterator_create(
-        &it, matmul, attributes, engine, NULL);
-    if (s != dnnl_success) {
-        return s;
-    }
-    do {
-        *description = dnnl_primitive_desc_iterator_fetch(it);
-        if (strcmp(name_of(*description), name) == 0) {
-            dnnl_primitive_desc_iterator_destroy(it);
-            return dnnl_success;
-        }
-        dnnl_primitive_desc_destroy(*description);
-        s = dnnl_primitive_desc_iterator_next(it);
-    } while (s == dnnl_success);
-    dnnl_primitive_desc_iterator_destroy(it);
-    return s;
-}
-
-static dnnl_status_t describe(const Plan *p, dnnl_engine_t engine,
-                              dnnl_primitive_desc_t *description)
-{
-    dnnl_memory_desc_t memory[DST + 1];
-    dnnl_matmul_desc_t matmul;
-    dnnl_primitive_attr_t attributes;
-    dnnl_status_t s = dnnl_success;
-    for (int i = 0; i <= DST && s == dnnl_success; i++) {
-        const View *v = &p->view[i];
-        /* A stride of 0 along the batch: the same matrix for all. */
-        bool shared = v->stride[0] == 0 && i != DST;
-        const dnnl_dims_t dims = {shared ? 1 : p->batch, v->rows, v->columns};
-        const dnnl_dims_t strides = {shared ? v->rows * v->columns
-                                            : v->stride[0],
-                                     v->stride[1], v->stride[2]};
-        int skip = p->batch == 1;
-        s = dnnl_memory_desc_init_by_strides(&memory[i], 3 - skip, dims + skip,
-                                             data_type(v->type),
-                                             strides + skip);
-    }
-    if (s == dnnl_success) {
-        s = dnnl_matmul_desc_init(&matmul, &memory[SRC], &memory[WEIGHTS], NULL,
-                                  &memory[DST]);
-    }
-    if (s != dnnl_success ||
-        (s = dnnl_primitive_attr_create(&attributes)) != dnnl_success) {
-        return s;
-    }
-    dnnl_primitive_attr_set_scratchpad_mode(attributes,
-                                            dnnl_scratchpad_mode_user);
-    s = is_large(p) ? prefer(PACKING, &matmul, attributes, engine, description)
-                    : dnnl_unimplemented;
-    if (s != dnnl_success) {
-        s = dnnl_primitive_desc_create(description, &matmul, attributes, engine,
-                                       NULL);
-    }
-    dnnl_primitive_attr_destroy(attributes);
-    return s;
-}
-
-/* Anything but the reference in f32. In 16 bits the kernels that we want, and
- * not as an imitation. */
-static bool is_fast(const Plan *p, const_dnnl_primitive_desc_t description)
-{
-    const char *name = name_of(description);
-    if (is_all_f32(p)) {
-        return strncmp(name, "ref", 3) != 0;
-    }
-    return (!is_bf16(p) || knows_bf16()) &&
-           (strncmp(name, "brg", 3) == 0 || is_large(p));
-}
-
-/* Describes the plan's primitive if it has a fast one. */
-static bool describe_fast(const Plan *p, dnnl_engine_t engine,
-                          dnnl_primitive_desc_t *description)
-{
-    if (describe(p, engine, description) != dnnl_success) {
-        return false;
-    }
-    if (is_fast(p, *description)) {
-        return true;
-    }
-    dnnl_primitive_desc_destroy(*description);
-    return false;
-}
-
 /* Whether the plan, or each of its products, is faster in parts of bf16, and
  * what that packs has room. */
 static bool may_split(Plan *p, int threads, int64_t room)
 {
     Plan one = *p;
     run_one_by_one(&one);
-    if (!is_all_f32(&one) || !rt_split_takes(&one) ||
+    if (!rt_is_all_f32(&one) || !rt_split_takes(&one) ||
         rt_split_scratch(&one, threads) > room) {
         return false;
     }
@@ -261,29 +112,41 @@ static dnnl_status_t choose(Plan *p, const ParcMatmulSpec *spec, int threads,
         *way = SPLIT;
         return dnnl_success;
     }
+    if (p->segments > 1) {
+        *p = rt_gathered(p);
+    }
     *way = PRIMITIVE;
-    if (describe_fast(p, engine, description)) {
+    if (rt_describe_fast(p, engine, description)) {
         return dnnl_success;
     }
     if (p->batch > 1) {
         run_one_by_one(p);
-        if (describe_fast(p, engine, description)) {
+        if (rt_describe_fast(p, engine, description)) {
             return dnnl_success;
         }
     }
-    *way = is_all_f32(p) ? PRIMITIVE : WIDE;
-    return *way == WIDE ? dnnl_success : describe(p, engine, description);
+    *way = rt_is_all_f32(p) ? PRIMITIVE : WIDE;
+    return *way == WIDE ? dnnl_success : rt_describe(p, engine, description);
+}
+
+/* Operands that are put together come first. */
+static int64_t gathered_bytes(const Plan *p)
+{
+    return rt_gathered_bytes(p, SRC) + rt_gathered_bytes(p, WEIGHTS);
 }
 
 static int64_t scratch_of(const Plan *p, Way way, int threads,
                           const_dnnl_primitive_desc_t description)
 {
-    if (way != PRIMITIVE) {
-        return way == WIDE ? rt_wide_scratch(p) : rt_split_scratch(p, threads);
+    if (way == SPLIT) {
+        return rt_split_scratch(p, threads);
+    }
+    if (way == WIDE) {
+        return gathered_bytes(p) + rt_wide_scratch(p);
     }
     const dnnl_memory_desc_t *m =
         dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
-    return m ? (int64_t)dnnl_memory_desc_get_size(m) : 0;
+    return gathered_bytes(p) + (m ? (int64_t)dnnl_memory_desc_get_size(m) : 0);
 }
 
 int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads)
@@ -366,10 +229,11 @@ static void make_memories(ParcRt *rt, ParcMatmul *mm,
                                  DNNL_MEMORY_NONE));
         mm->argument[i] = (dnnl_exec_arg_t){part[i].argument, mm->memory[i]};
     }
-    if (mm->scratch_bytes > 0) {
+    int64_t gathered = gathered_bytes(&mm->plan);
+    if (mm->scratch_bytes > gathered) {
         check(rt, spec,
               dnnl_memory_set_data_handle(mm->memory[SCRATCH],
-                                          rt->arena + mm->scratch));
+                                          rt->arena + mm->scratch + gathered));
     }
 }
 
@@ -382,6 +246,7 @@ ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
     check(rt, spec,
           choose(&mm->plan, spec, rt->threads, spec->scratch_bytes, rt->engine,
                  &mm->way, &mm->description));
+    mm->slice = spec->slice;
     mm->scratch = spec->scratch;
     mm->scratch_bytes =
         scratch_of(&mm->plan, mm->way, rt->threads, mm->description);
@@ -414,6 +279,32 @@ static void execute(ParcRt *rt, ParcMatmul *mm, const void *src,
     }
 }
 
+/* dst = the sum of the segments' products. */
+static void multiply(ParcRt *rt, ParcMatmul *mm, const void *const *src,
+                     const void *const *weights, void *dst)
+{
+    const Plan *p = &mm->plan;
+    char *scratch = rt->arena + mm->scratch;
+    if (mm->way == SPLIT) {
+        rt_split_product(p, src, weights, dst, scratch, rt->threads);
+        return;
+    }
+    const void *operand[] = {src[0], weights[0]};
+    if (p->segments > 1) {
+        const void *const *from[] = {src, weights};
+        for (int i = SRC; i <= WEIGHTS; i++) {
+            rt_gather(p, i, from[i], scratch);
+            operand[i] = scratch;
+            scratch += rt_gathered_bytes(p, i);
+        }
+    }
+    if (mm->way == WIDE) {
+        rt_wide_product(p, operand[SRC], operand[WEIGHTS], dst, scratch);
+    } else {
+        execute(rt, mm, operand[SRC], operand[WEIGHTS], dst);
+    }
+}
+
 void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
                  void *c)
 {
@@ -424,15 +315,30 @@ void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
         const void *weights = rt_element(
             p->view[WEIGHTS].type, p->swapped ? a : b, i * p->step[WEIGHTS]);
         void *dst = rt_element_out(p->view[DST].type, c, i * p->step[DST]);
-        void *scratch = rt->arena + mm->scratch;
-        if (mm->way == SPLIT) {
-            rt_split_product(p, src, weights, dst, scratch, rt->threads);
-        } else if (mm->way == WIDE) {
-            rt_wide_product(p, src, weights, dst, scratch);
-        } else {
-            execute(rt, mm, src, weights, dst);
-        }
+        multiply(rt, mm, &src, &weights, dst);
     }
+    dnnl_stream_wait(rt->stream);
+}
+
+/* Where rank `peer` has what this rank has at `own`. */
+static const char *at_peer(const ParcRt *rt, int peer, const void *own)
+{
+    return rt_peer(rt, peer) + ((const char *)own - rt->arena);
+}
+
+void parc_matmul_shard(ParcRt *rt, ParcMatmul *mm, uint32_t axes,
+                       const void *a, const void *b, void *c)
+{
+    const RtGroup *g = &rt->group[axes];
+    const Plan *p = &mm->plan;
+    const void *of_a[PARC_MOST_SHARDS], *of_b[PARC_MOST_SHARDS];
+    for (int j = 0; j < g->n; j++) {
+        of_a[j] = rt_element(p->view[p->swapped ? WEIGHTS : SRC].type,
+                             at_peer(rt, g->member[j], a),
+                             g->index * mm->slice);
+        of_b[j] = at_peer(rt, g->member[j], b);
+    }
+    multiply(rt, mm, p->swapped ? of_b : of_a, p->swapped ? of_a : of_b, c);
     dnnl_stream_wait(rt->stream);
 }
 

@@ -16,18 +16,28 @@ typedef struct View {
 
 enum { SRC, WEIGHTS, DST };
 
-/* DST = SRC WEIGHTS, `batch` of them at once, `loops` one by one. */
+/* DST = SRC WEIGHTS, `batch` of them at once, `loops` one by one. With more than
+ * one of `segments` it is the sum of so many products of these views: equal
+ * parts of the summed index, which lie somewhere else each. */
 typedef struct Plan {
     View view[DST + 1];
-    int64_t batch, loops;
+    int64_t batch, loops, segments;
     int64_t step[DST + 1]; /* elements from one loop to the next */
     bool swapped;          /* SRC is the spec's b, WEIGHTS its a */
+    View part[DST];        /* of rt_gathered: what the views were */
 } Plan;
 
 static inline int64_t rt_least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
+
+/* The plan for segments that have been put together: its views count all of
+ * them, densely. Bytes that an operand takes so, a multiple of 64 (0: there is
+ * one segment), and putting it there. */
+Plan rt_gathered(const Plan *p);
+int64_t rt_gathered_bytes(const Plan *p, int operand);
+void rt_gather(const Plan *p, int operand, const void *const *from, void *to);
 
 /* A product in f32 of operands of any float type. `scratch` has room for
  * rt_wide_scratch bytes. */
@@ -36,11 +46,13 @@ void rt_wide_product(const Plan *p, const void *src, const void *weights,
                      void *dst, void *scratch);
 
 /* A product in f32 on tiles of bf16, as exact as in f32: where this machine has
- * tiles and the matrices fill some. `scratch` has room for rt_split_scratch
- * bytes of that many threads or more, on a boundary of 64. */
+ * tiles and the matrices fill some. Operands are listed by segment. `scratch`
+ * has room for rt_split_scratch bytes of that many threads or more, on a
+ * boundary of 64. */
 bool rt_split_takes(const Plan *p);
 int64_t rt_split_scratch(const Plan *p, int threads);
-void rt_split_product(const Plan *p, const void *src, const void *weights,
-                      void *dst, void *scratch, int threads);
+void rt_split_product(const Plan *p, const void *const *src,
+                      const void *const *weights, void *dst, void *scratch,
+                      int threads);
 
 #endif

@@ -66,6 +66,7 @@ static Share share_of(const Plan *p, int threads)
 {
     const View *a = &p->view[SRC], *c = &p->view[DST];
     int64_t down = pieces(c->rows, RT_STRIP), best = INT64_MAX;
+    int64_t depth = a->columns * p->segments;
     int64_t across = pieces(c->columns, RT_STRIP);
     Share s = {0};
     for (int over = 1; over <= threads; over++) {
@@ -79,8 +80,8 @@ static Share share_of(const Plan *p, int threads)
     }
     s.block_columns = evenly(s.columns, WIDE);
     int64_t most = PACKED / s.block_columns / RT_STEP * RT_STEP;
-    s.deep = evenly(a->columns, rt_least(most, DEEP));
-    s.whole = s.deep >= a->columns;
+    s.deep = evenly(depth, rt_least(most, DEEP));
+    s.whole = s.deep >= depth;
     int64_t kept = KEPT / s.block_columns / RT_STRIP * RT_STRIP;
     s.block_rows = s.whole ? s.rows : rt_least(s.rows, kept);
     s.group =
@@ -94,7 +95,9 @@ static Share share_of(const Plan *p, int threads)
 typedef struct Work {
     const Share *share;
     const View *a, *b, *c;
-    const float *from_a, *from_b; /* this share's first elements */
+    const void *const *from_a, *const *from_b; /* by segment */
+    int64_t at_a, at_b; /* this share's first elements there */
+    int64_t depth;      /* of all segments */
     float *to;
     int64_t rows, columns;
     uint16_t *strips, *panel; /* a's and b's, packed */
@@ -120,18 +123,18 @@ static Block block_at(const Work *w, int64_t i, int64_t across, int64_t deep)
     if (x.row < w->rows) {
         x.rows = rt_least(s->block_rows, w->rows - x.row);
         x.columns = rt_least(s->block_columns, w->columns - x.column);
-        x.depth = rt_least(s->deep, w->a->columns - x.k);
+        x.depth = rt_least(s->deep, w->depth - x.k);
     }
     return x;
 }
 
-/* Strips side by side. Where memory has rows of edges, each step of k is packed
- * for all of them before the next: rows are read to their ends. */
+/* Strips side by side, `strip` apart. Where memory has rows of edges, each step
+ * of k is packed for all of them before the next: rows are read to their ends.
+ */
 static void pack(const float *from, int64_t along_edges, int64_t along_depth,
                  int64_t edges, int64_t depth, bool pairs, int64_t soon,
-                 uint16_t *to)
+                 int64_t strip, uint16_t *to)
 {
-    int64_t strip = pieces(depth, RT_STEP) * RT_STEP_SIZE;
     int64_t deep = along_depth == 1 ? depth : RT_STEP;
     for (int64_t k = 0; k < depth; k += deep, to += RT_STEP_SIZE) {
         for (int64_t i = 0; i < edges; i += RT_STRIP) {
@@ -142,24 +145,42 @@ static void pack(const float *from, int64_t along_edges, int64_t along_depth,
     }
 }
 
+/* One operand's strips of a block: out of every segment what it has of the
+ * block's summed indices, steps behind one another. */
+static void pack_segments(const Work *w, const Block *x,
+                          const void *const *from, int64_t at,
+                          int64_t along_edges, int64_t along_depth,
+                          int64_t edges, bool pairs, int64_t soon, uint16_t *to)
+{
+    int64_t strip = pieces(x->depth, RT_STEP) * RT_STEP_SIZE;
+    for (int64_t k = 0, n; k < x->depth; k += n) {
+        int64_t in = (x->k + k) % w->a->columns;
+        const float *base = from[(x->k + k) / w->a->columns];
+        n = rt_least(w->a->columns - in, x->depth - k);
+        pack(base + at + in * along_depth, along_edges, along_depth, edges, n,
+             pairs, soon, strip, to + k / RT_STEP * RT_STEP_SIZE);
+    }
+}
+
 /* Rows of k are fetched a strip ahead: the processor sees by itself where rows
  * of columns go on. */
 static void pack_panel(const Work *w, const Block *x)
 {
     const int64_t *s = w->b->stride;
-    pack(w->from_b + x->column * s[2] + x->k * s[1], s[2], s[1], x->columns,
-         x->depth, true, s[1] == 1 ? RT_STRIP * s[2] : 0, w->panel);
+    pack_segments(w, x, w->from_b, w->at_b + x->column * s[2], s[2], s[1],
+                  x->columns, true, s[1] == 1 ? RT_STRIP * s[2] : 0, w->panel);
 }
 
 static void pack_group(const Work *w, const Block *x, int64_t row, int64_t rows)
 {
     const int64_t *s = w->a->stride;
-    pack(w->from_a + (x->row + row) * s[1] + x->k * s[2], s[1], s[2], rows,
-         x->depth, false, 0, w->strips);
+    pack_segments(w, x, w->from_a, w->at_a + (x->row + row) * s[1], s[1], s[2],
+                  rows, false, 0, w->strips);
 }
 
 /* The group of strips from `row` of the block on, if there is one: it is packed
- * next. Reading it from memory is begun while so many steps are multiplied. */
+ * next. Reading it from memory is begun while so many steps are multiplied, as
+ * far as one segment has it. */
 static RtAhead ahead_of_group(const Work *w, const Block *x, int64_t row,
                               int64_t steps)
 {
@@ -168,9 +189,12 @@ static RtAhead ahead_of_group(const Work *w, const Block *x, int64_t row,
     if (rows <= 0) {
         return (RtAhead){0};
     }
-    const float *at = w->from_a + (x->row + row) * s[1] + x->k * s[2];
-    return s[2] == 1 ? rt_ahead(at, s[1], x->depth, rows, steps)
-                     : rt_ahead(at, s[2], rows, x->depth, steps);
+    const float *base = w->from_a[x->k / w->a->columns];
+    int64_t in = x->k % w->a->columns;
+    const float *at = base + w->at_a + (x->row + row) * s[1] + in * s[2];
+    int64_t depth = rt_least(x->depth, w->a->columns - in);
+    return s[2] == 1 ? rt_ahead(at, s[1], depth, rows, steps)
+                     : rt_ahead(at, s[2], rows, depth, steps);
 }
 
 /* The sums of a row, out of the tiles they are in, to where the result has
@@ -202,7 +226,7 @@ static void multiply_strip(const Work *w, const Block *x, int64_t row,
                            const uint16_t *strip, RtAhead *ahead)
 {
     int64_t steps = pieces(x->depth, RT_STEP);
-    bool last = x->k + x->depth == w->a->columns;
+    bool last = x->k + x->depth == w->depth;
     float *sums =
         w->sums + (w->share->whole ? 0 : row * w->share->block_columns);
     for (int64_t j = 0; j < x->columns; j += RT_STRIP) {
@@ -243,7 +267,7 @@ static void do_share(const Work *w)
     const Share *s = w->share;
     int64_t down = pieces(w->rows, s->block_rows);
     int64_t across = pieces(w->columns, s->block_columns);
-    int64_t deep = pieces(w->a->columns, s->deep);
+    int64_t deep = pieces(w->depth, s->deep);
     Block x = block_at(w, 0, across, deep);
     rt_tiles_open();
     for (int64_t i = 0; i < down * across * deep; i++) {
@@ -289,8 +313,9 @@ int64_t rt_split_scratch(const Plan *p, int threads)
     return most;
 }
 
-void rt_split_product(const Plan *p, const void *src, const void *weights,
-                      void *dst, void *scratch, int threads)
+void rt_split_product(const Plan *p, const void *const *src,
+                      const void *const *weights, void *dst, void *scratch,
+                      int threads)
 {
     const View *a = &p->view[SRC], *b = &p->view[WEIGHTS], *c = &p->view[DST];
     Share s = share_of(p, threads);
@@ -305,8 +330,11 @@ void rt_split_product(const Plan *p, const void *src, const void *weights,
                   .b = b,
                   .c = c,
                   .far = far,
-                  .from_a = (const float *)src + row * a->stride[1],
-                  .from_b = (const float *)weights + column * b->stride[2],
+                  .from_a = src,
+                  .from_b = weights,
+                  .at_a = row * a->stride[1],
+                  .at_b = column * b->stride[2],
+                  .depth = a->columns * p->segments,
                   .to = (float *)dst + row * c->stride[1] + column,
                   .rows = rt_least(s.rows, c->rows - row),
                   .columns = rt_least(s.columns, c->columns - column),
@@ -338,10 +366,12 @@ bool rt_split_takes(const Plan *p)
     enum { LEAST = 128 };
     const double flops = 6e7;
     const View *a = &p->view[SRC], *b = &p->view[WEIGHTS], *c = &p->view[DST];
-    return p->batch == 1 && c->stride[2] == 1 && has_rows_or_columns(a) &&
-           has_rows_or_columns(b) && c->rows >= LEAST && c->columns >= LEAST &&
-           a->columns >= LEAST &&
-           2.0 * (double)c->rows * (double)c->columns * (double)a->columns >=
+    int64_t depth = a->columns * p->segments;
+    bool whole_steps = p->segments == 1 || a->columns % RT_STEP == 0;
+    return p->batch == 1 && whole_steps && c->stride[2] == 1 &&
+           has_rows_or_columns(a) && has_rows_or_columns(b) &&
+           c->rows >= LEAST && c->columns >= LEAST && depth >= LEAST &&
+           2.0 * (double)c->rows * (double)c->columns * (double)depth >=
                flops &&
            knows_tiles();
 }
@@ -361,8 +391,9 @@ int64_t rt_split_scratch(const Plan *p, int threads)
     return 0;
 }
 
-void rt_split_product(const Plan *p, const void *src, const void *weights,
-                      void *dst, void *scratch, int threads)
+void rt_split_product(const Plan *p, const void *const *src,
+                      const void *const *weights, void *dst, void *scratch,
+                      int threads)
 {
     (void)p;
     (void)src;

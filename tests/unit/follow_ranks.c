@@ -21,12 +21,15 @@ typedef struct Word {
 
 typedef struct Follow {
     const Program *p;
+    bool shards; /* ranks read each other's own memory, too */
     const Meeting *without;
     Trace trace;
     int ranks;
     int64_t words; /* of one rank's shared memory, whoever's it is in truth */
     Clock clock[MOST_RANKS];
     Word *word;
+    Word *piece; /* of a rank's own memory, as the trace cuts it: [rank][piece],
+                    if ranks read each other's */
     const char *fault;
 } Follow;
 
@@ -76,7 +79,8 @@ static void touch_word(Follow *f, int act, int r, Word *w, const Access *a)
         f->fault = arena_printf(
             f->p->arena, "%s %%%s on rank %d %s %%%s too early",
             op_info(op->kind)->name, op->nouts ? op->out[0]->name : "", r,
-            a->write ? "writes" : "reads", a->value->name);
+            a->write ? "writes" : "reads",
+            a->value ? a->value->name : "scratch");
     }
     if (a->write) {
         w->written = known->at[r];
@@ -93,6 +97,26 @@ static void touch_bytes(Follow *f, int act, int r, const Access *a,
     for (int64_t at = begin / WORD; at < end / WORD && !f->fault; at++)
         touch_word(f, act, r, &f->word[base + at - f->p->memory->own / WORD],
                    a);
+}
+
+/* Of rank q's own memory. */
+static void touch_pieces(Follow *f, int act, int r, int q, const Access *a)
+{
+    for (int i = a->first; i <= a->last && !f->fault; i++)
+        touch_word(f, act, r, &f->piece[q * f->trace.npieces + i], a);
+}
+
+/* A rank's own memory is its own, but for the operands of a product that is
+ * made as a shard. */
+static void touch_own(Follow *f, int act, int r, const Access *a)
+{
+    const Op *op = f->trace.act[act].issue->op;
+    if (!f->shards || a->begin >= f->p->memory->own)
+        return;
+    for (int q = 0; q < f->ranks; q++)
+        if (q == r || (op->kind == OP_einsum_shard && !a->write &&
+                       same_group(f, r, q, (uint32_t)op_attr(op, "axes").i)))
+            touch_pieces(f, act, r, q, a);
 }
 
 static void touch(Follow *f, int act, int r, const Access *a)
@@ -136,11 +160,18 @@ static void run_act(Follow *f, int i)
         meet(f, (uint32_t)op->attr[0].i);
     for (int r = 0; r < f->ranks; r++) {
         f->clock[r].at[r]++;
-        for (int k = 0; k < act->naccesses && !in_place; k++)
+        for (int k = 0; k < act->naccesses && !in_place; k++) {
             touch(f, i, r, &f->trace.access[act->access + k]);
+            touch_own(f, i, r, &f->trace.access[act->access + k]);
+        }
     }
     if (moves)
         meet(f, (uint32_t)op->attr[0].i);
+}
+
+static void look_for_shard(Op *op, void *context)
+{
+    *(bool *)context |= op->kind == OP_einsum_shard;
 }
 
 const char *follow_ranks(const Program *p, const Meeting *without)
@@ -154,6 +185,9 @@ const char *follow_ranks(const Program *p, const Meeting *without)
     if (f->ranks > MOST_RANKS)
         return "more ranks than can be followed";
     f->word = NEW_ARRAY(p->arena, Word, f->ranks *f->words + 1);
+    ir_walk(p->step, look_for_shard, &f->shards);
+    if (f->shards)
+        f->piece = NEW_ARRAY(p->arena, Word, f->ranks *f->trace.npieces + 1);
     for (int step = 0; step < STEPS; step++)
         for (int i = 0; i < f->trace.n && !f->fault; i++)
             run_act(f, i);

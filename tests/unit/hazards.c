@@ -28,12 +28,13 @@ typedef struct Waits {
     const Program *p;
     int n;             /* of them */
     int gathers, met;  /* in place; meetings */
+    int shards;        /* products made as such */
     const char *fault; /* the first */
 } Waits;
 
 /* How many were seen in all. */
 typedef struct Seen {
-    int waits, gathers, met;
+    int waits, gathers, met, shards;
 } Seen;
 
 static void try_without(Waits *w, const Issue *issue)
@@ -54,6 +55,7 @@ static void try_not_to_meet(Waits *w, const Issue *issue)
 {
     const char *name = issue->op->nouts ? issue->op->out[0]->name : "";
     w->gathers += memory_moves_nothing(w->p, issue->op);
+    w->shards += issue->op->kind == OP_einsum_shard;
     for (int i = 0; i < issue->meet.n && !w->fault; i++) {
         const Meeting *m = &issue->meet.at[i];
         w->met++;
@@ -93,6 +95,7 @@ static const char *check_schedule(const Program *p, Seen *seen)
     seen->waits += w.n;
     seen->gathers += w.gathers;
     seen->met += w.met;
+    seen->shards += w.shards;
     return w.fault;
 }
 
@@ -147,6 +150,15 @@ static const char *replaced(Arena *a, const char *text, const char *what,
                         at + strlen(what));
 }
 
+/* Shards are made of products of all sizes. */
+static TargetInfo target_of_test(Target target)
+{
+    TargetInfo t = target_info(target, 1);
+    if (t.makes_shards)
+        t.makes_shards = target_can_make_shards;
+    return t;
+}
+
 static const Target targets[] = {TARGET_CUDA, TARGET_CPU};
 
 static void check_program(Check *c, Arena *a, const char *text,
@@ -156,7 +168,7 @@ static void check_program(Check *c, Arena *a, const char *text,
     for (int i = 0; i < 2; i++) {
         Diag *d = diag_new(a, COLOR_NEVER);
         Program *p = pdl_program(a, d, text, mesh, NULL, define);
-        TargetInfo t = target_info(targets[i], 1);
+        TargetInfo t = target_of_test(targets[i]);
         const char *fault = p ? run_all_passes(p, &t) : "it cannot be read";
         if (!fault)
             fault = check_schedule(p, seen);
@@ -211,6 +223,7 @@ static void check_examples(Check *c)
     CHECK(c, seen.waits > 1000);
     CHECK(c, seen.gathers > 100);
     CHECK(c, seen.met > 20);
+    CHECK(c, seen.shards > 100);
 }
 
 /* ---- random programs --------------------------------------------------- */
@@ -224,7 +237,7 @@ static const char *try_seed(uint64_t seed, Target target, Seen *seen,
     uint32_t data_axes = random_mesh(p, &r, NULL);
     random_model(p, &r, data_axes);
     random_plan(p, &r, data_axes);
-    TargetInfo t = target_info(target, 1);
+    TargetInfo t = target_of_test(target);
     t.default_prefetch = (int)rng_below(&r, 4);
     *refused = run_all_passes(p, &t);
     const char *fault = *refused ? NULL : check_schedule(p, seen);

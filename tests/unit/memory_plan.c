@@ -58,9 +58,17 @@ typedef struct Walk {
 
 /* ---- places ------------------------------------------------------------ */
 
+/* Of what a rank makes of it. */
 static int64_t words_of(const Walk *w, const Value *v)
 {
-    return type_local_bytes(&v->type, &w->p->mesh) / WORD;
+    return type_local_bytes(&live_made_as((Value *)v)->type, &w->p->mesh) /
+           WORD;
+}
+
+static bool is_made_as_shard(const Op *op, int i)
+{
+    return op->kind == OP_reduce_scatter &&
+           live_made_as(op->arg[i]) != op->arg[i];
 }
 
 /* Word i of a value behind where it begins: the layers of a kept parameter
@@ -188,7 +196,8 @@ static void check_in_place(Walk *w, const Op *op)
             if (to >= from + words_of(w, op->arg[i]) ||
                 from >= to + words_of(w, op->out[o]) ||
                 (o < op->nargs && op->arg[o] == op->arg[i] &&
-                 live_gathered_from(w->p, op->out[o])))
+                 (is_made_as_shard(op, o) ||
+                  live_gathered_from(w->p, op->out[o]))))
                 continue;
             if (to != from || !w->t->in_place(w->p, op, o, i))
                 FAULT(w, "%s %%%s overwrites its operand %%%s",
@@ -295,6 +304,15 @@ static void write_others(Walk *w)
     }
 }
 
+/* A shard is there already; its product's operands are, too: other ranks may
+ * have read them only now. */
+static void leave_shard(Walk *w, const Op *op, int i)
+{
+    const Op *product = op->arg[i]->def;
+    expect_all(w, op, product->nargs, product->arg);
+    take_content(w, op->out[i], 0, op->arg[i], 0, words_of(w, op->arg[i]));
+}
+
 static void run_plain(Walk *w, const Op *op)
 {
     int scratch = w->plan->workspace[op->id];
@@ -307,6 +325,8 @@ static void run_plain(Walk *w, const Op *op)
     for (int i = 0; i < op->nouts; i++)
         if (live_gathered_from(w->p, op->out[i]))
             write_gathered(w, op, i);
+        else if (is_made_as_shard(op, i))
+            leave_shard(w, op, i);
         else
             write_value(w, op->out[i]);
     tread_on(w, scratch);
@@ -582,6 +602,8 @@ static SeedResult run_seed(void *context, uint64_t seed)
     random_plan(p, &r, data_axes);
     Target target = rng_chance(&r, 50) ? TARGET_CPU : TARGET_CUDA;
     TargetInfo t = target_info(target, (int)rng_pick(&r, 1, 1, 2));
+    if (target == TARGET_CPU && rng_chance(&r, 70))
+        t.makes_shards = target_can_make_shards; /* of products of all sizes */
     const char *fault = run_all_passes(p, &t);
     bool refused = fault && (strcmp(fault, "refine") == 0 ||
                              strcmp(fault, "pad") == 0 ||
@@ -638,6 +660,8 @@ static void check_example(Check *c, int i, const char *mesh, Target target)
     Diag *d = diag_new(a, COLOR_NEVER);
     Program *p = read_example(a, d, i, mesh);
     TargetInfo t = target_info(target, 2);
+    if (target == TARGET_CPU)
+        t.makes_shards = target_can_make_shards; /* of products of all sizes */
     const char *fault = "it cannot be compiled";
     if (p && !run_all_passes(p, &t))
         fault = check_plan(p, &t);

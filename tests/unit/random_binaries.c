@@ -82,6 +82,8 @@ static const char *make_program(Case *c)
     for (int i = 0; i < p->param.n; i++)
         p->param.at[i].init.a = 0.3;
     c->target = target_info(TARGET_CPU, (int)rng_pick(&r, 1, 1, 2));
+    if (c->seed % 3) /* of products of all sizes */
+        c->target.makes_shards = target_can_make_shards;
     for (size_t i = 0; i < PASSES && !c->refused; i++) {
         ir_renumber(p);
         passes[i].run(p, &c->target);

@@ -16,7 +16,7 @@
 
 #include <stddef.h>
 
-#if PARC_RT_VERSION != 6
+#if PARC_RT_VERSION != 7
 #error "this runtime is of another parc; run parc again"
 #endif
 

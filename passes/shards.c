@@ -1,0 +1,81 @@
+/* shards.c: gradients that are made as shards.
+ *
+ * requires: STAGE_FUSED
+ * ensures:  where ranks are in one box (TargetInfo.makes_shards): an
+ *           einsum_shard for each einsum that nobody reads but a
+ *           reduce_scatter, if that is less work; all of a reduce_scatter stand
+ *           in front of it
+ *
+ * before   %dw = einsum{…} %dy, %x : f32[768, 3072]+dp backward
+ *          …
+ *          %s, %t = reduce_scatter{axes={dp}, …} %dw, %db
+ *                   : f32[768, 3072]~dp, f32[768]~dp backward
+ * after    …
+ *          %dw = einsum_shard{…, axes={dp}} %dy, %x
+ *                : f32[768, 3072]+dp backward
+ *          %s, %t = reduce_scatter{axes={dp}, …} %dw, %db
+ *                   : f32[768, 3072]~dp, f32[768]~dp backward
+ *
+ * A rank's product is a part of the sum, over its rows of the batch; the ranks
+ * then read each other's parts and add them up. With few rows that is much of
+ * the work: the parts are as large as the weights, each. Instead a rank
+ * multiplies its columns of all ranks' %dy by all ranks' %x, which is as many
+ * multiplications, and writes its shard of the sum, %s: %dw is nowhere, and
+ * nothing is left to be reduced. The ranks meet in front of the first such
+ * product (meetings.c), since operands must be there, and in the
+ * reduce_scatter behind the last.
+ */
+#include "passes/memory.h"
+
+/* In memory that every rank has at the same place, its own in each. */
+static bool is_own(const Program *p, Value *v)
+{
+    const Value *root = live_root(v);
+    return !live_kept_shard(p, v) &&
+           !(root->def && root->def->kind == OP_param);
+}
+
+static bool is_shard(const Program *p, const TargetInfo *t, const Op *scatter,
+                     int i)
+{
+    const Op *einsum = scatter->arg[i]->def;
+    return einsum && einsum->kind == OP_einsum &&
+           einsum->region == scatter->region &&
+           einsum->phase == scatter->phase &&
+           ir_count_uses(scatter->arg[i]) == 1 && is_own(p, einsum->arg[0]) &&
+           is_own(p, einsum->arg[1]) && t->makes_shards(p, einsum, scatter, i);
+}
+
+static void make_shard(Program *p, Op *scatter, int i)
+{
+    Op *einsum = scatter->arg[i]->def;
+    const Value *old = einsum->out[0];
+    Attr attr[] = {einsum->attr[0], einsum->attr[1],
+                   {.i = op_attr(scatter, "axes").i}};
+    Build b = {.p = p, .region = scatter->region, .before = scatter,
+               .phase = scatter->phase, .loc = einsum->loc,
+               .path = einsum->path};
+    Value *made = ir_op_typed(&b, OP_einsum_shard, 2, einsum->arg, attr, 1,
+                              &old->type, &old->name)->out[0];
+    for (int a = 0; a < p->mesh.n; a++)
+        made->why[a] = old->why[a];
+    scatter->arg[i] = made;
+    ir_remove(einsum);
+}
+
+static void visit(Program *p, const TargetInfo *t, Region *r)
+{
+    for (Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            visit(p, t, op->body);
+        for (int i = 0; op->kind == OP_reduce_scatter && i < op->nargs; i++)
+            if (is_shard(p, t, op, i))
+                make_shard(p, op, i);
+    }
+}
+
+void pass_shards(Program *p, const TargetInfo *t)
+{
+    if (t->makes_shards)
+        visit(p, t, p->step);
+}

@@ -1,0 +1,68 @@
+/* rt_matmul_gather.c: operands that lie in segments are put together.
+ *
+ * A product of segments (Plan.segments) has each operand in as many places,
+ * which have equal parts of the summed index. The tiles of rt_matmul_split.c
+ * are packed out of all of them; the library, and rt_matmul_wide.c, want one.
+ *
+ *   2 segments of [k, n]  ->  [2k, n]      2 of [n, k]  ->  [n, 2k]
+ */
+#include <string.h>
+
+#include "rt_matmul.h"
+#include "rt_type.h"
+
+enum { ALIGN = 64, THREADS_FROM = 1 << 16 /* bytes */ };
+
+/* Which of a view's dims is summed. */
+static int summed(int operand)
+{
+    return operand == SRC ? 2 : 1;
+}
+
+static int64_t *extent(View *v, int dim)
+{
+    return dim == 1 ? &v->rows : &v->columns;
+}
+
+Plan rt_gathered(const Plan *p)
+{
+    Plan whole = *p;
+    for (int i = SRC; i <= WEIGHTS; i++) {
+        View *v = &whole.view[i];
+        int k = summed(i), other = 3 - k;
+        whole.part[i] = *v;
+        *extent(v, k) *= p->segments;
+        v->stride[k] = v->stride[k] == 1 ? 1 : *extent(v, other);
+        v->stride[other] = v->stride[k] == 1 ? *extent(v, k) : 1;
+    }
+    return whole;
+}
+
+int64_t rt_gathered_bytes(const Plan *p, int operand)
+{
+    const View *v = &p->view[operand];
+    int64_t bytes = v->rows * v->columns * rt_type_size(v->type);
+    return p->segments > 1 ? (bytes + ALIGN - 1) / ALIGN * ALIGN : 0;
+}
+
+void rt_gather(const Plan *p, int operand, const void *const *from, void *to)
+{
+    View part = p->part[operand];
+    const View *v = &p->view[operand];
+    int k = summed(operand), other = 3 - k;
+    bool along = v->stride[k] == 1; /* lines go along the summed index */
+    int line = along ? other : k;
+    int64_t lines = *extent(&part, line), n = *extent(&part, 3 - line);
+    int64_t bytes = n * rt_type_size(v->type);
+    int64_t segment = along ? n : lines * v->stride[line];
+#pragma omp parallel for collapse(2)                                           \
+    schedule(static) if (p->segments * lines * bytes > THREADS_FROM)
+    for (int64_t j = 0; j < p->segments; j++) {
+        for (int64_t i = 0; i < lines; i++) {
+            memcpy(rt_element_out(v->type, to,
+                                  j * segment + i * v->stride[line]),
+                   rt_element(v->type, from[j], i * part.stride[line]),
+                   (size_t)bytes);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+/* rt_matmul_primitive.c: which of oneDNN's matmul kernels a product runs on.
+ *
+ * They want each operand contiguous along one of its last two dims and the
+ * result along its last; the first that the library offers is not always the
+ * fastest.
+ */
+#include "rt_matmul_primitive.h"
+
+#include <string.h>
+
+static dnnl_data_type_t data_type(ParcType type)
+{
+    static const dnnl_data_type_t of[] = {[PARC_F32] = dnnl_f32,
+                                          [PARC_BF16] = dnnl_bf16,
+                                          [PARC_F16] = dnnl_f16};
+    return of[type];
+}
+
+bool rt_is_all_f32(const Plan *p)
+{
+    return p->view[SRC].type == PARC_F32 && p->view[WEIGHTS].type == PARC_F32 &&
+           p->view[DST].type == PARC_F32;
+}
+
+/* Whether the machine multiplies bf16, and oneDNN may use that. */
+static bool knows_bf16(void)
+{
+    unsigned want = dnnl_cpu_isa_avx512_core_bf16;
+    return ((unsigned)dnnl_get_effective_cpu_isa() & want) == want;
+}
+
+static bool is_bf16(const Plan *p)
+{
+    return p->view[SRC].type == PARC_BF16 && p->view[WEIGHTS].type == PARC_BF16;
+}
+
+/* oneDNN offers its kernels in an order of its own: first "brg…", which reads
+ * the operands where they are. From some size on the one that packs them is
+ * faster (5 to 8% at 2048 x 256 x 32000, whose rows of 128000 bytes meet in
+ * few sets of the cache; 10% in bf16). In f32 it is sooner where the right
+ * operand is read along its rows, as gradients are: by 5 to 20%, and by 60 to
+ * 100% where these rows are a multiple of 4096 bytes apart, so that all meet in
+ * one set; but it is later by 5 to 30% where the left operand is read along its
+ * columns for few columns of the result (the gradient of a vocabulary's head
+ * of few dims): packing that operand is then much of the work. For a result of
+ * 16 bits it would sum in scratch of the result's size. */
+#define PACKING "gemm:jit"
+static const double LARGE = 4e9, LARGE_BY_ROWS = 2e8; /* flops */
+static const int64_t FEW_COLUMNS = 512;
+
+static bool is_large(const Plan *p)
+{
+    const View *a = &p->view[SRC], *b = &p->view[WEIGHTS];
+    bool direct = rt_is_all_f32(p) || (is_bf16(p) && knows_bf16() &&
+                                    p->view[DST].type == PARC_F32);
+    bool by_rows = rt_is_all_f32(p) && b->stride[2] == 1;
+    bool few = by_rows && a->stride[2] != 1 && b->columns <= FEW_COLUMNS;
+    return direct && !few && p->batch == 1 &&
+           2.0 * (double)a->rows * (double)a->columns * (double)b->columns >=
+               (by_rows ? LARGE_BY_ROWS : LARGE);
+}
+
+static const char *name_of(const_dnnl_primitive_desc_t description)
+{
+    const char *name = "";
+    dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0,
+                              (void *)&name);
+    return name;
+}
+
+/* The kernel of that name, if there is one. */
+static dnnl_status_t prefer(const char *name, const dnnl_matmul_desc_t *matmul,
+                            const_dnnl_primitive_attr_t attributes,
+                            dnnl_engine_t engine,
+                            dnnl_primitive_desc_t *description)
+{
+    dnnl_primitive_desc_iterator_t it;
+    dnnl_status_t s = dnnl_primitive_desc_iterator_create(
+        &it, matmul, attributes, engine, NULL);
+    if (s != dnnl_success) {
+        return s;
+    }
+    do {
+        *description = dnnl_primitive_desc_iterator_fetch(it);
+        if (strcmp(name_of(*description), name) == 0) {
+            dnnl_primitive_desc_iterator_destroy(it);
+            return dnnl_success;
+        }
+        dnnl_primitive_desc_destroy(*description);
+        s = dnnl_primitive_desc_iterator_next(it);
+    } while (s == dnnl_success);
+    dnnl_primitive_desc_iterator_destroy(it);
+    return s;
+}
+
+dnnl_status_t rt_describe(const Plan *p, dnnl_engine_t engine,
+                          dnnl_primitive_desc_t *description)
+{
+    dnnl_memory_desc_t memory[DST + 1];
+    dnnl_matmul_desc_t matmul;
+    dnnl_primitive_attr_t attributes;
+    dnnl_status_t s = dnnl_success;
+    for (int i = 0; i <= DST && s == dnnl_success; i++) {
+        const View *v = &p->view[i];
+        /* A stride of 0 along the batch: the same matrix for all. */
+        bool shared = v->stride[0] == 0 && i != DST;
+        const dnnl_dims_t dims = {shared ? 1 : p->batch, v->rows, v->columns};
+        const dnnl_dims_t strides = {shared ? v->rows * v->columns
+                                            : v->stride[0],
+                                     v->stride[1], v->stride[2]};
+        int skip = p->batch == 1;
+        s = dnnl_memory_desc_init_by_strides(&memory[i], 3 - skip, dims + skip,
+                                             data_type(v->type),
+                                             strides + skip);
+    }
+    if (s == dnnl_success) {
+        s = dnnl_matmul_desc_init(&matmul, &memory[SRC], &memory[WEIGHTS], NULL,
+                                  &memory[DST]);
+    }
+    if (s != dnnl_success ||
+        (s = dnnl_primitive_attr_create(&attributes)) != dnnl_success) {
+        return s;
+    }
+    dnnl_primitive_attr_set_scratchpad_mode(attributes,
+                                            dnnl_scratchpad_mode_user);
+    s = is_large(p) ? prefer(PACKING, &matmul, attributes, engine, description)
+                    : dnnl_unimplemented;
+    if (s != dnnl_success) {
+        s = dnnl_primitive_desc_create(description, &matmul, attributes, engine,
+                                       NULL);
+    }
+    dnnl_primitive_attr_destroy(attributes);
+    return s;
+}
+
+/* Anything but the reference in f32. In 16 bits the kernels that we want, and
+ * not as an imitation. */
+static bool is_fast(const Plan *p, const_dnnl_primitive_desc_t description)
+{
+    const char *name = name_of(description);
+    if (rt_is_all_f32(p)) {
+        return strncmp(name, "ref", 3) != 0;
+    }
+    return (!is_bf16(p) || knows_bf16()) &&
+           (strncmp(name, "brg", 3) == 0 || is_large(p));
+}
+
+/* Describes the plan's primitive if it has a fast one. */
+bool rt_describe_fast(const Plan *p, dnnl_engine_t engine,
+                      dnnl_primitive_desc_t *description)
+{
+    if (rt_describe(p, engine, description) != dnnl_success) {
+        return false;
+    }
+    if (is_fast(p, *description)) {
+        return true;
+    }
+    dnnl_primitive_desc_destroy(*description);
+    return false;
+}

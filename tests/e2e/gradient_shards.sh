@@ -1,0 +1,79 @@
+#!/bin/sh
+# Gradients that are made as shards, out of the operands of all ranks of a box:
+# where they are large for the batch, and nowhere else; the losses of one rank;
+# the same bits on every run, which a rank that came too early would change;
+# memory as planned, and less of it. build/unit/hazards follows the ranks
+# through products of all sizes, build/unit/random_binaries runs such.
+. "$(dirname "$0")/lib.sh"
+
+sizes="-D vocab=512 -D dim=384 -D n_layers=3 -D n_heads=6 -D n_positions=16
+ -D batch=8 -D seq=8"
+# build NAME MESH OPTIONS…: the binary, and its plan.
+build() {
+    name=$1 mesh=$2
+    shift 2
+    # shellcheck disable=SC2086
+    "$PARC" examples/gpt2.pdl --target cpu --mesh "$mesh" $sizes "$@" \
+        -o "$work/$name" --emit json="$work/$name.json"
+}
+
+train() { # train NAME LOG
+    "$work/$1" --steps 6 --data "bytes:$text" --seed 1 --log "$work/$2"
+}
+
+# shards NAME UNIT: how many of a unit's gradients are made so.
+shards() {
+    jq --arg u "$2" '[.collectives[] | select(.kind == "reduce_scatter" and
+        .tensor == $u) | .as_shards] | add // 0' "$work/$1.json"
+}
+as_shards() { # as_shards NAME UNIT WANTED
+    echo "$1, $2: $(shards "$1" "$2") made as shards, expected $3"
+    [ "$(shards "$1" "$2")" = "$3" ]
+}
+exact() { # what the plan says is what a run takes
+    [ "$(jq -s '.[-1].peak_bytes' "$work/$1.log")" = \
+        "$(jq .memory.peak "$work/$1.json")" ]
+}
+tight() {
+    jq -e '.memory.peak <= 1.02 * .memory.lower_bound' "$work/$1.json"
+}
+
+# runs NAME WITHIN OF: its losses are those of OF; twice the same bits.
+runs() {
+    check "$1 trains" train "$1" "$1.log"
+    check "$1 trains again" train "$1" "$1.again"
+    check "$1 has the losses of $3" same_curve "$work/$1.log" "$work/$3.log" "$2"
+    check "$1 has the same bits again" same_curve "$work/$1.log" \
+        "$work/$1.again" 0
+    check "$1 allocates what is planned" exact "$1"
+    check "$1 packs" tight "$1"
+}
+
+f32="-D precision=f32"
+# shellcheck disable=SC2086
+{
+    check "one rank" build one 1x1 --threads 2 $f32
+    check "one rank trains" train one one.log
+    check "2x1" build two 2x1 --threads 1 $f32
+    check "2x1, two threads" build threads 2x1 --threads 2 $f32
+    check "4x1" build four 4x1 --threads 1 $f32
+    check "2x2" build square 2x2 --threads 1 $f32
+    check "in turns" build turns 2x1 --threads 1 $f32 -D accumulate=2
+    check "in bf16" build narrow 2x1 --threads 1 -D precision=bf16
+    check "one rank in bf16" build one_narrow 1x1 --threads 2 \
+        -D precision=bf16
+}
+check "one rank in bf16 trains" train one_narrow one_narrow.log
+check "all weights of a layer" as_shards two "h.*" 6
+check "few rows a rank: the feed-forward's" as_shards four "h.*" 2
+check "weights cut over tp: the feed-forward's" as_shards square "h.*" 2
+check "no sums in one rank" as_shards one "h.*" 0
+for name in two threads four square turns; do
+    runs $name 1e-5 one
+done
+runs narrow 1e-2 one_narrow
+
+# With many rows a rank's sums are little beside the products.
+check "many rows" build many 2x1 --threads 1 $f32 -D batch=256
+check "many rows: none" as_shards many "h.*" 0
+finish

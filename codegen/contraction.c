@@ -244,7 +244,7 @@ static void cut_shard(const Program *p, const Op *einsum, ParcMatmulSpec *s)
     s->slice = s->m * s->sa[1];
 }
 
-void contraction_of(const Program *p, const Op *einsum, Contraction *c)
+void contraction_whole(const Program *p, const Op *einsum, Contraction *c)
 {
     *c = (Contraction){0};
     read_spec(p, einsum, c);
@@ -260,6 +260,11 @@ void contraction_of(const Program *p, const Op *einsum, Contraction *c)
                                runtime_type(c->type[1]),
                                runtime_type(c->type[2])};
     c->spec.epilogue = epilogue_of(einsum, c->swapped);
+}
+
+void contraction_of(const Program *p, const Op *einsum, Contraction *c)
+{
+    contraction_whole(p, einsum, c);
     if (einsum->kind == OP_einsum_shard)
         cut_shard(p, einsum, &c->spec);
 }

@@ -35,8 +35,10 @@ typedef struct Contraction {
     Letter letter[MAX_LETTERS];
 } Contraction;
 
-/* By rank-local types. */
+/* By rank-local types. Of an einsum_shard: what a rank makes of it; the whole
+ * product. */
 void contraction_of(const Program *p, const Op *einsum, Contraction *c);
+void contraction_whole(const Program *p, const Op *einsum, Contraction *c);
 
 /* What an epilogue is called and works with. */
 typedef struct EpilogueInfo {

@@ -192,7 +192,7 @@ bool target_can_make_shards(const Program *p, const Op *einsum,
     int64_t ranks = mesh_group(&p->mesh, (uint32_t)scatter->attr[0].i);
     MoveBox box = move_box(p, scatter, i);
     Contraction c;
-    contraction_of(p, einsum, &c);
+    contraction_whole(p, einsum, &c);
     const ParcMatmulSpec *s = &c.spec;
     return !c.plain && !c.nletters && s->batch == 1 && s->type.c == PARC_F32 &&
            ranks >= 2 && ranks <= PARC_MOST_SHARDS && box.outer == 1 &&

@@ -6,11 +6,22 @@
  * gathers that move nothing.
  */
 #include "codegen/target.h"
+#include "passes/memory.h"
 
 typedef struct Check {
     const Program *p;
     const TargetInfo *t;
 } Check;
+
+/* Other ones would be written past their shards, or read where ranks do not
+ * have operands of their own. */
+static bool can_make_shard(const Program *p, const Op *einsum)
+{
+    int i;
+    const Op *scatter = op_scatter_of(einsum, &i);
+    return scatter && target_can_make_shards(p, einsum, scatter, i) &&
+           live_is_own(p, einsum->arg[0]) && live_is_own(p, einsum->arg[1]);
+}
 
 static bool can_do(const Check *c, const Op *op)
 {
@@ -38,11 +49,22 @@ static bool refuse(const Check *c, Loc loc, const char *what)
     return false;
 }
 
+static bool refuse_shard(const Check *c, const Op *einsum)
+{
+    diag_error(c->p->diag, einsum->loc, "einsum_shard: a rank's shard is not "
+               "whole rows of an f32 product of its own tensors");
+    diag_help(c->p->diag, "make the dump anew: the pass shards makes none that "
+                          "are not");
+    return false;
+}
+
 static bool can_run(const Check *c, const Region *r)
 {
     for (const Op *op = r->first; op; op = op->next)
         if (!can_do(c, op))
             return refuse(c, op->loc, op_info(op->kind)->name);
+        else if (op->kind == OP_einsum_shard && !can_make_shard(c->p, op))
+            return refuse_shard(c, op);
         else if (op->body && !can_run(c, op->body))
             return false;
     return true;

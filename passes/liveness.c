@@ -71,6 +71,12 @@ Value *live_made_as(Value *v)
     return scatter ? scatter->out[i] : v;
 }
 
+bool live_is_own(const Program *p, Value *v)
+{
+    const Op *def = live_root(v)->def;
+    return !live_kept_shard(p, v) && !(def && def->kind == OP_param);
+}
+
 bool live_is_unit_gather(const Op *op)
 {
     return op->kind == OP_all_gather && op->attr[1].s && op->attr[1].s[0];

@@ -97,6 +97,9 @@ typedef struct Liveness {
 bool live_is_view(OpKind kind);
 /* The value whose memory v shows, within its region. */
 Value *live_root(Value *v);
+/* Whether v is no parameter, nor gathered in the memory of one: every rank has
+ * its own, in one place of its arena. */
+bool live_is_own(const Program *p, Value *v);
 /* What a rank makes of v: of an einsum_shard, what its reduce_scatter gives. */
 Value *live_made_as(Value *v);
 /* The shard of a kept parameter, in v's region, that v is gathered from at

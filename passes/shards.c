@@ -27,14 +27,6 @@
  */
 #include "passes/memory.h"
 
-/* In memory that every rank has at the same place, its own in each. */
-static bool is_own(const Program *p, Value *v)
-{
-    const Value *root = live_root(v);
-    return !live_kept_shard(p, v) &&
-           !(root->def && root->def->kind == OP_param);
-}
-
 static bool is_shard(const Program *p, const TargetInfo *t, const Op *scatter,
                      int i)
 {
@@ -42,8 +34,8 @@ static bool is_shard(const Program *p, const TargetInfo *t, const Op *scatter,
     return einsum && einsum->kind == OP_einsum &&
            einsum->region == scatter->region &&
            einsum->phase == scatter->phase &&
-           ir_count_uses(scatter->arg[i]) == 1 && is_own(p, einsum->arg[0]) &&
-           is_own(p, einsum->arg[1]) && t->makes_shards(p, einsum, scatter, i);
+           ir_count_uses(scatter->arg[i]) == 1 && live_is_own(p, einsum->arg[0]) &&
+           live_is_own(p, einsum->arg[1]) && t->makes_shards(p, einsum, scatter, i);
 }
 
 static void make_shard(Program *p, Op *scatter, int i)

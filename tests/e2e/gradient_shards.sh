@@ -73,6 +73,33 @@ for name in two threads four square turns; do
 done
 runs narrow 1e-2 one_narrow
 
+# A dump goes on as it was; one that asks for other shards is refused.
+dump() {
+    # shellcheck disable=SC2086
+    "$PARC" examples/gpt2.pdl --target cpu --mesh 2x1 --threads 1 $sizes $f32 \
+        --stop-after shards --emit ir >"$work/shards.ir"
+}
+goes_on() {
+    "$PARC" --target cpu --threads 1 --start-after shards "$work/shards.ir" \
+        --emit json="$work/again.json" &&
+        jq -S .memory "$work/two.json" >"$work/a" &&
+        jq -S .memory "$work/again.json" >"$work/b" && cmp "$work/a" "$work/b"
+}
+refused() { # refused SED MESSAGE
+    sed "$1" "$work/shards.ir" >"$work/other.ir"
+    ! cmp -s "$work/shards.ir" "$work/other.ir" &&
+        ! "$PARC" --target cpu --threads 1 --start-after shards \
+            -S "$work/other" "$work/other.ir" 2>"$work/said"
+    cat "$work/said"
+    [ ! -e "$work/other" ] && grep -q "$2" "$work/said"
+}
+check "dumps" dump
+check "goes on" goes_on
+check "over other axes" refused '/einsum_shard/s/axes={dp}/axes={tp}/' \
+    "no reduce_scatter over its axes"
+check "read by nobody" refused '/einsum_shard.*f32.1536, 384/d' "dc_fc"
+check "of 16 bits" refused '/einsum_shard/s/type=f32/type=bf16/' "bf16"
+
 # With many rows a rank's sums are little beside the products.
 check "many rows" build many 2x1 --threads 1 $f32 -D batch=256
 check "many rows: none" as_shards many "h.*" 0

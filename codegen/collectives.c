@@ -35,7 +35,7 @@ static int64_t full_bytes(const Program *p, const Op *op)
     for (int i = 0; i < op->nargs; i++) {
         const Value *full =
             op->kind == OP_all_gather ? op->out[i] : op->arg[i];
-        if (live_made_as(op->arg[i]) != op->arg[i])
+        if (live_is_shard(op, i))
             continue; /* it is a shard as soon as it is made */
         bytes += type_local_bytes(&full->type, &p->mesh);
     }
@@ -62,7 +62,7 @@ static int made_as_shards(const Op *op)
 {
     int n = 0;
     for (int i = 0; i < op->nargs; i++)
-        n += live_made_as(op->arg[i]) != op->arg[i];
+        n += live_is_shard(op, i);
     return n;
 }
 

@@ -240,6 +240,9 @@ static ParcEpilogue epilogue_of(const Op *op, bool swapped)
 static void cut_shard(const Program *p, const Op *einsum, ParcMatmulSpec *s)
 {
     s->ranks = mesh_group(&p->mesh, (uint32_t)op_attr(einsum, "axes").i);
+    if (s->batch != 1 || s->m % s->ranks)
+        bug("einsum_shard %%%s: no rank's shard is whole rows",
+            einsum->out[0]->name);
     s->m /= s->ranks;
     s->slice = s->m * s->sa[1];
 }

@@ -57,7 +57,7 @@ static void collective_comment(Emitter *e, const Op *op,
 static bool is_moved(const Emitter *e, const Op *op, int i)
 {
     return op->kind == OP_all_gather ? !memory_is_in_place(e->p, op, i)
-                                     : live_made_as(op->arg[i]) == op->arg[i];
+                                     : !live_is_shard(op, i);
 }
 
 static int moved_parts(const Emitter *e, const Op *op)
@@ -90,8 +90,8 @@ void emit_collective(Emitter *e, const Op *op)
         reduce = max ? "PARC_MAX, " : "PARC_SUM, ";
     }
     int n = moved_parts(e, op);
-    if (n == 0) { /* ranks still meet behind what they made as shards */
-        out_line(e->o, "parc_%s(rt, %d, %s, 0, NULL);", c->kind, c->id, axes);
+    if (n == 0) { /* behind products that are made as shards */
+        out_line(e->o, "parc_meet(rt, %d, %s);", c->id, axes);
         return;
     }
     out_line(e->o, "parc_%s(rt, %d, %s, %s%d, (ParcPart[]){", c->kind, c->id,

@@ -18,6 +18,9 @@ bool target_can_make_shards(const Program *p, const Op *einsum,
  * up from a dump may have been made for another. Says what it cannot do, and
  * which target can. */
 bool target_can_run(const Program *p, const TargetInfo *t);
+/* The same of the products that a dump has as shards, by themselves and as they
+ * are: passes take them for what the pass `shards` makes. */
+bool target_takes_shards(const Program *p, const TargetInfo *t);
 
 /* What the runtime calls an element type. */
 ParcType runtime_type(DType t);

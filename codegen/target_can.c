@@ -13,16 +13,6 @@ typedef struct Check {
     const TargetInfo *t;
 } Check;
 
-/* Other ones would be written past their shards, or read where ranks do not
- * have operands of their own. */
-static bool can_make_shard(const Program *p, const Op *einsum)
-{
-    int i;
-    const Op *scatter = op_scatter_of(einsum, &i);
-    return scatter && target_can_make_shards(p, einsum, scatter, i) &&
-           live_is_own(p, einsum->arg[0]) && live_is_own(p, einsum->arg[1]);
-}
-
 static bool can_do(const Check *c, const Op *op)
 {
     const TargetInfo *t = c->t;
@@ -49,22 +39,11 @@ static bool refuse(const Check *c, Loc loc, const char *what)
     return false;
 }
 
-static bool refuse_shard(const Check *c, const Op *einsum)
-{
-    diag_error(c->p->diag, einsum->loc, "einsum_shard: a rank's shard is not "
-               "whole rows of an f32 product of its own tensors");
-    diag_help(c->p->diag, "make the dump anew: the pass shards makes none that "
-                          "are not");
-    return false;
-}
-
 static bool can_run(const Check *c, const Region *r)
 {
     for (const Op *op = r->first; op; op = op->next)
         if (!can_do(c, op))
             return refuse(c, op->loc, op_info(op->kind)->name);
-        else if (op->kind == OP_einsum_shard && !can_make_shard(c->p, op))
-            return refuse_shard(c, op);
         else if (op->body && !can_run(c, op->body))
             return false;
     return true;
@@ -79,4 +58,41 @@ bool target_can_run(const Program *p, const TargetInfo *t)
                           "memory that ranks share, and the parameter is "
                           "'kept shared'");
     return can_run(&c, p->step);
+}
+
+/* Other ones would be written past their shards, or read where ranks do not
+ * have operands of their own. */
+static bool can_make_shard(const Program *p, const Op *einsum)
+{
+    int i;
+    const Op *scatter = op_scatter_of(einsum, &i);
+    return scatter && target_can_make_shards(p, einsum, scatter, i) &&
+           !live_kept_shard(p, einsum->arg[0]) &&
+           !live_kept_shard(p, einsum->arg[1]);
+}
+
+static bool takes_shards(const Check *c, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->body && !takes_shards(c, op->body))
+            return false;
+        if (op->kind != OP_einsum_shard)
+            continue;
+        if (!can_do(c, op))
+            return refuse(c, op->loc, op_info(op->kind)->name);
+        if (!can_make_shard(c->p, op)) {
+            diag_error(c->p->diag, op->loc, "einsum_shard: a rank's shard is "
+                       "not whole rows of an f32 product of its own tensors");
+            diag_help(c->p->diag, "make the dump anew: the pass shards makes "
+                                  "none that are not");
+            return false;
+        }
+    }
+    return true;
+}
+
+bool target_takes_shards(const Program *p, const TargetInfo *t)
+{
+    Check c = {p, t};
+    return takes_shards(&c, p->step);
 }

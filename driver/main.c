@@ -311,6 +311,9 @@ static bool finish(Compilation *c, Program *p)
                   : c->o.target == TARGET_CUDA ? 1
                                                : default_threads(p);
     TargetInfo t = target_info(c->o.target, threads);
+    bool dump = c->o.pipeline.starts && !ir_verify(p);
+    if (dump && !target_takes_shards(p, &t))
+        return false;
     if (!pipeline_run(p, &t, &c->o.pipeline, c->time, c->ntimes))
         return false;
     bug_set_hook(on_bug, c); /* the pipeline had one of its own */

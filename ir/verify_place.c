@@ -375,6 +375,9 @@ static const char *check_shard(const Program *p, const Op *op)
         return "kernels are not made yet";
     if (!scatter || op_attr(op, "axes").i != op_attr(scatter, "axes").i)
         return "no reduce_scatter over its axes stands behind it and reads it";
+    if (scatter->phase != op->phase || !op_attr(scatter, "unit").s ||
+        !op_attr(scatter, "unit").s[0])
+        return "its reduce_scatter is no unit's in its phase";
     return ir_count_uses(op->out[0]) == 1 ? NULL
                                           : "it is read more than once";
 }

@@ -62,7 +62,7 @@ Value *live_kept_shard(const Program *p, Value *v)
     return is_kept(p, v) ? v : live_gathered_from(p, v);
 }
 
-Value *live_made_as(Value *v)
+const Value *live_made_as(const Value *v)
 {
     int i;
     const Op *scatter = v->def && v->def->kind == OP_einsum_shard
@@ -71,10 +71,23 @@ Value *live_made_as(Value *v)
     return scatter ? scatter->out[i] : v;
 }
 
-bool live_is_own(const Program *p, Value *v)
+bool live_is_shard(const Op *scatter, int i)
 {
-    const Op *def = live_root(v)->def;
-    return !live_kept_shard(p, v) && !(def && def->kind == OP_param);
+    const Op *def =
+        scatter->kind == OP_reduce_scatter ? scatter->arg[i]->def : NULL;
+    return def && def->kind == OP_einsum_shard;
+}
+
+static void look_for_shard(Op *op, void *context)
+{
+    *(bool *)context |= op->kind == OP_einsum_shard;
+}
+
+bool live_has_shards(const Program *p)
+{
+    bool has = false;
+    ir_walk(p->step, look_for_shard, &has);
+    return has;
 }
 
 bool live_is_unit_gather(const Op *op)

@@ -21,8 +21,8 @@
  *
  * So have they in front of a product that is made as a shard (shards.c), of all
  * ranks' operands, if any of them has been written since they met. Behind it
- * stands a reduce_scatter, which meets, and nothing up to there writes what it
- * reads (liveness.c).
+ * stands a reduce_scatter, which meets, and nothing up to there may write what
+ * it reads: liveness.c and schedule.c see to that, and here it is checked.
  *
  * Found by trial: two steps are gone through, the second behind the first;
  * where a statement could come too early a meeting is put in front of it, in
@@ -96,7 +96,9 @@ static bool covers(const Mesh *mesh, uint32_t axes, uint32_t group)
     return true;
 }
 
-static void meet(Walk *w, uint32_t axes)
+/* All that ranks of these axes have done in the first `now` statements, the
+ * others know of. */
+static void meet_at(Walk *w, uint32_t axes, int now)
 {
     const MemoryPlan *m = w->p->memory;
     for (int b = 0; b < m->nblocks; b++)
@@ -105,7 +107,23 @@ static void meet(Walk *w, uint32_t axes)
             w->since[b] = (Since){-1, -1};
     for (uint32_t group = 0; group < 1u << MAX_AXES; group++)
         if (covers(&w->p->mesh, axes, group))
-            w->met[group] = w->now;
+            w->met[group] = now;
+}
+
+static void meet(Walk *w, uint32_t axes)
+{
+    meet_at(w, axes, w->now);
+}
+
+/* A collective that moves data meets before and behind; one all of whose
+ * results are there already, before. */
+static bool moves(const Walk *w, const Op *op)
+{
+    bool any = op_is_collective(op->kind) && !memory_moves_nothing(w->p, op);
+    bool shards = any;
+    for (int i = 0; any && i < op->nargs; i++)
+        shards &= live_is_shard(op, i);
+    return any && !shards;
 }
 
 static void meet_before(Walk *w, const Act *act)
@@ -202,21 +220,17 @@ static bool find_fault(Walk *w, Fault *f)
             meet_before(w, &w->trace.act[i]);
             if (is_too_early(w, i, f))
                 return true;
+            const Op *op = w->trace.act[i].issue->op;
+            if (moves(w, op))
+                meet_at(w, (uint32_t)op->attr[0].i, w->now + 1);
         }
     return false;
-}
-
-static void look_for_shard(Op *op, void *context)
-{
-    *(bool *)context |= op->kind == OP_einsum_shard;
 }
 
 /* Whether ranks use each other's memory but in collectives. */
 static bool needs_meetings(const Program *p)
 {
-    bool shards = p->memory->nsegments > 0;
-    ir_walk(p->step, look_for_shard, &shards);
-    return shards;
+    return p->memory->nsegments > 0 || live_has_shards(p);
 }
 
 static Walk walk_of(const Program *p, const StreamPlan *s)
@@ -235,6 +249,34 @@ static const char *act_name(const Walk *w, int i)
     return op->nouts ? op->out[0]->name : op_info(op->kind)->name;
 }
 
+/* Whether something from product i to its reduce_scatter, its own result among
+ * it, lies where it reads: the act; -1: nothing. */
+static int written_too_early(const Trace *t, int i)
+{
+    int operand;
+    const Op *product = t->act[i].issue->op;
+    const Op *scatter = op_scatter_of(product, &operand);
+    for (int k = i; k < t->n && t->act[k].issue->op != scatter; k++)
+        if (writes_operand(t, k, i))
+            return k;
+    return -1;
+}
+
+static const char *check_products(const Walk *w)
+{
+    for (int i = 0; i < w->trace.n; i++) {
+        const Op *op = w->trace.act[i].issue->op;
+        int by = op && op->kind == OP_einsum_shard
+                     ? written_too_early(&w->trace, i)
+                     : -1;
+        if (by >= 0)
+            return arena_printf(w->p->arena, "%%%s lies where %%%s is made of "
+                                "all ranks' operands", act_name(w, by),
+                                act_name(w, i));
+    }
+    return NULL;
+}
+
 const char *meetings_check(const Program *p, const StreamPlan *s,
                            const Meeting *without)
 {
@@ -245,7 +287,7 @@ const char *meetings_check(const Program *p, const StreamPlan *s,
     w.readers = true;
     Fault f;
     if (!find_fault(&w, &f))
-        return NULL;
+        return check_products(&w);
     if (f.block < 0)
         return arena_printf(p->arena, "%%%s reads all ranks' operands when "
                             "%%%s may still have to be made on another",

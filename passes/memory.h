@@ -97,11 +97,11 @@ typedef struct Liveness {
 bool live_is_view(OpKind kind);
 /* The value whose memory v shows, within its region. */
 Value *live_root(Value *v);
-/* Whether v is no parameter, nor gathered in the memory of one: every rank has
- * its own, in one place of its arena. */
-bool live_is_own(const Program *p, Value *v);
 /* What a rank makes of v: of an einsum_shard, what its reduce_scatter gives. */
-Value *live_made_as(Value *v);
+const Value *live_made_as(const Value *v);
+/* Whether operand i of a collective is made as a shard; whether any is. */
+bool live_is_shard(const Op *scatter, int i);
+bool live_has_shards(const Program *p);
 /* The shard of a kept parameter, in v's region, that v is gathered from at
  * its own place: v is made by such a gather, or stacks what a loop gathers;
  * NULL: neither. */

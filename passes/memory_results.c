@@ -124,12 +124,9 @@ static bool place_over_fetched(Memory *m, const Op *op, int out)
  * finds it there. */
 static bool place_shard(Memory *m, const Op *op, int i)
 {
-    Value *made = live_made_as(op->out[i]);
-    if (op->kind == OP_reduce_scatter &&
-        live_made_as(op->arg[i]) == op->out[i])
-        return true;
-    if (made == op->out[i])
-        return false;
+    if (op->kind != OP_einsum_shard)
+        return live_is_shard(op, i);
+    const Value *made = live_made_as(op->out[i]);
     Place at = {0};
     if (m->is_bound[made->id])
         at = m->bound[made->id];

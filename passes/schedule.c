@@ -83,6 +83,11 @@ static bool may_overwrite(const Schedule *s, const Value *v, const Value *old)
 {
     const Op *def = v->def;
     int last = s->live.last_use[old->id];
+    if (live_is_shard(def, v->index)) { /* written by the product */
+        while (def->prev && def->prev->kind == OP_einsum_shard)
+            def = def->prev;
+        return last < s->live.begin[def->id];
+    }
     if (last < s->live.begin[def->id])
         return true;
     if (last > s->live.finish[def->id])
@@ -290,6 +295,9 @@ static void raise_phases(Region *r)
             if (def && def->phase > op->phase)
                 op->phase = def->phase;
         }
+    for (Op *op = r->last; op; op = op->prev) /* these stand together */
+        if (op->kind == OP_einsum_shard && op->next)
+            op->phase = op->next->phase;
 }
 
 /* Emitted code has a function for each phase, so top-level ops stand sorted

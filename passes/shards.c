@@ -2,7 +2,7 @@
  *
  * requires: STAGE_FUSED
  * ensures:  where ranks are in one box (TargetInfo.makes_shards): an
- *           einsum_shard for each einsum that nobody reads but a
+ *           einsum_shard for each einsum that nobody reads but a unit's
  *           reduce_scatter, if that is less work; all of a reduce_scatter stand
  *           in front of it
  *
@@ -27,6 +27,12 @@
  */
 #include "passes/memory.h"
 
+/* In memory that a rank has for itself, and all in one place. */
+static bool is_own(const Program *p, Value *v)
+{
+    return !live_kept_shard(p, v);
+}
+
 static bool is_shard(const Program *p, const TargetInfo *t, const Op *scatter,
                      int i)
 {
@@ -34,8 +40,16 @@ static bool is_shard(const Program *p, const TargetInfo *t, const Op *scatter,
     return einsum && einsum->kind == OP_einsum &&
            einsum->region == scatter->region &&
            einsum->phase == scatter->phase &&
-           ir_count_uses(scatter->arg[i]) == 1 && live_is_own(p, einsum->arg[0]) &&
-           live_is_own(p, einsum->arg[1]) && t->makes_shards(p, einsum, scatter, i);
+           ir_count_uses(scatter->arg[i]) == 1 && is_own(p, einsum->arg[0]) &&
+           is_own(p, einsum->arg[1]) && t->makes_shards(p, einsum, scatter, i);
+}
+
+/* Of a unit's gradients. */
+static bool is_unit_scatter(const Op *op)
+{
+    const char *unit =
+        op->kind == OP_reduce_scatter ? op_attr(op, "unit").s : NULL;
+    return unit && *unit;
 }
 
 static void make_shard(Program *p, Op *scatter, int i)
@@ -60,7 +74,7 @@ static void visit(Program *p, const TargetInfo *t, Region *r)
     for (Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
             visit(p, t, op->body);
-        for (int i = 0; op->kind == OP_reduce_scatter && i < op->nargs; i++)
+        for (int i = 0; is_unit_scatter(op) && i < op->nargs; i++)
             if (is_shard(p, t, op, i))
                 make_shard(p, op, i);
     }

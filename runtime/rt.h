@@ -81,6 +81,7 @@ enum {
     RT_MARK_MOVE = -2,  /* within a collective: all have come, data moves */
     RT_MARK_WAIT = -3,  /* its data has moved; the others' not yet */
     RT_MARK_END = -4,   /* of the step */
+    RT_MARK_WORK = -5,  /* within a statement: all have come, it computes */
 };
 typedef struct RtMark {
     int64_t ns;

@@ -16,14 +16,16 @@
 
 /* The first steps pay for pages and warm caches: they are left out where
  * there are enough others. */
-enum { WARM_UP = 2, MARKS_OF_COLLECTIVE = 3, MARKS_OF_STEP = 2 };
+enum { WARM_UP = 2, MARKS_OF_MEETING = 3, MARKS_OF_STEP = 2 };
 
 static int64_t marks_a_step(const ParcModel *m)
 {
     int64_t n = MARKS_OF_STEP;
     for (int i = 0; i < m->nwork; i++) {
-        bool collective = strcmp(m->work[i].kind, "collective") == 0;
-        n += m->work[i].count * (collective ? MARKS_OF_COLLECTIVE : 1);
+        /* Ranks meet in collectives, and in products made as shards. */
+        bool meets = strcmp(m->work[i].kind, "collective") == 0 ||
+                     strcmp(m->work[i].kind, "matmul") == 0;
+        n += m->work[i].count * (meets ? MARKS_OF_MEETING : 1);
     }
     return n;
 }

@@ -135,6 +135,9 @@ static void work_event(Row *r, int64_t end)
         put(t, ", \"wait_us\": %.3f, \"move_us\": %.3f",
             (double)r->waited * 1e-3, (double)r->moved * 1e-3);
         seconds = (double)r->moved * 1e-9;
+    } else if (r->waited > 0) {
+        put(t, ", \"wait_us\": %.3f", (double)r->waited * 1e-3);
+        seconds -= (double)r->waited * 1e-9;
     }
     if (w->flops > 0) {
         put(t, ", \"flops\": %.0f", w->flops);
@@ -222,6 +225,9 @@ static void follow(Row *r, const RtMark *m)
             close_part(r, m->ns);
             r->moving = true;
         }
+        return;
+    case RT_MARK_WORK:
+        r->collective = r->moving = false;
         return;
     case RT_MARK_WAIT:
         if (r->work && r->collective) {

@@ -24,6 +24,13 @@ static int64_t *extent(View *v, int dim)
     return dim == 1 ? &v->rows : &v->columns;
 }
 
+/* Whether an operand's lines go along the summed index: they do where it is
+ * contiguous along no other. */
+static bool is_along(const View *part, int operand)
+{
+    return part->stride[3 - summed(operand)] != 1;
+}
+
 Plan rt_gathered(const Plan *p)
 {
     Plan whole = *p;
@@ -32,8 +39,9 @@ Plan rt_gathered(const Plan *p)
         int k = summed(i), other = 3 - k;
         whole.part[i] = *v;
         *extent(v, k) *= p->segments;
-        v->stride[k] = v->stride[k] == 1 ? 1 : *extent(v, other);
-        v->stride[other] = v->stride[k] == 1 ? *extent(v, k) : 1;
+        int inner = is_along(&whole.part[i], i) ? k : other;
+        v->stride[3 - inner] = *extent(v, inner);
+        v->stride[inner] = 1;
     }
     return whole;
 }
@@ -49,9 +57,8 @@ void rt_gather(const Plan *p, int operand, const void *const *from, void *to)
 {
     View part = p->part[operand];
     const View *v = &p->view[operand];
-    int k = summed(operand), other = 3 - k;
-    bool along = v->stride[k] == 1; /* lines go along the summed index */
-    int line = along ? other : k;
+    bool along = is_along(&part, operand);
+    int line = along ? 3 - summed(operand) : summed(operand);
     int64_t lines = *extent(&part, line), n = *extent(&part, 3 - line);
     int64_t bytes = n * rt_type_size(v->type);
     int64_t segment = along ? n : lines * v->stride[line];

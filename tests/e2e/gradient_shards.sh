@@ -98,6 +98,25 @@ check "goes on" goes_on
 check "over other axes" refused '/einsum_shard/s/axes={dp}/axes={tp}/' \
     "no reduce_scatter over its axes"
 check "read by nobody" refused '/einsum_shard.*f32.1536, 384/d' "dc_fc"
+other_target() {
+    ! "$PARC" --target cuda --start-after shards "$work/shards.ir" \
+        --emit plan 2>"$work/said" &&
+        grep -q "the target cuda has no einsum_shard" "$work/said"
+}
+no_rows() { # one that the pass leaves alone: 511 rows on two ranks
+    "$PARC" examples/llama.pdl --target cpu --mesh 2x1 --threads 1 \
+        -D vocab=511 -D dim=64 -D n_layers=1 -D n_heads=4 -D n_kv_heads=4 \
+        -D hidden=64 -D batch=4 -D seq=8 $f32 --stop-after shards \
+        --emit ir >"$work/llama.ir"
+    sed '/%doutput.weight = einsum{/{s/einsum{/einsum_shard{/
+        s/type=f32/type=f32, axes={dp}/}' "$work/llama.ir" >"$work/other.ir"
+    grep -q einsum_shard "$work/other.ir" &&
+        ! "$PARC" --target cpu --threads 1 --start-after shards \
+            --emit plan "$work/other.ir" 2>"$work/said" &&
+        grep -q "not whole rows" "$work/said"
+}
+check "on cuda" other_target
+check "rows that are not whole" no_rows
 check "of 16 bits" refused '/einsum_shard/s/type=f32/type=bf16/' "bf16"
 
 # With many rows a rank's sums are little beside the products.

@@ -169,11 +169,6 @@ static void run_act(Follow *f, int i)
         meet(f, (uint32_t)op->attr[0].i);
 }
 
-static void look_for_shard(Op *op, void *context)
-{
-    *(bool *)context |= op->kind == OP_einsum_shard;
-}
-
 const char *follow_ranks(const Program *p, const Meeting *without)
 {
     const MemoryPlan *m = p->memory;
@@ -185,7 +180,7 @@ const char *follow_ranks(const Program *p, const Meeting *without)
     if (f->ranks > MOST_RANKS)
         return "more ranks than can be followed";
     f->word = NEW_ARRAY(p->arena, Word, f->ranks *f->words + 1);
-    ir_walk(p->step, look_for_shard, &f->shards);
+    f->shards = live_has_shards(p);
     if (f->shards)
         f->piece = NEW_ARRAY(p->arena, Word, f->ranks *f->trace.npieces + 1);
     for (int step = 0; step < STEPS; step++)

@@ -61,14 +61,8 @@ typedef struct Walk {
 /* Of what a rank makes of it. */
 static int64_t words_of(const Walk *w, const Value *v)
 {
-    return type_local_bytes(&live_made_as((Value *)v)->type, &w->p->mesh) /
+    return type_local_bytes(&live_made_as(v)->type, &w->p->mesh) /
            WORD;
-}
-
-static bool is_made_as_shard(const Op *op, int i)
-{
-    return op->kind == OP_reduce_scatter &&
-           live_made_as(op->arg[i]) != op->arg[i];
 }
 
 /* Word i of a value behind where it begins: the layers of a kept parameter
@@ -196,7 +190,7 @@ static void check_in_place(Walk *w, const Op *op)
             if (to >= from + words_of(w, op->arg[i]) ||
                 from >= to + words_of(w, op->out[o]) ||
                 (o < op->nargs && op->arg[o] == op->arg[i] &&
-                 (is_made_as_shard(op, o) ||
+                 (live_is_shard(op, o) ||
                   live_gathered_from(w->p, op->out[o]))))
                 continue;
             if (to != from || !w->t->in_place(w->p, op, o, i))
@@ -325,7 +319,7 @@ static void run_plain(Walk *w, const Op *op)
     for (int i = 0; i < op->nouts; i++)
         if (live_gathered_from(w->p, op->out[i]))
             write_gathered(w, op, i);
-        else if (is_made_as_shard(op, i))
+        else if (live_is_shard(op, i))
             leave_shard(w, op, i);
         else
             write_value(w, op->out[i]);

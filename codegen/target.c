@@ -197,7 +197,9 @@ bool target_can_make_shards(const Program *p, const Op *einsum,
     return !c.plain && !c.nletters && s->batch == 1 && s->type.c == PARC_F32 &&
            ranks >= 2 && ranks <= PARC_MOST_SHARDS && box.outer == 1 &&
            !box.valid && s->m % ranks == 0 &&
-           box.inner == s->m / ranks * s->n;
+           box.inner == s->m / ranks * s->n &&
+           !live_kept_shard(p, einsum->arg[0]) &&
+           !live_kept_shard(p, einsum->arg[1]);
 }
 
 /* Elements that move either way: what all ranks have of the operands is read,

@@ -9,8 +9,9 @@
 TargetInfo target_info(Target target, int threads);
 /* Whether the CPU can make this rank's shard of an einsum, operand i of a
  * reduce_scatter, out of all ranks' operands: it is whole rows of an f32
- * product, which a call of the library's makes. target_info's says that where
- * it is less work, too. */
+ * product, which a call of the library's makes, of tensors that are not in
+ * memory which ranks share. target_info's says that where it is less work, too.
+ */
 bool target_can_make_shards(const Program *p, const Op *einsum,
                             const Op *scatter, int i);
 

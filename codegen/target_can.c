@@ -6,7 +6,6 @@
  * gathers that move nothing.
  */
 #include "codegen/target.h"
-#include "passes/memory.h"
 
 typedef struct Check {
     const Program *p;
@@ -66,9 +65,7 @@ static bool can_make_shard(const Program *p, const Op *einsum)
 {
     int i;
     const Op *scatter = op_scatter_of(einsum, &i);
-    return scatter && target_can_make_shards(p, einsum, scatter, i) &&
-           !live_kept_shard(p, einsum->arg[0]) &&
-           !live_kept_shard(p, einsum->arg[1]);
+    return scatter && target_can_make_shards(p, einsum, scatter, i);
 }
 
 static bool takes_shards(const Check *c, const Region *r)

@@ -25,13 +25,7 @@
  * product (meetings.c), since operands must be there, and in the
  * reduce_scatter behind the last.
  */
-#include "passes/memory.h"
-
-/* In memory that a rank has for itself, and all in one place. */
-static bool is_own(const Program *p, Value *v)
-{
-    return !live_kept_shard(p, v);
-}
+#include "passes/pass.h"
 
 static bool is_shard(const Program *p, const TargetInfo *t, const Op *scatter,
                      int i)
@@ -40,8 +34,8 @@ static bool is_shard(const Program *p, const TargetInfo *t, const Op *scatter,
     return einsum && einsum->kind == OP_einsum &&
            einsum->region == scatter->region &&
            einsum->phase == scatter->phase &&
-           ir_count_uses(scatter->arg[i]) == 1 && is_own(p, einsum->arg[0]) &&
-           is_own(p, einsum->arg[1]) && t->makes_shards(p, einsum, scatter, i);
+           ir_count_uses(scatter->arg[i]) == 1 &&
+           t->makes_shards(p, einsum, scatter, i);
 }
 
 /* Of a unit's gradients. */

@@ -251,6 +251,9 @@ typedef struct Statement {
 } Statement;
 
 static const Statement statements[] = {
+    {OP_loop, emit_loop},
+    {OP_fetch, emit_transfer},
+    {OP_store, emit_transfer},
     {OP_fused, emit_fused},
     {OP_einsum, emit_matmul},
     {OP_einsum_shard, emit_matmul},
@@ -298,12 +301,29 @@ static void emit_mark(Emitter *e, const Op *op)
 
 void emit_head(Emitter *e, const Op *op)
 {
-    declare_all(e, op);
+    bool moves = op_is_conversion(op->kind) || op->kind == OP_fetch ||
+                 op->kind == OP_store;
+    if (op->kind == OP_loop)
+        return;
+    if (!moves)
+        declare_all(e, op);
     emit_mark(e, op);
+}
+
+static void emit_conversion(Emitter *e, const Op *op)
+{
+    if (op_is_collective(op->kind))
+        emit_collective(e, op);
+    else
+        emit_local_part(e, op);
 }
 
 void emit_body(Emitter *e, const Op *op)
 {
+    if (op_is_conversion(op->kind)) {
+        emit_conversion(e, op);
+        return;
+    }
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
         if (statements[i].kind == op->kind) {
             statements[i].emit(e, op);
@@ -311,29 +331,6 @@ void emit_body(Emitter *e, const Op *op)
         }
     }
     bug("emit: no statement for %s", op_info(op->kind)->name);
-}
-
-void emit_statement(Emitter *e, const Op *op)
-{
-    if (op->kind == OP_loop) {
-        emit_loop(e, op);
-        return;
-    }
-    if (op_is_conversion(op->kind)) {
-        emit_mark(e, op);
-        if (op_is_collective(op->kind))
-            emit_collective(e, op);
-        else
-            emit_local_part(e, op);
-        return;
-    }
-    if (op->kind == OP_fetch || op->kind == OP_store) {
-        emit_mark(e, op);
-        emit_transfer(e, op);
-        return;
-    }
-    emit_head(e, op);
-    emit_body(e, op);
 }
 
 /* Which calls of attention will come, once for each shape: the runtime chooses

@@ -78,8 +78,8 @@ static void emit_wait(Emitter *e, const Issue *issue, const Wait *w,
     }
 }
 
-/* Ranks meet: in front of the statement, or as a part of it, in place of what a
- * gather does not move and of the collective that a product's shard saves. */
+/* Ranks meet, as a part of the statement, behind its mark: before what it does,
+ * or in place of what a gather does not move. */
 static void emit_meetings(Emitter *e, const Issue *issue, const char *turn)
 {
     Arena *a = e->p->arena;
@@ -100,15 +100,12 @@ static void emit_issue(Emitter *e, const Issue *issue, const char *turn)
     bool in_place = issue->op && memory_moves_nothing(e->p, issue->op);
     for (int i = 0; i < issue->wait.n; i++)
         emit_wait(e, issue, &issue->wait.at[i], turn);
-    bool product = issue->op && issue->op->kind == OP_einsum_shard;
-    if (product)
+    if (issue->op)
         emit_head(e, issue->op);
     if (!in_place)
         emit_meetings(e, issue, turn);
-    if (product)
+    if (issue->op)
         emit_body(e, issue->op);
-    else if (issue->op)
-        emit_statement(e, issue->op);
     if (in_place)
         emit_meetings(e, issue, turn);
     if (issue->event >= 0)

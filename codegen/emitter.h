@@ -57,9 +57,7 @@ const char *axes_expression(const Emitter *e, uint32_t axes);
 
 /* emit_ops.c: the functions init_constants, forward, backward, optimizer. */
 void emit_step_functions(Emitter *e);
-void emit_statement(Emitter *e, const Op *op);
-/* The two halves of an op's that is neither a loop nor a conversion nor a
- * transfer: its variables and its mark, the call. */
+/* A statement in two halves: its variables and its mark, what it does. */
 void emit_head(Emitter *e, const Op *op);
 void emit_body(Emitter *e, const Op *op);
 /* "path: kind detail (file:line:column)", the first result's type. */

@@ -87,6 +87,9 @@ typedef struct CollectiveInfo {
                            not move; none of `bytes` is theirs */
 } CollectiveInfo;
 
+/* Where a collective moves less than its tensors, why; else NULL. */
+const char *report_moved(const Program *p, const CollectiveInfo *c);
+
 /* All collectives of the program in order; *n of them. */
 CollectiveInfo *collectives_of(const Program *p, int *n);
 

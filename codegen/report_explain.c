@@ -6,6 +6,7 @@
 #include "codegen/report.h"
 #include "ir/path.h"
 #include "ir/units.h"
+#include "passes/memory.h"
 
 #include <string.h>
 
@@ -41,6 +42,11 @@ static void explain_value(Out *o, const Program *p, const Value *v)
                  ? arena_printf(p->arena, " in %s", v->def->path)
                  : "",
              diag_where(p->diag, p->arena, v->loc));
+    const Value *made = live_made_as(v);
+    if (made != v)
+        out_line(o, "as a shard, %s: each rank multiplies what its shard "
+                 "needs of all ranks' operands",
+                 type_text(p->arena, &made->type, &p->mesh));
     out_line(o, "placed");
     reasons(o, p, v);
     out_line(o, "read by");
@@ -73,10 +79,14 @@ static void explain_collective(Out *o, const Program *p,
              (long long)c->bytes);
     out_line(o, "because %s  (%s)", op->why.text ? op->why.text : "",
              diag_where(p->diag, p->arena, loc));
+    const char *moved = report_moved(p, c);
+    if (moved)
+        out_line(o, "%s", moved);
     for (int i = 0; i < op->nargs; i++)
-        out_line(o, "  %%%s : %s -> %s", op->arg[i]->name,
+        out_line(o, "  %%%s : %s -> %s%s", op->arg[i]->name,
                  type_text(p->arena, &op->arg[i]->type, &p->mesh),
-                 type_text(p->arena, &op->out[i]->type, &p->mesh));
+                 type_text(p->arena, &op->out[i]->type, &p->mesh),
+                 live_is_shard(op, i) ? ", made as a shard" : "");
 }
 
 /* Every value of a region and below, by name. */

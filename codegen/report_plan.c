@@ -203,13 +203,17 @@ static void params(Out *o, const Program *p)
     }
 }
 
-/* "; 6 of 16 are made as shards, out of all ranks' operands" */
-static const char *shards_text(const Program *p, const Op *op, int n)
+const char *report_moved(const Program *p, const CollectiveInfo *c)
 {
-    return n == op->nargs
-               ? "; made as shards, out of all ranks' operands"
-               : arena_printf(p->arena, "; %d of %d are made as shards, out of "
-                              "all ranks' operands", n, op->nargs);
+    if (c->in_place)
+        return "in place, nothing moves";
+    if (!c->shards)
+        return NULL;
+    const char *how = "made as shards, out of all ranks' operands";
+    return c->shards == c->op->nargs
+               ? how
+               : arena_printf(p->arena, "%d of %d are %s", c->shards,
+                              c->op->nargs, how);
 }
 
 static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
@@ -229,16 +233,15 @@ static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
             out_line(o, " %s", phase_name(op->phase));
         phase = op->phase;
         Loc loc = op->why.loc.line ? op->why.loc : op->loc;
+        const char *moved = report_moved(p, &c[i]);
         out_line(o, "  %-5s %-14s %-*s %4lld x %-11s %s", c[i].label,
                  c[i].kind, width, c[i].axis, (long long)c[i].count,
                  report_bytes(a, c[i].bytes), c[i].tensor);
-        out_line(o, "        %s%s%s%s  (%s)",
+        out_line(o, "        %s%s%s%s%s  (%s)",
                  op->why.text ? op->why.text : "",
                  c[i].dtype == DT_F32 ? "" : ", in ",
                  c[i].dtype == DT_F32 ? "" : dtype_name(c[i].dtype),
-                 c[i].in_place ? "; in place, nothing moves"
-                 : c[i].shards ? shards_text(p, op, c[i].shards)
-                               : "",
+                 moved ? "; " : "", moved ? moved : "",
                  diag_where(p->diag, a, loc));
     }
     if (!n)

@@ -78,10 +78,10 @@ typedef struct RtControl {
 /* A moment: work[what] begins, in a turn of the loops; or one of these. */
 enum {
     RT_MARK_STEP = -1,  /* step `turn` begins, with its input */
-    RT_MARK_MOVE = -2,  /* within a collective: all have come, data moves */
+    RT_MARK_MOVE = -2,  /* all have come: a collective moves data, any other
+                           statement begins its work */
     RT_MARK_WAIT = -3,  /* its data has moved; the others' not yet */
     RT_MARK_END = -4,   /* of the step */
-    RT_MARK_WORK = -5,  /* within a statement: all have come, it computes */
 };
 typedef struct RtMark {
     int64_t ns;

@@ -197,7 +197,8 @@ static void open_work(Row *r, const RtMark *m)
         r->phase_begin = m->ns;
     }
     r->work = m;
-    r->collective = false;
+    r->collective = r->moving = false;
+    r->part_begin = m->ns;
     r->waited = r->moved = 0;
 }
 
@@ -219,15 +220,11 @@ static void follow(Row *r, const RtMark *m)
         return;
     case RT_MARK_MOVE:
         if (r->work) {
-            r->collective = true;
+            const char *kind = r->model->work[r->work->what].kind;
             r->moving = false;
-            r->part_begin = r->work->ns;
             close_part(r, m->ns);
-            r->moving = true;
+            r->collective = r->moving = strcmp(kind, "collective") == 0;
         }
-        return;
-    case RT_MARK_WORK:
-        r->collective = r->moving = false;
         return;
     case RT_MARK_WAIT:
         if (r->work && r->collective) {

@@ -332,7 +332,6 @@ void parc_matmul_shard(ParcRt *rt, ParcMatmul *mm, uint32_t axes,
     const RtGroup *g = &rt->group[axes];
     const Plan *p = &mm->plan;
     const void *of_a[PARC_MOST_SHARDS], *of_b[PARC_MOST_SHARDS];
-    rt_mark(rt, RT_MARK_WORK);
     for (int j = 0; j < g->n; j++) {
         of_a[j] = rt_element(p->view[p->swapped ? WEIGHTS : SRC].type,
                              at_peer(rt, g->member[j], a),

@@ -38,6 +38,13 @@ tight() {
     jq -e '.memory.peak <= 1.02 * .memory.lower_bound' "$work/$1.json"
 }
 
+explained() { # explained NAME TEXT: by --explain of a collective or a value
+    # shellcheck disable=SC2086
+    "$PARC" examples/gpt2.pdl --target cpu --mesh 2x1 $sizes \
+        --explain "$1" | tee "$work/explained"
+    grep -qF "$2" "$work/explained"
+}
+
 # runs NAME WITHIN OF: its losses are those of OF; twice the same bits.
 runs() {
     check "$1 trains" train "$1" "$1.log"
@@ -118,6 +125,12 @@ no_rows() { # one that the pass leaves alone: 511 rows on two ranks
 check "on cuda" other_target
 check "rows that are not whole" no_rows
 check "of 16 bits" refused '/einsum_shard/s/type=f32/type=bf16/' "bf16"
+
+check "explained by the collective" explained rs4 \
+    "%dc_fc.weight.3 : f32[1536, 384]+dp -> f32[1536, 384]~dp, made as a shard"
+check "explained by the value" explained dc_fc.weight.3 \
+    "as a shard, f32[1536, 384]~dp: "
+check "a gather in place explained" explained ag3 "in place, nothing moves"
 
 # With many rows a rank's sums are little beside the products.
 check "many rows" build many 2x1 --threads 1 $f32 -D batch=256

@@ -28,7 +28,8 @@ described() { # described TRACE PLAN
         if . == [] then true else error("\(.[0])") end'
 }
 # A step is its input and its statements, one after the other; a collective
-# is waiting and moving, but for a gather in place that nobody waits for.
+# is waiting and moving, but for a gather in place that nobody waits for. What
+# else has waited says how long.
 gapless() { # gapless TRACE
     jq -en --slurpfile t "$1" '
         [$t[0].traceEvents[] | select(.ph == "X")] |
@@ -38,9 +39,17 @@ gapless() { # gapless TRACE
                 total(.cat == "input")),
             (total(.cat == "collective" and
                    (.args.wait_us or (.args.what | endswith("in place") | not)))
+                + (map(select(.cat != "collective") | .args.wait_us // 0) | add)
                 - total(.cat | IN("wait", "move"))),
             (total(.cat == "step") - total(.cat | IN("phase", "input")))] |
         if all(fabs < 1) and length > 0 then true else error("\(.)") end'
+}
+# Who waits for other ranks: collectives, and products of all ranks' operands.
+waiting() { # waiting TRACE KINDS
+    have=$(jq -r '[.traceEvents[] | select(.args.wait_us) | .cat] |
+        unique | join(" ")' "$1")
+    echo "these wait: $have, expected: $2"
+    [ "$have" = "$2" ]
 }
 steps_are() { # steps_are TRACE "3 4 5"
     have=$(jq -r '[.traceEvents[] | select(.cat == "step" and .pid == 0) |
@@ -80,6 +89,12 @@ try llama-2x2 llama 2x2 4 $llama_sizes
 
 # shellcheck disable=SC2086
 try llama-micro llama 2x1 2 $llama_sizes -D accumulate=2
+
+try shards gpt2 2x1 2 -D vocab=512 -D dim=384 -D n_layers=2 -D n_heads=6 \
+    -D n_positions=16 -D batch=8 -D seq=8
+check "products that are shards wait" waiting "$work/shards.trace" \
+    "collective matmul"
+check "nothing else waits" waiting "$work/llama-2x2.trace" "collective"
 
 toy=$work/toy
 check "short run" "$toy" --steps 2 --trace "$work/t"

@@ -22,15 +22,17 @@ def seconds(model, optimizer, vocab, batch, seq, steps, compiled):
 
 def about():
     """The BLAS decides PyTorch's speed: Debian's build takes whichever the
-    system has, and the reference one is many times slower than OpenBLAS."""
+    system has, and the reference one, which it comes with, is many times slower
+    than OpenBLAS. LAPACK may be another library's."""
     torch.ones(64, 64) @ torch.ones(64, 64)
-    maps = open("/proc/self/maps").read()
+    maps = open("/proc/self/maps").read().split()
+    blas = [path for path in maps if "/libblas.so" in path]
     if torch.backends.mkl.is_available():
         library = "MKL"
-    elif "openblas" in maps:
+    elif any("openblas" in path for path in blas):
         library = "OpenBLAS"
-    elif "libblas" in maps:
-        library = "reference BLAS: install libopenblas0-pthread to compare"
+    elif blas:
+        library = "reference BLAS"
     else:
         library = "BLAS of its own"
     print(f"PyTorch {torch.__version__} ({library})")

@@ -142,7 +142,7 @@ static int64_t scratch_of(const Plan *p, Way way, int threads,
         return rt_split_scratch(p, threads);
     }
     if (way == WIDE) {
-        return gathered_bytes(p) + rt_wide_scratch(p);
+        return gathered_bytes(p) + rt_wide_scratch(p, threads);
     }
     const dnnl_memory_desc_t *m =
         dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
@@ -299,7 +299,8 @@ static void multiply(ParcRt *rt, ParcMatmul *mm, const void *const *src,
         }
     }
     if (mm->way == WIDE) {
-        rt_wide_product(p, operand[SRC], operand[WEIGHTS], dst, scratch);
+        rt_wide_product(p, operand[SRC], operand[WEIGHTS], dst, scratch,
+                        rt->threads);
     } else {
         execute(rt, mm, operand[SRC], operand[WEIGHTS], dst);
     }

@@ -16,9 +16,9 @@ typedef struct View {
 
 enum { SRC, WEIGHTS, DST };
 
-/* DST = SRC WEIGHTS, `batch` of them at once, `loops` one by one. With more than
- * one of `segments` it is the sum of so many products of these views: equal
- * parts of the summed index, which lie somewhere else each. */
+/* DST = SRC WEIGHTS, `batch` of them at once, `loops` one by one. With more
+ * than one of `segments` it is the sum of so many products of these views:
+ * equal parts of the summed index, which lie somewhere else each. */
 typedef struct Plan {
     View view[DST + 1];
     int64_t batch, loops, segments;
@@ -32,6 +32,19 @@ static inline int64_t rt_least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Pieces of at most `of` that n is cut into. */
+static inline int64_t rt_pieces(int64_t n, int64_t of)
+{
+    return (n + of - 1) / of;
+}
+
+/* How many threads have a part of c, of so many rows by so many columns each,
+ * the last ones less. */
+static inline int64_t rt_shares(const View *c, int64_t rows, int64_t columns)
+{
+    return rt_pieces(c->rows, rows) * rt_pieces(c->columns, columns);
+}
+
 /* The plan for segments that have been put together: its views count all of
  * them, densely. Bytes that an operand takes so, a multiple of 64 (0: there is
  * one segment), and putting it there. */
@@ -40,10 +53,10 @@ int64_t rt_gathered_bytes(const Plan *p, int operand);
 void rt_gather(const Plan *p, int operand, const void *const *from, void *to);
 
 /* A product in f32 of operands of any float type. `scratch` has room for
- * rt_wide_scratch bytes. */
-int64_t rt_wide_scratch(const Plan *p);
+ * rt_wide_scratch bytes of that many threads or more. */
+int64_t rt_wide_scratch(const Plan *p, int threads);
 void rt_wide_product(const Plan *p, const void *src, const void *weights,
-                     void *dst, void *scratch);
+                     void *dst, void *scratch, int threads);
 
 /* A product in f32 on tiles of bf16, as exact as in f32: where this machine has
  * tiles and the matrices fill some. Operands are listed by segment. `scratch`

@@ -41,22 +41,17 @@ typedef struct Share {
     int64_t sums;  /* room for them */
 } Share;
 
-static int64_t pieces(int64_t n, int64_t of)
-{
-    return (n + of - 1) / of;
-}
-
 /* n in pieces of `most` or less, all alike: a multiple of 32 each. */
 static int64_t evenly(int64_t n, int64_t most)
 {
-    return pieces(pieces(n, pieces(n, most)), RT_STRIP) * RT_STRIP;
+    return rt_pieces(rt_pieces(n, rt_pieces(n, most)), RT_STRIP) * RT_STRIP;
 }
 
 /* Of `rows` by `columns` strips, in products of two strips: packing a strip
  * costs about as much as two, and a's are packed again for every block. */
 static int64_t cost_of(int64_t rows, int64_t columns)
 {
-    int64_t packed = rows * pieces(columns, WIDE / RT_STRIP) + columns;
+    int64_t packed = rows * rt_pieces(columns, WIDE / RT_STRIP) + columns;
     return rows * columns + 2 * packed;
 }
 
@@ -65,13 +60,13 @@ static int64_t cost_of(int64_t rows, int64_t columns)
 static Share share_of(const Plan *p, int threads)
 {
     const View *a = &p->view[SRC], *c = &p->view[DST];
-    int64_t down = pieces(c->rows, RT_STRIP), best = INT64_MAX;
+    int64_t down = rt_pieces(c->rows, RT_STRIP), best = INT64_MAX;
     int64_t depth = a->columns * p->segments;
-    int64_t across = pieces(c->columns, RT_STRIP);
+    int64_t across = rt_pieces(c->columns, RT_STRIP);
     Share s = {0};
     for (int over = 1; over <= threads; over++) {
-        int64_t rows = pieces(down, over);
-        int64_t columns = pieces(across, threads / over);
+        int64_t rows = rt_pieces(down, over);
+        int64_t columns = rt_pieces(across, threads / over);
         if (threads % over == 0 && cost_of(rows, columns) < best) {
             best = cost_of(rows, columns);
             s.rows = rows * RT_STRIP;
@@ -152,7 +147,7 @@ static void pack_segments(const Work *w, const Block *x,
                           int64_t along_edges, int64_t along_depth,
                           int64_t edges, bool pairs, int64_t soon, uint16_t *to)
 {
-    int64_t strip = pieces(x->depth, RT_STEP) * RT_STEP_SIZE;
+    int64_t strip = rt_pieces(x->depth, RT_STEP) * RT_STEP_SIZE;
     for (int64_t k = 0, n; k < x->depth; k += n) {
         int64_t in = (x->k + k) % w->a->columns;
         const float *base = from[(x->k + k) / w->a->columns];
@@ -225,7 +220,7 @@ static void write_row(const float *sums, int64_t row, int64_t columns,
 static void multiply_strip(const Work *w, const Block *x, int64_t row,
                            const uint16_t *strip, RtAhead *ahead)
 {
-    int64_t steps = pieces(x->depth, RT_STEP);
+    int64_t steps = rt_pieces(x->depth, RT_STEP);
     bool last = x->k + x->depth == w->depth;
     float *sums =
         w->sums + (w->share->whole ? 0 : row * w->share->block_columns);
@@ -244,12 +239,12 @@ static void multiply_strip(const Work *w, const Block *x, int64_t row,
 static void multiply_block(const Work *w, const Block *x, const Block *next)
 {
     int64_t group = w->share->group * RT_STRIP;
-    int64_t steps = pieces(x->depth, RT_STEP);
-    int64_t across = pieces(x->columns, RT_STRIP);
+    int64_t steps = rt_pieces(x->depth, RT_STEP);
+    int64_t across = rt_pieces(x->columns, RT_STRIP);
     pack_panel(w, x);
     for (int64_t g = 0; g < x->rows; g += group) {
         int64_t rows = rt_least(group, x->rows - g);
-        int64_t during = pieces(rows, RT_STRIP) * across * steps;
+        int64_t during = rt_pieces(rows, RT_STRIP) * across * steps;
         RtAhead ahead = g + group < x->rows
                             ? ahead_of_group(w, x, g + group, during)
                             : ahead_of_group(w, next, 0, during);
@@ -265,9 +260,9 @@ static void multiply_block(const Work *w, const Block *x, const Block *next)
 static void do_share(const Work *w)
 {
     const Share *s = w->share;
-    int64_t down = pieces(w->rows, s->block_rows);
-    int64_t across = pieces(w->columns, s->block_columns);
-    int64_t deep = pieces(w->depth, s->deep);
+    int64_t down = rt_pieces(w->rows, s->block_rows);
+    int64_t across = rt_pieces(w->columns, s->block_columns);
+    int64_t deep = rt_pieces(w->depth, s->deep);
     Block x = block_at(w, 0, across, deep);
     rt_tiles_open();
     for (int64_t i = 0; i < down * across * deep; i++) {
@@ -296,18 +291,13 @@ static int64_t thread_bytes(const Share *s)
     return strips_bytes(s) + panel_bytes(s) + s->sums * (int64_t)sizeof(float);
 }
 
-static int64_t shares_of(const Plan *p, const Share *s)
-{
-    const View *c = &p->view[DST];
-    return pieces(c->rows, s->rows) * pieces(c->columns, s->columns);
-}
-
 int64_t rt_split_scratch(const Plan *p, int threads)
 {
+    const View *c = &p->view[DST];
     int64_t most = 0;
     for (int n = 1; n <= threads; n++) { /* a run may take fewer */
         Share s = share_of(p, n);
-        int64_t bytes = thread_bytes(&s) * shares_of(p, &s);
+        int64_t bytes = thread_bytes(&s) * rt_shares(c, s.rows, s.columns);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -319,7 +309,8 @@ void rt_split_product(const Plan *p, const void *const *src,
 {
     const View *a = &p->view[SRC], *b = &p->view[WEIGHTS], *c = &p->view[DST];
     Share s = share_of(p, threads);
-    int64_t across = pieces(c->columns, s.columns), shares = shares_of(p, &s);
+    int64_t across = rt_pieces(c->columns, s.columns);
+    int64_t shares = rt_shares(c, s.rows, s.columns);
     bool far = c->rows * c->columns * (int64_t)sizeof(float) >= RT_FAR;
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
     for (int64_t i = 0; i < shares; i++) {

@@ -4,7 +4,7 @@
  *
  *   phase 0   t0 = x                      r1 = max t0
  *   phase 1   t2 = t0 - r1, t3 = exp t2   r4 = sum t3
- *             t8 = t2 * onehot            r9 = sum t8
+ *             t8 = onehot ? t2 : 0        r9 = sum t8
  *   phase 2   t0 - r1 … again             y
  *
  * becomes
@@ -16,16 +16,16 @@
  *             t0 - r1 …                   y
  *
  * The sum starts over with every new maximum: s' = s exp(m - m') + exp(x - m'),
- * and pairs of threads are put together likewise; that is for the printers. A
- * product with a onehot has one term that counts: it is computed from what
- * stands in the label's column, whatever else it takes. What an operand has in
- * other columns plays no part then, infinities included.
+ * and pairs of threads are put together likewise; that is for the printers. What a
+ * onehot selects, or multiplies, has one term that counts: it is computed from
+ * what stands in the label's column, whatever else it takes. What an operand
+ * has in other columns plays no part then, infinities included.
  *
  * A phase goes only where all of its loop goes: each is
  *
  *   sum exp(f - m), sum g * exp(f - m)    m = max f, of the phase before, where
  *                                         g is known
- *   sum of a product with a onehot        over plain columns
+ *   sum of what a onehot selects          over plain columns
  *
  * so that a pick is taken ahead of the barrier behind that phase, and of what a
  * later one writes in place. Each phase that goes is one reading of the row
@@ -86,13 +86,21 @@ static bool is_online(const Kernel *k, const KernelRoot *root, KernelInstr *to)
     return true;
 }
 
-/* The onehot, over a row's columns as they lie, that is a factor of a product;
- * else -1. (One with a base has a rank's part of the columns: a maximum over
+static bool is_zero(const KernelInstr *instr)
+{
+    return instr->code == KERNEL_CONST && instr->number == 0;
+}
+
+/* The onehot, over a row's columns as they lie, without which a term is 0: a
+ * factor of a product, what selects between a number and 0; else -1. (One with a base has a rank's part of the columns: a maximum over
  * those is a part of one, and is put together elsewhere.) */
 static int onehot_of(const Kernel *k, int i)
 {
     const KernelInstr *instr = &k->instr[i];
     uint32_t columns = k->space.column;
+    if (instr->code == KERNEL_OP && instr->op == OP_select &&
+        is_zero(&k->instr[instr->arg[2]]))
+        return onehot_of(k, instr->arg[0]);
     if (instr->code == KERNEL_OP && instr->op == OP_mul) {
         int found = onehot_of(k, instr->arg[0]);
         return found >= 0 ? found : onehot_of(k, instr->arg[1]);

@@ -91,7 +91,7 @@ static PadFill divides(const Op *op, const Brought *b)
 static PadFill chooses(const Op *op, const Brought *b)
 {
     (void)op;
-    return worst(b, 1);
+    return b->fill[0] == FILL_ZERO ? b->fill[2] : worst(b, 1);
 }
 
 static PadFill raises(const Op *op, const Brought *b)

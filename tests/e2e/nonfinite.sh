@@ -54,6 +54,22 @@ cp "$work/large.st" "$work/skipped.st"
 check "no step" train large 0
 check "a skipped step changes nothing" cmp "$work/large.st" "$work/skipped.st"
 
+# Ids that cannot come have no share in the loss: a score of -inf is as one
+# that is very low, on ranks that hold parts of the vocabulary too.
+unlikely() { # unlikely NAME MESH SCORE
+    sed "s/output(norm(h))/output(norm(h)) + $3/" examples/llama.pdl \
+        >"$work/$1.pdl"
+    # shellcheck disable=SC2086
+    "$PARC" "$work/$1.pdl" --target cpu --mesh "$2" $sizes -D vocab=259 \
+        -o "$work/$1" && train "$1" 3
+}
+none="where(arange(vocab) < 256, 1.0, 0.0)"
+check "low scores" unlikely low 1x1 "1e30 * ($none - 1.0)"
+check "scores of -inf" unlikely none 1x1 "log($none)"
+check "scores of -inf, 2x2" unlikely none-2x2 2x2 "log($none)"
+check "are as low ones" same_curve "$work/none.log" "$work/low.log" 0
+check "on 2x2" same_curve "$work/none-2x2.log" "$work/low.log" 1e-5
+
 # d sqrt(y) is infinite where y is 0; times the 0 of relu it is no number.
 cat >"$work/edge.pdl" <<'END'
 module Layer(dim, steep) {

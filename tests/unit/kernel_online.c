@@ -69,6 +69,28 @@ static void cross_entropy(FuseTest *t)
     fuse_keep(t, two(t, OP_sub, ir_unary(&t->b, OP_log, sum), picked));
 }
 
+static void selects(FuseTest *t, double other)
+{
+    Value *x = row(t, "x"), *d = shifted(t, x, x);
+    Value *sum = total(t, ir_unary(&t->b, OP_exp, d));
+    Value *args[] = {onehot(t, COLUMNS), d,
+                     ir_full(&t->b, other, DT_F32, d->type.ndim,
+                             d->type.dim)};
+    Value *picked = ir_value(&t->b, OP_select, 3, args, NULL, NULL);
+    fuse_keep(t, two(t, OP_sub, ir_unary(&t->b, OP_log, sum),
+                     total(t, picked)));
+}
+
+static void cross_entropy_selects(FuseTest *t)
+{
+    selects(t, 0);
+}
+
+static void counts_others(FuseTest *t)
+{
+    selects(t, 1);
+}
+
 /* A second softmax of what the first one makes: each maximum takes its sum. */
 static void twice(FuseTest *t)
 {
@@ -132,11 +154,13 @@ static const struct {
     {"softmax of a product", softmax_of_product, 3, 2, 1, 0},
     {"sum with weights", weighted, 3, 2, 2, 0},
     {"cross entropy", cross_entropy, 3, 2, 1, 2},
+    {"cross entropy that selects", cross_entropy_selects, 3, 2, 1, 2},
     {"softmax of softmax", twice, 5, 3, 2, 0},
     {"another maximum", another_maximum, 3, 3, 0, 0},
     {"powers are stored", stored, 3, 3, 0, 0},
     {"squares beside powers", squares, 3, 3, 0, 0},
     {"the greatest power", greatest_power, 3, 3, 0, 0},
+    {"not 0 beside the label", counts_others, 3, 3, 0, 0},
     {"a factor that waits for the maximum", late_factor, 3, 3, 0, 0},
     {"norm", norm, 2, 2, 0, 0},
 };

@@ -6,7 +6,8 @@
  * nest (forward values die in reverse), which such packing handles well. Where
  * the best of them is not yet near the lower bound, blocks at the top are given
  * an earlier turn, at random, as long as the arena does not grow (hill
- * climbing, as in TVM's memory planner). See the ratio in the plan.
+ * climbing, as in TVM's memory planner), and where that gets stuck it starts
+ * again from another order. See the ratio in the plan.
  *
  * What ranks have in common lies behind that, a segment for each set of axes:
  * it lives for good, and only its order is to be said.
@@ -96,14 +97,23 @@ static int64_t pack(Block **order, Block **placed, int n)
 
 /* ---- climbing ------------------------------------------------------------ */
 
-/* Near enough to the lower bound: a thousandth of it. */
-enum { NEAR = 1000 };
-/* Pairs of blocks to look at: some 50 ms at most; and turns for few blocks. */
-enum { CLIMB_PAIRS = 40000000, CLIMB_TURNS = 4000 };
+/* Near enough to the lower bound: a thousandth of it; close: a hundredth. */
+enum { NEAR = 1000, CLOSE = 100 };
+/* Pairs of blocks to look at: some 50 ms at most; and turns for few blocks.
+ * So much again where that does not come close, as often as this. */
+enum { CLIMB_PAIRS = 40000000, CLIMB_TURNS = 4000, RESTARTS = 16 };
 
-static bool is_near(int64_t peak, int64_t bound)
+/* The way to the best arena so far. */
+typedef struct Search {
+    Block **order, **placed, **best_order;
+    int n;
+    int64_t bound, best;
+    uint32_t state; /* of the random numbers */
+} Search;
+
+static bool is_within(int64_t peak, int64_t bound, int part)
 {
-    return peak - bound <= bound / NEAR;
+    return peak - bound <= bound / part;
 }
 
 /* Xorshift: the same numbers in every run. */
@@ -136,27 +146,25 @@ static void move_turn(Block **order, int from, int to)
     order[to] = b;
 }
 
-/* `order` has been packed, to `peak`; it is left packed, to what is returned.
+/* The order has been packed, to `peak`; it is left packed, to what is returned.
  */
-static int64_t climb(Block **order, Block **placed, int n, int64_t peak,
-                     int64_t bound)
+static int64_t climb(Search *s, int64_t peak)
 {
-    uint32_t state = 2463534242u;
-    int64_t turns = CLIMB_PAIRS / ((int64_t)n * n + 1);
+    int64_t turns = CLIMB_PAIRS / ((int64_t)s->n * s->n + 1);
     if (turns > CLIMB_TURNS)
         turns = CLIMB_TURNS;
-    while (turns-- > 0 && !is_near(peak, bound)) {
-        int from = turn_at_top(order, n, peak, &state);
+    while (turns-- > 0 && !is_within(peak, s->bound, NEAR)) {
+        int from = turn_at_top(s->order, s->n, peak, &s->state);
         if (from == 0)
             break;
-        int to = (int)draw(&state, from);
-        move_turn(order, from, to);
-        int64_t after = pack(order, placed, n);
+        int to = (int)draw(&s->state, from);
+        move_turn(s->order, from, to);
+        int64_t after = pack(s->order, s->placed, s->n);
         if (after <= peak) {
             peak = after;
         } else {
-            move_turn(order, to, from);
-            pack(order, placed, n);
+            move_turn(s->order, to, from);
+            pack(s->order, s->placed, s->n);
         }
     }
     return peak;
@@ -172,30 +180,52 @@ static int own_blocks(Block *block, int n, Block **order)
     return own;
 }
 
+typedef int Compare(const void *, const void *);
+static Compare *const orders[] = {largest_first, area_first, longest_first,
+                                  earliest_first};
+enum { ORDERS = sizeof orders / sizeof *orders };
+
+/* `s->order` has been packed, to `peak`. */
+static void keep_better(Search *s, int64_t peak)
+{
+    if (peak < s->best) {
+        s->best = peak;
+        memcpy(s->best_order, s->order, sizeof *s->order * (size_t)s->n);
+    }
+}
+
+static int64_t pack_sorted(Search *s, Compare *compare)
+{
+    qsort(s->order, (size_t)s->n, sizeof *s->order, compare);
+    return pack(s->order, s->placed, s->n);
+}
+
+/* First from the best order; where that ends too far up, from each of them. */
+static void search(Search *s)
+{
+    for (int k = 0; k < ORDERS; k++)
+        keep_better(s, pack_sorted(s, orders[k]));
+    memcpy(s->order, s->best_order, sizeof *s->order * (size_t)s->n);
+    int64_t peak = pack(s->order, s->placed, s->n);
+    keep_better(s, climb(s, peak));
+    for (int k = 0; k < RESTARTS && !is_within(s->best, s->bound, CLOSE); k++)
+        keep_better(s, climb(s, pack_sorted(s, orders[k % ORDERS])));
+    pack(s->best_order, s->placed, s->n);
+}
+
 int64_t arena_pack(Arena *scratch, Block *block, int n, int64_t bound)
 {
-    static int (*const compare[])(const void *, const void *) = {
-        largest_first, area_first, longest_first, earliest_first};
-    enum { ORDERS = sizeof compare / sizeof *compare };
-    Block **order = NEW_ARRAY(scratch, Block *, n + 1);
-    Block **placed = NEW_ARRAY(scratch, Block *, n + 1);
-    Block **best_order = NEW_ARRAY(scratch, Block *, n + 1);
-    int64_t best = INT64_MAX;
-    int all = n;
-    n = own_blocks(block, n, order);
-    for (int k = 0; k < ORDERS; k++) {
-        own_blocks(block, all, order);
-        qsort(order, (size_t)n, sizeof *order, compare[k]);
-        int64_t peak = pack(order, placed, n);
-        if (peak < best) {
-            best = peak;
-            memcpy(best_order, order, sizeof *order * (size_t)n);
-        }
-    }
-    if (n == 0)
+    Search s = {.order = NEW_ARRAY(scratch, Block *, n + 1),
+                .placed = NEW_ARRAY(scratch, Block *, n + 1),
+                .best_order = NEW_ARRAY(scratch, Block *, n + 1),
+                .bound = bound,
+                .best = INT64_MAX,
+                .state = 2463534242u};
+    s.n = own_blocks(block, n, s.order);
+    if (s.n == 0)
         return 0;
-    best = pack(best_order, placed, n);
-    return climb(best_order, placed, n, best, bound);
+    search(&s);
+    return s.best;
 }
 
 int64_t arena_lower_bound(const Block *block, int n, int end, int *when)

@@ -7,11 +7,9 @@
  *
  *   counter = (block, block >> 32, stream, seed >> 32)   key = (seed, hash)
  *
- * Element i is word i % 4 of block i / 4. Normal numbers are made in pairs by
- * Box and Muller's method from words (0, 1) and (2, 3) of their block.
+ * Element i is word i % 4 of block i / 4. Normal numbers are made in pairs from
+ * words (0, 1) and (2, 3) of their block (rt_random_normal.c).
  */
-#include <math.h>
-
 #include "parc_random.h"
 #include "rt.h"
 
@@ -49,33 +47,6 @@ void rt_random_block(uint32_t out[4], int64_t seed, int stream, uint32_t key,
 #define EACH_BLOCK(first, n)                                                   \
     for (int64_t block = (first) / 4, at = block * 4 - (first); at < (n);      \
          block++, at += 4)
-
-/* In (0, 1), never an end. */
-static double open_unit(uint32_t word)
-{
-    return ((double)word + 0.5) * 0x1p-32;
-}
-
-void rt_random_normal(float *to, int64_t seed, int stream, uint32_t key,
-                      int64_t first, int64_t n, double std)
-{
-    static const double two_pi = 6.283185307179586476925286766559;
-    EACH_BLOCK(first, n)
-    {
-        uint32_t word[4];
-        rt_random_block(word, seed, stream, key, (uint64_t)block);
-        for (int pair = 0; pair < 4; pair += 2) {
-            double radius = std * sqrt(-2.0 * log(open_unit(word[pair])));
-            double angle = two_pi * open_unit(word[pair + 1]);
-            if (at + pair >= 0 && at + pair < n) {
-                to[at + pair] = (float)(radius * cos(angle));
-            }
-            if (at + pair + 1 >= 0 && at + pair + 1 < n) {
-                to[at + pair + 1] = (float)(radius * sin(angle));
-            }
-        }
-    }
-}
 
 void rt_random_uniform(float *to, int64_t seed, int stream, uint32_t key,
                        int64_t first, int64_t n, double low, double high)

@@ -9,8 +9,9 @@
 #include "parc_random.h"
 
 #include "rt.h"
+#include "rt_philox.h"
 
-enum { LANES = 16 };
+enum { LANES = RT_LANES_OF_BLOCKS };
 
 /* LANES blocks from `block` on, none of which carries into the high word. */
 static void draw_lanes(float *restrict to, int64_t key, uint32_t site,
@@ -18,23 +19,11 @@ static void draw_lanes(float *restrict to, int64_t key, uint32_t site,
 {
     uint32_t x[LANES], y[LANES], z[LANES], w[LANES];
     uint32_t low = (uint32_t)block, high = (uint32_t)((uint64_t)block >> 32);
-    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)((uint64_t)key >> 32);
     for (uint32_t i = 0; i < LANES; i++) {
         x[i] = low + i, y[i] = high, z[i] = site, w[i] = 0;
     }
-    for (int round = 0; round < 10; round++) {
-#pragma omp simd
-        for (int i = 0; i < LANES; i++) {
-            uint64_t a = (uint64_t)PARC_PHILOX_A * x[i];
-            uint64_t b = (uint64_t)PARC_PHILOX_B * z[i];
-            x[i] = (uint32_t)(b >> 32) ^ y[i] ^ k0;
-            z[i] = (uint32_t)(a >> 32) ^ w[i] ^ k1;
-            y[i] = (uint32_t)b;
-            w[i] = (uint32_t)a;
-        }
-        k0 += PARC_PHILOX_K0;
-        k1 += PARC_PHILOX_K1;
-    }
+    rt_philox_lanes(x, y, z, w, (uint32_t)key,
+                    (uint32_t)((uint64_t)key >> 32));
 #pragma omp simd
     for (int i = 0; i < LANES; i++) {
         to[4 * i] = parc_unit(x[i]);

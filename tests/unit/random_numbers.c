@@ -57,6 +57,43 @@ static void uniform(Check *c)
         CHECK(c, labs((long)count[i] - MANY / 16) < 5 * 128);
 }
 
+/* Normal numbers are those of libm's functions, but for the rounding of one in
+ * many, wherever a range begins. */
+static void normal(Check *c)
+{
+    enum { MANY = 4 * 5003 };
+    static float x[MANY], part[MANY];
+    const double turn = 6.283185307179586476925286766559;
+    const int64_t seed = 5000000007, first = ((int64_t)1 << 34) - 4000;
+    int others = 0;
+    double most = 0;
+    rt_random_normal(x, seed, RT_STREAM_INIT, 77, first, MANY, 0.5);
+    for (int i = 0; i < MANY; i += 2) {
+        uint32_t word[4];
+        rt_random_block(word, seed, RT_STREAM_INIT, 77,
+                        (uint64_t)(first + i) / 4);
+        const uint32_t *pair = word + i % 4;
+        double u = ((double)pair[0] + 0.5) * 0x1p-32;
+        double angle = ((double)pair[1] + 0.5) * 0x1p-32 * turn;
+        double radius = 0.5 * sqrt(-2 * log(u));
+        float want[2] = {(float)(radius * cos(angle)),
+                         (float)(radius * sin(angle))};
+        for (int k = 0; k < 2; k++) {
+            others += memcmp(&x[i + k], &want[k], sizeof *want) != 0;
+            most = fmax(most, fabs((double)x[i + k] - (double)want[k]));
+        }
+    }
+    CHECK(c, others <= 2 && most < 1e-7);
+    for (int from = 0; from < 9; from++)
+        for (int n = 0; n < 200; n += 1 + n / 9) {
+            part[n] = -7;
+            rt_random_normal(part, seed, RT_STREAM_INIT, 77, first + from, n,
+                             0.5);
+            CHECK(c, memcmp(part, x + from, sizeof *x * (size_t)n) == 0);
+            CHECK(c, (double)part[n] == -7);
+        }
+}
+
 static bool differ(int64_t key, uint32_t site, int64_t other_key,
                    uint32_t other_site)
 {
@@ -91,6 +128,7 @@ int main(void)
     Check c = {0, 0};
     rows(&c);
     uniform(&c);
+    normal(&c);
     sequences(&c);
     return check_end(&c);
 }

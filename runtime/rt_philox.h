@@ -1,0 +1,30 @@
+/* rt_philox.h: Philox (parc_random.h), some blocks side by side. */
+#ifndef PARC_RT_PHILOX_H
+#define PARC_RT_PHILOX_H
+
+#include "parc_random.h"
+
+enum { RT_LANES_OF_BLOCKS = 16 };
+
+/* The words of as many counters (x, y, z, w), in their places: word by word, so
+ * that the compiler makes vectors of them. */
+static inline void rt_philox_lanes(uint32_t *restrict x, uint32_t *restrict y,
+                                   uint32_t *restrict z, uint32_t *restrict w,
+                                   uint32_t k0, uint32_t k1)
+{
+    for (int round = 0; round < 10; round++) {
+#pragma omp simd
+        for (int i = 0; i < RT_LANES_OF_BLOCKS; i++) {
+            uint64_t a = (uint64_t)PARC_PHILOX_A * x[i];
+            uint64_t b = (uint64_t)PARC_PHILOX_B * z[i];
+            x[i] = (uint32_t)(b >> 32) ^ y[i] ^ k0;
+            z[i] = (uint32_t)(a >> 32) ^ w[i] ^ k1;
+            y[i] = (uint32_t)b;
+            w[i] = (uint32_t)a;
+        }
+        k0 += PARC_PHILOX_K0;
+        k1 += PARC_PHILOX_K1;
+    }
+}
+
+#endif

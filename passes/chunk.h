@@ -17,6 +17,7 @@ typedef struct Chunk {
     int dim;         /* of the logits, split over the chunks */
     Split *split;    /* by op id: how an op that is inside is split */
     uint32_t nsplit; /* ids below this have one */
+    Value **original; /* by value id: what it repeats, as chunk_share finds it */
 } Chunk;
 
 /* What the backward pass gathers or computes again for the gradients of the

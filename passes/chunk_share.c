@@ -41,8 +41,24 @@ static bool same_attributes(const Op *x, const Op *y)
     return true;
 }
 
-/* The value of the forward pass that v repeats; v itself: none. */
-static Value *original(Value *v)
+static Value *original(Chunk *c, Value *v);
+
+/* Whether result k of the forward op is v, made by another op of the kind. */
+static bool repeats(Chunk *c, const Value *v, const Op *op, const Op *o, int k)
+{
+    if (!type_equal(&o->out[k]->type, &v->type))
+        return false;
+    if (op_is_conversion(op->kind)) /* results stand for operands */
+        return original(c, op->arg[v->index]) == o->arg[k];
+    if (o->nargs != op->nargs || k != v->index)
+        return false;
+    for (int i = 0; i < op->nargs; i++)
+        if (original(c, op->arg[i]) != o->arg[i])
+            return false;
+    return true;
+}
+
+static Value *find_original(Chunk *c, Value *v)
 {
     Op *op = v->def;
     if (!op || op->phase != PH_BACKWARD || op->body || op->nargs == 0 ||
@@ -52,37 +68,39 @@ static Value *original(Value *v)
         if (o->kind != op->kind || o->phase != PH_FORWARD ||
             !same_attributes(o, op))
             continue;
-        bool each = op_is_conversion(op->kind); /* results stand for operands */
-        for (int k = 0; k < o->nouts; k++) {
-            bool same = type_equal(&o->out[k]->type, &v->type);
-            for (int i = 0; same && !each && i < op->nargs; i++)
-                same = o->nargs == op->nargs && k == v->index &&
-                       original(op->arg[i]) == o->arg[i];
-            if (same && each)
-                same = original(op->arg[v->index]) == o->arg[k];
-            if (same)
+        for (int k = 0; k < o->nouts; k++)
+            if (repeats(c, v, op, o, k))
                 return o->out[k];
-        }
     }
     return v;
+}
+
+/* The value of the forward pass that v repeats; v itself: none. Looked for
+ * once: a chain of ops would be gone through for each of their kind, at each. */
+static Value *original(Chunk *c, Value *v)
+{
+    if (!c->original[v->id])
+        c->original[v->id] = find_original(c, v);
+    return c->original[v->id];
 }
 
 static void share_logits(Chunk *c)
 {
     for (Op *op = c->head->next; op; op = op->next)
         for (int i = 0; !op->body && i < op->nargs; i++)
-            if (original(op->arg[i]) == c->head->out[0])
+            if (original(c, op->arg[i]) == c->head->out[0])
                 op->arg[i] = c->head->out[0];
 }
 
 void chunk_share(Chunk *c)
 {
     bool *depends = NEW_ARRAY(c->t.p->arena, bool, c->t.p->nvalues);
+    c->original = NEW_ARRAY(c->t.p->arena, Value *, c->t.p->nvalues);
     share_logits(c);
     turns_mark_users(c->t.r, c->head->out[0], depends);
     for (Op *op = c->head->next; op; op = op->next)
         if (op_is_einsum(op->kind) && turns_reads_any(op, depends))
             for (int i = 0; i < op->nargs; i++)
-                op->arg[i] = original(op->arg[i]);
+                op->arg[i] = original(c, op->arg[i]);
     ir_eliminate_dead(c->t.p);
 }

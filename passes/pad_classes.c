@@ -178,6 +178,8 @@ static void see_value(PadClasses *c, const Value *v)
             bug("dim %d of %%%s has size %lld, others of its class %lld", d,
                 v->name, (long long)v->type.dim[d], (long long)k->size);
         k->size = v->type.dim[d];
+        if (k->size == 1 && !k->block.why)
+            k->block = (PadBlock){"a size of 1 stays whole", v->loc};
     }
 }
 
@@ -209,8 +211,6 @@ PadClasses *pad_classes(Program *p)
         PadClass *k = &c->of[i];
         k->parts = 1;
         k->padded = k->size;
-        if (k->size == 1 && !k->block.why)
-            k->block.why = "a size of 1 stays whole";
     }
     return c;
 }

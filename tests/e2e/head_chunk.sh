@@ -54,6 +54,25 @@ plan 2x2 -D head_chunk=8
 check "the head's unit moves once" once
 check "statistics of each chunk" each_chunk
 
+# What stands in front of the head may be long: it is gone through once.
+{
+    echo "model M(dim=16, vocab=32) {"
+    echo "    emb: Embedding(vocab, dim)"
+    echo "    out: Linear(dim, vocab)"
+    echo "    forward(t: int(vocab)[batch, seq], labels: int(vocab)[batch, seq]) {"
+    echo "        x = emb(t)"
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+        echo "        x = x * sigmoid(x)"
+    done
+    echo "        return cross_entropy(out(x), labels)"
+    echo "    }"
+    echo "}"
+    echo "train { batch = 4"
+    echo "    seq = 8"
+    echo "    head_chunk = 8 }"
+} >"$work/long.pdl"
+check "a long way to the head" timeout 60 "$PARC" "$work/long.pdl" --emit json
+
 peak() {
     plan "$@"
     jq .memory.peak "$work/plan.json"

@@ -84,18 +84,32 @@ struct Outputs {
     bool open;
 };
 
+static void block(const int *signals, size_t n, sigset_t *before)
+{
+    sigset_t wait;
+    sigemptyset(&wait);
+    for (size_t i = 0; i < n; i++)
+        sigaddset(&wait, signals[i]);
+    sigprocmask(SIG_BLOCK, &wait, before);
+}
+
+/* What cannot be written is an error, and not the end. */
 Outputs *outputs_new(Arena *a)
 {
+    static const int signals[] = {SIGPIPE, SIGXFSZ};
     Outputs *o = NEW(a, Outputs);
     o->arena = a;
     o->open = true;
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ};
-    sigset_t wait;
-    sigemptyset(&wait);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        sigaddset(&wait, signals[i]);
-    sigprocmask(SIG_BLOCK, &wait, &o->before);
+    block(signals, sizeof signals / sizeof *signals, &o->before);
     return o;
+}
+
+/* From the first thing on that would be left behind, the user waits until the
+ * set is whole or gone; before that parc may be stopped at any time. */
+static void hold(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    block(signals, sizeof signals / sizeof *signals, NULL);
 }
 
 static void outputs_close(Outputs *o)
@@ -120,6 +134,7 @@ const char *outputs_mkdir(Outputs *o, const char *path)
         char c = *p;
         *p = 0;
         struct stat st;
+        hold();
         if (mkdir(prefix, 0777) == 0) {
             vec_push(o->arena, &o->made, arena_strdup(o->arena, prefix));
         } else {
@@ -162,6 +177,7 @@ static int open_temp(Outputs *o, const char *path, mode_t mode, Entry *e)
         temp = arena_printf(o->arena, "%.*s.%s.XXXXXX", dir, e->path,
                             e->path + dir);
     }
+    hold();
     int fd = mkostemp(temp, O_CLOEXEC);
     if (fd < 0)
         return -1;

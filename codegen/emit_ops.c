@@ -24,9 +24,12 @@ static void declare(Emitter *e, Value *v)
              type, value_offset(e, v));
 }
 
+/* Of the name of a sum that is added to where it lies, the result's will do. */
 static void declare_all(Emitter *e, const Op *op)
 {
-    for (int i = 0; i < op->nargs; i++)
+    bool onto = op->kind == OP_embedding_add &&
+                issue_same_place(e->p, op->out[0], op->arg[0]);
+    for (int i = onto; i < op->nargs; i++)
         declare(e, op->arg[i]);
     for (int i = 0; i < op->nouts; i++)
         declare(e, op->out[i]);

@@ -85,8 +85,10 @@ static void check_axes(Diag *d, const Clause *c, const StrategyInfo *s,
     if (s->naxes == 2) {
         diag_error(d, at->range, "hybrid_shard needs two axes: one of "
                    "replicas, one that shards");
-        diag_help(d, "write fully_shard (rep, %s) with an axis 'rep' of the "
-                  "plan in front of '%s', or strategy=full_shard", axis, axis);
+        const char *rep = strcmp(axis, "rep") == 0 ? "replica" : "rep";
+        diag_help(d, "write fully_shard (%s, %s) with an axis '%s' of the "
+                  "plan in front of '%s', or strategy=full_shard", rep, axis,
+                  rep, axis);
         return;
     }
     diag_error(d, at->range, "%s shards over one axis, not over replicas too",

@@ -295,6 +295,25 @@ static bool unit_paths(Lower *l, const Item *item, const UnitList *list,
     return fine;
 }
 
+/* Two items of modules of one class, or of a size, would both be the first. */
+static bool is_other_class(Lower *l, const Unit *u, const UnitList *list)
+{
+    for (int i = 0; i < list->n; i++) {
+        const Unit *other = &list->at[i];
+        bool same = other->kind == u->kind &&
+                    (u->kind == UNIT_MIN_PARAMS ||
+                     strcmp(other->class, u->class) == 0);
+        if (!same)
+            continue;
+        diag_error(l->diag, u->loc, "'%s%s' is in two items of fully_shard",
+                   u->kind == UNIT_EVERY ? "every " : "min_params",
+                   u->kind == UNIT_EVERY ? u->class : "");
+        diag_note(l->diag, other->loc, "the first is here");
+        return false;
+    }
+    return true;
+}
+
 static void resolve_unit(Lower *l, const Item *item, int axis, int replicate,
                          UnitList *list)
 {
@@ -304,11 +323,12 @@ static void resolve_unit(Lower *l, const Item *item, int axis, int replicate,
     if (item->every) {
         u.kind = UNIT_EVERY;
         u.class = item->every;
-        fine = lower_class_known(l, item);
+        fine = lower_class_known(l, item) && is_other_class(l, &u, list);
     } else if (item->min_params) {
         u.kind = UNIT_MIN_PARAMS;
         fine = lower_size(l, item->min_params, "min_params", &u.min_params) &&
-               large_enough(l, item, u.min_params);
+               large_enough(l, item, u.min_params) &&
+               is_other_class(l, &u, list);
     } else {
         u.kind = UNIT_PATHS;
         fine = unit_paths(l, item, list, &u);

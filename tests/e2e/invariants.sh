@@ -140,6 +140,15 @@ done
 at=$work/sources-accumulate
 check "accumulate sources" parc_on llama 2x2 -D accumulate=2 -S "$at"
 check "accumulate has no warnings" builds "$at" "${CC:-cc} -fsyntax-only"
+# A tied head in chunks: its gradient is a loop's result, the table's is added.
+for options in "" "-D accumulate=2"; do
+    at="$work/sources-tied $options"
+    # shellcheck disable=SC2086
+    check "tied head $options sources" parc_on gpt2 2x1 -D precision=f32 \
+        -D head_chunk=8 $options -S "$at"
+    check "tied head $options has no warnings" builds "$at" \
+        "${CC:-cc} -fsyntax-only"
+done
 # clang also tells which loops it cannot vectorise: there are none, but for the
 # sanitizers' sake.
 if have_clang && ! grep -q fsanitize "$work/sources-toy-2x2/Makefile"; then

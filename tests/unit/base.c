@@ -1,6 +1,7 @@
 /* base.c: near misses, sets of output files, child processes. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -83,6 +84,28 @@ static void output_sets(Arena *a)
     expect(stat("/dev/null", &st) == 0 && S_ISCHR(st.st_mode), "and stays");
 }
 
+static bool waits(int signal)
+{
+    sigset_t now;
+    sigprocmask(SIG_SETMASK, NULL, &now);
+    return sigismember(&now, signal) == 1;
+}
+
+/* A set can be left at any time while nothing would stay behind. */
+static void signals(Arena *a)
+{
+    Outputs *o = outputs_new(a);
+    expect(waits(SIGPIPE) && !waits(SIGINT) && !waits(SIGTERM), "empty");
+    outputs_add(o, "s", "1", 1, false);
+    expect(waits(SIGINT) && waits(SIGTERM) && waits(SIGHUP), "with a file");
+    outputs_abandon(o);
+    expect(!waits(SIGPIPE) && !waits(SIGINT), "abandoned");
+    o = outputs_new(a);
+    outputs_mkdir(o, "c");
+    expect(waits(SIGTERM), "with a directory");
+    outputs_abandon(o);
+}
+
 static void links(Arena *a)
 {
     expect(symlink("y", "link") == 0, "symlink");
@@ -121,6 +144,7 @@ int main(void)
     Arena *a = arena_new();
     near_misses();
     output_sets(a);
+    signals(a);
     links(a);
     processes(a);
     const char *const clean[] = {"rm", "-rf", dir, NULL};

@@ -58,7 +58,7 @@ def joined(weights):
 def losses(weights, text, steps):
     model = Transformer(vocab=512, dim=64, n_layers=2, n_heads=4, hidden=128)
     model.load_state_dict(joined(read_safetensors(weights)))
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
     train(model, optimizer, batches(text, 8, 35, steps))
 
 

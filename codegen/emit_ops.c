@@ -421,7 +421,9 @@ void emit_step_functions(Emitter *e)
     emit_step_border(e, false);
     out_line(e->o, "    forward(rt);");
     out_line(e->o, "    backward(rt);");
-    out_line(e->o, "    optimizer(rt);");
+    if (!e->cuda)
+        out_line(e->o, "    if (parc_goes_on(rt))");
+    out_line(e->o, "    %soptimizer(rt);", e->cuda ? "" : "    ");
     emit_step_border(e, true);
     out_line(e->o, "}");
 }

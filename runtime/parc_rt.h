@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 7
+#define PARC_RT_VERSION 8
 enum {
     PARC_MAX_AXES = 6,
     PARC_MAX_DIMS = 6,
@@ -252,6 +252,10 @@ void parc_store(ParcRt *rt, int64_t to, int64_t from, int64_t bytes);
 /* What runs from here on is work[i], in the turn of the loops around it
  * (counted through all of them). For --trace; else it costs a comparison. */
 void parc_mark(ParcRt *rt, int i, int64_t turn);
+
+/* On the CPU, before the optimizer: false where the loss is not finite, on all
+ * ranks. The step ends there, and is gone through again to see why. */
+bool parc_goes_on(ParcRt *rt);
 
 /* Collectives over the group of ranks that differ only in `axes`. All ranks
  * run the same collectives in the same order; `id` names the collective in

@@ -46,6 +46,9 @@ void rt_device_step(ParcRt *rt);
 /* Whether it does, and reads nothing of the mirror: what is uploaded now is for
  * the next step. */
 bool rt_device_runs_beside(const ParcRt *rt);
+/* Whether a step whose loss is not finite has updated nothing, and can be gone
+ * through again with each result looked at. */
+bool rt_device_repeats(const ParcRt *rt);
 
 /* What the step leaves for the host: f32 scalars, RT_RESULTS at most. Asked for
  * right behind the step, before anything is uploaded for the next one, which

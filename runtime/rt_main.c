@@ -72,13 +72,40 @@ static void ask_for_results(ParcRt *rt)
     }
 }
 
-static void check_loss(ParcRt *rt, int64_t step)
+static void begin_step(ParcRt *rt, Job *job, int64_t step, RtBatch *batch)
+{
+    rt_batch(rt, &job->data, &job->options, step - 1, batch);
+    set_scalars(rt, step, job->options.steps);
+    set_key(rt, step, job->options.seed);
+}
+
+static bool is_finite(ParcRt *rt, int64_t offset)
+{
+    return offset < 0 || isfinite(*rt_floats(rt, offset));
+}
+
+/* The loss is the same on all ranks. Where it is not finite nothing has been
+ * updated yet (parc_goes_on): the step once more, each result looked at. Under a
+ * loss scale the step is one of those that check_gradients skips. */
+static void check_loss(ParcRt *rt, Job *job, int64_t step, RtBatch *batch)
 {
     int64_t at = rt->model->loss_offset;
-    if (at >= 0 && !isfinite(*rt_floats(rt, at))) {
-        rt_fail(rt, "step %lld: the loss is %s", (long long)step,
-                isnan(*rt_floats(rt, at)) ? "not a number" : "infinite");
+    bool skipped = rt->scale.scale > 0 &&
+                   !is_finite(rt, rt->model->grad_norm_offset);
+    if (is_finite(rt, at) || skipped) {
+        return;
     }
+    bool nan = isnan(*rt_floats(rt, at));
+    if (rt_device_repeats(rt) && !rt->nan_check) {
+        rt->nan_check = true;
+        batch->made = 0;
+        begin_step(rt, job, step, batch);
+        rt_device_step(rt);
+    }
+    rt_fail(rt, "step %lld: the loss is %s%s", (long long)step,
+            nan ? "not a number" : "infinite",
+            rt->nan_check ? "" : "; with PARC_NANCHECK=1 the run names the "
+                                 "first tensor that is not finite");
 }
 
 /* When all ranks have finished the traced steps. */
@@ -125,15 +152,13 @@ static void train(ParcRt *rt, Job *job)
     for (int64_t step = 1; step <= job->options.steps; step++) {
         atomic_store(&rt->world->slot[rt->rank].step, step);
         rt_trace_begin(rt, step);
-        rt_batch(rt, &job->data, &job->options, step - 1, &batch);
-        set_scalars(rt, step, job->options.steps);
-        set_key(rt, step, job->options.seed);
+        begin_step(rt, job, step, &batch);
         rt_device_step(rt);
         ask_for_results(rt);
         rt_batch_ahead(rt, &job->data, &job->options, step, &batch);
         rt_device_results(rt);
         rt_trace_end(rt);
-        check_loss(rt, step);
+        check_loss(rt, job, step, &batch);
         check_gradients(rt, job, step);
         if (rt->rank == 0) {
             rt_log_step(&job->log, rt, step);

@@ -3,6 +3,7 @@
 #include "rt_device.h"
 
 #include <linux/mman.h>
+#include <math.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -92,6 +93,18 @@ void parc_mark(ParcRt *rt, int i, int64_t turn)
     if (rt->nan_check) {
         rt_nan_mark(rt, i, turn);
     }
+}
+
+bool parc_goes_on(ParcRt *rt)
+{
+    int64_t at = rt->model->loss_offset;
+    return at < 0 || rt->scale.scale > 0 || isfinite(*rt_floats(rt, at));
+}
+
+bool rt_device_repeats(const ParcRt *rt)
+{
+    (void)rt;
+    return true;
 }
 
 void rt_device_step(ParcRt *rt)

@@ -154,6 +154,13 @@ bool rt_device_runs_beside(const ParcRt *rt)
     return rt->ring == NULL;
 }
 
+/* A graph has the whole step. */
+bool rt_device_repeats(const ParcRt *rt)
+{
+    (void)rt;
+    return false;
+}
+
 void rt_cuda_step_close(ParcRt *rt)
 {
     if (rt->device->step) {

@@ -123,4 +123,26 @@ $((64 / mesh)) of 'dy' is not a number; all results before it are finite" \
     check "its steps are skipped" "$work/edge" --steps 63
     check "but not for ever" sh -c "! '$work/edge' --steps 64"
 done
+# A loss that is no number: the step is gone through again, and the tensor that
+# was the first is named. In f16 the step is skipped, as others that overflow.
+sed "s/return h + feed_forward(ffn_norm(h))/return h + log(feed_forward(h))/" \
+    examples/llama.pdl >"$work/log.pdl"
+for mesh in 1x1 2x2; do
+    # shellcheck disable=SC2086
+    check "a logarithm on $mesh compiles" "$PARC" "$work/log.pdl" \
+        --target cpu --mesh $mesh $sizes -o "$work/log"
+    check "it fails" sh -c "! '$work/log' --steps 3 2>'$work/said'"
+    check "and its place is named" grep -qE "error: step 1, rank [0-3]: in \
+'k[0-9]+_layers_[a-z_]*log[a-z_]*' \(log.pdl:[0-9:]+, layer 0\), element [0-9]+ of \
+[0-9]+ of '[a-z0-9._]+' is (not a number|infinite); all results before" \
+        "$work/said"
+    # shellcheck disable=SC2086
+    check "in f16 on $mesh compiles" "$PARC" "$work/log.pdl" \
+        --target cpu --mesh $mesh $sizes -D precision=f16 -o "$work/log"
+    check "its steps are skipped" "$work/log" --steps 63 --log "$work/skip.log"
+    check "each of them" jq -es 'length == 63 and
+        all(.loss == null and .grad_norm == null)' "$work/skip.log"
+    check "but not for ever" sh -c "! '$work/log' --steps 64 2>'$work/said'"
+    check "which is said" grep -q "of 64 steps in a row" "$work/said"
+done
 finish

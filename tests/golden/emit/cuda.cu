@@ -19,7 +19,7 @@
 
 #include <stddef.h>
 
-#if PARC_RT_VERSION != 7
+#if PARC_RT_VERSION != 8
 #error "this runtime is of another parc; run parc again"
 #endif
 

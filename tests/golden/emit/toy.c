@@ -16,7 +16,7 @@
 
 #include <stddef.h>
 
-#if PARC_RT_VERSION != 7
+#if PARC_RT_VERSION != 8
 #error "this runtime is of another parc; run parc again"
 #endif
 
@@ -147,7 +147,8 @@ static void step(ParcRt *rt)
 {
     forward(rt);
     backward(rt);
-    optimizer(rt);
+    if (parc_goes_on(rt))
+        optimizer(rt);
 }
 
 static const ParcParam param[] = {

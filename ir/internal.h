@@ -5,7 +5,7 @@
 #include "ir/ir.h"
 
 struct NameTable *names_new(Arena *a);
-struct NameTable *names_copy(const struct NameTable *t);
+struct NameTable *names_copy(Arena *a, const struct NameTable *t);
 
 /* A value that nothing defines yet, under exactly this name. */
 Value *ir_raw_value(Program *p, const char *name, Type t, Loc loc);

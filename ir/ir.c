@@ -319,7 +319,7 @@ Program *ir_copy(const Program *p)
     q->plan.unit = copy_array(a, p->plan.unit, p->plan.nunits, sizeof(Unit));
     q->plan.checkpoint = copy_array(a, p->plan.checkpoint,
                                     p->plan.ncheckpoints, sizeof(Checkpoint));
-    q->names = names_copy(p->names);
+    q->names = names_copy(a, p->names);
     Copy c = {q, NEW_ARRAY(a, Value *, p->nvalues), true, PH_FORWARD};
     q->step = copy_region(&c, p->step, NULL);
     for (int i = 0; i < q->param.n; i++)

@@ -29,11 +29,12 @@ struct NameTable *names_new(Arena *a)
     return t;
 }
 
-struct NameTable *names_copy(const struct NameTable *t)
+struct NameTable *names_copy(Arena *a, const struct NameTable *t)
 {
-    struct NameTable *copy = NEW(t->arena, struct NameTable);
+    struct NameTable *copy = NEW(a, struct NameTable);
     *copy = *t;
-    copy->entry = arena_copy(t->arena, t->entry, t->room * sizeof(Entry));
+    copy->arena = a;
+    copy->entry = arena_copy(a, t->entry, t->room * sizeof(Entry));
     return copy;
 }
 

@@ -1,276 +1,347 @@
-/* ir_mutations.c: no program with a wrong collective has types.
+/* ir_mutations.c: no wrong collective goes unnoticed.
  *
- * Every example is compiled for a mesh up to its stored form, llama.pdl under
- * every sharding strategy. Then each collective in turn is left out, done
- * twice, or sent over every other set of axes, and the placements behind it are derived as if a compiler with that fault had
- * done it. The verifier must refuse every one of these programs.
+ * Every example is compiled under each of its plans and more, for several
+ * meshes, in f32 and in 16 bits, up to where only order and memory are left to
+ * be chosen. After each pass every collective in turn is left out, done twice,
+ * sent over every other set of axes or deprived of an operand, and the
+ * placements behind it are derived as if a compiler with that fault had done it
+ * (ir_mutants.c). The verifier must refuse such a program, or the interpreter
+ * find that it computes something else than the model does. Tensors of one type
+ * that change places, which no verifier can see, are left to the interpreter.
  */
 #include "base/file.h"
 #include "check.h"
-#include "frontend/frontend.h"
-#include "ir/rules.h"
-#include "passes/pass.h"
+#include "codegen/target.h"
+#include "passes/pipeline.h"
+#include "tests/unit/ir_mutants.h"
+#include "tests/unit/pdl_program.h"
+#include "tests/unit/random.h"
 
 #include <string.h>
 
-/* ---- a compiler with a fault: placements as they would come out ---------- */
+static const double tolerance = 1e-12;
 
-static Type without_stack(Type t)
+/* ---- programs ------------------------------------------------------------ */
+
+/* Of the file, the first `from … to`; `from` NULL: no edit. */
+typedef struct Edit {
+    const char *from, *to, *with;
+} Edit;
+enum { EDITS = 2 };
+
+/* `plan`: NULL where the file has one. */
+typedef struct Row {
+    enum { CPU = 1, CUDA = 2, BOTH = CPU | CUDA } target;
+    const char *file, *plan, *mesh, *settings;
+    Edit edit[EDITS];
+} Row;
+
+/* clang-format off */
+#define TOY "batch=24 "
+#define FEEDFORWARD "dim=8 hidden=8 "
+#define GPT2 \
+    "vocab=16 dim=8 n_layers=2 n_heads=2 n_positions=4 dropout=0.1 batch=4 seq=4 "
+#define TRANSFORMER \
+    "vocab=16 dim=8 n_layers=2 n_heads=2 hidden=16 batch=4 seq=3 "
+#define LLAMA \
+    "vocab=32 dim=8 n_layers=2 n_heads=2 n_kv_heads=2 hidden=16 batch=8 seq=4 "
+#define HSDP "vocab=16 dim=8 n_layers=2 n_heads=2 batch=4 seq=4 "
+#define F32 "precision=f32 "
+#define BF16 "precision=bf16 reduce=bf16 "
+
+#define AS_IS {{NULL, NULL, NULL}}
+/* Of the plan: its axes, and its fully_shard with all clauses that follow. */
+#define AXES(text) {"\nplan ", ")", "\nplan p(" text ")"}
+#define UNITS(text) {"\n    fully_shard ", "}", "\n" text}
+/* Of gpt2: how attention's output comes, and how the norm behind it takes the
+ * residual stream. */
+#define ATTENTION(output) \
+    {"attn.c_proj: ", "\n", "attn.c_proj: RowwiseParallel(output=" output ")\n"}
+#define NORM(style) {"h.*.ln_2: ", "\n", "h.*.ln_2: " style "\n"}
+
+static const Row rows[] = {
+    {CPU, "toy", NULL, "2x3", TOY, AS_IS},
+    {CPU, "toy", NULL, "2x1", TOY, AS_IS},
+    {CPU, "toy", NULL, "1x2", TOY, AS_IS},
+    {CUDA, "toy", NULL, "2x2", TOY BF16,
+     {UNITS("fully_shard fsdp { net1: strategy=shard_grad_op }")}},
+    {CPU, "toy", NULL, "2x2", TOY,
+     {UNITS("fully_shard fsdp { net1: strategy=no_shard }")}},
+    {CPU, "toy", NULL, "2x2x2", TOY,
+     {AXES("rep, fsdp, tp"), UNITS("fully_shard (rep, fsdp) { net1 }")}},
+
+    {CPU, "feedforward", NULL, "2x2", FEEDFORWARD, AS_IS},
+    {CPU, "feedforward", NULL, "2x1", FEEDFORWARD, AS_IS},
+    {CPU, "feedforward", NULL, "1x2", FEEDFORWARD, AS_IS},
+    {CUDA, "feedforward", NULL, "2x2", FEEDFORWARD BF16 "accumulate=2", AS_IS},
+    {CPU, "feedforward", NULL, "2x2", FEEDFORWARD,
+     {UNITS("fully_shard data_parallel { w1: strategy=shard_grad_op\n"
+            "w2: strategy=no_shard\nw3 }\ncheckpoint { model }")}},
+    {CPU, "feedforward", NULL, "2x2x2", FEEDFORWARD,
+     {AXES("rep, dp, tensor_parallel"),
+      UNITS("fully_shard (rep, dp) { w1, w2: reshard=false\n"
+            "w3: reshard=true }")}},
+
+    {CPU, "gpt2", NULL, "2x2", GPT2 F32, AS_IS},
+    {BOTH, "gpt2", NULL, "2x2", GPT2 BF16, AS_IS},
+    {CPU, "gpt2", NULL, "2x1", GPT2 F32, AS_IS},
+    {CUDA, "gpt2", NULL, "1x2", GPT2 BF16, AS_IS},
+    {CUDA, "gpt2", NULL, "2x2", GPT2 BF16 "vocab=17 batch=8 accumulate=2",
+     {UNITS("fully_shard dp { [wte, wpe, ln_f], h.* }\ncheckpoint { h.* }")}},
+    {CUDA, "gpt2", NULL, "2x2x2", GPT2 BF16,
+     {AXES("rep, dp, tp"),
+      UNITS("fully_shard (rep, dp) { [wte, wpe, ln_f], h.*: reshard=true }")}},
+    {CPU, "gpt2", NULL, "2x2", GPT2 F32,
+     {UNITS("fully_shard dp { [wte, wpe, ln_f]: strategy=no_shard\n"
+            "h.*: strategy=shard_grad_op }")}},
+    {CPU, "gpt2", NULL, "2x2", GPT2 F32,
+     {ATTENTION("Shard(2)"), NORM("PrepareModuleInput(Shard(2) -> Shard(1))")}},
+
+    {CPU, "transformer", "full_shard", "2", TRANSFORMER, AS_IS},
+    {CUDA, "transformer", "full_shard", "2", TRANSFORMER BF16, AS_IS},
+    {CPU, "transformer", "shard_grad_op", "2", TRANSFORMER, AS_IS},
+    {CUDA, "transformer", "shard_grad_op", "2", TRANSFORMER BF16, AS_IS},
+    {CPU, "transformer", "no_shard", "2", TRANSFORMER, AS_IS},
+    {CUDA, "transformer", "no_shard", "2", TRANSFORMER BF16, AS_IS},
+    {CPU, "transformer", "full_shard_checkpoint", "2", TRANSFORMER, AS_IS},
+    {CUDA, "transformer", "full_shard_checkpoint", "2", TRANSFORMER BF16,
+     AS_IS},
+    {CPU, "transformer", "tensor_parallel", "2x2", TRANSFORMER, AS_IS},
+    {CUDA, "transformer", "tensor_parallel", "2x2", TRANSFORMER BF16, AS_IS},
+    {CPU, "transformer", "tensor_parallel", "2x1", TRANSFORMER, AS_IS},
+    {CPU, "transformer", "tensor_parallel", "1x2", TRANSFORMER, AS_IS},
+
+    {CPU, "llama", NULL, "2x2", LLAMA F32, AS_IS},
+    {BOTH, "llama", NULL, "2x2", LLAMA BF16, AS_IS},
+    {CUDA, "llama", NULL, "2x1", LLAMA BF16, AS_IS},
+    {CUDA, "llama", NULL, "2x2", LLAMA BF16,
+     {UNITS("fully_shard dp { tok_embeddings, layers.*, [norm, output] }\n"
+            "offload { parameters, optimizer }")}},
+    {CPU, "llama", NULL, "1x2", LLAMA F32, AS_IS},
+    {BOTH, "llama", NULL, "2x2", LLAMA F32 "accumulate=2 head_chunk=4 clip=1",
+     AS_IS},
+    {BOTH, "llama", NULL, "2x2", LLAMA "precision=f16 vocab=33 accumulate=2",
+     AS_IS},
+    {CPU, "llama", NULL, "2x4", LLAMA F32 "n_heads=4 n_kv_heads=2", AS_IS},
+    {CUDA, "llama", NULL, "2x4", LLAMA BF16 "n_heads=4 n_kv_heads=2",
+     {UNITS("fully_shard dp { tok_embeddings, layers.*, [norm, output] }\n"
+            "checkpoint { layers.*: keep=attention }")}},
+    {CPU, "llama", NULL, "2x2", LLAMA F32,
+     {UNITS("fully_shard dp { layers.*: reshard=true }")}},
+    {CPU, "llama", NULL, "2x2", LLAMA F32,
+     {UNITS("fully_shard dp { model, layers.*: strategy=shard_grad_op }")}},
+    {CUDA, "llama", NULL, "2x2", LLAMA BF16,
+     {UNITS("fully_shard dp { model, layers.*: strategy=shard_grad_op }")}},
+    {CPU, "llama", NULL, "2x2", LLAMA F32,
+     {UNITS("fully_shard dp { tok_embeddings, layers.*: strategy=no_shard }")}},
+    {CUDA, "llama", NULL, "2x2", LLAMA BF16,
+     {UNITS("fully_shard dp { tok_embeddings, layers.*: strategy=no_shard }")}},
+    {CPU, "llama", NULL, "2x2", LLAMA F32, {UNITS("")}},
+    {CPU, "llama", NULL, "2x2x2", LLAMA F32,
+     {AXES("rep, dp, tp"), UNITS("fully_shard (rep, dp) { layers.* }")}},
+    {CUDA, "llama", NULL, "2x2x2", LLAMA BF16,
+     {AXES("rep, dp, tp"),
+      UNITS("fully_shard (rep, dp) { model, layers.*: reshard=false }")}},
+
+    {CPU, "hsdp", NULL, "2x2x2", HSDP F32, AS_IS},
+    {BOTH, "hsdp", NULL, "2x2x2", HSDP BF16, AS_IS},
+    {CUDA, "hsdp", NULL, "1x2x2", HSDP BF16, AS_IS},
+    {CPU, "hsdp", NULL, "2x1x2", HSDP F32, AS_IS},
+    {CUDA, "hsdp", NULL, "2x2x1", HSDP BF16 "batch=8 accumulate=2", AS_IS},
+};
+/* clang-format on */
+
+/* NULL where the text lacks what is to be replaced. */
+static const char *edited(Arena *a, const char *text, const Edit *e)
 {
-    for (int i = 1; i < t.nstack; i++)
-        t.stack[i - 1] = t.stack[i];
-    t.nstack--;
-    return t;
+    const char *begin = e->from ? strstr(text, e->from) : NULL;
+    const char *end = begin ? strstr(begin + strlen(e->from), e->to) : NULL;
+    if (!e->from)
+        return text;
+    return end ? arena_printf(a, "%.*s%s%s", (int)(begin - text), text, e->with,
+                              end + strlen(e->to))
+               : NULL;
 }
 
-static bool derive_region(Program *p, Region *r);
-
-static bool derive_body(Program *p, Op *op)
+/* As `lower` makes it; NULL after errors, which are in d. */
+static Program *compile(Arena *a, Diag *d, const Row *row)
 {
-    for (int i = 0; i < op->nargs; i++) {
-        bool stack = i >= op->ncarry && i < op->ncarry + op->nstack;
-        op->body->arg[i]->type =
-            stack ? without_stack(op->arg[i]->type) : op->arg[i]->type;
-    }
-    if (!derive_region(p, op->body))
-        return false;
-    for (int i = 0; i < op->nouts; i++)
-        op->out[i]->type.place = op->body->yield[i]->type.place;
-    return true;
-}
-
-/* A conversion changes the axes that it names and keeps the others. */
-static void derive_conversion(const Program *p, Op *op)
-{
-    int64_t axes = op_attr(op, "axes").i;
-    for (int i = 0; i < op->nargs; i++)
-        for (int a = 0; a < p->mesh.n; a++)
-            if (!(axes >> a & 1))
-                op->out[i]->type.place.ax[a] = op->arg[i]->type.place.ax[a];
-}
-
-/* False where an op has no placement at all on its operands. */
-static bool derive_op(Program *p, Op *op)
-{
-    if (op->body)
-        return derive_body(p, op);
-    if (op_is_conversion(op->kind))
-        derive_conversion(p, op);
-    if (op->kind == OP_finish_grad)
-        op->out[0]->type = op->arg[0]->type;
-    if (!op_info(op->kind)->rule)
-        return true;
-    Rule r;
-    Placement place[MAX_RULE_TENSORS];
-    rule_of(p, op, &r);
-    for (int i = 0; i < op->nouts; i++)
-        place[i] = op->out[i]->type.place;
-    if (rule_derive(p, op, &r, place, NULL))
-        return false;
-    for (int i = 0; i < op->nouts; i++)
-        op->out[i]->type.place = place[i];
-    return true;
-}
-
-static bool derive_region(Program *p, Region *r)
-{
-    for (Op *op = r->first; op; op = op->next)
-        if (!derive_op(p, op))
-            return false;
-    return true;
-}
-
-/* ---- faults ---------------------------------------------------------------
- */
-
-/* From ASTRAY on: over the axes of the set fault - ASTRAY instead. */
-typedef enum Fault { LEFT_OUT, TWICE, ASTRAY } Fault;
-
-/* False where the fault is none. */
-static bool inject(Program *p, Op *op, int fault)
-{
-    Attr *axes = &op_attr(op, "axes");
-    if (fault == LEFT_OUT) {
-        for (int i = 0; i < op->nouts; i++)
-            ir_replace_uses(p->step, op->out[i], op->arg[i]);
-        ir_remove(op);
-    } else if (fault == TWICE) {
-        Value **map = NEW_ARRAY(p->arena, Value *, p->nvalues);
-        Build b = {.p = p,
-                   .region = op->region,
-                   .before = op->next,
-                   .phase = op->phase,
-                   .path = ""};
-        Op *second = ir_clone(&b, op, map);
-        for (int i = 0; i < op->nouts; i++) {
-            ir_replace_uses(op->region, op->out[i], second->out[i]);
-            second->arg[i] = op->out[i];
-        }
-    } else {
-        int64_t own = axes->i;
-        axes->i = fault - ASTRAY;
-        return axes->i != 0 && axes->i != own;
-    }
-    return true;
-}
-
-typedef struct Find {
-    int number;
-    Op *op;
-} Find;
-
-static void find_nth(Op *op, void *context)
-{
-    Find *f = context;
-    if (op_is_conversion(op->kind) && f->number-- == 0)
-        f->op = op;
-}
-
-static void test_program(Check *c, const Program *whole, const char *what)
-{
-    CHECK_TEXT(c, ir_verify(whole), NULL);
-    for (int n = 0;; n++)
-        for (int fault = LEFT_OUT; fault < ASTRAY + (1 << whole->mesh.n);
-             fault++) {
-            Program *p = ir_copy(whole);
-            Find f = {n, NULL};
-            ir_walk(p->step, find_nth, &f);
-            if (!f.op)
-                return;
-            const char *name = op_info(f.op->kind)->name;
-            const char *value = f.op->out[0]->name;
-            if (!inject(p, f.op, fault))
-                continue;
-            bool refused = !derive_region(p, p->step) || ir_verify(p);
-            if (!refused)
-                printf("%s: %s %%%s, fault %d\n", what, name, value, fault);
-            CHECK(c, refused);
-        }
-}
-
-/* ---- programs -------------------------------------------------------------
- */
-
-/* The text with `from … to` replaced once; as it is where it lacks them. */
-static char *replace(Arena *a, const char *text, const char *from,
-                     const char *to, const char *with)
-{
-    const char *begin = strstr(text, from);
-    const char *end = begin ? strstr(begin, to) : NULL;
-    if (!end)
-        return arena_printf(a, "%s", text);
-    return arena_printf(a, "%.*s%s%s", (int)(begin - text), text, with,
-                        end + strlen(to));
-}
-
-/* llama.pdl under another strategy: its axes, and one clause for its own. */
-static char *with_strategy(Arena *a, const char *text, const char *axes,
-                           const char *clause)
-{
-    text = replace(a, text, "plan tp_fsdp(", ")",
-                   arena_printf(a, "plan p(%s)", axes));
-    return replace(a, text, "fully_shard dp", "}", clause);
-}
-
-static Program *compile(Arena *a, const char *path, const char *plan,
-                        const char *mesh, const char *const *defines,
-                        const char *axes, const char *clause)
-{
-    Diag *d = diag_new(a, COLOR_NEVER);
+    enum { MOST = 24 };
+    const char *define[MOST] = {NULL};
+    int n = 0;
+    char *rest = arena_strdup(a, row->settings);
+    for (char *s; (s = strtok_r(rest, " ", &rest)) && n < MOST - 1;)
+        define[n++] = s;
     size_t size;
-    char *text = file_read(a, path, &size);
-    if (text && clause)
-        text = with_strategy(a, text, axes, clause);
-    FrontendOptions o = {.mesh = mesh, .plan = plan};
-    Setting *setting[12];
-    for (; defines[o.ndefines]; o.ndefines++) {
-        const char *s = defines[o.ndefines];
-        setting[o.ndefines] =
-            pdl_parse_define(a, d, diag_source(d, "-D", s, strlen(s)));
-    }
-    o.define = setting;
-    File *prelude =
-        pdl_parse(a, d, diag_source(d, "prelude", prelude_text, prelude_size));
-    File *file =
-        text ? pdl_parse(a, d, diag_source(d, path, text, strlen(text))) : NULL;
-    Program *p = file ? lower(a, d, prelude, file, &o) : NULL;
-    TargetInfo t = {.target = TARGET_CPU, .threads = 1, .alignment = 64};
-    static void (*const passes[])(Program *, const TargetInfo *) = {
-        pass_autodiff, pass_plan,    pass_propagate, pass_partition,
-        pass_simplify, pass_storage};
-    for (size_t i = 0; p && i < sizeof passes / sizeof *passes; i++)
-        passes[i](p, &t);
-    diag_flush(d, stdout);
-    return p;
+    const char *text =
+        file_read(a, arena_printf(a, "examples/%s.pdl", row->file), &size);
+    for (int i = 0; i < EDITS && text; i++)
+        text = edited(a, text, &row->edit[i]);
+    return text ? pdl_program(a, d, text, row->mesh, row->plan, define) : NULL;
 }
 
-#define LLAMA(mesh, axes, clause)                                             \
-    {"examples/llama.pdl", NULL, mesh,                                        \
-     {"vocab=32", "dim=8", "n_layers=2", "n_heads=2", "n_kv_heads=2",         \
-      "hidden=16", "precision=f32", "batch=8", "seq=4", NULL},                \
-     axes, clause}
+/* ---- mutants ------------------------------------------------------------- */
+
+typedef struct Text {
+    const char *text;
+    size_t size;
+} Text;
+
+typedef struct Test {
+    Check *c;
+    const Row *row;
+    const char *pass; /* that ran last */
+    Arena *arena;     /* the row's */
+    Arena *scratch;   /* a mutant's */
+    Interp *global;   /* what every program of the row must compute */
+    VEC(Text) seen;   /* programs whose mutants were tested */
+    int failed;       /* of c, before the row */
+} Test;
+
+/* Runs p; NULL where it computes what it should. */
+static const char *interpret(const Test *t, Arena *a, const Program *p)
+{
+    Interp *in = interp_new(p);
+    random_values(in, p, 1);
+    const char *fault = interp_run(in);
+    if (!fault)
+        fault = compare_runs(a, p, t->global, in, tolerance);
+    fault = fault ? arena_strdup(a, fault) : NULL;
+    interp_free(in);
+    return fault;
+}
+
+static Program *copy_to_scratch(const Test *t, const Program *p)
+{
+    arena_reset(t->scratch);
+    Program base = *p;
+    base.arena = t->scratch;
+    return ir_copy(&base);
+}
+
+static void test_mutant(Test *t, const Program *whole, int n, Fault fault)
+{
+    static const char *const words[FAULT_KINDS] = {
+        [LEFT_OUT] = "left out",
+        [TWICE] = "twice",
+        [ASTRAY] = "over the axes",
+        [ONE_OUT] = "without operand",
+        [EXCHANGED] = "exchanging two operands from",
+    };
+    Program *p = copy_to_scratch(t, whole);
+    if (!inject(p, n, fault))
+        return;
+    bool noticed = !derive_placements(p) || ir_verify(p) ||
+                   interpret(t, t->scratch, p);
+    CHECK(t->c, noticed);
+    if (noticed)
+        return;
+    const Op *op = mutable_op(whole, n);
+    printf("after %s: %s %%%s, %s", t->pass, op_info(op->kind)->name,
+           op->out[0]->name, words[fault.kind]);
+    if (fault.kind > TWICE)
+        printf(" %d", fault.which);
+    printf("\n");
+}
+
+static void test_faults(Test *t, const Program *p, FaultKind kind)
+{
+    for (int n = mutable_ops(p) - 1; n >= 0; n--) {
+        int many = fault_count(p, mutable_op(p, n), kind);
+        for (int i = 0; i < many; i++)
+            test_mutant(t, p, n, (Fault){kind, i});
+    }
+}
+
+/* Passes that have nothing to do leave a program that was tested before. */
+static bool was_seen(Test *t, const Program *p)
+{
+    Out o;
+    out_init(&o, t->arena);
+    ir_print(&o, p);
+    for (int i = 0; i < t->seen.n; i++)
+        if (t->seen.at[i].size == o.size &&
+            memcmp(t->seen.at[i].text, o.text, o.size) == 0)
+            return true;
+    Text text = {o.text, o.size};
+    vec_push(t->arena, &t->seen, text);
+    return false;
+}
+
+static void test_program(Test *t, const Program *p)
+{
+    if (p->stage < STAGE_PARTITIONED || was_seen(t, p))
+        return;
+    CHECK_TEXT(t->c, ir_verify(p), NULL);
+    /* It is the faults that are noticed, not how placements are derived. */
+    Program *same = copy_to_scratch(t, p);
+    CHECK(t->c, derive_placements(same) && !ir_verify(same));
+    for (FaultKind kind = LEFT_OUT; kind < EXCHANGED; kind++)
+        test_faults(t, p, kind);
+}
+
+/* ---- passes -------------------------------------------------------------- */
+
+static void run_global(Test *t, const Program *p)
+{
+    t->global = interp_new(ir_copy(p));
+    random_values(t->global, p, 1);
+    CHECK_TEXT(t->c, interp_run(t->global), NULL);
+}
+
+/* All passes but those from `schedule` on, which change no op that mutants are
+ * made of. Numbers are compared behind the last, as that takes time. */
+static void test_passes(Test *t, Program *p, const TargetInfo *target)
+{
+    for (int i = 0; strcmp(pass_name(i), "schedule") != 0; i++) {
+        t->pass = pass_name(i);
+        ir_renumber(p);
+        pass_table[i].run(p, target);
+        CHECK(t->c, diag_error_count(p->diag) == 0);
+        if (diag_error_count(p->diag) > 0)
+            return;
+        if (strcmp(t->pass, "autodiff") == 0 && !t->global)
+            run_global(t, p);
+        test_program(t, p);
+    }
+    CHECK_TEXT(t->c, interpret(t, t->arena, p), NULL);
+    test_faults(t, p, EXCHANGED);
+}
+
+static void test_row(Check *c, const Row *row)
+{
+    Arena *a = arena_new();
+    Diag *d = diag_new(a, COLOR_NEVER);
+    Test t = {.c = c,
+              .row = row,
+              .arena = a,
+              .scratch = arena_new(),
+              .failed = c->failed};
+    Program *p = compile(a, d, row);
+    CHECK(c, p != NULL);
+    if (p && row->target & CPU) {
+        TargetInfo cpu = target_info(TARGET_CPU, 1);
+        cpu.makes_shards = target_can_make_shards; /* small as they are */
+        test_passes(&t, ir_copy(p), &cpu);
+    }
+    if (p && row->target & CUDA) {
+        TargetInfo cuda = target_info(TARGET_CUDA, 1);
+        test_passes(&t, ir_copy(p), &cuda);
+    }
+    if (c->failed > t.failed)
+        printf("in: %s, plan %s, mesh %s, %s\n", row->file,
+               row->plan ? row->plan : "of the file", row->mesh, row->settings);
+    diag_flush(d, stdout);
+    if (t.global)
+        interp_free(t.global);
+    arena_free(t.scratch);
+    arena_free(a);
+}
 
 int main(void)
 {
-    static const struct {
-        const char *path, *plan, *mesh;
-        const char *defines[12];
-        const char *axes, *clause;
-    } rows[] = {
-        {"examples/toy.pdl", NULL, "2x3", {NULL}, NULL, NULL},
-        {"examples/feedforward.pdl", NULL, "2x2", {NULL}, NULL, NULL},
-        {"examples/gpt2.pdl",
-         NULL,
-         "2x2",
-         {"vocab=16", "dim=8", "n_layers=2", "n_heads=2", "n_positions=4",
-          "dropout=0.1", "batch=4", "seq=4", "precision=f32", NULL}, NULL, NULL},
-        {"examples/transformer.pdl",
-         "tensor_parallel",
-         "2x2",
-         {"vocab=16", "dim=8", "n_layers=2", "n_heads=2", "hidden=16",
-          "batch=4", "seq=3", NULL}, NULL, NULL},
-        {"examples/llama.pdl",
-         NULL,
-         "2x2",
-         {"vocab=64", "dim=16", "n_layers=2", "n_heads=4", "n_kv_heads=2",
-          "hidden=32", "precision=f32", NULL}, NULL, NULL},
-        {"examples/llama.pdl",
-         NULL,
-         "2x2",
-         {"vocab=64", "dim=16", "n_layers=2", "n_heads=4", "n_kv_heads=2",
-          "hidden=32", "precision=f32", "batch=8", "accumulate=2", NULL}, NULL, NULL},
-        {"examples/hsdp.pdl",
-         NULL,
-         "2x2x2",
-         {"vocab=16", "dim=8", "n_layers=2", "n_heads=2", "batch=4", "seq=4",
-          "precision=f32", NULL}, NULL, NULL},
-        LLAMA("2x2", "dp, tp", "fully_shard dp { layers.*: reshard=true }"),
-        LLAMA("2x2", "dp, tp", "fully_shard dp { model, layers.*: "
-              "strategy=shard_grad_op }"),
-        LLAMA("2x2", "dp, tp", "fully_shard dp { tok_embeddings, layers.*: "
-              "strategy=no_shard }"),
-        LLAMA("2x2", "dp, tp", ""),
-        LLAMA("2x2x2", "rep, dp, tp", "fully_shard (rep, dp) { layers.* }"),
-        LLAMA("2x2x2", "rep, dp, tp", "fully_shard (rep, dp) { model, "
-              "layers.*: reshard=false }"),
-    };
-    TargetInfo t = {.target = TARGET_CPU, .threads = 1, .alignment = 64};
     Check c = {0};
-    Arena *a = arena_new();
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        Program *p = compile(a, rows[i].path, rows[i].plan, rows[i].mesh,
-                             rows[i].defines, rows[i].axes,
-                             rows[i].clause);
-        CHECK(&c, p != NULL);
-        if (!p)
-            continue;
-        if (p->mesh.ntime > 0)
-            test_program(&c, p, "microbatches as an axis");
-        pass_accumulate(p, &t);
-        pass_chunk(p, &t);
-        pass_optimizer(p, &t);
-        test_program(&c, p, rows[i].path);
-    }
-    arena_free(a);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        test_row(&c, &rows[i]);
     return check_end(&c);
 }

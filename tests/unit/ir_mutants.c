@@ -1,0 +1,232 @@
+/* ir_mutants.c: see ir_mutants.h.
+ *
+ * A fault is put where a compiler would have it: the op changes, and the
+ * placements of all that follows come out as they would have come out then.
+ */
+#include "tests/unit/ir_mutants.h"
+
+#include "ir/rules.h"
+
+/* ---- which ops ----------------------------------------------------------- */
+
+/* An einsum_shard names the axes of its reduce_scatter. */
+static bool is_mutable(const Op *op)
+{
+    return op_is_conversion(op->kind) || op->kind == OP_einsum_shard;
+}
+
+typedef struct Find {
+    int number; /* of the one that is looked for; counted down */
+    Op *op;
+} Find;
+
+static void find_nth(Op *op, void *context)
+{
+    Find *f = context;
+    if (is_mutable(op) && f->number-- == 0)
+        f->op = op;
+}
+
+Op *mutable_op(const Program *p, int n)
+{
+    Find f = {n, NULL};
+    ir_walk(p->step, find_nth, &f);
+    return f.op;
+}
+
+int mutable_ops(const Program *p)
+{
+    Find f = {0, NULL};
+    ir_walk(p->step, find_nth, &f);
+    return -f.number;
+}
+
+static bool is_read(const Op *op)
+{
+    for (int i = 0; i < op->nouts; i++)
+        if (ir_count_uses(op->out[i]) > 0)
+            return true;
+    return false;
+}
+
+int fault_count(const Program *p, const Op *op, FaultKind kind)
+{
+    bool product = op->kind == OP_einsum_shard;
+    if (!is_read(op))
+        return 0;
+    if (kind == ASTRAY)
+        return 1 << p->mesh.n;
+    if (kind == ONE_OUT || kind == EXCHANGED)
+        return product || op->nargs == 1 ? 0 : op->nargs - (kind == EXCHANGED);
+    return product ? 0 : 1;
+}
+
+/* ---- placements as they would come out ----------------------------------- */
+
+static Type without_stack(Type t)
+{
+    for (int i = 1; i < t.nstack; i++)
+        t.stack[i - 1] = t.stack[i];
+    t.nstack--;
+    return t;
+}
+
+static bool derive_region(Program *p, Region *r);
+
+static bool derive_body(Program *p, Op *op)
+{
+    for (int i = 0; i < op->nargs; i++) {
+        bool stack = i >= op->ncarry && i < op->ncarry + op->nstack;
+        op->body->arg[i]->type =
+            stack ? without_stack(op->arg[i]->type) : op->arg[i]->type;
+    }
+    if (!derive_region(p, op->body))
+        return false;
+    for (int i = 0; i < op->nouts; i++)
+        op->out[i]->type.place = op->body->yield[i]->type.place;
+    return true;
+}
+
+/* A conversion changes the axes that it names and keeps the others. */
+static void derive_conversion(const Program *p, Op *op)
+{
+    int64_t axes = op_attr(op, "axes").i;
+    for (int i = 0; i < op->nargs; i++)
+        for (int a = 0; a < p->mesh.n; a++)
+            if (!(axes >> a & 1))
+                op->out[i]->type.place.ax[a] = op->arg[i]->type.place.ax[a];
+}
+
+/* False where an op has no placement at all on its operands. */
+static bool derive_op(Program *p, Op *op)
+{
+    if (op->body)
+        return derive_body(p, op);
+    if (op_is_conversion(op->kind))
+        derive_conversion(p, op);
+    if (op->kind == OP_finish_grad)
+        op->out[0]->type = op->arg[0]->type;
+    if (!op_info(op->kind)->rule)
+        return true;
+    Rule r;
+    Placement place[MAX_RULE_TENSORS];
+    rule_of(p, op, &r);
+    for (int i = 0; i < op->nouts; i++)
+        place[i] = op->out[i]->type.place;
+    if (rule_derive(p, op, &r, place, NULL))
+        return false;
+    for (int i = 0; i < op->nouts; i++)
+        op->out[i]->type.place = place[i];
+    return true;
+}
+
+static bool derive_region(Program *p, Region *r)
+{
+    for (Op *op = r->first; op; op = op->next)
+        if (!derive_op(p, op))
+            return false;
+    return true;
+}
+
+bool derive_placements(Program *p)
+{
+    return derive_region(p, p->step);
+}
+
+/* ---- faults -------------------------------------------------------------- */
+
+static bool leave_out(Program *p, Op *op)
+{
+    for (int i = 0; i < op->nouts; i++)
+        ir_replace_uses(p->step, op->out[i], op->arg[i]);
+    ir_remove(op);
+    return true;
+}
+
+static bool do_twice(Program *p, Op *op)
+{
+    Value **map = NEW_ARRAY(p->arena, Value *, p->nvalues);
+    Build b = {.p = p,
+               .region = op->region,
+               .before = op->next,
+               .phase = op->phase,
+               .path = ""};
+    Op *second = ir_clone(&b, op, map);
+    for (int i = 0; i < op->nouts; i++) {
+        ir_replace_uses(op->region, op->out[i], second->out[i]);
+        second->arg[i] = op->out[i];
+    }
+    return true;
+}
+
+/* What the op makes of an axis: on one of its own it has made it already. The
+ * new axis is the minor one of the dim that it cuts. */
+static void change_axis(const Program *p, const Type *was, int64_t own,
+                        Type *t, int axis)
+{
+    AxisPlace to = {AX_R, 0, 0};
+    for (int a = 0; a < p->mesh.n; a++)
+        if (own >> a & 1)
+            to = was->place.ax[a];
+    to.order = 0;
+    for (int a = 0; a < p->mesh.n; a++)
+        if (to.kind == AX_S && a != axis && t->place.ax[a].kind == AX_S &&
+            t->place.ax[a].dim == to.dim)
+            to.order++;
+    t->place.ax[axis] = to;
+}
+
+static bool send_astray(Program *p, Op *op, int64_t axes)
+{
+    Attr *attr = &op_attr(op, "axes");
+    int64_t own = attr->i;
+    if (!axes || axes == own)
+        return false;
+    attr->i = axes;
+    for (int i = 0; i < op->nouts && op_is_conversion(op->kind); i++) {
+        Type was = op->out[i]->type;
+        op->out[i]->type.place = op->arg[i]->type.place;
+        for (int a = 0; a < p->mesh.n; a++)
+            if (axes >> a & 1)
+                change_axis(p, &was, own, &op->out[i]->type, a);
+    }
+    return true;
+}
+
+static bool leave_one_out(Program *p, Op *op, int which)
+{
+    ir_replace_uses(p->step, op->out[which], op->arg[which]);
+    op->nargs--;
+    op->nouts--;
+    for (int i = which; i < op->nouts; i++) {
+        op->arg[i] = op->arg[i + 1];
+        op->out[i] = op->out[i + 1];
+        op->out[i]->index = i;
+    }
+    return true;
+}
+
+static bool exchange(Op *op, int which)
+{
+    Value **arg = &op->arg[which];
+    if (arg[0] == arg[1] || !type_equal(&arg[0]->type, &arg[1]->type) ||
+        !type_equal(&op->out[which]->type, &op->out[which + 1]->type))
+        return false;
+    Value *first = arg[0];
+    arg[0] = arg[1];
+    arg[1] = first;
+    return true;
+}
+
+bool inject(Program *p, int n, Fault fault)
+{
+    Op *op = mutable_op(p, n);
+    switch (fault.kind) {
+    case LEFT_OUT: return leave_out(p, op);
+    case TWICE: return do_twice(p, op);
+    case ASTRAY: return send_astray(p, op, fault.which);
+    case ONE_OUT: return leave_one_out(p, op, fault.which);
+    case EXCHANGED: return exchange(op, fault.which);
+    }
+    return false;
+}

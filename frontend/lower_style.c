@@ -129,6 +129,8 @@ static bool read_side(Lower *l, const Item *item, const StyleArg *arg,
          own.kind != LAYOUT_PARTIAL)) {
         diag_error(l->diag, theirs->loc, "%s cannot %s so", item->style,
                    input ? "take its input" : "give its output");
+        diag_help(l->diag, "write Replicate or Shard(DIM), or leave %s= away",
+                  input ? "input" : "output");
         return false;
     }
     return true;

@@ -2,32 +2,20 @@
 # check.sh: every test, and one closing line "N passed, N failed".
 #
 #   check.sh [golden] [unit] [e2e]     only these groups
+#
+# $JOBS tests run side by side, as many as there are cores where it is not set.
+# One that says so in a line '# alone: WHY' runs by itself, at the end.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build}
-export BUILD
-groups=${*:-golden unit e2e}
-passed=0 failed=0
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT INT TERM
-
-# Runs one test program and adds the counts of its last line.
-run() {
-    start=$(date +%s)
-    "$@" >"$log" 2>&1
-    status=$?
-    p=$(sed -n 's/^\([0-9][0-9]*\) passed, [0-9][0-9]* failed.*/\1/p' "$log" |
-        tail -n 1)
-    f=$(sed -n 's/^[0-9][0-9]* passed, \([0-9][0-9]*\) failed.*/\1/p' "$log" |
-        tail -n 1)
-    if [ -z "$p" ] || { [ "$status" != 0 ] && [ "$f" = 0 ]; }; then
-        p=${p:-0} f=1
-    fi
-    passed=$((passed + p)) failed=$((failed + f))
-    printf '  %-34s %5d passed %3d failed  %3ds\n' "$(basename "$1" | grep -v "^sh$" || basename "$2")" "$p" \
-        "$f" $(($(date +%s) - start))
-    [ "$f" = 0 ] || tail -n 60 "$log"
-}
+jobs=${JOBS:-$(nproc 2>/dev/null || echo 1)}
+groups=${*:-golden e2e unit}
+work=$(mktemp -d)
+COUNTS=$work/counts
+mkdir "$COUNTS"
+export BUILD COUNTS
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM
 
 # With sanitizers: 64 ranks take too much memory, and the stand-ins for CUDA
 # change stacks and look at every access themselves.
@@ -36,24 +24,45 @@ left_out() {
         grep -qE 'lib_cuda|tests/standin' "$1"; }
 }
 
-for group in $groups; do
-    case $group in
-    golden) run tests/run ;;
-    unit)
-        for test in $(grep -l '^int main' tests/unit/*.c); do
-            run "$BUILD/unit/$(basename "$test" .c)"
-        done
-        ;;
+list() { # list GROUP: the sources of its tests
+    case $1 in
+    golden) echo tests/run ;;
+    unit) grep -l '^int main' tests/unit/*.c ;;
     e2e)
         for test in tests/e2e/*.sh; do
             case $test in
             */lib*.sh) ;;
-            *) left_out "$test" || run sh "$test" ;;
+            *) left_out "$test" || echo "$test" ;;
             esac
         done
         ;;
     esac
+}
+
+program() { # program SOURCE: what runs it
+    case $1 in
+    *.c) echo "$BUILD/unit/$(basename "$1" .c)" ;;
+    *) echo "$1" ;;
+    esac
+}
+
+for group in $groups; do
+    for test in $(list "$group"); do
+        if grep -q '^# alone: ' "$test"; then
+            program "$test" >>"$work/alone"
+        else
+            program "$test" >>"$work/together"
+        fi
+    done
+done
+for way in together alone; do
+    [ ! -s "$work/$way" ] ||
+        xargs -P "$([ $way = alone ] && echo 1 || echo "$jobs")" -n 1 \
+            sh tests/check_one.sh <"$work/$way"
 done
 echo
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+# A test that has left no counts has failed, too.
+cat "$COUNTS"/* | awk -v tests="$(cat "$work"/together "$work"/alone \
+    2>/dev/null | wc -l)" '{ passed += $1; failed += $2; tests-- }
+    END { failed += tests
+          printf "%d passed, %d failed\n", passed, failed; exit failed > 0 }'

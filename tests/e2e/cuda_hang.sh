@@ -3,6 +3,7 @@
 # captured step: whoever has waited too long names the collective, its turn, and
 # the rank that has not come; in one box and under a launcher. Where a collective
 # does not end though all have come, it says that.
+# alone: ranks are stopped by the clock
 . "$(dirname "$0")/lib.sh"
 export BUILD
 check "the stand-ins build" tests/standin/build

@@ -2,6 +2,7 @@
 # A program for GPUs under a launcher, its libraries stood in for: processes
 # that share no memory train what forked ranks train; what rank 0 writes of
 # the others' memory is the same; a process that is killed ends the run.
+# alone: ranks are stopped by the clock
 . "$(dirname "$0")/lib.sh"
 export BUILD
 tree=$work/tree

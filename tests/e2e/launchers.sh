@@ -2,6 +2,7 @@
 # Ranks that a launcher has started, each a process of its own: what launchers
 # say in the environment is played here. The run is the one that forks its
 # ranks, bit by bit; what cannot be ends with one message.
+# alone: ranks are stopped by the clock
 . "$(dirname "$0")/lib.sh"
 
 # each N COMMAND…: N processes; $rank in the variables that `as` sets. The

@@ -11,7 +11,7 @@ as_planned() { # as_planned LOG PLAN
         end'
 }
 well_packed() {
-    jq -e '.memory | if .peak <= 1.05 * .lower_bound then true
+    jq -e '.memory | if .peak <= 1.02 * .lower_bound then true
            else error("\(.peak) for \(.lower_bound)") end' "$1"
 }
 heap_peak() { # heap_peak STEPS BINARY OPTIONS…: bytes of the largest process

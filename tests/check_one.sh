@@ -1,0 +1,28 @@
+#!/bin/sh
+# check_one.sh TEST: for check.sh: runs a test program and says in one line how it
+# went; its last line's counts go into $COUNTS, a file of its own.
+set -u
+name=$(basename "$1")
+log=$COUNTS/$name.log
+start=$(date +%s)
+case $1 in
+*.sh) sh "$1" >"$log" 2>&1 ;;
+*) "$1" >"$log" 2>&1 ;;
+esac
+status=$?
+counts=$(sed -n 's/^\([0-9][0-9]* passed, [0-9][0-9]* failed\).*/\1/p' "$log" |
+    tail -n 1)
+passed=${counts%% *}
+failed=${counts#*, } failed=${failed%% *}
+if [ -z "$counts" ] || { [ "$status" != 0 ] && [ "$failed" = 0 ]; }; then
+    passed=${passed:-0} failed=1
+fi
+echo "$passed $failed" >"$COUNTS/$name"
+{
+    printf '  %-34s %5d passed %3d failed  %3ds\n' "$name" "$passed" \
+        "$failed" $(($(date +%s) - start))
+    [ "$failed" = 0 ] || tail -n 60 "$log"
+} >"$COUNTS/$name.said"
+cat "$COUNTS/$name.said"
+rm -f "$log" "$COUNTS/$name.said"
+exit 0

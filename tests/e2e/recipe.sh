@@ -83,6 +83,21 @@ check "a sum is the mean times the labels that count" jq -en \
     --argjson n "$counted" \
     '$s[0].loss / $m[0].loss / $n - 1 | fabs < 1e-5'
 
+# Class weights and label smoothing, of what there is.
+sed 's/return cross.*/y = out(h)\
+        weight = reshape(embedding(classes, labels), batch, seq)\
+        losses = cross_entropy(y, labels, ignore_index=ignored, reduction=none)\
+        hard = sum(losses * weight) \/ sum(weight * (labels != ignored))\
+        return 0.9 * hard - 0.1 * mean(log_softmax(y))/
+    s/^    out: .*/&\
+    buffer classes[vocab, 1] = reshape(1.0 + 0.01 * arange(vocab), vocab, 1)/' \
+    tests/torch/recipe.pdl >"$work/weighted.pdl"
+for mesh in 1x1 2x2 1x4; do
+    check "weighted on $mesh trains" trains_as weighted $mesh
+    check "weighted on $mesh" same_curve "$work/weighted-$mesh.log" \
+        "$work/weighted-1x1.log" 1e-5
+done
+
 # Where all labels are ignored, nothing is learned, and nothing breaks.
 printf '%200s' "" >"$work/blank.txt"
 check "ignored labels compile" "$PARC" tests/torch/recipe.pdl --target cpu \

@@ -122,10 +122,40 @@ check "gathers of bf16 without casts" gathers_stored -D precision=bf16
 check "gathers of f16 without casts, in microbatches" \
     gathers_stored -D precision=f16 -D accumulate=4
 
+# Where the CPU has instructions for bf16 every product of the plan is one of
+# oneDNN's for bf16, and none is its reference implementation.
+products() { # products LABEL: of a step, as oneDNN lists what it makes
+    DNNL_VERBOSE=1 "$work/$1" --steps 1 --seed 1 \
+        --data "bytes:$work/text" >"$work/verbose" || return 1
+    sed -n '/^onednn_verbose,\(.*,\)*exec,.*matmul/p' "$work/verbose" \
+        >"$work/products"
+}
+native() { # native LABEL: all that the plan has, in bf16
+    products "$1" || return 1
+    want=$(jq '[.work[] | select(.kind == "matmul") | .count] | add' \
+        "$work/$1.json")
+    have=$(grep -c 'src_bf16.* wei_bf16' "$work/products")
+    all=$(wc -l <"$work/products")
+    slow=$(grep -c ',matmul,[^,]*ref' "$work/products")
+    echo "$want products; $all made, $have of bf16, $slow by reference"
+    sort "$work/products" | cut -d, -f1-7 | uniq -c
+    [ "$want" -gt 10 ] && [ "$have" -ge "$want" ] &&
+        [ "$have" = "$all" ] && [ "$slow" = 0 ]
+}
+if [ "${DNNL_MAX_CPU_ISA:-}${ONEDNN_MAX_CPU_ISA:-}" ]; then
+    echo "skipped: native bf16; oneDNN's instructions are limited from outside"
+elif grep -qE 'avx512_bf16|amx_bf16' /proc/cpuinfo; then
+    check "products of bf16 are native" native bf16
+else
+    echo "skipped: native bf16; the CPU has neither avx512_bf16 nor amx_bf16"
+fi
+
 # Without the instructions for bf16: products in f32.
 DNNL_MAX_CPU_ISA=AVX2
 export DNNL_MAX_CPU_ISA
 train bf16-avx2 $some 1x1 -D precision=bf16
+check "one more step" products bf16-avx2
+check "none of oneDNN's bf16" sh -c "! grep src_bf16 '$work/products'"
 unset DNNL_MAX_CPU_ISA
 check "without bf16 instructions" curve bf16-avx2 bf16 5e-3
 

@@ -62,8 +62,8 @@ row() {
 
 sizes="$llama_sizes -D n_layers=8"
 for limit in 2600K 2200K; do
-    row cuda llama tp_fsdp 2x2 $limit "in the plan: "
-    row cpu llama tp_fsdp 2x2 $limit "in the plan: "
+    row cuda llama tp_fsdp 2x2 "$limit" "in the plan: "
+    row cpu llama tp_fsdp 2x2 "$limit" "in the plan: "
 done
 limit=100K
 for target in cpu cuda; do

@@ -180,19 +180,19 @@ for row in "gpt2 1x1 2x2 $of_schedule" "hsdp 1x1x1 2x2x2" \
     set -- $row
     model=$1 one=$2 several=$3
     shift 3
-    train $model $many $one -D precision=f32 "$@"
-    check "$model falls" falls $model
+    train "$model" "$many" "$one" -D precision=f32 "$@"
+    check "$model falls" falls "$model"
     for mesh in $one $several; do
-        train $model-bf16-$mesh $many $mesh -D precision=bf16 "$@"
-        if [ $model = transformer ]; then
+        train "$model-bf16-$mesh" "$many" "$mesh" -D precision=bf16 "$@"
+        if [ "$model" = transformer ]; then
             check "$model, bf16 on $mesh follows f32" near \
-                $model-bf16-$mesh $model 0.02
+                "$model-bf16-$mesh" "$model" 0.02
         else
             check "$model, bf16 on $mesh follows f32" curve \
-                $model-bf16-$mesh $model 0.02
+                "$model-bf16-$mesh" "$model" 0.02
         fi
         check "$model, bf16 on $mesh is another curve" differ \
-            $model-bf16-$mesh $model
+            "$model-bf16-$mesh" "$model"
     done
 done
 finish

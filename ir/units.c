@@ -3,13 +3,29 @@
 
 #include <string.h>
 
+/* In how many arrays a module lies: the indices of its path. */
+static int arrays_above(const Module *m)
+{
+    int n = path_numbers(m->path);
+    for (int i = 0; i < path_depth(m->path); i++) {
+        size_t size;
+        n += *path_segment(m->path, i, &size) == '*';
+    }
+    return n;
+}
+
 int64_t module_elements(const Program *p, const Module *m)
 {
     int64_t n = 0;
+    int outer = arrays_above(m);
     for (int i = 0; i < m->nparams; i++) {
         const Param *q = &p->param.at[m->first_param + i];
-        if (q->state_of < 0)
-            n += type_elements(&q->type);
+        if (q->state_of >= 0)
+            continue;
+        Type t = param_shape(q);
+        for (int k = 0; k < outer && k < t.nstack; k++)
+            t.stack[k] = 1;
+        n += type_elements(&t);
     }
     return n;
 }

@@ -11,8 +11,8 @@
 #include "ir/ir.h"
 #include "ir/path.h"
 
-/* What `min_params` counts: the elements of a module's own parameters and of
- * those below it, an array's once. */
+/* What `min_params` counts: the elements of the parameters in a module and
+ * below it; of one module, where it is an array's. */
 int64_t module_elements(const Program *p, const Module *m);
 
 /* NULL: no item of `fully_shard` names the parameter. */

@@ -60,6 +60,35 @@ check "norm weights once" sh -c "jq -e '[.collectives[] | select(.phase ==
     [1]' '$work/plan.json'"
 check "the loss and the norm once" counts 2 dp,tp all_reduce
 
+# Under hybrid_shard too: what is scattered over dp is summed over rep once,
+# all of it in one bucket; so are replicas, over both axes.
+hsdp="-D vocab=512 -D dim=64 -D n_layers=2 -D n_heads=4 -D batch=16 -D seq=16 \
+ -D precision=f32"
+hybrid() { # hybrid TURNS MESH
+    # shellcheck disable=SC2086
+    "$PARC" examples/hsdp.pdl --target cpu --threads 1 --mesh $2 $hsdp \
+        -D accumulate=$1 -o "$work/hsdp-$2-$1" --emit json="$work/plan.json" &&
+        "$work/hsdp-$2-$1" --steps 8 --data "bytes:$text" --seed 1 \
+            --log "$work/hsdp-$2-$1.log"
+}
+check "hsdp on one rank" hybrid 1 1x1x1
+for n in 1 4; do
+    check "hsdp x $n trains" hybrid $n 2x2x2
+    check "hsdp x $n curve" same_curve "$work/hsdp-2x2x2-$n.log" \
+        "$work/hsdp-1x1x1-1.log" 1e-5
+    # Two layers, the embedding, norm and head.
+    check "hsdp x $n scatters each turn" counts $((4 * n)) dp reduce_scatter
+    check "hsdp x $n replicas once" counts 1 rep,dp all_reduce
+done
+check "hsdp sums over rep once" counts 1 rep all_reduce
+shards() { # bytes of those gradients, and of what is summed over rep
+    jq -e '([.params[] | select(.unit != "positions")
+             | .local_elements * .count * 4] | add) as $have |
+        [.collectives[] | select(.axis == "rep") | .bytes] == [$have]' \
+        "$work/plan.json"
+}
+check "all that is scattered" shards
+
 cat >"$work/replicas.pdl" <<'EOF'
 model Deep(dim=64, n_layers=8) {
     layers: [n_layers] Linear(dim, dim)

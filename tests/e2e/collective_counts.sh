@@ -59,8 +59,10 @@ for L in 1 2 5; do
         | select(.kind == "all_to_all")] | length == 0' "$work/plan.json"
 done
 # GPT-2 under sequence parallelism: one gather and one reduce-scatter for each
-# attention and each MLP, and one for the embedding and the head together;
-# without it (the encoder-decoder's plan) an all-reduce each way instead.
+# attention and each MLP, and one for the embedding and the head together; the
+# way back gathers as many gradients, each gathered input once more (only its
+# part was kept), and the gradient of the positions' table. Without sequence
+# parallelism (the encoder-decoder's plan) an all-reduce each way instead.
 for L in 2 5; do
     # shellcheck disable=SC2086
     "$PARC" examples/gpt2.pdl --target cpu --mesh 1x2 $gpt2_sizes \
@@ -68,8 +70,10 @@ for L in 2 5; do
     two=$((2 * L + 1))
     check "gpt2 $L forward gathers" between $two $two forward tp all_gather
     check "gpt2 $L forward scatters" between $two $two forward tp reduce_scatter
+    check "gpt2 $L backward gathers" between $((2 * two + 1)) $((2 * two + 1)) \
+        backward tp all_gather
     check "gpt2 $L backward scatters" between $two $two backward tp reduce_scatter
-    check "gpt2 $L norms and positions once" between 1 1 backward tp all_reduce
+    check "gpt2 $L norms once" between 1 1 backward tp all_reduce
     # shellcheck disable=SC2086
     "$PARC" examples/transformer.pdl --plan tensor_parallel --target cpu \
         --mesh 1x2 $transformer_sizes -D n_layers=$L --emit json \

@@ -1,45 +1,82 @@
 #!/bin/sh
-# --device-memory: what parc says would make a plan fit does, and a plan with
-# that clause takes what it says.
+# --device-memory: what parc says would make a plan fit does, and the plan with
+# that change takes what it says. On the GPU and on the CPU, where what ranks
+# share counts otherwise.
 . "$(dirname "$0")/lib.sh"
 
-plan() { # plan FILE OPTIONS…: planned under the limit
+# plan FILE OPTIONS…: the plan called $chosen, under the limit
+plan() {
     file=$1
     shift
     # shellcheck disable=SC2086
-    "$PARC" "$file" --target cuda $llama_sizes -D n_layers=8 \
+    "$PARC" "$file" --plan $chosen --target $target $sizes \
         --device-memory $limit "$@"
 }
-# Does what one line of the advice says.
+# change FILE SCRIPT: awk on it, with `ours` true inside of the plan.
+change() {
+    awk -v clause="$clause" "
+        /^plan $chosen\\(/ { ours = 1 } /^}/ { ours = 0 } $2" \
+        "$1" >"$work/next.pdl" && mv "$work/next.pdl" "$work/changed.pdl"
+}
+# Does what one line of the advice says; the line ends with the figure, and may
+# name two changes.
 follow() {
-    case $1 in
-    "'"*"' in the plan: "*)
-        clause=${1#\'} && clause=${clause%%\' in the plan*}
-        awk -v c="    $clause" '{ print } /^    fully_shard/ { print c }' \
-            examples/llama.pdl >"$work/changed.pdl"
-        figure=${1##*in the plan: } && figure=${figure%%,*}
-        plan "$work/changed.pdl" --mesh 2x2 --emit plan >"$work/plan" &&
-            grep -q "^memory  *$figure a rank" "$work/plan" ;;
-    "--mesh "*) mesh=${1#--mesh } && plan examples/llama.pdl \
-        --mesh "${mesh%%:*}" ;;
-    "-D "*) define=${1#-D } && plan examples/llama.pdl --mesh 2x2 \
-        -D "${define%%:*}" ;;
-    *) echo "what is '$1'?" && false ;;
-    esac
+    figure=${1##*: } && figure=${figure%%,*}
+    on=$mesh defines=
+    cp "examples/$model.pdl" "$work/changed.pdl"
+    echo "${1%: *}" | sed 's/ and /\n/' >"$work/changes"
+    while read -r advice; do
+        case $advice in
+        "'"*"' in the plan")
+            clause=${advice#\'} && clause=${clause%\' in the plan}
+            change "$work/changed.pdl" \
+                "{ print } ours && /^plan / { print clause }" ;;
+        "strategy=full_shard for every unit")
+            change "$work/changed.pdl" \
+                'ours { sub(/strategy=no_shard/, "strategy=full_shard") } 1' ;;
+        "--mesh "*) on=${advice#--mesh } ;;
+        "-D "*) defines="$defines $advice" ;;
+        *) echo "what is '$advice'?" && return 1 ;;
+        esac
+    done <"$work/changes"
+    # shellcheck disable=SC2086
+    plan "$work/changed.pdl" --mesh "$on" $defines --emit plan >"$work/plan" &&
+        grep "^memory" "$work/plan" &&
+        grep -q "^memory  *$figure a rank" "$work/plan"
 }
 
-for limit in 2600K 2200K; do
-    plan examples/llama.pdl --mesh 2x2 >/dev/null 2>"$work/error"
-    check "$limit is refused" test $? = 1
+# row TARGET MODEL PLAN MESH LIMIT WORDS: refused, with advice that holds and
+# has these words.
+row() {
+    target=$1 model=$2 chosen=$3 mesh=$4 limit=$5
+    label="$target, $model, $limit"
+    plan "examples/$model.pdl" --mesh "$mesh" >/dev/null 2>"$work/error"
+    check "$label is refused" test $? = 1
     sed -n 's/^ *= help: //p' "$work/error" >"$work/advice"
-    check "$limit has advice" test "$(wc -l <"$work/advice")" -gt 2
+    check "$label has advice" test "$(wc -l <"$work/advice")" -gt 1
+    check "$label: $6" grep -qF -- "$6" "$work/advice"
     while read -r line; do
-        check "$limit: $line" follow "$line"
+        check "$label: $line" follow "$line"
     done <"$work/advice"
+}
+
+sizes="$llama_sizes -D n_layers=8"
+for limit in 2600K 2200K; do
+    row cuda llama tp_fsdp 2x2 "$limit" "in the plan: "
+    row cpu llama tp_fsdp 2x2 "$limit" "in the plan: "
 done
 limit=100K
-plan examples/llama.pdl --mesh 2x2 >/dev/null 2>"$work/error"
-check "nothing fits" grep -q "nothing that was tried makes it fit" "$work/error"
+for target in cpu cuda; do
+    plan examples/llama.pdl --mesh 2x2 >/dev/null 2>"$work/error"
+    check "nothing fits, $target" grep -q \
+        "nothing that was tried makes it fit" "$work/error"
+done
 limit=64G
 check "enough" plan examples/llama.pdl --mesh 2x2
+
+# Replicas that are to be shards; with less memory, pieces or recomputation too.
+sizes=$transformer_sizes
+row cpu transformer no_shard 2 5200K "strategy=full_shard for every unit: "
+row cuda transformer no_shard 2 5200K "strategy=full_shard for every unit: "
+row cpu transformer no_shard 2 3800K "and strategy=full_shard for every unit: "
 finish

@@ -8,15 +8,15 @@ model=$root/tests/data/edges.pdl
 # curve NAME PLAN MESH [OPTIONS…]: trains; the first mesh of a NAME is what
 # the others are compared with.
 curve() {
-    name=$1 plan=$2 mesh=$3
+    label=$1 plan=$2 mesh=$3
     shift 3
-    run=$work/$name-$plan-$mesh
-    [ -e "$work/$name.log" ] || run=$work/$name
+    run=$work/$label-$plan-$mesh
+    [ -e "$work/$label.log" ] || run=$work/$label
     "$PARC" "$model" --target cpu --threads 1 --plan "$plan" --mesh "$mesh" \
         "$@" -o "$run" --emit json="$run.json" &&
         "$run" --steps 8 --seed 1 --data "bytes:$text" --log "$run.log" \
             --export "$run.st" &&
-        same_curve "$run.log" "$work/$name.log" 1e-5
+        same_curve "$run.log" "$work/$label.log" 1e-5
 }
 # of NAME FILTER: jq on a run's json
 of() {
@@ -49,7 +49,7 @@ for run in "sequence 1x1" "sequence 1x2" "whole 2x2" "sequence 1x3"; do
     check "uneven sizes, $run" curve uneven $run $uneven
 done
 for hidden in 3 17; do # rows for some ranks only; a size of PyTorch's tests
-    for mesh in 1x1 1x4; do
+    for mesh in 1x1 1x4 2x2 4x2; do
         check "hidden $hidden, $mesh" curve hidden$hidden sequence $mesh \
             -D hidden=$hidden
     done
@@ -72,6 +72,29 @@ shards() {
             "$work/shards"
 }
 check "--print-shards" shards
+
+# ---- the tied weight's uneven shards, and layers that run again --------------
+tied="-D vocab=257 -D hidden=97 -D batch=12 -D dropout=0.2"
+# shellcheck disable=SC2086
+check "tied and uneven, 1x1" curve tied sequence 1x1 $tied
+sed 's/^    fully_shard/    checkpoint { layers.* }\n&/' "$model" \
+    >"$work/again.pdl"
+model=$work/again.pdl
+for run in "sequence 3x1" "sequence 2x2" "whole 2x2" "sequence 3x2" \
+    "whole 3x2"
+do
+    # shellcheck disable=SC2086
+    check "tied, uneven and again, $run" curve tied $run $tied
+done
+check "layers run again" of tied-sequence-3x2 '.recomputed_flops > 0'
+check "and do not without" of tied '.recomputed_flops // 0 == 0'
+check "the table is one parameter, uneven over both axes" of \
+    tied-sequence-3x2 '[.params[] | select(.shape == [257, 32])] |
+        length == 1 and .[0].placement == {"dp": "S(0)", "tp": "S(0)"}'
+check "reduced once" of tied-sequence-3x2 '[.collectives[]
+    | select(.kind == "reduce_scatter" and .axis == "dp" and
+             (.tensor | test("embedding"))) | .count] | add == 1'
+model=$root/tests/data/edges.pdl
 
 # ---- kv heads fewer than tp -------------------------------------------------
 # Queries are split over all of tp, keys and values over the kv heads: no rank

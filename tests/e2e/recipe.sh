@@ -46,6 +46,58 @@ done
 check "accumulation changes no curve" same_curve "$work/4.log" "$work/1.log" \
     1e-5
 
+# The sum of the losses, and the losses themselves, of which each then has
+# another weight: one curve on every mesh. The sum of those is the sum.
+as() { # as NAME BEFORE REDUCTION AFTER: recipe.pdl with this loss
+    sed "s/return \(.*\))\$/return $2\1, reduction=$3)$4/" \
+        tests/torch/recipe.pdl >"$work/$1.pdl" &&
+        grep -q "return $2cross_entropy(.*, reduction=$3)$4\$" "$work/$1.pdl"
+}
+trains_as() { # trains_as NAME MESH
+    "$PARC" "$work/$1.pdl" --target cpu --threads 1 --mesh "$2" \
+        -D ignored=32 -D clip=1.0 -D "optimizer=AdamW(lr=0.01)" \
+        -o "$work/$1-$2" && "$work/$1-$2" --steps 15 --seed 1 \
+        --data "bytes:$text" --log "$work/$1-$2.log"
+}
+check "a mean" as mean "" mean ""
+check "a sum" as sum "" sum ""
+check "a sum of each" as each "sum(" none ")"
+check "squares of each" as squares "mean(square(" none "))"
+for mesh in 1x1 2x2 1x4; do
+    for loss in sum each squares; do
+        check "$loss on $mesh trains" trains_as $loss $mesh
+        check "$loss on $mesh" same_curve "$work/$loss-$mesh.log" \
+            "$work/$loss-1x1.log" 1e-5
+    done
+done
+check "each is clipped" jq -es 'map(.grad_norm) | min > 1' \
+    "$work/sum-1x1.log"
+check "the sum of each is the sum" same_curve "$work/each-1x1.log" \
+    "$work/sum-1x1.log" 1e-5
+check "a mean trains" trains_as mean 1x1
+# The first batch's labels that are no blanks.
+counted=$(tail -c +2 "$text" | head -c 128 | tr -d ' ' | wc -c)
+check "some are ignored" test "$counted" -gt 64 -a "$counted" -lt 128
+check "a sum is the mean times the labels that count" jq -en \
+    --slurpfile s "$work/sum-1x1.log" --slurpfile m "$work/mean-1x1.log" \
+    --argjson n "$counted" \
+    '$s[0].loss / $m[0].loss / $n - 1 | fabs < 1e-5'
+
+# Class weights and label smoothing, of what there is.
+sed 's/return cross.*/y = out(h)\
+        weight = reshape(embedding(classes, labels), batch, seq)\
+        losses = cross_entropy(y, labels, ignore_index=ignored, reduction=none)\
+        hard = sum(losses * weight) \/ sum(weight * (labels != ignored))\
+        return 0.9 * hard - 0.1 * mean(log_softmax(y))/
+    s/^    out: .*/&\
+    buffer classes[vocab, 1] = reshape(1.0 + 0.01 * arange(vocab), vocab, 1)/' \
+    tests/torch/recipe.pdl >"$work/weighted.pdl"
+for mesh in 1x1 2x2 1x4; do
+    check "weighted on $mesh trains" trains_as weighted $mesh
+    check "weighted on $mesh" same_curve "$work/weighted-$mesh.log" \
+        "$work/weighted-1x1.log" 1e-5
+done
+
 # Where all labels are ignored, nothing is learned, and nothing breaks.
 printf '%200s' "" >"$work/blank.txt"
 check "ignored labels compile" "$PARC" tests/torch/recipe.pdl --target cpu \

@@ -58,6 +58,27 @@ with_plan "$work/hybrid.pdl" "rep, dp, tp" "(rep, dp)" "strategy=hybrid_shard"
 with_plan "$work/hybrid-once.pdl" "rep, dp, tp" "(rep, dp)" "reshard=false"
 ln -s full-1x1.log "$work/one.log"
 run full 1x1
+# Units by size. A layer of two has 7744 parameters, its attention and its
+# feed_forward 3072 and 4608, a matrix at most 1536; what is in none of these
+# falls to the layer or the model.
+sed 's/fully_shard .*/fully_shard dp { min_params=3000 }/' \
+    examples/llama.pdl >"$work/sized.pdl"
+run sized 2x2
+units() { # units UNIT…: in order of their first parameter
+    have=$(jq -r '.params[].unit' "$work/plan.json" | uniq | tr '\n' ' ')
+    echo "$have, $* wanted"
+    [ "$have" = "$* " ]
+}
+check "units by size" units tok_embeddings 'layers.*' 'layers.*.attention' \
+    'layers.*' 'layers.*.feed_forward' Llama output
+sed 's/fully_shard .*/fully_shard dp { min_params=4609 }/' \
+    examples/llama.pdl >"$work/sized.pdl"
+plan "$work/sized.pdl" 2x2
+check "an element of an array is as large as one" units Llama 'layers.*' Llama
+sed 's/fully_shard .*/fully_shard dp { min_params=22000 }/' \
+    examples/llama.pdl >"$work/sized.pdl"
+plan "$work/sized.pdl" 2x2 2>"$work/error"
+check "no module is so large" grep -q "the largest has 21664" "$work/error"
 run again 2x2
 run once 2x2
 run once 4x2

@@ -51,6 +51,11 @@ waiting() { # waiting TRACE KINDS
     echo "these wait: $have, expected: $2"
     [ "$have" = "$2" ]
 }
+# Of two microbatches with two layers only the four chunks run eight times.
+chunks() { # chunks PLAN
+    jq -e '[.work[] | select(.count == 8 and
+        (.source | test(":84:")))] | length > 0' "$1"
+}
 steps_are() { # steps_are TRACE "3 4 5"
     have=$(jq -r '[.traceEvents[] | select(.cat == "step" and .pid == 0) |
         .name[5:]] | join(" ")' "$1")
@@ -95,6 +100,17 @@ try shards gpt2 2x1 2 -D vocab=512 -D dim=384 -D n_layers=2 -D n_heads=6 \
 check "products that are shards wait" waiting "$work/shards.trace" \
     "collective matmul"
 check "nothing else waits" waiting "$work/llama-2x2.trace" "collective"
+
+try feedforward feedforward 2x2 4 -D dim=64 -D hidden=64
+# shellcheck disable=SC2086
+try gpt2-chunks gpt2 2x2 4 $gpt2_sizes -D n_layers=2 -D precision=bf16 \
+    -D accumulate=2 -D head_chunk=16
+check "chunks of the head are in it" chunks "$work/gpt2-chunks.json"
+# shellcheck disable=SC2086
+try transformer transformer 2 2 --plan full_shard_checkpoint \
+    $transformer_sizes
+try hsdp hsdp 2x2x2 8 -D vocab=512 -D dim=64 -D n_layers=2 -D n_heads=4 \
+    -D batch=16 -D seq=16
 
 toy=$work/toy
 check "short run" "$toy" --steps 2 --trace "$work/t"

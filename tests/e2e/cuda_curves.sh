@@ -10,7 +10,7 @@
 
 options() { # options MODEL ACCUMULATE
     describe "$1"
-    options="$sizes -D clip=0.5"
+    options="$sizes -D clip=$clip"
     [ "$2" = 1 ] || options="$options -D accumulate=$2"
     data=
     ! grep -q 'int(' "examples/$1.pdl" || data="--data bytes:$text"

@@ -2,6 +2,7 @@
 #
 #   make            build/parc and the runtime library beside it
 #   make check      every test          make check-asan  under sanitizers
+#   make curves     the loss curves of all variants of the examples
 #   make demo       compile and train a small Llama on a 2x2 mesh
 #   make bench      step time against the machine's rates and PyTorch
 #   make install    honours PREFIX and DESTDIR
@@ -54,8 +55,8 @@ UNIT_LIB = $(filter-out $(UNIT),$(wildcard tests/unit/*.c))
 UNIT_BIN = $(UNIT:tests/unit/%.c=$(BUILD)/unit/%)
 UNIT_LIB_OBJ = $(UNIT_LIB:%.c=$(BUILD)/obj/%.o)
 
-.PHONY: all check check-unit check-golden check-asan demo bench setup install \
-        uninstall clean lint
+.PHONY: all check check-unit check-golden check-asan curves demo bench setup \
+        install uninstall clean lint
 .SECONDARY:
 
 # libparc_cuda.a: the CUDA runtime for this machine, which tests link.
@@ -162,6 +163,9 @@ check-unit: units
 
 check-asan:
 	$(Q)$(MAKE) BUILD=$(BUILD)/asan SANITIZE=1 CHECK_ASAN=1 check
+
+curves: all
+	$(Q)BUILD=$(BUILD) CURVES=all sh tests/e2e/curves.sh
 
 demo: all
 	$(Q)BUILD=$(BUILD) sh scripts/demo.sh

@@ -61,3 +61,12 @@ same_curve() {
         end |
         if . <= $tol then . else error("curves differ by \(.)") end'
 }
+
+# as_planned LOG PLAN: the ranks allocated what the plan (JSON) says.
+as_planned() {
+    jq -en --slurpfile log "$1" --slurpfile plan "$2" '
+        ($log | map(.peak_bytes) | unique) as $have |
+        if $have == [$plan[0].memory.peak] then true
+        else error("\($have) allocated, \($plan[0].memory.peak) planned")
+        end'
+}

@@ -3,13 +3,6 @@
 # 5% of the lower bound; the heap does not grow after the first steps.
 . "$(dirname "$0")/lib.sh"
 
-as_planned() { # as_planned LOG PLAN
-    jq -en --slurpfile log "$1" --slurpfile plan "$2" '
-        ($log | map(.peak_bytes) | unique) as $have |
-        if $have == [$plan[0].memory.peak] then true
-        else error("\($have) allocated, \($plan[0].memory.peak) planned")
-        end'
-}
 well_packed() {
     jq -e '.memory | if .peak <= 1.02 * .lower_bound then true
            else error("\(.peak) for \(.lower_bound)") end' "$1"

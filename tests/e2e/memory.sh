@@ -64,17 +64,29 @@ try llama-4x1 llama 4x1 $llama_sizes
 try gpt2-2x2 gpt2 2x2 $gpt2_sizes -D dropout=0.1
 # shellcheck disable=SC2086
 try transformer-2x2 transformer 2x2 --plan tensor_parallel $transformer_sizes
-# Plans of every example as its file stands, on both targets.
-for model in toy feedforward llama transformer; do
-    plan=
-    [ $model = transformer ] && plan='--plan tensor_parallel -D batch=8'
-    for mesh in 1x1 2x2 8x1 1x2; do
+# Every plan of every example, with the sizes of its file, on both targets.
+plans() { # plans MODEL PLAN MESHES [OPTIONS…]
+    model=$1 plan=$2 meshes=$3
+    shift 3
+    for mesh in $meshes; do
         for target in cpu cuda; do
-            # shellcheck disable=SC2086
-            "$PARC" "examples/$model.pdl" --mesh $mesh --target $target \
-                $plan -D precision=f32 --threads 1 --emit json >"$work/plan.json"
-            check "$model $mesh $target" well_packed "$work/plan.json"
+            for precision in f32 bf16; do
+                label="$model $plan $mesh $target $precision"
+                "$PARC" "examples/$model.pdl" --plan "$plan" --mesh "$mesh" \
+                    --target $target -D precision=$precision --threads 1 "$@" \
+                    --emit json >"$work/plan.json"
+                check "$label" well_packed "$work/plan.json"
+            done
         done
     done
+}
+plans toy two_axes '1x1 2x2 8x1 1x2'
+plans feedforward tp_fsdp '1x1 2x2 8x1 1x2'
+plans llama tp_fsdp '1x1 2x2 8x1 1x2'
+plans gpt2 tp_fsdp '1x1 2x2 8x1 1x2'
+plans hsdp hsdp '1x1x1 1x2x2 2x2x2 2x4x1 1x1x2'
+plans transformer tensor_parallel '1x1 2x2 8x1 1x2' -D batch=8
+for plan in full_shard shard_grad_op no_shard full_shard_checkpoint; do
+    plans transformer $plan '1 2 8' -D batch=8
 done
 finish

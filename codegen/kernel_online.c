@@ -16,10 +16,10 @@
  *             t0 - r1 …                   y
  *
  * The sum starts over with every new maximum: s' = s exp(m - m') + exp(x - m'),
- * and pairs of threads are put together likewise; that is for the printers. What a
- * onehot selects, or multiplies, has one term that counts: it is computed from
- * what stands in the label's column, whatever else it takes. What an operand
- * has in other columns plays no part then, infinities included.
+ * and pairs of threads are put together likewise; that is for the printers.
+ * What a onehot selects, or multiplies, has one term that counts: it is computed
+ * from what stands in the label's column, whatever else it takes. What an
+ * operand has in other columns plays no part then, infinities included.
  *
  * A phase goes only where all of its loop goes: each is
  *
@@ -92,8 +92,9 @@ static bool is_zero(const KernelInstr *instr)
 }
 
 /* The onehot, over a row's columns as they lie, without which a term is 0: a
- * factor of a product, what selects between a number and 0; else -1. (One with a base has a rank's part of the columns: a maximum over
- * those is a part of one, and is put together elsewhere.) */
+ * factor of a product, what selects between a number and 0; else -1. (One with a
+ * base has a rank's part of the columns: a maximum over those is a part of one,
+ * and is put together elsewhere.) */
 static int onehot_of(const Kernel *k, int i)
 {
     const KernelInstr *instr = &k->instr[i];

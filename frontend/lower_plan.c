@@ -295,19 +295,23 @@ static bool unit_paths(Lower *l, const Item *item, const UnitList *list,
     return fine;
 }
 
-/* Two items of modules of one class, or of a size, would both be the first. */
-static bool is_other_class(Lower *l, const Unit *u, const UnitList *list)
+/* Whether an item before this one of modules of a class, or from a size on,
+ * leaves it any: the first has them. */
+static bool leaves_some(Lower *l, const Unit *u, const UnitList *list)
 {
     for (int i = 0; i < list->n; i++) {
         const Unit *other = &list->at[i];
-        bool same = other->kind == u->kind &&
-                    (u->kind == UNIT_MIN_PARAMS ||
-                     strcmp(other->class, u->class) == 0);
-        if (!same)
+        if (other->kind != u->kind)
             continue;
-        diag_error(l->diag, u->loc, "'%s%s' is in two items of fully_shard",
-                   u->kind == UNIT_EVERY ? "every " : "min_params",
-                   u->kind == UNIT_EVERY ? u->class : "");
+        if (u->kind == UNIT_EVERY && strcmp(other->class, u->class) == 0)
+            diag_error(l->diag, u->loc, "'every %s' is in two items of "
+                       "fully_shard", u->class);
+        else if (u->kind == UNIT_MIN_PARAMS &&
+                 u->min_params >= other->min_params)
+            diag_error(l->diag, u->loc, "no module is left for min_params=%lld",
+                       (long long)u->min_params);
+        else
+            continue;
         diag_note(l->diag, other->loc, "the first is here");
         return false;
     }
@@ -323,12 +327,12 @@ static void resolve_unit(Lower *l, const Item *item, int axis, int replicate,
     if (item->every) {
         u.kind = UNIT_EVERY;
         u.class = item->every;
-        fine = lower_class_known(l, item) && is_other_class(l, &u, list);
+        fine = lower_class_known(l, item) && leaves_some(l, &u, list);
     } else if (item->min_params) {
         u.kind = UNIT_MIN_PARAMS;
         fine = lower_size(l, item->min_params, "min_params", &u.min_params) &&
                large_enough(l, item, u.min_params) &&
-               is_other_class(l, &u, list);
+               leaves_some(l, &u, list);
     } else {
         u.kind = UNIT_PATHS;
         fine = unit_paths(l, item, list, &u);

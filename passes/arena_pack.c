@@ -146,13 +146,18 @@ static void move_turn(Block **order, int from, int to)
     order[to] = b;
 }
 
+/* 0 for thousands of blocks: sorted orders are all that is tried. */
+static int64_t climb_turns(const Search *s)
+{
+    int64_t turns = CLIMB_PAIRS / ((int64_t)s->n * s->n + 1);
+    return turns < CLIMB_TURNS ? turns : CLIMB_TURNS;
+}
+
 /* The order has been packed, to `peak`; it is left packed, to what is returned.
  */
 static int64_t climb(Search *s, int64_t peak)
 {
-    int64_t turns = CLIMB_PAIRS / ((int64_t)s->n * s->n + 1);
-    if (turns > CLIMB_TURNS)
-        turns = CLIMB_TURNS;
+    int64_t turns = climb_turns(s);
     while (turns-- > 0 && !is_within(peak, s->bound, NEAR)) {
         int from = turn_at_top(s->order, s->n, peak, &s->state);
         if (from == 0)
@@ -208,7 +213,8 @@ static void search(Search *s)
     memcpy(s->order, s->best_order, sizeof *s->order * (size_t)s->n);
     int64_t peak = pack(s->order, s->placed, s->n);
     keep_better(s, climb(s, peak));
-    for (int k = 0; k < RESTARTS && !is_within(s->best, s->bound, CLOSE); k++)
+    int restarts = climb_turns(s) > 0 ? RESTARTS : 0;
+    for (int k = 0; k < restarts && !is_within(s->best, s->bound, CLOSE); k++)
         keep_better(s, climb(s, pack_sorted(s, orders[k % ORDERS])));
     pack(s->best_order, s->placed, s->n);
 }

@@ -253,8 +253,9 @@ void parc_store(ParcRt *rt, int64_t to, int64_t from, int64_t bytes);
  * (counted through all of them). For --trace; else it costs a comparison. */
 void parc_mark(ParcRt *rt, int i, int64_t turn);
 
-/* On the CPU, before the optimizer: false where the loss is not finite, on all
- * ranks. The step ends there, and is gone through again to see why. */
+/* On the CPU, before the optimizer: false, on all ranks, where the loss is not
+ * finite and has no scale. The step ends there, and is gone through again to see
+ * why. */
 bool parc_goes_on(ParcRt *rt);
 
 /* Collectives over the group of ranks that differ only in `axes`. All ranks

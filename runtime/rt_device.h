@@ -46,8 +46,8 @@ void rt_device_step(ParcRt *rt);
 /* Whether it does, and reads nothing of the mirror: what is uploaded now is for
  * the next step. */
 bool rt_device_runs_beside(const ParcRt *rt);
-/* Whether a step whose loss is not finite has updated nothing, and can be gone
- * through again with each result looked at. */
+/* Whether a step whose loss is not finite, without a loss scale, has updated
+ * nothing, and can be gone through again with each result looked at. */
 bool rt_device_repeats(const ParcRt *rt);
 
 /* What the step leaves for the host: f32 scalars, RT_RESULTS at most. Asked for

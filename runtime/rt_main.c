@@ -84,9 +84,10 @@ static bool is_finite(ParcRt *rt, int64_t offset)
     return offset < 0 || isfinite(*rt_floats(rt, offset));
 }
 
-/* The loss is the same on all ranks. Where it is not finite nothing has been
- * updated yet (parc_goes_on): the step once more, each result looked at. Under a
- * loss scale the step is one of those that check_gradients skips. */
+/* The loss is the same on all ranks. Where it is not finite, and there is no
+ * loss scale, nothing has been updated on the CPU (parc_goes_on): the step once
+ * more, each result looked at. Under a loss scale check_gradients skips the
+ * step, if the gradients are not finite either. */
 static void check_loss(ParcRt *rt, Job *job, int64_t step, RtBatch *batch)
 {
     int64_t at = rt->model->loss_offset;
@@ -96,7 +97,7 @@ static void check_loss(ParcRt *rt, Job *job, int64_t step, RtBatch *batch)
         return;
     }
     bool nan = isnan(*rt_floats(rt, at));
-    if (rt_device_repeats(rt) && !rt->nan_check) {
+    if (rt_device_repeats(rt) && rt->scale.scale == 0 && !rt->nan_check) {
         rt->nan_check = true;
         batch->made = 0;
         begin_step(rt, job, step, batch);

@@ -30,7 +30,7 @@ static inline double log_of(double x)
     uint64_t bits, e;
     double m, power;
     memcpy(&bits, &x, sizeof bits);
-    e = (bits - root_half + 0x3FF0000000000000u) >> 52; /* its exponent + 1023 */
+    e = (bits - root_half + 0x3FF0000000000000u) >> 52; /* of it, + 1023 */
     bits -= (e - 1023) << 52;
     memcpy(&m, &bits, sizeof m);
     e |= magic;

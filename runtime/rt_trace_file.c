@@ -7,9 +7,9 @@
  *
  * as Perfetto (ui.perfetto.dev) and chrome://tracing load it. A rank is a
  * process with one row; slices nest: a step, its phases, their statements,
- * within a collective `wait` and `move`. Times are in microseconds from the
- * first mark of any rank; the box has one clock. Text goes out through a
- * buffer of fixed size.
+ * within a collective `wait` and `move`, within others `wait` where ranks meet
+ * in front of what they do. Times are in microseconds from the first mark of any
+ * rank; the box has one clock. Text goes out through a buffer of fixed size.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -77,7 +77,7 @@ typedef struct Row {
     const char *phase; /* NULL: none is open */
     int64_t phase_begin;
     const RtMark *work; /* the statement that runs, NULL: none */
-    int64_t part_begin; /* of a collective: waiting or moving since then */
+    int64_t part_begin; /* waiting for others, or moving, since then */
     bool moving, collective;
     int64_t waited, moved;
 } Row;
@@ -150,7 +150,7 @@ static void work_event(Row *r, int64_t end)
     close_event(r);
 }
 
-/* A collective goes from waiting to moving, or back. */
+/* From waiting to moving or working, or back. */
 static void close_part(Row *r, int64_t now)
 {
     int64_t time = now - r->part_begin;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_one.sh TEST: for check.sh: runs a test program and says in one line how it
-# went; its last line's counts go into $COUNTS, a file of its own.
+# check_one.sh TEST: for check.sh: runs a test program and says in one line how
+# it went; its last line's counts go into a file in $COUNTS, NAME.counts.
 set -u
 name=$(basename "$1")
 log=$COUNTS/$name.log
@@ -17,7 +17,7 @@ failed=${counts#*, } failed=${failed%% *}
 if [ -z "$counts" ] || { [ "$status" != 0 ] && [ "$failed" = 0 ]; }; then
     passed=${passed:-0} failed=1
 fi
-echo "$passed $failed" >"$COUNTS/$name"
+echo "$passed $failed" >"$COUNTS/$name.counts"
 {
     printf '  %-34s %5d passed %3d failed  %3ds\n' "$name" "$passed" \
         "$failed" $(($(date +%s) - start))

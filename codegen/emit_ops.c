@@ -422,7 +422,7 @@ void emit_step_functions(Emitter *e)
     out_line(e->o, "    forward(rt);");
     out_line(e->o, "    backward(rt);");
     if (!e->cuda)
-        out_line(e->o, "    if (parc_goes_on(rt))");
+        out_line(e->o, "    if (parc_goes_on(rt)) /* the loss is finite */");
     out_line(e->o, "    %soptimizer(rt);", e->cuda ? "" : "    ");
     emit_step_border(e, true);
     out_line(e->o, "}");

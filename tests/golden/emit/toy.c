@@ -147,7 +147,7 @@ static void step(ParcRt *rt)
 {
     forward(rt);
     backward(rt);
-    if (parc_goes_on(rt))
+    if (parc_goes_on(rt)) /* the loss is finite */
         optimizer(rt);
 }
 

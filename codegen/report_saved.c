@@ -110,11 +110,13 @@ static void checkpoint(Out *o, const Program *p, int item)
     out_line(o, "Under checkpoint %s%s  (%s)", checkpoint_text(p->arena, c),
              keep_text(p, c), diag_where(p->diag, p->arena, c->loc));
     out_line(o, " kept");
-    if (!list_saved(o, p, p->step, item))
+    int nkept = list_saved(o, p, p->step, item);
+    if (nkept == 0)
         out_line(o, "  nothing");
     out_line(o, " computed again");
     if (!list_again(o, p, p->step, item))
-        out_line(o, "  nothing");
+        out_line(o, "  nothing%s",
+                 nkept > 0 && !c->keep ? ": that would save no memory" : "");
 }
 
 void report_saved(Out *o, const Program *p)

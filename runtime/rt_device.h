@@ -15,6 +15,15 @@
 
 #include "rt.h"
 
+/* A variable of the environment that a user may set, as --help has it: lines
+ * of `help` are told apart by '\n'. */
+typedef struct RtVariable {
+    const char *name, *help;
+} RtVariable;
+
+/* Those that only this target heeds; the last has no name. */
+extern const RtVariable rt_device_variables[];
+
 /* Before anything else of the run; may start the program again, from its top
  * (the environment of a library that reads it when it is loaded). `threads`:
  * as the user wants, 0 as planned. */

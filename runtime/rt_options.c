@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "rt.h"
+#include "rt_device.h"
 
 enum { DEFAULT_STEPS = 100, DEFAULT_TRACE_STEPS = 3 };
 
@@ -62,6 +63,35 @@ static const Option options[] = {
 };
 enum { NOPTIONS = sizeof options / sizeof options[0] };
 
+/* What of the environment every target heeds; then the target's own. */
+static const RtVariable variables[] = {
+    {"PARC_TIMEOUT=N",
+     "seconds that a rank waits for others (default 300); then the run ends\n"
+     "and names the collective"},
+    {"PARC_NANCHECK=1",
+     "look at all that a statement writes, and end the run at the first\n"
+     "value that is not finite, with its tensor and line; slow"},
+    {NULL, NULL},
+};
+
+/* A row of the help; what is said takes as many lines as it has. */
+static void print_row(const char *left, const char *help)
+{
+    for (const char *line = help; line;) {
+        const char *end = strchr(line, '\n');
+        int n = end ? (int)(end - line) : (int)strlen(line);
+        printf("  %-20s  %.*s\n", line == help ? left : "", n, line);
+        line = end ? end + 1 : NULL;
+    }
+}
+
+static void print_variables(const RtVariable *v)
+{
+    for (; v->name; v++) {
+        print_row(v->name, v->help);
+    }
+}
+
 void rt_usage(const RtOptions *o, const ParcModel *model)
 {
     printf("usage: %s [options]\n\nTrains %s (built from %s by parc %s).\n\n",
@@ -74,15 +104,11 @@ void rt_usage(const RtOptions *o, const ParcModel *model)
         char left[32];
         snprintf(left, sizeof left, "%s%s%s", p->name, p->argument ? " " : "",
                  p->argument ? p->argument : "");
-        for (const char *line = p->help; line;) {
-            const char *end = strchr(line, '\n');
-            int n = end ? (int)(end - line) : (int)strlen(line);
-            printf("  %-20s  %.*s\n", line == p->help ? left : "", n, line);
-            line = end ? end + 1 : NULL;
-        }
+        print_row(left, p->help);
     }
-    printf("\nA collective that waits longer than 300 s ends the run; the\n"
-           "environment's PARC_TIMEOUT sets another limit, in seconds.\n");
+    printf("\nin the environment:\n");
+    print_variables(variables);
+    print_variables(rt_device_variables);
 }
 
 static int usage_error(const RtOptions *o)

@@ -9,6 +9,8 @@
 
 #include "rt_threads.h"
 
+const RtVariable rt_device_variables[] = {{NULL, NULL}};
+
 void rt_device_begin(char **argv, const ParcModel *model, int64_t threads)
 {
     rt_threads_wait(argv, model, threads);

@@ -12,6 +12,16 @@
 #include "rt_nccl.h"
 #include "rt_nvtx.h"
 
+const RtVariable rt_device_variables[] = {
+    {"PARC_GRAPH=0", "queue every call anew in each step, without a graph"},
+    {"PARC_SYNC=1",
+     "wait after each call, so that an error names its statement and line"},
+    {"PARC_TF32=1", "matmuls of f32 may round operands to 10 bits of mantissa"},
+    {"PARC_CUDNN=0", "attention on our own kernels; 1: on cuDNN where it can"},
+    {"PARC_CACHE=DIR", "where choices of kernels are kept, for the next run"},
+    {NULL, NULL},
+};
+
 void rt_device_begin(char **argv, const ParcModel *model, int64_t threads)
 {
     (void)argv, (void)model, (void)threads;

@@ -120,6 +120,7 @@ check "a binary" "$PARC" examples/toy.pdl -o "$work/train"
 check "--version" about "Toy, built from toy.pdl" --version
 check "--info" about "f32, CUDA" --info
 check "--help" about "usage:" --help
+check "its variables" about "^  PARC_SYNC=1 " --help
 check "--print-shards" about "rows 0 .. 11" --print-shards net1.weight
 check "the first weights" "$work/train" --steps 0 --export "$work/first.st"
 elsewhere_built() { # without the library beside parc

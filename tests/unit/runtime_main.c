@@ -282,6 +282,7 @@ static void about(Check *c)
     CHECK_TEXT(c, s->out, "the plan\n");
     s = run(1, step, "--help");
     CHECK(c, s->status == 0 && strstr(s->out, "--print-shards NAME"));
+    CHECK(c, strstr(s->out, "\n  PARC_NANCHECK=1 ") && !strstr(s->out, "PARC_SYNC"));
     s = run(1, step, "--version");
     CHECK_TEXT(c, s->out, "Test, built from test.pdl by parc 0\n");
     s = run(2, step, "--dry-run --data bytes:text --log no --export no");

@@ -112,13 +112,14 @@ static const Value *find_value(const Region *r, const char *name)
  * '*' where the other has a number, which has to be that of an element. */
 static bool means(const Param *pm, const char *path, const char *name)
 {
-    if (!path_matches(path, name) && !path_matches(name, path))
+    if (!path_meets(path, name))
         return false;
     for (int array = 0; *path && *name;) {
         size_t n = strcspn(name, ".");
         PathRange r;
-        if (*path == '*' && array < pm->type.nstack &&
-            path_range(name, n, &r) && r.last >= pm->type.stack[array])
+        if (*path == '*' && *name != '*' &&
+            (!path_range(name, n, &r) ||
+             (array < pm->type.nstack && r.last >= pm->type.stack[array])))
             return false;
         array += *path == '*' || path_range(path, strcspn(path, "."), &r);
         path += strcspn(path, ".");

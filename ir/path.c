@@ -56,11 +56,14 @@ static bool segment_matches(const char *pattern, size_t n, const char *path,
            (one.first - range.first) % range.step == 0;
 }
 
-static bool matches(const char *pattern, const char *path, bool leads)
+typedef enum Way { WHOLLY, LEADING, EITHER } Way;
+
+static bool matches(const char *pattern, const char *path, Way way)
 {
     while (*pattern && *path) {
         size_t n = strcspn(pattern, "."), k = strcspn(path, ".");
-        if (!segment_matches(pattern, n, path, k, leads))
+        if (!segment_matches(pattern, n, path, k, way == LEADING) &&
+            !(way == EITHER && segment_matches(path, k, pattern, n, false)))
             return false;
         pattern += n;
         path += k;
@@ -74,12 +77,17 @@ static bool matches(const char *pattern, const char *path, bool leads)
 
 bool path_matches(const char *pattern, const char *path)
 {
-    return matches(pattern, path, false);
+    return matches(pattern, path, WHOLLY);
 }
 
 bool path_leads(const char *pattern, const char *path)
 {
-    return matches(pattern, path, true);
+    return matches(pattern, path, LEADING);
+}
+
+bool path_meets(const char *a, const char *b)
+{
+    return matches(a, b, EITHER);
 }
 
 int path_numbers(const char *pattern)

@@ -30,6 +30,9 @@ bool path_matches(const char *pattern, const char *path);
 /* The same, but a number matches only a range that begins with it: of
  * patterns that name the elements of one range alike, one does. */
 bool path_leads(const char *pattern, const char *path);
+/* The same as path_matches, but each segment of either may be the pattern:
+ * "s.0.b.1" meets "s.*.b.1-2". */
+bool path_meets(const char *a, const char *b);
 
 /* The numbers in a pattern: of two that match a path, the one with more means
  * it in particular. */

@@ -135,6 +135,10 @@ static void check_paths(Check *c)
     CHECK(c, !path_matches("layers.*", "layers.*.wq"));
     CHECK(c, !path_matches("layer", "layers"));
     CHECK(c, !path_matches("", "layers"));
+    CHECK(c, path_meets("s.0.b.1", "s.*.b.1-2"));
+    CHECK(c, path_meets("s.*.b.1-2", "s.0.b.1"));
+    CHECK(c, !path_matches("s.0.b.1", "s.*.b.1-2"));
+    CHECK(c, !path_meets("s.0.b.3", "s.*.b.1-2"));
 }
 
 static const char *unit_of(Program *p, const char *param)

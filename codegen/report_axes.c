@@ -17,9 +17,8 @@ int report_axes(const Program *p, UserAxis axis[MAX_AXES])
             axis[n - 1].parts++;
             continue;
         }
-        axis[n++] = (UserAxis){
-            arena_strndup(p->arena, m->name[a], strcspn(m->name[a], ".")),
-            m->size[a], a, 1};
+        axis[n++] = (UserAxis){mesh_user_name(p->arena, m, a), m->size[a], a,
+                               1};
     }
     return n;
 }

@@ -62,6 +62,19 @@ bool mesh_same_axis(const Mesh *m, int a, int b)
            strncmp(m->name[a], m->name[b], (size_t)(x - m->name[a])) == 0;
 }
 
+uint32_t mesh_user_axis(const Mesh *m, int axis)
+{
+    uint32_t axes = 1u << axis;
+    for (int a = 0; a < m->n; a++)
+        axes |= (uint32_t)mesh_same_axis(m, a, axis) << a;
+    return axes;
+}
+
+const char *mesh_user_name(Arena *a, const Mesh *m, int axis)
+{
+    return arena_strndup(a, m->name[axis], strcspn(m->name[axis], "."));
+}
+
 int64_t mesh_coord(const Mesh *m, int64_t rank, int axis)
 {
     for (int a = m->n - 1; a > axis; a--)

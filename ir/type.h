@@ -56,6 +56,9 @@ static inline bool mesh_in_time(const Mesh *m, int axis)
 /* Whether both axes are parts of one axis that the user named (pass refine):
  * "tp.kv" and "tp.rep" are parts of "tp". */
 bool mesh_same_axis(const Mesh *m, int a, int b);
+/* The axis and all other parts of the one that the user named. */
+uint32_t mesh_user_axis(const Mesh *m, int axis);
+const char *mesh_user_name(Arena *a, const Mesh *m, int axis);
 /* The coordinate of `rank` (of all parts) on `axis`. */
 int64_t mesh_coord(const Mesh *m, int64_t rank, int axis);
 

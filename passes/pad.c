@@ -33,7 +33,8 @@
 #include "passes/pass.h"
 
 /* A size that cannot be split is reported where the plan first asks for it:
- * further styles and ports that meet it are the same mistake. */
+ * further styles and ports that meet it are the same mistake, and so are the
+ * other parts of an axis that the pass refine has shared out. */
 typedef struct Refusal {
     int axis;
     int64_t size;
@@ -49,20 +50,13 @@ typedef struct Pad {
 
 static bool first_refusal(Pad *g, int axis, int64_t size)
 {
+    uint32_t same = mesh_user_axis(&g->p->mesh, axis);
     for (int i = 0; i < g->refused.n; i++)
-        if (g->refused.at[i].axis == axis && g->refused.at[i].size == size)
+        if (same >> g->refused.at[i].axis & 1 && g->refused.at[i].size == size)
             return false;
     Refusal r = {axis, size};
     vec_push(g->p->arena, &g->refused, r);
     return true;
-}
-
-static int64_t parts_of(const Mesh *m, uint32_t axes)
-{
-    int64_t parts = 1;
-    for (int a = 0; a < m->n; a++)
-        parts *= axes >> a & 1 ? m->size[a] : 1;
-    return parts;
 }
 
 /* ---- what styles ask for ------------------------------------------------- */
@@ -103,16 +97,18 @@ static void ask_param(Pad *g, const Style *s, int param, int dim)
     uint32_t *axes = &g->axes[param * MAX_DIMS + dim];
     PadClass *k = pad_param_class(g->c, param, dim);
     *axes |= 1u << s->axis;
-    int64_t parts = parts_of(m, *axes);
-    if (ask(g, k, parts) || !first_refusal(g, s->axis, k->size))
+    if (ask(g, k, mesh_group(m, *axes)) ||
+        !first_refusal(g, s->axis, k->size))
         return;
+    uint32_t user = mesh_user_axis(m, s->axis);
     diag_error(p->diag, s->loc,
                "axis '%s' of size %lld does not divide dim %d of '%s' (%lld)",
-               m->name[s->axis], (long long)m->size[s->axis], dim, q->name,
+               mesh_user_name(p->arena, m, s->axis),
+               (long long)mesh_group(m, user), dim, q->name,
                (long long)k->size);
     diag_note(p->diag, q->loc, "'%s' is %s", q->name,
               type_text(p->arena, &q->type, m));
-    explain(g, k, parts);
+    explain(g, k, mesh_group(m, *axes | user));
 }
 
 static void ask_for_params(Pad *g)
@@ -134,23 +130,25 @@ static void ask_layout(Pad *g, const Op *op, const Style *s, Layout l,
                        uint32_t axes[MAX_DIMS])
 {
     Program *p = g->p;
+    const Mesh *m = &p->mesh;
     const Type *t = &op->out[0]->type;
     int dim = l.dim < 0 ? l.dim + t->ndim : l.dim;
     if (l.kind != LAYOUT_SHARD || dim < 0 || dim >= t->ndim)
         return;
     PadClass *k = pad_class(g->c, op->out[0], dim);
     axes[dim] |= 1u << s->axis;
-    int64_t parts = parts_of(&p->mesh, axes[dim]);
-    if (ask(g, k, parts) || !first_refusal(g, s->axis, k->size))
+    if (ask(g, k, mesh_group(m, axes[dim])) ||
+        !first_refusal(g, s->axis, k->size))
         return;
+    uint32_t user = mesh_user_axis(m, s->axis);
     diag_error(p->diag, s->loc,
                "axis '%s' of size %lld does not divide dim %d (%lld) that %s "
-               "splits", p->mesh.name[s->axis],
-               (long long)p->mesh.size[s->axis], dim, (long long)k->size,
+               "splits", mesh_user_name(p->arena, m, s->axis),
+               (long long)mesh_group(m, user), dim, (long long)k->size,
                style_text(p->arena, s));
     diag_note(p->diag, op->loc, "%s of '%s' is %s", port_text(p->arena, op),
-              op_attr(op, "path").s, type_text(p->arena, t, &p->mesh));
-    explain(g, k, parts);
+              op_attr(op, "path").s, type_text(p->arena, t, m));
+    explain(g, k, mesh_group(m, axes[dim] | user));
 }
 
 static void ask_for_boundary(Op *op, void *context)

@@ -56,21 +56,26 @@ static void refuse_layout(Propagate *g, Op *op)
 {
     const Mesh *m = &g->p->mesh;
     for (int a = 0; a < m->n; a++) {
-        Constraint *c = &g->layout[op->id][a];
+        Constraint c = g->layout[op->id][a];
         Type t = op->arg[0]->type;
-        if (!c->style || c->to.kind != AX_S)
+        if (!c.style || c.to.kind != AX_S)
             continue;
-        t.place.ax[a] = (AxisPlace){AX_R, 0, 0};
+        uint32_t user = mesh_user_axis(m, a);
+        for (int b = 0; b < m->n; b++)
+            if (user >> b & 1) {
+                t.place.ax[b] = (AxisPlace){AX_R, 0, 0};
+                g->layout[op->id][b].style = NULL;
+            }
         type_normalize(&t, m);
-        diag_error(g->p->diag, c->style->loc,
+        diag_error(g->p->diag, c.style->loc,
                    "axis '%s' of size %lld does not divide what is left of "
-                   "dim %d of %s", m->name[a], (long long)m->size[a],
-                   c->to.dim, type_text(g->p->arena, &t, m));
+                   "dim %d of %s", mesh_user_name(g->p->arena, m, a),
+                   (long long)mesh_group(m, user), c.to.dim,
+                   type_text(g->p->arena, &t, m));
         diag_note(g->p->diag, op->loc, "this is %s of '%s'",
                   port_text(g->p->arena, op), op_attr(op, "path").s);
         diag_help(g->p->diag, "choose a size that all axes of the dim divide "
                   "together, or split another dim");
-        c->style = NULL;
     }
 }
 

@@ -443,6 +443,14 @@ void rt_output_put(RtOutput *o, const void *data, size_t n);
 /* Brings it to the disk and gives it its name: NULL, or what went wrong. */
 const char *rt_output_close(RtOutput *o);
 
+/* ---- files that are read (rt_input.c) ---- */
+
+/* A regular file's bytes, and how many; NULL after a message, also where there
+ * are none. */
+const unsigned char *rt_input_map(const char *path, int64_t *size,
+                                  const char *program);
+void rt_input_unmap(const unsigned char *map, int64_t size);
+
 /* ---- data (rt_data.c, rt_batch.c) ---- */
 
 typedef struct RtData {
@@ -457,6 +465,10 @@ typedef struct RtData {
 bool rt_data_open(RtData *d, const char *spec, const ParcModel *model,
                   const char *program);
 void rt_data_close(RtData *d);
+/* Whether no file of a run is written that is also read, or written twice;
+ * false after a message (rt_input.c). */
+bool rt_files_apart(const RtOptions *o, const RtData *d);
+
 /* The batch that was made last. */
 typedef struct RtBatch {
     int64_t made; /* its step, +1; 0: none */

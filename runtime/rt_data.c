@@ -9,12 +9,7 @@
  * Sequence i of a file is tokens[i*seq .. i*seq+seq], its labels the same one
  * further, so that n tokens hold (n-1)/seq sequences.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "rt.h"
 
@@ -35,32 +30,6 @@ static uint32_t word(const unsigned char *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
            (uint32_t)p[3] << 24;
-}
-
-static bool map_file(RtData *d, const char *program)
-{
-    struct stat st;
-    int file = open(d->path, O_RDONLY | O_CLOEXEC);
-    if (file < 0 || fstat(file, &st) != 0) {
-        rt_error(program, "cannot read '%s': %s", d->path, strerror(errno));
-    } else if (!S_ISREG(st.st_mode)) {
-        rt_error(program, "cannot read '%s': it is no regular file", d->path);
-    } else if (st.st_size == 0) {
-        rt_say("%s: byte 0: error: the file is empty", d->path);
-    } else {
-        d->size = st.st_size;
-        void *map =
-            mmap(NULL, (size_t)d->size, PROT_READ, MAP_PRIVATE, file, 0);
-        if (map == MAP_FAILED) {
-            rt_error(program, "cannot read '%s': %s", d->path, strerror(errno));
-        } else {
-            d->map = map;
-        }
-    }
-    if (file >= 0) {
-        close(file);
-    }
-    return d->map != NULL;
 }
 
 /* A header where there is one; false where it contradicts the file. */
@@ -129,7 +98,8 @@ static bool check_inputs(const RtData *d, const ParcModel *model,
 
 static bool count_tokens(RtData *d, const ParcModel *model)
 {
-    if (d->tokens == 0) {
+    bool header = d->first > 0;
+    if (!header) {
         d->tokens = (d->size - d->first) / d->width;
         if ((d->size - d->first) % d->width != 0) {
             rt_say("%s: byte %lld: error: the file is truncated: a token has "
@@ -167,14 +137,15 @@ bool rt_data_open(RtData *d, const char *spec, const ParcModel *model,
         }
     }
     bool raw = d->path == spec;
-    return check_inputs(d, model, program) && map_file(d, program) &&
-           (!raw || read_header(d)) && count_tokens(d, model);
+    if (!check_inputs(d, model, program)) {
+        return false;
+    }
+    d->map = rt_input_map(d->path, &d->size, program);
+    return d->map && (!raw || read_header(d)) && count_tokens(d, model);
 }
 
 void rt_data_close(RtData *d)
 {
-    if (d->map) {
-        munmap((void *)(uintptr_t)d->map, (size_t)d->size);
-        d->map = NULL;
-    }
+    rt_input_unmap(d->map, d->size);
+    d->map = NULL;
 }

@@ -290,6 +290,9 @@ static bool prepare_files(Job *job)
     if (rt_world_rank(w) != 0) {
         return !o->trace || rt_trace_open(w, o->trace_steps, o->steps);
     }
+    if (!rt_files_apart(o, &job->data)) {
+        return false;
+    }
     if (o->export_to) {
         w->temporary[0] = job->export_temporary =
             rt_output_probe(o->export_to, o->program);

@@ -5,14 +5,9 @@
  * same shape, in f32, bf16 or f16. Each rank then reads what it stores and
  * nothing else.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "rt.h"
 
@@ -28,44 +23,24 @@ static RtTensor *find(const RtWeights *w, const char *name)
     return NULL;
 }
 
-/* By the parameter's own name, then by those of its ties. */
+/* By the i-th of the parameter's names: its own, then those of its ties. */
+static RtTensor *tensor_called(const RtWeights *w, const ParcParam *p,
+                               int64_t layer, int i)
+{
+    char name[RT_NAME];
+    rt_param_name(i == 0 ? p->name : p->alias[i - 1], p, layer, name);
+    return find(w, name);
+}
+
+/* By the first of its names that the file has. */
 static RtTensor *tensor_of(const RtWeights *w, const ParcParam *p,
                            int64_t layer)
 {
-    char name[RT_NAME];
-    rt_param_name(p->name, p, layer, name);
-    RtTensor *t = find(w, name);
-    for (int i = 0; i < p->nalias && !t; i++) {
-        rt_param_name(p->alias[i], p, layer, name);
-        t = find(w, name);
+    RtTensor *t = NULL;
+    for (int i = 0; i <= p->nalias && !t; i++) {
+        t = tensor_called(w, p, layer, i);
     }
     return t;
-}
-
-static bool map_weights(RtWeights *w, const char *program)
-{
-    struct stat st;
-    int file = open(w->path, O_RDONLY | O_CLOEXEC);
-    if (file < 0 || fstat(file, &st) != 0) {
-        rt_error(program, "cannot read '%s': %s", w->path, strerror(errno));
-    } else if (!S_ISREG(st.st_mode)) {
-        rt_error(program, "cannot read '%s': it is no regular file", w->path);
-    } else if (st.st_size == 0) {
-        rt_say("%s: byte 0: error: the file is empty", w->path);
-    } else {
-        void *map =
-            mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-        if (map == MAP_FAILED) {
-            rt_error(program, "cannot read '%s': %s", w->path, strerror(errno));
-        } else {
-            w->map = map;
-            w->size = st.st_size;
-        }
-    }
-    if (file >= 0) {
-        close(file);
-    }
-    return w->map != NULL;
 }
 
 static const char *shape_text(int ndim, const int64_t *dim, char text[128])
@@ -92,6 +67,36 @@ static void report_missing(const RtWeights *w, const char *name)
     free(names);
 }
 
+static bool is_equal(const RtWeights *w, const RtTensor *a, const RtTensor *b)
+{
+    return a->ndim == b->ndim && a->dtype == b->dtype &&
+           a->end - a->begin == b->end - b->begin &&
+           memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]) == 0 &&
+           memcmp(w->map + a->begin, w->map + b->begin,
+                  (size_t)(a->end - a->begin)) == 0;
+}
+
+/* A file may have what is tied under each of its names, as state_dict() has
+ * it: then these must be one. */
+static bool check_ties(const RtWeights *w, const ParcParam *p, int64_t layer,
+                       const RtTensor *t)
+{
+    for (int i = 0; i <= p->nalias; i++) {
+        RtTensor *other = tensor_called(w, p, layer, i);
+        if (!other || other == t) {
+            continue;
+        }
+        other->used = true;
+        if (!is_equal(w, t, other)) {
+            rt_say("%s: byte %lld: error: '%s' is not equal to '%s', and the "
+                   "model ties them: leave one out",
+                   w->path, (long long)other->at, other->name, t->name);
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool check_layer(const RtWeights *w, const ParcParam *p, int64_t layer)
 {
     char name[RT_NAME], has[128], wants[128];
@@ -116,7 +121,7 @@ static bool check_layer(const RtWeights *w, const ParcParam *p, int64_t layer)
                w->path, (long long)t->at, t->name, t->dtype_name);
         same = false;
     }
-    return same;
+    return same && check_ties(w, p, layer, t);
 }
 
 static bool compare(const RtWeights *w, const ParcModel *model)
@@ -151,7 +156,8 @@ bool rt_weights_open(RtWeights *w, const char *path, const ParcModel *model,
     int64_t at;
     memset(w, 0, sizeof *w);
     w->path = path;
-    if (!map_weights(w, program)) {
+    w->map = rt_input_map(path, &w->size, program);
+    if (!w->map) {
         return false;
     }
     const char *error = rt_safetensors_header(w, &at);
@@ -165,10 +171,8 @@ bool rt_weights_open(RtWeights *w, const char *path, const ParcModel *model,
 void rt_weights_close(RtWeights *w)
 {
     rt_safetensors_free(w);
-    if (w->map) {
-        munmap((void *)(uintptr_t)w->map, (size_t)w->size);
-        w->map = NULL;
-    }
+    rt_input_unmap(w->map, w->size);
+    w->map = NULL;
 }
 
 static float from_bits(uint32_t bits)

@@ -285,9 +285,9 @@ static void about(Check *c)
     CHECK(c, strstr(s->out, "\n  PARC_NANCHECK=1 ") && !strstr(s->out, "PARC_SYNC"));
     s = run(1, step, "--version");
     CHECK_TEXT(c, s->out, "Test, built from test.pdl by parc 0\n");
-    s = run(2, step, "--dry-run --data bytes:text --log no --export no");
+    s = run(2, step, "--dry-run --data bytes:text --log no --export no.st");
     CHECK(c, s->status == 0 && strstr(s->out, "data      text: "));
-    CHECK(c, !file_exists("no"));
+    CHECK(c, !file_exists("no") && !file_exists("no.st"));
     s = run(3, step, "--print-shards table");
     CHECK(c, s->status == 0);
     CHECK(c, strstr(s->out, "table.weight: f32[128, 128], a=flat, on a mesh "
@@ -338,6 +338,9 @@ static void bad_data(Check *c)
     write_file("short", "abc", 3);
     refuses(c, 2, "--data bytes:none", 1, "cannot read 'none': No such file");
     refuses(c, 2, "--data bytes:.", 1, "it is no regular file");
+    CHECK(c, mkfifo("pipe", 0600) == 0);
+    refuses(c, 2, "--data bytes:pipe", 1, "it is no regular file");
+    refuses(c, 2, "--init pipe", 1, "cannot read 'pipe': it is no regular");
     refuses(c, 2, "--data empty", 1, "empty: byte 0: error: the file is empty");
     refuses(c, 2, "--data bytes:short", 1,
             "short: byte 3: error: the file ends after 3 tokens; a sequence "
@@ -357,6 +360,9 @@ static void bad_data(Check *c)
     refuses(c, 2, "--data llmc", 1,
             "llmc: byte 1143: error: the file is truncated: its header "
             "promises 60 tokens, it holds 59");
+    header[2] = 0;
+    write_file("llmc", header, 1024 + 120);
+    refuses(c, 2, "--data llmc", 1, "the file ends after 0 tokens; a sequence");
     header[1] = 9;
     write_file("llmc", header, 1024 + 120);
     refuses(c, 2, "--data llmc", 1, "llmc: byte 4: error: version 9");
@@ -383,6 +389,12 @@ static void bad_files(Check *c)
     snprintf(message, sizeof message,
              "w: byte %zu: error: the file is truncated", n - 5);
     refuses(c, 2, "--init w", 1, message);
+    refuses(c, 2, "--log same --export same", 1,
+            "--log and --export would both write 'same'");
+    refuses(c, 2, "--trace same --export ./same --data bytes:text --log text",
+            1, "--log would overwrite what --data reads, 'text'");
+    refuses(c, 2, "--export w --data bytes:w", 1,
+            "--export would overwrite what --data reads, 'w'");
     *strstr(w + 8, "table") = 'c';
     write_file("w", w, n);
     refuses(c, 2, "--init w", 1,

@@ -354,6 +354,17 @@ static void changed_headers(Check *c)
     CHECK(c, inside);
 }
 
+static void write_tensors(const char *path, const char *header,
+                          const void *data, size_t bytes)
+{
+    FILE *f = fopen(path, "wb");
+    uint64_t n = strlen(header);
+    fwrite(&n, 8, 1, f);
+    fwrite(header, 1, n, f);
+    fwrite(data, 1, bytes, f);
+    fclose(f);
+}
+
 /* F16 and BF16 become f32 exactly. */
 static void half_types(Check *c, const char *directory)
 {
@@ -371,12 +382,7 @@ static void half_types(Check *c, const char *directory)
     memset(param[0].split, -1, sizeof param[0].split);
     memset(param[1].split, -1, sizeof param[1].split);
     snprintf(path, sizeof path, "%s/half", directory);
-    FILE *f = fopen(path, "wb");
-    uint64_t n = sizeof header - 1;
-    fwrite(&n, 8, 1, f);
-    fwrite(header, 1, sizeof header - 1, f);
-    fwrite(bits, 2, 8, f);
-    fclose(f);
+    write_tensors(path, header, bits, sizeof bits);
     ParcModel m = bare_model(1, one, 64);
     m.param = param;
     m.nparams = 2;
@@ -395,6 +401,37 @@ static void half_types(Check *c, const char *directory)
     unlink(path);
 }
 
+/* What is tied may be in a file under each of its names, if these are one. */
+static void tied_names(Check *c, const char *directory)
+{
+    static const int64_t one[] = {1};
+    static const char *const alias[] = {"b", "c"};
+    static const char header[] =
+        "{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+        "\"c\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]}}";
+    static const struct {
+        float data[4];
+        bool good;
+    } rows[] = {{{1, 2, 1, 2}, true}, {{1, 2, 1, 3}, false}};
+    ParcParam param = {.name = "a", .ndim = 1, .dim = {2}, .local_elements = 2,
+                       .alias = alias, .nalias = 2};
+    ParcModel m = bare_model(1, one, 64);
+    char path[64];
+    memset(param.split, -1, sizeof param.split);
+    m.param = &param;
+    m.nparams = 1;
+    snprintf(path, sizeof path, "%s/tied", directory);
+    for (int i = 0; i < 2; i++) {
+        RtWeights w;
+        write_tensors(path, header, rows[i].data, sizeof rows[i].data);
+        bool good = rt_weights_open(&w, path, &m, "test");
+        CHECK(c, good == rows[i].good);
+        CHECK(c, w.n == 2 && w.tensor[0].used && w.tensor[1].used);
+        rt_weights_close(&w);
+    }
+    unlink(path);
+}
+
 int main(void)
 {
     char directory[] = "/tmp/parc-params-XXXXXX";
@@ -410,6 +447,7 @@ int main(void)
     headers(&c);
     changed_headers(&c);
     half_types(&c, directory);
+    tied_names(&c, directory);
     rmdir(directory);
     return check_end(&c);
 }

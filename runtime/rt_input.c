@@ -1,0 +1,82 @@
+/* rt_input.c: files that are read: mapped whole, and never written over. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rt.h"
+
+/* Without O_NONBLOCK a pipe that nobody writes would be waited for before it
+ * can be refused; on a file it means nothing. */
+const unsigned char *rt_input_map(const char *path, int64_t *size,
+                                  const char *program)
+{
+    struct stat st;
+    void *map = MAP_FAILED;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0 || fstat(file, &st) != 0) {
+        rt_error(program, "cannot read '%s': %s", path, strerror(errno));
+    } else if (!S_ISREG(st.st_mode)) {
+        rt_error(program, "cannot read '%s': it is no regular file", path);
+    } else if (st.st_size == 0) {
+        rt_say("%s: byte 0: error: the file is empty", path);
+    } else {
+        *size = st.st_size;
+        map = mmap(NULL, (size_t)*size, PROT_READ, MAP_PRIVATE, file, 0);
+        if (map == MAP_FAILED) {
+            rt_error(program, "cannot read '%s': %s", path, strerror(errno));
+        }
+    }
+    if (file >= 0) {
+        close(file);
+    }
+    return map == MAP_FAILED ? NULL : map;
+}
+
+void rt_input_unmap(const unsigned char *map, int64_t size)
+{
+    if (map) {
+        munmap((void *)(uintptr_t)map, (size_t)size);
+    }
+}
+
+/* Devices and pipes take several outputs. */
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    if (stat(a, &x) != 0 || stat(b, &y) != 0) {
+        return strcmp(a, b) == 0;
+    }
+    return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Weights are read before anything is written, and --export writes its file in
+ * the end and whole: it may take the place of --init's. */
+bool rt_files_apart(const RtOptions *o, const RtData *d)
+{
+    const struct {
+        const char *option, *path;
+    } file[] = {{"--log", o->log},
+                {"--trace", o->trace},
+                {"--export", o->export_to},
+                {"--data", d->path},
+                {"--init", o->init}};
+    enum { EXPORT = 2, OUTPUTS, INIT, FILES };
+    for (int i = 0; i < OUTPUTS; i++) {
+        for (int j = i + 1; j < FILES; j++) {
+            if (!file[i].path || !file[j].path ||
+                (i == EXPORT && j == INIT) ||
+                !is_same_file(file[i].path, file[j].path)) {
+                continue;
+            }
+            rt_error(o->program,
+                     j < OUTPUTS ? "%s and %s would both write '%s'"
+                                 : "%s would overwrite what %s reads, '%s'",
+                     file[i].option, file[j].option, file[j].path);
+            return false;
+        }
+    }
+    return true;
+}

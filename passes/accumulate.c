@@ -6,7 +6,8 @@
  *           of a step run in a loop, once for each microbatch; what a step
  *           sums up over all of its batch (the loss, gradients) is carried in
  *           f32 from one to the next; all-reduces of such sums over other
- *           axes run once, behind the loop
+ *           axes run once, behind the loop, and so does what is made of them
+ *           (a gradient that is summed up, then gathered or reduced to shards)
  *
  * before   %dw = einsum{…} %dy, %x : f32[64, 64]+dp+micro backward
  *          %dw.2 = reduce_scatter{axes={dp}, …} %dw : f32[64, 64]~dp+micro …
@@ -86,35 +87,78 @@ static void share_evenly(Turns *t, Region *r)
     }
 }
 
-/* Grouped all-reduces come apart: their members may belong to different
- * loops. */
-static void split_group(Turns *t, Op *op)
-{
-    Build b = {.p = t->p, .region = t->r, .before = op, .phase = op->phase,
-               .loc = op->loc, .path = op->path};
-    for (int i = 0; i < op->nargs; i++) {
-        Value *old = op->out[i];
-        Op *one = ir_op_typed(&b, OP_all_reduce, 1, &op->arg[i], op->attr, 1,
-                              &old->type, &old->name);
-        one->why = op->why;
-        memcpy(one->out[0]->why, old->why, sizeof old->why);
-        ir_replace_uses(t->r, old, one->out[0]);
-        one->out[0]->name = old->name;
-    }
-    ir_remove(op);
-}
-
 static bool is_total(const Turns *t, const Op *op)
 {
     return op->kind == OP_all_reduce && turns_over(op, t->axis);
+}
+
+/* An op of its own for n members of a grouped collective. */
+static void take_members(Turns *t, Op *op, const int *member, int n)
+{
+    Build b = {.p = t->p, .region = t->r, .before = op, .phase = op->phase,
+               .loc = op->loc, .path = op->path};
+    Value **arg = NEW_ARRAY(t->p->arena, Value *, n);
+    Type *type = NEW_ARRAY(t->p->arena, Type, n);
+    const char **name = NEW_ARRAY(t->p->arena, const char *, n);
+    for (int i = 0; i < n; i++) {
+        arg[i] = op->arg[member[i]];
+        type[i] = op->out[member[i]]->type;
+        name[i] = op->out[member[i]]->name;
+    }
+    Op *own = ir_op_typed(&b, op->kind, n, arg, op->attr, n, type, name);
+    own->why = op->why;
+    for (int i = 0; i < n; i++) {
+        Value *old = op->out[member[i]];
+        memcpy(own->out[i]->why, old->why, sizeof old->why);
+        ir_replace_uses(t->r, old, own->out[i]);
+        own->out[i]->name = old->name;
+    }
+}
+
+/* Members may belong to different loops. */
+static void split_total(Turns *t, Op *op)
+{
+    for (int i = 0; i < op->nargs; i++)
+        take_members(t, op, &i, 1);
+    ir_remove(op);
+}
+
+/* What is the same in all turns does not wait in a turn for what differs: it
+ * may stand behind a total, as a gradient does that is summed up before it is
+ * reduced to shards with the rest of its unit. */
+static void split_collective(Turns *t, Op *op)
+{
+    int *same = NEW_ARRAY(t->p->arena, int, op->nargs);
+    int *differs = NEW_ARRAY(t->p->arena, int, op->nargs);
+    int nsame = 0, ndiffers = 0;
+    for (int i = 0; i < op->nargs; i++)
+        if (turns_differs(op->arg[i], t->axis))
+            differs[ndiffers++] = i;
+        else
+            same[nsame++] = i;
+    if (nsame == 0 || ndiffers == 0)
+        return;
+    take_members(t, op, differs, ndiffers);
+    take_members(t, op, same, nsame);
+    ir_remove(op);
+}
+
+static bool is_group(const Op *op)
+{
+    return op_is_conversion(op->kind) && op->nargs > 1 &&
+           op->nargs == op->nouts;
 }
 
 static void split_groups(Turns *t)
 {
     for (Op *op = t->r->first, *next; op; op = next) {
         next = op->next;
-        if (is_total(t, op) && op->nargs > 1)
-            split_group(t, op);
+        if (!is_group(op))
+            continue;
+        if (is_total(t, op))
+            split_total(t, op);
+        else
+            split_collective(t, op);
     }
 }
 

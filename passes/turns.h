@@ -52,6 +52,7 @@ typedef struct Turns {
 /* ---- turns_order.c ------------------------------------------------------- */
 
 bool turns_over(const Op *op, int axis); /* a conversion that names the axis */
+bool turns_differs(const Value *v, int axis); /* between turns */
 /* Whether the op is part of a turn: what it reads or makes differs between
  * turns. Its body's values count. */
 bool turns_touch(const Op *op, int axis);

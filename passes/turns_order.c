@@ -8,7 +8,7 @@ bool turns_over(const Op *op, int axis)
     return op_is_conversion(op->kind) && (op->attr[0].i >> axis & 1);
 }
 
-static bool differs(const Value *v, int axis)
+bool turns_differs(const Value *v, int axis)
 {
     return v->type.place.ax[axis].kind != AX_R;
 }
@@ -16,10 +16,10 @@ static bool differs(const Value *v, int axis)
 bool turns_touch(const Op *op, int axis)
 {
     for (int i = 0; i < op->nargs; i++)
-        if (differs(op->arg[i], axis))
+        if (turns_differs(op->arg[i], axis))
             return true;
     for (int i = 0; i < op->nouts; i++)
-        if (differs(op->out[i], axis))
+        if (turns_differs(op->out[i], axis))
             return true;
     for (Op *o = op->body ? op->body->first : NULL; o; o = o->next)
         if (turns_touch(o, axis))

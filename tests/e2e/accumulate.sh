@@ -89,6 +89,50 @@ shards() { # bytes of those gradients, and of what is summed over rep
 }
 check "all that is scattered" shards
 
+# A table that sequence-parallel ranks read in parts: its gradient is summed
+# over the batch first, then gathered, then reduced to shards, while the rest of
+# its unit is reduced to shards in every turn. All of it runs behind the turns.
+cat >"$work/positions.pdl" <<'EOF'
+module Positions(dim) {
+    param weight[seq, dim] = normal(0.1)
+    param gain[1] = ones
+    forward(x) { return x * gain + weight }
+}
+model M(vocab=256, dim=24) {
+    emb: Embedding(vocab, dim)
+    pos: Positions(dim)
+    head: Linear(dim, vocab)
+    forward(tokens: int(vocab)[batch, seq], labels: int(vocab)[batch, seq]) {
+        x = tanh(pos(emb(tokens))) + pos(emb(labels))
+        return cross_entropy(head(x), labels)
+    }
+}
+plan p(rep, dp, tp) {
+    parallelize tp { pos: SequenceParallel }
+    fully_shard (rep, dp) { pos }
+}
+train {
+    batch = 8
+    seq = 4
+    optimizer = SGD(lr=0.1)
+}
+EOF
+positions() { # positions TURNS MESH
+    "$PARC" "$work/positions.pdl" --target cpu --threads 1 --mesh "$2" \
+        -D accumulate="$1" -o "$work/positions-$2-$1" \
+        --emit json="$work/plan.json" &&
+        "$work/positions-$2-$1" --steps 8 --data "bytes:$text" --seed 1 \
+            --log "$work/positions-$2-$1.log"
+}
+check "positions on one rank" positions 1 1x1x1
+for n in 1 2; do
+    check "positions x $n trains" positions $n 2x2x2
+    check "positions x $n curve" same_curve "$work/positions-2x2x2-$n.log" \
+        "$work/positions-1x1x1-1.log" 1e-5
+done
+check "positions gathered once" counts 1 tp all_gather
+check "the gain each turn, positions once" counts 3 dp reduce_scatter
+
 cat >"$work/replicas.pdl" <<'EOF'
 model Deep(dim=64, n_layers=8) {
     layers: [n_layers] Linear(dim, dim)

@@ -94,6 +94,17 @@ bool place_equal(const Placement *a, const Placement *b)
     return true;
 }
 
+uint32_t place_hash(const Placement *p)
+{
+    uint32_t h = 2166136261u; /* FNV-1a's, over 32 bits at a time */
+    for (int i = 0; i < MAX_AXES; i++) {
+        const AxisPlace *x = &p->ax[i];
+        h = (h ^ (uint32_t)(x->kind << 16 | x->dim << 8 | x->order)) *
+            16777619u;
+    }
+    return h ^ h >> 15;
+}
+
 bool type_same_shape(const Type *a, const Type *b)
 {
     if (a->nstack != b->nstack || a->ndim != b->ndim)

@@ -89,6 +89,7 @@ typedef struct Type {
 } Type;
 
 bool place_equal(const Placement *a, const Placement *b);
+uint32_t place_hash(const Placement *p); /* equal where they are equal */
 bool type_equal(const Type *a, const Type *b); /* placement included */
 bool type_same_shape(const Type *a, const Type *b); /* dims and stack */
 

@@ -69,7 +69,7 @@ double collective_seconds(const Mesh *m, OpKind kind, int axis, int64_t bytes)
 
 /* ---- the search ---------------------------------------------------------- */
 
-enum { MAX_STATES = 3000 };
+enum { MAX_STATES = 3000, SLOTS = 1 << 13 };
 
 typedef struct State {
     Placement place;
@@ -87,6 +87,7 @@ typedef struct Search {
     uint32_t dims;    /* that may be split on the way */
     int n;
     State state[MAX_STATES];
+    short slot[SLOTS]; /* by hash: 1 + the number of a state, 0: none */
 } Search;
 
 static double local_bytes(const Search *s, const Placement *p)
@@ -123,6 +124,15 @@ static bool has_flat(const Search *s, const Placement *p)
     return false;
 }
 
+/* The slot of that placement's state, or where it would be entered. */
+static short *slot_of(Search *s, const Placement *p)
+{
+    uint32_t i = place_hash(p) % SLOTS;
+    while (s->slot[i] && !place_equal(&s->state[s->slot[i] - 1].place, p))
+        i = (i + 1) % SLOTS;
+    return &s->slot[i];
+}
+
 /* Enters the state that `kind` on `axis` makes of state number `at`. */
 static void reach(Search *s, int at, OpKind kind, int axis, AxisPlace becomes)
 {
@@ -133,15 +143,14 @@ static void reach(Search *s, int at, OpKind kind, int axis, AxisPlace becomes)
     double bytes = kind == OP_all_gather ? after : before;
     double seconds =
         s->state[at].seconds + modelled(s->m, kind, axis, bytes);
-    int i = 0;
-    while (i < s->n && !place_equal(&s->state[i].place, &p))
-        i++;
+    short *slot = slot_of(s, &p);
+    int i = *slot ? *slot - 1 : s->n;
     if (i == MAX_STATES)
         return;
     if (i < s->n && s->state[i].seconds <= seconds)
         return;
     if (i == s->n)
-        s->n++;
+        *slot = (short)++s->n;
     s->state[i] = (State){p, seconds, (short)at, (uint8_t)kind, (uint8_t)axis,
                           false};
 }
@@ -294,6 +303,8 @@ static void start(Search *s, const Mesh *m, const Type *from,
     s->dims = useful_dims(s, &from->place, to);
     s->n = 1;
     s->state[0] = (State){.place = from->place, .from = -1};
+    memset(s->slot, 0, sizeof s->slot);
+    *slot_of(s, &from->place) = 1;
 }
 
 void reshard_path(const Mesh *m, const Type *from, const Placement *to,

@@ -38,11 +38,7 @@ static uint32_t slot_of(const Type *from, const Placement *to)
         h = mix(h, (uint64_t)from->stack[i]);
     for (int i = 0; i < from->ndim; i++)
         h = mix(h, (uint64_t)from->dim[i]);
-    for (int a = 0; a < MAX_AXES; a++) {
-        AxisPlace x = from->place.ax[a], y = to->ax[a];
-        h = mix(h, (uint64_t)(x.kind << 8 | x.dim << 4 | x.order));
-        h = mix(h, (uint64_t)(y.kind << 8 | y.dim << 4 | y.order));
-    }
+    h = mix(mix(h, place_hash(&from->place)), place_hash(to));
     return (h ^ h >> 15) % SLOTS;
 }
 

@@ -176,17 +176,37 @@ bench: all
 lint:
 	$(Q)sh scripts/lint.sh
 
-install: all
+# parc.1 and the completion scripts: from the option table.
+$(BUILD)/share/%: $(BUILD)/parc
+	$(Q)mkdir -p $(@D)
+	$(Q)$(BUILD)/parc $(if $(filter parc.1,$*),--manual,--completion $*) > $@
+
+INSTALL_DATA = install -m 644
+share = $(DESTDIR)$(PREFIX)/share
+
+install: all $(addprefix $(BUILD)/share/,parc.1 bash zsh fish)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/parc \
-	    $(DESTDIR)$(PREFIX)/share/parc/examples
+	    $(share)/parc/examples $(share)/doc/parc $(share)/man/man1 \
+	    $(share)/bash-completion/completions \
+	    $(share)/zsh/site-functions $(share)/fish/vendor_completions.d
 	install $(BUILD)/parc $(DESTDIR)$(PREFIX)/bin/parc
-	install -m 644 $(BUILD)/libparc_rt.a $(BUILD)/libparc_rt_cuda.a \
+	$(INSTALL_DATA) $(BUILD)/libparc_rt.a $(BUILD)/libparc_rt_cuda.a \
 	    $(DESTDIR)$(PREFIX)/lib/parc
-	install -m 644 examples/*.pdl $(DESTDIR)$(PREFIX)/share/parc/examples
+	$(INSTALL_DATA) examples/*.pdl $(share)/parc/examples
+	$(INSTALL_DATA) README.md docs/*.md $(share)/doc/parc
+	$(INSTALL_DATA) $(BUILD)/share/parc.1 $(share)/man/man1/parc.1
+	$(INSTALL_DATA) $(BUILD)/share/bash \
+	    $(share)/bash-completion/completions/parc
+	$(INSTALL_DATA) $(BUILD)/share/zsh $(share)/zsh/site-functions/_parc
+	$(INSTALL_DATA) $(BUILD)/share/fish \
+	    $(share)/fish/vendor_completions.d/parc.fish
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/parc
-	rm -rf $(DESTDIR)$(PREFIX)/lib/parc $(DESTDIR)$(PREFIX)/share/parc
+	rm -f $(DESTDIR)$(PREFIX)/bin/parc $(share)/man/man1/parc.1 \
+	    $(share)/bash-completion/completions/parc \
+	    $(share)/zsh/site-functions/_parc \
+	    $(share)/fish/vendor_completions.d/parc.fish
+	rm -rf $(DESTDIR)$(PREFIX)/lib/parc $(share)/parc $(share)/doc/parc
 
 clean:
 	rm -rf $(BUILD)

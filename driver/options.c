@@ -1,4 +1,4 @@
-/* options.c: reads the command line by one table, which is also its help. */
+/* options.c: reads the command line by option_table.c's rows. */
 #include "driver/options.h"
 
 #include <errno.h>
@@ -9,124 +9,12 @@
 
 #include "base/out.h"
 #include "codegen/cuda_arch.h"
+#include "driver/help.h"
 
-typedef enum OptionId {
-    OPT_MESH,
-    OPT_PLAN,
-    OPT_TARGET,
-    OPT_ARCH,
-    OPT_THREADS,
-    OPT_MEMORY,
-    OPT_DEFINE,
-    OPT_OUTPUT,
-    OPT_SOURCE_TREE,
-    OPT_EMIT,
-    OPT_EXPLAIN,
-    OPT_DUMP_BEFORE,
-    OPT_DUMP_AFTER,
-    OPT_DUMP_ALL,
-    OPT_STOP_AFTER,
-    OPT_START_AFTER,
-    OPT_LIST_PASSES,
-    OPT_TIME_PASSES,
-    OPT_VERBOSE,
-    OPT_COLOR,
-    OPT_HELP,
-    OPT_VERSION,
-} OptionId;
-
-typedef struct OptionRow {
-    OptionId id;
-    const char *name, *value; /* value: NULL where it takes none */
-    const char *help;         /* lines apart by \n */
-} OptionRow;
-
-static const OptionRow option_table[] = {
-    {OPT_MESH, "--mesh", "SHAPE",
-     "8x8, or named: dp=8,tp=8; 1x1 where left out"},
-    {OPT_PLAN, "--plan", "NAME", "which plan, where the file has several"},
-    {OPT_DEFINE, "-D", "NAME=VALUE",
-     "override a model parameter or a train setting;\n"
-     "the last one wins: -D n_layers=2 -D optimizer.lr=1e-3"},
-    {OPT_TARGET, "--target", "cuda|cpu",
-     "default cuda: it needs no GPU to compile"},
-    {OPT_ARCH, "--arch", "LIST", "GPU architectures to embed: sm_80,sm_90a"},
-    {OPT_THREADS, "--threads", "N",
-     "CPU threads of a rank that workspace is planned for"},
-    {OPT_MEMORY, "--device-memory", "SIZE",
-     "refuse a plan that needs more (80G), and say what\n"
-     "would make it fit"},
-    {OPT_OUTPUT, "-o", "FILE", "write the training binary"},
-    {OPT_SOURCE_TREE, "-S", "DIR",
-     "write the program as a self-contained source tree"},
-    {OPT_EMIT, "--emit", "KIND[=FILE]",
-     "ast | ir | plan | json | dot: to standard output\n"
-     "unless a file is named"},
-    {OPT_EXPLAIN, "--explain", "NAME",
-     "how a parameter, value or collective is placed, and why"},
-    {OPT_DUMP_BEFORE, "--dump-before", "PASS", "print the IR before a pass"},
-    {OPT_DUMP_AFTER, "--dump-after", "PASS", "print the IR after a pass"},
-    {OPT_DUMP_ALL, "--dump-after-all", NULL, "print it after every pass"},
-    {OPT_STOP_AFTER, "--stop-after", "PASS", "run no further pass"},
-    {OPT_START_AFTER, "--start-after", "PASS",
-     "the input is an IR dump, taken up behind that pass"},
-    {OPT_LIST_PASSES, "--list-passes", NULL, "what the passes are"},
-    {OPT_TIME_PASSES, "--time-passes", NULL,
-     "what they took, on standard error"},
-    {OPT_VERBOSE, "-v", NULL, "say what is done, and which tools are run"},
-    {OPT_COLOR, "--color", "WHEN", "auto | always | never"},
-    {OPT_HELP, "--help", NULL, "this text"},
-    {OPT_VERSION, "--version", NULL, "parc's version"},
-};
-enum { OPTION_COUNT = sizeof option_table / sizeof *option_table };
-
-static const char *const emit_names[EMIT_KINDS] = {
-    [EMIT_AST] = "ast",   [EMIT_IR] = "ir",   [EMIT_PLAN] = "plan",
-    [EMIT_JSON] = "json", [EMIT_DOT] = "dot",
-};
-
-static const char help_head[] =
-    "parc compiles a model, a parallelize plan and a device mesh into a\n"
-    "training program. It works out beforehand where every tensor lives and\n"
-    "which collectives every step needs.\n"
-    "\n"
-    "  parc [options] MODEL.pdl          ('-' reads standard input)\n"
-    "\n"
-    "  parc llama.pdl --mesh 2x2 --emit plan           what will run, and why\n"
-    "  parc llama.pdl --mesh 2x2 --target cpu -o train the training binary\n"
-    "  ./train --data bytes:FILE --steps 100\n"
-    "\n";
-static const char help_tail[] =
-    "\n"
-    "--emit without -o or -S stops after planning. Exit status: 0 done;\n"
-    "1 an error in the input, or a tool or file that failed; 2 wrong usage.\n";
-
-static void print_help(Arena *a)
-{
-    Out o;
-    out_init(&o, a);
-    out(&o, "%s", help_head);
-    for (int i = 0; i < OPTION_COUNT; i++) {
-        const OptionRow *row = &option_table[i];
-        int begin = (int)o.size;
-        out(&o, "  %s%s%s", row->name, row->value ? " " : "",
-            row->value ? row->value : "");
-        for (const char *s = row->help; s;) {
-            const char *end = strchr(s, '\n');
-            int used = s == row->help ? (int)o.size - begin : 0;
-            out(&o, "%*s%.*s\n", used < 25 ? 26 - used : 1, "",
-                end ? (int)(end - s) : (int)strlen(s), s);
-            s = end ? end + 1 : NULL;
-        }
-    }
-    out(&o, "%s", help_tail);
-    fputs(o.text, stdout);
-}
-
-static void list_passes(void)
+static void list_passes(Out *o)
 {
     for (int i = -1; i < pass_count; i++)
-        printf("%-10s %s\n", pass_name(i), pass_meaning(i));
+        out(o, "%-10s %s\n", pass_name(i), pass_meaning(i));
 }
 
 char *command_line_text(Arena *a, int argc, char **argv)
@@ -200,6 +88,15 @@ static int choose(Reader *r, Argument value, const char *what,
     return -1;
 }
 
+/* The index of a value among its row's words, or -1 after an error. */
+static int choose_word(Reader *r, const OptionRow *row, Argument value,
+                       const char *what)
+{
+    int n;
+    const char **words = option_words(r->arena, row, &n);
+    return choose(r, value, what, words, n);
+}
+
 static int choose_pass(Reader *r, Argument value)
 {
     const char *names[64];
@@ -214,21 +111,21 @@ static int choose_pass(Reader *r, Argument value)
     return -1;
 }
 
-static void read_emit(Reader *r, Argument value)
+static void read_emit(Reader *r, const OptionRow *row, Argument value)
 {
     const char *equals = strchr(value.text, '=');
     size_t n = equals ? (size_t)(equals - value.text) : strlen(value.text);
     EmitRequest e = {.file = equals ? equals + 1 : NULL, .loc = value.loc};
     Argument kind = {arena_strndup(r->arena, value.text, n), value.loc};
     kind.loc.len = n ? (uint16_t)n : 1;
-    int index = choose(r, kind, "kind of output", emit_names, EMIT_KINDS);
+    int index = choose_word(r, row, kind, "kind of output");
     if (index < 0)
         return;
     if (e.file && !*e.file) {
-        wrong(r, value.loc, "no file is named behind '%s='", kind.text);
+        wrong(r, value.loc, "no file is named after '%s='", kind.text);
         return;
     }
-    e.kind = (EmitKind)index;
+    e.kind = (EmitKind)index; /* ORDER EmitKind: as in option_table */
     vec_push(r->arena, &r->o->emit, e);
 }
 
@@ -321,8 +218,6 @@ static void once(Reader *r, Argument *slot, Argument value, const char *name)
 
 static void take(Reader *r, const OptionRow *row, Argument value)
 {
-    static const char *const targets[] = {"cuda", "cpu"};
-    static const char *const colors[] = {"auto", "always", "never"};
     Options *o = r->o;
     int i;
     switch (row->id) {
@@ -333,7 +228,7 @@ static void take(Reader *r, const OptionRow *row, Argument value)
         once(r, &o->plan, value, row->name);
         return;
     case OPT_TARGET:
-        i = choose(r, value, "target", targets, 2);
+        i = choose_word(r, row, value, "target");
         o->target = i == 1 ? TARGET_CPU : TARGET_CUDA;
         return;
     case OPT_ARCH:
@@ -355,7 +250,7 @@ static void take(Reader *r, const OptionRow *row, Argument value)
         once(r, &o->directory, value, row->name);
         return;
     case OPT_EMIT:
-        read_emit(r, value);
+        read_emit(r, row, value);
         return;
     case OPT_EXPLAIN:
         once(r, &o->explain, value, row->name);
@@ -388,15 +283,21 @@ static void take(Reader *r, const OptionRow *row, Argument value)
         o->verbose = true;
         return;
     case OPT_COLOR:
-        i = choose(r, value, "colour setting", colors, 3);
+        i = choose_word(r, row, value, "colour setting");
         diag_set_color(r->diag, i == 1   ? COLOR_ALWAYS
                                 : i == 2 ? COLOR_NEVER
                                          : COLOR_AUTO);
         return;
+    case OPT_COMPLETION:
+        i = choose_word(r, row, value, "shell");
+        if (i >= 0)
+            o->completion = value.text;
+        return;
+    case OPT_MANUAL:
     case OPT_HELP:
     case OPT_VERSION:
     case OPT_LIST_PASSES:
-        return; /* seen before */
+        return; /* print_and_stop has seen them */
     }
 }
 
@@ -410,22 +311,28 @@ static void next(Reader *r)
 
 static void unknown(Reader *r, const char *arg, size_t n)
 {
-    const char *names[OPTION_COUNT];
-    for (int i = 0; i < OPTION_COUNT; i++)
+    const char **names = NEW_ARRAY(r->arena, const char *, option_count);
+    for (int i = 0; i < option_count; i++)
         names[i] = option_table[i].name;
     const char *name = arena_strndup(r->arena, arg, n);
     wrong(r, loc_at(r, 0, n), "unknown option '%s'", name);
-    suggest(r, name, names, OPTION_COUNT, "'parc --help' lists the options");
+    suggest(r, name, names, option_count, "'parc --help' lists the options");
+}
+
+static bool is_name(const char *name, const char *arg, size_t n)
+{
+    return name && strlen(name) == n && strncmp(name, arg, n) == 0;
 }
 
 /* The row of an option; *used: how much of arg its name takes. */
 static const OptionRow *find(const char *arg, size_t *used)
 {
     *used = arg[1] == '-' ? strcspn(arg, "=") : 2;
-    for (int i = 0; i < OPTION_COUNT; i++)
-        if (strlen(option_table[i].name) == *used &&
-            strncmp(option_table[i].name, arg, *used) == 0)
-            return &option_table[i];
+    for (int i = 0; i < option_count; i++) {
+        const OptionRow *row = &option_table[i];
+        if (is_name(row->name, arg, *used) || is_name(row->alias, arg, *used))
+            return row;
+    }
     return NULL;
 }
 
@@ -515,22 +422,38 @@ static void check_together(Reader *r)
     }
 }
 
+/* An option that prints a text ends the run, whatever else is given. */
+static bool print_and_stop(Arena *a, int argc, char **argv)
+{
+    Out o;
+    out_init(&o, a);
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        size_t used;
+        const OptionRow *row = argv[i][0] == '-' ? find(argv[i], &used) : NULL;
+        if (!row || argv[i][used])
+            continue;
+        if (row->id == OPT_HELP)
+            help_text(&o);
+        else if (row->id == OPT_MANUAL)
+            help_manual(&o);
+        else if (row->id == OPT_VERSION)
+            out(&o, "parc %s\n", PARC_VERSION);
+        else if (row->id == OPT_LIST_PASSES)
+            list_passes(&o);
+        else
+            continue;
+        fputs(o.text, stdout);
+        return true;
+    }
+    return false;
+}
+
 OptionsResult options_parse(Arena *a, Diag *d, uint16_t file, int argc,
                             char **argv, Options *o)
 {
     *o = (Options){.target = TARGET_CUDA};
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        bool help = strcmp(argv[i], "--help") == 0;
-        if (help)
-            print_help(a);
-        else if (strcmp(argv[i], "--version") == 0)
-            printf("parc %s\n", PARC_VERSION);
-        else if (strcmp(argv[i], "--list-passes") == 0)
-            list_passes();
-        else
-            continue;
+    if (print_and_stop(a, argc, argv))
         return OPTIONS_DONE;
-    }
     Reader r = {.arena = a,
                 .diag = d,
                 .o = o,
@@ -548,6 +471,13 @@ OptionsResult options_parse(Arena *a, Diag *d, uint16_t file, int argc,
             only_inputs = true;
         else
             read_option(&r);
+    }
+    if (!r.wrong && o->completion) {
+        Out text;
+        out_init(&text, a);
+        help_completion(&text, o->completion);
+        fputs(text.text, stdout);
+        return OPTIONS_DONE;
     }
     if (!r.wrong)
         check_together(&r);

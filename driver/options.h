@@ -14,6 +14,7 @@ typedef struct Argument {
     Loc loc;
 } Argument;
 
+/* ORDER EmitKind: the words of --emit in option_table.c. */
 typedef enum EmitKind {
     EMIT_AST,
     EMIT_IR,
@@ -41,12 +42,13 @@ typedef struct Options {
     Argument directory; /* -S */
     VEC(EmitRequest) emit;
     PipelineOptions pipeline;
+    const char *completion; /* a shell's name; NULL: none is asked for */
     bool verbose;
 } Options;
 
 typedef enum OptionsResult {
     OPTIONS_RUN,  /* compile */
-    OPTIONS_DONE, /* --help, --version, --list-passes: has been printed */
+    OPTIONS_DONE, /* --help and the like: the text was printed */
     OPTIONS_WRONG /* wrong usage; the error is in d */
 } OptionsResult;
 

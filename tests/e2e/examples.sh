@@ -50,29 +50,4 @@ for mesh in 1x1 2x1 1x2 2x2 4x2; do
     check "$mesh trains" "$binary" --steps 20 --seed 3 --log "$binary.log"
     check "$mesh curve" same_scaled "$binary.log" "$work/ff-1x1.log" 1e-5
 done
-
-# ---- make install ----
-
-# The source tree's own libraries must not serve: parc runs from elsewhere,
-# with nothing in its environment that points back.
-installed() { # installed COMMAND…
-    (cd "$work/elsewhere" && env -u BUILD PATH="$work/root/usr/bin:$PATH" "$@")
-}
-mkdir "$work/elsewhere"
-check "make install" make BUILD="$BUILD" DESTDIR="$work/root" PREFIX=/usr \
-    install
-cp examples/toy.pdl "$work/elsewhere/my.pdl"
-check "installed parc plans" installed parc my.pdl --mesh 2x2 --emit plan=plan
-check "installed parc compiles" installed parc my.pdl --target cpu --mesh 2x2 \
-    -o train
-check "and its program trains" installed ./train --steps 3 --log log
-check "as the one built here" same_curve "$work/elsewhere/log" \
-    "$work/toy-2x2.log" 0
-check "installed parc writes sources" installed parc my.pdl --target cpu \
-    --mesh 2x2 -S tree
-check "installed examples" installed parc \
-    "$work/root/usr/share/parc/examples/feedforward.pdl" --emit json=json
-check "make uninstall" make BUILD="$BUILD" DESTDIR="$work/root" PREFIX=/usr \
-    uninstall
-check "nothing is left" sh -c 'test -z "$(find "$1" -type f)"' - "$work/root"
 finish

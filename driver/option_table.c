@@ -1,0 +1,71 @@
+/* option_table.c: parc's options in the order of the help. */
+#include "driver/option_table.h"
+
+#include <stddef.h>
+
+const OptionRow option_table[] = {
+    {OPT_MESH, "--mesh", NULL, "SHAPE", VALUE_TEXT, NULL,
+     "8x8, or named: dp=8,tp=8; 1x1 where left out"},
+    {OPT_PLAN, "--plan", NULL, "NAME", VALUE_TEXT, NULL,
+     "which plan, where the file has several"},
+    {OPT_DEFINE, "-D", NULL, "NAME=VALUE", VALUE_TEXT, NULL,
+     "override a model parameter or a train setting;\n"
+     "the last one wins: -D n_layers=2 -D optimizer.lr=1e-3"},
+    {OPT_TARGET, "--target", NULL, "cuda|cpu", VALUE_WORDS, "cuda cpu",
+     "default cuda: it needs no GPU to compile"},
+    {OPT_ARCH, "--arch", NULL, "LIST", VALUE_ARCH, NULL,
+     "GPU architectures to embed: sm_80,sm_90a"},
+    {OPT_THREADS, "--threads", NULL, "N", VALUE_TEXT, NULL,
+     "CPU threads of a rank that workspace is planned for"},
+    {OPT_MEMORY, "--device-memory", NULL, "SIZE", VALUE_TEXT, NULL,
+     "refuse a plan that needs more (80G), and say what\n"
+     "would make it fit"},
+    {OPT_OUTPUT, "-o", NULL, "FILE", VALUE_FILE, NULL,
+     "write the training binary"},
+    {OPT_SOURCE_TREE, "-S", NULL, "DIR", VALUE_DIRECTORY, NULL,
+     "write the program as a self-contained source tree"},
+    {OPT_EMIT, "--emit", NULL, "KIND[=FILE]", VALUE_WORDS,
+     "ast ir plan json dot",
+     "ast | ir | plan | json | dot: to standard output\n"
+     "unless a file is named"},
+    {OPT_EXPLAIN, "--explain", NULL, "NAME", VALUE_TEXT, NULL,
+     "how a parameter, value or collective is placed, and why"},
+    {OPT_DUMP_BEFORE, "--dump-before", NULL, "PASS", VALUE_PASS, NULL,
+     "print the IR before a pass"},
+    {OPT_DUMP_AFTER, "--dump-after", NULL, "PASS", VALUE_PASS, NULL,
+     "print the IR after a pass"},
+    {OPT_DUMP_ALL, "--dump-after-all", NULL, NULL, VALUE_NONE, NULL,
+     "print it after every pass"},
+    {OPT_STOP_AFTER, "--stop-after", NULL, "PASS", VALUE_PASS, NULL,
+     "run no further pass"},
+    {OPT_START_AFTER, "--start-after", NULL, "PASS", VALUE_PASS, NULL,
+     "the input is an IR dump made after that pass; run the\n"
+     "passes that follow"},
+    {OPT_LIST_PASSES, "--list-passes", NULL, NULL, VALUE_NONE, NULL,
+     "list the passes in order"},
+    {OPT_TIME_PASSES, "--time-passes", NULL, NULL, VALUE_NONE, NULL,
+     "print the time of each pass on standard error"},
+    {OPT_VERBOSE, "-v", NULL, NULL, VALUE_NONE, NULL,
+     "print each step and the tools that are run"},
+    {OPT_COLOR, "--color", NULL, "WHEN", VALUE_WORDS, "auto always never",
+     "auto | always | never"},
+    {OPT_COMPLETION, "--completion", NULL, "SHELL", VALUE_WORDS,
+     "bash zsh fish",
+     "print a completion script for bash, zsh or fish"},
+    {OPT_MANUAL, "--manual", NULL, NULL, VALUE_NONE, NULL,
+     "print the manual page parc.1"},
+    {OPT_HELP, "--help", "-h", NULL, VALUE_NONE, NULL, "print this text"},
+    {OPT_VERSION, "--version", "-V", NULL, VALUE_NONE, NULL,
+     "print parc's version"},
+};
+const int option_count = sizeof option_table / sizeof *option_table;
+
+const OptionGroup option_groups[] = {
+    {OPT_MESH, "what to compile"},
+    {OPT_TARGET, "for which machine"},
+    {OPT_OUTPUT, "what to write"},
+    {OPT_EMIT, "what to print"},
+    {OPT_DUMP_BEFORE, "the compiler's passes"},
+    {OPT_VERBOSE, "general"},
+};
+const int option_group_count = sizeof option_groups / sizeof *option_groups;

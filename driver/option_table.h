@@ -1,0 +1,67 @@
+/* option_table.h: the only list of parc's options.
+ *
+ * options.c reads the command line by it; help.c prints it as --help, as the
+ * manual page parc.1 and as completion scripts for shells.
+ */
+#ifndef PARC_DRIVER_OPTION_TABLE_H
+#define PARC_DRIVER_OPTION_TABLE_H
+
+typedef enum OptionId {
+    OPT_MESH,
+    OPT_PLAN,
+    OPT_TARGET,
+    OPT_ARCH,
+    OPT_THREADS,
+    OPT_MEMORY,
+    OPT_DEFINE,
+    OPT_OUTPUT,
+    OPT_SOURCE_TREE,
+    OPT_EMIT,
+    OPT_EXPLAIN,
+    OPT_DUMP_BEFORE,
+    OPT_DUMP_AFTER,
+    OPT_DUMP_ALL,
+    OPT_STOP_AFTER,
+    OPT_START_AFTER,
+    OPT_LIST_PASSES,
+    OPT_TIME_PASSES,
+    OPT_VERBOSE,
+    OPT_COLOR,
+    OPT_COMPLETION,
+    OPT_MANUAL,
+    OPT_HELP,
+    OPT_VERSION,
+} OptionId;
+
+/* What an option's value may be; shells complete it by this. */
+typedef enum ValueKind {
+    VALUE_NONE, /* the option takes no value */
+    VALUE_TEXT, /* nothing to complete */
+    VALUE_FILE,
+    VALUE_DIRECTORY,
+    VALUE_WORDS, /* one of OptionRow.words */
+    VALUE_ARCH,  /* a GPU architecture */
+    VALUE_PASS,  /* a pass's name */
+} ValueKind;
+
+typedef struct OptionRow {
+    OptionId id;
+    const char *name, *alias; /* alias: a short spelling, or NULL */
+    const char *value;        /* the value's placeholder in the help */
+    ValueKind kind;
+    const char *words; /* of VALUE_WORDS, separated by blanks */
+    const char *help;  /* lines separated by \n */
+} OptionRow;
+
+/* A heading in the help and the rows under it: up to the next group's first. */
+typedef struct OptionGroup {
+    OptionId first;
+    const char *title;
+} OptionGroup;
+
+extern const OptionRow option_table[];
+extern const int option_count;
+extern const OptionGroup option_groups[];
+extern const int option_group_count;
+
+#endif

@@ -1,6 +1,6 @@
 #!/bin/sh
-# lint.sh: rules of the house that a script can see: sizes of files and
-# functions, direction of includes, headers that stand alone.
+# lint.sh: checks the rules that a script can check: sizes of files and
+# functions, direction of includes, self-contained headers, words to avoid.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 bad=0
@@ -40,4 +40,5 @@ for h in base/*.h ir/*.h passes/*.h codegen/*.h driver/*.h; do
     echo "#include \"$h\"" | ${CC:-cc} -std=c11 -D_GNU_SOURCE -I. \
         -fsyntax-only -x c - || complain "$h does not stand alone"
 done
+sh scripts/words.sh >&2 || complain "words to avoid (docs/glossary.md)"
 exit $bad

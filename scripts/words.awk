@@ -1,0 +1,102 @@
+# words.awk: the matching of words.sh. Reads words.txt, words.allow, then the
+# files to check.
+
+FNR == 1 { start_file() }
+FILENAME == "scripts/words.txt" {
+    if ($0 !~ /^#/ && split($0, part, "\t") == 2) {
+        pattern[++n] = edge_left "(" part[1] ")" edge_right
+        hint[n] = part[2]
+        any = any (n > 1 ? "|" : "") part[1]
+    }
+    next
+}
+FILENAME == "scripts/words.allow" {
+    if ($0 !~ /^#/ && split($0, part, "\t") == 2) {
+        path[++allowed] = part[1]
+        phrase[allowed] = part[2]
+    }
+    next
+}
+{ text($0) }
+END { check(""); exit bad }
+
+BEGIN {
+    edge_left = "(^|[^a-z0-9_])"
+    edge_right = "([^a-z0-9_]|$)"
+}
+
+function start_file() {
+    check("")
+    file = FILENAME
+    inside = ""
+    kind = file ~ /\.([chly]|cuh?|def)$/ ? "c" : file ~ /\.md$/ ? "md" : "sh"
+}
+
+# Passes on what is text in a line; the rest is replaced by blanks.
+function text(line) {
+    if (kind == "c") {
+        check(line ~ /^#[ \t]*include/ ? "" : c_text(line))
+    } else if (kind == "md") {
+        if (line ~ /^ *```/) {
+            inside = inside == "" ? "code" : ""
+            line = ""
+        }
+        check(inside == "" ? line : "")
+    } else if (match(line, /(^|[ \t])#[^!]/)) {
+        check(substr(line, RSTART))
+    } else {
+        check("")
+    }
+}
+
+function c_text(line,    out, at, mark) {
+    out = ""
+    while (line != "") {
+        if (inside == "comment") {
+            at = index(line, "*/")
+            if (!at)
+                return out " " line
+            out = out " " substr(line, 1, at - 1)
+            line = substr(line, at + 2)
+            inside = ""
+        } else if (match(line, /"([^"\\]|\\.)*"|'([^'\\]|\\.)*'|\/\*|\/\//)) {
+            mark = substr(line, RSTART, RLENGTH)
+            line = substr(line, RSTART + RLENGTH)
+            if (mark == "//")
+                return out " " line
+            if (mark == "/*")
+                inside = "comment"
+            else if (mark ~ /^"/)
+                out = out " " mark
+        } else {
+            break
+        }
+    }
+    return out
+}
+
+# Checks the line before this one, to which phrases may go on from it.
+function check(line,    joined, i) {
+    line = tolower(line)
+    gsub(/`[^`]*`/, " . ", line)
+    gsub(/'[a-z_.]+'/, " . ", line)
+    sub(/^[ \t]*\*+[ \t]/, "", line)
+    if (before != "" && (before " " line) ~ any) {
+        joined = before " " line
+        for (i = 1; i <= allowed; i++)
+            if (path[i] == "*" || index(before_file, path[i]) == 1)
+                gsub(edge_left "(" phrase[i] ")" edge_right, " . ", joined)
+        for (i = 1; i <= n; i++)
+            if (match(joined, pattern[i]) && RSTART < length(before))
+                report(substr(joined, RSTART, RLENGTH), hint[i])
+    }
+    before = line
+    before_file = file
+    before_line = FNR
+}
+
+function report(word, use) {
+    gsub(/^[^a-z]+|[^a-z]+$/, "", word)
+    printf "%s:%d: %s → %s\n", before_file, before_line, word, use
+    bad = 1
+}

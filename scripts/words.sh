@@ -1,0 +1,23 @@
+#!/bin/sh
+# words.sh [PATH…]: checks comments, strings and documents against words.txt.
+#
+# Prints `file:line: word → use` for each word to avoid and fails if there is
+# one. In C, flex and bison it reads comments and strings, in documents
+# everything but code, elsewhere comments. Files that begin with a line of
+# words.todo are not checked unless they are named.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+if [ $# -gt 0 ]; then
+    files=$(find "$@" -type f)
+else
+    todo=$(sed -n '/^[^#]/{s/[.]/[.]/g;s/^/^/;p;}' scripts/words.todo)
+    files=$(find base ir frontend passes codegen driver runtime tests docs \
+        examples scripts Makefile README.md -type f)
+    [ -z "$todo" ] || files=$(echo "$files" | grep -v "$todo")
+fi
+files=$(echo "$files" | grep -E \
+    -e '\.([chly]|cuh?|def|md|sh|pdl|py)$|Makefile|^tests/(run|.*/run)$' |
+    grep -v '^tests/golden/.*/.*\.\(c\|cu\)$' | sort)
+[ -n "$files" ] || exit 0
+# shellcheck disable=SC2086
+exec awk -f scripts/words.awk scripts/words.txt scripts/words.allow $files

@@ -166,7 +166,14 @@ enum {
 };
 const char *rt_collective_name(const ParcModel *model, int id);
 
-int rt_nranks(const ParcModel *model);
+/* Saturates at INT64_MAX. rt_ranks_check: whether the runtime takes so many;
+ * false after a message. */
+int64_t rt_nranks(const ParcModel *model);
+bool rt_ranks_check(const ParcModel *model, const char *program);
+enum { RT_MOST_RANKS = 1 << 20 };
+/* The mesh, as messages name it: "dp=2 x tp=4". */
+enum { RT_MESH = 256 };
+const char *rt_mesh_text(const ParcModel *m, char text[RT_MESH]);
 /* How many ranks differ only in some axes. */
 int64_t rt_group_size(const ParcModel *model, uint32_t axes);
 int64_t rt_coord(const ParcModel *model, int rank, int axis);
@@ -279,8 +286,10 @@ void rt_nan_mark(ParcRt *rt, int work, int64_t turn);
 
 /* ---- messages (rt_message.c) ---- */
 
-/* "train: error: …" on standard error. */
+/* "train: error: …", "train: note: …" on standard error. */
 void rt_error(const char *program, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+void rt_note(const char *program, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* The text as it is: for "FILE: byte N: error: …". */
 void rt_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -427,8 +436,11 @@ const char *rt_export(ParcRt *rt, const char *path, const char *temporary);
 
 /* ---- files that appear whole (rt_output.c) ---- */
 
-/* The name of the temporary file beside `path`, empty where `path` is a device
- * or pipe; NULL, after a message, where nothing can be written there. */
+/* Whether `path` is "-", standard output; the path as messages name it. */
+bool rt_output_is_stdout(const char *path);
+const char *rt_output_name(const char *path);
+/* The name of the temporary file beside `path`, empty where `path` is a device,
+ * a pipe or "-"; NULL, after a message, where nothing can be written there. */
 char *rt_output_probe(const char *path, const char *program);
 
 /* A file being written, under its temporary name if that is not empty. The
@@ -462,6 +474,10 @@ typedef struct RtData {
     int64_t tokens, sequences;
 } RtData;
 
+/* Whether a token file can feed the model: it has one integer input beside the
+ * labels. */
+bool rt_takes_tokens(const ParcModel *model);
+/* `spec` NULL: synthetic. */
 bool rt_data_open(RtData *d, const char *spec, const ParcModel *model,
                   const char *program);
 void rt_data_close(RtData *d);
@@ -510,7 +526,7 @@ typedef struct RtLog {
     float first_loss;
 } RtLog;
 
-/* Opens (and empties) the file; false after a message. */
+/* Opens, locks and empties the file; false after a message. */
 bool rt_log_open(RtLog *l, const RtOptions *o, const ParcModel *model);
 void rt_log_start(RtLog *l, const ParcRt *rt);
 /* After step 1, 2, …; by rank 0. */

@@ -1,19 +1,23 @@
-/* rt_data.c: token files.
+/* rt_data.c: opens and checks token files.
  *
  *   tokens.bin    u16, little-endian; or with llm.c's header of 256 words of
  *                 32 bits, told apart by the first: magic, version, tokens
+ *   u16:FILE      u16, little-endian, whatever the file looks like
  *   u32:FILE      u32, little-endian
  *   bytes:FILE    any file, a token a byte
  *   synthetic     no file
  *
- * Sequence i of a file is tokens[i*seq .. i*seq+seq], its labels the same one
- * further, so that n tokens hold (n-1)/seq sequences.
+ * A file without a prefix that is text is refused: its letters, taken in pairs,
+ * are tokens below 32768, and the run would train on them without a word.
+ *
+ * Sequence i of a file is tokens[i*seq .. i*seq+seq]. Its labels are shifted by
+ * one token, so that n tokens hold (n-1)/seq sequences.
  */
 #include <string.h>
 
 #include "rt.h"
 
-enum { HEADER_BYTES = 1024 };
+enum { HEADER_BYTES = 1024, TEXT_SAMPLE = 4096 };
 
 /* llm.c's magics: GPT-2's tokens have 16 bits, Llama 3's 32. */
 static const struct {
@@ -24,12 +28,53 @@ static const struct {
 static const struct {
     const char *prefix;
     int width;
-} specs[] = {{"u32:", 4}, {"bytes:", 1}, {"", 2}};
+} specs[] = {{"u16:", 2}, {"u32:", 4}, {"bytes:", 1}, {"", 2}};
 
 static uint32_t word(const unsigned char *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
            (uint32_t)p[3] << 24;
+}
+
+/* The bytes of the UTF-8 character at p, of n bytes; 0: it is none that a text
+ * has. A character that the sample cuts off counts. */
+static int64_t character(const unsigned char *p, int64_t n)
+{
+    int64_t size = *p < 0x80 ? 1 : *p < 0xC2 ? 0 : *p < 0xE0 ? 2
+                   : *p < 0xF0 ? 3 : *p < 0xF5 ? 4 : 0;
+    bool control = (*p < ' ' && *p != '\t' && *p != '\n' && *p != '\r' &&
+                    *p != '\f') || *p == 0x7F;
+    for (int64_t i = 1; i < size && i < n; i++) {
+        if (p[i] >> 6 != 2) {
+            return 0;
+        }
+    }
+    return control ? 0 : size;
+}
+
+static bool is_text(const RtData *d)
+{
+    int64_t end = d->size < TEXT_SAMPLE ? d->size : TEXT_SAMPLE, at = 0;
+    while (at < end) {
+        int64_t n = character(d->map + at, end - at);
+        if (n == 0) {
+            return false;
+        }
+        at += n;
+    }
+    return true;
+}
+
+static bool refuse_text(const RtData *d)
+{
+    if (!is_text(d)) {
+        return true;
+    }
+    rt_say("%s: byte 0: error: the file is text, not 16-bit tokens; --data "
+           "bytes:%s takes each byte as a token, u16:%s takes it as 16-bit "
+           "tokens all the same",
+           d->path, d->path, d->path);
+    return false;
 }
 
 /* A header where there is one; false where it contradicts the file. */
@@ -67,17 +112,25 @@ static bool read_header(RtData *d)
     return true;
 }
 
+bool rt_takes_tokens(const ParcModel *model)
+{
+    int feeds = 0;
+    for (int i = 0; i < model->ninputs; i++) {
+        const ParcInput *in = &model->input[i];
+        feeds += in->type == PARC_I32 && !in->is_labels;
+    }
+    return feeds == 1;
+}
+
 /* The one [batch, seq] of tokens that a file can feed, and its labels. */
 static bool check_inputs(const RtData *d, const ParcModel *model,
                          const char *program)
 {
-    int feeds = 0;
     for (int i = 0; i < model->ninputs; i++) {
         const ParcInput *in = &model->input[i];
         if (in->type != PARC_I32) {
             continue;
         }
-        feeds += !in->is_labels;
         if (in->ndim != 2 || in->dim[1] != model->seq) {
             rt_error(program,
                      "'%s' cannot be fed from '%s': a token file gives "
@@ -86,11 +139,12 @@ static bool check_inputs(const RtData *d, const ParcModel *model,
             return false;
         }
     }
-    if (feeds != 1) {
+    if (!rt_takes_tokens(model)) {
         rt_error(program,
-                 "a token file feeds one input; %s takes %s, so that --data "
-                 "can only be 'synthetic'",
-                 model->name, feeds ? "several" : "no tokens");
+                 "--data %s cannot be used: a token file feeds one integer "
+                 "input beside the labels, and %s does not have exactly one; "
+                 "only --data synthetic can be used",
+                 d->path, model->name);
         return false;
     }
     return true;
@@ -125,7 +179,7 @@ bool rt_data_open(RtData *d, const char *spec, const ParcModel *model,
                   const char *program)
 {
     memset(d, 0, sizeof *d);
-    if (strcmp(spec, "synthetic") == 0) {
+    if (!spec || strcmp(spec, "synthetic") == 0) {
         return true;
     }
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
@@ -141,7 +195,8 @@ bool rt_data_open(RtData *d, const char *spec, const ParcModel *model,
         return false;
     }
     d->map = rt_input_map(d->path, &d->size, program);
-    return d->map && (!raw || read_header(d)) && count_tokens(d, model);
+    return d->map && (!raw || (refuse_text(d) && read_header(d))) &&
+           count_tokens(d, model);
 }
 
 void rt_data_close(RtData *d)

@@ -15,6 +15,11 @@ const unsigned char *rt_input_map(const char *path, int64_t *size,
 {
     struct stat st;
     void *map = MAP_FAILED;
+    if (strcmp(path, "-") == 0) {
+        rt_error(program, "cannot read '-': standard input is no file that can "
+                          "be mapped; name a file (./- for one of that name)");
+        return NULL;
+    }
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0 || fstat(file, &st) != 0) {
         rt_error(program, "cannot read '%s': %s", path, strerror(errno));
@@ -46,6 +51,9 @@ void rt_input_unmap(const unsigned char *map, int64_t size)
 static bool is_same_file(const char *a, const char *b)
 {
     struct stat x, y;
+    if (rt_output_is_stdout(a) || rt_output_is_stdout(b)) {
+        return strcmp(a, b) == 0;
+    }
     if (stat(a, &x) != 0 || stat(b, &y) != 0) {
         return strcmp(a, b) == 0;
     }
@@ -74,7 +82,8 @@ bool rt_files_apart(const RtOptions *o, const RtData *d)
             rt_error(o->program,
                      j < OUTPUTS ? "%s and %s would both write '%s'"
                                  : "%s would overwrite what %s reads, '%s'",
-                     file[i].option, file[j].option, file[j].path);
+                     file[i].option, file[j].option,
+                     rt_output_name(file[j].path));
             return false;
         }
     }

@@ -15,7 +15,7 @@
 
 #include "rt_job.h"
 
-enum { FIRST_PORT = 20000, PORTS = 10000, MOST_RANKS = 1 << 20 };
+enum { FIRST_PORT = 20000, PORTS = 10000 };
 
 typedef struct Launcher {
     const char *name, *rank, *size, *local[2];
@@ -224,24 +224,12 @@ static bool find_local(RtLaunch *l, const Launcher *a, const char *program)
     return number(program, name, 0, l->size - 1, &l->local);
 }
 
-/* The mesh, as messages name it: "dp=2 x tp=4". */
-static const char *mesh_text(const ParcModel *m, char text[256])
-{
-    size_t n = 0;
-    text[0] = 0;
-    for (int a = 0; a < m->naxes && n < 200; a++) {
-        n += (size_t)snprintf(text + n, 256 - n, "%s%s=%lld", a ? " x " : "",
-                              m->axis[a].name, (long long)m->axis[a].size);
-    }
-    return text;
-}
-
 /* All processes find the same; the first speaks. */
 static bool check_size(const RtLaunch *l, const Launcher *a,
                        const ParcModel *m, const char *program)
 {
-    int wanted = rt_nranks(m);
-    char mesh[256], start[128];
+    int wanted = (int)rt_nranks(m); /* rt_ranks_check */
+    char mesh[RT_MESH], start[128];
     if (l->size == wanted) {
         return true;
     }
@@ -250,7 +238,7 @@ static bool check_size(const RtLaunch *l, const Launcher *a,
         rt_error(program,
                  "%s has started %d process%s, but the mesh (%s) has %d rank%s"
                  ": start it with %s",
-                 l->by, l->size, l->size == 1 ? "" : "es", mesh_text(m, mesh),
+                 l->by, l->size, l->size == 1 ? "" : "es", rt_mesh_text(m, mesh),
                  wanted, wanted == 1 ? "" : "s", start);
     }
     return false;
@@ -280,7 +268,7 @@ bool rt_launcher(RtLaunch *l, const ParcModel *model, const char *program)
     if (!a) {
         return true;
     }
-    if (!number(program, a->size, 1, MOST_RANKS, &l->size) ||
+    if (!number(program, a->size, 1, RT_MOST_RANKS, &l->size) ||
         !number(program, a->rank, 0, l->size - 1, &l->rank)) {
         return false;
     }

@@ -1,5 +1,8 @@
-/* rt_log.c: how a run is going: a JSON object a step for programs, a line of
+/* rt_log.c: writes the log of a run (a JSON object per step) and a line of
  * progress for people.
+ *
+ * The log file is locked while the run lasts: two runs that write one file
+ * would truncate and overwrite each other's lines.
  *
  * `tokens` counts from the start of the run, `tokens_per_s` and `step_ms` are
  * of the step alone. `mfu` relates the step's flops to what the devices in use
@@ -11,10 +14,48 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "rt.h"
 #include "rt_device.h"
+
+/* NULL, or why the file cannot be taken. Only a regular file is locked and
+ * emptied: several runs may write one pipe or device. A file system without
+ * locks is used as it is; O_APPEND keeps whole lines even then. */
+static const char *take_file(int file)
+{
+    struct stat st;
+    if (fstat(file, &st) != 0) {
+        return strerror(errno);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return NULL;
+    }
+    if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        return "another run is writing it; give each run a --log of its own";
+    }
+    return ftruncate(file, 0) != 0 ? strerror(errno) : NULL;
+}
+
+static bool open_file(RtLog *l, const char *program)
+{
+    if (rt_output_is_stdout(l->path)) {
+        l->file = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    } else {
+        l->file = open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+                       0666);
+    }
+    const char *why = l->file < 0 ? strerror(errno)
+                      : rt_output_is_stdout(l->path) ? NULL
+                                                     : take_file(l->file);
+    if (why) {
+        rt_error(program, "cannot write '%s': %s", rt_output_name(l->path),
+                 why);
+    }
+    return !why;
+}
 
 bool rt_log_open(RtLog *l, const RtOptions *o, const ParcModel *model)
 {
@@ -24,15 +65,7 @@ bool rt_log_open(RtLog *l, const RtOptions *o, const ParcModel *model)
     l->steps = o->steps;
     l->tokens_a_step = model->batch * (model->seq > 0 ? model->seq : 1);
     l->path = o->log;
-    if (o->log && !o->dry_run) {
-        l->file = open(o->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-        if (l->file < 0) {
-            rt_error(o->program, "cannot write '%s': %s", o->log,
-                     strerror(errno));
-            return false;
-        }
-    }
-    return true;
+    return !o->log || o->dry_run || open_file(l, o->program);
 }
 
 void rt_log_start(RtLog *l, const ParcRt *rt)
@@ -83,7 +116,7 @@ static void write_line(RtLog *l, ParcRt *rt, int64_t step, double seconds)
                           (long long)rt->peak_bytes);
     ssize_t did = write(l->file, text, n);
     if (did != (ssize_t)n) {
-        rt_fail(rt, "cannot write '%s': %s", l->path,
+        rt_fail(rt, "cannot write '%s': %s", rt_output_name(l->path),
                 strerror(did < 0 ? errno : ENOSPC));
     }
 }
@@ -167,6 +200,7 @@ void rt_log_end(RtLog *l, ParcRt *rt)
                seconds * 1e3 / (double)l->steps);
     }
     if (l->file >= 0 && close(l->file) != 0) {
-        rt_fail(rt, "cannot write '%s': %s", l->path, strerror(errno));
+        rt_fail(rt, "cannot write '%s': %s", rt_output_name(l->path),
+                strerror(errno));
     }
 }

@@ -119,7 +119,8 @@ static void write_trace(ParcRt *rt, const Job *job)
                                            job->trace_temporary);
         if (error) {
             unlink(job->trace_temporary);
-            rt_fail(rt, "cannot write '%s': %s", job->options.trace, error);
+            rt_fail(rt, "cannot write '%s': %s",
+                    rt_output_name(job->options.trace), error);
         }
     }
     rt_meet(rt, RT_AT_TRACE); /* until then rank 0 may ask for marks */
@@ -143,10 +144,23 @@ static void check_gradients(ParcRt *rt, Job *job, int64_t step)
     rt->updates++;
 }
 
+/* Without --data the loss says nothing about learning. */
+static void note_noise(const Job *job)
+{
+    const RtOptions *o = &job->options;
+    if (!o->data && o->steps > 0) {
+        rt_note(o->program, "no --data: training on synthetic noise%s",
+                rt_takes_tokens(job->model)
+                    ? "; --data FILE trains on a file of tokens"
+                    : "");
+    }
+}
+
 static void train(ParcRt *rt, Job *job)
 {
     RtBatch batch = {0};
     if (rt->rank == 0) {
+        note_noise(job);
         rt_log_start(&job->log, rt);
     }
     rt_scale_start(rt);
@@ -207,12 +221,12 @@ static void print_plan_of_run(const ParcRt *rt, const Job *job)
            (long long)o->seed, (long long)o->steps, (long long)m->batch,
            m->optimizer);
     if (o->export_to) {
-        printf("export    %s\n", o->export_to);
+        printf("export    %s\n", rt_output_name(o->export_to));
     }
     if (o->trace) {
         printf("trace     steps %lld to %lld, to %s\n",
                (long long)rt->world->trace.first,
-               (long long)rt->world->trace.last, o->trace);
+               (long long)rt->world->trace.last, rt_output_name(o->trace));
     }
 }
 
@@ -224,7 +238,8 @@ static void export_weights(ParcRt *rt, const Job *job)
             rt_export(rt, job->options.export_to, job->export_temporary);
         if (error) {
             unlink(job->export_temporary);
-            rt_fail(rt, "cannot write '%s': %s", job->options.export_to, error);
+            rt_fail(rt, "cannot write '%s': %s",
+                    rt_output_name(job->options.export_to), error);
         }
     }
 }
@@ -429,6 +444,9 @@ int parc_main(int argc, char **argv, const ParcModel *model)
                  "built for version %d of the runtime, this is version %d: "
                  "run parc again",
                  model->rt_version, PARC_RT_VERSION);
+        return 1;
+    }
+    if (!rt_ranks_check(model, job.options.program)) {
         return 1;
     }
     status = prepare(&job);

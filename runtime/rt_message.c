@@ -29,12 +29,13 @@ static void put(const char *text, size_t n)
 }
 
 /* The line that is printed, with its end. */
-__attribute__((format(printf, 3, 0))) static void
-compose(char text[TEXT], const char *program, const char *fmt, va_list ap)
+__attribute__((format(printf, 4, 0))) static void
+compose(char text[TEXT], const char *program, const char *kind,
+        const char *fmt, va_list ap)
 {
     int n = 0;
     if (program) {
-        n = snprintf(text, TEXT, "%s: error: ", program);
+        n = snprintf(text, TEXT, "%s: %s: ", program, kind);
     }
     n += vsnprintf(text + n, (size_t)(TEXT - n), fmt, ap);
     if (n > TEXT - 2) {
@@ -50,11 +51,11 @@ void rt_put(const char *text)
     put(text, strlen(text));
 }
 
-__attribute__((format(printf, 2, 0))) static void
-say(const char *program, const char *fmt, va_list ap)
+__attribute__((format(printf, 3, 0))) static void
+say(const char *program, const char *kind, const char *fmt, va_list ap)
 {
     char text[TEXT];
-    compose(text, program, fmt, ap);
+    compose(text, program, kind, fmt, ap);
     rt_put(text);
 }
 
@@ -62,7 +63,15 @@ void rt_error(const char *program, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say(program, fmt, ap);
+    say(program, "error", fmt, ap);
+    va_end(ap);
+}
+
+void rt_note(const char *program, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    say(program, "note", fmt, ap);
     va_end(ap);
 }
 
@@ -70,7 +79,7 @@ void rt_say(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say(NULL, fmt, ap);
+    say(NULL, NULL, fmt, ap);
     va_end(ap);
 }
 
@@ -94,7 +103,7 @@ __attribute__((format(printf, 3, 0))) _Noreturn static void
 fail(ParcRt *rt, const char *program, const char *fmt, va_list ap)
 {
     char text[TEXT];
-    compose(text, program, fmt, ap);
+    compose(text, program, "error", fmt, ap);
     if (rt->world->store) {
         rt_job_fail(rt->world->store, text);
     }

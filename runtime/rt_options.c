@@ -26,8 +26,9 @@ static const Option options[] = {
     {"--steps", "N", NUMBER, AT(steps), 0,
      "how many steps to train (default 100); 0: none, for --export"},
     {"--data", "SPEC", TEXT, AT(data), 0,
-     "tokens.bin (u16, or with llm.c's header), u32:FILE, bytes:FILE\n"
-     "(a text, a token a byte), synthetic (default: reproducible noise)"},
+     "tokens.bin (16-bit tokens, or llm.c's header), u16:FILE, u32:FILE,\n"
+     "bytes:FILE (text, one token per byte), synthetic (default:\n"
+     "reproducible noise)"},
     {"--seed", "N", NUMBER, AT(seed), INT64_MIN,
      "of initial weights, synthetic data and --shuffle (default 0)"},
     {"--shuffle", NULL, FLAG, AT(shuffle), 0,
@@ -35,10 +36,12 @@ static const Option options[] = {
     {"--init", "FILE", TEXT, AT(init), 0,
      "start from the weights in FILE (safetensors)"},
     {"--export", "FILE", TEXT, AT(export_to), 0,
-     "write the weights after the last step to FILE (safetensors, f32)"},
-    {"--log", "FILE", TEXT, AT(log), 0, "write a JSON object a step to FILE"},
+     "write the weights after the last step to FILE (safetensors, f32);\n"
+     "for --export, --log and --trace '-' is standard output"},
+    {"--log", "FILE", TEXT, AT(log), 0,
+     "write one JSON object per step to FILE"},
     {"--trace", "FILE", TEXT, AT(trace), 0,
-     "write what every rank does when, in a few steps, to FILE (JSON, for\n"
+     "write a timeline of all ranks for a few steps to FILE (JSON, for\n"
      "ui.perfetto.dev or chrome://tracing)"},
     {"--trace-steps", "N", NUMBER, AT(trace_steps), 1,
      "how many steps --trace shows (default 3), after two to warm up"},
@@ -195,7 +198,6 @@ int rt_options(RtOptions *o, int argc, char **argv)
     o->program = slash ? slash + 1 : argc > 0 ? argv[0] : "train";
     o->steps = DEFAULT_STEPS;
     o->trace_steps = DEFAULT_TRACE_STEPS;
-    o->data = "synthetic";
     for (int i = 1; i < argc; i++) {
         const char *equals = strchr(argv[i], '=');
         size_t n = equals ? (size_t)(equals - argv[i]) : strlen(argv[i]);

@@ -1,8 +1,9 @@
-/* rt_output.c: files that appear whole or not at all.
+/* rt_output.c: writes files that appear whole or not at all.
  *
- * A file is written beside its place and renamed when it is complete and on
- * the disk; a device or pipe is written where it is. That it can be written
- * is found out before the run starts.
+ * A file is written under a temporary name in the same directory and renamed
+ * when it is complete and on the disk. A device, a pipe or standard output
+ * ("-") is written directly. Whether a path can be written is checked before
+ * the run starts.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,16 @@
 #include <unistd.h>
 
 #include "rt.h"
+
+bool rt_output_is_stdout(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+const char *rt_output_name(const char *path)
+{
+    return rt_output_is_stdout(path) ? "standard output" : path;
+}
 
 /* Where the file really is: a link stays a link. */
 static char *resolve(const char *path)
@@ -28,6 +39,9 @@ static char *resolve(const char *path)
 
 char *rt_output_probe(const char *path, const char *program)
 {
+    if (rt_output_is_stdout(path)) {
+        return rt_allocate(1); /* no temporary file */
+    }
     char *real = resolve(path);
     size_t room = strlen(real) + 32;
     char *temporary = rt_allocate(room);
@@ -61,7 +75,9 @@ void rt_output_open(RtOutput *o, const char *path, const char *temporary)
     bool direct = !temporary[0];
     int flags = O_WRONLY | O_CLOEXEC | (direct ? 0 : O_CREAT | O_TRUNC);
     *o = (RtOutput){.path = path, .temporary = temporary};
-    o->file = open(direct ? path : temporary, flags, 0666);
+    o->file = rt_output_is_stdout(path)
+                  ? dup(STDOUT_FILENO)
+                  : open(direct ? path : temporary, flags, 0666);
     o->error = o->file < 0 ? errno : 0;
 }
 

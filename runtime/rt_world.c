@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,13 +31,41 @@
 /* So that arenas can have large pages of their own. */
 enum { ALIGN = RT_LARGE_PAGE, DEFAULT_TIMEOUT = 300, MOST_SECONDS = 1000000 };
 
-int rt_nranks(const ParcModel *model)
+int64_t rt_nranks(const ParcModel *model)
 {
     int64_t n = 1;
     for (int i = 0; i < model->naxes; i++) {
-        n *= model->axis[i].size;
+        if (__builtin_mul_overflow(n, model->axis[i].size, &n)) {
+            return INT64_MAX;
+        }
     }
-    return (int)n;
+    return n;
+}
+
+const char *rt_mesh_text(const ParcModel *m, char text[RT_MESH])
+{
+    size_t n = 0;
+    text[0] = 0;
+    for (int a = 0; a < m->naxes && n < RT_MESH - 56; a++) {
+        n += (size_t)snprintf(text + n, RT_MESH - n, "%s%s=%lld", a ? " x " : "",
+                              m->axis[a].name, (long long)m->axis[a].size);
+    }
+    return text;
+}
+
+bool rt_ranks_check(const ParcModel *model, const char *program)
+{
+    char mesh[RT_MESH];
+    int64_t n = rt_nranks(model);
+    if (n >= 1 && n <= RT_MOST_RANKS) {
+        return true;
+    }
+    rt_error(program,
+             "the mesh (%s) has %s%lld ranks, and a program runs on 1 to %d: "
+             "run parc again with a smaller --mesh",
+             rt_mesh_text(model, mesh), n == INT64_MAX ? "more than " : "",
+             (long long)n, RT_MOST_RANKS);
+    return false;
 }
 
 int64_t rt_group_size(const ParcModel *model, uint32_t axes)
@@ -191,9 +220,9 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
     memset(w, 0, sizeof *w);
     w->model = model;
     w->program = program;
-    w->nranks = rt_nranks(model);
+    w->nranks = (int)rt_nranks(model); /* rt_ranks_check */
     w->threads = threads;
-    w->crowded = w->nranks * threads > rt_cores();
+    w->crowded = (int64_t)w->nranks * threads > rt_cores();
     w->mapped = launch && !rt_collectives_share() ? 1 : w->nranks;
     w->first = w->mapped == w->nranks ? 0 : launch->rank;
     if (!read_timeout(w) || !rt_device_fits(w) ||

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -99,11 +100,14 @@ static const ParcInput inputs[] = {
      .ndim = 2, .dim = {BATCH, SEQ}, .batch_axes = 1, .offset = LABELS},
 };
 
+enum { TWO_TO_32 = -1 }; /* ranks, on two axes */
+
 static int train(int ranks, void (*how)(ParcRt *), char **argv)
 {
-    const int64_t mesh[] = {ranks};
+    bool many = ranks == TWO_TO_32;
+    const int64_t mesh[] = {many ? 65536 : ranks, 65536};
     int argc = 0;
-    ParcModel m = bare_model(1, mesh, ARENA);
+    ParcModel m = bare_model(many ? 2 : 1, mesh, ARENA);
     ParcParam p = {.name = "table.weight", .ndim = 2, .dim = {VOCAB, VOCAB},
                    .flat_axes = ranks > 1, .offset = SHARD,
                    .local_elements = (CELLS + ranks - 1) / ranks,
@@ -372,8 +376,72 @@ static void bad_data(Check *c)
             "wide: byte 80: error: token 300 is beyond the vocabulary of 128");
 }
 
+/* A text that is taken as 16-bit tokens; noise that is taken for data. */
+static void kinds_of_data(Check *c)
+{
+    refuses(c, 2, "--data text", 1,
+            "text: byte 0: error: the file is text, not 16-bit tokens; --data "
+            "bytes:text takes each byte as a token, u16:text takes it as "
+            "16-bit tokens all the same\n");
+    refuses(c, 1, "--data u16:text", 1,
+            "text: byte 2960: error: the file is truncated: a token has 2 bytes");
+    write_file("utf8", "na\xC3\xAFve caf\xC3\xA9s \xE2\x82\xAC\n", 18);
+    refuses(c, 1, "--data utf8", 1, "the file is text");
+    write_file("latin", "na\xEFve caf\xE9s and more, and more, and more!\n", 44);
+    refuses(c, 1, "--data latin", 1, "is beyond the vocabulary of 128");
+    refuses(c, 1, "--data -", 1, "cannot read '-': standard input is no file");
+    static const char note[] = "train: note: no --data: training on synthetic "
+                               "noise; --data FILE trains on a file of tokens\n";
+    const Said *s = run(4, step, "--steps 2");
+    const char *first = strstr(s->err, note);
+    CHECK(c, s->status == 0 && first && !strstr(first + 1, note));
+    CHECK(c, !strstr(run(4, step, "--steps 2 --data synthetic")->err, "note:"));
+    CHECK(c, !strstr(run(1, step, "--dry-run")->err, "note:"));
+    CHECK(c, !strstr(run(1, step, "--steps 0")->err, "note:"));
+}
+
+/* '-' is standard output, and progress is not. */
+static void standard_output(Check *c)
+{
+    const Said *s = run(2, step, "--data bytes:text --steps 3 --log -");
+    CHECK(c, s->status == 0 && !file_exists("-"));
+    CHECK(c, strncmp(s->out, "{\"step\": 1, ", 12) == 0);
+    CHECK(c, strstr(s->out, "}\n{\"step\": 3, ") && !strstr(s->out, "left"));
+    CHECK(c, strstr(s->err, "step 3/3  loss ") && !strstr(s->err, "{"));
+    s = run(2, step, "--steps 1 --trace -");
+    CHECK(c, s->status == 0 && strstr(s->out, "\"traceEvents\""));
+    static char a[1 << 17], b[1 << 17];
+    s = run(2, step, "--steps 0 --export -");
+    size_t n = slurp("out", a, sizeof a);
+    run(2, step, "--steps 0 --export w");
+    CHECK(c, s->status == 0 && !file_exists("-") && n > CELLS * 4 &&
+                 slurp("w", b, sizeof b) == n && memcmp(a, b, n) == 0);
+    refuses(c, 2, "--log - --export -", 1,
+            "--log and --export would both write 'standard output'");
+}
+
+/* Who comes second must not empty the file. */
+static void one_log_for_two_runs(Check *c)
+{
+    static char text[64];
+    write_file("taken", "a line of the other run\n", 24);
+    int file = open("taken", O_WRONLY);
+    CHECK(c, file >= 0 && flock(file, LOCK_EX) == 0);
+    refuses(c, 2, "--steps 1 --log taken", 1,
+            "cannot write 'taken': another run is writing it; give each run a "
+            "--log of its own");
+    slurp("taken", text, sizeof text);
+    CHECK_TEXT(c, text, "a line of the other run\n");
+    close(file);
+    CHECK(c, run(2, step, "--steps 1 --log taken")->status == 0);
+    CHECK(c, loss_of("taken", 1) > 0);
+}
+
 static void bad_files(Check *c)
 {
+    refuses(c, TWO_TO_32, "--steps 1", 1,
+            "the mesh (a=65536 x b=65536) has 4294967296 ranks, and a program "
+            "runs on 1 to 1048576: run parc again with a smaller --mesh");
     refuses(c, 2, "--steps 1 --export none/w", 1,
             "cannot write 'none/w': No such file");
     refuses(c, 2, "--steps 1 --log none/l", 1, "cannot write 'none/l'");
@@ -425,6 +493,9 @@ int main(void)
     about(&c);
     bad_usage(&c);
     bad_data(&c);
+    kinds_of_data(&c);
+    standard_output(&c);
+    one_log_for_two_runs(&c);
     bad_files(&c);
     CHECK(&c, folder_remove(directory));
     return check_end(&c);

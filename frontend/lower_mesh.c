@@ -10,8 +10,6 @@
 
 #include "frontend/lower.h"
 
-enum { MAX_AXIS_SIZE = 1 << 20 };
-
 /* One part of the text: a size, or name=size. */
 typedef struct Part {
     const char *name; /* NULL: not named */
@@ -47,7 +45,7 @@ static bool parse_part(Lower *l, const char *from, size_t n, Part *part)
     for (size_t i = 0; i < ndigits && fine; i++)
         fine = isdigit((unsigned char)digits[i]);
     part->size = fine ? strtoll(digits, NULL, 10) : 0;
-    if (part->size >= 1 && part->size <= MAX_AXIS_SIZE)
+    if (part->size >= 1)
         return true;
     if (ndigits == 0)
         diag_error(l->diag, part->loc, "the size of a mesh axis is missing");
@@ -157,6 +155,22 @@ static bool check_rank(Lower *l, const MeshText *text, const PlanDecl *plan)
     return false;
 }
 
+static bool check_ranks(Lower *l, const MeshText *text)
+{
+    int64_t ranks = 1;
+    for (int i = 0; i < text->n; i++)
+        if (__builtin_mul_overflow(ranks, text->part[i].size, &ranks))
+            ranks = INT64_MAX;
+    if (ranks <= MAX_RANKS)
+        return true;
+    diag_error(l->diag, mesh_range(l, l->options->mesh,
+                                   strlen(l->options->mesh)),
+               "the mesh has more than %d ranks, the most that parc supports",
+               MAX_RANKS);
+    diag_help(l->diag, "make an axis smaller");
+    return false;
+}
+
 /* The names that axes have where neither plan nor mesh names them. */
 static const char *const free_name[MAX_MESH_AXES] = {"dp", "axis1", "axis2",
                                                      "axis3"};
@@ -171,8 +185,7 @@ void lower_mesh(Lower *l, const PlanDecl *plan)
     bool named = fine && text.part[0].name;
     if (fine && named)
         fine = check_names(l, &text, plan);
-    if (fine && !check_rank(l, &text, plan))
-        fine = false;
+    fine = fine && check_rank(l, &text, plan) && check_ranks(l, &text);
     if (fine) {
         for (int i = 0; i < text.n; i++)
             set_axis(m, named  ? text.part[i].name

@@ -26,12 +26,12 @@ static void parse_mesh(Parser *s)
         Loc loc = s->tok.loc;
         const char *name = parse_word(s, "an axis");
         parse_expect(s, '=');
-        int size = parse_small(s);
+        int64_t size = parse_int(s);
         if (in_time)
             m->ntime++;
         if (m->n == MAX_AXES)
             parse_fail(s, loc, "more than %d axes", MAX_AXES);
-        if (size < 1 || size > 1 << 20)
+        if (size < 1)
             parse_fail(s, loc, "the size of '%s' is out of range", name);
         for (int a = 0; a < m->n; a++)
             if (strcmp(m->name[a], name) == 0)
@@ -41,8 +41,13 @@ static void parse_mesh(Parser *s)
         m->name[m->n] = name;
         m->size[m->n++] = size;
     }
-    if (mesh_parts(m) > 1 << 30)
-        parse_fail(s, s->tok.loc, "the mesh has too many ranks");
+    int64_t parts = 1;
+    for (int a = 0; a < m->n && !s->failed; a++) {
+        bool huge = __builtin_mul_overflow(parts, m->size[a], &parts);
+        if (huge || (a < m->n - m->ntime && parts > MAX_RANKS))
+            parse_fail(s, s->tok.loc, "the mesh has more than %d ranks",
+                       MAX_RANKS);
+    }
 }
 
 /* ---- train ----------------------------------------------------------------

@@ -24,6 +24,8 @@
 
 /* The user's mesh has at most MAX_MESH_AXES axes; passes add further ones. */
 enum { MAX_AXES = 6, MAX_MESH_AXES = 4, MAX_DIMS = 6, MAX_STACK = 4 };
+/* Ranks of a mesh, as the runtime (RT_MOST_RANKS) has it. */
+enum { MAX_RANKS = 1 << 20 };
 
 typedef enum DType {
     DT_F32,
@@ -35,6 +37,9 @@ typedef enum DType {
 const char *dtype_name(DType t); /* "f32", "bf16", "f16", "i32", "i64" */
 int dtype_size(DType t);         /* in bytes */
 bool dtype_is_float(DType t);
+/* How x rounds to a float type t: 0 to a number, 1 to infinity or NaN, -1 to
+ * zero though it is none. */
+int dtype_range(DType t, double x);
 
 typedef struct Mesh {
     int n;

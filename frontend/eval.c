@@ -154,6 +154,36 @@ static Datum int_power(const EvalSink *to, Loc loc, int64_t x, int64_t y)
     return datum_int(result);
 }
 
+static double float_result(BinaryOp op, double x, double y)
+{
+    if (op == BIN_ADD)
+        return x + y;
+    if (op == BIN_SUB)
+        return x - y;
+    if (op == BIN_MUL)
+        return x * y;
+    if (op == BIN_DIV)
+        return x / y;
+    if (op == BIN_MOD)
+        return x - y * floor(x / y);
+    return pow(x, y);
+}
+
+static Datum float_binary(const EvalSink *to, Loc loc, BinaryOp op, double x,
+                          double y)
+{
+    double r = float_result(op, x, y);
+    if (isfinite(r))
+        return datum_float(r);
+    const char *message = "this number does not fit in 64 bits";
+    if ((op == BIN_DIV || op == BIN_MOD) && y == 0)
+        message = "division by zero";
+    else if (isnan(r))
+        message = "this power is not a real number";
+    to->error(to->context, loc, NULL, "%s", message);
+    return datum_poison();
+}
+
 static Datum int_binary(const EvalSink *to, Loc loc, BinaryOp op, int64_t x,
                         int64_t y)
 {
@@ -170,23 +200,8 @@ static Datum int_binary(const EvalSink *to, Loc loc, BinaryOp op, int64_t x,
     else if (op == BIN_POW && y >= 0)
         return int_power(to, loc, x, y);
     else
-        return datum_float(pow((double)x, (double)y));
+        return float_binary(to, loc, op, (double)x, (double)y);
     return wide ? overflow(to, loc) : datum_int(r);
-}
-
-static Datum float_binary(BinaryOp op, double x, double y)
-{
-    if (op == BIN_ADD)
-        return datum_float(x + y);
-    if (op == BIN_SUB)
-        return datum_float(x - y);
-    if (op == BIN_MUL)
-        return datum_float(x * y);
-    if (op == BIN_DIV)
-        return datum_float(x / y);
-    if (op == BIN_MOD)
-        return datum_float(x - y * floor(x / y));
-    return datum_float(pow(x, y));
 }
 
 static bool datum_equal(Datum x, Datum y)
@@ -238,7 +253,7 @@ Datum eval_binary(const EvalSink *to, Loc loc, BinaryOp op, Datum x, Datum y)
             return compare(op, x, y);
         if (x.kind == DATUM_INT && y.kind == DATUM_INT)
             return int_binary(to, loc, op, x.integer, y.integer);
-        return float_binary(op, datum_number(x), datum_number(y));
+        return float_binary(to, loc, op, datum_number(x), datum_number(y));
     }
     to->error(to->context, loc, NULL, "'%s' does not work on %s and %s",
               binary_sign(op), datum_text(to->arena, x),

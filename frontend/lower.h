@@ -13,6 +13,7 @@
  * lower_builtin.c  the table of builtins, with those on elements
  * lower_tensor.c   builtins that change shapes, contract or look up
  * lower_attention.c  attention, rotary positions, constants
+ * lower_number.c   numbers that become part of the program
  * lower_random.c   random numbers and their keys
  * lower_plan.c     plans: clauses, patterns and units
  * lower_freeze.c   plans: parameters that are not trained
@@ -289,6 +290,22 @@ bool lower_bool(Lower *l, const Expr *e, const char *what, bool *x);
 /* A size: an integer of at least 1. */
 bool lower_size(Lower *l, const Expr *e, const char *what, int64_t *x);
 Datum lower_binary(Lower *l, Loc loc, BinaryOp op, Datum x, Datum y);
+
+/* ---- lower_number.c ---- */
+
+/* Whether x becomes a number other than 0 in f32, or is 0; reports it if not.
+ */
+bool lower_f32(Lower *l, Loc loc, double x);
+/* The same for the attributes of an op that are numbers. */
+bool lower_numbers_fit(Lower *l, Loc loc, OpKind kind, const Attr *attr);
+/* A number as a tensor without dims, in f32; anything else as it is. */
+Datum lower_scalar(Lower *l, Loc loc, Datum x);
+/* Whether a number x, which elements of the tensor `of` may become, is finite
+ * in their type; reports it if not. */
+bool lower_element_fits(Lower *l, Loc loc, Datum x, Datum of);
+/* Whether all initial values of a parameter are finite in f32 and in the type
+ * that it is computed with; reports it if not. */
+bool lower_init_fits(Lower *l, Loc loc, const Init *init, const Type *of);
 
 /* ---- lower_random.c ---- */
 

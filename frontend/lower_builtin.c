@@ -104,45 +104,40 @@ static Datum run_unary(const BuiltinCall *c, const Builtin *self)
                     self->op, 1, c->arg, NULL);
 }
 
-static Datum run_binary(const BuiltinCall *c, const Builtin *self)
+/* Tensors, and numbers as tensors, from argument `first` on; of numbers the
+ * result's elements may be. */
+static Datum run_choice(const BuiltinCall *c, const char *doing, OpKind op,
+                        int first, int n)
 {
-    Lower *l = c->l;
-    Datum args[2];
-    for (int i = 0; i < 2; i++) {
+    Datum args[3];
+    for (int i = 0; i < n; i++) {
         args[i] = c->arg[i];
-        if (datum_is_number(args[i])) {
-            Attr attr[MAX_ATTRS] = {{.f = datum_number(args[i])},
-                                    {.i = DT_F32}, {.l = {0}}};
-            args[i] = lower_op(l, c->call->loc, "make", OP_full, 0, args,
-                               attr);
-        } else if (args[i].kind != DATUM_TENSOR) {
-            wrong(c, i, "a tensor or a number");
+        if (i >= first)
+            args[i] = lower_scalar(c->l, builtin_loc(c, i), args[i]);
+        if (args[i].kind == DATUM_POISON)
+            return args[i];
+        if (args[i].kind != DATUM_TENSOR) {
+            wrong(c, i, i < first ? "a tensor" : "a tensor or a number");
             return datum_poison();
         }
     }
-    return lower_op(l, c->call->loc,
-                    arena_printf(l->arena, "take the %s of", self->name),
-                    self->op, 2, args, NULL);
+    Datum r = lower_op(c->l, c->call->loc, doing, op, n, args, NULL);
+    for (int i = first; i < n; i++)
+        if (!lower_element_fits(c->l, builtin_loc(c, i), c->arg[i], r))
+            return datum_poison();
+    return r;
+}
+
+static Datum run_binary(const BuiltinCall *c, const Builtin *self)
+{
+    return run_choice(c, arena_printf(c->l->arena, "take the %s of",
+                                      self->name), self->op, 0, 2);
 }
 
 /* where(condition, x, y) */
 static Datum run_where(const BuiltinCall *c, const Builtin *self)
 {
-    Datum args[3];
-    for (int i = 0; i < 3; i++) {
-        args[i] = c->arg[i];
-        if (i > 0 && datum_is_number(args[i])) {
-            Attr attr[MAX_ATTRS] = {{.f = datum_number(args[i])},
-                                    {.i = DT_F32}, {.l = {0}}};
-            args[i] = lower_op(c->l, c->call->loc, "make", OP_full, 0, args,
-                               attr);
-        } else if (args[i].kind != DATUM_TENSOR) {
-            wrong(c, i, "a tensor");
-            return datum_poison();
-        }
-    }
-    return lower_op(c->l, c->call->loc, "choose between", self->op, 3, args,
-                    NULL);
+    return run_choice(c, "choose between", self->op, 1, 3);
 }
 
 /* floor, ceil, round know numbers alone. */

@@ -35,6 +35,8 @@ Datum lower_op(Lower *l, Loc loc, const char *doing, OpKind kind, int nargs,
         lower_error(l, loc, NULL, "there are no tensors outside of a forward");
         return datum_poison();
     }
+    if (!lower_numbers_fit(l, loc, kind, attr))
+        return datum_poison();
     Type out[MAX_PORTS + 4];
     int nouts;
     const char *fault = ir_infer(l->p, kind, nargs, value, attr ? attr : none,
@@ -81,6 +83,14 @@ static Datum power_of(Lower *l, Loc loc, Datum x, double y)
 
 static Datum tensor_number(Lower *l, Loc loc, BinaryOp op, Datum x, double y)
 {
+    if (!lower_f32(l, loc, y))
+        return datum_poison();
+    if (op == BIN_DIV && dtype_range(DT_F32, 1 / y) > 0) {
+        lower_error(l, loc, NULL, y == 0 ? "division by zero"
+                                         : "1 / %s is too large for f32",
+                    datum_text(l->arena, datum_float(y)));
+        return datum_poison();
+    }
     if (op == BIN_ADD || op == BIN_SUB)
         return unary_by(l, loc, "add to", OP_offset, x,
                         op == BIN_ADD ? y : -y);
@@ -92,6 +102,14 @@ static Datum tensor_number(Lower *l, Loc loc, BinaryOp op, Datum x, double y)
 
 static Datum number_tensor(Lower *l, Loc loc, BinaryOp op, double x, Datum y)
 {
+    if (!lower_f32(l, loc, x))
+        return datum_poison();
+    if (op == BIN_POW && x <= 0) {
+        lower_error(l, loc, NULL,
+                    "the base of a power with a tensor for its exponent must "
+                    "be above 0, not %s", datum_text(l->arena, datum_float(x)));
+        return datum_poison();
+    }
     if (op == BIN_ADD || op == BIN_MUL)
         return tensor_number(l, loc, op, y, x);
     if (op == BIN_SUB) {
@@ -173,16 +191,6 @@ static Datum tensor_tensor(Lower *l, Loc loc, BinaryOp op, Datum *xy)
     return datum_poison();
 }
 
-/* A number beside a tensor where only tensors compare. */
-static Datum as_tensor(Lower *l, Loc loc, Datum x)
-{
-    if (!datum_is_number(x))
-        return x;
-    Attr attr[MAX_ATTRS] = {{.f = datum_number(x)}, {.i = DT_F32},
-                            {.l = {0}}};
-    return lower_op(l, loc, "make", OP_full, 0, &x, attr);
-}
-
 Datum lower_binary(Lower *l, Loc loc, BinaryOp op, Datum x, Datum y)
 {
     bool xt = x.kind == DATUM_TENSOR, yt = y.kind == DATUM_TENSOR;
@@ -194,7 +202,7 @@ Datum lower_binary(Lower *l, Loc loc, BinaryOp op, Datum x, Datum y)
         return xt ? tensor_number(l, loc, op, x, datum_number(y))
                   : number_tensor(l, loc, op, datum_number(x), y);
     if ((xt && yt) || (mixed && op >= BIN_EQ && op <= BIN_GE)) {
-        Datum xy[2] = {as_tensor(l, loc, x), as_tensor(l, loc, y)};
+        Datum xy[2] = {lower_scalar(l, loc, x), lower_scalar(l, loc, y)};
         if (xy[0].kind == DATUM_POISON || xy[1].kind == DATUM_POISON)
             return datum_poison();
         return tensor_tensor(l, loc, op, xy);

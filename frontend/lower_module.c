@@ -183,6 +183,8 @@ static void add_param(Lower *l, Instance *m, const Member *mb)
                     "uniform(lo, hi) and arange(start)",
                     "a parameter starts from an initialiser, not %s",
                     datum_text(l->arena, init));
+    if (fine && init.kind == DATUM_INIT)
+        fine = lower_init_fits(l, mb->value->range, &init.init, &s.param.type);
     Datum d = datum_poison();
     if (fine) {
         s.param.name = join_path(l, m->path, mb->name.name);

@@ -37,11 +37,14 @@ static void set_betas(Lower *l, const Expr *e)
     for (int i = 0; i < 2 && fine; i++) {
         fine = datum_is_number(d.item[i]);
         beta[i] = fine ? datum_number(d.item[i]) : 0;
-        fine &= beta[i] >= 0 && beta[i] < 1;
+        fine &= beta[i] >= 0 && (float)beta[i] < 1;
     }
+    if (fine && (!lower_f32(l, e->range, beta[0]) ||
+                 !lower_f32(l, e->range, beta[1])))
+        return;
     if (!fine) {
         lower_error(l, e->range, "such as betas=(0.9, 0.95)",
-                    "betas are two numbers from 0 to below 1");
+                    "betas are two numbers from 0 to below 1 in f32");
         return;
     }
     l->p->train.beta1 = beta[0];
@@ -75,7 +78,7 @@ static void set_number(Lower *l, int i, const Expr *e)
     if (!(x >= numbers[i].low && x <= numbers[i].high))
         lower_error(l, e->range, NULL, "'%s' cannot be %s", numbers[i].name,
                     datum_text(l->arena, datum_float(x)));
-    else
+    else if (lower_f32(l, e->range, x))
         *(double *)((char *)&l->p->train + numbers[i].at) = x;
 }
 

@@ -4,7 +4,6 @@
  * last one winning; a -D that names neither a setting nor a parameter of the
  * model is an error.
  */
-#include <math.h>
 #include <string.h>
 
 #include "frontend/check.h"
@@ -64,8 +63,9 @@ static void set_positive(Lower *l, const Setting *s, const char *what,
         return;
     if (datum_is_number(d))
         x = datum_number(d);
-    if (d.kind == DATUM_NONE || (x > 0 && isfinite((float)x))) {
-        *to = x;
+    if (d.kind == DATUM_NONE || x > 0) {
+        if (lower_f32(l, s->value->range, x))
+            *to = x;
         return;
     }
     lower_error(l, s->value->range,

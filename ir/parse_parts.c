@@ -93,8 +93,7 @@ int parse_small(Parser *s)
 
 double parse_number(Parser *s)
 {
-    bool word = parse_is_word(s, "inf") || parse_is_word(s, "nan");
-    if (s->tok.kind != TK_NUMBER && !word) {
+    if (s->tok.kind != TK_NUMBER) {
         parse_fail(s, s->tok.loc, "expected a number, found %s", found(s));
         return 0;
     }
@@ -102,6 +101,8 @@ double parse_number(Parser *s)
     double x = strtod(s->tok.text, &end);
     if (*end || end == s->tok.text)
         parse_fail(s, s->tok.loc, "expected a number, found %s", found(s));
+    else if (dtype_range(DT_F32, x) > 0)
+        parse_fail(s, s->tok.loc, "this number is too large for f32");
     parse_next(s);
     return x;
 }

@@ -1,6 +1,7 @@
 /* type.c: shapes and placements of values; see type.h. */
 #include "ir/type.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- element types and meshes ------------------------------------------ */
@@ -9,10 +10,13 @@ static const struct {
     const char *name;
     int size;
     bool is_float;
+    double infinity, zero; /* what rounds to these: x >= infinity, x <= zero */
 } dtype_table[] = {
-    [DT_F32] = {"f32", 4, true},  [DT_BF16] = {"bf16", 2, true},
-    [DT_F16] = {"f16", 2, true},  [DT_I32] = {"i32", 4, false},
-    [DT_I64] = {"i64", 8, false},
+    [DT_F32] = {"f32", 4, true, 0x1.ffffffp127, 0x1p-150},
+    [DT_BF16] = {"bf16", 2, true, 0x1.ffp127, 0x1p-134},
+    [DT_F16] = {"f16", 2, true, 65520, 0x1p-25},
+    [DT_I32] = {"i32", 4, false, 0, 0},
+    [DT_I64] = {"i64", 8, false, 0, 0},
 };
 
 const char *dtype_name(DType t)
@@ -28,6 +32,14 @@ int dtype_size(DType t)
 bool dtype_is_float(DType t)
 {
     return dtype_table[t].is_float;
+}
+
+int dtype_range(DType t, double x)
+{
+    double size = fabs(x);
+    if (!(size < dtype_table[t].infinity))
+        return 1;
+    return size > 0 && size <= dtype_table[t].zero ? -1 : 0;
 }
 
 int64_t mesh_ranks(const Mesh *m)

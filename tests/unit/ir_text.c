@@ -34,7 +34,7 @@ static const char everything[] =
     "step {\n"
     "  %wq = param{param=\"layers.*.wq\"} : f32[3 x 64/tp, 16] forward @1:3:5\n"
     "  %tokens = input{input=0} : i32[8/dp, 32] forward @1:20:13+6\n"
-    "  %x = full{value=-inf, type=f32, dims=[8, 16]} : f32[8/dp, 16] init\n"
+    "  %x = full{value=-1.5e-30, type=f32, dims=[8, 16]} : f32[8/dp, 16] init\n"
     "  %c = full{value=0.1, type=bf16, dims=[]} : bf16[] init\n"
     "  %h, %zs = loop{n=3, reverse=false} : f32[8/dp, 16], f32[3 x 8/dp] "
     "forward \"layers.*\" @1:22:5 {\n"

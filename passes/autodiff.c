@@ -1,11 +1,11 @@
-/* autodiff.c: adds the backward pass to the global program.
+/* autodiff.c: adds the backward pass and the parameter updates to the program.
  *
- * Wants: a program at STAGE_GLOBAL with an output "loss", a scalar.
- * Leaves: behind it, in phase BACKWARD, the gradient of the loss with respect
- * to each trainable parameter that the loss depends on; then the output
- * "grad_norm" and, in phase OPTIMIZER, an `update` and its assignments for
- * each of these parameters, with optimizer states as new parameters. A
- * parameter that the loss does not depend on is left as it is.
+ * requires: STAGE_GLOBAL, with a scalar output "loss"
+ * ensures:  appended in phase BACKWARD: the gradient of the loss with respect
+ *           to each trainable parameter that the loss depends on; then the
+ *           output "grad_norm"; in phase OPTIMIZER an `update` and its
+ *           assignments for each of these parameters, with optimizer states as
+ *           new parameters. Other parameters are unchanged.
  *
  *   before
  *     %w = param{param="w"} : f32[4] forward
@@ -13,7 +13,7 @@
  *     %y = mul %x, %w : f32[2, 4] forward
  *     %sum = sum{dims=[0, 1], keep=false} %y : f32[] forward
  *     output{name="loss"} %sum forward
- *   after (SGD), behind that
+ *   after (SGD), appended
  *     %dsum = full{value=1, type=f32, dims=[]} : f32[] backward
  *     %reshape = reshape{dims=[1, 1]} %dsum : f32[1, 1] backward
  *     %dy = broadcast{dims=[2, 4]} %reshape : f32[2, 4] backward
@@ -27,10 +27,11 @@
  *     %w.new = update{param="w"} %w, %dw.2, %lr, %bias1, %bias2 : f32[4] …
  *     assign{param="w"} %w.new optimizer
  *
- * Ops are walked last to first. An op's rule (gradients.h) gives terms to its
- * operands; when the walk reaches the op that made a value, all its terms are
- * there, in an order that the program's order fixes, and are summed. Zero
- * gradients are never made. A loop gets a mirror: see autodiff_loop.c.
+ * The method is reverse-mode differentiation. Ops are visited last to first; an
+ * op's rule (gradients.h) adds gradient terms to its operands. When the walk
+ * reaches the producer of a value, all terms of the value exist, in an order
+ * that the program's order determines, and are summed. Zero gradients are never
+ * built. The gradient of a loop is a reversed loop: see autodiff_loop.c.
  */
 #include <string.h>
 
@@ -51,7 +52,7 @@ void autodiff_name(Frame *f, Value *d, const Value *of)
         d->name = ir_unique_name(p, arena_printf(p->arena, "d%s", of->name));
 }
 
-/* A parameter in the compute type. */
+/* Whether v is a parameter cast to the compute type. */
 static bool is_param_copy(const Value *v)
 {
     return v->def != NULL && v->def->kind == OP_cast &&
@@ -64,8 +65,8 @@ void autodiff_give(Frame *f, Value *v, Value *d)
 
     if (!a->flows[v->id])
         return;
-    /* A narrow copy of a parameter has its gradient in f32 at once, rather
-     * than rounded and widened again. */
+    /* A low-precision copy passes its gradient on in f32, so that it is not
+     * rounded and widened. */
     if (is_param_copy(v))
         v = v->def->arg[0];
     if (!type_same_shape(&d->type, &v->type) || d->type.dtype != v->type.dtype)
@@ -76,7 +77,7 @@ void autodiff_give(Frame *f, Value *v, Value *d)
 
 Value *autodiff_collect(Frame *f, Value *v)
 {
-    if (v->id >= f->a->nvalues) /* saved for the way back, nothing more */
+    if (v->id >= f->a->nvalues) /* a saved value: no gradient */
         return NULL;
     Terms *t = &f->a->terms[v->id];
     if (t->n == 0)
@@ -91,7 +92,7 @@ Value *autodiff_collect(Frame *f, Value *v)
     return sum;
 }
 
-/* ---- what the rules build with ---- */
+/* ---- functions that the rules call ---- */
 
 bool gradient_wanted(const Gradient *g, int i)
 {
@@ -114,7 +115,7 @@ void gradient_give(Gradient *g, int i, Value *d)
     autodiff_give(g->frame, g->op->arg[i], d);
 }
 
-/* ---- the walk ---- */
+/* ---- the walk over the program ---- */
 
 static bool has_gradient(const Autodiff *a, const Op *op)
 {
@@ -163,7 +164,7 @@ static Value *find_loss(Program *p)
     bug("the program has no output 'loss'");
 }
 
-/* The gradient of the loss with respect to itself, or its scale. */
+/* The gradient of the loss with respect to itself: 1, or the loss scale. */
 static Value *seed(Frame *f, const Value *loss)
 {
     if (f->a->p->train.loss_scale <= 0)

@@ -1,8 +1,8 @@
-/* autodiff.h: what the files of the pass autodiff share.
+/* autodiff.h: declarations that the files of the pass autodiff share.
  *
- *   autodiff.c         the walk backward, sums of gradients
- *   autodiff_flow.c    which values get a gradient at all
- *   autodiff_loop.c    loops, and how their bodies reach forward values
+ *   autodiff.c         the walk over the program, sums of gradient terms
+ *   autodiff_flow.c    finds the values that have a gradient
+ *   autodiff_loop.c    loops, and forward values in backward bodies
  *   autodiff_update.c  gradient norm and parameter updates
  */
 #ifndef PARC_PASSES_AUTODIFF_H
@@ -17,43 +17,42 @@ typedef struct Autodiff {
     Program *p;
     uint32_t nvalues; /* of the forward program: the tables' length */
     bool *flows;      /* by value id: it depends on a trainable parameter, and
-                         the loss on it */
-    Terms *terms;     /* by value id: gradients yet to be summed */
+                       * the loss depends on it */
+    Terms *terms;     /* by value id: gradient terms that are not summed yet */
     bool trains;      /* some parameter has a gradient */
-    Value *loss_scale; /* that all gradients have as a factor; NULL: none */
+    Value *loss_scale; /* a factor of all gradients; NULL: none */
 } Autodiff;
 
 /* One region of the forward program and the region that its backward ops are
- * written to: the step itself, or the bodies of a loop and its mirror. */
+ * added to: the step itself, or the bodies of a loop and its backward loop. */
 typedef struct Frame Frame;
 struct Frame {
     Autodiff *a;
     Frame *outer;           /* NULL: the step */
     Op *forward, *backward; /* the loops, where outer is not NULL */
     Build b;
-    ValueMap seen; /* how a value of the forward region is read in
-                      the backward one */
+    ValueMap seen; /* forward value → its value in the backward region */
 };
 
-/* Adds d to the gradient of v, fitted to its shape and dtype. */
+/* Adds d, converted to the shape and dtype of v, to the gradient terms of v. */
 void autodiff_give(Frame *f, Value *v, Value *d);
-/* Calls d after what it is the gradient of, unless it has a name. */
+/* Names d "d" + the name of `of`, unless d has a name. */
 void autodiff_name(Frame *f, Value *d, const Value *of);
-/* The sum of what was given to v, or NULL. */
+/* The sum of the gradient terms of v, or NULL. */
 Value *autodiff_collect(Frame *f, Value *v);
-/* Writes the backward ops of every op of the region, last first. */
+/* Builds the backward ops of every op of the region, last op first. */
 void autodiff_region(Frame *f, Region *r);
 
-/* autodiff_flow.c: Autodiff.flows for this loss. */
+/* autodiff_flow.c: computes Autodiff.flows for this loss. */
 bool *autodiff_flow(Program *p, Value *loss);
 
 /* autodiff_loop.c */
 void autodiff_loop(Frame *f, Op *loop);
 Value *autodiff_use(Frame *f, Value *v);
-/* Whether v is nothing but a parameter, or one layer of it. */
+/* Whether v is a parameter, or one layer of a stacked parameter. */
 bool autodiff_is_param(const Value *v);
 
-/* autodiff_update.c: gradients to new parameters. */
+/* autodiff_update.c: builds norm, updates and assignments. */
 void autodiff_update(Frame *f);
 
 #endif

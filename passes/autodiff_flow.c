@@ -1,15 +1,16 @@
-/* autodiff_flow.c: which values have a gradient.
+/* autodiff_flow.c: finds the values that have a gradient.
  *
- * A value has one if it depends on a trainable parameter (forward) and the
- * loss depends on it (backward), both through operands that gradients pass.
- * Loop carries depend on themselves: bodies are walked until nothing changes.
+ * A value has one if it depends on a trainable parameter (forward analysis) and
+ * the loss depends on it (backward analysis), both through differentiable
+ * operands. Loop carries depend on themselves, so loop bodies are visited until
+ * a fixed point.
  */
 #include "passes/autodiff.h"
 
 typedef struct Flow {
     Program *p;
     bool *active; /* depends on a trainable parameter */
-    bool *flows;  /* and the loss depends on it */
+    bool *flows;  /* active, and the loss depends on it */
     bool changed;
 } Flow;
 

@@ -1,25 +1,26 @@
-/* autodiff_loop.c: the gradient of a loop is a loop that runs the other way.
+/* autodiff_loop.c: builds the gradient of a loop as a loop in reverse order.
  *
  *   %h, %z = loop n=4 reverse=false carry(%x = %h0) stack(%w = %ws)
  *                 free(%t = %table) { … yield %x1, %z1 }
- * becomes, with %dh given and nothing for %z,
+ * becomes, where %dh is given and %z has no gradient,
  *   %h, %z, %xs = loop … { … yield %x1, %z1, %x }
  *   %dh0, %dtable, %dws = loop n=4 reverse=true
  *                 carry(%dx1 = %dh, %acc = 0) stack(%x = %xs, %w = %ws)
  *                 free(%t = %table) { … yield %dx, %acc1, %dw }
  *
- * - a carry's gradient is a carry: it comes in as the gradient of the next
- *   turn's start and leaves as that of this turn's;
- * - a stack's gradient is yielded and stacked again;
- * - a free operand's is summed in a carry that starts at zero, in f32;
- * - a forward value that the way back needs is yielded by the forward loop
- *   and comes back as a stack. Slices of stacks and free operands are passed
- *   once more instead, and what is made from nothing is made again.
+ * - A carry's gradient is a carry. It enters an iteration as the gradient of
+ *   the carry's new value and leaves as the gradient of its old value.
+ * - A stacked operand's gradient is yielded and stacked.
+ * - A free operand's gradient is summed in a carry that starts at zero, in f32.
+ * - A forward value that the backward body reads is saved: the forward loop
+ *   yields it, and the backward loop takes it as a stacked operand. Slices of
+ *   stacked operands and free operands are passed to the backward loop
+ *   directly. Constants, random numbers and casts of parameters are recomputed.
  */
 #include "base/bug.h"
 #include "passes/autodiff.h"
 
-/* ---- reading forward values on the way back ---- */
+/* ---- forward values in the backward body ---- */
 
 static Value *save(Frame *f, Value *v)
 {
@@ -42,8 +43,8 @@ static Value *use_argument(Frame *f, Value *v)
     return ir_loop_add_free(p, f->backward, outside);
 }
 
-/* Whether an op is made again rather than saved: constants, random numbers,
- * and narrow copies of parameters. */
+/* Whether the backward body recomputes an op instead of saving its result:
+ * constants, random numbers and low-precision copies of parameters. */
 static bool is_repeated(const Op *op)
 {
     if (op->kind == OP_random)
@@ -95,14 +96,16 @@ bool autodiff_is_param(const Value *v)
     return v->def->kind == OP_param;
 }
 
-/* ---- the mirror ---- */
+/* ---- the backward loop ---- */
 
-/* Which arguments and results of a forward loop the mirror has to do with. */
+/* The arguments and results of a forward loop that have gradients, and the
+ * operands of its backward loop. */
 typedef struct Mirror {
     Op *loop;   /* forward */
-    int ncarry; /* of the mirror: live carries first, then live frees */
+    int ncarry; /* of the backward loop: carries with a gradient first, then
+                 * free operands */
     int nstack;
-    int *carry; /* for each carry of the mirror: the forward argument */
+    int *carry; /* for each carry of the backward loop: the forward argument */
     int *stack; /* for each stack: the forward result */
     Value **args;
 } Mirror;
@@ -120,7 +123,8 @@ static bool is_live(const Autodiff *a, const Op *loop, int i)
     return i < loop->ncarry && a->flows[loop->out[i]->id];
 }
 
-/* A sum over turns is kept in f32, whatever the operand is. */
+/* The sum over iterations is accumulated in f32, whatever the operand's type.
+ */
 static void mirror_carry(Frame *f, Mirror *m, int i)
 {
     Op *loop = m->loop;
@@ -158,8 +162,8 @@ static Mirror mirror_of(Frame *f, Op *loop, int nouts)
     return m;
 }
 
-/* Gives the body's yields the gradients that come from outside or from the
- * next turn. */
+/* Seeds the gradients of the body's yields with those that come from outside
+ * the loop or from the next iteration. */
 static void seed_body(Frame *f, const Mirror *m)
 {
     const Region *body = m->loop->body;
@@ -187,8 +191,9 @@ static Value *next_carry(Frame *f, const Mirror *m, int k)
     return sum;
 }
 
-/* Closes the mirror: carries, then a stack for each stacked argument that has
- * a gradient. `from` says which, result for result. */
+/* Yields the backward loop's results: the carries, then a stack for each
+ * stacked argument that has a gradient. from[i] is the forward argument of
+ * result i. */
 static void close_mirror(Frame *f, const Mirror *m, int *from)
 {
     Program *p = f->a->p;
@@ -214,7 +219,7 @@ static void close_mirror(Frame *f, const Mirror *m, int *from)
 void autodiff_loop(Frame *f, Op *loop)
 {
     Program *p = f->a->p;
-    /* The walk over the body adds results to the loop, behind these. */
+    /* Count the results first: the walk over the body appends saved values. */
     Mirror m = mirror_of(f, loop, loop->nouts);
     Attr attr[MAX_ATTRS] = {{.i = loop_trips(loop)},
                             {.i = !loop_reverse(loop)}};
@@ -224,7 +229,7 @@ void autodiff_loop(Frame *f, Op *loop)
                           m.nstack, attr);
     in.b.region = in.backward->body;
     in.b.before = NULL;
-    f->b.before = in.backward; /* for what the body needs from outside */
+    f->b.before = in.backward; /* for values from outside */
     seed_body(&in, &m);
     autodiff_region(&in, loop->body);
     in.b.loc = loop->loc;

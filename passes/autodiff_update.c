@@ -1,8 +1,9 @@
-/* autodiff_update.c: from the parameters' gradients to their new values.
+/* autodiff_update.c: builds gradient norm, clipping and parameter updates.
  *
- * In the order of Program.param, so that nothing depends on the walk: each
- * gradient is finished, the norm of all of them taken, then each parameter
- * and its optimizer states are updated and assigned.
+ * Parameters are visited in the order of Program.param, so that the result does
+ * not depend on the walk over the program: first each gradient is finished,
+ * then the norm of all gradients is taken, then each parameter and its
+ * optimizer states are updated and assigned.
  */
 #include <float.h>
 #include <string.h>
@@ -73,10 +74,10 @@ static Value *put_norm(Build *b, Value **grads, int n, Value *unscale)
     return norm;
 }
 
-/* min(clip / (norm + 1e-6), 1), as torch.nn.utils.clip_grad_norm_ has it. A
- * norm that is not finite must not spoil gradients that are: the minimum
- * takes its second operand where the first is no number, and a factor of
- * zero leaves only infinite ones not finite. */
+/* min(clip / (norm + 1e-6), 1), as in torch.nn.utils.clip_grad_norm_. A norm
+ * that is not finite must not spoil finite gradients: for a NaN the minimum
+ * returns its second operand, 1; for an infinite norm the factor is 0, and only
+ * infinite elements stay non-finite. */
 static Value *put_clip(Build *b, Value *norm)
 {
     Attr attr[MAX_ATTRS] = {{.f = 1e-6}};
@@ -116,8 +117,7 @@ static void put_assign(Build *b, int param, Value *v)
     ir_op(b, OP_assign, 1, &v, attr, NULL);
 }
 
-/* Whether the norm is finite: neither infinity nor what is no number is less
- * than the largest float. */
+/* Whether the norm is finite: neither infinity nor NaN is less than FLT_MAX. */
 static Value *put_good(Build *b, Value *norm)
 {
     Value *args[] = {norm, ir_scalar_const(b, (double)FLT_MAX)};
@@ -126,7 +126,7 @@ static Value *put_good(Build *b, Value *norm)
 
 enum { MAX_OPERANDS = UPDATE_GOOD + 1 + 2 };
 
-/* args[] holds the scalars, each at its place. */
+/* args[] holds the scalar operands at their UPDATE_ indices. */
 static void put_update(Build *b, int param, Value *grad, Value **args)
 {
     Program *p = b->p;
@@ -151,7 +151,7 @@ static void put_update(Build *b, int param, Value *grad, Value **args)
     }
 }
 
-/* What the gradients are multiplied by, and whether the step counts. */
+/* The factor that gradients are multiplied by, and whether the step counts. */
 static void put_factor(Build *b, Value **args, Value *norm, Value *unscale)
 {
     Value *clip = b->p->train.clip > 0 ? put_clip(b, norm) : NULL;

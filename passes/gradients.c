@@ -1,4 +1,4 @@
-/* gradients.c: the table of gradient rules, and what rules share. */
+/* gradients.c: the table of gradient rules, and functions that rules share. */
 #include "passes/gradients.h"
 #include "base/bug.h"
 
@@ -7,8 +7,8 @@ typedef struct GradientRow {
     uint32_t blocked; /* bit i: operand i is an index or a condition */
 } GradientRow;
 
-/* Kinds that are not listed have no rule. Ops of later passes (updates,
- * collectives) never reach autodiff; loops are differentiated by it. */
+/* Kinds without a row have no rule. Ops of later passes (updates, collectives)
+ * never reach autodiff, which differentiates loops itself. */
 static const GradientRow gradient_table[OP_COUNT] = {
     [OP_add] = {gradient_add, 0},
     [OP_sub] = {gradient_sub, 0},
@@ -62,8 +62,8 @@ bool gradient_passes(OpKind kind, int i)
     return row->rule != NULL && (i >= 32 || !(row->blocked >> i & 1));
 }
 
-/* Casting a gradient to a narrow type and back again only loses bits: the
- * sum behind it stays as wide as it was made. */
+/* Casting a gradient to a narrow type and back only loses bits: the sum that
+ * follows uses the wide value. */
 static Value *cast_back(Build *b, Value *d, DType t)
 {
     const Op *def = d->def;
@@ -82,7 +82,7 @@ Value *gradient_fit(Build *b, Value *d, const Type *t)
         bug("a gradient of rank %d for a value of rank %d", d->type.ndim,
             t->ndim);
     for (int i = 0; i < d->type.ndim; i++) {
-        /* A dim of size 1 in front needs no sum: the reshape drops it. */
+        /* A leading dim of size 1 needs no sum: the reshape drops it. */
         bool repeated =
             i < lead ? d->type.dim[i] != 1 : d->type.dim[i] != t->dim[i - lead];
         if (repeated)

@@ -1,9 +1,9 @@
-/* gradients.h: the gradient of every operator.
+/* gradients.h: the gradient rule of every operator.
  *
- * One table with a row for each kind of op: a rule that, given the gradients
- * of the op's results, builds those of its operands. The rules know nothing
- * of loops, sums or parameters; autodiff.c does, and gives them the four
- * functions at the end of this file to build with.
+ * A table has a row for each kind of op: a rule that builds the gradients of
+ * the op's operands from those of its results. The rules handle neither loops
+ * nor sums of gradient terms nor parameters; autodiff.c does, and offers the
+ * functions at the end of this file.
  */
 #ifndef PARC_PASSES_GRADIENTS_H
 #define PARC_PASSES_GRADIENTS_H
@@ -13,26 +13,25 @@
 typedef struct Gradient {
     Build *b;            /* where the backward ops go */
     const Op *op;        /* the forward op */
-    Value *d;            /* the gradient of its first result; NULL: zero */
-    Value *d1;           /* that of its second, where it has one */
-    struct Frame *frame; /* the driver's own */
+    Value *d;            /* the gradient of the first result; NULL: zero */
+    Value *d1;           /* the gradient of the second result, if any */
+    struct Frame *frame; /* private to autodiff.c */
 } Gradient;
 
 typedef void GradientRule(Gradient *g);
 
-/* NULL: the op's results do not depend on its operands in a differentiable
- * way (a comparison, a detach), or it has no operands. */
+/* NULL: the results do not depend on the operands in a differentiable way (a
+ * comparison, a detach), or the op has no operands. */
 GradientRule *gradient_rule(OpKind kind);
 
-/* Whether operand number `i` of such an op can have a gradient at all: false
- * for indices and conditions. */
+/* Whether operand i can have a gradient: false for indices and conditions. */
 bool gradient_passes(OpKind kind, int i);
 
-/* d summed over the dims that were broadcast to get from t's shape to d's,
- * in t's dtype. */
+/* Sums d over the dims that were broadcast from t's shape to d's, and casts the
+ * sum to t's dtype. */
 Value *gradient_fit(Build *b, Value *d, const Type *t);
 
-/* A zero of the type's shape: a `full`, or for a stack a loop of them. */
+/* A zero of t's shape: a `full`; for a stacked tensor a loop of them. */
 Value *gradient_zero(Build *b, const Type *t, DType dtype);
 
 GradientRule gradient_add, gradient_sub, gradient_mul, gradient_div,
@@ -47,15 +46,15 @@ GradientRule gradient_sum, gradient_max, gradient_sumsq, gradient_reshape,
 GradientRule gradient_einsum, gradient_embedding, gradient_rotary,
     gradient_attention;
 
-/* ---- what autodiff.c gives the rules ---- */
+/* ---- functions of autodiff.c for the rules ---- */
 
-/* Whether operand number `i` needs a gradient. */
+/* Whether operand i needs a gradient. */
 bool gradient_wanted(const Gradient *g, int i);
-/* A value of the forward program (operand or result of g->op), as it can be
- * read where the backward ops go. */
+/* A value of the forward program (operand or result of g->op), in the form in
+ * which the backward ops can read it. */
 Value *gradient_use(Gradient *g, Value *forward);
-/* The dtype in which operand i's gradient is best computed: its own, but f32
- * for a parameter's narrow copy. */
+/* The dtype to compute operand i's gradient in: its own, but f32 for the
+ * low-precision copy of a parameter. */
 DType gradient_dtype(const Gradient *g, int i);
 /* Adds d to operand i's gradient. d may have the result's shape where the
  * operand was broadcast, and another dtype. */

@@ -1,5 +1,5 @@
-/* gradients_contract.c: gradients of contractions, indexing and attention.
- */
+/* gradients_contract.c: gradient rules of einsum, embedding, rotary and
+ * attention. */
 #include <string.h>
 
 #include "base/bug.h"
@@ -25,8 +25,8 @@ static EinsumSpec einsum_split(Arena *a, const char *spec)
     };
 }
 
-/* For xs,ys->zs the gradient of xs is zs,ys->xs. A letter that only xs has
- * was summed on its own: it is left out of the einsum, then broadcast. */
+/* For xs,ys->zs the gradient of xs is zs,ys->xs. A letter that only xs has was
+ * summed alone: the einsum omits it and a broadcast restores it. */
 static Value *einsum_gradient(Gradient *g, const EinsumSpec *s, int i)
 {
     Arena *a = g->b->p->arena;
@@ -104,7 +104,7 @@ void gradient_attention(Gradient *g)
                      gradient_use(g, op->out[0]),
                      gradient_use(g, op->out[1]),
                      drops ? gradient_use(g, op->arg[3]) : NULL};
-    /* The gradient has the same attributes. */
+    /* The gradient op has the same attributes as the forward op. */
     Op *back = ir_op(g->b, drops ? OP_attention_dropout_grad
                                  : OP_attention_grad,
                      drops ? 7 : 6, args, op->attr, NULL);

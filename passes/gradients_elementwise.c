@@ -1,9 +1,9 @@
-/* gradients_elementwise.c: gradients of elementwise ops.
+/* gradients_elementwise.c: gradient rules of elementwise ops.
  *
- * d is the gradient of the result y. Where both the operand and the result
- * would do, a rule reads the result: that is what the next op often keeps for
- * its own gradient anyway. Every rule is a product with d as one factor, so
- * that a partial sum passes through it.
+ * d is the gradient of the result y. A rule that can use either the operand or
+ * the result uses the result, because the next op often saves it for its own
+ * gradient. Every rule is a product with d as one factor, so that it is linear
+ * in d and partial sums pass through it.
  */
 #include "passes/gradients.h"
 
@@ -69,8 +69,8 @@ void gradient_div(Gradient *g)
     }
 }
 
-/* The gradient goes to the operand that won; a tie shares it, as in PyTorch.
- */
+/* The gradient goes to the larger (or smaller) operand; equal operands get half
+ * each, as in PyTorch. */
 static void give_winner(Gradient *g, int i, bool larger)
 {
     if (!gradient_wanted(g, i))

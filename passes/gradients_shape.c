@@ -1,11 +1,11 @@
-/* gradients_shape.c: gradients of reductions and of ops that move elements.
- */
+/* gradients_shape.c: gradient rules of reductions and of ops that move
+ * elements. */
 #include "passes/gradients.h"
 
 /* ---- reductions ---- */
 
-/* Every element that was summed gets the sum's gradient: the dropped dims
- * come back as 1, then are broadcast. */
+/* Every summed element gets the gradient of the sum: the dropped dims are
+ * restored with size 1, then broadcast. */
 void gradient_sum(Gradient *g)
 {
     const Type *x = &g->op->arg[0]->type;

@@ -1,8 +1,9 @@
-/* pass.h: passes over a Program.
+/* pass.h: the interface of the passes over a Program.
  *
- * passes.def is the only list of passes; pipeline.c runs them in its order,
- * verifies after each, dumps and times. A pass that finds the user's plan at
- * fault reports through p->diag and returns; the pipeline stops after it.
+ * passes.def is the only list of passes. pipeline.c runs them in its order,
+ * verifies the program after each, dumps and times. A pass that finds an error
+ * in the user's plan reports it through p->diag and returns; the pipeline stops
+ * after that pass.
  */
 #ifndef PARC_PASSES_PASS_H
 #define PARC_PASSES_PASS_H
@@ -12,27 +13,30 @@
 
 typedef enum Target { TARGET_CUDA, TARGET_CPU } Target;
 
-/* What passes may ask of the target, supplied by the driver (codegen knows). */
+/* What passes may ask about the target. The driver supplies it, from codegen.
+ */
 typedef struct TargetInfo {
     Target target;
-    int threads;            /* CPU threads of a rank that workspace serves */
+    int threads;            /* CPU threads of a rank: determines workspace */
     int streams;            /* 4 on CUDA (streams.h), 1 on the CPU */
-    int default_prefetch;   /* units gathered ahead: 1 on CUDA, 0 on the CPU */
+    int default_prefetch;   /* units gathered early: 1 on CUDA, 0 on the CPU */
     int64_t alignment;      /* of every tensor in the arena, in bytes */
-    bool shares_memory;     /* ranks are in one box and map the same memory */
-    bool adds_rows;         /* has the op embedding_add */
-    /* Scratch bytes that an op needs while it runs, by rank-local types. */
+    bool shares_memory;     /* all ranks are on one node and map the same
+                             * memory */
+    bool adds_rows;         /* the op embedding_add is implemented */
+    /* Scratch bytes that an op needs while it runs, for its rank-local types.
+     */
     int64_t (*workspace)(const Program *p, const Op *op, int threads);
-    /* Whether the target multiplies an einsum of these types, and does to the
-     * product what the op says; NULL: any, and nothing. */
+    /* Whether the target has a matmul for an einsum of these types, with the
+     * op's epilogue. NULL: any types, no epilogue. */
     bool (*multiplies)(const Program *p, const Op *op);
-    /* Whether the ranks of a box had better make their shards of an einsum,
-     * operand i of a reduce_scatter, out of each other's operands; NULL: they
-     * cannot. */
+    /* Whether the fused einsum + reduce-scatter is faster for this einsum,
+     * operand i of a reduce_scatter: each rank computes its shard from the
+     * operands of all ranks of the node. NULL: not supported. */
     bool (*makes_shards)(const Program *p, const Op *einsum,
                          const Op *scatter, int i);
-    /* Whether result `out` of the op may take the memory of operand `arg`,
-     * which dies there. */
+    /* Whether result `out` of the op may reuse the memory of operand `arg`,
+     * whose live range ends there. */
     bool (*in_place)(const Program *p, const Op *op, int out, int arg);
 } TargetInfo;
 

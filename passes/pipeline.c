@@ -1,7 +1,7 @@
-/* pipeline.c: the pass pipeline.
+/* pipeline.c: runs the passes in order and verifies the program after each.
  *
- * After every pass the program is verified. The last one that did verify is
- * kept, so that an internal error leaves a file and a command that repeat it.
+ * The last program that verified is saved, so that an internal error writes a
+ * file and prints a command that reproduces it.
  */
 #include "passes/pipeline.h"
 
@@ -36,7 +36,7 @@ double seconds_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* ---- what an internal error leaves ---- */
+/* ---- state saved on an internal error ---- */
 
 typedef struct Crash {
     const Program *good; /* the last program that verified, or NULL */
@@ -112,7 +112,7 @@ static void print_time(const char *name, double seconds)
 
 /* ---- running ---- */
 
-/* A dump that someone edited is input: its faults are the user's. */
+/* A dump may have been edited by hand: its errors are the user's. */
 static bool verify_input(Program *p)
 {
     const char *fault = ir_verify(p);
@@ -126,7 +126,8 @@ static double run_pass(Program *p, const TargetInfo *t,
                        const PipelineOptions *o, int pass, double *verifying)
 {
     dump_before(p, o, pass);
-    ir_renumber(p); /* so that a run from a dump goes on the same */
+    ir_renumber(p); /* ids as after parsing a dump, so that a run from the dump
+                     * is identical */
     double begin = seconds_now();
     pass_table[pass].run(p, t);
     double ran = seconds_now();

@@ -12,16 +12,16 @@ typedef struct PipelineOptions {
     VEC(int) dump_before;
     VEC(int) dump_after;
     bool dump_after_all, time_passes;
-    bool stops, starts;          /* are the next two given? */
+    bool stops, starts;          /* whether the next two are given */
     int stop_after, start_after; /* starts: the program is an IR dump */
-    const char *reproduce;       /* options for the command that repeats an
-                                    internal error: "--target cpu" */
+    const char *reproduce;       /* options for the command that reproduces an
+                                  * internal error: "--target cpu" */
 } PipelineOptions;
 
 const char *pass_name(int pass);
 const char *pass_meaning(int pass);
 
-/* What went before the passes, for --time-passes. */
+/* The time of a step before the passes, for --time-passes. */
 typedef struct Timing {
     const char *name;
     double seconds;
@@ -29,9 +29,9 @@ typedef struct Timing {
 double seconds_now(void);
 
 /* Runs the passes on p, which `lower` or ir_parse has just made. Dumps go to
- * standard output, timings to standard error. False after an error of the
- * user's, which is in p->diag. A program that does not verify ends in bug(),
- * after the last good one was saved to parc-crash.ir. */
+ * standard output, timings to standard error. Returns false after a user error,
+ * which is in p->diag. A program that does not verify ends in bug(), after the
+ * last valid one was saved to parc-crash.ir. */
 bool pipeline_run(Program *p, const TargetInfo *t, const PipelineOptions *o,
                   const Timing *before, int nbefore);
 

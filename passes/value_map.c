@@ -1,4 +1,4 @@
-/* value_map.c: a growing table from values to values, by id. */
+/* value_map.c: a growing map from values to values, indexed by value id. */
 #include "passes/value_map.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* value_map.h: a growing table from values to values, by id. */
+/* value_map.h: a growing map from values to values, indexed by value id. */
 #ifndef PARC_PASSES_VALUE_MAP_H
 #define PARC_PASSES_VALUE_MAP_H
 
@@ -9,7 +9,7 @@ typedef struct ValueMap {
     uint32_t n;
 } ValueMap;
 
-/* NULL: nothing was entered for v. */
+/* NULL: v has no entry. */
 static inline Value *value_map_get(const ValueMap *m, const Value *v)
 {
     return v->id < m->n ? m->at[v->id] : NULL;

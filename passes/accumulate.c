@@ -1,13 +1,13 @@
-/* accumulate.c: gradient accumulation: a loop over the microbatches.
+/* accumulate.c: gradient accumulation: builds the loop over the microbatches.
  *
- * requires: STAGE_STORED; where `train` accumulates, an axis in time as the
- *           mesh's last, which the pass `plan` has put there
- * ensures:  the same stage, without that axis: the forward and backward ops
- *           of a step run in a loop, once for each microbatch; what a step
- *           sums up over all of its batch (the loss, gradients) is carried in
- *           f32 from one to the next; all-reduces of such sums over other
- *           axes run once, behind the loop, and so does what is made of them
- *           (a gradient that is summed up, then gathered or reduced to shards)
+ * requires: STAGE_STORED; where `train` accumulates, a microbatch axis as the
+ *           mesh's last, which the pass `plan` added
+ * ensures:  the same stage without the microbatch axis. Forward and backward
+ *           ops run in a loop, once for each microbatch. Sums over the whole
+ *           batch (the loss, gradients) are carries in f32. Their all-reduces
+ *           over other axes run once, after the loop, with all that depends on
+ *           them (a gradient that is summed up, then gathered or
+ *           reduce-scattered).
  *
  * before   %dw = einsum{…} %dy, %x : f32[64, 64]+dp+micro backward
  *          %dw.2 = reduce_scatter{axes={dp}, …} %dw : f32[64, 64]~dp+micro …
@@ -22,9 +22,9 @@
  *            yield %sum.2, …
  *          }
  *
- * A total over the batch that the microbatches themselves read (how many
- * labels count) has a loop of its own in front, which computes it from the
- * inputs; one that depends on parameters cannot be had, and is an error.
+ * A total over the batch that the microbatches read (the number of valid
+ * labels) is computed from the inputs by a loop of its own, before the main
+ * loop. A total that depends on parameters is an error.
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@
 #include "passes/simplify.h"
 #include "passes/turns.h"
 
-/* ---- faults -------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static void refuse(const Turns *t, const Op *op, const char *what)
 {
@@ -41,9 +41,9 @@ static void refuse(const Turns *t, const Op *op, const char *what)
                "%s, but accumulate = %lld works through the batch in "
                "microbatches", what, (long long)t->n);
     if (op->why.loc.line && op->why.loc.line != op->loc.line)
-        diag_note(p->diag, op->why.loc, "it is made here");
-    diag_help(p->diag, "leave accumulate away, or compute what every "
-                       "microbatch needs from its own rows or from inputs");
+        diag_note(p->diag, op->why.loc, "the collective comes from here");
+    diag_help(p->diag, "omit accumulate, or compute what every microbatch "
+                       "needs from its own rows or from inputs");
 }
 
 static bool check_region(const Turns *t, const Region *r)
@@ -59,7 +59,7 @@ static bool check_region(const Turns *t, const Region *r)
             total = op->arg[i]->type.place.ax[t->axis].kind == AX_P;
         if (total)
             continue;
-        refuse(t, op, "this needs the rows of the whole batch at once");
+        refuse(t, op, "this op needs all rows of the batch");
         fine = false;
     }
     return fine;
@@ -67,7 +67,8 @@ static bool check_region(const Turns *t, const Region *r)
 
 /* ---- totals -------------------------------------------------------------- */
 
-/* A share of what is the same in all turns: as much in each of them. */
+/* A microbatch's share of a value that is the same in all iterations: 1/n of
+ * it. */
 static void share_evenly(Turns *t, Region *r)
 {
     for (Op *op = r->first, *next; op; op = next) {
@@ -92,7 +93,7 @@ static bool is_total(const Turns *t, const Op *op)
     return op->kind == OP_all_reduce && turns_over(op, t->axis);
 }
 
-/* An op of its own for n members of a grouped collective. */
+/* Adds a collective for n members of a grouped collective. */
 static void take_members(Turns *t, Op *op, const int *member, int n)
 {
     Build b = {.p = t->p, .region = t->r, .before = op, .phase = op->phase,
@@ -115,7 +116,7 @@ static void take_members(Turns *t, Op *op, const int *member, int n)
     }
 }
 
-/* Members may belong to different loops. */
+/* Each member gets its own all-reduce: they may belong to different loops. */
 static void split_total(Turns *t, Op *op)
 {
     for (int i = 0; i < op->nargs; i++)
@@ -123,9 +124,9 @@ static void split_total(Turns *t, Op *op)
     ir_remove(op);
 }
 
-/* What is the same in all turns does not wait in a turn for what differs: it
- * may stand behind a total, as a gradient does that is summed up before it is
- * reduced to shards with the rest of its unit. */
+/* Splits a grouped collective into loop-invariant members and the others. An
+ * invariant member may depend on a total, as a gradient that is summed up
+ * before it is reduce-scattered with its unit, and must run after the loop. */
 static void split_collective(Turns *t, Op *op)
 {
     int *same = NEW_ARRAY(t->p->arena, int, op->nargs);
@@ -176,7 +177,7 @@ static void find_inside(Turns *t)
                             turns_touch(op, t->axis);
 }
 
-/* Whether a turn reads the total. */
+/* Whether an op of the loop reads the total. */
 static bool is_read_inside(const Turns *t, const Op *total)
 {
     bool *depends = NEW_ARRAY(t->p->arena, bool, t->p->nvalues);
@@ -187,9 +188,10 @@ static bool is_read_inside(const Turns *t, const Op *total)
     return false;
 }
 
-/* ---- totals that turns read ---------------------------------------------- */
+/* ---- totals that iterations read ----------------------------------------- */
 
-/* Marks what `op` is computed from; false where a parameter is among it. */
+/* Marks the ops that `op` is computed from. False if a parameter is among them.
+ */
 static bool mark_sources(const Op *op, bool *source)
 {
     bool fine = op->kind != OP_param;
@@ -203,14 +205,14 @@ static bool mark_sources(const Op *op, bool *source)
     return fine;
 }
 
-/* A loop of its own for one total: what it is computed from is cloned. */
+/* Builds a loop for one total, from clones of the ops that compute it. */
 static void total_first(Turns *t, Op *total)
 {
     Program *p = t->p;
     bool *source = NEW_ARRAY(p->arena, bool, p->nops);
     if (!mark_sources(total, source)) {
-        refuse(t, total, "every row's work depends on a total over the whole "
-                         "batch here");
+        refuse(t, total, "every row depends on a total over the whole batch "
+                         "here");
         return;
     }
     Value **map = NEW_ARRAY(p->arena, Value *, p->nvalues);
@@ -254,7 +256,7 @@ static void make_loops(Turns *t)
     turns_make_loop(t);
 }
 
-/* Inputs that nothing reads have their rows in the same order. */
+/* Gives inputs that no op reads the same layout: rows by microbatch. */
 static void stack_inputs(const Turns *t)
 {
     for (int i = 0; i < t->p->input.n; i++) {

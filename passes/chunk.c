@@ -1,12 +1,12 @@
-/* chunk.c: the head in chunks of tokens: `head_chunk`.
+/* chunk.c: runs the head in chunks of tokens, for the setting `head_chunk`.
  *
- * requires: STAGE_STORED, behind accumulate
- * ensures:  the same stage. Where the tokens of a rank's microbatch are more
- *           than `head_chunk`, the contraction that makes the logits, the
- *           rows of the loss and their gradients run in one loop over chunks
- *           of tokens, so that the logits of a batch never exist; the loss
- *           and the gradient of the weight are carried in f32 from one to the
- *           next, the gradient of what the head reads is put together
+ * requires: STAGE_STORED, after accumulate
+ * ensures:  the same stage. Where a rank's microbatch has more than
+ *           `head_chunk` tokens, the contraction that makes the logits, the
+ *           rows of the loss and their gradients run in one loop over chunks of
+ *           tokens, so that the logits of a whole batch are never stored. The
+ *           loss and the weight's gradient are carries in f32; the gradient of
+ *           the head's input is concatenated from the chunks.
  *
  * before   %z = einsum{spec="bsk,vk->bsv", …} %h, %w : f32[8, 64, 512]
  *          %e = exp %z : f32[8, 64, 512] forward
@@ -24,9 +24,9 @@
  *          }
  *          %dh = unfold{dim=0} %dh.2 : f32[8, 64, 16] forward
  *
- * Chunks are equal: sequences, or where one is longer than a chunk, parts of
- * each sequence in a loop inside. Like microbatches they are an axis in time,
- * here only while the pass runs.
+ * All chunks have equal size: whole sequences or, where a sequence is longer
+ * than a chunk, parts of each sequence in an inner loop. The chunks are a loop
+ * axis of the mesh (turns.h) that exists only during this pass.
  */
 #include <string.h>
 
@@ -35,8 +35,8 @@
 
 /* ---- the head ------------------------------------------------------------ */
 
-/* The last contraction of the forward pass in the region that tokens go
- * into: an operand has the leading dim of the result, the other lacks it. */
+/* Finds the last forward contraction in the region that has tokens: one operand
+ * has the leading dim of the result, the other lacks it. */
 static bool find_head(Chunk *c)
 {
     c->head = NULL;
@@ -47,7 +47,8 @@ static bool find_head(Chunk *c)
             continue;
         rule_of(c->t.p, op, &r);
         int f = rule_split_factor(&r, r.nargs, 0, 1);
-        if (f < 0 && op->out[0]->type.ndim > 2) /* one sequence */
+        if (f < 0 && op->out[0]->type.ndim > 2) /* a batch of one sequence: try
+                                                 * dim 1 */
             f = rule_split_factor(&r, r.nargs, 1, 1);
         bool left = f >= 0 && rule_factor_dim(&r, 0, f) != -1;
         bool right = f >= 0 && rule_factor_dim(&r, 1, f) != -1;
@@ -102,7 +103,7 @@ static bool choose_counts(const Chunk *c, Counts *n)
     *n = (Counts){1, 1};
     if (rows * seq <= want)
         return true;
-    int64_t larger; /* chunks that would do */
+    int64_t larger; /* the next larger chunk size that divides evenly */
     if (seq <= want) {
         int64_t least = (rows * seq + want - 1) / want;
         n->rows = divisor_from(rows, least);
@@ -117,8 +118,8 @@ static bool choose_counts(const Chunk *c, Counts *n)
     if (tokens * 4 > want)
         return true;
     diag_error(p->diag, p->train.loc,
-               "head_chunk = %lld: a rank's %lld tokens (%lld x %lld) come "
-               "apart into equal chunks of %lld at the most",
+               "head_chunk = %lld: a rank's %lld tokens (%lld x %lld) divide "
+               "into equal chunks of at most %lld",
                (long long)want, (long long)(rows * seq), (long long)rows,
                (long long)seq, (long long)tokens);
     diag_note(p->diag, c->head->loc, "the logits are made here");
@@ -129,7 +130,7 @@ static bool choose_counts(const Chunk *c, Counts *n)
 
 /* ---- the loops ----------------------------------------------------------- */
 
-/* One loop over n chunks of dim; then c->t.r is its body. */
+/* Builds one loop over n chunks of dim; then c->t.r is the loop's body. */
 static bool cut(Chunk *c, int dim, int64_t n)
 {
     Program *p = c->t.p;
@@ -162,9 +163,9 @@ void pass_chunk(Program *p, const TargetInfo *t)
     c.t.r = head_region(p);
     if (!find_head(&c)) {
         diag_error(p->diag, p->train.loc,
-                   "head_chunk: the loss of '%s' is not made of the results "
-                   "of a Linear or einsum", p->model);
-        diag_help(p->diag, "leave head_chunk away");
+                   "head_chunk: the loss of '%s' does not depend on a Linear "
+                   "or einsum", p->model);
+        diag_help(p->diag, "omit head_chunk");
         return;
     }
     if (!choose_counts(&c, &n) || n.rows * n.parts == 1)

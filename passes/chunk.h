@@ -1,8 +1,8 @@
-/* chunk.h: what the files of the pass chunk share.
+/* chunk.h: declarations that the files of the pass chunk share.
  *
- *   chunk.c        where the head is, how many chunks it comes in
- *   chunk_split.c  what of a region runs chunk by chunk
- *   chunk_share.c  what the head and its gradient both have need of
+ *   chunk.c        finds the head and chooses the number of chunks
+ *   chunk_split.c  decides which ops run chunk by chunk
+ *   chunk_share.c  removes recomputation between the head and its gradient
  */
 #ifndef PARC_PASSES_CHUNK_H
 #define PARC_PASSES_CHUNK_H
@@ -11,22 +11,23 @@
 #include "passes/turns.h"
 
 typedef struct Chunk {
-    Turns t;         /* `inside` and the lists are filled by chunk_split */
+    Turns t;         /* chunk_split fills `inside`, `total` and `gather` */
     Op *head;        /* the contraction that makes the logits */
-    int operand;     /* of it, the one that has the tokens */
-    int dim;         /* of the logits, split over the chunks */
-    Split *split;    /* by op id: how an op that is inside is split */
-    uint32_t nsplit; /* ids below this have one */
-    Value **original; /* by value id: what it repeats, as chunk_share finds it */
+    int operand;     /* index of the head's operand that has the tokens */
+    int dim;         /* the dim of the logits that chunks split */
+    Split *split;    /* by op id: how an op in the loop is split */
+    uint32_t nsplit; /* length of `split` */
+    Value **original; /* by value id: the forward value that it recomputes
+                       * (chunk_share) */
 } Chunk;
 
-/* What the backward pass gathers or computes again for the gradients of the
- * head is what the forward pass has: in a loop both are there at once. */
+/* Lets the head's gradients read forward values instead of values that the
+ * backward pass re-gathers or recomputes: in the loop both are live anyway. */
 void chunk_share(Chunk *c);
 
-/* Splits the head, what follows from its logits up to sums over tokens and
- * further contractions, and the cheap ops that serve these alone, over the
- * axis in time. False where the user was told why that cannot be. */
+/* Splits over the loop axis: the head, the ops that depend on its logits up to
+ * sums over tokens and further contractions, and cheap ops that only these
+ * read. False after a user error. */
 bool chunk_split(Chunk *c);
 
 #endif

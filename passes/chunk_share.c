@@ -1,4 +1,5 @@
-/* chunk_share.c: what the head and its gradient both have need of.
+/* chunk_share.c: lets the head's gradients read values of the forward pass
+ * instead of recomputing them.
  *
  * before   %h.2 = all_gather{axes={tp}, …} %h : f32[8, 64] forward
  *          %z = einsum{spec="bk,vk->bv", …} %h.2, %w : f32[8, 512] forward
@@ -10,8 +11,9 @@
  *          …
  *          %dw = einsum{spec="bv,bk->vk", …} %dz, %h.2 : f32[512, 64] backward
  *
- * To gather or compute twice saves memory between the passes; here no time
- * lies between them. Only operands of what follows from the logits change.
+ * Recomputation saves memory between the passes; a loop that runs both passes
+ * chunk by chunk has nothing to save. Only operands of contractions that depend
+ * on the logits change.
  */
 #include <string.h>
 
@@ -43,12 +45,12 @@ static bool same_attributes(const Op *x, const Op *y)
 
 static Value *original(Chunk *c, Value *v);
 
-/* Whether result k of the forward op is v, made by another op of the kind. */
+/* Whether result k of the forward op o equals v, a result of op. */
 static bool repeats(Chunk *c, const Value *v, const Op *op, const Op *o, int k)
 {
     if (!type_equal(&o->out[k]->type, &v->type))
         return false;
-    if (op_is_conversion(op->kind)) /* results stand for operands */
+    if (op_is_conversion(op->kind)) /* result i belongs to operand i */
         return original(c, op->arg[v->index]) == o->arg[k];
     if (o->nargs != op->nargs || k != v->index)
         return false;
@@ -75,8 +77,8 @@ static Value *find_original(Chunk *c, Value *v)
     return v;
 }
 
-/* The value of the forward pass that v repeats; v itself: none. Looked for
- * once: a chain of ops would be gone through for each of their kind, at each. */
+/* The forward value that v recomputes, or v. Memoized, since the search at each
+ * op of a chain visits the whole chain. */
 static Value *original(Chunk *c, Value *v)
 {
     if (!c->original[v->id])

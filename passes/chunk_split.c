@@ -1,12 +1,11 @@
-/* chunk_split.c: what of a region runs chunk by chunk; see chunk.h.
+/* chunk_split.c: decides which ops of a region run chunk by chunk; see chunk.h.
  *
- * From the logits forward: whatever reads a value that is split over the
- * chunks is split itself, as its rule has it, up to where it is summed over
- * (the sum is a total) and to what further contractions make (which is put
- * together again: the gradient of what the head reads). Then backward: cheap
- * ops that nothing else reads are made chunk by chunk as well (the one-hot
- * labels, a gradient that was broadcast). What is still read whole comes in
- * parts.
+ * First, forward from the logits: an op that reads a value that is split over
+ * the chunks is split too, by its sharding rule. A sum over the split dim is a
+ * total; the result of a further contraction (the gradient of the head's input)
+ * is gathered. Second, backward: cheap ops that only the loop reads (one-hot
+ * labels, a broadcast gradient) are split too. Operands that are still full are
+ * read in slices.
  */
 #include <string.h>
 
@@ -27,7 +26,7 @@ static bool is_split(const Chunk *c, Value *v)
     return place_of(c, v)->kind == AX_S;
 }
 
-/* Splits dim of v, behind the axes that split it already. */
+/* Splits dim of v; the loop axis is minor to the axes that split it already. */
 static void split_value(const Chunk *c, Value *v, int dim)
 {
     uint8_t order = 0;
@@ -43,14 +42,14 @@ static bool refuse(const Chunk *c, const Op *op, const char *what)
     diag_error(p->diag, op->loc,
                "%s, but head_chunk = %lld makes the logits in chunks of tokens",
                what, (long long)p->train.head_chunk);
-    diag_help(p->diag, "leave head_chunk away");
+    diag_help(p->diag, "omit head_chunk");
     return false;
 }
 
 /* ---- how an op is split -------------------------------------------------- */
 
-/* Whether all that a rank holds of factor f comes apart: f is major wherever
- * it occurs, and what the ranks leave of it can be divided. */
+/* Whether a rank's part of factor f can be divided into chunks: f is the major
+ * factor of its dim in each tensor, and its local size is divisible. */
 static bool divides(const Chunk *c, const Op *op, const Rule *r, int f)
 {
     const Mesh *m = &c->t.p->mesh;
@@ -67,7 +66,7 @@ static bool divides(const Chunk *c, const Op *op, const Rule *r, int f)
     return true;
 }
 
-/* The split that tensor number i, cut along dim, means for the op. */
+/* The split of the op if tensor i is split along dim. */
 static bool find_split(const Chunk *c, const Op *op, const Rule *r, int i,
                        int dim, Split *s)
 {
@@ -91,9 +90,9 @@ static void enter(Chunk *c, const Op *op, Split s)
     c->split[op->id] = s;
 }
 
-/* ---- what the loop leaves ------------------------------------------------ */
+/* ---- results of the loop ------------------------------------------------- */
 
-/* v as all chunks together make it, for those who read it outside. */
+/* The value of v over all chunks, for ops outside of the loop. */
 static Value *leave(Chunk *c, Value *v)
 {
     Program *p = c->t.p;
@@ -111,7 +110,7 @@ static Value *leave(Chunk *c, Value *v)
     return op->out[0];
 }
 
-/* Whoever is not inside reads the whole. */
+/* Lets ops outside of the loop read the value over all chunks. */
 static void leave_for_others(Chunk *c, Value *v, bool all)
 {
     Value *whole = NULL;
@@ -150,8 +149,8 @@ static bool place_results(Chunk *c, Op *op, const Rule *r, Split s)
     return true;
 }
 
-/* Between ranks a value stays split over the chunks, unless the dim itself
- * changes. */
+/* A collective leaves its operand split over the chunks, unless it changes the
+ * placement of the split dim. Returns whether the op is in the loop. */
 static bool follow_conversion(Chunk *c, Op *op)
 {
     int dim = place_of(c, op->arg[0])->dim;
@@ -197,7 +196,8 @@ static bool follow(Chunk *c, Op *op)
     return place_results(c, op, &r, s);
 }
 
-/* Logits that someone outside needs would exist as a whole after all. */
+/* Refuses a program in which an op outside of the loop needs all logits: they
+ * would be stored after all. */
 static bool check_logits(Chunk *c)
 {
     int64_t logits = type_elements(&c->head->out[0]->type);
@@ -206,7 +206,7 @@ static bool check_logits(Chunk *c)
         if (op_is_einsum(op->arg[0]->def->kind) && op->arg[0]->def != c->head)
             continue;
         if (type_elements(&op->out[0]->type) >= logits)
-            return refuse(c, op, "something needs all logits at once here");
+            return refuse(c, op, "an op needs the logits of all tokens here");
     }
     return true;
 }
@@ -223,9 +223,10 @@ static bool forward(Chunk *c)
     return check_logits(c);
 }
 
-/* ---- backward to what serves them alone ---------------------------------- */
+/* ---- backward: cheap producers ------------------------------------------- */
 
-/* How op, which is inside, wants operand k: Shard or Replicate. */
+/* The placement that op, which is inside, requires of operand k on the loop
+ * axis: Shard or Replicate. */
 static AxisPlace wanted(const Chunk *c, const Op *op, int k)
 {
     Rule r;
@@ -237,7 +238,8 @@ static AxisPlace wanted(const Chunk *c, const Op *op, int k)
     return rule_place(&r, k, c->split[op->id]);
 }
 
-/* The dim along which all readers want v, all of them inside; -1: none. */
+/* The dim along which all consumers read v in slices, all of them inside; -1:
+ * there is no such dim. */
 static int common_dim(const Chunk *c, const Value *v)
 {
     int dim = -1;
@@ -275,7 +277,7 @@ static void draw_in(Chunk *c, Op *op)
     split_value(c, op->out[0], dim);
 }
 
-/* ---- what comes in ------------------------------------------------------- */
+/* ---- operands of the loop ------------------------------------------------ */
 
 static bool one_after_another(const Chunk *c, const Value *v, int dim)
 {
@@ -285,7 +287,7 @@ static bool one_after_another(const Chunk *c, const Value *v, int dim)
     return true;
 }
 
-/* v in parts along dim: made once for all readers. */
+/* v in slices along dim: one op serves all consumers. */
 static Value *part_of(Chunk *c, Value *v, int dim)
 {
     Program *p = c->t.p;
@@ -311,13 +313,13 @@ static bool bring_in(Chunk *c, Op *op)
         if (want.kind != AX_S || is_split(c, op->arg[k]))
             continue;
         if (!one_after_another(c, op->arg[k], want.dim))
-            return refuse(c, op, "tokens do not lie one after another here");
+            return refuse(c, op, "tokens are not contiguous here");
         op->arg[k] = part_of(c, op->arg[k], want.dim);
     }
     return true;
 }
 
-/* Nothing inside may wait for what the loop leaves. */
+/* Refuses a program in which an op inside depends on a result of the loop. */
 static bool check_order(Chunk *c)
 {
     bool *depends = NEW_ARRAY(c->t.p->arena, bool, c->t.p->nvalues);

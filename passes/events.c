@@ -1,30 +1,34 @@
-/* events.c: who waits for whom: streams of a rank, here; ranks of a box, see
+/* events.c: the pass `events`: inserts the synchronization that the schedule
+ * needs, between the streams of a rank here, between ranks of a node in
  * meetings.c.
  *
- * requires: Program.memory, with the streams that `schedule` gave
- * ensures:  Program.streams: the order of issue, and the events that make any
- *           run of the streams touch memory as if there were one. On a target
- *           with one stream: the order alone
+ * requires: Program.memory and the streams that `schedule` assigned
+ * ensures:  Program.streams: the order of issue, and events such that every
+ *           execution of the streams accesses memory as a serial execution
+ *           would. On a target with one stream: the order of issue and the
+ *           barriers.
  *
- * The step is gone through in order of issue (trace.h). For every piece of the
- * arena it is known who wrote it last and who has read it since on each
- * stream; for every stream, how far it knows the others to be (vector clocks).
- * A statement that touches what another stream has last written, or writes
- * what it has read, must know of that; if it does not, it waits for an event
- * that the other records. Nothing that is known already is waited for.
+ * The step is simulated in order of issue (trace.h). For every piece of the
+ * arena the pass records the last write and the reads since then on each
+ * stream; for every stream, how much of the other streams it is known to follow
+ * (vector clocks). A statement that accesses what another stream wrote last, or
+ * writes what another stream has read, must run after that access. If the
+ * vector clock does not imply it, the statement waits for an event that the
+ * other statement records.
  *
- *   discover   waits for exactly what is needed; shows which events are waited
- *              for when they have been recorded again since: these get slots
- *   place      the same with waits and records as they can stand in a loop's
- *              text: for the latest record, or that of a slot
- *   check      which waits nothing needs any more; they are dropped
+ *   discover   adds exactly the waits that are needed, and finds events that
+ *              are recorded anew before an earlier record is waited for: these
+ *              get slots
+ *   place      the same with waits and records as a loop body can state them:
+ *              for the latest record, or for that of a slot
+ *   check      finds waits that others imply; events_drop.c removes them
  *
  * before   %dw = einsum %dy, %x …                              (compute)
  *          %dw.2 = reduce_scatter{axes={dp}, …} %dw …          (data)
  * after    %dw = einsum %dy, %x …            records event 7
- *          %dw.2 = reduce_scatter … waits for event 7: dw is there
+ *          %dw.2 = reduce_scatter … waits for event 7, after: dw
  *
- * Time and memory: statements of a trace times pieces that they touch.
+ * Time and memory: statements of a trace times pieces that they access.
  */
 #include "passes/events.h"
 
@@ -33,8 +37,8 @@
 #include <string.h>
 
 typedef struct Need {
-    int act; /* -1: nothing on this stream */
-    const Access *access; /* by that act */
+    int act; /* instance that must precede; -1: none on this stream */
+    const Access *access; /* its access */
 } Need;
 
 /* ---- statements ---------------------------------------------------------- */
@@ -55,7 +59,7 @@ void events_visit(EventFinder *f, EventVisit *visit)
     visit(f, &f->s->end);
 }
 
-/* The plan's own statement: a trace shows them as they are. */
+/* The plan's statement of a dynamic instance: the trace has it as const. */
 static Issue *issue_of(const EventFinder *f, int act)
 {
     return (Issue *)f->trace.act[act].issue;
@@ -71,7 +75,7 @@ static const Op *loop_of(const Issue *issue)
     return issue->op ? issue->op->region->owner : NULL;
 }
 
-/* ---- what an act needs --------------------------------------------------- */
+/* ---- dependences of an instance ------------------------------------------ */
 
 static void need(const EventFinder *f, int stream, Need n[STREAMS], int act,
                  const Access *access)
@@ -144,7 +148,8 @@ static bool knows_all(const EventFinder *f, const EventClock *c,
     return true;
 }
 
-/* Drops what is known, and what is known to those that are waited for. */
+/* Drops the dependences that the clock implies, or that another awaited
+ * instance implies. */
 static void drop_known(const EventFinder *f, const EventClock *c,
                        Need n[STREAMS])
 {
@@ -160,8 +165,8 @@ static void drop_known(const EventFinder *f, const EventClock *c,
 
 /* ---- events -------------------------------------------------------------- */
 
-/* Statements that record one event: those of an op that runs ahead of its
- * loop, in front of the loop and inside. */
+/* Statements that record the same event: those of an op that is hoisted within
+ * its loop, before the loop and inside it. */
 static bool same_event(const Issue *a, const Issue *b)
 {
     return a == b || (a->op && a->op == b->op && a->kind != ISSUE_HERE &&
@@ -183,8 +188,8 @@ static Event *event_of(EventFinder *f, Issue *by)
         f->s->event[f->s->nevents++] = e;
     }
     Event *e = &f->s->event[by->event];
-    /* A gather for a later turn is issued before this turn's is waited for,
-     * but for the last turns. */
+    /* The gather for a later iteration is issued before the wait for this
+     * iteration's, except in the last iterations. */
     if (by->kind == ISSUE_AHEAD && by->stream != STREAM_COMPUTE &&
         e->slots < by->turns + 1)
         e->slots = by->turns + 1;
@@ -200,8 +205,8 @@ void events_number_slots(EventFinder *f)
     }
 }
 
-/* An event that has been recorded again since needs slots, where the one that
- * waits can tell which. */
+/* Gives the event slots if it was recorded again since, and the waiting
+ * statement can compute the slot from its iteration. */
 static void count_slots(EventFinder *f, int act, int on)
 {
     const Act *a = &f->trace.act[act];
@@ -236,7 +241,7 @@ static const char *why_text(const EventFinder *f, const Need *n)
                                                       : "has been read");
 }
 
-/* Lets the statement wait for what it needs. */
+/* Adds a wait for the instance of n to the statement. */
 static void add_wait(EventFinder *f, int act, const Need *n)
 {
     const Act *a = &f->trace.act[act], *on = &f->trace.act[n->act];
@@ -264,7 +269,8 @@ static void add_wait(EventFinder *f, int act, const Need *n)
     vec_push(f->p->arena, &issue->wait, w);
 }
 
-/* What the statement's wait number w tells in this act; NULL: nothing. */
+/* The clock that the statement's wait number w gives this instance; NULL: the
+ * wait does not apply. */
 static const EventClock *told(const EventFinder *f, int act, int w)
 {
     const Act *a = &f->trace.act[act];
@@ -287,7 +293,7 @@ static void obey_waits(EventFinder *f, int act, EventClock *c)
     }
 }
 
-/* Marks the waits without which the act would not know enough. */
+/* Marks the waits without which the clock would not cover the dependences. */
 static void mark_needed(EventFinder *f, int act, const EventClock *before,
                         const Need n[STREAMS])
 {
@@ -304,7 +310,7 @@ static void mark_needed(EventFinder *f, int act, const EventClock *before,
     }
 }
 
-/* ---- a run through the step ---------------------------------------------- */
+/* ---- simulation of the step ---------------------------------------------- */
 
 static void serve(EventFinder *f, int act, EventClock *c)
 {
@@ -328,7 +334,8 @@ static void serve(EventFinder *f, int act, EventClock *c)
             add_wait(f, act, &n[s]);
         learn(c, &f->done[n[s].act]);
     }
-    /* A slot may have been recorded again since. */
+    /* The slot's record may be a later one than the dependence: learn from it.
+     */
     if (f->mode == EVENTS_PLACE) {
         events_number_slots(f);
         obey_waits(f, act, c);
@@ -421,7 +428,7 @@ static void find_meetings(Program *p)
 
 void pass_events(Program *p, const TargetInfo *t)
 {
-    if (!p->memory) /* taken up from a dump, which knows no addresses */
+    if (!p->memory) /* resumed from a dump, which has no addresses */
         pass_memory(p, t);
     p->streams = issue_plan(p, t);
     if (t->streams < 2) {

@@ -1,15 +1,14 @@
-/* events.h: between the files of the pass `events`.
+/* events.h: declarations that the files of the pass `events` share.
  *
- *   events.c       goes through the step, statement by statement: what each
- *                  needs to know, and which waits tell it
- *   events_drop.c  takes out waits and events that nothing needs
+ *   events.c       simulates the step and adds the waits that it needs
+ *   events_drop.c  removes waits and events that are redundant
  */
 #ifndef PARC_PASSES_EVENTS_H
 #define PARC_PASSES_EVENTS_H
 
 #include "passes/trace.h"
 
-/* How many turns' records of an event are told apart, at the most. */
+/* The largest number of slots of an event. */
 enum { EVENTS_SLOTS = 8 };
 
 typedef enum EventMode {
@@ -19,10 +18,10 @@ typedef enum EventMode {
 } EventMode;
 
 typedef struct EventClock {
-    int upto[STREAMS]; /* statements that have run, by stream */
+    int upto[STREAMS]; /* by stream: statements that have completed */
 } EventClock;
 
-/* Who touched a piece last; acts, -1: nobody. */
+/* The last accesses of a piece: instances, -1 for none. */
 typedef struct EventPiece {
     int written, read[STREAMS];
 } EventPiece;
@@ -33,32 +32,33 @@ typedef struct EventFinder {
     Trace trace;
     EventMode mode;
     EventClock now[STREAMS];
-    EventClock *done; /* by act: what who waits for it knows */
-    int *place;       /* by act: on its stream, from 1 */
-    int *turn;        /* by act: the how manieth of its statement */
-    int *latest;      /* by statement's id: act; -1: none yet */
-    int *count;       /* by statement's id: acts so far */
-    int *recorded;    /* by slot: act; -1: none yet */
+    EventClock *done; /* by instance: the clock that a wait for it gives */
+    int *place;       /* by instance: its position on its stream, from 1 */
+    int *turn;        /* by instance: its index among those of its statement */
+    int *latest;      /* by statement id: the latest instance; -1: none */
+    int *count;       /* by statement id: the number of instances so far */
+    int *recorded;    /* by slot: the instance that recorded it; -1: none */
     EventPiece *piece;
     bool *needed;     /* by wait, in order of statements */
     int nwaits;
-    int *first_wait;  /* by statement's id: its first in `needed` */
-    int without;      /* wait that is left out; -1: none */
+    int *first_wait;  /* by statement id: index of its first wait in `needed` */
+    int without;      /* a wait that is ignored; -1: none */
     const Issue *sharing;
-    int missing;      /* needs that no wait served */
+    int missing;      /* dependences that no wait covers */
 } EventFinder;
 
-/* Every statement of the plan, in order; those of a loop behind it. */
+/* Visits every statement of the plan in order; those of a loop after the loop.
+ */
 typedef void EventVisit(EventFinder *f, Issue *issue);
 void events_visit(EventFinder *f, EventVisit *visit);
 
-/* Goes through the trace: f->missing, and in EVENTS_CHECK f->needed. */
+/* Simulates the trace. Sets f->missing, and f->needed in EVENTS_CHECK. */
 void events_run(EventFinder *f, EventMode mode);
 
-/* Gives each event its first slot. */
+/* Numbers the slots of all events consecutively. */
 void events_number_slots(EventFinder *f);
 
-/* events_drop.c: what nothing needs any more. */
+/* events_drop.c: removes redundant waits and events. */
 void events_drop(EventFinder *f);
 
 #endif

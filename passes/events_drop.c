@@ -1,8 +1,8 @@
-/* events_drop.c: takes out waits that nothing needs any more, and events that
- * nobody waits for; the rest are numbered in the order of who records them.
+/* events_drop.c: removes waits that other waits imply and events without waits;
+ * numbers the remaining events in the order in which they are recorded.
  *
- * before   %y = add %x, %w    waits for 3 (x is there) and 5 (w is there)
- * after    %y = add %x, %w    waits for 5: who records it has waited for 3
+ * before   %y = add %x, %w    waits for 3 (after: x) and 5 (after: w)
+ * after    %y = add %x, %w    waits for 5, whose statement has waited for 3
  */
 #include "passes/events.h"
 
@@ -26,8 +26,8 @@ static void drop_wait(EventFinder *f, Issue *issue)
     issue->wait.n--;
 }
 
-/* A wait that no act needs for itself may still serve later ones: it is left
- * out only if all goes well without it. */
+/* A wait that no instance of its own statement needs may still serve later
+ * statements: it is removed only if the simulation passes without it. */
 static void drop_waits(EventFinder *f)
 {
     for (int i = 0;; i++) {
@@ -57,7 +57,7 @@ static void mark_event(EventFinder *f, Issue *issue)
         f->needed[issue->wait.at[w].event] = true;
 }
 
-/* The new number of each event stands in f->count. */
+/* f->count has the new number of each event. */
 static void use_number(EventFinder *f, Issue *issue)
 {
     if (issue->event >= 0)
@@ -66,7 +66,7 @@ static void use_number(EventFinder *f, Issue *issue)
         issue->wait.at[w].event = f->count[issue->wait.at[w].event];
 }
 
-/* Events that are waited for, in the order of who records them. */
+/* Numbers the events that are waited for, in the order of their records. */
 static void number_events(EventFinder *f, Issue *issue)
 {
     if (issue->event >= 0 && f->needed[issue->event] &&

@@ -1,21 +1,22 @@
-/* hazards.c: the proof that streams do not get in each other's way.
+/* hazards.c: proves that no two streams access the same bytes in an undefined
+ * order.
  *
- * The step is gone through statement by statement (trace.h), with nothing but
- * the waits and records that will be emitted. First: what has surely run when
- * a statement begins, for every stream how far it is. Then, for every piece of
- * the arena, all that touch it in the order of issue: each must know those
- * since the last write, and that. It knows nothing of how `events` came to its
- * decision.
+ * The checker simulates the step (trace.h) with only the waits and records that
+ * will be emitted. First it computes for every statement, by stream, which
+ * statements have certainly completed when it begins. Then it visits the
+ * accesses of every piece of the arena in order of issue: each must follow the
+ * last write, and a write must follow all reads since then. The checker is
+ * independent of the analysis in `events`.
  *
- * CUDA's rules: a stream runs what it is given in order; a wait is for the
- * latest record of its event in order of issue, and for all that was in front
- * of that record on its stream or was waited for there.
+ * The rules are CUDA's: a stream runs its statements in order; a wait is for
+ * the latest record of its event in order of issue, and covers all that
+ * precedes that record on its stream or was waited for there.
  */
 #include "passes/trace.h"
 
 #include <string.h>
 
-/* How far streams are known to be: statements run, by stream. */
+/* By stream: how many of its statements have certainly completed. */
 typedef struct Known {
     int upto[STREAMS];
 } Known;
@@ -25,11 +26,11 @@ typedef struct Checker {
     const StreamPlan *s;
     const Wait *without;
     Trace trace;
-    Known *known;  /* by act: when it begins */
-    int *place;    /* by act: on its stream, from 1 */
+    Known *known;  /* by instance: when it begins */
+    int *place;    /* by instance: its position on its stream, from 1 */
 } Checker;
 
-/* ---- what is known ------------------------------------------------------- */
+/* ---- completed statements ------------------------------------------------ */
 
 static void learn(Known *k, const Known *more)
 {
@@ -64,12 +65,12 @@ static void run_statements(Checker *c)
 
 /* ---- pieces of the arena ------------------------------------------------- */
 
-/* One act on one piece. */
+/* One access of one piece. */
 typedef struct Touch {
     int act, access;
 } Touch;
 
-/* All touches, sorted by piece, in the order of issue: those of piece i are
+/* All accesses, sorted by piece, then in order of issue: those of piece i are
  * touch[start[i]] … touch[start[i + 1] - 1]. */
 static Touch *sort_touches(const Checker *c, int **start)
 {
@@ -128,7 +129,7 @@ static bool ordered(const Checker *c, Touch before, Touch after)
 
 static const char *check_piece(const Checker *c, const Touch *t, int n)
 {
-    int from = 0; /* the last write, or the first touch */
+    int from = 0; /* the last write, or the first access */
     for (int i = 0; i < n; i++) {
         bool write = c->trace.access[t[i].access].write;
         for (int k = i - 1; k >= from; k--) {

@@ -1,35 +1,38 @@
-/* meetings.c: ranks that share memory wait for each other.
+/* meetings.c: inserts barriers between ranks of a node that share memory.
  *
- * requires: Program.memory; the order of issue, of one stream
- * ensures:  Issue.meet: in no order that the ranks may run in does one read of
- *           a shared parameter what another has not written yet, or write what
- *           another has not read yet
+ * requires: Program.memory and the order of issue of one stream
+ * ensures:  Issue.meet: in every interleaving of the ranks, no rank reads
+ *           shared memory before another rank has written it, or overwrites it
+ *           before another rank has read it
  *
- * Every rank runs the same statements. One reads a gathered parameter, all
- * runs of it, and writes its own run when it updates it; between the two,
- * whichever comes first, all ranks of the group have to come to one place.
- * Collectives that move data are such places (of their group, and of any that
- * is a part of it), so that a step needs few others: all gradients have been
- * summed before the first update, and of the gathers the first one meets for
- * all.
+ * Every rank runs the same statements. A rank reads all runs of a gathered
+ * parameter, and writes its own run in the update; between the two, in either
+ * order, the ranks of the group need a synchronization point. Collectives that
+ * move data are synchronization points already, for their group and each subset
+ * of it, so that a step needs few barriers: the reduction of the gradient norm
+ * precedes the first update, and a barrier at the first gather serves the later
+ * ones.
  *
  * before   %w = param{…} : f32[64, 64]~dp       kept shared
  *          %w.2 = all_gather{axes={dp}, …} %w : f32[64, 64] forward
  *          …
  *          %w.new = fused{name="adamw_w"} %w, … : f32[64, 64]~dp optimizer
- * after    the gather meets over dp: all have written w (in the step before)
+ * after    a barrier over dp before the gather: every rank has written its run
+ *          of w in the step before
  *
- * So have they in front of a product that is made as a shard (shards.c), of all
- * ranks' operands, if any of them has been written since they met. Behind it
- * stands a reduce_scatter, which meets, and nothing up to there may write what
- * it reads: liveness.c and schedule.c see to that, and here it is checked.
+ * Ranks also synchronize before a fused einsum + reduce-scatter (shards.c),
+ * which reads the operands of all ranks, if an operand was written since the
+ * last synchronization point. The reduce_scatter that follows is one. No
+ * statement up to there may overwrite the operands: liveness.c and schedule.c
+ * ensure it, meetings_check checks it.
  *
- * Found by trial: two steps are gone through, the second behind the first;
- * where a statement could come too early a meeting is put in front of it, in
- * the first turn of its loop if that is enough, and it starts again. A gather in
- * place counts as a reader meanwhile, so that meetings stand in front of
- * gathers. In the end each must be needed: a gather's is not where all that read
- * it come behind another place.
+ * The search is iterative. Two consecutive steps are simulated; where a
+ * statement could run too early, a barrier is inserted before it, only for the
+ * first iteration of its loop if that suffices, and the simulation restarts.
+ * During the search an in-place gather counts as a reader, so that barriers are
+ * placed at gathers. At the end redundant barriers are dropped: that of a
+ * gather is redundant if all readers of its result follow another
+ * synchronization point.
  */
 #include "passes/trace.h"
 
@@ -37,8 +40,8 @@
 
 #include <string.h>
 
-/* Of a shared block, since the ranks of its group have met: who has written
- * its own run, who has read all. Acts; -1: nobody. */
+/* The accesses of a shared block since the last synchronization point of its
+ * group: a write of the own run, a read of all runs. Instances; -1: none. */
 typedef struct Since {
     int written, read;
 } Since;
@@ -47,27 +50,29 @@ typedef struct Walk {
     const Program *p;
     const StreamPlan *s;
     const Meeting *without;
-    bool readers; /* a gather in place is no reader: those that read it are */
+    bool readers; /* count the readers of an in-place gather instead of the
+                   * gather */
     Trace trace;
     Since *since;      /* by block */
-    const Op **gather; /* by block: the last that gave it to read */
-    int now;                /* statements gone through, in all steps */
-    int met[1 << MAX_AXES]; /* by axes: as many when these ranks last met */
+    const Op **gather; /* by block: the last gather of it */
+    int now;                /* statements simulated so far, in all steps */
+    int met[1 << MAX_AXES]; /* by axes: `now` at the last synchronization point
+                             * of these ranks */
 } Walk;
 
-/* What comes too early. */
+/* A statement that may run too early. */
 typedef struct Fault {
-    int act, other; /* that it does not wait for */
+    int act, other; /* the instance on another rank that it must follow */
     bool writes;
-    int block;      /* -1: the operands of a product */
+    int block;      /* -1: the operands of a fused einsum + reduce-scatter */
 } Fault;
 
-/* ---- what a statement does with a shared block --------------------------- */
+/* ---- accesses of shared blocks ------------------------------------------- */
 
 typedef enum Use { USE_NOTHING, USE_READ, USE_WRITE } Use;
 
-/* Own runs are no other rank's business, until they are written. A gather
- * writes nothing: it stands for its readers. */
+/* How an access uses a shared block. A rank's reads of its own run need no
+ * synchronization. A gather writes nothing: it counts as its readers. */
 static Use use_of(const Walk *w, const Op *op, const Access *a, int *block)
 {
     const MemoryPlan *m = w->p->memory;
@@ -80,14 +85,14 @@ static Use use_of(const Walk *w, const Op *op, const Access *a, int *block)
     if (at->cut)
         return a->write ? USE_WRITE : USE_NOTHING;
     if (a->write && op->kind != OP_all_gather)
-        bug("meetings: %s writes other ranks' runs of %s",
+        bug("barriers: %s writes other ranks' runs of %s",
             op_info(op->kind)->name, m->block[at->block].name);
     return USE_READ;
 }
 
-/* ---- meeting ------------------------------------------------------------- */
+/* ---- synchronization points ---------------------------------------------- */
 
-/* Axes of one rank do not count. */
+/* Whether `axes` includes `group`; axes of size 1 do not count. */
 static bool covers(const Mesh *mesh, uint32_t axes, uint32_t group)
 {
     for (int a = 0; a < mesh->n; a++)
@@ -96,8 +101,8 @@ static bool covers(const Mesh *mesh, uint32_t axes, uint32_t group)
     return true;
 }
 
-/* All that ranks of these axes have done in the first `now` statements, the
- * others know of. */
+/* A synchronization point of these axes: each rank knows what the others did in
+ * the first `now` statements. */
 static void meet_at(Walk *w, uint32_t axes, int now)
 {
     const MemoryPlan *m = w->p->memory;
@@ -115,8 +120,9 @@ static void meet(Walk *w, uint32_t axes)
     meet_at(w, axes, w->now);
 }
 
-/* A collective that moves data meets before and behind; one all of whose
- * results are there already, before. */
+/* Whether a collective is also a synchronization point when it ends: it moves
+ * data. One whose operands are all made as shards only waits when it
+ * begins. */
 static bool moves(const Walk *w, const Op *op)
 {
     bool any = op_is_collective(op->kind) && !memory_moves_nothing(w->p, op);
@@ -138,14 +144,14 @@ static void meet_before(Walk *w, const Act *act)
         meet(w, (uint32_t)op->attr[0].i);
 }
 
-/* ---- the walk ------------------------------------------------------------ */
+/* ---- simulation ---------------------------------------------------------- */
 
 static bool overlap(const Access *a, const Access *b)
 {
     return a->begin < b->end && b->begin < a->end;
 }
 
-/* Whether act i writes an operand of act `reader`. */
+/* Whether instance i writes an operand of instance `reader`. */
 static bool writes_operand(const Trace *t, int i, int reader)
 {
     const Act *writes = &t->act[i], *reads = &t->act[reader];
@@ -159,7 +165,8 @@ static bool writes_operand(const Trace *t, int i, int reader)
     return false;
 }
 
-/* Whether a product may find operands that are not there yet. */
+/* Whether a fused einsum + reduce-scatter may read operands that another rank
+ * has not written. */
 static bool product_is_early(const Walk *w, int i, Fault *f)
 {
     const Op *op = w->trace.act[i].issue->op;
@@ -208,8 +215,8 @@ static void clear(Walk *w)
     memset(w->met, 0, sizeof w->met);
 }
 
-/* Whether anything comes too early in two steps. Parameters are there when the
- * first begins. */
+/* Whether a statement may run too early in two steps. All parameters are valid
+ * when the first step begins. */
 static bool find_fault(Walk *w, Fault *f)
 {
     clear(w);
@@ -227,7 +234,7 @@ static bool find_fault(Walk *w, Fault *f)
     return false;
 }
 
-/* Whether ranks use each other's memory but in collectives. */
+/* Whether ranks access each other's memory outside of collectives. */
 static bool needs_meetings(const Program *p)
 {
     return p->memory->nsegments > 0 || live_has_shards(p);
@@ -241,7 +248,7 @@ static Walk walk_of(const Program *p, const StreamPlan *s)
     return w;
 }
 
-/* ---- the proof ----------------------------------------------------------- */
+/* ---- the check ----------------------------------------------------------- */
 
 static const char *act_name(const Walk *w, int i)
 {
@@ -249,8 +256,8 @@ static const char *act_name(const Walk *w, int i)
     return op->nouts ? op->out[0]->name : op_info(op->kind)->name;
 }
 
-/* Whether something from product i to its reduce_scatter, its own result among
- * it, lies where it reads: the act; -1: nothing. */
+/* The first instance from fused einsum i up to its reduce_scatter that
+ * overwrites an operand of it, i included; -1: none. */
 static int written_too_early(const Trace *t, int i)
 {
     int operand;
@@ -270,8 +277,8 @@ static const char *check_products(const Walk *w)
                      ? written_too_early(&w->trace, i)
                      : -1;
         if (by >= 0)
-            return arena_printf(w->p->arena, "%%%s lies where %%%s is made of "
-                                "all ranks' operands", act_name(w, by),
+            return arena_printf(w->p->arena, "%%%s overwrites an operand of %%%s, "
+                                "which other ranks still read", act_name(w, by),
                                 act_name(w, i));
     }
     return NULL;
@@ -289,8 +296,8 @@ const char *meetings_check(const Program *p, const StreamPlan *s,
     if (!find_fault(&w, &f))
         return check_products(&w);
     if (f.block < 0)
-        return arena_printf(p->arena, "%%%s reads all ranks' operands when "
-                            "%%%s may still have to be made on another",
+        return arena_printf(p->arena, "%%%s reads all ranks' operands before "
+                            "another rank may have computed %%%s",
                             act_name(&w, f.act), act_name(&w, f.other));
     return arena_printf(
         p->arena, "%%%s %s '%s' on one rank when %%%s may still have to %s it "
@@ -320,8 +327,8 @@ static Meeting meeting_of_product(const Act *act)
                      .why = "all have what is multiplied here"};
 }
 
-/* A meeting that is there in the first turn only is there in all from now
- * on. */
+/* Adds a barrier for the fault. A barrier that exists for the first iteration
+ * only becomes one for all iterations. */
 static void add_meeting(Walk *w, const Fault *f)
 {
     const Act *act = &w->trace.act[f->act];

@@ -1,13 +1,11 @@
-/* streams.h: in which order the statements of a step are given to which
- * stream, and who waits for whom.
+/* streams.h: the order of issue of a step's statements, and their events.
  *
- * A stream runs what it is given one after the other; different streams run
- * at the same time, but for the order that events make: a statement may
- * record an event when it is done, and others wait for it before they begin.
- * The order of issue is the program's, but for gathers that run ahead
- * (issue.c). The pass `events` decides who records and who waits, from the
- * addresses; hazards.c proves from nothing but the result that it is enough.
- * On a target with one stream there are no events.
+ * A stream runs its statements one after another; different streams run
+ * concurrently, except where events order them: a statement may record an event
+ * when it completes, and others wait for it before they begin. The order of
+ * issue is that of the program, except for hoisted gathers (issue.c). The pass
+ * `events` adds records and waits from the addresses; hazards.c checks the
+ * result independently. A target with one stream has no events.
  */
 #ifndef PARC_PASSES_STREAMS_H
 #define PARC_PASSES_STREAMS_H
@@ -18,52 +16,55 @@ enum { STREAM_COMPUTE, STREAM_TENSOR, STREAM_DATA, STREAM_HOST, STREAMS };
 const char *stream_name(int stream);
 
 typedef enum IssueKind {
-    ISSUE_HERE,  /* in the turn that runs */
-    ISSUE_AHEAD, /* inside a loop: for the turn `turns` later, if there is one */
-    ISSUE_FIRST, /* in front of the loop: for turn number `turns`, from 0 */
-    ISSUE_BEGIN, /* of the step: what was before it is done */
-    ISSUE_END,   /* of the step: all is done behind it */
+    ISSUE_HERE,  /* in the current iteration */
+    ISSUE_AHEAD, /* inside a loop: for the iteration `turns` later, if it
+                  * exists */
+    ISSUE_FIRST, /* before the loop: for iteration `turns` */
+    ISSUE_BEGIN, /* of the step: all earlier work is complete */
+    ISSUE_END,   /* of the step: all work is complete after it */
 } IssueKind;
 
-/* When a wait stands: WAIT_FIRST in the first turn of the loop around it. */
+/* When a wait applies: WAIT_FIRST only in the first iteration of its loop. */
 typedef enum WaitWhen { WAIT_ALWAYS, WAIT_FIRST } WaitWhen;
 
-/* For the latest record of an event. An event that has slots, one for each of
- * so many turns of the loop that records it, is waited for in slot
- * (turn + offset) % slots, where the waiting statement runs in that loop, else
- * in slot `offset`. */
+/* A wait for the latest record of an event. An event with slots, one for each
+ * of the iterations in flight, is waited for in slot (iteration + offset) %
+ * slots if the waiting statement is in the loop that records it, else in slot
+ * `offset`. */
 typedef struct Wait {
     int event;         /* index into StreamPlan.event */
     int offset;
     WaitWhen when;
-    const char *why;   /* "w1 is there", "w1 has been read" */
+    const char *why;   /* reason that the plan prints */
 } Wait;
 
-/* All ranks of a group come here before one of them goes on: on a target whose
- * ranks share memory (meetings.c). It goes by the name of a collective. */
+/* A barrier of the ranks of a group, on a target whose ranks share memory
+ * (meetings.c). It is named after a collective. */
 typedef struct Meeting {
     uint32_t axes;
     const Op *by;
     WaitWhen when;
-    const char *why;   /* "all have written w1", "all have read w1" */
+    const char *why;   /* reason that the plan prints */
 } Meeting;
 
-/* A statement: an op where it stands, or of another turn of its loop. */
+/* A statement: an op in its place, or of another iteration of its loop. */
 typedef struct Issue {
     int id;            /* unique in the plan */
     const Op *op;      /* NULL: begin and end */
     IssueKind kind;
     int turns;
-    const Op *at;      /* a lead's (below); NULL: it is none */
-    int left;          /* at is a loop: it stands in the turn with so many left */
+    const Op *at;      /* of a hoisted gather (below); NULL: not hoisted across
+                        * ops */
+    int left;          /* if `at` is a loop: remaining iterations when it is
+                        * issued */
     int stream;
-    int event;         /* recorded behind it; -1: none */
-    VEC(Wait) wait;    /* in front of it */
-    VEC(Meeting) meet; /* in front of it, or where a gather in place stands */
+    int event;         /* recorded after it; -1: none */
+    VEC(Wait) wait;    /* before it */
+    VEC(Meeting) meet; /* before it, or in place of an in-place gather */
 } Issue;
 
-/* What a region issues, in order; nothing but its own ops, and what loops in
- * it want before they begin. */
+/* The statements that a region issues, in order: its own ops, and those that
+ * loops in it need before they begin. */
 typedef struct IssueList {
     Issue *at;
     int n;
@@ -71,7 +72,7 @@ typedef struct IssueList {
 
 typedef struct Event {
     const Op *loop;    /* around the op that records it; NULL: none */
-    int slots;         /* 1: the latest record is the one that is waited for */
+    int slots;         /* 1: every wait is for the latest record */
     int number;        /* of its first slot: parc_record(…, number + …) */
 } Event;
 
@@ -80,107 +81,110 @@ typedef struct StreamPlan {
     int nissues;       /* ids in use */
     Issue begin, end;
     IssueList step;
-    IssueList *body;   /* by op id, of loops */
+    IssueList *body;   /* by op id of a loop */
     Event *event;
     int nevents;
-    int nslots;        /* of all events together */
+    int nslots;        /* of all events */
 } StreamPlan;
 
 /* ---- issue.c, memory_streams.c ------------------------------------------- */
 
-/* A gather that goes ahead of more than its loop: one outside of loops, or of
- * one of a loop's first turns. It is issued in front of another op of the
- * region; where that is a loop, in one of its last turns. */
+/* A gather that is hoisted across loops: one outside of loops, or that of a
+ * loop's first iterations. It is issued before another op of the region; if
+ * that op is a loop, in one of its last iterations. */
 typedef struct Lead {
     const Op *gather;
     IssueKind kind;    /* ISSUE_HERE, or ISSUE_FIRST … */
-    int turns;         /* … for this turn of its loop */
-    const Op *at;      /* NULL: it stays where it is */
-    int left;          /* at is a loop: in the turn with so many left … */
-    int unit;          /* … when this unit of the turn begins; -1: the turn */
+    int turns;         /* … for this iteration of its loop */
+    const Op *at;      /* NULL: not hoisted */
+    int left;          /* if at is a loop: remaining iterations when it is
+                        * issued … */
+    int unit;          /* … where this unit of the iteration begins; -1: at its
+                        * start */
 } Lead;
 
-/* Ops in loops that are issued ahead of where they stand, and leads. */
+/* The ops that are issued earlier than in the program: within their loop, or
+ * across loops. */
 typedef struct Ahead {
-    const Op **gather; /* by op id: itself, a fetch too, or the gather that it
-                          makes operands for and goes with; NULL: it stays
-                          where it stands */
-    int *turns;        /* by op id: so many turns before its readers' */
-    VEC(Lead) lead;    /* in the order in which they are wanted */
-    const Op **leads;  /* by op id, outside of loops: the gather with a lead that
-                          it goes with, itself too; NULL: none */
+    const Op **gather; /* by op id: the gather that it is issued with (itself;
+                        * a fetch; an op that makes the gather's operands);
+                        * NULL: it is not hoisted within its loop */
+    int *turns;        /* by op id: prefetch distance in iterations */
+    VEC(Lead) lead;    /* in the order in which their results are needed */
+    const Op **leads;  /* by op id, outside of loops: the gather hoisted across
+                        * loops that it is issued with (or itself); NULL: none */
 } Ahead;
 Ahead issue_ahead(const Program *p, const TargetInfo *t);
-/* The op around or behind which a lead stands when it stays: its gather, or the
- * loop that this is in. */
+/* The op before or after which a gather is issued if it is not hoisted: itself,
+ * or its loop. */
 const Op *issue_lead_stays(const Lead *lead);
-/* Whether the op is issued with the lead's gather: that, or what makes its
- * operands. */
+/* Whether the op is issued with the hoisted gather: the gather itself, or an op
+ * that makes its operands. */
 bool issue_lead_has(const Ahead *ahead, const Op *op, const Lead *lead);
-/* Of a fetch that runs ahead: how many turns' results exist at a time, from its
+/* The number of buffers of a prefetched fetch: iterations in flight from its
  * issue to that of its last reader. */
 int64_t issue_fetch_slots(const Ahead *ahead, const Op *fetch);
 
-/* When compute has waited for what x does on its own stream. */
+/* The time from which compute has waited for what x accesses on its stream. */
 typedef struct Awaited {
     int time;
-    const Op *turns; /* the outermost loop whose next turns begin before;
-                        NULL: none */
+    const Op *turns; /* the outermost loop whose next iterations begin before
+                      * that time; NULL: none */
 } Awaited;
 Awaited memory_awaited(const Program *p, const Liveness *live,
                        const Ahead *ahead, const Op *x);
 
 /* ---- issue_lead.c -------------------------------------------------------- */
 
-/* Finds the leads: as many units ahead as each one's prefetch says. */
+/* Finds the gathers to hoist across loops, by each one's prefetch distance. */
 void issue_find_leads(const Program *p, const TargetInfo *t, Ahead *ahead);
 
 /* ---- memory_lead.c ------------------------------------------------------- */
 
-/* Holds the memory of leads from where they are issued, and lets those begin
- * later for which the plan's lower bound would rise. Blocks are `block`, places
- * in `plan`. */
+/* Extends the live ranges of hoisted gathers to their issue points, and issues
+ * those later for which the plan's lower bound would rise. `block` has the
+ * blocks, `plan` the assignment of values to them. */
 void memory_hold_leads(const Program *p, const Liveness *live, Ahead *ahead,
                        const MemoryPlan *plan, Block *block, int nblocks);
 
 /* ---- issue.c ------------------------------------------------------------- */
 
-/* The order of issue, without events: on a target with streams as the memory
- * plan has it, else that of the program. Ids of ops must not change after. */
+/* The order of issue without events: on a target with streams from the memory
+ * plan, else that of the program. Ids of ops must not change afterwards. */
 StreamPlan *issue_plan(const Program *p, const TargetInfo *t);
-/* The list that a region issues: the step's, or that of a loop's body. */
+/* The list of a region: the step's, or that of a loop's body. */
 IssueList *issue_list(StreamPlan *s, const Region *r);
-/* The loop in whose body the statement stands; NULL: none. */
+/* The loop whose body issues the statement; NULL: none. */
 const Op *issue_loop(const Issue *i);
-/* Whether two values begin at one address, in every turn. */
+/* Whether two values have the same address in every iteration. */
 bool issue_same_place(const Program *p, const Value *x, const Value *y);
-/* Ops without a statement: views, what the runtime sets, copies within one
- * place. */
+/* Ops without a statement: views, values that the runtime sets, copies of a
+ * buffer to itself. */
 bool issue_is_silent(const Program *p, const Op *op);
 
 /* ---- meetings.c ---------------------------------------------------------- */
 
-/* Says where ranks meet: Issue.meet. */
+/* Adds barriers: Issue.meet. */
 void meetings_find(const Program *p, StreamPlan *s);
-/* Goes through two steps and looks whether a rank could read of shared memory
- * what another has not written yet, or write what another still has to read.
- * NULL, or who. `without`: a meeting that is left out; NULL: none. */
+/* Simulates two steps and checks that no rank can read shared memory before
+ * another has written it, or overwrite it before another has read it. NULL, or
+ * a description of the fault. `without`: a barrier that is ignored; NULL: none.
+ */
 const char *meetings_check(const Program *p, const StreamPlan *s,
                            const Meeting *without);
 
 /* ---- schedule_overlap.c -------------------------------------------------- */
 
-/* Orders ops so that compute has work while tensor axes communicate; streams
- * of ops are set. */
+/* Orders ops so that compute has work while tensor axes communicate. Requires
+ * the streams of ops. */
 void schedule_overlap(Program *p);
 
 /* ---- hazards.c ----------------------------------------------------------- */
 
-/* Goes through the step and looks whether any two statements on different
- * streams that touch the same bytes, one of them writing, could run in any
- * order but that of issue. NULL, or what is not ordered: both ops, their
- * tensors, and what is missing. `without`: a wait that is left out; NULL:
- * none. */
+/* Checks that the order of any two accesses to the same bytes from different
+ * streams, at least one a write, is that of issue. NULL, or a description of
+ * the first hazard: both ops and tensors. `without`: a wait that is ignored;
+ * NULL: none. */
 const char *hazards_check(const Program *p, const StreamPlan *s,
                           const Wait *without);
 

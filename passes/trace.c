@@ -1,37 +1,40 @@
-/* trace.c: see trace.h. */
+/* trace.c: simulates the order of issue and lists the memory accesses of each
+ * statement; see trace.h. */
 #include "passes/trace.h"
 
 #include "base/bug.h"
 
 #include <stdlib.h>
 
-/* Loops whose slots come round later than that are followed to the end. */
+/* Loops with a longer period than this are simulated in full. */
 enum { LONGEST_PERIOD = 64 };
 
 typedef struct Tracer {
     const Program *p;
     const StreamPlan *s;
     int more;
-    const Op *loop[MAX_LOOP_DEPTH]; /* that run, outermost first */
+    const Op *loop[MAX_LOOP_DEPTH]; /* enclosing loops, outermost first */
     int64_t layer[MAX_LOOP_DEPTH];
     bool first[MAX_LOOP_DEPTH];
-    int64_t skipped[MAX_LOOP_DEPTH]; /* turns behind this one, left out */
+    int64_t skipped[MAX_LOOP_DEPTH]; /* iterations after this one that are
+                                      * skipped */
     int depth;
     VEC(Act) act;
     VEC(Access) access;
 } Tracer;
 
-/* ---- what a statement touches -------------------------------------------- */
+/* ---- accesses of a statement --------------------------------------------- */
 
 static int64_t layer_of(const Tracer *t, const Op *loop)
 {
     for (int i = 0; i < t->depth; i++)
         if (t->loop[i] == loop)
             return t->layer[i];
-    bug("trace: a tensor lies in a loop that does not run");
+    bug("trace: a tensor is indexed by a loop that does not run");
 }
 
-/* A kept parameter is taken for its whole layers, with every rank's run. */
+/* The bytes that an access of v touches: of a parameter that stays gathered all
+ * runs of its layers. */
 static int64_t extent(const Tracer *t, const Value *v, const Place *at)
 {
     int64_t layers = 1;
@@ -42,8 +45,8 @@ static int64_t extent(const Tracer *t, const Value *v, const Place *at)
     return layers * at->row;
 }
 
-/* The last turn in front of those that are left out touches their slices, too:
- * what lies among these later on must wait for them. */
+/* The last iteration before skipped ones also accesses their slices, so that
+ * later accesses to those bytes are ordered after them. */
 static void stand_for_skipped(const Tracer *t, const Op *loop, int64_t stride,
                               Access *a)
 {
@@ -104,7 +107,7 @@ static void add_act(Tracer *t, const Issue *issue)
     vec_push(t->p->arena, &t->act, act);
 }
 
-/* Where a step begins and ends all memory belongs to compute. */
+/* The begin and end of a step access the whole arena on the compute stream. */
 static void add_border(Tracer *t, const Issue *issue)
 {
     Act act = {.issue = issue, .access = t->access.n, .naccesses = 1};
@@ -114,7 +117,7 @@ static void add_border(Tracer *t, const Issue *issue)
     vec_push(t->p->arena, &t->act, act);
 }
 
-/* ---- turns --------------------------------------------------------------- */
+/* ---- loops --------------------------------------------------------------- */
 
 static int64_t least_multiple(int64_t a, int64_t b)
 {
@@ -127,13 +130,16 @@ static int64_t least_multiple(int64_t a, int64_t b)
     return a / x * b;
 }
 
-/* Whether it stands in one of the last turns of a loop that is not its op's. */
+/* Whether the statement is hoisted from a later loop into one of the last
+ * iterations of this loop. */
 static bool is_late(const Issue *issue)
 {
     return issue->at && issue->at->kind == OP_loop;
 }
 
-/* After so many turns addresses and events come round. */
+/* The number of iterations after which addresses and event slots repeat.
+ * *ahead: the largest prefetch distance in the loop; `left`: the most remaining
+ * iterations at which a hoisted statement is issued. */
 static int64_t period_of(const Tracer *t, const Op *loop, int64_t *ahead,
                          int64_t *left)
 {
@@ -222,8 +228,8 @@ static void follow_first(Tracer *t, const Issue *issue)
     t->depth--;
 }
 
-/* In a turn of the loop at hand, but not in that loop: its waits are for every
- * turn that it stands in, which is one. */
+/* A statement in one iteration of this loop that belongs to another loop or to
+ * none: its waits apply there unconditionally. */
 static void follow_late(Tracer *t, const Issue *issue)
 {
     int in = t->depth - 1;
@@ -265,7 +271,7 @@ static void follow(Tracer *t, const IssueList *list)
     }
 }
 
-/* ---- pieces -------------------------------------------------------------- */
+/* ---- pieces of the arena ------------------------------------------------- */
 
 static int by_value(const void *x, const void *y)
 {

@@ -1,17 +1,17 @@
-/* turns.c: makes the loop of an axis in time; see turns.h.
+/* turns.c: turns a loop axis of the mesh into a loop; see turns.h.
  *
- * requires: Turns.inside and Turns.total; what the totals sum up is made
- *           inside; nothing inside depends on what the loop leaves
- * ensures:  ops that were inside stand in the body of a loop, forward ops in
- *           front of backward ops; inputs and bases that differ between turns
- *           are stacks; sums over the turns are carries in f32
+ * requires: Turns.inside, Turns.total and Turns.gather; the operands of totals
+ *           are computed inside; no op inside depends on a result of the loop
+ * ensures:  ops that were inside are in the body of a loop, forward ops before
+ *           backward ops; inputs and bases that differ between iterations are
+ *           stacked operands; sums over the iterations are carries in f32
  */
 #include <string.h>
 
 #include "base/bug.h"
 #include "passes/turns.h"
 
-/* Operands of the loop, by kind, and what they are called inside. */
+/* Operands of the loop by kind, and the body's arguments for them. */
 typedef struct Entries {
     ValueVec start, stack, free;
     ValueMap inner;
@@ -54,8 +54,9 @@ static void find_entries(Turns *t, Entries *e)
         }
 }
 
-/* What a turn takes of a value that is the same for all of them: there the
- * axis is minor, and the parts lie one after another. */
+/* Turns a local slice of a value that is the same in all iterations into a
+ * stack of the slices: the loop axis is minor in its dim, and the parts are
+ * contiguous. */
 static void fold(const Turns *t, Value *v)
 {
     Op *op = v->def;
@@ -66,7 +67,7 @@ static void fold(const Turns *t, Value *v)
     v->why[t->axis] = (Why){0};
 }
 
-/* The other way around, for what turns leave. */
+/* The inverse, for an all-gather of what the iterations yield. */
 static void unfold(Op *gather, int dim, Value *stack)
 {
     gather->kind = OP_unfold;
@@ -74,17 +75,17 @@ static void unfold(Op *gather, int dim, Value *stack)
     gather->arg[0] = stack;
 }
 
-/* Inputs and bases lie turn by turn: the axis is major in dim 0. */
+/* Inputs and bases are stored by iteration: the loop axis is major in dim 0. */
 static void stack_entry(Turns *t, Value *v)
 {
     if (v->type.place.ax[t->axis].kind == AX_R)
-        return; /* another loop has made a stack of it */
+        return; /* stacked by another loop */
     if (v->def && turns_over(v->def, t->axis)) {
         fold(t, v);
         return;
     }
     if (!v->def || (v->def->kind != OP_input && v->def->kind != OP_base))
-        bug("turns: %%%s differs between turns", v->name);
+        bug("loop axis: %%%s differs between iterations", v->name);
     v->type = turns_stack(t, v->type);
     v->why[t->axis] = (Why){0};
     if (v->def->kind == OP_input)
@@ -142,8 +143,8 @@ static void move_op(Turns *t, const Entries *e, Op *op, Region *body)
     ir_move(op, body, NULL);
 }
 
-/* A turn goes forward, then backward. What was a constant is none where it
- * differs between turns. */
+/* Moves ops into the body by phase: an iteration runs forward, then backward. A
+ * constant that differs between iterations becomes a forward op. */
 static void fill_body(Turns *t, const Entries *e, Region *body)
 {
     for (Op *op = t->r->first; op; op = op->next) {
@@ -164,7 +165,8 @@ static void fill_body(Turns *t, const Entries *e, Region *body)
         }
 }
 
-/* The rest of an all-reduce whose part over the turns the loop has done. */
+/* Reduces a total's all-reduce to the other axes: the loop has summed over its
+ * own. */
 static void finish_total(Turns *t, Op *total, Value *sum)
 {
     Build b = {.p = t->p, .region = t->r, .before = total,

@@ -1,8 +1,11 @@
-/* turns.h: an axis in time becomes a loop.
+/* turns.h: turns a loop axis of the mesh into a loop.
  *
- * A program on a mesh with an axis in time says what every turn holds of each
- * value: Shard(d) is the turn's part of dim d, Partial what the turns add up
- * to, Replicate what is the same in all of them. From there a loop follows:
+ * A loop axis is a mesh axis whose work one rank does in the iterations of a
+ * loop: the microbatches of gradient accumulation, the chunks of a head. In a
+ * program with a loop axis, types say what an iteration holds: Shard(d) is the
+ * iteration's part of dim d, Partial a value that the iterations sum up,
+ * Replicate a value that is the same in all of them. The loop follows from the
+ * types:
  *
  *   before, on mesh dp=2 : micro=4
  *     %x = input{input=0} : f32[64/(micro·dp), 8] forward
@@ -22,10 +25,10 @@
  *     }
  *     %t = all_reduce{axes={dp}} %t.2 : f32[] forward
  *
- *   turns.c        the loop
- *   turns_order.c  which ops run in it, and what stands before and behind
- *   turns_type.c   types without the axis
- *   turns_sum.c    sums over the turns, added up where they are made
+ *   turns.c        builds the loop
+ *   turns_order.c  which ops run in the loop, before it and after it
+ *   turns_type.c   types without the loop axis
+ *   turns_sum.c    sums over the iterations, accumulated where terms are made
  */
 #ifndef PARC_PASSES_TURNS_H
 #define PARC_PASSES_TURNS_H
@@ -40,57 +43,61 @@ typedef struct Turns {
     Program *p;
     Region *r;
     int axis;
-    int64_t n;       /* turns */
-    uint32_t nops;   /* ids below this are known to `inside` */
-    bool *inside;    /* by op id: ops of r that run in every turn */
-    OpVec total;     /* the all-reduces over the axis that the loop ends with */
-    OpVec gather;    /* the all-gathers over it: their parts are stacked */
-    const char *path; /* the module that the loop is for; "" */
+    int64_t n;       /* iterations */
+    uint32_t nops;   /* length of `inside` */
+    bool *inside;    /* by op id: ops of r that run in every iteration */
+    OpVec total;     /* all-reduces over the axis: their sums leave the loop as
+                      * carries */
+    OpVec gather;    /* all-gathers over the axis: their parts leave the loop
+                      * as stacks */
+    const char *path; /* the module that the loop belongs to; "" for none */
     Loc loc;
 } Turns;
 
 /* ---- turns_order.c ------------------------------------------------------- */
 
-bool turns_over(const Op *op, int axis); /* a conversion that names the axis */
-bool turns_differs(const Value *v, int axis); /* between turns */
-/* Whether the op is part of a turn: what it reads or makes differs between
- * turns. Its body's values count. */
+bool turns_over(const Op *op, int axis); /* a conversion over the axis */
+bool turns_differs(const Value *v, int axis); /* v differs between iterations */
+/* Whether an operand or result of the op, or a value of its body, differs
+ * between iterations. */
 bool turns_touch(const Op *op, int axis);
-/* Marks what depends on v, by value id, among the ops of the region. */
+/* Marks v and the values that depend on it, by value id, in the region. */
 void turns_mark_users(const Region *r, const Value *v, bool *depends);
 bool turns_reads_any(const Op *op, const bool *values);
-/* Draws ops into the loop that it alone reads and that are cheap, or gather a
- * unit: what they make need not lie beside the loop. */
+/* Moves cheap ops and gathers of units that only the loop reads into the loop,
+ * so that their results need no memory outside of it. */
 void turns_sink(Turns *t);
-/* The op in front of which the loop goes: the first that depends on it.
- * What the loop reads is moved in front of it. NULL: the region's end. */
+/* The op that the loop is inserted before: the first that depends on it; NULL:
+ * the region's end. Moves the producers of the loop's operands before that op.
+ */
 Op *turns_place(Turns *t);
 
 /* ---- turns_type.c -------------------------------------------------------- */
 
-/* The type of one turn's part. */
+/* The type of one iteration's part. */
 Type turns_part(const Turns *t, Type whole);
-/* The same as a stack of all turns. */
+/* The type of a stack of the parts of all iterations. */
 Type turns_stack(const Turns *t, Type whole);
-/* Types and attributes of the op and its body as they are in one turn. */
+/* Removes the loop axis from the types and attributes of the op and its body.
+ */
 void turns_strip(const Turns *t, Op *op);
 
 /* ---- turns_sum.c --------------------------------------------------------- */
 
-/* A zero of the type in front of b->before; a stack is filled by a loop. */
+/* A zero of the type, stacked if the type is, built before b->before. */
 Value *turns_zero(Build *b, const Type *t, const char *hint);
-/* sum + x, both of region r, made where x is: inside the loop that stacks x,
- * or starting the loop's own sum at `sum`, so that x never exists beside it.
- * `alone`: nothing but the sum needs x. */
+/* sum + x, both of region r. Accumulates where x is computed, so that x is
+ * never stored beside the sum: in the loop that stacks x, or by starting the
+ * loop that carries x at `sum`. `alone`: only the sum reads x. */
 Value *turns_add(Program *p, Region *r, Value *sum, Value *x, bool alone);
 
-/* Sums of loops that are then added to a carry start at that carry. */
+/* Starts a loop's sum at the outer carry that it is added to after the loop. */
 void turns_continue(Program *p, Region *r);
 
 /* ---- turns.c ------------------------------------------------------------- */
 
-/* Moves the ops that are inside into a loop; totals become its carries, then
- * what is left of their all-reduces. */
+/* Moves the ops that are inside into a loop. Totals become its carries; their
+ * all-reduces over other axes stay after it. */
 void turns_make_loop(Turns *t);
 
 #endif

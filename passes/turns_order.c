@@ -1,6 +1,5 @@
-/* turns_order.c: which ops run in the loop, and what stands before and behind
- * it; see turns.h.
- */
+/* turns_order.c: decides which ops run in the loop, before it and after it; see
+ * turns.h. */
 #include "passes/turns.h"
 
 bool turns_over(const Op *op, int axis)
@@ -44,7 +43,7 @@ void turns_mark_users(const Region *r, const Value *v, bool *depends)
                 depends[op->out[i]->id] = true;
 }
 
-/* ---- what goes along ----------------------------------------------------- */
+/* ---- cheap producers ----------------------------------------------------- */
 
 static bool gathers_unit(const Op *op)
 {
@@ -66,7 +65,7 @@ static bool is_inside(const Turns *t, const Op *op)
     return op->id < t->nops && t->inside[op->id];
 }
 
-/* Whether somebody in the loop reads op's results, and nobody else. */
+/* Whether op's results are read, and only by ops of the loop. */
 static bool serves_loop(const Turns *t, const Op *op)
 {
     bool read = false;
@@ -94,10 +93,10 @@ void turns_sink(Turns *t)
             t->inside[op->id] = true;
 }
 
-/* ---- where the loop goes ------------------------------------------------- */
+/* ---- position of the loop ------------------------------------------------ */
 
-/* Puts what op reads in front of `at`, in order; it runs with the loop's
- * phase at the latest. */
+/* Moves the producers of op's operands before `at`, in order. Their phase
+ * becomes the loop's if it was later. */
 static void move_needed(Turns *t, Op *op, Op *at, const bool *early,
                         bool *seen)
 {

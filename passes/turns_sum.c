@@ -1,4 +1,4 @@
-/* turns_sum.c: sums over the turns of a loop, added up where they are made.
+/* turns_sum.c: accumulates sums over the iterations of a loop in place.
  *
  *   before
  *     %dh, %dw = loop{n=32, reverse=true} : …, f32[32 x 64, 64] backward {
@@ -14,9 +14,9 @@
  *       yield %dx, %add
  *     }
  *
- * so that no second stack of gradients exists: `schedule` and `memory` let
- * the new stack take the place of the old one, slice by slice. A sum that a
- * loop itself carries, from zero on, starts at the outer sum instead.
+ * A second stack of gradients is never stored: `schedule` and `memory` let the
+ * new stack overwrite the old one slice by slice. A sum that an inner loop
+ * carries from zero starts at the outer sum instead.
  */
 #include "passes/turns.h"
 
@@ -68,8 +68,8 @@ static bool is_zero(const Value *v)
 
 /* ---- sums ---------------------------------------------------------------- */
 
-/* Whether carry i is nothing but a sum over the turns: its argument is added
- * to, and read by nobody else. */
+/* Whether carry i is a plain sum over the iterations: terms are added to its
+ * argument, and no other op reads it. */
 static bool is_sum(const Op *loop, int i)
 {
     const Value *v = loop->body->arg[i];

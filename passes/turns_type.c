@@ -1,4 +1,4 @@
-/* turns_type.c: types without the axis in time; see turns.h. */
+/* turns_type.c: computes types without the loop axis; see turns.h. */
 #include <string.h>
 
 #include "base/bug.h"
@@ -18,7 +18,7 @@ Type turns_stack(const Turns *t, Type whole)
 {
     Type part = turns_part(t, whole);
     if (part.nstack == MAX_STACK)
-        bug("turns: stacks are nested too deep");
+        bug("loop axis: stacks are nested too deep");
     memmove(part.stack + 1, part.stack,
             sizeof *part.stack * (size_t)part.nstack);
     part.stack[0] = t->n;
@@ -26,7 +26,7 @@ Type turns_stack(const Turns *t, Type whole)
     return part;
 }
 
-/* Attributes that repeat the size of the result. */
+/* Updates attributes that repeat the size of the result. */
 static void fit_attributes(Op *op)
 {
     const Type *out = op->nouts ? &op->out[0]->type : NULL;

@@ -80,6 +80,7 @@ function check(line,    joined, i) {
     line = tolower(line)
     gsub(/`[^`]*`/, " . ", line)
     gsub(/'[a-z_.]+'/, " . ", line)
+    gsub(/[a-z0-9_]+(->|\.)[a-z][a-z0-9_]*/, " . ", line)
     sub(/^[ \t]*\*+[ \t]/, "", line)
     if (before != "" && (before " " line) ~ any) {
         joined = before " " line

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -150,12 +152,14 @@ const char *outputs_mkdir(Outputs *o, const char *path)
     }
 }
 
-/* Opens a fresh temporary file for `path` and enters it into the set. */
-static int open_temp(Outputs *o, const char *path, mode_t mode, Entry *e)
+/* Opens a fresh temporary file for `path` and enters it into the set. Without
+ * `follow` the file replaces whatever has the name. */
+static int open_temp(Outputs *o, const char *path, mode_t mode, bool follow,
+                     Entry *e)
 {
     *e = (Entry){.path = path};
     struct stat st;
-    if (stat(path, &st) == 0) {
+    if (follow && stat(path, &st) == 0) {
         if (S_ISDIR(st.st_mode)) {
             errno = EISDIR;
             return -1;
@@ -203,11 +207,11 @@ static bool write_all(int fd, const char *text, size_t size)
     return true;
 }
 
-const char *outputs_add(Outputs *o, const char *path, const char *text,
-                        size_t size, bool executable)
+static const char *add(Outputs *o, const char *path, const char *text,
+                       size_t size, mode_t mode, bool follow)
 {
     Entry e;
-    int fd = open_temp(o, path, executable ? 0777 : 0666, &e);
+    int fd = open_temp(o, path, mode, follow, &e);
     if (fd < 0)
         return failure(o, "write", path);
     bool good = write_all(fd, text, size);
@@ -220,24 +224,83 @@ const char *outputs_add(Outputs *o, const char *path, const char *text,
     return good ? NULL : failure(o, "write", path);
 }
 
+const char *outputs_add(Outputs *o, const char *path, const char *text,
+                        size_t size, bool executable)
+{
+    return add(o, path, text, size, executable ? 0777 : 0666, true);
+}
+
+const char *outputs_replace(Outputs *o, const char *path, const char *text,
+                            size_t size)
+{
+    return add(o, path, text, size, 0666, false);
+}
+
 const char *outputs_temp(Outputs *o, const char *path)
 {
     Entry e;
-    int fd = open_temp(o, path, 0777, &e);
+    int fd = open_temp(o, path, 0777, true, &e);
     if (fd < 0)
         return NULL;
     close(fd);
     return e.temp;
 }
 
+static bool asked_to_stop(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    sigset_t set;
+    sigpending(&set);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (sigismember(&set, signals[i]) == 1)
+            return true;
+    return false;
+}
+
+/* Writes to a pipe or device opened with O_NONBLOCK. A signal that would end
+ * parc ends the wait for the reader. */
+static bool write_waiting(int fd, const char *text, size_t size)
+{
+    enum { POLL_MS = 100 };
+    while (size > 0) {
+        ssize_t n = write(fd, text, size);
+        if (n >= 0) {
+            text += n;
+            size -= (size_t)n;
+        } else if (errno == EAGAIN && !asked_to_stop()) {
+            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, POLL_MS);
+        } else if (errno != EINTR) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Opens a pipe or device for writing. The reader of a pipe may come a moment
+ * later than parc, as in a script that starts both; then ENXIO. */
+static int open_special(const char *path)
+{
+    enum { TRIES = 20 };
+    const struct timespec wait = {.tv_nsec = 50000000};
+    int fd = -1;
+    for (int i = 0; fd < 0 && i < TRIES; i++) {
+        fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+        if (fd >= 0 || errno != ENXIO || asked_to_stop())
+            break;
+        nanosleep(&wait, NULL);
+        errno = ENXIO;
+    }
+    return fd;
+}
+
 static bool place_special(Outputs *o, Entry *e)
 {
     size_t size;
     char *text = file_read(o->arena, e->temp, &size);
-    int fd = text ? open(e->path, O_WRONLY | O_CLOEXEC) : -1;
+    int fd = text ? open_special(e->path) : -1;
     if (fd < 0)
         return false;
-    bool good = write_all(fd, text, size);
+    bool good = write_waiting(fd, text, size);
     int error = errno;
     close(fd);
     unlink(e->temp);
@@ -263,7 +326,11 @@ const char *outputs_commit(Outputs *o)
     for (int i = 0; i < o->entry.n; i++) {
         Entry *e = &o->entry.at[i];
         if (!place(o, e)) {
-            const char *message = failure(o, "write", e->path);
+            const char *message =
+                e->special && errno == ENXIO
+                    ? arena_printf(o->arena, "cannot write '%s': no process "
+                                   "reads from it", e->path)
+                    : failure(o, "write", e->path);
             outputs_abandon(o);
             return message;
         }

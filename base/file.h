@@ -21,6 +21,10 @@ Outputs *outputs_new(Arena *a);
 const char *outputs_mkdir(Outputs *o, const char *path);
 const char *outputs_add(Outputs *o, const char *path, const char *text,
                         size_t size, bool executable);
+/* The same, but a link or a special file at `path` is replaced, not written
+ * through. */
+const char *outputs_replace(Outputs *o, const char *path, const char *text,
+                            size_t size);
 /* The temporary name for a file that a child process writes (the linker).
  * NULL on failure, with errno set. */
 const char *outputs_temp(Outputs *o, const char *path);

@@ -62,6 +62,18 @@ static void add_runtime_sources(const Tree *tree, Words *to)
     }
 }
 
+/* Whether the compiler has written a program: an ELF file. */
+static bool is_program(const char *path)
+{
+    char magic[4] = {0};
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return false;
+    size_t n = fread(magic, 1, sizeof magic, f);
+    fclose(f);
+    return n == sizeof magic && memcmp(magic, "\177ELF", n) == 0;
+}
+
 static const char *compile(const Tree *tree, const Recipe *b, const char *folder,
                            const EmitOptions *options, const char *binary)
 {
@@ -87,8 +99,13 @@ static const char *compile(const Tree *tree, const Recipe *b, const char *folder
     }
     char *errors = NULL;
     int status = process_run(a, argv.at, folder, &errors);
-    if (status == 0)
+    if (status == 0 && is_program(binary))
         return NULL;
+    if (status == 0)
+        return arena_printf(a, "the C compiler '%s' has written no program, "
+                            "though its exit status is 0%s%s", argv.at[0],
+                            errors && *errors ? ":\n" : "",
+                            errors ? errors : "");
     return arena_printf(a, "the C compiler '%s' failed:\n%s", argv.at[0],
                         errors ? errors : "");
 }

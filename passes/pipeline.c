@@ -54,7 +54,7 @@ static void save_crash(void *context)
     out_init(&o, c->good->arena);
     ir_print(&o, c->good);
     Outputs *set = outputs_new(c->good->arena);
-    const char *failure = outputs_add(set, name, o.text, o.size, false);
+    const char *failure = outputs_replace(set, name, o.text, o.size);
     if (!failure)
         failure = outputs_commit(set);
     else

@@ -42,6 +42,54 @@ check "nothing left" absent "$work/no"
 check "no compiler" fails 1 "cannot start 'nowhere'" env CC=nowhere \
     "$PARC" examples/toy.pdl --target cpu -o "$work/no"
 check "no binary" absent "$work/no"
+cat >"$work/empty_cc" <<'EOF'
+#!/bin/sh
+while [ "$1" != -o ]; do shift; done
+case $(basename "$0") in
+empty_cc) : >"$2" ;;
+text_cc) echo hello >"$2" ;;
+no_cc) rm -f "$2" ;;
+killed_cc) kill -9 $$ ;;
+esac
+EOF
+chmod +x "$work/empty_cc"
+for cc in text no killed; do
+    cp "$work/empty_cc" "$work/${cc}_cc"
+done
+for cc in empty text no; do
+    check "a compiler that writes no program: $cc" fails 1 \
+        "has written no program" env CC="$work/${cc}_cc" \
+        "$PARC" examples/toy.pdl --target cpu -o "$work/no"
+done
+check "a compiler that is killed" fails 1 "signal 9" env CC="$work/killed_cc" \
+    "$PARC" examples/toy.pdl --target cpu -o "$work/no"
+check "still no binary" absent "$work/no"
+mkfifo "$work/plan"
+check "a pipe that nobody reads" fails 1 "no process reads from it" \
+    timeout 60 "$PARC" examples/toy.pdl --emit plan="$work/plan"
+check "nothing beside it" sh -c '[ -z "$(ls "$1" | grep "^\.plan")" ]' sh "$work"
+cat "$work/plan" >"$work/plan.read" &
+reader=$!
+check "a pipe that is read" timeout 60 "$PARC" examples/toy.pdl \
+    --emit plan="$work/plan"
+wait "$reader"
+"$PARC" examples/toy.pdl --emit plan >"$work/plan.direct"
+check "the whole plan" cmp "$work/plan.direct" "$work/plan.read"
+# A reader that never reads: SIGTERM ends parc, once the pipe is full.
+stops_at_sigterm() {
+    mkfifo "$work/full"
+    sleep 1000 <>"$work/full" &
+    reader=$!
+    "$PARC" examples/llama.pdl --mesh 2x2 --emit ir="$work/full" &
+    writer=$!
+    sleep 1
+    kill -TERM "$writer"
+    wait "$writer"
+    status=$?
+    kill "$reader"
+    [ "$status" = 143 ]
+}
+check "SIGTERM while it writes" stops_at_sigterm
 check "a compiler with options" env CC="cc -g0" \
     "$PARC" examples/toy.pdl --target cpu -o "$work/words"
 

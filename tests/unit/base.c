@@ -115,6 +115,12 @@ static void links(Arena *a)
     struct stat st;
     expect(lstat("link", &st) == 0 && S_ISLNK(st.st_mode) && holds(a, "y", "9"),
            "the link stays");
+    o = outputs_new(a);
+    outputs_replace(o, "link", "10", 2);
+    expect(!outputs_commit(o), "in place of a link");
+    expect(lstat("link", &st) == 0 && S_ISREG(st.st_mode) &&
+               holds(a, "link", "10") && holds(a, "y", "9"),
+           "the link is replaced, its target is as before");
 }
 
 static void processes(Arena *a)

@@ -65,6 +65,11 @@ static bool read_input(Compilation *c)
                    strerror(errno));
         return false;
     }
+    static const char bom[] = "\xef\xbb\xbf";
+    if (size >= 3 && memcmp(text, bom, 3) == 0) { /* UTF-8's, as editors write */
+        text += 3;
+        size -= 3;
+    }
     bool standard = strcmp(in->text, "-") == 0;
     diag_set_source(c->diag, c->model, standard ? "<standard input>" : in->text,
                     text, size);

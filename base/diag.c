@@ -42,6 +42,8 @@ struct Diag {
     int errors;    /* raised, those beyond the limit included */
     int told;      /* errors when "N errors." was printed last */
     bool dropping; /* the last error was dropped: so are its notes */
+    bool demoting; /* errors are raised as warnings */
+    int warnings;
 };
 
 Diag *diag_new(Arena *arena, ColorWhen color)
@@ -82,6 +84,16 @@ int diag_error_count(const Diag *d)
     return d->errors;
 }
 
+int diag_warning_count(const Diag *d)
+{
+    return d->warnings;
+}
+
+void diag_demote(Diag *d, bool on)
+{
+    d->demoting = on;
+}
+
 /* ---- raising ---- */
 
 static bool loc_equal(Loc a, Loc b)
@@ -120,6 +132,7 @@ static void raise_first(Diag *d, Severity severity, Loc loc, const char *fmt,
         d->dropping = true;
         return;
     }
+    d->warnings += severity == SEV_WARNING;
     Message m = {.severity = severity, .loc = loc, .text = text};
     vec_push(d->arena, &d->message, m);
 }
@@ -128,7 +141,7 @@ void diag_error(Diag *d, Loc loc, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    raise_first(d, SEV_ERROR, loc, fmt, ap);
+    raise_first(d, d->demoting ? SEV_WARNING : SEV_ERROR, loc, fmt, ap);
     va_end(ap);
 }
 

@@ -61,7 +61,13 @@ void diag_note(Diag *d, Loc loc, const char *fmt, ...)
 void diag_help(Diag *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* From now on errors are raised as warnings (on), or as errors again: for text
+ * that the result does not depend on. */
+void diag_demote(Diag *d, bool on);
+
 int diag_error_count(const Diag *d);
+/* Warnings raised so far. */
+int diag_warning_count(const Diag *d);
 
 /* Prints what was collected since the last flush, with source lines and caret
  * ranges (tabs and wide characters aligned), then "N errors." if any. */

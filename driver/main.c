@@ -269,7 +269,7 @@ static Program *front_end(Compilation *c)
     }
     time_begin(c);
     c->prelude_file = parse_prelude(c);
-    check(c->arena, c->diag, c->prelude_file, c->file);
+    check(c->arena, c->diag, c->prelude_file, c->file, c->o.plan.text);
     time_end(c, "check");
     FrontendOptions options = {
         .mesh = c->o.mesh.text,

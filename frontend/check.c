@@ -1,7 +1,7 @@
 /* check.c: what needs no sizes, of a whole file.
  *
- * Every declaration is looked at, whether the model uses it or not, and every
- * plan, whether it is chosen or not. `lower` reports again what it meets;
+ * The file checks every declaration, whether the model uses it or not, and
+ * every plan: a fault in a plan that is not selected is a warning. `lower` reports again what it meets;
  * equal messages at one place come out once.
  */
 #include "frontend/check.h"
@@ -145,19 +145,20 @@ static void check_one_model(Check *c)
     }
 }
 
-static void check_file(Check *c)
+static void check_file(Check *c, const char *plan)
 {
     for (int i = 0; i < c->file->ndecls; i++)
         check_decl(c, c->file->decl[i]);
-    check_plans(c->arena, c->diag, c->file);
+    check_plans(c->arena, c->diag, c->file, plan);
     check_train(c->arena, c->diag, c->file);
 }
 
-void check(Arena *a, Diag *d, const File *prelude, const File *file)
+void check(Arena *a, Diag *d, const File *prelude, const File *file,
+           const char *plan)
 {
     Check own = {a, d, NULL, prelude};
-    check_file(&own);
+    check_file(&own, NULL);
     Check c = {a, d, prelude, file};
-    check_file(&c);
+    check_file(&c, plan);
     check_one_model(&c);
 }

@@ -36,7 +36,8 @@ void check_train(Arena *a, Diag *d, const File *file);
 
 /* ---- check_plan.c ---- */
 
-void check_plans(Arena *a, Diag *d, const File *file);
+/* `plan`: the name of the selected plan; NULL where none is selected. */
+void check_plans(Arena *a, Diag *d, const File *file, const char *plan);
 /* check_checkpoint.c: the items of one `checkpoint`. */
 void check_checkpoint(Arena *a, Diag *d, const Clause *clause);
 /* lower_offload.c: those of `offload`. */

@@ -148,21 +148,45 @@ static void check_clause(PlanCheck *c, const Clause *clause)
         check_offload(c->arena, c->diag, clause);
 }
 
-void check_plans(Arena *a, Diag *d, const File *file)
+static void check_plan(PlanCheck *c, const File *file, int index)
 {
+    const PlanDecl *p = c->plan;
+    for (int j = 0; j < index; j++) {
+        if (strcmp(p->name.name, file->plan[j]->name.name) != 0)
+            continue;
+        diag_error(c->diag, p->name.loc, "'%s' is declared twice",
+                   p->name.name);
+        diag_note(c->diag, file->plan[j]->name.loc, "the first is here");
+        break;
+    }
+    check_axes(c);
+    for (int k = 0; k < p->nclauses; k++)
+        check_clause(c, &p->clause[k]);
+}
+
+static bool has_plan(const File *file, const char *name)
+{
+    for (int i = 0; name && i < file->nplans; i++)
+        if (strcmp(file->plan[i]->name.name, name) == 0)
+            return true;
+    return false;
+}
+
+/* A fault in a plan does not stop a compilation that selects another plan.
+ * Where no plan of the file is selected by name, every plan may be meant. */
+void check_plans(Arena *a, Diag *d, const File *file, const char *plan)
+{
+    bool selected = has_plan(file, plan);
     for (int i = 0; i < file->nplans; i++) {
-        const PlanDecl *p = file->plan[i];
-        PlanCheck c = {a, d, p};
-        for (int j = 0; j < i; j++) {
-            if (strcmp(p->name.name, file->plan[j]->name.name) != 0)
-                continue;
-            diag_error(d, p->name.loc, "'%s' is declared twice",
-                       p->name.name);
-            diag_note(d, file->plan[j]->name.loc, "the first is here");
-            break;
-        }
-        check_axes(&c);
-        for (int k = 0; k < p->nclauses; k++)
-            check_clause(&c, &p->clause[k]);
+        PlanCheck c = {a, d, file->plan[i]};
+        const Ident *name = &file->plan[i]->name;
+        bool other = selected && strcmp(name->name, plan) != 0;
+        int before = diag_warning_count(d);
+        diag_demote(d, other);
+        check_plan(&c, file, i);
+        diag_demote(d, false);
+        if (other && diag_warning_count(d) > before)
+            diag_note(d, name->loc, "plan '%s' is not selected: --plan "
+                      "selects '%s'", name->name, plan);
     }
 }

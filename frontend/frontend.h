@@ -20,8 +20,10 @@ typedef struct FrontendOptions {
 
 /* Everything that needs no sizes: names (with near misses), arity, keyword
  * arguments, duplicates, assignment before use, plan clauses and options that
- * exist, settings that exist. All errors of the file in one run. */
-void check(Arena *a, Diag *d, const File *prelude, const File *file);
+ * exist, settings that exist. All errors of the file in one run. `plan` is
+ * --plan, or NULL: errors in other plans are warnings. */
+void check(Arena *a, Diag *d, const File *prelude, const File *file,
+           const char *plan);
 
 /* Runs the model's forward with sizes: evaluates constants and compile-time
  * `if`, binds dimensions, infers shapes, makes the global forward program

@@ -27,7 +27,7 @@ Program *pdl_program(Arena *a, Diag *d, const char *text, const char *mesh,
     for (; define[n] && n < MOST; n++)
         setting[n] = pdl_parse_define(
             a, d, diag_source(d, "-D", define[n], strlen(define[n])));
-    check(a, d, prelude, file);
+    check(a, d, prelude, file, NULL);
     FrontendOptions o = {
         .mesh = mesh, .plan = plan, .define = setting, .ndefines = n};
     return diag_error_count(d) ? NULL : lower(a, d, prelude, file, &o);

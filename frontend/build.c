@@ -55,6 +55,13 @@ Expr *expr_integer(Parser *p, int64_t integer, Loc loc)
     return e;
 }
 
+Expr *expr_bool(Parser *p, bool value, Loc loc)
+{
+    Expr *e = expr_new(p, EX_BOOL, loc);
+    e->integer = value;
+    return e;
+}
+
 Expr *expr_unary(Parser *p, ExprKind kind, Loc op, Expr *x, Loc range)
 {
     return with_operands(p, expr_new(p, kind, op), x, NULL, range);

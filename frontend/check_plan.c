@@ -58,7 +58,53 @@ static void unknown_style(PlanCheck *c, const Item *item)
     names_suggest(c->diag, &names, item->style);
 }
 
-/* Arguments of Prepare… are layouts by position, all others go by name. */
+/* Arguments of PyTorch's styles that have no counterpart. */
+static const struct {
+    const char *name, *help;
+} foreign_args[] = {
+    {"use_local_output", "leave it out: a tensor of PDL is always the whole "
+                         "tensor, never a rank's part of it"},
+    {"use_local_input", "leave it out: a tensor of PDL is always the whole "
+                        "tensor, never a rank's part of it"},
+    {"input_kwarg_layouts", "inputs have positions only: give the layouts of "
+                            "all inputs in order"},
+    {"desired_input_kwarg_layouts", "inputs have positions only: give the "
+                                    "layouts of all inputs in order"},
+};
+
+static void unknown_arg(PlanCheck *c, const Signature *s, const StyleArg *arg)
+{
+    NameList names = {.arena = c->arena};
+    diag_error(c->diag, arg->name_loc, "%s takes no '%s'", s->what, arg->name);
+    for (size_t i = 0; i < sizeof foreign_args / sizeof *foreign_args; i++)
+        if (strcmp(foreign_args[i].name, arg->name) == 0) {
+            diag_help(c->diag, "%s", foreign_args[i].help);
+            return;
+        }
+    for (int i = 0; i < s->n; i++)
+        if (i != s->many)
+            names_add(&names, s->name[i], (Loc){0});
+    names_suggest(c->diag, &names, arg->name);
+}
+
+/* Two names of one argument count as one. */
+static void check_repeated(PlanCheck *c, const Item *item, int i)
+{
+    const StyleArg *arg = &item->arg[i];
+    for (int j = 0; j < i; j++) {
+        const StyleArg *other = &item->arg[j];
+        if (!other->name || strcmp(style_setting(other->name),
+                                   style_setting(arg->name)) != 0)
+            continue;
+        diag_error(c->diag, arg->name_loc, "'%s' is given twice",
+                   style_setting(arg->name));
+        diag_note(c->diag, other->name_loc, "the first is here");
+        return;
+    }
+}
+
+/* Layouts of PrepareModuleInput and PrepareModuleOutput may go by position;
+ * other arguments go by name. */
 static void check_style(PlanCheck *c, const Item *item)
 {
     const StyleInfo *info = style_find(item->style);
@@ -70,29 +116,15 @@ static void check_style(PlanCheck *c, const Item *item)
     signature_of_text(c->arena, info->name, info->settings, &s);
     for (int i = 0; i < item->nargs; i++) {
         const StyleArg *arg = &item->arg[i];
-        if (!arg->name && s.many < 0) {
+        if (!arg->name && s.many < 0)
             diag_error(c->diag, arg->from->loc, "%s wants a name here: %s=",
                        s.what, s.name[0]);
+        if (!arg->name)
             continue;
-        }
-        NameList names = {.arena = c->arena};
-        bool known = !arg->name;
-        for (int j = 0; j < s.n && arg->name; j++) {
-            if (j == s.many)
-                continue;
-            known |= strcmp(s.name[j], arg->name) == 0;
-            names_add(&names, s.name[j], (Loc){0});
-        }
-        for (int j = 0; j < i && known && arg->name; j++)
-            if (item->arg[j].name &&
-                strcmp(item->arg[j].name, arg->name) == 0)
-                diag_error(c->diag, arg->name_loc, "'%s' is given twice",
-                           arg->name);
-        if (known)
-            continue;
-        diag_error(c->diag, arg->name_loc, "%s takes no '%s'", s.what,
-                   arg->name);
-        names_suggest(c->diag, &names, arg->name);
+        if (style_takes(c->arena, info, arg->name))
+            check_repeated(c, item, i);
+        else
+            unknown_arg(c, &s, arg);
     }
 }
 

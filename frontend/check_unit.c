@@ -43,6 +43,17 @@ static void unknown_strategy(Arena *a, Diag *d, const Expr *e)
         names_suggest(d, &names, e->name);
 }
 
+/* PyTorch's names, and what PDL has for them. */
+static const struct {
+    const char *name, *help;
+} foreign_options[] = {
+    {"reshard_after_forward", "write reshard=true or reshard=false"},
+    {"mesh", "the axis follows the word: fully_shard dp { … }"},
+    {"mp_policy", "write precision=bf16 and reduce=f32 in train"},
+    {"offload_policy", "write offload { optimizer, parameters } in the plan"},
+    {"sharding_strategy", "write strategy=full_shard"},
+};
+
 static void unknown_option(Arena *a, Diag *d, const Arg *option)
 {
     static const char *const known[] = {"prefetch", "reshard", "strategy"};
@@ -51,6 +62,12 @@ static void unknown_option(Arena *a, Diag *d, const Arg *option)
         names_add(&names, known[i], (Loc){0});
     diag_error(d, option->name_loc, "fully_shard has no option '%s'",
                option->name);
+    for (size_t i = 0; i < sizeof foreign_options / sizeof *foreign_options;
+         i++)
+        if (strcmp(foreign_options[i].name, option->name) == 0) {
+            diag_help(d, "%s", foreign_options[i].help);
+            return;
+        }
     names_suggest(d, &names, option->name);
 }
 

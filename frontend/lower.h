@@ -18,6 +18,7 @@
  * lower_plan.c     plans: clauses, patterns and units
  * lower_freeze.c   plans: parameters that are not trained
  * lower_style.c    plans: styles and their layouts
+ * lower_prepare.c  plans: the styles PrepareModule…
  * lower_checkpoint.c  plans: what is computed again
  * lower_offload.c  plans: what lies in host memory
  *
@@ -222,6 +223,12 @@ void lower_offload(Lower *l, const PlanDecl *plan);
 /* Fills layouts of one item for module number `module`; false after an error.
  */
 bool lower_style(Lower *l, const Item *item, int module, Style *style);
+/* A layout; false after an error. */
+bool lower_layout(Lower *l, const Expr *e, Layout *to);
+/* lower_prepare.c: the same for the styles PrepareModule…; `called`: the
+ * numbers of the module's inputs and outputs are known. */
+bool lower_prepare(Lower *l, const Item *item, const Module *m, bool called,
+                   Style *s);
 
 /* What check and lower know of plans. */
 typedef struct StyleInfo {
@@ -230,6 +237,10 @@ typedef struct StyleInfo {
     const char *settings; /* "input, output": names that it takes */
 } StyleInfo;
 const StyleInfo *style_find(const char *name);
+/* Whether the style has an argument of that name. */
+bool style_takes(Arena *a, const StyleInfo *style, const char *name);
+/* parc's name of a style's argument: "input" for PyTorch's "input_layouts". */
+const char *style_setting(const char *name);
 extern const StyleInfo style_table[];
 extern const int style_count;
 

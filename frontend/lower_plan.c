@@ -105,25 +105,42 @@ typedef struct StyleList {
     VEC(int) numbers;
 } StyleList;
 
+/* Styles of one module on one axis exclude each other, unless one is for
+ * inputs and the other for outputs. */
+static bool styles_clash(const Style *a, const Style *b)
+{
+    return a->axis == b->axis && strcmp(a->path, b->path) == 0 &&
+           (style_sides(a->kind) & style_sides(b->kind));
+}
+
+static void remove_style(StyleList *list, int i)
+{
+    size_t rest = (size_t)(--list->style.n - i);
+    list->numbers.n--;
+    memmove(&list->style.at[i], &list->style.at[i + 1],
+            rest * sizeof *list->style.at);
+    memmove(&list->numbers.at[i], &list->numbers.at[i + 1],
+            rest * sizeof *list->numbers.at);
+}
+
 /* Enters a style. A pattern with the number of an element goes before one
  * without; two alike are an error. */
 static void add_style(Lower *l, StyleList *list, const Style *s, int numbers)
 {
     for (int i = 0; i < list->style.n; i++) {
-        Style *other = &list->style.at[i];
-        if (other->axis != s->axis || strcmp(other->path, s->path) != 0)
+        const Style *other = &list->style.at[i];
+        if (!styles_clash(other, s) || list->numbers.at[i] < numbers)
             continue;
-        if (list->numbers.at[i] < numbers) {
-            *other = *s;
-            list->numbers.at[i] = numbers;
-        } else if (list->numbers.at[i] == numbers) {
-            diag_error(l->diag, s->loc, "'%s' has two styles on axis '%s'",
-                       *s->path ? s->path : "model",
-                       l->p->mesh.name[s->axis]);
-            diag_note(l->diag, other->loc, "the first is here");
-        }
+        if (list->numbers.at[i] > numbers)
+            return;
+        diag_error(l->diag, s->loc, "'%s' has two styles on axis '%s'",
+                   *s->path ? s->path : "model", l->p->mesh.name[s->axis]);
+        diag_note(l->diag, other->loc, "the first is here");
         return;
     }
+    for (int i = list->style.n - 1; i >= 0; i--)
+        if (styles_clash(&list->style.at[i], s))
+            remove_style(list, i);
     vec_push(l->arena, &list->style, *s);
     vec_push(l->arena, &list->numbers, numbers);
 }

@@ -2,7 +2,8 @@
  *
  * A style gives every tensor that goes into or out of a module a pair of
  * layouts: how it comes, and what it becomes. What the user leaves out has
- * PyTorch's defaults; what a style fixes cannot be given.
+ * PyTorch's defaults; what a style fixes cannot be given. The styles
+ * PrepareModule… are in lower_prepare.c.
  */
 #include <limits.h>
 #include <string.h>
@@ -10,11 +11,18 @@
 #include "frontend/lower.h"
 
 const StyleInfo style_table[] = {
-    {"ColwiseParallel", STYLE_COLWISE, "input=, output="},
-    {"RowwiseParallel", STYLE_ROWWISE, "input=, output="},
-    {"SequenceParallel", STYLE_SEQUENCE, "layout..."},
-    {"PrepareModuleInput", STYLE_PREPARE_INPUT, "layouts..."},
-    {"PrepareModuleOutput", STYLE_PREPARE_OUTPUT, "layouts..."},
+    {"ColwiseParallel", STYLE_COLWISE,
+     "input=, output=, input_layouts=, output_layouts="},
+    {"RowwiseParallel", STYLE_ROWWISE,
+     "input=, output=, input_layouts=, output_layouts="},
+    {"SequenceParallel", STYLE_SEQUENCE, "layout..., sequence_dim="},
+    {"PrepareModuleInput", STYLE_PREPARE_INPUT,
+     "layouts..., input_layouts=, desired_input_layouts="},
+    {"PrepareModuleOutput", STYLE_PREPARE_OUTPUT,
+     "layouts..., output_layouts=, desired_output_layouts="},
+    {"PrepareModuleInputOutput", STYLE_PREPARE_INPUT_OUTPUT,
+     "input=, output=, input_layouts=, desired_input_layouts=, "
+     "output_layouts=, desired_output_layouts="},
 };
 const int style_count = sizeof style_table / sizeof *style_table;
 
@@ -24,6 +32,23 @@ const StyleInfo *style_find(const char *name)
         if (strcmp(style_table[i].name, name) == 0)
             return &style_table[i];
     return NULL;
+}
+
+bool style_takes(Arena *a, const StyleInfo *style, const char *name)
+{
+    Signature s;
+    signature_of_text(a, style->name, style->settings, &s);
+    for (int i = 0; i < s.n; i++)
+        if (i != s.many && strcmp(s.name[i], name) == 0)
+            return true;
+    return false;
+}
+
+const char *style_setting(const char *name)
+{
+    return strcmp(name, "input_layouts") == 0    ? "input"
+           : strcmp(name, "output_layouts") == 0 ? "output"
+                                                 : name;
 }
 
 static Layout replicate(void)
@@ -49,7 +74,9 @@ static bool bad_layout(Lower *l, const Expr *e)
 
 static bool shard_dim(Lower *l, const Expr *e, Layout *to)
 {
-    const Expr *d = e->nargs == 1 && !e->arg[0].name ? e->arg[0].value : NULL;
+    bool one = e->nargs == 1 &&
+               (!e->arg[0].name || strcmp(e->arg[0].name, "dim") == 0);
+    const Expr *d = one ? e->arg[0].value : NULL;
     int sign = 1;
     if (d && d->kind == EX_NEG) {
         sign = -1;
@@ -61,7 +88,7 @@ static bool shard_dim(Lower *l, const Expr *e, Layout *to)
     return true;
 }
 
-static bool read_layout(Lower *l, const Expr *e, Layout *to)
+bool lower_layout(Lower *l, const Expr *e, Layout *to)
 {
     static const struct {
         const char *name;
@@ -87,22 +114,6 @@ static bool read_layout(Lower *l, const Expr *e, Layout *to)
     return bad_layout(l, e);
 }
 
-/* A tensor that the user says comes and becomes: `x` alone says both. */
-static bool read_pair(Lower *l, const Expr *from, const Expr *to, Layout *f,
-                      Layout *t)
-{
-    if (!read_layout(l, from, f))
-        return false;
-    *t = *f;
-    if (to && !read_layout(l, to, t))
-        return false;
-    if (t->kind == LAYOUT_PARTIAL && f->kind != LAYOUT_PARTIAL) {
-        diag_error(l->diag, to->loc, "nothing becomes Partial");
-        return false;
-    }
-    return true;
-}
-
 /* ---- styles of Linear and Embedding -------------------------------------- */
 
 static bool same_layout(Layout a, Layout b)
@@ -117,9 +128,9 @@ static bool read_side(Lower *l, const Item *item, const StyleArg *arg,
     const Expr *mine = input ? arg->to : arg->to ? arg->from : NULL;
     const Expr *theirs = input || !arg->to ? arg->from : arg->to;
     Layout fixed;
-    if (!read_layout(l, theirs, given))
+    if (!lower_layout(l, theirs, given))
         return false;
-    if (mine && (!read_layout(l, mine, &fixed) || !same_layout(fixed, own))) {
+    if (mine && (!lower_layout(l, mine, &fixed) || !same_layout(fixed, own))) {
         diag_error(l->diag, mine->loc, "%s fixes this side itself",
                    item->style);
         return false;
@@ -156,9 +167,9 @@ static bool linear_style(Lower *l, const Item *item, const Module *m,
     s->out_to[0] = colwise ? out : replicate();
     for (int i = 0; i < item->nargs; i++) {
         const StyleArg *arg = &item->arg[i];
-        bool input = arg->name && strcmp(arg->name, "input") == 0;
-        bool output = arg->name && strcmp(arg->name, "output") == 0;
-        if (!input && !output)
+        const char *name = arg->name ? style_setting(arg->name) : "";
+        bool input = strcmp(name, "input") == 0;
+        if (!input && strcmp(name, "output") != 0)
             return false; /* check has said so */
         if (!read_side(l, item, arg, input, input ? in : out,
                        input ? &s->in_from[0] : &s->out_to[0]))
@@ -173,10 +184,14 @@ static bool sequence_style(Lower *l, const Item *item, const Module *m,
                            Style *s)
 {
     Layout along = shard(1);
-    if (item->nargs > 0 && !read_layout(l, item->arg[0].from, &along))
+    const StyleArg *arg = item->nargs > 0 ? &item->arg[0] : NULL;
+    bool dim = arg && arg->name && arg->from->kind == EX_INT &&
+               arg->from->integer <= INT_MAX;
+    if (dim)
+        along = shard((int)arg->from->integer);
+    else if (arg && !lower_layout(l, arg->from, &along))
         return false;
-    if (item->nargs > 1 || along.kind != LAYOUT_SHARD ||
-        (item->nargs > 0 && item->arg[0].to)) {
+    if (item->nargs > 1 || along.kind != LAYOUT_SHARD || (arg && arg->to)) {
         diag_error(l->diag, item->style_loc,
                    "SequenceParallel takes where the sequence is split, such "
                    "as Shard(1)");
@@ -191,41 +206,6 @@ static bool sequence_style(Lower *l, const Item *item, const Module *m,
     return true;
 }
 
-/* Layouts of Prepare…: one argument for each tensor, or one tuple of all. How
- * many there are is known once the module was called. */
-static bool prepare_style(Lower *l, const Item *item, const Module *m,
-                          bool called, Style *s)
-{
-    bool input = s->kind == STYLE_PREPARE_INPUT;
-    const StyleArg *arg = item->arg;
-    bool tuple = item->nargs == 1 && arg[0].from->kind == EX_TUPLE;
-    const Expr *from = tuple ? arg[0].from : NULL;
-    const Expr *to = tuple ? arg[0].to : NULL;
-    int n = tuple ? from->nargs : item->nargs;
-    int want = !called ? n : input ? m->nin : m->nout;
-    if (n != want || n > MAX_PORTS ||
-        (to && (to->kind != EX_TUPLE || to->nargs != n))) {
-        diag_error(l->diag, item->style_loc,
-                   "'%s' %s %d tensor%s, there %s %d layout%s",
-                   *m->path ? m->path : "model", input ? "takes" : "returns",
-                   want, want == 1 ? "" : "s", n == 1 ? "is" : "are", n,
-                   n == 1 ? "" : "s");
-        diag_note(l->diag, m->loc, "it is declared here");
-        return false;
-    }
-    s->nin = input ? n : 0;
-    s->nout = input ? 0 : n;
-    Layout *f = input ? s->in_from : s->out_from;
-    Layout *t = input ? s->in_to : s->out_to;
-    for (int i = 0; i < n; i++) {
-        const Expr *a = tuple ? from->arg[i].value : arg[i].from;
-        const Expr *b = !tuple ? arg[i].to : to ? to->arg[i].value : NULL;
-        if (!read_pair(l, a, b, &f[i], &t[i]))
-            return false;
-    }
-    return true;
-}
-
 bool lower_style(Lower *l, const Item *item, int module, Style *style)
 {
     const Module *m = &l->p->module.at[module];
@@ -237,8 +217,11 @@ bool lower_style(Lower *l, const Item *item, int module, Style *style)
         return sequence_style(l, item, m, style);
     case STYLE_PREPARE_INPUT:
     case STYLE_PREPARE_OUTPUT:
-        return prepare_style(l, item, m, l->instance.at[module]->called,
+    case STYLE_PREPARE_INPUT_OUTPUT:
+        return lower_prepare(l, item, m, l->instance.at[module]->called,
                              style);
+    case STYLE_KINDS:
+        break;
     }
     return false;
 }

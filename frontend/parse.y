@@ -314,8 +314,8 @@ expr:
     INTEGER { $$ = expr_integer(p, $1, @1); }
 |   FLOAT { $$ = expr_new(p, EX_FLOAT, @1); $$->number = $1; }
 |   STRING { $$ = expr_new(p, EX_STRING, @1); $$->name = $1; }
-|   TRUE_WORD { $$ = expr_new(p, EX_BOOL, @1); $$->integer = 1; }
-|   FALSE_WORD { $$ = expr_new(p, EX_BOOL, @1); }
+|   TRUE_WORD { $$ = expr_bool(p, true, @1); }
+|   FALSE_WORD { $$ = expr_bool(p, false, @1); }
 |   NONE_WORD { $$ = expr_new(p, EX_NONE, @1); }
 |   dotted
 |   call
@@ -463,6 +463,9 @@ layout:
     word { $$ = (StyleArg){.from = expr_name(p, EX_NAME, $1)}; }
 |   call { $$ = (StyleArg){.from = $1}; }
 |   NONE_WORD { $$ = (StyleArg){.from = expr_new(p, EX_NONE, @1)}; }
+|   INTEGER { $$ = (StyleArg){.from = expr_integer(p, $1, @1)}; }
+|   TRUE_WORD { $$ = (StyleArg){.from = expr_bool(p, true, @1)}; }
+|   FALSE_WORD { $$ = (StyleArg){.from = expr_bool(p, false, @1)}; }
 |   '(' pairs comma ')' { $$ = style_tuple(p, $2, @$); }
 ;
 

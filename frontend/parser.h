@@ -73,6 +73,7 @@ Loc loc_span(const Parser *p, Loc a, Loc b);
 Expr *expr_new(Parser *p, ExprKind kind, Loc loc);
 Expr *expr_name(Parser *p, ExprKind kind, Ident name);
 Expr *expr_integer(Parser *p, int64_t integer, Loc loc);
+Expr *expr_bool(Parser *p, bool value, Loc loc);
 Expr *expr_unary(Parser *p, ExprKind kind, Loc op, Expr *x, Loc range);
 Expr *expr_binary(Parser *p, BinaryOp op, Loc at, Expr *x, Expr *y, Loc range);
 Expr *expr_call(Parser *p, Ident name, ArgList args, Loc range);

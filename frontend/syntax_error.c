@@ -159,6 +159,46 @@ static void suggest_keyword(Parser *p, const char *const *expected, int n)
         diag_help(p->diag, "did you mean '%s'?", near);
 }
 
+/* Calls of PyTorch that a clause of a plan stands for. */
+static const struct {
+    const char *word, *help;
+} foreign_words[] = {
+    {"parallelize_module", "write 'parallelize AXIS { path: Style }' in a "
+                           "plan"},
+    {"FSDP", "write 'fully_shard AXIS { path }' in a plan"},
+    {"FullyShardedDataParallel", "write 'fully_shard AXIS { path }' in a "
+                                 "plan"},
+    {"DDP", "each axis of a plan that no 'parallelize' names splits the "
+            "batch"},
+    {"DistributedDataParallel", "each axis of a plan that no 'parallelize' "
+                                "names splits the batch"},
+    {"checkpoint_wrapper", "write 'checkpoint { path }' in a plan"},
+    {"mesh", "a plan declares the axes, as in 'plan p(dp, tp)'; --mesh "
+             "gives their sizes"},
+};
+
+static bool help_foreign(Parser *p)
+{
+    const char *seen = p->text + p->token_begin;
+    size_t size = p->offset - p->token_begin;
+    for (size_t i = 0; i < sizeof foreign_words / sizeof *foreign_words; i++) {
+        const char *word = foreign_words[i].word;
+        if (strlen(word) != size || memcmp(word, seen, size) != 0)
+            continue;
+        diag_help(p->diag, "%s", foreign_words[i].help);
+        return true;
+    }
+    return false;
+}
+
+static bool expects(const char *const *expected, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(expected[i], name) == 0)
+            return true;
+    return false;
+}
+
 /* What a beginner may have meant. */
 static void give_help(Parser *p, const char *name, const char *const *expected,
                       int n)
@@ -166,7 +206,12 @@ static void give_help(Parser *p, const char *name, const char *const *expected,
     char c = p->token_begin < p->size ? p->text[p->token_begin] : 0;
     char before = p->token_begin > 0 ? p->text[p->token_begin - 1] : 0;
     char after = p->offset < p->size ? p->text[p->offset] : 0;
-    if (strcmp(name, "'else'") == 0)
+    if (help_foreign(p))
+        return;
+    if (strcmp(name, "a string") == 0 && expects(expected, n, "a name") &&
+        !expects(expected, n, "a number"))
+        diag_help(p->diag, "names and paths are written without quotes");
+    else if (strcmp(name, "'else'") == 0)
         diag_help(p->diag, "'else' stands on the line of the '}' before it");
     else if (c == ';')
         diag_help(p->diag, "statements end with their line");

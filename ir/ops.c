@@ -110,6 +110,13 @@ const char *phase_name(Phase p)
     return name[p];
 }
 
+uint32_t style_sides(StyleKind k)
+{
+    return k == STYLE_PREPARE_INPUT    ? STYLE_INPUTS
+           : k == STYLE_PREPARE_OUTPUT ? STYLE_OUTPUTS
+                                       : STYLE_INPUTS | STYLE_OUTPUTS;
+}
+
 const char *style_name(StyleKind k)
 {
     static const char *const name[] = {
@@ -118,6 +125,7 @@ const char *style_name(StyleKind k)
         [STYLE_SEQUENCE] = "SequenceParallel",
         [STYLE_PREPARE_INPUT] = "PrepareModuleInput",
         [STYLE_PREPARE_OUTPUT] = "PrepareModuleOutput",
+        [STYLE_PREPARE_INPUT_OUTPUT] = "PrepareModuleInputOutput",
     };
     return name[k];
 }

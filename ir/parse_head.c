@@ -171,8 +171,8 @@ static int parse_layouts(Parser *s, const char *word, Layout *from, Layout *to)
 static Style parse_style(Parser *s)
 {
     Style style = {0};
-    const char *words[STYLE_PREPARE_OUTPUT + 2] = {NULL};
-    for (int k = 0; k <= STYLE_PREPARE_OUTPUT; k++)
+    const char *words[STYLE_KINDS + 1] = {NULL};
+    for (int k = 0; k < STYLE_KINDS; k++)
         words[k] = style_name((StyleKind)k);
     style.kind = (StyleKind)parse_choice(s, words, "a style");
     style.path = parse_string(s);

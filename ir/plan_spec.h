@@ -31,8 +31,13 @@ typedef enum StyleKind {
     STYLE_SEQUENCE,
     STYLE_PREPARE_INPUT,
     STYLE_PREPARE_OUTPUT,
+    STYLE_PREPARE_INPUT_OUTPUT,
+    STYLE_KINDS,
 } StyleKind;
 const char *style_name(StyleKind k); /* "ColwiseParallel", … */
+/* The sides of a module whose layouts a style gives. */
+enum { STYLE_INPUTS = 1, STYLE_OUTPUTS = 2 };
+uint32_t style_sides(StyleKind k);
 
 enum { MAX_PORTS = 8 };
 

@@ -17,6 +17,25 @@ const Style *style_of_path(const Program *p, const char *path, int axis)
     return NULL;
 }
 
+static bool is_input(const char *port)
+{
+    return strncmp(port, "in", 2) == 0;
+}
+
+/* A module may have one style for its inputs and one for its outputs. */
+const Style *style_of_port(const Program *p, const char *path,
+                           const char *port, int axis)
+{
+    uint32_t side = is_input(port) ? STYLE_INPUTS : STYLE_OUTPUTS;
+    for (int i = 0; i < p->plan.nstyles; i++) {
+        const Style *s = &p->plan.style[i];
+        if (s->axis == axis && (style_sides(s->kind) & side) &&
+            path_matches(s->path, path))
+            return s;
+    }
+    return NULL;
+}
+
 /* Parameters that are not listed stay Replicate, a row-parallel bias among
  * them. */
 static const struct {
@@ -54,7 +73,7 @@ int style_splits(const Program *p, const Style *s, const Module *m,
 
 void style_port(const Style *s, const char *port, Layout *from, Layout *to)
 {
-    bool in = strncmp(port, "in", 2) == 0;
+    bool in = is_input(port);
     int i = atoi(port + (in ? 2 : 3));
     *from = *to = (Layout){LAYOUT_NONE, 0};
     if (i >= (in ? s->nin : s->nout))
@@ -66,7 +85,7 @@ void style_port(const Style *s, const char *port, Layout *from, Layout *to)
 const char *port_text(Arena *a, const Op *op)
 {
     const char *port = op_attr(op, "port").s;
-    bool in = strncmp(port, "in", 2) == 0;
+    bool in = is_input(port);
     return arena_printf(a, "%sput %s", in ? "in" : "out", port + (in ? 2 : 3));
 }
 
@@ -108,7 +127,7 @@ void layout_of_boundary(const Program *p, const Op *op,
         *c = (Constraint){0};
         if (a >= p->mesh.n || p->mesh.size[a] == 1)
             continue;
-        const Style *s = style_of_path(p, path, a);
+        const Style *s = style_of_port(p, path, port, a);
         if (!s)
             continue;
         Layout from, to;

@@ -22,8 +22,12 @@ typedef struct Constraint {
                            as a Partial. It may come as anything. */
 } Constraint;
 
-/* The style for a module path on an axis, or NULL. */
+/* The style that splits a module's parameters on an axis, or NULL. */
 const Style *style_of_path(const Program *p, const char *path, int axis);
+/* The style that gives layouts to a port "in0" / "out1" of a module on an
+ * axis, or NULL. */
+const Style *style_of_port(const Program *p, const char *path,
+                           const char *port, int axis);
 
 /* The parameters of a module that a style splits, and along which dim. */
 enum { MAX_STYLE_SPLITS = 2 };

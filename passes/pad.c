@@ -158,11 +158,12 @@ static void ask_for_boundary(Op *op, void *context)
     if (op->kind != OP_boundary || op_attr(op, "grad").i)
         return;
     for (int a = 0; a < g->p->mesh.n; a++) {
-        const Style *s = style_of_path(g->p, op_attr(op, "path").s, a);
+        const char *port = op_attr(op, "port").s;
+        const Style *s = style_of_port(g->p, op_attr(op, "path").s, port, a);
         if (!s)
             continue;
         Layout from, to;
-        style_port(s, op_attr(op, "port").s, &from, &to);
+        style_port(s, port, &from, &to);
         ask_layout(g, op, s, to, to_axes);
         ask_layout(g, op, s, from, from_axes);
     }

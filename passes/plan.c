@@ -180,11 +180,12 @@ static void check_boundary(Op *op, void *context)
     if (op->kind != OP_boundary || op_attr(op, "grad").i)
         return;
     for (int a = 0; a < p->mesh.n; a++) {
-        const Style *s = style_of_path(p, op_attr(op, "path").s, a);
+        const char *port = op_attr(op, "port").s;
+        const Style *s = style_of_port(p, op_attr(op, "path").s, port, a);
         if (!s)
             continue;
         Layout from, to;
-        style_port(s, op_attr(op, "port").s, &from, &to);
+        style_port(s, port, &from, &to);
         check_layout(p, op, s, to);
         check_layout(p, op, s, from);
     }

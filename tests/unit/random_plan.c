@@ -157,12 +157,10 @@ static void sequence_style(const Planner *g, const Module *m, Style *s)
     s->in_from[0] = s->in_to[0] = s->out_from[0] = s->out_to[0] = l;
 }
 
-static void prepare_style(const Planner *g, const Module *m, Style *s)
+static void prepare_side(const Planner *g, const Module *m, bool in, Style *s)
 {
     Rng *r = g->r;
-    bool in = rng_chance(r, 60);
     int n = in ? m->nin : m->nout;
-    s->kind = in ? STYLE_PREPARE_INPUT : STYLE_PREPARE_OUTPUT;
     *(in ? &s->nin : &s->nout) = n;
     for (int i = 0; i < n; i++) {
         const Value *v = port_value(g, m->path, in, i);
@@ -170,6 +168,44 @@ static void prepare_style(const Planner *g, const Module *m, Style *s)
         Layout *to = in ? &s->in_to[i] : &s->out_to[i];
         if (rng_chance(r, 80))
             pair(g, v, from, to);
+    }
+}
+
+static void prepare_style(const Planner *g, const Module *m, Style *s)
+{
+    bool in = rng_chance(g->r, 60);
+    s->kind = in ? STYLE_PREPARE_INPUT : STYLE_PREPARE_OUTPUT;
+    prepare_side(g, m, in, s);
+}
+
+static const Module *module_at(const Program *p, const char *path)
+{
+    int i = 0;
+    while (strcmp(p->module.at[i].path, path) != 0)
+        i++;
+    return &p->module.at[i];
+}
+
+/* Some styles for inputs get layouts of outputs too: as one style, or as two.
+ */
+static void prepare_outputs(const Planner *g)
+{
+    PlanSpec *plan = &g->p->plan;
+    int n = plan->nstyles;
+    for (int i = 0; i < n; i++) {
+        Style *s = &plan->style[i];
+        if (s->kind != STYLE_PREPARE_INPUT || !rng_chance(g->r, 50))
+            continue;
+        const Module *m = module_at(g->p, s->path);
+        if (rng_chance(g->r, 50)) {
+            s->kind = STYLE_PREPARE_INPUT_OUTPUT;
+        } else {
+            Style *own = &plan->style[plan->nstyles++];
+            *own = (Style){.kind = STYLE_PREPARE_OUTPUT, .path = s->path,
+                           .axis = s->axis};
+            s = own;
+        }
+        prepare_side(g, m, false, s);
     }
 }
 
@@ -266,7 +302,7 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
     Planner g = {p, r, rng_chance(r, 40) ? pad_classes(p) : NULL};
     plan->name = "random";
     plan->tensor_axes = ((1u << p->mesh.n) - 1) & ~data_axes;
-    plan->style = NEW_ARRAY(p->arena, Style, p->module.n * p->mesh.n + 1);
+    plan->style = NEW_ARRAY(p->arena, Style, 2 * p->module.n * p->mesh.n + 1);
     plan->unit = NEW_ARRAY(p->arena, Unit, 8);
     for (int a = 0; a < p->mesh.n; a++)
         for (int i = 0; (plan->tensor_axes >> a & 1) && i < p->module.n; i++)
@@ -278,4 +314,9 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
     random_checkpoints(p, r);
     if (rng_chance(r, 30))
         plan->offload = (uint32_t)(1 + rng_below(r, 3));
+    /* With numbers of their own: what other parts of a test draw from r stays
+     * as it was. */
+    Rng own = *r;
+    g.r = &own;
+    prepare_outputs(&g);
 }

@@ -1,24 +1,26 @@
-/* issue.c: the order in which a step's statements are issued.
+/* issue.c: computes the order in which a step's statements are issued.
  *
- * It is the order of the program, but for gathers that run ahead: a gather
- * with prefetch p is issued when the unit p before its own begins, counted
- * through all turns of its loop. That may be in an earlier turn, or in front of
- * the loop. What makes its operands (casts of shards) goes with it.
+ * It is the order of the program, except for prefetched gathers: a gather with
+ * prefetch distance p is issued where the unit p before its own begins, counted
+ * over all iterations of its loop. That may be an earlier iteration, or before
+ * the loop. Ops that make the gather's operands (casts of shards) are issued
+ * with it.
  *
  * before   %h.7 = loop{n=32, …} { …
  *            %w.2 = fused{name="w_cast"} %w … { … }
  *            %w.3 = all_gather{axes={dp}, unit="layers.*", prefetch=1} %w.2 …
  *            %y = einsum{…} %x, %w.3 …
- * after    in front of the loop     w_cast and all_gather of its first turn
- *          in turn i, in that order w_cast and all_gather of turn i + 1, if
- *                                   there is one; einsum of turn i
+ * after    before the loop          w_cast and all_gather of iteration 0
+ *          in iteration i, in order w_cast and all_gather of iteration i + 1,
+ *                                   if it exists; einsum of iteration i
  *
- * A fetch from host memory has the number of the unit that it is for and one
- * more of prefetch, so that it is issued a unit before the gather; one that no
- * gather reads is issued when the turn before begins.
+ * A fetch from host memory is numbered like the unit that it serves, with a
+ * prefetch distance larger by one, so that it is issued one unit before the
+ * gather. A fetch that no gather reads is issued at the beginning of the
+ * iteration before its own.
  *
- * Outside of loops `storage` has put gathers where they are issued, and
- * reductions of gradients stand where the last gradient is there.
+ * Outside of loops `storage` has already placed gathers where they are issued,
+ * and reductions of gradients after the last gradient.
  */
 #include "passes/offload.h"
 #include "passes/streams.h"
@@ -32,7 +34,7 @@ const char *stream_name(int stream)
     return name[stream];
 }
 
-/* ---- what has no statement ----------------------------------------------- */
+/* ---- ops without a statement --------------------------------------------- */
 
 bool issue_same_place(const Program *p, const Value *x, const Value *y)
 {
@@ -60,9 +62,9 @@ bool issue_is_silent(const Program *p, const Op *op)
     return live_is_view(op->kind);
 }
 
-/* ---- gathers that run ahead ---------------------------------------------- */
+/* ---- prefetched gathers -------------------------------------------------- */
 
-/* What is issued with a gather. */
+/* The ops that are issued with a gather: producers of its operands. */
 typedef struct Feeders {
     const Region *body;
     const Ahead *ahead;
@@ -79,8 +81,9 @@ static bool is_feeder(const Feeders *f, const Op *op)
     return op == f->gather;
 }
 
-/* Whether v is known before its turn begins, or what makes it is: a slice or
- * what is the same in all turns, or made from such. Collects the makers. */
+/* Whether v, or what it is computed from, is available before its iteration
+ * begins: slices of stacks, loop invariants and ops on them. Collects the ops.
+ */
 static bool find_feeders(Feeders *f, Value *v)
 {
     v = live_root(v);
@@ -88,7 +91,7 @@ static bool find_feeders(Feeders *f, Value *v)
     if (!def)
         return v->index >= f->body->owner->ncarry;
     if (is_feeder(f, def) || f->ahead->gather[def->id] == def)
-        return true; /* what is fetched runs further ahead by itself */
+        return true; /* a fetch is prefetched further on its own */
     if (def->kind == OP_param || def->phase == PH_INIT)
         return true;
     if (op_is_collective(def->kind) || def->kind == OP_loop ||
@@ -101,7 +104,7 @@ static bool find_feeders(Feeders *f, Value *v)
     return true;
 }
 
-/* Whether nothing else reads what they make. */
+/* Whether no other op reads the results of the producers. */
 static bool feed_nothing_else(const Feeders *f)
 {
     for (const Op *op = f->body->first; op; op = op->next)
@@ -119,19 +122,19 @@ static bool feed_nothing_else(const Feeders *f)
     return true;
 }
 
-/* In units; of a fetch that no gather reads, in turns. */
+/* In units; for a fetch that no gather reads, in iterations. */
 static int64_t prefetch_of(const Op *op)
 {
     return op->attr[op->kind == OP_fetch ? 0 : 2].i;
 }
 
-/* The gather whose number a fetch has. */
+/* The gather that a fetch is numbered like. */
 static const Op *unit_of(const Op *op)
 {
     return op->kind == OP_fetch ? offload_gather(op) : op;
 }
 
-/* The place of a gather among its region's, and how many these are. */
+/* The index of a gather among the gathers of its region, and their number. */
 static int unit_number(const Op *gather, int *units)
 {
     int number = 0;
@@ -144,8 +147,8 @@ static int unit_number(const Op *gather, int *units)
     return number;
 }
 
-/* The unit with whose beginning the op is issued, so many turns before; -1: with
- * that of the turn. */
+/* The unit at whose beginning the op is issued, *turns iterations earlier; -1:
+ * at the beginning of the iteration. */
 static int issued_with(const Op *op, int *turns)
 {
     const Op *unit = unit_of(op);
@@ -170,7 +173,9 @@ static void look_at_fetches(const Region *r, Ahead *ahead)
     }
 }
 
-/* Through the turns of its loop where it has a prefetch, else for a lead. */
+/* Enters a gather and the producers of its operands: as prefetched within its
+ * loop if it has a prefetch distance, else as a candidate for hoisting across
+ * loops. */
 static void look_at_gather(Arena *a, const Op *gather, Ahead *ahead)
 {
     bool turns = gather->region->owner && prefetch_of(gather) > 0;
@@ -226,7 +231,7 @@ int64_t issue_fetch_slots(const Ahead *ahead, const Op *fetch)
     return slots < turns ? slots : turns;
 }
 
-/* ---- lists --------------------------------------------------------------- */
+/* ---- lists of statements ------------------------------------------------- */
 
 typedef struct Order {
     const Program *p;
@@ -244,7 +249,7 @@ static void add(const Order *o, Issues *list, const Op *op, IssueKind kind,
     vec_push(o->p->arena, list, issue);
 }
 
-/* A gather behind what makes its operands. */
+/* A gather, after the producers of its operands. */
 static void add_group(const Order *o, Issues *list, const Op *gather,
                       IssueKind kind, int turns)
 {
@@ -254,7 +259,8 @@ static void add_group(const Order *o, Issues *list, const Op *gather,
             add(o, list, op, kind, turns);
 }
 
-/* What a lead issues: in front of `at`, or in its turn with so many left. */
+/* The statements of a gather that is hoisted across loops: before `at`, or in
+ * the iteration of `at` that has `left` remaining. */
 static void add_lead(const Order *o, Issues *list, const Lead *lead)
 {
     int from = list->n;
@@ -270,7 +276,8 @@ static void add_lead(const Order *o, Issues *list, const Lead *lead)
     }
 }
 
-/* Those in front of the op; of a loop, in its turns when unit `unit` begins. */
+/* The hoisted gathers before the op; of a loop, those issued in its iterations
+ * where unit `unit` begins. */
 static void add_leads(const Order *o, Issues *list, const Op *at, int unit)
 {
     for (int i = 0; i < o->ahead->lead.n; i++) {
@@ -280,7 +287,7 @@ static void add_leads(const Order *o, Issues *list, const Op *at, int unit)
     }
 }
 
-/* Whether the gather is a lead's, for turn number `turn` of its loop. */
+/* Whether the gather of iteration `turn` is hoisted out of its loop. */
 static bool is_led(const Order *o, const Op *gather, int64_t turn)
 {
     for (int i = 0; i < o->ahead->lead.n; i++) {
@@ -291,8 +298,8 @@ static bool is_led(const Order *o, const Op *gather, int64_t turn)
     return false;
 }
 
-/* Unit number `at` of the region begins, or (-1) a turn: what is issued now,
- * nearest first. */
+/* Adds the gathers that are issued where unit `at` of the region begins, or
+ * (-1) an iteration, shortest prefetch distance first. */
 static void add_ahead(const Order *o, Issues *list, const Region *r, int at)
 {
     int64_t most = 0;
@@ -310,7 +317,8 @@ static void add_ahead(const Order *o, Issues *list, const Region *r, int at)
     add_leads(o, list, r->owner, at);
 }
 
-/* In front of a loop: its first turns' gathers, as it will read them. */
+/* Adds the gathers of a loop's first iterations before the loop, in the order
+ * in which it reads them. */
 static void add_first(const Order *o, Issues *list, const Op *loop)
 {
     for (int64_t turn = 0, more = 1; more && turn < loop_trips(loop); turn++) {

@@ -1,21 +1,22 @@
-/* issue_lead.c: gathers that go ahead of more than their own loop.
+/* issue_lead.c: hoists prefetched all-gathers across loops.
  *
- * A unit is gathered so many units before it begins as its prefetch says. What
- * stands in a loop runs ahead through the turns (issue.c); here it is seen to
- * that the count goes on across the loop's ends: the first turns' gathers, and
- * those outside of loops, are issued where the unit so many before begins,
- * which may be a turn of another loop.
+ * A unit is gathered `prefetch` units before it begins. Within a loop the count
+ * runs through its iterations (issue.c). This file continues the count across
+ * the ends of loops: gathers of a loop's first iterations, and gathers outside
+ * of loops, are issued where the unit `prefetch` units before theirs begins,
+ * which may be an iteration of another loop.
  *
  * before   %h.7 = loop{n=32, …} { … }
  *          %w.2 = all_gather{axes={dp}, unit="norm+output", prefetch=0} %w …
  *          %y = fused{…} %h.7, %w.2 …
- * after    turn 31 of the loop begins with the all_gather
+ * after    iteration 31 of the loop begins with the all_gather
  *
- * A turn that gathers nothing counts as a unit. What the gather reads has to be
- * there, and the unit itself must not be gathered still from an earlier use.
- * The last turns of a loop gather nothing ahead for it, so that no more units
- * than ever are gathered at a time. Memory decides (memory_lead.c): the block is
- * held through all turns of that loop.
+ * An iteration that gathers nothing counts as one unit. The gather's operands
+ * must be available, and an earlier gather of the same unit must not be in use.
+ * A loop's last iterations issue no gathers for the loop itself, so that the
+ * number of units gathered at a time does not grow. The memory pass may reject
+ * a hoist (memory_lead.c), because the block is reserved through all iterations
+ * of the loop that it is hoisted into.
  */
 #include "passes/streams.h"
 
@@ -54,7 +55,7 @@ static bool reads(const Op *op, const Op *of)
     return false;
 }
 
-/* Where a unit that is gathered outside of loops begins. */
+/* The op where a unit that is gathered outside of loops begins. */
 static const Op *first_reader(const Op *gather)
 {
     for (const Op *op = gather->next; op; op = op->next)
@@ -63,7 +64,7 @@ static const Op *first_reader(const Op *gather)
     return NULL;
 }
 
-/* Units of the region that begin at the op. */
+/* The number of units of the region that begin at the op. */
 static int units_at(const Op *op)
 {
     int n = 0;
@@ -80,9 +81,9 @@ static int units_in(const Region *body)
     return n;
 }
 
-/* ---- what a lead does not pass ------------------------------------------- */
+/* ---- ops that a hoisted gather must not pass ----------------------------- */
 
-/* Whether the loop gathers the unit, or has loops in it that gather. */
+/* Whether the loop gathers the unit, or contains loops that gather. */
 static bool bars(const Op *loop, const Op *gather)
 {
     for (const Op *op = loop->body->first; op; op = op->next)
@@ -92,7 +93,7 @@ static bool bars(const Op *loop, const Op *gather)
     return false;
 }
 
-/* Whether op reads what was gathered of the same unit before. */
+/* Whether op reads the result of an earlier gather of the same unit. */
 static bool uses_unit(const Op *op, const Op *gather)
 {
     for (int i = 0; i < op->nargs; i++) {
@@ -104,7 +105,7 @@ static bool uses_unit(const Op *op, const Op *gather)
     return false;
 }
 
-/* Whether the op makes v, of the region or of a loop in it. */
+/* Whether op is the producer of v, a value of its region or of a loop in it. */
 static bool makes(const Op *op, Value *v)
 {
     v = live_root(v);
@@ -114,7 +115,7 @@ static bool makes(const Op *op, Value *v)
     return v->def == op;
 }
 
-/* Whether op makes what the lead reads. */
+/* Whether op is the producer of an operand of the hoisted ops. */
 static bool makes_operand(const Finder *f, const Lead *lead, const Op *op)
 {
     if (op->kind == OP_param || issue_lead_has(f->ahead, op, lead))
@@ -126,9 +127,10 @@ static bool makes_operand(const Finder *f, const Lead *lead, const Op *op)
     return false;
 }
 
-/* ---- places -------------------------------------------------------------- */
+/* ---- issue points -------------------------------------------------------- */
 
-/* In the turn of the loop that is so many units in front of its end. */
+/* Issues the gather in the iteration of the loop that is `units` units before
+ * the loop's end. */
 static void go_into(Lead *lead, const Op *loop, int64_t units)
 {
     int64_t turn = units_in(loop->body), trips = loop_trips(loop);
@@ -138,7 +140,7 @@ static void go_into(Lead *lead, const Op *loop, int64_t units)
                                       : -1;
 }
 
-/* Whether there is nothing to gain in front of it: it is no work. */
+/* Whether issuing before the op gains nothing, because the op does no work. */
 static bool is_idle(const Finder *f, const Lead *lead, const Op *op)
 {
     return live_is_view(op->kind) || op->kind == OP_param ||
@@ -146,8 +148,8 @@ static bool is_idle(const Finder *f, const Lead *lead, const Op *op)
            issue_lead_has(f->ahead, op, lead);
 }
 
-/* So many units in front of `from`, or as many of them as can be; lead->at
- * stays NULL where that is nowhere ahead of where it stands. */
+/* Moves the issue point `units` units before `from`, or as many of them as
+ * possible; lead->at stays NULL if that is no earlier than in the program. */
 static void find_place(const Finder *f, Lead *lead, const Op *from,
                        int64_t units)
 {
@@ -179,8 +181,8 @@ static void add_lead(Finder *f, Lead lead, const Op *from, int64_t units)
         vec_push(f->p->arena, &f->ahead->lead, lead);
 }
 
-/* What is fetched from host memory runs ahead of its gather, through the turns
- * of its own loop only. */
+/* Whether the loop prefetches from host memory. A fetch precedes its gather,
+ * but is prefetched within its own loop only. */
 static bool fetches_ahead(const Finder *f, const Region *body)
 {
     for (const Op *op = body->first; op; op = op->next)
@@ -189,7 +191,8 @@ static bool fetches_ahead(const Finder *f, const Region *body)
     return false;
 }
 
-/* Those of a loop's first turns, as it will read them. */
+/* Hoists the gathers of a loop's first iterations, in the order of their use.
+ */
 static void find_first(Finder *f, const Op *loop)
 {
     int64_t units = units_in(loop->body);

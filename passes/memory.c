@@ -1,7 +1,8 @@
-/* memory.c: a block for every tensor, one arena for all blocks.
+/* memory.c: assigns every tensor a block of memory, and every block an offset
+ * in one arena.
  *
- * requires: STAGE_FUSED, scheduled: copies stand where a loop could not write
- *           a yield in place (schedule_copies.c)
+ * requires: STAGE_FUSED, scheduled: copies exist where a loop could not write a
+ *           yield in place (schedule.c)
  * ensures:  Program.memory
  *
  * before   %r, %s = loop{n=4, …} : f32[8, 64], f32[4 x 8, 64] forward {
@@ -9,23 +10,23 @@
  *            %y, %z = fused{…} : f32[8, 64], f32[8, 64] forward { … }
  *            yield %y, %z
  *          }
- * after    %h, %x, %y and %r lie in one block, %z in slot `layer` of that of
- *          %s; as train.c has it:
+ * after    %h, %x, %y and %r share one block; %z is slot `layer` of %s's block;
+ *          in train.c:
  *            float *x = (float *)(A + AT_in);
  *            float *y = (float *)(A + AT_in);
  *            float *z = (float *)(A + AT_s + layer * 2048);
  *
- * Which values share a block: views with their operand; a loop's carry with
- * its start, its next value and its result; what is assigned to a parameter
- * with the parameter; what a kept parameter is gathered to with the parameter;
- * a result with an operand that dies at its op, where the target allows it (so
- * that gradients are summed where their stack is to lie). Everything else gets
- * a block of its own, and blocks whose lifetimes do not meet share addresses.
- * What `fetch` makes ahead has as many places as turns are under way; an update
- * of it that is stored is made where it was fetched to. What is offloaded lies in
- * host memory, whose addresses begin where the arena's end.
- * With more than one stream what a collective works on lives until compute has
- * waited for it (memory_streams.c).
+ * These values share a block: a view and its operand; a loop's carry, its
+ * start, its next value and its result; a parameter, its assigned value and, if
+ * it stays gathered, its gathered value; a result and an operand whose live
+ * range ends at the op, where the target allows it (so that gradients are
+ * accumulated in their stack). Every other value gets a block of its own, and
+ * blocks whose live ranges are disjoint may share addresses. A prefetched
+ * `fetch` has one buffer per iteration in flight; an update of the fetched
+ * tensor that is stored is computed in the same buffer. Offloaded tensors have
+ * addresses in host memory, which begin where the arena ends. With more than
+ * one stream, tensors that a collective accesses live until compute has waited
+ * for it (memory_streams.c).
  */
 #include "passes/memory_place.h"
 
@@ -84,8 +85,8 @@ static void bind(Memory *m, Value *v, Place at)
     m->is_bound[root->id] = true;
 }
 
-/* The shard of a kept parameter: its run of each layer, all of which a rank
- * has room for. */
+/* The address of a parameter's shard that stays gathered: the rank's run in
+ * each full layer. */
 static Place kept_place(const Memory *m, const Type *t)
 {
     const Mesh *mesh = &m->p->mesh;
@@ -97,8 +98,8 @@ static Place kept_place(const Memory *m, const Type *t)
     return at;
 }
 
-/* All ranks' runs, of which each counts its own: as much as it would be if
- * they did not lie in one. */
+/* Makes the block hold all ranks' runs, of which each rank counts its own: as
+ * many bytes as if the runs were not contiguous. */
 static void share_block(const Memory *m, Block *b, const Place *at,
                         int64_t bytes)
 {
@@ -159,8 +160,8 @@ static Place slice_of(const Memory *m, Place at, const Op *loop,
     return at;
 }
 
-/* A sum over ranks that is written to a new place may be made there: so is
- * its operand, where nothing else reads it. */
+/* An all-reduce that is written to a new block may run in place there: binds
+ * its operand to the block too, if nothing else reads the operand. */
 static void bind_operand(Memory *m, Value *v, Place at)
 {
     v = live_root(v);
@@ -258,13 +259,13 @@ static void hold(Memory *m, Value *v, Awaited until)
     hold_block(m, m->plan->value[live_root(v)->id].block, until);
 }
 
-/* What another stream reads or writes is its own until compute has waited for
- * it. */
+/* Extends the live range of what another stream reads or writes until compute
+ * has waited for it. */
 static void hold_memory(Op *op, void *context)
 {
     Memory *m = context;
-    /* What is fetched is awaited by who reads it; what is stored is free when
-     * it has been, as all that comes next on that stream knows. */
+    /* The reader of a fetched tensor waits for the fetch. A stored tensor's
+     * memory is free after the store: later copies run on the same stream. */
     if (op->stream == STREAM_COMPUTE || op->stream == STREAM_HOST)
         return;
     Awaited until = memory_awaited(m->p, &m->live, &m->ahead, op);
@@ -296,7 +297,7 @@ bool memory_moves_nothing(const Program *p, const Op *op)
     return true;
 }
 
-/* Host memory's one behind the other, from the arena's end on. */
+/* Places the blocks of host memory consecutively, from the arena's end on. */
 static void place_host(MemoryPlan *plan)
 {
     for (int i = 0; i < plan->nblocks; i++) {
@@ -342,7 +343,7 @@ void pass_memory(Program *p, const TargetInfo *t)
     m.bound = NEW_ARRAY(p->arena, Place, p->nvalues);
     m.is_bound = NEW_ARRAY(p->arena, bool, p->nvalues);
     m.class = memory_classes(p);
-    /* A block for each value, op and parameter at the most. */
+    /* At most a block for each value, op and parameter. */
     m.pinned = NEW_ARRAY(p->arena, bool,
                          p->nvalues + p->nops + (uint32_t)p->param.n);
     place_params(&m);

@@ -1,4 +1,5 @@
-/* memory_class.c: what the bytes of a value count as, in the plan's sums. */
+/* memory_class.c: decides which memory class (parameters, gradients, …) the
+ * bytes of a value count as. */
 #include "passes/memory.h"
 
 #include "passes/offload.h"
@@ -42,15 +43,15 @@ static void mark_grad(Classes *m, Value *v)
         mark_grad(m, def->arg[v->index]);
 }
 
-/* The op that makes the new value of what is assigned. */
+/* The op that computes the new value of an assigned parameter. */
 static const Op *update_of(const Op *assign)
 {
     const Op *def = live_root(assign->arg[0])->def;
     return def && def->kind == OP_store ? live_root(def->arg[0])->def : def;
 }
 
-/* What an update reads besides the parameter, its states and scalars: the
- * gradient. */
+/* Marks the gradients: an update's operands other than the parameter, its
+ * states and scalars. */
 static void mark_grads(Classes *m)
 {
     const Mesh *mesh = &m->p->mesh;
@@ -72,7 +73,7 @@ static void mark_grads(Classes *m)
 
 /* ---- values -------------------------------------------------------------- */
 
-/* The store that reads v on its way to a parameter; NULL: none. */
+/* The store through which v is assigned to a parameter; NULL: none. */
 static const Op *store_of(const Value *v)
 {
     for (const Op *op = v->def->next; op; op = op->next)
@@ -90,7 +91,7 @@ static MemoryClass class_of(const Classes *m, const Value *v)
         return MEM_ACTIVATIONS;
     if (live_is_unit_gather(def))
         return MEM_GATHERED;
-    /* A stack of what a loop's layers have made. */
+    /* a stack of values of a loop's layers */
     if (def->kind == OP_loop && v->index >= def->ncarry)
         return class_of(m, live_root(def->body->yield[v->index]));
     if (def->kind == OP_copy)

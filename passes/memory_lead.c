@@ -1,12 +1,13 @@
-/* memory_lead.c: what is gathered ahead of its loop, or through the one in front
- * of it, has its memory from there on.
+/* memory_lead.c: extends the live ranges of hoisted gathers to their issue
+ * points.
  *
- * A block is a loop's for all of its turns or for none. So a gather that is
- * issued in a loop's last turn holds its memory through the whole loop, although
- * for the turns before that nothing is in there. That costs nothing where the
- * step has fuller moments, as the backward pass is for what the forward pass
- * gathers: the lower bound stays what it is. Where it would rise, the gather is
- * issued behind that loop, as far ahead as the bound lets it.
+ * A block is reserved for all iterations of a loop or for none. So a gather
+ * that is hoisted into a loop's last iteration reserves its buffer through the
+ * whole loop, although the earlier iterations do not use it. The reservation is
+ * free where other times of the step use more memory, as the backward pass does
+ * compared with gathers of the forward pass: the lower bound stays the same.
+ * Where the lower bound would rise, the gather is issued after that loop, as
+ * early as the bound permits.
  */
 #include "passes/streams.h"
 
@@ -17,11 +18,11 @@ typedef struct Holder {
     const MemoryPlan *plan;
     Block *block;
     int64_t *room;       /* by time: bytes below the lower bound */
-    VEC(Block *) group;  /* blocks of the lead at hand */
-    int begin;           /* its first op, or its loop */
+    VEC(Block *) group;  /* blocks of the current hoisted gather */
+    int begin;           /* time of its first op, or of its loop */
 } Holder;
 
-/* ---- what a lead has to hold --------------------------------------------- */
+/* ---- buffers of a hoisted gather ----------------------------------------- */
 
 static void add_block(Holder *h, int block)
 {
@@ -53,8 +54,8 @@ static bool persists(const Holder *h, const Block *b)
     return b->first == 0 && b->last == h->live->end - 1;
 }
 
-/* Whether the group's memory is its own when it is issued where it stands: no
- * other value lay there before. */
+/* Whether the group's blocks are unused before the point where the gather is in
+ * the program: no other value shares them. */
 static bool is_own(const Holder *h)
 {
     for (int i = 0; i < h->group.n; i++)
@@ -63,7 +64,7 @@ static bool is_own(const Holder *h)
     return true;
 }
 
-/* ---- whether there is room ----------------------------------------------- */
+/* ---- free memory --------------------------------------------------------- */
 
 static int64_t wanted_at(const Holder *h, int time)
 {
@@ -90,10 +91,10 @@ static void take_room(Holder *h, int from)
             h->group.at[i]->first = from;
 }
 
-/* ---- where it is issued -------------------------------------------------- */
+/* ---- issue points -------------------------------------------------------- */
 
-/* In front of the op, or as its last turn begins; not at all where that is no
- * longer ahead. */
+/* Issues the gather before the op; not hoisted at all if that is not earlier
+ * than in the program. */
 static void stand_at(const Holder *h, Lead *lead, const Op *op)
 {
     bool ahead = op && h->live->begin[op->id] < h->begin;
@@ -102,7 +103,7 @@ static void stand_at(const Holder *h, Lead *lead, const Op *op)
     lead->unit = -1;
 }
 
-/* Those that are wanted sooner are issued before. */
+/* Issues gathers in the order in which their results are needed. */
 static void keep_order(const Holder *h, Lead *lead)
 {
     const Op *stays = issue_lead_stays(lead);

@@ -1,7 +1,7 @@
-/* memory_place.h: between the files of the pass `memory`.
+/* memory_place.h: declarations that the files of the pass `memory` share.
  *
- *   memory.c         parameters, loops, and the plan's sums
- *   memory_results.c where an op's results lie, and its workspace
+ *   memory.c         parameters, loops, totals of the plan
+ *   memory_results.c addresses of an op's results and workspace
  */
 #ifndef PARC_PASSES_MEMORY_PLACE_H
 #define PARC_PASSES_MEMORY_PLACE_H
@@ -15,37 +15,37 @@ typedef struct Memory {
     Ahead ahead;
     MemoryPlan *plan;
     VEC(Block) block;
-    Place *bound;      /* by value id: where its maker must write it */
+    Place *bound;      /* by value id: where its producer must write it */
     bool *is_bound;
     const MemoryClass *class; /* by value id */
-    bool *pinned;      /* by block: persists, nothing else may move in */
+    bool *pinned;      /* by block: persistent, no other value may use it */
 } Memory;
 
 /* ---- memory.c: blocks ---------------------------------------------------- */
 
-/* Bytes as the target aligns them; those of a rank's part of v. */
+/* Bytes rounded up to the target's alignment; bytes of a rank's part of v. */
 int64_t memory_align(const Memory *m, int64_t bytes);
 int64_t memory_local_bytes(const Memory *m, const Value *v);
-/* A new block that is in use from time `first` to `last`: its index. */
+/* Adds a block that is live from time `first` to `last`; returns its index. */
 int memory_add_block(Memory *m, const char *name, MemoryClass class,
                      int64_t bytes, int first, int last);
 Place memory_whole_block(int block);
-/* It is in use in these times, too. */
+/* Extends the block's live range. */
 void memory_extend(Memory *m, int block, int first, int last);
 void memory_place_value(Memory *m, const Value *v, Place at);
 
 /* ---- memory_results.c ---------------------------------------------------- */
 
-/* What is gathered into the memory that its shard lies in; false: v is not. */
+/* Places v at its shard if it is gathered in place; false: it is not. */
 bool memory_place_gathered(Memory *m, Value *v);
-/* So many places, which the turns of the loop around v take in turn. */
+/* Gives v `slots` buffers that the iterations of its loop use in rotation. */
 void memory_place_slots(Memory *m, const Value *v, int64_t slots);
-/* Result i of an op. */
+/* Places result i of an op. */
 void memory_place_result(Memory *m, Op *op, int i);
-/* Slots of a gather that runs ahead of its loop's turn; what the loop stacks
- * has its slice to go to. */
+/* Places the results of a prefetched gather: in rotating slots, or in its slice
+ * of a stack that the loop yields. */
 void memory_place_prefetched(Memory *m, Op *op);
-/* What makes a gather's operands runs ahead with it. */
+/* Places the results of an op that is issued with a prefetched gather. */
 void memory_place_feeder(Memory *m, const Op *op);
 void memory_place_workspace(Memory *m, Op *op);
 

@@ -1,14 +1,14 @@
-/* memory_results.c: where an op's results lie: over an operand that dies there,
- * where a loop or a parameter wants them, in places that turns take in turn, or
- * in a block of their own. memory.c has the rules.
+/* memory_results.c: places the results of an op: over an operand whose live
+ * range ends there, at the destination that a loop or parameter prescribes, in
+ * buffers rotated across iterations, or in a new block. memory.c has the rules.
  *
- * before   %y = exp %x …, the last to read %x, whose block is 3
- * after    %y lies in block 3
+ * before   %y = exp %x …, the last reader of %x, whose block is 3
+ * after    %y is in block 3
  */
 #include "passes/memory_place.h"
 
-/* Constants made at start outlive every step; what only other constants read
- * is gone before the first. */
+/* Whether the step reads the constant: then it persists. A constant that only
+ * other constants read is freed before the first step. */
 static bool read_by_step(const Memory *m, const Value *v)
 {
     for (const Op *op = m->p->step->first; op; op = op->next)
@@ -19,8 +19,8 @@ static bool read_by_step(const Memory *m, const Value *v)
     return false;
 }
 
-/* Whether the result may be written over every operand that shows the tensor
- * `root`: it may be read more than once, in different shapes. */
+/* Whether the result may overwrite every operand that shows the tensor `root`,
+ * which the op may read several times in different shapes. */
 static bool may_take_over(const Memory *m, const Op *op, int out,
                           const Value *root)
 {
@@ -30,7 +30,7 @@ static bool may_take_over(const Memory *m, const Op *op, int out,
     return true;
 }
 
-/* The operand whose memory result `out` takes over, or -1. */
+/* The operand whose memory result `out` reuses, or -1. */
 static int reusable_operand(const Memory *m, const Op *op, int out)
 {
     for (int i = 0; i < op->nargs; i++) {
@@ -81,8 +81,8 @@ void memory_place_slots(Memory *m, const Value *v, int64_t slots)
     memory_place_value(m, v, at);
 }
 
-/* Whether v is made for another stream, which works on it while the next turn
- * makes another. */
+/* Whether v is made for another stream that may still read it while the next
+ * iteration makes its successor. */
 static bool goes_on_elsewhere(const Memory *m, const Value *v)
 {
     const Op *loop = v->region->owner;
@@ -96,8 +96,8 @@ static bool goes_on_elsewhere(const Memory *m, const Value *v)
     return false;
 }
 
-/* What an update makes of a fetched tensor, to be stored, lies where that was
- * fetched to. */
+/* Lets the update of a fetched tensor write its result, which is to be stored,
+ * into the buffer of the fetch. */
 static bool place_over_fetched(Memory *m, const Op *op, int out)
 {
     const Value *v = op->out[out];
@@ -120,8 +120,8 @@ static bool place_over_fetched(Memory *m, const Op *op, int out)
     return false;
 }
 
-/* A product that is made as a shard is that from then on; its reduce_scatter
- * finds it there. */
+/* Places the result of a fused einsum: it is a shard from the start, and its
+ * reduce_scatter returns the same memory. */
 static bool place_shard(Memory *m, const Op *op, int i)
 {
     if (op->kind != OP_einsum_shard)

@@ -1,18 +1,20 @@
-/* memory_streams.c: when compute knows that another stream is done.
+/* memory_streams.c: computes when compute has waited for a statement of another
+ * stream.
  *
- * A collective on a stream of its own goes on while compute runs ahead. Its
- * memory must not be given to others before compute has waited for it anyway,
- * because it reads what the collective made or something that the stream did
- * later: else the one that gets it would have to wait, and nothing would
- * overlap. Where no such reader comes before the turn of its loop ends, the
- * memory is the collective's for all turns; operands that compute makes for it
- * (unreduced gradients) then have two places, which turns take in turn.
+ * A collective on a stream of its own runs while compute continues. If its
+ * memory were reused before compute has waited for it, the next user would have
+ * to wait, and nothing would overlap. So its memory stays reserved until
+ * compute waits for it anyway: until compute reads its result, or a result that
+ * the same stream made later. If no such reader comes before the iteration
+ * ends, the memory is reserved for all iterations; operands that compute makes
+ * for the collective (unreduced gradients) then have two buffers, used in
+ * rotation.
  *
  *   loop {
  *     %dw = einsum …                    slot i mod 2
- *     %dw.2 = reduce_scatter %dw        goes on in turn i + 1
+ *     %dw.2 = reduce_scatter %dw        still runs in iteration i + 1
  *   }
- *   %g = fused … %dws                   what all turns left: awaited here
+ *   %g = fused … %dws                   reads all iterations' results: waits
  */
 #include "passes/streams.h"
 
@@ -23,7 +25,8 @@ typedef struct Behind {
     const Op *x;
 } Behind;
 
-/* Whether v is there only when x is done: made on its stream by x or later. */
+/* Whether reading v implies that x is complete: v was made on x's stream by x
+ * or later. */
 static bool made_behind(const Behind *b, Value *v)
 {
     v = live_root(v);
@@ -35,7 +38,7 @@ static bool made_behind(const Behind *b, Value *v)
     if (def->kind == OP_loop)
         return made_behind(b, def->body->yield[v->index]) ||
                (v->index < def->ncarry && made_behind(b, def->arg[v->index]));
-    /* What ran ahead was issued in an earlier turn, or in front of x. */
+    /* A hoisted op was issued in an earlier iteration, or before x. */
     bool early = (b->ahead->gather[def->id] &&
                   b->ahead->turns[def->id] > 0) ||
                  (b->ahead->leads[def->id] && def != b->x);
@@ -68,7 +71,7 @@ Awaited memory_awaited(const Program *p, const Liveness *live,
     Behind b = {.p = p, .live = live, .ahead = ahead, .x = x};
     Awaited a = {.time = live->end - 1};
     if (ahead->gather[x->id] && ahead->turns[x->id] > 0) {
-        a.turns = x->region->owner; /* the last turns issue none */
+        a.turns = x->region->owner; /* the last iterations issue none */
         a.time = live->finish[a.turns->id];
         return a;
     }

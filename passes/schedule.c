@@ -1,9 +1,11 @@
-/* schedule.c: streams, and copies where memory could not be shared.
+/* schedule.c: assigns streams, and adds copies where a result cannot be written
+ * in place.
  *
  * requires: STAGE_FUSED
- * ensures:  every op has a stream; what a loop carries, stacks or a step
- *           assigns can be written in place by its maker, because a `copy`
- *           stands wherever that would overwrite a value still to be read
+ * ensures:  every op has a stream; a value that a loop carries or stacks, or
+ *           that a step assigns, can be written to its destination by its
+ *           producer, because a `copy` is inserted wherever that would
+ *           overwrite a value that is still to be read
  *
  * before   %r, %s = loop{n=4, reverse=false} : … {
  *            carry %x = %h : f32[8/dp, 64]
@@ -20,12 +22,12 @@
  *          }
  *          %loss = all_reduce{axes={dp}} %z : f32[] forward stream=2
  *
- * The order of ops is the program's, phase by phase: gathers already stand
- * before their first reader and reductions behind their last producer; how
- * far a gather runs ahead is its `prefetch`. Streams: 0 computes, 1 moves
- * data over tensor axes, 2 over data axes, 3 from and to host memory. Where they
- * run side by side, schedule_overlap.c gives compute work while tensor axes
- * communicate.
+ * The order of ops is the program's, phase by phase: gathers already precede
+ * their first reader, and reductions follow their last producer; a gather's
+ * attribute `prefetch` says how much earlier it is issued. Stream 0 computes, 1
+ * communicates over tensor axes, 2 over data axes, 3 copies from and to host
+ * memory. Where streams run concurrently, schedule_overlap.c orders ops so that
+ * compute has work while tensor axes communicate.
  */
 #include "passes/streams.h"
 
@@ -33,13 +35,14 @@ typedef struct Schedule {
     Program *p;
     const TargetInfo *t;
     Liveness live;
-    bool *claimed; /* by value id: has a place that it must be written to */
-    uint32_t n;    /* values that live and claimed know; later ones are copies,
-                      made to be written where they are wanted */
-    uint32_t nops; /* ops that live knows */
+    bool *claimed; /* by value id: has a prescribed destination */
+    uint32_t n;    /* values that live and claimed cover; later ones are
+                    * copies, made in their destination */
+    uint32_t nops; /* ops that live covers */
 } Schedule;
 
-/* In the phase of its reader: emitted code has a function for each. */
+/* The copy gets the phase of its reader: emitted code has a function for each
+ * phase. */
 static Value *copy_before(Schedule *s, Value *x, Region *r, Op *before)
 {
     Build b = {.p = s->p, .region = r, .before = before,
@@ -54,13 +57,12 @@ static bool claimed(const Schedule *s, const Value *v)
     return v->id < s->n && s->claimed[v->id];
 }
 
-/* Whether the op that makes v may write it over `old`, which lies where v is
- * to go. */
+/* Whether the producer of v may overwrite `old`, which is stored at v's
+ * destination. */
 static bool may_overwrite(const Schedule *s, const Value *v, const Value *old);
 static bool writes_anywhere(const Schedule *s, Value *root);
 
-/* The same for a loop that stacks v: where it takes `old` apart, slice by
- * slice. */
+/* The same for a loop that stacks v: whether it reads `old` slice by slice. */
 static bool may_overwrite_slices(const Schedule *s, const Value *v,
                                  const Value *old)
 {
@@ -83,7 +85,7 @@ static bool may_overwrite(const Schedule *s, const Value *v, const Value *old)
 {
     const Op *def = v->def;
     int last = s->live.last_use[old->id];
-    if (live_is_shard(def, v->index)) { /* written by the product */
+    if (live_is_shard(def, v->index)) { /* written by the fused einsum */
         while (def->prev && def->prev->kind == OP_einsum_shard)
             def = def->prev;
         return last < s->live.begin[def->id];
@@ -101,8 +103,8 @@ static bool may_overwrite(const Schedule *s, const Value *v, const Value *old)
     return true;
 }
 
-/* The one stack operand of the loop that shows `old`; -1: there is none, or
- * the loop reads `old` in another way as well. */
+/* The only operand of the loop that shows `old`, if it is a stacked one; -1:
+ * there is none, or the loop reads `old` in another way too. */
 static int stack_operand(const Op *loop, const Value *old)
 {
     int found = -1;
@@ -117,7 +119,7 @@ static int stack_operand(const Op *loop, const Value *old)
     return found;
 }
 
-/* Where it cannot: a copy of each slice, rather than one of the stack. */
+/* Copies each slice instead of the whole stack, if possible. */
 static bool copy_slices(Schedule *s, const Value *v, const Value *old)
 {
     Op *loop = v->def;
@@ -146,8 +148,8 @@ static bool writes_anywhere(const Schedule *s, Value *root)
 
 /* ---- loops --------------------------------------------------------------- */
 
-/* Whether carry i goes on with one of the loop around it, which goes on with
- * its result: all of them lie in one place. */
+/* Whether carry i starts from a carry of the enclosing loop that continues with
+ * its result: all of them share one buffer. */
 static bool continues_carry(const Schedule *s, const Op *loop, int i)
 {
     const Value *root = live_root(loop->arg[i]);
@@ -192,8 +194,8 @@ static void start_carries(Schedule *s, Op *loop)
     }
 }
 
-/* Stacked yields that are arguments are copied first thing, before a carry is
- * overwritten; so are carries that go round to another carry. */
+/* Copies stacked yields that are arguments at the start of the body, before a
+ * carry is overwritten; also carries that become another carry. */
 static void copy_arguments(Schedule *s, Op *loop)
 {
     Region *body = loop->body;
@@ -202,7 +204,8 @@ static void copy_arguments(Schedule *s, Op *loop)
         if (root->def || (i < loop->ncarry && root == body->arg[i]))
             continue;
         Value **use = &body->yield[i];
-        while (*use != root) /* through views, to what shows the argument */
+        while (*use != root) /* through views, to the one that shows the
+                              * argument */
             use = &(*use)->def->arg[0];
         *use = copy_before(s, root, body, body->first);
     }
@@ -219,7 +222,7 @@ static void claim_yields(Schedule *s, Op *loop)
         if (root->id >= s->n ||
             (!carry && live_gathered_from(s->p, loop->out[i])))
             continue;
-        /* A gather that runs ahead writes the next slice of a stack. */
+        /* A prefetched gather writes the next slice of a stack. */
         bool ahead = !carry && root->def && live_is_unit_gather(root->def);
         bool fits = (ahead || writes_anywhere(s, root)) &&
                     !s->claimed[root->id] &&
@@ -253,7 +256,7 @@ static void visit_loops(Region *r, Schedule *s,
 
 /* ---- assigned parameters ------------------------------------------------- */
 
-/* The op behind `assign` that reads the parameter last; NULL: none. */
+/* The last op after `assign` that reads the parameter; NULL: none. */
 static Op *last_reader(const Schedule *s, const Op *assign, const Value *old)
 {
     for (Op *op = assign->next; op; op = op->next)
@@ -285,8 +288,8 @@ static void claim_assigned(Schedule *s)
 
 /* ---- phases -------------------------------------------------------------- */
 
-/* An op belongs to no earlier phase than what it reads (a bucket takes the
- * latest phase of its members). */
+/* Raises an op's phase to that of its operands (a bucket has the latest phase
+ * of its members). */
 static void raise_phases(Region *r)
 {
     for (Op *op = r->first; op; op = op->next)
@@ -295,13 +298,13 @@ static void raise_phases(Region *r)
             if (def && def->phase > op->phase)
                 op->phase = def->phase;
         }
-    for (Op *op = r->last; op; op = op->prev) /* these stand together */
+    for (Op *op = r->last; op; op = op->prev) /* fused einsums stay with their
+                                               * reduce_scatter */
         if (op->kind == OP_einsum_shard && op->next)
             op->phase = op->next->phase;
 }
 
-/* Emitted code has a function for each phase, so top-level ops stand sorted
- * by phase. */
+/* Sorts top-level ops by phase: emitted code has a function for each phase. */
 static void sort_phases(Region *r)
 {
     raise_phases(r);

@@ -1,17 +1,19 @@
-/* schedule_overlap.c: work for compute while a tensor axis communicates.
+/* schedule_overlap.c: orders ops so that compute has work while a tensor axis
+ * communicates.
  *
- * Collectives over tensor axes are on the critical path: what they make is
- * read next. Two things give compute something to do meanwhile, where streams
- * run side by side:
+ * Collectives over tensor axes are on the critical path: the next op reads
+ * their results. Where streams run concurrently, two reorderings give compute
+ * work meanwhile:
  *
- *   early   such a collective is issued as soon as its operands are there (in
- *           the order that they have among themselves);
- *   late    one whose result is read at once gets a matmul to stand behind it:
- *           the nearest one in front that is free, for which nothing up to
- *           there waits: one of weight gradients, or, where a layer is run again
- *           for the backward pass, one of its own. It passes one other such
- *           collective at most, which has work behind it already, so that what
- *           it reads lives on for a part of a layer only.
+ *   early   such a collective is issued as soon as its operands are
+ *           available; the order of these collectives stays the same
+ *   late    if the next op reads the result, an independent matmul is sunk
+ *           below the collective: the nearest earlier one whose result
+ *           nothing up to there reads. That is a matmul of weight gradients
+ *           or, in a layer that is recomputed for the backward pass, one of
+ *           the layer's own. It is moved past at most one other such
+ *           collective, which already overlaps with another matmul, so that
+ *           its operands live longer by a part of a layer only.
  *
  * before   %dw2 = einsum %dx.9, %mul …
  *          %dx.12 = einsum …
@@ -47,7 +49,8 @@ static bool computes(const Op *op)
 
 /* ---- early --------------------------------------------------------------- */
 
-/* Whether op makes what the collective reads: itself, or a view of it. */
+/* Whether op is the producer of an operand of the collective, or of a view of
+ * it. */
 static bool makes_operand(const Op *op, const Op *collective)
 {
     for (int i = 0; i < collective->nargs; i++)
@@ -65,7 +68,8 @@ static void issue_early(Op *collective)
             break;
         before = op;
     }
-    /* Operands from outside are no reason to hold results for long. */
+    /* If no operand is computed in this region, the collective stays: issued
+     * early, its results would be live too long. */
     bool own = before->prev && (is_tensor_collective(before->prev) ||
                                 makes_operand(before->prev, collective));
     if (own && before != collective)
@@ -74,7 +78,7 @@ static void issue_early(Op *collective)
 
 /* ---- late ---------------------------------------------------------------- */
 
-/* Whether compute goes on before it reads what the collective makes. */
+/* Whether compute has work before it reads the collective's result. */
 static bool is_covered(const Op *collective)
 {
     for (const Op *op = collective->next; op; op = op->next) {
@@ -86,7 +90,7 @@ static bool is_covered(const Op *collective)
     return true;
 }
 
-/* A matmul that nothing in front of `at` or at it waits for. */
+/* Whether op is a matmul whose result nothing up to `at` reads. */
 static bool is_free(const Op *op, const Op *at)
 {
     if (!op_is_einsum(op->kind))
@@ -100,7 +104,7 @@ static bool is_free(const Op *op, const Op *at)
     return false;
 }
 
-/* Whether it covers a collective already. */
+/* Whether op overlaps with a collective already. */
 static bool covers(const Op *op)
 {
     const Op *before = op->prev;

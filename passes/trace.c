@@ -138,7 +138,7 @@ static bool is_late(const Issue *issue)
 }
 
 /* The number of iterations after which addresses and event slots repeat.
- * *ahead: the largest prefetch distance in the loop; `left`: the most remaining
+ * `ahead`: the largest prefetch distance in the loop; `left`: the most remaining
  * iterations at which a hoisted statement is issued. */
 static int64_t period_of(const Tracer *t, const Op *loop, int64_t *ahead,
                          int64_t *left)

@@ -159,10 +159,9 @@ struct ParcRt {
 enum {
     RT_AT_START = -1,
     RT_AT_END = -2,
-    RT_AT_SHARDS = -3,
-    RT_AT_TRACE = -4,
-    RT_AT_GRADIENTS = -5,
-    RT_AT_MATMULS = -6,
+    RT_AT_TRACE = -3,
+    RT_AT_GRADIENTS = -4,
+    RT_AT_MATMULS = -5,
 };
 const char *rt_collective_name(const ParcModel *model, int id);
 
@@ -178,11 +177,11 @@ const char *rt_mesh_text(const ParcModel *m, char text[RT_MESH]);
 int64_t rt_group_size(const ParcModel *model, uint32_t axes);
 int64_t rt_coord(const ParcModel *model, int rank, int axis);
 
-/* Maps the world, of this process' rank alone or of all: of those that it
- * will fork, or with `launch` of a job that a launcher has started, which
- * meets here. False after a message. */
+/* Checks that memory is available and maps the world: for all ranks that this
+ * process will fork, or with `launch` for its own rank of a job, whose processes
+ * connect here. `runs`: steps will be run. False after a message. */
 bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
-                   int threads, const RtLaunch *launch);
+                   int threads, const RtLaunch *launch, bool runs);
 void rt_world_close(RtWorld *w);
 /* The rank of this process, before ranks are forked 0. */
 int rt_world_rank(const RtWorld *w);
@@ -384,6 +383,9 @@ bool rt_param_is_weight(const ParcParam *param);
 int64_t rt_param_layers(const ParcParam *param);
 int64_t rt_param_layer_elements(const ParcParam *param);
 void rt_params_init(ParcRt *rt, int64_t seed);
+/* The initial value of one element of a layer, by its global index. */
+float rt_param_value(const ParcParam *param, int64_t seed, int64_t layer,
+                     int64_t element);
 /* Between the mirror and the device: all that the rank stores of a parameter,
  * and its copy in another type, which is made then; of all of them (`states`:
  * with those of the optimizer). */
@@ -392,7 +394,10 @@ void rt_params_download(ParcRt *rt, bool states);
 
 /* 0, or 1 after a message, with the near miss. */
 int rt_shards_check(const ParcModel *model, const RtOptions *o);
-void rt_shards_print(ParcRt *rt, const char *name);
+/* To standard output. weights->map NULL: without --init. */
+struct RtWeights;
+void rt_shards_print(const ParcModel *m, const RtOptions *o,
+                     const struct RtWeights *weights);
 
 /* ---- weights in files (rt_safetensors.c, rt_weights.c, rt_export.c) ---- */
 
@@ -430,6 +435,9 @@ bool rt_weights_open(RtWeights *w, const char *path, const ParcModel *model,
                      const char *program);
 void rt_weights_close(RtWeights *w);
 void rt_weights_load(ParcRt *rt, const RtWeights *w);
+/* One element of a layer, by its global index. */
+float rt_weights_value(const RtWeights *w, const ParcParam *param,
+                       int64_t layer, int64_t element);
 
 /* NULL or a message. By one rank, while the others wait. */
 const char *rt_export(ParcRt *rt, const char *path, const char *temporary);

@@ -29,9 +29,9 @@ extern const RtVariable rt_device_variables[];
  * as the user wants, 0 as planned. */
 void rt_device_begin(char **argv, const ParcModel *model, int64_t threads);
 
-/* Before the ranks are forked: whether this box has what its ranks need;
- * false after a message. */
-bool rt_device_fits(const RtWorld *w);
+/* Bytes of this machine's memory that a rank takes to run steps; *what: what for,
+ * for messages. */
+double rt_device_host_bytes(const ParcModel *model, const char **what);
 
 /* In each rank's process, before it does anything: its threads. */
 void rt_device_place(const RtWorld *w, int rank);

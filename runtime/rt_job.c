@@ -139,6 +139,10 @@ static void place_text(const RtStore *s, int rank, char text[TEXT])
 {
     const RtWorld *w = s->world;
     int known = w->mapped == w->nranks ? rank : s->launch->rank;
+    if (!w->slot) { /* this process has mapped nothing yet */
+        snprintf(text, TEXT, "in 'start of the run'");
+        return;
+    }
     const RtSlot *slot = &w->slot[known];
     int state = atomic_load(&slot->state);
     bool in = state == RT_WAITING || state == RT_MOVING;

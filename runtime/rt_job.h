@@ -18,7 +18,8 @@ enum { RT_HOST = 256 };
 struct RtLaunch {
     const char *by; /* "torchrun", "mpirun", "srun"; NULL: no launcher */
     int rank, size;
-    int local;          /* its number among the ranks of its box */
+    int local;          /* its number among the ranks of its machine */
+    int neighbours;     /* how many these are, as far as is known; at least 1 */
     char host[RT_HOST]; /* where rank 0 listens */
     int port;
     uint64_t job; /* the same for the processes of one job, hardly for two */

@@ -129,18 +129,24 @@ static bool take_first_node(RtLaunch *l, const char *list)
     return n > 0;
 }
 
-static bool all_in_this_box(const RtLaunch *l)
+/* How many ranks of the job run on this machine; 1 where the launcher does not
+ * say. */
+static int neighbours(const RtLaunch *l)
 {
     static const char *const local_size[] = {
-        "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
+        "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+        "SLURM_STEP_TASKS_PER_NODE"};
     const char *nodes = variable("SLURM_STEP_NUM_NODES");
     for (size_t i = 0; i < sizeof local_size / sizeof *local_size; i++) {
-        const char *n = variable(local_size[i]);
-        if (n && strtol(n, NULL, 10) == l->size) {
-            return true;
+        const char *text = variable(local_size[i]);
+        long n = text ? strtol(text, NULL, 10) : 0;
+        if (n >= 1 && n <= l->size) {
+            return (int)n;
         }
     }
-    return nodes && strcmp(nodes, "1") == 0 && strcmp(l->by, "srun") == 0;
+    return nodes && strcmp(nodes, "1") == 0 && strcmp(l->by, "srun") == 0
+               ? l->size
+               : 1;
 }
 
 /* torchrun may serve a store of its own at MASTER_PORT; the next one is ours
@@ -179,7 +185,7 @@ static bool find_master(RtLaunch *l, const char *program)
         return false;
     }
     l->port = (int)(FIRST_PORT + l->job % PORTS);
-    if (all_in_this_box(l)) {
+    if (l->neighbours == l->size) {
         return take_host(l, "127.0.0.1", 9);
     }
     if (nodes && take_first_node(l, nodes)) {
@@ -277,6 +283,7 @@ bool rt_launcher(RtLaunch *l, const ParcModel *model, const char *program)
     }
     l->by = a->name;
     l->job = job_hash();
+    l->neighbours = neighbours(l);
     return check_size(l, a, model, program) && find_local(l, a, program) &&
            find_master(l, program);
 }

@@ -255,7 +255,7 @@ static int rank_main(ParcRt *rt, void *context)
 {
     Job *job = context;
     const RtOptions *o = &job->options;
-    bool runs = !o->print_shards && (o->dry_run || o->steps > 0);
+    bool runs = o->dry_run || o->steps > 0;
     if (runs) {
         rt_nan_open(rt);
         rt_device_open(rt);
@@ -264,15 +264,6 @@ static int rank_main(ParcRt *rt, void *context)
     rt_params_init(rt, o->seed);
     if (o->init) {
         rt_weights_load(rt, &job->weights);
-    }
-    if (o->print_shards) {
-        rt_meet(rt, RT_AT_SHARDS);
-        if (rt->rank == 0) {
-            rt_shards_print(rt, o->print_shards);
-            finish_output(rt);
-        }
-        rt_meet(rt, RT_AT_END);
-        return 0;
     }
     if (o->dry_run) {
         rt_meet(rt, RT_AT_END);
@@ -326,15 +317,16 @@ static bool prepare_run(Job *job, int threads)
 {
     const ParcModel *m = job->model;
     RtOptions *o = &job->options;
-    bool quiet = o->print_shards != NULL || job->launch.rank != 0;
+    bool quiet = job->launch.rank != 0;
     bool launched = job->launch.by != NULL;
+    bool runs = o->dry_run || o->steps > 0;
     job->log.file = -1;
     return rt_params_check(m, o->program) &&
            rt_data_open(&job->data, o->data, m, o->program) &&
            (!o->init ||
             rt_weights_open(&job->weights, o->init, m, o->program)) &&
            (launched ||
-            rt_world_open(&job->world, m, o->program, threads, NULL)) &&
+            rt_world_open(&job->world, m, o->program, threads, NULL, runs)) &&
            prepare_files(job) &&
            (quiet || rt_log_open(&job->log, o, m));
 }
@@ -344,9 +336,10 @@ static bool prepare_run(Job *job, int threads)
 static int prepare_launched(Job *job, int threads)
 {
     RtWorld *w = &job->world;
+    const RtOptions *o = &job->options;
     int32_t good = 1;
-    if (!rt_world_open(w, job->model, job->options.program, threads,
-                       &job->launch)) {
+    if (!rt_world_open(w, job->model, o->program, threads, &job->launch,
+                       o->dry_run || o->steps > 0)) {
         if (w->store) {
             rt_job_fail(w->store, NULL);
         }
@@ -382,10 +375,6 @@ static int prepare(Job *job)
                              "--steps 1 or more");
         return 2;
     }
-    int status = o->print_shards ? rt_shards_check(m, o) : 0;
-    if (status != 0) {
-        return status;
-    }
     if (!rt_launcher(&job->launch, m, o->program)) {
         return 1;
     }
@@ -405,6 +394,16 @@ static void release(Job *job)
     free(job->trace_temporary);
 }
 
+static int finish_about(const RtOptions *o)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        rt_error(o->program, "cannot write standard output: %s",
+                 strerror(errno));
+        return 1;
+    }
+    return 0;
+}
+
 /* --help, --version, --info: -1 where none of them was asked for. */
 static int print_about(const RtOptions *o, const ParcModel *model)
 {
@@ -418,12 +417,28 @@ static int print_about(const RtOptions *o, const ParcModel *model)
     } else {
         return -1;
     }
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        rt_error(o->program, "cannot write standard output: %s",
-                 strerror(errno));
+    return finish_about(o);
+}
+
+/* --print-shards starts no ranks: under a launcher rank 0 prints, and the
+ * others have nothing to do. */
+static int print_shards(Job *job)
+{
+    const ParcModel *m = job->model;
+    const RtOptions *o = &job->options;
+    if (!rt_params_check(m, o->program) || rt_shards_check(m, o) != 0 ||
+        !rt_launcher(&job->launch, m, o->program)) {
         return 1;
     }
-    return 0;
+    if (job->launch.rank != 0) {
+        return 0;
+    }
+    if (o->init &&
+        !rt_weights_open(&job->weights, o->init, m, o->program)) {
+        return 1;
+    }
+    rt_shards_print(m, o, &job->weights);
+    return finish_about(o);
 }
 
 int parc_main(int argc, char **argv, const ParcModel *model)
@@ -449,8 +464,8 @@ int parc_main(int argc, char **argv, const ParcModel *model)
     if (!rt_ranks_check(model, job.options.program)) {
         return 1;
     }
-    status = prepare(&job);
-    if (status == 0) {
+    status = job.options.print_shards ? print_shards(&job) : prepare(&job);
+    if (status == 0 && !job.options.print_shards) {
         status = rt_ranks_run(&job.world, rank_main, &job);
     }
     release(&job);

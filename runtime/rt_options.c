@@ -74,6 +74,8 @@ static const RtVariable variables[] = {
     {"PARC_NANCHECK=1",
      "look at all that a statement writes, and end the run at the first\n"
      "value that is not finite, with its tensor and line; slow"},
+    {"PARC_MEMCHECK=0",
+     "start although more memory is needed than this machine has available"},
     {NULL, NULL},
 };
 

@@ -167,6 +167,16 @@ void rt_params_download(ParcRt *rt, bool states)
     }
 }
 
+float rt_param_value(const ParcParam *param, int64_t seed, int64_t layer,
+                     int64_t element)
+{
+    char name[RT_NAME];
+    float value = 0;
+    rt_param_name(param->name, param, layer, name);
+    draw(&value, param, seed, rt_hash(name), element, 1);
+    return value;
+}
+
 void rt_params_init(ParcRt *rt, int64_t seed)
 {
     enum { CHUNK = 1 << 14 };

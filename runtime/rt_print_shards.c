@@ -1,12 +1,17 @@
-/* rt_print_shards.c: --print-shards: who owns what of a parameter.
+/* rt_print_shards.c: --print-shards: which rank owns what of a parameter.
+ *
+ * One process prints it all: layouts are computed, and of the values only those
+ * that are printed are drawn or read from --init's file. No arena is mapped and
+ * no rank is started, so that the shards of any mesh can be printed anywhere.
  *
  *   net1.weight: f32[12, 12], fsdp=flat tp=S(0), on a mesh of fsdp=2 tp=4
  *   rank 0: fsdp=0 {0, 4} tp=0 {0, 1, 2, 3}: 18 elements: [0, 0] .. [1, 5]
  *       values 101, 102, 103, 104, … 118
  *
- * After each coordinate stand the ranks of the rank's group along that axis.
- * What a rank owns prints as rows where it is whole rows, as a box where it
- * is a box, else by the first and last element of each contiguous piece.
+ * Each coordinate is followed by the ranks of the rank's group along that axis.
+ * What a rank owns is printed as rows where it is whole rows, as begin:end of
+ * each dim where it is a rectangular piece, else by the first and last element of
+ * each contiguous piece.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +21,13 @@
 #include "rt.h"
 
 enum { MAX_PIECES = 4, MAX_VALUES = 4 };
+
+/* What is printed from. */
+typedef struct Source {
+    const ParcModel *model;
+    const RtWeights *weights; /* map NULL: values are drawn */
+    int64_t seed;
+} Source;
 
 /* NAME is the parameter, in its own or its layer's name, or a module above
  * it; '*' in it stands for any part between two dots. */
@@ -49,29 +61,47 @@ static bool asked_for(const char *asked, const ParcParam *p, int64_t layer)
     return false;
 }
 
+static bool is_found(const ParcModel *model, const char *asked)
+{
+    for (int i = 0; i < model->nparams; i++) {
+        const ParcParam *p = &model->param[i];
+        for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
+             l++) {
+            if (asked_for(asked, p, l)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* As in a plan, "model" is the model itself, if no parameter begins so. */
+static const char *pattern_of(const ParcModel *model, const char *asked)
+{
+    bool whole = strcmp(asked, "model") == 0 && !is_found(model, asked);
+    return whole ? "" : asked;
+}
+
 int rt_shards_check(const ParcModel *model, const RtOptions *o)
 {
     const char **names =
         rt_allocate(((size_t)model->nparams + 1) * sizeof *names);
     int n = 0;
-    bool found = false;
     for (int i = 0; i < model->nparams; i++) {
-        const ParcParam *p = &model->param[i];
-        if (!rt_param_is_weight(p)) {
-            continue;
-        }
-        names[n++] = p->name;
-        for (int64_t l = 0; l < rt_param_layers(p) && !found; l++) {
-            found = asked_for(o->print_shards, p, l);
+        if (rt_param_is_weight(&model->param[i])) {
+            names[n++] = model->param[i].name;
         }
     }
+    bool found = is_found(model, pattern_of(model, o->print_shards));
     if (!found) {
         const char *near = rt_near_miss(o->print_shards, names, n);
         if (near) {
             rt_error(o->program, "no parameter '%s'; did you mean '%s'?",
                      o->print_shards, near);
         } else {
-            rt_error(o->program, "no parameter '%s'; the first is '%s'",
+            rt_error(o->program,
+                     "no parameter or module '%s'; the first parameter is "
+                     "'%s', and 'model' prints all",
                      o->print_shards, n ? names[0] : "none");
         }
     }
@@ -79,13 +109,12 @@ int rt_shards_check(const ParcModel *model, const RtOptions *o)
     return found ? 0 : 1;
 }
 
-static void print_groups(const ParcRt *rt, int rank)
+static void print_groups(const ParcModel *m, int rank)
 {
-    const ParcModel *m = rt->model;
     for (int a = 0; a < m->naxes; a++) {
         const char *comma = "";
         printf(" %s=%" PRId64 " {", m->axis[a].name, rt_coord(m, rank, a));
-        for (int r = 0; r < rt->nranks; r++) {
+        for (int r = 0; r < rt_nranks(m); r++) {
             bool same = true;
             for (int b = 0; b < m->naxes; b++) {
                 same &= b == a || rt_coord(m, r, b) == rt_coord(m, rank, b);
@@ -175,34 +204,45 @@ static void print_pieces(const RtShard *s)
     }
 }
 
-static void print_values(const RtShard *s, const float *value)
+static double value_of(const Source *from, const ParcParam *p, int64_t layer,
+                       int64_t element)
 {
-    int64_t seen = 0, global, n;
-    float last = 0;
+    const RtWeights *w = from->weights;
+    return (double)(w->map ? rt_weights_value(w, p, layer, element)
+                           : rt_param_value(p, from->seed, layer, element));
+}
+
+/* The first values of what a rank stores, and the last. */
+static void print_values(const Source *from, const RtShard *s, int64_t layer)
+{
+    int64_t seen = 0, global, n, last = 0;
     printf("    values");
     for (int64_t at = 0; (n = rt_shard_run(s, &at, &global)) > 0; at += n) {
-        for (int64_t i = at; i < at + n && seen + i - at < MAX_VALUES; i++) {
-            printf("%s %.9g", seen + i > at ? "," : "", (double)value[i]);
+        for (int64_t i = 0; i < n && seen + i < MAX_VALUES; i++) {
+            printf("%s %.9g", seen + i > 0 ? "," : "",
+                   value_of(from, s->param, layer, global + i));
         }
-        last = value[at + n - 1];
+        last = global + n - 1;
         seen += n;
     }
     if (seen > MAX_VALUES) {
-        printf("%s %.9g", seen > MAX_VALUES + 1 ? ", …" : ",", (double)last);
+        printf("%s %.9g", seen > MAX_VALUES + 1 ? ", …" : ",",
+               value_of(from, s->param, layer, last));
     }
     printf("\n");
 }
 
-static void print_rank(ParcRt *rt, const ParcParam *p, int rank, int64_t layer)
+static void print_rank(const Source *from, const ParcParam *p, int rank,
+                       int64_t layer)
 {
     RtShard s;
-    rt_shard(&s, rt->model, rank, p);
+    rt_shard(&s, from->model, rank, p);
     int64_t n = rt_shard_elements(&s), held = 1;
     for (int d = 0; d < p->ndim; d++) {
         held *= s.held[d];
     }
     printf("rank %d:", rank);
-    print_groups(rt, rank);
+    print_groups(from->model, rank);
     printf(": %" PRId64 " element%s", n, n == 1 ? "" : "s");
     if (n < s.run) {
         printf(" and %" PRId64 " of padding", s.run - n);
@@ -217,35 +257,40 @@ static void print_rank(ParcRt *rt, const ParcParam *p, int rank, int64_t layer)
     }
     printf("\n");
     if (n > 0) {
-        RtRoom room = {0};
-        print_values(&s, rt_shard_read(rt, rank, &s, layer, &room));
-        free(room.at);
+        print_values(from, &s, layer);
     }
 }
 
-void rt_shards_print(ParcRt *rt, const char *asked)
+static void print_layer(const Source *from, const ParcParam *p, int64_t layer)
 {
-    const ParcModel *m = rt->model;
+    const ParcModel *m = from->model;
+    char name[RT_NAME];
+    rt_param_name(p->name, p, layer, name);
+    printf("%s: f32[", name);
+    for (int d = 0; d < p->ndim; d++) {
+        printf("%s%" PRId64, d ? ", " : "", p->dim[d]);
+    }
+    printf("], %s, on a mesh of", p->placement);
+    for (int a = 0; a < m->naxes; a++) {
+        printf(" %s=%" PRId64, m->axis[a].name, m->axis[a].size);
+    }
+    printf("\n");
+    for (int r = 0; r < rt_nranks(m); r++) {
+        print_rank(from, p, r, layer);
+    }
+}
+
+void rt_shards_print(const ParcModel *m, const RtOptions *o,
+                     const RtWeights *weights)
+{
+    Source from = {.model = m, .weights = weights, .seed = o->seed};
+    const char *asked = pattern_of(m, o->print_shards);
     for (int i = 0; i < m->nparams; i++) {
         const ParcParam *p = &m->param[i];
         for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
              l++) {
-            char name[RT_NAME];
-            if (!asked_for(asked, p, l)) {
-                continue;
-            }
-            rt_param_name(p->name, p, l, name);
-            printf("%s: f32[", name);
-            for (int d = 0; d < p->ndim; d++) {
-                printf("%s%" PRId64, d ? ", " : "", p->dim[d]);
-            }
-            printf("], %s, on a mesh of", p->placement);
-            for (int a = 0; a < m->naxes; a++) {
-                printf(" %s=%" PRId64, m->axis[a].name, m->axis[a].size);
-            }
-            printf("\n");
-            for (int r = 0; r < rt->nranks; r++) {
-                print_rank(rt, p, r, l);
+            if (asked_for(asked, p, l)) {
+                print_layer(&from, p, l);
             }
         }
     }

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "rt_job.h"
+#include "rt_memory.h"
 
 /* The first steps pay for pages and warm caches: they are left out where
  * there are enough others. */
@@ -36,7 +37,15 @@ bool rt_trace_open(RtWorld *w, int64_t steps, int64_t total)
     steps = steps < total ? steps : total;
     t->first = total - steps < WARM_UP ? total - steps + 1 : WARM_UP + 1;
     t->last = t->first + steps - 1;
-    int64_t room = steps * marks_a_step(w->model);
+    int64_t marks = marks_a_step(w->model);
+    RtNeed need = {.ranks = w->store ? 1 : w->nranks,
+                   .each = (double)steps * (double)marks * sizeof(RtMark),
+                   .what = "the trace",
+                   .advice = "a smaller --trace-steps takes less"};
+    if (!rt_memory_fits(w->program, &need, "")) {
+        return false;
+    }
+    int64_t room = steps * marks;
     size_t ring = sizeof(RtRing) + (size_t)room * sizeof(RtMark);
     t->stride = (ring + 4095) / 4096 * 4096;
     t->bytes = (size_t)w->nranks * t->stride;

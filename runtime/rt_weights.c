@@ -209,6 +209,20 @@ static void convert(float *to, const unsigned char *from, RtDtype dtype,
     }
 }
 
+static int64_t width_of(const RtTensor *t)
+{
+    return t->dtype == RT_F32 ? 4 : 2;
+}
+
+float rt_weights_value(const RtWeights *w, const ParcParam *param,
+                       int64_t layer, int64_t element)
+{
+    const RtTensor *t = tensor_of(w, param, layer);
+    float value;
+    convert(&value, w->map + t->begin + element * width_of(t), t->dtype, 1);
+    return value;
+}
+
 void rt_weights_load(ParcRt *rt, const RtWeights *w)
 {
     for (int i = 0; i < rt->model->nparams; i++) {
@@ -217,7 +231,7 @@ void rt_weights_load(ParcRt *rt, const RtWeights *w)
         rt_shard(&s, rt->model, rt->rank, p);
         for (int64_t l = 0; rt_param_is_weight(p) && l < s.layers; l++) {
             const RtTensor *t = tensor_of(w, p, l);
-            int64_t width = t->dtype == RT_F32 ? 4 : 2, global, n;
+            int64_t width = width_of(t), global, n;
             float *to = rt_shard_layer(rt, rt->rank, &s, l);
             for (int64_t at = 0; (n = rt_shard_run(&s, &at, &global)) > 0;
                  at += n) {

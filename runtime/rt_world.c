@@ -27,6 +27,7 @@
 
 #include "rt_device.h"
 #include "rt_job.h"
+#include "rt_memory.h"
 
 /* So that arenas can have large pages of their own. */
 enum { ALIGN = RT_LARGE_PAGE, DEFAULT_TIMEOUT = 300, MOST_SECONDS = 1000000 };
@@ -89,7 +90,6 @@ int64_t rt_coord(const ParcModel *model, int rank, int axis)
 const char *rt_collective_name(const ParcModel *model, int id)
 {
     static const char *const own[] = {"start of the run", "end of the run",
-                                      "printing of shards",
                                       "writing of the trace",
                                       "check of the gradients",
                                       "choice of matmul kernels"};
@@ -214,8 +214,19 @@ int rt_world_rank(const RtWorld *w)
     return w->launch ? w->launch->rank : 0;
 }
 
+/* One process of each machine asks, for all ranks there. */
+static bool check_memory(const RtWorld *w, bool runs)
+{
+    const RtLaunch *l = w->launch;
+    bool all_here = !l || rt_collectives_share();
+    if (all_here ? rt_world_rank(w) != 0 : l->local != 0) {
+        return true;
+    }
+    return rt_memory_check(w, all_here ? w->nranks : l->neighbours, runs);
+}
+
 bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
-                   int threads, const RtLaunch *launch)
+                   int threads, const RtLaunch *launch, bool runs)
 {
     memset(w, 0, sizeof *w);
     w->model = model;
@@ -225,8 +236,8 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
     w->crowded = (int64_t)w->nranks * threads > rt_cores();
     w->mapped = launch && !rt_collectives_share() ? 1 : w->nranks;
     w->first = w->mapped == w->nranks ? 0 : launch->rank;
-    if (!read_timeout(w) || !rt_device_fits(w) ||
-        (launch && !rt_join(w, launch))) {
+    if (!read_timeout(w) || (launch && !rt_join(w, launch)) ||
+        !check_memory(w, runs)) {
         return false;
     }
     size_t n = (size_t)w->nranks;

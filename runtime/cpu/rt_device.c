@@ -16,23 +16,10 @@ void rt_device_begin(char **argv, const ParcModel *model, int64_t threads)
     rt_threads_wait(argv, model, threads);
 }
 
-/* Arenas that cannot be in memory together would be killed half-way. */
-bool rt_device_fits(const RtWorld *w)
+double rt_device_host_bytes(const ParcModel *model, const char **what)
 {
-    double each = (double)rt_arena_counted(w->model);
-    double need = (double)w->nranks * each;
-    double have =
-        (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    if (need <= have) {
-        return true;
-    }
-    char one[32], all[32], box[32];
-    rt_error(w->program, "%d rank%s of %s need%s %s; this machine has %s",
-             w->nranks, w->nranks == 1 ? "" : "s",
-             rt_size_text(each, one),
-             w->nranks == 1 ? "s" : "", rt_size_text(need, all),
-             rt_size_text(have, box));
-    return false;
+    *what = "the plan";
+    return (double)rt_arena_counted(model);
 }
 
 void rt_device_place(const RtWorld *w, int rank)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rt_cudnn.h"
+#include "rt_job.h"
 #include "rt_nccl.h"
 #include "rt_nvtx.h"
 
@@ -27,10 +28,11 @@ void rt_device_begin(char **argv, const ParcModel *model, int64_t threads)
     (void)argv, (void)model, (void)threads;
 }
 
-bool rt_device_fits(const RtWorld *w)
+/* Device memory is checked by each rank when it opens its device. */
+double rt_device_host_bytes(const ParcModel *model, const char **what)
 {
-    (void)w; /* each rank asks its own device, when it opens it */
-    return true;
+    *what = "what the plan offloads";
+    return (double)model->host_bytes;
 }
 
 void rt_device_place(const RtWorld *w, int rank)
@@ -143,38 +145,57 @@ static void choose_device(ParcRt *rt)
 
 /* ---- its memory ---------------------------------------------------------- */
 
-/* Of what parc is told a 32nd stays free for what has its memory here already
- * (driver/fit.c). */
+/* The value for --device-memory: parc leaves a 32nd of it free for what has its
+ * memory on the device already (driver/fit.c). */
 static double as_told(size_t bytes)
 {
     return (double)bytes * 32 / 31;
 }
 
-_Noreturn static void does_not_fit(ParcRt *rt, size_t room, size_t total)
+/* Ranks that have their arenas on this rank's device: with PARC_DEVICE all of
+ * this machine. */
+static size_t sharing(const ParcRt *rt)
+{
+    const RtLaunch *l = rt->world->launch;
+    const char *device = getenv("PARC_DEVICE");
+    return !device || !*device ? 1
+           : l                 ? (size_t)l->neighbours
+                               : (size_t)rt->nranks;
+}
+
+_Noreturn static void does_not_fit(ParcRt *rt, size_t ranks, size_t room,
+                                   size_t total)
 {
     const RtDevice *d = rt->device;
     char need[32], have[32], all[32], lack[32], tell[32], text[32];
-    char nccl[64] = "";
-    size_t bytes = (size_t)rt->model->arena_bytes;
+    char nccl[64] = "", which[64] = "a rank needs";
+    size_t bytes = ranks * (size_t)rt->model->arena_bytes;
+    if (ranks > 1) {
+        snprintf(which, sizeof which, "%zu ranks that share a GPU need", ranks);
+    }
     if (d->nccl_bytes > 0) {
         snprintf(nccl, sizeof nccl, " (and %s in use by NCCL)",
                  rt_size_text((double)d->nccl_bytes, text));
     }
     rt_fail(rt,
-            "a rank needs %s; GPU %d (%s) has %s free of %s%s, %s too little. "
+            "%s %s; GPU %d (%s) has %s free of %s%s, %s too little. "
             "parc --device-memory %s says what would make it fit",
-            rt_size_text((double)bytes, need), d->ordinal, d->name,
+            which, rt_size_text((double)bytes, need), d->ordinal, d->name,
             rt_size_text((double)room, have), rt_size_text((double)total, all),
             nccl, rt_size_text((double)(bytes - room), lack),
-            rt_size_text(as_told(room), tell));
+            rt_size_text(as_told(room / ranks), tell));
 }
 
-/* What NCCL takes is none of the plan's: it takes it first. */
+/* NCCL's memory is not the plan's: NCCL allocates first. Arenas that would not
+ * fit without NCCL either are refused before anything is allocated. */
 static void open_nccl(ParcRt *rt)
 {
     RtDevice *d = rt->device;
-    size_t room = 0, total = 0;
+    size_t room = 0, total = 0, ranks = sharing(rt);
     CU(rt, cuMemGetInfo(&d->free_before, &total));
+    if (ranks * (size_t)rt->model->arena_bytes > d->free_before) {
+        does_not_fit(rt, ranks, d->free_before, total);
+    }
     rt_nccl_open(rt);
     CU(rt, cuMemGetInfo(&room, &total));
     d->nccl_bytes = room < d->free_before ? d->free_before - room : 0;
@@ -187,12 +208,12 @@ static void take_arena(ParcRt *rt)
     size_t bytes = (size_t)rt->model->arena_bytes, room = 0, total = 0;
     CU(rt, cuMemGetInfo(&room, &total));
     if (bytes > room) {
-        does_not_fit(rt, room, total);
+        does_not_fit(rt, 1, room, total);
     }
     CuResult r = d->cu.cuMemAlloc(&d->arena, bytes ? bytes : 1);
     if (r == RT_CU_OUT_OF_MEMORY) {
         CU(rt, cuMemGetInfo(&room, &total));
-        does_not_fit(rt, room < bytes ? room : bytes, total);
+        does_not_fit(rt, 1, room < bytes ? room : bytes, total);
     }
     rt_cuda_check(rt, r, "cuMemAlloc of the arena");
     CU(rt, cuMemsetD8Async(d->arena, 0, bytes, d->stream[PARC_COMPUTE]));

@@ -39,6 +39,21 @@ stand-in GPU\) has 272 B free of 8.0 GiB \(and 2.0 MiB in use by NCCL\), \
 1.2 KiB too little" "$work/said"
 }
 check "what is missing then" refused
+# Arenas that would not fit without NCCL are refused before it takes any.
+early() { # early TEXT NAME=VALUE…
+    phrase=$1
+    shift
+    env STANDIN_NCCL_BYTES=1048576 "$@" "$work/hang" --steps 1 2>"$work/said"
+    status=$?
+    cat "$work/said"
+    [ $status = 1 ] && [ "$(wc -l <"$work/said")" = 1 ] &&
+        grep -qE "$phrase" "$work/said"
+}
+check "before NCCL" early "a rank needs 1.5 KiB; GPU [0-3] \(parc stand-in GPU\) \
+has 1000 B free of 8.0 GiB, [0-9]+ B too little" STANDIN_FREE=1000
+check "ranks that share a GPU" early "4 ranks that share a GPU need 6.0 KiB; \
+GPU 0 \(parc stand-in GPU\) has 4.9 KiB free of 8.0 GiB, 1.1 KiB too little" \
+    STANDIN_FREE=5000 PARC_DEVICE=0
 
 # GPU 3 never ends the kernel of layer 1 of step 2. Ranks 2 (over tp) and 1
 # (over dp) wait for it there, rank 0 for these in layer 2.

@@ -304,6 +304,26 @@ static void about(Check *c)
                             "32 .. 63\n"));
 }
 
+/* Values are drawn or read one by one, without an arena: the same that ranks
+ * draw and export. */
+static void prints_values(Check *c)
+{
+    static char drawn[16384];
+    run(4, step, "--steps 0 --seed 5 --export w");
+    const Said *s = run(3, step, "--seed 5 --print-shards table.weight");
+    CHECK(c, s->status == 0 && strstr(s->out, "\n    values "));
+    memcpy(drawn, s->out, sizeof drawn);
+    s = run(3, step, "--init w --print-shards table.weight");
+    CHECK(c, s->status == 0);
+    CHECK_TEXT(c, s->out, drawn);
+    s = run(3, step, "--print-shards table.weight");
+    CHECK(c, strcmp(s->out, drawn) != 0);
+    s = run(3, step, "--seed 5 --print-shards model");
+    CHECK_TEXT(c, s->out, drawn);
+    s = run(3, step, "--seed 5 --print-shards *");
+    CHECK_TEXT(c, s->out, drawn);
+}
+
 /* What must be refused: how, and with which status. */
 static void refuses(Check *c, int ranks, const char *command, int status,
                     const char *message)
@@ -330,6 +350,9 @@ static void bad_usage(Check *c)
     refuses(c, 1, "--threads 2", 2, "was planned for 1 thread");
     refuses(c, 2, "--print-shards tabel.weight", 1,
             "no parameter 'tabel.weight'; did you mean 'table.weight'?");
+    refuses(c, 2, "--print-shards other", 1,
+            "no parameter or module 'other'; the first parameter is "
+            "'table.weight', and 'model' prints all");
 }
 
 static void bad_data(Check *c)
@@ -491,6 +514,7 @@ int main(void)
     trains(&c);
     repeats(&c);
     about(&c);
+    prints_values(&c);
     bad_usage(&c);
     bad_data(&c);
     kinds_of_data(&c);

@@ -1,0 +1,99 @@
+#!/bin/sh
+# Memory is checked before any is allocated: a program that no machine can hold
+# is refused. What prints about it (--info, --print-shards) allocates nothing
+# that grows with the model.
+. "$(dirname "$0")/lib.sh"
+export BUILD
+
+# Two trillion parameters: 35 TB of them, their gradients and AdamW's state.
+giant="-D dim=65536 -D hidden=262144 -D n_layers=32 -D n_heads=64 \
+ -D n_kv_heads=64 -D precision=f32"
+# shellcheck disable=SC2086
+check "a giant compiles" compile "$work/giant" llama 2x2 $giant --threads 1
+
+# limited KIB COMMAND…: with so much address space
+limited() {
+    kib=$1
+    shift
+    (ulimit -v "$kib" && "$@")
+}
+# refused COMMAND…: exit status 1 and one line, of the memory that is missing
+refused() {
+    limited 4000000 "$@" >"$work/out" 2>"$work/err"
+    status=$?
+    cat "$work/err"
+    [ "$status" = 1 ] && [ ! -s "$work/out" ] &&
+        [ "$(wc -l <"$work/err")" = 1 ] &&
+        grep -qE "error: 4 ranks need [0-9.]+ TiB \([0-9.]+ TiB each\) of \
+memory for $what, and [0-9.]+ [KMGT]iB is available: the (machine|control group)" \
+            "$work/err" && grep -qF -- "$advice" "$work/err"
+}
+what="the plan" advice="; parc --device-memory "
+check "a run is refused" refused "$work/giant" --steps 1
+check "a dry run is refused" refused "$work/giant" --dry-run
+what=weights advice="a mesh of fewer ranks"
+check "an export is refused" refused "$work/giant" --steps 0 \
+    --export "$work/w.st"
+check "nothing is left of it" test ! -e "$work/w.st"
+launched() {
+    for r in 1 2 3; do
+        env RANK=$r WORLD_SIZE=4 LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 \
+            MASTER_PORT="$port" "$@" 2>"$work/err.$r" &
+    done
+    env RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 \
+        MASTER_PORT="$port" "$@"
+    status=$?
+    wait
+    cat "$work"/err.? >&2
+    return $status
+}
+what="the plan" advice="PARC_MEMCHECK=0 starts the program all the same"
+check "a launched run is refused, by one rank" refused launched \
+    "$work/giant" --steps 1
+
+check "--info" limited 500000 "$work/giant" --info
+shards() { # shards KIB TRAIN: of one weight, and how many ranks
+    limited "$1" "$2" --print-shards layers.0.attention.wq.weight \
+        >"$work/shards" && grep -c '^    values ' "$work/shards"
+}
+four() { [ "$(shards 500000 "$work/giant")" = 4 ]; }
+check "--print-shards" four
+
+# A program for GPUs kept its mirror of every rank: 24 GB of Llama 7B.
+tests/standin/build >/dev/null || exit 1
+check "Llama 7B on 64 GPUs compiles" env \
+    PARC_NVRTC="$BUILD/standin/libnvrtc.so" "$PARC" examples/llama.pdl \
+    --target cuda --mesh 8x8 -o "$work/seven"
+all() { [ "$(shards 500000 "$work/seven")" = 64 ]; }
+check "its shards" all
+same_plan() {
+    limited 500000 "$work/seven" --info >"$work/info" &&
+        "$PARC" examples/llama.pdl --target cuda --mesh 8x8 --emit plan |
+        cmp - "$work/info"
+}
+check "its plan" same_plan
+
+# The whole model, and values that are those of a run.
+# shellcheck disable=SC2086
+check "a small one compiles" compile "$work/small" llama 2x2 $llama_sizes \
+    --threads 1
+params=$("$PARC" examples/llama.pdl --mesh 2x2 $llama_sizes --emit json |
+    jq '[.params[] | select(.shape) | .name | if test("\\*") then 3 else 1 end]
+        | add')
+whole() {
+    "$work/small" --print-shards model >"$work/model" &&
+        [ "$(grep -c ': f32\[' "$work/model")" = "$params" ]
+}
+check "--print-shards model: $params parameters" whole
+check "weights of a run" "$work/small" --steps 0 --export "$work/w.st"
+drawn() {
+    "$work/small" --init "$work/w.st" --print-shards model |
+        cmp - "$work/model"
+}
+check "have the values that are printed" drawn
+check "a trace of so many steps" sh -c '
+    "$1" --steps 1000000000000 --trace "$2/t.json" \
+        --trace-steps 1000000000000 2>"$2/err"
+    [ $? = 1 ] && cat "$2/err" && grep -q "of memory for the trace, and .*; a \
+smaller --trace-steps takes less" "$2/err"' sh "$work/small" "$work"
+finish

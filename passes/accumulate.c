@@ -190,8 +190,8 @@ static bool is_read_inside(const Turns *t, const Op *total)
 
 /* ---- totals that iterations read ----------------------------------------- */
 
-/* Marks the ops that `op` is computed from. False if a parameter is among them.
- */
+/* Marks the ops that `op` is computed from. False if a parameter is among
+ * them. */
 static bool mark_sources(const Op *op, bool *source)
 {
     bool fine = op->kind != OP_param;

@@ -1,16 +1,18 @@
-/* arena_pack.c: blocks with lifetimes into one arena.
+/* arena_pack.c: packs blocks with live ranges into one arena.
  *
- * Each block goes to the lowest offset where it overlaps no placed block that
- * lives at a common time. What the result depends on is the order: largest
- * first, largest bytes x time first, or by start. Lifetimes of a training step
- * nest (forward values die in reverse), which such packing handles well. Where
- * the best of them is not yet near the lower bound, blocks at the top are given
- * an earlier turn, at random, as long as the arena does not grow (hill
- * climbing, as in TVM's memory planner), and where that gets stuck it starts
- * again from another order. See the ratio in the plan.
+ * Each block gets the lowest offset at which it overlaps no placed block with
+ * an overlapping live range (first fit). The result depends on the order:
+ * largest first, largest bytes x time first, longest first, or by start. Live
+ * ranges of a training step nest (forward values end in reverse order), which
+ * first fit handles well. If the best order is not near the lower bound, blocks
+ * at the top of the arena are moved to an earlier position in the order, at
+ * random, as long as the arena does not grow (hill climbing, as in TVM's memory
+ * planner); if that does not come close, it restarts from the other orders. The
+ * plan prints the ratio to the lower bound.
  *
- * What ranks have in common lies behind that, a segment for each set of axes:
- * it lives for good, and only its order is to be said.
+ * Memory that ranks share follows the arena, one segment for each set of axes:
+ * its blocks live for the whole step, so they are only placed one after
+ * another.
  */
 #include "passes/memory.h"
 
@@ -67,7 +69,7 @@ static int earliest_first(const void *x, const void *y)
     return order ? order : largest_first(x, y);
 }
 
-/* Places blocks in the given order; `placed` is kept sorted by offset. */
+/* Places blocks in the given order; `placed` stays sorted by offset. */
 static int64_t pack(Block **order, Block **placed, int n)
 {
     int64_t peak = 0;
@@ -95,15 +97,17 @@ static int64_t pack(Block **order, Block **placed, int n)
     return peak;
 }
 
-/* ---- climbing ------------------------------------------------------------ */
+/* ---- hill climbing --------------------------------------------------------
+ */
 
-/* Near enough to the lower bound: a thousandth of it; close: a hundredth. */
+/* Ends when the peak is within 1/NEAR of the lower bound; restarts unless it is
+ * within 1/CLOSE. */
 enum { NEAR = 1000, CLOSE = 100 };
-/* Pairs of blocks to look at: some 50 ms at most; and turns for few blocks.
- * So much again where that does not come close, as often as this. */
+/* Limits of one climb: pairs of blocks to compare (about 50 ms), and moves.
+ * RESTARTS: how many more climbs may follow. */
 enum { CLIMB_PAIRS = 40000000, CLIMB_TURNS = 4000, RESTARTS = 16 };
 
-/* The way to the best arena so far. */
+/* The state of the search and its best result. */
 typedef struct Search {
     Block **order, **placed, **best_order;
     int n;
@@ -125,7 +129,8 @@ static uint32_t draw(uint32_t *state, int below)
     return *state % (uint32_t)below;
 }
 
-/* The turn of a block that ends at the top, one of them at random. */
+/* The position in the order of a block that ends at the peak; of several a
+ * random one. */
 static int turn_at_top(Block *const *order, int n, int64_t peak,
                        uint32_t *state)
 {
@@ -146,15 +151,16 @@ static void move_turn(Block **order, int from, int to)
     order[to] = b;
 }
 
-/* 0 for thousands of blocks: sorted orders are all that is tried. */
+/* The number of moves; 0 for thousands of blocks, which get sorted orders
+ * only. */
 static int64_t climb_turns(const Search *s)
 {
     int64_t turns = CLIMB_PAIRS / ((int64_t)s->n * s->n + 1);
     return turns < CLIMB_TURNS ? turns : CLIMB_TURNS;
 }
 
-/* The order has been packed, to `peak`; it is left packed, to what is returned.
- */
+/* Improves s->order, which is packed with this peak; returns the new peak, to
+ * which it is packed. */
 static int64_t climb(Search *s, int64_t peak)
 {
     int64_t turns = climb_turns(s);
@@ -175,7 +181,7 @@ static int64_t climb(Search *s, int64_t peak)
     return peak;
 }
 
-/* Those that are the rank's own; how many. */
+/* Collects the blocks of the rank's own memory; returns their number. */
 static int own_blocks(Block *block, int n, Block **order)
 {
     int own = 0;
@@ -190,7 +196,7 @@ static Compare *const orders[] = {largest_first, area_first, longest_first,
                                   earliest_first};
 enum { ORDERS = sizeof orders / sizeof *orders };
 
-/* `s->order` has been packed, to `peak`. */
+/* Saves s->order, which is packed with this peak, if it is the best. */
 static void keep_better(Search *s, int64_t peak)
 {
     if (peak < s->best) {
@@ -205,7 +211,8 @@ static int64_t pack_sorted(Search *s, Compare *compare)
     return pack(s->order, s->placed, s->n);
 }
 
-/* First from the best order; where that ends too far up, from each of them. */
+/* Climbs from the best sorted order; if that does not come close to the bound,
+ * from each sorted order in rotation. */
 static void search(Search *s)
 {
     for (int k = 0; k < ORDERS; k++)

@@ -123,8 +123,8 @@ static bool is_live(const Autodiff *a, const Op *loop, int i)
     return i < loop->ncarry && a->flows[loop->out[i]->id];
 }
 
-/* The sum over iterations is accumulated in f32, whatever the operand's type.
- */
+/* The sum over iterations is accumulated in f32, whatever the operand's
+ * type. */
 static void mirror_carry(Frame *f, Mirror *m, int i)
 {
     Op *loop = m->loop;

@@ -1,15 +1,15 @@
-/* epilogue.c: what the target's matmuls compute along with the product.
+/* epilogue.c: moves work on a matmul's product into the matmul.
  *
- * requires: STAGE_STORED, updates written out
- * ensures:  the same stage. Where the target's library does it, a matmul
- *           - adds a tensor to its product that is in memory anyway (the sum
- *             over microbatches, the residual stream, another product), and
- *             the bias that it has, or sums an operand besides;
- *           - writes GELU (by tanh) of its result beside the result, where
- *             only what is no kernel reads that;
+ * requires: STAGE_STORED, updates expanded into primitive ops
+ * ensures:  the same stage. Where the target's library supports it, a matmul
+ *           - adds a tensor that is in memory anyway to its product (the sum
+ *             over microbatches, the residual stream, another product), in
+ *             addition to its bias or to the sum of an operand;
+ *           - writes GELU (tanh form) of its result beside the result, where no
+ *             kernel reads the GELU;
  *           - multiplies its product by the derivative of GELU;
- *           - sums an operand on the way: the gradient of a bias, where no
- *             kernel reads that operand, which would sum it in passing.
+ *           - sums an operand while it reads it: the gradient of a bias, where
+ *             no kernel reads that operand and could sum it at no cost.
  *
  * before   %sum.2 = add %sum, %dw : f32[64, 64] backward
  *          %db = sum{dims=[0], keep=false} %dy : f32[64] backward
@@ -17,7 +17,7 @@
  * after    %sum.2 = einsum_add{spec="bf,bk,fk->fk", type=f32} %dy, %x, %sum …
  *          %dv, %db = einsum_bias_grad{spec="bf,bk->fk,f", type=f32} %dy, %x …
  *
- * A product is rounded once, together with what is done to it.
+ * The product is rounded once, after the epilogue.
  */
 #include <string.h>
 
@@ -28,10 +28,10 @@ typedef struct Pass {
     Program *p;
     const TargetInfo *t;
     Follow *follow;
-    bool changed; /* something may be read by nobody now */
+    bool changed; /* dead ops may remain */
 } Pass;
 
-/* ---- readers and makers -------------------------------------------------- */
+/* ---- consumers and producers --------------------------------------------- */
 
 static bool reads(const Op *op, const Value *v)
 {
@@ -41,7 +41,7 @@ static bool reads(const Op *op, const Value *v)
     return false;
 }
 
-/* What v shows through views. */
+/* The value that a chain of views shows. */
 static const Value *root_of(const Value *v)
 {
     while (v->def && fuse_is_view(v->def->kind))
@@ -49,14 +49,15 @@ static const Value *root_of(const Value *v)
     return v;
 }
 
-/* Made by an op that becomes part of a kernel, which had better go on. */
+/* Whether v's producer becomes part of a kernel, which should fuse its consumer
+ * too. */
 static bool is_a_kernels(const Value *v)
 {
     const Op *def = root_of(v)->def;
     return def && fuse_takes(def);
 }
 
-/* Whether a kernel reads v, or a view of it, for anything but `except`. */
+/* Whether a kernel reads v, or a view of it, except in `except`. */
 static bool kernel_reads(const Value *v, const Op *except)
 {
     for (const Op *op = v->region->first; op; op = op->next) {
@@ -69,7 +70,7 @@ static bool kernel_reads(const Value *v, const Op *except)
     return false;
 }
 
-/* Whether all that reads v stands behind `op`. */
+/* Whether all consumers of v come after `op`. */
 static bool is_read_behind(const Value *v, const Op *op)
 {
     for (; op; op = op->prev)
@@ -78,8 +79,8 @@ static bool is_read_behind(const Value *v, const Op *op)
     return true;
 }
 
-/* Whether all that reads v stands behind `at`, or can be moved there: a sum
- * over microbatches, which is read at their end. Moves it. */
+/* Whether all consumers of v come after `at`, or can be moved there (a sum over
+ * microbatches, which is read at the end). Moves them. */
 static bool read_behind(const Value *v, Op *at)
 {
     for (const Op *op = at; op; op = op->prev)
@@ -94,7 +95,7 @@ static bool read_behind(const Value *v, Op *at)
     return true;
 }
 
-/* The result of `made` takes v's name and place. */
+/* Replaces v by the result of `made`, which takes v's name. */
 static void replace(Value *v, Value *made)
 {
     const char *name = made->name;
@@ -105,7 +106,7 @@ static void replace(Value *v, Value *made)
     ir_replace_uses(v->region, v, made);
 }
 
-/* The letters of the two operands that are multiplied: "abk,fk". */
+/* The subscripts of the two factors: "abk,fk". */
 static const char *factors_of(Arena *a, const char *spec)
 {
     size_t n = strcspn(spec, ",");
@@ -113,9 +114,9 @@ static const char *factors_of(Arena *a, const char *spec)
     return arena_strndup(a, spec, n);
 }
 
-/* ---- sums of products and tensors ---------------------------------------- */
+/* ---- products plus a tensor ---------------------------------------------- */
 
-/* With the bias that it has already, or without. */
+/* einsum + z in one op, with the einsum's bias if it has one. */
 static Op *make_sum(Pass *s, const Op *einsum, Value *z, const Type *type)
 {
     Arena *a = s->p->arena;
@@ -176,7 +177,7 @@ static void take_in_gelu(Pass *s, Op *einsum)
     s->changed = true;
 }
 
-/* Whether all that depends on d leads to v and nowhere else. */
+/* Whether all that depends on d is elementwise and ends in v. */
 static bool leads_to(const Value *d, const Value *v)
 {
     for (int i = 0; i < d->region->nyields; i++)
@@ -222,7 +223,7 @@ static void take_in_gelu_grad(Pass *s, Op *einsum)
 
 /* ---- gradients of biases ------------------------------------------------- */
 
-/* The letters of an einsum's operand number i, of the first two. */
+/* The subscripts of operand i of an einsum, one of the two factors. */
 static const char *operand_letters(Arena *a, const char *spec, int i)
 {
     const char *factors = factors_of(a, spec);
@@ -230,7 +231,7 @@ static const char *operand_letters(Arena *a, const char *spec, int i)
     return i ? factors + first + 1 : arena_strndup(a, factors, first);
 }
 
-/* The letters that are left of an operand's where dims are summed. */
+/* The subscripts that are left when these dims are summed. */
 static const char *kept_letters(Arena *a, const char *letters,
                                 const AttrList *dims)
 {
@@ -247,7 +248,7 @@ static const char *kept_letters(Arena *a, const char *letters,
     return kept;
 }
 
-/* The einsum sums operand i as `sum` does, on the way. */
+/* Lets the einsum compute `sum`, a sum of its operand i. */
 static bool sum_within(Pass *s, Op *sum, Op *einsum, int i)
 {
     Arena *a = s->p->arena;
@@ -275,7 +276,7 @@ static bool sum_within(Pass *s, Op *sum, Op *einsum, int i)
     return true;
 }
 
-/* Nothing is done to its product yet that excludes a sum. */
+/* Whether the op has no epilogue that excludes the sum of an operand. */
 static bool is_free(const Op *op)
 {
     return op->kind == OP_einsum ||
@@ -309,7 +310,8 @@ static void collect(Pass *s, Region *r, OpKind kind, OpVec *all)
     }
 }
 
-/* An op is taken away by its own turn alone, others at any time. */
+/* Calls `take` for all ops of a kind. It may remove the op that it is called
+ * for, but no other op of the kind. */
 static void visit(Pass *s, OpKind kind, void take(Pass *, Op *))
 {
     OpVec all = {0};

@@ -1,10 +1,10 @@
-/* epilogue_gelu.c: how GELU and its gradient are recognised, however a model
- * or autodiff has written them.
+/* epilogue_gelu.c: recognises GELU and its gradient, however a model or
+ * autodiff has written them.
  *
- * Numbers are sent through a region: a few for the operand, what elementwise
- * ops make of them for what depends on it and on constants alone. A value that
- * agrees with GELU on all of them is GELU: only ops that are smooth take part,
- * and two such functions of so few of them do not meet in so many places.
+ * Sample values of an operand are evaluated through the elementwise ops of a
+ * region that depend on it and on constants alone. A value that equals GELU at
+ * all samples is taken for GELU: only smooth ops take part, and two different
+ * smooth functions built from a few of them do not agree at that many points.
  */
 #include <math.h>
 
@@ -15,14 +15,14 @@ enum { SAMPLES = 24 };
 
 struct Follow {
     Program *p;
-    uint32_t n;       /* values that the tables have a place for */
-    uint32_t *turn;   /* by value id: known in that turn */
-    bool *moves;      /* by value id: depends on a sample, is no constant */
+    uint32_t n;       /* values that the tables cover */
+    uint32_t *turn;   /* by value id: evaluated in the run with this number */
+    bool *moves;      /* by value id: depends on a sample (is not constant) */
     double (*at)[SAMPLES];
     uint32_t now;
 };
 
-/* Constants as a model or the library may have rounded them to f32. */
+/* Models and the library may have rounded constants to f32. */
 static const double tolerance = 1e-6;
 
 static double gelu(double x)
@@ -37,7 +37,7 @@ static double gelu_grad(double x)
                              (1 + 3 * 0.044715 * x * x);
 }
 
-/* From -4.1 to 4.3, at no regular places. */
+/* From -4.1 to 4.3, not equidistant. */
 static double sample(int i)
 {
     return -4.1 + 8.4 * i / (SAMPLES - 1) + 0.13 * sin(7 * i);
@@ -117,7 +117,8 @@ static bool agrees(const Follow *f, const Value *v, const double *wanted)
     return true;
 }
 
-/* The first value of x's region and type, behind x, that has these numbers. */
+/* The first value of x's type in its region, other than x, that has the wanted
+ * samples. */
 static Value *find(Follow *f, const Value *x, const double *wanted)
 {
     for (Op *op = x->region->first; op; op = op->next) {

@@ -47,8 +47,8 @@ typedef struct EventFinder {
     int missing;      /* dependences that no wait covers */
 } EventFinder;
 
-/* Visits every statement of the plan in order; those of a loop after the loop.
- */
+/* Visits every statement of the plan in order; those of a loop after the
+ * loop. */
 typedef void EventVisit(EventFinder *f, Issue *issue);
 void events_visit(EventFinder *f, EventVisit *visit);
 

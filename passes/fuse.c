@@ -1,9 +1,9 @@
 /* fuse.c: groups elementwise ops and reductions into kernels.
  *
- * Wants: STAGE_STORED, updates written out.
- * Leaves: STAGE_FUSED: every op that a kernel can hold is in the body of a
- * `fused` op, but for views (reshape) and lone transposes, which stay beside
- * them. Ops keep their order as far as the kernels allow.
+ * requires: STAGE_STORED, updates expanded into primitive ops
+ * ensures:  STAGE_FUSED: every op that a kernel can hold is in the body of a
+ *           `fused` op, except views (reshape) and lone transposes. Ops keep
+ *           their order as far as the kernels allow.
  *
  *   before
  *     %h = add %x, %a : f32[8, 64] forward "norm"
@@ -11,7 +11,7 @@
  *     %m = sum{dims=[1], keep=true} %s : f32[8, 1] forward "norm"
  *     %r = rsqrt %m : f32[8, 1] forward "norm"
  *     %n = mul %h, %r : f32[8, 64] forward "norm"
- *   after (h is used by others too)
+ *   after (other ops read h too)
  *     %h, %n = fused{name="norm"} : f32[8, 64], f32[8, 64] forward "norm" {
  *       arg %x.2 = %x : f32[8, 64]
  *       arg %a.2 = %a : f32[8, 64]
@@ -48,9 +48,9 @@ static OpList without(const Fuser *f, const OpList *ops, const Op *op)
     return list;
 }
 
-/* A view that is made for others only is no work for the kernel: it stores
- * what is viewed. Where it alone gave the kernel its order of axes, it stays.
- */
+/* Removes a view that only other groups read from the kernel, which then stores
+ * the view's operand. The view stays if only it gave the kernel its order of
+ * axes. */
 static void expel_view(Fuser *f, int g, Op *op)
 {
     const OpList *users = &f->users[op->out[0]->id];
@@ -102,8 +102,8 @@ static bool waits_for(const Fuser *f, int g, const Value *v)
     return maker >= 0 && maker != g;
 }
 
-/* Groups in an order in which each comes after those that it reads; of those
- * that are ready, the one whose last op comes first. */
+/* A topological order of the groups; of those that are ready, the one whose
+ * last op comes first in the program. */
 static int *order_groups(const Fuser *f, int *count)
 {
     int *order = NEW_ARRAY(f->arena, int, f->ngroups + 1);
@@ -166,7 +166,7 @@ static void find_interface(Fuser *f, int g, ValueList *args, ValueList *outs)
         const Op *op = ops->at[i];
         for (int k = 0; k < op->nargs; k++) {
             Value *v = op->arg[k];
-            /* The tables do not know the kernels made by now. */
+            /* The tables do not cover kernels that were made meanwhile. */
             bool inside = v->def && v->def->region == f->r &&
                           v->def->kind != OP_fused &&
                           f->group_of[v->def->id] == g;
@@ -194,7 +194,8 @@ static void replace_args(Op *op, const Value *old, Value *with)
             op->arg[i] = with;
 }
 
-/* The result takes the name that the model gave; readers take the result. */
+/* Gives the kernel's result the name of the inner value, and lets consumers
+ * outside of the group read the result. */
 static void expose(Fuser *f, int g, Value *inner, Value *outer)
 {
     const char *name = inner->name;
@@ -266,7 +267,7 @@ static void drop_unused(Region *r)
     }
 }
 
-/* A step, or the body of a loop over microbatches. */
+/* Whether the region is a step, or the body of a loop over microbatches. */
 static bool is_whole(const Region *r)
 {
     for (const Op *op = r->first; op && r->owner; op = op->next)

@@ -1,10 +1,10 @@
-/* fuse_axes.c: which dims of the tensors of a group are the same axis.
+/* fuse_axes.c: finds which dims of a group's tensors are the same axis.
  *
  *   %q  = reshape %x {dims=[8, 32, 4, 16]}   x: f32[8, 32, 64]
  *   %q2 = mul %q, %c                         c: f32[32, 1, 16]
  *
- * pairs x's last dim with q's last two: the node of 64 is split into 4 and
- * 16, and c's dims are the nodes of 32 and 16.
+ * pairs x's last dim with q's last two: the node of size 64 is split into 4 and
+ * 16, and c's dims are the nodes of sizes 32 and 16.
  */
 #include "passes/fuse_axes.h"
 #include "base/bug.h"
@@ -37,7 +37,7 @@ static int find(const AxisSolver *s, int node)
     return node;
 }
 
-/* Indices, because the vector may move. */
+/* Returns an index, because the vector may be reallocated. */
 static int value_of(AxisSolver *s, const Value *v)
 {
     for (int i = 0; i < s->value.n; i++)
@@ -106,8 +106,8 @@ static void join(AxisSolver *s, int x, int y)
     s->node.at[x].parent = y;
 }
 
-/* Makes two lists of dims the same axes, from the minor end; after a split it
- * begins anew, since leaves have changed. */
+/* Makes two lists of dims the same axes, from the minor end. A split changes
+ * the leaves, so unification starts over after it. */
 static bool unify(AxisSolver *s, const int *a, int na, const int *b, int nb)
 {
     int x[MAX_LEAVES], y[MAX_LEAVES], nx, ny;
@@ -135,11 +135,11 @@ static bool pair_dims(AxisSolver *s, int v, int d, int w, int e)
 {
     int a = s->value.at[v].dim[d], b = s->value.at[w].dim[e];
     if (a < 0 || b < 0)
-        return true; /* repeated, or nothing to iterate over */
+        return true; /* broadcast, or size 1 */
     return unify(s, &a, 1, &b, 1);
 }
 
-/* Operands aligned with the result at the right. */
+/* Aligns operands with the result at the last dim, as NumPy does. */
 static bool pair_elementwise(AxisSolver *s, const Op *op)
 {
     int r = value_of(s, op->out[0]);
@@ -187,7 +187,7 @@ static bool pair_transpose(AxisSolver *s, const Op *op)
     const AttrList *perm = &op_attr(op, "perm").l;
     int stack = op->arg[0]->type.nstack;
     if (s->value.at[v].ndim != stack + perm->n)
-        return false; /* flat */
+        return false; /* a flat tensor */
     for (int d = 0; d < stack + perm->n; d++) {
         int from = d < stack ? d : stack + (int)perm->v[d - stack];
         if (!pair_dims(s, v, from, r, d))
@@ -196,7 +196,7 @@ static bool pair_transpose(AxisSolver *s, const Op *op)
     return true;
 }
 
-/* The class dim at the end of the result is its own axis. */
+/* The class dim at the end of the result is an axis of its own. */
 static bool pair_onehot(AxisSolver *s, const Op *op)
 {
     int v = value_of(s, op->arg[0]), r = value_of(s, op->out[0]);
@@ -208,8 +208,8 @@ static bool pair_onehot(AxisSolver *s, const Op *op)
     return true;
 }
 
-/* The last dim of x is (p e), or (e p) where halves are rotated, with the
- * tables' p and the pair e of size 2. */
+/* The last dim of x is (p e), or (e p) for rotated halves: p is the last dim of
+ * the tables, e a pair axis of size 2. */
 static bool pair_rotary(AxisSolver *s, const Op *op)
 {
     int v = value_of(s, op->arg[0]), r = value_of(s, op->out[0]);

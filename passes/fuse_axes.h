@@ -1,6 +1,6 @@
 /* fuse_axes.h: unification of dims into axes; see fuse_space.h.
  *
- * A node stands for a dim of a tensor. Two dims that an op pairs become one
+ * A node represents a dim of a tensor. Two dims that an op pairs become one
  * node; a node that is paired with a product of others is split.
  */
 #ifndef PARC_PASSES_FUSE_AXES_H
@@ -9,8 +9,8 @@
 #include "passes/fuse_space.h"
 
 typedef struct AxisNode {
-    int parent;       /* -1: stands for itself */
-    int major, minor; /* -1: whole */
+    int parent;       /* -1: a representative (union-find) */
+    int major, minor; /* -1: not split */
     int64_t size;
     bool pair;
 } AxisNode;
@@ -30,11 +30,11 @@ typedef struct AxisSolver {
 
 enum { MAX_LEAVES = 2 * SPACE_AXES };
 
-/* Pairs the dims of an op's operands and result as its semantics say. */
+/* Pairs the dims of an op's operands and result by the op's semantics. */
 bool axes_pair(AxisSolver *s, const Op *op);
-/* The whole nodes of a value in memory order; -1 when they are too many. */
+/* The unsplit nodes of a value in memory order; -1: too many. */
 int axes_leaves(const AxisSolver *s, const AxisValue *v, int *leaf);
-/* The same of one of its dims. */
+/* The same for one of its dims. */
 int axes_dim_leaves(const AxisSolver *s, const AxisValue *v, int dim,
                     int *leaf);
 

@@ -1,9 +1,9 @@
-/* fuse_clean.c: makes the program easy to group.
+/* fuse_clean.c: prepares the program for grouping.
  *
- * Ops that do nothing at run time (detach, a cast to the same type) go. What
- * costs nothing to make (constants, indices, one-hot rows, repetition, views)
- * is made anew for each op that uses it, so that a shared constant neither
- * ties two kernels together nor lies in memory.
+ * It removes ops that do nothing at run time (detach, a cast to the same type),
+ * and clones producers that cost nothing (constants, indices, one-hot rows,
+ * broadcasts, views) for each consumer, so that a shared constant neither
+ * connects two kernels nor is stored in memory.
  *
  *   %c = full {…}                   %c = full {…}
  *   %x = mul %a, %c           ->    %x = mul %a, %c
@@ -52,7 +52,8 @@ static bool reads(const Op *op, const Value *v)
     return false;
 }
 
-/* The first use keeps the op, unless something else needs it too. */
+/* The first consumer keeps the op, unless an op that cannot be fused, or a
+ * yield, needs it too. */
 static void copy_for_users(Program *p, Op *op)
 {
     Region *r = op->region;

@@ -1,8 +1,8 @@
-/* fuse_group.c: which ops become one kernel.
+/* fuse_group.c: decides which ops become one kernel.
  *
  * Every op starts as a group of its own. Groups that a value connects are
- * joined, the largest tensors first, when the union has an iteration space
- * (fuse_space.h), no path leaves it and comes back, and no op that is costly
+ * joined, largest tensors first, if the union has an iteration space
+ * (fuse_space.h), no dependence path leaves it and returns, and no expensive op
  * is repeated for every row. Then groups that read the same tensor along the
  * same axes are joined, so that it is read once.
  */
@@ -11,10 +11,10 @@
 
 #include "passes/fuse.h"
 
-/* Kernels beyond this size gain nothing and read badly. */
+/* Larger kernels gain nothing and are hard to read. */
 enum { MAX_GROUP_OPS = 128, MAX_GROUP_TENSORS = 40 };
 
-/* Reading less than this twice is no reason to join kernels. */
+/* Tensors below this size are not a reason to join two readers. */
 enum { MIN_SHARED_BYTES = 1024 };
 
 /* ---- tables -------------------------------------------------------------- */
@@ -46,7 +46,7 @@ void fuse_tables(Fuser *f)
         f->yielded[f->r->yield[i]->id] = true;
     f->ngroups = f->op.n;
     f->mark = 0;
-    /* Room for views that leave their group. */
+    /* capacity for views that leave their group */
     f->group = NEW_ARRAY(f->arena, FuseGroup, 2 * f->ngroups + 1);
     for (int g = 0; g < f->ngroups; g++) {
         vec_push(f->arena, &f->group[g].op, f->op.at[g]);
@@ -91,7 +91,7 @@ OpList fuse_merged(const Fuser *f, const OpList *x, const OpList *y)
 
 /* ---- legality ------------------------------------------------------------ */
 
-/* A path from one group to another through a third. */
+/* Whether a path goes from one group to another through a third. */
 static bool reaches(Fuser *f, int from, int to, bool direct)
 {
     FuseGroup *group = &f->group[from];
@@ -128,9 +128,9 @@ static bool is_forward(const OpList *ops, const Value *arg)
     return !arg->def || arg->def->phase <= PH_FORWARD;
 }
 
-/* Forward and backward ops go together, in a step or a microbatch, when the
- * whole can run with the forward ops: what follows it forward must not wait.
- */
+/* Whether the phases may be mixed: forward and backward ops of a step or a
+ * microbatch, if all operands from outside are forward values, so that the
+ * kernel can run in the forward pass. */
 static bool phases_fit(const Fuser *f, const OpList *ops)
 {
     unsigned seen = 0;
@@ -148,7 +148,7 @@ static bool phases_fit(const Fuser *f, const OpList *ops)
     return true;
 }
 
-/* Values read from outside and written. */
+/* The number of values that are read from outside or stored. */
 static int count_tensors(const Fuser *f, const OpList *ops, const int *groups,
                          int n)
 {
@@ -179,7 +179,7 @@ bool fuse_is_legal(Fuser *f, const OpList *ops, const int *groups, int n)
     return fuse_try(f, ops, stored);
 }
 
-/* Joins two groups into the first if that is a kernel. */
+/* Joins group b into group a if the union is a legal kernel. */
 static bool join(Fuser *f, int a, int b)
 {
     if (has_detour(f, a, b) || has_detour(f, b, a))
@@ -204,7 +204,7 @@ typedef struct Edge {
     Op *user;
     int64_t bytes;
     int place;
-    int from, to, version; /* of the last try, which failed */
+    int from, to, version; /* of the last attempt, which failed */
 } Edge;
 typedef VEC(Edge) EdgeList;
 
@@ -236,7 +236,7 @@ static EdgeList list_edges(const Fuser *f)
     return edges;
 }
 
-/* What failed fails again until one of the two has grown. */
+/* An attempt is repeated only if one of the two groups has grown. */
 static bool join_along(Fuser *f, Edge *e)
 {
     int a = f->group_of[e->v->def->id], b = f->group_of[e->user->id];
@@ -301,8 +301,8 @@ static void join_siblings(Fuser *f)
     }
 }
 
-/* Forward and backward kernels are made first and then joined, so that an op
- * of the backward pass is not drawn forward for itself alone. */
+/* Joins within forward and within backward first, so that a backward op is not
+ * moved into the forward pass for its own sake. */
 void fuse_groups(Fuser *f)
 {
     f->mixed = false;

@@ -1,5 +1,5 @@
-/* fuse_name.c: what a kernel is called: by the module that most of its ops
- * come from, and by what it computes.
+/* fuse_name.c: names kernels by the module that most of their ops come from and
+ * by what they compute.
  *
  *   attention_norm, feed_forward_silu, cross_entropy_grad,
  *   adamw_layers_attention_wq_weight
@@ -17,7 +17,7 @@ static bool has(const OpList *ops, OpKind kind)
     return false;
 }
 
-/* Known graphs by ops that give them away; the first that fits is taken. */
+/* Known functions by two ops that identify them; the first match counts. */
 typedef struct Pattern {
     OpKind has[2];
     const char *name;
@@ -38,7 +38,7 @@ static const Pattern patterns[] = {
     {{OP_sumsq, OP_sumsq}, "sumsq"},
 };
 
-/* Up to three of the ops, in order. */
+/* The names of up to three of the ops, in order. */
 static const char *op_names(Arena *a, const OpList *ops)
 {
     const char *text = "";
@@ -64,8 +64,8 @@ static const char *what(Arena *a, const OpList *ops)
     return op_names(a, ops);
 }
 
-/* The last part of a path that is a name: "layers.*.attention" -> attention,
- * "layers.0-3" -> layers. */
+/* The last segment of a path that is a name: "layers.*.attention" → attention,
+ * "layers.0-3" → layers. */
 static const char *last_name(Arena *a, const char *path)
 {
     for (int i = path_depth(path) - 1; i >= 0; i--) {
@@ -94,7 +94,8 @@ static const char *common_path(const OpList *ops)
     return best;
 }
 
-/* What makes v, or what it is a slice of: updates of stacks may be loops. */
+/* The producer of v, or of the stack that v is a slice of: updates of stacks
+ * may be loops. */
 static const Op *maker(const Value *v)
 {
     while (!v->def && v->region->owner && v->region->owner->kind == OP_loop &&

@@ -1,23 +1,23 @@
-/* fuse_share.c: a value that one kernel would write for another to read is
- * computed again in the other, where that is cheap and moves fewer bytes.
+/* fuse_share.c: recomputes cheap values in the kernels that read them, instead
+ * of storing them, where that moves fewer bytes.
  *
  *   %n = fused { mul %x, %r }             (x and r are in memory)
  *   %d = fused { … %n … }          ->     %d = fused { %n.2 = mul %x, %r … }
  *
- * An expression reaches from the value down to leaves: what is in memory
- * anyway. It may hold elementwise ops only. It goes when the reader does not
- * read more than it saves.
+ * The recomputed expression consists of elementwise ops from the value down to
+ * leaves, which are in memory anyway. The value is replaced if the readers
+ * together read fewer bytes, and no reader reads more than the value's size.
  */
 #include "passes/fuse.h"
 
 enum {
-    MAX_EXPRESSION = 12, /* ops */
-    MAX_EXPENSIVE = 1,   /* of them exp and the like */
-    SMALL_BYTES = 64,    /* scalars are always worth it */
+    MAX_EXPRESSION = 12, /* ops of an expression */
+    MAX_EXPENSIVE = 1,   /* expensive ops (exp and the like) among them */
+    SMALL_BYTES = 64,    /* values up to this size are always recomputed */
 };
 
 typedef struct Expression {
-    OpList op; /* in program order, the value's own last */
+    OpList op; /* in program order, the value's producer last */
     VEC(const Value *) leaf;
     int expensive;
     bool fits;
@@ -76,7 +76,7 @@ static bool reads(const Fuser *f, int group, const Value *v)
     return false;
 }
 
-/* Bytes that the reader would have to read beyond what it reads already. */
+/* Bytes of the leaves that the reader does not read yet. */
 static int64_t new_bytes(const Fuser *f, const Expression *e, int reader)
 {
     int64_t bytes = 0;
@@ -86,7 +86,7 @@ static int64_t new_bytes(const Fuser *f, const Expression *e, int reader)
     return bytes;
 }
 
-/* Whether the reader and the expression make one kernel. */
+/* Whether the reader with the expression is a legal kernel. */
 static bool is_kernel(Fuser *f, const Expression *e, int reader)
 {
     OpList ops = fuse_merged(f, &e->op, &f->group[reader].op);
@@ -97,7 +97,7 @@ static bool is_kernel(Fuser *f, const Expression *e, int reader)
     return fuse_try(f, &ops, stored);
 }
 
-/* The groups that read v, other than its own; -1: one is no kernel. */
+/* The groups that read v, without its own; -1: one is not a kernel. */
 static int readers_of(const Fuser *f, const Value *v, int own, int *readers,
                       int room)
 {
@@ -127,7 +127,7 @@ static bool is_worth_it(Fuser *f, const Value *v, const Expression *e,
         int64_t more = new_bytes(f, e, readers[i]);
         Phase other = f->group[readers[i]].op.at[0]->phase;
         if (phase == PH_INIT && other != PH_INIT)
-            return false; /* computed once, not in every step */
+            return false; /* computed once at start, not in every step */
         if (bytes > SMALL_BYTES && more > bytes)
             return false;
         gain += bytes - more;
@@ -137,7 +137,7 @@ static bool is_worth_it(Fuser *f, const Value *v, const Expression *e,
     return bytes <= SMALL_BYTES || gain > 0;
 }
 
-/* Clones the expression in front of the first reader of v in a group. */
+/* Clones the expression before the first reader of v in a group. */
 static void repeat(Fuser *f, const Value *v, const Expression *e, int group)
 {
     Op *first = NULL;
@@ -164,8 +164,8 @@ static void repeat(Fuser *f, const Value *v, const Expression *e, int group)
                 ops->at[i]->arg[k] = made[e->op.n - 1];
 }
 
-/* What one round has decided: values that go, values that must stay, and
- * groups that have changed, of which the tables know nothing yet. */
+/* The decisions of one round: values that are replaced, leaves that must stay,
+ * and groups that have changed, which the tables do not show yet. */
 typedef struct Round {
     VEC(const Value *) gone;
     VEC(const Value *) leaf;

@@ -1,6 +1,5 @@
-/* fuse_space.c: from a list of ops to the axes of their kernel, its roles
- * and the kinds of its reductions; see fuse_space.h.
- */
+/* fuse_space.c: computes the axes of a kernel, their roles and the kinds of its
+ * reductions; see fuse_space.h. */
 #include <string.h>
 
 #include "base/bug.h"
@@ -58,15 +57,15 @@ static uint32_t result_axes(const Space *s, int i)
 
 /* ---- axes ---------------------------------------------------------------- */
 
-/* From one index of an axis to the next in the whole of a tensor of random
- * numbers, whose dims a rank holds parts of. */
+/* Sets the strides of a tensor of random numbers within the global tensor, of
+ * which a rank has a part: its elements are numbered globally. */
 static void set_counts(const Space *s, const AxisSolver *solver,
                        const AxisValue *value, const int *leaf_axis,
                        SpaceValue *to)
 {
     const Op *op = value->value->def;
     int64_t whole = 1;
-    bool drawn = false; /* here, not read from memory */
+    bool drawn = false; /* drawn here, not read from memory */
     for (int i = 0; i < s->nops; i++)
         drawn |= s->op[i].op == value->value->def &&
                  s->op[i].op->kind == OP_random;
@@ -86,7 +85,7 @@ static void set_counts(const Space *s, const AxisSolver *solver,
     }
 }
 
-/* The leaves of every value, as axis numbers in order of first sight. */
+/* Numbers the axes: the leaves of every value, in order of first occurrence. */
 static const char *number_axes(Space *s, const AxisSolver *solver)
 {
     int leaf_axis[MAX_LEAVES], naxes = 0;
@@ -125,7 +124,8 @@ static const char *number_axes(Space *s, const AxisSolver *solver)
     return NULL;
 }
 
-/* Renumbers axes; to[a] = -1 drops axis a (joined into its neighbour). */
+/* Renumbers axes; to[a] = -1 drops axis a, which is joined with its
+ * neighbour. */
 static void renumber(Space *s, const int *to)
 {
     int64_t size[SPACE_AXES];
@@ -162,8 +162,8 @@ static void renumber(Space *s, const int *to)
         s->pair = to[s->pair];
 }
 
-/* Axes take the memory order of a value that has them all: the last stored
- * one, so that what is written is written in order. */
+/* Orders axes as in memory of a value that has all of them: the last stored
+ * one, so that stores are in order. */
 static bool order_axes(Space *s)
 {
     const SpaceValue *full = NULL;
@@ -204,7 +204,7 @@ static bool go_together(const Space *s, int a)
     return true;
 }
 
-/* Joins neighbours that no tensor tells apart. */
+/* Joins neighbouring axes that are adjacent in every tensor. */
 static void join_axes(Space *s)
 {
     for (int a = s->naxes - 2; a >= 0; a--) {
@@ -245,7 +245,7 @@ static void set_reduced(Space *s)
     }
 }
 
-/* Marks in `from` the ops that compute with the result of op r. */
+/* Marks in `from` the ops that depend on the result of op r. */
 static void mark_dependents(const Space *s, int r, bool *from)
 {
     memset(from, 0, sizeof *from * (size_t)s->nops);
@@ -257,8 +257,8 @@ static void mark_dependents(const Space *s, int r, bool *from)
                     from[j] && s->op[i].op->arg[k] == s->op[j].op->out[0];
 }
 
-/* Whether the result is used along the very axes that were reduced, so that
- * the row must be gone over again. */
+/* Whether a dependent op has the axes that were reduced, so that the row must
+ * be traversed a second time. */
 static bool used_again(const Space *s, int r, bool *scratch)
 {
     mark_dependents(s, r, scratch);
@@ -317,8 +317,8 @@ static const char *classify(Space *s)
     return NULL;
 }
 
-/* What is computed from accumulated sums. Other operands there must be
- * computable from what is in memory. */
+/* Marks the epilogue: ops that depend on accumulated sums. Their other operands
+ * must be computable without a row's results. */
 static const char *find_epilogue(Space *s, bool *scratch)
 {
     for (int r = 0; r < s->nops; r++) {
@@ -367,8 +367,8 @@ static const char *check_stored(const Space *s)
 
 /* ---- blocks -------------------------------------------------------------- */
 
-/* Cuts a long column that no row has to hold whole. The counting axis goes
- * in front of it as axis number `at`. */
+/* Splits a long column axis that no row needs completely. The axis that counts
+ * the blocks is inserted before it, as axis `at`. */
 static void insert_block_axis(Space *s, int at, int64_t blocks)
 {
     int to[SPACE_AXES];
@@ -399,7 +399,7 @@ static void add_block_strides(Space *s, int at, int64_t size)
         value->count[at] = value->count[at + 1] * SPACE_BLOCK;
         value->axes |= 1u << at;
         memmove(&value->order[1], &value->order[0], (size_t)value->n);
-        value->order[0] = (uint8_t)at; /* ORDER: strides are set by now */
+        value->order[0] = (uint8_t)at; /* ORDER: after the strides are set */
         value->n++;
     }
 }
@@ -415,8 +415,8 @@ static bool wants_blocks(const Space *s, bool again)
         return false;
     if (columns <= (rows == 1 ? SPACE_BLOCK : 4 * SPACE_BLOCK))
         return false;
-    /* Either no reduction takes the columns, or all take them with all rows
-     * that are summed; then a block is one more kept or summed row. */
+    /* Either no reduction reduces the columns, or all do, together with all
+     * rows that are summed; then a block is one more kept or summed row. */
     bool with = false, without = false;
     for (int r = 0; r < s->nops; r++) {
         if (!s->op[r].reduced)
@@ -440,7 +440,7 @@ static void cut_columns(Space *s)
     set_reduced(s);
 }
 
-/* ---- the whole ----------------------------------------------------------- */
+/* ---- the space ----------------------------------------------------------- */
 
 static const char *pair_all(AxisSolver *solver, int nops, Op *const *ops)
 {

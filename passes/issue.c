@@ -82,8 +82,8 @@ static bool is_feeder(const Feeders *f, const Op *op)
 }
 
 /* Whether v, or what it is computed from, is available before its iteration
- * begins: slices of stacks, loop invariants and ops on them. Collects the ops.
- */
+ * begins: slices of stacks, loop invariants and ops on them. Collects the
+ * ops. */
 static bool find_feeders(Feeders *f, Value *v)
 {
     v = live_root(v);

@@ -191,8 +191,8 @@ static bool fetches_ahead(const Finder *f, const Region *body)
     return false;
 }
 
-/* Hoists the gathers of a loop's first iterations, in the order of their use.
- */
+/* Hoists the gathers of a loop's first iterations, in the order of their
+ * use. */
 static void find_first(Finder *f, const Op *loop)
 {
     int64_t units = units_in(loop->body);

@@ -1,4 +1,5 @@
-/* layouts.c: what the plan's styles ask for at a boundary; see layouts.h. */
+/* layouts.c: the placements that the plan's styles require at a boundary; see
+ * layouts.h. */
 #include "passes/layouts.h"
 
 #include <stdlib.h>
@@ -36,8 +37,8 @@ const Style *style_of_port(const Program *p, const char *path,
     return NULL;
 }
 
-/* Parameters that are not listed stay Replicate, a row-parallel bias among
- * them. */
+/* The parameters that a style splits; others stay Replicate, a row-parallel
+ * bias too. */
 static const struct {
     StyleKind style;
     const char *class, *param;
@@ -89,7 +90,7 @@ const char *port_text(Arena *a, const Op *op)
     return arena_printf(a, "%sput %s", in ? "in" : "out", port + (in ? 2 : 3));
 }
 
-/* False: the layout asks for nothing. */
+/* False: the layout requires nothing. */
 static bool placed(Layout l, int ndim, AxisPlace *to)
 {
     int dim = l.dim < 0 ? l.dim + ndim : l.dim;
@@ -154,7 +155,7 @@ Placement place_override(const Mesh *m, const Type *t, const Placement *base,
         if (!(axes >> a & 1))
             continue;
         shape.place.ax[a] = with[a];
-        /* Behind all others: type_normalize closes the gap. */
+        /* Minor to all others: type_normalize closes the gap. */
         if (with[a].kind == AX_S)
             shape.place.ax[a].order = UINT8_MAX;
     }

@@ -1,10 +1,10 @@
-/* liveness.c: when values are read for the last time.
+/* liveness.c: computes the time of each value's last use.
  *
  * Times count ops in program order, bodies of loops inside their loop: a loop
- * begins before its body's first op and finishes behind the last. A loop
- * reads its operands until it finishes; a yield is read when its loop
- * finishes. Regions are closed (bodies read only their arguments), so a use
- * stands in the region of the definition.
+ * begins before its body's first op and finishes after the last. A loop reads
+ * its operands until it finishes; a yield is read when its loop finishes.
+ * Regions are closed (bodies read only their arguments), so that a use is in
+ * the region of the definition.
  */
 #include "passes/memory.h"
 
@@ -20,7 +20,8 @@ Value *live_root(Value *v)
     return v;
 }
 
-/* Whether v is a kept parameter as it is stored, or a slice of it. */
+/* Whether v is the stored shard of a parameter that stays gathered, or a layer
+ * of it. */
 static bool is_kept(const Program *p, const Value *v)
 {
     while (!v->def) {
@@ -44,7 +45,8 @@ Value *live_gathered_from(const Program *p, Value *v)
         return NULL;
     const Value *shard =
         live_gathered_from(p, live_root(def->body->yield[v->index]));
-    /* Of this loop's layer: what is gathered in every turn is no stack. */
+    /* Only a layer of this loop: a parameter gathered in every iteration is not
+     * a stack. */
     bool slice = shard && !shard->def && shard->index >= def->ncarry &&
                  shard->index < def->ncarry + def->nstack;
     return slice ? def->arg[shard->index] : NULL;
@@ -134,8 +136,8 @@ static void use(Liveness *l, Value *v, int time)
         l->last_use[root->id] = time;
 }
 
-/* Other ranks read the operands of products that are made as shards until all
- * have come to the reduce_scatter behind them. */
+/* Other ranks read the operands of a fused einsum until its reduce_scatter
+ * begins. */
 static int read_until(const Liveness *l, const Op *op)
 {
     int operand;

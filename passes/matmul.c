@@ -1,11 +1,11 @@
-/* matmul.c: matmuls such as the target's library has them.
+/* matmul.c: adapts einsums to the matmuls of the target's library.
  *
  * requires: STAGE_STORED
- * ensures:  the same stage. Where the target's library multiplies operands of
- *           one type only, those of every einsum are of one: an operand that
- *           was just widened goes in as it was, else both go in as f32. A bias
- *           that is added to a whole product is added within the matmul, so
- *           that the product alone is never written, nor kept for the backward
+ * ensures:  the same stage. Where the library needs operands of one type, those
+ *           of every einsum have one type: an operand that a cast has just
+ *           widened is used before the cast, else both are cast to f32. A bias
+ *           that is added to a full product is added by the matmul, so that the
+ *           product without bias is neither stored nor saved for the backward
  *           pass.
  *
  * before   %y = einsum{spec="bk,fk->bf", type=bf16} %x, %w : bf16[8, 64] …
@@ -13,7 +13,7 @@
  * after    %z = einsum_bias{spec="bk,fk,f->bf", type=bf16} %x, %w, %bias
  *               : bf16[8, 64] forward
  *
- * A partial sum gets no bias here: that is added once, behind the reduction.
+ * A partial sum gets no bias here: the bias is added once, after the reduction.
  */
 #include <string.h>
 
@@ -86,7 +86,7 @@ static void set_arg(Op *op, Value *const arg[2])
     op->arg[1] = arg[1];
 }
 
-/* What a cast to f32 has widened; v itself where none has. */
+/* The operand of a cast to f32; v itself if it is not such a cast. */
 static Value *unwidened(Value *v)
 {
     const Op *def = v->def;
@@ -95,7 +95,7 @@ static Value *unwidened(Value *v)
     return widens ? def->arg[0] : v;
 }
 
-/* A sum of f32 products, rounded to the type that the op had. */
+/* Computes the einsum in f32 and rounds the result to its previous type. */
 static void widen(Program *p, Op *op)
 {
     Value *out = op->out[0];
@@ -129,7 +129,7 @@ static void fit_types(Program *p, const TargetInfo *t, Op *op)
 
 /* ---- biases -------------------------------------------------------------- */
 
-/* Whether z lies along the last dim of y, which nobody but the sum reads. */
+/* Whether z is a vector along the last dim of y, and only `add` reads y. */
 static bool is_bias(const Value *y, const Value *z, const Op *add)
 {
     return y->def && y->def->kind == OP_einsum && y->region == add->region &&

@@ -1,23 +1,24 @@
-/* maxflow.c: Dinic's algorithm.
+/* maxflow.c: maximum flow by Dinic's algorithm, O(V^2 E).
  *
- * Rounds of: levels by breadth-first search from the source over edges with
- * capacity left; then paths that climb one level at each edge are filled,
- * depth first, each node remembering which of its edges are used up. Edges
- * lie in pairs, e and e^1 being each other's reverse.
+ * It repeats two steps: breadth-first search from the source over edges with
+ * residual capacity gives each node a level; depth-first search then pushes
+ * flow along paths that climb one level per edge, and each node remembers which
+ * of its edges are exhausted. Edges are stored in pairs: e and e^1 are each
+ * other's reverse.
  */
 #include "passes/maxflow.h"
 
 #include <string.h>
 
 typedef struct FlowEdge {
-    int to, next; /* next: of the same node, -1 ends the list */
+    int to, next; /* next edge of the same node; -1 ends the list */
     int64_t left;
 } FlowEdge;
 
 struct FlowGraph {
     Arena *arena;
     int nnodes;
-    int *first; /* by node: its first edge, -1: none */
+    int *first; /* by node: its first edge; -1: none */
     int *level, *todo, *queue;
     bool *behind;
     VEC(FlowEdge) edge;
@@ -49,7 +50,7 @@ void flow_edge(FlowGraph *g, int from, int to, int64_t capacity)
     vec_push(g->arena, &g->edge, back);
 }
 
-/* Levels from the source; false where the sink is out of reach. */
+/* Computes the levels; false if the sink is not reachable. */
 static bool find_levels(FlowGraph *g, int source, int sink)
 {
     int n = 0;
@@ -71,7 +72,7 @@ static bool find_levels(FlowGraph *g, int source, int sink)
     return g->level[sink] >= 0;
 }
 
-/* Pushes up to `most` from the node to the sink; returns how much went. */
+/* Pushes up to `most` from the node to the sink; returns the amount. */
 static int64_t push(FlowGraph *g, int node, int sink, int64_t most)
 {
     if (node == sink)
@@ -94,7 +95,7 @@ static int64_t push(FlowGraph *g, int node, int sink, int64_t most)
     return sent;
 }
 
-/* Marks what can still reach the sink, walking edges backward. */
+/* Marks the nodes that can reach the sink in the residual graph. */
 static void mark_behind(FlowGraph *g, int sink)
 {
     int n = 0;

@@ -48,9 +48,9 @@ MemoryClass memory_class_of_param(const Param *pm);
 /* By value id, the class of a block that is made for the value. */
 const MemoryClass *memory_classes(const Program *p);
 
-/* One block of the arena and its live range. Times count ops in schedule order;
- * a value that is used in a loop but defined outside lives until the loop ends.
- */
+/* One block of the arena and its live range. Times count ops in schedule
+ * order; a value that is used in a loop but defined outside lives until the
+ * loop ends. */
 typedef struct Block {
     const char *name;  /* the value or op that it was made for */
     MemoryClass class;

@@ -1,11 +1,11 @@
-/* offload.c: what lies in host memory comes to the device where it is read, and
- * goes back where it is written.
+/* offload.c: inserts the copies of tensors that the plan keeps in host memory.
  *
  * requires: STAGE_FUSED; the update of a stack that is offloaded is a loop over
  *           its layers (optimizer.c)
- * ensures:  Param.host of what the plan's `offload` names; no op but `fetch`
- *           reads such a tensor, and what is assigned to it was made by `store`.
- *           Nothing changes on a target without memory of its own
+ * ensures:  Param.host is set for the tensors that the plan's `offload` names;
+ *           only `fetch` reads such a tensor, and a value assigned to it is the
+ *           result of `store`. Nothing changes on a target without device
+ *           memory
  *
  * before   %w = param{param="layers.*.weight"} : f32[4 x 64, 64]~dp forward
  *          %out = loop{n=4, reverse=false} : … {
@@ -31,13 +31,15 @@
  *          }
  *          assign{param="layers.*.weight.m"} %m.new optimizer
  *
- * A region has one fetch of a tensor for each of its phases, and another one
- * behind a loop. What is a loop's slice is fetched ahead through its turns: a unit before its gather is issued,
- * a turn before it is read without one (issue.c). What is whole stands one
- * reader of fetched tensors, or one gather, ahead of its own, and passes no
- * loop. A loop over layers that reads a whole tensor in every turn gets it from
- * outside, fetched once; the loop over microbatches fetches in each turn, so
- * that no more is on the device than in a step without.
+ * A region has one fetch of a tensor for each phase that reads it, and another
+ * one after a loop. The fetch of a loop's slice is prefetched across
+ * iterations: one unit before its gather is issued, or without a gather one
+ * iteration before it is read (issue.c). The fetch of a full tensor is placed
+ * one reader of fetched tensors, or one gather, before its own reader, and is
+ * not moved across a loop. A loop over layers that reads a full tensor in every
+ * iteration gets it as an argument, fetched once; the loop over microbatches
+ * fetches in each iteration, so that the device holds no more than in a step
+ * without accumulation.
  */
 #include "passes/offload.h"
 
@@ -69,7 +71,7 @@ static bool reads(const Op *op, const Value *v)
     return false;
 }
 
-/* Whether op reads v, or what is made of it on the way. */
+/* Whether op reads v, directly or through other ops of the region. */
 static bool feeds(const Value *v, const Op *op)
 {
     for (int i = 0; i < op->nargs; i++) {
@@ -91,7 +93,7 @@ const Op *offload_gather(const Op *fetch)
     return NULL;
 }
 
-/* The parameter that the value of a loop or of the step goes to. */
+/* The parameter that a result of a loop or of the step is assigned to. */
 static const Param *assigned(const Program *p, const Value *v)
 {
     const Op *loop = v->region->owner;
@@ -116,13 +118,14 @@ const Param *offload_param(const Program *p, const Op *move)
 
 typedef struct Mover {
     Program *p;
-    VEC(Op *) fetch; /* in the region at hand */
-    int behind;      /* the first of them behind the last loop so far */
+    VEC(Op *) fetch; /* in the current region */
+    int behind;      /* the first fetch after the last loop so far */
 } Mover;
 
 /* ---- fetches ------------------------------------------------------------- */
 
-/* The microbatches' loop: it holds both ways through the model, all of it. */
+/* Whether the loop is the one over microbatches: it runs forward and backward
+ * of the whole model. */
 static bool is_microbatches(const Op *loop)
 {
     bool back = false;
@@ -137,8 +140,8 @@ static bool is_slice(const Value *v)
     return !v->def && v->index < loop->ncarry + loop->nstack;
 }
 
-/* The region's fetch of v in the op's phase, in front of it if there is none
- * yet. */
+/* The region's fetch of v in the op's phase; inserts one before the op if there
+ * is none yet. */
 static Value *fetched(Mover *o, Value *v, Op *op)
 {
     for (int i = o->behind; i < o->fetch.n; i++)
@@ -153,8 +156,8 @@ static Value *fetched(Mover *o, Value *v, Op *op)
     return fetch->out[0];
 }
 
-/* v as it is on the device: views of host memory become views of what was
- * fetched. */
+/* The device copy of v: a view of host memory becomes a view of the fetched
+ * tensor. */
 static Value *on_device(Mover *o, Value *v, Op *reader)
 {
     if (!v->def || !live_is_view(v->def->kind))
@@ -167,7 +170,7 @@ static Value *on_device(Mover *o, Value *v, Op *reader)
                        &v->name)->out[0];
 }
 
-/* ---- one ahead ----------------------------------------------------------- */
+/* ---- fetches of full tensors --------------------------------------------- */
 
 static bool reads_fetched(const Mover *o, const Op *op)
 {
@@ -177,7 +180,7 @@ static bool reads_fetched(const Mover *o, const Op *op)
     return false;
 }
 
-/* What is fetched whole goes in front of the reader before its own. */
+/* Moves the fetch before the reader that precedes its own. */
 static void move_ahead(const Mover *o, Op *fetch)
 {
     Op *reader = fetch->next, *to = fetch;
@@ -209,8 +212,8 @@ static void set_prefetch(Op *fetch)
 
 static void visit_region(Program *p, Region *r);
 
-/* What the loop gets whole and from host memory it gets from the device; slices
- * and the microbatches' loop fetch for themselves. */
+/* Passes full operands of a loop from the device. Slices, and all operands of
+ * the microbatches' loop, are fetched in the body. */
 static void visit_loop(Mover *o, Op *loop)
 {
     for (int i = loop->ncarry + loop->nstack;
@@ -253,7 +256,7 @@ static void visit_region(Program *p, Region *r)
 
 /* ---- stores -------------------------------------------------------------- */
 
-/* What v is there for goes to host memory behind its maker. */
+/* Stores v to host memory after its producer. */
 static Value *stored(Program *p, Value *v)
 {
     if (v->def && v->def->kind == OP_loop && v->index >= v->def->ncarry)

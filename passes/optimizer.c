@@ -1,11 +1,12 @@
-/* optimizer.c: writes parameter updates out in primitive operators.
+/* optimizer.c: expands parameter updates into primitive operators.
  *
- * Wants: STAGE_STORED, or the global program behind autodiff.
- * Leaves: no `update`; in its place elementwise ops on the parameter, its
- * gradient and its states, all at the placement they are stored at. The
- * order of operations is PyTorch's. What is the same for every parameter is
- * computed once, as scalars. A factor of the gradients is multiplied into
- * each where it is read; a step that does not count selects the old values.
+ * requires: STAGE_STORED, or the global program after autodiff
+ * ensures:  no `update` ops. They are replaced by elementwise ops on the
+ *           parameter, its gradient and its states, in their storage placement.
+ *           The order of operations is PyTorch's. Scalars that all updates need
+ *           are computed once. A factor of the gradients is multiplied into
+ *           each where it is read; a step that does not count selects the old
+ *           values
  *
  *   before
  *     %w.new, %w.m.new, %w.v.new = update{param="w"} %w, %dw.2, %lr,
@@ -30,10 +31,11 @@
  *     %div.2 = div %mul.3, %offset : f32[4] optimizer
  *     %w.new = sub %mul, %div.2 : f32[4] optimizer
  *
- * The layers of a kept parameter's stack do not follow each other in memory:
- * their update is a loop (optimizer_layers.c). So is that of a stack of which
- * something lies in host memory: one loop for all of a unit, so that a turn
- * takes a unit's states.
+ * The stacked update runs as a loop over layers (optimizer_layers.c) in two
+ * cases. The layers of a parameter that stays gathered are not contiguous in
+ * memory. Tensors in host memory are fetched layer by layer; there one loop
+ * updates all parameters of a unit, so that an iteration handles a unit's
+ * states.
  */
 #include "base/bug.h"
 #include "passes/offload.h"
@@ -43,7 +45,7 @@
 
 enum { MAX_RESULTS = 3 }; /* the parameter and its states */
 
-/* Scalars that every update shares; NULL: not made yet. */
+/* Scalars that all updates share; NULL: not built yet. */
 typedef struct Shared {
     Value *shrink;    /* 1 - lr weight_decay */
     Value *step_size; /* lr / bias1 */
@@ -54,7 +56,7 @@ typedef struct Updater {
     Build b;
     const Train *train;
     const Op *op;
-    double decay; /* 0 where the parameter takes no part in it */
+    double decay; /* 0 if the parameter has no weight decay */
     Shared *shared;
 } Updater;
 
@@ -93,7 +95,7 @@ static Value *gradient(Updater *u)
     return ir_binary(&u->b, OP_mul, arg[UPDATE_GRAD], arg[UPDATE_FACTOR]);
 }
 
-/* The gradient with weight decay in it, as Adam and SGD have it. */
+/* The gradient plus weight decay, as in Adam and SGD. */
 static Value *decayed_gradient(Updater *u)
 {
     Value *g = gradient(u);
@@ -103,7 +105,7 @@ static Value *decayed_gradient(Updater *u)
     return ir_binary(&u->b, OP_add, g, pull);
 }
 
-/* The parameter shrunk by weight decay, as AdamW has it. */
+/* The parameter shrunk by weight decay, as in AdamW. */
 static Value *decayed_param(Updater *u)
 {
     Value *param = u->op->arg[UPDATE_PARAM];
@@ -168,7 +170,7 @@ static void expand_sgd(Updater *u, Value **result)
     result[0] = ir_binary(&u->b, OP_sub, arg[UPDATE_PARAM], step);
 }
 
-/* A step whose gradients are not finite changes nothing. */
+/* Selects the old value in a step whose gradients are not finite. */
 static Value *where_good(Updater *u, Value *new, Value *old)
 {
     Value *args[] = {u->op->arg[UPDATE_GOOD], new, old};
@@ -182,8 +184,8 @@ static Expand *const expand_table[] = {
     [OPT_ADAMW] = expand_adamw,
 };
 
-/* Whether layers are further apart than a shard's are long: of the parameter,
- * or of its copy, which is written with it. */
+/* Whether the layers of the parameter's shard, or of its low-precision copy,
+ * which the update writes too, are not contiguous. */
 static bool lies_apart(const Program *p, const Param *param)
 {
     bool apart = param->kept;
@@ -195,7 +197,7 @@ static bool lies_apart(const Program *p, const Param *param)
     return apart;
 }
 
-/* The first op of what stands in the update's place. */
+/* Expands one update; returns the first op that replaces it. */
 static Op *expand(Program *p, Op *op, Shared *shared)
 {
     const Param *param = &p->param.at[op_attr(op, "param").i];
@@ -223,7 +225,7 @@ static Op *expand(Program *p, Op *op, Shared *shared)
     return last ? last->next : p->step->first;
 }
 
-/* Behind the update, or what it was written out to, and casts of the new
+/* The op after the update (or its expansion) and after casts of the new
  * value. */
 static Op *behind(Op *update)
 {
@@ -235,8 +237,8 @@ static Op *behind(Op *update)
 
 /* ---- updates of one unit together ---------------------------------------- */
 
-/* Whether the update of its layers is a loop: they do not follow each other in
- * memory, or come from host memory one after the other. */
+/* Whether the update runs as a loop over layers: they are not contiguous, or
+ * are fetched from host memory one by one. */
 static bool goes_by_layers(const Program *p, const TargetInfo *t, int param)
 {
     return lies_apart(p, &p->param.at[param]) ||
@@ -244,8 +246,8 @@ static bool goes_by_layers(const Program *p, const TargetInfo *t, int param)
             offload_takes_update(p, t, param));
 }
 
-/* Whether both are of one unit, or of one array where no unit is named, and are
- * offloaded, so that a turn of one loop updates both. */
+/* Whether one loop updates both: they are offloaded and belong to the same
+ * unit, or to the same array of modules if they have no unit. */
 static bool go_together(const Program *p, const TargetInfo *t, int one,
                         int other)
 {
@@ -261,8 +263,8 @@ static bool go_together(const Program *p, const TargetInfo *t, int one,
     return strncmp(a->name, b->name, n + 1) == 0;
 }
 
-/* The last update from `first` on that goes together with it. What the updates
- * read comes to the front, what they are assigned to behind the last. */
+/* The last update after `first` that the same loop runs. Moves the producers of
+ * the updates' operands before them, and the assignments after the last. */
 static Op *gather_updates(Program *p, const TargetInfo *t, Op *first)
 {
     int param = (int)op_attr(first, "param").i;
@@ -288,7 +290,8 @@ static Op *gather_updates(Program *p, const TargetInfo *t, Op *first)
     return last;
 }
 
-/* Updates from op on that one loop does; the first op behind them. */
+/* Expands the updates from op on that one loop runs; returns the first op after
+ * them. */
 static Op *expand_by_layers(Program *p, const TargetInfo *t, Op *op,
                             Shared *shared)
 {

@@ -1,11 +1,11 @@
-/* optimizer.h: the parts of the pass optimizer. */
+/* optimizer.h: declarations that the files of the pass optimizer share. */
 #ifndef PARC_PASSES_OPTIMIZER_H
 #define PARC_PASSES_OPTIMIZER_H
 
 #include "ir/ir.h"
 
-/* optimizer_layers.c: of the ops first … end (not included; NULL: the region's
- * last), those that make stacks run in loops over the layers. */
+/* optimizer_layers.c: moves the ops from `first` up to `end` (excluded; NULL:
+ * all that follow) whose results are stacks into loops over the layers. */
 void optimizer_by_layers(Program *p, Op *first, Op *end);
 
 #endif

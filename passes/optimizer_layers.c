@@ -1,4 +1,4 @@
-/* optimizer_layers.c: the update of a stack, layer by layer.
+/* optimizer_layers.c: turns the update of a stack into a loop over layers.
  *
  * before   %step = mul %g, %lr : f32[4 x 8]~dp optimizer
  *          %w.new = sub %w, %step : f32[4 x 8]~dp optimizer
@@ -11,7 +11,7 @@
  *            yield %w.new.2
  *          }
  *
- * All ops are elementwise, so that a layer's results follow from the same
+ * All ops are elementwise, so that a layer's results depend only on the same
  * layer's operands.
  */
 #include "base/bug.h"
@@ -21,7 +21,7 @@
 typedef struct Layers {
     Program *p;
     Op *loop;
-    ValueMap inside; /* an operand from outside: the loop's argument */
+    ValueMap inside; /* value outside → argument of the body */
     VEC(Op *) op;
 } Layers;
 
@@ -46,8 +46,8 @@ static void drop_stack(Type *t)
     t->stack[t->nstack] = 0;
 }
 
-/* Readers of v in the region itself read `with` instead; whether there are
- * any. NULL changes nothing. */
+/* Replaces v by `with` in the region; returns whether it was used. `with` =
+ * NULL only asks. */
 static bool read_instead(Region *r, const Value *v, Value *with)
 {
     bool found = false;
@@ -65,8 +65,8 @@ static bool read_instead(Region *r, const Value *v, Value *with)
     return found;
 }
 
-/* Moves the ops into the loop's body and gives the results that are read
- * outside a new stack each. */
+/* Moves the ops into the body. Results that are read outside are yielded as
+ * stacks. */
 static void move_in(Layers *l, Region *outside)
 {
     Region *body = l->loop->body;

@@ -13,8 +13,8 @@
 
 typedef enum Target { TARGET_CUDA, TARGET_CPU } Target;
 
-/* What passes may ask about the target. The driver supplies it, from codegen.
- */
+/* What passes may ask about the target. The driver supplies it, from
+ * codegen. */
 typedef struct TargetInfo {
     Target target;
     int threads;            /* CPU threads of a rank: determines workspace */
@@ -24,8 +24,8 @@ typedef struct TargetInfo {
     bool shares_memory;     /* all ranks are on one node and map the same
                              * memory */
     bool adds_rows;         /* the op embedding_add is implemented */
-    /* Scratch bytes that an op needs while it runs, for its rank-local types.
-     */
+    /* Scratch bytes that an op needs while it runs, for its rank-local
+     * types. */
     int64_t (*workspace)(const Program *p, const Op *op, int threads);
     /* Whether the target has a matmul for an einsum of these types, with the
      * op's epilogue. NULL: any types, no epilogue. */

@@ -24,8 +24,7 @@ typedef struct ReshardPath {
     double seconds; /* modelled */
 } ReshardPath;
 
-/* From `from` to placement `to`. bug() where there is no way (to PMAX, say).
- */
+/* From `from` to placement `to`. bug() where there is no way (to PMAX, say). */
 void reshard_path(const Mesh *m, const Type *from, const Placement *to,
                   ReshardPath *path);
 double reshard_seconds(const Mesh *m, const Type *from, const Placement *to);

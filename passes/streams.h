@@ -168,8 +168,8 @@ bool issue_is_silent(const Program *p, const Op *op);
 void meetings_find(const Program *p, StreamPlan *s);
 /* Simulates two steps and checks that no rank can read shared memory before
  * another has written it, or overwrite it before another has read it. NULL, or
- * a description of the fault. `without`: a barrier that is ignored; NULL: none.
- */
+ * a description of the fault. `without`: a barrier that is ignored; NULL:
+ * none. */
 const char *meetings_check(const Program *p, const StreamPlan *s,
                            const Meeting *without);
 

@@ -67,9 +67,9 @@ bool turns_reads_any(const Op *op, const bool *values);
 /* Moves cheap ops and gathers of units that only the loop reads into the loop,
  * so that their results need no memory outside of it. */
 void turns_sink(Turns *t);
-/* The op that the loop is inserted before: the first that depends on it; NULL:
- * the region's end. Moves the producers of the loop's operands before that op.
- */
+/* The op that the loop is inserted before: the first that depends on it;
+ * NULL: the region's end. Moves the producers of the loop's operands before
+ * that op. */
 Op *turns_place(Turns *t);
 
 /* ---- turns_type.c -------------------------------------------------------- */
@@ -78,8 +78,8 @@ Op *turns_place(Turns *t);
 Type turns_part(const Turns *t, Type whole);
 /* The type of a stack of the parts of all iterations. */
 Type turns_stack(const Turns *t, Type whole);
-/* Removes the loop axis from the types and attributes of the op and its body.
- */
+/* Removes the loop axis from the types and attributes of the op and its
+ * body. */
 void turns_strip(const Turns *t, Op *op);
 
 /* ---- turns_sum.c --------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #   make curves     the loss curves of all variants of the examples
 #   make demo       compile and train a small Llama on a 2x2 mesh
 #   make bench      step time against the machine's rates and PyTorch
+#   make levels     the runtime libraries of the levels of --cpu
 #   make install    honours PREFIX and DESTDIR
 #   V=1 shows commands; BUILD=dir and SANITIZE=1 give a second tree.
 
@@ -27,9 +28,17 @@ WARN += -Wno-format-truncation
 LDFLAGS += -fsanitize=address,undefined
 endif
 PARC_CFLAGS = -std=c11 $(WARN) -D_GNU_SOURCE -I. -I$(BUILD)/gen
-# Runtime and emitted kernels are for this machine: vector units matter.
-RT_CFLAGS = -std=c11 $(WARN) -D_GNU_SOURCE -Iruntime -O3 -march=native \
+# The runtime is built for this machine (vector units matter), for each level of
+# --cpu (make levels), and for no machine in particular: parc links the last.
+RT_CFLAGS = -std=c11 $(WARN) -D_GNU_SOURCE -Iruntime -O3 \
             -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp
+MARCH_native = -march=native
+MARCH_x86-64-v3 = -march=x86-64-v3
+MARCH_x86-64-v4 = -march=x86-64-v4
+MARCH_amx = -march=x86-64-v4 -mavx512bf16 -mamx-tile -mamx-bf16
+MARCH_aarch64 = -march=armv8-a
+LEVELS = $(if $(filter x86_64,$(shell uname -m)),x86-64-v3 x86-64-v4 amx,\
+           $(filter aarch64,$(shell uname -m)))
 LDLIBS = -ldnnl -fopenmp -lm -ldl
 
 DIRS = base frontend ir passes codegen driver
@@ -45,17 +54,23 @@ CUDA_INCLUDE = $(wildcard /usr/local/cuda/include)
 GEN = $(BUILD)/gen/frontend/parse.tab.c $(BUILD)/gen/frontend/lex.yy.c \
       $(BUILD)/gen/prelude_text.c $(BUILD)/gen/runtime_text.c
 # Programs for GPUs go to other machines: no flags for this CPU.
-PORTABLE_OBJ = $(patsubst %.c,$(BUILD)/obj/portable/%.o,$(RT_SHARED) $(CUDA_SRC))
+PORTABLE_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/portable/%.o)
+HOST_OBJ = $(RT_SRC:%.c=$(BUILD)/obj/portable/%.o)
 OBJ = $(SRC:%.c=$(BUILD)/obj/%.o) $(GEN:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o)
 LIB_OBJ = $(filter-out $(BUILD)/obj/driver/main.o,$(OBJ))
-RT_OBJ = $(RT_SRC:%.c=$(BUILD)/obj/%.o)
+# Compiled without -march: it runs on every CPU.
+CHECK_OBJ = $(BUILD)/obj/portable/runtime/cpu/rt_cpu_check.o
+LEVEL_SRC = $(filter-out runtime/cpu/rt_cpu_check.c,$(RT_SRC))
+RT_OBJ = $(LEVEL_SRC:%.c=$(BUILD)/obj/%.o)
+LEVEL_LIB = $(LEVELS:%=$(BUILD)/libparc_rt.%.a)
+LEVEL_OBJ = $(foreach l,$(LEVELS),$(LEVEL_SRC:%.c=$(BUILD)/obj/level/$(l)/%.o))
 
 UNIT = $(shell grep -l '^int main' tests/unit/*.c 2>/dev/null)
 UNIT_LIB = $(filter-out $(UNIT),$(wildcard tests/unit/*.c))
 UNIT_BIN = $(UNIT:tests/unit/%.c=$(BUILD)/unit/%)
 UNIT_LIB_OBJ = $(UNIT_LIB:%.c=$(BUILD)/obj/%.o)
 
-.PHONY: all check check-unit check-golden check-asan curves demo bench setup \
+.PHONY: all levels check check-unit check-golden check-asan curves demo bench setup \
         install uninstall clean lint
 .SECONDARY:
 
@@ -67,15 +82,35 @@ all: $(BUILD)/parc $(BUILD)/libparc_rt.a $(BUILD)/libparc_rt_cuda.a \
 setup:
 	$(Q)sh scripts/setup.sh
 
+# Without them, parc -o with a named --cpu compiles the runtime each time.
+levels: $(LEVEL_LIB)
+
 $(GEN) $(OBJ) $(RT_OBJ): | setup
 
-$(BUILD)/parc: $(OBJ) $(BUILD)/libparc_rt.a
+$(BUILD)/parc: $(OBJ) $(BUILD)/obj/libparc_host.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(BUILD)/libparc_rt.a: $(RT_OBJ)
+$(BUILD)/libparc_rt.a: $(RT_OBJ) $(CHECK_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar qcs $@ $^
+
+$(BUILD)/obj/libparc_host.a: $(HOST_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar qcs $@ $^
+
+define level_rules
+$(BUILD)/libparc_rt.$(1).a: $(LEVEL_SRC:%.c=$(BUILD)/obj/level/$(1)/%.o) \
+                            $(CHECK_OBJ)
+	$$(call say,AR,$$@)
+	$$(Q)rm -f $$@ && ar qcs $$@ $$^
+
+$(BUILD)/obj/level/$(1)/%.o: %.c
+	$$(call say,CC,$$< $(1))
+	$$(Q)mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(CFLAGS) $$(RT_CFLAGS) $(MARCH_$(1)) -MMD -MP -c -o $$@ $$<
+endef
+$(foreach l,$(LEVELS),$(eval $(call level_rules,$(l))))
 
 $(BUILD)/libparc_rt_cuda.a: $(PORTABLE_OBJ)
 	$(call say,AR,$@)
@@ -111,13 +146,12 @@ $(BUILD)/gen/runtime_text.c: $(RT_FILES) scripts/embed.sh
 $(BUILD)/obj/runtime/%.o: runtime/%.c
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(RT_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CFLAGS) $(RT_CFLAGS) $(MARCH_native) -MMD -MP -c -o $@ $<
 
 $(BUILD)/obj/portable/%.o: %.c
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(filter-out -march=native,$(RT_CFLAGS)) \
-	    -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CFLAGS) $(RT_CFLAGS) -MMD -MP -c -o $@ $<
 
 # Generated sources carry their tools' own style of warnings.
 $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c
@@ -152,7 +186,7 @@ $(BUILD)/unit/cuda_%: $(BUILD)/obj/tests/unit/cuda_%.o $(BUILD)/libparc_cuda.a
 
 units: $(UNIT_BIN)
 
-check: all units
+check: all levels units
 	$(Q)BUILD=$(BUILD) sh tests/check.sh
 
 check-golden: all
@@ -184,14 +218,14 @@ $(BUILD)/share/%: $(BUILD)/parc
 INSTALL_DATA = install -m 644
 share = $(DESTDIR)$(PREFIX)/share
 
-install: all $(addprefix $(BUILD)/share/,parc.1 bash zsh fish)
+install: all levels $(addprefix $(BUILD)/share/,parc.1 bash zsh fish)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/parc \
 	    $(share)/parc/examples $(share)/doc/parc $(share)/man/man1 \
 	    $(share)/bash-completion/completions \
 	    $(share)/zsh/site-functions $(share)/fish/vendor_completions.d
 	install $(BUILD)/parc $(DESTDIR)$(PREFIX)/bin/parc
 	$(INSTALL_DATA) $(BUILD)/libparc_rt.a $(BUILD)/libparc_rt_cuda.a \
-	    $(DESTDIR)$(PREFIX)/lib/parc
+	    $(LEVEL_LIB) $(DESTDIR)$(PREFIX)/lib/parc
 	$(INSTALL_DATA) examples/*.pdl $(share)/parc/examples
 	$(INSTALL_DATA) README.md docs/*.md $(share)/doc/parc
 	$(INSTALL_DATA) $(BUILD)/share/parc.1 $(share)/man/man1/parc.1
@@ -211,4 +245,4 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
--include $(OBJ:.o=.d) $(RT_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(PORTABLE_OBJ:.o=.d) $(wildcard $(BUILD)/obj/tests/*/*.d)
+-include $(OBJ:.o=.d) $(RT_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(PORTABLE_OBJ:.o=.d) $(HOST_OBJ:.o=.d) $(LEVEL_OBJ:.o=.d) $(wildcard $(BUILD)/obj/tests/*/*.d)

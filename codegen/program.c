@@ -2,17 +2,20 @@
  *
  * -S writes the tree where the user wants it. -o writes it to a temporary
  * folder, compiles and links it there with the C compiler ($CC, else cc), and
- * takes the folder away again. The runtime comes from the library built with
- * parc where that lies beside it, else from the copy inside parc.
+ * takes the folder away again. The runtime comes from the library that was
+ * built with parc for the CPU level, if that is beside parc, else from the
+ * sources inside parc.
  */
 #include "codegen/program.h"
 
+#include "codegen/cpu_level.h"
 #include "codegen/tree.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 /* The target's runtime library beside the running parc, or where `make
@@ -41,29 +44,41 @@ static void add_all(Arena *a, Words *to, const char *const *list)
         vec_push(a, to, *list);
 }
 
+static bool has_compiler(void)
+{
+    const char *cc = getenv("CC");
+    return cc && cc[strspn(cc, " ")];
+}
+
 /* The compiler's words. */
 static void add_compiler(Arena *a, Words *to)
 {
-    const char *cc = getenv("CC");
-    bool given = cc && cc[strspn(cc, " ")];
-    char *words = arena_printf(a, "%s", given ? cc : "cc"), *rest;
+    char *words = arena_printf(a, "%s", has_compiler() ? getenv("CC") : "cc");
+    char *rest;
     for (char *word = strtok_r(words, " ", &rest); word;
          word = strtok_r(NULL, " ", &rest))
         vec_push(a, to, (const char *)word);
 }
 
-static void add_runtime_sources(const Tree *tree, Words *to)
+/* What compile_baseline makes. */
+#define BASELINE_OBJECT "baseline.o"
+
+static void add_runtime_sources(const Tree *tree, const Recipe *b, Words *to)
 {
+    if (b->baseline)
+        vec_push(tree->arena, to, (const char *)BASELINE_OBJECT);
     for (int i = 0; i < tree->file.n; i++) {
         const char *name = tree->file.at[i].name;
         size_t n = strlen(name);
-        if (!strncmp(name, "runtime/", 8) && !strcmp(name + n - 2, ".c"))
+        bool apart = b->baseline && !strcmp(name, b->baseline);
+        if (!strncmp(name, "runtime/", 8) && !strcmp(name + n - 2, ".c") &&
+            !apart)
             vec_push(tree->arena, to, name);
     }
 }
 
-/* Whether the compiler has written a program: an ELF file. */
-static bool is_program(const char *path)
+/* Whether the compiler has written a program or an object: an ELF file. */
+static bool is_elf(const char *path)
 {
     char magic[4] = {0};
     FILE *f = fopen(path, "rb");
@@ -74,40 +89,86 @@ static bool is_program(const char *path)
     return n == sizeof magic && memcmp(magic, "\177ELF", n) == 0;
 }
 
-static const char *compile(const Tree *tree, const Recipe *b, const char *folder,
-                           const EmitOptions *options, const char *binary)
+/* A level of another architecture than this machine's needs a compiler for it.
+ * NULL, or a message. */
+static const char *check_compiler(Arena *a, const CpuLevel *cpu)
 {
-    Arena *a = tree->arena;
+    struct utsname here;
+    if (!cpu || !cpu->machine || uname(&here) != 0 ||
+        strcmp(here.machine, cpu->machine) == 0 || has_compiler())
+        return NULL;
+    return arena_printf(a, "--cpu %s needs a C compiler for %s: name one, as in "
+                        "CC=%s-linux-gnu-gcc", cpu->name, cpu->machine,
+                        cpu->machine);
+}
+
+/* Runs a command in the folder that writes `result`. NULL, or a message. */
+static const char *run_compiler(Arena *a, Words *argv, const char *folder,
+                                const EmitOptions *options, const char *result)
+{
+    vec_push(a, argv, NULL);
+    if (options->verbose) {
+        for (int i = 0; argv->at[i]; i++)
+            fprintf(stderr, "%s%s", i ? " " : "", argv->at[i]);
+        fputc('\n', stderr);
+    }
+    char *errors = NULL;
+    int status = process_run(a, argv->at, folder, &errors);
+    if (status == 0 && is_elf(result))
+        return NULL;
+    if (status == 0)
+        return arena_printf(a, "the C compiler '%s' has written no program, "
+                            "though its exit status is 0%s%s", argv->at[0],
+                            errors && *errors ? ":\n" : "",
+                            errors ? errors : "");
+    return arena_printf(a, "the C compiler '%s' failed:\n%s", argv->at[0],
+                        errors ? errors : "");
+}
+
+/* The file that is compiled without the level's flags, as an object. */
+static const char *compile_baseline(Arena *a, const Recipe *b,
+                                    const char *folder,
+                                    const EmitOptions *options)
+{
     Words argv = {0};
-    const char *library = runtime_library(a, options->self, b->library);
     add_compiler(a, &argv);
     add_all(a, &argv, b->flag);
     add_all(a, &argv, b->include);
-    vec_push(a, &argv, "-o");
-    vec_push(a, &argv, binary);
+    add_all(a, &argv, (const char *const[]){"-c", "-o", BASELINE_OBJECT,
+                                            b->baseline, NULL});
+    return run_compiler(a, &argv, folder, options,
+                        arena_printf(a, "%s/" BASELINE_OBJECT, folder));
+}
+
+static const char *compile(const Tree *tree, const Recipe *b, const char *folder,
+                           const TargetInfo *t, const EmitOptions *options,
+                           const char *binary)
+{
+    Arena *a = tree->arena;
+    Words argv = {0};
+    const char *unfit = check_compiler(a, t->cpu);
+    if (unfit)
+        return unfit;
+    const char *library = runtime_library(
+        a, options->self, b->library ? b->library : t->cpu->library);
+    if (!library && b->baseline) {
+        const char *failure = compile_baseline(a, b, folder, options);
+        if (failure)
+            return failure;
+    }
+    add_compiler(a, &argv);
+    add_all(a, &argv, b->flag);
+    if (t->cpu)
+        add_all(a, &argv, t->cpu->flag);
+    add_all(a, &argv, b->include);
+    add_all(a, &argv, (const char *const[]){"-o", binary, NULL});
     add_all(a, &argv, b->source);
     if (library)
         vec_push(a, &argv, library);
     else
-        add_runtime_sources(tree, &argv);
+        add_runtime_sources(tree, b, &argv);
     add_all(a, &argv, b->link);
-    vec_push(a, &argv, NULL);
-    if (options->verbose) {
-        for (int i = 0; argv.at[i]; i++)
-            fprintf(stderr, "%s%s", i ? " " : "", argv.at[i]);
-        fputc('\n', stderr);
-    }
-    char *errors = NULL;
-    int status = process_run(a, argv.at, folder, &errors);
-    if (status == 0 && is_program(binary))
-        return NULL;
-    if (status == 0)
-        return arena_printf(a, "the C compiler '%s' has written no program, "
-                            "though its exit status is 0%s%s", argv.at[0],
-                            errors && *errors ? ":\n" : "",
-                            errors ? errors : "");
-    return arena_printf(a, "the C compiler '%s' failed:\n%s", argv.at[0],
-                        errors ? errors : "");
+    return run_compiler(a, &argv, folder, options, binary);
 }
 
 static const char *absolute(Arena *a, const char *path)
@@ -118,7 +179,7 @@ static const char *absolute(Arena *a, const char *path)
     return arena_printf(a, "%s/%s", folder, path);
 }
 
-static const char *build(const Tree *tree, const Recipe *b,
+static const char *build(const Tree *tree, const Recipe *b, const TargetInfo *t,
                          const EmitOptions *options, Outputs *outputs)
 {
     Arena *a = tree->arena;
@@ -139,7 +200,7 @@ static const char *build(const Tree *tree, const Recipe *b,
     else
         outputs_abandon(sources);
     if (!failure)
-        failure = compile(tree, b, folder, options, absolute(a, binary));
+        failure = compile(tree, b, folder, t, options, absolute(a, binary));
     folder_remove(folder);
     return failure;
 }
@@ -154,7 +215,7 @@ const char *emit_program(const Program *p, const TargetInfo *t,
     if (!failure && options->directory)
         failure = tree_write(&tree, outputs, options->directory);
     if (!failure && options->binary)
-        failure = build(&tree, cpu ? &cpu_recipe : &cuda_recipe, options,
+        failure = build(&tree, cpu ? &cpu_recipe : &cuda_recipe, t, options,
                         outputs);
     return failure;
 }

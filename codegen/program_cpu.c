@@ -2,11 +2,11 @@
 #include "codegen/train_c.h"
 #include "codegen/tree.h"
 
-/* Kernels are vectorised for this machine; nothing depends on errno or on
- * floating-point traps. */
+/* Kernels are vectorised for the CPU level, whose flags are added; nothing
+ * depends on errno or on floating-point traps. */
 static const char *const flags[] = {
-    "-std=c11", "-O3", "-march=native", "-fno-math-errno",
-    "-fno-trapping-math", "-ffp-contract=fast", "-fopenmp", "-D_GNU_SOURCE",
+    "-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math",
+    "-ffp-contract=fast", "-fopenmp", "-D_GNU_SOURCE",
 #ifdef __SANITIZE_ADDRESS__
     "-fsanitize=address,undefined", "-g",
 #endif
@@ -14,20 +14,29 @@ static const char *const flags[] = {
 static const char *const include[] = {"-Iruntime", NULL};
 static const char *const sources[] = {"train.c", "kernels.c", NULL};
 static const char *const libraries[] = {"-ldnnl", "-lm", NULL};
-const Recipe cpu_recipe = {"cpu/", "libparc_rt.a", flags,
-                         include, sources,        libraries};
+#define BASELINE "runtime/cpu/rt_cpu_check.c"
+const Recipe cpu_recipe = {"cpu/",  NULL,     flags,    include,
+                           sources, BASELINE, libraries};
 
-static void makefile_text(Out *o)
+static void makefile_text(Out *o, const TargetInfo *t)
 {
     out_line(o, "# Builds ./train from the sources that parc wrote.");
-    makefile_head(o, &cpu_recipe);
-    out_line(o, "train: train.c kernels.c kernels.h $(wildcard runtime/*.[ch] "
-                "runtime/cpu/*)");
-    out_line(o, "\t$(CC) $(CFLAGS) -o $@ train.c kernels.c runtime/*.c \\");
-    out_line(o, "\t    runtime/cpu/*.c -ldnnl -lm");
+    makefile_head(o, &cpu_recipe, t->cpu);
+    out_line(o, "RUNTIME = $(filter-out " BASELINE ", \\");
+    out_line(o, "    $(wildcard runtime/*.c runtime/cpu/*.c))");
+    out_line(o, "");
+    out_line(o, "train: train.c kernels.c kernels.h cpu_check.o \\");
+    out_line(o, "    $(wildcard runtime/*.[ch] runtime/cpu/*)");
+    out_line(o, "\t$(CC) $(CFLAGS) $(CPU) -o $@ train.c kernels.c cpu_check.o "
+                "\\");
+    out_line(o, "\t    $(RUNTIME) -ldnnl -lm");
+    out_line(o, "");
+    out_line(o, "# Runs on every CPU, to say which features this one lacks.");
+    out_line(o, "cpu_check.o: " BASELINE " $(wildcard runtime/*.h)");
+    out_line(o, "\t$(CC) $(CFLAGS) -c -o $@ $<");
     out_line(o, "");
     out_line(o, "clean:");
-    out_line(o, "\trm -f train");
+    out_line(o, "\trm -f train cpu_check.o");
     out_line(o, "");
     out_line(o, ".PHONY: clean");
 }
@@ -44,7 +53,7 @@ const char *cpu_tree(Tree *tree, const Program *p, const TargetInfo *t,
     train_c_emit(&train, p, t, options, NULL);
     kernels_c_emit(&kernels, p);
     kernels_h_emit(&header, p);
-    makefile_text(&make);
+    makefile_text(&make, t);
     for (int i = 0; i < 4; i++)
         tree_add_out(tree, name[i], all[i]);
     tree_add_runtime(tree, cpu_recipe.folder);

@@ -32,7 +32,7 @@ static const char *const include[] = {"-Iruntime", "-Iruntime/cuda", NULL};
 static const char *const sources[] = {"train.c", "launch.c", "images.c", NULL};
 static const char *const libraries[] = {"-ldl", "-lm", NULL};
 const Recipe cuda_recipe = {"cuda/", "libparc_rt_cuda.a", flags,
-                          include, sources,             libraries};
+                          include, sources, NULL, libraries};
 
 /* ---- images -------------------------------------------------------------- */
 
@@ -89,7 +89,7 @@ static void makefile_text(Out *o, const NvrtcResult *r)
                 "of the kernels lie");
     out_line(o, "# here; they are compiled again, with nvcc, where device code "
                 "is newer.");
-    makefile_head(o, &cuda_recipe);
+    makefile_head(o, &cuda_recipe, NULL);
     out_line(o, "NVCC ?= nvcc");
     out_line(o, "NVCCFLAGS = -std=c++17 -lineinfo -Iruntime -Iruntime/cuda");
     out_line(o, "");

@@ -4,6 +4,7 @@
  * with the number of layers as `count`, so that the output does not grow with
  * depth; memory is in bytes of one rank.
  */
+#include "codegen/cpu_level.h"
 #include "codegen/work.h"
 #include "ir/flops.h"
 
@@ -235,12 +236,16 @@ static void transfers(Out *o, const Program *p)
 
 void report_json(Out *o, const Program *p, const TargetInfo *t)
 {
-    (void)t;
     out(o, "{\n  \"parc\": \"0.1.0\",\n  ");
     field(o, "model", p->model);
     out(o, ",\n  ");
     field(o, "plan", p->plan.name);
     out(o, ",\n");
+    if (t->cpu) {
+        out(o, "  ");
+        field(o, "cpu", t->cpu->name);
+        out(o, ",\n");
+    }
     mesh(o, p);
     params(o, p);
     collectives(o, p);

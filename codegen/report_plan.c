@@ -4,6 +4,7 @@
  * parameter with its place, every collective with its reason, and who lives
  * at the memory peak.
  */
+#include "codegen/cpu_level.h"
 #include "codegen/report.h"
 #include "codegen/work.h"
 #include "ir/flops.h"
@@ -80,7 +81,7 @@ static void head_chunks(Out *o, const Program *p, const Region *r)
     }
 }
 
-static void summary(Out *o, const Program *p)
+static void summary(Out *o, const Program *p, const TargetInfo *t)
 {
     Arena *a = p->arena;
     const MemoryPlan *m = p->memory;
@@ -105,6 +106,9 @@ static void summary(Out *o, const Program *p)
                  "in f32", (long long)p->train.accumulate);
     head_chunks(o, p, p->step);
     report_train(o, p);
+    if (t->cpu)
+        out_line(o, "cpu         %s, %d thread%s a rank", t->cpu->name,
+                 t->threads, t->threads == 1 ? "" : "s");
     out_line(o, "memory      %s a rank at the peak, lower bound %s (%.3f)",
              report_bytes(a, m->peak), report_bytes(a, m->lower_bound),
              m->lower_bound ? (double)m->peak / (double)m->lower_bound : 1.0);
@@ -296,7 +300,7 @@ void report_plan(Out *o, const Program *p, const TargetInfo *t)
     int n;
     CollectiveInfo *c = collectives_of(p, &n);
     head(o, p, t);
-    summary(o, p);
+    summary(o, p, t);
     traffic(o, p, c, n);
     params(o, p);
     collectives(o, p, c, n);

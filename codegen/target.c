@@ -1,14 +1,16 @@
 /* target.c: what the passes ask of a target.
  *
  * Both targets run the same kernels, so that what a kernel needs is asked of
- * the kernel IR; the CPU's library calls add scratch that oneDNN and the
- * attention of the runtime want on this machine.
+ * the kernel IR; the CPU's library calls add scratch for oneDNN and for the
+ * attention of the runtime. What oneDNN requests on this machine counts at the
+ * level `native` alone; any other level has a bound (rt_matmul_bound.c).
  */
 #include "codegen/target.h"
 
 #include <string.h>
 
 #include "codegen/contraction.h"
+#include "codegen/cpu_level.h"
 #include "codegen/cuda_kernel.h"
 #include "codegen/move_box.h"
 #include "passes/streams.h"
@@ -22,11 +24,13 @@ ParcType runtime_type(DType t)
     return of[t];
 }
 
-static int64_t matmul_scratch(const Program *p, const Op *op, int threads)
+static int64_t matmul_scratch(const Program *p, const Op *op,
+                              const TargetInfo *t)
 {
     Contraction c;
     contraction_of(p, op, &c);
-    return c.plain ? 0 : parc_matmul_scratch(&c.spec, threads);
+    return c.plain ? 0 : parc_matmul_scratch(&c.spec, t->threads,
+                                             t->cpu->level);
 }
 
 /* The sizes of a rank's call. */
@@ -130,9 +134,10 @@ static bool cuda_multiplies(const Program *p, const Op *op)
            (!gelu || cuda_has_gelu(s));
 }
 
-static int64_t cuda_scratch(const Program *p, const Op *op, int threads)
+static int64_t cuda_scratch(const Program *p, const Op *op,
+                            const TargetInfo *t)
 {
-    (void)threads;
+    (void)t;
     if (op_is_einsum(op->kind))
         return cuda_matmul_scratch(p, op);
     if (op_is_attention(op->kind) || op_is_attention_grad(op->kind)) {
@@ -147,15 +152,15 @@ static int64_t cuda_scratch(const Program *p, const Op *op, int threads)
     return op->kind == OP_fused ? cuda_kernel_workspace(p, op) : 0;
 }
 
-static int64_t cpu_scratch(const Program *p, const Op *op, int threads)
+static int64_t cpu_scratch(const Program *p, const Op *op, const TargetInfo *t)
 {
     switch ((int)op->kind) {
     case OP_einsum:
-    case OP_einsum_shard: return matmul_scratch(p, op, threads);
+    case OP_einsum_shard: return matmul_scratch(p, op, t);
     case OP_attention:
     case OP_attention_grad:
     case OP_attention_dropout:
-    case OP_attention_dropout_grad: return attention_scratch(p, op, threads);
+    case OP_attention_dropout_grad: return attention_scratch(p, op, t->threads);
     }
     return op->kind == OP_fused ? kernel_build(p, op)->workspace : 0;
 }
@@ -225,6 +230,7 @@ TargetInfo target_info(Target target, int threads)
     bool cpu = target == TARGET_CPU;
     return (TargetInfo){.target = target,
                         .threads = threads,
+                        .cpu = cpu ? &cpu_level[PARC_CPU_NATIVE] : NULL,
                         .streams = cpu ? 1 : STREAMS,
                         .default_prefetch = cpu ? 0 : 1,
                         .alignment = cpu ? 64 : 256,

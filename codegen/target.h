@@ -5,7 +5,8 @@
 #include "passes/pass.h"
 #include "runtime/parc_rt.h"
 
-/* `threads`: CPU threads of a rank that workspace is planned for. */
+/* `threads`: CPU threads of a rank that workspace is planned for. A program for
+ * the CPU is one of the level `native` until the caller says otherwise. */
 TargetInfo target_info(Target target, int threads);
 /* Whether the CPU can make this rank's shard of an einsum, operand i of a
  * reduce_scatter, out of all ranks' operands: it is whole rows of an f32

@@ -5,6 +5,7 @@
  * describe it to the runtime, main.
  */
 #include "codegen/train_c.h"
+#include "codegen/cpu_level.h"
 
 #include "codegen/emitter.h"
 #include "codegen/kernel_text.h"
@@ -57,6 +58,8 @@ static void header(Emitter *e)
         out_line(o, " *   none");
     out_line(o, " */");
     out_line(o, "#include \"kernels.h\"");
+    if (e->t->cpu)
+        out_line(o, "#include \"parc_cpu.h\"");
     out_line(o, "");
     out_line(o, "#include <stddef.h>");
     out_line(o, "");
@@ -149,6 +152,9 @@ void train_c_emit(Out *o, const Program *p, const TargetInfo *t,
     out_line(o, "");
     out_line(o, "int main(int argc, char **argv)");
     out_line(o, "{");
+    if (t->cpu)
+        out_line(o, "    parc_cpu_check(argv[0], &(ParcCpu){\"%s\", "
+                    "PARC_CPU_FEATURES});", t->cpu->name);
     out_line(o, "    return parc_main(argc, argv, &model);");
     out_line(o, "}");
 }

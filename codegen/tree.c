@@ -2,6 +2,7 @@
 #include "codegen/tree.h"
 
 #include "base/embedded.h"
+#include "codegen/cpu_level.h"
 
 #include <string.h>
 
@@ -41,7 +42,7 @@ const char *tree_write(const Tree *t, Outputs *outputs, const char *directory)
     return failure;
 }
 
-void makefile_head(Out *o, const Recipe *b)
+void makefile_head(Out *o, const Recipe *b, const CpuLevel *cpu)
 {
     out_line(o, "CC ?= cc");
     out(o, "CFLAGS =");
@@ -50,5 +51,11 @@ void makefile_head(Out *o, const Recipe *b)
     for (const char *const *path = b->include; *path; path++)
         out(o, " %s", *path);
     out_line(o, "");
+    if (cpu) {
+        out(o, "CPU =");
+        for (const char *const *flag = cpu->flag; *flag; flag++)
+            out(o, " %s", *flag);
+        out_line(o, "");
+    }
     out_line(o, "");
 }

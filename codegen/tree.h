@@ -30,10 +30,13 @@ const char *tree_write(const Tree *t, Outputs *outputs, const char *directory);
 
 typedef struct Recipe {
     const char *folder;          /* of the runtime: "cpu/" */
-    const char *library;         /* the runtime, built with parc */
+    const char *library;         /* the runtime, built with parc; NULL: the
+                                    CPU level names it */
     const char *const *flag;     /* of the C compiler; NULL ends the lists */
     const char *const *include;  /* "-Iruntime" */
     const char *const *source;   /* beside the runtime's */
+    const char *baseline;        /* a source of the runtime that is compiled
+                                    without the CPU level's flags, or NULL */
     const char *const *link;     /* "-lm" */
 } Recipe;
 
@@ -44,7 +47,8 @@ const char *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
                       const EmitOptions *options);
 extern const Recipe cpu_recipe, cuda_recipe;
 
-/* "CFLAGS = …", the first lines of a tree's Makefile. */
-void makefile_head(Out *o, const Recipe *b);
+/* "CFLAGS = …", the first lines of a tree's Makefile. `cpu`: NULL on CUDA. */
+struct CpuLevel;
+void makefile_head(Out *o, const Recipe *b, const struct CpuLevel *cpu);
 
 #endif

@@ -191,6 +191,8 @@ static const char *program_command(Compilation *c, const char *source,
                                     shell_word(a, source),
                                     t->target == TARGET_CPU ? "cpu" : "cuda",
                                     t->threads);
+    if (t->cpu && cpu_level_is_named(t->cpu))
+        text = arena_printf(a, "%s --cpu %s", text, t->cpu->name);
     if (c->o.mesh.text)
         text = arena_printf(a, "%s --mesh %s", text, c->o.mesh.text);
     if (c->o.plan.text)
@@ -312,10 +314,11 @@ static void on_bug(void *context)
 
 static bool finish(Compilation *c, Program *p)
 {
-    int threads = c->o.threads                 ? c->o.threads
-                  : c->o.target == TARGET_CUDA ? 1
-                                               : default_threads(p);
+    bool one = c->o.target == TARGET_CUDA || cpu_level_is_named(c->o.cpu);
+    int threads = c->o.threads ? c->o.threads : one ? 1 : default_threads(p);
     TargetInfo t = target_info(c->o.target, threads);
+    if (t.cpu)
+        t.cpu = c->o.cpu;
     bool dump = c->o.pipeline.starts && !ir_verify(p);
     if (dump && !target_takes_shards(p, &t))
         return false;
@@ -381,11 +384,13 @@ static bool compile(Compilation *c)
 /* Options that a rerun from a saved dump needs. */
 static const char *reproduce_options(const Compilation *c)
 {
-    const char *target = c->o.target == TARGET_CPU ? "--target cpu" : "";
-    if (!c->o.threads)
-        return target;
-    return arena_printf(c->arena, "%s%s--threads %d", target,
-                        *target ? " " : "", c->o.threads);
+    const Options *o = &c->o;
+    const char *text = o->target == TARGET_CPU ? " --target cpu" : "";
+    if (o->target == TARGET_CPU && cpu_level_is_named(o->cpu))
+        text = arena_printf(c->arena, "%s --cpu %s", text, o->cpu->name);
+    if (o->threads)
+        text = arena_printf(c->arena, "%s --threads %d", text, o->threads);
+    return *text ? text + 1 : text;
 }
 
 static int run(Compilation *c, int argc, char **argv)

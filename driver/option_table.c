@@ -15,8 +15,14 @@ const OptionRow option_table[] = {
      "default cuda: it needs no GPU to compile"},
     {OPT_ARCH, "--arch", NULL, "LIST", VALUE_ARCH, NULL,
      "GPU architectures to embed: sm_80,sm_90a"},
+    {OPT_CPU, "--cpu", NULL, "LEVEL", VALUE_WORDS,
+     "native x86-64-v3 x86-64-v4 amx aarch64",
+     "native | x86-64-v3 | x86-64-v4 | amx | aarch64: the\n"
+     "instruction set of a program for --target cpu; plans of\n"
+     "all but native, the default, are the same everywhere"},
     {OPT_THREADS, "--threads", NULL, "N", VALUE_TEXT, NULL,
-     "CPU threads of a rank that workspace is planned for"},
+     "CPU threads of a rank that workspace is planned for;\n"
+     "default: the cores over the ranks, or 1 with --cpu"},
     {OPT_MEMORY, "--device-memory", NULL, "SIZE", VALUE_TEXT, NULL,
      "refuse a plan that needs more (80G), and say what\n"
      "would make it fit"},

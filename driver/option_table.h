@@ -11,6 +11,7 @@ typedef enum OptionId {
     OPT_PLAN,
     OPT_TARGET,
     OPT_ARCH,
+    OPT_CPU,
     OPT_THREADS,
     OPT_MEMORY,
     OPT_DEFINE,

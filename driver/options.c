@@ -204,6 +204,15 @@ static void read_arch(Reader *r, Argument value)
     }
 }
 
+/* The row's words are the names of cpu_level, in its order. */
+static void read_cpu(Reader *r, const OptionRow *row, Argument value)
+{
+    int i = choose_word(r, row, value, "CPU level");
+    if (i >= 0)
+        r->o->cpu = &cpu_level[i];
+    r->o->cpu_level = value;
+}
+
 static void once(Reader *r, Argument *slot, Argument value, const char *name)
 {
     if (slot->text) {
@@ -233,6 +242,9 @@ static void take(Reader *r, const OptionRow *row, Argument value)
         return;
     case OPT_ARCH:
         read_arch(r, value);
+        return;
+    case OPT_CPU:
+        read_cpu(r, row, value);
         return;
     case OPT_THREADS:
         read_threads(r, value);
@@ -399,6 +411,10 @@ static void check_together(Reader *r)
         wrong(r, end, "no model is given");
         diag_help(r->diag, "parc [options] MODEL.pdl; 'parc --help' says "
                            "more");
+    } else if (o->cpu_level.text && o->target != TARGET_CPU) {
+        wrong(r, o->cpu_level.loc, "--cpu is for programs that run on CPUs");
+        diag_help(r->diag, "add --target cpu; programs for GPUs run on every "
+                           "CPU of their host's architecture");
     } else if (finished && p->stops && p->stop_after < pass_count - 1) {
         wrong(r, end,
               "--stop-after=%s leaves the plan unfinished: nothing "
@@ -451,7 +467,7 @@ static bool print_and_stop(Arena *a, int argc, char **argv)
 OptionsResult options_parse(Arena *a, Diag *d, uint16_t file, int argc,
                             char **argv, Options *o)
 {
-    *o = (Options){.target = TARGET_CUDA};
+    *o = (Options){.target = TARGET_CUDA, .cpu = &cpu_level[PARC_CPU_NATIVE]};
     if (print_and_stop(a, argc, argv))
         return OPTIONS_DONE;
     Reader r = {.arena = a,

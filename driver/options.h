@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "codegen/cpu_level.h"
 #include "passes/pipeline.h"
 
 #define PARC_VERSION "0.1.0"
@@ -36,7 +37,10 @@ typedef struct Options {
     int64_t memory_limit; /* bytes; 0: none */
     Target target;
     VEC(const char *) arch;
-    int threads; /* 0: this machine's cores over its ranks */
+    int threads; /* 0: this machine's cores over its ranks; 1 at a CPU level
+                    that is named */
+    Argument cpu_level;
+    const CpuLevel *cpu; /* native unless --cpu names another */
     VEC(Argument) define;
     Argument binary;    /* -o */
     Argument directory; /* -S */

@@ -196,7 +196,7 @@ void memory_place_feeder(Memory *m, const Op *op)
 void memory_place_workspace(Memory *m, Op *op)
 {
     m->plan->workspace[op->id] = -1;
-    int64_t bytes = m->t->workspace(m->p, op, m->t->threads);
+    int64_t bytes = m->t->workspace(m->p, op, m->t);
     if (bytes <= 0)
         return;
     const char *name = op->nouts ? op->out[0]->name : op_info(op->kind)->name;

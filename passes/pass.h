@@ -13,11 +13,15 @@
 
 typedef enum Target { TARGET_CUDA, TARGET_CPU } Target;
 
+/* An instruction set (codegen/cpu_level.h). */
+struct CpuLevel;
+
 /* What passes may ask about the target. The driver supplies it, from
  * codegen. */
 typedef struct TargetInfo {
     Target target;
     int threads;            /* CPU threads of a rank: determines workspace */
+    const struct CpuLevel *cpu; /* NULL on CUDA */
     int streams;            /* 4 on CUDA (streams.h), 1 on the CPU */
     int default_prefetch;   /* units gathered early: 1 on CUDA, 0 on the CPU */
     int64_t alignment;      /* of every tensor in the arena, in bytes */
@@ -26,7 +30,8 @@ typedef struct TargetInfo {
     bool adds_rows;         /* the op embedding_add is implemented */
     /* Scratch bytes that an op needs while it runs, for its rank-local
      * types. */
-    int64_t (*workspace)(const Program *p, const Op *op, int threads);
+    int64_t (*workspace)(const Program *p, const Op *op,
+                         const struct TargetInfo *t);
     /* Whether the target has a matmul for an einsum of these types, with the
      * op's epilogue. NULL: any types, no epilogue. */
     bool (*multiplies)(const Program *p, const Op *op);

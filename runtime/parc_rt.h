@@ -363,8 +363,20 @@ void parc_matmul_shard(ParcRt *rt, ParcMatmul *mm, uint32_t axes,
 /* With an epilogue; NULL for what it does not have. */
 void parc_matmul_with(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
                       void *c, void *vector, void *tensor);
-/* The scratch bytes that oneDNN wants for it here (used by parc to plan). */
-int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads);
+/* Instruction sets that a CPU program can be compiled for. */
+typedef enum ParcCpuLevel {
+    PARC_CPU_NATIVE, /* that of the machine that compiles */
+    PARC_CPU_X86_64_V3,
+    PARC_CPU_X86_64_V4,
+    PARC_CPU_AMX,
+    PARC_CPU_AARCH64,
+} ParcCpuLevel;
+/* The scratch bytes that are planned for a matmul (used by parc). For
+ * PARC_CPU_NATIVE: what oneDNN requests on this machine. For any other level: a
+ * bound that is a function of the arguments alone, and is large enough for one
+ * implementation on every machine. */
+int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads,
+                            ParcCpuLevel level);
 
 /* The contraction that no matmul fits: for the n letters, result's first, rows
  * of {size, stride in c, in a, in b} (0: not there), c = the sum of a b over

@@ -156,9 +156,22 @@ static int first_of_group(const ParcModel *model, int rank, uint32_t axes)
     return first;
 }
 
-/* Arenas begin `at`. What is mapped there is mapped once more: pages that ranks
- * share need no file for that (mremap(2), an old size of 0). */
-static bool map_segments(const RtWorld *w, char *at)
+/* Maps `bytes` of shared memory `from` base + offset `to` a second address.
+ * Without a file (-1) Linux duplicates the mapping: mremap(2), an old size of 0.
+ * Emulators of user programs lack that. */
+static bool map_again(char *base, char *from, char *to, size_t bytes, int file)
+{
+    void *at = file < 0 ? mremap(from, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+                                 to)
+                        : mmap(to, bytes, PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file,
+                               from - base);
+    return at != MAP_FAILED;
+}
+
+/* Segments that ranks share appear in the arena of each rank of the group. The
+ * world begins at `base`, the arenas begin `at`. */
+static bool map_segments(const RtWorld *w, char *base, char *at, int file)
 {
     const ParcModel *m = w->model;
     for (int r = 0; r < w->mapped; r++) {
@@ -168,8 +181,7 @@ static bool map_segments(const RtWorld *w, char *at)
             char *from = at + first * w->arena_stride + s->offset;
             char *to = at + (size_t)r * w->arena_stride + s->offset;
             if (to != from &&
-                mremap(from, 0, (size_t)s->bytes,
-                       MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED) {
+                !map_again(base, from, to, (size_t)s->bytes, file)) {
                 return false;
             }
         }
@@ -198,8 +210,9 @@ static char *map_world(RtWorld *w, size_t bytes, size_t arenas)
                             (shared ? MAP_SHARED : MAP_PRIVATE) |
                             (file < 0 ? MAP_ANONYMOUS : 0),
                         file, 0);
-        base = at == MAP_FAILED || !map_segments(w, base + arenas) ? NULL
-                                                                   : base;
+        if (at == MAP_FAILED || !map_segments(w, base, base + arenas, file)) {
+            base = NULL;
+        }
     }
     int error = errno;
     if (file >= 0) {

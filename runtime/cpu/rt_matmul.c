@@ -39,100 +39,56 @@ struct ParcMatmul {
     ParcMatmul *next;
 };
 
-static View transposed(View v)
-{
-    return (View){v.columns,
-                  v.rows,
-                  {v.stride[0], v.stride[2], v.stride[1]},
-                  v.type};
-}
-
-/* Strides of dims of one element say nothing; oneDNN reads them as layout. */
-static void tidy(View *v)
-{
-    int64_t *s = v->stride;
-    if (v->columns == 1 && s[1] != 1) {
-        s[2] = 1;
-        s[1] = v->rows == 1 ? 1 : s[1];
-    }
-    if (v->rows == 1 && s[2] == 1) {
-        s[1] = v->columns;
-    }
-}
-
-static Plan plan_of(const ParcMatmulSpec *spec)
-{
-    const int64_t *sa = spec->sa, *sb = spec->sb, *sc = spec->sc;
-    View a = {spec->m, spec->k, {sa[0], sa[1], sa[2]}, spec->type.a};
-    View b = {spec->k, spec->n, {sb[0], sb[1], sb[2]}, spec->type.b};
-    View c = {spec->m, spec->n, {sc[0], sc[1], sc[2]}, spec->type.c};
-    Plan p = {.batch = spec->batch, .loops = 1,
-              .segments = spec->ranks > 0 ? spec->ranks : 1};
-    tidy(&a);
-    tidy(&b);
-    tidy(&c);
-    p.swapped = c.stride[2] != 1;
-    p.view[SRC] = p.swapped ? transposed(b) : a;
-    p.view[WEIGHTS] = p.swapped ? transposed(a) : b;
-    p.view[DST] = p.swapped ? transposed(c) : c;
-    return p;
-}
-
-static void run_one_by_one(Plan *p)
-{
-    p->loops = p->batch;
-    p->batch = 1;
-    for (int i = 0; i <= DST; i++) {
-        p->step[i] = p->view[i].stride[0];
-    }
-}
-
 /* Whether the plan, or each of its products, is faster in parts of bf16, and
- * what that packs has room. */
-static bool may_split(Plan *p, int threads, int64_t room)
+ * its packed operands fit. */
+static bool may_split(Plan *p, int threads, int64_t capacity)
 {
-    Plan one = *p;
-    run_one_by_one(&one);
+    Plan one = rt_plan_one_by_one(p);
     if (!rt_is_all_f32(&one) || !rt_split_takes(&one) ||
-        rt_split_scratch(&one, threads) > room) {
+        rt_split_scratch(&one, threads) > capacity) {
         return false;
     }
     *p = one;
     return true;
 }
 
-/* `room`: bytes of scratch at most. The description is a primitive's, if that
- * is the way. */
+/* The fastest implementation whose scratch is at most `capacity` bytes. The
+ * description is a primitive's, if that is the way. */
 static dnnl_status_t choose(Plan *p, const ParcMatmulSpec *spec, int threads,
-                            int64_t room, dnnl_engine_t engine, Way *way,
+                            int64_t capacity, dnnl_engine_t engine, Way *way,
                             dnnl_primitive_desc_t *description)
 {
-    *p = plan_of(spec);
-    if (may_split(p, threads, room)) {
+    *p = rt_plan_of(spec);
+    if (may_split(p, threads, capacity)) {
         *way = SPLIT;
         return dnnl_success;
     }
     if (p->segments > 1) {
         *p = rt_gathered(p);
     }
+    capacity -= rt_gathered_all(p);
     *way = PRIMITIVE;
-    if (rt_describe_fast(p, engine, description)) {
+    if (rt_describe_fast(p, capacity, engine, description) == dnnl_success) {
         return dnnl_success;
     }
     if (p->batch > 1) {
-        run_one_by_one(p);
-        if (rt_describe_fast(p, engine, description)) {
+        *p = rt_plan_one_by_one(p);
+        if (rt_describe_fast(p, capacity, engine, description) ==
+            dnnl_success) {
             return dnnl_success;
         }
     }
-    *way = rt_is_all_f32(p) ? PRIMITIVE : WIDE;
-    return *way == WIDE ? dnnl_success : rt_describe(p, engine, description);
-}
-
-/* Operands that are put together come first. */
-static int64_t gathered_bytes(const Plan *p)
-{
-    return rt_gathered_bytes(p, SRC) + rt_gathered_bytes(p, WEIGHTS);
+    bool fits = rt_wide_scratch(p, threads) <= capacity;
+    if (fits && !rt_is_all_f32(p)) {
+        *way = WIDE;
+        return dnnl_success;
+    }
+    dnnl_status_t s = rt_describe(p, capacity, engine, description);
+    if (s != dnnl_success && fits) {
+        *way = WIDE;
+        s = dnnl_success;
+    }
+    return s;
 }
 
 static int64_t scratch_of(const Plan *p, Way way, int threads,
@@ -141,15 +97,13 @@ static int64_t scratch_of(const Plan *p, Way way, int threads,
     if (way == SPLIT) {
         return rt_split_scratch(p, threads);
     }
-    if (way == WIDE) {
-        return gathered_bytes(p) + rt_wide_scratch(p, threads);
-    }
-    const dnnl_memory_desc_t *m =
-        dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
-    return gathered_bytes(p) + (m ? (int64_t)dnnl_memory_desc_get_size(m) : 0);
+    return rt_gathered_all(p) + (way == WIDE
+                                     ? rt_wide_scratch(p, threads)
+                                     : rt_description_scratch(description));
 }
 
-int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads)
+/* What the library of this machine requests. */
+static int64_t requested(const ParcMatmulSpec *spec, int threads)
 {
     dnnl_engine_t engine;
     dnnl_primitive_desc_t description = NULL;
@@ -171,6 +125,13 @@ int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads)
     omp_set_num_threads(before);
     dnnl_engine_destroy(engine);
     return bytes;
+}
+
+int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads,
+                            ParcCpuLevel level)
+{
+    return level == PARC_CPU_NATIVE ? requested(spec, threads)
+                                    : rt_matmul_bound(spec, threads, level);
 }
 
 static void check(ParcRt *rt, const ParcMatmulSpec *spec, dnnl_status_t s)
@@ -229,7 +190,7 @@ static void make_memories(ParcRt *rt, ParcMatmul *mm,
                                  DNNL_MEMORY_NONE));
         mm->argument[i] = (dnnl_exec_arg_t){part[i].argument, mm->memory[i]};
     }
-    int64_t gathered = gathered_bytes(&mm->plan);
+    int64_t gathered = rt_gathered_all(&mm->plan);
     if (mm->scratch_bytes > gathered) {
         check(rt, spec,
               dnnl_memory_set_data_handle(mm->memory[SCRATCH],
@@ -243,20 +204,21 @@ ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
     open_engine(rt, spec);
     mm->next = rt->matmuls;
     rt->matmuls = mm;
-    check(rt, spec,
-          choose(&mm->plan, spec, rt->threads, spec->scratch_bytes, rt->engine,
-                 &mm->way, &mm->description));
+    dnnl_status_t chosen =
+        choose(&mm->plan, spec, rt->threads, spec->scratch_bytes, rt->engine,
+               &mm->way, &mm->description);
+    if (chosen == dnnl_unimplemented || chosen == dnnl_iterator_ends) {
+        rt_fail(rt,
+                "no implementation of matmul '%s' on this machine takes at "
+                "most %lld bytes of scratch, as planned: build the program on "
+                "this machine, or with parc --cpu LEVEL",
+                spec->name, (long long)spec->scratch_bytes);
+    }
+    check(rt, spec, chosen);
     mm->slice = spec->slice;
     mm->scratch = spec->scratch;
     mm->scratch_bytes =
         scratch_of(&mm->plan, mm->way, rt->threads, mm->description);
-    if (mm->scratch_bytes > spec->scratch_bytes) {
-        rt_fail(rt,
-                "matmul '%s' needs %lld bytes of scratch on this machine; %lld "
-                "were planned: build the program here",
-                spec->name, (long long)mm->scratch_bytes,
-                (long long)spec->scratch_bytes);
-    }
     if (mm->way == PRIMITIVE) {
         check(rt, spec, dnnl_primitive_create(&mm->primitive, mm->description));
         make_memories(rt, mm, spec);

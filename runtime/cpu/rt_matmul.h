@@ -45,11 +45,22 @@ static inline int64_t rt_shares(const View *c, int64_t rows, int64_t columns)
     return rt_pieces(c->rows, rows) * rt_pieces(c->columns, columns);
 }
 
+/* The plan of a spec, and the same plan with a batch's products in a loop. */
+Plan rt_plan_of(const ParcMatmulSpec *spec);
+Plan rt_plan_one_by_one(const Plan *p);
+bool rt_is_all_f32(const Plan *p);
+
+/* The scratch bytes of a matmul at a level other than PARC_CPU_NATIVE. */
+int64_t rt_matmul_bound(const ParcMatmulSpec *spec, int threads,
+                        ParcCpuLevel level);
+
 /* The plan for segments that have been put together: its views count all of
  * them, densely. Bytes that an operand takes so, a multiple of 64 (0: there is
  * one segment), and putting it there. */
 Plan rt_gathered(const Plan *p);
 int64_t rt_gathered_bytes(const Plan *p, int operand);
+/* Of both operands. */
+int64_t rt_gathered_all(const Plan *p);
 void rt_gather(const Plan *p, int operand, const void *const *from, void *to);
 
 /* A product in f32 of operands of any float type. `scratch` has room for
@@ -58,10 +69,12 @@ int64_t rt_wide_scratch(const Plan *p, int threads);
 void rt_wide_product(const Plan *p, const void *src, const void *weights,
                      void *dst, void *scratch, int threads);
 
-/* A product in f32 on tiles of bf16, as exact as in f32: where this machine has
- * tiles and the matrices fill some. Operands are listed by segment. `scratch`
- * has room for rt_split_scratch bytes of that many threads or more, on a
- * boundary of 64. */
+/* A product in f32 on tiles of bf16, as exact as in f32: rt_split_pays where the
+ * matrices fill some tiles (the same on every machine), rt_split_takes where
+ * this machine also has tiles. Operands are listed by segment. `scratch` has
+ * room for rt_split_scratch bytes of that many threads or more, on a boundary
+ * of 64. */
+bool rt_split_pays(const Plan *p);
 bool rt_split_takes(const Plan *p);
 int64_t rt_split_scratch(const Plan *p, int threads);
 void rt_split_product(const Plan *p, const void *const *src,

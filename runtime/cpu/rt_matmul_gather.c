@@ -53,6 +53,11 @@ int64_t rt_gathered_bytes(const Plan *p, int operand)
     return p->segments > 1 ? (bytes + ALIGN - 1) / ALIGN * ALIGN : 0;
 }
 
+int64_t rt_gathered_all(const Plan *p)
+{
+    return rt_gathered_bytes(p, SRC) + rt_gathered_bytes(p, WEIGHTS);
+}
+
 void rt_gather(const Plan *p, int operand, const void *const *from, void *to)
 {
     View part = p->part[operand];

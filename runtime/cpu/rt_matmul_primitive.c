@@ -16,12 +16,6 @@ static dnnl_data_type_t data_type(ParcType type)
     return of[type];
 }
 
-bool rt_is_all_f32(const Plan *p)
-{
-    return p->view[SRC].type == PARC_F32 && p->view[WEIGHTS].type == PARC_F32 &&
-           p->view[DST].type == PARC_F32;
-}
-
 /* Whether the machine multiplies bf16, and oneDNN may use that. */
 static bool knows_bf16(void)
 {
@@ -68,37 +62,28 @@ static const char *name_of(const_dnnl_primitive_desc_t description)
     return name;
 }
 
-/* The kernel of that name, if there is one. */
-static dnnl_status_t prefer(const char *name, const dnnl_matmul_desc_t *matmul,
-                            const_dnnl_primitive_attr_t attributes,
-                            dnnl_engine_t engine,
-                            dnnl_primitive_desc_t *description)
+int64_t rt_description_scratch(const_dnnl_primitive_desc_t description)
 {
-    dnnl_primitive_desc_iterator_t it;
-    dnnl_status_t s = dnnl_primitive_desc_iterator_create(
-        &it, matmul, attributes, engine, NULL);
-    if (s != dnnl_success) {
-        return s;
-    }
-    do {
-        *description = dnnl_primitive_desc_iterator_fetch(it);
-        if (strcmp(name_of(*description), name) == 0) {
-            dnnl_primitive_desc_iterator_destroy(it);
-            return dnnl_success;
-        }
-        dnnl_primitive_desc_destroy(*description);
-        s = dnnl_primitive_desc_iterator_next(it);
-    } while (s == dnnl_success);
-    dnnl_primitive_desc_iterator_destroy(it);
-    return s;
+    const dnnl_memory_desc_t *m =
+        dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
+    return m ? (int64_t)dnnl_memory_desc_get_size(m) : 0;
 }
 
-dnnl_status_t rt_describe(const Plan *p, dnnl_engine_t engine,
-                          dnnl_primitive_desc_t *description)
+/* Anything but the reference in f32. In 16 bits the kernels that we want, and
+ * not as an imitation. */
+static bool is_fast(const Plan *p, const char *name)
+{
+    if (rt_is_all_f32(p)) {
+        return strncmp(name, "ref", 3) != 0;
+    }
+    return (!is_bf16(p) || knows_bf16()) &&
+           (strncmp(name, "brg", 3) == 0 ||
+            (is_large(p) && strcmp(name, PACKING) == 0));
+}
+
+static dnnl_status_t describe_views(const Plan *p, dnnl_matmul_desc_t *matmul)
 {
     dnnl_memory_desc_t memory[DST + 1];
-    dnnl_matmul_desc_t matmul;
-    dnnl_primitive_attr_t attributes;
     dnnl_status_t s = dnnl_success;
     for (int i = 0; i <= DST && s == dnnl_success; i++) {
         const View *v = &p->view[i];
@@ -113,48 +98,81 @@ dnnl_status_t rt_describe(const Plan *p, dnnl_engine_t engine,
                                              data_type(v->type),
                                              strides + skip);
     }
-    if (s == dnnl_success) {
-        s = dnnl_matmul_desc_init(&matmul, &memory[SRC], &memory[WEIGHTS], NULL,
-                                  &memory[DST]);
+    return s != dnnl_success
+               ? s
+               : dnnl_matmul_desc_init(matmul, &memory[SRC], &memory[WEIGHTS],
+                                       NULL, &memory[DST]);
+}
+
+/* What a kernel must be. */
+typedef struct Wanted {
+    const char *name; /* NULL: any */
+    bool fast;
+    int64_t capacity; /* bytes of scratch */
+} Wanted;
+
+/* The first kernel that the library offers and that is as wanted. */
+static dnnl_status_t first_kernel(const Plan *p, const Wanted *wanted,
+                                  const dnnl_matmul_desc_t *matmul,
+                                  const_dnnl_primitive_attr_t attributes,
+                                  dnnl_engine_t engine,
+                                  dnnl_primitive_desc_t *description)
+{
+    dnnl_primitive_desc_iterator_t it;
+    dnnl_status_t s = dnnl_primitive_desc_iterator_create(
+        &it, matmul, attributes, engine, NULL);
+    if (s != dnnl_success) {
+        return s;
     }
+    do {
+        *description = dnnl_primitive_desc_iterator_fetch(it);
+        const char *name = name_of(*description);
+        if ((!wanted->name || strcmp(name, wanted->name) == 0) &&
+            (!wanted->fast || is_fast(p, name)) &&
+            rt_description_scratch(*description) <= wanted->capacity) {
+            dnnl_primitive_desc_iterator_destroy(it);
+            return dnnl_success;
+        }
+        dnnl_primitive_desc_destroy(*description);
+        s = dnnl_primitive_desc_iterator_next(it);
+    } while (s == dnnl_success);
+    dnnl_primitive_desc_iterator_destroy(it);
+    return s;
+}
+
+static dnnl_status_t describe(const Plan *p, bool fast, int64_t capacity,
+                              dnnl_engine_t engine,
+                              dnnl_primitive_desc_t *description)
+{
+    dnnl_matmul_desc_t matmul;
+    dnnl_primitive_attr_t attributes;
+    dnnl_status_t s = describe_views(p, &matmul);
     if (s != dnnl_success ||
         (s = dnnl_primitive_attr_create(&attributes)) != dnnl_success) {
         return s;
     }
     dnnl_primitive_attr_set_scratchpad_mode(attributes,
                                             dnnl_scratchpad_mode_user);
-    s = is_large(p) ? prefer(PACKING, &matmul, attributes, engine, description)
-                    : dnnl_unimplemented;
-    if (s != dnnl_success) {
-        s = dnnl_primitive_desc_create(description, &matmul, attributes, engine,
-                                       NULL);
+    Wanted wanted = {is_large(p) ? PACKING : NULL, fast, capacity};
+    s = first_kernel(p, &wanted, &matmul, attributes, engine, description);
+    if (s != dnnl_success && wanted.name) {
+        wanted.name = NULL;
+        s = first_kernel(p, &wanted, &matmul, attributes, engine, description);
     }
     dnnl_primitive_attr_destroy(attributes);
     return s;
 }
 
-/* Anything but the reference in f32. In 16 bits the kernels that we want, and
- * not as an imitation. */
-static bool is_fast(const Plan *p, const_dnnl_primitive_desc_t description)
+dnnl_status_t rt_describe(const Plan *p, int64_t capacity,
+                          dnnl_engine_t engine,
+                          dnnl_primitive_desc_t *description)
 {
-    const char *name = name_of(description);
-    if (rt_is_all_f32(p)) {
-        return strncmp(name, "ref", 3) != 0;
-    }
-    return (!is_bf16(p) || knows_bf16()) &&
-           (strncmp(name, "brg", 3) == 0 || is_large(p));
+    return describe(p, false, capacity, engine, description);
 }
 
-/* Describes the plan's primitive if it has a fast one. */
-bool rt_describe_fast(const Plan *p, dnnl_engine_t engine,
-                      dnnl_primitive_desc_t *description)
+dnnl_status_t rt_describe_fast(const Plan *p, int64_t capacity,
+                               dnnl_engine_t engine,
+                               dnnl_primitive_desc_t *description)
 {
-    if (rt_describe(p, engine, description) != dnnl_success) {
-        return false;
-    }
-    if (is_fast(p, *description)) {
-        return true;
-    }
-    dnnl_primitive_desc_destroy(*description);
-    return false;
+    return describe(p, true, capacity, engine, description);
 }

@@ -6,13 +6,18 @@
 
 #include "rt_matmul.h"
 
-bool rt_is_all_f32(const Plan *p);
-/* Describes the plan's primitive; who calls destroys the description. */
-dnnl_status_t rt_describe(const Plan *p, dnnl_engine_t engine,
+/* The scratch bytes of a description. */
+int64_t rt_description_scratch(const_dnnl_primitive_desc_t description);
+/* Describes a primitive of the plan whose scratch is at most `capacity` bytes:
+ * the library's reference implementation if there is no other. The caller
+ * destroys the description. */
+dnnl_status_t rt_describe(const Plan *p, int64_t capacity,
+                          dnnl_engine_t engine,
                           dnnl_primitive_desc_t *description);
-/* The same if the library has a fast one, not a reference nor an imitation of
- * types that the machine lacks; false: it has none. */
-bool rt_describe_fast(const Plan *p, dnnl_engine_t engine,
-                      dnnl_primitive_desc_t *description);
+/* The same without reference implementations, and without those that imitate
+ * element types that the machine lacks. */
+dnnl_status_t rt_describe_fast(const Plan *p, int64_t capacity,
+                               dnnl_engine_t engine,
+                               dnnl_primitive_desc_t *description);
 
 #endif

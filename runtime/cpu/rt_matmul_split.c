@@ -20,10 +20,6 @@
 #include "rt_split.h"
 #include "rt_stream.h"
 
-#if RT_HAS_TILES
-
-#include <oneapi/dnnl/dnnl.h>
-
 enum {
     WIDE = 512,       /* columns of a block at most */
     DEEP = 512,       /* of its pieces of k at most */
@@ -84,6 +80,59 @@ static Share share_of(const Plan *p, int threads)
     s.sums = (s.whole ? RT_STRIP : s.block_rows) * s.block_columns;
     return s;
 }
+
+static int64_t strips_bytes(const Share *s)
+{
+    return s->group * s->deep / RT_STEP * RT_STEP_SIZE * 2;
+}
+
+static int64_t panel_bytes(const Share *s)
+{
+    return s->block_columns / RT_STRIP * s->deep / RT_STEP * RT_STEP_SIZE * 2;
+}
+
+static int64_t thread_bytes(const Share *s)
+{
+    return strips_bytes(s) + panel_bytes(s) + s->sums * (int64_t)sizeof(float);
+}
+
+int64_t rt_split_scratch(const Plan *p, int threads)
+{
+    const View *c = &p->view[DST];
+    int64_t most = 0;
+    for (int n = 1; n <= threads; n++) { /* a run may take fewer */
+        Share s = share_of(p, n);
+        int64_t bytes = thread_bytes(&s) * rt_shares(c, s.rows, s.columns);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static bool has_rows_or_columns(const View *v)
+{
+    return v->stride[1] == 1 || v->stride[2] == 1;
+}
+
+/* An operand is packed for as many products as the other has strips, and a
+ * product of two strips should be long: from these sizes on that pays, by 1.1
+ * to 1.7 times the library's rate. */
+bool rt_split_pays(const Plan *p)
+{
+    enum { LEAST = 128 };
+    const double flops = 6e7;
+    const View *a = &p->view[SRC], *b = &p->view[WEIGHTS], *c = &p->view[DST];
+    int64_t depth = a->columns * p->segments;
+    bool whole_steps = p->segments == 1 || a->columns % RT_STEP == 0;
+    return p->batch == 1 && whole_steps && c->stride[2] == 1 &&
+           has_rows_or_columns(a) && has_rows_or_columns(b) &&
+           c->rows >= LEAST && c->columns >= LEAST && depth >= LEAST &&
+           2.0 * (double)c->rows * (double)c->columns * (double)depth >=
+               flops;
+}
+
+#if RT_HAS_TILES
+
+#include <oneapi/dnnl/dnnl.h>
 
 /* ---- a thread's share ---------------------------------------------------- */
 
@@ -276,33 +325,6 @@ static void do_share(const Work *w)
 
 /* ---- the product --------------------------------------------------------- */
 
-static int64_t strips_bytes(const Share *s)
-{
-    return s->group * s->deep / RT_STEP * RT_STEP_SIZE * 2;
-}
-
-static int64_t panel_bytes(const Share *s)
-{
-    return s->block_columns / RT_STRIP * s->deep / RT_STEP * RT_STEP_SIZE * 2;
-}
-
-static int64_t thread_bytes(const Share *s)
-{
-    return strips_bytes(s) + panel_bytes(s) + s->sums * (int64_t)sizeof(float);
-}
-
-int64_t rt_split_scratch(const Plan *p, int threads)
-{
-    const View *c = &p->view[DST];
-    int64_t most = 0;
-    for (int n = 1; n <= threads; n++) { /* a run may take fewer */
-        Share s = share_of(p, n);
-        int64_t bytes = thread_bytes(&s) * rt_shares(c, s.rows, s.columns);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
 void rt_split_product(const Plan *p, const void *const *src,
                       const void *const *weights, void *dst, void *scratch,
                       int threads)
@@ -344,27 +366,9 @@ static bool knows_tiles(void)
            rt_tiles_allowed();
 }
 
-static bool has_rows_or_columns(const View *v)
-{
-    return v->stride[1] == 1 || v->stride[2] == 1;
-}
-
-/* An operand is packed for as many products as the other has strips, and a
- * product of two strips should be long: from these sizes on that pays, by 1.1
- * to 1.7 times the library's rate. */
 bool rt_split_takes(const Plan *p)
 {
-    enum { LEAST = 128 };
-    const double flops = 6e7;
-    const View *a = &p->view[SRC], *b = &p->view[WEIGHTS], *c = &p->view[DST];
-    int64_t depth = a->columns * p->segments;
-    bool whole_steps = p->segments == 1 || a->columns % RT_STEP == 0;
-    return p->batch == 1 && whole_steps && c->stride[2] == 1 &&
-           has_rows_or_columns(a) && has_rows_or_columns(b) &&
-           c->rows >= LEAST && c->columns >= LEAST && depth >= LEAST &&
-           2.0 * (double)c->rows * (double)c->columns * (double)depth >=
-               flops &&
-           knows_tiles();
+    return rt_split_pays(p) && knows_tiles();
 }
 
 #else
@@ -373,13 +377,6 @@ bool rt_split_takes(const Plan *p)
 {
     (void)p;
     return false;
-}
-
-int64_t rt_split_scratch(const Plan *p, int threads)
-{
-    (void)p;
-    (void)threads;
-    return 0;
 }
 
 void rt_split_product(const Plan *p, const void *const *src,

@@ -126,6 +126,10 @@ builds() { # builds DIR COMPILER OPTIONS…
     make -C "$at" clean >/dev/null &&
         make -C "$at" CC="$* -Wall -Wextra -Werror"
 }
+parses() { # parses DIR: without a warning
+    (cd "$1" && ${CC:-cc} -fsyntax-only -Wall -Wextra -Werror -std=c11 \
+        -fopenmp -D_GNU_SOURCE -Iruntime train.c kernels.c)
+}
 have_clang() { # one that has OpenMP
     printf '#include <omp.h>\nint main(void) { return 0; }\n' >"$work/omp.c"
     clang -fopenmp -o "$work/omp" "$work/omp.c" 2>/dev/null
@@ -139,15 +143,14 @@ done
 # Behind a loop over microbatches the backward pass has collectives alone.
 at=$work/sources-accumulate
 check "accumulate sources" parc_on llama 2x2 -D accumulate=2 -S "$at"
-check "accumulate has no warnings" builds "$at" "${CC:-cc} -fsyntax-only"
+check "accumulate has no warnings" parses "$at"
 # A tied head in chunks: its gradient is a loop's result, the table's is added.
 for options in "" "-D accumulate=2"; do
     at="$work/sources-tied $options"
     # shellcheck disable=SC2086
     check "tied head $options sources" parc_on gpt2 2x1 -D precision=f32 \
         -D head_chunk=8 $options -S "$at"
-    check "tied head $options has no warnings" builds "$at" \
-        "${CC:-cc} -fsyntax-only"
+    check "tied head $options has no warnings" parses "$at"
 done
 # clang also tells which loops it cannot vectorise: there are none, but for the
 # sanitizers' sake.

@@ -310,7 +310,7 @@ static void leave_shard(Walk *w, const Op *op, int i)
 static void run_plain(Walk *w, const Op *op)
 {
     int scratch = w->plan->workspace[op->id];
-    int64_t wanted = w->t->workspace(w->p, op, w->t->threads);
+    int64_t wanted = w->t->workspace(w->p, op, w->t);
     if (wanted > (scratch < 0 ? 0 : w->plan->block[scratch].bytes))
         FAULT(w, "%s lacks scratch", op_info(op->kind)->name);
     tread_on(w, scratch);

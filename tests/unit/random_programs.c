@@ -93,11 +93,11 @@ static void on_bug(void *context)
 
 /* What kernels need as the target says; a little for libraries' calls, which
  * ask for more than is worth planning here. */
-static int64_t workspace(const Program *p, const Op *op, int threads)
+static int64_t workspace(const Program *p, const Op *op, const TargetInfo *t)
 {
     if (op_is_einsum(op->kind) || op->kind == OP_attention)
         return 100;
-    return target_info(TARGET_CUDA, threads).workspace(p, op, threads);
+    return target_info(TARGET_CUDA, t->threads).workspace(p, op, t);
 }
 
 /* The program as it is now, against the reference. */

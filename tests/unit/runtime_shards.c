@@ -69,7 +69,7 @@ static void product(ParcRt *rt, Check *c, Sizes s, bool a_turned, bool b_turned,
         .sc = {0, s.n, 1}, .type = {type, type, PARC_F32},
         .ranks = RANKS, .scratch = 3 * ROOM};
     spec.slice = rows * spec.sa[1];
-    spec.scratch_bytes = parc_matmul_scratch(&spec, rt->threads);
+    spec.scratch_bytes = parc_matmul_scratch(&spec, rt->threads, PARC_CPU_NATIVE);
     CHECK(c, spec.scratch_bytes <= ROOM);
     void *own[] = {operand_of(rt, rt->rank, 0), operand_of(rt, rt->rank, 1)};
     int64_t count[] = {s.m * s.k, s.k * s.n};

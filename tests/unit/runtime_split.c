@@ -296,7 +296,7 @@ static void by_runtime(ParcRt *rt, Check *c, int layout, int planned)
     ParcMatmulSpec s = {"split", batch, M, N, K, {M * K, sa[1], sa[2]},
                         {0, sb[1], sb[2]}, {M * N, sc[1], sc[2]}, 0, 0,
                         {PARC_F32, PARC_F32, PARC_F32}, 0, 0, 0};
-    s.scratch_bytes = planned > 0 ? parc_matmul_scratch(&s, planned) : 0;
+    s.scratch_bytes = planned > 0 ? parc_matmul_scratch(&s, planned, PARC_CPU_NATIVE) : 0;
     CHECK(c, planned == 0 || s.scratch_bytes > 1 << 20);
     ParcMatmul *mm = parc_matmul_new(rt, &s);
     parc_matmul(rt, mm, a.at, b.at, to.at);

@@ -1,7 +1,7 @@
 /* train.c: one training step of Toy
  *
  * Written by parc 0.1.0 from toy.pdl:
- *   parc toy.pdl --target cpu --threads 1 --mesh 2x2
+ *   parc toy.pdl --target cpu --threads 1 --cpu x86-64-v3 --mesh 2x2
  * Edit it freely; parc writes it anew when it is run again.
  *
  * Mesh: fsdp=2 tp=2
@@ -13,6 +13,7 @@
  *   ar3   all_reduce     over fsdp,tp    1 x            4  sumsq
  */
 #include "kernels.h"
+#include "parc_cpu.h"
 
 #include <stddef.h>
 
@@ -272,6 +273,7 @@ static const char info[] =
     "parameters  144, 36 on a rank\n"
     "batch       24\n"
     "optimizer   SGD, lr 0.01\n"
+    "cpu         x86-64-v3, 1 thread a rank\n"
     "memory      1.62 KiB a rank at the peak, lower bound 1.62 KiB (1.000)\n"
     "            params           192 B\n"
     "            grads            320 B\n"
@@ -313,7 +315,7 @@ static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Toy", .parc_version = "0.1.0",
     .source = "toy.pdl", .info = info,
-    .plan_hash = 0x7e9f7fc1784fd981u,
+    .plan_hash = 0xbb56f91c1f7c80fau,
     .naxes = 2,
     .axis = {{"fsdp", 2}, {"tp", 2}},
     .param = param, .nparams = 1,
@@ -337,6 +339,7 @@ static const ParcModel model = {
 
 int main(int argc, char **argv)
 {
+    parc_cpu_check(argv[0], &(ParcCpu){"x86-64-v3", PARC_CPU_FEATURES});
     return parc_main(argc, argv, &model);
 }
 /* kernels.c: the fused kernels of Toy, written by parc 0.1.0.

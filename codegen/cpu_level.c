@@ -1,0 +1,26 @@
+/* cpu_level.c: what each instruction set is to the C compiler.
+ *
+ * Only `native` depends on the machine. The other rows are part of the meaning
+ * of --cpu: to change a row changes plans and sources everywhere.
+ */
+#include "codegen/cpu_level.h"
+
+static const char *const native[] = {"-march=native", 0};
+static const char *const v3[] = {"-march=x86-64-v3", 0};
+static const char *const v4[] = {"-march=x86-64-v4", 0};
+static const char *const amx[] = {"-march=x86-64-v4", "-mavx512bf16",
+                                  "-mamx-tile", "-mamx-bf16", 0};
+static const char *const aarch64[] = {"-march=armv8-a", 0};
+
+const CpuLevel cpu_level[CPU_LEVELS] = {
+    {"native", PARC_CPU_NATIVE, 0, "libparc_rt.a", native},
+    {"x86-64-v3", PARC_CPU_X86_64_V3, "x86_64", "libparc_rt.x86-64-v3.a", v3},
+    {"x86-64-v4", PARC_CPU_X86_64_V4, "x86_64", "libparc_rt.x86-64-v4.a", v4},
+    {"amx", PARC_CPU_AMX, "x86_64", "libparc_rt.amx.a", amx},
+    {"aarch64", PARC_CPU_AARCH64, "aarch64", "libparc_rt.aarch64.a", aarch64},
+};
+
+bool cpu_level_is_named(const CpuLevel *level)
+{
+    return level->level != PARC_CPU_NATIVE;
+}

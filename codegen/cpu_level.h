@@ -1,0 +1,24 @@
+/* cpu_level.h: the instruction sets that a CPU program is compiled for. */
+#ifndef PARC_CODEGEN_CPU_LEVEL_H
+#define PARC_CODEGEN_CPU_LEVEL_H
+
+#include <stdbool.h>
+
+#include "runtime/parc_rt.h"
+
+typedef struct CpuLevel {
+    const char *name;        /* of --cpu */
+    ParcCpuLevel level;      /* in the runtime */
+    const char *machine;     /* as uname says; NULL: that of this machine */
+    const char *library;     /* the runtime, built with parc */
+    const char *const *flag; /* of the C compiler; NULL ends the list */
+} CpuLevel;
+
+/* In the order of ParcCpuLevel, native first. */
+enum { CPU_LEVELS = PARC_CPU_AARCH64 + 1 };
+extern const CpuLevel cpu_level[CPU_LEVELS];
+
+/* Whether plans and sources of the level are the same on every machine. */
+bool cpu_level_is_named(const CpuLevel *level);
+
+#endif

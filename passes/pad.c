@@ -1,12 +1,12 @@
-/* pad.c: sizes that the mesh does not divide are padded.
+/* pad.c: pads sizes that the mesh does not divide.
  *
- * requires: STAGE_GLOBAL, with gradients; Program.plan as the frontend
- *           resolved it
- * ensures:  every size that a style splits is a multiple of the parts that it
- *           is split into; or the user was told of a size that must stay as
- *           it is. Param.pad says how much of a dim is padding. Padding has
- *           no part in the results: where elements of a padded dim are joined
- *           it is masked, gradients and parameters have zeros there.
+ * requires: STAGE_GLOBAL, with gradients; Program.plan as the frontend resolved
+ *           it
+ * ensures:  every size that a style splits is a multiple of the number of its
+ *           parts, or an error names a size that cannot be padded. Param.pad
+ *           says how much of a dim is padding. Padding does not affect the
+ *           results: where the elements of a padded dim are reduced it is
+ *           masked; in gradients and parameters it is zero
  *
  * before   mesh tp=2
  *            style ColwiseParallel "head" axis=tp …
@@ -22,9 +22,9 @@
  *          %e.2 = mul %e, %valid : f32[8, 258] forward
  *          %s = sum{dims=[1], keep=false} %e.2 : f32[8] forward
  *
- * What is padded is a class of dims (pad_classes.c): all that must have the
- * same size. Where one of them cannot be padded (heads, the batch, the
- * sequence) none is.
+ * Padding applies to a class of dims that must have the same size
+ * (pad_classes.c). If one of them cannot be padded (attention heads, the batch,
+ * the sequence) none is.
  */
 #include "passes/pad.h"
 
@@ -32,9 +32,9 @@
 #include "passes/layouts.h"
 #include "passes/pass.h"
 
-/* A size that cannot be split is reported where the plan first asks for it:
- * further styles and ports that meet it are the same mistake, and so are the
- * other parts of an axis that the pass refine has shared out. */
+/* A size that cannot be split is reported where the plan first requires it. The
+ * same size at further styles and ports is not reported, nor for other parts of
+ * an axis that the pass refine has split. */
 typedef struct Refusal {
     int axis;
     int64_t size;
@@ -43,8 +43,8 @@ typedef struct Refusal {
 typedef struct Pad {
     Program *p;
     PadClasses *c;
-    uint32_t *axes; /* that split a parameter's dim so far */
-    bool any;       /* something is padded */
+    uint32_t *axes; /* by parameter and dim: axes that split it so far */
+    bool any;       /* some size is padded */
     VEC(Refusal) refused;
 } Pad;
 
@@ -59,14 +59,15 @@ static bool first_refusal(Pad *g, int axis, int64_t size)
     return true;
 }
 
-/* ---- what styles ask for ------------------------------------------------- */
+/* ---- required splits
+ * ------------------------------------------------------ */
 
 static int64_t gcd(int64_t a, int64_t b)
 {
     return b ? gcd(b, a % b) : a;
 }
 
-/* Whether the class can be cut into so many parts: then it will be. */
+/* Adds `parts` to the class's required parts; false if it cannot be divided. */
 static bool ask(Pad *g, PadClass *k, int64_t parts)
 {
     if (k->size % parts && k->block.why)
@@ -74,13 +75,13 @@ static bool ask(Pad *g, PadClass *k, int64_t parts)
     k->parts *= parts / gcd(k->parts, parts);
     int64_t rest = k->size % k->parts;
     if (rest && k->block.why)
-        return true; /* each alone divides it */
+        return true; /* each axis alone divides it */
     k->padded = rest ? k->size + k->parts - rest : k->size;
     g->any = g->any || rest;
     return true;
 }
 
-/* Why the class keeps its size, and what to do about it. */
+/* Explains why the class keeps its size and what to change. */
 static void explain(Pad *g, const PadClass *k, int64_t parts)
 {
     diag_note(g->p->diag, k->block.loc, "it cannot be padded: %s",
@@ -177,7 +178,7 @@ static void resize_value(const Pad *g, Value *v)
         v->type.dim[d] = pad_class(g->c, v, d)->padded;
 }
 
-/* Attributes that hold the size of a result's dim. */
+/* Updates attributes that hold the size of a result's dim. */
 static void resize_attributes(Op *op)
 {
     const Type *t = op->nouts ? &op->out[0]->type : NULL;
@@ -185,7 +186,7 @@ static void resize_attributes(Op *op)
     case OP_full:
     case OP_reshape:
     case OP_broadcast:
-    case OP_random: /* which counts the elements without padding: `of` */
+    case OP_random: /* `of` keeps the size without padding */
         for (int d = 0; d < t->ndim; d++)
             op->attr[op_attr_index(op->kind, "dims")].l.v[d] = t->dim[d];
         break;

@@ -1,10 +1,10 @@
-/* pad_classes.c: which dims of the program must have one size.
+/* pad_classes.c: finds which dims of the program must have the same size.
  *
- * Two dims are in one class where an op's sharding rule has the same factor
- * for both, or where the structure joins them (a loop's carry and what is
- * yielded, a parameter and its optimizer states). A class keeps its size
- * where one of its dims is part of a product of factors, where an op works on
- * the whole of it, or where it comes from outside.
+ * Two dims are in one class if an op's sharding rule has the same factor for
+ * both, or if the structure connects them (a loop's carry and its yield, a
+ * parameter and its optimizer states). A class keeps its size if one of its
+ * dims is part of a product of factors, if an op needs the unsplit dim, or if
+ * it is the size of an input.
  */
 #include "base/bug.h"
 #include "ir/rules.h"
@@ -62,8 +62,8 @@ static void join(PadClasses *c, int a, int b)
     b = find(c, b);
     if (a == b)
         return;
-    /* The lower number stays, so that the order of joining does not matter;
-     * it is of the value that comes first. */
+    /* The lower node is the representative, so that the result does not depend
+     * on the order; it belongs to the first value. */
     int stays = a < b ? a : b, goes = a < b ? b : a;
     if (!c->of[stays].block.why)
         c->of[stays].block = c->of[goes].block;
@@ -85,7 +85,7 @@ static const Value *tensor(const Op *op, const Rule *r, int i)
 
 static const char *taken_apart(const PadClasses *c, const Op *op)
 {
-    return arena_printf(c->p->arena, "%s makes %s of it here",
+    return arena_printf(c->p->arena, "%s turns it into %s here",
                         op_info(op->kind)->name,
                         type_text(c->p->arena, &op->out[0]->type,
                                   &c->p->mesh));
@@ -111,7 +111,7 @@ static void join_by_rule(PadClasses *c, const Op *op)
             int f = df->f[0];
             if (r.factor[f].whole) { /* it may have several sizes */
                 set_block(c, node, arena_printf(c->p->arena,
-                          "%s works on the whole of it",
+                          "%s cannot work on a part of it",
                           op_info(op->kind)->name), op->loc);
                 continue;
             }
@@ -121,7 +121,8 @@ static void join_by_rule(PadClasses *c, const Op *op)
                 join(c, first[f], node);
         }
     }
-    /* A factor that one dim has alone and another in a product. */
+    /* Block a factor that is alone in one dim and part of a product in
+     * another. */
     for (int i = 0; i < r.nargs + r.nouts; i++) {
         const Value *v = tensor(op, &r, i);
         for (int d = 0; d < v->type.ndim; d++)
@@ -164,11 +165,11 @@ static void join_op(Op *op, void *context)
         const Input *in = &c->p->input.at[op_attr(op, "input").i];
         for (int d = 0; d < in->type.ndim; d++)
             set_block(c, node_of(op->out[0], d), arena_printf(c->p->arena,
-                      "input '%s' comes with this size", in->name), in->loc);
+                      "input '%s' has this size", in->name), in->loc);
     }
 }
 
-/* ---- the whole ----------------------------------------------------------- */
+/* ---- all classes --------------------------------------------------------- */
 
 static void see_value(PadClasses *c, const Value *v)
 {
@@ -179,7 +180,7 @@ static void see_value(PadClasses *c, const Value *v)
                 v->name, (long long)v->type.dim[d], (long long)k->size);
         k->size = v->type.dim[d];
         if (k->size == 1 && !k->block.why)
-            k->block = (PadBlock){"a size of 1 stays whole", v->loc};
+            k->block = (PadBlock){"a size of 1 is not split", v->loc};
     }
 }
 

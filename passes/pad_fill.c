@@ -1,15 +1,15 @@
-/* pad_fill.c: what stands in the padding of every value.
+/* pad_fill.c: computes what the padding of every value contains.
  *
- * Parameters have zeros there. From them the fills follow op by op: what
- * keeps 0 keeps the promise, what makes another number of it (1 + x, cos)
- * leaves something tame, and what may make an infinity (1/x, log, exp of
- * more than 0) leaves nothing to rely on. A loop's carries have what their
- * start and every turn agree on.
+ * Parameters have zeros there. The rest follows op by op: an op that maps 0 to
+ * 0 keeps zeros; one that makes another finite number (1 + x, cos) gives finite
+ * padding; one that may make an infinity (1/x, log, exp of more than 0) gives
+ * padding that may be non-finite. A loop's carry gets the join of its start and
+ * of every iteration.
  *
  *   %w = param … f32[98, 64]        zero in rows 97 …
  *   %y = einsum{"bk,fk->bf"} %x, %w zero in columns 97 …
- *   %e = exp %y                     tame: 1
- *   %r = recip %y                   wild
+ *   %e = exp %y                     finite: 1
+ *   %r = recip %y                   possibly non-finite
  */
 #include <string.h>
 
@@ -22,7 +22,7 @@ struct PadFills {
     const PadMask *mask;
     int nmasks;
     uint8_t *fill; /* by value id and dim */
-    bool changed;  /* a carry's fill, in the turn at hand */
+    bool changed;  /* a carry's contents changed in this sweep */
 };
 
 static uint8_t *fill_at(const PadFills *f, const Value *v, int d)
@@ -37,11 +37,11 @@ PadFill pad_fill(const PadFills *f, const Value *v, int d)
 
 /* ---- one op -------------------------------------------------------------- */
 
-/* What operands bring to one factor of an op. */
+/* The padding of the operands along one factor of an op. */
 typedef struct Brought {
     int n;
     PadFill fill[MAX_RULE_TENSORS];
-    bool has[MAX_RULE_TENSORS]; /* the operand is padded there */
+    bool has[MAX_RULE_TENSORS]; /* the operand has the factor */
 } Brought;
 
 static PadFill worst(const Brought *b, int from)
@@ -69,7 +69,7 @@ static PadFill steps(const Op *op, const Brought *b)
 {
     (void)op;
     (void)b;
-    return FILL_TAME; /* comparisons of anything give 0 or 1 */
+    return FILL_TAME; /* comparisons give 0 or 1 for any operands */
 }
 
 static PadFill multiplies(const Op *op, const Brought *b)
@@ -120,7 +120,7 @@ static PadFill constants(const Op *op, const Brought *b)
     return op_attr(op, "value").f == 0 ? FILL_ZERO : FILL_TAME;
 }
 
-/* The indices are valid ones: no padded row is ever hit. */
+/* Indices are valid: no padded row is ever selected. */
 static PadFill rows(const Op *op, const Brought *b)
 {
     (void)op;
@@ -200,7 +200,7 @@ static void copy_fill(PadFills *f, const Value *from, const Value *to)
     memcpy(fill_at(f, to, 0), fill_at(f, from, 0), MAX_DIMS);
 }
 
-/* Raises the fills of `to` to those of `from`. */
+/* Raises the entries of `to` to those of `from`. */
 static void join_fill(PadFills *f, const Value *from, const Value *to)
 {
     for (int d = 0; d < MAX_DIMS; d++)
@@ -251,7 +251,7 @@ static void fill_op(PadFills *f, const Op *op)
     } else if (op->kind == OP_finish_grad) {
         copy_fill(f, op->arg[0], op->out[0]);
     }
-    /* Parameters and states have zeros, and are given zeros. */
+    /* Parameters and states have zeros, and are assigned zeros. */
 }
 
 static void fill_region(PadFills *f, const Region *r)

@@ -1,4 +1,4 @@
-/* pad_mask.c: padding does not count.
+/* pad_mask.c: masks padding where it would affect a result.
  *
  * before   %e = exp %d : f32[8, 258] forward           (257 are valid)
  *          %s = sum{dims=[1], keep=false} %e : f32[8] forward
@@ -8,12 +8,12 @@
  *          %e.2 = select %valid, %e, %zero : f32[8, 258] forward
  *          %s = sum{dims=[1], keep=false} %e.2 : f32[8] forward
  *
- * An op that joins the elements of a padded dim needs zeros there: sums and
- * contractions; a maximum needs the lowest number. Where the fills say that
- * they are there already nothing is done. A value that must be masked is
- * masked where it is made, for all its readers, so that what follows from it
- * need not be. Tame padding is multiplied by 0, which passes Partial sums on;
- * wild padding is not chosen.
+ * An op that reduces a padded dim needs zeros there (sums, contractions) or the
+ * lowest number (maxima). Padding that is known to contain them (pad_fill.c)
+ * needs no mask. A value is masked where it is defined, for all its readers, so
+ * that values computed from it need no masks. Finite padding is multiplied by
+ * 0, which keeps Partial sums; possibly non-finite padding is replaced by a
+ * select.
  */
 #include <float.h>
 
@@ -21,13 +21,13 @@
 #include "ir/rules.h"
 #include "passes/pad.h"
 
-/* The vector that is 1 where a class's elements are valid. */
+/* A vector that is 1 where a class's elements are valid. */
 typedef struct Valid {
     int64_t valid, padded;
-    Value *value; /* at the top level */
+    Value *value; /* a value of the step */
 } Valid;
 
-/* A vector as a body reads it. */
+/* A vector as an argument of a loop's body. */
 typedef struct Brought {
     const Region *region;
     const Value *outer;
@@ -43,7 +43,7 @@ typedef struct Masking {
     VEC(Brought) brought;
 } Masking;
 
-/* ---- which elements are valid -------------------------------------------- */
+/* ---- vectors of valid elements ------------------------------------------- */
 
 static Value *make_valid(Masking *m, int64_t valid, int64_t padded)
 {
@@ -75,7 +75,7 @@ static Value *bring(Masking *m, Value *v, Region *r)
     return b.arg;
 }
 
-/* The vector, as dim d of v. */
+/* The vector, shaped to broadcast along dim d of v. */
 static Value *valid_along(Masking *m, Build *b, const Value *v, int d)
 {
     int64_t valid = pad_valid(m->c, v, d), dim[MAX_DIMS] = {v->type.dim[d]};
@@ -114,8 +114,8 @@ static Build build_at(Program *p, const Value *v, Op *before)
     return (Build){p, v->region, before, def->phase, v->loc, def->path};
 }
 
-/* Puts zeros into the padding for all readers of v. A stack is made of what
- * its loop yields, or a sum of such stacks. */
+/* Puts zeros into the padding for all readers of v. For a stack this is done
+ * where its loop yields the layers; for a sum of stacks, in its operands. */
 static void mask_value(Masking *m, Value *v, int d)
 {
     Op *def = v->def;
@@ -130,7 +130,7 @@ static void mask_value(Masking *m, Value *v, int d)
     if (def && def->kind == OP_loop && v->index >= def->ncarry) {
         Region *body = def->body;
         Value *y = body->yield[v->index];
-        if (y->type.nstack > 0) { /* of a loop inside */
+        if (y->type.nstack > 0) { /* a stack of an inner loop */
             mask_value(m, y, d);
             return;
         }
@@ -144,9 +144,9 @@ static void mask_value(Masking *m, Value *v, int d)
     y->def->arg[m->mask.at[m->mask.n - 1].arg] = v;
 }
 
-/* ---- which ops need one -------------------------------------------------- */
+/* ---- ops that need masks ------------------------------------------------- */
 
-/* Whether factor f of operand i is gone from the results. */
+/* Whether factor f is missing in a result: it is reduced. */
 static bool is_joined(const Rule *r, int f)
 {
     for (int o = 0; o < r->nouts; o++)
@@ -155,7 +155,8 @@ static bool is_joined(const Rule *r, int f)
     return false;
 }
 
-/* Masks the dims of factor f where that is needed; true if one was. */
+/* Masks an operand's dim of factor f if that is needed; true if one was
+ * masked. */
 static bool need_zero(Masking *m, const Op *op, const Rule *r, int f)
 {
     bool zero = false;
@@ -185,7 +186,7 @@ static const PadMask *mask_of(const Masking *m, const Value *v)
     return NULL;
 }
 
-/* A maximum is given the lowest numbers, and only it. */
+/* Masks the operand of a maximum with the lowest numbers, for this op only. */
 static bool need_lowest(Masking *m, Op *op, int d)
 {
     const Value *v = op->arg[0];
@@ -213,7 +214,7 @@ static bool mask_by_rule(Masking *m, Op *op)
                 continue;
             int f = r.dim[i][d].f[0];
             if (!is_joined(&r, f) || (op->kind == OP_embedding && i == 0))
-                continue; /* rows are chosen, not added up */
+                continue; /* rows are selected, not summed */
             if (r.factor[f].by_max ? need_lowest(m, op, d)
                                    : need_zero(m, op, &r, f))
                 return true;
@@ -221,7 +222,7 @@ static bool mask_by_rule(Masking *m, Op *op)
     return false;
 }
 
-/* The first op that needs a mask gets one; false: none does. */
+/* Adds a mask for the first op that needs one; false: none does. */
 static bool mask_region(Masking *m, Region *r)
 {
     for (Op *op = r->first; op; op = op->next) {

@@ -1,9 +1,9 @@
 /* partition.c: turns placement changes into collectives.
  *
  * requires: STAGE_PLACED: every value has a placement
- * ensures:  STAGE_PARTITIONED: every operand is placed as its op needs it,
- *           through the cheapest conversions; boundaries are gone; ops that
- *           count along a split dim have their base operands
+ * ensures:  STAGE_PARTITIONED: every operand is placed as its op requires,
+ *           through the cheapest conversions; there are no boundaries; ops that
+ *           need a global index along a split dim have their base operands
  *
  * before   %x = input{input=0} : f32[8, 128] forward
  *          %y = einsum{spec="bk,fk->bf", …} %x, %w : f32[8, 64]+tp forward
@@ -16,10 +16,10 @@
  *            | because "RowwiseParallel on w2: tp P -> R"
  *          %u = exp %z : f32[8, 64] forward
  *
- * The split of an op is found again from its result's placement. A value is
- * converted to a placement once in a region, in front of the first reader,
- * and from whichever of its versions is nearest; what a loop only reads is
- * converted in front of the loop.
+ * The split of an op is recovered from its result's placement. A value is
+ * converted to a placement once in a region, before the first reader, from
+ * whichever of its existing versions is cheapest to convert; a free operand of
+ * a loop is converted before the loop.
  */
 #include "passes/pass.h"
 #include "passes/propagate.h"
@@ -27,18 +27,17 @@
 
 #include "base/bug.h"
 
-/* The same tensor in another placement, or under another name in the body of
- * a loop. */
+/* The same tensor in another placement, or as an argument of a loop's body. */
 typedef struct Version Version;
 struct Version {
     Value *value;
     Version *next;
 };
 
-/* What is known of a value, by id. */
+/* The state of a value, by id. */
 typedef struct Known {
-    Value *now;       /* what replaces it (a boundary's result); or NULL */
-    Value *root;      /* what it is a version of; NULL: itself */
+    Value *now;       /* its replacement (of a boundary's result); or NULL */
+    Value *root;      /* the value that it is a version of; NULL: itself */
     Version *version; /* of a root */
 } Known;
 
@@ -80,7 +79,7 @@ static void add_version(Partition *c, Value *root, Value *v)
 
 /* ---- conversions --------------------------------------------------------- */
 
-/* Where a conversion goes, and for whom. */
+/* Where a conversion is inserted, and for which op. */
 typedef struct Site {
     Region *region;
     Op *before; /* NULL: at the region's end */
@@ -95,7 +94,7 @@ static Site site_at(const Op *op, Why why)
     return (Site){op->region, (Op *)op, op->phase, op->loc, op->path, why};
 }
 
-/* The version that is nearest to the placement. */
+/* The version that is cheapest to convert to the placement. */
 static Value *nearest(Partition *c, Value *root, const Region *r,
                       const Placement *to)
 {
@@ -135,7 +134,7 @@ static Value *convert(Partition *c, Value *v, const Placement *to,
         Value *x = convert(c, loop->arg[root->index], to, &outside);
         w = ir_loop_add_free(c->p, loop, x);
     } else {
-        /* What is made of constants is a constant. */
+        /* A conversion of a constant is a constant. */
         bool init = v->def && v->def->phase == PH_INIT;
         Build b = {c->p, at->region, at->before, init ? PH_INIT : at->phase,
                    at->loc, at->path};
@@ -244,7 +243,7 @@ static Value *top_level_base(Partition *c, int64_t size, const Type *t)
     return op->out[0];
 }
 
-/* A top-level value as region r reads it: handed into each loop on the way. */
+/* A top-level value in region r: passed into each enclosing loop. */
 static Value *inside(Partition *c, Value *v, Region *r)
 {
     if (r == c->p->step)
@@ -258,7 +257,7 @@ static Value *inside(Partition *c, Value *v, Region *r)
     return w;
 }
 
-/* The base for factor f, split as the choice says. */
+/* The base operand for factor f, split by the choice. */
 static Value *base_of(Partition *c, const Op *op, const Rule *r, int f,
                       const Choice *choice)
 {
@@ -274,8 +273,8 @@ static Value *base_of(Partition *c, const Op *op, const Rule *r, int f,
                 t.place.ax[a] =
                     (AxisPlace){AX_S, 0, place->ax[a].order};
     }
-    /* Behind factors that are split wholly the factor's own axes follow one
-     * another: they count from 0 here. */
+    /* Where the factor is minor in its dim, its axes follow those of the major
+     * factors, which split these completely: its own order starts at 0. */
     int least = MAX_AXES;
     for (int a = 0; a < m->n; a++)
         if (t.place.ax[a].kind == AX_S && t.place.ax[a].order < least)
@@ -316,7 +315,8 @@ static void partition_boundary(Partition *c, Op *op)
     uint32_t made = c->p->nvalues;
     Value *v = convert(c, op->arg[0], &op->out[0]->type.place, &at);
     if (v->id >= made && v->def)
-        v->name = op->out[0]->name; /* the model's own, free from now on */
+        v->name = op->out[0]->name; /* the model's name, which the boundary
+                                     * gives up */
     known_of(c, op->out[0])->now = v;
     vec_push(c->p->arena, &c->boundary, op);
 }

@@ -1,13 +1,12 @@
-/* plan.c: the user's plan, resolved to parameters and inputs.
+/* plan.c: applies the user's plan to parameters and inputs.
  *
  * requires: STAGE_GLOBAL; Program.plan as the frontend resolved it
- * ensures:  Param.type has the compute placement (before FSDP storage) and
- *           Param.unit its unit's name, Input.type the split of the batch;
- *           every style fits the dims of what it names, or the user was
- *           told (that its pattern and its layouts fit the model, the
- *           frontend has seen to, and the pass pad to the sizes). What
- *           styles ask of boundaries stays in the plan: passes/layouts.h
- *           reads it there.
+ * ensures:  Param.type has the compute layout (before FSDP), Param.unit the
+ *           name of the unit, Input.type the split of the batch. Every style
+ *           fits the dims of its modules, or the error is reported (the
+ *           frontend checks patterns and the number of layouts, the pass pad
+ *           checks sizes). The layouts of boundaries stay in Program.plan,
+ *           where passes/layouts.h reads them
  *
  * before   plan "p" axes={tp}
  *            style ColwiseParallel "w1" axis=tp in(R -> R) …
@@ -18,9 +17,9 @@
  *          input "x" : f32[8/dp, 64]
  *
  * Every axis that no `parallelize` names splits dim 0 of every input. The
- * microbatches of `accumulate` are one more axis of the mesh, in time: its
- * parts are turns of one rank. Placements, partition and verifier need not
- * know; the pass `accumulate` makes a loop of it.
+ * microbatches of `accumulate` are an additional loop axis of the mesh, whose
+ * parts one rank processes in iterations. Propagation, partitioning and the
+ * verifier handle it as any axis; the pass `accumulate` turns it into a loop.
  */
 #include <string.h>
 
@@ -28,7 +27,7 @@
 #include "passes/layouts.h"
 #include "passes/pass.h"
 
-/* ---- which dim of which parameter a style splits ------------------------- */
+/* ---- parameters ---------------------------------------------------------- */
 
 static void note_param(const Program *p, const Param *q)
 {
@@ -104,8 +103,7 @@ static const char *axes_text(const Program *p, uint32_t axes)
     return text;
 }
 
-/* The microbatches of `accumulate` as an axis in time, behind all others, so
- * that the numbers of those stay. */
+/* Adds the microbatch axis after all others, whose numbers stay the same. */
 static void add_time_axis(Program *p)
 {
     Mesh *m = &p->mesh;
@@ -120,8 +118,8 @@ static void add_time_axis(Program *p)
     m->ntime = 1;
 }
 
-/* Every microbatch is split over the data axes: time is major in dim 0, then
- * the outer axes. */
+/* Splits the batch. The microbatch axis is major in dim 0, then the data axes:
+ * every microbatch is split over the data axes. */
 static void split_input(Program *p, Input *in)
 {
     const Mesh *m = &p->mesh;
@@ -155,7 +153,7 @@ static void split_input(Program *p, Input *in)
               (long long)parts);
 }
 
-/* ---- what styles ask of boundaries --------------------------------------- */
+/* ---- layouts of boundaries ----------------------------------------------- */
 
 static void check_layout(const Program *p, const Op *op, const Style *s,
                          Layout l)

@@ -1,9 +1,9 @@
-/* propagate.c: spreads placements from the plan to every value.
+/* propagate.c: propagates placements from the plan to every value.
  *
  * requires: STAGE_GLOBAL; parameters and inputs placed (pass plan)
  * ensures:  STAGE_PLACED: every value has a placement and a reason for it.
- *           Operands may still differ from what their op needs: partition
- *           converts them.
+ *           Operands may still differ from what their op requires: partition
+ *           converts them
  *
  * before   param "w" : f32[128/tp, 64] …
  *          input "x" : f32[8/dp, 64]
@@ -14,17 +14,17 @@
  *          %z = relu %y : f32[8/dp, 128/tp] forward
  *            | %z dp "follows %y" tp "follows %y"
  *
- * Each op takes the split of its factors that costs least: to convert its
- * operands from where they are, and its results to where their readers want
- * them (passes/splits.h). A first sweep in program order knows operands only;
- * sweeps backward and forward follow, in which readers are known as well,
- * until nothing changes. A choice changes only for a lower cost, and where
- * boundaries fix a placement nothing moves it: sweeps end soon. A Partial
- * stays one as long as ops are linear in it, so that gradients are summed
+ * Each op gets the split of its factors with the lowest cost of converting its
+ * operands from their placements, and its results to those that their readers
+ * want (passes/splits.h). The first sweep in program order considers operands
+ * only. Backward and forward sweeps follow, which consider readers too, until a
+ * fixed point (MAX_SWEEPS at most). A choice changes only for a lower cost, and
+ * boundaries have fixed placements, so that few sweeps are needed. A Partial
+ * stays Partial as long as ops are linear in it, so that gradients are summed
  * first and reduced once.
  *
- * The placement of a loop's carry is the one that costs least over all turns:
- * among that of its start, that of the yield, and what its readers want.
+ * A loop's carry gets the placement with the lowest cost over all iterations,
+ * among those of its start, of its yield, and those that its readers want.
  */
 #include "passes/propagate.h"
 
@@ -33,8 +33,8 @@
 
 enum { MAX_SWEEPS = 12, MAX_TURNS = 4 };
 
-/* How often a step pays for what happens at an op. Constants are computed
- * once for all steps. */
+/* How many times per step an op runs. Constants are computed once for all steps
+ * and weigh almost nothing. */
 static double weight_of(const Op *op)
 {
     double n = (double)ir_trip_count(op);
@@ -51,7 +51,8 @@ static void place_value(Propagate *g, Value *v, const Placement *place)
 
 /* ---- single ops ---------------------------------------------------------- */
 
-/* What the batch is split by leaves too little for a style's split. */
+/* Reports a layout that does not fit: the axes that split the batch leave a dim
+ * that the style's axis does not divide. */
 static void refuse_layout(Propagate *g, Op *op)
 {
     const Mesh *m = &g->p->mesh;
@@ -68,8 +69,8 @@ static void refuse_layout(Propagate *g, Op *op)
             }
         type_normalize(&t, m);
         diag_error(g->p->diag, c.style->loc,
-                   "axis '%s' of size %lld does not divide what is left of "
-                   "dim %d of %s", mesh_user_name(g->p->arena, m, a),
+                   "axis '%s' of size %lld does not divide the rest of dim "
+                   "%d of %s", mesh_user_name(g->p->arena, m, a),
                    (long long)mesh_group(m, user), c.to.dim,
                    type_text(g->p->arena, &t, m));
         diag_note(g->p->diag, op->loc, "this is %s of '%s'",
@@ -118,7 +119,7 @@ static double demand_seconds(Propagate *g, const Type *t, const Demands *list)
     return seconds;
 }
 
-/* What a step pays where carry i is placed as `place`. */
+/* The cost per step of placing carry i as `place`. */
 static double carry_seconds(Propagate *g, const Op *loop, int i,
                             const Placement *place)
 {
@@ -136,8 +137,7 @@ static double carry_seconds(Propagate *g, const Op *loop, int i,
            once * demand_seconds(g, &t, &outside);
 }
 
-/* Whether the type is one on this mesh: demands of other values may not fit
- * a carry. */
+/* Whether the placement fits v's type: other values' placements may not. */
 static bool possible(Propagate *g, const Value *v, const Placement *place)
 {
     Type t = v->type;
@@ -184,7 +184,7 @@ static void place_arguments(Propagate *g, Op *loop, bool first)
 
 static void sweep(Propagate *g, Region *r, bool backward, bool first);
 
-/* The body is swept again while its carries still move. */
+/* Decides the carries and sweeps the body until the carries are stable. */
 static void decide_loop(Propagate *g, Op *loop, bool backward, bool first)
 {
     bool outer = g->changed;
@@ -259,7 +259,7 @@ void pass_propagate(Program *p, const TargetInfo *t)
         if (!g.changed)
             break;
     }
-    /* What is placed must follow from operands as they are in the end. */
+    /* A last sweep makes results consistent with the final operands. */
     sweep(&g, p->step, false, false);
     propagate_explain(&g);
     p->stage = STAGE_PLACED;

@@ -1,17 +1,17 @@
-/* propagate_demand.c: what the readers of a value want.
+/* propagate_demand.c: finds the placements that the readers of a value want.
  *
- * A boundary reads its operand as the plan says on the axes that it
- * constrains, and as its own readers want on the others. What a loop takes
- * apart or only reads is wanted as the body's readers want it; a stacked
- * yield as the readers of the stack.
+ * A boundary wants the plan's layout on the axes that it constrains, and on the
+ * others what its own readers want. A stacked or free operand of a loop is
+ * wanted as the readers in the body want it, a stacked yield as the readers of
+ * the stack.
  */
 #include "passes/propagate.h"
 
-/* ---- who reads ----------------------------------------------------------- */
+/* ---- readers ------------------------------------------------------------- */
 
 typedef struct Counter {
     Propagate *g;
-    int *next; /* by value id; counts first, then the places to fill */
+    int *next; /* by value id: first counts, then the next index to fill */
     bool fill;
 } Counter;
 
@@ -49,9 +49,10 @@ void propagate_find_uses(Propagate *g)
     ir_walk(p->step, count_uses, &c);
 }
 
-/* ---- what they want ------------------------------------------------------ */
+/* ---- wanted placements --------------------------------------------------- */
 
-/* The axes that boundaries on the way have settled, and how. */
+/* The axes that boundaries between value and reader fix, and their
+ * placements. */
 typedef struct Settled {
     uint32_t axes;
     AxisPlace with[MAX_AXES];
@@ -60,7 +61,7 @@ typedef struct Settled {
 typedef struct Collector {
     const Propagate *g;
     Demands *list;
-    const Op *skip; /* a reader that does not count */
+    const Op *skip; /* a reader that is ignored */
 } Collector;
 
 static void wanted(const Collector *c, const Value *v, const Settled *s,
@@ -101,8 +102,7 @@ static void collect_use(const Collector *c, const Use *u, const Settled *s)
     if (op == c->skip)
         return;
     if (u->yield || op->kind == OP_loop) {
-        /* The carry's placement holds for what starts it and what is
-         * yielded. */
+        /* The placement of a carry holds for its start and for its yield. */
         const Value *arg = op->body->arg[u->index];
         if (u->index < op->ncarry) {
             if (c->g->settled[op->id])
@@ -114,8 +114,9 @@ static void collect_use(const Collector *c, const Use *u, const Settled *s)
         collect_boundary(c, op, s);
     } else if (op_is_fixed(op)) {
         Placement place = fixed_want(c->g->p, op, u->index);
-        /* The gradient of a Replicate comes as a Partial, to be reduced here
-         * together with others: not before, layer by layer. */
+        /* The gradient of a replicated parameter arrives as a Partial and is
+         * reduced here, together with others, instead of earlier, layer by
+         * layer. */
         const Mesh *m = &c->g->p->mesh;
         uint32_t either = 0;
         for (int a = 0; op->kind == OP_finish_grad && a < m->n; a++)

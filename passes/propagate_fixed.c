@@ -1,9 +1,9 @@
-/* propagate_fixed.c: placements that need no choice.
+/* propagate_fixed.c: placements of ops that have no choice.
  *
- * Parameters and inputs are placed by the plan, gradients as their parameters
- * are, updates as both; results of the step are wanted whole. The axis of a
- * parameter's FSDP unit is left out of its gradient: there it is a Partial
- * until the pass storage makes the reduce-scatter.
+ * The plan places parameters and inputs; a gradient is placed as its parameter
+ * is, an update as both; outputs of the step are replicated. On the axis of its
+ * parameter's FSDP unit a gradient is Partial until the pass storage adds the
+ * reduce-scatter.
  */
 #include "base/bug.h"
 #include "ir/units.h"

@@ -1,17 +1,17 @@
-/* propagate_why.c: the reason for every placement.
+/* propagate_why.c: records the reason for every placement.
  *
- * A value that a boundary, a parameter or an input places has the plan's line
- * as its reason; every other follows a value that is placed so, and has that
- * one's line. Where the plan splits a dim that an op then cannot keep split
- * (heads that the axis does not divide), the user is told instead of finding
- * a gather in every layer.
+ * For a value that a boundary, a parameter or an input places, the reason is
+ * the plan's line; any other value follows an operand, and has that operand's
+ * line. Where the plan splits a dim that an op cannot keep split (attention
+ * heads that the axis does not divide), the user gets an error instead of a
+ * gather in every layer.
  */
 #include <string.h>
 
 #include "passes/pass.h"
 #include "passes/propagate.h"
 
-/* The style of the module that declares a parameter of that name. */
+/* The style of the module that declares a parameter of this name. */
 static const Style *style_of_param(const Program *p, const char *name,
                                    int axis)
 {
@@ -46,8 +46,8 @@ static Why follows(const Program *p, const Value *v, int axis)
                  v->why[axis].loc};
 }
 
-/* The operand that an op's result takes its placement on the axis from: one
- * that is split or Partial itself, else the first. */
+/* The operand that determines the result's placement on the axis: one that is
+ * split or Partial, else the first. */
 static Why why_by_rule(const Program *p, const Op *op, const Value *out,
                        int axis)
 {
@@ -95,8 +95,8 @@ static Why why_result(const Propagate *g, const Op *op, int o, int axis)
 
 /* ---- splits that an op cannot follow ------------------------------------- */
 
-/* A reshape that takes a dim apart cannot keep it split where the axis does
- * not divide the major part. */
+/* Reports a reshape of a dim into several, which cannot keep it split because
+ * the axis does not divide the major part. */
 static void check_reshape(const Propagate *g, const Op *op, int axis)
 {
     const Program *p = g->p;
@@ -113,7 +113,7 @@ static void check_reshape(const Propagate *g, const Op *op, int axis)
     bool output = v->def && v->def->kind == OP_boundary;
     diag_error(p->diag, v->why[axis].loc,
                "axis '%s' of size %lld cannot split dim %d of %s'%s': it is "
-               "taken apart into %lld x %lld, and %lld does not divide %lld",
+               "reshaped into %lld x %lld, and %lld does not divide %lld",
                p->mesh.name[axis], (long long)size, is.dim,
                output ? "the output of " : "",
                output ? op_attr(v->def, "path").s : v->name,
@@ -122,8 +122,8 @@ static void check_reshape(const Propagate *g, const Op *op, int axis)
     diag_note(p->diag, op->loc, "here %s becomes %s",
               type_text(p->arena, &v->type, &p->mesh),
               type_text(p->arena, &op->out[0]->type, &p->mesh));
-    diag_help(p->diag, "choose a size of '%s' that divides %lld, or leave "
-              "the module out of the plan", p->mesh.name[axis],
+    diag_help(p->diag, "choose a size of '%s' that divides %lld, or remove "
+              "the module from the plan", p->mesh.name[axis],
               (long long)major);
 }
 

@@ -16,7 +16,7 @@ static const struct {
 } rows[] = {
     {"1x4",
      "test.pdl:7:38: error: axis 'tp' of size 4 cannot split dim 2 of the "
-     "output of 'q': it is taken apart into 2 x 8, and 4 does not divide 2",
+     "output of 'q': it is reshaped into 2 x 8, and 4 does not divide 2",
      "model M() {\n"
      "  q: Linear(16, 16)\n"
      "  forward(x: [batch, seq, 16]) {\n"

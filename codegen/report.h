@@ -65,8 +65,35 @@ void report_saved(Out *o, const Program *p);
 /* The *n blocks that are alive at the memory peak, largest first. */
 const Block **report_alive(const Program *p, int *n);
 
-/* "64.00 KiB": for people. */
+/* "64.00 KiB", "1.50 G": for people. */
 const char *report_bytes(Arena *a, int64_t bytes);
+const char *report_count(Arena *a, double x);
+
+/* ---- what the plan costs unasked (report_warnings.c) ---- */
+
+typedef enum WarningKind { WARN_COLLECTIVE, WARN_REPEATED } WarningKind;
+
+/* One line of the model. All counts are per step; bytes and flops are those of
+ * one rank. */
+typedef struct Warning {
+    WarningKind kind;
+    Loc loc;
+    const char *axis;  /* "tp", "dp,tp" */
+    const char *text;  /* the first collective's reason; "matmul" */
+    const char *help;  /* lines of a plan that avoid it, parted by "\n"; NULL */
+    int ops;           /* of the program */
+    int64_t calls, bytes;
+    double flops;      /* repeated ops */
+    double wasted;     /* the part of `flops` that another rank computes too */
+    double share;      /* `flops` as a part of all that a rank computes */
+} Warning;
+typedef VEC(Warning) Warnings;
+
+/* Collectives that no style asks for, and computation that ranks repeat. */
+Warnings report_find_warnings(const Program *p);
+const char *report_warning_text(const Program *p, const Warning *w);
+/* Tells the user of them, through p->diag. */
+void report_warnings(const Program *p);
 
 /* ---- collectives as the plan numbers them (collectives.c) ---------------- */
 

@@ -8,6 +8,8 @@
 #include "codegen/work.h"
 #include "ir/flops.h"
 
+#include <string.h>
+
 const char *report_placement(const Program *p, const Type *t, int axis)
 {
     AxisPlace at = t->place.ax[axis];
@@ -136,6 +138,8 @@ static void collective(Out *o, const Program *p, const CollectiveInfo *c)
     field(o, "source", diag_where(p->diag, p->arena, loc));
     out(o, ", ");
     field(o, "why", c->op->why.text ? c->op->why.text : "");
+    out(o, ", ");
+    field(o, "origin", origin_name(c->op->why.origin));
     out(o, "}");
 }
 
@@ -234,6 +238,47 @@ static void transfers(Out *o, const Program *p)
     out(o, "%s],\n", n ? "\n  " : "");
 }
 
+static void warning(Out *o, const Program *p, const Warning *w)
+{
+    out(o, "    {");
+    field(o, "kind", w->kind == WARN_COLLECTIVE ? "collective" : "repeated");
+    out(o, ", ");
+    field(o, "axis", w->axis);
+    out(o, ", ");
+    field(o, "what", w->text);
+    out(o, ", ");
+    number(o, "ops", w->ops);
+    out(o, ", ");
+    number(o, "calls", w->calls);
+    out(o, ", ");
+    number(o, "bytes", w->bytes);
+    out(o, ", \"flops\": ");
+    out_double(o, w->flops);
+    out(o, ", \"redundant_flops\": ");
+    out_double(o, w->wasted);
+    out(o, ", ");
+    field(o, "source", diag_where(p->diag, p->arena, w->loc));
+    out(o, ", \"help\": [");
+    for (const char *at = w->help; at && *at;) {
+        size_t n = strcspn(at, "\n");
+        out(o, at == w->help ? "" : ", ");
+        out_json_string(o, arena_strndup(p->arena, at, n));
+        at += n + (at[n] != 0);
+    }
+    out(o, "]}");
+}
+
+static void warnings(Out *o, const Program *p)
+{
+    Warnings all = report_find_warnings(p);
+    out(o, "  \"warnings\": [");
+    for (int i = 0; i < all.n; i++) {
+        out(o, "%s", i ? ",\n" : "\n");
+        warning(o, p, &all.at[i]);
+    }
+    out(o, "%s],\n", all.n ? "\n  " : "");
+}
+
 void report_json(Out *o, const Program *p, const TargetInfo *t)
 {
     out(o, "{\n  \"parc\": \"0.1.0\",\n  ");
@@ -252,6 +297,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t)
     work(o, p);
     memory(o, p);
     transfers(o, p);
+    warnings(o, p);
     out(o, "  \"flops\": {");
     for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++) {
         out(o, "%s\"%s\": ", phase == PH_FORWARD ? "" : ", ",

@@ -24,7 +24,7 @@ const char *report_bytes(Arena *a, int64_t bytes)
     return arena_printf(a, k ? "%.2f %s" : "%.0f %s", x, unit[k]);
 }
 
-static const char *count_text(Arena *a, double x)
+const char *report_count(Arena *a, double x)
 {
     static const char *const unit[] = {"", " K", " M", " G", " T", " P",
                                        " E"};
@@ -93,8 +93,8 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
         all += (double)type_elements(&pm->type);
         local += (double)type_local_elements(&pm->type, &p->mesh);
     }
-    out_line(o, "parameters  %s, %s on a rank", count_text(a, all),
-             count_text(a, local));
+    out_line(o, "parameters  %s, %s on a rank", report_count(a, all),
+             report_count(a, local));
     bool sequences = false;
     for (int i = 0; i < p->input.n; i++)
         sequences |= p->input.at[i].below > 0;
@@ -122,13 +122,13 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
     double forward = program_flops(p, PH_FORWARD);
     double backward = program_flops(p, PH_BACKWARD);
     out_line(o, "work        %sflop a step (forward %s, backward %s)",
-             count_text(a, forward + backward +
+             report_count(a, forward + backward +
                                program_flops(p, PH_OPTIMIZER)),
-             count_text(a, forward), count_text(a, backward));
+             report_count(a, forward), report_count(a, backward));
     double again = program_flops_again(p);
     if (again > 0)
         out_line(o, "            %sflop of these compute again what the "
-                    "forward pass had", count_text(a, again));
+                    "forward pass had", report_count(a, again));
 }
 
 /* Calls and bytes by axis set, in order of first appearance. */

@@ -339,6 +339,8 @@ static bool finish(Compilation *c, Program *p)
         fprintf(stderr,
                 "parc: %s: a rank of %" PRId64 " needs %" PRId64 " bytes\n",
                 p->model, mesh_ranks(&p->mesh), p->memory->peak);
+    if (planned && p->memory)
+        report_warnings(p);
     return emit_reports(c, p, &t) && explain(c, p, &t) &&
            write_program(c, p, &t);
 }

@@ -45,12 +45,34 @@ typedef struct Region Region;
 typedef struct Op Op;
 typedef struct Value Value;
 
-/* Why an axis of a value is placed as it is. */
+/* The part of the step that asks for a collective. */
+typedef enum Origin {
+    ORIGIN_NONE,      /* not recorded */
+    ORIGIN_STYLE,     /* a style: the layouts at a module's boundary, or the
+                         sum over a dim that a style splits */
+    ORIGIN_UNIT,      /* the parameters of a sharded unit */
+    ORIGIN_GRADIENT,  /* the gradients of parameters */
+    ORIGIN_LOSS,      /* the loss, and other results of the step */
+    ORIGIN_OPTIMIZER, /* the norm of the gradients, and what follows it */
+    ORIGIN_IMPLIED,   /* nothing in the plan: an op needs another placement
+                         than its operand has */
+    ORIGINS
+} Origin;
+const char *origin_name(Origin o); /* "style"; "" for ORIGIN_NONE */
+
+/* Why an axis of a value is placed as it is, or a collective is made. */
 typedef struct Why {
     const char *text; /* "ColwiseParallel on layers.*.attention.wq", "follows
                          operand 0 of add", …; NULL: nothing to say */
     Loc loc;          /* the plan's or the model's line */
+    Origin origin;    /* of a collective */
+    const char *help; /* ORIGIN_IMPLIED: the lines of a plan that would avoid
+                         the collective; NULL: none is known */
 } Why;
+static inline Why why_is(const char *text, Loc loc)
+{
+    return (Why){.text = text, .loc = loc};
+}
 
 struct Value {
     uint32_t id;      /* unique in the program; passes index tables by it */

@@ -103,6 +103,14 @@ bool op_is_attention_grad(OpKind kind)
     return kind == OP_attention_grad || kind == OP_attention_dropout_grad;
 }
 
+const char *origin_name(Origin o)
+{
+    static const char *const name[ORIGINS] = {"",          "style", "unit",
+                                              "gradient",  "loss",
+                                              "optimizer", "implied"};
+    return name[o];
+}
+
 const char *phase_name(Phase p)
 {
     static const char *const name[] = {"init", "forward", "backward",

@@ -157,17 +157,33 @@ static void parse_attrs(Parser *s, OpKind kind, Attr *attr)
 static Why parse_why(Parser *s)
 {
     Why why = {.text = parse_string(s)};
+    if (parse_is_word(s, "help")) {
+        parse_next(s);
+        why.help = parse_string(s);
+    }
     why.loc = parse_loc(s);
     return why;
 }
 
-/* "| %h @1:2:3 tp "…" @1:4:5" or "| because "…"", to the line's end. */
+static Origin parse_origin(Parser *s)
+{
+    for (Origin o = ORIGIN_NONE + 1; o < ORIGINS; o++)
+        if (parse_is_word(s, origin_name(o))) {
+            parse_next(s);
+            return o;
+        }
+    return ORIGIN_NONE;
+}
+
+/* "| %h @1:2:3 tp "…" @1:4:5" or "| style because "…"", to the line's end. */
 static void parse_notes(Parser *s, Op *op)
 {
     while (parse_take(s, '|')) {
-        if (op && parse_is_word(s, "because")) {
-            parse_next(s);
+        Origin origin = op ? parse_origin(s) : ORIGIN_NONE;
+        if (op && (origin || parse_is_word(s, "because"))) {
+            parse_expect_word(s, "because");
             op->why = parse_why(s);
+            op->why.origin = origin;
             continue;
         }
         Value *v = parse_use(s);

@@ -115,12 +115,16 @@ static bool same_loc(Loc a, Loc b)
            a.len == b.len;
 }
 
-static void print_origin(Printer *w, const char *axis, Why why)
+static void print_why(Printer *w, const char *axis, Why why)
 {
     if (!why.text)
         return;
     out(w->o, " %s ", axis);
     print_string(w, why.text);
+    if (why.help) {
+        out(w->o, " help ");
+        print_string(w, why.help);
+    }
     print_loc(w, why.loc);
 }
 
@@ -137,7 +141,7 @@ static void print_value_notes(Printer *w, const Value *v, Loc known)
     if (moved)
         print_loc(w, v->loc);
     for (int a = 0; a < w->p->mesh.n; a++)
-        print_origin(w, w->p->mesh.name[a], v->why[a]);
+        print_why(w, w->p->mesh.name[a], v->why[a]);
     out(w->o, "\n");
 }
 
@@ -190,8 +194,9 @@ static void print_op(Printer *w, const Op *op)
     print_loc(w, op->loc);
     out(w->o, op->body ? " {\n" : "\n");
     if (op->why.text) {
-        out(w->o, "%*s  |", w->o->indent, "");
-        print_origin(w, "because", op->why);
+        const char *origin = origin_name(op->why.origin);
+        out(w->o, "%*s  |%s%s", w->o->indent, "", *origin ? " " : "", origin);
+        print_why(w, "because", op->why);
         out(w->o, "\n");
     }
     for (int i = 0; i < op->nouts; i++)

@@ -21,6 +21,7 @@
  * whichever of its existing versions is cheapest to convert; a free operand of
  * a loop is converted before the loop.
  */
+#include "passes/collective_origin.h"
 #include "passes/pass.h"
 #include "passes/propagate.h"
 #include "passes/reshard.h"
@@ -44,6 +45,7 @@ typedef struct Known {
 typedef struct Partition {
     Program *p;
     Splits *splits;
+    Origins origins;
     VEC(Known) known;
     VEC(Op *) boundary; /* to be removed */
     VEC(Value *) base;
@@ -144,85 +146,6 @@ static Value *convert(Partition *c, Value *v, const Placement *to,
     return w;
 }
 
-/* ---- reasons ------------------------------------------------------------- */
-
-static const char *change_text(const Partition *c, const Value *v,
-                               const Placement *to)
-{
-    Out o;
-    int n = 0;
-    out_init(&o, c->p->arena);
-    for (int a = 0; a < c->p->mesh.n; a++) {
-        AxisPlace x = v->type.place.ax[a], y = to->ax[a];
-        if (x.kind == y.kind && x.dim == y.dim && x.order == y.order)
-            continue;
-        out(&o, "%s%s %s -> %s", n++ ? ", " : "", c->p->mesh.name[a],
-            axis_place_text(c->p->arena, x), axis_place_text(c->p->arena, y));
-    }
-    return o.size ? o.text : "";
-}
-
-static bool has_kind(const Partition *c, const Value *v, const Placement *to,
-                     int kind)
-{
-    for (int a = 0; a < c->p->mesh.n; a++)
-        if (v->type.place.ax[a].kind == kind && to->ax[a].kind != kind)
-            return true;
-    return false;
-}
-
-static Why why_boundary(Partition *c, const Op *op)
-{
-    Constraint by_axis[MAX_AXES];
-    const Value *from = current(c, op->arg[0]);
-    const Placement *to = &op->out[0]->type.place;
-    layout_of_boundary(c->p, op, by_axis);
-    for (int a = 0; a < c->p->mesh.n; a++) {
-        const Style *s = by_axis[a].style;
-        AxisPlace x = from->type.place.ax[a], y = to->ax[a];
-        if (s && (x.kind != y.kind || x.dim != y.dim || x.order != y.order))
-            return (Why){arena_printf(c->p->arena, "%s%s: %s",
-                                      op_attr(op, "grad").i ? "gradient of "
-                                                            : "",
-                                      style_text(c->p->arena, s),
-                                      change_text(c, from, to)),
-                         s->loc};
-    }
-    return (Why){NULL, op->loc};
-}
-
-static Why why_operand(Partition *c, const Op *op, int i,
-                       const Placement *want)
-{
-    Arena *a = c->p->arena;
-    const Value *v = current(c, op->arg[i]);
-    const char *change = change_text(c, v, want);
-    if (op->kind == OP_finish_grad) {
-        const Param *q = &c->p->param.at[op_attr(op, "param").i];
-        return (Why){arena_printf(a, "gradient of %s: %s", q->name, change),
-                     q->loc};
-    }
-    if (op->kind == OP_output)
-        return (Why){arena_printf(a, "%s is wanted whole: %s",
-                                  op_attr(op, "name").s, change), op->loc};
-    const char *reason = "no style asks for it";
-    if (has_kind(c, v, want, AX_P))
-        reason = "it needs the whole sum";
-    else if (has_kind(c, v, want, AX_PMAX))
-        reason = "it needs the whole maximum";
-    return (Why){arena_printf(a, "operand %d of %s: %s; %s", i,
-                              op_info(op->kind)->name, change, reason),
-                 op->loc};
-}
-
-static Why why_carry(Partition *c, const Value *v, const Value *arg)
-{
-    return (Why){arena_printf(c->p->arena,
-                              "%s is carried from turn to turn: %s",
-                              arg->name,
-                              change_text(c, v, &arg->type.place)), v->loc};
-}
-
 /* ---- base operands ------------------------------------------------------- */
 
 static Value *top_level_base(Partition *c, int64_t size, const Type *t)
@@ -311,9 +234,11 @@ static void add_bases(Partition *c, Op *op, const Rule *r,
 
 static void partition_boundary(Partition *c, Op *op)
 {
-    Site at = site_at(op, why_boundary(c, op));
+    const Placement *to = &op->out[0]->type.place;
+    Site at = site_at(op, origin_of_boundary(&c->origins, op,
+                                             current(c, op->arg[0]), to));
     uint32_t made = c->p->nvalues;
-    Value *v = convert(c, op->arg[0], &op->out[0]->type.place, &at);
+    Value *v = convert(c, op->arg[0], to, &at);
     if (v->id >= made && v->def)
         v->name = op->out[0]->name; /* the model's name, which the boundary
                                      * gives up */
@@ -333,7 +258,8 @@ static void partition_by_rule(Partition *c, Op *op)
     for (int i = 0; i < r->nargs; i++) {
         if (place_equal(&op->arg[i]->type.place, &choice.want[i]))
             continue;
-        Site at = site_at(op, why_operand(c, op, i, &choice.want[i]));
+        Site at = site_at(op, origin_of_operand(&c->origins, op, i,
+                                                op->arg[i], &choice.want[i]));
         op->arg[i] = convert(c, op->arg[i], &choice.want[i], &at);
     }
     if (r->nbases)
@@ -345,7 +271,10 @@ static void partition_fixed(Partition *c, Op *op)
     for (int i = 0; i < op->nargs; i++) {
         op->arg[i] = current(c, op->arg[i]);
         Placement want = fixed_want(c->p, op, i);
-        Site at = site_at(op, why_operand(c, op, i, &want));
+        if (place_equal(&op->arg[i]->type.place, &want))
+            continue;
+        Site at = site_at(op, origin_of_operand(&c->origins, op, i,
+                                                op->arg[i], &want));
         op->arg[i] = convert(c, op->arg[i], &want, &at);
     }
 }
@@ -357,7 +286,10 @@ static void partition_loop(Partition *c, Op *loop)
     Region *body = loop->body;
     for (int i = 0; i < loop->nargs; i++) {
         loop->arg[i] = current(c, loop->arg[i]);
-        Site at = site_at(loop, why_carry(c, loop->arg[i], body->arg[i]));
+        if (place_equal(&loop->arg[i]->type.place, &body->arg[i]->type.place))
+            continue;
+        Site at = site_at(loop, origin_of_carry(&c->origins, loop->arg[i],
+                                                body->arg[i]));
         loop->arg[i] =
             convert(c, loop->arg[i], &body->arg[i]->type.place, &at);
     }
@@ -365,8 +297,11 @@ static void partition_loop(Partition *c, Op *loop)
     for (int i = 0; i < body->nyields; i++) {
         Value *v = current(c, body->yield[i]);
         const Value *like = i < loop->ncarry ? body->arg[i] : loop->out[i];
+        body->yield[i] = v;
+        if (place_equal(&v->type.place, &like->type.place))
+            continue;
         Site at = {body, NULL, loop->phase, v->loc, loop->path,
-                   why_carry(c, v, like)};
+                   origin_of_carry(&c->origins, v, like)};
         body->yield[i] = convert(c, v, &like->type.place, &at);
     }
 }
@@ -389,6 +324,7 @@ void pass_partition(Program *p, const TargetInfo *t)
 {
     (void)t;
     Partition c = {.p = p, .splits = splits_new(p, NULL, NULL)};
+    origins_find(&c.origins, p);
     partition_region(&c, p->step);
     for (int i = 0; i < c.boundary.n; i++)
         ir_remove(c.boundary.at[i]);

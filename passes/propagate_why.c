@@ -28,22 +28,22 @@ static Why why_param(const Program *p, const Param *q, int axis)
     for (int i = 0; !s && i < q->nalias; i++)
         s = style_of_param(p, q->alias[i], axis);
     if (s)
-        return (Why){style_text(p->arena, s), s->loc};
-    return (Why){"no style names it", q->loc};
+        return why_is(style_text(p->arena, s), s->loc);
+    return why_is("no style names it", q->loc);
 }
 
 static Why why_input(const Program *p, const Input *in, int axis)
 {
     if (p->plan.tensor_axes >> axis & 1)
-        return (Why){"every rank reads the same", in->loc};
-    return (Why){"the batch is split over every axis that no parallelize "
-                 "names", p->plan.loc.file ? p->plan.loc : in->loc};
+        return why_is("every rank reads the same", in->loc);
+    return why_is("the batch is split over every axis that no parallelize "
+                  "names", p->plan.loc.file ? p->plan.loc : in->loc);
 }
 
 static Why follows(const Program *p, const Value *v, int axis)
 {
-    return (Why){arena_printf(p->arena, "follows %%%s", v->name),
-                 v->why[axis].loc};
+    return why_is(arena_printf(p->arena, "follows %%%s", v->name),
+                 v->why[axis].loc);
 }
 
 /* The operand that determines the result's placement on the axis: one that is
@@ -60,10 +60,10 @@ static Why why_by_rule(const Program *p, const Op *op, const Value *out,
             from = v;
     }
     if (!from)
-        return (Why){"as its readers want it", op->loc};
+        return why_is("as its readers want it", op->loc);
     AxisPlace is = out->type.place.ax[axis];
     if (is.kind == AX_S && from->type.place.ax[axis].kind == AX_R)
-        return (Why){"as its readers want it", op->loc};
+        return why_is("as its readers want it", op->loc);
     return follows(p, from, axis);
 }
 
@@ -78,13 +78,13 @@ static Why why_result(const Propagate *g, const Op *op, int o, int axis)
     case OP_boundary: {
         const Style *s = g->layout[op->id][axis].style;
         if (s)
-            return (Why){style_text(p->arena, s), s->loc};
+            return why_is(style_text(p->arena, s), s->loc);
         return op->arg[0]->why[axis];
     }
     case OP_finish_grad: {
         const Param *q = &p->param.at[op_attr(op, "param").i];
-        return (Why){arena_printf(p->arena, "as its parameter %s", q->name),
-                     q->value ? q->value->why[axis].loc : q->loc};
+        return why_is(arena_printf(p->arena, "as its parameter %s", q->name),
+                     q->value ? q->value->why[axis].loc : q->loc);
     }
     case OP_loop:
         return follows(p, op->body->yield[o], axis);

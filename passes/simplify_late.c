@@ -119,6 +119,8 @@ static Value *reduce_behind(Late *l, Build *b, Value *v)
     Op *op = ir_op_typed(b, OP_all_reduce, 1, &v, attr, 1, &t, &v->name);
     op->why = l->reduce.at[0]->why;
     op->why.text = "ranks that share a head sum their parts of its gradient";
+    op->why.origin = ORIGIN_GRADIENT;
+    op->why.help = NULL;
     for (int a = 0; a < l->p->mesh.n; a++)
         op->out[0]->why[a] = v->why[a];
     return op->out[0];

@@ -62,7 +62,7 @@ static Value *need_whole(const Shard *h, Value *v, Op *user)
                         storage_type(v->type, h->u->axis, AX_R), v->loc);
     m.to->region = user->region;
     memcpy(m.to->why, v->why, sizeof v->why);
-    m.to->why[h->u->axis] = (Why){"gathered for use", h->u->loc};
+    m.to->why[h->u->axis] = why_is("gathered for use", h->u->loc);
     vec_push(p->arena, &h->s->gather, m);
     return m.to;
 }
@@ -70,7 +70,7 @@ static Value *need_whole(const Shard *h, Value *v, Op *user)
 static void make_flat(const Shard *h, Value *v)
 {
     v->type = storage_type(v->type, h->u->axis, AX_FLAT);
-    v->why[h->u->axis] = (Why){"stored as a shard", h->u->loc};
+    v->why[h->u->axis] = why_is("stored as a shard", h->u->loc);
 }
 
 /* A cast goes up to its operand, so that all of a unit's stand before the

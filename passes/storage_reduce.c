@@ -65,7 +65,7 @@ static Move *add_move(const Grad *g, OpKind kind, uint32_t axes, Value *v,
     memcpy(m.to->why, v->why, sizeof v->why);
     for (int a = 0; a < p->mesh.n; a++)
         if (axes >> a & 1)
-            m.to->why[a] = (Why){why, g->loc};
+            m.to->why[a] = why_is(why, g->loc);
     vec_push(p->arena, &g->s->reduce, m);
     return &g->s->reduce.at[g->s->reduce.n - 1];
 }
@@ -90,7 +90,7 @@ static Value *scatter_here(const Grad *g, Value *v)
     Type t = storage_type(v->type, axis, AX_FLAT);
     const char *hint = v->name;
     Op *op = ir_op_typed(&b, OP_take_part, 1, &v, attr, 1, &t, &hint);
-    op->why = (Why){"this rank's shard of the gradient", g->loc};
+    op->why = why_is("this rank's shard of the gradient", g->loc);
     return op->out[0];
 }
 

@@ -217,7 +217,7 @@ static void forward(ParcRt *rt)
     parc_wait(rt, PARC_DATA, 7); /* scale is there */
     parc_mark(rt, 8, 0);
     /* ar2 all_reduce over dp: scale
-     * loss is wanted whole: dp P -> R
+     * result loss: dp P -> R
      * 4 B, cuda.pdl:13:5 */
     parc_all_reduce(rt, 2, AXIS_dp, PARC_SUM, 1, (ParcPart[]){
         {.src = AT_scale, .dst = AT_scale, .outer = 1, .inner = 1},
@@ -232,7 +232,7 @@ static void backward(ParcRt *rt)
     parc_mark(rt, 9, 0);
     k03_scale_cast_mul_grad(rt, dx, x_10);
     parc_mark(rt, 10, 0);
-    /* take_share: dx.2 is carried from turn to turn: tp R -> P */
+    /* take_share: dx.2 is carried to the next iteration: tp R -> P */
     parc_take_share(rt, AXIS_tp, &(ParcPart){.src = AT_x, .dst = AT_x,
         .outer = 1, .inner = 512, .type = PARC_BF16});
     parc_record(rt, PARC_COMPUTE, 8);
@@ -702,7 +702,7 @@ static const char info[] =
     "  ar1   all_reduce     tp       4 x 1.00 KiB    down\n"
     "        RowwiseParallel on layers.*.down: tp P -> R, in bf16  (cuda.pdl:22:24)\n"
     "  ar2   all_reduce     dp       1 x 4 B         scale\n"
-    "        loss is wanted whole: dp P -> R  (cuda.pdl:13:5)\n"
+    "        result loss: dp P -> R  (cuda.pdl:13:5)\n"
     " backward\n"
     "  ar3   all_reduce     tp       4 x 1.00 KiB    dx.2\n"
     "        gradient of RowwiseParallel on layers.*.down: tp P -> R, in bf16  (cuda.pdl:22:24)\n"
@@ -786,7 +786,7 @@ static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Net", .parc_version = "0.1.0",
     .source = "cuda.pdl", .info = info,
-    .plan_hash = 0xbb7fc5c8693d6779u,
+    .plan_hash = 0x392cc4d42902687au,
     .naxes = 2,
     .axis = {{"dp", 2}, {"tp", 2}},
     .param = param, .nparams = 4,

@@ -87,7 +87,7 @@ static void forward(ParcRt *rt)
     k00_relu(rt, scale, net1);
     parc_mark(rt, 3, 0);
     /* ar1 all_reduce over fsdp,tp: scale
-     * loss is wanted whole: fsdp P -> R, tp P -> R
+     * result loss: fsdp P -> R, tp P -> R
      * 4 B, toy.pdl:6:5 */
     parc_all_reduce(rt, 1, AXIS_fsdp | AXIS_tp, PARC_SUM, 1, (ParcPart[]){
         {.src = AT_scale, .dst = AT_scale, .outer = 1, .inner = 1},
@@ -290,7 +290,7 @@ static const char info[] =
     "  ag0   all_gather     fsdp       1 x 288 B       net1\n"
     "        parameters of unit net1; in place, nothing moves  (toy.pdl:15:24)\n"
     "  ar1   all_reduce     fsdp,tp    1 x 4 B         scale\n"
-    "        loss is wanted whole: fsdp P -> R, tp P -> R  (toy.pdl:6:5)\n"
+    "        result loss: fsdp P -> R, tp P -> R  (toy.pdl:6:5)\n"
     " backward\n"
     "  rs2   reduce_scatter fsdp       1 x 288 B       net1\n"
     "        gradients of unit net1  (toy.pdl:15:24)\n"
@@ -315,7 +315,7 @@ static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Toy", .parc_version = "0.1.0",
     .source = "toy.pdl", .info = info,
-    .plan_hash = 0xbb56f91c1f7c80fau,
+    .plan_hash = 0xc7efe05a6d889f45u,
     .naxes = 2,
     .axis = {{"fsdp", 2}, {"tp", 2}},
     .param = param, .nparams = 1,

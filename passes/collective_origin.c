@@ -1,0 +1,420 @@
+/* collective_origin.c: which part of the step asks for a collective.
+ *
+ * partition converts an operand where its placement is not the one that the op
+ * needs. The origin says who is the cause: a style of the plan, the gradient
+ * of a parameter, the loss, the optimizer, or nobody (ORIGIN_IMPLIED), which
+ * the user is warned of (codegen/report_warnings.c).
+ *
+ *   a Partial that an op leaves which contracts a dim that a style splits:
+ *            the style. Columns of a weight that are split over tp leave the
+ *            gradient of the input as a sum over tp; it is reduced where the
+ *            first op needs it whole, behind the boundary.
+ *   an op between a parameter's gradient and its update: the gradient
+ *   a Partial in the loss: the loss. The loss is all of the forward pass that
+ *            no parameter follows, and its backward pass.
+ *   anything else: implied
+ *
+ * Time: one walk over the program, and a walk back for each conversion.
+ */
+#include "passes/collective_origin.h"
+
+#include "passes/layouts.h"
+
+#include <string.h>
+
+/* ---- what follows an op -------------------------------------------------- */
+
+/* What is known of values, by id. */
+typedef struct Marks {
+    Origins *o;
+    bool *weight; /* computed from parameters and constants alone */
+    bool *feeds;  /* a forward op that uses a parameter follows */
+    bool *other;  /* read by an op that is not the tail of a gradient */
+} Marks;
+
+static bool makes_weight(const Marks *k, const Op *op)
+{
+    bool any = op->kind == OP_param;
+    for (int i = 0; i < op->nargs; i++) {
+        const Value *v = op->arg[i];
+        if (!k->weight[v->id] && !(v->def && v->def->phase == PH_INIT))
+            return false;
+        any |= k->weight[v->id];
+    }
+    return any;
+}
+
+static void mark_weights(Marks *k, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->body) {
+            for (int i = op->ncarry; i < op->nargs; i++)
+                k->weight[op->body->arg[i]->id] = k->weight[op->arg[i]->id];
+            mark_weights(k, op->body);
+        } else if (op->phase == PH_FORWARD && makes_weight(k, op)) {
+            for (int i = 0; i < op->nouts; i++)
+                k->weight[op->out[i]->id] = true;
+        }
+    }
+}
+
+static bool uses_parameter(const Marks *k, const Op *op)
+{
+    bool any = false;
+    for (int i = 0; i < op->nargs; i++)
+        any |= k->weight[op->arg[i]->id];
+    return any && !makes_weight(k, op);
+}
+
+static bool contracts(const Op *op)
+{
+    return op_is_einsum(op->kind) || op_is_attention(op->kind) ||
+           op_is_attention_grad(op->kind) || op->kind == OP_embedding ||
+           op->kind == OP_embedding_grad;
+}
+
+static void mark_op(Marks *k, const Op *op)
+{
+    bool feeds = op->phase == PH_FORWARD && uses_parameter(k, op);
+    bool tail = op->kind == OP_finish_grad ||
+                (op->phase == PH_BACKWARD && !contracts(op));
+    for (int i = 0; i < op->nouts; i++) {
+        feeds |= op->phase == PH_FORWARD && k->feeds[op->out[i]->id];
+        tail = tail && (op->kind == OP_finish_grad || !k->other[op->out[i]->id]);
+    }
+    for (int i = 0; i < op->nargs; i++) {
+        k->feeds[op->arg[i]->id] |= feeds;
+        k->other[op->arg[i]->id] |= !tail;
+    }
+    k->o->tail[op->id] = tail;
+    k->o->loss[op->id] = op->phase == PH_FORWARD && !feeds && op->nargs > 0;
+}
+
+static void hand_on(Marks *k, const Value *from, const Value *to)
+{
+    k->feeds[to->id] |= k->feeds[from->id];
+    k->other[to->id] |= k->other[from->id];
+}
+
+static void mark_followed(Marks *k, const Region *r);
+
+/* Twice: what follows a carry in one iteration follows it in those before. */
+static void mark_loop(Marks *k, const Op *loop)
+{
+    const Region *body = loop->body;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < body->nyields; i++) {
+            hand_on(k, loop->out[i], body->yield[i]);
+            if (i < loop->ncarry)
+                hand_on(k, body->arg[i], body->yield[i]);
+        }
+        mark_followed(k, body);
+    }
+    for (int i = 0; i < loop->nargs; i++)
+        hand_on(k, body->arg[i], loop->arg[i]);
+}
+
+static void mark_followed(Marks *k, const Region *r)
+{
+    for (const Op *op = r->last; op; op = op->prev) {
+        if (op->body)
+            mark_loop(k, op);
+        else
+            mark_op(k, op);
+    }
+}
+
+static void list_loss(Op *op, void *context)
+{
+    Origins *o = context;
+    if (!op->body && o->loss[op->id]) {
+        const Op *found = op;
+        vec_push(o->p->arena, &o->loss_op, found);
+    }
+}
+
+void origins_find(Origins *o, Program *p)
+{
+    *o = (Origins){.p = p};
+    o->loss = NEW_ARRAY(p->arena, bool, p->nops + 1);
+    o->tail = NEW_ARRAY(p->arena, bool, p->nops + 1);
+    Marks k = {o, NEW_ARRAY(p->arena, bool, p->nvalues + 1),
+               NEW_ARRAY(p->arena, bool, p->nvalues + 1),
+               NEW_ARRAY(p->arena, bool, p->nvalues + 1)};
+    mark_weights(&k, p->step);
+    mark_followed(&k, p->step);
+    ir_walk(p->step, list_loss, o);
+}
+
+/* A backward op has the place in the model of the op that it is of. */
+static bool in_loss(const Origins *o, const Op *op)
+{
+    for (int i = 0; i < o->loss_op.n; i++) {
+        const Op *x = o->loss_op.at[i];
+        if (x == op ||
+            (x->loc.file == op->loc.file && x->loc.line == op->loc.line &&
+             x->loc.col == op->loc.col && strcmp(x->path, op->path) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* ---- where a Partial comes from ------------------------------------------ */
+
+/* The operand that an argument of a loop starts as. */
+static const Value *outside(const Value *v)
+{
+    while (!v->def && v->region->owner)
+        v = v->region->owner->arg[v->index];
+    return v;
+}
+
+static bool is_partial(const Value *v, int axis)
+{
+    int kind = v->type.place.ax[axis].kind;
+    return kind == AX_P || kind == AX_PMAX;
+}
+
+/* The parameter that a value is, in another type, layout or loop; or NULL. */
+static const Value *parameter_of(const Value *v)
+{
+    for (;;) {
+        v = outside(v);
+        if (!v->def || v->def->kind == OP_param)
+            return v->def ? v : NULL;
+        bool same = v->def->kind == OP_cast || v->def->kind == OP_boundary ||
+                    v->def->kind == OP_transpose || op_is_view(v->def->kind) ||
+                    op_is_conversion(v->def->kind);
+        if (!same)
+            return NULL;
+        v = v->def->arg[0];
+    }
+}
+
+/* The parameter that the op reads and a style splits on the axis, or NULL. */
+static const Value *split_parameter(const Op *op, int axis)
+{
+    for (int i = 0; i < op->nargs; i++) {
+        const Value *w = parameter_of(op->arg[i]);
+        if (w && w->type.place.ax[axis].kind == AX_S)
+            return w;
+    }
+    return NULL;
+}
+
+const Op *producer_of(const Value *v)
+{
+    for (int steps = 0; steps < 10000; steps++) {
+        v = outside(v);
+        const Op *op = v->def;
+        if (!op || op->nargs == 0 || contracts(op))
+            return op;
+        if (op->body) {
+            v = op->body->yield[v->index];
+            continue;
+        }
+        const Value *next = op->arg[0];
+        for (int i = 1; i < op->nargs; i++)
+            if (type_elements(&op->arg[i]->type) > type_elements(&next->type))
+                next = op->arg[i];
+        v = next;
+    }
+    return NULL;
+}
+
+/* The style that keeps the heads of an attention's keys or values whole on the
+ * axis, so that its ranks share them; or NULL. */
+static const Style *shared_heads(const Program *p, const Op *grad, int axis)
+{
+    for (int i = 2; op_is_attention_grad(grad->kind) && i < 4; i++) {
+        const Op *made = producer_of(grad->arg[i]);
+        const Style *s = made ? style_of_path(p, made->path, axis) : NULL;
+        if (s && s->whole)
+            return s;
+    }
+    return NULL;
+}
+
+/* The search for what leaves a value as a Partial on the axis: ops none of
+ * whose operands is one. */
+typedef struct Search {
+    const Program *p;
+    int axis, budget;      /* values that are still looked at */
+    const Op *source;      /* the first that was found; a share of a whole
+                              value is none */
+    const Value *parameter; /* that it reads and a style splits; or NULL */
+    const Style *shared;    /* by which ranks share the heads that it reads */
+} Search;
+
+static void search(Search *s, const Value *v)
+{
+    const Op *op = v->def;
+    bool leaf = true;
+    if (s->parameter || s->budget-- <= 0)
+        return;
+    if (!op && v->region->owner && v->index < v->region->owner->ncarry) {
+        search(s, v->region->yield[v->index]);
+    } else if (!op || op->body) {
+        if (op || v->region->owner)
+            search(s, op ? op->body->yield[v->index] : outside(v));
+    } else {
+        for (int i = 0; i < op->nargs; i++)
+            if (is_partial(op->arg[i], s->axis)) {
+                search(s, op->arg[i]);
+                leaf = false;
+            }
+        if (!leaf || op->kind == OP_take_share || s->parameter)
+            return;
+        s->parameter = split_parameter(op, s->axis);
+        if (!s->shared)
+            s->shared = shared_heads(s->p, op, s->axis);
+        if (!s->source || s->parameter)
+            s->source = op;
+    }
+}
+
+/* ---- reasons ------------------------------------------------------------- */
+
+static bool same_place(AxisPlace x, AxisPlace y)
+{
+    return x.kind == y.kind && x.dim == y.dim && x.order == y.order;
+}
+
+const char *placement_change(const Program *p, const Value *v,
+                             const Placement *to)
+{
+    Out o;
+    int n = 0;
+    out_init(&o, p->arena);
+    for (int a = 0; a < p->mesh.n; a++)
+        if (!same_place(v->type.place.ax[a], to->ax[a]))
+            out(&o, "%s%s %s -> %s", n++ ? ", " : "", p->mesh.name[a],
+                axis_place_text(p->arena, v->type.place.ax[a]),
+                axis_place_text(p->arena, to->ax[a]));
+    return o.size ? o.text : "";
+}
+
+/* A style's part in the conversion: the Partial that its split leaves. */
+static Why by_style(const Program *p, const Search *s, const char *change)
+{
+    const Why *split = &s->parameter->why[s->axis];
+    const char *of = s->source->phase == PH_BACKWARD ? "gradient of " : "";
+    return (Why){arena_printf(p->arena, "%s%s: %s", of,
+                              split->text ? split->text : "", change),
+                 split->loc, ORIGIN_STYLE, NULL};
+}
+
+/* Why one axis of the value changes. `text`: how an implied change is told. */
+static Why why_axis(const Origins *o, Implied *x, const char *text)
+{
+    const Op *op = x->op;
+    const Value *from = x->from;
+    int axis = x->axis;
+    Loc loc = op ? op->loc : from->loc;
+    Search s = {.p = o->p, .axis = axis, .budget = 4096};
+    bool partial = is_partial(from, axis);
+    if (partial)
+        search(&s, from);
+    if (s.parameter)
+        return by_style(o->p, &s, placement_change(o->p, from, x->to));
+    if (s.shared)
+        return (Why){arena_printf(o->p->arena, "ranks share the heads of %s: "
+                                  "%s", style_text(o->p->arena, s.shared),
+                                  placement_change(o->p, from, x->to)),
+                     s.shared->loc, ORIGIN_STYLE, NULL};
+    if (op && o->tail[op->id])
+        return (Why){text, loc, ORIGIN_GRADIENT, NULL};
+    if (op && partial && in_loss(o, op))
+        return (Why){text, loc, ORIGIN_LOSS, NULL};
+    x->source = s.source;
+    return (Why){text, loc, ORIGIN_IMPLIED, plan_advice(x)};
+}
+
+/* The reason of the axis that no style asks for, else of the first. */
+static Why why_change(const Origins *o, Implied x, const char *text)
+{
+    Why found = why_is(text, x.op ? x.op->loc : x.from->loc);
+    for (int a = 0; a < o->p->mesh.n; a++) {
+        if (same_place(x.from->type.place.ax[a], x.to->ax[a]))
+            continue;
+        x.axis = a;
+        Why why = why_axis(o, &x, text);
+        if (!found.origin || why.origin == ORIGIN_IMPLIED)
+            found = why;
+    }
+    return found;
+}
+
+Why origin_of_boundary(const Origins *o, const Op *op, const Value *from,
+                       const Placement *to)
+{
+    const Program *p = o->p;
+    Constraint by_axis[MAX_AXES];
+    layout_of_boundary(p, op, by_axis);
+    for (int a = 0; a < p->mesh.n; a++) {
+        const Style *s = by_axis[a].style;
+        if (s && !same_place(from->type.place.ax[a], to->ax[a]))
+            return (Why){arena_printf(p->arena, "%s%s: %s",
+                                      op_attr(op, "grad").i ? "gradient of "
+                                                            : "",
+                                      style_text(p->arena, s),
+                                      placement_change(p, from, to)),
+                         s->loc, ORIGIN_STYLE, NULL};
+    }
+    return why_change(o, (Implied){.p = p, .from = from, .to = to},
+                      arena_printf(p->arena, "%s of %s: %s",
+                                   port_text(p->arena, op),
+                                   op_attr(op, "path").s,
+                                   placement_change(p, from, to)));
+}
+
+static bool has_kind(const Program *p, const Value *v, const Placement *to,
+                     int kind)
+{
+    for (int a = 0; a < p->mesh.n; a++)
+        if (v->type.place.ax[a].kind == kind && to->ax[a].kind != kind)
+            return true;
+    return false;
+}
+
+Why origin_of_operand(const Origins *o, const Op *op, int i, const Value *v,
+                      const Placement *want)
+{
+    const Program *p = o->p;
+    Arena *a = p->arena;
+    const char *change = placement_change(p, v, want);
+    if (op->kind == OP_finish_grad) {
+        const Param *q = &p->param.at[op_attr(op, "param").i];
+        return (Why){arena_printf(a, "gradient of %s: %s", q->name, change),
+                     q->loc, ORIGIN_GRADIENT, NULL};
+    }
+    if (op->kind == OP_output)
+        return (Why){arena_printf(a, "result %s: %s", op_attr(op, "name").s,
+                                  change),
+                     op->loc, ORIGIN_LOSS, NULL};
+    const char *reason = "";
+    if (has_kind(p, v, want, AX_P))
+        reason = "; it needs the whole sum";
+    else if (has_kind(p, v, want, AX_PMAX))
+        reason = "; it needs the whole maximum";
+    const char *text = arena_printf(a, "operand %d of %s: %s%s", i,
+                                    op_info(op->kind)->name, change, reason);
+    if (op->phase == PH_OPTIMIZER)
+        return (Why){text, op->loc, ORIGIN_OPTIMIZER, NULL};
+    return why_change(o,
+                      (Implied){.p = p, .op = op, .operand = i, .from = v,
+                                .to = want},
+                      text);
+}
+
+Why origin_of_carry(const Origins *o, const Value *v, const Value *like)
+{
+    const Placement *to = &like->type.place;
+    return why_change(o,
+                      (Implied){.p = o->p, .from = v, .to = to,
+                                .carry = like},
+                      arena_printf(o->p->arena,
+                                   "%s is carried to the next iteration: %s",
+                                   like->name,
+                                   placement_change(o->p, v, to)));
+}

@@ -1,0 +1,303 @@
+/* plan_advice.c: plan lines that avoid a collective which no style asks for,
+ * or split a computation that ranks repeat.
+ *
+ * A table of known cases, tried in order. Each looks at the op that needs
+ * another placement, at what made the operand, and at the styles of the
+ * modules around, and answers with lines of a plan, or NULL where the case is
+ * not its own.
+ *
+ *   attention   q, k or v is not split by heads
+ *               -> ColwiseParallel on the Linears that make them
+ *   unsummed    a Linear without a style multiplies a split input
+ *               -> RowwiseParallel on it
+ *   lookup      the ids or the table of an Embedding
+ *               -> RowwiseParallel(input=Replicate) on it
+ *   linear      a Linear without a style has one operand split
+ *               -> RowwiseParallel or ColwiseParallel on it
+ *   input       the gradient of a ColwiseParallel's input is split otherwise
+ *               than its `input=` says
+ *               -> input= on it
+ *   features    a sum over the last dim (of a norm, say) which comes split
+ *               -> output=Replicate on what makes the operand
+ *   residual    two branches have different layouts
+ *               -> output= on what makes one of them
+ */
+#include "passes/collective_origin.h"
+#include "passes/layouts.h"
+
+#include <string.h>
+
+const Module *module_of_path(const Program *p, const char *path)
+{
+    for (int i = 0; i < p->module.n; i++)
+        if (strcmp(p->module.at[i].path, path) == 0)
+            return &p->module.at[i];
+    return NULL;
+}
+
+static bool is_class(const Program *p, const char *path, const char *class)
+{
+    const Module *m = module_of_path(p, path);
+    return m && strcmp(m->class, class) == 0;
+}
+
+/* "Shard(1)"; NULL: no layout that a style can name. */
+static const char *layout_text(Arena *a, AxisPlace at)
+{
+    if (at.kind == AX_R)
+        return "Replicate";
+    return at.kind == AX_S ? arena_printf(a, "Shard(%d)", at.dim) : NULL;
+}
+
+static AxisPlace place_of(const Value *v, int axis)
+{
+    return v->type.place.ax[axis];
+}
+
+static const char *line(const Program *p, const char *path, const char *style)
+{
+    return arena_printf(p->arena, "%s: %s", *path ? path : "model", style);
+}
+
+/* "Shard(-1)"; "" for the layout that the style has anyway. */
+static const char *own_input(const Program *p, const Style *s, bool embedding)
+{
+    Layout in = s->in_from[0];
+    bool split = s->kind == STYLE_ROWWISE && !embedding;
+    if (in.kind == LAYOUT_REPLICATE)
+        return split ? "Replicate" : "";
+    if (in.kind != LAYOUT_SHARD || (split && in.dim == -1))
+        return "";
+    return arena_printf(p->arena, "Shard(%d)", in.dim);
+}
+
+/* A line that gives the output of what makes v the layout `to`. */
+static const char *output_line(const Implied *x, const Value *v, AxisPlace to)
+{
+    const Op *op = producer_of(v);
+    const char *layout = layout_text(x->p->arena, to);
+    const Style *s = op ? style_of_path(x->p, op->path, x->axis) : NULL;
+    if (!s || !layout || op->phase != PH_FORWARD ||
+        (s->kind != STYLE_COLWISE && s->kind != STYLE_ROWWISE))
+        return NULL;
+    const char *in = own_input(x->p, s, op->kind == OP_embedding);
+    return line(x->p, op->path,
+                arena_printf(x->p->arena, "%s(%s%s%soutput=%s)",
+                             style_name(s->kind), *in ? "input=" : "", in,
+                             *in ? ", " : "", layout));
+}
+
+/* ---- the cases ----------------------------------------------------------- */
+
+/* Whether the axis divides the heads of an attention's queries. */
+static bool divides_heads(const Program *p, const Op *op, int axis)
+{
+    uint32_t axes = mesh_user_axis(&p->mesh, axis);
+    return op->arg[0]->type.dim[2] % mesh_group(&p->mesh, axes) == 0;
+}
+
+static const char *attention(const Implied *x)
+{
+    const char *text = NULL;
+    if (!x->op || !op_is_attention(x->op->kind) ||
+        !divides_heads(x->p, x->op, x->axis))
+        return NULL;
+    for (int i = 0; i < 3; i++) {
+        const Op *op = producer_of(x->op->arg[i]);
+        if (!op || !is_class(x->p, op->path, "Linear") ||
+            style_of_path(x->p, op->path, x->axis))
+            continue;
+        const char *more = line(x->p, op->path, "ColwiseParallel");
+        if (!text || !strstr(text, more))
+            text = text ? arena_printf(x->p->arena, "%s\n%s", text, more)
+                        : more;
+    }
+    return text;
+}
+
+static const char *unsummed(const Implied *x)
+{
+    const Op *op = x->source;
+    if (!op || !is_class(x->p, op->path, "Linear") ||
+        style_of_path(x->p, op->path, x->axis) || op->phase != PH_FORWARD)
+        return NULL;
+    AxisPlace to = x->to->ax[x->axis];
+    return line(x->p, op->path,
+                to.kind == AX_S
+                    ? arena_printf(x->p->arena, "RowwiseParallel(output=%s)",
+                                   layout_text(x->p->arena, to))
+                    : "RowwiseParallel");
+}
+
+static const char *lookup(const Implied *x)
+{
+    if (!x->op || x->op->kind != OP_embedding ||
+        !is_class(x->p, x->op->path, "Embedding"))
+        return NULL;
+    const char *out = layout_text(x->p->arena,
+                                  place_of(x->op->out[0], x->axis));
+    bool split = out && place_of(x->op->out[0], x->axis).kind == AX_S;
+    return line(x->p, x->op->path,
+                split ? arena_printf(x->p->arena, "RowwiseParallel("
+                                     "input=Replicate, output=%s)", out)
+                      : "RowwiseParallel(input=Replicate)");
+}
+
+static const char *linear(const Implied *x)
+{
+    Arena *a = x->p->arena;
+    const Op *op = x->op;
+    if (!op || !op_is_einsum(op->kind) || op->phase != PH_FORWARD ||
+        !is_class(x->p, op->path, "Linear") ||
+        style_of_path(x->p, op->path, x->axis))
+        return NULL;
+    AxisPlace in = place_of(op->arg[0], x->axis);
+    AxisPlace out = place_of(op->out[0], x->axis);
+    const char *as = layout_text(a, in), *becomes = layout_text(a, out);
+    bool features = in.kind == AX_S && in.dim + 1 == op->arg[0]->type.ndim;
+    const char *style = features ? "RowwiseParallel" : "ColwiseParallel";
+    if (features && out.kind == AX_S && becomes)
+        style = arena_printf(a, "RowwiseParallel(output=%s)", becomes);
+    else if (!features && in.kind == AX_S && as)
+        style = arena_printf(a, "ColwiseParallel(input=%s)", as);
+    return line(x->p, op->path, style);
+}
+
+static const char *input(const Implied *x)
+{
+    const Op *op = x->op;
+    const Style *s = op ? style_of_path(x->p, op->path, x->axis) : NULL;
+    if (!s || s->kind != STYLE_COLWISE || op->phase != PH_BACKWARD ||
+        !op_is_einsum(op->kind) || s->in_from[0].kind != LAYOUT_REPLICATE)
+        return NULL;
+    AxisPlace out = place_of(op->out[0], x->axis);
+    if (out.kind != AX_S)
+        return NULL;
+    return line(x->p, op->path,
+                arena_printf(x->p->arena, "ColwiseParallel(input=%s)",
+                             layout_text(x->p->arena, out)));
+}
+
+/* The dim that the Partial was summed over is the last one: the features. */
+static const char *features(const Implied *x)
+{
+    if (!x->source || x->source->nargs == 0)
+        return NULL;
+    const Value *v = x->source->arg[0];
+    AxisPlace at = place_of(v, x->axis);
+    if (at.kind != AX_S || at.dim + 1 != v->type.ndim || v->type.ndim < 2)
+        return NULL;
+    return output_line(x, v, (AxisPlace){AX_R, 0, 0});
+}
+
+/* The output of a RowwiseParallel, the gradient of which v becomes; or NULL. */
+static const Style *reduced_output(const Implied *x, const Value *v, int depth)
+{
+    for (const Op *op = v->region->first; op; op = op->next) {
+        bool reads = false;
+        for (int i = 0; i < op->nargs; i++)
+            reads |= op->arg[i] == v;
+        if (!reads)
+            continue;
+        const Style *s = NULL;
+        if (op->kind == OP_boundary && op_attr(op, "grad").i)
+            s = style_of_path(x->p, op_attr(op, "path").s, x->axis);
+        if (s && s->kind == STYLE_ROWWISE)
+            return s;
+        bool passes = op->kind == OP_boundary || op_is_elementwise(op->kind);
+        if (depth > 0 && passes && op->nouts == 1)
+            s = reduced_output(x, op->out[0], depth - 1);
+        if (s && s->kind == STYLE_ROWWISE)
+            return s;
+    }
+    return NULL;
+}
+
+static const char *residual(const Implied *x)
+{
+    enum { OPS = 6 };
+    Arena *a = x->p->arena;
+    AxisPlace is = place_of(x->from, x->axis);
+    const char *text = output_line(x, x->from, x->to->ax[x->axis]);
+    if (!text && x->op && op_is_elementwise(x->op->kind) &&
+        x->op->nargs == 2)
+        text = output_line(x, x->op->arg[1 - x->operand], is);
+    if (text || !x->carry || is.kind != AX_S)
+        return text;
+    const Style *s = reduced_output(x, x->carry, OPS);
+    if (!s || s->out_to[0].kind != LAYOUT_REPLICATE)
+        return NULL;
+    return line(x->p, s->path,
+                arena_printf(a, "RowwiseParallel(output=%s)",
+                             layout_text(a, is)));
+}
+
+typedef const char *Case(const Implied *x);
+static Case *const cases[] = {attention, unsummed, lookup, linear,
+                              input,     features, residual};
+
+/* The path of the module around, "" at the top. */
+static bool same_parent(const char *a, const char *b)
+{
+    const char *x = strrchr(a, '.'), *y = strrchr(b, '.');
+    size_t n = x ? (size_t)(x - a) : 0;
+    return n == (y ? (size_t)(y - b) : 0) && strncmp(a, b, n) == 0;
+}
+
+/* A Linear whose input comes out of another in the same module, or out of
+ * that module's attention, takes rows; others take columns. */
+static const char *style_of_linear(const Program *p, const Op *op)
+{
+    const Op *before = producer_of(op->arg[0]);
+    const char *dot = strrchr(op->path, '.');
+    if (!before)
+        return "ColwiseParallel";
+    if (op_is_attention(before->kind))
+        return dot && strlen(before->path) == (size_t)(dot - op->path) &&
+                       strncmp(op->path, before->path,
+                               strlen(before->path)) == 0
+                   ? "RowwiseParallel"
+                   : "ColwiseParallel";
+    return is_class(p, before->path, "Linear") &&
+                   same_parent(before->path, op->path)
+               ? "RowwiseParallel"
+               : "ColwiseParallel";
+}
+
+/* Whether an attention reads what the Linear makes, and has heads that the
+ * axis does not divide. */
+static bool makes_odd_heads(const Program *p, const Op *linear, int axis)
+{
+    for (const Op *op = linear->next; op; op = op->next)
+        for (int i = 0; op_is_attention(op->kind) && i < 3; i++)
+            if (producer_of(op->arg[i]) == linear &&
+                !divides_heads(p, op, axis))
+                return true;
+    return false;
+}
+
+const char *plan_split_advice(const Program *p, const Op *op, int axis)
+{
+    if (op->phase != PH_FORWARD || style_of_path(p, op->path, axis))
+        return NULL;
+    if (op_is_attention(op->kind)) {
+        Implied x = {.p = p, .op = op, .axis = axis};
+        return attention(&x);
+    }
+    if (!op_is_einsum(op->kind) || !is_class(p, op->path, "Linear") ||
+        makes_odd_heads(p, op, axis))
+        return NULL;
+    return line(p, op->path, style_of_linear(p, op));
+}
+
+const char *plan_advice(const Implied *x)
+{
+    if (!(x->p->plan.tensor_axes >> x->axis & 1))
+        return NULL;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *text = cases[i](x);
+        if (text)
+            return text;
+    }
+    return NULL;
+}

@@ -1,0 +1,126 @@
+#!/bin/sh
+# Warnings about a plan: collectives that no style asks for, and computation
+# that ranks repeat. The examples have none; the lines that a warning proposes
+# do away with it.
+. "$(dirname "$0")/lib.sh"
+
+# plan FILE OPTIONS…: its JSON, and what standard error has.
+plan() {
+    "$PARC" "$@" --emit json >"$work/plan.json" 2>"$work/said"
+}
+
+# Every collective has an origin; none is implied, and nothing is said.
+clean() {
+    plan "$@" && jq -e '.warnings == [] and
+        ([.collectives[].origin] | index("") == null and
+         index("implied") == null)' "$work/plan.json" &&
+        ! grep -q warning "$work/said"
+}
+for target in cpu cuda; do
+    for mesh in 1x2 2x2 2x4; do
+        at="--target $target --threads 1 --mesh $mesh"
+        # shellcheck disable=SC2086
+        {
+            check "llama $at" clean examples/llama.pdl $at $llama_sizes
+            check "llama $at, GQA, microbatches, chunks" clean \
+                examples/llama.pdl $at $llama_sizes -D n_kv_heads=1 \
+                -D accumulate=2 -D head_chunk=16 -D clip=1.0
+            check "gpt2 $at" clean examples/gpt2.pdl $at $gpt2_sizes
+            check "toy $at" clean examples/toy.pdl $at
+            check "feedforward $at" clean examples/feedforward.pdl $at
+            check "hsdp $at" clean examples/hsdp.pdl --target $target \
+                --threads 1 --mesh 2x$mesh -D n_layers=2
+            check "transformer $at" clean examples/transformer.pdl $at \
+                --plan tensor_parallel $transformer_sizes
+        }
+    done
+    for strategy in full_shard shard_grad_op no_shard full_shard_checkpoint; do
+        # shellcheck disable=SC2086
+        check "transformer $target $strategy" clean examples/transformer.pdl \
+            --mesh 4 --target $target --threads 1 --plan $strategy \
+            $transformer_sizes
+    done
+done
+
+# Plans that were spoilt: a warning on the line, whose help mends the plan.
+# apply: puts the proposed lines into $work/spoilt.pdl, in place of those of
+# the same module.
+apply() {
+    jq -r '.warnings[].help[]' "$work/plan.json" | sort -u >"$work/lines"
+    [ -s "$work/lines" ] || return 1
+    awk -F: -v lines="$work/lines" '
+        BEGIN { while ((getline l < lines) > 0) {
+                    split(l, part, ":")
+                    text[part[1]] = l
+                } }
+        { path = $1; gsub(/ /, "", path) }
+        inside && path in text { next }
+        { print }
+        /parallelize tp/ { inside = 1; for (p in text) print text[p] }
+        /^    }/ { inside = 0 }' "$work/spoilt.pdl" >"$work/mended.pdl"
+}
+
+mended() { # mended KIND LINE SED-SCRIPT…: of examples/llama.pdl
+    kind=$1 line=$2
+    shift 2
+    sed "$@" examples/llama.pdl >"$work/spoilt.pdl"
+    # shellcheck disable=SC2086
+    plan "$work/spoilt.pdl" --mesh 2x4 || return 1
+    cat "$work/said"
+    jq -e --arg kind "$kind" --arg line "spoilt.pdl:$line:" '.warnings | map(
+        select(.kind == $kind and (.source | startswith($line)))) |
+        length == 1' "$work/plan.json" &&
+        grep -q "^$work/spoilt.pdl:$line:.*: warning: " "$work/said" &&
+        apply && clean "$work/mended.pdl" --mesh 2x4
+}
+check "wo has no style" mended collective 40 -e '/attention.wo:/d'
+check "residual, one branch whole" mended collective 65 \
+    -e '/w2:.*Rowwise/s/Shard(1)/Replicate/'
+check "residual, split along another dim" mended collective 51 \
+    -e '/wo:.*Rowwise/s/Shard(1)/Shard(2)/'
+check "input layouts are missing" mended collective 25 \
+    -e '/PrepareModuleInput/d'
+check "embedding by columns" mended collective 64 \
+    -e '/tok_emb.*Row/s/Rowwise.*/ColwiseParallel/'
+check "w2 has no style" mended collective 25 -e '/feed_forward.w2:/d'
+check "only the feed-forward is split" mended repeated 40 \
+    -e '/layers.*attention/d' -e '/tok_emb.*Row/d' -e '/_norm: .*Seq/d' \
+    -e '/PrepareMod/d' -e '/ norm: .*Seq/d' -e '/ output: .*Col/d' \
+    -e 's/output=Shard(1)/output=Replicate/'
+
+# q, k and v come whole along the sequence: both kinds, with flops and bytes.
+sed -e '/Prepare/d' -e '/\.w[123qkvo]:.*/d' examples/llama.pdl \
+    >"$work/spoilt.pdl"
+check "attention on every rank" plan "$work/spoilt.pdl" --mesh 2x4 \
+    -D n_layers=2
+check "is told" jq -e '
+    ([.warnings[] | select(.kind == "collective") | .bytes] | add) > 1e9 and
+    any(.warnings[]; .kind == "repeated" and (.what | contains("attention"))
+        and .flops > 1e12 and .redundant_flops == .flops * 0.75)' \
+    "$work/plan.json"
+check "its proposal" jq -e 'any(.warnings[].help[];
+    . == "layers.*.attention.wk: ColwiseParallel")' "$work/plan.json"
+
+# Standard output and exit status are the same with a warning; an axis of one
+# rank has none.
+told() {
+    plan "$work/spoilt.pdl" --mesh 2x4 -D n_layers=2 &&
+        jq -e . "$work/plan.json" && grep -q warning "$work/said" &&
+        "$PARC" "$work/spoilt.pdl" --mesh 2x4 -D n_layers=2 --emit plan \
+            2>/dev/null >"$work/plan" && ! grep -q warning "$work/plan"
+}
+check "standard error alone" told
+check "an axis of one rank" clean "$work/spoilt.pdl" --mesh 2x1 -D n_layers=2
+
+# The dump of a pass keeps origins: warnings are those of the direct run.
+resumed() {
+    "$PARC" "$work/spoilt.pdl" --mesh 2x4 -D n_layers=2 --stop-after=storage \
+        --emit ir >"$work/mid.ir" && plan "$work/mid.ir" \
+        --start-after=storage && mv "$work/plan.json" "$work/resumed.json" &&
+        plan "$work/spoilt.pdl" --mesh 2x4 -D n_layers=2 &&
+        jq -e -n --slurpfile a "$work/resumed.json" \
+            --slurpfile b "$work/plan.json" \
+            '$a[0].warnings == $b[0].warnings and $a[0].warnings != []'
+}
+check "from a dump" resumed
+finish

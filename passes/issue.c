@@ -147,7 +147,7 @@ static int unit_number(const Op *gather, int *units)
     return number;
 }
 
-/* The unit at whose beginning the op is issued, *turns iterations earlier; -1:
+/* The unit at whose beginning the op is issued, `turns` iterations earlier; -1:
  * at the beginning of the iteration. */
 static int issued_with(const Op *op, int *turns)
 {

@@ -1,15 +1,17 @@
-/* recompute.c: what is kept for the backward pass, and what is made again.
+/* recompute.c: decides which forward values are saved for the backward pass and
+ * which are recomputed.
  *
- * Wants: STAGE_STORED. The backward pass reads forward values: those that a
- * forward loop stacks for its mirror, and those of the step's own ops.
- * Leaves: the same program in effect, with the least bytes kept that suffice
- * to compute the rest again from by cheap ops (elementwise)
- * and by all-gathers over tensor-parallel axes. These are repeated in the
- * backward pass, in front of their first use. Matmuls, attention and other
- * collectives run twice in modules that the plan's `checkpoint` names, and
- * nowhere else: there every op may, loops and reductions included, so that
- * of such a module no more than its inputs is kept, and what `keep=` says.
- * Every op that runs again is marked so.
+ * requires: STAGE_STORED. The backward pass reads forward values: those that a
+ *           forward loop stacks for its backward loop, and those of the step's
+ *           own ops
+ * ensures:  the same results, with the fewest bytes saved from which all other
+ *           values can be recomputed by cheap (elementwise) ops and all-gathers
+ *           over tensor axes. The recomputation is inserted in the backward
+ *           pass before its first use. Matmuls, attention and other collectives
+ *           are recomputed only in modules that the plan's `checkpoint` names.
+ *           There every op may be, loops and reductions included, so that only
+ *           the module's inputs and the values of `keep=` are saved. Every
+ *           recomputed op is marked `again`
  *
  *   before
  *     %out, %ys, %zs = loop{n=4, reverse=false} : … {
@@ -32,17 +34,17 @@
  *       %z.2 = all_gather{axes={tp}, …} %yi : f32[8, 64] backward
  *       %dwi = einsum{…} %du, %z.2 : f32[64, 64] backward
  *
- * Loops and their mirrors are matched from outside in: a mirror is the loop
- * of phase BACKWARD that takes stacks which a forward loop has made. Which
- * value of the one body is which of the other follows from their operands.
- * What may be had again is recompute_rules.c's, the choice recompute_cut.c's,
- * and recompute_again.c carries it out.
+ * Loops and their backward loops are matched from outside in: a backward loop
+ * is the loop of phase BACKWARD that reads stacks that a forward loop has made.
+ * Corresponding values of the two bodies follow from the operands.
+ * recompute_rules.c says what may be recomputed, recompute_cut.c chooses,
+ * recompute_again.c rewrites the program.
  */
 #include "passes/recompute.h"
 
 #include "passes/pass.h"
 
-/* ---- what is where ---- */
+/* ---- corresponding values ---- */
 
 void recompute_match(Pair *r, Value *forward, Value *back)
 {
@@ -51,15 +53,15 @@ void recompute_match(Pair *r, Value *forward, Value *back)
     value_map_set(r->p, &r->origin, back, forward);
 }
 
-/* The forward value that a value of the way back equals; NULL: none. */
+/* The forward value that a value of the backward pass equals; NULL: none. */
 static Value *origin_of(const Pair *r, Value *v)
 {
     Value *forward = value_map_get(&r->origin, v);
     return forward == NULL && r->outer == NULL ? v : forward;
 }
 
-/* What autodiff and storage put into both passes: copies of parameters in the
- * compute type, and the gathers of units. */
+/* Ops that autodiff and storage insert in both passes: casts of parameters to
+ * the compute type, and gathers of units. */
 static bool is_in_both(const Op *op)
 {
     return op->kind == OP_cast || recompute_is_unit_gather(op);
@@ -101,8 +103,8 @@ static bool read_by_backward(const Value *v)
     return false;
 }
 
-/* A unit that storage gathers once for both passes is there in both, with all
- * that it holds. */
+/* A unit that storage gathers once for both passes is available in both: its
+ * gathered values correspond to themselves. */
 static void match_kept_gathers(Pair *r)
 {
     for (Op *op = r->from->first; op != NULL; op = op->next) {
@@ -135,7 +137,7 @@ static void match_arguments(Pair *r)
     }
 }
 
-/* The loop that a backward loop is the mirror of; NULL: none. */
+/* The forward loop of a backward loop; NULL: none. */
 static Op *forward_loop(const Pair *r, const Op *b)
 {
     for (int k = b->ncarry; k < b->ncarry + b->nstack; k++) {
@@ -149,7 +151,7 @@ static Op *forward_loop(const Pair *r, const Op *b)
     return NULL;
 }
 
-/* ---- what the way back reads ---- */
+/* ---- forward values that the backward pass reads ---- */
 
 static bool is_read(const Value *v)
 {

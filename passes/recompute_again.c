@@ -1,17 +1,17 @@
-/* recompute_again.c: carries the choice out: what the way back reads comes
- * from what is kept, or is made again right in front of its first reader.
+/* recompute_again.c: rewrites the backward pass: it reads saved values, and
+ * recomputes the others right before their first reader.
  *
- * What a stretch gathers of a unit, the way back gathers together with what
- * it needs of that unit anyway. Cheap values that a stretch made for its own
- * ops do not wait for late readers: they are made once more, from those that
- * would be saved if there were no checkpoint.
+ * A unit that a recomputed stretch gathers joins the backward pass's own gather
+ * of that unit. A cheap value that was recomputed for other recomputed ops is
+ * not kept live for a late reader: it is recomputed a second time, from the
+ * values that would be saved without checkpoint.
  */
 #include <string.h>
 
 #include "base/bug.h"
 #include "passes/recompute.h"
 
-/* ---- places ---- */
+/* ---- positions ---- */
 
 static bool comes_before(const Op *a, const Op *b)
 {
@@ -20,7 +20,7 @@ static bool comes_before(const Op *a, const Op *b)
     return a == b;
 }
 
-/* Moves the gather of a unit forward to where its results are now needed. */
+/* Moves the producer of v, a gather of a unit, before op. */
 static void ensure_before(Value *v, Op *op)
 {
     if (v->def == NULL || op == NULL || v->def->region != op->region ||
@@ -31,7 +31,7 @@ static void ensure_before(Value *v, Op *op)
     ir_move(v->def, op->region, op);
 }
 
-/* A forward value as the way back reads it, saved or passed on there. */
+/* The value of the backward region for a saved or available forward value. */
 static Value *bring(Pair *r, Value *v)
 {
     Value *back = value_map_get(&r->back, v);
@@ -55,7 +55,7 @@ static Value *bring(Pair *r, Value *v)
     return back;
 }
 
-/* ---- ops that run again ---- */
+/* ---- recomputed ops ---- */
 
 static Value *make_again(Pair *r, Value *v, Op *before);
 
@@ -75,14 +75,14 @@ static Build build_at(const Pair *r, const Op *op, Op *before)
                    .path = op->path};
 }
 
-/* Enters result i of an op as what v is on the way back. */
+/* Records result i of an op as the recomputed v. */
 static void enter(Pair *r, Value *v, const Op *again, int i)
 {
     memcpy(again->out[i]->why, v->why, sizeof v->why);
     value_map_set(r->p, &r->made, v, again->out[i]);
 }
 
-/* An op on operands of the way back, with its body if it is a loop. */
+/* Clones an op with operands of the backward region; a loop with its body. */
 static Op *repeat(Pair *r, Op *op, Value **args, Op *before)
 {
     Program *p = r->p;
@@ -108,7 +108,7 @@ static void clone_whole(Pair *r, Op *op, Op *before)
         enter(r, op->out[i], again, i);
 }
 
-/* Of a grouped collective those members that are made again, together. */
+/* Clones the members of a grouped collective that are recomputed. */
 static void clone_members(Pair *r, Op *op, Op *before)
 {
     Arena *a = r->p->arena;
@@ -135,7 +135,7 @@ static void clone_members(Pair *r, Op *op, Op *before)
 
 /* ---- gathers of units ---- */
 
-/* The way back's own gather of a unit; NULL: none. */
+/* The backward region's own gather of a unit; NULL: none. */
 static Op *unit_gather(const Pair *r, const char *unit)
 {
     for (Op *op = r->to->first; op != NULL; op = op->next)
@@ -193,7 +193,7 @@ static Value *make_again(Pair *r, Value *v, Op *before)
         ensure_before(made, before);
     } else {
         if (!recompute_clonable(r, v))
-            bug("%%%s is neither kept nor made again", v->name);
+            bug("%%%s is neither saved nor recomputed", v->name);
         if (recompute_is_unit_gather(v->def))
             gather_again(r, v, before);
         else if (op_is_collective(v->def->kind))
@@ -206,10 +206,10 @@ static Value *make_again(Pair *r, Value *v, Op *before)
     return made;
 }
 
-/* ---- cheap values once more ---- */
+/* ---- second recomputation ---- */
 
-/* Whether v, made for others that run again, had better be made once more for
- * its reader than wait for it across kernels. */
+/* Whether kernels run between the recomputed value and its reader: then
+ * recomputing it is better than keeping it live. */
 static bool waits_long(const Value *made, const Op *before)
 {
     const Op *from = made->def;
@@ -222,15 +222,15 @@ static bool waits_long(const Value *made, const Op *before)
     return false;
 }
 
-/* What is held for late readers once it is there: what would be saved if
- * nothing but cheap ops ran again, and what comes from other ranks. */
+/* Whether v stays live for late readers: values that would be saved if only
+ * cheap ops were recomputed, and results of collectives. */
 static bool is_held(const Pair *r, const Value *v)
 {
     return recompute_available(r, v) || r->saved[v->id] || r->held[v->id] ||
            op_is_collective(v->def->kind);
 }
 
-/* v from what is held, by cheap ops. */
+/* Computes v from these values by cheap ops. */
 static Value *make_late(Pair *r, Value *v, Op *before)
 {
     Value *late = value_map_get(&r->late, v);
@@ -250,7 +250,7 @@ static Value *make_late(Pair *r, Value *v, Op *before)
 
 /* ---- readers ---- */
 
-/* The forward value that an op of the way back reads, if it is made again;
+/* The forward value that an op of the backward pass reads, if it is recomputed;
  * else NULL. */
 static Value *wanted(const Pair *r, Value *v)
 {
@@ -262,7 +262,7 @@ static Value *wanted(const Pair *r, Value *v)
     return forward;
 }
 
-/* What to read instead of v, for an op of the way back. */
+/* The value that an op of the backward pass reads instead of v. */
 static Value *replacement(Pair *r, Value *v, Op *before)
 {
     Value *forward = wanted(r, v);

@@ -1,12 +1,14 @@
-/* recompute_cut.c: what to keep for the way back, as a minimum cut.
+/* recompute_cut.c: chooses the values to save for the backward pass by a
+ * minimum cut.
  *
- * Every forward value that could matter is two nodes, with an edge between
- * them whose capacity is what it costs to keep the value. Edges without limit
- * lead from an op's operands to its result where the op may run again; from
- * the source to a value that cannot be had again; and from what the way back
- * reads to the sink. Whatever cuts the source from the sink is a set of values
- * from which all the rest can be computed again; the least cut keeps the least
- * bytes. Values that are available anyway have no edges into them.
+ * Every relevant forward value becomes two nodes, with an edge between them
+ * whose capacity is the cost of saving the value. Edges of infinite capacity go
+ * from the operands of an op to its result if the op may be recomputed; from
+ * the source to a value that cannot be recomputed; and from a value that the
+ * backward pass reads to the sink. A cut between source and sink is a set of
+ * values from which all others can be recomputed; the minimum cut saves the
+ * fewest bytes. Values that are available at no cost have no incoming edges.
+ * (The method is that of PyTorch's min-cut partitioner.)
  */
 #include "base/bug.h"
 #include "passes/maxflow.h"
@@ -14,8 +16,8 @@
 
 typedef struct Cut {
     Pair *r;
-    Values node; /* the values that matter; value i is nodes 2i, 2i+1 */
-    int *number; /* by id: 1 + its place in `node`; 0: not in it */
+    Values node; /* the relevant values; value i is nodes 2i and 2i + 1 */
+    int *number; /* by id: 1 + its index in `node`; 0: none */
     int *mark;   /* by id: see outlives_kernel */
     int question;
 } Cut;
@@ -25,10 +27,10 @@ static bool is_cheap(const Op *op)
     return op_info(op->kind)->cheap;
 }
 
-/* Whether v is read by an op that is a kernel of its own, or again by an op
- * that depends on such a one: then v outlives the kernel that makes it. What
- * depends on v is marked with a number that belongs to this question, one
- * more where a kernel lies between. */
+/* Whether v must be stored: a kernel other than its producer's reads it, or it
+ * is read again by an op that depends on such a kernel. Values that depend on v
+ * are marked `near`, or `far` if a kernel is between; the marks are unique
+ * for each call. */
 static bool outlives_kernel(Cut *c, const Value *v)
 {
     int near = ++c->question * 2, far = near + 1;
@@ -56,8 +58,8 @@ static bool outlives_kernel(Cut *c, const Value *v)
     return false;
 }
 
-/* Whether the forward pass writes v to memory in any case. What only cheap
- * ops around it touch may never leave registers. */
+/* Whether the forward pass stores v in any case. A value that only cheap ops
+ * around it read may stay in registers. */
 static bool is_written(Cut *c, const Value *v)
 {
     const Pair *r = c->r;
@@ -70,7 +72,8 @@ static bool is_written(Cut *c, const Value *v)
     return false;
 }
 
-/* In eighths of a byte: writing what need not be written counts for one. */
+/* The cost in eighths of a byte: storing a value that need not be stored costs
+ * one eighth more. */
 static int64_t cost(Cut *c, const Value *v)
 {
     int64_t bytes = type_local_bytes(&v->type, &c->r->p->mesh);
@@ -85,7 +88,7 @@ static void collect(Cut *c, Value *v)
     c->number[v->id] = c->node.n;
 }
 
-/* An op whose results stand each for one operand. */
+/* Whether each result depends on one operand only. */
 static bool is_one_to_one(const Op *op)
 {
     return op_is_collective(op->kind);
@@ -107,7 +110,8 @@ static void put_edges(Cut *c, FlowGraph *g, int i, int source)
     }
 }
 
-/* What is made again for the needed values, with what it is made from. */
+/* Finds the values that are recomputed: needed ones, and those they depend
+ * on. */
 static void find_making(Cut *c, int nneeded)
 {
     Pair *r = c->r;
@@ -127,7 +131,8 @@ static void find_making(Cut *c, int nneeded)
     }
 }
 
-/* Collects what matters for the needed values; returns how many these are. */
+/* Collects the values that needed values depend on; returns the number of
+ * needed ones, which come first. */
 static int collect_nodes(Cut *c)
 {
     Pair *r = c->r;
@@ -146,7 +151,7 @@ static int collect_nodes(Cut *c)
     return nneeded;
 }
 
-/* The values that the least cut keeps, by id. */
+/* The values that the minimum cut saves, by id. */
 static bool *cut(Cut *c, int *nneeded)
 {
     Pair *r = c->r;

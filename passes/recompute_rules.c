@@ -1,13 +1,13 @@
-/* recompute_rules.c: what the way back has at no cost, and which ops may run
- * again there.
+/* recompute_rules.c: decides which values the backward pass has at no cost, and
+ * which ops it may recompute.
  *
  * Outside of checkpointed modules only cheap ops and gathers over tensor axes
- * may. A *stretch* of checkpointed modules (ir/checkpoint.h) may run again
- * wholly, but for results that the plan keeps. Values that leave the stretch
- * are inputs of what follows and are kept like its own inputs: else a chain
- * of checkpoints would be one long stretch that runs again at once. Only
- * where cheap ops alone lead from its inputs to such a value may it be had
- * again.
+ * may be recomputed. A *stretch* of checkpointed modules (ir/checkpoint.h) may
+ * be recomputed completely, except for results that the plan keeps. Values that
+ * leave the stretch are inputs of the next one and are saved like its own
+ * inputs: else a chain of checkpoints would be one long stretch, recomputed all
+ * together. A value that leaves the stretch may be recomputed only if cheap ops
+ * alone compute it from the stretch's inputs.
  */
 #include "ir/checkpoint.h"
 #include "ir/units.h"
@@ -89,7 +89,7 @@ static bool is_cheap(const Pair *r, const Op *op)
     return op_info(op->kind)->cheap && op->nouts == 1;
 }
 
-/* Whether cheap ops alone lead from the stretch's inputs to v. */
+/* Whether only cheap ops compute v from the stretch's inputs. */
 static bool is_easy(const Pair *r, const Value *v, int stretch)
 {
     const Op *op = v->def;
@@ -105,8 +105,8 @@ static bool is_easy(const Pair *r, const Value *v, int stretch)
     return r->easy[v->id] == YES;
 }
 
-/* Whether a stretch reads what a unit's gather makes: then the way back may
- * gather it too, unless the plan says that it is gathered once. */
+/* Whether a stretch reads the result of a unit's gather: then the backward pass
+ * may gather it too, unless the plan says that it stays gathered. */
 static bool serves_stretch(const Pair *r, const Value *v)
 {
     if (unit_stays_gathered(r->p, op_attr(v->def, "unit").s))
@@ -130,7 +130,7 @@ bool recompute_clonable(const Pair *r, const Value *v)
     if (stretch != 0)
         return !checkpoint_keeps(r->p, op) &&
                (!leaves(r, v, stretch) || is_easy(r, v, stretch));
-    /* A reduction reads a row to save one number: it is kept. */
+    /* A reduction reads a row to compute one number, which is saved. */
     bool reduces = op->kind == OP_sum || op->kind == OP_max;
     return op->body == NULL && is_cheap(r, op) && !reduces;
 }

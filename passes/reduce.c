@@ -1,10 +1,11 @@
-/* reduce.c: gradients are reduced in the type that `reduce` names.
+/* reduce.c: reduces gradients in the type that the setting `reduce` names.
  *
- * requires: STAGE_STORED (every reduction of a gradient is there)
+ * requires: STAGE_STORED (all reductions of gradients exist)
  * ensures:  where train.reduce is narrower than f32, all_reduce and
- *           reduce_scatter ops that take nothing but gradients of parameters
- *           take and give that type; what follows has them in f32 again, so
- *           that sums over layers, microbatches and the optimizer stay in f32
+ *           reduce_scatter ops whose operands are all gradients of parameters
+ *           have operands and results of that type. Their results are cast to
+ *           f32, so that sums over layers and microbatches and the optimizer
+ *           stay in f32
  *
  * before   %dw = einsum{spec="bf,bk->fk", type=f32} %dy, %x : f32[8, 8]+dp
  *          %dw.2 = reduce_scatter{axes={dp}, unit="net"} %dw : f32[8, 8]~dp
@@ -14,14 +15,14 @@
  *          %cast = cast{to=f32} %dw.2 : f32[8, 8]~dp
  *          %g = finish_grad{param="net.weight"} %cast : f32[8, 8]~dp
  *
- * A gradient is followed from finish_grad back to where it is made: through
- * loops, sums and reductions. Linear in the number of ops.
+ * Gradients are traced from finish_grad back to their producers, through loops,
+ * sums and reductions. Linear in the number of ops.
  */
 #include "passes/pass.h"
 
 typedef struct Reduce {
     Program *p;
-    bool *seen;         /* by value id: a gradient, or on the way to one */
+    bool *seen;         /* by value id: a gradient, or a term of one */
     size_t nvalues;
     VEC(Op *) reduction; /* of gradients */
 } Reduce;
@@ -33,7 +34,7 @@ static bool is_reduction(const Op *op)
 
 static void follow(Reduce *r, Value *v);
 
-/* A result of a loop: what the last turn gives, and what is carried in. */
+/* Follows a result of a loop: its yield and, for a carry, its start. */
 static void follow_loop(Reduce *r, const Value *v)
 {
     const Op *loop = v->def;
@@ -69,8 +70,8 @@ static void follow(Reduce *r, Value *v)
 
 /* ---- narrowing ----------------------------------------------------------- */
 
-/* v in a narrower type: from its einsum at once, where nobody else wants it in
- * f32; a value that was just widened as it was before. */
+/* v in a narrower type: computed so by its einsum, if that is its only use; the
+ * operand of a cast that widened v; else a cast. */
 static Value *narrowed(Program *p, const TargetInfo *t, Value *v, DType to,
                        Op *user)
 {

@@ -1,15 +1,15 @@
-/* refine.c: grouped heads fewer than the ranks of a tensor axis.
+/* refine.c: splits a tensor axis in two where an attention has fewer KV heads
+ * than the axis has ranks.
  *
  * requires: STAGE_GLOBAL; Program.plan as the frontend resolved it
  * ensures:  where a plan splits the query heads of an attention over an axis
- *           that has more ranks than there are heads of keys and values, the
- *           axis is two: `.kv` numbers the kv heads, `.rep` the ranks that
- *           share one. Styles on it hold for both; but the projections that
- *           make keys and values are split over the kv heads alone, and are
- *           the same on the ranks that share one. Or the user was told that
- *           heads and ranks do not go together.
+ *           with more ranks than KV heads, the axis becomes two: `.kv` numbers
+ *           the KV heads, `.rep` the ranks that share one. Styles of the axis
+ *           apply to both, except that the projections of keys and values are
+ *           split over the KV heads only and replicated on the ranks that share
+ *           a head. Or an error says that heads and ranks do not divide
  *
- * before   mesh dp=2 tp=4                        (8 heads, 2 kv heads)
+ * before   mesh dp=2 tp=4                        (8 heads, 2 KV heads)
  *            style ColwiseParallel "wq" axis=tp in(R -> R) out(S(-1) -> S(-1))
  *            style ColwiseParallel "wk" axis=tp in(R -> R) out(S(-1) -> S(-1))
  * after    mesh dp=2 tp.kv=2 tp.rep=2
@@ -18,10 +18,10 @@
  *            style ColwiseParallel "wk" axis=tp.kv …
  *            style ColwiseParallel "wk" axis=tp.rep whole in(R -> R) out(R -> R)
  *
- * All else follows: attention splits its kv heads over the one axis, then the
- * heads that share each over the other (rules.h); gradients of what the
- * sharing ranks have in common are Partial there and are summed. One kv head
- * alone needs no further axis: its projections stay whole on the axis.
+ * The rest follows by propagation: attention splits its KV heads over the first
+ * axis, and the query heads of each over the second (rules.h); gradients of
+ * tensors that ranks share are Partial there and are summed. A single KV head
+ * needs no second axis: its projections are replicated on the axis.
  */
 #include "passes/pass.h"
 
@@ -30,26 +30,26 @@
 #include "ir/units.h"
 #include "passes/layouts.h"
 
-/* One attention whose query heads a style splits. */
+/* An attention whose query heads a style splits. */
 typedef struct Site {
     const Op *op;
-    const Style *style; /* of the queries' projection */
+    const Style *style; /* of the query projection */
     int64_t heads, kv;
-    const char *path[2]; /* modules that make keys and values, or NULL */
+    const char *path[2]; /* modules of the key and value projections, or NULL */
 } Site;
 
 typedef struct Refine {
     Program *p;
     int axis;
-    int64_t kv;          /* 0: the axis stays one */
-    const Op *because;   /* the first attention that it is refined for */
+    int64_t kv;          /* 0: the axis is not split */
+    const Op *because;   /* the first attention that needs it */
     VEC(const char *) whole;
     VEC(Site) site;
 } Refine;
 
-/* ---- who makes queries, keys and values ---------------------------------- */
+/* ---- projections of queries, keys and values ----------------------------- */
 
-/* A value from outside the bodies that v goes into; NULL for a carry. */
+/* The value outside of all loops that v is an argument of; NULL for a carry. */
 static const Value *outside(const Value *v)
 {
     while (v && !v->def) {
@@ -67,8 +67,8 @@ static int param_of(const Value *v)
                                          : -1;
 }
 
-/* The parameter of the projection that v comes from through biases, norms,
- * rotations and changes of shape; -1: it comes from something else. */
+/* The parameter of the projection whose result v is, through biases, norms,
+ * rotations and reshapes; -1: there is none. */
 static int projection_of(const Value *v)
 {
     for (;;) {
@@ -118,9 +118,9 @@ static void find_site(Op *op, void *context)
         vec_push(g->p->arena, &g->site, s);
 }
 
-/* ---- heads and ranks that do not go together ----------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
-/* "1, 2 or 4": the sizes of the axis that these heads allow. */
+/* "1, 2 or 4": the sizes of the axis that these heads permit. */
 static const char *sizes_text(Arena *a, const Site *s)
 {
     const char *text = "", *last = "";
@@ -167,7 +167,7 @@ static void refuse_second(const Refine *g, const Site *s)
                        "them an axis of its own");
 }
 
-/* ---- one axis ------------------------------------------------------------ */
+/* ---- splitting an axis --------------------------------------------------- */
 
 static void keep_whole(Refine *g, const Site *s)
 {
@@ -201,7 +201,7 @@ static bool is_whole(const Refine *g, const Style *s)
     return false;
 }
 
-/* On these ranks the module computes the same: its result comes whole. */
+/* Makes a style replicate the module's computation on this axis. */
 static void make_whole(Style *s)
 {
     s->whole = true;
@@ -213,7 +213,7 @@ static void make_whole(Style *s)
     }
 }
 
-/* The styles, with those on the axis for both of its parts. */
+/* Rewrites the styles; those of the axis apply to both parts. */
 static void refine_styles(Refine *g, bool two)
 {
     PlanSpec *plan = &g->p->plan;

@@ -1,17 +1,17 @@
-/* reshard.c: the cheapest way from one placement to another.
+/* reshard.c: finds the cheapest sequence of collectives between two placements.
  *
  * requires: two placements of one tensor on one mesh
- * ensures:  a sequence of collectives, each on one axis, that leads from the
- *           one to the other in the least modelled time
+ * ensures:  a sequence of collectives, each over one axis, that converts the
+ *           first into the second in the least modelled time
  *
  * before   %y : f32[8, 64]+tp               wanted: f32[8/tp, 64]
  * after    %y.2 = reduce_scatter %y {axes=[tp]} : f32[8/tp, 64]
  *
- * The states are placements; Dijkstra's search walks them, which is exact and
- * small: a handful of kinds for each axis, and only the axes that change, or
- * that stand in the way of one that does (a gather takes the minor axis of a
- * dim only). Costs are a latency for each round of a collective and a
- * bandwidth for its bytes on a ring.
+ * The method is Dijkstra's search over placements. It is exact, and small: a
+ * few states for each axis, and only the axes that change or that block one
+ * that does (a gather removes the minor axis of a dim only). The cost of a
+ * collective is a latency for each of its rounds plus its bytes divided by the
+ * bandwidth of a ring.
  */
 #include "passes/reshard.h"
 
@@ -22,9 +22,9 @@
 
 /* ---- the cost model ------------------------------------------------------ */
 
-enum { BOX = 8 }; /* ranks that share the fast links of one box */
+enum { BOX = 8 }; /* ranks that share a node's fast links */
 
-/* Rounds on a link, and bytes a second through it. */
+/* Seconds per round, and bytes per second. */
 typedef struct Link {
     double latency, bandwidth;
 } Link;
@@ -32,11 +32,12 @@ typedef struct Link {
 static const Link fast_link = {3e-6, 150e9};
 static const Link slow_link = {10e-6, 25e9};
 
-/* What a rank does alone is nearly free, but not quite: fewer steps win. */
+/* A local op is nearly free, but not quite: fewer steps win. */
 static const double local_step = 1e-9, local_bandwidth = 2e12;
 
-/* A sum over the turns of an axis in time waits for the last one: it is put
- * off for as long as it can be. Nothing else leads from turn to turn. */
+/* Costs on a loop axis. A sum over its iterations ends with the last one and
+ * should come as late as possible; no other conversion is possible between
+ * iterations. */
 static const double sum_of_turns = 1, between_turns = 100;
 
 static Link axis_link(const Mesh *m, int axis)
@@ -74,7 +75,7 @@ enum { MAX_STATES = 3000, SLOTS = 1 << 13 };
 typedef struct State {
     Placement place;
     double seconds;
-    short from; /* the state before, -1 at the start */
+    short from; /* the previous state; -1: the start */
     uint8_t kind, axis;
     bool done;
 } State;
@@ -82,12 +83,12 @@ typedef struct State {
 typedef struct Search {
     const Mesh *m;
     const Type *type; /* its placement is not used */
-    double bytes;     /* of the whole tensor */
-    uint32_t axes;    /* that may change */
-    uint32_t dims;    /* that may be split on the way */
+    double bytes;     /* of the global tensor */
+    uint32_t axes;    /* axes that may change */
+    uint32_t dims;    /* dims that may be split in between */
     int n;
     State state[MAX_STATES];
-    short slot[SLOTS]; /* by hash: 1 + the number of a state, 0: none */
+    short slot[SLOTS]; /* by hash: 1 + the index of a state; 0: none */
 } Search;
 
 static double local_bytes(const Search *s, const Placement *p)
@@ -124,7 +125,7 @@ static bool has_flat(const Search *s, const Placement *p)
     return false;
 }
 
-/* The slot of that placement's state, or where it would be entered. */
+/* The slot of the placement's state, or the slot to insert it at. */
 static short *slot_of(Search *s, const Placement *p)
 {
     uint32_t i = place_hash(p) % SLOTS;
@@ -133,7 +134,8 @@ static short *slot_of(Search *s, const Placement *p)
     return &s->slot[i];
 }
 
-/* Enters the state that `kind` on `axis` makes of state number `at`. */
+/* Adds or improves the state that `kind` over `axis` leads to from state
+ * `at`. */
 static void reach(Search *s, int at, OpKind kind, int axis, AxisPlace becomes)
 {
     Placement p = s->state[at].place;
@@ -155,7 +157,8 @@ static void reach(Search *s, int at, OpKind kind, int axis, AxisPlace becomes)
                           false};
 }
 
-/* From Replicate or Partial, or from a minor Shard, to every other Shard. */
+/* Adds every other Shard that is reachable from Replicate, Partial or a minor
+ * Shard. */
 static void reach_shards(Search *s, int at, OpKind kind, int axis)
 {
     const Placement p = s->state[at].place;
@@ -192,8 +195,8 @@ static void expand_axis(Search *s, int at, int axis)
         reach(s, at, OP_all_reduce, axis, replicate);
         break;
     case AX_S:
-        /* What is flattened is the rest of the tensor: it must not change
-         * under the runs. */
+        /* Runs flatten the rest of the tensor, which must not change while they
+         * exist. */
         if (has_flat(s, p) ||
             here.order != axes_on_dim(s, p, here.dim) - 1)
             break;
@@ -206,7 +209,7 @@ static void expand_axis(Search *s, int at, int axis)
     }
 }
 
-/* The axes that change, and those that share a dim or a run with them. */
+/* The axes that change, and those that share a dim or a flat run with them. */
 static uint32_t involved_axes(const Mesh *m, const Placement *from,
                               const Placement *to)
 {
@@ -241,8 +244,8 @@ static uint32_t involved_axes(const Mesh *m, const Placement *from,
     return set;
 }
 
-/* With two axes every dim may serve as a station on the way; with more the
- * space is kept small by the dims that either end splits. */
+/* The dims that may be split in between: all for two axes; for more only those
+ * that are split at either end, to keep the search small. */
 static uint32_t useful_dims(const Search *s, const Placement *from,
                             const Placement *to)
 {
@@ -258,7 +261,7 @@ static uint32_t useful_dims(const Search *s, const Placement *from,
     return n <= 2 ? all : dims;
 }
 
-/* The nearest state that is not done; -1: none is left. */
+/* The cheapest state that is not done; -1: none. */
 static int nearest(const Search *s)
 {
     int best = -1;
@@ -269,7 +272,7 @@ static int nearest(const Search *s)
     return best;
 }
 
-/* The index of the state `to`, or -1 where nothing leads there. */
+/* The index of the state `to`, or -1 if it is not reachable. */
 static int search(Search *s, const Placement *to)
 {
     for (;;) {
@@ -283,7 +286,7 @@ static int search(Search *s, const Placement *to)
     }
 }
 
-/* `to` with axes of size 1 Replicate, as types have them. */
+/* `to` with axes of size 1 Replicate, as in types. */
 static Placement normal(const Mesh *m, const Type *type, const Placement *to)
 {
     Type t = *type;
@@ -345,10 +348,9 @@ double reshard_seconds(const Mesh *m, const Type *from, const Placement *to)
 
 /* ---- emission ------------------------------------------------------------ */
 
-/* Whether step i + 1 can run as one with step i. All-reduces over both groups
- * at once, adding in both or taking the maximum in both; what gathers, makes
- * or reduces parts of one dim over both parts of one axis, the first part
- * being the major one. */
+/* Whether steps i and i + 1 can be one collective: two all-reduces that both
+ * add or both take the maximum; or two gathers, slices or reduce-scatters of
+ * one dim over both parts of a split axis, the major part being the first. */
 static bool joins(const Mesh *m, const ReshardPath *path, const Type *before,
                   int i)
 {

@@ -1,8 +1,8 @@
-/* reshard.h: the cheapest way from one placement to another.
+/* reshard.h: the cheapest sequence of collectives between two placements.
  *
- * States are placements of one tensor; edges are collectives on one axis.
- * Dijkstra over that small space with a latency and bandwidth model; the
- * same costs steer propagation.
+ * States are placements of one tensor, edges are collectives over one axis; the
+ * search is Dijkstra's, with a latency and bandwidth model. The same costs
+ * drive propagation.
  */
 #ifndef PARC_PASSES_RESHARD_H
 #define PARC_PASSES_RESHARD_H
@@ -21,25 +21,26 @@ typedef struct ReshardStep {
 typedef struct ReshardPath {
     int n;
     ReshardStep step[MAX_RESHARD_STEPS];
-    double seconds; /* modelled */
+    double seconds; /* of the model */
 } ReshardPath;
 
-/* From `from` to placement `to`. bug() where there is no way (to PMAX, say). */
+/* The conversion of `from` to the placement `to`; bug() if there is none (to
+ * PMAX, for example). */
 void reshard_path(const Mesh *m, const Type *from, const Placement *to,
                   ReshardPath *path);
 double reshard_seconds(const Mesh *m, const Type *from, const Placement *to);
 
-/* The same, remembered (reshard_memo.c). */
+/* The same, memoized (reshard_memo.c). */
 typedef struct ReshardMemo ReshardMemo;
 ReshardMemo *reshard_memo_new(Arena *a, const Mesh *m);
 double reshard_memo_seconds(ReshardMemo *memo, const Type *from,
                             const Placement *to);
 
-/* The modelled time of one collective over `axis` that leaves or takes a
- * tensor of `bytes` (the gathered or unreduced size on one rank). */
+/* The modelled time of one collective over `axis`; `bytes` is the size of the
+ * gathered or unreduced tensor on one rank. */
 double collective_seconds(const Mesh *m, OpKind kind, int axis, int64_t bytes);
 
-/* Emits the steps in front of b->before; returns the converted value. */
+/* Emits the steps before b->before; returns the converted value. */
 Value *reshard_emit(Build *b, Value *x, const Placement *to, Why why);
 
 #endif

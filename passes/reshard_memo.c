@@ -1,7 +1,7 @@
-/* reshard_memo.c: modelled times of conversions, remembered.
+/* reshard_memo.c: memoizes the modelled times of conversions.
  *
- * Propagation asks for the same few conversions over and over. The table has
- * a place for each hash; what falls on a taken place is searched again.
+ * Propagation asks for the same few conversions repeatedly. The table has one
+ * slot for each hash value; a collision replaces the entry.
  */
 #include "passes/reshard.h"
 

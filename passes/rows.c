@@ -1,8 +1,10 @@
-/* rows.c: the gradient of a table that is used twice is made in one place.
+/* rows.c: accumulates the gradient of an embedding table in place where the
+ * table is used twice.
  *
  * requires: STAGE_STORED
- * ensures:  where the target has it (TargetInfo.adds_rows): no embedding_grad
- *           whose only reader adds it to a tensor that nobody else reads
+ * ensures:  where the target supports it (TargetInfo.adds_rows): no
+ *           embedding_grad remains whose only reader adds it to a tensor that
+ *           no other op reads
  *
  * before   %dw = einsum{…} %dy, %x : f32[50257, 768]+dp backward
  *          %dw.2 = embedding_grad{n=50257} %dx, %tokens
@@ -12,22 +14,21 @@
  *          %dw.3 = embedding_add %dw, %dx, %tokens
  *                  : f32[50257, 768]+dp backward
  *
- * So it is with a tied embedding, and with one that two inputs are looked up
- * in. A whole table is neither filled, nor read again to be added, nor kept:
- * the sum takes over the memory of what it is added to.
+ * This applies to a tied embedding, and to a table in which two inputs are
+ * looked up. No second gradient of the table's size is filled, added and
+ * stored: the sum reuses the memory of its first operand.
  */
 #include "passes/pass.h"
 
-/* An f32 table's gradient whose rows can be added: made in the region of who
- * adds it, and read by nobody else. */
+/* Whether v is a table's gradient that can be added row by row: made in the
+ * region of the addition, which is its only reader. */
 static bool are_rows(const Op *add, const Value *v)
 {
     return v->def && v->def->kind == OP_embedding_grad &&
            v->region == add->region && ir_count_uses(v) == 1;
 }
 
-/* Which operand of an addition becomes rows that are added to the other; -1:
- * none. */
+/* The operand of an addition that becomes rows added to the other; -1: none. */
 static int rows_of(const Op *add)
 {
     for (int i = 1; i >= 0; i--) {

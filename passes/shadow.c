@@ -1,12 +1,11 @@
-/* shadow.c: parameters have a copy in the compute type, which their updates
- * keep up to date.
+/* shadow.c: keeps low-precision copies of parameters, which the updates write.
  *
- * requires: STAGE_STORED: casts of parameters stand at their shards, in every
- *           loop and phase that gathers them
- * ensures:  no cast of a parameter to a 16-bit type in front of the optimizer.
- *           In its place a copy is read that outlives the step, placed as the
- *           parameter is stored; behind the update its new value is cast and
- *           assigned to the copy, so that one kernel writes both
+ * requires: STAGE_STORED: casts of parameters apply to shards, in every loop
+ *           and phase that gathers them
+ * ensures:  before the optimizer no parameter is cast to a 16-bit type. A copy
+ *           is read instead, which persists between steps and has the
+ *           parameter's storage layout. After the update the new value is cast
+ *           and assigned to the copy, so that one kernel writes both
  *
  * before   %w = param{param="layers.*.weight"} : f32[4 x 64, 64]~dp forward
  *          %out = loop{n=4, reverse=false} : … {
@@ -26,10 +25,10 @@
  *          assign{param="layers.*.weight.bf16"} %w.bf16.new optimizer
  *          assign{param="layers.*.weight"} %w.new optimizer
  *
- * It takes two bytes an element for good, and saves every use in every phase
- * and microbatch a kernel that waits in front of a gather. The runtime makes
- * the first copy of what it has drawn or loaded. Where a unit stays gathered
- * its copy is a shard nevertheless, beside what it is gathered to.
+ * A copy costs two bytes per element permanently, and saves a cast kernel
+ * before the gather in every phase and microbatch. The runtime makes the first
+ * copy from the initial or loaded value. The copy of a unit that stays gathered
+ * is a shard too, stored beside the gathered tensor.
  */
 #include "passes/pass.h"
 
@@ -42,13 +41,14 @@ static bool narrows(const Op *op)
            dtype_size(op->out[0]->type.dtype) == 2;
 }
 
-/* Whether operand i comes into the loop unchanged: as slices, or whole. */
+/* Whether operand i is passed into the loop, as slices or as a free operand. */
 static bool enters(const Op *op, int i)
 {
     return op->kind == OP_loop && i >= op->ncarry;
 }
 
-/* A cast of v, in its region or in a loop that v comes into; NULL: none. */
+/* A cast of v to 16 bits, in its region or in a loop that v is passed into;
+ * NULL: none. */
 static const Op *find_cast(const Value *v)
 {
     const Region *r = v->region;
@@ -68,8 +68,8 @@ static const Op *find_cast(const Value *v)
 
 static void read_copy(Program *p, Value *v, Value *copy);
 
-/* Operand i of the loop, v, is cast inside: the copy comes in as well, and v
- * no more where nothing else reads it. */
+/* Passes the copy into a loop that casts operand i; removes the operand if
+ * nothing else reads it. */
 static void bring_in(Program *p, Op *loop, int i, Value *copy)
 {
     bool stack = i < loop->ncarry + loop->nstack;
@@ -83,7 +83,7 @@ static void bring_in(Program *p, Op *loop, int i, Value *copy)
         }
 }
 
-/* Readers of v's casts read the copy. */
+/* Replaces casts of v by the copy. */
 static void read_copy(Program *p, Value *v, Value *copy)
 {
     const Region *r = v->region;
@@ -128,7 +128,7 @@ static Value *add_copy(Program *p, int of, DType type)
     return copy.value;
 }
 
-/* The copy of what the parameter is assigned. */
+/* Assigns the copy where the parameter is assigned. */
 static void assign_copy(Program *p, int of, const Value *copy)
 {
     for (Op *op = p->step->first; op; op = op->next) {

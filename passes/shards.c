@@ -1,10 +1,10 @@
-/* shards.c: gradients that are made as shards.
+/* shards.c: fuses a gradient's einsum with the reduce-scatter that follows it.
  *
  * requires: STAGE_FUSED
- * ensures:  where ranks are in one box (TargetInfo.makes_shards): an
- *           einsum_shard for each einsum that nobody reads but a unit's
- *           reduce_scatter, if that is less work; all of a reduce_scatter stand
- *           in front of it
+ * ensures:  where the ranks are on one node (TargetInfo.makes_shards): an
+ *           einsum that only a unit's reduce_scatter reads is an einsum_shard,
+ *           if that is less work; all einsum_shards of a reduce_scatter are
+ *           right before it
  *
  * before   %dw = einsum{…} %dy, %x : f32[768, 3072]+dp backward
  *          …
@@ -16,14 +16,14 @@
  *          %s, %t = reduce_scatter{axes={dp}, …} %dw, %db
  *                   : f32[768, 3072]~dp, f32[768]~dp backward
  *
- * A rank's product is a part of the sum, over its rows of the batch; the ranks
- * then read each other's parts and add them up. With few rows that is much of
- * the work: the parts are as large as the weights, each. Instead a rank
- * multiplies its columns of all ranks' %dy by all ranks' %x, which is as many
- * multiplications, and writes its shard of the sum, %s: %dw is nowhere, and
- * nothing is left to be reduced. The ranks meet in front of the first such
- * product (meetings.c), since operands must be there, and in the
- * reduce_scatter behind the last.
+ * A rank's product is a partial sum over its rows of the batch, as large as the
+ * weight; the reduce-scatter reads the partial sums of all ranks. With few rows
+ * this costs more than the product. With einsum_shard a rank multiplies its
+ * columns of all ranks' %dy by all ranks' %x, through shared memory: the number
+ * of multiplications is the same, and the result is its shard %s. The full %dw
+ * is never stored, and the reduce_scatter has nothing to do for it. The ranks
+ * synchronize before the first einsum_shard (meetings.c), so that all operands
+ * are computed, and in the reduce_scatter after the last.
  */
 #include "passes/pass.h"
 
@@ -38,7 +38,7 @@ static bool is_shard(const Program *p, const TargetInfo *t, const Op *scatter,
            t->makes_shards(p, einsum, scatter, i);
 }
 
-/* Of a unit's gradients. */
+/* Whether op is the reduce_scatter of a unit's gradients. */
 static bool is_unit_scatter(const Op *op)
 {
     const char *unit =

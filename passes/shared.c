@@ -1,9 +1,9 @@
-/* shared.c: parameters that are gathered where they lie.
+/* shared.c: lets ranks of a node gather parameters in place, in shared memory.
  *
- * requires: STAGE_STORED; copies in the compute type stand (shadow.c)
- * ensures:  where ranks are in one box (TargetInfo.shares_memory): parameters,
- *           and copies of them, whose gathers need no memory of their own, are
- *           `kept shared`
+ * requires: STAGE_STORED; low-precision copies exist (shadow.c)
+ * ensures:  where the ranks are on one node (TargetInfo.shares_memory):
+ *           parameters, and copies of them, whose gathers need no memory of
+ *           their own are `kept shared`
  *
  * before   param "layers.*.weight" : f32[4 x 64, 64]~dp … unit="layers.*"
  *            stack %wi = %w : f32[64, 64]~dp
@@ -12,23 +12,23 @@
  *                                                                       shared
  *            …
  *
- * The ranks of a group map one memory that holds every layer whole. Each
- * writes its own run there, which is the shard that it stores; what is
- * gathered is that memory. An all_gather is left with saying since when all
- * have written (meetings.c), and moves nothing.
+ * The ranks of a group map one block of memory that holds every full layer.
+ * Each rank writes its own run of it, which is its shard; the gathered tensor
+ * is the block itself. The all_gather becomes a barrier (meetings.c) and moves
+ * no data.
  *
- * A gather keeps memory of its own, and copies, where its result has to be
- * denser than the runs: of a stack whose layers are padded to equal runs,
- * somebody reads all layers as one tensor; and where it does not gather just
- * what storage has cut.
+ * A gather has memory of its own, and copies, in two cases: the layers of a
+ * stack are padded to equal runs, and an op reads all layers as one contiguous
+ * tensor; or the gather's axes are not those that the parameter is sharded
+ * over.
  */
 #include "passes/memory.h"
 
-/* All gathers of one parameter. */
+/* The gathers of one parameter. */
 typedef struct Gathers {
     const Program *p;
-    uint32_t axes; /* that the parameter is cut over */
-    bool padded;   /* layers are longer by what pads their last run */
+    uint32_t axes; /* the axes that the parameter is sharded over */
+    bool padded;   /* the last run of a layer has padding */
     bool any, inside;
 } Gathers;
 
@@ -41,8 +41,8 @@ static uint32_t flat_axes(const Type *t)
     return axes;
 }
 
-/* Whether who reads v takes it apart into layers: what it is then may lie
- * apart. */
+/* Whether every reader of v consumes each layer separately, so that layers need
+ * not be contiguous. */
 static bool is_taken_apart(const Value *v)
 {
     if (v->type.nstack == 0)
@@ -62,7 +62,7 @@ static bool is_taken_apart(const Value *v)
     return true;
 }
 
-/* A layer that a loop gathers and stacks. */
+/* The same for a layer that a loop gathers, and may stack. */
 static bool is_stacked_apart(const Value *v)
 {
     const Op *loop = v->region->owner;
@@ -94,7 +94,7 @@ static void look_at_readers(Gathers *g, const Value *v)
         }
 }
 
-/* Whether the runs of all ranks do not just fill up a layer. */
+/* Whether the runs of all ranks are longer than a layer. */
 static bool is_padded(const Program *p, const Type *t, uint32_t axes)
 {
     Type whole = *t;

@@ -1,14 +1,14 @@
-/* simplify.c: fewer and cheaper collectives.
+/* simplify.c: reduces the number and the cost of collectives.
  *
  * requires: STAGE_PARTITIONED
- * ensures:  the same stage and values. Conversions of one value to one
- *           placement are made once in a region; an all-reduce of which only
- *           parts are read is a reduce-scatter; what one rank alone adds to
- *           a partial sum is added behind the reduction; the scalars of a
- *           sum are shared once; gradients of shared heads are summed last;
- *           all-reduces over the same axes that do not wait for each other
- *           are one grouped op; nothing is computed, carried or saved that
- *           nobody reads.
+ * ensures:  the same stage and the same values. Equal conversions of a value
+ *           are done once in a region; an all-reduce whose readers only take
+ *           slices is a reduce-scatter; a term that one rank alone adds to a
+ *           partial sum is added after the reduction; the scalar terms of a sum
+ *           are masked to partial in one op; gradients of shared KV heads are
+ *           summed as late as possible; independent all-reduces over the same
+ *           axes are one grouped op; dead values are neither computed, carried
+ *           nor saved
  *
  * before   %a = all_reduce{axes={tp}} %x : f32[8, 8] forward
  *          %b = take_part{axes={tp}} %a : f32[8, 8/tp] forward
@@ -30,7 +30,7 @@ static uint32_t axes_of(const Op *op)
     return (uint32_t)op_attr(op, "axes").i;
 }
 
-/* ---- one conversion instead of two --------------------------------------- */
+/* ---- equal conversions --------------------------------------------------- */
 
 static bool same_conversion(const Op *a, const Op *b)
 {
@@ -42,7 +42,7 @@ static bool same_conversion(const Op *a, const Op *b)
 typedef struct Sharing {
     Program *p;
     Op **last;      /* by id of the operand: its latest conversion so far */
-    Op **earlier;   /* by id of the op: the one before */
+    Op **earlier;   /* by id of the op: the previous one */
     uint32_t nvalues, nops;
 } Sharing;
 
@@ -76,9 +76,9 @@ static void share(Program *p)
     share_region(&s, p->step);
 }
 
-/* ---- an all-reduce of which only parts are read -------------------------- */
+/* ---- all-reduce and slice to reduce-scatter ------------------------------ */
 
-/* The first reader of v if all readers take the same part; else NULL. */
+/* The first reader of v if all readers take the same slice; else NULL. */
 static Op *only_part(const Region *r, const Value *v, uint32_t axes)
 {
     Op *part = NULL;

@@ -1,4 +1,5 @@
-/* simplify_buckets.c: independent all-reduces over the same axes become one.
+/* simplify_buckets.c: joins independent all-reduces over the same axes into one
+ * grouped op.
  *
  * before   %a = all_reduce %x {axes=[tp]}
  *          %da = finish_grad %a
@@ -8,24 +9,24 @@
  *          %da = finish_grad %a
  *          %db = finish_grad %b
  *
- * The group runs where its last member was. What reads an earlier member and
- * stands before that place moves behind it; only the tail of the gradients
- * may (finish_grad and what follows from it in the optimizer): delaying
- * anything else would cost memory or time. One member must not wait for
- * another. Sums of gradients over data axes stay as they are: the pass
- * storage moves them to where the gradients are made, unit by unit.
+ * The group runs in the place of its last member. An op between the members
+ * that reads an earlier one is moved after the group. Only ops at the end of a
+ * gradient may be moved (finish_grad and optimizer ops that depend on it):
+ * delaying others would cost memory or time. No member may depend on another.
+ * Sums of gradients over data axes are not grouped here: the pass storage moves
+ * them to where the gradients are computed, unit by unit.
  */
 #include "passes/simplify.h"
 
-/* One group under construction. */
+/* A group under construction. */
 typedef struct Bucket {
     Program *p;
     VEC(Op *) member;
-    VEC(Op *) delayed; /* ops that wait for a member, in order */
+    VEC(Op *) delayed; /* ops that depend on a member, in order */
     bool *waits;       /* by value id: it depends on a member */
 } Bucket;
 
-/* Whether gradients of parameters, or sums of them, are all that reads v. */
+/* Whether v is only read by finish_grad, or by sums that are. */
 static bool is_gradient(const Value *v)
 {
     bool found = false;
@@ -82,7 +83,7 @@ static void mark(Bucket *b, const Op *op)
         b->waits[op->out[i]->id] = true;
 }
 
-/* Collects what can run together with `lead`. */
+/* Collects the all-reduces that can be grouped with `lead`. */
 static void collect(Bucket *b, Op *lead)
 {
     VEC(Op *) pending = {0}; /* delayed if another member follows */
@@ -105,7 +106,7 @@ static void collect(Bucket *b, Op *lead)
     }
 }
 
-/* Makes the last member stand for all of them. */
+/* Turns the last member into the group. */
 static void merge(Bucket *b)
 {
     Program *p = b->p;

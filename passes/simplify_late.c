@@ -1,5 +1,4 @@
-/* simplify_late.c: what ranks that share a head have each of its gradient is
- * summed late.
+/* simplify_late.c: defers the all-reduce of gradients of shared KV heads.
  *
  * before   %b = all_reduce{axes={tp.rep}} %a : f32[8, 16]
  *          %x = einsum{…} %b, %w : f32[8, 64]+tp.kv
@@ -10,21 +9,21 @@
  * after    %x = einsum{…} %a, %w : f32[8, 64]+tp.kv+tp.rep
  *          %y = add %x, %z : f32[8, 64]+tp.kv+tp.rep
  *          %dw = einsum{…} %a, %h : f32[16, 64]+tp.rep
- *          yield %y, %dw             and behind the loop, for all layers:
+ *          yield %y, %dw             and after the loop, for all layers:
  *          %dws.2 = all_reduce{axes={tp.rep}} %dws : f32[4 x 16, 64]
  *
- * Gradients of keys and values are Partial over the part of an axis whose
- * ranks share a head. Everything up to the gradients of the weights, and to
- * where they are added to the gradient of the queries, is linear in them. So
- * the sum is taken of small tensors, once a step, and with that of the
- * queries, which is taken anyway.
+ * Gradients of keys and values are Partial over the axis whose ranks share a KV
+ * head. All ops up to the gradients of the weights, and up to the addition to
+ * the gradient of the queries, are linear in them. So the all-reduce is done
+ * once a step, on the small weight gradients, and together with the all-reduce
+ * of the query gradient, which exists anyway.
  */
 #include "passes/simplify.h"
 
 #include <string.h>
 
 typedef struct End {
-    Op *op; /* finish_grad that reads it; NULL: a stacked yield */
+    Op *op; /* the finish_grad that reads it; NULL: a stacked yield */
     int yield;
 } End;
 
@@ -68,7 +67,7 @@ static bool passes_on(const Late *l, const Op *op)
            strchr(linear, '0' + last);
 }
 
-/* Whether v is the gradient of keys or values, in whatever shape. */
+/* Whether v is the gradient of keys or values, possibly reshaped or rotated. */
 static bool is_of_heads(const Value *v)
 {
     while (v->def && v->def->nargs > 0 &&
@@ -78,7 +77,8 @@ static bool is_of_heads(const Value *v)
     return v->def && v->def->kind == OP_attention_grad;
 }
 
-/* Follows the sums to where they are needed; false: they cannot wait. */
+/* Follows the partial sums to the ops that need them reduced; false: they
+ * cannot be deferred. */
 static bool follow(Late *l)
 {
     Arena *a = l->p->arena;
@@ -164,7 +164,7 @@ static void apply(Late *l)
     }
 }
 
-/* Whether ranks of the axis have heads in common (pass refine). */
+/* Whether ranks of the axis share KV heads (pass refine). */
 static bool shares_heads(const Program *p, int axis)
 {
     for (int i = 0; i < p->plan.nstyles; i++)

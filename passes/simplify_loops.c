@@ -1,13 +1,13 @@
-/* simplify_loops.c: what goes into or comes out of a loop twice.
+/* simplify_loops.c: removes duplicate operands and results of loops.
  *
  * before   %a, %b = loop n=4 … carry(%x = %x0) free(%t = %c, %u = %c)
  *                   { … yield %y, %z, %z, %t }
  * after    %a, %b = loop n=4 … carry(%x = %x0) free(%t = %c)
  *                   { … yield %y, %z }
  *
- * Once boundaries are gone, values that were saved for the way back under
- * several names are one value. A stack of what is the same in every turn is
- * no stack: its readers, the loops that take it apart, read it as it is.
+ * Without boundaries, values that were saved for the backward pass under
+ * several names are one value. A stack of a loop-invariant value is replaced by
+ * the value: later loops that slice the stack read it directly.
  */
 #include "base/bug.h"
 #include "passes/simplify.h"
@@ -43,8 +43,7 @@ static void merge_results(Program *p, Op *loop)
         }
 }
 
-/* Stack arguments of later loops that read `stack` read `value` in every
- * turn instead. */
+/* Lets later loops that slice `stack` read `value` as a free operand. */
 static void read_unstacked(Program *p, Op *from, Value *stack, Value *value)
 {
     for (Op *op = from; op; op = op->next) {
@@ -60,8 +59,9 @@ static void read_unstacked(Program *p, Op *from, Value *stack, Value *value)
     }
 }
 
-/* Results that stack what came in: a slice of a stack gives that stack
- * again, what is free is the same in every turn. */
+/* Replaces results that stack an argument: the stack of a stack's slices is
+ * that stack, the stack of a free argument is its operand in every
+ * iteration. */
 static void pass_by(Program *p, Op *loop)
 {
     for (int i = loop->ncarry; i < loop->nouts; i++) {

@@ -1,4 +1,4 @@
-/* simplify_shares.c: shares of scalars are taken once.
+/* simplify_shares.c: masks the scalar terms of a sum to partial in one op.
  *
  * before   %a.2 = take_share{axes={tp}} %a : f32[]+dp+tp
  *          %s = add %x, %a.2 : f32[]+dp+tp
@@ -10,8 +10,8 @@
  *          %t = add %x, %y : f32[]+dp+tp
  *          %u = add %t, %s.2 : f32[]+dp+tp
  *
- * Such sums are those of the gradients' squares, in which what is replicated
- * counts once. Sums keep their order otherwise.
+ * The gradient norm has such sums: the squares of replicated gradients count
+ * once. Otherwise the order of a sum does not change.
  */
 #include "passes/simplify.h"
 
@@ -19,7 +19,7 @@ typedef VEC(Value *) ValueList;
 
 typedef struct Shares {
     Program *p;
-    int *uses; /* by id, of values that were there from the start */
+    int *uses; /* by id, of values that existed at the start */
     uint32_t nvalues;
 } Shares;
 
@@ -46,14 +46,14 @@ static bool is_scalar_sum(const Op *op)
            op->out[0]->type.nstack == 0;
 }
 
-/* The summands below `op`, from left to right. */
+/* The terms of the sum `op`, from left to right. */
 static void summands(Shares *s, const Op *op, ValueList *list)
 {
     for (int i = 0; i < 2; i++) {
         Value *v = op->arg[i];
         if (is_scalar_sum(v->def) && v->region == op->region &&
             used_once(s, v)) {
-            s->uses[v->id] = 0; /* it goes with the whole sum */
+            s->uses[v->id] = 0; /* belongs to the outer sum now */
             summands(s, v->def, list);
         } else {
             vec_push(s->p->arena, list, v);
@@ -72,7 +72,8 @@ static bool same_share(const Value *v, const Value *w)
            type_equal(&v->def->arg[0]->type, &w->def->arg[0]->type);
 }
 
-/* Takes those that are shared like `lead` out of the list. */
+/* Removes from the list the terms that are masked like `lead`, and returns
+ * them. */
 static ValueList take_alike(Shares *s, ValueList *list, const Value *lead)
 {
     ValueList alike = {0};
@@ -98,7 +99,7 @@ static Value *sum_up(Build *b, const ValueList *list)
 
 static Value *gather_shares(Shares *s, Build *b, ValueList list);
 
-/* One share of the sum of what these are shares of. */
+/* Sums the operands of these masks and masks the sum. */
 static Value *join(Shares *s, Build *b, const ValueList *alike)
 {
     const Op *lead = alike->at[0]->def;
@@ -114,7 +115,7 @@ static Value *join(Shares *s, Build *b, const ValueList *alike)
     return op->out[0];
 }
 
-/* The sum of the list. */
+/* Builds the sum of the list. */
 static Value *gather_shares(Shares *s, Build *b, ValueList list)
 {
     for (int i = 0; i < list.n; i++) {
@@ -148,7 +149,7 @@ void simplify_shares(Program *p)
 {
     Shares s = {p, NEW_ARRAY(p->arena, int, p->nvalues + 1), p->nvalues};
     count_uses(&s, p->step);
-    /* From the last: an inner sum comes with the whole one. */
+    /* Last op first: an outer sum includes its inner ones. */
     for (Op *op = p->step->last, *prev; op; op = prev) {
         prev = op->prev;
         ValueList list = {0};

@@ -1,4 +1,5 @@
-/* simplify_summands.c: what is added once is added behind the reduction.
+/* simplify_summands.c: adds a term that counts once after the reduction instead
+ * of before.
  *
  * before   %y = einsum{spec="bk,fk->bf", …} %x, %w : f32[8, 8]+tp forward
  *          %s = take_share{axes={tp}} %bias : f32[8]+tp forward
@@ -8,9 +9,9 @@
  *          %y.2 = all_reduce{axes={tp}} %y : f32[8, 8] forward
  *          %h = add %y.2, %bias : f32[8, 8] forward
  *
- * The bias of a row-parallel Linear is such a summand: added to a partial sum
- * it counts on one rank alone. Behind the reduction every rank adds it to its
- * own part, in one kernel with what follows.
+ * The bias of a row-parallel Linear is such a term: added to a partial sum it
+ * counts on one rank only. After the reduction every rank adds it to its own
+ * part, fused with the ops that follow.
  */
 #include "passes/simplify.h"
 
@@ -24,7 +25,7 @@ static bool is_share(const Value *v, uint32_t axes)
     return v->def && v->def->kind == OP_take_share && axes_of(v->def) == axes;
 }
 
-/* Which operand of the sum is the share; -1: this is no such sum. */
+/* The operand of the sum that is masked to partial; -1: none. */
 static int share_of(const Op *sum, const Region *r, uint32_t axes)
 {
     if (!sum || sum->region != r ||
@@ -40,8 +41,8 @@ static int share_of(const Op *sum, const Region *r, uint32_t axes)
     return -1;
 }
 
-/* The summand v as a rank adds it to a value placed as `like`: where that is
- * split along a dim that v has, v's part of it. */
+/* The term in the form that a rank adds to a value placed as `like`: sliced
+ * where that is split along a dim that v has. */
 static Value *part_for(Build *b, Value *v, const Type *like, uint32_t axes)
 {
     Type t = v->type;
@@ -61,7 +62,7 @@ static Value *part_for(Build *b, Value *v, const Type *like, uint32_t axes)
     return ir_op_typed(b, OP_take_part, 1, &v, attr, 1, &t, &v->name)->out[0];
 }
 
-/* The reduction of the sum's other operand, in front of the sum. */
+/* Reduces the sum's other operand, then adds the term. */
 static Op *reduce_first(Program *p, Op *reduce, Op *sum, int share)
 {
     Value *x = sum->arg[1 - share], *bias = sum->arg[share]->def->arg[0];
@@ -82,7 +83,7 @@ static Op *reduce_first(Program *p, Op *reduce, Op *sum, int share)
     for (int a = 0; a < p->mesh.n; a++)
         first->out[0]->why[a] = last->out[0]->why[a] = whole->why[a];
     ir_replace_uses(reduce->region, whole, last->out[0]);
-    last->out[0]->name = whole->name; /* free from now on */
+    last->out[0]->name = whole->name; /* its previous owner is removed */
     return first;
 }
 
@@ -100,7 +101,8 @@ void simplify_summands(Program *p, Region *r)
         if (share < 0)
             continue;
         Op *taken = sum->arg[share]->def;
-        next = reduce_first(p, op, sum, share); /* may be one again */
+        next = reduce_first(p, op, sum, share); /* it may be such a reduction
+                                                 * too */
         ir_remove(op);
         ir_remove(sum);
         if (ir_count_uses(taken->out[0]) == 0)

@@ -1,10 +1,9 @@
-/* splits.c: which split of its factors serves an op best; see splits.h.
+/* splits.c: chooses the cheapest split of an op's factors; see splits.h.
  *
- * The candidates for one axis come from what is there: the factors that an
- * operand's placement splits, those that a wanted result would split, and
- * passing a Partial on where an operand is one. So splits follow from the
- * plan and never appear by themselves. All combinations over the axes are
- * tried; there are few.
+ * The candidates for an axis are the factors that an operand's placement
+ * splits, those that a wanted result would split, and passing on a Partial
+ * where an operand is one. So a split always originates in the plan. All
+ * combinations over the axes are tried; there are few.
  */
 #include "passes/splits.h"
 
@@ -61,8 +60,8 @@ void demands_add(Demands *list, const Demand *d)
 
 /* ---- costs of conversions ------------------------------------------------ */
 
-/* What a demand costs that cannot be met: more than any conversion, but a sum
- * of such costs can still be compared. */
+/* The cost of a demand that cannot be satisfied: more than any conversion, but
+ * finite, so that sums can be compared. */
 static const double unmet = 1e3;
 
 double splits_convert(Splits *s, const Type *from, const Placement *to)
@@ -109,13 +108,13 @@ static void add_factor_of(Candidates *c, const Rule *r, int tensor,
         add_candidate(c, (Split){SPLIT_FACTOR, d->f[i], -1});
 }
 
-/* Whether the op is linear in each of some operands alone: it multiplies. */
+/* Whether the op is linear in each of some operands separately: a product. */
 static bool multiplies(const Op *op)
 {
     return strncmp(op_info(op->kind)->linear, "one", 3) == 0;
 }
 
-/* The ways in which the op could pass a Partial(sum) on. */
+/* Adds the ways in which the op could pass on a Partial(sum). */
 static void add_partials(Candidates *c, const Op *op, int nargs)
 {
     const char *linear = op_info(op->kind)->linear;
@@ -148,7 +147,8 @@ static void find_candidates(const Op *op, const Rule *r, int axis,
             partial = partial ||
                       (d->place.ax[axis].kind == AX_P && r->nargs == 0);
         }
-    /* Between equals a Partial passes on: it may be summed with others. */
+    /* At equal cost prefer to pass on a Partial: it may be summed with
+     * others. */
     if (partial && !multiplies(op))
         add_partials(c, op, r->nargs);
     if (pmax)
@@ -158,7 +158,7 @@ static void find_candidates(const Op *op, const Rule *r, int axis,
         add_partials(c, op, r->nargs);
 }
 
-/* Every split that there is: what remains where the results are given. */
+/* Every possible split, for given results. */
 static void all_candidates(const Op *op, const Rule *r, Candidates *c)
 {
     c->n = 0;
@@ -171,21 +171,21 @@ static void all_candidates(const Op *op, const Rule *r, Candidates *c)
 
 /* ---- placements of a combination ----------------------------------------- */
 
-/* One op under study. */
+/* The state of the search for one op. */
 typedef struct Study {
     Splits *s;
     const Op *op;
     const Rule *r;
     const Demands *demand;
-    bool exact; /* results must come out as they are */
+    bool exact; /* results must have their present placements */
     double weight;
     Candidates axis[MAX_AXES];
     Choice *best;
     Placement *want; /* scratch */
 } Study;
 
-/* Whether exactly the axes of `set` split dim `dim` (where that is a product,
- * these and others); then their ranks among each other. */
+/* Whether exactly the axes of `set` split dim `dim` (for a product of factors:
+ * at least these); then their order among each other. */
 static bool ranks_from(const Mesh *m, const Placement *place, int dim,
                        bool product, uint32_t set, uint8_t rank[MAX_AXES])
 {
@@ -204,22 +204,22 @@ static bool ranks_from(const Mesh *m, const Placement *place, int dim,
     return true;
 }
 
-/* Axes in time, those that split the batch, and the others. */
+/* 0: loop axes, 1: axes that split the batch, 2: others. */
 static int axis_class(const Program *p, int axis)
 {
     return mesh_in_time(&p->mesh, axis) ? 0
            : p->plan.tensor_axes >> axis & 1 ? 2 : 1;
 }
 
-/* The axes that split factor f, major first: as an operand has them, or as a
- * result is wanted, else by class. */
+/* The order of the axes that split factor f, major first: as in an operand, or
+ * in a wanted result, else by class. */
 static void rank_axes(const Study *y, int f, uint32_t set,
                       uint8_t rank[MAX_AXES])
 {
     const Program *p = y->s->p;
     const Rule *r = y->r;
     for (int pass = 0; pass < 2; pass++) {
-        /* Given results speak first, otherwise operands do. */
+        /* Given results come first, otherwise operands do. */
         bool results = pass == (y->exact ? 0 : 1);
         for (int i = 0; !results && i < r->nargs; i++) {
             int d = rule_factor_dim(r, i, f);
@@ -242,7 +242,7 @@ static void rank_axes(const Study *y, int f, uint32_t set,
                 rank[a] = n++;
 }
 
-/* How many axes split factors in front of f in a dim. */
+/* The number of axes that split factors that are major to f in a dim. */
 static int axes_before(const Study *y, const Split *split,
                        const DimFactors *d, int f)
 {
@@ -253,7 +253,7 @@ static int axes_before(const Study *y, const Split *split,
     return n;
 }
 
-/* The placement of operand or result `tensor` under the splits. */
+/* The placement of operand or result `tensor` for these splits. */
 static Placement place_tensor(const Study *y, const Split *split,
                               uint8_t rank[MAX_FACTORS][MAX_AXES], int tensor)
 {
@@ -271,7 +271,7 @@ static Placement place_tensor(const Study *y, const Split *split,
     return place;
 }
 
-/* False: the splits do not go together. */
+/* Whether the splits are compatible; computes the order of axes. */
 static bool splits_fit(const Study *y, const Split *split,
                        uint8_t rank[MAX_FACTORS][MAX_AXES])
 {
@@ -299,8 +299,8 @@ static bool splits_fit(const Study *y, const Split *split,
 
 /* ---- costs of a combination ---------------------------------------------- */
 
-/* Between equal costs the choice falls on the one that divides the work most:
- * this counts as a fraction of the least step. */
+/* At equal cost the choice that divides the work most wins: a fraction of the
+ * cheapest step. */
 static const double work_weight = 1e-10;
 
 static double work_left(const Study *y, const Split *split)
@@ -339,10 +339,9 @@ static double result_seconds(const Study *y, int o, const Placement *place)
     return seconds;
 }
 
-/* What a Partial that passes on will still cost. One that is added to others
- * costs nothing, the sum is reduced once; but it must not grow on the way.
- * One that is multiplied goes different ways from there, and is reduced on
- * each of them. */
+/* The future cost of a Partial that is passed on. One that is added to others
+ * costs nothing, since the sum is reduced once, unless the op makes it larger.
+ * A product is used by different ops, and reduced for each of them. */
 static const double token = 2e-9;
 
 static double reduce_seconds(const Study *y, int axis, const Type *t,
@@ -377,7 +376,7 @@ static double pending_seconds(const Study *y, const Split *split,
         double after =
             reduce_seconds(y, a, &y->op->out[0]->type, out, dtype);
         seconds += token;
-        /* Turns are summed at the end, however many sums that makes. */
+        /* Sums over a loop axis are done at the end, whatever their number. */
         if (mesh_in_time(&y->s->p->mesh, a))
             continue;
         seconds += multiplies(y->op) ? after : fmax(0, after - before);
@@ -385,8 +384,8 @@ static double pending_seconds(const Study *y, const Split *split,
     return seconds;
 }
 
-/* Costs the splits and takes them where they beat what was found before by
- * more than rounding. */
+/* Computes the cost of the splits, and takes them if it is lower than the best
+ * so far by more than rounding. */
 static void consider(Study *y, const Split *split)
 {
     uint8_t rank[MAX_FACTORS][MAX_AXES];
@@ -416,7 +415,7 @@ static void consider(Study *y, const Split *split)
     memcpy(best->want, y->want, sizeof *y->want * (size_t)r->nargs);
 }
 
-/* All combinations of the axes' candidates. */
+/* Tries all combinations of the axes' candidates. */
 static void combine(Study *y)
 {
     int n = y->s->p->mesh.n, at[MAX_AXES] = {0};
@@ -480,7 +479,7 @@ bool splits_recover(Splits *s, const Op *op, Choice *best)
         demands_add(&given[o], &(Demand){all, 0, op->out[o]->type.place});
     Study y = study(s, op, given, best);
     y.exact = true;
-    /* Nearly always one of the usual splits explains the result. */
+    /* The usual candidates nearly always explain the result. */
     for (int any = 0; any < 2 && isinf(best->seconds); any++) {
         for (int a = 0; a < m->n; a++) {
             if (m->size[a] == 1)

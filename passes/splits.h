@@ -1,11 +1,12 @@
-/* splits.h: which split of its factors serves an op best.
+/* splits.h: the cheapest split of an op's factors.
  *
- * For every mesh axis an op splits one of its factors, or passes a Partial
- * on, or does the same on all ranks (rules.h). A choice for all axes at once
- * fixes how it wants its operands and how its results are placed; what it
- * costs is the time to convert the operands, and to convert the results to
- * what their readers want. `propagate` chooses with the readers in view,
- * `partition` finds the choice again from the placement of the results.
+ * For every mesh axis an op splits one of its factors, or passes on a Partial,
+ * or computes the same on all ranks (rules.h). A choice for all axes determines
+ * the placements that it requires of its operands, and those of its results.
+ * Its cost is the time to convert the operands, and to convert the results to
+ * the placements that their readers want. `propagate` chooses with regard to
+ * the readers; `partition` recovers the choice from the placement of the
+ * results.
  */
 #ifndef PARC_PASSES_SPLITS_H
 #define PARC_PASSES_SPLITS_H
@@ -13,10 +14,10 @@
 #include "ir/ir.h"
 #include "ir/rules.h"
 
-/* Placements that a value's readers want, each once. */
+/* The placements that a value's readers want, without duplicates. */
 enum { MAX_DEMANDS = 12 };
 typedef struct Demand {
-    uint32_t axes; /* those that matter; the others may be as they are */
+    uint32_t axes; /* axes that matter; the others may have any placement */
     uint32_t either; /* axes on which it is Partial and may be Replicate */
     Placement place;
 } Demand;
@@ -37,26 +38,26 @@ typedef struct Choice {
 
 typedef struct Splits Splits;
 
-/* Whether a conversion of op's operand i to `want` is made for another reader
- * anyway. */
+/* Whether a conversion of op's operand i to `want` exists for another
+ * reader. */
 typedef bool SplitsShared(void *context, const Op *op, int i,
                           const Placement *want);
 
 Splits *splits_new(Program *p, SplitsShared *shared, void *context);
 const Rule *splits_rule(Splits *s, const Op *op);
 
-/* The modelled time of a conversion, remembered. */
+/* The modelled time of a conversion, memoized. */
 double splits_convert(Splits *s, const Type *from, const Placement *to);
-/* The same to the cheapest placement that meets a demand. */
+/* The same, to the cheapest placement that satisfies a demand. */
 double splits_meet(Splits *s, const Type *from, const Demand *d);
 
-/* The cheapest choice for an op whose results are wanted as `demand[0 …]`
- * says. `now`, or NULL: the choice that stays unless another is cheaper. */
+/* The cheapest choice for an op whose results have these demands. `now`, or
+ * NULL: the present choice, which stays unless another is cheaper. */
 void splits_choose(Splits *s, const Op *op, const Demands *demand,
                    const Choice *now, Choice *best);
 
-/* The cheapest choice that gives the results the placements that they have;
- * false where there is none. */
+/* The cheapest choice that gives the results their present placements; false if
+ * there is none. */
 bool splits_recover(Splits *s, const Op *op, Choice *best);
 
 #endif

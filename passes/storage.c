@@ -1,15 +1,15 @@
-/* storage.c: parameters as shards, gathered for use; gradients reduced where
- * they are made.
+/* storage.c: FSDP: stores parameters as shards, gathers them for use,
+ * reduce-scatters gradients.
  *
- * requires: STAGE_PARTITIONED (parameters at compute placement, gradients
- *           of sharded parameters still Partial over their unit's axis, all
- *           others summed at the end)
+ * requires: STAGE_PARTITIONED (parameters in compute layout, gradients of
+ *           sharded parameters Partial over their unit's axis, all others
+ *           summed at the end)
  * ensures:  STAGE_STORED: parameters of FSDP units and their optimizer states
- *           are flat over the unit's axis; a grouped all_gather stands before
- *           the first use in each region and phase, a grouped reduce_scatter
- *           behind the gradients; updates work on shards. Sums over the data
- *           axes that are left (replicas, hybrid sharding's outer axis) are
- *           grouped by unit and stand in the loop that makes the gradients
+ *           are flat over the unit's axis; a grouped all_gather precedes the
+ *           first use in each region and phase, a grouped reduce_scatter
+ *           follows the gradients; updates work on shards. Remaining sums over
+ *           data axes (replicas, the outer axis of hybrid sharding) are grouped
+ *           by unit and run in the loop that computes the gradients
  *
  * before   %w = param{param="layers.*.weight"} : f32[4 x 64, 64] forward
  *          %out, %saved = loop{n=4, reverse=false} : … {
@@ -30,9 +30,9 @@
  *                     %dwi : f32[64, 64]~dp backward
  *            yield %dx, %dwi.2
  *
- * A stacked parameter is gathered and reduced layer by layer inside the loop
- * that uses it; what the loop only hands on stays a shard. Casts to the
- * compute type move to the shard, so that the smaller type is gathered.
+ * A stacked parameter is gathered and reduced layer by layer in the loop that
+ * uses it; a loop that only passes it on passes the shard. Casts to the compute
+ * type are applied to the shard, so that the smaller type is gathered.
  */
 #include "passes/storage.h"
 
@@ -82,7 +82,7 @@ Op *storage_emit(Storage *s, Move *const *move, int n, Op *before,
 
 /* ---- the pass ------------------------------------------------------------ */
 
-/* Types of what reads the gradients' shards. */
+/* Updates the types of ops that read the gradients' shards. */
 static void retype_tail(Program *p)
 {
     for (Op *op = p->step->first; op; op = op->next) {

@@ -1,20 +1,20 @@
-/* storage.h: the parts of the pass storage. */
+/* storage.h: declarations that the files of the pass storage share. */
 #ifndef PARC_PASSES_STORAGE_H
 #define PARC_PASSES_STORAGE_H
 
 #include "ir/units.h"
 #include "passes/pass.h"
 
-/* A grouped collective under construction has one Move for each tensor: a
- * shard that becomes whole for its readers, or a gradient that is reduced.
- * `to` is made beforehand, so that readers can refer to it. */
+/* A tensor of a grouped collective under construction: a shard that is
+ * gathered, or a gradient that is reduced. `to` is created first, so that
+ * readers can refer to it. */
 typedef struct Move {
     OpKind kind;       /* all_gather, reduce_scatter or all_reduce */
     uint32_t axes;
     Region *region;
     Phase phase;
     const char *group; /* the unit, or for replicas the module, that it is
-                          grouped by */
+                        * grouped by */
     const Unit *unit;  /* NULL: none */
     Value *from, *to;
     Op *first;         /* gathers: the first reader in the region */
@@ -32,23 +32,23 @@ typedef struct Storage {
 
 /* The type with one axis placed otherwise. */
 Type storage_type(Type t, int axis, AxisKind kind);
-/* A region's op that comes first of two; NULL is the region's start. */
+/* Whether a is before b in their region, or is b. NULL for a: false. */
 bool storage_before(const Op *a, const Op *b);
-/* One grouped collective for n moves, in front of `before` (NULL: at the
+/* Adds one grouped collective for n moves before `before` (NULL: at the
  * region's end). */
 Op *storage_emit(Storage *s, Move *const *move, int n, Op *before,
                  const Attr *attr, const char *why);
 
-/* storage_gather.c: parameter i, a shard from now on, is gathered wherever it
- * is needed whole. */
+/* storage_gather.c: makes parameter i a shard, and gathers it for each reader
+ * that needs the full tensor. */
 void storage_spread(Storage *s, int param, const Unit *u);
 void storage_emit_gathers(Storage *s);
 
-/* storage_lookup.c: tables that are not gathered are looked up before the rows
+/* storage_lookup.c: looks up rows of a table that is not gathered before they
  * are cast to the compute type. */
 void storage_lookups(Program *p);
 
-/* storage_reduce.c: gradients are reduced where they are made. */
+/* storage_reduce.c: reduces gradients where they are computed. */
 void storage_reduce(Storage *s);
 
 #endif

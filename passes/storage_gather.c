@@ -1,4 +1,4 @@
-/* storage_gather.c: shards become whole tensors for those that need them.
+/* storage_gather.c: gathers shards for the ops that need full parameters.
  *
  * before   %wi = … : f32[64, 64]~dp
  *          %y = einsum{…} %x, %wi : f32[8/dp, 64] forward
@@ -6,18 +6,18 @@
  *          %wi.3 = all_gather{axes={dp}, unit="layers.*", …} %wi : f32[64, 64]
  *          %y = einsum{…} %x, %wi.3 : f32[8/dp, 64] forward
  *
- * All of a unit that is needed in one region and phase is gathered by one
- * call, in front of the first reader. Whether the backward pass gathers again
- * is the unit's `reshard`:
+ * All parameters of a unit that one region and phase needs are gathered by one
+ * collective, before the first reader. The unit's `reshard` decides whether the
+ * backward pass re-gathers:
  *   true   it does.
  *   false  the forward pass gathers once a step, and the backward pass reads
- *          what it left: out of a forward loop the gathered layers come as a
- *          stack, which the backward loop takes apart. The parameter is kept:
- *          it lives in that stack, each rank's run at its place, so that a
- *          gather fills in what is missing and no second copy exists.
- *   open   a unit is kept where its backward use follows on its forward use
- *          with no other gather and no loop between: so it is with the last
- *          one, as with the root in PyTorch's fully_shard.
+ *          the result: a forward loop yields the gathered layers as a stack,
+ *          which the backward loop slices. The parameter is marked `kept`:
+ *          it is stored in that stack, each rank's run in its place, so that
+ *          a gather fills in the other runs and no second copy exists.
+ *   unset  a unit stays gathered if no other gather and no loop runs between
+ *          its forward use and its backward use. That holds for the last
+ *          unit, as for the root in PyTorch's fully_shard.
  */
 #include "passes/storage.h"
 
@@ -34,19 +34,19 @@ static bool is_slice(const Op *op, int i)
            i < op->ncarry + op->nstack;
 }
 
-/* A shard on its way to its readers. */
+/* A shard that is passed to its readers. */
 typedef struct Shard {
     Storage *s;
     const Unit *u;
     const char *name; /* of the unit */
     bool frozen;
-    bool kept;        /* gathered once a step: all readers share that */
-    bool in_one;      /* some reader wants a stack's layers one behind the
-                         other, without padding between */
+    bool kept;        /* gathered once a step for all readers */
+    bool in_one;      /* some reader needs a stack's layers contiguous, without
+                       * padding */
 } Shard;
 
-/* What a shard has been gathered to so far: itself, for all phases where it
- * is kept, else for each; and, kept, its copy in the compute type. */
+/* What a shard has been gathered to so far: for all phases if it stays
+ * gathered, else for each phase; if it stays gathered, also its cast copy. */
 typedef struct Whole {
     Value *plain[PH_OPTIMIZER + 1], *cast;
 } Whole;
@@ -73,8 +73,8 @@ static void make_flat(const Shard *h, Value *v)
     v->why[h->u->axis] = why_is("stored as a shard", h->u->loc);
 }
 
-/* A cast goes up to its operand, so that all of a unit's stand before the
- * first gather. */
+/* Moves a cast up to its operand, so that all casts of a unit precede its
+ * gather. */
 static Value *cast_shard(Op *cast, const Value *v)
 {
     ir_move(cast, v->region, v->def ? v->def->next : v->region->first);
@@ -93,8 +93,8 @@ static Value *out_of_loop(Program *p, Op *loop, Value *seen, Value *inside)
 
 static Whole spread(Shard *h, Value *v, Whole w);
 
-/* Into a loop that takes v apart; what was kept goes along, and comes out
- * again as a stack. */
+/* Follows v into a loop that slices it. If it stays gathered, the gathered
+ * value is passed in and out as a stack. */
 static Whole spread_slice(Shard *h, Op *loop, Value *slice, Whole w)
 {
     Program *p = h->s->p;
@@ -110,11 +110,11 @@ static Whole spread_slice(Shard *h, Op *loop, Value *slice, Whole w)
     return w;
 }
 
-/* Makes v flat and follows it: into loops that take it apart, through casts;
- * every other reader needs it whole: once for each phase, or, if it is kept,
- * where the first one stands, or the first loop whose body reads it. `w` is v
- * as it has been gathered outside; returns it as it is known behind the last
- * reader. */
+/* Makes v flat and follows it, through casts and into loops that slice it.
+ * Every other reader needs the full tensor: it is gathered once for each phase
+ * or, if it stays gathered, at its first reader, or the first loop whose body
+ * reads it. `w`: what v has been gathered to outside; returns the same after
+ * the last reader. */
 static Whole spread(Shard *h, Value *v, Whole w)
 {
     make_flat(h, v);
@@ -139,7 +139,7 @@ static Whole spread(Shard *h, Value *v, Whole w)
     return w;
 }
 
-/* Whether the layers' runs fill them up. */
+/* Whether the runs of a layer are longer than the layer. */
 static bool is_padded(const Program *p, const Type *flat, int axis)
 {
     Type whole = storage_type(*flat, axis, AX_R);
@@ -157,7 +157,7 @@ void storage_spread(Storage *s, int param, const Unit *u)
         pm->kept = !h.in_one || !is_padded(s->p, &pm->type, u->axis);
 }
 
-/* ---- what is kept without being asked for -------------------------------- */
+/* ---- units that stay gathered without reshard=false ---------------------- */
 
 static bool same_unit(const Move *a, const Move *b)
 {
@@ -218,7 +218,7 @@ static bool follows_at_once(const Storage *s, const Move *b)
     return from && to;
 }
 
-/* The backward pass reads what the forward pass has just gathered. */
+/* Lets the backward pass read what the forward pass has just gathered. */
 static void keep_last(Storage *s)
 {
     for (int i = 0; i < s->gather.n; i++) {
@@ -277,9 +277,9 @@ static bool makes_operand(const Op *op, const Op *of)
     return false;
 }
 
-/* Outside of loops a gather that runs ahead stands behind that of the unit so
- * many before it. It does not pass a loop, whose own units are gathered then,
- * nor into another phase. NULL: it stays. */
+/* The gather after which a prefetched gather outside of loops is placed: that
+ * of the unit `ahead` units earlier. A gather is not moved across a loop, which
+ * gathers units of its own, nor into another phase. NULL: it is not moved. */
 static Op *runs_behind(const Op *gather, int ahead)
 {
     Op *behind = NULL;
@@ -304,8 +304,8 @@ static int ahead_of(const Storage *s, const Op *gather)
     return 0;
 }
 
-/* All look before any moves; then from the last one on, so that those that
- * stand behind the same one keep their order. */
+/* Finds all new positions before moving any gather; moves the last first, so
+ * that gathers with the same position keep their order. */
 static void run_all_ahead(Storage *s)
 {
     VEC(Op *) gather = {0};
@@ -322,8 +322,8 @@ static void run_all_ahead(Storage *s)
         ir_move(gather.at[i], s->p->step, behind.at[i]->next);
 }
 
-/* One collective for a unit in a region and phase; the parameters that are
- * trained come first in it, the frozen ones last. */
+/* Adds one collective for a unit in a region and phase; trained parameters come
+ * first in it, frozen ones last. */
 void storage_emit_gathers(Storage *s)
 {
     int all = s->gather.n;

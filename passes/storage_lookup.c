@@ -1,13 +1,13 @@
-/* storage_lookup.c: rows are looked up before they are cast.
+/* storage_lookup.c: looks up rows of an embedding table before casting them.
  *
  * before   %cast = cast{to=bf16} %table : bf16[32000, 256]
  *          %h = embedding %cast, %ids : bf16[8, 256, 256]
  * after    %h.2 = embedding %table, %ids : f32[8, 256, 256]
  *          %h = cast{to=bf16} %h.2 : bf16[8, 256, 256]
  *
- * A table that is gathered is cast before that, because it moves; one that is
- * not would be copied as a whole for a few of its rows. This way round where
- * the rows that are looked up take less room in f32 than the table's copy.
+ * A table that is gathered is cast before the gather, to move fewer bytes. One
+ * that is not gathered would be cast completely for a few of its rows. The
+ * order changes where the rows in f32 take fewer bytes than the cast table.
  */
 #include "passes/storage.h"
 

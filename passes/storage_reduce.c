@@ -1,4 +1,4 @@
-/* storage_reduce.c: gradients are reduced where they are made.
+/* storage_reduce.c: reduces gradients where they are computed.
  *
  * before   %dh, %dw, %db = loop{n=4, …} : …, f32[4 x 64, 64]+dp+rep,
  *                                         f32[4 x 64]+dp+rep backward {
@@ -17,15 +17,15 @@
  *            yield %dx, %dwi.3, %dbi.3
  *          }
  *
- * The shard's axis first, so that the sums over replicas move shards; each in
- * the loop that makes the gradient, so that no stack of whole gradients is
- * kept. What a unit has in one region is reduced by one call; parameters
- * without a unit are grouped by the module below the model that they belong
- * to, 25 MiB at the most, as PyTorch's DistributedDataParallel has it.
+ * The reduce-scatter comes first, so that the sums over replicas move shards;
+ * both are in the loop that computes the gradient, so that no stack of full
+ * gradients is stored. The gradients of a unit in one region are reduced by one
+ * collective; parameters without a unit are grouped by their top-level module,
+ * in buckets of at most 25 MiB as in PyTorch's DistributedDataParallel.
  *
- * Over microbatches (an axis in time) gradients are reduced to shards in
- * every turn, while sums over replicas stay at the end: they will be made
- * once, behind the last turn.
+ * With gradient accumulation (a microbatch axis) gradients are reduce-scattered
+ * in every iteration, while sums over replicas stay at the end: they run once,
+ * after the last iteration.
  */
 #include "passes/storage.h"
 
@@ -40,7 +40,7 @@ static uint32_t axes_of(const Op *op)
     return (uint32_t)op_attr(op, "axes").i;
 }
 
-/* A gradient on its way from finish_grad to where it is made. */
+/* A gradient that is traced from finish_grad to its producer. */
 typedef struct Grad {
     Storage *s;
     const Unit *u; /* NULL: none */
@@ -48,7 +48,7 @@ typedef struct Grad {
     Loc loc;
 } Grad;
 
-/* Room for v as the collective leaves it. */
+/* Adds a move whose result is v after the collective. */
 static Move *add_move(const Grad *g, OpKind kind, uint32_t axes, Value *v,
                       AxisKind becomes, const char *why)
 {
@@ -76,13 +76,13 @@ static Value *scatter_here(const Grad *g, Value *v)
 {
     Program *p = g->s->p;
     int axis = g->u->axis;
-    /* A share that was made Partial only to be added up again. */
+    /* Skip a mask to partial whose ranks would be summed again. */
     if (v->def && v->def->kind == OP_take_share && axes_of(v->def) == 1u << axis)
         v = v->def->arg[0];
     if (v->type.place.ax[axis].kind == AX_P)
         return add_move(g, OP_reduce_scatter, 1u << axis, v, AX_FLAT,
                         "reduced to this rank's shard")->to;
-    /* The same on every rank already: each keeps its run. */
+    /* Equal on all ranks already: each takes its run. */
     Build b = {.p = p, .region = v->region, .phase = PH_BACKWARD,
                .before = v->def ? v->def->next : v->region->first,
                .loc = v->loc, .path = ""};
@@ -103,8 +103,8 @@ static Value *scatter_operand(const Grad *g, Value *v, int operand)
     return v;
 }
 
-/* A shard in place of the gradient v: converted where it is made (inside the
- * loop that stacks it), so that no whole stack of gradients ever exists. */
+/* Replaces the gradient v by a shard, converted where v is computed (in the
+ * loop that stacks it), so that no stack of full gradients is ever stored. */
 static Value *scatter(const Grad *g, Value *v)
 {
     int axis = g->u->axis;
@@ -131,7 +131,7 @@ static uint32_t data_axes(const Program *p)
     return ((1u << p->mesh.n) - 1) & ~p->plan.tensor_axes;
 }
 
-/* The sum over data axes, made in the loop that makes v. */
+/* Adds the sum over data axes in the loop that computes v. */
 static Value *sum_here(const Grad *g, Value *v, uint32_t axes)
 {
     Op *def = v->def;
@@ -146,8 +146,8 @@ static Value *sum_here(const Grad *g, Value *v, uint32_t axes)
                     "summed over all replicas")->to;
 }
 
-/* Moves the sum over data axes, if the gradient at *slot has one, to where
- * the gradient is made; sums over tensor axes stay at the end. */
+/* Moves the sum over data axes, if the gradient at *slot has one, to where the
+ * gradient is computed; sums over tensor axes stay at the end. */
 static void sink_sum(const Grad *g, Value **slot)
 {
     uint32_t data = data_axes(g->s->p);
@@ -171,8 +171,8 @@ static void sink_sum(const Grad *g, Value **slot)
     }
 }
 
-/* A sum over data and tensor axes at once becomes one over each: the one
- * moves, the other is shared with other gradients. */
+/* Splits a sum over data and tensor axes into two: the first moves, the second
+ * is grouped with other gradients. */
 static void split_sum(Program *p, Op *op)
 {
     if (op->kind != OP_all_reduce || op->nargs != 1)
@@ -203,7 +203,7 @@ static Op *later(Op *a, Op *b)
     return !a ? b : !b ? a : storage_before(a, b) ? b : a;
 }
 
-/* Whether the op reads what the move leaves, or what becomes of that. */
+/* Whether the op reads the move's result, directly or through later moves. */
 static bool reads(const Storage *s, const Op *op, const Move *m)
 {
     for (int i = 0; i < op->nargs; i++)
@@ -215,7 +215,7 @@ static bool reads(const Storage *s, const Op *op, const Move *m)
     return false;
 }
 
-/* Whether all of a group can be reduced at one point: behind the last
+/* Whether one collective can reduce the group and `extra`: after the last
  * definition, before the first use. */
 static bool fits_group(const Storage *s, Move *const *move, int n,
                        const Move *extra)
@@ -276,7 +276,8 @@ static void emit_reduce(Storage *s, Move *const *move, int n)
         op->loc = after->loc;
 }
 
-/* Reduce-scatters first: the sums over replicas read their results. */
+/* Emits the collectives of a kind. Reduce-scatters come first: the sums over
+ * replicas read their results. */
 static void emit_reduces(Storage *s, OpKind kind)
 {
     Move **member = NEW_ARRAY(s->p->arena, Move *, s->reduce.n + 1);
@@ -292,9 +293,9 @@ static void emit_reduces(Storage *s, OpKind kind)
     }
 }
 
-/* ---- the way back -------------------------------------------------------- */
+/* ---- gradients ----------------------------------------------------------- */
 
-/* "layers.*" of "layers.*.attention.wq.weight". */
+/* "layers.*" for "layers.*.attention.wq.weight". */
 static const char *top_module(Arena *a, const char *param)
 {
     size_t n = strcspn(param, ".");
@@ -321,8 +322,8 @@ static bool reads_gradient(const Op *op)
     return false;
 }
 
-/* Gradients are finished when all are there, so that none has to be reduced
- * before others of its group. */
+/* Moves finish_grad ops after the last gradient, so that no gradient must be
+ * reduced before others of its group. */
 static void finish_late(Program *p)
 {
     Op *reader = p->step->first;

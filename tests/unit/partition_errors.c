@@ -54,8 +54,8 @@ static const struct {
      "plan p(dp, tp) { parallelize tp { q: ColwiseParallel } }\n"
      "train {\n batch = 4\n}\n"},
     {"2x4",
-     "test.pdl:5:38: error: axis 'tp' of size 4 does not divide what is left "
-     "of dim 0 of f32[4/dp, 16]",
+     "test.pdl:5:38: error: axis 'tp' of size 4 does not divide the rest of "
+     "dim 0 of f32[4/dp, 16]",
      "model M() {\n"
      "  q: Linear(16, 16)\n"
      "  forward(x: [batch, 16]) { return sum(q(x)) }\n"

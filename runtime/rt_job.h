@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "rt.h"
+#include "rt_hmac.h"
 
 enum { RT_HOST = 256 };
 
@@ -22,13 +23,18 @@ struct RtLaunch {
     int neighbours;     /* how many these are, as far as is known; at least 1 */
     char host[RT_HOST]; /* where rank 0 listens */
     int port;
-    uint64_t job; /* the same for the processes of one job, hardly for two */
+    uint64_t job; /* equal for the processes of one job, hardly for two jobs */
+    unsigned char key[RT_DIGEST]; /* of the job: rt_key.c */
+    bool secret;  /* the key holds a token */
 };
 
 /* Finds out; by stays NULL where no launcher has started this process, or one
  * whose job is this process alone. False after a message, where what the
  * environment says cannot be. */
 bool rt_launcher(RtLaunch *l, const ParcModel *model, const char *program);
+
+/* Sets job, key and secret; false after a message. */
+bool rt_key(RtLaunch *l, const char *program);
 
 /* Two connections from every other rank to rank 0. What both ends expect goes
  * over the line: meetings, bytes that rank 0 gives or asks for. That a rank

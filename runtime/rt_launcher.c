@@ -35,29 +35,10 @@ static const Launcher launchers[] = {
      "SLURM_STEP_ID", true, "srun --ntasks %d"},
 };
 
-/* Names a job; the same in all of its processes. */
-static const char *const job_variable[] = {
-    "PARC_MASTER",    "TORCHELASTIC_RUN_ID", "MASTER_PORT",
-    "PMIX_NAMESPACE", "SLURM_JOB_ID",        "SLURM_STEP_ID"};
-
 static const char *variable(const char *name)
 {
     const char *value = name ? getenv(name) : NULL;
     return value && *value ? value : NULL;
-}
-
-/* FNV-1a over names and values. */
-static uint64_t job_hash(void)
-{
-    uint64_t h = 14695981039346656037u;
-    for (size_t i = 0; i < sizeof job_variable / sizeof *job_variable; i++) {
-        const char *value = variable(job_variable[i]);
-        for (const char *c = value ? value : ""; *c; c++) {
-            h = (h ^ (unsigned char)*c) * 1099511628211u;
-        }
-        h = (h ^ 255) * 1099511628211u;
-    }
-    return h;
 }
 
 static bool number(const char *program, const char *name, int64_t least,
@@ -282,8 +263,7 @@ bool rt_launcher(RtLaunch *l, const ParcModel *model, const char *program)
         return true;
     }
     l->by = a->name;
-    l->job = job_hash();
     l->neighbours = neighbours(l);
-    return check_size(l, a, model, program) && find_local(l, a, program) &&
+    return rt_key(l, program) && check_size(l, a, model, program) && find_local(l, a, program) &&
            find_master(l, program);
 }

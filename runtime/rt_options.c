@@ -66,7 +66,7 @@ static const Option options[] = {
 };
 enum { NOPTIONS = sizeof options / sizeof options[0] };
 
-/* What of the environment every target heeds; then the target's own. */
+/* Variables that every target reads; rt_device_variables has the target's. */
 static const RtVariable variables[] = {
     {"PARC_TIMEOUT=N",
      "seconds that a rank waits for others (default 300); then the run ends\n"
@@ -74,6 +74,12 @@ static const RtVariable variables[] = {
     {"PARC_NANCHECK=1",
      "look at all that a statement writes, and end the run at the first\n"
      "value that is not finite, with its tensor and line; slow"},
+    {"PARC_TOKEN=TEXT",
+     "secret of a job that a launcher starts: 16 characters or more, equal\n"
+     "on all ranks; PARC_TOKEN_FILE=FILE reads it from a file"},
+    {"PARC_MASTER=HOST:PORT", "where rank 0 of such a job listens"},
+    {"PARC_LAUNCHER=none",
+     "start all ranks here, whatever a launcher has set"},
     {"PARC_MEMCHECK=0",
      "start although more memory is needed than this machine has available"},
     {NULL, NULL},
@@ -85,7 +91,7 @@ static void print_row(const char *left, const char *help)
     for (const char *line = help; line;) {
         const char *end = strchr(line, '\n');
         int n = end ? (int)(end - line) : (int)strlen(line);
-        printf("  %-20s  %.*s\n", line == help ? left : "", n, line);
+        printf("  %-21s  %.*s\n", line == help ? left : "", n, line);
         line = end ? end + 1 : NULL;
     }
 }

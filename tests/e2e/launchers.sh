@@ -121,15 +121,17 @@ check "no such host" fails "rank 1 cannot join rank 0 at no.such.host.invalid" \
     env $(torchrun 1 4) PARC_MASTER=no.such.host.invalid:99 PARC_TIMEOUT=1 \
     "$work/train"
 check "alone" fails "rank 0 waited 1 s at 127.0.0.1:$port for 3 of 4 ranks; \
-the first that has not come is rank 1" \
+the first that did not join is rank 1" \
     env $(torchrun 0 4) PARC_TIMEOUT=1 "$work/train"
 
-# All but rank 0 were built from another plan.
+# All but rank 0 were built from another plan; they know the token.
 mixed() {
+    export PARC_TOKEN=0123456789abcdef
     { env $(torchrun 0 4) "$work/train" --steps 1; echo $? >"$work/rc"; } &
     for r in 1 2 3; do
         env $(torchrun $r 4) "$work/small" --steps 1 2>/dev/null &
     done
+    unset PARC_TOKEN
     wait
     return "$(cat "$work/rc")"
 }

@@ -1,0 +1,368 @@
+/* rt_reception.c: rank 0 receives the other ranks of its job.
+ *
+ * Any process that reaches the port may connect: a guest. Its Hello has a fixed
+ * size, has to be complete in a few seconds, and must hold the code of the job's
+ * key; every other connection is closed and counted. Of many guests the oldest
+ * is dropped for a new one, so that connections that say nothing keep no rank
+ * out. What a guest says ends the run only if it has proven to know a secret
+ * token: a rank that was built from another plan. Else the limit of time ends it,
+ * with a summary of the refusals. When all ranks have joined the port is closed.
+ */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rt_greeting.h"
+
+enum { GUESTS = 64, LAST_SECONDS = 30, FROM = INET6_ADDRSTRLEN };
+
+/* A connection that has not said all of its Hello. */
+typedef struct Guest {
+    int socket;
+    double until;
+    size_t n;
+    char from[FROM];
+    RtChallenge challenge;
+    RtHello hello;
+} Guest;
+
+/* Connections that were refused for one reason. */
+typedef struct Tally {
+    int n;
+    char from[FROM]; /* the last */
+    char who[96];    /* as which rank, of which host: what it said */
+} Tally;
+
+typedef struct Reception {
+    RtStore *store;
+    Guest guest[GUESTS];
+    int guests, missing; /* connections that are yet to join */
+    Tally tally[RT_ANSWERS];
+    double until;
+    bool refused; /* a rank that knows the token cannot take part */
+} Reception;
+
+static bool is_loopback(const struct sockaddr *a)
+{
+    const struct sockaddr_in *four = (const void *)a;
+    const struct sockaddr_in6 *six = (const void *)a;
+    return a->sa_family == AF_INET
+               ? ntohl(four->sin_addr.s_addr) >> 24 == 127
+               : IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+}
+
+/* Where all ranks are on this machine, at the loopback address only; else at
+ * every address of the machine. */
+static int listen_at(struct addrinfo *a)
+{
+    struct sockaddr_in six_less = {.sin_family = AF_INET};
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+    const struct sockaddr *at = a->ai_addr;
+    socklen_t n = a->ai_addrlen;
+    if (!is_loopback(at) && a->ai_family == AF_INET6) {
+        any.sin6_port = ((struct sockaddr_in6 *)(void *)a->ai_addr)->sin6_port;
+        at = (const void *)&any;
+        n = sizeof any;
+    } else if (!is_loopback(at)) {
+        six_less.sin_port = ((struct sockaddr_in *)(void *)a->ai_addr)->sin_port;
+        at = (const void *)&six_less;
+        n = sizeof six_less;
+    }
+    int s = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
+    if (s >= 0 && bind(s, at, n) == 0 && listen(s, SOMAXCONN) == 0) {
+        return s;
+    }
+    if (s >= 0) {
+        int error = errno;
+        close(s);
+        errno = error;
+    }
+    return -1;
+}
+
+static int open_door(const RtStore *s)
+{
+    const RtLaunch *l = s->launch;
+    const char *error;
+    struct addrinfo *list = rt_store_addresses(l, &error);
+    int door = -1;
+    for (struct addrinfo *a = list; a && door < 0; a = a->ai_next) {
+        door = listen_at(a);
+    }
+    if (door < 0) {
+        bool used = !error && errno == EADDRINUSE;
+        rt_error(s->world->program,
+                 "rank 0 cannot listen at %s:%d: %s%s", l->host, l->port,
+                 error ? error : strerror(errno),
+                 used ? "; give this job a free one: PARC_MASTER=host:port"
+                      : "");
+    }
+    if (list) {
+        freeaddrinfo(list);
+    }
+    return door;
+}
+
+static const char *reason(RtAnswer answer)
+{
+    static const char *const text[RT_ANSWERS] = {
+        [RT_OTHER_JOB] = "of another job",
+        [RT_OTHER_TOKEN] = "with another token (PARC_TOKEN has to be the same "
+                           "for all ranks)",
+        [RT_OTHER_SIZE] = "with another number of ranks",
+        [RT_OTHER_PLAN] = "built from another plan than rank 0",
+        [RT_TAKEN] = "as a rank that has joined already",
+        [RT_NO_RANK] = "as a rank that does not exist",
+        [RT_SILENT] = "that did not introduce itself"};
+    return text[answer];
+}
+
+/* What a guest calls itself is printed, so that it must not hold anything that a
+ * terminal acts on. */
+static void clean(char host[64])
+{
+    host[63] = 0;
+    for (char *c = host; *c; c++) {
+        if (!isalnum((unsigned char)*c) && !strchr("-._", *c)) {
+            *c = '?';
+        }
+    }
+}
+
+static void count_refused(Reception *r, const Guest *g, RtAnswer why)
+{
+    Tally *t = &r->tally[why];
+    t->n++;
+    memcpy(t->from, g->from, sizeof t->from);
+    if (why != RT_SILENT) {
+        snprintf(t->who, sizeof t->who, ", as rank %d on %s", g->hello.rank,
+                 g->hello.host);
+    }
+    if (t->n == 1 && why != RT_SILENT && why != RT_TAKEN) {
+        rt_note(r->store->world->program,
+                "rank 0 refused a process %s, from %s%s", reason(why), t->from,
+                t->who);
+    }
+}
+
+static RtAnswer judge(const Reception *r, const Guest *g)
+{
+    const RtLaunch *l = r->store->launch;
+    const RtHello *h = &g->hello;
+    unsigned char code[RT_DIGEST];
+    rt_hello_code(l, &g->challenge, h, code);
+    if (h->job != l->job) {
+        return RT_OTHER_JOB;
+    }
+    if (!rt_digest_equal(code, h->code)) {
+        return RT_OTHER_TOKEN;
+    }
+    if (h->size != l->size) {
+        return RT_OTHER_SIZE;
+    }
+    if (h->rank < 1 || h->rank >= l->size) {
+        return RT_NO_RANK;
+    }
+    const RtLink *link = &r->store->link[h->rank];
+    return h->plan != r->store->world->model->plan_hash ? RT_OTHER_PLAN
+           : (h->life ? link->life : link->line) >= 0   ? RT_TAKEN
+                                                        : RT_JOINED;
+}
+
+/* A rank that knows the token was built from another plan: it has been told and
+ * has ended. The others get some seconds to join and hear that the run is over. */
+static void refuse_plan(Reception *r, const RtHello *h)
+{
+    if (!r->refused) {
+        double soon = rt_now() + LAST_SECONDS;
+        rt_error(r->store->world->program,
+                 "rank %d on %s was built from another plan than rank 0: start "
+                 "the same program on all ranks", h->rank, h->host);
+        r->until = soon < r->until ? soon : r->until;
+    }
+    r->refused = true;
+    r->missing -= 2;
+}
+
+/* A guest has said all. */
+static void welcome(Reception *r, Guest *g)
+{
+    RtHello *h = &g->hello;
+    if (memcmp(h->magic, rt_greeting_magic, sizeof h->magic) != 0 ||
+        h->version != RT_GREETING_VERSION) {
+        count_refused(r, g, RT_SILENT);
+        close(g->socket); /* no rank of parc */
+        return;
+    }
+    RtAnswer answer = judge(r, g);
+    RtReply reply = {.answer = answer};
+    rt_reply_code(r->store->launch, &g->challenge, h, answer, reply.code);
+    bool told = rt_store_send(g->socket, &reply, sizeof reply, 1);
+    clean(h->host);
+    if (answer == RT_JOINED && told) {
+        RtLink *link = &r->store->link[h->rank];
+        memcpy(link->box, h->host, sizeof link->box);
+        *(h->life ? &link->life : &link->line) = g->socket;
+        r->missing--;
+        return;
+    }
+    close(g->socket);
+    if (answer == RT_OTHER_PLAN && r->store->launch->secret) {
+        refuse_plan(r, h);
+    } else if (answer != RT_JOINED) {
+        count_refused(r, g, answer);
+    }
+}
+
+/* Reads on; whether the guest stays for more. */
+static bool listen_to(Reception *r, Guest *g)
+{
+    char *to = (char *)&g->hello + g->n;
+    ssize_t n = recv(g->socket, to, sizeof g->hello - g->n, MSG_DONTWAIT);
+    bool later = n < 0 && (errno == EAGAIN || errno == EINTR);
+    if (n > 0 && (g->n += (size_t)n) == sizeof g->hello) {
+        welcome(r, g);
+        return false;
+    }
+    if (n > 0 || (later && rt_now() < g->until)) {
+        return true;
+    }
+    count_refused(r, g, RT_SILENT);
+    close(g->socket);
+    return false;
+}
+
+/* Makes way for a new guest. */
+static void drop_oldest(Reception *r)
+{
+    int oldest = 0;
+    for (int i = 1; i < r->guests; i++) {
+        if (r->guest[i].until < r->guest[oldest].until) {
+            oldest = i;
+        }
+    }
+    count_refused(r, &r->guest[oldest], RT_SILENT);
+    close(r->guest[oldest].socket);
+    r->guest[oldest] = r->guest[--r->guests];
+}
+
+static void let_in(Reception *r, int door)
+{
+    struct sockaddr_storage from = {0};
+    socklen_t size = sizeof from;
+    int s = accept4(door, (void *)&from, &size, SOCK_CLOEXEC);
+    if (s < 0) {
+        return;
+    }
+    if (r->guests == GUESTS) {
+        drop_oldest(r);
+    }
+    Guest *g = &r->guest[r->guests];
+    *g = (Guest){.socket = s, .until = rt_now() + RT_GREETING_SECONDS};
+    if (getnameinfo((void *)&from, size, g->from, sizeof g->from, NULL, 0,
+                    NI_NUMERICHOST) != 0) {
+        snprintf(g->from, sizeof g->from, "an unknown address");
+    }
+    memcpy(g->challenge.magic, rt_greeting_magic, sizeof g->challenge.magic);
+    rt_nonce(g->challenge.nonce);
+    rt_store_tune(s);
+    if (rt_store_send(s, &g->challenge, sizeof g->challenge, 0)) {
+        r->guests++;
+    } else {
+        close(s);
+    }
+}
+
+/* "; refused: 3 connections with another token …, the last from 10.0.0.5" */
+static void add_refusals(const Reception *r, char *text, size_t size)
+{
+    size_t n = 0;
+    text[0] = 0;
+    for (int i = 0; i < RT_ANSWERS && n < size; i++) {
+        const Tally *t = &r->tally[i];
+        if (t->n > 0) {
+            n += (size_t)snprintf(text + n, size - n,
+                                  "; refused %d connection%s %s, the last from "
+                                  "%s%s",
+                                  t->n, t->n == 1 ? "" : "s", reason(i),
+                                  t->from, t->who);
+        }
+    }
+}
+
+static bool report_missing(const Reception *r)
+{
+    const RtStore *s = r->store;
+    char refusals[1200];
+    int missing = 0, first = 0;
+    for (int i = s->launch->size - 1; i > 0; i--) {
+        if (s->link[i].line < 0 || s->link[i].life < 0) {
+            missing++;
+            first = i;
+        }
+    }
+    add_refusals(r, refusals, sizeof refusals);
+    rt_error(s->world->program,
+             "rank 0 waited %.0f s at %s:%d for %d of %d ranks; the first that "
+             "did not join is rank %d%s",
+             s->limit, s->launch->host, s->launch->port, missing,
+             s->launch->size, first, refusals);
+    return false;
+}
+
+static bool receive_all(Reception *r, int door)
+{
+    r->until = rt_now() + r->store->limit;
+    while (r->missing > 0) {
+        struct pollfd p[GUESTS + 1];
+        if (rt_now() > r->until) {
+            return !r->refused && report_missing(r);
+        }
+        p[0] = (struct pollfd){.fd = door, .events = POLLIN};
+        for (int i = 0; i < r->guests; i++) {
+            p[i + 1] =
+                (struct pollfd){.fd = r->guest[i].socket, .events = POLLIN};
+        }
+        if (poll(p, (nfds_t)r->guests + 1, 200) < 0 && errno != EINTR) {
+            rt_error(r->store->world->program,
+                     "rank 0 cannot wait for the other ranks: %s",
+                     strerror(errno));
+            return false;
+        }
+        for (int i = r->guests - 1; i >= 0; i--) {
+            if (!listen_to(r, &r->guest[i])) {
+                r->guest[i] = r->guest[--r->guests];
+            }
+        }
+        if (p[0].revents & POLLIN) {
+            let_in(r, door);
+        }
+    }
+    return !r->refused;
+}
+
+bool rt_reception(RtStore *s)
+{
+    Reception *r = rt_allocate(sizeof *r);
+    int door = open_door(s);
+    r->store = s;
+    r->missing = 2 * (s->launch->size - 1);
+    bool good = door >= 0 && receive_all(r, door);
+    for (int i = 0; i < r->guests; i++) {
+        close(r->guest[i].socket);
+    }
+    if (door >= 0) {
+        close(door);
+    }
+    free(r);
+    return good;
+}

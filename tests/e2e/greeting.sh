@@ -1,0 +1,166 @@
+#!/bin/sh
+# Processes that do not belong to a job connect to its rank 0: they end no run
+# and keep no rank out. Ranks that do belong but cannot take part are told so.
+# alone: ranks are stopped by the clock
+. "$(dirname "$0")/lib.sh"
+
+# shellcheck disable=SC2086
+check "compiles" compile "$work/train" toy 2x2 --threads 1
+check "another plan" compile "$work/other" toy 2x2 --threads 1 -D batch=48
+token=0123456789abcdef
+
+# rank R COMMAND…: as torchrun would start it
+rank() {
+    as=$1
+    shift
+    env RANK="$as" WORLD_SIZE=4 LOCAL_RANK="$as" MASTER_ADDR=127.0.0.1 \
+        MASTER_PORT="$port" TORCHELASTIC_RUN_ID=test "$@"
+}
+stranger() {
+    env MASTER_PORT="$port" TORCHELASTIC_RUN_ID=test python3 \
+        tests/tools/greeting.py "$port" "$@"
+}
+# job VARIABLE=VALUE…: rank 0 starts, then the function `between`, then the
+# others; the largest exit status. $work/err.R is what rank R said.
+job() {
+    port=$((port + 1))
+    rm -f "$work"/err.* "$work"/rc.*
+    { rank 0 env "$@" "$work/train" --steps 2 --data synthetic \
+        2>"$work/err.0"; echo $? >"$work/rc.0"; } &
+    between "$@" >"$work/stranger" 2>&1
+    for r in 1 2 3; do
+        { rank $r env "$@" "$(program $r)" --steps 2 --data synthetic \
+            2>"$work/err.$r"; echo $? >"$work/rc.$r"; } &
+        ranks="${ranks-} $!"
+    done
+    # shellcheck disable=SC2086
+    wait $ranks
+    while [ ! -s "$work/rc.0" ]; do sleep 0.1; done
+    ranks=
+    cat "$work"/err.? "$work/stranger"
+    return "$(sort -n "$work"/rc.* | tail -n 1)"
+}
+program() { echo "$work/train"; }
+between() { :; }
+says() { # says FILE TEXT
+    cat "$1"
+    grep -qF -- "$2" "$1"
+}
+refuses() { says "$work/err.0" "note: rank 0 refused a process $1, from \
+127.0.0.1, as rank"; }
+gets() { says "$work/stranger" "$1"; }
+
+check "without a token" job A=
+check "with a token" job PARC_TOKEN=$token
+printf '%s\n' $token >"$work/token"
+check "with a file" job PARC_TOKEN_FILE="$work/token"
+
+# ---- strangers ----
+# Enough idle connections for every second until the limit, twice over.
+between() {
+    stranger idle 140 >"$work/idle" &
+    idle=$!
+    until [ -s "$work/idle" ]; do sleep 0.1; done
+}
+check "140 idle connections" job PARC_TIMEOUT=14
+check "they are held meanwhile" kill "$idle"
+between() { shift $#; stranger hello plan=1 rank=3; }
+check "a forged rank of another plan" job A=
+check "is refused" gets "other plan"
+check "and reported" refuses "built from another plan than rank 0"
+between() { env "$@" true; stranger hello wrong-key plan=1 rank=3; }
+check "one that does not know the token" job PARC_TOKEN=$token
+check "is refused for that" gets "other token"
+check "and is reported" refuses "with another token (PARC_TOKEN has to be the \
+same for all ranks)"
+between() { PARC_TOKEN=$token stranger hello replay rank=3; }
+check "a code of another connection" job PARC_TOKEN=$token
+check "is worth nothing" gets "other token"
+between() { PARC_TOKEN=$token stranger hello size=5; }
+check "another size" job PARC_TOKEN=$token
+check "is told" gets "other size"
+between() { PARC_TOKEN=$token stranger hello rank=4; }
+check "no such rank" job PARC_TOKEN=$token
+check "is told that" gets "no rank"
+between() { stranger hello wrong-key 'host=\x1b[31mred'; }
+check "a name with an escape sequence" job A=
+check "is printed without" says "$work/err.0" "as rank 1 on ??31mred"
+
+# ---- ranks that cannot take part ----
+# With a token a rank of another plan is believed, and ends the run at once.
+between() { :; }
+program() { if [ "$1" = 2 ]; then echo "$work/other"; else echo "$work/train"; fi; }
+fails() { # fails COMMAND…: exit status 1
+    "$@"
+    [ $? = 1 ]
+}
+check "a rank of another plan, with a token" fails job PARC_TOKEN=$token \
+    PARC_TIMEOUT=60
+check "is named" says "$work/err.0" "error: rank 2 on $(hostname) was built from \
+another plan than rank 0: start the same program on all ranks"
+check "and says so" says "$work/err.2" "error: rank 2 cannot join rank 0 at \
+127.0.0.1:$port: rank 0 was built from another plan: start the same program on \
+all ranks"
+check "no other rank speaks" test ! -s "$work/err.1"
+# Without, it says so itself and ends; rank 0 notes it and waits for the limit.
+check "a rank of another plan, without" fails job PARC_TIMEOUT=3
+check "says so" says "$work/err.2" "error: rank 2 cannot join rank 0 at \
+127.0.0.1:$port: rank 0 was built from another plan"
+check "is reported" refuses "built from another plan than rank 0"
+check "and is in the summary" says "$work/err.0" "for 1 of 4 ranks; the first \
+that did not join is rank 2; refused 1 connection built from another plan than \
+rank 0, the last from 127.0.0.1, as rank 2 on "
+# A token that differs.
+odd_token() {
+    port=$((port + 1))
+    { rank 0 env PARC_TOKEN=$token PARC_TIMEOUT=3 "$work/train" --steps 1 \
+        2>"$work/err.0"; echo $? >"$work/rc.0"; } &
+    rank 1 env PARC_TOKEN=other-$token PARC_TIMEOUT=2 "$work/train" --steps 1 \
+        2>"$work/err.1"
+    status=$?
+    wait
+    cat "$work/err.0" "$work/err.1"
+    [ $status = 1 ] && [ "$(cat "$work/rc.0")" = 1 ]
+}
+check "another token" odd_token
+check "the rank is told" says "$work/err.1" "error: rank 1 cannot join rank 0 at \
+127.0.0.1:$port in time: rank 0 has another token: PARC_TOKEN or \
+PARC_TOKEN_FILE has to be the same for all ranks"
+check "rank 0 counts it" grep -qE "error: rank 0 waited 3 s at .* for 3 of 4 \
+ranks; the first that did not join is rank 1; refused [0-9]+ connections? with \
+another token" "$work/err.0"
+# A rank 0 that does not know the key ends no rank, and learns nothing.
+false_root() {
+    port=$((port + 1))
+    stranger serve >"$work/read" 2>&1 &
+    server=$!
+    sleep 1
+    rank 1 env PARC_TOKEN=$token PARC_TIMEOUT=2 "$work/train" --steps 1 \
+        2>"$work/err.1"
+    status=$?
+    kill $server
+    cat "$work/err.1"
+    [ $status = 1 ] && grep -q "parcrank" "$work/read" &&
+        ! grep -q $token "$work/read"
+}
+check "a false rank 0" false_root
+check "is not believed" says "$work/err.1" "in time: rank 0 has another token"
+
+# ---- tokens that cannot be ----
+bad() { # bad TEXT VARIABLE=VALUE…
+    phrase=$1
+    shift
+    rank 1 env PARC_TIMEOUT=1 "$@" "$work/train" --steps 1 2>"$work/err"
+    status=$?
+    [ $status = 1 ] && says "$work/err" "error: $phrase"
+}
+check "a short token" bad "the token in PARC_TOKEN has 5 characters; it takes 16 \
+to 4096" PARC_TOKEN=short
+: >"$work/empty"
+check "an empty file" bad "the token in the file that PARC_TOKEN_FILE names has \
+0 characters" PARC_TOKEN_FILE="$work/empty"
+check "no file" bad "cannot read '$work/none', which PARC_TOKEN_FILE names: No \
+such file" PARC_TOKEN_FILE="$work/none"
+check "two tokens" bad "PARC_TOKEN and PARC_TOKEN_FILE are both set" \
+    PARC_TOKEN=$token PARC_TOKEN_FILE="$work/token"
+finish

@@ -17,6 +17,7 @@
  * lower_random.c   random numbers and their keys
  * lower_plan.c     plans: clauses, patterns and units
  * lower_freeze.c   plans: parameters that are not trained
+ * lower_parallelize.c  plans: which module gets which style
  * lower_style.c    plans: styles and their layouts
  * lower_prepare.c  plans: the styles PrepareModule…
  * lower_checkpoint.c  plans: what is computed again
@@ -196,9 +197,6 @@ void lower_check_schedule(Lower *l);
 
 /* ---- lower_decay.c ---- */
 
-/* Whether a pattern matches the whole name; its '*' stands for any
- * characters. */
-bool glob_matches(const char *pattern, const char *name);
 /* no_decay= */
 void lower_no_decay(Lower *l, const Expr *e);
 /* Takes the parameters that match out of weight decay. */
@@ -210,11 +208,16 @@ void lower_decay(Lower *l);
 const PlanDecl *lower_choose_plan(Lower *l, bool *fault);
 void lower_mesh(Lower *l, const PlanDecl *plan);
 void lower_plan(Lower *l, const PlanDecl *plan);
-/* Reports a path that no module matches, nor a parameter where those count. */
-void lower_no_match(Lower *l, const Path *path, bool params);
+/* Whether a pattern matches a module, or with `params` a parameter, and names
+ * only elements that exist; if not, reports it. */
+bool lower_path_known(Lower *l, const Path *path, bool params);
 /* Whether the model has a module of the class that the item names with
  * `every`; if not, reports it. */
 bool lower_class_known(Lower *l, const Item *item);
+/* The number of the mesh axis of that name; -1: none. */
+int lower_mesh_axis(const Lower *l, const char *name);
+/* lower_parallelize.c: fills PlanSpec.style. */
+void lower_parallelize(Lower *l, const PlanDecl *plan);
 void lower_freeze(Lower *l, const Clause *c);
 /* lower_checkpoint.c: fills PlanSpec.checkpoint. */
 void lower_checkpoints(Lower *l, const PlanDecl *plan);

@@ -46,13 +46,8 @@ static bool find_paths(Lower *l, const Item *item, Checkpoint *c)
     bool fine = true;
 
     for (int i = 0; i < item->npaths; i++) {
-        bool found = false;
         path[i] = item->path[i].text;
-        for (int k = 0; k < l->p->module.n && !found; k++)
-            found = path_matches(path[i], l->p->module.at[k].path);
-        if (!found)
-            lower_no_match(l, &item->path[i], false);
-        fine &= found;
+        fine = lower_path_known(l, &item->path[i], false) && fine;
     }
     c->path = path;
     c->npaths = item->npaths;
@@ -93,7 +88,7 @@ static bool check_every(Lower *l, const Item *item, const Checkpoint *c)
         bool element = l->instance.at[i]->is_array;
         for (int k = 0; k < c->npaths; k++)
             if (path_matches(c->path[k], m->path) &&
-                !strchr(c->path[k], '*'))
+                !path_has_star(c->path[k]))
                 fine = false;
         if (c->class && strcmp(c->class, m->class) == 0 && !element)
             fine = false;

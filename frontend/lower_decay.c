@@ -12,24 +12,10 @@
 
 #include "frontend/lower.h"
 
-bool glob_matches(const char *pattern, const char *name)
+/* Whether a pattern matches the whole name. */
+static bool matches(const char *pattern, const char *name)
 {
-    const char *star = NULL, *rest = name;
-    while (*name) {
-        if (*pattern == '*') {
-            star = pattern++;
-            rest = name;
-        } else if (*pattern == *name) {
-            pattern++;
-            name++;
-        } else if (star) { /* the last star takes one more */
-            pattern = star + 1;
-            name = ++rest;
-        } else {
-            return false;
-        }
-    }
-    return pattern[strspn(pattern, "*")] == 0;
+    return path_glob(pattern, strlen(pattern), name, strlen(name));
 }
 
 static void add_pattern(Lower *l, const Expr *e)
@@ -74,9 +60,9 @@ static const char *model_name(Arena *a, const char *name)
 
 static bool matches_param(Arena *a, const char *pattern, const Param *p)
 {
-    bool found = glob_matches(pattern, model_name(a, p->name));
+    bool found = matches(pattern, model_name(a, p->name));
     for (int i = 0; i < p->nalias; i++)
-        found = found || glob_matches(pattern, model_name(a, p->alias[i]));
+        found = found || matches(pattern, model_name(a, p->alias[i]));
     return found;
 }
 

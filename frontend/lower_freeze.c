@@ -67,24 +67,6 @@ static void freeze_item(Lower *l, const Item *item)
                    item->every ? item->every : item->path[0].text);
 }
 
-/* A path must name a module or a parameter, every path of brackets its own. */
-static bool path_known(Lower *l, const Path *path)
-{
-    const Program *p = l->p;
-    for (int i = 0; i < p->param.n; i++) {
-        const Param *q = &p->param.at[i];
-        bool found = path_matches(path->text, q->name);
-        for (int k = 0; k < q->nalias; k++)
-            found = found || path_matches(path->text, q->alias[k]);
-        if (found)
-            return true;
-    }
-    for (int i = 0; i < p->module.n; i++)
-        if (path_matches(path->text, p->module.at[i].path))
-            return true;
-    return false;
-}
-
 static bool trains(const Program *p)
 {
     for (int i = 0; i < p->param.n; i++)
@@ -104,10 +86,7 @@ void lower_freeze(Lower *l, const Clause *c)
             continue; /* check has refused it */
         bool known = !item->every || lower_class_known(l, item);
         for (int k = 0; k < item->npaths; k++)
-            if (!path_known(l, &item->path[k])) {
-                lower_no_match(l, &item->path[k], true);
-                known = false;
-            }
+            known = lower_path_known(l, &item->path[k], true) && known;
         if (known)
             freeze_item(l, item);
     }

@@ -1,7 +1,6 @@
 /* lower_plan.c: a plan's clauses, resolved against the modules that exist.
  *
- * A pattern that fits several modules gives each of them a style of its own;
- * a module has at most one style on an axis.
+ * lower_parallelize.c resolves the clauses with styles.
  */
 #include <string.h>
 
@@ -49,7 +48,7 @@ const PlanDecl *lower_choose_plan(Lower *l, bool *fault)
 
 /* ---- patterns ------------------------------------------------------------ */
 
-static int mesh_axis(const Lower *l, const char *name)
+int lower_mesh_axis(const Lower *l, const char *name)
 {
     for (int i = 0; i < l->p->mesh.n; i++)
         if (strcmp(l->p->mesh.name[i], name) == 0)
@@ -71,17 +70,17 @@ static const Instance *too_short(Lower *l, const char *pattern)
         const char *index = path_segment(pattern, last, &size);
         const char *above =
             arena_strndup(l->arena, pattern, (size_t)(index - pattern));
-        if (path_range(index, size, &r) && r.first >= m->length &&
+        if (path_range(index, size, &r) && r.last >= m->length &&
             path_matches(arena_printf(l->arena, "%s*", above), m->path))
             return m;
     }
     return NULL;
 }
 
-void lower_no_match(Lower *l, const Path *path, bool params)
+static void no_match(Lower *l, const Path *path, const Instance *array,
+                     bool params)
 {
     NameList names = {.arena = l->arena};
-    const Instance *array = too_short(l, path->text);
     for (int i = 0; i < l->p->module.n && !array; i++)
         names_add(&names, l->p->module.at[i].path, l->p->module.at[i].loc);
     for (int i = 0; params && i < l->p->param.n && !array; i++)
@@ -95,110 +94,38 @@ void lower_no_match(Lower *l, const Path *path, bool params)
         names_suggest(l->diag, &names, path->text);
 }
 
-/* ---- styles -------------------------------------------------------------- */
+static bool matches_module(const Lower *l, const char *pattern)
+{
+    for (int i = 0; i < l->p->module.n; i++)
+        if (path_matches(pattern, l->p->module.at[i].path))
+            return true;
+    return false;
+}
+
+static bool matches_param(const Lower *l, const char *pattern)
+{
+    for (int i = 0; i < l->p->param.n; i++) {
+        const Param *q = &l->p->param.at[i];
+        if (path_matches(pattern, q->name))
+            return true;
+        for (int k = 0; k < q->nalias; k++)
+            if (path_matches(pattern, q->alias[k]))
+                return true;
+    }
+    return false;
+}
+
+bool lower_path_known(Lower *l, const Path *path, bool params)
+{
+    const Instance *array = too_short(l, path->text);
+    if (!array && (matches_module(l, path->text) ||
+                   (params && matches_param(l, path->text))))
+        return true;
+    no_match(l, path, array, params);
+    return false;
+}
 
 typedef VEC(Unit) UnitList;
-
-/* Styles, and the numbers in the patterns that they were written with. */
-typedef struct StyleList {
-    VEC(Style) style;
-    VEC(int) numbers;
-} StyleList;
-
-/* Styles of one module on one axis exclude each other, unless one is for
- * inputs and the other for outputs. */
-static bool styles_clash(const Style *a, const Style *b)
-{
-    return a->axis == b->axis && strcmp(a->path, b->path) == 0 &&
-           (style_sides(a->kind) & style_sides(b->kind));
-}
-
-static void remove_style(StyleList *list, int i)
-{
-    size_t rest = (size_t)(--list->style.n - i);
-    list->numbers.n--;
-    memmove(&list->style.at[i], &list->style.at[i + 1],
-            rest * sizeof *list->style.at);
-    memmove(&list->numbers.at[i], &list->numbers.at[i + 1],
-            rest * sizeof *list->numbers.at);
-}
-
-/* Enters a style. A pattern with the number of an element goes before one
- * without; two alike are an error. */
-static void add_style(Lower *l, StyleList *list, const Style *s, int numbers)
-{
-    for (int i = 0; i < list->style.n; i++) {
-        const Style *other = &list->style.at[i];
-        if (!styles_clash(other, s) || list->numbers.at[i] < numbers)
-            continue;
-        if (list->numbers.at[i] > numbers)
-            return;
-        diag_error(l->diag, s->loc, "'%s' has two styles on axis '%s'",
-                   *s->path ? s->path : "model", l->p->mesh.name[s->axis]);
-        diag_note(l->diag, other->loc, "the first is here");
-        return;
-    }
-    for (int i = list->style.n - 1; i >= 0; i--)
-        if (styles_clash(&list->style.at[i], s))
-            remove_style(list, i);
-    vec_push(l->arena, &list->style, *s);
-    vec_push(l->arena, &list->numbers, numbers);
-}
-
-static void resolve_path(Lower *l, const Item *item, const Path *path,
-                         const StyleInfo *info, int axis, StyleList *list)
-{
-    bool found = false, fine = true;
-    for (int i = 0; i < l->p->module.n; i++) {
-        const Module *m = &l->p->module.at[i];
-        found |= path_matches(path->text, m->path);
-        /* What does not fit the first fits none. */
-        if (!fine || !path_leads(path->text, m->path))
-            continue;
-        Style s = {.kind = info->kind, .path = m->path, .axis = axis,
-                   .loc = item->style_loc};
-        fine = lower_style(l, item, i, &s);
-        if (fine)
-            add_style(l, list, &s, path_numbers(path->text));
-    }
-    if (!found)
-        lower_no_match(l, path, false);
-}
-
-static void resolve_parallelize(Lower *l, const Clause *c, StyleList *list)
-{
-    int axis = mesh_axis(l, c->axis[0].name);
-    if (axis < 0)
-        return; /* check has said so */
-    l->p->plan.tensor_axes |= 1u << axis;
-    for (int i = 0; i < c->nitems; i++) {
-        const Item *item = &c->item[i];
-        const StyleInfo *info = item->style ? style_find(item->style) : NULL;
-        for (int j = 0; j < item->npaths && info; j++)
-            resolve_path(l, item, &item->path[j], info, axis, list);
-    }
-}
-
-/* Ranks of an axis that `parallelize` names do not share the batch: without
- * styles they have nothing to share. */
-static void warn_unstyled(Lower *l, const PlanDecl *decl,
-                          const StyleList *list)
-{
-    for (int i = 0; i < decl->nclauses; i++) {
-        const Clause *c = &decl->clause[i];
-        int axis = c->kind == CL_PARALLELIZE
-                       ? mesh_axis(l, c->axis[0].name) : -1;
-        bool styled = axis < 0 || l->p->mesh.size[axis] == 1;
-        for (int k = 0; k < list->style.n; k++)
-            styled = styled || list->style.at[k].axis == axis;
-        if (styled)
-            continue;
-        diag_warning(l->diag, c->axis[0].loc, "no style is given for axis "
-                     "'%s': its %lld ranks all do the same work",
-                     c->axis[0].name, (long long)l->p->mesh.size[axis]);
-        diag_help(l->diag, "without the clause the axis splits the batch");
-    }
-}
 
 /* ---- units --------------------------------------------------------------- */
 
@@ -284,11 +211,7 @@ static bool unit_paths(Lower *l, const Item *item, const UnitList *list,
     bool fine = true;
     for (int i = 0; i < item->npaths; i++) {
         path[i] = item->path[i].text;
-        bool found = false;
-        for (int j = 0; j < l->p->module.n; j++)
-            found |= path_matches(path[i], l->p->module.at[j].path);
-        if (!found)
-            lower_no_match(l, &item->path[i], false);
+        bool found = lower_path_known(l, &item->path[i], false);
         fine &= found;
         if (named_before(l, item, i)) {
             fine = false;
@@ -362,7 +285,7 @@ static void resolve_unit(Lower *l, const Item *item, int axis, int replicate,
 /* The axis on the mesh, where it splits the batch; else -1. */
 static int data_axis(Lower *l, const Ident *name)
 {
-    int axis = mesh_axis(l, name->name);
+    int axis = lower_mesh_axis(l, name->name);
     if (axis < 0) /* check has said so */
         return -1;
     if (!(l->p->plan.tensor_axes & 1u << axis))
@@ -415,16 +338,11 @@ void lower_plan(Lower *l, const PlanDecl *decl)
     }
     plan->name = decl->name.name;
     plan->loc = decl->name.loc;
-    StyleList styles = {0};
     UnitList units = {0};
     Frame f;
     push_frame(l, &f, plan->name, plan->loc, NULL);
     f.members = true;
-    for (int i = 0; i < decl->nclauses; i++)
-        if (decl->clause[i].kind == CL_PARALLELIZE)
-            resolve_parallelize(l, &decl->clause[i], &styles);
-    if (diag_error_count(l->diag) == 0)
-        warn_unstyled(l, decl, &styles);
+    lower_parallelize(l, decl);
     for (int i = 0; i < decl->nclauses; i++)
         if (decl->clause[i].kind == CL_FULLY_SHARD)
             resolve_fully_shard(l, &decl->clause[i], &units);
@@ -434,8 +352,6 @@ void lower_plan(Lower *l, const PlanDecl *decl)
     lower_checkpoints(l, decl);
     lower_offload(l, decl);
     pop_frame(l);
-    plan->style = styles.style.at;
-    plan->nstyles = styles.style.n;
     plan->unit = units.at;
     plan->nunits = units.n;
 }

@@ -2,7 +2,8 @@
  *
  * An array is one module, '*' in its path, as long as the plan means all of
  * its elements wherever it means one. Where a path has the number of an
- * element, or an item takes each n-th (`every=2`), the array is cut into runs:
+ * element or a range, or an item takes each n-th (`every=2`), the array is cut
+ * into runs:
  * the largest ranges that are treated alike, each a stack of parameters with
  * a loop of its own.
  *
@@ -23,7 +24,7 @@ enum { MAX_ELEMENTS = 1 << 16, MAX_PERIOD = 16 };
 
 /* What an item of the plan asks of some elements. */
 typedef struct Treatment {
-    int64_t element;  /* of this one, if `every` is 0 */
+    PathRange range;  /* of these, if `every` is 0 */
     int64_t every;    /* of 0, every, 2 every, … */
     const char *text; /* the same text: the same is asked */
 } Treatment;
@@ -77,8 +78,8 @@ static void treat(Cut *c, const Clause *clause, const Item *item,
     vec_push(c->l->arena, &c->treatment, t);
 }
 
-/* A pattern whose segment at the array's index is a number, or the last '*'
- * of one that takes each n-th. */
+/* A pattern whose segment at the array's index is a number or a range, or the
+ * last '*' of a pattern that takes each n-th element. */
 static void look_at_path(Cut *c, const Clause *clause, const Item *item,
                          const char *pattern)
 {
@@ -95,9 +96,10 @@ static void look_at_path(Cut *c, const Clause *clause, const Item *item,
     if (!path_matches(above, c->path))
         return;
     bool number = path_range(index, size, &r);
+    bool star = size == 1 && *index == '*';
     if (number && r.first < c->n)
-        treat(c, clause, item, (Treatment){.element = r.first}, rest);
-    else if (!number && *index == '*' && lower_item_every(item) && !strchr(rest, '*'))
+        treat(c, clause, item, (Treatment){.range = r}, rest);
+    else if (star && lower_item_every(item) && !path_has_star(rest))
         treat(c, clause, item, (Treatment){.every = lower_item_every(item)},
               rest);
 }
@@ -117,7 +119,8 @@ static void look_at(Cut *c, const Clause *clause, const Item *item)
 
 static bool concerns(const Treatment *t, int64_t element)
 {
-    return t->every ? element % t->every == 0 : element == t->element;
+    return t->every ? element % t->every == 0
+                    : path_range_holds(t->range, element);
 }
 
 static void find_kinds(Cut *c)
@@ -142,14 +145,15 @@ static void find_kinds(Cut *c)
 
 /* ---- runs ---------------------------------------------------------------- */
 
-/* The period of everything that takes each n-th element; 1 where there is
+/* The period of all that take each n-th element; 1 where there is
  * none, or it is too long. */
 static int64_t period(const Cut *c)
 {
     int64_t p = 1;
 
     for (int i = 0; i < c->treatment.n; i++) {
-        int64_t every = c->treatment.at[i].every, x = p, y = every;
+        const Treatment *t = &c->treatment.at[i];
+        int64_t every = t->every ? t->every : t->range.step, x = p, y = every;
         while (y > 0) {
             int64_t rest = x % y;
             x = y;
@@ -157,8 +161,7 @@ static int64_t period(const Cut *c)
         }
         if (every > MAX_PERIOD)
             return 1;
-        if (every > 0)
-            p = p / x * every;
+        p = p / x * every;
         if (p > MAX_PERIOD)
             return 1;
     }

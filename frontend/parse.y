@@ -63,6 +63,7 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message);
 %token NEWLINE          "the end of the line"
 %token BAD              "a character that is not PDL"
 %token PATH_STAR        "'*'"
+%token <string> PATH_PART "a pattern"
 %token EQ "'=='" NE "'!='" LE "'<='" GE "'>='" ARROW "'->'" POW "'**'"
 %token ELLIPSIS         "'...'"
 %token <integer> INTEGER "an integer"
@@ -156,7 +157,7 @@ junk: %empty | junk any | junk '{' junk '}' ;
 any:
     word | IF | ELSE | FOR | RETURN | AND | OR | NOT | TRUE_WORD
 |   FALSE_WORD | NONE_WORD | INTEGER | FLOAT | STRING | NEWLINE | BAD
-|   PATH_STAR | EQ | NE | LE | GE | ARROW | POW | ELLIPSIS | '=' | ',' | ':'
+|   PATH_STAR | PATH_PART | EQ | NE | LE | GE | ARROW | POW | ELLIPSIS | '=' | ',' | ':'
 |   '.' | '+' | '-' | '*' | '/' | '%' | '@' | '<' | '>' | '(' | ')' | '['
 |   ']'
 ;
@@ -443,6 +444,7 @@ path:
 segment:
     word { $$ = (Path){$1.name, $1.loc}; }
 |   PATH_STAR { $$ = (Path){"*", @1}; }
+|   PATH_PART { $$ = (Path){$1, @1}; }
 |   INTEGER
         { $$ = (Path){arena_printf(p->arena, "%lld", (long long)$1), @1}; }
 ;

@@ -47,6 +47,7 @@ typedef struct Parser {
         Loc loc;
     } nest[MAX_NEST];
     int nnest;
+    bool in_plan;  /* the declaration that was begun last is a plan */
     bool stopped;      /* the rest of the text is ignored */
     bool defining;     /* the text is a -D option's */
     int errors_before; /* what diag had counted at the start */

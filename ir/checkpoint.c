@@ -58,8 +58,8 @@ static int names_module(const Checkpoint *c, const Module *m)
     for (int i = 0; i < c->npaths; i++)
         if (path_matches(c->path[i], m->path) &&
             is_counted(c, c->path[i], m->path) &&
-            path_numbers(c->path[i]) > most)
-            most = path_numbers(c->path[i]);
+            path_index_rank(c->path[i]) > most)
+            most = path_index_rank(c->path[i]);
     return most;
 }
 

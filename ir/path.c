@@ -39,21 +39,67 @@ const char *path_range_text(Arena *a, PathRange r)
     return arena_printf(a, "%s:%lld", text, (long long)r.step);
 }
 
+bool path_glob(const char *pattern, size_t n, const char *text, size_t k)
+{
+    size_t p = 0, t = 0, star = SIZE_MAX, rest = 0;
+
+    while (t < k) {
+        if (p < n && pattern[p] == '*') {
+            star = p++;
+            rest = t;
+        } else if (p < n && pattern[p] == text[t]) {
+            p++;
+            t++;
+        } else if (star != SIZE_MAX) { /* the last star takes one more */
+            p = star + 1;
+            t = ++rest;
+        } else {
+            return false;
+        }
+    }
+    while (p < n && pattern[p] == '*')
+        p++;
+    return p == n;
+}
+
+static bool is_star(const char *segment, size_t n)
+{
+    return n == 1 && *segment == '*';
+}
+
+bool path_range_holds(PathRange r, int64_t element)
+{
+    return element >= r.first && element <= r.last &&
+           (element - r.first) % r.step == 0;
+}
+
+/* Whether two ranges have an element in common. Which elements of b are in a
+ * repeats after a.step elements of b. */
+static bool share_element(PathRange a, PathRange b)
+{
+    int64_t skip = a.first > b.first ? (a.first - b.first) / b.step : 0;
+    int64_t element = b.first + skip * b.step;
+
+    for (int64_t i = 0; i <= a.step && element <= b.last; i++) {
+        if (path_range_holds(a, element))
+            return true;
+        element += b.step;
+    }
+    return false;
+}
+
 static bool segment_matches(const char *pattern, size_t n, const char *path,
                             size_t k, bool leads)
 {
-    PathRange one, range;
+    PathRange want, have;
 
-    if ((n == 1 && *pattern == '*') ||
-        (n == k && memcmp(pattern, path, n) == 0))
+    if (is_star(pattern, n) || (n == k && memcmp(pattern, path, n) == 0))
         return true;
-    if (!path_range(pattern, n, &one) || one.first != one.last ||
-        !path_range(path, k, &range))
-        return false;
-    if (leads)
-        return one.first == range.first;
-    return one.first >= range.first && one.first <= range.last &&
-           (one.first - range.first) % range.step == 0;
+    bool index = path_range(path, k, &have);
+    if (path_range(pattern, n, &want))
+        return index && (leads ? path_range_holds(want, have.first)
+                               : share_element(want, have));
+    return !index && !is_star(path, k) && path_glob(pattern, n, path, k);
 }
 
 typedef enum Way { WHOLLY, LEADING, EITHER } Way;
@@ -90,17 +136,50 @@ bool path_meets(const char *a, const char *b)
     return matches(a, b, EITHER);
 }
 
-int path_numbers(const char *pattern)
+/* What the segments of a path are. */
+typedef struct Kinds {
+    int numbers, ranges, names, globs, stars;
+} Kinds;
+
+static Kinds kinds_of(const char *path)
 {
-    int n = 0;
+    Kinds k = {0};
     PathRange r;
 
-    for (int i = 0; i < path_depth(pattern); i++) {
+    for (int i = 0; i < path_depth(path); i++) {
         size_t size;
-        const char *segment = path_segment(pattern, i, &size);
-        n += path_range(segment, size, &r);
+        const char *segment = path_segment(path, i, &size);
+        if (path_range(segment, size, &r))
+            ++*(r.first == r.last ? &k.numbers : &k.ranges);
+        else if (is_star(segment, size))
+            k.stars++;
+        else
+            ++*(memchr(segment, '*', size) ? &k.globs : &k.names);
     }
-    return n;
+    return k;
+}
+
+int path_numbers(const char *path)
+{
+    Kinds k = kinds_of(path);
+    return k.numbers + k.ranges;
+}
+
+int path_index_rank(const char *pattern)
+{
+    Kinds k = kinds_of(pattern);
+    return k.numbers << 10 | k.ranges;
+}
+
+int path_rank(const char *pattern)
+{
+    Kinds k = kinds_of(pattern);
+    return path_index_rank(pattern) << 10 | (2 * k.names + k.globs);
+}
+
+bool path_has_star(const char *pattern)
+{
+    return kinds_of(pattern).stars > 0;
 }
 
 int path_depth(const char *path)

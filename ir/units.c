@@ -38,8 +38,8 @@ static int unit_takes_module(const Program *p, const Unit *u, const Module *m)
     case UNIT_PATHS:
         for (int i = 0; i < u->npaths; i++)
             if (path_matches(u->path[i], m->path) &&
-                path_numbers(u->path[i]) > most)
-                most = path_numbers(u->path[i]);
+                path_index_rank(u->path[i]) > most)
+                most = path_index_rank(u->path[i]);
         return most;
     case UNIT_EVERY:
         return strcmp(u->class, m->class) == 0 ? 0 : -1;

@@ -1,0 +1,142 @@
+/* lower_parallelize.c: the plan's `parallelize` clauses, resolved against the
+ * modules that exist.
+ *
+ * A pattern that matches several modules gives each of them a style of its
+ * own. Where several patterns match a module, the style of the most particular
+ * pattern wins; the others are not looked at.
+ */
+#include <string.h>
+
+#include "frontend/lower.h"
+
+/* A style that an item gives to a module. */
+typedef struct Candidate {
+    Style style;
+    int module;
+    int rank; /* of the pattern */
+    const Item *item;
+} Candidate;
+
+typedef VEC(Candidate) Candidates;
+
+/* Styles of one module on one axis exclude each other, unless one is for
+ * inputs and the other for outputs. */
+static bool styles_clash(const Style *a, const Style *b)
+{
+    return a->axis == b->axis && strcmp(a->path, b->path) == 0 &&
+           (style_sides(a->kind) & style_sides(b->kind));
+}
+
+static void remove_candidate(Candidates *list, int i)
+{
+    size_t rest = (size_t)(--list->n - i);
+    memmove(&list->at[i], &list->at[i + 1], rest * sizeof *list->at);
+}
+
+static void add_candidate(Lower *l, Candidates *list, const Candidate *c)
+{
+    const Style *s = &c->style;
+    for (int i = 0; i < list->n; i++) {
+        const Candidate *other = &list->at[i];
+        if (!styles_clash(&other->style, s) || other->rank < c->rank)
+            continue;
+        if (other->rank > c->rank)
+            return;
+        diag_error(l->diag, s->loc, "'%s' has two styles on axis '%s'",
+                   *s->path ? s->path : "model", l->p->mesh.name[s->axis]);
+        diag_note(l->diag, other->style.loc, "the first is here");
+        return;
+    }
+    for (int i = list->n - 1; i >= 0; i--)
+        if (styles_clash(&list->at[i].style, s))
+            remove_candidate(list, i);
+    vec_push(l->arena, list, *c);
+}
+
+static void find_candidates(Lower *l, const Item *item, const Path *path,
+                            const StyleInfo *info, int axis, Candidates *list)
+{
+    if (!lower_path_known(l, path, false))
+        return;
+    for (int i = 0; i < l->p->module.n; i++) {
+        const Module *m = &l->p->module.at[i];
+        Candidate c = {.module = i, .rank = path_rank(path->text),
+                       .item = item};
+        if (!path_leads(path->text, m->path))
+            continue;
+        c.style = (Style){.kind = info->kind, .path = m->path, .axis = axis,
+                          .loc = item->style_loc};
+        add_candidate(l, list, &c);
+    }
+}
+
+static void resolve_clause(Lower *l, const Clause *c, Candidates *list)
+{
+    int axis = lower_mesh_axis(l, c->axis[0].name);
+    if (axis < 0)
+        return; /* check has said so */
+    l->p->plan.tensor_axes |= 1u << axis;
+    for (int i = 0; i < c->nitems; i++) {
+        const Item *item = &c->item[i];
+        const StyleInfo *info = item->style ? style_find(item->style) : NULL;
+        for (int j = 0; j < item->npaths && info; j++)
+            find_candidates(l, item, &item->path[j], info, axis, list);
+    }
+}
+
+/* An item that does not fit one module is reported once. */
+static bool failed_before(const Item *const *failed, int n, const Item *item)
+{
+    for (int i = 0; i < n; i++)
+        if (failed[i] == item)
+            return true;
+    return false;
+}
+
+static void lower_candidates(Lower *l, Candidates *list)
+{
+    PlanSpec *plan = &l->p->plan;
+    VEC(const Item *) failed = {0};
+    plan->style = NEW_ARRAY(l->arena, Style, list->n + 1);
+    for (int i = 0; i < list->n; i++) {
+        Candidate *c = &list->at[i];
+        if (failed_before(failed.at, failed.n, c->item))
+            continue;
+        if (lower_style(l, c->item, c->module, &c->style))
+            plan->style[plan->nstyles++] = c->style;
+        else
+            vec_push(l->arena, &failed, c->item);
+    }
+}
+
+/* Ranks of an axis that `parallelize` names do not share the batch: without
+ * styles they have nothing to share. */
+static void warn_unstyled(Lower *l, const PlanDecl *decl,
+                          const PlanSpec *plan)
+{
+    for (int i = 0; i < decl->nclauses; i++) {
+        const Clause *c = &decl->clause[i];
+        int axis = c->kind == CL_PARALLELIZE
+                       ? lower_mesh_axis(l, c->axis[0].name) : -1;
+        bool styled = axis < 0 || l->p->mesh.size[axis] == 1;
+        for (int k = 0; k < plan->nstyles; k++)
+            styled = styled || plan->style[k].axis == axis;
+        if (styled)
+            continue;
+        diag_warning(l->diag, c->axis[0].loc, "no style is given for axis "
+                     "'%s': its %lld ranks all do the same work",
+                     c->axis[0].name, (long long)l->p->mesh.size[axis]);
+        diag_help(l->diag, "without the clause the axis splits the batch");
+    }
+}
+
+void lower_parallelize(Lower *l, const PlanDecl *decl)
+{
+    Candidates list = {0};
+    for (int i = 0; i < decl->nclauses; i++)
+        if (decl->clause[i].kind == CL_PARALLELIZE)
+            resolve_clause(l, &decl->clause[i], &list);
+    lower_candidates(l, &list);
+    if (diag_error_count(l->diag) == 0)
+        warn_unstyled(l, decl, &l->p->plan);
+}

@@ -44,6 +44,7 @@ struct Diag {
     bool dropping; /* the last error was dropped: so are its notes */
     bool demoting; /* errors are raised as warnings */
     int warnings;
+    jmp_buf *stop; /* diag_set_stop */
 };
 
 Diag *diag_new(Arena *arena, ColorWhen color)
@@ -171,6 +172,21 @@ void diag_help(Diag *d, const char *fmt, ...)
     va_start(ap, fmt);
     push(d, SEV_HELP, (Loc){0}, fmt, ap);
     va_end(ap);
+}
+
+jmp_buf *diag_set_stop(Diag *d, jmp_buf *stop)
+{
+    jmp_buf *before = d->stop;
+    d->stop = stop;
+    return before;
+}
+
+void diag_stop(Diag *d)
+{
+    if (d->stop)
+        longjmp(*d->stop, 1);
+    diag_flush(d, stderr);
+    exit(1);
 }
 
 /* ---- text and its width on a terminal ---- */

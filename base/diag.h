@@ -13,6 +13,7 @@
 #ifndef PARC_BASE_DIAG_H
 #define PARC_BASE_DIAG_H
 
+#include <setjmp.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -68,6 +69,12 @@ void diag_demote(Diag *d, bool on);
 int diag_error_count(const Diag *d);
 /* Warnings raised so far. */
 int diag_warning_count(const Diag *d);
+
+/* After an error that leaves nothing to go on with: jumps to the place that
+ * diag_set_stop named last, or prints the messages and exits with status 1
+ * where none is named (NULL). Returns the place named before. */
+_Noreturn void diag_stop(Diag *d);
+jmp_buf *diag_set_stop(Diag *d, jmp_buf *stop);
 
 /* Prints what was collected since the last flush, with source lines and caret
  * ranges (tabs and wide characters aligned), then "N errors." if any. */

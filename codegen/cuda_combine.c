@@ -149,16 +149,16 @@ static void open_combine(CudaPrinter *c, bool columns)
             out_line(c->text.o, "PARC_SHARED float sum%d[%d][%d];",
                      p->k->total[i].instr, p->combine_warps, 32 * p->lanes);
     if (p->units > 1) {
-        out_line(c->text.o, "const int64_t unit = block_index()%s;",
+        out_line(c->text.o, "const int64_t unit = %s%s;", c->block,
                  tiles > 1 ? arena_printf(a, " / %lld", (long long)tiles) : "");
         kernel_split_index(&c->text, p->kept, "unit", 1);
     }
     if (!columns)
         return;
     const char *type = cuda_column_type(p);
-    const char *tile = arena_printf(a, "(%s)block_index()", type);
+    const char *tile = arena_printf(a, "(%s)%s", type, c->block);
     if (p->units > 1)
-        tile = arena_printf(a, "(%s)(block_index() %% %lld)", type,
+        tile = arena_printf(a, "(%s)(%s %% %lld)", type, c->block,
                             (long long)tiles);
     out_line(c->text.o, "const %s %s = %slane_index();", cuda_column_type(p),
              cuda_flat_column(p),

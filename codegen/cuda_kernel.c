@@ -151,9 +151,9 @@ static void flat(CudaPrinter *c)
         out_line(c->text.o, "const int at = thread_index();");
     else
         out_line(c->text.o,
-                 "const %s at = %sblock_index() * %d + "
-                 "thread_index();",
-                 small ? "int" : "int64_t", small ? "(int)" : "", p->threads);
+                 "const %s at = %s%s * %d + thread_index();",
+                 small ? "int" : "int64_t", small ? "(int)" : "", c->block,
+                 p->threads);
     if (n % p->threads) {
         out_line(c->text.o, "if (at >= %lld)", (long long)n);
         out_line(c->text.o, "    return;");
@@ -166,12 +166,12 @@ static void open_unit(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
     Arena *a = c->text.p->arena;
-    const char *block = "block_index()";
+    const char *block = c->block;
     if (p->tiles > 1) {
-        out_line(c->text.o, "const %s tile = (%s)(block_index() %% %lld);",
-                 cuda_column_type(p), cuda_column_type(p),
+        out_line(c->text.o, "const %s tile = (%s)(%s %% %lld);",
+                 cuda_column_type(p), cuda_column_type(p), block,
                  (long long)p->tiles);
-        block = arena_printf(a, "block_index() / %lld", (long long)p->tiles);
+        block = arena_printf(a, "%s / %lld", block, (long long)p->tiles);
     }
     if (p->units > 1) {
         out_line(c->text.o, "const int64_t unit = %s%s;", block,
@@ -236,7 +236,7 @@ static void rows(CudaPrinter *c)
     name_threads(c);
     name_rows(c, p->kept);
     if (p->units > 1)
-        out_line(c->text.o, "const int64_t %s = block_index()%s;", c->row,
+        out_line(c->text.o, "const int64_t %s = %s%s;", c->row, c->block,
                  p->groups == 1 ? ""
                                 : arena_printf(c->text.p->arena,
                                                " * %d + group", p->groups));
@@ -308,6 +308,19 @@ static void main_body(CudaPrinter *c)
 
 /* ---- functions ----------------------------------------------------------- */
 
+/* A grid of more blocks than one dim of it can count has two dims, and as many
+ * blocks or a few more. */
+static void number_blocks(CudaPrinter *c, int64_t grid)
+{
+    c->block = "block_index()";
+    if (grid <= INT32_MAX)
+        return;
+    c->block = "block";
+    out_line(c->text.o, "const int64_t block = wide_block_index();");
+    out_line(c->text.o, "if (block >= %lld)", (long long)grid);
+    out_line(c->text.o, "    return;");
+}
+
 static void function(CudaPrinter *c, CudaFunction *f, const char *name,
                      void (*body)(CudaPrinter *))
 {
@@ -317,6 +330,7 @@ static void function(CudaPrinter *c, CudaFunction *f, const char *name,
     out_init(&text, a);
     text.indent = 4;
     c->text.o = &text;
+    number_blocks(c, f->grid);
     body(c);
     c->text.o = to;
     const char *lines = cuda_without_unused(a, text.text);

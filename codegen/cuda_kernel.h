@@ -146,6 +146,7 @@ typedef struct CudaPrinter {
     const CudaPlan *plan;
     const bool *staged; /* by instruction: its values are in in<n> */
     const char *row;    /* the running number of rows, or their only index */
+    const char *block;  /* the block's number */
 } CudaPrinter;
 
 /* One of a kernel's functions, as it is launched. */

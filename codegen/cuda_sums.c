@@ -94,8 +94,8 @@ static void begin_columns(CudaPrinter *c, const KernelTotal *t, int64_t *at)
         out_line(c->text.o, "float a%d[%d][%d];", t->instr, p->slots,
                  p->vector * p->lanes);
     } else if (p->global_sums) {
-        out_line(c->text.o, "float *a%d = %s + block_index() * %lld;", t->instr,
-                 cuda_at_offset(a, "workspace", t->offset),
+        out_line(c->text.o, "float *a%d = %s + %s * %lld;", t->instr,
+                 cuda_at_offset(a, "workspace", t->offset), c->block,
                  (long long)cuda_all_columns(p));
     } else {
         out_line(c->text.o, "float *a%d = (float *)%s;", t->instr,
@@ -186,7 +186,7 @@ static void scalars_away(CudaPrinter *c)
         if (!opened)
             opened = cuda_open_block(c, "if (thread_index() == 0) {");
         out_line(c->text.o, "workspace[%s] = a%d;",
-                 cuda_at_offset(c->text.p->arena, "block_index()", t->offset),
+                 cuda_at_offset(c->text.p->arena, c->block, t->offset),
                  t->instr);
     }
     cuda_close_blocks(c, opened);
@@ -197,11 +197,11 @@ static const char *block_sums(const CudaPrinter *c, const KernelTotal *t)
 {
     const CudaPlan *p = c->plan;
     Arena *a = c->text.p->arena;
-    const char *block = "block_index()";
+    const char *block = c->block;
     if (p->tiles > 1)
         block =
             p->units * p->parts > 1
-                ? arena_printf(a, "(block_index() / %lld)", (long long)p->tiles)
+                ? arena_printf(a, "(%s / %lld)", block, (long long)p->tiles)
                 : "0";
     return arena_printf(a, "%s + %s * %lld",
                         cuda_at_offset(a, "workspace", t->offset), block,

@@ -15,6 +15,7 @@ typedef struct Try {
     VEC(Setting *) define;
     const char *mesh;
     bool fine;
+    Program *made; /* NULL: not yet, or after an error */
 } Try;
 
 /* Sources under the numbers that the tree's places have. */
@@ -140,6 +141,20 @@ static Program *front_end(Try *t)
     return lower(t->arena, t->diag, t->from->prelude, &t->file, &options);
 }
 
+/* Plans as far as the memory is known. */
+static void plan(Try *t)
+{
+    jmp_buf stop;
+    diag_set_stop(t->diag, &stop);
+    if (setjmp(stop) != 0)
+        return; /* after an error */
+    Program *q = t->made = front_end(t);
+    for (int i = 0; q && !q->memory && !diag_error_count(t->diag); i++) {
+        ir_renumber(q);
+        pass_table[i].run(q, t->from->t);
+    }
+}
+
 FitResult fit_try(const Program *p, const FitSource *from,
                   const FitChange *const *change, int n)
 {
@@ -153,11 +168,9 @@ FitResult fit_try(const Program *p, const FitSource *from,
     begin_plan(&t);
     for (int i = 0; i < n && t.fine; i++)
         apply(&t, change[i]);
-    Program *q = t.fine ? front_end(&t) : NULL;
-    for (int i = 0; q && !q->memory && !diag_error_count(t.diag); i++) {
-        ir_renumber(q);
-        pass_table[i].run(q, from->t);
-    }
+    if (t.fine)
+        plan(&t);
+    const Program *q = t.made;
     if (!q || diag_error_count(t.diag) > 0 || !q->memory)
         return r;
     double again = program_flops_again(q);

@@ -413,7 +413,11 @@ static int run(Compilation *c, int argc, char **argv)
     c->o.pipeline.reproduce = reproduce_options(c);
     c->outputs = outputs_new(c->arena);
     bug_set_hook(on_bug, c);
-    bool good = compile(c);
+    jmp_buf stop;
+    bool good = false;
+    diag_set_stop(c->diag, &stop);
+    if (setjmp(stop) == 0)
+        good = compile(c);
     outputs_abandon(c->outputs); /* nothing, once it was committed */
     diag_flush(c->diag, stderr);
     return good ? 0 : 1;

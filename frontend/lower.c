@@ -163,6 +163,12 @@ static Type input_type(Lower *l, const InputDecl *in, bool *fine)
     for (int i = 0; i < in->ndims && *fine; i++)
         *fine &= lower_size(l, in->dim[i], "a dimension",
                             &t.dim[t.ndim++]);
+    const char *fault = *fine ? type_check(l->arena, &t, &l->p->mesh) : NULL;
+    if (fault) {
+        lower_error(l, in->name.loc, NULL, "input '%s' is too large: %s",
+                    in->name.name, fault);
+        *fine = false;
+    }
     if (*fine && (t.ndim == 0 || t.dim[0] != l->p->train.batch)) {
         lower_error(l, in->name.loc, NULL,
                     "the first dimension of input '%s' must be the batch",

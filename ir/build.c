@@ -86,6 +86,8 @@ Op *ir_op(Build *b, OpKind kind, int nargs, Value *const *args,
         bug("op %s changes placements: its results need types",
             op_info(kind)->name);
     const char *fault = ir_infer(b->p, kind, nargs, args, attr, types, &nouts);
+    for (int i = 0; i < nouts && fault; i++)
+        ir_check_size(b->p, &types[i], b->loc);
     if (fault)
         bug("new op %s: %s", op_info(kind)->name, fault);
     Op *op = start_op(b, kind, nargs, args, attr, nouts);

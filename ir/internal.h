@@ -7,6 +7,10 @@
 struct NameTable *names_new(Arena *a);
 struct NameTable *names_copy(Arena *a, const struct NameTable *t);
 
+/* Ends the compilation with an error at `loc` where the type of a new value is
+ * too large: a layer of the user's model may be legal, all layers not. */
+void ir_check_size(Program *p, const Type *t, Loc loc);
+
 /* A value that nothing defines yet, under exactly this name. */
 Value *ir_raw_value(Program *p, const char *name, Type t, Loc loc);
 /* An op with room for its operands and results, not yet in a region. */

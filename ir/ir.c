@@ -91,8 +91,19 @@ Value *ir_raw_value(Program *p, const char *name, Type t, Loc loc)
     return v;
 }
 
+void ir_check_size(Program *p, const Type *t, Loc loc)
+{
+    if (!type_too_large(t))
+        return;
+    diag_error(p->diag, loc,
+               "a tensor of this statement is too large: %s has more than "
+               "2^50 elements", type_text(p->arena, t, &p->mesh));
+    diag_stop(p->diag);
+}
+
 Value *ir_new_value(Program *p, const char *hint, Type t, Loc loc)
 {
+    ir_check_size(p, &t, loc);
     return ir_raw_value(p, ir_unique_name(p, hint), t, loc);
 }
 

@@ -265,6 +265,18 @@ void type_normalize(Type *t, const Mesh *m)
  * sizes within 64 bits. */
 static const int64_t element_limit = (int64_t)1 << 50;
 
+bool type_too_large(const Type *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->nstack && i < MAX_STACK; i++)
+        if (__builtin_mul_overflow(n, t->stack[i], &n) || n > element_limit)
+            return true;
+    for (int d = 0; d < t->ndim && d < MAX_DIMS; d++)
+        if (__builtin_mul_overflow(n, t->dim[d], &n) || n > element_limit)
+            return true;
+    return false;
+}
+
 static const char *check_sizes(Arena *a, const Type *t)
 {
     if (t->ndim < 0 || t->ndim > MAX_DIMS)

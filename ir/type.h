@@ -125,6 +125,8 @@ bool type_is_flat(const Type *t, const Mesh *m);
 /* NULL, or why the type is no type on this mesh: a size that its axes do not
  * divide, orders that are no permutation, a dim out of range. Axes of size 1
  * must be Replicate (type_normalize makes them so). */
+/* Whether a tensor has more elements than parc can count with: 2^50. */
+bool type_too_large(const Type *t);
 const char *type_check(Arena *a, const Type *t, const Mesh *m);
 void type_normalize(Type *t, const Mesh *m);
 

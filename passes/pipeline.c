@@ -122,6 +122,18 @@ static bool verify_input(Program *p)
     return false;
 }
 
+/* A tensor that a pass made too large is an error in the model. */
+static void check_size(Op *op, void *context)
+{
+    const Program *p = context;
+    for (int i = 0; i < op->nouts; i++)
+        if (type_too_large(&op->out[i]->type))
+            diag_error(p->diag, op->loc,
+                       "a tensor of this statement is too large: %s has more "
+                       "than 2^50 elements",
+                       type_text(p->arena, &op->out[i]->type, &p->mesh));
+}
+
 static double run_pass(Program *p, const TargetInfo *t,
                        const PipelineOptions *o, int pass, double *verifying)
 {
@@ -134,6 +146,8 @@ static double run_pass(Program *p, const TargetInfo *t,
     if (diag_error_count(p->diag) == 0) {
         const char *fault = ir_verify(p);
         if (fault)
+            ir_walk(p->step, check_size, p);
+        if (fault && diag_error_count(p->diag) == 0)
             bug("pass '%s' left an invalid program: %s", pass_name(pass),
                 fault);
     }

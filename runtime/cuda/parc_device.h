@@ -167,6 +167,12 @@ PARC_DEVICE int64_t block_index(void)
     return (int64_t)blockIdx.x;
 }
 
+/* Of a grid of two dims, as a kernel of more than 2^31 - 1 blocks has it. */
+PARC_DEVICE int64_t wide_block_index(void)
+{
+    return (int64_t)blockIdx.y * gridDim.x + blockIdx.x;
+}
+
 PARC_DEVICE int64_t block_count(void)
 {
     return (int64_t)gridDim.x;

@@ -10,12 +10,28 @@ int64_t rt_cuda_block_memory(const ParcRt *rt)
     return rt->device->shared_most;
 }
 
+bool rt_cuda_grid(int64_t blocks, unsigned *columns, unsigned *rows)
+{
+    enum { MOST_ROWS = 65535 };
+    int64_t n = rt_blocks(blocks, INT32_MAX);
+    if (blocks < 1 || n > MOST_ROWS) {
+        return false;
+    }
+    *rows = (unsigned)n;
+    *columns = (unsigned)rt_blocks(blocks, n);
+    return true;
+}
+
 void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
                     int64_t shared_bytes, int n, int64_t *argument)
 {
     void *args[MOST];
     for (int i = 0; i < n; i++) {
         args[i] = &argument[i];
+    }
+    if (grid > INT32_MAX) {
+        rt_fail(rt, "'%s' is launched with %lld blocks; a GPU counts up to %d",
+                symbol, (long long)grid, INT32_MAX);
     }
     if (grid > 0) {
         parc_launch(rt, rt_cuda_kernel(rt, symbol), grid, block, shared_bytes,

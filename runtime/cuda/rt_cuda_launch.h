@@ -35,6 +35,11 @@ static inline int64_t rt_blocks(int64_t n, int64_t each)
     return (n + each - 1) / each;
 }
 
+/* The grid of `blocks` blocks: `rows` of `columns`. One row where one dim can
+ * count them, as block_index() does; else wide_block_index() does, and the last
+ * row has a few blocks too many. False: a GPU cannot count so many. */
+bool rt_cuda_grid(int64_t blocks, unsigned *columns, unsigned *rows);
+
 /* Queues kernel `symbol` with n arguments. rt_cuda_launch.c */
 void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
                     int64_t shared_bytes, int n, int64_t *argument);

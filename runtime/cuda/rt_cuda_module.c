@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rt_cuda.h"
+#include "rt_cuda_launch.h"
 
 /* ---- which image --------------------------------------------------------- */
 
@@ -188,15 +189,16 @@ void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
     char where[RT_WHERE], why[RT_WHERE];
     CudaKernel *k = &d->kernel[kernel];
     const char *symbol = rt->model->kernel[kernel];
-    if (grid < 1 || grid > INT32_MAX) {
-        rt_fail(rt, "'%s' is launched with %lld blocks; a GPU takes 1 to %d",
-                symbol, (long long)grid, INT32_MAX);
+    unsigned columns, rows;
+    if (!rt_cuda_grid(grid, &columns, &rows)) {
+        rt_fail(rt, "'%s' is launched with %lld blocks; a GPU counts up to 2^46",
+                symbol, (long long)grid);
     }
     if (shared_bytes > k->shared_bytes) {
         grant_shared(rt, kernel, shared_bytes);
     }
     CuResult r = d->cu.cuLaunchKernel(
-        k->function, (unsigned)grid, 1, 1, (unsigned)block, 1, 1,
+        k->function, columns, rows, 1, (unsigned)block, 1, 1,
         (unsigned)shared_bytes, d->stream[PARC_COMPUTE], args, NULL);
     if (r != RT_CU_SUCCESS) {
         rt_fail(rt,

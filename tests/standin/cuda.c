@@ -800,7 +800,7 @@ CuResult cuLaunchKernel(CuFunction function, unsigned int grid_x,
     const StandinKernel *k = function->kernel;
     Work w = {k->name, launch_run, NULL, {0}};
     StandinLaunch *l = (StandinLaunch *)(void *)w.state;
-    if (grid_y != 1 || grid_z != 1 || block_y != 1 || block_z != 1 || extra ||
+    if (grid_y < 1 || grid_y > 65535 || grid_z != 1 || block_y != 1 || block_z != 1 || extra ||
         grid_x < 1 || block_x < 1 || block_x > (unsigned)k->threads ||
         shared_bytes > function->granted) {
         standin_error("launch of %s: grid %u x %u x %u, block %u x %u x %u, "
@@ -812,7 +812,7 @@ CuResult cuLaunchKernel(CuFunction function, unsigned int grid_x,
     }
     l->module = function->module;
     l->kernel = k;
-    l->grid = grid_x;
+    l->grid = (int64_t)grid_x * grid_y;
     l->block = (int)block_x;
     l->shared_bytes = shared_bytes;
     for (int i = 0; i < k->nargs; i++)

@@ -61,6 +61,7 @@ void standin_copy_wait(int groups);
 
 PARC_DEVICE int thread_index(void) { return standin_thread_index(); }
 PARC_DEVICE int64_t block_index(void) { return standin_block_index(); }
+PARC_DEVICE int64_t wide_block_index(void) { return standin_block_index(); }
 PARC_DEVICE int64_t block_count(void) { return standin_block_count(); }
 PARC_DEVICE int block_threads(void) { return standin_block_threads(); }
 PARC_DEVICE void *parc_shared(void) { return standin_shared(); }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "runtime/cuda/rt_cuda_launch.h"
 #include "runtime/cuda/rt_cuda_matmul.h"
 
 /* ---- images -------------------------------------------------------------- */
@@ -48,6 +49,25 @@ static void check_images(Check *c)
                                       image_rows[i].minor);
         CHECK_TEXT(c, best < 0 ? NULL : image[best].arch, image_rows[i].best);
     }
+}
+
+/* ---- grids --------------------------------------------------------------- */
+
+static void check_grids(Check *c)
+{
+    static const int64_t few = INT32_MAX;
+    const int64_t blocks[] = {1, 1000, few, few + 1, 48592008000, few * 65535};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        unsigned columns = 0, rows = 0;
+        CHECK(c, rt_cuda_grid(blocks[i], &columns, &rows));
+        int64_t more = (int64_t)columns * rows - blocks[i];
+        CHECK(c, more >= 0 && more < rows && columns <= INT32_MAX);
+        CHECK(c, (rows == 1) == (blocks[i] <= few) && rows <= 65535);
+        CHECK(c, !rt_cuda_grid(-blocks[i], &columns, &rows));
+    }
+    unsigned columns, rows;
+    CHECK(c, !rt_cuda_grid(0, &columns, &rows));
+    CHECK(c, !rt_cuda_grid(few * 65535 + 1, &columns, &rows));
 }
 
 /* ---- rates --------------------------------------------------------------- */
@@ -183,6 +203,7 @@ int main(void)
 {
     Check c = {0};
     check_images(&c);
+    check_grids(&c);
     check_rates(&c);
     check_cache(&c);
     return check_end(&c);

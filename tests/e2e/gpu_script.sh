@@ -1,75 +1,216 @@
 #!/bin/sh
-# tests/gpu, where there is no GPU: what tests/gpu/trees writes is all that
-# tests/gpu/run needs, ranks share one device over the loopback, and the table
-# says what happened. Figures mean nothing here.
+# tests/gpu, where there is no GPU: all of tests/gpu/cases can be emitted and
+# packed; what is packed is all that tests/gpu/run needs; and whatever a program
+# or the machine does, a command ends in time, keeps what it has, names what
+# failed and goes on. The stand-ins run the programs; figures mean nothing here.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 
-cat >"$work/cases" <<END
-# name         kind      example mesh options
-toy_f32        numerics  toy     1x1  -D batch=16
-llama_f32_2x2  numerics  llama   2x2  -D vocab=256 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 -D hidden=64 -D batch=4 -D seq=16 -D precision=f32
-llama_bf16     numerics  llama   1x1  PARC_CUDNN=1 -D vocab=256 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 -D hidden=64 -D batch=4 -D seq=16 -D precision=bf16
-llama_bf16_own numerics  llama   1x1  PARC_CUDNN=0 -D vocab=256 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 -D hidden=64 -D batch=4 -D seq=16 -D precision=bf16
-END
-check "the folder is made" env CASES="$work/cases" PARC="$PARC" \
-    tests/gpu/trees "$work/gpu"
+check "every case is emitted" env PARC="$PARC" tests/gpu/trees "$work/gpu"
 
 # A machine with one GPU, as the stand-ins have it.
 mkdir "$work/bin"
-cat >"$work/bin/nvidia-smi" <<'END'
+cat >"$work/bin/nvidia-smi" <<'EOF'
 #!/bin/sh
-case $1 in
--L) echo 'GPU 0: stand-in (UUID: none)' ;;
-*) echo 'stand-in, 0.0, 1024 MiB' ;;
+case "$*" in
+*-lms*) while :; do
+    echo '1980, 2619, 650.5, 61'
+    sleep 0.1
+done ;;
+*) echo '580.0, 1024 MiB, 1980 MHz, 2619 MHz, 700 W, Enabled, Enabled, [N/A]' ;;
 esac
-END
-# Kernels of a program come from the host's compiler.
-cat >"$work/bin/launch" <<END
+EOF
+cat >"$work/bin/compute-sanitizer" <<'EOF'
 #!/bin/sh
-tree=\$(dirname "\$1")
-[ -e "\$tree/fast.so" ] || "$standin/build" -fast "\$tree/kernels.cu" \
-    "\$tree/fast.so" || exit 1
-STANDIN_KERNELS=\$tree/fast.so exec "\$@"
-END
-chmod +x "$work/bin/nvidia-smi" "$work/bin/launch"
-runs() {
-    PATH=$work/bin:$PATH LAUNCH=$work/bin/launch TORCH=0 STEPS=7 \
-        STANDIN_DEVICES=1 STANDIN_FREE=1073741824 \
-        LD_LIBRARY_PATH=$BUILD/standin:$BUILD/standin/cudnn \
-        "$work/gpu/run" "$work/gpu" >"$work/table" 2>"$work/said"
+echo '========= COMPUTE-SANITIZER'
+echo '========= ERROR SUMMARY: 0 errors'
+EOF
+# Kernels of a program come from the host's compiler. FAULT=WHAT:CASE makes the
+# program of one case fail.
+cat >"$work/bin/launch" <<EOF
+#!/bin/sh
+standin=$standin
+EOF
+cat >>"$work/bin/launch" <<'EOF'
+tree=$(dirname "$1") log= export=
+[ -e "$tree/fast.so" ] ||
+    "$standin/build" -fast "$tree/kernels.cu" "$tree/fast.so" || exit 1
+export STANDIN_KERNELS="$tree/fast.so"
+fault=${FAULT:-} previous=
+[ "${fault#*:}" = "$(basename "$tree")" ] || exec "$@"
+for word in "$@"; do
+    case $previous in --log) log=$word ;; --export) export=$word ;; esac
+    previous=$word
+done
+case $fault in
+hang:*) echo "step 3"; exec sleep "$NAP" ;;
+crash:*) [ "${PARC_SYNC:-}" = 1 ] || kill -SEGV $$ ;;
+esac
+"$@" || exit
+case $fault in
+cut:*) truncate -s -120 "$log" ;;
+wrong:*) sed -i 's/"loss": /"loss": 1/' "$log" ;;
+each:*) case $export in *.again.st)
+    at=$(($(stat -c %s "$export") - 1))
+    printf x | dd of="$export" bs=1 seek=$at conv=notrunc 2>/dev/null ;;
+    esac ;;
+esac
+EOF
+chmod +x "$work/bin/nvidia-smi" "$work/bin/compute-sanitizer" "$work/bin/launch"
+
+libraries=$BUILD/standin:$BUILD/standin/cudnn
+nap=1000.$$ # seconds that a hanging program sleeps: finds its process
+# command_ FOLDER STEP PATTERN [NAME=VALUE…]: the script that FOLDER has.
+command_() {
+    folder=$1 step=$2 pattern=$3
+    shift 3
+    exec env PATH="$work/bin:$PATH" LAUNCH="$work/bin/launch" TORCH=0 STEPS=3 \
+        WORK="$work/w.$folder" STANDIN_DEVICES=1 STANDIN_FREE=1073741824 \
+        LD_LIBRARY_PATH="$libraries" CUDA_HOME="$work/none" LIMIT=300 \
+        NAP=$nap "$@" \
+        "$work/$folder/run" "$work/out" "$step" "$pattern"
 }
-says() { # says PATTERN
-    cat "$work/table" "$work/said"
-    grep -qE -- "$1" "$work/table"
+runs() { # as command_; `status` is its own
+    (command_ "$@") >"$work/said" 2>&1
+    status=$?
 }
-check "it runs" runs
-check "the device is named" says '^stand-in, 0.0, 1024 MiB$'
-check "a copy's rate" says '^device copy [0-9]+ GB/s'
-check "one rank" says 'toy_f32 +1x1 .* ok$'
+ends() { # ends STATUS: the last run
+    cat "$work/said"
+    [ "$status" = "$1" ]
+}
+says() { # says PATTERN: the tables
+    cat "$work/out/summary.txt" "$work/said"
+    grep -qE -- "$1" "$work/out/summary.txt"
+}
+forget() {
+    rm -rf "$work/out" "$work/w.$1/results.jsonl" "$work/w.$1/files"
+}
+two='[tf][oe]*' # toy_f32 and feedforward_f32
+
+runs gpu 1 "$two"
+check "two cases of the real list" ends 0
+check "the device is named" says '^  GPU +parc stand-in GPU$'
+check "versions" says '^  cuDNN +91900$'
+check "limits" says '^  power.limit +700 W$'
+check "a copy's rate" says '^  copy within the device.* GB/s$'
+check "right" says '^  toy_f32 +1x1 .* ok$'
+check "both" says '^  feedforward_f32 +1x1 .* ok$'
+check "few files" test "$(find "$work/out" -type f | wc -l)" = 3
+check "a short summary" test "$(wc -c <"$work/out/summary.txt")" -lt 12000
+
+# ---- faults ----
+
+fault() { # fault NAME FAULT PATTERN [NAME=VALUE…]
+    what=$1 kind=$2 expected=$3
+    shift 3
+    forget gpu
+    runs gpu 1 "$two" FAULT="$kind" "$@"
+    check "$what: status" ends 1
+    check "$what: is named" says "$expected"
+    check "$what: the other case runs" says '^  feedforward_f32 .* ok$'
+}
+fault "a hang" hang:toy_f32 'toy_f32 +losses +did not end within 6 s' \
+    CASE_SECONDS=6
+check "a hang: is tried call by call" says 'PARC_SYNC=1 +did not end within 3 s'
+check "a hang: and without a graph" says 'PARC_GRAPH=0 +did not end within 3 s'
+check "a hang: compute-sanitizer" says 'compute-sanitizer toy_f32 +=+ ERROR SUM'
+fault "a crash" crash:toy_f32 'toy_f32 +losses +ended by SIGSEGV'
+check "a crash: what helps is said" says '^ +PARC_SYNC=1 +no fault'
+fault "a log that is cut off" cut:toy_f32 \
+    'toy_f32 +losses +the log has 9 of 10 steps and 1 incomplete'
+fault "wrong losses" wrong:toy_f32 'toy_f32 +losses +WRONG: losses differ by'
+fault "other weights each time" each:toy_f32 \
+    'toy_f32 +repeat +two runs have different weights'
+
+# A library that cannot be opened, whatever this machine has, then one that only
+# pip has installed.
+mkdir -p "$work/few" "$work/site/nvidia/cublas/lib"
+ln -s "$BUILD"/standin/lib* "$work/few/"
+rm "$work/few/libcublasLt.so.13"
+echo none | tee "$work/few/libcublasLt.so.12" >"$work/few/libcublasLt.so.13"
+ln -s "$BUILD/standin/libcublasLt.so.13" "$work/site/nvidia/cublas/lib/"
+libraries=$work/few:$BUILD/standin/cudnn
+forget gpu
+runs gpu 1 "$two"
+check "a missing library: status" ends 1
+check "a missing library: is named" says 'machine +machine +cuBLASLt is missing'
+check "a missing library: by the program" says 'losses .*cuBLASLt is missing'
+forget gpu
+runs gpu 1 "$two" PYTHONPATH="$work/site"
+check "a library of pip's" ends 0
+libraries=$BUILD/standin:$BUILD/standin/cudnn
+
+# A command that is killed, and called again.
+forget gpu
+runs gpu 1 'feed*'
+check "one case ends" ends 0
+(command_ gpu 1 "$two" FAULT=hang:toy_f32) >"$work/said" 2>&1 &
+killed=$!
+for _ in $(seq 600); do
+    grep -q '"toy_f32", "part": "losses"' "$work/out/results.jsonl" && break
+    sleep 0.1
+done
+kill -KILL "$killed"
+wait "$killed" 2>/dev/null
+printf '{"case": "toy_f32", "part": "los' >>"$work/out/results.jsonl"
+check "a killed command keeps what it has" says '^  feedforward_f32 .* ok$'
+asleep() {
+    pgrep -f "^sleep $nap\$"
+}
+for _ in $(seq 50); do
+    asleep >/dev/null || break
+    sleep 0.1
+done
+check "its program has ended" test -z "$(asleep)"
+rm -r "$work/out" # a machine that gives an empty folder each time
+runs gpu 1 "$two"
+check "called again" ends 0
+check "what was left runs" says '^  toy_f32 +1x1 .* ok$'
+check "what has ended does not" sh -c \
+    "! grep -q 'feedforward_f32 losses' '$work/said'"
+forget gpu
+runs gpu 1 "$two" LIMIT=24
+check "no time for a case" ends 3
+check "is said" grep -q '2 cases are left (toy_f32, feedforward_f32)' \
+    "$work/said"
+
+# ---- small versions of other cases: cuDNN, ranks that share a GPU, speed, a
+# case that cannot be emitted ----
+
+sed -nE '/^1 llama_(bf16|bf16_own|f32_2x2) /{
+    s/vocab=512/vocab=256/; s/ dim=[0-9]*/ dim=32/; s/n_layers=3/n_layers=2/
+    s/hidden=[0-9]*/hidden=64/; s/batch=8/batch=4/; s/seq=[0-9]*/seq=16/; p
+    s/^1 llama_bf16_own +numerics/2 llama_speed speed   /p
+    }' tests/gpu/cases >"$work/cases"
+echo '1 no_such_plan numerics toy 1x1 --plan none' >>"$work/cases"
+env CASES="$work/cases" PARC="$PARC" tests/gpu/trees "$work/small" \
+    >"$work/said" 2>&1
+status=$?
+check "a case that cannot be emitted: status" ends 1
+forget small
+runs small all '*'
+check "it is reported" ends 1
+check "by name and reason" says "no_such_plan +build +not emitted: .*none"
 check "attention by cuDNN" says \
     '^  llama_bf16 +forward of \[4, 16, 4, 8\]: cuDNN 91900, engine 2$'
-check "which is right" says 'llama_bf16 +1x1 .* ok$'
+check "which is right" says '^  llama_bf16 +1x1 .* ok$'
 check "attention without it" says \
     '^  llama_bf16_own +backward of .*: own kernels \(PARC_CUDNN=0\)$'
-check "ranks that share a GPU" says 'llama_f32_2x2 +2x2 .* ok$'
-
-# The same program, timed and traced.
-sed -i 's/numerics  llama/speed     llama/' "$work/gpu/cases"
-check "it runs for speed" runs
-check "time, tokens, memory" says \
-    '^  llama_f32_2x2 +2x2 +[0-9.]+ +[0-9]+ +[0-9.]+ +[0-9]+ +[0-9]+ *$'
-check "where the step goes" says '^llama_f32_2x2, where the step goes'
+check "ranks that share a GPU" says '^  llama_f32_2x2 +2x2 .* ok$'
+check "time, memory, clocks, power" says \
+    '^  llama_speed +1x1 .* 1980/1980/1980 +650/650/650 '
+check "where the step goes" says '^llama_speed: where the step goes'
 check "a product's rate" says '^  .* matmul .* Tflop/s$'
 check "a kernel's rate" says '^  .* GB/s, .* of a copy$'
 
-# What went wrong is told, and is the status.
-rm "$work/gpu/build/toy_f32.repeats"
-check "weights that are others each time" sh -c \
-    "! '$work/gpu/tools/report.py' '$work/gpu' >'$work/table'"
-check "are told" says 'toy_f32 +1x1 .* ANOTHER EACH TIME$'
-rm "$work/gpu/toy_f32.cpu.jsonl"
-check "a run that has no curve to compare" sh -c "! '$work/gpu/tools/report.py' \
-    '$work/gpu' >'$work/table'"
-check "is said" says 'toy_f32 +1x1 +did not run'
+# ---- the document ----
+
+check "a document" tests/gpu/report.py "$work/out/results.jsonl" \
+    -o "$work/gpu.md"
+check "has the device" grep -q '| GPU | parc stand-in GPU |' "$work/gpu.md"
+check "and the commit" grep -q '| parc | commit ' "$work/gpu.md"
+check "and the figures" grep -q '| llama_f32_2x2 | 2x2 | .* | ok |' "$work/gpu.md"
+grep -v '"ok"' "$work/out/results.jsonl" >"$work/none.jsonl"
+check "none is made without measurements" sh -c "! tests/gpu/report.py \
+    '$work/none.jsonl' -o '$work/none.md' && [ ! -e '$work/none.md' ]"
 finish

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """The same model in PyTorch on a GPU: compiled, bf16 by autocast over f32
-weights, flash attention, fused AdamW.
+weights, fused AdamW, attention by one implementation.
 
-  peer.py llama|gpt2 STEPS -D NAME=VALUE …     seconds a step, a line each
+  peer.py llama|gpt2 flash|cudnn STEPS -D NAME=VALUE …   seconds a step, a line
+                                                         each
 """
 import sys
 import time
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import gpt2
 import llama
@@ -18,6 +20,8 @@ DEFAULTS = {
     "gpt2": dict(vocab=50257, dim=768, n_layers=12, n_heads=12,
                  n_positions=1024, batch=32, seq=1024),
 }
+ATTENTION = {"flash": SDPBackend.FLASH_ATTENTION,
+             "cudnn": SDPBackend.CUDNN_ATTENTION}
 
 
 def sizes(model, arguments):
@@ -37,7 +41,7 @@ def build(model, c):
                      c["n_positions"])
 
 
-def main(model, steps, arguments):
+def main(model, attention, steps, arguments):
     torch.set_default_device("cuda")
     torch.set_float32_matmul_precision("high")
     c = sizes(model, arguments)
@@ -49,20 +53,23 @@ def main(model, steps, arguments):
         y = torch.randint(0, c["vocab"], (c["batch"], c["seq"]))
         torch.cuda.synchronize()
         start = time.perf_counter()
-        with torch.autocast("cuda", torch.bfloat16):
-            loss = compiled(x, y)
-        loss.backward()
+        with sdpa_kernel(ATTENTION[attention]):
+            with torch.autocast("cuda", torch.bfloat16):
+                loss = compiled(x, y)
+            loss.backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         loss.item()
         print(f"{time.perf_counter() - start:.6f}", flush=True)
-    print(f"# PyTorch {torch.__version__}, "
+    print(f"# PyTorch {torch.__version__}, cuDNN "
+          f"{torch.backends.cudnn.version()}, {attention} attention, "
           f"{torch.cuda.max_memory_allocated()} bytes", flush=True)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or sys.argv[1] not in DEFAULTS:
+    if len(sys.argv) < 4 or sys.argv[1] not in DEFAULTS or \
+            sys.argv[2] not in ATTENTION:
         sys.exit(__doc__)
-    main(sys.argv[1], int(sys.argv[2]),
-         [a for a in sys.argv[3:] if a != "-D"])
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]),
+         [a for a in sys.argv[4:] if a != "-D"])

@@ -1,144 +1,264 @@
 #!/usr/bin/env python3
-"""report.py DIR: the table of a run of tests/gpu/run, from what it left in
-DIR/build. Its status says whether the losses are right."""
-import collections
-import json
+"""report.py RESULTS.jsonl… [-o docs/gpu-results.md]: the measurements of
+tests/gpu/run as a document; several files are those of several commands.
+
+Without -o: prints the tables that a run leaves in summary.txt.
+"""
 import pathlib
-import statistics
 import sys
 
-TOLERANCE = {"f32": 1e-5, "bf16": 1e-2, "f16": 1e-2}
-WARM = 5  # steps before the ones that are timed
+from results import key, read_lines
+
+MOST = 11_900  # characters of a summary
 
 
-def cases(folder):
-    for line in (folder / "cases").read_text().splitlines():
-        if line and not line.startswith("#"):
-            name, kind, model, mesh, *options = line.split()
-            yield name, kind, model, mesh, options
+def index(records):
+    return {key(r): r for r in records}
 
 
-def steps(path):
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines()]
+def cases_of(records):
+    """(step, name, kind, model, mesh, options, settings)"""
+    found = index(records).get(("", "cases"), {})
+    return [tuple(case) for case in found.get("cases", [])]
 
 
-def precision(options):
-    for option in options:
-        if option.startswith("precision="):
-            return option.split("=")[1]
-    return "f32"
+def of(records, name, part):
+    record = index(records).get((name, part))
+    return record if record and record["state"] != "began" else None
 
 
-def numerics(folder, build):
-    """Whether all that are compared agree."""
-    fine = True
-    print("\nlosses of 10 steps against the CPU target"
-          "                difference   limit")
-    for name, kind, _, mesh, options in cases(folder):
-        if kind != "numerics":
+def shape(model, options):
+    """What makes a peer comparable: the sizes, without precision and rope."""
+    sizes = [o for o in options if "=" in o and o.split("=")[0] not in
+             ("precision", "rope_theta", "epilogues")]
+    if model == "gpt2" and not any(o.startswith("vocab=") for o in sizes):
+        sizes.append("vocab=50257")
+    return model, frozenset(sizes)
+
+
+def value(x, form, nothing="-"):
+    return nothing if x is None else format(x, form)
+
+
+def gib(x):
+    return value(x / 2**30 if x else None, ".2f")
+
+
+# ---- tables: a title, the head of its columns, rows of text ------------------
+
+def machine(records):
+    m = of(records, "", "machine") or {}
+    rows = [["GPU", ", ".join(m.get("gpus") or ["none"])],
+            ["CUDA of the driver", value(m.get("cuda"), "")],
+            ["PyTorch", value(m.get("torch"), "")]]
+    for what, library in (m.get("libraries") or {}).items():
+        rows.append([what, "missing" if not library else
+                     value(library.get("version"), "", "found")])
+    rows += [[k, v] for k, v in (m.get("smi") or {}).items()]
+    rows.append(["copy within the device, read and written",
+                 value(m.get("copy"), ".0f") + " GB/s"])
+    rows.append(["parc", m.get("emitted", "")])
+    if m.get("why"):
+        rows.append(["problems", m["why"]])
+    return "machine", ["", ""], rows
+
+
+def failures(records, names):
+    rows = []
+    for r in records:
+        if r["state"] != "failed" or r["case"] not in names | {""}:
             continue
-        ours = [s["loss"] for s in steps(build / f"{name}.jsonl")]
-        theirs = [s["loss"] for s in steps(folder / f"{name}.cpu.jsonl")]
-        limit = TOLERANCE[precision(options)]
-        if not ours or len(ours) != len(theirs):
-            print(f"  {name:<40} {mesh:<8} did not run")
-            fine = False
+        rows.append([r["case"] or "machine", r["part"], r.get("why", "")])
+        rows += [["", *found] for found in r.get("diagnosis", [])]
+    return "failed", ["case", "part", "why, and what a diagnosis says"], rows
+
+
+def numerics(records, names):
+    rows = []
+    for step, name, kind, _, mesh, *_ in cases_of(records):
+        if kind != "numerics" or name not in names:
             continue
-        worst = max(abs(a - b) / max(abs(b), 1e-30)
-                    for a, b in zip(ours, theirs))
-        right = worst <= limit
-        repeats = (build / f"{name}.repeats").exists()
-        verdict = "WRONG" if not right else \
-            "ok" if repeats else "ANOTHER EACH TIME"
-        print(f"  {name:<40} {mesh:<8} {worst:12.1e} {limit:9.0e}  {verdict}")
-        fine &= right and repeats
-    return fine
-
-
-def attention(folder, build):
-    """What each program's attention runs on, as its --dry-run says."""
-    print("\nattention")
-    for name, *_ in cases(folder):
-        path = build / f"{name}.dry"
-        lines = path.read_text().splitlines() if path.exists() else []
-        for line in lines:
-            if line.startswith("attention "):
-                print(f"  {name:<24} {line[len('attention '):]}")
-
-
-def torch_ms(build, name):
-    path = build / f"{name}.torch"
-    if not path.exists():
-        return None
-    seconds = [float(line) for line in path.read_text().splitlines()
-               if not line.startswith("#")]
-    return statistics.median(seconds[WARM:]) * 1e3 if len(seconds) > WARM \
-        else None
-
-
-def speed(folder, build):
-    print("\nstep                                     ms    tokens/s    mfu   "
-          "allocated     planned   PyTorch compiled")
-    for name, kind, _, mesh, _ in cases(folder):
-        log = steps(build / f"{name}.jsonl") if kind == "speed" else []
-        if len(log) <= WARM:
+        losses, repeat = (of(records, name, p) for p in ("losses", "repeat"))
+        if not losses:
             continue
-        log = log[WARM:]
-        ms = statistics.median(s["step_ms"] for s in log)
-        mfu = statistics.median(s.get("mfu") or 0 for s in log)
-        tokens = statistics.median(s["tokens_per_s"] for s in log)
-        plan = json.loads((folder / f"{name}.json").read_text())
-        peer = torch_ms(build, name)
-        against = f"{peer:8.1f} ms, {peer / ms:5.2f} x" if peer else ""
-        print(f"  {name:<24} {mesh:<6} {ms:9.2f} {tokens:11.0f} {mfu:6.3f} "
-              f"{log[-1]['peak_bytes']:11d} {plan['memory']['peak']:11d}   "
-              f"{against}")
+        verdict = "WRONG" if losses["state"] != "ok" else "not repeated" \
+            if not repeat else "ok" if repeat["state"] == "ok" \
+            else "DIFFERENT EACH TIME"
+        if "difference" not in losses:
+            verdict = "did not run"
+        rows.append([name, mesh, value(losses.get("difference"), ".1e"),
+                     value(losses.get("limit"), ".0e"), verdict])
+    return ("losses of 10 steps against the CPU target",
+            ["case", "mesh", "difference", "limit", "verdict"], rows)
 
 
-def rates(folder, build, copy_rate):
-    for name, kind, *_ in cases(folder):
-        path = build / f"{name}.trace"
-        if kind != "speed" or not path.exists():
+def attention(records, names):
+    rows = []
+    for _, name, *_ in cases_of(records):
+        r = of(records, name, "attention") if name in names else None
+        rows += [[name, line] for line in (r or {}).get("lines", [])]
+    return "attention", ["case", "runs on"], rows
+
+
+def peers(records):
+    found = {}
+    for _, name, kind, model, way, options, _ in cases_of(records):
+        r = of(records, name, "peer") if kind == "peer" else None
+        if r and r.get("step_ms"):
+            found.setdefault(shape(model, options), []).append(
+                (way, r["step_ms"]))
+    return found
+
+
+def sample(r, name):
+    values = (r.get("samples") or {}).get(name)
+    return "/".join(f"{x:.0f}" for x in values) if values else "-"
+
+
+def speed(records, names):
+    rows, other = [], peers(records)
+    for _, name, kind, model, mesh, options, _ in cases_of(records):
+        r = of(records, name, "time") if name in names else None
+        if not r or kind != "speed":
             continue
-        events = json.loads(path.read_text())["traceEvents"]
-        work = collections.defaultdict(list)
-        for event in events:
-            if event.get("pid") == 0 and event.get("args", {}).get("phase"):
-                work[event["name"]].append(event)
-        turns = sum(e.get("cat") == "step" and e.get("pid") == 0
-                    for e in events) or 1
-        print(f"\n{name}, where the step goes                  ms a step"
-              "        rate")
-        rows = sorted(work.items(),
-                      key=lambda item: -sum(e["dur"] for e in item[1]))
-        for what, calls in rows[:40]:
-            total = sum(e["dur"] for e in calls)
-            us = statistics.median(e["dur"] for e in calls) or 1e-3
-            flops = calls[0]["args"].get("flops") or 0
-            moved = calls[0]["args"].get("bytes") or 0
-            rate = f"{flops / us / 1e6:8.1f} Tflop/s" if flops else \
-                f"{moved / us / 1e3:8.1f} GB/s, " \
-                f"{moved / us / 1e3 / copy_rate:4.2f} of a copy"
-            print(f"  {what:<36} {calls[0]['cat']:<11} "
-                  f"{total / turns / 1e3:9.3f}   {rate}")
+        ms = r.get("step_ms")
+        against = ", ".join(f"{way} {t:.1f} ms ({t / ms:.2f} x)" for way, t in
+                            other.get(shape(model, options), []) if ms)
+        rows.append([name, mesh, value(ms, ".2f"),
+                     value(r.get("tokens_per_s"), ".0f"),
+                     value(r.get("mfu"), ".3f"), value(r.get("hfu"), ".3f"),
+                     gib(r.get("allocated")), gib(r.get("planned")),
+                     sample(r, "sm_mhz"), sample(r, "watts"), against or "-"])
+    return "steps", ["case", "mesh", "ms", "tokens/s", "mfu", "hfu",
+                     "GiB", "planned", "SM MHz", "W", "PyTorch compiled"], rows
+
+
+def peer_rows(records, names):
+    rows = []
+    for _, name, kind, *_ in cases_of(records):
+        r = of(records, name, "peer") if name in names else None
+        if r:
+            rows.append([name, value(r.get("step_ms"), ".2f"),
+                         r.get("about") or r.get("why", "")])
+    return "PyTorch", ["case", "ms a step", "with"], rows
+
+
+def rates(record, copy, most):
+    rows = []
+    for name, kind, ms, calls, us, flops, moved in record["rows"][:most]:
+        us = us or 1e-3
+        if flops:
+            rate = f"{flops / us / 1e6:.1f} Tflop/s"
+        else:
+            rate = f"{moved / us / 1e3:.0f} GB/s" + (
+                f", {moved / us / 1e3 / copy:.2f} of a copy" if copy else "")
+        rows.append([name, kind, f"{ms:.3f}", str(calls), rate])
+    return rows
+
+
+def traces(records, names, most):
+    copy = (of(records, "", "machine") or {}).get("copy")
+    for _, name, *_ in cases_of(records):
+        r = of(records, name, "trace") if name in names else None
+        if r and "rows" in r:
+            yield (f"{name}: where the step goes ({r['ms']:.1f} ms, one by "
+                   "one)", ["what", "", "ms a step", "calls", "rate"],
+                   rates(r, copy, most))
+
+
+def products(records, names, most):
+    for _, name, *_ in cases_of(records):
+        r = of(records, name, "products") if name in names else None
+        if r and r.get("rows"):
+            yield (f"{name}: products", r["head"], r["rows"][:most])
+
+
+# ---- text and Markdown -------------------------------------------------------
+
+def as_text(table):
+    title, head, rows = table
+    rows = [[" ".join(str(cell).split()) for cell in row] for row in rows]
+    lines = [head] + rows if any(head) else rows
+    widths = [max([len(row[i]) for row in lines if i < len(row) - 1] or [0])
+              for i in range(max(len(row) for row in lines))]
+    return f"\n{title}\n" + "".join(
+        "  " + "  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() +
+        "\n" for row in lines)
+
+
+def as_markdown(table):
+    title, head, rows = table
+    clean = [[" ".join(str(cell).split()).replace("|", "\\|") for cell in row]
+             for row in rows]
+    return "\n".join([f"\n## {title[0].upper()}{title[1:]}\n",
+                      "| " + " | ".join(head) + " |",
+                      "|" + " --- |" * len(head)] +
+                     ["| " + " | ".join(row) + " |" for row in clean]) + "\n"
+
+
+def summary(records, names, most=MOST):
+    """The tables of some cases, the most telling first, as many as fit."""
+    text = ""
+    left = [name for _, name, kind, *_ in cases_of(records)
+            if name in names and not any(
+                r["case"] == name and r["state"] != "began" for r in records)]
+    tables = [machine(records), failures(records, names),
+              numerics(records, names), speed(records, names),
+              peer_rows(records, names), *products(records, names, 30),
+              *traces(records, names, 12), attention(records, names)]
+    if left:
+        text += f"not run yet: {', '.join(left)}\n"
+    for table in tables:
+        more = as_text(table) if table[2] else ""
+        if len(text) + len(more) > most - 60:
+            text += f"\n({table[0]}: no space here; see results.jsonl)\n"
+            continue
+        text += more
+    return text[:most]
+
+
+def write_summary(out, records):
+    names = {case[1] for case in cases_of(records)}
+    (out / "summary.txt").write_text(summary(records, names))
+
+
+def document(records):
+    names = {case[1] for case in cases_of(records)}
+    date = max((r.get("date", "") for r in records), default="")
+    text = (f"# Measurements on a GPU\n\nMeasured on {date} by `tests/gpu/run`;"
+            " written by `tests/gpu/report.py` from its results. `mfu` and "
+            "`hfu` are explained in `docs/cuda_runtime.md`; MHz and W are "
+            "least/median/most of a case.\n")
+    tables = [machine(records), numerics(records, names),
+              speed(records, names), peer_rows(records, names),
+              attention(records, names), *products(records, names, 60),
+              *traces(records, names, 20), failures(records, names)]
+    return text + "".join(as_markdown(t) for t in tables if t[2])
 
 
 def main():
-    if len(sys.argv) != 2:
+    arguments = sys.argv[1:]
+    to = None
+    if "-o" in arguments[:-1]:
+        at = arguments.index("-o")
+        to = pathlib.Path(arguments[at + 1])
+        del arguments[at:at + 2]
+    if not arguments:
         sys.exit(__doc__)
-    folder = pathlib.Path(sys.argv[1])
-    build = folder / "build"
-    machine = (build / "machine").read_text().splitlines()
-    print("\n".join(machine[:-1]))
-    copy_rate = float(machine[-1])
-    print(f"device copy {copy_rate:.0f} GB/s (read and written)")
-    fine = numerics(folder, build)
-    attention(folder, build)
-    speed(folder, build)
-    rates(folder, build, copy_rate)
-    sys.exit(0 if fine else 1)
+    found = {}
+    for path in arguments:
+        for record in read_lines(path)[0]:
+            if "state" in record and record["state"] != "began":
+                found[key(record)] = record
+    records = list(found.values())
+    measured = [r for r in records if r["case"] and r["state"] == "ok"]
+    if not measured:
+        sys.exit("report.py: no case of these results ended well: there is "
+                 "nothing to write")
+    if to:
+        to.write_text(document(records))
+    else:
+        print(summary(records, {case[1] for case in cases_of(records)}))
 
 
 if __name__ == "__main__":

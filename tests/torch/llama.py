@@ -18,6 +18,10 @@ from torch import nn
 from common import batches, read_safetensors, train
 from speed import about, seconds
 
+# Whether attention takes fewer heads of keys than of queries (PyTorch 2.5).
+GROUPED = "enable_gqa" in (
+    getattr(F, "scaled_dot_product_attention", None).__doc__ or "")
+
 
 class RMSNorm(nn.Module):
     def __init__(self, dim, eps):
@@ -55,6 +59,10 @@ class Attention(nn.Module):
         q = rope(self.wq(x).view(b, s, h, -1), 10000.0).transpose(1, 2)
         k = rope(self.wk(x).view(b, s, kv, -1), 10000.0).transpose(1, 2)
         v = self.wv(x).view(b, s, kv, -1).transpose(1, 2)
+        if GROUPED and h != kv:  # keys and values are not copied
+            o = F.scaled_dot_product_attention(q, k, v, is_causal=True,
+                                               enable_gqa=True)
+            return self.wo(o.transpose(1, 2).reshape(b, s, -1))
         k = k.repeat_interleave(h // kv, 1)
         v = v.repeat_interleave(h // kv, 1)
         if hasattr(F, "scaled_dot_product_attention"):

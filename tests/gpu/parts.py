@@ -1,0 +1,381 @@
+"""The parts of cases: each runs some programs and returns its state (ok,
+failed, skipped) and the values for its record."""
+import collections
+import filecmp
+import json
+import os
+import re
+import statistics
+import sys
+
+from programs import Samples
+from results import read_lines
+
+TOLERANCE = {"f32": 1e-5, "bf16": 1e-2, "f16": 1e-2}
+LOSSES = 10   # steps of numeric cases
+WARM = 5      # steps before the ones that are timed
+ROWS = 40     # of a trace
+HANG = "30"   # PARC_TIMEOUT of a diagnosis
+
+
+class OutOfTime(Exception):
+    """The command's time ended before the program's did."""
+
+
+# ---- programs ----------------------------------------------------------------
+
+def binary(run, case):
+    return run.trees / run.tree_of[case.name] / "train"
+
+
+def environment(run, case, extra):
+    env = dict(case.settings, **extra)
+    if case.ranks > len(run.machine.get("gpus") or [0]):
+        path = run.programs.env.get("LD_LIBRARY_PATH", "")
+        env["LD_LIBRARY_PATH"] = f"{run.work / 'loopback'}:{path}"
+        env["PARC_DEVICE"] = "0"
+    return env
+
+
+def program(run, case, arguments, extra=None, before=(), limit=None):
+    """Runs the case's program; OutOfTime if only the end of the command
+    stopped it."""
+    limit = limit or run.case_seconds
+    allowed = min(limit, run.left() - 5)
+    outcome = run.programs.run(
+        case.name, [*before, *run.launch, binary(run, case), *arguments],
+        allowed, environment(run, case, extra or {}))
+    if outcome.late and allowed < limit:
+        raise OutOfTime
+    return outcome
+
+
+def data_of(run, case):
+    synthetic = case.kind != "numerics" or case.model in ("toy", "feedforward")
+    return "synthetic" if synthetic else f"bytes:{run.trees / 'text.txt'}"
+
+
+# ---- diagnosis ---------------------------------------------------------------
+
+def tiny_case(run, case):
+    """The numeric case of one rank that compute-sanitizer runs: this one, else
+    the first of the same model."""
+    tiny = [c for c in run.cases if c.kind == "numerics" and c.ranks == 1 and
+            binary(run, c).exists()]
+    same = [c for c in tiny if c.name == case.name] or \
+        [c for c in tiny if c.model == case.model and
+         c.settings == case.settings] or tiny
+    return same[0] if same else None
+
+
+def diagnose(run, case, arguments, judge, why):
+    """Runs a failed program again: call by call, without a graph, and a tiny
+    case under compute-sanitizer. What they say is a part of the record."""
+    kind = re.sub(r"\d+", "#", why)
+    if kind in run.diagnosed:
+        return [["", "as another case above"]]
+    run.diagnosed.add(kind)
+    found = []
+    try:
+        for name in ("PARC_SYNC=1", "PARC_GRAPH=0"):
+            variable, value = name.split("=")
+            outcome = program(run, case, arguments,
+                              {variable: value, "PARC_TIMEOUT": HANG},
+                              limit=run.case_seconds / 2)
+            found.append([name, judge(outcome) or "no fault"])
+        tiny = tiny_case(run, case)
+        if tiny and "compute-sanitizer" in run.machine.get("tools", []):
+            outcome = program(
+                run, tiny, ["--steps", 2, "--data", data_of(run, tiny)],
+                before=["compute-sanitizer", "--error-exitcode", "9",
+                        "--print-limit", "5"])
+            errors = [line for line in outcome.output.splitlines()
+                      if line.startswith("=========") and
+                      "COMPUTE-SANITIZER" not in line]
+            found.append([f"compute-sanitizer {tiny.name}",
+                          "\n".join(errors[-12:])[-700:] or outcome.says()])
+    except OutOfTime:
+        found.append(["", "the time of the command ended the diagnosis"])
+    return found
+
+
+def last_words(outcome):
+    lines = outcome.tail.splitlines()
+    return f"{outcome.says()}: {lines[-1] if lines else 'no output'}"
+
+
+def failure(run, case, arguments, judge, outcome, **values):
+    why = judge(outcome)
+    return "failed", dict(
+        values, why=why, tail=outcome.tail,
+        diagnosis=diagnose(run, case, arguments, judge, why))
+
+
+# ---- numerics ----------------------------------------------------------------
+
+def read_log(path, steps):
+    """The lines of a log, and what is wrong with them."""
+    lines, broken = read_lines(path)
+    lines = [line for line in lines if "loss" in line]
+    if len(lines) == steps and not broken:
+        return lines, None
+    return lines, f"the log has {len(lines)} of {steps} steps" + (
+        f" and {broken} incomplete lines" if broken else "")
+
+
+def precision(case):
+    for option in case.options:
+        if option.startswith("precision="):
+            return option.split("=")[1]
+    return "f32"
+
+
+def difference(ours, theirs):
+    """The largest relative difference; infinite where a loss is not finite."""
+    worst = 0.0
+    for a, b in zip(ours, theirs):
+        if a is None or b is None or a != a:
+            return float("inf")
+        worst = max(worst, abs(a - b) / max(abs(b), 1e-30))
+    return worst
+
+
+def losses(run, case):
+    log, weights = (run.files / f"{case.name}.{x}" for x in ("jsonl", "st"))
+    theirs, wrong = read_log(run.trees / f"{case.name}.cpu.jsonl", LOSSES)
+    if wrong:
+        return "failed", {"why": f"CPU target: {wrong}"}
+    limit, found = TOLERANCE[precision(case)], {}
+    arguments = ["--steps", LOSSES, "--data", data_of(run, case), "--log", log,
+                 "--export", weights]
+
+    def judge(outcome):
+        if not outcome.ok:
+            return last_words(outcome)
+        ours, wrong = read_log(log, LOSSES)
+        worst = difference([s["loss"] for s in ours],
+                           [s["loss"] for s in theirs])
+        found.setdefault("difference", worst)
+        if wrong or worst > limit:
+            return wrong or (f"WRONG: losses differ by {worst:.1e}, the limit "
+                             f"is {limit:.0e}")
+        return None
+
+    log.unlink(missing_ok=True)
+    outcome = program(run, case, arguments)
+    if judge(outcome):
+        return failure(run, case, arguments, judge, outcome, limit=limit,
+                       **found)
+    return "ok", dict(found, limit=limit)
+
+
+def repeat(run, case):
+    """Whether two runs have the same weights, to the bit."""
+    first, second = (run.files / f"{case.name}.{x}" for x in ("st", "again.st"))
+    arguments = ["--steps", LOSSES, "--data", data_of(run, case), "--export"]
+    for path in (first, second):
+        if path == first and path.exists():
+            continue
+        outcome = program(run, case, [*arguments, path])
+        if not outcome.ok:
+            return failure(run, case, [*arguments, path],
+                           lambda o: None if o.ok else last_words(o), outcome)
+    same = filecmp.cmp(first, second, shallow=False)
+    first.unlink()
+    second.unlink()
+    if same:
+        return "ok", {}
+    return "failed", {"why": "two runs have different weights"}
+
+
+def attention(run, case):
+    """What attention runs on, and the other lines of --dry-run."""
+    outcome = program(run, case, ["--dry-run"])
+    if not outcome.ok:
+        return "failed", {"why": last_words(outcome), "tail": outcome.tail}
+    lines = outcome.output.splitlines()
+    return "ok", {"lines": [line[len("attention "):] for line in lines
+                            if line.startswith("attention ")]}
+
+
+# ---- speed -------------------------------------------------------------------
+
+def median(lines, field):
+    values = [line[field] for line in lines if line.get(field) is not None]
+    return statistics.median(values) if values else None
+
+
+def timing(run, case):
+    log = run.files / f"{case.name}.jsonl"
+    arguments = ["--steps", run.steps + WARM, "--data", "synthetic", "--log",
+                 log]
+
+    def judge(outcome):
+        return read_log(log, run.steps + WARM)[1] if outcome.ok \
+            else last_words(outcome)
+
+    log.unlink(missing_ok=True)
+    with Samples() as samples:
+        outcome = program(run, case, arguments)
+    lines = read_log(log, run.steps + WARM)[0][WARM:]
+    tree = run.trees / f"{run.tree_of[case.name]}.json"
+    values = {"samples": samples.values, "steps": len(lines),
+              "planned": json.loads(tree.read_text())["memory"]["peak"],
+              "allocated": lines[-1].get("peak_bytes") if lines else None}
+    for field in ("step_ms", "tokens_per_s", "mfu", "hfu"):
+        values[field] = median(lines, field)
+    if judge(outcome):
+        return failure(run, case, ["--steps", 2, "--data", "synthetic"],
+                       lambda o: None if o.ok else last_words(o), outcome,
+                       **values) if not outcome.ok else \
+            ("failed", dict(values, why=judge(outcome)))
+    return "ok", values
+
+
+def trace(run, case):
+    """Where the step goes: kernels, products, attention, collectives, run one
+    by one."""
+    path = run.files / f"{case.name}.trace"
+    path.unlink(missing_ok=True)
+    outcome = program(run, case, ["--steps", 6, "--data", "synthetic",
+                                  "--trace", path])
+    if not outcome.ok:
+        return "failed", {"why": last_words(outcome), "tail": outcome.tail}
+    events = [e for e in json.loads(path.read_text())["traceEvents"]
+              if e.get("pid") == 0]
+    path.unlink()
+    steps = sum(e.get("cat") == "step" for e in events) or 1
+    work = collections.defaultdict(list)
+    for event in events:
+        if event.get("args", {}).get("phase"):
+            work[event["name"]].append(event)
+    rows = [[name, calls[0]["cat"], sum(e["dur"] for e in calls) / steps / 1e3,
+             len(calls) // steps, statistics.median(e["dur"] for e in calls),
+             calls[0]["args"].get("flops") or 0,
+             calls[0]["args"].get("bytes") or 0]
+            for name, calls in work.items()]
+    rows.sort(key=lambda row: -row[2])
+    return "ok", {"rows": rows[:ROWS], "ms": sum(row[2] for row in rows)}
+
+
+def peer(run, case):
+    if os.environ.get("TORCH") == "0":
+        return "skipped", {"why": "TORCH=0"}
+    if not run.machine.get("torch"):
+        return "skipped", {"why": "PyTorch is not installed"}
+    allowed = min(run.peer_seconds, run.left() - 5)
+    outcome = run.programs.run(
+        case.name, [sys.executable, run.trees / "tools/peer.py", case.model,
+                    case.mesh, run.steps + WARM, *case.options], allowed)
+    if outcome.late and allowed < run.peer_seconds:
+        raise OutOfTime
+    seconds, about = [], None
+    for line in outcome.output.splitlines():
+        if line.startswith("# "):
+            about = line[2:]
+        elif re.fullmatch(r"\d+\.\d+", line):
+            seconds.append(float(line))
+    seconds = seconds[WARM:]
+    values = {"step_ms": statistics.median(seconds) * 1e3 if seconds else None,
+              "steps": len(seconds), "about": about}
+    if not outcome.ok:
+        return "failed", dict(values, why=last_words(outcome),
+                              tail=outcome.tail)
+    return "ok", values
+
+
+# ---- the machine -------------------------------------------------------------
+
+def look_at_machine(run):
+    """Finds libraries that only pip has, and records versions, limits and the
+    rate of a copy. Every command does: the machine may be another one."""
+    tool = [sys.executable, run.trees / "tools/machine.py"]
+    found = run.programs.run("libraries", [*tool, "folders"], 60)
+    folders = found.output.strip() if found.ok else ""
+    env = run.programs.env
+    env["LD_LIBRARY_PATH"] = ":".join(
+        filter(None, (folders, env.get("LD_LIBRARY_PATH"))))
+    outcome = run.programs.run("machine", tool, 60)
+    problems = []
+    try:
+        run.machine = json.loads(outcome.output.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        problems.append(f"machine.py: {last_words(outcome)}")
+    for what, library in run.machine.get("libraries", {}).items():
+        if not library and what != "NVRTC":
+            problems.append(f"{what} is missing")
+    if run.machine and not run.machine["gpus"]:
+        problems.append("the driver shows no GPU, or there is no driver")
+    copy = copy_rate(run, problems)
+    build_loopback(run, problems)
+    values = dict(run.machine, copy=copy, folders=folders,
+                  emitted=(run.trees / "about").read_text().strip())
+    if problems:
+        values["why"] = "; ".join(problems)
+    run.results.end("", "machine", "failed" if problems else "ok", **values)
+    run.say(f"machine: {', '.join(run.machine.get('gpus', []))} "
+            + "; ".join(problems))
+    run.publish()
+
+
+def copy_rate(run, problems):
+    tools, program = run.trees / "tools", run.work / "copy_rate"
+    cc = os.environ.get("CC", "cc")
+    built = run.programs.run(
+        "copy_rate", [cc, "-std=c11", "-O2", "-D_GNU_SOURCE", f"-I{tools}",
+                      "-o", program, tools / "copy_rate.c", "-ldl"], 60)
+    ran = run.programs.run("copy_rate", [program], 60) if built.ok else built
+    try:
+        return float(ran.output)
+    except ValueError:
+        problems.append(f"copy_rate: {last_words(ran)}")
+        return None
+
+
+def build_loopback(run, problems):
+    (run.work / "loopback").mkdir(exist_ok=True)
+    outcome = run.programs.run(
+        "loopback", [run.trees / "tools/loopback",
+                     run.work / "loopback/libnccl.so.2"], 60)
+    if not outcome.ok:
+        problems.append(f"loopback: {last_words(outcome)}")
+
+
+def build(run, cases):
+    """All trees of the step side by side. What fails is known by its missing
+    binary."""
+    trees = sorted({run.tree_of[c.name] for c in cases
+                    if c.name in run.tree_of})
+    goals = [run.trees / tree / "train" for tree in trees]
+    missing = [goal for goal in goals if not goal.exists()]
+    if not missing:
+        return
+    run.programs.run(
+        "build", ["make", "-s", "-k", f"-j{os.cpu_count()}", "-f",
+                  run.trees / "tools/trees.mk", f"TREES={' '.join(trees)}"],
+        run.left() - LEAST_FOR_CASES, cwd=run.trees)
+
+
+LEAST_FOR_CASES = 30
+
+
+def is_built(run, case):
+    if binary(run, case).exists():
+        return "ok", {}
+    outcome = run.programs.run(
+        f"build {case.name}", ["make", "-C", binary(run, case).parent],
+        min(run.case_seconds, run.left() - 5))
+    if outcome.ok:
+        return "ok", {}
+    return "failed", {"why": "the tree does not build", "tail": outcome.tail}
+
+
+# Parts of each kind: name, function, the part without which it is left out.
+OF_KIND = {
+    "numerics": [("build", is_built, None), ("losses", losses, "build"),
+                 ("repeat", repeat, "losses"),
+                 ("attention", attention, "build")],
+    "speed": [("build", is_built, None), ("attention", attention, "build"),
+              ("time", timing, "build"), ("trace", trace, "time")],
+    "peer": [("peer", peer, None)],
+}

@@ -1,0 +1,95 @@
+"""The records of a run of tests/gpu/run: one line of JSON for each part of a
+case, appended when the part ends.
+
+A killed command leaves at most one incomplete line, which readers skip. The
+records exist twice: in the results folder and in the work folder, since the
+results folder may be empty again when the next command starts.
+"""
+import datetime
+import json
+import os
+
+FILE = "results.jsonl"
+
+
+def read_lines(path):
+    """The complete records of a file of JSON lines, and how many lines are
+    incomplete."""
+    records, broken = [], 0
+    try:
+        lines = open(path, encoding="utf-8", errors="replace").readlines()
+    except OSError:
+        return [], 0
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = None
+        if isinstance(record, dict):
+            records.append(record)
+        else:
+            broken += 1
+    return records, broken
+
+
+def key(record):
+    return record.get("case", ""), record.get("part", "")
+
+
+class Results:
+    def __init__(self, out, work, earlier, trees):
+        """`trees`: what the records must have been made with to count."""
+        self.trees = trees
+        self.paths = [out / FILE, work / FILE]
+        self.record = {}
+        sources = self.paths + ([earlier] if earlier else [])
+        for path in sources:
+            for record in read_lines(path)[0]:
+                if record.get("trees") == trees:
+                    self._take(record)
+        self._rewrite()
+
+    def _take(self, record):
+        """The last record of a part counts; one that ended outlives one that
+        only began."""
+        old = self.record.get(key(record))
+        if not old or old["state"] == "began" or record["state"] != "began":
+            attempts = max(record.get("attempts", 0),
+                           old.get("attempts", 0) if old else 0)
+            self.record[key(record)] = dict(record, attempts=attempts)
+
+    def _rewrite(self):
+        text = "".join(json.dumps(r) + "\n" for r in self.record.values())
+        for path in self.paths:
+            new = path.with_suffix(".new")
+            new.write_text(text)
+            os.replace(new, path)
+
+    def _append(self, record):
+        self._take(record)
+        for path in self.paths:
+            with open(path, "a", encoding="utf-8") as f:
+                f.write(json.dumps(record) + "\n")
+                f.flush()
+                os.fsync(f.fileno())
+
+    def begin(self, case, part):
+        """Counts the attempt, so that a part that kills the machine is not
+        tried for ever."""
+        old = self.record.get((case, part), {})
+        attempts = old.get("attempts", 0) + 1
+        self._append({"case": case, "part": part, "state": "began",
+                      "attempts": attempts, "trees": self.trees})
+
+    def end(self, case, part, state, **more):
+        """state: ok, failed or skipped."""
+        attempts = self.record.get((case, part), {}).get("attempts", 0)
+        date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+        self._append(dict(case=case, part=part, state=state, attempts=attempts,
+                          date=date, trees=self.trees, **more))
+
+    def get(self, case, part):
+        return self.record.get((case, part))
+
+    def all(self):
+        return list(self.record.values())

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""steps.py WORK OUT STEP [PATTERN]: the cases of one step, part by part; what
+tests/gpu/run starts. Its head lists the environment variables."""
+import dataclasses
+import fnmatch
+import os
+import pathlib
+import re
+import signal
+import sys
+import time
+
+import parts
+import report
+from programs import Programs
+from results import Results
+
+ATTEMPTS = 3  # at a part that never ends
+LEAST = 25    # seconds that must be left before a part starts
+
+
+@dataclasses.dataclass
+class Case:
+    step: int
+    name: str
+    kind: str
+    model: str
+    mesh: str
+    options: list
+    settings: dict
+
+    @property
+    def ranks(self):
+        n = 1
+        for size in self.mesh.split("x"):
+            n *= int(size) if size.isdigit() else 1
+        return n
+
+
+def read_cases(path):
+    for line in path.read_text().splitlines():
+        if line.startswith("#") or not line.strip():
+            continue
+        step, name, kind, model, mesh, *words = line.split()
+        settings = dict(w.split("=", 1) for w in words
+                        if re.match(r"PARC_\w+=", w))
+        options = [w for w in words if not re.match(r"PARC_\w+=", w)]
+        yield Case(int(step), name, kind, model, mesh, options, settings)
+
+
+def number(name, default):
+    return float(os.environ.get(name, "") or default)
+
+
+class Run:
+    """What the parts share: folders, programs, results and the clock."""
+
+    def __init__(self, work, out):
+        self.deadline = time.monotonic() + number("LIMIT", 450)
+        self.work, self.out, self.trees = work, out, work / "trees"
+        self.case_seconds = number("CASE_SECONDS", 120)
+        self.peer_seconds = number("PEER_SECONDS", 240)
+        self.steps = int(number("STEPS", 15))
+        self.launch = os.environ.get("LAUNCH", "").split()
+        self.files = work / "files"
+        self.files.mkdir(exist_ok=True)
+        self.tree_of = dict(line.split() for line in
+                            (self.trees / "trees").read_text().splitlines())
+        self.cases = [c for c in read_cases(self.trees / "cases")
+                      if c.kind == "peer" or c.name in self.tree_of or
+                      (self.trees / "missing" / c.name).exists()]
+        self.machine = {}
+        self.diagnosed = set()
+        earlier = os.environ.get("EARLIER")
+        self.results = Results(out, work, earlier and pathlib.Path(earlier),
+                               (work / "sum").read_text().strip())
+        env = dict(os.environ)
+        env.setdefault("PARC_TIMEOUT", "60")
+        env.setdefault("STANDIN_LIMIT", "60")  # of tests/gpu/loopback.c
+        env.setdefault("PARC_CACHE", str(work / "cache"))
+        self.programs = Programs(out, env)
+
+    def left(self):
+        return self.deadline - time.monotonic()
+
+    def say(self, text):
+        print(text, flush=True)
+        self.programs.write(text + "\n")
+
+    def publish(self):
+        report.write_summary(self.out, self.results.all())
+
+
+def run_part(run, case, part, do):
+    """Runs one part of a case unless it has ended before. False where no time
+    is left for it."""
+    old = run.results.get(case.name, part)
+    again = os.environ.get("AGAIN") == "1"
+    if old and old["state"] != "began" and not \
+            (again and old["state"] == "failed"):
+        return True
+    if run.left() < LEAST:
+        return False
+    if old and old["state"] == "began" and old["attempts"] >= ATTEMPTS:
+        run.results.end(case.name, part, "failed", why=(
+            f"the command ended during this part {ATTEMPTS} times"))
+        run.say(f"{case.name} {part}: failed: given up")
+        return True
+    run.results.begin(case.name, part)
+    begin = time.monotonic()
+    try:
+        state, values = do(run, case)
+    except parts.OutOfTime:
+        return False
+    except Exception as error:  # a fault of a part must not end the run
+        state, values = "failed", {"why": f"{type(error).__name__}: {error}"}
+    seconds = round(time.monotonic() - begin, 1)
+    run.results.end(case.name, part, state, seconds=seconds, **values)
+    run.say(f"{case.name} {part}: {state}, {seconds} s"
+            + (f": {values['why']}" if "why" in values else ""))
+    run.publish()
+    return True
+
+
+def run_case(run, case):
+    """All parts; those after a failed one are skipped where they need it."""
+    missing = run.trees / "missing" / case.name
+    for part, do, needed in parts.OF_KIND[case.kind]:
+        if missing.exists():
+            why = "not emitted: " + missing.read_text().strip()[-500:]
+            run.results.end(case.name, part, "failed", why=why)
+            run.say(f"{case.name}: {why}")
+            return True
+        first = run.results.get(case.name, needed) if needed else None
+        if first and first["state"] != "ok":
+            continue
+        if not run_part(run, case, part, do):
+            return False
+    return True
+
+
+def main():
+    work, out = (pathlib.Path(p).resolve() for p in sys.argv[1:3])
+    step, pattern = sys.argv[3], (sys.argv[4:] or ["*"])[0]
+    run = Run(work, out)
+
+    def stop(*_):
+        run.programs.end_running()
+        run.publish()
+        os._exit(3)
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    cases = [c for c in run.cases if step in ("all", str(c.step)) and
+             fnmatch.fnmatch(c.name, pattern)]
+    if not cases:
+        sys.exit(f"run: no case of step '{step}' is named '{pattern}'")
+    run.results.end("", "cases", "ok", cases=[
+        [c.step, c.name, c.kind, c.model, c.mesh, c.options, c.settings]
+        for c in run.cases])
+    parts.look_at_machine(run)
+    parts.build(run, cases)
+    late = [c.name for c in cases if not run_case(run, c)]
+    run.publish()
+    print(report.summary(run.results.all(), {c.name for c in cases},
+                         most=9000))
+    if late:
+        print(f"\n{len(late)} cases are left ({', '.join(late)}): call the "
+              "same command again")
+    failed = any(r["state"] == "failed" for r in run.results.all()
+                 if r["case"] in {c.name for c in cases})
+    sys.exit(3 if late else 1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

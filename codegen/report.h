@@ -46,6 +46,11 @@ const char *report_axes_text(const Program *p, uint32_t axes);
 const char *report_axis_placement(const Program *p, const Type *t,
                                   const UserAxis *axis);
 
+/* report_groups.c, a part of the plan and of the JSON: the groups of ranks that
+ * collectives run in. */
+void report_groups(Out *o, const Program *p);
+void report_json_groups(Out *o, const Program *p);
+
 /* report_copies.c, a part of the plan: copies of parameters in the compute
  * type; nothing where there are none. */
 void report_copies(Out *o, const Program *p);

@@ -294,6 +294,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t)
     mesh(o, p);
     params(o, p);
     collectives(o, p);
+    report_json_groups(o, p);
     work(o, p);
     memory(o, p);
     transfers(o, p);

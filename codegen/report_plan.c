@@ -304,6 +304,7 @@ void report_plan(Out *o, const Program *p, const TargetInfo *t)
     traffic(o, p, c, n);
     params(o, p);
     collectives(o, p, c, n);
+    report_groups(o, p);
     report_streams(o, p, c, n);
     report_copies(o, p);
     report_saved(o, p);

@@ -714,6 +714,11 @@ static const char info[] =
     "  ar6   all_reduce     dp,tp    1 x 4 B         add.3\n"
     "        operand 0 of sqrt: dp P -> R, tp P -> R; it needs the whole sum  (cuda.pdl:27:1)\n"
     "\n"
+    "Process groups (rank = 2 dp + tp)\n"
+    "  dp     2 groups of 2: {0, 2}, {1, 3}\n"
+    "  tp     2 groups of 2: {0-1}, {2-3}\n"
+    "  dp,tp  1 group of 4: {0-3}\n"
+    "\n"
     "Streams: compute, tensor, data (15 events)\n"
     "  ag0   data    1 turn ahead  the step has begun, down.weight.bf16.3 has been read\n"
     "                              at first in front of x.13\n"
@@ -786,7 +791,7 @@ static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Net", .parc_version = "0.1.0",
     .source = "cuda.pdl", .info = info,
-    .plan_hash = 0x392cc4d42902687au,
+    .plan_hash = 0x068a8efb475da80du,
     .naxes = 2,
     .axis = {{"dp", 2}, {"tp", 2}},
     .param = param, .nparams = 4,

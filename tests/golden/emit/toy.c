@@ -298,6 +298,10 @@ static const char info[] =
     "  ar3   all_reduce     fsdp,tp    1 x 4 B         sumsq\n"
     "        operand 0 of sqrt: fsdp P -> R, tp P -> R; it needs the whole sum  (toy.pdl:18:1)\n"
     "\n"
+    "Process groups (rank = 2 fsdp + tp)\n"
+    "  fsdp     2 groups of 2: {0, 2}, {1, 3}\n"
+    "  fsdp,tp  1 group of 4: {0-3}\n"
+    "\n"
     "Saved by the forward pass for the backward pass\n"
     "  net1                         f32[24/fsdp, 12/tp]                288 B\n"
     "\n"
@@ -315,7 +319,7 @@ static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Toy", .parc_version = "0.1.0",
     .source = "toy.pdl", .info = info,
-    .plan_hash = 0xc7efe05a6d889f45u,
+    .plan_hash = 0xb661db6740d4725eu,
     .naxes = 2,
     .axis = {{"fsdp", 2}, {"tp", 2}},
     .param = param, .nparams = 1,

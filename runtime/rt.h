@@ -56,10 +56,14 @@ typedef struct RtSlot {
     _Atomic int64_t step;
     _Atomic int32_t state, collective; /* the one it is in, or was last in */
     _Atomic uint32_t barrier;          /* the one it waits at, +1; else 0 */
+    _Atomic uint32_t phase;            /* of that barrier, which it waits for */
+    _Atomic int32_t process;           /* its id */
+    _Atomic int32_t work;              /* the statement that it is in, +1; 0: in
+                                          none that is known. CPU only */
+    _Atomic int64_t turn;              /* of the loops around that statement */
     _Atomic uint32_t begun[PARC_STREAMS]; /* by a device in this step:
                                              rt_cuda_progress.c */
     uint64_t plan_hash;
-    char pad[24];
 } RtSlot;
 
 typedef struct RtBarrier {
@@ -243,6 +247,12 @@ void rt_barrier(ParcRt *rt, uint32_t axes);
 void rt_meet(ParcRt *rt, int id);
 /* Rank 0's `bytes` at `data` are everybody's on return (rt_share.c). */
 void rt_share(ParcRt *rt, int id, void *data, size_t bytes);
+
+/* Why `rank` waited in vain: names the rank that keeps the others waiting, and
+ * what it does (rt_late.c). `first`: a rank that is known to be late, or -1. */
+enum { RT_LATE = 1536 };
+const char *rt_late_text(const RtWorld *w, int rank, int first,
+                         char text[RT_LATE]);
 
 /* Fills the slots of ranks that share no memory with this one with what they
  * say of themselves; RT_STARTING: nothing. For messages (rt_places.c). */

@@ -1,11 +1,15 @@
-/* rt_barrier.c: where the ranks of a group meet.
+/* rt_barrier.c: a barrier of the ranks of a group, in shared memory.
  *
- * A counter and a phase: the last to arrive resets the counter, turns the
- * phase over and wakes the others, who wait on the phase as a futex. With a
- * core for every thread a rank looks a short while before it sleeps; with
- * more ranks than cores it sleeps at once, since whoever it waits for may
- * need the very core. Nobody waits longer than the limit: a lost peer ends
- * the run with a message instead of hanging it.
+ * A counter and a phase: the last rank to arrive resets the counter, increments
+ * the phase and wakes the others, which wait on the phase as a futex. With a
+ * core for every thread a rank polls the phase for a short while before it
+ * sleeps; with more ranks than cores it sleeps immediately, since the rank that
+ * it waits for may need the same core. No rank waits longer than the limit: a
+ * lost peer ends the run with a message instead of hanging it.
+ *
+ * A rank sleeps a second at most and counts no more than that: while a whole run
+ * is stopped (Ctrl-Z, a debugger, a machine that sleeps), the limit does not
+ * approach.
  */
 #include <errno.h>
 #include <limits.h>
@@ -16,7 +20,7 @@
 
 #include "rt_job.h"
 
-enum { LOOKS = 2000 };
+enum { LOOKS = 2000, LONGEST_SLEEP = 1 };
 
 static void futex_wake_all(_Atomic uint32_t *word)
 {
@@ -40,45 +44,20 @@ static void relax(void)
 #endif
 }
 
-/* Names a rank of the group that has not come. */
-_Noreturn static void give_up(ParcRt *rt, const RtGroup *g, uint32_t barrier)
-{
-    RtWorld *w = rt->world;
-    RtSlot *own = &w->slot[rt->rank];
-    const char *here =
-        rt_collective_name(rt->model, atomic_load(&own->collective));
-    for (int i = 0; i < g->n; i++) {
-        RtSlot *s = &w->slot[g->member[i]];
-        int32_t state = atomic_load(&s->state);
-        if (atomic_load(&s->barrier) == barrier + 1) {
-            continue;
-        }
-        bool in = state == RT_WAITING || state == RT_MOVING;
-        rt_fail(rt,
-                "rank %d waited %d s in '%s' for rank %d, which is %s "
-                "(step %lld, %s '%s')",
-                rt->rank, w->timeout_seconds, here, g->member[i],
-                state == RT_DONE ? "done"
-                : in             ? "elsewhere"
-                                 : "computing",
-                (long long)atomic_load(&s->step), in ? "in" : "after",
-                rt_collective_name(rt->model, atomic_load(&s->collective)));
-    }
-    rt_fail(rt, "rank %d waited %d s in '%s'", rt->rank, w->timeout_seconds,
-            here);
-}
-
-static void sleep_until(ParcRt *rt, const RtGroup *g, uint32_t number,
-                        uint32_t phase)
+static void sleep_until_passed(ParcRt *rt, uint32_t number, uint32_t phase)
 {
     RtBarrier *b = &rt->world->barrier[number];
-    double limit = rt_now() + rt->world->timeout_seconds;
+    double left = rt->world->timeout_seconds;
+    char text[RT_LATE];
     while (atomic_load(&b->phase) == phase) {
-        double left = limit - rt_now();
-        if (left <= 0) {
-            give_up(rt, g, number);
+        double slice = left < LONGEST_SLEEP ? left : LONGEST_SLEEP;
+        double begin = rt_now();
+        futex_wait(&b->phase, phase, slice);
+        double slept = rt_now() - begin;
+        left -= slept < slice ? slept : slice;
+        if (left <= 0 && atomic_load(&b->phase) == phase) {
+            rt_fail(rt, "%s", rt_late_text(rt->world, rt->rank, -1, text));
         }
-        futex_wait(&b->phase, phase, left);
     }
 }
 
@@ -92,6 +71,7 @@ void rt_barrier(ParcRt *rt, uint32_t axes)
     RtBarrier *b = &rt->world->barrier[number];
     RtSlot *slot = &rt->world->slot[rt->rank];
     uint32_t phase = atomic_load(&b->phase);
+    atomic_store(&slot->phase, phase);
     atomic_store(&slot->barrier, number + 1);
     if (atomic_fetch_add(&b->arrived, 1) + 1 == (uint32_t)g->n) {
         atomic_store(&b->arrived, 0);
@@ -102,7 +82,7 @@ void rt_barrier(ParcRt *rt, uint32_t axes)
         while (looks-- > 0 && atomic_load(&b->phase) == phase) {
             relax();
         }
-        sleep_until(rt, g, number, phase);
+        sleep_until_passed(rt, number, phase);
     }
     atomic_store(&slot->barrier, 0);
 }

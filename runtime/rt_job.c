@@ -116,6 +116,14 @@ _Noreturn static void end_run(RtStore *s, const char *text)
     leave(s);
 }
 
+/* Without rank 0, ranks that share memory agree on the one that prints. */
+static bool spoken_for(RtStore *s)
+{
+    const RtWorld *w = s->world;
+    return w->map && w->mapped == w->nranks &&
+           atomic_exchange(&w->control->failed, 1) != 0;
+}
+
 void rt_job_fail(RtStore *s, const char *text)
 {
     take_the_word(s);
@@ -127,7 +135,7 @@ void rt_job_fail(RtStore *s, const char *text)
     if (s->watched) {
         sleep(SOON); /* rank 0's word ends this process: the watcher hears it */
     }
-    if (text) {
+    if (text && !spoken_for(s)) {
         rt_put(text);
     }
     leave(s);
@@ -151,14 +159,6 @@ static void place_text(const RtStore *s, int rank, char text[TEXT])
     snprintf(text, TEXT, "%sin step %lld, %s '%s'", known == rank ? "" : who,
              (long long)atomic_load(&slot->step), in ? "in" : "after",
              rt_collective_name(w->model, atomic_load(&slot->collective)));
-}
-
-/* Without rank 0 nobody says who speaks; ranks that share memory agree. */
-static bool spoken_for(RtStore *s)
-{
-    const RtWorld *w = s->world;
-    return w->map && w->mapped == w->nranks &&
-           atomic_exchange(&w->control->failed, 1) != 0;
 }
 
 /* A connection broke before its rank said goodbye. */
@@ -278,16 +278,25 @@ void rt_job_goodbye(RtStore *s)
  * watcher, who hears it, ends this process. */
 _Noreturn static void give_up(RtStore *s, int rank, const char *what)
 {
-    char name[96], text[TEXT];
+    char name[96], text[TEXT], late[RT_LATE];
+    const RtWorld *w = s->world;
     if (errno != ETIMEDOUT) {
         if (s->watched && !link_to(s, rank)->done) {
             sleep(SOON);
         }
         lost(s, rank);
     }
-    snprintf(text, sizeof text, "%s: error: rank %d waited %.0f s in '%s' for %s\n",
-             s->world->program, s->launch->rank, s->limit, what,
-             rt_store_name(s, rank, name));
+    if (!w->slot) { /* nothing is known of others yet */
+        snprintf(text, sizeof text,
+                 "%s: error: rank %d waited %.0f s in '%s' for %s; PARC_TIMEOUT "
+                 "sets the limit\n", w->program, s->launch->rank, s->limit, what,
+                 rt_store_name(s, rank, name));
+        rt_job_fail(s, text);
+    }
+    rt_places_ask(s);
+    /* Rank 0 knows who has not come; the others may be waiting for a third. */
+    snprintf(text, sizeof text, "%s: error: %s\n", w->program,
+             rt_late_text(w, s->launch->rank, rank == 0 ? -1 : rank, late));
     rt_job_fail(s, text);
 }
 

@@ -124,6 +124,8 @@ void rt_job_read(RtStore *s, int rank, int of, int64_t offset, int64_t bytes,
 /* ---- rt_places.c: what the watchers do with questions and answers ---- */
 
 void rt_places_asked(RtStore *s, const RtFrame *f);
+/* rt_places_gather, for a process that has no ParcRt at hand. */
+void rt_places_ask(RtStore *s);
 /* False: the answer is not whole. */
 bool rt_places_told(RtStore *s, int link, const RtFrame *f);
 

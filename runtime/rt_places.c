@@ -112,19 +112,26 @@ bool rt_places_told(RtStore *s, int link, const RtFrame *f)
     return true;
 }
 
-void rt_places_gather(ParcRt *rt)
+void rt_places_ask(RtStore *s)
 {
-    RtStore *s = rt->world->store;
-    if (!s || rt->world->mapped == rt->nranks) {
-        return; /* the slots are everybody's own */
+    const RtLaunch *l = s->launch;
+    if (s->world->mapped == l->size) {
+        return; /* ranks share their slots */
     }
     double until = rt_now() + PATIENCE;
-    if (rt->rank == 0) {
+    if (l->rank == 0) {
         ask_all(s, 0);
     } else {
-        ask(s, 0, rt->rank);
+        ask(s, 0, l->rank);
     }
-    while (atomic_load(&s->heard) < rt->nranks - 1 && rt_now() < until) {
+    while (atomic_load(&s->heard) < l->size - 1 && rt_now() < until) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+}
+
+void rt_places_gather(ParcRt *rt)
+{
+    if (rt->world->store) {
+        rt_places_ask(rt->world->store);
     }
 }

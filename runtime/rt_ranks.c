@@ -54,6 +54,7 @@ static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
     }
     rt_arena_take(&rt);
     w->slot[rank].plan_hash = w->model->plan_hash;
+    atomic_store(&w->slot[rank].process, (int32_t)getpid());
     atomic_store(&w->slot[rank].state, RT_COMPUTING);
     rt_meet(&rt, RT_AT_START);
     if (!w->store && w->slot[0].plan_hash != w->model->plan_hash) {

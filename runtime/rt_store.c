@@ -42,24 +42,26 @@ const char *rt_store_name(const RtStore *s, int rank, char text[96])
 
 /* ---- bytes --------------------------------------------------------------- */
 
-/* Until the socket is ready, or `until`. */
-static bool wait_for(int socket, short events, double until)
+/* Until the socket is ready; takes the time from *left. A wait of a second counts
+ * as no more than that: while this process is stopped the limit does not
+ * approach. */
+static bool wait_for(int socket, short events, double *left)
 {
     struct pollfd p = {.fd = socket, .events = events};
-    for (;;) {
-        double left = until - rt_now();
-        if (left <= 0) {
-            errno = ETIMEDOUT;
-            return false;
-        }
-        int n = poll(&p, 1, left > 1000 ? 1000000 : (int)(left * 1e3) + 1);
+    while (*left > 0) {
+        double slice = *left < 1 ? *left : 1, begin = rt_now();
+        int n = poll(&p, 1, (int)(slice * 1e3) + 1);
         if (n > 0) {
             return true;
         }
         if (n < 0 && errno != EINTR) {
             return false;
         }
+        double waited = rt_now() - begin;
+        *left -= waited < slice ? waited : slice;
     }
+    errno = ETIMEDOUT;
+    return false;
 }
 
 static bool try_again(void)
@@ -70,13 +72,12 @@ static bool try_again(void)
 bool rt_store_send(int socket, const void *data, size_t n, double limit)
 {
     const char *p = data;
-    double until = rt_now() + limit;
     while (n > 0) {
         ssize_t did = send(socket, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (did > 0) {
             p += did;
             n -= (size_t)did;
-        } else if (!try_again() || !wait_for(socket, POLLOUT, until)) {
+        } else if (!try_again() || !wait_for(socket, POLLOUT, &limit)) {
             return false;
         }
     }
@@ -86,7 +87,6 @@ bool rt_store_send(int socket, const void *data, size_t n, double limit)
 bool rt_store_receive(int socket, void *data, size_t n, double limit)
 {
     char *p = data;
-    double until = rt_now() + limit;
     while (n > 0) {
         ssize_t did = recv(socket, p, n, MSG_DONTWAIT);
         if (did > 0) {
@@ -95,7 +95,7 @@ bool rt_store_receive(int socket, void *data, size_t n, double limit)
         } else if (did == 0) {
             errno = 0;
             return false;
-        } else if (!try_again() || !wait_for(socket, POLLIN, until)) {
+        } else if (!try_again() || !wait_for(socket, POLLIN, &limit)) {
             return false;
         }
     }
@@ -144,13 +144,13 @@ static uint32_t greet(const RtStore *s, int fd, RtHello *h, double limit)
                                       : RT_OTHER_TOKEN;
 }
 
-/* Connects the socket, until then; false and errno. */
-static bool reach(int fd, const struct addrinfo *a, double until)
+/* Connects the socket; false and errno. */
+static bool reach(int fd, const struct addrinfo *a, double limit)
 {
     socklen_t n = sizeof(int);
     int how = 0;
     return fd >= 0 && (connect(fd, a->ai_addr, a->ai_addrlen) == 0 ||
-                       (errno == EINPROGRESS && wait_for(fd, POLLOUT, until) &&
+                       (errno == EINPROGRESS && wait_for(fd, POLLOUT, &limit) &&
                         getsockopt(fd, SOL_SOCKET, SO_ERROR, &how, &n) == 0 &&
                         (errno = how) == 0));
 }
@@ -165,7 +165,7 @@ static int try_address(const RtStore *s, const struct addrinfo *a, RtHello *h,
     double limit = left < RT_GREETING_SECONDS ? left : RT_GREETING_SECONDS;
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     uint32_t answer = 0;
-    if (!reach(fd, a, rt_now() + limit)) {
+    if (!reach(fd, a, limit)) {
         *error = strerror(errno);
     } else if ((answer = greet(s, fd, h, limit)) == RT_JOINED) {
         rt_store_tune(fd);

@@ -76,6 +76,9 @@ void rt_device_download(ParcRt *rt, int64_t offset, int64_t bytes)
 
 void parc_mark(ParcRt *rt, int i, int64_t turn)
 {
+    RtSlot *slot = &rt->world->slot[rt->rank];
+    atomic_store_explicit(&slot->turn, turn, memory_order_relaxed);
+    atomic_store_explicit(&slot->work, i + 1, memory_order_relaxed);
     if (rt->ring) {
         rt_trace_add(rt->ring, i, turn);
     }
@@ -99,6 +102,7 @@ bool rt_device_repeats(const ParcRt *rt)
 void rt_device_step(ParcRt *rt)
 {
     rt->model->step(rt);
+    atomic_store(&rt->world->slot[rt->rank].work, 0);
     if (rt->nan_check) {
         rt_nan_mark(rt, -1, 0);
     }

@@ -412,16 +412,17 @@ static void failures(Check *c)
     setenv("PARC_TIMEOUT", "1", 1);
     text = said(one_hangs, &status);
     CHECK(c, status == 1);
-    CHECK(c, strstr(text, "waited 1 s in 'test 1' for rank 1, which is "
-                          "computing") != NULL);
+    CHECK(c, strstr(text, "error: rank 1 did not reach 'test 1' within 1 s; it "
+                          "is still computing after 'start of the run'; rank ") != NULL);
+    CHECK(c, strstr(text, " waited for it; PARC_TIMEOUT sets the limit\n"));
     unsetenv("PARC_TIMEOUT");
     text = said(one_strays, &status);
     CHECK(c, status == 1);
     CHECK(c, strstr(text, "is in 'test ") && strstr(text, "while rank"));
     text = said(NULL, &status);
     CHECK(c, status == 1);
-    CHECK(c, strstr(text, "error: 4 ranks of 1024.0 TiB need 4096.0 TiB; this "
-                          "machine has "));
+    CHECK(c, strstr(text, "error: 4 ranks need 4096.0 TiB (1024.0 TiB each) of "
+                          "memory for the plan, and "));
 }
 
 int main(void)

@@ -93,6 +93,22 @@ static void fatal_step(ParcRt *rt)
     step(rt);
 }
 
+/* Rank 1 does not come to the first collective of step 2. */
+static void late_step(ParcRt *rt)
+{
+    parc_mark(rt, 0, 5);
+    while (rt->rank == 1 &&
+           atomic_load(&rt->world->slot[rt->rank].step) == 2) {
+        sleep(1);
+    }
+    step(rt);
+}
+
+static const ParcWork works[] = {
+    {.id = "k07_norm", .kind = "kernel", .source = "test.pdl:28:5",
+     .nloops = 2, .loop = {{"half", 2}, {"layer", 4}}},
+};
+
 static const ParcInput inputs[] = {
     {.name = "tokens", .type = PARC_I32, .below = VOCAB, .ndim = 2,
      .dim = {BATCH, SEQ}, .batch_axes = 1, .offset = TOKENS},
@@ -129,6 +145,8 @@ static int train(int ranks, void (*how)(ParcRt *), char **argv)
     m.lr_offset = RATE;
     m.bias1_offset = BIAS1;
     m.bias2_offset = BIAS2;
+    m.work = works;
+    m.nwork = 1;
     m.init = no_init;
     m.step = how;
     while (argv[argc]) {
@@ -494,6 +512,15 @@ static void bad_files(Check *c)
     CHECK(c, s->status == 1 && strstr(s->err, "error: step 3: the loss is not a "
                                           "number"));
     CHECK(c, !file_exists("never"));
+    setenv("PARC_TIMEOUT", "1", 1);
+    s = run(2, late_step, "--steps 5");
+    unsetenv("PARC_TIMEOUT");
+    CHECK(c, s->status == 1);
+    CHECK(c, strstr(s->err, "error: rank 1 did not reach 'test 0', half 1, "
+                            "layer 1, within 1 s; it is still computing in "
+                            "step 2, in 'k07_norm' (test.pdl:28:5, half 1, "
+                            "layer 1); rank 0 waited for it; PARC_TIMEOUT sets "
+                            "the limit\n"));
     s = run(2, fatal_step, "--steps 5");
     CHECK(c, s->status == 1);
 #ifndef __SANITIZE_ADDRESS__ /* which turns a signal into an exit */

@@ -1,4 +1,5 @@
-/* arena.c: blocks in a list, a bump pointer in the newest. */
+/* arena.c: an arena allocator: a list of blocks, with a bump pointer in the
+ * newest. */
 #include "base/arena.h"
 
 #include <stdint.h>
@@ -68,7 +69,8 @@ void *arena_alloc(Arena *a, size_t size)
         size_t room = size > BLOCK_SIZE ? size : BLOCK_SIZE;
         b = must(calloc(1, sizeof(Block) + room));
         b->size = room;
-        /* A large block goes behind the newest, whose room stays in use. */
+        /* A large block is inserted after the newest, whose free space stays in
+         * use. */
         if (a->blocks && size > BLOCK_SIZE / 2) {
             b->next = a->blocks->next;
             a->blocks->next = b;

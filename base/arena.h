@@ -1,9 +1,8 @@
-/* arena.h: one arena a compilation.
+/* arena.h: the arena allocator, one arena per compilation.
  *
- * Everything that parc builds (AST, IR, strings, diagnostics) is allocated
- * here and released at once when the compilation ends; no pass frees.
- * Running out of memory ends the process with a message: a compiler can do
- * nothing better with a half-built program.
+ * Everything that parc builds (AST, IR, strings, diagnostics) is allocated here
+ * and freed when the compilation ends; no pass frees memory. Running out of
+ * memory ends the process with a message: a half-built program is of no use.
  */
 #ifndef PARC_BASE_ARENA_H
 #define PARC_BASE_ARENA_H
@@ -15,14 +14,15 @@ typedef struct Arena Arena;
 
 Arena *arena_new(void);
 void arena_free(Arena *a);
-/* Empties the arena, but keeps a block for what comes next: for work that is
- * tried many times over. */
+/* Frees all allocations but retains one block: for attempts that are repeated
+ * many times. */
 void arena_reset(Arena *a);
 
 /* `size` zeroed bytes, aligned to 16. */
 void *arena_alloc(Arena *a, size_t size);
 
-/* A copy of `n` bytes / of a string / of its first `n` bytes (terminated). */
+/* A copy of n bytes; of a string; of the first n bytes of a string,
+ * terminated. */
 void *arena_copy(Arena *a, const void *p, size_t n);
 char *arena_strdup(Arena *a, const char *s);
 char *arena_strndup(Arena *a, const char *s, size_t n);
@@ -36,8 +36,8 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap);
 #define NEW_ARRAY(arena, T, n) \
     ((T *)arena_alloc((arena), sizeof(T) * (size_t)(n)))
 
-/* A growable array in an arena: VEC(int) v = {0}; vec_push(arena, &v, 3);
- * v.n elements at v.at. Growth abandons the old block to the arena. */
+/* A growable array in an arena: VEC(int) v = {0}; vec_push(arena, &v, 3); v.n
+ * elements at v.at. Growing abandons the old block in the arena. */
 #define VEC(T)     \
     struct {       \
         T *at;     \

@@ -1,4 +1,4 @@
-/* bug.c: internal errors. */
+/* bug.c: reports internal errors and aborts. */
 #include "base/bug.h"
 
 #include <stdarg.h>

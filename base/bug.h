@@ -1,16 +1,16 @@
-/* bug.h: parc's own faults.
+/* bug.h: internal errors.
  *
- * bug() reports an internal error and aborts. Before that it calls the hook
- * that the pipeline has set, which saves the last good IR and prints the
- * command that reproduces the fault.
+ * bug() reports an internal error and aborts. First it calls the hook that the
+ * pipeline has set, which saves the last valid IR and prints the command that
+ * reproduces the error.
  */
 #ifndef PARC_BASE_BUG_H
 #define PARC_BASE_BUG_H
 
 _Noreturn void bug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* The hook is the one piece of process-wide state in parc: abort paths have
- * no context to carry it. */
+/* The hook is the only process-wide state in parc: code that aborts has no
+ * context to pass it through. */
 void bug_set_hook(void (*hook)(void *), void *context);
 
 #endif

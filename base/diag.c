@@ -1,8 +1,8 @@
-/* diag.c: diagnostics, collected and printed.
+/* diag.c: collects and prints diagnostics.
  *
- * A message is kept as it was raised and printed by diag_flush. Notes and
- * helps follow the message that they explain; they share its fate when it is
- * dropped as a repetition or lies beyond the error limit.
+ * A message is formatted when it is raised and printed by diag_flush. Notes and
+ * helps follow the message that they explain, and are dropped with it when it
+ * is a repetition or exceeds the error limit.
  */
 #include "base/diag.h"
 
@@ -39,9 +39,9 @@ struct Diag {
     VEC(Source) source;
     VEC(Message) message;
     int printed;   /* messages that diag_flush has printed */
-    int errors;    /* raised, those beyond the limit included */
-    int told;      /* errors when "N errors." was printed last */
-    bool dropping; /* the last error was dropped: so are its notes */
+    int errors;    /* raised, including those beyond the limit */
+    int told;      /* errors when "N errors." was last printed */
+    bool dropping; /* the last error was dropped, and its notes are too */
     bool demoting; /* errors are raised as warnings */
     int warnings;
     jmp_buf *stop; /* diag_set_stop */
@@ -191,8 +191,8 @@ void diag_stop(Diag *d)
 
 /* ---- text and its width on a terminal ---- */
 
-/* Decodes one character of at most n bytes; its bytes in *used. Bytes that
- * are not UTF-8, and control characters, come out as -1. */
+/* Decodes one character of at most n bytes; `used` gets its length. Bytes that
+ * are not UTF-8, and control characters, give -1. */
 static int32_t decode(const char *s, size_t n, int *used)
 {
     unsigned char c = (unsigned char)s[0];
@@ -234,8 +234,8 @@ static int columns(int32_t c)
     return 1;
 }
 
-/* Appends text as a terminal may show it (tabs stay); returns its width,
- * a tab counting 1. */
+/* Appends text in a form that is safe to print (tabs are unchanged); returns
+ * its width, a tab counting 1. */
 static int out_visible(Out *o, const char *s, size_t n)
 {
     int width = 0;
@@ -252,7 +252,7 @@ static int out_visible(Out *o, const char *s, size_t n)
     return width;
 }
 
-/* Blanks as wide as the text; tabs stay tabs. */
+/* Appends blanks as wide as the text; tabs stay tabs. */
 static void out_blank(Out *o, const char *s, size_t n)
 {
     for (size_t i = 0; i < n;) {
@@ -285,8 +285,8 @@ static bool find_line(const Source *s, uint32_t line, const char **text,
     return true;
 }
 
-/* The source line with its gutter and the caret range below. Of a line that
- * is too long for a screen a window around the place is shown. */
+/* The source line with its gutter and the caret range below it. A line that is
+ * too long for a screen is cut to a window around the location. */
 static void out_excerpt(Out *o, const Source *s, Loc loc, const char *color,
                         const char *plain)
 {
@@ -381,9 +381,9 @@ const char *diag_where(const Diag *d, Arena *a, Loc loc)
                         (unsigned)loc.line, (unsigned)loc.col);
 }
 
-/* ---- near misses ---- */
+/* ---- suggestions ---- */
 
-/* Edit distance with swaps of neighbours; letters match in either case. */
+/* Edit distance with transpositions of neighbours, ignoring case. */
 static int distance(const char *a, int n, const char *b, int m)
 {
     int row[3][MAX_NAME + 1];
@@ -418,7 +418,7 @@ const char *diag_near_miss(const char *name, const char *const *candidates,
     if (size == 0 || size > MAX_NAME)
         return NULL;
     const char *best = NULL;
-    int least = (int)(size + 1) / 3 + 1; /* must be nearer than this */
+    int least = (int)(size + 1) / 3 + 1; /* the distance must be smaller */
     if (least < 2)
         least = 2;
     for (int i = 0; i < n; i++) {
@@ -427,7 +427,7 @@ const char *diag_near_miss(const char *name, const char *const *candidates,
         if (other == 0 || other > MAX_NAME || strcmp(c, name) == 0)
             continue;
         int far = distance(name, (int)size, c, (int)other);
-        /* Something of the name must be left. */
+        /* At least one character must be common. */
         if (far < least && far < (int)(size > other ? size : other)) {
             least = far;
             best = c;

@@ -1,10 +1,10 @@
-/* file.c: whole files in, sets of files out, child processes.
+/* file.c: reads files, writes sets of files atomically, runs child processes.
  *
- * A file of a set is written under a temporary name in its final directory
- * and renamed by outputs_commit. Where the final place is no regular file
- * (/dev/null, a pipe) the temporary file lies in the directory for such
- * files and is copied. While a set is open, signals that would end parc wait,
- * so that an interrupted run leaves nothing behind either.
+ * A file of a set is written under a temporary name in its final directory and
+ * renamed by outputs_commit. If the final path is not a regular file
+ * (/dev/null, a pipe), the temporary file is in TMPDIR and is copied. While a
+ * set is open, signals that would end parc are blocked, so that an interrupted
+ * run leaves no files either.
  */
 #include "base/file.h"
 
@@ -71,10 +71,10 @@ char *file_read(Arena *a, const char *path, size_t *size)
 /* ---- sets of outputs ---- */
 
 typedef struct Entry {
-    const char *path; /* where it is to be; symbolic links resolved */
+    const char *path; /* the final path, symbolic links resolved */
     const char *temp;
-    const char *backup; /* what was there before, or NULL */
-    bool special;       /* copied rather than renamed */
+    const char *backup; /* the file that it replaces, or NULL */
+    bool special;       /* copied instead of renamed */
     bool placed;        /* commit has renamed it */
 } Entry;
 
@@ -82,7 +82,7 @@ struct Outputs {
     Arena *arena;
     VEC(Entry) entry;
     VEC(const char *) made; /* directories, outer first */
-    sigset_t before;        /* signals that were blocked before the set */
+    sigset_t before;        /* the signal mask before the set */
     bool open;
 };
 
@@ -95,7 +95,7 @@ static void block(const int *signals, size_t n, sigset_t *before)
     sigprocmask(SIG_BLOCK, &wait, before);
 }
 
-/* What cannot be written is an error, and not the end. */
+/* A failing write is reported as an error instead of a signal. */
 Outputs *outputs_new(Arena *a)
 {
     static const int signals[] = {SIGPIPE, SIGXFSZ};
@@ -106,8 +106,8 @@ Outputs *outputs_new(Arena *a)
     return o;
 }
 
-/* From the first thing on that would be left behind, the user waits until the
- * set is whole or gone; before that parc may be stopped at any time. */
+/* Blocks the user's signals from the first file that would be left over until
+ * the set is complete or removed. */
 static void hold(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -152,7 +152,7 @@ const char *outputs_mkdir(Outputs *o, const char *path)
     }
 }
 
-/* Opens a fresh temporary file for `path` and enters it into the set. Without
+/* Opens a new temporary file for `path` and adds it to the set. Without
  * `follow` the file replaces whatever has the name. */
 static int open_temp(Outputs *o, const char *path, mode_t mode, bool follow,
                      Entry *e)
@@ -258,7 +258,7 @@ static bool asked_to_stop(void)
 }
 
 /* Writes to a pipe or device opened with O_NONBLOCK. A signal that would end
- * parc ends the wait for the reader. */
+ * parc stops the wait for the reader. */
 static bool write_waiting(int fd, const char *text, size_t size)
 {
     enum { POLL_MS = 100 };
@@ -276,8 +276,8 @@ static bool write_waiting(int fd, const char *text, size_t size)
     return true;
 }
 
-/* Opens a pipe or device for writing. The reader of a pipe may come a moment
- * later than parc, as in a script that starts both; then ENXIO. */
+/* Opens a pipe or device for writing. The reader of a pipe may start a moment
+ * later than parc, as in a script that starts both; after that ENXIO. */
 static int open_special(const char *path)
 {
     enum { TRIES = 20 };
@@ -308,7 +308,7 @@ static bool place_special(Outputs *o, Entry *e)
     return good;
 }
 
-/* With several files what one replaces is kept until all are in place. */
+/* With several files, a replaced file is saved until all are in place. */
 static bool place(Outputs *o, Entry *e)
 {
     if (e->special)
@@ -365,7 +365,7 @@ void outputs_abandon(Outputs *o)
 
 /* ---- child processes ---- */
 
-/* Starts argv with its output and errors on `fd`; 0 or an errno. */
+/* Starts argv with standard output and error on `fd`; returns 0 or an errno. */
 static int start(const char *const *argv, const char *directory, int fd,
                  pid_t *pid)
 {
@@ -374,7 +374,7 @@ static int start(const char *const *argv, const char *directory, int fd,
     posix_spawn_file_actions_init(&files);
     posix_spawnattr_init(&attr);
     posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    /* parc's standard output carries only what was asked for. */
+    /* parc's own standard output carries only what the user requested. */
     posix_spawn_file_actions_adddup2(&files, fd, 1);
     posix_spawn_file_actions_adddup2(&files, fd, 2);
     if (directory)
@@ -383,7 +383,7 @@ static int start(const char *const *argv, const char *directory, int fd,
     sigemptyset(&none);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-    /* posix_spawnp takes char *const *, but does not write to them. */
+    /* posix_spawnp takes char *const *, but does not write to the strings. */
     int error = posix_spawnp(pid, argv[0], &files, &attr,
                              (char *const *)(uintptr_t)argv, environ);
     posix_spawnattr_destroy(&attr);

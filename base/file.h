@@ -1,4 +1,4 @@
-/* file.h: whole files in, whole files out, and child processes. */
+/* file.h: reading files, writing sets of files, running child processes. */
 #ifndef PARC_BASE_FILE_H
 #define PARC_BASE_FILE_H
 
@@ -7,15 +7,15 @@
 
 #include "base/arena.h"
 
-/* Reads a whole file ("-": standard input) into the arena, terminated.
- * NULL on failure, with errno set. */
+/* Reads a whole file ("-": standard input) into the arena, terminated. NULL on
+ * failure, with errno set. */
 char *file_read(Arena *a, const char *path, size_t *size);
 
-/* A set of files that appear together: each is written beside its final
- * place under a temporary name; outputs_commit renames them all; on any
- * failure, or on outputs_abandon, none of them stays. Directories made for
- * the set are removed again when it is abandoned. The functions return NULL
- * or a message ("cannot write 'x': No space left on device"). */
+/* A set of files that appear together. Each is written to a temporary file in
+ * its final directory; outputs_commit renames them all; on any failure, or on
+ * outputs_abandon, none of them remains, nor do directories made for the set.
+ * The functions return NULL or a message ("cannot write 'x': No space left on
+ * device"). */
 typedef struct Outputs Outputs;
 Outputs *outputs_new(Arena *a);
 const char *outputs_mkdir(Outputs *o, const char *path);
@@ -25,19 +25,19 @@ const char *outputs_add(Outputs *o, const char *path, const char *text,
  * through. */
 const char *outputs_replace(Outputs *o, const char *path, const char *text,
                             size_t size);
-/* The temporary name for a file that a child process writes (the linker).
- * NULL on failure, with errno set. */
+/* The temporary name of a file that a child process writes (the linker). NULL
+ * on failure, with errno set. */
 const char *outputs_temp(Outputs *o, const char *path);
 const char *outputs_commit(Outputs *o);
 void outputs_abandon(Outputs *o);
 
-/* Removes a folder with all that lies in it; links are not followed. False
- * where something stays. */
+/* Removes a folder and its contents; links are not followed. False if something
+ * could not be removed. */
 bool folder_remove(const char *path);
 
-/* Runs a program found on PATH with an argument vector (NULL-terminated), no
- * shell; its standard error is captured into *errors (arena). Returns the
- * exit status, or -1 when it could not be started or was killed, with a
+/* Runs a program found on PATH with an argument vector (NULL-terminated),
+ * without a shell; its standard error is captured in *errors (arena). Returns
+ * the exit status, or -1 if it could not be started or was killed, with a
  * message in *errors. */
 int process_run(Arena *a, const char *const *argv, const char *directory,
                 char **errors);

@@ -1,4 +1,4 @@
-/* out.c: a growing buffer in the arena. */
+/* out.c: a growing text buffer in the arena. */
 #include "base/out.h"
 
 #include <stdbool.h>
@@ -66,9 +66,9 @@ void out_line(Out *o, const char *fmt, ...)
     out_bytes(o, "\n", 1);
 }
 
-/* How many bytes of `text` go on a line of `width`: all, or up to behind the
- * last place that fits where C may be broken (the first, if none fits): a
- * comma, or the `=` of an assignment; where neither fits, a `+`. */
+/* The number of bytes of `text` for a line of `width`: all, or up to the last
+ * position that fits where C may be broken (the first, if none fits): after a
+ * comma, or after the `=` of an assignment; otherwise before a `+`. */
 static size_t break_at(const char *text, size_t width)
 {
     size_t n = strlen(text), best = 0, sum = 0;

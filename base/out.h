@@ -1,8 +1,8 @@
-/* out.h: text under construction.
+/* out.h: a text buffer for output.
  *
  * Every dump, report and emitted file is built in an Out and written in one
- * go, so that output is whole or absent. `indent` is applied at the start of
- * each line that out_line() begins.
+ * call, so that output is complete or absent. `indent` is applied at the start
+ * of each line that out_line() begins.
  */
 #ifndef PARC_BASE_OUT_H
 #define PARC_BASE_OUT_H
@@ -22,23 +22,23 @@ typedef struct Out {
 
 void out_init(Out *o, Arena *arena);
 
-/* Appends formatted text / plain bytes. */
+/* Appends formatted text; appends bytes. */
 void out(Out *o, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void out_v(Out *o, const char *fmt, va_list ap);
 void out_bytes(Out *o, const char *s, size_t n);
 
-/* A whole line: indentation, text, newline. An empty text gives an empty
- * line without indentation. */
+/* Appends a line: indentation, text, newline. An empty text gives an empty line
+ * without indentation. */
 void out_line(Out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A statement of C: a line, or, where it is wider than 80 columns, several,
- * broken behind ", ", " =" or, if need be, " +", and indented by 4 more. */
+/* Appends a C statement: one line or, if wider than 80 columns, several, broken
+ * after ", ", " =" or, if necessary, " +", and indented by 4 more. */
 void out_code(Out *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A JSON string with quotes and escapes; a number that reads back exactly
- * (the shortest of %.15g, %.16g, %.17g). */
+/* A JSON string with quotes and escapes; a number that reads back exactly (the
+ * shortest of %.15g, %.16g, %.17g). */
 void out_json_string(Out *o, const char *s);
 void out_double(Out *o, double x);
 

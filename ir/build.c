@@ -1,4 +1,4 @@
-/* build.c: making ops, with result types inferred and placements derived. */
+/* build.c: builds ops with inferred result types and derived placements. */
 #include <string.h>
 
 #include "base/bug.h"
@@ -41,8 +41,8 @@ Op *ir_op_typed(Build *b, OpKind kind, int nargs, Value *const *args,
     return op;
 }
 
-/* Ops that name a parameter or input take its placement; what belongs to one
- * stays placed as its operand is. */
+/* Ops for a parameter or input get its placement; views of a tensor get its
+ * operand's. */
 static void place_structural(const Program *p, Op *op)
 {
     if (op->kind == OP_param)

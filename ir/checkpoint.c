@@ -1,4 +1,5 @@
-/* checkpoint.c: see checkpoint.h. */
+/* checkpoint.c: matches the plan's `checkpoint` items with modules; see
+ * checkpoint.h. */
 #include "ir/checkpoint.h"
 
 #include <string.h>
@@ -17,8 +18,8 @@ bool path_is_below(const char *path, const char *module)
                       (path[n] == '\0' || path[n] == '.'));
 }
 
-/* Which segment of a path has the index that `every` counts: where a pattern
- * has its last '*', or the last one; -1: none. */
+/* The segment of a path whose index `every` counts: where the pattern has its
+ * last '*', or the last segment; -1: none. */
 static int counted_segment(const char *pattern, const char *path)
 {
     int depth = path_depth(path), found = pattern ? -1 : depth - 1;
@@ -32,8 +33,9 @@ static int counted_segment(const char *pattern, const char *path)
     return found;
 }
 
-/* A range lies in one class of remainders as a whole: lowering cuts arrays so.
- * Of one that was not cut there is one element. */
+/* Whether the module's index is a multiple of `every`. Lowering splits arrays
+ * so that a range has one remainder; an array that was not split has one
+ * element. */
 static bool is_counted(const Checkpoint *c, const char *pattern,
                        const char *path)
 {
@@ -47,7 +49,8 @@ static bool is_counted(const Checkpoint *c, const char *pattern,
            r.first % c->every == 0;
 }
 
-/* How much in particular an item names the module; -1: it does not. */
+/* How specifically an item names the module: the number of indices in its path;
+ * -1: it does not. */
 static int names_module(const Checkpoint *c, const Module *m)
 {
     int most = -1;
@@ -63,8 +66,8 @@ static int names_module(const Checkpoint *c, const Module *m)
     return most;
 }
 
-/* The item that names the module, the first of those that mean it most in
- * particular; -1: none. */
+/* The item that names the module most specifically, the first of several; -1:
+ * none. */
 static int item_of(const Program *p, const Module *m)
 {
     int item = -1, most = -1;
@@ -79,7 +82,7 @@ static int item_of(const Program *p, const Module *m)
     return item;
 }
 
-/* Modules stand in front of those below them. */
+/* Modules precede their children, so that the outermost is found first. */
 int checkpoint_stretch(const Program *p, const char *path, const char *loop)
 {
     if (p->plan.ncheckpoints == 0)

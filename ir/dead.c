@@ -1,12 +1,12 @@
-/* dead.c: removes what no effect of the step depends on.
+/* dead.c: removes ops and values that no effect of the step depends on.
  *
  *   %a, %s = loop … { carry %x, carry %y … yield %x1, %y1, %z }   %s unused
  * becomes
  *   %a = loop … { carry %x … yield %x1 }           where only %a is read
  *
- * Values are marked from the ops with effects backwards. A carry lives or
- * dies as one: its start, argument, yield and result together. Of a grouped
- * collective only those operands stay whose results are read.
+ * Values are marked backwards from the ops with effects. The start, argument,
+ * yield and result of a carry are marked together. A grouped collective keeps
+ * the operands whose results are read.
  */
 
 #include "ir/internal.h"
@@ -25,13 +25,13 @@ static void mark_value(Marks *m, Value *v)
     vec_push(m->p->arena, &m->work, v);
 }
 
-/* An op runs, and so do those around it. */
+/* Marks an op and the ops that contain it. */
 static void mark_op(Marks *m, Op *op)
 {
     for (; op && !m->op[op->id]; op = op->region->owner) {
         m->op[op->id] = true;
         if (op->body || op_is_conversion(op->kind))
-            continue; /* operands by need */
+            continue; /* only operands whose results are marked */
         for (int i = 0; i < op->nargs; i++)
             mark_value(m, op->arg[i]);
     }
@@ -74,7 +74,7 @@ static void mark_effects(Op *op, void *context)
 /* ---- sweeping -------------------------------------------------------------
  */
 
-/* Keeps the entries of two parallel lists whose first value is marked. */
+/* Compacts two parallel lists to the entries whose first value is marked. */
 static int keep_pairs(const Marks *m, Value **key, Value **other, int from,
                       int n, int to)
 {

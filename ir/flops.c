@@ -1,4 +1,4 @@
-/* flops.c: see flops.h. */
+/* flops.c: counts floating-point operations; see flops.h. */
 #include "ir/flops.h"
 
 #include "ir/rules.h"
@@ -13,7 +13,7 @@ static double all_factors(const Program *p, const Op *op)
     return n;
 }
 
-/* q[b,s,h,d], k[b,t,·,d], v[b,t,·,e]: scores and their product with v. */
+/* q[b,s,h,d], k[b,t,·,d], v[b,t,·,e]: the scores and their product with v. */
 static double attention_flops(const Op *op, const Type *q, const Type *k,
                               const Type *v)
 {
@@ -23,8 +23,8 @@ static double attention_flops(const Op *op, const Type *q, const Type *k,
     return op_attr(op, "causal").i ? n / 2 : n;
 }
 
-/* Updates have no contractions: there every arithmetic op counts, one for
- * each element. */
+/* The optimizer has no contractions: every arithmetic op counts, one for each
+ * element. */
 static double update_flops(const Op *op)
 {
     bool arithmetic = op_is_elementwise(op->kind) && op->nouts == 1 &&

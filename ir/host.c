@@ -1,10 +1,11 @@
-/* host.c: which memory a value lies in, and who may touch it there.
+/* host.c: determines which memory a value is in, and which ops may read it
+ * there.
  *
- * Where it lies follows from the parameters: nothing is written on values. In
- * host memory are a parameter whose row says `host`, slices that loops take of
- * it, what `store` makes, stacks of that, and views of all these. Loops hand
- * such values on; `fetch` reads them, `assign` makes them a parameter's new
- * value. A kernel or a collective reaches device memory alone.
+ * The memory follows from the parameters; values have no annotation. Host
+ * memory has parameters whose row says `host`, slices that loops take of them,
+ * results of `store`, stacks of these, and views. Loops pass such values on,
+ * `fetch` reads them, `assign` makes them a parameter's new value. Kernels and
+ * collectives access device memory only.
  *
  *   param "w.m" : f32[4 x 64] … host
  *   %m = param{param="w.m"} : f32[4 x 64] optimizer           host
@@ -46,17 +47,17 @@ static const char *memory_name(bool host)
 static const char *lies_in(const Program *p, const char *what, const Value *v,
                            const char *instead)
 {
-    return arena_printf(p->arena, "%s %%%s lies in %s%s", what, v->name,
+    return arena_printf(p->arena, "%s %%%s is in %s%s", what, v->name,
                         memory_name(ir_in_host(p, v)), instead);
 }
 
-/* A carry is one piece of memory in all turns. */
+/* A carry is one buffer in all iterations. */
 static const char *verify_carries(const Program *p, const Op *loop)
 {
     for (int i = 0; loop->kind == OP_loop && i < loop->ncarry; i++)
         if (ir_in_host(p, loop->arg[i]) ||
             ir_in_host(p, loop->body->yield[i]))
-            return lies_in(p, "what goes from turn to turn,",
+            return lies_in(p, "carry",
                            ir_in_host(p, loop->arg[i]) ? loop->arg[i]
                                                        : loop->body->yield[i],
                            "; it must be on the device");
@@ -81,10 +82,10 @@ const char *verify_host(const Program *p, const Op *op)
         bool host = ir_in_host(p, op->arg[i]);
         if (host && op->kind != OP_fetch)
             return lies_in(p, "operand", op->arg[i],
-                           ", which only fetch reads");
+                           ", which only fetch may read");
         if (!host && op->kind == OP_fetch)
             return lies_in(p, "operand", op->arg[i],
-                           ": there is nothing to fetch");
+                           ", not in host memory");
     }
     return NULL;
 }

@@ -1,9 +1,9 @@
-/* infer.c: the global result types of an op, from its operands.
+/* infer.c: infers the global result types of an op from its operands.
  *
- * Shapes follow from the same rules as placements do: "=" broadcasts, a rule
- * in letters binds them to sizes, "@x" has a function below. Element types
- * follow the rules in ir.h. Nothing here trusts its input: the parser and the
- * verifier hand over whatever a dump says.
+ * Shapes follow from the sharding rules: "=" broadcasts, a rule in letters
+ * binds them to sizes, "@x" has a function below. Element types follow the
+ * rules in ir.h. The input is not trusted: the parser and the verifier pass
+ * whatever a dump contains.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "ir/infer.h"
 #include "ir/rules.h"
 
-/* The shape of a type without its placement. */
+/* The type without its placement. */
 static Type plain(const Type *t)
 {
     Type r = *t;
@@ -25,7 +25,7 @@ static Type result_of(DType dtype, int ndim)
     return r;
 }
 
-/* Reductions and losses of 16-bit values are kept in f32. */
+/* Reductions and losses of 16-bit values are f32. */
 static DType reduced_dtype(DType t)
 {
     return t == DT_BF16 || t == DT_F16 ? DT_F32 : t;
@@ -43,7 +43,7 @@ static const char *set_dims(Infer *in, Type *t, const AttrList *dims)
 
 /* ---- elementwise --------------------------------------------------------- */
 
-/* Joins the dims of operand i into the result, aligned at the right. */
+/* Broadcasts the dims of operand i to the result, aligned at the right. */
 static const char *broadcast_dims(Infer *in, int i, Type *r)
 {
     const Type *t = arg_type(in, i);
@@ -60,7 +60,8 @@ static const char *broadcast_dims(Infer *in, int i, Type *r)
     return NULL;
 }
 
-/* Operands of stacked ops have all the same stack, or are plain scalars. */
+/* Operands of elementwise ops on stacks have equal stack dims, or are
+ * scalars. */
 static const char *join_stacks(Infer *in, Type *r)
 {
     const Type *most = arg_type(in, 0);
@@ -111,7 +112,7 @@ static const char *elementwise_dtype(Infer *in, Type *r)
     return NULL;
 }
 
-/* Functions that an integer has no meaning for. */
+/* Functions that are undefined for integers. */
 static bool needs_float(OpKind kind)
 {
     static const bool table[OP_COUNT] = {
@@ -167,7 +168,7 @@ static const char *infer_elementwise(Infer *in)
     return fault ? fault : elementwise_dtype(in, r);
 }
 
-/* ---- rules made by builders ---------------------------------------------- */
+/* ---- rules with a function ----------------------------------------------- */
 
 static const char *infer_full(Infer *in)
 {
@@ -175,7 +176,7 @@ static const char *infer_full(Infer *in)
     if (in->kind == OP_zeros) {
         const AttrList *stack = &attr_of(in, "stack")->l;
         if (stack->n > MAX_STACK)
-            return "too many layers of layers";
+            return "loops are nested too deep";
         in->out->nstack = stack->n;
         memcpy(in->out->stack, stack->v, sizeof *stack->v * (size_t)stack->n);
     }
@@ -187,7 +188,7 @@ static const char *check_key(Infer *in)
     const Type *t = arg_type(in, 0);
     return t->dtype == DT_I64 && t->ndim == 0 && t->nstack == 0
                ? NULL
-               : "operand 0 is no key: i64[]";
+               : "operand 0 is not a key: i64[]";
 }
 
 static const char *infer_random(Infer *in)
@@ -201,7 +202,7 @@ static const char *infer_random(Infer *in)
     for (int i = 1; i < in->nargs && !fault; i++)
         if (arg_type(in, i)->dtype != DT_I64 || arg_type(in, i)->ndim != 1)
             fault = arena_printf(in->p->arena,
-                                 "operand %d is no base: i64[parts]", i);
+                                 "operand %d is not a base: i64[parts]", i);
     return fault;
 }
 
@@ -280,7 +281,7 @@ static const char *infer_slice(Infer *in)
         int64_t start = attr_of(in, "start")->i, n = attr_of(in, "size")->i;
         if (start < 0 || n < 1 || start > size || n > size - start)
             return arena_printf(in->p->arena,
-                                "elements %lld to %lld lie outside of dim "
+                                "elements %lld to %lld are outside of dim "
                                 "%lld of size %lld",
                                 (long long)start,
                                 (long long)(start > limit ? start : start + n),
@@ -315,8 +316,8 @@ static const char *infer_concat(Infer *in)
         r->dim[d] = t.ndim > d ? t.dim[d] : 0;
         if (!type_same_shape(&t, r))
             return arena_printf(in->p->arena,
-                                "operand %d fits operand 0 not only in dim "
-                                "%lld",
+                                "operand %d differs from operand 0 in more than "
+                                "dim %lld",
                                 i, (long long)d);
         r->dim[d] = joined;
     }
@@ -334,7 +335,7 @@ static const char *check_param(Infer *in, const Type *t)
     const Param *param = &in->p->param.at[i];
     if (t && !type_same_shape(t, &param->type))
         return arena_printf(
-            in->p->arena, "%s has another shape: %s", param->name,
+            in->p->arena, "%s has a different shape: %s", param->name,
             type_text(in->p->arena, &param->type, &in->p->mesh));
     return NULL;
 }
@@ -383,7 +384,7 @@ static const char *infer_finish(Infer *in)
     return check_param(in, arg_type(in, 0));
 }
 
-/* Between host and device. */
+/* Copies between host and device. */
 static const char *infer_move(Infer *in)
 {
     *in->out = plain(arg_type(in, 0));
@@ -436,7 +437,7 @@ static const char *infer_fold(Infer *in)
     Type t = plain(arg_type(in, 0));
     int64_t d = attr_of(in, "dim")->i, n = attr_of(in, "n")->i;
     if (d < 0 || d >= t.ndim || n < 1 || t.dim[d] % n)
-        return "no dim comes apart into that many parts";
+        return "the dim does not divide into that many parts";
     if (t.nstack == MAX_STACK)
         return "stacks are nested too deep";
     t.dim[d] /= n;
@@ -452,7 +453,7 @@ static const char *infer_unfold(Infer *in)
     Type t = plain(arg_type(in, 0));
     int64_t d = attr_of(in, "dim")->i;
     if (d < 0 || d >= t.ndim || t.nstack < 1)
-        return "operand 0 is no stack of parts of that dim";
+        return "operand 0 is not a stack of parts of that dim";
     t.dim[d] *= t.stack[0];
     t.nstack--;
     memmove(t.stack, t.stack + 1, sizeof *t.stack * (size_t)t.nstack);
@@ -463,10 +464,10 @@ static const char *infer_unfold(Infer *in)
 static const char *infer_output(Infer *in)
 {
     const Type *t = arg_type(in, 0);
-    return t->ndim || t->nstack ? "a result of the step is a scalar" : NULL;
+    return t->ndim || t->nstack ? "an output of the step must be a scalar" : NULL;
 }
 
-/* ---- the way in ---------------------------------------------------------- */
+/* ---- entry points -------------------------------------------------------- */
 
 typedef const char *InferRule(Infer *in);
 
@@ -505,7 +506,8 @@ static InferRule *by_kind(OpKind kind)
     return table[kind];
 }
 
-/* The base operands that an op has when any of its base dims is split. */
+/* The number of base operands that an op has when one of its base dims is
+ * split. */
 static int base_count(const Infer *in)
 {
     if (op_attr_find(in->kind, "of") < 0)
@@ -525,7 +527,7 @@ static const char *check_operands(const Infer *in)
         in->nargs != info->nargs + bases)
         return arena_printf(in->p->arena, "it has %d operands, it needs %d",
                             in->nargs, info->nargs);
-    /* Elsewhere a stack is taken apart by its loop first. */
+    /* Other ops work on layers: a loop slices the stack first. */
     bool stacks =
         !info->rule || op_is_elementwise(in->kind) || in->kind == OP_sumsq;
     for (int i = 0; i < in->nargs; i++) {

@@ -1,4 +1,4 @@
-/* infer.h: what the files of type inference share. */
+/* infer.h: declarations that the files of type inference share. */
 #ifndef PARC_IR_INFER_H
 #define PARC_IR_INFER_H
 
@@ -24,7 +24,7 @@ static inline const Type *arg_type(const Infer *in, int i)
     return &in->args[i]->type;
 }
 
-/* infer_text.c: ops whose rule is written in letters, einsum included. */
+/* infer_text.c: ops whose rule is written in letters, einsums too. */
 const char *infer_by_text(Infer *in);
 
 #endif

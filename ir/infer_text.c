@@ -1,8 +1,8 @@
-/* infer_text.c: result types of ops whose rule is written in letters.
+/* infer_text.c: infers result types of ops whose rule is written in letters.
  *
- * The rule's letters are bound to the operands' sizes and the results' dims
- * read off: "vd, ... -> ...d" on f32[512, 64] and i32[8, 32] gives
- * f32[8, 32, 64]. An einsum brings its own letters.
+ * The rule's letters are bound to the operands' sizes, which give the results'
+ * dims: "vd, ... -> ...d" on f32[512, 64] and i32[8, 32] gives f32[8, 32, 64].
+ * An einsum has its rule in its spec.
  */
 #include "base/bug.h"
 #include "ir/infer.h"
@@ -22,13 +22,13 @@ static Type text_result(const RuleText *t, const RuleSizes *sizes, int i)
             size *= sizes->letter[rd->letter[j] - 'a'];
         if (r.ndim < MAX_DIMS)
             r.dim[r.ndim] = size;
-        r.ndim++; /* too many are reported by the caller's type_check */
+        r.ndim++; /* the caller's type_check reports too many dims */
     }
     return r;
 }
 
 /* The element types of the results: an operand's, f32, or the attribute's.
- * `integer` names the operand that holds indices. */
+ * `integer` is the operand that has indices. */
 enum { FROM_F32 = -1, FROM_ATTR = -2 };
 static const struct TextTypes {
     OpKind kind;
@@ -73,7 +73,7 @@ static const char *text_dtypes(Infer *in)
         if (i >= first_base) {
             if (t->dtype != DT_I64 || t->ndim != 1)
                 return arena_printf(in->p->arena,
-                                    "operand %d is no base: i64[parts]", i);
+                                    "operand %d is not a base: i64[parts]", i);
         } else if (dtype_is_float(t->dtype) == (i == row->integer)) {
             return arena_printf(in->p->arena, "operand %d is %s, it needs %s",
                                 i, dtype_name(t->dtype),
@@ -107,18 +107,18 @@ static bool is_vector_along(const RuleTensor *x, const RuleTensor *result)
            x->dim[0].letter[0] == result->dim[result->n - 1].letter[0];
 }
 
-/* Operand i beside the product: a vector along the result's last dim, or of the
- * result's letters. */
+/* Checks operand i of an epilogue: a vector along the result's last dim, or a
+ * tensor with the result's letters. */
 static const char *check_operand(const RuleText *t, int i, bool vector)
 {
     const RuleTensor *x = &t->tensor[i], *result = &t->tensor[t->nargs];
     if (vector ? is_vector_along(x, result) : same_letters(x, result))
         return NULL;
-    return vector ? "an operand is no vector along the last dim"
-                  : "an operand beside the product has not the result's letters";
+    return vector ? "an operand is not a vector along the last dim"
+                  : "an operand of the epilogue does not have the result's letters";
 }
 
-/* What is done to a product beside it. */
+/* Checks the operands and results of an epilogue. */
 static const char *check_beside(Infer *in, const RuleText *t)
 {
     const RuleTensor *result = &t->tensor[t->nargs];
@@ -133,20 +133,21 @@ static const char *check_beside(Infer *in, const RuleText *t)
         return "the results differ in letters";
     if (!fault && in->kind == OP_einsum_bias_grad &&
         (letters_of(result + 1) & ~letters_of(&t->tensor[0])))
-        return "the second result is no sum of the first operand";
+        return "the second result is not a sum of the first operand";
     return fault;
 }
 
 static void operand_counts(OpKind kind, int *least, int *most)
 {
     *least = *most = op_info(kind)->nargs;
-    if (*least < 0) { /* with one operand more or without */
+    if (*least < 0) { /* one more operand is optional */
         *least = kind == OP_einsum_add ? 3 : 2;
         *most = *least + 1;
     }
 }
 
-/* Each letter of an einsum once in a tensor; results take from operands. */
+/* Checks that each letter occurs once in a tensor, and result letters in an
+ * operand. */
 static const char *check_einsum(Infer *in, const RuleText *t)
 {
     unsigned have = 0;
@@ -158,7 +159,7 @@ static const char *check_einsum(Infer *in, const RuleText *t)
                             in->nargs, number[least]);
     if (t->nargs != in->nargs || t->nouts != nouts)
         return arena_printf(in->p->arena,
-                            "the spec has not %s operands and %s",
+                            "the spec does not have %s operands and %s",
                             number[in->nargs],
                             nouts == 1 ? "one result" : "two results");
     for (int i = 0; i < t->nargs + t->nouts; i++) {
@@ -187,7 +188,7 @@ const char *infer_by_text(Infer *in)
         einsum ? attr_of(in, "spec")->s : op_info(in->kind)->rule;
     const char *fault = rule_text_parse(rule, einsum, &text);
     if (fault && einsum)
-        return arena_printf(in->p->arena, "'%s' is no einsum: %s", rule, fault);
+        return arena_printf(in->p->arena, "'%s' is not an einsum: %s", rule, fault);
     if (fault)
         bug("rule '%s': %s", rule, fault);
     if (einsum)
@@ -200,7 +201,7 @@ const char *infer_by_text(Infer *in)
                                n >= 0 ? in->attr[n].i : 0, &sizes);
     int of = op_attr_find(in->kind, "of");
     if (!fault && of >= 0 && in->attr[of].l.n != text.nbases)
-        fault = "'of' has not one size for each base";
+        fault = "'of' must have one size for each base";
     if (fault)
         return fault;
     in->nouts = text.nouts;

@@ -1,4 +1,4 @@
-/* internal.h: what the files of ir/ share among themselves. */
+/* internal.h: declarations that the files of ir/ share. */
 #ifndef PARC_IR_INTERNAL_H
 #define PARC_IR_INTERNAL_H
 
@@ -7,13 +7,13 @@
 struct NameTable *names_new(Arena *a);
 struct NameTable *names_copy(Arena *a, const struct NameTable *t);
 
-/* Ends the compilation with an error at `loc` where the type of a new value is
- * too large: a layer of the user's model may be legal, all layers not. */
+/* Ends the compilation with an error at `loc` if the type of a new value is too
+ * large: one layer of the user's model may be legal, but not all layers. */
 void ir_check_size(Program *p, const Type *t, Loc loc);
 
-/* A value that nothing defines yet, under exactly this name. */
+/* A value with exactly this name that no op defines yet. */
 Value *ir_raw_value(Program *p, const char *name, Type t, Loc loc);
-/* An op with room for its operands and results, not yet in a region. */
+/* An op with space for operands and results, not in a region yet. */
 Op *ir_raw_op(Program *p, OpKind kind, int nargs, int nouts);
 void ir_set_out(Op *op, int i, Value *v);
 Region *ir_raw_region(Program *p, Op *owner, int nargs);
@@ -33,7 +33,7 @@ enum { MAX_TEXT_TENSORS = 12 };
 typedef struct RuleTensor {
     bool added; /* it begins with '+' */
     int n;
-    RuleDim dim[MAX_DIMS + 1]; /* one more: dots may stand for no dim */
+    RuleDim dim[MAX_DIMS + 1]; /* one more: dots may match no dim */
 } RuleTensor;
 
 typedef struct RuleText {
@@ -44,11 +44,11 @@ typedef struct RuleText {
     bool whole[26], max[26];
 } RuleText;
 
-/* NULL, or why the text is no rule. `plain` accepts only what an einsum may
- * have: single letters. */
+/* NULL, or the error in the text. `plain` accepts only einsum specs: single
+ * letters. */
 const char *rule_text_parse(const char *text, bool plain, RuleText *t);
 
-/* Sizes of letters (0: not bound) and of the dims that "..." stands for. */
+/* Sizes of letters (0: not bound) and of the dims that "..." matches. */
 typedef struct RuleSizes {
     int64_t letter[26];
     int ndots;
@@ -56,24 +56,25 @@ typedef struct RuleSizes {
 } RuleSizes;
 
 /* Binds the letters to the dims of the first t->nargs operands; `rest` is the
- * size of a letter that occurs in results only (0: there is none). NULL, or
- * what does not fit. */
+ * size of a letter that occurs in results only (0: there is none). NULL, or the
+ * mismatch. */
 const char *rule_text_bind(Arena *a, const RuleText *t, Value *const *args,
                            int64_t rest, RuleSizes *sizes);
 
-/* How far an operand's placement on one axis reads, for messages. */
+/* The words for a placement on one axis, for messages. */
 const char *axis_place_words(Arena *a, AxisPlace p);
 
 /* ---- verification (verify_place.c) --------------------------------------- */
 
-/* Placements of one op's operands and results, from STAGE_PARTITIONED on;
- * shapes and element types are known to be right. NULL, or the fault. */
+/* Checks the placements of one op's operands and results, from
+ * STAGE_PARTITIONED on; shapes and element types are already checked. NULL, or
+ * the error. */
 const char *verify_placement(const Program *p, const Op *op);
 
-/* Which memory the op's operands lie in (host.c). NULL, or the fault. */
+/* Checks which memory the op's operands are in (host.c). NULL, or the error. */
 const char *verify_host(const Program *p, const Op *op);
 
-/* The trailing base operands of an op whose rule takes them. */
+/* The number of trailing base operands of an op whose rule has them. */
 int rule_base_count(OpKind kind);
 int op_attr_find(OpKind kind, const char *name); /* -1: none */
 

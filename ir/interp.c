@@ -1,11 +1,11 @@
-/* interp.c: the reference interpreter's outside, its store of values and its
+/* interp.c: the reference interpreter: entry points, storage of values, the
  * table of evaluators.
  *
- * A value has one Slot, with room for all ranks' parts; a value of a loop's
- * body is computed anew into the same room in every turn. Most ops are
- * evaluated rank by rank (`local`); those that must see all ranks at once, or
- * have a body, are evaluated once (`whole`). After every op its Replicate
- * results are compared between ranks, so that an error shows where it arises.
+ * A value has one Slot for the parts of all ranks; a value in a loop's body is
+ * computed into the same slot in every iteration. Most ops are evaluated rank
+ * by rank (`local`); those that need all ranks, or have a body, are evaluated
+ * once (`whole`). After every op its Replicate results are compared between
+ * ranks, so that an error is reported at the op that causes it.
  */
 #include "ir/interp_impl.h"
 
@@ -121,7 +121,7 @@ Local interp_local(const Interp *in, const Value *v, int64_t rank)
     return (Local){&slot->shape, slot->at + rank * slot->shape.n};
 }
 
-/* ---- running ----------------------------------------------------------- */
+/* ---- execution -------------------------------------------------------- */
 
 static bool operands_computed(Interp *in, const Op *op)
 {
@@ -183,7 +183,7 @@ const char *interp_run(Interp *in)
     return in->error;
 }
 
-/* ---- in and out -------------------------------------------------------- */
+/* ---- inputs and outputs ------------------------------------------------ */
 
 Interp *interp_new(const Program *p)
 {
@@ -289,7 +289,7 @@ const double *interp_param(Interp *in, int param)
         interp_assemble(in, &p->type, in->assigned[param], after);
     else
         memcpy(after, in->param[param], sizeof *after * (size_t)n);
-    /* Without padding, in place: elements move to the front. */
+    /* Remove padding in place: elements move to lower indices. */
     for (int64_t i = 0; i < n; i++) {
         int64_t to = param_true_index(p, i);
         if (to >= 0)
@@ -326,7 +326,7 @@ const double *interp_value(Interp *in, const char *name, Type *type)
     return global;
 }
 
-/* ---- watching ---------------------------------------------------------- */
+/* ---- observation -------------------------------------------------------- */
 
 const double *interp_parts(const Interp *in, const Value *v, int64_t *n)
 {

@@ -1,6 +1,5 @@
-/* interp_contract.c: einsum, attention and its gradient, each on one rank's
- * part, by their definitions.
- */
+/* interp_contract.c: einsum, attention and its gradient on one rank's part, by
+ * their definitions. */
 #include "ir/internal.h"
 #include "ir/interp_impl.h"
 
@@ -27,7 +26,7 @@ static int find_letter(Letters *l, char c)
     return l->n++;
 }
 
-/* Enters one tensor's letters; false where sizes differ. */
+/* Enters one tensor's letters; false if sizes differ. */
 static bool enter_tensor(Letters *l, const RuleTensor *t, const Shape *shape,
                          int tensor)
 {
@@ -56,7 +55,7 @@ static bool read_spec(const char *spec, const Shape *a, const Shape *b,
            enter_tensor(l, &t.tensor[1], b, 1);
 }
 
-/* Of several results the product is the one that has number `result`. */
+/* Computes the product into result `result`. */
 void interp_product(Interp *in, const Op *op, int64_t rank, int result)
 {
     Local a = interp_local(in, op->arg[0], rank);
@@ -67,7 +66,7 @@ void interp_product(Interp *in, const Op *op, int64_t rank, int result)
         interp_fail(in, op, "operands do not fit '%s'", op_attr(op, "spec").s);
         return;
     }
-    /* The last letter is the inner loop, the others are walked. */
+    /* The last letter is the inner loop. */
     int last = l.n - 1;
     int64_t n = last >= 0 ? l.size[last] : 1;
     int64_t da = last >= 0 ? l.stride[0][last] : 0;
@@ -93,7 +92,7 @@ typedef struct Sizes {
     int64_t b, s, heads, t, kv, group, d, e;
     bool causal;
     double scale;
-    /* Dropout: what a weight is drawn by. */
+    /* dropout: what determines the random numbers */
     double rate, key;
     int64_t site, first_b, first_head, all_heads;
 } Sizes;
@@ -113,9 +112,9 @@ static Sizes sizes_of(const Op *op, const Shape *q, const Shape *k,
                    .scale = op_attr(op, "scale").f};
 }
 
-/* Dropout's key is the operand behind the op's own; then come the bases of the
- * batch, the heads of keys and the queries' heads of each, where the whole
- * tensor has more than 1. */
+/* Dropout's key follows the op's own operands; then come the bases of the
+ * batch, the KV heads and the query heads of each, where the global tensor has
+ * more than 1. */
 static void set_dropout(Interp *in, const Op *op, int64_t rank, int key,
                         Sizes *z)
 {
@@ -135,8 +134,8 @@ static void set_dropout(Interp *in, const Op *op, int64_t rank, int key,
     z->first_head = first[1] * of->v[2] + first[2];
 }
 
-/* What the weight of key t is multiplied by. Rows of weights are counted as
- * if they were padded to multiples of 64. */
+/* The dropout factor of the weight of key t. Rows of weights are numbered as if
+ * they were padded to multiples of 64. */
 static double kept(const Sizes *z, int64_t b, int64_t h, int64_t s, int64_t t)
 {
     if (z->rate <= 0)
@@ -156,7 +155,7 @@ static double dot(const double *x, const double *y, int64_t n)
     return sum;
 }
 
-/* Offsets of the row of position i and head h among `heads`. */
+/* The row of position i and head h. */
 static int64_t row(int64_t b, int64_t positions, int64_t i, int64_t heads,
                    int64_t h)
 {
@@ -207,8 +206,8 @@ void interp_attention(Interp *in, const Op *op, int64_t rank)
     }
 }
 
-/* With weights p = exp(scale q k - lse): dv = p' do, and the scores' gradient
- * is p (do v - do o) scale. */
+/* With weights p = exp(scale q k - lse): dv = p' do, and the gradient of the
+ * scores is p (do v - do o) scale. */
 void interp_attention_grad(Interp *in, const Op *op, int64_t rank)
 {
     Local d_o = interp_local(in, op->arg[0], rank);

@@ -1,11 +1,10 @@
-/* interp_control.c: where a step begins and ends (parameters, inputs,
- * scalars, outputs), loops and fused bodies.
- */
+/* interp_control.c: parameters, inputs, scalars, outputs, loops and fused
+ * bodies. */
 #include "ir/interp_impl.h"
 
 #include <string.h>
 
-/* ---- the step's ends --------------------------------------------------- */
+/* ---- inputs and outputs of the step ------------------------------------- */
 
 static void from_outside(Interp *in, const Op *op, const double *global,
                          const char *name)
@@ -39,7 +38,7 @@ void interp_scalar_op(Interp *in, const Op *op)
     from_outside(in, op, value, name);
 }
 
-/* Padded parameters keep zeros in their padding. */
+/* The padding of a parameter must be zero. */
 static void check_zeros(Interp *in, const Op *op, const Param *param,
                         const double *parts)
 {
@@ -52,7 +51,7 @@ static void check_zeros(Interp *in, const Op *op, const Param *param,
                         whole[i]);
 }
 
-/* What is stored must have the parameter's own placement. */
+/* The assigned value must have the parameter's placement. */
 void interp_assign(Interp *in, const Op *op)
 {
     int64_t i = op_attr(op, "param").i;
@@ -85,7 +84,7 @@ void interp_output_op(Interp *in, const Op *op)
 {
     const Value *v = op->arg[0];
     if (type_elements(&v->type) != 1) {
-        interp_fail(in, op, "%%%s is no single number", v->name);
+        interp_fail(in, op, "%%%s is not a single number", v->name);
         return;
     }
     NamedScalar s = {op_attr(op, "name").s, 0};
@@ -111,7 +110,7 @@ static void copy_value(Interp *in, const Op *op, const Value *from,
                sizeof(double) * (size_t)(in->ranks * slot->shape.n));
 }
 
-/* Between a stack and its slice of one layer, on all ranks. */
+/* Copies one layer between a stack and a slice, on all ranks. */
 static void copy_layer(Interp *in, const Op *op, const Value *stack,
                        const Value *slice, int64_t layer, bool into_stack)
 {
@@ -120,7 +119,7 @@ static void copy_layer(Interp *in, const Op *op, const Value *stack,
     const Slot *whole = &in->slot[stack->id], *part = &in->slot[slice->id];
     int64_t n = part->shape.n, all = whole->shape.n;
     if (!part->at || n * loop_trips(op) != all) {
-        interp_fail(in, op, "%%%s is no layer of %%%s", slice->name,
+        interp_fail(in, op, "%%%s is not a layer of %%%s", slice->name,
                     stack->name);
         return;
     }
@@ -132,8 +131,7 @@ static void copy_layer(Interp *in, const Op *op, const Value *stack,
     }
 }
 
-/* The carries take the yields all at once: one may yield another's argument.
- */
+/* Assigns all carries simultaneously: one may yield another's argument. */
 static void take_carries(Interp *in, const Op *op)
 {
     const Region *body = op->body;

@@ -1,16 +1,16 @@
-/* interp_elementwise.c: elementwise ops with broadcasting, reductions, the
- * sum of squares and the optimizer's update.
+/* interp_elementwise.c: elementwise ops with broadcasting, reductions, the sum
+ * of squares and the optimizer's update.
  *
- * Broadcasting aligns dims at the right; a stack's dims align with each other
- * or, where an operand has none, repeat. A flat run meets flat runs of the
- * same length and single numbers only.
+ * Broadcasting aligns dims at the right. Stack dims align with each other, or
+ * an operand without them is repeated. A flat run can be combined with flat
+ * runs of the same length and scalars only.
  */
 #include "ir/interp_impl.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- walking several tensors at once ----------------------------------- */
+/* ---- iterating over several tensors ------------------------------------- */
 
 void interp_strides(const Shape *s, int64_t stride[MAX_SHAPE])
 {
@@ -118,7 +118,7 @@ double interp_element(const Op *op, const double *x)
     return functions[op->kind](x, op);
 }
 
-/* The strides with which an operand is read for each index of the result. */
+/* The strides of an operand for each index of the result. */
 static bool align(const Shape *arg, const Shape *out, int64_t *stride)
 {
     int64_t own[MAX_SHAPE];
@@ -201,8 +201,8 @@ void interp_reduce(Interp *in, const Op *op, int64_t rank)
     }
 }
 
-/* Between partitioning and storage a gradient may still be Partial over its
- * unit's axis; it stands for the whole one. */
+/* Between partition and storage a gradient may still be Partial over its unit's
+ * axis; the sum of squares is that of the summed gradient. */
 void interp_sumsq(Interp *in, const Op *op)
 {
     const Value *v = op->arg[0], *out = op->out[0];

@@ -1,6 +1,5 @@
-/* interp_epilogue.c: einsums with something done to the product, which is
- * computed first and then gone over.
- */
+/* interp_epilogue.c: einsums with an epilogue: computes the product, then
+ * applies the epilogue. */
 #include "ir/internal.h"
 #include "ir/interp_impl.h"
 
@@ -20,7 +19,7 @@ static double gelu_grad(double e)
     return (1 + t) / 2 + e / 2 * (1 - t * t) * A * (1 + 3 * B * e * e);
 }
 
-/* Adds operand i; a vector repeats along all dims but the last. */
+/* Adds operand i; a vector is repeated along all dims but the last. */
 static void add_operand(Interp *in, const Op *op, int64_t rank, int i,
                         int result)
 {
@@ -30,7 +29,7 @@ static void add_operand(Interp *in, const Op *op, int64_t rank, int i,
         out.at[k] += z.at[k % z.shape->n];
 }
 
-/* The product and all further operands. */
+/* Adds the product and all further operands. */
 static void add_all(Interp *in, const Op *op, int64_t rank, int result)
 {
     interp_product(in, op, rank, result);
@@ -73,7 +72,7 @@ void interp_einsum_bias_grad(Interp *in, const Op *op, int64_t rank)
     Local x = interp_local(in, op->arg[0], rank);
     Local sum = interp_local(in, op->out[1], rank);
     if (rule_text_parse(op_attr(op, "spec").s, true, &t))
-        return; /* interp_product has complained */
+        return; /* interp_product has reported it */
     const RuleTensor *second = &t.tensor[op->nargs + 1];
     int64_t own[MAX_SHAPE];
     interp_strides(sum.shape, own);

@@ -1,15 +1,15 @@
-/* interp_index.c: tensors from nothing, shape ops, embedding, one-hot and
- * rotary, each on one rank's part.
+/* interp_index.c: constants, shape ops, embedding, one-hot and rotary on one
+ * rank's part.
  *
- * Sizes in attributes are global; the loops here run over the sizes that the
- * rank holds. Ops that count globally (iota, embedding, onehot) take where
- * the rank's part begins from their base operand, where they have one.
+ * Sizes in attributes are global; loops here run over the rank's part. Ops that
+ * use a global index (iota, embedding, onehot) read the beginning of the rank's
+ * part from their base operand, if they have one.
  */
 #include "ir/interp_impl.h"
 
 #include <string.h>
 
-/* The base operand behind the op's own operands; 0 without one. */
+/* The base operand after the op's own operands; 0 without one. */
 static double base_of(Interp *in, const Op *op, int own, int64_t rank)
 {
     return op->nargs > own ? interp_local(in, op->arg[own], rank).at[0] : 0;
@@ -37,8 +37,8 @@ void interp_iota(Interp *in, const Op *op, int64_t rank)
         out.at[i] = base + (double)i;
 }
 
-/* i64[turns x parts]: counted through all turns, part k of `size` elements
- * begins at k * size / (turns * parts). */
+/* i64[iterations x parts]: numbered through all iterations, part k of `size`
+ * elements begins at k * size / (iterations * parts). */
 void interp_base(Interp *in, const Op *op, int64_t rank)
 {
     const Value *v = op->out[0];
@@ -51,8 +51,8 @@ void interp_base(Interp *in, const Op *op, int64_t rank)
             (i / held * v->type.dim[0] + first + i % held) * part);
 }
 
-/* A rank's part of a reshaped tensor is its part of the tensor, reshaped:
- * the op's rule splits only factors for which that is so. */
+/* A rank's part of a reshaped tensor is the reshaped part of the tensor: the
+ * sharding rule only splits factors for which that holds. */
 void interp_reshape(Interp *in, const Op *op, int64_t rank)
 {
     Local a = interp_local(in, op->arg[0], rank);
@@ -81,8 +81,8 @@ void interp_transpose(Interp *in, const Op *op, int64_t rank)
         out.at[at] = a.at[w.at[0]];
 }
 
-/* Copies a block of one dim: `count` indices from `from_start` of the source
- * to `to_start` of the destination. The other dims agree. */
+/* Copies `count` indices of one dim, from `from_start` of the source to
+ * `to_start` of the destination. The other dims are equal. */
 static void copy_block(Interp *in, const Op *op, Local from, int64_t from_start,
                        Local to, int64_t to_start, int64_t count, int dim)
 {
@@ -135,7 +135,7 @@ void interp_concat(Interp *in, const Op *op, int64_t rank)
     }
 }
 
-/* The row of the rank's part that an id means; -1: another rank's row. */
+/* The row of the rank's part for an id; -1: another rank's row. */
 static int64_t row_of(Interp *in, const Op *op, double id, double base,
                       int64_t rows, bool has_base)
 {
@@ -163,7 +163,7 @@ void interp_embedding(Interp *in, const Op *op, int64_t rank)
     }
 }
 
-/* dy and ids stand at `first` among the operands. */
+/* dy and ids are operands `first` and `first` + 1. */
 static void add_rows(Interp *in, const Op *op, int first, int64_t rank)
 {
     Local dy = interp_local(in, op->arg[first], rank);
@@ -206,8 +206,8 @@ void interp_onehot(Interp *in, const Op *op, int64_t rank)
     }
 }
 
-/* Pair i of the last dim is (2i, 2i+1), or (i, i+d/2) where `half` is set;
- * it is rotated by the angle whose cos and sin stand in row s, column i. */
+/* Pair i of the last dim is (2i, 2i+1), or (i, i+d/2) if `half` is set; it is
+ * rotated by the angle whose cos and sin are in row s, column i. */
 void interp_rotary(Interp *in, const Op *op, int64_t rank)
 {
     Local x = interp_local(in, op->arg[0], rank);

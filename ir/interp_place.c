@@ -1,12 +1,11 @@
-/* interp_place.c: from global tensors to ranks' parts and back, and the
- * collectives.
+/* interp_place.c: converts between global tensors and ranks' parts, and
+ * evaluates collectives.
  *
- * All of it rests on one map, the global position of every element that a
- * rank holds. A collective is evaluated group by group: its members' parts
- * are entered into one tensor at their global positions (Partial ones added
- * up), and every member reads from there what its result's type says that it
- * holds. A position that nobody entered is an error: the types ask the
- * collective for data that its group does not have.
+ * Everything is based on the global position of each element of a rank's part.
+ * A collective is evaluated group by group: the parts of its members are
+ * entered into one tensor at their global positions (Partial ones summed), and
+ * every member reads the elements of its result from there. A position without
+ * an entry is an error: the types require data that the group does not have.
  */
 #include "ir/interp_impl.h"
 
@@ -26,7 +25,7 @@ static void *room(int64_t n, size_t size)
 
 /* ---- positions --------------------------------------------------------- */
 
-/* The positions of what a rank holds of one layer, but for flat axes. */
+/* The positions of a rank's part of one layer, ignoring flat axes. */
 static int64_t layer_positions(const Interp *in, const Type *t, int64_t rank,
                                int64_t *to)
 {
@@ -47,7 +46,7 @@ static int64_t layer_positions(const Interp *in, const Type *t, int64_t rank,
     return n;
 }
 
-/* Which run of a flat layer a rank holds: lower axes are the major ones. */
+/* The index of a rank's run of a flat layer: lower axes are major. */
 static int64_t flat_part(const Interp *in, const Type *t, int64_t rank)
 {
     int64_t part = 0;
@@ -140,8 +139,8 @@ void interp_split(Interp *in, const Type *t, const double *global,
 
 /* ---- checks ------------------------------------------------------------ */
 
-/* The rank with which one shares what it holds of t: the first one along
- * every Replicate axis. */
+/* The rank that must have the same part of t: the first one along every
+ * Replicate axis. */
 static int64_t representative(const Interp *in, int64_t rank, const Type *t)
 {
     int64_t same = 0;
@@ -204,7 +203,7 @@ const double *interp_summed(Interp *in, const Value *v)
     double *sum = NEW_ARRAY(in->arena, double, in->ranks *n + 1);
     for (int64_t to = 0; to < in->ranks; to++)
         for (int64_t from = 0; from < in->ranks; from++) {
-            bool same = true; /* but for Partial axes */
+            bool same = true; /* except on Partial axes */
             for (int a = 0; a < in->mesh.n; a++)
                 same &= v->type.place.ax[a].kind == AX_P ||
                         mesh_coord(&in->mesh, from, a) ==
@@ -217,18 +216,17 @@ const double *interp_summed(Interp *in, const Value *v)
 
 /* ---- collectives ------------------------------------------------------- */
 
-/* One operand of a collective on its way to its result. */
+/* One operand of a collective and its result. */
 typedef struct Move {
     const Op *op;
     const Value *from, *to;
     uint32_t axes;
-    double *sum;    /* at global positions */
-    int64_t *group; /* at global positions: the last group that entered a
-                       number, counted from 1 */
+    double *sum;    /* by global position */
+    int64_t *group; /* by global position: the last group that entered a
+                     * number, counted from 1 */
 } Move;
 
-/* Every axis of the collective must change, and no other. A dim that loses or
- * gains a minor axis keeps the orders of the rest. */
+/* Whether every axis of the collective changes, and no other. */
 static bool axes_change(Interp *in, const Move *m)
 {
     for (int a = 0; a < in->mesh.n; a++) {
@@ -264,8 +262,8 @@ static bool leads_group(const Interp *in, uint32_t axes, int64_t rank)
     return true;
 }
 
-/* Whether the rank is the first along the collective's axes on which t is of
- * that kind. */
+/* Whether the rank is the first on the collective's axes where t has that
+ * kind. */
 static bool first_on(const Interp *in, uint32_t axes, int64_t rank,
                      const Type *t, AxisKind kind)
 {
@@ -287,7 +285,7 @@ static bool maximum_on(const Interp *in, uint32_t axes, const Type *t)
 static void enter(Interp *in, const Move *m, int64_t rank, int64_t group)
 {
     if (!first_on(in, m->axes, rank, &m->from->type, AX_R))
-        return; /* what the first rank has is the same */
+        return; /* equal to the first rank's */
     Local part = interp_local(in, m->from, rank);
     bool by_max = maximum_on(in, m->axes, &m->from->type);
     int64_t *at = interp_positions(in, &m->from->type, rank);

@@ -1,13 +1,13 @@
-/* interp_random.c: random numbers, drawn as the runtime draws them.
+/* interp_random.c: random numbers, equal to those of the runtime.
  *
- * A key is an integer of 53 bits, so that a double holds it. Element i of a
- * tensor is word i % 4 of the Philox4x32-10 block (Salmon et al., 2011)
+ * A key is an integer of 53 bits, so that a double can represent it. Element i
+ * of a tensor is word i % 4 of the Philox4x32-10 block (Salmon et al., 2011)
  *
  *   counter = (i / 4, i / 4 >> 32, site, 0)   key = (key, key >> 32)
  *
  * as a number of 24 bits; the key of a layer is made of the block with the
- * counter (layer, 0, 0, 1). runtime/parc_random.h holds the same for emitted
- * programs.
+ * counter (layer, 0, 0, 1). runtime/parc_random.h has the same functions for
+ * emitted programs.
  */
 #include "ir/interp_impl.h"
 
@@ -36,8 +36,8 @@ double interp_uniform(double key, int64_t site, int64_t index)
     return (double)(philox(c, (uint64_t)key).word[index % 4] >> 8) * 0x1p-24;
 }
 
-/* Base operands stand for the dims of the whole tensor that are larger than
- * 1, in order. */
+/* Base operands correspond to the dims of the global tensor that are larger
+ * than 1, in order. */
 void interp_random(Interp *in, const Op *op, int64_t rank)
 {
     Local out = interp_local(in, op->out[0], rank);

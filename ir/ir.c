@@ -1,4 +1,5 @@
-/* ir.c: programs, regions, ops and values: making, linking, walking. */
+/* ir.c: programs, regions, ops and values: construction, linking, walking,
+ * copying. */
 #include "ir/ir.h"
 
 #include <string.h>
@@ -150,7 +151,7 @@ void ir_set_region_arg(Region *r, int i, Value *v)
 void ir_insert(Op *op, Region *r, Op *before)
 {
     if (before && before->region != r)
-        bug("insertion in front of an op of another region");
+        bug("insertion before an op of another region");
     op->region = r;
     op->next = before;
     op->prev = before ? before->prev : r->last;
@@ -232,8 +233,8 @@ int64_t ir_trip_count(const Op *op)
 
 /* ---- copies -------------------------------------------------------------- */
 
-/* How values and ops of the copy are made: with new ids and names, or, for a
- * whole program, under their own. */
+/* How the copy's values and ops are numbered and named: newly, or, for a whole
+ * program, as in the original. */
 typedef struct Copy {
     Program *p;
     Value **map; /* by id of the original */
@@ -301,8 +302,8 @@ static Region *copy_region(Copy *c, const Region *from, Op *owner)
 
 Op *ir_clone(Build *b, const Op *op, Value **map)
 {
-    /* Ids that cloning hands out lie beyond the map, so that an op never
-     * reads a value that was made on the way. */
+    /* Ids of clones are beyond the map, so that an operand is never mapped to a
+     * value made in this call. */
     Copy c = {b->p, map, false, b->phase};
     return copy_op(&c, op, b->region, b->before);
 }

@@ -1,25 +1,25 @@
 /* ir.h: the intermediate representation.
  *
- * A Program is one training step in SSA form: parameters, inputs, and a
- * region of operators that ends with the new parameters. Control flow is
- * structured: the only construct with a body that repeats is `loop`.
+ * A Program is one training step in SSA form: parameters, inputs, and a region
+ * of operators that ends with the new parameters. Control flow is structured:
+ * only `loop` repeats its body.
  *
  *   loop   %h, %dw = loop n=4 reverse=false carry(%x = %h0) stack(%w = %ws)
  *                    free(%t = %table) { … yield %h1, %z }
  *          runs its body n times. `carry` arguments start as their operands
- *          and take the first yields after every turn; `stack` arguments are
- *          the layer-th slice of an operand whose type has one more stack
- *          dim; `free` arguments are the same in every turn. Results: the
+ *          and take the first yields after every iteration; `stack` arguments
+ *          are the layer-th slice of an operand whose type has one more stack
+ *          dim; `free` arguments are the same in every iteration. Results: the
  *          last values of the carries, then one stack (a new leading stack
  *          dim of n) for each further yield. `reverse` runs layers n-1 … 0;
- *          slices and stacks keep the layer's own index.
+ *          slices and stacks are indexed by layer.
  *   fused  a region that becomes one kernel; its arguments are its operands,
  *          its results its yields.
  *
  * A value belongs to one op (or is a region's argument). The same structure
- * holds the global program (every axis Replicate, no collectives) and the
- * partitioned one (placements as types, explicit collectives): `Stage` says
- * which rules the verifier applies.
+ * represents the global program (every axis Replicate, no collectives) and the
+ * partitioned one (placements in types, explicit collectives): `Stage` tells
+ * the verifier which rules apply.
  */
 #ifndef PARC_IR_IR_H
 #define PARC_IR_IR_H
@@ -35,8 +35,8 @@ typedef enum OpKind {
     OP_COUNT
 } OpKind;
 
-/* When an op runs. INIT ops compute constants (tables of sines, say) once at
- * start; they depend on nothing but each other. */
+/* When an op runs. INIT ops compute constants (tables of sines, for example)
+ * once at start; they depend only on each other. */
 typedef enum Phase { PH_INIT, PH_FORWARD, PH_BACKWARD, PH_OPTIMIZER } Phase;
 const char *phase_name(Phase p);
 
@@ -45,25 +45,25 @@ typedef struct Region Region;
 typedef struct Op Op;
 typedef struct Value Value;
 
-/* The part of the step that asks for a collective. */
+/* The part of the step that needs a collective. */
 typedef enum Origin {
     ORIGIN_NONE,      /* not recorded */
     ORIGIN_STYLE,     /* a style: the layouts at a module's boundary, or the
                          sum over a dim that a style splits */
     ORIGIN_UNIT,      /* the parameters of a sharded unit */
     ORIGIN_GRADIENT,  /* the gradients of parameters */
-    ORIGIN_LOSS,      /* the loss, and other results of the step */
-    ORIGIN_OPTIMIZER, /* the norm of the gradients, and what follows it */
+    ORIGIN_LOSS,      /* the loss, and other outputs of the step */
+    ORIGIN_OPTIMIZER, /* the gradient norm, and ops that depend on it */
     ORIGIN_IMPLIED,   /* nothing in the plan: an op needs another placement
                          than its operand has */
     ORIGINS
 } Origin;
 const char *origin_name(Origin o); /* "style"; "" for ORIGIN_NONE */
 
-/* Why an axis of a value is placed as it is, or a collective is made. */
+/* The reason for a value's placement on an axis, or for a collective. */
 typedef struct Why {
     const char *text; /* "ColwiseParallel on layers.*.attention.wq", "follows
-                         operand 0 of add", …; NULL: nothing to say */
+                       * operand 0 of add", …; NULL: no reason recorded */
     Loc loc;          /* the plan's or the model's line */
     Origin origin;    /* of a collective */
     const char *help; /* ORIGIN_IMPLIED: the lines of a plan that would avoid
@@ -85,7 +85,7 @@ struct Value {
     Why why[MAX_AXES];
 };
 
-/* An attribute; which ones an op has, and their types, stands in ops.def. */
+/* An attribute; ops.def has each op's attributes and their types. */
 typedef struct AttrList {
     int n;
     int64_t v[MAX_DIMS];
@@ -108,14 +108,14 @@ struct Op {
     Attr attr[MAX_ATTRS]; /* by position in ops.def; see op_attr() */
     Region *body;         /* loop, fused */
     int ncarry, nstack;   /* loop: the first ncarry arguments are carries, the
-                             next nstack stacks, the rest free */
+                           * next nstack stacks, the others free */
     int stream;           /* set by `schedule` */
     bool again;           /* set by `recompute`: repeats a forward op for the
-                             backward pass */
+                           * backward pass */
     Loc loc;              /* in the model */
     const char *path;     /* the module that it was lowered from:
-                             "layers.*.attention", "" for the model */
-    Why why;              /* collectives: why they are there */
+                           * "layers.*.attention"; "" for the model */
+    Why why;              /* the reason for a collective */
     Op *prev, *next;
     Region *region;
 };
@@ -127,56 +127,56 @@ struct Region {
     Op *owner; /* NULL: the program's step */
 };
 
-/* How a parameter starts. Random values are drawn by (seed, the parameter's
- * name, the global element index), so that no mesh changes them. */
+/* The initial value of a parameter. Random values are drawn by (seed, the
+ * parameter's name, the global element index), so that no mesh changes them. */
 typedef enum InitKind {
     INIT_ZEROS,
     INIT_ONES,
     INIT_NORMAL,  /* a = std */
     INIT_UNIFORM, /* [a, b) */
     INIT_ARANGE,  /* a, a+1, … */
-    INIT_COPY,    /* of its parameter, which it is a state of, in its own
-                     element type (the pass shadow makes such states) */
+    INIT_COPY,    /* a copy of its parameter, whose state it is, in its own
+                   * element type (the pass `shadow` makes such states) */
 } InitKind;
 typedef struct Init {
     InitKind kind;
     double a, b;
 } Init;
 
-/* A tensor that outlives the step: a parameter, or an optimizer's state of
+/* A tensor that persists between steps: a parameter, or an optimizer state of
  * one. A stack of n layers is one Param whose name has a '*' for each stack
  * dim: "layers.*.attention.wq.weight". */
 typedef struct Param {
     const char *name;
-    Type type;        /* placement: compute placement, then storage */
-    int64_t pad[MAX_DIMS]; /* how many elements at the end of a dim are
-                         padding: zeros that no result depends on */
+    Type type;        /* placement: compute layout, then storage layout */
+    int64_t pad[MAX_DIMS]; /* padding elements at the end of each dim: zeros
+                            * that no result depends on */
     Init init;
     bool trainable;
-    bool decay;       /* takes part in weight decay */
-    int state_of;     /* -1: a parameter; else index of the parameter whose
-                         optimizer state this is */
+    bool decay;       /* has weight decay */
+    int state_of;     /* -1: a parameter; else the index of the parameter whose
+                       * optimizer state this is */
     const char *slot; /* state: "m", "v", "momentum", "bf16"; else NULL */
     const char *unit; /* FSDP unit ("layers.*", "norm+output"), or NULL */
     bool kept;        /* its unit stays gathered (reshard=false): a rank's run
-                         lies at its place inside the whole layer */
-    bool shared;      /* kept, and in memory that the ranks of a box share: who
-                         has written its run has given it to all */
-    bool host;        /* lies in host memory (the pass offload says so) */
-    const char *const *alias; /* other names that ties gave it */
+                       * is stored in its place in the full layer */
+    bool shared;      /* kept, and in memory that the ranks of a node share: a
+                       * run that one rank writes is visible to all */
+    bool host;        /* stored in host memory (set by the pass `offload`) */
+    const char *const *alias; /* other names, from ties */
     int nalias;
     Loc loc;
     Value *value;     /* the result of its `param` op */
 } Param;
 
-/* Whether any of its dims is padded; its type as the user knows it; and where
- * element i of the whole (the stack included) lies in that: -1 for padding. */
+/* Whether a dim is padded; the type without padding; the index in that type of
+ * element i of the padded tensor (stack included), -1 for padding. */
 bool param_is_padded(const Param *p);
 Type param_shape(const Param *p);
 int64_t param_true_index(const Param *p, int64_t i);
 
-/* A batch input of the model's forward, or a scalar that the runtime sets
- * each step is the op `scalar`. */
+/* A batch input of the model's forward. (A scalar that the runtime sets each
+ * step is the op `scalar`.) */
 typedef struct Input {
     const char *name; /* "tokens", "labels" */
     Type type;        /* i32 for int(n), else the compute type */
@@ -186,23 +186,23 @@ typedef struct Input {
 } Input;
 
 /* A module instance, or all elements of an array that the plan treats alike:
- * their indices are '*' or a range in its path (path.h). */
+ * their indices are '*' or a range in the path (path.h). */
 typedef struct Module {
     const char *path;  /* "layers.*.attention"; "" is the model */
     const char *class; /* "Linear", "TransformerBlock", … */
     int nin, nout;     /* tensors into and out of its forward */
-    int first_param, nparams; /* those declared in it or below lie together:
-                                 Program.param[first_param …]; a tied one
-                                 stays where it was declared first */
+    int first_param, nparams; /* the parameters declared in it or in its
+                               * children are contiguous:
+                               * Program.param[first_param …]; a tied one is
+                               * where it was declared first */
     Loc loc;           /* its declaration */
 } Module;
 
 typedef enum OptimizerKind { OPT_SGD, OPT_ADAM, OPT_ADAMW } OptimizerKind;
 
-/* The learning rate of step t, counted from 1, where the optimizer's is lr:
- * lr t / warmup up to step `warmup`; from there on lr (constant), or from lr
- * down to min_lr along a line or half a cosine, which `steps` reaches and
- * later steps keep. */
+/* The learning rate of step t, counted from 1, for an optimizer with lr: lr t /
+ * warmup up to step `warmup`; afterwards lr (constant), or from lr to min_lr
+ * linearly or along half a cosine, reached at `steps` and constant after it. */
 typedef enum ScheduleKind {
     SCHEDULE_CONSTANT,
     SCHEDULE_LINEAR,
@@ -211,30 +211,31 @@ typedef enum ScheduleKind {
 typedef struct LrSchedule {
     ScheduleKind kind;
     int64_t warmup;
-    int64_t steps; /* 0: as many as the run has */
+    int64_t steps; /* 0: the number of steps of the run */
     double min_lr;
 } LrSchedule;
 
 typedef struct Train {
     int64_t batch, seq;  /* global */
     int64_t head_chunk;  /* tokens of a rank's microbatch whose logits exist at
-                            a time; 0: all */
-    int64_t accumulate;  /* microbatches that the batch is worked through in;
-                            0 and 1: as a whole */
-    bool bare_matmuls;   /* they compute nothing along with their products */
+                          * a time; 0: all */
+    int64_t accumulate;  /* the number of microbatches of a batch; 0 and 1: no
+                          * accumulation */
+    bool bare_matmuls;   /* matmuls have no epilogues */
     DType precision;     /* DT_F32, DT_BF16 or DT_F16 */
-    DType reduce;        /* DT_F32 or DT_BF16: what gradients are sent in */
+    DType reduce;        /* DT_F32 or DT_BF16: the type that gradients are
+                          * reduced in */
     OptimizerKind optimizer;
     double lr, beta1, beta2, eps, weight_decay, momentum;
-    double clip;         /* the largest norm of all gradients; 0: any */
-    double loss_scale;   /* what the loss is multiplied by on the way back, to
-                            begin with; 0: nothing */
+    double clip;         /* the largest gradient norm; 0: no clipping */
+    double loss_scale;   /* the initial factor of the loss in the backward
+                          * pass; 0: none */
     LrSchedule schedule;
     Loc loc;
 } Train;
 
-/* Operands of `update`; the states come last. UPDATE_FACTOR is there where
- * train_scales says so, UPDATE_GOOD where the loss is scaled. */
+/* Operands of `update`; the states follow. UPDATE_FACTOR exists if
+ * train_scales, UPDATE_GOOD if the loss is scaled. */
 enum {
     UPDATE_PARAM,
     UPDATE_GRAD,
@@ -242,25 +243,24 @@ enum {
     UPDATE_BIAS1,
     UPDATE_BIAS2,
     UPDATE_FACTOR, /* of all gradients */
-    UPDATE_GOOD,   /* 0: everything stays as it is */
+    UPDATE_GOOD,   /* 0: the step changes nothing */
 };
-/* Whether gradients are multiplied by a factor before they are used: they are
- * clipped, or the loss is scaled. */
+/* Whether gradients are multiplied by a factor before use: they are clipped, or
+ * the loss is scaled. */
 bool train_scales(const Train *t);
-/* The number of the first state among the operands of an `update`. */
+/* The index of the first state among the operands of an `update`. */
 int update_first_state(const Train *t);
-/* What result number i of an update takes the place of: the parameter or a
- * state. */
+/* The value that result i of an update replaces: the parameter or a state. */
 Value *update_old(const Program *p, const Op *update, int i);
 
 typedef enum Stage {
-    STAGE_GLOBAL,      /* from `lower` on: no placements */
-    STAGE_PLACED,      /* from `propagate` on: placements, operands may still
-                          need conversion */
-    STAGE_PARTITIONED, /* from `partition` on: every op's operands are placed
-                          as its rule wants; parameters at compute placement */
-    STAGE_STORED,      /* from `storage` on: parameters at storage placement */
-    STAGE_FUSED,       /* from `fuse` on: only what codegen takes */
+    STAGE_GLOBAL,      /* after `lower`: no placements */
+    STAGE_PLACED,      /* after `propagate`: placements, operands may still
+                        * need conversion */
+    STAGE_PARTITIONED, /* after `partition`: operands are placed as their op's
+                        * rule requires; parameters in compute layout */
+    STAGE_STORED,      /* after `storage`: parameters in storage layout */
+    STAGE_FUSED,       /* after `fuse`: only ops that codegen supports */
 } Stage;
 
 struct Program {
@@ -275,10 +275,10 @@ struct Program {
     VEC(Input) input;
     VEC(Module) module;
     Region *step;
-    uint32_t nvalues, nops; /* ids in use: tables are this long */
+    uint32_t nvalues, nops; /* ids in use: the length of tables */
     struct NameTable *names;
-    struct MemoryPlan *memory; /* from `memory` on; see passes/memory.h */
-    struct StreamPlan *streams; /* from `events` on; see passes/streams.h */
+    struct MemoryPlan *memory; /* after `memory`; see passes/memory.h */
+    struct StreamPlan *streams; /* after `events`; see passes/streams.h */
 };
 
 /* ---- ir.c: construction ------------------------------------------------ */
@@ -286,21 +286,21 @@ struct Program {
 Program *ir_program(Arena *a, Diag *d);
 int ir_param_index(const Program *p, const char *name); /* -1: none */
 
-/* Where and as what new ops are made. */
+/* Where new ops are inserted, and their properties. */
 typedef struct Build {
     Program *p;
     Region *region;
-    Op *before;       /* insert in front of it; NULL: at the region's end */
+    Op *before;       /* insert before it; NULL: at the region's end */
     Phase phase;
     Loc loc;
-    const char *path; /* "" at the least */
+    const char *path; /* not NULL; "" for the model */
 } Build;
 
-/* An op with inferred result types (infer.c); ends in bug() where operands
- * do not fit: callers check user input first with ir_infer. `attr` holds the
- * op's attributes in the order of ops.def (NULL: none). Result names derive
- * from `hint` (NULL: from the op's name). Placements of results are derived
- * by rule from STAGE_PARTITIONED on and Replicate before. */
+/* An op with inferred result types (infer.c). Operands that do not fit end in
+ * bug(): callers check user input first with ir_infer. `attr` holds the op's
+ * attributes in the order of ops.def (NULL: none). Result names derive from
+ * `hint` (NULL: from the op's name). Placements of results are derived by rule
+ * from STAGE_PARTITIONED on, and Replicate before. */
 Op *ir_op(Build *b, OpKind kind, int nargs, Value *const *args,
           const Attr *attr, const char *hint);
 /* The same for one result. */
@@ -317,55 +317,55 @@ Value *ir_reshape(Build *b, Value *x, int ndim, const int64_t *dim);
 Value *ir_broadcast(Build *b, Value *x, int ndim, const int64_t *dim);
 Value *ir_transpose(Build *b, Value *x, AttrList perm);
 Value *ir_einsum(Build *b, const char *spec, DType t, Value *x, Value *y);
-Value *ir_cast(Build *b, Value *x, DType t); /* x itself where it fits */
+Value *ir_cast(Build *b, Value *x, DType t); /* x itself if it has that type */
 Value *ir_boundary(Build *b, Value *x, const char *path, const char *port,
                    bool grad);
 
-/* An op without inference: types of results are given. For collectives,
+/* An op without inference: the types of results are given. For collectives,
  * loops and the parser. */
 Op *ir_op_typed(Build *b, OpKind kind, int nargs, Value *const *args,
                 const Attr *attr, int nouts, const Type *types,
                 const char *const *hints);
 
-/* A loop or fused op with an empty body whose arguments mirror `args`
- * (loop: stack arguments lose one stack dim). Results are made by
- * ir_close once the body's yields are set. */
+/* A loop or fused op with an empty body whose arguments correspond to `args`
+ * (loop: stack arguments lose one stack dim). ir_close adds the results when
+ * the body's yields are set. */
 Op *ir_open(Build *b, OpKind kind, int nargs, Value *const *args, int ncarry,
             int nstack, const Attr *attr);
 void ir_yield(Program *p, Region *r, int n, Value *const *values);
 void ir_close(Program *p, Op *op);
-/* Appends an operand and its argument / a yield and its result to an existing
- * loop. Carries and stacks keep their order; indices are renumbered. */
+/* Adds an operand and its argument, or a yield and its result, to a loop.
+ * Carries and stacks stay in order; indices are renumbered. */
 Value *ir_loop_add_free(Program *p, Op *loop, Value *operand);
 Value *ir_loop_add_stack(Program *p, Op *loop, Value *operand);
 Value *ir_loop_add_carry(Program *p, Op *loop, Value *start, Value **result);
 Value *ir_loop_add_yield(Program *p, Op *loop, Value *inner);
-/* Drops argument / result number i with its yield; it must be unused. */
+/* Removes argument or result i with its yield; it must be unused. */
 void ir_loop_drop_arg(Program *p, Op *loop, int i);
 void ir_loop_drop_result(Program *p, Op *loop, int i);
 
 Value *ir_new_value(Program *p, const char *hint, Type t, Loc loc);
 const char *ir_unique_name(Program *p, const char *hint);
-/* Takes exactly this name; false where it is in use. For the parser. */
+/* Takes exactly this name; false if it is in use. For the parser. */
 bool ir_claim_name(Program *p, const char *name);
-/* Numbers values and ops anew in the order of the text and forgets names that
- * are no longer in use. The pipeline calls it in front of every pass, so that
- * a run taken up from a dump goes on exactly as the unbroken one. */
+/* Renumbers values and ops in the order of the text and frees unused names. The
+ * pipeline calls it before every pass, so that a run that starts from a dump is
+ * identical to an uninterrupted one. */
 void ir_renumber(Program *p);
 void ir_insert(Op *op, Region *r, Op *before);
 void ir_remove(Op *op);       /* unlinks; its results must be unused */
 void ir_move(Op *op, Region *r, Op *before);
-/* Replaces uses in region r and below. */
+/* Replaces uses in region r and inner regions. */
 void ir_replace_uses(Region *r, Value *old, Value *with);
-/* How often ops and yields of v's own region read it. */
+/* The number of reads of v by ops and yields of its own region. */
 int ir_count_uses(const Value *v);
-/* Clones op in front of b->before, operands mapped by map[id] (NULL: as they
- * are); results are entered into map, those inside bodies too. `map` covers
- * the ids in use before the call. The clone keeps the op's own source
- * location, path and origins; its phase is b->phase. */
+/* Clones op before b->before, with operands mapped by map[id] (NULL: not
+ * mapped); enters results into map, those in bodies too. `map` covers the ids
+ * in use before the call. The clone has the op's source location, path and
+ * origins, and the phase b->phase. */
 Op *ir_clone(Build *b, const Op *op, Value **map);
-/* Removes ops without effect whose results are unused, loop yields and
- * arguments that nothing reads included. */
+/* Removes ops without effect whose results are unused, and unused yields and
+ * arguments of loops. */
 void ir_eliminate_dead(Program *p);
 
 /* Deep-copies a program (same arena, same ids and names). */
@@ -374,7 +374,8 @@ Program *ir_copy(const Program *p);
 /* Walks every op, bodies after their owners, in order. */
 typedef void OpVisit(Op *op, void *context);
 void ir_walk(Region *r, OpVisit *visit, void *context);
-/* How often an op runs a step: the product of the enclosing trip counts. */
+/* How many times an op runs per step: the product of the enclosing trip
+ * counts. */
 int64_t ir_trip_count(const Op *op);
 
 /* ---- ops.c: the operator table ----------------------------------------- */
@@ -384,15 +385,15 @@ typedef struct OpInfo {
     int nargs, nouts;    /* -1: any number */
     const char *attrs;   /* "dims:l keep:b" */
     const char *rule;    /* sharding rule, see rules.h; NULL: structural */
-    const char *linear;  /* in which operands it is linear, see rules.h */
-    bool effect;         /* stays although nothing reads its results */
-    bool cheap;          /* elementwise or a small reduction: may be computed
-                            again rather than kept */
+    const char *linear;  /* the operands in which it is linear, see rules.h */
+    bool effect;         /* not removed if its results are unused */
+    bool cheap;          /* elementwise or a small reduction: may be recomputed
+                          * instead of saved */
     const char *meaning;
 } OpInfo;
 const OpInfo *op_info(OpKind kind);
 OpKind op_by_name(const char *name); /* OP_COUNT: none */
-/* The position of an attribute; bug() where the op has none of that name. */
+/* The position of an attribute; bug() if the op does not have it. */
 int op_attr_index(OpKind kind, const char *name);
 #define op_attr(op, name) ((op)->attr[op_attr_index((op)->kind, (name))])
 static inline int64_t loop_trips(const Op *op) { return op->attr[0].i; }
@@ -400,45 +401,47 @@ static inline bool loop_reverse(const Op *op) { return op->attr[1].i; }
 bool op_is_collective(OpKind kind); /* moves data between ranks */
 bool op_is_conversion(OpKind kind); /* those, take_part and take_share */
 bool op_is_elementwise(OpKind kind); /* rule "=" */
-bool op_is_einsum(OpKind kind); /* whatever is done to the product */
-/* The reduce_scatter behind an einsum_shard, with others of its kind between
- * them at the most, and which operand of it the product is; NULL: it has none. */
+bool op_is_einsum(OpKind kind); /* with or without an epilogue */
+/* The reduce_scatter after an einsum_shard, with only ops of this kind between
+ * them, and the index of the operand that the einsum_shard makes; NULL: there
+ * is none. */
 const Op *op_scatter_of(const Op *einsum, int *operand);
-/* The same memory: reshape, fold, unfold, finish_grad. */
+/* Whether the result is the operand's memory: reshape, fold, unfold,
+ * finish_grad. */
 bool op_is_view(OpKind kind);
-/* Attention, and its gradient, with dropout or without. */
+/* Attention, with or without dropout; its gradient. */
 bool op_is_attention(OpKind kind);
 bool op_is_attention_grad(OpKind kind);
 
 /* ---- host.c ------------------------------------------------------------- */
 
-/* Whether a value lies in host memory: a parameter of which Param.host says so,
- * what `store` makes, slices and stacks of such, and views. */
+/* Whether a value is in host memory: a parameter with Param.host, the result of
+ * `store`, slices and stacks of these, and views. */
 bool ir_in_host(const Program *p, const Value *v);
 
 /* ---- infer.c ------------------------------------------------------------ */
 
-/* Global result types of an op on operands; NULL, or what is wrong, as a
- * phrase for a message ("cannot broadcast dim 1: 4 and 6"). Placements are
- * left Replicate. Result dtype of elementwise ops: f32 unless an operand of
- * the result's own shape is bf16 or f16, then that; scalars and smaller
- * operands do not raise it. Reductions of bf16 and f16 give f32. Integers
- * stay integers among integers. */
+/* Infers the global result types of an op. NULL, or an error as a phrase for a
+ * message ("cannot broadcast dim 1: 4 and 6"). Placements are Replicate. The
+ * dtype of an elementwise result is f32 unless an operand of the result's shape
+ * is bf16 or f16, then that; scalars and smaller operands do not count.
+ * Reductions of bf16 and f16 give f32. Operations on integers only give
+ * integers. */
 const char *ir_infer(Program *p, OpKind kind, int nargs, Value *const *args,
                      const Attr *attr, Type *out, int *nouts);
 
 /* ---- print.c, parse.c: the printed form, see docs/ir.md ---------------- */
 
 void ir_print(Out *o, const Program *p);
-/* NULL after errors, which are in d. The source must have been registered
- * with diag_source as `file`. */
+/* NULL after errors, which are in d. The source must be registered with
+ * diag_source as `file`. */
 Program *ir_parse(Arena *a, Diag *d, uint16_t file);
 
 /* ---- verify.c ----------------------------------------------------------- */
 
-/* Checks structure, types (inferred anew) and, by stage, placements (derived
- * anew from the rules; annotations are not trusted). NULL, or the first fault
- * as text that names op and value. */
+/* Checks structure, types (inferred again) and, by stage, placements (derived
+ * from the rules; annotations are not trusted). NULL, or the first error as
+ * text that names op and value. */
 const char *ir_verify(const Program *p);
 
 #endif

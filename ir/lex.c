@@ -1,4 +1,4 @@
-/* lex.c: tokens of the printed IR. */
+/* lex.c: splits the printed IR into tokens. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -62,7 +62,7 @@ static int hex_digit(char c)
                                   : -1;
 }
 
-/* The character behind a backslash; moves on behind it. -1: there is none. */
+/* Decodes the escape after a backslash and advances past it; -1: invalid. */
 static int escape(const char **at, const char *end)
 {
     const char *c = *at;
@@ -87,8 +87,8 @@ static int escape(const char **at, const char *end)
     return value > 0 && value < 128 ? value : -1;
 }
 
-/* Where the string that opens at `start` has its closing quote; NULL: it has
- * none on its line. */
+/* The closing quote of the string that opens at `start`; NULL: there is none on
+ * the line. */
 static const char *closing_quote(const char *start, const char *end)
 {
     for (const char *c = start + 1; c < end && *c != '\n'; c++) {
@@ -122,7 +122,7 @@ static void lex_string(Parser *s, const char *start)
     s->tok.text = text;
 }
 
-/* A run of characters as the token's text. */
+/* Makes a run of characters the token's text. */
 static void lex_run(Parser *s, TokenKind kind, const char *from, const char *to)
 {
     s->tok.kind = kind;
@@ -153,7 +153,7 @@ static void lex_token(Parser *s, const char *c)
     } else if (is_digit(*c) || (*c == '-' && c + 1 < s->end && c[1] != '>')) {
         lex_number(s, c);
     } else if (is_word_char(*c)) {
-        /* Parts of an axis have its name, a dot and their own. */
+        /* "tp.kv": a part of an axis */
         while (d < s->end &&
                (is_word_char(*d) ||
                 (*d == '.' && d + 1 < s->end && is_word_char(d[1]))))

@@ -1,7 +1,8 @@
-/* loop.c: ops with a body: making them, and changing what passes in and out.
+/* loop.c: ops with a body: building them, adding and removing operands and
+ * results.
  *
- * A loop keeps three lists in step: operands and arguments (carries, stacks,
- * free), yields and results (carries, then stacks).
+ * A loop has two pairs of parallel lists: operands and arguments (carries,
+ * stacks, free), yields and results (carries, then stacks).
  */
 #include <string.h>
 
@@ -153,7 +154,7 @@ Value *ir_loop_add_carry(Program *p, Op *loop, Value *start, Value **result)
     if (loop->nouts < i)
         bug("a carry is added to a loop that is not closed");
     Value *v = add_argument(p, loop, i, start, start->type);
-    /* Until the caller sets body->yield[i], the carry stays as it is. */
+    /* The carry is constant until the caller sets body->yield[i]. */
     Value *out = add_result(p, loop, i, v, start->type);
     loop->ncarry++;
     if (result)

@@ -1,8 +1,7 @@
 /* names.c: unique names of values.
  *
- * A hash table of the names in use. Each entry also remembers the next
- * number to try behind that name, so that the thousandth "h" is found as
- * fast as the second.
+ * A hash table of the names in use. Each entry also stores the next number to
+ * append to its name, so that finding a unique name takes constant time.
  */
 #include <string.h>
 
@@ -11,13 +10,13 @@
 typedef struct Entry {
     const char *name; /* NULL: free */
     bool used;
-    int next; /* the next number to try behind the name */
+    int next; /* the next number to append */
 } Entry;
 
 struct NameTable {
     Arena *arena;
     Entry *entry;
-    unsigned n, room; /* room is a power of two */
+    unsigned n, room; /* `room` is a power of two */
 };
 
 struct NameTable *names_new(Arena *a)
@@ -65,7 +64,7 @@ static void grow(struct NameTable *t)
             *slot(t, old[i].name) = old[i];
 }
 
-/* The entry of a name, made where there is none. */
+/* The entry of a name, added if missing. */
 static Entry *entry_of(struct NameTable *t, const char *name)
 {
     if (2 * t->n >= t->room)
@@ -88,8 +87,8 @@ bool ir_claim_name(Program *p, const char *name)
     return true;
 }
 
-/* The hint with foreign characters replaced and without a number that an
- * earlier call put behind it: "h.2" gives "h". */
+/* The hint with invalid characters replaced, without a number that an earlier
+ * call appended: "h.2" gives "h". */
 static char *base_name(Arena *a, const char *hint)
 {
     char *s = arena_strdup(a, *hint ? hint : "v");
@@ -122,13 +121,13 @@ const char *ir_unique_name(Program *p, const char *hint)
             continue;
         numbered->used = true;
         const char *name = numbered->name;
-        /* The table may have grown and moved the first entry. */
+        /* The table may have been reallocated. */
         slot(p->names, base)->next = n + 1;
         return name;
     }
 }
 
-/* ---- numbering anew ------------------------------------------------------ */
+/* ---- renumbering --------------------------------------------------------- */
 
 static void renumber_value(Program *p, Value *v)
 {

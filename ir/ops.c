@@ -1,4 +1,4 @@
-/* ops.c: ops.def as a table. */
+/* ops.c: the operator table, generated from ops.def. */
 #include <string.h>
 
 #include "base/bug.h"

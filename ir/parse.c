@@ -1,8 +1,8 @@
-/* parse.c: a printed program back into memory; print.c shows the form.
+/* parse.c: parses a printed program; print.c shows the form.
  *
- * What is read has the structure of a program, no more: ir_verify says
- * whether it is a right one. Values must stand in front of their uses, so
- * that one walk builds everything.
+ * The result has the structure of a program; ir_verify checks whether it is
+ * valid. Values must be defined before their uses, so that one pass over the
+ * text builds everything.
  */
 #include "ir/parse.h"
 
@@ -38,7 +38,7 @@ static void grow_slots(Parser *s)
     s->nslots = n;
 }
 
-/* A value under the name that stands in the text. */
+/* Defines a value with exactly this name. */
 static Value *define(Parser *s, const char *name, Loc name_loc, Type t, Loc loc)
 {
     if (2 * s->nvalues >= s->nslots)
@@ -67,7 +67,7 @@ static Value *parse_use(Parser *s)
     parse_next(s);
     Value *v = s->nslots ? slot_of(s->slot, s->nslots, name)->value : NULL;
     if (!v)
-        parse_fail(s, loc, "%%%s is not defined in front of its use", name);
+        parse_fail(s, loc, "%%%s is not defined before its use", name);
     return s->failed ? NULL : v;
 }
 
@@ -131,7 +131,7 @@ static Attr parse_attr(Parser *s, char type)
     return a;
 }
 
-/* "{dims=[1], keep=false}", all attributes in the order of ops.def. */
+/* "{dims=[1], keep=false}": all attributes in the order of ops.def. */
 static void parse_attrs(Parser *s, OpKind kind, Attr *attr)
 {
     const char *at = op_info(kind)->attrs;
@@ -175,7 +175,8 @@ static Origin parse_origin(Parser *s)
     return ORIGIN_NONE;
 }
 
-/* "| %h @1:2:3 tp "…" @1:4:5" or "| style because "…"", to the line's end. */
+/* "| %h @1:2:3 tp "…" @1:4:5" or "| style because "…"", up to the line's
+ * end. */
 static void parse_notes(Parser *s, Op *op)
 {
     while (parse_take(s, '|')) {
@@ -206,7 +207,7 @@ typedef struct Name {
     Loc loc;
 } Name;
 
-/* An op as it is read: results first, types later. */
+/* An op while it is parsed: results first, types later. */
 typedef struct Draft {
     VEC(Name) result;
     VEC(Type) type;
@@ -304,7 +305,7 @@ static void parse_ops(Parser *s, Region *r, int depth)
         parse_op(s, r, depth);
 }
 
-/* One "carry %x = %start : type" of a body's head. */
+/* One "carry %x = %start : type" at the start of a body. */
 static void parse_argument(Parser *s, Op *op, Draft *d, Value **arg, int n)
 {
     parse_next(s);
@@ -334,7 +335,7 @@ static void parse_body(Parser *s, Op *op, Draft *d, int depth)
     op->body = ir_raw_region(s->p, op, 0);
     if (depth > 16)
         parse_fail(s, s->tok.loc, "bodies are nested too deep");
-    /* Roles follow one another in their order. */
+    /* Roles come in this order. */
     for (; role <= last && !s->failed; role++)
         while (parse_is_word(s, roles[role]) && !s->failed) {
             Value *v = NULL;
@@ -361,7 +362,7 @@ static void parse_body(Parser *s, Op *op, Draft *d, int depth)
     op->body->nyields = yield.n;
 }
 
-/* Parameters and inputs know the value that brings them into the step. */
+/* Sets the value of a parameter or input to its op's result. */
 static void note_value(Parser *s, const Op *op)
 {
     Program *p = s->p;
@@ -416,6 +417,6 @@ Program *ir_parse(Arena *a, Diag *d, uint16_t file)
     parse_ops(&s, s.p->step, 0);
     parse_expect(&s, '}');
     if (!s.failed && s.tok.kind != TK_END)
-        parse_fail(&s, s.tok.loc, "something follows the step");
+        parse_fail(&s, s.tok.loc, "unexpected text after the step");
     return s.failed ? NULL : s.p;
 }

@@ -1,8 +1,8 @@
-/* parse.h: what the files of the IR's parser share.
+/* parse.h: declarations that the files of the IR's parser share.
  *
- * The grammar needs one token of lookahead and no line ends, but for notes
- * ("| %h tp …"), which go on to the end of their line. After the first error
- * the lexer reports the end of the text for ever, so that every loop ends.
+ * The grammar needs one token of lookahead and ignores line ends, except for
+ * notes ("| %h tp …"), which end with their line. After the first error the
+ * lexer only returns the end of the text, so that every loop ends.
  */
 #ifndef PARC_IR_PARSE_H
 #define PARC_IR_PARSE_H
@@ -24,7 +24,7 @@ typedef struct Token {
     TokenKind kind;
     const char *text;
     char c;     /* TK_CHAR */
-    bool first; /* the first one of its line */
+    bool first; /* the first token of its line */
     Loc loc;
 } Token;
 
@@ -37,12 +37,12 @@ typedef struct Parser {
     Arena *arena;
     Diag *diag;
     Program *p;
-    const char *at, *end, *line_start; /* the text that is left */
+    const char *at, *end, *line_start; /* the remaining text */
     uint32_t line;
     uint16_t file;
     bool failed, line_begun;
     Token tok;
-    VEC(uint16_t) source; /* number in Diag by number in the dump - 1 */
+    VEC(uint16_t) source; /* index in Diag by number in the dump - 1 */
     Slot *slot;           /* values by name; nslots is a power of two */
     unsigned nslots, nvalues;
 } Parser;
@@ -52,10 +52,10 @@ void parse_next(Parser *s);
 void parse_fail(Parser *s, Loc loc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* parse_parts.c: small parts, each moves on behind what it read. */
+/* parse_parts.c: small parts; each function advances past what it parsed. */
 bool parse_is(const Parser *s, char c);
 bool parse_is_word(const Parser *s, const char *word);
-bool parse_take(Parser *s, char c); /* if it is there */
+bool parse_take(Parser *s, char c); /* advances if it is the next token */
 void parse_expect(Parser *s, char c);
 void parse_expect_word(Parser *s, const char *word);
 const char *parse_word(Parser *s, const char *what);
@@ -67,15 +67,15 @@ bool parse_bool(Parser *s);
 int parse_axis(Parser *s);
 uint32_t parse_axes(Parser *s);
 DType parse_dtype(Parser *s);
-Loc parse_loc(Parser *s); /* zeros where there is none */
+Loc parse_loc(Parser *s); /* zeros if there is none */
 Type parse_type(Parser *s);
-/* The index of the next word in a list that NULL ends. */
+/* The index of the next word in a list that ends with NULL. */
 int parse_choice(Parser *s, const char *const *words, const char *what);
 /* "(" [string {"," string}] ")" */
 AttrList parse_list(Parser *s); /* "[1, 2]" */
 int parse_strings(Parser *s, const char *const **list);
 
-/* parse_head.c: everything up to "step". */
+/* parse_head.c: everything before "step". */
 void parse_head(Parser *s);
 
 #endif

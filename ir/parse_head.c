@@ -1,4 +1,5 @@
-/* parse_head.c: the header of a printed program; print_head.c shows it. */
+/* parse_head.c: parses the header of a printed program; print_head.c shows
+ * it. */
 #include <string.h>
 
 #include "ir/parse.h"
@@ -222,7 +223,7 @@ static Checkpoint parse_checkpoint(Parser *s)
 {
     static const char *const words[] = {"paths", "every", NULL};
     Checkpoint c = {0};
-    if (parse_choice(s, words, "what is computed again") == 0) {
+    if (parse_choice(s, words, "what is recomputed") == 0) {
         c.npaths = parse_strings(s, &c.path);
     } else {
         parse_expect(s, '=');
@@ -238,7 +239,7 @@ static Checkpoint parse_checkpoint(Parser *s)
     }
     while (parse_is_word(s, "keep") && !s->failed) {
         expect_key(s, "keep");
-        int k = parse_choice(s, keep_words, "what is kept");
+        int k = parse_choice(s, keep_words, "what is saved");
         c.keep |= 1u << k;
     }
     c.loc = parse_loc(s);
@@ -357,7 +358,7 @@ static void parse_param(Parser *s)
     if (of)
         p.state_of = ir_param_index(s->p, of);
     if (of && p.state_of < 0)
-        parse_fail(s, of_loc, "no parameter '%s' stands in front of it", of);
+        parse_fail(s, of_loc, "there is no parameter '%s' before it", of);
     p.slot = optional_string(s, "slot");
     p.unit = optional_string(s, "unit");
     p.kept = parse_is_word(s, "kept");
@@ -400,8 +401,8 @@ static void check_modules(Parser *s)
         if (m->first_param < 0 || m->nparams < 0 ||
             m->first_param > s->p->param.n - m->nparams)
             parse_fail(s, s->tok.loc,
-                       "module '%s' has parameters that are "
-                       "not there",
+                       "module '%s' has parameters that do not "
+                       "exist",
                        m->path);
     }
 }

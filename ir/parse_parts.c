@@ -1,11 +1,12 @@
-/* parse_parts.c: numbers, lists, locations and types of the printed IR. */
+/* parse_parts.c: parses numbers, lists, locations and types of the printed
+ * IR. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ir/parse.h"
 
-/* How a token reads in "expected …, found …". */
+/* The present token, for "expected …, found …". */
 static const char *found(const Parser *s)
 {
     if (s->tok.kind == TK_END)
@@ -184,7 +185,7 @@ Loc parse_loc(Parser *s)
         return (Loc){0};
     if (file < 1 || file > s->source.n || line < 0 || col < 0 || len < 1 ||
         len > UINT16_MAX) {
-        parse_fail(s, at, "no such place in a source");
+        parse_fail(s, at, "no such location in a source");
         return (Loc){0};
     }
     return (Loc){s->source.at[file - 1], (uint16_t)len, (uint32_t)line,
@@ -212,7 +213,7 @@ static void place_axis(Parser *s, Type *t, AxisPlace place)
         t->place.ax[axis] = place;
 }
 
-/* What stands behind the '/' of a dim. */
+/* Parses the axes after the '/' of a dim. */
 static void parse_split(Parser *s, Type *t, int d)
 {
     AxisPlace place = {AX_S, (uint8_t)d, 0};

@@ -1,4 +1,4 @@
-/* path.c: see path.h. */
+/* path.c: parses and matches module paths; see path.h. */
 #include "ir/path.h"
 
 #include <string.h>

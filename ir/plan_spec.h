@@ -1,7 +1,7 @@
-/* plan_spec.h: a plan as the user wrote it, resolved to mesh axes.
+/* plan_spec.h: the user's plan, resolved to mesh axes.
  *
- * The frontend makes it; passes/plan.c and passes/storage.c carry it out. It
- * is part of a Program, so that a dump can be taken up again with
+ * The frontend builds it; passes/plan.c, passes/storage.c and other passes
+ * apply it. It is part of a Program, so that a run can resume from a dump with
  * --start-after. Paths are patterns over module paths ("layers.*.attention");
  * '*' matches one name or index, "" is the model itself; see path.h.
  */
@@ -15,14 +15,14 @@
 #include "base/diag.h"
 
 typedef enum LayoutKind {
-    LAYOUT_NONE, /* not given: this tensor is left alone */
+    LAYOUT_NONE, /* not given: no constraint */
     LAYOUT_REPLICATE,
     LAYOUT_SHARD,
     LAYOUT_PARTIAL,
 } LayoutKind;
 typedef struct Layout {
     LayoutKind kind;
-    int dim; /* LAYOUT_SHARD: may be negative, from the end */
+    int dim; /* LAYOUT_SHARD: negative counts from the last dim */
 } Layout;
 
 typedef enum StyleKind {
@@ -41,19 +41,19 @@ uint32_t style_sides(StyleKind k);
 
 enum { MAX_PORTS = 8 };
 
-/* One line of a `parallelize` clause. Layouts that the user left out are
- * filled with PyTorch's defaults by the frontend:
+/* One line of a `parallelize` clause. The frontend fills in PyTorch's defaults
+ * for layouts that the user omitted:
  *   Colwise   input R -> R, output S(-1);  Rowwise input S(-1) -> S(-1),
  *   output P -> R;  Sequence S(1) -> S(1) on both sides;  Prepare* as given.
- * A Rowwise Embedding's input defaults to R. The pair is (comes as, becomes):
- * a forward value is converted from the one to the other at the boundary, its
- * gradient back (the dual of Partial is Replicate). */
+ * A Rowwise Embedding's input defaults to R. A pair is (arrives as, becomes):
+ * the boundary converts a forward value from the first to the second, and its
+ * gradient in reverse (the dual of Partial is Replicate). */
 typedef struct Style {
     StyleKind kind;
     const char *path;
     int axis; /* of the mesh */
-    bool whole; /* Colwise: the ranks of this axis have the same weight all of
-                   them (pass refine) */
+    bool whole; /* Colwise: all ranks of this axis have the same weight (pass
+                 * refine) */
     int nin, nout;
     Layout in_from[MAX_PORTS], in_to[MAX_PORTS];
     Layout out_from[MAX_PORTS], out_to[MAX_PORTS];
@@ -69,16 +69,16 @@ typedef struct Unit {
     int npaths;
     const char *class;       /* UNIT_EVERY */
     int64_t min_params;      /* UNIT_MIN_PARAMS */
-    int axis;                /* shards over it */
+    int axis;                /* the axis that it shards over */
     int replicate_axis;      /* -1, or the outer axis of hybrid sharding */
-    bool replicas;           /* no_shard: every rank stores all of it */
-    int reshard;             /* gathered again for the backward pass: 1, 0, or
-                                -1 where the user left it open */
-    int prefetch;            /* -1 where the user left it open */
+    bool replicas;           /* no_shard: full parameters on every rank */
+    int reshard;             /* 1: re-gathered for the backward pass, 0: not,
+                              * -1: the user did not say */
+    int prefetch;            /* -1: the user did not say */
     Loc loc;
 } Unit;
 
-/* What `keep=` of a checkpoint item names: results of these ops are kept. */
+/* The ops whose results `keep=` of a checkpoint item saves. */
 typedef enum Keep {
     KEEP_ATTENTION = 1, /* attention's result and row log-sums */
     KEEP_MATMUL = 2,    /* results of contractions */
@@ -86,9 +86,9 @@ typedef enum Keep {
 /* Their names; NULL ends the list. Name k is the bit 1 << k. */
 extern const char *const keep_words[];
 
-/* One item of a `checkpoint` clause: what runs in the modules that it names
- * is computed again for the backward pass, from the modules' inputs. Several
- * paths in brackets are one stretch, of which only the inputs are kept. */
+/* One item of a `checkpoint` clause: ops of the modules that it names are
+ * recomputed for the backward pass, from the modules' inputs. Several paths in
+ * brackets are one stretch: only its inputs are saved. */
 typedef struct Checkpoint {
     const char *const *path;
     int npaths;
@@ -98,18 +98,18 @@ typedef struct Checkpoint {
     Loc loc;
 } Checkpoint;
 
-/* What `offload` names: it lies in host memory. */
+/* What the `offload` clause keeps in host memory. */
 typedef enum Offload {
-    OFFLOAD_OPTIMIZER = 1,  /* states */
-    OFFLOAD_PARAMETERS = 2, /* parameters, or what a rank stores of them */
+    OFFLOAD_OPTIMIZER = 1,  /* optimizer states */
+    OFFLOAD_PARAMETERS = 2, /* parameters, or a rank's shards of them */
 } Offload;
 /* Their names; NULL ends the list. Name k is the bit 1 << k. */
 extern const char *const offload_words[];
 
 typedef struct PlanSpec {
-    const char *name;      /* "" for the plan that parc supplies itself */
+    const char *name;      /* "" for the plan that parc supplies by default */
     uint32_t tensor_axes;  /* bit mask of the axes that `parallelize` names;
-                              all others split the batch */
+                            * all others split the batch */
     Style *style;
     int nstyles;
     Unit *unit;

@@ -1,4 +1,4 @@
-/* print.c: a program as text; docs/ir.md has the grammar.
+/* print.c: prints a program as text; docs/ir.md has the grammar.
  *
  *   %h.3 = add %x, %wo : f32[8/dp, 32/tp, 64] forward "layers.*" @1:40:15
  *     | %h.3 tp "follows operand 0 of add" @1:44:9
@@ -14,8 +14,8 @@
 
 #include "ir/print.h"
 
-/* ---- which sources are named ----------------------------------------------
- */
+/* ---- numbering of sources
+ * ------------------------------------------------- */
 
 static void use_value(Printer *w, const Value *v)
 {
@@ -128,7 +128,8 @@ static void print_why(Printer *w, const char *axis, Why why)
     print_loc(w, why.loc);
 }
 
-/* Where a value comes from, where that is not said by its op. */
+/* The location of a value, if it differs from its op's, and its placements'
+ * reasons. */
 static void print_value_notes(Printer *w, const Value *v, Loc known)
 {
     bool any = false;

@@ -1,4 +1,4 @@
-/* print.h: what the two halves of the printer share. */
+/* print.h: declarations that the files of the printer share. */
 #ifndef PARC_IR_PRINT_H
 #define PARC_IR_PRINT_H
 
@@ -7,7 +7,7 @@
 typedef struct Printer {
     Out *o;
     const Program *p;
-    uint16_t *file; /* number in the dump by number in Diag; 0: not used */
+    uint16_t *file; /* number in the dump by index in Diag; 0: not used */
     int nfiles;     /* length of `file` */
 } Printer;
 
@@ -21,7 +21,7 @@ void print_list(Printer *w, int n, const int64_t *v);
 /* "{dp, tp}" */
 void print_axes(Printer *w, uint32_t axes);
 
-/* Everything in front of the step. */
+/* Prints everything before the step. */
 void print_head(Printer *w);
 
 /* Marks the file of a location as used. */
@@ -29,7 +29,7 @@ void print_use_file(Printer *w, Loc loc);
 /* Visits all locations of the head. */
 void print_use_head(Printer *w);
 
-/* The words of the header, in the order of their enums; NULL ends. */
+/* The words of the header, in the order of their enums; NULL ends a list. */
 extern const char *const ir_stage_words[];
 extern const char *const ir_init_words[];
 extern const char *const ir_optimizer_words[];

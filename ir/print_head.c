@@ -1,4 +1,4 @@
-/* print_head.c: the header of a printed program: what is not an op.
+/* print_head.c: prints the header of a program: everything except its ops.
  *
  *   parc ir 1
  *   stage partitioned

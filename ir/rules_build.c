@@ -1,8 +1,8 @@
-/* rules_build.c: the sharding rule of one op, with sizes.
+/* rules_build.c: builds the sharding rule of an op, with sizes.
  *
  * Rules in letters are read from their text; "=" and "@x" are built here from
- * the op's types. A dim of size 1 has no factors: there is nothing to split,
- * and what is broadcast from it is the same on every rank.
+ * the op's types. A dim of size 1 has no factors: it cannot be split, and a
+ * broadcast from it is equal on all ranks.
  */
 #include <string.h>
 
@@ -31,7 +31,7 @@ static void add_factor(DimFactors *d, int f)
     d->f[d->n++] = (uint8_t)f;
 }
 
-/* A factor of its own for a dim; whole dims of size 1 have none either. */
+/* Gives a dim a factor of its own, unless its size is 1. */
 static void own_factor(Rule *r, int tensor, int dim, int64_t size, bool whole)
 {
     if (size == 1)
@@ -74,8 +74,8 @@ static void build_full(Builder *b)
         own_factor(b->r, 0, d, out->dim[d], false);
 }
 
-/* Elements are counted globally along every dim: each has a base, also where
- * one row of many is left of it. */
+/* Elements are numbered globally along every dim: each has a base, also if only
+ * one of many rows is left. */
 static void build_random(Builder *b)
 {
     Rule *r = b->r;
@@ -137,7 +137,7 @@ static void build_transpose(Builder *b)
     }
 }
 
-/* slice, pad, concat: all dims but one are the same in every tensor. */
+/* slice, pad, concat: all dims but one are equal in every tensor. */
 static void build_along(Builder *b)
 {
     Rule *r = b->r;
@@ -146,7 +146,7 @@ static void build_along(Builder *b)
     for (int d = 0; d < out->ndim; d++) {
         if (d != along && out->dim[d] == 1)
             continue;
-        /* One factor serves all the sizes along: it is never split. */
+        /* This factor has different sizes; it is never split. */
         int f = new_factor(r, out->dim[d]);
         r->factor[f].whole = d == along;
         for (int i = 0; i <= r->nargs; i++)
@@ -168,15 +168,15 @@ static int64_t gcd(int64_t a, int64_t b)
     return a;
 }
 
-/* One side of a reshape on the way from major to minor: `rest` of dim `d` is
- * not described by factors yet. */
+/* One side of a reshape, visited from major to minor: `rest` of dim `d` has no
+ * factors yet. */
 typedef struct Side {
     int tensor, d;
     int64_t rest;
     const Type *type;
 } Side;
 
-/* On to the next dim that has something left; false at the end. */
+/* Advances to the next dim with a rest; false at the end. */
 static bool side_open(Side *s)
 {
     while (s->rest == 1) {
@@ -187,9 +187,9 @@ static bool side_open(Side *s)
     return true;
 }
 
-/* What is left of the current dims has no common major part: no axis can
- * split it the same way on both sides. Both sides move on to the next place
- * where they agree. */
+/* The rests of the current dims have no common divisor: no axis can split both
+ * sides in the same way. Both sides advance to the next point where they
+ * agree. */
 static void skip_to_agreement(Rule *r, Side *a, Side *b)
 {
     int64_t na = 1, nb = 1;
@@ -206,10 +206,10 @@ static void skip_to_agreement(Rule *r, Side *a, Side *b)
     }
 }
 
-/* Both sides are walked from the major end. Where the current dims have a
- * common divisor, splitting by it cuts the elements at the same places on
- * both sides, so that it is a factor of both: [64] -> [4, 16] makes 64 the
- * product of 4 and 16; [6, 4] -> [4, 6] shares the factor 2 and no more. */
+/* Visits both sides from the major end. If the current dims have a common
+ * divisor, splitting by it divides the elements at the same positions on both
+ * sides, so that it is a factor of both: [64] -> [4, 16] makes 64 the product
+ * of 4 and 16; [6, 4] -> [4, 6] shares only the factor 2. */
 static void build_reshape(Builder *b)
 {
     Rule *r = b->r;
@@ -218,7 +218,7 @@ static void build_reshape(Builder *b)
     while (side_open(&from) && side_open(&to)) {
         int64_t g = gcd(from.rest, to.rest);
         DimFactors *df = &r->dim[0][from.d], *dt = &r->dim[1][to.d];
-        /* The last place of a dim is kept for what may be left of it. */
+        /* The last factor of a dim is reserved for its rest. */
         int last = (int)sizeof df->f - 1;
         bool full = (df->n == last && g != from.rest) ||
                     (dt->n == last && g != to.rest);
@@ -262,8 +262,8 @@ static void build_text(Builder *b)
         r->factor[letter[i]].whole = text.whole[i];
         r->factor[letter[i]].by_max = text.max[i];
     }
-    /* Where the op tells the sizes in the whole tensor, dims of size 1 have no
-     * base; a dim may be 1 here that is more there. */
+    /* If the op has the sizes of the global tensor, dims of size 1 there have
+     * no base; a dim may be larger there than here. */
     int of = op_attr_find(b->op->kind, "of");
     for (int k = 0; k < text.nbases; k++) {
         int f = letter[text.base[k] - 'a'];
@@ -290,14 +290,14 @@ static void build_text(Builder *b)
     }
 }
 
-/* ---- products with something done to them --------------------------------- */
+/* ---- einsums with an epilogue -------------------------------------------- */
 
 static bool has_factor(const Rule *r, int tensor, int f)
 {
     return rule_factor_dim(r, tensor, f) != -1;
 }
 
-/* What is done to a product is done to the whole sum. */
+/* An epilogue needs the full sum: summed factors are not split. */
 static void build_once(Builder *b)
 {
     build_text(b);
@@ -305,7 +305,8 @@ static void build_once(Builder *b)
         b->r->factor[f].whole = !has_factor(b->r, b->r->nargs, f);
 }
 
-/* Every rank adds its share of a tensor, but none of a vector. */
+/* Every rank may add its partial sum of a tensor, but a vector only to a full
+ * sum. */
 static void build_add(Builder *b)
 {
     if (b->r->nargs > 3)
@@ -325,8 +326,8 @@ static void build_sum(Builder *b)
         b->r->factor[f].apart = !has_factor(b->r, 0, f);
 }
 
-/* ---- the way in -----------------------------------------------------------
- */
+/* ---- entry points
+ * --------------------------------------------------------- */
 
 void rule_of(const Program *p, const Op *op, Rule *r)
 {

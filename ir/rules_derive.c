@@ -1,16 +1,15 @@
-/* rules_derive.c: placements of results from placements of operands.
+/* rules_derive.c: derives placements of results from those of operands.
  *
- * Axis by axis. What an operand is on an axis names the one split of the op
- * that can have led there; then every operand must be placed as that split
- * wants, and the results follow:
+ * For each axis, the placements of the operands imply one split of the op;
+ * every operand must be placed as that split requires, and the results follow:
  *
  *   einsum bsk,fk->bsf  on  [8, 32, 64/tp], [64, 64/tp]   splits k over tp
  *                       ->  [8, 32, 64]+tp                k is summed over
  *
- * The exceptions: elementwise ops work on flattened runs where every operand
- * of the result's shape is one; a sum of squares of runs is a partial sum;
- * and before parameters are stored as shards it may read the gradient that
- * will be reduced and scattered then.
+ * Exceptions: elementwise ops work on flat runs if every operand of the
+ * result's shape is flat; a sum of squares of runs is a partial sum; before
+ * parameters are sharded a sum of squares may read a gradient that is still to
+ * be reduce-scattered.
  */
 #include <string.h>
 
@@ -55,8 +54,7 @@ static bool is_zero(const Op *op)
            (op->kind == OP_full && op_attr(op, "value").f == 0);
 }
 
-/* ---- what a split is ------------------------------------------------------
- */
+/* ---- allowed splits ------------------------------------------------------ */
 
 static bool factor_fits(const Rule *r, int f, int64_t parts)
 {
@@ -126,7 +124,7 @@ typedef struct Derive {
     const Program *p;
     const Op *op;
     const Rule *r;
-    Placement *result; /* annotations on the way in */
+    Placement *result; /* annotations on entry */
     Placement given;   /* the annotation of result 0 */
     int axis;
     Split split[MAX_AXES];
@@ -146,7 +144,7 @@ static const char *unfit(const Derive *d, int i, const char *needs)
 }
 
 /* The factor that the axis splits in a dim of a tensor: axes that are major to
- * it in that dim may split factors in front of it. */
+ * it in the dim may split earlier factors. */
 static int factor_of(const Derive *d, int tensor, const Placement *place,
                      int dim)
 {
@@ -160,8 +158,8 @@ static int factor_of(const Derive *d, int tensor, const Placement *place,
     return rule_split_factor(d->r, tensor, dim, parts);
 }
 
-/* The number of the first operand of that kind on the axis; -1: none. What is
- * added is as the others make it. */
+/* The index of the first operand of that kind on the axis, ignoring the added
+ * one; -1: none. */
 static int first_of(const Derive *d, int kind)
 {
     for (int i = 0; i < d->r->nargs; i++)
@@ -178,7 +176,7 @@ static bool in_operands(const Rule *r, int f)
     return false;
 }
 
-/* The base factor that number k belongs to; -1 where it has size 1. */
+/* The factor of base operand k; -1: it has size 1. */
 static int base_factor(const Rule *r, int k)
 {
     for (int f = 0; f < r->nfactors; f++)
@@ -187,7 +185,7 @@ static int base_factor(const Rule *r, int k)
     return -1;
 }
 
-/* A factor that no operand has may be split as the annotation says. */
+/* The split of a factor that no operand has: as annotated. */
 static Split from_nothing(const Derive *d)
 {
     const Rule *r = d->r;
@@ -205,7 +203,7 @@ static Split from_nothing(const Derive *d)
     return s;
 }
 
-/* The one split that the operands' placements on the axis can come from. */
+/* The split that the operands' placements on the axis imply. */
 static Split implied_split(const Derive *d)
 {
     const Rule *r = d->r;
@@ -228,8 +226,8 @@ static Split implied_split(const Derive *d)
     return from_nothing(d);
 }
 
-/* Elementwise work on runs: what has the result's shape is a run, the rest
- * are scalars, so that element i of every run is the same element. */
+/* Elementwise ops on runs: operands of the result's shape are runs, others
+ * scalars, so that element i of every run is the same element. */
 static const char *derive_flat(Derive *d, int first)
 {
     const Op *op = d->op;
@@ -251,8 +249,8 @@ static const char *derive_flat(Derive *d, int first)
     return NULL;
 }
 
-/* Until the gradients of a unit are reduced and scattered, sums of squares
- * read them as they are then: the text of finish_grad in ops.def. */
+/* Whether the op is a sum of squares of a gradient that is not reduce-scattered
+ * yet: see finish_grad in ops.def. */
 static bool awaits_storage(const Derive *d)
 {
     const Op *def = d->op->arg[0]->def;
@@ -324,7 +322,7 @@ static const char *derive_axis(Derive *d)
  */
 
 /* Compares the axes of a tensor's dim with those found for its factors. In a
- * product those of a factor come before those of the next. */
+ * product the axes of a factor precede those of the next. */
 static const char *join_order(const Derive *d, const Type *t,
                               const DimFactors *df, int dim,
                               int order[][MAX_AXES], int *count)
@@ -349,7 +347,7 @@ static const char *join_order(const Derive *d, const Type *t,
     return NULL;
 }
 
-/* How many axes split factors in front of f in the dim. */
+/* The number of axes that split factors major to f in the dim. */
 static int axes_before(const DimFactors *df, int f, const int *count)
 {
     int n = 0;
@@ -402,7 +400,7 @@ static const char *derive_orders(Derive *d)
             fault = join_order(d, &d->op->arg[r->nargs + k]->type, &alone, 0,
                                order, count);
     }
-    /* What is made from nothing is ordered as the annotation says. */
+    /* Factors that no operand has are ordered as annotated. */
     Type given = d->op->nouts ? d->op->out[0]->type : (Type){0};
     given.place = d->given;
     for (int dim = 0; dim < given.ndim && !fault; dim++) {

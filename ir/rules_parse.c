@@ -1,12 +1,13 @@
-/* rules_parse.c: the text of a sharding rule, and the sizes of its letters.
+/* rules_parse.c: parses the text of a sharding rule and binds its letters to
+ * sizes.
  *
  *   rule    = [tensor {"," tensor}] "->" tensor {"," tensor}
  *             {";" ("whole" | "base" | "max") letter…}
  *   tensor  = ["+"] {letter | "(" letter letter… ")" | "..."}
  *
- * The same text serves twice: ir_infer binds the letters to sizes and reads
- * the result's dims off, rule_of makes factors of them. An einsum's spec is a
- * rule too, of single letters only.
+ * The text has two uses: ir_infer binds the letters to sizes and gets the
+ * result's dims, rule_of makes factors of them. An einsum's spec is a rule of
+ * single letters.
  */
 #include <string.h>
 
@@ -24,7 +25,7 @@ static bool is_letter(char c)
     return c >= 'a' && c <= 'z';
 }
 
-/* Reads one dim at *s and moves on. */
+/* Parses one dim at *s and advances. */
 static const char *parse_dim(const char **s, bool plain, RuleDim *d)
 {
     *d = (RuleDim){0};
@@ -65,7 +66,7 @@ static const char *parse_tensor(const char **s, bool plain, RuleTensor *t)
     return NULL;
 }
 
-/* A list of tensors up to the first character that belongs to none. */
+/* Parses a list of tensors up to the first other character. */
 static const char *parse_list(const char **s, bool plain, RuleText *t, int *n)
 {
     *n = 0;
@@ -101,7 +102,7 @@ static const char *parse_notes(const char *s, RuleText *t)
             else if (n == 4 && memcmp(word, "base", n) == 0 && t->nbases < 4)
                 t->base[t->nbases++] = *s;
             else
-                return "a note is none of whole, base, max";
+                return "a note is not whole, base or max";
         }
     }
     return NULL;
@@ -132,7 +133,7 @@ const char *rule_text_parse(const char *text, bool plain, RuleText *t)
 
 /* ---- sizes --------------------------------------------------------------- */
 
-/* The number of dims that "..." stands for in a tensor, -1 without dots. */
+/* The number of dims that "..." matches in a tensor; -1 without dots. */
 static int dots_of(const RuleTensor *t, int ndim)
 {
     for (int i = 0; i < t->n; i++)
@@ -174,7 +175,7 @@ static const char *bind_size(Arena *a, int operand, int dim, int64_t *size,
     return NULL;
 }
 
-/* Single letters and dots of operand i. */
+/* Binds single letters and dots of operand i. */
 static const char *bind_simple(Arena *a, const RuleText *t, int i,
                                const Type *type, RuleSizes *sizes)
 {
@@ -195,7 +196,7 @@ static const char *bind_simple(Arena *a, const RuleText *t, int i,
     return fault;
 }
 
-/* A dim made of several letters fixes the one that is still open. */
+/* A dim of several letters determines the one that is not bound yet. */
 static const char *bind_compound(Arena *a, int i, int d, const RuleDim *rd,
                                  int64_t size, RuleSizes *sizes)
 {
@@ -209,7 +210,7 @@ static const char *bind_compound(Arena *a, int i, int d, const RuleDim *rd,
     }
     if (size % known || (!open && size != known))
         return arena_printf(a,
-                            "dim %d of operand %d is %lld, no multiple of "
+                            "dim %d of operand %d is %lld, not a multiple of "
                             "%lld",
                             d, i, (long long)size, (long long)known);
     if (open)

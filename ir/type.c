@@ -1,4 +1,4 @@
-/* type.c: shapes and placements of values; see type.h. */
+/* type.c: computes with shapes and placements of values; see type.h. */
 #include "ir/type.h"
 
 #include <math.h>
@@ -10,7 +10,8 @@ static const struct {
     const char *name;
     int size;
     bool is_float;
-    double infinity, zero; /* what rounds to these: x >= infinity, x <= zero */
+    double infinity, zero; /* limits: x >= infinity rounds to infinity, x <=
+                            * zero to zero */
 } dtype_table[] = {
     [DT_F32] = {"f32", 4, true, 0x1.ffffffp127, 0x1p-150},
     [DT_BF16] = {"bf16", 2, true, 0x1.ffp127, 0x1p-134},
@@ -226,7 +227,7 @@ int64_t type_flat_row(const Type *t, const Mesh *m)
 
 int64_t type_local_elements(const Type *t, const Mesh *m)
 {
-    /* Without a flat axis the run is the whole local layer. */
+    /* Without a flat axis the run is the rank's part of a layer. */
     return type_layers(t) * type_flat_run(t, m);
 }
 
@@ -246,7 +247,7 @@ void type_normalize(Type *t, const Mesh *m)
     for (int a = 0; a < m->n; a++)
         if (ax[a].kind != AX_S)
             ax[a].dim = ax[a].order = 0;
-    /* Close the gaps that removed axes left in the orders of their dims. */
+    /* Close the gaps in the orders of axes that split a dim. */
     AxisPlace old[MAX_AXES];
     memcpy(old, ax, sizeof old);
     for (int a = 0; a < m->n; a++) {
@@ -261,8 +262,8 @@ void type_normalize(Type *t, const Mesh *m)
     }
 }
 
-/* No tensor of a real program comes near this; it keeps every product of
- * sizes within 64 bits. */
+/* Far above the tensors of real programs; products of sizes stay within 64
+ * bits. */
 static const int64_t element_limit = (int64_t)1 << 50;
 
 bool type_too_large(const Type *t)

@@ -1,17 +1,18 @@
 /* type.h: types of values: element type, global shape, placement on the mesh.
  *
- * A type always carries the global shape. The placement says, for every mesh
- * axis, what a rank holds of it; the local shape follows from both.
+ * A type has the global shape. The placement says, for every mesh axis, which
+ * part of it a rank holds; the local shape follows from both.
  *
  *   f32[64, 2048, 4096/tp]       dim 2 split over tp
- *   f32[64, 4096/(tp·dp)]        dp splits each part that tp made: tp major
- *   f32[8, 16]+tp                a partial sum: the ranks of tp add up to it
+ *   f32[64, 4096/(tp·dp)]        dp splits each part of tp: tp is major
+ *   f32[8, 16]+tp                a partial sum: the sum over the ranks of tp
+ *                                is the value
  *   f32[8, 16]^tp                a partial maximum
- *   f32[32 x 4096/tp, 64]~dp     a stack of 32 (one for each turn of a loop);
- *                                what a rank holds of each is flattened and
+ *   f32[32 x 4096/tp, 64]~dp     a stack of 32 (one for each iteration of a
+ *                                loop); a rank's part of each is flattened and
  *                                cut into |dp| equal runs, the last padded
  *
- * Before the pass `propagate` every axis is Replicate and types are plain.
+ * Before the pass `propagate` every axis is Replicate.
  */
 #ifndef PARC_IR_TYPE_H
 #define PARC_IR_TYPE_H
@@ -22,9 +23,9 @@
 #include "base/arena.h"
 #include "base/out.h"
 
-/* The user's mesh has at most MAX_MESH_AXES axes; passes add further ones. */
+/* The user's mesh has at most MAX_MESH_AXES axes; passes may add others. */
 enum { MAX_AXES = 6, MAX_MESH_AXES = 4, MAX_DIMS = 6, MAX_STACK = 4 };
-/* Ranks of a mesh, as the runtime (RT_MOST_RANKS) has it. */
+/* The most ranks of a mesh, as in the runtime (RT_MOST_RANKS). */
 enum { MAX_RANKS = 1 << 20 };
 
 typedef enum DType {
@@ -37,22 +38,22 @@ typedef enum DType {
 const char *dtype_name(DType t); /* "f32", "bf16", "f16", "i32", "i64" */
 int dtype_size(DType t);         /* in bytes */
 bool dtype_is_float(DType t);
-/* How x rounds to a float type t: 0 to a number, 1 to infinity or NaN, -1 to
- * zero though it is none. */
+/* How x rounds to a float type: 0 to a finite number, 1 to infinity or NaN, -1
+ * to zero although it is not zero. */
 int dtype_range(DType t, double x);
 
 typedef struct Mesh {
     int n;
     const char *name[MAX_AXES];
     int64_t size[MAX_AXES]; /* outermost first: rank = i0 * size[1] + i1 */
-    int ntime; /* the last so many are axes in time: what their parts do, one
-                  rank does turn by turn (pass accumulate) */
+    int ntime; /* the last `ntime` axes are loop axes: one rank processes their
+                * parts in iterations (passes/turns.h) */
 } Mesh;
-/* Those that run, axes in time not counted. */
+/* The number of ranks; loop axes do not count. */
 int64_t mesh_ranks(const Mesh *m);
-/* Every turn of a rank taken for a rank of its own. */
+/* The number of ranks and iterations: the product of all axes. */
 int64_t mesh_parts(const Mesh *m);
-/* How many ranks differ in no other axes than these. */
+/* The number of ranks that differ only in these axes. */
 int64_t mesh_group(const Mesh *m, uint32_t axes);
 static inline bool mesh_in_time(const Mesh *m, int axis)
 {
@@ -64,7 +65,7 @@ bool mesh_same_axis(const Mesh *m, int a, int b);
 /* The axis and all other parts of the one that the user named. */
 uint32_t mesh_user_axis(const Mesh *m, int axis);
 const char *mesh_user_name(Arena *a, const Mesh *m, int axis);
-/* The coordinate of `rank` (of all parts) on `axis`. */
+/* The coordinate of `rank` (of mesh_parts) on `axis`. */
 int64_t mesh_coord(const Mesh *m, int64_t rank, int axis);
 
 typedef enum AxisKind {
@@ -72,11 +73,13 @@ typedef enum AxisKind {
     AX_S,    /* Shard(dim) */
     AX_P,    /* Partial(sum) */
     AX_PMAX, /* Partial(max) */
-    AX_FLAT, /* storage only: the rest of the tensor is flattened and cut */
+    AX_FLAT, /* storage only: the rest of the tensor is flattened and cut into
+              * runs */
 } AxisKind;
 
-/* `dim` counts without the stack dims and is 0 unless kind is AX_S. `order`
- * ranks the axes that split one dim, 0 the major; it is 0 unless AX_S. */
+/* `dim` does not count stack dims, and is 0 unless kind is AX_S. `order` is
+ * the position among the axes that split the same dim, 0 the major; 0 unless
+ * AX_S. */
 typedef struct AxisPlace {
     uint8_t kind, dim, order;
 } AxisPlace;
@@ -94,39 +97,39 @@ typedef struct Type {
 } Type;
 
 bool place_equal(const Placement *a, const Placement *b);
-uint32_t place_hash(const Placement *p); /* equal where they are equal */
-bool type_equal(const Type *a, const Type *b); /* placement included */
+uint32_t place_hash(const Placement *p); /* of a placement */
+bool type_equal(const Type *a, const Type *b); /* including placement */
 bool type_same_shape(const Type *a, const Type *b); /* dims and stack */
 
-/* How many layers are stacked; 1: it is no stack. */
+/* The number of layers in a stack; 1: not a stack. */
 int64_t type_layers(const Type *t);
-/* Global elements, of the whole stack / of one layer. */
+/* Global elements of the whole stack; of one layer. */
 int64_t type_elements(const Type *t);
 int64_t type_layer_elements(const Type *t);
 
-/* How many parts the axes make of dim d (1 where it is whole). */
+/* The number of parts that the axes split dim d into; 1: not split. */
 int64_t type_parts(const Type *t, const Mesh *m, int d);
-/* The axes that split dim d, major first; returns how many. */
+/* The axes that split dim d, major first; returns their number. */
 int type_dim_axes(const Type *t, const Mesh *m, int d, int axes[MAX_AXES]);
 /* The size of dim d on a rank. */
 int64_t type_local_dim(const Type *t, const Mesh *m, int d);
 /* The index of the first element of dim d that `rank` holds. */
 int64_t type_local_begin(const Type *t, const Mesh *m, int d, int64_t rank);
-/* Elements that a rank stores: stack included; under AX_FLAT the length of a
- * run (padding included) for each layer. */
+/* Elements that a rank stores, stack included; with AX_FLAT the run of each
+ * layer, padding included. */
 int64_t type_local_elements(const Type *t, const Mesh *m);
 int64_t type_local_bytes(const Type *t, const Mesh *m);
-/* Under AX_FLAT: the length of a rank's run of one layer, padding included. */
+/* With AX_FLAT: the length of a rank's run of one layer, padding included. */
 int64_t type_flat_run(const Type *t, const Mesh *m);
-/* The length of the runs of all ranks of one layer. */
+/* The length of all ranks' runs of one layer. */
 int64_t type_flat_row(const Type *t, const Mesh *m);
 bool type_is_flat(const Type *t, const Mesh *m);
 
-/* NULL, or why the type is no type on this mesh: a size that its axes do not
- * divide, orders that are no permutation, a dim out of range. Axes of size 1
- * must be Replicate (type_normalize makes them so). */
-/* Whether a tensor has more elements than parc can count with: 2^50. */
+/* Whether a tensor has more than 2^50 elements, the most that parc supports. */
 bool type_too_large(const Type *t);
+/* NULL, or why the type is invalid on this mesh: a size that its axes do not
+ * divide, orders that are not a permutation, a dim out of range. Axes of size 1
+ * must be Replicate (type_normalize sets them). */
 const char *type_check(Arena *a, const Type *t, const Mesh *m);
 void type_normalize(Type *t, const Mesh *m);
 

@@ -1,9 +1,9 @@
-/* units.c: which FSDP unit a parameter belongs to; see units.h. */
+/* units.c: finds the FSDP unit of a parameter; see units.h. */
 #include "ir/units.h"
 
 #include <string.h>
 
-/* In how many arrays a module lies: the indices of its path. */
+/* The number of arrays that contain a module: the indices in its path. */
 static int arrays_above(const Module *m)
 {
     int n = path_numbers(m->path);
@@ -30,7 +30,8 @@ int64_t module_elements(const Program *p, const Module *m)
     return n;
 }
 
-/* How much in particular the item means the module; -1: it does not. */
+/* How specifically the item names the module: the number of indices in its
+ * path; -1: it does not. */
 static int unit_takes_module(const Program *p, const Unit *u, const Module *m)
 {
     int most = -1;
@@ -49,8 +50,8 @@ static int unit_takes_module(const Program *p, const Unit *u, const Module *m)
     return most;
 }
 
-/* The item that names the module, the first of those that mean it most in
- * particular; NULL: none. */
+/* The item that names the module most specifically, the first of several; NULL:
+ * none. */
 static const Unit *unit_of_module(const Program *p, const Module *m)
 {
     const Unit *best = NULL;
@@ -65,7 +66,7 @@ static const Unit *unit_of_module(const Program *p, const Module *m)
     return best;
 }
 
-/* Whether the parameter was declared in the module, or below. */
+/* Whether the parameter is declared in the module or in a child. */
 static bool declares(const Module *m, int param)
 {
     return param >= m->first_param && param < m->first_param + m->nparams;
@@ -77,8 +78,8 @@ static bool lies_in(const Module *m, const char *name)
     return n == 0 || (strncmp(name, m->path, n) == 0 && name[n] == '.');
 }
 
-/* The innermost module above the parameter that an item names: above the name
- * that ties left it, or else above one of the names that they took away. */
+/* The item for the innermost module that contains the parameter: by its own
+ * name, else by one of the names that ties replaced. */
 static const Unit *find_unit(const Program *p, int param,
                              const Module **module)
 {

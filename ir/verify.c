@@ -1,14 +1,14 @@
-/* verify.c: whether a program is one.
+/* verify.c: checks that a program is valid.
  *
- * Structure first (each value defined once, in front of its uses, in the same
- * region; lists and indices in step), then types, inferred anew from the
- * operands, then by stage the placements (verify_place.c). The first fault is
- * returned as text:
+ * It checks the structure (each value defined once, before its uses, in the
+ * same region; parallel lists and indices consistent), then types, inferred
+ * again from the operands, then by stage the placements (verify_place.c). The
+ * first error is returned as text:
  *
  *   add %h.3: operand 1 is Partial(sum) on tp, the rule needs Replicate
  *
- * Nothing is taken on trust but the types of parameters and inputs: they say
- * what the runtime puts there.
+ * Only the types of parameters and inputs are trusted: they describe what the
+ * runtime supplies.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@
 typedef struct Verify {
     const Program *p;
     const Region **where; /* by value id: the region in which it is defined */
-    Program names;        /* holds the names seen */
+    Program names;        /* has the names seen so far */
     const char *fault;
 } Verify;
 
@@ -40,9 +40,9 @@ static const char *define(Verify *w, const Value *v, const Op *def,
 {
     Arena *a = w->p->arena;
     if (v->id >= w->p->nvalues || w->where[v->id])
-        return arena_printf(a, "the id of %%%s is not its own", v->name);
+        return arena_printf(a, "the id of %%%s is not unique", v->name);
     if (v->def != def || v->region != r || v->index != index)
-        return arena_printf(a, "%%%s does not know where it is defined",
+        return arena_printf(a, "%%%s has a wrong definition",
                             v->name);
     if (!ir_claim_name(&w->names, v->name))
         return arena_printf(a, "there are two values %%%s", v->name);
@@ -63,7 +63,7 @@ static const char *check_uses(Verify *w, const Region *r, int n,
     for (int i = 0; i < n; i++)
         if (v[i]->id >= w->p->nvalues || w->where[v[i]->id] != r)
             return arena_printf(w->p->arena,
-                                "%%%s is not defined in front of "
+                                "%%%s is not defined before "
                                 "it in its region",
                                 v[i]->name);
     return NULL;
@@ -72,11 +72,11 @@ static const char *check_uses(Verify *w, const Region *r, int n,
 static const char *check_attr(Verify *w, const Op *op, char type, const Attr *a)
 {
     uint32_t axes = (1u << w->p->mesh.n) - 1;
-    /* Collectives that serve no unit have no name of one. */
+    /* A collective that does not belong to a unit has no unit name. */
     if (type == 's' && !a->s && !op_is_conversion(op->kind))
         return "a text attribute is missing";
     if (type == 't' && (a->i < DT_F32 || a->i > DT_I64))
-        return "an attribute is no element type";
+        return "an attribute is not an element type";
     if (type == 'l' && (a->l.n < 0 || a->l.n > MAX_DIMS))
         return "a list attribute is too long";
     if (type == 'b' && (a->i < 0 || a->i > 1))
@@ -106,12 +106,12 @@ static const char *check_shape_of_op(Verify *w, const Op *op)
     bool in_step = op->kind == OP_param || op->kind == OP_input ||
                    op->kind == OP_assign || op->kind == OP_output;
     if (in_step && op->region != w->p->step)
-        return "it stands in a body";
+        return "it is in a body";
     for (int i = 0; op->phase == PH_INIT && i < op->nargs; i++)
         if (op->arg[i]->def && op->arg[i]->def->phase != PH_INIT)
             return arena_printf(w->p->arena,
                                 "it runs at the start, but "
-                                "operand %d is of each step",
+                                "operand %d is computed in each step",
                                 i);
     return NULL;
 }
@@ -127,7 +127,7 @@ static const char *differ(Verify *w, const char *what, const Value *v,
                         type_text(w->p->arena, want, &w->p->mesh));
 }
 
-/* Adds (or takes off) the loop's stack dim. */
+/* Adds the loop's stack dim. */
 static bool stacked(Type *t, int64_t n)
 {
     if (t->nstack == MAX_STACK)
@@ -138,7 +138,7 @@ static bool stacked(Type *t, int64_t n)
     return true;
 }
 
-/* While values are being placed, a body's ends may still need conversion. */
+/* At STAGE_PLACED operands and yields of bodies may still need conversion. */
 static bool fits_body(const Verify *w, const Type *a, const Type *b)
 {
     if (w->p->stage == STAGE_PLACED)
@@ -152,7 +152,7 @@ static const char *check_body_args(Verify *w, const Op *op)
     bool loop = op->kind == OP_loop;
     if (body->nargs != op->nargs || op->ncarry < 0 || op->nstack < 0 ||
         op->ncarry + op->nstack > op->nargs)
-        return "operands and arguments are not in step";
+        return "operands and arguments do not correspond";
     if (loop && loop_trips(op) < 1)
         return "it never runs";
     for (int i = 0; i < op->nargs; i++) {
@@ -171,7 +171,7 @@ static const char *check_body_results(Verify *w, const Op *op)
     const Region *body = op->body;
     bool loop = op->kind == OP_loop;
     if (body->nyields != op->nouts || (loop && op->nouts < op->ncarry))
-        return "yields and results are not in step";
+        return "yields and results do not correspond";
     for (int i = 0; i < op->nouts; i++) {
         Type t = body->yield[i]->type;
         bool carry = loop && i < op->ncarry;
@@ -199,7 +199,7 @@ static const char *check_types(Verify *w, const Op *op)
     if (op->nargs + 3 > 8)
         types = NEW_ARRAY(w->p->arena, Type, op->nargs + 3);
     int nouts;
-    /* ir_infer reads the program and allocates in its arena, no more. */
+    /* ir_infer only reads the program and allocates in its arena. */
     const char *fault = ir_infer((Program *)w->p, op->kind, op->nargs, op->arg,
                                  op->attr, types, &nouts);
     if (fault)
@@ -217,14 +217,14 @@ static const char *check_types(Verify *w, const Op *op)
         given = &w->p->param.at[op_attr(op, "param").i].type;
     if (op->kind == OP_input)
         given = &w->p->input.at[op_attr(op, "input").i].type;
-    /* The pass `plan` places parameters and inputs ahead of their values. */
+    /* The pass `plan` places parameters and inputs before their values. */
     if (given && w->p->stage > STAGE_GLOBAL &&
         !type_equal(given, &op->out[0]->type))
         return differ(w, "result", op->out[0], given);
     return NULL;
 }
 
-/* What codegen takes outside of fused bodies, and what may stand in them. */
+/* Ops that codegen supports only in fused bodies; ops that may be in them. */
 static bool needs_fusing(OpKind kind)
 {
     static const bool table[OP_COUNT] = {
@@ -232,7 +232,7 @@ static bool needs_fusing(OpKind kind)
         [OP_max] = true,    [OP_sumsq] = true, [OP_onehot] = true,
         [OP_rotary] = true, [OP_random] = true,
     };
-    /* `schedule` puts copies where kernels cannot write in place. */
+    /* `schedule` adds copies where kernels cannot write in place. */
     return table[kind] || (op_is_elementwise(kind) && kind != OP_copy);
 }
 
@@ -253,16 +253,16 @@ static const char *check_stage(Verify *w, const Op *op)
         if (!may_be_fused(op->kind))
             return "it cannot be part of a kernel";
     } else if (stage == STAGE_FUSED && needs_fusing(op->kind)) {
-        return "it is in no kernel";
+        return "it is not in a kernel";
     }
     bool ranks = op_is_conversion(op->kind) || op->kind == OP_base;
     if (stage == STAGE_GLOBAL && ranks)
-        return "a global program knows no ranks";
+        return "a global program has no ranks";
     if (stage >= STAGE_PARTITIONED && op->kind == OP_boundary)
-        return "partition has left it";
+        return "partition should have removed it";
     if (stage == STAGE_FUSED &&
         (op->kind == OP_update || op->kind == OP_finish_grad))
-        return "optimizer has left it";
+        return "optimizer should have removed it";
     return NULL;
 }
 
@@ -327,7 +327,7 @@ static const char *check_region(Verify *w, const Region *r)
     return r->last == before ? NULL : "a region does not end at its last op";
 }
 
-/* Parameters hold no partial sums, and runs only where they are stored. */
+/* Parameters are not Partial, and flat only from STAGE_STORED on. */
 static const char *check_stored(Verify *w, const char *name, const Type *t)
 {
     const Program *p = w->p;

@@ -1,9 +1,9 @@
-/* verify_place.c: placements of one op, derived anew.
+/* verify_place.c: checks the placements of one op by deriving them.
  *
- * Results of ops with a rule are derived from the operands; collectives may
- * change the named axes in the one way that they stand for and nothing else;
- * what belongs to a parameter is placed as the parameter is. A collective
- * that is missing, doubled or over the wrong axis is a fault here.
+ * Results of ops with a rule are derived from the operands; a collective may
+ * change the axes that it names, in its own way only; gradients and states are
+ * placed as their parameter is. So a collective that is missing, duplicated or
+ * over the wrong axis is an error here.
  */
 #include <string.h>
 
@@ -27,8 +27,8 @@ static bool same_axis(AxisPlace a, AxisPlace b)
 /* ---- ops with a rule ------------------------------------------------------
  */
 
-/* The op that a value stands for where it entered bodies unchanged, or turn
- * by turn; `turns` is how many turns it is made for. */
+/* The op whose result v is, through arguments of bodies, unchanged or sliced;
+ * `turns` is the product of the trip counts that slice it. */
 static const Op *source_of(const Value *v, int64_t *turns)
 {
     *turns = 1;
@@ -91,11 +91,10 @@ static const char *check_rule(const Program *p, const Op *op)
     return check_bases(p, op, &r);
 }
 
-/* ---- between ranks --------------------------------------------------------
- */
+/* ---- collectives --------------------------------------------------------- */
 
-/* Whether the axis is the innermost of those that cut the tensor the way it
- * does: parts can only be joined or made from the inside out. */
+/* Whether the axis is minor to all others that split the tensor in the same
+ * way: only minor parts can be gathered or made. */
 static bool is_minor(const Type *t, const Mesh *m, int axis)
 {
     AxisPlace p = t->place.ax[axis];
@@ -166,8 +165,8 @@ static Step *step_of(OpKind kind)
     return NULL;
 }
 
-/* Peels the named axes off both ends, innermost first: what was cut must have
- * been the innermost cut, and what is cut now must be so as well. */
+/* Removes the named axes, minor first: each must be the minor one of those
+ * left. To be called for the types before and after. */
 static bool minor_throughout(const Program *p, const Type *t, uint32_t axes)
 {
     Type rest = *t;
@@ -227,9 +226,9 @@ static const char *type_fault(const Program *p, const char *what,
                         type_text(p->arena, want, &p->mesh));
 }
 
-/* A gradient is placed as its parameter is. Until parameters are stored as
- * shards it may also be the partial sum that will be reduced and scattered
- * over the axis of the parameter's unit. */
+/* A gradient is placed as its parameter is. Before STAGE_STORED it may also be
+ * Partial on the axis of the parameter's unit, to be reduce-scattered by
+ * `storage`. */
 static const char *check_gradient(const Program *p, const Op *op, int arg,
                                   const Type *t)
 {
@@ -278,7 +277,7 @@ static const char *check_update(const Program *p, const Op *op)
         state++;
     }
     if (state != op->nargs)
-        return "it has operands that are no states of the parameter";
+        return "it has operands that are not states of the parameter";
     for (int i = UPDATE_LR; i < update_first_state(&p->train); i++) {
         const char *fault = check_replicated(p, op->arg[i], "operand", i);
         if (fault)
@@ -293,8 +292,7 @@ static const char *check_update(const Program *p, const Op *op)
     return check_gradient(p, op, 1, &op->arg[1]->type);
 }
 
-/* i64[parts], one element for each part: axes that split it into single
- * elements. */
+/* i64[parts]: every rank has one element. */
 static const char *check_base(const Program *p, const Op *op)
 {
     const Type *t = &op->out[0]->type;
@@ -310,7 +308,7 @@ static const char *check_base(const Program *p, const Op *op)
     return NULL;
 }
 
-/* The parts lie one after another in what a rank holds. */
+/* The parts must be contiguous in a rank's part of the tensor. */
 static const char *check_fold(const Program *p, const Op *op)
 {
     const Type *whole = &op->arg[0]->type, *parts = &op->out[0]->type;
@@ -366,18 +364,19 @@ static const char *check_structural(const Program *p, const Op *op)
     return NULL;
 }
 
-/* Its result is nowhere whole: who else reads it would read a shard. */
+/* Another reader of its result would read a shard instead of the full
+ * tensor. */
 static const char *check_shard(const Program *p, const Op *op)
 {
     int operand;
     const Op *scatter = op_scatter_of(op, &operand);
     if (p->stage != STAGE_FUSED)
-        return "kernels are not made yet";
+        return "it is only valid after fuse";
     if (!scatter || op_attr(op, "axes").i != op_attr(scatter, "axes").i)
-        return "no reduce_scatter over its axes stands behind it and reads it";
+        return "no reduce_scatter over its axes follows it and reads it";
     if (scatter->phase != op->phase || !op_attr(scatter, "unit").s ||
         !op_attr(scatter, "unit").s[0])
-        return "its reduce_scatter is no unit's in its phase";
+        return "its reduce_scatter does not belong to a unit in its phase";
     return ir_count_uses(op->out[0]) == 1 ? NULL
                                           : "it is read more than once";
 }

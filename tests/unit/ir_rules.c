@@ -148,7 +148,7 @@ static const Row rows[] = {
      "dim 1 of operand 1 is 4 where 6 is needed", NULL},
     {OP_einsum, {"f32[8, 6]", "f32[10, 6]"},
      {{.s = "bk,fk>bf"}, {.i = DT_F32}},
-     "'bk,fk>bf' is no einsum: only letters from a to z may stand for dims",
+     "'bk,fk>bf' is not an einsum: only letters from a to z may stand for dims",
      NULL},
     {OP_embedding, {"f32[10/tp, 6]", "i32[8/dp, 4]", "i64[2/tp]"}, {{0}},
      "f32[8/dp, 4, 6]+tp", NULL},

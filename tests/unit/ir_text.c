@@ -125,7 +125,7 @@ static const struct {
     {"%x = neg : f32[99999999999999999999] forward", 16, "an integer"},
     {"%x = neg : f32[8/dp, 4/dp] forward", 24, "twice"},
     {"%x = param{param=\"w\"} : f32[8] forward", 18, "no parameter 'w'"},
-    {"%x = neg : f32[8] forward @3:1:1", 28, "no such place"},
+    {"%x = neg : f32[8] forward @3:1:1", 28, "no such location"},
     {"?", 1, "unexpected character"},
 };
 

@@ -27,7 +27,7 @@ static const struct {
                "%b = loop{n=2, reverse=false} : f32[] forward {\n"
                "carry %c = %a : f32[]\n%d = neg %a : f32[] forward\n"
                "yield %d\n}\n",
-     "neg %d: %a is not defined in front of it in its region"},
+     "neg %d: %a is not defined before it in its region"},
     {"global", "%a = scalar{name=\"lr\"} : f32[2] forward\n",
      "result %a is f32[2], it should be f32[]"},
     {"global", "%a = scalar{name=\"lr\"} : f32[]+tp forward\n",
@@ -36,7 +36,7 @@ static const struct {
      "a dim has size 0"},
     {"global", "%a = scalar{name=\"lr\"} : f32[] forward\n"
                "%b = neg %a : f32[] init\n",
-     "runs at the start, but operand 0 is of each step"},
+     "runs at the start, but operand 0 is computed in each step"},
     {"global", "%a = scalar{name=\"lr\"} : f32[] forward\n"
                "%b = neg %a, %a : f32[] forward\n",
      "it has 2 operands, it needs 1"},
@@ -113,7 +113,7 @@ static const struct {
     {"partitioned",
      "%x = input{input=0} : f32[4/dp, 8] forward\n"
      "%b = boundary{path=\"\", port=\"in0\", grad=false} %x : f32[4/dp, 8] "
-     "forward\n", "partition has left it"},
+     "forward\n", "partition should have removed it"},
     {"partitioned",
      "%x = input{input=0} : f32[4/dp, 8] forward\n"
      "%s = sumsq %x : f32[]+dp forward\noutput{name=\"loss\"} %s forward\n",
@@ -172,7 +172,7 @@ static const struct {
      "operand 0 is f32[8], but blk.w is f32[8]~dp"},
     {"fused",
      "%x = input{input=0} : f32[4/dp, 8] forward\n"
-     "%y = exp %x : f32[4/dp, 8] forward\n", "it is in no kernel"},
+     "%y = exp %x : f32[4/dp, 8] forward\n", "it is not in a kernel"},
     {"fused",
      "%x = input{input=0} : f32[4/dp, 8] forward\n"
      "%y = fused{name=\"k\"} : f32[4/dp, 8] forward {\n"

@@ -191,11 +191,11 @@ static void all_to_all(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
     CHECK(c, ends_at(rt, type, n));
 }
 
-/* Under a launcher rank 0 reads the others' memory while they meet. */
+/* Under a launcher rank 0 reads the memory of the other ranks between two barriers. */
 static void hand_over(ParcRt *rt, Check *c)
 {
     memset(rt->arena, rt->rank + 1, ROOM);
-    rt_meet(rt, RT_AT_SHARDS);
+    rt_meet(rt, RT_AT_TRACE);
     for (int r = 1; rt->world->store && rt->rank == 0 && r < rt->nranks; r++) {
         char got[300];
         rt_job_read(rt->world->store, r, RT_OF_ARENA, ROOM - 300, 300, got);

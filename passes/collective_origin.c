@@ -1,20 +1,20 @@
-/* collective_origin.c: which part of the step asks for a collective.
+/* collective_origin.c: finds which part of the step causes a collective.
  *
- * partition converts an operand where its placement is not the one that the op
- * needs. The origin says who is the cause: a style of the plan, the gradient
- * of a parameter, the loss, the optimizer, or nobody (ORIGIN_IMPLIED), which
- * the user is warned of (codegen/report_warnings.c).
+ * partition converts an operand if its placement is not the one that the op
+ * requires. The origin of the conversion is a style of the plan, the gradient
+ * of a parameter, the loss, the optimizer, or none of these (ORIGIN_IMPLIED),
+ * which the user is warned about (codegen/report_warnings.c).
  *
- *   a Partial that an op leaves which contracts a dim that a style splits:
- *            the style. Columns of a weight that are split over tp leave the
- *            gradient of the input as a sum over tp; it is reduced where the
- *            first op needs it whole, behind the boundary.
+ *   a Partial from an op that contracts a dim that a style splits:
+ *            the style. If the columns of a weight are split over tp, the
+ *            gradient of the input is Partial over tp; it is reduced at the
+ *            first op that needs the full sum, after the boundary.
  *   an op between a parameter's gradient and its update: the gradient
- *   a Partial in the loss: the loss. The loss is all of the forward pass that
- *            no parameter follows, and its backward pass.
+ *   a Partial in the loss: the loss, which is the part of the forward pass
+ *            after the last use of a parameter, and its backward pass
  *   anything else: implied
  *
- * Time: one walk over the program, and a walk back for each conversion.
+ * Time: one walk over the program, and a backward walk for each conversion.
  */
 #include "passes/collective_origin.h"
 
@@ -22,13 +22,14 @@
 
 #include <string.h>
 
-/* ---- what follows an op -------------------------------------------------- */
+/* ---- marks for the parts of the step
+ * -------------------------------------- */
 
-/* What is known of values, by id. */
+/* Properties of values, by id. */
 typedef struct Marks {
     Origins *o;
     bool *weight; /* computed from parameters and constants alone */
-    bool *feeds;  /* a forward op that uses a parameter follows */
+    bool *feeds;  /* a forward op that uses a parameter depends on it */
     bool *other;  /* read by an op that is not the tail of a gradient */
 } Marks;
 
@@ -98,7 +99,7 @@ static void hand_on(Marks *k, const Value *from, const Value *to)
 
 static void mark_followed(Marks *k, const Region *r);
 
-/* Twice: what follows a carry in one iteration follows it in those before. */
+/* Two rounds: marks of a carry apply to the iterations before. */
 static void mark_loop(Marks *k, const Op *loop)
 {
     const Region *body = loop->body;
@@ -146,7 +147,8 @@ void origins_find(Origins *o, Program *p)
     ir_walk(p->step, list_loss, o);
 }
 
-/* A backward op has the place in the model of the op that it is of. */
+/* Whether op belongs to the loss. A backward op has the location of its forward
+ * op. */
 static bool in_loss(const Origins *o, const Op *op)
 {
     for (int i = 0; i < o->loss_op.n; i++) {
@@ -159,9 +161,9 @@ static bool in_loss(const Origins *o, const Op *op)
     return false;
 }
 
-/* ---- where a Partial comes from ------------------------------------------ */
+/* ---- sources of a Partial ------------------------------------------------ */
 
-/* The operand that an argument of a loop starts as. */
+/* The operand outside of all loops that an argument starts as. */
 static const Value *outside(const Value *v)
 {
     while (!v->def && v->region->owner)
@@ -175,7 +177,7 @@ static bool is_partial(const Value *v, int axis)
     return kind == AX_P || kind == AX_PMAX;
 }
 
-/* The parameter that a value is, in another type, layout or loop; or NULL. */
+/* The parameter that a value equals, up to type, layout and loops; or NULL. */
 static const Value *parameter_of(const Value *v)
 {
     for (;;) {
@@ -222,7 +224,7 @@ const Op *producer_of(const Value *v)
     return NULL;
 }
 
-/* The style that keeps the heads of an attention's keys or values whole on the
+/* The style that replicates the heads of an attention's keys or values on the
  * axis, so that its ranks share them; or NULL. */
 static const Style *shared_heads(const Program *p, const Op *grad, int axis)
 {
@@ -235,15 +237,17 @@ static const Style *shared_heads(const Program *p, const Op *grad, int axis)
     return NULL;
 }
 
-/* The search for what leaves a value as a Partial on the axis: ops none of
- * whose operands is one. */
+/* The search for the ops that make a value Partial on the axis: those without a
+ * Partial operand. */
 typedef struct Search {
     const Program *p;
-    int axis, budget;      /* values that are still looked at */
-    const Op *source;      /* the first that was found; a share of a whole
-                              value is none */
-    const Value *parameter; /* that it reads and a style splits; or NULL */
-    const Style *shared;    /* by which ranks share the heads that it reads */
+    int axis, budget;      /* values that may still be visited */
+    const Op *source;      /* the first op that was found; not a mask to
+                            * partial */
+    const Value *parameter; /* the parameter that it reads and a style splits;
+                             * or NULL */
+    const Style *shared;    /* the style by which ranks share the heads that it
+                             * reads */
 } Search;
 
 static void search(Search *s, const Value *v)
@@ -294,7 +298,7 @@ const char *placement_change(const Program *p, const Value *v,
     return o.size ? o.text : "";
 }
 
-/* A style's part in the conversion: the Partial that its split leaves. */
+/* The reason for reducing a Partial that a style's split causes. */
 static Why by_style(const Program *p, const Search *s, const char *change)
 {
     const Why *split = &s->parameter->why[s->axis];
@@ -304,7 +308,7 @@ static Why by_style(const Program *p, const Search *s, const char *change)
                  split->loc, ORIGIN_STYLE, NULL};
 }
 
-/* Why one axis of the value changes. `text`: how an implied change is told. */
+/* The reason for the change of one axis. `text` describes an implied change. */
 static Why why_axis(const Origins *o, Implied *x, const char *text)
 {
     const Op *op = x->op;
@@ -330,7 +334,7 @@ static Why why_axis(const Origins *o, Implied *x, const char *text)
     return (Why){text, loc, ORIGIN_IMPLIED, plan_advice(x)};
 }
 
-/* The reason of the axis that no style asks for, else of the first. */
+/* The reason for the axis whose change is implied, else for the first. */
 static Why why_change(const Origins *o, Implied x, const char *text)
 {
     Why found = why_is(text, x.op ? x.op->loc : x.from->loc);

@@ -1,8 +1,6 @@
-/* collective_origin.h: which part of the step asks for a collective.
+/* collective_origin.h: finds which part of the step causes a collective.
  *
- * partition.c makes the collectives and has their reasons from here. `now`
- * maps a value to what replaces it: the results of boundaries that are still
- * in the program, but no longer read.
+ * partition.c inserts the collectives and gets their reasons here.
  */
 #ifndef PARC_PASSES_COLLECTIVE_ORIGIN_H
 #define PARC_PASSES_COLLECTIVE_ORIGIN_H
@@ -11,37 +9,36 @@
 
 typedef struct Origins {
     Program *p;
-    bool *loss;       /* by op id: a forward op that no parameter follows */
+    bool *loss;       /* by op id: a forward op after the last parameter */
     bool *tail;       /* by op id: a backward op that only moves or scales the
-                         gradient of a parameter */
+                       * gradient of a parameter */
     VEC(const Op *) loss_op;
 } Origins;
 
-/* Reads the program once. requires: STAGE_PLACED, boundaries in place */
+/* Marks the parts of the step. requires: STAGE_PLACED, boundaries in place */
 void origins_find(Origins *o, Program *p);
 
-/* Why the value of a boundary is converted from `from` to `to`. */
+/* The reason why the value of a boundary is converted from `from` to `to`. */
 Why origin_of_boundary(const Origins *o, const Op *boundary, const Value *from,
                        const Placement *to);
-/* Why operand i of op, which is `from`, is converted to `want`. */
+/* The reason why operand i of op, which is `from`, is converted to `want`. */
 Why origin_of_operand(const Origins *o, const Op *op, int i, const Value *from,
                       const Placement *want);
-/* Why a value that a loop carries or stacks is converted to be placed as
- * `like`. */
+/* The reason why a value that a loop carries or stacks is converted to the
+ * placement of `like`. */
 Why origin_of_carry(const Origins *o, const Value *from, const Value *like);
 
-/* "tp P -> R": the axes on which v is placed otherwise than `to`. */
+/* "tp P -> R": the axes on which v's placement differs from `to`. */
 const char *placement_change(const Program *p, const Value *v,
                              const Placement *to);
 
-/* The value that v is computed from, through loops' arguments and ops that
- * keep its elements apart; the op that contracts, looks up or attends ends the
- * walk. */
+/* The op that computes v's elements: a contraction, lookup or attention, found
+ * through loops' arguments and ops that do not mix elements. */
 const Op *producer_of(const Value *v);
 
 /* ---- plan_advice.c ------------------------------------------------------- */
 
-/* A conversion that no style asks for. `op` is NULL where a loop carries the
+/* A conversion that no style requires. `op` is NULL if a loop carries the
  * value. */
 typedef struct Implied {
     const Program *p;
@@ -49,18 +46,18 @@ typedef struct Implied {
     int operand, axis; /* the first axis that changes */
     const Value *from;
     const Placement *to;
-    const Op *source;  /* a Partial's: the op that leaves it; or NULL */
-    const Value *carry; /* the loop's, that it is handed to; or NULL */
+    const Op *source;  /* for a Partial: the op that makes it; or NULL */
+    const Value *carry; /* the loop's value that it becomes; or NULL */
 } Implied;
 
-/* The lines of a plan that would avoid it, one after another ("\n"), or NULL. */
+/* The plan lines that would avoid the conversion, separated by "\n", or
+ * NULL. */
 const char *plan_advice(const Implied *x);
 
-/* The lines of a plan that split a matmul or attention over the axis, or
- * NULL. */
+/* The plan lines that split a matmul or attention over the axis, or NULL. */
 const char *plan_split_advice(const Program *p, const Op *op, int axis);
 
-/* The declared module of that path, or NULL. */
+/* The declared module with that path, or NULL. */
 const Module *module_of_path(const Program *p, const char *path);
 
 #endif

@@ -1,10 +1,10 @@
-/* plan_advice.c: plan lines that avoid a collective which no style asks for,
- * or split a computation that ranks repeat.
+/* plan_advice.c: suggests plan lines that avoid a collective which no style
+ * requires, or that split a computation which ranks repeat.
  *
- * A table of known cases, tried in order. Each looks at the op that needs
- * another placement, at what made the operand, and at the styles of the
- * modules around, and answers with lines of a plan, or NULL where the case is
- * not its own.
+ * A table of known cases is tried in order. Each case looks at the op that
+ * needs another placement, at the producer of the operand, and at the styles of
+ * the surrounding modules, and returns lines of a plan, or NULL if it does not
+ * apply.
  *
  *   attention   q, k or v is not split by heads
  *               -> ColwiseParallel on the Linears that make them
@@ -14,13 +14,13 @@
  *               -> RowwiseParallel(input=Replicate) on it
  *   linear      a Linear without a style has one operand split
  *               -> RowwiseParallel or ColwiseParallel on it
- *   input       the gradient of a ColwiseParallel's input is split otherwise
- *               than its `input=` says
+ *   input       the gradient of a ColwiseParallel's input is not split as its
+ *               `input=` says
  *               -> input= on it
- *   features    a sum over the last dim (of a norm, say) which comes split
- *               -> output=Replicate on what makes the operand
+ *   features    a sum over the last dim (of a norm, say), which is split
+ *               -> output=Replicate on the producer of the operand
  *   residual    two branches have different layouts
- *               -> output= on what makes one of them
+ *               -> output= on the producer of one of them
  */
 #include "passes/collective_origin.h"
 #include "passes/layouts.h"
@@ -41,7 +41,7 @@ static bool is_class(const Program *p, const char *path, const char *class)
     return m && strcmp(m->class, class) == 0;
 }
 
-/* "Shard(1)"; NULL: no layout that a style can name. */
+/* "Shard(1)"; NULL: not a layout that a style can name. */
 static const char *layout_text(Arena *a, AxisPlace at)
 {
     if (at.kind == AX_R)
@@ -59,7 +59,7 @@ static const char *line(const Program *p, const char *path, const char *style)
     return arena_printf(p->arena, "%s: %s", *path ? path : "model", style);
 }
 
-/* "Shard(-1)"; "" for the layout that the style has anyway. */
+/* "Shard(-1)"; "" for the layout that the style has by default. */
 static const char *own_input(const Program *p, const Style *s, bool embedding)
 {
     Layout in = s->in_from[0];
@@ -71,7 +71,7 @@ static const char *own_input(const Program *p, const Style *s, bool embedding)
     return arena_printf(p->arena, "Shard(%d)", in.dim);
 }
 
-/* A line that gives the output of what makes v the layout `to`. */
+/* A line that gives the output of v's producer the layout `to`. */
 static const char *output_line(const Implied *x, const Value *v, AxisPlace to)
 {
     const Op *op = producer_of(v);
@@ -89,7 +89,7 @@ static const char *output_line(const Implied *x, const Value *v, AxisPlace to)
 
 /* ---- the cases ----------------------------------------------------------- */
 
-/* Whether the axis divides the heads of an attention's queries. */
+/* Whether the axis divides the query heads of an attention. */
 static bool divides_heads(const Program *p, const Op *op, int axis)
 {
     uint32_t axes = mesh_user_axis(&p->mesh, axis);
@@ -178,7 +178,7 @@ static const char *input(const Implied *x)
                              layout_text(x->p->arena, out)));
 }
 
-/* The dim that the Partial was summed over is the last one: the features. */
+/* Whether the Partial was summed over the last dim, the features. */
 static const char *features(const Implied *x)
 {
     if (!x->source || x->source->nargs == 0)
@@ -190,7 +190,8 @@ static const char *features(const Implied *x)
     return output_line(x, v, (AxisPlace){AX_R, 0, 0});
 }
 
-/* The output of a RowwiseParallel, the gradient of which v becomes; or NULL. */
+/* The style of the RowwiseParallel whose output's gradient v becomes; or
+ * NULL. */
 static const Style *reduced_output(const Implied *x, const Value *v, int depth)
 {
     for (const Op *op = v->region->first; op; op = op->next) {
@@ -236,7 +237,7 @@ typedef const char *Case(const Implied *x);
 static Case *const cases[] = {attention, unsummed, lookup, linear,
                               input,     features, residual};
 
-/* The path of the module around, "" at the top. */
+/* Whether both paths have the same parent module. */
 static bool same_parent(const char *a, const char *b)
 {
     const char *x = strrchr(a, '.'), *y = strrchr(b, '.');
@@ -244,8 +245,8 @@ static bool same_parent(const char *a, const char *b)
     return n == (y ? (size_t)(y - b) : 0) && strncmp(a, b, n) == 0;
 }
 
-/* A Linear whose input comes out of another in the same module, or out of
- * that module's attention, takes rows; others take columns. */
+/* RowwiseParallel for a Linear whose input comes from another Linear in the
+ * same module, or from that module's attention; ColwiseParallel for others. */
 static const char *style_of_linear(const Program *p, const Op *op)
 {
     const Op *before = producer_of(op->arg[0]);
@@ -264,8 +265,8 @@ static const char *style_of_linear(const Program *p, const Op *op)
                : "ColwiseParallel";
 }
 
-/* Whether an attention reads what the Linear makes, and has heads that the
- * axis does not divide. */
+/* Whether an attention reads the Linear's result, and has heads that the axis
+ * does not divide. */
 static bool makes_odd_heads(const Program *p, const Op *linear, int axis)
 {
     for (const Op *op = linear->next; op; op = op->next)

@@ -93,7 +93,8 @@ void check_forward(Sight *s, const Member *forward);
 /* What FSDP's names for the choices of a unit mean. */
 typedef struct StrategyInfo {
     const char *name;
-    int naxes;     /* that fully_shard needs for it; 0: one or two */
+    bool hybrid;   /* needs two axes: one of replicas, one that shards */
+    bool over_all; /* shards over all axes */
     int reshard;   /* as Unit.reshard; -1: the option `reshard` says */
     bool replicas; /* nothing is sharded */
 } StrategyInfo;

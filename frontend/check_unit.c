@@ -3,9 +3,10 @@
  * FSDP's names for the strategies and the axes and options say the same
  * things; where they say different ones, that is an error:
  *
- *   full_shard     one axis; gathered again for the backward pass, unless
- *                  reshard was left open and the unit is the last one
- *   shard_grad_op  one axis; reshard=false
+ *   full_shard     one axis, or two as one; gathered again for the backward
+ *                  pass, unless reshard was left open and the unit is the last
+ *                  one
+ *   shard_grad_op  one axis, or two as one; reshard=false
  *   hybrid_shard   (replicate, shard); reshard=true or false
  *   no_shard       any axes; nothing is gathered
  */
@@ -14,10 +15,10 @@
 #include "frontend/check.h"
 
 static const StrategyInfo strategy_table[] = {
-    {"full_shard", 1, -1, false},
-    {"shard_grad_op", 1, 0, false},
-    {"no_shard", 0, -1, true},
-    {"hybrid_shard", 2, -1, false},
+    {.name = "full_shard", .over_all = true, .reshard = -1},
+    {.name = "shard_grad_op", .over_all = true, .reshard = 0},
+    {.name = "no_shard", .reshard = -1, .replicas = true},
+    {.name = "hybrid_shard", .hybrid = true, .reshard = -1},
 };
 enum { STRATEGIES = sizeof strategy_table / sizeof *strategy_table };
 
@@ -96,25 +97,14 @@ static void take_option(Arena *a, Diag *d, const Arg *option, Options *o)
 static void check_axes(Diag *d, const Clause *c, const StrategyInfo *s,
                        const Expr *at)
 {
-    if (!s->naxes || s->naxes == c->naxes)
+    if (!s->hybrid || c->naxes == 2)
         return;
-    const char *axis = c->axis[c->naxes - 1].name;
-    if (s->naxes == 2) {
-        diag_error(d, at->range, "hybrid_shard needs two axes: one of "
-                   "replicas, one that shards");
-        const char *rep = strcmp(axis, "rep") == 0 ? "replica" : "rep";
-        diag_help(d, "write fully_shard (%s, %s) with an axis '%s' of the "
-                  "plan in front of '%s', or strategy=full_shard", rep, axis,
-                  rep, axis);
-        return;
-    }
-    diag_error(d, at->range, "%s shards over one axis, not over replicas too",
-               s->name);
-    if (s->reshard == 0)
-        diag_help(d, "write fully_shard %s, or strategy=hybrid_shard, "
-                  "reshard=false", axis);
-    else
-        diag_help(d, "write fully_shard %s, or strategy=hybrid_shard", axis);
+    const char *axis = c->axis[0].name;
+    const char *rep = strcmp(axis, "rep") == 0 ? "replica" : "rep";
+    diag_error(d, at->range, "hybrid_shard needs two axes: one of replicas, "
+               "one that shards");
+    diag_help(d, "write fully_shard (%s, %s) with an axis '%s' of the plan in "
+              "front of '%s', or strategy=full_shard", rep, axis, rep, axis);
 }
 
 static void check_reshard(Diag *d, const StrategyInfo *s, const Arg *reshard)
@@ -134,7 +124,7 @@ static void check_reshard(Diag *d, const StrategyInfo *s, const Arg *reshard)
         diag_error(d, reshard->name_loc, "shard_grad_op keeps parameters "
                    "gathered until the backward pass");
         diag_help(d, "strategy=full_shard gathers them again");
-    } else if (s->naxes == 1 && s->reshard < 0 && !reshards) {
+    } else if (s->over_all && s->reshard < 0 && !reshards) {
         diag_error(d, reshard->name_loc,
                    "full_shard gathers again for the backward pass");
         diag_help(d, "strategy=shard_grad_op keeps parameters gathered; or "

@@ -258,11 +258,30 @@ static bool leaves_some(Lower *l, const Unit *u, const UnitList *list)
     return true;
 }
 
+/* Over two axes: hybrid_shard replicates over the first, where a strategy does
+ * not say that both shard. */
+static bool shards_over_all(const Item *item)
+{
+    for (int i = 0; i < item->noptions; i++) {
+        const Expr *e = item->option[i].value;
+        const StrategyInfo *s = NULL;
+        if (strcmp(item->option[i].name, "strategy") == 0 && e->name)
+            s = strategy_find(e->name);
+        if (s)
+            return s->over_all;
+    }
+    return false;
+}
+
 static void resolve_unit(Lower *l, const Item *item, int axis, int replicate,
                          UnitList *list)
 {
-    Unit u = {.axis = axis, .replicate_axis = replicate, .reshard = -1,
+    Unit u = {.axes = 1u << axis, .replicate_axis = replicate, .reshard = -1,
               .prefetch = -1, .loc = item->loc};
+    if (replicate >= 0 && shards_over_all(item)) {
+        u.axes |= 1u << replicate;
+        u.replicate_axis = -1;
+    }
     bool fine = true;
     if (item->every) {
         u.kind = UNIT_EVERY;

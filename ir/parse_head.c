@@ -192,8 +192,13 @@ static Unit parse_unit(Parser *s)
 {
     static const char *const words[] = {"paths", "every", "min_params", NULL};
     Unit u = {.replicate_axis = -1};
-    expect_key(s, "axis");
-    u.axis = parse_axis(s);
+    if (parse_is_word(s, "axes")) {
+        expect_key(s, "axes");
+        u.axes = parse_axes(s);
+    } else {
+        expect_key(s, "axis");
+        u.axes = 1u << parse_axis(s);
+    }
     if (parse_is_word(s, "replicate")) {
         expect_key(s, "replicate");
         u.replicate_axis = parse_axis(s);

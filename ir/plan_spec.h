@@ -69,7 +69,7 @@ typedef struct Unit {
     int npaths;
     const char *class;       /* UNIT_EVERY */
     int64_t min_params;      /* UNIT_MIN_PARAMS */
-    int axis;                /* the axis that it shards over */
+    uint32_t axes;           /* shards over them as over one axis */
     int replicate_axis;      /* -1, or the outer axis of hybrid sharding */
     bool replicas;           /* no_shard: full parameters on every rank */
     int reshard;             /* 1: re-gathered for the backward pass, 0: not,

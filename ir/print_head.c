@@ -145,7 +145,13 @@ static void print_style(Printer *w, const Style *s)
 
 static void print_unit(Printer *w, const Unit *u)
 {
-    out(w->o, "  unit axis=%s", w->p->mesh.name[u->axis]);
+    bool one = (u->axes & (u->axes - 1)) == 0;
+    out(w->o, "  unit %s", one ? "axis=" : "axes=");
+    for (int a = 0; a < w->p->mesh.n && one; a++)
+        if (u->axes >> a & 1)
+            out(w->o, "%s", w->p->mesh.name[a]);
+    if (!one)
+        print_axes(w, u->axes);
     if (u->replicate_axis >= 0)
         out(w->o, " replicate=%s", w->p->mesh.name[u->replicate_axis]);
     if (u->replicas)

@@ -257,7 +257,7 @@ static bool awaits_storage(const Derive *d)
     if (d->p->stage > STAGE_PARTITIONED || !def || def->kind != OP_finish_grad)
         return false;
     const Unit *u = sharding_unit(d->p, (int)op_attr(def, "param").i);
-    return u && u->axis == d->axis;
+    return u && (u->axes >> d->axis & 1);
 }
 
 static const char *check_bases(const Derive *d, Split s)

@@ -111,10 +111,19 @@ const Unit *unit_of_param(const Program *p, int param)
     return find_unit(p, param, &m);
 }
 
+uint32_t unit_axes(const Program *p, const Unit *u)
+{
+    uint32_t axes = u->axes;
+    for (int a = 0; a < p->mesh.n; a++)
+        if (p->mesh.size[a] == 1)
+            axes &= ~(1u << a);
+    return axes;
+}
+
 const Unit *sharding_unit(const Program *p, int param)
 {
     const Unit *u = unit_of_param(p, param);
-    return u && !u->replicas && p->mesh.size[u->axis] > 1 ? u : NULL;
+    return u && !u->replicas && unit_axes(p, u) ? u : NULL;
 }
 
 const char *unit_name_of_param(const Program *p, int param)

@@ -21,6 +21,9 @@ const Unit *unit_of_param(const Program *p, int param);
  * of size 1. */
 const Unit *sharding_unit(const Program *p, int param);
 
+/* The axes that the unit shards over, without those of size 1. */
+uint32_t unit_axes(const Program *p, const Unit *u);
+
 /* The prefetch distance of the unit of this name; `otherwise` if the plan does
  * not set it. */
 int unit_prefetch_of(const Program *p, const char *name, int otherwise);

@@ -238,7 +238,7 @@ static const char *check_gradient(const Program *p, const Op *op, int arg,
         p->stage == STAGE_PARTITIONED ? sharding_unit(p, index) : NULL;
     for (int a = 0; a < p->mesh.n; a++) {
         AxisPlace is = t->place.ax[a], want = param->type.place.ax[a];
-        bool waits = unit && unit->axis == a && is.kind == AX_P;
+        bool waits = unit && (unit->axes >> a & 1) && is.kind == AX_P;
         if (!same_axis(is, want) && !waits)
             return axis_fault(
                 p, "operand", arg, a, is,

@@ -26,8 +26,10 @@ static Placement grad_place(const Program *p, const Op *op)
     int param = (int)op_attr(op, "param").i;
     Placement place = *param_place(p, op);
     const Unit *u = sharding_unit(p, param);
-    if (u)
-        place.ax[u->axis] = (AxisPlace){AX_P, 0, 0};
+    uint32_t axes = u ? unit_axes(p, u) : 0;
+    for (int a = 0; a < p->mesh.n; a++)
+        if (axes >> a & 1)
+            place.ax[a] = (AxisPlace){AX_P, 0, 0};
     return place;
 }
 

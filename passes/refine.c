@@ -250,7 +250,7 @@ static void split_axis(Refine *g)
     p->plan.tensor_axes = (axes & low) | (axes & ~low) << 1 | 2u << axis;
     for (int i = 0; i < p->plan.nunits; i++) {
         Unit *u = &p->plan.unit[i];
-        u->axis += u->axis > axis;
+        u->axes = (u->axes & low) | (u->axes & ~low) << 1;
         u->replicate_axis += u->replicate_axis > axis;
     }
 }

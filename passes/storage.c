@@ -38,9 +38,11 @@
 
 #include <string.h>
 
-Type storage_type(Type t, int axis, AxisKind kind)
+Type storage_type(Type t, uint32_t axes, AxisKind kind)
 {
-    t.place.ax[axis] = (AxisPlace){.kind = (uint8_t)kind};
+    for (int a = 0; a < MAX_AXES; a++)
+        if (axes >> a & 1)
+            t.place.ax[a] = (AxisPlace){.kind = (uint8_t)kind};
     return t;
 }
 
@@ -105,7 +107,7 @@ static void shard_params(Storage *s)
         const Unit *u = sharding_unit(p, owner);
         if (!u)
             continue;
-        pm->type = storage_type(pm->type, u->axis, AX_FLAT);
+        pm->type = storage_type(pm->type, unit_axes(p, u), AX_FLAT);
         if (pm->value)
             storage_spread(s, i, u);
     }

@@ -30,8 +30,8 @@ typedef struct Storage {
     VEC(Move) reduce;
 } Storage;
 
-/* The type with one axis placed otherwise. */
-Type storage_type(Type t, int axis, AxisKind kind);
+/* The type with some axes placed otherwise. */
+Type storage_type(Type t, uint32_t axes, AxisKind kind);
 /* Whether a is before b in their region, or is b. NULL for a: false. */
 bool storage_before(const Op *a, const Op *b);
 /* Adds one grouped collective for n moves before `before` (NULL: at the

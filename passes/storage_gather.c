@@ -38,6 +38,7 @@ static bool is_slice(const Op *op, int i)
 typedef struct Shard {
     Storage *s;
     const Unit *u;
+    uint32_t axes;    /* of the unit */
     const char *name; /* of the unit */
     bool frozen;
     bool kept;        /* gathered once a step for all readers */
@@ -54,23 +55,27 @@ typedef struct Whole {
 static Value *need_whole(const Shard *h, Value *v, Op *user)
 {
     Program *p = h->s->p;
-    Move m = {.kind = OP_all_gather, .axes = 1u << h->u->axis,
+    Move m = {.kind = OP_all_gather, .axes = h->axes,
               .region = user->region, .phase = user->phase, .from = v,
               .group = h->name, .unit = h->u, .first = user,
               .frozen = h->frozen, .loc = h->u->loc};
     m.to = ir_new_value(p, v->name,
-                        storage_type(v->type, h->u->axis, AX_R), v->loc);
+                        storage_type(v->type, h->axes, AX_R), v->loc);
     m.to->region = user->region;
     memcpy(m.to->why, v->why, sizeof v->why);
-    m.to->why[h->u->axis] = why_is("gathered for use", h->u->loc);
+    for (int a = 0; a < p->mesh.n; a++)
+        if (h->axes >> a & 1)
+            m.to->why[a] = why_is("gathered for use", h->u->loc);
     vec_push(p->arena, &h->s->gather, m);
     return m.to;
 }
 
 static void make_flat(const Shard *h, Value *v)
 {
-    v->type = storage_type(v->type, h->u->axis, AX_FLAT);
-    v->why[h->u->axis] = why_is("stored as a shard", h->u->loc);
+    v->type = storage_type(v->type, h->axes, AX_FLAT);
+    for (int a = 0; a < MAX_AXES; a++)
+        if (h->axes >> a & 1)
+            v->why[a] = why_is("stored as a shard", h->u->loc);
 }
 
 /* Moves a cast up to its operand, so that all casts of a unit precede its
@@ -140,21 +145,21 @@ static Whole spread(Shard *h, Value *v, Whole w)
 }
 
 /* Whether the runs of a layer are longer than the layer. */
-static bool is_padded(const Program *p, const Type *flat, int axis)
+static bool is_padded(const Program *p, const Type *flat, uint32_t axes)
 {
-    Type whole = storage_type(*flat, axis, AX_R);
-    return type_flat_run(flat, &p->mesh) * p->mesh.size[axis] !=
+    Type whole = storage_type(*flat, axes, AX_R);
+    return type_flat_run(flat, &p->mesh) * mesh_group(&p->mesh, axes) !=
            type_flat_run(&whole, &p->mesh);
 }
 
 void storage_spread(Storage *s, int param, const Unit *u)
 {
     Param *pm = &s->p->param.at[param];
-    Shard h = {.s = s, .u = u, .name = pm->unit, .frozen = !pm->trainable,
+    Shard h = {.s = s, .u = u, .axes = unit_axes(s->p, u), .name = pm->unit, .frozen = !pm->trainable,
                .kept = u->reshard == 0};
     Whole w = spread(&h, pm->value, (Whole){0});
     if (h.kept && w.plain[0])
-        pm->kept = !h.in_one || !is_padded(s->p, &pm->type, u->axis);
+        pm->kept = !h.in_one || !is_padded(s->p, &pm->type, h.axes);
 }
 
 /* ---- units that stay gathered without reshard=false ---------------------- */

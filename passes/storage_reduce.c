@@ -44,6 +44,7 @@ static uint32_t axes_of(const Op *op)
 typedef struct Grad {
     Storage *s;
     const Unit *u; /* NULL: none */
+    uint32_t axes; /* that the unit shards over */
     const char *group;
     Loc loc;
 } Grad;
@@ -54,9 +55,7 @@ static Move *add_move(const Grad *g, OpKind kind, uint32_t axes, Value *v,
 {
     Program *p = g->s->p;
     Type t = v->type;
-    for (int a = 0; a < p->mesh.n; a++)
-        if (axes >> a & 1)
-            t = storage_type(t, a, becomes);
+    t = storage_type(t, axes, becomes);
     Move m = {.kind = kind, .axes = axes, .region = v->region,
               .phase = PH_BACKWARD, .group = g->group, .unit = g->u,
               .from = v, .loc = g->loc};
@@ -72,26 +71,41 @@ static Move *add_move(const Grad *g, OpKind kind, uint32_t axes, Value *v,
 
 /* ---- shards -------------------------------------------------------------- */
 
-static Value *scatter_here(const Grad *g, Value *v)
+/* The gradient v after a local op over some axes, right where v is computed. */
+static Value *local_here(const Grad *g, OpKind kind, uint32_t axes, Value *v,
+                         AxisKind becomes, const char *why)
 {
-    Program *p = g->s->p;
-    int axis = g->u->axis;
-    /* Skip a mask to partial whose ranks would be summed again. */
-    if (v->def && v->def->kind == OP_take_share && axes_of(v->def) == 1u << axis)
-        v = v->def->arg[0];
-    if (v->type.place.ax[axis].kind == AX_P)
-        return add_move(g, OP_reduce_scatter, 1u << axis, v, AX_FLAT,
-                        "reduced to this rank's shard")->to;
-    /* Equal on all ranks already: each takes its run. */
-    Build b = {.p = p, .region = v->region, .phase = PH_BACKWARD,
+    Build b = {.p = g->s->p, .region = v->region, .phase = PH_BACKWARD,
                .before = v->def ? v->def->next : v->region->first,
                .loc = v->loc, .path = ""};
-    Attr attr[MAX_ATTRS] = {{.i = 1 << axis}};
-    Type t = storage_type(v->type, axis, AX_FLAT);
+    Attr attr[MAX_ATTRS] = {{.i = axes}};
+    Type t = storage_type(v->type, axes, becomes);
     const char *hint = v->name;
-    Op *op = ir_op_typed(&b, OP_take_part, 1, &v, attr, 1, &t, &hint);
-    op->why = why_is("this rank's shard of the gradient", g->loc);
+    Op *op = ir_op_typed(&b, kind, 1, &v, attr, 1, &t, &hint);
+    op->why = why_is(why, g->loc);
     return op->out[0];
+}
+
+static Value *scatter_here(const Grad *g, Value *v)
+{
+    uint32_t axes = g->axes, equal = 0;
+    /* Skip a mask to partial whose ranks would be summed again. */
+    if (v->def && v->def->kind == OP_take_share && axes_of(v->def) == axes)
+        v = v->def->arg[0];
+    for (int a = 0; a < g->s->p->mesh.n; a++)
+        if ((axes >> a & 1) && v->type.place.ax[a].kind == AX_R)
+            equal |= 1u << a;
+    /* Equal on all ranks already: each takes its run. */
+    if (equal == axes)
+        return local_here(g, OP_take_part, axes, v, AX_FLAT,
+                          "this rank's shard of the gradient");
+    /* Equal on the ranks of some axes only: one rank of each gives its value,
+     * so that one reduce-scatter does for all axes. */
+    if (equal)
+        v = local_here(g, OP_take_share, equal, v, AX_P,
+                       "summed once over ranks that have the same");
+    return add_move(g, OP_reduce_scatter, axes, v, AX_FLAT,
+                    "reduced to this rank's shard")->to;
 }
 
 static Value *scatter(const Grad *g, Value *v);
@@ -99,7 +113,7 @@ static Value *scatter(const Grad *g, Value *v);
 static Value *scatter_operand(const Grad *g, Value *v, int operand)
 {
     v->def->arg[operand] = scatter(g, v->def->arg[operand]);
-    v->type = storage_type(v->type, g->u->axis, AX_FLAT);
+    v->type = storage_type(v->type, g->axes, AX_FLAT);
     return v;
 }
 
@@ -107,19 +121,18 @@ static Value *scatter_operand(const Grad *g, Value *v, int operand)
  * loop that stacks it), so that no stack of full gradients is ever stored. */
 static Value *scatter(const Grad *g, Value *v)
 {
-    int axis = g->u->axis;
     Op *def = v->def;
-    if (v->type.place.ax[axis].kind == AX_FLAT)
+    if (type_is_flat(&v->type, &g->s->p->mesh))
         return v;
     if (!def || ir_count_uses(v) != 1)
         return scatter_here(g, v);
     if (def->kind == OP_loop && v->index >= def->ncarry) {
         Value **yield = &def->body->yield[v->index];
         *yield = scatter(g, *yield);
-        v->type = storage_type(v->type, axis, AX_FLAT);
+        v->type = storage_type(v->type, g->axes, AX_FLAT);
         return v;
     }
-    if (def->kind == OP_all_reduce && !(axes_of(def) >> axis & 1))
+    if (def->kind == OP_all_reduce && !(axes_of(def) & g->axes))
         return scatter_operand(g, v, v->index);
     return scatter_here(g, v);
 }
@@ -181,9 +194,7 @@ static void split_sum(Program *p, Op *op)
     if (!data || !rest)
         return;
     Type t = op->arg[0]->type;
-    for (int a = 0; a < p->mesh.n; a++)
-        if (data >> a & 1)
-            t = storage_type(t, a, AX_R);
+    t = storage_type(t, data, AX_R);
     Build b = {.p = p, .region = op->region, .before = op,
                .phase = op->phase, .loc = op->loc, .path = op->path};
     Attr attr[MAX_ATTRS] = {{.i = data}};
@@ -310,7 +321,7 @@ static Grad grad_of(Storage *s, const Op *finish)
     int param = (int)op_attr(finish, "param").i;
     const Param *pm = &p->param.at[param];
     const Unit *u = unit_of_param(p, param);
-    return (Grad){s, u, u ? pm->unit : top_module(p->arena, pm->name),
+    return (Grad){s, u, u ? unit_axes(p, u) : 0, u ? pm->unit : top_module(p->arena, pm->name),
                   u ? u->loc : pm->loc};
 }
 

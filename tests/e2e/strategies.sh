@@ -56,6 +56,9 @@ with_plan "$work/once.pdl" "dp, tp" dp "strategy=shard_grad_op"
 with_plan "$work/replicas.pdl" "dp, tp" dp "strategy=no_shard"
 with_plan "$work/hybrid.pdl" "rep, dp, tp" "(rep, dp)" "strategy=hybrid_shard"
 with_plan "$work/hybrid-once.pdl" "rep, dp, tp" "(rep, dp)" "reshard=false"
+with_plan "$work/both.pdl" "rep, dp, tp" "(rep, dp)" "strategy=full_shard"
+with_plan "$work/both-once.pdl" "rep, dp, tp" "(rep, dp)" \
+    "strategy=shard_grad_op"
 ln -s full-1x1.log "$work/one.log"
 run full 1x1
 # Units by size. A layer of two has 7744 parameters, its attention and its
@@ -85,6 +88,9 @@ run once 4x2
 run replicas 2x2
 run hybrid 2x2x2
 run hybrid-once 2x2x2
+run both 2x2x2
+run both 4x1x2
+run both-once 2x2x2
 
 # The weights behind it are the same too, and can be read back and shown.
 check "once exports" "$work/once-2x2" --threads 1 --steps 3 --seed 1 \
@@ -111,7 +117,8 @@ counts() { # counts FORWARD BACKWARD REDUCTIONS
 }
 for clause in '' 'checkpoint { layers.* }'; do
     for row in 'full 2x2 4 2 4' 'again 2x2 4 3 4' 'once 2x2 4 0 4' \
-        'replicas 2x2 0 0 4' 'hybrid 2x2x2 4 2 8' 'hybrid-once 2x2x2 4 0 8'
+        'replicas 2x2 0 0 4' 'hybrid 2x2x2 4 2 8' 'hybrid-once 2x2x2 4 0 8' \
+        'both 2x2x2 4 2 4' 'both-once 2x2x2 4 0 4'
     do
         # shellcheck disable=SC2086
         set -- $row
@@ -151,6 +158,13 @@ check "sharded states" near "$(class optimizer)" $((all / 2))
 check "no second copy" test "$(class gathered)" = 0
 plan "$work/full.pdl" 4x1
 check "sharded parameters" near "$(class params)" $((all / 4))
+# Two axes shard as one of their product.
+plan "$work/both.pdl" 2x2x1 cuda
+both=$(jq -c '[.memory, (.collectives | map([.kind, .bytes, .count]))]' \
+    "$work/plan.json")
+plan "$work/full.pdl" 4x1 cuda
+check "two axes are as one" test "$both" = "$(jq -c '[.memory,
+    (.collectives | map([.kind, .bytes, .count]))]' "$work/plan.json")"
 plan "$work/replicas.pdl" 4x1
 check "replicated states" near "$(class optimizer)" $((2 * all))
 finish

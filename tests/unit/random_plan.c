@@ -241,7 +241,7 @@ static void random_unit(Program *p, Rng *r, uint32_t data_axes, Unit *u)
         if (data_axes >> a & 1)
             axis[n++] = a;
     }
-    *u = (Unit){.axis = axis[0],
+    *u = (Unit){.axes = 1u << axis[0],
                 .replicate_axis = axis[1] == axis[0] ? -1 : axis[1],
                 .replicas = rng_chance(r, 15),
                 .reshard = (int)rng_pick(r, -1, -1, 0, 1),
@@ -319,4 +319,9 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
     Rng own = *r;
     g.r = &own;
     prepare_outputs(&g);
+    for (int i = 0; i < plan->nunits; i++)
+        if (plan->unit[i].replicate_axis >= 0 && rng_chance(&own, 50)) {
+            plan->unit[i].axes |= 1u << plan->unit[i].replicate_axis;
+            plan->unit[i].replicate_axis = -1;
+        }
 }

@@ -7,8 +7,7 @@
 
 enum { MAX_ARGS_ON_STACK = 16 };
 
-/* ---- one op ---------------------------------------------------------------
- */
+/* ---- one op -------------------------------------------------------------- */
 
 static Op *start_op(Build *b, OpKind kind, int nargs, Value *const *args,
                     const Attr *attr, int nouts)
@@ -106,8 +105,7 @@ Value *ir_value(Build *b, OpKind kind, int nargs, Value *const *args,
     return ir_op(b, kind, nargs, args, attr, hint)->out[0];
 }
 
-/* ---- shorthands -----------------------------------------------------------
- */
+/* ---- shorthands ---------------------------------------------------------- */
 
 Value *ir_unary(Build *b, OpKind kind, Value *x)
 {

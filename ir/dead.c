@@ -71,8 +71,7 @@ static void mark_effects(Op *op, void *context)
         mark_op(context, op);
 }
 
-/* ---- sweeping -------------------------------------------------------------
- */
+/* ---- sweeping ------------------------------------------------------------ */
 
 /* Compacts two parallel lists to the entries whose first value is marked. */
 static int keep_pairs(const Marks *m, Value **key, Value **other, int from,

@@ -32,8 +32,7 @@ static Type stack_type(const Type *t, int64_t n)
     return r;
 }
 
-/* ---- making ---------------------------------------------------------------
- */
+/* ---- making -------------------------------------------------------------- */
 
 Op *ir_open(Build *b, OpKind kind, int nargs, Value *const *args, int ncarry,
             int nstack, const Attr *attr)
@@ -87,8 +86,7 @@ void ir_close(Program *p, Op *op)
         ir_set_out(op, i, result_for(p, op, i));
 }
 
-/* ---- adding ---------------------------------------------------------------
- */
+/* ---- adding -------------------------------------------------------------- */
 
 static Value **insert_at(Program *p, Value **list, int n, int i, Value *v)
 {
@@ -169,8 +167,7 @@ Value *ir_loop_add_yield(Program *p, Op *loop, Value *inner)
     return add_result(p, loop, loop->nouts, inner, t);
 }
 
-/* ---- dropping -------------------------------------------------------------
- */
+/* ---- dropping ------------------------------------------------------------ */
 
 static void delete_at(Value **list, int n, int i)
 {

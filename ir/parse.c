@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-/* ---- values by name -------------------------------------------------------
- */
+/* ---- values by name ------------------------------------------------------ */
 
 static unsigned hash(const char *s)
 {
@@ -71,8 +70,7 @@ static Value *parse_use(Parser *s)
     return s->failed ? NULL : v;
 }
 
-/* ---- attributes -----------------------------------------------------------
- */
+/* ---- attributes ---------------------------------------------------------- */
 
 AttrList parse_list(Parser *s)
 {
@@ -151,8 +149,7 @@ static void parse_attrs(Parser *s, OpKind kind, Attr *attr)
     parse_expect(s, '}');
 }
 
-/* ---- notes ----------------------------------------------------------------
- */
+/* ---- notes --------------------------------------------------------------- */
 
 static Why parse_why(Parser *s)
 {
@@ -199,8 +196,7 @@ static void parse_notes(Parser *s, Op *op)
     }
 }
 
-/* ---- ops ------------------------------------------------------------------
- */
+/* ---- ops ----------------------------------------------------------------- */
 
 typedef struct Name {
     const char *text;

@@ -51,8 +51,7 @@ static void parse_mesh(Parser *s)
     }
 }
 
-/* ---- train ----------------------------------------------------------------
- */
+/* ---- train --------------------------------------------------------------- */
 
 static void expect_key(Parser *s, const char *key)
 {
@@ -128,8 +127,7 @@ static void parse_train(Parser *s)
     t->loc = parse_loc(s);
 }
 
-/* ---- plan -----------------------------------------------------------------
- */
+/* ---- plan ---------------------------------------------------------------- */
 
 static Layout parse_layout(Parser *s)
 {
@@ -298,8 +296,7 @@ static void parse_plan(Parser *s)
     plan->ncheckpoints = checkpoints.n;
 }
 
-/* ---- modules, parameters, inputs ------------------------------------------
- */
+/* ---- modules, parameters, inputs ----------------------------------------- */
 
 static void parse_module(Parser *s)
 {
@@ -396,8 +393,7 @@ static void parse_input(Parser *s)
     vec_push(s->arena, &s->p->input, in);
 }
 
-/* ---- the header -----------------------------------------------------------
- */
+/* ---- the header ---------------------------------------------------------- */
 
 static void check_modules(Parser *s)
 {

@@ -14,8 +14,7 @@
 
 #include "ir/print.h"
 
-/* ---- numbering of sources
- * ------------------------------------------------- */
+/* ---- numbering of sources ------------------------------------------------ */
 
 static void use_value(Printer *w, const Value *v)
 {
@@ -54,8 +53,7 @@ static void number_files(Printer *w)
             w->file[i] = ++n;
 }
 
-/* ---- ops ------------------------------------------------------------------
- */
+/* ---- ops ----------------------------------------------------------------- */
 
 static void print_values(Printer *w, int n, Value *const *v)
 {

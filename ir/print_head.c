@@ -23,8 +23,7 @@ const char *const ir_optimizer_words[] = {"sgd", "adam", "adamw", NULL};
 const char *const ir_schedule_words[] = {"constant", "linear", "cosine", NULL};
 const char *const ir_layout_words[] = {"none", "R", "S", "P", NULL};
 
-/* ---- small parts ----------------------------------------------------------
- */
+/* ---- small parts --------------------------------------------------------- */
 
 void print_loc(Printer *w, Loc loc)
 {
@@ -74,8 +73,7 @@ static void end_line(Printer *w, Loc loc)
     out(w->o, "\n");
 }
 
-/* ---- train and plan -------------------------------------------------------
- */
+/* ---- train and plan ------------------------------------------------------ */
 
 static void print_train(Printer *w)
 {
@@ -216,8 +214,7 @@ static void print_plan(Printer *w)
         print_offload(w, plan);
 }
 
-/* ---- modules, parameters, inputs ------------------------------------------
- */
+/* ---- modules, parameters, inputs ----------------------------------------- */
 
 static void print_module(Printer *w, const Module *m)
 {
@@ -283,8 +280,7 @@ static void print_input(Printer *w, const Input *in)
     end_line(w, in->loc);
 }
 
-/* ---- the header -----------------------------------------------------------
- */
+/* ---- the header ---------------------------------------------------------- */
 
 void print_use_file(Printer *w, Loc loc)
 {

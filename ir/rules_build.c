@@ -155,8 +155,7 @@ static void build_along(Builder *b)
     }
 }
 
-/* ---- reshape --------------------------------------------------------------
- */
+/* ---- reshape ------------------------------------------------------------- */
 
 static int64_t gcd(int64_t a, int64_t b)
 {
@@ -234,8 +233,7 @@ static void build_reshape(Builder *b)
     }
 }
 
-/* ---- rules in letters -----------------------------------------------------
- */
+/* ---- rules in letters ---------------------------------------------------- */
 
 static void build_text(Builder *b)
 {
@@ -326,8 +324,7 @@ static void build_sum(Builder *b)
         b->r->factor[f].apart = !has_factor(b->r, 0, f);
 }
 
-/* ---- entry points
- * --------------------------------------------------------- */
+/* ---- entry points -------------------------------------------------------- */
 
 void rule_of(const Program *p, const Op *op, Rule *r)
 {

@@ -18,8 +18,7 @@
 #include "ir/rules.h"
 #include "ir/units.h"
 
-/* ---- linearity ------------------------------------------------------------
- */
+/* ---- linearity ----------------------------------------------------------- */
 
 static bool linear_in_all(OpKind kind)
 {
@@ -103,8 +102,7 @@ AxisPlace rule_place(const Rule *r, int tensor, Split s)
     return place;
 }
 
-/* ---- words ----------------------------------------------------------------
- */
+/* ---- words --------------------------------------------------------------- */
 
 const char *axis_place_words(Arena *a, AxisPlace p)
 {
@@ -117,8 +115,7 @@ const char *axis_place_words(Arena *a, AxisPlace p)
     return words[p.kind];
 }
 
-/* ---- derivation -----------------------------------------------------------
- */
+/* ---- derivation ---------------------------------------------------------- */
 
 typedef struct Derive {
     const Program *p;
@@ -318,8 +315,7 @@ static const char *derive_axis(Derive *d)
     return fault;
 }
 
-/* ---- the order of several axes in one dim ---------------------------------
- */
+/* ---- the order of several axes in one dim -------------------------------- */
 
 /* Compares the axes of a tensor's dim with those found for its factors. In a
  * product the axes of a factor precede those of the next. */

@@ -32,8 +32,7 @@ static const char *fault_at(Verify *w, const Op *op, const char *fault)
                         fault);
 }
 
-/* ---- structure ------------------------------------------------------------
- */
+/* ---- structure ----------------------------------------------------------- */
 
 static const char *define(Verify *w, const Value *v, const Op *def,
                           const Region *r, int index)
@@ -116,8 +115,7 @@ static const char *check_shape_of_op(Verify *w, const Op *op)
     return NULL;
 }
 
-/* ---- bodies ---------------------------------------------------------------
- */
+/* ---- bodies -------------------------------------------------------------- */
 
 static const char *differ(Verify *w, const char *what, const Value *v,
                           const Type *want)
@@ -185,8 +183,7 @@ static const char *check_body_results(Verify *w, const Op *op)
     return NULL;
 }
 
-/* ---- types and stages -----------------------------------------------------
- */
+/* ---- types and stages ---------------------------------------------------- */
 
 static const char *check_types(Verify *w, const Op *op)
 {
@@ -266,8 +263,7 @@ static const char *check_stage(Verify *w, const Op *op)
     return NULL;
 }
 
-/* ---- the walk -------------------------------------------------------------
- */
+/* ---- the walk ------------------------------------------------------------ */
 
 static const char *check_region(Verify *w, const Region *r);
 

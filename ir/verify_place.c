@@ -24,8 +24,7 @@ static bool same_axis(AxisPlace a, AxisPlace b)
     return a.kind == b.kind && a.dim == b.dim && a.order == b.order;
 }
 
-/* ---- ops with a rule ------------------------------------------------------
- */
+/* ---- ops with a rule ----------------------------------------------------- */
 
 /* The op whose result v is, through arguments of bodies, unchanged or sliced;
  * `turns` is the product of the trip counts that slice it. */
@@ -214,8 +213,7 @@ static const char *check_conversion(const Program *p, const Op *op)
     return NULL;
 }
 
-/* ---- parameters -----------------------------------------------------------
- */
+/* ---- parameters ---------------------------------------------------------- */
 
 static const char *type_fault(const Program *p, const char *what,
                               const Type *is, const char *name,

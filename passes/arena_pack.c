@@ -97,8 +97,7 @@ static int64_t pack(Block **order, Block **placed, int n)
     return peak;
 }
 
-/* ---- hill climbing --------------------------------------------------------
- */
+/* ---- hill climbing ------------------------------------------------------- */
 
 /* Ends when the peak is within 1/NEAR of the lower bound; restarts unless it is
  * within 1/CLOSE. */

@@ -22,8 +22,7 @@
 
 #include <string.h>
 
-/* ---- marks for the parts of the step
- * -------------------------------------- */
+/* ---- marks for the parts of the step ------------------------------------- */
 
 /* Properties of values, by id. */
 typedef struct Marks {

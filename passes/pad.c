@@ -59,8 +59,7 @@ static bool first_refusal(Pad *g, int axis, int64_t size)
     return true;
 }
 
-/* ---- required splits
- * ------------------------------------------------------ */
+/* ---- required splits ----------------------------------------------------- */
 
 static int64_t gcd(int64_t a, int64_t b)
 {

@@ -352,10 +352,9 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, ".batch = %lld, .seq = %lld,", (long long)t->batch,
              sequences ? (long long)t->seq : 1LL);
     out(o, "    .flops = ");
-    out_double(o, program_flops(p, PH_FORWARD) +
-                      program_flops(p, PH_BACKWARD) +
-                      program_flops(p, PH_OPTIMIZER) -
-                      program_flops_again(p));
+    out_double(o, program_flops_model(p));
+    out(o, ", .executed_flops = ");
+    out_double(o, program_flops_executed(p));
     out(o, ",\n    .optimizer = \"%s\", .lr = ",
         report_optimizer(t->optimizer));
     out_double(o, t->lr);

@@ -307,5 +307,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t)
     }
     out(o, "},\n  \"recomputed_flops\": ");
     out_double(o, program_flops_again(p));
+    out(o, ",\n  \"model_flops\": ");
+    out_double(o, program_flops_model(p));
     out(o, "\n}\n");
 }

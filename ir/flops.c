@@ -50,27 +50,62 @@ double op_flops(const Program *p, const Op *op)
     return 0;
 }
 
+/* Of five products of attention's gradient one recomputes the scores. */
+static double repeated_flops(const Program *p, const Op *op)
+{
+    return op_is_attention_grad(op->kind) ? op_flops(p, op) / 5 : 0;
+}
+
+/* What is counted of an op. */
+typedef enum Count {
+    EXECUTED,   /* all that it computes */
+    RECOMPUTED, /* the same, of ops that only repeat forward ops */
+    REPEATED,   /* what it repeats by itself, of other ops */
+} Count;
+
+static double counted_flops(const Program *p, const Op *op, Count count)
+{
+    switch (count) {
+    case EXECUTED: return op_flops(p, op);
+    case RECOMPUTED: return op->again ? op_flops(p, op) : 0;
+    case REPEATED: return op->again ? 0 : repeated_flops(p, op);
+    }
+    return 0;
+}
+
 static double region_flops(const Program *p, const Region *r, Phase phase,
-                           bool again)
+                           Count count)
 {
     double n = 0;
     for (const Op *op = r->first; op; op = op->next) {
-        if (op->phase == phase && (op->again || !again))
-            n += op_flops(p, op);
+        if (op->phase == phase)
+            n += counted_flops(p, op, count);
         if (!op->body)
             continue;
-        double turns = op->kind == OP_loop ? (double)loop_trips(op) : 1;
-        n += turns * region_flops(p, op->body, phase, again);
+        double trips = op->kind == OP_loop ? (double)loop_trips(op) : 1;
+        n += trips * region_flops(p, op->body, phase, count);
     }
     return n;
 }
 
 double program_flops(const Program *p, Phase phase)
 {
-    return region_flops(p, p->step, phase, false);
+    return region_flops(p, p->step, phase, EXECUTED);
 }
 
 double program_flops_again(const Program *p)
 {
-    return region_flops(p, p->step, PH_BACKWARD, true);
+    return region_flops(p, p->step, PH_BACKWARD, RECOMPUTED);
+}
+
+double program_flops_executed(const Program *p)
+{
+    return program_flops(p, PH_FORWARD) + program_flops(p, PH_BACKWARD) +
+           program_flops(p, PH_OPTIMIZER);
+}
+
+double program_flops_model(const Program *p)
+{
+    return program_flops_executed(p) - program_flops_again(p) -
+           region_flops(p, p->step, PH_BACKWARD, REPEATED);
 }

@@ -176,6 +176,7 @@ typedef struct ParcModel {
     int nshared;
     int threads;            /* workspace is planned for so many */
     int64_t batch, seq;     /* global */
+    double executed_flops;  /* flops, and what is recomputed */
     double flops;           /* of one step, all ranks together; without what
                                is computed again for the backward pass */
     const char *optimizer;  /* "AdamW" … */

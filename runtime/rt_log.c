@@ -108,6 +108,8 @@ static void write_line(RtLog *l, ParcRt *rt, int64_t step, double seconds)
                         (double)l->tokens_a_step / seconds);
     n += (size_t)number(text + n, room - n, "step_ms", seconds * 1e3);
     n += (size_t)number(text + n, room - n, "mfu", m->flops / seconds / peak);
+    n += (size_t)number(text + n, room - n, "hfu",
+                        m->executed_flops / seconds / peak);
     if (m->host_bytes > 0) {
         n += (size_t)snprintf(text + n, room - n, ", \"host_bytes\": %lld",
                               (long long)rt->host_bytes);

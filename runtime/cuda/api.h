@@ -96,6 +96,7 @@ enum {
     RT_CU_EVENT_DEFAULT = 0,
     RT_CU_EVENT_DISABLE_TIMING = 2,
     RT_CU_CAPTURE_RELAXED = 2,
+    RT_CU_GRAPH_NODE_PRIORITY = 8, /* of cuGraphInstantiate */
 
     RT_CU_FUNCTION_STATIC_SHARED = 1, /* attributes of a function */
     RT_CU_FUNCTION_DYNAMIC_SHARED = 8,

@@ -19,6 +19,8 @@ CALL(CuResult, cuDeviceGetName, "cuDeviceGetName",
      (char *name, int room, CuDevice device))
 CALL(CuResult, cuDeviceGetAttribute, "cuDeviceGetAttribute",
      (int *value, CuAttribute attribute, CuDevice device))
+CALL(CuResult, cuDeviceGetPCIBusId, "cuDeviceGetPCIBusId",
+     (char *id, int room, CuDevice device))
 CALL(CuResult, cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain",
      (CuContext *context, CuDevice device))
 CALL(CuResult, cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2",

@@ -1,11 +1,11 @@
 /* rt_attention_room.h: memory that attention is given beside its tensors. parc
  * plans it, the runtime divides it.
  *
- * Ours is delta, of the backward pass. cuDNN wants a little for itself, and in
+ * Our own kernels need delta in the backward pass. cuDNN wants a little for itself, and in
  * backward more: where results are to repeat to the bit it stores ds, s by t
- * elements for each head. So that room grows with t alone and not with s t, a
- * call runs in pieces, each of some sequences or heads of one: enough to fill a
- * large GPU, and no more.
+ * elements for each head. To limit that, a call runs in pieces, each of some
+ * sequences or of some heads of one: enough for some waves of blocks on a large
+ * GPU, and no more.
  */
 #ifndef PARC_RT_ATTENTION_ROOM_H
 #define PARC_RT_ATTENTION_ROOM_H
@@ -16,10 +16,15 @@
 enum {
     ATTENTION_ROOM_ALIGNMENT = 256,
     ATTENTION_OWN_ROOM = 1024, /* for the library's own ends */
-    ATTENTION_TILE = 128,      /* rows that a block of a GPU takes */
-    ATTENTION_FULL = 128,      /* blocks that fill a GPU */
-    ATTENTION_MOST_ROOM = 576 << 20,
+    ATTENTION_ROWS = 128, /* rows and columns of ds are padded to */
+    ATTENTION_TILE = 64,  /* rows that a block of the library's kernel takes */
+    ATTENTION_FULL = 1024, /* blocks of a piece, for some waves of a GPU */
 };
+/* Pieces have fewer heads where they would take more; one group of heads that
+ * share keys may take up to LIMIT. */
+#define ATTENTION_MOST_ROOM ((int64_t)576 << 20)
+#define ATTENTION_LIMIT_ROOM ((int64_t)4 << 30)
+
 
 /* A piece of a call: sequences, and heads of keys of each. */
 typedef struct AttentionPiece {
@@ -45,8 +50,8 @@ static inline bool rt_attention_library(const ParcAttention *a)
 static inline int64_t rt_attention_piece_bytes(const ParcAttention *a,
                                                int64_t kv)
 {
-    int64_t ds = rt_attention_up(a->s, ATTENTION_TILE) *
-                 rt_attention_up(a->t, ATTENTION_TILE) * 2;
+    int64_t ds = rt_attention_up(a->s, ATTENTION_ROWS) *
+                 rt_attention_up(a->t, ATTENTION_ROWS) * 2;
     int64_t shared = a->g > 1 ? a->t * (a->d + a->e) * 2 : 0;
     return ATTENTION_OWN_ROOM + kv * a->g * (ds + shared);
 }
@@ -91,9 +96,12 @@ static inline int64_t rt_attention_bytes(const ParcAttention *a, bool backward)
     int64_t tiles = (a->s + ATTENTION_TILE - 1) / ATTENTION_TILE;
     int64_t heads = (ATTENTION_FULL + tiles - 1) / tiles;
     int64_t enough = (heads + a->g - 1) / a->g, all = a->b * a->kv;
-    int64_t room =
-        rt_attention_piece_bytes(a, enough < all ? enough : all);
-    return own + (room <= ATTENTION_MOST_ROOM ? room : 0);
+    int64_t kv = enough < all ? enough : all;
+    while (kv > 1 && rt_attention_piece_bytes(a, kv) > ATTENTION_MOST_ROOM) {
+        kv--;
+    }
+    int64_t room = rt_attention_piece_bytes(a, kv);
+    return own + (room <= ATTENTION_LIMIT_ROOM ? room : 0);
 }
 
 #endif

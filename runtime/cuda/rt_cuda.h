@@ -80,6 +80,7 @@ typedef struct RtDevice {
     CuDevice device;
     int ordinal;
     char name[128]; /* "NVIDIA H200" */
+    int numa_node; /* the host memory next to it; -1: any */
     int major, minor, sms;
     int64_t shared_most; /* shared memory of a block, bytes */
     CuContext context;
@@ -105,6 +106,7 @@ typedef struct RtDevice {
     BlasHandle blas_handle; /* NULL: no product yet */
     CudaPrecision precision; /* of most of the step's products */
     ParcMatmul *matmuls;
+    bool is_warm; /* it has worked for long enough to measure (rt_cuda_choose.c) */
     struct CudaCache *cache; /* of matmul choices; rank 0 */
 
     struct Cudnn *cudnn; /* NULL: no attention that it could run */
@@ -180,6 +182,13 @@ void rt_cuda_host_close(ParcRt *rt);
 /* The mirror's bytes from `offset` on, which lie behind the arena, go there or
  * come from there, when all that was queued before has run. */
 void rt_cuda_host_copy(ParcRt *rt, int64_t offset, int64_t bytes, bool upload);
+
+/* ---- the device's NUMA node (rt_cuda_numa.c) ---- */
+
+/* Memory that this process touches first is placed on the node that the device
+ * is attached to, as long as that has any; a machine with one node, or one that
+ * does not tell, stays as it is. */
+void rt_cuda_numa_open(ParcRt *rt);
 
 /* ---- steps (rt_cuda_step.c) ---- */
 

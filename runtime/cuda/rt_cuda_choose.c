@@ -1,19 +1,31 @@
 /* rt_cuda_choose.c: which of cuBLASLt's kernels computes a product.
  *
- * The library proposes some; rank 0 times each once, before the first step, and
- * all ranks take the fastest: values that are equal on several ranks stay so
- * only where equal kernels make them. What was measured is kept in a file, so
- * that the next run starts at once.
+ * The library proposes some; rank 0 times each before the first step, and all
+ * ranks take the fastest: values that are equal on several ranks stay so only
+ * where equal kernels make them. What was measured is kept in a file, so that
+ * the next run starts at once.
+ *
+ * An idle GPU has low clocks, and its clocks rise while candidates are measured.
+ * So the device works for WARM_MS before the first measurement of a process, and
+ * candidates are measured in turn, in ROUNDS rounds: each one's least time counts.
  *
  * The arena is free then, but for what a product before has left: it serves as
  * operands and is zeroed again.
  */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rt_cuda_matmul.h"
 
-enum { CANDIDATES = 8, TIMES = 5 };
+enum {
+    CANDIDATES = 8,
+    ROUNDS = 5,
+    WARM_MS = 100,
+    ROUND_US = 300, /* that a candidate runs in a round, … */
+    MOST_RUNS = 20, /* … but not more often */
+};
 
 /* ---- what the library proposes ------------------------------------------- */
 
@@ -115,18 +127,15 @@ static BlasStatus run_once(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
     return rt_cuda_product(rt, mm, &c->algorithm, &g->at);
 }
 
-/* Milliseconds of a run; negative where the kernel cannot run. */
+/* Milliseconds of one of `runs` runs; negative if the kernel cannot run. */
 static float time_of(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
-                     const BlasCandidate *c, const CuEvent event[2])
+                     const BlasCandidate *c, int runs, const CuEvent event[2])
 {
     const RtDevice *d = rt->device;
     CuStream stream = d->stream[PARC_COMPUTE];
     float ms = 0;
-    if (run_once(rt, mm, g, c) != RT_BLAS_SUCCESS) {
-        return -1;
-    }
     CU(rt, cuEventRecord(event[0], stream));
-    for (int i = 0; i < TIMES; i++) {
+    for (int i = 0; i < runs; i++) {
         if (run_once(rt, mm, g, c) != RT_BLAS_SUCCESS) {
             return -1;
         }
@@ -134,7 +143,94 @@ static float time_of(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
     CU(rt, cuEventRecord(event[1], stream));
     rt_cuda_wait_event(rt, event[1], mm->spec.name);
     CU(rt, cuEventElapsedTime(&ms, event[0], event[1]));
-    return ms / TIMES;
+    return ms / (float)runs;
+}
+
+/* What was measured of a candidate, in milliseconds; least: -1 if it cannot
+ * run. */
+typedef struct Measured {
+    float cold, least;
+    int runs; /* in a round */
+} Measured;
+
+/* Each candidate's first run, which may load its kernel. */
+static void run_first(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
+                      const BlasCandidate *candidate, int n, Measured *m,
+                      const CuEvent event[2])
+{
+    for (int i = 0; i < n; i++) {
+        m[i].cold = m[i].least =
+            time_of(rt, mm, g, &candidate[i], 1, event);
+        float runs = m[i].cold > 0 ? ROUND_US / 1e3f / m[i].cold : MOST_RUNS;
+        m[i].runs = runs < 1 ? 1 : runs > MOST_RUNS ? MOST_RUNS : (int)runs;
+    }
+}
+
+/* Lets the clocks rise, once in a process. */
+static void warm_up(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
+                    const BlasCandidate *candidate, int n, const Measured *m,
+                    const CuEvent event[2])
+{
+    RtDevice *d = rt->device;
+    double begin = rt_now();
+    for (int i = 0; i < n && !d->is_warm; i++) {
+        while (m[i].least >= 0 && !d->is_warm) {
+            time_of(rt, mm, g, &candidate[i], m[i].runs, event);
+            d->is_warm = rt_now() - begin > WARM_MS / 1e3;
+        }
+    }
+}
+
+static int measure_rounds(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
+                          const BlasCandidate *candidate, int n, Measured *m,
+                          const CuEvent event[2])
+{
+    int best = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < n; i++) {
+            float ms = m[i].least < 0 ? -1
+                                      : time_of(rt, mm, g, &candidate[i],
+                                                m[i].runs, event);
+            bool better = ms >= 0 && (round == 0 || ms < m[i].least);
+            m[i].least = better || ms < 0 ? ms : m[i].least;
+        }
+    }
+    for (int i = 1; i < n; i++) {
+        bool better = m[best].least < 0 || m[i].least < m[best].least;
+        best = m[i].least >= 0 && better ? i : best;
+    }
+    return best;
+}
+
+/* PARC_TIMES=FILE: one line of JSON for each product. */
+static void log_times(ParcRt *rt, const ParcMatmul *mm, int n,
+                      const Measured *m, int best)
+{
+    const ParcMatmulSpec *s = &mm->spec;
+    const char *path = getenv("PARC_TIMES");
+    FILE *f = path && *path ? fopen(path, "a") : NULL;
+    if (!path || !*path) {
+        return;
+    }
+    if (!f) {
+        rt_fail(rt, "cannot write PARC_TIMES '%s': %s", path, strerror(errno));
+    }
+    double flops = 2.0 * (double)s->batch * (double)s->m * (double)s->n *
+                   (double)s->k;
+    fprintf(f,
+            "{\"name\": \"%s\", \"batch\": %lld, \"m\": %lld, \"n\": %lld, "
+            "\"k\": %lld, \"flops\": %.9g, \"chosen\": %d, \"cold_ms\": [",
+            s->name, (long long)s->batch, (long long)s->m, (long long)s->n,
+            (long long)s->k, flops, best);
+    for (int i = 0; i < n; i++) {
+        fprintf(f, "%s%.6f", i ? ", " : "", (double)m[i].cold);
+    }
+    fputs("], \"ms\": [", f);
+    for (int i = 0; i < n; i++) {
+        fprintf(f, "%s%.6f", i ? ", " : "", (double)m[i].least);
+    }
+    fputs("]}\n", f);
+    fclose(f);
 }
 
 static int fastest(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
@@ -146,19 +242,15 @@ static int fastest(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
     CuStream stream = d->stream[PARC_COMPUTE];
     CuAddress begin = rt_cuda_address(g->at.a);
     CuEvent event[2];
-    float least = -1;
-    int best = 0;
+    Measured measured[CANDIDATES];
     for (int i = 0; i < 2; i++) {
         CU(rt, cuEventCreate(&event[i], RT_CU_EVENT_DEFAULT));
     }
     CU(rt, cuMemsetD8Async(begin, FILLING, (size_t)g->bytes, stream));
-    for (int i = 0; i < n; i++) {
-        float ms = time_of(rt, mm, g, &candidate[i], event);
-        if (ms >= 0 && (least < 0 || ms < least)) {
-            least = ms;
-            best = i;
-        }
-    }
+    run_first(rt, mm, g, candidate, n, measured, event);
+    warm_up(rt, mm, g, candidate, n, measured, event);
+    int best = measure_rounds(rt, mm, g, candidate, n, measured, event);
+    log_times(rt, mm, n, measured, best);
     CU(rt, cuMemsetD8Async(begin, 0, (size_t)g->bytes, stream));
     for (int i = 0; i < 2; i++) {
         CU(rt, cuEventDestroy(event[i]));

@@ -19,6 +19,9 @@ const RtVariable rt_device_variables[] = {
      "wait after each call, so that an error names its statement and line"},
     {"PARC_TF32=1", "matmuls of f32 may round operands to 10 bits of mantissa"},
     {"PARC_CUDNN=0", "attention on our own kernels; 1: on cuDNN where it can"},
+    {"PARC_ATTENTION_MIB=N",
+     "cuDNN's attention backward uses at most N MiB: more, smaller pieces"},
+    {"PARC_TIMES=FILE", "append the times of candidates for each matmul"},
     {"PARC_CACHE=DIR", "where choices of kernels are kept, for the next run"},
     {NULL, NULL},
 };
@@ -139,6 +142,7 @@ static void choose_device(ParcRt *rt)
     d->minor = attribute(rt, RT_CU_MINOR);
     d->sms = attribute(rt, RT_CU_SM_COUNT);
     d->shared_most = attribute(rt, RT_CU_SHARED_OPTIN);
+    rt_cuda_numa_open(rt);
     CU(rt, cuDevicePrimaryCtxRetain(&d->context, d->device));
     CU(rt, cuCtxSetCurrent(d->context));
 }
@@ -318,6 +322,9 @@ void rt_device_print(const ParcRt *rt)
     char size[32];
     printf("device    GPU %d: %s (sm_%d%d), %d units\n", d->ordinal, d->name,
            d->major, d->minor, d->sms);
+    if (d->numa_node >= 0) {
+        printf("          host memory of NUMA node %d\n", d->numa_node);
+    }
     if (d->cu.cuMemGetInfo(&room, &total) == RT_CU_SUCCESS) {
         double arena = (double)rt->model->arena_bytes;
         double apart = (double)d->free_before - (double)room - arena -

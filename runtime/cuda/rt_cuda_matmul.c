@@ -74,8 +74,9 @@ static BlasLayout make_layout(ParcRt *rt, const Matrix *x, int64_t batch)
 static void make_product(ParcRt *rt, ParcMatmul *mm)
 {
     const RtDevice *d = rt->device;
-    BlasCompute compute =
-        d->mode.tf32 ? RT_BLAS_COMPUTE_TF32 : RT_BLAS_COMPUTE_F32;
+    /* The library has TF32 for operands in f32 only. */
+    bool tf32 = d->mode.tf32 && mm->spec.type.a == PARC_F32;
+    BlasCompute compute = tf32 ? RT_BLAS_COMPUTE_TF32 : RT_BLAS_COMPUTE_F32;
     BLAS(rt, cublasLtMatmulDescCreate(&mm->product, compute, RT_BLAS_F32));
     for (int operand = CUDA_A; operand < CUDA_OPERANDS; operand++) {
         Matrix x = matrix_of(&mm->spec, operand);

@@ -113,7 +113,9 @@ static void capture(ParcRt *rt)
     CU(rt, cuStreamBeginCapture(d->stream[PARC_COMPUTE], RT_CU_CAPTURE_RELAXED));
     queue_step(rt);
     CU(rt, cuStreamEndCapture(d->stream[PARC_COMPUTE], &graph));
-    CU(rt, cuGraphInstantiate(&d->step, graph, 0));
+    /* Each node keeps the priority of the stream that it was captured on;
+     * without the flag all have that of the stream that launches the graph. */
+    CU(rt, cuGraphInstantiate(&d->step, graph, RT_CU_GRAPH_NODE_PRIORITY));
     CU(rt, cuGraphDestroy(graph));
 }
 

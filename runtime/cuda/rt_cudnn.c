@@ -74,11 +74,22 @@ static int64_t room_of(const CudnnUse *u)
     return u->scratch_bytes - rt_attention_up(own, ATTENTION_ROOM_ALIGNMENT);
 }
 
+/* The bytes that pieces are made for: as planned, or fewer if
+ * PARC_ATTENTION_MIB says so, to measure smaller pieces. */
+static int64_t piece_room(const CudnnUse *u)
+{
+    const char *text = getenv("PARC_ATTENTION_MIB");
+    int64_t most = text && *text ? strtoll(text, NULL, 10) << 20 : INT64_MAX;
+    int64_t one = rt_attention_piece_bytes(&u->shape, 1), room = room_of(u);
+    most = most < one ? one : most;
+    return room < most ? room : most;
+}
+
 /* What is known to go wrong in a version. */
 static const char *known_fault(const Cudnn *x, const CudnnUse *u)
 {
     if (u->backward && x->version <= LAST_THAT_PADS_WRONG &&
-        u->shape.t % ATTENTION_TILE) {
+        u->shape.t % ATTENTION_ROWS) {
         return "this version's gradients are wrong unless the keys are a "
                "multiple of 128";
     }
@@ -92,7 +103,7 @@ static void make_plan(const Cudnn *x, CudnnUse *u)
     AttentionPiece p = {u->shape.b, u->shape.kv};
     DnnGraph g;
     if (u->backward) {
-        p = rt_attention_piece(&u->shape, room_of(u));
+        p = rt_attention_piece(&u->shape, piece_room(u));
     }
     u->piece_b = p.b;
     u->piece_kv = p.kv;

@@ -26,6 +26,13 @@ work_counted() { # work_counted LABEL PLAIN
         $a[0].flops.backward ==
             $b[0].flops.backward + $a[0].recomputed_flops'
 }
+# Model flops: no recomputation, and attention's gradient without the product that
+# it repeats.
+model_flops() { # model_flops LABEL FLOPS: those of attention's forward pass
+    jq -en --slurpfile a "$work/$1.json" --argjson forward "$2" '
+        ($a[0].flops | add) - $a[0].recomputed_flops - $a[0].model_flops ==
+            $forward / 2'
+}
 count() { # count LABEL PHASE AXIS KIND: calls a step
     jq --arg p "$2" --arg a "$3" --arg k "$4" '[.collectives[]
         | select(.phase == $p and .axis == $a and .kind == $k) | .count]
@@ -70,6 +77,7 @@ for mesh in 1x1 2x2; do
         check "$l as planned" as_planned $l
         check "$l memory" less_memory $l plain-$mesh
         check "$l work" work_counted $l plain-$mesh
+        check "$l model flops" model_flops $l 6291456
     done
     check "$mesh each second" less_memory all-$mesh every2-$mesh
     check "$mesh attention kept" less_memory all-$mesh attention-$mesh

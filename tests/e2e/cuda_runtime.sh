@@ -34,7 +34,7 @@ trains() {
 refuses() {
     expected="cuda: error: $1"
     shift
-    on_cuda "$@" "$work/cuda" --steps 2 >"$work/out" 2>"$work/said"
+    on_cuda "$@" "$work/cuda" --steps 2 --data synthetic >"$work/out" 2>"$work/said"
     [ $? = 1 ] && [ ! -s "$work/out" ] &&
         printf '%s\n' "$expected" | diff - "$work/said"
 }
@@ -137,6 +137,17 @@ check "a mode that is none" refuses "PARC_GRAPH is 'yes'; it takes 0 or 1" \
 check "less shared memory than a kernel wants" refuses "'line_update' \
 wants 102400 bytes of shared memory, a block of GPU 0 (parc stand-in GPU) has \
 65536" STANDIN_SHARED=65536
+
+# The host's memory next to the GPU, as sysfs names it.
+mkdir -p "$work/sys/bus/pci/devices/0000:1b:00.0"
+node() { # node WHAT: the file says so
+    echo "$1" >"$work/sys/bus/pci/devices/0000:1b:00.0/numa_node"
+    on_cuda PARC_SYSFS="$work/sys" "$work/cuda" --dry-run
+}
+check "the GPU's NUMA node" sh -c 'echo "$1" | grep -q "memory of NUMA node 0"' \
+    - "$(node 0)"
+check "a machine with one" sh -c '! echo "$1" | grep NUMA' - "$(node -1)"
+check "no sysfs" on_cuda PARC_SYSFS="$work/none" "$work/cuda" --steps 1
 
 # The cache of matmul choices.
 file=$(ls "$work"/cache/matmul-*.txt)

@@ -5,6 +5,7 @@ import filecmp
 import json
 import os
 import re
+import shutil
 import statistics
 import sys
 
@@ -258,6 +259,32 @@ def trace(run, case):
     return "ok", {"rows": rows[:ROWS], "ms": sum(row[2] for row in rows)}
 
 
+def products(run, case):
+    """What every candidate for every matmul takes: its first run, and its least
+    time in rounds on a warm device. The cache of choices is empty for that."""
+    times = run.files / f"{case.name}.times"
+    times.unlink(missing_ok=True)
+    cache = run.files / f"{case.name}.cache"
+    shutil.rmtree(cache, ignore_errors=True)
+    outcome = program(run, case, ["--dry-run"],
+                      {"PARC_TIMES": str(times), "PARC_CACHE": str(cache)})
+    if not outcome.ok:
+        return "failed", {"why": last_words(outcome), "tail": outcome.tail}
+    rows = []
+    for line in read_lines(times)[0]:
+        ms, cold, best = line["ms"], line["cold_ms"], line["chosen"]
+        rank = sorted(range(len(cold)), key=lambda i: cold[i]).index(best)
+        rows.append([line["name"],
+                     "x".join(str(line[x]) for x in ("batch", "m", "n", "k")),
+                     f"{cold[0] * 1e3:.1f}", f"{ms[0] * 1e3:.1f}",
+                     f"{ms[best] * 1e3:.1f}", f"{best + 1} of {len(ms)}",
+                     str(rank + 1),
+                     f"{line['flops'] / max(ms[best], 1e-6) / 1e9:.0f}"])
+    return "ok", {"rows": rows, "head": [
+        "product", "batch x m x n x k", "first-ranked, cold us", "warm us",
+        "chosen us", "chosen", "cold rank", "Tflop/s"]}
+
+
 def peer(run, case):
     if os.environ.get("TORCH") == "0":
         return "skipped", {"why": "TORCH=0"}
@@ -377,5 +404,6 @@ OF_KIND = {
                  ("attention", attention, "build")],
     "speed": [("build", is_built, None), ("attention", attention, "build"),
               ("time", timing, "build"), ("trace", trace, "time")],
+    "products": [("build", is_built, None), ("products", products, "build")],
     "peer": [("peer", peer, None)],
 }

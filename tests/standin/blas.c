@@ -354,6 +354,8 @@ BlasStatus cublasLtMatmulAlgoGetHeuristic(
     for (int i = 0; i < 4; i++)
         if (preference->alignment[i] < (uint32_t)size_of(l[i]->type))
             return RT_BLAS_NOT_SUPPORTED;
+    if (product->compute == RT_BLAS_COMPUTE_TF32 && a->type != RT_BLAS_F32)
+        return RT_BLAS_NOT_SUPPORTED;
     for (int parts = 1; parts <= ALGORITHMS && *found < wanted; parts++) {
         Algorithm x = {.magic = MAGIC, .parts = (int16_t)parts,
                        .epilogue = (int16_t)product->epilogue,

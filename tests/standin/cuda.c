@@ -223,6 +223,12 @@ CuResult cuDeviceGetAttribute(int *value, CuAttribute attribute,
     return leave(r);
 }
 
+CuResult cuDeviceGetPCIBusId(char *id, int room, CuDevice device)
+{
+    snprintf(id, (size_t)room, "0000:%02X:00.0", 0x1b + (unsigned)device);
+    return RT_CU_SUCCESS;
+}
+
 CuResult cuDevicePrimaryCtxRetain(CuContext *context, CuDevice device)
 {
     CuResult r = enter();
@@ -561,10 +567,9 @@ CuResult cuStreamCreateWithPriority(CuStream *stream, unsigned int flags,
                                     int priority)
 {
     CuResult r = enter_context();
-    (void)priority;
     if (!r && flags != RT_CU_STREAM_NON_BLOCKING)
         r = SC_INVALID_VALUE;
-    return leave(r ? r : queue_stream_new(stream));
+    return leave(r ? r : queue_stream_new(stream, priority));
 }
 
 CuResult cuStreamDestroy(CuStream stream)
@@ -647,8 +652,11 @@ CuResult cuGraphInstantiate(CuGraphExec *exec, CuGraph graph,
                             unsigned long long flags)
 {
     CuResult r = enter_context();
-    return leave(r ? r : flags ? SC_INVALID_VALUE
-                               : queue_instantiate(exec, graph));
+    if (!r && flags & ~(unsigned long long)RT_CU_GRAPH_NODE_PRIORITY)
+        r = SC_INVALID_VALUE;
+    return leave(r ? r
+                   : queue_instantiate(exec, graph,
+                                       flags & RT_CU_GRAPH_NODE_PRIORITY));
 }
 
 CuResult cuGraphLaunch(CuGraphExec exec, CuStream stream)

@@ -2,6 +2,7 @@
 #include "queue.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ struct Op {
     bool captured; /* it never runs itself */
     Op *copy;     /* while a graph is launched: what stands for it */
     int mark;     /* of the walk that saw it last */
+    int priority; /* less goes first */
     HazardOp hazard;
     Work work;
 };
@@ -51,11 +53,12 @@ struct CuGraphObject {
 
 struct CuGraphExecObject {
     Graph *graph;
+    bool own_priorities;
 };
 
 struct CuStreamObject {
     Stream *next;
-    int number;
+    int number, priority;
     Op *tail;
     Op *before; /* its tail when the capture began */
     Graph *capture;
@@ -212,15 +215,29 @@ static void sweep(void)
 
 /* ---- orders ---- */
 
-/* All that can run, in the order of the calls. */
+/* The operations of one priority that can run, in the order of the calls. The
+ * next priority that has any goes to `next`. */
+static bool run_priority(int priority, int *next)
+{
+    bool any = false;
+    *next = INT_MAX;
+    for (Op *o = q.pending.first; o; o = o->next) {
+        if (o->priority == priority)
+            any |= !o->done && try_op(o);
+        else if (o->priority > priority && o->priority < *next)
+            *next = o->priority;
+    }
+    return any;
+}
+
+/* All that can run: what has the highest priority first, as far as that goes. */
 static void run_early(void)
 {
-    bool any = true;
-    while (any && !q.error) {
-        any = false;
-        for (Op *o = q.pending.first; o; o = o->next)
-            any |= !o->done && try_op(o);
+    int priority = INT_MIN, next;
+    while (priority < INT_MAX && !q.error) {
+        bool any = run_priority(priority, &next);
         sweep();
+        priority = any ? INT_MIN : next;
     }
 }
 
@@ -400,6 +417,7 @@ static void append(Stream *s, Op *o)
     o->graph = s->capture;
     o->captured = s->capture != NULL;
     o->hazard.stream = s->number;
+    o->priority = s->priority;
     if (!o->captured)
         op_number(o, s->number);
     list_add(s->capture ? &s->capture->ops : &q.pending, o);
@@ -430,12 +448,13 @@ CuResult queue_add(CuStream s, const Work *w)
     return q.error;
 }
 
-CuResult queue_stream_new(CuStream *s)
+CuResult queue_stream_new(CuStream *s, int priority)
 {
     open_queue();
     *s = calloc(1, sizeof **s);
     (*s)->next = q.streams;
     (*s)->number = q.numbers++;
+    (*s)->priority = priority;
     q.streams = *s;
     return q.error;
 }
@@ -665,12 +684,19 @@ CuResult queue_capture_end(CuStream s, CuGraph *g)
     return q.error;
 }
 
-CuResult queue_instantiate(CuGraphExec *x, CuGraph g)
+CuResult queue_instantiate(CuGraphExec *x, CuGraph g, bool own)
 {
     if (q.error)
         return q.error;
+    for (Op *o = g->ops.first; o && !own; o = o->next)
+        if (o->priority != g->ops.first->priority) {
+            standin_error("a graph of streams with different priorities is "
+                          "instantiated without those of its nodes");
+            return SC_INVALID_VALUE;
+        }
     *x = calloc(1, sizeof **x);
     (*x)->graph = g;
+    (*x)->own_priorities = own;
     g->refs++;
     return q.error;
 }
@@ -691,6 +717,7 @@ CuResult queue_launch(CuGraphExec x, CuStream s)
         for (int i = 0; i < o->ndeps; i++)
             op_depend(c, o->dep[i]->copy);
         op_number(c, o->hazard.stream);
+        c->priority = x->own_priorities ? o->priority : s->priority;
         list_add(&q.pending, c);
         if (c->work.queued)
             c->work.queued(c->work.state);

@@ -9,7 +9,8 @@
  *   ahead   the same, but first what the stream's work waits for on others
  *   NUMBER  some of it at some calls, in an order drawn from that seed
  * so that a program which lacks an event computes something else in one of
- * them. Work that waits for other processes is tried again and again; nobody
+ * them. Of pieces that can run at the same time, those of streams with a higher
+ * priority run first where everything runs (early). Work that waits for other processes is tried again and again; nobody
  * holds the queue meanwhile. As a GPU would, the queue gets on by itself, too,
  * when the host does nothing for it for a while.
  *
@@ -51,7 +52,8 @@ typedef struct Work {
 
 CuResult queue_add(CuStream s, const Work *w);
 
-CuResult queue_stream_new(CuStream *s);
+/* Lower numbers go first, as with the driver. */
+CuResult queue_stream_new(CuStream *s, int priority);
 CuResult queue_stream_free(CuStream s);
 /* Success, RT_CU_NOT_READY, or what failed. */
 CuResult queue_stream_query(CuStream s);
@@ -70,7 +72,10 @@ CuResult queue_elapsed(float *milliseconds, CuEvent from, CuEvent to);
 
 CuResult queue_capture(CuStream s, CuCaptureMode mode);
 CuResult queue_capture_end(CuStream s, CuGraph *g);
-CuResult queue_instantiate(CuGraphExec *x, CuGraph g);
+/* `own`: each node keeps the priority of its stream; else all have that of the
+ * stream of the launch. Stricter than the driver: an error where that loses a
+ * priority. */
+CuResult queue_instantiate(CuGraphExec *x, CuGraph g, bool own);
 CuResult queue_launch(CuGraphExec x, CuStream s);
 CuResult queue_exec_free(CuGraphExec x);
 CuResult queue_graph_free(CuGraph g);

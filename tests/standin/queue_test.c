@@ -69,6 +69,7 @@ enum {
     NO_FIRST_EVENT = 1, NO_SECOND_EVENT = 2, GRAPH = 4, READ_EARLY = 8,
     WRITE_EARLY = 16, NOT_JOINED = 32, FREED = 64, QUERY = 128, SHORT = 256,
     OLD_EVENT = 512, OFFLOAD = 1024, PAGEABLE = 2048, NEIGHBOURS = 4096,
+    PRIORITY = 8192, NO_PRIORITY = 16384,
 };
 
 /* y = 2 x on the second stream, between two times that the first writes x. */
@@ -142,9 +143,41 @@ static int run_neighbours(int variant)
     return wait_for(g.stream[0]) || wait_for(g.stream[1]) ? 2 : 0;
 }
 
+/* Two streams of a graph write the same bytes; the one with the higher priority
+ * does so first, though it is called last. */
+static int run_priority(int variant)
+{
+    Gpu g = {0};
+    CuStream high;
+    CuGraph graph;
+    CuGraphExec exec;
+    open_gpu(&g);
+    CuStream s = g.stream[0];
+    MUST(cuStreamCreateWithPriority(&high, RT_CU_STREAM_NON_BLOCKING, -1));
+    MUST(cuStreamBeginCapture(s, RT_CU_CAPTURE_RELAXED));
+    MUST(cuEventRecord(g.event[0], s));
+    MUST(cuStreamWaitEvent(high, g.event[0], 0));
+    MUST(cuMemsetD8Async(g.x, 1, N, s));
+    MUST(cuMemsetD8Async(g.x, 2, N, high));
+    MUST(cuEventRecord(g.event[1], high));
+    MUST(cuStreamWaitEvent(s, g.event[1], 0));
+    MUST(cuStreamEndCapture(s, &graph));
+    if (cuGraphInstantiate(&exec, graph,
+                           variant & NO_PRIORITY ? 0
+                                                 : RT_CU_GRAPH_NODE_PRIORITY))
+        return 2;
+    MUST(cuGraphLaunch(exec, s));
+    MUST(wait_for(s));
+    MUST(cuMemcpyDtoHAsync(g.host, g.x, N, s));
+    MUST(wait_for(s));
+    return ((const char *)g.host)[0] != 1;
+}
+
 /* 0: right; 1: another number; 2: an error. */
 static int run(int variant)
 {
+    if (variant & PRIORITY)
+        return run_priority(variant);
     if (variant & (OFFLOAD | PAGEABLE))
         return run_offload(variant);
     if (variant & NEIGHBOURS)
@@ -227,6 +260,8 @@ static const Case cases[] = {
     {"an event from before the capture", GRAPH | OLD_EVENT, 2},
     {"a question during a capture", GRAPH | QUERY, 2},
     {"memory of the host that is not pinned", PAGEABLE, 2},
+    {"a graph keeps priorities", PRIORITY, 0},
+    {"a graph that would lose priorities", PRIORITY | NO_PRIORITY, 2},
     {"memory that was freed", FREED, 2},
     {"a kernel out of bounds", SHORT, 2},
 };

@@ -798,7 +798,7 @@ static const ParcModel model = {
     .input = input, .ninputs = 1,
     .arena_bytes = ARENA_BYTES, .threads = 1,
     .batch = 16, .seq = 1,
-    .flops = 13107202,
+    .flops = 13107202, .executed_flops = 13107202,
     .optimizer = "SGD", .lr = 0.1, .beta1 = 0.9, .beta2 = 0.999,
     .loss_offset = AT_scale,
     .grad_norm_offset = AT_add_3,

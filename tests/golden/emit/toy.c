@@ -328,7 +328,7 @@ static const ParcModel model = {
     .nshared = 1, .shared = (const ParcShared[]){
         {.axes = AXIS_fsdp, .offset = SHARED_fsdp, .bytes = 384}},
     .batch = 24, .seq = 1,
-    .flops = 14401,
+    .flops = 14401, .executed_flops = 14401,
     .optimizer = "SGD", .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999,
     .loss_offset = AT_scale,
     .grad_norm_offset = AT_sumsq,

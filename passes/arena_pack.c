@@ -100,11 +100,11 @@ static int64_t pack(Block **order, Block **placed, int n)
 /* ---- hill climbing ------------------------------------------------------- */
 
 /* Ends when the peak is within 1/NEAR of the lower bound; restarts unless it is
- * within 1/CLOSE. */
-enum { NEAR = 1000, CLOSE = 100 };
+ * within 1/CLOSE, and restarts with longer climbs unless it is within 1/FAIR. */
+enum { NEAR = 1000, CLOSE = 100, FAIR = 50 };
 /* Limits of one climb: pairs of blocks to compare (about 50 ms), and moves.
- * RESTARTS: how many more climbs may follow. */
-enum { CLIMB_PAIRS = 40000000, CLIMB_TURNS = 4000, RESTARTS = 16 };
+ * RESTARTS: how many more climbs may follow, and again LONGER times as long. */
+enum { CLIMB_PAIRS = 40000000, CLIMB_TURNS = 4000, RESTARTS = 16, LONGER = 5 };
 
 /* The state of the search and its best result. */
 typedef struct Search {
@@ -158,11 +158,12 @@ static int64_t climb_turns(const Search *s)
     return turns < CLIMB_TURNS ? turns : CLIMB_TURNS;
 }
 
-/* Improves s->order, which is packed with this peak; returns the new peak, to
+/* Improves s->order, which is packed with this peak, in climb_turns x `longer`
+ * moves; returns the new peak, to
  * which it is packed. */
-static int64_t climb(Search *s, int64_t peak)
+static int64_t climb(Search *s, int64_t peak, int longer)
 {
-    int64_t turns = climb_turns(s);
+    int64_t turns = climb_turns(s) * longer;
     while (turns-- > 0 && !is_within(peak, s->bound, NEAR)) {
         int from = turn_at_top(s->order, s->n, peak, &s->state);
         if (from == 0)
@@ -210,6 +211,17 @@ static int64_t pack_sorted(Search *s, Compare *compare)
     return pack(s->order, s->placed, s->n);
 }
 
+/* Climbs from each sorted order in rotation until the best is within 1/part of
+ * the lower bound. */
+static void restart(Search *s, int part, int longer)
+{
+    int restarts = climb_turns(s) > 0 ? RESTARTS : 0;
+    for (int k = 0; k < restarts && !is_within(s->best, s->bound, part); k++) {
+        int64_t peak = pack_sorted(s, orders[k % ORDERS]);
+        keep_better(s, climb(s, peak, longer));
+    }
+}
+
 /* Climbs from the best sorted order; if that does not come close to the bound,
  * from each sorted order in rotation. */
 static void search(Search *s)
@@ -218,10 +230,9 @@ static void search(Search *s)
         keep_better(s, pack_sorted(s, orders[k]));
     memcpy(s->order, s->best_order, sizeof *s->order * (size_t)s->n);
     int64_t peak = pack(s->order, s->placed, s->n);
-    keep_better(s, climb(s, peak));
-    int restarts = climb_turns(s) > 0 ? RESTARTS : 0;
-    for (int k = 0; k < restarts && !is_within(s->best, s->bound, CLOSE); k++)
-        keep_better(s, climb(s, pack_sorted(s, orders[k % ORDERS])));
+    keep_better(s, climb(s, peak, 1));
+    restart(s, CLOSE, 1);
+    restart(s, FAIR, LONGER);
     pack(s->best_order, s->placed, s->n);
 }
 

@@ -211,7 +211,7 @@ static void put_sums(const ParcPart *p, void *to, const float *sum, int64_t n,
 static void sum_far(const ParcRt *rt, const RtGroup *g, const ParcPart *p,
                     float *to, int64_t at, int64_t n)
 {
-    const float *from[MOST_FAR];
+    const float *from[MOST_FAR] = {NULL};
     for (int j = 0; j < g->n; j++) {
         from[j] = (const float *)(const void *)(rt_peer(rt, g->member[j]) +
                                                 p->src) + at;

@@ -6,6 +6,11 @@ PARC=$BUILD/parc
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root" || exit 1
 case $BUILD in /*) ;; *) BUILD=$root/$BUILD PARC=$BUILD/parc ;; esac
+# make check-cpu: every program for CPUs is compiled for this level.
+if [ "${CHECK_CPU:-}" ]; then
+    export BUILD CHECK_CPU
+    PARC=$root/tests/tools/parc_cpu.sh
+fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/parc-test-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM

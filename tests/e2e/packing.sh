@@ -3,7 +3,8 @@
 # in f32 and bf16, with recomputation and accumulation: none needs more than
 # 1.02 of its lower bound. Planned are those that were the hardest to pack, and
 # of the last four settings every second combination, so that each three of them
-# meet in all ways; PACKING=all plans all. The worst is printed.
+# meet in all ways; PACKING=all plans all. The worst is printed. Programs for the
+# CPU are planned for a named level: the same on every machine.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_curves.sh"
 
@@ -13,6 +14,7 @@ packed() {
     model=$1 mesh=$2 strategy=$3 again=$4 micro=$5 target=$6 precision=$7
     shift 7
     describe "$model"
+    [ "$target" = cuda ] || set -- --cpu x86-64-v3 "$@"
     variant "$model" "$mesh" "$strategy" "$again" >"$work/plan.pdl"
     # shellcheck disable=SC2086
     "$PARC" "$work/plan.pdl" --plan curve --target "$target" --threads 1 \

@@ -2,6 +2,7 @@
 #
 #   make            build/parc and the runtime library beside it
 #   make check      every test          make check-asan  under sanitizers
+#   make check-cpu  those that depend on the CPU, for the lowest --cpu level
 #   make curves     the loss curves of all variants of the examples
 #   make demo       compile and train a small Llama on a 2x2 mesh
 #   make bench      step time against the machine's rates and PyTorch
@@ -70,7 +71,8 @@ UNIT_LIB = $(filter-out $(UNIT),$(wildcard tests/unit/*.c))
 UNIT_BIN = $(UNIT:tests/unit/%.c=$(BUILD)/unit/%)
 UNIT_LIB_OBJ = $(UNIT_LIB:%.c=$(BUILD)/obj/%.o)
 
-.PHONY: all levels check check-unit check-golden check-asan curves demo bench setup \
+.PHONY: all levels check check-unit check-golden check-asan \
+        check-cpu curves demo bench setup \
         install uninstall clean lint
 .SECONDARY:
 
@@ -185,6 +187,24 @@ $(BUILD)/unit/cuda_%: $(BUILD)/obj/tests/unit/cuda_%.o $(BUILD)/libparc_cuda.a
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -ldl -lm
 
 units: $(UNIT_BIN)
+
+# The tests whose result depends on the CPU (a line 'cpu: WHY' marks them), for
+# the lowest level: programs and runtime have its instructions alone, and oneDNN
+# its kernels.
+CPU_LEVEL = $(firstword $(LEVELS))
+CPU_TESTS = $(shell grep -lE '^(\#| \*) cpu: ' tests/unit/*.c)
+CPU_BIN = $(CPU_TESTS:tests/unit/%.c=$(BUILD)/unit-$(CPU_LEVEL)/%)
+
+$(BUILD)/unit-$(CPU_LEVEL)/%: $(BUILD)/obj/tests/unit/%.o $(UNIT_LIB_OBJ) \
+                              $(BUILD)/libparc.a \
+                              $(BUILD)/libparc_rt.$(CPU_LEVEL).a
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+check-cpu: all $(BUILD)/libparc_rt.$(CPU_LEVEL).a $(CPU_BIN)
+	$(Q)BUILD=$(BUILD) CHECK_CPU=$(CPU_LEVEL) DNNL_MAX_CPU_ISA=AVX2 \
+	    sh tests/check.sh cpu
 
 check: all levels units
 	$(Q)BUILD=$(BUILD) sh tests/check.sh

@@ -2,6 +2,9 @@
 # setup.sh: installs what building and testing parc needs and this machine
 # lacks, through the system's package manager. Says what it does, asks for
 # nothing, and does nothing where all is there.
+#
+#   setup.sh emulation     also emulators and a cross compiler for the tests of
+#                          programs for other CPUs, which skip without them
 set -eu
 
 missing=
@@ -20,6 +23,13 @@ need jq jq
 need python3 python3
 need dnnl.h libdnnl-dev
 need stdlib.h libc6-dev
+if [ "${1:-}" = emulation ]; then
+    need qemu-x86_64 qemu-user
+    if [ "$(uname -m)" = x86_64 ]; then
+        need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+        need ../aarch64-linux-gnu/include/stdlib.h libc6-dev-arm64-cross
+    fi
+fi
 
 [ -n "$missing" ] || exit 0
 

@@ -2,6 +2,10 @@
 # check.sh: every test, and one closing line "N passed, N failed".
 #
 #   check.sh [golden] [unit] [e2e]     only these groups
+#   check.sh cpu                       tests that depend on the CPU; programs
+#                                      are compiled for the level $CHECK_CPU
+#
+# A line '# cpu: WHY' (in C: ' * cpu: WHY') says that a test depends on the CPU.
 #
 # $JOBS tests run side by side, as many as there are cores where it is not set.
 # One that says so in a line '# alone: WHY' runs by itself, at the end.
@@ -28,6 +32,7 @@ list() { # list GROUP: the sources of its tests
     case $1 in
     golden) echo tests/run ;;
     unit) grep -l '^int main' tests/unit/*.c ;;
+    cpu) grep -lE '^(#| \*) cpu: ' tests/unit/*.c tests/e2e/*.sh ;;
     e2e)
         for test in tests/e2e/*.sh; do
             case $test in
@@ -41,7 +46,7 @@ list() { # list GROUP: the sources of its tests
 
 program() { # program SOURCE: what runs it
     case $1 in
-    *.c) echo "$BUILD/unit/$(basename "$1" .c)" ;;
+    *.c) echo "$BUILD/unit${CHECK_CPU:+-$CHECK_CPU}/$(basename "$1" .c)" ;;
     *) echo "$1" ;;
     esac
 }

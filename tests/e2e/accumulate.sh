@@ -4,6 +4,7 @@
 # to shards once a microbatch; sums over replicas are made once a step; the
 # program does not grow with the number of microbatches, and holds no second
 # set of gradients.
+# cpu: losses
 . "$(dirname "$0")/lib.sh"
 
 # count AXIS KIND: calls a step.

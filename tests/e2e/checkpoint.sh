@@ -1,6 +1,7 @@
 #!/bin/sh
 # checkpoint: modules that run again for the backward pass cost memory less
 # and change no loss, on one rank and on four.
+# cpu: losses
 . "$(dirname "$0")/lib.sh"
 
 as_planned() { # as_planned LABEL: allocated = planned, packed well

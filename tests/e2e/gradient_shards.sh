@@ -4,6 +4,7 @@
 # the same bits on every run, which a rank that came too early would change;
 # memory as planned, and less of it. build/unit/hazards follows the ranks
 # through products of all sizes, build/unit/random_binaries runs such.
+# cpu: losses; which products are split
 . "$(dirname "$0")/lib.sh"
 
 sizes="-D vocab=512 -D dim=384 -D n_layers=3 -D n_heads=6 -D n_positions=16

@@ -1,6 +1,7 @@
 #!/bin/sh
 # One loss curve of llama.pdl on every mesh, and the one that PyTorch gives
 # for the same weights and batches (recorded; tests/torch/llama.py makes it).
+# cpu: losses
 . "$(dirname "$0")/lib.sh"
 
 torch_curve() {

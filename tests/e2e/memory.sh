@@ -1,6 +1,7 @@
 #!/bin/sh
 # A rank allocates what the plan printed, to the byte; packing stays within
 # 5% of the lower bound; the heap does not grow after the first steps.
+# cpu: workspace of matmuls
 . "$(dirname "$0")/lib.sh"
 
 well_packed() {

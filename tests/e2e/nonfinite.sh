@@ -1,6 +1,7 @@
 #!/bin/sh
 # A scaled loss gives the curve of the plain one; steps whose gradients
 # overflow are skipped; a gradient that is not finite is named.
+# cpu: numbers near the end of f32
 . "$(dirname "$0")/lib.sh"
 
 sizes="-D vocab=256 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 \

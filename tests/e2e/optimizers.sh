@@ -2,6 +2,7 @@
 # Twenty steps of each optimizer, with weight decay and its groups, momentum,
 # clipping, schedules and ignored labels, are PyTorch's (recorded;
 # tests/torch/recipe.py makes the record).
+# cpu: losses
 . "$(dirname "$0")/lib.sh"
 
 # same FIELD CASE: a field of the log is the record's.

@@ -3,6 +3,7 @@
 # within 2% of the f32 curve, for each of the language models, on one rank and
 # on a mesh, with the machine's own 16-bit instructions and without; shards are gathered in half the bytes, weights are
 # kept in f32; gradients are reduced in the type that `reduce` says.
+# cpu: the products of 16-bit types
 . "$(dirname "$0")/lib.sh"
 
 cat docs/*.md README.md >"$work/text"

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Clipping and schedules: one curve on every mesh, and no collective more.
+# cpu: losses
 . "$(dirname "$0")/lib.sh"
 
 sizes="-D vocab=512 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 \

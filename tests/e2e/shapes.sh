@@ -1,6 +1,7 @@
 #!/bin/sh
 # Parameters that the ranks do not divide, with fewer rows or elements than
 # ranks, and ranks with nothing: one curve under every strategy.
+# cpu: losses
 . "$(dirname "$0")/lib.sh"
 
 model() { # model AXES CLAUSE

@@ -2,6 +2,7 @@
 # The curves of gpt2.pdl and transformer.pdl are PyTorch's, for the same
 # weights and batches (recorded; tests/torch/record.sh makes the records, with
 # PyTorch 1.13; 2.15 differs from them by 3e-5 at the most).
+# cpu: losses
 . "$(dirname "$0")/lib.sh"
 
 torch_curve() { # torch_curve MODEL

@@ -13,9 +13,12 @@
  * Every fourth model has larger sizes (--times says how much for all), so that
  * vectors fill and threads have something to share. --keep leaves the binary
  * and its sources.
+ *
+ * cpu: emitted kernels and matmuls are vectorised for it.
  */
 #include "base/bug.h"
 #include "base/file.h"
+#include "codegen/cpu_level.h"
 #include "codegen/program.h"
 #include "codegen/target.h"
 #include "tests/unit/random.h"
@@ -63,6 +66,16 @@ static const char *path_of(const Case *c, const char *name)
 
 /* ---- the program ------------------------------------------------------- */
 
+/* $CHECK_CPU, else native. */
+static const CpuLevel *level_of_tests(void)
+{
+    const char *name = getenv("CHECK_CPU");
+    for (int i = 0; name && i < CPU_LEVELS; i++)
+        if (strcmp(cpu_level[i].name, name) == 0)
+            return &cpu_level[i];
+    return &cpu_level[PARC_CPU_NATIVE];
+}
+
 /* Runs all passes; a plan may be refused where it meets the model. */
 static const char *make_program(Case *c)
 {
@@ -82,6 +95,7 @@ static const char *make_program(Case *c)
     for (int i = 0; i < p->param.n; i++)
         p->param.at[i].init.a = 0.3;
     c->target = target_info(TARGET_CPU, (int)rng_pick(&r, 1, 1, 2));
+    c->target.cpu = level_of_tests();
     if (c->seed % 3) /* of products of all sizes */
         c->target.makes_shards = target_can_make_shards;
     for (size_t i = 0; i < PASSES && !c->refused; i++) {

@@ -1,5 +1,8 @@
 /* runtime_attention.c: attention and its gradient against a plain computation
- * in double precision, and the same bits on any number of threads. */
+ * in double precision, and the same bits on any number of threads.
+ *
+ * cpu: products are vectorised for it.
+ */
 #include <math.h>
 #include <omp.h>
 

@@ -1,6 +1,9 @@
 /* runtime_kernels.c: matmuls with all the strides and element types that plans
  * use, embedding and its gradient, strided copies, each against the plainest
- * loop. */
+ * loop.
+ *
+ * cpu: the library has other kernels.
+ */
 #include <malloc.h>
 #include <math.h>
 #include <omp.h>

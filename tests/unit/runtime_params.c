@@ -1,6 +1,9 @@
 /* runtime_params.c: random numbers against the published vectors; parameters
  * cut over several meshes: drawn, exported, loaded again: always the same
- * file, byte by byte; files of weights that are broken. */
+ * file, byte by byte; files of weights that are broken.
+ *
+ * cpu: normal numbers are vectorised for it.
+ */
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>

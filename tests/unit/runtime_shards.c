@@ -2,6 +2,8 @@
  * ranks' operands (parc_matmul_shard), against sums in double: operands by rows
  * and by columns, in f32 and in bf16, shards of one row, ranks with one of the
  * summed indices.
+ *
+ * cpu: the library has other kernels.
  */
 #include <math.h>
 

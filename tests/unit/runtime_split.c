@@ -1,6 +1,9 @@
 /* runtime_split.c: products in f32 on tiles of bf16 are as exact as in f32,
  * whatever the matrices' sizes and strides are, and the same for any number of
- * threads; and a matmul of the runtime takes them. */
+ * threads; and a matmul of the runtime takes them.
+ *
+ * cpu: it has tiles or not.
+ */
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>

@@ -9,11 +9,11 @@
  *     for (int64_t layer = 0; layer <= 31; layer++) {
  *         if (layer + 1 <= 31) {
  *             const int64_t next = layer + 1;
- *             parc_wait(rt, PARC_DATA, 9); // w1 has been read
+ *             parc_wait(rt, PARC_DATA, 9); // after: read of w1
  *             parc_all_gather(rt, 1, AXIS_dp, 9, (ParcPart[]){ … next % 2 … });
  *             parc_record(rt, PARC_DATA, 4 + next % 2);
  *         }
- *         parc_wait(rt, PARC_COMPUTE, 4 + layer % 2); // w1 is there
+ *         parc_wait(rt, PARC_COMPUTE, 4 + layer % 2); // after: w1
  *         …
  */
 #include "codegen/emitter.h"
@@ -64,7 +64,8 @@ static void emit_wait(Emitter *e, const Issue *issue, const Wait *w,
     const char *call = arena_printf(
         a, "parc_wait(rt, %s, %s);", emit_stream_name(issue->stream),
         slot_text(e, &e->p->streams->event[w->event], issue->op, w->offset));
-    const char *why = arena_printf(a, "/* %s */", c_comment(a, w->why));
+    const char *why = arena_printf(a, "/* after: %s */",
+                                   c_comment(a, w->why));
     int width = e->o->indent + (int)(strlen(call) + strlen(why)) + 1;
     if (w->when == WAIT_FIRST) {
         out_line(e->o, "%s", why);
@@ -86,7 +87,7 @@ static void emit_meetings(Emitter *e, const Issue *issue, const char *turn)
     for (int i = 0; i < issue->meet.n; i++) {
         const Meeting *m = &issue->meet.at[i];
         bool first = m->when == WAIT_FIRST;
-        out_line(e->o, "/* %s */", c_comment(a, m->why));
+        out_line(e->o, "/* barrier: %s */", c_comment(a, m->why));
         if (first)
             out_line(e->o, "if (%s)", first_turn(e, issue_loop(issue), turn));
         out_line(e->o, "%sparc_meet(rt, %d, %s);", first ? "    " : "",

@@ -67,7 +67,18 @@ void report_matmuls(Out *o, const Program *p);
  * backward pass, and what that computes again. */
 void report_saved(Out *o, const Program *p);
 
-/* The *n blocks that are alive at the memory peak, largest first. */
+/* report_peak.c, a part of the plan. */
+void report_peak(Out *o, const Program *p);
+/* By block, the line of the model that it was made for (zeros: none), and that
+ * of a block as text, "" for none. */
+const Loc *report_block_locs(const Program *p);
+const char *report_block_where(const Program *p, const Loc *locs,
+                               const Block *b);
+
+/* report_units.c, a part of the JSON: the unit and scope of each number. */
+void report_units(Out *o, const Program *p);
+
+/* The *n blocks that are live at the memory peak, largest first. */
 const Block **report_alive(const Program *p, int *n);
 
 /* "64.00 KiB", "1.50 G": for people. */

@@ -25,7 +25,7 @@ void report_copies(Out *o, const Program *p)
     if (!list(o, p, false))
         return;
     out_line(o, "");
-    out_line(o, "Copies of parameters in %s, kept by the optimizer (bytes on "
-             "a rank)", dtype_name(p->train.precision));
+    out_line(o, "Copies of parameters in %s, written by the optimizer (bytes "
+             "per rank)", dtype_name(p->train.precision));
     list(o, p, true);
 }

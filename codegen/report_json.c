@@ -200,6 +200,7 @@ static void memory(Out *o, const Program *p)
     out(o, "},\n  \"at_peak\": [");
     int n;
     const Block **live = report_alive(p, &n);
+    const Loc *locs = report_block_locs(p);
     for (int i = 0; i < n; i++) {
         out(o, "%s    {", i ? ",\n" : "\n");
         field(o, "name", live[i]->name);
@@ -207,6 +208,8 @@ static void memory(Out *o, const Program *p)
         field(o, "class", memory_class_name(live[i]->class));
         out(o, ", ");
         number(o, "bytes", live[i]->counted);
+        out(o, ", ");
+        field(o, "source", report_block_where(p, locs, live[i]));
         out(o, "}");
     }
     out(o, "\n  ],\n");
@@ -291,6 +294,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t)
         field(o, "cpu", t->cpu->name);
         out(o, ",\n");
     }
+    report_units(o, p);
     mesh(o, p);
     params(o, p);
     collectives(o, p);

@@ -36,14 +36,14 @@ static const char *reason(const Table *t, const CudaPlan *c, CudaCost cost)
     Arena *a = t->p->arena;
     const char *text = "";
     if (cost.sums)
-        text = arena_printf(a, "; sums of %lld parts %s", (long long)c->parts,
+        text = arena_printf(a, "; partial sums of %lld blocks %s", (long long)c->parts,
                             report_bytes(a, 2 * cost.sums));
     if (cost.again)
-        text = arena_printf(a, "%s; rows too long for the chip %s", text,
+        text = arena_printf(a, "%s; rows too long for shared memory %s", text,
                             report_bytes(a, cost.again));
     int64_t more = c->tight ? bytes_of(c->tight) - bytes_of(c) : 0;
     if (more > 0)
-        text = arena_printf(a, "%s; where a block has %d KiB %s more", text,
+        text = arena_printf(a, "%s; with %d KiB of shared memory per block %s more", text,
                             RT_BLOCK_LEAST >> 10, report_bytes(a, more));
     return text;
 }
@@ -100,7 +100,8 @@ static void between(Table *t, const Region *r, const Op *op)
             continue;
         if (!t->head) {
             out_line(t->o, "");
-            out_line(t->o, "Tensors that only go from kernel to kernel");
+            out_line(t->o, "Tensors that only kernels read and write (bytes per call, on "
+                           "each rank)");
             t->head = true;
         }
         out_line(t->o, "  %-11s  %s of k%02d to %s",
@@ -132,9 +133,10 @@ void report_kernels(Out *o, const Program *p)
 {
     Table t = {.o = o, .p = p};
     out_line(o, "");
-    out_line(o, "Kernels (calls a step x bytes read, bytes written; the least "
-                "of both, each");
-    out_line(o, "tensor once; where a row stays between phases)");
+    out_line(o, "Kernels (calls per step x bytes read, bytes written per call, "
+                "on each rank; the");
+    out_line(o, "minimum, which is each tensor once; where a row is stored "
+                "between phases)");
     walk(&t, p->step, 1, true);
     t.number = 0;
     walk(&t, p->step, 1, false);

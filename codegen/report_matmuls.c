@@ -31,9 +31,9 @@ void report_matmuls(Out *o, const Program *p)
             continue;
         if (!head) {
             out_line(o, "");
-            out_line(o, "Matmuls (calls a step x bytes that one touches at "
-                        "least; m x n x k on a rank; with");
-            out_line(o, "what is computed along with the product)");
+            out_line(o, "Matmuls (calls per step x least bytes per call; m x n "
+                        "x k; the epilogue, all on");
+            out_line(o, "each rank)");
         }
         head = true;
         Contraction c;

@@ -9,7 +9,6 @@
 #include "codegen/work.h"
 #include "ir/flops.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 const char *report_bytes(Arena *a, int64_t bytes)
@@ -93,13 +92,13 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
         all += (double)type_elements(&pm->type);
         local += (double)type_local_elements(&pm->type, &p->mesh);
     }
-    out_line(o, "parameters  %s, %s on a rank", report_count(a, all),
+    out_line(o, "parameters  %s in the model, %s per rank", report_count(a, all),
              report_count(a, local));
     bool sequences = false;
     for (int i = 0; i < p->input.n; i++)
         sequences |= p->input.at[i].below > 0;
-    out_line(o, sequences ? "batch       %lld sequences of %lld"
-                          : "batch       %lld",
+    out_line(o, sequences ? "batch       %lld sequences of %lld, whole mesh"
+                          : "batch       %lld, whole mesh",
              (long long)p->train.batch, (long long)p->train.seq);
     if (p->train.accumulate > 1)
         out_line(o, "            in %lld microbatches, gradients accumulated "
@@ -107,9 +106,9 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
     head_chunks(o, p, p->step);
     report_train(o, p);
     if (t->cpu)
-        out_line(o, "cpu         %s, %d thread%s a rank", t->cpu->name,
+        out_line(o, "cpu         %s, %d thread%s per rank", t->cpu->name,
                  t->threads, t->threads == 1 ? "" : "s");
-    out_line(o, "memory      %s a rank at the peak, lower bound %s (%.3f)",
+    out_line(o, "memory      %s per rank at the peak, lower bound %s (%.3f)",
              report_bytes(a, m->peak), report_bytes(a, m->lower_bound),
              m->lower_bound ? (double)m->peak / (double)m->lower_bound : 1.0);
     for (int c = 0; c < MEM_CLASSES; c++)
@@ -117,18 +116,18 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
             out_line(o, "            %-11s %10s", memory_class_name(c),
                      report_bytes(a, m->at_peak[c]));
     if (m->host)
-        out_line(o, "            %s more in host memory",
+        out_line(o, "            %s per rank in host memory",
                  report_bytes(a, m->host));
     double forward = program_flops(p, PH_FORWARD);
     double backward = program_flops(p, PH_BACKWARD);
-    out_line(o, "work        %sflop a step (forward %s, backward %s)",
+    out_line(o, "work        %sflop per step, whole mesh (forward %s, backward %s)",
              report_count(a, forward + backward +
                                program_flops(p, PH_OPTIMIZER)),
              report_count(a, forward), report_count(a, backward));
     double again = program_flops_again(p);
     if (again > 0)
-        out_line(o, "            %sflop of these compute again what the "
-                    "forward pass had", report_count(a, again));
+        out_line(o, "            %sflop of these recompute values of the "
+                    "forward pass", report_count(a, again));
 }
 
 /* Calls and bytes by axis set, in order of first appearance. */
@@ -156,7 +155,7 @@ static void traffic(Out *o, const Program *p, const CollectiveInfo *c, int n)
         if (gathers)
             rest = arena_printf(p->arena, ", and %lld gather%s in place",
                                 (long long)gathers, gathers == 1 ? "" : "s");
-        out_line(o, "%s%s: %lld calls, %s a step%s",
+        out_line(o, "%s%s: %lld calls, %s per rank and step%s",
                  nseen == 1 ? "traffic     " : "            ", c[i].axis,
                  (long long)calls, report_bytes(p->arena, bytes), rest);
     }
@@ -187,7 +186,7 @@ static void params(Out *o, const Program *p)
             (int)strlen(p->param.at[i].name) > width)
             width = (int)strlen(p->param.at[i].name);
     out_line(o, "");
-    out_line(o, "Parameters");
+    out_line(o, "Parameters (global shape, placement on each axis)");
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
         if (pm->state_of >= 0)
@@ -201,7 +200,7 @@ static void params(Out *o, const Program *p)
                  arena_printf(a, "%s%s", type_text(a, &pm->type, &p->mesh),
                               true_shape(p, pm)), place,
                  pm->unit ? "unit " : "", pm->unit ? pm->unit : "",
-                 pm->kept && !pm->shared ? " kept gathered" : "",
+                 pm->kept && !pm->shared ? " stays gathered" : "",
                  pm->trainable ? "" : " frozen",
                  diag_where(p->diag, a, pm->loc));
     }
@@ -210,13 +209,13 @@ static void params(Out *o, const Program *p)
 const char *report_moved(const Program *p, const CollectiveInfo *c)
 {
     if (c->in_place)
-        return "in place, nothing moves";
+        return "in place, no data moves";
     if (!c->shards)
         return NULL;
-    const char *how = "made as shards, out of all ranks' operands";
+    const char *how = "each rank computes its shard from all ranks' operands";
     return c->shards == c->op->nargs
                ? how
-               : arena_printf(p->arena, "%d of %d are %s", c->shards,
+               : arena_printf(p->arena, "of %d of %d tensors %s", c->shards,
                               c->op->nargs, how);
 }
 
@@ -230,7 +229,8 @@ static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
         if ((int)strlen(c[i].axis) > width)
             width = (int)strlen(c[i].axis);
     out_line(o, "");
-    out_line(o, "Collectives, in order (calls a step x bytes a call)");
+    out_line(o, "Collectives, in order (calls per step x bytes per call, on each "
+                "rank)");
     for (int i = 0; i < n; i++) {
         const Op *op = c[i].op;
         if (!i || op->phase != phase)
@@ -252,49 +252,6 @@ static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
         out_line(o, "  none");
 }
 
-/* ---- the peak ------------------------------------------------------------ */
-
-static int larger_first(const void *x, const void *y)
-{
-    const Block *a = *(const Block *const *)x, *b = *(const Block *const *)y;
-    if (a->counted != b->counted)
-        return a->counted < b->counted ? 1 : -1;
-    return strcmp(a->name, b->name);
-}
-
-const Block **report_alive(const Program *p, int *n)
-{
-    const MemoryPlan *m = p->memory;
-    const Block **live = NEW_ARRAY(p->arena, const Block *, m->nblocks + 1);
-    *n = 0;
-    for (int i = 0; i < m->nblocks; i++)
-        if (!m->block[i].host && m->block[i].bytes > 0 &&
-            m->block[i].first <= m->peak_time &&
-            m->peak_time <= m->block[i].last)
-            live[(*n)++] = &m->block[i];
-    qsort(live, (size_t)*n, sizeof *live, larger_first);
-    return live;
-}
-
-static void at_peak(Out *o, const Program *p)
-{
-    enum { SHOWN = 16 };
-    int n;
-    const Block **live = report_alive(p, &n);
-    out_line(o, "");
-    out_line(o, "Alive at the memory peak, largest first");
-    for (int i = 0; i < n && i < SHOWN; i++)
-        out_line(o, "  %10s  %-11s %s", report_bytes(p->arena, live[i]->counted),
-                 memory_class_name(live[i]->class), live[i]->name);
-    if (n > SHOWN) {
-        int64_t rest = 0;
-        for (int i = SHOWN; i < n; i++)
-            rest += live[i]->counted;
-        out_line(o, "  %10s  in %d smaller ones",
-                 report_bytes(p->arena, rest), n - SHOWN);
-    }
-}
-
 void report_plan(Out *o, const Program *p, const TargetInfo *t)
 {
     int n;
@@ -313,5 +270,5 @@ void report_plan(Out *o, const Program *p, const TargetInfo *t)
         report_matmuls(o, p);
         report_kernels(o, p);
     }
-    at_peak(o, p);
+    report_peak(o, p);
 }

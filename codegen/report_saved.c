@@ -109,20 +109,20 @@ static void checkpoint(Out *o, const Program *p, int item)
     out_line(o, "");
     out_line(o, "Under checkpoint %s%s  (%s)", checkpoint_text(p->arena, c),
              keep_text(p, c), diag_where(p->diag, p->arena, c->loc));
-    out_line(o, " kept");
+    out_line(o, " saved");
     int nkept = list_saved(o, p, p->step, item);
     if (nkept == 0)
         out_line(o, "  nothing");
-    out_line(o, " computed again");
+    out_line(o, " recomputed");
     if (!list_again(o, p, p->step, item))
         out_line(o, "  nothing%s",
-                 nkept > 0 && !c->keep ? ": that would save no memory" : "");
+                 nkept > 0 && !c->keep ? ": it would save no memory" : "");
 }
 
 void report_saved(Out *o, const Program *p)
 {
     out_line(o, "");
-    out_line(o, "Saved by the forward pass for the backward pass");
+    out_line(o, "Saved by the forward pass for the backward pass (bytes per rank)");
     if (!list_saved(o, p, p->step, ANY_ITEM))
         out_line(o, "  nothing");
     for (int i = 0; i < p->plan.ncheckpoints; i++)

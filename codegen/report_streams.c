@@ -1,13 +1,14 @@
 /* report_streams.c: the plan's section on streams.
  *
  *   Streams: compute, tensor, data (51 events)
- *     ag2   data    1 turn ahead   w1.weight.bf16 is there
- *                                  at first in front of tok_embeddings
- *                                  before rsqrt
+ *     ag2   data    after: w1.weight.bf16; prefetched 1 iteration ahead
+ *                   first issued before tok_embeddings
+ *                   before: rsqrt
  *
- * For every collective and transfer: the stream that it runs on, how many turns
- * of its loop ahead it is issued, what it waits for, where it goes ahead of more
- * than its loop, and who waits for it.
+ * For every collective and transfer: the stream that it runs on, the values
+ * that it waits for, its prefetch distance in iterations of its loop, the place
+ * of its issue where that is outside the loop, and the first consumers, which
+ * wait for it.
  */
 #include "codegen/report.h"
 #include "passes/streams.h"
@@ -21,7 +22,7 @@ typedef struct Scan {
     int ahead;
     const Issue *lead; /* where it, or its loop's first turn, goes ahead of
                           something else; NULL: nowhere */
-    const char *after; /* "a is there, b has been read" */
+    const char *after; /* "a, read of b" */
     const char *before;
 } Scan;
 
@@ -29,7 +30,8 @@ static const char *with(Arena *a, const char *list, const char *more)
 {
     size_t n = strlen(more);
     for (const char *at = strstr(list, more); at; at = strstr(at + 1, more))
-        if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ','))
+        if ((at == list || strncmp(at - 2, ", ", 2) == 0) &&
+            (!at[n] || at[n] == ','))
             return list;
     return arena_printf(a, "%s%s%s", list, *list ? ", " : "", more);
 }
@@ -64,7 +66,7 @@ static void scan_list(Scan *s, const IssueList *list)
     }
 }
 
-/* Twice: who waits may stand in front of who records. */
+/* Twice: the op that waits may come before the op that records. */
 static Scan scan(const Program *p, const Op *op)
 {
     Scan s = {.p = p, .op = op, .event = -1, .after = "", .before = ""};
@@ -84,34 +86,36 @@ static const char *loop_text(const Op *loop)
     return *loop->path ? loop->path : "the loop";
 }
 
-/* "at first in the last turn of layers.*", "in front of norm". */
+/* "first issued in the last iteration of layers.*", "issued before norm". */
 static const char *lead_text(Arena *a, const Issue *issue)
 {
-    const char *first = issue->kind == ISSUE_FIRST ? "at first " : "";
+    const char *first = issue->kind == ISSUE_FIRST ? "first " : "";
     const Op *at = issue->at;
     if (at->kind == OP_loop && issue->left == 0)
-        return arena_printf(a, "%sin the last turn of %s", first, loop_text(at));
+        return arena_printf(a, "%sissued in the last iteration of %s", first,
+                            loop_text(at));
     if (at->kind == OP_loop)
-        return arena_printf(a, "%s%d turns before the end of %s", first,
-                            issue->left + 1, loop_text(at));
+        return arena_printf(a, "%sissued %d iterations before the end of %s",
+                            first, issue->left + 1, loop_text(at));
     while (at->next && (at->nouts == 0 || at->kind == OP_param))
         at = at->next;
-    return arena_printf(a, "%sin front of %s", first,
+    return arena_printf(a, "%sissued before %s", first,
                         at->nouts ? at->out[0]->name : "the end");
 }
 
 static void line(Out *o, const Program *p, const Op *op, const char *label)
 {
     Scan s = scan(p, op);
-    const char *ahead = !s.ahead ? ""
-        : arena_printf(p->arena, "%d turn%s ahead", s.ahead,
-                       s.ahead == 1 ? "" : "s");
-    out_line(o, "  %-5s %-7s %-13s %s", label, stream_name(op->stream), ahead,
-             *s.after ? s.after : "at once");
+    const char *ahead = "";
+    if (s.ahead)
+        ahead = arena_printf(p->arena, "; prefetched %d iteration%s ahead",
+                             s.ahead, s.ahead == 1 ? "" : "s");
+    out_line(o, "  %-5s %-7s %s%s%s", label, stream_name(op->stream),
+             *s.after ? "after: " : "issued immediately", s.after, ahead);
     if (s.lead)
-        out_line(o, "  %-27s %s", "", lead_text(p->arena, s.lead));
+        out_line(o, "  %-13s %s", "", lead_text(p->arena, s.lead));
     if (*s.before)
-        out_line(o, "  %-27s before %s", "", s.before);
+        out_line(o, "  %-13s before: %s", "", s.before);
 }
 
 void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n)

@@ -80,7 +80,7 @@ void report_train(Out *o, const Program *p)
         out_line(o, "            gradients are clipped to a norm of %s",
                  number(a, t->clip));
     if (t->loss_scale > 0)
-        out_line(o, "            the loss is scaled by %s to begin with",
+        out_line(o, "            the loss is scaled by %s at first",
                  number(a, t->loss_scale));
     schedule(o, a, &t->schedule);
 }

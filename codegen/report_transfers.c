@@ -1,6 +1,6 @@
 /* report_transfers.c: the plan's section on host memory.
  *
- *   From and to host memory (times a step x bytes)  (llama.pdl:58:5)
+ *   From and to host memory (copies per step x bytes per copy, …)
  *    forward
  *     ft0   to device    32 x 4.00 MiB    layers.*.wq.weight.bf16
  */
@@ -13,7 +13,8 @@ void report_transfers(Out *o, const Program *p)
     if (!n)
         return;
     out_line(o, "");
-    out_line(o, "From and to host memory (times a step x bytes)  (%s)",
+    out_line(o, "From and to host memory (copies per step x bytes per copy, on each "
+             "rank)  (%s)",
              diag_where(p->diag, p->arena, p->plan.offload_loc));
     for (int i = 0; i < n; i++) {
         if (!i || x[i].op->phase != x[i - 1].op->phase)

@@ -233,12 +233,11 @@ static const char *why_text(const EventFinder *f, const Need *n)
 {
     const Act *a = &f->trace.act[n->act];
     if (a->issue->kind == ISSUE_BEGIN)
-        return "the step has begun";
+        return "step start";
     const char *name = n->access && n->access->value ? n->access->value->name
                                                      : "scratch";
-    return arena_printf(f->p->arena, "%s %s", name,
-                        n->access && n->access->write ? "is there"
-                                                      : "has been read");
+    bool written = n->access && n->access->write;
+    return written ? name : arena_printf(f->p->arena, "read of %s", name);
 }
 
 /* Adds a wait for the instance of n to the statement. */

@@ -313,7 +313,7 @@ static Meeting meeting_of_block(const Walk *w, const Fault *f, const Act *act)
     const Block *b = &w->p->memory->block[f->block];
     return (Meeting){.axes = b->shared, .by = w->gather[f->block],
                      .when = act->first ? WAIT_FIRST : WAIT_ALWAYS,
-                     .why = arena_printf(w->p->arena, "all have %s %s",
+                     .why = arena_printf(w->p->arena, "all ranks have %s %s",
                                          f->writes ? "read" : "written",
                                          b->name)};
 }
@@ -324,7 +324,7 @@ static Meeting meeting_of_product(const Act *act)
     const Op *op = act->issue->op;
     return (Meeting){.axes = (uint32_t)op_attr(op, "axes").i,
                      .by = op_scatter_of(op, &operand), .when = WAIT_ALWAYS,
-                     .why = "all have what is multiplied here"};
+                     .why = "all ranks have computed the operands"};
 }
 
 /* Adds a barrier for the fault. A barrier that exists for the first iteration

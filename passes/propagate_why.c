@@ -29,21 +29,21 @@ static Why why_param(const Program *p, const Param *q, int axis)
         s = style_of_param(p, q->alias[i], axis);
     if (s)
         return why_is(style_text(p->arena, s), s->loc);
-    return why_is("no style names it", q->loc);
+    return why_is("no style splits it", q->loc);
 }
 
 static Why why_input(const Program *p, const Input *in, int axis)
 {
     if (p->plan.tensor_axes >> axis & 1)
-        return why_is("every rank reads the same", in->loc);
-    return why_is("the batch is split over every axis that no parallelize "
-                  "names", p->plan.loc.file ? p->plan.loc : in->loc);
+        return why_is("every rank of the axis reads the same batch", in->loc);
+    return why_is("axes that no `parallelize` names split the batch",
+                  p->plan.loc.file ? p->plan.loc : in->loc);
 }
 
 static Why follows(const Program *p, const Value *v, int axis)
 {
     return why_is(arena_printf(p->arena, "follows %%%s", v->name),
-                 v->why[axis].loc);
+                  v->why[axis].loc);
 }
 
 /* The operand that determines the result's placement on the axis: one that is
@@ -60,10 +60,10 @@ static Why why_by_rule(const Program *p, const Op *op, const Value *out,
             from = v;
     }
     if (!from)
-        return why_is("as its readers want it", op->loc);
+        return why_is("the placement that its consumers need", op->loc);
     AxisPlace is = out->type.place.ax[axis];
     if (is.kind == AX_S && from->type.place.ax[axis].kind == AX_R)
-        return why_is("as its readers want it", op->loc);
+        return why_is("the placement that its consumers need", op->loc);
     return follows(p, from, axis);
 }
 
@@ -83,8 +83,10 @@ static Why why_result(const Propagate *g, const Op *op, int o, int axis)
     }
     case OP_finish_grad: {
         const Param *q = &p->param.at[op_attr(op, "param").i];
-        return why_is(arena_printf(p->arena, "as its parameter %s", q->name),
-                     q->value ? q->value->why[axis].loc : q->loc);
+        return why_is(arena_printf(p->arena,
+                                   "the placement of its parameter %s",
+                                   q->name),
+                      q->value ? q->value->why[axis].loc : q->loc);
     }
     case OP_loop:
         return follows(p, op->body->yield[o], axis);

@@ -270,7 +270,7 @@ static void emit_gather(Storage *s, Move *const *move, int n)
                           arena_printf(s->p->arena, "parameters of unit %s%s",
                                        lead->group,
                                        lead->unit->reshard == 0
-                                           ? ", once a step" : ""));
+                                           ? ", once per step" : ""));
     op->loc = before->loc;
 }
 

@@ -33,14 +33,14 @@ long="tests/data/long_rows.pdl -D batch=3 --mesh 1"
     has "rows of 4096 lie in shared memory" ' shared .*cross_entropy' \
         $rows -D n=4096
     runs "rows of 4096" "" $rows -D n=4096
-    has "rows of 8192 are streamed" ' streamed .*rows too long for the chip' \
+    has "rows of 8192 are streamed" ' streamed .*rows too long for shared memory' \
         $rows -D n=8192
     runs "rows of 8192" "" $rows -D n=8192
-    has "rows of 5000 have a twin" ' shared .*cross_.*a block has 99 KiB' \
+    has "rows of 5000 have a twin" ' shared .*cross_.*with 99 KiB of shared memory' \
         $rows -D n=5000
     runs "rows of 5000, and streamed" --sites $rows -D n=5000
     runs "rows of 9000, and sums in the workspace" "" $rows -D n=9000
-    has "softmax over 20000 has a twin" ' shared .*softmax.*has 99 KiB' \
+    has "softmax over 20000 has a twin" ' shared .*softmax.*with 99 KiB of shared' \
         $long -D n=20000
     runs "softmax over 20000" "" $long -D n=20000
     runs "softmax over 20001, odd, bf16" "" $long -D n=20001 \
@@ -57,16 +57,16 @@ long="tests/data/long_rows.pdl -D batch=3 --mesh 1"
         runs "$sums" "--sites --x $of_x" $model "$@"
     }
     kinds=any,large,rising,falling,lowest,infinite
-    online 0 50000 'too long for the chip 390.62 KiB' $kinds
-    online 1 50001 '_cross_entropy; sums of 2 parts 64 B' $kinds
-    online 2 50000 'too long for the chip 1.14 MiB' $kinds,masked
-    online 3 50000 'too long for the chip 781.25 KiB' $kinds,masked
-    online 0 100000 'too long for the chip 390.62 KiB' $kinds \
+    online 0 50000 'too long for shared memory 390.62 KiB' $kinds
+    online 1 50001 '_cross_entropy; partial sums of 2 blocks 64 B' $kinds
+    online 2 50000 'too long for shared memory 1.14 MiB' $kinds,masked
+    online 3 50000 'too long for shared memory 781.25 KiB' $kinds,masked
+    online 0 100000 'too long for shared memory 390.62 KiB' $kinds \
         -D precision=bf16
-    online 3 90000 'k00_softmax; sums of 2 parts 32 B' $kinds,masked \
+    online 3 90000 'k00_softmax; partial sums of 2 blocks 32 B' $kinds,masked \
         -D precision=f16
     has "a product's softmax reads its factors twice" \
-        ' streamed .*k00_softmax; rows too long for the chip 1.14 MiB$' \
+        ' streamed .*k00_softmax; rows too long for shared memory 1.14 MiB$' \
         $long -D n=50000
     runs "softmax over 50000" --sites $long -D n=50000
 

@@ -131,7 +131,7 @@ check "explained by the collective" explained rs4 \
     "%dc_fc.weight.3 : f32[1536, 384]+dp -> f32[1536, 384]~dp, made as a shard"
 check "explained by the value" explained dc_fc.weight.3 \
     "as a shard, f32[1536, 384]~dp: "
-check "a gather in place explained" explained ag3 "in place, nothing moves"
+check "a gather in place explained" explained ag3 "in place, no data moves"
 
 # With many rows a rank's sums are little beside the products.
 check "many rows" build many 2x1 --threads 1 $f32 -D batch=256

@@ -123,4 +123,27 @@ resumed() {
             '$a[0].warnings == $b[0].warnings and $a[0].warnings != []'
 }
 check "from a dump" resumed
+
+# The JSON gives the unit and scope of every number that it has.
+units() {
+    plan "$@" -D n_layers=2 && jq -e '
+        .units as $u | del(.units) |
+        [paths(type == "number")
+         | map(select(type == "string"))
+         | if .[1] == "shape" then .[:2] else . end | join(".")]
+        | unique | map(select($u[.] == null)) |
+        if . == [] then true else error("no unit: \(.)") end' \
+        "$work/plan.json"
+}
+check "units of warnings" units "$work/spoilt.pdl" --mesh 2x2 --target cpu \
+    --threads 1
+check "units" units examples/llama.pdl --mesh 2x2
+# Sums over them are what the plan says of a rank and of the mesh.
+check "flops per rank and of the mesh" jq -e '
+    ([.work[] | select(.phase != "optimizer") | .flops * .count] | add) as $r |
+    ($r * 4 / (.flops.forward + .flops.backward) - 1 | fabs) < 1e-9' \
+    "$work/plan.json"
+check "lines of what lives at the peak" jq -e '
+    [.at_peak[] | select(.bytes > 1e6 and .source == "")] == []' \
+    "$work/plan.json"
 finish

@@ -1,17 +1,17 @@
 static void init_constants(ParcRt *rt)
 static void forward(ParcRt *rt)
-    parc_wait(rt, PARC_DATA, 0); /* the step has begun */
+    parc_wait(rt, PARC_DATA, 0); /* after: step start */
     parc_all_gather(rt, 0, AXIS_dp, 1, (ParcPart[]){
     parc_record(rt, PARC_DATA, 1);
         const int64_t layer = 0;
         parc_all_gather(rt, 1, AXIS_dp, 2, (ParcPart[]){
         parc_record(rt, PARC_DATA, 2 + layer % 2);
-    parc_wait(rt, PARC_COMPUTE, 1); /* table.weight.bf16.2 is there */
+    parc_wait(rt, PARC_COMPUTE, 1); /* after: table.weight.bf16.2 */
     parc_embedding(rt, PARC_BF16, table, table_weight_bf16_2, tokens, 256, 64,
     for (int64_t layer = 0; layer <= 2; layer++) {
         if (layer + 1 <= 2) {
             const int64_t next = layer + 1;
-            parc_wait(rt, PARC_DATA, 6); /* down.weight.bf16.3 has been read */
+            parc_wait(rt, PARC_DATA, 6); /* after: read of down.weight.bf16.3 */
             parc_all_gather(rt, 1, AXIS_dp, 2, (ParcPart[]){
             parc_record(rt, PARC_DATA, 2 + next % 2);
         if (layer == 2) {
@@ -37,23 +37,23 @@ static void forward(ParcRt *rt)
         k01_large_gelu(rt, y_5, up_3);
         parc_matmul_with(rt, matmul[3], y_5, down_weight_2_bf16_3, add_2, NULL,
         parc_record(rt, PARC_COMPUTE, 8);
-    parc_wait(rt, PARC_COMPUTE, 7); /* head.weight.bf16.2 is there */
+    parc_wait(rt, PARC_COMPUTE, 7); /* after: head.weight.bf16.2 */
     parc_matmul(rt, matmul[4], x_17, head_weight_bf16_2, head);
-    parc_wait(rt, PARC_DATA, 8); /* y.5 has been read */
+    parc_wait(rt, PARC_DATA, 8); /* after: read of y.5 */
     parc_all_gather(rt, 5, AXIS_dp, 1, (ParcPart[]){
     parc_record(rt, PARC_DATA, 9);
     k02_cross_entropy_and_grad(rt, scale_5, dhead, head, labels,
     parc_record(rt, PARC_COMPUTE, 10);
-    parc_wait(rt, PARC_DATA, 10); /* scale.5 is there */
+    parc_wait(rt, PARC_DATA, 10); /* after: scale.5 */
 static void backward(ParcRt *rt)
         const int64_t layer_3 = 3;
         parc_all_gather(rt, 7, AXIS_dp, 2, (ParcPart[]){
         parc_record(rt, PARC_DATA, 11 + layer_3 % 2);
-    parc_wait(rt, PARC_COMPUTE, 9); /* head.weight.bf16.3 is there */
+    parc_wait(rt, PARC_COMPUTE, 9); /* after: head.weight.bf16.3 */
     parc_matmul(rt, matmul[5], dhead, head_weight_bf16_3, dx);
     parc_matmul(rt, matmul[6], dhead, x_17, dhead_weight);
     parc_record(rt, PARC_COMPUTE, 13);
-    parc_wait(rt, PARC_DATA, 13); /* dhead.weight is there */
+    parc_wait(rt, PARC_DATA, 13); /* after: dhead.weight */
     parc_reduce_scatter(rt, 6, AXIS_dp, 1, (ParcPart[]){
     for (int64_t layer_3 = 3; layer_3 >= 0; layer_3--) {
         if (layer_3 >= 1) {
@@ -67,7 +67,7 @@ static void backward(ParcRt *rt)
         parc_matmul_with(rt, matmul[9], dup_3, up_weight_2_bf16_4, dx_10, NULL,
         parc_matmul(rt, matmul[10], dup_3, x_16, dup_weight);
         parc_record(rt, PARC_COMPUTE, 14);
-        parc_wait(rt, PARC_DATA, 14); /* dup.weight is there */
+        parc_wait(rt, PARC_DATA, 14); /* after: dup.weight */
         parc_reduce_scatter(rt, 8, AXIS_dp, 2, (ParcPart[]){
         const int64_t layer_4 = 2;
         parc_all_gather(rt, 9, AXIS_dp, 2, (ParcPart[]){
@@ -84,26 +84,26 @@ static void backward(ParcRt *rt)
         parc_matmul_with(rt, matmul[13], dup_7, up_weight_bf16_4, dx_20, NULL,
         parc_matmul(rt, matmul[14], dup_7, x_22, dup_weight_3);
         parc_record(rt, PARC_COMPUTE, 17);
-        parc_wait(rt, PARC_DATA, 17); /* dup.weight.3 is there */
+        parc_wait(rt, PARC_DATA, 17); /* after: dup.weight.3 */
         parc_reduce_scatter(rt, 10, AXIS_dp, 2, (ParcPart[]){
         parc_record(rt, PARC_DATA, 18);
     parc_record(rt, PARC_COMPUTE, 19);
-    parc_wait(rt, PARC_DATA, 19); /* dtable.weight is there */
+    parc_wait(rt, PARC_DATA, 19); /* after: dtable.weight */
     parc_reduce_scatter(rt, 11, AXIS_dp, 1, (ParcPart[]){
     parc_record(rt, PARC_DATA, 20);
 static void optimizer(ParcRt *rt)
-    parc_wait(rt, PARC_COMPUTE, 18); /* dup.weight.7 is there */
+    parc_wait(rt, PARC_COMPUTE, 18); /* after: dup.weight.7 */
     k05_sgd_small_up_weight(rt, sumsq_2, up_weight_new, up_weight_bf16_5_new,
     k06_sgd_small_down_weight(rt, sumsq_3, down_weight_new,
     k07_sgd_large_up_weight(rt, sumsq_4, up_weight_2_new,
     k08_sgd_large_down_weight(rt, sumsq_5, down_weight_2_new,
     k09_sgd_head_weight(rt, sumsq_6, head_weight_new, head_weight_bf16_4_new,
-    parc_wait(rt, PARC_COMPUTE, 20); /* dtable.weight.3 is there */
+    parc_wait(rt, PARC_COMPUTE, 20); /* after: dtable.weight.3 */
     k10_sgd_table_weight(rt, add_12, table_weight_new, table_weight_bf16_3_new,
     parc_record(rt, PARC_COMPUTE, 21);
-    parc_wait(rt, PARC_DATA, 21); /* add.12 is there */
+    parc_wait(rt, PARC_DATA, 21); /* after: add.12 */
     parc_record(rt, PARC_DATA, 22);
-    parc_wait(rt, PARC_COMPUTE, 22); /* add.3 is there */
+    parc_wait(rt, PARC_COMPUTE, 22); /* after: add.3 */
     k11_sqrt(rt, grad_norm, add_3);
 static void step(ParcRt *rt)
     parc_record(rt, PARC_COMPUTE, 0);

@@ -118,7 +118,7 @@ static void forward(ParcRt *rt)
     char *A = parc_arena(rt);
     {
         const int64_t layer = 0;
-        parc_wait(rt, PARC_DATA, 0); /* the step has begun */
+        parc_wait(rt, PARC_DATA, 0); /* after: step start */
         parc_mark(rt, 1, layer);
         /* ag0 all_gather over dp: layers.*
          * parameters of unit layers.*
@@ -141,7 +141,7 @@ static void forward(ParcRt *rt)
         parc_move(rt, x_8, x_4, 1024);
         if (layer + 1 <= 3) {
             const int64_t next = layer + 1;
-            parc_wait(rt, PARC_DATA, 3); /* down.weight.bf16.3 has been read */
+            parc_wait(rt, PARC_DATA, 3); /* after: read of down.weight.bf16.3 */
             parc_mark(rt, 1, next);
             /* ag0 all_gather over dp: layers.*
              * parameters of unit layers.*
@@ -156,7 +156,7 @@ static void forward(ParcRt *rt)
             });
             parc_record(rt, PARC_DATA, 1 + next % 2);
         }
-        /* up.weight.bf16.3 is there */
+        /* after: up.weight.bf16.3 */
         parc_wait(rt, PARC_COMPUTE, 1 + layer % 2);
         parc_bf16 *up_weight_bf16_3 =
             (parc_bf16 *)(A + AT_up_weight_bf16_3 + layer % 2 * 16384);
@@ -176,7 +176,7 @@ static void forward(ParcRt *rt)
          * bf16[16/dp, 64]+tp */
         parc_matmul(rt, matmul[1], relu, down_weight_bf16_3, down);
         parc_record(rt, PARC_COMPUTE, 3);
-        parc_wait(rt, PARC_TENSOR, 3); /* down is there */
+        parc_wait(rt, PARC_TENSOR, 3); /* after: down */
         parc_mark(rt, 5, layer);
         /* ar1 all_reduce over tp: down
          * RowwiseParallel on layers.*.down: tp P -> R
@@ -186,7 +186,7 @@ static void forward(ParcRt *rt)
                 .type = PARC_BF16},
         });
         parc_record(rt, PARC_TENSOR, 4);
-        parc_wait(rt, PARC_COMPUTE, 4); /* down.2 is there */
+        parc_wait(rt, PARC_COMPUTE, 4); /* after: down.2 */
         parc_bf16 *down_2 = (parc_bf16 *)(A + AT_down);
         parc_bf16 *add = (parc_bf16 *)(A + AT_x);
         parc_mark(rt, 6, layer);
@@ -214,7 +214,7 @@ static void forward(ParcRt *rt)
     parc_mark(rt, 7, 0);
     k02_mul_sum_scale(rt, scale, x_10);
     parc_record(rt, PARC_COMPUTE, 7);
-    parc_wait(rt, PARC_DATA, 7); /* scale is there */
+    parc_wait(rt, PARC_DATA, 7); /* after: scale */
     parc_mark(rt, 8, 0);
     /* ar2 all_reduce over dp: scale
      * result loss: dp P -> R
@@ -238,10 +238,10 @@ static void backward(ParcRt *rt)
     parc_record(rt, PARC_COMPUTE, 8);
 
     for (int64_t layer_2 = 3; layer_2 >= 0; layer_2--) {
-        /* dx.12 is there */
+        /* after: dx.12 */
         if (layer_2 == 3)
             parc_wait(rt, PARC_TENSOR, 8);
-        parc_wait(rt, PARC_TENSOR, 10); /* dx.9 is there */
+        parc_wait(rt, PARC_TENSOR, 10); /* after: dx.9 */
         parc_mark(rt, 11, layer_2);
         /* ar3 all_reduce over tp: dx.2
          * gradient of RowwiseParallel on layers.*.down: tp P -> R
@@ -267,8 +267,8 @@ static void backward(ParcRt *rt)
             });
             parc_record(rt, PARC_DATA, 5 + next_2 % 2);
         }
-        parc_wait(rt, PARC_COMPUTE, 9); /* dx.4 is there */
-        /* down.weight.bf16.4 is there */
+        parc_wait(rt, PARC_COMPUTE, 9); /* after: dx.4 */
+        /* after: down.weight.bf16.4 */
         parc_wait(rt, PARC_COMPUTE, 5 + layer_2 % 2);
         parc_bf16 *dx_4 = (parc_bf16 *)(A + AT_dx_4);
         parc_bf16 *down_weight_bf16_4 =
@@ -305,7 +305,7 @@ static void backward(ParcRt *rt)
          * f32[256/tp, 64]+dp */
         parc_matmul(rt, matmul[5], dup, x_12, dup_weight);
         parc_record(rt, PARC_COMPUTE, 11);
-        parc_wait(rt, PARC_DATA, 11); /* dup.weight is there */
+        parc_wait(rt, PARC_DATA, 11); /* after: dup.weight */
         parc_mark(rt, 18, layer_2);
         /* rs5 reduce_scatter over dp: layers.*
          * gradients of unit layers.*
@@ -326,7 +326,7 @@ static void backward(ParcRt *rt)
 static void optimizer(ParcRt *rt)
 {
     char *A = parc_arena(rt);
-    parc_wait(rt, PARC_COMPUTE, 12); /* ddown.weight.4 is there */
+    parc_wait(rt, PARC_COMPUTE, 12); /* after: ddown.weight.4 */
     float *ddown_weight_2 = (float *)(A + AT_ddown_weight_2);
     float *lr = (float *)(A + AT_lr);
     float *down_weight = (float *)(A + AT_layers_down_weight);
@@ -348,7 +348,7 @@ static void optimizer(ParcRt *rt)
     k06_sgd_layers_up_weight(rt, add_3, up_weight_new, up_weight_bf16_5_new,
         dup_weight_2, sumsq_2, lr, up_weight, (float *)(A + AT_add_3_2));
     parc_record(rt, PARC_COMPUTE, 13);
-    parc_wait(rt, PARC_TENSOR, 13); /* add.3 is there */
+    parc_wait(rt, PARC_TENSOR, 13); /* after: add.3 */
     parc_mark(rt, 21, 0);
     /* ar6 all_reduce over dp,tp: add.3
      * operand 0 of sqrt: dp P -> R, tp P -> R; it needs the whole sum
@@ -357,7 +357,7 @@ static void optimizer(ParcRt *rt)
         {.src = AT_add_3, .dst = AT_add_3, .outer = 1, .inner = 1},
     });
     parc_record(rt, PARC_TENSOR, 14);
-    parc_wait(rt, PARC_COMPUTE, 14); /* add.2 is there */
+    parc_wait(rt, PARC_COMPUTE, 14); /* after: add.2 */
     float *add_2 = (float *)(A + AT_add_3);
     float *grad_norm = (float *)(A + AT_add_3);
     parc_mark(rt, 22, 0);
@@ -678,24 +678,24 @@ extern const ParcImage images[]; /* images.c */
 static const char info[] =
     "Net under plan both on dp=2 x tp=2 (4 ranks), bf16, CUDA\n"
     "\n"
-    "parameters  131.07 K, 32.77 K on a rank\n"
-    "batch       16\n"
+    "parameters  131.07 K in the model, 32.77 K per rank\n"
+    "batch       16, whole mesh\n"
     "optimizer   SGD, lr 0.1\n"
-    "memory      529.00 KiB a rank at the peak, lower bound 529.00 KiB (1.000)\n"
+    "memory      529.00 KiB per rank at the peak, lower bound 529.00 KiB (1.000)\n"
     "            params      192.00 KiB\n"
     "            grads       256.00 KiB\n"
     "            gathered     64.00 KiB\n"
     "            activations  17.00 KiB\n"
-    "work        13.11 Mflop a step (forward 4.19 M, backward 8.39 M)\n"
-    "traffic     dp: 13 calls, 512.00 KiB a step\n"
-    "            tp: 8 calls, 8.00 KiB a step\n"
-    "            dp,tp: 1 calls, 4 B a step\n"
+    "work        13.11 Mflop per step, whole mesh (forward 4.19 M, backward 8.39 M)\n"
+    "traffic     dp: 13 calls, 512.00 KiB per rank and step\n"
+    "            tp: 8 calls, 8.00 KiB per rank and step\n"
+    "            dp,tp: 1 calls, 4 B per rank and step\n"
     "\n"
-    "Parameters\n"
+    "Parameters (global shape, placement on each axis)\n"
     "  layers.*.up.weight    f32[4 x 256/tp, 64]~dp             dp=S(0) tp=S(0) unit layers.*  cuda.pdl:4:9\n"
     "  layers.*.down.weight  f32[4 x 64, 256/tp]~dp             dp=S(0) tp=S(1) unit layers.*  cuda.pdl:5:11\n"
     "\n"
-    "Collectives, in order (calls a step x bytes a call)\n"
+    "Collectives, in order (calls per step x bytes per call, on each rank)\n"
     " forward\n"
     "  ag0   all_gather     dp       4 x 32.00 KiB   layers.*\n"
     "        parameters of unit layers.*, in bf16  (cuda.pdl:24:22)\n"
@@ -720,33 +720,33 @@ static const char info[] =
     "  dp,tp  1 group of 4: {0-3}\n"
     "\n"
     "Streams: compute, tensor, data (15 events)\n"
-    "  ag0   data    1 turn ahead  the step has begun, down.weight.bf16.3 has been read\n"
-    "                              at first in front of x.13\n"
-    "                              before up\n"
-    "  ar1   tensor                down is there\n"
-    "                              before add\n"
-    "  ar2   data                  scale is there\n"
-    "  ar3   tensor                dx.12 is there, dx.9 is there\n"
-    "                              before dx.5\n"
-    "  ag4   data    1 turn ahead  at once\n"
-    "                              at first in front of scale\n"
-    "                              before dx.5\n"
-    "  rs5   data                  dup.weight is there\n"
-    "                              before sumsq.2\n"
-    "  ar6   tensor                add.3 is there\n"
-    "                              before grad_norm\n"
+    "  ag0   data    after: step start, read of down.weight.bf16.3; prefetched 1 iteration ahead\n"
+    "                first issued before x.13\n"
+    "                before: up\n"
+    "  ar1   tensor  after: down\n"
+    "                before: add\n"
+    "  ar2   data    after: scale\n"
+    "  ar3   tensor  after: dx.12, dx.9\n"
+    "                before: dx.5\n"
+    "  ag4   data    issued immediately; prefetched 1 iteration ahead\n"
+    "                first issued before scale\n"
+    "                before: dx.5\n"
+    "  rs5   data    after: dup.weight\n"
+    "                before: sumsq.2\n"
+    "  ar6   tensor  after: add.3\n"
+    "                before: grad_norm\n"
     "\n"
-    "Copies of parameters in bf16, kept by the optimizer (bytes on a rank)\n"
+    "Copies of parameters in bf16, written by the optimizer (bytes per rank)\n"
     "  layers.*.up.weight               bf16[4 x 256/tp, 64]~dp            32.00 KiB\n"
     "  layers.*.down.weight             bf16[4 x 64, 256/tp]~dp            32.00 KiB\n"
     "\n"
-    "Saved by the forward pass for the backward pass\n"
+    "Saved by the forward pass for the backward pass (bytes per rank)\n"
     "  x.10                         bf16[16/dp, 64]                    1.00 KiB\n"
     "  x.3                          bf16[4 x 16/dp, 256/tp]            8.00 KiB\n"
     "  x.11                         bf16[4 x 16/dp, 64]                4.00 KiB\n"
     "\n"
-    "Matmuls (calls a step x bytes that one touches at least; m x n x k on a rank; with\n"
-    "what is computed along with the product)\n"
+    "Matmuls (calls per step x least bytes per call; m x n x k; the epilogue, all on\n"
+    "each rank)\n"
     "     4 x 19.00 KiB   8 x 128 x 64             up\n"
     "     4 x 19.00 KiB   8 x 64 x 128             down\n"
     "     4 x 19.00 KiB   8 x 128 x 64             dx.5\n"
@@ -754,44 +754,44 @@ static const char info[] =
     "     4 x 20.00 KiB   8 x 64 x 128             dx.9  with add\n"
     "     4 x 35.00 KiB   128 x 64 x 8             dup.weight\n"
     "\n"
-    "Kernels (calls a step x bytes read, bytes written; the least of both, each\n"
-    "tensor once; where a row stays between phases)\n"
+    "Kernels (calls per step x bytes read, bytes written per call, on each rank; the\n"
+    "minimum, which is each tensor once; where a row is stored between phases)\n"
     "     4 x 2.00 KiB    2.00 KiB    4.00 KiB               k00_layers_relu\n"
     "     4 x 2.00 KiB    1.00 KiB    3.00 KiB               k01_layers_add\n"
     "     1 x 1.00 KiB    4 B         1.00 KiB    registers  k02_mul_sum_scale\n"
     "     1 x 1.00 KiB    1.00 KiB    2.00 KiB               k03_scale_cast_mul_grad\n"
     "     4 x 4.00 KiB    2.00 KiB    6.00 KiB               k04_layers_relu_grad\n"
-    "     1 x 128.02 KiB  96.02 KiB   224.01 KiB             k05_sgd_layers_down_weight; sums of 2 parts 32 B\n"
-    "     1 x 128.02 KiB  96.02 KiB   224.01 KiB             k06_sgd_layers_up_weight; sums of 2 parts 32 B\n"
+    "     1 x 128.02 KiB  96.02 KiB   224.01 KiB             k05_sgd_layers_down_weight; partial sums of 2 blocks 32 B\n"
+    "     1 x 128.02 KiB  96.02 KiB   224.01 KiB             k06_sgd_layers_up_weight; partial sums of 2 blocks 32 B\n"
     "     1 x 4 B         4 B         8 B                    k07_sqrt\n"
     "\n"
-    "Tensors that only go from kernel to kernel\n"
+    "Tensors that only kernels read and write (bytes per call, on each rank)\n"
     "  4 B          sumsq.2 of k05 to sgd_layers_up_weight\n"
     "\n"
-    "Alive at the memory peak, largest first\n"
-    "   64.00 KiB  grads       ddown.weight\n"
-    "   64.00 KiB  grads       ddown.weight.2\n"
-    "   64.00 KiB  grads       dup.weight\n"
-    "   64.00 KiB  grads       dup.weight.2\n"
-    "   64.00 KiB  params      layers.*.down.weight\n"
-    "   64.00 KiB  params      layers.*.up.weight\n"
-    "   32.00 KiB  gathered    down.weight.bf16.4\n"
-    "   32.00 KiB  params      layers.*.down.weight.bf16\n"
-    "   32.00 KiB  params      layers.*.up.weight.bf16\n"
-    "   32.00 KiB  gathered    up.weight.bf16.4\n"
-    "    8.00 KiB  activations x.3\n"
-    "    4.00 KiB  activations x.11\n"
-    "    2.00 KiB  activations dx.5\n"
-    "    1.00 KiB  activations dx.4\n"
-    "    1.00 KiB  activations x\n"
-    "       256 B  activations bias1\n"
-    "       768 B  in 3 smaller ones\n";
+    "Live at the memory peak, largest first (bytes per rank)\n"
+    "   64.00 KiB  grads       ddown.weight               cuda.pdl:7:29\n"
+    "   64.00 KiB  grads       ddown.weight.2             cuda.pdl:7:29\n"
+    "   64.00 KiB  grads       dup.weight                 cuda.pdl:7:39\n"
+    "   64.00 KiB  grads       dup.weight.2               cuda.pdl:7:39\n"
+    "   64.00 KiB  params      layers.*.down.weight       cuda.pdl:5:11\n"
+    "   64.00 KiB  params      layers.*.up.weight         cuda.pdl:4:9\n"
+    "   32.00 KiB  gathered    down.weight.bf16.4         cuda.pdl:7:29\n"
+    "   32.00 KiB  params      layers.*.down.weight.bf16  cuda.pdl:5:11\n"
+    "   32.00 KiB  params      layers.*.up.weight.bf16    cuda.pdl:4:9\n"
+    "   32.00 KiB  gathered    up.weight.bf16.4           cuda.pdl:7:39\n"
+    "    8.00 KiB  activations x.3                        cuda.pdl:7:29\n"
+    "    4.00 KiB  activations x.11                       cuda.pdl:7:39\n"
+    "    2.00 KiB  activations dx.5                       cuda.pdl:7:29\n"
+    "    1.00 KiB  activations dx.4                       cuda.pdl:7:29\n"
+    "    1.00 KiB  activations x                          cuda.pdl:13:13\n"
+    "       256 B  activations bias1                      cuda.pdl:27:1\n"
+    "       768 B  in 3 smaller blocks\n";
 
 static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Net", .parc_version = "0.1.0",
     .source = "cuda.pdl", .info = info,
-    .plan_hash = 0x068a8efb475da80du,
+    .plan_hash = 0x365c5f69801253f7u,
     .naxes = 2,
     .axis = {{"dp", 2}, {"tp", 2}},
     .param = param, .nparams = 4,

@@ -73,7 +73,7 @@ static void forward(ParcRt *rt)
     /* ag0 all_gather over fsdp: net1
      * parameters of unit net1
      * 288 B in place, toy.pdl:15:24 */
-    /* all have written net1.weight */
+    /* barrier: all ranks have written net1.weight */
     parc_meet(rt, 0, AXIS_fsdp);
     float *x = (float *)(A + AT_x);
     float *net1_weight_2 = (float *)(A + AT_net1_weight);
@@ -270,25 +270,25 @@ static const ParcWork work[] = {
 static const char info[] =
     "Toy under plan two_axes on fsdp=2 x tp=2 (4 ranks), f32, CPU\n"
     "\n"
-    "parameters  144, 36 on a rank\n"
-    "batch       24\n"
+    "parameters  144 in the model, 36 per rank\n"
+    "batch       24, whole mesh\n"
     "optimizer   SGD, lr 0.01\n"
-    "cpu         x86-64-v3, 1 thread a rank\n"
-    "memory      1.62 KiB a rank at the peak, lower bound 1.62 KiB (1.000)\n"
+    "cpu         x86-64-v3, 1 thread per rank\n"
+    "memory      1.62 KiB per rank at the peak, lower bound 1.62 KiB (1.000)\n"
     "            params           192 B\n"
     "            grads            320 B\n"
     "            activations   1.12 KiB\n"
-    "work        14.40 Kflop a step (forward 6.91 K, backward 6.91 K)\n"
-    "traffic     fsdp: 1 calls, 288 B a step, and 1 gather in place\n"
-    "            fsdp,tp: 2 calls, 8 B a step\n"
+    "work        14.40 Kflop per step, whole mesh (forward 6.91 K, backward 6.91 K)\n"
+    "traffic     fsdp: 1 calls, 288 B per rank and step, and 1 gather in place\n"
+    "            fsdp,tp: 2 calls, 8 B per rank and step\n"
     "\n"
-    "Parameters\n"
+    "Parameters (global shape, placement on each axis)\n"
     "  net1.weight  f32[12/tp, 12]~fsdp                fsdp=S(0) tp=S(0) unit net1  toy.pdl:4:11\n"
     "\n"
-    "Collectives, in order (calls a step x bytes a call)\n"
+    "Collectives, in order (calls per step x bytes per call, on each rank)\n"
     " forward\n"
     "  ag0   all_gather     fsdp       1 x 288 B       net1\n"
-    "        parameters of unit net1; in place, nothing moves  (toy.pdl:15:24)\n"
+    "        parameters of unit net1; in place, no data moves  (toy.pdl:15:24)\n"
     "  ar1   all_reduce     fsdp,tp    1 x 4 B         scale\n"
     "        result loss: fsdp P -> R, tp P -> R  (toy.pdl:6:5)\n"
     " backward\n"
@@ -302,24 +302,24 @@ static const char info[] =
     "  fsdp     2 groups of 2: {0, 2}, {1, 3}\n"
     "  fsdp,tp  1 group of 4: {0-3}\n"
     "\n"
-    "Saved by the forward pass for the backward pass\n"
+    "Saved by the forward pass for the backward pass (bytes per rank)\n"
     "  net1                         f32[24/fsdp, 12/tp]                288 B\n"
     "\n"
-    "Alive at the memory peak, largest first\n"
-    "       576 B  activations x\n"
-    "       320 B  grads       dnet1.weight\n"
-    "       320 B  activations net1\n"
-    "       192 B  params      net1.weight\n"
-    "        64 B  activations bias1\n"
-    "        64 B  activations bias2\n"
-    "        64 B  activations lr\n"
-    "        64 B  activations scale\n";
+    "Live at the memory peak, largest first (bytes per rank)\n"
+    "       576 B  activations x             toy.pdl:6:13\n"
+    "       320 B  grads       dnet1.weight  toy.pdl:7:26\n"
+    "       320 B  activations net1          toy.pdl:7:26\n"
+    "       192 B  params      net1.weight   toy.pdl:4:11\n"
+    "        64 B  activations bias1         toy.pdl:18:1\n"
+    "        64 B  activations bias2         toy.pdl:18:1\n"
+    "        64 B  activations lr            toy.pdl:18:1\n"
+    "        64 B  activations scale         toy.pdl:7:16\n";
 
 static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Toy", .parc_version = "0.1.0",
     .source = "toy.pdl", .info = info,
-    .plan_hash = 0xb661db6740d4725eu,
+    .plan_hash = 0xf62dd6d7be6e8920u,
     .naxes = 2,
     .axis = {{"fsdp", 2}, {"tp", 2}},
     .param = param, .nparams = 1,

@@ -1,0 +1,77 @@
+/* report_units.c: the unit and scope of every number in the JSON.
+ *
+ *   "units": { "collectives.bytes": {"unit": "bytes", "of": "rank",
+ *                                    "per": "call"}, … }
+ *
+ * `of` says whose number it is: that of one rank, or of the whole mesh (all
+ * ranks together, each element or operation of the model once). `per` is the
+ * time that it covers: a call, a step, or null for a quantity that does not
+ * pass.
+ */
+#include "codegen/report.h"
+
+#include "passes/memory.h"
+
+typedef struct KeyUnit {
+    const char *key, *unit, *of, *per;
+} KeyUnit;
+
+static const char rank[] = "rank", whole[] = "mesh";
+
+static const KeyUnit table[] = {
+    {"mesh.size", "ranks", whole, NULL},
+    {"params.shape", "elements of a layer", whole, NULL},
+    {"params.local_elements", "elements of a layer", rank, NULL},
+    {"params.count", "layers", whole, NULL},
+    {"collectives.group_size", "ranks", whole, NULL},
+    {"collectives.bytes", "bytes", rank, "call"},
+    {"collectives.count", "calls", rank, "step"},
+    {"collectives.as_shards", "tensors", rank, "call"},
+    {"work.bytes", "bytes", rank, "call"},
+    {"work.flops", "flop", rank, "call"},
+    {"work.count", "calls", rank, "step"},
+    {"memory.peak", "bytes", rank, NULL},
+    {"memory.lower_bound", "bytes", rank, NULL},
+    {"memory.host", "bytes", rank, NULL},
+    {"at_peak.bytes", "bytes", rank, NULL},
+    {"transfers.bytes", "bytes", rank, "call"},
+    {"transfers.count", "calls", rank, "step"},
+    {"warnings.ops", "operations of the program", rank, NULL},
+    {"warnings.calls", "calls", rank, "step"},
+    {"warnings.bytes", "bytes", rank, "step"},
+    {"warnings.flops", "flop", rank, "step"},
+    {"warnings.redundant_flops", "flop", rank, "step"},
+    {"flops.forward", "flop", whole, "step"},
+    {"flops.backward", "flop", whole, "step"},
+    {"flops.optimizer", "flop", whole, "step"},
+    {"recomputed_flops", "flop", whole, "step"},
+};
+
+static void entry(Out *o, const KeyUnit *u, bool first)
+{
+    out(o, "%s\n    ", first ? "" : ",");
+    out_json_string(o, u->key);
+    out(o, ": {\"unit\": ");
+    out_json_string(o, u->unit);
+    out(o, ", \"of\": ");
+    out_json_string(o, u->of);
+    out(o, ", \"per\": ");
+    if (u->per)
+        out_json_string(o, u->per);
+    else
+        out(o, "null");
+    out(o, "}");
+}
+
+void report_units(Out *o, const Program *p)
+{
+    out(o, "  \"units\": {");
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        entry(o, &table[i], i == 0);
+    for (int c = 0; c < MEM_CLASSES; c++) {
+        KeyUnit u = {arena_printf(p->arena, "memory.%s", memory_class_name(c)),
+                     "bytes", rank, NULL};
+        entry(o, &u, false);
+    }
+    out(o, "\n  },\n");
+}

@@ -1,4 +1,4 @@
-/* autodiff_check.c: small programs, and their gradients against differences.
+/* autodiff_check.c: compares the gradients of small programs with differences.
  */
 #include "tests/unit/autodiff_check.h"
 

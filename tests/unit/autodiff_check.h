@@ -1,4 +1,5 @@
-/* autodiff_check.h: small programs, and their gradients against differences.
+/* autodiff_check.h: builds small programs and compares their gradients with
+ * finite differences.
  */
 #ifndef PARC_TESTS_UNIT_AUTODIFF_CHECK_H
 #define PARC_TESTS_UNIT_AUTODIFF_CHECK_H

@@ -1,8 +1,8 @@
-/* autodiff_gradients.c: the gradient of every operator against differences.
+/* autodiff_gradients.c: compares the gradient of every operator with
+ * differences.
  *
- * One row a case: parameters a, b, c are made with the row's shapes, the
- * function builds a value from them, and the weighted sum of that value is
- * the loss.
+ * Each row is a case: parameters a, b, c have the row's shapes, a function
+ * computes a value from them, and the loss is the weighted sum of that value.
  */
 #include "base/bug.h"
 #include "passes/gradients.h"

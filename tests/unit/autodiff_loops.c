@@ -1,4 +1,5 @@
-/* autodiff_loops.c: gradients through loops, and what recompute makes of them.
+/* autodiff_loops.c: checks gradients through loops, with and without
+ * recomputation.
  */
 #include <math.h>
 

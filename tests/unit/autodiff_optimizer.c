@@ -1,5 +1,5 @@
-/* autodiff_optimizer.c: an update written out does what the update does, and
- * what the optimizer's definition says.
+/* autodiff_optimizer.c: compares an expanded update with the op `update` and
+ * with the optimizer's definition.
  */
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* base.c: near misses, sets of output files, child processes. */
+/* base.c: tests near misses, sets of output files and child processes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
-/* check.h: what the small test programs share.
+/* check.h: counts the checks of a small test program.
  *
- * A test program counts its checks, says which ones failed and where, and
- * ends with a line "N passed, N failed" and a status to match.
+ * A test program prints which checks failed and where, ends with a line
+ * "N passed, N failed", and exits with 0 if no check failed.
  */
 #ifndef PARC_TESTS_UNIT_CHECK_H
 #define PARC_TESTS_UNIT_CHECK_H

@@ -1,8 +1,8 @@
-/* cuda_api.c: what runtime/cuda/api.h and tests/gpu/calls_loopback.h declare of
- * CUDA's libraries, against the toolkit's headers where they are installed: the
- * types of every call (the
- * compiler compares them), constants, and the structs that cross the border.
- * Also what rt_cuda_load says of libraries that are missing or not whole.
+/* cuda_api.c: compares parc's declarations of CUDA's libraries
+ * (runtime/cuda/api.h, tests/gpu/calls_loopback.h) with the toolkit's headers,
+ * where these are installed: the types of every call (compared by the
+ * compiler), constants, and the structs that are passed. It also checks the
+ * messages of rt_cuda_load about missing and incomplete libraries.
  */
 #include "check.h"
 

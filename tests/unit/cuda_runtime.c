@@ -1,5 +1,5 @@
-/* cuda_runtime.c: decisions of the CUDA runtime that need no device: which
- * image a GPU runs, what its peak is, what the cache of matmul choices keeps.
+/* cuda_runtime.c: tests decisions of the CUDA runtime that need no device: the
+ * image for a GPU, its peak rate, the contents of the cache of matmul choices.
  */
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-/* follow_ranks.c: see follow_ranks.h. It asks neither blocks nor gathers what
- * they are for: statements, addresses and meetings are all that it knows. */
+/* follow_ranks.c: see follow_ranks.h. It reads statements, addresses and
+ * barriers, and none of the reasons that the passes recorded. */
 #include "tests/unit/follow_ranks.h"
 
 #include "passes/trace.h"

@@ -1,4 +1,4 @@
-/* follow_ranks.h: whether ranks that share memory get in each other's way. */
+/* follow_ranks.h: simulates ranks that share memory and looks for races. */
 #ifndef PARC_TESTS_FOLLOW_RANKS_H
 #define PARC_TESTS_FOLLOW_RANKS_H
 

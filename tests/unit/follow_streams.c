@@ -1,12 +1,13 @@
-/* follow_streams.c: one step, its statements begun and ended in other orders
- * than that of issue.
+/* follow_streams.c: simulates one step with its statements started and
+ * finished in orders other than the order of issue.
  *
- * Every piece of the arena bears the number of the statement that wrote it
- * last. In the order of the program, where nothing runs ahead, that gives what
- * each statement has to find. Then streams run one statement at a time each, but side by side: a statement begins
- * when the records that it waits for have been made, does all of its writing
- * then, and ends any time later. Of who waits for whom only the events are
- * known, as a GPU knows them; nothing of hazards.c is used.
+ * Every piece of the arena holds the number of the statement that wrote it
+ * last. A simulation in program order, without overlap, gives the numbers that
+ * each statement must read. Then each stream runs one statement at a time, and
+ * the streams run concurrently: a statement starts when the records that it
+ * waits for exist, does all its writes at that moment, and ends at any later
+ * time. Only events order the streams, as on a GPU; the simulation uses no
+ * code of hazards.c.
  */
 #include "tests/unit/follow_streams.h"
 

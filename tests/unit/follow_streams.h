@@ -1,5 +1,5 @@
-/* follow_streams.h: whether streams that run as far ahead of each other as
- * events allow leave each other's bytes alone. */
+/* follow_streams.h: checks that streams which run as far apart as events allow
+ * do not overwrite each other's live bytes. */
 #ifndef PARC_TESTS_FOLLOW_STREAMS_H
 #define PARC_TESTS_FOLLOW_STREAMS_H
 

@@ -1,5 +1,5 @@
-/* fuse_kernels.c: kernels of the shapes that training is made of, as emitted,
- * compiled and run, against the interpreter. */
+/* fuse_kernels.c: compiles and runs emitted kernels of typical training shapes
+ * and compares them with the interpreter. */
 #include "tests/unit/fuse_tools.h"
 
 #define BATCH 4

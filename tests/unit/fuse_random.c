@@ -1,13 +1,13 @@
-/* fuse_random.c: the kernels of random programs under random plans, against
- * the interpreter.
+/* fuse_random.c: compares the kernels of random programs under random plans
+ * with the interpreter.
  *
  *   fuse_random [--count N] [--seed S]
  *
- * The interpreter runs the fused program as all ranks of its mesh. Behind
- * every fused op each rank's operands, rounded to their types, are handed to
- * the kernel as emitted and compiled; its results must be the rank's results,
- * rounded to theirs. (The interpreter itself rounds nothing: operands of 16
- * bits are rounded for it, in front of the op.)
+ * The interpreter runs the fused program on all ranks of its mesh. After every
+ * fused op, the emitted and compiled kernel gets each rank's operands, rounded
+ * to their types; its results must equal the rank's results, rounded to
+ * theirs. (The interpreter rounds nothing itself: the test rounds 16-bit
+ * operands before the op.)
  */
 #include <math.h>
 #include <stdlib.h>

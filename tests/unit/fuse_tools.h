@@ -1,11 +1,11 @@
-/* fuse_tools.h: programs that are fused, printed as C, compiled, loaded and
- * run against the interpreter.
+/* fuse_tools.h: fuses programs, prints them as C, compiles and loads them, and
+ * compares them with the interpreter.
  *
- * A test builds ops with the ordinary builder. Tensors come from fuse_param
- * and fuse_index; fuse_keep names the values to compare. fuse_run runs the
- * interpreter on the program as it was built, then the pass and every kernel
- * of the result: once with each tensor in memory of its own, once with every
- * result in place of an operand that allows it.
+ * A test builds ops with the ordinary builder. fuse_param and fuse_index
+ * create tensors; fuse_keep names the values to compare. fuse_run interprets
+ * the program as it was built, then runs the pass and every resulting kernel:
+ * once with a buffer for each tensor, once with every result in place of an
+ * operand, where an operand allows that.
  */
 #ifndef PARC_TESTS_UNIT_FUSE_TOOLS_H
 #define PARC_TESTS_UNIT_FUSE_TOOLS_H

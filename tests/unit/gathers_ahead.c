@@ -1,13 +1,15 @@
-/* gathers_ahead.c: every unit is gathered while the one in front of it computes.
+/* gathers_ahead.c: checks that every unit is gathered while the previous unit
+ * computes.
  *
- * Steps of the example and of a model with two stacks are gone through as the
- * streams get them. Between where a unit's gather is issued and where its
- * parameters are first read compute has a matmul, attention or a lookup to do,
- * for every unit but the first of the step or of a microbatch, in every turn; and
- * no more than two units are gathered at a time. The lower bound of the memory
- * plan is what it is where nothing goes ahead of its loop. Of the collectives
- * over tensor axes in a layer's backward pass those are counted that have no such
- * work behind them; docs/schedule.md says why.
+ * The test walks through steps of the example and of a model with two stacks
+ * in the streams' order of issue. Between the issue of a unit's all-gather and
+ * the first read of its parameters, the compute stream must have a matmul,
+ * attention or a lookup, for every unit except the first of the step or of a
+ * microbatch, in every iteration; and at most two units may be gathered at a
+ * time. The lower bound of the memory plan must equal that of a plan without
+ * hoisting across loops. The test also counts the collectives over tensor axes
+ * in a layer's backward pass that overlap no such work; docs/schedule.md gives
+ * the reasons.
  */
 #include <string.h>
 

@@ -1,13 +1,13 @@
-/* hazards.c: no event too few, none too many; the same of meetings.
+/* hazards.c: checks that no event and no barrier is missing or redundant.
  *
  *   hazards [--count N] [--seed S]
  *
  * Examples under many plans, meshes and settings, and random programs, are
- * planned for CUDA. The schedule must pass the hazard checker as it is, and
- * fail it when any one of its waits is left out. Planned for the CPU, where
- * ranks share parameters, they must meet as often as they have to: all ranks
- * are followed with what each knows of the others (follow_ranks.c), which must
- * find nothing as it is, and something without any one of the meetings.
+ * planned for CUDA. The hazard checker must accept the schedule as it is, and
+ * reject it when any one wait is removed. The same programs are planned for
+ * the CPU, where ranks share parameters: a simulation of all ranks with vector
+ * clocks (follow_ranks.c) must find no race, and must find one when any one
+ * barrier is removed.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* instances.c: what a program needs of the device code that is written by
- * hand.
+/* instances.c: checks which instances of hand-written device code a program
+ * needs.
  *
  *   instances              checks
  *   instances --text       prints the instances that tests/standin/

@@ -1,8 +1,8 @@
-/* interp.c: the reference interpreter itself: known numbers, and the faults
- * that it must find in programs whose types do not tell the truth.
+/* interp.c: tests the reference interpreter: known numbers, and the errors
+ * that it must detect in programs with wrong types.
  *
- * Programs are printed text; the verifier, which would refuse most of them,
- * is not asked. Every float parameter holds 1, 2, 3, …
+ * Programs are printed text. The verifier would refuse most of them and is not
+ * run. Every float parameter holds 1, 2, 3, …
  */
 #include "ir/interp.h"
 #include "tests/unit/check.h"

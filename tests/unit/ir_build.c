@@ -1,5 +1,5 @@
-/* ir_build.c: making and changing programs: builder, loops, clones, names,
- * removal of what is dead, and the counting of operations. */
+/* ir_build.c: tests the construction and modification of programs: builder,
+ * loops, clones, names, removal of dead ops, counting of flops. */
 #include "check.h"
 #include "ir/flops.h"
 #include "tests/unit/ir_tools.h"

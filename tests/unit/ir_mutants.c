@@ -1,7 +1,7 @@
 /* ir_mutants.c: see ir_mutants.h.
  *
- * A fault is put where a compiler would have it: the op changes, and the
- * placements of all that follows come out as they would have come out then.
+ * A fault simulates a compiler bug: the op changes, and all later placements
+ * are derived as that compiler would have derived them.
  */
 #include "tests/unit/ir_mutants.h"
 

@@ -1,4 +1,4 @@
-/* ir_mutants.h: programs with one collective wrong. */
+/* ir_mutants.h: makes programs in which one collective is wrong. */
 #ifndef PARC_TESTS_UNIT_IR_MUTANTS_H
 #define PARC_TESTS_UNIT_IR_MUTANTS_H
 

@@ -1,13 +1,13 @@
-/* ir_mutations.c: no wrong collective goes unnoticed.
+/* ir_mutations.c: checks that every wrong collective is detected.
  *
- * Every example is compiled under each of its plans and more, for several
- * meshes, in f32 and in 16 bits, up to where only order and memory are left to
- * be chosen. After each pass every collective in turn is left out, done twice,
- * sent over every other set of axes or deprived of an operand, and the
- * placements behind it are derived as if a compiler with that fault had done it
+ * Every example is compiled under each of its plans, and under other plans,
+ * for several meshes, in f32 and in 16 bits, up to the passes that only choose
+ * order and memory. After each pass every collective in turn is dropped,
+ * duplicated, moved to every other set of axes, or loses an operand, and all
+ * later placements are derived as a compiler with that bug would derive them
  * (ir_mutants.c). The verifier must refuse such a program, or the interpreter
- * find that it computes something else than the model does. Tensors of one type
- * that change places, which no verifier can see, are left to the interpreter.
+ * must compute another result than the model. Swapped tensors of one type,
+ * which no verifier can detect, are left to the interpreter.
  */
 #include "base/file.h"
 #include "check.h"

@@ -1,7 +1,7 @@
-/* ir_rules.c: shapes and placements by the sharding rules.
+/* ir_rules.c: tests shapes and placements by the sharding rules.
  *
- * Each row is an op on typed operands and what comes of it: the types of its
- * results, or the words of the fault.
+ * Each row is an op on typed operands and the expected outcome: the types of
+ * its results, or the words of the error.
  */
 #include "check.h"
 #include "ir/ir.h"

@@ -1,5 +1,5 @@
-/* ir_text.c: a printed program reads back and prints the same again; what is
- * no program is refused at the right place. */
+/* ir_text.c: checks that a printed program reads back and prints identically,
+ * and that malformed text is refused at the right position. */
 #include "check.h"
 #include "tests/unit/ir_tools.h"
 

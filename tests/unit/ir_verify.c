@@ -1,6 +1,6 @@
-/* ir_verify.c: the verifier lets right programs pass and names what is wrong
- * with others: above all a gradient whose collective is missing, doubled or
- * over the wrong axis. */
+/* ir_verify.c: checks that the verifier accepts valid programs and names the
+ * error in others: above all a gradient whose collective is missing,
+ * duplicated or over the wrong axis. */
 #include "check.h"
 #include "tests/unit/ir_tools.h"
 

@@ -1,12 +1,12 @@
-/* kernel_indices.c: kernels find their elements where there are more than 32
- * bits can count.
+/* kernel_indices.c: checks that kernels index tensors of more than 2^32
+ * elements correctly.
  *
- * CUDA kernels of tensors with 2^31 elements and more are compiled as plain
+ * CUDA kernels of tensors with at least 2^31 elements are compiled as host
  * functions and called for the threads of their last block. The tensors are
- * addresses without memory but for the pages that are touched, with as many in
- * front: an index that wrapped around finds zeros there, and writes where
- * nobody looks. What a row or a column sum works on is smaller; that goes by
- * the text.
+ * address ranges in which only the accessed pages have memory, and an equal
+ * range precedes them: an index that wraps around reads zeros there, and its
+ * write is not compared. Row and column sums work on smaller tensors; for
+ * these the test inspects the text.
  */
 #include <dlfcn.h>
 #include <math.h>

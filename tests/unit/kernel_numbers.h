@@ -1,5 +1,5 @@
-/* kernel_numbers.h: operands of kernels that are run twice, and how far their
- * results are apart. */
+/* kernel_numbers.h: operands for kernels that run in two versions, and the
+ * distance of the two results. */
 #ifndef PARC_TESTS_UNIT_KERNEL_NUMBERS_H
 #define PARC_TESTS_UNIT_KERNEL_NUMBERS_H
 

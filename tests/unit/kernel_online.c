@@ -1,5 +1,5 @@
-/* kernel_online.c: which phases of a kernel go into the one before, and what
- * stays as it was. Numbers are tests/e2e/cuda_kernels.sh's. */
+/* kernel_online.c: checks which phases of a kernel merge into the previous
+ * phase, and which stay. tests/e2e/cuda_kernels.sh compares the numbers. */
 #include <string.h>
 
 #include "codegen/cuda_kernel.h"

@@ -1,4 +1,4 @@
-/* kernel_unused.c: names that a printed kernel does not use are taken out. */
+/* kernel_unused.c: checks that unused names of a printed kernel are removed. */
 #include "codegen/cuda_kernel.h"
 #include "tests/unit/check.h"
 

@@ -1,18 +1,17 @@
-/* kernels_cuda.c: the CUDA kernels of programs, run by the tests' engine,
- * against the CPU's kernels of the same fused ops.
+/* kernels_cuda.c: runs the CUDA kernels of programs in the tests' engine and
+ * compares them with the CPU's kernels of the same fused ops.
  *
  *   kernels_cuda [--count N] [--seed S]    of random programs
  *   kernels_cuda [--sites] [--x KIND,…] FILE.ir…
  *                                          of programs as --emit ir prints them
  *
- * Both get the same random operands; CUDA's results lie once in memory of their
- * own, once where operands are that they may overwrite; a kernel with a twin
- * for GPUs with less shared memory runs as both. The engine
- * (tests/standin) checks every access for bounds and races. --sites takes each
- * barrier away in turn and expects that a race is found: none is superfluous.
- * --x: what stands in operands named x, of kernel_numbers.h's kinds;
- * a run for each.
- * launch.c is compiled and does the launching.
+ * Both versions get the same random operands. CUDA's results are stored once
+ * in buffers of their own, once in place of operands that they may overwrite;
+ * a kernel with a low-shared-memory variant runs in both variants. The engine
+ * (tests/standin) checks every access for bounds and races. --sites removes
+ * each barrier in turn and expects a race: no barrier is redundant. --x names
+ * the contents of operands named x, kinds of kernel_numbers.h; each kind is a
+ * run. The emitted launch.c is compiled and launches the kernels.
  */
 #include <dlfcn.h>
 #include <math.h>

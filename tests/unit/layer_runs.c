@@ -1,12 +1,12 @@
-/* layer_runs.c: random plans that treat the elements of arrays differently,
- * against the model without a plan.
+/* layer_runs.c: compares random plans that treat the elements of arrays
+ * differently with the model without a plan.
  *
  *   layer_runs [--count N] [--seed S]
  *
- * Plans name elements by their numbers and take each n-th. However an array is
- * cut, each layer's parameters have their own names, and loss, gradient norm
- * and what becomes of every parameter are those of the arrays as a whole: of
- * the global program, and of the partitioned one at the end of all passes.
+ * Plans name elements by index or take every n-th element. However an array is
+ * split, each layer's parameters must keep their names, and loss, gradient norm
+ * and every updated parameter must equal those of the unsplit array: in the
+ * global program, and in the partitioned program after all passes.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* math.c: parc_math.h against libm in double, over the ranges that matter
- * and at the edges. Prints the worst error of each function in ulp. */
+/* math.c: compares parc_math.h with libm in double, over the ranges that
+ * matter and at the edges. Prints the largest error of each function in ulp. */
 #include <math.h>
 #include <stdio.h>
 

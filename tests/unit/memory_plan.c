@@ -1,21 +1,23 @@
-/* memory_plan.c: the memory plan from first principles.
+/* memory_plan.c: checks the memory plan from first principles.
  *
  *   memory_plan [--count N] [--seed S]
  *
- * Examples and random programs are planned for both targets, then their steps
- * are gone through turn by turn without a number being computed: every result
- * is a row of stamps that nothing else bears, put where the plan says. What an
- * op reads must still bear the stamps of the value that it names; scratch is
- * trodden on before and behind its op; two steps run one after the other, so
- * that constants and parameters must outlive one. No lifetime of the plan's
- * own is believed.
+ * Examples and random programs are planned for both targets. Then the test
+ * executes their steps iteration by iteration, without numbers: every result
+ * is a row of unique stamps, written to the address that the plan gives. The
+ * bytes that an op reads must still hold the stamps of the operand that it
+ * names. Scratch is overwritten before and after its op. Two steps run in
+ * sequence, since constants and parameters must survive a step. The test uses
+ * none of the plan's live ranges.
  *
- * That is the order of the program. With streams, steps are also gone through in orders
- * in which one runs as far ahead of another as events allow, and in some that
- * are drawn (follow_streams.c); without a wait, some such order must show it.
+ * That covers program order. With streams, steps are also executed in orders
+ * in which one stream runs as far ahead of another as events allow, and in
+ * random legal orders (follow_streams.c). If a wait is removed, one of these
+ * orders must reveal it.
  *
- * Besides: the peak is the end of the highest block, blocks that share a time
- * do not overlap, and the lower bound is the fullest moment.
+ * Also checked: the peak is the end of the highest block, blocks with
+ * overlapping live ranges do not overlap in memory, and the lower bound is the
+ * largest number of live bytes.
  */
 #include "base/file.h"
 #include "codegen/target.h"

@@ -1,5 +1,5 @@
-/* nvrtc.c: what is read out of the CUDA compiler's log; and, where NVRTC is
- * installed, what comes back from a compilation. */
+/* nvrtc.c: tests the parser of the CUDA compiler's log, and, where NVRTC is
+ * installed, a compilation. */
 #include "codegen/nvrtc.h"
 
 #include <stdio.h>

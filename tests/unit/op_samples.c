@@ -1,5 +1,5 @@
 /* op_samples.c: see op_samples.h. Dims that may be split are multiples of 4,
- * so that two axes of size 2 can share them. */
+ * so that two axes of size 2 can both split them. */
 #include "tests/unit/op_samples.h"
 
 #include <math.h>

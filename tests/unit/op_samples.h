@@ -1,7 +1,7 @@
 /* op_samples.h: every operator on operands of typical shapes.
  *
- * One table serves the tests of gradients and of partitioning; an operator
- * without a row is a failure there.
+ * The tests of gradients and of partitioning share this table; an operator
+ * without a row fails there.
  */
 #ifndef PARC_TESTS_UNIT_OP_SAMPLES_H
 #define PARC_TESTS_UNIT_OP_SAMPLES_H

@@ -1,10 +1,11 @@
-/* ops_gradients.c: the gradient of every operator against finite differences.
+/* ops_gradients.c: compares the gradient of every operator with finite
+ * differences.
  *
- * For each sample a global program is built: the operands are parameters, the
- * loss is the op's result times fixed weights, summed. What the pass autodiff
- * adds to it must agree with central differences in the interpreter, for
- * every element of every float operand. Loops, which have no row in the table
- * of samples, are built by hand.
+ * For each sample the test builds a global program: the operands are
+ * parameters, and the loss is the sum of the op's result times fixed weights.
+ * The gradient that the pass autodiff adds must agree with central differences
+ * in the interpreter, for every element of every float operand. Loops, which
+ * have no row in the table of samples, are built by hand.
  */
 #include "passes/gradients.h"
 #include "passes/pass.h"

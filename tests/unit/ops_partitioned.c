@@ -1,10 +1,11 @@
-/* ops_partitioned.c: every operator under every split that its rule allows.
+/* ops_partitioned.c: tests every operator under every split that its rule
+ * allows.
  *
  * Each sample is interpreted once as a global program. Then, for every split
- * on one axis of 2 and every pair of splits on a mesh of 2 x 2, it is built
- * as a partitioned program: operands placed as the split wants, results as it
- * gives, a base operand where the rule asks for one. The verifier must accept
- * it, and the ranks' results together must equal the global one.
+ * on one axis of 2 and every pair of splits on a 2 x 2 mesh, it is built as a
+ * partitioned program: operands and results in the placements of the split, a
+ * base operand where the rule needs one. The verifier must accept it, and the
+ * combined results of the ranks must equal the global result.
  *
  * Conversions follow: from every placement of a small tensor to every other.
  */

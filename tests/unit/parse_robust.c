@@ -1,9 +1,9 @@
-/* parse_robust.c: no text crashes the parser.
+/* parse_robust.c: checks that no text crashes the parser.
  *
- * Real files are damaged a few thousand times (bytes flipped, pieces removed,
- * repeated, moved between files, tokens thrown in) and parsed. What still is
- * PDL must print as a text that parses to the same tree. The random numbers
- * are the same in every run.
+ * Valid files are damaged a few thousand times (bytes flipped, pieces removed,
+ * repeated, moved between files, tokens inserted) and parsed. Text that is
+ * still PDL must print as a text that parses to the same tree. The random
+ * numbers are the same in every run.
  */
 #include <glob.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
-/* partition_errors.c: plans that the sizes of a model do not allow.
+/* partition_errors.c: tests plans that the sizes of a model do not allow.
  *
- * Each row is a model with its plan, a mesh, and what the passes pad, plan and
- * propagate say: first line and column of the error, then its text. Also the
- * units that parameters belong to.
+ * Each row is a model with its plan, a mesh, and the error of the passes pad,
+ * plan and propagate: line and column, then the text. The file also checks
+ * which units parameters belong to.
  */
 #include "check.h"
 #include "frontend/frontend.h"

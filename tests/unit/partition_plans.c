@@ -1,9 +1,9 @@
-/* partition_plans.c: which collectives a plan costs.
+/* partition_plans.c: tests which collectives a plan needs.
  *
- * Each row is a model, a plan and a mesh, and the list of what is left after
- * `storage`: phase, axes, kind, tensors in the group if several, calls if it
- * stands in a loop. The rows follow what PyTorch's styles do, and go beyond it
- * where sums can wait for each other.
+ * Each row is a model, a plan and a mesh, and the list of collectives after
+ * `storage`: phase, axes, kind, number of tensors in the group if several,
+ * calls if it is in a loop. The rows follow PyTorch's styles, and need fewer
+ * collectives where sums can be deferred and merged.
  */
 #include "check.h"
 #include "frontend/frontend.h"

@@ -1,4 +1,4 @@
-/* pdl_program.h: a program from PDL text, and all passes on it. */
+/* pdl_program.h: lowers PDL text to a program and runs all passes on it. */
 #ifndef PARC_TESTS_UNIT_PDL_PROGRAM_H
 #define PARC_TESTS_UNIT_PDL_PROGRAM_H
 

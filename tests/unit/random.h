@@ -1,13 +1,13 @@
 /* random.h: random models, random plans, and their comparison.
  *
- * random_model.c       parameters, modules, loops, and the model as a whole
- * random_statements.c  the table of what a model may consist of
+ * random_model.c       parameters, modules, loops, and the complete model
+ * random_statements.c  the table of statements that a model may contain
  * random_plan.c        a mesh, styles and sharding units for it
- * random_compare.c     numbers for a program, and a run against another
+ * random_compare.c     numbers for a program, and the comparison of two runs
  * random_memory.c      a run against the plan of the arena
  * random_programs.c    the test
  *
- * Everything follows from one seed, by a generator of our own.
+ * All choices follow from one seed, by this test's own generator.
  */
 #ifndef PARC_TESTS_UNIT_RANDOM_H
 #define PARC_TESTS_UNIT_RANDOM_H

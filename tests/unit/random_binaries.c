@@ -1,20 +1,18 @@
-/* random_binaries.c: the binaries of random models under random plans,
- * against the interpreter.
+/* random_binaries.c: compares the binaries of random models under random plans
+ * with the interpreter.
  *
  *   random_binaries [--count N] [--seed S] [--mesh 2x2] [--steps N]
  *                   [--times N] [--keep] [--verbose]
  *
- * Each seed makes a model, a mesh and a plan. All passes run for the CPU, the
+ * Each seed makes a model, a mesh and a plan. All passes run for the CPU; the
  * program is emitted, compiled and run for some steps. The interpreter runs
  * the global program in double precision from the weights that the binary
- * itself exports before its first step. Loss and gradient norm of every step
- * and the weights after the last must agree (random_follow.c).
+ * exports before its first step. Loss and gradient norm of every step and the
+ * weights after the last step must agree (random_follow.c).
  *
- * Every fourth model has larger sizes (--times says how much for all), so that
- * vectors fill and threads have something to share. --keep leaves the binary
- * and its sources.
- *
- * cpu: emitted kernels and matmuls are vectorised for it.
+ * Every fourth model has larger sizes, to fill vectors and to give several
+ * threads work; --times sets the factor for all models. --keep keeps the
+ * binary and its sources.
  */
 #include "base/bug.h"
 #include "base/file.h"

@@ -1,9 +1,9 @@
-/* random_follow.c: does a binary compute what the interpreter does?
+/* random_follow.c: compares a training run with the interpreter.
  *
- * The interpreter starts from the weights that the binary has exported before
- * its first step, and takes the batches that the runtime makes for a single
- * rank. How closely they must agree is measured: it runs a second time, from
- * weights with a rounding error more.
+ * The interpreter starts from the weights that the binary exported before its
+ * first step, and uses the batches that the runtime makes for a single rank.
+ * The tolerance is measured: the interpreter runs a second time, from weights
+ * with one additional rounding error.
  */
 #include "tests/unit/random_follow.h"
 

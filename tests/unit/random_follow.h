@@ -1,4 +1,4 @@
-/* random_follow.h: a training run against the interpreter. */
+/* random_follow.h: compares a training run with the interpreter. */
 #ifndef PARC_TESTS_UNIT_RANDOM_FOLLOW_H
 #define PARC_TESTS_UNIT_RANDOM_FOLLOW_H
 

@@ -1,11 +1,13 @@
-/* random_memory.c: does the memory plan keep every value until it is read?
+/* random_memory.c: checks that the memory plan keeps every value until its
+ * last read.
  *
- * The interpreter runs beside a copy of each rank's arena. What an op computes
- * is stored at its place there; workspace is filled with NaN while an op runs;
- * and what an op reads must be there as it was computed. Two bytes of the
- * arena are one double here: an element fills as many as it has. A product that
- * is made as a shard is nowhere: what it is made of must be there until its
- * reduce_scatter, which has the shard.
+ * The interpreter runs next to a copy of each rank's arena. The result of an op
+ * is stored at its planned address; workspace is filled with NaN while an op
+ * runs; and the operands of an op must be stored as they were computed. One
+ * double stands for two bytes of the arena: an element fills as many doubles as
+ * it has pairs of bytes. A fused einsum + reduce-scatter has no buffer for the
+ * product; its operands must be intact until the reduce_scatter, which has the
+ * shard.
  */
 #include "tests/unit/random.h"
 

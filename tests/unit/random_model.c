@@ -1,8 +1,8 @@
 /* random_model.c: the frame of a random model: parameters, modules, loops.
  *
- * A model is written as `lower` writes one: parameters and constants in front
- * of the inputs, boundaries at the ports of every module, a layer array as a
- * loop whose stacked parameters come in one layer at a time.
+ * A model has the form that `lower` gives it: parameters and constants before
+ * the inputs, boundaries at the ports of every module, an array of layers as a
+ * loop whose stacked parameters are sliced one layer at a time.
  */
 #include "tests/unit/random.h"
 

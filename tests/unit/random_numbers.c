@@ -1,6 +1,6 @@
-/* random_numbers.c: what emitted kernels and the interpreter draw: the same
- * numbers, one by one or by rows, wherever a row begins; uniform, and another
- * sequence for every key and site. */
+/* random_numbers.c: compares the random numbers of emitted kernels with the
+ * interpreter's: equal element by element and row by row, wherever a row
+ * begins; uniform, and a different sequence for every key and site. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* random_plan.c: a random mesh and plan that are legal for a model.
  *
- * Styles may ask for any layout whose sizes divide; a dim is only split where
- * all axes of the mesh together divide it, so that layouts that meet on one
- * dim never clash, or, in some plans, where it can be padded. FSDP units may have any sizes: runs are padded.
+ * Styles may ask for any layout whose sizes divide. A dim is split only if the
+ * product of all mesh axes divides it, so layouts that are combined on one dim
+ * never conflict, or, in some plans, if it can be padded. FSDP units may have
+ * any sizes: runs are padded.
  */
 #include "passes/pad.h"
 #include "tests/unit/random.h"

@@ -1,18 +1,18 @@
-/* random_programs.c: random models under random plans, partitioned against
- * global, after every pass.
+/* random_programs.c: compares random models under random plans, partitioned
+ * against global, after every pass.
  *
  *   random_programs [--count N] [--seed S] [--mesh 2x2] [--until PASS]
  *                   [--dump]
  *
  * Each seed makes a model, a mesh and a plan. The global program with its
- * backward pass is interpreted once; from `partition` on the program is
- * interpreted after each pass, as all ranks of the mesh, and must give the
- * same loss, gradient norm, parameters and optimizer states. After every pass
- * the verifier runs, and the dump must read back as it was. A plan that the
- * compiler refuses, as it may, makes way for another seed. With the memory
- * plan it runs beside an arena (random_memory.c). Every seed runs
- * in a process of its own, so that a crash is a failure like any other. With
- * --dump a single seed prints its program after every pass.
+ * backward pass is interpreted once. From `partition` on the program is
+ * interpreted after each pass on all ranks of the mesh, and must give the same
+ * loss, gradient norm, parameters and optimizer states. After every pass the
+ * verifier runs, and the dump must read back identically. If the compiler
+ * refuses a plan, which it may, the test takes another seed. Once memory is
+ * planned, the program runs next to an arena (random_memory.c). Every seed runs
+ * in a separate process, so a crash counts as a failure. With --dump a single
+ * seed prints its program after every pass.
  */
 #include "base/bug.h"
 #include "codegen/target.h"

@@ -1,5 +1,5 @@
-/* random_seeds.c: one test on many seeds. Each runs in a process of its own,
- * so that a crash is a failure like any other.
+/* random_seeds.c: runs one test on many seeds, each in a separate process, so a
+ * crash counts as a failure.
  */
 #include "tests/unit/random_seeds.h"
 

@@ -1,4 +1,4 @@
-/* random_seeds.h: one test on many seeds, each in a process of its own. */
+/* random_seeds.h: runs one test on many seeds, each in a separate process. */
 #ifndef PARC_TESTS_UNIT_RANDOM_SEEDS_H
 #define PARC_TESTS_UNIT_RANDOM_SEEDS_H
 

@@ -1,8 +1,8 @@
-/* random_statements.c: what a random model consists of.
+/* random_statements.c: the statements of a random model.
  *
- * Each statement takes h [batch, seq, dim] and gives a tensor of the same
- * shape. They keep numbers small and smooth: nothing divides by what may be
- * zero, nothing grows without a norm.
+ * Each statement takes h [batch, seq, dim] and returns a tensor of the same
+ * shape. Statements keep numbers small and smooth: none divides by a value that
+ * may be zero, and none grows without a norm.
  */
 #include "tests/unit/random.h"
 

@@ -1,9 +1,9 @@
-/* reshard.c: the cheapest way between all pairs of placements.
+/* reshard.c: tests the cheapest conversion between all pairs of placements.
  *
  * On several meshes, from every placement of a small tensor to every other:
- * each step is one that its collective can make, the last one arrives, and no
- * way is dearer than that by Replicate. A table holds the ways that matter by
- * name.
+ * each step is one that its collective can perform, the last step reaches the
+ * target, and no conversion costs more than the one through Replicate. A table
+ * lists the important conversions by name.
  */
 #include "passes/reshard.h"
 

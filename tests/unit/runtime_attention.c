@@ -1,8 +1,6 @@
-/* runtime_attention.c: attention and its gradient against a plain computation
- * in double precision, and the same bits on any number of threads.
- *
- * cpu: products are vectorised for it.
- */
+/* runtime_attention.c: compares attention and its gradient with a simple
+ * computation in double precision; checks that the bits do not depend on the
+ * number of threads. */
 #include <math.h>
 #include <omp.h>
 

@@ -1,8 +1,7 @@
-/* runtime_collectives.c: every collective over every group of several meshes,
- * bit by bit against the same sums in one process; memory that ranks have in
- * common; barriers of 64 ranks; a rank that dies, hangs or takes a wrong turn.
- *
- * cpu: sums are vectorised for it.
+/* runtime_collectives.c: compares every collective over every group of several
+ * meshes, bit by bit, with the same sums in one process; tests memory that
+ * ranks share, barriers of 64 ranks, and a rank that dies, hangs or calls
+ * another collective.
  */
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* runtime_loss_scale.c: how the scale of the loss moves. */
+/* runtime_loss_scale.c: tests how the loss scale changes. */
 #include <float.h>
 #include <math.h>
 

@@ -1,6 +1,6 @@
-/* runtime_main.c: a whole training program by hand: a table of letter pairs,
- * sharded flat over the ranks, that learns to guess the next letter. Runs it
- * as a user would, option by option, and reads what it says. */
+/* runtime_main.c: a hand-written training program: a table of letter pairs,
+ * sharded flat over the ranks, that learns to predict the next letter. The test
+ * runs it as a user would, option by option, and reads its output. */
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>

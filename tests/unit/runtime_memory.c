@@ -1,5 +1,5 @@
-/* runtime_memory.c: the memory that is available, read from machines that are
- * made here of files: /proc and /sys below a directory. */
+/* runtime_memory.c: tests how available memory is read, from files that stand
+ * in for a machine's /proc and /sys. */
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,9 +1,6 @@
-/* runtime_params.c: random numbers against the published vectors; parameters
- * cut over several meshes: drawn, exported, loaded again: always the same
- * file, byte by byte; files of weights that are broken.
- *
- * cpu: normal numbers are vectorised for it.
- */
+/* runtime_params.c: compares random numbers with the published vectors; draws,
+ * exports and loads parameters that are sharded over several meshes and expects
+ * the same file, byte by byte; tests broken files of weights. */
 #include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>

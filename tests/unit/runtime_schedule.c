@@ -1,4 +1,4 @@
-/* runtime_schedule.c: learning rates step by step. */
+/* runtime_schedule.c: tests learning rates step by step. */
 #include <math.h>
 
 #include "runtime/rt.h"

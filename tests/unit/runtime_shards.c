@@ -1,9 +1,7 @@
-/* runtime_shards.c: a rank's rows of a product summed over ranks, out of all
- * ranks' operands (parc_matmul_shard), against sums in double: operands by rows
- * and by columns, in f32 and in bf16, shards of one row, ranks with one of the
- * summed indices.
- *
- * cpu: the library has other kernels.
+/* runtime_shards.c: compares parc_matmul_shard (a rank's rows of a product that
+ * is summed over ranks, computed from the operands of all ranks) with sums in
+ * double: operands by rows and by columns, in f32 and in bf16, shards of one
+ * row, ranks with one of the summed indices.
  */
 #include <math.h>
 

@@ -1,6 +1,6 @@
-/* runtime_tools.h: running a few ranks within a test.
+/* runtime_tools.h: runs a few ranks within a test.
  *
- * Ranks are processes, so that what they count goes into shared memory.
+ * Ranks are processes, so their counters are in shared memory.
  */
 #ifndef PARC_TESTS_UNIT_RUNTIME_TOOLS_H
 #define PARC_TESTS_UNIT_RUNTIME_TOOLS_H

@@ -1,4 +1,4 @@
-/* value_of.h: numbers for tests, the same wherever they are asked for. */
+/* value_of.h: numbers for tests, a function of index and seed. */
 #ifndef PARC_TESTS_UNIT_VALUE_OF_H
 #define PARC_TESTS_UNIT_VALUE_OF_H
 

@@ -133,8 +133,8 @@ static bool check_inputs(const RtData *d, const ParcModel *model,
         }
         if (in->ndim != 2 || in->dim[1] != model->seq) {
             rt_error(program,
-                     "'%s' cannot be fed from '%s': a token file gives "
-                     "[batch, seq]",
+                     "'%s' cannot be fed from '%s': a token file feeds inputs "
+                     "of shape [batch, seq]; use --data synthetic",
                      in->name, d->path);
             return false;
         }

@@ -16,15 +16,15 @@ const unsigned char *rt_input_map(const char *path, int64_t *size,
     struct stat st;
     void *map = MAP_FAILED;
     if (strcmp(path, "-") == 0) {
-        rt_error(program, "cannot read '-': standard input is no file that can "
-                          "be mapped; name a file (./- for one of that name)");
+        rt_error(program, "cannot read '-': standard input cannot be mapped; "
+                          "name a file (./- for a file of that name)");
         return NULL;
     }
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0 || fstat(file, &st) != 0) {
         rt_error(program, "cannot read '%s': %s", path, strerror(errno));
     } else if (!S_ISREG(st.st_mode)) {
-        rt_error(program, "cannot read '%s': it is no regular file", path);
+        rt_error(program, "cannot read '%s': it is not a regular file", path);
     } else if (st.st_size == 0) {
         rt_say("%s: byte 0: error: the file is empty", path);
     } else {

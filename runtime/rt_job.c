@@ -250,7 +250,8 @@ bool rt_job_watch(RtStore *s)
     int error = pipe(s->bell) != 0 ? errno : 0;
     error = error ? error : pthread_create(&s->watcher, NULL, watch, s);
     if (error) {
-        rt_error(s->world->program, "cannot start a thread: %s",
+        rt_error(s->world->program, "cannot start a thread: %s; 'ulimit -u' is "
+                                    "a limit to their number",
                  strerror(error));
     }
     s->watched = error == 0;
@@ -323,7 +324,8 @@ _Noreturn static void astray(RtStore *s, int rank, int id)
 {
     char name[96], text[TEXT];
     snprintf(text, sizeof text,
-             "%s: error: %s does something else than rank %d in '%s'\n",
+             "%s: error: %s and rank %d do different things in '%s': start the "
+             "same program on all ranks\n",
              s->world->program, rt_store_name(s, rank, name), s->launch->rank,
              rt_collective_name(s->world->model, id));
     rt_job_fail(s, text);

@@ -140,7 +140,8 @@ static bool take_address(RtLaunch *l, const char *program, const char *host)
     }
     l->port += taken && strcmp(taken, "True") == 0;
     if (!take_host(l, host, strlen(host))) {
-        rt_error(program, "MASTER_ADDR is too long for a host's name");
+        rt_error(program, "MASTER_ADDR is too long for the name of a host; set "
+                          "PARC_MASTER=host:port");
         return false;
     }
     return true;
@@ -193,7 +194,7 @@ static int started_by(const Launcher *a, const char *program)
     }
     rt_error(program,
              "%s is set in the environment, but %s is not: %s sets both; "
-             "PARC_LAUNCHER=none starts all ranks in this box",
+             "PARC_LAUNCHER=none starts all ranks on this machine",
              rank ? a->rank : a->size, rank ? a->size : a->rank, a->name);
     return -1;
 }
@@ -204,7 +205,7 @@ static bool find_local(RtLaunch *l, const Launcher *a, const char *program)
     if (!variable(name)) {
         rt_error(program,
                  "%s and %s are set in the environment, but %s is not: it "
-                 "says which device of its box a rank takes",
+                 "numbers the ranks of a machine and chooses their devices",
                  a->rank, a->size, a->local[0]);
         return false;
     }
@@ -240,8 +241,8 @@ bool rt_launcher(RtLaunch *l, const ParcModel *model, const char *program)
         return true;
     }
     if (choice) {
-        rt_error(program, "PARC_LAUNCHER is '%s'; 'none' starts all ranks in "
-                          "this box, whatever the environment says",
+        rt_error(program, "PARC_LAUNCHER is '%s'; its only value, 'none', "
+                          "starts all ranks on this machine",
                  choice);
         return false;
     }

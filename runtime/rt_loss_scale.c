@@ -34,7 +34,8 @@ bool rt_scale_step(ParcRt *rt, int64_t step, double norm)
     if (++s->bad == PATIENCE) {
         rt_fail(rt,
                 "step %lld: the gradients of %d steps in a row were not "
-                "finite, down to a loss scale of %g",
+                "finite, down to a loss scale of %g; try a lower learning rate "
+                "or precision=bf16",
                 (long long)step, PATIENCE, s->scale * 2);
     }
     return false;

@@ -364,7 +364,7 @@ static int prepare(Job *job)
     if (o->threads > m->threads) {
         rt_error(o->program,
                  "--threads %lld: the program's memory was planned for %d "
-                 "thread%s a rank; build it again with parc --threads %lld",
+                 "thread%s per rank; compile it again with parc --threads %lld",
                  (long long)o->threads, m->threads, m->threads == 1 ? "" : "s",
                  (long long)o->threads);
         return 2;

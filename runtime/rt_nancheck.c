@@ -22,7 +22,8 @@ bool rt_flag(ParcRt *rt, const char *name, bool otherwise)
         return otherwise;
     }
     if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0) {
-        rt_fail(rt, "%s is '%s'; it takes 0 or 1", name, text);
+        rt_fail(rt, "%s is '%s' in the environment; it takes 0 or "
+                    "1", name, text);
     }
     return *text == '1';
 }

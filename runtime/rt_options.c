@@ -30,7 +30,7 @@ static const Option options[] = {
      "bytes:FILE (text, one token per byte), synthetic (default:\n"
      "reproducible noise)"},
     {"--seed", "N", NUMBER, AT(seed), INT64_MIN,
-     "of initial weights, synthetic data and --shuffle (default 0)"},
+     "seed of initial weights, synthetic data and --shuffle (default 0)"},
     {"--shuffle", NULL, FLAG, AT(shuffle), 0,
      "take the sequences of a file in a new order each epoch"},
     {"--init", "FILE", TEXT, AT(init), 0,
@@ -46,14 +46,14 @@ static const Option options[] = {
     {"--trace-steps", "N", NUMBER, AT(trace_steps), 1,
      "how many steps --trace shows (default 3), after two to warm up"},
     {"--threads", "N", NUMBER, AT(threads), 1,
-     "threads of a rank; no more than the program was planned for"},
+     "threads per rank; at most as many as the program was planned for"},
     {"--info", NULL, FLAG, AT(info), 0,
      "print the plan that the program was built from, and stop"},
     {"--print-shards", "NAME", TEXT, AT(print_shards), 0,
-     "print who owns what of the parameter NAME (or of all below the\n"
-     "module NAME), and stop"},
+     "print which rank owns what of the parameter or module NAME\n"
+     "('model': all parameters), and stop"},
     {"--dry-run", NULL, FLAG, AT(dry_run), 0,
-     "do everything but the steps, and say what would run"},
+     "prepare the run, print what would run, and stop before step 1"},
     {"--help", NULL, FLAG, AT(help), 0, "print this"},
     {"--version", NULL, FLAG, AT(version), 0,
      "print the model's name and parc's version"},
@@ -69,11 +69,11 @@ enum { NOPTIONS = sizeof options / sizeof options[0] };
 /* Variables that every target reads; rt_device_variables has the target's. */
 static const RtVariable variables[] = {
     {"PARC_TIMEOUT=N",
-     "seconds that a rank waits for others (default 300); then the run ends\n"
-     "and names the collective"},
+     "seconds that a rank waits for others (default 300); then the run\n"
+     "ends and names the rank that is late"},
     {"PARC_NANCHECK=1",
-     "look at all that a statement writes, and end the run at the first\n"
-     "value that is not finite, with its tensor and line; slow"},
+     "check all results, and end the run at the first value that is not\n"
+     "finite, with its tensor and line; slow"},
     {"PARC_TOKEN=TEXT",
      "secret of a job that a launcher starts: 16 characters or more, equal\n"
      "on all ranks; PARC_TOKEN_FILE=FILE reads it from a file"},

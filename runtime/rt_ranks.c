@@ -153,7 +153,9 @@ int rt_ranks_run(RtWorld *w, RtBody *body, void *context)
             _exit(status);
         }
         if (p < 0) {
-            rt_error(w->program, "cannot start rank %d of %d: %s", started,
+            rt_error(w->program, "cannot start rank %d of %d: %s; 'ulimit -u' "
+                                 "is a limit to the number of "
+                                 "processes", started,
                      w->nranks, strerror(errno));
             kill_all(pid, started);
             break;

@@ -103,7 +103,7 @@ static int open_door(const RtStore *s)
         rt_error(s->world->program,
                  "rank 0 cannot listen at %s:%d: %s%s", l->host, l->port,
                  error ? error : strerror(errno),
-                 used ? "; give this job a free one: PARC_MASTER=host:port"
+                 used ? "; name a free port: PARC_MASTER=host:port"
                       : "");
     }
     if (list) {

@@ -226,7 +226,7 @@ static void check_tensor(Json *j, RtTensor *t, int64_t data, int64_t size)
         elements *= t->dim[d];
     }
     if (t->begin > t->end || t->end > INT64_MAX - data) {
-        fail(j, "data_offsets run backwards");
+        fail(j, "data_offsets end before they begin");
     } else if (bytes && t->end - t->begin != elements * bytes) {
         fail(j, "data_offsets do not fit the shape and dtype");
     } else if (data + t->end > size) {
@@ -335,14 +335,14 @@ const char *rt_safetensors_header(RtWeights *w, int64_t *at)
     }
     if (n > MAX_HEADER) {
         *at = 0;
-        return "this is no safetensors file (its header would be too long)";
+        return "this is not a safetensors file (its header would be too long)";
     }
     if ((int64_t)n > w->size - LENGTH_BYTES) {
         return "the file is truncated: it ends within its header";
     }
     Json j = {
         .text = w->map, .at = LENGTH_BYTES, .end = LENGTH_BYTES + (int64_t)n};
-    expect(&j, '{', "expected '{': this is no safetensors file");
+    expect(&j, '{', "expected '{': this is not a safetensors file");
     if (!take(&j, '}')) {
         do {
             entry(&j, w);

@@ -200,7 +200,7 @@ bool rt_params_check(const ParcModel *model, const char *program)
         if (!good) {
             rt_error(program,
                      "internal: the layout of '%s' does not fit the mesh or "
-                     "the arena",
+                     "the arena: run parc again",
                      p->name);
             return false;
         }

@@ -28,9 +28,10 @@ static const char *answer_text(uint32_t answer)
         [RT_OTHER_PLAN] = "rank 0 was built from another plan: start the same "
                           "program on all ranks",
         [RT_TAKEN] = "another process has joined as this rank",
-        [RT_NO_RANK] = "rank 0 knows no such rank"};
+        [RT_NO_RANK] = "rank 0 has no such rank in its mesh"};
     return answer < RT_ANSWERS && text[answer] ? text[answer]
-                                               : "no rank 0 of parc answers";
+                                               : "another program listens "
+                                                 "there";
 }
 
 const char *rt_store_name(const RtStore *s, int rank, char text[96])

@@ -125,7 +125,8 @@ static bool read_timeout(RtWorld *w)
     long n = strtol(text, &end, 10);
     if (*end || n < 1 || n > MOST_SECONDS) {
         rt_error(w->program,
-                 "PARC_TIMEOUT is '%s'; it takes seconds, 1 to %d", text,
+                 "PARC_TIMEOUT is '%s' in the environment; it takes seconds, 1 "
+                 "to %d", text,
                  MOST_SECONDS);
         return false;
     }
@@ -268,7 +269,8 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
     }
     if (!base) {
         char text[32];
-        rt_error(program, "cannot map %s of memory: %s",
+        rt_error(program, "cannot map %s of memory: %s; 'ulimit -v' is a limit "
+                          "to the address space",
                  rt_size_text((double)bytes, text), strerror(errno));
         return false;
     }

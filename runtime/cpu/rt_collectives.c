@@ -54,7 +54,8 @@ static void enter(ParcRt *rt, int id, uint32_t axes)
     rt_barrier(rt, axes);
     int32_t other = atomic_load(&slot[g->member[0]].collective);
     if (other != id) {
-        rt_fail(rt, "rank %d is in '%s' while rank %d is in '%s'", rt->rank,
+        rt_fail(rt, "rank %d is in '%s' while rank %d is in '%s': start the "
+                    "same program on all ranks", rt->rank,
                 rt_collective_name(rt->model, id), g->member[0],
                 rt_collective_name(rt->model, other));
     }

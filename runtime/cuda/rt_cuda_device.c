@@ -14,15 +14,17 @@
 #include "rt_nvtx.h"
 
 const RtVariable rt_device_variables[] = {
-    {"PARC_GRAPH=0", "queue every call anew in each step, without a graph"},
+    {"PARC_GRAPH=0", "run every step call by call, without a CUDA graph"},
     {"PARC_SYNC=1",
      "wait after each call, so that an error names its statement and line"},
     {"PARC_TF32=1", "matmuls of f32 may round operands to 10 bits of mantissa"},
-    {"PARC_CUDNN=0", "attention on our own kernels; 1: on cuDNN where it can"},
+    {"PARC_CUDNN=0",
+     "attention on parc's own kernels; 1: on cuDNN where possible"},
     {"PARC_ATTENTION_MIB=N",
      "cuDNN's attention backward uses at most N MiB: more, smaller pieces"},
     {"PARC_TIMES=FILE", "append the times of candidates for each matmul"},
-    {"PARC_CACHE=DIR", "where choices of kernels are kept, for the next run"},
+    {"PARC_CACHE=DIR",
+     "directory that keeps the choices of kernels for the next run"},
     {NULL, NULL},
 };
 
@@ -126,7 +128,7 @@ static void choose_ordinal(ParcRt *rt)
         rt_fail(rt,
                 "this program runs on %d GPUs%s, one for each rank; the "
                 "driver shows %d%s%s%s",
-                needed, launched ? " or more of this box" : "", count,
+                needed, launched ? " or more of this machine" : "", count,
                 visible ? " (CUDA_VISIBLE_DEVICES=" : "",
                 visible ? visible : "", visible ? ")" : "");
     }

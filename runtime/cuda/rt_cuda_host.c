@@ -22,8 +22,8 @@ void rt_cuda_host_open(ParcRt *rt)
     if (r != RT_CU_SUCCESS) {
         rt_fail(rt,
                 "a rank keeps %s in host memory (the plan's 'offload'), and "
-                "the driver cannot pin that: %s; 'ulimit -l' and the memory of "
-                "the box are what bounds it",
+                "the driver cannot pin that: %s; 'ulimit -l' and the machine's "
+                "memory are the limits",
                 rt_size_text((double)bytes, size), rt_cuda_reason(d, r, why));
     }
     memset(host, 0, bytes);

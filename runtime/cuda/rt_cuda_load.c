@@ -142,7 +142,7 @@ void *rt_cuda_load(const CudaLibrary *library, void *table, char *error,
         return handle;
     }
     snprintf(error, room,
-             "%s (%s) is too old or not whole: it lacks %s%s; %s",
+             "%s (%s) is too old or incomplete: it lacks %s%s; %s",
              library->what, file_of(known, name), lacks,
              missing > 1 ? " and others" : "", library->advice);
     dlclose(handle);

@@ -3,13 +3,13 @@
  * Of a run that hangs, each rank knows which collectives its own device is in
  * (rt_cuda_progress.c) and asks where the others are (rt_places_gather). Whoever
  * has waited too long says both: the collective, by its name, source line and
- * turn, and the first rank that has not come to it, with what keeps it: where that
+ * turn, and the first rank that has not reached it, with what keeps it: where that
  * is another collective, who has not come to that. Where nobody is missing, the
  * library or the network is at fault: that is said, too.
  *
  *   rank 0 waited 300 s for its GPU to finish step 7, which is in 'ar3 tp
- *   attention.o (llama.pdl:28)', layer 5; rank 3 has not come to it: it
- *   computes, behind 'ag0 dp layers.* (llama.pdl:58)', layer 6
+ *   attention.o (llama.pdl:28)', layer 5; rank 3 has not reached it: it
+ *   computes, after 'ag0 dp layers.* (llama.pdl:58)', layer 6
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -71,7 +71,7 @@ static void add_ended(Text *t, const ParcRt *rt, const RtSlot *slot)
         const CudaPlace *p = rt_cuda_progress_place(
             rt, i, atomic_load(&slot->begun[i]));
         if (p) {
-            add(t, any ? " and " : "computes, behind ");
+            add(t, any ? " and " : "computes, after ");
             add_place(t, rt, p);
             any = true;
         }
@@ -99,7 +99,7 @@ static void add_peer(Text *t, const ParcRt *rt, const RtSlot *slot)
 {
     int64_t step = atomic_load(&slot->step);
     if (is_away(slot)) {
-        add(t, atomic_load(&slot->state) == RT_DONE ? "it is done"
+        add(t, atomic_load(&slot->state) == RT_DONE ? "it has ended its run"
                                                     : "it does not answer");
         return;
     }
@@ -193,14 +193,15 @@ static void add_all_there(Text *t, const ParcRt *rt, int rank, bool own)
     for (int i = 0; i < PARC_STREAMS; i++) {
         int r = ended_on(rt, rank, i);
         if (r >= 0) {
-            add(t, "; all have come, and rank %d has ended ", r);
+            add(t, "; all its ranks have reached it, and rank %d has finished "
+                   "", r);
             add_place(t, rt, rt_cuda_progress_place(
                                  rt, i, atomic_load(&slot->begun[i])));
             return;
         }
     }
-    add(t, own ? "; so are all that take part"
-               : ", and so are all that take part in that");
+    add(t, own ? "; so are all its ranks"
+               : ", and so are all ranks of that collective");
 }
 
 /* From rank to rank, each of whom the one before waits for, to the one that
@@ -223,7 +224,7 @@ static void add_missing(Text *t, const ParcRt *rt)
         } else {
             add(t, "has");
         }
-        add(t, " not come to ");
+        add(t, " not reached ");
         add_place(t, rt, m.place);
         add(t, ": ");
         rank = m.first;

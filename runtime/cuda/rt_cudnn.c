@@ -108,7 +108,7 @@ static void make_plan(const Cudnn *x, CudnnUse *u)
     u->piece_b = p.b;
     u->piece_kv = p.kv;
     if (!fault && p.b == 0) {
-        fault = "the plan has no room for it";
+        fault = "the plan has no workspace for it";
     }
     if (fault) {
         snprintf(u->reason, sizeof u->reason, "%.*s", DNN_REASON - 1, fault);

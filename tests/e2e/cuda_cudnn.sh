@@ -116,7 +116,7 @@ check "switched off" own "PARC_CUDNN=0" PARC_CUDNN=0
 check "a value that is none" sh -c "! PARC_CUDNN=no STANDIN_FAST=1 \
     '$standin/run' -k '$work/llama/fast.so' '$work/llama/train' --dry-run \
     2>'$work/said'"
-check "is told" says "PARC_CUDNN is 'no'; it takes 0 or 1"
+check "is told" says "PARC_CUDNN is 'no' in the environment; it takes 0 or 1"
 mkdir "$work/none"
 : >"$work/none/libcudnn.so.9"
 check "no library" own "cuDNN is missing: " PARC_CUDNN=1 \

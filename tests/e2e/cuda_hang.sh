@@ -2,7 +2,7 @@
 # A GPU that never ends a kernel while others wait for it in a collective of a
 # captured step: whoever has waited too long names the collective, its turn, and
 # the rank that has not come; in one box and under a launcher. Where a collective
-# does not end though all have come, it says that.
+# does not end though all ranks have reached it, it says that.
 # alone: ranks are stopped by the clock
 . "$(dirname "$0")/lib.sh"
 export BUILD
@@ -60,14 +60,14 @@ GPU 0 \(parc stand-in GPU\) has 4.9 KiB free of 8.0 GiB, 1.1 KiB too little" \
 ag="'ag0 dp w (hang.pdl:2)', layer"
 ar="'ar1 tp w (hang.pdl:3)', layer"
 limit="PARC_TIMEOUT sets the limit"
-behind="computes, behind $ar 0 and $ag 0"
+behind="computes, after $ar 0 and $ag 0"
 from0="rank 0 waited 4 s for its GPU to finish step 2, which is in $ar 2 and in \
-$ag 2; rank 1 has not come to $ar 2: it is in $ag 1; rank 3 has not come to $ag 1: it \
+$ag 2; rank 1 has not reached $ar 2: it is in $ag 1; rank 3 has not reached $ag 1: it \
 $behind; $limit"
 from1="rank 1 waited 4 s for its GPU to finish step 2, which is in $ag 1; rank 3 \
-has not come to $ag 1: it $behind; $limit"
+has not reached $ag 1: it $behind; $limit"
 from2="rank 2 waited 4 s for its GPU to finish step 2, which is in $ar 1; rank 3 \
-has not come to $ar 1: it $behind; $limit"
+has not reached $ar 1: it $behind; $limit"
 from3="rank 3 waited 4 s for its GPU to finish step 2, which $behind; \
 rank 0 is in $ar 2 and in $ag 2; PARC_SYNC=1 names the statement that does not end, $limit"
 stall=STANDIN_STALL=3:line_update:5
@@ -129,7 +129,7 @@ stopped() {
     wait
     cat "$work"/said.*
     [ "$status" = 1 ] && grep -qE "rank 0 waited 4 s for its GPU to finish step \
-[0-9]+, which is in 'a.*; rank 3 has not come to 'a.*: it does not answer; " \
+[0-9]+, which is in 'a.*; rank 3 has not reached 'a.*: it does not answer; " \
         "$work/said.0" && [ "$(cat "$work"/said.? | grep -c error)" = 1 ]
 }
 check "one is stopped" stopped
@@ -140,7 +140,7 @@ stall=STANDIN_NCCL_STALL=0123:all_reduce:9
 waited() { # waited RANK TEXT: what it says, of step 2
     echo "rank $1 waited 4 s for its GPU to finish step 2, which is in $2; $limit"
 }
-all="$ar 1; so are all that take part"
+all="$ar 1; so are all its ranks"
 from0=$(waited 0 "$all") from1=$(waited 1 "$all")
 from2=$(waited 2 "$all") from3=$(waited 3 "$all")
 check "all are in a collective" hangs A=
@@ -148,21 +148,21 @@ check "all are in a collective, call by call" hangs PARC_GRAPH=0
 
 # Ranks 0 and 1 are; 2 and 3 are done with theirs and wait for these over dp.
 stall=STANDIN_NCCL_STALL=01:all_reduce:9
-held="it is in $ar 1, and so are all that take part in that"
-from2=$(waited 2 "$ag 2; rank 0 has not come to $ag 2: $held")
-from3=$(waited 3 "$ag 2; rank 1 has not come to $ag 2: $held")
+held="it is in $ar 1, and so are all ranks of that collective"
+from2=$(waited 2 "$ag 2; rank 0 has not reached $ag 2: $held")
+from3=$(waited 3 "$ag 2; rank 1 has not reached $ag 2: $held")
 check "a group is in a collective" hangs A=
 check "a group is, and rank 2 speaks" launched 2 "$from2"
 
 # Rank 0 alone does not end it; rank 3 is in the next step by then.
 stall=STANDIN_NCCL_STALL=0:all_reduce:9
-all="$ar 1; all have come, and rank 1 has ended $ar 1"
+all="$ar 1; all its ranks have reached it, and rank 1 has finished $ar 1"
 from0=$(waited 0 "$all")
-from1=$(waited 1 "$ar 2; rank 0 has not come to $ar 2: it is in $all")
-from2=$(waited 2 "$ag 2; rank 0 has not come to $ag 2: it is in $all")
+from1=$(waited 1 "$ar 2; rank 0 has not reached $ar 2: it is in $all")
+from2=$(waited 2 "$ag 2; rank 0 has not reached $ag 2: it is in $all")
 from3="rank 3 waited 4 s for its GPU to finish step 3, which is in $ar 0 and in \
-$ag 0; rank 2 has not come to $ar 0: it is in step 2 and is in $ag 2; rank 0 has \
-not come to $ag 2: it is in step 2 and is in $all; $limit"
+$ag 0; rank 2 has not reached $ar 0: it is in step 2 and is in $ag 2; rank 0 has \
+not reached $ag 2: it is in step 2 and is in $all; $limit"
 check "one does not end it" hangs A=
 check "one does not end it, and rank 3 speaks" launched 3 "$from3"
 finish

@@ -34,7 +34,8 @@ trains() {
 refuses() {
     expected="cuda: error: $1"
     shift
-    on_cuda "$@" "$work/cuda" --steps 2 --data synthetic >"$work/out" 2>"$work/said"
+    on_cuda "$@" "$work/cuda" --steps 2 --data synthetic >"$work/out" \
+        2>"$work/said"
     [ $? = 1 ] && [ ! -s "$work/out" ] &&
         printf '%s\n' "$expected" | diff - "$work/said"
 }
@@ -132,7 +133,7 @@ this program was built for sm_80, sm_90: build it again with parc --arch sm_100"
 check "a GPU that is chosen" on_cuda PARC_DEVICE=7 "$work/cuda" --steps 1
 check "a GPU that is not there" refuses "PARC_DEVICE is '8'; it takes the number \
 of one of the 8 GPUs that the driver shows, from 0 on" PARC_DEVICE=8
-check "a mode that is none" refuses "PARC_GRAPH is 'yes'; it takes 0 or 1" \
+check "a mode that is none" refuses "PARC_GRAPH is 'yes' in the environment; it takes 0 or 1" \
     PARC_GRAPH=yes
 check "less shared memory than a kernel wants" refuses "'line_update' \
 wants 102400 bytes of shared memory, a block of GPU 0 (parc stand-in GPU) has \

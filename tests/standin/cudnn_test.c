@@ -202,7 +202,7 @@ static void refusals(ParcRt *rt)
     a.d = 8;
     a.scale = 0.5f;
     CudnnUse *u = rt_cudnn_use(rt, &a, true, 0);
-    check(!u->plan && strstr(u->reason, "no room"), "a plan without room");
+    check(!u->plan && strstr(u->reason, "no workspace"), "a plan without workspace");
     u = rt_cudnn_use(rt, &a, false, 0);
     check(!u->plan && strstr(u->reason, "bytes of workspace"),
           "a workspace that is too small");

@@ -378,7 +378,7 @@ static void check_lacking(Check *c)
                      .symbol = three,
                      .nsymbols = 2};
     CHECK(c, !rt_cuda_load(&l, table, error, sizeof error));
-    CHECK(c, strstr(error, "libc.so.6) is too old or not whole: it lacks "
+    CHECK(c, strstr(error, "libc.so.6) is too old or incomplete: it lacks "
                            "no_such_call; look elsewhere") != NULL);
     l.nsymbols = 3;
     CHECK(c, !rt_cuda_load(&l, table, error, sizeof error));

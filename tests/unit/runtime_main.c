@@ -382,10 +382,10 @@ static void bad_data(Check *c)
     write_file("empty", odd, 0);
     write_file("short", "abc", 3);
     refuses(c, 2, "--data bytes:none", 1, "cannot read 'none': No such file");
-    refuses(c, 2, "--data bytes:.", 1, "it is no regular file");
+    refuses(c, 2, "--data bytes:.", 1, "it is not a regular file");
     CHECK(c, mkfifo("pipe", 0600) == 0);
-    refuses(c, 2, "--data bytes:pipe", 1, "it is no regular file");
-    refuses(c, 2, "--init pipe", 1, "cannot read 'pipe': it is no regular");
+    refuses(c, 2, "--data bytes:pipe", 1, "it is not a regular file");
+    refuses(c, 2, "--init pipe", 1, "cannot read 'pipe': it is not a regular");
     refuses(c, 2, "--data empty", 1, "empty: byte 0: error: the file is empty");
     refuses(c, 2, "--data bytes:short", 1,
             "short: byte 3: error: the file ends after 3 tokens; a sequence "
@@ -430,7 +430,7 @@ static void kinds_of_data(Check *c)
     refuses(c, 1, "--data utf8", 1, "the file is text");
     write_file("latin", "na\xEFve caf\xE9s and more, and more, and more!\n", 44);
     refuses(c, 1, "--data latin", 1, "is beyond the vocabulary of 128");
-    refuses(c, 1, "--data -", 1, "cannot read '-': standard input is no file");
+    refuses(c, 1, "--data -", 1, "cannot read '-': standard input cannot be mapped");
     static const char note[] = "train: note: no --data: training on synthetic "
                                "noise; --data FILE trains on a file of tokens\n";
     const Said *s = run(4, step, "--steps 2");
@@ -489,7 +489,7 @@ static void bad_files(Check *c)
     refuses(c, 2, "--steps 1 --export .", 1, "Is a directory");
     refuses(c, 2, "--steps 1 --log /dev/full", 1,
             "cannot write '/dev/full': No space left");
-    refuses(c, 2, "--init text", 1, "text: byte 0: error: this is no");
+    refuses(c, 2, "--init text", 1, "text: byte 0: error: this is not");
     run(1, step, "--steps 0 --export w");
     static char w[1 << 17];
     size_t n = slurp("w", w, sizeof w);

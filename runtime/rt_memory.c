@@ -171,11 +171,19 @@ void rt_memory_available(RtMemory *m, const char *root)
     }
 }
 
-/* PARC_MEMCHECK=0: the user knows better, about swap for example. */
-static bool is_off(void)
+/* PARC_MEMCHECK=0: the user knows better, about swap for example. False after a
+ * message, where it is something else than 0 or 1. */
+static bool read_switch(const char *program, bool *on)
 {
     const char *text = getenv("PARC_MEMCHECK");
-    return text && strcmp(text, "0") == 0;
+    bool set = text && *text;
+    *on = !set || strcmp(text, "0") != 0;
+    if (set && *on && strcmp(text, "1") != 0) {
+        rt_error(program, "PARC_MEMCHECK is '%s' in the environment; it takes 0 "
+                          "or 1", text);
+        return false;
+    }
+    return true;
 }
 
 /* "make it fit": the advice is the caller's, else parc knows what would help. */
@@ -202,7 +210,11 @@ static void report(const char *program, const RtNeed *need, const RtMemory *m)
 bool rt_memory_fits(const char *program, const RtNeed *need, const char *root)
 {
     RtMemory m;
-    if (is_off()) {
+    bool on;
+    if (!read_switch(program, &on)) {
+        return false;
+    }
+    if (!on) {
         return true;
     }
     rt_memory_available(&m, root);

@@ -137,6 +137,8 @@ static void message(Check *c)
     CHECK(c, !rt_memory_fits("train", &need, root));
     setenv("PARC_MEMCHECK", "0", 1);
     CHECK(c, rt_memory_fits("train", &need, root));
+    setenv("PARC_MEMCHECK", "off", 1);
+    CHECK(c, !rt_memory_fits("train", &need, root));
     FILE *f = fopen("said", "r");
     text[f ? fread(text, 1, sizeof text - 1, f) : 0] = 0;
     if (f) {
@@ -147,7 +149,9 @@ static void message(Check *c)
                "memory for the plan, and 828.7 KiB is available: the control "
                "group's limit of 1.0 MiB (/sys/fs/cgroup/memory.max); parc "
                "--device-memory 1M says what would make the program fit; "
-               "PARC_MEMCHECK=0 starts the program all the same\n");
+               "PARC_MEMCHECK=0 starts the program all the same\n"
+               "train: error: PARC_MEMCHECK is 'off' in the environment; it "
+               "takes 0 or 1\n");
 }
 
 int main(void)

@@ -1,4 +1,5 @@
-/* c_text.c: names, strings and comments that are safe in C. */
+/* c_text.c: converts names, strings and comments of a PDL program to valid
+ * C. */
 #include "codegen/c_text.h"
 
 #include "base/bug.h"
@@ -36,7 +37,8 @@ static bool starts_with(const char *name, const char *start)
     return strncmp(name, start, strlen(start)) == 0;
 }
 
-/* As headers name types and macros: int64_t, ParcPart, NULL, PARC_F32. */
+/* Whether a name looks like one that the included headers declare (types and
+ * macros): int64_t, ParcPart, NULL, PARC_F32. */
 static bool is_of_headers(const char *name)
 {
     enum { SHORTEST_MACRO = 3 };

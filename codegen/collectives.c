@@ -1,7 +1,8 @@
-/* collectives.c: the collectives of a program, numbered.
+/* collectives.c: lists and numbers the collectives of a program.
  *
- * One list for everyone who names them: the plan, the JSON, emitted code, the
- * runtime's messages. A collective inside a loop is one entry with a count.
+ * The plan, its JSON form, emitted code and the runtime's messages all take
+ * names and numbers from this list. A collective inside a loop is one entry
+ * with a count.
  */
 #include "codegen/report.h"
 
@@ -27,8 +28,8 @@ static const KindName *kind_name(OpKind kind)
     return NULL;
 }
 
-/* The full tensors on one rank: what is gathered, or what is not reduced yet;
- * for an all-to-all, what a rank holds. */
+/* Bytes of the full tensors on one rank: the result of an all-gather, the
+ * operand of a reduction, what a rank holds for an all-to-all. */
 static int64_t full_bytes(const Program *p, const Op *op)
 {
     int64_t bytes = 0;
@@ -36,13 +37,13 @@ static int64_t full_bytes(const Program *p, const Op *op)
         const Value *full =
             op->kind == OP_all_gather ? op->out[i] : op->arg[i];
         if (live_is_shard(op, i))
-            continue; /* it is a shard as soon as it is made */
+            continue; /* computed as a shard, never in full */
         bytes += type_local_bytes(&full->type, &p->mesh);
     }
     return bytes;
 }
 
-/* The name of the tensor, "a, b" and "…" where there are many. */
+/* The tensor's name; for several tensors "a, b", and "…" after the third. */
 static const char *tensor_text(const Program *p, const Op *op)
 {
     int unit = op->kind == OP_all_gather      ? op_attr_index(op->kind, "unit")

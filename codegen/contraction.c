@@ -1,4 +1,5 @@
-/* contraction.c: letters into roles, roles into one library call. */
+/* contraction.c: classifies the letters of an einsum by role and turns them
+ * into one call of the matmul library. */
 #include "codegen/contraction.h"
 #include "codegen/target.h"
 
@@ -23,7 +24,8 @@ static Letter *letter_of(Contraction *c, char name[MAX_LETTERS], char letter)
     return &c->letter[c->nletters++];
 }
 
-/* Enters the strides of one tensor: `field` is the offset of a, b or c. */
+/* Enters the strides of one tensor; `field` is the offset of a, b or c in
+ * Letter. */
 static void read_tensor(const Program *p, Contraction *c,
                         char name[MAX_LETTERS], const char *letters, int n,
                         const Type *t, size_t field)
@@ -37,7 +39,7 @@ static void read_tensor(const Program *p, Contraction *c,
     }
 }
 
-/* The letters of tensor number i, operands first; how many in *n. */
+/* The letters of tensor i of the spec (operands first); *n is their number. */
 static const char *tensor_letters(const char *spec, int i, int *n)
 {
     const char *at = spec;
@@ -49,7 +51,7 @@ static const char *tensor_letters(const char *spec, int i, int *n)
     return at;
 }
 
-/* Of what an op does beside the product, nothing. */
+/* Reads the einsum's spec only; ignores a fused epilogue. */
 static void read_spec(const Program *p, const Op *op, Contraction *c)
 {
     char clean[64], name[MAX_LETTERS];
@@ -58,7 +60,8 @@ static void read_spec(const Program *p, const Op *op, Contraction *c)
         if (*s != ' ')
             clean[n++] = *s;
     clean[n] = 0;
-    /* The result's letters first: they are the outer loops of a plain nest. */
+    /* The result's letters come first: they are the outer loops of a plain
+     * nest. */
     const struct {
         int tensor;
         const Type *type;
@@ -75,7 +78,7 @@ static void read_spec(const Program *p, const Op *op, Contraction *c)
 
 /* ---- roles --------------------------------------------------------------- */
 
-/* -1: a letter that no role takes (summed in one operand alone). */
+/* -1: a letter without a role (it is summed and only one operand has it). */
 static int role_of(const Letter *l)
 {
     if (l->c)
@@ -94,8 +97,8 @@ static void drop(Letter *l, int *n, int i)
     --*n;
 }
 
-/* Joins letters of one role that nest in every tensor, drops those of size 1.
- */
+/* Merges letters of one role whose strides nest in every tensor; drops letters
+ * of size 1. */
 static void join(Letter *l, int *n)
 {
     for (int i = *n - 1; i >= 0; i--)
@@ -127,7 +130,8 @@ static void set_strides(int64_t s[3], int64_t batch, int64_t row,
     s[2] = column;
 }
 
-/* A dim of size 1 may have any stride; one that makes the matrix plain. */
+/* The stride of a dim of size 1 is free: picks one that makes the matrix
+ * contiguous. */
 static void tidy(int64_t s[3], int64_t rows, int64_t columns)
 {
     if (columns == 1)
@@ -141,8 +145,8 @@ static bool is_matrix(const int64_t s[3])
     return s[1] == 1 || s[2] == 1;
 }
 
-/* The call for one choice of a letter for each role; false where the library
- * cannot take its strides. */
+/* The call for a given choice of one letter for each role; false if the library
+ * does not accept its strides. */
 static bool make_call(const Letter *const main[ROLES], Contraction *c)
 {
     static const Letter one = {.size = 1};
@@ -171,8 +175,8 @@ static bool make_call(const Letter *const main[ROLES], Contraction *c)
     return is_matrix(s->sa) && is_matrix(s->sb) && s->sc[2] == 1;
 }
 
-/* The largest letter of a role; with `unit`, one of stride 1 somewhere comes
- * first, since the library needs it inside the matrix. */
+/* The largest letter of a role. With `unit`, a letter with stride 1 in some
+ * tensor is preferred, because the library needs it inside the matrix. */
 static const Letter *main_letter(const Letter *l, int n, int role, bool unit)
 {
     const Letter *best = NULL;
@@ -219,7 +223,7 @@ static bool as_calls(Contraction *c)
     return true;
 }
 
-/* ---- the way in ---------------------------------------------------------- */
+/* ---- public functions ---------------------------------------------------- */
 
 static ParcEpilogue epilogue_of(const Op *op, bool swapped)
 {
@@ -236,7 +240,7 @@ static ParcEpilogue epilogue_of(const Op *op, bool swapped)
     return PARC_NO_EPILOGUE;
 }
 
-/* A rank's rows of the product, by all ranks' operands. */
+/* Restricts the product to one rank's rows; the slice of each rank follows. */
 static void cut_shard(const Program *p, const Op *einsum, ParcMatmulSpec *s)
 {
     s->ranks = mesh_group(&p->mesh, (uint32_t)op_attr(einsum, "axes").i);

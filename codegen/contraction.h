@@ -1,10 +1,10 @@
-/* contraction.h: an einsum as strided matrix products.
+/* contraction.h: expresses an einsum as strided matrix products.
  *
- * Letters fall into four roles: batch (in both operands and the result), m
+ * Letters have one of four roles: batch (in both operands and the result), m
  * (first operand and result), n (second operand and result), k (summed).
- * Neighbouring letters of one role whose strides nest are one. The library
- * wants one letter of each role; what is left of batch, m and n becomes loops
- * around the call. What does not fit at all (two sums that do not nest, a
+ * Letters of one role whose strides nest are merged. The library takes one
+ * letter of each role; the other letters of batch, m and n become loops around
+ * the call. An einsum that does not fit (two summed letters that do not nest, a
  * batch letter that is innermost) is computed by a plain loop nest.
  *
  *   bsk,fk->bsf       m = b s (they nest), n = f, k = k: one call
@@ -19,36 +19,38 @@
 
 enum { MAX_LETTERS = 2 * MAX_DIMS };
 
-/* An index of the contraction: its size and how far one step moves in each
- * tensor, in elements; 0: the tensor does not have it. */
+/* An index of the contraction: its size, and its stride in each tensor in
+ * elements; 0: the tensor does not have it. */
 typedef struct Letter {
     int64_t size, a, b, c;
 } Letter;
 
 typedef struct Contraction {
-    bool plain;          /* by parc_contract over `letter`, result's first */
-    ParcMatmulSpec spec; /* else: sizes and strides, of an einsum_shard's rows
-                            on one rank; the rest is zero */
+    bool plain;          /* computed by parc_contract over `letter` */
+    ParcMatmulSpec spec; /* else: sizes and strides; of an einsum_shard those
+                          * of one rank's rows */
     bool swapped;        /* a is the einsum's second operand */
-    DType type[3];       /* of the call's a, b and c */
-    int nletters;        /* loops around the call, or the whole nest */
+    DType type[3];       /* types of the call's a, b and c */
+    int nletters;        /* loops around the call, or all loops, the result's
+                          * letters first */
     Letter letter[MAX_LETTERS];
 } Contraction;
 
-/* By rank-local types. Of an einsum_shard: what a rank makes of it; the whole
+/* Both use rank-local types. They differ for an einsum_shard: contraction_of
+ * describes the rows that one rank computes, contraction_whole the whole
  * product. */
 void contraction_of(const Program *p, const Op *einsum, Contraction *c);
 void contraction_whole(const Program *p, const Op *einsum, Contraction *c);
 
-/* What an epilogue is called and works with. */
+/* Name, macro and operands of an epilogue. */
 typedef struct EpilogueInfo {
     const char *name;  /* "bias, gelu", for reports; "" for none */
-    const char *macro; /* in emitted code */
-    /* Which operand (from 0), or result (-2: number 1), each is; -1: none. */
+    const char *macro; /* its constant in emitted code */
+    /* Index of the operand (from 0) or result (-2: result 1); -1: none. */
     int vector, tensor;
 } EpilogueInfo;
 const EpilogueInfo *epilogue_info(ParcEpilogue e);
-/* The op's value that such a number names; NULL for -1. */
+/* The op's value with such an index; NULL for -1. */
 Value *epilogue_value(const Op *op, int which);
 
 #endif

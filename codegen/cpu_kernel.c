@@ -1,4 +1,4 @@
-/* cpu_kernel.c: kernel IR as vectorised C.
+/* cpu_kernel.c: prints kernel IR as vectorised C.
  *
  *   void k03_norm(ParcRt *rt, float *restrict y, const float *restrict x)
  *   {
@@ -10,9 +10,9 @@
  *   #pragma omp simd reduction(+ : r2)
  *           for (int j = 0; j < 4096; j++) {
  *
- * Loops that have little to do run on one thread. Buffers that memory
- * planning may lay on top of each other are not `restrict`; the loops still
- * vectorise, because the pragma says that elements are independent.
+ * Small loops run on one thread. Buffers that memory planning may overlap are
+ * not `restrict`; their loops still vectorise, because the pragma says that
+ * iterations are independent.
  */
 #include <string.h>
 
@@ -103,7 +103,7 @@ static bool loads(const Kernel *k, int instr, int buffer)
            k->instr[instr].buffer == buffer;
 }
 
-/* Whether any statement reads an operand: x to the power of 0 does not. */
+/* Whether any statement reads an operand; x to the power of 0 does not. */
 static bool is_read(const Kernel *k, int buffer)
 {
     bool found = k->buffer[buffer].out;
@@ -149,7 +149,8 @@ void cpu_kernel_emit(Out *o, const Program *p, const Op *fused, int number)
     out_line(o, "}");
     if (strstr(o->text + before, "(rt)"))
         return;
-    /* Nothing runs in parallel: say that `rt` is not forgotten. */
+    /* No parallel loop uses `rt`: avoid the warning about an unused
+     * parameter. */
     const char *body = arena_strdup(p->arena, o->text + before);
     o->size = before;
     out(o, "    (void)rt;\n%s", body);

@@ -1,9 +1,8 @@
-/* cpu_kernel_body.c: what a kernel does for one row: phases of row
- * statements and loops over columns.
- */
+/* cpu_kernel_body.c: prints the code of a kernel for one row: phases of row
+ * statements and loops over columns. */
 #include "codegen/cpu_kernel.h"
 
-/* Whether an int can hold every offset along the inner axis. */
+/* Whether an int can hold all offsets along the inner axis. */
 static bool fits_int(const Kernel *k, int inner)
 {
     int64_t stride = 1;
@@ -18,7 +17,7 @@ static const char *index_type(const KernelPrinter *c)
     return fits_int(c->k, kernel_inner_axis(c->k)) ? "int" : "int64_t";
 }
 
-/* The loop along the inner axis; `begin` and `end` are C. */
+/* The loop along the inner axis; `begin` and `end` are C expressions. */
 static void open_inner(KernelPrinter *c, const char *reductions,
                        const char *begin, const char *end)
 {
@@ -38,7 +37,7 @@ void cpu_open_columns(KernelPrinter *c, const char *reductions)
                  (long long)s->size[a], a);
         c->o->indent += 4;
     }
-    if (inner < 0) { /* a lone pair */
+    if (inner < 0) { /* only a pair axis: no loop */
         out_line(c->o, "{");
         c->o->indent += 4;
         return;
@@ -99,7 +98,8 @@ static void row_pointers(KernelPrinter *c)
     }
 }
 
-/* A buffer that rows walk along is addressed from the row's pointer. */
+/* A buffer that has both row and column axes is addressed from its row
+ * pointer. */
 const char *cpu_load_expression(const KernelPrinter *c,
                                 const KernelInstr *instr, char where, int lane)
 {
@@ -133,7 +133,7 @@ static void store(KernelPrinter *c, const KernelRoot *root)
                 kernel_value(c, root->instr, where, lane)));
 }
 
-/* r7 += t6, once for each lane of the columns. A maximum is that of integer
+/* r7 += t6, once for each lane of the columns. A maximum is taken over integer
  * keys: see parc_key. */
 static void reduce(KernelPrinter *c, const KernelRoot *root)
 {
@@ -185,7 +185,8 @@ static void roots(KernelPrinter *c, int phase, bool element, RootKind kind)
 
 /* ---- phases -------------------------------------------------------------- */
 
-/* Declares the row's sums of a phase; the result is the pragma's clauses. */
+/* Declares the row sums of a phase and returns the pragma's reduction
+ * clauses. */
 static const char *begin_reductions(KernelPrinter *c, int phase)
 {
     const char *sums = "", *maxima = "";
@@ -241,12 +242,12 @@ static void reload(KernelPrinter *c, const KernelStep *step)
                                                         b->stride, lane)))));
 }
 
-/* ---- reading ahead ------------------------------------------------------- */
+/* ---- prefetching --------------------------------------------------------- */
 
-/* Columns from which a row is more than a core's nearest cache holds. */
+/* Number of columns from which a row exceeds a core's first-level cache. */
 enum { LONG_ROW = 8192 };
 
-/* Whether the phase is the first to read the buffer's row. */
+/* Whether phase `number` is the first that reads the buffer's row. */
 static bool reads_first(const KernelPrinter *c, int number, int buffer)
 {
     const Kernel *k = c->k;
@@ -261,9 +262,10 @@ static bool reads_first(const KernelPrinter *c, int number, int buffer)
     return false;
 }
 
-/* Much is computed for an element of a softmax, so that a core that looks a
- * few lines ahead waits for memory at each: a long row is read in blocks, and
- * each asks for the next. Returns whether there is such a loop. */
+/* Prefetching for long rows: a softmax computes much for each element, and the
+ * hardware prefetcher looks only a few lines further, so that each line would
+ * wait for memory. The row is read in blocks, and each block prefetches the
+ * next one. Returns whether such a loop was opened. */
 static bool open_blocks(KernelPrinter *c, int number)
 {
     const Space *s = &c->k->space;

@@ -1,8 +1,9 @@
-/* cpu_kernel_sums.c: sums over rows in printed kernels.
+/* cpu_kernel_sums.c: prints sums over rows in CPU kernels.
  *
- * A unit sums its part of the rows into a double (a<n>), or into a row of the
- * workspace, one float for each column. When all units are done the parts
- * are put together in order, and what is computed from the sums follows.
+ * Each unit sums its part of the rows into a double (a<n>), or for sums by
+ * column into a row of the workspace, one float for each column. After all
+ * units the parts are added in a fixed order, and the code that uses the sums
+ * follows.
  */
 #include "codegen/cpu_kernel.h"
 
@@ -11,7 +12,7 @@ static const char *total_start(const KernelPrinter *c, const KernelTotal *t)
     return c->k->instr[t->instr].op == OP_max ? "-INFINITY" : "0.0f";
 }
 
-/* Where a unit's column sums lie. */
+/* The address of a unit's column sums. */
 static const char *total_address(const KernelPrinter *c, const KernelTotal *t,
                                  const char *unit)
 {
@@ -101,7 +102,7 @@ static void combine_scalar(KernelPrinter *c, const KernelTotal *t,
         arena_printf(a, "const float e%d = (float)%s;", t->instr, sum));
 }
 
-/* Adds the column sums of later parts to those of the first. */
+/* Adds the column sums of later parts to those of the first part. */
 static void combine_columns(KernelPrinter *c, const KernelTotal *t,
                             const char *unit)
 {

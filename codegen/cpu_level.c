@@ -1,7 +1,7 @@
-/* cpu_level.c: what each instruction set is to the C compiler.
+/* cpu_level.c: the C compiler's flags for each instruction set.
  *
- * Only `native` depends on the machine. The other rows are part of the meaning
- * of --cpu: to change a row changes plans and sources everywhere.
+ * Only `native` depends on the machine. The other rows define the values of
+ * --cpu: changing a row changes plans and sources for every user.
  */
 #include "codegen/cpu_level.h"
 

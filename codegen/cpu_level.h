@@ -7,11 +7,12 @@
 #include "runtime/parc_rt.h"
 
 typedef struct CpuLevel {
-    const char *name;        /* of --cpu */
-    ParcCpuLevel level;      /* in the runtime */
-    const char *machine;     /* as uname says; NULL: that of this machine */
-    const char *library;     /* the runtime, built with parc */
-    const char *const *flag; /* of the C compiler; NULL ends the list */
+    const char *name;        /* value of --cpu */
+    ParcCpuLevel level;      /* its constant in the runtime */
+    const char *machine;     /* the machine's name by uname; NULL: this
+                              * machine's */
+    const char *library;     /* the runtime library built with parc */
+    const char *const *flag; /* flags of the C compiler; NULL ends the list */
 } CpuLevel;
 
 /* In the order of ParcCpuLevel, native first. */

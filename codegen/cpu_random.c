@@ -1,4 +1,4 @@
-/* cpu_random.c: random numbers in a kernel's C.
+/* cpu_random.c: prints random numbers in CPU kernels.
  *
  *   float u3[4096];
  *   parc_random_row(u3, r1, 7, (r2 + i0) * 64 …, columns);
@@ -6,11 +6,11 @@
  *   for (int j = 0; j < columns; j++) {
  *       const float t3 = u3[j];
  *
- * A call of Philox makes four numbers, so that a row is drawn ahead of the
- * loop that reads it, and once for all phases. Where a row is not one run of
- * the whole tensor's elements (the columns are several axes, or it is read
- * across), each element is drawn by itself. The index is that in the whole
- * tensor: bases say where a rank's part begins.
+ * One Philox call produces four numbers; therefore a row is drawn before the
+ * loop that reads it, and once for all phases. If a row is not a contiguous run
+ * of the whole tensor's elements (the columns are several axes, or the row is
+ * read with a stride), each element is drawn separately. Numbers are indexed by
+ * position in the whole tensor; base operands say where a rank's part begins.
  */
 #include <string.h>
 

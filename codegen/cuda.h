@@ -1,36 +1,37 @@
-/* cuda.h: what the writers of a CUDA program share.
+/* cuda.h: shared by the files that write the device code of a CUDA program.
  *
- *   launch.c    for each fused op a function with the prototype of kernels.h,
- *               which launches its kernels
- *   kernels.cu  the kernels: those of fused ops, and instances of device code
- *               written by hand (runtime/cuda)
+ *   launch.c    for each fused op a function with the prototype of kernels.h
+ *               that launches its kernels
+ *   kernels.cu  the kernels: those of fused ops, and instances of hand-written
+ *               device code (runtime/cuda)
  *
  * parc_launch names a kernel by its number in one list of symbols, which
- * train.c gives the runtime. */
+ * train.c passes to the runtime.
+ */
 #ifndef PARC_CODEGEN_CUDA_H
 #define PARC_CODEGEN_CUDA_H
 
 #include "base/out.h"
 #include "ir/ir.h"
 
-/* The symbols of kernels.cu that are launched, in the order of their numbers. */
+/* The symbols of the kernels in kernels.cu, in the order of their numbers. */
 typedef struct CudaKernels {
     Arena *arena;
     VEC(const char *) symbol;
 } CudaKernels;
 
-/* The number of a symbol, which is added where it is new. */
+/* The number of a symbol; a new symbol is added. */
 int cuda_kernel_number(CudaKernels *k, const char *symbol);
 
-/* cuda_launch.c: the fused ops' kernels, the functions that launch them, and
- * kernels.h with their prototypes: results, operands, and the workspace where
- * target_info() asks for any. */
+/* cuda_launch.c: the kernels of fused ops, the functions that launch them, and
+ * kernels.h with their prototypes: results, operands, and the workspace if
+ * target_info() says that the op needs one. */
 void cuda_kernels_emit(Out *cu, const Program *p);
 void cuda_launch_emit(Out *c, const Program *p, CudaKernels *k);
 void cuda_prototypes_emit(Out *h, const Program *p);
 
-/* cuda_instances.c: what the ops of p need of the device code that is written
- * by hand, one instance for each set of types and sizes. */
+/* cuda_instances.c: instances of hand-written device code for the ops of p, one
+ * for each combination of types and sizes. */
 void cuda_instances_emit(Out *cu, const Program *p, CudaKernels *k);
 
 #endif

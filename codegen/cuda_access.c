@@ -1,8 +1,8 @@
-/* cuda_access.c: how a kernel reaches its buffers: which move as vectors, and
- * which may lie in the same memory. */
+/* cuda_access.c: how a CUDA kernel accesses its buffers: which are read and
+ * written as vectors, and which may share memory. */
 #include "codegen/cuda_kernel.h"
 
-enum { STAGED = 48 }; /* elements of vectors on their way */
+enum { STAGED = 48 }; /* limit of vector elements loaded but not yet used */
 
 /* ---- vectors ------------------------------------------------------------- */
 
@@ -13,9 +13,10 @@ bool cuda_is_interleaved(const CudaPlan *c, const KernelBuffer *b)
            b->stride[c->inner] == 2 && b->stride[pair] == 1;
 }
 
-/* Of so many elements that follow each other, `step` apart, those that have
- * one place among as many, whichever row they are of: where vectors begin, a
- * ragged row's guide says. `apart`: as a buffer's. */
+/* The largest number of elements, at most `elements`, for which an access that
+ * is aligned in one row is aligned in every row. `step`: distance between
+ * elements; `apart`: distance between the buffer's elements of consecutive loop
+ * iterations. In a ragged row the guide decides where vectors begin. */
 static int in_step(const CudaPlan *c, uint32_t axes, const int64_t *stride,
                    int64_t apart, int step, int elements)
 {
@@ -56,8 +57,8 @@ bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr)
         return false;
     if (in_step(c, instr->axes, instr->stride, 0, 1, 4) < 4)
         return false;
-    /* Bases are multiples of what a rank holds of their dim, and of what lies
-     * behind it; where it holds all they are 0. */
+    /* Bases are multiples of a rank's local size of the dim times the sizes of
+     * the inner dims; they are 0 for a dim that the rank holds in full. */
     const Value *v = instr->source->out[0];
     const AttrList *of = &op_attr(instr->source, "of").l;
     int64_t behind = 1;
@@ -72,8 +73,8 @@ bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr)
     return true;
 }
 
-/* 16 bytes of the narrowest elements, where few enough of them are on their way
- * at once and rows are long enough. */
+/* Chooses vectors of 16 bytes of the narrowest type, if few enough elements are
+ * in flight and rows are long enough. */
 void cuda_choose_vector(CudaPlan *c, bool ragged)
 {
     const Kernel *k = c->k;
@@ -115,7 +116,7 @@ static bool is_loaded_by(const Kernel *k, int n, const int *instr, int buffer)
     return false;
 }
 
-/* Whether a row's value is picked from among a buffer's elements. */
+/* Whether a row value is picked (KERNEL_PICK) from a buffer's elements. */
 bool cuda_is_picked(const CudaPlan *c, const CudaPhase *phase, int buffer)
 {
     const Kernel *k = c->k;
@@ -126,9 +127,9 @@ bool cuda_is_picked(const CudaPlan *c, const CudaPhase *phase, int buffer)
     return false;
 }
 
-/* The last phase that reads a buffer's elements from memory; a row's value,
- * and the epilogue, are read by many threads, at any time. What is picked is
- * read ahead of the barrier that ends its phase. */
+/* The last phase that reads a buffer's elements from memory. Row values and the
+ * epilogue are read by many threads at any time and count as the end. A picked
+ * element is read before the barrier that ends its phase. */
 static int last_read(const CudaPlan *c, int buffer)
 {
     const Kernel *k = c->k;

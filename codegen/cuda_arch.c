@@ -1,7 +1,8 @@
 /* cuda_arch.c: the GPU architectures that parc knows.
  *
- * The oldest is the first with bf16 and with copies into shared memory that
- * nobody waits for. */
+ * The oldest is the first with bf16 and with asynchronous copies to shared
+ * memory.
+ */
 #include "codegen/cuda_arch.h"
 
 #include <stddef.h>

@@ -2,12 +2,12 @@
 #ifndef PARC_CODEGEN_CUDA_ARCH_H
 #define PARC_CODEGEN_CUDA_ARCH_H
 
-/* By name, "sm_90a", oldest first; NULL ends the list. An 'a' stands for one
- * architecture alone, with all that it can do; the others run on newer ones of
- * the same major number too. */
+/* By name ("sm_90a"), oldest first; NULL ends the list. A name with 'a' enables
+ * all features and runs on that architecture only; the others also run on newer
+ * architectures of the same major number. */
 extern const char *const cuda_archs[];
 
-/* Where --arch is not given; NULL ends the list. */
+/* The default without --arch; NULL ends the list. */
 extern const char *const cuda_default_archs[];
 
 #endif

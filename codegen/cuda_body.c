@@ -1,13 +1,13 @@
-/* cuda_body.c: what a CUDA kernel does for a row, or for a vector: phases of
- * row statements and loops over the columns that a thread owns.
+/* cuda_body.c: prints the code of a CUDA kernel for one row or one vector:
+ * phases of row statements and loops over the columns of a thread.
  *
- * A slot is a vector of columns. Its loads come first, then one statement an
- * op for each element, then its stores, so that a thread that writes where it
- * has read does so behind all of the vector's loads.
+ * A slot is one vector of columns. Its loads come first, then one statement for
+ * each op and element, then its stores; therefore a thread that writes to
+ * memory that it also reads does so after all loads of the vector.
  */
 #include "codegen/cuda_kernel.h"
 
-/* ---- a vector's elements ------------------------------------------------- */
+/* ---- elements of a vector ------------------------------------------------ */
 
 static void element(CudaPrinter *c, const CudaStep *step)
 {
@@ -105,7 +105,7 @@ static void element_roots(CudaPrinter *c, int phase)
                 emit[order[o]](c, &k->root[r]);
 }
 
-/* The vectors that a phase stores; `end`: they are written now. */
+/* Declares the vectors that a phase stores; with `end`, writes them. */
 static void stores_of(CudaPrinter *c, int phase, bool end)
 {
     const Kernel *k = c->plan->k;
@@ -142,7 +142,7 @@ static void columns(CudaPrinter *c, int number)
     cuda_close_blocks(c, opened);
 }
 
-/* The same for the edge of a ragged row. */
+/* The same statements for the edge of a ragged row. */
 static void edge(CudaPrinter *c, int number)
 {
     const CudaPlan *whole = c->plan;
@@ -154,10 +154,10 @@ static void edge(CudaPrinter *c, int number)
     cuda_close_blocks(c, opened);
 }
 
-/* ---- a row's reductions -------------------------------------------------- */
+/* ---- reductions of a row ------------------------------------------------- */
 
-/* In a loop over rows with one barrier, the next row's parts go to another
- * place: some warps may still read this row's. */
+/* In a loop over rows with one barrier, consecutive rows use different arrays:
+ * some warps may still read the sums of the previous row. */
 const char *cuda_sum_array(const CudaPrinter *c, int instr)
 {
     if (!cuda_alternates(c->plan))
@@ -217,8 +217,8 @@ static void end_reductions(CudaPrinter *c, int phase)
 
 /* ---- phases -------------------------------------------------------------- */
 
-/* A condition that holds in one thread of those that have a row's values; ""
- * where there is but one. */
+/* A condition that holds in one of the threads that have a row's values; "" if
+ * there is only one. */
 static const char *first_of_row(const CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
@@ -255,7 +255,7 @@ static void row_roots(CudaPrinter *c, int phase)
     cuda_close_blocks(c, opened);
 }
 
-/* Row values that do not change in the loop of a kernel with sums. */
+/* Whether a row value is the same in all iterations of a kernel with sums. */
 static bool is_ahead(const CudaPlan *p, int instr)
 {
     return p->totals && p->k->instr[instr].phase == 0 &&

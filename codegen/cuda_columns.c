@@ -1,5 +1,5 @@
-/* cuda_columns.c: loops over the columns that a thread owns: its slots, and a
- * vector's elements. */
+/* cuda_columns.c: prints loops over the columns of a thread: its slots, and the
+ * elements of a vector. */
 #include "codegen/cuda_kernel.h"
 
 const char *cuda_column_type(const CudaPlan *c)
@@ -35,8 +35,8 @@ void cuda_split_columns(CudaPrinter *c, const char *from)
     kernel_split_index(&c->text, p->outer, from, p->length);
 }
 
-/* Whether the slots are an array in registers, which wants the loop unrolled.
- */
+/* Whether values of the slots are arrays in registers, which requires that the
+ * loop is unrolled. */
 static bool has_arrays(const CudaPlan *p)
 {
     bool any = false;
@@ -66,7 +66,7 @@ int cuda_open_slots(CudaPrinter *c)
         arena_printf(a, p->vector > 1 ? "%st * %d" : "%st", lead, p->vector);
     int64_t end = p->guide ? p->length - p->vector + 1 : p->columns;
     if (!is_unrolled(p)) {
-        /* Two vectors on their way are enough; more cost registers. */
+        /* Two vectors in flight are enough; more would cost registers. */
         out_line(c->text.o, "PARC_UNROLL_2");
         opened += cuda_open_block(
             c, arena_printf(a, "for (%s %s = %s; %s < %lld; %s += %lld) {",

@@ -1,5 +1,5 @@
-/* cuda_combine.c: what follows from sums over rows once they are all there, and
- * the second kernel, which puts the parts of many blocks together. */
+/* cuda_combine.c: prints the code that uses completed sums over rows, and the
+ * second kernel, which adds the partial sums of many blocks. */
 #include "codegen/cuda_sums.h"
 
 /* ---- the epilogue -------------------------------------------------------- */
@@ -33,7 +33,7 @@ static void epilogue_stores(CudaPrinter *c, bool element)
     }
 }
 
-/* What is computed once a unit, and its stores, in one thread. */
+/* Values computed once for a unit and their stores, in one thread. */
 void cuda_epilogue_scalars(CudaPrinter *c, const char *one)
 {
     const Kernel *k = c->plan->k;

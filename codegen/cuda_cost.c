@@ -1,15 +1,14 @@
-/* cuda_cost.c: the bytes that a printed CUDA kernel moves, beside the least
- * that it could.
+/* cuda_cost.c: computes the bytes that a printed CUDA kernel moves and the
+ * minimum possible.
  *
- * Elements count once for each phase that reads them from memory; what all
- * rows share (a norm's weight) comes from the cache after the first row, and
- * counts once. Column sums that lie in the workspace while rows come are read
- * and written with every row; parts are written by one kernel and read by the
- * next.
+ * Elements count once for each phase that reads them from memory. Data shared
+ * by all rows (a norm's weight) comes from the cache after the first row and
+ * counts once. Column sums in the workspace are read and written for every row;
+ * partial sums are written by one kernel and read by the next.
  */
 #include "codegen/cuda_kernel.h"
 
-/* In how many phases steps read a buffer's elements from memory. */
+/* The number of phases that read a buffer's elements from memory. */
 static int passes(const CudaPlan *c, int buffer)
 {
     const Kernel *k = c->k;
@@ -38,9 +37,9 @@ static bool is_loaded(const Kernel *k, int n, const int *instr, int buffer)
     return false;
 }
 
-/* Rows' values and operands of the epilogue: small, and read once. (What is
- * picked of a row is little beside rows that are read; alone it counts whole.)
- */
+/* Row values and operands of the epilogue: small, read once. (A picked element
+ * is small next to the rows that are read; if nothing else is read, the buffer
+ * counts in full.) */
 static bool is_read_aside(const CudaPlan *c, int buffer)
 {
     const Kernel *k = c->k;

@@ -1,10 +1,10 @@
-/* cuda_instances.c: what a program needs of the device code that is written by
- * hand (runtime/cuda, .cuh).
+/* cuda_instances.c: instantiates the hand-written device code
+ * (runtime/cuda, .cuh) that a program needs.
  *
- * A file of device code is included once for each instance, behind the macros
- * that it wants: sizes that should be constants, types, names. Instances
- * follow from types and sizes of ops, so that layers of a model and ranks of a
- * mesh share them.
+ * A file of device code is included once for each instance, after the macros
+ * that parameterize it: sizes that should be constants, types, names. Instances
+ * depend on types and sizes of ops only; layers of a model and ranks of a mesh
+ * share them.
  *
  *   #define EMBEDDING_BYTES 16
  *   #define EMBEDDING_NAME(kernel) kernel##_16
@@ -33,10 +33,10 @@ typedef struct Instances {
     Arena *arena;
     VEC(const char *) done; /* instances written so far */
     int nmacros;
-    Macro macro[MAX_MACROS]; /* of the one being written */
+    Macro macro[MAX_MACROS]; /* of the instance being written */
 } Instances;
 
-/* What device code calls a type of floats. */
+/* The names of a float type in device code. */
 typedef struct FloatName {
     const char *name, *element, *tile;
     int bytes;
@@ -54,9 +54,9 @@ static FloatName float_name(DType t)
     return of[t];
 }
 
-/* ---- writing one --------------------------------------------------------- */
+/* ---- one instance -------------------------------------------------------- */
 
-/* False: it stands in the file already. */
+/* False: the file already contains the instance. */
 static bool begin(Instances *in, const char *name)
 {
     for (int i = 0; i < in->done.n; i++)
@@ -95,11 +95,11 @@ static void kernel(Instances *in, const char *name, const char *suffix)
                        arena_printf(in->arena, "%s_%s", name, suffix));
 }
 
-/* ---- kinds --------------------------------------------------------------- */
+/* ---- kinds of instances -------------------------------------------------- */
 
 typedef struct AttentionKind {
     DType dtype;
-    int64_t d, e; /* columns of a head of q and k, and of v */
+    int64_t d, e; /* columns of a head in q and k, and in v */
     bool causal, drop;
 } AttentionKind;
 
@@ -111,7 +111,7 @@ static AttentionPlan attention_plan(const AttentionKind *k, int64_t room)
     return p;
 }
 
-/* `twin`: "_tight" or nothing. */
+/* `twin`: "_tight" for the variant with less shared memory, or "". */
 static void attention_macros(Instances *in, const char *suffix,
                              const char *twin, const AttentionKind *k)
 {
@@ -128,7 +128,7 @@ static void attention_macros(Instances *in, const char *suffix,
     define_number(in, "ATTENTION_DROP", k->drop);
 }
 
-/* The macros of a kernel's tiles: that they are there asks for it. */
+/* The macros for the tile sizes of a kernel; defining them also selects it. */
 static void tile_macros(Instances *in, int which, const AttentionPlan *p)
 {
     static const char *const name[][2] = {
@@ -165,7 +165,7 @@ static void attention_forward(Instances *in, const AttentionKind *k)
     attention_kernel(in, ATTENTION_FORWARD, &p);
 }
 
-/* An instance of its own: validation needs no gradients. */
+/* A separate instance: validation needs no gradients. */
 static void attention_grad(Instances *in, const AttentionKind *k)
 {
     AttentionPlan p = attention_plan(k, RT_BLOCK_MOST);
@@ -242,7 +242,8 @@ static void embedding_grad(Instances *in, DType dtype, int64_t width)
     kernel(in, "embedding_grad", suffix);
 }
 
-/* All sizes: which one serves depends on where things lie. */
+/* All sizes: the alignment of addresses decides at run time which one is
+ * used. */
 static void copies(Instances *in)
 {
     for (int bytes = 2; bytes <= 16; bytes *= 2) {
@@ -324,7 +325,7 @@ static void contract(Instances *in, const Op *op)
     cuda_kernel_number(in->kernels, name);
 }
 
-/* ---- the program's ------------------------------------------------------- */
+/* ---- all instances of a program ------------------------------------------ */
 
 static void instances_of(Instances *in, const Op *op)
 {
@@ -360,7 +361,7 @@ static void instances_of(Instances *in, const Op *op)
         return;
     }
     if (op_is_collective(op->kind))
-        copies(in); /* parts that are no run are packed */
+        copies(in); /* parts that are not contiguous are packed */
 }
 
 static void region(Instances *in, const Region *r)

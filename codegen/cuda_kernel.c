@@ -1,6 +1,5 @@
-/* cuda_kernel.c: CUDA kernels from the kernel IR: functions, indices and the
- * loops over rows. cuda_plan.c says which threads take what.
- */
+/* cuda_kernel.c: prints CUDA kernels from kernel IR: functions, indices and
+ * loops over rows. cuda_plan.c assigns elements to threads. */
 #include <string.h>
 
 #include "base/bug.h"
@@ -14,7 +13,7 @@ bool cuda_alternates(const CudaPlan *p)
     return p->totals && p->group > 32 && barriers == 1;
 }
 
-/* ---- what stands at the top ---------------------------------------------- */
+/* ---- declarations -------------------------------------------------------- */
 
 static void declare_sums(CudaPrinter *c)
 {
@@ -30,7 +29,7 @@ static void declare_sums(CudaPrinter *c)
                      p->k->total[i].instr);
 }
 
-/* What stays on the chip: see cuda_is_raw(). */
+/* Declares the values that are kept on the chip: see cuda_is_raw(). */
 static void declare_kept(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
@@ -65,7 +64,7 @@ static void declare_kept(CudaPrinter *c)
 
 /* ---- flat ---------------------------------------------------------------- */
 
-/* j and the row's axes from the number of a vector. */
+/* j and the row's axes, computed from the number of a vector. */
 static void split_vector(CudaPrinter *c, uint32_t axes)
 {
     const CudaPlan *p = c->plan;
@@ -88,7 +87,8 @@ static void split_vector(CudaPrinter *c, uint32_t axes)
         kernel_split_index(&c->text, axes, "at", vectors);
 }
 
-/* All of a ragged row's turns: its vectors', its edge's. */
+/* All work items of a ragged row: its vectors, then the elements of its
+ * edge. */
 static void ragged_turns(CudaPrinter *c, uint32_t axes)
 {
     const CudaPlan *p = c->plan;
@@ -124,7 +124,7 @@ static void ragged_turns(CudaPrinter *c, uint32_t axes)
     cuda_close_blocks(c, opened);
 }
 
-/* What a thread does with turn `at` of rows along some axes. */
+/* The code for work item `at` of rows along some axes. */
 static void take_turn(CudaPrinter *c, uint32_t axes)
 {
     if (c->plan->guide) {
@@ -135,8 +135,7 @@ static void take_turn(CudaPrinter *c, uint32_t axes)
     cuda_body(c);
 }
 
-/* The type that numbers vectors: their elements are numbered from it, and in
- * it. */
+/* Whether an int can number the elements of all vectors. */
 static bool is_small(const CudaPlan *p, int64_t vectors)
 {
     return vectors < INT32_MAX / p->vector;
@@ -161,7 +160,7 @@ static void flat(CudaPrinter *c)
     take_turn(c, p->kept);
 }
 
-/* Unit and part of a block that adds up. */
+/* The unit and the part of a block that sums. */
 static void open_unit(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
@@ -221,7 +220,7 @@ static void name_threads(CudaPrinter *c)
     out_line(c->text.o, "const int group = warp_index();");
 }
 
-/* "i0" where one axis counts the rows, else "row". */
+/* "i0" if one axis counts the rows, else "row". */
 static void name_rows(CudaPrinter *c, uint32_t axes)
 {
     c->row =
@@ -250,7 +249,7 @@ static void rows(CudaPrinter *c)
     cuda_body(c);
 }
 
-/* The rows of a part, for a tile's columns or all of them. */
+/* The rows of a part, for the columns of a tile or all columns. */
 static void row_sums(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
@@ -308,8 +307,8 @@ static void main_body(CudaPrinter *c)
 
 /* ---- functions ----------------------------------------------------------- */
 
-/* A grid of more blocks than one dim of it can count has two dims, and as many
- * blocks or a few more. */
+/* A grid with more blocks than one dim can count gets two dims, with at least
+ * as many blocks; blocks beyond the number return immediately. */
 static void number_blocks(CudaPrinter *c, int64_t grid)
 {
     c->block = "block_index()";

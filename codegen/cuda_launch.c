@@ -1,12 +1,12 @@
-/* cuda_launch.c: kernels.cu and launch.c: the kernels of all fused ops, and C
- * functions with the prototypes of kernels.h that launch them.
+/* cuda_launch.c: writes kernels.cu and launch.c: the kernels of all fused ops,
+ * and C functions with the prototypes of kernels.h that launch them.
  *
  *   void k14_norm(ParcRt *rt, parc_bf16 *y, const parc_bf16 *x)
  *   {
  *       parc_launch(rt, 3, 2048, 128, 0, (void *[]){&y, &x});
  *   }
  *
- * A kernel with a twin for GPUs whose blocks have less shared memory asks:
+ * For a kernel with a variant for GPUs with less shared memory in a block:
  *
  *       if (parc_block_has(rt, 3, 144000)) {
  *           parc_launch(rt, 3, 2048, 512, 144000, (void *[]){&y, &x});
@@ -14,8 +14,8 @@
  *           parc_launch(rt, 4, 2048, 512, 0, (void *[]){&y, &x});
  *       }
  *
- * Kernels that differ in nothing but names are one: the first of them is
- * printed, the others launch it.
+ * Kernels that differ only in names are printed once; all their launch
+ * functions launch the first.
  */
 #include <string.h>
 
@@ -27,7 +27,7 @@ typedef struct Entry {
     const Op *op;
     int number;
     const CudaPlan *plan;
-    bool tight;      /* the twin of the entry in front of it */
+    bool tight;      /* variant of the previous entry for less shared memory */
     const char *key; /* the text without names and comments */
     int same;        /* the entry whose kernel it launches: often itself */
     CudaFunction first, second;
@@ -45,7 +45,7 @@ static const char *entry_name(const Program *p, const Entry *e)
                         e->tight ? "_tight" : "");
 }
 
-/* The text with parameters by number, which tells whether two are the same. */
+/* The text with parameters numbered; equal texts are equal kernels. */
 static const char *key_of(const CudaPlan *plan)
 {
     Arena *a = plan->p->arena;
@@ -96,7 +96,7 @@ static void add_op(void *context, const Op *fused, int number)
 
 /* ---- kernels.cu ---------------------------------------------------------- */
 
-/* "launch   264 blocks of 512 threads, 8 elements at once, rows in
+/* "launch   264 blocks of 512 threads, 8 elements at a time, rows in
  * registers" */
 static void list_launch(Out *o, const CudaPlan *c)
 {
@@ -186,7 +186,7 @@ static void launch(Out *o, const Program *p, const Entry *e,
     out_code(o, "%s});", call);
 }
 
-/* Its kernels. */
+/* Launches of all its kernels. */
 static void launches(Out *o, const Program *p, const Entry *e,
                      CudaKernels *list)
 {
@@ -195,7 +195,7 @@ static void launches(Out *o, const Program *p, const Entry *e,
         launch(o, p, e, &e->second, list);
 }
 
-/* Those of `e`, or of its twin behind it. */
+/* Launches of `e`, or of its variant, the next entry. */
 static void launches_that_fit(Out *o, const Program *p, const Entry *e,
                               CudaKernels *list)
 {

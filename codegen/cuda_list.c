@@ -1,4 +1,4 @@
-/* cuda_list.c: kernels by number. */
+/* cuda_list.c: numbers the kernels of a program. */
 #include "codegen/cuda.h"
 
 #include <string.h>

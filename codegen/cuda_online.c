@@ -1,5 +1,5 @@
-/* cuda_online.c: sums behind a maximum, in the maximum's loop, and what is
- * picked at a label: what kernel_online.c leaves to a CUDA kernel.
+/* cuda_online.c: prints sums relative to a running maximum (online softmax) and
+ * picked elements, the instructions that kernel_online.c creates.
  *
  *   r1 = max x, r4 = sum exp(x - r1), of a row that is read once:
  *
@@ -16,8 +16,12 @@
  *   r1 = block_get_max(sum1);
  *   r4 = block_get_online(sum4, sum1);
  *
- * The sum starts over once a vector, not once an element: nine powers for eight
- * elements. Where all has been -inf so far, 0 is taken off, and powers are 0.
+ * The sum is rescaled once for each vector, not for each element: nine
+ * exponentials for eight elements. While all elements so far are -inf, 0 is
+ * subtracted and the exponentials are 0.
+ *
+ * Reference: Milakov and Gimelshein, Online normalizer calculation for softmax,
+ * 2018.
  */
 #include "codegen/cuda_kernel.h"
 
@@ -28,7 +32,7 @@ static bool is_sum(const Kernel *k, const KernelRoot *root, int max)
            k->instr[root->target].arg[0] == max;
 }
 
-/* Whether sums go with a maximum. */
+/* Whether sums relative to this maximum exist. */
 static bool has_sums(const Kernel *k, int max)
 {
     for (int r = 0; r < k->nroots; r++)
@@ -61,7 +65,7 @@ bool cuda_online_element(CudaPrinter *c, const KernelRoot *root)
     return true;
 }
 
-/* The phase's maxima that have sums, and their sums. */
+/* Visits the maxima of the phase that have such sums, and their sums. */
 static void each(CudaPrinter *c, int phase,
                  void (*visit)(CudaPrinter *, int max, int sum))
 {
@@ -87,8 +91,8 @@ static void declare(CudaPrinter *c, int max, int sum)
         out_line(c->text.o, "float held%d[%d];", sum, n);
 }
 
-/* The sums so far, over the new maximum; the maximum's r<n> stays as it was
- * for all of them. */
+/* Rescales the sums so far to the new maximum; r<n> of the maximum still has
+ * the old one. */
 static void start_over(CudaPrinter *c, int max, int sum)
 {
     if (sum < 0)
@@ -139,7 +143,7 @@ void cuda_online_end(CudaPrinter *c, int phase)
     cuda_close_vector(c, vector);
 }
 
-/* ---- through warps ------------------------------------------------------- */
+/* ---- reductions across warps --------------------------------------------- */
 
 const char *cuda_online_warp(const CudaPrinter *c, int sum)
 {
@@ -154,9 +158,9 @@ const char *cuda_online_block(const CudaPrinter *c, int sum)
                         cuda_sum_array(c, c->plan->k->instr[sum].arg[0]));
 }
 
-/* ---- what is picked ------------------------------------------------------ */
+/* ---- picked elements ----------------------------------------------------- */
 
-/* In all threads of the row, so that nothing has to cross. */
+/* Every thread of the row computes it, so that no exchange is needed. */
 void cuda_pick(CudaPrinter *c, int instr)
 {
     const CudaPlan *p = c->plan;

@@ -226,6 +226,8 @@ void lower_offload(Lower *l, const PlanDecl *plan);
 /* Fills layouts of one item for module number `module`; false after an error.
  */
 bool lower_style(Lower *l, const Item *item, int module, Style *style);
+/* The same for the placement of parameter number `param`. */
+bool lower_placement(Lower *l, const Item *item, int param, Style *style);
 /* A layout; false after an error. */
 bool lower_layout(Lower *l, const Expr *e, Layout *to);
 /* lower_prepare.c: the same for the styles PrepareModule…; `called`: the

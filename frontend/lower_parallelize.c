@@ -9,10 +9,10 @@
 
 #include "frontend/lower.h"
 
-/* A style that an item gives to a module. */
+/* A style that an item gives to a module, or the placement of a parameter. */
 typedef struct Candidate {
     Style style;
-    int module;
+    int index; /* of the module or parameter */
     int rank; /* of the pattern */
     const Item *item;
 } Candidate;
@@ -20,11 +20,12 @@ typedef struct Candidate {
 typedef VEC(Candidate) Candidates;
 
 /* Styles of one module on one axis exclude each other, unless one is for
- * inputs and the other for outputs. */
+ * inputs and the other for outputs; so do placements of one parameter. */
 static bool styles_clash(const Style *a, const Style *b)
 {
+    bool both = a->kind == STYLE_PARAMETER && b->kind == STYLE_PARAMETER;
     return a->axis == b->axis && strcmp(a->path, b->path) == 0 &&
-           (style_sides(a->kind) & style_sides(b->kind));
+           (both || (style_sides(a->kind) & style_sides(b->kind)));
 }
 
 static void remove_candidate(Candidates *list, int i)
@@ -53,21 +54,60 @@ static void add_candidate(Lower *l, Candidates *list, const Candidate *c)
     vec_push(l->arena, list, *c);
 }
 
+/* A module or parameter, by its path: the item has a style for it. */
+static void take_path(Lower *l, Candidates *list, const Candidate *like,
+                      const char *path, int index)
+{
+    Candidate c = *like;
+    c.style.path = path;
+    c.index = index;
+    add_candidate(l, list, &c);
+}
+
+static bool leads_to(const char *pattern, const Param *q)
+{
+    bool leads = path_leads(pattern, q->name);
+    for (int i = 0; i < q->nalias; i++)
+        leads = leads || path_leads(pattern, q->alias[i]);
+    return leads;
+}
+
+static void find_params(Lower *l, const Path *path, const Candidate *like,
+                        Candidates *list)
+{
+    bool found = false;
+    for (int i = 0; i < l->p->param.n; i++) {
+        const Param *q = &l->p->param.at[i];
+        if (!leads_to(path->text, q))
+            continue;
+        take_path(l, list, like, q->name, i);
+        found = true;
+    }
+    if (found)
+        return;
+    diag_error(l->diag, path->loc, "'%s' is a module, and %s places a "
+               "parameter", *path->text ? path->text : "model",
+               like->item->style);
+    diag_help(l->diag, "name the parameter, as in '%s%sweight: %s'",
+              path->text, *path->text ? "." : "",
+              strcmp(like->item->style, "Shard") == 0 ? "Shard(0)"
+                                                      : "Replicate");
+}
+
 static void find_candidates(Lower *l, const Item *item, const Path *path,
                             const StyleInfo *info, int axis, Candidates *list)
 {
-    if (!lower_path_known(l, path, false))
+    bool param = info->kind == STYLE_PARAMETER;
+    Candidate like = {.rank = path_rank(path->text), .item = item,
+                      .style = {.kind = info->kind, .axis = axis,
+                                .loc = item->style_loc}};
+    if (!lower_path_known(l, path, param))
         return;
-    for (int i = 0; i < l->p->module.n; i++) {
-        const Module *m = &l->p->module.at[i];
-        Candidate c = {.module = i, .rank = path_rank(path->text),
-                       .item = item};
-        if (!path_leads(path->text, m->path))
-            continue;
-        c.style = (Style){.kind = info->kind, .path = m->path, .axis = axis,
-                          .loc = item->style_loc};
-        add_candidate(l, list, &c);
-    }
+    if (param)
+        find_params(l, path, &like, list);
+    for (int i = 0; i < l->p->module.n && !param; i++)
+        if (path_leads(path->text, l->p->module.at[i].path))
+            take_path(l, list, &like, l->p->module.at[i].path, i);
 }
 
 static void resolve_clause(Lower *l, const Clause *c, Candidates *list)
@@ -102,7 +142,10 @@ static void lower_candidates(Lower *l, Candidates *list)
         Candidate *c = &list->at[i];
         if (failed_before(failed.at, failed.n, c->item))
             continue;
-        if (lower_style(l, c->item, c->module, &c->style))
+        bool fine = c->style.kind == STYLE_PARAMETER
+                        ? lower_placement(l, c->item, c->index, &c->style)
+                        : lower_style(l, c->item, c->index, &c->style);
+        if (fine)
             plan->style[plan->nstyles++] = c->style;
         else
             vec_push(l->arena, &failed, c->item);

@@ -77,23 +77,6 @@ static const Instance *too_short(Lower *l, const char *pattern)
     return NULL;
 }
 
-static void no_match(Lower *l, const Path *path, const Instance *array,
-                     bool params)
-{
-    NameList names = {.arena = l->arena};
-    for (int i = 0; i < l->p->module.n && !array; i++)
-        names_add(&names, l->p->module.at[i].path, l->p->module.at[i].loc);
-    for (int i = 0; params && i < l->p->param.n && !array; i++)
-        names_add(&names, l->p->param.at[i].name, l->p->param.at[i].loc);
-    diag_error(l->diag, path->loc, "no module%s matches '%s'",
-               params ? " or parameter" : "", path->text);
-    if (array)
-        diag_note(l->diag, array->loc, "'%s' has %lld elements, from 0 on",
-                  array->name, (long long)array->length);
-    else
-        names_suggest(l->diag, &names, path->text);
-}
-
 static bool matches_module(const Lower *l, const char *pattern)
 {
     for (int i = 0; i < l->p->module.n; i++)
@@ -113,6 +96,28 @@ static bool matches_param(const Lower *l, const char *pattern)
                 return true;
     }
     return false;
+}
+
+static void no_match(Lower *l, const Path *path, const Instance *array,
+                     bool params)
+{
+    NameList names = {.arena = l->arena};
+    for (int i = 0; i < l->p->module.n && !array; i++)
+        names_add(&names, l->p->module.at[i].path, l->p->module.at[i].loc);
+    for (int i = 0; params && i < l->p->param.n && !array; i++)
+        names_add(&names, l->p->param.at[i].name, l->p->param.at[i].loc);
+    diag_error(l->diag, path->loc, "no module%s matches '%s'",
+               params ? " or parameter" : "", path->text);
+    if (!params && !array && matches_param(l, path->text)) {
+        diag_help(l->diag, "'%s' is a parameter: in 'parallelize' it takes "
+                  "Shard(dim) or Replicate", path->text);
+        return;
+    }
+    if (array)
+        diag_note(l->diag, array->loc, "'%s' has %lld elements, from 0 on",
+                  array->name, (long long)array->length);
+    else
+        names_suggest(l->diag, &names, path->text);
 }
 
 bool lower_path_known(Lower *l, const Path *path, bool params)

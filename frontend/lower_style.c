@@ -23,6 +23,8 @@ const StyleInfo style_table[] = {
     {"PrepareModuleInputOutput", STYLE_PREPARE_INPUT_OUTPUT,
      "input=, output=, input_layouts=, desired_input_layouts=, "
      "output_layouts=, desired_output_layouts="},
+    {"Shard", STYLE_PARAMETER, "dim..."},
+    {"Replicate", STYLE_PARAMETER, "nothing..."},
 };
 const int style_count = sizeof style_table / sizeof *style_table;
 
@@ -206,6 +208,50 @@ static bool sequence_style(Lower *l, const Item *item, const Module *m,
     return true;
 }
 
+/* ---- placements of parameters -------------------------------------------- */
+
+/* Shard(0): written as a style, with the dim as its argument. */
+static bool placement_dim(Lower *l, const Item *item, const Param *q, int *dim)
+{
+    const Expr *e = item->nargs == 1 && !item->arg[0].to ? item->arg[0].from
+                                                         : NULL;
+    bool negative = e && e->kind == EX_NEG;
+    int ndim = q->type.ndim;
+    if (negative)
+        e = e->arg[0].value;
+    if (!e || e->kind != EX_INT) {
+        diag_error(l->diag, item->style_loc, "Shard takes the dim that it "
+                   "splits, such as Shard(0)");
+        return false;
+    }
+    int64_t d = negative ? ndim - e->integer : e->integer;
+    if (d >= 0 && d < ndim) {
+        *dim = (int)d;
+        return true;
+    }
+    diag_error(l->diag, e->loc, "'%s' has %d dim%s", q->name, ndim,
+               ndim == 1 ? "" : "s");
+    diag_note(l->diag, q->loc, "the parameter is declared here");
+    return false;
+}
+
+bool lower_placement(Lower *l, const Item *item, int param, Style *style)
+{
+    Layout to = replicate();
+    int dim;
+    if (strcmp(item->style, "Shard") == 0) {
+        if (!placement_dim(l, item, &l->p->param.at[param], &dim))
+            return false;
+        to = shard(dim);
+    } else if (item->nargs > 0) {
+        diag_error(l->diag, item->style_loc, "Replicate takes no argument");
+        return false;
+    }
+    style->nin = 1;
+    style->in_from[0] = style->in_to[0] = to;
+    return true;
+}
+
 bool lower_style(Lower *l, const Item *item, int module, Style *style)
 {
     const Module *m = &l->p->module.at[module];
@@ -220,6 +266,7 @@ bool lower_style(Lower *l, const Item *item, int module, Style *style)
     case STYLE_PREPARE_INPUT_OUTPUT:
         return lower_prepare(l, item, m, l->instance.at[module]->called,
                              style);
+    case STYLE_PARAMETER: /* lower_placement */
     case STYLE_KINDS:
         break;
     }

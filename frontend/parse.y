@@ -466,6 +466,9 @@ layout:
 |   call { $$ = (StyleArg){.from = $1}; }
 |   NONE_WORD { $$ = (StyleArg){.from = expr_new(p, EX_NONE, @1)}; }
 |   INTEGER { $$ = (StyleArg){.from = expr_integer(p, $1, @1)}; }
+|   '-' INTEGER
+        { $$ = (StyleArg){.from = expr_unary(p, EX_NEG, @1,
+                                             expr_integer(p, $2, @2), @$)}; }
 |   TRUE_WORD { $$ = (StyleArg){.from = expr_bool(p, true, @1)}; }
 |   FALSE_WORD { $$ = (StyleArg){.from = expr_bool(p, false, @1)}; }
 |   '(' pairs comma ')' { $$ = style_tuple(p, $2, @$); }

@@ -120,9 +120,16 @@ const char *phase_name(Phase p)
 
 uint32_t style_sides(StyleKind k)
 {
-    return k == STYLE_PREPARE_INPUT    ? STYLE_INPUTS
-           : k == STYLE_PREPARE_OUTPUT ? STYLE_OUTPUTS
-                                       : STYLE_INPUTS | STYLE_OUTPUTS;
+    static const uint32_t sides[] = {
+        [STYLE_COLWISE] = STYLE_INPUTS | STYLE_OUTPUTS,
+        [STYLE_ROWWISE] = STYLE_INPUTS | STYLE_OUTPUTS,
+        [STYLE_SEQUENCE] = STYLE_INPUTS | STYLE_OUTPUTS,
+        [STYLE_PREPARE_INPUT] = STYLE_INPUTS,
+        [STYLE_PREPARE_OUTPUT] = STYLE_OUTPUTS,
+        [STYLE_PREPARE_INPUT_OUTPUT] = STYLE_INPUTS | STYLE_OUTPUTS,
+        [STYLE_PARAMETER] = 0,
+    };
+    return sides[k];
 }
 
 const char *style_name(StyleKind k)
@@ -134,6 +141,7 @@ const char *style_name(StyleKind k)
         [STYLE_PREPARE_INPUT] = "PrepareModuleInput",
         [STYLE_PREPARE_OUTPUT] = "PrepareModuleOutput",
         [STYLE_PREPARE_INPUT_OUTPUT] = "PrepareModuleInputOutput",
+        [STYLE_PARAMETER] = "Parameter",
     };
     return name[k];
 }

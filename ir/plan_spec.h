@@ -32,6 +32,7 @@ typedef enum StyleKind {
     STYLE_PREPARE_INPUT,
     STYLE_PREPARE_OUTPUT,
     STYLE_PREPARE_INPUT_OUTPUT,
+    STYLE_PARAMETER, /* `path` is a parameter's, in_to[0] its placement */
     STYLE_KINDS,
 } StyleKind;
 const char *style_name(StyleKind k); /* "ColwiseParallel", … */

@@ -51,12 +51,27 @@ static const struct {
     {STYLE_ROWWISE, "Embedding", "weight", 0},
 };
 
-int style_splits(const Program *p, const Style *s, const Module *m,
-                 StyleSplit split[MAX_STYLE_SPLITS])
+static void add_split(const Program *p, StyleSplits *list, int param, int dim)
 {
-    int n = 0;
-    if (s->whole)
-        return 0;
+    StyleSplit split = {param, dim};
+    vec_push(p->arena, list, split);
+}
+
+/* Whether the plan places the parameter itself on the axis. */
+static bool placed_itself(const Program *p, int param, int axis)
+{
+    for (int i = 0; i < p->plan.nstyles; i++) {
+        const Style *s = &p->plan.style[i];
+        if (s->kind == STYLE_PARAMETER && s->axis == axis &&
+            path_matches(s->path, p->param.at[param].name))
+            return true;
+    }
+    return false;
+}
+
+static void split_module(const Program *p, const Style *s, const Module *m,
+                         StyleSplits *list)
+{
     for (size_t i = 0; i < sizeof param_rule / sizeof *param_rule; i++) {
         if (param_rule[i].style != s->kind ||
             strcmp(param_rule[i].class, m->class) != 0)
@@ -66,10 +81,33 @@ int style_splits(const Program *p, const Style *s, const Module *m,
                                               param_rule[i].param)
                                : param_rule[i].param;
         int param = ir_param_index(p, path);
-        if (param >= 0)
-            split[n++] = (StyleSplit){param, param_rule[i].dim};
+        if (param >= 0 && !placed_itself(p, param, s->axis))
+            add_split(p, list, param, param_rule[i].dim);
     }
-    return n;
+}
+
+static void split_parameters(const Program *p, const Style *s,
+                             StyleSplits *list)
+{
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *q = &p->param.at[i];
+        int dim = s->in_to[0].dim;
+        if (q->state_of < 0 && s->nin == 1 &&
+            s->in_to[0].kind == LAYOUT_SHARD && dim >= 0 &&
+            dim < q->type.ndim && path_matches(s->path, q->name))
+            add_split(p, list, i, dim);
+    }
+}
+
+StyleSplits style_splits(const Program *p, const Style *s)
+{
+    StyleSplits list = {0};
+    if (s->kind == STYLE_PARAMETER)
+        split_parameters(p, s, &list);
+    for (int i = 0; i < p->module.n && !s->whole; i++)
+        if (path_matches(s->path, p->module.at[i].path))
+            split_module(p, s, &p->module.at[i], &list);
+    return list;
 }
 
 void style_port(const Style *s, const char *port, Layout *from, Layout *to)
@@ -165,6 +203,11 @@ Placement place_override(const Mesh *m, const Type *t, const Placement *base,
 
 const char *style_text(Arena *a, const Style *s)
 {
+    if (s->kind == STYLE_PARAMETER)
+        return arena_printf(a, "%s on %s",
+                            s->in_to[0].kind == LAYOUT_SHARD
+                                ? arena_printf(a, "Shard(%d)", s->in_to[0].dim)
+                                : "Replicate", s->path);
     return arena_printf(a, "%s on %s", style_name(s->kind),
                         *s->path ? s->path : "model");
 }

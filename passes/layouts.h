@@ -29,13 +29,13 @@ const Style *style_of_path(const Program *p, const char *path, int axis);
 const Style *style_of_port(const Program *p, const char *path,
                            const char *port, int axis);
 
-/* The parameters of a module that a style splits, and along which dim. */
-enum { MAX_STYLE_SPLITS = 2 };
+/* The parameters that a style splits, and along which dim. A style of a module
+ * leaves out parameters that the plan places themselves. */
 typedef struct StyleSplit {
     int param, dim;
 } StyleSplit;
-int style_splits(const Program *p, const Style *s, const Module *m,
-                 StyleSplit split[MAX_STYLE_SPLITS]);
+typedef VEC(StyleSplit) StyleSplits;
+StyleSplits style_splits(const Program *p, const Style *s);
 
 /* Fills by_axis[0 … mesh.n-1] for an op `boundary`. Axes of size 1 have no
  * requirement. */

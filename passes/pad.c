@@ -114,16 +114,12 @@ static void ask_param(Pad *g, const Style *s, int param, int dim)
 static void ask_for_params(Pad *g)
 {
     Program *p = g->p;
-    for (int i = 0; i < p->plan.nstyles; i++)
-        for (int k = 0; k < p->module.n; k++) {
-            const Style *s = &p->plan.style[i];
-            StyleSplit split[MAX_STYLE_SPLITS];
-            if (!path_matches(s->path, p->module.at[k].path))
-                continue;
-            int n = style_splits(p, s, &p->module.at[k], split);
-            for (int j = 0; j < n; j++)
-                ask_param(g, s, split[j].param, split[j].dim);
-        }
+    for (int i = 0; i < p->plan.nstyles; i++) {
+        const Style *s = &p->plan.style[i];
+        StyleSplits split = style_splits(p, s);
+        for (int k = 0; k < split.n; k++)
+            ask_param(g, s, split.at[k].param, split.at[k].dim);
+    }
 }
 
 static void ask_layout(Pad *g, const Op *op, const Style *s, Layout l,

@@ -58,23 +58,15 @@ static void split_param(Program *p, const Style *s, Param *q, int dim)
 
 /* ---- styles on modules --------------------------------------------------- */
 
-static void apply_style(Program *p, const Style *s, const Module *m)
-{
-    StyleSplit split[MAX_STYLE_SPLITS];
-    int n = style_splits(p, s, m, split);
-    for (int i = 0; i < n; i++)
-        split_param(p, s, &p->param.at[split[i].param], split[i].dim);
-}
-
 static void apply_styles(Program *p)
 {
-    for (int i = 0; i < p->plan.nstyles; i++)
-        for (int k = 0; k < p->module.n; k++) {
-            const Style *s = &p->plan.style[i];
-            const Module *m = &p->module.at[k];
-            if (path_matches(s->path, m->path))
-                apply_style(p, s, m);
-        }
+    for (int i = 0; i < p->plan.nstyles; i++) {
+        const Style *s = &p->plan.style[i];
+        StyleSplits split = style_splits(p, s);
+        for (int k = 0; k < split.n; k++)
+            split_param(p, s, &p->param.at[split.at[k].param],
+                        split.at[k].dim);
+    }
 }
 
 /* ---- units, states, inputs ----------------------------------------------- */

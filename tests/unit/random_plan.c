@@ -210,6 +210,28 @@ static void prepare_outputs(const Planner *g)
     }
 }
 
+/* Parameters that are placed themselves, whatever the style of their module. */
+static void place_params(const Planner *g, uint32_t tensor_axes)
+{
+    Program *p = g->p;
+    PlanSpec *plan = &p->plan;
+    bool any = rng_chance(g->r, 30);
+    for (int a = 0; a < p->mesh.n; a++)
+        for (int i = 0; any && i < p->param.n; i++) {
+            const Param *q = &p->param.at[i];
+            if (!(tensor_axes >> a & 1) || !q->value || !rng_chance(g->r, 25))
+                continue;
+            int d = (int)rng_below(g->r, q->type.ndim);
+            Style *s = &plan->style[plan->nstyles++];
+            *s = (Style){.kind = STYLE_PARAMETER, .path = q->name, .axis = a,
+                         .nin = 1};
+            s->in_to[0] = (Layout){LAYOUT_REPLICATE, 0};
+            if (may_split_value(g, q->value, d))
+                s->in_to[0] = (Layout){LAYOUT_SHARD, d};
+            s->in_from[0] = s->in_to[0];
+        }
+}
+
 static bool random_style(const Planner *g, const Module *m, int axis, Style *s)
 {
     Rng *r = g->r;
@@ -303,7 +325,8 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
     Planner g = {p, r, rng_chance(r, 40) ? pad_classes(p) : NULL};
     plan->name = "random";
     plan->tensor_axes = ((1u << p->mesh.n) - 1) & ~data_axes;
-    plan->style = NEW_ARRAY(p->arena, Style, 2 * p->module.n * p->mesh.n + 1);
+    plan->style = NEW_ARRAY(p->arena, Style, (2 * p->module.n + p->param.n) *
+                                                     p->mesh.n + 1);
     plan->unit = NEW_ARRAY(p->arena, Unit, 8);
     for (int a = 0; a < p->mesh.n; a++)
         for (int i = 0; (plan->tensor_axes >> a & 1) && i < p->module.n; i++)
@@ -320,6 +343,7 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
     Rng own = *r;
     g.r = &own;
     prepare_outputs(&g);
+    place_params(&g, plan->tensor_axes);
     for (int i = 0; i < plan->nunits; i++)
         if (plan->unit[i].replicate_axis >= 0 && rng_chance(&own, 50)) {
             plan->unit[i].axes |= 1u << plan->unit[i].replicate_axis;

@@ -49,6 +49,8 @@ const char *report_axis_placement(const Program *p, const Type *t,
 /* report_groups.c, a part of the plan and of the JSON: the groups of ranks that
  * collectives run in. */
 void report_groups(Out *o, const Program *p);
+/* The groups over one set of axes: "process groups: 2 of 2 ranks: …". */
+void report_group(Out *o, const Program *p, uint32_t axes);
 void report_json_groups(Out *o, const Program *p);
 
 /* report_copies.c, a part of the plan: copies of parameters in the compute
@@ -69,10 +71,16 @@ void report_saved(Out *o, const Program *p);
 
 /* report_peak.c, a part of the plan. */
 void report_peak(Out *o, const Program *p);
-/* By block, the line of the model that it was made for (zeros: none), and that
- * of a block as text, "" for none. */
-const Loc *report_block_locs(const Program *p);
-const char *report_block_where(const Program *p, const Loc *locs,
+/* What a block was made for: the line of the model (zeros: none), the module's
+ * path and the value's type (NULL: none). */
+typedef struct BlockSource {
+    Loc loc;
+    const char *path;
+    const Type *type;
+} BlockSource;
+/* By block; and the line of one as text, "" for none. */
+const BlockSource *report_block_sources(const Program *p);
+const char *report_block_where(const Program *p, const BlockSource *sources,
                                const Block *b);
 
 /* report_units.c, a part of the JSON: the unit and scope of each number. */

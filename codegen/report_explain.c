@@ -1,9 +1,11 @@
 /* report_explain.c: one thing and its reasons (--explain NAME).
  *
  * NAME is a parameter ("layers.*.attention.wq.weight", or with a layer's
- * number), a value of the program ("h.3"), or a collective ("ag3").
+ * number), a collective ("ag3"), an axis of the mesh ("tp"), "memory", a module
+ * ("layers.*.attention", "model"), a kernel ("k05_ffn_norm") or a value of the
+ * program ("h.3"). explain.h has the files for axes, memory, modules and kernels.
  */
-#include "codegen/report.h"
+#include "codegen/explain.h"
 #include "ir/path.h"
 #include "ir/units.h"
 #include "passes/memory.h"
@@ -44,8 +46,8 @@ static void explain_value(Out *o, const Program *p, const Value *v)
              diag_where(p->diag, p->arena, v->loc));
     const Value *made = live_made_as(v);
     if (made != v)
-        out_line(o, "as a shard, %s: each rank multiplies what its shard "
-                 "needs of all ranks' operands",
+        out_line(o, "as a shard, %s: each rank multiplies the parts of all "
+                 "ranks' operands that its shard needs",
                  type_text(p->arena, &made->type, &p->mesh));
     out_line(o, "placed");
     reasons(o, p, v);
@@ -62,7 +64,7 @@ static void explain_param(Out *o, const Program *p, const Param *pm)
         out_line(o, "tied: %s is the same parameter", pm->alias[i]);
     if (pm->unit)
         out_line(o, "in unit %s", pm->unit);
-    out_line(o, "%lld elements on a rank",
+    out_line(o, "%lld elements per rank",
              (long long)type_local_elements(&pm->type, &p->mesh));
     if (pm->value)
         explain_value(o, p, pm->value);
@@ -73,7 +75,8 @@ static void explain_collective(Out *o, const Program *p,
 {
     const Op *op = c->op;
     Loc loc = op->why.loc.line ? op->why.loc : op->loc;
-    out_line(o, "%s: %s over %s (%lld ranks), %s, %lld a step, %lld bytes",
+    out_line(o, "%s: %s over %s (%lld ranks), %s, %lld calls per step, "
+             "%lld bytes per call on each rank",
              c->label, c->kind, c->axis, (long long)c->group_size,
              phase_name(op->phase), (long long)c->count,
              (long long)c->bytes);
@@ -86,7 +89,7 @@ static void explain_collective(Out *o, const Program *p,
         out_line(o, "  %%%s : %s -> %s%s", op->arg[i]->name,
                  type_text(p->arena, &op->arg[i]->type, &p->mesh),
                  type_text(p->arena, &op->out[i]->type, &p->mesh),
-                 live_is_shard(op, i) ? ", made as a shard" : "");
+                 live_is_shard(op, i) ? ", computed as a shard" : "");
 }
 
 /* Every value of a region and below, by name. */
@@ -140,20 +143,41 @@ static bool called(const Param *pm, const char *name)
 
 static const char *nearest(const Program *p, const char *name)
 {
-    const char **all = NEW_ARRAY(p->arena, const char *, p->param.n + 1);
-    int n = 0;
+    int n = 0, nwork;
+    const WorkInfo *w = work_of(p, &nwork);
+    const char **all = NEW_ARRAY(p->arena, const char *,
+                                 p->param.n + p->module.n + p->mesh.n +
+                                     nwork + 1);
     for (int i = 0; i < p->param.n; i++)
         if (p->param.at[i].state_of < 0)
             all[n++] = p->param.at[i].name;
+    for (int i = 0; i < p->module.n; i++)
+        if (*p->module.at[i].path)
+            all[n++] = p->module.at[i].path;
+    for (int i = 0; i < p->mesh.n; i++)
+        all[n++] = p->mesh.name[i];
+    for (int i = 0; i < nwork; i++)
+        all[n++] = w[i].id;
+    all[n++] = "memory";
     return diag_near_miss(name, all, n);
 }
 
-bool report_explain(Out *o, const Program *p, const TargetInfo *t,
-                    const char *name, const char **near)
+void explain_collective_line(Out *o, const Program *p,
+                             const CollectiveInfo *c)
 {
-    (void)t;
-    int n;
-    const CollectiveInfo *c = collectives_of(p, &n);
+    const Op *op = c->op;
+    Loc loc = op->why.loc.line ? op->why.loc : op->loc;
+    const char *moved = report_moved(p, c);
+    out_line(o, "  %-5s %-14s %-6s %4lld x %-11s %s", c->label, c->kind,
+             c->axis, (long long)c->count, report_bytes(p->arena, c->bytes),
+             c->tensor);
+    out_line(o, "        %s: %s%s%s  (%s)", phase_name(op->phase),
+             op->why.text ? op->why.text : "", moved ? "; " : "",
+             moved ? moved : "", diag_where(p->diag, p->arena, loc));
+}
+
+static bool explain_params(Out *o, const Program *p, const char *name)
+{
     bool found = false;
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
@@ -162,14 +186,38 @@ bool report_explain(Out *o, const Program *p, const TargetInfo *t,
             found = true;
         }
     }
-    for (int i = 0; i < n && !found; i++)
+    return found;
+}
+
+static bool explain_label(Out *o, const Program *p, const char *name)
+{
+    int n;
+    const CollectiveInfo *c = collectives_of(p, &n);
+    for (int i = 0; i < n; i++)
         if (!strcmp(c[i].label, name)) {
             explain_collective(o, p, &c[i]);
-            found = true;
+            return true;
         }
-    const Value *v = found ? NULL : find_value(p->step, name);
+    return false;
+}
+
+static bool explain_named_value(Out *o, const Program *p, const char *name)
+{
+    const Value *v = find_value(p->step, name);
     if (v)
         explain_value(o, p, v);
-    *near = found || v ? NULL : nearest(p, name);
-    return found || v;
+    return v != NULL;
+}
+
+bool report_explain(Out *o, const Program *p, const TargetInfo *t,
+                    const char *name, const char **near)
+{
+    *near = NULL;
+    if (explain_params(o, p, name) || explain_label(o, p, name) ||
+        explain_axis(o, p, name) || explain_memory(o, p, t, name) ||
+        explain_modules(o, p, name) || explain_kernel(o, p, name) ||
+        explain_named_value(o, p, name))
+        return true;
+    *near = nearest(p, name);
+    return false;
 }

@@ -162,6 +162,15 @@ static const char *rank_formula(const Program *p)
     return *text ? text : "0";
 }
 
+static void group_line(Out *o, const Groups *g)
+{
+    out(o, "%lld group%s of %lld:", (long long)g->count,
+        g->count == 1 ? "" : "s", (long long)g->size);
+    for (int k = 0; k < g->shown; k++)
+        out(o, "%s %s", k ? "," : "", g->first[k]);
+    out_line(o, "%s", g->count > g->shown ? ", …" : "");
+}
+
 void report_groups(Out *o, const Program *p)
 {
     GroupsList list = find_groups(p);
@@ -175,13 +184,16 @@ void report_groups(Out *o, const Program *p)
     out_line(o, "Process groups (rank = %s)", rank_formula(p));
     for (int i = 0; i < list.n; i++) {
         const Groups *g = &list.at[i];
-        out(o, "  %-*s  %lld group%s of %lld:", width, g->axis,
-            (long long)g->count, g->count == 1 ? "" : "s",
-            (long long)g->size);
-        for (int k = 0; k < g->shown; k++)
-            out(o, "%s %s", k ? "," : "", g->first[k]);
-        out_line(o, "%s", g->count > g->shown ? ", …" : "");
+        out(o, "  %-*s  ", width, g->axis);
+        group_line(o, g);
     }
+}
+
+void report_group(Out *o, const Program *p, uint32_t axes)
+{
+    Groups g = groups_of(p, axes);
+    out(o, "process groups (rank = %s): ", rank_formula(p));
+    group_line(o, &g);
 }
 
 /* "groups": [{"axis", "size", "count", "axes": [{"name", "size", "stride"}],

@@ -200,7 +200,7 @@ static void memory(Out *o, const Program *p)
     out(o, "},\n  \"at_peak\": [");
     int n;
     const Block **live = report_alive(p, &n);
-    const Loc *locs = report_block_locs(p);
+    const BlockSource *from = report_block_sources(p);
     for (int i = 0; i < n; i++) {
         out(o, "%s    {", i ? ",\n" : "\n");
         field(o, "name", live[i]->name);
@@ -209,7 +209,7 @@ static void memory(Out *o, const Program *p)
         out(o, ", ");
         number(o, "bytes", live[i]->counted);
         out(o, ", ");
-        field(o, "source", report_block_where(p, locs, live[i]));
+        field(o, "source", report_block_where(p, from, live[i]));
         out(o, "}");
     }
     out(o, "\n  ],\n");

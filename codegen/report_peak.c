@@ -30,55 +30,57 @@ const Block **report_alive(const Program *p, int *n)
 
 /* ---- lines --------------------------------------------------------------- */
 
-/* Locations by block. A block that several values share has that of the value
+/* Sources by block. A block that several values share has that of the value
  * whose name it has. */
-typedef struct Lines {
+typedef struct Sources {
     const Program *p;
-    Loc *loc;
-} Lines;
+    BlockSource *at;
+} Sources;
 
-static void note(Lines *l, int block, const char *name, Loc loc)
+static void note(Sources *s, int block, const char *name, BlockSource from)
 {
-    if (block < 0 || !loc.line)
+    if (block < 0)
         return;
-    const Block *b = &l->p->memory->block[block];
-    if (!l->loc[block].line || strcmp(b->name, name) == 0)
-        l->loc[block] = loc;
+    const Block *b = &s->p->memory->block[block];
+    if (!s->at[block].path || strcmp(b->name, name) == 0)
+        s->at[block] = from;
 }
 
-static void note_value(Lines *l, const Value *v)
+static void note_value(Sources *s, const Value *v, const Op *op)
 {
-    note(l, l->p->memory->value[v->id].block, v->name, v->loc);
+    note(s, s->p->memory->value[v->id].block, v->name,
+         (BlockSource){v->loc, op->path, &v->type});
 }
 
 static void note_op(Op *op, void *context)
 {
-    Lines *l = context;
+    Sources *s = context;
     const char *name = op->nouts ? op->out[0]->name : op_info(op->kind)->name;
-    note(l, l->p->memory->workspace[op->id], name, op->loc);
+    note(s, s->p->memory->workspace[op->id], name,
+         (BlockSource){op->loc, op->path, NULL});
     for (int i = 0; i < op->nouts; i++)
-        note_value(l, op->out[i]);
+        note_value(s, op->out[i], op);
     for (int i = 0; op->kind == OP_loop && i < op->body->nargs; i++)
-        note_value(l, op->body->arg[i]);
+        note_value(s, op->body->arg[i], op);
 }
 
-const Loc *report_block_locs(const Program *p)
+const BlockSource *report_block_sources(const Program *p)
 {
-    Lines l = {p, NEW_ARRAY(p->arena, Loc, p->memory->nblocks + 1)};
-    ir_walk(p->step, note_op, &l);
+    Sources s = {p, NEW_ARRAY(p->arena, BlockSource, p->memory->nblocks + 1)};
+    ir_walk(p->step, note_op, &s);
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
         int block = pm->value ? p->memory->value[pm->value->id].block : -1;
         if (block >= 0)
-            l.loc[block] = pm->loc;
+            s.at[block].loc = pm->loc;
     }
-    return l.loc;
+    return s.at;
 }
 
-const char *report_block_where(const Program *p, const Loc *locs,
+const char *report_block_where(const Program *p, const BlockSource *sources,
                                const Block *b)
 {
-    Loc loc = locs[b - p->memory->block];
+    Loc loc = sources[b - p->memory->block].loc;
     return loc.line ? diag_where(p->diag, p->arena, loc) : "";
 }
 
@@ -89,7 +91,7 @@ void report_peak(Out *o, const Program *p)
     enum { SHOWN = 16 };
     int n, width = 4;
     const Block **live = report_alive(p, &n);
-    const Loc *locs = report_block_locs(p);
+    const BlockSource *from = report_block_sources(p);
     for (int i = 0; i < n && i < SHOWN; i++)
         if ((int)strlen(live[i]->name) > width)
             width = (int)strlen(live[i]->name);
@@ -99,7 +101,7 @@ void report_peak(Out *o, const Program *p)
         out_line(o, "  %10s  %-11s %-*s  %s",
                  report_bytes(p->arena, live[i]->counted),
                  memory_class_name(live[i]->class), width, live[i]->name,
-                 report_block_where(p, locs, live[i]));
+                 report_block_where(p, from, live[i]));
     if (n > SHOWN) {
         int64_t rest = 0;
         for (int i = SHOWN; i < n; i++)

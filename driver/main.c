@@ -159,7 +159,8 @@ static bool explain(Compilation *c, const Program *p, const TargetInfo *t)
     if (!name->text || report_explain(&c->text, p, t, name->text, &near))
         return true;
     diag_error(c->diag, name->loc,
-               "no parameter, value or collective is called '%s'", name->text);
+               "no parameter, collective, axis, module, kernel or value is "
+               "called '%s'", name->text);
     if (near)
         diag_help(c->diag, "did you mean '%s'?", near);
     return false;

@@ -35,7 +35,8 @@ const OptionRow option_table[] = {
      "ast | ir | plan | json | dot: to standard output\n"
      "unless a file is named"},
     {OPT_EXPLAIN, "--explain", NULL, "NAME", VALUE_TEXT, NULL,
-     "how a parameter, value or collective is placed, and why"},
+     "a parameter, module, kernel, collective, mesh axis or\n"
+     "value of the plan, or 'memory', with its reasons"},
     {OPT_DUMP_BEFORE, "--dump-before", NULL, "PASS", VALUE_PASS, NULL,
      "print the IR before a pass"},
     {OPT_DUMP_AFTER, "--dump-after", NULL, "PASS", VALUE_PASS, NULL,

@@ -128,7 +128,7 @@ check "rows that are not whole" no_rows
 check "of 16 bits" refused '/einsum_shard/s/type=f32/type=bf16/' "bf16"
 
 check "explained by the collective" explained rs4 \
-    "%dc_fc.weight.3 : f32[1536, 384]+dp -> f32[1536, 384]~dp, made as a shard"
+    "%dc_fc.weight.3 : f32[1536, 384]+dp -> f32[1536, 384]~dp, computed as a shard"
 check "explained by the value" explained dc_fc.weight.3 \
     "as a shard, f32[1536, 384]~dp: "
 check "a gather in place explained" explained ag3 "in place, no data moves"

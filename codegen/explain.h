@@ -1,0 +1,30 @@
+/* explain.h: what --explain NAME knows besides parameters, values and
+ * collectives, which report_explain.c has. Each function prints what the name
+ * stands for, and returns false if it stands for nothing.
+ */
+#ifndef PARC_CODEGEN_EXPLAIN_H
+#define PARC_CODEGEN_EXPLAIN_H
+
+#include "codegen/work.h"
+
+/* Modules of a path, in which '*' and numbers stand for elements of arrays. */
+bool explain_modules(Out *o, const Program *p, const char *name);
+
+/* A kernel by its name in the plan, with or without its number. */
+bool explain_kernel(Out *o, const Program *p, const char *name);
+
+/* An axis of the mesh as the user named it, or a part of one. */
+bool explain_axis(Out *o, const Program *p, const char *name);
+
+/* "memory": all that is live at the peak, and what would reduce it. */
+bool explain_memory(Out *o, const Program *p, const TargetInfo *t,
+                    const char *name);
+
+/* "  ag3   all_gather     tp   2 x 1.00 MiB   norm: reason  (place)" */
+void explain_collective_line(Out *o, const Program *p,
+                             const CollectiveInfo *c);
+
+/* Whether a path is the module's, or of a module in it. */
+bool explain_within(const char *path, const char *module);
+
+#endif

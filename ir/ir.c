@@ -188,11 +188,17 @@ static void replace_in(Value **at, int n, const Value *old, Value *with)
             at[i] = with;
 }
 
+/* The first op of r that may read v: uses follow the definition. */
+static Op *first_user(const Value *v, const Region *r)
+{
+    return v->def && v->def->region == r ? v->def->next : r->first;
+}
+
 int ir_count_uses(const Value *v)
 {
     const Region *r = v->region;
     int n = 0;
-    for (const Op *op = r->first; op; op = op->next)
+    for (const Op *op = first_user(v, r); op; op = op->next)
         for (int i = 0; i < op->nargs; i++)
             n += op->arg[i] == v;
     for (int i = 0; i < r->nyields; i++)
@@ -202,9 +208,10 @@ int ir_count_uses(const Value *v)
 
 void ir_replace_uses(Region *r, Value *old, Value *with)
 {
-    for (Op *op = r->first; op; op = op->next) {
+    for (Op *op = first_user(old, r); op; op = op->next) {
         replace_in(op->arg, op->nargs, old, with);
-        if (op->body)
+        /* A body reads its own arguments only. */
+        if (op->body && old->region != r)
             ir_replace_uses(op->body, old, with);
     }
     replace_in(r->yield, r->nyields, old, with);

@@ -88,65 +88,6 @@ static void expel_views(Fuser *f)
     }
 }
 
-/* ---- order --------------------------------------------------------------- */
-
-static int last_place(const Fuser *f, int g)
-{
-    const OpList *ops = &f->group[g].op;
-    return ops->n ? f->place[ops->at[ops->n - 1]->id] : -1;
-}
-
-static bool waits_for(const Fuser *f, int g, const Value *v)
-{
-    int maker = fuse_maker(f, v);
-    return maker >= 0 && maker != g;
-}
-
-/* A topological order of the groups; of those that are ready, the one whose
- * last op comes first in the program. */
-static int *order_groups(const Fuser *f, int *count)
-{
-    int *order = NEW_ARRAY(f->arena, int, f->ngroups + 1);
-    int *waits = NEW_ARRAY(f->arena, int, f->ngroups + 1);
-    int *by_place = NEW_ARRAY(f->arena, int, f->op.n + 1);
-    int n = 0, done = 0;
-    for (int i = 0; i < f->op.n; i++)
-        by_place[i] = -1;
-    for (int g = 0; g < f->ngroups; g++) {
-        const OpList *ops = &f->group[g].op;
-        if (!ops->n)
-            continue;
-        n++;
-        by_place[last_place(f, g)] = g;
-        for (int i = 0; i < ops->n; i++)
-            for (int k = 0; k < ops->at[i]->nargs; k++)
-                waits[g] += waits_for(f, g, ops->at[i]->arg[k]);
-    }
-    while (done < n) {
-        int at = 0;
-        while (at < f->op.n && (by_place[at] < 0 || waits[by_place[at]]))
-            at++;
-        if (at == f->op.n)
-            bug("fuse: groups wait for each other");
-        int g = by_place[at];
-        by_place[at] = -1;
-        order[done++] = g;
-        for (int i = 0; i < f->group[g].op.n; i++) {
-            const Op *op = f->group[g].op.at[i];
-            for (int k = 0; k < op->nouts; k++) {
-                const OpList *users = &f->users[op->out[k]->id];
-                for (int u = 0; u < users->n; u++)
-                    for (int j = 0; j < users->at[u]->nargs; j++)
-                        if (users->at[u]->arg[j] == op->out[k] &&
-                            f->group_of[users->at[u]->id] != g)
-                            waits[f->group_of[users->at[u]->id]]--;
-            }
-        }
-    }
-    *count = n;
-    return order;
-}
-
 /* ---- outlining ----------------------------------------------------------- */
 
 typedef VEC(Value *) ValueList;
@@ -205,12 +146,12 @@ static void expose(Fuser *f, int g, Value *inner, Value *outer)
     for (int i = 0; i < users->n; i++)
         if (f->group_of[users->at[i]->id] != g)
             replace_args(users->at[i], inner, outer);
-    for (int i = 0; i < f->r->nyields; i++)
+    for (int i = 0; i < f->r->nyields && f->yielded[inner->id]; i++)
         if (f->r->yield[i] == inner)
             f->r->yield[i] = outer;
 }
 
-static void outline(Fuser *f, int g, NameList *used)
+static void outline(Fuser *f, int g, KernelNames *used)
 {
     ValueList args = {0}, outs = {0};
     const OpList *ops = &f->group[g].op;
@@ -235,10 +176,10 @@ static void outline(Fuser *f, int g, NameList *used)
         expose(f, g, outs.at[i], fused->out[i]);
 }
 
-static void outline_region(Fuser *f, NameList *used)
+static void outline_region(Fuser *f, KernelNames *used)
 {
     int n;
-    const int *order = order_groups(f, &n);
+    const int *order = fuse_order(f, &n);
     for (int i = 0; i < n; i++) {
         const FuseGroup *group = &f->group[order[i]];
         if (group->open && is_work(group)) {
@@ -252,22 +193,7 @@ static void outline_region(Fuser *f, NameList *used)
 
 /* ---- the pass ------------------------------------------------------------ */
 
-static void drop_unused(Region *r)
-{
-    for (Op *op = r->last, *prev; op; op = prev) {
-        prev = op->prev;
-        bool used = !fuse_takes(op);
-        for (const Op *user = op->next; user && !used; user = user->next)
-            for (int i = 0; i < user->nargs; i++)
-                used |= user->arg[i] == op->out[0];
-        for (int i = 0; i < r->nyields && !used; i++)
-            used = r->yield[i] == op->out[0];
-        if (!used)
-            ir_remove(op);
-    }
-}
-
-/* Whether the region is a step, or the body of a loop over microbatches. */
+/* A step, or the body of a loop over microbatches. */
 static bool is_whole(const Region *r)
 {
     for (const Op *op = r->first; op && r->owner; op = op->next)
@@ -276,16 +202,17 @@ static bool is_whole(const Region *r)
     return !r->owner;
 }
 
-static void fuse_region(Program *p, Region *r, NameList *used)
+static void fuse_region(Program *p, Region *r, FuseTables *tables,
+                        KernelNames *used)
 {
     Fuser f = {.p = p, .r = r, .arena = arena_new(), .attempt = arena_new(),
-               .whole = is_whole(r)};
-    fuse_clean(p, r);
-    drop_unused(r);
+               .whole = is_whole(r), .tables = tables};
+    fuse_clean(&f);
+    fuse_drop_unused(&f);
     fuse_tables(&f);
     fuse_groups(&f);
     for (int i = 0; i < SHARE_ROUNDS && fuse_share(&f); i++) {
-        drop_unused(r);
+        fuse_drop_unused(&f);
         fuse_tables(&f);
         fuse_groups(&f);
     }
@@ -295,13 +222,14 @@ static void fuse_region(Program *p, Region *r, NameList *used)
     arena_free(f.arena);
     for (Op *op = r->first; op; op = op->next)
         if (op->kind == OP_loop)
-            fuse_region(p, op->body, used);
+            fuse_region(p, op->body, tables, used);
 }
 
 void pass_fuse(Program *p, const TargetInfo *t)
 {
     (void)t;
-    NameList used = {0};
-    fuse_region(p, p->step, &used);
+    FuseTables tables = {.arena = arena_new()};
+    fuse_region(p, p->step, &tables, fuse_names(tables.arena));
+    arena_free(tables.arena);
     p->stage = STAGE_FUSED;
 }

@@ -1,6 +1,8 @@
 /* fuse.h: declarations that the files of the pass `fuse` share.
  *
  *   fuse_clean.c  removes identities, clones trivial producers for each use
+ *   fuse_tables.c lists the users of every value
+ *   fuse_order.c  keeps the groups in topological order
  *   fuse_group.c  decides which ops become one kernel
  *   fuse_share.c  recomputes cheap values instead of storing them
  *   fuse.c        the pass: outlines groups as `fused` ops
@@ -20,7 +22,24 @@ typedef struct FuseGroup {
     bool open;   /* its ops can be fused */
     int mark;    /* the last search that visited it */
     int version; /* counts how often it has grown */
+    int tried;   /* mark of the last reader whose group tried to join it */
+    int spans_version; /* of the answer in `spans`; -1: none */
+    const Value *spans_value;
+    bool spans;
+    const Value *row_value[PH_OPTIMIZER + 1]; /* by phase: the value whose */
+    int row_joins[PH_OPTIMIZER + 1]; /* readers were tried; joins by then */
 } FuseGroup;
+
+/* The tables of a region, by id of values and ops. They are made once for all
+ * regions; an entry is valid from fuse_tables on. */
+typedef struct FuseTables {
+    Arena *arena; /* of the whole pass */
+    uint32_t nops, nvalues; /* how many ids fit */
+    int *group_of;
+    int64_t *place;
+    OpList *users;
+    bool *yielded;
+} FuseTables;
 
 typedef struct Fuser {
     Program *p;
@@ -29,18 +48,50 @@ typedef struct Fuser {
     OpList op;     /* the region's ops in order */
     uint32_t nops; /* ids below this are in the tables */
     int *group_of; /* by op id */
-    int *place;    /* by op id: index into `op` */
+    int64_t *place; /* by op id: index into `op`; in fuse_clean with gaps */
     OpList *users; /* by value id: ops of the region, each once */
     bool *yielded; /* by value id */
     FuseGroup *group;
-    int ngroups, mark;
+    int ngroups, mark, joins;
+    int *rank;      /* by group: its place in a topological order */
+    int *ranked;    /* by rank: the group; -1: none */
+    int mark_of_search; /* the marks of the last search that found no path, */
+    bool followed;      /* which followed readers, not makers */
+    FuseTables *tables;
     bool whole;     /* the region has forward and backward ops */
     bool mixed;     /* groups may mix forward and backward ops */
     Arena *attempt; /* reset at each attempt */
     Space space;    /* result of the last fuse_try */
 } Fuser;
 
-void fuse_clean(Program *p, Region *r);
+/* ---- fuse_clean.c ---- */
+
+void fuse_clean(Fuser *f);
+/* Removes ops that can be fused and that nothing reads. */
+void fuse_drop_unused(Fuser *f);
+
+/* ---- fuse_tables.c ---- */
+
+/* Empty lists of users for all values of the region. */
+void fuse_users_start(Fuser *f);
+void fuse_users_fill(Fuser *f);
+void fuse_add_user(Fuser *f, const Value *v, Op *user);
+/* Makes room for the ids of values and ops made since. */
+void fuse_tables_grow(Fuser *f);
+
+/* ---- fuse_order.c ---- */
+
+void fuse_order_start(Fuser *f);
+/* Whether a path leads from one of two groups to the other through a third. */
+bool fuse_has_detour(Fuser *f, int a, int b);
+/* Group b has become part of a. Requires that the last fuse_has_detour was
+ * for these two, and false. */
+void fuse_order_join(Fuser *f, int a, int b);
+/* Groups in an order in which each comes after those that it reads; of those
+ * that are ready, the one whose last op comes first. */
+int *fuse_order(const Fuser *f, int *count);
+
+/* ---- fuse_group.c, fuse_share.c, fuse_name.c ---- */
 
 /* Builds the tables for the region as it is now, with a group for every op. */
 void fuse_tables(Fuser *f);
@@ -62,8 +113,9 @@ bool fuse_is_legal(Fuser *f, const OpList *ops, const int *groups, int n);
 bool fuse_share(Fuser *f);
 
 /* A name for the kernel of these ops, unique in `used`: "attention_norm". */
-typedef VEC(const char *) NameList;
-const char *fuse_name(Program *p, const OpList *ops, NameList *used);
+typedef struct KernelNames KernelNames;
+KernelNames *fuse_names(Arena *a);
+const char *fuse_name(Program *p, const OpList *ops, KernelNames *used);
 
 /* A copy of an op with other operands, inserted before `before`. */
 Op *fuse_copy_op(Program *p, const Op *op, Value *const *args, Op *before);

@@ -30,11 +30,18 @@ static int new_node(AxisSolver *s, int64_t size)
     return s->node.n - 1;
 }
 
+/* What a node stands for; the nodes on the way then refer to it at once. */
 static int find(const AxisSolver *s, int node)
 {
-    while (s->node.at[node].parent >= 0)
-        node = s->node.at[node].parent;
-    return node;
+    int root = node;
+    while (s->node.at[root].parent >= 0)
+        root = s->node.at[root].parent;
+    while (node != root) {
+        int parent = s->node.at[node].parent;
+        s->node.at[node].parent = root;
+        node = parent;
+    }
+    return root;
 }
 
 /* Returns an index, because the vector may be reallocated. */

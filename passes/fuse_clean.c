@@ -10,6 +10,8 @@
  *   %y = mul %b, %c                 %c.2 = full {…}
  *                                   %y = mul %b, %c.2
  */
+#include <stdlib.h>
+
 #include "passes/fuse.h"
 
 static bool is_identity(const Op *op)
@@ -44,50 +46,134 @@ Op *fuse_copy_op(Program *p, const Op *op, Value *const *args, Op *before)
     return copy;
 }
 
-static bool reads(const Op *op, const Value *v)
+/* ---- identities ---------------------------------------------------------- */
+
+/* Readers of an identity read its operand. Bodies read their arguments only,
+ * so the region's own ops and yields are all that there is to change. */
+static void drop_identities(Fuser *f)
 {
-    for (int i = 0; i < op->nargs; i++)
-        if (op->arg[i] == v)
-            return true;
-    return false;
+    Region *r = f->r;
+    Arena *scratch = arena_new();
+    Value **source = NEW_ARRAY(scratch, Value *, f->p->nvalues);
+    for (Op *op = r->first, *next; op; op = next) {
+        next = op->next;
+        for (int i = 0; i < op->nargs; i++)
+            if (source[op->arg[i]->id])
+                op->arg[i] = source[op->arg[i]->id];
+        if (!is_identity(op))
+            continue;
+        source[op->out[0]->id] = op->arg[0];
+        ir_remove(op);
+    }
+    for (int i = 0; i < r->nyields; i++)
+        if (source[r->yield[i]->id])
+            r->yield[i] = source[r->yield[i]->id];
+    arena_free(scratch);
+}
+
+void fuse_drop_unused(Fuser *f)
+{
+    Region *r = f->r;
+    fuse_users_start(f);
+    for (int i = 0; i < r->nyields; i++)
+        f->yielded[r->yield[i]->id] = true;
+    /* Readers of an op come after it: they are gone by then, or stay. */
+    for (Op *op = r->last, *prev; op; op = prev) {
+        prev = op->prev;
+        if (fuse_takes(op) && !f->yielded[op->out[0]->id] &&
+            !f->users[op->out[0]->id].n) {
+            ir_remove(op);
+            continue;
+        }
+        for (int i = 0; i < op->nargs; i++)
+            fuse_add_user(f, op->arg[i], op);
+    }
+}
+
+/* ---- copies for each reader ---------------------------------------------- */
+
+/* Distance between the places of neighbours, for copies to go between them. */
+enum { PLACE_GAP = 1 << 20 };
+
+typedef struct PlacedOp {
+    int64_t place;
+    Op *op;
+} PlacedOp;
+
+static void set_places(Fuser *f)
+{
+    int64_t place = 0;
+    for (const Op *op = f->r->first; op; op = op->next)
+        f->place[op->id] = place += PLACE_GAP;
+}
+
+static void place_copy(Fuser *f, const Op *copy)
+{
+    fuse_tables_grow(f);
+    int64_t after = copy->prev ? f->place[copy->prev->id] : 0;
+    f->place[copy->id] = after + (f->place[copy->next->id] - after) / 2;
+    if (f->place[copy->id] == after)
+        set_places(f);
+}
+
+static int by_place(const void *x, const void *y)
+{
+    const PlacedOp *a = x, *b = y;
+    return a->place < b->place ? -1 : a->place > b->place;
+}
+
+/* The readers of v in the order of the region. */
+static PlacedOp *sorted_users(Fuser *f, const Value *v)
+{
+    const OpList *users = &f->users[v->id];
+    PlacedOp *list = NEW_ARRAY(f->arena, PlacedOp, users->n + 1);
+    for (int i = 0; i < users->n; i++)
+        list[i] = (PlacedOp){f->place[users->at[i]->id], users->at[i]};
+    qsort(list, (size_t)users->n, sizeof *list, by_place);
+    return list;
 }
 
 /* The first consumer keeps the op, unless an op that cannot be fused, or a
  * yield, needs it too. */
-static void copy_for_users(Program *p, Op *op)
+static void copy_for_users(Fuser *f, Op *op)
 {
-    Region *r = op->region;
     Value *v = op->out[0];
-    bool taken = false, used = false;
-    for (int i = 0; i < r->nyields; i++)
-        taken |= r->yield[i] == v;
-    for (const Op *user = op->next; user; user = user->next)
-        taken |= reads(user, v) && !fuse_takes(user);
-    for (Op *user = op->next; user; user = user->next) {
-        if (!reads(user, v) || !fuse_takes(user))
+    int n = f->users[v->id].n;
+    PlacedOp *list = sorted_users(f, v);
+    bool taken = f->yielded[v->id], used = false;
+    for (int i = 0; i < n; i++)
+        taken |= !fuse_takes(list[i].op);
+    for (int i = 0; i < n; i++) {
+        Op *user = list[i].op;
+        if (!fuse_takes(user) || (i && user == list[i - 1].op))
             continue;
         if (!taken && !used) {
             used = true;
             op->phase = user->phase;
             continue;
         }
-        Value *copy = fuse_copy_op(p, op, op->arg, user)->out[0];
-        for (int i = 0; i < user->nargs; i++)
-            if (user->arg[i] == v)
-                user->arg[i] = copy;
+        Op *copy = fuse_copy_op(f->p, op, op->arg, user);
+        place_copy(f, copy);
+        for (int k = 0; k < user->nargs; k++)
+            if (user->arg[k] == v)
+                user->arg[k] = copy->out[0];
+        for (int k = 0; k < op->nargs; k++)
+            fuse_add_user(f, op->arg[k], copy);
     }
 }
 
-void fuse_clean(Program *p, Region *r)
+static void copy_trivial(Fuser *f)
 {
-    for (Op *op = r->first, *next; op; op = next) {
-        next = op->next;
-        if (!is_identity(op))
-            continue;
-        ir_replace_uses(r, op->out[0], op->arg[0]);
-        ir_remove(op);
-    }
-    for (Op *op = r->last; op; op = op->prev)
+    fuse_users_start(f);
+    fuse_users_fill(f);
+    set_places(f);
+    for (Op *op = f->r->last; op; op = op->prev)
         if (is_trivial(op->kind))
-            copy_for_users(p, op);
+            copy_for_users(f, op);
+}
+
+void fuse_clean(Fuser *f)
+{
+    drop_identities(f);
+    copy_trivial(f);
 }

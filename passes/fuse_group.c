@@ -17,42 +17,7 @@ enum { MAX_GROUP_OPS = 128, MAX_GROUP_TENSORS = 40 };
 /* Tensors below this size are not a reason to join two readers. */
 enum { MIN_SHARED_BYTES = 1024 };
 
-/* ---- tables -------------------------------------------------------------- */
-
-static void add_user(Fuser *f, const Value *v, Op *user)
-{
-    OpList *users = &f->users[v->id];
-    if (!users->n || users->at[users->n - 1] != user)
-        vec_push(f->arena, users, user);
-}
-
-void fuse_tables(Fuser *f)
-{
-    const Program *p = f->p;
-    f->op = (OpList){0};
-    f->nops = p->nops;
-    f->group_of = NEW_ARRAY(f->arena, int, p->nops + 1);
-    f->place = NEW_ARRAY(f->arena, int, p->nops + 1);
-    f->users = NEW_ARRAY(f->arena, OpList, p->nvalues + 1);
-    f->yielded = NEW_ARRAY(f->arena, bool, p->nvalues + 1);
-    for (Op *op = f->r->first; op; op = op->next) {
-        f->place[op->id] = f->op.n;
-        f->group_of[op->id] = f->op.n;
-        vec_push(f->arena, &f->op, op);
-        for (int i = 0; i < op->nargs; i++)
-            add_user(f, op->arg[i], op);
-    }
-    for (int i = 0; i < f->r->nyields; i++)
-        f->yielded[f->r->yield[i]->id] = true;
-    f->ngroups = f->op.n;
-    f->mark = 0;
-    /* capacity for views that leave their group */
-    f->group = NEW_ARRAY(f->arena, FuseGroup, 2 * f->ngroups + 1);
-    for (int g = 0; g < f->ngroups; g++) {
-        vec_push(f->arena, &f->group[g].op, f->op.at[g]);
-        f->group[g].open = fuse_takes(f->op.at[g]);
-    }
-}
+/* ---- what a group stores ------------------------------------------------ */
 
 static bool is_among(int group, const int *groups, int n)
 {
@@ -90,35 +55,6 @@ OpList fuse_merged(const Fuser *f, const OpList *x, const OpList *y)
 }
 
 /* ---- legality ------------------------------------------------------------ */
-
-/* Whether a path goes from one group to another through a third. */
-static bool reaches(Fuser *f, int from, int to, bool direct)
-{
-    FuseGroup *group = &f->group[from];
-    if (group->mark == f->mark)
-        return false;
-    group->mark = f->mark;
-    for (int i = 0; i < group->op.n; i++) {
-        const Op *op = group->op.at[i];
-        for (int k = 0; k < op->nouts; k++) {
-            const OpList *users = &f->users[op->out[k]->id];
-            for (int u = 0; u < users->n; u++) {
-                int next = f->group_of[users->at[u]->id];
-                if (next == from || (next == to && direct))
-                    continue;
-                if (next == to || reaches(f, next, to, false))
-                    return true;
-            }
-        }
-    }
-    return false;
-}
-
-static bool has_detour(Fuser *f, int from, int to)
-{
-    f->mark++;
-    return reaches(f, from, to, true);
-}
 
 static bool is_forward(const OpList *ops, const Value *arg)
 {
@@ -168,32 +104,46 @@ bool fuse_try(Fuser *f, const OpList *ops, const bool *stored)
            !space_repeats_expensive(&f->space);
 }
 
-bool fuse_is_legal(Fuser *f, const OpList *ops, const int *groups, int n)
+/* What costs little to find out. */
+static bool may_be_legal(const Fuser *f, const OpList *ops, const int *groups,
+                         int n)
 {
-    if (ops->n > MAX_GROUP_OPS || !phases_fit(f, ops) ||
-        count_tensors(f, ops, groups, n) > MAX_GROUP_TENSORS)
-        return false;
+    return ops->n <= MAX_GROUP_OPS && phases_fit(f, ops) &&
+           count_tensors(f, ops, groups, n) <= MAX_GROUP_TENSORS;
+}
+
+static bool has_space(Fuser *f, const OpList *ops, const int *groups, int n)
+{
     bool stored[MAX_GROUP_OPS];
     for (int i = 0; i < ops->n; i++)
         stored[i] = stored_outside(f, ops->at[i]->out[0], groups, n);
     return fuse_try(f, ops, stored);
 }
 
+bool fuse_is_legal(Fuser *f, const OpList *ops, const int *groups, int n)
+{
+    return may_be_legal(f, ops, groups, n) && has_space(f, ops, groups, n);
+}
+
 /* Joins group b into group a if the union is a legal kernel. */
 static bool join(Fuser *f, int a, int b)
 {
-    if (has_detour(f, a, b) || has_detour(f, b, a))
-        return false;
-    OpList list = fuse_merged(f, &f->group[a].op, &f->group[b].op);
+    const OpList *x = &f->group[a].op, *y = &f->group[b].op;
     const int both[2] = {a, b};
-    if (!fuse_is_legal(f, &list, both, 2))
+    if (x->n + y->n > MAX_GROUP_OPS)
         return false;
+    OpList list = fuse_merged(f, x, y);
+    if (!may_be_legal(f, &list, both, 2) || fuse_has_detour(f, a, b) ||
+        !has_space(f, &list, both, 2))
+        return false;
+    fuse_order_join(f, a, b);
     for (int i = 0; i < f->group[b].op.n; i++)
         f->group_of[f->group[b].op.at[i]->id] = a;
     f->group[b].op.n = 0;
     f->group[b].open = false;
     f->group[a].op = list;
     f->group[a].version++;
+    f->joins++;
     return true;
 }
 
@@ -263,7 +213,7 @@ static void join_along_edges(Fuser *f)
 }
 
 /* Whether a value is read along all axes of a group's space. */
-static bool spans(Fuser *f, int g, const Value *v)
+static bool find_span(Fuser *f, int g, const Value *v)
 {
     if (!fuse_is_legal(f, &f->group[g].op, &g, 1))
         return false;
@@ -273,20 +223,52 @@ static bool spans(Fuser *f, int g, const Value *v)
     return false;
 }
 
+static bool spans(Fuser *f, int g, const Value *v)
+{
+    FuseGroup *group = &f->group[g];
+    if (group->spans_version != group->version || group->spans_value != v) {
+        group->spans = find_span(f, g, v);
+        group->spans_version = group->version;
+        group->spans_value = v;
+    }
+    return group->spans;
+}
+
+/* Joins what readers[i] belongs to with what the later readers belong to. A
+ * group that could not join is tried again only after a join. */
+static void join_reader(Fuser *f, const OpList *users, int i, const Value *v)
+{
+    const Op *reader = users->at[i];
+    f->mark++;
+    int tried = f->mark;
+    for (int k = i + 1; k < users->n; k++) {
+        int a = f->group_of[reader->id];
+        int b = f->group_of[users->at[k]->id];
+        if (a == b || !f->group[a].open || !f->group[b].open ||
+            reader->phase != users->at[k]->phase || f->group[b].tried == tried)
+            continue;
+        f->group[b].tried = tried;
+        if (spans(f, a, v) && spans(f, b, v) && join(f, a, b))
+            tried = ++f->mark;
+    }
+}
+
+/* A group's second reader of one phase finds nothing that its first did not,
+ * unless groups have been joined since. */
 static void join_readers(Fuser *f, const OpList *users, const Value *v)
 {
     if (fuse_bytes(f->p, v) < MIN_SHARED_BYTES)
         return;
-    for (int i = 0; i < users->n; i++) {
-        for (int k = i + 1; k < users->n; k++) {
-            int a = f->group_of[users->at[i]->id];
-            int b = f->group_of[users->at[k]->id];
-            if (a == b || !f->group[a].open || !f->group[b].open ||
-                users->at[i]->phase != users->at[k]->phase)
-                continue;
-            if (spans(f, a, v) && spans(f, b, v))
-                join(f, a, b);
-        }
+    for (int i = 0; i + 1 < users->n; i++) {
+        FuseGroup *group = &f->group[f->group_of[users->at[i]->id]];
+        Phase phase = users->at[i]->phase;
+        if (!group->open)
+            continue;
+        if (group->row_value[phase] == v && group->row_joins[phase] == f->joins)
+            continue;
+        group->row_value[phase] = v;
+        group->row_joins[phase] = f->joins;
+        join_reader(f, users, i, v);
     }
 }
 

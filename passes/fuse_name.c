@@ -174,19 +174,59 @@ static const char *choose(Program *p, const OpList *ops)
     return arena_printf(a, "%s %s%s", module, label, suffix);
 }
 
-static bool is_used(const NameList *used, const char *name)
+/* ---- unique names --------------------------------------------------------- */
+
+/* A hash table of the names in use, each with the next number to try after
+ * it, so that many kernels of one name are named in linear time. */
+typedef struct NameEntry {
+    const char *name; /* NULL: free */
+    int next;
+} NameEntry;
+
+struct KernelNames {
+    Arena *arena;
+    NameEntry *entry;
+    unsigned n, room; /* room is a power of two */
+};
+
+KernelNames *fuse_names(Arena *a)
 {
-    for (int i = 0; i < used->n; i++)
-        if (strcmp(used->at[i], name) == 0)
-            return true;
-    return false;
+    KernelNames *t = NEW(a, KernelNames);
+    *t = (KernelNames){a, NEW_ARRAY(a, NameEntry, 64), 0, 64};
+    return t;
 }
 
-const char *fuse_name(Program *p, const OpList *ops, NameList *used)
+static NameEntry *slot(const KernelNames *t, const char *name)
+{
+    unsigned h = 2166136261u;
+    for (const char *s = name; *s; s++)
+        h = (h ^ (unsigned char)*s) * 16777619u;
+    while (t->entry[h & (t->room - 1)].name &&
+           strcmp(t->entry[h & (t->room - 1)].name, name) != 0)
+        h++;
+    return &t->entry[h & (t->room - 1)];
+}
+
+static void add_name(KernelNames *t, const char *name)
+{
+    if (2 * t->n >= t->room) {
+        KernelNames old = *t;
+        t->room *= 2;
+        t->entry = NEW_ARRAY(t->arena, NameEntry, t->room);
+        for (unsigned i = 0; i < old.room; i++)
+            if (old.entry[i].name)
+                *slot(t, old.entry[i].name) = old.entry[i];
+    }
+    *slot(t, name) = (NameEntry){name, 2};
+    t->n++;
+}
+
+const char *fuse_name(Program *p, const OpList *ops, KernelNames *used)
 {
     const char *base = identifier(p->arena, choose(p, ops)), *name = base;
-    for (int i = 2; is_used(used, name); i++)
-        name = arena_printf(p->arena, "%s_%d", base, i);
-    vec_push(p->arena, used, name);
+    while (slot(used, name)->name)
+        name = arena_printf(p->arena, "%s_%d", base,
+                            slot(used, base)->next++);
+    add_name(used, name);
     return name;
 }

@@ -167,8 +167,7 @@ static void repeat(Fuser *f, const Value *v, const Expression *e, int group)
 /* The decisions of one round: values that are replaced, leaves that must stay,
  * and groups that have changed, which the tables do not show yet. */
 typedef struct Round {
-    VEC(const Value *) gone;
-    VEC(const Value *) leaf;
+    bool *gone, *leaf; /* by id of a value that was there before the round */
     bool *changed;
     bool any;
 } Round;
@@ -180,11 +179,11 @@ static void consider(Fuser *f, Round *round, Op *op)
     const Value *v = op->out[0];
     int n = readers_of(f, v, group, readers, MAX_READERS);
     Expression e = {.fits = true};
-    if (n <= 0 || has_value(round->leaf.at, round->leaf.n, v))
+    if (n <= 0 || round->leaf[v->id])
         return;
     collect(f, &e, group, op);
     for (int i = 0; i < e.leaf.n; i++)
-        if (has_value(round->gone.at, round->gone.n, e.leaf.at[i]))
+        if (round->gone[e.leaf.at[i]->id])
             return;
     if (!e.fits || !is_worth_it(f, v, &e, readers, n))
         return;
@@ -192,15 +191,18 @@ static void consider(Fuser *f, Round *round, Op *op)
         repeat(f, v, &e, readers[i]);
         round->changed[readers[i]] = true;
     }
-    vec_push(f->arena, &round->gone, v);
+    round->gone[v->id] = true;
     for (int i = 0; i < e.leaf.n; i++)
-        vec_push(f->arena, &round->leaf, e.leaf.at[i]);
+        round->leaf[e.leaf.at[i]->id] = true;
     round->any = true;
 }
 
 bool fuse_share(Fuser *f)
 {
-    Round round = {.changed = NEW_ARRAY(f->arena, bool, f->ngroups + 1)};
+    uint32_t nvalues = f->p->nvalues;
+    Round round = {.gone = NEW_ARRAY(f->arena, bool, nvalues),
+                   .leaf = NEW_ARRAY(f->arena, bool, nvalues),
+                   .changed = NEW_ARRAY(f->arena, bool, f->ngroups + 1)};
     for (int i = 0; i < f->op.n; i++) {
         Op *op = f->op.at[i];
         int group = f->group_of[op->id];

@@ -7,6 +7,8 @@
 typedef struct Classes {
     const Program *p;
     bool *is_grad; /* by value id */
+    const Op **store; /* by value id: the store that reads it on its way to a
+                         parameter; NULL: none */
 } Classes;
 
 const char *memory_class_name(MemoryClass c)
@@ -73,13 +75,14 @@ static void mark_grads(Classes *m)
 
 /* ---- values -------------------------------------------------------------- */
 
-/* The store through which v is assigned to a parameter; NULL: none. */
-static const Op *store_of(const Value *v)
+static void find_stores(Op *op, void *context)
 {
-    for (const Op *op = v->def->next; op; op = op->next)
-        if (op->kind == OP_store && live_root(op->arg[0]) == v)
-            return op;
-    return NULL;
+    Classes *m = context;
+    if (op->kind != OP_store)
+        return;
+    const Value *root = live_root(op->arg[0]);
+    if (!m->store[root->id] && root->region == op->region)
+        m->store[root->id] = op;
 }
 
 static MemoryClass class_of(const Classes *m, const Value *v)
@@ -98,7 +101,7 @@ static MemoryClass class_of(const Classes *m, const Value *v)
         return class_of(m, live_root(def->arg[0]));
     const Op *move = def->kind == OP_fetch || def->kind == OP_store
                          ? def
-                         : store_of(v);
+                         : m->store[v->id];
     const Param *pm = move ? offload_param(m->p, move) : NULL;
     return pm ? memory_class_of_param(pm) : MEM_ACTIVATIONS;
 }
@@ -117,7 +120,9 @@ static void set_classes(const Classes *m, const Region *r, MemoryClass *of)
 
 const MemoryClass *memory_classes(const Program *p)
 {
-    Classes m = {.p = p, .is_grad = NEW_ARRAY(p->arena, bool, p->nvalues)};
+    Classes m = {.p = p, .is_grad = NEW_ARRAY(p->arena, bool, p->nvalues),
+                 .store = NEW_ARRAY(p->arena, const Op *, p->nvalues)};
+    ir_walk(p->step, find_stores, &m);
     MemoryClass *of = NEW_ARRAY(p->arena, MemoryClass, p->nvalues);
     mark_grads(&m);
     set_classes(&m, p->step, of);

@@ -40,6 +40,7 @@
 #include "base/bug.h"
 #include "passes/offload.h"
 #include "passes/optimizer.h"
+#include "passes/value_map.h"
 
 #include <string.h>
 
@@ -197,8 +198,22 @@ static bool lies_apart(const Program *p, const Param *param)
     return apart;
 }
 
+/* Replacements of results of updates, which later ops have yet to read. */
+typedef struct Pending {
+    ValueMap to;
+    bool any;
+} Pending;
+
+static void read_pending(const Pending *pending, Op *op)
+{
+    for (int i = 0; i < op->nargs && pending->any; i++) {
+        Value *to = value_map_get(&pending->to, op->arg[i]);
+        op->arg[i] = to ? to : op->arg[i];
+    }
+}
+
 /* Expands one update; returns the first op that replaces it. */
-static Op *expand(Program *p, Op *op, Shared *shared)
+static Op *expand(Program *p, Op *op, Shared *shared, Pending *pending)
 {
     const Param *param = &p->param.at[op_attr(op, "param").i];
     Updater u = {.train = &p->train, .op = op, .shared = shared};
@@ -218,7 +233,8 @@ static Op *expand(Program *p, Op *op, Shared *shared)
     for (int i = 0; i < op->nouts; i++) {
         if (p->train.loss_scale > 0)
             result[i] = where_good(&u, result[i], update_old(p, op, i));
-        ir_replace_uses(op->region, op->out[i], result[i]);
+        value_map_set(p, &pending->to, op->out[i], result[i]);
+        pending->any = true;
         result[i]->name = op->out[i]->name;
     }
     ir_remove(op);
@@ -293,7 +309,7 @@ static Op *gather_updates(Program *p, const TargetInfo *t, Op *first)
 /* Expands the updates from op on that one loop runs; returns the first op after
  * them. */
 static Op *expand_by_layers(Program *p, const TargetInfo *t, Op *op,
-                            Shared *shared)
+                            Shared *shared, Pending *pending)
 {
     Op *last = gather_updates(p, t, op), *end = behind(last);
     Op *begin = NULL;
@@ -301,9 +317,12 @@ static Op *expand_by_layers(Program *p, const TargetInfo *t, Op *op,
         next = op->next;
         if (op->kind != OP_update)
             continue;
-        Op *made = expand(p, op, shared);
+        Op *made = expand(p, op, shared, pending);
         begin = begin ? begin : made;
     }
+    for (Op *reader = begin; reader; reader = reader->next)
+        read_pending(pending, reader);
+    *pending = (Pending){0};
     optimizer_by_layers(p, begin, end);
     return end;
 }
@@ -311,14 +330,16 @@ static Op *expand_by_layers(Program *p, const TargetInfo *t, Op *op,
 void pass_optimizer(Program *p, const TargetInfo *t)
 {
     Shared shared = {NULL};
+    Pending pending = {0};
 
     for (Op *op = p->step->first, *next; op != NULL; op = next) {
         next = op->next;
+        read_pending(&pending, op);
         if (op->kind != OP_update)
             continue;
         if (goes_by_layers(p, t, (int)op_attr(op, "param").i))
-            next = expand_by_layers(p, t, op, &shared);
+            next = expand_by_layers(p, t, op, &shared, &pending);
         else
-            expand(p, op, &shared);
+            expand(p, op, &shared, &pending);
     }
 }

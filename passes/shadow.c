@@ -47,34 +47,55 @@ static bool enters(const Op *op, int i)
     return op->kind == OP_loop && i >= op->ncarry;
 }
 
+/* The users of each value, in order, by the value's id when the pass began. */
+typedef struct Readers {
+    Program *p;
+    VEC(Op *) *of;
+} Readers;
+
+static void enter_readers(Readers *r, Region *region)
+{
+    for (Op *op = region->first; op; op = op->next) {
+        for (int i = 0; i < op->nargs; i++) {
+            uint32_t v = op->arg[i]->id;
+            if (!r->of[v].n || r->of[v].at[r->of[v].n - 1] != op)
+                vec_push(r->p->arena, &r->of[v], op);
+        }
+        if (op->body)
+            enter_readers(r, op->body);
+    }
+}
+
 /* A cast of v to 16 bits, in its region or in a loop that v is passed into;
  * NULL: none. */
-static const Op *find_cast(const Value *v)
+static const Op *find_cast(const Readers *r, const Value *v)
 {
-    const Region *r = v->region;
-    for (const Op *op = r->first; op; op = op->next)
+    for (int k = 0; k < r->of[v->id].n; k++) {
+        const Op *op = r->of[v->id].at[k];
         for (int i = 0; i < op->nargs; i++) {
             if (op->arg[i] != v)
                 continue;
             if (narrows(op))
                 return op;
             const Op *inner =
-                enters(op, i) ? find_cast(op->body->arg[i]) : NULL;
+                enters(op, i) ? find_cast(r, op->body->arg[i]) : NULL;
             if (inner)
                 return inner;
         }
+    }
     return NULL;
 }
 
-static void read_copy(Program *p, Value *v, Value *copy);
+static void read_copy(const Readers *r, Value *v, Value *copy);
 
 /* Passes the copy into a loop that casts operand i; removes the operand if
  * nothing else reads it. */
-static void bring_in(Program *p, Op *loop, int i, Value *copy)
+static void bring_in(const Readers *r, Op *loop, int i, Value *copy)
 {
+    Program *p = r->p;
     bool stack = i < loop->ncarry + loop->nstack;
     Value *v = loop->body->arg[i];
-    read_copy(p, v, stack ? ir_loop_add_stack(p, loop, copy)
+    read_copy(r, v, stack ? ir_loop_add_stack(p, loop, copy)
                           : ir_loop_add_free(p, loop, copy));
     for (int k = loop->ncarry; k < loop->nargs; k++)
         if (loop->body->arg[k] == v && ir_count_uses(v) == 0) {
@@ -83,22 +104,37 @@ static void bring_in(Program *p, Op *loop, int i, Value *copy)
         }
 }
 
-/* Replaces casts of v by the copy. */
-static void read_copy(Program *p, Value *v, Value *copy)
+/* The readers of a cast, which goes, read the copy. */
+static void replace_cast(const Readers *r, Op *cast, Value *copy)
 {
-    const Region *r = v->region;
-    for (Op *op = r->first, *next; op; op = next) {
-        next = op->next;
+    const Value *old = cast->out[0];
+    Region *region = cast->region;
+    for (int k = 0; k < r->of[old->id].n; k++) {
+        Op *op = r->of[old->id].at[k];
+        for (int i = 0; i < op->nargs; i++)
+            if (op->arg[i] == old)
+                op->arg[i] = copy;
+    }
+    for (int i = 0; i < region->nyields; i++)
+        if (region->yield[i] == old)
+            region->yield[i] = copy;
+    ir_remove(cast);
+}
+
+/* Replaces casts of v by the copy. */
+static void read_copy(const Readers *r, Value *v, Value *copy)
+{
+    for (int k = 0; k < r->of[v->id].n; k++) {
+        Op *op = r->of[v->id].at[k];
         for (int i = op->nargs; i-- > 0;) {
             if (op->arg[i] != v)
                 continue;
             if (narrows(op) && op->out[0]->type.dtype == copy->type.dtype) {
-                ir_replace_uses(op->region, op->out[0], copy);
-                ir_remove(op);
+                replace_cast(r, op, copy);
                 break;
             }
-            if (enters(op, i) && find_cast(op->body->arg[i]))
-                bring_in(p, op, i, copy);
+            if (enters(op, i) && find_cast(r, op->body->arg[i]))
+                bring_in(r, op, i, copy);
         }
     }
 }
@@ -129,33 +165,38 @@ static Value *add_copy(Program *p, int of, DType type)
 }
 
 /* Assigns the copy where the parameter is assigned. */
-static void assign_copy(Program *p, int of, const Value *copy)
+static void assign_copy(Program *p, Op *assign, const Value *copy)
 {
-    for (Op *op = p->step->first; op; op = op->next) {
-        if (op->kind != OP_assign || op_attr(op, "param").i != of)
-            continue;
-        Build b = {.p = p, .region = op->region, .before = op,
-                   .phase = op->phase, .loc = op->loc, .path = op->path};
-        Value *cast = ir_cast(&b, op->arg[0], copy->type.dtype);
-        cast->name = ir_unique_name(
-            p, arena_printf(p->arena, "%s.new", copy->name));
-        memcpy(cast->why, op->arg[0]->why, sizeof cast->why);
-        Attr attr[MAX_ATTRS] = {{.i = copy->def->attr[0].i}};
-        ir_op(&b, OP_assign, 1, &cast, attr, NULL);
-        return;
-    }
+    Build b = {.p = p, .region = assign->region, .before = assign,
+               .phase = assign->phase, .loc = assign->loc,
+               .path = assign->path};
+    Value *cast = ir_cast(&b, assign->arg[0], copy->type.dtype);
+    cast->name =
+        ir_unique_name(p, arena_printf(p->arena, "%s.new", copy->name));
+    memcpy(cast->why, assign->arg[0]->why, sizeof cast->why);
+    Attr attr[MAX_ATTRS] = {{.i = copy->def->attr[0].i}};
+    ir_op(&b, OP_assign, 1, &cast, attr, NULL);
 }
 
 void pass_shadow(Program *p, const TargetInfo *t)
 {
     (void)t;
-    for (int i = 0, n = p->param.n; i < n; i++) {
+    Readers r = {p, arena_alloc(p->arena, p->nvalues * sizeof *r.of)};
+    int n = p->param.n;
+    Op **assign = NEW_ARRAY(p->arena, Op *, n + 1);
+    enter_readers(&r, p->step);
+    for (Op *op = p->step->first; op; op = op->next)
+        if (op->kind == OP_assign && !assign[op_attr(op, "param").i])
+            assign[op_attr(op, "param").i] = op;
+    for (int i = 0; i < n; i++) {
         Value *v = p->param.at[i].value;
-        const Op *cast = v && p->param.at[i].state_of < 0 ? find_cast(v) : NULL;
+        const Op *cast =
+            v && p->param.at[i].state_of < 0 ? find_cast(&r, v) : NULL;
         if (!cast)
             continue;
         Value *copy = add_copy(p, i, cast->out[0]->type.dtype);
-        read_copy(p, v, copy);
-        assign_copy(p, i, copy);
+        read_copy(&r, v, copy);
+        if (assign[i])
+            assign_copy(p, assign[i], copy);
     }
 }

@@ -223,9 +223,23 @@ static bool follows_at_once(const Storage *s, const Move *b)
     return from && to;
 }
 
+/* All gathers of one unit and region have one answer, which is kept at the
+ * first of them. */
+static bool unit_follows(const Storage *s, int gather, signed char *known)
+{
+    const Move *b = &s->gather.at[gather];
+    int i = 0;
+    while (!same_unit(&s->gather.at[i], b))
+        i++;
+    if (!known[i])
+        known[i] = follows_at_once(s, b) ? 1 : -1;
+    return known[i] > 0;
+}
+
 /* Lets the backward pass read what the forward pass has just gathered. */
 static void keep_last(Storage *s)
 {
+    signed char *known = NEW_ARRAY(s->p->arena, signed char, s->gather.n + 1);
     for (int i = 0; i < s->gather.n; i++) {
         Move *b = &s->gather.at[i];
         if (b->phase != PH_BACKWARD || b->unit->reshard > 0)
@@ -235,7 +249,7 @@ static void keep_last(Storage *s)
             if (s->gather.at[k].from == b->from &&
                 s->gather.at[k].phase == PH_FORWARD)
                 f = &s->gather.at[k];
-        if (!f || !follows_at_once(s, b))
+        if (!f || !unit_follows(s, i, known))
             continue;
         b->done = true;
     }

@@ -29,6 +29,7 @@
  */
 #include "passes/storage.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "passes/simplify.h"
@@ -208,59 +209,99 @@ static void split_sum(Program *p, Op *op)
 
 /* ---- groups -------------------------------------------------------------- */
 
-/* The later of two definitions in one region; NULL is the region's start. */
-static Op *later(Op *a, Op *b)
-{
-    return !a ? b : !b ? a : storage_before(a, b) ? b : a;
-}
+/* Places of ops in their regions, and of each move's first reader. */
+typedef struct Places {
+    Storage *s;
+    int *of_op;        /* by op id, from 1 */
+    int *first_reader; /* by move; INT_MAX: none */
+} Places;
 
-/* Whether the op reads the move's result, directly or through later moves. */
-static bool reads(const Storage *s, const Op *op, const Move *m)
+static void read_at(Places *at, const int *by_value, const Op *op)
 {
-    for (int i = 0; i < op->nargs; i++)
-        if (op->arg[i] == m->to)
-            return true;
-    for (int i = 0; i < s->reduce.n; i++)
-        if (s->reduce.at[i].from == m->to && reads(s, op, &s->reduce.at[i]))
-            return true;
-    return false;
-}
-
-/* Whether one collective can reduce the group and `extra`: after the last
- * definition, before the first use. */
-static bool fits_group(const Storage *s, Move *const *move, int n,
-                       const Move *extra)
-{
-    Op *after = extra->from->def;
-    for (int i = 0; i < n; i++)
-        after = later(after, move[i]->from->def);
-    for (Op *op = after; op; op = op->prev) {
-        if (reads(s, op, extra))
-            return false;
-        for (int i = 0; i < n; i++)
-            if (reads(s, op, move[i]))
-                return false;
+    for (int i = 0; i < op->nargs; i++) {
+        int move = by_value[op->arg[i]->id] - 1;
+        if (move >= 0 && at->of_op[op->id] < at->first_reader[move])
+            at->first_reader[move] = at->of_op[op->id];
     }
-    return true;
 }
+
+static void number_region(Places *at, const int *by_value, const Region *r)
+{
+    int place = 0;
+    for (const Op *op = r->first; op; op = op->next) {
+        at->of_op[op->id] = ++place;
+        read_at(at, by_value, op);
+        if (op->body)
+            number_region(at, by_value, op->body);
+    }
+}
+
+/* A reader of a later move's result counts as a reader of the move's operand
+ * too. A move is listed after those that it reads. */
+static Places find_places(Storage *s)
+{
+    const Program *p = s->p;
+    Places at = {.s = s};
+    int *by_value = NEW_ARRAY(p->arena, int, p->nvalues);
+    at.of_op = NEW_ARRAY(p->arena, int, p->nops);
+    at.first_reader = NEW_ARRAY(p->arena, int, s->reduce.n + 1);
+    for (int i = 0; i < s->reduce.n; i++) {
+        by_value[s->reduce.at[i].to->id] = i + 1;
+        at.first_reader[i] = INT_MAX;
+    }
+    number_region(&at, by_value, p->step);
+    for (int i = s->reduce.n; i-- > 0;) {
+        int of = by_value[s->reduce.at[i].from->id] - 1;
+        if (of >= 0 && at.first_reader[i] < at.first_reader[of])
+            at.first_reader[of] = at.first_reader[i];
+    }
+    return at;
+}
+
+/* A group under construction: one collective can reduce it, after the last
+ * definition, before the first use. */
+typedef struct Group {
+    Move **move;
+    int n;
+    int64_t bytes;
+    Op *after;         /* the last definition; NULL: the region's start */
+    int last, first;   /* its place; the place of the first reader */
+} Group;
 
 static int64_t bytes_of(const Storage *s, const Move *m)
 {
     return type_local_bytes(&m->from->type, &s->p->mesh);
 }
 
-static bool belongs(const Storage *s, Move *const *move, int n, const Move *m)
+static int place_of(const Places *at, const Move *m)
 {
-    const Move *lead = move[0];
+    return m->from->def ? at->of_op[m->from->def->id] : 0;
+}
+
+static void add_to_group(const Places *at, Group *g, int move)
+{
+    Move *m = &at->s->reduce.at[move];
+    if (place_of(at, m) > g->last) {
+        g->last = place_of(at, m);
+        g->after = m->from->def;
+    }
+    if (at->first_reader[move] < g->first)
+        g->first = at->first_reader[move];
+    g->bytes += bytes_of(at->s, m);
+    g->move[g->n++] = m;
+}
+
+static bool belongs(const Places *at, const Group *g, int move)
+{
+    const Move *lead = g->move[0], *m = &at->s->reduce.at[move];
     if (m->done || m->kind != lead->kind || m->axes != lead->axes ||
         m->region != lead->region || m->unit != lead->unit ||
         strcmp(m->group, lead->group) != 0 ||
         m->from->type.dtype != lead->from->type.dtype)
         return false;
-    int64_t bytes = bytes_of(s, m);
-    for (int i = 0; i < n; i++)
-        bytes += bytes_of(s, move[i]);
-    return (m->unit || bytes <= BUCKET_BYTES) && fits_group(s, move, n, m);
+    int place = place_of(at, m), last = place > g->last ? place : g->last;
+    return (m->unit || g->bytes + bytes_of(at->s, m) <= BUCKET_BYTES) &&
+           g->first > last && at->first_reader[move] > last;
 }
 
 static const char *reduce_why(const Storage *s, const Move *m)
@@ -271,36 +312,34 @@ static const char *reduce_why(const Storage *s, const Move *m)
                         shards ? ": shards of replicas" : "");
 }
 
-static void emit_reduce(Storage *s, Move *const *move, int n)
+static void emit_reduce(Storage *s, const Group *g)
 {
-    const Move *lead = move[0];
-    Op *after = NULL;
-    for (int i = 0; i < n; i++)
-        after = later(after, move[i]->from->def);
+    const Move *lead = g->move[0];
     Attr attr[MAX_ATTRS] = {{.i = lead->axes}};
     if (lead->kind == OP_reduce_scatter)
         attr[1].s = lead->group;
-    Op *op = storage_emit(s, move, n,
-                          after ? after->next : lead->region->first, attr,
-                          reduce_why(s, lead));
-    if (after)
-        op->loc = after->loc;
+    Op *op = storage_emit(s, g->move, g->n,
+                          g->after ? g->after->next : lead->region->first,
+                          attr, reduce_why(s, lead));
+    if (g->after)
+        op->loc = g->after->loc;
 }
 
 /* Emits the collectives of a kind. Reduce-scatters come first: the sums over
  * replicas read their results. */
 static void emit_reduces(Storage *s, OpKind kind)
 {
-    Move **member = NEW_ARRAY(s->p->arena, Move *, s->reduce.n + 1);
+    Places at = find_places(s);
+    Group g = {.move = NEW_ARRAY(s->p->arena, Move *, s->reduce.n + 1)};
     for (int i = 0; i < s->reduce.n; i++) {
-        int n = 0;
         if (s->reduce.at[i].done || s->reduce.at[i].kind != kind)
             continue;
-        member[n++] = &s->reduce.at[i];
+        g = (Group){.move = g.move, .first = INT_MAX};
+        add_to_group(&at, &g, i);
         for (int j = i + 1; j < s->reduce.n; j++)
-            if (belongs(s, member, n, &s->reduce.at[j]))
-                member[n++] = &s->reduce.at[j];
-        emit_reduce(s, member, n);
+            if (belongs(&at, &g, j))
+                add_to_group(&at, &g, j);
+        emit_reduce(s, &g);
     }
 }
 

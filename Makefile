@@ -7,6 +7,7 @@
 #   make demo       compile and train a small Llama on a 2x2 mesh
 #   make bench      step time against the machine's rates and PyTorch
 #   make levels     the runtime libraries of the levels of --cpu
+#   make bench-compile  growth of the planning time with the model's size
 #   make install    honours PREFIX and DESTDIR
 #   V=1 shows commands; BUILD=dir and SANITIZE=1 give a second tree.
 
@@ -72,7 +73,7 @@ UNIT_BIN = $(UNIT:tests/unit/%.c=$(BUILD)/unit/%)
 UNIT_LIB_OBJ = $(UNIT_LIB:%.c=$(BUILD)/obj/%.o)
 
 .PHONY: all levels check check-unit check-golden check-asan \
-        check-cpu curves demo bench setup \
+        check-cpu curves demo bench bench-compile setup \
         install uninstall clean lint
 .SECONDARY:
 
@@ -226,6 +227,9 @@ demo: all
 
 bench: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/run
+
+bench-compile: all
+	$(Q)BUILD=$(BUILD) sh tests/bench/compile_time
 
 lint:
 	$(Q)sh scripts/lint.sh

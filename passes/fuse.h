@@ -76,13 +76,13 @@ void fuse_drop_unused(Fuser *f);
 void fuse_users_start(Fuser *f);
 void fuse_users_fill(Fuser *f);
 void fuse_add_user(Fuser *f, const Value *v, Op *user);
-/* Makes room for the ids of values and ops made since. */
+/* Grows the tables to the ids of values and ops made since. */
 void fuse_tables_grow(Fuser *f);
 
 /* ---- fuse_order.c ---- */
 
 void fuse_order_start(Fuser *f);
-/* Whether a path leads from one of two groups to the other through a third. */
+/* Whether a path goes from one of two groups to the other through a third. */
 bool fuse_has_detour(Fuser *f, int a, int b);
 /* Group b has become part of a. Requires that the last fuse_has_detour was
  * for these two, and false. */

@@ -30,7 +30,7 @@ static int new_node(AxisSolver *s, int64_t size)
     return s->node.n - 1;
 }
 
-/* What a node stands for; the nodes on the way then refer to it at once. */
+/* The root of a node; the nodes on the path to it then refer to it directly. */
 static int find(const AxisSolver *s, int node)
 {
     int root = node;

@@ -186,7 +186,7 @@ typedef struct NameEntry {
 struct KernelNames {
     Arena *arena;
     NameEntry *entry;
-    unsigned n, room; /* room is a power of two */
+    unsigned n, size; /* size is a power of two */
 };
 
 KernelNames *fuse_names(Arena *a)
@@ -201,19 +201,19 @@ static NameEntry *slot(const KernelNames *t, const char *name)
     unsigned h = 2166136261u;
     for (const char *s = name; *s; s++)
         h = (h ^ (unsigned char)*s) * 16777619u;
-    while (t->entry[h & (t->room - 1)].name &&
-           strcmp(t->entry[h & (t->room - 1)].name, name) != 0)
+    while (t->entry[h & (t->size - 1)].name &&
+           strcmp(t->entry[h & (t->size - 1)].name, name) != 0)
         h++;
-    return &t->entry[h & (t->room - 1)];
+    return &t->entry[h & (t->size - 1)];
 }
 
 static void add_name(KernelNames *t, const char *name)
 {
-    if (2 * t->n >= t->room) {
+    if (2 * t->n >= t->size) {
         KernelNames old = *t;
-        t->room *= 2;
-        t->entry = NEW_ARRAY(t->arena, NameEntry, t->room);
-        for (unsigned i = 0; i < old.room; i++)
+        t->size *= 2;
+        t->entry = NEW_ARRAY(t->arena, NameEntry, t->size);
+        for (unsigned i = 0; i < old.size; i++)
             if (old.entry[i].name)
                 *slot(t, old.entry[i].name) = old.entry[i];
     }

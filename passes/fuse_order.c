@@ -1,6 +1,6 @@
 /* fuse_order.c: a topological order of the groups of the pass `fuse`.
  *
- * Joining two groups must not make a cycle: no path may lead from one to the
+ * Joining two groups must not make a cycle: no path may go from one to the
  * other through a third group. Every group has a rank in a topological order
  * that joins maintain. A path from the group of the lower rank to the other
  * visits only groups with a rank between the two, so the search stays inside

@@ -1,4 +1,5 @@
-/* fuse_tables.c: who reads which value, and the first groups, of a region.
+/* fuse_tables.c: lists the users of every value of a region, and makes the
+ * first groups.
  *
  * The tables are indexed by id and shared by all regions of a program; making
  * them for a region costs as much as the region is long.
@@ -80,7 +81,7 @@ void fuse_tables(Fuser *f)
         vec_push(f->arena, &f->op, op);
     }
     f->ngroups = f->op.n;
-    /* Room for views that leave their group. */
+    /* capacity for views that leave their group */
     f->group = NEW_ARRAY(f->arena, FuseGroup, 2 * f->ngroups + 1);
     for (int g = 0; g < f->ngroups; g++) {
         vec_push(f->arena, &f->group[g].op, f->op.at[g]);

@@ -83,16 +83,41 @@ static bool members_reach(Check *c, Member *const *member, int n,
     return false;
 }
 
+static int decl_index(const Check *c, const Decl *decl)
+{
+    int i = 0;
+    while (c->file->decl[i] != decl)
+        i++;
+    return i;
+}
+
+static bool children_acyclic(const Check *c, Member *const *member, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const Member *m = member[i];
+        const Decl *d = m->kind == MB_CHILD
+                            ? find_in(c->file, m->value->name, DC_MODULE)
+                            : NULL;
+        if ((d && !c->acyclic[decl_index(c, d)]) ||
+            !children_acyclic(c, m->body, m->nbody) ||
+            !children_acyclic(c, m->other_body, m->nother))
+            return false;
+    }
+    return true;
+}
+
+/* A module whose children are all known to be acyclic is never searched
+ * again, so that checking all modules is one search in a file without fault. */
 static bool reaches(Check *c, const Decl *from, const Decl *to, bool *seen)
 {
-    for (int i = 0; i < c->file->ndecls; i++) {
-        if (c->file->decl[i] != from)
-            continue;
-        if (seen[i])
-            return false;
-        seen[i] = true;
-    }
-    return members_reach(c, from->member, from->nmembers, to, seen);
+    int i = decl_index(c, from);
+    if (seen[i] || c->acyclic[i])
+        return false;
+    seen[i] = true;
+    if (members_reach(c, from->member, from->nmembers, to, seen))
+        return true;
+    c->acyclic[i] = children_acyclic(c, from->member, from->nmembers);
+    return false;
 }
 
 static void check_cycles(Check *c, const Decl *decl)
@@ -156,9 +181,10 @@ static void check_file(Check *c, const char *plan)
 void check(Arena *a, Diag *d, const File *prelude, const File *file,
            const char *plan)
 {
-    Check own = {a, d, NULL, prelude};
+    Check own = {a, d, NULL, prelude,
+                 NEW_ARRAY(a, bool, prelude->ndecls + 1)};
     check_file(&own, NULL);
-    Check c = {a, d, prelude, file};
+    Check c = {a, d, prelude, file, NEW_ARRAY(a, bool, file->ndecls + 1)};
     check_file(&c, plan);
     check_one_model(&c);
 }

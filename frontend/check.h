@@ -49,6 +49,7 @@ typedef struct Check {
     Arena *arena;
     Diag *diag;
     const File *prelude, *file;
+    bool *acyclic; /* by declaration: no module below it contains itself */
 } Check;
 
 const Decl *check_find_decl(const Check *c, const char *name, DeclKind kind);

@@ -78,8 +78,9 @@ UNIT_LIB_OBJ = $(UNIT_LIB:%.c=$(BUILD)/obj/%.o)
 .SECONDARY:
 
 # libparc_cuda.a: the CUDA runtime for this machine, which tests link.
+# The libraries of levels that were built once are kept up to date.
 all: $(BUILD)/parc $(BUILD)/libparc_rt.a $(BUILD)/libparc_rt_cuda.a \
-     $(BUILD)/libparc_cuda.a
+     $(BUILD)/libparc_cuda.a $(wildcard $(LEVEL_LIB))
 
 # Asks the system's package manager for what is missing; nothing otherwise.
 setup:

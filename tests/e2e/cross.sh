@@ -1,0 +1,48 @@
+#!/bin/sh
+# Compiler, runtime and emitted sources compile for 64-bit Arm without warnings.
+# (tests/aarch64/run also links and runs them, under an emulator.)
+. "$(dirname "$0")/lib.sh"
+
+cc=aarch64-linux-gnu-gcc
+if ! command -v $cc >/dev/null || ! echo '#include <stdio.h>' |
+    $cc -fsyntax-only -xc - 2>/dev/null; then
+    echo "skipped: no $cc; scripts/setup.sh emulation installs it"
+    finish
+    exit
+fi
+# oneDNN's headers are the same for all machines.
+mkdir -p "$work/include" "$work/objects"
+for at in /usr/include /usr/local/include; do
+    [ ! -e "$at/dnnl.h" ] || cp -r "$at"/dnnl* "$at/oneapi" "$work/include"
+done
+warnings=$(sed -n '/^WARN = /,/[^\\]$/p' Makefile | sed 's/^WARN =//; s/\\$//')
+
+# clean FLAGS… FILES…: no warning, those of the optimizer included.
+clean() {
+    # shellcheck disable=SC2086
+    (cd "$work/objects" && $cc -c -std=c11 $warnings -Werror -D_GNU_SOURCE \
+        -isystem "$work/include" "$@")
+}
+check "warnings are requested" test "$(echo "$warnings" | grep -e -Wall)"
+runtime="-I$root/runtime -fopenmp -ffp-contract=fast -fno-math-errno"
+for folder in base frontend ir passes codegen driver; do
+    check "$folder" clean -O1 -I"$root" -I"$BUILD/gen" "$root/$folder"/*.c
+done
+# shellcheck disable=SC2086
+check "the runtime" clean -O2 $runtime "$root"/runtime/*.c
+# shellcheck disable=SC2086
+check "the runtime on CPUs" clean -O3 -march=armv8-a $runtime \
+    "$root"/runtime/cpu/*.c
+# shellcheck disable=SC2086
+check "the runtime on GPUs" clean -O1 $runtime "$root"/runtime/cuda/*.c
+
+for case in toy:f32 llama:bf16; do
+    model=${case%:*} at=$work/$model
+    # shellcheck disable=SC2086
+    check "$case sources" "$PARC" "examples/$model.pdl" --target cpu \
+        --cpu aarch64 --mesh 2x2 $([ $model = toy ] || echo "$llama_sizes") \
+        -D precision="${case#*:}" -S "$at"
+    check "$case" clean -O3 -march=armv8-a -fopenmp -ffp-contract=fast \
+        -fno-math-errno -Wno-overlength-strings -I"$at/runtime" "$at/train.c" "$at/kernels.c"
+done
+finish

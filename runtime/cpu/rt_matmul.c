@@ -52,6 +52,20 @@ static bool may_split(Plan *p, int threads, int64_t capacity)
     return true;
 }
 
+/* Whether oneDNN can count the matrices: in 32 bits. It divides by zero where
+ * it cannot. */
+static bool is_countable(const Plan *p)
+{
+    for (int i = 0; i <= DST; i++) {
+        const View *v = &p->view[i];
+        if (v->rows > INT32_MAX || v->columns > INT32_MAX ||
+            v->stride[1] > INT32_MAX || v->stride[2] > INT32_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The fastest implementation whose scratch is at most `capacity` bytes. The
  * description is a primitive's, if that is the way. */
 static dnnl_status_t choose(Plan *p, const ParcMatmulSpec *spec, int threads,
@@ -67,6 +81,12 @@ static dnnl_status_t choose(Plan *p, const ParcMatmulSpec *spec, int threads,
         *p = rt_gathered(p);
     }
     capacity -= rt_gathered_all(p);
+    if (!is_countable(p)) {
+        *p = rt_plan_one_by_one(p);
+        *way = WIDE;
+        return rt_wide_scratch(p, threads) <= capacity ? dnnl_success
+                                                       : dnnl_out_of_memory;
+    }
     *way = PRIMITIVE;
     if (rt_describe_fast(p, capacity, engine, description) == dnnl_success) {
         return dnnl_success;

@@ -3,6 +3,7 @@
 #   make            build/parc and the runtime library beside it
 #   make check      every test          make check-asan  under sanitizers
 #   make check-cpu  those that depend on the CPU, for the lowest --cpu level
+#   make fuzz       fuzzes what reads files for SECONDS (600), from SEED
 #   make curves     the loss curves of all variants of the examples
 #   make demo       compile and train a small Llama on a 2x2 mesh
 #   make bench      step time against the machine's rates and PyTorch
@@ -73,7 +74,7 @@ UNIT_BIN = $(UNIT:tests/unit/%.c=$(BUILD)/unit/%)
 UNIT_LIB_OBJ = $(UNIT_LIB:%.c=$(BUILD)/obj/%.o)
 
 .PHONY: all levels check check-unit check-golden check-asan \
-        check-cpu curves demo bench bench-compile setup \
+        check-cpu fuzz curves demo bench bench-compile setup \
         install uninstall clean lint
 .SECONDARY:
 
@@ -219,6 +220,14 @@ check-unit: units
 
 check-asan:
 	$(Q)$(MAKE) BUILD=$(BUILD)/asan SANITIZE=1 CHECK_ASAN=1 check
+
+# Fuzzes everything that reads a file, under sanitizers, for SECONDS.
+SECONDS ?= 600
+SEED ?= $(shell date +%s)
+fuzz:
+	$(Q)$(MAKE) BUILD=$(BUILD)/asan SANITIZE=1 all $(BUILD)/asan/unit/fuzz
+	$(Q)BUILD=$(BUILD)/asan $(BUILD)/asan/unit/fuzz --seconds $(SECONDS) \
+	    --seed $(SEED)
 
 curves: all
 	$(Q)BUILD=$(BUILD) CURVES=all sh tests/e2e/curves.sh

@@ -131,9 +131,11 @@ static void differentiate(Frame *f, Op *op)
 
     if (op->kind == OP_param)
         return; /* its gradient stays for autodiff_update */
-    if (rule == NULL)
-        bug("%%%s: %s has no gradient rule", op->out[0]->name,
-            op_info(op->kind)->name);
+    if (rule == NULL) { /* of a dump that was edited: lowering checks this */
+        diag_error(f->b.p->diag, op->loc, "%%%s: '%s' has no gradient",
+                   op->out[0]->name, op_info(op->kind)->name);
+        diag_stop(f->b.p->diag);
+    }
     Gradient g = {.b = &f->b, .op = op, .frame = f};
     g.d = autodiff_collect(f, op->out[0]);
     if (op->nouts > 1)
@@ -160,8 +162,12 @@ static Value *find_loss(Program *p)
 {
     for (Op *op = p->step->first; op != NULL; op = op->next)
         if (op->kind == OP_output && strcmp(op_attr(op, "name").s, "loss") == 0)
-            return op->arg[0];
-    bug("the program has no output 'loss'");
+            if (op->arg[0]->type.ndim == 0 && op->arg[0]->type.nstack == 0 &&
+                dtype_is_float(op->arg[0]->type.dtype))
+                return op->arg[0];
+    diag_error(p->diag, (Loc){0}, "the IR has no output 'loss' that is a float "
+                                  "without dims");
+    diag_stop(p->diag);
 }
 
 /* The gradient of the loss with respect to itself: 1, or the loss scale. */

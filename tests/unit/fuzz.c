@@ -1,0 +1,362 @@
+/* fuzz.c: no input crashes parc or a training program, or makes them hang.
+ *
+ *   build/unit/fuzz [--seconds N] [--seed N] [--only pdl|ir|weights|tokens]
+ *                   [--case N]
+ *
+ * Models, dumps of the IR, files of weights and files of tokens are damaged
+ * and given to parc, from the parser to the emitted program, or to the readers
+ * of a training program, each case in a process of its own. A signal (as after
+ * an internal error), a report of the sanitizers, a failure without a message,
+ * or more CPU time or memory than a limit is a failure: its input stays in
+ * build/fuzz, and a command that repeats it is printed. Each kind of input has
+ * an equal part of the time. Case N of a seed is always the same.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "passes/pipeline.h"
+#include "tests/unit/fuzz_mutate.h"
+#include "tests/unit/fuzz_run.h"
+
+typedef struct Fuzz {
+    const char *build; /* folder of parc and of what is kept */
+    char folder[64];   /* of the case at hand */
+    const char *nvrtc; /* a stand-in for NVRTC, or NULL */
+    uint64_t seed;
+    int passed, failed;
+    int accepted; /* of those that passed: without a message */
+} Fuzz;
+
+typedef struct Kind {
+    const char *name, *suffix, *option;
+    void (*load)(Fuzz *f, Arena *a, Corpus *c);
+} Kind;
+
+enum { KINDS = 4, MOST_FAILURES = 10, MOST_WORDS = 40, LARGEST = 1 << 15 };
+
+typedef struct Words {
+    const char *at[MOST_WORDS];
+    int n;
+} Words;
+
+static void add(Words *w, const char *word)
+{
+    if (w->n < MOST_WORDS - 1)
+        w->at[w->n++] = word;
+    w->at[w->n] = NULL;
+}
+
+/* ---- what inputs start from ---------------------------------------------- */
+
+static void load_pdl(Fuzz *f, Arena *a, Corpus *c)
+{
+    static const char *const patterns[] = {
+        "examples/*.pdl",           "examples/*.pdl",
+        "tests/data/*.pdl",         "tests/golden/emit/*.pdl",
+        "tests/golden/lower/*.pdl", "tests/golden/styles/*.pdl",
+        "tests/golden/check/*.pdl"};
+    (void)f;
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+        fuzz_load(a, c, patterns[i], LARGEST);
+}
+
+/* What parc itself makes of a model, after some of the passes. The first line
+ * says after which, as in the golden tests. */
+static void add_dump(Fuzz *f, Arena *a, Corpus *c, const char *model, int pass)
+{
+    char *errors;
+    const char *file = arena_printf(a, "%s/dump.ir", f->folder);
+    const char *argv[] = {
+        arena_printf(a, "%s/parc", f->build), model, "--target", "cpu",
+        arena_printf(a, "--stop-after=%s", pass_name(pass)),
+        arena_printf(a, "--emit=ir=%s", file), NULL};
+    size_t size;
+    if (fuzz_run_program(a, argv, &errors))
+        return;
+    char *text = file_read(a, file, &size);
+    if (!text || size > LARGEST)
+        return;
+    text = arena_printf(a, "# args: --start-after=%s\n%s", pass_name(pass),
+                        text);
+    fuzz_add(c, model, text, strlen(text));
+}
+
+static void load_ir(Fuzz *f, Arena *a, Corpus *c)
+{
+    static const char *const models[] = {
+        "examples/toy.pdl", "tests/data/heads.pdl", "tests/data/ragged.pdl",
+        "tests/golden/emit/checkpoint.pdl", "tests/golden/emit/recipe.pdl"};
+    fuzz_load(a, c, "tests/golden/passes/*.ir", LARGEST);
+    fuzz_load(a, c, "tests/golden/verify/*.ir", LARGEST);
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        for (int pass = (int)i % 2; pass < pass_count; pass += 2)
+            add_dump(f, a, c, models[i], pass);
+}
+
+static void load_weights(Fuzz *f, Arena *a, Corpus *c)
+{
+    size_t size;
+    (void)f;
+    char *file = fuzz_reader_file(a, "--init", &size);
+    fuzz_add(c, "weights", file, size);
+}
+
+static void load_tokens(Fuzz *f, Arena *a, Corpus *c)
+{
+    size_t size;
+    (void)f;
+    char *file = fuzz_reader_file(a, "--data", &size);
+    fuzz_add(c, "tokens", file, size);
+    fuzz_add(c, "raw", file + 1024, size - 1024);
+}
+
+static const Kind kinds[KINDS] = {
+    {"pdl", "pdl", NULL, load_pdl},
+    {"ir", "ir", NULL, load_ir},
+    {"weights", "safetensors", "--init", load_weights},
+    {"tokens", "bin", "--data", load_tokens},
+};
+
+/* ---- one case ------------------------------------------------------------ */
+
+/* The options of the text's first line that fit any file. */
+static void add_given(Arena *a, Words *w, const char *text)
+{
+    static const char head[] = "# args: ";
+    const char *const known[] = {"--mesh", "-D", "--plan", "--start-after"};
+    if (strncmp(text, head, sizeof head - 1) != 0)
+        return;
+    const char *end = strchr(text, '\n');
+    size_t n = end ? (size_t)(end - text) : strlen(text);
+    char *line = arena_strndup(a, text + sizeof head - 1, n - sizeof head + 1);
+    for (char *rest, *word = strtok_r(line, " '", &rest); word;
+         word = strtok_r(NULL, " '", &rest)) {
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+            if (strncmp(word, known[i], strlen(known[i])) != 0)
+                continue;
+            add(w, word);
+            char *value = strchr(word, '=') ? NULL : strtok_r(NULL, " '", &rest);
+            if (value)
+                add(w, value);
+            break;
+        }
+    }
+}
+
+/* One less than the axes of the first plan; 0 without one. */
+static uint64_t axes_of_plan(const char *text)
+{
+    const char *plan = strstr(text, "\nplan "), *end = plan;
+    uint64_t axes = 0;
+    while (end && *end && *end != ')')
+        axes += *end++ == ',';
+    return axes < 4 ? axes : 3;
+}
+
+/* Reports, or the whole program; on a mesh and target by chance. */
+static void add_options(Fuzz *f, Arena *a, Corpus *c, const char *text, bool ir,
+                        Words *w)
+{
+    static const char *const meshes[][4] = {
+        {"2", "3", "8", "1024"},
+        {"2x2", "4x2", "1x3", "64x8"},
+        {"2x2x2", "1x4x2", "2x1x3", "8x8x8"},
+        {"2x2x2x2", "1x2x1x3", "2x3x2x1", "4x4x4x4"}};
+    static const char *const defines[] = {
+        "batch=48",      "batch=65536",       "precision=bf16",
+        "precision=f16", "accumulate=2",      "head_chunk=16",
+        "seq=1",         "optimizer.lr=1e30", "batch=1099511627776"};
+    bool cpu = fuzz_next(c, 2);
+    add(w, cpu ? "--target=cpu" : "--target=cuda");
+    add(w, "--threads=1");
+    add(w, arena_printf(a, "--emit=plan=%s/plan", f->folder));
+    add(w, arena_printf(a, "--emit=json=%s/json", f->folder));
+    if (fuzz_next(c, 3) == 0 && (cpu || f->nvrtc))
+        add(w, arena_printf(a, "-S%s/tree", f->folder));
+    if (ir)
+        return;
+    if (fuzz_next(c, 2)) {
+        add(w, "--mesh");
+        add(w, meshes[axes_of_plan(text)][fuzz_next(c, 4)]);
+    }
+    while (fuzz_next(c, 3) == 0) {
+        add(w, "-D");
+        add(w, defines[fuzz_next(c, sizeof defines / sizeof *defines)]);
+    }
+}
+
+static void print_command(const Fuzz *f, const Words *w, const char *kept)
+{
+    printf("    ");
+    if (f->nvrtc)
+        printf("PARC_NVRTC=%s ", f->nvrtc);
+    for (int i = 0; i < w->n - 1; i++)
+        printf("%s ", w->at[i]);
+    printf("%s\n", kept);
+}
+
+static bool write_file(const char *path, const char *text, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+    bool good = file && fwrite(text, 1, size, file) == size;
+    return file && fclose(file) == 0 && good;
+}
+
+static void report(Fuzz *f, Arena *a, const Kind *k, uint64_t number,
+                   const Words *w, const char *wrong, const char *errors,
+                   const char *text, size_t size)
+{
+    const char *folder = arena_printf(a, "%s/fuzz", f->build);
+    const char *kept = arena_printf(a, "%s/%s-%" PRIu64 "-%" PRIu64 ".%s",
+                                    folder, k->name, f->seed, number,
+                                    k->suffix);
+    mkdir(folder, 0777);
+    if (!write_file(kept, text, size))
+        perror(kept);
+    f->failed++;
+    printf("fuzz: seed %" PRIu64 ", %s case %" PRIu64 ": %s\n", f->seed,
+           k->name, number, wrong);
+    if (!k->option)
+        print_command(f, w, kept);
+    printf("    input: %s\n%.2000s\n", kept, errors);
+    fflush(stdout);
+}
+
+static void one_case(Fuzz *f, const Kind *k, const Corpus *from,
+                     uint64_t number)
+{
+    static char text[FUZZ_SIZE];
+    static Corpus c;
+    Arena *a = arena_new();
+    c = *from;
+    c.random = (f->seed * 0x9e3779b97f4a7c15 + number + 1) *
+                   0xbf58476d1ce4e5b9 | 1;
+    for (int i = 0; i < 8; i++)
+        fuzz_next(&c, 0);
+    const FuzzText *t = &c.text[fuzz_next(&c, (uint64_t)c.n)];
+    size_t size = t->size;
+    memcpy(text, t->at, size);
+    bool structured = fuzz_next(&c, 4) != 0;
+    for (uint64_t n = 1 + fuzz_next(&c, 4) / 2; n > 0; n--)
+        size = (structured ? fuzz_tokens : fuzz_bytes)(&c, text, size);
+    const char *path = arena_printf(a, "%s/input.%s", f->folder, k->suffix);
+    if (!write_file(path, text, size)) {
+        perror(path);
+        exit(1);
+    }
+    char *errors;
+    const char *wrong;
+    Words w = {.n = 0};
+    if (k->option) {
+        FuzzProgram program = {k->option, path};
+        wrong = fuzz_run_call(a, fuzz_reader, &program, &errors);
+    } else {
+        add(&w, arena_printf(a, "%s/parc", f->build));
+        add_given(a, &w, t->at);
+        add_options(f, a, &c, t->at, strcmp(k->name, "ir") == 0, &w);
+        add(&w, path);
+        wrong = fuzz_run_program(a, w.at, &errors);
+    }
+    if (wrong)
+        report(f, a, k, number, &w, wrong, errors, text, size);
+    else
+        f->passed++;
+    f->accepted += !wrong && !strstr(errors, "error");
+    arena_free(a);
+}
+
+/* ---- all of them --------------------------------------------------------- */
+
+/* Images that a stand-in makes: kernels are printed, but not compiled. */
+static void make_nvrtc(Fuzz *f, Arena *a)
+{
+    const char *cc = getenv("CC"), *file;
+    file = arena_printf(a, "%s/nvrtc.so", f->folder);
+    const char *argv[] = {cc && *cc ? cc : "cc", "-std=c11", "-shared", "-fPIC",
+                          "-o", file, "tests/standin/nvrtc.c", NULL};
+    char *errors;
+    if (process_run(a, argv, NULL, &errors) == 0) {
+        f->nvrtc = file;
+        setenv("PARC_NVRTC", file, 1);
+    }
+}
+
+static void fuzz_kind(Fuzz *f, const Kind *k, double seconds, int64_t only)
+{
+    Arena *a = arena_new();
+    static Corpus c;
+    c = (Corpus){.random = 1};
+    k->load(f, a, &c);
+    if (c.n == 0) {
+        fputs("fuzz: no files; run it from the repository\n", stderr);
+        exit(1);
+    }
+    int passed = f->passed, failed = f->failed, accepted = f->accepted;
+    double end = seconds_now() + seconds;
+    if (only >= 0)
+        one_case(f, k, &c, (uint64_t)only);
+    for (uint64_t i = 0; only < 0 && seconds_now() < end &&
+                         f->failed - failed < MOST_FAILURES; i++)
+        one_case(f, k, &c, i);
+    printf("%s: %d cases of %d texts, %d accepted, %d failures\n", k->name,
+           f->passed - passed + f->failed - failed, c.n, f->accepted - accepted,
+           f->failed - failed);
+    fflush(stdout);
+    arena_free(a);
+}
+
+static int64_t number_of(const char *text)
+{
+    char *end;
+    errno = 0;
+    int64_t n = text ? strtoll(text, &end, 10) : -1;
+    if (!text || *end || errno || n < 0) {
+        fputs("usage: fuzz [--seconds N] [--seed N] "
+              "[--only pdl|ir|weights|tokens] [--case N]\n", stderr);
+        exit(2);
+    }
+    return n;
+}
+
+int main(int argc, char **argv)
+{
+    const char *build = getenv("BUILD"), *only = NULL;
+    Fuzz f = {.build = build && *build ? build : "build", .seed = 1};
+    int64_t seconds = 60, number = -1;
+    for (int i = 1; i < argc; i += 2) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(argv[i], "--only") == 0 && value)
+            only = value;
+        else if (strcmp(argv[i], "--seconds") == 0)
+            seconds = number_of(value);
+        else if (strcmp(argv[i], "--seed") == 0)
+            f.seed = (uint64_t)number_of(value);
+        else if (strcmp(argv[i], "--case") == 0)
+            number = number_of(value);
+        else
+            number_of(NULL);
+    }
+    strcpy(f.folder, "/tmp/parc-fuzz.XXXXXX");
+    if (!mkdtemp(f.folder)) {
+        perror(f.folder);
+        return 1;
+    }
+    setenv("ASAN_OPTIONS", "detect_leaks=0:exitcode=99", 0);
+    setenv("UBSAN_OPTIONS", "halt_on_error=1:exitcode=99", 0);
+    Arena *a = arena_new();
+    make_nvrtc(&f, a);
+    for (int i = 0; i < KINDS; i++)
+        if (!only || strcmp(only, kinds[i].name) == 0)
+            fuzz_kind(&f, &kinds[i], (double)seconds / (only ? 1 : KINDS),
+                      number);
+    folder_remove(f.folder);
+    arena_free(a);
+    printf("%d passed, %d failed\n", f.passed, f.failed);
+    return f.failed != 0;
+}

@@ -1,0 +1,93 @@
+/* fuzz_reader.c: the readers of a training program, within a program that
+ * computes nothing: its files are opened, compared with the model, and read. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/fuzz_run.h"
+#include "tests/unit/runtime_tools.h"
+
+enum { VOCAB = 50, BATCH = 2, SEQ = 8, ROWS = 4, COLUMNS = 6 };
+enum {
+    AT_TOKENS = 64, AT_LABELS = AT_TOKENS + BATCH * SEQ * 4,
+    AT_WEIGHT = AT_LABELS + BATCH * SEQ * 4,
+    AT_BIAS = AT_WEIGHT + 2 * ROWS * COLUMNS * 4, ARENA = AT_BIAS + COLUMNS * 4
+};
+
+static void nothing(ParcRt *rt)
+{
+    (void)rt;
+}
+
+int fuzz_reader(void *program)
+{
+    const FuzzProgram *f = program;
+    static const int64_t mesh[] = {1};
+    static const ParcInput inputs[] = {
+        {.name = "tokens", .type = PARC_I32, .below = VOCAB, .ndim = 2,
+         .dim = {BATCH, SEQ}, .offset = AT_TOKENS},
+        {.name = "labels", .type = PARC_I32, .is_labels = true, .below = VOCAB,
+         .ndim = 2, .dim = {BATCH, SEQ}, .offset = AT_LABELS},
+    };
+    ParcParam param[] = {
+        {.name = "layers.*.weight", .nstack = 1, .stack = {2}, .ndim = 2,
+         .dim = {ROWS, COLUMNS}, .offset = AT_WEIGHT,
+         .local_elements = 2 * ROWS * COLUMNS, .init = PARC_ZEROS,
+         .placement = "a=R"},
+        {.name = "bias", .ndim = 1, .dim = {COLUMNS}, .offset = AT_BIAS,
+         .local_elements = COLUMNS, .init = PARC_ZEROS, .placement = "a=R"},
+    };
+    for (int i = 0; i < 2; i++)
+        memset(param[i].split, -1, sizeof param[i].split);
+    ParcModel m = bare_model(1, mesh, ARENA);
+    m.param = param;
+    m.nparams = 2;
+    m.input = inputs;
+    m.ninputs = 2;
+    m.batch = BATCH;
+    m.seq = SEQ;
+    m.optimizer = "SGD";
+    m.init = nothing;
+    m.step = nothing;
+    char *argv[] = {"train",   "--steps", "3", "--shuffle",
+                    (char *)(uintptr_t)f->option,
+                    (char *)(uintptr_t)f->value, NULL};
+    return parc_main(6, argv, &m);
+}
+
+static char *weights_file(Arena *a, size_t *size)
+{
+    static const char header[] =
+        "{\"__metadata__\": {\"format\": \"pt\"}, "
+        "\"layers.0.weight\": {\"dtype\": \"F32\", \"shape\": [4, 6], "
+        "\"data_offsets\": [0, 96]}, "
+        "\"layers.1.weight\": {\"dtype\": \"BF16\", \"shape\": [4, 6], "
+        "\"data_offsets\": [96, 144]}, "
+        "\"bias\": {\"dtype\": \"F16\", \"shape\": [6], "
+        "\"data_offsets\": [144, 156]}}";
+    size_t n = sizeof header - 1;
+    *size = 8 + n + 156;
+    char *text = memset(arena_alloc(a, *size), 0, *size);
+    for (int i = 0; i < 8; i++)
+        text[i] = (char)(n >> 8 * i);
+    memcpy(text + 8, header, n);
+    return text;
+}
+
+/* llm.c's header and 16-bit tokens. */
+static char *tokens_file(Arena *a, size_t *size)
+{
+    enum { HEADER = 1024, TOKENS = 100 };
+    const uint32_t head[] = {20240520, 1, TOKENS};
+    *size = HEADER + 2 * TOKENS;
+    char *text = memset(arena_alloc(a, *size), 0, *size);
+    memcpy(text, head, sizeof head);
+    for (int i = 0; i < TOKENS; i++)
+        text[HEADER + 2 * i] = (char)(i % VOCAB);
+    return text;
+}
+
+char *fuzz_reader_file(Arena *a, const char *option, size_t *size)
+{
+    return strcmp(option, "--init") == 0 ? weights_file(a, size)
+                                         : tokens_file(a, size);
+}

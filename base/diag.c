@@ -33,9 +33,15 @@ typedef struct Message {
     const char *text;
 } Message;
 
+/* An option of the command line with its value: columns from … to - 1. */
+typedef struct OptionRange {
+    uint32_t from, to;
+} OptionRange;
+
 struct Diag {
     Arena *arena;
     ColorWhen color;
+    VEC(OptionRange) option;
     VEC(Source) source;
     VEC(Message) message;
     int printed;   /* messages that diag_flush has printed */
@@ -73,6 +79,19 @@ void diag_set_source(Diag *d, uint16_t file, const char *name, const char *text,
                      size_t size)
 {
     d->source.at[file - 1] = (Source){.name = name, .text = text, .size = size};
+}
+
+uint16_t diag_command_line(Diag *d, const char *text)
+{
+    uint16_t file = diag_source(d, "command line", text, strlen(text));
+    d->source.at[file - 1].command = true;
+    return file;
+}
+
+void diag_option(Diag *d, uint32_t from, uint32_t to)
+{
+    OptionRange r = {from, to};
+    vec_push(d->arena, &d->option, r);
 }
 
 void diag_set_color(Diag *d, ColorWhen color)
@@ -285,14 +304,32 @@ static bool find_line(const Source *s, uint32_t line, const char **text,
     return true;
 }
 
-/* The source line with its gutter and the caret range below it. A line that is
- * too long for a screen is cut to a window around the location. */
-static void out_excerpt(Out *o, const Source *s, Loc loc, const char *color,
-                        const char *plain)
+/* The option that contains the location; makes loc.col count from its start. */
+static bool find_option(const Diag *d, const Source *s, Loc *loc,
+                        const char **text, size_t *size)
+{
+    for (int i = 0; i < d->option.n; i++) {
+        OptionRange r = d->option.at[i];
+        if (loc->col < r.from || loc->col > r.to)
+            continue; /* a location may be just after its end */
+        *text = s->text + r.from - 1;
+        *size = r.to - r.from;
+        loc->col -= r.from - 1;
+        return true;
+    }
+    return false;
+}
+
+/* The source line, or the option, with its gutter and the caret range below it.
+ * A line that is too long for a screen is cut to a window around the location.
+ */
+static void out_excerpt(Out *o, const Diag *d, const Source *s, Loc loc,
+                        const char *color, const char *plain)
 {
     const char *line;
     size_t size;
-    if (!find_line(s, loc.line, &line, &size))
+    if (s->command ? !find_option(d, s, &loc, &line, &size)
+                   : !find_line(s, loc.line, &line, &size))
         return;
     size_t at = loc.col - 1 < size ? loc.col - 1 : size;
     size_t begin = 0, end = size;
@@ -303,7 +340,10 @@ static void out_excerpt(Out *o, const Source *s, Loc loc, const char *color,
         end = begin + LINE_WINDOW < size ? begin + LINE_WINDOW : size;
     }
     const char *before = begin ? "..." : "", *after = end < size ? "..." : "";
-    out(o, "%5u | %s", (unsigned)loc.line, before);
+    if (s->command)
+        out(o, "      | %s", before);
+    else
+        out(o, "%5u | %s", (unsigned)loc.line, before);
     out_visible(o, line + begin, end - begin);
     out(o, "%s\n      | %*s", after, (int)strlen(before), "");
     out_blank(o, line + begin, at - begin);
@@ -341,7 +381,7 @@ static void out_message(Out *o, const Diag *d, const Message *m, bool color)
     out(o, "%s", bold);
     if (!s)
         out(o, "parc: ");
-    else if (m->loc.line == 0)
+    else if (m->loc.line == 0 || s->command)
         out(o, "%s: ", s->name);
     else
         out(o, "%s:%u:%u: ", s->name, (unsigned)m->loc.line,
@@ -350,7 +390,7 @@ static void out_message(Out *o, const Diag *d, const Message *m, bool color)
         m->severity == SEV_NOTE ? "" : bold, m->text,
         m->severity == SEV_NOTE ? "" : plain);
     if (s && m->loc.line > 0 && m->loc.col > 0)
-        out_excerpt(o, s, m->loc, tint, plain);
+        out_excerpt(o, d, s, m->loc, tint, plain);
 }
 
 void diag_flush(Diag *d, FILE *to)
@@ -376,6 +416,8 @@ const char *diag_where(const Diag *d, Arena *a, Loc loc)
     const Source *s = diag_source_at(d, loc.file);
     if (!s)
         return "";
+    if (s->command)
+        return s->name;
     const char *slash = strrchr(s->name, '/');
     return arena_printf(a, "%s:%u:%u", slash ? slash + 1 : s->name,
                         (unsigned)loc.line, (unsigned)loc.col);

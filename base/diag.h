@@ -28,12 +28,13 @@ typedef struct Loc {
     uint32_t line, col;
 } Loc;
 
-/* A text that locations refer to: a PDL file, the prelude, the command line
- * ("<command line>", whose text is the arguments joined by blanks). */
+/* A text that locations refer to: a PDL file, the prelude, or the command
+ * line (the arguments joined by blanks), of which messages show one option. */
 typedef struct Source {
     const char *name; /* as printed: the path that the user gave */
     const char *text; /* terminated */
     size_t size;
+    bool command; /* it is the command line */
 } Source;
 
 typedef struct Diag Diag;
@@ -48,6 +49,15 @@ const Source *diag_source_at(const Diag *d, uint16_t file);
 /* Sets name and text of a source that was registered before it was read. */
 void diag_set_source(Diag *d, uint16_t file, const char *name, const char *text,
                      size_t size);
+/* Registers the command line, then each of its options: columns from … to - 1
+ * are one option with its value, which messages show alone:
+ *
+ *   command line: error: '0' is not the size of a mesh axis
+ *         | --mesh 2x0
+ *         |          ^
+ */
+uint16_t diag_command_line(Diag *d, const char *text);
+void diag_option(Diag *d, uint32_t from, uint32_t to);
 void diag_set_color(Diag *d, ColorWhen color);
 
 /* Raises an error; notes and helps that follow belong to it. After 20 errors

@@ -433,8 +433,7 @@ int main(int argc, char **argv)
     /* The model comes first: dumps and reports number it 1. */
     c.model = diag_source(c.diag, "", "", 0);
     c.prelude = diag_source(c.diag, "prelude.pdl", prelude_text, prelude_size);
-    c.command = diag_source(c.diag, "<command line>", c.command_text,
-                            strlen(c.command_text));
+    c.command = diag_command_line(c.diag, c.command_text);
     int status = run(&c, argc, argv);
     arena_free(c.arena);
     return status;

@@ -60,11 +60,29 @@ static void wrong(Reader *r, Loc loc, const char *fmt, ...)
     r->wrong = true;
 }
 
+/* Of the names, what another compiler or a habit calls so; NULL: none. */
+static const char *known_as(const char *name, const char *const *names, int n)
+{
+    static const struct {
+        const char *said, *meant;
+    } table[] = {{"gpu", "cuda"},  {"nvidia", "cuda"}, {"nvptx", "cuda"},
+                 {"host", "cpu"},  {"x86", "cpu"},     {"--output", "-o"},
+                 {"--verbose", "-v"}, {"--define", "-D"}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        for (int j = 0; j < n; j++)
+            if (strcmp(name, table[i].said) == 0 &&
+                strcmp(names[j], table[i].meant) == 0)
+                return names[j];
+    return NULL;
+}
+
 /* Names the near miss, or says `otherwise`. */
 static void suggest(Reader *r, const char *name, const char *const *names,
                     int n, const char *otherwise)
 {
-    const char *near = diag_near_miss(name, names, n);
+    const char *near = known_as(name, names, n);
+    if (!near)
+        near = diag_near_miss(name, names, n);
     if (near)
         diag_help(r->diag, "did you mean '%s'?", near);
     else
@@ -321,6 +339,12 @@ static void next(Reader *r)
     r->at++;
 }
 
+/* Messages show the arguments from column `from` to the present one. */
+static void show_from(Reader *r, uint32_t from)
+{
+    diag_option(r->diag, from, r->col + (uint32_t)strlen(r->argv[r->at]));
+}
+
 static void unknown(Reader *r, const char *arg, size_t n)
 {
     const char **names = NEW_ARRAY(r->arena, const char *, option_count);
@@ -354,10 +378,14 @@ static void read_option(Reader *r)
     size_t used, size = strlen(arg);
     const OptionRow *row = find(arg, &used);
     if (!row) {
+        show_from(r, r->col);
         unknown(r, arg, arg[1] == '-' ? used : size);
         return;
     }
+    uint32_t from = r->col;
     Argument value = {NULL, loc_at(r, 0, size)};
+    if (!row->value || used < size || r->at + 1 >= r->argc)
+        show_from(r, from);
     if (!row->value && used < size) {
         wrong(r, value.loc, "%s takes no value", row->name);
         return;
@@ -372,6 +400,7 @@ static void read_option(Reader *r)
             return;
         }
         next(r);
+        show_from(r, from);
         value.text = r->argv[r->at];
         value.loc = loc_at(r, 0, strlen(value.text));
     }
@@ -382,6 +411,7 @@ static void read_input(Reader *r)
 {
     const char *arg = r->argv[r->at];
     Argument value = {arg, loc_at(r, 0, strlen(arg))};
+    show_from(r, r->col);
     if (r->o->input.text && r->wrong)
         return; /* it may be the value of an unknown option */
     if (r->o->input.text) {

@@ -31,6 +31,9 @@ const Choice *choice_of(Arena *a, Diag *d, const ChoiceSet *set,
 bool setting_known(const char *name);
 void settings_add(NameList *l);
 /* Reports a setting that is not supported, or unknown. */
+/* "optimizer" or "schedule" where that has an argument of this name, else NULL.
+ */
+const char *setting_owner(const char *name);
 void setting_refused(Arena *a, Diag *d, const Setting *s);
 void check_train(Arena *a, Diag *d, const File *file);
 

@@ -78,6 +78,21 @@ void settings_add(NameList *l)
             names_add(l, setting_table[i].name, (Loc){0});
 }
 
+const char *setting_owner(const char *name)
+{
+    static const ChoiceSet *const sets[] = {&optimizer_choices,
+                                            &schedule_choices};
+    size_t n = strlen(name);
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < sets[i]->n; k++)
+            for (const char *s = sets[i]->at[k].signature; (s = strstr(s, name));
+                 s++)
+                if (s[n] == '=' && (s == sets[i]->at[k].signature ||
+                                    s[-1] == ' '))
+                    return sets[i]->setting;
+    return NULL;
+}
+
 void setting_refused(Arena *a, Diag *d, const Setting *s)
 {
     if (setting_known(s->name.name)) {
@@ -86,8 +101,13 @@ void setting_refused(Arena *a, Diag *d, const Setting *s)
     }
     NameList names = {.arena = a};
     settings_add(&names);
+    const char *owner = setting_owner(s->name.name);
     diag_error(d, s->name.loc, "unknown train setting '%s'", s->name.name);
-    names_suggest(d, &names, s->name.name);
+    if (owner)
+        diag_help(d, "it is an argument of the %s: %s = NAME(%s=…)", owner, owner,
+                  s->name.name);
+    else
+        names_suggest(d, &names, s->name.name);
 }
 
 static bool supported(const char *name)

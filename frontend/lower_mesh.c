@@ -50,7 +50,7 @@ static bool parse_part(Lower *l, const char *from, size_t n, Part *part)
     if (ndigits == 0)
         diag_error(l->diag, part->loc, "the size of a mesh axis is missing");
     else
-        diag_error(l->diag, part->loc, "'%.*s' is no size of a mesh axis",
+        diag_error(l->diag, part->loc, "'%.*s' is not the size of a mesh axis",
                    (int)ndigits, digits);
     diag_help(l->diag, "sizes are integers from 1, such as --mesh 8x8 or "
                        "--mesh dp=8,tp=8");
@@ -142,6 +142,29 @@ static bool check_names(Lower *l, const MeshText *text, const PlanDecl *plan)
     return fine;
 }
 
+static bool has_part(const MeshText *text, const char *name)
+{
+    for (int i = 0; i < text->n; i++)
+        if (strcmp(text->part[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* The mesh with size 1 for the axes that it lacks: "4" becomes "4x1". */
+static void suggest_sizes(Lower *l, const MeshText *text, const PlanDecl *plan)
+{
+    const char *mesh = l->options->mesh;
+    bool named = text->part[0].name;
+    for (int i = named ? 0 : text->n; i < plan->naxes; i++) {
+        const char *name = plan->axis[i].name;
+        if (!named)
+            mesh = arena_printf(l->arena, "%sx1", mesh);
+        else if (!has_part(text, name))
+            mesh = arena_printf(l->arena, "%s,%s=1", mesh, name);
+    }
+    diag_help(l->diag, "an axis of size 1 splits nothing: --mesh %s", mesh);
+}
+
 static bool check_rank(Lower *l, const MeshText *text, const PlanDecl *plan)
 {
     if (!plan || text->n == plan->naxes)
@@ -152,6 +175,8 @@ static bool check_rank(Lower *l, const MeshText *text, const PlanDecl *plan)
                text->n == 1 ? "is" : "es", plan->name.name, plan->naxes,
                axes_text(l, plan));
     diag_note(l->diag, plan->name.loc, "the plan is declared here");
+    if (text->n < plan->naxes)
+        suggest_sizes(l, text, plan);
     return false;
 }
 

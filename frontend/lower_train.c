@@ -161,7 +161,11 @@ static void define_setting(Lower *l, const Setting *s)
             names_add(&names, l->model->formal[i].name.name,
                       l->model->formal[i].name.loc);
         settings_add(&names);
-        names_suggest(l->diag, &names, name);
+        const char *owner = setting_owner(name);
+        if (owner)
+            diag_help(l->diag, "did you mean '%s.%s'?", owner, name);
+        else
+            names_suggest(l->diag, &names, name);
     }
 }
 

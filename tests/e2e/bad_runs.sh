@@ -23,11 +23,11 @@ check "unknown option" fails 2 "--mehs" "$PARC" --mehs 2x2 examples/toy.pdl
 check "near miss" fails 2 "--mesh" "$PARC" --mehs 2x2 examples/toy.pdl
 check "no file" fails 2 "help" "$PARC"
 check "missing file" fails 1 "nowhere.pdl" "$PARC" nowhere.pdl --emit ir
-check "bad mesh" fails 1 "<command line>:1:" "$PARC" examples/toy.pdl \
+check "bad mesh" fails 1 "command line: error: " "$PARC" examples/toy.pdl \
     --mesh 2y2 --emit ir
-check "mesh rank" fails 1 "<command line>:1:" "$PARC" examples/toy.pdl \
+check "mesh rank" fails 1 "command line: error: " "$PARC" examples/toy.pdl \
     --mesh 2x2x2 --emit ir
-check "bad define" fails 1 "<command line>:1:" "$PARC" examples/llama.pdl \
+check "bad define" fails 1 "command line: error: " "$PARC" examples/llama.pdl \
     -D n_layer=2 --emit ir
 check "batch" fails 1 "batch" "$PARC" examples/toy.pdl --mesh 5x1 --emit ir
 check "heads" fails 1 "llama.pdl:" "$PARC" examples/llama.pdl \

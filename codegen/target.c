@@ -234,6 +234,7 @@ TargetInfo target_info(Target target, int threads)
                         .streams = cpu ? 1 : STREAMS,
                         .default_prefetch = cpu ? 0 : 1,
                         .alignment = cpu ? 64 : 256,
+                        .aligns_rows = !cpu,
                         .shares_memory = cpu,
                         .adds_rows = cpu,
                         .workspace = cpu ? cpu_scratch : cuda_scratch,

@@ -1,4 +1,5 @@
-/* pad.c: pads sizes that the mesh does not divide.
+/* pad.c: pads sizes that the mesh does not divide, and rows of matmuls that the
+ * target wants aligned.
  *
  * requires: STAGE_GLOBAL, with gradients; Program.plan as the frontend resolved
  *           it
@@ -21,6 +22,11 @@
  *          %e = exp %z : f32[8, 258] forward
  *          %e.2 = mul %e, %valid : f32[8, 258] forward
  *          %s = sum{dims=[1], keep=false} %e.2 : f32[8] forward
+ *
+ * On CUDA, cuBLASLt's fast kernels for 16 bits load tiles with TMA, which needs
+ * rows of a multiple of 16 bytes: GPT-2's 50257 scores become 50304. A dim that
+ * is the last one of such an operand is padded to a multiple of 64 elements if it
+ * is large, else of 8, if that is a small part of it.
  *
  * Padding applies to a class of dims that must have the same size
  * (pad_classes.c). If one of them cannot be padded (attention heads, the batch,
@@ -165,6 +171,42 @@ static void ask_for_boundary(Op *op, void *context)
     }
 }
 
+/* ---- aligned rows -------------------------------------------------------- */
+
+/* The multiple that a row of n elements is padded to; 1: it stays as it is. */
+static int64_t wanted_multiple(int64_t n)
+{
+    enum { FAST = 8, BEST = 64, SMALL = 256, LARGE = 4096 };
+    if (n % FAST == 0 || n < SMALL)
+        return 1;
+    return n < LARGE ? FAST : BEST;
+}
+
+static void align_row(Pad *g, const Value *v)
+{
+    int last = v->type.ndim - 1;
+    PadClass *k = last >= 0 ? pad_class(g->c, v, last) : NULL;
+    if (!k || k->block.why || dtype_size(v->type.dtype) != 2)
+        return;
+    /* Each part is a rank's row. */
+    int64_t align = wanted_multiple((k->size + k->parts - 1) / k->parts);
+    if (align <= k->align)
+        return;
+    int64_t multiple = k->parts * align;
+    k->align = align;
+    k->padded = (k->size + multiple - 1) / multiple * multiple;
+    g->any = true;
+}
+
+static void align_operands(Op *op, void *context)
+{
+    if (!op_is_einsum(op->kind))
+        return;
+    for (int i = 0; i < 2; i++)
+        align_row(context, op->arg[i]);
+    align_row(context, op->out[0]);
+}
+
 /* ---- new sizes ----------------------------------------------------------- */
 
 static void resize_value(const Pad *g, Value *v)
@@ -218,11 +260,12 @@ static void resize_params(const Pad *g)
 
 void pass_pad(Program *p, const TargetInfo *t)
 {
-    (void)t;
     Pad g = {.p = p, .c = pad_classes(p)};
     g.axes = NEW_ARRAY(p->arena, uint32_t, p->param.n * MAX_DIMS + 1);
     ask_for_params(&g);
     ir_walk(p->step, ask_for_boundary, &g);
+    if (t->aligns_rows)
+        ir_walk(p->step, align_operands, &g);
     if (!g.any || diag_error_count(p->diag) > 0)
         return;
     ir_walk(p->step, resize_op, &g);

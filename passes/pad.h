@@ -15,6 +15,7 @@ typedef struct PadBlock {
 typedef struct PadClass {
     int64_t size;    /* 0: no dim seen yet */
     int64_t parts;   /* number of equal parts that styles require */
+    int64_t align;   /* each part is a multiple of this; 1: of any size */
     int64_t padded;  /* the new size */
     PadBlock block;
 } PadClass;

@@ -210,7 +210,7 @@ PadClasses *pad_classes(Program *p)
     }
     for (int i = 0; i < n; i++) {
         PadClass *k = &c->of[i];
-        k->parts = 1;
+        k->parts = k->align = 1;
         k->padded = k->size;
     }
     return c;

@@ -25,6 +25,8 @@ typedef struct TargetInfo {
     int streams;            /* 4 on CUDA (streams.h), 1 on the CPU */
     int default_prefetch;   /* units gathered early: 1 on CUDA, 0 on the CPU */
     int64_t alignment;      /* of every tensor in the arena, in bytes */
+    bool aligns_rows;       /* matmuls in 16 bits are fast only if rows of their
+                             * operands are multiples of 16 bytes */
     bool shares_memory;     /* all ranks are on one node and map the same
                              * memory */
     bool adds_rows;         /* the op embedding_add is implemented */

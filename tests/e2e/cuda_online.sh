@@ -39,5 +39,5 @@ trains() {
 }
 
 trains f32 1e-5 -D vocab=42000
-trains bf16 1e-2 -D vocab=84001
+trains bf16 1e-2 -D vocab=84008
 finish

@@ -27,6 +27,10 @@ static const KeyUnit table[] = {
     {"collectives.bytes", "bytes", rank, "call"},
     {"collectives.count", "calls", rank, "step"},
     {"collectives.as_shards", "tensors", rank, "call"},
+    {"groups.size", "ranks", whole, NULL},
+    {"groups.count", "groups", whole, NULL},
+    {"groups.axes.size", "ranks", whole, NULL},
+    {"groups.axes.stride", "ranks", whole, NULL},
     {"work.bytes", "bytes", rank, "call"},
     {"work.flops", "flop", rank, "call"},
     {"work.count", "calls", rank, "step"},
@@ -45,6 +49,7 @@ static const KeyUnit table[] = {
     {"flops.backward", "flop", whole, "step"},
     {"flops.optimizer", "flop", whole, "step"},
     {"recomputed_flops", "flop", whole, "step"},
+    {"model_flops", "flop", whole, "step"},
 };
 
 static void entry(Out *o, const KeyUnit *u, bool first)

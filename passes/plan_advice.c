@@ -17,6 +17,9 @@
  *   input       the gradient of a ColwiseParallel's input is not split as its
  *               `input=` says
  *               -> input= on it
+ *   rows        columns that a style splits move before the Linear
+ *               without a style that contracts them
+ *               -> RowwiseParallel on that Linear
  *   features    a sum over the last dim (of a norm, say), which is split
  *               -> output=Replicate on the producer of the operand
  *   residual    two branches have different layouts
@@ -178,6 +181,44 @@ static const char *input(const Implied *x)
                              layout_text(x->p->arena, out)));
 }
 
+/* The first Linear that reads v through elementwise ops, or NULL. */
+static const Op *linear_after(const Implied *x, const Value *v, int depth)
+{
+    for (const Op *op = v->region->first; op && depth > 0; op = op->next) {
+        bool reads = false;
+        for (int i = 0; i < op->nargs; i++)
+            reads |= op->arg[i] == v;
+        if (!reads || op->phase != PH_FORWARD)
+            continue;
+        if (op_is_einsum(op->kind))
+            return is_class(x->p, op->path, "Linear") ? op : NULL;
+        bool passes = op->kind == OP_boundary || op_is_elementwise(op->kind);
+        const Op *found = passes && op->nouts == 1
+                              ? linear_after(x, op->out[0], depth - 1) : NULL;
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+static const char *rows(const Implied *x)
+{
+    enum { OPS = 16 };
+    AxisPlace at = place_of(x->from, x->axis);
+    if (!x->op || !op_is_elementwise(x->op->kind) || at.kind != AX_S ||
+        at.dim + 1 != x->from->type.ndim || x->op->phase != PH_FORWARD)
+        return NULL;
+    const Op *op = linear_after(x, x->op->out[0], OPS);
+    if (!op || style_of_path(x->p, op->path, x->axis))
+        return NULL;
+    AxisPlace out = place_of(op->out[0], x->axis);
+    return line(x->p, op->path,
+                out.kind == AX_S && out.dim + 1 != op->out[0]->type.ndim
+                    ? arena_printf(x->p->arena, "RowwiseParallel(output=%s)",
+                                   layout_text(x->p->arena, out))
+                    : "RowwiseParallel");
+}
+
 /* Whether the Partial was summed over the last dim, the features. */
 static const char *features(const Implied *x)
 {
@@ -235,7 +276,8 @@ static const char *residual(const Implied *x)
 
 typedef const char *Case(const Implied *x);
 static Case *const cases[] = {attention, unsummed, lookup, linear,
-                              input,     features, residual};
+                              input,     rows,     features,
+                              residual};
 
 /* Whether both paths have the same parent module. */
 static bool same_parent(const char *a, const char *b)

@@ -33,6 +33,7 @@
 #include "frontend/frontend.h"
 #include "ir/ir.h"
 #include "ir/path.h"
+#include "ir/roles.h"
 
 /* Names and what they stand for; a later binding of a name hides an earlier
  * one. Lists only grow at the front, so that a scope is saved and restored by
@@ -151,6 +152,7 @@ typedef struct Lower {
     VEC(Slot) slot;
     VEC(Instance *) instance; /* by Program.module index */
     VEC(RopeTable) rope;
+    WeightRoles roles;   /* once the model has been run */
     int64_t sites;       /* where random numbers are drawn */
 } Lower;
 

@@ -116,7 +116,7 @@ bool lower_layout(Lower *l, const Expr *e, Layout *to)
     return bad_layout(l, e);
 }
 
-/* ---- styles of Linear and Embedding -------------------------------------- */
+/* ---- styles of modules with a weight -------------------------------------- */
 
 static bool same_layout(Layout a, Layout b)
 {
@@ -149,18 +149,45 @@ static bool read_side(Lower *l, const Item *item, const StyleArg *arg,
     return true;
 }
 
+/* ColwiseParallel and RowwiseParallel need one weight to split. A module that
+ * is not called has no use for it: nothing is said of that here. */
+static bool find_weight(Lower *l, const Item *item, const Module *m,
+                        bool called, bool *lookup)
+{
+    int n;
+    const WeightRole *r = weight_role_of(&l->roles, m->path, &n);
+    const char *name = *m->path ? m->path : "model";
+    *lookup = r && r->lookup;
+    if (r || !called)
+        return true;
+    if (n == 0)
+        diag_error(l->diag, item->style_loc, "'%s' (%s) has no weight for %s "
+                   "to split", name, m->class, item->style);
+    else
+        diag_error(l->diag, item->style_loc, "'%s' (%s) has %d weights: %s "
+                   "splits one", name, m->class, n, item->style);
+    diag_note(l->diag, m->loc, "the module is declared here");
+    if (n == 0)
+        diag_help(l->diag, "a weight is a 2-D parameter of the module itself "
+                  "that its forward contracts its first input's last dim "
+                  "with; name the child that has it, or place a parameter: "
+                  "'%s%sNAME: Shard(0)'", m->path, *m->path ? "." : "");
+    for (int i = 0; i < l->roles.n && n > 0; i++)
+        if (strcmp(l->roles.at[i].path, m->path) == 0)
+            diag_help(l->diag, "place each weight by itself: '%s: Shard(%d)'",
+                      l->p->param.at[l->roles.at[i].param].name,
+                      item->style[0] == 'C' ? l->roles.at[i].out_dim
+                                            : l->roles.at[i].in_dim);
+    return false;
+}
+
 static bool linear_style(Lower *l, const Item *item, const Module *m,
-                         Style *s)
+                         bool called, Style *s)
 {
     bool colwise = s->kind == STYLE_COLWISE;
-    bool embedding = strcmp(m->class, "Embedding") == 0;
-    if (!embedding && strcmp(m->class, "Linear") != 0) {
-        diag_error(l->diag, item->style_loc,
-                   "%s fits Linear and Embedding; '%s' is %s", item->style,
-                   *m->path ? m->path : "model", m->class);
-        diag_note(l->diag, m->loc, "it is declared here");
+    bool embedding;
+    if (!find_weight(l, item, m, called, &embedding))
         return false;
-    }
     s->nin = s->nout = 1;
     Layout in = colwise || embedding ? replicate() : shard(-1);
     Layout out = colwise ? shard(-1) : (Layout){LAYOUT_PARTIAL, 0};
@@ -258,7 +285,7 @@ bool lower_style(Lower *l, const Item *item, int module, Style *style)
     switch (style->kind) {
     case STYLE_COLWISE:
     case STYLE_ROWWISE:
-        return linear_style(l, item, m, style);
+        return linear_style(l, item, m, l->instance.at[module]->called, style);
     case STYLE_SEQUENCE:
         return sequence_style(l, item, m, style);
     case STYLE_PREPARE_INPUT:

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bug.h"
+#include "ir/roles.h"
 #include "ir/units.h"
 
 const Style *style_of_path(const Program *p, const char *path, int axis)
@@ -37,23 +38,10 @@ const Style *style_of_port(const Program *p, const char *path,
     return NULL;
 }
 
-/* The parameters that a style splits; others stay Replicate, a row-parallel
- * bias too. */
-static const struct {
-    StyleKind style;
-    const char *class, *param;
-    int dim;
-} param_rule[] = {
-    {STYLE_COLWISE, "Linear", "weight", 0},
-    {STYLE_COLWISE, "Linear", "bias", 0},
-    {STYLE_COLWISE, "Embedding", "weight", 1},
-    {STYLE_ROWWISE, "Linear", "weight", 1},
-    {STYLE_ROWWISE, "Embedding", "weight", 0},
-};
-
-static void add_split(const Program *p, StyleSplits *list, int param, int dim)
+static void add_split(const Program *p, StyleSplits *list, const Style *s,
+                      int param, int dim)
 {
-    StyleSplit split = {param, dim};
+    StyleSplit split = {s, param, dim};
     vec_push(p->arena, list, split);
 }
 
@@ -69,21 +57,21 @@ static bool placed_itself(const Program *p, int param, int axis)
     return false;
 }
 
-static void split_module(const Program *p, const Style *s, const Module *m,
-                         StyleSplits *list)
+/* Colwise splits the result's last dim, which the biases have too; Rowwise what
+ * is contracted or looked up, and leaves the biases whole. */
+static void split_module(const Program *p, const Style *s, const char *module,
+                         const WeightRoles *roles, StyleSplits *list)
 {
-    for (size_t i = 0; i < sizeof param_rule / sizeof *param_rule; i++) {
-        if (param_rule[i].style != s->kind ||
-            strcmp(param_rule[i].class, m->class) != 0)
-            continue;
-        const char *path = *m->path
-                               ? arena_printf(p->arena, "%s.%s", m->path,
-                                              param_rule[i].param)
-                               : param_rule[i].param;
-        int param = ir_param_index(p, path);
-        if (param >= 0 && !placed_itself(p, param, s->axis))
-            add_split(p, list, param, param_rule[i].dim);
-    }
+    int n;
+    bool colwise = s->kind == STYLE_COLWISE;
+    const WeightRole *r = weight_role_of(roles, module, &n);
+    if (!r || s->whole || (!colwise && s->kind != STYLE_ROWWISE))
+        return;
+    if (!placed_itself(p, r->param, s->axis))
+        add_split(p, list, s, r->param, colwise ? r->out_dim : r->in_dim);
+    for (int i = 0; i < r->nbiases && colwise; i++)
+        if (!placed_itself(p, r->bias[i], s->axis))
+            add_split(p, list, s, r->bias[i], 0);
 }
 
 static void split_parameters(const Program *p, const Style *s,
@@ -95,18 +83,23 @@ static void split_parameters(const Program *p, const Style *s,
         if (q->state_of < 0 && s->nin == 1 &&
             s->in_to[0].kind == LAYOUT_SHARD && dim >= 0 &&
             dim < q->type.ndim && path_matches(s->path, q->name))
-            add_split(p, list, i, dim);
+            add_split(p, list, s, i, dim);
     }
 }
 
-StyleSplits style_splits(const Program *p, const Style *s)
+StyleSplits style_splits(const Program *p)
 {
     StyleSplits list = {0};
-    if (s->kind == STYLE_PARAMETER)
-        split_parameters(p, s, &list);
-    for (int i = 0; i < p->module.n && !s->whole; i++)
-        if (path_matches(s->path, p->module.at[i].path))
-            split_module(p, s, &p->module.at[i], &list);
+    WeightRoles roles = weight_roles(p);
+    for (int i = 0; i < p->plan.nstyles; i++) {
+        const Style *s = &p->plan.style[i];
+        if (s->kind == STYLE_PARAMETER)
+            split_parameters(p, s, &list);
+        else if (s->kind == STYLE_COLWISE || s->kind == STYLE_ROWWISE)
+            for (int k = 0; k < p->module.n; k++)
+                if (path_matches(s->path, p->module.at[k].path))
+                    split_module(p, s, p->module.at[k].path, &roles, &list);
+    }
     return list;
 }
 

@@ -29,13 +29,14 @@ const Style *style_of_path(const Program *p, const char *path, int axis);
 const Style *style_of_port(const Program *p, const char *path,
                            const char *port, int axis);
 
-/* The parameters that a style splits, and along which dim. A style of a module
+/* The parameters that styles split, and along which dim. A style of a module
  * leaves out parameters that the plan places themselves. */
 typedef struct StyleSplit {
+    const Style *style;
     int param, dim;
 } StyleSplit;
 typedef VEC(StyleSplit) StyleSplits;
-StyleSplits style_splits(const Program *p, const Style *s);
+StyleSplits style_splits(const Program *p);
 
 /* Fills by_axis[0 … mesh.n-1] for an op `boundary`. Axes of size 1 have no
  * requirement. */

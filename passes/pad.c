@@ -119,13 +119,9 @@ static void ask_param(Pad *g, const Style *s, int param, int dim)
 
 static void ask_for_params(Pad *g)
 {
-    Program *p = g->p;
-    for (int i = 0; i < p->plan.nstyles; i++) {
-        const Style *s = &p->plan.style[i];
-        StyleSplits split = style_splits(p, s);
-        for (int k = 0; k < split.n; k++)
-            ask_param(g, s, split.at[k].param, split.at[k].dim);
-    }
+    StyleSplits split = style_splits(g->p);
+    for (int i = 0; i < split.n; i++)
+        ask_param(g, split.at[i].style, split.at[i].param, split.at[i].dim);
 }
 
 static void ask_layout(Pad *g, const Op *op, const Style *s, Layout l,

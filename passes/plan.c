@@ -60,13 +60,10 @@ static void split_param(Program *p, const Style *s, Param *q, int dim)
 
 static void apply_styles(Program *p)
 {
-    for (int i = 0; i < p->plan.nstyles; i++) {
-        const Style *s = &p->plan.style[i];
-        StyleSplits split = style_splits(p, s);
-        for (int k = 0; k < split.n; k++)
-            split_param(p, s, &p->param.at[split.at[k].param],
-                        split.at[k].dim);
-    }
+    StyleSplits split = style_splits(p);
+    for (int i = 0; i < split.n; i++)
+        split_param(p, split.at[i].style, &p->param.at[split.at[i].param],
+                    split.at[i].dim);
 }
 
 /* ---- units, states, inputs ----------------------------------------------- */

@@ -27,6 +27,7 @@
 
 #include <string.h>
 
+#include "ir/roles.h"
 #include "ir/units.h"
 #include "passes/layouts.h"
 
@@ -49,36 +50,18 @@ typedef struct Refine {
 
 /* ---- projections of queries, keys and values ----------------------------- */
 
-/* The value outside of all loops that v is an argument of; NULL for a carry. */
-static const Value *outside(const Value *v)
-{
-    while (v && !v->def) {
-        const Op *loop = v->region->owner;
-        v = loop && v->index >= loop->ncarry ? loop->arg[v->index] : NULL;
-    }
-    return v;
-}
-
-static int param_of(const Value *v)
-{
-    while ((v = outside(v)) && v->def->kind == OP_cast)
-        v = v->def->arg[0];
-    return v && v->def->kind == OP_param ? (int)op_attr(v->def, "param").i
-                                         : -1;
-}
-
 /* The parameter of the projection whose result v is, through biases, norms,
  * rotations and reshapes; -1: there is none. */
 static int projection_of(const Value *v)
 {
     for (;;) {
-        v = outside(v);
+        v = value_outside(v);
         if (!v)
             return -1;
         const Op *op = v->def;
         if (op->kind == OP_einsum) {
-            int i = param_of(op->arg[1]);
-            return i >= 0 ? i : param_of(op->arg[0]);
+            int i = value_param(op->arg[1]);
+            return i >= 0 ? i : value_param(op->arg[0]);
         }
         bool on = op_is_elementwise(op->kind) || op->kind == OP_reshape ||
                   op->kind == OP_rotary || op->kind == OP_transpose;

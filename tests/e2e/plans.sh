@@ -142,6 +142,23 @@ END
 check "experts are split" places placed layers.0.moe.w2 \
     '{"dp":"flat","tp":"S(0)"}'
 check "a bias stays whole" places placed head.bias '{"dp":"S(0)","tp":"R"}'
+curve own-weights own 2x2 own-one <<'END'
+plan p(dp, tp) {
+    parallelize tp {
+        layers.*.up:   ColwiseParallel
+        layers.*.down: RowwiseParallel
+        head:          ColwiseParallel
+    }
+    fully_shard dp { layers.*, embed }
+}
+END
+check "columns of an own weight" places own-weights 'layers.*.up.w' \
+    '{"dp":"S(0)","tp":"S(1)"}'
+check "its bias" places own-weights 'layers.*.up.b' '{"dp":"S(0)","tp":"S(0)"}'
+check "rows of an own weight" places own-weights 'layers.*.down.w' \
+    '{"dp":"S(0)","tp":"S(0)"}'
+check "the bias stays whole" places own-weights 'layers.*.down.b' \
+    '{"dp":"S(0)","tp":"R"}'
 curve placed-4 own 1x4 own-one <<'END'
 plan p(dp, tp) {
     parallelize tp { layers.*.moe.*: Shard(0) }

@@ -3,6 +3,7 @@
 
 #include "frontend/check.h"
 #include "frontend/lower.h"
+#include "frontend/parser.h"
 
 /* ---- names in sight ------------------------------------------------------ */
 
@@ -63,6 +64,8 @@ static void check_name(Sight *s, const Expr *e)
     if (check_find_decl(s->check, e->name, DC_FUNCTION) ||
         builtin_find(e->name))
         diag_help(d, "'%s' is a function: call it", e->name);
+    else if (foreign_help(e->name))
+        diag_help(d, "%s", foreign_help(e->name));
     else
         suggest_in_sight(s, e->name);
 }
@@ -88,6 +91,10 @@ static void unknown_function(Sight *s, const Expr *e)
         return;
     }
     diag_error(c->diag, e->loc, "unknown function '%s'", e->name);
+    if (foreign_help(e->name)) {
+        diag_help(c->diag, "%s", foreign_help(e->name));
+        return;
+    }
     NameList names = {.arena = c->arena};
     for (int i = s->known.n - 1; i >= 0; i--)
         if (s->known.at[i].kind == KNOWN_CHILD ||
@@ -199,6 +206,10 @@ static void check_child(Sight *s, const Member *m)
         return;
     }
     diag_error(c->diag, call->loc, "unknown module '%s'", call->name);
+    if (foreign_help(call->name)) {
+        diag_help(c->diag, "%s", foreign_help(call->name));
+        return;
+    }
     NameList names = {.arena = c->arena};
     for (int k = 0; k < 2; k++) {
         const File *f = k ? c->prelude : c->file;

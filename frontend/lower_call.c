@@ -81,6 +81,8 @@ static bool check_shape(Lower *l, const Instance *m, const InputDecl *in,
                 wanted_text(l, in, want));
     lower_note(l, in->ndims ? in->dim[fault]->loc : in->name.loc,
                "the shape is declared here");
+    if (m->loc.line)
+        lower_note(l, m->loc, "'%s' is declared here", m->name);
     return false;
 }
 

@@ -21,6 +21,19 @@ static const char *operands_text(Lower *l, int n, const Datum *args)
     return text;
 }
 
+/* Names the children that operands come from, at their calls. */
+static void note_children(Lower *l, int nargs, const Datum *args)
+{
+    for (int i = 0; i < nargs; i++) {
+        const Op *def = args[i].tensor->def;
+        if (!def || def->kind != OP_boundary ||
+            strncmp(op_attr(def, "port").s, "out", 3) != 0)
+            continue;
+        lower_note(l, def->loc, "%s is the result of '%s'",
+                   datum_text(l->arena, args[i]), op_attr(def, "path").s);
+    }
+}
+
 Datum lower_op(Lower *l, Loc loc, const char *doing, OpKind kind, int nargs,
                const Datum *args, const Attr *attr)
 {
@@ -44,6 +57,7 @@ Datum lower_op(Lower *l, Loc loc, const char *doing, OpKind kind, int nargs,
     if (fault) {
         lower_error(l, loc, NULL, "cannot %s %s: %s", doing,
                     operands_text(l, nargs, args), fault);
+        note_children(l, nargs, args);
         return datum_poison();
     }
     l->b.loc = lower_user_loc(l, loc);

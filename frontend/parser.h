@@ -45,8 +45,10 @@ typedef struct Parser {
     struct {
         char open; /* '(', '[' or '{' */
         Loc loc;
+        int indent; /* of its line */
     } nest[MAX_NEST];
     int nnest;
+    Loc unclosed; /* a '{' whose '}' is indented as that of another; or zero */
     bool in_plan;  /* the declaration that was begun last is a plan */
     bool stopped;      /* the rest of the text is ignored */
     bool defining;     /* the text is a -D option's */
@@ -99,6 +101,11 @@ StyleArg style_tuple(Parser *p, StyleArgList list, Loc range);
 void item_add(Parser *p, ItemList *items, Item item);
 Item item_setting(Parser *p, Ident name, Expr *value);
 Item item_option(Parser *p, Item item, Arg option);
+
+/* foreign.c: what to write in place of a name of Python or PyTorch, or of their
+ * syntax at the present token; NULL: it is not known. */
+const char *foreign_help(const char *name);
+const char *foreign_syntax(const Parser *p);
 
 /* A syntax error in words; symbols by the names that parse.y gives them. */
 void syntax_error(Parser *p, Loc loc, const char *unexpected,

@@ -206,8 +206,13 @@ static void give_help(Parser *p, const char *name, const char *const *expected,
     char c = p->token_begin < p->size ? p->text[p->token_begin] : 0;
     char before = p->token_begin > 0 ? p->text[p->token_begin - 1] : 0;
     char after = p->offset < p->size ? p->text[p->offset] : 0;
+    const char *foreign = foreign_syntax(p);
     if (help_foreign(p))
         return;
+    if (foreign) {
+        diag_help(p->diag, "%s", foreign);
+        return;
+    }
     if (strcmp(name, "a string") == 0 && expects(expected, n, "a name") &&
         !expects(expected, n, "a number"))
         diag_help(p->diag, "names and paths are written without quotes");
@@ -240,14 +245,56 @@ static bool note_unclosed(Parser *p, Loc loc, const char *unexpected,
     bool ended = strcmp(unexpected, *text_end) == 0;
     if (!ended && !(wants && at.line < loc.line))
         return false;
+    if (open == '{' && p->unclosed.line)
+        at = p->unclosed;
     diag_note(p->diag, at, "this '%c' is not closed", open);
+    return true;
+}
+
+/* The word that begins the token's line, where it begins a declaration of the
+ * file and a brace is open: that is not closed. */
+static const char *declaration_in_block(const Parser *p)
+{
+    static const char *const words[] = {"module ", "model ", "function ",
+                                        "plan ", "train "};
+    size_t begin = p->token_begin;
+    if (p->nnest == 0 || p->nest[0].open != '{')
+        return NULL;
+    while (begin > 0 && p->text[begin - 1] != '\n')
+        begin--;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t n = strlen(words[i]);
+        if (strncmp(p->text + begin, words[i], n) != 0)
+            continue;
+        char next = p->text[begin + n]; /* of a name, or train's block */
+        if (isalpha((unsigned char)next) || next == '{')
+            return arena_strndup(p->arena, words[i], n - 1);
+    }
+    return NULL;
+}
+
+/* Nothing that follows can be told apart: ends the parse. */
+static bool unclosed_block(Parser *p, Loc loc)
+{
+    const char *word = declaration_in_block(p);
+    if (!word)
+        return false;
+    int i = p->nnest - 1;
+    while (i > 0 && p->nest[i].open != '{')
+        i--;
+    diag_error(p->diag, p->unclosed.line ? p->unclosed : p->nest[i].loc,
+               "this '{' is not closed");
+    loc.col = 1;
+    loc.len = (uint16_t)strlen(word);
+    diag_note(p->diag, loc, "'%s' begins here, inside of it", word);
+    p->stopped = true;
     return true;
 }
 
 void syntax_error(Parser *p, Loc loc, const char *unexpected,
                   const char *const *expected, int n)
 {
-    if (p->stopped)
+    if (p->stopped || unclosed_block(p, loc))
         return;
     Out o;
     out_init(&o, p->arena);

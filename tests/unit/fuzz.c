@@ -196,9 +196,14 @@ static void print_command(const Fuzz *f, const Words *w, const char *kept)
     printf("    ");
     if (f->nvrtc)
         printf("PARC_NVRTC=%s ", f->nvrtc);
-    for (int i = 0; i < w->n - 1; i++)
-        printf("%s ", w->at[i]);
-    printf("%s\n", kept);
+    bool tree = false;
+    for (int i = 0; i < w->n - 1; i++) {
+        bool output = strstr(w->at[i], f->folder) != NULL;
+        tree |= output && strncmp(w->at[i], "-S", 2) == 0;
+        if (!output)
+            printf("%s ", w->at[i]);
+    }
+    printf("--emit plan %s%s\n", tree ? "-S /tmp/tree " : "", kept);
 }
 
 static bool write_file(const char *path, const char *text, size_t size)
@@ -277,7 +282,7 @@ static void one_case(Fuzz *f, const Kind *k, const Corpus *from,
 static void make_nvrtc(Fuzz *f, Arena *a)
 {
     const char *cc = getenv("CC"), *file;
-    file = arena_printf(a, "%s/nvrtc.so", f->folder);
+    file = arena_printf(a, "%s/fuzz-nvrtc.so", f->build);
     const char *argv[] = {cc && *cc ? cc : "cc", "-std=c11", "-shared", "-fPIC",
                           "-o", file, "tests/standin/nvrtc.c", NULL};
     char *errors;

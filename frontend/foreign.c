@@ -1,0 +1,110 @@
+/* foreign.c: what names and syntax of Python and PyTorch are called in PDL. */
+#include <ctype.h>
+#include <string.h>
+
+#include "frontend/parser.h"
+
+static const struct {
+    const char *name, *help;
+} names[] = {
+    {"True", "did you mean 'true'?"},
+    {"False", "did you mean 'false'?"},
+    {"None", "did you mean 'none'?"},
+    {"range", "a loop goes over an array of children: layers: [n] Block(…), "
+              "then for layer in layers { … }"},
+    {"len", "size(x, d) is the size of one dim"},
+    {"permute", "transpose(x, i, j) swaps two dims"},
+    {"view", "write reshape(x, …)"},
+    {"flatten", "write reshape(x, …), where one dim may be -1"},
+    {"squeeze", "write reshape(x, …) without the dim"},
+    {"cat", "write concat(x, y, dim=d)"},
+    {"stack", "write concat(unsqueeze(x, d), unsqueeze(y, d), dim=d)"},
+    {"chunk", "write split(x, n, dim=d)"},
+    {"matmul", "write x @ y"},
+    {"bmm", "write x @ y"},
+    {"expand", "write broadcast(x, …)"},
+    {"contiguous", "it is not needed: parc chooses the layout of tensors"},
+    {"to", "it is not needed: 'precision' of train sets the element type"},
+    {"scaled_dot_product_attention", "write attention(q, k, v, causal=…)"},
+    {"ModuleList", "write NAME: [n] Module(…)"},
+    {"Sequential", "declare the children and call one after another in "
+                   "forward"},
+};
+
+const char *foreign_help(const char *name)
+{
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].name, name) == 0)
+            return names[i].help;
+    return NULL;
+}
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* The word that ends just before `end`. */
+static const char *word_before(const Parser *p, size_t end)
+{
+    size_t begin = end;
+    while (begin > 0 && is_word(p->text[begin - 1]))
+        begin--;
+    return arena_strndup(p->arena, p->text + begin, end - begin);
+}
+
+static const char *word_after(const Parser *p, size_t begin)
+{
+    size_t end = begin;
+    while (end < p->size && is_word(p->text[end]))
+        end++;
+    return arena_strndup(p->arena, p->text + begin, end - begin);
+}
+
+/* Of "x.view(" or "torch.relu(": `name` comes after the dot, `of` before. */
+static const char *method_help(const Parser *p, const char *of,
+                               const char *name)
+{
+    static const char *const packages[] = {"torch", "nn", "F", "np",
+                                           "functional"};
+    const char *help = foreign_help(name);
+    for (size_t i = 0; i < sizeof packages / sizeof *packages; i++)
+        if (strcmp(of, packages[i]) == 0)
+            return help ? help
+                        : arena_printf(p->arena, "names have no prefix: write "
+                                       "%s(…)", name);
+    if (!help)
+        help = arena_printf(p->arena, "tensors have no methods: write %s(x, …)",
+                            name);
+    return help;
+}
+
+const char *foreign_syntax(const Parser *p)
+{
+    size_t at = p->token_begin;
+    char c = at < p->size ? p->text[at] : 0;
+    char after = p->offset < p->size ? p->text[p->offset] : 0;
+    if (c != 0 && strchr("+-*/@", c) && after == '=') {
+        size_t end = at;
+        while (end > 0 && p->text[end - 1] == ' ')
+            end--;
+        const char *name = word_before(p, end);
+        return arena_printf(p->arena, "there is no '%c=': write %s = %s %c …",
+                            c, name, name, c);
+    }
+    if (c == '.') {
+        const char *name = word_after(p, at + 1);
+        return *name && !isdigit((unsigned char)*name)
+                   ? method_help(p, word_before(p, at), name)
+                   : NULL;
+    }
+    if (c == '(') {
+        const char *name = word_before(p, at);
+        size_t begin = at - strlen(name);
+        if (*name && begin > 0 && p->text[begin - 1] == '.')
+            return method_help(p, word_before(p, begin - 1), name);
+    }
+    if (strcmp(word_after(p, at), "if") == 0)
+        return "an if is a statement: if condition { … } else { … }";
+    return NULL;
+}

@@ -240,6 +240,7 @@ bench: all
 
 bench-compile: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/compile_time
+	$(Q)BUILD=$(BUILD) sh tests/bench/einsum
 
 lint:
 	$(Q)sh scripts/lint.sh

@@ -33,6 +33,13 @@ static int64_t matmul_scratch(const Program *p, const Op *op,
                                              t->cpu->level);
 }
 
+static bool is_matmul(const Program *p, const Op *op)
+{
+    Contraction c;
+    contraction_whole(p, op, &c);
+    return !c.plain;
+}
+
 /* The sizes of a rank's call. */
 static ParcAttention attention_of(const Program *p, const Op *op)
 {
@@ -238,6 +245,7 @@ TargetInfo target_info(Target target, int threads)
                         .shares_memory = cpu,
                         .adds_rows = cpu,
                         .workspace = cpu ? cpu_scratch : cuda_scratch,
+                        .is_matmul = is_matmul,
                         .multiplies = cpu ? NULL : cuda_multiplies,
                         .makes_shards = cpu ? cpu_makes_shards : NULL,
                         .in_place = cpu ? cpu_in_place : cuda_in_place};

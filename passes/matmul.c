@@ -1,7 +1,8 @@
 /* matmul.c: adapts einsums to the matmuls of the target's library.
  *
  * requires: STAGE_STORED
- * ensures:  the same stage. Where the library needs operands of one type, those
+ * ensures:  the same stage. Einsums that no matmul computes get transposed
+ *           operands or results (canonicalize.c). Where the library needs operands of one type, those
  *           of every einsum have one type: an operand that a cast has just
  *           widened is used before the cast, else both are cast to f32. A bias
  *           that is added to a full product is added by the matmul, so that the
@@ -17,6 +18,7 @@
  */
 #include <string.h>
 
+#include "passes/canonicalize.h"
 #include "passes/epilogue.h"
 
 /* ---- shared with epilogue.c ---------------------------------------------- */
@@ -183,7 +185,7 @@ static void visit(Program *p, const TargetInfo *t, Region *r)
 
 void pass_matmul(Program *p, const TargetInfo *t)
 {
-    if (!t->multiplies)
-        return;
-    visit(p, t, p->step);
+    canonicalize_einsums(p, t);
+    if (t->multiplies)
+        visit(p, t, p->step);
 }

@@ -34,6 +34,9 @@ typedef struct TargetInfo {
      * types. */
     int64_t (*workspace)(const Program *p, const Op *op,
                          const struct TargetInfo *t);
+    /* Whether matmuls compute this einsum, rather than a plain loop nest.
+     * NULL: not known. */
+    bool (*is_matmul)(const Program *p, const Op *op);
     /* Whether the target has a matmul for an einsum of these types, with the
      * op's epilogue. NULL: any types, no epilogue. */
     bool (*multiplies)(const Program *p, const Op *op);

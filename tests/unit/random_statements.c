@@ -7,6 +7,7 @@
 #include "tests/unit/random.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef Value *Statement(Model *m, Value *h);
 
@@ -358,6 +359,37 @@ static Value *scores(Model *m, Value *h)
     return model_einsum(m, "bst,btk->bsk", s, h);
 }
 
+static const char *shuffled(Model *m, const char *letters)
+{
+    char *s = arena_strdup(m->p->arena, letters);
+    for (int64_t i = (int64_t)strlen(s) - 1; i > 0; i--) {
+        int64_t k = rng_below(m->r, i + 1);
+        char c = s[i];
+        s[i] = s[k];
+        s[k] = c;
+    }
+    return s;
+}
+
+/* Contractions over two dims and over two batch dims, with dims in any order:
+ * most are matmuls only after a transpose. */
+static Value *contract_two(Model *m, Value *h)
+{
+    Arena *a = m->p->arena;
+    int64_t parts = m->dim % 2 == 0 ? 2 : 1;
+    const char *s = shuffled(m, "bnst"), *z = shuffled(m, "bsd");
+    Value *x = ir_reshape(model_at(m), model_norm(m, h), 4,
+                          (int64_t[]){m->batch, m->seq, parts,
+                                      m->dim / parts});
+    Value *y = model_einsum(m, arena_printf(a, "bsnd,btnd->%s", s), x, x);
+    y = unary(m, OP_tanh, model_scale(m, y, 0.2));
+    y = model_einsum(m, arena_printf(a, "%s,btnd->%s", s, z), y, x);
+    y = unary(m, OP_tanh, model_scale(m, y, 0.3));
+    y = model_einsum(m, arena_printf(a, "%s,bsnd->bsnd", z), y, x);
+    return ir_reshape(model_at(m), y, 3,
+                      (int64_t[]){m->batch, m->seq, m->dim});
+}
+
 static Value *tokens_again(Model *m, Value *h)
 {
     Value *ids = model_reach(m, m->tokens, 0);
@@ -477,7 +509,7 @@ static const struct {
     {shift, 1},           {transposed, 1},    {by_heads, 2},
     {flat_tokens, 1},     {mix_positions, 1}, {scores, 1},
     {tokens_again, 1},    {positions, 1},     {squeezed, 1},
-    {layers, 4},          {drop, 3},
+    {layers, 4},          {drop, 3},        {contract_two, 2},
 };
 /* clang-format on */
 enum { STATEMENTS = sizeof statement / sizeof *statement };

@@ -1,0 +1,12 @@
+/* canonicalize.h: einsums as matmuls, by transposes (part of `matmul`). */
+#ifndef PARC_PASSES_CANONICALIZE_H
+#define PARC_PASSES_CANONICALIZE_H
+
+#include "passes/pass.h"
+
+/* Replaces every einsum that the target computes by a plain loop nest by one
+ * that it computes by matmuls, with transposed operands or result, if that is
+ * cheaper. Warns of the others, once per line of the model. */
+void canonicalize_einsums(Program *p, const TargetInfo *t);
+
+#endif

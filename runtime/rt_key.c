@@ -2,8 +2,8 @@
  *
  * The key is a hash of what the launcher says of the job and of the token, in
  * PARC_TOKEN or in the file that PARC_TOKEN_FILE names. Without a token the key
- * can be computed by whoever knows the job's name: it keeps out other jobs and
- * strangers, and rank 0 then takes nothing that a guest says as final.
+ * can be computed from the job's name: it keeps out other jobs and strangers, and
+ * rank 0 then takes nothing that a guest says as final.
  */
 #include <errno.h>
 #include <fcntl.h>

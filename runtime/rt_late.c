@@ -36,7 +36,7 @@ __attribute__((format(printf, 2, 3))) static void add(Text *t, const char *fmt,
     t->n = t->n < RT_LATE ? t->n : RT_LATE - 1;
 }
 
-/* ---- who waits for whom -------------------------------------------------- */
+/* ---- which rank waits for which ---------------------------------------------- */
 
 /* At a barrier in shared memory that has not been passed yet. */
 static bool is_at_barrier(const RtWorld *w, const RtSlot *s)

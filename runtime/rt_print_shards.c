@@ -143,7 +143,7 @@ static void print_index(const ParcParam *p, int64_t at)
     printf("]");
 }
 
-/* A box whose outermost dims were cut only: rows; else begin:end of each. */
+/* Rows where only the outermost dim was cut, else begin:end of each dim. */
 static void print_box(const RtShard *s)
 {
     const ParcParam *p = s->param;

@@ -126,8 +126,8 @@ static const char *reason(RtAnswer answer)
     return text[answer];
 }
 
-/* What a guest calls itself is printed, so that it must not hold anything that a
- * terminal acts on. */
+/* The name of a guest's host is printed: characters that a terminal would
+ * interpret are replaced. */
 static void clean(char host[64])
 {
     host[63] = 0;

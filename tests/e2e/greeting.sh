@@ -87,7 +87,7 @@ check "a name with an escape sequence" job A=
 check "is printed without" says "$work/err.0" "as rank 1 on ??31mred"
 
 # ---- ranks that cannot take part ----
-# With a token a rank of another plan is believed, and ends the run at once.
+# With a token a rank of another plan is believed, and ends the run immediately.
 between() { :; }
 program() { if [ "$1" = 2 ]; then echo "$work/other"; else echo "$work/train"; fi; }
 fails() { # fails COMMAND…: exit status 1

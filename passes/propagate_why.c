@@ -24,7 +24,10 @@ static Why why_param(const Program *p, const Param *q, int axis)
 {
     if (q->state_of >= 0)
         q = &p->param.at[q->state_of];
-    const Style *s = style_of_param(p, q->name, axis);
+    /* A placement of the parameter itself comes before its module's style. */
+    const Style *s = style_of_path(p, q->name, axis);
+    if (!s || s->kind != STYLE_PARAMETER)
+        s = style_of_param(p, q->name, axis);
     for (int i = 0; !s && i < q->nalias; i++)
         s = style_of_param(p, q->alias[i], axis);
     if (s)

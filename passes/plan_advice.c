@@ -181,10 +181,13 @@ static const char *input(const Implied *x)
                              layout_text(x->p->arena, out)));
 }
 
-/* The first Linear that reads v through elementwise ops, or NULL. */
-static const Op *linear_after(const Implied *x, const Value *v, int depth)
+/* The first Linear that reads v through elementwise ops, or NULL. `budget`
+ * bounds the number of values that are followed. */
+static const Op *linear_after(const Implied *x, const Value *v, int *budget)
 {
-    for (const Op *op = v->region->first; op && depth > 0; op = op->next) {
+    if ((*budget)-- <= 0)
+        return NULL;
+    for (const Op *op = v->region->first; op; op = op->next) {
         bool reads = false;
         for (int i = 0; i < op->nargs; i++)
             reads |= op->arg[i] == v;
@@ -194,7 +197,7 @@ static const Op *linear_after(const Implied *x, const Value *v, int depth)
             return is_class(x->p, op->path, "Linear") ? op : NULL;
         bool passes = op->kind == OP_boundary || op_is_elementwise(op->kind);
         const Op *found = passes && op->nouts == 1
-                              ? linear_after(x, op->out[0], depth - 1) : NULL;
+                              ? linear_after(x, op->out[0], budget) : NULL;
         if (found)
             return found;
     }
@@ -203,12 +206,12 @@ static const Op *linear_after(const Implied *x, const Value *v, int depth)
 
 static const char *rows(const Implied *x)
 {
-    enum { OPS = 16 };
+    int budget = 32;
     AxisPlace at = place_of(x->from, x->axis);
     if (!x->op || !op_is_elementwise(x->op->kind) || at.kind != AX_S ||
         at.dim + 1 != x->from->type.ndim || x->op->phase != PH_FORWARD)
         return NULL;
-    const Op *op = linear_after(x, x->op->out[0], OPS);
+    const Op *op = linear_after(x, x->op->out[0], &budget);
     if (!op || style_of_path(x->p, op->path, x->axis))
         return NULL;
     AxisPlace out = place_of(op->out[0], x->axis);
@@ -233,8 +236,11 @@ static const char *features(const Implied *x)
 
 /* The style of the RowwiseParallel whose output's gradient v becomes; or
  * NULL. */
-static const Style *reduced_output(const Implied *x, const Value *v, int depth)
+static const Style *reduced_output(const Implied *x, const Value *v,
+                                   int *budget)
 {
+    if ((*budget)-- <= 0)
+        return NULL;
     for (const Op *op = v->region->first; op; op = op->next) {
         bool reads = false;
         for (int i = 0; i < op->nargs; i++)
@@ -247,8 +253,8 @@ static const Style *reduced_output(const Implied *x, const Value *v, int depth)
         if (s && s->kind == STYLE_ROWWISE)
             return s;
         bool passes = op->kind == OP_boundary || op_is_elementwise(op->kind);
-        if (depth > 0 && passes && op->nouts == 1)
-            s = reduced_output(x, op->out[0], depth - 1);
+        if (passes && op->nouts == 1)
+            s = reduced_output(x, op->out[0], budget);
         if (s && s->kind == STYLE_ROWWISE)
             return s;
     }
@@ -257,7 +263,7 @@ static const Style *reduced_output(const Implied *x, const Value *v, int depth)
 
 static const char *residual(const Implied *x)
 {
-    enum { OPS = 6 };
+    int budget = 32;
     Arena *a = x->p->arena;
     AxisPlace is = place_of(x->from, x->axis);
     const char *text = output_line(x, x->from, x->to->ax[x->axis]);
@@ -266,7 +272,7 @@ static const char *residual(const Implied *x)
         text = output_line(x, x->op->arg[1 - x->operand], is);
     if (text || !x->carry || is.kind != AX_S)
         return text;
-    const Style *s = reduced_output(x, x->carry, OPS);
+    const Style *s = reduced_output(x, x->carry, &budget);
     if (!s || s->out_to[0].kind != LAYOUT_REPLICATE)
         return NULL;
     return line(x->p, s->path,

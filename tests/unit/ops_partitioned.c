@@ -411,7 +411,7 @@ static bool check_conversion(const Placement *from, const Placement *to)
     t.place = *from;
     Value *x = make_operand(p, t, 0);
     Build b = at_end(p);
-    Value *y = reshard_emit(&b, x, to, (Why){"test", {0, 0, 0, 0}});
+    Value *y = reshard_emit(&b, x, to, why_is("test", (Loc){0}));
     const char *fault = ir_verify(p);
     if (!fault && !place_equal(&y->type.place, to))
         fault = "the result is placed otherwise";

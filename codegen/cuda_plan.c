@@ -1,11 +1,13 @@
-/* cuda_plan.c: how a fused op runs on a GPU. By shapes alone, so that the
- * same sums come out on every run.
+/* cuda_plan.c: decides how a fused op runs on a GPU: threads, blocks, vectors,
+ * and what is kept on the chip. The decision depends on shapes only, so that
+ * sums are the same on every run.
  *
  *   y = x * rsqrt(mean(x * x)) * w      x: bf16[8, 256, 4096]
  *
- * becomes a row kernel: 2048 rows of 4096 columns. A thread moves 16 bytes at
- * once, 8 elements. x is needed in two phases, half a register an element; a
- * block of 128 threads has 32 elements a thread, in 4 slots:
+ * becomes a row kernel: 2048 rows of 4096 columns. A thread accesses 16 bytes
+ * at a time, 8 elements. Two phases need x, which takes half a register for
+ * each element; a block of 128 threads has 32 elements for each thread, in 4
+ * slots:
  *
  *   PARC_KERNEL(128) k14_norm(…)
  *   {
@@ -22,37 +24,40 @@
  *       for (int s = 0; s < 4; s++) {
  *           …  parc_write_bf16(y + i0 * 4096 + j, out1, 8);
  *
- * Rows that registers cannot hold stay in shared memory, each thread keeping
- * its own columns there, so that no barrier is needed; longer ones are read
- * again in each phase, of which there is one less for each maximum that is only
- * there to be taken off (kernel_online.c). Without row reductions the elements
- * are one flat range of vectors. Sums over rows give each block a part of the
- * rows; where there are several parts a second kernel, k14_norm_combine, puts
- * them together.
+ * A row that does not fit in registers is kept in shared memory; each thread
+ * accesses only its own columns there, so that no barrier is needed. A longer
+ * row is read again in each phase; kernel_online.c then removes phases that
+ * only subtract a maximum. Without row reductions the elements are one flat
+ * range of vectors. With sums over rows each block gets a part of the rows; if
+ * there are several parts, a second kernel, k14_norm_combine, adds them.
  *
- * A kernel that wants more shared memory than every GPU has
- * (rt_block_memory.h) is planned twice; its twin, k14_norm_tight, streams the
- * row, or adds up columns in the workspace.
+ * A kernel that needs more shared memory than every GPU has (rt_block_memory.h)
+ * is planned twice; the variant k14_norm_tight streams the row, or sums columns
+ * in the workspace.
  */
 #include "codegen/cuda_kernel.h"
 
 #include "base/bug.h"
 #include "runtime/cuda/rt_block_memory.h"
 
-/* A GPU of today: multiprocessors times 2 blocks, times resident threads. */
+/* Sizes for a current GPU: 132 multiprocessors with 2 blocks or 1024 threads
+ * each. */
 enum {
     FILL_BLOCKS = 264,
     FILL_THREADS = 132 * 1024,
     FLAT_THREADS = 256,
     SUM_THREADS = 512,    /* of flat kernels with sums */
-    FLAT_RESIDENT = 1024, /* their threads at once, of 64 registers each */
-    ROW_WARPS = 8,        /* of a block whose rows belong to warps */
+    FLAT_RESIDENT = 1024, /* their resident threads for each multiprocessor,
+                           * with 64 registers each */
+    ROW_WARPS = 8,        /* of a block in which each warp processes a row */
     PART_WORK = 8192,     /* elements from which a part pays */
     LIVE_FLOATS = 32,     /* of a row in a thread's registers */
-    FEW_FLOATS = 16,      /* the same in a block of 1024, which has 64 each */
-    MAX_SLOTS = 4,        /* vectors a thread takes of a row it does not keep */
-    SUM_BYTES = 256, /* of static shared memory, at most, for a sum of warps'
-                        sums: declare_sums in cuda_kernel.c */
+    FEW_FLOATS = 16,      /* the same in a block of 1024 threads, which have 64
+                           * registers each */
+    MAX_SLOTS = 4,        /* vectors of a row that a thread processes without
+                           * keeping them */
+    SUM_BYTES = 256, /* limit of static shared memory for one sum across warps:
+                      * declare_sums in cuda_kernel.c */
 };
 
 static int64_t product(const Space *s, uint32_t axes)
@@ -71,7 +76,8 @@ static int64_t divide_up(int64_t n, int64_t by)
 
 /* ---- sizes --------------------------------------------------------------- */
 
-/* A long column that was cut into blocks for a CPU's cache is whole again. */
+/* Ignores the split of a long column into blocks, which is for a CPU's
+ * cache. */
 static void set_sizes(CudaPlan *c)
 {
     const Space *s = &c->k->space;
@@ -94,7 +100,7 @@ static void set_sizes(CudaPlan *c)
     c->lanes = kernel_lanes(c->k, s->column);
 }
 
-/* ---- sums that take elements --------------------------------------------- */
+/* ---- sums over all elements ---------------------------------------------- */
 
 static bool is_used_once(const Kernel *k, int instr)
 {
@@ -109,7 +115,8 @@ static bool is_used_once(const Kernel *k, int instr)
     return uses == 1;
 }
 
-/* The sum of each row's sum is one sum: no row has to be reduced by itself. */
+/* A total of row sums is one sum over all elements: no row reduction is
+ * needed. */
 static void fold_total(Kernel *k, KernelRoot *total)
 {
     const KernelInstr *row = &k->instr[total->instr];
@@ -170,12 +177,12 @@ static void set_form(CudaPlan *c)
         c->form = c->outer || column_totals(c) < c->k->ntotals ? CUDA_ROWS
                                                                : CUDA_TILES;
     for (int i = 0; i < c->k->ntotals && c->form == CUDA_FLAT; i++)
-        c->uniform[i] = false; /* the thread at a row's first column adds it */
+        c->uniform[i] = false; /* the thread of a row's first column adds it */
 }
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Registers that a thread needs for an element of the row, all lanes. */
+/* Registers that a thread needs for one element of the row, in all lanes. */
 static double live_floats(const CudaPlan *c)
 {
     const Kernel *k = c->k;
@@ -190,8 +197,7 @@ static double live_floats(const CudaPlan *c)
     return floats;
 }
 
-/* Dynamic shared memory that a block may have where all of its shared memory
- * is `block_memory`. */
+/* Dynamic shared memory available to a block with `block_memory` in total. */
 static int64_t room_of(const CudaPlan *c, int64_t block_memory)
 {
     int sums = c->k->ntotals;
@@ -200,7 +206,7 @@ static int64_t room_of(const CudaPlan *c, int64_t block_memory)
     return block_memory - (int64_t)sums * SUM_BYTES;
 }
 
-/* Lays out what stays, and column sums, in shared memory. */
+/* Assigns offsets in shared memory to kept values and column sums. */
 static int64_t shared_row(CudaPlan *c)
 {
     const Kernel *k = c->k;
@@ -235,8 +241,8 @@ static bool is_too_much(const CudaPlan *c, int group, double live)
            (group < 1024 ? LIVE_FLOATS : FEW_FLOATS);
 }
 
-/* Whether what a phase reads, draws, writes and adds to, in two vectors at a
- * time, leaves little of 64 registers. */
+/* Whether the loads, random numbers, stores and sums of a phase, for two
+ * vectors, use most of 64 registers. */
 static bool is_crowded(const CudaPlan *c)
 {
     enum { FLOATS = 48 };
@@ -260,7 +266,7 @@ static bool is_crowded(const CudaPlan *c)
     return 2 * most * c->vector > FLOATS;
 }
 
-/* A row that no block's registers hold. */
+/* Plans a row that does not fit in the registers of a block. */
 static void leave_registers(CudaPlan *c)
 {
     int64_t room = room_of(c, c->block_memory), bytes = shared_row(c);
@@ -276,9 +282,9 @@ static void leave_registers(CudaPlan *c)
             bytes = 0;
     }
     c->shared_bytes = bytes;
-    /* 1024 threads would have 64 registers each, which spill; so have two
-     * blocks of 512, where all of a row's phases are one, or much is on its
-     * way. */
+    /* With 1024 threads each would have 64 registers and spill; so would two
+     * blocks of 512 if all phases of a row are one, or if many values are in
+     * flight. */
     c->group = 512;
     c->blocks = c->place == CUDA_SHARED || is_crowded(c) ? 1 : 0;
 }
@@ -302,7 +308,7 @@ static void set_rows(CudaPlan *c)
         c->groups /= 2;
     c->slots = row_slots(c, c->group);
     c->threads = c->group * c->groups;
-    if (c->place == CUDA_REGISTERS) /* of LIVE_FLOATS a thread */
+    if (c->place == CUDA_REGISTERS) /* at most LIVE_FLOATS in a thread */
         c->shared_bytes = c->groups == 1 ? 0
                                          : c->groups * column_totals(c) *
                                                c->columns * c->lanes * 4;
@@ -345,8 +351,8 @@ static int64_t at_least_one(int64_t n)
     return n < 1 ? 1 : n;
 }
 
-/* Parts of the summed rows: enough blocks to fill a GPU, each with enough to
- * do. */
+/* The number of parts of the summed rows: enough blocks to fill a GPU, each
+ * with enough work. */
 static void set_parts(CudaPlan *c)
 {
     int64_t blocks = c->units * c->tiles;
@@ -421,7 +427,8 @@ static CudaPlan *plan_within(const Program *p, const Op *fused,
     else
         set_rows(c);
     if (c->guide && c->place == CUDA_REGISTERS && column_totals(c)) {
-        cuda_choose_vector(c, false); /* sums' columns are a thread's own */
+        cuda_choose_vector(c, false); /* column sums require that each thread
+                                       * has the same columns in every row */
         set_rows(c);
     }
     if (c->totals)

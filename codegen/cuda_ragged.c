@@ -1,12 +1,12 @@
-/* cuda_ragged.c: rows that no whole number of vectors fills.
+/* cuda_ragged.c: vectors for rows whose length is not a multiple of the vector.
  *
  *   y = exp(x)        x: bf16[64, 50257]
  *
- * Row i begins i * 50257 elements into memory, so that boundaries of 16 bytes
- * lie elsewhere in each row. Vectors begin at a row's first boundary, `lead`
- * elements on. What is in front of it and behind the last whole vector, at most
- * 14 elements, is the row's edge: threads take an element each, in the same
- * phase as their vectors.
+ * Row i begins at element i * 50257, so that 16-byte boundaries are at
+ * different columns in each row. Vectors begin at a row's first boundary, at
+ * column `lead`. The elements before it and after the last whole vector, at
+ * most 14, are the row's edge: threads process one element of it each, in the
+ * same phase as their vectors.
  *
  *   const int lead = (int)(-(i0 * 50257) & 7);
  *   for (int j = lead + t * 8; j <= 50249; j += 4096) {
@@ -19,19 +19,20 @@
  *           const float t0 = parc_from_bf16(x[i0 * 50257 + j]);
  *           …
  *
- * Boundaries are those of one tensor, the guide: the one with most bytes that
- * itself begins at a boundary, as a layer of a stack may not. Rows of others may
- * lie otherwise, such as a bias, which all rows share: its vectors are as wide
- * as it stays in step with the guide (cuda_width).
+ * The boundaries are those of one tensor, the guide: the one with the most
+ * bytes among those that begin at a boundary (a layer of a stack may not). Rows
+ * of other tensors may be aligned differently, such as a bias shared by all
+ * rows: their accesses are as wide as alignment with the guide allows
+ * (cuda_width).
  *
- * In a flat kernel a row's turns are its vectors, then its edge's elements.
- * Edges are printed from a plan of their own, which takes an element a turn and
- * has what is kept (edge<n>) in registers.
+ * In a flat kernel the work items of a row are its vectors, then the elements
+ * of its edge. The edge is printed from a separate plan, which processes one
+ * element for each work item and keeps values (edge<n>) in registers.
  *
- * A column is another thread's in every row. Sums by column therefore lie in
- * shared memory, or in the workspace: a row's reductions have a barrier between
- * one row's addition and the next one's. Where registers hold such sums, and
- * where there are pairs, vectors divide the row.
+ * A column belongs to different threads in different rows. Sums by column are
+ * therefore in shared memory or in the workspace; a barrier, that of a row's
+ * reductions, separates the additions of consecutive rows. Vectors must divide
+ * the row if such sums are in registers, and if there is a pair axis.
  */
 #include "codegen/cuda_kernel.h"
 
@@ -47,7 +48,8 @@ static bool is_along(const CudaPlan *c, const KernelBuffer *b)
     return (b->axes >> c->inner & 1) && b->stride[c->inner] == 1;
 }
 
-/* Whether its rows say where boundaries are, in all of a loop's turns. */
+/* Whether the buffer is aligned in all iterations of a loop, so that it can be
+ * the guide. */
 static bool may_guide(const CudaPlan *c, const KernelBuffer *b)
 {
     return is_along(c, b) && b->apart % c->vector == 0;
@@ -66,8 +68,9 @@ static bool may_be_ragged(const CudaPlan *c)
     return !c->outer;
 }
 
-/* Neighbours in a buffer that is read by elements are as far apart as vectors
- * begin: with 8 that costs a warp more than the elements' bytes do. */
+/* With 8 elements in a vector, neighbouring threads access elements of a buffer
+ * that is read by single elements too far apart; for a warp this costs more
+ * than the bytes. */
 static bool is_too_wide(const CudaPlan *c)
 {
     for (int i = 0; i < c->k->nbuffers && c->vector > 4; i++)
@@ -92,7 +95,7 @@ bool cuda_is_ragged(CudaPlan *c)
     return c->guide != NULL;
 }
 
-/* Whether rows may begin off a boundary. */
+/* Whether a row may begin off a boundary. */
 static bool has_lead(const CudaPlan *c)
 {
     for (int a = 0; a < c->k->space.naxes; a++)

@@ -1,14 +1,13 @@
-/* cuda_steps.c: what each phase of a CUDA kernel computes, and which values
- * stay on the chip from one phase to the next.
+/* cuda_steps.c: lists what each phase of a CUDA kernel computes, and which
+ * values are kept on the chip between phases.
  *
- *   phase 0: load x, square, reduce      x stays: the second phase reads no
- *   phase 1: kept x, mul, load w, mul    memory but w, which all rows share
+ *   phase 0: load x, square, reduce      x is kept: phase 1 reads only w from
+ *   phase 1: kept x, mul, load w, mul    memory, which all rows share
  *
- * What a later phase needs and an earlier one had is kept where that is the
- * only way not to read a row again (loads), or where it is dear to compute
- * again: exponentials and the like, and what comes of several loads that
- * nobody keeps. Everything else is computed again from what is kept, which
- * costs no registers.
+ * A value of an earlier phase is kept if that avoids reading a row again
+ * (loads), or if it is costly to recompute: exponentials and the like, and
+ * values computed from several loads that are not kept. Everything else is
+ * recomputed from kept values, which needs no registers.
  */
 #include "codegen/cuda_kernel.h"
 
@@ -17,12 +16,12 @@ typedef struct Steps {
     bool streamed;
     int *first;  /* by instruction: 1 + the first phase that computes it */
     int *listed; /* 1 + the last phase that lists it */
-    bool *row;   /* by instruction: a row value that is used */
+    bool *row;   /* by instruction: it is a row value and used */
     CudaPhase *phase;
     int number;
 } Steps;
 
-/* Operands that do not change from row to row come from the cache. */
+/* Operands that are the same for all rows are read from the cache. */
 static bool differs_by_row(const CudaPlan *c, uint32_t axes)
 {
     uint32_t rows = c->kept | c->summed;
@@ -34,7 +33,7 @@ static bool is_element(const Steps *s, int i)
     return kernel_is_element(s->c->k, s->c->k->instr[i].axes);
 }
 
-/* What it takes, in floats kept for an element, to compute one again. */
+/* The cost of recomputing an element, in floats kept for each element. */
 static double again(const Steps *s, int i, int depth)
 {
     const KernelInstr *instr = &s->c->k->instr[i];
@@ -54,7 +53,7 @@ static double again(const Steps *s, int i, int depth)
     return floats;
 }
 
-/* Whether a value that an earlier phase had stays. */
+/* Whether a value of an earlier phase is kept. */
 static bool is_worth_keeping(const Steps *s, int i)
 {
     enum { DEPTH = 8 };
@@ -65,7 +64,8 @@ static bool is_worth_keeping(const Steps *s, int i)
 
 static void need(Steps *s, int i);
 
-/* What an instruction is computed from; a PICK computes its own arguments. */
+/* Marks the operands of an instruction as needed; a PICK computes its own
+ * arguments. */
 static void need_args(Steps *s, const KernelInstr *instr)
 {
     const Kernel *k = s->c->k;
@@ -139,7 +139,7 @@ void cuda_steps(CudaPlan *c, bool streamed)
     c->keep = NEW_ARRAY(c->p->arena, bool, k->ninstrs + 1);
     c->keep_at = NEW_ARRAY(c->p->arena, int64_t, k->ninstrs + 1);
     if (!streamed)
-        list_phases(&s); /* once to see what stays */
+        list_phases(&s); /* the first pass decides what is kept */
     list_phases(&s);
     for (int p = 0; p < c->nphases; p++)
         for (int i = 0; i < k->phase[p].nrow; i++)

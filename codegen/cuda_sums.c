@@ -1,14 +1,13 @@
-/* cuda_sums.c: sums over rows in CUDA kernels, in two stages.
+/* cuda_sums.c: prints sums over rows in CUDA kernels, in two stages.
  *
- * A block adds up its part of the rows: a scalar in every thread (a<n>), put
- * together through warps; a sum by column in the registers of the thread that
- * owns the column, or in its place in shared memory. Where warps of a block
- * have rows of their own, shared memory puts them together. If the block has
- * all rows, what follows from the sums is computed at once; else the sums go
- * to the workspace, [unit][part] or [unit][part][column], and a second kernel
- * (cuda_combine.c) adds the parts: a block takes 32 columns, its warps every so
- * many-th part. Always in the same order, so that the bits are the same on
- * every run.
+ * A block sums its part of the rows: a scalar in every thread (a<n>), then
+ * reduced across warps; a sum by column in registers of the thread that has the
+ * column, or in shared memory. If warps of a block process different rows,
+ * their sums are added in shared memory. If a block has all rows, the code that
+ * uses the sums follows; otherwise the sums are written to the workspace,
+ * [unit][part] or [unit][part][column], and a second kernel (cuda_combine.c)
+ * adds the parts: a block processes 32 columns, its warps interleaved parts.
+ * The order of additions is fixed, so that the bits are the same on every run.
  */
 #include "codegen/cuda_sums.h"
 
@@ -38,7 +37,7 @@ const char *cuda_flat_column(const CudaPlan *p)
     return p->outer ? "c" : "j";
 }
 
-/* ---- while rows come ----------------------------------------------------- */
+/* ---- inside the loop over rows ------------------------------------------- */
 
 /* Whether column sums are in registers of the thread that has the column. */
 static bool are_registers(const CudaPlan *p)
@@ -107,9 +106,9 @@ static void begin_columns(CudaPrinter *c, const KernelTotal *t, int64_t *at)
     set_own(c, t->instr, cuda_sum_start(p, t->instr));
 }
 
-/* Whether some column of a ragged row, whose threads are not those that have it
- * around the rows, is added to without a barrier of the row's reductions in
- * front (or behind). */
+/* In a ragged row, threads add to columns that other threads initialize and
+ * read outside the loop over rows. Whether such an addition has no barrier of
+ * the row's reductions before it (`behind`: after it). */
 static bool adds_unguarded(const CudaPlan *p, bool behind)
 {
     for (int r = 0; r < p->k->nroots; r++) {
@@ -142,7 +141,7 @@ void cuda_begin_totals(CudaPrinter *c)
         out_line(c->text.o, "block_barrier();");
 }
 
-/* ---- the end of a block's rows ------------------------------------------- */
+/* ---- after a block's rows ------------------------------------------------ */
 
 static void end_scalars(CudaPrinter *c)
 {
@@ -192,7 +191,8 @@ static void scalars_away(CudaPrinter *c)
     cuda_close_blocks(c, opened);
 }
 
-/* "workspace + 264 + block_index() * 4096": a block's column sums. */
+/* "workspace + 264 + block_index() * 4096": the address of a block's column
+ * sums. */
 static const char *block_sums(const CudaPrinter *c, const KernelTotal *t)
 {
     const CudaPlan *p = c->plan;
@@ -208,7 +208,7 @@ static const char *block_sums(const CudaPrinter *c, const KernelTotal *t)
                         (long long)cuda_all_columns(p));
 }
 
-/* Each thread owns its columns: nothing has to cross but in ragged rows. */
+/* Each thread has its own columns: only ragged rows need an exchange. */
 static void end_own_columns(CudaPrinter *c)
 {
     const CudaPlan *whole = c->plan, *p = cuda_column_plan(whole);
@@ -256,7 +256,7 @@ static void end_own_columns(CudaPrinter *c)
     c->plan = whole;
 }
 
-/* Warps that had rows of their own hand their sums over. */
+/* Warps with different rows write their sums to shared memory. */
 static void hand_over(CudaPrinter *c, int64_t wide)
 {
     const CudaPlan *p = c->plan;
@@ -289,7 +289,7 @@ static void hand_over(CudaPrinter *c, int64_t wide)
     out_line(c->text.o, "block_barrier();");
 }
 
-/* One column after another by all threads of the block. */
+/* All threads of the block process the columns in order. */
 static void end_shared_columns(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;

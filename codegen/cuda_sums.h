@@ -1,5 +1,5 @@
-/* cuda_sums.h: between cuda_sums.c, which adds up what a block has, and
- * cuda_combine.c, which goes on from whole sums. `instr` is a total. */
+/* cuda_sums.h: shared by cuda_sums.c, which adds within a block, and
+ * cuda_combine.c, which uses the complete sums. `instr` is a KERNEL_TOTAL. */
 #ifndef PARC_CODEGEN_CUDA_SUMS_H
 #define PARC_CODEGEN_CUDA_SUMS_H
 
@@ -8,19 +8,20 @@
 /* "0.0f" or "-INFINITY"; "sum" or "max". */
 const char *cuda_sum_start(const CudaPlan *p, int instr);
 const char *cuda_sum_kind(const CudaPlan *p, int instr);
-/* Columns of a row, with both lanes of a pair. */
+/* Columns of a row, including both lanes of a pair. */
 int64_t cuda_all_columns(const CudaPlan *p);
 /* "name + offset" */
 const char *cuda_at_offset(Arena *a, const char *name, int64_t offset);
-/* The running number of columns: "c", or "j" where that is the same. */
+/* The running index of columns: "c", or "j" if that is the same. */
 const char *cuda_flat_column(const CudaPlan *p);
 
-/* cuda_combine.c: whether anything is summed, or follows, by column. */
+/* cuda_combine.c: whether anything is summed by column or computed from such a
+ * sum. */
 bool cuda_has_columns(const CudaPlan *p);
-/* Names a whole sum, whose value is `text`. */
+/* Declares a complete sum with the value `text`. */
 void cuda_name_sum(CudaPrinter *c, int instr, int lane, const char *text);
-/* What is computed once a unit, and its stores, in thread `one`; and for a
- * column. */
+/* The code computed once for a unit and its stores, in thread `one`; the code
+ * for a column. */
 void cuda_epilogue_scalars(CudaPrinter *c, const char *one);
 void cuda_epilogue_column(CudaPrinter *c);
 

@@ -1,11 +1,11 @@
-/* cuda_unused.c: takes names that nobody uses out of a printed function.
+/* cuda_unused.c: removes unused constants from a printed function.
  *
  *   for (int s = 0; s < 2; s++) {
- *       const int j = (s * 512 + t) * 4;      <- where columns were kept, no
- *       parc_widen_bf16(in0, kept0[s], 8);       address is made of j
+ *       const int j = (s * 512 + t) * 4;      <- removed: nothing below uses j
+ *       parc_widen_bf16(in0, kept0[s], 8);
  *
- * What a body needs is known when it is printed, its names stand in front of
- * it; a compiler warns of those that are left over.
+ * Declarations are printed before the body that may use them; the compiler
+ * would warn about those that are unused.
  */
 #include <ctype.h>
 #include <string.h>
@@ -17,7 +17,8 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Comments name ops and source files, which tensors may be called like. */
+/* Skips comments: they contain names of ops and source files, which a tensor
+ * may have too. */
 bool cuda_mentions(const char *text, const char *name)
 {
     size_t n = strlen(name);
@@ -38,7 +39,7 @@ static size_t indent_of(const char *line)
     return strspn(line, " ");
 }
 
-/* "j" of "const int j = …;", NULL of other lines. */
+/* "j" for "const int j = …;", NULL for other lines. */
 static const char *declared(Arena *a, const char *line)
 {
     static const char *const start[] = {"const int ", "const int64_t "};
@@ -55,7 +56,7 @@ static const char *declared(Arena *a, const char *line)
     return NULL;
 }
 
-/* Whether a name of line `at` stands in a later line of its block. */
+/* Whether a later line of the block of line `at` uses the name. */
 static bool is_used(const char *const *line, int n, int at, const char *name)
 {
     size_t indent = indent_of(line[at]);
@@ -74,8 +75,8 @@ const char *cuda_without_unused(Arena *a, const char *text)
         vec_push(a, &line, (const char *)arena_strndup(a, text, n));
         text += n;
     }
-    /* From the end: a name may be all that another one was for. A statement
-     * of several lines is kept. */
+    /* Backwards: removing a constant may make an earlier one unused. A
+     * declaration of several lines is kept. */
     for (int i = line.n; i-- > 0;) {
         const char *name = declared(a, line.at[i]);
         bool whole = strstr(line.at[i], ";\n") || strstr(line.at[i], "; /*");

@@ -1,11 +1,12 @@
-/* cuda_vector.c: a vector of columns between memory and the names of its
- * elements: in<n> holds what was read, kept<n> what stays on the chip, out<b>
- * what will be written. */
+/* cuda_vector.c: prints the transfer of vectors of columns between memory and
+ * local arrays: in<n> holds what was read, kept<n> what is kept on the chip,
+ * out<b> what will be written. */
 #include "codegen/cuda_kernel.h"
 
 /* ---- names of vectors ---------------------------------------------------- */
 
-/* The place of (lane, element) in a vector: lanes one behind the other. */
+/* The index of (lane, element) in a vector of computed values: lanes are stored
+ * one after the other. */
 static const char *plane(const CudaPrinter *c, int lane)
 {
     const CudaPlan *p = c->plan;
@@ -48,14 +49,15 @@ const char *cuda_in_vector(const CudaPrinter *c, int instr, int lane)
                         cuda_place_in(c, cuda_loaded_buffer(c, instr), lane));
 }
 
-/* "f32": what the functions of vectors call a type. */
+/* "f32": the type's name in the functions that move vectors. */
 static const char *kept_type(const CudaPrinter *c, int instr)
 {
     const KernelBuffer *b = cuda_loaded_buffer(c, instr);
     return dtype_name(b ? b->dtype : c->plan->k->instr[instr].dtype);
 }
 
-/* Elements of 16 bits stay as they are in memory, two in a register. */
+/* Whether 16-bit elements are kept in their memory format, two in a
+ * register. */
 bool cuda_is_raw(const CudaPrinter *c, int instr)
 {
     const KernelBuffer *b = cuda_loaded_buffer(c, instr);
@@ -68,7 +70,7 @@ static int width(const CudaPrinter *c, int instr)
            kernel_lanes(c->plan->k, c->plan->k->instr[instr].axes);
 }
 
-/* Whether its values of this phase pass through in<n>. */
+/* Whether the step's values in this phase come from in<n>. */
 bool cuda_is_staged(const CudaPrinter *c, const CudaStep *step)
 {
     const CudaPlan *p = c->plan;
@@ -112,15 +114,16 @@ const char *cuda_random_expression(const KernelPrinter *text,
     return kernel_random_alone(text, instr, where, lane);
 }
 
-/* ---- vectors in and out -------------------------------------------------- */
+/* ---- reading and writing vectors ----------------------------------------- */
 
 static const char *plus(Arena *a, const char *name, int n)
 {
     return n ? arena_printf(a, "%s + %d", name, n) : name;
 }
 
-/* How often, and how many elements at once, a buffer's vector is moved: lanes
- * that lie apart one behind the other, each in as many pieces as it takes. */
+/* The number of accesses for a buffer's vector, and the elements of each
+ * access. Lanes that are not interleaved are accessed separately, each in the
+ * same number of accesses. */
 static int moves(const CudaPrinter *c, const KernelBuffer *b, int *elements)
 {
     int lanes = kernel_lanes(c->plan->k, b->axes);
@@ -130,7 +133,7 @@ static int moves(const CudaPrinter *c, const KernelBuffer *b, int *elements)
     return pieces * (one ? 1 : lanes);
 }
 
-/* Where move m is from, or goes to. */
+/* The address of access m. */
 static const char *address(const CudaPrinter *c, const KernelBuffer *b, int m)
 {
     Arena *a = c->text.p->arena;
@@ -142,7 +145,7 @@ static const char *address(const CudaPrinter *c, const KernelBuffer *b, int m)
                 m % pieces * elements);
 }
 
-/* Where a kept value lies in shared memory. */
+/* The address of a kept value in shared memory. */
 static const char *kept_address(const CudaPrinter *c, int instr)
 {
     const CudaPlan *p = c->plan;
@@ -196,7 +199,7 @@ static void load_vector(CudaPrinter *c, int instr)
                  n * elements);
 }
 
-/* Brings a step's vector into in<n>, where it does not come of arithmetic. */
+/* Reads a step's vector into in<n> if it is not computed. */
 void cuda_stage_in(CudaPrinter *c, const CudaStep *step)
 {
     const CudaPlan *p = c->plan;
@@ -217,7 +220,8 @@ void cuda_stage_in(CudaPrinter *c, const CudaStep *step)
         draw_vector(c, n);
 }
 
-/* Values that are kept in shared memory go there behind the elements. */
+/* Writes values that are kept in shared memory, after the loop over
+ * elements. */
 void cuda_stage_kept(CudaPrinter *c, const CudaStep *step)
 {
     if (c->plan->keep[step->instr] && !step->kept &&

@@ -1,4 +1,5 @@
-/* emit_matmul.c: statements that multiply, and what makes their calls ready. */
+/* emit_matmul.c: emits matrix products: the calls, and the setup of their
+ * descriptors. */
 #include <stddef.h>
 
 #include "codegen/contraction.h"
@@ -13,7 +14,7 @@ static const char *types_text(const Emitter *e, const Contraction *c)
                         c_parc_type(c->type[1]), c_parc_type(c->type[2]));
 }
 
-/* What does not fit the library: a loop nest in the runtime. */
+/* An einsum that does not fit the library: a loop nest in the runtime. */
 static void emit_plain_einsum(Emitter *e, const Op *op, const Contraction *c)
 {
     Out *o = e->o;
@@ -30,7 +31,8 @@ static void emit_plain_einsum(Emitter *e, const Op *op, const Contraction *c)
     out_line(o, "});");
 }
 
-/* "y + i0 * 64 + i1 * 8": where the call of this turn works. */
+/* "y + i0 * 64 + i1 * 8": the address for one iteration of the loops around the
+ * call. */
 static const char *turn_address(const Emitter *e, const Contraction *c,
                                 Value *v, size_t field)
 {
@@ -89,7 +91,7 @@ void emit_matmul(Emitter *e, const Op *op)
     o->indent -= 4 * c.nletters;
 }
 
-/* ---- made once ----------------------------------------------------------- */
+/* ---- setup, once for a run ----------------------------------------------- */
 
 static const char *triple(Arena *a, const int64_t v[3])
 {

@@ -1,16 +1,16 @@
-/* emit_moves.c: statements that move data, between ranks or within one.
+/* emit_moves.c: emits statements that move data between ranks or within one.
  *
- * A collective is one call with a list of parts; a part is a box [outer,
- * inner] in every rank's arena, see parc_rt.h. The comment above gives the
- * plan's id, the reason, the bytes.
+ * A collective is one call with a list of parts; a part is a strided block [outer, inner]
+ * in every rank's arena, see parc_rt.h. The comment above the call gives the
+ * plan's id, the reason and the bytes.
  */
 #include "codegen/emitter.h"
 #include "codegen/move_box.h"
 
 #include "base/bug.h"
 
-/* Product of local dims first … last-1 of a value, its stack included before
- * dim 0. */
+/* Product of the local dims first … last-1 of a value; the stack counts as part
+ * of the dims before dim 0. */
 static int64_t local_product(const Emitter *e, const Type *t, int first,
                              int last)
 {
@@ -90,7 +90,7 @@ void emit_collective(Emitter *e, const Op *op)
         reduce = max ? "PARC_MAX, " : "PARC_SUM, ";
     }
     int n = moved_parts(e, op);
-    if (n == 0) { /* behind products that are made as shards */
+    if (n == 0) { /* all operands were computed as shards: only a barrier */
         out_line(e->o, "parc_meet(rt, %d, %s);", c->id, axes);
         return;
     }
@@ -124,7 +124,7 @@ void emit_local_part(Emitter *e, const Op *op)
              part_text(e, op->arg[0], op->out[0], b));
 }
 
-/* By offsets: host memory's lie behind the arena's. */
+/* By offsets: host memory comes after the arena. */
 void emit_transfer(Emitter *e, const Op *op)
 {
     Arena *a = e->p->arena;
@@ -176,8 +176,8 @@ static void emit_transpose(Emitter *e, const Op *op)
     strided_copy(e, op, to->ndim, dim, moved);
 }
 
-/* One operand of a concat, or a slice, or a pad's inside: rows of `inner`
- * elements between tensors whose rows are longer. */
+/* One operand of a concat, a slice, or the interior of a pad: copies rows of
+ * `inner` elements between tensors with longer rows. */
 static void rows(Emitter *e, Value *to, int64_t to_row, int64_t to_at,
                  Value *from, int64_t from_row, int64_t from_at, int64_t outer,
                  int64_t inner)

@@ -1,10 +1,10 @@
-/* emit_ops.c: the step as C functions, one statement an op.
+/* emit_ops.c: emits the step as C functions, one statement for each op.
  *
- *   init_constants   matmuls are made, tables computed, once
- *   forward, backward, optimizer   the phases of a step; a layer stack is a
- *                    for loop
+ *   init_constants   once: descriptors of matmuls, tables
+ *   forward, backward, optimizer   the phases of a step; a layer stack is a for
+ *                    loop
  *
- * A value's variable is declared where it is first named in a function.
+ * A value's variable is declared at its first use in a function.
  */
 #include "codegen/emitter.h"
 #include "codegen/cpu_kernel.h"
@@ -24,7 +24,8 @@ static void declare(Emitter *e, Value *v)
              type, value_offset(e, v));
 }
 
-/* Of the name of a sum that is added to where it lies, the result's will do. */
+/* An embedding_add that accumulates in place uses only the result's
+ * variable. */
 static void declare_all(Emitter *e, const Op *op)
 {
     bool onto = op->kind == OP_embedding_add &&
@@ -50,7 +51,7 @@ void emit_comment(Emitter *e, const Op *op, const char *detail)
                                     : ""));
 }
 
-/* The scratch of an op: a pointer expression, "NULL" where it has none. */
+/* The workspace of an op as a pointer expression; "NULL" if it has none. */
 static const char *workspace(const Emitter *e, const Op *op)
 {
     int block = e->memory->workspace[op->id];
@@ -76,7 +77,7 @@ static void emit_fused(Emitter *e, const Op *op)
     out_code(e->o, "%s);", call);
 }
 
-/* "(ParcAttention){…" by rank-local sizes. */
+/* "(ParcAttention){…" with rank-local sizes. */
 static const char *attention_shape(Emitter *e, const Op *op, const Type *q,
                                    const Type *k, const Type *v)
 {
@@ -100,9 +101,9 @@ static const char *attention_shape(Emitter *e, const Op *op, const Type *q,
     return o.text;
 }
 
-/* ", .drop = …": what dropout draws by; the key is operand `at`, behind it are
- * the bases of batch, heads of keys and queries' heads of each, where the whole
- * tensor has more than 1. */
+/* ", .drop = …": the fields for dropout. The key is operand `at`; the operands
+ * after it are the bases of batch, key heads and query heads of each, for those
+ * of size greater than 1 in the whole tensor. */
 static const char *attention_dropout(Emitter *e, const Op *op, int at)
 {
     const AttrList *of = &op_attr(op, "of").l;
@@ -122,7 +123,7 @@ static const char *attention_dropout(Emitter *e, const Op *op, int at)
     return o.text;
 }
 
-/* Attention with dropout is the same call with more in its shape. */
+/* Attention with dropout is the same call with additional fields. */
 static void emit_attention(Emitter *e, const Op *op)
 {
     Arena *a = e->p->arena;
@@ -161,7 +162,7 @@ static void emit_embedding(Emitter *e, const Op *op)
              (long long)type_local_dim(table, m, 1), base);
 }
 
-/* Onto where x lies, or a copy of it. */
+/* Adds in place if x has the same memory, else to a copy of x. */
 static void emit_embedding_add(Emitter *e, const Op *op)
 {
     const Mesh *m = &e->p->mesh;
@@ -188,7 +189,7 @@ static void emit_zeros(Emitter *e, const Op *op)
              (long long)type_local_bytes(&op->out[0]->type, &e->p->mesh));
 }
 
-/* Where this rank's part of a dim begins. */
+/* The index at which this rank's part of a dim begins. */
 static void emit_base(Emitter *e, const Op *op)
 {
     const Type *t = &op->out[0]->type;
@@ -220,7 +221,7 @@ static void emit_split_key(Emitter *e, const Op *op)
 
 /* ---- loops --------------------------------------------------------------- */
 
-/* One at the most between two loops. */
+/* At most one blank line between two loops. */
 static void blank_line(Out *o)
 {
     if (o->size < 2 || strncmp(o->text + o->size - 2, "\n\n", 2) != 0)
@@ -282,8 +283,8 @@ static const Statement statements[] = {
     {OP_concat, emit_copy_op},
 };
 
-/* "parc_mark(rt, 12, layer);": what comes next is work[12] in that turn; of
- * nested loops, turns are counted through. */
+/* "parc_mark(rt, 12, layer);": the next statement is work[12] in that
+ * iteration; the iterations of nested loops are numbered consecutively. */
 static void emit_mark(Emitter *e, const Op *op)
 {
     Arena *a = e->p->arena;
@@ -336,8 +337,8 @@ void emit_body(Emitter *e, const Op *op)
     bug("emit: no statement for %s", op_info(op->kind)->name);
 }
 
-/* Which calls of attention will come, once for each shape: the runtime chooses
- * how they run. Calls that draw, or compute in f32, have one way. */
+/* Prepares each shape of attention call once, so that the runtime can choose an
+ * implementation. Calls with dropout or in f32 have only one. */
 static void make_attention(Emitter *e, const Region *r)
 {
     for (const Op *op = r->first; op; op = op->next) {
@@ -358,8 +359,8 @@ static void make_attention(Emitter *e, const Region *r)
     }
 }
 
-/* A function's statements, behind the names that they use: where all are
- * collectives, none knows the arena. */
+/* A function's statements, preceded by the declarations that they use: if all
+ * are collectives, the arena pointer is not declared. */
 static void function_body(Emitter *e, Phase phase)
 {
     Out *o = e->o, body;

@@ -1,5 +1,5 @@
-/* emit_streams.c: statements in the order in which they are issued, with the
- * waits in front of them and the events behind them (passes/streams.h).
+/* emit_streams.c: emits statements in their order of issue, with waits before
+ * and events after them (passes/streams.h).
  *
  *     {
  *         const int64_t layer = 0;
@@ -29,8 +29,8 @@ const char *emit_stream_name(int stream)
     return name[stream];
 }
 
-/* "4", "4 + layer % 2", "4 + (next + 1) % 2": a slot of an event, by the turn
- * of its loop, where op runs in it. */
+/* "4", "4 + layer % 2", "4 + (next + 1) % 2": a slot of an event, from the
+ * iteration of its loop in which op runs. */
 static const char *slot_text(const Emitter *e, const Event *event,
                              const Op *op, int offset)
 {
@@ -47,7 +47,7 @@ static const char *slot_text(const Emitter *e, const Event *event,
                         event->slots);
 }
 
-/* "layer == 31": the loop's first turn. */
+/* "layer == 31": true in the loop's first iteration. */
 static const char *first_turn(const Emitter *e, const Op *loop,
                               const char *turn)
 {
@@ -56,7 +56,7 @@ static const char *first_turn(const Emitter *e, const Op *loop,
                                                        : 0));
 }
 
-/* `turn`: the variable of the loop that the statement stands in. */
+/* `turn`: the variable of the loop that contains the statement. */
 static void emit_wait(Emitter *e, const Issue *issue, const Wait *w,
                       const char *turn)
 {
@@ -79,8 +79,8 @@ static void emit_wait(Emitter *e, const Issue *issue, const Wait *w,
     }
 }
 
-/* Ranks meet, as a part of the statement, behind its mark: before what it does,
- * or in place of what a gather does not move. */
+/* Barriers of a statement, after its mark: before the operation, or instead of
+ * a gather that moves nothing. */
 static void emit_meetings(Emitter *e, const Issue *issue, const char *turn)
 {
     Arena *a = e->p->arena;
@@ -124,9 +124,10 @@ void emit_step_border(Emitter *e, bool end)
     e->o->indent -= 4;
 }
 
-/* ---- other turns' -------------------------------------------------------- */
+/* ---- statements of other iterations -------------------------------------- */
 
-/* As many that follow each other for the same turn of the same loop. */
+/* The number of consecutive statements for the same iteration of the same
+ * loop. */
 static int same_turn(const IssueList *list, int from)
 {
     const Issue *first = &list->at[from];
@@ -140,7 +141,8 @@ static int same_turn(const IssueList *list, int from)
     return n;
 }
 
-/* A block whose variables are of another turn: it declares its own. */
+/* A block with statements of another iteration, which declares its own
+ * variables. */
 static void emit_block(Emitter *e, const IssueList *list, int from, int n,
                        const char *turn)
 {
@@ -154,7 +156,7 @@ static void emit_block(Emitter *e, const IssueList *list, int from, int n,
     out_line(e->o, "}");
 }
 
-/* Of a loop that has not begun. */
+/* Declares the variable of a loop before the loop begins. */
 static void declare_turn(Emitter *e, const Issue *issue)
 {
     const Op *loop = issue->op->region->owner;
@@ -164,7 +166,7 @@ static void declare_turn(Emitter *e, const Issue *issue)
              (long long)layer);
 }
 
-/* In front of the loop, for one of its first turns. */
+/* Before the loop: statements of one of its first iterations. */
 static void emit_first(Emitter *e, const IssueList *list, int from, int n)
 {
     const Issue *issue = &list->at[from];
@@ -175,7 +177,7 @@ static void emit_first(Emitter *e, const IssueList *list, int from, int n)
     emit_block(e, list, from, n, outer ? e->loop_name[outer->id] : "");
 }
 
-/* Inside of the loop, for a later turn, if there is one. */
+/* Inside the loop: statements of a later iteration, if it exists. */
 static void emit_ahead(Emitter *e, const IssueList *list, int from, int n)
 {
     const Issue *issue = &list->at[from];
@@ -195,7 +197,8 @@ static void emit_ahead(Emitter *e, const IssueList *list, int from, int n)
     e->loop_name[loop->id] = turn;
 }
 
-/* In one of the last turns of a loop, for what comes behind it. */
+/* In one of the last iterations of a loop: statements that come after the
+ * loop. */
 static void emit_late(Emitter *e, const IssueList *list, int from, int n)
 {
     const Issue *issue = &list->at[from];
@@ -210,7 +213,7 @@ static void emit_late(Emitter *e, const IssueList *list, int from, int n)
     emit_block(e, list, from, n, turn);
 }
 
-/* What is issued in front of a loop runs in its phase. */
+/* A statement issued before a loop runs in the loop's phase. */
 static Phase phase_of(const Issue *issue)
 {
     const Op *op = issue->at                    ? issue->at

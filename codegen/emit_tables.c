@@ -1,5 +1,5 @@
-/* emit_tables.c: what train.c says of itself: parameters, inputs, model.
- */
+/* emit_tables.c: emits the tables of train.c that describe the program to the
+ * runtime: parameters, inputs, collectives, model. */
 #include "codegen/emitter.h"
 #include "ir/flops.h"
 #include "runtime/parc_rt.h"
@@ -51,7 +51,8 @@ static const char *init_name(InitKind k)
     return "PARC_ZEROS";
 }
 
-/* "fsdp=S(0) tp=S(0)": a flat run of whole rows is S(0) to the user. */
+/* "fsdp=S(0) tp=S(0)": a flat run of whole rows is shown to the user as
+ * S(0). */
 static const char *placement_text(const Emitter *e, const Type *t)
 {
     Arena *a = e->p->arena;
@@ -172,7 +173,7 @@ static void collective_names(Emitter *e)
     out_line(o, "};");
 }
 
-/* Which stream each runs on. */
+/* The stream of each collective. */
 static void collective_streams(Emitter *e)
 {
     Out *o = e->o;
@@ -196,7 +197,8 @@ static bool has_rooms(const Emitter *e)
     return false;
 }
 
-/* Where each has room for what NCCL takes only packed. */
+/* The staging buffer of each collective whose layout NCCL supports only
+ * packed. */
 static void collective_rooms(Emitter *e)
 {
     Out *o = e->o;
@@ -215,7 +217,8 @@ static void collective_rooms(Emitter *e)
     out_line(o, "};");
 }
 
-/* Over which axes each runs: a communicator for each set. */
+/* The mesh axes of each collective: the runtime creates a communicator for each
+ * set. */
 static void collective_axes(Emitter *e)
 {
     Out *o = e->o;
@@ -231,7 +234,7 @@ static void collective_axes(Emitter *e)
     out_line(o, "};");
 }
 
-/* The plan as --info prints it, one literal a line. */
+/* The text that --info prints, one literal for each line. */
 static void info_text(Emitter *e, const char *text)
 {
     Out *o = e->o;
@@ -246,11 +249,11 @@ static void info_text(Emitter *e, const char *text)
                            arena_strndup(e->p->arena, text, n)));
         text += n;
     }
-    o->size--; /* the last newline makes room for the semicolon */
+    o->size--; /* the semicolon takes the place of the last newline */
     out(o, ";\n");
 }
 
-/* Kernels by the number that launch.c knows them by. */
+/* The kernels' symbols by the number that launch.c uses. */
 static void kernel_names(Emitter *e)
 {
     const CudaKernels *k = e->cuda->kernels;
@@ -280,8 +283,7 @@ static uint64_t hash(const char *text)
     return h;
 }
 
-/* The offset of a scalar of the step by its name; "-1" where the step has
- * none. */
+/* The offset of a scalar of the step by name; "-1" if the step has none. */
 static const char *scalar_offset(Emitter *e, OpKind kind, const char *name)
 {
     for (const Op *op = e->p->step->first; op; op = op->next)

@@ -1,13 +1,11 @@
-/* emit_work.c: the table of a step's statements: what each is called, where it
- * comes from, what it costs, and where it writes.
- */
+/* emit_work.c: emits the table of a step's statements: name, source location,
+ * cost and results. */
 #include "codegen/emitter.h"
 #include "runtime/parc_rt.h"
 
 #include <string.h>
 
-/* "layer": the loop's variable without the number that tells it from
- * others. */
+/* "layer": the loop's variable without the suffix that makes it unique. */
 static const char *loop_text(const Emitter *e, const Op *loop)
 {
     const char *name = e->loop_name[loop->id];
@@ -19,7 +17,7 @@ _Static_assert((int)MAX_LOOP_DEPTH <= (int)PARC_MAX_LOOPS,
 
 /* ---- results ------------------------------------------------------------- */
 
-/* Which of the statement's loops it is; -1: none. */
+/* The index of a loop among the statement's loops; -1: none. */
 static int loop_index(const WorkInfo *w, const Op *loop)
 {
     for (int i = 0; i < w->nloops; i++)
@@ -28,8 +26,8 @@ static int loop_index(const WorkInfo *w, const Op *loop)
     return -1;
 }
 
-/* Floats of the device that lie one after the other, in a place that the turns of the loops
- * around the statement say. */
+/* Whether v can be checked at run time: contiguous floats in device memory, at
+ * an address that only the loops around the statement determine. */
 static bool is_checked(const Emitter *e, const WorkInfo *w, Value *v)
 {
     const Place *at = &e->memory->value[live_root(v)->id];
@@ -44,8 +42,8 @@ static bool is_checked(const Emitter *e, const WorkInfo *w, Value *v)
     return known;
 }
 
-/* ", .stride = {0, 64}"; nothing where all are 0. `numbers`: of each of the
- * place's loops. */
+/* ", .stride = {0, 64}"; "" if all are 0. `numbers`: one for each loop of the
+ * place. */
 static void by_loop(Emitter *e, const WorkInfo *w, const Place *at,
                     const char *name, const int64_t *numbers)
 {

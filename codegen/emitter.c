@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Names that emitted code uses itself, or that the C library has taken. */
+/* Names that emitted code or the C library uses. */
 static bool is_taken(const char *name)
 {
     static const char *const word[] = {
@@ -27,7 +27,7 @@ static bool is_taken(const char *name)
            (name[0] == 'k' && name[1] >= '0' && name[1] <= '9');
 }
 
-/* A variable's name, or a block's, from a name of the model. */
+/* The C name of a variable or a block for a name of the model. */
 static const char *c_identifier(Arena *a, const char *text)
 {
     const char *name = c_clean(a, text);

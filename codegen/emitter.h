@@ -1,8 +1,8 @@
-/* emitter.h: what the writers of train.c share.
+/* emitter.h: shared by the files that write train.c.
  *
- * Names: a value keeps its name from the model, made a C identifier; views
- * have no variable of their own and go by their root's. Addresses: every
- * block of the arena is a #define AT_name; a value is a pointer into it.
+ * Names: a value keeps its name from the model, converted to a C identifier;
+ * views have no variable and use their root's. Addresses: every block of the
+ * arena is a #define AT_name; a value is a pointer into it.
  */
 #ifndef PARC_CODEGEN_EMITTER_H
 #define PARC_CODEGEN_EMITTER_H
@@ -25,7 +25,7 @@ typedef struct Emitter {
     const char **block_name; /* by block */
     const char **axis_name;  /* by mesh axis: AXIS_dp */
     const char **loop_name;  /* by op id: the variable of a loop … */
-    const char **next_name;  /* … and of a later turn, where that has one */
+    const char **next_name;  /* … and of a later iteration, if it is used */
     WorkInfo *work;
     int nwork;
     int *collective_of;      /* by op id; -1 */
@@ -38,42 +38,42 @@ typedef struct Emitter {
 void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
                   const EmitOptions *options);
 
-/* The variable that holds v's address, and its byte offset in the arena as a
- * C expression: "AT_wq + layer * 4096". */
+/* The variable that holds v's address; its byte offset in the arena as a C
+ * expression: "AT_wq + layer * 4096". */
 const char *value_variable(const Emitter *e, Value *v);
 const char *value_offset(const Emitter *e, Value *v);
-/* Whether v is a kept parameter's shard, which lies inside its layer; and
- * where the layer begins. */
+/* Whether v is the shard of a kept parameter, which is stored inside its layer;
+ * the offset at which the layer begins. */
 bool value_is_inside(const Emitter *e, Value *v);
 const char *value_row_offset(const Emitter *e, Value *v);
 
-/* The segment that a block lies in, NULL: the rank's own part of the arena;
- * and the name of where it begins: SHARED_dp. */
+/* The segment that contains a block, NULL: the rank's own part of the arena;
+ * the name of the segment's offset: SHARED_dp. */
 const Segment *emitter_segment(const Emitter *e, const Block *b);
 const char *emitter_segment_name(const Emitter *e, const Segment *s);
 
-/* Set of mesh axes as a C expression: "AXIS_dp | AXIS_tp". */
+/* A set of mesh axes as a C expression: "AXIS_dp | AXIS_tp". */
 const char *axes_expression(const Emitter *e, uint32_t axes);
 
 /* emit_ops.c: the functions init_constants, forward, backward, optimizer. */
 void emit_step_functions(Emitter *e);
-/* A statement in two halves: its variables and its mark, what it does. */
+/* A statement in two parts: its variables and mark; its operation. */
 void emit_head(Emitter *e, const Op *op);
 void emit_body(Emitter *e, const Op *op);
-/* "path: kind detail (file:line:column)", the first result's type. */
+/* "path: kind detail (file:line:column)", then the first result's type. */
 void emit_comment(Emitter *e, const Op *op, const char *detail);
 
-/* emit_matmul.c: an einsum's call; all calls of a region, made ready. */
+/* emit_matmul.c: an einsum's call; the descriptors of all calls of a region. */
 void emit_matmul(Emitter *e, const Op *op);
 void emit_matmuls(Emitter *e, const Region *r);
 
 /* emit_streams.c: statements in order of issue, with waits and events; `phase`:
- * only those of one phase, NULL: all. What a step begins or ends with. */
+ * only those of one phase, NULL: all. The code at a step's beginning or end. */
 void emit_issues(Emitter *e, const IssueList *list, const Phase *phase);
 void emit_step_border(Emitter *e, bool end);
 const char *emit_stream_name(int stream); /* "PARC_DATA" */
 
-/* emit_moves.c: statements of ops that move data between ranks, or within
+/* emit_moves.c: statements of ops that move data between ranks or within
  * memory. */
 void emit_collective(Emitter *e, const Op *op);
 void emit_local_part(Emitter *e, const Op *op); /* take_part, take_share */

@@ -1,6 +1,5 @@
-/* epilogue.c: what matmuls do to their products: names, and which values of an
- * op take part.
- */
+/* epilogue.c: the table of epilogues of matmuls: names, and the operands and
+ * results of an op that they use. */
 #include "codegen/contraction.h"
 
 #include <stddef.h>

@@ -13,22 +13,22 @@
  *       accumulators -> workspace, or straight to the result
  *   combine the parts in order; epilogue instructions and stores
  *
- * A row reduction ends a phase: what uses its result belongs to the next.
- * Element values that a later phase needs are computed again there from what
- * is in memory, or read back where the row has stored them; a costly one is
- * kept in the row of a result that is written later, or, where that is of 16
- * bits, in a row of its own.
+ * A row reduction ends a phase: instructions that use its result belong to the
+ * next. Element values that a later phase needs are recomputed from memory
+ * there, or read back if the row has stored them. A costly value is kept in the
+ * row of a result that is written later, or, if that has 16 bits, in a separate
+ * row.
  *
- * The number of parts follows from shapes alone, so that sums do not depend
- * on the number of threads.
+ * The number of parts depends on shapes only, so that sums do not depend on the
+ * number of threads.
  *
  * Buffers have element types; between a load and a store every float is f32,
- * a cast to bf16 or f16 in between included: it is rounded once, where it is
- * stored.
+ * including a cast to bf16 or f16 in between: the value is rounded once, when
+ * it is stored.
  *
- * How a kernel is called: its results, then its operands, in the order of
- * the fused op, then the workspace (float *) if it wants any. A result and an
- * operand may be the same memory where kernel_in_place() says so.
+ * Calling convention: results, then operands, in the order of the fused op,
+ * then the workspace (float *) if the kernel needs one. A result and an operand
+ * may be the same memory if kernel_in_place() says so.
  */
 #ifndef PARC_CODEGEN_KERNEL_H
 #define PARC_CODEGEN_KERNEL_H
@@ -38,19 +38,19 @@
 typedef enum KernelCode {
     KERNEL_LOAD,   /* an element of `buffer` */
     KERNEL_CONST,  /* `number` */
-    KERNEL_INDEX,  /* the index along a dim (plus arg 0, its base, if any) */
-    KERNEL_RANDOM, /* drawn by the key arg 0 and the index, which the other
-                      args are the bases of, as many as dims or none */
+    KERNEL_INDEX,  /* the index along a dim (plus arg 0, its base, if given) */
+    KERNEL_RANDOM, /* drawn from the key arg 0 and the index; the other args
+                    * are the bases of the index, one for each dim or none */
     KERNEL_ONEHOT, /* 1 where the index is arg 0 (minus arg 1, the base) */
-    KERNEL_ROTARY, /* arg 0 rotated by cos arg 1, sin arg 2 with its twin on
-                      the pair axis; `number` is -1 to turn back */
+    KERNEL_ROTARY, /* arg 0 rotated by cos arg 1, sin arg 2 with the other
+                    * element of its pair; `number` is -1 for the inverse */
     KERNEL_OP,     /* elementwise `op` on the args; `number` its attribute */
     KERNEL_REDUCE, /* row reduction of arg 0 */
     KERNEL_TOTAL,  /* accumulation of arg 0 over rows: `accumulator` */
     KERNEL_ONLINE, /* the row's sum of exp(x - arg 0), times arg 1 if given, in
-                      the phase that finds arg 0, the row's greatest x */
-    KERNEL_PICK,   /* arg 0 (what takes no op) in the column that arg 1, a
-                      ONEHOT, says; 0 where the row lacks it */
+                    * the phase that computes arg 0, the row's maximum x */
+    KERNEL_PICK,   /* arg 0 (not the result of an op) in the column given by
+                    * arg 1, a ONEHOT; 0 if the column is not in the row */
 } KernelCode;
 
 typedef struct KernelInstr {
@@ -62,7 +62,7 @@ typedef struct KernelInstr {
     double number;
     int buffer;                 /* LOAD */
     int accumulator;            /* TOTAL */
-    uint32_t axes;              /* that its value varies over */
+    uint32_t axes;              /* axes along which its value varies */
     int64_t stride[SPACE_AXES]; /* INDEX, ONEHOT, RANDOM: of the index */
     int phase;                  /* the first in which it can be computed */
     bool epilogue;              /* a TOTAL, or computed from one */
@@ -72,39 +72,39 @@ typedef struct KernelBuffer {
     const char *name;   /* a C identifier, unique in the kernel */
     const Value *value; /* the fused op's result or operand */
     DType dtype;
-    bool out, shared; /* shared: may lie where another buffer lies */
+    bool out, shared; /* shared: may overlap another buffer */
     uint32_t axes;
     int64_t stride[SPACE_AXES];
     int64_t elements;
-    int64_t apart; /* it begins some multiple of so many elements behind a
-                      boundary of the arena's; 0: at a boundary */
+    int64_t apart; /* it begins at a multiple of this many elements from an
+                    * aligned address of the arena; 0: aligned */
 } KernelBuffer;
 
-/* Something that a row or an element does besides computing. */
+/* An effect of a row or an element. */
 typedef enum RootKind { ROOT_STORE, ROOT_REDUCE, ROOT_TOTAL } RootKind;
 typedef struct KernelRoot {
     RootKind kind;
-    int instr;    /* whose value it takes */
+    int instr;    /* whose value is used */
     int target;   /* STORE: buffer; REDUCE, TOTAL: the instruction */
-    bool element; /* in the loop over columns, not once a row */
+    bool element; /* in the loop over columns, not once for a row */
     bool epilogue;
     int phase;
 } KernelRoot;
 
 typedef struct KernelStep {
     int instr;
-    int reload; /* -1: compute; else the buffer where this row has it */
+    int reload; /* -1: compute; else the buffer from which it is read back */
 } KernelStep;
 
 typedef struct KernelPhase {
-    int nrow, *row; /* instructions computed once a row */
+    int nrow, *row; /* instructions computed once for a row */
     int nelement;
     KernelStep *element; /* in the loop over columns */
     bool loop;           /* whether there is one */
 } KernelPhase;
 
-/* Sums over rows. `columns`: one for each column, else a scalar. They lie in
- * the workspace as [unit][columns], or are the result `buffer` itself. */
+/* Sums over rows. `columns`: one for each column, else a scalar. Stored in the
+ * workspace as [unit][columns], or directly in the result `buffer`. */
 typedef struct KernelTotal {
     int instr, arg;
     bool columns, direct;
@@ -120,12 +120,13 @@ typedef struct Kernel {
     int ninstrs, nbuffers, nroots, nphases, ntotals;
     KernelInstr *instr;
     KernelBuffer *buffer; /* results, then operands */
-    bool keeps_row;       /* buffer[nbuffers]: a row of f32 beside them, for a
-                             value that no result's row can keep */
+    bool keeps_row;       /* buffer[nbuffers]: an additional row of f32, for a
+                           * value that no result's row can keep */
     KernelRoot *root;
     KernelPhase *phase;
     KernelTotal *total;
-    int nkept, *kept;           /* epilogue instructions, once a kept index */
+    int nkept, *kept;           /* epilogue instructions, once for each kept
+                                 * index */
     int ncolumn, *column;       /* and for each column */
     int64_t units, parts, rows; /* kept indices; parts of summed rows; summed
                                    rows */
@@ -137,23 +138,24 @@ typedef struct Kernel {
 /* The kernel of a fused op, in the program's arena. */
 const Kernel *kernel_build(const Program *p, const Op *fused);
 
-/* The same before anything was chosen for a CPU's cache: no value is kept or
- * read back, no buffer is marked as shared; parts, workspace and what is direct
- * are for the caller to choose. */
+/* The kernel without choices for a CPU's cache: no value is kept or read back,
+ * no buffer is marked as shared; the caller chooses parts, workspace and direct
+ * sums. */
 Kernel *kernel_build_plain(const Program *p, const Op *fused);
 
-/* Sums behind a maximum in the maximum's phase, where that saves a loop over
- * the columns; whether it has changed the kernel, one of kernel_build_plain's.
- * For rows that are read from memory in each phase. (kernel_online.c) */
+/* Moves sums relative to a maximum into the maximum's phase if that saves a
+ * loop over the columns; returns whether the kernel (of kernel_build_plain)
+ * changed. For rows that are read from memory in each phase.
+ * (kernel_online.c) */
 bool kernel_online(const Program *p, Kernel *k);
 
-/* Whether result `out` may be written where operand `arg` lies. */
+/* Whether result `out` may overwrite operand `arg`. */
 bool kernel_in_place(const Kernel *k, int out, int arg);
 
-/* Bytes read and written when every buffer is touched once. */
+/* Bytes read and written if every buffer is accessed once. */
 int64_t kernel_bytes(const Kernel *k);
 
-/* "llama.pdl:41", or "" where nothing is known. */
+/* "llama.pdl:41", or "" if the location is unknown. */
 const char *kernel_where(const Program *p, Loc loc);
 
 /* ---- cpu_kernel.c: kernels as C ------------------------------------------ */

@@ -1,8 +1,8 @@
-/* kernel_build.c: from a fused op to kernel instructions; see kernel.h.
+/* kernel_build.c: builds kernel instructions from a fused op; see kernel.h.
  *
- * Views, broadcasts and permutations disappear here: their results are the
- * same instruction seen along other axes, which loads and stores tell apart
- * by strides. kernel_phase.c then orders the instructions.
+ * Views, broadcasts and permutations produce no instruction: their result is
+ * the operand's instruction with other axes, and loads and stores use other
+ * strides. kernel_phase.c then orders the instructions.
  */
 #include <string.h>
 
@@ -24,13 +24,13 @@ const char *kernel_where(const Program *p, Loc loc)
                         (unsigned)loc.line);
 }
 
-/* C's words, and those that printed kernels use themselves: t12, r3, i0 … */
+/* Keywords of C and names that printed kernels use: t12, r3, i0 … */
 static bool is_reserved(const char *s)
 {
     static const char *const word[] = {
         "rt",   "workspace", "unit", "part",  "row", "end", "columns", "more",
         "kept", "kept_row",  "tile", "group", "rest", "at", "lead", "turn",
-        /* of C++, for CUDA */
+        /* keywords of C++, for CUDA */
         "and", "bool", "catch", "class", "delete", "explicit", "export",
         "false", "friend", "mutable", "namespace", "new", "not", "operator",
         "or", "private", "protected", "public", "template", "this", "throw",
@@ -57,7 +57,7 @@ static bool is_reserved(const char *s)
     return strchr("aceijrstu", *s) && (digits || !s[1]) && *s != 0;
 }
 
-/* Unique together with its row pointer "<name>_row". */
+/* Whether a name or its row pointer "<name>_row" is in use. */
 static bool is_taken(const Kernel *k, const char *name)
 {
     size_t n = strlen(name);
@@ -87,10 +87,10 @@ static const char *buffer_name(Builder *b, const Value *v)
 
 /* ---- buffers ------------------------------------------------------------- */
 
-/* Layers of a stack lie one behind the other, with nothing between: a loop's
- * turn may find a tensor, or have to put it, at any of them. A shard may be a
- * kept parameter's, which is its rank's run of a layer; such layers are as long
- * as all ranks' runs. */
+/* The alignment of a buffer's address in elements; 0: aligned. Layers of a
+ * stack are stored without gaps, and an iteration may access any of them. The
+ * shard of a kept parameter is its rank's run of a layer, whose size is that of
+ * all ranks' runs. */
 static int64_t apart(const Program *p, const Op *op, Value *v)
 {
     const Value *shard = live_kept_shard(p, v);
@@ -172,7 +172,7 @@ static void add_root(Builder *b, KernelRoot root)
     vec_push(b->p->arena, &b->root, root);
 }
 
-/* The instruction of an operand: a load where it is the kernel's own. */
+/* The instruction of an operand; a load if it is an operand of the kernel. */
 static int instr_of(Builder *b, const Value *v)
 {
     int at = value_index(b, v);
@@ -204,7 +204,7 @@ static int make_const(Builder *b, const Op *op)
                                       .number = op_attr(op, "value").f});
 }
 
-/* The index along the axes that the result has and operand 0 has not. */
+/* The index along the axes that only the result has, not operand 0. */
 static int make_index(Builder *b, const Op *op)
 {
     const SpaceValue *r = space_of(b, op->out[0]);
@@ -257,7 +257,7 @@ static double number_of(const Op *op)
     return op->kind == OP_power ? op_attr(op, "exponent").f : 0;
 }
 
-/* All floats are f32 inside a kernel: they are rounded where they are stored. */
+/* All floats are f32 inside a kernel; they are rounded when they are stored. */
 static bool is_free_cast(const Op *op)
 {
     DType from = op->arg[0]->type.dtype, to = op->out[0]->type.dtype;
@@ -284,8 +284,7 @@ static int make_op(Builder *b, const Op *op)
     return add_instr(b, instr);
 }
 
-/* A reduction: within the row, over rows, or first the one and then the
- * other. */
+/* A reduction within the row, over rows, or first within and then over rows. */
 static int make_reduce(Builder *b, const Op *op)
 {
     const Space *s = &b->k->space;
@@ -367,7 +366,7 @@ static void make_stores(Builder *b)
     }
 }
 
-/* ---- the whole ----------------------------------------------------------- */
+/* ---- building the kernel ------------------------------------------------- */
 
 static void build_space(Builder *b)
 {
@@ -445,7 +444,7 @@ bool kernel_in_place(const Kernel *k, int out, int arg)
         if (k->root[r].phase < stored)
             stored = k->root[r].phase;
     }
-    /* No one may read the operand once the row has been overwritten. */
+    /* Nothing may read the operand after the row has been overwritten. */
     int last = 0;
     for (int p = 0; p < k->nphases; p++)
         for (int i = 0; i < k->phase[p].nelement; i++) {

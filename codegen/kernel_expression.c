@@ -1,6 +1,5 @@
-/* kernel_expression.c: single instructions of a kernel as C statements, for
- * every target: see kernel_text.h.
- */
+/* kernel_expression.c: prints single instructions of a kernel as C statements,
+ * for all targets: see kernel_text.h. */
 #include <math.h>
 #include <string.h>
 
@@ -119,7 +118,7 @@ const char *kernel_value(const KernelPrinter *c, int i, char where, int lane)
     return arena_printf(a, "%c%d", where, i);
 }
 
-/* Elements of 16 bits are f32 in between. */
+/* 16-bit elements are converted to f32. */
 const char *kernel_loaded(const KernelPrinter *c, const KernelBuffer *b,
                           const char *at)
 {
@@ -203,7 +202,7 @@ static const char *fill(const KernelPrinter *c, const KernelInstr *instr,
     return text.text;
 }
 
-/* Common exponents have exact forms; small whole ones are products. */
+/* Common exponents have exact forms; small integers are products. */
 static const char *power(const KernelPrinter *c, const KernelInstr *instr,
                          char where, int lane)
 {
@@ -227,7 +226,7 @@ static const char *power(const KernelPrinter *c, const KernelInstr *instr,
             return fill(c, instr, table[i].form, where, lane);
     if (n != floor(n))
         return fill(c, instr, "parc_pow($0, $n)", where, lane);
-    /* A whole exponent takes negative x. */
+    /* An integer exponent accepts negative x. */
     if (fmod(n, 2) == 0)
         return fill(c, instr, "parc_pow(parc_abs($0), $n)", where, lane);
     return fill(c, instr,
@@ -254,7 +253,7 @@ static const char *op_expression(const KernelPrinter *c,
     bug("no C for op '%s' in a kernel", op_info(instr->op)->name);
 }
 
-/* The index is an int where a row has few elements. */
+/* The index is an int if a row has few elements. */
 static const char *index_expression(const KernelPrinter *c,
                                     const KernelInstr *instr, char where,
                                     int lane)
@@ -274,9 +273,8 @@ static const char *index_expression(const KernelPrinter *c,
     return arena_printf(a, "parc_select(%s == %s, 1.0f, 0.0f)", id, at);
 }
 
-/* Which base stands for which dim: bases belong to dims larger than 1. The
- * distance between neighbours along such a dim is the product of those behind
- * it. */
+/* Adds the bases to an index. Only dims greater than 1 have a base; the stride
+ * of a dim is the product of the inner dims. */
 static const char *add_bases(const KernelPrinter *c, const KernelInstr *instr,
                              const char *sum, char where, int lane)
 {

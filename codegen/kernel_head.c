@@ -1,7 +1,5 @@
-/* kernel_head.c: what surrounds a printed kernel: its name, the comment above
- * it, its parameters, and indices along axes from a running number. See
- * kernel_text.h.
- */
+/* kernel_head.c: prints the comment, the signature and the loop indices of a
+ * kernel. See kernel_text.h. */
 #include <string.h>
 
 #include "codegen/kernel_text.h"
@@ -12,7 +10,7 @@ const char *kernel_name(const Program *p, const Op *fused, int number)
                         c_clean(p->arena, op_attr(fused, "name").s));
 }
 
-/* ---- the head ------------------------------------------------------------ */
+/* ---- comment and signature ----------------------------------------------- */
 
 const char *kernel_parameter(const KernelPrinter *c, int i,
                              const char *restricted)
@@ -64,7 +62,7 @@ void kernel_function(KernelPrinter *c, int number, const char *restricted,
         n + 1, item, end);
 }
 
-/* Words in a comment, filled into lines. */
+/* Adds a word to a comment and breaks lines. */
 static void fill_line(Out *o, const char **line, Arena *a, const char *word)
 {
     if (strlen(*line) + strlen(word) + 2 > 78) {
@@ -168,7 +166,7 @@ int kernel_first_axis(uint32_t axes)
     return a;
 }
 
-/* Whether anything is addressed along an axis. */
+/* Whether an address or an index depends on an axis. */
 static bool is_used(const KernelPrinter *c, int axis)
 {
     const Kernel *k = c->k;

@@ -1,6 +1,6 @@
-/* kernel_online.c: a maximum and the sums behind it in one phase, by the online
- * normaliser (Milakov and Gimelshein, "Online normalizer calculation for
- * softmax", 2018).
+/* kernel_online.c: computes a maximum and the sums relative to it in one phase,
+ * by the online normalizer (Milakov and Gimelshein, "Online normalizer
+ * calculation for softmax", 2018).
  *
  *   phase 0   t0 = x                      r1 = max t0
  *   phase 1   t2 = t0 - r1, t3 = exp t2   r4 = sum t3
@@ -15,22 +15,22 @@
  *   phase 1   r9 = select(pick onehot, r12 - r1, 0)
  *             t0 - r1 …                   y
  *
- * The sum starts over with every new maximum: s' = s exp(m - m') + exp(x - m'),
- * and pairs of threads are put together likewise; that is for the printers.
- * What a onehot selects, or multiplies, has one term that counts: it is computed
- * from what stands in the label's column, whatever else it takes. What an
- * operand has in other columns plays no part then, infinities included.
+ * The sum is rescaled for every new maximum: s' = s exp(m - m') + exp(x - m'),
+ * and the sums of two threads are merged in the same way; the printers emit
+ * this code. A sum of terms selected by or multiplied with a onehot has one
+ * nonzero term, which is computed from the operands in the label's column;
+ * values in other columns, including infinities, then have no effect.
  *
- * A phase goes only where all of its loop goes: each is
+ * A phase is removed only if its whole loop can be moved, that is, each root is
  *
- *   sum exp(f - m), sum g * exp(f - m)    m = max f, of the phase before, where
- *                                         g is known
+ *   sum exp(f - m), sum g * exp(f - m)    m = max f, of the previous phase,
+ *                                         in which g is known
  *   sum of what a onehot selects          over plain columns
  *
- * so that a pick is taken ahead of the barrier behind that phase, and of what a
- * later one writes in place. Each phase that goes is one reading of the row
- * less where it is read in each; where the row stays on the chip there is
- * nothing to be gained.
+ * so that an element is picked before the barrier after that phase, and before
+ * a later phase writes in place. Each removed phase saves one read of the row
+ * if it is read in each phase; if the row is kept on the chip, nothing is
+ * gained.
  */
 #include "codegen/kernel_internal.h"
 
@@ -41,14 +41,14 @@ typedef struct Online {
     VEC(KernelRoot) root;
 } Online;
 
-/* ---- what a phase must be ------------------------------------------------ */
+/* ---- analysis of phases -------------------------------------------------- */
 
 static bool is_element(const Kernel *k, int i)
 {
     return kernel_is_element(k, k->instr[i].axes);
 }
 
-/* The maximum m where an instruction is exp(f - m), m = max f; else -1. */
+/* The maximum m if an instruction is exp(f - m) with m = max f; else -1. */
 static int max_of_power(const Kernel *k, int i)
 {
     const KernelInstr *power = &k->instr[i];
@@ -63,7 +63,8 @@ static int max_of_power(const Kernel *k, int i)
     return own ? shifted->arg[1] : -1;
 }
 
-/* Whether a root sums powers; `to` becomes what it sums then. */
+/* Whether a root sums exp(f - m), possibly times a factor; sets `to` to the
+ * KERNEL_ONLINE instruction. */
 static bool is_online(const Kernel *k, const KernelRoot *root, KernelInstr *to)
 {
     const KernelInstr *term = &k->instr[root->instr];
@@ -91,10 +92,10 @@ static bool is_zero(const KernelInstr *instr)
     return instr->code == KERNEL_CONST && instr->number == 0;
 }
 
-/* The onehot, over a row's columns as they lie, without which a term is 0: a
- * factor of a product, what selects between a number and 0; else -1. (One with a
- * base has a rank's part of the columns: a maximum over those is a part of one,
- * and is put together elsewhere.) */
+/* The onehot over the columns that makes a term 0 in all other columns: a
+ * factor of a product, or the condition of a select with 0; else -1. (A onehot
+ * with a base belongs to a rank's part of the columns; a maximum over that is
+ * partial and is combined elsewhere.) */
 static int onehot_of(const Kernel *k, int i)
 {
     const KernelInstr *instr = &k->instr[i];
@@ -115,8 +116,8 @@ static int onehot_of(const Kernel *k, int i)
     return i;
 }
 
-/* Whether a term can be computed for one column: from what takes no op, and
- * what is known before the phase. */
+/* Whether a term can be computed for a single column: from instructions that
+ * are not ops, and from values known before the phase. */
 static bool is_pickable(const Kernel *k, int i, int phase)
 {
     const KernelInstr *instr = &k->instr[i];
@@ -137,7 +138,7 @@ static bool is_picked(const Kernel *k, const KernelRoot *root)
            is_pickable(k, root->instr, root->phase);
 }
 
-/* Whether a phase's loop does nothing but what can go into the one before. */
+/* Whether everything in a phase's loop can be moved to the previous phase. */
 static bool can_go(const Kernel *k, int phase)
 {
     bool any = false;
@@ -180,8 +181,8 @@ static int add_pick(Online *o, int from, int onehot)
                                 .arg = {from, onehot}});
 }
 
-/* A term's value in the onehot's column, as a value of the row. `row`: by
- * instruction, what has been made of it already; 0: nothing. */
+/* A term's value in the onehot's column, as a row value. `row`: by instruction,
+ * the row value already created; 0: none. */
 static int in_column(Online *o, int i, int onehot, int *row)
 {
     KernelInstr instr = o->instr.at[i];
@@ -215,8 +216,8 @@ static void pick(Online *o, const KernelRoot *root)
     sum->arg[2] = none;
 }
 
-/* The phase that an instruction's value is there in; arguments may come behind
- * what takes them. */
+/* The first phase in which an instruction's value is available; arguments may
+ * come after their users in the list. */
 static int phase_of(Kernel *k, int i, bool *known)
 {
     KernelInstr *instr = &k->instr[i];
@@ -255,7 +256,7 @@ static int in_loop(const Online *o, const KernelInstr *sum)
     return sum->nargs > 1 ? sum->arg[1] : o->instr.at[sum->arg[0]].arg[0];
 }
 
-/* A phase goes. */
+/* Removes a phase. */
 static void go(Online *o, int phase)
 {
     Kernel *k = o->k;

@@ -1,28 +1,28 @@
-/* kernel_phase.c: which instruction runs where, and where sums lie.
+/* kernel_phase.c: assigns instructions to phases and memory to sums.
  *
  * A phase's loop computes what its roots (stores, row reductions, sums by
- * column) need. Row values are computed once, in the first phase that has
- * what they need.
+ * column) need. Row values are computed once, in the first phase in which their
+ * operands are available.
  */
 #include "codegen/kernel_internal.h"
 
-/* Parts of the summed rows: enough for many threads, few enough that
- * combining them costs nothing. By shapes alone, so that every thread count
- * gives the same sums. */
+/* Parts of the summed rows: enough for many threads, few enough that combining
+ * them is cheap. The number depends on shapes only, so that sums are the same
+ * for every number of threads. */
 enum { PART_WORK = 16384, MAX_PARTS = 64 };
 
 typedef struct Phaser {
     Arena *arena;
     Kernel *k;
     bool *row_done; /* by instruction */
-    int *loop_done; /* by instruction: 1 + the last phase that has it */
+    int *loop_done; /* by instruction: 1 + the last phase that computes it */
     bool *sum_done; /* by instruction: in an epilogue list */
     bool cached;
 } Phaser;
 
 static void push(Arena *a, int **list, int *n, int x)
 {
-    if ((*n & (*n - 1)) == 0) { /* room is the next power of two */
+    if ((*n & (*n - 1)) == 0) { /* capacity is the next power of two */
         int *more = NEW_ARRAY(a, int, *n ? 2 * *n : 1);
         for (int i = 0; i < *n; i++)
             more[i] = (*list)[i];
@@ -46,7 +46,7 @@ static void need_row(Phaser *s, int i)
     push(s->arena, &phase->row, &phase->nrow, i);
 }
 
-/* The buffer in which an earlier phase has stored the instruction. */
+/* The buffer to which an earlier phase has stored the instruction's value. */
 static int stored_before(const Kernel *k, int i, int phase)
 {
     for (int r = 0; r < k->nroots; r++) {
@@ -111,9 +111,9 @@ static void need_sum(Phaser *s, int i)
         push(s->arena, &k->kept, &k->nkept, i);
 }
 
-/* ---- keeping what is costly ---------------------------------------------- */
+/* ---- keeping costly values ----------------------------------------------- */
 
-/* Whether a later phase computes with the instruction. */
+/* Whether a later phase uses the instruction's value. */
 static bool is_needed_later(Arena *a, const Kernel *k, int on)
 {
     bool *from = NEW_ARRAY(a, bool, k->ninstrs + 1);
@@ -129,8 +129,7 @@ static bool is_needed_later(Arena *a, const Kernel *k, int on)
     return false;
 }
 
-/* A result of floats of that size that the last phase writes, and nothing
- * before it. */
+/* A result with floats of that size that only the last phase writes. */
 static int late_result(const Kernel *k, uint32_t axes, int size)
 {
     for (int r = 0; r < k->nroots; r++) {
@@ -149,7 +148,7 @@ static int late_result(const Kernel *k, uint32_t axes, int size)
     return -1;
 }
 
-/* A row of its own, on the stack of the thread that is at it. */
+/* An additional row on the stack of the thread that computes it. */
 static int kept_row(Kernel *k)
 {
     enum { LONGEST = 65536 };
@@ -171,10 +170,10 @@ static int kept_row(Kernel *k)
     return k->keeps_row ? k->nbuffers : -1;
 }
 
-/* An exponential that a later phase needs again is kept where the row's
- * result will be written: the row is in the cache, and the phase that writes
- * the result reads it back first. One of 16 bits would round it: where a
- * probability is near 1, the loss's gradient is what is left of it. */
+/* An exponential that a later phase needs is kept in the row of the result that
+ * will be written: the row is in the cache, and the phase that writes the
+ * result reads the value first. A row of 16 bits would round it: for a
+ * probability near 1, the gradient of the loss is a small difference. */
 static void keep_costly(Arena *a, Kernel *k)
 {
     for (int i = 0; i < k->ninstrs; i++) {
@@ -227,7 +226,7 @@ static void set_sizes(Kernel *k)
     k->parts = parts < 1 ? 1 : parts;
 }
 
-/* The result that takes a total and nothing else does; -1: none. */
+/* The result that stores a total, if it is the only use; -1: none. */
 static int direct_buffer(const Kernel *k, int instr)
 {
     int buffer = -1;

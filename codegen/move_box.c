@@ -1,4 +1,5 @@
-/* move_box.c: what moves between ranks, as boxes of elements. */
+/* move_box.c: describes the data that moves between ranks as strided
+ * blocks. */
 #include "codegen/move_box.h"
 
 #include "runtime/cuda/rt_staging.h"
@@ -12,7 +13,7 @@ static int64_t product(const Program *p, const Type *t, int first, int last)
     return n;
 }
 
-/* The dim that is split over these axes; -1: it is flat. */
+/* The dim that is sharded over these axes; -1: the placement is flat. */
 static int split_dim(const Type *t, uint32_t axes)
 {
     for (int a = 0; a < MAX_AXES; a++)
@@ -44,7 +45,7 @@ bool move_is_minor(const Op *op)
            split_dim(&op->arg[0]->type, axes);
 }
 
-/* S(from) becomes S(to): boxes as parc_all_to_all wants them. */
+/* S(from) to S(to): the block for parc_all_to_all. */
 static MoveBox swap_box(const Program *p, const Op *op)
 {
     const Type *src = &op->arg[0]->type, *dst = &op->out[0]->type;

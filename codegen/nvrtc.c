@@ -1,9 +1,9 @@
-/* nvrtc.c: kernels are compiled for several architectures side by side, each
- * in a process of its own, which sends back what it has made.
+/* nvrtc.c: compiles kernels for several architectures in parallel, each in its
+ * own process, which returns the result through a pipe.
  *
- * Processes, because the library does one compilation at a time within one;
- * and a compiler that crashes takes only itself along. ptxas reports what it
- * made of each kernel (-v); the rest of the log must be empty.
+ * Processes, because NVRTC serializes compilations within a process, and
+ * because a crash of the compiler ends only that process. ptxas reports on each
+ * kernel (-v); the rest of the log must be empty.
  */
 #include "codegen/nvrtc.h"
 
@@ -21,15 +21,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* One compilation: machine code, PTX, or both at once. */
+/* One compilation: to machine code, PTX or both. */
 typedef struct Job {
-    const char *arch; /* "sm_80"; "compute_90": PTX alone */
-    const char *ptx;  /* the PTX's name, "compute_80"; NULL: not wanted */
+    const char *arch; /* "sm_80"; "compute_90": only PTX */
+    const char *ptx;  /* the name of the PTX, "compute_80"; NULL: not wanted */
     pid_t pid;
-    int from; /* what the process sends */
+    int from; /* the pipe from the process */
 } Job;
 
-/* What a process sends, in front of the log, the machine code and the PTX. */
+/* The header that a process sends before the log, the machine code and the
+ * PTX. */
 typedef struct Answer {
     int result;
     double seconds;
@@ -43,7 +44,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* ---- in the process ------------------------------------------------------ */
+/* ---- the child process --------------------------------------------------- */
 
 static void send(int to, const char *data, size_t size)
 {
@@ -56,7 +57,8 @@ static void send(int to, const char *data, size_t size)
     }
 }
 
-/* Bytes that the library hands out by a pair of calls; NULL: none. */
+/* Data that the library returns by a size function and a get function; NULL:
+ * none. */
 static char *fetch(Arena *a, NvrtcProgram p, int (*measure)(NvrtcProgram,
                                                             size_t *),
                    int (*get)(NvrtcProgram, char *), size_t *size)
@@ -85,7 +87,7 @@ static _Noreturn void compile_job(Arena *a, const NvrtcLibrary *lib,
     }
     double begin = now();
     Answer r = {0};
-    if (chdir("/") != 0) /* the folder is written into line tables */
+    if (chdir("/") != 0) /* line tables contain the current folder */
         _exit(1);
     NvrtcProgram p;
     char *log = NULL, *cubin = NULL, *ptx = NULL;
@@ -106,7 +108,7 @@ static _Noreturn void compile_job(Arena *a, const NvrtcLibrary *lib,
     _exit(0);
 }
 
-/* ---- around it ----------------------------------------------------------- */
+/* ---- the parent process -------------------------------------------------- */
 
 static const char *start(Arena *a, const NvrtcLibrary *lib,
                          const NvrtcText *source, const NvrtcText *header,
@@ -131,7 +133,7 @@ static const char *start(Arena *a, const NvrtcLibrary *lib,
                         strerror(error));
 }
 
-/* Reads size bytes; NULL where the process has ended before. */
+/* Reads size bytes; NULL if the process ended early. */
 static char *receive(Arena *a, int from, size_t size)
 {
     char *data = arena_alloc(a, size + 1);
@@ -154,7 +156,8 @@ static void add_image(Arena *a, NvrtcResult *r, const char *arch,
         vec_push(a, &r->image, image);
 }
 
-/* What one process has made; PTX is kept apart, to stand last. */
+/* Reads the result of one process; PTX is returned separately, to be put
+ * last. */
 static const char *collect(Arena *a, const NvrtcLibrary *lib,
                            const NvrtcText *source, const Job *job,
                            NvrtcResult *r, NvrtcImage *ptx)
@@ -194,9 +197,9 @@ static void end(const Job *job)
 
 typedef VEC(Job) Jobs;
 
-/* A job for each architecture. PTX comes from the oldest that newer devices
- * run, as a by-product; where all are for themselves alone, from a job of its
- * own. */
+/* A job for each architecture. PTX is a by-product of the oldest architecture
+ * without 'a', whose PTX newer devices can run; if there is none, a separate
+ * job makes it. */
 static Jobs plan_jobs(Arena *a, const char *const *arch)
 {
     Jobs jobs = {0};

@@ -1,7 +1,7 @@
-/* nvrtc.h: CUDA C++ to machine code, within parc.
+/* nvrtc.h: compiles CUDA C++ to machine code inside parc.
  *
- * NVRTC, the compiler of NVIDIA's toolkit as a library, needs neither GPU nor
- * driver nor nvcc. It is opened when a CUDA program is written, never before.
+ * NVRTC, the library form of NVIDIA's compiler, needs neither GPU nor driver
+ * nor nvcc. It is opened only when a CUDA program is written.
  */
 #ifndef PARC_CODEGEN_NVRTC_H
 #define PARC_CODEGEN_NVRTC_H
@@ -11,7 +11,7 @@
 
 #include "base/arena.h"
 
-/* A source and the headers that it may include: by name, from memory. */
+/* A source, or a header that it includes by name; both are in memory. */
 typedef struct NvrtcText {
     const char *name, *text;
 } NvrtcText;
@@ -22,7 +22,7 @@ typedef struct NvrtcImage {
     size_t size;
 } NvrtcImage;
 
-/* What ptxas made of one kernel for one architecture. */
+/* What ptxas reports for one kernel and architecture. */
 typedef struct NvrtcKernel {
     const char *name, *arch;
     int registers;          /* of a thread */
@@ -43,10 +43,10 @@ typedef struct NvrtcResult {
     VEC(NvrtcTime) time;
 } NvrtcResult;
 
-/* Compiles `source` for each architecture of a list that NULL ends (names of
- * cuda_archs), several at a time, and to PTX for what is newer. NULL, or a
- * message for the user: NVRTC is missing, or too old. Whatever the compiler
- * says of the source, even a warning, is a fault of parc (bug), and names the
+/* Compiles `source` for each architecture of a NULL-terminated list (names of
+ * cuda_archs), several at a time, and to PTX for newer architectures. Returns
+ * NULL, or a message for the user: NVRTC is missing or too old. Any diagnostic
+ * about the source, even a warning, is a bug of parc; the report names the
  * kernel. */
 const char *nvrtc_compile(Arena *a, const NvrtcText *source,
                           const NvrtcText *header, int nheaders,

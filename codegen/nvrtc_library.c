@@ -1,8 +1,8 @@
-/* nvrtc_library.c: finds NVRTC and opens it.
+/* nvrtc_library.c: finds and opens the NVRTC library.
  *
- * parc links nothing of CUDA, so that whoever compiles for the CPU needs
- * nothing of it. The newest library that the system's loader finds is taken,
- * else one of a toolkit: $CUDA_HOME, $CUDA_PATH, /usr/local/cuda, or beside
+ * parc does not link CUDA libraries, so that users of the CPU target do not
+ * need them. It uses the newest library that the system's loader finds, else
+ * one of a toolkit: $CUDA_HOME, $CUDA_PATH, /usr/local/cuda, or the toolkit of
  * the nvcc on the PATH.
  */
 #include "codegen/nvrtc_library.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Newest first. 12 is the first that knows sm_90a. */
+/* Newest first. 12 is the first version that supports sm_90a. */
 static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
 enum { NAMES = sizeof names / sizeof *names };
 
@@ -23,7 +23,7 @@ static const char *const folders[] = {"lib64", "lib",
                                       "targets/sbsa-linux/lib"};
 enum { FOLDERS = sizeof folders / sizeof *folders };
 
-/* ---- where it is --------------------------------------------------------- */
+/* ---- search -------------------------------------------------------------- */
 
 static void *open_in(Arena *a, const char *toolkit, NvrtcLibrary *lib)
 {
@@ -40,7 +40,8 @@ static void *open_in(Arena *a, const char *toolkit, NvrtcLibrary *lib)
     return NULL;
 }
 
-/* The toolkit of the nvcc on the PATH: the folder above the one it is in. */
+/* The toolkit of the nvcc on the PATH: the parent of the folder that contains
+ * it. */
 static const char *toolkit_on_path(Arena *a)
 {
     const char *path = getenv("PATH");
@@ -101,9 +102,9 @@ static const char *open_library(Arena *a, NvrtcLibrary *lib, void **handle)
                                   dlerror());
 }
 
-/* ---- what it can --------------------------------------------------------- */
+/* ---- functions and architectures ----------------------------------------- */
 
-/* A function that dlsym found, put into a table of pointers. */
+/* Stores the address that dlsym returns in a field of the table. */
 static bool look_up(void *handle, const char *symbol, void *slot)
 {
     void *address = dlsym(handle, symbol);

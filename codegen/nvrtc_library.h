@@ -1,4 +1,4 @@
-/* nvrtc_library.h: between nvrtc.c and nvrtc_library.c. */
+/* nvrtc_library.h: shared by nvrtc.c and nvrtc_library.c. */
 #ifndef PARC_CODEGEN_NVRTC_LIBRARY_H
 #define PARC_CODEGEN_NVRTC_LIBRARY_H
 
@@ -6,9 +6,9 @@
 
 #include "base/arena.h"
 
-/* The calls of nvrtc.h that parc makes; the library's own types are an int and
- * a pointer. Results: 0 is success, NVRTC_COMPILATION an error in the source,
- * which the log tells. */
+/* The functions of nvrtc.h that parc calls; the library's own types are an int
+ * and a pointer. Results: 0 is success, NVRTC_COMPILATION an error in the
+ * source, which the log describes. */
 enum { NVRTC_COMPILATION = 6 };
 typedef struct NvrtcProgramObject *NvrtcProgram;
 typedef struct NvrtcLibrary {
@@ -29,9 +29,9 @@ typedef struct NvrtcLibrary {
     int (*ptx)(NvrtcProgram p, char *text);
 } NvrtcLibrary;
 
-/* Opens the library that $PARC_NVRTC names, or the one found where the loader
- * looks or where toolkits lie, and compares it with the architectures (a list
- * that NULL ends). NULL, or a message. */
+/* Opens the library that $PARC_NVRTC names, else the one that the loader or a
+ * toolkit has, and checks that it supports the architectures (a NULL-terminated
+ * list). Returns NULL, or a message. */
 const char *nvrtc_open(Arena *a, const char *const *arch, NvrtcLibrary *lib);
 
 #endif

@@ -1,12 +1,12 @@
-/* nvrtc_log.c: reads the log of a compilation.
+/* nvrtc_log.c: parses the log of a compilation.
  *
  *   kernels.cu(12): warning #550-D: variable "x" was set but never used
  *   ptxas info    : Compiling entry function 'k01_norm' for 'sm_90a'
  *   ptxas         .     0 bytes stack frame, 0 bytes spill stores, …
  *   ptxas info    : Used 13 registers, used 0 barriers, 1024 bytes smem
  *
- * The first kind is a message, with lines of source and carets behind it; the
- * others report what was made of a kernel.
+ * The first line is a diagnostic, followed by lines of source and carets; the
+ * others report the resources of a kernel.
  */
 #include "codegen/nvrtc_log.h"
 
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number in front of a word of the line: "1024" of ", 1024 bytes smem". */
+/* The number before a word of the line: "1024" for ", 1024 bytes smem". */
 static int number_before(const char *line, const char *word)
 {
     const char *at = strstr(line, word);
@@ -33,7 +33,7 @@ static const char *quoted(Arena *a, const char *text)
     return end ? arena_strndup(a, text, (size_t)(end - text)) : text;
 }
 
-/* A line of ptxas' own. */
+/* A line written by ptxas. */
 static void read_report(Arena *a, const char *line, const char *arch,
                         NvrtcKernels *kernels)
 {
@@ -57,8 +57,8 @@ static void read_report(Arena *a, const char *line, const char *arch,
     }
 }
 
-/* The kernel that a line of the source lies in: the last one declared at or
- * before it; NULL where there is none. */
+/* The kernel that contains a line of the source: the last one declared at or
+ * before it; NULL if there is none. */
 static const char *kernel_at(Arena *a, const char *text, int line)
 {
     static const char mark[] = "PARC_KERNEL(";
@@ -76,14 +76,14 @@ static const char *kernel_at(Arena *a, const char *text, int line)
     return arena_strndup(a, name, strcspn(name, "(\n "));
 }
 
-/* "kernels.cu(12): warning …": says which kernel that is. */
+/* Adds the kernel's name before "kernels.cu(12): warning …". */
 static void put_message(Arena *a, const NvrtcText *source, const char *line,
                         Out *to)
 {
     size_t n = strlen(source->name);
     if (!strncmp(line, source->name, n) && line[n] == '(') {
         const char *kernel = kernel_at(a, source->text, atoi(line + n + 1));
-        out(to, "%s: ", kernel ? kernel : "(in front of all kernels)");
+        out(to, "%s: ", kernel ? kernel : "(before all kernels)");
     }
     out(to, "%s\n", line);
 }

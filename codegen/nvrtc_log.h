@@ -1,11 +1,12 @@
-/* nvrtc_log.h: what the CUDA compiler says. */
+/* nvrtc_log.h: the log of the CUDA compiler. */
 #ifndef PARC_CODEGEN_NVRTC_LOG_H
 #define PARC_CODEGEN_NVRTC_LOG_H
 
 #include "codegen/nvrtc.h"
 
-/* Takes ptxas' reports out of a log and adds them to `kernels`. NULL, or what else it says, each message behind the name of
- * the kernel that its line lies in. */
+/* Removes ptxas' reports from a log and adds them to `kernels`. Returns NULL,
+ * or the other messages, each preceded by the name of the kernel that contains
+ * its line. */
 const char *nvrtc_read_log(Arena *a, const NvrtcText *source, const char *log,
                            const char *arch, NvrtcKernels *kernels);
 

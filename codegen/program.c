@@ -1,10 +1,10 @@
-/* program.c: the source tree on disk, and the binary made from it.
+/* program.c: writes the source tree of a program, and the binary built from it.
  *
- * -S writes the tree where the user wants it. -o writes it to a temporary
- * folder, compiles and links it there with the C compiler ($CC, else cc), and
- * takes the folder away again. The runtime comes from the library that was
- * built with parc for the CPU level, if that is beside parc, else from the
- * sources inside parc.
+ * -S writes the tree to the user's folder. -o writes it to a temporary folder,
+ * compiles and links it there with the C compiler ($CC, else cc), and removes
+ * the folder. The runtime is the library that was built with parc for the CPU
+ * level if it is installed with parc, else it is compiled from the sources
+ * embedded in parc.
  */
 #include "codegen/program.h"
 
@@ -18,8 +18,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* The target's runtime library beside the running parc, or where `make
- * install` puts it. */
+/* The target's runtime library: in the folder of the running parc, or where
+ * `make install` puts it. */
 static const char *runtime_library(Arena *a, const char *self,
                                    const char *name)
 {
@@ -50,7 +50,7 @@ static bool has_compiler(void)
     return cc && cc[strspn(cc, " ")];
 }
 
-/* The compiler's words. */
+/* The words of the compiler's command. */
 static void add_compiler(Arena *a, Words *to)
 {
     char *words = arena_printf(a, "%s", has_compiler() ? getenv("CC") : "cc");
@@ -60,7 +60,7 @@ static void add_compiler(Arena *a, Words *to)
         vec_push(a, to, (const char *)word);
 }
 
-/* What compile_baseline makes. */
+/* The output of compile_baseline. */
 #define BASELINE_OBJECT "baseline.o"
 
 static void add_runtime_sources(const Tree *tree, const Recipe *b, Words *to)
@@ -77,7 +77,8 @@ static void add_runtime_sources(const Tree *tree, const Recipe *b, Words *to)
     }
 }
 
-/* Whether the compiler has written a program or an object: an ELF file. */
+/* Whether a file is an ELF file: the compiler has written a program or an
+ * object. */
 static bool is_elf(const char *path)
 {
     char magic[4] = {0};
@@ -89,8 +90,8 @@ static bool is_elf(const char *path)
     return n == sizeof magic && memcmp(magic, "\177ELF", n) == 0;
 }
 
-/* A level of another architecture than this machine's needs a compiler for it.
- * NULL, or a message. */
+/* A level of an architecture other than this machine's needs a cross compiler.
+ * Returns NULL, or a message. */
 static const char *check_compiler(Arena *a, const CpuLevel *cpu)
 {
     struct utsname here;
@@ -102,7 +103,8 @@ static const char *check_compiler(Arena *a, const CpuLevel *cpu)
                         cpu->machine);
 }
 
-/* Runs a command in the folder that writes `result`. NULL, or a message. */
+/* Runs a command in the folder that writes `result`. Returns NULL, or a
+ * message. */
 static const char *run_compiler(Arena *a, Words *argv, const char *folder,
                                 const EmitOptions *options, const char *result)
 {
@@ -125,7 +127,7 @@ static const char *run_compiler(Arena *a, Words *argv, const char *folder,
                         errors ? errors : "");
 }
 
-/* The file that is compiled without the level's flags, as an object. */
+/* Compiles the file that must not use the level's flags to an object. */
 static const char *compile_baseline(Arena *a, const Recipe *b,
                                     const char *folder,
                                     const EmitOptions *options)

@@ -1,6 +1,6 @@
-/* program.h: the training program as a source tree, and as a binary.
+/* program.h: the training program as a source tree and as a binary.
  *
- *   train.c     what is particular to the model, readable from top to bottom
+ *   train.c     the code specific to the model, readable from top to bottom
  *   kernels.c   the fused kernels, kernels.h their prototypes; for GPUs
  *               launch.c and kernels.cu, with its images (program_cuda.c)
  *   runtime/    a copy of parc's runtime
@@ -20,12 +20,12 @@ typedef struct EmitOptions {
     const char *self;        /* path of the running parc, to find the built
                                 runtime library; may be NULL */
     const char *const *arch; /* GPU architectures; NULL ends the list */
-    bool verbose;            /* print the commands that are run, and what the
-                                CUDA compiler made of each kernel */
+    bool verbose;            /* print the commands that are run, and ptxas'
+                              * report on each kernel */
 } EmitOptions;
 
-/* Adds the source tree and/or the binary to `outputs` (the caller commits).
- * NULL, or a message. */
+/* Adds the source tree or the binary or both to `outputs` (the caller commits).
+ * Returns NULL, or a message. */
 const char *emit_program(const Program *p, const TargetInfo *t,
                          const EmitOptions *options, Outputs *outputs);
 

@@ -1,9 +1,9 @@
-/* program_cpu.c: the tree of a program for the CPU. */
+/* program_cpu.c: builds the source tree of a program for the CPU. */
 #include "codegen/train_c.h"
 #include "codegen/tree.h"
 
-/* Kernels are vectorised for the CPU level, whose flags are added; nothing
- * depends on errno or on floating-point traps. */
+/* Kernels are vectorised for the CPU level, whose flags are added; the code
+ * does not depend on errno or on floating-point traps. */
 static const char *const flags[] = {
     "-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math",
     "-ffp-contract=fast", "-fopenmp", "-D_GNU_SOURCE",

@@ -1,13 +1,14 @@
-/* program_cuda.c: the tree of a program for GPUs, with its kernels compiled.
+/* program_cuda.c: builds the source tree of a program for GPUs and compiles its
+ * kernels.
  *
- *   train.c    the step, as on the CPU
- *   launch.c   a C function for each fused op, which launches its kernels
- *   kernels.cu the kernels; kernels.h what train.c and launch.c know of them
+ *   train.c    the step, as for the CPU
+ *   launch.c   a C function for each fused op that launches its kernels
+ *   kernels.cu the kernels; kernels.h their prototypes for train.c and launch.c
  *   images.c   the compiled kernels as data of the program
  *   kernels.sm_90a.cubin, …   the images
  *
- * The host code is plain C and links nothing of CUDA: the runtime opens the
- * driver and the libraries where the program runs.
+ * The host code is plain C and does not link CUDA libraries: the runtime opens
+ * the driver and the libraries when the program starts.
  */
 #include "codegen/c_text.h"
 #include "codegen/cuda.h"
@@ -21,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The program moves to other machines: nothing is for this CPU alone. */
+/* No flag for this machine's CPU: the program may run on other machines. */
 static const char *const flags[] = {
     "-std=c11", "-O2", "-fopenmp", "-D_GNU_SOURCE",
 #ifdef __SANITIZE_ADDRESS__
@@ -46,13 +47,13 @@ static const char *image_file(Arena *a, const char *arch)
 /* A string of assembler, on a line of C. */
 #define ASSEMBLE(o, fmt, ...) out_line(o, "    \"" fmt "\\n\"", __VA_ARGS__)
 
-/* The table is data of the assembler, so that it holds the sizes of images
- * that were compiled later than parc wrote it. */
+/* The table is written in assembler, so that it contains the sizes of images
+ * that are compiled after parc wrote this file. */
 static void images_text(Out *o, const NvrtcResult *r)
 {
     Arena *a = o->arena;
-    out_line(o, "/* images.c: the compiled kernels, as they lie beside this "
-                "file, in the program.");
+    out_line(o, "/* images.c: includes the compiled kernels of this folder in the "
+                "program.");
     out_line(o, " *");
     out_line(o, " * const ParcImage images[]: {arch, data, size} of each; PTX "
                 "is a string. */");
@@ -86,9 +87,8 @@ static void images_text(Out *o, const NvrtcResult *r)
 static void makefile_text(Out *o, const NvrtcResult *r)
 {
     out_line(o, "# Builds ./train from the sources that parc wrote. The images "
-                "of the kernels lie");
-    out_line(o, "# here; they are compiled again, with nvcc, where device code "
-                "is newer.");
+                "of the kernels are");
+    out_line(o, "# in this folder; nvcc recompiles them if device code is newer.");
     makefile_head(o, &cuda_recipe, NULL);
     out_line(o, "NVCC ?= nvcc");
     out_line(o, "NVCCFLAGS = -std=c++17 -lineinfo -Iruntime -Iruntime/cuda");
@@ -141,8 +141,9 @@ static void print_compiled(const NvrtcResult *r)
 
 typedef VEC(NvrtcText) Headers;
 
-/* The headers of a folder of the runtime ("": what targets share), as
- * kernels.cu includes them: by their base names, the first of a name. */
+/* The headers of a folder of the runtime ("": those for all targets) as
+ * kernels.cu includes them: by base name; the first of several with the same
+ * name. */
 static void add_headers(Arena *a, Headers *to, const char *folder)
 {
     size_t n = strlen(folder);
@@ -201,7 +202,7 @@ const char *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
     tree_add_out(tree, "images.c", &images);
     tree_add_out(tree, "Makefile", &make);
     tree_add_runtime(tree, cuda_recipe.folder);
-    /* The images come last: they are newer than what they were made from. */
+    /* The images come last, so that they are newer than their sources. */
     for (int i = 0; i < result.image.n; i++)
         tree_add(tree, image_file(a, result.image.at[i].arch),
                  result.image.at[i].data, result.image.at[i].size);

@@ -1,6 +1,6 @@
-/* report.h: what the plan will do, for people and for tools.
+/* report.h: prints the plan for people and for tools.
  *
- * All of them read a program that has been through every pass.
+ * All functions expect a program that has been through every pass.
  */
 #ifndef PARC_CODEGEN_REPORT_H
 #define PARC_CODEGEN_REPORT_H
@@ -8,7 +8,7 @@
 #include "passes/memory.h"
 
 /* --emit plan: summary, parameters, units, collectives with their reasons,
- * memory with who lives at the peak. */
+ * memory with the blocks live at the peak. */
 void report_plan(Out *o, const Program *p, const TargetInfo *t);
 
 /* --emit json: the contract with other tools. */
@@ -17,14 +17,14 @@ void report_json(Out *o, const Program *p, const TargetInfo *t);
 /* --emit dot: ops and values as a Graphviz graph. */
 void report_dot(Out *o, const Program *p, const TargetInfo *t);
 
-/* --explain NAME: a parameter, value or collective: what it is, how it is
- * placed and why, where it goes. False where nothing has that name; then
- * *near is the nearest name, or NULL. */
+/* --explain NAME: a parameter, value or collective: what it is, its placement
+ * and the reason, its readers. False if nothing has that name; then *near is
+ * the nearest name, or NULL. */
 bool report_explain(Out *o, const Program *p, const TargetInfo *t,
                     const char *name, const char **near);
 
-/* How a type lies on one axis as users read it: "R", "S(0)", "P"; a flat run
- * of whole rows is "S(0)", any other "flat". */
+/* The placement of a type on one axis as shown to users: "R", "S(0)", "P"; a
+ * flat run of whole rows is "S(0)", any other "flat". */
 const char *report_placement(const Program *p, const Type *t, int axis);
 
 /* report_train.c, a part of the plan: optimizer, clipping, schedule. */
@@ -40,9 +40,9 @@ typedef struct UserAxis {
     int first, parts;
 } UserAxis;
 int report_axes(const Program *p, UserAxis axis[MAX_AXES]);
-/* "dp,tp"; "tp.rep" where only that part of tp is meant. */
+/* "dp,tp"; "tp.rep" if only that part of tp is meant. */
 const char *report_axes_text(const Program *p, uint32_t axes);
-/* As report_placement; "S(0) over tp.kv" where the parts differ. */
+/* As report_placement; "S(0) over tp.kv" if the parts differ. */
 const char *report_axis_placement(const Program *p, const Type *t,
                                   const UserAxis *axis);
 
@@ -54,24 +54,24 @@ void report_group(Out *o, const Program *p, uint32_t axes);
 void report_json_groups(Out *o, const Program *p);
 
 /* report_copies.c, a part of the plan: copies of parameters in the compute
- * type; nothing where there are none. */
+ * type; empty if there are none. */
 void report_copies(Out *o, const Program *p);
 
-/* report_kernels.c, a part of the plan for CUDA: what each kernel moves, and
- * which tensors only go from one kernel to another. */
+/* report_kernels.c, a part of the plan for CUDA: the bytes that each kernel
+ * moves, and the tensors that are passed only from one kernel to another. */
 void report_kernels(Out *o, const Program *p);
 
-/* report_matmuls.c, a part of the plan for CUDA: what the library multiplies,
- * and what it computes along with it. */
+/* report_matmuls.c, a part of the plan for CUDA: the products that the library
+ * computes, and their epilogues. */
 void report_matmuls(Out *o, const Program *p);
 
-/* report_saved.c, a part of the plan: what the forward pass keeps for the
- * backward pass, and what that computes again. */
+/* report_saved.c, a part of the plan: what the forward pass saves for the
+ * backward pass, and what the backward pass recomputes. */
 void report_saved(Out *o, const Program *p);
 
 /* report_peak.c, a part of the plan. */
 void report_peak(Out *o, const Program *p);
-/* What a block was made for: the line of the model (zeros: none), the module's
+/* The value that a block was created for: the line of the model (zeros: none), the module's
  * path and the value's type (NULL: none). */
 typedef struct BlockSource {
     Loc loc;
@@ -89,11 +89,11 @@ void report_units(Out *o, const Program *p);
 /* The *n blocks that are live at the memory peak, largest first. */
 const Block **report_alive(const Program *p, int *n);
 
-/* "64.00 KiB", "1.50 G": for people. */
+/* "64.00 KiB", "1.50 G". */
 const char *report_bytes(Arena *a, int64_t bytes);
 const char *report_count(Arena *a, double x);
 
-/* ---- what the plan costs unasked (report_warnings.c) ---- */
+/* ---- costs that no line asks for (report_warnings.c) ---- */
 
 typedef enum WarningKind { WARN_COLLECTIVE, WARN_REPEATED } WarningKind;
 
@@ -104,19 +104,20 @@ typedef struct Warning {
     Loc loc;
     const char *axis;  /* "tp", "dp,tp" */
     const char *text;  /* the first collective's reason; "matmul" */
-    const char *help;  /* lines of a plan that avoid it, parted by "\n"; NULL */
+    const char *help;  /* lines of a plan that avoid it, separated by "\n";
+                        * NULL */
     int ops;           /* of the program */
     int64_t calls, bytes;
     double flops;      /* repeated ops */
-    double wasted;     /* the part of `flops` that another rank computes too */
-    double share;      /* `flops` as a part of all that a rank computes */
+    double wasted;     /* the part of `flops` that another rank also computes */
+    double share;      /* `flops` as a fraction of all that a rank computes */
 } Warning;
 typedef VEC(Warning) Warnings;
 
 /* Collectives that no style asks for, and computation that ranks repeat. */
 Warnings report_find_warnings(const Program *p);
 const char *report_warning_text(const Program *p, const Warning *w);
-/* Tells the user of them, through p->diag. */
+/* Prints the warnings through p->diag. */
 void report_warnings(const Program *p);
 
 /* ---- collectives as the plan numbers them (collectives.c) ---------------- */
@@ -133,12 +134,12 @@ typedef struct CollectiveInfo {
     DType dtype;
     int64_t bytes;      /* full tensors on one rank, for one call */
     int64_t count;      /* calls a step */
-    bool in_place;      /* nothing moves: ranks share what is gathered */
-    int shards;         /* operands that are shards when they are made, and do
-                           not move; none of `bytes` is theirs */
+    bool in_place;      /* nothing moves: the ranks share the gathered memory */
+    int shards;         /* operands that were computed as shards and do not
+                         * move; `bytes` excludes them */
 } CollectiveInfo;
 
-/* Where a collective moves less than its tensors, why; else NULL. */
+/* The reason, if a collective moves less than its tensors; else NULL. */
 const char *report_moved(const Program *p, const CollectiveInfo *c);
 
 /* All collectives of the program in order; *n of them. */
@@ -146,7 +147,7 @@ CollectiveInfo *collectives_of(const Program *p, int *n);
 
 /* ---- transfers as the plan numbers them (transfers.c) -------------------- */
 
-/* A tensor that lies in host memory comes to the device, or goes back. */
+/* A transfer of a tensor from host memory to the device, or back. */
 typedef struct TransferInfo {
     const Op *op;        /* fetch or store */
     const char *label;   /* "ft3", "st4": also in emitted code and traces */
@@ -159,7 +160,7 @@ typedef struct TransferInfo {
 /* All transfers of the program in order; *n of them. */
 TransferInfo *transfers_of(const Program *p, int *n);
 
-/* report_transfers.c, a part of the plan; nothing where nothing is offloaded. */
+/* report_transfers.c, a part of the plan; empty if nothing is offloaded. */
 void report_transfers(Out *o, const Program *p);
 
 /* report_streams.c, a part of the plan: what collectives and transfers wait

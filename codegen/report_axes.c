@@ -1,7 +1,8 @@
-/* report_axes.c: the mesh as the user gave it.
+/* report_axes.c: shows the mesh as the user declared it.
  *
- * An axis that the pass refine has shared out in parts, "tp.kv" and "tp.rep",
- * is one axis to the user, "tp": what goes over both parts goes over tp.
+ * An axis that the pass refine has split into parts, "tp.kv" and "tp.rep", is
+ * one axis to the user, "tp": a collective over both parts is shown as one over
+ * tp.
  */
 #include "codegen/report.h"
 

@@ -1,6 +1,7 @@
-/* report_dot.c: the program as a graph (--emit dot | dot -Tsvg).
+/* report_dot.c: prints the program as a graph (--emit dot | dot -Tsvg).
  *
- * Ops are nodes, collectives filled; a loop is a cluster; edges carry types.
+ * Ops are nodes, collectives filled; a loop is a cluster; edges are labelled
+ * with types.
  */
 #include "codegen/report.h"
 

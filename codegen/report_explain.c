@@ -1,4 +1,5 @@
-/* report_explain.c: one thing and its reasons (--explain NAME).
+/* report_explain.c: prints the placement of one tensor or collective and its
+ * reasons (--explain NAME).
  *
  * NAME is a parameter ("layers.*.attention.wq.weight", or with a layer's
  * number), a collective ("ag3"), an axis of the mesh ("tp"), "memory", a module
@@ -92,7 +93,7 @@ static void explain_collective(Out *o, const Program *p,
                  live_is_shard(op, i) ? ", computed as a shard" : "");
 }
 
-/* Every value of a region and below, by name. */
+/* Finds a value by name in a region and the regions inside it. */
 static const Value *find_value(const Region *r, const char *name)
 {
     for (int i = 0; i < r->nargs; i++)
@@ -111,8 +112,8 @@ static const Value *find_value(const Region *r, const char *name)
     return NULL;
 }
 
-/* Whether `path`, a name of `pm`, means what `name` asks for: either may have
- * '*' where the other has a number, which has to be that of an element. */
+/* Whether `path`, a name of `pm`, matches `name`: either may have '*' where the
+ * other has a number, which must be the index of an existing element. */
 static bool means(const Param *pm, const char *path, const char *name)
 {
     if (!path_meets(path, name))

@@ -1,5 +1,5 @@
-/* report_groups.c: the process groups that collectives run in, for the plan and
- * the JSON.
+/* report_groups.c: prints the process groups that collectives run in, for the
+ * plan and the JSON.
  *
  * A collective over some axes of the mesh runs in groups: the ranks of a group
  * have the same coordinates on all other axes. The text lists the size and the
@@ -18,13 +18,13 @@
 
 enum { SHOWN_GROUPS = 3, SHOWN_RUNS = 3 };
 
-/* Ranks base, base + stride, … of `size` coordinates; axes that follow each
- * other in the mesh are one digit. */
+/* Ranks base, base + stride, … of `size` coordinates; adjacent axes of the mesh
+ * are merged into one digit. */
 typedef struct Digit {
     int64_t size, stride;
 } Digit;
 
-/* A number of ranks, major digit first. */
+/* A set of ranks in mixed radix, major digit first. */
 typedef struct Digits {
     Digit at[MAX_AXES];
     int n;
@@ -63,7 +63,7 @@ static int64_t digits_count(const Digits *d)
     return n;
 }
 
-/* Number i of those that the digits count. */
+/* Element i of the set of ranks. */
 static int64_t digits_value(const Digits *d, int64_t i)
 {
     int64_t value = 0;
@@ -75,8 +75,8 @@ static int64_t digits_value(const Digits *d, int64_t i)
 }
 
 /* "{0-7}", "{0, 64, 128, …, 448}", "{0-7, 64-71, 128-135, …, 448-455}": the
- * ranks of the group whose first rank is `base`. Ranks that follow each other
- * are one run. */
+ * ranks of the group whose first rank is `base`. Consecutive ranks are one
+ * run. */
 static const char *group_text(Arena *a, Digits d, int64_t base)
 {
     int64_t run = 1;

@@ -1,8 +1,8 @@
-/* report_json.c: the plan for other tools (--emit json).
+/* report_json.c: prints the plan for other tools (--emit json).
  *
- * Field names and meanings are a contract. A stack of layers is one entry
- * with the number of layers as `count`, so that the output does not grow with
- * depth; memory is in bytes of one rank.
+ * Field names and meanings are a contract. A stack of layers is one entry with
+ * the number of layers as `count`, so that the output does not grow with depth;
+ * memory is in bytes of one rank.
  */
 #include "codegen/cpu_level.h"
 #include "codegen/work.h"
@@ -15,7 +15,7 @@ const char *report_placement(const Program *p, const Type *t, int axis)
     AxisPlace at = t->place.ax[axis];
     if (at.kind != AX_FLAT)
         return axis_place_text(p->arena, at);
-    /* A run of whole rows: the padding, if any, behind the last. */
+    /* A run of whole rows, padded after the last row if needed. */
     int64_t row = 1;
     for (int d = 1; d < t->ndim; d++)
         row *= type_local_dim(t, &p->mesh, d);

@@ -1,7 +1,8 @@
-/* report_kernels.c: the fused kernels in the plan: bytes that a call reads and
- * writes as printed, beside the least, which is every tensor once; and tensors
- * that go through memory from one kernel to another and nowhere else, which a
- * larger kernel might have kept on the chip.
+/* report_kernels.c: lists the fused kernels in the plan.
+ *
+ * For each kernel: the bytes that a call reads and writes, and the minimum,
+ * every tensor once. Then the tensors that are only passed through memory from
+ * one kernel to another, which a larger kernel might have kept on the chip.
  */
 #include "codegen/cuda_kernel.h"
 #include "codegen/report.h"
@@ -14,7 +15,7 @@ typedef struct Table {
     const Program *p;
     int number;
     int64_t calls;
-    bool head; /* of the second list: printed */
+    bool head; /* the head of the second list is printed */
 } Table;
 
 static const char *place_of(const CudaPlan *c)
@@ -66,8 +67,8 @@ static const char *join(Arena *a, const char *list, const char *more)
     return *list ? arena_printf(a, "%s, %s", list, more) : more;
 }
 
-/* Follows a value through views: false where anything but a kernel of its
- * phase takes it. */
+/* Follows a value through views; false if anything but a kernel of its phase
+ * uses it. */
 static bool goes_to_kernels(const Table *t, const Region *r, const Value *v,
                             Phase phase, const char **names)
 {
@@ -111,7 +112,7 @@ static void between(Table *t, const Region *r, const Op *op)
     }
 }
 
-/* ---- all of them --------------------------------------------------------- */
+/* ---- the whole program --------------------------------------------------- */
 
 static void walk(Table *t, const Region *r, int64_t calls, bool list)
 {

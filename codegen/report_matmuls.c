@@ -1,6 +1,5 @@
-/* report_matmuls.c: the matmuls in the plan: what the library multiplies, what
- * it reads and writes for that, and what else it does on the way.
- */
+/* report_matmuls.c: lists the matmuls in the plan: sizes, bytes read and
+ * written, and the epilogue that the library computes. */
 #include "codegen/contraction.h"
 #include "codegen/report.h"
 #include "codegen/work.h"

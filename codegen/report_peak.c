@@ -1,6 +1,5 @@
-/* report_peak.c: the blocks that are live at the memory peak, a part of the
- * plan, with the line of the model that each was made for.
- */
+/* report_peak.c: lists the blocks that are live at the memory peak, a part of
+ * the plan, each with the line of the model that it belongs to. */
 #include "codegen/report.h"
 
 #include <stdlib.h>
@@ -30,8 +29,8 @@ const Block **report_alive(const Program *p, int *n)
 
 /* ---- lines --------------------------------------------------------------- */
 
-/* Sources by block. A block that several values share has that of the value
- * whose name it has. */
+/* Sources by block. A block that several values share has the source of the
+ * value whose name it has. */
 typedef struct Sources {
     const Program *p;
     BlockSource *at;

@@ -1,8 +1,9 @@
-/* report_plan.c: the plan for people (--emit plan, and --info of a binary).
+/* report_plan.c: prints the plan for people (--emit plan, and --info of a
+ * binary).
  *
- * First what fits on a card: ranks, memory, communication, work. Then every
- * parameter with its place, every collective with its reason, and who lives
- * at the memory peak.
+ * First a summary: ranks, memory, communication, work. Then every parameter
+ * with its placement, every collective with its reason, and the blocks that are
+ * live at the memory peak.
  */
 #include "codegen/cpu_level.h"
 #include "codegen/report.h"
@@ -53,7 +54,7 @@ static void head(Out *o, const Program *p, const TargetInfo *t)
 }
 
 /* "head        4 chunks of 512 tokens (output)": the loop that the pass chunk
- * has made, or the one in that. */
+ * has created, possibly inside other loops. */
 static void head_chunks(Out *o, const Program *p, const Region *r)
 {
     int64_t chunks = p->train.head_chunk > 0 ? 1 : 0;
@@ -130,7 +131,7 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
                     "forward pass", report_count(a, again));
 }
 
-/* Calls and bytes by axis set, in order of first appearance. */
+/* Calls and bytes for each set of axes, in order of first appearance. */
 static void traffic(Out *o, const Program *p, const CollectiveInfo *c, int n)
 {
     uint32_t seen[64];

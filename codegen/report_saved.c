@@ -1,19 +1,19 @@
-/* report_saved.c: what the backward pass has from the forward pass, and what
- * it computes again: in all, then for each item of the plan's `checkpoint`.
- */
+/* report_saved.c: lists what the forward pass saves for the backward pass, and
+ * what the backward pass recomputes: in all, then for each item of the plan's
+ * `checkpoint`. */
 #include "codegen/work.h"
 #include "ir/checkpoint.h"
 
 enum { ANY_ITEM = -2 };
 
-/* ---- what is kept -------------------------------------------------------- */
+/* ---- saved values -------------------------------------------------------- */
 
 static bool is_item(const Program *p, const Op *op, int item)
 {
     return item == ANY_ITEM || checkpoint_item(p, op->path) == item;
 }
 
-/* Whether the backward pass reads v, in modules of that item. */
+/* Whether the backward pass reads v in modules of that item. */
 static bool read_back(const Program *p, const Region *r, const Value *v,
                       int item)
 {
@@ -47,7 +47,7 @@ static int list_saved(Out *o, const Program *p, const Region *r, int item)
         }
         for (int i = 0; i < op->nouts; i++) {
             Value *v = op->out[i];
-            /* A kept parameter is no memory of its own. */
+            /* A kept parameter has no memory of its own. */
             if (!is_saved(p, r, op, v, item) || live_gathered_from(p, v))
                 continue;
             n++;
@@ -60,9 +60,9 @@ static int list_saved(Out *o, const Program *p, const Region *r, int item)
     return n;
 }
 
-/* ---- what is computed again ---------------------------------------------- */
+/* ---- recomputed ops ------------------------------------------------------ */
 
-/* A kernel is listed where one of its ops runs again. */
+/* A kernel is listed if one of its ops is recomputed. */
 static bool runs_again(const Program *p, const Op *op, int item)
 {
     if (op->kind != OP_fused)

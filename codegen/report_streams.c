@@ -1,14 +1,13 @@
-/* report_streams.c: the plan's section on streams.
+/* report_streams.c: prints the plan's section on streams.
  *
  *   Streams: compute, tensor, data (51 events)
  *     ag2   data    after: w1.weight.bf16; prefetched 1 iteration ahead
  *                   first issued before tok_embeddings
  *                   before: rsqrt
  *
- * For every collective and transfer: the stream that it runs on, the values
- * that it waits for, its prefetch distance in iterations of its loop, the place
- * of its issue where that is outside the loop, and the first consumers, which
- * wait for it.
+ * For every collective and transfer: its stream, the values that it waits for,
+ * its prefetch distance in iterations of its loop, where it is issued if that
+ * is outside of the loop, and the first consumers, which wait for it.
  */
 #include "codegen/report.h"
 #include "passes/streams.h"
@@ -20,8 +19,8 @@ typedef struct Scan {
     const Op *op;      /* the collective or transfer */
     int event;         /* that it records; -1: none */
     int ahead;
-    const Issue *lead; /* where it, or its loop's first turn, goes ahead of
-                          something else; NULL: nowhere */
+    const Issue *lead; /* issued before another statement, or its loop's first
+                        * iteration is; NULL: neither */
     const char *after; /* "a, read of b" */
     const char *before;
 } Scan;
@@ -77,7 +76,7 @@ static Scan scan(const Program *p, const Op *op)
     return s;
 }
 
-/* The unit whose layers the loop goes through, or the module that it is for. */
+/* The unit whose layers the loop iterates over, or the loop's module. */
 static const char *loop_text(const Op *loop)
 {
     for (const Op *op = loop->body->first; op; op = op->next)

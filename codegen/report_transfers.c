@@ -1,4 +1,4 @@
-/* report_transfers.c: the plan's section on host memory.
+/* report_transfers.c: prints the plan's section on host memory.
  *
  *   From and to host memory (copies per step x bytes per copy, …)
  *    forward

@@ -1,12 +1,11 @@
-/* report_units.c: the unit and scope of every number in the JSON.
+/* report_units.c: prints the unit and scope of every number in the JSON.
  *
  *   "units": { "collectives.bytes": {"unit": "bytes", "of": "rank",
  *                                    "per": "call"}, … }
  *
- * `of` says whose number it is: that of one rank, or of the whole mesh (all
- * ranks together, each element or operation of the model once). `per` is the
- * time that it covers: a call, a step, or null for a quantity that does not
- * pass.
+ * `of` is "rank" for one rank, or "mesh" for the whole mesh (all ranks
+ * together, each element or operation of the model counted once). `per` is
+ * "call", "step", or null for a quantity that does not depend on time.
  */
 #include "codegen/report.h"
 

@@ -1,19 +1,19 @@
-/* report_warnings.c: what a plan costs that nobody asked for.
+/* report_warnings.c: warns of communication and repeated computation that no
+ * line of the plan asks for.
  *
- * A collective that no style asks for (ORIGIN_IMPLIED, which partition has
- * recorded), and a matmul or attention that all ranks of an axis repeat on
- * the same operands. One warning for each line of the model, with the number of
- * calls and of bytes or flops; the plan's line that avoids it, where one is
- * known.
+ * It finds collectives that no style asks for (ORIGIN_IMPLIED, recorded by
+ * partition), and matmuls or attention that all ranks of an axis repeat on the
+ * same operands. There is one warning for each line of the model, with the
+ * number of calls and of bytes or flops, and the line of a plan that avoids the
+ * cost, if one is known.
  *
  *   model.pdl:38:27: warning: no style asks for 3 collectives of this line …
  *     help: layers.*.attention.wq: ColwiseParallel
  *
- * Only what costs time counts as repeated: matmuls and attention whose operands
- * and results are Replicate on an axis that a style names, which come to at least
- * 1% of what a rank computes in a step. A module that a style itself
- * keeps whole on an axis (a key-value head that several ranks share) is meant
- * so.
+ * Repeated are matmuls and attention whose operands and results are Replicate
+ * on an axis that a style names, if they are at least 1% of what a rank
+ * computes in a step. A module that a style keeps whole on an axis on purpose
+ * (a key-value head shared by several ranks) is not reported.
  */
 #include "codegen/work.h"
 #include "passes/collective_origin.h"
@@ -21,7 +21,7 @@
 
 #include <string.h>
 
-enum { LEAST_SHARE = 100 }; /* one part in so many of a rank's flops */
+enum { LEAST_SHARE = 100 }; /* least part of a rank's flops: 1/LEAST_SHARE */
 
 static bool same_line(const Warning *w, WarningKind kind, Loc loc)
 {
@@ -29,7 +29,7 @@ static bool same_line(const Warning *w, WarningKind kind, Loc loc)
            w->loc.line == loc.line;
 }
 
-/* The warning of a line, made where there is none yet. */
+/* The warning of a line; a new one if there is none yet. */
 static Warning *warning_at(const Program *p, Warnings *all, WarningKind kind,
                            Loc loc)
 {
@@ -41,7 +41,8 @@ static Warning *warning_at(const Program *p, Warnings *all, WarningKind kind,
     return &all->at[all->n - 1];
 }
 
-/* The list with `more`, if that is not an entry yet; `by` parts them. */
+/* The list with `more` added, if it is not yet an entry; `by` separates
+ * entries. */
 static const char *listed(Arena *a, const char *list, const char *more, char by)
 {
     size_t n = more ? strlen(more) : 0;
@@ -53,8 +54,8 @@ static const char *listed(Arena *a, const char *list, const char *more, char by)
     return arena_printf(a, "%s%c%s", list, by, more);
 }
 
-/* Whether both begin with the same style, whatever the module: lines for
- * different cases of one line may contradict each other. */
+/* Whether both help texts begin with the same style for whatever module: texts
+ * for different collectives of one line may contradict each other. */
 static bool same_style(const char *a, const char *b)
 {
     a += strcspn(a, ":");
@@ -63,7 +64,7 @@ static bool same_style(const char *a, const char *b)
     return n == strcspn(b, "\n") && strncmp(a, b, n) == 0;
 }
 
-/* The same for several lines. */
+/* `listed` for several lines. */
 static const char *with_lines(Arena *a, const char *list, const char *more)
 {
     for (const char *at = more; at && *at;) {
@@ -109,7 +110,7 @@ static bool is_whole(const Value *v, const UserAxis *axis)
     return true;
 }
 
-/* An axis without any style has a warning of its own, from the front end. */
+/* The frontend already warns about an axis without any style. */
 static bool has_style(const Program *p, const UserAxis *axis)
 {
     for (int i = 0; i < p->plan.nstyles; i++)
@@ -185,7 +186,7 @@ Warnings report_find_warnings(const Program *p)
     return all;
 }
 
-/* ---- for people ---------------------------------------------------------- */
+/* ---- output -------------------------------------------------------------- */
 
 static const char *plural(int64_t n)
 {

@@ -1,9 +1,10 @@
-/* target.c: what the passes ask of a target.
+/* target.c: answers the passes' questions about a target.
  *
- * Both targets run the same kernels, so that what a kernel needs is asked of
- * the kernel IR; the CPU's library calls add scratch for oneDNN and for the
- * attention of the runtime. What oneDNN requests on this machine counts at the
- * level `native` alone; any other level has a bound (rt_matmul_bound.c).
+ * Both targets run the same kernels, so that a kernel's needs follow from the
+ * kernel IR. The CPU's library calls need additional workspace for oneDNN and
+ * for the runtime's attention. Only the level `native` uses the size that
+ * oneDNN requests on this machine; other levels have a bound
+ * (rt_matmul_bound.c).
  */
 #include "codegen/target.h"
 
@@ -65,9 +66,9 @@ static int64_t attention_scratch(const Program *p, const Op *op, int threads)
     return parc_attention_scratch(&a, op_is_attention_grad(op->kind), threads);
 }
 
-/* cuBLASLt cuts a long sum into parts, so that a small result keeps a large
- * device busy, and adds them up in f32. Room for a few parts, and never more
- * than NVIDIA advises; none where the whole product is over in a moment. */
+/* cuBLASLt splits a long sum into parts, to use all of a large device for a
+ * small result, and adds them in f32. Workspace for a few parts, at most what
+ * NVIDIA recommends; none if the whole product is short. */
 static int64_t cuda_matmul_scratch(const Program *p, const Op *op)
 {
     enum { PARTS = 8, MOST = 32 << 20, ALIGNMENT = 256 };
@@ -83,15 +84,15 @@ static int64_t cuda_matmul_scratch(const Program *p, const Op *op)
     return (room + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* The types that the documentation of cublasLtMatmul lists: what is added to a
- * product or summed beside it has the result's type. */
+/* The types that the documentation of cublasLtMatmul lists: an addend or a sum
+ * has the result's type. */
 static bool cuda_has_types(const ParcTypes *t)
 {
     return t->a == t->b && (t->c == t->a || t->c == PARC_F32);
 }
 
-/* Whether the op's operand or result beside the product is of the result's
- * type and that long. */
+/* Whether an additional operand or result has the result's type and that many
+ * elements. */
 static bool is_beside(const Program *p, const Op *op, const Value *v,
                       int64_t elements)
 {
@@ -99,16 +100,16 @@ static bool is_beside(const Program *p, const Op *op, const Value *v,
            type_local_elements(&v->type, &p->mesh) == elements;
 }
 
-/* The library's GELU is made for 16 bits: how near its tanh comes in f32 is
- * said nowhere. It reads and writes rows that begin at multiples of 8. */
+/* The library's GELU is meant for 16 bits: the accuracy of its tanh in f32 is
+ * not documented. Rows must begin at multiples of 8 elements. */
 static bool cuda_has_gelu(const ParcMatmulSpec *s)
 {
     enum { ROW_MULTIPLE = 8 };
     return s->type.c != PARC_F32 && s->sc[1] % ROW_MULTIPLE == 0;
 }
 
-/* The library sums an operand over what the product sums, and nothing else:
- * the letters of the second result are of the first, too. */
+/* The library sums an operand over exactly the letters that the product sums:
+ * the letters of the second result are all letters of the first. */
 static bool cuda_sums(const Op *op)
 {
     const char *result = strstr(op_attr(op, "spec").s, "->") + 2;
@@ -214,9 +215,8 @@ bool target_can_make_shards(const Program *p, const Op *einsum,
            !live_kept_shard(p, einsum->arg[1]);
 }
 
-/* Elements that move either way: what all ranks have of the operands is read,
- * and put together; or all of the product is written, and read again to be
- * added up. */
+/* Compares the elements that move: all ranks' operands are read and combined;
+ * or the whole product is written and read again for the sum. */
 static bool cpu_makes_shards(const Program *p, const Op *einsum,
                              const Op *scatter, int i)
 {

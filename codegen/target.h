@@ -1,30 +1,30 @@
-/* target.h: what the passes may know of a target. */
+/* target.h: the properties of a target that passes may use. */
 #ifndef PARC_CODEGEN_TARGET_H
 #define PARC_CODEGEN_TARGET_H
 
 #include "passes/pass.h"
 #include "runtime/parc_rt.h"
 
-/* `threads`: CPU threads of a rank that workspace is planned for. A program for
- * the CPU is one of the level `native` until the caller says otherwise. */
+/* `threads`: CPU threads of a rank for which workspace is planned. The level of
+ * a CPU program is `native` until the caller sets another. */
 TargetInfo target_info(Target target, int threads);
-/* Whether the CPU can make this rank's shard of an einsum, operand i of a
- * reduce_scatter, out of all ranks' operands: it is whole rows of an f32
- * product, which a call of the library's makes, of tensors that are not in
- * memory which ranks share. target_info's says that where it is less work, too.
- */
+/* Whether the CPU can compute this rank's shard of an einsum, operand i of a
+ * reduce_scatter, directly from all ranks' operands: the shard is whole rows of
+ * an f32 product in one library call, and no tensor is in memory shared between
+ * ranks. The corresponding function of target_info also requires that this is
+ * less work. */
 bool target_can_make_shards(const Program *p, const Op *einsum,
                             const Op *scatter, int i);
 
-/* Whether the target can do what a planned program asks for: one that was taken
- * up from a dump may have been made for another. Says what it cannot do, and
- * which target can. */
+/* Whether the target supports all operations of a planned program; a program
+ * that was resumed from a dump may have been made for another target. If not,
+ * reports what is missing and which target has it. */
 bool target_can_run(const Program *p, const TargetInfo *t);
-/* The same of the products that a dump has as shards, by themselves and as they
- * are: passes take them for what the pass `shards` makes. */
+/* The same for products that a dump contains as shards, checked separately:
+ * passes assume that the pass `shards` has created them. */
 bool target_takes_shards(const Program *p, const TargetInfo *t);
 
-/* What the runtime calls an element type. */
+/* The runtime's constant for an element type. */
 ParcType runtime_type(DType t);
 
 #endif

@@ -1,9 +1,8 @@
-/* target_can.c: does a program fit the target that it is taken up for?
+/* target_can.c: checks that a program resumed from a dump fits its target.
  *
- * Passes ask the target what it has, and a dump has their answers in it: a
- * parameter that is read where ranks share it, a product that a library does
- * more with. Another target would be given calls that it lacks, or worse,
- * gathers that move nothing.
+ * Passes query the target, and a dump contains the results: a parameter that is
+ * read from shared memory, an epilogue of a library call. Another target may
+ * lack these calls, or its gathers would move nothing.
  */
 #include "codegen/target.h"
 
@@ -59,8 +58,8 @@ bool target_can_run(const Program *p, const TargetInfo *t)
     return can_run(&c, p->step);
 }
 
-/* Other ones would be written past their shards, or read where ranks do not
- * have operands of their own. */
+/* Other products would be written beyond their shards, or read where ranks do
+ * not have operands of their own. */
 static bool can_make_shard(const Program *p, const Op *einsum)
 {
     int i;

@@ -1,8 +1,8 @@
-/* train_c.c: train.c as a whole.
+/* train_c.c: assembles train.c.
  *
- * It reads from top to bottom: what it is and how it was made, a table of
- * collectives, the memory map, the functions of a step, the tables that
- * describe it to the runtime, main.
+ * In order: what the program is and how it was made, the table of collectives,
+ * the memory map, the functions of a step, the tables that describe it to the
+ * runtime, main.
  */
 #include "codegen/train_c.h"
 #include "codegen/cpu_level.h"
@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* Words of a comment, 72 columns a line. */
+/* The words of a comment, at most 72 columns to a line. */
 static void wrapped_comment(Out *o, const char *text)
 {
     enum { WIDTH = 72 };
@@ -80,7 +80,7 @@ static void axes(Emitter *e)
     out_line(e->o, "};");
 }
 
-/* They begin where a page of any machine may begin. */
+/* Segments are aligned to the largest page size of any machine. */
 static void segments(Emitter *e)
 {
     int64_t at = e->memory->own;
@@ -117,7 +117,7 @@ static void blocks(Emitter *e, bool host)
     }
 }
 
-/* #defines: an arena may be larger than an enum can say. */
+/* #defines: an offset may be too large for an enum. */
 static void memory_map(Emitter *e)
 {
     Out *o = e->o;
@@ -125,8 +125,8 @@ static void memory_map(Emitter *e)
     out_line(o, "");
     out_line(o, "/* A rank's arena: offsets, with bytes, class and the times "
                 "of use (in ops).");
-    out_line(o, " * Blocks may share addresses when their times do not "
-                "meet. */");
+    out_line(o, " * Blocks may share addresses if their lifetimes do not "
+                "overlap. */");
     out_line(o, "#define ARENA_BYTES INT64_C(%lld)", (long long)m->own);
     segments(e);
     blocks(e, false);

@@ -1,11 +1,11 @@
-/* train_c.h: the texts of an emitted program. */
+/* train_c.h: the source files of an emitted program. */
 #ifndef PARC_CODEGEN_TRAIN_C_H
 #define PARC_CODEGEN_TRAIN_C_H
 
 #include "codegen/cuda.h"
 #include "codegen/program.h"
 
-/* What train.c has to say of its kernels where they run on a GPU. */
+/* The kernels of a program for GPUs. */
 typedef struct CudaProgram {
     const CudaKernels *kernels;
     int nimages; /* in images.c */

@@ -1,7 +1,8 @@
-/* transfers.c: what goes between host memory and the device, numbered.
+/* transfers.c: lists and numbers the transfers between host memory and the
+ * device.
  *
- * One list for everyone who names a transfer: the plan, the JSON, emitted code,
- * traces. A transfer inside a loop is one entry with a count.
+ * The plan, the JSON, emitted code and traces use this list. A transfer inside
+ * a loop is one entry with a count.
  */
 #include "codegen/report.h"
 

@@ -1,4 +1,4 @@
-/* tree.c: the files of a program, collected and written. */
+/* tree.c: collects the files of a program and writes them. */
 #include "codegen/tree.h"
 
 #include "base/embedded.h"
@@ -33,7 +33,7 @@ const char *tree_write(const Tree *t, Outputs *outputs, const char *directory)
         const char *path = arena_printf(t->arena, "%s/%s", directory, f->name);
         const char *folder = arena_strndup(t->arena, path,
                                            (size_t)(strrchr(path, '/') - path));
-        if (strcmp(folder, last)) /* files of one stand together */
+        if (strcmp(folder, last)) /* files of a folder are adjacent */
             failure = outputs_mkdir(outputs, folder);
         last = folder;
         if (!failure)

@@ -7,26 +7,26 @@
 #include "codegen/program.h"
 
 typedef struct TreeFile {
-    const char *name; /* within the tree: "runtime/rt.h" */
+    const char *name; /* path within the tree: "runtime/rt.h" */
     const char *text;
     size_t size;
 } TreeFile;
 
 typedef struct Tree {
     Arena *arena;
-    VEC(TreeFile) file; /* in the order in which they are written */
+    VEC(TreeFile) file; /* in the order of writing */
 } Tree;
 
 void tree_add(Tree *t, const char *name, const char *text, size_t size);
 void tree_add_out(Tree *t, const char *name, const Out *text);
-/* The runtime that lies in parc: what all targets share, and the folder of
- * one, "cpu/". */
+/* The runtime embedded in parc: the files for all targets, and those of one
+ * target's folder, "cpu/". */
 void tree_add_runtime(Tree *t, const char *folder);
 
-/* Adds all files to the outputs, in `directory`. NULL, or a message. */
+/* Adds all files to the outputs, in `directory`. Returns NULL, or a message. */
 const char *tree_write(const Tree *t, Outputs *outputs, const char *directory);
 
-/* ---- how a target's tree is made and built ------------------------------- */
+/* ---- a target's tree and build ------------------------------------------- */
 
 typedef struct Recipe {
     const char *folder;          /* of the runtime: "cpu/" */
@@ -34,13 +34,13 @@ typedef struct Recipe {
                                     CPU level names it */
     const char *const *flag;     /* of the C compiler; NULL ends the lists */
     const char *const *include;  /* "-Iruntime" */
-    const char *const *source;   /* beside the runtime's */
+    const char *const *source;   /* in addition to the runtime's */
     const char *baseline;        /* a source of the runtime that is compiled
                                     without the CPU level's flags, or NULL */
     const char *const *link;     /* "-lm" */
 } Recipe;
 
-/* A target's tree is added to `tree`. NULL, or a message. */
+/* Adds a target's files to `tree`. Returns NULL, or a message. */
 const char *cpu_tree(Tree *tree, const Program *p, const TargetInfo *t,
                      const EmitOptions *options);
 const char *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,

@@ -55,15 +55,16 @@ Loc work_loc(const WorkInfo *w)
     return reason ? w->op->why.loc : w->op->loc;
 }
 
-/* Every operand and result once; where only a part of an operand is read, as
- * much as is written. */
+/* Every operand and result once; if only a part of an operand is read, the size
+ * of the result. */
 static int64_t touched_bytes(const Program *p, const Op *op)
 {
     int64_t bytes = 0, written = 0;
-    if (op->kind == OP_embedding_add) /* its rows are read and written */
+    if (op->kind == OP_embedding_add) /* the rows are read and written */
         return 3 * type_local_bytes(&op->arg[1]->type, &p->mesh) +
                type_local_bytes(&op->arg[2]->type, &p->mesh);
-    if (op->kind == OP_einsum_shard) { /* y of all ranks, a slice of x of each */
+    if (op->kind == OP_einsum_shard) { /* y of all ranks, a slice of each
+                                        * rank's x */
         Contraction c;
         contraction_of(p, op, &c);
         int y = c.swapped ? 0 : 1;
@@ -96,7 +97,7 @@ static double matmul_flops(const Program *p, const Op *op)
     return flops;
 }
 
-/* What the op computes on one rank. */
+/* Operations of the op on one rank. */
 static double local_flops(const Program *p, const Op *op)
 {
     if (op_is_einsum(op->kind))
@@ -136,8 +137,8 @@ typedef struct Walk {
     const Program *p;
     CollectiveInfo *collective;
     TransferInfo *transfer;
-    int next, nkernels; /* the next collective's and kernel's number */
-    int ntransfers;     /* … and the next transfer's */
+    int next, nkernels; /* numbers of the next collective and kernel */
+    int ntransfers;     /* … and of the next transfer */
     int nloops;
     const Op *loop[MAX_LOOP_DEPTH];
     VEC(WorkInfo) found;

@@ -71,7 +71,7 @@ static void names_kernels(Check *c, Arena *a)
     CHECK(c, names(a, "kernels.cu(8): error: what\n\n",
                    "k01_norm: kernels.cu(8): error: what\n"));
     CHECK(c, names(a, "kernels.cu(2): error: what\n",
-                   "(in front of all kernels): kernels.cu(2): error: what\n"));
+                   "(before all kernels): kernels.cu(2): error: what\n"));
     CHECK(c, names(a, "parc_device.h(7): error: what",
                    "parc_device.h(7): error: what\n"));
     CHECK(c, names(a, "ptxas warning : Registers are spilled\n",

@@ -30,7 +30,7 @@ enum {
 };
 
 /* A rank's arena: offsets, with bytes, class and the times of use (in ops).
- * Blocks may share addresses when their times do not meet. */
+ * Blocks may share addresses if their lifetimes do not overlap. */
 #define ARENA_BYTES INT64_C(541696)
 /* 65536 bytes, params, 0 to 41 */
 #define AT_layers_up_weight INT64_C(0)

@@ -28,7 +28,7 @@ enum {
 };
 
 /* A rank's arena: offsets, with bytes, class and the times of use (in ops).
- * Blocks may share addresses when their times do not meet. */
+ * Blocks may share addresses if their lifetimes do not overlap. */
 #define ARENA_BYTES INT64_C(1472)
 /* 384 bytes that the ranks along fsdp have in common. */
 #define SHARED_fsdp INT64_C(2097152)

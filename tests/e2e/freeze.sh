@@ -1,6 +1,7 @@
 #!/bin/sh
 # Frozen parameters: they stay as they are, and the collectives, the optimizer
 # states and the parts of the backward pass that only they need are not there.
+# cpu: losses
 . "$(dirname "$0")/lib.sh"
 
 # plan NAME ITEMS: llama.pdl with a freeze clause in its plan.

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The head in chunks of tokens: the curve stays, the logits of a batch never
 # exist, the head's weight is gathered and its gradient reduced once.
+# cpu: losses
 . "$(dirname "$0")/lib.sh"
 
 plan() { # plan MESH OPTIONS…

@@ -1,6 +1,7 @@
 #!/bin/sh
 # One loss curve of llama.pdl under every sharding strategy; collectives a
 # step, and memory as it was planned. (curves.sh has more models and meshes.)
+# cpu: losses
 . "$(dirname "$0")/lib.sh"
 
 # with_plan OUT AXES SHARD OPTIONS: llama.pdl whose plan has the axes and

@@ -1,6 +1,7 @@
 #!/bin/sh
 # toy.pdl: who owns which rows of a 12x12 weight, and the whole put together
 # again, on meshes where FSDP and tensor parallelism cut the same dim.
+# cpu: losses
 . "$(dirname "$0")/lib.sh"
 
 # What each rank of mesh FxT owns of net1.weight, and with whom it forms

@@ -70,7 +70,16 @@ typedef struct CuCopy2D {
 /* NCCL's. */
 typedef int NcclResult, NcclElement, NcclReduction;
 typedef struct NcclCommObject *NcclComm;
-typedef struct NcclConfigObject NcclConfig;
+typedef struct NcclWindowObject *NcclWindow;
+/* The members that NCCL 2.18 has; newer ones know from size and version which
+ * these are. */
+typedef struct NcclConfig {
+    size_t size;
+    unsigned int magic, version;
+    int blocking, cluster, least_blocks, most_blocks;
+    const char *network;
+    int shares;
+} NcclConfig;
 typedef struct NcclId {
     char data[128];
 } NcclId;
@@ -164,12 +173,17 @@ enum {
     RT_NCCL_SUM = 0,
     RT_NCCL_MAX = 2,
     RT_NCCL_ID_BYTES = 128,
+    RT_NCCL_WINDOW_SYMMETRIC = 1,
+    RT_NCCL_CONFIG_MAGIC = (int)0xcafebeef,
+    RT_NCCL_CONFIG_MOST_BLOCKS = 28, /* where that member is */
 };
 
 #ifndef PARC_CUDA_TYPES
 _Static_assert(sizeof(CuCopy2D) == RT_CU_COPY_2D_BYTES &&
                    offsetof(CuCopy2D, to) == RT_CU_COPY_2D_TO &&
-                   sizeof(NcclId) == RT_NCCL_ID_BYTES,
+                   sizeof(NcclId) == RT_NCCL_ID_BYTES &&
+                   offsetof(NcclConfig, most_blocks) ==
+                       RT_NCCL_CONFIG_MOST_BLOCKS,
                "structs of the driver's and NCCL's ABI");
 _Static_assert(sizeof(BlasAlgorithm) == RT_BLAS_ALGORITHM_BYTES &&
                    sizeof(BlasCandidate) == RT_BLAS_CANDIDATE_BYTES &&
@@ -199,6 +213,11 @@ typedef struct CudaBlas {
 typedef struct CudaNccl {
 #include "calls_nccl.h"
 } CudaNccl;
+
+#define CALL(result, name, symbol, arguments) result(*name) arguments;
+typedef struct CudaNcclWindow {
+#include "calls_nccl_window.h"
+} CudaNcclWindow;
 
 /* A library that is opened at run time. */
 typedef struct CudaLibrary {

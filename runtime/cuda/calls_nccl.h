@@ -2,8 +2,8 @@
  */
 CALL(NcclResult, ncclGetVersion, "ncclGetVersion", (int *version))
 CALL(NcclResult, ncclGetUniqueId, "ncclGetUniqueId", (NcclId *id))
-CALL(NcclResult, ncclCommInitRank, "ncclCommInitRank",
-     (NcclComm *comm, int nranks, NcclId id, int rank))
+CALL(NcclResult, ncclCommInitRankConfig, "ncclCommInitRankConfig",
+     (NcclComm *comm, int nranks, NcclId id, int rank, NcclConfig *config))
 CALL(NcclResult, ncclCommSplit, "ncclCommSplit",
      (NcclComm comm, int color, int key, NcclComm *to, NcclConfig *config))
 CALL(NcclResult, ncclCommDestroy, "ncclCommDestroy", (NcclComm comm))

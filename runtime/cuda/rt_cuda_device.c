@@ -22,6 +22,7 @@ const RtVariable rt_device_variables[] = {
      "attention on parc's own kernels; 1: on cuDNN where possible"},
     {"PARC_ATTENTION_MIB=N",
      "cuDNN's attention backward uses at most N MiB: more, smaller pieces"},
+    {"PARC_NCCL_WINDOW=0", "NCCL copies through its own buffers"},
     {"PARC_TIMES=FILE", "append the times of candidates for each matmul"},
     {"PARC_CACHE=DIR",
      "directory that keeps the choices of kernels for the next run"},
@@ -216,13 +217,17 @@ static void take_arena(ParcRt *rt)
     if (bytes > room) {
         does_not_fit(rt, 1, room, total);
     }
-    CuResult r = d->cu.cuMemAlloc(&d->arena, bytes ? bytes : 1);
+    CuResult r = RT_CU_SUCCESS;
+    if (!bytes || !rt_nccl_alloc(rt, &d->arena, bytes)) {
+        r = d->cu.cuMemAlloc(&d->arena, bytes ? bytes : 1);
+    }
     if (r == RT_CU_OUT_OF_MEMORY) {
         CU(rt, cuMemGetInfo(&room, &total));
         does_not_fit(rt, 1, room < bytes ? room : bytes, total);
     }
     rt_cuda_check(rt, r, "cuMemAlloc of the arena");
     CU(rt, cuMemsetD8Async(d->arena, 0, bytes, d->stream[PARC_COMPUTE]));
+    rt_nccl_register(rt);
 }
 
 /* ---- streams and events -------------------------------------------------- */
@@ -291,6 +296,10 @@ void rt_device_close(ParcRt *rt)
     }
     rt_cuda_wait_stream(rt, PARC_COMPUTE, "the run");
     rt_cuda_step_close(rt);
+    rt_nccl_unregister(rt);
+    if (!rt_nccl_free(rt, d->arena)) {
+        CU(rt, cuMemFree(d->arena));
+    }
     rt_nccl_close(rt);
     rt_cudnn_close(rt);
     rt_cuda_matmul_close(rt);
@@ -301,7 +310,6 @@ void rt_device_close(ParcRt *rt)
     }
     free(d->kernel);
     destroy_streams(rt);
-    CU(rt, cuMemFree(d->arena));
     CU(rt, cuDevicePrimaryCtxRelease(d->device));
     free(d);
     rt->device = NULL;
@@ -337,6 +345,10 @@ void rt_device_print(const ParcRt *rt)
     if (d->comms) {
         printf("nccl      %s on the GPU beside the plan\n",
                rt_size_text((double)d->nccl_bytes, size));
+    }
+    if (d->comms && d->comms->nwindows > 0) {
+        printf("          the arena is a symmetric window of %d communicators\n",
+               d->comms->nwindows);
     }
     rt_cudnn_print(rt);
 }

@@ -8,14 +8,15 @@
  * Why streams cannot deadlock: every rank issues the same collectives in the
  * same order, that of train.c's statements, and a graph replays it. Two
  * communicators may be under way at once on two streams, and devices may begin
- * them in another order; but a collective's kernel takes few of a device's
- * units, and nothing else that runs there waits for a peer, so that each that
- * is ready gets its place on every device in the end.
+ * them in another order. A collective's kernel has at most a quarter as many
+ * blocks as the device has units (config_of), and nothing else that runs there
+ * waits for a peer: the kernels of two streams fit side by side on every device.
  *
  * What NCCL takes of a device (buffers of its channels and protocols) is its own
  * affair, and it takes it when it first needs it. So communicators are made,
  * and used once, before the arena is: what is missing then is missed at once.
  */
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,22 @@ static void open_library(ParcRt *rt)
     }
 }
 
+/* The blocks of a collective, of which two streams run one each. */
+static NcclConfig config_of(const ParcRt *rt)
+{
+    enum { MOST = 32, UNDEFINED = INT_MIN };
+    int quarter = rt->device->sms / 4;
+    return (NcclConfig){
+        .size = sizeof(NcclConfig),
+        .magic = (unsigned)RT_NCCL_CONFIG_MAGIC,
+        .version = RT_NCCL_LEAST_VERSION,
+        .blocking = UNDEFINED,
+        .cluster = UNDEFINED,
+        .least_blocks = UNDEFINED,
+        .most_blocks = quarter < 1 ? 1 : quarter < MOST ? quarter : MOST,
+        .shares = UNDEFINED};
+}
+
 /* All ranks' communicator. */
 static void join_world(ParcRt *rt)
 {
@@ -117,7 +134,9 @@ static void join_world(ParcRt *rt)
         NCCL(rt, RT_AT_START, ncclGetUniqueId(&id));
     }
     rt_share(rt, RT_AT_START, &id, sizeof id);
-    NCCL(rt, RT_AT_START, ncclCommInitRank(&c->world, rt->nranks, id, rt->rank));
+    NcclConfig config = config_of(rt);
+    NCCL(rt, RT_AT_START, ncclCommInitRankConfig(&c->world, rt->nranks, id,
+                                                 rt->rank, &config));
 }
 
 /* Ranks of one group have the same least rank: its number is their colour. */
@@ -128,9 +147,10 @@ static void split(ParcRt *rt, uint32_t axes)
     if (g->n == rt->nranks) {
         c->comm[axes] = c->world;
     } else if (g->n > 1) {
+        NcclConfig config = config_of(rt);
         NCCL(rt, RT_AT_START,
              ncclCommSplit(c->world, g->member[0], g->index, &c->comm[axes],
-                           NULL));
+                           &config));
     }
 }
 
@@ -149,13 +169,30 @@ static void use_once(ParcRt *rt, NcclComm comm, const RtGroup *g, float *room,
          ncclAllGather(own, room, n, RT_NCCL_F32, comm, queue));
 }
 
+/* Bytes of the warm-up's long messages: those of the model's longest, so that
+ * NCCL's algorithms for it allocate now, as far as memory allows. */
+static size_t message_bytes(ParcRt *rt)
+{
+    const ParcModel *m = rt->model;
+    const size_t least = (size_t)1 << 20, most = (size_t)256 << 20;
+    size_t bytes = least, room = 0, total = 0;
+    CU(rt, cuMemGetInfo(&room, &total));
+    for (int i = 0; i < m->nwork; i++) {
+        bool is_collective = strcmp(m->work[i].kind, "collective") == 0;
+        size_t its = is_collective ? (size_t)m->work[i].bytes : 0;
+        bytes = its > bytes ? its : bytes;
+    }
+    bytes = bytes < most ? bytes : most;
+    bytes = bytes < room / 4 ? bytes : room / 4;
+    return bytes > least ? bytes : least;
+}
+
 static void warm_up(ParcRt *rt)
 {
-    enum { BYTES = 1 << 20 };
     const CudaComms *c = rt->device->comms;
     CuStream queue = rt->device->stream[PARC_COMPUTE];
     size_t ranks = (size_t)rt->nranks;
-    size_t all = BYTES / sizeof(float) / ranks * ranks;
+    size_t all = message_bytes(rt) / sizeof(float) / ranks * ranks;
     CuAddress at = 0;
     all = all ? all : ranks;
     CU(rt, cuMemAlloc(&at, all * sizeof(float)));

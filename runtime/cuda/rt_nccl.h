@@ -26,6 +26,10 @@ typedef struct CudaComms {
     NcclComm comm[RT_GROUPS]; /* by mask of axes; NULL: not used */
     NcclComm world;           /* of which they are parts; may be one of them */
     CudaProgress progress;
+    CudaNcclWindow window_call;
+    NcclWindow window[RT_GROUPS]; /* of the arena; NULL: none */
+    int nwindows;
+    bool owns_arena; /* it comes from ncclMemAlloc */
 } CudaComms;
 
 /* Calls NCCL; ends the run with a message where it fails. */
@@ -39,6 +43,16 @@ void rt_nccl_open(ParcRt *rt);
 void rt_nccl_close(ParcRt *rt);
 /* While the host waits: ends the run where a communicator has failed. */
 void rt_nccl_watch(ParcRt *rt);
+/* ---- rt_nccl_window.c ---- */
+
+/* Memory of NCCL's, on all ranks; false: it has none, on any. */
+bool rt_nccl_alloc(ParcRt *rt, CuAddress *to, size_t bytes);
+/* Frees it; false: it was not NCCL's. */
+bool rt_nccl_free(ParcRt *rt, CuAddress arena);
+/* The arena becomes a window of each communicator, if it is NCCL's. */
+void rt_nccl_register(ParcRt *rt);
+void rt_nccl_unregister(ParcRt *rt);
+
 /* ---- rt_cuda_progress.c ---- */
 
 void rt_cuda_progress_open(ParcRt *rt);

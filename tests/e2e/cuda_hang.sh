@@ -29,6 +29,13 @@ check "says what NCCL takes" grep -qx "nccl      2.0 MiB on the GPU beside \
 the plan" "$work/said"
 check "and what the rest does" grep -qE "^apart     [0-9.]+ K?i?B on the GPU" \
     "$work/said"
+check "the arena is NCCL's" grep -qx "          the arena is a symmetric window \
+of 2 communicators" "$work/said"
+plain() { # plain NAME=VALUE…: it runs without windows
+    dry "$@" && ! grep window "$work/said" && env "$@" "$work/hang" --steps 2
+}
+check "a machine that makes no windows" plain STANDIN_NO_WINDOWS=1
+check "no windows wanted" plain PARC_NCCL_WINDOW=0
 refused() {
     env STANDIN_NCCL_BYTES=1048576 STANDIN_FREE=2097424 "$work/hang" \
         --steps 1 2>"$work/said"

@@ -13,6 +13,7 @@
  * Stricter than the library: all ranks take part in every group, the one
  * thing that sends and receives alone would not need.
  */
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,6 +171,18 @@ static Result join(Comm **c, const char *name, int nranks, int rank,
     return SUCCESS;
 }
 
+/* Stricter than the library: a config that bounds blocks does so well. */
+static bool is_bounded(const Config *config)
+{
+    enum { LEAST = 1, MOST = 64 };
+    if (!config || config->size < sizeof *config)
+        return true;
+    if (config->magic != 0xcafebeef)
+        return false;
+    return config->most_blocks == INT_MIN ||
+           (config->most_blocks >= LEAST && config->most_blocks <= MOST);
+}
+
 static bool is_blocking(const Config *config)
 {
     return !config || config->blocking != 0;
@@ -178,6 +191,8 @@ static bool is_blocking(const Config *config)
 Result ncclCommInitRankConfig(Comm **c, int nranks, UniqueId id, int rank,
                               const Config *config)
 {
+    if (!is_bounded(config))
+        return refuse(INVALID_ARGUMENT, "a config that is not right");
     return join(c, id.name, nranks, rank, is_blocking(config));
 }
 

@@ -21,7 +21,7 @@ typedef struct UniqueId {
 typedef struct Config {
     size_t size;
     unsigned int magic, version;
-    int blocking;
+    int blocking, cluster, least_blocks, most_blocks;
 } Config;
 
 typedef struct Comm Comm;
@@ -60,6 +60,11 @@ Result ncclRecv(void *recv, size_t count, NcclType type, int peer, Comm *c,
                 CuStream stream);
 Result ncclMemAlloc(void **at, size_t bytes);
 Result ncclMemFree(void *at);
+/* Of memory that ncclMemAlloc has given, with flags of 1: a symmetric window. Fails
+ * where STANDIN_NO_WINDOWS is set. */
+Result ncclCommWindowRegister(Comm *c, void *at, size_t bytes, void **window,
+                              int flags);
+Result ncclCommWindowDeregister(const Comm *c, void *window);
 Result ncclCommRegister(const Comm *c, void *at, size_t bytes, void **handle);
 Result ncclCommDeregister(const Comm *c, void *handle);
 

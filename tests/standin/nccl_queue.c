@@ -172,18 +172,65 @@ CuResult nccl_back_queue(Comm *c, const NcclPlan *p, CuStream stream)
 
 /* ---- memory ---- */
 
+enum { MAX_ALLOCATIONS = 16 };
+static struct {
+    void *at[MAX_ALLOCATIONS]; /* that ncclMemAlloc has given */
+    int windows;
+} memory;
+
+/* The slot of an allocation; of NULL: a free one. NULL: there is none. */
+static void **slot_of(const void *at)
+{
+    for (int i = 0; i < MAX_ALLOCATIONS; i++)
+        if (memory.at[i] == at)
+            return &memory.at[i];
+    return NULL;
+}
+
 Result ncclMemAlloc(void **at, size_t bytes)
 {
     queue_lock();
-    *at = standin_alloc((int64_t)bytes);
+    void **slot = slot_of(NULL);
+    *at = slot ? standin_alloc((int64_t)bytes) : NULL;
+    if (*at)
+        *slot = *at;
     queue_unlock();
     return *at ? SUCCESS : UNHANDLED_CUDA;
+}
+
+Result ncclCommWindowRegister(Comm *c, void *at, size_t bytes, void **window,
+                              int flags)
+{
+    enum { SYMMETRIC = 1 };
+    *window = NULL;
+    if (getenv("STANDIN_NO_WINDOWS"))
+        return SYSTEM_ERROR;
+    if (!c || flags != SYMMETRIC || !slot_of(at) ||
+        !standin_is_device(at, (int64_t)bytes)) {
+        standin_error("NCCL: a window of memory that ncclMemAlloc did not give, "
+                      "or that is not symmetric");
+        return INVALID_ARGUMENT;
+    }
+    memory.windows++;
+    *window = at;
+    return SUCCESS;
+}
+
+Result ncclCommWindowDeregister(const Comm *c, void *window)
+{
+    memory.windows--;
+    return c && window ? SUCCESS : INVALID_ARGUMENT;
 }
 
 Result ncclMemFree(void *at)
 {
     queue_lock();
-    bool fine = standin_free(at);
+    void **slot = at ? slot_of(at) : NULL;
+    if (slot)
+        *slot = NULL;
+    if (memory.windows)
+        standin_error("NCCL: memory is freed that a window has");
+    bool fine = slot && !memory.windows && standin_free(at);
     queue_unlock();
     return fine ? SUCCESS : INVALID_ARGUMENT;
 }

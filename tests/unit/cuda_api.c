@@ -36,6 +36,7 @@ typedef ncclDataType_t NcclElement;
 typedef ncclRedOp_t NcclReduction;
 typedef ncclComm_t NcclComm;
 typedef ncclConfig_t NcclConfig;
+typedef ncclWindow_t NcclWindow;
 typedef ncclUniqueId NcclId;
 typedef cudaStream_t NcclStream;
 typedef cublasStatus_t BlasStatus;
@@ -81,6 +82,8 @@ typedef cudaStream_t DnnStream;
 #include "runtime/cuda/calls_blas.h"
 #define CALL(result, name, symbol, arguments) SAME_TYPE(CudaNccl, name);
 #include "runtime/cuda/calls_nccl.h"
+#define CALL(result, name, symbol, arguments) SAME_TYPE(CudaNcclWindow, name);
+#include "runtime/cuda/calls_nccl_window.h"
 #ifdef HAVE_CUDNN
 #define CALL(result, name, symbol, arguments) SAME_TYPE(CudaDnn, name);
 #include "runtime/cuda/calls_cudnn.h"

@@ -1,0 +1,101 @@
+/* rt_nccl_window.c: the arena as memory of NCCL's.
+ *
+ * NCCL copies through its own buffers unless it knows the memory of a message on
+ * all ranks. The arena's offsets are the same on every rank, which is what a
+ * symmetric window asks for; kernels of NCCL then read and write the peers' arenas
+ * directly, and switches may add up (NVLS). That needs memory from ncclMemAlloc.
+ *
+ * Libraries without these calls, and machines on which a window cannot be made, run
+ * as before, through NCCL's buffers. All ranks do as rank 0 can.
+ */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "rt_nccl.h"
+
+#define CALL(result, name, symbol, arguments) symbol,
+static const char *const symbols[] = {
+#include "calls_nccl_window.h"
+};
+enum { SYMBOLS = sizeof symbols / sizeof *symbols };
+_Static_assert(sizeof(CudaNcclWindow) == SYMBOLS * sizeof(void *),
+               "a member for each symbol");
+
+/* False if the library lacks one of the calls. */
+static bool find_calls(CudaComms *c)
+{
+    for (int i = 0; i < SYMBOLS; i++) {
+        void *address = dlsym(c->library, symbols[i]);
+        if (!address) {
+            return false;
+        }
+        memcpy((char *)&c->window_call + (size_t)i * sizeof address, &address,
+               sizeof address);
+    }
+    return true;
+}
+
+bool rt_nccl_alloc(ParcRt *rt, CuAddress *to, size_t bytes)
+{
+    CudaComms *c = rt->device->comms;
+    void *at = NULL;
+    int32_t first = 0;
+    if (!c || !rt_flag(rt, "PARC_NCCL_WINDOW", true)) {
+        return false;
+    }
+    bool mine = find_calls(c) && c->window_call.ncclMemAlloc(&at, bytes) ==
+                                     RT_NCCL_SUCCESS;
+    first = mine;
+    rt_share(rt, RT_AT_START, &first, sizeof first);
+    if (first && !mine) {
+        rt_fail(rt,
+                "rank %d: the arena is NCCL's memory on rank 0, and NCCL cannot "
+                "give it here: install the same NCCL everywhere, or set "
+                "PARC_NCCL_WINDOW=0", rt->rank);
+    }
+    if (mine && !first) {
+        c->window_call.ncclMemFree(at);
+    }
+    c->owns_arena = first;
+    *to = rt_cuda_address(at);
+    return first;
+}
+
+void rt_nccl_register(ParcRt *rt)
+{
+    RtDevice *d = rt->device;
+    CudaComms *c = d->comms;
+    for (int i = 0; c && c->owns_arena && i < RT_GROUPS; i++) {
+        if (!c->comm[i]) {
+            continue;
+        }
+        /* Where it fails the communicator uses its own buffers. */
+        NcclResult r = c->window_call.ncclCommWindowRegister(
+            c->comm[i], (void *)(uintptr_t)d->arena,
+            (size_t)rt->model->arena_bytes, &c->window[i],
+            RT_NCCL_WINDOW_SYMMETRIC);
+        c->window[i] = r == RT_NCCL_SUCCESS ? c->window[i] : NULL;
+        c->nwindows += c->window[i] != NULL;
+    }
+}
+
+void rt_nccl_unregister(ParcRt *rt)
+{
+    CudaComms *c = rt->device->comms;
+    for (int i = 0; c && i < RT_GROUPS; i++) {
+        if (c->window[i]) {
+            c->window_call.ncclCommWindowDeregister(c->comm[i], c->window[i]);
+            c->window[i] = NULL;
+        }
+    }
+}
+
+bool rt_nccl_free(ParcRt *rt, CuAddress arena)
+{
+    CudaComms *c = rt->device->comms;
+    if (!c || !c->owns_arena) {
+        return false;
+    }
+    c->window_call.ncclMemFree((void *)(uintptr_t)arena);
+    return true;
+}

@@ -112,12 +112,27 @@ static void print_time(const char *name, double seconds)
 
 /* ---- running ---- */
 
+/* Passes find the value of an assigned parameter where the step reads it. */
+static void check_assign(Op *op, void *context)
+{
+    const Program *p = context;
+    if (op->kind != OP_assign)
+        return;
+    const Param *param = &p->param.at[op_attr(op, "param").i];
+    if (!param->value)
+        diag_error(p->diag, op->loc,
+                   "the IR assigns '%s' but has no 'param' that reads it",
+                   param->name);
+}
+
 /* A dump may have been edited by hand: its errors are the user's. */
 static bool verify_input(Program *p)
 {
     const char *fault = ir_verify(p);
-    if (!fault)
-        return true;
+    if (!fault) {
+        ir_walk(p->step, check_assign, p);
+        return diag_error_count(p->diag) == 0;
+    }
     diag_error(p->diag, (Loc){0}, "the IR is not valid: %s", fault);
     return false;
 }

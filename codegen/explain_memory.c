@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { SHOWN = 24, LARGE = 10 }; /* blocks of a category; at least 1/LARGE */
+enum { SHOWN = 24, LARGE = 10 }; /* blocks of a category; large: 1/LARGE of all */
 
 /* The op that runs at the peak: the last that begins by then. */
 static const Op *op_at(const Region *r, const Liveness *l, int time)

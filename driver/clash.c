@@ -1,4 +1,4 @@
-/* clash.c: no output takes the place of the model or of another output. */
+/* clash.c: checks that no output overwrites the model or another output. */
 #include "driver/clash.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* clash.h: outputs that are one file. */
+/* clash.h: detects outputs that are the same file. */
 #ifndef PARC_DRIVER_CLASH_H
 #define PARC_DRIVER_CLASH_H
 

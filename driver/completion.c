@@ -1,4 +1,5 @@
-/* completion.c: the option table as completion scripts for bash, zsh, fish.
+/* completion.c: prints completion scripts for bash, zsh and fish from the
+ * option table.
  *
  * Each script knows the options, the words that a value may be, and that the
  * input is a .pdl file (or an IR dump, .ir).

@@ -1,12 +1,13 @@
-/* fit.c: what a rank needs against --device-memory.
+/* fit.c: compares the memory of a rank with --device-memory and reports changes
+ * that would make the plan fit.
  *
- * Planning takes milliseconds: what would help is not guessed but planned,
- * change by change, and where none alone suffices, in pairs and all together.
+ * Planning takes milliseconds; therefore changes are tried rather than
+ * estimated: each alone, and if none is enough, in pairs and all together.
  *
- * A GPU is not the arena's alone: a 32nd of it stays free for the driver's
- * context, kernels, graphs and NCCL. Of 80 GiB that is 2.5: a context with its
- * kernels takes about half a GiB, a communicator some hundreds of MiB, and a GPU
- * that is sold with 80G shows 79.
+ * 1/32 of a GPU's memory is left free for the driver's context, kernels, graphs
+ * and NCCL. For 80 GiB that is 2.5 GiB: a context with its kernels needs about
+ * 0.5 GiB, a communicator some hundreds of MiB, and a GPU sold with 80 GB
+ * reports 79 GiB.
  */
 #include "driver/fit.h"
 

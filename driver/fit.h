@@ -1,8 +1,7 @@
-/* fit.h: refuses a plan that needs more memory than a device has, and finds
- * out what would make it fit.
+/* fit.h: rejects a plan that needs more memory than a device has, and finds
+ * changes that would make it fit.
  *
- * fit.c        what is said
- * fit_change.c changes of a plan, from the cheapest to the dearest
+ * fit.c        the messages fit_change.c changes of a plan, cheapest first
  * fit_try.c    plans a changed program
  */
 #ifndef PARC_DRIVER_FIT_H
@@ -49,7 +48,7 @@ FitChanges fit_changes(const Program *p, const FitSource *from);
 
 typedef struct FitResult {
     int64_t peak;   /* -1: such a program cannot be planned */
-    double again;   /* flops computed again, relative to the model's own */
+    double again;   /* recomputed flops, relative to the model's own */
 } FitResult;
 
 /* Plans the program with all of the changes. */

@@ -1,8 +1,7 @@
-/* fit_change.c: changes of a plan that may make it fit, from the cheapest to
- * the dearest: work in smaller pieces, sharding what was kept whole, computing
- * again what was kept, host memory; then, as they are another run, more
- * devices and a smaller batch.
- */
+/* fit_change.c: the changes of a plan that may make it fit, cheapest first:
+ * smaller pieces of work, sharding of replicated tensors, recomputation, host
+ * memory; then, because they change the run, more devices and a smaller
+ * batch. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* fit_try.c: plans a program once more with changes, quietly. */
+/* fit_try.c: plans a program again with changes, without messages. */
 #include <string.h>
 
 #include "driver/fit.h"

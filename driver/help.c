@@ -1,4 +1,4 @@
-/* help.c: the option table as the text of --help and as the manual page.
+/* help.c: prints the option table as the text of --help and as the manual page.
  *
  * Example: the row of --mesh becomes
  *

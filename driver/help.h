@@ -1,4 +1,4 @@
-/* help.h: the option table as text for people and shells. */
+/* help.h: prints the option table for people and shells. */
 #ifndef PARC_DRIVER_HELP_H
 #define PARC_DRIVER_HELP_H
 

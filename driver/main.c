@@ -1,10 +1,10 @@
-/* main.c: parc from the command line to its outputs.
+/* main.c: runs parc from the command line to its outputs.
  *
  *   prelude + file -> check -> lower -> passes -> reports and programs
  *
- * Whatever is written is complete before any of it appears: files are set in
- * place together, standard output is written in one go. (Dumps of the IR are
- * printed as they are made, since they are there to chase faults.)
+ * Outputs are complete before any of them appears: files are renamed into place
+ * together, standard output is written in one call. (Dumps of the IR are
+ * printed immediately, because they serve to debug parc.)
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -296,7 +296,7 @@ static Program *make_program(Compilation *c)
     return front_end(c);
 }
 
-/* The cores of a rank when all ranks run in this box. */
+/* The cores of a rank if all ranks run on this machine. */
 static int default_threads(const Program *p)
 {
     int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);

@@ -1,4 +1,4 @@
-/* option_table.c: parc's options in the order of the help. */
+/* option_table.c: the table of parc's options in the order of the help. */
 #include "driver/option_table.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* options.c: reads the command line by option_table.c's rows. */
+/* options.c: reads the command line by the table of option_table.c. */
 #include "driver/options.h"
 
 #include <errno.h>

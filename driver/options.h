@@ -1,4 +1,4 @@
-/* options.h: the command line. */
+/* options.h: the values of the command line. */
 #ifndef PARC_DRIVER_OPTIONS_H
 #define PARC_DRIVER_OPTIONS_H
 
@@ -9,7 +9,7 @@
 
 #define PARC_VERSION "0.1.0"
 
-/* An option's value and where it stands in the command line's source. */
+/* An option's value and its location in the command line. */
 typedef struct Argument {
     const char *text; /* NULL: not given */
     Loc loc;

@@ -1,8 +1,8 @@
-/* ast.h: a PDL file as it was written.
+/* ast.h: the syntax tree of a PDL file.
  *
- * The parser builds it, `check` reports what needs no sizes (names, arity,
- * duplicates), `lower` runs it with sizes and makes IR. Nodes live in the
- * compilation's arena; lists are arrays.
+ * The parser builds it; `check` reports errors that do not depend on sizes
+ * (names, arity, duplicates); `lower` evaluates it with sizes and builds IR.
+ * Nodes are allocated in the compilation's arena; lists are arrays.
  */
 #ifndef PARC_FRONTEND_AST_H
 #define PARC_FRONTEND_AST_H

@@ -1,8 +1,8 @@
-/* ast_print.c: the tree as PDL again.
+/* ast_print.c: prints a syntax tree as PDL.
  *
- * Declarations come first, then plans, then the train block; comments and
- * spelling are gone, parentheses are those that the tree needs. What is
- * printed parses to the same tree, so printing it again changes nothing.
+ * Declarations come first, then plans, then the train block. Comments and
+ * spelling are lost; parentheses are printed only where the tree needs them.
+ * The output parses to the same tree, so that printing is idempotent.
  */
 #include <inttypes.h>
 #include <string.h>

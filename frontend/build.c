@@ -1,4 +1,4 @@
-/* build.c: makes the nodes of the tree, and runs the parser. */
+/* build.c: creates the nodes of the syntax tree, and runs the parser. */
 #include <stdio.h>
 #include <string.h>
 
@@ -180,7 +180,7 @@ StyleArg style_arrow(Parser *p, StyleArg from, StyleArg to, Loc arrow)
 }
 
 /* A tuple of layouts; one of pairs becomes a pair of tuples, in which a
- * layout without an arrow stands on both sides. */
+ * layout without an arrow is used on both sides. */
 StyleArg style_tuple(Parser *p, StyleArgList list, Loc range)
 {
     ExprList from = {0}, to = {0};

@@ -1,8 +1,8 @@
-/* check.c: what needs no sizes, of a whole file.
+/* check.c: checks a whole file for errors that do not depend on sizes.
  *
- * The file checks every declaration, whether the model uses it or not, and
- * every plan: a fault in a plan that is not selected is a warning. `lower` reports again what it meets;
- * equal messages at one place come out once.
+ * It checks every declaration, even if the model does not use it, and every
+ * plan; an error in a plan that is not selected is a warning. `lower` reports
+ * some errors again; equal messages at one location are printed once.
  */
 #include "frontend/check.h"
 

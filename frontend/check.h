@@ -1,6 +1,5 @@
-/* check.h: what the files of `check` share with each other and with lowering:
- * the names that train settings, optimizers and clauses of plans may have.
- */
+/* check.h: shared by the files of `check` and by lowering: the valid names of
+ * train settings, optimizers and clauses of plans. */
 #ifndef PARC_FRONTEND_CHECK_H
 #define PARC_FRONTEND_CHECK_H
 

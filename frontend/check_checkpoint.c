@@ -1,6 +1,5 @@
-/* check_checkpoint.c: what stands in a `checkpoint`, as far as it needs no
- * modules: options and what they may name.
- */
+/* check_checkpoint.c: checks the options of a `checkpoint` clause and their
+ * values, without the modules that it names. */
 #include <string.h>
 
 #include "frontend/check.h"

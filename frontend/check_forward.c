@@ -1,7 +1,8 @@
-/* check_forward.c: the statements of a forward or a function.
+/* check_forward.c: checks the statements of a forward or a function.
  *
- * `if` is decided at compile time, so that a name that one branch assigns may
- * be used behind it; what a loop's body assigns first is its own.
+ * `if` is evaluated at compile time, so that a name assigned in one branch may
+ * be used after it. A name that a loop's body assigns first is local to the
+ * body.
  */
 #include <string.h>
 
@@ -84,7 +85,7 @@ void check_stmts(Sight *s, Stmt *const *stmt, int n, int depth)
         check_stmt(s, stmt[i], depth);
         if (stmt[i]->kind == ST_RETURN && i + 1 < n)
             diag_error(s->check->diag, stmt[i + 1]->loc,
-                       "nothing runs behind a return");
+                       "a statement after 'return' is never executed");
     }
 }
 

@@ -1,4 +1,4 @@
-/* check_module.c: the members of a module, and expressions. */
+/* check_module.c: checks the members of a module, and expressions. */
 #include <string.h>
 
 #include "frontend/check.h"

@@ -1,6 +1,6 @@
-/* check_plan.c: plans, as far as they need no modules: axes, styles, options
- * and their arguments; clauses whose effect is not there are refused by name.
- */
+/* check_plan.c: checks plans without the modules that they name: axes, styles,
+ * options and their arguments. Clauses that are not implemented are rejected by
+ * name. */
 #include <string.h>
 
 #include "frontend/check.h"

@@ -1,4 +1,4 @@
-/* check_train.c: the names that a `train` block may have. */
+/* check_train.c: checks the names in a `train` block. */
 #include <string.h>
 
 #include "frontend/check.h"

@@ -1,11 +1,10 @@
-/* check_unit.c: the options of an item of `fully_shard`.
+/* check_unit.c: checks the options of an item of `fully_shard`.
  *
- * FSDP's names for the strategies and the axes and options say the same
- * things; where they say different ones, that is an error:
+ * FSDP's strategy names and the options `axes` and `reshard` overlap;
+ * contradictory combinations are errors:
  *
- *   full_shard     one axis, or two as one; gathered again for the backward
- *                  pass, unless reshard was left open and the unit is the last
- *                  one
+ *   full_shard     one axis, or two as one; re-gathers for the backward pass,
+ *                  unless reshard is not given and the unit is the last one
  *   shard_grad_op  one axis, or two as one; reshard=false
  *   hybrid_shard   (replicate, shard); reshard=true or false
  *   no_shard       any axes; nothing is gathered
@@ -126,9 +125,9 @@ static void check_reshard(Diag *d, const StrategyInfo *s, const Arg *reshard)
         diag_help(d, "strategy=full_shard gathers them again");
     } else if (s->over_all && s->reshard < 0 && !reshards) {
         diag_error(d, reshard->name_loc,
-                   "full_shard gathers again for the backward pass");
+                   "full_shard re-gathers for the backward pass");
         diag_help(d, "strategy=shard_grad_op keeps parameters gathered; or "
-                  "leave the strategy away");
+                  "omit the strategy");
     }
 }
 
@@ -152,5 +151,5 @@ void check_unit(Arena *a, Diag *d, const Clause *clause, const Item *item)
     if (o.prefetch && s && s->replicas)
         diag_error(d, o.prefetch->name_loc,
                    "no_shard keeps every parameter whole: there is nothing to "
-                   "gather ahead");
+                   "prefetch");
 }

@@ -1,8 +1,8 @@
-/* eval.c: arithmetic of compile-time values.
+/* eval.c: evaluates arithmetic of compile-time values.
  *
- * Integers are 64 bits wide and never wrap; they divide exactly or it is an
- * error, because the quotients of a model are sizes. An integer among floats
- * becomes a float.
+ * Integers have 64 bits; overflow is an error. Division of integers must be
+ * exact, because quotients in a model are sizes. An integer combined with a
+ * float becomes a float.
  */
 #include "frontend/eval.h"
 

@@ -1,9 +1,9 @@
-/* eval.h: what an expression of PDL may be while a model is lowered, and the
- * arithmetic of those that are no tensors.
+/* eval.h: the values of PDL expressions during lowering, and arithmetic of
+ * those that are not tensors.
  *
- * A Datum is known at compile time except for a tensor, which is a value of
- * the program. POISON stands for what an error was reported for; everything
- * made from it is poison again and says nothing more.
+ * A Datum is known at compile time unless it is a tensor, which is a value of
+ * the program. POISON is the result of an expression for which an error was
+ * reported; everything computed from it is POISON and reports nothing.
  */
 #ifndef PARC_FRONTEND_EVAL_H
 #define PARC_FRONTEND_EVAL_H
@@ -74,7 +74,7 @@ Datum eval_binary(const EvalSink *to, Loc loc, BinaryOp op, Datum x, Datum y);
 Datum eval_unary(const EvalSink *to, Loc loc, ExprKind kind, Datum x);
 
 /* A function of numbers ("sqrt", "floor", …); false: there is none of that
- * name for so many operands. */
+ * name with that number of operands. */
 bool eval_function(const EvalSink *to, Loc loc, const char *name, int n,
                    const Datum *x, Datum *result);
 
@@ -87,7 +87,7 @@ extern const int word_count;
 /* ---- calls ---- */
 
 /* What a call may give, by position or by name. Formal number `many` (-1:
- * none) takes any number of operands; those behind it are given by name. */
+ * none) takes any number of operands; those after it are given by name. */
 enum { MAX_FORMALS = 32 };
 typedef struct Signature {
     const char *what;  /* "module 'Linear'", "function 'silu'", "'exp'" */

@@ -1,8 +1,8 @@
-/* eval_call.c: which argument of a call is which formal, and near misses.
+/* eval_call.c: matches the arguments of a call with the parameters of the
+ * callee, and finds similar names for messages.
  *
- * `check` and `lower` bind calls through the same code, so that a call that
- * is wrong gets one message from whichever comes first: equal messages at one
- * place are dropped by diag.c.
+ * `check` and `lower` use the same code, so that an incorrect call gets one
+ * message: diag.c drops equal messages at one location.
  */
 #include <ctype.h>
 #include <string.h>

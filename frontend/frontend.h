@@ -1,4 +1,4 @@
-/* frontend.h: from PDL text to a global program.
+/* frontend.h: compiles PDL text to a global program.
  *
  *   File *f = pdl_parse(…);  check(…);  Program *p = lower(…);
  */

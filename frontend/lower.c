@@ -1,9 +1,9 @@
-/* lower.c: from a checked file to the global forward program.
+/* lower.c: lowers a checked file to the global forward program.
  *
- * Sizes come first (train, model parameters, mesh), then instances with their
- * parameters, then the model's forward, then the plan, which is matched
- * against the modules that exist by then. Errors do not stop a part: poison
- * keeps later ones quiet about what was said already.
+ * The order is: sizes (train, model parameters, mesh), instances of modules
+ * with their parameters, the model's forward, then the plan, which is matched
+ * against the existing modules. Lowering continues after an error; POISON
+ * suppresses consequential errors.
  */
 #include "frontend/lower.h"
 
@@ -100,7 +100,7 @@ const Decl *lower_find_decl(const Lower *l, Loc from, const char *name,
 
 /* ---- model parameters ---------------------------------------------------- */
 
-/* -D may not turn an integer into something else: sizes depend on it. */
+/* -D must not replace an integer by another type: sizes depend on it. */
 static Datum defined_value(Lower *l, const Setting *define, Datum plain)
 {
     /* A word needs no quotes on the command line. */

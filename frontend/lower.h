@@ -1,11 +1,11 @@
-/* lower.h: what the files of lowering share.
+/* lower.h: shared by the files of lowering.
  *
- * lower.c          the order of things; model parameters; the model's inputs
+ * lower.c          the order of lowering; model parameters; the model's inputs
  * lower_train.c    `train` and -D
  * lower_optimizer.c  optimizers and schedules
  * lower_decay.c    parameters without weight decay
  * lower_mesh.c     --mesh
- * lower_module.c   modules become instances: sizes, parameters, ties
+ * lower_module.c   instances of modules: sizes, parameters, ties
  * lower_runs.c     arrays whose elements the plan treats differently
  * lower_stmt.c     statements and loops
  * lower_call.c     calls of modules: shapes of inputs, boundaries
@@ -20,11 +20,11 @@
  * lower_parallelize.c  plans: which module gets which style
  * lower_style.c    plans: styles and their layouts
  * lower_prepare.c  plans: the styles PrepareModule…
- * lower_checkpoint.c  plans: what is computed again
- * lower_offload.c  plans: what lies in host memory
+ * lower_checkpoint.c  plans: what is recomputed
+ * lower_offload.c  plans: tensors kept in host memory
  *
- * Each forward is run once for each place that calls it, with the sizes of
- * that place; the body of a loop over an array of modules is run once.
+ * Each forward is evaluated once for each call, with the call's sizes; the body
+ * of a loop over an array of modules is evaluated once.
  */
 #ifndef PARC_FRONTEND_LOWER_H
 #define PARC_FRONTEND_LOWER_H
@@ -74,8 +74,8 @@ struct Instance {
     int64_t length;      /* of the array */
     int64_t count;       /* elements that this instance stands for */
     PathRange range;     /* which */
-    int period;          /* instances that share the turns of a loop, this one
-                            and those behind it; 0: a loop begins elsewhere */
+    int period;          /* instances that share the iterations of a loop, this
+                            one and those after it; 0: not the first of a loop */
     Instance *array;     /* the array's first instance */
     Instance *next_run;  /* the array's next one, or NULL */
     int nstack;          /* arrays around it, its own included */
@@ -277,7 +277,7 @@ int64_t lower_item_every(const Item *item);
 /* ---- lower_stmt.c ---- */
 
 void lower_stmts(Lower *l, Stmt *const *stmt, int n);
-/* Reports a body that has come to its end without a return. */
+/* Reports a body that ends without a return. */
 void lower_ended(Lower *l, Loc loc, const char *name);
 /* v as it is seen from the region that is being built. */
 Value *lower_import(Lower *l, Level *at, Value *v);

@@ -1,8 +1,8 @@
-/* lower_attention.c: attention, rotary positions and constants.
+/* lower_attention.c: lowers attention, rotary positions and constants.
  *
- * Tables of sines and cosines belong to the INIT phase: they are made once,
- * at the head of the step, for all that rotate alike; a loop's body reads them
- * as a free operand.
+ * Tables of sines and cosines belong to the INIT phase: each is created once,
+ * at the beginning of the step, for all uses with the same parameters; a loop's
+ * body reads it as a free operand.
  */
 #include <math.h>
 #include <string.h>

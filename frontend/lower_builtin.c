@@ -1,8 +1,8 @@
-/* lower_builtin.c: the table of builtins, and those on elements.
+/* lower_builtin.c: the table of builtins; lowers the elementwise ones.
  *
- * Builtins are the primitive operators that the prelude is written over. One
- * that is given numbers alone computes a number (sqrt(dim)); with a tensor it
- * becomes an op.
+ * Builtins are the primitive operators from which the prelude is built. With
+ * only numbers as arguments a builtin computes a number (sqrt(dim)); with a
+ * tensor it becomes an op.
  */
 #include <math.h>
 #include <string.h>

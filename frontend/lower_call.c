@@ -1,8 +1,8 @@
-/* lower_call.c: calling a module: its inputs against the shapes that its
- * forward declares, and the boundaries around it.
+/* lower_call.c: lowers calls of modules: checks inputs against the shapes that
+ * the forward declares, and inserts boundaries.
  *
- * A boundary stands at every tensor that goes in or out, also at the model's
- * own, so that a plan can say how it is laid out there.
+ * A boundary op marks every tensor that enters or leaves a module, including
+ * the model, so that a plan can specify its placement there.
  */
 #include "frontend/lower.h"
 

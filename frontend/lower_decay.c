@@ -1,11 +1,11 @@
-/* lower_decay.c: no_decay=("*.bias", "*norm*"): parameters that weight decay
- * leaves alone.
+/* lower_decay.c: resolves no_decay=("*.bias", "*norm*"): parameters without
+ * weight decay.
  *
- * A pattern is compared with the whole of a parameter's name, such as
- * layers.*.attention.wq.weight; its '*' stands for any characters, dots and
- * none at all included. A parameter that ties gave several names is meant by
- * each of them. The elements of an array are one, even where the plan has cut
- * it into runs: a plan does not change what is computed.
+ * A pattern is matched against the whole name of a parameter, such as
+ * layers.*.attention.wq.weight; its '*' matches any characters, including dots
+ * and the empty string. A tied parameter is matched by each of its names. All
+ * elements of an array are matched together, even if the plan has split it into
+ * runs: a plan does not change the results.
  */
 #include <ctype.h>
 #include <string.h>

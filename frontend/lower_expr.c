@@ -1,8 +1,8 @@
-/* lower_expr.c: expressions, and operators on tensors.
+/* lower_expr.c: lowers expressions and operators on tensors.
  *
- * Arithmetic of numbers stays in eval.c. Between a tensor and a number it
- * becomes an op with a compile-time operand (scale, offset, power), so that
- * no constant tensor is made.
+ * eval.c computes arithmetic of numbers. An operator on a tensor and a number
+ * becomes an op with a compile-time operand (scale, offset, power), without a
+ * constant tensor.
  */
 #include "frontend/lower.h"
 

@@ -1,9 +1,8 @@
-/* lower_freeze.c: the plan's `freeze` clauses: parameters that are not
+/* lower_freeze.c: resolves the plan's `freeze` clauses: parameters that are not
  * trained.
  *
- * A path names a module, and then all parameters in it and below, or one
- * parameter. A parameter that ties gave several names is one: it is frozen by
- * each of them.
+ * A path names one parameter, or a module, that is, all parameters inside it.
+ * A tied parameter is frozen by each of its names.
  */
 #include <string.h>
 
@@ -26,7 +25,7 @@ static bool lies_below(const char *pattern, const char *name)
     return false;
 }
 
-/* Whether the parameter lies in a module of the class. */
+/* Whether the parameter belongs to a module of the class. */
 static bool lies_in_class(const Program *p, const char *class,
                           const char *name)
 {

@@ -1,8 +1,8 @@
-/* lower_mesh.c: --mesh bound to the axes of the plan.
+/* lower_mesh.c: assigns the sizes of --mesh to the axes of the plan.
  *
- * "8x8" gives sizes to the plan's axes in order, outermost first;
- * "dp=8,tp=8" by name, and then the mesh's own order is that of the ranks.
- * Faults are reported where they stand in the command line.
+ * "8x8" lists sizes in the order of the plan's axes, outermost first;
+ * "dp=8,tp=8" names the axes, and their order on the command line is the order
+ * of ranks. Errors are reported at their position in the command line.
  */
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,10 +1,9 @@
-/* lower_module.c: declarations become instances with sizes.
+/* lower_module.c: creates instances with sizes from module declarations.
  *
- * Members run in order: a constant may use those before it, a compile-time
- * `if` chooses which members there are. Parameters are collected as slots;
- * when all instances stand and ties are settled, the slots that stay are
- * numbered and become Program.param, those of a module and its children next
- * to each other.
+ * Members are evaluated in order: a constant may use those before it, and a
+ * compile-time `if` selects members. Parameters are collected as slots; after
+ * all instances exist and ties are resolved, the remaining slots are numbered
+ * and become Program.param, those of a module and its children adjacent.
  */
 #include "frontend/lower.h"
 
@@ -33,7 +32,7 @@ static bool child_formals(Lower *l, const Decl *decl, const Expr *call,
     return true;
 }
 
-/* How many elements an array has, and in how many arrays they lie. */
+/* The number of elements of an array, and of the arrays that contain it. */
 static bool array_length(Lower *l, const Instance *m, const Member *mb,
                          int64_t *n)
 {
@@ -158,7 +157,7 @@ static bool member_type(Lower *l, const Member *mb, Type *t)
     return fine;
 }
 
-/* The type of a parameter: of all elements of the arrays that it lies in. */
+/* The type of a parameter: of all elements of the arrays that contain it. */
 static bool param_type(Lower *l, const Instance *m, const Member *mb, Type *t)
 {
     if (!member_type(l, mb, t))

@@ -1,8 +1,8 @@
-/* lower_number.c: numbers of the source that become part of the program.
+/* lower_number.c: checks numbers of the source that become part of the program.
  *
- * Compile-time arithmetic is in 64 bits, the program computes in f32 or less.
- * A number that would become infinity or lose all of its value there is an
- * error at the place where it enters the program.
+ * Compile-time arithmetic has 64 bits; the program computes in f32 or less. A
+ * number that would become infinity or zero there is an error at the location
+ * where it enters the program.
  */
 #include <math.h>
 #include <string.h>

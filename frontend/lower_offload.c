@@ -1,4 +1,5 @@
-/* lower_offload.c: a plan's `offload`: what lies in host memory. */
+/* lower_offload.c: resolves a plan's `offload` clause: tensors kept in host
+ * memory. */
 #include <string.h>
 
 #include "frontend/check.h"

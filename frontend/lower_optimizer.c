@@ -1,8 +1,8 @@
-/* lower_optimizer.c: settings of `train` that are calls: the optimizer and the
- * schedule of its learning rate.
+/* lower_optimizer.c: evaluates settings of `train` that are calls: the
+ * optimizer and the learning-rate schedule.
  *
- * A call sets all that its kind has, what it leaves out to the default;
- * -D optimizer.lr=… changes one part of what was chosen before.
+ * A call sets all fields of its kind; omitted arguments get the default. -D
+ * optimizer.lr=… then changes a single field.
  */
 #include <math.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 /* ---- parts ---------------------------------------------------------------- */
 
-/* Numbers, where they are kept, and where they may lie: [low, high]. */
+/* Numbers, the fields that hold them, and their range: [low, high]. */
 static const struct {
     const char *name;
     size_t at;

@@ -1,9 +1,9 @@
-/* lower_parallelize.c: the plan's `parallelize` clauses, resolved against the
- * modules that exist.
+/* lower_parallelize.c: resolves the plan's `parallelize` clauses against the
+ * existing modules.
  *
- * A pattern that matches several modules gives each of them a style of its
- * own. Where several patterns match a module, the style of the most particular
- * pattern wins; the others are not looked at.
+ * A pattern that matches several modules gives each of them a separate style.
+ * If several patterns match a module, the style of the most specific pattern is
+ * used and the others are ignored.
  */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* lower_plan.c: a plan's clauses, resolved against the modules that exist.
+/* lower_plan.c: resolves a plan's clauses against the existing modules.
  *
  * lower_parallelize.c resolves the clauses with styles.
  */
@@ -191,7 +191,7 @@ static bool large_enough(Lower *l, const Item *item, int64_t least)
     }
     if (most >= least)
         return true;
-    diag_error(l->diag, item->loc, "no module has so many parameters");
+    diag_error(l->diag, item->loc, "no module has that many parameters");
     diag_help(l->diag, "the largest has %lld", (long long)most);
     return false;
 }

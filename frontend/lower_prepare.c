@@ -1,6 +1,6 @@
-/* lower_prepare.c: the styles PrepareModuleInput, PrepareModuleOutput and
- * PrepareModuleInputOutput: a pair of layouts for each tensor that goes into
- * or comes out of a module.
+/* lower_prepare.c: resolves the styles PrepareModuleInput, PrepareModuleOutput
+ * and PrepareModuleInputOutput: a pair of layouts for each input or output
+ * tensor of a module.
  *
  * The pairs have three spellings:
  *
@@ -9,8 +9,8 @@
  *   PrepareModuleInput(input_layouts=(Shard(1), none),
  *                      desired_input_layouts=(Replicate, none))
  *
- * The last one is PyTorch's. PrepareModuleInputOutput takes the pairs of a
- * side as input= and output=, or in PyTorch's spelling.
+ * The last one is PyTorch's. PrepareModuleInputOutput takes the pairs of inputs
+ * and of outputs as input= and output=, or in PyTorch's spelling.
  */
 #include <string.h>
 
@@ -114,7 +114,7 @@ static bool side_pairs(Lower *l, const Item *item, bool input, bool both,
     return true;
 }
 
-/* A layout without '->' stands on both sides. */
+/* A layout without '->' is used on both sides. */
 static bool read_pair(Lower *l, const Expr *from, const Expr *to, Layout *f,
                       Layout *t)
 {

@@ -1,7 +1,7 @@
-/* lower_random.c: random numbers and their keys.
+/* lower_random.c: lowers random numbers and their keys.
  *
- * Each use in the model is a site with a number of its own. What it draws
- * follows from the step's key, which the layers of a loop split among them:
+ * Each use in the model is a site with a unique number. Its numbers depend on
+ * the step's key, which a loop splits into one key for each layer:
  *
  *   %key = scalar{name="random"} : i64[]
  *   %keys = split_key{n=4, first=0, step=1} %key : i64[4 x]
@@ -10,7 +10,7 @@
  */
 #include "frontend/lower.h"
 
-/* Builds at a level in front of the loop that is open there, if one is. */
+/* Builds at a level, before the loop that is open there, if any. */
 static Build enter(Lower *l, const Level *level, Op *loop)
 {
     Build saved = l->b;

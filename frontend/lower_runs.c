@@ -1,16 +1,15 @@
-/* lower_runs.c: arrays whose elements the plan does not treat alike.
+/* lower_runs.c: splits arrays whose elements the plan treats differently.
  *
- * An array is one module, '*' in its path, as long as the plan means all of
- * its elements wherever it means one. Where a path has the number of an
- * element or a range, or an item takes each n-th (`every=2`), the array is cut
- * into runs:
- * the largest ranges that are treated alike, each a stack of parameters with
- * a loop of its own.
+ * An array is one module, with '*' in its path, if every path of the plan that
+ * matches one element matches all. If a path contains an element's number or a
+ * range, or an item selects every n-th element (`every=2`), the array is split
+ * into runs: the largest ranges with equal treatment, each with its own stack
+ * of parameters and its own loop.
  *
  *   checkpoint { layers.3 }          layers.0-2, layers.3, layers.4-7
  *   checkpoint { layers.*: every=2 } layers.0-6:2 with layers.1-7:2
  *
- * What alternates shares a loop: its body holds a whole period, so that the
+ * Alternating runs share a loop whose body contains a whole period, so that the
  * program does not grow with the array.
  */
 #include <string.h>

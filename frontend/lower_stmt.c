@@ -1,12 +1,12 @@
-/* lower_stmt.c: statements, frames and loops.
+/* lower_stmt.c: lowers statements, frames and loops.
  *
- * `for layer in layers` becomes one `loop` op. Its body is lowered once, for
- * an element of the array; for elements of several kinds that alternate, once
- * for each kind, one behind the other; where kinds follow one another, there
- * is a loop for each (lower_runs.c). Names that the body assigns and that were there
- * before are carried; parameters of the array's elements come in as stacks;
- * whatever else the body reads comes in as a free operand, found while the
- * body is lowered (lower_import).
+ * `for layer in layers` becomes one `loop` op. Its body is lowered once for an
+ * element of the array; if elements of several kinds alternate, once for each
+ * kind, in sequence; if runs of different kinds follow one another, there is
+ * one loop for each run (lower_runs.c). Names that the body assigns and that
+ * exist before the loop are carried; parameters of the array's elements enter
+ * as stacks; other values that the body reads enter as free operands, found
+ * while the body is lowered (lower_import).
  */
 #include "frontend/lower.h"
 
@@ -245,7 +245,7 @@ static Value *carried_result(Lower *l, const Binding *before, Value *start)
         return NULL;
     if (b->datum.kind != DATUM_TENSOR ||
         !type_equal(&b->datum.tensor->type, &start->type)) {
-        lower_error(l, b->loc, NULL, "the loop turns '%s' from %s into %s",
+        lower_error(l, b->loc, NULL, "the loop changes '%s' from %s to %s",
                     before->name,
                     type_text(l->arena, &start->type, &(Mesh){0}),
                     datum_text(l->arena, b->datum));
@@ -254,8 +254,8 @@ static Value *carried_result(Lower *l, const Binding *before, Value *start)
     return lower_import(l, l->level, b->datum.tensor);
 }
 
-/* One turn's work for an element, in a loop's body that is open: carried names
- * go on from the values in `turn`, which it sets to their next. */
+/* Lowers one iteration for an element into the open body of a loop: carried names
+ * begin with the values in `turn`, which it sets to the next ones. */
 static bool element_body(Lower *l, const Stmt *s, Instance *element,
                          const Carried *c, Value **turn)
 {
@@ -288,7 +288,7 @@ static bool element_body(Lower *l, const Stmt *s, Instance *element,
 }
 
 /* Lowers the body into an open loop, for each kind of element that the loop
- * visits in a turn, and closes it; false after an error. */
+ * visits in an iteration, and closes it; false after an error. */
 static bool loop_body(Lower *l, const Stmt *s, Instance *first, Op *loop,
                       const Carried *c)
 {
@@ -385,7 +385,7 @@ static void lower_stmt(Lower *l, const Stmt *s)
             else
                 lower_stmts(l, s->other, s->nother);
         } else {
-            /* What comes behind depends on it: nothing more to say. */
+            /* What follows depends on it: report nothing more. */
             l->frame->returned = true;
         }
         break;

@@ -1,9 +1,9 @@
-/* lower_style.c: the styles of `parallelize` and their layouts.
+/* lower_style.c: resolves the styles of `parallelize` to layouts.
  *
- * A style gives every tensor that goes into or out of a module a pair of
- * layouts: how it comes, and what it becomes. What the user leaves out has
- * PyTorch's defaults; what a style fixes cannot be given. The styles
- * PrepareModule… are in lower_prepare.c.
+ * A style gives every input and output tensor of a module a pair of layouts:
+ * the layout before and after. Omitted arguments have PyTorch's defaults;
+ * arguments that a style fixes must not be given. The PrepareModule styles are
+ * in lower_prepare.c.
  */
 #include <limits.h>
 #include <string.h>

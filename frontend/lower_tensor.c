@@ -1,4 +1,4 @@
-/* lower_tensor.c: builtins that change shapes, contract or look up. */
+/* lower_tensor.c: lowers builtins that change shapes, contract or look up. */
 #include "frontend/lower.h"
 
 #include <string.h>
@@ -372,7 +372,7 @@ BUILTIN_RUN(einsum)
 
 /* ---- lookups ------------------------------------------------------------- */
 
-/* Integers below `rows`; those equal to `ignored` may lie anywhere. */
+/* Integers below `rows`, or equal to `ignored`. */
 static bool check_ids(const BuiltinCall *c, int i, int64_t rows,
                       const Datum *ignored)
 {

@@ -1,7 +1,7 @@
-/* lower_train.c: the `train` block and what -D changes of it.
+/* lower_train.c: evaluates the `train` block and -D.
  *
- * Settings are taken in order (defaults, the block, the command line), the
- * last one winning; a -D that names neither a setting nor a parameter of the
+ * Settings are applied in order (defaults, the block, the command line); the
+ * last one is used. A -D that names neither a setting nor a parameter of the
  * model is an error.
  */
 #include <string.h>

@@ -1,8 +1,8 @@
 /* parse.y: the grammar of PDL.
  *
- * Words are contextual: `word` is any of them but the few that begin or join
- * statements and expressions. A line with a syntax error is skipped, with
- * the block behind it, so that several errors of a file come out in one run.
+ * Keywords are contextual: `word` is any word except the few that begin or join
+ * statements and expressions. After a syntax error the parser skips the line
+ * and the block after it, so that one run reports several errors.
  */
 %code requires {
 #include "frontend/parser.h"

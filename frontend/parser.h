@@ -1,7 +1,7 @@
-/* parser.h: what lex.l, parse.y and build.c share.
+/* parser.h: shared by lex.l, parse.y and build.c.
  *
- * The grammar stays in parse.y; nodes are made, and syntax errors worded, in
- * build.c.
+ * parse.y contains the grammar; build.c creates nodes and writes messages for
+ * syntax errors.
  */
 #ifndef PARC_FRONTEND_PARSER_H
 #define PARC_FRONTEND_PARSER_H
@@ -24,7 +24,7 @@ typedef VEC(StyleArg) StyleArgList;
 typedef VEC(Clause) ClauseList;
 typedef struct ItemList {
     VEC(Item) list;
-    bool comma; /* a comma, not a newline, stands behind the last item */
+    bool comma; /* a comma, not a newline, follows the last item */
 } ItemList;
 
 typedef struct Parser {
@@ -35,13 +35,13 @@ typedef struct Parser {
 
     /* lex.l */
     const char *text;
-    size_t size, offset; /* offset: behind the last token */
+    size_t size, offset; /* offset: after the last token */
     size_t token_begin;
-    int start; /* what is parsed: handed out first; then 0 */
+    int start; /* the first token, which selects the start rule; then 0 */
     int last;  /* kind of the last token */
     uint32_t line, col;
     Loc last_loc;
-    VEC(uint32_t) line_end; /* by line - 1: column behind its last token */
+    VEC(uint32_t) line_end; /* by line - 1: column after its last token */
     struct {
         char open; /* '(', '[' or '{' */
         Loc loc;

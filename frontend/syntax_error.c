@@ -1,10 +1,10 @@
-/* syntax_error.c: words for a syntax error.
+/* syntax_error.c: writes the message for a syntax error.
  *
  *   unexpected ';', expected a name
  *
- * The parser knows the tokens that could come next. Those that belong
- * together are named together: what begins an expression is "an expression",
- * operators go unsaid where something else is left to say.
+ * The parser knows the tokens that could come next. Related tokens have one
+ * common name: those that begin an expression are "an expression"; operators
+ * are omitted if other tokens remain.
  */
 #include <ctype.h>
 #include <string.h>
@@ -117,7 +117,7 @@ static void out_expected(Out *o, const Parser *p, const Expected *e)
             name_of_end(p, e->name[i]));
 }
 
-/* The token as it stands in the text. */
+/* The token as it is written in the text. */
 static void out_unexpected(Out *o, const Parser *p, const char *name)
 {
     const char *text = p->text + p->token_begin;
@@ -217,13 +217,13 @@ static void give_help(Parser *p, const char *name, const char *const *expected,
         !expects(expected, n, "a number"))
         diag_help(p->diag, "names and paths are written without quotes");
     else if (strcmp(name, "'else'") == 0)
-        diag_help(p->diag, "'else' stands on the line of the '}' before it");
+        diag_help(p->diag, "'else' must be on the line of the '}' before it");
     else if (c == ';')
         diag_help(p->diag, "statements end with their line");
     else if (c == '"' && strcmp(name, "a string") != 0)
         diag_help(p->diag, "the string is not closed on its line");
     else if (c == '\'')
-        diag_help(p->diag, "strings stand in double quotes");
+        diag_help(p->diag, "strings are written in double quotes");
     else if (c == '/' && after == '/')
         diag_help(p->diag, "comments start with '#'");
     else if (c == '.' &&
@@ -233,7 +233,7 @@ static void give_help(Parser *p, const char *name, const char *const *expected,
         suggest_keyword(p, expected, n);
 }
 
-/* A bracket that the text, or the line that it stands on, leaves open. */
+/* A bracket that is not closed in the text, or on its line. */
 static bool note_unclosed(Parser *p, Loc loc, const char *unexpected,
                           const Expected *e)
 {

@@ -4,7 +4,7 @@
 #   embed.sh --text NAME FILE     NAME_text[] (terminated), NAME_size
 #   embed.sh --files NAME FILE…   NAME_files[]: {name, text, size}, then a
 #                                 row of zeros; see base/embedded.h. Names
-#                                 begin behind the folder NAME/
+#                                 are relative to the folder NAME/
 set -eu
 
 bytes() {

@@ -20,7 +20,7 @@ for f in base/*.[ch] frontend/*.[chyl] ir/*.[ch] passes/*.[ch] \
             f, start, NR - start; start = 0 }' "$f" >&2
 done
 
-# A folder may include itself and what stands left of it.
+# A folder may include itself and those before it in this list.
 order="base ir frontend passes codegen driver"
 allowed=
 for dir in $order; do

@@ -1,7 +1,7 @@
 #!/bin/sh
 # setup.sh: installs what building and testing parc needs and this machine
-# lacks, through the system's package manager. Says what it does, asks for
-# nothing, and does nothing where all is there.
+# lacks, through the system's package manager. Prints what it does, asks
+# nothing, and does nothing if everything is installed.
 #
 #   setup.sh emulation     also emulators and a cross compiler for the tests of
 #                          programs for other CPUs, which skip without them

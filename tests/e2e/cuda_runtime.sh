@@ -150,6 +150,13 @@ check "the GPU's NUMA node" sh -c 'echo "$1" | grep -q "memory of NUMA node 0"' 
 check "a machine with one" sh -c '! echo "$1" | grep NUMA' - "$(node -1)"
 check "no sysfs" on_cuda PARC_SYSFS="$work/none" "$work/cuda" --steps 1
 
+# What candidates for matmuls took.
+check "times are written" trains PARC_TIMES="$work/times" \
+    PARC_CACHE="$work/none"
+check "of all candidates" jq -e '(.ms | length) > 1 and
+    (.cold_ms | length) == (.ms | length) and .chosen < (.ms | length)' \
+    "$work/times"
+
 # The cache of matmul choices.
 file=$(ls "$work"/cache/matmul-*.txt)
 check "choices are kept" test "$(wc -l <"$file")" = 5

@@ -181,7 +181,6 @@ sed -nE '/^1 llama_(bf16|bf16_own|f32_2x2) /{
     s/vocab=512/vocab=256/; s/ dim=[0-9]*/ dim=32/; s/n_layers=3/n_layers=2/
     s/hidden=[0-9]*/hidden=64/; s/batch=8/batch=4/; s/seq=[0-9]*/seq=16/; p
     s/^1 llama_bf16_own +numerics/2 llama_speed speed   /p
-    s/^2 llama_speed speed/3 llama_products products/p
     }' tests/gpu/cases >"$work/cases"
 echo '1 no_such_plan numerics toy 1x1 --plan none' >>"$work/cases"
 env CASES="$work/cases" PARC="$PARC" tests/gpu/trees "$work/small" \
@@ -200,9 +199,6 @@ check "attention without it" says \
 check "ranks that share a GPU" says '^  llama_f32_2x2 +2x2 .* ok$'
 check "time, memory, clocks, power" says \
     '^  llama_speed +1x1 .* 1980/1980/1980 +650/650/650 '
-check "candidates for products" says '^llama_products: products'
-check "cold and warm times, and the choice" says \
-    '^  [a-z].* [0-9]+x[0-9]+x[0-9]+x[0-9]+ .* [1-8] of [1-8] '
 check "where the step goes" says '^llama_speed: where the step goes'
 check "a product's rate" says '^  .* matmul .* Tflop/s$'
 check "a kernel's rate" says '^  .* GB/s, .* of a copy$'

@@ -1,10 +1,14 @@
-/* parc_cpu.h: the instructions that a CPU program is compiled with.
+/* parc_cpu.h: lists the instruction set extensions that a program is compiled
+ * with.
  *
- * A compiler that may use an extension of the instruction set predefines a
- * macro for it. PARC_CPU_FEATURES collects these macros into one constant,
- * which the emitted program and the runtime library each hold. main() passes
- * the program's constant to parc_cpu_check(), which is compiled without
- * extensions, before it does anything else.
+ * A program that runs on a CPU without one of its extensions would end with an
+ * illegal instruction; parc_cpu_check() reports the missing extension instead.
+ *
+ * A compiler that may use an extension predefines a macro for it.
+ * PARC_CPU_FEATURES collects these macros into one constant, which the emitted
+ * program and the runtime library each hold. main() passes the program's
+ * constant to parc_cpu_check(), which is compiled without extensions, before
+ * it does anything else.
  *
  * The tables list the extensions that compilers use by themselves.
  */
@@ -13,12 +17,12 @@
 
 #include <stdint.h>
 
-/* The level of --cpu that first has an extension. */
+/* The lowest level of --cpu that includes an extension. */
 enum { PARC_IN_V3, PARC_IN_V4, PARC_IN_AMX, PARC_IN_NO_LEVEL };
 
 #if defined(__x86_64__)
-/* macro, name, CPUID leaf, subleaf, register (eax ebx ecx edx), bit, the state
- * that the system must save, level */
+/* macro, name, CPUID leaf, subleaf, register (eax ebx ecx edx), bit, register
+ * state that the system must save, level */
 #define PARC_CPU_TABLE(F)                                                      \
     F(__SSE3__, "sse3", 1, 0, 2, 0, SSE, V3)                                   \
     F(__SSSE3__, "ssse3", 1, 0, 2, 9, SSE, V3)                                 \
@@ -96,9 +100,9 @@ enum { PARC_CPU_TABLE(PARC_CPU_INDEX) PARC_CPU_COUNT };
     | ((uint64_t)(sizeof PARC_CPU_TEXT(macro) == 2) << PARC_CPU_OF##macro)
 #define PARC_CPU_FEATURES (UINT64_C(0) PARC_CPU_TABLE(PARC_CPU_BIT))
 
-/* What a program is compiled for. */
+/* The instruction set that a program is compiled for. */
 typedef struct ParcCpu {
-    const char *level; /* of --cpu */
+    const char *level; /* the argument of --cpu */
     uint64_t features;
 } ParcCpu;
 

@@ -1,11 +1,15 @@
-/* parc_math.h: the elementary functions of emitted kernels, in f32.
+/* parc_math.h: implements the elementary functions of emitted kernels, in f32.
  *
- * Plain polynomials without branches, tables, fused multiply-adds or calls,
- * so that a compiler vectorises them under `#pragma omp simd` with no unsafe
- * flags but -fno-math-errno (libm's stay scalar). Both sides of a case are
- * computed and one is selected. Results are within about
- * 2 ulp over the whole range; infinities, zeros and NaN come out as in C,
- * results below the smallest normal number may be rounded more coarsely.
+ * libm's functions are calls, which compilers do not vectorise. These are
+ * plain polynomials without branches, tables or fused multiply-adds, so a
+ * compiler vectorises them under `#pragma omp simd` with no unsafe flags but
+ * -fno-math-errno. Where a function has two cases, both are computed and one
+ * is selected.
+ *
+ * ensures: results are within about 2 ulp over the whole range. Infinities,
+ *          zeros and NaN give the results of C. Results below the smallest
+ *          normal number may be rounded more coarsely
+ *
  * Coefficients are least-squares fits on Chebyshev nodes, weighted for the
  * relative error of the function's value.
  */
@@ -17,19 +21,22 @@
 #include <stdint.h>
 #include <string.h>
 
-/* GCC takes half of what the machine has, for the sake of those that slow down
- * under wide vectors; polynomials gain more than that costs. */
+/* By default GCC uses half of the vector width that the machine has, because
+ * wide vectors can lower the clock rate. Polynomials gain more than that
+ * costs. */
 #if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
 #pragma GCC target("prefer-vector-width=512")
 #endif
 
 #define PARC_MATH static inline __attribute__((always_inline, unused))
 
-/* Elements of a long row that are asked for while as many are computed. */
+/* Elements of a long row that are prefetched while the same number is
+ * computed. */
 enum { PARC_AHEAD = 256, PARC_LINE = 64 };
 
-/* `at` is what is read now, of elements of `size` bytes; beyond the end of
- * memory nothing is asked for. */
+/* Prefetches the PARC_AHEAD elements of `size` bytes that follow the
+ * PARC_AHEAD elements at `at`. The addresses may exceed the buffer: a prefetch
+ * never faults. */
 PARC_MATH void parc_read_ahead(const void *at, uint64_t size)
 {
     uintptr_t next = (uintptr_t)at + PARC_AHEAD * size;
@@ -52,17 +59,17 @@ PARC_MATH int32_t parc_bits(float x)
     return i;
 }
 
-/* y where the condition holds, else z. Written with bits because compilers
- * sink the arms of a conditional expression into branches, or carry a
- * constant arm through what follows, and may not turn branches with
- * arithmetic in them (it might trap) back into vectors. */
+/* y if the condition holds, else z. It selects by bits because compilers
+ * compile a conditional expression to branches, or specialise the following
+ * code for a constant operand. They cannot vectorise a branch with arithmetic,
+ * which might trap. */
 PARC_MATH float parc_select(int condition, float y, float z)
 {
     int32_t mask = -(int32_t)(condition != 0);
     return parc_from_bits((parc_bits(y) & mask) | (parc_bits(z) & ~mask));
 }
 
-/* One instruction each; where x is NaN the result is y. */
+/* One instruction each. If x is NaN the result is y. */
 PARC_MATH float parc_max(float x, float y)
 {
     return x > y ? x : y;
@@ -73,9 +80,9 @@ PARC_MATH float parc_min(float x, float y)
     return x < y ? x : y;
 }
 
-/* Integers in the order of the floats that they stand for. Row maxima are
- * taken of them: compilers vectorise a maximum of floats only under flags
- * that deny NaN and -0, of integers always. */
+/* Maps floats to integers of the same order, for row maxima: compilers always
+ * vectorise a maximum of integers, but a maximum of floats only under flags
+ * that exclude NaN and -0. */
 PARC_MATH int32_t parc_key(float x)
 {
     int32_t i = parc_bits(x);
@@ -97,7 +104,7 @@ PARC_MATH float parc_abs(float x)
     return parc_from_bits(parc_bits(x) & INT32_MAX);
 }
 
-/* The size of x, which is not negative, with the sign of y. */
+/* The magnitude of x, which is not negative, with the sign of y. */
 PARC_MATH float parc_copysign(float x, float y)
 {
     return parc_from_bits(parc_bits(x) | (parc_bits(y) & INT32_MIN));
@@ -109,13 +116,15 @@ PARC_MATH float parc_exp2i(int32_t n)
     return parc_from_bits((int32_t)((uint32_t)(n + 127) << 23));
 }
 
-/* Adding this pushes the fraction out: rounds to the nearest integer. */
+/* Adding this number to x rounds x to the nearest integer: the fraction has no
+ * bits left. */
 #define PARC_ROUND 12582912.0f /* 1.5 2^23 */
 
-/* e^x = 2^n e^r with |r| <= ln 2 / 2. ln 2 is taken off in two parts; the
- * first has few digits, so that n times it is exact. The polynomial is that
- * of 2 e^r and the power 2^(n-1), because n reaches 128; below 1.7e-38 the
- * result is 0. NaN passes through: comparisons with it choose x. */
+/* e^x = 2^n e^r with |r| <= ln 2 / 2. The subtraction of n ln 2 uses ln 2 in
+ * two parts; the first has few digits, hence its product with n is exact. The
+ * polynomial computes 2 e^r, and the power is 2^(n-1), because n reaches 128.
+ * Below 1.7e-38 the result is 0. NaN propagates: a comparison with NaN selects
+ * x. */
 PARC_MATH float parc_exp(float x)
 {
     float v = parc_select(x > 89.0f, 89.0f, x);
@@ -160,9 +169,10 @@ PARC_MATH float parc_log(float x)
     return parc_select(x >= 0.0f, y, (float)NAN);
 }
 
-/* 1 / sqrt(x) for normal positive x: a first guess from the bits (halving
- * the exponent), then Newton's method, which doubles the digits each time.
- * The last step works on the residual, which loses less to rounding. */
+/* 1 / sqrt(x) for normal positive x. The first approximation comes from the
+ * bits, by halving the exponent. Each step of Newton's method doubles the
+ * number of correct digits; the last step uses the residual, which reduces its
+ * rounding error. */
 PARC_MATH float parc_rsqrt_normal(float x)
 {
     float h = 0.5f * x;
@@ -173,7 +183,7 @@ PARC_MATH float parc_rsqrt_normal(float x)
     return y + y * (0.5f - h * y * y);
 }
 
-/* One instruction, in vectors too, where sqrtf need not set errno. */
+/* One instruction, also in vectors, if sqrtf need not set errno. */
 PARC_MATH float parc_sqrt(float x)
 {
     return sqrtf(x);
@@ -210,7 +220,7 @@ PARC_MATH float parc_tanh(float x)
     return parc_select(a < 0.625f, small, large);
 }
 
-/* Near zero x p(x^2), elsewhere 1 - e^-q(x) with q = -log erfc; beyond 4 the
+/* Near zero x p(x^2), elsewhere 1 - e^-q(x) with q = -log erfc. From 4 on the
  * nearest float is 1. */
 PARC_MATH float parc_erf(float x)
 {
@@ -239,9 +249,10 @@ PARC_MATH float parc_erf(float x)
     return parc_select(a < 1.0f, small, large);
 }
 
-/* Sine and cosine of r, |r| <= pi / 4, and the quarter turn that takes x
- * there. The turns are counted and taken off in double, which keeps f32
- * accuracy to |x| about 1e9. */
+/* Sine (`turn` 0) or cosine (`turn` 1) of x: x = n pi/2 + r with |r| <= pi/4,
+ * and n + `turn` selects the sine or cosine of r and the sign. The multiple of
+ * pi/2 is computed and subtracted in double, which keeps f32 accuracy up to
+ * |x| of about 1e9. */
 PARC_MATH float parc_sin_turned(float x, int32_t turn)
 {
     double t = (double)x * 0.63661977236758134 + 6755399441055744.0;
@@ -274,13 +285,13 @@ PARC_MATH float parc_cos(float x)
     return parc_sin_turned(x, 1);
 }
 
-/* x^e for an exponent that is no simple case; x >= 0. */
+/* x^e for x >= 0. Codegen emits special exponents as other operations. */
 PARC_MATH float parc_pow(float x, float e)
 {
     return parc_exp(e * parc_log(x));
 }
 
-/* ---- 16 bits in memory --------------------------------------------------- */
+/* ---- 16-bit types in memory ---------------------------------------------- */
 
 /* bf16 is the upper half of f32. */
 PARC_MATH float parc_from_bf16(uint16_t x)
@@ -288,8 +299,8 @@ PARC_MATH float parc_from_bf16(uint16_t x)
     return parc_from_bits((int32_t)((uint32_t)x << 16));
 }
 
-/* To the nearest, to even where two are: half a last place is added, less one
- * bit where the last place is even. A NaN stays one. */
+/* Rounds to nearest, ties to even: adds half a unit in the last place, less
+ * one bit if the last place is even. NaN remains NaN. */
 PARC_MATH uint16_t parc_to_bf16(float x)
 {
     uint32_t i = (uint32_t)parc_bits(x);
@@ -297,9 +308,9 @@ PARC_MATH uint16_t parc_to_bf16(float x)
     return (uint16_t)((x != x ? i | 0x400000u : rounded) >> 16);
 }
 
-/* f16 has 5 bits of exponent, biased by 15, and 10 of fraction; numbers below
- * 2^-14 are multiples of 2^-24. In bits, because compilers keep _Float16
- * scalar. */
+/* f16 has 5 exponent bits, biased by 15, and 10 fraction bits; numbers below
+ * 2^-14 are multiples of 2^-24. The conversion uses integer operations,
+ * because compilers do not vectorise _Float16. */
 PARC_MATH float parc_from_f16(uint16_t x)
 {
     uint32_t size = x & 0x7fffu, sign = (uint32_t)(x & 0x8000u) << 16;
@@ -310,8 +321,9 @@ PARC_MATH float parc_from_f16(uint16_t x)
     return parc_from_bits(parc_bits(y) | (int32_t)sign);
 }
 
-/* Beyond 65504 (and what rounds to it) infinity. A tiny number is rounded by
- * adding 1/2, whose last place is 2^-24. */
+/* Rounds to nearest, ties to even; a magnitude that rounds to more than 65504
+ * becomes infinity. The addition of 1/2, whose last place is 2^-24, rounds a
+ * subnormal number. */
 PARC_MATH uint16_t parc_to_f16(float x)
 {
     uint32_t i = (uint32_t)parc_bits(x), size = i & 0x7fffffffu;

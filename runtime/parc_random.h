@@ -1,21 +1,22 @@
-/* parc_random.h: random numbers inside emitted kernels.
+/* parc_random.h: generates random numbers inside emitted kernels.
  *
- * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as
- * easy as 1, 2, 3", 2011) turns a counter and a key into four words. What an
- * element draws depends on the step's key, on the op (its site) and on the
- * element's index in the whole tensor alone: no mesh changes it, and the way
- * back draws it again rather than keep it.
+ * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy
+ * as 1, 2, 3", 2011) turns a counter and a key into four words. The random
+ * number of an element depends only on the step's key, on the op (its site)
+ * and on the element's index in the global tensor. Hence it is the same on
+ * every mesh, and the backward pass can recompute it instead of saving it.
  *
  *   counter = (i / 4, i / 4 >> 32, site, 0)   key = (key, key >> 32)
  *
- * Element i is word i % 4 of its block, as a number of 24 bits in [0, 1).
- * The layers of a loop have keys of their own, made from the counter
- * (layer, 0, 0, 1). Keys have 53 bits, so that a double can hold them, too.
+ * Element i is word i % 4 of its block, converted to a multiple of 2^-24 in
+ * [0, 1). Each iteration of a layer loop has its own key, which is computed
+ * from the counter (layer, 0, 0, 1). Keys have 53 bits, so a double holds them
+ * exactly.
  */
 #ifndef PARC_RANDOM_H
 #define PARC_RANDOM_H
 
-/* Device code has included parc_device.h, and its integers. */
+/* Device code includes parc_device.h first, which defines the integer types. */
 #ifdef __CUDACC__
 #define PARC_RANDOM static __device__ __forceinline__
 #else
@@ -23,15 +24,16 @@
 #define PARC_RANDOM static inline
 #endif
 
-/* One round's factors and what is added to the key behind it. */
+/* The multipliers of a round, and the increments of the key after each
+ * round. */
 #define PARC_PHILOX_A 0xD2511F53u
 #define PARC_PHILOX_B 0xCD9E8D57u
 #define PARC_PHILOX_K0 0x9E3779B9u
 #define PARC_PHILOX_K1 0xBB67AE85u
 
-/* The words of the block with counter c, in its place. Without branches and
- * in 32-bit words but for the products, so that blocks side by side make
- * vectors. */
+/* Replaces counter c by the words of its block. It has no branches, and only
+ * the products have more than 32 bits; adjacent blocks can therefore be
+ * computed in vectors. */
 PARC_RANDOM void parc_philox(uint32_t c[4], uint32_t k0, uint32_t k1)
 {
     uint32_t x = c[0], y = c[1], z = c[2], w = c[3];
@@ -63,8 +65,8 @@ PARC_RANDOM void parc_random_block(uint32_t c[4], int64_t key, uint32_t site,
     parc_philox(c, (uint32_t)key, (uint32_t)((uint64_t)key >> 32));
 }
 
-/* Element `index` alone. Not by an index into c: a GPU keeps no array that is
- * addressed at run time in registers. */
+/* Element `index` alone. c is not indexed by a variable: a GPU does not keep
+ * an array in registers if its index is known only at run time. */
 PARC_RANDOM float parc_random_at(int64_t key, uint32_t site, int64_t index)
 {
     uint32_t c[4];
@@ -89,7 +91,7 @@ PARC_RANDOM int64_t parc_key_of(const uint32_t c[4])
     return (int64_t)(c[0] | (uint64_t)(c[1] & 0x1FFFFFu) << 32);
 }
 
-/* The key of a layer, from that of all. */
+/* The key of a layer, computed from the key of all layers. */
 PARC_RANDOM int64_t parc_layer_key(int64_t key, int64_t layer)
 {
     uint32_t c[4] = {(uint32_t)layer, 0, 0, 1};
@@ -98,7 +100,7 @@ PARC_RANDOM int64_t parc_layer_key(int64_t key, int64_t layer)
 }
 
 #ifndef __CUDACC__
-/* Elements first … first + n - 1, one after another. */
+/* Elements first … first + n - 1, contiguous in `to`. */
 void parc_random_row(float *to, int64_t key, uint32_t site, int64_t first,
                      int64_t n);
 #endif

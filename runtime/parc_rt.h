@@ -1,15 +1,17 @@
-/* parc_rt.h: what an emitted training program needs at run time.
+/* parc_rt.h: the interface between an emitted training program and the
+ * runtime.
  *
- * The runtime knows nothing of a particular model; train.c describes itself
- * in one ParcModel and calls parc_main. It stands alone: it includes nothing
- * of the compiler, and -S copies it beside train.c.
+ * The runtime does not depend on any model: train.c describes its model in one
+ * ParcModel and calls parc_main. This header includes no file of the compiler,
+ * so that -S can copy it next to train.c.
  *
- * A rank's memory is one arena, laid out by parc. On the CPU it lies in shared
- * memory; all ranks of a box map all arenas, so that a collective reads its
- * peers' shards where they lie, and what is gathered every step may lie there
- * once for all (ParcShared). With CUDA it lies on the rank's device, and
- * what step() calls is queued: train.c handles addresses there, and never
- * reads or writes what they point at.
+ * Each rank stores its tensors in one arena, whose layout parc computes. On
+ * the CPU the arenas are shared memory: every rank of a node maps all of them,
+ * so a collective reads the shards of its peers in place. Tensors that are
+ * gathered in every step can have one copy for several ranks (ParcShared).
+ * With CUDA the arena is in the memory of the rank's device, and step() only
+ * enqueues work: train.c passes device addresses on and never dereferences
+ * them.
  */
 #ifndef PARC_RT_H
 #define PARC_RT_H
@@ -23,20 +25,19 @@ enum {
     PARC_MAX_DIMS = 6,
     PARC_MAX_STACK = 4,
     PARC_MAX_LOOPS = 6,
-    PARC_SHARED_ALIGN = 1 << 21, /* a large page */
+    PARC_SHARED_ALIGN = 1 << 21, /* the size of a large page */
 };
 
 typedef struct ParcRt ParcRt;
 
-/* Element types. bf16 and f16 are 16 bits in memory only: arithmetic is in
- * f32, and a result is rounded to the nearest, to even where two are, once,
- * where it is stored. */
+/* Element types. bf16 and f16 are storage types: arithmetic is in f32, and a
+ * result is rounded once, to nearest, ties to even, when it is stored. */
 typedef enum ParcType {
     PARC_F32, PARC_BF16, PARC_F16, PARC_I32, PARC_I64,
 } ParcType;
 typedef uint16_t parc_bf16, parc_f16;
 
-/* ---- what train.c says of itself ---- */
+/* ---- the description of a model, in train.c ---- */
 
 typedef struct ParcAxis {
     const char *name;
@@ -47,30 +48,35 @@ typedef enum ParcInitKind {
     PARC_ZEROS, PARC_ONES, PARC_NORMAL, PARC_UNIFORM, PARC_ARANGE, PARC_COPY,
 } ParcInitKind;
 
-/* A parameter or optimizer state. `split[d]` lists the axes that split dim d,
- * major first (-1 ends the list); flat_axes (bit mask, majors have lower axis
- * numbers) cut the flattened rest of each layer into equal runs, the last
- * padded. In the arena: layer-major, each layer one run or local tensor. */
+/* A parameter or optimizer state. `split[d]` lists the mesh axes that split
+ * dim d, major first (-1 ends the list). flat_axes is a bit mask of mesh axes;
+ * an axis with a lower number is major. They cut each layer's local tensor,
+ * flattened, into equal runs, of which the last is padded. The arena stores
+ * the layers in order, each as one run or local tensor. */
 typedef struct ParcParam {
-    const char *name;    /* for each stack dim, leftmost first, '*' stands
-                            for the layer's number, or "3", "0-3", "0-6:2"
-                            for the layers that lie there */
-    const char *state;   /* NULL: a parameter; else "m", "v", … of `name` */
+    const char *name;    /* '*' for each stack dim, leftmost first, is replaced
+                            by the layer's number, or by "3", "0-3", "0-6:2"
+                            for the layers that it stacks */
+    const char *state;   /* NULL: a parameter; else the state "m", "v", … of
+                            the parameter `name` */
     int nstack, ndim;
     int64_t stack[PARC_MAX_STACK];
-    int64_t dim[PARC_MAX_DIMS]; /* global */
-    int64_t pad[PARC_MAX_DIMS]; /* elements of padding behind a dim, zeros */
+    int64_t dim[PARC_MAX_DIMS]; /* global shape */
+    int64_t pad[PARC_MAX_DIMS]; /* elements of zero padding at the end of a
+                                   dim */
     int8_t split[PARC_MAX_DIMS][PARC_MAX_AXES + 1];
     uint32_t flat_axes;
-    int64_t offset;      /* bytes into the arena; from its end on: into host
-                            memory, which parc_fetch reads. -1: the step does not use it,
-                            and nobody stores it */
+    int64_t offset;      /* bytes into the arena; an offset beyond its end is
+                            in host memory, which parc_fetch reads. -1: the
+                            step does not use the parameter, and no rank stores
+                            it */
     int64_t local_elements;
-    bool inside;         /* a layer has room for all runs of the flat axes, a
-                            rank's own lies at its place among them */
-    ParcType type;       /* f32, but for a copy */
-    int copy_of;         /* copy: the row of the parameter whose values it has,
-                            in its own type */
+    bool inside;         /* each layer's buffer has the runs of all ranks of
+                            the flat axes; a rank's own run is at its index
+                            among them */
+    ParcType type;       /* f32, except for a copy */
+    int copy_of;         /* for PARC_COPY: index of the parameter whose values
+                            this one holds in its own type */
     ParcInitKind init;
     double a, b;         /* normal: a = std; uniform: from a to b; arange: a,
                             a+1, … */
@@ -79,40 +85,42 @@ typedef struct ParcParam {
     int nalias;
 } ParcParam;
 
-/* A batch input: [batch, seq, …]. The batch comes in `micro` equal parts, one
- * after another, and dim 0 of each is split over `batch_axes`. */
+/* A batch input: [batch, seq, …]. Dim 0 is first cut into `micro` equal
+ * microbatches; each of them is split over `batch_axes`. */
 typedef struct ParcInput {
     const char *name;
-    bool is_labels;         /* labels: the sequence shifted by one */
-    int64_t below;          /* ints are less; 0: any */
+    bool is_labels;         /* token file: labels are the sequence shifted by
+                               one */
+    int64_t below;          /* exclusive upper bound of integers; 0: none */
     int ndim;
     int64_t dim[PARC_MAX_DIMS];
-    int64_t micro; /* 0: 1 */
+    int64_t micro; /* number of microbatches; 0 means 1 */
     uint32_t batch_axes;
     int64_t offset;         /* of the rank's part; -1: unused */
-    ParcType type;          /* i32, or a float's */
+    ParcType type;          /* i32 or a float type */
 } ParcInput;
 
-/* The learning rate over the steps: rt_schedule.c says how. */
+/* The schedule of the learning rate (rt_schedule.c). */
 typedef enum ParcScheduleKind {
     PARC_CONSTANT, PARC_LINEAR, PARC_COSINE,
 } ParcScheduleKind;
 typedef struct ParcSchedule {
     ParcScheduleKind kind;
-    int64_t warmup, steps;  /* steps 0: as many as the run has */
+    int64_t warmup, steps;  /* steps 0: the number of steps of the run */
     double min_lr;
 } ParcSchedule;
 
-/* One statement of the step, as the plan names it: what --trace shows. */
+/* A loop around a statement, as the plan and --trace name it. */
 typedef struct ParcLoop {
     const char *name; /* "layer" */
     int64_t trips;
 } ParcLoop;
 
-/* What a statement writes: `elements`, one after the other, that lie in turn t
- * of loop i around it (t % modulo[i], where that is not 0) * stride[i] bytes
- * behind `offset`; a rank's own run of a kept parameter `run` bytes further for
- * each rank before it over the axes `cut`. For PARC_NANCHECK. */
+/* A result of a statement, for PARC_NANCHECK: `elements` contiguous elements.
+ * With iteration index t of each enclosing loop i, they are stored at `offset`
+ * plus the sum of t * stride[i] bytes, or of (t % modulo[i]) * stride[i] if
+ * modulo[i] is not 0. If a rank computes its own run of a resident parameter,
+ * add its index over the axes `cut` times `run` bytes. */
 typedef struct ParcResult {
     const char *name;
     ParcType type;
@@ -122,46 +130,49 @@ typedef struct ParcResult {
     int64_t run;
 } ParcResult;
 
+/* One statement of the step, as the plan, --trace and messages name it. */
 typedef struct ParcWork {
     const char *id;     /* "k07_attention_norm", "ag3", "wq" */
     const char *kind;   /* "kernel", "matmul", "attention", "collective", … */
     const char *phase;  /* "forward", "backward", "optimizer" */
-    const char *path;   /* of the module: "layers.*.attention" */
+    const char *path;   /* the module's path: "layers.*.attention" */
     const char *source; /* "llama.pdl:28:5" */
     const char *detail; /* NULL, "all_gather over dp: layers.*", … */
-    int64_t bytes;      /* read and written by a call */
-    double flops;       /* of a call; 0: bytes are what counts */
-    int64_t count;      /* calls a step */
-    int nloops;         /* around it, outermost first */
+    int64_t bytes;      /* read and written by one call */
+    double flops;       /* of one call; 0: the bytes determine its time */
+    int64_t count;      /* calls per step */
+    int nloops;         /* number of enclosing loops, outermost first */
     ParcLoop loop[PARC_MAX_LOOPS];
-    const ParcResult *result; /* floats that a call writes */
+    const ParcResult *result; /* floating-point tensors that a call writes */
     int nresults;
 } ParcWork;
 
-/* Compiled kernels for one architecture: "sm_90a", machine code; "compute_90",
- * PTX, which the driver compiles for what is newer. */
+/* Compiled kernels for one architecture: "sm_90a" is machine code;
+ * "compute_90" is PTX, which the driver compiles for newer architectures. */
 typedef struct ParcImage {
     const char *arch;
     const void *data;
     int64_t size; /* bytes */
 } ParcImage;
 
-/* Bytes of the arena, behind arena_bytes and at a multiple of
- * PARC_SHARED_ALIGN, that are one memory for the ranks which differ only in
- * `axes`: what one writes there all have. */
+/* A range of the address space after arena_bytes, at a multiple of
+ * PARC_SHARED_ALIGN. The ranks that differ only in `axes` map the same memory
+ * there. */
 typedef struct ParcShared {
     uint32_t axes;
     int64_t offset, bytes;
 } ParcShared;
 
-/* Bytes of the arena that are a collective's own while it is under way. */
+/* Bytes of the arena that a collective uses exclusively while it is in
+ * flight. */
 typedef struct ParcRoom {
     int64_t offset, bytes;
 } ParcRoom;
 
 typedef struct ParcModel {
     int rt_version;         /* PARC_RT_VERSION */
-    const char *name, *parc_version, *source; /* source: base name */
+    const char *name, *parc_version, *source; /* source: base name of the
+                                                 file */
     const char *info;       /* the plan as --emit plan prints it */
     uint64_t plan_hash;
     int naxes;
@@ -170,119 +181,127 @@ typedef struct ParcModel {
     int nparams;
     const ParcInput *input;
     int ninputs;
-    int64_t arena_bytes;    /* the rank's own */
-    int64_t host_bytes;     /* CUDA only: in host memory, for parc_fetch */
+    int64_t arena_bytes;    /* the rank's own arena */
+    int64_t host_bytes;     /* CUDA only: bytes of host memory, for
+                               parc_fetch */
     const ParcShared *shared; /* CPU only */
     int nshared;
-    int threads;            /* workspace is planned for so many */
-    int64_t batch, seq;     /* global */
-    double executed_flops;  /* flops, and what is recomputed */
-    double flops;           /* of one step, all ranks together; without what
-                               is computed again for the backward pass */
+    int threads;            /* number of threads that the workspace is planned
+                               for */
+    int64_t batch, seq;     /* global sizes */
+    double executed_flops;  /* flops of one step, all ranks together, with
+                               recomputed ones */
+    double flops;           /* the same without recomputed ones */
     const char *optimizer;  /* "AdamW" … */
     double lr, beta1, beta2;
-    ParcSchedule schedule;  /* of lr */
-    double loss_scale;      /* to begin with; 0: the loss is not scaled */
-    int64_t loss_scale_offset; /* f32[], where it is */
+    ParcSchedule schedule;  /* the schedule of lr */
+    double loss_scale;      /* initial value; 0: the loss is not scaled */
+    int64_t loss_scale_offset; /* offset of the scale, f32[] */
     int64_t loss_offset, grad_norm_offset; /* f32[] in the arena; -1: none */
     int64_t lr_offset, bias1_offset, bias2_offset; /* f32[], -1: unused */
-    int64_t random_offset; /* i64[]: the step's key; -1: nothing is drawn */
+    int64_t random_offset; /* i64[]: the step's key; -1: the step draws no
+                              random numbers */
     const char *const *collective; /* names by id, for messages: "ag3 dp
                                       layers.* (llama.pdl:58)" */
     int ncollectives;
     const ParcWork *work;
     int nwork;
-    /* CUDA only; else 0 and NULL. */
-    const char *const *kernel; /* symbols by number: parc_launch */
+    /* CUDA only; otherwise 0 and NULL. */
+    const char *const *kernel; /* symbols by kernel number: parc_launch */
     int nkernels;
-    const ParcImage *image;    /* of all kernels, an architecture each */
+    const ParcImage *image;    /* all kernels, once for each architecture */
     int nimages;
     const int8_t *collective_stream; /* by collective: PARC_TENSOR …; NULL: all
                                         on PARC_COMPUTE */
-    const uint32_t *collective_axes; /* by collective: mask of axes */
-    const ParcRoom *collective_room; /* by collective: for rows that are packed
-                                        (rt_staging.h); NULL: none has any */
-    int nevents;               /* parc_record, parc_wait */
-    void (*init)(ParcRt *rt);  /* makes matmuls, computes constants */
+    const uint32_t *collective_axes; /* by collective: mask of mesh axes */
+    const ParcRoom *collective_room; /* by collective: buffer for packed rows
+                                        (rt_staging.h); NULL: no collective has
+                                        one */
+    int nevents;               /* number of events: parc_record, parc_wait */
+    void (*init)(ParcRt *rt);  /* creates matmuls, computes constants */
     void (*step)(ParcRt *rt);
 } ParcModel;
 
-/* The whole program: options, ranks, weights, data, steps, logs. Returns the
- * exit status. */
+/* Runs the program: parses options, starts ranks, initialises or loads
+ * weights, reads data, executes steps, writes logs. Returns the exit status. */
 int parc_main(int argc, char **argv, const ParcModel *model);
 
-/* ---- what step() calls ---- */
+/* ---- functions that step() calls ---- */
 
-/* The rank's arena; a pointer to `offset` bytes into it. */
+/* The rank's arena: a tensor's address is this pointer plus its offset. */
 char *parc_arena(ParcRt *rt);
 int parc_rank(const ParcRt *rt);
 int parc_threads(const ParcRt *rt);
-/* The rank's coordinate over a set of axes (bit mask), axis 0 major. */
+/* The rank's index among the ranks that differ only in `axes` (bit mask), axis
+ * 0 major. */
 int64_t parc_index(const ParcRt *rt, uint32_t axes);
 
-/* Within the arena. `to` and `from` do not overlap. */
+/* Copy and clear within the arena. `to` and `from` must not overlap. */
 void parc_move(ParcRt *rt, void *to, const void *from, int64_t bytes);
 void parc_zero(ParcRt *rt, void *to, int64_t bytes);
-/* Where a rank's part of a dim begins, for each turn of a loop over parts of
- * the dim: to[i] = (i * dim + index) * part. */
+/* The offset of a rank's part of a dim, for each iteration of a loop over
+ * `turns` parts of the dim: to[i] = (i * dim + index) * part. */
 void parc_set_index(ParcRt *rt, int64_t *to, int64_t turns, int64_t dim,
                     int64_t index, int64_t part);
 
-/* Kernel `kernel` of the model's list: `grid` blocks of `block` threads, with
- * `shared_bytes` of dynamic shared memory; args: the addresses of its
- * arguments, read before the call returns. CUDA only, as are streams: what is
- * called after parc_wait(rt, s, e) on a stream s runs when what was called
- * before the latest parc_record of e, on its stream, has run. An event that has
- * not been recorded in this step is nothing to wait for. */
+/* Launches kernel `kernel` of the model's list with `grid` blocks of `block`
+ * threads and `shared_bytes` of dynamic shared memory. `args` holds the
+ * addresses of the kernel's arguments; the call reads them before it returns.
+ * CUDA only, like streams: work that is enqueued on stream s after
+ * parc_wait(rt, s, e) runs after the work that was enqueued on the recording
+ * stream before the latest parc_record of event e. A wait for an event that
+ * has not been recorded in this step has no effect. */
 enum { PARC_COMPUTE, PARC_TENSOR, PARC_DATA, PARC_HOST, PARC_STREAMS };
 void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
                  int64_t shared_bytes, void **args);
-/* Whether a block of the rank's GPU may have so much dynamic shared memory
- * beside the kernel's static. */
+/* Whether a block of the rank's GPU can have `shared_bytes` of dynamic shared
+ * memory in addition to the kernel's static shared memory. */
 bool parc_block_has(const ParcRt *rt, int kernel, int64_t shared_bytes);
 void parc_record(ParcRt *rt, int stream, int event);
 void parc_wait(ParcRt *rt, int stream, int event);
 
-/* Between the rank's host memory and its arena, on the stream PARC_HOST: `to`
- * and `from` are offsets, those of host memory count on from the arena's end:
- * arena_bytes is its first byte. CUDA only: on the CPU all memory is the
- * host's. */
+/* Copies between the rank's host memory and its arena, on the stream
+ * PARC_HOST. `to` and `from` are offsets; those of host memory begin at
+ * arena_bytes, after the arena's end. CUDA only: on the CPU all memory is host
+ * memory. */
 void parc_fetch(ParcRt *rt, int64_t to, int64_t from, int64_t bytes);
 void parc_store(ParcRt *rt, int64_t to, int64_t from, int64_t bytes);
 
-/* What runs from here on is work[i], in the turn of the loops around it
- * (counted through all of them). For --trace; else it costs a comparison. */
+/* Marks the start of work[i], in iteration `turn` of the enclosing loops (one
+ * index for all of them together). It is used by --trace and messages; without
+ * --trace it costs little. */
 void parc_mark(ParcRt *rt, int i, int64_t turn);
 
-/* On the CPU, before the optimizer: false, on all ranks, where the loss is not
- * finite and has no scale. The step ends there, and is gone through again to see
- * why. */
+/* CPU, before the optimizer: returns false, on all ranks, if the loss is not
+ * finite and has no scale. The step ends there; the runtime executes it a
+ * second time with checks of each result. */
 bool parc_goes_on(ParcRt *rt);
 
 /* Collectives over the group of ranks that differ only in `axes`. All ranks
- * run the same collectives in the same order; `id` names the collective in
- * messages and is compared between ranks. Sums run in rank order, in f32; those
- * of bf16 and f16 are rounded once, at the end.
- * Offsets are bytes into every rank's arena, the same on all ranks. A group
- * of `n` parts runs between one pair of barriers.
+ * call the same collectives in the same order. `id` names the collective in
+ * messages and is compared between ranks. Sums are computed in rank order, in
+ * f32; sums of bf16 and f16 are rounded once, at the end. Offsets are bytes
+ * into every rank's arena, the same on all ranks. A call with `n` parts
+ * executes all of them between one pair of barriers.
  *
- * Parts are boxes: `outer` rows of `inner` contiguous elements for each
- * rank, so that dim d of a tensor [a, b, c] split at d = 1 has outer = a and
- * inner = b/k * c on a rank.
+ * Each part is a strided block: `outer` rows of `inner` contiguous elements on
+ * each rank. For dim d = 1 of a tensor [a, b, c] that k ranks split, outer = a
+ * and inner = b/k * c.
  *   all_gather      src: [outer, inner] of each rank
  *                   dst: [outer, k, inner]
  *   reduce_scatter  src: [outer, k, inner] partial on every rank
  *                   dst: [outer, inner]
  *   all_reduce      src, dst: [outer, inner] (dst may be src)
  *   all_to_all      src: [outer, k, middle, inner] -> dst: [outer, middle, k,
- *                   inner]: rank r gets, from peer j, src_j[:, r] as
- *                   dst[:, :, j]; with `minor` the other way round: src:
+ *                   inner]: rank r copies src_j[:, r] of each peer j to
+ *                   dst[:, :, j]. With `minor` it is the inverse, src:
  *                   [outer, middle, k, inner] -> dst: [outer, k, middle,
- *                   inner], src_j[:, :, r] as dst[:, j]
- * `valid` is how many elements of a row [k, inner] exist where the last runs
- * are padded (flat shards): the gathered tensor is [outer, valid] then. 0
- * means all of them. `inside` (all_gather): src and dst are one, rows of k runs
- * with their padding, and each rank's src is its own run there.
+ *                   inner]: src_j[:, :, r] to dst[:, j]
+ * `valid` is the number of elements of a row [k, inner] without the padding of
+ * the last runs (flat shards); the gathered tensor is then [outer, valid]. 0
+ * means that there is no padding. With `inside` (all_gather), src and dst are
+ * one buffer with rows of k runs, padding included, and each rank's src is its
+ * own run in it.
  */
 typedef struct ParcPart {
     int64_t src, dst;  /* byte offsets */
@@ -293,7 +312,7 @@ typedef struct ParcPart {
     bool inside;
 } ParcPart;
 
-/* All ranks of the group come here before any goes on. CPU only. */
+/* Barrier of the group. CPU only. */
 void parc_meet(ParcRt *rt, int id, uint32_t axes);
 
 typedef enum ParcReduce { PARC_SUM, PARC_MAX } ParcReduce;
@@ -307,26 +326,27 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
 void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
                      const ParcPart *part);
 
-/* Nothing moves between ranks here. take_part: src [outer, k, inner] -> dst
- * [outer, inner], this rank's share (beyond `valid`: zeros). take_share: the
- * group's first rank keeps [outer, inner], the others get zeros. */
+/* Local slices: no data moves between ranks. take_part: src [outer, k, inner]
+ * -> dst [outer, inner], this rank's slice, with zeros from `valid` on.
+ * take_share: the group's first rank keeps [outer, inner], the others get
+ * zeros. */
 void parc_take_part(ParcRt *rt, uint32_t axes, const ParcPart *part);
 void parc_take_share(ParcRt *rt, uint32_t axes, const ParcPart *part);
 
-/* Matmul through oneDNN: for each of `batch` pairs c = a b, a [m, k], b
- * [k, n], c [m, n]; strides in elements (a: sa[0] batch, sa[1] row, sa[2]
- * column, …; one of the last two is 1). Made once by init; scratch lies in
- * the arena, `scratch_bytes` as planned: parc_matmul_new ends the run with a
- * message where oneDNN wants more here. Products of bf16 and f16 run on the
- * machine's own instructions where oneDNN knows of any, else in f32, block by
- * block. */
+/* A matmul: for each of `batch` pairs c = a b, with a [m, k], b [k, n], c [m,
+ * n]. Strides are in elements: sa[0] batch, sa[1] row, sa[2] column, …; one of
+ * the last two is 1. init creates it once. `scratch` is the offset of its
+ * workspace in the arena, of `scratch_bytes`; parc_matmul_new ends the run
+ * with a message if the library needs more on this machine. On the CPU,
+ * products of bf16 and f16 use the machine's instructions for the type if
+ * oneDNN supports them, else f32 arithmetic, block by block. */
 typedef struct ParcMatmul ParcMatmul;
 typedef struct ParcTypes {
     ParcType a, b, c;
 } ParcTypes;
-/* What is done to a product before it is written; programs for CUDA alone have
- * any. `vector` has the type of c, `tensor` its type, sizes and strides; what
- * is added is added in f32, g is GELU's approximation by tanh. */
+/* Work that a matmul does on its product before it writes it. CUDA only.
+ * `vector` has the type of c; `tensor` has its own type, sizes and strides.
+ * Additions are in f32; g is the tanh approximation of GELU. */
 typedef enum ParcEpilogue {
     PARC_NO_EPILOGUE,
     PARC_BIAS,      /* c = a b + vector [n], for each row */
@@ -334,10 +354,10 @@ typedef enum ParcEpilogue {
     PARC_SUM_A,     /* c = a b; vector [m] = sum of a's columns */
     PARC_SUM_B,     /* c = a b; vector [n] = sum of b's rows */
     PARC_BIAS_ADD,  /* c = a b + tensor + vector [n] */
-    PARC_SUM_A_ADD, /* c = a b + tensor; vector as of PARC_SUM_A */
-    PARC_SUM_B_ADD, /* … of PARC_SUM_B */
+    PARC_SUM_A_ADD, /* c = a b + tensor; vector as for PARC_SUM_A */
+    PARC_SUM_B_ADD, /* c = a b + tensor; vector as for PARC_SUM_B */
     PARC_GELU,      /* tensor = a b; c = g(a b) */
-    PARC_GELU_BIAS, /* the same of a b + vector [n] */
+    PARC_GELU_BIAS, /* the same for a b + vector [n] */
     PARC_GELU_GRAD, /* c = a b g'(tensor) */
 } ParcEpilogue;
 typedef struct ParcMatmulSpec {
@@ -347,56 +367,61 @@ typedef struct ParcMatmulSpec {
     int64_t scratch, scratch_bytes;
     ParcTypes type;
     ParcEpilogue epilogue;
-    /* Of parc_matmul_shard: a rank's shard of the result has m rows, so many
-     * elements of a lead from its rows to the next rank's. 0: not cut. */
+    /* For parc_matmul_shard: number of ranks, and stride in `a`, in elements,
+     * between the row blocks of two ranks. A rank's shard of the result has m
+     * rows. 0: the product is not split. */
     int64_t ranks, slice;
 } ParcMatmulSpec;
-enum { PARC_MOST_SHARDS = 64 }; /* `ranks` at most */
+enum { PARC_MOST_SHARDS = 64 }; /* maximum of `ranks` */
 ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec);
 void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
                  void *c);
-/* This rank's shard of the sum of all ranks' products over the axes, out of
- * their operands, which lie where this rank's do: what a reduce-scatter of the
- * products would give, in f32. Programs for the CPU alone have it, and meet in
- * front of it and behind it. */
+/* This rank's shard of the sum of all ranks' products over the axes, in f32: a
+ * fused einsum + reduce-scatter. It reads the operands of all ranks, at the
+ * same offsets as this rank's. CPU only; the program emits a barrier before
+ * and after it. */
 void parc_matmul_shard(ParcRt *rt, ParcMatmul *mm, uint32_t axes,
                        const void *a, const void *b, void *c);
-/* With an epilogue; NULL for what it does not have. */
+/* A matmul with an epilogue; `vector` or `tensor` is NULL if the epilogue has
+ * none. */
 void parc_matmul_with(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
                       void *c, void *vector, void *tensor);
 /* Instruction sets that a CPU program can be compiled for. */
 typedef enum ParcCpuLevel {
-    PARC_CPU_NATIVE, /* that of the machine that compiles */
+    PARC_CPU_NATIVE, /* the instruction set of the machine that compiles */
     PARC_CPU_X86_64_V3,
     PARC_CPU_X86_64_V4,
     PARC_CPU_AMX,
     PARC_CPU_AARCH64,
 } ParcCpuLevel;
 /* The scratch bytes that are planned for a matmul (used by parc). For
- * PARC_CPU_NATIVE: what oneDNN requests on this machine. For any other level: a
- * bound that is a function of the arguments alone, and is large enough for one
- * implementation on every machine. */
+ * PARC_CPU_NATIVE: the number that oneDNN requests on this machine. For any
+ * other level: a bound that is a function of the arguments alone, and is large
+ * enough for one implementation on every machine. */
 int64_t parc_matmul_scratch(const ParcMatmulSpec *spec, int threads,
                             ParcCpuLevel level);
 
-/* The contraction that no matmul fits: for the n letters, result's first, rows
- * of {size, stride in c, in a, in b} (0: not there), c = the sum of a b over
- * the letters that c lacks. Slow and plain. */
+/* A contraction that no matmul computes. letter[] has, for each of the n
+ * letters, those of the result first, {size, stride in c, stride in a, stride
+ * in b}; stride 0: the operand lacks the letter. c is the sum of a b over the
+ * letters that c lacks. A plain, slow loop. */
 void parc_contract(ParcRt *rt, ParcTypes type, void *c, const void *a,
                    const void *b, int n, const int64_t letter[][4]);
 
-/* Attention that never stores the scores. q [b, s, kv*g, d], k [b, t, kv, d],
- * v [b, t, kv, e] -> o [b, s, kv*g, e], lse [b, kv*g, s]; all contiguous, of
- * one type, lse in f32. Scratch: parc_attention_scratch bytes in the arena. */
+/* Attention that does not store the scores. q [b, s, kv*g, d], k [b, t, kv,
+ * d], v [b, t, kv, e] -> o [b, s, kv*g, e], lse [b, kv*g, s]. All are
+ * contiguous and of one type, except lse, which is f32. `scratch` is workspace
+ * in the arena: parc_attention_scratch bytes. */
 typedef struct ParcAttention {
     int64_t b, s, t, kv, g, d, e;
     bool causal;
     float scale;
     ParcType type;
-    /* Dropout of the weights, with a probability of `drop` (0: none). A weight
-     * is drawn by key, site, and its place in the whole tensor: this rank's
-     * sequences begin at *first_b there, its heads of queries (of `heads`) at
-     * *first_kv * groups + *first_g. All lie in the arena; NULL: 0. */
+    /* Dropout of the weights with probability `drop` (0: none). A weight's
+     * random number depends on key, site and the weight's index in the global
+     * tensor: this rank's sequences begin at *first_b, its query heads (of
+     * `heads`) at *first_kv * groups + *first_g. The pointers are into the
+     * arena; NULL means 0. */
     float drop;
     uint32_t site;
     const int64_t *key, *first_b, *first_kv, *first_g;
@@ -404,8 +429,8 @@ typedef struct ParcAttention {
 } ParcAttention;
 int64_t parc_attention_scratch(const ParcAttention *a, bool backward,
                                int threads);
-/* CUDA: init says that such calls will come, before the first, and what scratch
- * they will have: there are several ways, of which one is chosen. */
+/* CUDA: init announces the calls before the first one, with the scratch that
+ * they get, because the choice between implementations takes measurements. */
 void parc_attention_ready(ParcRt *rt, const ParcAttention *a, bool backward,
                           int64_t scratch_bytes);
 void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
@@ -416,10 +441,10 @@ void parc_attention_grad(ParcRt *rt, const ParcAttention *a, void *dq, void *dk,
                          const void *k, const void *v, const void *o,
                          const float *lse, float *scratch);
 
-/* Embedding: rows of table [rows, width] for n ids; ids outside *base …
- * *base+rows-1 give zeros (NULL: base is 0). The gradient, in f32, is written
- * whole, each row summed in order of position; or added to what is there (CPU
- * only). */
+/* Embedding: copies rows of table [rows, width] for n ids to out [n, width];
+ * an id outside *base … *base+rows-1 gives zeros (base NULL means 0).
+ * parc_embedding_grad overwrites all of the gradient, in f32, and sums each
+ * row in order of position; parc_embedding_add (CPU only) adds to it. */
 void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
                     const int32_t *ids, int64_t n, int64_t rows, int64_t width,
                     const int64_t *base);
@@ -430,17 +455,18 @@ void parc_embedding_add(ParcRt *rt, ParcType type, float *grad, const void *dy,
                         const int32_t *ids, int64_t n, int64_t rows,
                         int64_t width, const int64_t *base);
 
-/* The keys of layers first … first + n - 1, made from one (parc_random.h). */
+/* The keys of layers first, first + step, … of `n` layers, computed from one
+ * key (parc_random.h). */
 void parc_split_key(ParcRt *rt, int64_t *to, const int64_t *from, int64_t first,
                     int64_t step, int64_t n);
 
-/* Strided copies: dst is written in row-major order of dim[], reading src
- * with the given element strides (transpose, slice, parts). */
+/* Strided copy: writes dst in row-major order of dim[], and reads src with the
+ * given strides in elements (transpose, slice, parts). */
 void parc_copy(ParcRt *rt, ParcType type, void *dst, const void *src, int ndim,
                const int64_t *dim, const int64_t *src_stride);
 
-/* `rows` rows of `width` elements, from rows of src_row elements to rows of
- * dst_row elements. */
+/* Copies `rows` rows of `width` elements, from rows of src_row elements to
+ * rows of dst_row elements. */
 void parc_copy_rows(ParcRt *rt, ParcType type, void *dst, int64_t dst_row,
                     const void *src, int64_t src_row, int64_t rows,
                     int64_t width);

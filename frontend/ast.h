@@ -1,8 +1,9 @@
 /* ast.h: the syntax tree of a PDL file.
  *
- * The parser builds it; `check` reports errors that do not depend on sizes
- * (names, arity, duplicates); `lower` evaluates it with sizes and builds IR.
- * Nodes are allocated in the compilation's arena; lists are arrays.
+ * The parser builds the tree. `check` reports the errors that can be found
+ * without sizes (names, arity, duplicates). `lower` evaluates the tree with
+ * sizes and builds the IR. Nodes are allocated in the compilation's arena;
+ * lists are arrays.
  */
 #ifndef PARC_FRONTEND_AST_H
 #define PARC_FRONTEND_AST_H
@@ -23,11 +24,11 @@ typedef enum ExprKind {
     EX_NEG,    /* -arg[0] */
     EX_NOT,    /* not arg[0] */
     EX_BINARY, /* op, arg[0], arg[1] */
-    EX_CALL,   /* name(arg…); callee in `name`, its place in `loc` */
+    EX_CALL,   /* name(arg…); `loc` is the callee's name */
     EX_TUPLE,  /* (a, b, …) */
     EX_MEMBER, /* arg[0].name: output.weight */
     EX_INDEX,  /* arg[0][arg[1]] : layers[0] */
-    EX_IF,     /* arg[1] if arg[0] else arg[2] is not PDL; reserved */
+    EX_IF,     /* reserved: PDL has no conditional expression */
 } ExprKind;
 
 typedef enum BinaryOp {
@@ -37,7 +38,7 @@ typedef enum BinaryOp {
 
 typedef struct Expr Expr;
 typedef struct Arg {
-    const char *name; /* NULL: by position */
+    const char *name; /* NULL: a positional argument */
     Loc name_loc;
     Expr *value;
 } Arg;
@@ -45,13 +46,13 @@ struct Expr {
     ExprKind kind;
     BinaryOp op;
     Loc loc;       /* of the operator, the name, the literal */
-    Loc range;     /* of the whole expression's first line */
+    Loc range;     /* of the whole expression, cut at its first line */
     int64_t integer;
     double number;
     const char *name;
     Arg *arg;
     int nargs;
-    int depth;     /* of the tree from here down; the parser limits it */
+    int depth;     /* height of this subtree; the parser limits it */
 };
 
 /* ---- statements of a forward, or of a function ---- */
@@ -94,7 +95,7 @@ typedef enum MemberKind {
 /* An input of a forward: x, x: [..., dim], tokens: int(vocab)[batch, seq] */
 typedef struct InputDecl {
     Ident name;
-    Expr *below;      /* int(below), or NULL */
+    Expr *below;      /* the bound of int(below), or NULL */
     bool is_int, has_shape, open; /* open: the shape starts with ... */
     Expr **dim;
     int ndims;
@@ -107,7 +108,7 @@ struct Member {
     Loc loc;
     Expr *count;        /* MB_CHILD: array length, or NULL */
     Expr *value;        /* MB_CHILD: the EX_CALL of the class */
-    Expr *other;        /* MB_TIE: the parameter that stays */
+    Expr *other;        /* MB_TIE: the parameter that `value` becomes */
     Expr **dim;
     int ndims;
     Member **body, **other_body;
@@ -126,13 +127,13 @@ typedef struct Path {
     Loc loc;
 } Path;
 
-/* R, Replicate, Shard(1), Partial, none: in arguments of styles; `from -> to`
- * pairs and tuples of them in Prepare*. Kept as expressions: EX_NAME, EX_CALL
- * with EX_INT / EX_NEG, EX_TUPLE; a pair is a StyleArg with both. */
+/* An argument of a style: a layout (R, Replicate, Shard(1), Partial, none) or a
+ * pair `from -> to`, or in Prepare* a tuple of these. Layouts are expressions:
+ * EX_NAME, EX_CALL with EX_INT or EX_NEG, EX_TUPLE. */
 typedef struct StyleArg {
     const char *name; /* input=, output=, or NULL */
     Loc name_loc;
-    Expr *from, *to;  /* `to` is NULL unless written from -> to */
+    Expr *from, *to;  /* `to` is NULL without an arrow */
 } StyleArg;
 
 typedef enum ClauseKind {
@@ -144,11 +145,11 @@ typedef enum ClauseKind {
 } ClauseKind;
 
 typedef struct Item {
-    Path *path;        /* several where brackets join them */
+    Path *path;        /* several paths: [a, b] */
     int npaths;
     const char *every; /* `every Module`, or NULL */
     Expr *min_params;  /* `min_params=N`, or NULL */
-    const char *style; /* parallelize: ColwiseParallel, …; else NULL */
+    const char *style; /* ColwiseParallel, … in parallelize; else NULL */
     Loc style_loc;
     StyleArg *arg;
     int nargs;
@@ -183,12 +184,12 @@ typedef struct Formal {
 
 typedef enum DeclKind { DC_MODULE, DC_MODEL, DC_FUNCTION } DeclKind;
 
-/* `function` is the prelude's way to say silu(x): a forward without members;
- * files may use it as well. */
+/* A `function` is a forward without members; the prelude defines silu(x) and
+ * others as functions, and files may define more. */
 typedef struct Decl {
     DeclKind kind;
     Ident name;
-    Formal *formal;    /* function: operands first, then settings */
+    Formal *formal;    /* of a function: operands, then settings */
     int nformals;
     Member **member;   /* module, model */
     int nmembers;
@@ -196,7 +197,7 @@ typedef struct Decl {
     int nstmts;
 } Decl;
 
-typedef struct Setting { /* train: name = value; train.optimizer is a call */
+typedef struct Setting { /* of train: name = value */
     Ident name;
     Expr *value;
 } Setting;
@@ -213,20 +214,20 @@ typedef struct File {
     Loc train_loc;
 } File;
 
-/* parse.y, lex.l. Parses a registered source; syntax errors go to d, and the
- * result is NULL when there were any. */
+/* parse.y, lex.l. Parses a registered source. Reports syntax errors to d and
+ * returns NULL if it finds any. */
 File *pdl_parse(Arena *a, Diag *d, uint16_t source);
 
-/* Parses `NAME=VALUE` of a -D option as a setting whose name may be dotted
- * (optimizer.lr); NULL after an error. */
+/* Parses `NAME=VALUE` of a -D option as a setting; the name may be dotted
+ * (optimizer.lr). NULL after an error. */
 Setting *pdl_parse_define(Arena *a, Diag *d, uint16_t source);
-/* The same for `size` bytes of the source's first line from `begin` on, as an
+/* The same for `size` bytes from `begin` on of the source's first line: one
  * argument of the command line. */
 Setting *pdl_parse_define_at(Arena *a, Diag *d, uint16_t source, size_t begin,
                              size_t size);
 
-/* ast_print.c: PDL text again, normalised; parses to the same tree. This is
- * `--emit ast`. */
+/* ast_print.c: prints the tree as normalised PDL, which parses to the same
+ * tree (`--emit ast`). */
 void ast_print(Out *o, const File *f);
 void ast_print_item(Out *o, const Item *item);
 

@@ -1,8 +1,11 @@
-/* ast_print.c: prints a syntax tree as PDL.
+/* ast_print.c: prints the syntax tree as PDL (`--emit ast`).
  *
- * Declarations come first, then plans, then the train block. Comments and
- * spelling are lost; parentheses are printed only where the tree needs them.
- * The output parses to the same tree, so that printing is idempotent.
+ * Declarations come first, then plans, then the train block. The tree has no
+ * comments and no formatting; parentheses are printed where precedence requires
+ * them.
+ *
+ * ensures: the text parses to the same tree, so that printing it a second time
+ *          gives the same text
  */
 #include <inttypes.h>
 #include <string.h>
@@ -42,7 +45,7 @@ static int precedence(const Expr *e)
 
 static void expr(Out *o, const Expr *e);
 
-/* In parentheses where it binds less tightly than `least`. */
+/* Prints e in parentheses if it binds less tightly than `least`. */
 static void operand(Out *o, const Expr *e, int least)
 {
     bool brackets = precedence(e) < least;
@@ -54,7 +57,7 @@ static void operand(Out *o, const Expr *e, int least)
 static void binary(Out *o, const Expr *e)
 {
     int own = binary_table[e->op].precedence;
-    /* Powers group to the right, comparisons not at all. */
+    /* Powers group to the right; comparisons do not group. */
     bool right = own == PREC_POW, neither = own == PREC_COMPARE;
     operand(o, e->arg[0].value, own + (right || neither));
     out(o, " %s ", binary_table[e->op].text);
@@ -85,7 +88,7 @@ static void string(Out *o, const char *s)
     out(o, "\"");
 }
 
-/* With a dot or an exponent, so that it stays a float. */
+/* Prints a dot or an exponent: the text must parse as a float. */
 static void number(Out *o, double x)
 {
     size_t before = o->size;
@@ -179,7 +182,7 @@ static void open_block(Out *o)
     o->indent += 4;
 }
 
-/* Ends without a newline: `else` may follow. */
+/* Ends without a newline, since `else` may follow. */
 static void close_block(Out *o)
 {
     o->indent -= 4;

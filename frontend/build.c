@@ -1,4 +1,8 @@
-/* build.c: creates the nodes of the syntax tree, and runs the parser. */
+/* build.c: makes the nodes of the syntax tree, and runs the parser.
+ *
+ * The constructors enforce the limits of parser.h, which bound the recursion of
+ * the later walks over the tree.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +31,7 @@ static void set_args(Parser *p, Expr *e, int n, const Arg *args)
         diag_error(p->diag, e->loc,
                    "this expression is nested more than %d deep",
                    MAX_EXPR_DEPTH);
-        diag_help(p->diag, "give a part of it a name of its own");
+        diag_help(p->diag, "assign a part of it to a name first");
         p->too_deep = true;
     }
 }
@@ -140,8 +144,8 @@ void plan_add(Parser *p, PlanDecl plan)
 void train_begin(Parser *p, Loc loc)
 {
     if (p->has_train) {
-        diag_error(p->diag, loc, "a second train block");
-        diag_note(p->diag, p->train_loc, "the first one is here");
+        diag_error(p->diag, loc, "a file has one train block: merge the two");
+        diag_note(p->diag, p->train_loc, "the first is here");
         return;
     }
     p->has_train = true;
@@ -154,7 +158,7 @@ const char *name_join(Parser *p, const char *a, const char *b, Loc loc)
 {
     if (strlen(a) + strlen(b) < MAX_PATH_LENGTH)
         return arena_printf(p->arena, "%s.%s", a, b);
-    loc.len = 1; /* the same place each time: it is said once */
+    loc.len = 1; /* every error at one place: diag reports it once */
     diag_error(p->diag, loc, "this path is longer than %d characters",
                MAX_PATH_LENGTH);
     return a;
@@ -179,8 +183,8 @@ StyleArg style_arrow(Parser *p, StyleArg from, StyleArg to, Loc arrow)
     return from;
 }
 
-/* A tuple of layouts; one of pairs becomes a pair of tuples, in which a
- * layout without an arrow is used on both sides. */
+/* A tuple of layouts. If any of them is a pair, the tuple becomes a pair of
+ * tuples; a layout without an arrow is the same in both. */
 StyleArg style_tuple(Parser *p, StyleArgList list, Loc range)
 {
     ExprList from = {0}, to = {0};
@@ -197,8 +201,8 @@ StyleArg style_tuple(Parser *p, StyleArgList list, Loc range)
     return tuple;
 }
 
-/* A setting among items is `min_params=N`, or an option that a comma set
- * apart from its item: item_add tells by what comes before. */
+/* `name=value` as an item: min_params=N, or an option that follows a comma.
+ * item_add appends such an option to the item before it. */
 Item item_setting(Parser *p, Ident name, Expr *value)
 {
     Item item = {.loc = name.loc};
@@ -237,15 +241,15 @@ void item_add(Parser *p, ItemList *items, Item item)
         *last = item_option(p, *last, item.option[0]);
         return;
     }
-    diag_error(p->diag, item.loc, "the option '%s' belongs to no item",
+    diag_error(p->diag, item.loc, "the option '%s' follows no item",
                item.option[0].name);
-    diag_help(p->diag, "options follow a colon: layers.*: %s=…",
+    diag_help(p->diag, "write options after a colon: layers.*: %s=…",
               item.option[0].name);
 }
 
 /* ---- running ---- */
 
-/* Text has no zero bytes; a file that has is none of PDL's. */
+/* Text has no zero bytes. */
 static bool is_text(Parser *p)
 {
     const char *zero = memchr(p->text, 0, p->size);
@@ -256,7 +260,7 @@ static bool is_text(Parser *p)
         loc.col = *s == '\n' ? 1 : loc.col + 1;
         loc.line += *s == '\n';
     }
-    diag_error(p->diag, loc, "this is no text: a byte is zero");
+    diag_error(p->diag, loc, "this byte is zero: PDL files are text");
     return false;
 }
 
@@ -273,7 +277,7 @@ static bool parse(Parser *p, int start)
     p->start = start;
     p->defining = start == START_DEFINE;
     p->line = 1;
-    p->last = NEWLINE; /* nothing that could end a statement */
+    p->last = NEWLINE; /* a token that ends no statement */
     lexer_open(p);
     int status = pdl_yyparse(p);
     lexer_close(p);

@@ -1,8 +1,8 @@
-/* check.c: checks a whole file for errors that do not depend on sizes.
+/* check.c: reports the errors of a file that can be found without sizes.
  *
- * It checks every declaration, even if the model does not use it, and every
- * plan; an error in a plan that is not selected is a warning. `lower` reports
- * some errors again; equal messages at one location are printed once.
+ * `check` covers every declaration, whether the model uses it or not, and every
+ * plan; a fault in a plan that is not selected is a warning. `lower` finds some
+ * of these errors a second time: diag.c drops equal messages at one location.
  */
 #include "frontend/check.h"
 
@@ -51,19 +51,19 @@ static void check_formals(Check *c, const Decl *decl)
     }
 }
 
-/* Plans know Linear and Embedding by name, so that no file may have its own.
- */
+/* Plans treat Linear and Embedding by name: a file may not redefine them. */
 static void check_taken(Check *c, const Decl *decl)
 {
     const char *name = decl->name.name;
     bool taken = strcmp(name, "Linear") == 0 || strcmp(name, "Embedding") == 0;
     if (taken && c->prelude)
         diag_error(c->diag, decl->name.loc,
-                   "'%s' is the prelude's: choose another name", name);
+                   "'%s' is a module of the prelude: choose another name",
+                   name);
 }
 
-/* Whether `to` can be reached from `from` by way of children: a module that
- * holds itself would never end. `seen` marks those that were looked at. */
+/* Whether `to` is reachable from `from` through children: a module that
+ * contains itself would never end. `seen` marks the visited declarations. */
 static bool reaches(Check *c, const Decl *from, const Decl *to, bool *seen);
 
 static bool members_reach(Check *c, Member *const *member, int n,
@@ -106,8 +106,9 @@ static bool children_acyclic(const Check *c, Member *const *member, int n)
     return true;
 }
 
-/* A module whose children are all known to be acyclic is never searched
- * again, so that checking all modules is one search in a file without fault. */
+/* A module is known to be acyclic when all its children are. Such a module is
+ * not searched a second time: checking all modules of a file without cycles is
+ * one search. */
 static bool reaches(Check *c, const Decl *from, const Decl *to, bool *seen)
 {
     int i = decl_index(c, from);

@@ -1,5 +1,7 @@
-/* check.h: shared by the files of `check` and by lowering: the valid names of
- * train settings, optimizers and clauses of plans. */
+/* check.h: declarations that the check_*.c files share with each other and with
+ * lowering: the names of train settings, optimizers, schedules and options of
+ * plans, and the scope of a module.
+ */
 #ifndef PARC_FRONTEND_CHECK_H
 #define PARC_FRONTEND_CHECK_H
 
@@ -7,7 +9,7 @@
 
 /* ---- check_train.c ---- */
 
-/* A setting whose value is one of several calls, such as AdamW(lr=3e-4). */
+/* One value of a setting that takes a call, such as AdamW(lr=3e-4). */
 typedef struct Choice {
     const char *name;
     int kind; /* OptimizerKind or ScheduleKind */
@@ -15,34 +17,34 @@ typedef struct Choice {
 } Choice;
 typedef struct ChoiceSet {
     const char *setting; /* "optimizer" */
-    const char *example, *all; /* for messages */
+    const char *example, *all; /* an example and the list, for messages */
     int n;
     const Choice *at; /* by kind */
 } ChoiceSet;
 extern const ChoiceSet optimizer_choices, schedule_choices;
-/* The set of the setting of that name; NULL: it takes no calls. */
+/* The choices of a setting; NULL if its values are not calls. */
 const ChoiceSet *choices_of(const char *setting);
-/* Which choice an expression names; NULL after an error. */
+/* The choice that an expression names; NULL after an error. */
 const Choice *choice_of(Arena *a, Diag *d, const ChoiceSet *set,
                         const Expr *e);
 
-/* A setting that parc knows, be it one whose effect is not there yet. */
+/* Whether parc knows the setting, also if it does not support it yet. */
 bool setting_known(const char *name);
 void settings_add(NameList *l);
-/* Reports a setting that is not supported, or unknown. */
-/* "optimizer" or "schedule" where that has an argument of this name, else NULL.
- */
+/* "optimizer" or "schedule" if one of its choices has an argument of this name,
+ * else NULL. */
 const char *setting_owner(const char *name);
+/* Reports a setting that is unsupported or unknown. */
 void setting_refused(Arena *a, Diag *d, const Setting *s);
 void check_train(Arena *a, Diag *d, const File *file);
 
 /* ---- check_plan.c ---- */
 
-/* `plan`: the name of the selected plan; NULL where none is selected. */
+/* `plan`: the name of the selected plan; NULL if none is selected by name. */
 void check_plans(Arena *a, Diag *d, const File *file, const char *plan);
-/* check_checkpoint.c: the items of one `checkpoint`. */
+/* check_checkpoint.c: the items of one `checkpoint` clause. */
 void check_checkpoint(Arena *a, Diag *d, const Clause *clause);
-/* lower_offload.c: those of `offload`. */
+/* lower_offload.c: the items of one `offload` clause. */
 void check_offload(Arena *a, Diag *d, const Clause *clause);
 
 /* ---- check_module.c, check_forward.c ---- */
@@ -51,14 +53,14 @@ typedef struct Check {
     Arena *arena;
     Diag *diag;
     const File *prelude, *file;
-    bool *acyclic; /* by declaration: no module below it contains itself */
+    bool *acyclic; /* by declaration: known not to contain itself */
 } Check;
 
 const Decl *check_find_decl(const Check *c, const char *name, DeclKind kind);
 void check_module(Check *c, const Decl *decl);
 void check_function(Check *c, const Decl *decl);
 
-/* A name that a module declares: where, and as what. */
+/* A name in scope, its declaration and its kind. */
 typedef enum KnownKind {
     KNOWN_FORMAL,
     KNOWN_CONSTANT,
@@ -66,7 +68,7 @@ typedef enum KnownKind {
     KNOWN_PARAM,
     KNOWN_BUFFER,
     KNOWN_LOCAL,
-    KNOWN_ELEMENT, /* of an array: the name of a loop */
+    KNOWN_ELEMENT, /* a loop variable: an element of an array */
 } KnownKind;
 typedef struct Known {
     const char *name;
@@ -76,7 +78,7 @@ typedef struct Known {
     bool optional;        /* declared under an `if` */
 } Known;
 
-/* Names in sight, inner ones last. */
+/* The names in scope, innermost last. */
 typedef struct Sight {
     Check *check;
     const Decl *decl;
@@ -93,18 +95,18 @@ void check_forward(Sight *s, const Member *forward);
 
 /* ---- check_unit.c -------------------------------------------------------- */
 
-/* What FSDP's names for the choices of a unit mean. */
+/* The meaning of FSDP's names for a unit's strategy. */
 typedef struct StrategyInfo {
     const char *name;
-    bool hybrid;   /* needs two axes: one of replicas, one that shards */
+    bool hybrid;   /* needs a replicate axis and a shard axis */
     bool over_all; /* shards over all axes */
-    int reshard;   /* as Unit.reshard; -1: the option `reshard` says */
-    bool replicas; /* nothing is sharded */
+    int reshard;   /* as Unit.reshard; -1: the option `reshard` decides */
+    bool replicas; /* shards nothing */
 } StrategyInfo;
 const StrategyInfo *strategy_find(const char *name); /* NULL: none */
 
-/* An item of `fully_shard`: its options one by one, and whether they and the
- * number of axes agree. */
+/* Checks an item of `fully_shard`: each option, and whether the options agree
+ * with each other and with the number of axes. */
 void check_unit(Arena *a, Diag *d, const Clause *clause, const Item *item);
 
 #endif

@@ -1,5 +1,7 @@
-/* check_checkpoint.c: checks the options of a `checkpoint` clause and their
- * values, without the modules that it names. */
+/* check_checkpoint.c: checks the options of `checkpoint` items.
+ *
+ * Only lowering knows the modules; paths are checked there.
+ */
 #include <string.h>
 
 #include "frontend/check.h"
@@ -18,11 +20,11 @@ static void check_kept(Arena *a, Diag *d, const Expr *e)
         all = arena_printf(a, "%s%s%s", all, k ? ", " : "", keep_words[k]);
     }
     diag_error(d, e->range.line ? e->range : e->loc,
-               "%s%s%s is nothing that can be kept", named ? "'" : "",
-               named ? e->name : "this", named ? "'" : "");
+               "invalid value%s%s%s for 'keep'", named ? " '" : "",
+               named ? e->name : "", named ? "'" : "");
     if (named)
         names_suggest(d, &names, e->name);
-    diag_help(d, "results of these can: %s; of several: keep=(%s)", all, all);
+    diag_help(d, "use one of %s, or several: keep=(%s)", all, all);
 }
 
 static void check_option(Arena *a, Diag *d, const Arg *option)
@@ -40,8 +42,8 @@ static void check_option(Arena *a, Diag *d, const Arg *option)
         if (e->kind == EX_INT && e->integer > 0 && e->integer <= 1 << 30)
             return;
         diag_error(d, e->range.line ? e->range : e->loc,
-                   "every is a whole number, such as 2 for each second "
-                   "element of an array");
+                   "'every' must be a positive integer: every=2 takes every "
+                   "second element of an array");
         return;
     }
     NameList names = {.arena = a};

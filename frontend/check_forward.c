@@ -1,8 +1,8 @@
 /* check_forward.c: checks the statements of a forward or a function.
  *
- * `if` is evaluated at compile time, so that a name assigned in one branch may
- * be used after it. A name that a loop's body assigns first is local to the
- * body.
+ * An `if` is decided at compile time: a name that only one branch assigns may
+ * be used after the `if`. A name that a loop's body assigns first is local to
+ * the body.
  */
 #include <string.h>
 
@@ -85,12 +85,12 @@ void check_stmts(Sight *s, Stmt *const *stmt, int n, int depth)
         check_stmt(s, stmt[i], depth);
         if (stmt[i]->kind == ST_RETURN && i + 1 < n)
             diag_error(s->check->diag, stmt[i + 1]->loc,
-                       "a statement after 'return' is never executed");
+                       "unreachable statement after a return");
     }
 }
 
-/* A name in a shape that stands for nothing else is bound by the shape; the
- * model's own shapes bind nothing: only `train` knows sizes of data. */
+/* An unknown name in a shape is bound to that dim. The shapes of the model's
+ * own inputs bind no names: the sizes of the data come from `train`. */
 static void check_dim(Sight *s, const Expr *dim)
 {
     bool binds = s->decl->kind != DC_MODEL && dim->kind == EX_NAME &&

@@ -5,15 +5,15 @@
 #include "frontend/lower.h"
 #include "frontend/parser.h"
 
-/* ---- names in sight ------------------------------------------------------ */
+/* ---- names in scope ------------------------------------------------------ */
 
 static bool is_setting(KnownKind kind)
 {
     return kind == KNOWN_FORMAL || kind == KNOWN_CONSTANT;
 }
 
-/* Among members a name is a formal or a constant first: `bias` decides
- * whether there is a parameter of that name. */
+/* Among members a name refers to a formal or a constant first: the formal
+ * `bias` decides whether the parameter `bias` exists. */
 const Known *sight_find(const Sight *s, const char *name)
 {
     const Known *found = NULL;
@@ -127,8 +127,9 @@ static const Member *find_forward(Member *const *member, int n, int *count)
     return found;
 }
 
-/* A call of a child: its class says what forward takes, unless an `if` chose
- * among several. */
+/* A call of a child. Its arguments are checked if the child has one class and
+ * its class has one forward; else an `if` selects among them during lowering.
+ */
 static void check_instance(Sight *s, const Known *k, const Expr *e)
 {
     const Decl *decl =
@@ -165,7 +166,7 @@ static void check_call(Sight *s, const Expr *e)
     const Decl *decl = check_find_decl(c, e->name, DC_FUNCTION);
     const Builtin *builtin = builtin_find(e->name);
     if (k && !is_setting(k->kind) && !decl && !builtin)
-        return; /* lower knows what it is */
+        return; /* the error depends on the value, which lowering has */
     if (decl)
         signature_of_decl(c->arena, decl, &sig);
     else if (builtin)
@@ -221,8 +222,8 @@ static void check_child(Sight *s, const Member *m)
     names_suggest(c->diag, &names, call->name);
 }
 
-/* A parameter may have a formal's name; nothing else is declared twice but in
- * branches of an `if`. */
+/* A parameter may have a formal's name. Other names are declared once, or once
+ * in each branch of an `if`. */
 static void declare(Sight *s, const Member *m, KnownKind kind, bool optional)
 {
     for (int i = 0; i < s->known.n; i++) {
@@ -243,10 +244,10 @@ static void check_tie_side(Sight *s, const Expr *e)
     while (e->kind == EX_MEMBER)
         e = e->arg[0].value;
     if (e->kind != EX_NAME)
-        return; /* lower explains */
+        return; /* lowering reports it */
     if (sight_find(s, e->name))
         return;
-    diag_error(s->check->diag, e->loc, "there is no '%s' here", e->name);
+    diag_error(s->check->diag, e->loc, "unknown name '%s'", e->name);
     suggest_in_sight(s, e->name);
 }
 
@@ -284,7 +285,7 @@ static void check_member(Sight *s, const Member *m, bool optional)
         check_members(s, m->other_body, m->nother, true);
         break;
     case MB_FORWARD:
-        break; /* when everything is in sight */
+        break; /* check_forwards: after all members are in scope */
     }
 }
 
@@ -326,7 +327,8 @@ void check_module(Check *c, const Decl *decl)
     for (int i = 0; i < decl->nmembers; i++) {
         const Member *m = decl->member[i];
         if (m->kind == MB_FORWARD && direct++ > 0)
-            diag_error(c->diag, m->loc, "a module has one forward");
+            diag_error(c->diag, m->loc, "a module has one forward: remove "
+                       "this one, or select with 'if'");
     }
     if (!find_forward(decl->member, decl->nmembers, &all))
         diag_error(c->diag, decl->name.loc, "'%s' has no forward",

@@ -1,6 +1,6 @@
-/* check_plan.c: checks plans without the modules that they name: axes, styles,
- * options and their arguments. Clauses that are not implemented are rejected by
- * name. */
+/* check_plan.c: checks plans as far as they need no modules: axes, styles,
+ * options and their arguments. Paths and sizes are checked by lowering.
+ */
 #include <string.h>
 
 #include "frontend/check.h"
@@ -62,10 +62,10 @@ static void unknown_style(PlanCheck *c, const Item *item)
 static const struct {
     const char *name, *help;
 } foreign_args[] = {
-    {"use_local_output", "leave it out: a tensor of PDL is always the whole "
-                         "tensor, never a rank's part of it"},
-    {"use_local_input", "leave it out: a tensor of PDL is always the whole "
-                        "tensor, never a rank's part of it"},
+    {"use_local_output", "omit it: a tensor of PDL is the whole tensor, never "
+                         "a rank's part of it"},
+    {"use_local_input", "omit it: a tensor of PDL is the whole tensor, never "
+                        "a rank's part of it"},
     {"input_kwarg_layouts", "inputs have positions only: give the layouts of "
                             "all inputs in order"},
     {"desired_input_kwarg_layouts", "inputs have positions only: give the "
@@ -87,7 +87,7 @@ static void unknown_arg(PlanCheck *c, const Signature *s, const StyleArg *arg)
     names_suggest(c->diag, &names, arg->name);
 }
 
-/* Two names of one argument count as one. */
+/* input and input_layouts are the same argument. */
 static void check_repeated(PlanCheck *c, const Item *item, int i)
 {
     const StyleArg *arg = &item->arg[i];
@@ -103,8 +103,8 @@ static void check_repeated(PlanCheck *c, const Item *item, int i)
     }
 }
 
-/* Layouts of PrepareModuleInput and PrepareModuleOutput may go by position;
- * other arguments go by name. */
+/* PrepareModuleInput and PrepareModuleOutput accept layouts by position; other
+ * arguments need a name. */
 static void check_style(PlanCheck *c, const Item *item)
 {
     const StyleInfo *info = style_find(item->style);
@@ -117,8 +117,8 @@ static void check_style(PlanCheck *c, const Item *item)
     for (int i = 0; i < item->nargs; i++) {
         const StyleArg *arg = &item->arg[i];
         if (!arg->name && s.many < 0)
-            diag_error(c->diag, arg->from->loc, "%s wants a name here: %s=",
-                       s.what, s.name[0]);
+            diag_error(c->diag, arg->from->loc, "%s takes its arguments by "
+                       "name: write %s=…", s.what, s.name[0]);
         if (!arg->name)
             continue;
         if (style_takes(c->arena, info, arg->name))
@@ -143,7 +143,7 @@ static void check_fully_shard(PlanCheck *c, const Clause *clause)
     if (clause->naxes == 2 &&
         strcmp(clause->axis[0].name, clause->axis[1].name) == 0)
         diag_error(c->diag, clause->axis[1].loc,
-                   "replicas and shards need an axis each");
+                   "replicas and shards need two different axes");
     for (int i = 0; i < clause->nitems; i++)
         check_unit(c->arena, c->diag, clause, &clause->item[i]);
 }
@@ -204,8 +204,8 @@ static bool has_plan(const File *file, const char *name)
     return false;
 }
 
-/* A fault in a plan does not stop a compilation that selects another plan.
- * Where no plan of the file is selected by name, every plan may be meant. */
+/* An error in a plan does not stop the compilation of another plan. Without a
+ * valid --plan, errors in every plan count. */
 void check_plans(Arena *a, Diag *d, const File *file, const char *plan)
 {
     bool selected = has_plan(file, plan);

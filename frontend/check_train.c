@@ -1,4 +1,7 @@
-/* check_train.c: checks the names in a `train` block. */
+/* check_train.c: checks the settings of a `train` block: names, duplicates, and
+ * the arguments of optimizers and schedules. The tables are shared with
+ * lowering.
+ */
 #include <string.h>
 
 #include "frontend/check.h"
@@ -138,7 +141,7 @@ static const Setting *find_setting(const File *file, const char *name)
     return NULL;
 }
 
-/* `warmup = 100` beside schedule = cosine(warmup=100, …). */
+/* The warmup may be a setting or an argument of the schedule, not both. */
 static void check_warmup(Diag *d, const File *file, const Expr *schedule)
 {
     const Setting *plain = find_setting(file, "warmup");

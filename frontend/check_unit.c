@@ -1,11 +1,12 @@
 /* check_unit.c: checks the options of an item of `fully_shard`.
  *
- * FSDP's strategy names and the options `axes` and `reshard` overlap;
- * contradictory combinations are errors:
+ * FSDP's name of a strategy implies what the axes and the other options also
+ * state. An option that contradicts the strategy is an error:
  *
- *   full_shard     one axis, or two as one; re-gathers for the backward pass,
- *                  unless reshard is not given and the unit is the last one
- *   shard_grad_op  one axis, or two as one; reshard=false
+ *   full_shard     one axis, or two that shard together; parameters are
+ *                  re-gathered for the backward pass, except for the last unit
+ *                  if reshard is not given
+ *   shard_grad_op  one axis, or two that shard together; reshard=false
  *   hybrid_shard   (replicate, shard); reshard=true or false
  *   no_shard       any axes; nothing is gathered
  */
@@ -43,7 +44,7 @@ static void unknown_strategy(Arena *a, Diag *d, const Expr *e)
         names_suggest(d, &names, e->name);
 }
 
-/* PyTorch's names, and what PDL has for them. */
+/* PyTorch's options and their equivalents in PDL. */
 static const struct {
     const char *name, *help;
 } foreign_options[] = {
@@ -91,7 +92,7 @@ static void take_option(Arena *a, Diag *d, const Arg *option, Options *o)
     *slot = option;
 }
 
-/* ---- do they agree? ------------------------------------------------------ */
+/* ---- agreement of the options -------------------------------------------- */
 
 static void check_axes(Diag *d, const Clause *c, const StrategyInfo *s,
                        const Expr *at)
@@ -102,15 +103,15 @@ static void check_axes(Diag *d, const Clause *c, const StrategyInfo *s,
     const char *rep = strcmp(axis, "rep") == 0 ? "replica" : "rep";
     diag_error(d, at->range, "hybrid_shard needs two axes: one of replicas, "
                "one that shards");
-    diag_help(d, "write fully_shard (%s, %s) with an axis '%s' of the plan in "
-              "front of '%s', or strategy=full_shard", rep, axis, rep, axis);
+    diag_help(d, "write fully_shard (%s, %s) with an axis '%s' of the plan "
+              "before '%s', or strategy=full_shard", rep, axis, rep, axis);
 }
 
 static void check_reshard(Diag *d, const StrategyInfo *s, const Arg *reshard)
 {
     const Expr *e = reshard->value;
     if (e->kind != EX_BOOL) {
-        diag_error(d, e->range, "reshard is true or false");
+        diag_error(d, e->range, "'reshard' must be true or false");
         return;
     }
     if (!s)
@@ -122,10 +123,10 @@ static void check_reshard(Diag *d, const StrategyInfo *s, const Arg *reshard)
     } else if (s->reshard == 0 && reshards) {
         diag_error(d, reshard->name_loc, "shard_grad_op keeps parameters "
                    "gathered until the backward pass");
-        diag_help(d, "strategy=full_shard gathers them again");
+        diag_help(d, "strategy=full_shard re-gathers them");
     } else if (s->over_all && s->reshard < 0 && !reshards) {
         diag_error(d, reshard->name_loc,
-                   "full_shard re-gathers for the backward pass");
+                   "full_shard re-gathers parameters for the backward pass");
         diag_help(d, "strategy=shard_grad_op keeps parameters gathered; or "
                   "omit the strategy");
     }

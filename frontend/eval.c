@@ -1,8 +1,8 @@
 /* eval.c: evaluates arithmetic of compile-time values.
  *
- * Integers have 64 bits; overflow is an error. Division of integers must be
- * exact, because quotients in a model are sizes. An integer combined with a
- * float becomes a float.
+ * Integers have 64 bits and never wrap. A division of integers that leaves a
+ * remainder is an error, because integers of a model are sizes. An operation on
+ * an integer and a float gives a float.
  */
 #include "frontend/eval.h"
 
@@ -73,7 +73,7 @@ const char *datum_text(Arena *a, Datum x)
         out_init(&o, a);
         out_double(&o, x.number);
         if (!strpbrk(o.text, ".en"))
-            out(&o, ".0"); /* a float that looks like an integer is none */
+            out(&o, ".0"); /* a float never prints as an integer */
         return o.text;
     }
     case DATUM_BOOL:
@@ -149,7 +149,7 @@ static Datum int_power(const EvalSink *to, Loc loc, int64_t x, int64_t y)
         if (result == 0 || result == 1)
             break;
         if (result == -1 && y % 2 == 1)
-            break; /* x is -1: the rest are pairs */
+            break; /* x is -1: the remaining factors cancel in pairs */
     }
     return datum_int(result);
 }
@@ -296,7 +296,7 @@ static double logistic(double x)
 static const struct {
     const char *name;
     double (*f)(double);
-    bool whole; /* gives an integer */
+    bool whole; /* the result is an integer */
 } number_functions[] = {
     {"sqrt", sqrt, false},   {"rsqrt", reciprocal_root, false},
     {"exp", exp, false},     {"log", log, false},
@@ -311,7 +311,8 @@ static Datum number_result(const EvalSink *to, Loc loc, const char *name,
                            double r, bool whole)
 {
     if (!isfinite(r) || (whole && fabs(r) >= 9.2e18)) {
-        to->error(to->context, loc, NULL, "'%s' has no value there", name);
+        to->error(to->context, loc, NULL,
+                  "'%s' of this argument is not a finite number", name);
         return datum_poison();
     }
     return whole ? datum_int((int64_t)r) : datum_float(r);

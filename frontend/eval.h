@@ -1,9 +1,10 @@
-/* eval.h: the values of PDL expressions during lowering, and arithmetic of
- * those that are not tensors.
+/* eval.h: the values of PDL expressions during lowering, and compile-time
+ * arithmetic.
  *
- * A Datum is known at compile time unless it is a tensor, which is a value of
- * the program. POISON is the result of an expression for which an error was
- * reported; everything computed from it is POISON and reports nothing.
+ * A Datum is known at compile time, except for a tensor, which is a Value of
+ * the program. POISON is the result of an expression with a reported error; an
+ * operation on poison gives poison and reports nothing, so that one fault gives
+ * one message.
  */
 #ifndef PARC_FRONTEND_EVAL_H
 #define PARC_FRONTEND_EVAL_H
@@ -32,15 +33,15 @@ typedef enum DatumKind {
 typedef struct Datum Datum;
 struct Datum {
     DatumKind kind;
-    int64_t integer;   /* INT, BOOL; PARAM: the slot's number */
+    int64_t integer;   /* INT, BOOL; PARAM: index of its slot */
     double number;     /* FLOAT */
     const char *text;  /* WORD */
     Init init;
     const Datum *item; /* TUPLE */
     int nitems;
     Value *tensor;
-    int64_t below;     /* integer tensor: elements are below it; 0: unknown */
-    Instance *module;  /* MODULE, ARRAY; PARAM, BUFFER: whose it is */
+    int64_t below;     /* bound of an integer tensor's elements; 0: unknown */
+    Instance *module;  /* MODULE, ARRAY; PARAM, BUFFER: the owner */
     struct Buffer *buffer;
 };
 
@@ -58,7 +59,7 @@ double datum_number(Datum x); /* INT or FLOAT */
 /* "12", "a tuple of 2", "f32[8, 64]", … for messages. */
 const char *datum_text(Arena *a, Datum x);
 
-/* Where evaluation reports: `error` is called with a phrase. */
+/* Receives errors of the evaluation. */
 typedef struct EvalSink {
     Arena *arena;
     void (*error)(void *context, Loc loc, const char *help, const char *fmt,
@@ -68,52 +69,54 @@ typedef struct EvalSink {
 
 const char *binary_sign(BinaryOp op);  /* "+" … "or" */
 
-/* x op y, -x and not x where no operand is a tensor. Integers divide exactly
- * or it is an error. */
+/* x op y, -x and not x for operands that are not tensors. A division of
+ * integers that leaves a remainder is an error. */
 Datum eval_binary(const EvalSink *to, Loc loc, BinaryOp op, Datum x, Datum y);
 Datum eval_unary(const EvalSink *to, Loc loc, ExprKind kind, Datum x);
 
-/* A function of numbers ("sqrt", "floor", …); false: there is none of that
- * name with that number of operands. */
+/* A function of numbers ("sqrt", "floor", …); false if no function has this
+ * name and number of operands. */
 bool eval_function(const EvalSink *to, Loc loc, const char *name, int n,
                    const Datum *x, Datum *result);
 
-/* A word that PDL itself knows as a value: zeros, ones, half, …; false:
- * none. */
+/* A word that is a value of PDL: zeros, ones, half, …; false for any other
+ * word. */
 bool eval_word(const char *name, Datum *result);
 extern const char *const word_names[];
 extern const int word_count;
 
 /* ---- calls ---- */
 
-/* What a call may give, by position or by name. Formal number `many` (-1:
- * none) takes any number of operands; those after it are given by name. */
+/* The arguments that a call takes, by position or by name. Formal number `many`
+ * (-1: none) takes any number of operands; formals after it take arguments by
+ * name only. */
 enum { MAX_FORMALS = 32 };
 typedef struct Signature {
     const char *what;  /* "module 'Linear'", "function 'silu'", "'exp'" */
     int n, many;
     const char *name[MAX_FORMALS];
     bool optional[MAX_FORMALS];
-    Loc loc;           /* where it is declared; zero: nowhere */
+    Loc loc;           /* of the declaration; zero: a builtin */
 } Signature;
 
-/* The arguments of a call in the order of the signature; NULL: left out.
- * `extra` are those beyond the first for the one that takes many. */
+/* The arguments of a call in the order of the signature; NULL: not given.
+ * `extra` are the operands of the formal `many` after its first. */
 typedef struct Bound {
     const Expr *value[MAX_FORMALS];
     const Expr **extra;
     int nextra;
 } Bound;
 
-/* Binds; false after errors, which are reported. The same call gives the same
- * messages however often it is bound. */
+/* Binds a call's arguments; false after errors. Binding the same call several
+ * times gives the same messages, which diag.c reports once. */
 bool bind_call(Arena *a, Diag *d, const Signature *s, const Expr *call,
                Bound *b);
 void signature_of_decl(Arena *a, const Decl *decl, Signature *s);
-/* Of calling a module: `what` is how messages call it. */
+/* The signature of a module's forward; `what` names it in messages. */
 void signature_of_forward(const char *what, const Member *forward,
                           Signature *s);
-/* Of a builtin, from "x, dim=none, keep=false" or "dims..., dim=-1". */
+/* The signature of a builtin, from "x, dim=none, keep=false" or
+ * "dims..., dim=-1". */
 void signature_of_text(Arena *a, const char *name, const char *text,
                        Signature *s);
 
@@ -125,7 +128,7 @@ typedef struct NameList {
     VEC(Loc) loc;
 } NameList;
 void names_add(NameList *l, const char *name, Loc loc);
-/* Adds the note or help "did you mean 'x'?" to the error just raised. */
+/* Adds the note or help "did you mean 'x'?" to the last error. */
 void names_suggest(Diag *d, const NameList *l, const char *name);
 
 #endif

@@ -1,8 +1,8 @@
-/* eval_call.c: matches the arguments of a call with the parameters of the
- * callee, and finds similar names for messages.
+/* eval_call.c: binds the arguments of a call to formals, and suggests near
+ * misses of unknown names.
  *
- * `check` and `lower` use the same code, so that an incorrect call gets one
- * message: diag.c drops equal messages at one location.
+ * `check` and `lower` bind calls with this code and so report equal messages;
+ * diag.c drops the second of two equal messages at one location.
  */
 #include <ctype.h>
 #include <string.h>
@@ -38,7 +38,7 @@ void names_suggest(Diag *d, const NameList *l, const char *name)
 static void add_formal(Signature *s, const char *name, bool optional)
 {
     if (s->n == MAX_FORMALS)
-        return; /* check refuses such a declaration */
+        return; /* check reports such a declaration */
     s->name[s->n] = name;
     s->optional[s->n++] = optional;
 }

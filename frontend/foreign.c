@@ -1,4 +1,5 @@
-/* foreign.c: what names and syntax of Python and PyTorch are called in PDL. */
+/* foreign.c: the PDL equivalents of names and syntax of Python and PyTorch, for
+ * help texts. */
 #include <ctype.h>
 #include <string.h>
 
@@ -23,8 +24,8 @@ static const struct {
     {"matmul", "write x @ y"},
     {"bmm", "write x @ y"},
     {"expand", "write broadcast(x, …)"},
-    {"contiguous", "it is not needed: parc chooses the layout of tensors"},
-    {"to", "it is not needed: 'precision' of train sets the element type"},
+    {"contiguous", "remove it: parc chooses the memory layout of tensors"},
+    {"to", "remove it: 'precision' of train sets the element type"},
     {"scaled_dot_product_attention", "write attention(q, k, v, causal=…)"},
     {"ModuleList", "write NAME: [n] Module(…)"},
     {"Sequential", "declare the children and call one after another in "
@@ -61,7 +62,7 @@ static const char *word_after(const Parser *p, size_t begin)
     return arena_strndup(p->arena, p->text + begin, end - begin);
 }
 
-/* Of "x.view(" or "torch.relu(": `name` comes after the dot, `of` before. */
+/* For "x.view(" or "torch.relu(": `of` is before the dot, `name` after it. */
 static const char *method_help(const Parser *p, const char *of,
                                const char *name)
 {
@@ -89,7 +90,7 @@ const char *foreign_syntax(const Parser *p)
         while (end > 0 && p->text[end - 1] == ' ')
             end--;
         const char *name = word_before(p, end);
-        return arena_printf(p->arena, "there is no '%c=': write %s = %s %c …",
+        return arena_printf(p->arena, "PDL has no '%c=': write %s = %s %c …",
                             c, name, name, c);
     }
     if (c == '.') {

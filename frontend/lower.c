@@ -1,9 +1,9 @@
 /* lower.c: lowers a checked file to the global forward program.
  *
- * The order is: sizes (train, model parameters, mesh), instances of modules
- * with their parameters, the model's forward, then the plan, which is matched
- * against the existing modules. Lowering continues after an error; POISON
- * suppresses consequential errors.
+ * The order: settings and sizes (train, model parameters, mesh), instances of
+ * modules with their parameters, the model's forward, and the plan, whose
+ * patterns are matched against the modules. Each part continues after an error:
+ * poison prevents consequential errors.
  */
 #include "frontend/lower.h"
 
@@ -100,7 +100,7 @@ const Decl *lower_find_decl(const Lower *l, Loc from, const char *name,
 
 /* ---- model parameters ---------------------------------------------------- */
 
-/* -D must not replace an integer by another type: sizes depend on it. */
+/* -D must keep the kind of a value: an integer may be a size. */
 static Datum defined_value(Lower *l, const Setting *define, Datum plain)
 {
     /* A word needs no quotes on the command line. */
@@ -135,8 +135,8 @@ static Binding *model_formals(Lower *l)
             d = defined_value(l, define, d);
         else if (!formal->value)
             lower_error(l, formal->name.loc,
-                        arena_printf(l->arena, "give it a default, or "
-                                     "-D %s=VALUE", formal->name.name),
+                        arena_printf(l->arena, "give it a default, or use -D "
+                                     "%s=VALUE", formal->name.name),
                         "the model's parameter '%s' has no value",
                         formal->name.name);
         f.locals = bind_name(l, f.locals, formal->name.name, formal->name.loc,
@@ -250,7 +250,7 @@ static void warn_unused(Lower *l)
         if (s->tied_to < 0 && !s->used)
             diag_warning(l->diag, s->param.loc,
                          "parameter '%s' is never used: it has no gradient "
-                         "and stays as it is", s->param.name);
+                         "and is not updated", s->param.name);
     }
 }
 
@@ -270,7 +270,7 @@ Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
                  .options = options, .model = find_model(file),
                  .p = ir_program(a, d), .sink = {a, sink_error, l}};
     if (!l->model)
-        return NULL; /* check has said so */
+        return NULL; /* check reported the error */
     int errors_before = diag_error_count(d);
     l->p->model = l->model->name.name;
     l->p->stage = STAGE_GLOBAL;

@@ -1,31 +1,31 @@
-/* lower_runs.c: splits arrays whose elements the plan treats differently.
+/* lower_runs.c: cuts arrays of modules into runs of elements that the plan
+ * treats alike.
  *
- * An array is one module, with '*' in its path, if every path of the plan that
- * matches one element matches all. If a path contains an element's number or a
- * range, or an item selects every n-th element (`every=2`), the array is split
- * into runs: the largest ranges with equal treatment, each with its own stack
- * of parameters and its own loop.
+ * An array is one module, with '*' in its path, if the plan treats all its
+ * elements alike. If a path names one element or a range, or an item takes
+ * every n-th element (`every=2`), the array is cut into runs: the longest
+ * ranges of elements that are treated alike, each a stack of parameters with a
+ * loop of its own.
  *
  *   checkpoint { layers.3 }          layers.0-2, layers.3, layers.4-7
  *   checkpoint { layers.*: every=2 } layers.0-6:2 with layers.1-7:2
  *
- * Alternating runs share a loop whose body contains a whole period, so that the
- * program does not grow with the array.
+ * Alternating elements share one loop, whose body holds a whole period; the
+ * size of the program does not depend on the length of the array.
  */
 #include <string.h>
 
 #include "frontend/lower.h"
 #include "ir/path.h"
 
-/* The longest array that is looked at element by element, and the longest
- * period of a loop's body. */
+/* Longer arrays are not cut; longer periods do not share a loop. */
 enum { MAX_ELEMENTS = 1 << 16, MAX_PERIOD = 16 };
 
-/* What an item of the plan asks of some elements. */
+/* An item of the plan that concerns some elements of the array. */
 typedef struct Treatment {
-    PathRange range;  /* of these, if `every` is 0 */
-    int64_t every;    /* of 0, every, 2 every, … */
-    const char *text; /* the same text: the same is asked */
+    PathRange range;  /* the elements, if `every` is 0 */
+    int64_t every;    /* the elements 0, every, 2 every, … */
+    const char *text; /* the item; equal texts are equal treatments */
 } Treatment;
 
 typedef struct Cut {
@@ -34,7 +34,7 @@ typedef struct Cut {
     const char *class; /* of its elements */
     int64_t n;
     VEC(Treatment) treatment;
-    int *kind;         /* of each element: equal ones are treated alike */
+    int *kind;         /* by element: equal kinds are treated alike */
 } Cut;
 
 int64_t lower_item_every(const Item *item)
@@ -48,7 +48,7 @@ int64_t lower_item_every(const Item *item)
     return 0;
 }
 
-/* ---- what the plan asks -------------------------------------------------- */
+/* ---- the plan's items ---------------------------------------------------- */
 
 static const char *item_text(Cut *c, const Clause *clause, const Item *item,
                              const char *rest)
@@ -77,8 +77,8 @@ static void treat(Cut *c, const Clause *clause, const Item *item,
     vec_push(c->l->arena, &c->treatment, t);
 }
 
-/* A pattern whose segment at the array's index is a number or a range, or the
- * last '*' of a pattern that takes each n-th element. */
+/* Adds a treatment for a pattern that names a number or a range at the array's
+ * index, or whose last '*' is the array's index in an item with `every`. */
 static void look_at_path(Cut *c, const Clause *clause, const Item *item,
                          const char *pattern)
 {
@@ -144,8 +144,7 @@ static void find_kinds(Cut *c)
 
 /* ---- runs ---------------------------------------------------------------- */
 
-/* The period of all that take each n-th element; 1 where there is
- * none, or it is too long. */
+/* The least common period of all treatments; 1 if it is too long. */
 static int64_t period(const Cut *c)
 {
     int64_t p = 1;
@@ -167,8 +166,8 @@ static int64_t period(const Cut *c)
     return p;
 }
 
-/* How many elements from `first` on repeat with that period, in whole
- * periods. */
+/* The number of elements from `first` on whose kinds repeat with period `by`, a
+ * multiple of `by`. */
 static int64_t repeats(const Cut *c, int64_t first, int64_t by)
 {
     int64_t end = first + by;

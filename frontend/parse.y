@@ -1,8 +1,9 @@
 /* parse.y: the grammar of PDL.
  *
- * Keywords are contextual: `word` is any word except the few that begin or join
- * statements and expressions. After a syntax error the parser skips the line
- * and the block after it, so that one run reports several errors.
+ * Keywords are contextual: `word`, all keywords except those that begin or join
+ * statements and expressions, is accepted as a name. After a syntax error the
+ * parser skips the rest of the line and the block that follows it, to report
+ * the errors of the whole file in one run.
  */
 %code requires {
 #include "frontend/parser.h"
@@ -151,7 +152,7 @@ top_level:
 |   bad
 ;
 
-/* What an error leaves: skipped to the end of the line, blocks included. */
+/* After a syntax error: skips to the end of the line, blocks included. */
 bad: error | bad '{' junk '}' | bad ELSE ;
 junk: %empty | junk any | junk '{' junk '}' ;
 any:
@@ -529,7 +530,7 @@ static int yyreport_syntax_error(const yypcontext_t *context, Parser *p)
     return 0;
 }
 
-/* Bison calls it for a full stack alone. */
+/* Bison calls it only when the stack overflows. */
 static void pdl_yyerror(Loc *loc, Parser *p, const char *message)
 {
     (void)message;

@@ -1,7 +1,8 @@
-/* parser.h: shared by lex.l, parse.y and build.c.
+/* parser.h: declarations that lex.l, parse.y, build.c, foreign.c and
+ * syntax_error.c share.
  *
- * parse.y contains the grammar; build.c creates nodes and writes messages for
- * syntax errors.
+ * parse.y has only the grammar: build.c makes the nodes, syntax_error.c words
+ * the errors.
  */
 #ifndef PARC_FRONTEND_PARSER_H
 #define PARC_FRONTEND_PARSER_H
@@ -31,13 +32,13 @@ typedef struct Parser {
     Arena *arena;
     Diag *diag;
     uint16_t source;
-    void *scanner; /* flex's */
+    void *scanner; /* of flex */
 
     /* lex.l */
     const char *text;
-    size_t size, offset; /* offset: after the last token */
+    size_t size, offset; /* offset: the end of the last token */
     size_t token_begin;
-    int start; /* the first token, which selects the start rule; then 0 */
+    int start; /* START_FILE or START_DEFINE: the first token; then 0 */
     int last;  /* kind of the last token */
     uint32_t line, col;
     Loc last_loc;
@@ -48,11 +49,12 @@ typedef struct Parser {
         int indent; /* of its line */
     } nest[MAX_NEST];
     int nnest;
-    Loc unclosed; /* a '{' whose '}' is indented as that of another; or zero */
-    bool in_plan;  /* the declaration that was begun last is a plan */
+    Loc unclosed; /* the first '{' whose '}' is indented less than its line: a
+                   * '}' is probably missing; or zero */
+    bool in_plan;  /* the current declaration is a plan */
     bool stopped;      /* the rest of the text is ignored */
-    bool defining;     /* the text is a -D option's */
-    int errors_before; /* what diag had counted at the start */
+    bool defining;     /* the text is the value of a -D option */
+    int errors_before; /* the error count of diag at the start */
 
     /* the result */
     VEC(Decl *) decl;
@@ -66,8 +68,8 @@ typedef struct Parser {
 /* lex.l */
 void lexer_open(Parser *p);
 void lexer_close(Parser *p);
-/* After a syntax error: forgets brackets that nothing closes, so that the
- * next newline counts again. */
+/* After a syntax error: discards open brackets, so that the lexer returns the
+ * next newline as a token. */
 void lexer_recover(Parser *p);
 
 /* The range from the start of a to the end of b, cut at a's line. */
@@ -82,7 +84,8 @@ Expr *expr_binary(Parser *p, BinaryOp op, Loc at, Expr *x, Expr *y, Loc range);
 Expr *expr_call(Parser *p, Ident name, ArgList args, Loc range);
 Expr *expr_member(Parser *p, Expr *x, Ident name, Loc range);
 Expr *expr_index(Parser *p, Expr *x, Expr *index, Loc at, Loc range);
-/* The expression itself where there is but one. */
+/* A tuple; a list of one expression is the expression itself unless `single`.
+ */
 Expr *expr_tuple(Parser *p, ExprList list, bool single, Loc range);
 
 Stmt *stmt_new(Parser *p, StmtKind kind, Loc loc, Expr *value);
@@ -92,22 +95,22 @@ void decl_add(Parser *p, Decl decl);
 void plan_add(Parser *p, PlanDecl plan);
 void train_begin(Parser *p, Loc loc);
 
-/* "a.b"; a itself after an error where that is too long. */
+/* "a.b"; returns a after an error if the result is too long. */
 const char *name_join(Parser *p, const char *a, const char *b, Loc loc);
-Path path_done(Path path); /* `model` alone is "" */
+Path path_done(Path path); /* replaces `model` by "" */
 StyleArg style_arrow(Parser *p, StyleArg from, StyleArg to, Loc arrow);
 StyleArg style_tuple(Parser *p, StyleArgList list, Loc range);
-/* Adds an item, or an option that a comma set apart from its item. */
+/* Adds an item, or adds an option that follows a comma to the last item. */
 void item_add(Parser *p, ItemList *items, Item item);
 Item item_setting(Parser *p, Ident name, Expr *value);
 Item item_option(Parser *p, Item item, Arg option);
 
-/* foreign.c: what to write in place of a name of Python or PyTorch, or of their
- * syntax at the present token; NULL: it is not known. */
+/* foreign.c: the PDL equivalent of a name of Python or PyTorch, or of their
+ * syntax at the current token, as a help text; NULL: unknown. */
 const char *foreign_help(const char *name);
 const char *foreign_syntax(const Parser *p);
 
-/* A syntax error in words; symbols by the names that parse.y gives them. */
+/* Reports a syntax error; symbols have the names of parse.y's tokens. */
 void syntax_error(Parser *p, Loc loc, const char *unexpected,
                   const char *const *expected, int n);
 

@@ -1,10 +1,11 @@
-/* syntax_error.c: writes the message for a syntax error.
+/* syntax_error.c: words the message of a syntax error.
  *
  *   unexpected ';', expected a name
  *
- * The parser knows the tokens that could come next. Related tokens have one
- * common name: those that begin an expression are "an expression"; operators
- * are omitted if other tokens remain.
+ * The parser gives the set of expected tokens. The message groups them: the
+ * tokens that begin an expression become "an expression", and operators are
+ * omitted unless nothing else is expected. A help text covers the common
+ * mistakes: Python syntax, an unclosed bracket, a misspelled keyword.
  */
 #include <ctype.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static const char *const operators[] = {
     "'>='", "'+'",   "'-'",  "'*'",  "'/'", "'%'",  "'@'",
     "'**'", "'.'",   "'['",  "'('",  NULL,
 };
-/* Words that are names as well, and so go unsaid beside "a name". */
+/* Keywords that are also names: the message "a name" includes them. */
 static const char *const contextual[] = {
     "'module'",      "'model'",      "'function'", "'plan'",
     "'train'",       "'param'",      "'buffer'",   "'tie'",
@@ -98,7 +99,7 @@ static Expected summarise(const Parser *p, const char *const *expected, int n)
     return e;
 }
 
-/* Where a definition of the command line ends, there is no file. */
+/* The text of a -D option has no lines and no file. */
 static const char *name_of_end(const Parser *p, const char *name)
 {
     bool end = strcmp(name, *text_end) == 0 || strcmp(name, *line_end) == 0;
@@ -135,7 +136,7 @@ static void out_unexpected(Out *o, const Parser *p, const char *name)
     out(o, "%s'", size < 40 ? "" : "…");
 }
 
-/* "'module'" without its quotes; NULL for what is no word. */
+/* "'module'" without its quotes; NULL if the symbol is not a keyword. */
 static const char *keyword(Arena *a, const char *name)
 {
     size_t n = strlen(name);
@@ -159,7 +160,7 @@ static void suggest_keyword(Parser *p, const char *const *expected, int n)
         diag_help(p->diag, "did you mean '%s'?", near);
 }
 
-/* Calls of PyTorch that a clause of a plan stands for. */
+/* Calls of PyTorch and the clauses of a plan that replace them. */
 static const struct {
     const char *word, *help;
 } foreign_words[] = {
@@ -199,7 +200,7 @@ static bool expects(const char *const *expected, int n, const char *name)
     return false;
 }
 
-/* What a beginner may have meant. */
+/* Suggests a correction for a common mistake. */
 static void give_help(Parser *p, const char *name, const char *const *expected,
                       int n)
 {
@@ -217,13 +218,13 @@ static void give_help(Parser *p, const char *name, const char *const *expected,
         !expects(expected, n, "a number"))
         diag_help(p->diag, "names and paths are written without quotes");
     else if (strcmp(name, "'else'") == 0)
-        diag_help(p->diag, "'else' must be on the line of the '}' before it");
+        diag_help(p->diag, "write 'else' on the line of the '}' before it");
     else if (c == ';')
-        diag_help(p->diag, "statements end with their line");
+        diag_help(p->diag, "the end of the line ends a statement");
     else if (c == '"' && strcmp(name, "a string") != 0)
         diag_help(p->diag, "the string is not closed on its line");
     else if (c == '\'')
-        diag_help(p->diag, "strings are written in double quotes");
+        diag_help(p->diag, "write strings in double quotes");
     else if (c == '/' && after == '/')
         diag_help(p->diag, "comments start with '#'");
     else if (c == '.' &&
@@ -233,7 +234,8 @@ static void give_help(Parser *p, const char *name, const char *const *expected,
         suggest_keyword(p, expected, n);
 }
 
-/* A bracket that is not closed in the text, or on its line. */
+/* Notes the innermost open bracket if the text ends, or if its closing bracket
+ * is expected on a later line. */
 static bool note_unclosed(Parser *p, Loc loc, const char *unexpected,
                           const Expected *e)
 {
@@ -251,8 +253,8 @@ static bool note_unclosed(Parser *p, Loc loc, const char *unexpected,
     return true;
 }
 
-/* The word that begins the token's line, where it begins a declaration of the
- * file and a brace is open: that is not closed. */
+/* The keyword at the start of the token's line, if it begins a declaration of
+ * the file while a brace is open; NULL if not. */
 static const char *declaration_in_block(const Parser *p)
 {
     static const char *const words[] = {"module ", "model ", "function ",
@@ -266,14 +268,15 @@ static const char *declaration_in_block(const Parser *p)
         size_t n = strlen(words[i]);
         if (strncmp(p->text + begin, words[i], n) != 0)
             continue;
-        char next = p->text[begin + n]; /* of a name, or train's block */
+        char next = p->text[begin + n]; /* a name, or the block of train */
         if (isalpha((unsigned char)next) || next == '{')
             return arena_strndup(p->arena, words[i], n - 1);
     }
     return NULL;
 }
 
-/* Nothing that follows can be told apart: ends the parse. */
+/* Reports an unclosed block and ends the parse: the structure of the rest of
+ * the text is unknown. */
 static bool unclosed_block(Parser *p, Loc loc)
 {
     const char *word = declaration_in_block(p);
@@ -286,7 +289,7 @@ static bool unclosed_block(Parser *p, Loc loc)
                "this '{' is not closed");
     loc.col = 1;
     loc.len = (uint16_t)strlen(word);
-    diag_note(p->diag, loc, "'%s' begins here, inside of it", word);
+    diag_note(p->diag, loc, "'%s' begins here, inside the block", word);
     p->stopped = true;
     return true;
 }

@@ -85,7 +85,7 @@ void check_stmts(Sight *s, Stmt *const *stmt, int n, int depth)
         check_stmt(s, stmt[i], depth);
         if (stmt[i]->kind == ST_RETURN && i + 1 < n)
             diag_error(s->check->diag, stmt[i + 1]->loc,
-                       "unreachable statement after a return");
+                       "a statement after 'return' is never executed");
     }
 }
 

@@ -263,7 +263,7 @@ static int find_slot(Lower *l, Instance *m, const Expr *e, Instance **owner)
     const Binding *b = name ? find_name((*owner)->members, name) : NULL;
     *owner = NULL;
     if (!b) {
-        lower_error(l, e->loc, NULL, name ? "there is no '%s' here"
+        lower_error(l, e->loc, NULL, name ? "unknown name '%s'"
                                           : "this names no parameter%s",
                     name ? name : "");
         return -1;

@@ -1,9 +1,9 @@
-/* rt_arena.c: a rank's memory, and the count of it.
+/* rt_arena.c: sets a rank's arena and counts its bytes.
  *
- * parc has laid out everything that a rank needs in one arena; this file is
- * the only allocator of tensors, and `peak_bytes` of the log is its count.
- * Bookkeeping (option strings, file headers, the control block) is no tensor
- * and not counted.
+ * The arena holds all tensors of a rank, and no other code of the runtime
+ * allocates tensors except a target's device. Hence the count is the
+ * `peak_bytes` of the log. Other memory (option strings, file headers, the
+ * control block) is not counted.
  */
 #include <sys/mman.h>
 
@@ -38,7 +38,8 @@ void rt_arena_take(ParcRt *rt)
 {
     rt->arena = rt_peer(rt, rt->rank);
     rt_count(rt, rt_arena_counted(rt->model));
-    /* Fewer, larger pages where the system allows it; refusal is no harm. */
+    /* Large pages reduce TLB misses. The system may refuse them without
+     * harm. */
     madvise(rt->arena, rt->world->arena_stride, MADV_HUGEPAGE);
 }
 

@@ -1,16 +1,18 @@
-/* rt_batch.c: the batch of a step, the part of it that a rank takes.
+/* rt_batch.c: prepares a rank's part of the batch of each step.
  *
- * Step s takes the sequences s*batch … s*batch+batch-1 of the data, wrapping
- * at the end; with --shuffle each pass over the file has an order of its own.
- * With gradient accumulation the batch is cut into equal microbatches. The rank
- * with index r of the axes that split the batch takes the r-th equal part of
- * each. Synthetic data is an endless file of noise: the same stream of tokens
- * under tokens and labels, one apart; other inputs draw by their own name and
- * the element's index over all batches.
+ * Step s uses sequences s*batch … s*batch+batch-1 of the data and wraps around
+ * at the end of the file. With --shuffle each epoch has its own order. With
+ * gradient accumulation the batch consists of equal microbatches. The rank
+ * with index r on the axes that split the batch uses the r-th equal part of
+ * each microbatch.
  *
- * Where a step runs beside the host, the next batch is made meanwhile. What is
- * wrong with it is kept until its own step begins: the step before may have
- * more to say.
+ * Synthetic data is an infinite sequence of random tokens; the labels are the
+ * tokens shifted by one. Other inputs depend on their name and on the
+ * element's index over all batches.
+ *
+ * If a step runs asynchronously on a device, the host prepares the next batch
+ * meanwhile. An error in that batch is reported when its own step begins,
+ * because the previous step may still fail for another reason.
  */
 #include <stdio.h>
 
@@ -19,7 +21,7 @@
 #include "rt_type.h"
 
 typedef struct Part {
-    int64_t first, rows; /* of the global batch */
+    int64_t first, rows; /* rows of the global batch */
 } Part;
 
 static int64_t microbatches(const ParcInput *in)
@@ -27,7 +29,7 @@ static int64_t microbatches(const ParcInput *in)
     return in->micro > 0 ? in->micro : 1;
 }
 
-/* What a rank takes of microbatch m. */
+/* The rank's part of microbatch m. */
 static Part part_of(const ParcRt *rt, const ParcInput *in, int64_t m)
 {
     const RtGroup *g = &rt->group[in->batch_axes];
@@ -35,7 +37,7 @@ static Part part_of(const ParcRt *rt, const ParcInput *in, int64_t m)
     return (Part){rows * (m * g->n + g->index), rows};
 }
 
-/* Of all microbatches together. */
+/* Bytes of the rank's parts of all microbatches. */
 static int64_t part_bytes(const ParcRt *rt, const ParcInput *in)
 {
     int64_t n = microbatches(in) * part_of(rt, in, 0).rows;
@@ -45,7 +47,7 @@ static int64_t part_bytes(const ParcRt *rt, const ParcInput *in)
     return n * rt_type_size(in->type);
 }
 
-/* Where in the file the sequence with this number (over all epochs) is. */
+/* The index in the file of sequence `number`, which counts over all epochs. */
 static int64_t sequence_at(const RtData *d, const RtOptions *o, int64_t number)
 {
     int64_t at = number % d->sequences;
@@ -102,7 +104,7 @@ static bool from_file(ParcRt *rt, const RtData *d, const RtOptions *o,
 
 enum { PIECE = 4096 };
 
-/* Elements first … first+n-1 of an input of floats. */
+/* Fills elements first … first+n-1 of a floating-point input. */
 static void noise(void *to, const RtOptions *o, const ParcInput *in,
                   int64_t first, int64_t n)
 {
@@ -147,7 +149,7 @@ static void make(ParcRt *rt, const RtData *d, const RtOptions *o, int64_t step,
     for (int i = 0; i < rt->model->ninputs; i++) {
         const ParcInput *in = &rt->model->input[i];
         if (in->offset < 0) {
-            continue; /* the step does not read it */
+            continue; /* the step does not read this input */
         }
         if (d->path && in->type == PARC_I32) {
             if (!from_file(rt, d, o, in, step, b)) {

@@ -1,5 +1,7 @@
-/* rt_box.h: a box of elements between two sets of strides, in its simplest
- * form: what copies of both targets begin with. */
+/* rt_box.h: represents a strided copy with as few dims as possible. The copies
+ * of both targets use it.
+ *
+ * example: [2, 3, 4] from a contiguous tensor becomes one dim of 24 elements */
 #ifndef PARC_RT_BOX_H
 #define PARC_RT_BOX_H
 
@@ -8,14 +10,14 @@
 #include "parc_rt.h"
 
 typedef struct RtBox {
-    int n; /* dims, outermost first */
+    int n; /* number of dims, outermost first */
     int64_t dim[PARC_MAX_DIMS + PARC_MAX_STACK];
     int64_t dst[PARC_MAX_DIMS + PARC_MAX_STACK];
     int64_t src[PARC_MAX_DIMS + PARC_MAX_STACK];
 } RtBox;
 
-/* One more dim, inside those there are: dims of 1 are dropped, and one that
- * runs on where the one outside it goes is joined with that. */
+/* Appends an innermost dim. It drops dims of size 1, and merges the dim with
+ * the previous one if both are contiguous with it. */
 static inline void rt_box_add(RtBox *b, int64_t dim, int64_t dst, int64_t src)
 {
     int last = b->n - 1;
@@ -32,7 +34,8 @@ static inline void rt_box_add(RtBox *b, int64_t dim, int64_t dst, int64_t src)
     b->dst[last] = dst;
 }
 
-/* Row-major to where dim[] says, from any strides. At least one dim. */
+/* A copy to a row-major tensor of shape dim[] from a tensor with any strides.
+ * The result has at least one dim. */
 static inline RtBox rt_box(int ndim, const int64_t *dim,
                            const int64_t *src_stride)
 {

@@ -1,17 +1,18 @@
 /* rt_data.c: opens and checks token files.
  *
- *   tokens.bin    u16, little-endian; or with llm.c's header of 256 words of
- *                 32 bits, told apart by the first: magic, version, tokens
+ *   tokens.bin    u16, little-endian. A file that begins with the magic number of
+ *                 llm.c has a header of 256 words of 32 bits: magic, version,
+ *                 number of tokens
  *   u16:FILE      u16, little-endian, whatever the file looks like
  *   u32:FILE      u32, little-endian
- *   bytes:FILE    any file, a token a byte
+ *   bytes:FILE    any file, one token per byte
  *   synthetic     no file
  *
- * A file without a prefix that is text is refused: its letters, taken in pairs,
- * are tokens below 32768, and the run would train on them without a word.
+ * A text file without a prefix is refused: pairs of its letters are valid
+ * tokens below 32768, and the run would train on them without a warning.
  *
- * Sequence i of a file is tokens[i*seq .. i*seq+seq]. Its labels are shifted by
- * one token, so that n tokens hold (n-1)/seq sequences.
+ * Sequence i of a file is tokens[i*seq .. i*seq+seq]. Its labels are shifted
+ * by one token, hence n tokens are (n-1)/seq sequences.
  */
 #include <string.h>
 
@@ -19,7 +20,7 @@
 
 enum { HEADER_BYTES = 1024, TEXT_SAMPLE = 4096 };
 
-/* llm.c's magics: GPT-2's tokens have 16 bits, Llama 3's 32. */
+/* Magic numbers of llm.c: GPT-2's tokens have 16 bits, Llama 3's 32. */
 static const struct {
     uint32_t magic, version;
     int width;
@@ -36,8 +37,9 @@ static uint32_t word(const unsigned char *p)
            (uint32_t)p[3] << 24;
 }
 
-/* The bytes of the UTF-8 character at p, of n bytes; 0: it is none that a text
- * has. A character that the sample cuts off counts. */
+/* The size of the UTF-8 character at p, of n available bytes; 0 if the bytes
+ * are not a character of a text. A character that the end of the sample
+ * truncates counts. */
 static int64_t character(const unsigned char *p, int64_t n)
 {
     int64_t size = *p < 0x80 ? 1 : *p < 0xC2 ? 0 : *p < 0xE0 ? 2
@@ -77,7 +79,8 @@ static bool refuse_text(const RtData *d)
     return false;
 }
 
-/* A header where there is one; false where it contradicts the file. */
+/* Reads the header if the file has one; false, after a message, if it
+ * contradicts the file. */
 static bool read_header(RtData *d)
 {
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
@@ -122,7 +125,8 @@ bool rt_takes_tokens(const ParcModel *model)
     return feeds == 1;
 }
 
-/* The one [batch, seq] of tokens that a file can feed, and its labels. */
+/* Checks that the integer inputs have shape [batch, seq], and that one of
+ * them, apart from labels, can be read from a file. */
 static bool check_inputs(const RtData *d, const ParcModel *model,
                          const char *program)
 {

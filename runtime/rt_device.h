@@ -1,80 +1,81 @@
-/* rt_device.h: what a target does for the runtime; cpu/ and cuda/ have one
- * implementation each.
+/* rt_device.h: declares the functions that a target implements for the
+ * runtime. cpu/ and cuda/ each have one implementation.
  *
  * A rank has a host mirror of its arena, rt->arena, in memory that all ranks
- * of a box map: what parameters are drawn into, batches and scalars written
- * to, losses and weights read from. The arena that the step computes in is
- * parc_arena(rt). On the CPU the two are one, and nothing moves here; on a
- * device the runtime says what it has written and what it is about to read.
- * Offsets and sizes are bytes of the arena; behind its end the mirror goes on
- * with what the plan keeps in host memory, which a device's target holds in
- * memory of its own.
+ * of the node map. The host initialises parameters there, writes batches and
+ * scalars, and reads losses and weights. The step computes in the arena
+ * parc_arena(rt). On the CPU both are the same memory and the copies below do
+ * nothing; with a device, the runtime calls them after it writes and before it
+ * reads the mirror.
+ *
+ * Offsets and sizes are bytes of the arena. Offsets beyond its end are tensors
+ * that the plan keeps in host memory; a device's target allocates separate
+ * memory for them.
  */
 #ifndef PARC_RT_DEVICE_H
 #define PARC_RT_DEVICE_H
 
 #include "rt.h"
 
-/* A variable of the environment that a user may set, as --help has it: lines
- * of `help` are told apart by '\n'. */
+/* An environment variable for users, as --help prints it. '\n' separates the
+ * lines of `help`. */
 typedef struct RtVariable {
     const char *name, *help;
 } RtVariable;
 
-/* Those that only this target heeds; the last has no name. */
+/* Variables that only this target reads; the last entry has no name. */
 extern const RtVariable rt_device_variables[];
 
-/* Before anything else of the run; may start the program again, from its top
- * (the environment of a library that reads it when it is loaded). `threads`:
- * as the user wants, 0 as planned. */
+/* Called first in a run. It may execute the program a second time, because
+ * some libraries read the environment only when they are loaded. `threads`: as
+ * the user requested, 0 as planned. */
 void rt_device_begin(char **argv, const ParcModel *model, int64_t threads);
 
-/* Bytes of this machine's memory that a rank takes to run steps; *what: what for,
- * for messages. */
+/* Bytes of this machine's memory that a rank needs to execute steps. *what:
+ * their use, for messages. */
 double rt_device_host_bytes(const ParcModel *model, const char **what);
 
-/* In each rank's process, before it does anything: its threads. */
+/* Called first in each rank's process: places its threads. */
 void rt_device_place(const RtWorld *w, int rank);
 
-/* In each rank that will run steps, after the fork; the arena holds zeros
- * then. Ranks that only draw, load, print or export weights open no device,
- * and need none: what follows leaves the mirror as it is. Ends the run with
- * a message where it fails. */
+/* Called after the fork in each rank that executes steps; the arena holds
+ * zeros then. Ranks that only initialise, load, print or export weights open
+ * no device; without a device the functions below do not change the mirror.
+ * Ends the run with a message on failure. */
 void rt_device_open(ParcRt *rt);
 
-/* The mirror's bytes go to the device. They may be read from the mirror
- * again only after a download: a target may take its memory back. */
+/* Copies from the mirror to the device. The bytes of the mirror are undefined
+ * until the next download, because a target may free them. */
 void rt_device_upload(ParcRt *rt, int64_t offset, int64_t bytes);
 
-/* The device's bytes go to the mirror, when all that was queued before has
- * run: they are there on return. */
+/* Copies from the device to the mirror, after all previously enqueued work.
+ * The copy is complete on return. */
 void rt_device_download(ParcRt *rt, int64_t offset, int64_t bytes);
 
-/* One step. It may still be running on return. */
+/* Executes one step. It may still be running on return. */
 void rt_device_step(ParcRt *rt);
-/* Whether it does, and reads nothing of the mirror: what is uploaded now is for
- * the next step. */
+/* Whether a step may still be running after rt_device_step, and does not read
+ * the mirror. An upload is then ordered before the next step. */
 bool rt_device_runs_beside(const ParcRt *rt);
-/* Whether a step whose loss is not finite, without a loss scale, has updated
- * nothing, and can be gone through again with each result looked at. */
+/* Whether a step with a non-finite loss and no loss scale has updated no
+ * parameter. The runtime can then repeat it with a check of each result. */
 bool rt_device_repeats(const ParcRt *rt);
 
-/* What the step leaves for the host: f32 scalars, RT_RESULTS at most. Asked for
- * right behind the step, before anything is uploaded for the next one, which
- * may lie where they do; in the mirror when rt_device_results returns. */
+/* Results of a step for the host: at most RT_RESULTS scalars in f32.
+ * rt_device_ask is called right after the step, before an upload for the next
+ * step can overwrite them. They are in the mirror after rt_device_results. */
 enum { RT_RESULTS = 2 };
 void rt_device_ask(ParcRt *rt, int64_t offset);
 void rt_device_results(ParcRt *rt);
 
-/* Flops a second that the devices of all ranks could do at best; 0: that is not
- * known. */
+/* Peak flops per second of the devices of all ranks; 0: not known. */
 double rt_device_peak_flops(const ParcRt *rt);
 
-/* Lines for --dry-run, to standard output: the rank's device, and the memory
- * there that is none of the arena. */
+/* Prints lines for --dry-run to standard output: the rank's device, and its
+ * memory outside the arena. */
 void rt_device_print(const ParcRt *rt);
 
-/* At the rank's end, opened or not. */
+/* Called at the end of each rank, also if no device is open. */
 void rt_device_close(ParcRt *rt);
 
 #endif

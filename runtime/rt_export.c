@@ -1,9 +1,9 @@
-/* rt_export.c: --export: the weights in one safetensors file, in f32.
+/* rt_export.c: writes the weights to one safetensors file, in f32 (--export).
  *
- * One rank writes, straight out of the arenas of all, or asks those for it
- * that a launcher has started elsewhere: layer by layer it puts
- * the shards of those ranks that own them together in a buffer of one layer
- * and appends it.
+ * One rank writes the file. For each layer it assembles the shards of the
+ * ranks that own them in a buffer of one layer, and appends that to the file.
+ * It reads the arenas of other ranks in place, or requests their bytes over
+ * the connections of a job.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 static void put_header(RtOutput *w, const char *text, size_t n)
 {
     unsigned char length[8];
-    size_t padded = (n + 7) / 8 * 8; /* so that the data is aligned */
+    size_t padded = (n + 7) / 8 * 8; /* aligns the data */
     for (int i = 0; i < 8; i++) {
         length[i] = (unsigned char)((uint64_t)padded >> (8 * i));
     }
@@ -24,7 +24,7 @@ static void put_header(RtOutput *w, const char *text, size_t n)
     rt_output_put(w, "       ", padded - n);
 }
 
-/* Names have no character that JSON would escape. */
+/* Names contain no characters that JSON escapes. */
 static void describe(FILE *f, const ParcParam *p, int64_t layer,
                      int64_t *offset)
 {
@@ -70,7 +70,7 @@ static void write_header(RtOutput *w, const ParcModel *m)
     free(text);
 }
 
-/* One layer out of all ranks' arenas. */
+/* Assembles one layer from the arenas of all ranks. */
 static void assemble(ParcRt *rt, const ParcParam *p, int64_t layer, float *to,
                      RtRoom *room)
 {

@@ -1,12 +1,13 @@
-/* rt_greeting.h: what rank 0 and a process that connects to it say first.
+/* rt_greeting.h: defines the first messages between rank 0 and a process that
+ * connects to it.
  *
  *   rank 0  -> Challenge   a nonce
- *   guest   -> Hello       who it is, a nonce of its own, and a code over both
+ *   guest   -> Hello       its rank and host, its own nonce, and a code over both
  *   rank 0  -> Reply       an answer, and a code over it and both nonces
  *
  * A code is an HMAC under the job's key (rt_key.c). It proves that its sender
- * knows the key, for this connection alone: a code that was recorded is worth
- * nothing on another one, and neither key nor token is ever sent.
+ * knows the key, for this connection only: a recorded code is not valid on
+ * another connection, and neither the key nor the token is ever sent.
  */
 #ifndef PARC_RT_GREETING_H
 #define PARC_RT_GREETING_H
@@ -23,7 +24,7 @@ typedef enum RtAnswer {
     RT_OTHER_PLAN,
     RT_TAKEN,
     RT_NO_RANK,
-    RT_SILENT, /* never sent: the guest did not say all of its Hello */
+    RT_SILENT, /* never sent: the guest's Hello was not complete */
     RT_ANSWERS,
 } RtAnswer;
 
@@ -34,7 +35,7 @@ typedef struct RtChallenge {
 
 typedef struct RtHello {
     char magic[8];
-    uint32_t version, life; /* life: the connection is its lifeline */
+    uint32_t version, life; /* life: whether the connection is the lifeline */
     int32_t rank, size;
     uint64_t job, plan;
     char host[64];

@@ -19,7 +19,8 @@ void rt_hash_begin(RtHash *h);
 void rt_hash_add(RtHash *h, const void *data, size_t n);
 void rt_hash_end(RtHash *h, unsigned char digest[RT_DIGEST]);
 
-/* The code that proves knowledge of the key: of all bytes that have been added. */
+/* A code over all bytes that have been added; it proves knowledge of the
+ * key. */
 typedef struct RtHmac {
     RtHash inner, outer;
 } RtHmac;

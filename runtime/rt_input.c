@@ -1,4 +1,5 @@
-/* rt_input.c: files that are read: mapped whole, and never written over. */
+/* rt_input.c: maps the files that a run reads, and checks that the run does
+ * not overwrite them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -8,8 +9,8 @@
 
 #include "rt.h"
 
-/* Without O_NONBLOCK a pipe that nobody writes would be waited for before it
- * can be refused; on a file it means nothing. */
+/* O_NONBLOCK: opening a pipe without a writer must not block before the pipe
+ * can be refused. It has no effect on a regular file. */
 const unsigned char *rt_input_map(const char *path, int64_t *size,
                                   const char *program)
 {
@@ -47,7 +48,7 @@ void rt_input_unmap(const unsigned char *map, int64_t size)
     }
 }
 
-/* Devices and pipes take several outputs. */
+/* Several outputs may write to one device or pipe. */
 static bool is_same_file(const char *a, const char *b)
 {
     struct stat x, y;
@@ -60,8 +61,8 @@ static bool is_same_file(const char *a, const char *b)
     return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Weights are read before anything is written, and --export writes its file in
- * the end and whole: it may take the place of --init's. */
+/* --export may overwrite the file of --init: the run reads weights before it
+ * writes any file, and replaces the exported file as a whole at the end. */
 bool rt_files_apart(const RtOptions *o, const RtData *d)
 {
     const struct {

@@ -100,9 +100,9 @@ static bool is_stopped(const RtSlot *s)
     return state == 'T' || state == 't';
 }
 
-/* A rank that a waiting rank waits for: a stopped one if there is any; -1: none
- * is late. A rank that was stopped between two writes to its slot seems to have
- * arrived. */
+/* A rank that a waiting rank waits for, preferably a stopped one; -1: no rank
+ * is late. A rank that was stopped between two writes to its slot seems to
+ * have arrived, hence a stopped rank counts if no other is late. */
 static int late_for(const RtWorld *w, int waiter)
 {
     int late = -1, stopped = -1;
@@ -121,7 +121,7 @@ static int late_for(const RtWorld *w, int waiter)
     return late >= 0 ? late : stopped;
 }
 
-/* ---- what is said -------------------------------------------------------- */
+/* ---- the message -------------------------------------------------------- */
 
 static void add_loops(Text *t, const RtWorld *w, const RtSlot *s)
 {

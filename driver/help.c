@@ -172,7 +172,11 @@ static const char manual_tail[] =
     ".Sh SEE ALSO\n"
     "The documents that are installed in\n"
     ".Pa share/doc/parc :\n"
+    ".Pa tutorial.md ,\n"
+    ".Pa from-pytorch.md ,\n"
     ".Pa pdl.md ,\n"
+    ".Pa plan.md ,\n"
+    ".Pa train.md ,\n"
     ".Pa launch.md ,\n"
     ".Pa cuda.md .\n";
 

@@ -7,4 +7,16 @@ for page in README.md docs/tutorial.md docs/from-pytorch.md docs/train.md \
     docs/plan.md; do
     check "$page" python3 tests/tools/doc_commands.py --parc "$BUILD" "$page"
 done
+
+# links PAGE: the files that its relative links name exist.
+links() {
+    grep -oE '\]\([^)#:]+(#[^)]*)?\)' "$1" | sed 's/^](//; s/[#)].*//' |
+        while read -r target; do
+            [ -e "$(dirname "$1")/$target" ] ||
+                { echo "$1 links to $target" && exit 1; }
+        done
+}
+for page in README.md docs/*.md; do
+    check "links of $page" links "$page"
+done
 finish

@@ -1,10 +1,13 @@
-/* rt_job.c: what the ranks of a job do together without shared memory.
+/* rt_job.c: synchronizes the ranks of a job that share no memory, and ends the
+ * run when one of them fails.
  *
- * Rank 0 is in the middle. At a meeting the others say that they have come and
- * wait for its word; until then they hand out what it asks for, so that one
- * rank can write a file out of everybody's memory. Who fails sends the reason
- * to rank 0, which prints the first one and sends all home; the same where a
- * connection breaks, so that a rank that was killed ends the run at once.
+ * Rank 0 coordinates. At a synchronization point each other rank sends ARRIVE
+ * and waits for GO. Until then it serves rank 0's requests for bytes of its
+ * memory, so that rank 0 can write a file from the memory of all ranks.
+ *
+ * A rank that fails sends its reason to rank 0. Rank 0 prints the first reason
+ * and ends all ranks. A broken connection has the same effect: a killed rank
+ * ends the run immediately.
  */
 #include <errno.h>
 #include <poll.h>
@@ -34,7 +37,8 @@ static RtLink *link_to(RtStore *s, int rank)
     return &s->link[s->launch->rank == 0 ? rank : 0];
 }
 
-/* ---- ends ---------------------------------------------------------------- */
+/* ---- end of a run
+ * --------------------------------------------------------- */
 
 _Noreturn static void leave(const RtStore *s)
 {
@@ -48,8 +52,8 @@ _Noreturn static void leave(const RtStore *s)
     _exit(1);
 }
 
-/* One thread of a process ends it. */
-static void take_the_word(RtStore *s)
+/* Only one thread of a process may end it; other callers block. */
+static void claim_failure(RtStore *s)
 {
     if (atomic_exchange(&s->failed, 1) != 0) {
         for (;;) {
@@ -58,7 +62,7 @@ static void take_the_word(RtStore *s)
     }
 }
 
-/* To everybody at the other ends. */
+/* Sends a frame and its text over all lifelines that are open. */
 static void tell(RtStore *s, const RtFrame *f, const char *text)
 {
     for (int i = s->launch->rank == 0; i < peers(s); i++) {
@@ -69,18 +73,19 @@ static void tell(RtStore *s, const RtFrame *f, const char *text)
     }
 }
 
-/* Reads what has come on a lifeline; false at its end. */
-static bool read_away(int life)
+/* Discards received bytes of a lifeline; false at its end. */
+static bool discard(int life)
 {
     char text[TEXT];
     ssize_t n = recv(life, text, sizeof text, MSG_DONTWAIT);
     return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/* Reads away what the others still say until they have left, or do not for a
- * while: a socket that is closed with bytes unread takes back what was sent
- * last, the word that it is over, and they would take rank 0 for lost. */
-static void see_off(RtStore *s)
+/* Discards what the other ranks still send until they have closed their
+ * lifelines, for at most LINGER seconds. If rank 0 closed a socket with unread
+ * bytes, TCP would reset the connection and could discard its last message,
+ * RT_SAY_FAIL; the other ranks would then report rank 0 as lost. */
+static void drain_lifelines(RtStore *s)
 {
     int n = s->launch->size, left = 0;
     double end = rt_now() + LINGER;
@@ -96,7 +101,7 @@ static void see_off(RtStore *s)
             break;
         }
         for (int r = 1; r < n; r++) {
-            if (p[r].fd >= 0 && p[r].revents && !read_away(p[r].fd)) {
+            if (p[r].fd >= 0 && p[r].revents && !discard(p[r].fd)) {
                 p[r].fd = -1;
                 left--;
             }
@@ -105,19 +110,20 @@ static void see_off(RtStore *s)
     free(p);
 }
 
-/* Rank 0 prints and sends all home. */
+/* Rank 0: prints the reason and ends all ranks. */
 _Noreturn static void end_run(RtStore *s, const char *text)
 {
     if (text) {
         rt_put(text);
     }
     tell(s, &(RtFrame){.say = RT_SAY_FAIL}, NULL);
-    see_off(s);
+    drain_lifelines(s);
     leave(s);
 }
 
-/* Without rank 0, ranks that share memory agree on the one that prints. */
-static bool spoken_for(RtStore *s)
+/* Whether another rank prints the reason, if the connection to rank 0 is
+ * broken. Ranks that share memory print it once. */
+static bool is_claimed(RtStore *s)
 {
     const RtWorld *w = s->world;
     return w->map && w->mapped == w->nranks &&
@@ -126,23 +132,24 @@ static bool spoken_for(RtStore *s)
 
 void rt_job_fail(RtStore *s, const char *text)
 {
-    take_the_word(s);
+    claim_failure(s);
     if (s->launch->rank == 0) {
         end_run(s, text);
     }
     RtFrame f = {.say = RT_SAY_FAIL, .bytes = text ? strlen(text) : 0};
     tell(s, &f, text);
     if (s->watched) {
-        sleep(SOON); /* rank 0's word ends this process: the watcher hears it */
+        sleep(SOON); /* rank 0's answer ends this process, in the watcher
+                        thread */
     }
-    if (text && !spoken_for(s)) {
+    if (text && !is_claimed(s)) {
         rt_put(text);
     }
     leave(s);
 }
 
-/* Where the run was when a rank was lost: what that rank did last is known
- * only where memory is shared. */
+/* The position of the run when a rank was lost. The last state of the lost
+ * rank itself is known only if ranks share memory. */
 static void place_text(const RtStore *s, int rank, char text[TEXT])
 {
     const RtWorld *w = s->world;
@@ -161,7 +168,7 @@ static void place_text(const RtStore *s, int rank, char text[TEXT])
              rt_collective_name(w->model, atomic_load(&slot->collective)));
 }
 
-/* A connection broke before its rank said goodbye. */
+/* Ends the run after a connection broke before its rank sent RT_SAY_DONE. */
 static void lost(RtStore *s, int rank)
 {
     char name[96], place[TEXT], text[TEXT + 256];
@@ -172,11 +179,11 @@ static void lost(RtStore *s, int rank)
     snprintf(text, sizeof text,
              "%s: error: %s is gone (killed, or its machine is lost): %s\n",
              s->world->program, rt_store_name(s, rank, name), place);
-    take_the_word(s);
+    claim_failure(s);
     if (s->launch->rank == 0) {
         end_run(s, text);
     }
-    if (!spoken_for(s)) {
+    if (!is_claimed(s)) {
         rt_put(text);
     }
     leave(s);
@@ -184,21 +191,21 @@ static void lost(RtStore *s, int rank)
 
 /* ---- the watcher --------------------------------------------------------- */
 
-/* Rank 0 hears why; the others hear that it is over. */
-static void hear_failure(RtStore *s, const RtLink *l, const RtFrame *f)
+/* A rank failed: rank 0 prints the reason; the other ranks only exit. */
+static void receive_failure(RtStore *s, const RtLink *l, const RtFrame *f)
 {
     char text[TEXT + 1];
     size_t n = f->bytes < TEXT ? (size_t)f->bytes : TEXT;
     bool whole = rt_store_receive(l->life, text, n, SOON);
     text[n] = 0;
     if (s->launch->rank == 0) {
-        take_the_word(s);
+        claim_failure(s);
         end_run(s, whole && n > 0 ? text : NULL);
     }
     leave(s);
 }
 
-static void hear(RtStore *s, int i)
+static void receive_message(RtStore *s, int i)
 {
     RtLink *l = &s->link[i];
     RtFrame f;
@@ -208,7 +215,7 @@ static void hear(RtStore *s, int i)
         }
         l->done = true;
     } else if (f.say == RT_SAY_FAIL) {
-        hear_failure(s, l, &f);
+        receive_failure(s, l, &f);
     } else if (f.say == RT_SAY_DONE) {
         l->done = true;
     } else if (f.say == RT_SAY_WHERE) {
@@ -237,7 +244,7 @@ static void *watch(void *context)
         }
         for (int i = 0; i < n; i++) {
             if (p[i].revents) {
-                hear(s, i);
+                receive_message(s, i);
             }
         }
     }
@@ -272,11 +279,13 @@ void rt_job_goodbye(RtStore *s)
     }
 }
 
-/* ---- meetings ------------------------------------------------------------ */
+/* ---- synchronization points
+ * ------------------------------------------------ */
 
-/* Ends the run: rank does not come, or its connection is broken. A line breaks
- * when its rank ends, for whatever reason; the lifeline says which, and the
- * watcher, who hears it, ends this process. */
+/* Ends the run because `rank` did not answer in time or its connection broke.
+ * A line breaks whenever its rank ends; only the lifeline tells the reason.
+ * Hence this thread waits for the watcher, which reads the lifeline, to end
+ * the process. */
 _Noreturn static void give_up(RtStore *s, int rank, const char *what)
 {
     char name[96], text[TEXT], late[RT_LATE];
@@ -287,7 +296,7 @@ _Noreturn static void give_up(RtStore *s, int rank, const char *what)
         }
         lost(s, rank);
     }
-    if (!w->slot) { /* nothing is known of others yet */
+    if (!w->slot) { /* the slots of the other ranks are not mapped yet */
         snprintf(text, sizeof text,
                  "%s: error: rank %d waited %.0f s in '%s' for %s; PARC_TIMEOUT "
                  "sets the limit\n", w->program, s->launch->rank, s->limit, what,
@@ -295,7 +304,8 @@ _Noreturn static void give_up(RtStore *s, int rank, const char *what)
         rt_job_fail(s, text);
     }
     rt_places_ask(s);
-    /* Rank 0 knows who has not come; the others may be waiting for a third. */
+    /* Rank 0 knows which rank is late; another rank may wait for a third
+     * one. */
     snprintf(text, sizeof text, "%s: error: %s\n", w->program,
              rt_late_text(w, s->launch->rank, rank == 0 ? -1 : rank, late));
     rt_job_fail(s, text);
@@ -319,8 +329,9 @@ static RtFrame next_frame(RtStore *s, int rank, int id)
     return f;
 }
 
-/* The two ends do not do the same: train.c was changed for one of them. */
-_Noreturn static void astray(RtStore *s, int rank, int id)
+/* Ends the run because two ranks are at different points: they run different
+ * programs. */
+_Noreturn static void fail_mismatch(RtStore *s, int rank, int id)
 {
     char name[96], text[TEXT];
     snprintf(text, sizeof text,
@@ -331,7 +342,8 @@ _Noreturn static void astray(RtStore *s, int rank, int id)
     rt_job_fail(s, text);
 }
 
-/* Rank 0 takes note of who arrives while it waits for something else. */
+/* The next frame of a rank. Rank 0 records an ARRIVE that it receives while it
+ * waits for another frame. */
 static RtFrame frame_of(RtStore *s, int rank, int id)
 {
     RtFrame f = next_frame(s, rank, id);
@@ -354,17 +366,18 @@ static void hand_out(RtStore *s, const RtFrame *f, int id)
         trace ? (int64_t)w->trace.stride : rt_arena_end(w->model);
     if (f->a < 0 || f->b < 0 || f->b > room || f->a > room - f->b ||
         (trace && !w->trace.rings)) {
-        astray(s, 0, id);
+        fail_mismatch(s, 0, id);
     }
-    if (trace) { /* on nobody's clock: rt_trace_gather */
+    if (trace) { /* relative to the start of the run: rt_trace_gather */
         rt_trace_shift(rt_trace_ring(w, own), -s->zero);
     }
     RtFrame data = {.say = RT_SAY_DATA, .bytes = (uint64_t)f->b};
     send_to(s, 0, &data, from + f->a);
 }
 
-/* At rank 0, until it says go. */
-static void attend(RtStore *s, int id)
+/* Waits at a synchronization point until rank 0 sends GO; serves its
+ * requests. */
+static void wait_at_point(RtStore *s, int id)
 {
     send_to(s, 0, &(RtFrame){.say = RT_SAY_ARRIVE, .id = id}, NULL);
     for (;;) {
@@ -373,14 +386,14 @@ static void attend(RtStore *s, int id)
             return;
         }
         if (f.say != RT_SAY_READ) {
-            astray(s, 0, id);
+            fail_mismatch(s, 0, id);
         }
         hand_out(s, &f, id);
     }
 }
 
-/* All others have come: go. */
-static void preside(RtStore *s, int id)
+/* Rank 0: waits until all other ranks have arrived, then sends GO. */
+static void coordinate_point(RtStore *s, int id)
 {
     int n = s->launch->size;
     for (int r = 1; r < n; r++) {
@@ -389,7 +402,7 @@ static void preside(RtStore *s, int id)
             frame_of(s, r, id);
         }
         if (l->where != id) {
-            astray(s, r, id);
+            fail_mismatch(s, r, id);
         }
         l->arrived = false;
     }
@@ -401,9 +414,9 @@ static void preside(RtStore *s, int id)
 void rt_job_meet(RtStore *s, int id)
 {
     if (s->launch->rank == 0) {
-        preside(s, id);
+        coordinate_point(s, id);
     } else {
-        attend(s, id);
+        wait_at_point(s, id);
     }
     if (s->zero == 0) {
         s->zero = (int64_t)(rt_now() * 1e9);
@@ -417,10 +430,11 @@ static void receive_data(RtStore *s, int rank, void *to, size_t bytes, int id)
         f = frame_of(s, rank, id);
     } while (s->launch->rank == 0 && f.say == RT_SAY_ARRIVE);
     if (f.say != RT_SAY_DATA || f.bytes != bytes) {
-        astray(s, rank, id);
+        fail_mismatch(s, rank, id);
     }
     char *at = to;
-    for (size_t left = bytes; left > 0;) { /* the limit is a piece's */
+    for (size_t left = bytes; left > 0;) { /* the time limit applies to each
+                                              piece */
         size_t n = left < PIECE ? left : PIECE;
         if (!rt_store_receive(link_to(s, rank)->line, at, n, s->limit)) {
             give_up(s, rank, rt_collective_name(s->world->model, id));

@@ -1,9 +1,10 @@
-/* rt_job.h: ranks that a launcher has started, each a process of its own.
+/* rt_job.h: declares how ranks that a launcher started synchronize; each is a
+ * separate process.
  *
- * Without a launcher a program forks its ranks in this box and they share
- * memory. Under one, each process is one rank: rt_launcher.c finds out which,
- * rt_store.c connects all to rank 0, rt_job.c does over these connections what
- * forked ranks do in shared memory.
+ * Without a launcher a program forks its ranks on this node, and they share
+ * memory. Under a launcher each process is one rank: rt_launcher.c finds its
+ * number, rt_store.c connects it to rank 0, and rt_job.c implements over these
+ * connections the synchronization that forked ranks do in shared memory.
  */
 #ifndef PARC_RT_JOB_H
 #define PARC_RT_JOB_H
@@ -15,64 +16,71 @@
 
 enum { RT_HOST = 256 };
 
-/* What the environment says of this process. */
+/* The description of this process in the environment. */
 struct RtLaunch {
     const char *by; /* "torchrun", "mpirun", "srun"; NULL: no launcher */
     int rank, size;
-    int local;          /* its number among the ranks of its machine */
-    int neighbours;     /* how many these are, as far as is known; at least 1 */
+    int local;          /* its number among the ranks of its node */
+    int neighbours;     /* number of ranks on this node, at least 1; a launcher
+                           may not tell more */
     char host[RT_HOST]; /* where rank 0 listens */
     int port;
-    uint64_t job; /* equal for the processes of one job, hardly for two jobs */
+    uint64_t job; /* hash of the job: equal in the processes of one job, almost
+                     surely different for two jobs */
     unsigned char key[RT_DIGEST]; /* of the job: rt_key.c */
-    bool secret;  /* the key holds a token */
+    bool secret;  /* the key includes a token */
 };
 
-/* Finds out; by stays NULL where no launcher has started this process, or one
- * whose job is this process alone. False after a message, where what the
- * environment says cannot be. */
+/* Reads the environment. l->by stays NULL if no launcher started this process,
+ * or if the job has only this process. False after a message if the
+ * environment is inconsistent. */
 bool rt_launcher(RtLaunch *l, const ParcModel *model, const char *program);
 
 /* Sets job, key and secret; false after a message. */
 bool rt_key(RtLaunch *l, const char *program);
 
-/* Two connections from every other rank to rank 0. What both ends expect goes
- * over the line: meetings, bytes that rank 0 gives or asks for. That a rank
- * fails or is gone is heard on the lifeline, by a thread of its own, whatever
- * its process waits for. */
+/* The two connections of a rank to rank 0. The line carries expected messages:
+ * synchronization points, and bytes that rank 0 sends or requests. The
+ * lifeline reports a failure or the end of a rank; a separate thread reads it
+ * at all times. */
 typedef struct RtLink {
     int line, life;
-    bool done;     /* it has said goodbye */
-    bool arrived;  /* at the meeting that rank 0 is in, or has yet to come to */
-    int32_t where; /* that meeting */
-    char box[64];  /* its host's name */
+    bool done;     /* it has sent RT_SAY_DONE */
+    bool arrived;  /* at the synchronization point that rank 0 is at or will
+                      reach next */
+    int32_t where; /* id of that point */
+    char box[64];  /* host name of its node */
 } RtLink;
 
 struct RtStore {
     const RtLaunch *launch;
     RtWorld *world;
     double limit;  /* seconds */
-    int64_t zero;  /* ns: when the run began, on this box's clock */
+    int64_t zero;  /* ns: start of the run on this node's clock */
     RtLink *link;  /* rank 0: by rank; others: one, to rank 0 */
-    _Atomic int32_t failed; /* this process is about to end the run */
-    _Atomic int32_t ending; /* all is done; who leaves may */
-    _Atomic int32_t asker;  /* rank 0: who is told where ranks are, +1; 0: none */
-    _Atomic int32_t heard;  /* answers that this rank has got */
+    _Atomic int32_t failed; /* a thread of this process is ending the run */
+    _Atomic int32_t ending; /* the run has ended well: other ranks may close
+                               their connections */
+    _Atomic int32_t asker;  /* rank 0: the rank that requests the states of all
+                               others, +1; 0: none */
+    _Atomic int32_t heard;  /* number of answers that this rank has received */
     pthread_t watcher;
     bool watched;
-    int bell[2];   /* a pipe: wakes the watcher, to end */
+    int bell[2];   /* a pipe that wakes the watcher to end it */
 };
 
-/* One message: what it is, then `bytes` more. Both ends run one program. */
+/* The kinds of messages. A frame is followed by `bytes` more. Both ends run
+ * the same program, hence the same byte order and layout. */
 enum {
-    RT_SAY_ARRIVE = 1, /* id: of the meeting */
+    RT_SAY_ARRIVE = 1, /* id: of the synchronization point */
     RT_SAY_GO,         /* all have arrived */
     RT_SAY_READ,       /* id: RT_OF_…, a: offset, b: bytes */
     RT_SAY_DATA,
-    RT_SAY_FAIL, /* a text; none: it has been said */
-    RT_SAY_DONE, /* goodbye */
-    RT_SAY_WHERE, /* id: the rank that asks where all others are */
-    RT_SAY_PLACE, /* id: where that rank is, a: who has asked */
+    RT_SAY_FAIL, /* with the reason; without bytes: it has been printed */
+    RT_SAY_DONE, /* the rank ends well */
+    RT_SAY_WHERE, /* request for the states of all other ranks; id: the rank
+                     that asks */
+    RT_SAY_PLACE, /* the state of rank id; a: the rank that asked */
 };
 enum { RT_OF_ARENA, RT_OF_TRACE };
 typedef struct RtFrame {
@@ -82,55 +90,58 @@ typedef struct RtFrame {
     uint64_t bytes;
 } RtFrame;
 
-/* Connects the ranks of a job: false after a message. Rank 0 listens, the
- * others try until the limit; who is of another job, or built from another
- * plan, is told so. */
+/* Connects the ranks of a job; false after a message. Rank 0 listens; the
+ * others retry until the limit. A process of another job or plan is refused
+ * with a reason. */
 bool rt_store_open(RtStore *s, RtWorld *w, const RtLaunch *launch,
                    double limit);
 void rt_store_close(RtStore *s);
 
-/* All `n` bytes, within the limit of seconds; false and errno, 0 where the
- * other end is gone. */
+/* Transfer all `n` bytes within `limit` seconds. On failure false and errno;
+ * errno is 0 if the other end has closed the connection. */
 bool rt_store_send(int socket, const void *data, size_t n, double limit);
 bool rt_store_receive(int socket, void *data, size_t n, double limit);
 
-/* A rank of the job that this process is not, for messages: "rank 3 on
- * node7". */
+/* The name of another rank of the job for messages: "rank 3 on node7". */
 const char *rt_store_name(const RtStore *s, int rank, char text[96]);
 
 /* ---- rt_join.c ---- */
 
 /* Connects this process with the others; false after a message. */
 bool rt_join(RtWorld *w, const RtLaunch *launch);
-/* A file in memory, of zeros; -1 where the system has none. */
+/* An unnamed file in memory, filled with zeros; -1 if the system cannot create
+ * one. */
 int rt_memory_file(size_t bytes);
-/* One that all ranks of the job open; -1 after a message. */
+/* Such a file that all ranks of the job open; -1 after a message. */
 int rt_join_file(const RtWorld *w, size_t bytes);
 
-/* ---- rt_job.c: between the ranks of a job; each ends the run where it
- * cannot be done ---- */
+/* ---- rt_job.c: synchronization of the ranks of a job; each function ends the
+ * run on failure ---- */
 
-/* Starts to listen to lifelines; false after a message. goodbye: the run has
- * ended well here, others may go on. */
+/* rt_job_watch starts the thread that reads lifelines; false after a message.
+ * rt_job_goodbye: the run has ended well on this rank; the others may
+ * continue. */
 bool rt_job_watch(RtStore *s);
 void rt_job_goodbye(RtStore *s);
 
 void rt_job_meet(RtStore *s, int id);
-/* Rank 0's bytes become everybody's. */
+/* Copies rank 0's bytes to all ranks. */
 void rt_job_broadcast(RtStore *s, void *data, size_t bytes);
-/* By rank 0, while the others are in a meeting or on the way there. */
+/* Copies bytes of another rank's memory to rank 0. Rank 0 calls it while the
+ * others are at, or will reach, a synchronization point. */
 void rt_job_read(RtStore *s, int rank, int of, int64_t offset, int64_t bytes,
                  void *to);
-/* ---- rt_places.c: what the watchers do with questions and answers ---- */
+/* ---- rt_places.c: requests for the states of ranks, handled by the watchers
+ * ---- */
 
 void rt_places_asked(RtStore *s, const RtFrame *f);
-/* rt_places_gather, for a process that has no ParcRt at hand. */
+/* rt_places_gather for callers without a ParcRt. */
 void rt_places_ask(RtStore *s);
-/* False: the answer is not whole. */
+/* False if the answer is incomplete. */
 bool rt_places_told(RtStore *s, int link, const RtFrame *f);
 
-/* The run ends because of this rank, for the reason that `text` says; NULL:
- * it has been said. One rank's reason is printed. */
+/* Ends the run because of this rank, with the reason `text`; NULL: the reason
+ * has been printed. Only one rank's reason is printed. */
 _Noreturn void rt_job_fail(RtStore *s, const char *text);
 
 #endif

@@ -1,8 +1,9 @@
-/* rt_join.c: a process that a launcher has started becomes a rank.
+/* rt_join.c: makes a process that a launcher started a rank of its job.
  *
- * It connects with the others. Where collectives read peers' memory in place,
- * all map one file, which rank 0 makes and the others find through its process
- * in /proc: it has no name that could stay behind, or be taken.
+ * It connects the process to the other ranks. If collectives read the memory
+ * of peers in place, all ranks map one file. Rank 0 creates it; the others
+ * open it through rank 0's entry in /proc. The file has no name, so a killed
+ * run leaves no file and no other program can create it first.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +15,7 @@
 
 #include "rt_job.h"
 
-/* A file in memory, of `bytes` zeros; -1 where the system has none. */
+/* A file in memory with `bytes` zeros; -1 if the system cannot create it. */
 int rt_memory_file(size_t bytes)
 {
     int file = memfd_create("parc", MFD_CLOEXEC);
@@ -25,13 +26,13 @@ int rt_memory_file(size_t bytes)
     return file;
 }
 
-/* Where rank 0's memory is to be found, by a process of the same box. */
+/* How a process on the same node finds rank 0's file. */
 typedef struct Share {
     int64_t process, file;
     uint64_t token, bytes;
 } Share;
 
-/* Opens rank 0's; its size, and the token in it, say that it is the right
+/* Opens rank 0's file. Its size and its token verify that it is the right
  * one. */
 static int find_file(const Share *share, size_t bytes)
 {
@@ -75,7 +76,7 @@ int rt_join_file(const RtWorld *w, size_t bytes)
         error = errno;
     }
     if (share.file < 0 && !first) {
-        return -1; /* rank 0 says why */
+        return -1; /* rank 0 prints the reason */
     }
     if (share.file < 0 || file < 0) {
         char box[64] = "";
@@ -86,7 +87,8 @@ int rt_join_file(const RtWorld *w, size_t bytes)
                  w->launch->rank, box, strerror(error));
         return -1;
     }
-    rt_job_meet(w->store, RT_AT_START); /* rank 0 keeps it open until then */
+    rt_job_meet(w->store, RT_AT_START); /* rank 0 keeps the file open until all
+                                           have opened it */
     return file;
 }
 

@@ -1,9 +1,11 @@
-/* rt_key.c: the key of a job, and the codes of a greeting (rt_greeting.h).
+/* rt_key.c: computes the key of a job and the codes of a greeting
+ * (rt_greeting.h).
  *
- * The key is a hash of what the launcher says of the job and of the token, in
- * PARC_TOKEN or in the file that PARC_TOKEN_FILE names. Without a token the key
- * can be computed from the job's name: it keeps out other jobs and strangers, and
- * rank 0 then takes nothing that a guest says as final.
+ * The key is a hash of the job's identity, as the launcher sets it in the
+ * environment, and of the token, from PARC_TOKEN or the file that
+ * PARC_TOKEN_FILE names. Without a token anyone who knows the job's identity
+ * can compute the key: it only prevents accidents, and rank 0 then does not
+ * end the run because of a guest's message.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +21,7 @@ enum { LEAST_TOKEN = 16, MOST_TOKEN = 4096 };
 
 const char rt_greeting_magic[8] = "parcrank";
 
-/* Identify a job; equal in all of its processes. */
+/* Variables that identify a job; they are equal in all of its processes. */
 static const char *const job_variable[] = {
     "PARC_MASTER",    "TORCHELASTIC_RUN_ID", "MASTER_PORT",
     "PMIX_NAMESPACE", "SLURM_JOB_ID",        "SLURM_STEP_ID"};
@@ -115,12 +117,13 @@ void rt_nonce(unsigned char nonce[RT_NONCE])
         if (n > 0) {
             have += (size_t)n;
         } else if (errno != EINTR) {
-            abort(); /* Linux has had it since 3.17 */
+            abort(); /* available since Linux 3.17 */
         }
     }
 }
 
-/* "rank" and "root": what one end has sent is not what the other would. */
+/* `who` is "rank" or "root": a code of one end is never valid as a code of the
+ * other. */
 static void begin(RtHmac *m, const RtLaunch *l, const char *who,
                   const RtChallenge *c)
 {

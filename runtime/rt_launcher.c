@@ -1,12 +1,13 @@
-/* rt_launcher.c: which rank is this process, and where is rank 0?
+/* rt_launcher.c: finds the rank of this process and the address of rank 0 in
+ * the environment that a launcher sets.
  *
- * A launcher says it in the environment, each in its own words: a table. A
- * rank without a size, or a number that is none, ends the program with one
- * message; so does a number of processes that is not the mesh's. Rank 0 is
- * found at PARC_MASTER (host:port), at MASTER_ADDR and MASTER_PORT, at the
- * first node of a Slurm step, or in this box where the launcher says that all
- * ranks are in it; the port is then made of the job's name, so that two jobs
- * on one node do not meet.
+ * A table lists the variables of each launcher. Incomplete or invalid
+ * variables, or a number of processes that differs from the mesh's ranks, end
+ * the program with a message. Rank 0's address is PARC_MASTER (host:port), or
+ * MASTER_ADDR and MASTER_PORT, or the first node of a Slurm step, or this node
+ * if the launcher tells that all ranks run here. In the last two cases the
+ * port is a hash of the job's name, so two jobs on one node rarely use the
+ * same port.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,9 +20,11 @@ enum { FIRST_PORT = 20000, PORTS = 10000 };
 
 typedef struct Launcher {
     const char *name, *rank, *size, *local[2];
-    const char *needs; /* set where the launcher has started this process */
-    bool one_forks;    /* one process: an allocation's shell, not a job */
-    const char *start; /* how to ask for %d processes */
+    const char *needs; /* must be set if the launcher has started this
+                          process */
+    bool one_forks;    /* a job of one process is the shell of an allocation:
+                          fork the ranks */
+    const char *start; /* how to start %d processes, for messages */
 } Launcher;
 
 static const Launcher launchers[] = {
@@ -59,7 +62,8 @@ static bool number(const char *program, const char *name, int64_t least,
     return true;
 }
 
-/* ---- where rank 0 is ----------------------------------------------------- */
+/* ---- address of rank 0
+ * ----------------------------------------------------- */
 
 static bool take_host(RtLaunch *l, const char *text, size_t n)
 {
@@ -90,7 +94,7 @@ static bool take_master(RtLaunch *l, const char *program, const char *text)
     return true;
 }
 
-/* The first of "node[003-010,12],other": node003. */
+/* The first node of a list: node003 of "node[003-010,12],other". */
 static bool take_first_node(RtLaunch *l, const char *list)
 {
     size_t n = 0;
@@ -110,8 +114,8 @@ static bool take_first_node(RtLaunch *l, const char *list)
     return n > 0;
 }
 
-/* How many ranks of the job run on this machine; 1 where the launcher does not
- * say. */
+/* The number of the job's ranks on this node; 1 if the launcher does not
+ * tell. */
 static int neighbours(const RtLaunch *l)
 {
     static const char *const local_size[] = {
@@ -130,8 +134,8 @@ static int neighbours(const RtLaunch *l)
                : 1;
 }
 
-/* torchrun may serve a store of its own at MASTER_PORT; the next one is ours
- * then. */
+/* torchrun may run its own store at MASTER_PORT; parc then uses the next
+ * port. */
 static bool take_address(RtLaunch *l, const char *program, const char *host)
 {
     const char *taken = variable("TORCHELASTIC_USE_AGENT_STORE");
@@ -180,9 +184,11 @@ static bool find_master(RtLaunch *l, const char *program)
     return false;
 }
 
-/* ---- who this is --------------------------------------------------------- */
+/* ---- rank of this process
+ * -------------------------------------------------- */
 
-/* 1: this launcher has started us, 0: it has not, -1: half of it is said. */
+/* 1: this launcher has started the process, 0: it has not, -1: its variables
+ * are incomplete (after a message). */
 static int started_by(const Launcher *a, const char *program)
 {
     bool rank = variable(a->rank) != NULL, size = variable(a->size) != NULL;
@@ -212,11 +218,11 @@ static bool find_local(RtLaunch *l, const Launcher *a, const char *program)
     return number(program, name, 0, l->size - 1, &l->local);
 }
 
-/* All processes find the same; the first speaks. */
+/* Every process detects a wrong size; only rank 0 prints the message. */
 static bool check_size(const RtLaunch *l, const Launcher *a,
                        const ParcModel *m, const char *program)
 {
-    int wanted = (int)rt_nranks(m); /* rt_ranks_check */
+    int wanted = (int)rt_nranks(m); /* fits: rt_ranks_check */
     char mesh[RT_MESH], start[128];
     if (l->size == wanted) {
         return true;

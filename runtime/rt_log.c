@@ -1,13 +1,13 @@
-/* rt_log.c: writes the log of a run (a JSON object per step) and a line of
- * progress for people.
+/* rt_log.c: writes the log of a run (a JSON object per step) and prints its
+ * progress.
  *
- * The log file is locked while the run lasts: two runs that write one file
- * would truncate and overwrite each other's lines.
+ * The log file is locked while the run lasts: two runs with the same log file
+ * would truncate it and interleave their lines.
  *
- * `tokens` counts from the start of the run, `tokens_per_s` and `step_ms` are
- * of the step alone. `mfu` relates the step's flops to what the devices in use
- * could do; it is null where that is not known. A line goes into the file in
- * one write, so that a reader never sees half of one.
+ * `tokens` counts from the start of the run; `tokens_per_s` and `step_ms` are
+ * for one step. `mfu` is the step's flops divided by the peak of the devices
+ * in use, or null if the peak is not known. Each line is one write, so a
+ * reader never sees an incomplete line.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,9 +21,9 @@
 #include "rt.h"
 #include "rt_device.h"
 
-/* NULL, or why the file cannot be taken. Only a regular file is locked and
- * emptied: several runs may write one pipe or device. A file system without
- * locks is used as it is; O_APPEND keeps whole lines even then. */
+/* Locks and truncates a regular file: several runs may write one pipe or
+ * device. Returns NULL or an error. On a file system without locks, O_APPEND
+ * still keeps lines whole. */
 static const char *take_file(int file)
 {
     struct stat st;
@@ -79,7 +79,7 @@ static float output(ParcRt *rt, int64_t offset)
     return offset >= 0 ? *rt_floats(rt, offset) : NAN;
 }
 
-/* JSON has no NaN. */
+/* Non-finite values are null: JSON has no NaN. */
 static int number(char *to, size_t room, const char *name, double value)
 {
     return isfinite(value) ? snprintf(to, room, ", \"%s\": %.9g", name, value)
@@ -134,8 +134,8 @@ static const char *duration(double seconds, char text[32])
     return text;
 }
 
-/* A terminal's one line is redrawn; elsewhere about ten lines a run, and one
- * whenever half a minute has passed. */
+/* On a terminal the line is redrawn up to ten times per second; otherwise
+ * about ten lines are printed per run, and one after each half minute. */
 static bool line_is_due(const RtLog *l, int64_t step, double now)
 {
     if (step == 1 || step == l->steps) {
@@ -161,7 +161,7 @@ static void show(RtLog *l, float loss, int64_t step, double now)
                  : step == l->steps ? "\033[K\n"
                                     : "\033[K");
     if (write(STDERR_FILENO, text, (size_t)n) < 0) {
-        return; /* nobody watches */
+        return; /* standard error is closed */
     }
     l->last_line = now;
 }

@@ -1,10 +1,10 @@
-/* rt_loss_scale.c: the dynamic scale of the loss.
+/* rt_loss_scale.c: adapts the scale of the loss.
  *
- * Gradients of the loss times a scale do not vanish where they are kept in 16
- * bits; the step divides them by it again, in f32. Where they overflow
- * instead, the norm is not finite: the step leaves everything as it was, and
- * the scale is halved. After 2000 steps without that it is doubled, as
- * torch.cuda.amp.GradScaler has it.
+ * Small gradients underflow in 16 bits. The loss is therefore multiplied by a
+ * scale, and the step divides the gradients by it in f32. If a gradient
+ * overflows, the norm is not finite: the step changes no parameter, and the
+ * scale is halved. After 2000 steps without an overflow it is doubled, as in
+ * torch.cuda.amp.GradScaler.
  */
 #include <float.h>
 #include <math.h>

@@ -1,15 +1,15 @@
 /* rt_memory.c: checks that this machine has the memory that the ranks need.
  *
- * Pages are handed out when they are first touched, so that a program that needs
- * too much would be killed in the middle of its first step, together with
- * whatever else runs here. The check comes before anything is allocated.
+ * The system allocates a page when it is first accessed. Without the check, a
+ * program that needs too much memory would be killed during its first step,
+ * and other programs with it. The check runs before any allocation.
  *
- * Available is the least of MemAvailable (/proc/meminfo) and, for each memory
- * control group around this process, of its limit less what the group uses.
- * Page cache that a group can drop (inactive_file) does not count as used.
- * Control groups of version 1 and 2 are read at /sys/fs/cgroup. In a container
- * the path in /proc/self/cgroup may be the host's: a level whose files are
- * missing is skipped, and the root of the mount is always read.
+ * Available memory is the minimum of MemAvailable (/proc/meminfo) and, for
+ * each memory control group of this process, its limit minus its usage. Page
+ * cache that a group can drop (inactive_file) does not count as used. Control
+ * groups of version 1 and 2 are read at /sys/fs/cgroup. In a container the
+ * path in /proc/self/cgroup may be the host's: levels without files are
+ * skipped, and the root of the mount is always read.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 
 enum { PATH = 1024, CONTENT = 16384 };
 
-/* Files of a memory control group, by version of the interface. */
+/* The files of a memory control group, for each version of the interface. */
 typedef struct Interface {
     const char *mount, *controller; /* "": the unified hierarchy */
     const char *limit, *usage, *cache;
@@ -36,7 +36,7 @@ static const Interface interfaces[] = {
      "memory.usage_in_bytes", "total_inactive_file"},
 };
 
-/* The text of a small file; false where it cannot be read. */
+/* Reads a small file; false if it cannot be read. */
 static bool read_text(const char *path, char text[CONTENT])
 {
     FILE *f = fopen(path, "r");
@@ -61,7 +61,7 @@ static double number_after(const char *text, const char *key)
     return -1;
 }
 
-/* The number in a file; -1 where there is no file, or "max". */
+/* The number in a file; -1 if there is no file or its text is "max". */
 static double number_in(const char *dir, const char *name)
 {
     char path[PATH + 64], text[CONTENT];
@@ -79,7 +79,7 @@ static void take_least(RtMemory *m, double bytes, const char *what)
     }
 }
 
-/* One group: its limit less what it uses and cannot drop. */
+/* One group: its limit minus the usage that it cannot drop. */
 static void read_group(RtMemory *m, const Interface *i, const char *dir,
                        size_t root)
 {
@@ -171,8 +171,8 @@ void rt_memory_available(RtMemory *m, const char *root)
     }
 }
 
-/* PARC_MEMCHECK=0: the user knows better, about swap for example. False after a
- * message, where it is something else than 0 or 1. */
+/* Reads PARC_MEMCHECK; 0 disables the check, for example because of swap.
+ * False, after a message, if the value is neither 0 nor 1. */
 static bool read_switch(const char *program, bool *on)
 {
     const char *text = getenv("PARC_MEMCHECK");
@@ -186,7 +186,8 @@ static bool read_switch(const char *program, bool *on)
     return true;
 }
 
-/* "make it fit": the advice is the caller's, else parc knows what would help. */
+/* The advice is the caller's; the default is to ask parc for a plan that
+ * fits. */
 static void report(const char *program, const RtNeed *need, const RtMemory *m)
 {
     char all[32], one[32], have[32], per_rank[64] = "", advice[128];
@@ -225,7 +226,7 @@ bool rt_memory_fits(const char *program, const RtNeed *need, const char *root)
     return false;
 }
 
-/* What a rank draws or loads, where no step is run. */
+/* Bytes of the weights of a rank, if no step is executed. */
 static double weights_bytes(const ParcModel *m)
 {
     double bytes = 0;

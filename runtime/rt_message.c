@@ -1,8 +1,9 @@
-/* rt_message.c: what a training program says when it cannot go on.
+/* rt_message.c: prints messages and ends the run on an error.
  *
- * A message is put together first and written in one call, so that the lines
- * of several ranks do not mix. Many ranks fail of one cause (a token out of
- * range is seen by a whole tensor-parallel group): the first one speaks.
+ * A message is composed first and written in one call, which keeps the lines
+ * of several ranks apart. Many ranks usually fail for the same reason (all
+ * ranks of a tensor-parallel group read the same invalid token): only the
+ * first one prints.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +16,8 @@
 
 enum { TEXT = 2048 };
 
-/* Standard error may be gone; there is nobody to tell then. */
+/* Errors are ignored: if standard error is closed, no message can be
+ * printed. */
 static void put(const char *text, size_t n)
 {
     while (n > 0) {
@@ -28,7 +30,7 @@ static void put(const char *text, size_t n)
     }
 }
 
-/* The line that is printed, with its end. */
+/* Composes the line with its newline; longer text is truncated. */
 __attribute__((format(printf, 4, 0))) static void
 compose(char text[TEXT], const char *program, const char *kind,
         const char *fmt, va_list ap)
@@ -83,15 +85,15 @@ void rt_say(const char *fmt, ...)
     va_end(ap);
 }
 
-/* Ranks leave by _exit: what their parent had buffered is not theirs to
- * flush, and oneDNN's threads need no farewell. */
+/* Exits without atexit handlers: a rank must not flush buffers that it
+ * inherited from its parent, nor wait for oneDNN's threads. */
 _Noreturn static void leave(void)
 {
     fflush(stdout);
     _exit(1);
 }
 
-/* The line of progress is not ended yet. */
+/* Clears the progress line, which has no newline yet. */
 static void clear_line(void)
 {
     if (isatty(STDERR_FILENO)) {

@@ -1,9 +1,9 @@
-/* rt_nancheck.c: PARC_NANCHECK=1: the first result that is not finite.
+/* rt_nancheck.c: finds the first result that is not finite (PARC_NANCHECK=1).
  *
- * After each statement of a step all that it has written is looked at, while
- * it is still there: a NaN is named where it is made, not where it is noticed.
- * The values come to the host for that, which is slow and asks nothing of the
- * target.
+ * After each statement of a step it checks all results of the statement,
+ * before their buffers are reused. It therefore names the statement that
+ * produces a NaN, not a later one that propagates it. The results are copied
+ * to the host, which is slow but needs no support by the target.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -46,7 +46,8 @@ static int64_t offset_of(const ParcRt *rt, const ParcWork *w,
     return offset + parc_index(rt, r->cut) * r->run;
 }
 
-/* The first element that is not finite; -1: none. *value: what it is. */
+/* The index of the first element that is not finite, and its *value; -1:
+ * none. */
 static int64_t first_bad(ParcType type, const void *from, int64_t n,
                          float *value)
 {

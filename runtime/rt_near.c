@@ -1,4 +1,4 @@
-/* rt_near.c: the name that a user may have meant. */
+/* rt_near.c: suggests the name that a user may have meant. */
 #include <string.h>
 
 #include "rt.h"
@@ -11,7 +11,7 @@ static int smallest(int a, int b, int c)
     return m < c ? m : c;
 }
 
-/* Levenshtein's distance. */
+/* The Levenshtein distance. */
 static int distance(const char *a, const char *b)
 {
     int n = (int)strlen(a), m = (int)strlen(b), row[LONGEST + 1];

@@ -1,13 +1,13 @@
-/* rt_nonfinite.c: which gradient was not finite?
+/* rt_nonfinite.c: finds the parameter whose gradient is not finite.
  *
- * Gradients share memory, and their step is over. But an update carries what
- * is not finite into the parameter, or into a state of its optimizer, and
- * leaves every other as finite as it was: clipping too, whose factor is finite
- * whatever the norm is. So the shards tell, and with them the layer. One rank
- * reads those of all ranks.
+ * After a step the memory of its gradients has been reused. But the update of
+ * a parameter with a non-finite gradient leaves a non-finite value in the
+ * parameter or in its optimizer state. Other parameters stay finite, also with
+ * clipping, whose factor is finite for any norm. Hence one rank searches the
+ * shards of all ranks for non-finite values, which also identifies the layer.
  *
- * A gradient that is not finite spoils those of all layers before its own:
- * the one nearest to the loss is named.
+ * The backward pass propagates a non-finite gradient to all earlier layers.
+ * The message therefore names the parameter nearest to the loss.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,11 +16,11 @@
 
 #include "rt.h"
 
-/* The parameter nearest to the loss whose update is not finite. */
+/* The parameter nearest to the loss that is not finite after its update. */
 typedef struct Culprit {
     const ParcParam *param; /* NULL: none */
     int64_t layer;
-    int64_t count; /* tensors that are not finite, states of one as one */
+    int64_t count; /* parameters that are not finite or have such a state */
 } Culprit;
 
 static bool layer_is_finite(ParcRt *rt, const ParcParam *p,
@@ -40,7 +40,7 @@ static bool layer_is_finite(ParcRt *rt, const ParcParam *p,
     return finite;
 }
 
-/* A parameter's rows of the table: its own, and those of its states. */
+/* Whether a row of the table is the parameter or one of its states. */
 static bool is_of(const ParcParam *row, const ParcParam *p)
 {
     return row->offset >= 0 && strcmp(row->name, p->name) == 0;
@@ -59,8 +59,8 @@ static bool update_is_finite(ParcRt *rt, const ParcParam *p,
     return true;
 }
 
-/* The length of a name up to its first number of a layer, "layers.*" or
- * "layers.0-3"; 0 where it has none. */
+/* The length of a name up to and including its first layer number, as in
+ * "layers.*" or "layers.0-3"; 0 if there is none. */
 static size_t array_length(const char *name)
 {
     for (const char *part = name; part; part = strchr(part, '.')) {
@@ -72,8 +72,8 @@ static size_t array_length(const char *name)
     return 0;
 }
 
-/* Whether two stacks are of the same layers, which run one after the other:
- * "layers.*.wq.weight" and "layers.*.wo.weight". */
+/* Whether two stacked parameters belong to the same layers, which run one
+ * after the other: "layers.*.wq.weight" and "layers.*.wo.weight". */
 static bool same_array(const ParcParam *p, const ParcParam *q)
 {
     size_t n = array_length(p->name);
@@ -81,7 +81,7 @@ static bool same_array(const ParcParam *p, const ParcParam *q)
            strncmp(p->name, q->name, n) == 0;
 }
 
-/* Parameters stand in the order in which the model declares them. */
+/* Parameters are listed in the order of their declaration in the model. */
 static bool is_nearer(const Culprit *c, const ParcParam *p, int64_t layer)
 {
     return !c->param || !same_array(c->param, p) || layer >= c->layer;
@@ -140,6 +140,6 @@ void rt_nonfinite(ParcRt *rt, int64_t step, double norm)
         report(rt, step, norm);
     }
     for (;;) {
-        rt_meet(rt, RT_AT_GRADIENTS); /* until rank 0 has ended the run */
+        rt_meet(rt, RT_AT_GRADIENTS); /* ends when rank 0 ends the run */
     }
 }

@@ -37,8 +37,7 @@ static RtLink *link_to(RtStore *s, int rank)
     return &s->link[s->launch->rank == 0 ? rank : 0];
 }
 
-/* ---- end of a run
- * --------------------------------------------------------- */
+/* ---- end of a run -------------------------------------------------------- */
 
 _Noreturn static void leave(const RtStore *s)
 {
@@ -279,8 +278,7 @@ void rt_job_goodbye(RtStore *s)
     }
 }
 
-/* ---- synchronization points
- * ------------------------------------------------ */
+/* ---- synchronization points ---------------------------------------------- */
 
 /* Ends the run because `rank` did not answer in time or its connection broke.
  * A line breaks whenever its rank ends; only the lifeline tells the reason.

@@ -62,8 +62,7 @@ static bool number(const char *program, const char *name, int64_t least,
     return true;
 }
 
-/* ---- address of rank 0
- * ----------------------------------------------------- */
+/* ---- address of rank 0 --------------------------------------------------- */
 
 static bool take_host(RtLaunch *l, const char *text, size_t n)
 {
@@ -184,8 +183,7 @@ static bool find_master(RtLaunch *l, const char *program)
     return false;
 }
 
-/* ---- rank of this process
- * -------------------------------------------------- */
+/* ---- rank of this process ------------------------------------------------ */
 
 /* 1: this launcher has started the process, 0: it has not, -1: its variables
  * are incomplete (after a message). */

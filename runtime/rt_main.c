@@ -1,8 +1,8 @@
-/* rt_main.c: a training program from start to end.
+/* rt_main.c: runs a training program from start to end.
  *
- * Everything that can be refused is refused before the ranks start: options,
- * data, weights, places to write to. Then each rank takes its arena, makes
- * what the step needs, draws or loads its weights, and runs the steps.
+ * All checks of options, data, weights and output files run before the ranks
+ * start. Then each rank initialises its arena, creates what the step needs,
+ * initialises or loads its weights, and executes the steps.
  */
 #include <errno.h>
 #include <math.h>
@@ -24,7 +24,8 @@ typedef struct Job {
     RtData data;
     RtWeights weights;
     RtLog log;
-    char *export_temporary, *trace_temporary; /* beside the files */
+    char *export_temporary, *trace_temporary; /* temporary names of these
+                                                 files */
 } Job;
 
 static void set_scalar(ParcRt *rt, int64_t offset, double value)
@@ -35,7 +36,7 @@ static void set_scalar(ParcRt *rt, int64_t offset, double value)
     }
 }
 
-/* The key of what step t (from 1) draws. */
+/* Sets the key of the random numbers of step t (from 1). */
 static void set_key(ParcRt *rt, int64_t t, int64_t seed)
 {
     int64_t at = rt->model->random_offset, key = rt_step_key(seed, t);
@@ -45,7 +46,7 @@ static void set_key(ParcRt *rt, int64_t t, int64_t seed)
     }
 }
 
-/* What the optimizer needs to know of step t (from 1) of a run. */
+/* Sets the scalars that the optimizer reads in step t (from 1) of `steps`. */
 static void set_scalars(ParcRt *rt, int64_t t, int64_t steps)
 {
     const ParcModel *m = rt->model;
@@ -60,7 +61,7 @@ static void set_scalars(ParcRt *rt, int64_t t, int64_t steps)
     }
 }
 
-/* What a step leaves for the host, where the model has it. */
+/* Requests the results of a step that the model computes. */
 static void ask_for_results(ParcRt *rt)
 {
     const int64_t at[RT_RESULTS] = {rt->model->loss_offset,
@@ -84,10 +85,10 @@ static bool is_finite(ParcRt *rt, int64_t offset)
     return offset < 0 || isfinite(*rt_floats(rt, offset));
 }
 
-/* The loss is the same on all ranks. Where it is not finite, and there is no
- * loss scale, nothing has been updated on the CPU (parc_goes_on): the step once
- * more, each result looked at. Under a loss scale check_gradients skips the
- * step, if the gradients are not finite either. */
+/* Checks the loss, which is equal on all ranks. If it is not finite and has no
+ * loss scale, the step has updated no parameter on the CPU (parc_goes_on): it
+ * is executed a second time with a check of each result. With a loss scale,
+ * check_gradients skips the step if the gradients are not finite either. */
 static void check_loss(ParcRt *rt, Job *job, int64_t step, RtBatch *batch)
 {
     int64_t at = rt->model->loss_offset;
@@ -109,7 +110,7 @@ static void check_loss(ParcRt *rt, Job *job, int64_t step, RtBatch *batch)
                                  "first tensor that is not finite");
 }
 
-/* When all ranks have finished the traced steps. */
+/* Called when all ranks have finished the traced steps. */
 static void write_trace(ParcRt *rt, const Job *job)
 {
     rt_meet(rt, RT_AT_TRACE);
@@ -123,10 +124,11 @@ static void write_trace(ParcRt *rt, const Job *job)
                     rt_output_name(job->options.trace), error);
         }
     }
-    rt_meet(rt, RT_AT_TRACE); /* until then rank 0 may ask for marks */
+    rt_meet(rt, RT_AT_TRACE); /* until then rank 0 may request marks */
 }
 
-/* The norm is the same on all ranks, and so is what they make of it. */
+/* Checks the norm, which is equal on all ranks; hence all ranks decide
+ * alike. */
 static void check_gradients(ParcRt *rt, Job *job, int64_t step)
 {
     int64_t at = rt->model->grad_norm_offset;
@@ -144,7 +146,7 @@ static void check_gradients(ParcRt *rt, Job *job, int64_t step)
     rt->updates++;
 }
 
-/* Without --data the loss says nothing about learning. */
+/* Without --data the loss does not show whether the model learns. */
 static void note_noise(const Job *job)
 {
     const RtOptions *o = &job->options;
@@ -230,7 +232,7 @@ static void print_plan_of_run(const ParcRt *rt, const Job *job)
     }
 }
 
-/* The rank that writes files does so while the others wait. */
+/* One rank writes the file while the others wait. */
 static void export_weights(ParcRt *rt, const Job *job)
 {
     if (rt->rank == 0) {
@@ -259,7 +261,8 @@ static int rank_main(ParcRt *rt, void *context)
     if (runs) {
         rt_nan_open(rt);
         rt_device_open(rt);
-        rt->model->init(rt); /* may use the arena that is still free */
+        rt->model->init(rt); /* may use parts of the arena that are not
+                                initialised yet */
     }
     rt_params_init(rt, o->seed);
     if (o->init) {
@@ -274,7 +277,8 @@ static int rank_main(ParcRt *rt, void *context)
         return 0;
     }
     if (rt->model->nshared > 0) {
-        rt_meet(rt, RT_AT_START); /* parameters are there, for all */
+        rt_meet(rt, RT_AT_START); /* all ranks have initialised shared
+                                     parameters */
     }
     train(rt, job);
     if (o->export_to) {
@@ -288,7 +292,7 @@ static int rank_main(ParcRt *rt, void *context)
     return 0;
 }
 
-/* Files that are written in the end, by rank 0: can they be? */
+/* Checks that rank 0 can write the files that are written at the end. */
 static bool prepare_files(Job *job)
 {
     const RtOptions *o = &job->options;
@@ -312,7 +316,7 @@ static bool prepare_files(Job *job)
                           rt_trace_open(w, o->trace_steps, o->steps)));
 }
 
-/* What each process opens; files that are written last. */
+/* Opens the inputs and outputs of a process; output files come last. */
 static bool prepare_run(Job *job, int threads)
 {
     const ParcModel *m = job->model;
@@ -331,8 +335,8 @@ static bool prepare_run(Job *job, int threads)
            (quiet || rt_log_open(&job->log, o, m));
 }
 
-/* The ranks of a launcher meet first; what rank 0 refuses the others need not
- * look at, and nobody says it twice. */
+/* Under a launcher the ranks connect first. Rank 0 checks the inputs before
+ * the others do, so an error is printed once. */
 static int prepare_launched(Job *job, int threads)
 {
     RtWorld *w = &job->world;
@@ -355,8 +359,8 @@ static int prepare_launched(Job *job, int threads)
     return good ? 0 : 1;
 }
 
-/* Everything that may be refused, in the order in which a user would want to
- * hear of it; files are touched last. */
+/* Checks all inputs in an order that is useful to a user; files are created
+ * last. */
 static int prepare(Job *job)
 {
     const ParcModel *m = job->model;
@@ -404,7 +408,7 @@ static int finish_about(const RtOptions *o)
     return 0;
 }
 
-/* --help, --version, --info: -1 where none of them was asked for. */
+/* Prints --help, --version or --info; -1 if none of them is set. */
 static int print_about(const RtOptions *o, const ParcModel *model)
 {
     if (o->help) {
@@ -420,8 +424,8 @@ static int print_about(const RtOptions *o, const ParcModel *model)
     return finish_about(o);
 }
 
-/* --print-shards starts no ranks: under a launcher rank 0 prints, and the
- * others have nothing to do. */
+/* --print-shards starts no ranks. Under a launcher rank 0 prints, and the
+ * other processes exit. */
 static int print_shards(Job *job)
 {
     const ParcModel *m = job->model;
@@ -444,8 +448,8 @@ static int print_shards(Job *job)
 int parc_main(int argc, char **argv, const ParcModel *model)
 {
     Job job = {.model = model};
-    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large fails to be written,
-                                 and is named */
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the file size limit then fails
+                                 with an error that names the file */
     int status = rt_options(&job.options, argc, argv);
     if (status < 0) {
         status = print_about(&job.options, model);

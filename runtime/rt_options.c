@@ -1,4 +1,5 @@
-/* rt_options.c: the command line of a training program, from one table. */
+/* rt_options.c: parses the command line of a training program, from one
+ * table. */
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>
@@ -66,7 +67,8 @@ static const Option options[] = {
 };
 enum { NOPTIONS = sizeof options / sizeof options[0] };
 
-/* Variables that every target reads; rt_device_variables has the target's. */
+/* Variables that every target reads; rt_device_variables lists those of a
+ * target. */
 static const RtVariable variables[] = {
     {"PARC_TIMEOUT=N",
      "seconds that a rank waits for others (default 300); then the run\n"
@@ -85,7 +87,7 @@ static const RtVariable variables[] = {
     {NULL, NULL},
 };
 
-/* A row of the help; what is said takes as many lines as it has. */
+/* Prints a row of the help; the help text may have several lines. */
 static void print_row(const char *left, const char *help)
 {
     for (const char *line = help; line;) {
@@ -176,7 +178,7 @@ static int set_number(RtOptions *o, const Option *p, const char *value)
     return -1;
 }
 
-/* One option with its value (NULL: none was given). */
+/* Sets one option; `value` is NULL if none was given. */
 static int set(RtOptions *o, const Option *p, const char *value)
 {
     if (p->kind == FLAG) {

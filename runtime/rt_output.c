@@ -1,9 +1,9 @@
 /* rt_output.c: writes files that appear whole or not at all.
  *
- * A file is written under a temporary name in the same directory and renamed
- * when it is complete and on the disk. A device, a pipe or standard output
- * ("-") is written directly. Whether a path can be written is checked before
- * the run starts.
+ * A file is written under a temporary name in the same directory, synced, and
+ * then renamed. A device, a pipe or standard output ("-") is written directly.
+ * Each path is checked before the run starts, because an error after a long
+ * run would lose its results.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,8 @@ const char *rt_output_name(const char *path)
     return rt_output_is_stdout(path) ? "standard output" : path;
 }
 
-/* Where the file really is: a link stays a link. */
+/* The path without symbolic links: the rename must replace the file, not the
+ * link. */
 static char *resolve(const char *path)
 {
     char *real = realpath(path, NULL);
@@ -40,7 +41,7 @@ static char *resolve(const char *path)
 char *rt_output_probe(const char *path, const char *program)
 {
     if (rt_output_is_stdout(path)) {
-        return rt_allocate(1); /* no temporary file */
+        return rt_allocate(1); /* "": no temporary file */
     }
     char *real = resolve(path);
     size_t room = strlen(real) + 32;

@@ -1,8 +1,9 @@
-/* rt_params.c: names of parameters and their initial values.
+/* rt_params.c: names parameters, sets their initial values and copies them to
+ * and from the device.
  *
- * A value is drawn by (seed, name of the layer's own parameter, index in the
- * global tensor), so that neither the mesh nor the way layers are stacked
- * changes a model.
+ * An initial value depends only on the seed, the name of the layer's own
+ * parameter and the index in the global tensor. Neither the mesh nor the
+ * stacking of layers changes a model.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +13,9 @@
 #include "rt_device.h"
 #include "rt_type.h"
 
-/* The layer that turn number `index` of a stack is: a name's segment says
- * which layers lie there, '*' for 0, 1, …, "2-6:2" for 2, 4, 6; *size: its
- * length, 0 where it is no such segment. */
+/* The layer number of index `index` of a stack. A segment of the name says
+ * which layers are stacked: '*' for 0, 1, …, "2-6:2" for 2, 4, 6. *size: the
+ * length of the segment; 0 if it does not name layers. */
 static int64_t layer_number(const char *segment, int64_t index, size_t *size)
 {
     char *end;
@@ -64,14 +65,14 @@ void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
     text[n] = 0;
 }
 
-/* Elements [first, first+n) of the global layer. */
+/* Initial values of elements [first, first+n) of the global layer. */
 static void draw(float *to, const ParcParam *p, int64_t seed, uint32_t key,
                  int64_t first, int64_t n)
 {
     switch (p->init) {
     case PARC_ZEROS:
     case PARC_COPY:
-        break; /* by rt_params_init */
+        break; /* rt_params_init handles them */
     case PARC_ONES:
         for (int64_t i = 0; i < n; i++) {
             to[i] = 1;
@@ -91,7 +92,7 @@ static void draw(float *to, const ParcParam *p, int64_t seed, uint32_t key,
     }
 }
 
-/* Stored elements [from, to) of one layer; padding becomes zeros. */
+/* Initial values of stored elements [from, to) of one layer; padding is 0. */
 static void draw_stored(float *layer, const RtShard *s, int64_t seed,
                         uint32_t key, int64_t from, int64_t to)
 {
@@ -106,8 +107,9 @@ static void draw_stored(float *layer, const RtShard *s, int64_t seed,
     }
 }
 
-/* The bytes of the arena that a rank's part of a parameter lies in. Where a
- * layer has room for the runs of others, its own are moved alone. */
+/* Calls `hook` for the bytes of a rank's part of a parameter. If a layer's
+ * buffer also has the runs of other ranks, only the rank's own run is
+ * copied. */
 static void move(ParcRt *rt, const RtShard *s,
                  void (*hook)(ParcRt *, int64_t, int64_t))
 {
@@ -182,8 +184,9 @@ void rt_params_init(ParcRt *rt, int64_t seed)
     enum { CHUNK = 1 << 14 };
     for (int i = 0; i < rt->model->nparams; i++) {
         const ParcParam *p = &rt->model->param[i];
-        /* A fresh arena holds zeros: on the CPU states get their pages in
-         * the first step, where their threads touch them. */
+        /* A new arena is filled with zeros. On the CPU the memory of optimizer
+         * states is then allocated in the first step, near the threads that
+         * access it. */
         if (p->offset < 0 || p->init == PARC_ZEROS || p->init == PARC_COPY) {
             continue;
         }

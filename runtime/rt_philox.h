@@ -1,4 +1,4 @@
-/* rt_philox.h: Philox (parc_random.h), some blocks side by side. */
+/* rt_philox.h: computes several blocks of Philox (parc_random.h) in vectors. */
 #ifndef PARC_RT_PHILOX_H
 #define PARC_RT_PHILOX_H
 
@@ -6,8 +6,8 @@
 
 enum { RT_LANES_OF_BLOCKS = 16 };
 
-/* The words of as many counters (x, y, z, w), in their places: word by word, so
- * that the compiler makes vectors of them. */
+/* Replaces RT_LANES_OF_BLOCKS counters (x, y, z, w) by the words of their
+ * blocks. One array per word lets the compiler vectorise the loop. */
 static inline void rt_philox_lanes(uint32_t *restrict x, uint32_t *restrict y,
                                    uint32_t *restrict z, uint32_t *restrict w,
                                    uint32_t k0, uint32_t k1)

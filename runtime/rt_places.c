@@ -1,22 +1,22 @@
-/* rt_places.c: where the ranks of a job are, for one that has waited too long.
+/* rt_places.c: requests the states of all ranks of a job, for the message of a
+ * rank whose wait has timed out.
  *
- * Ranks that share memory see each other's slots. Those of a launcher ask over
- * their lifelines: the one that asks tells rank 0, which asks all others and
- * passes on what they answer; the threads that listen there do all of that,
- * whatever their processes wait for. Rank 0 serves the first that asks: of
- * ranks that hang one speaks.
+ * Ranks that share memory read each other's slots. Ranks of a launcher use
+ * their lifelines: the rank sends a request to rank 0, rank 0 forwards it to
+ * all other ranks and returns their answers. The watcher threads handle these
+ * messages, so they work while the main threads wait. Rank 0 serves only the
+ * first request, because one message is enough.
  */
 #include <string.h>
 #include <time.h>
 
 #include "rt_job.h"
 
-/* How long it waits for answers; who has not said anything by then is taken
- * for dead. */
+/* Seconds to wait for answers; a rank without an answer counts as dead. */
 static const double PATIENCE = 2;
 
-/* What a slot says, as a message. One call sends it, since two threads of a
- * process may speak on one line. */
+/* The message with a slot's state. One call sends all of it, because two
+ * threads of a process may write to one lifeline. */
 typedef struct Place {
     RtFrame frame;
     int64_t step;
@@ -31,7 +31,7 @@ static void ask(const RtStore *s, int link, int32_t asker)
     rt_store_send(s->link[link].life, &f, sizeof f, PATIENCE);
 }
 
-/* Rank 0, to all but the one that asks. */
+/* Rank 0: sends the request to all ranks except the one that asks. */
 static void ask_all(RtStore *s, int32_t asker)
 {
     int32_t nobody = 0;
@@ -60,7 +60,7 @@ static Place own_place(const RtStore *s, int32_t asker)
     return p;
 }
 
-/* For this rank: into the slot that it has of the other. */
+/* Stores an answer to this rank's request in the slot of the rank. */
 static void take(RtStore *s, const Place *p)
 {
     int32_t rank = p->frame.id;

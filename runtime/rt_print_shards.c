@@ -1,17 +1,18 @@
-/* rt_print_shards.c: --print-shards: which rank owns what of a parameter.
+/* rt_print_shards.c: prints which rank owns which elements of a parameter
+ * (--print-shards).
  *
- * One process prints it all: layouts are computed, and of the values only those
- * that are printed are drawn or read from --init's file. No arena is mapped and
- * no rank is started, so that the shards of any mesh can be printed anywhere.
+ * One process prints everything: it computes layouts, and initialises or reads
+ * only the values that it prints. It maps no arena and starts no rank, so it
+ * can print the shards of any mesh on any machine.
  *
  *   net1.weight: f32[12, 12], fsdp=flat tp=S(0), on a mesh of fsdp=2 tp=4
  *   rank 0: fsdp=0 {0, 4} tp=0 {0, 1, 2, 3}: 18 elements: [0, 0] .. [1, 5]
  *       values 101, 102, 103, 104, … 118
  *
- * Each coordinate is followed by the ranks of the rank's group along that axis.
- * What a rank owns is printed as rows where it is whole rows, as begin:end of
- * each dim where it is a rectangular piece, else by the first and last element of
- * each contiguous piece.
+ * Each coordinate is followed by the ranks of the rank's group along that
+ * axis. A shard is printed as rows if it consists of whole rows, as begin:end
+ * of each dim if it is rectangular, else as the first and last element of each
+ * contiguous run.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,15 +23,15 @@
 
 enum { MAX_PIECES = 4, MAX_VALUES = 4 };
 
-/* What is printed from. */
+/* The source of the values. */
 typedef struct Source {
     const ParcModel *model;
-    const RtWeights *weights; /* map NULL: values are drawn */
+    const RtWeights *weights; /* map NULL: initial values */
     int64_t seed;
 } Source;
 
-/* NAME is the parameter, in its own or its layer's name, or a module above
- * it; '*' in it stands for any part between two dots. */
+/* Whether `asked` is the name or a module that contains it. '*' in `asked`
+ * matches any part between two dots. */
 static bool covers(const char *asked, const char *name)
 {
     while (*asked && *name) {
@@ -75,7 +76,8 @@ static bool is_found(const ParcModel *model, const char *asked)
     return false;
 }
 
-/* As in a plan, "model" is the model itself, if no parameter begins so. */
+/* As in a plan, "model" is the model itself, unless a parameter's name begins
+ * with it. */
 static const char *pattern_of(const ParcModel *model, const char *asked)
 {
     bool whole = strcmp(asked, "model") == 0 && !is_found(model, asked);
@@ -143,7 +145,8 @@ static void print_index(const ParcParam *p, int64_t at)
     printf("]");
 }
 
-/* Rows where only the outermost dim was cut, else begin:end of each dim. */
+/* Prints rows if only the outermost dim is split, else begin:end of each
+ * dim. */
 static void print_box(const RtShard *s)
 {
     const ParcParam *p = s->param;
@@ -164,7 +167,8 @@ static void print_box(const RtShard *s)
     printf("]");
 }
 
-/* Whole rows of a matrix that is whole in its other dims, cut flat. */
+/* Prints a flat shard that consists of whole rows of an otherwise unsplit
+ * matrix; false if it does not. */
 static bool print_flat_rows(const RtShard *s, int64_t elements)
 {
     const ParcParam *p = s->param;
@@ -212,7 +216,7 @@ static double value_of(const Source *from, const ParcParam *p, int64_t layer,
                            : rt_param_value(p, from->seed, layer, element));
 }
 
-/* The first values of what a rank stores, and the last. */
+/* Prints the first stored values of a rank, and the last. */
 static void print_values(const Source *from, const RtShard *s, int64_t layer)
 {
     int64_t seen = 0, global, n, last = 0;

@@ -1,14 +1,14 @@
-/* rt_random.c: random numbers that depend on nothing but what they are for.
+/* rt_random.c: draws random numbers that do not depend on the mesh.
  *
  * Philox (parc_random.h) turns a counter and a key into four words. The key
- * holds the seed and a hash of the tensor's name, the counter the element's
- * global index: any element can be drawn alone, on any rank, and one seed
- * means one model whatever the mesh.
+ * contains the seed and a hash of the tensor's name, the counter the element's
+ * global index. Any rank can therefore compute any element alone, and a seed
+ * gives the same model on every mesh.
  *
  *   counter = (block, block >> 32, stream, seed >> 32)   key = (seed, hash)
  *
- * Element i is word i % 4 of block i / 4. Normal numbers are made in pairs from
- * words (0, 1) and (2, 3) of their block (rt_random_normal.c).
+ * Element i is word i % 4 of block i / 4. A pair of normal numbers is computed
+ * from words (0, 1) or (2, 3) of a block (rt_random_normal.c).
  */
 #include "parc_random.h"
 #include "rt.h"
@@ -42,8 +42,8 @@ void rt_random_block(uint32_t out[4], int64_t seed, int stream, uint32_t key,
     rt_philox(out, counter, keys);
 }
 
-/* Calls for every block that the range touches: `at` is the place of the
- * block's word 0 in the range (may be negative at the first). */
+/* Loops over the blocks that overlap the range. `at` is the index of a block's
+ * word 0 in the range; it may be negative for the first block. */
 #define EACH_BLOCK(first, n)                                                   \
     for (int64_t block = (first) / 4, at = block * 4 - (first); at < (n);      \
          block++, at += 4)
@@ -57,7 +57,7 @@ void rt_random_uniform(float *to, int64_t seed, int stream, uint32_t key,
         rt_random_block(word, seed, stream, key, (uint64_t)block);
         for (int i = 0; i < 4; i++) {
             if (at + i >= 0 && at + i < n) {
-                /* 24 bits: rounding to f32 must not reach `high`. */
+                /* 24 bits: rounding to f32 must not give `high`. */
                 double u = (double)(word[i] >> 8) * 0x1p-24;
                 to[at + i] = (float)(low + (high - low) * u);
             }
@@ -88,9 +88,10 @@ int64_t rt_step_key(int64_t seed, int64_t step)
     return parc_key_of(c);
 }
 
-/* A Feistel network permutes the least even power of two that holds n;
- * walking on until the result is below n makes it a permutation of 0 … n-1.
- * No table, so that an epoch of any length costs no memory. */
+/* A Feistel network permutes the numbers below the smallest power of 4 that
+ * is at least n. It is repeated until the result is below n ("cycle
+ * walking"), which gives a permutation of 0 … n-1. An epoch of any length
+ * needs no table. */
 int64_t rt_permute(int64_t seed, uint32_t key, int64_t n, int64_t i)
 {
     enum { ROUNDS = 6 };

@@ -1,11 +1,12 @@
-/* rt_random_normal.c: normal numbers, as initial weights want them.
+/* rt_random_normal.c: draws normal random numbers for initial weights.
  *
- * By Box and Muller's method, two out of two words (rt_random.c says which). A
- * model has hundreds of millions of them, and libm's functions take one at a
- * time: here blocks are drawn side by side, and logarithm, sine and cosine are
- * polynomials without branches, so that the compiler makes vectors of them.
- * They are in double, right to some 1e-14: what is rounded to f32 does not
- * depend on the machine, but for one number in millions.
+ * The Box-Muller method computes two normal numbers from two words
+ * (rt_random.c). Models have up to billions of weights, and libm's functions
+ * compute one value per call. This file computes several blocks together;
+ * logarithm, sine and cosine are polynomials without branches, which the
+ * compiler vectorises. They are in double with errors of about 1e-14: except
+ * for one number in millions, the result in f32 does not depend on the
+ * machine.
  */
 #include <math.h>
 #include <string.h>
@@ -15,14 +16,15 @@
 
 enum { LANES = RT_LANES_OF_BLOCKS, WORDS = 4 * LANES };
 
-/* (word + 1/2) / 2^32: in (0, 1), never an end. Signed integers, since not all
- * machines convert others in vectors. */
+/* (word + 1/2) / 2^32, which is never 0 or 1. It converts a signed integer,
+ * because not all machines have a vector conversion of unsigned ones. */
 static inline double open_unit(uint32_t word)
 {
     return ((double)(int32_t)(word ^ 0x80000000u) + 2147483648.5) * 0x1p-32;
 }
 
-/* Of x in (0, 1). x = 2^e m, m near 1; log m = 2 artanh((m - 1) / (m + 1)). */
+/* log x for x in (0, 1): x = 2^e m with m near 1, and log m = 2 artanh((m - 1)
+ * / (m + 1)). */
 static inline double log_of(double x)
 {
     static const double ln2 = 0.693147180559945309417232;
@@ -30,7 +32,7 @@ static inline double log_of(double x)
     uint64_t bits, e;
     double m, power;
     memcpy(&bits, &x, sizeof bits);
-    e = (bits - root_half + 0x3FF0000000000000u) >> 52; /* of it, + 1023 */
+    e = (bits - root_half + 0x3FF0000000000000u) >> 52; /* exponent + 1023 */
     bits -= (e - 1023) << 52;
     memcpy(&m, &bits, sizeof m);
     e |= magic;
@@ -49,7 +51,7 @@ static inline double log_of(double x)
     return power * ln2 + 2 * s * sum;
 }
 
-/* Taylor's, for angles of at most a quarter of pi. */
+/* Taylor series, for |x| <= pi / 4. */
 static inline double sine(double x)
 {
     double q = x * x, sum = -1.0 / 1307674368000;
@@ -75,8 +77,9 @@ static inline double cosine(double x)
     return 1 + q * sum;
 }
 
-/* a, b: radius times cosine and sine of the angle that `v` is of a whole turn.
- * It is a number of quarters, and what is left of it to either side. */
+/* a and b are the radius times cosine and sine of the angle 2 pi v / 2^32. The
+ * angle is reduced to a multiple of pi / 2 and a rest of at most pi / 4 in
+ * magnitude. */
 static void pairs(double *restrict a, double *restrict b,
                   const uint32_t *restrict u, const uint32_t *restrict v,
                   double std)
@@ -97,7 +100,7 @@ static void pairs(double *restrict a, double *restrict b,
     }
 }
 
-/* The numbers of LANES blocks from `block` on. */
+/* The numbers of LANES blocks, starting at `block`. */
 static void draw_lanes(float *restrict to, int64_t seed, int stream,
                        uint32_t key, uint64_t block, double std)
 {
@@ -124,7 +127,7 @@ void rt_random_normal(float *to, int64_t seed, int stream, uint32_t key,
                       int64_t first, int64_t n, double std)
 {
     float lanes[WORDS];
-    int64_t skip = first % 4; /* of the first block */
+    int64_t skip = first % 4; /* words of the first block */
     for (int64_t at = 0; at < n;) {
         int64_t have = WORDS - skip, take = n - at < have ? n - at : have;
         draw_lanes(lanes, seed, stream, key, (uint64_t)(first + at) / 4, std);

@@ -1,11 +1,14 @@
-/* rt_ranks.c: the ranks of a box, one process each.
+/* rt_ranks.c: starts and supervises the ranks of a node, one process each.
  *
- * The parent forks all of them before any library has started a thread, then
- * only waits. A rank that fails has said why; one that was killed is named by
- * the parent together with the collective that it was in. Either ends the
- * run: the others would wait for it in vain. Ranks die with their parent.
- * One rank alone runs in the parent itself, where a debugger finds it; so
- * does a rank that a launcher has started: the others are its processes.
+ * The parent forks all ranks before any library has started a thread, then
+ * only waits. A rank that fails prints the reason itself; if a rank is killed,
+ * the parent names it and its last collective. Both end the run, since the
+ * other ranks would wait for it until the time limit. Ranks are killed when
+ * their parent ends.
+ *
+ * A single rank runs in the parent process, which simplifies debugging. So
+ * does a rank that a launcher started: the other ranks are processes of the
+ * launcher.
  */
 #include <errno.h>
 #include <sched.h>
@@ -20,8 +23,8 @@
 #include "rt_job.h"
 #include "rt_device.h"
 
-/* The group of the rank along a set of axes: ranks in the order of their
- * coordinates there, axis 0 major. */
+/* Builds the rank's group over `axes`: members are ordered by their
+ * coordinates, axis 0 major. */
 static void make_group(ParcRt *rt, uint32_t axes)
 {
     const ParcModel *m = rt->model;
@@ -69,7 +72,7 @@ static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
     return status;
 }
 
-/* What the parent says of a rank that was killed. */
+/* The parent's message about a killed rank. */
 static void report_killed(const RtWorld *w, int rank, int how)
 {
     const RtSlot *s = &w->slot[rank];
@@ -94,7 +97,7 @@ static void kill_all(const pid_t *pid, int n)
     }
 }
 
-/* Waits for all; the first that goes wrong takes the others along. */
+/* Waits for all ranks; the first failure kills the others. */
 static int supervise(const RtWorld *w, pid_t *pid, int started)
 {
     int status = started < w->nranks ? 1 : 0;
@@ -109,14 +112,15 @@ static int supervise(const RtWorld *w, pid_t *pid, int started)
             rank++;
         }
         if (gone < 0 || rank == started) {
-            continue; /* a child that is no rank of ours */
+            continue; /* a child process that is not a rank */
         }
         pid[rank] = 0;
         left--;
         if (how != 0 && status == 0) {
             status = 1;
             if (WIFSIGNALED(how) && WTERMSIG(how) == SIGPIPE) {
-                status = 128 + SIGPIPE; /* who reads has had enough */
+                status = 128 + SIGPIPE; /* the reader of the output has closed
+                                           it */
             } else if (WIFSIGNALED(how)) {
                 report_killed(w, rank, how);
             }
@@ -140,7 +144,7 @@ int rt_ranks_run(RtWorld *w, RtBody *body, void *context)
     pid_t *pid = rt_allocate((size_t)w->nranks * sizeof *pid);
     pid_t parent = getpid();
     int started = 0;
-    fflush(NULL); /* or every rank would print it again */
+    fflush(NULL); /* otherwise every rank would print the buffered output */
     for (; started < w->nranks; started++) {
         pid_t p = fork();
         if (p == 0) {

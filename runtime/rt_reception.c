@@ -1,12 +1,16 @@
-/* rt_reception.c: rank 0 receives the other ranks of its job.
+/* rt_reception.c: accepts the connections of the other ranks of a job at rank
+ * 0.
  *
- * Any process that reaches the port may connect: a guest. Its Hello has a fixed
- * size, has to be complete in a few seconds, and must hold the code of the job's
- * key; every other connection is closed and counted. Of many guests the oldest
- * is dropped for a new one, so that connections that say nothing keep no rank
- * out. What a guest says ends the run only if it has proven to know a secret
- * token: a rank that was built from another plan. Else the limit of time ends it,
- * with a summary of the refusals. When all ranks have joined the port is closed.
+ * Any process that reaches the port may connect: a guest. Its Hello has a
+ * fixed size, must be complete within a few seconds, and must contain the code
+ * of the job's key; other connections are closed and counted. If too many
+ * guests are connected, the oldest one is dropped, so idle connections cannot
+ * keep ranks out.
+ *
+ * A guest's message ends the run only if the guest has proven to know a secret
+ * token: a rank that was built from another plan. Otherwise the time limit
+ * ends the run, with a summary of the refusals. When all ranks have joined,
+ * the port is closed.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -24,7 +28,7 @@
 
 enum { GUESTS = 64, LAST_SECONDS = 30, FROM = INET6_ADDRSTRLEN };
 
-/* A connection that has not said all of its Hello. */
+/* A connection with an incomplete Hello. */
 typedef struct Guest {
     int socket;
     double until;
@@ -37,17 +41,17 @@ typedef struct Guest {
 /* Connections that were refused for one reason. */
 typedef struct Tally {
     int n;
-    char from[FROM]; /* the last */
-    char who[96];    /* as which rank, of which host: what it said */
+    char from[FROM]; /* address of the last one */
+    char who[96];    /* its claimed rank and host */
 } Tally;
 
 typedef struct Reception {
     RtStore *store;
     Guest guest[GUESTS];
-    int guests, missing; /* connections that are yet to join */
+    int guests, missing; /* number of connections that have not joined yet */
     Tally tally[RT_ANSWERS];
     double until;
-    bool refused; /* a rank that knows the token cannot take part */
+    bool refused; /* a rank that knows the token was built from another plan */
 } Reception;
 
 static bool is_loopback(const struct sockaddr *a)
@@ -59,7 +63,7 @@ static bool is_loopback(const struct sockaddr *a)
                : IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
 }
 
-/* Where all ranks are on this machine, at the loopback address only; else at
+/* Listens only at the loopback address if all ranks are on this node; else at
  * every address of the machine. */
 static int listen_at(struct addrinfo *a)
 {
@@ -126,8 +130,8 @@ static const char *reason(RtAnswer answer)
     return text[answer];
 }
 
-/* The name of a guest's host is printed: characters that a terminal would
- * interpret are replaced. */
+/* Replaces characters that a terminal would interpret: the host name of a
+ * guest is printed. */
 static void clean(char host[64])
 {
     host[63] = 0;
@@ -178,8 +182,9 @@ static RtAnswer judge(const Reception *r, const Guest *g)
                                                         : RT_JOINED;
 }
 
-/* A rank that knows the token was built from another plan: it has been told and
- * has ended. The others get some seconds to join and hear that the run is over. */
+/* A rank that knows the token was built from another plan; it has been told
+ * and has exited. The other ranks get some seconds to join, so they learn that
+ * the run has ended. */
 static void refuse_plan(Reception *r, const RtHello *h)
 {
     if (!r->refused) {
@@ -193,14 +198,14 @@ static void refuse_plan(Reception *r, const RtHello *h)
     r->missing -= 2;
 }
 
-/* A guest has said all. */
+/* Answers a complete Hello. */
 static void welcome(Reception *r, Guest *g)
 {
     RtHello *h = &g->hello;
     if (memcmp(h->magic, rt_greeting_magic, sizeof h->magic) != 0 ||
         h->version != RT_GREETING_VERSION) {
         count_refused(r, g, RT_SILENT);
-        close(g->socket); /* no rank of parc */
+        close(g->socket); /* not a rank of parc */
         return;
     }
     RtAnswer answer = judge(r, g);
@@ -223,7 +228,7 @@ static void welcome(Reception *r, Guest *g)
     }
 }
 
-/* Reads on; whether the guest stays for more. */
+/* Receives a part of the Hello; whether the guest stays connected for more. */
 static bool listen_to(Reception *r, Guest *g)
 {
     char *to = (char *)&g->hello + g->n;
@@ -241,7 +246,7 @@ static bool listen_to(Reception *r, Guest *g)
     return false;
 }
 
-/* Makes way for a new guest. */
+/* Frees an entry for a new guest. */
 static void drop_oldest(Reception *r)
 {
     int oldest = 0;

@@ -1,4 +1,4 @@
-/* rt_safetensors.c: the header of a safetensors file.
+/* rt_safetensors.c: parses the header of a safetensors file.
  *
  *   8 bytes   length of the header, little-endian
  *   JSON      {"__metadata__": {"key": "value", …},
@@ -6,9 +6,9 @@
  *                       "data_offsets": [0, 24]}, …}
  *   data      offsets count from here
  *
- * The parser takes exactly this and no more; a file is somebody else's work,
- * so that every length and offset is checked before it is believed. The first
- * fault ends the reading; its place is a byte of the file.
+ * The parser accepts only this subset of JSON. Files may be damaged or
+ * malicious, so every length and offset is checked before use. The first error
+ * ends parsing; it is reported with its byte position.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static const struct {
 typedef struct Json {
     const unsigned char *text;
     int64_t at, end;
-    const char *error; /* the first; nothing is read after it */
+    const char *error; /* the first error; parsing stops there */
 } Json;
 
 static void fail(Json *j, const char *error)
@@ -71,7 +71,7 @@ static void expect(Json *j, int c, const char *error)
     }
 }
 
-/* The four hexadecimal digits of \uXXXX. */
+/* The four hexadecimal digits of a Unicode escape. */
 static unsigned hex4(Json *j)
 {
     unsigned value = 0;
@@ -106,7 +106,7 @@ static size_t put_utf8(char *to, unsigned c)
     return 3;
 }
 
-/* One character of a string into `to`; returns its bytes. */
+/* Decodes one character of a string to `to`; returns its size in bytes. */
 static size_t character(Json *j, char *to)
 {
     static const char plain[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
@@ -134,7 +134,8 @@ static size_t character(Json *j, char *to)
     return 1;
 }
 
-/* The string, cut to the room (which a known word never needs). */
+/* Reads a string, truncated to `room` bytes; no name that the parser compares
+ * is longer. */
 static void string(Json *j, char *to, size_t room)
 {
     size_t n = 0;
@@ -173,7 +174,7 @@ static int64_t integer(Json *j)
     return value;
 }
 
-/* [1, 2, 3]: how many. */
+/* Reads a list such as [1, 2, 3]; returns its length. */
 static int integers(Json *j, int64_t *to, int room)
 {
     int n = 0;
@@ -208,7 +209,8 @@ static void metadata(Json *j)
     expect(j, '}', "expected ',' or '}'");
 }
 
-/* The range must be as long as type and shape say, and within the data. */
+/* Checks that the range has the size of type and shape, and is inside the
+ * data. */
 static void check_tensor(Json *j, RtTensor *t, int64_t data, int64_t size)
 {
     int64_t elements = 1, bytes = 0;

@@ -1,7 +1,7 @@
-/* rt_schedule.c: the learning rate of each step.
+/* rt_schedule.c: computes the learning rate of each step.
  *
- * Steps count from 1. With w the warm-up, n the schedule's steps, and lr and
- * min_lr its ends:
+ * Steps count from 1. w is the number of warm-up steps and n the schedule's
+ * last step:
  *
  *   step t <= w          lr t / w
  *   constant, or t = 1   lr
@@ -10,8 +10,8 @@
  *     linear             lr + (min_lr - lr) x
  *     cosine             min_lr + (lr - min_lr) (1 + cos(pi x)) / 2
  *
- * so that step f has lr, step n and all later ones min_lr. Computed in
- * doubles by every rank alike.
+ * Step f has the rate lr; step n and all later ones have min_lr. Every rank
+ * computes the rate in double and gets the same value.
  */
 #include <math.h>
 

@@ -1,12 +1,11 @@
-/* rt_shard.c: which elements of a parameter a rank stores.
+/* rt_shard.c: computes which elements of a parameter a rank stores.
  *
- * Two steps, as in the plan. Tensor parallelism cuts dims: a rank has the box
- * [begin, begin+part) of each layer, the last ones with padding behind what
- * the tensor has. Storage sharding then flattens the box and cuts it into
- * equal runs, the last padded. Everything that moves
- * parameters in or out (initial values, files, printing) goes through
- * rt_shard_run, which walks what a rank stores in pieces that are contiguous
- * in the global tensor as well.
+ * A layout splits a parameter in two steps, as in the plan. Tensor parallelism
+ * splits dims: a rank has the block [begin, begin+part) of each layer, where
+ * the last blocks may end with padding. Storage sharding flattens that block
+ * and cuts it into equal runs, the last one padded. Initialisation, files and
+ * printing use rt_shard_run, which iterates over the stored elements in runs
+ * that are also contiguous in the global tensor.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +36,7 @@ int64_t rt_param_layer_elements(const ParcParam *param)
     return n;
 }
 
-/* The rank's place among the axes' parts, in the order given. */
+/* The rank's index among the parts of several axes, in the given order. */
 typedef struct Cut {
     int64_t parts, index;
 } Cut;
@@ -110,8 +109,8 @@ const float *rt_shard_read(ParcRt *rt, int rank, const RtShard *s,
     return room->at;
 }
 
-/* The index in the global layer of element `at` of the box. For padding -1,
- * and *next is the first element of the box behind the padding. */
+/* The index in the global layer of element `at` of the local block. -1 for
+ * padding; *next is then the first element after it. */
 static int64_t global_of(const RtShard *s, int64_t at, int64_t *next)
 {
     const ParcParam *p = s->param;
@@ -140,7 +139,8 @@ int64_t rt_shard_run(const RtShard *s, int64_t *i, int64_t *global)
     if (*i >= s->run || at >= s->box) {
         return 0;
     }
-    /* Inner dims that are whole make one block with the dim outside them. */
+    /* Inner dims that are not split form one contiguous run with the next
+     * outer dim. */
     int64_t inner = 1;
     int d = p->ndim - 1;
     for (; d > 0 && s->part[d] == p->dim[d]; d--) {

@@ -1,7 +1,8 @@
-/* rt_share.c: what rank 0 decides, given to all ranks.
+/* rt_share.c: copies rank 0's decisions to all ranks.
  *
- * Ranks must not decide for themselves where the result depends on what one
- * of them measured: values that are equal on all ranks come from equal work.
+ * A choice that depends on a measurement may differ between ranks. Values that
+ * must be equal on all ranks need equal computations, so rank 0 decides for
+ * all.
  */
 #include <string.h>
 
@@ -25,7 +26,7 @@ void rt_share(ParcRt *rt, int id, void *data, size_t bytes)
         if (rt->rank != 0) {
             memcpy(at, c->board, piece);
         }
-        rt_meet(rt, id); /* before rank 0 writes the next piece */
+        rt_meet(rt, id); /* rank 0 may write the next piece */
         done += piece;
     }
 }

@@ -1,8 +1,9 @@
-/* rt_store.c: the connections between the processes of a job.
+/* rt_store.c: connects the processes of a job.
  *
- * Rank 0 listens where the launcher says (rt_reception.c); every other rank
- * connects twice, by a line and a lifeline, and proves that it belongs to the job
- * (rt_greeting.h). Rank 0 may start last, so the others try until the limit.
+ * Rank 0 listens at the address from the launcher (rt_reception.c). Every
+ * other rank opens two connections, a line and a lifeline, and proves that it
+ * belongs to the job (rt_greeting.h). Rank 0 may start last, so the others
+ * retry until the limit.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -43,9 +44,9 @@ const char *rt_store_name(const RtStore *s, int rank, char text[96])
 
 /* ---- bytes --------------------------------------------------------------- */
 
-/* Until the socket is ready; takes the time from *left. A wait of a second counts
- * as no more than that: while this process is stopped the limit does not
- * approach. */
+/* Waits until the socket is ready and subtracts the time from *left. Each wait
+ * of one second counts as at most one second: time in which the process is
+ * stopped does not count. */
 static bool wait_for(int socket, short events, double *left)
 {
     struct pollfd p = {.fd = socket, .events = events};
@@ -121,8 +122,8 @@ void rt_store_tune(int socket)
 
 /* ---- the other ranks ----------------------------------------------------- */
 
-/* Both ends say who they are. The answer of a rank 0 that does not know the key
- * is not to be trusted: it may only be taken for another job's. */
+/* Exchanges the greeting. Only an answer with a valid code is trusted; without
+ * one, rank 0 belongs to another job or has another token. */
 static uint32_t greet(const RtStore *s, int fd, RtHello *h, double limit)
 {
     const RtLaunch *l = s->launch;
@@ -145,7 +146,7 @@ static uint32_t greet(const RtStore *s, int fd, RtHello *h, double limit)
                                       : RT_OTHER_TOKEN;
 }
 
-/* Connects the socket; false and errno. */
+/* Connects the socket; false and errno on failure. */
 static bool reach(int fd, const struct addrinfo *a, double limit)
 {
     socklen_t n = sizeof(int);
@@ -156,9 +157,9 @@ static bool reach(int fd, const struct addrinfo *a, double limit)
                         (errno = how) == 0));
 }
 
-/* A connection that rank 0 has accepted; -1 and what went wrong. *final: it
- * will not get better. A try that hangs is given up for the next one: something
- * else may listen there until rank 0 does. */
+/* Tries to open a connection that rank 0 accepts. -1 and *error on failure;
+ * *final: a retry cannot succeed. An attempt that hangs ends after some
+ * seconds, because another program may listen there until rank 0 starts. */
 static int try_address(const RtStore *s, const struct addrinfo *a, RtHello *h,
                        double until, const char **error, bool *final)
 {

@@ -1,11 +1,11 @@
-/* rt_trace.c: what a rank does when, for --trace.
+/* rt_trace.c: records when a rank executes which statement, for --trace.
  *
- * A rank runs one statement after the other, so that a trace is a list of
- * moments: each says what begins, and ends what was before. Emitted code
- * marks its statements; a collective marks when its waiting ends and when its
- * data has moved. The lists lie in shared memory that is mapped, touched and
- * large enough before the first step: tracing takes no memory later on, and
- * rank 0 reads them all when the last traced step is over.
+ * A rank executes one statement after another, so a timeline is a list of
+ * marks: each mark starts one interval and ends the previous one. Emitted code
+ * marks its statements; a collective also marks the end of its wait and of its
+ * transfer. The lists are in shared memory, which is allocated and touched
+ * before the first step, so tracing does not disturb the step. Rank 0 reads
+ * all lists after the last traced step.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,15 +15,16 @@
 #include "rt_job.h"
 #include "rt_memory.h"
 
-/* The first steps pay for pages and warm caches: they are left out where
- * there are enough others. */
+/* The first steps are slow because of page faults and cold caches. They are
+ * not traced if the run has enough other steps. */
 enum { WARM_UP = 2, MARKS_OF_MEETING = 3, MARKS_OF_STEP = 2 };
 
 static int64_t marks_a_step(const ParcModel *m)
 {
     int64_t n = MARKS_OF_STEP;
     for (int i = 0; i < m->nwork; i++) {
-        /* Ranks meet in collectives, and in products made as shards. */
+        /* Collectives synchronize ranks, and so do fused einsum +
+         * reduce-scatters. */
         bool meets = strcmp(m->work[i].kind, "collective") == 0 ||
                      strcmp(m->work[i].kind, "matmul") == 0;
         n += m->work[i].count * (meets ? MARKS_OF_MEETING : 1);
@@ -49,7 +50,7 @@ bool rt_trace_open(RtWorld *w, int64_t steps, int64_t total)
     size_t ring = sizeof(RtRing) + (size_t)room * sizeof(RtMark);
     t->stride = (ring + 4095) / 4096 * 4096;
     t->bytes = (size_t)w->nranks * t->stride;
-    /* Under a launcher each process fills a ring of its own. */
+    /* Under a launcher each process fills only its own ring. */
     int pages = w->store ? MAP_NORESERVE : MAP_POPULATE;
     void *map = mmap(NULL, t->bytes, PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS | pages, -1, 0);
@@ -74,8 +75,8 @@ void rt_trace_shift(RtRing *ring, int64_t ns)
     }
 }
 
-/* Boxes have clocks of their own: marks travel as times from when the run
- * began, which is one moment for all ranks, up to a message's time. */
+/* Nodes have different clocks. Marks are sent as times since the start of the
+ * run, which is the same moment on all ranks up to the latency of a message. */
 void rt_trace_gather(ParcRt *rt)
 {
     RtWorld *w = rt->world;
@@ -99,7 +100,8 @@ void rt_trace_close(RtWorld *w)
 
 void rt_trace_add_at(RtRing *ring, int64_t ns, int32_t what, int64_t turn)
 {
-    if (ring->n == ring->room) { /* train.c was edited by hand */
+    if (ring->n == ring->room) { /* more marks than planned: train.c was edited
+                                    by hand */
         ring->lost++;
         return;
     }
@@ -126,7 +128,7 @@ void rt_trace_begin(ParcRt *rt, int64_t step)
 void rt_trace_end(ParcRt *rt)
 {
     const RtRing *ring = rt->ring;
-    /* A device has marked its own end. */
+    /* A device has already marked the end. */
     if (ring && (ring->n == 0 || ring->mark[ring->n - 1].what != RT_MARK_END)) {
         rt_mark(rt, RT_MARK_END);
     }

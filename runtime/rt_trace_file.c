@@ -1,15 +1,15 @@
-/* rt_trace_file.c: the trace of a run in Chrome's format.
+/* rt_trace_file.c: writes the timeline of a run in Chrome's trace format.
  *
  *   {"traceEvents": [
  *     {"ph": "M", "pid": 0, …}                      names of the rows
  *     {"ph": "X", "name": "ag0", "cat": "collective", "pid": 0, "tid": 0,
  *      "ts": 12.5, "dur": 80.1, "args": {…}}, …]}
  *
- * as Perfetto (ui.perfetto.dev) and chrome://tracing load it. A rank is a
- * process with one row; slices nest: a step, its phases, their statements,
- * within a collective `wait` and `move`, within others `wait` where ranks meet
- * in front of what they do. Times are in microseconds from the first mark of any
- * rank; the box has one clock. Text goes out through a buffer of fixed size.
+ * Perfetto (ui.perfetto.dev) and chrome://tracing load it. A rank is a process
+ * with one row of nested slices: a step, its phases, and their statements. A
+ * collective contains `wait` and `move`; another statement contains `wait` if
+ * ranks synchronize before it. Times are in microseconds since the first mark
+ * of any rank, on one clock. Text is written through a buffer of fixed size.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 typedef struct Text {
     RtOutput file;
     size_t n;
-    const char *separator; /* before the next event */
+    const char *separator; /* text before the next event */
     char buffer[16384];
 } Text;
 
@@ -31,7 +31,7 @@ static void flush(Text *t)
     t->n = 0;
 }
 
-/* Pieces are shorter than the buffer; a longer one would be cut. */
+/* Appends text that is shorter than the buffer; longer text would be lost. */
 __attribute__((format(printf, 2, 3))) static void put(Text *t, const char *fmt,
                                                       ...)
 {
@@ -67,22 +67,22 @@ static void put_string(Text *t, const char *text)
 
 /* ---- slices -------------------------------------------------------------- */
 
-/* The slices of a rank that are open while its marks are gone through. */
+/* The open slices of a rank, and its last marks. */
 typedef struct Row {
     Text *text;
     const ParcModel *model;
     int rank;
-    int64_t zero; /* ns: of the first mark of all ranks */
+    int64_t zero; /* ns: the first mark of all ranks */
     int64_t step, step_begin;
-    const char *phase; /* NULL: none is open */
+    const char *phase; /* NULL: no phase is open */
     int64_t phase_begin;
-    const RtMark *work; /* the statement that runs, NULL: none */
-    int64_t part_begin; /* waiting for others, or moving, since then */
+    const RtMark *work; /* the statement that runs; NULL: none */
+    int64_t part_begin; /* start of the present wait or move */
     bool moving, collective;
     int64_t waited, moved;
 } Row;
 
-/* All of an event up to its args. */
+/* Writes an event up to the start of its args. */
 static void open_event(Row *r, const char *name, const char *category,
                        int64_t begin, int64_t end)
 {
@@ -101,7 +101,7 @@ static void close_event(Row *r)
     put(r->text, "}}");
 }
 
-/* "layer": 3, for each loop around the statement. */
+/* Writes "layer": 3 for each loop around the statement. */
 static void turns(Text *t, const ParcWork *w, int64_t turn)
 {
     for (int i = w->nloops - 1; i >= 0; i--) {
@@ -150,7 +150,7 @@ static void work_event(Row *r, int64_t end)
     close_event(r);
 }
 
-/* From waiting to moving or working, or back. */
+/* Ends a wait or move. */
 static void close_part(Row *r, int64_t now)
 {
     int64_t time = now - r->part_begin;

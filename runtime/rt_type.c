@@ -1,4 +1,4 @@
-/* rt_type.c: between element types. */
+/* rt_type.c: converts between element types. */
 #include "rt_type.h"
 
 #include <string.h>

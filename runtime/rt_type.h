@@ -1,7 +1,7 @@
-/* rt_type.h: tensors of any element type.
+/* rt_type.h: declares operations on tensors of any element type.
  *
- * What only moves elements counts bytes; what computes widens a piece to f32,
- * works there, and narrows the result.
+ * Copies count bytes and ignore the type. Computations convert a piece to f32
+ * ("widen"), compute in f32 and round the result ("narrow").
  */
 #ifndef PARC_RT_TYPE_H
 #define PARC_RT_TYPE_H
@@ -30,13 +30,12 @@ static inline void *rt_element_out(ParcType type, void *base, int64_t i)
     return (char *)base + i * rt_type_size(type);
 }
 
-/* n floats from elements of a float type, and back, rounded to nearest even.
- * The two do not overlap. */
+/* Convert n elements of a float type to f32 and back, to nearest, ties to
+ * even. The buffers must not overlap. */
 void rt_widen(float *to, ParcType type, const void *from, int64_t n);
 void rt_narrow(ParcType type, void *to, const float *from, int64_t n);
 
-/* n elements as floats: where they lie if they are f32, else widened into
- * `room`. */
+/* n elements as f32: `from` itself if it has f32, else converted in `room`. */
 static inline const float *rt_as_floats(ParcType type, const void *from,
                                         int64_t n, float *room)
 {

@@ -1,9 +1,9 @@
-/* rt_weights.c: --init: weights from a safetensors file.
+/* rt_weights.c: loads weights from a safetensors file (--init).
  *
- * The file is compared with the model before the ranks start: each layer's
- * parameter must be there under its name or one that a tie gave it, with the
- * same shape, in f32, bf16 or f16. Each rank then reads what it stores and
- * nothing else.
+ * The file is compared with the model before the ranks start: it must contain
+ * each layer's parameter under its name or a name of a tied parameter, with
+ * the same shape, in f32, bf16 or f16. Each rank then reads only what it
+ * stores.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,8 @@ static RtTensor *find(const RtWeights *w, const char *name)
     return NULL;
 }
 
-/* By the i-th of the parameter's names: its own, then those of its ties. */
+/* The tensor with the i-th name of the parameter: its own, then those of
+ * ties. */
 static RtTensor *tensor_called(const RtWeights *w, const ParcParam *p,
                                int64_t layer, int i)
 {
@@ -32,7 +33,7 @@ static RtTensor *tensor_called(const RtWeights *w, const ParcParam *p,
     return find(w, name);
 }
 
-/* By the first of its names that the file has. */
+/* The tensor with the first of the parameter's names that the file contains. */
 static RtTensor *tensor_of(const RtWeights *w, const ParcParam *p,
                            int64_t layer)
 {
@@ -76,8 +77,8 @@ static bool is_equal(const RtWeights *w, const RtTensor *a, const RtTensor *b)
                   (size_t)(a->end - a->begin)) == 0;
 }
 
-/* A file may have what is tied under each of its names, as state_dict() has
- * it: then these must be one. */
+/* A file may contain a tied parameter under each of its names, as state_dict()
+ * returns it; the copies must be equal. */
 static bool check_ties(const RtWeights *w, const ParcParam *p, int64_t layer,
                        const RtTensor *t)
 {
@@ -182,14 +183,14 @@ static float from_bits(uint32_t bits)
     return value;
 }
 
-/* IEEE half: one sign bit, 5 of exponent, 10 of fraction. */
+/* IEEE half: 1 sign bit, 5 exponent bits, 10 fraction bits. */
 static float from_half(uint32_t half)
 {
     uint32_t sign = (half & 0x8000u) << 16, rest = half & 0x7FFFu;
     if (rest >= 0x7C00u) { /* infinities, NaN */
         return from_bits(sign | 0x7F800000u | (rest & 0x3FFu) << 13);
     }
-    if (rest < 0x400u) { /* below the normal numbers */
+    if (rest < 0x400u) { /* subnormal */
         float value = (float)rest * 0x1p-24f;
         return sign ? -value : value;
     }

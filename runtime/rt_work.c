@@ -1,4 +1,4 @@
-/* rt_work.c: the statements of a step, as messages name them. */
+/* rt_work.c: names the statements of a step in messages. */
 #include <stdio.h>
 
 #include "rt.h"

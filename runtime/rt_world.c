@@ -1,20 +1,20 @@
-/* rt_world.c: the memory that the ranks of a box share.
+/* rt_world.c: maps the memory that the ranks of a node share.
  *
  *   control block | slots | barriers | arena of rank 0 | arena of rank 1 | …
  *
- * Where ranks have segments of their arenas in common (ParcShared), those of
- * the group's first rank are mapped in the others' arenas as well: an offset
- * leads to the same bytes whoever's arena it is taken in.
+ * Segments that ranks share (ParcShared) are memory of the group's first rank,
+ * which is also mapped in the arenas of the other ranks: an offset addresses
+ * the same bytes in each of them.
  *
- * It is mapped before the ranks are forked, so that a rank's arena lies at
- * the same address in all of them and a peer's shard is read in place. Pages
- * are not reserved: what a rank never touches costs nothing. Processes that a
- * launcher has started map rank 0's file where collectives need that (rt_join.c),
- * else each maps an arena of its own.
+ * The memory is mapped before the ranks are forked. An arena therefore has the
+ * same address in all ranks, which read the shards of peers in place. Pages
+ * are not reserved: memory that is never accessed costs nothing. Processes
+ * that a launcher started map rank 0's file if collectives read peers in place
+ * (rt_join.c), else each maps only its own arena.
  *
- * Ranks share a file in memory that has no name: unlike shared anonymous
- * memory, its pages may be joined to large ones (rt_device_open) whatever the
- * system's setting for shared memory, if file and mapping are aligned.
+ * The shared memory is an unnamed file. Unlike shared anonymous memory, its
+ * pages can be collapsed to large pages (rt_device_open) whatever the system's
+ * setting for shared memory is, if file and mapping are aligned.
  */
 #include <errno.h>
 #include <sched.h>
@@ -29,7 +29,7 @@
 #include "rt_job.h"
 #include "rt_memory.h"
 
-/* So that arenas can have large pages of their own. */
+/* Aligns arenas to large pages. */
 enum { ALIGN = RT_LARGE_PAGE, DEFAULT_TIMEOUT = 300, MOST_SECONDS = 1000000 };
 
 int64_t rt_nranks(const ParcModel *model)
@@ -112,8 +112,7 @@ int rt_cores(void)
     return n > 0 ? n : 1;
 }
 
-/* PARC_TIMEOUT, in seconds; false, after a message, where it is no such
- * number. */
+/* Reads PARC_TIMEOUT, in seconds; false, after a message, if it is invalid. */
 static bool read_timeout(RtWorld *w)
 {
     const char *text = getenv("PARC_TIMEOUT");
@@ -134,8 +133,8 @@ static bool read_timeout(RtWorld *w)
     return true;
 }
 
-/* The file that ranks share. -1: there is none and none is needed, or, in a
- * job of a launcher, after a message. */
+/* The file that ranks share; -1 if no file is needed, or if it cannot be
+ * created. In a job of a launcher a message has then been printed. */
 static int shared_file(const RtWorld *w, size_t bytes)
 {
     if (w->mapped == 1) {
@@ -144,7 +143,7 @@ static int shared_file(const RtWorld *w, size_t bytes)
     return w->launch ? rt_join_file(w, bytes) : rt_memory_file(bytes);
 }
 
-/* Coordinates over the axes are 0. */
+/* The rank of the group whose coordinates over `axes` are 0. */
 static int first_of_group(const ParcModel *model, int rank, uint32_t axes)
 {
     int stride = 1, first = rank;
@@ -157,9 +156,9 @@ static int first_of_group(const ParcModel *model, int rank, uint32_t axes)
     return first;
 }
 
-/* Maps `bytes` of shared memory `from` base + offset `to` a second address.
- * Without a file (-1) Linux duplicates the mapping: mremap(2), an old size of 0.
- * Emulators of user programs lack that. */
+/* Maps `bytes` of shared memory at `from` also at `to`. Without a file (-1),
+ * mremap(2) with an old size of 0 duplicates the mapping; user-mode emulators
+ * lack that. */
 static bool map_again(char *base, char *from, char *to, size_t bytes, int file)
 {
     void *at = file < 0 ? mremap(from, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
@@ -170,8 +169,8 @@ static bool map_again(char *base, char *from, char *to, size_t bytes, int file)
     return at != MAP_FAILED;
 }
 
-/* Segments that ranks share appear in the arena of each rank of the group. The
- * world begins at `base`, the arenas begin `at`. */
+/* Maps shared segments into the arena of each rank of the group. `base` is the
+ * address of the world, `at` of the arenas. */
 static bool map_segments(const RtWorld *w, char *base, char *at, int file)
 {
     const ParcModel *m = w->model;
@@ -190,8 +189,9 @@ static bool map_segments(const RtWorld *w, char *base, char *at, int file)
     return true;
 }
 
-/* Zeros at a multiple of ALIGN, shared with ranks that are forked later or
- * started by a launcher; NULL, with errno, where there is no such room. */
+/* Maps zeros at a multiple of ALIGN, shared with ranks that are forked later
+ * or that a launcher started. NULL with errno on failure; map_bytes is 0 if a
+ * message has been printed. */
 static char *map_world(RtWorld *w, size_t bytes, size_t arenas)
 {
     bool shared = w->mapped > 1;
@@ -228,7 +228,7 @@ int rt_world_rank(const RtWorld *w)
     return w->launch ? w->launch->rank : 0;
 }
 
-/* One process of each machine asks, for all ranks there. */
+/* One process of each node checks the memory for all its ranks. */
 static bool check_memory(const RtWorld *w, bool runs)
 {
     const RtLaunch *l = w->launch;
@@ -245,7 +245,7 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
     memset(w, 0, sizeof *w);
     w->model = model;
     w->program = program;
-    w->nranks = (int)rt_nranks(model); /* rt_ranks_check */
+    w->nranks = (int)rt_nranks(model); /* fits: rt_ranks_check */
     w->threads = threads;
     w->crowded = (int64_t)w->nranks * threads > rt_cores();
     w->mapped = launch && !rt_collectives_share() ? 1 : w->nranks;
@@ -265,7 +265,7 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
     size_t bytes = round_up(arenas + (size_t)w->mapped * w->arena_stride, 4096);
     char *base = map_world(w, bytes, arenas);
     if (!base && w->map_bytes == 0) {
-        return false; /* it has been said why */
+        return false; /* a message has been printed */
     }
     if (!base) {
         char text[32];

@@ -16,7 +16,7 @@ static const char *shape_text(const BuiltinCall *c, const Value *v)
 
 /* ---- constants ----------------------------------------------------------- */
 
-/* Ops of the INIT phase go to the head of the step. */
+/* INIT ops are inserted at the start of the step. */
 static Build enter_init(Lower *l, Level **level)
 {
     Build saved = l->b;
@@ -34,8 +34,8 @@ static void leave_init(Lower *l, Build saved, Level *level)
     l->level = level;
 }
 
-/* Among members an initialiser (start, start + 1, …); in a forward or a
- * buffer the tensor 0, 1, …, n - 1. */
+/* Among members: an initialiser (start, start + 1, …). In a forward or a
+ * buffer: the tensor 0, 1, …, n - 1. */
 BUILTIN_RUN(arange)
 {
     (void)self;
@@ -46,7 +46,7 @@ BUILTIN_RUN(arange)
     }
     if (c->arg[0].kind != DATUM_INT || c->arg[0].integer < 1) {
         lower_error(l, builtin_loc(c, 0), NULL,
-                    "'arange' wants the number of elements");
+                    "'arange' needs the number of elements: arange(n)");
         return datum_poison();
     }
     Level *level;
@@ -80,7 +80,8 @@ BUILTIN_RUN(attention)
         return datum_poison();
     if (rate < 0 || rate >= 1) {
         lower_error(c->l, builtin_loc(c, 5), NULL,
-                    "the probability of dropout is at least 0 and below 1");
+                    "the probability of dropout must be at least 0 and below "
+                    "1");
         return datum_poison();
     }
     if (!attention_fits(&q->type, &k->type, &v->type)) {
@@ -105,9 +106,10 @@ BUILTIN_RUN(attention)
                     args, attr);
 }
 
-/* ---- rotary positions ---------------------------------------------------- */
+/* ---- rotary embedding ---------------------------------------------------- */
 
-/* cos and sin of position * theta^(-2 i / d), [seq, d / 2], made once. */
+/* cos and sin of position * theta^(-2 i / d), [seq, d / 2]; uses with the same
+ * arguments share one table. */
 static const RopeTable *rope_table(Lower *l, int64_t seq, int64_t dim,
                                    double theta)
 {
@@ -162,7 +164,7 @@ BUILTIN_RUN(rope)
         !(style.kind == DATUM_WORD &&
           strcmp(style.text, "interleaved") == 0)) {
         lower_error(l, builtin_loc(c, 2), NULL,
-                    "the style of rope is interleaved or half, not %s",
+                    "the style of rope must be interleaved or half, not %s",
                     datum_text(l->arena, style));
         return datum_poison();
     }

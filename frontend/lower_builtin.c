@@ -20,7 +20,7 @@ static bool wrong(const BuiltinCall *c, int i, const char *wanted)
 {
     if (c->arg[i].kind != DATUM_POISON)
         lower_error(c->l, builtin_loc(c, i), NULL,
-                    "'%s' wants %s here, not %s", c->call->name, wanted,
+                    "'%s' takes %s here, not %s", c->call->name, wanted,
                     datum_text(c->l->arena, c->arg[i]));
     return false;
 }
@@ -59,8 +59,9 @@ static bool check_dim(const BuiltinCall *c, Loc loc, Datum x, int ndim,
         *dim = (int)(d < 0 ? d + ndim : d);
         return true;
     }
-    lower_error(c->l, loc, NULL, "there is no dim %s in a tensor of %d",
-                datum_text(c->l->arena, x), ndim);
+    lower_error(c->l, loc, NULL, "dim %s is out of range: the tensor has %d "
+                "dim%s", datum_text(c->l->arena, x), ndim,
+                ndim == 1 ? "" : "s");
     return false;
 }
 
@@ -71,7 +72,7 @@ bool builtin_dim(const BuiltinCall *c, int i, int ndim, int64_t none,
     return check_dim(c, builtin_loc(c, i), x, ndim, dim);
 }
 
-/* Dims given as a number, a tuple of numbers, or none for all. */
+/* A list of dims: a number, a tuple of numbers, or none for all dims. */
 static bool dim_list(const BuiltinCall *c, int i, int ndim, AttrList *list)
 {
     Datum d = c->arg[i];
@@ -104,8 +105,8 @@ static Datum run_unary(const BuiltinCall *c, const Builtin *self)
                     self->op, 1, c->arg, NULL);
 }
 
-/* Tensors, and numbers as tensors, from argument `first` on; of numbers the
- * result's elements may be. */
+/* An elementwise op on n arguments. From argument `first` on, numbers become
+ * scalar tensors and must fit the element type of the result. */
 static Datum run_choice(const BuiltinCall *c, const char *doing, OpKind op,
                         int first, int n)
 {
@@ -140,7 +141,7 @@ static Datum run_where(const BuiltinCall *c, const Builtin *self)
     return run_choice(c, "choose between", self->op, 1, 3);
 }
 
-/* floor, ceil, round know numbers alone. */
+/* floor, ceil and round accept only numbers. */
 static Datum run_number(const BuiltinCall *c, const Builtin *self)
 {
     (void)self;
@@ -159,7 +160,7 @@ static Datum run_cast(const BuiltinCall *c, DType to)
     return lower_op(c->l, c->call->loc, "cast", OP_cast, 1, c->arg, attr);
 }
 
-/* float(x): in f32, whatever the precision. */
+/* float(x): x in f32, independent of the precision. */
 static Datum run_float(const BuiltinCall *c, const Builtin *self)
 {
     (void)self;
@@ -207,7 +208,7 @@ static Datum run_size(const BuiltinCall *c, const Builtin *self)
     return datum_int(x->type.dim[dim]);
 }
 
-/* count(x, dim=): how many elements a reduction over dim takes together. */
+/* count(x, dim=): the number of elements that a reduction over dim combines. */
 static Datum run_count(const BuiltinCall *c, const Builtin *self)
 {
     (void)self;
@@ -229,7 +230,7 @@ static Datum run_rank(const BuiltinCall *c, const Builtin *self)
                                     : datum_poison();
 }
 
-/* ---- initialisers and refusals ------------------------------------------- */
+/* ---- initialisers and refuse --------------------------------------------- */
 
 static Datum run_init(const BuiltinCall *c, const Builtin *self)
 {
@@ -243,13 +244,13 @@ static Datum run_init(const BuiltinCall *c, const Builtin *self)
     if (!fits) {
         lower_error(c->l, c->call->loc, NULL, uniform
                         ? "uniform(lo, hi) needs lo <= hi"
-                        : "a standard deviation is not negative");
+                        : "a standard deviation must not be negative");
         return datum_poison();
     }
     return d;
 }
 
-/* refuse("…"): how the prelude says what it does not take. */
+/* refuse("…"): reports an error of a prelude function's arguments. */
 static Datum run_refuse(const BuiltinCall *c, const Builtin *self)
 {
     (void)self;

@@ -10,7 +10,7 @@
 
 /* ---- shapes of a forward's inputs ---------------------------------------- */
 
-/* What the declaration of an input asks for: "[..., 64]". */
+/* The declared shape of an input: "[..., 64]". */
 static const char *wanted_text(Lower *l, const InputDecl *in,
                                const int64_t *want)
 {
@@ -28,7 +28,7 @@ static const char *wanted_text(Lower *l, const InputDecl *in,
     return o.text;
 }
 
-/* Whether the name stands for nothing yet, so that its use binds it. */
+/* Whether the name is unbound: a shape that uses it binds it. */
 static bool is_unbound(const Lower *l, const Expr *e)
 {
     const Instance *m = l->frame->instance;
@@ -40,7 +40,7 @@ static bool is_unbound(const Lower *l, const Expr *e)
                    find_name(m->members, e->name)));
 }
 
-/* Names that only this shape would have bound: poison, once it is wrong. */
+/* After an error in a shape: binds the names that it would bind to poison. */
 static void bind_poison(Lower *l, const InputDecl *in)
 {
     for (int i = 0; i < in->ndims; i++)
@@ -129,8 +129,8 @@ static Datum add_boundary(Lower *l, const Instance *m, Datum d,
     return r;
 }
 
-/* What a prelude module makes is known by the user's name for the module, not
- * by the prelude's names: wq, not y. */
+/* The result of a prelude module takes the user's name for the module (wq), not
+ * the prelude's name (y). */
 static void name_result(Lower *l, const Instance *m, Datum d)
 {
     if (m->decl->name.loc.file == l->prelude->source &&
@@ -156,7 +156,7 @@ static Datum module_result(Lower *l, Instance *m, Datum d)
     return d;
 }
 
-/* Ports are ports of the plan: no layouts for more of them. */
+/* A plan gives a layout to each port; a style holds at most MAX_PORTS. */
 static bool count_ports(Lower *l, const Instance *m, Datum d, Loc call)
 {
     int n = d.kind == DATUM_TUPLE ? d.nitems : 1;
@@ -188,7 +188,7 @@ Datum lower_call_module(Lower *l, Instance *m, const Datum *args,
             l->init_end = d.tensor->def;
         f.locals = bind_name(l, f.locals, in->name.name, in->name.loc, d);
     }
-    /* Where the model lacks its inputs there is no place for ops yet. */
+    /* Without valid inputs of the model no op can be inserted. */
     Datum result = datum_poison();
     if (l->init_end) {
         l->p->module.at[m->module].nin = port;

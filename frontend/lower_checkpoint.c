@@ -59,7 +59,7 @@ static uint32_t kept_bit(const Expr *e)
     for (int k = 0; keep_words[k] && e->name; k++)
         if (strcmp(keep_words[k], e->name) == 0)
             return 1u << k;
-    return 0; /* check has said so */
+    return 0; /* check reported the word */
 }
 
 static uint32_t kept(const Item *item)
@@ -78,7 +78,7 @@ static uint32_t kept(const Item *item)
     return keep;
 }
 
-/* Elements of an array can be counted, nothing else. */
+/* `every=N` requires paths and classes of array elements. */
 static bool check_every(Lower *l, const Item *item, const Checkpoint *c)
 {
     bool fine = true;
@@ -94,8 +94,8 @@ static bool check_every(Lower *l, const Item *item, const Checkpoint *c)
             fine = false;
         if (fine)
             continue;
-        diag_error(l->diag, item->loc, "'every=%d' counts elements of an "
-                   "array, and '%s' is none", c->every,
+        diag_error(l->diag, item->loc, "'every=%d' needs elements of an "
+                   "array: '%s' is not one", c->every,
                    *m->path ? m->path : "model");
         diag_help(l->diag, "such as 'layers.*: every=%d'", c->every);
         return false;

@@ -44,7 +44,8 @@ void lower_no_decay(Lower *l, const Expr *e)
         add_pattern(l, e->arg[i].value);
 }
 
-/* "layers.*.weight" of "layers.2-3.weight" */
+/* The name in the model, without runs: "layers.*.weight" for
+ * "layers.2-3.weight". */
 static const char *model_name(Arena *a, const char *name)
 {
     const char *text = "";
@@ -66,7 +67,8 @@ static bool matches_param(Arena *a, const char *pattern, const Param *p)
     return found;
 }
 
-/* Names of parameters, and "*.bias" for what some of them end in. */
+/* Reports a pattern that matches nothing. The suggestions are the parameters'
+ * names and patterns such as "*.bias". */
 static void no_match(Lower *l, const DecayPattern *pattern)
 {
     NameList names = {.arena = l->arena};
@@ -74,7 +76,7 @@ static void no_match(Lower *l, const DecayPattern *pattern)
     diag_error(l->diag, pattern->loc, "'%s' matches no parameter",
                pattern->text);
     if (strcmp(whole, pattern->text) != 0) {
-        diag_help(l->diag, "the elements of an array are one: '%s'", whole);
+        diag_help(l->diag, "name all elements of an array: '%s'", whole);
         return;
     }
     for (int i = 0; i < l->p->param.n; i++) {

@@ -21,7 +21,7 @@ static const char *operands_text(Lower *l, int n, const Datum *args)
     return text;
 }
 
-/* Names the children that operands come from, at their calls. */
+/* For operands that are results of children: notes the calls. */
 static void note_children(Lower *l, int nargs, const Datum *args)
 {
     for (int i = 0; i < nargs; i++) {
@@ -45,7 +45,7 @@ Datum lower_op(Lower *l, Loc loc, const char *doing, OpKind kind, int nargs,
         value[i] = lower_import(l, l->level, args[i].tensor);
     }
     if (!l->init_end) {
-        lower_error(l, loc, NULL, "there are no tensors outside of a forward");
+        lower_error(l, loc, NULL, "tensors exist only inside a forward");
         return datum_poison();
     }
     if (!lower_numbers_fit(l, loc, kind, attr))
@@ -166,7 +166,7 @@ static Datum matmul(Lower *l, Loc loc, const Datum *xy)
     return lower_op(l, loc, "multiply", OP_einsum, 2, xy, attr);
 }
 
-/* Comparisons give 1 and 0. */
+/* A comparison gives 1 or 0 for each element. */
 static Datum tensor_compare(Lower *l, Loc loc, BinaryOp op, Datum *xy)
 {
     bool swap = op == BIN_GT || op == BIN_LE;
@@ -330,9 +330,10 @@ static Datum lower_index(Lower *l, const Expr *e)
     if (of.kind == DATUM_TUPLE && i >= 0 && i < of.nitems)
         return of.item[i];
     lower_error(l, e->loc,
-                of.kind == DATUM_ARRAY ? "for x in array { … } visits them"
+                of.kind == DATUM_ARRAY ? "for x in array { … } visits every "
+                                         "element"
                                        : NULL,
-                "%s has no element %lld by itself", datum_text(l->arena, of),
+                "%s cannot be indexed with %lld", datum_text(l->arena, of),
                 (long long)i);
     return datum_poison();
 }
@@ -442,7 +443,8 @@ static Datum lower_unary(Lower *l, const Expr *e)
     return eval_unary(&l->sink, e->loc, e->kind, x);
 }
 
-/* `and` and `or` look at their second side only where it matters. */
+/* `and` and `or` evaluate the second operand only if the first one does not
+ * decide. */
 static Datum lower_both(Lower *l, const Expr *e)
 {
     Datum x = lower_expr(l, e->arg[0].value);

@@ -9,7 +9,7 @@
 #include "frontend/lower.h"
 #include "ir/units.h"
 
-/* Whether the pattern matches the name or the path of a module above it. */
+/* Whether the pattern matches the name or the path of an enclosing module. */
 static bool lies_below(const char *pattern, const char *name)
 {
     char path[1024] = "";
@@ -61,8 +61,8 @@ static void freeze_item(Lower *l, const Item *item)
             q->trainable = false;
     }
     if (!found)
-        diag_error(l->diag, item->loc, "there is no parameter in %s'%s'",
-                   item->every ? "modules of class " : "",
+        diag_error(l->diag, item->loc, "%s'%s' has no parameters",
+                   item->every ? "class " : "",
                    item->every ? item->every : item->path[0].text);
 }
 
@@ -82,7 +82,7 @@ void lower_freeze(Lower *l, const Clause *c)
     for (int i = 0; i < c->nitems; i++) {
         const Item *item = &c->item[i];
         if (item->min_params)
-            continue; /* check has refused it */
+            continue; /* check reported the item */
         bool known = !item->every || lower_class_known(l, item);
         for (int k = 0; k < item->npaths; k++)
             known = lower_path_known(l, &item->path[k], true) && known;
@@ -90,8 +90,8 @@ void lower_freeze(Lower *l, const Clause *c)
             freeze_item(l, item);
     }
     if (trained && !trains(l->p)) {
-        diag_error(l->diag, c->loc, "this freezes every parameter: nothing "
-                   "is left to train");
-        diag_help(l->diag, "leave a module out of the clause");
+        diag_error(l->diag, c->loc, "this freezes every parameter: none is "
+                   "trained");
+        diag_help(l->diag, "remove a module from the clause");
     }
 }

@@ -52,8 +52,8 @@ static bool parse_part(Lower *l, const char *from, size_t n, Part *part)
     else
         diag_error(l->diag, part->loc, "'%.*s' is not the size of a mesh axis",
                    (int)ndigits, digits);
-    diag_help(l->diag, "sizes are integers from 1, such as --mesh 8x8 or "
-                       "--mesh dp=8,tp=8");
+    diag_help(l->diag, "sizes are integers of at least 1, such as --mesh 8x8 "
+                       "or --mesh dp=8,tp=8");
     return false;
 }
 
@@ -150,7 +150,7 @@ static bool has_part(const MeshText *text, const char *name)
     return false;
 }
 
-/* The mesh with size 1 for the axes that it lacks: "4" becomes "4x1". */
+/* Suggests the mesh with size 1 for the missing axes: "4x1" for "4". */
 static void suggest_sizes(Lower *l, const MeshText *text, const PlanDecl *plan)
 {
     const char *mesh = l->options->mesh;
@@ -192,11 +192,11 @@ static bool check_ranks(Lower *l, const MeshText *text)
                                    strlen(l->options->mesh)),
                "the mesh has more than %d ranks, the most that parc supports",
                MAX_RANKS);
-    diag_help(l->diag, "make an axis smaller");
+    diag_help(l->diag, "reduce the size of an axis");
     return false;
 }
 
-/* The names that axes have where neither plan nor mesh names them. */
+/* The names of axes that neither the plan nor the mesh names. */
 static const char *const free_name[MAX_MESH_AXES] = {"dp", "axis1", "axis2",
                                                      "axis3"};
 
@@ -205,7 +205,7 @@ void lower_mesh(Lower *l, const PlanDecl *plan)
     Mesh *m = &l->p->mesh;
     MeshText text = {.n = 0};
     if (plan && plan->naxes > MAX_MESH_AXES)
-        return; /* check has said so */
+        return; /* check reported the number of axes */
     bool fine = l->options->mesh && parse_mesh(l, &text);
     bool named = fine && text.part[0].name;
     if (fine && named)

@@ -19,7 +19,7 @@ static const char *join_path(Lower *l, const char *path, const char *name)
 
 /* ---- children ------------------------------------------------------------ */
 
-/* The formals of a child from the arguments of its declaration. */
+/* Binds the arguments of a child's declaration to the formals of its class. */
 static bool child_formals(Lower *l, const Decl *decl, const Expr *call,
                           Binding **formals)
 {
@@ -32,7 +32,8 @@ static bool child_formals(Lower *l, const Decl *decl, const Expr *call,
     return true;
 }
 
-/* The number of elements of an array, and of the arrays that contain it. */
+/* The length of an array; 1 for a single child. Checks the nesting of arrays.
+ */
 static bool array_length(Lower *l, const Instance *m, const Member *mb,
                          int64_t *n)
 {
@@ -48,7 +49,7 @@ static bool array_length(Lower *l, const Instance *m, const Member *mb,
     return false;
 }
 
-/* What a member declares, with the formals that all its elements have. */
+/* A declared child; all elements of an array have the same formals. */
 typedef struct Child {
     const Member *member;
     const Decl *decl;
@@ -145,7 +146,7 @@ static bool member_type(Lower *l, const Member *mb, Type *t)
                     MAX_DIMS);
     for (int i = 0; i < mb->ndims && fine; i++)
         fine &= lower_size(l, mb->dim[i], "a dimension", &t->dim[t->ndim++]);
-    /* The size of a tensor in bytes must fit as well. */
+    /* Overflow check: the size in bytes must fit in 63 bits. */
     int64_t elements = 4;
     for (int i = 0; i < t->ndim && fine; i++) {
         if (__builtin_mul_overflow(elements, t->dim[i], &elements)) {
@@ -157,7 +158,8 @@ static bool member_type(Lower *l, const Member *mb, Type *t)
     return fine;
 }
 
-/* The type of a parameter: of all elements of the arrays that contain it. */
+/* The stored type of a parameter: the dims of the enclosing arrays come first.
+ */
 static bool param_type(Lower *l, const Instance *m, const Member *mb, Type *t)
 {
     if (!member_type(l, mb, t))
@@ -180,7 +182,7 @@ static void add_param(Lower *l, Instance *m, const Member *mb)
         lower_error(l, mb->value->range,
                     "initialisers are zeros, ones, normal(std), "
                     "uniform(lo, hi) and arange(start)",
-                    "a parameter starts from an initialiser, not %s",
+                    "the value of a parameter must be an initialiser, not %s",
                     datum_text(l->arena, init));
     if (fine && init.kind == DATUM_INIT)
         fine = lower_init_fits(l, mb->value->range, &init.init, &s.param.type);
@@ -205,12 +207,12 @@ static void add_buffer(Lower *l, Instance *m, const Member *mb)
     m->members = bind_name(l, m->members, mb->name.name, mb->name.loc, d);
 }
 
-/* A buffer is made where it is first read, outside of any loop. */
+/* A buffer is computed once, in the INIT phase, outside of all loops. */
 Datum lower_read_buffer(Lower *l, Instance *owner, Buffer *buffer)
 {
     if (buffer->lowered)
         return datum_tensor(buffer->value);
-    buffer->lowered = true; /* one that reads itself finds poison */
+    buffer->lowered = true; /* a buffer that reads itself gets poison */
     const Member *mb = buffer->member;
     Type want;
     Frame f;
@@ -249,8 +251,8 @@ Datum lower_read_buffer(Lower *l, Instance *owner, Buffer *buffer)
 
 /* ---- ties ---------------------------------------------------------------- */
 
-/* output.weight, as seen from the instance: a parameter below it, with no
- * array on the way. -1 after an error. */
+/* The slot of a parameter that a tie names, such as output.weight, relative to
+ * the instance. Elements of arrays cannot be tied. -1 after an error. */
 static int find_slot(Lower *l, Instance *m, const Expr *e, Instance **owner)
 {
     const char *name = e->kind == EX_NAME || e->kind == EX_MEMBER ? e->name
@@ -269,8 +271,8 @@ static int find_slot(Lower *l, Instance *m, const Expr *e, Instance **owner)
         return -1;
     }
     if (b->datum.kind == DATUM_ARRAY)
-        lower_error(l, e->loc, NULL, "parts of a stack cannot be tied one by "
-                    "one");
+        lower_error(l, e->loc, NULL, "elements of an array cannot be tied "
+                    "individually");
     if (b->datum.kind == DATUM_MODULE)
         *owner = b->datum.module;
     return b->datum.kind == DATUM_PARAM ? (int)b->datum.integer : -1;
@@ -405,7 +407,7 @@ static void number_params(Lower *l)
     }
 }
 
-/* The last two names of a path: values are read in context. */
+/* The last two segments of a name, or one if the first of them is an index. */
 static const char *short_name(const char *name)
 {
     const char *dot = NULL, *before = NULL;

@@ -21,7 +21,7 @@ bool lower_f32(Lower *l, Loc loc, double x)
     return false;
 }
 
-/* The attributes of an op that are numbers. */
+/* Checks the numeric attributes of an op. */
 bool lower_numbers_fit(Lower *l, Loc loc, OpKind kind, const Attr *attr)
 {
     const char *type = op_info(kind)->attrs;
@@ -52,9 +52,9 @@ bool lower_element_fits(Lower *l, Loc loc, Datum x, Datum of)
     return false;
 }
 
-/* The largest absolute value that the elements of a parameter, or the steps to
- * it, start from. A normal variable is drawn from 32 bits: at most 7 standard
- * deviations. */
+/* The largest absolute value in the computation of initial values, including
+ * intermediate results. A normal variable is made from 32 random bits: it is at
+ * most 7 standard deviations. */
 static double largest_value(const Init *init, double elements)
 {
     switch (init->kind) {

@@ -19,11 +19,11 @@ void check_offload(Arena *a, Diag *d, const Clause *clause)
             diag_error(d, item->option[k].name_loc, "offload has no options");
         if (known)
             continue;
-        diag_error(d, item->loc, "this is nothing that can be offloaded");
+        diag_error(d, item->loc, "this cannot be offloaded");
         if (item->npaths == 1)
             names_suggest(d, &names, item->path[0].text);
-        diag_help(d, "'offload { optimizer, parameters }' names both that "
-                     "can");
+        diag_help(d, "write 'offload { optimizer, parameters }', or one of "
+                     "them");
     }
 }
 

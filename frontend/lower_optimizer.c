@@ -11,9 +11,9 @@
 #include "frontend/check.h"
 #include "frontend/lower.h"
 
-/* ---- parts ---------------------------------------------------------------- */
+/* ---- arguments ----------------------------------------------------------- */
 
-/* Numbers, the fields that hold them, and their range: [low, high]. */
+/* Numeric arguments, the fields that hold them, and the range [low, high]. */
 static const struct {
     const char *name;
     size_t at;
@@ -44,7 +44,8 @@ static void set_betas(Lower *l, const Expr *e)
         return;
     if (!fine) {
         lower_error(l, e->range, "such as betas=(0.9, 0.95)",
-                    "betas are two numbers from 0 to below 1 in f32");
+                    "betas must be two numbers of at least 0 and below 1 in "
+                    "f32");
         return;
     }
     l->p->train.beta1 = beta[0];
@@ -64,7 +65,7 @@ static void set_warmup(Lower *l, const Expr *e)
     if (!lower_int(l, e, "warmup", &x))
         return;
     if (x < 0)
-        lower_error(l, e->range, NULL, "'warmup' cannot be %lld",
+        lower_error(l, e->range, NULL, "'warmup' must be at least 0, not %lld",
                     (long long)x);
     else
         l->p->train.schedule.warmup = x;
@@ -76,7 +77,9 @@ static void set_number(Lower *l, int i, const Expr *e)
     if (!lower_float(l, e, numbers[i].name, &x))
         return;
     if (!(x >= numbers[i].low && x <= numbers[i].high))
-        lower_error(l, e->range, NULL, "'%s' cannot be %s", numbers[i].name,
+        lower_error(l, e->range, NULL, "'%s' must be at least %g%s, not %s",
+                    numbers[i].name, numbers[i].low,
+                    numbers[i].high == 1 ? " and at most 1" : "",
                     datum_text(l->arena, datum_float(x)));
     else if (lower_f32(l, e->range, x))
         *(double *)((char *)&l->p->train + numbers[i].at) = x;
@@ -115,7 +118,7 @@ void lower_optimizer_defaults(Train *t, OptimizerKind kind)
     t->weight_decay = kind == OPT_ADAMW ? 0.01 : 0;
 }
 
-/* A call, or a name that stands for one without arguments. */
+/* A call, or a name alone, which is a call without arguments. */
 void lower_choice(Lower *l, const ChoiceSet *set, const Expr *e)
 {
     const Choice *choice = choice_of(l->arena, l->diag, set, e);
@@ -141,7 +144,7 @@ void lower_choice(Lower *l, const ChoiceSet *set, const Expr *e)
             set_part(l, s.name[i], bound.value[i]);
 }
 
-/* Only what the choice at hand has. */
+/* Changes one argument of the current choice. */
 void lower_choice_part(Lower *l, const ChoiceSet *set, const Setting *s)
 {
     const Train *t = &l->p->train;
@@ -188,9 +191,9 @@ void lower_check_schedule(Lower *l)
         return;
     if (s->steps > 0 && s->warmup >= s->steps)
         lower_error(l, l->schedule_loc,
-                    "'steps' counts from the first step, warm-up included",
-                    "a warm-up of %lld steps leaves none of %lld for the "
-                    "decay", (long long)s->warmup, (long long)s->steps);
+                    "'steps' includes the steps of the warm-up",
+                    "no steps remain for the decay: warmup=%lld, steps=%lld",
+                    (long long)s->warmup, (long long)s->steps);
     if (s->min_lr > t->lr)
         lower_error(l, l->schedule_loc, NULL,
                     "the schedule ends at min_lr=%s, above the optimizer's "

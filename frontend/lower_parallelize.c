@@ -19,8 +19,8 @@ typedef struct Candidate {
 
 typedef VEC(Candidate) Candidates;
 
-/* Styles of one module on one axis exclude each other, unless one is for
- * inputs and the other for outputs; so do placements of one parameter. */
+/* Whether two styles exclude each other: both concern one module on one axis,
+ * and both its inputs or both its outputs; or both place one parameter. */
 static bool styles_clash(const Style *a, const Style *b)
 {
     bool both = a->kind == STYLE_PARAMETER && b->kind == STYLE_PARAMETER;
@@ -54,7 +54,7 @@ static void add_candidate(Lower *l, Candidates *list, const Candidate *c)
     vec_push(l->arena, list, *c);
 }
 
-/* A module or parameter, by its path: the item has a style for it. */
+/* Adds the item's style for one module or parameter. */
 static void take_path(Lower *l, Candidates *list, const Candidate *like,
                       const char *path, int index)
 {
@@ -114,7 +114,7 @@ static void resolve_clause(Lower *l, const Clause *c, Candidates *list)
 {
     int axis = lower_mesh_axis(l, c->axis[0].name);
     if (axis < 0)
-        return; /* check has said so */
+        return; /* check reported the axis */
     l->p->plan.tensor_axes |= 1u << axis;
     for (int i = 0; i < c->nitems; i++) {
         const Item *item = &c->item[i];
@@ -124,7 +124,7 @@ static void resolve_clause(Lower *l, const Clause *c, Candidates *list)
     }
 }
 
-/* An item that does not fit one module is reported once. */
+/* An item that fails for several modules is reported once. */
 static bool failed_before(const Item *const *failed, int n, const Item *item)
 {
     for (int i = 0; i < n; i++)
@@ -152,8 +152,8 @@ static void lower_candidates(Lower *l, Candidates *list)
     }
 }
 
-/* Ranks of an axis that `parallelize` names do not share the batch: without
- * styles they have nothing to share. */
+/* An axis that `parallelize` names does not split the batch: without a style
+ * its ranks repeat the same work. */
 static void warn_unstyled(Lower *l, const PlanDecl *decl,
                           const PlanSpec *plan)
 {

@@ -8,7 +8,7 @@
 #include "frontend/lower.h"
 #include "ir/units.h"
 
-/* ---- which plan ---------------------------------------------------------- */
+/* ---- the selected plan --------------------------------------------------- */
 
 static void list_plans(Lower *l, NameList *names)
 {
@@ -56,8 +56,8 @@ int lower_mesh_axis(const Lower *l, const char *name)
     return -1;
 }
 
-/* The array that a pattern names an element of which it does not have; NULL:
- * none. */
+/* The array that is too short for the element that a pattern names; NULL if no
+ * array is. */
 static const Instance *too_short(Lower *l, const char *pattern)
 {
     for (int i = 0; i < l->instance.n; i++) {
@@ -114,8 +114,8 @@ static void no_match(Lower *l, const Path *path, const Instance *array,
         return;
     }
     if (array)
-        diag_note(l->diag, array->loc, "'%s' has %lld elements, from 0 on",
-                  array->name, (long long)array->length);
+        diag_note(l->diag, array->loc, "'%s' has %lld elements, numbered "
+                  "from 0", array->name, (long long)array->length);
     else
         names_suggest(l->diag, &names, path->text);
 }
@@ -141,12 +141,12 @@ static void unit_prefetch(Lower *l, const Expr *e, Unit *u)
         return;
     if (n < 0 || n > 16)
         lower_error(l, e->range, NULL,
-                    "prefetch is a number of units from 0 to 16");
+                    "'prefetch' must be a number of units from 0 to 16");
     else
         u->prefetch = (int)n;
 }
 
-/* That they agree, check has seen to. */
+/* check ensures that the options agree. */
 static void unit_options(Lower *l, const Item *item, Unit *u)
 {
     for (int i = 0; i < item->noptions; i++) {
@@ -191,8 +191,9 @@ static bool large_enough(Lower *l, const Item *item, int64_t least)
     }
     if (most >= least)
         return true;
-    diag_error(l->diag, item->loc, "no module has that many parameters");
-    diag_help(l->diag, "the largest has %lld", (long long)most);
+    diag_error(l->diag, item->loc, "no module has %lld parameters or more",
+               (long long)least);
+    diag_help(l->diag, "the largest module has %lld", (long long)most);
     return false;
 }
 
@@ -240,8 +241,8 @@ static bool unit_paths(Lower *l, const Item *item, const UnitList *list,
     return fine;
 }
 
-/* Whether an item before this one of modules of a class, or from a size on,
- * leaves it any: the first has them. */
+/* Whether an item takes any module that no item before it takes. Items of one
+ * class, or of a smaller or equal size, take all of them. */
 static bool leaves_some(Lower *l, const Unit *u, const UnitList *list)
 {
     for (int i = 0; i < list->n; i++) {
@@ -253,7 +254,7 @@ static bool leaves_some(Lower *l, const Unit *u, const UnitList *list)
                        "fully_shard", u->class);
         else if (u->kind == UNIT_MIN_PARAMS &&
                  u->min_params >= other->min_params)
-            diag_error(l->diag, u->loc, "no module is left for min_params=%lld",
+            diag_error(l->diag, u->loc, "no module remains for min_params=%lld",
                        (long long)u->min_params);
         else
             continue;
@@ -263,8 +264,8 @@ static bool leaves_some(Lower *l, const Unit *u, const UnitList *list)
     return true;
 }
 
-/* Over two axes: hybrid_shard replicates over the first, where a strategy does
- * not say that both shard. */
+/* With two axes the first one replicates (hybrid_shard), unless the item's
+ * strategy shards over both. */
 static bool shards_over_all(const Item *item)
 {
     for (int i = 0; i < item->noptions; i++) {
@@ -306,11 +307,11 @@ static void resolve_unit(Lower *l, const Item *item, int axis, int replicate,
         vec_push(l->arena, list, u);
 }
 
-/* The axis on the mesh, where it splits the batch; else -1. */
+/* The mesh axis of this name if it splits the batch; else -1. */
 static int data_axis(Lower *l, const Ident *name)
 {
     int axis = lower_mesh_axis(l, name->name);
-    if (axis < 0) /* check has said so */
+    if (axis < 0) /* check reported the name */
         return -1;
     if (!(l->p->plan.tensor_axes & 1u << axis))
         return axis;
@@ -335,8 +336,8 @@ static void resolve_fully_shard(Lower *l, const Clause *c, UnitList *list)
 
 /* ---- the plan ------------------------------------------------------------ */
 
-/* Without a plan the first axis splits the batch, and nothing else is split.
- */
+/* The default plan: the first axis splits the batch; the other axes split
+ * nothing. */
 static void plain_plan(Lower *l)
 {
     PlanSpec *plan = &l->p->plan;
@@ -350,7 +351,7 @@ static void plain_plan(Lower *l)
               "the file has no plan: plain data parallelism over axis '%s' "
               "of %lld%s", m->name[0], (long long)m->size[0],
               mesh_ranks(m) > m->size[0]
-                  ? "; the other axes do the same work again" : "");
+                  ? "; ranks of the other axes repeat the same work" : "");
 }
 
 void lower_plan(Lower *l, const PlanDecl *decl)

@@ -16,11 +16,11 @@
 
 #include "frontend/lower.h"
 
-/* The pairs of one side. Each has a layout that the tensor comes with; `to` is
- * NULL where the tensor keeps that layout. */
+/* The layouts of the inputs or outputs: `from` is the layout of the tensor,
+ * `to` the layout that it is resharded to, or NULL for no change. */
 typedef struct Pairs {
     const Expr *from[MAX_PORTS], *to[MAX_PORTS];
-    int n; /* may be more than MAX_PORTS: then the rest is not stored */
+    int n; /* may exceed MAX_PORTS; the excess is not stored */
 } Pairs;
 
 static void add_pair(Pairs *p, const Expr *from, const Expr *to)
@@ -32,7 +32,7 @@ static void add_pair(Pairs *p, const Expr *from, const Expr *to)
     p->n++;
 }
 
-/* False: the two tuples have different lengths. */
+/* Adds one pair or two tuples; false if the tuples have different lengths. */
 static bool add_pairs(Lower *l, Pairs *p, const Expr *from, const Expr *to)
 {
     if (from->kind != EX_TUPLE && (!to || to->kind != EX_TUPLE)) {
@@ -63,7 +63,7 @@ static const StyleArg *find_arg(const Item *item, const char *name)
     return NULL;
 }
 
-/* PyTorch's spelling: two arguments, of which neither stands alone. */
+/* PyTorch's spelling with two arguments, both required. */
 static bool keyword_pairs(Lower *l, const Item *item, bool input, Pairs *p)
 {
     const char *name = input ? "input_layouts" : "output_layouts";
@@ -124,23 +124,22 @@ static bool read_pair(Lower *l, const Expr *from, const Expr *to, Layout *f,
     if (to && !lower_layout(l, to, t))
         return false;
     if (t->kind == LAYOUT_PARTIAL && f->kind != LAYOUT_PARTIAL) {
-        diag_error(l->diag, to->loc, "nothing becomes Partial");
+        diag_error(l->diag, to->loc, "a layout cannot change to Partial");
         return false;
     }
     return true;
 }
 
-/* The number of tensors is known once the module was called. */
+/* Only a module that was called has known numbers of inputs and outputs. */
 static bool read_side(Lower *l, const Item *item, const Module *m, bool input,
                       bool called, const Pairs *p, Style *s)
 {
     int want = !called ? p->n : input ? m->nin : m->nout;
     if (p->n != want || p->n > MAX_PORTS) {
         diag_error(l->diag, item->style_loc,
-                   "'%s' %s %d tensor%s, there %s %d layout%s",
+                   "'%s' %s %d tensor%s, but the style has %d layout%s",
                    *m->path ? m->path : "model", input ? "takes" : "returns",
-                   want, want == 1 ? "" : "s", p->n == 1 ? "is" : "are", p->n,
-                   p->n == 1 ? "" : "s");
+                   want, want == 1 ? "" : "s", p->n, p->n == 1 ? "" : "s");
         diag_note(l->diag, m->loc, "it is declared here");
         return false;
     }
@@ -160,7 +159,7 @@ bool lower_prepare(Lower *l, const Item *item, const Module *m, bool called,
     for (int i = 0; i < item->nargs; i++)
         if (item->arg[i].name &&
             !style_takes(l->arena, style_find(item->style), item->arg[i].name))
-            return false; /* check has said so */
+            return false; /* check reported the argument */
     bool both = sides == (STYLE_INPUTS | STYLE_OUTPUTS), fine = true;
     for (int side = 0; side < 2; side++) {
         bool input = side == 0;

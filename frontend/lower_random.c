@@ -10,7 +10,7 @@
  */
 #include "frontend/lower.h"
 
-/* Builds at a level, before the loop that is open there, if any. */
+/* Sets the insertion point to a level, before its open loop if it has one. */
 static Build enter(Lower *l, const Level *level, Op *loop)
 {
     Build saved = l->b;
@@ -21,7 +21,7 @@ static Build enter(Lower *l, const Level *level, Op *loop)
     return saved;
 }
 
-/* The key at a level; `inner` is the loop that is open in it, if any. */
+/* The key at a level; `inner` is the open loop of that level, or NULL. */
 static Value *key_at(Lower *l, Level *at, Op *inner)
 {
     if (at->key)
@@ -48,7 +48,7 @@ Datum lower_key(Lower *l)
     return datum_tensor(key_at(l, l->level, NULL));
 }
 
-/* random(x): numbers in [0, 1), as many as x has, in f32. */
+/* random(x): uniform numbers in [0, 1) in the shape of x, in f32. */
 BUILTIN_RUN(random)
 {
     (void)self;

@@ -14,8 +14,8 @@
 
 #include "base/bug.h"
 
-/* Calls within calls can grow without bound: a limit ends what no model
- * means. */
+/* Calls within calls can grow without bound; these limits exceed those of real
+ * models. */
 enum { MAX_FRAMES = 64, MAX_CALLS = 1000000 };
 
 /* ---- frames -------------------------------------------------------------- */
@@ -116,7 +116,7 @@ static Value *param_at(Lower *l, Level *at, const Slot *s)
                     is_below(s->owner, at->array));
 }
 
-/* A parameter in the compute type: "wq.weight.bf16". */
+/* A parameter cast to the compute type: "wq.weight.bf16". */
 static Value *narrow_copy(Lower *l, Value *v, const Slot *s)
 {
     DType to = l->p->train.precision;
@@ -147,7 +147,7 @@ Datum lower_read_param(Lower *l, int slot)
 
 /* ---- assignments --------------------------------------------------------- */
 
-/* A value takes the name that the model gives it. */
+/* A value gets the name of the first variable that holds it. */
 static void name_value(Lower *l, Datum d, const char *name, uint32_t since)
 {
     if (d.kind == DATUM_TENSOR && d.tensor->id >= since && d.tensor->def)
@@ -161,8 +161,8 @@ static void lower_assign(Lower *l, const Stmt *s)
     bool spread = s->ntargets > 1;
     if (spread && d.kind != DATUM_POISON &&
         (d.kind != DATUM_TUPLE || d.nitems != s->ntargets)) {
-        lower_error(l, s->value->range, NULL, "%d names are given %s",
-                    s->ntargets, datum_text(l->arena, d));
+        lower_error(l, s->value->range, NULL, "cannot assign %s to %d names",
+                    datum_text(l->arena, d), s->ntargets);
         d = datum_poison();
     }
     for (int i = 0; i < s->ntargets; i++) {
@@ -205,13 +205,13 @@ static bool check_carried(Lower *l, const Stmt *s, const Carried *c)
         fine = false;
         if (b->datum.kind != DATUM_POISON)
             lower_error(l, s->loc, NULL,
-                        "the loop changes '%s', which is %s; it carries "
-                        "tensors alone", b->name,
+                        "the loop changes '%s', which is %s; a loop carries "
+                        "only tensors", b->name,
                         datum_text(l->arena, b->datum));
     }
     if (c->n == 0) {
         lower_error(l, s->loc, "such as h = layer(h)",
-                    "the loop changes no value that was there before it");
+                    "the loop assigns no name that exists before it");
         fine = false;
     }
     return fine;
@@ -230,14 +230,14 @@ static bool check_array(Lower *l, const Stmt *s, Datum d)
     for (const Level *at = l->level; at; at = at->outer) {
         if (at->array && at->array->array == d.module) {
             lower_error(l, s->value->range, NULL,
-                        "this array is being looped over already");
+                        "an outer loop already runs over this array");
             return false;
         }
     }
     return true;
 }
 
-/* The value that the body gives a carried name; NULL after an error. */
+/* The body's last value of a carried name; NULL after an error. */
 static Value *carried_result(Lower *l, const Binding *before, Value *start)
 {
     const Binding *b = find_name(l->frame->locals, before->name);
@@ -254,8 +254,8 @@ static Value *carried_result(Lower *l, const Binding *before, Value *start)
     return lower_import(l, l->level, b->datum.tensor);
 }
 
-/* Lowers one iteration for an element into the open body of a loop: carried names
- * begin with the values in `turn`, which it sets to the next ones. */
+/* Lowers one iteration for an element into the open body of a loop. `turn` has
+ * the values of the carried names before it, and receives those after it. */
 static bool element_body(Lower *l, const Stmt *s, Instance *element,
                          const Carried *c, Value **turn)
 {
@@ -287,8 +287,8 @@ static bool element_body(Lower *l, const Stmt *s, Instance *element,
     return fine;
 }
 
-/* Lowers the body into an open loop, for each kind of element that the loop
- * visits in an iteration, and closes it; false after an error. */
+/* Lowers the body once for each element of the loop's period, and closes the
+ * loop; false after an error. */
 static bool loop_body(Lower *l, const Stmt *s, Instance *first, Op *loop,
                       const Carried *c)
 {
@@ -307,7 +307,7 @@ static bool loop_body(Lower *l, const Stmt *s, Instance *first, Op *loop,
     }
     Instance *element = first;
     for (int k = 0; k < first->period && fine; k++) {
-        l->sites = sites; /* all elements draw at the same sites */
+        l->sites = sites; /* all elements have the same sites */
         fine = element_body(l, s, element, c, turn);
         element = element->next_run;
     }
@@ -320,8 +320,9 @@ static bool loop_body(Lower *l, const Stmt *s, Instance *first, Op *loop,
     return fine;
 }
 
-/* One loop over elements from `first` on. `value` holds what is carried, as
- * it goes in and as it comes out. */
+/* Lowers one loop over the run `first` and the runs that share its loop.
+ * `value` has the initial values of the carried names, and receives the
+ * results. */
 static bool lower_loop(Lower *l, const Stmt *s, Instance *first,
                        const Carried *c, Value **value)
 {
@@ -385,7 +386,7 @@ static void lower_stmt(Lower *l, const Stmt *s)
             else
                 lower_stmts(l, s->other, s->nother);
         } else {
-            /* What follows depends on it: report nothing more. */
+            /* The statements that follow depend on it: report no more. */
             l->frame->returned = true;
         }
         break;

@@ -68,7 +68,7 @@ static Layout shard(int dim)
 static bool bad_layout(Lower *l, const Expr *e)
 {
     diag_error(l->diag, e->range.line ? e->range : e->loc,
-               "this is no layout");
+               "this is not a layout");
     diag_help(l->diag,
               "layouts are Replicate, Shard(dim), Partial and none");
     return false;
@@ -123,7 +123,7 @@ static bool same_layout(Layout a, Layout b)
     return a.kind == b.kind && a.dim == b.dim;
 }
 
-/* input=, output=: one side of the pair is the style's own. */
+/* input=, output=: one layout of the pair is determined by the style. */
 static bool read_side(Lower *l, const Item *item, const StyleArg *arg,
                       bool input, Layout own, Layout *given)
 {
@@ -133,24 +133,24 @@ static bool read_side(Lower *l, const Item *item, const StyleArg *arg,
     if (!lower_layout(l, theirs, given))
         return false;
     if (mine && (!lower_layout(l, mine, &fixed) || !same_layout(fixed, own))) {
-        diag_error(l->diag, mine->loc, "%s fixes this side itself",
-                   item->style);
+        diag_error(l->diag, mine->loc, "%s determines this layout: write only "
+                   "the other one", item->style);
         return false;
     }
     if (given->kind == LAYOUT_NONE ||
         (!input && given->kind == LAYOUT_PARTIAL &&
          own.kind != LAYOUT_PARTIAL)) {
-        diag_error(l->diag, theirs->loc, "%s cannot %s so", item->style,
-                   input ? "take its input" : "give its output");
-        diag_help(l->diag, "write Replicate or Shard(DIM), or leave %s= away",
+        diag_error(l->diag, theirs->loc, "%s does not support this %s layout",
+                   item->style, input ? "input" : "output");
+        diag_help(l->diag, "write Replicate or Shard(DIM), or omit %s=",
                   input ? "input" : "output");
         return false;
     }
     return true;
 }
 
-/* ColwiseParallel and RowwiseParallel need one weight to split. A module that
- * is not called has no use for it: nothing is said of that here. */
+/* ColwiseParallel and RowwiseParallel need one weight to split. For a module
+ * that is not called the weight is unknown; its style has no effect. */
 static bool find_weight(Lower *l, const Item *item, const Module *m,
                         bool called, bool *lookup)
 {
@@ -199,7 +199,7 @@ static bool linear_style(Lower *l, const Item *item, const Module *m,
         const char *name = arg->name ? style_setting(arg->name) : "";
         bool input = strcmp(name, "input") == 0;
         if (!input && strcmp(name, "output") != 0)
-            return false; /* check has said so */
+            return false; /* check reported the argument */
         if (!read_side(l, item, arg, input, input ? in : out,
                        input ? &s->in_from[0] : &s->out_to[0]))
             return false;
@@ -222,8 +222,8 @@ static bool sequence_style(Lower *l, const Item *item, const Module *m,
         return false;
     if (item->nargs > 1 || along.kind != LAYOUT_SHARD || (arg && arg->to)) {
         diag_error(l->diag, item->style_loc,
-                   "SequenceParallel takes where the sequence is split, such "
-                   "as Shard(1)");
+                   "SequenceParallel takes the layout of the sequence, such as "
+                   "Shard(1)");
         return false;
     }
     s->nin = m->nin;
@@ -237,7 +237,7 @@ static bool sequence_style(Lower *l, const Item *item, const Module *m,
 
 /* ---- placements of parameters -------------------------------------------- */
 
-/* Shard(0): written as a style, with the dim as its argument. */
+/* Shard(0) has the syntax of a style with one argument, the dim. */
 static bool placement_dim(Lower *l, const Item *item, const Param *q, int *dim)
 {
     const Expr *e = item->nargs == 1 && !item->arg[0].to ? item->arg[0].from
@@ -247,8 +247,8 @@ static bool placement_dim(Lower *l, const Item *item, const Param *q, int *dim)
     if (negative)
         e = e->arg[0].value;
     if (!e || e->kind != EX_INT) {
-        diag_error(l->diag, item->style_loc, "Shard takes the dim that it "
-                   "splits, such as Shard(0)");
+        diag_error(l->diag, item->style_loc, "Shard takes one argument, the "
+                   "dim to split, such as Shard(0)");
         return false;
     }
     int64_t d = negative ? ndim - e->integer : e->integer;

@@ -23,7 +23,7 @@ static bool one_size(const BuiltinCall *c, Loc loc, Datum d, AttrList *dims,
                                         (rest && d.integer == -1));
     if (!fine) {
         if (d.kind != DATUM_POISON)
-            lower_error(c->l, loc, NULL, "a dimension cannot be %s",
+            lower_error(c->l, loc, NULL, "the size of a dim cannot be %s",
                         datum_text(c->l->arena, d));
         return false;
     }
@@ -47,7 +47,7 @@ static bool size_list(const BuiltinCall *c, AttrList *dims, bool rest)
     return true;
 }
 
-/* One dim may be -1: what the others leave. */
+/* One size may be -1: it is inferred from the others. */
 BUILTIN_RUN(reshape)
 {
     (void)self;
@@ -67,9 +67,10 @@ BUILTIN_RUN(reshape)
     }
     if (opens > 1 || (opens == 1 && (known == 0 || all % known != 0))) {
         lower_error(c->l, c->call->loc, NULL,
-                    "%s cannot be reshaped so: %s", shape_text(c, x),
+                    "cannot reshape %s: %s", shape_text(c, x),
                     opens > 1 ? "only one dim may be -1"
-                              : "the other dims do not divide it");
+                              : "the product of the other dims does not "
+                                "divide its size");
         return datum_poison();
     }
     if (opens)
@@ -136,7 +137,7 @@ BUILTIN_RUN(heads)
     if (last < 0 || last + 2 > MAX_DIMS || n < 1 ||
         x->type.dim[last] % n != 0) {
         lower_error(c->l, c->call->loc, NULL,
-                    "the last dim of %s does not make %s heads",
+                    "the last dim of %s does not divide into %s heads",
                     shape_text(c, x), datum_text(c->l->arena, c->arg[1]));
         return datum_poison();
     }
@@ -239,7 +240,7 @@ BUILTIN_RUN(split)
                    : size + 1;
     if (n < 1 || n > size || (sizes ? sum != size : size % n != 0)) {
         lower_error(c->l, c->call->loc, NULL,
-                    "dim %d of %s does not split into %s", dim,
+                    "dim %d of %s does not divide into %s", dim,
                     shape_text(c, x),
                     sizes ? "these sizes"
                           : arena_printf(c->l->arena, "%s equal parts",
@@ -266,7 +267,7 @@ BUILTIN_RUN(slice)
         return datum_poison();
     if (c->arg[1].kind != DATUM_INT || c->arg[2].kind != DATUM_INT) {
         lower_error(c->l, c->call->loc, NULL,
-                    "'slice' wants integers for start and size");
+                    "'slice' takes integers for start and size");
         return datum_poison();
     }
     return slice_of(c, dim, c->arg[1].integer, c->arg[2].integer);
@@ -274,8 +275,8 @@ BUILTIN_RUN(slice)
 
 /* ---- contraction --------------------------------------------------------- */
 
-/* Copies one side of a spec without blanks, "..." as the upper-case letters
- * A, B, … for `lead` dims; false where it does not fit. */
+/* Copies one side of a spec without blanks; "..." becomes the upper-case
+ * letters A, B, … for `lead` dims. False if the side has another character. */
 static bool expand(Out *o, const char *from, const char *end, int lead)
 {
     for (const char *p = from; p < end; p++) {
@@ -294,7 +295,7 @@ static bool expand(Out *o, const char *from, const char *end, int lead)
     return true;
 }
 
-/* Upper-case letters become lower-case ones that the spec leaves free. */
+/* Replaces the upper-case letters by unused lower-case letters. */
 static void rename_letters(char *spec)
 {
     for (char upper = 'A'; upper <= 'A' + MAX_DIMS; upper++) {
@@ -361,7 +362,7 @@ BUILTIN_RUN(einsum)
     if (!spec) {
         lower_error(c->l, builtin_loc(c, 0),
                     "such as \"...k, fk -> ...f\"",
-                    "this contracts no %s with %s", shape_text(c, x),
+                    "the spec does not fit %s and %s", shape_text(c, x),
                     shape_text(c, y));
         return datum_poison();
     }
@@ -372,7 +373,8 @@ BUILTIN_RUN(einsum)
 
 /* ---- lookups ------------------------------------------------------------- */
 
-/* Integers below `rows`, or equal to `ignored`. */
+/* Checks that arg i is a tensor of integers below `rows`; the value `ignored`
+ * is allowed too. */
 static bool check_ids(const BuiltinCall *c, int i, int64_t rows,
                       const Datum *ignored)
 {
@@ -414,7 +416,7 @@ BUILTIN_RUN(onehot)
     int64_t n = c->arg[1].kind == DATUM_INT ? c->arg[1].integer : 0;
     if (n < 1) {
         lower_error(c->l, builtin_loc(c, 1), NULL,
-                    "'onehot' wants the number of classes");
+                    "'onehot' needs the number of classes: onehot(ids, n)");
         return datum_poison();
     }
     if (!check_ids(c, 0, n, &c->arg[2]))
@@ -423,7 +425,7 @@ BUILTIN_RUN(onehot)
     return lower_op(c->l, c->call->loc, "encode", OP_onehot, 1, c->arg, attr);
 }
 
-/* Whether integers can have this value, as far as their declaration says. */
+/* may_be(ids, n): whether the declared bound of ids allows the value n. */
 BUILTIN_RUN(may_be)
 {
     (void)self;

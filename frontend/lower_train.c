@@ -19,7 +19,7 @@ const Setting *lower_define(const Lower *l, const char *name)
 
 /* ---- settings ------------------------------------------------------------ */
 
-/* A setting that is one of the first n element types of the table. */
+/* Sets an element type: one of the first n of the table. */
 static void set_type(Lower *l, const Expr *e, int n, DType *to,
                      const char *message)
 {
@@ -42,7 +42,7 @@ static void set_epilogues(Lower *l, const Expr *e, bool *none)
     bool named = e->kind == EX_NAME || e->kind == EX_STRING;
     *none = e->kind == EX_NONE || (named && strcmp(e->name, "none") == 0);
     if (!*none && (!named || strcmp(e->name, "all") != 0))
-        lower_error(l, e->range, NULL, "the epilogues are all or none");
+        lower_error(l, e->range, NULL, "'epilogues' must be all or none");
 }
 
 static void set_size(Lower *l, const Setting *s, int64_t *size)
@@ -52,7 +52,7 @@ static void set_size(Lower *l, const Setting *s, int64_t *size)
         *size = x;
 }
 
-/* A number above 0, or `none`, which is 0 here. */
+/* Sets a number above 0; `none` sets 0. */
 static void set_positive(Lower *l, const Setting *s, const char *what,
                          double *to)
 {
@@ -70,11 +70,11 @@ static void set_positive(Lower *l, const Setting *s, const char *what,
     }
     lower_error(l, s->value->range,
                 arena_printf(l->arena, "'%s = none' turns it off", name),
-                "'%s' is %s above 0, not %s", name, what,
+                "'%s' must be %s above 0, not %s", name, what,
                 datum_text(l->arena, d));
 }
 
-/* Gradients in f16 would vanish without it. */
+/* Small gradients become 0 in f16 without loss scaling. */
 static void default_loss_scale(Train *t)
 {
     if (t->loss_scale < 0)
@@ -87,15 +87,15 @@ static void set_accumulate(Lower *l, const Setting *s)
     l->accumulate_loc = s->value->range;
 }
 
-/* The microbatches are equal: a batch that they do not divide is refused. */
+/* The microbatches must have equal sizes. */
 static void check_accumulate(Lower *l)
 {
     const Train *t = &l->p->train;
     if (t->accumulate < 2 || t->batch % t->accumulate == 0)
         return;
     diag_error(l->diag, l->accumulate_loc,
-               "a batch of %lld cannot be worked through in %lld equal "
-               "microbatches", (long long)t->batch, (long long)t->accumulate);
+               "a batch of %lld does not divide into %lld equal microbatches",
+               (long long)t->batch, (long long)t->accumulate);
     diag_help(l->diag, "choose an accumulate that divides the batch");
 }
 
@@ -115,10 +115,10 @@ static void set_setting(Lower *l, const Setting *s)
         set_accumulate(l, s);
     else if (strcmp(name, "precision") == 0)
         set_type(l, s->value, 3, &t->precision,
-                 "the precision is f32, bf16 or f16");
+                 "'precision' must be f32, bf16 or f16");
     else if (strcmp(name, "reduce") == 0)
         set_type(l, s->value, 2, &t->reduce,
-                 "gradients are reduced in f32 or bf16");
+                 "'reduce' must be f32 or bf16");
     else if (strcmp(name, "clip") == 0)
         set_positive(l, s, "a norm", &t->clip);
     else if (strcmp(name, "loss_scale") == 0)
@@ -154,8 +154,8 @@ static void define_setting(Lower *l, const Setting *s)
         set_setting(l, s);
     } else {
         diag_error(l->diag, s->name.loc,
-                   "there is no parameter of the model and no train setting "
-                   "'%s'", name);
+                   "'%s' is neither a parameter of the model nor a train "
+                   "setting", name);
         NameList names = {.arena = l->arena};
         for (int i = 0; i < l->model->nformals; i++)
             names_add(&names, l->model->formal[i].name.name,

@@ -115,7 +115,7 @@ int rt_memory_file(size_t bytes);
 /* Such a file that all ranks of the job open; -1 after a message. */
 int rt_join_file(const RtWorld *w, size_t bytes);
 
-/* ---- rt_job.c: synchronization of the ranks of a job; each function ends the run on failure ---- */
+/* ---- rt_job.c: each function ends the run on failure ---- */
 
 /* rt_job_watch starts the thread that reads lifelines; false after a message.
  * rt_job_goodbye: the run has ended well on this rank; the others may
@@ -130,7 +130,7 @@ void rt_job_broadcast(RtStore *s, void *data, size_t bytes);
  * others are at, or will reach, a synchronization point. */
 void rt_job_read(RtStore *s, int rank, int of, int64_t offset, int64_t bytes,
                  void *to);
-/* ---- rt_places.c: requests for the states of ranks, handled by the watchers ---- */
+/* ---- rt_places.c: states of ranks, for messages ---- */
 
 void rt_places_asked(RtStore *s, const RtFrame *f);
 /* rt_places_gather for callers without a ParcRt. */

@@ -1,15 +1,15 @@
-/* rt_attention.c: attention, forward, without a score matrix.
+/* rt_attention.c: computes attention, forward, without a score matrix.
  *
- * A task is a block of queries of one head. It walks the keys block by block
- * and keeps, for each query, the running maximum, the running sum of exps and
- * the running output, rescaled when the maximum grows (Milakov, Gimelshein:
- * "Online normalizer calculation for softmax", 2018; Dao et al.: "FlashAtten-
- * tion", 2022). Only a tile of scores exists at a time. Besides the output it
- * leaves lse = log(sum(exp(score))) of each query, from which the backward
- * pass makes the weights again. Tasks write disjoint results, so that the
- * number of threads changes no bit.
+ * A task is a block of queries of one head. It loops over blocks of keys and
+ * keeps for each query the running maximum, the running sum of exponentials
+ * and the running output, which it rescales when the maximum grows (Milakov,
+ * Gimelshein: "Online normalizer calculation for softmax", 2018; Dao et al.:
+ * "FlashAttention", 2022). Only one tile of scores exists at a time. The
+ * result also includes lse = log(sum(exp(score))) of each query, from which
+ * the backward pass recomputes the weights.
  *
- * Causal: query i sees keys 0 … i.
+ * With a causal mask query i attends to keys 0 … i. Tasks write disjoint
+ * results, so the result does not depend on the number of threads.
  */
 #include <float.h>
 #include <math.h>
@@ -28,9 +28,9 @@ typedef struct Forward {
     float *score;     /* [QUERIES, KEYS] */
     float *out;       /* [QUERIES, e] */
     float *top, *sum; /* [QUERIES] */
-    float *query;     /* [QUERIES, d], where elements are not f32 */
-    float *key;       /* [KEYS, d], the same */
-    int64_t row;      /* the head's first, where weights are counted */
+    float *query;     /* [QUERIES, d], if elements are not f32 */
+    float *key;       /* [KEYS, d], if elements are not f32 */
+    int64_t row;      /* index of the head's first row of weights */
 } Forward;
 
 static int64_t forward_floats(const ParcAttention *a)
@@ -64,7 +64,7 @@ int64_t parc_attention_scratch(const ParcAttention *a, bool backward,
     return n * threads * (int64_t)sizeof(float);
 }
 
-/* The largest of the `seen` keys that a row of scores has, and of `top`. */
+/* The maximum of `top` and the first `seen` scores of a row. */
 static float row_top(const float *restrict s, int seen, int columns,
                      float scale, float top)
 {
@@ -77,8 +77,9 @@ static float row_top(const float *restrict s, int seen, int columns,
     return parc_from_key(key);
 }
 
-/* Scores become weights exp(score - top), zeros from `seen` on: by selecting,
- * so that all of the row goes through whole vectors. Returns their sum. */
+/* Replaces scores by weights exp(score - top), and by zeros from `seen` on.
+ * A select instead of a shorter loop keeps the vectors full. Returns their
+ * sum. */
 static float row_weights(float *restrict s, int seen, int columns, float scale,
                          float top)
 {
@@ -91,9 +92,9 @@ static float row_weights(float *restrict s, int seen, int columns, float scale,
     return sum;
 }
 
-/* Rows first … queries-1 of scores become weights; earlier sums and outputs
- * are rescaled to the new maxima, all rows at once. At least one key of `keys`
- * counts in each. */
+/* Converts rows first … queries-1 of scores to weights, and rescales earlier
+ * sums and outputs to the new maxima, in a vector loop over the rows. Each of
+ * these rows has at least one of the `keys` keys. */
 static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
                          int64_t first, int64_t queries, int64_t key,
                          int64_t keys)
@@ -125,8 +126,9 @@ static void softmax_rows(const ParcAttention *a, Forward *f, int64_t query,
     }
 }
 
-/* The keys from `key` on, for a block of queries `q`. Queries before the first
- * key see none of them; keys after the last query are seen by none. */
+/* Processes the block of keys at `key` for a block of queries `q`. With a
+ * causal mask, queries before the first key do not attend to the block, and
+ * keys after the last query are not read. */
 static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
                           const void *k, const void *v, int64_t query,
                           int64_t queries, int64_t key)
@@ -148,7 +150,7 @@ static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
                       q.stride, 1, f->keys, RT_KEY_ROW, score, RT_KEYS, false});
     softmax_rows(a, f, query, first, queries, key, keys);
     for (int64_t i = first; i < queries && a->drop > 0; i++) {
-        float keep[RT_KEYS]; /* behind the sum: all weights count there */
+        float keep[RT_KEYS]; /* after the sum, which includes dropped weights */
         rt_keep_row(a, keep, f->row + query + i, key, columns);
         rt_scale_row(f->score + i * RT_KEYS, keep, columns);
     }
@@ -156,7 +158,7 @@ static void forward_block(const ParcAttention *a, Forward *f, RtRows q,
                       f->values, row, f->out + first * row, row, true});
 }
 
-/* The rows of the output, divided by their sums. */
+/* Divides the output rows by their sums, and stores them and lse. */
 static void store_output(const ParcAttention *a, const Forward *f, void *o,
                          float *lse, int64_t query, int64_t queries)
 {
@@ -206,8 +208,9 @@ void parc_attention(ParcRt *rt, const ParcAttention *a, void *o, float *lse,
     (void)rt;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t task = 0; task < a->b * heads * blocks; task++) {
-        /* Blocks of one head follow each other, so that its keys and values
-         * are still in cache; long rows of a causal mask come first. */
+        /* Consecutive tasks share a head, so its keys and values stay in
+         * cache. Within a head, the longest rows of a causal mask come
+         * first. */
         int64_t block = blocks - 1 - task % blocks, head = task / blocks;
         int64_t b = head / heads, h = head % heads, kv = h / a->g;
         forward_task(a, scratch + omp_get_thread_num() * floats,

@@ -1,7 +1,7 @@
-/* rt_attention.h: what attention's forward and backward share.
+/* rt_attention.h: defines what attention's forward and backward passes share.
  *
- * Blocks of QUERIES by KEYS scores. Packed blocks have rows padded with zeros
- * to whole vectors, so that products of tiles have no ragged edge.
+ * Both process blocks of QUERIES by KEYS scores. Packed blocks have rows
+ * padded with zeros to whole vectors, so tile products need no remainder loop.
  */
 #ifndef PARC_RT_ATTENTION_H
 #define PARC_RT_ATTENTION_H
@@ -26,14 +26,15 @@ static inline int64_t rt_less(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* How many of the `keys` keys from `key` on the query sees (may be < 1). */
+/* The number of the `keys` keys from `key` on that the query attends to; may
+ * be less than 1. */
 static inline int64_t rt_seen(const ParcAttention *a, int64_t query,
                               int64_t key, int64_t keys)
 {
     return a->causal ? rt_less(keys, query - key + 1) : keys;
 }
 
-/* A short row, without a call. */
+/* Copies a short row without a call of memcpy. */
 static inline void rt_copy_row(float *restrict to, const float *restrict from,
                                int64_t n)
 {
@@ -46,22 +47,22 @@ static inline void rt_copy_row(float *restrict to, const float *restrict from,
     }
 }
 
-/* A number that lies in the arena. */
+/* A scalar in the arena; 0 if `at` is NULL. */
 static inline int64_t rt_number(const int64_t *at)
 {
     return at ? *at : 0;
 }
 
-/* The number of a head's first row of weights in the whole tensor. */
+/* The index of a head's first row of weights in the global tensor. */
 static inline int64_t rt_head_row(const ParcAttention *a, int64_t b, int64_t h)
 {
     int64_t first = rt_number(a->first_kv) * a->groups + rt_number(a->first_g);
     return ((rt_number(a->first_b) + b) * a->heads + first + h) * a->s;
 }
 
-/* What dropout multiplies the weights of a row by, for the keys from `key` on.
- * Rows are counted as if they were a multiple of 64 long, so that a block of
- * keys is drawn at once; columns behind the last key count for nothing. */
+/* The factors of dropout for the weights of a row, from key `key` on. The
+ * index of a weight counts rows as a multiple of 64 long, so a block of keys
+ * is drawn in one call. Columns after the last key are arbitrary. */
 static inline void rt_keep_row(const ParcAttention *a, float keep[RT_KEYS],
                                int64_t row, int64_t key, int64_t columns)
 {
@@ -83,7 +84,7 @@ static inline void rt_scale_row(float *restrict x, const float *restrict by,
     }
 }
 
-/* to[rows, row(n)] from rows of n elements, `stride` apart. */
+/* Packs rows of n elements, `stride` apart, to to[rows, row(n)]. */
 static inline void rt_pack(float *to, ParcType type, const void *from,
                            int64_t stride, int64_t rows, int64_t n)
 {
@@ -107,7 +108,7 @@ typedef struct RtRows {
     int64_t stride;
 } RtRows;
 
-/* The same rows as floats: where they lie, or packed into `room`. */
+/* The rows as floats: in place if they are f32, else packed into `room`. */
 static inline RtRows rt_rows(float *room, ParcType type, const void *from,
                              int64_t stride, int64_t rows, int64_t n)
 {
@@ -118,7 +119,7 @@ static inline RtRows rt_rows(float *room, ParcType type, const void *from,
     return (RtRows){room, rt_row(n)};
 }
 
-/* Four rows of four floats become columns. */
+/* Transposes a block of 4 x 4 floats. */
 typedef float RtFour __attribute__((vector_size(16)));
 typedef float RtFourUnaligned
     __attribute__((vector_size(16), aligned(4), may_alias));
@@ -143,8 +144,8 @@ static inline void rt_transpose_four(float *to, int64_t to_row,
         __builtin_shufflevector(high, high2, 2, 3, 6, 7);
 }
 
-/* to[n, KEY_ROW] from rows of n floats: row i becomes column i; columns up to
- * padded(rows) are zeros. */
+/* Packs rows of n floats as to[n, KEY_ROW]: row i becomes column i. Columns
+ * from `rows` to padded(rows) are zeros. */
 static inline void rt_pack_transposed(float *restrict to, RtRows rows_of,
                                       int64_t rows, int64_t n)
 {

@@ -1,13 +1,15 @@
-/* rt_attention_grad.c: attention, backward.
+/* rt_attention_grad.c: computes attention, backward.
  *
- * With weights p = exp(score - lse) made again tile by tile:
+ * The weights p = exp(score - lse) are recomputed tile by tile:
  *   dv = p' do          dp = do v'         D = rowsum(do * o)
  *   ds = p * (dp - D)   dq = scale ds k    dk = scale ds' q
- * Under dropout p and dp are multiplied by what was drawn, drawn once more.
- * A task is one head of keys of one sequence with all the query heads that
- * share it. It walks the blocks of keys; for each it walks the blocks of
- * queries that see them, adds up dk and dv in scratch and adds to dq (in
- * place if that is f32, else in scratch too), always in the same order.
+ * With dropout, p and dp are multiplied by the same factors as in the forward
+ * pass, which are drawn a second time.
+ *
+ * A task is one KV head of one sequence with all query heads that share it. It
+ * loops over blocks of keys, and for each over the blocks of queries that
+ * attend to it. It accumulates dk and dv in scratch, and dq in place if it is
+ * f32, else in scratch, always in the same order.
  */
 #include <omp.h>
 #include <string.h>
@@ -17,8 +19,7 @@
 #include "rt_attention.h"
 #include "rt_tile.h"
 
-/* The scratch of a thread, in floats. Rows of d and e are
- * rt_row long. */
+/* The scratch of a thread, in floats. Rows of d and e are rt_row long. */
 typedef struct Backward {
     float *sums;     /* [g, s]: D */
     float *keys_t;   /* [d, KEY_ROW] */
@@ -31,9 +32,9 @@ typedef struct Backward {
     float *dquery;   /* [QUERIES, d] */
     float *weight;   /* [QUERIES, KEYS] */
     float *dscore;   /* [QUERIES, KEYS] */
-    /* Where elements are not f32: */
+    /* If elements are not f32: */
     float *query_sums; /* [g, s, d]: dq */
-    float *rows;       /* [KEYS, d or e]: widened */
+    float *rows;       /* [KEYS, d or e]: converted to f32 */
 } Backward;
 
 static Backward backward_scratch(const ParcAttention *a, float *base)
@@ -66,17 +67,17 @@ int64_t rt_attention_grad_floats(const ParcAttention *a)
            RT_QUERIES * (2 * d + e + 2 * RT_KEYS);
 }
 
-/* What a task reads and writes: its own sequence and head of keys; the first
- * of its heads of queries. */
+/* The operands and results of a task: its own sequence and KV head, and the
+ * first of its query heads. */
 typedef struct Task {
     const ParcAttention *a;
     Backward w;
     void *dq, *dk, *dv;
     const void *d_o, *q, *k, *v, *o;
     const float *lse;
-    float *sum; /* of dq, `sum_row` from one query to the next */
+    float *sum; /* of dq; `sum_row`: distance between two queries */
     int64_t sum_row;
-    int64_t row; /* the first head's first, where weights are counted */
+    int64_t row; /* index of the first head's first row of weights */
 } Task;
 
 static void sum_rows(const Task *t)
@@ -100,8 +101,8 @@ static void sum_rows(const Task *t)
     }
 }
 
-/* Scores and dp of one query become its weights and ds; zeros from `seen`
- * (at least 1) on. */
+/* Replaces the scores and dp of one query by its weights and ds; zeros from
+ * `seen` (at least 1) on. */
 static void weights_row(const Task *t, int64_t i, int seen, int columns,
                         float lse, float sum)
 {
@@ -130,8 +131,8 @@ static void add_dq(const Task *t, int64_t h, int64_t query, int64_t queries)
     }
 }
 
-/* One tile: queries of head h against the packed block of keys, as far as
- * they see it. */
+/* One tile: a block of queries of head h and the packed block of keys, without
+ * the keys that a causal mask excludes. */
 static void tile(const Task *t, int64_t h, int64_t query, int64_t key,
                  int64_t all_keys)
 {
@@ -173,7 +174,8 @@ static void tile(const Task *t, int64_t h, int64_t query, int64_t key,
     add_dq(t, h, query, queries);
 }
 
-/* Rows of n, `from_row` apart, to rows of the result from element `at` on. */
+/* Stores rows of n elements, `from_row` apart, to rows of the result, `stride`
+ * apart, from element `at` on. */
 static void store_rows(ParcType type, void *to, int64_t at, int64_t stride,
                        const float *from, int64_t from_row, int64_t rows,
                        int64_t n)

@@ -1,17 +1,18 @@
-/* rt_collectives.c: collectives over shared memory.
+/* rt_collectives.c: implements collectives over shared memory.
  *
- * Every rank's arena is mapped by all, and a tensor has the same offset on
- * every rank, so that a collective is: meet (all sources are written), each
- * rank copies or adds what it owes out of its peers' arenas, meet (sources
- * may be overwritten). There is no staging. Parameters that ranks share
- * (ParcShared) are not even copied: their gathers meet once, or not at all
- * where another meeting says enough. Sums run in the order of the
- * group's ranks, element by element, whatever the number of threads: the
- * same run gives the same bits.
+ * Every rank maps all arenas, and a tensor has the same offset on every rank.
+ * A collective is therefore: a barrier (all sources are written); each rank
+ * copies or adds its part from the arenas of its peers; a barrier (sources may
+ * be overwritten). There is no staging buffer. Parameters that ranks share
+ * (ParcShared) are not copied: their all-gather is one barrier, or nothing if
+ * another barrier already orders the accesses.
  *
- * all_reduce cuts the elements into one slice a rank: a rank adds up its
- * slice over all peers and writes the sum into all of them, in place if
- * wanted, since nobody else reads or writes that slice.
+ * Sums are computed in the order of the group's ranks, element by element, for
+ * any number of threads: the same run gives the same bits.
+ *
+ * all_reduce splits the elements into one slice per rank. A rank sums its
+ * slice over all peers and writes the sum to all of them. It may work in
+ * place, since no other rank reads or writes that slice.
  */
 #include <string.h>
 
@@ -20,11 +21,12 @@
 #include "rt_type.h"
 
 enum {
-    TILE = 2048,      /* elements summed at a time, in cache */
-    GRAIN = 1 << 15,  /* elements from which threads pay */
-    COPY_GRAIN = 4 * GRAIN, /* bytes */
+    TILE = 2048,      /* elements that are summed at a time, in cache */
+    GRAIN = 1 << 15,  /* minimum number of elements for several threads */
+    COPY_GRAIN = 4 * GRAIN, /* the same in bytes, for copies */
     SLICE_ALIGN = 16, /* slices end at cache lines */
-    MOST_FAR = 16,    /* ranks whose sum is streamed without a tile */
+    MOST_FAR = 16,    /* maximum number of ranks for a sum with non-temporal
+                         stores */
 };
 
 bool rt_collectives_share(void)
@@ -32,7 +34,7 @@ bool rt_collectives_share(void)
     return true;
 }
 
-/* A part of elements of one byte: what only moves does not ask for more. */
+/* The part in bytes: copies do not depend on the element type. */
 static ParcPart in_bytes(const ParcPart *p)
 {
     ParcPart bytes = *p;
@@ -41,7 +43,7 @@ static ParcPart in_bytes(const ParcPart *p)
     return bytes;
 }
 
-/* Everybody has arrived at the same collective. */
+/* Barrier before a collective; checks that all ranks are at the same one. */
 static void enter(ParcRt *rt, int id, uint32_t axes)
 {
     const RtGroup *g = &rt->group[axes];
@@ -82,7 +84,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* How much of run j exists: flat shards pad the last. */
+/* The valid elements of run j: the last run of a flat shard has padding. */
 static int64_t valid_run(const ParcPart *p, int64_t j)
 {
     return p->valid == 0
@@ -90,14 +92,14 @@ static int64_t valid_run(const ParcPart *p, int64_t j)
                : larger(0, smaller(p->inner, p->valid - j * p->inner));
 }
 
-/* From one row of the gathered tensor to the next: its padding does not lie in
- * it. */
+/* The distance between two rows of the gathered tensor, which excludes padding
+ * unless `inside`. */
 static int64_t whole_row(const ParcPart *p, int64_t ranks)
 {
     return p->valid == 0 || p->inside ? ranks * p->inner : p->valid;
 }
 
-/* A rank's padding is zero. */
+/* Clears the padding of the rank's run. */
 static void clear_padding(char *dst, const ParcPart *p, int64_t valid)
 {
     for (int64_t o = 0; valid < p->inner && o < p->outer; o++) {
@@ -105,7 +107,7 @@ static void clear_padding(char *dst, const ParcPart *p, int64_t valid)
     }
 }
 
-/* `rows` rows of `n` bytes between two strides, by all threads. */
+/* Copies `rows` rows of `n` bytes between two strides, with all threads. */
 static void copy_rows(ParcRt *rt, char *dst, int64_t dst_stride,
                       const char *src, int64_t src_stride, int64_t rows,
                       int64_t n)
@@ -131,8 +133,8 @@ static void copy_rows(ParcRt *rt, char *dst, int64_t dst_stride,
     }
 }
 
-/* Ids are not compared here: one rank may be at the next collective before
- * another has looked. That collective compares them. */
+/* This barrier does not compare ids: one rank may already be at the next
+ * collective, which compares them, before another rank has read its id. */
 void parc_meet(ParcRt *rt, int id, uint32_t axes)
 {
     RtSlot *own = &rt->world->slot[rt->rank];
@@ -173,14 +175,14 @@ static void combine(float *restrict to, const float *restrict from, int64_t n,
         }
         return;
     }
-    /* A NaN must come through: it is how a run learns that it broke. */
+    /* NaN must propagate, because checks of the results rely on it. */
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         to[i] = from[i] > to[i] || from[i] != from[i] ? from[i] : to[i];
     }
 }
 
-/* Elements [at, at+n) of a part's source, over all ranks in order. */
+/* Reduces elements [at, at+n) of a part's source over all ranks, in order. */
 static void reduce_tile(const ParcRt *rt, const RtGroup *g, float *sum,
                         const ParcPart *p, int64_t at, int64_t n, ParcReduce op)
 {
@@ -196,7 +198,7 @@ static void reduce_tile(const ParcRt *rt, const RtGroup *g, float *sum,
     }
 }
 
-/* n sums to where they belong. */
+/* Stores n sums in the part's type. far: past the cache. */
 static void put_sums(const ParcPart *p, void *to, const float *sum, int64_t n,
                      bool far)
 {
@@ -207,8 +209,8 @@ static void put_sums(const ParcPart *p, void *to, const float *sum, int64_t n,
     }
 }
 
-/* Elements [at, at+n) of a part's source summed over all ranks to `to`,
- * floats that are far away. */
+/* Sums elements [at, at+n) of a part's source over all ranks and stores them
+ * to `to` past the cache; all are f32. */
 static void sum_far(const ParcRt *rt, const RtGroup *g, const ParcPart *p,
                     float *to, int64_t at, int64_t n)
 {
@@ -295,8 +297,8 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
     leave(rt, axes);
 }
 
-/* Row (o, m) of what peer j keeps for this rank goes to where j's share of
- * the result is; `minor` swaps the roles of the two layouts. */
+/* Copies row (o, m) of peer j's slice for this rank to j's position in the
+ * result. `minor` exchanges the layouts of source and result. */
 void parc_all_to_all(ParcRt *rt, int id, uint32_t axes, bool minor,
                      const ParcPart *part)
 {

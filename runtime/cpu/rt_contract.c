@@ -1,15 +1,15 @@
-/* rt_contract.c: the contraction that no matmul fits.
+/* rt_contract.c: computes the contractions that no matmul computes.
  *
- * One counter over the result's letters, one over the summed ones; every
- * element of the result is summed in double, in order.
+ * One loop iterates over the indices of the result, an inner one over the
+ * contracted indices. Each element of the result is a sum in double, in order.
  */
 #include "rt.h"
 #include "rt_type.h"
 
 enum { MAX_LETTERS = 2 * PARC_MAX_DIMS, C = 1, A = 2, B = 3 };
 
-/* Steps a counter over letters first … last-1 and moves the offsets along;
- * false when it has come round. */
+/* Increments a counter over letters first … last-1 and updates the offsets;
+ * false when the counter wraps around to zero. */
 static bool advance(int64_t count[], int64_t at[4], int first, int last,
                     const int64_t letter[][4])
 {

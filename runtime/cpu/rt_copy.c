@@ -1,10 +1,10 @@
-/* rt_copy.c: copies: transposes, slices, parts, what lies in one piece.
+/* rt_copy.c: copies strided blocks: transposes, slices, parts.
  *
- * Dims that are contiguous on both sides are joined first. What is left is
- * copied in rows where the source's last dim is contiguous, else in square
- * tiles of its last dim and the one along which the source is contiguous, so
- * that both sides use whole cache lines. Elements are moved as so many bytes;
- * the inner loops are made for 2, 4 and 8.
+ * Dims that are contiguous in both source and destination are merged first. If
+ * the source's last dim is contiguous, the copy runs over rows. Otherwise it
+ * uses square tiles of the last dim and the dim in which the source is
+ * contiguous, so that both sides use whole cache lines. Copies depend on the
+ * element size only; the inner loops are specialised for 2, 4 and 8 bytes.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@ typedef struct Copy {
     int size; /* bytes of an element */
 } Copy;
 
-/* Offsets of the `index`-th element over all dims but `a` and `b`. */
+/* The offsets of element `index`, counted over all dims except `a` and `b`. */
 static void locate(const Copy *c, int a, int b, int64_t index, int64_t *src,
                    int64_t *dst)
 {
@@ -33,9 +33,9 @@ static void locate(const Copy *c, int a, int b, int64_t index, int64_t *src,
     }
 }
 
-/* dst[i][j] = src[j][i] for a tile; `rows` along the dim that the source has
- * contiguous, `columns` along the destination's last. `size` is a constant
- * where this is called. */
+/* dst[i][j] = src[j][i] for a tile: `rows` along the dim in which the source
+ * is contiguous, `columns` along the destination's last dim. Callers pass a
+ * constant `size`, so the compiler specialises the loop. */
 __attribute__((always_inline)) static inline void
 move_tile(char *restrict dst, int64_t dst_stride, const char *restrict src,
           int64_t src_stride, int64_t rows, int64_t columns, int size)

@@ -1,4 +1,4 @@
-/* rt_cpu.c: the instructions that the runtime library is compiled with. */
+/* rt_cpu.c: defines the features that the runtime library is compiled with. */
 #include "parc_cpu.h"
 
 const uint64_t parc_cpu_library = PARC_CPU_FEATURES;

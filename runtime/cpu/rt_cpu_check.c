@@ -1,10 +1,9 @@
-/* rt_cpu_check.c: does this machine have the instructions that a program was
- * compiled with?
+/* rt_cpu_check.c: checks that this machine has the instructions that a program
+ * was compiled with.
  *
- * Without the check the program would die of SIGILL at the first instruction
- * that the machine lacks. This file alone is compiled for the architecture's
- * baseline (no -march), and calls nothing but the C library before the answer
- * is known.
+ * Without the check the program would die of SIGILL at the first missing
+ * instruction. Only this file is compiled for the architecture's baseline (no
+ * -march), and it calls only the C library before the check is complete.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,7 +21,7 @@
 #error "compile rt_cpu_check.c without -march"
 #endif
 
-/* ---- x86-64: CPUID, and the state that the system saves ------------------ */
+/* ---- x86-64: CPUID, and the register state that the system saves --------- */
 
 #if defined(__x86_64__)
 
@@ -86,7 +85,7 @@ static const char *level_of(uint64_t has)
     return level > 0 ? name[level - 1] : NULL;
 }
 
-/* ---- aarch64: what the kernel says --------------------------------------- */
+/* ---- aarch64: features that the kernel reports --------------------------- */
 
 #elif defined(__aarch64__)
 

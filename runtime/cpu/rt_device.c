@@ -1,5 +1,7 @@
-/* rt_device.c: the CPU as the target: the step computes where the host
- * writes and reads, in the memory that the ranks share. */
+/* rt_device.c: implements rt_device.h for the CPU.
+ *
+ * The step computes in the host mirror itself, which is shared memory of the
+ * ranks. Uploads, downloads and results therefore need no work. */
 #include "rt_device.h"
 
 #include <linux/mman.h>
@@ -27,10 +29,10 @@ void rt_device_place(const RtWorld *w, int rank)
     rt_threads_place(w, rank);
 }
 
-/* Shared memory has large pages on demand only: one small page in each is
- * read, then all are joined. It costs less than to fault them in one by
- * one, and what streams over them runs half as fast again. Refusal is no
- * harm. */
+/* The system backs shared memory with small pages. This reads one small page
+ * in each large page and then asks the system to collapse them, which is
+ * faster than a page fault for each small page; streaming reads are then about
+ * 1.5 times as fast. The system may refuse without harm. */
 static void join_pages(char *from, int64_t pages)
 {
 #if defined(MADV_COLLAPSE)
@@ -45,8 +47,8 @@ static void join_pages(char *from, int64_t pages)
 #endif
 }
 
-/* Of what ranks share each joins an equal part, where others may be writing
- * already. */
+/* Each rank collapses an equal part of a shared segment. Other ranks may
+ * already write to it. */
 void rt_device_open(ParcRt *rt)
 {
     const ParcModel *m = rt->model;
@@ -108,7 +110,7 @@ void rt_device_step(ParcRt *rt)
     }
 }
 
-/* The mirror is what the step computes in. */
+/* A step reads the mirror: uploads may not overlap it. */
 bool rt_device_runs_beside(const ParcRt *rt)
 {
     (void)rt;
@@ -127,7 +129,7 @@ void rt_device_results(ParcRt *rt)
 
 void rt_device_print(const ParcRt *rt)
 {
-    (void)rt; /* ranks and threads have been said */
+    (void)rt; /* rt_main.c prints ranks and threads */
 }
 
 void rt_device_close(ParcRt *rt)

@@ -1,9 +1,10 @@
-/* rt_embedding.c: rows of a table by number, and the gradient of that.
+/* rt_embedding.c: copies rows of a table by id, and computes the table's
+ * gradient.
  *
- * Under vocabulary parallelism a rank holds rows base … base+rows-1; the
- * other numbers give zeros, to be summed over the group. The gradient is cut
- * among threads by columns: each row is summed in the order of positions,
- * whatever the number of threads.
+ * With vocabulary parallelism a rank holds rows base … base+rows-1; other ids
+ * give zeros, and a sum over the group gives the result. Threads split the
+ * gradient by columns: each row is summed in order of position, for any number
+ * of threads.
  */
 #include <string.h>
 
@@ -42,7 +43,7 @@ static void add_piece(float *restrict sum, ParcType type, const void *dy,
     }
 }
 
-/* Adds columns [from, to) of all rows. */
+/* Adds columns [from, to) of all positions. */
 static void add_columns(float *grad, ParcType type, const void *dy,
                         const int32_t *ids, int64_t n, int64_t rows,
                         int64_t width, int64_t base, int64_t from, int64_t to)

@@ -1,5 +1,5 @@
-/* rt_flops.c: what the cores in use could do at their nominal clock, with two
- * fused multiply-adds of full vector width each cycle.
+/* rt_flops.c: estimates the peak flops of the cores in use: nominal clock rate
+ * times two fused multiply-adds of full vector width per cycle.
  */
 #include <stdio.h>
 
@@ -13,7 +13,7 @@ enum { FLOPS_A_CYCLE = 32 };
 enum { FLOPS_A_CYCLE = 16 };
 #endif
 
-/* 0 where the system does not tell. */
+/* The nominal clock rate; 0 if the system does not report it. */
 static double clock_hz(void)
 {
     double best = 0, value;

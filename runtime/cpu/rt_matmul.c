@@ -1,13 +1,15 @@
-/* rt_matmul.c: matrix products by oneDNN's matmul primitive.
+/* rt_matmul.c: computes matrix products with oneDNN's matmul primitive.
  *
- * A primitive, its memory objects and its scratchpad (in the rank's arena)
- * are made once; a call sets three pointers and runs. oneDNN's fast kernels
- * want each operand contiguous along one of its last two dims and the result
- * along its last: a result that is contiguous by columns is computed as the
- * transposed product, c' = b' a'. Where only the reference kernel would take
- * a batch, its products run one by one; 16-bit types that have no fast kernel
- * here are multiplied in f32 (rt_matmul_wide.c), f32 in three parts of bf16
- * where that is faster (rt_matmul_split.c).
+ * A primitive, its memory objects and its scratchpad (in the rank's arena) are
+ * created once; a call sets three pointers and executes. oneDNN's fast kernels
+ * require each operand to be contiguous along one of its last two dims, and
+ * the result along its last dim. A result that is contiguous by columns is
+ * computed as the transposed product, c' = b' a'.
+ *
+ * Three cases use other implementations. A batch that only oneDNN's reference
+ * kernel supports is computed product by product. 16-bit types without a fast
+ * kernel on this machine are multiplied in f32 (rt_matmul_wide.c). f32 is
+ * multiplied as three parts of bf16 if that is faster (rt_matmul_split.c).
  */
 #include <stdlib.h>
 #ifdef __GLIBC__
@@ -34,13 +36,14 @@ struct ParcMatmul {
     dnnl_primitive_t primitive;
     dnnl_memory_t memory[NMEMORIES];
     dnnl_exec_arg_t argument[NMEMORIES];
-    int64_t scratch, scratch_bytes; /* at; of how many */
-    int64_t slice; /* elements of a from a rank's rows to the next's */
+    int64_t scratch, scratch_bytes; /* offset in the arena; bytes */
+    int64_t slice; /* stride in a, in elements, between the row blocks of two
+                      ranks */
     ParcMatmul *next;
 };
 
-/* Whether the plan, or each of its products, is faster in parts of bf16, and
- * its packed operands fit. */
+/* Whether the split implementation is faster for the plan, or for each of its
+ * products, and its packed operands fit in `capacity` bytes. */
 static bool may_split(Plan *p, int threads, int64_t capacity)
 {
     Plan one = rt_plan_one_by_one(p);
@@ -52,8 +55,7 @@ static bool may_split(Plan *p, int threads, int64_t capacity)
     return true;
 }
 
-/* Whether oneDNN can count the matrices: in 32 bits. It divides by zero where
- * it cannot. */
+/* Whether sizes fit in 32 bits. Otherwise oneDNN divides by zero. */
 static bool is_countable(const Plan *p)
 {
     for (int i = 0; i <= DST; i++) {
@@ -66,8 +68,8 @@ static bool is_countable(const Plan *p)
     return true;
 }
 
-/* The fastest implementation whose scratch is at most `capacity` bytes. The
- * description is a primitive's, if that is the way. */
+/* Chooses the fastest implementation whose scratch is at most `capacity`
+ * bytes. Sets *description if that is a primitive. */
 static dnnl_status_t choose(Plan *p, const ParcMatmulSpec *spec, int threads,
                             int64_t capacity, dnnl_engine_t engine, Way *way,
                             dnnl_primitive_desc_t *description)
@@ -122,7 +124,7 @@ static int64_t scratch_of(const Plan *p, Way way, int threads,
                                      : rt_description_scratch(description));
 }
 
-/* What the library of this machine requests. */
+/* The scratch bytes that the library requests on this machine. */
 static int64_t requested(const ParcMatmulSpec *spec, int threads)
 {
     dnnl_engine_t engine;
@@ -166,11 +168,11 @@ static void check(ParcRt *rt, const ParcMatmulSpec *spec, dnnl_status_t s)
     }
 }
 
-/* Where oneDNN packs operands it takes aligned blocks from malloc at every
- * call. Mapped anew they would cost a page fault every 4 KiB (5 ms a call of
- * 20 MiB), trimmed away too: they stay in the heap, which is at most a few of
- * the largest blocks. Larger ones than any of oneDNN's are mapped. */
-static void tame_malloc(void)
+/* oneDNN allocates buffers for packed operands in every call. With mmap each
+ * call would cost a page fault per 4 KiB (5 ms for 20 MiB), and with trimming
+ * too. These settings keep the buffers in the heap, which holds at most a few
+ * of them. Blocks larger than oneDNN's are still mapped. */
+static void keep_buffers_in_heap(void)
 {
 #ifdef __GLIBC__
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
@@ -183,7 +185,7 @@ static void open_engine(ParcRt *rt, const ParcMatmulSpec *spec)
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     if (!rt->engine) {
-        tame_malloc();
+        keep_buffers_in_heap();
         check(rt, spec, dnnl_engine_create(&engine, dnnl_cpu, 0));
         rt->engine = engine;
         check(rt, spec,
@@ -249,7 +251,7 @@ ParcMatmul *parc_matmul_new(ParcRt *rt, const ParcMatmulSpec *spec)
 static void execute(ParcRt *rt, ParcMatmul *mm, const void *src,
                     const void *weights, void *dst)
 {
-    /* oneDNN's handles are not const; sources are only read. */
+    /* oneDNN's handles are not const, but it only reads the sources. */
     dnnl_memory_set_data_handle(mm->memory[SRC], (void *)(uintptr_t)src);
     dnnl_memory_set_data_handle(mm->memory[WEIGHTS],
                                 (void *)(uintptr_t)weights);
@@ -303,7 +305,7 @@ void parc_matmul(ParcRt *rt, ParcMatmul *mm, const void *a, const void *b,
     dnnl_stream_wait(rt->stream);
 }
 
-/* Where rank `peer` has what this rank has at `own`. */
+/* The address at rank `peer` of the data that this rank has at `own`. */
 static const char *at_peer(const ParcRt *rt, int peer, const void *own)
 {
     return rt_peer(rt, peer) + ((const char *)own - rt->arena);

@@ -1,5 +1,5 @@
-/* rt_matmul.h: between rt_matmul.c and the products that are not the library's:
- * rt_matmul_wide.c, rt_matmul_split.c. */
+/* rt_matmul.h: declares plans of matrix products, and the implementations
+ * other than oneDNN's primitive (rt_matmul_wide.c, rt_matmul_split.c). */
 #ifndef PARC_RT_MATMUL_H
 #define PARC_RT_MATMUL_H
 
@@ -8,7 +8,7 @@
 
 #include "parc_rt.h"
 
-/* A matrix of the product, a stack of them if batch > 1. */
+/* A matrix of the product; `batch` matrices if batch > 1, stride[0] apart. */
 typedef struct View {
     int64_t rows, columns, stride[3];
     ParcType type;
@@ -16,15 +16,16 @@ typedef struct View {
 
 enum { SRC, WEIGHTS, DST };
 
-/* DST = SRC WEIGHTS, `batch` of them at once, `loops` one by one. With more
- * than one of `segments` it is the sum of so many products of these views:
- * equal parts of the summed index, which lie somewhere else each. */
+/* DST = SRC WEIGHTS: `batch` products in one call, `loops` one after another.
+ * With more than one of `segments`, the result is the sum of that number of
+ * products. A segment is an equal part of the contracted index, with its own
+ * address. */
 typedef struct Plan {
     View view[DST + 1];
     int64_t batch, loops, segments;
-    int64_t step[DST + 1]; /* elements from one loop to the next */
+    int64_t step[DST + 1]; /* elements between two loops */
     bool swapped;          /* SRC is the spec's b, WEIGHTS its a */
-    View part[DST];        /* of rt_gathered: what the views were */
+    View part[DST];        /* after rt_gathered: the original views */
 } Plan;
 
 static inline int64_t rt_least(int64_t a, int64_t b)
@@ -32,20 +33,21 @@ static inline int64_t rt_least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Pieces of at most `of` that n is cut into. */
+/* n divided by `of`, rounded up. */
 static inline int64_t rt_pieces(int64_t n, int64_t of)
 {
     return (n + of - 1) / of;
 }
 
-/* How many threads have a part of c, of so many rows by so many columns each,
- * the last ones less. */
+/* The number of threads that have a part of c, if a part has `rows` by
+ * `columns`; the last parts may have fewer. */
 static inline int64_t rt_shares(const View *c, int64_t rows, int64_t columns)
 {
     return rt_pieces(c->rows, rows) * rt_pieces(c->columns, columns);
 }
 
-/* The plan of a spec, and the same plan with a batch's products in a loop. */
+/* The plan of a spec, and the same plan with the products of a batch in a
+ * loop. */
 Plan rt_plan_of(const ParcMatmulSpec *spec);
 Plan rt_plan_one_by_one(const Plan *p);
 bool rt_is_all_f32(const Plan *p);
@@ -54,26 +56,25 @@ bool rt_is_all_f32(const Plan *p);
 int64_t rt_matmul_bound(const ParcMatmulSpec *spec, int threads,
                         ParcCpuLevel level);
 
-/* The plan for segments that have been put together: its views count all of
- * them, densely. Bytes that an operand takes so, a multiple of 64 (0: there is
- * one segment), and putting it there. */
+/* rt_gathered: the plan for segments that are copied to one contiguous
+ * operand. rt_gathered_bytes: the size of that copy, a multiple of 64; 0 if
+ * there is one segment. rt_gather makes the copy. */
 Plan rt_gathered(const Plan *p);
 int64_t rt_gathered_bytes(const Plan *p, int operand);
-/* Of both operands. */
+/* The size for both operands. */
 int64_t rt_gathered_all(const Plan *p);
 void rt_gather(const Plan *p, int operand, const void *const *from, void *to);
 
-/* A product in f32 of operands of any float type. `scratch` has room for
- * rt_wide_scratch bytes of that many threads or more. */
+/* A product in f32 of operands of any float type. `scratch` has at least
+ * rt_wide_scratch bytes for `threads` threads. */
 int64_t rt_wide_scratch(const Plan *p, int threads);
 void rt_wide_product(const Plan *p, const void *src, const void *weights,
                      void *dst, void *scratch, int threads);
 
-/* A product in f32 on tiles of bf16, as exact as in f32: rt_split_pays where the
- * matrices fill some tiles (the same on every machine), rt_split_takes where
- * this machine also has tiles. Operands are listed by segment. `scratch` has
- * room for rt_split_scratch bytes of that many threads or more, on a boundary
- * of 64. */
+/* A product in f32 on tiles of bf16, as exact as in f32. rt_split_pays: the
+ * matrices are large enough; equal on every machine. rt_split_takes: this
+ * machine also has tiles. Operands are listed by segment. `scratch` has at
+ * least rt_split_scratch bytes for `threads` threads, at a multiple of 64. */
 bool rt_split_pays(const Plan *p);
 bool rt_split_takes(const Plan *p);
 int64_t rt_split_scratch(const Plan *p, int threads);

@@ -1,15 +1,16 @@
-/* rt_matmul_bound.c: the scratch of a matmul, without asking the machine.
+/* rt_matmul_bound.c: bounds the scratch of a matmul independently of the
+ * machine.
  *
  * A program that is compiled for a named instruction set has the same memory
  * plan wherever it is planned. The scratch of its matrix products is therefore
- * not what oneDNN requests on one machine, but a bound per level:
+ * not what oneDNN requests on one machine, but a bound for each level:
  *
  *   level               f32                     both operands in bf16
  *   x86-64-v3, aarch64  0                       wide
  *   x86-64-v4           brg, 704 KiB            wide
  *   amx                 brg, 704 KiB; split     wide or brg, 2 MiB
  *
- *   brg    threads x the smaller of the cap that the table names and
+ *   brg    threads x the smaller of the cap in the table and
  *          copies x (m k + k n) x size of an element + 4 m n + 4096
  *          bytes, where m, n and k are rounded up to multiples of 64, and
  *          copies is 1 in f32, 2 in bf16: what oneDNN 2.6 requests for most
@@ -17,7 +18,7 @@
  *   split  rt_split_scratch, wide  rt_wide_scratch: exact
  *
  * ensures: the scratch is enough for `wide` in every case. At run time choose()
- * takes the fastest implementation that fits (rt_matmul.c).
+ *          takes the fastest implementation that fits (rt_matmul.c).
  */
 #include "rt_matmul.h"
 #include "rt_type.h"

@@ -1,8 +1,9 @@
-/* rt_matmul_gather.c: operands that lie in segments are put together.
+/* rt_matmul_gather.c: copies the segments of an operand to one contiguous
+ * matrix.
  *
- * A product of segments (Plan.segments) has each operand in as many places,
- * which have equal parts of the summed index. The tiles of rt_matmul_split.c
- * are packed out of all of them; the library, and rt_matmul_wide.c, want one.
+ * A product with segments (Plan.segments) has equal parts of the contracted
+ * index at different addresses. rt_matmul_split.c packs tiles from each of
+ * them, but oneDNN and rt_matmul_wide.c require one matrix.
  *
  *   2 segments of [k, n]  ->  [2k, n]      2 of [n, k]  ->  [n, 2k]
  */
@@ -13,7 +14,7 @@
 
 enum { ALIGN = 64, THREADS_FROM = 1 << 16 /* bytes */ };
 
-/* Which of a view's dims is summed. */
+/* The contracted dim of a view. */
 static int summed(int operand)
 {
     return operand == SRC ? 2 : 1;
@@ -24,8 +25,8 @@ static int64_t *extent(View *v, int dim)
     return dim == 1 ? &v->rows : &v->columns;
 }
 
-/* Whether an operand's lines go along the summed index: they do where it is
- * contiguous along no other. */
+/* Whether an operand's rows run along the contracted dim: only if it is not
+ * contiguous along the other dim. */
 static bool is_along(const View *part, int operand)
 {
     return part->stride[3 - summed(operand)] != 1;

@@ -1,6 +1,7 @@
-/* rt_matmul_plan.c: a matmul's spec as a plan: the result contiguous by rows,
- * the strides of dims of one element set to what oneDNN reads as a plain
- * layout. */
+/* rt_matmul_plan.c: converts a matmul's spec to a plan.
+ *
+ * In the plan the result is contiguous by rows, and strides of dims of size 1
+ * have the values that oneDNN reads as a plain layout. */
 #include "rt_matmul.h"
 
 static View transposed(View v)
@@ -11,7 +12,8 @@ static View transposed(View v)
                   v.type};
 }
 
-/* Strides of dims of one element say nothing; oneDNN reads them as layout. */
+/* Sets strides of dims of size 1. They address nothing, but oneDNN derives the
+ * layout from them. */
 static void tidy(View *v)
 {
     int64_t *s = v->stride;

@@ -1,8 +1,8 @@
-/* rt_matmul_primitive.c: which of oneDNN's matmul kernels a product runs on.
+/* rt_matmul_primitive.c: chooses the oneDNN matmul kernel of a product.
  *
- * They want each operand contiguous along one of its last two dims and the
- * result along its last; the first that the library offers is not always the
- * fastest.
+ * The first kernel that the library offers is not always the fastest. Fast
+ * kernels require each operand to be contiguous along one of its last two
+ * dims, and the result along its last dim.
  */
 #include "rt_matmul_primitive.h"
 
@@ -16,7 +16,7 @@ static dnnl_data_type_t data_type(ParcType type)
     return of[type];
 }
 
-/* Whether the machine multiplies bf16, and oneDNN may use that. */
+/* Whether the machine has bf16 multiplication and oneDNN may use it. */
 static bool knows_bf16(void)
 {
     unsigned want = dnnl_cpu_isa_avx512_core_bf16;
@@ -28,16 +28,18 @@ static bool is_bf16(const Plan *p)
     return p->view[SRC].type == PARC_BF16 && p->view[WEIGHTS].type == PARC_BF16;
 }
 
-/* oneDNN offers its kernels in an order of its own: first "brg…", which reads
- * the operands where they are. From some size on the one that packs them is
- * faster (5 to 8% at 2048 x 256 x 32000, whose rows of 128000 bytes meet in
- * few sets of the cache; 10% in bf16). In f32 it is sooner where the right
- * operand is read along its rows, as gradients are: by 5 to 20%, and by 60 to
- * 100% where these rows are a multiple of 4096 bytes apart, so that all meet in
- * one set; but it is later by 5 to 30% where the left operand is read along its
- * columns for few columns of the result (the gradient of a vocabulary's head
- * of few dims): packing that operand is then much of the work. For a result of
- * 16 bits it would sum in scratch of the result's size. */
+/* oneDNN offers its kernels in a fixed order, first "brg…", which reads the
+ * operands in place. For large products a kernel that packs them is faster: by
+ * 5 to 8% at 2048 x 256 x 32000, whose rows of 128000 bytes map to few sets of
+ * the cache, and by 10% in bf16.
+ *
+ * In f32 the threshold is lower if the right operand is contiguous by rows, as
+ * for gradients: the gain is 5 to 20%, and 60 to 100% if its rows are a
+ * multiple of 4096 bytes apart, which map to one set. But if the left operand
+ * is contiguous by columns and the result has few columns (the gradient of a
+ * head with few dims), packing is a large part of the work and costs 5 to 30%.
+ * For a 16-bit result the kernel would need scratch of the result's size for
+ * its sums. */
 #define PACKING "gemm:jit"
 static const double LARGE = 4e9, LARGE_BY_ROWS = 2e8; /* flops */
 static const int64_t FEW_COLUMNS = 512;
@@ -69,8 +71,9 @@ int64_t rt_description_scratch(const_dnnl_primitive_desc_t description)
     return m ? (int64_t)dnnl_memory_desc_get_size(m) : 0;
 }
 
-/* Anything but the reference in f32. In 16 bits the kernels that we want, and
- * not as an imitation. */
+/* In f32, whether the kernel is not the reference. In 16 bits, whether it is
+ * one of the two fast kernels and the machine has the instructions, which
+ * oneDNN otherwise emulates. */
 static bool is_fast(const Plan *p, const char *name)
 {
     if (rt_is_all_f32(p)) {
@@ -87,7 +90,7 @@ static dnnl_status_t describe_views(const Plan *p, dnnl_matmul_desc_t *matmul)
     dnnl_status_t s = dnnl_success;
     for (int i = 0; i <= DST && s == dnnl_success; i++) {
         const View *v = &p->view[i];
-        /* A stride of 0 along the batch: the same matrix for all. */
+        /* A batch stride of 0: all products share the matrix. */
         bool shared = v->stride[0] == 0 && i != DST;
         const dnnl_dims_t dims = {shared ? 1 : p->batch, v->rows, v->columns};
         const dnnl_dims_t strides = {shared ? v->rows * v->columns
@@ -104,14 +107,14 @@ static dnnl_status_t describe_views(const Plan *p, dnnl_matmul_desc_t *matmul)
                                        NULL, &memory[DST]);
 }
 
-/* What a kernel must be. */
+/* Requirements for a kernel. */
 typedef struct Wanted {
     const char *name; /* NULL: any */
     bool fast;
     int64_t capacity; /* bytes of scratch */
 } Wanted;
 
-/* The first kernel that the library offers and that is as wanted. */
+/* The first kernel of the library's list that satisfies the requirements. */
 static dnnl_status_t first_kernel(const Plan *p, const Wanted *wanted,
                                   const dnnl_matmul_desc_t *matmul,
                                   const_dnnl_primitive_attr_t attributes,

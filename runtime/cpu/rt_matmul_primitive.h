@@ -1,4 +1,5 @@
-/* rt_matmul_primitive.h: between rt_matmul.c and the choice of a kernel. */
+/* rt_matmul_primitive.h: declares the choice of a oneDNN kernel for
+ * rt_matmul.c. */
 #ifndef PARC_RT_MATMUL_PRIMITIVE_H
 #define PARC_RT_MATMUL_PRIMITIVE_H
 
@@ -8,14 +9,14 @@
 
 /* The scratch bytes of a description. */
 int64_t rt_description_scratch(const_dnnl_primitive_desc_t description);
-/* Describes a primitive of the plan whose scratch is at most `capacity` bytes:
- * the library's reference implementation if there is no other. The caller
- * destroys the description. */
+/* Describes a primitive of the plan whose scratch is at most `capacity` bytes.
+ * It may be the library's reference implementation if no other fits. The
+ * caller destroys the description. */
 dnnl_status_t rt_describe(const Plan *p, int64_t capacity,
                           dnnl_engine_t engine,
                           dnnl_primitive_desc_t *description);
-/* The same without reference implementations, and without those that imitate
- * element types that the machine lacks. */
+/* The same without reference implementations, and without kernels that emulate
+ * element types. */
 dnnl_status_t rt_describe_fast(const Plan *p, int64_t capacity,
                                dnnl_engine_t engine,
                                dnnl_primitive_desc_t *description);

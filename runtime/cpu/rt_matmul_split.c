@@ -1,18 +1,19 @@
-/* rt_matmul_split.c: matrix products in f32 on tiles of bf16 (rt_split.h).
+/* rt_matmul_split.c: computes matrix products in f32 on tiles of bf16
+ * (rt_split.h).
  *
- * c = a b: every thread has rows and columns of c of its own, so that no two
- * share a sum and a sum's order does not depend on how many there are. Blocks
- * are cut to a core's second cache:
+ * For c = a b every thread has its own rows and columns of c. No two threads
+ * share a sum, so the order of a sum does not depend on the number of threads.
+ * Blocks have the size of a core's L2 cache:
  *
- *   for rows of c, for columns of c          what the sums so far have room for
+ *   for rows of c, for columns of c          limited by the buffer for sums
  *     for pieces of k
  *       pack b's columns                     at most 768 KiB
  *       for strips of these rows of a
  *         pack the strip                     at most 96 KiB
  *         for strips of these columns: 32 x 32 sums += six products of tiles
  *
- * A strip of a that is read along its columns is packed with its neighbours,
- * so that memory is read in more than two lines at a time.
+ * If a is contiguous by columns, several neighbouring strips are packed
+ * together: each memory access then reads more than two adjacent cache lines.
  */
 #include <string.h>
 
@@ -21,38 +22,40 @@
 #include "rt_stream.h"
 
 enum {
-    WIDE = 512,       /* columns of a block at most */
-    DEEP = 512,       /* of its pieces of k at most */
-    PACKED = 1 << 17, /* elements of b packed at a time */
-    KEPT = 1 << 18,   /* sums that wait for more pieces of k */
-    NEIGHBOURS = 4,   /* strips of a packed together */
+    WIDE = 512,       /* maximum columns of a block */
+    DEEP = 512,       /* maximum size of a piece of k */
+    PACKED = 1 << 17, /* maximum elements of b that are packed at a time */
+    KEPT = 1 << 18,   /* maximum number of sums that wait for further pieces of
+                         k */
+    NEIGHBOURS = 4,   /* strips of a that are packed together */
 };
 
-/* What a thread works at, in multiples of 32. */
+/* The part of c that a thread computes, in multiples of 32. */
 typedef struct Share {
     int64_t rows, columns; /* of c */
     int64_t block_rows, block_columns, deep;
-    bool whole;    /* all of k at once: sums are done when they are made */
-    int64_t group; /* strips of a packed together */
-    int64_t sums;  /* room for them */
+    bool whole;    /* k has one piece: each sum is complete after it */
+    int64_t group; /* number of strips of a that are packed together */
+    int64_t sums;  /* size of the buffer for sums */
 } Share;
 
-/* n in pieces of `most` or less, all alike: a multiple of 32 each. */
+/* The size of the pieces if n is divided into equal pieces of at most `most`,
+ * each a multiple of 32. */
 static int64_t evenly(int64_t n, int64_t most)
 {
     return rt_pieces(rt_pieces(n, rt_pieces(n, most)), RT_STRIP) * RT_STRIP;
 }
 
-/* Of `rows` by `columns` strips, in products of two strips: packing a strip
- * costs about as much as two, and a's are packed again for every block. */
+/* The cost of `rows` by `columns` strips, in units of one product of two
+ * strips. Packing a strip costs about two units, and the strips of a are
+ * packed once for every block of columns. */
 static int64_t cost_of(int64_t rows, int64_t columns)
 {
     int64_t packed = rows * rt_pieces(columns, WIDE / RT_STRIP) + columns;
     return rows * columns + 2 * packed;
 }
 
-/* The last one may have less. The grid of threads is the one whose shares cost
- * the least. */
+/* The grid of threads whose parts cost least. The last part may be smaller. */
 static Share share_of(const Plan *p, int threads)
 {
     const View *a = &p->view[SRC], *c = &p->view[DST];
@@ -100,7 +103,7 @@ int64_t rt_split_scratch(const Plan *p, int threads)
 {
     const View *c = &p->view[DST];
     int64_t most = 0;
-    for (int n = 1; n <= threads; n++) { /* a run may take fewer */
+    for (int n = 1; n <= threads; n++) { /* a run may use fewer threads */
         Share s = share_of(p, n);
         int64_t bytes = thread_bytes(&s) * rt_shares(c, s.rows, s.columns);
         most = bytes > most ? bytes : most;
@@ -113,9 +116,9 @@ static bool has_rows_or_columns(const View *v)
     return v->stride[1] == 1 || v->stride[2] == 1;
 }
 
-/* An operand is packed for as many products as the other has strips, and a
- * product of two strips should be long: from these sizes on that pays, by 1.1
- * to 1.7 times the library's rate. */
+/* Packing an operand pays if the other has enough strips, and if the product
+ * of two strips is long enough. From these sizes on, this implementation is
+ * 1.1 to 1.7 times as fast as the library. */
 bool rt_split_pays(const Plan *p)
 {
     enum { LEAST = 128 };
@@ -134,14 +137,14 @@ bool rt_split_pays(const Plan *p)
 
 #include <oneapi/dnnl/dnnl.h>
 
-/* ---- a thread's share ---------------------------------------------------- */
+/* ---- the part of one thread ---------------------------------------------- */
 
 typedef struct Work {
     const Share *share;
     const View *a, *b, *c;
     const void *const *from_a, *const *from_b; /* by segment */
-    int64_t at_a, at_b; /* this share's first elements there */
-    int64_t depth;      /* of all segments */
+    int64_t at_a, at_b; /* offsets of this part's first elements there */
+    int64_t depth;      /* contracted size over all segments */
     float *to;
     int64_t rows, columns;
     uint16_t *strips, *panel; /* a's and b's, packed */
@@ -149,14 +152,14 @@ typedef struct Work {
     bool far;
 } Work;
 
-/* What is done of it at a time. Other rows and columns than these are counted
- * from the block's. */
+/* A block of the part that is computed at a time. Functions below count rows
+ * and columns from the start of the block. */
 typedef struct Block {
     int64_t row, rows, column, columns, k, depth;
 } Block;
 
-/* The i-th, of `across` along columns and `deep` along k. Behind the last: one
- * without rows, columns and depth. */
+/* Block i, of `across` along columns and `deep` along k. After the last block:
+ * an empty one. */
 static Block block_at(const Work *w, int64_t i, int64_t across, int64_t deep)
 {
     const Share *s = w->share;
@@ -172,9 +175,9 @@ static Block block_at(const Work *w, int64_t i, int64_t across, int64_t deep)
     return x;
 }
 
-/* Strips side by side, `strip` apart. Where memory has rows of edges, each step
- * of k is packed for all of them before the next: rows are read to their ends.
- */
+/* Packs adjacent strips to buffers `strip` elements apart. If memory is
+ * contiguous along the edges, each step of k is packed for all strips before
+ * the next step, so rows are read to their end. */
 static void pack(const float *from, int64_t along_edges, int64_t along_depth,
                  int64_t edges, int64_t depth, bool pairs, int64_t soon,
                  int64_t strip, uint16_t *to)
@@ -189,8 +192,9 @@ static void pack(const float *from, int64_t along_edges, int64_t along_depth,
     }
 }
 
-/* One operand's strips of a block: out of every segment what it has of the
- * block's summed indices, steps behind one another. */
+/* Packs one operand's strips of a block. Each segment contributes its part
+ * of the block's contracted indices; the steps of the segments are
+ * concatenated. */
 static void pack_segments(const Work *w, const Block *x,
                           const void *const *from, int64_t at,
                           int64_t along_edges, int64_t along_depth,
@@ -206,8 +210,8 @@ static void pack_segments(const Work *w, const Block *x,
     }
 }
 
-/* Rows of k are fetched a strip ahead: the processor sees by itself where rows
- * of columns go on. */
+/* If b is contiguous along k, the next strip is prefetched by software.
+ * Otherwise the hardware prefetcher detects the rows. */
 static void pack_panel(const Work *w, const Block *x)
 {
     const int64_t *s = w->b->stride;
@@ -222,9 +226,9 @@ static void pack_group(const Work *w, const Block *x, int64_t row, int64_t rows)
                   rows, false, 0, w->strips);
 }
 
-/* The group of strips from `row` of the block on, if there is one: it is packed
- * next. Reading it from memory is begun while so many steps are multiplied, as
- * far as one segment has it. */
+/* Prefetch of the group of strips at `row` of the block, if it exists; it is
+ * packed next. The prefetch takes `steps` steps of multiplication and covers
+ * one segment. */
 static RtAhead ahead_of_group(const Work *w, const Block *x, int64_t row,
                               int64_t steps)
 {
@@ -241,8 +245,8 @@ static RtAhead ahead_of_group(const Work *w, const Block *x, int64_t row,
                      : rt_ahead(at, s[2], rows, depth, steps);
 }
 
-/* The sums of a row, out of the tiles they are in, to where the result has
- * them: line by line past the cache, wherever the row begins. */
+/* Copies the sums of a row from their tiles to the result. `far`: past the
+ * cache, in whole cache lines for any alignment of the row. */
 static void write_row(const float *sums, int64_t row, int64_t columns,
                       float *to, bool far)
 {
@@ -265,7 +269,7 @@ static void write_row(const float *sums, int64_t row, int64_t columns,
     memcpy((char *)to + at, (const char *)line + at, (size_t)(bytes - at));
 }
 
-/* A strip of rows by all columns of the block. */
+/* Multiplies a strip of rows by all columns of the block. */
 static void multiply_strip(const Work *w, const Block *x, int64_t row,
                            const uint16_t *strip, RtAhead *ahead)
 {
@@ -284,7 +288,7 @@ static void multiply_strip(const Work *w, const Block *x, int64_t row,
     }
 }
 
-/* next: the block after it. */
+/* `next` is the following block. */
 static void multiply_block(const Work *w, const Block *x, const Block *next)
 {
     int64_t group = w->share->group * RT_STRIP;
@@ -358,7 +362,8 @@ void rt_split_product(const Plan *p, const void *const *src,
     }
 }
 
-/* oneDNN says what the machine has and what it may use of it. */
+/* Whether the machine has tiles, oneDNN may use them and the system permits
+ * it. */
 static bool knows_tiles(void)
 {
     unsigned want = dnnl_cpu_isa_avx512_core_amx;

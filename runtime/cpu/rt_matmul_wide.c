@@ -1,17 +1,19 @@
-/* rt_matmul_wide.c: matrix products in f32, whatever the operands are.
+/* rt_matmul_wide.c: computes matrix products in f32 for operands of any float
+ * type.
  *
- * For element types that this machine has no instructions for, or the library
- * no kernel: blocks of the operands are widened to f32, in the order they
- * have in memory, and multiplied by the library's sgemm; a block of the
- * result is summed over all of k in f32 and rounded once. Emulating 16 bits
- * inside the product costs three times as much where AVX-512 has no bf16.
+ * It is used for element types without instructions on this machine or without
+ * a kernel in the library. Blocks of the operands are converted to f32, in the
+ * order that they have in memory, and multiplied by the library's sgemm. A
+ * block of the result is summed over all of k in f32 and rounded once. On
+ * AVX-512 without bf16, emulating 16 bits inside the product costs three times
+ * as much.
  *
- * Every thread has rows and columns of the result of its own, and works alone:
+ * Every thread has its own rows and columns of the result:
  *
- *   for rows, for columns              what the sums so far have room for
+ *   for rows, for columns              limited by the buffer for sums
  *     for pieces of k
- *       widen b's block                once
- *       for blocks of these rows: widen a's, sums += a's block x b's
+ *       convert b's block              once
+ *       for blocks of these rows: convert a's, sums += a's block x b's
  *     round the sums
  */
 #include <oneapi/dnnl/dnnl.h>
@@ -21,13 +23,14 @@
 
 enum { ROWS = 512, COLUMNS = 512, SUMMED = 1024, KEPT = 2048, ALIGN = 16 };
 
-/* Of the result; the last ones may have less. */
+/* Rows and columns of the result per thread; the last threads may have
+ * fewer. */
 typedef struct Share {
     int64_t rows, columns;
 } Share;
 
-/* What a thread widens are its rows of a and its columns of b: the grid of
- * threads is the one that has the fewest. */
+/* A thread converts its rows of a and its columns of b. The chosen grid of
+ * threads has the smallest sum of both. */
 static Share share_of(const Plan *p, int threads)
 {
     const View *c = &p->view[DST];
@@ -45,7 +48,7 @@ static Share share_of(const Plan *p, int threads)
     return best;
 }
 
-/* Floats of scratch for a block of at most rows x columns. */
+/* Floats of scratch for a block of at most rows x columns; 0 for f32. */
 static int64_t block_floats(const View *v, int64_t rows, int64_t columns)
 {
     int64_t n = rt_least(rows, v->rows) * rt_least(columns, v->columns);
@@ -72,7 +75,7 @@ int64_t rt_wide_scratch(const Plan *p, int threads)
 {
     const View *c = &p->view[DST];
     int64_t most = 0;
-    for (int n = 1; n <= threads; n++) { /* a run may take fewer */
+    for (int n = 1; n <= threads; n++) { /* a run may use fewer threads */
         Share s = share_of(p, n);
         int64_t floats = thread_floats(p, &s) * rt_shares(c, s.rows, s.columns);
         most = floats > most ? floats : most;
@@ -80,8 +83,8 @@ int64_t rt_wide_scratch(const Plan *p, int threads)
     return most * (int64_t)sizeof(float);
 }
 
-/* A block as sgemm wants it: lines, contiguous, `line` floats apart; the
- * lines are columns of the matrix where it is transposed. */
+/* A block in sgemm's format: contiguous lines, `line` floats apart. Lines are
+ * columns of the matrix if it is transposed. */
 typedef struct Block {
     const float *at;
     int64_t line;
@@ -118,7 +121,8 @@ static void narrowed(const View *v, void *base, int64_t row, int64_t column,
     }
 }
 
-/* Rows [i, i+rows) by columns [j, j+columns) of the result; what follows a. */
+/* Computes rows [i, i+rows) by columns [j, j+columns) of the result. The
+ * scratch holds the block of a, then that of b, then the sums. */
 static void product_block(const Plan *p, const void *src, const void *weights,
                           void *dst, float *scratch, int64_t i, int64_t j,
                           int64_t rows, int64_t columns)

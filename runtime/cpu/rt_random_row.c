@@ -1,10 +1,8 @@
-/* rt_random_row.c: random numbers for kernels, a row at a time; see
- * parc_random.h.
+/* rt_random_row.c: draws rows of random numbers for kernels (parc_random.h).
  *
- * A call of Philox gives the numbers of four neighbours. LANES blocks are
- * worked on side by side, word by word, so that the compiler makes vectors of
- * them; what lies before the first whole block and behind the last one is
- * drawn block by block.
+ * A block of Philox gives four adjacent numbers. LANES blocks are computed
+ * together, word by word, which the compiler vectorises. Numbers before the
+ * first whole block and after the last one are drawn block by block.
  */
 #include "parc_random.h"
 
@@ -13,7 +11,7 @@
 
 enum { LANES = RT_LANES_OF_BLOCKS };
 
-/* LANES blocks from `block` on, none of which carries into the high word. */
+/* Draws LANES blocks from `block` on. Their low words must not overflow. */
 static void draw_lanes(float *restrict to, int64_t key, uint32_t site,
                        int64_t block)
 {

@@ -1,17 +1,19 @@
-/* rt_split_pack.c: packs strips of f32 as tiles of three bf16 parts. */
+/* rt_split_pack.c: packs strips of f32 as tiles of three bf16 parts
+ * (rt_split.h). */
 #include "rt_split.h"
 
 #if RT_HAS_TILES
 
 enum { LINES = 16 };
 
-/* The first n of 16. */
+/* A mask of the first n of 16 lanes. */
 static inline __mmask16 first(int64_t n)
 {
     return n >= LINES ? 0xffff : n > 0 ? (__mmask16)((1u << n) - 1) : 0;
 }
 
-/* 16 x 16 words of 32 bits, by words, double words and quarters of lines. */
+/* Transposes 16 x 16 words of 32 bits: first by words, then by double words,
+ * then by quarters of vectors. */
 RT_TILES static inline void transpose(__m512i r[LINES])
 {
     __m512i t[LINES];
@@ -39,8 +41,8 @@ RT_TILES static inline void transpose(__m512i r[LINES])
     }
 }
 
-/* The first part of 16 pairs, both of a pair in a word; they become what it
- * leaves. What is no number stays none. */
+/* Returns the first part of 16 pairs, one pair per word, and replaces the
+ * operands by their remainders. NaN remains NaN. */
 RT_TILES static inline __m512i first_part(__m512 *low, __m512 *high)
 {
     __m512i l = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(*low));
@@ -51,7 +53,8 @@ RT_TILES static inline __m512i first_part(__m512 *low, __m512 *high)
     return _mm512_or_si512(l, h);
 }
 
-/* The next one: rounded by hand, in fewer steps (halves go away from 0). */
+/* The next part. It rounds halves away from 0 with integer operations, which
+ * takes fewer instructions. */
 RT_TILES static inline __m512i next_part(__m512 *low, __m512 *high)
 {
     __m512i half = _mm512_set1_epi32(0x8000),
@@ -78,9 +81,9 @@ RT_TILES static inline void store(__m512i part[RT_PARTS][LINES], bool turned,
     }
 }
 
-/* Up to 16 edges by up to 32 of the summed index: a tile of each part. Line i
- * is one edge's pairs where memory has rows of the summed index, all edges'
- * i-th pair where it has rows of edges. */
+/* Packs up to 16 edges and up to 32 contracted indices: one tile of each part.
+ * If memory is contiguous along the contracted index, line i has the pairs of
+ * edge i; else line i has the i-th pair of all edges. */
 RT_TILES static inline void pack_tiles(const float *at, int64_t stride,
                                        bool rows, int64_t edges, int64_t depth,
                                        bool pairs, uint16_t *to)
@@ -95,7 +98,7 @@ RT_TILES static inline void pack_tiles(const float *at, int64_t stride,
         if (i < lows) {
             l = _mm512_maskz_loadu_ps(low, at + i * stride);
         }
-        if (i < highs && high) { /* there is such an element */
+        if (i < highs && high) { /* the element exists */
             h = _mm512_maskz_loadu_ps(high, at + i * stride + apart);
         }
         part[0][i] = first_part(&l, &h);
@@ -105,7 +108,8 @@ RT_TILES static inline void pack_tiles(const float *at, int64_t stride,
     store(part, rows == pairs, to);
 }
 
-/* 32 lines of 32 floats. The address may be of no element: nothing is read. */
+/* Prefetches 32 rows of 32 floats. The addresses may be outside the matrix: a
+ * prefetch never faults. */
 static inline void fetch(const float *at, int64_t soon, int64_t stride)
 {
     uintptr_t from = (uintptr_t)at + (uintptr_t)soon * sizeof *at;
@@ -129,7 +133,7 @@ RT_TILES void rt_split_pack(const float *at, int64_t along_edges,
         }
         for (int64_t e = 0; e < RT_STRIP; e += LINES) {
             int64_t some = edges - e;
-            /* Where there is no edge, nothing is read: any address will do. */
+            /* Without edges nothing is read, and the address is not used. */
             const float *from = step + (some > 0 ? e * along_edges : 0);
             uint16_t *tile = to + e / LINES * RT_TILE;
             pack_tiles(from, stride, rows, some, depth - k, pairs, tile);

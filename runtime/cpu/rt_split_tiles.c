@@ -1,4 +1,4 @@
-/* rt_split_tiles.c: products of packed strips in the processor's tiles. */
+/* rt_split_tiles.c: multiplies packed strips with AMX tiles (rt_split.h). */
 #include "rt_split.h"
 
 #if RT_HAS_TILES
@@ -14,8 +14,9 @@ bool rt_tiles_allowed(void)
     return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
 
-/* Eight tiles of 16 rows of 64 bytes. Not on the stack: gcc 12 takes the
- * instruction to read no more than 8 bytes, and leaves out the rest. */
+/* Eight tiles of 16 rows of 64 bytes. The variable is static because gcc 12
+ * assumes that the instruction reads only 8 bytes, and omits the stores to the
+ * rest of a local variable. */
 typedef struct TileConfig {
     uint8_t palette, start, reserved[14];
     uint16_t row_bytes[16];
@@ -62,7 +63,7 @@ static inline void fetch(RtAhead *x)
     }
 }
 
-/* Tiles 4 and 5 are a part of a's strip, 6 and 7 of b's; 0 to 3 the sums. */
+/* Tiles 4 and 5 hold a part of a's strip, 6 and 7 of b's, 0 to 3 the sums. */
 #define LOAD_A(part)                                                           \
     _tile_loadd(4, a + (part) * 2 * RT_TILE, 64);                              \
     _tile_loadd(5, a + ((part) * 2 + 1) * RT_TILE, 64)
@@ -75,13 +76,13 @@ static inline void fetch(RtAhead *x)
     _tile_dpbf16ps(2, 5, 6);                                                   \
     _tile_dpbf16ps(3, 5, 7)
 
-/* From one product of parts to the next one of the two operands stays. */
+/* The order of products keeps one operand from each product to the next. */
 RT_TILES void rt_tiles_multiply(const uint16_t *a, const uint16_t *b,
                                 int64_t steps, float *sums, bool fresh,
                                 RtAhead *ahead)
 {
-    /* gcc's loads of tiles do not say that they read memory: what was packed
-     * is to be there before them. */
+    /* gcc's tile loads do not declare that they read memory. The barrier
+     * orders them after the stores of packing. */
     __asm__ volatile("" ::: "memory");
     if (fresh) {
         _tile_zero(0);

@@ -1,10 +1,10 @@
-/* rt_stream.h: copies past the cache.
+/* rt_stream.h: copies and sums past the cache, with non-temporal stores.
  *
- * What is larger than a cache and read much later gains nothing from going
- * through it: a plain store first fetches the line that it overwrites. Data
- * of FAR bytes and more is stored around the cache, which moves two thirds of
- * the bytes. What is summed on the way is read and stored line by line, so
- * that loads of several lines are under way at a time.
+ * Data that is larger than a cache and read much later does not profit from
+ * it, and a normal store first reads the cache line that it overwrites. For
+ * RT_FAR bytes or more, non-temporal stores avoid that read: two thirds of the
+ * memory traffic remain. Sums are read and stored line by line, so several
+ * loads are in flight.
  */
 #ifndef PARC_RT_STREAM_H
 #define PARC_RT_STREAM_H
@@ -31,7 +31,7 @@ static inline void rt_stream_line(char *to, const char *from)
 #endif
 }
 
-/* What the thread has streamed comes before what it stores next. */
+/* Orders the thread's non-temporal stores before its next stores. */
 static inline void rt_stream_end(void)
 {
 #if defined(__SSE2__)
@@ -39,14 +39,15 @@ static inline void rt_stream_end(void)
 #endif
 }
 
-/* Bytes up to where `to` is at the start of a line, n at the most. */
+/* Bytes before the first cache line boundary at or after `to`, at most n. */
 static inline int64_t rt_stream_head(const void *to, int64_t n)
 {
     int64_t head = (int64_t)(-(uintptr_t)to % RT_FAR_LINE);
     return head < n ? head : n;
 }
 
-/* Runs side by side have more lines under way than one alone. */
+/* Copies several runs in parallel: more lines are in flight than with one
+ * run. */
 static inline void rt_copy_far(void *to, const void *from, int64_t n)
 {
     enum { RUNS = 4 };
@@ -82,7 +83,7 @@ static inline void rt_sum(float *to, const float *const *from, int parts,
     }
 }
 
-/* The same past the cache; `to` is none of `from`. */
+/* The same past the cache; `to` must not overlap `from`. */
 static inline void rt_sum_far(float *to, const float *const *from, int parts,
                               int64_t n)
 {

@@ -1,12 +1,12 @@
-/* rt_threads.c: where threads run, and how they wait.
+/* rt_threads.c: places threads on CPUs and sets how they wait.
  *
- * Ranks share the CPUs that the process may use (taskset, cgroups) evenly: in
- * the order of packages, a physical core's second hardware thread after every
- * core has its first, rank after rank and thread after thread. They are
- * pinned there where the run takes most of the machine; with fewer threads
- * the system places them, lest two small runs meet on the same cores, and so
- * it does with more threads than CPUs. What the user has set for OpenMP
- * stands.
+ * Ranks share evenly the CPUs that the process may use (taskset, cgroups).
+ * CPUs are assigned in the order of packages; a core's second hardware thread
+ * is used after every core has one thread. Threads are pinned if the run uses
+ * most of the machine. If it uses at most half of the cores, the system places
+ * the threads, because two small runs would otherwise pin the same cores. With
+ * more threads than CPUs the system places them too. OpenMP variables that the
+ * user has set take precedence.
  */
 #include <omp.h>
 #include <sched.h>
@@ -16,10 +16,10 @@
 
 #include "rt_threads.h"
 
-/* ---- waiting ------------------------------------------------------------- */
+/* ---- wait policy --------------------------------------------------------- */
 
-/* How long GNU's OpenMP looks before it sleeps, in rounds of about 20 ns: as
- * long as most pauses between parallel loops. */
+/* How long GNU's OpenMP polls before it sleeps, in rounds of about 20 ns. Most
+ * pauses between parallel loops are shorter. */
 #define SPIN_COUNT "20000"
 
 static bool user_sets_waiting(void)
@@ -39,18 +39,19 @@ void rt_threads_wait(char **argv, const ParcModel *model, int64_t wanted)
     if (setenv("OMP_WAIT_POLICY", "passive", 1) == 0 &&
         (crowded || setenv("GOMP_SPINCOUNT", SPIN_COUNT, 1) == 0)) {
         fflush(NULL);
-        execv("/proc/self/exe", argv); /* where it fails, as it is */
+        execv("/proc/self/exe", argv); /* if it fails, the run continues with
+                                          the default */
     }
 }
 
-/* ---- places -------------------------------------------------------------- */
+/* ---- placement ----------------------------------------------------------- */
 
 typedef struct Cpu {
     int number, package, core;
-    int sibling; /* how many of its core come before it */
+    int sibling; /* number of earlier CPUs of the same core */
 } Cpu;
 
-/* A number of the CPU's place in the machine; -1 where it is not known. */
+/* A number from the CPU's topology; -1 if it is not known. */
 static int topology(int cpu, const char *what)
 {
     char path[96];
@@ -77,7 +78,7 @@ static int by_place(const void *x, const void *y)
                                     : a->number - b->number;
 }
 
-/* The CPUs of the set in the order in which threads take them. */
+/* Lists the CPUs of the set in the order in which threads use them. */
 static int places(const cpu_set_t *set, Cpu *cpu)
 {
     int n = 0;

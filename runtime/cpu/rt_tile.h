@@ -1,8 +1,8 @@
-/* rt_tile.h: products of tiles that lie in cache, for rt_attention*.c.
+/* rt_tile.h: multiplies tiles in cache, for rt_attention*.c.
  *
- * c[m, n] (+)= a[m, k] b[k, n]: b and c have contiguous rows, n is a multiple
- * of RT_PAD; a has any strides, so that a transposed product costs nothing
- * extra. The kernel holds up to 6 rows by 2 vectors of c in registers and
+ * c[m, n] (+)= a[m, k] b[k, n]. b and c have contiguous rows, and n is a
+ * multiple of RT_PAD. a has any strides, so a transposed product needs no
+ * copy. The kernel keeps up to 6 rows by 2 vectors of c in registers and
  * broadcasts the elements of a.
  */
 #ifndef PARC_RT_TILE_H
@@ -25,12 +25,12 @@ enum { RT_LANES = 4 };
 #endif
 
 typedef float RtVector __attribute__((vector_size(RT_LANES * 4)));
-/* The same in memory, where it need not be aligned. */
+/* An unaligned vector in memory. */
 typedef float RtUnaligned
     __attribute__((vector_size(RT_LANES * 4), aligned(4), may_alias));
 
-/* a * b + c, a in every lane. Said with intrinsics because standard C keeps a
- * compiler from fusing the two by itself. */
+/* a * b + c, with a in every lane. Intrinsics, because standard C does not let
+ * a compiler fuse the operations by itself. */
 __attribute__((always_inline)) static inline RtVector
 rt_fused(float a, RtVector b, RtVector c)
 {
@@ -48,8 +48,8 @@ static inline int64_t rt_padded(int64_t n)
     return (n + RT_PAD - 1) / RT_PAD * RT_PAD;
 }
 
-/* The length of a row of n that is kept in scratch: an odd number of cache
- * lines, so that a column of it does not fall into few sets of the cache. */
+/* The length of a row of n in scratch: an odd number of cache lines, because
+ * the elements of a column would otherwise map to few sets of the cache. */
 static inline int64_t rt_row(int64_t n)
 {
     int64_t lines = (n + RT_PAD - 1) / RT_PAD;
@@ -67,8 +67,8 @@ typedef struct RtTile {
     bool add;
 } RtTile;
 
-/* `rows` by `vectors` are constants where this is called, so that the sums
- * stay in registers. */
+/* Callers pass constants for `rows` and `vectors`, so the sums stay in
+ * registers. */
 __attribute__((always_inline)) static inline void
 rt_tile_kernel(const RtTile *t, int64_t i, int64_t j, int rows, int vectors)
 {
@@ -113,8 +113,8 @@ rt_tile_kernel(const RtTile *t, int64_t i, int64_t j, int rows, int vectors)
     }
 }
 
-/* All rows of `vectors` columns from column j on: their part of b, read again
- * for each row, stays in the first cache. */
+/* All rows of `vectors` columns from column j on. Each row of a reads the same
+ * part of b, which stays in the L1 cache. */
 __attribute__((always_inline)) static inline void
 rt_tile_columns(const RtTile *t, int64_t j, int vectors)
 {

@@ -1,14 +1,14 @@
 #!/bin/sh
-# check.sh: every test, and one closing line "N passed, N failed".
+# check.sh: runs every test and ends with the line "N passed, N failed".
 #
 #   check.sh [golden] [unit] [e2e]     only these groups
-#   check.sh cpu                       tests that depend on the CPU; programs
-#                                      are compiled for the level $CHECK_CPU
+#   check.sh cpu                       the tests that depend on the CPU, with
+#                                      programs compiled for level $CHECK_CPU
 #
-# A line '# cpu: WHY' (in C: ' * cpu: WHY') says that a test depends on the CPU.
+# A test that depends on the CPU has a line '# cpu: WHY' (in C: ' * cpu: WHY').
 #
-# $JOBS tests run side by side, as many as there are cores where it is not set.
-# One that says so in a line '# alone: WHY' runs by itself, at the end.
+# $JOBS tests run in parallel (default: the number of cores). A test with a line
+# '# alone: WHY' runs by itself, after all others.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 BUILD=${BUILD:-build}
@@ -21,14 +21,14 @@ export BUILD COUNTS
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 
-# With sanitizers: 64 ranks take too much memory, and the stand-ins for CUDA
-# change stacks and look at every access themselves.
+# Tests omitted with sanitizers: 64 ranks take too much memory, and the
+# stand-ins for CUDA switch stacks and check every access themselves.
 left_out() {
     [ "${CHECK_ASAN:-}" ] && { [ "$(basename "$1")" = ranks64.sh ] ||
         grep -qE 'lib_cuda|tests/standin' "$1"; }
 }
 
-list() { # list GROUP: the sources of its tests
+list() { # list GROUP: the sources of the group's tests
     case $1 in
     golden) echo tests/run ;;
     unit) grep -l '^int main' tests/unit/*.c ;;
@@ -44,7 +44,7 @@ list() { # list GROUP: the sources of its tests
     esac
 }
 
-program() { # program SOURCE: what runs it
+program() { # program SOURCE: the executable of the test
     case $1 in
     *.c) echo "$BUILD/unit${CHECK_CPU:+-$CHECK_CPU}/$(basename "$1" .c)" ;;
     *) echo "$1" ;;
@@ -66,11 +66,11 @@ for way in together alone; do
             sh tests/check_one.sh <"$work/$way"
 done
 
-# A test that has left no counts has been killed, or has not run at all.
+# A test without a file of counts was killed, or never started.
 cat "$work"/together "$work"/alone 2>/dev/null | while read -r test; do
     name=$(basename "$test")
     [ -s "$COUNTS/$name.counts" ] || {
-        echo "  $name did not come to its end"
+        echo "  $name did not finish"
         echo 0 1 >"$COUNTS/$name.counts"
     }
 done

@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_one.sh TEST: for check.sh: runs a test program and says in one line how
-# it went; its last line's counts go into a file in $COUNTS, NAME.counts.
+# check_one.sh TEST: runs one test for check.sh and prints its result as a line.
+# The counts of the test's last line are written to $COUNTS/NAME.counts.
 set -u
 name=$(basename "$1")
 log=$COUNTS/$name.log

@@ -1,12 +1,12 @@
-/* llmc_inputs.c: what llm.c's train_gpt2 opens when it starts, with weights
- * drawn at random: a checkpoint of GPT-2 at 124M parameters and two files of
- * tokens, under the names that it looks for.
+/* llmc_inputs.c: writes the files that llm.c's train_gpt2 opens at its start: a
+ * checkpoint of GPT-2 (124M parameters) with random weights and two files of
+ * tokens, under the expected names.
  *
  *   llmc_inputs DIRECTORY
  *
- * Both formats are 256 words of header (a magic number, a version, sizes) and
- * the numbers behind it: 16 parameter tensors, each of all layers; tokens of
- * 16 bits.
+ * Both formats have a header of 256 words (a magic number, a version, sizes).
+ * The data follow: 16 parameter tensors, each stacked over the layers, or
+ * tokens of 16 bits.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < sizeof folder / sizeof *folder; i++) {
         snprintf(path, sizeof path, "%s/%s", argv[1], folder[i]);
-        mkdir(path, 0777); /* create says it if that failed */
+        mkdir(path, 0777); /* create() reports a failure */
     }
     if (!write_checkpoint(argv[1]) ||
         !write_tokens(argv[1],

@@ -1,5 +1,5 @@
-/* matmul_rate.c: the machine's f32 matmul rate through oneDNN, in Gflop/s:
- * the best of several runs of a 2048 x 2048 x 2048 product.
+/* matmul_rate.c: prints the machine's f32 matmul rate through oneDNN, in
+ * Gflop/s: the best of several runs of a 2048 x 2048 x 2048 product.
  */
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>

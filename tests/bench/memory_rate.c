@@ -1,7 +1,7 @@
-/* memory_rate.c: the machine's memory rate in GB/s, by all threads: the best
- * of several passes that read and write an array which no cache holds. In
- * place, so that every byte that is counted is moved once (a copy would fetch
- * what it overwrites too).
+/* memory_rate.c: prints the machine's memory rate in GB/s with all threads:
+ * the best of several passes that read and write an array larger than any
+ * cache. The passes work in place, since a copy would also fetch the lines that
+ * it overwrites, and those bytes would not be counted.
  */
 #include <stdio.h>
 #include <stdlib.h>

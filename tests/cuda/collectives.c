@@ -1,8 +1,8 @@
-/* collectives.c: every collective of the CUDA runtime over every group of a
- * few meshes, against what the CPU's do, as they are defined in parc_rt.h. Run
- * under stand-ins for CUDA's libraries; alone it forks its ranks, under a
- * launcher's variables it is one rank of a mesh of 2 x 2. Bytes that no
- * collective may touch are looked at too.
+/* collectives.c: compares every collective of the CUDA runtime, over every
+ * group of a few meshes, with the definition in parc_rt.h that the CPU runtime
+ * follows. It runs with stand-ins for CUDA's libraries. Started directly it
+ * forks its ranks; with a launcher's variables it is one rank of a 2 x 2 mesh.
+ * Bytes that a collective must not write are checked as well.
  */
 #include <math.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum {
     ROOM = 1 << 14, SRC = 0, DST = ROOM / 2, UNTOUCHED = 0x55,
-    STAGING = 1 << 14, /* behind that, for rows that are packed */
+    STAGING = 1 << 14, /* followed by the buffer for packed rows */
 };
 
 static const char *const names[] = {"test 0", "test 1", "test 2", "test 3",
@@ -25,8 +25,8 @@ static const int8_t streams[] = {PARC_COMPUTE, PARC_TENSOR, PARC_DATA,
                                  PARC_TENSOR,  PARC_DATA,   PARC_COMPUTE,
                                  PARC_DATA,    PARC_TENSOR};
 
-/* What a number of a rank is in a type; small whole numbers, so that sums are
- * exact in every type and order. */
+/* Element i of a rank. Small whole numbers keep sums exact in every type and
+ * order. */
 static float number(int rank, int64_t i)
 {
     return (float)((rank * 7 + i * 5 + i / 11) % 13);
@@ -66,7 +66,7 @@ static void fetch(ParcRt *rt)
     rt_device_download(rt, 0, ROOM);
 }
 
-/* Whether what lies behind n elements is as it was. */
+/* Whether the bytes after the first n elements are unchanged. */
 static bool ends_at(ParcRt *rt, ParcType type, int64_t n)
 {
     int64_t from = DST + n * rt_type_size(type);
@@ -87,7 +87,7 @@ static float sum_of(const RtGroup *g, int64_t i)
     return sum;
 }
 
-/* Runs of `run`, of which `valid` elements exist in a row. */
+/* Rows of runs of `run` elements, of which `valid` elements per row exist. */
 static void gather_and_scatter(ParcRt *rt, Check *c, ParcType type,
                                uint32_t axes, int64_t rows, int64_t valid,
                                int64_t run)
@@ -119,7 +119,7 @@ static void gather_and_scatter(ParcRt *rt, Check *c, ParcType type,
     CHECK(c, ends_at(rt, type, rows * run));
 }
 
-/* Two parts at once, each rank's run at its place in the rows. */
+/* Two parts in one call, with each rank's run at its offset in the rows. */
 static void inside(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
                    int64_t rows, int64_t valid)
 {
@@ -191,7 +191,7 @@ static void all_to_all(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
     CHECK(c, ends_at(rt, type, n));
 }
 
-/* Under a launcher rank 0 reads the memory of the other ranks between two barriers. */
+/* Under a launcher rank 0 reads other ranks' memory between two barriers. */
 static void hand_over(ParcRt *rt, Check *c)
 {
     memset(rt->arena, rt->rank + 1, ROOM);

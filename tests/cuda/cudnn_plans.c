@@ -1,11 +1,11 @@
-/* cudnn_plans.c: the real cuDNN makes plans of our graphs of attention, for GPUs
- * that are described to it and need not be there.
+/* cudnn_plans.c: checks that the real cuDNN supports our attention graphs. It
+ * makes plans for described GPUs, which need not be present.
  *
  *   cudnn_plans LIBCUDNN.so.9     with driver_stub.c as libcuda.so.1
  *
- * Requires a plan for each shape below, in bf16 and f16, on A100s and H100s, of
- * the piece that parc plans room for, within this room. Ends with status 77
- * where the library does not take a described device (before 9.8).
+ * Requires a plan for each shape below in bf16 and f16 on A100 and H100, for
+ * the piece that parc plans a workspace for, and within this workspace. Exits
+ * with status 77 if the library does not support described devices (before 9.8).
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static const char *const symbols[] = {
 
 static const struct Device {
     const char *name;
-    int version, units, shared; /* shared memory that a block may have, bytes */
+    int version, units, shared; /* shared memory of a block, in bytes */
 } devices[] = {
     {"NVIDIA A100-SXM4-80GB", 800, 108, 166912},
     {"NVIDIA H100 80GB HBM3", 900, 132, 232448},

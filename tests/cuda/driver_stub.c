@@ -1,12 +1,12 @@
-/* driver_stub.c: a libcuda.so.1 that has no GPU and takes every module.
+/* driver_stub.c: a libcuda.so.1 without a GPU that accepts every module.
  *
- * cuDNN makes plans for a device that is described to it. It compiles kernels
- * for them and hands those to the driver, which here is satisfied with anything;
- * all other calls fail, as those of the toolkit's own stub do.
+ * cuDNN makes plans for a described device, compiles their kernels and passes
+ * these to the driver. This driver accepts them unread. All other calls fail,
+ * as in the stub of the toolkit.
  */
 enum { SUCCESS = 0, STUB = 34 };
 
-/* A module, a kernel: something that is not NULL. */
+/* A call that makes a module or a kernel returns any pointer but NULL. */
 #define MAKES(name)                                                            \
     int name(void **it);                                                       \
     int name(void **it)                                                        \

@@ -1,12 +1,13 @@
-/* hang.c: a program by hand whose ranks wait for each other: in each of three
- * turns a kernel, then the sum over tp of what it made, and a gather over dp
- * that nothing waits for before the next turn. On a stand-in that never ends
- * one kernel (STANDIN_STALL) it has to say which collective hangs, and why.
+/* hang.c: a handwritten program whose ranks wait for each other, for the tests
+ * of the watchdog. Each of three iterations runs a kernel, then an all-reduce
+ * over tp of its result, and an all-gather over dp that nothing waits for
+ * before the next iteration. On a stand-in in which one kernel never ends
+ * (STANDIN_STALL) the program must report which collective hangs, and why.
  */
 #include "parc_rt.h"
 
 enum {
-    N = 64, TURNS = 3, TP = 2, DP = 2,
+    N = 64, ITERATIONS = 3, TP = 2, DP = 2,
     AT_w = 0,
     AT_dw = AT_w + 4 * N,
     AT_sum = AT_dw + 4 * N,
@@ -26,18 +27,18 @@ static void step(ParcRt *rt)
     float *w = (float *)(void *)(A + AT_w), *dw = (float *)(void *)(A + AT_dw);
     float *lr = (float *)(void *)(A + AT_lr);
     int64_t n = N;
-    for (int64_t turn = 0; turn < TURNS; turn++) {
-        parc_mark(rt, 0, turn);
+    for (int64_t iteration = 0; iteration < ITERATIONS; iteration++) {
+        parc_mark(rt, 0, iteration);
         parc_launch(rt, 0, 1, N, SHARED, (void *[]){&w, &dw, &lr, &n});
         parc_record(rt, PARC_COMPUTE, 0);
         parc_wait(rt, PARC_DATA, 0);
-        parc_mark(rt, 1, turn);
+        parc_mark(rt, 1, iteration);
         parc_all_gather(rt, 0, OVER_dp, 1,
                         &(ParcPart){.src = AT_w, .dst = AT_all, .outer = 1,
                                     .inner = N});
         parc_record(rt, PARC_DATA, 1);
         parc_wait(rt, PARC_TENSOR, 0);
-        parc_mark(rt, 2, turn);
+        parc_mark(rt, 2, iteration);
         parc_all_reduce(rt, 1, OVER_tp, PARC_SUM, 1,
                         &(ParcPart){.src = AT_w, .dst = AT_sum, .outer = 1,
                                     .inner = N});
@@ -59,8 +60,8 @@ static const ParcParam param[] = {
 
 #define WORK(name, sort, where)                                                \
     {.id = name, .kind = sort, .phase = "forward", .path = "",                 \
-     .source = where, .bytes = 4, .count = TURNS, .nloops = 1,                 \
-     .loop = {{"layer", TURNS}}}
+     .source = where, .bytes = 4, .count = ITERATIONS, .nloops = 1,            \
+     .loop = {{"layer", ITERATIONS}}}
 static const ParcWork work[] = {
     WORK("update", "kernel", "hang.pdl:1:5"),
     WORK("ag0", "collective", "hang.pdl:2:5"),

@@ -1,15 +1,16 @@
-/* line.c: a training program by hand, the smallest that calls most of the
- * runtime: y = x w, the loss is the mean of y^2, w is trained. Linked with
- * either target's runtime it does the same.
+/* line.c: the smallest handwritten training program that calls most of the
+ * runtime: y = x w, the loss is the mean of y^2, w is trained. It computes the
+ * same with either target's runtime.
  *
- * -DCUDA launches the kernels of line.cu, else they are functions here.
- * -DFAULT has one write behind the arena.
+ * -DCUDA launches the kernels of line.cu; without it they are functions here.
+ * -DFAULT makes one kernel write beyond the arena.
  */
 #include "parc_rt.h"
 
-enum { ROWS = 8, IN = 16, OUT = 24, TURNS = 3 };
+enum { ROWS = 8, IN = 16, OUT = 24, ITERATIONS = 3 };
 
-/* The arena. The weights are moved to `copy` and back, with zeros between. */
+/* The arena. Each step moves the weights to `copy`, clears them and moves them
+ * back. */
 enum {
     AT_w = 0,
     AT_x = AT_w + 4 * IN * OUT,
@@ -95,8 +96,8 @@ static void step(ParcRt *rt)
               (float *)(void *)(A + AT_y));
     parc_mark(rt, 2, 0);
     parc_matmul(rt, matmul[1], A + AT_x, A + AT_dy, A + AT_dw);
-    for (int64_t turn = 0; turn < TURNS; turn++) {
-        parc_mark(rt, 3, turn);
+    for (int64_t iteration = 0; iteration < ITERATIONS; iteration++) {
+        parc_mark(rt, 3, iteration);
         parc_set_index(rt, (int64_t *)(void *)(A + AT_index), 4, 2, 1, 8);
         parc_move(rt, A + AT_copy, A + AT_w, 4 * IN * OUT);
         parc_zero(rt, A + AT_w, 4 * IN * OUT);
@@ -131,8 +132,8 @@ static const ParcWork work[] = {
          {.name = "dy", .offset = AT_dy, .elements = ROWS * OUT}},
      .nresults = 2},
     {WORK("dw", "line.pdl:1:5", 1)},
-    {WORK("moves", "line.pdl:3:5", TURNS), .nloops = 1,
-     .loop = {{"turn", TURNS}}},
+    {WORK("moves", "line.pdl:3:5", ITERATIONS), .nloops = 1,
+     .loop = {{"iteration", ITERATIONS}}},
     {WORK("update", "line.pdl:4:5", 1),
      .result = (const ParcResult[]){
          {.name = "w", .offset = AT_w, .elements = IN * OUT}},

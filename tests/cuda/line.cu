@@ -1,4 +1,4 @@
-/* line.cu: the kernels of line.c, for a device. */
+/* line.cu: the kernels of line.c for a GPU. */
 #include "parc_device.h"
 
 /* loss = the mean of y^2, dy its gradient. One block. */
@@ -15,7 +15,7 @@ PARC_KERNEL(64) line_loss(float *loss, float *dy, const float *y, int64_t n)
         *loss = sum / (float)n;
 }
 
-/* w -= lr dw, through dynamic shared memory, of which it takes much. */
+/* w -= lr dw, through a large block of dynamic shared memory. */
 PARC_KERNEL(64) line_update(float *w, const float *dw, const float *lr,
                             int64_t n)
 {

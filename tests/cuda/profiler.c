@@ -1,6 +1,6 @@
-/* profiler.c: what a profiler's library does, by NVTX's own header: it asks for
- * the table of functions and writes each range to the file PROFILE, indented
- * by its depth. */
+/* profiler.c: a profiler's NVTX injection library, written against NVTX's own
+ * header: it requests the table of functions and writes each range to the file
+ * PROFILE, indented by its depth. */
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <stdlib.h>

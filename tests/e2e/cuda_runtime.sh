@@ -66,7 +66,7 @@ check "all statements are in the trace" jq -e '
     (group_by(.name) | map(length)) == [3, 3, 9, 3, 3] and
     (sort_by(.ts) | . as $e | [range(1; length) |
         $e[.].ts - $e[. - 1].ts - $e[. - 1].dur] | all(. > -0.01)) and
-    (map(select(.name == "moves").args.turn) | unique) == [0, 1, 2]' \
+    (map(select(.name == "moves").args.iteration) | unique) == [0, 1, 2]' \
     "$work/t.json"
 check "no step lasts longer than its statements and its input" jq -e '
     [.traceEvents[] | select(.ph == "X")] |

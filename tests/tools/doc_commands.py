@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """doc_commands.py [--parc DIR] FILE.md…: runs the commands of documents.
 
-A document's fenced blocks run in order in a temporary directory of its own,
-which has the repository's examples/, docs/ and README.md and in which `parc`
-and `build/parc` are the program under test.
+The fenced blocks of a document run in order in a new temporary directory. It
+has the repository's examples/, docs/ and README.md, and `parc` and `build/parc`
+in it are the program under test.
 
     ```sh                    each line is run (sh -eu)
     ```console               lines after '$ ' are run; the lines below a command
@@ -11,7 +11,7 @@ and `build/parc` are the program under test.
                              stands for any text
     <!-- file: NAME -->      the next block is written to NAME first
     <!-- exit: N -->         the next block ends with exit status N
-    <!-- not run: WHY -->    the next block is left out
+    <!-- not run: WHY -->    the next block is skipped
     <!-- stop -->            nothing after this line is run
 
 Other blocks (pdl, python, json, none) are text. A test with no command to run
@@ -89,7 +89,7 @@ def missing(expected, output):
 
 
 def run_block(language, lines, notes, directory, environment):
-    """None, or what is wrong with the block."""
+    """Runs a block; returns its fault, or None."""
     for command, expected in steps(language, lines):
         try:
             done = subprocess.run(

@@ -1,15 +1,15 @@
-"""greeting.py: a stranger at the port where rank 0 of a job listens.
+"""greeting.py: an unknown peer of the port where rank 0 of a job listens.
 
-greeting.py PORT idle N            opens N connections and says nothing
+greeting.py PORT idle N            opens N connections and sends nothing
 greeting.py PORT hello [OPTION…]   introduces itself as a rank; prints the answer
     wrong-key       without the job's key
-    replay          with a code that is of another connection's nonce
+    replay          with a code for the nonce of another connection
     rank=R size=N plan=P host=TEXT
-greeting.py PORT serve             is a rank 0 without the key: says JOINED to
-                                   whoever connects, and prints what it reads
+greeting.py PORT serve             acts as rank 0 without the key: answers
+                                   JOINED to every peer and prints its message
 
-The job is that of the environment, as runtime/rt_key.c reads it; the messages are
-those of runtime/rt_greeting.h.
+The environment names the job, as in runtime/rt_key.c; runtime/rt_greeting.h
+defines the messages.
 """
 import hashlib
 import hmac

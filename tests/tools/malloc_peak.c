@@ -1,6 +1,7 @@
-/* malloc_peak.c: LD_PRELOADed into a training binary, keeps the largest sum
- * of live heap bytes of any of its processes in the file MALLOC_PEAK_FILE
- * (8 bytes, shared by all of them). A run of more steps must not need more.
+/* malloc_peak.c: records the heap peak of a training binary. The library is
+ * preloaded (LD_PRELOAD) and writes the largest sum of live heap bytes of any
+ * of its processes to the file MALLOC_PEAK_FILE (8 bytes, shared by all of
+ * them). A test requires that more steps do not increase it.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

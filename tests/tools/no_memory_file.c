@@ -1,5 +1,5 @@
-/* no_memory_file.c: a preloaded library for tests: a system that has no files
- * in memory, as an old kernel or a sandbox. */
+/* no_memory_file.c: a preloaded library that simulates a system without files
+ * in memory (memfd_create), such as an old kernel or a sandbox. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/mman.h>

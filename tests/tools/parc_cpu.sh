@@ -1,6 +1,6 @@
 #!/bin/sh
-# parc_cpu.sh: parc with --cpu $CHECK_CPU for programs that run on CPUs, unless
-# the arguments name a level.
+# parc_cpu.sh: runs parc with --cpu $CHECK_CPU for programs that run on CPUs,
+# unless the arguments name a level.
 target= named= previous=
 for word; do
     case $previous$word in

@@ -1,5 +1,5 @@
-"""What the parity scripts share: weights from a binary, its batches, and a
-run of training that prints a loss a line."""
+"""Shared by the parity scripts: reads a binary's weights and batches, and
+trains a model, printing a loss per line."""
 import json
 import struct
 
@@ -20,7 +20,7 @@ def read_safetensors(path):
 
 
 def batches(text, batch, seq, steps):
-    """Sequences of bytes in the order that a binary takes them, and the same
+    """Yields a binary's batches in its order: sequences of bytes, and the same
     shifted by one."""
     tokens = torch.tensor(list(open(text, "rb").read()))
     sequences = (len(tokens) - 1) // seq

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The GPT-2 of examples/gpt2.pdl in PyTorch, for parity and for speed.
 
-  gpt2.py losses WEIGHTS.safetensors TEXT STEPS    a loss a line
-  gpt2.py bench STEPS [--compile]                  seconds a step, a line each
+  gpt2.py losses WEIGHTS.safetensors TEXT STEPS    one loss per line
+  gpt2.py bench STEPS [--compile]                  seconds per step, one a line
 
 `losses` trains with the weights that a parc binary exported (--steps 0
 --export) on the bytes of TEXT, with the example's AdamW, clipping and
@@ -20,7 +20,7 @@ from speed import seconds
 
 
 class Block(nn.Module):
-    """With c_attn as in GPT-2: queries, keys and values in one Linear."""
+    """Attention with GPT-2's c_attn: queries, keys, values in one Linear."""
 
     def __init__(self, dim, heads):
         super().__init__()
@@ -67,7 +67,7 @@ class GPT2(nn.Module):
 
 
 def joined(weights):
-    """c_attn.q, .k and .v one below the other."""
+    """Joins c_attn.q, .k and .v in this order, as GPT-2 stores c_attn."""
     out = {}
     for name, tensor in weights.items():
         if ".c_attn." not in name:

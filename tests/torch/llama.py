@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The Llama of examples/llama.pdl in PyTorch, for parity and for speed.
 
-  llama.py losses WEIGHTS.safetensors TEXT STEPS   a loss a line
-  llama.py bench STEPS [--compile]                 seconds a step, a line each
+  llama.py losses WEIGHTS.safetensors TEXT STEPS   one loss per line
+  llama.py bench STEPS [--compile]                 seconds per step, one a line
   llama.py about                                   version and matmul library
 
 `losses` trains with the weights that a parc binary exported (--steps 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Optimizers, clipping, decay groups, schedules and ignored labels in PyTorch.
 
-  recipe.py WEIGHTS.safetensors TEXT STEPS     a JSON object a case and step
+  recipe.py WEIGHTS.safetensors TEXT STEPS     a JSON object per case and step
 
 The model is tests/torch/recipe.pdl, in doubles; tests/e2e/optimizers.sh has
 the same cases for parc.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# record.sh: PyTorch's losses for the weights and batches of the tests, into
+# record.sh: records PyTorch's losses for the tests' weights and batches in
 # tests/torch/*.losses. Needs a Python that can import torch.
 set -eu
 . "$(dirname "$0")/../e2e/lib.sh"

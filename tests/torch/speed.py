@@ -1,12 +1,12 @@
-"""What the scripts measure for `make bench`: seconds a step, and what PyTorch
-is made of."""
+"""Measurements for `make bench`: seconds per step, and the BLAS that PyTorch
+uses."""
 import time
 
 import torch
 
 
 def seconds(model, optimizer, vocab, batch, seq, steps, compiled):
-    """A line a step; what they learn from is noise."""
+    """Trains on noise; prints the seconds of each step, one a line."""
     step_model = torch.compile(model) if compiled else model
     for _ in range(steps):
         x = torch.randint(0, vocab, (batch, seq))
@@ -21,9 +21,9 @@ def seconds(model, optimizer, vocab, batch, seq, steps, compiled):
 
 
 def about():
-    """The BLAS decides PyTorch's speed: Debian's build takes whichever the
-    system has, and the reference one, which it comes with, is many times slower
-    than OpenBLAS. LAPACK may be another library's."""
+    """Prints PyTorch's version and BLAS, which decides its speed. Debian's
+    build uses the system's BLAS; the reference BLAS that it is installed with
+    is many times slower than OpenBLAS. LAPACK may be another library's."""
     torch.ones(64, 64) @ torch.ones(64, 64)
     maps = open("/proc/self/maps").read().split()
     blas = [path for path in maps if "/libblas.so" in path]

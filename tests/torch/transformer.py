@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The encoder-decoder of examples/transformer.pdl: PyTorch's nn.Transformer.
 
-  transformer.py losses WEIGHTS.safetensors TEXT STEPS    a loss a line
+  transformer.py losses WEIGHTS.safetensors TEXT STEPS    one loss per line
 
 Trains with the weights that a parc binary exported (--steps 0 --export) on
 the bytes of TEXT, without dropout, with the example's Adam.
@@ -44,7 +44,7 @@ class Transformer(nn.Module):
 
 
 def joined(weights):
-    """q_proj, k_proj and v_proj one below the other: PyTorch's in_proj."""
+    """Joins q_proj, k_proj and v_proj in this order: PyTorch's in_proj."""
     out = {}
     for name, tensor in weights.items():
         if ".q_proj." in name:

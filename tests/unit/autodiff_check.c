@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- making ------------------------------------------------------------ */
+/* ---- building ---------------------------------------------------------- */
 
 Small small_new(void)
 {
@@ -79,7 +79,7 @@ void small_loss(Small *s, Value *y)
 
 /* ---- numbers ----------------------------------------------------------- */
 
-/* A number in 0 … 1 that depends on the name and the place only. */
+/* A number in 0 … 1 that depends only on the tensor's name and the index. */
 static double number_at(const char *name, int64_t k)
 {
     uint64_t x = 0x9e3779b97f4a7c15u + (uint64_t)k;
@@ -129,7 +129,7 @@ static const char *loss_of(Interp *in, double *loss)
     return fault;
 }
 
-/* The loss's derivative by one element, from four points around it. */
+/* The loss's derivative by one element, by a four-point difference. */
 static const char *slope(Interp *in, int param, double *x, int64_t k,
                          double *result)
 {
@@ -200,7 +200,7 @@ const char *small_check_gradients(Small *s)
     return fault;
 }
 
-/* ---- programs against each other --------------------------------------- */
+/* ---- comparing two programs -------------------------------------------- */
 
 static const char *compare_numbers(Arena *a, const char *name, double x,
                                    double y)

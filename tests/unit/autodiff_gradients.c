@@ -29,7 +29,7 @@ static Value *with(Small *s, OpKind kind, Value *x, double factor)
     return ir_value(&s->b, kind, 1, &x, attr, NULL);
 }
 
-/* Numbers of both signs. */
+/* Shifts x to have elements of both signs. */
 static Value *centred(Small *s, Value *x)
 {
     return with(s, OP_offset, x, -1.0);
@@ -118,7 +118,7 @@ static Value *make_sum(Small *s, Value *const *x)
     return ir_binary(&s->b, OP_mul, product, rest);
 }
 
-/* The largest is subtracted under detach: softmax does not depend on it. */
+/* The maximum is under detach: softmax does not depend on it. */
 static Value *make_softmax(Small *s, Value *const *x)
 {
     AttrList last = {1, {1}};
@@ -297,7 +297,7 @@ static void run_case(Check *c, const Case *k)
     small_free(&s);
 }
 
-/* An equal pair shares its gradient. */
+/* Two equal maxima share the gradient. */
 static void check_tie(Check *c)
 {
     Small s = small_new();
@@ -319,7 +319,8 @@ static void check_max_is_refused(Check *c)
     small_free(&s);
 }
 
-/* What the loss does not depend on is neither differentiated nor updated. */
+/* A parameter that the loss does not depend on has no gradient and no
+ * update. */
 static void check_unused(Check *c)
 {
     Small s = small_new();
@@ -336,7 +337,7 @@ static void check_unused(Check *c)
     small_free(&s);
 }
 
-/* Every op that has a rule has a case. */
+/* Every op with a gradient rule must have a case. */
 static void check_cover(Check *c)
 {
     for (int kind = 0; kind < OP_COUNT; kind++) {

@@ -30,7 +30,7 @@ static Value *matmul(Build *b, Value *x, Value *w)
 
 /* ---- programs ---------------------------------------------------------- */
 
-/* h = tanh(h w_i) + h t, for each layer; t is read by all of them. */
+/* h = tanh(h w_i) + h t, for each layer; all layers read t. */
 static void make_stack(Small *s, bool reverse)
 {
     Value *args[] = {small_param(s, "x", true, 0, DIMS(2, DIM)),
@@ -57,7 +57,8 @@ static void make_reverse(Small *s)
     make_stack(s, true);
 }
 
-/* Two carries of which the loss reads one; the other matters inside. */
+/* Two carries. The loss reads only one of them; the other affects it through
+ * the loop. */
 static void make_two_carries(Small *s)
 {
     Value *args[] = {small_param(s, "x", true, 0, DIMS(DIM)),
@@ -73,7 +74,7 @@ static void make_two_carries(Small *s)
     small_loss(s, loop->out[0]);
 }
 
-/* The carry is replaced in every turn, so that only the last one matters. */
+/* Every iteration replaces the carry: only the last one affects the loss. */
 static void make_replaced(Small *s)
 {
     Value *args[] = {small_param(s, "x", true, 0, DIMS(DIM)),
@@ -86,7 +87,7 @@ static void make_replaced(Small *s)
     small_loss(s, loop->out[0]);
 }
 
-/* The first loop's stacked results are read by a second one. */
+/* A second loop reads the stacked results of the first. */
 static void make_stacked_results(Small *s)
 {
     Value *x = small_param(s, "x", true, 0, DIMS(DIM));
@@ -110,7 +111,7 @@ static void make_stacked_results(Small *s)
     small_loss(s, ir_binary(&s->b, OP_add, second->out[0], first->out[0]));
 }
 
-/* A loop in a loop; the inner one's stack is the same in every outer turn. */
+/* A loop within a loop; every outer iteration reads the same inner stack. */
 static void make_nested(Small *s)
 {
     Value *args[] = {small_param(s, "x", true, 0, DIMS(DIM)),
@@ -136,7 +137,7 @@ static void make_nested(Small *s)
     small_loss(s, outer->out[0]);
 }
 
-/* A narrow copy of a layer's weight, and a constant made in the body. */
+/* A low-precision copy of a layer's weight, and a constant in the body. */
 static void make_cast(Small *s)
 {
     Value *args[] = {
@@ -192,7 +193,7 @@ static void run_case(Check *c, const Case *k)
         pass_recompute(s.p, NULL);
         report(c, k->name, "recompute verified", ir_verify(s.p));
         report(c, k->name, "recompute", small_compare(s.arena, before, s.p));
-        /* The second time there is nothing left to do. */
+        /* A second run must change nothing. */
         int saved = small_count(s.p, OP_tanh);
         pass_recompute(s.p, NULL);
         CHECK(c, small_count(s.p, OP_tanh) == saved);
@@ -210,7 +211,7 @@ static const Op *first_loop(const Program *p)
     return NULL;
 }
 
-/* Of a chain of cheap ops only its start is kept. */
+/* Only the start of a chain of cheap ops is saved. */
 static void check_chain(Check *c)
 {
     Small s = small_new();
@@ -238,7 +239,8 @@ static void check_chain(Check *c)
     small_free(&s);
 }
 
-/* A narrow weight's gradient is f32 at once; its copy is not kept. */
+/* The gradient of a low-precision weight is f32 from its matmul on; the
+ * low-precision copy is not saved. */
 static void check_narrow(Check *c)
 {
     Small s = small_new();
@@ -262,8 +264,8 @@ static void check_narrow(Check *c)
     small_free(&s);
 }
 
-/* The textbook's graph: two least cuts, of which the one nearer the sink
- * counts. */
+/* The graph of the textbook has two minimum cuts; the pass must choose the one
+ * nearer the sink. */
 static void check_flow(Check *c)
 {
     Arena *a = arena_new();

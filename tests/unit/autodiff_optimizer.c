@@ -70,7 +70,7 @@ static Small make(const Train *t)
     return s;
 }
 
-/* PyTorch's single-tensor AdamW, from the gradient. */
+/* PyTorch's single-tensor AdamW, given the gradient. */
 static double adamw(const Train *t, double p, double g, double m, double v)
 {
     const double lr = 0.125, bias1 = 0.3, bias2 = 0.2;

@@ -67,7 +67,7 @@ static void output_sets(Arena *a)
     outputs_abandon(o);
     expect(!exists("c") && holds(a, "y", "2"), "abandoned without a trace");
 
-    /* The second of two cannot be placed: the first goes back. */
+    /* The second of two files cannot be renamed: the first is restored. */
     o = outputs_new(a);
     outputs_add(o, "y", "5", 1, false);
     outputs_add(o, "z", "6", 1, false);
@@ -91,7 +91,8 @@ static bool waits(int signal)
     return sigismember(&now, signal) == 1;
 }
 
-/* A set can be left at any time while nothing would stay behind. */
+/* Signals that end the process are blocked while a set has files that it would
+ * have to remove. */
 static void signals(Arena *a)
 {
     Outputs *o = outputs_new(a);

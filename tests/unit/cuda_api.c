@@ -89,8 +89,8 @@ typedef cudaStream_t DnnStream;
 #include "runtime/cuda/calls_cudnn.h"
 #endif
 
-/* What tests/gpu/loopback.c calls besides. Of the state of a capture it wants
- * the form of CUDA 12, which newer headers declare as a type only. */
+/* Further calls that tests/gpu/loopback.c makes. It uses the capture state in
+ * the form of CUDA 12, which newer headers declare only as a type. */
 #undef cuStreamGetCaptureInfo
 #define cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v2
 extern __typeof__(*(PFN_cuStreamGetCaptureInfo_v11030)0)
@@ -105,7 +105,7 @@ typedef struct LoopbackCalls {
 #define TEXT(x) TEXT_OF(x)
 #define TEXT_OF(x) #x
 
-/* The symbol that the header's macros make of a call's name. */
+/* The symbol that the header's macros expand a call's name to. */
 typedef struct Symbol {
     const char *ours, *toolkits;
 } Symbol;
@@ -119,7 +119,7 @@ static const Symbol symbols[] = {
 #include "tests/gpu/calls_loopback.h"
 };
 
-/* Calls whose older form does what we want of them, in older drivers too. */
+/* Calls of which parc loads the older symbol, since older drivers have it. */
 static const char *const older[] = {"cuEventElapsedTime"};
 
 static bool is_older(const char *symbol)
@@ -317,7 +317,7 @@ static void check_constants(Check *c)
             c->passed++;
 }
 
-/* What api.h declares of these where the toolkit's own are not given. */
+/* Compares the struct layouts that api.h assumes with the toolkit's types. */
 static void check_structs(Check *c)
 {
     CHECK(c, sizeof(cublasLtMatmulAlgo_t) == RT_BLAS_ALGORITHM_BYTES);

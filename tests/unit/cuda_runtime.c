@@ -124,7 +124,7 @@ static void damage(const char *path, long at)
 
 static const char *const key = "bf16 bf16 f32 batch 1 m 64 n 64 k 64";
 
-/* What was put in is there for the next run, for this device and library. */
+/* A later run finds the entries of this device and library. */
 static void check_kept(Check *c, const char *path)
 {
     CudaCache *cache = rt_cuda_cache_open("NVIDIA H200", 130000);
@@ -144,7 +144,7 @@ static void check_kept(Check *c, const char *path)
     rt_cuda_cache_close(cache);
 }
 
-/* Of a file that is damaged anywhere nothing is believed. */
+/* A file with any damage is ignored as a whole. */
 static void check_damaged(Check *c, const char *path)
 {
     struct stat st;
@@ -167,7 +167,7 @@ static void check_damaged(Check *c, const char *path)
     rt_cuda_cache_close(cache);
 }
 
-/* No folder can be made below a file: the run goes on without a cache. */
+/* The folder's parent is a file: the run continues without a cache. */
 static void check_nowhere(Check *c, const char *path)
 {
     BlasAlgorithm a = algorithm(17);

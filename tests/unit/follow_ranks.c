@@ -1,5 +1,5 @@
-/* follow_ranks.c: see follow_ranks.h. It reads statements, addresses and
- * barriers, and none of the reasons that the passes recorded. */
+/* follow_ranks.c: see follow_ranks.h. The simulation reads statements,
+ * addresses and barriers, but none of the reasons that the passes recorded. */
 #include "tests/unit/follow_ranks.h"
 
 #include "passes/trace.h"
@@ -8,12 +8,13 @@
 
 enum { MOST_RANKS = 16, WORD = 2, STEPS = 2 };
 
-/* What is known of each rank: statements that it has run. */
+/* A vector clock: for each rank the number of its statements that are known to
+ * have run. */
 typedef struct Clock {
     int at[MOST_RANKS];
 } Clock;
 
-/* Who touched a word last, and when. */
+/* The last accesses to a word: rank and time. */
 typedef struct Word {
     int written_by, written;
     int read[MOST_RANKS];
@@ -21,19 +22,19 @@ typedef struct Word {
 
 typedef struct Follow {
     const Program *p;
-    bool shards; /* ranks read each other's own memory, too */
+    bool shards; /* ranks also read each other's own memory */
     const Meeting *without;
     Trace trace;
     int ranks;
-    int64_t words; /* of one rank's shared memory, whoever's it is in truth */
+    int64_t words; /* of shared memory in one rank's arena */
     Clock clock[MOST_RANKS];
     Word *word;
-    Word *piece; /* of a rank's own memory, as the trace cuts it: [rank][piece],
-                    if ranks read each other's */
+    Word *piece; /* a rank's own memory in pieces of the trace: [rank][piece];
+                    only with `shards` */
     const char *fault;
 } Follow;
 
-/* ---- meeting ------------------------------------------------------------- */
+/* ---- barriers ------------------------------------------------------------ */
 
 static bool same_group(const Follow *f, int r, int q, uint32_t axes)
 {
@@ -59,7 +60,8 @@ static void meet(Follow *f, uint32_t axes)
 
 /* ---- bytes --------------------------------------------------------------- */
 
-/* The rank of r's group whose arena is shared by all of it. */
+/* The first rank of r's group; it represents the memory that the group
+ * shares. */
 static int owner_of(const Follow *f, int r, uint32_t axes)
 {
     int q = 0;
@@ -99,15 +101,14 @@ static void touch_bytes(Follow *f, int act, int r, const Access *a,
                    a);
 }
 
-/* Of rank q's own memory. */
+/* An access by rank r to rank q's own memory. */
 static void touch_pieces(Follow *f, int act, int r, int q, const Access *a)
 {
     for (int i = a->first; i <= a->last && !f->fault; i++)
         touch_word(f, act, r, &f->piece[q * f->trace.npieces + i], a);
 }
 
-/* A rank's own memory is its own, but for the operands of a product that is
- * made as a shard. */
+/* Only an einsum_shard reads the own memory of other ranks. */
 static void touch_own(Follow *f, int act, int r, const Access *a)
 {
     const Op *op = f->trace.act[act].issue->op;

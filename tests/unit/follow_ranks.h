@@ -1,14 +1,15 @@
-/* follow_ranks.h: simulates ranks that share memory and looks for races. */
+/* follow_ranks.h: finds races between ranks that share memory. */
 #ifndef PARC_TESTS_FOLLOW_RANKS_H
 #define PARC_TESTS_FOLLOW_RANKS_H
 
 #include "passes/streams.h"
 
-/* Goes through two steps of all ranks of a program for the CPU, with a vector
- * clock for each: what a rank reads or writes in shared memory, byte by byte,
- * and of other ranks' memory in products that are made as shards, must have been written, and read, by all others in a past that it knows of.
- * It learns of others where it meets them. NULL, or the first that does not.
- * `without`: a meeting that is left out; NULL: none. */
+/* Simulates two steps of all ranks of a program for the CPU, with a vector
+ * clock for each rank. A rank may access a word of shared memory, or read
+ * another rank's operand in an einsum_shard, only after every conflicting
+ * access is ordered before it. Barriers and collectives merge the clocks of
+ * their group. Returns NULL or the first race. `without`: a barrier to omit, or
+ * NULL. */
 const char *follow_ranks(const Program *p, const Meeting *without);
 
 #endif

@@ -16,20 +16,20 @@
 
 #include <stdlib.h>
 
-/* No turn of a loop is left out of a trace. */
+/* A limit that keeps every iteration of a loop in a trace. */
 enum { NOBODY = -1, ALL_TURNS = 1 << 20 };
 
 typedef struct Follow {
     const Program *p;
     Trace t;
-    int *expected;        /* by place of an access' piece: who wrote it */
+    int *expected;        /* by access and piece: the writer that it must see */
     int *place;           /* by access: of its first piece in expected[] */
-    int *wait, *first;    /* records waited for, as acts: those of act i are
+    int *wait, *first;    /* instance i waits for the instances
                              wait[first[i]] … wait[first[i + 1] - 1] */
     int *queue[STREAMS], queued[STREAMS], at[STREAMS];
-    bool busy[STREAMS];   /* with queue[at] */
-    bool *done;           /* by act */
-    int *writer;          /* by piece */
+    bool busy[STREAMS];   /* queue[at] has started */
+    bool *done;           /* by dynamic instance */
+    int *writer;          /* by piece: its last writer */
     const char *fault;
 } Follow;
 
@@ -40,7 +40,7 @@ static const char *name_of(const Follow *f, int act)
                                                    : "begin or end";
 }
 
-/* ---- who waits for whom -------------------------------------------------- */
+/* ---- waits --------------------------------------------------------------- */
 
 static void find_waits(Follow *f, const StreamPlan *s, const Wait *without)
 {
@@ -105,7 +105,7 @@ static void find(Follow *f, int act, const Access *a, int piece, int *expected)
             name_of(f, f->writer[piece]), name_of(f, *expected));
 }
 
-/* At its end: what it has written itself it may have read before. */
+/* At the end of an instance: it may have overwritten its own operands. */
 static void find_again(Follow *f, int act, const Access *a, int piece,
                        int *expected)
 {
@@ -155,8 +155,8 @@ static const Act **sorted(const Follow *f, const Trace *t)
     return act;
 }
 
-/* The statements as they stand in the program: acts of f->t, in that order;
- * NULL: not the same ones are issued. */
+/* The dynamic instances of f->t in program order. NULL if the program has other
+ * instances than are issued. */
 static int *program_order(const Follow *f)
 {
     TargetInfo in_order = {.streams = 1};
@@ -220,9 +220,9 @@ static void move(Follow *f, int stream)
     f->busy[stream] = false;
 }
 
-/* The stream that goes on next; -1: none can. In a fixed order some stream has
- * precedence, and the last is as late as can be: to begin, or (`eager`) to
- * end what it has begun at once. */
+/* The stream that advances next; -1: none can. In a fixed order the streams
+ * have priorities, and the last one advances as late as possible. With `eager`
+ * it starts a statement as soon as it can and ends it late. */
 static int next_stream(const Follow *f, uint64_t order, Rng *r)
 {
     int able[STREAMS], n = 0;

@@ -1,15 +1,15 @@
-/* follow_streams.h: checks that streams which run as far apart as events allow
- * do not overwrite each other's live bytes. */
+/* follow_streams.h: checks that streams which overlap as far as events allow do
+ * not overwrite each other's live bytes. */
 #ifndef PARC_TESTS_FOLLOW_STREAMS_H
 #define PARC_TESTS_FOLLOW_STREAMS_H
 
 #include "passes/streams.h"
 
-/* Runs a step in one order of many, a number for each: for the first
- * FOLLOW_FIXED some stream is always ahead and another behind, then they are
- * drawn. What a statement reads must be what it reads in the order of the
- * program, from its begin to its end, and what it writes must stay until its end. NULL,
- * or what was found. `without`: a wait that is left out; NULL: none. */
+/* Simulates a step in the order number `order`. The first FOLLOW_FIXED orders
+ * give the streams fixed priorities, later ones are random. From its start to
+ * its end a statement must read the bytes that it reads in program order, and
+ * its results must stay until its end. Returns NULL or the first fault.
+ * `without`: a wait to omit, or NULL. */
 enum { FOLLOW_FIXED = 4 * STREAMS };
 const char *follow_streams(const Program *p, uint64_t order,
                            const Wait *without);

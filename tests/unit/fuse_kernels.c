@@ -45,7 +45,7 @@ static void norm(Check *c)
     fuse_run(c, &t, "norm", 1);
 }
 
-/* dx and dw of a norm, with r computed again: one kernel. */
+/* dx and dw of a norm, with r recomputed: one kernel. */
 static void norm_grad(Check *c)
 {
     FuseTest t = fuse_test(PH_BACKWARD);
@@ -99,7 +99,7 @@ static void silu_grad(Check *c)
     fuse_run(c, &t, "silu_grad", 1);
 }
 
-/* Loss and its gradient in one go; rows of `vocab`. */
+/* The loss and its gradient in one kernel; rows of `vocab`. */
 static void cross_entropy(Check *c, int64_t rows, int64_t vocab)
 {
     FuseTest t = fuse_test(PH_FORWARD);
@@ -132,13 +132,13 @@ static void rotary(Check *c, bool half, bool inverse)
     Attr attr[MAX_ATTRS] = {{.i = half}, {.i = inverse}};
     Value *q = ir_value(&t.b, OP_rotary, 3, tables, attr, NULL);
     fuse_keep(&t, fuse_factor(&t, OP_scale, q, 0.5));
-    /* A norm of what was rotated, along the pairs too. */
+    /* A norm of the rotated values, also along the pairs. */
     Value *s = fuse_sum(&t, mul(&t, q, q), 3, true);
     fuse_keep(&t, mul(&t, q, ir_unary(&t.b, OP_rsqrt, s)));
     fuse_run(c, &t, "rotary", 1);
 }
 
-/* The tables of a rotation, from nothing. */
+/* The tables of a rotation: a kernel without operands. */
 static void tables(Check *c)
 {
     FuseTest t = fuse_test(PH_INIT);
@@ -202,7 +202,7 @@ static void full_sums(Check *c)
     }
 }
 
-/* AdamW over a range: three results, each in place of what it replaces. */
+/* AdamW over a range: three results, each in place of its old value. */
 static void adamw(Check *c, int64_t n)
 {
     FuseTest t = fuse_test(PH_OPTIMIZER);
@@ -220,7 +220,7 @@ static void adamw(Check *c, int64_t n)
                                 fuse_factor(&t, OP_scale, scalar[0], -0.1), 1);
     Value *step = ir_binary(&t.b, OP_div, scalar[0], scalar[1]);
     Value *root = ir_unary(&t.b, OP_sqrt, scalar[2]);
-    for (int i = 0; i < 2; i++) { /* scalars serve two parameters */
+    for (int i = 0; i < 2; i++) { /* two parameters share the scalars */
         Value *m1 = add(&t, fuse_factor(&t, OP_scale, m, 0.9),
                         fuse_factor(&t, OP_scale, g, 0.1));
         Value *v1 = add(&t, fuse_factor(&t, OP_scale, v, 0.95),
@@ -242,7 +242,8 @@ static void adamw(Check *c, int64_t n)
     fuse_run(c, &t, "adamw", 2);
 }
 
-/* Broadcasts across, views that do not fit, dims of 1, what is left over. */
+/* Broadcasts of inner dims, views that do not match, dims of 1, remainders of
+ * vectors. */
 static void odd_shapes(Check *c)
 {
     FuseTest t = fuse_test(PH_FORWARD);
@@ -319,8 +320,8 @@ static void every_op(Check *c)
     fuse_run(c, &t, "every op", -1);
 }
 
-/* A cheap value is computed again, and a graph that would close a circle is
- * left open. */
+/* A cheap value is recomputed, and no fusion that would create a cycle is
+ * made. */
 static void shares(Check *c)
 {
     FuseTest t = fuse_test(PH_FORWARD);
@@ -330,7 +331,7 @@ static void shares(Check *c)
     fuse_keep(&t, s);
     Value *q = ir_reshape(&t.b, n, DIMS(32, 128));
     fuse_keep(&t, add(&t, q, fuse_param(&t, "b", DIMS(128), 0, 1)));
-    Value *u = mul(&t, n, s); /* waits for all rows */
+    Value *u = mul(&t, n, s); /* needs all rows of s */
     fuse_keep(&t, u);
     fuse_run(c, &t, "shares", -1);
 }

@@ -20,12 +20,12 @@
 #include "tests/unit/fuse_tools.h"
 #include "tests/unit/random.h"
 
-/* Of the largest magnitude among a kernel's tensors: operands are rounded
- * before they come in, and sums may cancel. */
+/* As a share of the largest magnitude among a kernel's tensors, since sums may
+ * cancel and operands are rounded. */
 static const double tolerance = 1e-5;
 
-/* Half a last place, of the number itself; and as much of the largest in a
- * kernel that reads a result back after it was rounded. */
+/* Half a unit in the last place, relative to the number itself; relative to
+ * the largest number in a kernel that reads back a rounded result. */
 static const double rounding[] = {[DT_F32] = 0,
                                   [DT_BF16] = 0x1p-8,
                                   [DT_F16] = 0x1p-11,
@@ -37,7 +37,7 @@ typedef struct Watcher {
     void *library;
     int *number; /* by op id */
     Check *check;
-    bool told; /* of the first fault */
+    bool told; /* the first fault was printed */
     int64_t runs;
 } Watcher;
 
@@ -79,7 +79,7 @@ static double number(DType t, const void *at, int64_t i)
     return (double)((const float *)at)[i];
 }
 
-/* Beyond what rounding of the result explains. */
+/* The difference that exceeds the rounding of the result. */
 static double difference(DType t, const void *is, const double *want, int64_t n)
 {
     double worst = 0;
@@ -92,7 +92,7 @@ static double difference(DType t, const void *is, const double *want, int64_t n)
     return worst;
 }
 
-/* The interpreter's own numbers, as they are in the operand's type. */
+/* Rounds the interpreter's numbers to the operand's type. */
 static void round_operand(const Value *v, double *x, int64_t n)
 {
     DType t = v->type.dtype;
@@ -111,7 +111,7 @@ static double magnitude(double at_least, const double *x, int64_t n)
     return at_least;
 }
 
-/* What may be read back in a later phase of a kernel comes back rounded. */
+/* A result that a later phase of the kernel reads back is rounded. */
 static double tolerance_of(const Op *op)
 {
     double most = 0;

@@ -195,7 +195,7 @@ void *fuse_compile(Arena *a, const char *source, const char *level)
     int status = process_run(a, argv, NULL, &errors);
     if (status)
         printf("%s\n%s\n", source, errors);
-    /* OpenMP's threads outlive the call: the code must stay. */
+    /* OpenMP's threads outlive the call: the library must stay loaded. */
     void *library = status ? NULL : dlopen(object, RTLD_NOW | RTLD_NODELETE);
     if (!status && !library)
         printf("%s\n", dlerror());
@@ -280,7 +280,7 @@ static size_t bytes_of(const Value *v)
 
 static void *new_tensor(Runner *r, const Value *v)
 {
-    /* Not zero, so that what is not written shows. */
+    /* Not zero: elements that a kernel fails to write differ. */
     void *x = arena_alloc(r->t->arena, bytes_of(v) + 64);
     memset(x, 0x7f, bytes_of(v) + 64);
     return r->at[v->id] = x;

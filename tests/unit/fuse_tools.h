@@ -19,13 +19,12 @@ typedef struct FuseTest {
     Program *p;
     Build b;
     int kernels;        /* of the fused program */
-    const char *source; /* its C */
+    const char *source; /* the emitted C */
 } FuseTest;
 
 FuseTest fuse_test(Phase phase);
 
-/* f32 numbers about `centre`, as far as `spread`; never the same for two
- * names. */
+/* f32 numbers within `spread` of `centre`, which differ between names. */
 Value *fuse_param(FuseTest *t, const char *name, int ndim, const int64_t *dim,
                   double centre, double spread);
 Value *fuse_index(FuseTest *t, const char *name, int ndim, const int64_t *dim,
@@ -36,21 +35,21 @@ Value *fuse_factor(FuseTest *t, OpKind kind, Value *x, double by);
 Value *fuse_sum(FuseTest *t, Value *x, int dim, bool keep);
 Value *fuse_max(FuseTest *t, Value *x, int dim, bool keep);
 
-/* Compares, and expects so many kernels (-1: any number). */
+/* Compares, and expects `kernels` kernels (-1: any number). */
 void fuse_run(Check *c, FuseTest *t, const char *name, int kernels);
 
-/* A random program up to `fuse`; false where its plan is refused. */
+/* A random program up to the pass `fuse`; false if its plan is refused. */
 bool fuse_random_program(Program *p, uint64_t seed, Target target);
 
-/* ---- the parts of it ---- */
+/* ---- the steps of fuse_run ---- */
 
 /* The step's first fused op; NULL: none. */
 const Op *fuse_first(const Program *p);
-/* The kernels of a program, loops' included, as C, with a function call_<n>
- * for each that takes its arguments from an array: [0] the runtime, then
+/* Prints the kernels of a program and its loops as C, each with a function
+ * call_<n> that takes its arguments from an array: [0] the runtime, then
  * results, operands, workspace. */
 const char *fuse_print(const Program *p, int *kernels);
-/* Compiles with warnings as errors at -O<level> and loads; NULL on failure. */
+/* Compiles at -O<level> with warnings as errors, and loads; NULL on failure. */
 void *fuse_compile(Arena *a, const char *source, const char *level);
 typedef void FuseKernel(void **arguments);
 FuseKernel *fuse_kernel(Arena *a, void *library, int number);

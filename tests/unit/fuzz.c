@@ -1,15 +1,15 @@
-/* fuzz.c: no input crashes parc or a training program, or makes them hang.
+/* fuzz.c: checks that no input crashes or hangs parc or a training program.
  *
  *   build/unit/fuzz [--seconds N] [--seed N] [--only pdl|ir|weights|tokens]
  *                   [--case N]
  *
- * Models, dumps of the IR, files of weights and files of tokens are damaged
- * and given to parc, from the parser to the emitted program, or to the readers
- * of a training program, each case in a process of its own. A signal (as after
- * an internal error), a report of the sanitizers, a failure without a message,
- * or more CPU time or memory than a limit is a failure: its input stays in
- * build/fuzz, and a command that repeats it is printed. Each kind of input has
- * an equal part of the time. Case N of a seed is always the same.
+ * Models, dumps of the IR, files of weights and files of tokens are damaged.
+ * parc reads them, from the parser to the emitted program, or the readers of a
+ * training program do, each case in its own process. A case fails on a signal
+ * (an internal error raises one), a report of the sanitizers, an error without
+ * a message, or too much CPU time or memory. Its input stays in build/fuzz, and
+ * the test prints a command that repeats it. Each kind of input gets an equal
+ * share of the time. Case N of a seed is always the same.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,12 +25,12 @@
 #include "tests/unit/fuzz_run.h"
 
 typedef struct Fuzz {
-    const char *build; /* folder of parc and of what is kept */
-    char folder[64];   /* of the case at hand */
+    const char *build; /* folder of parc and of failing inputs */
+    char folder[64];   /* of the current case */
     const char *nvrtc; /* a stand-in for NVRTC, or NULL */
     uint64_t seed;
     int passed, failed;
-    int accepted; /* of those that passed: without a message */
+    int accepted; /* cases that passed without a message */
 } Fuzz;
 
 typedef struct Kind {
@@ -52,7 +52,7 @@ static void add(Words *w, const char *word)
     w->at[w->n] = NULL;
 }
 
-/* ---- what inputs start from ---------------------------------------------- */
+/* ---- valid inputs, before the damage ------------------------------------- */
 
 static void load_pdl(Fuzz *f, Arena *a, Corpus *c)
 {
@@ -66,8 +66,8 @@ static void load_pdl(Fuzz *f, Arena *a, Corpus *c)
         fuzz_load(a, c, patterns[i], LARGEST);
 }
 
-/* What parc itself makes of a model, after some of the passes. The first line
- * says after which, as in the golden tests. */
+/* Adds parc's own dump of a model after a number of passes. The first line
+ * names the last of them, as in the golden tests. */
 static void add_dump(Fuzz *f, Arena *a, Corpus *c, const char *model, int pass)
 {
     char *errors;
@@ -125,7 +125,7 @@ static const Kind kinds[KINDS] = {
 
 /* ---- one case ------------------------------------------------------------ */
 
-/* The options of the text's first line that fit any file. */
+/* The options in the text's first line that are valid for any file. */
 static void add_given(Arena *a, Words *w, const char *text)
 {
     static const char head[] = "# args: ";
@@ -149,7 +149,7 @@ static void add_given(Arena *a, Words *w, const char *text)
     }
 }
 
-/* One less than the axes of the first plan; 0 without one. */
+/* The number of axes of the first plan, less one; 0 without a plan. */
 static uint64_t axes_of_plan(const char *text)
 {
     const char *plan = strstr(text, "\nplan "), *end = plan;
@@ -159,7 +159,7 @@ static uint64_t axes_of_plan(const char *text)
     return axes < 4 ? axes : 3;
 }
 
-/* Reports, or the whole program; on a mesh and target by chance. */
+/* Random options: reports or a whole program, a mesh and a target. */
 static void add_options(Fuzz *f, Arena *a, Corpus *c, const char *text, bool ir,
                         Words *w)
 {
@@ -276,9 +276,9 @@ static void one_case(Fuzz *f, const Kind *k, const Corpus *from,
     arena_free(a);
 }
 
-/* ---- all of them --------------------------------------------------------- */
+/* ---- all cases ----------------------------------------------------------- */
 
-/* Images that a stand-in makes: kernels are printed, but not compiled. */
+/* Builds a stand-in for NVRTC: kernels are printed, but not compiled. */
 static void make_nvrtc(Fuzz *f, Arena *a)
 {
     const char *cc = getenv("CC"), *file;

@@ -35,7 +35,7 @@ void fuzz_load(Arena *a, Corpus *c, const char *pattern, size_t most)
     globfree(&found);
 }
 
-/* Replaces `out` bytes at `at` by n others, which may be of the same text. */
+/* Replaces `out` bytes at `at` by n others, which may be part of the text. */
 static size_t splice(char *text, size_t size, size_t at, size_t out,
                      const char *in, size_t n)
 {
@@ -81,7 +81,7 @@ size_t fuzz_bytes(Corpus *c, char *text, size_t size)
     case 2:
         return splice(text, size, at, fuzz_next(c, 2) * n, other->at + from, n);
     case 3:
-        return fuzz_next(c, 4) ? size : at; /* the rest is cut off */
+        return fuzz_next(c, 4) ? size : at; /* truncates the text */
     default:
         return splice(text, size, at, fuzz_next(c, 3), token, strlen(token));
     }
@@ -108,8 +108,8 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* The next number, or name, at a random place or behind it; n is 0 where there
- * is none. */
+/* The next number or name at or after a random position; n is 0 if there is
+ * none. */
 static Range find_word(Corpus *c, const char *text, size_t size, bool number)
 {
     for (size_t at = fuzz_next(c, size); at < size; at++) {

@@ -1,8 +1,8 @@
-/* fuzz_mutate.h: texts and files to start from, and damage to them.
+/* fuzz_mutate.h: loads valid texts and files, and damages them.
  *
- * Damage is to bytes (flipped, cut out, repeated, taken from another text) or to
- * the structure: numbers, names and lines take each other's places. The random
- * numbers follow from Corpus.random alone.
+ * Damage changes bytes (flipped, removed, repeated, taken from another text) or
+ * the structure: numbers, names and lines are exchanged. The random numbers
+ * follow from Corpus.random alone.
  */
 #ifndef PARC_TESTS_UNIT_FUZZ_MUTATE_H
 #define PARC_TESTS_UNIT_FUZZ_MUTATE_H

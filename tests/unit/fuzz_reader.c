@@ -1,5 +1,5 @@
-/* fuzz_reader.c: the readers of a training program, within a program that
- * computes nothing: its files are opened, compared with the model, and read. */
+/* fuzz_reader.c: runs the readers of a training program without a model: opens
+ * its files, compares them with the parameters, and reads them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -73,7 +73,7 @@ static char *weights_file(Arena *a, size_t *size)
     return text;
 }
 
-/* llm.c's header and 16-bit tokens. */
+/* A file with llm.c's header and 16-bit tokens. */
 static char *tokens_file(Arena *a, size_t *size)
 {
     enum { HEADER = 1024, TOKENS = 100 };

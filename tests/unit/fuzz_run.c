@@ -38,7 +38,7 @@ static void prepare_child(int errors)
         limit(RLIMIT_AS, (rlim_t)FUZZ_MEMORY_GIB << 30);
 }
 
-/* All that the child says; what is beyond the room is read and dropped. */
+/* The child's output; bytes that exceed the buffer are read and dropped. */
 static char *collect(Arena *a, int from)
 {
     char *text = arena_alloc(a, MOST_ERRORS + 1), rest[4096];

@@ -28,7 +28,7 @@ static bool computes(const Act *act)
                   op->kind == OP_embedding);
 }
 
-/* Whether the act reads what the gather has made, in the same turn. */
+/* Whether the instance reads the gather's result in the same iteration. */
 static bool uses(const Act *act, const Act *gather)
 {
     const Op *op = act->issue->op, *of = gather->issue->op;
@@ -41,7 +41,8 @@ static bool uses(const Act *act, const Act *gather)
     return false;
 }
 
-/* From its issue to its last reader, and how much is computed to the first. */
+/* From the gather's issue to its last reader; `work`: compute before the first
+ * reader. */
 typedef struct Use {
     int from, to, work;
 } Use;
@@ -57,7 +58,7 @@ static Use use_of(const Trace *t, int gather)
         else if (t->act[i].issue->op == t->act[gather].issue->op &&
                  memcmp(t->act[i].turn, t->act[gather].turn,
                         sizeof t->act[i].turn) == 0)
-            break; /* the next microbatch's */
+            break; /* the next microbatch gathers the unit */
     }
     return u;
 }
@@ -67,9 +68,9 @@ static bool is_gather(const Act *act)
     return act->issue->op && live_is_unit_gather(act->issue->op);
 }
 
-/* Collectives over tensor axes in a turn of the backward pass whose result is
- * read with no matmul in between. */
-static int bare_in_turn(const Program *p, const Trace *t)
+/* The number of collectives over tensor axes, per iteration of the backward
+ * pass, whose result is read before any matmul. */
+static int bare_per_iteration(const Program *p, const Trace *t)
 {
     int bare = 0, turns = 0;
     for (const Op *op = p->step->first; op; op = op->next)
@@ -85,7 +86,7 @@ static int bare_in_turn(const Program *p, const Trace *t)
     return turns ? bare / turns : 0;
 }
 
-/* Units that are gathered at the same time at most. */
+/* The largest number of units that are gathered at one time. */
 static int most_at_once(const Trace *t, const Use *use, int n)
 {
     int most = 0;
@@ -114,13 +115,13 @@ static void check_step(Check *c, const Program *p, const Trace *t,
     }
     int most = most_at_once(t, use, n);
     if (bare != uncovered || most != 2)
-        printf("%s: %d of %d gathers have nothing to compute behind them, "
+        printf("%s: %d of %d gathers overlap no work, "
                "%d units at a time\n", name, bare, n, most);
     CHECK(c, n > 8 && bare == uncovered && most == 2);
 }
 
-/* Gathers that go ahead of their loops cost no memory: with blocks that begin
- * where these gathers stand in the program the fullest moment is as full. */
+/* Hoisted gathers cost no memory: the peak is the same if their blocks begin
+ * at the gathers' places in the program. */
 static void check_bound(Check *c, const Program *p, const char *name)
 {
     const MemoryPlan *plan = p->memory;
@@ -141,14 +142,14 @@ static void check_bound(Check *c, const Program *p, const char *name)
     int64_t bound =
         arena_lower_bound(plan->block, plan->nblocks, plan->end, &when);
     if (bound != plan->lower_bound)
-        printf("%s: at the fullest moment %lld bytes, but %lld without what "
-               "goes ahead\n", name, (long long)plan->lower_bound,
+        printf("%s: lower bound of %lld bytes, but %lld without hoisted "
+               "gathers\n", name, (long long)plan->lower_bound,
                (long long)bound);
     CHECK(c, led > 1 && bound == plan->lower_bound);
 }
 
-/* What is to be found: gathers without work behind them, and collectives over
- * tensor axes in a backward turn. */
+/* Expected numbers: gathers that overlap no work, and collectives over tensor
+ * axes in an iteration of the backward pass. */
 typedef struct Expected {
     int gathers, collectives;
 } Expected;
@@ -166,10 +167,10 @@ static void check_program(Check *c, const char *text, const char *mesh,
     CHECK(c, planned);
     if (planned) {
         Trace trace = trace_step(p, p->streams, ALL_TURNS);
-        int bare = bare_in_turn(p, &trace);
+        int bare = bare_per_iteration(p, &trace);
         if (bare != e.collectives)
-            printf("%s: %d collectives over tensor axes in a backward turn "
-                   "have no matmul behind them\n", name, bare);
+            printf("%s: %d collectives over tensor axes in a backward "
+                   "iteration overlap no matmul\n", name, bare);
         CHECK(c, bare == e.collectives);
         check_step(c, p, &trace, name, e.gathers);
         check_bound(c, p, name);
@@ -202,7 +203,7 @@ static const char two_stacks[] =
     "train { batch = 8\n seq = 4\n precision = bf16\n"
     " optimizer = AdamW(lr=0.1) }\n";
 
-/* Layers are so large that the step's peak is in their backward pass. */
+/* The layers are so large that the step's peak is in their backward pass. */
 static void check_llama(Check *c, const char *mesh, const char *setting,
                         const char *clause, Expected e)
 {

@@ -26,13 +26,13 @@
 
 typedef struct Waits {
     const Program *p;
-    int n;             /* of them */
-    int gathers, met;  /* in place; meetings */
-    int shards;        /* products made as such */
+    int n;             /* number of waits */
+    int gathers, met;  /* gathers in place; barriers */
+    int shards;        /* fused einsum + reduce-scatter */
     const char *fault; /* the first */
 } Waits;
 
-/* How many were seen in all. */
+/* Totals over all programs. */
 typedef struct Seen {
     int waits, gathers, met, shards;
 } Seen;
@@ -51,7 +51,7 @@ static void try_without(Waits *w, const Issue *issue)
     }
 }
 
-static void try_not_to_meet(Waits *w, const Issue *issue)
+static void try_without_barrier(Waits *w, const Issue *issue)
 {
     const char *name = issue->op->nouts ? issue->op->out[0]->name : "";
     w->gathers += memory_moves_nothing(w->p, issue->op);
@@ -60,11 +60,11 @@ static void try_not_to_meet(Waits *w, const Issue *issue)
         const Meeting *m = &issue->meet.at[i];
         w->met++;
         if (!meetings_check(w->p, w->p->streams, m))
-            w->fault = arena_printf(w->p->arena, "%%%s: the check does not "
-                                    "miss a meeting", name);
+            w->fault = arena_printf(w->p->arena, "%%%s: the check accepts "
+                                    "a missing barrier", name);
         else if (!follow_ranks(w->p, m))
-            w->fault = arena_printf(w->p->arena, "%%%s: no rank misses a "
-                                    "meeting", name);
+            w->fault = arena_printf(w->p->arena, "%%%s: no race without "
+                                    "a barrier", name);
     }
 }
 
@@ -72,13 +72,13 @@ static void try_list(Waits *w, const IssueList *list)
 {
     for (int i = 0; i < list->n; i++) {
         try_without(w, &list->at[i]);
-        try_not_to_meet(w, &list->at[i]);
+        try_without_barrier(w, &list->at[i]);
         if (list->at[i].op->kind == OP_loop)
             try_list(w, &w->p->streams->body[list->at[i].op->id]);
     }
 }
 
-/* NULL, or what is wrong; adds to what has been seen. */
+/* NULL, or the fault; adds to the totals. */
 static const char *check_schedule(const Program *p, Seen *seen)
 {
     Waits w = {.p = p};
@@ -104,7 +104,7 @@ static const char *check_schedule(const Program *p, Seen *seen)
 static const char own_plan[] =
     "fully_shard dp { tok_embeddings, layers.*, [norm, output] }";
 
-/* What stands in its place. */
+/* Plans that replace it. */
 static const char *const plans[] = {
     own_plan,
     "fully_shard dp { tok_embeddings, layers.*, [norm, output] }"
@@ -150,7 +150,7 @@ static const char *replaced(Arena *a, const char *text, const char *what,
                         at + strlen(what));
 }
 
-/* Shards are made of products of all sizes. */
+/* Fuses einsums of all sizes with their reduce_scatters. */
 static TargetInfo target_of_test(Target target)
 {
     TargetInfo t = target_info(target, 1);

@@ -32,7 +32,7 @@ static void begin(Text *t, Arena *a)
 
 static const DType dtype_of[] = {DT_F32, DT_BF16, DT_F16};
 
-/* Dims end with a 0. */
+/* The list of dims ends with a 0. */
 static Value *tensor(Text *t, DType dtype, const int64_t *dim)
 {
     int n = 0;
@@ -118,7 +118,7 @@ static int count(const char *text, const char *word)
     return n;
 }
 
-/* Heads of all sizes have tiles for a device with so much shared memory. */
+/* Heads of every size fit a device with `room` bytes of shared memory. */
 static void every_size_fits(Check *c, int64_t room)
 {
     AttentionPlan p;
@@ -149,8 +149,8 @@ int main(int argc, char **argv)
     cuda_instances_emit(&t.cu, t.p, &t.kernels);
     CHECK(&c, t.cu.size == 0 && t.kernels.symbol.n == 0);
 
-    /* Layers share what is alike; sizes that are no constants do not matter.
-     * A kernel of the backward pass has a twin for less shared memory. */
+    /* Layers share equal instances; sizes that are not constants do not
+     * matter. A kernel of the backward pass has a low-shared-memory variant. */
     AttentionCase shape = {1, 1, 8, 8, 1, 1, 128, 128, true, false};
     attention(&t, &shape);
     shape.s = shape.t = 64;
@@ -169,7 +169,7 @@ int main(int argc, char **argv)
     every_size_fits(&c, RT_BLOCK_LEAST);
     every_size_fits(&c, RT_BLOCK_MOST);
 
-    /* Every macro goes with its instance. */
+    /* Every macro is emitted with its instance. */
     begin(&t, a);
     every_case(&t);
     CHECK(&c, count(t.cu.text, "#define ") == count(t.cu.text, "#undef "));

@@ -10,8 +10,8 @@
 
 #include <math.h>
 
-/* A program: its stage, mesh and parameters, the ops of its step, and what
- * comes of it: the numbers of the value %y, or words of the fault. */
+/* A program: its stage, mesh and parameters, the ops of its step, and the
+ * expected numbers of the value %y, or words of the error. */
 typedef struct Row {
     const char *stage, *mesh, *params, *step;
     double expected[8];
@@ -69,7 +69,7 @@ static const Row rows[] = {
      "%y = iota{n=6} %b : f32[6/tp] forward\n",
      {0, 1, 2, 3, 4, 5}, 6, NULL},
 
-    /* types that lie */
+    /* wrong types */
     {"partitioned", "tp=2", "param \"w\" : f32[4/tp]\n",
      "%w = param{param=\"w\"} : f32[4/tp] forward\n"
      "%y = sum{dims=[0], keep=false} %w : f32[] forward\n",

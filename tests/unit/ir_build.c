@@ -84,7 +84,7 @@ static void test_builder(Check *c, Arena *a)
                "  %x = input{input=0} : f32[4, 8] forward \"m\"\n}\n");
 }
 
-/* A loop with a carry, a stack that it makes, and what grows on it later. */
+/* A loop with a carry, a stacked result, and results that are added later. */
 static void test_loop(Check *c, Arena *a)
 {
     Program *p = global_program(a);
@@ -110,7 +110,7 @@ static void test_loop(Check *c, Arena *a)
     CHECK(c, ir_verify(p) == NULL);
     CHECK(c, ir_trip_count(y->def) == 5 && ir_trip_count(loop) == 1);
 
-    /* A second loop takes the stack apart again. */
+    /* A second loop reads the stack by layer. */
     Op *second = ir_open(&b, OP_loop, 1, &stack, 0, 1, attr);
     ir_yield(p, second->body, 1, second->body->arg);
     ir_close(p, second);
@@ -155,7 +155,7 @@ static void test_dead(Check *c, Arena *a)
                "  %o = sum{dims=[0], keep=false} %m : f32[] forward\n"
                "  output{name=\"loss\"} %o forward\n}\n");
 
-    /* A clone of the loop, reading something else. */
+    /* A clone of the loop that reads another value. */
     Op *loop = p->step->first->next;
     Build b = {.p = p,
                .region = p->step,

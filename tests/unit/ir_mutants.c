@@ -7,7 +7,7 @@
 
 #include "ir/rules.h"
 
-/* ---- which ops ----------------------------------------------------------- */
+/* ---- ops that a fault can change ----------------------------------------- */
 
 /* An einsum_shard names the axes of its reduce_scatter. */
 static bool is_mutable(const Op *op)
@@ -16,7 +16,7 @@ static bool is_mutable(const Op *op)
 }
 
 typedef struct Find {
-    int number; /* of the one that is looked for; counted down */
+    int number; /* of the op to find; counted down */
     Op *op;
 } Find;
 
@@ -61,7 +61,7 @@ int fault_count(const Program *p, const Op *op, FaultKind kind)
     return product ? 0 : 1;
 }
 
-/* ---- placements as they would come out ----------------------------------- */
+/* ---- placements that the faulty compiler derives ------------------------- */
 
 static Type without_stack(Type t)
 {
@@ -87,7 +87,7 @@ static bool derive_body(Program *p, Op *op)
     return true;
 }
 
-/* A conversion changes the axes that it names and keeps the others. */
+/* A conversion changes the axes that it names and no others. */
 static void derive_conversion(const Program *p, Op *op)
 {
     int64_t axes = op_attr(op, "axes").i;
@@ -97,7 +97,7 @@ static void derive_conversion(const Program *p, Op *op)
                 op->out[i]->type.place.ax[a] = op->arg[i]->type.place.ax[a];
 }
 
-/* False where an op has no placement at all on its operands. */
+/* False if an op has no valid placement for its operands. */
 static bool derive_op(Program *p, Op *op)
 {
     if (op->body)
@@ -159,8 +159,8 @@ static bool do_twice(Program *p, Op *op)
     return true;
 }
 
-/* What the op makes of an axis: on one of its own it has made it already. The
- * new axis is the minor one of the dim that it cuts. */
+/* Gives `axis` of t the placement that the op gave its own axes in `was`; if
+ * that splits a dim, `axis` becomes the minor axis of the dim. */
 static void change_axis(const Program *p, const Type *was, int64_t own,
                         Type *t, int axis)
 {

@@ -4,12 +4,12 @@
 
 #include "ir/ir.h"
 
-/* What is wrong, and where it is so of many (`which`):
- *   LEFT_OUT   the op is not there, its operands stand for its results
- *   TWICE      its results go through it again
- *   ASTRAY     it works over the set `which` of axes instead of its own
- *   ONE_OUT    operand `which` of several is left out of it
- *   EXCHANGED  operands `which` and `which` + 1, of one type, change places */
+/* The kinds of faults; `which` numbers the variants of a kind:
+ *   LEFT_OUT   the op is removed, its operands replace its results
+ *   TWICE      the op is applied to its own results a second time
+ *   ASTRAY     the op works over the set `which` of axes instead of its own
+ *   ONE_OUT    operand `which` of several is removed from the op
+ *   EXCHANGED  operands `which` and `which` + 1, of one type, are swapped */
 typedef enum FaultKind {
     LEFT_OUT,
     TWICE,
@@ -23,18 +23,18 @@ typedef struct Fault {
 } Fault;
 enum { FAULT_KINDS = EXCHANGED + 1 };
 
-/* How many ops of p there are to put faults into; number n of them. */
+/* The number of ops of p that a fault can change; inject() numbers them. */
 int mutable_ops(const Program *p);
 Op *mutable_op(const Program *p, int n);
-/* How many faults of a kind there are to be tried on the op. None on one whose
- * results nobody reads, which changes nothing (`partition` may leave such,
- * `simplify` drops them). */
+/* The number of faults of a kind to try on the op. None for an op whose results
+ * have no consumer, as that would change nothing (`partition` may leave such
+ * ops, `simplify` drops them). */
 int fault_count(const Program *p, const Op *op, FaultKind kind);
 
-/* Puts the fault into op number n of p. False: there it is none. */
+/* Puts the fault into op number n of p. False: it would change nothing. */
 bool inject(Program *p, int n, Fault fault);
-/* Places everything anew from its operands, as a compiler with the fault would
- * have done. False: an op has no placement on its operands. */
+/* Derives all placements from the operands, as a compiler with the fault would
+ * have done. False: an op has no valid placement for its operands. */
 bool derive_placements(Program *p);
 
 #endif

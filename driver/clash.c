@@ -4,7 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Devices and pipes take several outputs. */
+/* Whether two outputs overwrite each other. Devices and pipes accept several
+ * outputs. */
 static bool same_file(const char *a, const char *b)
 {
     struct stat x, y;
@@ -14,8 +15,8 @@ static bool same_file(const char *a, const char *b)
     return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Output i of those that the command line asks for; no text: none, or
- * standard output. */
+/* Output i of the command line. Its text is NULL for standard output and for an
+ * option that is not given. */
 static Argument output_at(const Options *o, int i)
 {
     if (i == o->emit.n)
@@ -23,7 +24,7 @@ static Argument output_at(const Options *o, int i)
     return (Argument){o->emit.at[i].file, o->emit.at[i].loc};
 }
 
-/* The first output before i that is the same file, or no text. */
+/* The first output before i that is the same file; text NULL if none is. */
 static Argument same_before(const Options *o, int i)
 {
     Argument output = output_at(o, i);
@@ -44,10 +45,10 @@ bool clash_check(Diag *d, const Options *o)
             continue;
         Argument other = same_before(o, i);
         if (same_file(output.text, o->input.text)) {
-            diag_error(d, output.loc, "this would overwrite the model");
+            diag_error(d, output.loc, "this output would overwrite the model");
         } else if (other.text) {
             diag_error(d, output.loc, "two outputs go to '%s'", output.text);
-            diag_note(d, other.loc, "the first one is here");
+            diag_note(d, other.loc, "the first is here");
         }
     }
     return diag_error_count(d) == before;

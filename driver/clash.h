@@ -4,8 +4,8 @@
 
 #include "driver/options.h"
 
-/* False, after errors, where two outputs, or an output and the model, are the
- * same file. */
+/* Reports two outputs, or an output and the model, that are the same file;
+ * returns whether there are none. */
 bool clash_check(Diag *d, const Options *o);
 
 #endif

@@ -1,8 +1,8 @@
 /* completion.c: prints completion scripts for bash, zsh and fish from the
  * option table.
  *
- * Each script knows the options, the words that a value may be, and that the
- * input is a .pdl file (or an IR dump, .ir).
+ * Each script completes the options, the words of their values, and inputs:
+ * .pdl files and IR dumps (.ir).
  */
 #include <stdbool.h>
 #include <string.h>
@@ -17,8 +17,8 @@ static void join_words(Out *o, const OptionRow *row, const char *between)
         out(o, "%s%s", i ? between : "", words[i]);
 }
 
-/* The first sentence of the help in single quotes, without what the shells
- * give a meaning there. */
+/* Prints a row's help in single quotes on one line. Characters that are special
+ * in zsh's option specs become commas. */
 static void description(Out *o, const OptionRow *row)
 {
     for (const char *s = row->help; *s; s++)

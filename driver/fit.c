@@ -25,7 +25,7 @@ static int64_t apart(const Options *o)
     return o->target == TARGET_CUDA ? o->memory_limit / APART : 0;
 }
 
-/* What is left for the plan. */
+/* The memory that the plan may use. */
 static int64_t room(const Options *o)
 {
     return o->memory_limit - apart(o);
@@ -52,9 +52,9 @@ static void refuse(const Program *p, const Options *o)
               size_text(p, m->at_peak[MEM_ACTIVATIONS]));
 }
 
-/* ---- changes together ---- */
+/* ---- trials ---- */
 
-/* Some changes and what they lead to. */
+/* A combination of changes and its result. */
 typedef struct Trial {
     const FitChange *change[MAX_FAMILIES];
     int n;
@@ -102,8 +102,8 @@ typedef struct Search {
     const Program *p;
     const FitSource *from;
     FitChanges changes;
-    Trial best[MAX_FAMILIES]; /* by family: what helps most of its changes */
-    Trial nearest;            /* of all that were tried */
+    Trial best[MAX_FAMILIES]; /* by family: the smallest result */
+    Trial nearest;            /* the smallest result of all trials */
     bool found;
 } Search;
 
@@ -113,7 +113,7 @@ static void note_nearest(Search *s, const Trial *t)
         s->nearest = *t;
 }
 
-/* Each change alone; of a family the first that fits is enough. */
+/* Tries each change alone, and each family until a change fits. */
 static void try_alone(Search *s, bool other_run)
 {
     bool done[MAX_FAMILIES] = {false};
@@ -135,7 +135,8 @@ static void try_alone(Search *s, bool other_run)
     }
 }
 
-/* The best of each family, two at a time, then all. */
+/* Tries the best changes of all families in pairs; if none fits, all of them
+ * together. */
 static void try_together(Search *s)
 {
     Trial all = {0};
@@ -177,8 +178,8 @@ static void say_nearest(const Search *s)
         nearest = arena_printf(s->p->arena, "; nearest: %s: %s",
                                trial_text(s->p->arena, t),
                                size_text(s->p, t->result.peak));
-    diag_help(s->p->diag, "on this mesh, with this batch, nothing that was "
-              "tried makes it fit%s", nearest);
+    diag_help(s->p->diag, "no change that parc tried makes it fit on this mesh "
+              "with this batch%s", nearest);
 }
 
 bool fit_check(const Program *p, const FitSource *from)
@@ -188,8 +189,8 @@ bool fit_check(const Program *p, const FitSource *from)
         return true;
     refuse(p, from->o);
     if (!from->file) {
-        diag_help(p->diag, "from the PDL file, parc tries what would make it "
-                           "fit");
+        diag_help(p->diag, "compile the PDL file: parc then searches for "
+                           "changes that make it fit");
         return false;
     }
     Search s = {.p = p, .from = from, .changes = fit_changes(p, from)};
@@ -201,6 +202,6 @@ bool fit_check(const Program *p, const FitSource *from)
     bool here = s.found;
     try_alone(&s, true);
     if (!here && !s.found)
-        diag_help(p->diag, "neither do larger meshes or smaller batches");
+        diag_help(p->diag, "larger meshes and smaller batches do not help");
     return false;
 }

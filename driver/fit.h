@@ -1,8 +1,9 @@
 /* fit.h: rejects a plan that needs more memory than a device has, and finds
  * changes that would make it fit.
  *
- * fit.c        the messages fit_change.c changes of a plan, cheapest first
- * fit_try.c    plans a changed program
+ * fit.c        tries the changes and reports those that make the plan fit
+ * fit_change.c lists the changes to try, cheapest first
+ * fit_try.c    plans a program with changes
  */
 #ifndef PARC_DRIVER_FIT_H
 #define PARC_DRIVER_FIT_H
@@ -11,47 +12,48 @@
 #include "frontend/frontend.h"
 #include "passes/memory.h"
 
-/* What a program was made from. */
+/* The inputs of a compilation. */
 typedef struct FitSource {
     const Options *o;
     const TargetInfo *t;
-    const File *prelude, *file; /* NULL: it was read as IR */
-    Setting *const *define;     /* -D */
+    const File *prelude, *file; /* file NULL: the input is an IR dump */
+    Setting *const *define;     /* the -D options */
     int ndefines;
 } FitSource;
 
-/* True where the plan fits --device-memory, or none is given. Otherwise an
- * error says what a rank needs, and help lines what would make it fit: each
- * has been planned. */
+/* True if the plan fits --device-memory, or the option is not given. Otherwise
+ * an error reports the memory that a rank needs, and help lines list changes
+ * that make the plan fit; each of them has been planned. */
 bool fit_check(const Program *p, const FitSource *from);
 
 /* ---- fit_change.c, fit_try.c ---- */
 
-/* Changes of one kind are a family: those of a mesh's axes, and six more. */
+/* A family is a set of similar changes, of which the search reports one. Each
+ * mesh axis has a family for its size; the others are at most 8. */
 enum { MAX_FAMILIES = MAX_AXES + 8 };
 
-/* What is changed; parts that are NULL or false stay as they are. */
+/* A change of the plan; a field that is NULL or false changes nothing. */
 typedef struct FitChange {
-    const char *text;    /* for people: "-D accumulate=4" */
-    const char *clause;  /* in place of the plan's clause of that kind, or
-                            added to it: "checkpoint { layers.* }" */
-    bool full_shard;     /* units are full_shard, whatever they were */
+    const char *text;    /* the change in words: "-D accumulate=4" */
+    const char *clause;  /* replaces the plan's clauses of its kind, or is
+                            added: "checkpoint { layers.* }" */
+    bool full_shard;     /* every unit becomes full_shard */
     const char *define;  /* "accumulate=4" */
     const char *mesh;
-    int family;          /* of one family, the first that fits will do */
-    bool other_run;      /* more devices, or another batch */
+    int family;          /* the search stops at the first that fits */
+    bool other_run;      /* changes the number of devices or the batch */
 } FitChange;
 typedef VEC(FitChange) FitChanges;
 
-/* Changes that may help, from the cheapest to the dearest. */
+/* Changes that may make the plan fit, cheapest first. */
 FitChanges fit_changes(const Program *p, const FitSource *from);
 
 typedef struct FitResult {
-    int64_t peak;   /* -1: such a program cannot be planned */
+    int64_t peak;   /* -1: planning the changed program fails */
     double again;   /* recomputed flops, relative to the model's own */
 } FitResult;
 
-/* Plans the program with all of the changes. */
+/* Plans the program with all of the given changes. */
 FitResult fit_try(const Program *p, const FitSource *from,
                   const FitChange *const *change, int n);
 

@@ -1,7 +1,7 @@
-/* fit_change.c: the changes of a plan that may make it fit, cheapest first:
- * smaller pieces of work, sharding of replicated tensors, recomputation, host
- * memory; then, because they change the run, more devices and a smaller
- * batch. */
+/* fit_change.c: lists the changes that may make a plan fit, cheapest first:
+ * smaller microbatches and chunks, sharding of replicated tensors,
+ * recomputation, host memory. Changes of the run itself come last: more devices
+ * and a smaller batch. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ typedef struct Find {
     int family;
 } Find;
 
-/* How many ranks share the batch. */
+/* The number of ranks that share the batch. */
 static int64_t batch_parts(const Program *p)
 {
     int64_t parts = 1;
@@ -74,8 +74,8 @@ static void smaller_pieces(Find *f)
 
 /* ---- the plan ---- */
 
-/* "encoder.layers.*, decoder.layers.*": the outermost arrays, each pattern
- * with the suffix. */
+/* The patterns of the outermost arrays, each with the suffix:
+ * "encoder.layers.*, decoder.layers.*". */
 static const char *stacks(const Find *f, const char *suffix)
 {
     const char *list = "";
@@ -171,7 +171,7 @@ static void offload(Find *f)
 
 /* ---- another run ---- */
 
-/* The mesh with one axis larger, as --mesh takes it. */
+/* The text of --mesh with one axis enlarged. */
 static const char *mesh_text(const Find *f, int axis, int64_t factor)
 {
     const Mesh *m = &f->p->mesh;

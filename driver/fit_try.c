@@ -1,4 +1,4 @@
-/* fit_try.c: plans a program again with changes, without messages. */
+/* fit_try.c: plans a changed copy of a program, without messages. */
 #include <string.h>
 
 #include "driver/fit.h"
@@ -6,7 +6,7 @@
 
 typedef struct Try {
     Arena *arena;
-    Diag *diag; /* its own: what it says is not for the user */
+    Diag *diag; /* a separate one: its errors are not reported */
     const Program *p;
     const FitSource *from;
     File file;
@@ -15,10 +15,11 @@ typedef struct Try {
     VEC(Setting *) define;
     const char *mesh;
     bool fine;
-    Program *made; /* NULL: not yet, or after an error */
+    Program *made; /* NULL before lowering and after an error */
 } Try;
 
-/* Sources under the numbers that the tree's places have. */
+/* A Diag with the same sources, under the numbers that the tree's locations
+ * have. */
 static Diag *quiet_diag(Arena *a, const Diag *like)
 {
     Diag *d = diag_new(a, COLOR_NEVER);
@@ -36,7 +37,7 @@ static uint16_t new_source(Try *t, const char *text)
 
 /* ---- the plan ---- */
 
-/* The file's plan as a copy; for a file without one, an empty plan. */
+/* Copies the file's plan; without one, begins an empty plan. */
 static void begin_plan(Try *t)
 {
     const File *f = t->from->file;
@@ -77,7 +78,7 @@ static void set_clause(Try *t, const char *text)
     vec_push(t->arena, &t->clause, clause);
 }
 
-/* Units as full_shard: without the options that make them something else. */
+/* Removes the options that make a unit something other than full_shard. */
 static void shard_fully(Try *t)
 {
     for (int i = 0; i < t->clause.n; i++) {
@@ -130,7 +131,7 @@ static Program *front_end(Try *t)
     t->plan.clause = t->clause.at;
     t->plan.nclauses = t->clause.n;
     plan[0] = &t->plan;
-    /* A file without a plan stays so, unless one is made for it. */
+    /* Without changed clauses, a file without a plan has the default plan. */
     if (t->file.nplans > 0 || t->clause.n > 0) {
         t->file.plan = (PlanDecl **)plan;
         t->file.nplans = 1;
@@ -141,7 +142,7 @@ static Program *front_end(Try *t)
     return lower(t->arena, t->diag, t->from->prelude, &t->file, &options);
 }
 
-/* Plans as far as the memory is known. */
+/* Runs the passes until the memory plan exists. */
 static void plan(Try *t)
 {
     jmp_buf stop;

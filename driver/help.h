@@ -1,11 +1,11 @@
-/* help.h: prints the option table for people and shells. */
+/* help.h: prints the option table as help, manual page, completion script. */
 #ifndef PARC_DRIVER_HELP_H
 #define PARC_DRIVER_HELP_H
 
 #include "base/out.h"
 #include "driver/option_table.h"
 
-/* Appends what --help prints: usage, examples, options by group. */
+/* Appends the text of --help: usage, examples, options by group. */
 void help_text(Out *o);
 
 /* Appends the manual page parc.1 (mdoc, section 1). */

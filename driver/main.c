@@ -1,10 +1,10 @@
-/* main.c: runs parc from the command line to its outputs.
+/* main.c: runs parc: command line, compilation, outputs.
  *
  *   prelude + file -> check -> lower -> passes -> reports and programs
  *
- * Outputs are complete before any of them appears: files are renamed into place
- * together, standard output is written in one call. (Dumps of the IR are
- * printed immediately, because they serve to debug parc.)
+ * No output appears before all are complete: files are renamed into place
+ * together, and standard output is written in one call. Dumps of the IR are
+ * printed immediately, since they are for debugging parc.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -30,7 +30,7 @@ typedef struct Compilation {
     Arena *arena;
     Diag *diag;
     Options o;
-    uint16_t model, prelude, command; /* sources */
+    uint16_t model, prelude, command; /* numbers of the sources */
     const char *command_text;
     const File *file; /* NULL: the input is an IR dump */
     const File *prelude_file;
@@ -66,7 +66,7 @@ static bool read_input(Compilation *c)
         return false;
     }
     static const char bom[] = "\xef\xbb\xbf";
-    if (size >= 3 && memcmp(text, bom, 3) == 0) { /* UTF-8's, as editors write */
+    if (size >= 3 && memcmp(text, bom, 3) == 0) { /* a UTF-8 BOM */
         text += 3;
         size -= 3;
     }
@@ -88,7 +88,7 @@ static const File *parse_prelude(Compilation *c)
 
 /* ---- outputs ---- */
 
-/* `loc`: the argument that asked for the output. */
+/* Reports a message about an output; `loc` is the argument that requests it. */
 static bool output_failed(Compilation *c, Loc loc, const char *message)
 {
     if (message)
@@ -96,7 +96,7 @@ static bool output_failed(Compilation *c, Loc loc, const char *message)
     return message != NULL;
 }
 
-/* Where a program is asked for. */
+/* The argument that requests a program. */
 static Loc program_loc(const Options *o)
 {
     return o->binary.text ? o->binary.loc : o->directory.loc;
@@ -121,7 +121,7 @@ static bool only_ast(const Compilation *c)
            !c->o.explain.text;
 }
 
-/* `p` and `t` are NULL where only the tree is asked for. */
+/* `p` and `t` are NULL if --emit ast is the only request. */
 static bool emit_reports(Compilation *c, const Program *p, const TargetInfo *t)
 {
     for (int i = 0; i < c->o.emit.n; i++) {
@@ -166,7 +166,7 @@ static bool explain(Compilation *c, const Program *p, const TargetInfo *t)
     return false;
 }
 
-/* As a shell wants it: in quotes where it holds more than plain characters. */
+/* The text as a word of a shell: quoted if it has special characters. */
 static const char *shell_word(Arena *a, const char *text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
@@ -182,8 +182,8 @@ static const char *shell_word(Arena *a, const char *text)
     return o.text;
 }
 
-/* The command that makes this program again: what matters to it, without
- * folders and outputs, so that the text is the same wherever it is made. */
+/* The command that reproduces the program, for its header. Without folders and
+ * outputs: the text does not depend on the directory of the build. */
 static const char *program_command(Compilation *c, const char *source,
                                    const TargetInfo *t)
 {
@@ -207,7 +207,7 @@ static const char *program_command(Compilation *c, const char *source,
     return text;
 }
 
-/* --arch, ended by NULL. */
+/* The architectures of --arch, terminated by NULL. */
 static const char *const *architectures(Compilation *c)
 {
     if (!c->o.arch.n)
@@ -242,7 +242,7 @@ static bool write_program(Compilation *c, const Program *p, const TargetInfo *t)
                           emit_program(p, t, &options, c->outputs));
 }
 
-/* Everything has been made: lets it appear. */
+/* Makes the complete outputs appear. */
 static bool publish(Compilation *c)
 {
     size_t size = c->text.size;
@@ -296,7 +296,7 @@ static Program *make_program(Compilation *c)
     return front_end(c);
 }
 
-/* The cores of a rank if all ranks run on this machine. */
+/* The threads of a rank: its share of the cores of this machine. */
 static int default_threads(const Program *p)
 {
     int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -304,12 +304,12 @@ static int default_threads(const Program *p)
     return threads > 1 ? (int)threads : 1;
 }
 
-/* An internal error leaves no outputs, and says what repeats it. */
+/* After an internal error: removes the outputs, prints the command. */
 static void on_bug(void *context)
 {
     const Compilation *c = context;
     outputs_abandon(c->outputs);
-    fprintf(stderr, "parc: this repeats the error:\n    %s\n",
+    fprintf(stderr, "parc: this command reproduces the error:\n    %s\n",
             c->command_text);
 }
 
@@ -325,7 +325,7 @@ static bool finish(Compilation *c, Program *p)
         return false;
     if (!pipeline_run(p, &t, &c->o.pipeline, c->time, c->ntimes))
         return false;
-    bug_set_hook(on_bug, c); /* the pipeline had one of its own */
+    bug_set_hook(on_bug, c); /* pipeline_run replaced it */
     if (p->plan.offload && c->o.target == TARGET_CPU)
         diag_note(p->diag, p->plan.offload_loc,
                   "offload changes nothing on the CPU: all memory is the "
@@ -378,8 +378,8 @@ static bool compile(Compilation *c)
         return false;
     if (asked_for_nothing(&c->o))
         fprintf(stderr,
-                "parc: '%s' holds no error; nothing more was asked "
-                "for: see -o, -S and --emit\n",
+                "parc: '%s' has no errors; use -o, -S or --emit for "
+                "output\n",
                 c->o.input.text);
     return true;
 }
@@ -419,7 +419,7 @@ static int run(Compilation *c, int argc, char **argv)
     diag_set_stop(c->diag, &stop);
     if (setjmp(stop) == 0)
         good = compile(c);
-    outputs_abandon(c->outputs); /* nothing, once it was committed */
+    outputs_abandon(c->outputs); /* no effect after a commit */
     diag_flush(c->diag, stderr);
     return good ? 0 : 1;
 }

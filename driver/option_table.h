@@ -34,10 +34,10 @@ typedef enum OptionId {
     OPT_VERSION,
 } OptionId;
 
-/* What an option's value may be; shells complete it by this. */
+/* The kind of an option's value, for completion in shells. */
 typedef enum ValueKind {
     VALUE_NONE, /* the option takes no value */
-    VALUE_TEXT, /* nothing to complete */
+    VALUE_TEXT, /* free text: no completion */
     VALUE_FILE,
     VALUE_DIRECTORY,
     VALUE_WORDS, /* one of OptionRow.words */
@@ -54,7 +54,7 @@ typedef struct OptionRow {
     const char *help;  /* lines separated by \n */
 } OptionRow;
 
-/* A heading in the help and the rows under it: up to the next group's first. */
+/* A heading of the help; its rows end before the next group's first row. */
 typedef struct OptionGroup {
     OptionId first;
     const char *title;

@@ -1,4 +1,4 @@
-/* options.c: reads the command line by the table of option_table.c. */
+/* options.c: reads the command line, driven by the table of option_table.c. */
 #include "driver/options.h"
 
 #include <errno.h>
@@ -24,12 +24,12 @@ char *command_line_text(Arena *a, int argc, char **argv)
     out(&o, "parc");
     for (int i = 1; i < argc; i++)
         out(&o, " %s", argv[i]);
-    for (char *s = o.text; *s; s++) /* it is one line */
+    for (char *s = o.text; *s; s++) /* the source must be one line */
         *s = *s == '\n' || *s == '\r' ? ' ' : *s;
     return o.text;
 }
 
-/* ---- the arguments in turn ---- */
+/* ---- reading arguments ---- */
 
 typedef struct Reader {
     Arena *arena;
@@ -60,7 +60,7 @@ static void wrong(Reader *r, Loc loc, const char *fmt, ...)
     r->wrong = true;
 }
 
-/* Of the names, what another compiler or a habit calls so; NULL: none. */
+/* The name in the list for a word of other compilers; NULL if unknown. */
 static const char *known_as(const char *name, const char *const *names, int n)
 {
     static const struct {
@@ -76,7 +76,7 @@ static const char *known_as(const char *name, const char *const *names, int n)
     return NULL;
 }
 
-/* Names the near miss, or says `otherwise`. */
+/* Suggests a near miss of the name; without one, prints `otherwise`. */
 static void suggest(Reader *r, const char *name, const char *const *names,
                     int n, const char *otherwise)
 {
@@ -95,7 +95,7 @@ static int choose(Reader *r, Argument value, const char *what,
 {
     Out o;
     out_init(&o, r->arena);
-    out(&o, "it is one of ");
+    out(&o, "use one of ");
     for (int i = 0; i < n; i++) {
         if (strcmp(names[i], value.text) == 0)
             return i;
@@ -140,7 +140,7 @@ static void read_emit(Reader *r, const OptionRow *row, Argument value)
     if (index < 0)
         return;
     if (e.file && !*e.file) {
-        wrong(r, value.loc, "no file is named after '%s='", kind.text);
+        wrong(r, value.loc, "'%s=' has no file name", kind.text);
         return;
     }
     e.kind = (EmitKind)index; /* ORDER EmitKind: as in option_table */
@@ -153,7 +153,7 @@ static void read_threads(Reader *r, Argument value)
     errno = 0;
     long n = strtol(value.text, &end, 10);
     if (*end || end == value.text || errno || n < 1 || n > 4096)
-        wrong(r, value.loc, "--threads takes a number from 1 to 4096");
+        wrong(r, value.loc, "--threads must be a number from 1 to 4096");
     else
         r->o->threads = (int)n;
 }
@@ -167,7 +167,7 @@ static void read_memory(Reader *r, Argument value)
     for (int i = 0; unit && i <= unit - units; i++)
         x *= 1024;
     end += unit != NULL;
-    if (unit && strcmp(end, "iB") == 0) /* as reports print it */
+    if (unit && strcmp(end, "iB") == 0) /* the spelling of reports: GiB */
         end += 2;
     if (end == value.text || *end || !(x >= 1) || x > 1e18) {
         wrong(r, value.loc, "--device-memory takes a size");
@@ -178,7 +178,7 @@ static void read_memory(Reader *r, Argument value)
     r->o->memory_limit = (int64_t)x;
 }
 
-/* An architecture that parc does not know, "sm_75" or "sm90a". */
+/* Reports an unknown architecture, such as "sm_75" or "sm90a". */
 static void wrong_arch(Reader *r, Argument value, const char *name)
 {
     int known = 0, number = 0, end = 0;
@@ -188,7 +188,7 @@ static void wrong_arch(Reader *r, Argument value, const char *name)
                number >= 10 && number < 80;
     const char *near = diag_near_miss(name, cuda_archs, known);
     wrong(r, value.loc, old ? "'%s' is too old: parc compiles for sm_80 and newer"
-                            : "'%s' is no GPU architecture that parc knows",
+                            : "'%s' is not a GPU architecture that parc knows",
           name);
     if (near && !old)
         diag_help(r->diag, "did you mean '%s'?", near);
@@ -222,7 +222,7 @@ static void read_arch(Reader *r, Argument value)
     }
 }
 
-/* The row's words are the names of cpu_level, in its order. */
+/* The words of the row are the names of the CPU levels, in the same order. */
 static void read_cpu(Reader *r, const OptionRow *row, Argument value)
 {
     int i = choose_word(r, row, value, "CPU level");
@@ -235,7 +235,7 @@ static void once(Reader *r, Argument *slot, Argument value, const char *name)
 {
     if (slot->text) {
         wrong(r, value.loc, "%s is given twice", name);
-        diag_note(r->diag, slot->loc, "the first one is here");
+        diag_note(r->diag, slot->loc, "the first is here");
         return;
     }
     if (!*value.text)
@@ -327,11 +327,11 @@ static void take(Reader *r, const OptionRow *row, Argument value)
     case OPT_HELP:
     case OPT_VERSION:
     case OPT_LIST_PASSES:
-        return; /* print_and_stop has seen them */
+        return; /* print_and_stop handled them */
     }
 }
 
-/* ---- the shape of options ---- */
+/* ---- syntax of options ---- */
 
 static void next(Reader *r)
 {
@@ -339,7 +339,7 @@ static void next(Reader *r)
     r->at++;
 }
 
-/* Messages show the arguments from column `from` to the present one. */
+/* Messages quote the arguments from column `from` to the current one. */
 static void show_from(Reader *r, uint32_t from)
 {
     diag_option(r->diag, from, r->col + (uint32_t)strlen(r->argv[r->at]));
@@ -360,7 +360,7 @@ static bool is_name(const char *name, const char *arg, size_t n)
     return name && strlen(name) == n && strncmp(name, arg, n) == 0;
 }
 
-/* The row of an option; *used: how much of arg its name takes. */
+/* The row of an option. *used receives the length of the name in arg. */
 static const OptionRow *find(const char *arg, size_t *used)
 {
     *used = arg[1] == '-' ? strcspn(arg, "=") : 2;
@@ -396,7 +396,7 @@ static void read_option(Reader *r)
         value.loc = loc_at(r, skip, size - skip);
     } else if (row->value) {
         if (r->at + 1 >= r->argc) {
-            wrong(r, value.loc, "%s wants a value: %s", row->name, row->value);
+            wrong(r, value.loc, "%s needs a value: %s", row->name, row->value);
             return;
         }
         next(r);
@@ -413,10 +413,10 @@ static void read_input(Reader *r)
     Argument value = {arg, loc_at(r, 0, strlen(arg))};
     show_from(r, r->col);
     if (r->o->input.text && r->wrong)
-        return; /* it may be the value of an unknown option */
+        return; /* perhaps the value of an unknown option */
     if (r->o->input.text) {
-        wrong(r, value.loc, "a second input, '%s'", arg);
-        diag_note(r->diag, r->o->input.loc, "the first one is here");
+        wrong(r, value.loc, "'%s' is a second input: parc compiles one", arg);
+        diag_note(r->diag, r->o->input.loc, "the first is here");
         return;
     }
     if (!*arg)
@@ -424,7 +424,7 @@ static void read_input(Reader *r)
     r->o->input = value;
 }
 
-/* What cannot be asked for together. */
+/* Rejects combinations of options that contradict each other. */
 static void check_together(Reader *r)
 {
     const Options *o = r->o;
@@ -439,36 +439,37 @@ static void check_together(Reader *r)
     const PipelineOptions *p = &o->pipeline;
     if (!o->input.text) {
         wrong(r, end, "no model is given");
-        diag_help(r->diag, "parc [options] MODEL.pdl; 'parc --help' says "
-                           "more");
+        diag_help(r->diag, "parc [options] MODEL.pdl; 'parc --help' lists the "
+                           "options");
     } else if (o->cpu_level.text && o->target != TARGET_CPU) {
         wrong(r, o->cpu_level.loc, "--cpu is for programs that run on CPUs");
         diag_help(r->diag, "add --target cpu; programs for GPUs run on every "
                            "CPU of their host's architecture");
     } else if (finished && p->stops && p->stop_after < pass_count - 1) {
         wrong(r, end,
-              "--stop-after=%s leaves the plan unfinished: nothing "
-              "but --emit ir goes with it",
+              "--stop-after=%s leaves the plan unfinished: only --emit ir "
+              "works with it",
               pass_name(p->stop_after));
     } else if (p->starts && (o->mesh.text || o->plan.text || o->define.n)) {
         Argument a = o->mesh.text   ? o->mesh
                      : o->plan.text ? o->plan
                                     : o->define.at[0];
-        wrong(r, a.loc, "an IR dump has its mesh, plan and sizes already");
+        wrong(r, a.loc, "an IR dump already has a mesh, a plan and sizes: "
+              "remove this option");
     } else if (p->starts && finished && p->start_after == pass_count - 1) {
         wrong(r, end,
-              "--start-after=%s leaves no pass to run: nothing but "
-              "--emit ir goes with it",
+              "--start-after=%s leaves no pass to run: only --emit ir works "
+              "with it",
               pass_name(p->start_after));
     } else if (p->starts && tree) {
-        wrong(r, end, "an IR dump has no syntax tree: --emit ast wants PDL");
+        wrong(r, end, "an IR dump has no syntax tree: --emit ast needs PDL");
     } else if (p->starts && p->stops && p->stop_after < p->start_after) {
         wrong(r, end, "--stop-after=%s comes before --start-after=%s",
               pass_name(p->stop_after), pass_name(p->start_after));
     }
 }
 
-/* An option that prints a text ends the run, whatever else is given. */
+/* An option that prints a text ends the run and overrides the other options. */
 static bool print_and_stop(Arena *a, int argc, char **argv)
 {
     Out o;

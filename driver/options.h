@@ -37,16 +37,16 @@ typedef struct Options {
     int64_t memory_limit; /* bytes; 0: none */
     Target target;
     VEC(const char *) arch;
-    int threads; /* 0: this machine's cores over its ranks; 1 at a CPU level
-                    that is named */
+    int threads; /* 0: the cores of this machine over its ranks, or 1 with a
+                    named CPU level */
     Argument cpu_level;
-    const CpuLevel *cpu; /* native unless --cpu names another */
+    const CpuLevel *cpu; /* native without --cpu */
     VEC(Argument) define;
     Argument binary;    /* -o */
     Argument directory; /* -S */
     VEC(EmitRequest) emit;
     PipelineOptions pipeline;
-    const char *completion; /* a shell's name; NULL: none is asked for */
+    const char *completion; /* a shell's name, or NULL */
     bool verbose;
 } Options;
 
@@ -56,8 +56,7 @@ typedef enum OptionsResult {
     OPTIONS_WRONG /* wrong usage; the error is in d */
 } OptionsResult;
 
-/* The arguments joined by blanks: the text of the source that argument
- * locations point into. */
+/* The arguments joined by blanks: the text of the source of their locations. */
 char *command_line_text(Arena *a, int argc, char **argv);
 
 /* Reads the arguments; `file` is the command line's source. */

@@ -69,7 +69,7 @@ limit=100K
 for target in cpu cuda; do
     plan examples/llama.pdl --mesh 2x2 >/dev/null 2>"$work/error"
     check "nothing fits, $target" grep -q \
-        "nothing that was tried makes it fit" "$work/error"
+        "no change that parc tried makes it fit" "$work/error"
 done
 limit=64G
 check "enough" plan examples/llama.pdl --mesh 2x2

@@ -1,26 +1,27 @@
-/* attention.cuh: attention, forward, without a score matrix.
+/* attention.cuh: computes attention, forward, without a score matrix.
  *
- * Included once for each instance that a program needs, behind
- *   ATTENTION_NAME(kernel)   the symbol of one of its kernels
- *   ATTENTION_TYPE           TILE_BF16, …; ATTENTION_ELEMENT its C type
- *   ATTENTION_D, _E          columns of a head of q and k, and of v
- *   ATTENTION_CAUSAL, _DROP  0 or 1
- *   FORWARD_ROWS, _WARPS, _THREADS, _KEYS   the tiles (rt_attention_tile.h)
+ * Included once for each instance that a program needs.
+ * requires: ATTENTION_NAME(kernel)   the symbol of one of its kernels
+ *           ATTENTION_TYPE           TILE_BF16, …; ATTENTION_ELEMENT its C type
+ *           ATTENTION_D, _E          columns of a head of q and k, and of v
+ *           ATTENTION_CAUSAL, _DROP  0 or 1
+ *           FORWARD_ROWS, _WARPS, _THREADS, _BLOCKS, _KEYS   the tiles
+ *                                    (rt_attention_plan.h)
  *
- * A block takes ROWS * WARPS queries of one head and walks the keys, KEYS at a
- * time. Each warp keeps, for its queries, the running maximum, sum and output
- * (Milakov, Gimelshein: "Online normalizer calculation for softmax", 2018;
- * Dao: "FlashAttention-2", 2023). While a tile of keys is multiplied its
- * values are on their way, and the next keys while those are.
+ * A block processes ROWS * WARPS queries of one head and loops over the keys,
+ * KEYS at a time. Each warp keeps the running maximum, sum and output of its
+ * queries (Milakov, Gimelshein: "Online normalizer calculation for softmax",
+ * 2018; Dao: "FlashAttention-2", 2023). The values of a tile are loaded while
+ * its keys are multiplied, and the next keys while the values are multiplied.
  *
- * Causal: query i sees keys 0 … i. Blocks of a head follow each other, so that
- * keys are found in cache, those with most keys first, so that the last blocks
- * to start are short.
+ * With a causal mask query i attends to keys 0 … i. Consecutive blocks share a
+ * head, so its keys stay in cache. Blocks with most keys come first, so the
+ * last blocks to start are short.
  */
 #include "attention_shape.h"
 
-/* Scores that a query does not see. `row`: the warp's first, `keys`: how many
- * there are, both counted from the tile's first key. */
+/* Sets the scores of masked keys to -inf. `row`: the warp's first query;
+ * `keys`: the end of the keys; both count from the tile's first key. */
 PARC_DEVICE void ATTENTION_NAME(mask)(float *score, int row, int keys)
 {
     enum {
@@ -38,8 +39,8 @@ PARC_DEVICE void ATTENTION_NAME(mask)(float *score, int row, int keys)
     }
 }
 
-/* Scores become weights, in powers of two; what was summed before shrinks as
- * the maximum grows. */
+/* Converts scores to weights, as powers of two, and rescales previous sums to
+ * the new maximum. */
 PARC_DEVICE void ATTENTION_NAME(softmax)(float *score, float *out, float *top,
                                          float *sum, float scale2)
 {
@@ -72,8 +73,8 @@ PARC_DEVICE void ATTENTION_NAME(softmax)(float *score, float *out, float *top,
     }
 }
 
-/* lse of the warp's rows that are `held`; sum becomes what its outputs are
- * multiplied by. */
+/* Stores lse of the warp's first `held` rows, and replaces sum by the factor
+ * of the outputs. */
 PARC_DEVICE void ATTENTION_NAME(finish)(float *lse, int held, const float *top,
                                         float *sum, float scale2, float rate)
 {
@@ -106,7 +107,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
         QUERIES = ROWS * FORWARD_WARPS, DOWN = HALF ? ROWS / 8 : ROWS / 2,
         D_PAD = ATTENTION_COLUMNS(TYPE, D), E_PAD = ATTENTION_COLUMNS(TYPE, E),
         k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD),
-        q_row = k_row > v_row ? k_row : v_row, /* o takes their room */
+        q_row = k_row > v_row ? k_row : v_row, /* o reuses this memory */
     };
     ATTENTION_ELEMENT *queries = (ATTENTION_ELEMENT *)parc_shared();
     ATTENTION_ELEMENT *keys = queries + QUERIES * q_row;
@@ -140,7 +141,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
     for (int first = 0; first < at.end; first += KEYS) {
         const int seen = first < at.own_end;
         copy_async_wait(0);
-        block_barrier(); /* the keys are there, and the values free */
+        block_barrier(); /* keys have arrived; values may be overwritten */
         tile_load(TYPE, values, v_row, v, kv * E, keys_all - first, KEYS, E,
                   E_PAD, FORWARD_THREADS);
         copy_async_commit();
@@ -156,7 +157,7 @@ ATTENTION_NAME(forward)(ATTENTION_ELEMENT *__restrict__ o,
                         queries + warp_index() * ROWS * q_row, q_row, keys,
                         k_row);
         copy_async_wait(0);
-        block_barrier(); /* the values are there, and the keys free */
+        block_barrier(); /* values have arrived; keys may be overwritten */
         if (first + KEYS < at.end)
             tile_load(TYPE, keys, k_row, k, kv * D, keys_all - first - KEYS,
                       KEYS, D, D_PAD, FORWARD_THREADS);

@@ -1,11 +1,13 @@
-/* attention_drop.h: dropout of attention's weights.
+/* attention_drop.h: implements dropout of attention's weights.
  *
- * The weight of a query and a key is drawn by the number that it has in the
- * whole tensor (parc_random.h): rows of queries are counted through batch and
- * heads, and as if they were a multiple of 64 keys long. So the backward pass
- * draws the same as the forward pass, whatever the tiles and the mesh.
- * A block of random words serves four neighbouring keys of a query. Where
- * tensor cores fix the slots, lanes draw a block each and exchange words.
+ * The random number of a weight depends on its index in the global tensor
+ * (parc_random.h). The index counts queries over batch and heads, and rows as
+ * if their length were a multiple of 64 keys. Hence the backward pass draws
+ * the same numbers as the forward pass, for any tiles and mesh.
+ *
+ * A block of random words covers four adjacent keys of a query. Tensor cores
+ * prescribe which lane holds which element, so each lane draws one block and
+ * lanes exchange words.
  */
 #ifndef PARC_ATTENTION_DROP_H
 #define PARC_ATTENTION_DROP_H
@@ -16,8 +18,8 @@ typedef struct AttentionDrop {
     float rate;
     int64_t key;
     uint32_t site;
-    int64_t row;  /* the number of the head's first query */
-    int64_t wide; /* keys of a row, padded */
+    int64_t row;  /* index of the head's first query */
+    int64_t wide; /* padded number of keys of a row */
 } AttentionDrop;
 
 PARC_DEVICE int64_t drop_number(const int64_t *at)
@@ -42,8 +44,9 @@ PARC_DEVICE uint32_t drop_exchange(uint32_t word, int mask)
     return (uint32_t)warp_shuffle_xor_int((int)word, mask);
 }
 
-/* Rows are queries. A lane has two keys of a block, its neighbour the other
- * two; of the rows r and r + 8 each draws for one. Bits in order of slots. */
+/* Draws a tile whose rows are queries. A lane has two keys of a block and its
+ * neighbour the other two; each of them draws the block for one of the rows r
+ * and r + 8. Returns one bit per slot. */
 PARC_DEVICE uint32_t drop_by_query(const AttentionDrop *d, int64_t query,
                                    int64_t key)
 {
@@ -60,8 +63,9 @@ PARC_DEVICE uint32_t drop_by_query(const AttentionDrop *d, int64_t query,
     return odd ? got | drawn << 2 : drawn | got << 2;
 }
 
-/* Rows are keys. Four lanes have the four keys of a block, for the same two
- * queries and the two blocks of rows r and r + 8: each draws one of these. */
+/* Draws a tile whose rows are keys. Four lanes have the four keys of a block,
+ * for the same two queries and the blocks of rows r and r + 8: each lane draws
+ * one of these four blocks. */
 PARC_DEVICE uint32_t drop_by_key(const AttentionDrop *d, int64_t query,
                                  int64_t key)
 {
@@ -82,8 +86,7 @@ PARC_DEVICE uint32_t drop_by_key(const AttentionDrop *d, int64_t query,
     return kept;
 }
 
-/* Element by element, for slots of f32: from slot `at` on, as many as a word
- * has bits. */
+/* Draws slots of f32 one by one, from slot `at` on; returns up to 32 bits. */
 PARC_DEVICE uint32_t drop_each(int rows, int columns, int turned,
                                const AttentionDrop *d, int64_t query,
                                int64_t key, int at)
@@ -101,9 +104,9 @@ PARC_DEVICE uint32_t drop_each(int rows, int columns, int turned,
     return kept;
 }
 
-/* kept[slot / 32] has a bit for each slot of a tile [rows, columns] of the
- * warp: 0 where the weight is dropped. `turned`: rows are keys. Loops stay
- * loops: they need the registers that others hold. */
+/* Sets kept[slot / 32] to a bit for each slot of a tile [rows, columns] of the
+ * warp: 0 if the weight is dropped. `turned`: rows are keys. Loops are not
+ * unrolled, because other variables need the registers. */
 PARC_DEVICE void drop_tile(int half, uint32_t *kept, int rows, int columns,
                            int turned, const AttentionDrop *d, int64_t query,
                            int64_t key)

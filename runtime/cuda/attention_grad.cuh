@@ -1,28 +1,29 @@
-/* attention_grad.cuh: attention, backward, without a score matrix.
+/* attention_grad.cuh: computes attention, backward, without a score matrix.
  *
- * Included behind what attention.cuh wants, DELTA_THREADS of `delta`, and the
- * tiles of two more kernels (a kernel whose sizes are not given is left out):
- * QUERY_ROWS, _WARPS, _THREADS, _BLOCKS, _KEYS of `query`, KEY_ROWS, _WARPS,
- * _THREADS, _BLOCKS, _QUERIES, _PARTS of `key` (a block sums that part of the
- * columns; it has no registers for more).
+ * requires: what attention.cuh requires; DELTA_THREADS of `delta`; and the tiles of
+ *           two more kernels: QUERY_ROWS, _WARPS, _THREADS, _BLOCKS, _KEYS of
+ *           `query`, KEY_ROWS, _WARPS, _THREADS, _BLOCKS, _QUERIES, _PARTS of `key`
+ *           (a block sums one part of the columns, for lack of registers). A kernel
+ *           without sizes is omitted
  *
- * With weights p = exp(score - lse), made again tile by tile:
+ * The weights p = exp(score - lse) are recomputed tile by tile:
  *   dv = p' do          dp = do v'         delta = rowsum(do * o)
  *   ds = p * (dp - delta)   dq = scale ds k    dk = scale ds' q
- * Under dropout p and dp are multiplied by what was drawn, drawn once more.
+ * With dropout, p and dp are multiplied by the same factors as in the forward
+ * pass, which are drawn a second time.
  *
- * Three kernels, in this order: `delta`; `query`, whose blocks own queries,
- * walk the keys and sum dq (attention_grad_query.cuh); `key`, whose blocks own
- * keys, walk the queries of all heads that share them and sum dk and dv
- * (attention_grad_key.cuh). Scores are computed twice, but
- * every sum has one owner and one order: no atomics, the same bits each time.
- * While a tile is worked on the next is on its way to the other half of the
- * room for it.
+ * Three kernels run in this order. `delta`. `query`: a block owns queries,
+ * loops over the keys and sums dq (attention_grad_query.cuh). `key`: a block
+ * owns keys, loops over the queries of all heads that share them and sums dk
+ * and dv (attention_grad_key.cuh). Scores are computed twice, but every sum
+ * has one owner and one order: no atomics, and the same bits each time. While
+ * a tile is multiplied, the next tile is loaded to the other half of the
+ * buffer.
  */
 #include "attention_shape.h"
 
 #ifdef DELTA_THREADS
-/* A warp takes a row of o: delta [b, kv * g, s]. */
+/* Each warp processes a row of o. The result is delta [b, kv * g, s]. */
 PARC_KERNEL(DELTA_THREADS)
 ATTENTION_NAME(delta)(float *__restrict__ delta,
                       const ATTENTION_ELEMENT *__restrict__ d_o,
@@ -48,9 +49,9 @@ ATTENTION_NAME(delta)(float *__restrict__ delta,
 }
 #endif
 
-/* Scores that count for nothing. `turned`: rows are keys. There are `keys` of
- * them, and the first query's own is number `ahead`, both counted from the
- * tile's first key. */
+/* Sets masked scores to -inf. `turned`: rows are keys. `keys`: the end of the
+ * keys; `ahead`: the first query's index; both count from the tile's first
+ * key. */
 PARC_DEVICE void ATTENTION_NAME(mask_grad)(float *score, int rows, int columns,
                                            int turned, int keys, int ahead)
 {
@@ -65,7 +66,7 @@ PARC_DEVICE void ATTENTION_NAME(mask_grad)(float *score, int rows, int columns,
     }
 }
 
-/* What dropout leaves of dp. */
+/* Applies dropout to dp. */
 PARC_DEVICE void ATTENTION_NAME(drop_grad)(float *dp, const uint32_t *kept,
                                            int slots, float grow)
 {
@@ -74,8 +75,8 @@ PARC_DEVICE void ATTENTION_NAME(drop_grad)(float *dp, const uint32_t *kept,
         dp[i] = attention_is_kept(kept, i) ? dp[i] * grow : 0.0f;
 }
 
-/* Sizes of a kernel whose warps own `rows` rows of one side and walk the other
- * by `step`: slots of a thread, and columns and rows of a tile. */
+/* The sizes of a kernel whose warps own `rows` rows of one side and loop over
+ * the other by `step`: slots of a thread, and columns and rows of a tile. */
 #define GRAD_COLUMNS(width, parts)                                             \
     (ATTENTION_COLUMNS(ATTENTION_TYPE, ((width) + (parts) - 1) / (parts)) *    \
      (parts))
@@ -86,9 +87,9 @@ PARC_DEVICE void ATTENTION_NAME(drop_grad)(float *dp, const uint32_t *kept,
     D_PAD = GRAD_COLUMNS(D, parts), E_PAD = GRAD_COLUMNS(E, parts),            \
     k_row = ATTENTION_ROW(TYPE, D_PAD), v_row = ATTENTION_ROW(TYPE, E_PAD)
 
-/* n rows of k and v, or of q and d_o, become a tile, those of the second behind
- * those of the first. A row is `stride` heads behind the one before; `held` of
- * them are there. n, parts and threads are constants. */
+/* Loads n rows of k and v, or of q and d_o, to a tile: first those of x, then
+ * those of y. Consecutive rows are `stride` heads apart; the first `held` rows
+ * exist. n, parts and threads are constants. */
 PARC_DEVICE void ATTENTION_NAME(load_pair)(ATTENTION_ELEMENT *tile,
                                            const ATTENTION_ELEMENT *x,
                                            const ATTENTION_ELEMENT *y,

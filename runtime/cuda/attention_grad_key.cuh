@@ -1,14 +1,14 @@
-/* attention_grad_key.cuh: the gradients of keys and values; attention_grad.cuh
- * includes this. */
+/* attention_grad_key.cuh: computes the gradients of keys and values;
+ * attention_grad.cuh includes it. */
 
 #define KEY_SIZES                                                              \
     GRAD_SIZES(KEY_ROWS, KEY_QUERIES, KEY_PARTS), QUERIES = KEY_QUERIES,       \
     KEYS = ROWS * KEY_WARPS, D_PART = D_PAD / KEY_PARTS,                       \
     E_PART = E_PAD / KEY_PARTS
 
-/* A tile of queries of head `h`, from `query` on, and behind it what the forward
- * pass and `delta` left of each: lse [QUERIES], delta [QUERIES]. Zeros stand for
- * queries that are not there: their do is 0, so that they add nothing. */
+/* Loads a tile of queries of head `h`, from `query` on, and to `rows` their
+ * lse [QUERIES] and delta [QUERIES]. Queries beyond the end become zeros:
+ * their d_o is 0, so they add nothing. */
 PARC_DEVICE void ATTENTION_NAME(key_load)(
     ATTENTION_ELEMENT *tile, float *rows, const ATTENTION_ELEMENT *d_o,
     const ATTENTION_ELEMENT *q, const float *lse, const float *delta, int s,
@@ -26,8 +26,8 @@ PARC_DEVICE void ATTENTION_NAME(key_load)(
     }
 }
 
-/* What a tile of queries adds to the warp's part of dk and dv. The first query
- * has number `ahead`, counted from the warp's first key. */
+/* Adds a tile of queries to the warp's part of dk and dv. `ahead`: the first
+ * query's index, counted from the warp's first key. */
 PARC_DEVICE void ATTENTION_NAME(key_add)(
     float *k_sum, float *v_sum, const ATTENTION_ELEMENT *keys,
     const ATTENTION_ELEMENT *values, const ATTENTION_ELEMENT *tile,
@@ -59,13 +59,13 @@ PARC_DEVICE void ATTENTION_NAME(key_add)(
         ds[x] = p[x] * (ds[x] - rows[QUERIES + column_of(HALF, i % WIDE)]);
     }
     if (!HALF)
-        warp_barrier(); /* dv has read its weights */
+        warp_barrier(); /* the product for dv has read its weights */
     tile_add(TYPE, k_sum, ROWS, D_PART, QUERIES, ds, room, tile + part * D_PART,
              k_row);
 }
 
-/* The warp's sums, to the rows of dk and dv that are `held`, through its own rows
- * of the tiles. dk and dv begin at the warp's first row. */
+/* Stores the warp's sums to the first `held` rows of dk and dv, through its
+ * own rows of the tiles. dk and dv begin at the warp's first row. */
 PARC_DEVICE void ATTENTION_NAME(key_store)(
     ATTENTION_ELEMENT *dk, ATTENTION_ELEMENT *dv, const float *k_sum,
     const float *v_sum, ATTENTION_ELEMENT *keys, ATTENTION_ELEMENT *values,
@@ -120,7 +120,8 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
     PARC_UNROLL
     for (int i = 0; i < ATTENTION_SUMS(TYPE, ROWS, E_PART); i++)
         v_sum[i] = 0;
-    /* Tile by tile of queries, head by head; i is the half that is at work. */
+    /* Loops over heads and tiles of queries; i is the half of the buffer in
+     * use. */
     int h = begin < queries_all ? 0 : (int)g, query = begin;
     if (h < (int)g) {
         ATTENTION_NAME(load_pair)(keys, k + first_row * D, v + first_row * E,
@@ -135,7 +136,8 @@ ATTENTION_NAME(key)(ATTENTION_ELEMENT *__restrict__ dk,
     for (int i = 0; h < (int)g; i ^= 1) {
         const int at_query = query, at_head = h;
         copy_async_wait(0);
-        block_barrier(); /* this half is there, and the other one free */
+        block_barrier(); /* this half has arrived; the other one may be
+                            overwritten */
         query += QUERIES;
         if (query >= queries_all)
             query = begin, h++;

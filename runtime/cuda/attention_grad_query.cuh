@@ -1,12 +1,12 @@
-/* attention_grad_query.cuh: the gradient of queries; attention_grad.cuh includes
- * this. */
+/* attention_grad_query.cuh: computes the gradient of queries;
+ * attention_grad.cuh includes it. */
 #define QUERY_SIZES                                                            \
     GRAD_SIZES(QUERY_ROWS, QUERY_KEYS, 1), KEYS = QUERY_KEYS,                  \
     QUERIES = ROWS * QUERY_WARPS
 
-/* ds of the warp's rows and a tile. low, mean: what `delta` and the forward pass
- * left of each row. `keys`: how many there are; the warp's first query has
- * number `ahead`, both counted from the tile's first key. */
+/* Computes ds of the warp's rows and a tile. low, mean: lse (in base 2) and
+ * delta of each row. `keys`: the end of the keys; `ahead`: the index of the
+ * warp's first query; both count from the tile's first key. */
 PARC_DEVICE void ATTENTION_NAME(query_weights)(
     float *ds, const ATTENTION_ELEMENT *queries, const ATTENTION_ELEMENT *outs,
     const ATTENTION_ELEMENT *tile, const float *low, const float *mean,
@@ -79,7 +79,8 @@ ATTENTION_NAME(query)(ATTENTION_ELEMENT *__restrict__ dq,
     for (int first = 0; first < at.end; first += KEYS) {
         ATTENTION_ELEMENT *tile = tiles + (first / KEYS % 2) * half;
         copy_async_wait(0);
-        block_barrier(); /* this half is there, and the other one free */
+        block_barrier(); /* this half has arrived; the other one may be
+                            overwritten */
         k += KEYS * kv * D;
         v += KEYS * kv * E;
         if (first + KEYS < at.end)

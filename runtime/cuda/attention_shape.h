@@ -1,18 +1,19 @@
-/* attention_shape.h: what the kernels of attention_*.cuh know of a call.
+/* attention_shape.h: declares the parameters of a call of the attention
+ * kernels.
  *
  * q [b, s, kv * g, d], k [b, t, kv, d], v [b, t, kv, e], o [b, s, kv * g, e],
- * lse [b, kv * g, s]. Sizes of heads and whether the mask is causal are
- * constants of an instance, all else comes with the call.
+ * lse [b, kv * g, s]. Head sizes and the causal mask are constants of an
+ * instance; the other parameters are arguments.
  */
 #ifndef PARC_ATTENTION_SHAPE_H
 #define PARC_ATTENTION_SHAPE_H
 
 #include "attention_drop.h"
 
-/* How scores become powers of two: e^(x scale) = 2^(x scale2). */
+/* Converts exponents to base 2: e^(x scale) = 2^(x scale2). */
 #define ATTENTION_LOG2E 1.44269504f
 
-/* The last arguments of each kernel. Floats come as their bits. */
+/* The last arguments of each kernel. Floats are passed as their bits. */
 #define ATTENTION_ARGUMENTS                                                    \
     int64_t s, int64_t t, int64_t kv, int64_t g, int64_t scale_bits,           \
         int64_t drop_bits, int64_t site, const int64_t *key,                   \
@@ -24,7 +25,7 @@ PARC_DEVICE float attention_float(int64_t bits)
     return parc_from_bits((int32_t)bits);
 }
 
-/* Weights of sequence b and head h. */
+/* The parameters of dropout for sequence b and head h. */
 PARC_DEVICE AttentionDrop attention_drop(int64_t s, int64_t t, int64_t b,
                                          int64_t h, int64_t drop_bits,
                                          int64_t site, const int64_t *key,
@@ -52,15 +53,17 @@ PARC_DEVICE int attention_less(int x, int y)
     return x < y ? x : y;
 }
 
-/* Where a block that owns queries works. */
+/* The part of a block that owns queries. */
 typedef struct AttentionPlace {
-    int b, head, h;     /* sequence; head, counted through all and in it */
-    int query, mine;    /* the first query of the block, of the warp */
-    int end, own_end;   /* of the keys that these walk through */
+    int b, head, h;     /* sequence; head, counted over all sequences and
+                           within one */
+    int query, mine;    /* first query of the block, of the warp */
+    int end, own_end;   /* end of the keys that the block, and the warp,
+                           process */
 } AttentionPlace;
 
-/* `all`: heads of a sequence. `causal` is a constant. The blocks of a head
- * that have most keys come first. */
+/* `all`: heads of a sequence. `causal` is a constant. Of the blocks of a head,
+ * those with most keys come first. */
 PARC_DEVICE AttentionPlace attention_place(int s, int t, int all, int block,
                                            int rows, int causal)
 {
@@ -76,10 +79,10 @@ PARC_DEVICE AttentionPlace attention_place(int s, int t, int all, int block,
     return p;
 }
 
-/* Where a block that owns keys works, on a part of the columns. */
+/* The part of a block that owns keys and a part of the columns. */
 typedef struct AttentionKeys {
-    int b, head, part; /* sequence; head of k and v */
-    int key, mine;     /* the first key of the block, of the warp */
+    int b, head, part; /* sequence; KV head */
+    int key, mine;     /* first key of the block, of the warp */
 } AttentionKeys;
 
 PARC_DEVICE AttentionKeys attention_keys(int t, int kv, int block, int rows,
@@ -95,7 +98,7 @@ PARC_DEVICE AttentionKeys attention_keys(int t, int kv, int block, int rows,
     return p;
 }
 
-/* Of scores; of scores as powers of two; of weights that dropout keeps. */
+/* Factors of scores, of scores as exponents of 2, and of kept weights. */
 typedef struct AttentionFactors {
     float scale, scale2, grow;
 } AttentionFactors;
@@ -116,18 +119,18 @@ PARC_DEVICE int attention_is_kept(const uint32_t *kept, int i)
     return (int)(kept[i / 32] >> (i % 32) & 1);
 }
 
-/* Columns of a tile, its padding included, and elements of its rows: an odd
- * number of 16 bytes. */
+/* Columns of a tile with its padding, and elements of its rows: an odd number
+ * of 16-byte units. */
 #define ATTENTION_COLUMNS(type, width)                                         \
     ((type) == TILE_F32 ? ((width) + 3) / 4 * 4 : ((width) + 15) / 16 * 16)
 #define ATTENTION_ROW(type, columns)                                           \
     ((type) == TILE_F32 ? ((columns) / 4 | 1) * 4 : (columns) + 8)
 
-/* Whether rows of so many elements are multiples of 16 bytes. */
+/* Whether rows of `width` elements are multiples of 16 bytes. */
 #define ATTENTION_VECTORS(type, width)                                         \
     ((width) % ((type) == TILE_F32 ? 4 : 8) == 0)
 
-/* Slots of a thread: of a product, and of a sum with `width` columns. */
+/* Slots of a thread for a product, and for a sum with `width` columns. */
 #define ATTENTION_SLOTS(rows, columns) ((rows) * (columns) / 32)
 #define ATTENTION_SUMS(type, rows, width)                                      \
     ((type) == TILE_F32 ? (rows) * (((width) + 63) / 64 * 64) / 32             \

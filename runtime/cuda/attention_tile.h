@@ -1,19 +1,18 @@
-/* attention_tile.h: products of tiles in shared memory, for attention*.cuh.
+/* attention_tile.h: multiplies tiles in shared memory, for attention*.cuh.
  *
- * A warp owns `rows` whole rows of a product, so that what is done along rows
- * needs no barrier. Its threads hold the product's elements in slots:
- * slot(half, columns, r, c) is the number of a thread's r-th row and c-th
- * column, row_of and column_of say which those are. Elements of 16 bits (half)
- * are multiplied by tensor cores, whose fragments fix the slots; f32 by plain
- * FMA, 16 lanes to a row.
+ * A warp owns `rows` whole rows of a product, so operations along rows need no
+ * barrier. Its threads hold the product's elements in slots: slot(half,
+ * columns, r, c) is the index of a thread's r-th row and c-th column; row_of
+ * and column_of give their positions in the tile. 16-bit elements (half) are
+ * multiplied by tensor cores, whose fragments prescribe the slots; f32 is
+ * multiplied by FMA, with 16 lanes per row.
  *
  *   tile_scores   [rows, columns] = a[rows, depth] b[columns, depth]'
  *   tile_add      [rows, columns] += weights[rows, depth] b[depth, columns]
  *
- * A tile's rows are padded, so that what a warp reads at once lies in
- * different banks; up to the next multiple of tile_step columns are zeros.
- * All sizes are constants where these are called: loops unroll, slots are
- * registers.
+ * requires: rows of a tile are padded, which avoids bank conflicts; columns up to
+ *           the next multiple of 16 (f32: 4) are zeros. All sizes are constants
+ *           at the call, so loops unroll and slots are registers
  */
 #ifndef PARC_ATTENTION_TILE_H
 #define PARC_ATTENTION_TILE_H
@@ -40,7 +39,7 @@ PARC_DEVICE int slot(int half, int columns, int r, int c)
                 : r * (columns / 16) + c;
 }
 
-/* Of the warp's rows. */
+/* The index of a thread's r-th row in the warp's rows. */
 PARC_DEVICE int row_of(int half, int rows, int r)
 {
     int lane = lane_index();
@@ -53,14 +52,15 @@ PARC_DEVICE int column_of(int half, int c)
     return half ? c / 2 * 8 + lane % 4 * 2 + c % 2 : c * 16 + lane % 16;
 }
 
-/* The columns of what tile_add sums: in f32 a thread has four together. */
+/* The columns of the sums of tile_add: in f32 a thread has four adjacent
+ * ones. */
 PARC_DEVICE int sum_column_of(int half, int c)
 {
     int lane = lane_index();
     return half ? column_of(half, c) : c / 4 * 64 + lane % 16 * 4 + c % 4;
 }
 
-/* Over the lanes that share a row. */
+/* Maximum and sum over the lanes that share a row. */
 PARC_DEVICE float row_max(int half, float x)
 {
     PARC_UNROLL
@@ -77,10 +77,10 @@ PARC_DEVICE float row_sum(int half, float x)
     return x;
 }
 
-/* ---- into shared memory -------------------------------------------------- */
+/* ---- loads to shared memory ---------------------------------------------- */
 
-/* 16 bytes of a tile's row, from `x`; those beyond `width` (and all where the
- * row is not `there`) are zeros. */
+/* Copies 16 bytes of a tile's row from `x`. Elements from `width` on are
+ * zeros, as is a row that is not `there`. */
 PARC_DEVICE void tile_piece(int type, void *to, const void *x, int column,
                             int width, int there)
 {
@@ -99,10 +99,10 @@ PARC_DEVICE void tile_piece(int type, void *to, const void *x, int column,
     }
 }
 
-/* The first `held` of rows [rows, width], `stride` elements apart, become a
- * tile with rows of `row` elements; zeros in the other rows and from `width` to
- * `padded`. By all threads; the caller commits and waits. Where a round of
- * threads takes whole rows, a thread keeps its column. */
+/* Loads rows [rows, width], `stride` elements apart, to a tile with rows of
+ * `row` elements. Rows from `held` on, and columns from `width` to `padded`,
+ * become zeros. All threads call it; the caller commits and waits. If each
+ * pass of the threads covers whole rows, a thread keeps its column. */
 PARC_DEVICE void tile_load(int type, void *to, int row, const void *from,
                            int64_t stride, int held, int rows, int width,
                            int padded, int threads)
@@ -133,7 +133,7 @@ PARC_DEVICE void tile_load(int type, void *to, int row, const void *from,
     }
 }
 
-/* ---- by tensor cores ----------------------------------------------------- */
+/* ---- tensor cores -------------------------------------------------------- */
 
 PARC_DEVICE void half_mma(int type, float *d, const uint32_t *a,
                           const uint32_t *b)
@@ -176,7 +176,8 @@ PARC_DEVICE void half_scores(int type, float *score, int rows, int columns,
     }
 }
 
-/* The slots of two neighbouring products are those of a first operand. */
+/* The slots of two adjacent products have the layout of a first operand, so
+ * the weights need no exchange between lanes. */
 PARC_DEVICE void half_add(int type, float *sum, int rows, int columns,
                           int depth, const float *weight, const uint16_t *b,
                           int b_row)
@@ -205,7 +206,7 @@ PARC_DEVICE void half_add(int type, float *sum, int rows, int columns,
     }
 }
 
-/* ---- in f32 -------------------------------------------------------------- */
+/* ---- f32 ----------------------------------------------------------------- */
 
 PARC_DEVICE void full_scores(float *score, int rows, int columns, int depth,
                              const float *a, int a_row, const float *b,
@@ -232,7 +233,7 @@ PARC_DEVICE void full_scores(float *score, int rows, int columns, int depth,
     }
 }
 
-/* A warp's weights, in `room` of its own: [rows, depth + 4]. */
+/* Stores a warp's weights to its own `room`: [rows, depth + 4]. */
 PARC_DEVICE void full_put(float *room, int rows, int depth, const float *weight)
 {
     PARC_UNROLL
@@ -249,7 +250,7 @@ PARC_DEVICE void full_add(float *sum, int rows, int columns, int depth,
     int lane = lane_index(), down = rows / 2, wide = tile_up(columns, 64) / 64;
     const float *x_at = room + lane / 16 * down * (depth + 4);
     const float *y_at = b + lane % 16 * 4;
-    const int step = wide > 1 ? 2 : 4; /* the wider, the fewer registers */
+    const int step = wide > 1 ? 2 : 4; /* wider sums leave fewer registers */
     PARC_ROLL
     for (int k = 0; k < depth; k += step) {
         float x[4][4], y[4];
@@ -273,7 +274,7 @@ PARC_DEVICE void full_add(float *sum, int rows, int columns, int depth,
     }
 }
 
-/* ---- either -------------------------------------------------------------- */
+/* ---- both ---------------------------------------------------------------- */
 
 PARC_DEVICE void tile_scores(int type, float *score, int rows, int columns,
                              int depth, const void *a, int a_row, const void *b,
@@ -290,8 +291,8 @@ PARC_DEVICE void tile_scores(int type, float *score, int rows, int columns,
                     a_row, (const float *)b, b_row);
 }
 
-/* `room`: where weights in f32 pass from lane to lane; it is free when this
- * is called. */
+/* `room`: buffer through which lanes exchange weights in f32; the caller must
+ * not have it in use. */
 PARC_DEVICE void tile_add(int type, float *sum, int rows, int columns,
                           int depth, const float *weight, float *room,
                           const void *b, int b_row)
@@ -306,10 +307,10 @@ PARC_DEVICE void tile_add(int type, float *sum, int rows, int columns,
     full_add(sum, rows, columns, depth, room, (const float *)b, b_row);
 }
 
-/* ---- out of registers ---------------------------------------------------- */
+/* ---- stores to global memory --------------------------------------------- */
 
-/* Sums in f32, row r times by[r], to rows 0 … limit - 1 of [limit, valid];
- * `fours`: rows there are multiples of 16 bytes. */
+/* Stores sums in f32, row r multiplied by by[r], to the first `limit` rows of
+ * `valid` columns. `fours`: the rows are multiples of 16 bytes. */
 PARC_DEVICE void full_store(float *to, int64_t stride, int limit, int valid,
                             int fours, const float *sum, int rows, int width,
                             const float *by)
@@ -335,9 +336,9 @@ PARC_DEVICE void full_store(float *to, int64_t stride, int limit, int valid,
     }
 }
 
-/* The same in 16 bits: through the warp's own rows of a tile, so that whole
- * lines are written. A lane writes just the words of it that it has read as a
- * first operand; nobody else has read them. */
+/* The same in 16 bits, through the warp's own rows of a tile, which gives
+ * writes of whole cache lines. A lane overwrites only words of the tile that
+ * it alone has read as a first operand. */
 PARC_DEVICE void half_store(int type, uint16_t *to, int64_t stride, int limit,
                             int valid, int eights, const float *sum, int rows,
                             int width, const float *by, uint16_t *tile,

@@ -1,5 +1,5 @@
-/* calls_blas.h: every call of cuBLASLt that the runtime makes; see
- * calls_driver.h. Matrices are column-major there.
+/* calls_blas.h: lists all functions of cuBLASLt that the runtime calls; see
+ * calls_driver.h. Their matrices are column-major.
  */
 CALL(size_t, cublasLtGetVersion, "cublasLtGetVersion", (void))
 CALL(const char *, cublasLtGetStatusString, "cublasLtGetStatusString",

@@ -1,4 +1,4 @@
-/* calls_cudnn.h: every call of cuDNN that the runtime makes; see
+/* calls_cudnn.h: lists all functions of cuDNN that the runtime calls; see
  * calls_driver.h. Graphs and plans are descriptors with attributes.
  */
 CALL(size_t, cudnnGetVersion, "cudnnGetVersion", (void))

@@ -1,10 +1,12 @@
-/* calls_driver.h: every call of the CUDA driver that the runtime makes.
+/* calls_driver.h: lists all functions of the CUDA driver that the runtime
+ * calls.
  *
  *   CALL(result, name, symbol, (arguments))
  *
- * `name` is what the runtime calls, `symbol` what libcuda.so.1 exports: the
- * driver keeps old forms of a call under its plain name, so that the version
- * is part of the symbol. Included where CALL is defined; undefines it.
+ * `name` is the name in the runtime, `symbol` the one that libcuda.so.1
+ * exports. They differ because the driver keeps the old form of a function
+ * under its plain name; the symbol includes the version. The including file
+ * defines CALL; this file undefines it.
  */
 CALL(CuResult, cuInit, "cuInit", (unsigned int flags))
 CALL(CuResult, cuDriverGetVersion, "cuDriverGetVersion", (int *version))

@@ -1,4 +1,5 @@
-/* calls_nccl.h: every call of NCCL that the runtime makes; as calls_driver.h.
+/* calls_nccl.h: lists all functions of NCCL that the runtime calls; see
+ * calls_driver.h.
  */
 CALL(NcclResult, ncclGetVersion, "ncclGetVersion", (int *version))
 CALL(NcclResult, ncclGetUniqueId, "ncclGetUniqueId", (NcclId *id))

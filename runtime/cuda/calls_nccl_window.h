@@ -1,5 +1,6 @@
-/* calls_nccl_window.h: the calls that make the arena memory of NCCL's; newer than
- * the oldest NCCL that the runtime takes, which does without them.
+/* calls_nccl_window.h: lists the functions of NCCL that register the arena as
+ * a window. They are newer than the oldest NCCL that the runtime supports, and
+ * optional.
  */
 CALL(NcclResult, ncclMemAlloc, "ncclMemAlloc", (void **to, size_t bytes))
 CALL(NcclResult, ncclMemFree, "ncclMemFree", (void *at))

@@ -1,10 +1,12 @@
-/* contract.cuh: the contraction that no matmul fits.
+/* contract.cuh: computes the contractions that no matmul computes.
  *
- * Included behind CONTRACT_NAME, the symbol; CONTRACT_A, _B, _C, the C types,
- * CONTRACT_READ_A, _READ_B, _WRITE; CONTRACT_KEPT and CONTRACT_SUMMED, how many
- * letters the result has and lacks, and CONTRACT_LETTERS, rows of {size, stride
- * in c, in a, in b}, the result's first. A thread sums an element, in double,
- * in order.
+ * requires: CONTRACT_NAME, the symbol; CONTRACT_A, _B, _C, the C types;
+ *           CONTRACT_READ_A, _READ_B, _WRITE; CONTRACT_KEPT and CONTRACT_SUMMED,
+ *           the number of letters that the result has and lacks; and
+ *           CONTRACT_LETTERS, rows of {size, stride in c, in a, in b}, with those
+ *           of the result first
+ *
+ * Each thread computes one element as a sum in double, in order.
  */
 #include "copy_tools.h"
 

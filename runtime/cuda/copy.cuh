@@ -1,10 +1,11 @@
-/* copy.cuh: elements moved within a rank's memory.
+/* copy.cuh: copies strided blocks within a rank's memory.
  *
- * Included once for each size, behind COPY_BYTES (2, 4, 8 or 16) and
- * COPY_NAME(kernel). `copy_box` moves units of so many bytes between boxes of
- * any strides; `copy_turn`, up to 8 bytes, turns a matrix by way of shared
- * memory, so that both sides use whole lines. Sizes and strides are in units;
- * dims that are not there are 1.
+ * requires: COPY_BYTES (2, 4, 8 or 16), the size of a unit, and
+ *           COPY_NAME(kernel); included once for each size
+ *
+ * `copy_box` copies units between any strides. `copy_turn`, up to 8 bytes,
+ * transposes a matrix through shared memory, so that both sides access whole
+ * cache lines. Sizes and strides are in units; unused dims have size 1.
  */
 #include "copy_tools.h"
 
@@ -29,8 +30,9 @@ COPY_NAME(copy_box)(uint8_t *to, const uint8_t *from, int64_t n, int64_t d1,
 }
 
 #if COPY_BYTES < 16
-/* to[i][j] = from[j][i], i of `rows`, j of `columns`, rows t_row and s_row
- * apart, for each index over the dims d0 … d3. A block turns 32 x 32. */
+/* to[i][j] = from[j][i] for i < rows, j < columns, with rows t_row and s_row
+ * units apart, for each index of the dims d0 … d3. A block transposes 32 x 32
+ * units. */
 PARC_KERNEL(256)
 COPY_NAME(copy_turn)(uint8_t *to, const uint8_t *from, int64_t rows,
                      int64_t columns, int64_t t_row, int64_t s_row, int64_t d1,

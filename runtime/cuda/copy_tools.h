@@ -1,11 +1,11 @@
-/* copy_tools.h: what kernels that move elements share. */
+/* copy_tools.h: declares helpers of kernels that copy elements. */
 #ifndef PARC_COPY_TOOLS_H
 #define PARC_COPY_TOOLS_H
 
 #include "parc_device.h"
 
-/* The last digit of *i, whose base is n; *i keeps the others. Divisions in 32
- * bits, where they suffice, take a fraction of the time. */
+/* Returns the last digit of *i in base n and removes it from *i. Uses 32-bit
+ * division if possible, which is several times as fast as 64-bit division. */
 PARC_DEVICE int64_t copy_digit(int64_t *i, int64_t n)
 {
     if (n == 1)
@@ -17,7 +17,7 @@ PARC_DEVICE int64_t copy_digit(int64_t *i, int64_t n)
     return digit;
 }
 
-/* `bytes` is a constant, and what the addresses are multiples of. */
+/* Copies a unit. `bytes` is a constant; both addresses are multiples of it. */
 PARC_DEVICE void copy_unit(void *to, const void *from, int bytes)
 {
     uint32_t word[4];

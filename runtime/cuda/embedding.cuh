@@ -1,12 +1,14 @@
-/* embedding.cuh: rows of a table by number.
+/* embedding.cuh: copies rows of a table by id.
  *
- * Included behind EMBEDDING_BYTES (2, 4, 8, 16), what a thread moves, and
- * EMBEDDING_NAME(kernel). A rank holds rows *base … *base + rows - 1 of the
- * table; other numbers give zeros.
+ * requires: EMBEDDING_BYTES (2, 4, 8, 16), the unit that a thread copies, and
+ *           EMBEDDING_NAME(kernel)
+ *
+ * A rank holds rows *base … *base + rows - 1 of the table; other ids give
+ * zeros.
  */
 #include "copy_tools.h"
 
-/* `n`: units of the result; `width`: of a row. */
+/* `n`: units of the result; `width`: units of a row. */
 PARC_KERNEL(256)
 EMBEDDING_NAME(embedding)(uint8_t *__restrict__ out,
                           const uint8_t *__restrict__ table,

@@ -1,27 +1,28 @@
-/* embedding_grad.cuh: the gradient of a table of which rows were looked up.
+/* embedding_grad.cuh: computes the gradient of an embedding table.
  *
- * Included behind EMBEDDING_NAME(kernel), EMBEDDING_ELEMENT, the C type of dy,
- * EMBEDDING_READ, which widens it (parc_read_bf16 …), and EMBEDDING_COLUMNS,
- * how many columns a thread sums: as many as 16 bytes of dy hold, or 1 where
- * rows are no multiple of that.
+ * requires: EMBEDDING_NAME(kernel); EMBEDDING_ELEMENT, the C type of dy;
+ *           EMBEDDING_READ, which converts it to f32 (parc_read_bf16 …);
+ *           EMBEDDING_COLUMNS, the columns that a thread sums: those in 16 bytes of
+ *           dy, or 1 if the width is not a multiple of that
  *
  * A block owns `chunk` rows of the table and 256 * EMBEDDING_COLUMNS columns.
- * It reads all numbers, lists those that are its rows', sorts the list by rows
- * and sums each row in registers, in order of position: no two threads add to
- * one element, and every run adds in the same order. Rows nobody looked up get
- * their zeros here.
+ * It reads all ids, lists the positions of its own rows, sorts the list by row
+ * and sums each row in registers, in order of position. No two threads add to
+ * one element, and every run adds in the same order. Rows without a position
+ * become zeros.
  */
 #include "parc_device.h"
 
 #ifndef PARC_EMBEDDING_GRAD
 #define PARC_EMBEDDING_GRAD
 enum {
-    LOOKUP_ROWS = 128,   /* of a block, at most */
-    LOOKUP_ROUND = 1024, /* numbers that a block reads at once */
-    LOOKUP_LIST = 3072,  /* is worked off when it may not hold another round */
+    LOOKUP_ROWS = 128,   /* maximum rows of a block */
+    LOOKUP_ROUND = 1024, /* ids that a block reads in one round */
+    LOOKUP_LIST = 3072,  /* the list is processed when it may not hold another
+                            round */
 };
 
-/* The sum over the lanes in front of this one. */
+/* The sum of `mine` over the lanes before this one. */
 PARC_DEVICE int lookup_before(int mine)
 {
     int lane = lane_index(), sum = mine;
@@ -34,8 +35,8 @@ PARC_DEVICE int lookup_before(int mine)
 }
 #endif
 
-/* Adds rows position[from … to - 1] of dy to grad's; `fresh`: grad holds
- * nothing yet. Four rows are on their way at a time. */
+/* Adds rows position[from … to - 1] of dy to a row of grad; `fresh`: grad is
+ * not initialised. Four rows are loaded at a time. */
 PARC_DEVICE void EMBEDDING_NAME(add)(float *grad, const EMBEDDING_ELEMENT *dy,
                                      int64_t width, const int32_t *position,
                                      int from, int to, int fresh)
@@ -138,7 +139,8 @@ EMBEDDING_NAME(embedding_grad)(float *__restrict__ grad,
                 begin[own_rows] = next;
         }
         block_barrier();
-        const int together = 256 / lanes; /* rows at once */
+        const int together = 256 / lanes; /* rows that the block sums in
+                                             parallel */
         for (int r = thread / lanes; r < own_rows && thread / lanes < together;
              r += together)
             EMBEDDING_NAME(add)(grad + (row0 + r) * width + column,

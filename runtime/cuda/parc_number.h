@@ -1,5 +1,5 @@
-/* parc_number.h: part 3 of parc_device.h, which includes this and says what its
- * functions do, as the GPU does it. */
+/* parc_number.h: implements part 3 of parc_device.h, which documents it, for
+ * the GPU. */
 #ifndef PARC_NUMBER_H
 #define PARC_NUMBER_H
 
@@ -104,8 +104,8 @@ PARC_DEVICE float parc_rsqrt(float x)
     return rsqrtf(x);
 }
 
-/* Where e^-x passes 2^126 the quotient is 0, which is below the smallest
- * normal number anyway. */
+/* If e^-x exceeds 2^126 the quotient is 0; the exact result is below the
+ * smallest normal number. */
 PARC_DEVICE float parc_sigmoid(float x)
 {
     return __fdividef(1.0f, 1.0f + expf(-x));
@@ -121,7 +121,7 @@ PARC_DEVICE float parc_erf(float x)
     return erff(x);
 }
 
-/* In half turns, counted in double: the library's own sine keeps a table in
+/* Reduces x to multiples of pi in double: the library's sine uses a table in
  * local memory for large x. */
 PARC_DEVICE float parc_sin(float x)
 {

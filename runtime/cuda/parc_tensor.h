@@ -1,5 +1,5 @@
-/* parc_tensor.h: tensor cores: part 4 of parc_device.h, which includes this and
- * says what its functions do, as the GPU does it. */
+/* parc_tensor.h: implements part 4 of parc_device.h, which documents it, for
+ * the GPU: tensor cores. */
 #ifndef PARC_TENSOR_H
 #define PARC_TENSOR_H
 

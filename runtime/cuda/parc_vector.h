@@ -1,9 +1,9 @@
-/* parc_vector.h: several elements at once, the last of part 5 of parc_device.h,
- * which includes this and says what its functions do. */
+/* parc_vector.h: implements the vector loads and stores of part 5 of
+ * parc_device.h, which documents them. */
 #ifndef PARC_VECTOR_H
 #define PARC_VECTOR_H
 
-/* Words of 4 bytes, n of them. */
+/* Load and store n words of 4 bytes. */
 PARC_DEVICE void parc_read_words(void *to, const void *from, int n)
 {
     const uint8_t *x = (const uint8_t *)from;
@@ -60,7 +60,7 @@ PARC_DEVICE void parc_write_i64(int64_t *to, const int64_t *x, int n)
     parc_write_words(to, x, 2 * n);
 }
 
-/* Half i of an array of words. */
+/* The i-th 16-bit half of an array of words. */
 PARC_DEVICE uint16_t parc_half(const uint32_t *word, int i)
 {
     return (uint16_t)(word[i / 2] >> (i % 2 * 16));

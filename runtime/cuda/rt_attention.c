@@ -1,4 +1,4 @@
-/* rt_attention.c: attention and its gradient by attention.cuh and
+/* rt_attention.c: launches the kernels of attention.cuh and
  * attention_grad.cuh. */
 #include "rt_attention_kernels.h"
 #include "rt_attention_plan.h"
@@ -22,8 +22,8 @@ int64_t parc_attention_scratch(const ParcAttention *a, bool backward,
     return backward ? rt_attention_delta_bytes(a->b, a->kv * a->g, a->s) : 0;
 }
 
-/* Launches a kernel of the plan over `blocks` blocks for each head: `pointers`
- * first, then what ATTENTION_ARGUMENTS lists. */
+/* Launches a kernel of the plan. The arguments are the pointers, then those of
+ * ATTENTION_ARGUMENTS. */
 static void launch(ParcRt *rt, const ParcAttention *a, const AttentionPlan *p,
                    int kernel, int64_t grid, int npointers,
                    const void *const *pointer)
@@ -53,7 +53,7 @@ static void launch(ParcRt *rt, const ParcAttention *a, const AttentionPlan *p,
                    npointers + SHAPE, argument);
 }
 
-/* Blocks of one head. */
+/* The number of blocks of one head. */
 static int64_t blocks_of(const AttentionPlan *p, int kernel, int64_t rows)
 {
     const AttentionTiles *t = &p->tiles[kernel];

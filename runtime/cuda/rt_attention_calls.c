@@ -1,11 +1,11 @@
-/* rt_attention_calls.c: attention as train.c calls it, by cuDNN or by our own
- * kernels, as it was chosen when init announced the call.
+/* rt_attention_calls.c: implements train.c's calls of attention with cuDNN or
+ * with parc's own kernels, as chosen when init announced the call.
  */
 #include "rt_attention_kernels.h"
 #include "rt_attention_room.h"
 #include "rt_cudnn.h"
 
-/* Tensors' addresses without their const: a graph's table has both sides. */
+/* Removes const: a graph's table lists inputs and outputs. */
 static void *address(const void *p)
 {
     return (void *)(uintptr_t)p;

@@ -1,5 +1,6 @@
-/* rt_attention_kernels.h: attention by our own kernels (rt_attention.c), whichever way
- * parc_attention and parc_attention_grad go. Arguments are theirs.
+/* rt_attention_kernels.h: declares attention with parc's own kernels
+ * (rt_attention.c). The arguments are those of parc_attention and
+ * parc_attention_grad.
  */
 #ifndef PARC_RT_ATTENTION_KERNELS_H
 #define PARC_RT_ATTENTION_KERNELS_H

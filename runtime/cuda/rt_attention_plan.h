@@ -1,12 +1,13 @@
-/* rt_attention_plan.h: which kernels of attention.cuh and attention_grad.cuh
- * a call runs, and on which tiles. parc asks when it writes kernels.cu, the
- * runtime when it launches them.
+/* rt_attention_plan.h: chooses the kernels of attention.cuh and
+ * attention_grad.cuh for a call, and their tiles. parc uses it to write
+ * kernels.cu, the runtime to launch them.
  *
- * Tiles are chosen for an H100: two blocks of 4 warps fit a multiprocessor at
- * head sizes up to 128, with 255 registers a thread and none spilled; a warp
- * of 32 rows uses each fragment of the other side twice, which halves what it
- * reads of shared memory. All of it fits RT_BLOCK_MOST. A kernel that does not
- * fit RT_BLOCK_LEAST has a twin on smaller tiles.
+ * Tiles are tuned for an H100: with head sizes up to 128, two blocks of 4
+ * warps fit a multiprocessor, with 255 registers per thread and no spills. A
+ * warp of 32 rows uses each fragment of the other side twice, which halves its
+ * reads of shared memory. All tiles fit RT_BLOCK_MOST. A kernel that does not
+ * fit RT_BLOCK_LEAST has a low-shared-memory variant with smaller tiles
+ * (`_tight`).
  */
 #ifndef PARC_RT_ATTENTION_PLAN_H
 #define PARC_RT_ATTENTION_PLAN_H
@@ -17,28 +18,28 @@
 
 #include "rt_block_memory.h"
 
-/* A block owns rows * warps rows of one side, and walks the other side by
- * `step`; sums that do not fit registers are made in `parts`, by a block each.
- */
+/* A block owns rows * warps rows of one side and loops over the other side by
+ * `step`. Sums that do not fit in registers are split in `parts`, with a block
+ * each. */
 typedef struct AttentionTiles {
     int rows, warps;
-    int blocks; /* that fit a multiprocessor's registers */
+    int blocks; /* number of blocks that fit a multiprocessor's registers */
     int step, parts;
 } AttentionTiles;
 
 enum { ATTENTION_FORWARD, ATTENTION_QUERY, ATTENTION_KEY, ATTENTION_KERNELS };
 
-/* The kernel that sums delta takes a row of o with each warp. */
+/* Each warp of the kernel that computes delta processes a row of o. */
 enum {
     ATTENTION_DELTA_ROWS = 8,
     ATTENTION_DELTA_THREADS = 32 * ATTENTION_DELTA_ROWS
 };
 
 typedef struct AttentionPlan {
-    char suffix[48]; /* of symbols: "bf16_d128_e128_causal" */
+    char suffix[48]; /* suffix of symbols: "bf16_d128_e128_causal" */
     AttentionTiles tiles[ATTENTION_KERNELS];
     int64_t shared[ATTENTION_KERNELS]; /* bytes */
-    bool tight[ATTENTION_KERNELS];     /* the twin on smaller tiles */
+    bool tight[ATTENTION_KERNELS];     /* the low-shared-memory variant */
 } AttentionPlan;
 
 /* Columns of a tile with its padding, in elements: ORDER attention-tiles. */
@@ -49,7 +50,7 @@ static inline int64_t rt_attention_columns(bool half, int64_t width,
     return (part + step - 1) / step * step * parts;
 }
 
-/* Bytes of its rows: an odd number of 16. */
+/* Bytes of a tile's row: an odd number of 16-byte units. */
 static inline int64_t rt_attention_row(bool half, int64_t width, int64_t parts)
 {
     int64_t columns = rt_attention_columns(half, width, parts);
@@ -71,16 +72,16 @@ static inline int64_t rt_attention_shared(int kernel, AttentionTiles t,
     return bytes + (half ? 0 : own * (t.step + 4) * 4);
 }
 
-/* What the backward pass keeps between its kernels: delta, f32 [b, heads, s].
- */
+/* Bytes of delta, f32 [b, heads, s], which the kernels of the backward pass
+ * share. */
 static inline int64_t rt_attention_delta_bytes(int64_t b, int64_t heads,
                                                int64_t s)
 {
     return b * heads * s * (int64_t)sizeof(float);
 }
 
-/* What the backward pass's tiles shrink to where they do not fit; the forward
- * pass's always do. */
+/* The tiles of the low-shared-memory variants. Only the backward pass has
+ * some; the forward pass always fits. */
 static inline AttentionTiles rt_attention_tight(int kernel, bool half,
                                                 bool wide)
 {
@@ -102,14 +103,14 @@ static inline void rt_attention_symbol(char *symbol, size_t size, int kernel,
              p->tight[kernel] ? "_tight" : "", p->suffix);
 }
 
-/* For a device whose blocks may have `room` bytes of shared memory, at least
- * RT_BLOCK_LEAST. `half`: elements of 16 bits; `type_name`: "bf16". */
+/* The plan for a device whose blocks can have `room` bytes of shared memory,
+ * at least RT_BLOCK_LEAST. `half`: 16-bit elements; `type_name`: "bf16". */
 static inline void rt_attention_plan(AttentionPlan *p, bool half,
                                      const char *type_name, int64_t d,
                                      int64_t e, bool causal, bool drop,
                                      int64_t room)
 {
-    /* By width of heads: up to 64, up to 128, more. */
+    /* By head size: up to 64, up to 128, larger. */
     static const AttentionTiles tiles[2][3][ATTENTION_KERNELS] = {
         {{{8, 8, 2, 64, 1}, {8, 8, 2, 32, 1}, {8, 8, 2, 32, 1}},
          {{8, 8, 2, 32, 1}, {8, 8, 2, 16, 1}, {8, 8, 2, 16, 1}},
@@ -118,7 +119,7 @@ static inline void rt_attention_plan(AttentionPlan *p, bool half,
          {{32, 4, 2, 48, 1}, {32, 4, 2, 16, 1}, {16, 8, 1, 48, 1}},
          {{16, 4, 2, 32, 1}, {16, 4, 2, 32, 1}, {16, 4, 2, 32, 2}}},
     };
-    /* What is drawn needs registers, too. */
+    /* Smaller steps with dropout, because the random numbers need registers. */
     static const int less[2][ATTENTION_KERNELS] = {{64, 48, 16}, {32, 16, 32}};
     int64_t wide = d > e ? d : e;
     snprintf(p->suffix, sizeof p->suffix, "%s_d%d_e%d%s%s", type_name, (int)d,

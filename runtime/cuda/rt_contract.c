@@ -1,4 +1,5 @@
-/* rt_contract.c: the contraction that no matmul fits, by contract.cuh. */
+/* rt_contract.c: launches contract.cuh for contractions that no matmul
+ * computes. */
 #include "rt_cuda_launch.h"
 #include "rt_instances.h"
 

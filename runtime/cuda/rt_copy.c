@@ -1,8 +1,9 @@
-/* rt_copy.c: copies within the device: transposes, slices, parts.
+/* rt_copy.c: copies strided blocks within the device: transposes, slices,
+ * parts.
  *
- * A box is copied in the largest units, up to 16 bytes, that its runs, strides
- * and addresses are multiples of. Where the source runs along another dim than
- * the destination, tiles are turned in shared memory (copy.cuh).
+ * A copy uses the largest unit, up to 16 bytes, that divides its contiguous
+ * sizes, strides and addresses. If source and destination are contiguous along
+ * different dims, tiles are transposed in shared memory (copy.cuh).
  */
 #include <stdio.h>
 
@@ -14,7 +15,7 @@
 
 enum { MOST_DIMS = 6, TURN_DIMS = 4, THREADS = 256, TILE = 32 };
 
-/* Drops dim d. */
+/* Removes dim d. */
 static void box_remove(RtBox *b, int d)
 {
     b->n--;
@@ -25,8 +26,8 @@ static void box_remove(RtBox *b, int d)
     }
 }
 
-/* The numbers of kernel arguments: dims 1 … n-1, from the innermost backwards,
- * then all strides; what is not there is 1 and 0. */
+/* Writes the kernel arguments of a copy: sizes of dims 1 … dims-1, then all
+ * strides. Missing outer dims have size 1 and stride 0. */
 static void box_arguments(const RtBox *b, int dims, int64_t *argument)
 {
     for (int i = 0; i < dims; i++) {
@@ -39,7 +40,8 @@ static void box_arguments(const RtBox *b, int dims, int64_t *argument)
     }
 }
 
-/* Elements become larger ones, as far as both sides allow. */
+/* Merges elements to larger units, as far as both sides allow. Returns the
+ * unit. */
 static int widen(RtBox *b, const void *dst, const void *src, int size)
 {
     int last = b->n - 1;
@@ -82,7 +84,8 @@ static void copy_box(ParcRt *rt, RtBox b, int size, char *dst, const char *src)
                    (int)(sizeof argument / sizeof *argument), argument);
 }
 
-/* The source runs along dim `inner`, which is not the last. */
+/* A transpose: the source is contiguous along dim `inner`, which is not the
+ * last. */
 static void copy_turn(ParcRt *rt, RtBox b, int inner, int size, char *dst,
                       const char *src)
 {
@@ -140,7 +143,7 @@ void parc_copy_rows(ParcRt *rt, ParcType type, void *dst, int64_t dst_row,
     }
 }
 
-/* A rank's padding, behind what is valid, is zero. */
+/* The rank's padding, from `valid` on, is zero. */
 void parc_take_part(ParcRt *rt, uint32_t axes, const ParcPart *part)
 {
     const RtGroup *g = &rt->group[axes];

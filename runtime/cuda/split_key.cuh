@@ -1,7 +1,7 @@
-/* split_key.cuh: a key for each layer, made from one. Included once. */
+/* split_key.cuh: computes a key for each layer from one key. Included once. */
 #include "parc_device.h"
 
-/* The keys of layers first, first + step, …; by one block. */
+/* The keys of layers first, first + step, …; runs as one block. */
 PARC_KERNEL(256)
 split_key(int64_t *to, const int64_t *from, int64_t first, int64_t step,
           int64_t n)

@@ -46,11 +46,16 @@ typedef struct Parser {
     struct {
         char open; /* '(', '[' or '{' */
         Loc loc;
-        int indent; /* of its line */
+        int indent; /* of its statement's first line */
     } nest[MAX_NEST];
     int nnest;
-    Loc unclosed; /* the first '{' whose '}' is indented less than its line: a
-                   * '}' is probably missing; or zero */
+    struct {
+        uint32_t line;
+        int indent;
+    } closed;     /* the last closing bracket: its line, its partner's indent */
+    Loc unclosed; /* the first '{' of this declaration whose '}' is indented
+                   * less than its statement: a '}' is probably missing; or
+                   * zero */
     bool in_plan;  /* the current declaration is a plan */
     bool stopped;      /* the rest of the text is ignored */
     bool defining;     /* the text is the value of a -D option */

@@ -254,13 +254,14 @@ static bool note_unclosed(Parser *p, Loc loc, const char *unexpected,
 }
 
 /* The keyword at the start of the token's line, if it begins a declaration of
- * the file while a brace is open; NULL if not. */
-static const char *declaration_in_block(const Parser *p)
+ * the file while a brace of an earlier line is open; NULL if not. */
+static const char *declaration_in_block(const Parser *p, Loc loc)
 {
     static const char *const words[] = {"module ", "model ", "function ",
                                         "plan ", "train "};
     size_t begin = p->token_begin;
-    if (p->nnest == 0 || p->nest[0].open != '{')
+    if (p->nnest == 0 || p->nest[0].open != '{' ||
+        p->nest[0].loc.line >= loc.line)
         return NULL;
     while (begin > 0 && p->text[begin - 1] != '\n')
         begin--;
@@ -279,7 +280,7 @@ static const char *declaration_in_block(const Parser *p)
  * the text is unknown. */
 static bool unclosed_block(Parser *p, Loc loc)
 {
-    const char *word = declaration_in_block(p);
+    const char *word = declaration_in_block(p, loc);
     if (!word)
         return false;
     int i = p->nnest - 1;

@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/out.h"
+
 extern char **environ;
 
 /* ---- reading ---- */
@@ -382,7 +384,10 @@ static int start(const char *const *argv, const char *directory, int fd,
     sigset_t none;
     sigemptyset(&none);
     posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+    /* A process group of its own, which stop_child ends with its children. */
+    posix_spawnattr_setpgroup(&attr, 0);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK |
+                                        POSIX_SPAWN_SETPGROUP);
     /* posix_spawnp takes char *const *, but does not write to the strings. */
     int error = posix_spawnp(pid, argv[0], &files, &attr,
                              (char *const *)(uintptr_t)argv, environ);
@@ -391,8 +396,60 @@ static int start(const char *const *argv, const char *directory, int fd,
     return error;
 }
 
-int process_run(Arena *a, const char *const *argv, const char *directory,
-                char **errors)
+/* Waits until `fd` can be read or its last writer has closed it. Returns whether
+ * a signal asks parc to stop. */
+static bool wait_readable(int fd)
+{
+    enum { POLL_MS = 100 };
+    struct pollfd on = {.fd = fd, .events = POLLIN};
+    while (poll(&on, 1, POLL_MS) <= 0)
+        if (asked_to_stop())
+            return true;
+    return false;
+}
+
+/* Ends the process group of a child: SIGTERM lets a compiler remove its
+ * temporary files, SIGKILL follows if the child is still running a second
+ * later. */
+static void stop_child(pid_t pid, int *status)
+{
+    enum { TRIES = 20 };
+    const struct timespec wait = {.tv_nsec = 50000000};
+    bool ended = false;
+    kill(-pid, SIGTERM);
+    for (int i = 0; i < TRIES && !ended; i++) {
+        nanosleep(&wait, NULL);
+        ended = waitpid(pid, status, WNOHANG) == pid;
+    }
+    kill(-pid, SIGKILL);
+    if (!ended)
+        waitpid(pid, status, 0);
+}
+
+/* Reads a child's output and waits for its end. NULL if parc is asked to stop;
+ * then the child has ended too. */
+static char *follow_child(Arena *a, pid_t pid, int fd, int *status)
+{
+    Out o;
+    out_init(&o, a);
+    for (;;) {
+        if (wait_readable(fd)) {
+            stop_child(pid, status);
+            return NULL;
+        }
+        char part[4096];
+        ssize_t n = read(fd, part, sizeof part);
+        if (n <= 0)
+            break;
+        out_bytes(&o, part, (size_t)n);
+    }
+    while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+        continue;
+    return o.text;
+}
+
+static int run_child(Arena *a, const char *const *argv, const char *directory,
+                     char **errors)
 {
     int ends[2];
     *errors = "";
@@ -410,12 +467,9 @@ int process_run(Arena *a, const char *const *argv, const char *directory,
             arena_printf(a, "cannot start '%s': %s", argv[0], strerror(error));
         return -1;
     }
-    size_t size;
-    char *text = read_all(a, ends[0], 0, &size);
-    close(ends[0]);
     int status = 0;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
+    char *text = follow_child(a, pid, ends[0], &status);
+    close(ends[0]);
     *errors = text ? text : "";
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
@@ -423,6 +477,19 @@ int process_run(Arena *a, const char *const *argv, const char *directory,
         arena_printf(a, "%s'%s' was killed by signal %d (%s)", *errors, argv[0],
                      WTERMSIG(status), strsignal(WTERMSIG(status)));
     return -1;
+}
+
+/* Signals that would end parc are blocked until the child has ended: they end
+ * the child first, which does not receive the terminal's. */
+int process_run(Arena *a, const char *const *argv, const char *directory,
+                char **errors)
+{
+    sigset_t before;
+    sigprocmask(SIG_BLOCK, NULL, &before);
+    hold();
+    int status = run_child(a, argv, directory, errors);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return status;
 }
 
 /* ---- folders ---- */

@@ -90,6 +90,31 @@ stops_at_sigterm() {
     [ "$status" = 143 ]
 }
 check "SIGTERM while it writes" stops_at_sigterm
+# A compiler that hangs: SIGTERM ends it, its children and parc.
+cat >"$work/hanging_cc" <<'EOF'
+#!/bin/sh
+[ "$1" != --deaf ] || { trap '' TERM; shift; }
+: >"${0%/*}/started"
+sleep 120
+: >"${0%/*}/finished"
+EOF
+chmod +x "$work/hanging_cc"
+stops_compiler() {
+    rm -f "$work/started" "$work/finished"
+    CC="$work/hanging_cc $1" "$PARC" examples/toy.pdl --target cpu \
+        -o "$work/no" &
+    compiling=$!
+    for _ in $(seq 100); do
+        [ ! -e "$work/started" ] || break
+        sleep 0.1
+    done
+    kill -TERM "$compiling"
+    wait "$compiling"
+    [ $? = 143 ] && [ -e "$work/started" ] && [ ! -e "$work/finished" ] &&
+        [ ! -e "$work/no" ]
+}
+check "SIGTERM while a compiler hangs" stops_compiler ""
+check "or ignores SIGTERM" stops_compiler --deaf
 check "a compiler with options" env CC="cc -g0" \
     "$PARC" examples/toy.pdl --target cpu -o "$work/words"
 

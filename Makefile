@@ -1,16 +1,18 @@
 # Makefile: builds parc into build/, runs its tests, installs it.
 #
-#   make            build/parc and the runtime library beside it
-#   make check      every test          make check-asan  under sanitizers
-#   make check-cpu  those that depend on the CPU, for the lowest --cpu level
-#   make fuzz       fuzzes what reads files for SECONDS (600), from SEED
-#   make curves     the loss curves of all variants of the examples
-#   make demo       compile and train a small Llama on a 2x2 mesh
-#   make bench      step time against the machine's rates and PyTorch
-#   make levels     the runtime libraries of the levels of --cpu
-#   make bench-compile  growth of the planning time with the model's size
-#   make install    honours PREFIX and DESTDIR
-#   V=1 shows commands; BUILD=dir and SANITIZE=1 give a second tree.
+#   make            builds build/parc and its runtime libraries
+#   make check      runs every test; make check-asan: under sanitizers
+#   make check-cpu  runs the tests that depend on the CPU, at the lowest --cpu
+#                   level
+#   make fuzz       fuzzes the readers of files for SECONDS (600), from SEED
+#   make curves     compares the loss curves of all variants of the examples
+#   make demo       compiles and trains a small Llama on a 2x2 mesh
+#   make bench      compares step time with the machine's peak and with PyTorch
+#   make levels     builds the runtime libraries of the levels of --cpu
+#   make bench-compile  measures how planning time grows with the model's size
+#   make install    installs below DESTDIR and PREFIX
+#   V=1 prints commands; BUILD=dir selects another build directory, SANITIZE=1
+#   builds with sanitizers.
 
 PREFIX ?= /usr/local
 BUILD ?= build
@@ -31,8 +33,9 @@ WARN += -Wno-format-truncation
 LDFLAGS += -fsanitize=address,undefined
 endif
 PARC_CFLAGS = -std=c11 $(WARN) -D_GNU_SOURCE -I. -I$(BUILD)/gen
-# The runtime is built for this machine (vector units matter), for each level of
-# --cpu (make levels), and for no machine in particular: parc links the last.
+# The runtime has three kinds of builds: for this machine (its vector
+# instructions matter for speed), for each level of --cpu (make levels), and
+# without -march. parc itself links the last one.
 RT_CFLAGS = -std=c11 $(WARN) -D_GNU_SOURCE -Iruntime -O3 \
             -fno-math-errno -fno-trapping-math -ffp-contract=fast -fopenmp
 MARCH_native = -march=native
@@ -52,16 +55,16 @@ RT_FILES = $(sort $(wildcard $(foreach d,runtime runtime/cpu runtime/cuda,\
              $(addprefix $(d)/*.,c h cuh))))
 CUDA_SRC = $(RT_SHARED) $(wildcard runtime/cuda/*.c)
 CUDA_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/%.o)
-# Tests hold our declarations of CUDA against the toolkit's, where it is.
+# Tests compare our declarations of CUDA with the toolkit's if it is installed.
 CUDA_INCLUDE = $(wildcard /usr/local/cuda/include)
 GEN = $(BUILD)/gen/frontend/parse.tab.c $(BUILD)/gen/frontend/lex.yy.c \
       $(BUILD)/gen/prelude_text.c $(BUILD)/gen/runtime_text.c
-# Programs for GPUs go to other machines: no flags for this CPU.
+# Programs for GPUs may run on another machine: no flags for this CPU.
 PORTABLE_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/portable/%.o)
 HOST_OBJ = $(RT_SRC:%.c=$(BUILD)/obj/portable/%.o)
 OBJ = $(SRC:%.c=$(BUILD)/obj/%.o) $(GEN:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o)
 LIB_OBJ = $(filter-out $(BUILD)/obj/driver/main.o,$(OBJ))
-# Compiled without -march: it runs on every CPU.
+# The check of the CPU level is compiled without -march, to run on every CPU.
 CHECK_OBJ = $(BUILD)/obj/portable/runtime/cpu/rt_cpu_check.o
 LEVEL_SRC = $(filter-out runtime/cpu/rt_cpu_check.c,$(RT_SRC))
 RT_OBJ = $(LEVEL_SRC:%.c=$(BUILD)/obj/%.o)
@@ -78,16 +81,16 @@ UNIT_LIB_OBJ = $(UNIT_LIB:%.c=$(BUILD)/obj/%.o)
         install uninstall clean lint
 .SECONDARY:
 
-# libparc_cuda.a: the CUDA runtime for this machine, which tests link.
-# The libraries of levels that were built once are kept up to date.
+# libparc_cuda.a, the CUDA runtime for this machine, is for tests. The libraries
+# of levels are rebuilt if they exist.
 all: $(BUILD)/parc $(BUILD)/libparc_rt.a $(BUILD)/libparc_rt_cuda.a \
      $(BUILD)/libparc_cuda.a $(wildcard $(LEVEL_LIB))
 
-# Asks the system's package manager for what is missing; nothing otherwise.
+# Installs missing packages; does nothing if none is missing.
 setup:
 	$(Q)sh scripts/setup.sh
 
-# Without them, parc -o with a named --cpu compiles the runtime each time.
+# Without these libraries, each parc -o with a named --cpu compiles the runtime.
 levels: $(LEVEL_LIB)
 
 $(GEN) $(OBJ) $(RT_OBJ): | setup
@@ -158,7 +161,7 @@ $(BUILD)/obj/portable/%.o: %.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(RT_CFLAGS) -MMD -MP -c -o $@ $<
 
-# Generated sources carry their tools' own style of warnings.
+# Sources that flex and bison generate cause warnings: compile without -W.
 $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
@@ -191,9 +194,9 @@ $(BUILD)/unit/cuda_%: $(BUILD)/obj/tests/unit/cuda_%.o $(BUILD)/libparc_cuda.a
 
 units: $(UNIT_BIN)
 
-# The tests whose result depends on the CPU (a line 'cpu: WHY' marks them), for
-# the lowest level: programs and runtime have its instructions alone, and oneDNN
-# its kernels.
+# Runs the tests whose result depends on the CPU (a line 'cpu: WHY' marks them)
+# at the lowest level: programs, runtime and oneDNN's kernels use only its
+# instructions.
 CPU_LEVEL = $(firstword $(LEVELS))
 CPU_TESTS = $(shell grep -lE '^(\#| \*) cpu: ' tests/unit/*.c)
 CPU_BIN = $(CPU_TESTS:tests/unit/%.c=$(BUILD)/unit-$(CPU_LEVEL)/%)
@@ -221,7 +224,7 @@ check-unit: units
 check-asan:
 	$(Q)$(MAKE) BUILD=$(BUILD)/asan SANITIZE=1 CHECK_ASAN=1 check
 
-# Fuzzes everything that reads a file, under sanitizers, for SECONDS.
+# Fuzzes every reader of a file under sanitizers.
 SECONDS ?= 600
 SEED ?= $(shell date +%s)
 fuzz:
@@ -245,7 +248,7 @@ bench-compile: all
 lint:
 	$(Q)sh scripts/lint.sh
 
-# parc.1 and the completion scripts: from the option table.
+# parc prints parc.1 and the completion scripts from its option table.
 $(BUILD)/share/%: $(BUILD)/parc
 	$(Q)mkdir -p $(@D)
 	$(Q)$(BUILD)/parc $(if $(filter parc.1,$*),--manual,--completion $*) > $@

@@ -1,6 +1,6 @@
 #!/bin/sh
 # demo.sh: compiles a small byte-level Llama for a 2x2 mesh of CPU ranks and
-# trains it on text that this repository holds.
+# trains it on the text files of this repository.
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}

@@ -1,10 +1,11 @@
 #!/bin/sh
-# embed.sh: prints C source that holds files.
+# embed.sh: prints files as C source, to embed them in parc: the prelude, and
+# the runtime's sources for emitted programs.
 #
-#   embed.sh --text NAME FILE     NAME_text[] (terminated), NAME_size
-#   embed.sh --files NAME FILE…   NAME_files[]: {name, text, size}, then a
-#                                 row of zeros; see base/embedded.h. Names
-#                                 are relative to the folder NAME/
+#   embed.sh --text NAME FILE     NAME_text[] (zero-terminated) and NAME_size
+#   embed.sh --files NAME FILE…   NAME_files[]: rows {name, text, size}, then a
+#                                 row of zeros (base/embedded.h); names are
+#                                 relative to the folder NAME/
 set -eu
 
 bytes() {

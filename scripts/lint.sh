@@ -1,6 +1,6 @@
 #!/bin/sh
-# lint.sh: checks the rules that a script can check: sizes of files and
-# functions, direction of includes, self-contained headers, words to avoid.
+# lint.sh: checks the sizes of files and functions, the direction of includes,
+# that headers are self-contained, and the words to avoid.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 bad=0
@@ -20,7 +20,7 @@ for f in base/*.[ch] frontend/*.[chyl] ir/*.[ch] passes/*.[ch] \
             f, start, NR - start; start = 0 }' "$f" >&2
 done
 
-# A folder may include itself and those before it in this list.
+# A folder may include itself and the folders before it in this list.
 order="base ir frontend passes codegen driver"
 allowed=
 for dir in $order; do
@@ -34,11 +34,11 @@ for dir in $order; do
         esac
     done
 done
-grep -n '#include "[a-z]*/' runtime/*.[ch] runtime/*/*.[ch] && complain "runtime stands alone"
+grep -n '#include "[a-z]*/' runtime/*.[ch] runtime/*/*.[ch] && complain "runtime includes another folder"
 
 for h in base/*.h ir/*.h passes/*.h codegen/*.h driver/*.h; do
     echo "#include \"$h\"" | ${CC:-cc} -std=c11 -D_GNU_SOURCE -I. \
-        -fsyntax-only -x c - || complain "$h does not stand alone"
+        -fsyntax-only -x c - || complain "$h is not self-contained"
 done
 sh scripts/words.sh >&2 || complain "words to avoid (docs/glossary.md)"
 exit $bad

@@ -1,17 +1,17 @@
 #!/bin/sh
-# memory_table.sh: the table of docs/memory.md: what transformer.pdl takes on
-# two ranks, one sequence of 35 tokens each, in f32, under each strategy, with
-# and without running layers again.
+# memory_table.sh: computes the table of docs/memory.md: the peak memory of
+# transformer.pdl on two ranks, with one sequence of 35 tokens each, in f32, for
+# each strategy, with and without recomputation of layers.
 #
-#   scripts/memory_table.sh            prints it
-#   scripts/memory_table.sh --update   puts it into docs/memory.md
+#   scripts/memory_table.sh            prints the table
+#   scripts/memory_table.sh --update   replaces it in docs/memory.md
 set -eu
 cd "$(dirname "$0")/.."
 parc=${BUILD:-build}/parc
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 
-# with_checkpoint: every plan of the example, with its layers run again.
+# again.pdl: the example with a checkpoint clause in every plan.
 awk '/^plan/ { fresh = 1 } /checkpoint \{/ { fresh = 0 }
     /^}/ && fresh { print "    checkpoint {"
         print "        every TransformerEncoderLayer"
@@ -19,15 +19,15 @@ awk '/^plan/ { fresh = 1 } /checkpoint \{/ { fresh = 0 }
         print "    }"; fresh = 0 }
     { print }' examples/transformer.pdl >"$work/again.pdl"
 
-# row LABEL FILE PLAN SEED: peak, floor, and the four largest things that are
-# alive at the peak besides the floor's, in MB of 2^20 bytes.
+# row LABEL FILE PLAN SEED: peak, floor, and the four largest tensors at the peak
+# that the floor does not include, in MB of 2^20 bytes.
 row() {
     "$parc" "$2" --plan "$3" --mesh 2 -D batch=2 -D seq=35 --emit json \
         >"$work/json"
     jq -r --arg name "$1" --arg seed "$4" '
         def mb: . / 1048576 | round;
         def size: if .n > 1 then "\(.name) x \(.n)" else .name end;
-        # Adam keeps two numbers for each parameter of a shard.
+        # Adam has two states for each parameter of a shard.
         (2 * .memory.optimizer) as $floor
         | ((.memory.params - .memory.optimizer / 2) | mb) as $whole
         | ([.at_peak[] | select(.class != "params" and .bytes >= 1048576 and

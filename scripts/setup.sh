@@ -1,10 +1,10 @@
 #!/bin/sh
-# setup.sh: installs what building and testing parc needs and this machine
-# lacks, through the system's package manager. Prints what it does, asks
-# nothing, and does nothing if everything is installed.
+# setup.sh: installs the packages for building and testing parc that this machine
+# lacks, with apt-get. It prints their names and asks no questions; if none is
+# missing it does nothing.
 #
-#   setup.sh emulation     also emulators and a cross compiler for the tests of
-#                          programs for other CPUs, which skip without them
+#   setup.sh emulation     also installs emulators and a cross compiler; without
+#                          them the tests of programs for other CPUs are skipped
 set -eu
 
 missing=
@@ -34,13 +34,13 @@ fi
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then
-    echo "setup: please install:$missing" >&2
+    echo "setup: install these packages:$missing" >&2
     exit 1
 fi
 as_root=
 if [ "$(id -u)" != 0 ]; then
     if ! command -v sudo >/dev/null 2>&1; then
-        echo "setup: please install as root: apt-get install$missing" >&2
+        echo "setup: run as root: apt-get install$missing" >&2
         exit 1
     fi
     as_root=sudo

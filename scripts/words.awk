@@ -1,5 +1,5 @@
-# words.awk: the matching of words.sh. Reads words.txt, words.allow, then the
-# files to check.
+# words.awk: finds the words for words.sh. Its arguments are words.txt,
+# words.allow and the files to check.
 
 FNR == 1 { start_file() }
 FILENAME == "scripts/words.txt" {

@@ -1,10 +1,10 @@
 #!/bin/sh
 # words.sh [PATH…]: checks comments, strings and documents against words.txt.
 #
-# Prints `file:line: word → use` for each word to avoid and fails if there is
-# one. In C, flex and bison it reads comments and strings, in documents
-# everything but code, elsewhere comments. Files that begin with a line of
-# words.todo are not checked unless they are named.
+# Prints `file:line: word → use` for each word to avoid, and fails if it prints
+# any. It checks comments and strings of C, flex and bison, the text of documents
+# without code, and comments of other files. Paths that begin with a line of
+# words.todo are checked only if they are arguments.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 if [ $# -gt 0 ]; then

@@ -23,13 +23,13 @@ static const double tolerance = 1e-12;
 
 /* ---- programs ------------------------------------------------------------ */
 
-/* Of the file, the first `from … to`; `from` NULL: no edit. */
+/* Replaces the first `from … to` of the file; `from` NULL: no edit. */
 typedef struct Edit {
     const char *from, *to, *with;
 } Edit;
 enum { EDITS = 2 };
 
-/* `plan`: NULL where the file has one. */
+/* `plan` NULL: the file has only one. */
 typedef struct Row {
     enum { CPU = 1, CUDA = 2, BOTH = CPU | CUDA } target;
     const char *file, *plan, *mesh, *settings;
@@ -50,11 +50,11 @@ typedef struct Row {
 #define BF16 "precision=bf16 reduce=bf16 "
 
 #define AS_IS {{NULL, NULL, NULL}}
-/* Of the plan: its axes, and its fully_shard with all clauses that follow. */
+/* Edits of the plan: its axes; its fully_shard with all later clauses. */
 #define AXES(text) {"\nplan ", ")", "\nplan p(" text ")"}
 #define UNITS(text) {"\n    fully_shard ", "}", "\n" text}
-/* Of gpt2: how attention's output comes, and how the norm behind it takes the
- * residual stream. */
+/* Edits of gpt2: the output layout of attention, and the input layout of the
+ * norm that reads the residual stream. */
 #define ATTENTION(output) \
     {"attn.c_proj: ", "\n", "attn.c_proj: RowwiseParallel(output=" output ")\n"}
 #define NORM(style) {"h.*.ln_2: ", "\n", "h.*.ln_2: " style "\n"}
@@ -151,7 +151,7 @@ static const Row rows[] = {
 };
 /* clang-format on */
 
-/* NULL where the text lacks what is to be replaced. */
+/* NULL if the text lacks the part to replace. */
 static const char *edited(Arena *a, const char *text, const Edit *e)
 {
     const char *begin = e->from ? strstr(text, e->from) : NULL;
@@ -163,7 +163,7 @@ static const char *edited(Arena *a, const char *text, const Edit *e)
                : NULL;
 }
 
-/* As `lower` makes it; NULL after errors, which are in d. */
+/* The program after `lower`; NULL after errors, which are in d. */
 static Program *compile(Arena *a, Diag *d, const Row *row)
 {
     enum { MOST = 24 };
@@ -190,15 +190,15 @@ typedef struct Text {
 typedef struct Test {
     Check *c;
     const Row *row;
-    const char *pass; /* that ran last */
-    Arena *arena;     /* the row's */
-    Arena *scratch;   /* a mutant's */
-    Interp *global;   /* what every program of the row must compute */
+    const char *pass; /* the last pass that ran */
+    Arena *arena;     /* of the row */
+    Arena *scratch;   /* of a mutant */
+    Interp *global;   /* the results that all programs of the row must have */
     VEC(Text) seen;   /* programs whose mutants were tested */
-    int failed;       /* of c, before the row */
+    int failed;       /* c->failed before the row */
 } Test;
 
-/* Runs p; NULL where it computes what it should. */
+/* Runs p; NULL if its results are right. */
 static const char *interpret(const Test *t, Arena *a, const Program *p)
 {
     Interp *in = interp_new(p);
@@ -253,7 +253,7 @@ static void test_faults(Test *t, const Program *p, FaultKind kind)
     }
 }
 
-/* Passes that have nothing to do leave a program that was tested before. */
+/* A pass that changed nothing leaves a program that was tested before. */
 static bool was_seen(Test *t, const Program *p)
 {
     Out o;
@@ -273,7 +273,7 @@ static void test_program(Test *t, const Program *p)
     if (p->stage < STAGE_PARTITIONED || was_seen(t, p))
         return;
     CHECK_TEXT(t->c, ir_verify(p), NULL);
-    /* It is the faults that are noticed, not how placements are derived. */
+    /* The unchanged program must pass: derived placements are no fault. */
     Program *same = copy_to_scratch(t, p);
     CHECK(t->c, derive_placements(same) && !ir_verify(same));
     for (FaultKind kind = LEFT_OUT; kind < EXCHANGED; kind++)
@@ -289,8 +289,8 @@ static void run_global(Test *t, const Program *p)
     CHECK_TEXT(t->c, interp_run(t->global), NULL);
 }
 
-/* All passes but those from `schedule` on, which change no op that mutants are
- * made of. Numbers are compared behind the last, as that takes time. */
+/* Runs all passes before `schedule`; later ones change no op that has mutants.
+ * Numbers are compared only after the last pass, as that takes time. */
 static void test_passes(Test *t, Program *p, const TargetInfo *target)
 {
     for (int i = 0; strcmp(pass_name(i), "schedule") != 0; i++) {
@@ -321,7 +321,7 @@ static void test_row(Check *c, const Row *row)
     CHECK(c, p != NULL);
     if (p && row->target & CPU) {
         TargetInfo cpu = target_info(TARGET_CPU, 1);
-        cpu.makes_shards = target_can_make_shards; /* small as they are */
+        cpu.makes_shards = target_can_make_shards; /* also for small sizes */
         test_passes(&t, ir_copy(p), &cpu);
     }
     if (p && row->target & CUDA) {

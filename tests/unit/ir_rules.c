@@ -8,7 +8,7 @@
 #include "ir/rules.h"
 #include "tests/unit/ir_tools.h"
 
-/* Infers and derives; the results' types as text, or the fault. */
+/* Infers types and derives placements; the results' types, or the error. */
 static const char *derive(Program *p, OpKind kind, const char *const *types,
                           const Attr *attr, const char *annotated)
 {
@@ -128,7 +128,7 @@ static const Row rows[] = {
      "it cannot work on parts of that dim over tp", NULL},
     {OP_concat, {"f32[8/dp, 6]", "f32[8/dp, 2]"}, {{.i = 1}},
      "f32[8/dp, 8]", NULL},
-    /* from nothing */
+    /* ops without operands */
     {OP_full, {NULL}, {{.f = 0}, {.i = DT_F32}, {.l = {1, {8}}}},
      "f32[8/dp]+tp", "f32[8/dp]+tp"},
     {OP_full, {NULL}, {{.f = 1}, {.i = DT_F32}, {.l = {1, {8}}}}, "f32[8]",
@@ -177,7 +177,8 @@ static const Row rows[] = {
     {OP_attention,
      {"f32[8/dp, 5, 4/tp, 6]", "f32[8/dp, 5, 1, 6]", "f32[8/dp, 5, 1, 6]"},
      {{.i = 1}, {.f = 1}}, "f32[8/dp, 5, 4/tp, 6], f32[8/dp, 4/tp, 5]", NULL},
-    /* The kv heads are wholly split: then the heads that share one are. */
+    /* tp splits the kv heads completely; the next axis splits the query heads
+     * that share one. */
     {OP_attention,
      {"f32[8, 5, 4/(dp·tp), 6]", "f32[8, 5, 2/dp, 6]", "f32[8, 5, 2/dp, 7]"},
      {{.i = 1}, {.f = 1}}, "f32[8, 5, 4/(dp·tp), 7], f32[8, 4/(dp·tp), 5]",

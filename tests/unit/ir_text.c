@@ -3,7 +3,7 @@
 #include "check.h"
 #include "tests/unit/ir_tools.h"
 
-/* One of everything that the text can hold. */
+/* A program with every construct of the text format. */
 static const char everything[] =
     "parc ir 1\n"
     "stage placed\n"
@@ -79,8 +79,8 @@ static void round_trip(Check *c, Arena *a)
     CHECK(c, ir_param_index(p, "b") == 0);
 }
 
-/* Every prefix, and every text with one character changed, is refused or
- * read, and what is read can be verified and printed. */
+/* Every prefix of the text, and every text with one changed character, is
+ * refused, or is read and can be verified and printed. */
 static void damaged(Check *c, Arena *a)
 {
     static const char other[] = "0x%{}[]=\"\n";
@@ -108,7 +108,7 @@ static void damaged(Check *c, Arena *a)
 }
 
 static const struct {
-    const char *line; /* of a step; its error stands at this column */
+    const char *line; /* of a step, with an error at this column */
     unsigned col;
     const char *word;
 } bad[] = {

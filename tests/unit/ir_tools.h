@@ -1,4 +1,4 @@
-/* ir_tools.h: programs and types from text, for the tests of the IR. */
+/* ir_tools.h: reads programs and types from text, for the tests of the IR. */
 #ifndef PARC_TESTS_UNIT_IR_TOOLS_H
 #define PARC_TESTS_UNIT_IR_TOOLS_H
 
@@ -7,8 +7,7 @@
 
 #include "ir/parse.h"
 
-/* Reads a printed program; prints what is wrong and ends the test if it is
- * none. */
+/* Reads a printed program; on an error prints it and ends the test. */
 static inline Program *tool_parse(Arena *a, const char *text)
 {
     Diag *d = diag_new(a, COLOR_NEVER);

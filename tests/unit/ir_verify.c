@@ -20,7 +20,7 @@ static const char params[] =
 static const struct {
     const char *stage;
     const char *step;
-    const char *fault; /* a part of the words; NULL: it is right */
+    const char *fault; /* a part of the error; NULL: the program is valid */
 } rows[] = {
     /* structure */
     {"global", "%a = scalar{name=\"lr\"} : f32[] forward\n"

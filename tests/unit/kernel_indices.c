@@ -23,7 +23,7 @@
 
 #define MANY (((int64_t)1 << 31) + 4096)
 
-/* What the device's language asks of a thread. */
+/* Replaces the device's functions that identify a thread. */
 static const char place[] =
     "#include <stdint.h>\n"
     "int64_t block_now, blocks_now;\nint thread_now, threads_now;\n"
@@ -58,7 +58,7 @@ static void *load(Arena *a, const char *text)
     return library;
 }
 
-/* n floats, and as many in front; pages come when they are touched. */
+/* n floats after an equal range; pages are allocated at the first access. */
 static float *reserve(int64_t n)
 {
     void *at = mmap(NULL, (size_t)n * 2 * sizeof(float), PROT_READ | PROT_WRITE,
@@ -81,7 +81,7 @@ static void set(void *library, const char *name, int64_t value)
         *(int *)at = (int)value;
 }
 
-/* Runs the last block. */
+/* Runs the threads of the last block. */
 static void call_last(void *library, const char *name, const CudaPlan *plan,
                       float *to, float *from)
 {
@@ -97,7 +97,7 @@ static void call_last(void *library, const char *name, const CudaPlan *plan,
     }
 }
 
-/* y = x * 2 of a tensor of these dims, at its end. */
+/* Checks y = x * 2 at the end of a tensor with these dims. */
 static void check_end_of(Check *c, int ndim, const int64_t *dim)
 {
     FuseTest t = fuse_test(PH_FORWARD);
@@ -135,8 +135,8 @@ static void check_end_of(Check *c, int ndim, const int64_t *dim)
     arena_free(t.arena);
 }
 
-/* What a kernel says of a tensor as large as it may be with 32 bits, and of
- * one that is larger. */
+/* Compares the index types of kernels for the largest tensor that 32 bits can
+ * index and for a larger one. */
 static void check_types(Check *c, int64_t n, bool small)
 {
     FuseTest t = fuse_test(PH_FORWARD);

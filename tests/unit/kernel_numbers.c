@@ -12,8 +12,8 @@ static double draw(uint64_t *state)
     return (double)(*state >> 40) * 0x1p-24;
 }
 
-/* Numbers that a row's maximum and sums of exponentials might stumble over, at
- * a place from 0 to 1 in the row. */
+/* Numbers that are difficult for a row's maximum and sums of exponentials; `at`
+ * is the position in the row, from 0 to 1. */
 static double any_number(double at, double random)
 {
     (void)at;
@@ -36,7 +36,7 @@ static double falling(double at, double random)
     return rising(1 - at, random);
 }
 
-/* Most columns, whole vectors and threads at the start among them. */
+/* Masks most columns, among them whole vectors and threads at the start. */
 static bool is_masked(double at)
 {
     return at < 0.4 || fmod(at * 997, 1) < 0.9;
@@ -77,7 +77,7 @@ static Kind *kind_of(const char *name)
     return NULL;
 }
 
-/* A number as memory has it. */
+/* Stores a number in type t. */
 static void put(DType t, void *at, int64_t i, double x)
 {
     if (t == DT_F32)
@@ -129,8 +129,8 @@ static double number(DType t, const void *at, int64_t i)
     return half & 0x8000 ? -x : x;
 }
 
-/* How far apart two results are, of the largest number among them; a place of
- * 16 bits is allowed where both rounded. */
+/* The distance of two results relative to the largest number among them. In
+ * 16-bit types a unit in the last place is ignored, as both were rounded. */
 double kernel_distance(DType t, const void *x, const void *y, int64_t n)
 {
     static const double place[] = {[DT_F32] = 0,

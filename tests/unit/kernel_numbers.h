@@ -1,20 +1,20 @@
-/* kernel_numbers.h: operands for kernels that run in two versions, and the
- * distance of the two results. */
+/* kernel_numbers.h: operands for kernels with two variants, and the distance of
+ * their results. */
 #ifndef PARC_TESTS_UNIT_KERNEL_NUMBERS_H
 #define PARC_TESTS_UNIT_KERNEL_NUMBERS_H
 
 #include "ir/ir.h"
 
 /* Fills n elements of a value's type: small integers, the random key in 53
- * bits, and floats of a kind: "any", or one that a maximum and sums of
- * exponentials along the last dim might stumble over: "large", "rising",
- * "falling", "masked" (-inf in most columns), "lowest" (the lowest of numbers
- * there), "infinite" (-inf throughout). False: there is no such kind. */
+ * bits, or floats of a kind. The kind "any" has no structure. The others are
+ * difficult for a maximum and sums of exponentials along the last dim: "large",
+ * "rising", "falling", "masked" (-inf in most columns), "lowest" (there the
+ * lowest finite number), "infinite" (all -inf). False: unknown kind. */
 bool kernel_numbers(const Value *v, void *at, int64_t n, uint64_t *state,
                     const char *kind);
 
-/* How far apart two results are, of the largest number among them; a place of
- * 16 bits is allowed where both rounded. */
+/* The distance of two results relative to the largest number among them. In
+ * 16-bit types a unit in the last place is ignored, as both were rounded. */
 double kernel_distance(DType t, const void *x, const void *y, int64_t n);
 
 #endif

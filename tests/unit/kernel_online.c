@@ -40,7 +40,7 @@ static Value *onehot(FuseTest *t, int64_t n)
     return ir_value(&t->b, OP_onehot, 1, &labels, attr, NULL);
 }
 
-/* ---- what goes ----------------------------------------------------------- */
+/* ---- phases that merge --------------------------------------------------- */
 
 static void softmax(FuseTest *t)
 {
@@ -91,7 +91,7 @@ static void counts_others(FuseTest *t)
     selects(t, 1);
 }
 
-/* A second softmax of what the first one makes: each maximum takes its sum. */
+/* A softmax of a softmax: each maximum merges with its sum. */
 static void twice(FuseTest *t)
 {
     Value *e = power(t, row(t, "x"));
@@ -99,7 +99,7 @@ static void twice(FuseTest *t)
     fuse_keep(t, two(t, OP_div, e, total(t, e)));
 }
 
-/* ---- what does not ------------------------------------------------------- */
+/* ---- phases that stay ---------------------------------------------------- */
 
 static void another_maximum(FuseTest *t)
 {
@@ -148,7 +148,7 @@ static const struct {
     const char *name;
     void (*build)(FuseTest *);
     int before, after; /* phases */
-    int online, picks; /* instructions; none where nothing goes */
+    int online, picks; /* instructions; 0 if no phase merges */
 } cases[] = {
     {"softmax", softmax, 3, 2, 1, 0},
     {"softmax of a product", softmax_of_product, 3, 2, 1, 0},
@@ -173,7 +173,7 @@ static int count(const Kernel *k, KernelCode code)
     return n;
 }
 
-/* Loops over columns, of which each reads the row. */
+/* Counts the loops over columns; each reads the row once. */
 static int loops(const Kernel *k)
 {
     int n = 0;

@@ -14,17 +14,17 @@ int main(void)
     CHECK(&c, cuda_mentions("x + j;", "j") && cuda_mentions("j", "j"));
     CHECK(&c, !cuda_mentions("x + j0 + _j + jj;", "j"));
     CHECK(&c, !cuda_mentions("", "j"));
-    /* In its own block alone. */
+    /* A name that only its own block uses. */
     pruned(&c, a,
            "    {\n        const int j = t * 4;\n        f(s);\n    }\n"
            "    {\n        const int j = t * 4;\n        f(j);\n    }\n",
            "    {\n        f(s);\n    }\n"
            "    {\n        const int j = t * 4;\n        f(j);\n    }\n");
-    /* What was for a name that goes, goes too. */
+    /* A name that only removed names use is removed too. */
     pruned(&c, a, "    const int t = thread_index();\n"
                   "    const int64_t j = t * 4;\n    f();\n",
            "    f();\n");
-    /* Nothing else is touched. */
+    /* All other text is unchanged. */
     pruned(&c, a, "    int j = 1;\n    const float x = 2.0f;\n"
                   "    const int k =\n        f();\n",
            "    int j = 1;\n    const float x = 2.0f;\n"

@@ -28,7 +28,7 @@
 #include "tests/unit/kernel_numbers.h"
 #include "tests/unit/random.h"
 
-/* The engine, which tests/standin/build makes, and what it is asked. */
+/* The engine's library, which tests/standin/build compiles, and its calls. */
 typedef struct Engine {
     const char *folder;
     int (*launch)(const StandinLaunch *l);
@@ -44,18 +44,18 @@ typedef struct Run {
     Check *check;
     Program *p;
     Arena *arena;
-    void *cpu;   /* the CPU's kernels */
+    void *cpu;   /* library of the CPU's kernels */
     void *calls; /* launch.c */
     const StandinModule *module;
     CudaKernels list;
-    int64_t *room; /* of launch.c: shared memory that a block may have */
+    int64_t *room; /* in launch.c: shared memory that a block may use */
     bool in_place, quiet;
-    int errors; /* that the engine told */
+    int errors; /* reported by the engine */
     uint64_t seed;
     const char *x; /* a kind of numbers */
 } Run;
 
-/* What parc_launch() of the compiled launch.c runs. */
+/* The run in which parc_launch() of the compiled launch.c is called. */
 static Run *running;
 
 static void load(void *library, const char *name, void *function)
@@ -115,7 +115,7 @@ static void print_call(void *context, const Op *op, int n)
     out(c->o, ");\n}\n");
 }
 
-/* kernels.h and launch.c in one text, with a function for each kernel. */
+/* Joins kernels.h and launch.c, with a function for each kernel. */
 static void *compile_launches(Run *r)
 {
     Out o, header;
@@ -200,7 +200,8 @@ static int64_t size_of(const Run *r, const Value *v)
            (int64_t)dtype_size(v->type.dtype);
 }
 
-/* CPU's results and operands behind [0], of which the operands are given. */
+/* Runs the CPU's kernel. argument[0] is the runtime; results and operands
+ * follow, and the operands are given. */
 static void run_cpu(Run *r, const Op *op, int n, void **argument)
 {
     const Kernel *k = kernel_build(r->p, op);
@@ -212,8 +213,8 @@ static void run_cpu(Run *r, const Op *op, int n, void **argument)
     fuse_kernel(r->arena, r->cpu, n)(argument);
 }
 
-/* Device memory with the operands' numbers, results in place where `in_place`
- * says so. */
+/* Allocates device memory with the operands' numbers. With `in_place` results
+ * overwrite operands where that is allowed. */
 static void **device_arguments(Run *r, const Op *op, void *const *host)
 {
     int n = op->nouts + op->nargs;
@@ -252,8 +253,8 @@ static void free_arguments(Run *r, const Op *op, void **at)
     }
 }
 
-/* What the CPU's kernel reads back in a later phase was rounded where 16 bits
- * keep it. */
+/* The CPU's kernel rounds a result that a later phase reads back, if it has a
+ * 16-bit type. */
 static double tolerance_of(const Run *r, const Op *op)
 {
     const Kernel *k = kernel_build(r->p, op);
@@ -296,7 +297,7 @@ static void hear_nothing(void *context, const char *text)
     (void)text;
 }
 
-/* Each barrier that the op's kernels call is needed. */
+/* Removes each barrier of the op's kernels in turn and expects a race. */
 static void run_sites(Run *r, const Op *op, int n, void *const *host, int from)
 {
     const StandinSite *site;
@@ -321,7 +322,7 @@ typedef struct Visit {
     bool sites;
 } Visit;
 
-/* On a device whose blocks have so much shared memory. */
+/* Runs on a device whose blocks may use `room` bytes of shared memory. */
 static void run_device(const Visit *v, const Op *op, int n, void *const *host,
                        int64_t room)
 {
@@ -337,8 +338,8 @@ static void run_device(const Visit *v, const Op *op, int n, void *const *host,
     run_cuda(r, op, n, host);
 }
 
-/* Other kernels' operands do not belong together: what one takes for x's
- * maximum is any number. */
+/* Operands of other kernels are unrelated numbers: an operand that should be
+ * the maximum of x is not. */
 static bool has_max(const Op *fused)
 {
     for (const Op *op = fused->body->first; op; op = op->next)

@@ -143,7 +143,7 @@ static Program *make(Arena *a, Diag *d, const char *text, const char *mesh,
 
 /* ---- layers by name ---- */
 
-/* The name of one layer's tensor of a stack. */
+/* The name of one layer's tensor in a stack. */
 static const char *layer_name(Arena *a, const Param *p, int64_t layer)
 {
     int64_t index[MAX_STACK];
@@ -200,7 +200,7 @@ static void set_values(Arena *a, Interp *in, const Program *p)
     }
 }
 
-/* The layer's values after the step in a program; NULL: it has none. */
+/* The layer's values after the step; NULL: the program lacks the layer. */
 static const double *find_layer(Arena *a, const Program *p, Interp *in,
                                 const char *name)
 {

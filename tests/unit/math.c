@@ -39,8 +39,8 @@ static double exact_sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* Sines near their zeros are compared with the ulp of 1e-2: what a table of
- * rotations needs is absolute accuracy. */
+/* Near their zeros sines are compared with the ulp of 1e-2, since tables of
+ * rotations need absolute accuracy. */
 static const Case cases[] = {
     {"exp", f_exp, exp, -86.6, 88.7, 2},
     {"exp", f_exp, exp, -1, 1, 1.5},
@@ -153,8 +153,8 @@ typedef struct Half {
     uint16_t infinity;
 } Half;
 
-/* Every number comes back; what lies between two goes to the nearer one, from
- * the middle to the even one; beyond the largest is infinity. */
+/* Every 16-bit number converts to f32 and back unchanged. Numbers between two
+ * round to the nearer one, ties to even; above the largest is infinity. */
 static void half_type(Check *c, const Half *h)
 {
     int back = 1, nearest = 1, nan = 1;
@@ -206,7 +206,7 @@ static void half_types(Check *c)
     CHECK(c, parc_to_bf16(-0.0f) == 0x8000 && parc_to_f16(-0.0f) == 0x8000);
 }
 
-/* Keys are ordered as their floats, a NaN above all, and give them back. */
+/* Keys order as their floats do, with NaN as the largest, and convert back. */
 static void keys(Check *c)
 {
     static const float rising[] = {-INFINITY, -FLT_MAX, -1.5f, -1e-40f, -0.0f,

@@ -11,8 +11,8 @@
  * none of the plan's live ranges.
  *
  * That covers program order. With streams, steps are also executed in orders
- * in which one stream runs as far ahead of another as events allow, and in
- * random legal orders (follow_streams.c). If a wait is removed, one of these
+ * in which streams overlap as far as events allow, and in random legal orders
+ * (follow_streams.c). If a wait is removed, one of these
  * orders must reveal it.
  *
  * Also checked: the peak is the end of the highest block, blocks with
@@ -46,10 +46,10 @@ typedef struct Walk {
     const MemoryPlan *plan;
     Arena *arena;
     uint64_t *word;    /* the arena */
-    Content *content;  /* by value id, of roots: what the value is */
-    int64_t *layer;    /* by op id, of loops */
-    Content *assigned; /* by parameter: new in this step, or empty */
-    int64_t rank;      /* whose kept shards are gone after */
+    Content *content;  /* by value id, of roots: the value's stamps */
+    int64_t *layer;    /* by op id of loops: the current layer */
+    Content *assigned; /* by parameter: its new value in this step, or empty */
+    int64_t rank;      /* the simulated rank */
     uint64_t next;     /* stamp */
     const char *fault; /* the first */
 } Walk;
@@ -58,17 +58,17 @@ typedef struct Walk {
     ((w)->fault =                                                              \
          (w)->fault ? (w)->fault : arena_printf((w)->arena, __VA_ARGS__))
 
-/* ---- places ------------------------------------------------------------ */
+/* ---- addresses --------------------------------------------------------- */
 
-/* Of what a rank makes of it. */
+/* The words of a value as one rank computes it. */
 static int64_t words_of(const Walk *w, const Value *v)
 {
     return type_local_bytes(&live_made_as(v)->type, &w->p->mesh) /
            WORD;
 }
 
-/* Word i of a value behind where it begins: the layers of a kept parameter
- * are further apart than they are long. */
+/* The offset of word i of a value from its beginning: layers of a resident
+ * parameter have gaps between them. */
 static int64_t word_of(const Walk *w, const Value *v, int64_t i)
 {
     const Place *at = &w->plan->value[v->id];
@@ -77,7 +77,7 @@ static int64_t word_of(const Walk *w, const Value *v, int64_t i)
     return at->row ? i / layer * (at->row / WORD) + i % layer : i;
 }
 
-/* Which run of a kept parameter's layer the rank has; 0 for all else. */
+/* The index of the rank's run in a layer of a resident parameter, else 0. */
 static int64_t cut_index(const Walk *w, const Place *at)
 {
     int64_t index = 0;
@@ -88,7 +88,7 @@ static int64_t cut_index(const Walk *w, const Place *at)
     return index;
 }
 
-/* The word where the value begins in this turn; -1: it has no memory. */
+/* The word at which the value begins in this iteration; -1: no memory. */
 static int64_t place_of(Walk *w, Value *v)
 {
     v = live_root(v);
@@ -142,7 +142,7 @@ static void take_content(Walk *w, Value *to, int64_t to_at, Value *from,
                sizeof *c->stamp * (size_t)n);
 }
 
-/* A new content, in the arena too. */
+/* Gives the value new stamps and writes them to the arena. */
 static void write_value(Walk *w, Value *v)
 {
     Content *c = content_of(w, v);
@@ -153,7 +153,7 @@ static void write_value(Walk *w, Value *v)
         w->word[at + word_of(w, live_root(v), i)] = c->stamp[i] = w->next++;
 }
 
-/* Whether `c` lies where `where` does. */
+/* Checks that the arena holds the stamps of `c` at the address of `where`. */
 static void expect(Walk *w, const Op *op, const Content *c, Value *where)
 {
     int64_t at = place_of(w, where);
@@ -182,7 +182,7 @@ static void expect_all(Walk *w, const Op *op, int n, Value *const *v)
 
 /* ---- ops --------------------------------------------------------------- */
 
-/* A result may only lie on an operand that it may be written over. */
+/* A result may overlap only an operand that it may overwrite. */
 static void check_in_place(Walk *w, const Op *op)
 {
     for (int o = 0; o < op->nouts; o++)
@@ -202,8 +202,8 @@ static void check_in_place(Walk *w, const Op *op)
         }
 }
 
-/* The unit gathers of a turn in order, `from` among them: the n-th behind it,
- * and in how many turns from now that is. */
+/* The n-th unit gather after `from` in the loop's order; `turns`: how many
+ * iterations later it runs. */
 static const Op *gather_behind(const Op *from, int64_t n, int64_t *turns)
 {
     const Op *op = from;
@@ -217,8 +217,9 @@ static const Op *gather_behind(const Op *from, int64_t n, int64_t *turns)
     return op;
 }
 
-/* Gathers that run ahead: when a unit is gathered those are issued that are
- * due so many units later, into their own turns' slots. */
+/* Simulates hoisted gathers. With each gather, those with prefetch distance n
+ * that are n gathers later are issued; they write the slots of their own
+ * iterations. */
 static void gather_ahead(Walk *w, const Op *op)
 {
     const Op *loop = op->region->owner;
@@ -240,8 +241,8 @@ static void gather_ahead(Walk *w, const Op *op)
     }
 }
 
-/* A fetch that no gather reads runs so many turns ahead as its prefetch says,
- * into its own turn's place. */
+/* Simulates a fetch that no gather reads: it is issued as many iterations early
+ * as its prefetch distance says, and writes its own iteration's slot. */
 static void fetch_ahead(Walk *w, const Op *op)
 {
     const Op *loop = op->region->owner;
@@ -258,8 +259,8 @@ static void fetch_ahead(Walk *w, const Op *op)
     w->layer[loop->id] = now;
 }
 
-/* What is gathered where its shard lies has the shard in it as it was; in
- * memory that ranks share, all else as it was too. */
+/* Simulates a gather into the buffer that holds its shard: the shard is
+ * unchanged, and so are the other runs in memory that ranks share. */
 static void write_gathered(Walk *w, const Op *op, int i)
 {
     Value *to = op->out[i], *from = op->arg[i];
@@ -282,7 +283,7 @@ static void write_gathered(Walk *w, const Op *op, int i)
     }
 }
 
-/* Other ranks have written their runs of what all share. */
+/* Other ranks have written their runs of shared parameters. */
 static void write_others(Walk *w)
 {
     for (int i = 0; i < w->p->param.n; i++) {
@@ -300,8 +301,9 @@ static void write_others(Walk *w)
     }
 }
 
-/* A shard is there already; its product's operands are, too: other ranks may
- * have read them only now. */
+/* Simulates the reduce_scatter of a fused einsum: its result is the shard that
+ * the einsum computed. The einsum's operands must still be intact, since other
+ * ranks may read them until now. */
 static void leave_shard(Walk *w, const Op *op, int i)
 {
     const Op *product = op->arg[i]->def;
@@ -348,8 +350,8 @@ static void enter_loop(Walk *w, const Op *loop)
     }
 }
 
-/* What goes into the next turn, and what stays of this one. Carries are
- * taken all at once: one may be another's argument. */
+/* Passes carries to the next iteration and keeps the stacked results. All
+ * carries are copied first, as one may be another's argument. */
 static void end_turn(Walk *w, const Op *loop, int64_t layer)
 {
     const Region *body = loop->body;
@@ -403,7 +405,7 @@ static void run_op(Walk *w, const Op *op)
         run_plain(w, op);
 }
 
-/* As emitted code runs them: a function for each phase, loops wholly. */
+/* Runs a region as emitted code does: phase by phase, but loops as a whole. */
 static void run_region(Walk *w, const Region *r, Phase phase)
 {
     for (const Op *op = r->first; op && !w->fault; op = op->next)
@@ -420,7 +422,8 @@ static void set_outside(Walk *w, OpKind kind)
             write_value(w, op->out[0]);
 }
 
-/* New parameters where the old ones were, and what the log reads. */
+/* New parameters must be at the addresses of the old ones, and the log's
+ * numbers at theirs. */
 static void end_step(Walk *w)
 {
     for (int i = 0; i < w->p->param.n && !w->fault; i++) {
@@ -490,8 +493,9 @@ static const char *check_bounds(const Program *p)
                                           : NULL;
 }
 
-/* In the rank's own part of the arena, wholly counted; or in the segment of
- * the ranks that share it, who count it together. */
+/* Whether the block is in the memory that its kind requires: host memory; the
+ * rank's own part of the arena, counted in full; or the segment of the ranks
+ * that share it, each of which counts its part. */
 static bool lies_in_segment(const Program *p, const Block *b)
 {
     const MemoryPlan *plan = p->memory;
@@ -555,7 +559,7 @@ static const char *check_blocks(const Program *p, const TargetInfo *t)
 
 enum { DRAWN_ORDERS = 8 };
 
-/* NULL, or what goes wrong in some order. */
+/* NULL, or the first fault that one of the orders shows. */
 static const char *try_orders(const Program *p, const Wait *without)
 {
     const char *fault = NULL;
@@ -571,7 +575,7 @@ static const char *check_plan(const Program *p, const TargetInfo *t)
     return fault || t->streams < 2 ? fault : try_orders(p, NULL);
 }
 
-/* Waits of a list of statements that no order misses. */
+/* The number of waits of a list whose removal no order reveals. */
 static int unmissed(const Program *p, const IssueList *list, int *n)
 {
     int found = 0;
@@ -599,7 +603,7 @@ static SeedResult run_seed(void *context, uint64_t seed)
     Target target = rng_chance(&r, 50) ? TARGET_CPU : TARGET_CUDA;
     TargetInfo t = target_info(target, (int)rng_pick(&r, 1, 1, 2));
     if (target == TARGET_CPU && rng_chance(&r, 70))
-        t.makes_shards = target_can_make_shards; /* of products of all sizes */
+        t.makes_shards = target_can_make_shards; /* also for small sizes */
     const char *fault = run_all_passes(p, &t);
     bool refused = fault && (strcmp(fault, "refine") == 0 ||
                              strcmp(fault, "pad") == 0 ||
@@ -657,7 +661,7 @@ static void check_example(Check *c, int i, const char *mesh, Target target)
     Program *p = read_example(a, d, i, mesh);
     TargetInfo t = target_info(target, 2);
     if (target == TARGET_CPU)
-        t.makes_shards = target_can_make_shards; /* of products of all sizes */
+        t.makes_shards = target_can_make_shards; /* also for small sizes */
     const char *fault = "it cannot be compiled";
     if (p && !run_all_passes(p, &t))
         fault = check_plan(p, &t);
@@ -668,7 +672,7 @@ static void check_example(Check *c, int i, const char *mesh, Target target)
     arena_free(a);
 }
 
-/* Each wait is needed in some order. */
+/* Some order must need each wait. */
 static void check_waits(Check *c)
 {
     Arena *a = arena_new();

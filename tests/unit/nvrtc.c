@@ -78,7 +78,8 @@ static void names_kernels(Check *c, Arena *a)
                    "ptxas warning : Registers are spilled\n"));
 }
 
-/* Symbols of a table of machine code, or the text of PTX, name the kernel. */
+/* Whether the image names the kernel: in the symbols of machine code, or in the
+ * text of PTX. */
 static bool holds(const NvrtcImage *image, const char *text)
 {
     size_t n = strlen(text);

@@ -7,7 +7,8 @@
 /* clang-format off */
 #define UNARY(op, range, ...) \
     {OP_##op, 1, {{range, 2, {4, 8}, 0, false}}, {__VA_ARGS__}}
-/* Same shape, a dim in front, a dim of size 1, a scalar. */
+/* Operands of equal shape, an additional outer dim, a dim of size 1, a scalar.
+ */
 #define BINARY(op, a, b) \
     {OP_##op, 2, {{a, 2, {4, 8}, 0, false}, {b, 2, {4, 8}, 0, false}}, {{0}}}, \
     {OP_##op, 2, {{a, 1, {8}, 0, false}, {b, 2, {4, 8}, 0, false}}, {{0}}},    \

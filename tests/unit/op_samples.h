@@ -9,11 +9,11 @@
 #include "ir/interp.h"
 #include "ir/ir.h"
 
-/* What the numbers of an operand are like. */
+/* The numbers of an operand. */
 typedef enum Range {
     ANY,      /* normal */
     POSITIVE, /* 0.5 … 2 */
-    AWAY,     /* away from zero, where an op has a kink there */
+    AWAY,     /* away from zero, where the op is not differentiable */
     MASK,     /* 0 or 1 */
     INDEX,    /* i32, 0 … below-1 */
     KEY,      /* i64, of 53 bits */
@@ -40,7 +40,7 @@ extern const OpSample op_sample[];
 extern const int op_sample_count;
 
 Type sample_type(const SampleArg *arg);
-/* Fills type_elements() numbers; the same for the same seed. */
+/* Fills type_elements() numbers, which follow from the seed. */
 void sample_numbers(const SampleArg *arg, uint64_t seed, double *x);
 /* "einsum bsk,fk->bsf", for messages. */
 const char *sample_text(Arena *a, const OpSample *s);

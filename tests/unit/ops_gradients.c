@@ -22,7 +22,7 @@ typedef struct Built {
     Program *p;
     Build b;
     Diag *diag;
-    double **param, **input; /* their numbers */
+    double **param, **input; /* numbers of parameters and inputs */
 } Built;
 
 enum { MOST = 16 }; /* parameters or inputs of a test program */
@@ -78,7 +78,7 @@ static SampleArg arg_like(const Type *t)
     return arg;
 }
 
-/* The loss: y times weights that tell its elements apart. */
+/* The loss: the sum of y times weights that differ between elements. */
 static void make_loss(Built *t, Value *y)
 {
     SampleArg like = arg_like(&y->type);
@@ -128,7 +128,7 @@ static double loss_at(Built *t, Interp *in, int param, int64_t i, double by)
     return loss;
 }
 
-/* The gradient that autodiff finishes for a parameter; NULL: zero. */
+/* The parameter's gradient after autodiff; NULL: zero. */
 static const double *gradient_of(const Program *p, Interp *in, int param)
 {
     for (const Op *op = p->step->first; op; op = op->next)
@@ -153,7 +153,7 @@ static bool agrees(const double *gradient, const double *difference, int64_t n)
     return true;
 }
 
-/* Runs autodiff on a copy and compares; prints what is wrong. */
+/* Runs autodiff on a copy and compares; prints the mismatches. */
 static bool check_gradients(Built *t, const char *what)
 {
     Arena *a = t->p->arena;
@@ -200,7 +200,7 @@ static bool check_sample(const OpSample *s)
     begin(&t, a);
     build_sample(&t, s);
     bool good;
-    if (s->kind == OP_max) { /* its gradient is not defined */
+    if (s->kind == OP_max) { /* it has no gradient */
         pass_autodiff(t.p, NULL);
         good = diag_error_count(t.diag) == 1;
     } else {
@@ -278,7 +278,7 @@ static bool check_loop(Arena *a, bool reverse, bool swap)
     return check_gradients(&t, "loop");
 }
 
-/* A loop that reads what an outer one carries, with weights stacked twice. */
+/* A loop that reads a carry of the outer loop, with weights stacked twice. */
 static bool check_nested(Arena *a)
 {
     Built t;

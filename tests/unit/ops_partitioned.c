@@ -27,7 +27,7 @@ typedef struct Trial {
     Program *p;
     Rule rule;
     Split split[MAX_AXES];
-    bool turned; /* a dim that both axes split: axis 1 is the major one */
+    bool turned; /* if both axes split one dim: axis 1 is the major one */
 } Trial;
 
 /* ---- building ---------------------------------------------------------- */
@@ -46,9 +46,9 @@ static Build at_end(Program *p)
     return (Build){.p = p, .region = p->step, .phase = PH_FORWARD, .path = ""};
 }
 
-/* How a number is shared by the ranks of Partial axes: unevenly, and nobody
- * has nothing, so that an op which lets a Partial through although it is not
- * linear gives a wrong number. */
+/* Share k of a number that is Partial over `parts` ranks. The shares are
+ * unequal and not zero: an op that passes a Partial on, although it is not
+ * linear, then gives a wrong number. */
 static double share(int64_t k, int64_t parts)
 {
     double all = (double)(parts * (parts - 1)) / 8;
@@ -66,7 +66,7 @@ static int partial_axes(const Mesh *m, const Type *t, AxisKind *kind)
     return n;
 }
 
-/* The type with one more dim in front, whose reduction makes it Partial. */
+/* The type with an additional outer dim, whose reduction makes it Partial. */
 static Type with_shares(const Mesh *m, Type t)
 {
     int order = 0;
@@ -84,7 +84,7 @@ static Type with_shares(const Mesh *m, Type t)
     return t;
 }
 
-/* Integers are inputs, floats parameters; both have their placement. */
+/* Integers become inputs, floats parameters, both with placement t. */
 static Value *make_operand(Program *p, Type t, int i)
 {
     Build b = at_end(p);
@@ -115,7 +115,7 @@ static Value *make_operand(Program *p, Type t, int i)
 
 enum { MOST_NUMBERS = 4096 };
 
-/* The numbers of an operand; of one that is Partial, its shares. */
+/* Sets an operand's numbers; those of a Partial operand are shares. */
 static void set_numbers(const OpSample *s, const Program *p, Interp *in)
 {
     int params = 0, inputs = 0;
@@ -148,7 +148,7 @@ static Op *build_global(Program *p, const OpSample *s)
     return ir_op(&b, s->kind, s->nargs, args, s->attr, "y");
 }
 
-/* The placement that the trial's splits give a tensor of the rule. */
+/* The placement of the rule's tensor number `tensor` in the trial. */
 static Placement place_of(const Trial *t, int tensor)
 {
     Placement place = {0};
@@ -177,7 +177,7 @@ static bool any_base(const Trial *t)
     return any;
 }
 
-/* Where each rank's part of base factor number k begins. */
+/* A base operand: where each rank's part of base factor k begins. */
 static Value *make_base(Trial *t, int k)
 {
     Placement place = {0};
@@ -253,7 +253,7 @@ static void print_program(const Program *p, const char *fault)
 static bool run_trial(Trial *t, const Op *global, Interp *reference)
 {
     Op *op = build_partitioned(t, global);
-    /* Boundaries are gone from partitioned programs, but have a rule. */
+    /* A partitioned program may not have boundaries; their rule is tested. */
     const char *fault = op->kind == OP_boundary ? NULL : ir_verify(t->p);
     Interp *in = interp_new(t->p);
     if (!fault) {
@@ -287,8 +287,8 @@ static int all_splits(const Rule *r, Split *split)
     return n;
 }
 
-/* Whether the axes' splits may go together; Partial(sum) and Partial(max) of
- * one value may not. */
+/* Whether the axes may have these splits together; a value cannot be both
+ * Partial(sum) and Partial(max). */
 static bool allowed(const Trial *t, const Op *op, const Mesh *m)
 {
     int64_t taken[MAX_FACTORS];
@@ -369,7 +369,7 @@ static void check_table(Check *c)
                 rows++;
                 check_sample(c, &op_sample[i]);
             }
-        /* An einsum that stands with its reduce_scatter: random_programs. */
+        /* random_programs tests it: it needs its reduce_scatter. */
         if (kind == OP_einsum_shard)
             continue;
         if (op_info((OpKind)kind)->rule && rows == 0) {
@@ -381,7 +381,7 @@ static void check_table(Check *c)
 
 /* ---- conversions ------------------------------------------------------- */
 
-/* Placement number i of a [8, 8] tensor on two axes; false: there is none. */
+/* Placement number i of an [8, 8] tensor on two axes; false: none. */
 static bool nth_placement(int i, Placement *place)
 {
     static const AxisPlace choice[] = {

@@ -12,7 +12,7 @@
 #include "frontend/ast.h"
 #include "tests/unit/fuzz_mutate.h"
 
-enum { TURNS = 4000, MAX_SIZE = 1 << 14 };
+enum { TEXTS = 4000, MAX_SIZE = 1 << 14 };
 
 static char *print(Arena *a, const File *f, size_t *size)
 {
@@ -23,7 +23,7 @@ static char *print(Arena *a, const File *f, size_t *size)
     return o.text;
 }
 
-/* True unless a tree prints as a text with another tree. */
+/* True unless a tree prints as a text that parses to another tree. */
 static bool try_text(const char *text, size_t size, int *parsed)
 {
     Arena *a = arena_new();
@@ -38,7 +38,7 @@ static bool try_text(const char *text, size_t size, int *parsed)
         good = again && strcmp(once, print(a, again, &m)) == 0;
         ++*parsed;
     } else if (diag_error_count(d) == 0) {
-        good = false; /* refused without a word */
+        good = false; /* refused without a message */
     }
     pdl_parse_define(a, d, diag_source(d, "defined", copy, size));
     FILE *nowhere = fopen("/dev/null", "w");
@@ -63,21 +63,21 @@ int main(void)
     }
     static char text[FUZZ_SIZE];
     int parsed = 0, failed = 0;
-    for (int turn = 0; turn < TURNS; turn++) {
+    for (int n = 0; n < TEXTS; n++) {
         const FuzzText *t = &c.text[fuzz_next(&c, (uint64_t)c.n)];
         size_t size = t->size;
         memcpy(text, t->at, size);
-        for (uint64_t k = fuzz_next(&c, 4); k > 0 && turn >= c.n; k--)
+        for (uint64_t k = fuzz_next(&c, 4); k > 0 && n >= c.n; k--)
             size = (fuzz_next(&c, 3) ? fuzz_bytes : fuzz_tokens)(&c, text,
                                                                  size);
         if (try_text(text, size, &parsed))
             continue;
-        printf("parse_robust: turn %d does not come back the same:\n%.*s\n",
-               turn, (int)size, text);
+        printf("parse_robust: text %d does not parse back to the same tree:\n%.*s\n",
+               n, (int)size, text);
         failed++;
     }
     printf("%d of the texts are PDL\n%d passed, %d failed\n", parsed,
-           TURNS - failed, failed);
+           TEXTS - failed, failed);
     arena_free(a);
     return failed != 0;
 }

@@ -17,7 +17,7 @@
     "  w2: Linear(hidden, dim)\n"                                   \
     "  forward(x) { return w2(gelu(w1(x))) }\n"                     \
     "}\n"
-/* `inner` has a gradient at its input, as a module within a network has. */
+/* `inner` has an input gradient, as a module within a network has. */
 #define MLP                                                         \
     NET "model M() {\n"                                             \
         "  first: Linear(16, 16)\n"                                 \
@@ -50,7 +50,7 @@
 #define TRAIN                                                       \
     "train {\n batch = 8\n seq = 8\n precision = f32\n"             \
     " optimizer = SGD(lr=0.1)\n}\n"
-/* A unit for each layer and one for what is left, as PyTorch has a root. */
+/* A unit for each layer and one for the rest, like PyTorch's root module. */
 #define SHARD(axes, options)                                        \
     "plan p(rep, dp) { fully_shard " axes                           \
     " { model" options "\nlayers.*" options " } }\n"
@@ -63,9 +63,9 @@ static const struct {
     {"an axis of one rank", LM,
      "plan p(rep, dp) { fully_shard (rep, dp) { layers.*: prefetch=1 } }\n",
      "1x1", ""},
-    /* The loss, and the gradients, one bucket for each module below the model
-     * (that of the last bias, the number of tokens, is known everywhere). The
-     * gradient norm is computed on what is the same on all ranks. */
+    /* All-reduces of the loss and of the gradients: one bucket for each module
+     * below the model. (Every rank knows the last bias's: the token count.) The
+     * gradient norm needs none, as the gradients are replicated. */
     {"plain data parallelism", MLP, "plan p(dp) {}\n", "4",
      "forward dp all_reduce\n"
      "backward dp all_reduce n=3\n"
@@ -75,8 +75,8 @@ static const struct {
      "backward a,b all_reduce n=2\n"
      "backward a,b all_reduce n=6 x3\n"
      "backward a,b all_reduce\n"},
-    /* Colwise, Rowwise: one all-reduce forward. The gradient of the input
-     * goes into two small parameters only: they are reduced instead. */
+    /* Colwise, Rowwise: one all-reduce in the forward pass. Only two small
+     * parameters need the input's gradient: their gradients are reduced. */
     {"MLP", MLP,
      PLAN("net.w1: ColwiseParallel\nnet.w2: RowwiseParallel"), "1x4",
      "forward tp all_reduce\n"
@@ -94,7 +94,7 @@ static const struct {
      "backward tp reduce_scatter\n"
      "backward tp all_reduce n=2\n"
      "optimizer tp all_reduce\n"},
-    /* w2 has no style: its gradient is gathered as its parameter is whole. */
+    /* w2 has no style and is replicated, so its gradient is gathered. */
     {"Colwise with a split input", MLP,
      PLAN("net.w1: ColwiseParallel(input=Shard(1))\n"
           "first: SequenceParallel"), "1x2",
@@ -152,7 +152,7 @@ static const struct {
      "backward tp all_reduce n=2\n"
      "optimizer tp all_reduce\n"},
     /* Strategies: L + 1 gathers in the forward pass; L + 1, L or none in the
-     * backward pass; L + 1 reductions. */
+     * backward pass; L + 1 reduce-scatters. */
     {"full_shard", LM, SHARD("dp", ": strategy=full_shard"), "1x2",
      "forward dp all_gather n=3\n"
      "forward dp all_gather n=6 x3\n"

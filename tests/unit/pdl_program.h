@@ -4,13 +4,13 @@
 
 #include "passes/pass.h"
 
-/* The model in `text` on a mesh ("2x2"); `plan`: NULL where the file has one;
- * `define`: settings "n_layers=3", NULL at the end. NULL after errors, which
- * are in d. */
+/* Lowers the model in `text` for a mesh ("2x2"). `plan` NULL: the file's only
+ * plan; `define`: settings such as "n_layers=3", then NULL. Returns NULL after
+ * errors, which are in d. */
 Program *pdl_program(Arena *a, Diag *d, const char *text, const char *mesh,
                      const char *plan, const char *const *define);
 
-/* Runs every pass. NULL, or the name of the one that found a fault. */
+/* Runs every pass. NULL, or the name of the pass after which p is faulty. */
 const char *run_all_passes(Program *p, const TargetInfo *t);
 
 #endif

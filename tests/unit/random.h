@@ -7,7 +7,7 @@
  * random_memory.c      a run against the plan of the arena
  * random_programs.c    the test
  *
- * All choices follow from one seed, by this test's own generator.
+ * All choices follow from one seed, by this test's own random generator.
  */
 #ifndef PARC_TESTS_UNIT_RANDOM_H
 #define PARC_TESTS_UNIT_RANDOM_H
@@ -31,8 +31,8 @@ double rng_normal(Rng *r);
 
 /* ---- models ---- */
 
-/* The region that is being written: the step, or a loop's body. What it reads
- * from outside comes in through the loop's arguments. */
+/* A region under construction: the step, or a loop's body, which reads outer
+ * values through the loop's arguments. */
 typedef struct Brought {
     Value *outer, *arg;
 } Brought;
@@ -40,16 +40,16 @@ typedef struct Level {
     Op *loop; /* NULL: the step */
     Build b;
     VEC(Brought) brought;
-    Value *key; /* of random numbers; NULL: none yet */
+    Value *key; /* of random numbers; NULL: not created yet */
 } Level;
 
-/* A tensor [batch, seq, dim] that statements may use again. */
+/* A tensor [batch, seq, dim] that later statements may use. */
 typedef struct Known {
     Value *value;
     int level;
 } Known;
 
-/* A Linear module that may be called again. */
+/* A Linear module that later statements may call. */
 typedef struct Linear {
     const char *path;
     int weight, bias; /* parameters; bias -1: none */
@@ -64,32 +64,33 @@ typedef struct Model {
     int depth;
     const char *path;
     int64_t batch, seq, dim, vocab;
-    int64_t times; /* all sizes but the batch are that much larger */
+    int64_t times; /* factor of all sizes but the batch */
     Value *tokens;
-    Op *first_input; /* parameters and constants go in front of it */
+    Op *first_input; /* parameters and constants are inserted before it */
     VEC(Known) known;
     VEC(Linear) linear;
     int table; /* parameter that embeds the tokens; -1: none */
     int nmodules, sites;
-    int left; /* statements that may still be written */
+    int left; /* statements that may still be added */
 } Model;
 
-/* A global program that computes a loss, on p->mesh (set by the caller, as
- * the batch must divide); with `times`, the same with larger sizes. */
+/* Builds a global program that computes a loss, on p->mesh, which the caller
+ * sets, as it must divide the batch. `times` multiplies the sizes. */
 void random_model(Program *p, Rng *r, uint32_t data_axes);
 void random_large_model(Program *p, Rng *r, uint32_t data_axes, int64_t times);
 
-/* Where the next op goes. */
+/* The position of the next op. */
 Build *model_at(Model *m);
-/* v, which belongs to level `from`, as read at the current level. */
+/* The value at the current level that corresponds to v of level `from`. */
 Value *model_reach(Model *m, Value *v, int from);
-/* The key of what is drawn at the current level; numbers in [0, 1) like x. */
+/* The key of random numbers at the current level; random numbers in [0, 1) of
+ * x's shape. */
 Value *model_key(Model *m);
 Value *model_random(Model *m, const Value *x);
-/* A new parameter `leaf` of the current module, and its value here. */
+/* A new parameter `leaf` of the current module, and its value at this level. */
 int model_param(Model *m, const char *leaf, int ndim, const int64_t *dim);
 Value *model_param_value(Model *m, int param);
-/* Enters a child module of the class; `open` gives what model_close needs. */
+/* Enters a child module of the class; model_close needs the result. */
 typedef struct Opened {
     int module;
     const char *outer;
@@ -100,14 +101,14 @@ void model_close(Model *m, Opened o);
 const char *model_name(Model *m, const char *prefix);
 /* x at a port of the current module. */
 Value *model_port(Model *m, Value *x, const char *port);
-/* A new Linear called on x, or one called again. */
+/* Calls a new Linear, or an existing one, on x. */
 Linear model_linear(Model *m, const char *name, int64_t in, int64_t out,
                     bool bias);
 Value *model_call(Model *m, const Linear *l, Value *x);
 
 /* One random statement on h [batch, seq, dim]; the result has h's shape. */
 Value *random_statement(Model *m, Value *h);
-/* x in the precision of training. */
+/* x in the training precision. */
 Value *model_narrow(Model *m, Value *x);
 /* Small compositions. */
 Value *model_einsum(Model *m, const char *spec, Value *x, Value *y);
@@ -118,23 +119,22 @@ Value *model_norm(Model *m, Value *x);
 Value *model_cross_entropy(Model *m, Value *logits, Value *labels);
 
 /* ---- plans ---- */
-/* Axes that split the batch, chosen with the mesh; then styles and units. */
+/* Chooses the mesh and the axes that split the batch; then styles and units. */
 uint32_t random_mesh(Program *p, Rng *r, const char *shape);
 void random_plan(Program *p, Rng *r, uint32_t data_axes);
 
 /* ---- comparison ---- */
-/* Sets parameters, states, inputs and scalars of an interpreter; the numbers
- * depend on names and the seed only. */
+/* Sets parameters, states, inputs and scalars of an interpreter. The numbers
+ * depend only on names and the seed. */
 void random_values(Interp *in, const Program *p, uint64_t seed);
-/* Loss, grad_norm and all parameters and states; NULL, or what differs by
- * more than `tolerance` of the tensor's largest magnitude. */
+/* Compares loss, grad_norm, all parameters and states. NULL, or the tensor that
+ * differs by more than `tolerance` of its largest magnitude. */
 const char *compare_runs(Arena *a, const Program *p, Interp *x, Interp *y,
                          double tolerance);
 
-/* Runs `in` (the program's interpreter, which has run once before) beside an
- * arena laid out by the memory plan: every result is stored there and every
- * operand must still be found there when it is read. NULL, or what was
- * overwritten. */
+/* Runs `in`, which has run once before, together with an arena laid out by the
+ * memory plan: results are stored at their addresses, and each operand must be
+ * intact when it is read. NULL, or the overwritten value. */
 const char *check_memory(const Program *p, Interp *in);
 
 #endif

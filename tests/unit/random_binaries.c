@@ -31,10 +31,10 @@
 enum { MAX_STEPS = 3, SHAPES = 5 };
 
 typedef struct Options {
-    int64_t count, seed, steps, times; /* steps, times 0: by seed */
+    int64_t count, seed, steps, times; /* steps, times 0: from the seed */
     const char *mesh;
     bool keep, verbose;
-    const char *program; /* this test */
+    const char *program; /* path of this test */
 } Options;
 
 typedef struct Case {
@@ -43,8 +43,8 @@ typedef struct Case {
     int64_t steps;
     Arena *arena;
     Program *p;
-    Program *global;    /* with its backward pass, before any placement */
-    const char *folder; /* of the binary and what it writes */
+    Program *global;    /* with its backward pass, before placement */
+    const char *folder; /* of the binary and its outputs */
     const char *shape;  /* of the mesh */
     TargetInfo target;
     bool refused; /* no plan for the model */
@@ -64,7 +64,7 @@ static const char *path_of(const Case *c, const char *name)
 
 /* ---- the program ------------------------------------------------------- */
 
-/* $CHECK_CPU, else native. */
+/* The level $CHECK_CPU, or native. */
 static const CpuLevel *level_of_tests(void)
 {
     const char *name = getenv("CHECK_CPU");
@@ -74,7 +74,7 @@ static const CpuLevel *level_of_tests(void)
     return &cpu_level[PARC_CPU_NATIVE];
 }
 
-/* Runs all passes; a plan may be refused where it meets the model. */
+/* Runs all passes. They may refuse a plan that does not fit the model. */
 static const char *make_program(Case *c)
 {
     static const char *const shapes[SHAPES] = {"1x1", "2x1", "1x2", "2x2",
@@ -94,7 +94,7 @@ static const char *make_program(Case *c)
         p->param.at[i].init.a = 0.3;
     c->target = target_info(TARGET_CPU, (int)rng_pick(&r, 1, 1, 2));
     c->target.cpu = level_of_tests();
-    if (c->seed % 3) /* of products of all sizes */
+    if (c->seed % 3) /* also for small sizes */
         c->target.makes_shards = target_can_make_shards;
     for (size_t i = 0; i < PASSES && !c->refused; i++) {
         ir_renumber(p);
@@ -121,8 +121,8 @@ static const char *build(Case *c)
     self[n > 0 ? n : 0] = 0;
     char *slash = strrchr(self, '/');
     if (!slash)
-        return "the test does not know where it lies";
-    *slash = 0; /* parc, and the runtime's library, lie one folder up */
+        return "the path of the test is unknown";
+    *slash = 0; /* parc and the runtime's library are one folder above */
     EmitOptions o = {.source = "random.pdl",
                      .command = "random_binaries",
                      .binary = path_of(c, "train"),
@@ -150,7 +150,7 @@ static const char *run_binary(const Case *c, int64_t steps, const char *weights)
                                 path_of(c, "log.jsonl"),
                                 NULL};
     setenv("PARC_TIMEOUT", "60", 0);
-    setenv("OMP_WAIT_POLICY", "passive", 0); /* cores are shared */
+    setenv("OMP_WAIT_POLICY", "passive", 0); /* ranks share the cores */
     int status = process_run(c->arena, argv, ".", &errors);
     return status == 0 ? NULL
                        : arena_printf(c->arena, "the binary ends with %d:\n%s",
@@ -189,8 +189,8 @@ static void clean_up(const Case *c)
         folder_remove(c->folder);
 }
 
-/* The weights that it starts with, the interpreter's run from them, its own
- * run, and the comparison. */
+/* Exports the initial weights, runs the interpreter from them, runs the binary,
+ * and compares. */
 static const char *run_and_compare(Case *c)
 {
     BinaryRun run = {.arena = c->arena,

@@ -6,7 +6,7 @@
 
 /* ---- numbers ----------------------------------------------------------- */
 
-/* A generator of its own for each name: passes may add or reorder. */
+/* One generator per name, as passes may add or reorder tensors. */
 static Rng rng_for(uint64_t seed, const char *name)
 {
     Rng r = {seed * 1000003u + 17};
@@ -57,8 +57,8 @@ void random_values(Interp *in, const Program *p, uint64_t seed)
 
 /* ---- comparison -------------------------------------------------------- */
 
-/* Nothing in these models is so small, but for what is zero by mathematics
- * (the gradient of a constant loss, say) and only rounding here. */
+/* Smaller numbers are rounding errors of a value that is mathematically zero,
+ * such as the gradient of a constant loss. */
 static const double smallest = 1e-6;
 
 static const char *compare_tensors(Arena *a, const char *name, const double *x,
@@ -97,7 +97,7 @@ const char *compare_runs(Arena *a, const Program *p, Interp *x, Interp *y,
         text = compare_output(a, "grad_norm", x, y, tolerance);
     for (int i = 0; i < p->param.n && !text; i++) {
         const Param *param = &p->param.at[i];
-        /* A copy is the parameter that x has. */
+        /* A low-precision copy is compared with its parameter in x. */
         int of = param->init.kind == INIT_COPY ? param->state_of : i;
         if (interp_assigned(x, of) != interp_assigned(y, i))
             return arena_printf(a, "'%s' is assigned in one program only",

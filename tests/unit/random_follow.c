@@ -15,12 +15,13 @@
 #include "runtime/rt.h"
 #include "tests/unit/random.h"
 
-/* Shares of a number's own magnitude; of the largest magnitude in a weight,
- * and of the largest change that training made to it; of what changes when
- * every weight begins with a rounding error more (`shaking`). A gradient norm
- * may be off by a share of the loss besides: sums that cancel leave rounding.
- * A step whose numbers shaking changes by more than `steady` is not compared.
- * By the type that the program computes in. */
+/* Tolerances by compute type. `number`: a share of a number's own magnitude.
+ * `weight`: a share of the largest magnitude in a weight; `change`: of the
+ * largest change that training made to it. `shaken`: a multiple of the effect
+ * of one more relative rounding error, `shaking`, in every initial weight. A
+ * step on which this effect exceeds `steady` is not compared. `loss`: a share of the
+ * loss that a gradient norm may differ by, as sums that cancel leave rounding
+ * errors. */
 typedef struct Limits {
     double number, weight, change, shaken, loss, shaking, steady;
 } Limits;
@@ -29,7 +30,7 @@ static const Limits limits[] = {
     [DT_BF16] = {1e-2, 5e-7, 6e-2, 16, 1e-3, 0x1p-9, 0.1},
     [DT_F16] = {2e-3, 5e-7, 1e-2, 16, 2e-4, 0x1p-12, 0.02},
 };
-/* Behind such a gradient there is nothing to be compared. */
+/* Steps after a gradient norm this large are not compared. */
 static const double steep = 100;
 enum { ATTEMPTS = 12 };
 
@@ -63,8 +64,8 @@ static const RtTensor *find_tensor(const RtWeights *w, const char *name)
     return NULL;
 }
 
-/* A parameter with its whole stack; zeros where the step does not use it.
- * False where it has no tensor of its size in the file. */
+/* Reads a parameter with its whole stack; zeros if the step does not use it.
+ * False if the file has no tensor of its size. */
 static bool read_param(const RtWeights *w, const Param *p, double *to)
 {
     ParcParam names = {.nstack = p->type.nstack};
@@ -86,8 +87,8 @@ static bool read_param(const RtWeights *w, const Param *p, double *to)
     return true;
 }
 
-/* Every parameter as the binary starts with it, or nearly; states are
- * zeros. */
+/* Sets every parameter to its initial value in the binary, with the current
+ * perturbation; states are zeros. */
 static void set_params(const BinaryRun *run, const RtWeights *w, Interp *in,
                        int shake)
 {
@@ -105,7 +106,7 @@ static void set_params(const BinaryRun *run, const RtWeights *w, Interp *in,
 
 /* ---- batches ----------------------------------------------------------- */
 
-/* What the runtime's own batches are for one rank that has all of it. */
+/* The batch that the runtime makes for one rank that holds all of it. */
 static void set_batch(const BinaryRun *run, Interp *in, int64_t step)
 {
     const Program *p = run->global;
@@ -150,14 +151,14 @@ static void set_batch(const BinaryRun *run, Interp *in, int64_t step)
 enum { LOSS, GRAD_NORM, OUTPUTS };
 static const char *const output_name[OUTPUTS] = {"loss", "grad_norm"};
 
-/* A run of the interpreter, as far as it has been accepted. */
+/* An accepted run of the interpreter. */
 typedef struct Track {
     Interp *in;
     double (*output)[OUTPUTS]; /* by step, from 0 */
     double **param;            /* by parameter; NULL: never assigned */
 } Track;
 
-/* The program from the weights as they are, and shaken. */
+/* Runs from the exported weights and from perturbed ones. */
 struct Reference {
     RtWeights before;
     Track exact, shaken;
@@ -214,8 +215,7 @@ static void accept_step(const BinaryRun *run, Track *t)
     }
 }
 
-/* Some models run away after a step or two; what they do then depends on the
- * last bit. */
+/* Some models diverge after a few steps, and then depend on rounding. */
 static bool is_steady(const BinaryRun *run, const Reference *r, int64_t step)
 {
     const double *x = r->exact.output[step - 1];
@@ -245,7 +245,7 @@ static const char *run_tracks(BinaryRun *run, Reference *r)
     return fault;
 }
 
-/* Attempt 0 starts from the weights as they are, others beside them. */
+/* Attempt 0 starts from the exported weights, others from perturbed ones. */
 static const char *interpret(BinaryRun *run, int attempt)
 {
     Reference *r = run->reference;
@@ -364,9 +364,9 @@ static const char *compare(BinaryRun *run)
     return fault ? fault : compare_params(run);
 }
 
-/* Where an operand of a maximum or of a comparison lies on the edge, rounding
- * decides which way a gradient goes: weights a rounding error away may take
- * the binary's. */
+/* If an operand of a maximum or a comparison is at the threshold, rounding
+ * decides which branch the gradient takes. Runs from perturbed weights may take
+ * the binary's branch. */
 const char *reference_compare(BinaryRun *run)
 {
     int64_t steps = run->steps;

@@ -7,17 +7,17 @@
 typedef struct Reference Reference;
 typedef struct BinaryRun {
     Arena *arena;
-    const Program *global; /* behind `autodiff` */
+    const Program *global; /* after `autodiff` */
     int64_t seed, steps;
     const char *before, *after, *log; /* files that the binary writes */
     Reference *reference;             /* set by reference_run */
-    double worst; /* result: the largest error, of what it may be */
+    double worst; /* result: the largest error as a share of its tolerance */
 } BinaryRun;
 
-/* Runs the interpreter from the weights in `before`; lowers `steps` to those
- * whose results can be compared. NULL, or what went wrong. */
+/* Runs the interpreter from the weights in `before`; lowers `steps` to the
+ * number that can be compared. NULL, or the error. */
 const char *reference_run(BinaryRun *run);
-/* `after` and `log` of so many steps against it. NULL, or what differs. */
+/* Compares `after` and `log` of `steps` steps. NULL, or the mismatch. */
 const char *reference_compare(BinaryRun *run);
 
 #endif

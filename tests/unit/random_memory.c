@@ -26,8 +26,8 @@ typedef struct Shadow {
 
 enum { WORD = 2 };
 
-/* Word i of a value behind where it begins: the layers of a kept parameter
- * are further apart than they are long. */
+/* The offset of word i of a value from its beginning: layers of a resident
+ * parameter have gaps between them. */
 static int64_t word_of(const Shadow *s, const Value *v, int64_t i)
 {
     v = live_root((Value *)v);
@@ -37,7 +37,7 @@ static int64_t word_of(const Shadow *s, const Value *v, int64_t i)
     return at->row ? i / layer * (at->row / WORD) + i % layer : i;
 }
 
-/* The rank that is first where only its coordinate over axis a changes. */
+/* The first of the ranks that differ from `rank` only on axis a. */
 static int64_t first_along(const Mesh *m, int64_t rank, int a)
 {
     int64_t stride = 1;
@@ -46,7 +46,7 @@ static int64_t first_along(const Mesh *m, int64_t rank, int a)
     return rank - mesh_coord(m, rank, a) * stride;
 }
 
-/* Where the value lies in the rank's arena; NULL: it has no memory. */
+/* The value's address in the rank's arena; NULL: no memory. */
 static double *address(const Shadow *s, const Interp *in, const Value *v,
                        int64_t rank)
 {
@@ -68,7 +68,7 @@ static double *address(const Shadow *s, const Interp *in, const Value *v,
             index = index * s->p->mesh.size[a] +
                     mesh_coord(&s->p->mesh, rank, a);
     offset += index * place->run;
-    /* What ranks have in common lies with the first of them. */
+    /* Shared memory is part of the arena of the group's first rank. */
     for (int a = 0; a < s->p->mesh.n; a++)
         if (b->shared >> a & 1)
             owner = first_along(&s->p->mesh, owner, a);
@@ -92,7 +92,7 @@ static void store(const Shadow *s, const Interp *in, const Value *v)
     }
 }
 
-/* Whether `v` lies at the place of `where`, as it was computed. */
+/* Checks that the memory at the address of `where` holds `v` as computed. */
 static const char *check_there(const Shadow *s, const Interp *in,
                                const Value *v, const Value *where)
 {
@@ -160,7 +160,7 @@ static const char *watch(void *context, Interp *in, const Op *op, bool done)
         scribble(s, op);
         return check_values(s, in, op->nargs, op->arg);
     }
-    /* What is gathered in place must be there without a copy. */
+    /* A gather in place makes no copy: the bytes must be stored already. */
     for (int i = 0; op->kind != OP_loop && i < op->nouts; i++)
         if (!is_nowhere(op->out[i]) &&
             (op->kind != OP_all_gather || !memory_is_in_place(s->p, op, i)))
@@ -169,7 +169,7 @@ static const char *watch(void *context, Interp *in, const Op *op, bool done)
     return check_values(s, in, op->nouts, op->out);
 }
 
-/* What is set from outside is there before the step begins. */
+/* Stores inputs, parameters and constants before the step. */
 static void preset(const Shadow *s, const Interp *in)
 {
     for (int64_t i = 0; i < s->ranks * s->words; i++)
@@ -179,7 +179,8 @@ static void preset(const Shadow *s, const Interp *in)
             store(s, in, op->out[0]);
 }
 
-/* Behind the step: new parameters where the old ones were, and outputs. */
+/* After the step: new parameters must have replaced the old ones, and outputs
+ * must be stored. */
 static const char *check_end(const Shadow *s, const Interp *in)
 {
     const char *fault = NULL;
@@ -205,7 +206,7 @@ const char *check_memory(const Program *p, Interp *in)
     for (int i = 0; i < plan->nblocks; i++)
         if (plan->block[i].offset + plan->block[i].bytes >
             plan->extent + (plan->block[i].host ? plan->host : 0))
-            return arena_printf(p->arena, "block '%s' ends behind the arena",
+            return arena_printf(p->arena, "block '%s' ends beyond the arena",
                                 plan->block[i].name);
     s.at = NEW_ARRAY(p->arena, double, s.ranks *s.words);
     preset(&s, in);

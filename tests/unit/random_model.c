@@ -111,7 +111,7 @@ Value *model_param_value(Model *m, int param)
 
 /* ---- random numbers ----------------------------------------------------- */
 
-/* Each turn of a loop has a key of its own. */
+/* Each iteration of a loop has its own key. */
 static Value *key_at(Model *m, int depth)
 {
     Level *l = &m->level[depth];
@@ -259,7 +259,7 @@ static Value *mean_of_all(Model *m, Value *x)
                        1 / (double)type_elements(&x->type));
 }
 
-/* 1 where the label is not the one that is ignored. */
+/* 1 where the label is not the ignored one. */
 static Value *counted_labels(Model *m, Value *labels)
 {
     Build *b = model_at(m);
@@ -324,7 +324,7 @@ static Value *embed(Model *m)
     return h;
 }
 
-/* The tokens' table may serve as the head's weight, too. */
+/* The head may reuse the embedding's table as its weight. */
 static Value *head(Model *m, Value *h, Value *labels)
 {
     Linear l;
@@ -340,7 +340,7 @@ static Value *head(Model *m, Value *h, Value *labels)
     return model_cross_entropy(m, model_call(m, &l, model_norm(m, h)), labels);
 }
 
-/* None of them cancels: what is left would be rounding. */
+/* No two terms cancel, as only rounding errors would remain. */
 static Value *write_loss(Model *m, Value *h, Value *labels)
 {
     Build *b = model_at(m);
@@ -360,7 +360,7 @@ static DType random_precision(Rng *r)
     return x < 2 ? DT_BF16 : x < 3 ? DT_F16 : DT_F32;
 }
 
-/* A model without a parameter to train is refused: it gets one. */
+/* A model without a trained parameter is refused: adds one. */
 static Value *with_gain(Model *m, Value *h)
 {
     Program *p = m->p;

@@ -34,8 +34,8 @@ static void rows(Check *c)
         }
 }
 
-/* The mean and variance of what is uniform, in each of 16 parts as many, and
- * neighbours that know nothing of each other. */
+/* Checks the mean and variance of uniform numbers, the count in each sixteenth
+ * of the range, and the correlation of neighbours. */
 static void uniform(Check *c)
 {
     enum { MANY = 1 << 18 };
@@ -57,8 +57,8 @@ static void uniform(Check *c)
         CHECK(c, labs((long)count[i] - MANY / 16) < 5 * 128);
 }
 
-/* Normal numbers are those of libm's functions, but for the rounding of one in
- * many, wherever a range begins. */
+/* Normal numbers equal those of libm's functions, except that a few are rounded
+ * differently, wherever a range begins. */
 static void normal(Check *c)
 {
     enum { MANY = 4 * 5003 };

@@ -34,7 +34,7 @@ uint32_t random_mesh(Program *p, Rng *r, const char *shape)
     case 1:
         return 0;
     case 2:
-        return all & ~1u; /* tensor parallel outside */
+        return all & ~1u; /* the outermost axis is tensor-parallel */
     default:
         return all & 1u;
     }
@@ -42,7 +42,7 @@ uint32_t random_mesh(Program *p, Rng *r, const char *shape)
 
 /* ---- sizes ------------------------------------------------------------- */
 
-/* A plan in the making. */
+/* A plan under construction. */
 typedef struct Planner {
     Program *p;
     Rng *r;
@@ -57,7 +57,7 @@ static bool may_split(const Planner *g, const PadClass *k)
 
 /* ---- layouts ----------------------------------------------------------- */
 
-/* What a module's port looks like. */
+/* A port of a module. */
 typedef struct Ports {
     const char *path, *port;
     const Value *value; /* NULL: not found */
@@ -112,7 +112,7 @@ static void pair(const Planner *g, const Value *v, Layout *from, Layout *to)
 
 /* ---- styles ------------------------------------------------------------ */
 
-/* Whether Colwise / Rowwise may split the parameter of the module. */
+/* Whether Colwise or Rowwise may split the module's parameter. */
 static bool splits(const Planner *g, const Module *m, bool colwise)
 {
     const Program *p = g->p;
@@ -187,8 +187,8 @@ static const Module *module_at(const Program *p, const char *path)
     return &p->module.at[i];
 }
 
-/* Some styles for inputs get layouts of outputs too: as one style, or as two.
- */
+/* Adds output layouts to some modules with input layouts, as part of the style
+ * or as a second one. */
 static void prepare_outputs(const Planner *g)
 {
     PlanSpec *plan = &g->p->plan;
@@ -210,7 +210,7 @@ static void prepare_outputs(const Planner *g)
     }
 }
 
-/* Parameters that are placed themselves, whatever the style of their module. */
+/* Places single parameters, whatever the style of their module. */
 static void place_params(const Planner *g, uint32_t tensor_axes)
 {
     Program *p = g->p;
@@ -338,8 +338,7 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
     random_checkpoints(p, r);
     if (rng_chance(r, 30))
         plan->offload = (uint32_t)(1 + rng_below(r, 3));
-    /* With numbers of their own: what other parts of a test draw from r stays
-     * as it was. */
+    /* A copy of the generator: r's later numbers do not depend on this part. */
     Rng own = *r;
     g.r = &own;
     prepare_outputs(&g);

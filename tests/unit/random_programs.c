@@ -48,12 +48,12 @@ typedef struct Case {
     Arena *arena;
     Diag *diag;
     Program *p;
-    Interp *global;   /* the reference, once it has run */
-    Program *copy;    /* what the reference runs */
-    const char *at;   /* the pass that ran last */
-    const char *text; /* what it left, printed */
-    bool same;        /* the pass before left the same */
-    bool refused;     /* the plan was found to be at fault */
+    Interp *global;   /* the reference; NULL before it has run */
+    Program *copy;    /* the program that the reference runs */
+    const char *at;   /* the last pass that ran */
+    const char *text; /* the program after it, printed */
+    bool same;        /* the pass changed nothing */
+    bool refused;     /* a pass reported errors in the plan */
 } Case;
 
 static void print_program(Case *c, FILE *to)
@@ -91,8 +91,8 @@ static void on_bug(void *context)
     print_failure(context, "internal error");
 }
 
-/* What kernels need as the target says; a little for libraries' calls, which
- * ask for more than is worth planning here. */
+/* Workspace as the target says for kernels, but a small size for library calls,
+ * which request more than this test should plan. */
 static int64_t workspace(const Program *p, const Op *op, const TargetInfo *t)
 {
     if (op_is_einsum(op->kind) || op->kind == OP_attention)
@@ -100,7 +100,7 @@ static int64_t workspace(const Program *p, const Op *op, const TargetInfo *t)
     return target_info(TARGET_CUDA, t->threads).workspace(p, op, t);
 }
 
-/* The program as it is now, against the reference. */
+/* Compares the current program with the reference. */
 static const char *interpret(Case *c)
 {
     Interp *in = interp_new(c->p);
@@ -110,7 +110,7 @@ static const char *interpret(Case *c)
         error = compare_runs(c->arena, c->p, c->global, in, tolerance);
     if (!error && c->p->memory)
         error = check_memory(c->p, in);
-    if (error) /* it may lie in the interpreter's memory */
+    if (error) /* it may be in the interpreter's memory */
         error = arena_strdup(c->arena, error);
     interp_free(in);
     return error;
@@ -129,7 +129,7 @@ static void count_collective(Op *op, void *context)
     *(int *)context += op_is_collective(op->kind);
 }
 
-/* Alone on its mesh a rank has nobody to talk to. */
+/* A mesh of one rank needs no communication. */
 static const char *check_alone(const Case *c)
 {
     int n = 0;

@@ -4,20 +4,20 @@
 
 #include <stdint.h>
 
-/* REFUSED: the seed's program is not one for this test. */
+/* REFUSED: the seed's program is not suitable for this test. */
 typedef enum SeedResult { SEED_PASSED, SEED_FAILED, SEED_REFUSED } SeedResult;
 
 typedef struct SeedRuns {
-    int64_t count, seed;    /* seeds that must run, the first */
-    int refused_percent;    /* so many of a hundred may be refused */
-    int64_t passed, failed; /* of checks made before, for the closing line */
+    int64_t count, seed;    /* number of seeds that must run; the first seed */
+    int refused_percent;    /* percentage of seeds that may be refused */
+    int64_t passed, failed; /* of earlier checks, for the closing line */
     SeedResult (*run)(void *context, uint64_t seed);
     void *context;
 } SeedRuns;
 
-/* As many at a time as there are cores; a seed that is refused makes way for
- * another. Prints the closing line, returns the status to exit with. A single
- * seed runs in this process. */
+/* Runs as many seeds in parallel as there are cores; another seed replaces a
+ * refused one. Prints the closing line, returns the exit status. A single seed
+ * runs in this process. */
 int run_seeds(const SeedRuns *r);
 
 #endif

@@ -28,7 +28,7 @@ static Value *one_plus_square(Model *m, Value *x)
 
 /* ---- elementwise ------------------------------------------------------- */
 
-/* By tanh, which matmuls on CUDA compute along with their product. */
+/* With tanh, which matmuls on CUDA compute in their epilogue. */
 static Value *gelu(Model *m, Value *x)
 {
     Value *cube = binary(m, OP_mul, binary(m, OP_mul, x, x), x);
@@ -61,7 +61,7 @@ static Value *activation(Model *m, Value *x)
     }
 }
 
-/* Something of the model that broadcasts against [batch, seq, dim]. */
+/* A tensor of the model that broadcasts against [batch, seq, dim]. */
 static Value *other_operand(Model *m, Value *h)
 {
     int64_t last = m->dim, s = m->seq;
@@ -112,8 +112,8 @@ static Value *combine(Model *m, Value *h)
     }
 }
 
-/* Rows of a batch that is accumulated rarely depend on each other: that is
- * refused. */
+/* Rarely the batch dim: a plan with gradient accumulation is refused if rows of
+ * the batch depend on each other. */
 static int some_dim(Model *m)
 {
     bool rows = m->p->train.accumulate == 1 || rng_chance(m->r, 5);
@@ -178,7 +178,7 @@ static Value *norm(Model *m, Value *h)
     return x;
 }
 
-/* Two tensors in, two out. */
+/* A module with two inputs and two outputs. */
 static Value *mix(Model *m, Value *h)
 {
     Known k = m->known.at[rng_below(m->r, m->known.n)];
@@ -195,7 +195,7 @@ static Value *mix(Model *m, Value *h)
     return rng_chance(m->r, 70) ? binary(m, OP_add, u, v) : u;
 }
 
-/* cos and sin of position times frequency, computed once at start. */
+/* cos and sin of position times frequency, computed once in phase init. */
 static void rope_tables(Model *m, int64_t pairs, Value *table[2])
 {
     Build b = {.p = m->p,
@@ -265,7 +265,7 @@ static Value *attention(Model *m, Value *h)
     return binary(m, OP_add, h, y);
 }
 
-/* A Linear that was called before, at this level or further out. */
+/* Calls a Linear of this level, or of an outer one, a second time. */
 static Value *call_again(Model *m, Value *h)
 {
     for (int tries = 0; tries < 8 && m->linear.n > 0; tries++) {
@@ -301,7 +301,7 @@ static Value *cut_and_join(Model *m, Value *h)
                     rng_chance(m->r, 50) ? piece : swapped, attr, NULL);
 }
 
-/* Every position sees the one before it. */
+/* Every position reads the previous one. */
 static Value *shift(Model *m, Value *h)
 {
     Value *x = slice(m, h, 1, 0, m->seq - 1);
@@ -350,7 +350,7 @@ static Value *mix_positions(Model *m, Value *h)
     return model_scale(m, y, 0.5);
 }
 
-/* Attention in its parts, with the scores as a tensor. */
+/* Attention as single ops, with the scores as a tensor. */
 static Value *scores(Model *m, Value *h)
 {
     Value *x = model_norm(m, h);
@@ -407,7 +407,7 @@ static Value *tokens_again(Model *m, Value *h)
     return binary(m, OP_add, h, x);
 }
 
-/* Some elements become zero, or rows of them, or noise comes on top. */
+/* Sets some elements or rows to zero, or adds noise. */
 static Value *drop(Model *m, Value *h)
 {
     Value *like = h;
@@ -424,7 +424,7 @@ static Value *drop(Model *m, Value *h)
     return binary(m, OP_mul, x, model_narrow(m, mask));
 }
 
-/* Positions counted by iota, learned through a scale. */
+/* Positions from iota, with a trained scale. */
 static Value *positions(Model *m, Value *h)
 {
     Attr attr[MAX_ATTRS] = {{.i = m->dim}};
@@ -447,7 +447,7 @@ static Value *squeezed(Model *m, Value *h)
 
 /* ---- loops ------------------------------------------------------------- */
 
-/* What comes out of a layer is bounded: the next one starts from it. */
+/* A layer's result is bounded, as the next layer continues from it. */
 static Value *body_statements(Model *m, Value *h)
 {
     int64_t n = 1 + rng_below(m->r, 3);

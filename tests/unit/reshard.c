@@ -97,7 +97,8 @@ static bool step_possible(const Case *k, const Placement *before,
     }
 }
 
-/* The way by Replicate on the axes that change, where that is a placement. */
+/* The cost of a conversion that replicates the axes that change, if that is a
+ * valid placement. */
 static double by_replicate(const Case *k, const Placement *from,
                            const Placement *to)
 {
@@ -130,7 +131,7 @@ static void check_pair(Case *k, const Placement *from, const Placement *to)
     CHECK(&k->c, path.seconds <= by_replicate(k, from, to) + 1e-12);
 }
 
-/* ---- ways that matter ---------------------------------------------------- */
+/* ---- important conversions ----------------------------------------------- */
 
 static const struct {
     const char *from[2], *to[2]; /* on dp, tp */
@@ -144,8 +145,8 @@ static const struct {
     {{"R", "R"}, {"R", "P"}, "take_share tp"},
     {{"S0", "P"}, {"S0", "S1"}, "reduce_scatter tp"},
     {{"S0", "P"}, {"S0", "S0"}, "reduce_scatter tp"},
-    /* dp is the major axis of dim 0: tp stands in the way and comes back. A
-     * tensor this small is gathered rather than sent about twice. */
+    /* dp is the major axis of dim 0: tp must be gathered first and split again.
+     * A tensor this small is gathered rather than sent twice. */
     {{"S0", "S0"}, {"R", "S0"},
      "all_gather tp, all_gather dp, take_part tp"},
     {{"P", "R"}, {"flat", "R"}, "reduce_scatter dp"},
@@ -218,10 +219,10 @@ int main(void)
     for (size_t i = 0; i < sizeof meshes / sizeof *meshes; i++) {
         k->p->mesh = meshes[i];
         k->n = 0;
-        /* Dim 2 does not divide by every mesh. */
+        /* Not every mesh divides dim 2. */
         k->shape = (Type){.dtype = DT_F32, .ndim = 3, .dim = {192, 64, 6}};
         enumerate(k, 0, k->shape);
-        /* Three axes make too many pairs for a quick test: a sample. */
+        /* Three axes have too many pairs for a quick test: uses a sample. */
         int step = k->n > 200 ? 17 : 1;
         for (int f = 0; f < k->n; f += step)
             for (int t = f % step; t < k->n; t += step)

@@ -45,7 +45,8 @@ static int64_t number(const int64_t *at)
     return at ? *at : 0;
 }
 
-/* What dropout multiplies a weight by; rows as if multiples of 64 long. */
+/* The dropout factor of a weight; the generator counts rows as if their length
+ * were padded to a multiple of 64. */
 static double kept(const ParcAttention *a, int64_t b, int64_t h, int64_t i,
                    int64_t j)
 {
@@ -60,7 +61,7 @@ static double kept(const ParcAttention *a, int64_t b, int64_t h, int64_t i,
                : 1 / (1 - (double)a->drop);
 }
 
-/* One query: the row of weights, the output, the gradients. */
+/* One query: its row of weights, its output, its gradients. */
 static void plain_row(Plain *x, int64_t b, int64_t h, int64_t i)
 {
     const ParcAttention *a = x->a;
@@ -117,7 +118,7 @@ typedef struct Results {
     float *o, *lse, *dq, *dk, *dv;
 } Results;
 
-/* The numbers in a type, exactly: `x` is rounded to it. */
+/* Converts x to the type and rounds x itself to the same numbers. */
 static void *typed(ParcType type, float *x, int64_t n)
 {
     void *to = rt_allocate((size_t)n * sizeof *x);
@@ -166,7 +167,7 @@ static void free_results(Results *r)
     free(r->dv);
 }
 
-/* Both passes round their results; the backward one reads a rounded o too. */
+/* Both passes round their results; the backward pass also reads a rounded o. */
 static void compare(Check *c, const ParcAttention *shape, ParcType type)
 {
     static const double rounded[] = {[PARC_BF16] = 0x1p-8, [PARC_F16] = 0x1p-11,

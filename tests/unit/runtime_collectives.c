@@ -18,7 +18,7 @@ static float *at(ParcRt *rt, int64_t offset)
     return rt_floats(rt, offset);
 }
 
-/* What a number of a rank is in a type. */
+/* Element i of a rank, in a type. */
 static float number(ParcType type, int rank, int64_t i)
 {
     uint64_t room;
@@ -84,8 +84,7 @@ static void gather_and_scatter(ParcRt *rt, Check *c, ParcType type,
     rt_meet(rt, 0);
 }
 
-/* Runs that lie at their places in rows with padding: what a rank has
- * elsewhere is filled in. */
+/* Runs within rows with padding; all other bytes of the rank are filled. */
 static void inside(ParcRt *rt, Check *c, ParcType type, uint32_t axes,
                    int64_t rows, int64_t valid)
 {
@@ -252,8 +251,8 @@ static int every_collective(ParcRt *rt, void *context)
     return 0;
 }
 
-/* Sums of several tiles, two threads a rank; then what goes around the cache,
- * to addresses that are no multiple of a line. */
+/* Sums of several tiles with two threads per rank; then non-temporal stores to
+ * addresses that are not aligned to a cache line. */
 static int large(ParcRt *rt, void *context)
 {
     Check c = {0};
@@ -268,7 +267,7 @@ static int large(ParcRt *rt, void *context)
     return 0;
 }
 
-/* Between two meetings nobody may be a round ahead or behind. */
+/* Between two barriers no rank may be in another round. */
 static int many_meetings(ParcRt *rt, void *context)
 {
     Check c = {0};
@@ -289,8 +288,8 @@ static int many_meetings(ParcRt *rt, void *context)
     return 0;
 }
 
-/* Ranks come late, another one each time, before and behind collectives and
- * where they write what others have read. */
+/* Delays a different rank each time, before and after collectives and before it
+ * overwrites bytes that others have read. */
 static int late_ranks(ParcRt *rt, void *context)
 {
     Check c = {0};
@@ -308,8 +307,8 @@ static int late_ranks(ParcRt *rt, void *context)
     return 0;
 }
 
-/* Segments over one axis, over another and over both: what ranks write there
- * all of their group have, and nobody else; a rank counts its share. */
+/* Segments over one axis, over another and over both: all ranks of the group
+ * see a rank's writes, and no other rank does; a rank counts its share. */
 enum { SEGMENT = 3 << 20, SEGMENTS = 3 };
 static const ParcShared segments[SEGMENTS] = {
     {1, PARC_SHARED_ALIGN, SEGMENT},
@@ -383,8 +382,8 @@ static int one_strays(ParcRt *rt, void *context)
     return 0;
 }
 
-/* Runs with standard error in a file; what was said. No body: with arenas
- * that no machine has room for. */
+/* Runs with standard error in a file and returns its text. No body: the arenas
+ * are larger than any machine's memory. */
 static const char *said(RtBody *body, int *status)
 {
     static char text[4096];

@@ -21,22 +21,22 @@ static void fill(void)
     }
 }
 
-/* The numbers of `from` in an element type, and as they are after that. */
+/* Converts `from` to an element type and rounds it to the same numbers. */
 static void narrow(void *to, float *from, ParcType type)
 {
     rt_narrow(type, to, from, ROOM);
     rt_widen(from, type, to, ROOM);
 }
 
-/* Half a last place of a number of that size. */
+/* Half a unit in the last place of a number of this size. */
 static double rounding(ParcType type, double x)
 {
     double half = type == PARC_BF16 ? 0x1p-8 : type == PARC_F16 ? 0x1p-11 : 0;
     return fabs(x) * half;
 }
 
-/* With the scratch that is planned at a level: of a named one, this machine's
- * library may request more. */
+/* Uses the scratch that is planned for `level`. For a named level the library
+ * of this machine may request more. */
 static void matmul(ParcRt *rt, Check *c, const ParcMatmulSpec *shape,
                    ParcTypes type, ParcCpuLevel level)
 {
@@ -85,7 +85,7 @@ static void matmul(ParcRt *rt, Check *c, const ParcMatmulSpec *shape,
     CHECK(c, after == before);
 }
 
-/* Of a spec: no scratch, f32, no epilogue, not cut. */
+/* The rest of a spec: no scratch, f32, no epilogue, not cut. */
 #define REST 0, 0, {0}, 0, 0, 0
 
 static size_t bytes_in_use_after(ParcRt *rt, ParcMatmul *mm, int calls)
@@ -96,9 +96,9 @@ static size_t bytes_in_use_after(ParcRt *rt, ParcMatmul *mm, int calls)
     return mallinfo2().uordblks;
 }
 
-/* A step must not take more and more memory. What the library keeps once (a
- * buffer in malloc's cache of a thread) is no leak: the second hundred of calls
- * must take nothing. */
+/* Memory use must not grow with the number of steps. Buffers that the library
+ * keeps (in malloc's cache of a thread) are no leak, so only the second hundred
+ * calls must allocate nothing. */
 static void no_growth(ParcRt *rt, Check *c)
 {
     ParcMatmulSpec spec = {"grow", 1, 64, 64, 64, {0, 64, 1},
@@ -177,7 +177,7 @@ static void embedding(ParcRt *rt, Check *c, ParcType type, int64_t n,
     parc_embedding_grad(rt, type, buffer[2], in, ids, n, rows, width, &base);
     CHECK(c, memcmp(buffer[2], expected,
                     (size_t)(rows * width) * sizeof(float)) == 0);
-    /* Onto what is there: each id once more. */
+    /* Adds to the existing contents: each id once more. */
     for (int64_t i = 0; i < n * width; i++) {
         int64_t row = ids[i / width] - base;
         if (row >= 0 && row < rows) {
@@ -190,7 +190,7 @@ static void embedding(ParcRt *rt, Check *c, ParcType type, int64_t n,
     free(ids);
 }
 
-/* The bytes of elements do not matter: a type of 2, of 4 and of 8. */
+/* Copies elements of 2, 4 and 8 bytes. */
 static void copy(ParcRt *rt, Check *c, ParcType type, int n,
                  const int64_t *dim, const int64_t *stride)
 {

@@ -13,7 +13,7 @@ static ParcRt start(ParcModel *m, double scale)
     return rt;
 }
 
-/* n steps with this norm; how many of them count. */
+/* n steps with this norm; returns how many were not skipped. */
 static int steps(ParcRt *rt, int n, double norm)
 {
     int good = 0;
@@ -37,12 +37,12 @@ static void check_backoff(Check *c)
     ParcRt rt = start(&m, 8);
     CHECK(c, steps(&rt, 1, (double)NAN) == 0 && rt.scale.scale == 4);
     CHECK(c, steps(&rt, 1, (double)INFINITY) == 0 && rt.scale.scale == 2);
-    /* A skipped step begins the count anew. */
+    /* A skipped step restarts the count. */
     CHECK(c, steps(&rt, 1999, 1.0) == 1999);
     CHECK(c, steps(&rt, 1, (double)NAN) == 0 && rt.scale.scale == 1);
     CHECK(c, steps(&rt, 1999, 1.0) == 1999 && rt.scale.scale == 1);
     CHECK(c, steps(&rt, 1, 1.0) == 1 && rt.scale.scale == 2);
-    /* Many in a row are borne, if one between them was good. */
+    /* Many skips in a row are accepted after a good step. */
     for (int i = 0; i < 3; i++)
         CHECK(c, steps(&rt, 63, (double)NAN) == 0 && steps(&rt, 1, 1.0) == 1);
 }

@@ -28,7 +28,7 @@ static float *at(ParcRt *rt, int offset)
     return (float *)(void *)(parc_arena(rt) + offset);
 }
 
-/* One letter: adds to the loss and to the gradient of its row. */
+/* Trains on one letter: adds to the loss and to the gradient of its row. */
 static double learn(const float *row, float *grad, int label, float weight)
 {
     double top = -1e30, sum = 0;
@@ -93,7 +93,7 @@ static void fatal_step(ParcRt *rt)
     step(rt);
 }
 
-/* Rank 1 does not come to the first collective of step 2. */
+/* Rank 1 never reaches the first collective of step 2. */
 static void late_step(ParcRt *rt)
 {
     parc_mark(rt, 0, 5);
@@ -271,7 +271,7 @@ static void trains(Check *c)
     CHECK(c, fabs(loss_of("log1", 60) - loss_of("log2", 60)) < 1e-4);
 }
 
-/* The same bits again; other seeds and orders are other runs. */
+/* A run repeats bit by bit; other seeds and orders give other results. */
 static void repeats(Check *c)
 {
     run(2, step, "--data bytes:text --steps 5 --shuffle --export a");
@@ -282,7 +282,7 @@ static void repeats(Check *c)
     run(2, step, "--data bytes:text --steps 5 --shuffle --seed 3 --export b");
     slurp("b", b, sizeof b);
     CHECK(c, memcmp(a, b, n) != 0);
-    /* Initial weights, out and in again, on other meshes. */
+    /* Exports initial weights and loads them, on other meshes. */
     run(4, step, "--steps 0 --seed 9 --export a");
     run(1, step, "--steps 0 --seed 9 --export b");
     slurp("a", a, sizeof a);
@@ -322,8 +322,8 @@ static void about(Check *c)
                             "32 .. 63\n"));
 }
 
-/* Values are drawn or read one by one, without an arena: the same that ranks
- * draw and export. */
+/* Values are drawn or read one at a time, without an arena. They equal those
+ * that ranks draw and export. */
 static void prints_values(Check *c)
 {
     static char drawn[16384];
@@ -342,7 +342,7 @@ static void prints_values(Check *c)
     CHECK_TEXT(c, s->out, drawn);
 }
 
-/* What must be refused: how, and with which status. */
+/* A command that must be refused, with its message and exit status. */
 static void refuses(Check *c, int ranks, const char *command, int status,
                     const char *message)
 {
@@ -417,7 +417,7 @@ static void bad_data(Check *c)
             "wide: byte 80: error: token 300 is beyond the vocabulary of 128");
 }
 
-/* A text that is taken as 16-bit tokens; noise that is taken for data. */
+/* A text file read as 16-bit tokens; random bytes read as data. */
 static void kinds_of_data(Check *c)
 {
     refuses(c, 2, "--data text", 1,
@@ -441,7 +441,7 @@ static void kinds_of_data(Check *c)
     CHECK(c, !strstr(run(1, step, "--steps 0")->err, "note:"));
 }
 
-/* '-' is standard output, and progress is not. */
+/* '-' writes the log to standard output; progress goes elsewhere. */
 static void standard_output(Check *c)
 {
     const Said *s = run(2, step, "--data bytes:text --steps 3 --log -");
@@ -461,7 +461,7 @@ static void standard_output(Check *c)
             "--log and --export would both write 'standard output'");
 }
 
-/* Who comes second must not empty the file. */
+/* A second run must not truncate the log of the first. */
 static void one_log_for_two_runs(Check *c)
 {
     static char text[64];
@@ -523,7 +523,7 @@ static void bad_files(Check *c)
                             "the limit\n"));
     s = run(2, fatal_step, "--steps 5");
     CHECK(c, s->status == 1);
-#ifndef __SANITIZE_ADDRESS__ /* which turns a signal into an exit */
+#ifndef __SANITIZE_ADDRESS__ /* the sanitizer exits instead of the signal */
     CHECK(c, strstr(s->err, "rank 1 was killed by signal 11 (Segmentation "
                             "fault) in step 1, after 'start of the run'"));
 #endif

@@ -1,5 +1,5 @@
-/* runtime_memory.c: tests how available memory is read, from files that stand
- * in for a machine's /proc and /sys. */
+/* runtime_memory.c: tests how available memory is read, from files that replace
+ * a machine's /proc and /sys. */
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 static char root[64];
 
-/* A file of the machine, with the directories above it. */
+/* Writes a file of the machine; creates its directories. */
 static void put(const char *path, const char *text)
 {
     char full[512];
@@ -50,7 +50,7 @@ static void is(Check *c, double bytes, const char *source)
     CHECK(c, strstr(m.source, source));
 }
 
-/* 1 MiB of limit, 300000 bytes in use, of which 100000 can be dropped. */
+/* A group's limit, with 300000 bytes in use, of which 100000 can be freed. */
 static void limit_v2(const char *group, const char *limit)
 {
     char path[256];
@@ -78,15 +78,15 @@ static void version_2(Check *c)
     limit_v2("/a", "max\n");
     put("/sys/fs/cgroup/a/memory.high", "400000\n");
     is(c, 200000, "(/sys/fs/cgroup/a/memory.high)");
-    /* More page cache than use: the counters are not of one moment. */
+    /* More page cache than use: the counters are read at different moments. */
     put("/sys/fs/cgroup/a/memory.stat", "inactive_file 900000\n");
     is(c, 400000, "(/sys/fs/cgroup/a/memory.high)");
-    limit_v2("/b", "5\n"); /* of others */
+    limit_v2("/b", "5\n"); /* other groups */
     limit_v2("/a/b/c", "5\n");
     is(c, 400000, "(/sys/fs/cgroup/a/memory.high)");
 }
 
-/* In a container the path is the host's, and the limit is at the mount. */
+/* In a container the path is the host's, but the limit is at the mount. */
 static void container(Check *c)
 {
     new_machine("0::/host/docker-123.scope\n");
@@ -112,7 +112,7 @@ static void version_1(Check *c)
     is(c, 8192 * 1024, "the machine's available memory");
 }
 
-/* No file there at all: what the system says of the machine. */
+/* Without these files the system's own numbers are used. */
 static void nothing_to_read(Check *c)
 {
     RtMemory m;
@@ -122,7 +122,7 @@ static void nothing_to_read(Check *c)
     CHECK(c, m.bytes > 0 && m.bytes < 1e18);
 }
 
-/* What is said of a program that does not fit; what fits says nothing. */
+/* The message about a program that does not fit; none if it fits. */
 static void message(Check *c)
 {
     static char text[2048];

@@ -98,7 +98,7 @@ static int64_t place(const ParcModel *m, ParcParam *p, int64_t offset)
     return offset + (p->local_elements * 4 + 63) / 64 * 64;
 }
 
-/* split {{2}}: dim 0 over axis 1 (counted from 1 here, 0 is whole). */
+/* split {{2}}: dim 0 over axis 1 (counted from 1; 0: not split). */
 static void make(Meshed *x, int64_t a, int64_t b)
 {
     const int64_t size[] = {a, b};
@@ -133,7 +133,7 @@ static void make(Meshed *x, int64_t a, int64_t b)
     }
 }
 
-/* Every element of every layer has one owner. */
+/* Exactly one rank owns each element of each layer. */
 static void one_owner(Check *c, const Meshed *x)
 {
     static int owners[4096];
@@ -213,8 +213,8 @@ static void same_file(Check *c, const char *a, const char *b)
     CHECK(c, n > 0 && n == m && memcmp(x, y, n) == 0);
 }
 
-/* `both` has sizes of the mesh, so that files agree only per mesh: the other
- * parameters must agree with those of one rank, here by loading them. */
+/* The sizes of `both` depend on the mesh, so files are equal only per mesh. The
+ * other parameters must equal those of one rank; the test loads them. */
 static void over_meshes(Check *c, const char *directory)
 {
     static const int64_t mesh[][2] = {{1, 1}, {4, 1}, {1, 4}, {2, 4},
@@ -228,7 +228,7 @@ static void over_meshes(Check *c, const char *directory)
         CHECK(c, run_ranks(&x.model, 1, draw_and_export, &x) == 0);
         CHECK(c, run_ranks(&x.model, 1, load_and_export, &x) == 0);
         same_file(c, x.path, x.again);
-        /* The same model on one rank: the layout goes, the sizes stay. */
+        /* The same model on one rank: equal sizes, no sharding. */
         x.model.axis[0].size = x.model.axis[1].size = 1;
         for (int p = 0; p < NPARAMS; p++) {
             ParcParam *q = &x.param[p];
@@ -258,8 +258,8 @@ static void over_meshes(Check *c, const char *directory)
 
 typedef struct Broken {
     const char *header;
-    int data;          /* bytes that follow */
-    const char *error; /* NULL: it is good */
+    int data;          /* bytes after the header */
+    const char *error; /* NULL: the file is valid */
     int at;
 } Broken;
 
@@ -323,7 +323,7 @@ static void headers(Check *c)
     }
     CHECK(c, read_header("{}", 0, &at, 3) && at == 10);
     CHECK(c, read_header("{}", 0, &at, INT64_MAX) && at == 0);
-    /* Every cut of a good header is refused. */
+    /* Every truncation of a valid header is refused. */
     const char *whole = TENSOR("[0,24]");
     char cut[128];
     for (size_t n = 0; n < strlen(whole); n++) {
@@ -333,7 +333,7 @@ static void headers(Check *c)
     }
 }
 
-/* Whatever a byte is changed to, reading ends, within the file. */
+/* After any change of one byte reading ends, without leaving the file. */
 static void changed_headers(Check *c)
 {
     static const char bytes[] = "\"\\{}[]:,0179eu \n\t\xff-";
@@ -365,7 +365,7 @@ static void write_tensors(const char *path, const char *header,
     fclose(f);
 }
 
-/* F16 and BF16 become f32 exactly. */
+/* F16 and BF16 convert to f32 exactly. */
 static void half_types(Check *c, const char *directory)
 {
     static const int64_t one[] = {1};
@@ -401,7 +401,7 @@ static void half_types(Check *c, const char *directory)
     unlink(path);
 }
 
-/* What is tied may be in a file under each of its names, if these are one. */
+/* A file may have a tied tensor under each of its names, with equal values. */
 static void tied_names(Check *c, const char *directory)
 {
     static const int64_t one[] = {1};

@@ -8,14 +8,14 @@ static const struct {
     ParcSchedule schedule;
     int64_t run; /* steps of the run */
     int64_t step;
-    double lr; /* where the optimizer's is 1 */
+    double lr; /* expected, if the optimizer's is 1 */
 } rows[] = {
     {{PARC_CONSTANT, 0, 0, 0}, 10, 1, 1},
     {{PARC_CONSTANT, 0, 0, 0}, 10, 1000, 1},
     {{PARC_CONSTANT, 4, 0, 0}, 10, 1, 0.25},
     {{PARC_CONSTANT, 4, 0, 0}, 10, 4, 1},
     {{PARC_CONSTANT, 4, 0, 0}, 10, 5, 1},
-    /* a line from step 1 to step 11 */
+    /* linear from step 1 to step 11 */
     {{PARC_LINEAR, 0, 11, 0.5}, 99, 1, 1},
     {{PARC_LINEAR, 0, 11, 0.5}, 99, 2, 0.95},
     {{PARC_LINEAR, 0, 11, 0.5}, 99, 11, 0.5},
@@ -32,7 +32,7 @@ static const struct {
     {{PARC_COSINE, 10, 16, 0.2}, 99, 14, 0.4},
     {{PARC_COSINE, 10, 16, 0.2}, 99, 16, 0.2},
     {{PARC_COSINE, 10, 16, 0.2}, 99, 98, 0.2},
-    /* the run's own steps; too few of them */
+    /* the length of the run as the schedule's; too few steps */
     {{PARC_COSINE, 0, 0, 0}, 9, 5, 0.5},
     {{PARC_COSINE, 0, 0, 0}, 9, 9, 0},
     {{PARC_COSINE, 0, 0, 0}, 1, 1, 1},

@@ -13,7 +13,7 @@
 
 enum { RANKS = 3, AXIS = 1, ROOM = 1 << 20, ROOMS = 4 };
 
-/* Of the whole product; k is a rank's. */
+/* Sizes of the whole product; k is a rank's part. */
 typedef struct Sizes {
     int64_t m, n, k;
 } Sizes;
@@ -28,7 +28,7 @@ static float value_at(int rank, int operand, int64_t i)
     return (float)((i * 37 + rank * 11 + operand * 5) % 64 - 31) / 16;
 }
 
-/* Rank `rank`'s operand, where this rank reads it. */
+/* The operand of rank `rank`, as this rank maps it. */
 static void *operand_of(const ParcRt *rt, int rank, int operand)
 {
     return rt_peer(rt, rank) + operand * ROOM;

@@ -14,7 +14,7 @@ typedef struct Sizes {
     int64_t m, n, k;
 } Sizes;
 
-/* A matrix, and some floats between its lines and behind it. */
+/* A matrix, with unused floats between its lines and after it. */
 typedef struct Matrix {
     View view;
     float *at;
@@ -31,8 +31,7 @@ static void *allocate(size_t bytes)
     return p;
 }
 
-/* Numbers over 24 powers of two, so that a row's sum is of large and small
- * ones. */
+/* Numbers over 24 powers of two, so a row's sum has large and small terms. */
 static float number(int seed, int64_t i)
 {
     return ldexpf(value_of(seed, i), (int)(i * 7 % 24) - 12);
@@ -66,9 +65,9 @@ static void add_error(Errors *e, double error)
     e->squares += error * error;
 }
 
-/* Errors against sums in double, in units of the sum of magnitudes, beside
- * those of the plainest sum in f32. A part left out is an error of some 2^-17
- * over the root of k. */
+/* Compares errors with those of a simple sum in f32: both against sums in
+ * double, in units of the sum of magnitudes. An omitted partial product would
+ * be an error of about 2^-17 divided by the root of k. */
 static void exactness(Check *c, const Matrix *a, const Matrix *b,
                       const Matrix *result, const char *what)
 {
@@ -87,7 +86,7 @@ static void exactness(Check *c, const Matrix *a, const Matrix *b,
         add_error(&is, fabs(element(result, x / n, x % n) - sum) / size);
         add_error(&plain, fabs((double)in_f32 - sum) / size);
     }
-    /* Of a few numbers the mean says nothing. */
+    /* The mean of a few numbers is not reliable. */
     double ratio = count < FEW ? 0 : sqrt(is.squares / plain.squares);
     if (!(is.worst <= 0x1p-21 && ratio < 1)) {
         printf("%s: off by %g, in the mean by %g of what f32 is\n", what,
@@ -97,7 +96,7 @@ static void exactness(Check *c, const Matrix *a, const Matrix *b,
     CHECK(c, ratio < 1);
 }
 
-/* Between lines and behind the last nothing is written. */
+/* The floats between the lines and after the last one are unchanged. */
 static bool is_whole(const Matrix *x, int seed)
 {
     const int64_t *s = x->view.stride;
@@ -150,7 +149,7 @@ static void product(Check *c, Sizes s, bool a_turned, bool b_turned,
     free(a.at);
 }
 
-/* The summed index in segments, each somewhere else: the same bits. */
+/* The summed index in segments at different addresses: the same bits. */
 static void segments(Check *c, Sizes s, bool a_turned, bool b_turned, int n)
 {
     enum { MOST = 4 };
@@ -199,8 +198,8 @@ static void segments(Check *c, Sizes s, bool a_turned, bool b_turned, int n)
     free(a.at);
 }
 
-/* What is no number in a row or a column is none in the results of that row or
- * column, and in no other. */
+/* A NaN or infinity in a row or column gives NaN or infinity in the results of
+ * that row or column, and in no others. */
 static void no_numbers(Check *c)
 {
     enum { M = 70, N = 50, K = 90, ROW = 40, COLUMN = 33 };
@@ -225,7 +224,7 @@ static void no_numbers(Check *c)
     free(a.at);
 }
 
-/* x y by the tiles, in a corner of matrices of zeros. */
+/* x y by the tiles; all other elements of the matrices are zero. */
 static float corner(float x, float y)
 {
     enum { N = 32 };
@@ -248,7 +247,7 @@ static float corner(float x, float y)
     return result;
 }
 
-/* What rt_split.h says of the ends of the range. */
+/* The ends of the range, as rt_split.h describes them. */
 static void ends(Check *c)
 {
     static const struct {
@@ -275,8 +274,8 @@ static void ends(Check *c)
     CHECK(c, !isfinite(corner(1.2345679e30f, 1.1234567e30f)));
 }
 
-/* A product by the runtime, whose scratch was planned for `planned` threads;
- * 0: where there are no tiles. */
+/* A product by the runtime, with scratch planned for `planned` threads; 0
+ * without tiles. */
 static void by_runtime(ParcRt *rt, Check *c, int layout, int planned)
 {
     enum { M = 300, N = 400, K = 500, BATCH = 2 };
@@ -319,7 +318,7 @@ static int in_runtime(ParcRt *rt, void *shared)
     return 0;
 }
 
-/* Whole blocks, their edges on every side, and matrices smaller than a tile. */
+/* Whole blocks, remainders on every side, matrices smaller than a tile. */
 static const Sizes sizes[] = {
     {1, 1, 1},      {3, 2, 5},      {16, 16, 32},    {17, 33, 31},
     {32, 32, 32},   {64, 48, 96},   {100, 300, 77},  {129, 130, 131},

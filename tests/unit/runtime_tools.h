@@ -34,7 +34,7 @@ static inline void shared_check_add(SharedCheck *to, const Check *c)
     atomic_fetch_add(&to->failed, c->failed);
 }
 
-/* A model of nothing but a mesh and an arena. */
+/* A model that has only a mesh and an arena. */
 static inline ParcModel bare_model(int naxes, const int64_t *size,
                                    int64_t arena_bytes)
 {

@@ -1,10 +1,10 @@
-/* value_of.h: numbers for tests, a function of index and seed. */
+/* value_of.h: deterministic numbers for tests, from an index and a seed. */
 #ifndef PARC_TESTS_UNIT_VALUE_OF_H
 #define PARC_TESTS_UNIT_VALUE_OF_H
 
 #include <stdint.h>
 
-/* Number i of a rank, or of a seed: any within ±8. */
+/* Number i of a rank or seed, within ±8. */
 static inline float value_of(int64_t rank, int64_t i)
 {
     uint32_t h = (uint32_t)(rank * 7919 + i * 104729 + 12345);

@@ -1,10 +1,10 @@
 /* attention_grad.cuh: computes attention, backward, without a score matrix.
  *
- * requires: what attention.cuh requires; DELTA_THREADS of `delta`; and the tiles of
- *           two more kernels: QUERY_ROWS, _WARPS, _THREADS, _BLOCKS, _KEYS of
- *           `query`, KEY_ROWS, _WARPS, _THREADS, _BLOCKS, _QUERIES, _PARTS of `key`
- *           (a block sums one part of the columns, for lack of registers). A kernel
- *           without sizes is omitted
+ * requires: what attention.cuh requires; DELTA_THREADS of `delta`; and the tiles
+ *           of two more kernels: QUERY_ROWS, _WARPS, _THREADS, _BLOCKS, _KEYS of
+ *           `query`, KEY_ROWS, _WARPS, _THREADS, _BLOCKS, _QUERIES, _PARTS of
+ *           `key` (a block sums one part of the columns, for lack of
+ *           registers). A kernel without sizes is omitted
  *
  * The weights p = exp(score - lse) are recomputed tile by tile:
  *   dv = p' do          dp = do v'         delta = rowsum(do * o)
@@ -12,13 +12,12 @@
  * With dropout, p and dp are multiplied by the same factors as in the forward
  * pass, which are drawn a second time.
  *
- * Three kernels run in this order. `delta`. `query`: a block owns queries,
- * loops over the keys and sums dq (attention_grad_query.cuh). `key`: a block
- * owns keys, loops over the queries of all heads that share them and sums dk
- * and dv (attention_grad_key.cuh). Scores are computed twice, but every sum
- * has one owner and one order: no atomics, and the same bits each time. While
- * a tile is multiplied, the next tile is loaded to the other half of the
- * buffer.
+ * Three kernels run in this order: `delta`; `query`, whose blocks own queries,
+ * loop over the keys and sum dq (attention_grad_query.cuh); `key`, whose blocks
+ * own keys, loop over the queries of all heads that share them and sum dk and
+ * dv (attention_grad_key.cuh). Scores are computed twice, but every sum has one
+ * owner and one order: no atomics, and the same bits each time. While a tile is
+ * multiplied, the next tile is loaded to the other half of the buffer.
  */
 #include "attention_shape.h"
 

@@ -1,11 +1,11 @@
-/* parc_device.h: the language that device code of parc is written in.
+/* parc_device.h: defines the language of parc's device code.
  *
- * Device code is the common subset of C11 and CUDA C++ over what is declared
- * here. It has two faces. Under nvcc and NVRTC (which knows no system
- * headers) the names below are the GPU's own instructions; elsewhere they are
- * those of parc_device_host.h, with which tests run the same text on the host
- * (tests/standin). Both faces define what part 1 to 4 list; part 5 is built
- * on them, once for both.
+ * Device code is the common subset of C11 and CUDA C++ with the declarations
+ * below. They have two implementations. Under nvcc and NVRTC (which has no
+ * system headers) the names are the GPU's instructions. Elsewhere
+ * parc_device_host.h implements them, and tests run the same code on the host
+ * (tests/standin). Both implementations define parts 1 to 4; part 5 is common
+ * code.
  *
  *   PARC_KERNEL(256) k03_scale(float *__restrict__ y,
  *                              const float *__restrict__ x, int64_t n)
@@ -16,55 +16,55 @@
  *   }
  *
  * 1. Kernels
- *   PARC_KERNEL(threads) name(…)  a kernel, of at most so many threads a block;
- *                          arguments are pointers and int64_t alone.
- *                          PARC_KERNEL(threads, blocks): so many blocks fit a
- *                          multiprocessor's registers. Without, the compiler
- *                          may spill to fit one more than it needs to
+ *   PARC_KERNEL(threads) name(…)  a kernel; `threads` is the maximum per block.
+ *                          Arguments are pointers and int64_t only.
+ *                          PARC_KERNEL(threads, blocks): `blocks` blocks fit the
+ *                          registers of a multiprocessor. Without `blocks` the
+ *                          compiler may spill registers to fit one more block
  *   PARC_DEVICE            a function, always inlined
  *   PARC_SHARED            static shared memory: PARC_SHARED float sum[32];
  *   void *parc_shared()    dynamic shared memory, 16-byte aligned
- *   PARC_UNROLL            in front of a loop: unroll it wholly
- *   PARC_UNROLL_2          two turns at once; PARC_ROLL: not at all, where
- *                          registers are short
+ *   PARC_UNROLL            before a loop: unroll it completely
+ *   PARC_UNROLL_2          unroll two iterations; PARC_ROLL: do not unroll, for
+ *                          lack of registers
  *   int thread_index(), block_threads(); int64_t block_index(), block_count()
- *                          one-dimensional; a block is whole warps
- *   block_barrier()        every thread of the block arrives before any goes
- *                          on, and sees what the others wrote
+ *                          one-dimensional; a block consists of whole warps
+ *   block_barrier()        waits until every thread of the block has arrived;
+ *                          their previous writes are then visible
  *   warp_barrier()         the same for the 32 threads of a warp
  *   float warp_shuffle_xor(float x, int mask)   x of lane (own ^ mask)
  *   int warp_shuffle_xor_int(int x, int mask)
  *   float warp_shuffle(float x, int lane)       x of that lane
  *   int warp_shuffle_int(int x, int lane)
- *                          all 32 threads take part in a shuffle
+ *                          all 32 threads must call a shuffle
  *
  * 2. Memory
  *   parc_load16(to, from), parc_load8, parc_load4
- *                          16, 8 or 4 bytes at once from memory into a local
- *                          array; `from` is aligned to as much
- *   parc_store16(to, from), …  the other way round
- *   copy_async16(shared, global)  16 bytes into shared memory, not waited for
- *   copy_async16_if(there, shared, global)  the same; zeros where not `there`,
- *                          and `global` is not read then
+ *                          one load of 16, 8 or 4 bytes to a local array; `from`
+ *                          is aligned to that size
+ *   parc_store16(to, from), …  the corresponding stores
+ *   copy_async16(shared, global)  asynchronous copy of 16 bytes to shared memory
+ *   copy_async16_if(there, shared, global)  the same; if `there` is 0 it writes
+ *                          zeros and does not read `global`
  *   copy_async4_if         the same with 4 bytes
- *   copy_async_commit()    closes a group of copies
- *   copy_async_wait(n)     until at most n (a constant) of the thread's latest
- *                          groups are under way; a barrier makes what has
- *                          come visible to other threads
+ *   copy_async_commit()    ends a group of copies
+ *   copy_async_wait(n)     waits until at most n (a constant) of the thread's
+ *                          latest groups are in flight; a barrier makes the
+ *                          copied data visible to other threads
  *
  * 3. Numbers
- *   parc_bf16, parc_f16    16 bits in memory; arithmetic is in f32
+ *   parc_bf16, parc_f16    storage types of 16 bits; arithmetic is in f32
  *   parc_from_bf16, parc_to_bf16, parc_from_f16, parc_to_f16
- *                          to the nearest, to even where two are
+ *                          to nearest, ties to even
  *   uint32_t parc_pack_bf16(low, high), parc_pack_f16
- *                          two in one word, `low` where it comes first
+ *                          two numbers in one word, `low` at the lower address
  *   parc_bits, parc_from_bits  a float's bits
- *   parc_exp2(x)           2^x by one instruction, within 2 ulp
+ *   parc_exp2(x)           2^x in one instruction, within 2 ulp
  *   parc_exp parc_log parc_sqrt parc_rsqrt parc_sigmoid parc_tanh parc_erf
  *   parc_sin parc_cos parc_pow (x >= 0) parc_abs
  *                          within a few ulp
- *   parc_max, parc_min     NaN where either is NaN
- *   parc_select(c, y, z)   y where c, else z
+ *   parc_max, parc_min     NaN if either is NaN
+ *   parc_select(c, y, z)   c ? y : z
  *   random numbers as in parc_random.h
  *
  * 4. Tensor cores
@@ -72,44 +72,44 @@
  *                          d += a b of a warp, 16 x 8 x 16. With g = lane / 4
  *                          and t = lane % 4:
  *                          a[0] row g, columns 2t, 2t+1; a[1] row g + 8;
- *                          a[2], a[3] the same 8 columns further on;
- *                          b[0] rows 2t, 2t+1 of column g; b[1] 8 rows on;
+ *                          a[2], a[3] the same rows, columns 2t+8, 2t+9;
+ *                          b[0] rows 2t, 2t+1 of column g; b[1] rows 2t+8, 2t+9;
  *                          d[0], d[1] row g, columns 2t, 2t+1; d[2], d[3]
  *                          row g + 8
- *   load_matrices(uint32_t to[4], row)   four matrices of 8 rows of 16 bytes,
- *                          from shared memory: lane i gives the address of row
- *                          i % 8 of matrix i / 8. to[m] has row g, columns 2t,
- *                          2t+1 of matrix m
- *   load_matrices_turned   … row 2t, column g and row 2t+1, column g
+ *   load_matrices(uint32_t to[4], row)   loads four matrices of 8 rows of 16
+ *                          bytes from shared memory: lane i passes the address
+ *                          of row i % 8 of matrix i / 8. to[m] is row g, columns
+ *                          2t, 2t+1 of matrix m
+ *   load_matrices_turned   transposed: row 2t, column g and row 2t+1, column g
  *
- * 5. On top of those
+ * 5. Functions built on parts 1 to 4
  *   lane_index(), warp_index(), block_warps()
  *   warp_sum(x), warp_max(x)     in every lane, the same bits in all
- *   block_sum(x, shared), block_max   in every thread; `shared` has 32 floats
- *                          of this call alone: it may be used again behind
- *                          the next barrier that all threads pass. Split in
- *                          two, for several at one barrier:
+ *   block_sum(x, shared), block_max   in every thread. `shared` has 32 floats,
+ *                          which no other call may use before the next barrier
+ *                          of all threads. To share one barrier among several
+ *                          reductions:
  *                          block_put(warp_sum(x), a); block_put(…, b);
  *                          block_barrier(); x = block_get_sum(a); …
- *   online_power(x, top)   e^(x - top), x <= top, within 2 ulp and what rounding
- *                          x - top to 24 bits makes of it: for sums
- *   online_base(top)       what to take off in place of a maximum, which may
- *                          still be -inf
+ *   online_power(x, top)   e^(x - top), x <= top, within 2 ulp plus the error of
+ *                          rounding x - top to 24 bits: for sums
+ *   online_base(top)       the number to subtract: `top`, or 0 if it is -inf
  *   warp_online(sum, top)  a warp's sum of e^(x - its maximum), from each
  *                          lane's own sum and maximum
- *   block_get_online(sums, tops)   the block's, from where block_put has put
- *                          warp_online's and warp_max's. NaN where all of the
- *                          row was -inf, as e^(-inf - -inf) is
+ *   block_get_online(sums, tops)   the block's sum, after block_put of
+ *                          warp_online's and warp_max's results. NaN if the
+ *                          whole row is -inf, as e^(-inf - -inf) is
  *   parc_read_words(to, from, n), parc_write_words
  *                          n (a constant 1, 2, 4, 8) words of 4 bytes;
  *                          addresses are aligned to all of them, up to 16
  *                          bytes
  *   parc_widen_bf16(x, word, n), parc_widen_f16
- *                          n elements, two in a word, as floats
+ *                          converts n elements, two per word, to floats
  *   parc_read_f32(x, from, n), parc_read_bf16, parc_read_f16, parc_read_i32,
- *   parc_read_i64          n (a constant 1, 2, 4, 8) elements, floats widened;
- *                          `from` is aligned to all of them, up to 16 bytes
- *   parc_write_f32(to, x, n), …  the other way round
+ *   parc_read_i64          n (a constant 1, 2, 4, 8) elements, floats converted
+ *                          to f32; `from` is aligned to all of them, up to 16
+ *                          bytes
+ *   parc_write_f32(to, x, n), …  the corresponding stores
  */
 #ifndef PARC_DEVICE_H
 #define PARC_DEVICE_H
@@ -167,7 +167,8 @@ PARC_DEVICE int64_t block_index(void)
     return (int64_t)blockIdx.x;
 }
 
-/* Of a grid of two dims, as a kernel of more than 2^31 - 1 blocks has it. */
+/* The block index of a grid of two dims, which a kernel of more than 2^31 - 1
+ * blocks has. */
 PARC_DEVICE int64_t wide_block_index(void)
 {
     return (int64_t)blockIdx.y * gridDim.x + blockIdx.x;
@@ -229,7 +230,7 @@ PARC_LOAD(4, uint32_t)
 PARC_STORE(8, uint2)
 PARC_STORE(4, uint32_t)
 
-/* In one instruction: of a struct compilers may make four. */
+/* One instruction: compilers may compile the assignment of a struct to four. */
 PARC_DEVICE void parc_store16(void *to, const void *from)
 {
     uint32_t x[4];
@@ -280,7 +281,7 @@ PARC_DEVICE void copy_async_commit(void)
 
 #include "parc_random.h"
 
-/* ---- 5. on top of those -------------------------------------------------- */
+/* ---- 5. functions built on parts 1 to 4 ---------------------------------- */
 
 PARC_DEVICE int lane_index(void)
 {
@@ -297,8 +298,8 @@ PARC_DEVICE int block_warps(void)
     return block_threads() / 32;
 }
 
-/* Both partners of an exchange add the same two numbers, so that all lanes
- * end with the same bits. */
+/* Both lanes of an exchange add the same two numbers, so all lanes get the
+ * same bits. */
 PARC_DEVICE float warp_sum(float x)
 {
     PARC_UNROLL
@@ -315,14 +316,14 @@ PARC_DEVICE float warp_max(float x)
     return x;
 }
 
-/* A warp's part of what a block reduces. */
+/* Stores a warp's part of a block reduction. */
 PARC_DEVICE void block_put(float x, float *shared)
 {
     if (lane_index() == 0)
         shared[warp_index()] = x;
 }
 
-/* Behind a barrier: every warp reduces all parts, the same way. */
+/* After a barrier: every warp reduces all parts in the same order. */
 PARC_DEVICE float block_get_sum(const float *shared)
 {
     return warp_sum(lane_index() < block_warps() ? shared[lane_index()] : 0.0f);
@@ -334,8 +335,8 @@ PARC_DEVICE float block_get_max(const float *shared)
                                                  : -INFINITY);
 }
 
-/* One instruction for the power, in place of an exponential's seven: what is
- * read once from memory must not wait for them. */
+/* Takes one instruction for the power instead of about seven, because kernels
+ * that read each element once are limited by instructions otherwise. */
 PARC_DEVICE float online_power(float x, float top)
 {
     return parc_exp2((x - top) * 1.44269504f);

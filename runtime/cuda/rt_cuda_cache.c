@@ -1,13 +1,14 @@
-/* rt_cuda_cache.c: choices of matmul kernels, kept between runs.
+/* rt_cuda_cache.c: saves the choices of matmul and attention kernels between
+ * runs.
  *
  *   parc matmul choices 1
  *   <checksum> <8 words> bf16 bf16 f32 batch 1 m 4096 …
  *
- * A line for each choice, in hexadecimal but for the key. The file's name
- * holds device and library, so that what it says is good wherever it is read.
- * It is written whole, beside itself, and renamed: readers and other runs see
- * an old file or a new one. Without it a run is slower to start, and that is
- * all: nothing here ends a run.
+ * Each line is one choice, in hexadecimal except for the key. The file's name
+ * includes the device and the library's version, so it is valid wherever it is
+ * read. It is written under a temporary name and renamed: other runs read the
+ * old or the new file, never a part. Without the file a run starts more
+ * slowly; errors of the file never end a run.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -31,7 +32,7 @@ typedef struct Entry {
 struct CudaCache {
     Entry *first, **last;
     bool changed;
-    char path[1024]; /* empty: nowhere to keep it */
+    char path[1024]; /* "": no folder for the file */
 };
 
 /* ---- entries ------------------------------------------------------------- */
@@ -89,7 +90,7 @@ void rt_cuda_cache_add(CudaCache *c, const char *key,
 
 enum { WORDS = 8, CHECKSUM = 8, WORD = 16, LINE = 512 };
 
-/* The line of an entry, behind its checksum. */
+/* Writes the line of an entry without its checksum. */
 static int write_words(char *to, size_t room, const BlasAlgorithm *a,
                        const char *key)
 {
@@ -100,7 +101,7 @@ static int write_words(char *to, size_t room, const BlasAlgorithm *a,
     return n + snprintf(to + n, room - (size_t)n, "%s\n", key);
 }
 
-/* "….\n" becomes an entry; false where the line is damaged. */
+/* Adds the entry of a line; false if the line is damaged. */
 static bool read_line(CudaCache *c, char *line)
 {
     BlasAlgorithm a;
@@ -148,10 +149,10 @@ static void read_file(CudaCache *c)
     }
 }
 
-/* ---- the file ------------------------------------------------------------ */
+/* ---- file ---------------------------------------------------------------- */
 
-/* The folder: $PARC_CACHE, else one of the user's; false where there is none.
- */
+/* The folder: $PARC_CACHE, or else a folder of the user. False if no variable
+ * names one. */
 static bool folder(char *to, size_t room)
 {
     const char *own = getenv("PARC_CACHE"), *cache = getenv("XDG_CACHE_HOME");
@@ -163,12 +164,12 @@ static bool folder(char *to, size_t room)
     return n > 0 && (size_t)n < room;
 }
 
-/* Every folder of a path that is not there yet. */
+/* Creates the missing folders of a path. */
 static void make_folders(char *path)
 {
     for (char *p = path + 1; (p = strchr(p, '/')); p++) {
         *p = 0;
-        mkdir(path, 0777); /* refusal is noticed when the file is written */
+        mkdir(path, 0777); /* errors are detected when the file is written */
         *p = '/';
     }
 }

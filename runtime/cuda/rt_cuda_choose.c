@@ -1,16 +1,17 @@
-/* rt_cuda_choose.c: which of cuBLASLt's kernels computes a product.
+/* rt_cuda_choose.c: chooses the cuBLASLt kernel of each product.
  *
- * The library proposes some; rank 0 times each before the first step, and all
- * ranks take the fastest: values that are equal on several ranks stay so only
- * where equal kernels make them. What was measured is kept in a file, so that
- * the next run starts at once.
+ * The library proposes candidates. Rank 0 measures them before the first step,
+ * and all ranks use the fastest: values that must be equal on several ranks
+ * need equal kernels. A file saves the choices, so the next run starts
+ * immediately.
  *
- * An idle GPU has low clocks, and its clocks rise while candidates are measured.
- * So the device works for WARM_MS before the first measurement of a process, and
- * candidates are measured in turn, in ROUNDS rounds: each one's least time counts.
+ * An idle GPU has a low clock rate, which rises while candidates run.
+ * Therefore the device runs for WARM_MS before the first measurement of a
+ * process, and candidates are measured alternately in ROUNDS rounds; the
+ * minimum of each one counts.
  *
- * The arena is free then, but for what a product before has left: it serves as
- * operands and is zeroed again.
+ * The measurements use the arena as operands, since it holds no data at that
+ * time, and fill it with zeros afterwards.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,11 +24,11 @@ enum {
     CANDIDATES = 8,
     ROUNDS = 5,
     WARM_MS = 100,
-    ROUND_US = 300, /* that a candidate runs in a round, … */
-    MOST_RUNS = 20, /* … but not more often */
+    ROUND_US = 300, /* time of a candidate in a round, … */
+    MOST_RUNS = 20, /* … limited to this number of runs */
 };
 
-/* ---- what the library proposes ------------------------------------------- */
+/* ---- candidates ---------------------------------------------------------- */
 
 static void prefer(ParcRt *rt, BlasPreference p,
                    BlasPreferenceAttribute attribute, uint32_t value)
@@ -36,8 +37,8 @@ static void prefer(ParcRt *rt, BlasPreference p,
                                                   sizeof value));
 }
 
-/* Up to `wanted` candidates for operands of this alignment, best first; at
- * least one. */
+/* Requests up to `wanted` candidates for operands of this alignment, best
+ * first. Returns their number, at least one. */
 static int propose(ParcRt *rt, const ParcMatmul *mm, int alignment, int wanted,
                    BlasCandidate *candidate)
 {
@@ -49,7 +50,7 @@ static int propose(ParcRt *rt, const ParcMatmul *mm, int alignment, int wanted,
     BLAS(rt, cublasLtMatmulPreferenceSetAttribute(p, RT_BLAS_MAX_WORKSPACE,
                                                   &workspace,
                                                   sizeof workspace));
-    /* Parts of a sum are not rounded to 16 bits in between. */
+    /* Partial sums must not be rounded to 16 bits. */
     prefer(rt, p, RT_BLAS_REDUCTION_MASK, RT_BLAS_REDUCE_IN_COMPUTE_TYPE);
     for (BlasPreferenceAttribute a = RT_BLAS_ALIGNMENT_A;
          a <= RT_BLAS_ALIGNMENT_D; a++) {
@@ -86,12 +87,12 @@ void rt_cuda_choose_unaligned(ParcRt *rt, ParcMatmul *mm, int alignment)
         (CudaChoice){.known = true, .algorithm = first.algorithm};
 }
 
-/* ---- measuring ----------------------------------------------------------- */
+/* ---- measurement --------------------------------------------------------- */
 
-/* Places in the arena that serve as operands. */
+/* Operands in the arena for a measurement. */
 typedef struct Ground {
     CudaOperands at;
-    int64_t bytes; /* of all */
+    int64_t bytes; /* total size */
 } Ground;
 
 static int64_t aligned(int64_t bytes)
@@ -106,8 +107,8 @@ static char *take(ParcRt *rt, Ground *g, int64_t bytes)
     return at;
 }
 
-/* False where the arena is too small: a product that runs in a loop over
- * parts of its operands may be. */
+/* Places the operands; false if the arena is too small, which is possible for
+ * a product that runs in a loop over parts of its operands. */
 static bool lay_out(ParcRt *rt, const ParcMatmulSpec *s, Ground *g)
 {
     g->bytes = 0;
@@ -127,7 +128,7 @@ static BlasStatus run_once(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
     return rt_cuda_product(rt, mm, &c->algorithm, &g->at);
 }
 
-/* Milliseconds of one of `runs` runs; negative if the kernel cannot run. */
+/* The mean milliseconds of `runs` runs; negative if the kernel cannot run. */
 static float time_of(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
                      const BlasCandidate *c, int runs, const CuEvent event[2])
 {
@@ -146,14 +147,13 @@ static float time_of(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
     return ms / (float)runs;
 }
 
-/* What was measured of a candidate, in milliseconds; least: -1 if it cannot
- * run. */
+/* Measured milliseconds of a candidate; least: -1 if it cannot run. */
 typedef struct Measured {
     float cold, least;
-    int runs; /* in a round */
+    int runs; /* runs per round */
 } Measured;
 
-/* Each candidate's first run, which may load its kernel. */
+/* Runs each candidate once, because the first run may load its kernel. */
 static void run_first(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
                       const BlasCandidate *candidate, int n, Measured *m,
                       const CuEvent event[2])
@@ -166,7 +166,7 @@ static void run_first(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
     }
 }
 
-/* Lets the clocks rise, once in a process. */
+/* Runs candidates until the clock rate has risen, once per process. */
 static void warm_up(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
                     const BlasCandidate *candidate, int n, const Measured *m,
                     const CuEvent event[2])
@@ -202,7 +202,7 @@ static int measure_rounds(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
     return best;
 }
 
-/* PARC_TIMES=FILE: one line of JSON for each product. */
+/* PARC_TIMES=FILE: appends one line of JSON for each product. */
 static void log_times(ParcRt *rt, const ParcMatmul *mm, int n,
                       const Measured *m, int best)
 {
@@ -236,7 +236,8 @@ static void log_times(ParcRt *rt, const ParcMatmul *mm, int n,
 static int fastest(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
                    const BlasCandidate *candidate, int n)
 {
-    /* Ordinary numbers in every type: bf16 and f32 0.011, f16 1.06. */
+    /* This byte gives normal numbers in every type: bf16 and f32 0.011, f16
+     * 1.06. */
     enum { FILLING = 0x3c };
     const RtDevice *d = rt->device;
     CuStream stream = d->stream[PARC_COMPUTE];
@@ -258,9 +259,9 @@ static int fastest(ParcRt *rt, const ParcMatmul *mm, const Ground *g,
     return best;
 }
 
-/* ---- the choice ---------------------------------------------------------- */
+/* ---- choice -------------------------------------------------------------- */
 
-/* All that a choice depends on, besides device and library. */
+/* The key contains all that a choice depends on, except device and library. */
 static void write_key(const ParcRt *rt, const ParcMatmul *mm,
                       char key[CUDA_KEY])
 {
@@ -283,7 +284,7 @@ static void write_key(const ParcRt *rt, const ParcMatmul *mm,
     }
 }
 
-/* A choice of an earlier run, if the library still takes it. */
+/* Reads a choice of an earlier run, if the library still accepts it. */
 static bool recall(ParcRt *rt, const ParcMatmul *mm, const char *key,
                    BlasAlgorithm *algorithm)
 {

@@ -1,29 +1,28 @@
-/* rt_cuda_collectives.c: collectives between devices, through NCCL.
+/* rt_cuda_collectives.c: implements collectives between devices with NCCL.
  *
- * Those of one statement are one group of calls, on the stream that the
- * schedule gave it, so that they are one kernel where NCCL can make them one.
- * A tensor that is split in an inner dim is rows to NCCL: a few rows are a call
- * each, more are packed to where the pieces of a rank lie together: room that
- * the plan has for that (rt_staging.h). Padded runs
- * are moved with their exact counts, by a broadcast or a reduction for each
- * rank, and nothing is written behind `valid`.
+ * All parts of a statement are one group of NCCL calls, on the stream of the
+ * schedule, so that NCCL can fuse them to one kernel. A tensor that is split
+ * in an inner dim consists of rows. A few rows are one call each; more rows
+ * are packed to a buffer in which each rank's part is contiguous
+ * (rt_staging.h). Padded runs are transferred with their exact sizes, by a
+ * broadcast or a reduce per rank, and nothing is written beyond `valid`.
  *
- * Against the CPU's: sums of bf16 and f16 are rounded at each step of NCCL's
- * ring or tree, not once at the end, and run in an order of its own that is the
- * same in each run; the maximum of a number and a NaN is the number.
+ * Two differences from the CPU. Sums of bf16 and f16 are rounded at each step
+ * of NCCL's ring or tree, in NCCL's order, which is the same in each run. The
+ * maximum of a number and NaN is the number.
  */
 #include "rt_nccl.h"
 #include "rt_staging.h"
 #include "rt_type.h"
 
-/* They move through the devices' own links, so that a launcher's processes
- * need no memory in common. */
+/* Devices communicate over their own links, so processes of a launcher need no
+ * shared memory. */
 bool rt_collectives_share(void)
 {
     return false;
 }
 
-/* A collective at work: where, and what a part is in bytes. */
+/* A collective, and the communicator and stream that it uses. */
 typedef struct Work {
     ParcRt *rt;
     const RtGroup *group;
@@ -61,7 +60,7 @@ static Work begin(ParcRt *rt, int id, uint32_t axes)
     return w;
 }
 
-/* Names it, and waits for it, under PARC_SYNC. */
+/* With PARC_SYNC, waits for the collective and names it on failure. */
 static void end(const Work *w)
 {
     if (w->comm) {
@@ -85,7 +84,7 @@ static bool by_rows(const ParcPart *p)
     return rt_moves_by_rows(p->outer, p->inner * rt_type_size(p->type));
 }
 
-/* The parts that move row by row, all in one group of calls. */
+/* Moves the parts that are transferred row by row, in one group of calls. */
 static void few_rows(const Work *w, int n, const ParcPart *part,
                      void (*move)(const Work *w, const ParcPart *p))
 {
@@ -117,13 +116,13 @@ static int64_t whole_row(const ParcPart *p, int64_t ranks)
     return p->valid == 0 || p->inside ? ranks * p->inner : p->valid;
 }
 
-/* Whether rows have no place for the last run's padding. */
+/* Whether the gathered rows exclude the padding of the last run. */
 static bool is_ragged(const Work *w, const ParcPart *p)
 {
     return whole_row(p, w->group->n) != w->group->n * p->inner;
 }
 
-/* `rows` rows of `width` bytes. */
+/* Copies `rows` rows of `width` bytes. */
 static void copy_rows(const Work *w, const void *to, int64_t to_row,
                       const void *from, int64_t from_row, int64_t rows,
                       int64_t width)
@@ -159,7 +158,7 @@ static char *room(const Work *w, int64_t bytes)
 
 /* ---- all_gather ---------------------------------------------------------- */
 
-/* Row o of what this rank gives. */
+/* The address of row o of this rank's source. */
 static char *own_row(const Work *w, const ParcPart *p, int64_t o)
 {
     int64_t size = rt_type_size(p->type), k = w->group->n;
@@ -168,7 +167,7 @@ static char *own_row(const Work *w, const ParcPart *p, int64_t o)
                       : o * p->inner) * size;
 }
 
-/* Calls of a group: row by row. */
+/* Row by row, within a group of calls. */
 static void gather_rows(const Work *w, const ParcPart *p)
 {
     int64_t size = rt_type_size(p->type), row = whole_row(p, w->group->n);
@@ -193,7 +192,8 @@ static void gather_rows(const Work *w, const ParcPart *p)
     }
 }
 
-/* Whole boxes of ranks are gathered one behind the other, then dealt out. */
+/* Gathers the whole block of each rank to the packing buffer, then copies the
+ * rows to their positions. */
 static void gather_packed(const Work *w, const ParcPart *p)
 {
     int64_t size = rt_type_size(p->type), k = w->group->n;
@@ -257,8 +257,9 @@ static void reduce_rows(const Work *w, const ParcPart *p)
     }
 }
 
-/* What each rank is to get is brought together; runs that are not whole get
- * zeros, which stay where they are: behind the valid part of the result. */
+/* Copies the part of each rank to the packing buffer and reduces there.
+ * Parts of short runs are cleared first, so that the padding of the result
+ * is zero. */
 static void reduce_packed(const Work *w, const ParcPart *p)
 {
     int64_t size = rt_type_size(p->type), k = w->group->n;
@@ -278,7 +279,7 @@ static void reduce_packed(const Work *w, const ParcPart *p)
                            type_of(p->type), RT_NCCL_SUM, w->comm, w->queue));
 }
 
-/* A rank's padding is zero. */
+/* Clears the padding of the rank's run. */
 static void clear_padding(const Work *w, const ParcPart *p)
 {
     ParcRt *rt = w->rt;
@@ -342,11 +343,11 @@ void parc_all_reduce(ParcRt *rt, int id, uint32_t axes, ParcReduce op, int n,
 
 /* ---- all_to_all ---------------------------------------------------------- */
 
-/* One side: what is of peer j, `rows` runs of `width` bytes, each k times as
- * far from the next; together they are one message. */
+/* One side of the exchange: for each peer j, `rows` runs of `width` bytes,
+ * which are k * width apart. All runs of a peer are one message. */
 typedef struct Side {
     int64_t rows, width;
-    char *base, *packed; /* packed: where rows are more than one */
+    char *base, *packed; /* packed: buffer if there is more than one row */
 } Side;
 
 static Side side_of(const Work *w, const ParcPart *p, int64_t offset,

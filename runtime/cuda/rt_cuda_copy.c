@@ -1,9 +1,9 @@
-/* rt_cuda_copy.c: bytes between the host's mirror and the device, and within
+/* rt_cuda_copy.c: copies between the host mirror and the device, and within
  * the device.
  *
- * Copies go through pinned memory in two halves, so that the mirror may change
- * as soon as an upload returns and the device reads at full speed while the
- * host fills the other half. All are queued on the compute stream, in order
+ * Copies use pinned memory in two halves. The mirror may change as soon as an
+ * upload returns, and the device reads one half at full speed while the host
+ * fills the other. All copies are enqueued on the compute stream, in order
  * with the step.
  */
 #include <stdlib.h>
@@ -58,7 +58,8 @@ void rt_cuda_stage_close(ParcRt *rt)
     }
 }
 
-/* Goes on to the other half, once the device has read what it holds. */
+/* Switches to the other half, once the device has read its previous
+ * contents. */
 static void next_half(ParcRt *rt)
 {
     RtDevice *d = rt->device;
@@ -73,7 +74,8 @@ static void next_half(ParcRt *rt)
     }
 }
 
-/* Room for a piece of what is left of a copy; *piece: its bytes. */
+/* Allocates staging memory for the next part of a copy of `left` bytes;
+ * *piece: the size of that part. */
 static char *stage_room(ParcRt *rt, int64_t left, size_t *piece)
 {
     CudaStage *s = &rt->device->stage;
@@ -87,8 +89,8 @@ static char *stage_room(ParcRt *rt, int64_t left, size_t *piece)
     return at;
 }
 
-/* Large ranges give their pages back: shared ones as a hole, private ones as
- * zeros to come. */
+/* Frees the pages of large ranges of the mirror: a hole in shared memory,
+ * zeros on the next access in private memory. */
 static void give_back(const ParcRt *rt, int64_t offset, int64_t bytes)
 {
     enum { SMALL = 1 << 20 };
@@ -149,7 +151,7 @@ void rt_device_download(ParcRt *rt, int64_t offset, int64_t bytes)
     }
 }
 
-/* ---- what a step leaves -------------------------------------------------- */
+/* ---- results of a step --------------------------------------------------- */
 
 void rt_device_ask(ParcRt *rt, int64_t offset)
 {
@@ -197,8 +199,8 @@ void parc_zero(ParcRt *rt, void *to, int64_t bytes)
     rt_cuda_queued(rt, PARC_COMPUTE, "zeros");
 }
 
-/* Pinned memory that holds what `host` does, for as long as the run lasts. A
- * step that runs eagerly finds what the step before has made. */
+/* Pinned memory with the contents of `host`, which lives as long as the run.
+ * Later eager steps reuse it. */
 static const void *constant(ParcRt *rt, const void *to, const void *host,
                             size_t bytes)
 {

@@ -1,8 +1,8 @@
-/* rt_cuda_device.c: a rank's GPU, from the search for a driver to its end.
+/* rt_cuda_device.c: opens and closes a rank's GPU.
  *
- * All of it happens in the rank's own process: CUDA does not survive a fork.
- * Everything that can be missing is looked at here, before any work is done,
- * and named once: of ranks that fail, the first speaks.
+ * This happens in the rank's own process, because CUDA does not survive a
+ * fork. All requirements are checked here, before any work starts; of several
+ * ranks that fail only the first prints its message.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ void rt_device_begin(char **argv, const ParcModel *model, int64_t threads)
     (void)argv, (void)model, (void)threads;
 }
 
-/* Device memory is checked by each rank when it opens its device. */
+/* Each rank checks device memory when it opens its device. */
 double rt_device_host_bytes(const ParcModel *model, const char **what)
 {
     *what = "what the plan offloads";
@@ -94,7 +94,7 @@ static int attribute(ParcRt *rt, CuAttribute which)
     return value;
 }
 
-/* PARC_DEVICE: the GPU that all ranks of the box share; -1: none. */
+/* PARC_DEVICE: the GPU that all ranks of the node share; -1: not set. */
 static int shared_device(ParcRt *rt, int count)
 {
     const char *text = getenv("PARC_DEVICE");
@@ -110,8 +110,8 @@ static int shared_device(ParcRt *rt, int count)
     return (int)n;
 }
 
-/* Rank r of the box takes GPU r; where a launcher shows each of its processes
- * one GPU alone, that. */
+/* Rank r of the node uses GPU r. If a launcher makes only one GPU visible to
+ * each of its processes, the rank uses that one. */
 static void choose_ordinal(ParcRt *rt)
 {
     RtDevice *d = rt->device;
@@ -152,15 +152,15 @@ static void choose_device(ParcRt *rt)
 
 /* ---- its memory ---------------------------------------------------------- */
 
-/* The value for --device-memory: parc leaves a 32nd of it free for what has its
- * memory on the device already (driver/fit.c). */
+/* The value for --device-memory that makes a plan fit in `bytes`: parc keeps
+ * 1/32 of it free for other memory on the device (driver/fit.c). */
 static double as_told(size_t bytes)
 {
     return (double)bytes * 32 / 31;
 }
 
-/* Ranks that have their arenas on this rank's device: with PARC_DEVICE all of
- * this machine. */
+/* The number of ranks with arenas on this rank's device: with PARC_DEVICE all
+ * ranks of the node. */
 static size_t sharing(const ParcRt *rt)
 {
     const RtLaunch *l = rt->world->launch;
@@ -193,8 +193,9 @@ _Noreturn static void does_not_fit(ParcRt *rt, size_t ranks, size_t room,
             rt_size_text(as_told(room / ranks), tell));
 }
 
-/* NCCL's memory is not the plan's: NCCL allocates first. Arenas that would not
- * fit without NCCL either are refused before anything is allocated. */
+/* NCCL allocates device memory that the plan does not include, so NCCL is
+ * opened before the arena is allocated. If the arenas would not fit even
+ * without NCCL, the run ends before any allocation. */
 static void open_nccl(ParcRt *rt)
 {
     RtDevice *d = rt->device;
@@ -208,7 +209,7 @@ static void open_nccl(ParcRt *rt)
     d->nccl_bytes = room < d->free_before ? d->free_before - room : 0;
 }
 
-/* One allocation of exactly what parc planned, all zeros. */
+/* Allocates exactly the planned bytes, filled with zeros. */
 static void take_arena(ParcRt *rt)
 {
     RtDevice *d = rt->device;
@@ -232,8 +233,8 @@ static void take_arena(ParcRt *rt)
 
 /* ---- streams and events -------------------------------------------------- */
 
-/* Collectives go first where both could: what waits for them is on the path
- * of the step, and they need few of the device's units. */
+/* Collectives have higher priority than kernels: other work waits for them,
+ * and they need few multiprocessors. */
 static void make_streams(ParcRt *rt)
 {
     RtDevice *d = rt->device;
@@ -270,7 +271,7 @@ static void destroy_streams(ParcRt *rt)
     }
 }
 
-/* ---- from begin to end --------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------ */
 
 void rt_device_open(ParcRt *rt)
 {
@@ -319,7 +320,7 @@ double rt_device_peak_flops(const ParcRt *rt)
 {
     const RtDevice *d = rt->device;
     if (!d) {
-        return 0; /* no step is run */
+        return 0; /* no step is executed */
     }
     return rt->nranks *
            rt_cuda_peak_flops(d->name, d->major, d->minor, d->precision);

@@ -1,14 +1,15 @@
-/* rt_cuda_epilogue.c: what cuBLASLt does to a product before it writes it.
+/* rt_cuda_epilogue.c: sets the epilogues of cuBLASLt's products.
  *
- * By columns our rows are the library's columns (rt_cuda_matmul.h), so that a
- * vector along our rows is one along its columns, as it wants a bias to be; its
- * operand A is our b. Vectors and GELU's operand have the result's type, which
- * is the library's default. What is added is no epilogue there, but its c with
+ * parc's rows are the library's columns (rt_cuda_matmul.h). A vector along
+ * parc's rows is therefore a vector along the library's columns, as the
+ * library requires for a bias, and the library's operand A is parc's b.
+ * Vectors and GELU's operand have the result's type, which is the library's
+ * default. An added tensor is not an epilogue there, but the library's c with
  * a factor of 1.
  */
 #include "rt_cuda_matmul.h"
 
-/* What it works with: ADDED is a tensor, and the library's c. */
+/* Operands of an epilogue. ADDED: a tensor that is the library's c. */
 enum { VECTOR_N = 1, VECTOR_M = 2, TENSOR = 4, ADDED = 8 };
 
 static const struct Epilogue {

@@ -1,15 +1,15 @@
-/* rt_cuda_error.c: what is said when a call of CUDA fails.
+/* rt_cuda_error.c: reports failed CUDA calls.
  *
- * Work is queued, so that a kernel that went wrong is heard of at some later
- * call: outside of PARC_SYNC=1 a message says what was queued last, and how to
- * find out.
+ * Work is asynchronous: the error of a kernel is returned by a later call.
+ * Without PARC_SYNC=1 a message therefore names the statement that was
+ * enqueued last, and tells how to find the one that failed.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "rt_cuda.h"
 
-/* Errors of the kind that a kernel leaves behind for later calls to report. */
+/* Errors that a kernel causes and later calls return. */
 static bool is_late(CuResult r)
 {
     enum { FIRST_OF_LAUNCHES = 700, LAST_OF_LAUNCHES = 721 };

@@ -1,9 +1,10 @@
-/* rt_cuda_host.c: what the plan keeps in host memory.
+/* rt_cuda_host.c: allocates the host memory of tensors that the plan offloads.
  *
- * One allocation of exactly the planned bytes, pinned, so that the device copies
- * to and from it at the bus' full speed while kernels run, and a graph may hold
- * the copies: pageable memory would be copied twice, by the host, and cannot be
- * captured. Offsets of emitted code count on from the arena's end.
+ * It is one pinned allocation of exactly the planned bytes. The device copies
+ * pinned memory at the full rate of the bus while kernels run, and a graph can
+ * contain the copies. Pageable memory needs a second copy by the host and
+ * cannot be captured. In emitted code offsets of host memory begin at the
+ * arena's end.
  */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* rt_cuda_launch.c: kernels by name. */
+/* rt_cuda_launch.c: launches kernels by name. */
 #include "rt_cuda_launch.h"
 
 #include "rt_cuda.h"

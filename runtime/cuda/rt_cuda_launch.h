@@ -1,4 +1,5 @@
-/* rt_cuda_launch.h: launching device code that is written by hand, by its name.
+/* rt_cuda_launch.h: declares launches of hand-written device code, by its
+ * name.
  */
 #ifndef PARC_RT_CUDA_LAUNCH_H
 #define PARC_RT_CUDA_LAUNCH_H
@@ -8,7 +9,7 @@
 
 #include "parc_rt.h"
 
-/* What device code calls a type of floats. */
+/* The name of a float type in device code. */
 static inline const char *rt_float_name(ParcType type)
 {
     static const char *const name[] = {
@@ -21,7 +22,7 @@ static inline int64_t rt_pointer_bits(const void *p)
     return (int64_t)(intptr_t)p;
 }
 
-/* Kernels take floats as their bits. */
+/* Kernels receive floats as their bits. */
 static inline int64_t rt_float_bits(float x)
 {
     int32_t bits;
@@ -29,22 +30,23 @@ static inline int64_t rt_float_bits(float x)
     return bits;
 }
 
-/* As many blocks of `each` as n elements take. */
+/* The number of blocks of `each` elements for n elements. */
 static inline int64_t rt_blocks(int64_t n, int64_t each)
 {
     return (n + each - 1) / each;
 }
 
-/* The grid of `blocks` blocks: `rows` of `columns`. One row where one dim can
- * count them, as block_index() does; else wide_block_index() does, and the last
- * row has a few blocks too many. False: a GPU cannot count so many. */
+/* Sets the grid of `blocks` blocks: `rows` rows of `columns`. It has one row
+ * if one grid dim suffices, for kernels with block_index(). Otherwise kernels
+ * use wide_block_index(), and the last row may have surplus blocks. False if a
+ * GPU supports no such grid. */
 bool rt_cuda_grid(int64_t blocks, unsigned *columns, unsigned *rows);
 
-/* Queues kernel `symbol` with n arguments. rt_cuda_launch.c */
+/* Enqueues kernel `symbol` with n arguments (rt_cuda_launch.c). */
 void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
                     int64_t shared_bytes, int n, int64_t *argument);
 
-/* Shared memory that a block of the rank's GPU may have, bytes. */
+/* The maximum shared memory of a block on the rank's GPU, in bytes. */
 int64_t rt_cuda_block_memory(const ParcRt *rt);
 
 /* rt_cuda_launch(rt, symbol, grid, block, shared, arguments…) */

@@ -1,8 +1,8 @@
-/* rt_cuda_load.c: the libraries of CUDA, opened when a program needs them.
+/* rt_cuda_load.c: opens the CUDA libraries at run time.
  *
- * A table of calls is a struct of function pointers and nothing else; its
- * symbols stand in the order of its members, since both are made from the same
- * list.
+ * A function table is a struct of function pointers only. Its members and the
+ * list of symbols have the same order, because both are generated from the
+ * same list.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static const char *const cudnn_symbols[] = {
 #include "calls_cudnn.h"
 };
 
-/* POSIX has functions' addresses be objects' addresses. */
+/* POSIX guarantees that function pointers convert to object pointers. */
 typedef void (*Function)(void);
 _Static_assert(sizeof(Function) == sizeof(void *), "dlsym");
 _Static_assert(sizeof(CudaDriver) ==
@@ -90,7 +90,8 @@ static bool is_listed(const CudaLibrary *library, int i)
     return i < most && library->names[i];
 }
 
-/* The first that can be opened; else why each cannot. */
+/* Opens the first name that can be opened; else composes why each one
+ * cannot. */
 static void *open_library(const CudaLibrary *library, const char **name,
                           char *error, size_t room)
 {
@@ -113,7 +114,7 @@ static void *open_library(const CudaLibrary *library, const char **name,
     return NULL;
 }
 
-/* The file that was opened, as the loader knows it. */
+/* The path of the opened file. */
 static const char *file_of(void *address, const char *name)
 {
     Dl_info info;

@@ -1,8 +1,8 @@
-/* rt_cuda_matmul.c: matrix products by cuBLASLt.
+/* rt_cuda_matmul.c: computes matrix products with cuBLASLt.
  *
- * Descriptions are made once, by init; a call passes three addresses. Operands
- * are added up in f32 whatever their type. Products of f32 are exact to f32;
- * PARC_TF32=1 allows operands to be rounded to 10 bits of mantissa, which is
+ * init creates the descriptions once; a call passes addresses. Products
+ * accumulate in f32 for every type. Products of f32 are exact to f32;
+ * PARC_TF32=1 lets the library round operands to 10 bits of mantissa, which is
  * several times as fast.
  */
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static int64_t type_bytes(ParcType t)
     return t == PARC_F32 ? 4 : 2;
 }
 
-/* One operand as the spec has it: rows by columns, strides in elements. */
+/* An operand of the spec, with strides in elements. */
 typedef struct Matrix {
     ParcType type;
     int64_t rows, columns;
@@ -41,8 +41,8 @@ int64_t rt_cuda_operand_bytes(const ParcMatmulSpec *s, int operand)
     return (last + 1) * type_bytes(x.type);
 }
 
-/* Contiguous along a row: by columns that is the transposed matrix, which is
- * what the swapped product wants. */
+/* Contiguous along rows. In column-major order that is the transposed matrix,
+ * which the swapped product needs. */
 static bool is_by_rows(const Matrix *x)
 {
     return x->stride[2] == 1;
@@ -55,7 +55,7 @@ static BlasLayout make_layout(ParcRt *rt, const Matrix *x, int64_t batch)
     int64_t rows = by_rows ? x->columns : x->rows;
     int64_t columns = by_rows ? x->rows : x->columns;
     int64_t leading = by_rows ? x->stride[1] : x->stride[2];
-    /* Of a single column the stride says nothing, but it is looked at. */
+    /* The stride of a single column is not used, but the library checks it. */
     leading = columns == 1 && leading < rows ? rows : leading;
     BLAS(rt, cublasLtMatrixLayoutCreate(&layout, blas_type[x->type],
                                         (uint64_t)rows, (uint64_t)columns,
@@ -74,7 +74,7 @@ static BlasLayout make_layout(ParcRt *rt, const Matrix *x, int64_t batch)
 static void make_product(ParcRt *rt, ParcMatmul *mm)
 {
     const RtDevice *d = rt->device;
-    /* The library has TF32 for operands in f32 only. */
+    /* The library supports TF32 only for operands in f32. */
     bool tf32 = d->mode.tf32 && mm->spec.type.a == PARC_F32;
     BlasCompute compute = tf32 ? RT_BLAS_COMPUTE_TF32 : RT_BLAS_COMPUTE_F32;
     BLAS(rt, cublasLtMatmulDescCreate(&mm->product, compute, RT_BLAS_F32));
@@ -94,7 +94,7 @@ static void make_product(ParcRt *rt, ParcMatmul *mm)
     rt_cuda_epilogue_make(rt, mm);
 }
 
-/* The library is opened by the first product of a program that has any. */
+/* The first product of a program opens the library. */
 static void open_library(ParcRt *rt)
 {
     RtDevice *d = rt->device;

@@ -1,8 +1,8 @@
-/* rt_cuda_module.c: the compiled kernels, and how they are launched.
+/* rt_cuda_module.c: loads the compiled kernels and launches them.
  *
- * A binary holds an image for each architecture it was built for: machine code
- * ("sm_90a") and, for devices that are newer than all of them, PTX
- * ("compute_90"), which the driver compiles when it is loaded.
+ * A binary contains an image for each architecture that it was built for:
+ * machine code ("sm_90a"), and PTX ("compute_90") for newer devices, which the
+ * driver compiles when it loads it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 #include "rt_cuda.h"
 #include "rt_cuda_launch.h"
 
-/* ---- which image --------------------------------------------------------- */
+/* ---- choice of an image -------------------------------------------------- */
 
 /* "sm_90a": 9, 0 and 'a'. */
 typedef struct Arch {
     bool ptx;
     int major, minor;
-    char suffix; /* 'a': this architecture alone; 'f': its family; else 0 */
+    char suffix; /* 'a': only this architecture; 'f': its family; else 0 */
 } Arch;
 
 static bool read_arch(const char *text, Arch *a)
@@ -37,9 +37,9 @@ static bool read_arch(const char *text, Arch *a)
     return true;
 }
 
-/* How well a device runs an image; 0: not at all. Machine code of its own
- * architecture is best, then that of an older one with the same major number,
- * then PTX of the newest. */
+/* A score of an image for a device; 0: cannot run. Machine code of the
+ * device's own architecture is best, then that of an older one with the same
+ * major number, then the newest PTX. */
 static int fitness(const Arch *a, int major, int minor)
 {
     enum { OWN = 1 << 16, MACHINE = 1 << 12, SPECIAL = 1 };
@@ -97,10 +97,10 @@ static const ParcImage *choose(ParcRt *rt)
     return &m->image[i];
 }
 
-/* Shared memory that every block has without asking, bytes. */
+/* Bytes of shared memory that every block has by default. */
 enum { GRANTED = 48 * 1024 };
 
-/* ---- loading ------------------------------------------------------------- */
+/* ---- load ---------------------------------------------------------------- */
 
 static void load(ParcRt *rt, const ParcImage *image)
 {
@@ -157,7 +157,7 @@ int rt_cuda_kernel(ParcRt *rt, const char *symbol)
             symbol);
 }
 
-/* ---- launching ----------------------------------------------------------- */
+/* ---- launch -------------------------------------------------------------- */
 
 bool parc_block_has(const ParcRt *rt, int kernel, int64_t shared_bytes)
 {

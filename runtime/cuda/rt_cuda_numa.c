@@ -1,11 +1,11 @@
-/* rt_cuda_numa.c: host memory near the GPU.
+/* rt_cuda_numa.c: places host memory near the GPU.
  *
- * On a machine with several NUMA nodes a copy between the device and memory of
- * another node crosses the link between the processors, at a part of the bus'
- * rate. Pages are placed where they are touched first, and the driver touches
- * pinned memory when it allocates it, so the preferred node is set before any
- * buffer is allocated. Linux names the node of a PCI device in sysfs; the call
- * that sets the preference needs no library.
+ * On a machine with several NUMA nodes, a copy between the device and memory
+ * of another node crosses the link between the processors, at a lower rate
+ * than the bus. The system places a page on first access, and the driver
+ * accesses pinned memory when it allocates it, so the preferred node is set
+ * before any allocation. Linux names the node of a PCI device in sysfs. A
+ * system call sets the preference, hence no library is needed.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 enum { MPOL_PREFERRED_MODE = 1, WORD_BITS = 8 * sizeof(unsigned long) };
 
-/* The node that sysfs names for a PCI device; -1: none. */
+/* The node of a PCI device in sysfs; -1: none. */
 static int node_of(const char *root, const char *pci)
 {
     char path[512];
@@ -45,13 +45,14 @@ void rt_cuda_numa_open(ParcRt *rt)
         return;
     }
     for (char *c = pci; *c; c++) {
-        *c = (char)tolower((unsigned char)*c); /* sysfs has 0000:1b:00.0 */
+        *c = (char)tolower((unsigned char)*c); /* sysfs uses lower case:
+                                                  0000:1b:00.0 */
     }
     d->numa_node = node_of(root && *root ? root : "/sys", pci);
     if (d->numa_node < 0 || d->numa_node >= (int)WORD_BITS) {
         return;
     }
     unsigned long mask = 1ul << d->numa_node;
-    /* A container may forbid the call: then the kernel's own choice stays. */
+    /* A container may forbid the call; the default placement then stays. */
     (void)syscall(SYS_set_mempolicy, MPOL_PREFERRED_MODE, &mask, WORD_BITS + 1);
 }

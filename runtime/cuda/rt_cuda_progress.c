@@ -1,25 +1,26 @@
-/* rt_cuda_progress.c: which collective each stream of the device is in.
+/* rt_cuda_progress.c: records which collective each stream of the device
+ * executes.
  *
- * A graph runs without the host, so that the device itself has to say where it
- * is: before and behind each collective its stream writes a word of pinned
- * memory. Collective i of a stream in a step, from 0 on, is begun where the
- * word is 2 i + 1 and has ended where it is 2 i + 2; 0: none is begun. All
- * ranks queue the same collectives in the same order, so that one rank's table
- * says what another's word means.
+ * A graph runs without the host, so the device itself reports its progress:
+ * before and after each collective the stream writes a word of pinned memory.
+ * Collective i of a stream in a step has begun if the word is 2 i + 1, and has
+ * ended if it is 2 i + 2; 0 means that none has begun. All ranks enqueue the
+ * same collectives in the same order, so one rank's table explains the words
+ * of the others.
  *
- * The word is written by a memset: a node that graphs have in every driver, for
- * which pinned memory is as good as the device's. (cuStreamWriteValue32 is
- * cheaper, but drivers of CUDA 12 refuse it where the kernel's module was
- * loaded without stream memory operations.) What it costs: about a microsecond
- * in front of a collective. The one behind stands behind the event that others
- * wait for, and is left out where the stream's next collective follows without
- * a wait: that one's begin says the same.
+ * The word is written by a memset node, which graphs support in every driver
+ * and which can write pinned memory. (cuStreamWriteValue32 is cheaper, but
+ * drivers of CUDA 12 refuse it if the kernel module was loaded without stream
+ * memory operations.) It costs about a microsecond before a collective. The
+ * word after a collective is written after the event that other streams wait
+ * for. It is omitted if the stream's next collective follows without a wait,
+ * because the begin of that one implies it.
  */
 #include <stdlib.h>
 
 #include "rt_nccl.h"
 
-/* Words lie apart, in a line of the cache each. */
+/* Words are in separate cache lines. */
 enum { APART = 16, FIRST_ROOM = 64 };
 
 void rt_cuda_progress_open(ParcRt *rt)
@@ -68,7 +69,7 @@ void rt_cuda_progress_step(ParcRt *rt)
     }
 }
 
-/* The place of the stream's next collective. */
+/* Appends an entry for the stream's next collective. */
 static CudaPlace *next_place(CudaProgress *p, int stream)
 {
     uint32_t i = p->n[stream]++;
@@ -107,7 +108,8 @@ void rt_cuda_progress_settle(ParcRt *rt, int stream)
     }
 }
 
-/* Kernels follow on the compute stream, and nobody tells. */
+/* On the compute stream kernels follow, which write no word; so the end is
+ * written immediately. */
 void rt_cuda_progress_end(ParcRt *rt, int stream)
 {
     rt->device->comms->progress.owed[stream] = true;
@@ -124,7 +126,7 @@ const CudaPlace *rt_cuda_progress_place(const ParcRt *rt, int stream,
     return word > 0 && i < p->known[stream] ? &p->place[stream][i] : NULL;
 }
 
-/* The collective that it is in, or was last in, of any stream. */
+/* Stores the present or latest collective of any stream. */
 static void note(RtSlot *slot, const CudaPlace *place, bool in)
 {
     if (place) {

@@ -1,16 +1,17 @@
-/* rt_cuda_rates.c: what GPUs could do, for the log's share of it (mfu).
+/* rt_cuda_rates.c: lists the peak rates of GPUs, for the log's mfu.
  *
- * Dense products of matrices, operands of 16 bits or of f32 (outside of the
- * tensor cores), added up in f32, in 10^12 operations a second: NVIDIA's data
- * sheets, without sparsity, at boost clock.
+ * Rates of dense matrix products in 10^12 operations per second, for operands
+ * of 16 bits, TF32 and f32 (without tensor cores), with sums in f32: from
+ * NVIDIA's data sheets, without sparsity, at boost clock.
  */
 #include <string.h>
 
 #include "rt_cuda.h"
 
 typedef struct Rate {
-    const char *name; /* part of the device's; the longest that fits counts */
-    int major, minor; /* or any device of this compute capability; 0: none */
+    const char *name; /* part of the device's name; the longest match counts */
+    int major, minor; /* or any device of this compute capability; 0: only the
+                         name counts */
     double half, tf32, single;
 } Rate;
 
@@ -45,7 +46,7 @@ static const Rate rates[] = {
     {"B300", 10, 3, 2250, 1125, 75},
 };
 
-/* A name within another, as a word: "A10" is not in "NVIDIA A100". */
+/* Whether `part` occurs in a name as a word: "A10" is not in "NVIDIA A100". */
 static bool names(const char *device, const char *part)
 {
     size_t n = strlen(part);

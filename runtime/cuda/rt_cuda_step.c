@@ -1,15 +1,16 @@
-/* rt_cuda_step.c: a step, captured once and replayed.
+/* rt_cuda_step.c: captures a step as a graph once and replays it.
  *
- * The first step is queued call by call: libraries load a kernel when it is
- * first launched, make connections and take room, none of which should happen
- * while a stream is captured. The second step's calls are recorded as a graph
- * instead of run: hundreds of launches become one, whose cost for the host does
- * not depend on the model. A graph's arguments never change, so that whatever
- * differs from step to step (batch, learning rate, key, scale) lies in device
- * memory, written before.
+ * The first step is enqueued call by call: libraries load kernels, connect and
+ * allocate memory in their first calls, which must not happen during a
+ * capture. The calls of the second step are captured as a graph. Hundreds of
+ * launches become one, whose cost for the host does not depend on the model.
+ * The arguments of a graph never change: data that differs between steps
+ * (batch, learning rate, key, scale) is in device memory, which is written
+ * before the step.
  *
- * The graph begins and ends on the compute stream. The others join it by an
- * event at its begin and end at one, which the capture requires.
+ * The graph begins and ends on the compute stream. As a capture requires, the
+ * other streams fork from it by an event at the start and join it by events at
+ * the end.
  */
 #include <stdio.h>
 
@@ -25,9 +26,10 @@ void parc_record(ParcRt *rt, int stream, int event)
     d->recorded[event] = d->queued;
 }
 
-/* In a loop's first turn an event of the turn before has no record yet. One of
- * another step counts for nothing: that step is done, and the driver refuses
- * to mix records of captured and of eager steps. */
+/* In the first iteration of a loop, an event of the previous iteration has not
+ * been recorded yet. Records of another step are ignored: that step has ended,
+ * and the driver does not allow records of captured steps and waits of eager
+ * ones to be mixed. */
 void parc_wait(ParcRt *rt, int stream, int event)
 {
     const RtDevice *d = rt->device;
@@ -37,8 +39,8 @@ void parc_wait(ParcRt *rt, int stream, int event)
     }
 }
 
-/* Under PARC_NANCHECK: what the statement before has written, on whichever
- * stream. */
+/* With PARC_NANCHECK: checks the results of the previous statement, after all
+ * streams. */
 static void look_at_results(ParcRt *rt, int next, int64_t turn)
 {
     for (int i = 0; rt->nan_check && i < PARC_STREAMS; i++) {
@@ -49,7 +51,7 @@ static void look_at_results(ParcRt *rt, int next, int64_t turn)
     }
 }
 
-/* The other streams begin where compute is now, … */
+/* The other streams begin after the present work of the compute stream. */
 static void fork_streams(ParcRt *rt)
 {
     const RtDevice *d = rt->device;
@@ -59,7 +61,7 @@ static void fork_streams(ParcRt *rt)
     }
 }
 
-/* … and compute goes on where all of them have ended. */
+/* The compute stream continues after all other streams. */
 static void join_streams(ParcRt *rt)
 {
     const RtDevice *d = rt->device;
@@ -75,7 +77,7 @@ void parc_mark(ParcRt *rt, int i, int64_t turn)
     RtDevice *d = rt->device;
     look_at_results(rt, i, turn);
     if (rt->ring) {
-        join_streams(rt); /* a traced statement runs by itself */
+        join_streams(rt); /* a traced statement runs alone */
         rt_cuda_trace_mark(rt, i, turn);
         fork_streams(rt);
     }
@@ -104,8 +106,8 @@ static void queue_step(ParcRt *rt)
 
 /* ---- the graph ----------------------------------------------------------- */
 
-/* Relaxed: what a library sets up for calls in graphs alone (pinned memory,
- * registered buffers) is no part of the step and may happen meanwhile. */
+/* Relaxed mode: libraries may allocate pinned memory or register buffers for
+ * calls in graphs, which are not a part of the step. */
 static void capture(ParcRt *rt)
 {
     RtDevice *d = rt->device;
@@ -113,8 +115,9 @@ static void capture(ParcRt *rt)
     CU(rt, cuStreamBeginCapture(d->stream[PARC_COMPUTE], RT_CU_CAPTURE_RELAXED));
     queue_step(rt);
     CU(rt, cuStreamEndCapture(d->stream[PARC_COMPUTE], &graph));
-    /* Each node keeps the priority of the stream that it was captured on;
-     * without the flag all have that of the stream that launches the graph. */
+    /* With this flag each node keeps the priority of the stream that it was
+     * captured on; without it all nodes have the priority of the launching
+     * stream. */
     CU(rt, cuGraphInstantiate(&d->step, graph, RT_CU_GRAPH_NODE_PRIORITY));
     CU(rt, cuGraphDestroy(graph));
 }
@@ -150,13 +153,13 @@ void rt_device_step(ParcRt *rt)
     rt_nvtx_pop();
 }
 
-/* A traced step has ended, and is to last no longer than it does. */
+/* A traced step has ended when this is called; the host must not extend it. */
 bool rt_device_runs_beside(const ParcRt *rt)
 {
     return rt->ring == NULL;
 }
 
-/* A graph has the whole step. */
+/* A graph contains the whole step, with its updates. */
 bool rt_device_repeats(const ParcRt *rt)
 {
     (void)rt;

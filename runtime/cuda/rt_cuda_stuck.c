@@ -1,11 +1,14 @@
-/* rt_cuda_stuck.c: what is said when a GPU does not end a step in time.
+/* rt_cuda_stuck.c: composes the message of a GPU that does not finish a step
+ * in time.
  *
- * Of a run that hangs, each rank knows which collectives its own device is in
- * (rt_cuda_progress.c) and asks where the others are (rt_places_gather). Whoever
- * has waited too long says both: the collective, by its name, source line and
- * turn, and the first rank that has not reached it, with what keeps it: where that
- * is another collective, who has not come to that. Where nobody is missing, the
- * library or the network is at fault: that is said, too.
+ * Each rank knows which collectives its own device executes
+ * (rt_cuda_progress.c) and requests the states of the others
+ * (rt_places_gather). The rank whose wait timed out names its collective, with
+ * source line and iteration, and the first rank that has not reached it, with
+ * that rank's state. If that rank is in another collective, the message
+ * follows the chain to the rank that others wait for. If all ranks have
+ * reached the collective, the library or the network is at fault, which the
+ * message also states.
  *
  *   rank 0 waited 300 s for its GPU to finish step 7, which is in 'ar3 tp
  *   attention.o (llama.pdl:28)', layer 5; rank 3 has not reached it: it
@@ -16,7 +19,7 @@
 
 #include "rt_nccl.h"
 
-/* A message that is put together; what is too much is cut off. */
+/* A message that is being composed; longer text is truncated. */
 typedef struct Text {
     size_t n;
     char at[1536];
@@ -47,7 +50,7 @@ static void add_place(Text *t, const ParcRt *rt, const CudaPlace *p)
     }
 }
 
-/* Which collectives the rank's device is in; false: none. */
+/* Adds the collectives that the rank's device executes; false: none. */
 static bool add_begun(Text *t, const ParcRt *rt, const RtSlot *slot)
 {
     bool any = false;
@@ -63,7 +66,7 @@ static bool add_begun(Text *t, const ParcRt *rt, const RtSlot *slot)
     return any;
 }
 
-/* What it has behind it, of all streams. */
+/* Adds the latest collective of each stream. */
 static void add_ended(Text *t, const ParcRt *rt, const RtSlot *slot)
 {
     bool any = false;
@@ -88,7 +91,7 @@ static void add_where(Text *t, const ParcRt *rt, const RtSlot *slot)
     }
 }
 
-/* In no step that is known of. */
+/* Whether the rank has not started or has ended its run. */
 static bool is_away(const RtSlot *slot)
 {
     int state = atomic_load(&slot->state);
@@ -110,7 +113,7 @@ static void add_peer(Text *t, const ParcRt *rt, const RtSlot *slot)
     add_where(t, rt, slot);
 }
 
-/* Whether two ranks differ in these axes only. */
+/* Whether two ranks differ only in these axes. */
 static bool in_one_group(const ParcModel *m, int a, int b, uint32_t axes)
 {
     for (int i = 0; i < m->naxes; i++) {
@@ -121,7 +124,7 @@ static bool in_one_group(const ParcModel *m, int a, int b, uint32_t axes)
     return true;
 }
 
-/* Whether b has yet to come to what a's stream is in. */
+/* Whether rank b has not reached the collective of a's stream. */
 static bool is_behind(const RtSlot *b, const RtSlot *a, int stream)
 {
     int64_t ahead = atomic_load(&a->step) - atomic_load(&b->step);
@@ -130,10 +133,11 @@ static bool is_behind(const RtSlot *b, const RtSlot *a, int stream)
                               atomic_load(&a->begun[stream]));
 }
 
-/* What a rank is in on one stream, and who has yet to come to it. */
+/* The collective of a rank on one stream, and the ranks that have not reached
+ * it. */
 typedef struct Missing {
-    const CudaPlace *place; /* NULL: nobody is missing */
-    int first, n;           /* the first such rank; how many */
+    const CudaPlace *place; /* NULL: all ranks have reached it */
+    int first, n;           /* the first such rank; their number */
 } Missing;
 
 static Missing missing_on(const ParcRt *rt, int rank, int stream)
@@ -162,7 +166,8 @@ static Missing missing_to(const ParcRt *rt, int rank)
     return m;
 }
 
-/* The first rank that has behind it what a rank is in on a stream; -1: none. */
+/* The first rank that has finished the collective of a rank's stream; -1:
+ * none. */
 static int ended_on(const ParcRt *rt, int rank, int stream)
 {
     const RtSlot *slot = rt->world->slot;
@@ -181,8 +186,9 @@ static int ended_on(const ParcRt *rt, int rank, int stream)
     return -1;
 }
 
-/* The others, of collectives that all have come to. `own`: its are the last
- * that the text names, and the text is about the rank that speaks. */
+/* Adds the state of the other ranks for a collective that all have reached.
+ * `own`: the text is about the rank that prints, whose collectives it has just
+ * named. */
 static void add_all_there(Text *t, const ParcRt *rt, int rank, bool own)
 {
     const RtSlot *slot = &rt->world->slot[rank];
@@ -204,8 +210,8 @@ static void add_all_there(Text *t, const ParcRt *rt, int rank, bool own)
                : ", and so are all ranks of that collective");
 }
 
-/* From rank to rank, each of whom the one before waits for, to the one that
- * waits for nobody. */
+/* Follows the chain of ranks, each of which waits for the next, to a rank that
+ * waits for no other. */
 static void add_missing(Text *t, const ParcRt *rt)
 {
     int rank = rt->rank;
@@ -232,7 +238,8 @@ static void add_missing(Text *t, const ParcRt *rt)
     }
 }
 
-/* A collective that another rank is in, while this one's device computes. */
+/* Adds a collective that another rank is in while this rank's device
+ * computes. */
 static void add_waiting(Text *t, const ParcRt *rt)
 {
     for (int r = 0; r < rt->nranks; r++) {

@@ -1,10 +1,11 @@
-/* rt_cuda_trace.c: when the statements of a step ran, for --trace.
+/* rt_cuda_trace.c: records when the statements of a step run, for --trace.
  *
- * A traced step runs without its graph and has an event in front of each
- * statement. Statements run one after the other then, on whichever stream, so
- * that a time is the statement's own: what overlaps in other steps does not
- * here. Events become marks of the rank's ring (rt_trace.c) when the step has
- * run; the device's clock is tied to the host's where the step begins.
+ * A traced step runs without its graph and records an event before each
+ * statement. Its statements run one after another on any stream, so each time
+ * is that of the statement alone; work that overlaps in other steps does not
+ * overlap here. After the step, events become marks of the rank's ring
+ * (rt_trace.c). The device's clock is aligned with the host's at the start of
+ * the step.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Events are kept from one traced step to the next. */
+/* Events are reused in the next traced step. */
 static CudaMark *next_mark(ParcRt *rt)
 {
     CudaTrace *t = &rt->device->trace;
@@ -55,7 +56,8 @@ void rt_cuda_trace_begin(ParcRt *rt)
     rt_cuda_wait_stream(rt, PARC_COMPUTE, "what comes before a traced step");
     t->n = 0;
     t->begin_ns = now_ns();
-    rt_cuda_trace_mark(rt, -1, 0); /* the others' times count from here */
+    rt_cuda_trace_mark(rt, -1, 0); /* the times of other events are relative to
+                                      this one */
 }
 
 void rt_cuda_trace_end(ParcRt *rt)

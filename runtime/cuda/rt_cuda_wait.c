@@ -1,9 +1,9 @@
-/* rt_cuda_wait.c: where the host waits for the device.
+/* rt_cuda_wait.c: waits for the device.
  *
- * It asks instead of sleeping in the driver, so that a collective whose peer
- * is gone ends with a message instead of hanging. For a short while it asks
- * without pause (a result of a small step is there at once), then with pauses
- * that are short against any step that takes so long.
+ * The host polls instead of blocking in the driver, so that a collective whose
+ * peer has died ends with a message. It polls without pause for a short time,
+ * since the result of a small step is available almost immediately, then with
+ * pauses that are short relative to a step.
  */
 #include <time.h>
 
@@ -31,7 +31,7 @@ _Noreturn static void give_up(ParcRt *rt, const char *what)
             rt_cuda_where(rt, where));
 }
 
-/* One of the two is asked. */
+/* Exactly one of the two is set. */
 typedef struct Awaited {
     CuStream stream;
     CuEvent event;

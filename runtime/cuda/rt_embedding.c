@@ -1,5 +1,5 @@
-/* rt_embedding.c: rows of a table by number, and the gradient of that, by
- * embedding.cuh and embedding_grad.cuh. */
+/* rt_embedding.c: launches embedding.cuh and embedding_grad.cuh: rows of a
+ * table by id, and the table's gradient. */
 #include <stdio.h>
 
 #include "rt_cuda_launch.h"
@@ -22,8 +22,8 @@ void parc_embedding(ParcRt *rt, ParcType type, void *out, const void *table,
                    rt_pointer_bits(base));
 }
 
-/* A block takes as many rows of the table as still leave every multiprocessor
- * some blocks: each of them reads all ids. */
+/* The number of table rows per block. Every block reads all ids, so it is as
+ * large as possible while each multiprocessor still has several blocks. */
 static int64_t rows_of_block(int64_t rows, int64_t strips)
 {
     int64_t n = rows * strips / WANTED_BLOCKS;

@@ -1,5 +1,5 @@
-/* rt_instances.h: names of device code that is written by hand, as parc
- * writes them into kernels.cu and the runtime looks them up. */
+/* rt_instances.h: defines the names of hand-written device code, which parc
+ * writes to kernels.cu and the runtime looks up. */
 #ifndef PARC_RT_INSTANCES_H
 #define PARC_RT_INSTANCES_H
 
@@ -8,8 +8,7 @@
 
 enum { RT_SYMBOL = 80 };
 
-/* The most bytes, up to 16, that `bytes` is a multiple of: what copies move at
- * once. */
+/* The largest unit of a copy, up to 16 bytes, that divides `bytes`. */
 static inline int rt_instance_unit(int64_t bytes)
 {
     int unit = 16;
@@ -19,13 +18,13 @@ static inline int rt_instance_unit(int64_t bytes)
     return unit;
 }
 
-/* How many columns of a row of `width` a thread of embedding_grad sums. */
+/* The columns of a row of `width` that a thread of embedding_grad sums. */
 static inline int rt_instance_columns(int64_t width, int element_bytes)
 {
     return width % (16 / element_bytes) == 0 ? 16 / element_bytes : 1;
 }
 
-/* "contract_bf16_bf16_f32_1a2b3c4d" by the hash (FNV-1a) of its letters. */
+/* "contract_bf16_bf16_f32_1a2b3c4d", with a hash (FNV-1a) of the letters. */
 static inline void rt_instance_contract(char symbol[RT_SYMBOL],
                                         const char *const type_name[3], int n,
                                         const int64_t letter[][4])

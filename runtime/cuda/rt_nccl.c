@@ -1,20 +1,20 @@
-/* rt_nccl.c: one communicator for each set of axes, from begin to end.
+/* rt_nccl.c: creates one communicator for each set of axes, and checks them.
  *
- * Rank 0 makes an id, all ranks join one communicator of the whole mesh, and
- * split it by sets of axes in rising order of their masks: the same order on
- * all ranks, as a split is a collective itself. A set that is the whole mesh
- * takes the whole communicator.
+ * Rank 0 creates an id, all ranks join a communicator of the whole mesh and
+ * split it for each set of axes, in ascending order of the masks. A split is a
+ * collective, so all ranks need the same order. A set that covers the whole
+ * mesh uses the first communicator.
  *
- * Why streams cannot deadlock: every rank issues the same collectives in the
- * same order, that of train.c's statements, and a graph replays it. Two
- * communicators may be under way at once on two streams, and devices may begin
- * them in another order. A collective's kernel has at most a quarter as many
- * blocks as the device has units (config_of), and nothing else that runs there
- * waits for a peer: the kernels of two streams fit side by side on every device.
+ * Two streams cannot deadlock. Every rank issues the same collectives in the
+ * same order, that of train.c's statements, and a graph replays it. But two
+ * communicators may be in flight on two streams, and devices may start them in
+ * different orders. A collective's kernel has at most a quarter as many blocks
+ * as the device has multiprocessors (config_of), and no other kernel waits for
+ * a peer. Hence the kernels of two streams always fit on a device together.
  *
- * What NCCL takes of a device (buffers of its channels and protocols) is its own
- * affair, and it takes it when it first needs it. So communicators are made,
- * and used once, before the arena is: what is missing then is missed at once.
+ * NCCL allocates device memory (buffers of channels and protocols) when it
+ * first needs it. Communicators are therefore created, and used once, before
+ * the arena is allocated: a lack of memory is then detected at the start.
  */
 #include <limits.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 
 #include "rt_nccl.h"
 
-/* A communicator that has failed may hang whoever ends it. */
+/* The abort of a failed communicator may hang. */
 enum { ABORT_SECONDS = 10 };
 
 static const char *name_of(const ParcRt *rt, int id)
@@ -32,8 +32,8 @@ static const char *name_of(const ParcRt *rt, int id)
     return rt_collective_name(rt->model, id);
 }
 
-/* Frees peers that wait for this rank. The signal ends a process that cannot
- * come out of that: all has been said then. */
+/* Releases peers that wait for this rank. The signal ends the process if the
+ * abort hangs; the reason has been printed by then. */
 static void abort_all(ParcRt *rt)
 {
     CudaComms *c = rt->device->comms;
@@ -85,7 +85,7 @@ void rt_nccl_watch(ParcRt *rt)
     }
 }
 
-/* ---- begin --------------------------------------------------------------- */
+/* ---- open ---------------------------------------------------------------- */
 
 static void open_library(ParcRt *rt)
 {
@@ -108,7 +108,7 @@ static void open_library(ParcRt *rt)
     }
 }
 
-/* The blocks of a collective, of which two streams run one each. */
+/* Limits the blocks of a collective: two collectives run at the same time. */
 static NcclConfig config_of(const ParcRt *rt)
 {
     enum { MOST = 32, UNDEFINED = INT_MIN };
@@ -124,7 +124,7 @@ static NcclConfig config_of(const ParcRt *rt)
         .shares = UNDEFINED};
 }
 
-/* All ranks' communicator. */
+/* Creates the communicator of all ranks. */
 static void join_world(ParcRt *rt)
 {
     CudaComms *c = rt->device->comms;
@@ -139,7 +139,7 @@ static void join_world(ParcRt *rt)
                                                  rt->rank, &config));
 }
 
-/* Ranks of one group have the same least rank: its number is their colour. */
+/* The lowest rank of a group is the group's colour. */
 static void split(ParcRt *rt, uint32_t axes)
 {
     CudaComms *c = rt->device->comms;
@@ -154,8 +154,8 @@ static void split(ParcRt *rt, uint32_t axes)
     }
 }
 
-/* In place, by all ranks of it: a number for short messages, and all that
- * there is for long ones. */
+/* Runs collectives in place over `n` elements per rank; all ranks of the
+ * communicator call it. */
 static void use_once(ParcRt *rt, NcclComm comm, const RtGroup *g, float *room,
                      size_t n)
 {
@@ -169,8 +169,9 @@ static void use_once(ParcRt *rt, NcclComm comm, const RtGroup *g, float *room,
          ncclAllGather(own, room, n, RT_NCCL_F32, comm, queue));
 }
 
-/* Bytes of the warm-up's long messages: those of the model's longest, so that
- * NCCL's algorithms for it allocate now, as far as memory allows. */
+/* Bytes of the warm-up's long messages: the model's longest message, as far as
+ * memory allows, so that NCCL allocates the buffers of its algorithms for that
+ * size. */
 static size_t message_bytes(ParcRt *rt)
 {
     const ParcModel *m = rt->model;
@@ -234,7 +235,7 @@ void rt_nccl_open(ParcRt *rt)
     warm_up(rt);
 }
 
-/* ---- end ----------------------------------------------------------------- */
+/* ---- close --------------------------------------------------------------- */
 
 void rt_nccl_close(ParcRt *rt)
 {

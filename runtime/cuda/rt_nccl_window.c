@@ -1,12 +1,14 @@
-/* rt_nccl_window.c: the arena as memory of NCCL's.
+/* rt_nccl_window.c: allocates the arena with NCCL and registers it as a
+ * window.
  *
- * NCCL copies through its own buffers unless it knows the memory of a message on
- * all ranks. The arena's offsets are the same on every rank, which is what a
- * symmetric window asks for; kernels of NCCL then read and write the peers' arenas
- * directly, and switches may add up (NVLS). That needs memory from ncclMemAlloc.
+ * NCCL copies through its own buffers unless it knows the memory of a message
+ * on all ranks. Offsets in the arena are equal on all ranks, as a symmetric
+ * window requires. NCCL's kernels then access the arenas of peers directly,
+ * and switches can compute sums (NVLS). This requires memory from
+ * ncclMemAlloc.
  *
- * Libraries without these calls, and machines on which a window cannot be made, run
- * as before, through NCCL's buffers. All ranks do as rank 0 can.
+ * If the library lacks these calls, or a window cannot be created, collectives
+ * use NCCL's buffers. All ranks do what rank 0 can do.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -69,7 +71,7 @@ void rt_nccl_register(ParcRt *rt)
         if (!c->comm[i]) {
             continue;
         }
-        /* Where it fails the communicator uses its own buffers. */
+        /* On failure the communicator uses its own buffers. */
         NcclResult r = c->window_call.ncclCommWindowRegister(
             c->comm[i], (void *)(uintptr_t)d->arena,
             (size_t)rt->model->arena_bytes, &c->window[i],

@@ -1,13 +1,13 @@
-/* rt_nvtx.c: NVTX without its headers or a library to link.
+/* rt_nvtx.c: implements NVTX without its headers and without a linked library.
  *
- * A profiler (nsys, ncu) sets NVTX_INJECTION64_PATH to a library of its own.
- * Whoever wants to be seen opens it and calls its InitializeInjectionNvtx2 with
- * a function that hands out tables; the profiler writes the functions to be
- * called into them. Without the variable nothing is opened, and a range costs a
- * comparison.
+ * A profiler (nsys, ncu) sets NVTX_INJECTION64_PATH to its library. The
+ * program opens that library and calls its InitializeInjectionNvtx2 with a
+ * function that returns tables; the profiler stores its functions in them.
+ * Without the variable no library is opened, and a range costs a comparison.
  *
- * In a graph the host runs a step's statements once, when it is captured; the
- * replays have one range, the step's. PARC_GRAPH=0 shows all of them.
+ * With a graph the host executes a step's statements only once, during the
+ * capture; each replay has one range for the step. PARC_GRAPH=0 shows all
+ * ranges.
  */
 #include "rt_nvtx.h"
 
@@ -18,12 +18,12 @@
 
 typedef void (*Function)(void);
 
-/* ORDER nvtx: numbers and structs as in nvtx3/nvtxDetail/nvtxTypes.h, which
- * tests/cuda/profiler.c is written with. */
+/* ORDER nvtx: numbers and structs of nvtx3/nvtxDetail/nvtxTypes.h, which
+ * tests/cuda/profiler.c uses. */
 enum {
-    RT_NVTX_CALLBACKS = 1, /* tables that a profiler asks for */
+    RT_NVTX_CALLBACKS = 1, /* tables that a profiler requests */
     RT_NVTX_VERSION_INFO = 3,
-    RT_NVTX_CORE = 1, /* modules; ours has functions 1 … 15 */
+    RT_NVTX_CORE = 1, /* modules; the core module has functions 1 … 15 */
     RT_NVTX_PUSH = 9,
     RT_NVTX_POP = 11,
     RT_NVTX_CORE_SIZE = 16,
@@ -41,8 +41,8 @@ typedef struct VersionInfo {
     void (*set)(uint32_t version);
 } VersionInfo;
 
-/* The protocol passes no context: the one place of the runtime that keeps
- * something for itself. Written once, before the first range. */
+/* The protocol passes no context, so these are the only global variables of
+ * the runtime. They are written once, before the first range. */
 static Function function[RT_NVTX_CORE_SIZE];
 static Function *slot[RT_NVTX_CORE_SIZE + 1];
 
@@ -87,7 +87,7 @@ void rt_nvtx_open(void)
     }
     memcpy(&initialize, &symbol, sizeof symbol);
     if (initialize && !initialize(export_table)) {
-        memset(function, 0, sizeof function); /* it does not want to watch */
+        memset(function, 0, sizeof function); /* the profiler refuses */
     }
 }
 

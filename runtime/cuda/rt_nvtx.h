@@ -1,4 +1,4 @@
-/* rt_nvtx.h: ranges for a profiler that watches: step, phase, statement. */
+/* rt_nvtx.h: declares ranges for a profiler: step, phase, statement. */
 #ifndef PARC_RT_NVTX_H
 #define PARC_RT_NVTX_H
 
@@ -8,7 +8,8 @@
 void rt_nvtx_open(void);
 void rt_nvtx_push(const char *name);
 void rt_nvtx_pop(void);
-/* work[next] begins behind work[now]; -1: none. Phases are ranges around. */
+/* Ends the range of work[now] and begins that of work[next]; -1: none. Phases
+ * are enclosing ranges. */
 void rt_nvtx_mark(const ParcModel *model, int now, int next);
 
 #endif

@@ -1,9 +1,9 @@
-/* rt_staging.h: what a collective wants beside its tensors: parc plans it, the
- * runtime uses it.
+/* rt_staging.h: computes the packing buffers of collectives. parc plans them,
+ * the runtime uses them.
  *
- * To NCCL a tensor is one run of elements for each rank. One that is split in
- * an inner dim is rows: a call each where they are few, or long enough to be
- * worth one; else they are packed into room of the arena's.
+ * NCCL transfers one contiguous run of elements per rank. A tensor that is
+ * split in an inner dim consists of rows. If the rows are few, or long enough,
+ * each is one call; otherwise they are packed to a buffer in the arena.
  */
 #ifndef PARC_RT_STAGING_H
 #define PARC_RT_STAGING_H
@@ -13,8 +13,8 @@
 
 enum {
     RT_FEW_ROWS = 16,
-    RT_MANY_ROWS = 512,         /* no more calls than that */
-    RT_LONG_ROW = 256 << 10,    /* bytes of a rank's piece of a row */
+    RT_MANY_ROWS = 512,         /* maximum number of calls */
+    RT_LONG_ROW = 256 << 10,    /* bytes of a rank's part of a row */
     RT_STAGING_ALIGNMENT = 256,
 };
 
@@ -24,8 +24,8 @@ static inline bool rt_moves_by_rows(int64_t rows, int64_t row_bytes)
            (rows <= RT_MANY_ROWS && row_bytes >= RT_LONG_ROW);
 }
 
-/* Bytes for a gather or a scatter of `rows` rows over `ranks`, of which a rank
- * has `row_bytes` each. */
+/* Bytes for an all-gather or reduce-scatter of `rows` rows over `ranks`; a
+ * rank's part of a row has `row_bytes`. */
 static inline int64_t rt_staging_rows(int64_t ranks, int64_t rows,
                                       int64_t row_bytes)
 {
@@ -34,7 +34,7 @@ static inline int64_t rt_staging_rows(int64_t ranks, int64_t rows,
                : ranks * rows * row_bytes;
 }
 
-/* One side of an all_to_all, as messages that lie one behind the other. */
+/* Bytes for one side of an all-to-all, as contiguous messages. */
 static inline int64_t rt_staging_side(int64_t ranks, int64_t rows,
                                       int64_t width)
 {
@@ -45,8 +45,8 @@ static inline int64_t rt_staging_side(int64_t ranks, int64_t rows,
                      RT_STAGING_ALIGNMENT;
 }
 
-/* Of an all_to_all, whichever way round: one side has outer * middle rows of
- * `row_bytes` for each rank, the other `outer` that are `middle` times as
+/* Bytes for both sides of an all-to-all: one side has outer * middle rows of
+ * `row_bytes` for each rank, the other `outer` rows that are `middle` times as
  * long. */
 static inline int64_t rt_staging_swap(int64_t ranks, int64_t outer,
                                       int64_t middle, int64_t row_bytes)

@@ -8,6 +8,7 @@
  */
 #include "codegen/emitter.h"
 #include "codegen/cpu_kernel.h"
+#include "codegen/target.h"
 
 #include "base/bug.h"
 
@@ -96,6 +97,9 @@ static const char *attention_shape(Emitter *e, const Op *op, const Type *q,
         op->attr[0].i ? "true" : "false");
     out_double(&o, (double)(float)op->attr[1].f);
     out(&o, "%s", strpbrk(strrchr(o.text, '='), ".e") ? "f" : ".0f");
+    if (e->cuda && op_is_attention_grad(op->kind) &&
+        target_repeats_attention(e->p, op))
+        out(&o, ", .deterministic = true");
     if (q->dtype != DT_F32)
         out(&o, ", .type = %s", c_parc_type(q->dtype));
     return o.text;

@@ -83,4 +83,6 @@ void report_train(Out *o, const Program *p)
         out_line(o, "            the loss is scaled by %s at first",
                  number(a, t->loss_scale));
     schedule(o, a, &t->schedule);
+    if (t->deterministic)
+        out_line(o, "            every run computes the same bits");
 }

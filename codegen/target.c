@@ -41,6 +41,16 @@ static bool is_matmul(const Program *p, const Op *op)
     return !c.plain;
 }
 
+bool target_repeats_attention(const Program *p, const Op *grad)
+{
+    const Mesh *m = &p->mesh;
+    const Placement *q = &grad->arg[1]->type.place;
+    for (int a = 0; a < m->n - m->ntime; a++)
+        if (m->size[a] > 1 && q->ax[a].kind != AX_S)
+            return true;
+    return p->train.deterministic;
+}
+
 /* The sizes of a rank's call. */
 static ParcAttention attention_of(const Program *p, const Op *op)
 {
@@ -56,6 +66,7 @@ static ParcAttention attention_of(const Program *p, const Op *op)
         .t = type_local_dim(k, m, 1), .kv = kv,
         .g = type_local_dim(q, m, 2) / kv, .d = type_local_dim(q, m, 3),
         .e = type_local_dim(v, m, 3), .causal = op->attr[0].i != 0,
+        .deterministic = grad && target_repeats_attention(p, op),
         .scale = (float)op->attr[1].f, .type = runtime_type(q->dtype),
         .drop = drops ? (float)op_attr(op, "rate").f : 0};
 }

@@ -24,6 +24,11 @@ bool target_can_run(const Program *p, const TargetInfo *t);
  * passes assume that the pass `shards` has created them. */
 bool target_takes_shards(const Program *p, const TargetInfo *t);
 
+/* Whether a gradient of attention must have the same bits in every call: `train`
+ * asks for it, or several ranks compute the same gradient, which must stay equal
+ * on all of them. */
+bool target_repeats_attention(const Program *p, const Op *grad);
+
 /* The runtime's constant for an element type. */
 ParcType runtime_type(DType t);
 

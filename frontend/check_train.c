@@ -63,6 +63,7 @@ static const struct {
     {"optimizer", true},   {"accumulate", true}, {"clip", true},
     {"schedule", true},    {"head_chunk", true}, {"warmup", true},
     {"loss_scale", true},  {"reduce", true},  {"epilogues", true},
+    {"deterministic", true},
 };
 enum { SETTINGS = sizeof setting_table / sizeof *setting_table };
 

@@ -45,6 +45,16 @@ static void set_epilogues(Lower *l, const Expr *e, bool *none)
         lower_error(l, e->range, NULL, "'epilogues' must be all or none");
 }
 
+static void set_flag(Lower *l, const Setting *s, bool *to)
+{
+    Datum d = lower_expr(l, s->value);
+    if (d.kind == DATUM_BOOL)
+        *to = d.integer;
+    else if (d.kind != DATUM_POISON)
+        lower_error(l, s->value->range, NULL, "'%s' is true or false",
+                    s->name.name);
+}
+
 static void set_size(Lower *l, const Setting *s, int64_t *size)
 {
     int64_t x;
@@ -111,6 +121,8 @@ static void set_setting(Lower *l, const Setting *s)
         set_size(l, s, &t->head_chunk);
     else if (strcmp(name, "epilogues") == 0)
         set_epilogues(l, s->value, &t->bare_matmuls);
+    else if (strcmp(name, "deterministic") == 0)
+        set_flag(l, s, &t->deterministic);
     else if (strcmp(name, "accumulate") == 0)
         set_accumulate(l, s);
     else if (strcmp(name, "precision") == 0)

@@ -222,6 +222,8 @@ typedef struct Train {
     int64_t accumulate;  /* the number of microbatches of a batch; 0 and 1: no
                           * accumulation */
     bool bare_matmuls;   /* matmuls have no epilogues */
+    bool deterministic;  /* every run computes the same bits; otherwise the
+                          * target may use kernels whose results vary */
     DType precision;     /* DT_F32, DT_BF16 or DT_F16 */
     DType reduce;        /* DT_F32 or DT_BF16: the type that gradients are
                           * reduced in */

@@ -124,6 +124,10 @@ static void parse_train(Parser *s)
         expect_key(s, "accumulate");
         t->accumulate = parse_int(s);
     }
+    if (parse_is_word(s, "deterministic")) {
+        expect_key(s, "deterministic");
+        t->deterministic = parse_bool(s);
+    }
     t->loc = parse_loc(s);
 }
 

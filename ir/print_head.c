@@ -106,6 +106,8 @@ static void print_train(Printer *w)
         out(w->o, " epilogues=none");
     if (t->accumulate > 1)
         out(w->o, " accumulate=%lld", (long long)t->accumulate);
+    if (t->deterministic)
+        out(w->o, " deterministic=true");
     end_line(w, t->loc);
 }
 

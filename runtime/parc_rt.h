@@ -415,6 +415,9 @@ void parc_contract(ParcRt *rt, ParcTypes type, void *c, const void *a,
 typedef struct ParcAttention {
     int64_t b, s, t, kv, g, d, e;
     bool causal;
+    /* CUDA, backward: every call computes the same bits; otherwise the order
+     * in which terms of dq are added may vary. */
+    bool deterministic;
     float scale;
     ParcType type;
     /* Dropout of the weights with probability `drop` (0: none). A weight's

@@ -58,6 +58,7 @@ enum {
     RT_DNN_SUBTRACT = 9,
     RT_DNN_EXP = 13,
     RT_DNN_LOG = 15,
+    RT_DNN_IDENTITY = 21,
     RT_DNN_GREATER_EQUAL = 303,
     RT_DNN_INDEX = 501,
     RT_DNN_SELECT = 601,

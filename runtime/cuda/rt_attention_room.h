@@ -1,11 +1,12 @@
 /* rt_attention_room.h: memory that attention is given beside its tensors. parc
  * plans it, the runtime divides it.
  *
- * Our own kernels need delta in the backward pass. cuDNN wants a little for itself, and in
- * backward more: where results are to repeat to the bit it stores ds, s by t
- * elements for each head. To limit that, a call runs in pieces, each of some
- * sequences or of some heads of one: enough for some waves of blocks on a large
- * GPU, and no more.
+ * Our own kernels need delta in the backward pass. cuDNN needs a little for
+ * itself, and in the backward pass more. A deterministic one stores ds, s by t
+ * elements for each head. Another adds up dq in f32, in a tensor of ours, and
+ * some engines in a copy of their own. To limit that, a call runs in pieces,
+ * each of some sequences or of some heads of one: enough for some waves of
+ * blocks on a large GPU, and no more.
  */
 #ifndef PARC_RT_ATTENTION_ROOM_H
 #define PARC_RT_ATTENTION_ROOM_H
@@ -17,6 +18,7 @@ enum {
     ATTENTION_ROOM_ALIGNMENT = 256,
     ATTENTION_OWN_ROOM = 1024, /* for the library's own ends */
     ATTENTION_ROWS = 128, /* rows and columns of ds are padded to */
+    ATTENTION_COLUMNS = 64, /* columns of an engine's sum of dq are padded to */
     ATTENTION_TILE = 64,  /* rows that a block of the library's kernel takes */
     ATTENTION_FULL = 1024, /* blocks of a piece, for some waves of a GPU */
 };
@@ -44,16 +46,30 @@ static inline bool rt_attention_library(const ParcAttention *a)
            a->e % 8 == 0 && a->d <= 256 && a->e <= 256 && a->s > 1 && a->t > 1;
 }
 
-/* Bytes that the library's backward pass wants for so many heads of keys:
- * ds, and where several heads of queries share one of keys, dk and dv of
- * each. */
+/* Bytes of the tensor in which a backward pass that is not deterministic adds up
+ * dq, for so many heads of keys: f32 [heads, s, d]. It comes first in the
+ * library's room. */
+static inline int64_t rt_attention_sum_bytes(const ParcAttention *a, int64_t kv)
+{
+    int64_t bytes = kv * a->g * a->s * a->d * (int64_t)sizeof(float);
+    return a->deterministic ? 0
+                            : rt_attention_up(bytes, ATTENTION_ROOM_ALIGNMENT);
+}
+
+/* Bytes that the library's backward pass needs for so many heads of keys: ds or
+ * sums of dq, and where several heads of queries share one of keys, dk and dv
+ * of each. */
 static inline int64_t rt_attention_piece_bytes(const ParcAttention *a,
                                                int64_t kv)
 {
-    int64_t ds = rt_attention_up(a->s, ATTENTION_ROWS) *
-                 rt_attention_up(a->t, ATTENTION_ROWS) * 2;
+    int64_t rows = rt_attention_up(a->s, ATTENTION_ROWS);
+    int64_t kept = a->deterministic
+                       ? rows * rt_attention_up(a->t, ATTENTION_ROWS) * 2
+                       : rows * rt_attention_up(a->d, ATTENTION_COLUMNS) *
+                             (int64_t)sizeof(float);
     int64_t shared = a->g > 1 ? a->t * (a->d + a->e) * 2 : 0;
-    return ATTENTION_OWN_ROOM + kv * a->g * (ds + shared);
+    return rt_attention_sum_bytes(a, kv) + ATTENTION_OWN_ROOM +
+           kv * a->g * (kept + shared);
 }
 
 /* The largest piece that `bytes` are enough for: all, some sequences, or some

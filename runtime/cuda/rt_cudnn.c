@@ -74,6 +74,13 @@ static int64_t room_of(const CudnnUse *u)
     return u->scratch_bytes - rt_attention_up(own, ATTENTION_ROOM_ALIGNMENT);
 }
 
+/* Of a piece's sum of dq, which comes first in the room. */
+static int64_t sum_bytes_of(const CudnnUse *u)
+{
+    int64_t heads = u->piece_b * u->piece_kv;
+    return u->backward ? rt_attention_sum_bytes(&u->shape, heads) : 0;
+}
+
 /* The bytes that pieces are made for: as planned, or fewer if
  * PARC_ATTENTION_MIB says so, to measure smaller pieces. */
 static int64_t piece_room(const CudnnUse *u)
@@ -115,7 +122,8 @@ static void make_plan(const Cudnn *x, CudnnUse *u)
         return;
     }
     rt_cudnn_attention_graph(&g, &u->shape, p.b, p.kv, u->backward);
-    u->plan = rt_cudnn_plan(&x->context, &g, room_of(u), u->reason);
+    u->plan = rt_cudnn_plan(&x->context, &g, room_of(u) - sum_bytes_of(u),
+                            u->reason);
     if (u->plan && !rt_cudnn_takes(u, &(DnnCall){{0}, NULL})) {
         rt_cudnn_plan_free(u->plan);
         u->plan = NULL;
@@ -130,7 +138,8 @@ static bool same_shape(const ParcAttention *a, const ParcAttention *b)
 {
     return a->b == b->b && a->s == b->s && a->t == b->t && a->kv == b->kv &&
            a->g == b->g && a->d == b->d && a->e == b->e &&
-           a->causal == b->causal && a->type == b->type &&
+           a->causal == b->causal && a->deterministic == b->deterministic &&
+           a->type == b->type &&
            memcmp(&a->scale, &b->scale, sizeof a->scale) == 0 &&
            a->drop <= 0 && b->drop <= 0;
 }
@@ -196,10 +205,12 @@ void rt_cudnn_call(ParcRt *rt, const CudnnUse *u, const DnnCall *c)
                 at[i] = base[i] ? (char *)base[i] + offset_of(a, i, b, kv)
                                 : NULL;
             }
+            at[DNN_DQ_SUM] = room;
             at[DNN_SCALE] = &scale;
             at[DNN_LEAST] = &least;
             at[DNN_ONE] = &one;
-            DnnStatus s = rt_cudnn_run(u->plan, at, room);
+            DnnStatus s = rt_cudnn_run(u->plan, at,
+                                       room + sum_bytes_of(u));
             if (s != RT_DNN_SUCCESS) {
                 char where[RT_WHERE];
                 rt_fail(rt,

@@ -5,9 +5,10 @@
  * form, as NVIDIA's documentation of the graph API ("Attention: SDPA forward,
  * backward") describes it.
  *
- * Backward without a sum of dq that blocks add to in whichever order they come:
- * dq is the product's own result, which makes the library take engines whose
- * results repeat to the bit.
+ * Deterministic backward: dq is the product's own result, which makes the
+ * library take engines that compute it in a fixed order. Otherwise the product's
+ * result is a tensor in f32 to which blocks add in whichever order they come,
+ * and dq is a copy of it.
  */
 #include "rt_cudnn_attention.h"
 
@@ -15,7 +16,7 @@
 
 /* Tensors between operations. */
 enum {
-    SCORE = DNN_NAMED, SCALED, QUERY, KEY, SEEN, MASKED,
+    SCORE = DNN_ADDRESSED, SCALED, QUERY, KEY, SEEN, MASKED,
     TOP, SHIFTED, POWER, SUM, LOG, WEIGHT,
     PRODUCT, ROW, WEIGHT_T, DV_HEADS, DP, LESS, DS, DS_SCALED, DS_T, DK_HEADS,
     KEYS, TENSORS,
@@ -23,8 +24,8 @@ enum {
 _Static_assert((int)TENSORS <= (int)DNN_TENSORS, "room for all");
 
 /* In whose graph: a mask only where there is one, heads of keys that several
- * heads of queries share. */
-typedef enum When { ALWAYS, CAUSAL, GROUPED } When;
+ * heads of queries share, a sum of dq. */
+typedef enum When { ALWAYS, CAUSAL, GROUPED, SUMMED } When;
 
 /* Sizes and strides; h: all heads, k: heads of keys. */
 typedef enum Shape {
@@ -39,6 +40,7 @@ typedef enum Shape {
     SCORES,   /* b h s t */
     SCORES_T, /* b h t s, of the same memory */
     PRODUCTS, /* b h s e, dense */
+    SUMS_D,   /* b h s d, dense */
     ALL_D,    /* b h t d, dense: a gradient of keys for each head of queries */
     ALL_E,    /* b h t e */
 } Shape;
@@ -147,6 +149,7 @@ static const TensorRow backward_tensors[TENSORS] = {
     [DS_T] = {DNN_INNER, SCORES_T, ELEMENT, ALWAYS, 0},
     [DK_HEADS] = {DNN_INNER, ALL_D, ELEMENT, GROUPED, DNN_DK},
     [KEYS] = {DNN_INNER, KEYS_D, ELEMENT, ALWAYS, 0},
+    [DNN_DQ_SUM] = {DNN_MEMORY, SUMS_D, RT_DNN_F32, SUMMED, DNN_DQ},
 };
 
 static const NodeRow backward_nodes[] = {
@@ -172,7 +175,9 @@ static const NodeRow backward_nodes[] = {
     PRODUCT_OF(DS_T, DNN_Q, DK_HEADS),
     REDUCTION(SUM, DK_HEADS, DNN_DK, GROUPED),
     RESHAPE(DNN_K, KEYS),
-    PRODUCT_OF(DS_SCALED, KEYS, DNN_DQ),
+    PRODUCT_OF(DS_SCALED, KEYS, DNN_DQ_SUM),
+    {{DNN_POINTWISE, RT_DNN_IDENTITY, {DNN_DQ_SUM, DNN_NONE, DNN_NONE}, DNN_DQ,
+      0}, SUMMED},
 };
 
 /* ---- the graph of a call ------------------------------------------------- */
@@ -198,6 +203,7 @@ static DnnTensor tensor_of(const ParcAttention *a, int64_t b, int64_t k,
         [SCORES] = {{b, h, s, t}, {h * s * t, s * t, t, 1}},
         [SCORES_T] = {{b, h, t, s}, {h * s * t, s * t, 1, t}},
         [PRODUCTS] = {{b, h, s, e}, {h * s * e, s * e, e, 1}},
+        [SUMS_D] = {{b, h, s, d}, {h * s * d, s * d, d, 1}},
         [ALL_D] = {{b, h, t, d}, {h * t * d, t * d, d, 1}},
         [ALL_E] = {{b, h, t, e}, {h * t * e, t * e, e, 1}},
     };
@@ -210,7 +216,13 @@ static DnnTensor tensor_of(const ParcAttention *a, int64_t b, int64_t k,
 
 static bool holds(const ParcAttention *a, When when)
 {
-    return when == CAUSAL ? a->causal : when == GROUPED ? a->g > 1 : true;
+    switch (when) {
+    case CAUSAL: return a->causal;
+    case GROUPED: return a->g > 1;
+    case SUMMED: return !a->deterministic;
+    case ALWAYS: break;
+    }
+    return true;
 }
 
 static int tensor_for(const ParcAttention *a, const TensorRow *rows, int tensor)
@@ -228,6 +240,7 @@ void rt_cudnn_attention_graph(DnnGraph *g, const ParcAttention *a, int64_t b,
     size_t n = backward ? sizeof backward_nodes : sizeof forward_nodes;
     memset(g, 0, sizeof *g);
     g->ntensors = TENSORS;
+    g->may_vary = backward && !a->deterministic;
     for (int i = 0; i < TENSORS; i++) {
         if (tensors[i].place != DNN_NOWHERE && holds(a, tensors[i].when)) {
             g->tensor[i] = tensor_of(a, b, kv, &tensors[i]);

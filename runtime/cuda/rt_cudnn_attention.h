@@ -20,6 +20,9 @@ enum {
     DNN_DO, DNN_DQ, DNN_DK, DNN_DV,
     DNN_DELTA, /* f32 [b, heads, s]: of rows of d_o and o, the sum of products */
     DNN_NAMED,
+    DNN_DQ_SUM = DNN_NAMED, /* f32 [b, heads, s, d] of a piece: what a backward
+                             * pass that is not deterministic adds up dq in */
+    DNN_ADDRESSED,
 };
 
 /* The graph of a call's forward or backward pass, without dropout, in 16 bits:

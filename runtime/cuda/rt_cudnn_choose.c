@@ -129,12 +129,13 @@ static void write_key(const ParcRt *rt, const CudnnUse *u, char key[CUDA_KEY])
     const ParcAttention *a = &u->shape;
     snprintf(key, CUDA_KEY,
              "attention %s %s b %lld s %lld t %lld kv %lld g %lld d %lld e "
-             "%lld%s workspace %lld cudnn %zu engine %lld",
+             "%lld%s%s workspace %lld cudnn %zu engine %lld",
              u->backward ? "backward" : "forward",
              a->type == PARC_BF16 ? "bf16" : "f16", (long long)a->b,
              (long long)a->s, (long long)a->t, (long long)a->kv,
              (long long)a->g, (long long)a->d, (long long)a->e,
-             a->causal ? " causal" : "", (long long)u->scratch_bytes,
+             a->causal ? " causal" : "",
+             a->deterministic ? " deterministic" : "", (long long)u->scratch_bytes,
              rt->device->cudnn->version,
              (long long)rt_cudnn_plan_engine(u->plan));
 }

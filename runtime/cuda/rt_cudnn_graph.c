@@ -272,14 +272,15 @@ static void clear(DnnPlan *p)
 }
 
 /* Whether a plan can be made of `config`; else `reason` says why not. */
-static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t room)
+static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t room,
+                       bool may_vary)
 {
     bool repeats = false;
     int64_t n = 0;
     if (!look_at(p, config, &repeats)) {
         return false;
     }
-    if (!repeats) {
+    if (!repeats && !may_vary) {
         snprintf(p->reason, DNN_REASON,
                  "engine %lld: its sums are not in a fixed order",
                  (long long)p->engine);
@@ -310,7 +311,8 @@ static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t room)
     return true;
 }
 
-static bool choose(DnnPlan *p, DnnDescriptor graph, int64_t room)
+static bool choose(DnnPlan *p, DnnDescriptor graph, int64_t room,
+                   bool may_vary)
 {
     static const int mode[] = {RT_DNN_MODE_A, RT_DNN_MODE_FALLBACK};
     DnnDescriptor config[CONFIGS];
@@ -318,7 +320,7 @@ static bool choose(DnnPlan *p, DnnDescriptor graph, int64_t room)
         int n = propose(p, graph, mode[m], config);
         clear(p);
         for (int i = 0; i < n; i++) {
-            if (try_config(p, config[i], room)) {
+            if (try_config(p, config[i], room, may_vary)) {
                 return true;
             }
             clear(p);
@@ -337,7 +339,7 @@ DnnPlan *rt_cudnn_plan(const DnnContext *c, const DnnGraph *g, int64_t room,
     p->reason = reason;
     snprintf(reason, DNN_REASON, "no engine for it");
     DnnDescriptor graph = make_graph(p, g);
-    if (p->status == RT_DNN_SUCCESS && choose(p, graph, room)) {
+    if (p->status == RT_DNN_SUCCESS && choose(p, graph, room, g->may_vary)) {
         p->context = NULL;
         p->reason = NULL;
         return p;

@@ -49,6 +49,7 @@ typedef struct DnnGraph {
     DnnTensor tensor[DNN_TENSORS];
     DnnNode node[DNN_NODES];
     int ntensors, nnodes;
+    bool may_vary; /* an engine may compute other bits in another run */
 } DnnGraph;
 
 /* Where plans are to run: the library, and a handle on its device. Without a
@@ -63,7 +64,8 @@ typedef struct DnnContext {
 typedef struct DnnPlan DnnPlan;
 
 /* The plan that the library thinks best, of those which need no more than
- * `room` bytes of workspace and give the same bits each time. NULL, and in
+ * `room` bytes of workspace and compute the same bits in every run, unless the
+ * graph may vary. NULL, and in
  * `reason` why not, where there is none. */
 DnnPlan *rt_cudnn_plan(const DnnContext *c, const DnnGraph *g, int64_t room,
                        char reason[DNN_REASON]);

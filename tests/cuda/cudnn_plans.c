@@ -79,10 +79,11 @@ static const struct Shape {
 static int failures;
 
 static void try(const DnnContext *c, const struct Shape *x, ParcType type,
-                bool backward, const char *device)
+                bool backward, bool deterministic, const char *device)
 {
     ParcAttention a = {.b = x->b, .s = x->s, .t = x->t, .kv = x->kv, .g = x->g,
                        .d = x->d, .e = x->e, .causal = x->causal,
+                       .deterministic = deterministic,
                        .scale = 0.125f, .type = type};
     int64_t own = rt_attention_own_bytes(&a, backward);
     int64_t room = rt_attention_bytes(&a, backward) -
@@ -92,10 +93,13 @@ static void try(const DnnContext *c, const struct Shape *x, ParcType type,
     DnnGraph g;
     if (backward) {
         p = rt_attention_piece(&a, room);
+        room -= rt_attention_sum_bytes(&a, p.b * p.kv);
     }
     rt_cudnn_attention_graph(&g, &a, p.b, p.kv, backward);
     DnnPlan *plan = rt_cudnn_plan(c, &g, room, reason);
-    const char *of = backward ? "backward" : "forward";
+    const char *of = !backward       ? "forward"
+                     : deterministic ? "deterministic backward"
+                                     : "backward";
     const char *in = type == PARC_BF16 ? "bf16" : "f16";
     if (plan) {
         printf("%s, %s %s, %s: engine %lld, %lld of %lld bytes\n", device, in,
@@ -134,8 +138,8 @@ int main(int argc, char **argv)
             return SKIPPED;
         }
         for (size_t j = 0; j < sizeof shapes / sizeof *shapes; j++) {
-            for (int k = 0; k < 4; k++) {
-                try(&c, &shapes[j], k & 1 ? PARC_F16 : PARC_BF16, k > 1,
+            for (int k = 0; k < 6; k++) {
+                try(&c, &shapes[j], k & 1 ? PARC_F16 : PARC_BF16, k > 1, k > 3,
                     devices[i].name);
             }
         }

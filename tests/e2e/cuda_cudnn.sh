@@ -83,6 +83,32 @@ trains() {
         $transformer -D precision=bf16
 }
 
+# `deterministic = true`, and gradients that several ranks compute, take the graph
+# that stores ds instead of a sum of dq.
+# engine NAME ENGINE [VARIABLE=VALUE…]: of the backward pass, in a dry run
+engine() {
+    at=$work/$1 wanted=$2
+    "$standin/run" -k "$at/fast.so" "$at/train" --dry-run >"$work/said" 2>&1
+    grep "^attention backward" "$work/said"
+    grep -q "^attention backward of .*: cuDNN 91900, engine $wanted" "$work/said"
+}
+export PARC_CUDNN=1
+# shellcheck disable=SC2086
+{
+    check "a deterministic program" trains ordered llama $small $llama \
+        -D precision=bf16 -D deterministic=true
+    check "has an engine whose results repeat" engine ordered 2
+    sed '/layers\.\*\.attention[:.]/d' examples/llama.pdl >"$work/same.pdl"
+    check "ranks that compute the same gradient" cuda_tree "$work/same" \
+        "$work/same.pdl" --mesh 1x2 --arch sm_90a $small $llama \
+        -D precision=bf16
+    check "have kernels" "$standin/build" -fast "$work/same/kernels.cu" \
+        "$work/same/fast.so"
+    check "and one, too" engine same 2
+    check "ranks that compute parts" engine llama_f16 0
+}
+unset PARC_CUDNN
+
 # run [NAME=VALUE…] OPTIONS…: llama. says TEXT: it was said.
 run() {
     at=$work/llama
@@ -105,8 +131,8 @@ own() {
 check "it is chosen" run PARC_CUDNN=1 --dry-run
 check "forward is told" says \
     "attention forward of [4, 16, 4, 8]: cuDNN 91900, engine 2"
-check "backward is told" says \
-    "attention backward of [4, 16, 4, 8]: cuDNN 91900, engine 2"
+check "backward is told, of an engine whose results vary" says \
+    "attention backward of [4, 16, 4, 8]: cuDNN 91900, engine 0"
 check "calls are looked at" run PARC_CUDNN=1 PARC_NANCHECK=1 --steps 2
 check "calls are waited for" run PARC_CUDNN=1 PARC_SYNC=1 --steps 2
 check "calls are traced" run PARC_CUDNN=1 --steps 6 --trace "$work/t.json"

@@ -101,6 +101,7 @@ static float pointwise(const HostNode *n, const float x[3],
     case RT_DNN_DIVIDE: return x[0] / x[1];
     case RT_DNN_EXP: return expf(x[0]);
     case RT_DNN_LOG: return logf(x[0]);
+    case RT_DNN_IDENTITY: return x[0];
     case RT_DNN_GREATER_EQUAL: return x[0] >= x[1];
     case RT_DNN_INDEX: return (float)at[n->axis];
     case RT_DNN_SELECT: return x[2] != 0.0f ? x[0] : x[1];

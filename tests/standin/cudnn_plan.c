@@ -1,9 +1,10 @@
 /* cudnn_plan.c: graphs and plans of the stand-in cuDNN.
  *
  * A graph is computed from its descriptors alone (cudnn_graph.c). For backward
- * graphs three engines are proposed: one whose results do not repeat, one that
- * wants a whole memory as its workspace, and one that is right. Whoever runs
- * another than the last hears of it.
+ * graphs three engines are proposed: one whose results vary, one that needs a
+ * whole memory as its workspace, and one that is right for all graphs. The first
+ * may run graphs that add up dq in a tensor of their own. Running another engine
+ * is an error.
  *
  *   STANDIN_CUDNN=refuse  it has no engine
  *   STANDIN_CUDNN=fail    what runs, fails
@@ -21,7 +22,7 @@
 
 enum {
     OWN_ROOM = 256, TILE = 128, ALIGNMENT = 16,
-    ENGINES = 3, RIGHT = 2, /* of backward graphs, from 0 on */
+    ENGINES = 3, VARIES = 0, RIGHT = 2, /* of backward graphs, from 0 on */
 };
 
 /* ---- graphs -------------------------------------------------------------- */
@@ -111,21 +112,37 @@ static bool is_backward(const HostGraph *g)
     return false;
 }
 
+/* The tensor that dq is copied from; NULL: dq is a product's own result. */
+static const HostTensor *sum_of_dq(const HostGraph *g)
+{
+    for (int i = 0; i < g->nnodes; i++)
+        if (g->node[i].kind == RT_DNN_OPERATION_POINTWISE &&
+            g->node[i].mode == RT_DNN_IDENTITY)
+            return &g->tensor[g->node[i].in[0]];
+    return NULL;
+}
+
+static bool is_right(const HostGraph *g, int64_t engine)
+{
+    return engine == RIGHT || (engine == VARIES && sum_of_dq(g));
+}
+
 static int64_t up(int64_t n)
 {
     return (n + TILE - 1) / TILE * TILE;
 }
 
-/* Of backward graphs: ds for each head; what several heads share is summed
- * from 16 bits. */
+/* Of backward graphs: ds for each head, or another sum of dq; what several heads
+ * share is summed from 16 bits. */
 static int64_t workspace_of(const HostGraph *g)
 {
     const HostTensor *scores = &g->tensor[g->node[3].out];
     int64_t bytes = OWN_ROOM;
     if (!is_backward(g))
         return bytes;
+    const HostTensor *sum = sum_of_dq(g);
     bytes += scores->dim[0] * scores->dim[1] * up(scores->dim[2]) *
-             up(scores->dim[3]) * 2;
+             (sum ? sum->dim[3] * 4 : up(scores->dim[3]) * 2);
     for (int i = 0; i < g->nnodes; i++)
         if (g->node[i].kind == RT_DNN_OPERATION_REDUCTION &&
             g->tensor[g->node[i].out].type != RT_DNN_F32)
@@ -140,8 +157,8 @@ DnnStatus dnn_finalize_plan(Descriptor *d)
         return dnn_fails(NOT_FINALIZED, "a plan without a config");
     d->engine = config->engine;
     d->graph = config->graph;
-    d->workspace =
-        d->engine == RIGHT ? workspace_of(d->graph) : INT64_C(1) << 40;
+    d->workspace = is_right(d->graph, d->engine) ? workspace_of(d->graph)
+                                                 : INT64_C(1) << 40;
     return RT_DNN_SUCCESS;
 }
 
@@ -170,7 +187,7 @@ static DnnStatus propose(const Descriptor *d, int64_t room, int64_t *count,
 static DnnStatus notes_of(const Descriptor *engine, int64_t *count, void *value)
 {
     const int32_t note[] = {0, RT_DNN_NOT_DETERMINISTIC};
-    *count = engine->engine == 0 ? 2 : 1;
+    *count = engine->engine == VARIES ? 2 : 1;
     memcpy(value, note, (size_t)*count * sizeof *note);
     return RT_DNN_SUCCESS;
 }
@@ -327,7 +344,7 @@ DnnStatus cudnnBackendExecute(DnnHandle handle, DnnDescriptor plan,
     r->plan = p;
     r->graph = p->graph;
     r->workspace = (void *)(uintptr_t)dnn_int64(v, RT_DNN_PACK_WORKSPACE, 0);
-    const char *fault = p->engine != RIGHT
+    const char *fault = !is_right(p->graph, p->engine)
                             ? "an engine that should not have been taken"
                             : take_addresses(r, v);
     if (fault) {

@@ -12,7 +12,7 @@ static const char everything[] =
     "source 2 \"<prelude>\"\n"
     "mesh dp=2 tp=4\n"
     "train batch=8 seq=32 precision=bf16 optimizer=adamw lr=0.0003 beta1=0.9 "
-    "beta2=0.95 eps=1e-08 weight_decay=0.1 momentum=0 @1:80:1+5\n"
+    "beta2=0.95 eps=1e-08 weight_decay=0.1 momentum=0 deterministic=true @1:80:1+5\n"
     "plan \"mix\" axes={tp} @1:40:6+3\n"
     "  style ColwiseParallel \"layers.*.wq\" axis=tp in(R -> R) out(none -> "
     "S(-1)) @1:44:9+15\n"

@@ -13,42 +13,42 @@ static bool is_item(const Program *p, const Op *op, int item)
     return item == ANY_ITEM || checkpoint_item(p, op->path) == item;
 }
 
-/* Whether the backward pass reads v in modules of that item. */
-static bool read_back(const Program *p, const Region *r, const Value *v,
-                      int item)
+/* Marks the values of the region, and of the bodies of its loops, that the
+ * backward pass reads in modules of that item. */
+static void mark_read(const Program *p, const Region *r, int item, bool *read)
 {
-    for (const Op *op = r->first; op; op = op->next)
-        for (int i = 0; op->phase == PH_BACKWARD && i < op->nargs; i++) {
-            if (live_root(op->arg[i]) != v)
-                continue;
-            bool within = item != ANY_ITEM && op->kind == OP_loop;
-            if (within ? read_back(p, op->body, op->body->arg[i], item)
-                       : is_item(p, op, item))
-                return true;
-        }
-    return false;
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            mark_read(p, op->body, item, read);
+        if (op->phase != PH_BACKWARD)
+            continue;
+        bool within = item != ANY_ITEM && op->kind == OP_loop;
+        bool all = !within && is_item(p, op, item);
+        for (int i = 0; i < op->nargs; i++)
+            if (all || (within && read[op->body->arg[i]->id]))
+                read[live_root(op->arg[i])->id] = true;
+    }
 }
 
-static bool is_saved(const Program *p, const Region *r, const Op *op,
-                     const Value *v, int item)
+static bool is_saved(const Op *op, const Value *v, const bool *read)
 {
     return op->phase == PH_FORWARD && !live_is_view(op->kind) &&
-           op->kind != OP_param && op->kind != OP_input &&
-           read_back(p, r, v, item);
+           op->kind != OP_param && op->kind != OP_input && read[v->id];
 }
 
-static int list_saved(Out *o, const Program *p, const Region *r, int item)
+static int list_region(Out *o, const Program *p, const Region *r,
+                       const bool *read)
 {
     int n = 0;
     for (const Op *op = r->first; op; op = op->next) {
         if (work_goes_both_ways(op)) {
-            n += list_saved(o, p, op->body, item);
+            n += list_region(o, p, op->body, read);
             continue;
         }
         for (int i = 0; i < op->nouts; i++) {
             Value *v = op->out[i];
             /* A kept parameter has no memory of its own. */
-            if (!is_saved(p, r, op, v, item) || live_gathered_from(p, v))
+            if (!is_saved(op, v, read) || live_gathered_from(p, v))
                 continue;
             n++;
             out_line(o, "  %-28s %-34s %s", v->name,
@@ -58,6 +58,13 @@ static int list_saved(Out *o, const Program *p, const Region *r, int item)
         }
     }
     return n;
+}
+
+static int list_saved(Out *o, const Program *p, int item)
+{
+    bool *read = NEW_ARRAY(p->arena, bool, p->nvalues);
+    mark_read(p, p->step, item, read);
+    return list_region(o, p, p->step, read);
 }
 
 /* ---- recomputed ops ------------------------------------------------------ */
@@ -110,7 +117,7 @@ static void checkpoint(Out *o, const Program *p, int item)
     out_line(o, "Under checkpoint %s%s  (%s)", checkpoint_text(p->arena, c),
              keep_text(p, c), diag_where(p->diag, p->arena, c->loc));
     out_line(o, " saved");
-    int nkept = list_saved(o, p, p->step, item);
+    int nkept = list_saved(o, p, item);
     if (nkept == 0)
         out_line(o, "  nothing");
     out_line(o, " recomputed");
@@ -123,7 +130,7 @@ void report_saved(Out *o, const Program *p)
 {
     out_line(o, "");
     out_line(o, "Saved by the forward pass for the backward pass (bytes per rank)");
-    if (!list_saved(o, p, p->step, ANY_ITEM))
+    if (!list_saved(o, p, ANY_ITEM))
         out_line(o, "  nothing");
     for (int i = 0; i < p->plan.ncheckpoints; i++)
         checkpoint(o, p, i);

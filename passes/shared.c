@@ -22,11 +22,13 @@
  * tensor; or the gather's axes are not those that the parameter is sharded
  * over.
  */
+#include "ir/uses.h"
 #include "passes/memory.h"
 
 /* The gathers of one parameter. */
 typedef struct Gathers {
     const Program *p;
+    const Uses *uses;
     uint32_t axes; /* the axes that the parameter is sharded over */
     bool padded;   /* the last run of a layer has padding */
     bool any, inside;
@@ -83,7 +85,10 @@ static void look_at_gather(Gathers *g, const Op *gather, int i)
 /* Follows the shard into loops. */
 static void look_at_readers(Gathers *g, const Value *v)
 {
-    for (const Op *op = v->region->first; op; op = op->next)
+    int n;
+    Op *const *reader = uses_readers(g->uses, v, &n);
+    for (int k = 0; k < n; k++) {
+        const Op *op = reader[k];
         for (int i = 0; i < op->nargs; i++) {
             if (op->arg[i] != v)
                 continue;
@@ -92,6 +97,7 @@ static void look_at_readers(Gathers *g, const Value *v)
             else if (op->kind == OP_loop && i >= op->ncarry)
                 look_at_readers(g, op->body->arg[i]);
         }
+    }
 }
 
 /* Whether the runs of all ranks are longer than a layer. */
@@ -107,12 +113,13 @@ static bool is_padded(const Program *p, const Type *t, uint32_t axes)
     return runs != type_flat_run(&whole, &p->mesh);
 }
 
-static bool is_gathered_inside(const Program *p, const Param *pm)
+static bool is_gathered_inside(const Program *p, const Uses *uses,
+                               const Param *pm)
 {
     uint32_t axes = flat_axes(&pm->type);
     if (!pm->value || !pm->unit || !axes || (axes & (axes - 1)))
         return false;
-    Gathers g = {.p = p, .axes = axes, .inside = true,
+    Gathers g = {.p = p, .uses = uses, .axes = axes, .inside = true,
                  .padded = is_padded(p, &pm->type, axes)};
     look_at_readers(&g, pm->value);
     return g.any && g.inside;
@@ -120,7 +127,10 @@ static bool is_gathered_inside(const Program *p, const Param *pm)
 
 void pass_shared(Program *p, const TargetInfo *t)
 {
-    for (int i = 0; t->shares_memory && i < p->param.n; i++)
-        if (is_gathered_inside(p, &p->param.at[i]))
+    if (!t->shares_memory)
+        return;
+    Uses uses = uses_find(p);
+    for (int i = 0; i < p->param.n; i++)
+        if (is_gathered_inside(p, &uses, &p->param.at[i]))
             p->param.at[i].kept = p->param.at[i].shared = true;
 }

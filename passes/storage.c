@@ -46,14 +46,6 @@ Type storage_type(Type t, uint32_t axes, AxisKind kind)
     return t;
 }
 
-bool storage_before(const Op *a, const Op *b)
-{
-    for (const Op *op = a; op; op = op->next)
-        if (op == b)
-            return true;
-    return false;
-}
-
 /* ---- grouped collectives ------------------------------------------------- */
 
 Op *storage_emit(Storage *s, Move *const *move, int n, Op *before,
@@ -100,6 +92,7 @@ static void retype_tail(Program *p)
 static void shard_params(Storage *s)
 {
     Program *p = s->p;
+    s->uses = uses_find(p);
     for (int i = 0; i < p->param.n; i++) {
         Param *pm = &p->param.at[i];
         int owner = pm->state_of >= 0 ? pm->state_of : i;

@@ -3,6 +3,7 @@
 #define PARC_PASSES_STORAGE_H
 
 #include "ir/units.h"
+#include "ir/uses.h"
 #include "passes/pass.h"
 
 /* A tensor of a grouped collective under construction: a shard that is
@@ -26,14 +27,14 @@ typedef struct Move {
 typedef struct Storage {
     Program *p;
     const TargetInfo *t;
+    Uses uses; /* storage_spread: before gathers are added; storage_reduce:
+                * before gradients are reduced */
     VEC(Move) gather;
     VEC(Move) reduce;
 } Storage;
 
 /* The type with some axes placed otherwise. */
 Type storage_type(Type t, uint32_t axes, AxisKind kind);
-/* Whether a is before b in their region, or is b. NULL for a: false. */
-bool storage_before(const Op *a, const Op *b);
 /* Adds one grouped collective for n moves before `before` (NULL: at the
  * region's end). */
 Op *storage_emit(Storage *s, Move *const *move, int n, Op *before,

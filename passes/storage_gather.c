@@ -21,6 +21,7 @@
  */
 #include "passes/storage.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool takes_shards(const Op *op)
@@ -123,8 +124,10 @@ static Whole spread_slice(Shard *h, Op *loop, Value *slice, Whole w)
 static Whole spread(Shard *h, Value *v, Whole w)
 {
     make_flat(h, v);
-    for (Op *op = v->region->first, *next; op; op = next) {
-        next = op->next;
+    int n;
+    Op *const *reader = uses_readers(&h->s->uses, v, &n);
+    for (int k = 0; k < n; k++) {
+        Op *op = reader[k];
         for (int i = 0; i < op->nargs; i++) {
             if (op->arg[i] != v || takes_shards(op))
                 continue;
@@ -162,104 +165,173 @@ void storage_spread(Storage *s, int param, const Unit *u)
         pm->kept = !h.in_one || !is_padded(s->p, &pm->type, h.axes);
 }
 
-/* ---- units that stay gathered without reshard=false ---------------------- */
+/* ---- units --------------------------------------------------------------- */
 
-static bool same_unit(const Move *a, const Move *b)
+enum { NO_UNIT = -1, SEVERAL = -2 };
+
+typedef struct Member {
+    uint32_t region; /* 0: the step; else the id of the loop, plus 1 */
+    const char *group;
+    int gather;
+} Member;
+
+/* The gathers of one unit in one region. */
+typedef struct UnitGathers {
+    const int *gather; /* in the order of s->gather */
+    int n;
+} UnitGathers;
+
+/* All gathers by unit and region, and their readers. */
+typedef struct Units {
+    Storage *s;
+    Uses uses;
+    int *place;   /* by op id: its place in the program */
+    UnitGathers *unit;
+    int *of;      /* by gather: its unit */
+    int *started; /* by op id: the unit whose gathers the op is the first
+                   * reader of, NO_UNIT, or SEVERAL */
+} Units;
+
+static int compare_members(const void *left, const void *right)
+{
+    const Member *a = left, *b = right;
+    if (a->region != b->region)
+        return a->region < b->region ? -1 : 1;
+    int order = strcmp(a->group, b->group);
+    return order ? order : a->gather - b->gather;
+}
+
+static bool same_unit(const Member *a, const Member *b)
 {
     return a->region == b->region && !strcmp(a->group, b->group);
 }
 
-static bool reads(const Op *op, const Value *v)
+static void find_members(Units *u)
 {
-    for (int i = 0; i < op->nargs; i++)
-        if (op->arg[i] == v)
-            return true;
-    return false;
+    Storage *s = u->s;
+    Arena *a = s->p->arena;
+    int n = s->gather.n, nunits = 0;
+    Member *member = NEW_ARRAY(a, Member, n + 1);
+    int *sorted = NEW_ARRAY(a, int, n + 1);
+    u->unit = NEW_ARRAY(a, UnitGathers, n + 1);
+    u->of = NEW_ARRAY(a, int, n + 1);
+    for (int i = 0; i < n; i++) {
+        const Move *m = &s->gather.at[i];
+        const Op *loop = m->region->owner;
+        member[i] = (Member){loop ? loop->id + 1 : 0, m->group, i};
+    }
+    qsort(member, (size_t)n, sizeof *member, compare_members);
+    for (int i = 0; i < n; i++) {
+        if (i == 0 || !same_unit(&member[i - 1], &member[i]))
+            u->unit[nunits++] = (UnitGathers){&sorted[i], 0};
+        sorted[i] = member[i].gather;
+        u->unit[nunits - 1].n++;
+        u->of[sorted[i]] = nunits - 1;
+    }
 }
 
-/* Whether the op is the first reader of another unit's gather. */
-static bool gathers_another(const Storage *s, const Op *op, const Move *b)
+static void number_ops(const Region *r, int *place, int *n)
 {
-    for (int i = 0; i < s->gather.n; i++)
-        if (s->gather.at[i].first == op && !same_unit(&s->gather.at[i], b))
-            return true;
-    return false;
+    for (const Op *op = r->first; op; op = op->next) {
+        place[op->id] = (*n)++;
+        if (op->body)
+            number_ops(op->body, place, n);
+    }
 }
+
+static Units find_units(Storage *s)
+{
+    Arena *a = s->p->arena;
+    uint32_t nops = s->p->nops;
+    int n = 0;
+    Units u = {.s = s, .uses = uses_find(s->p),
+               .place = NEW_ARRAY(a, int, nops),
+               .started = NEW_ARRAY(a, int, nops)};
+    number_ops(s->p->step, u.place, &n);
+    find_members(&u);
+    for (uint32_t id = 0; id < nops; id++)
+        u.started[id] = NO_UNIT;
+    for (int i = 0; i < s->gather.n; i++) {
+        int *at = &u.started[s->gather.at[i].first->id];
+        *at = *at == NO_UNIT || *at == u.of[i] ? u.of[i] : SEVERAL;
+    }
+    return u;
+}
+
+/* ---- units that stay gathered without reshard=false ---------------------- */
 
 /* The unit's last reader of one phase in the region. */
-static Op *last_reader(const Storage *s, const Move *b, Phase phase)
+static Op *last_reader(const Units *u, int unit, Phase phase)
 {
     Op *last = NULL;
-    for (int i = 0; i < s->gather.n; i++) {
-        const Move *m = &s->gather.at[i];
-        if (!same_unit(m, b) || m->phase != phase)
-            continue;
-        for (Op *op = m->first; op; op = op->next)
-            if (reads(op, m->to) && (!last || storage_before(last, op)))
-                last = op;
+    for (int k = 0; k < u->unit[unit].n; k++) {
+        const Move *m = &u->s->gather.at[u->unit[unit].gather[k]];
+        int n;
+        Op *const *reader = uses_readers(&u->uses, m->to, &n);
+        if (m->phase == phase && n > 0 &&
+            (!last || u->place[last->id] < u->place[reader[n - 1]->id]))
+            last = reader[n - 1];
     }
     return last;
 }
 
-static Op *first_reader(const Storage *s, const Move *b, Phase phase)
+static Op *first_reader(const Units *u, int unit, Phase phase)
 {
     Op *first = NULL;
-    for (int i = 0; i < s->gather.n; i++) {
-        const Move *m = &s->gather.at[i];
-        if (same_unit(m, b) && m->phase == phase &&
-            (!first || storage_before(m->first, first)))
+    for (int k = 0; k < u->unit[unit].n; k++) {
+        const Move *m = &u->s->gather.at[u->unit[unit].gather[k]];
+        if (m->phase == phase &&
+            (!first || u->place[m->first->id] < u->place[first->id]))
             first = m->first;
     }
     return first;
 }
 
-static bool follows_at_once(const Storage *s, const Move *b)
+static bool follows_at_once(const Units *u, int unit)
 {
-    Op *from = last_reader(s, b, PH_FORWARD);
-    const Op *to = first_reader(s, b, PH_BACKWARD);
-    for (Op *op = from ? from->next : NULL; op && op != to; op = op->next)
-        if (op->kind == OP_loop || gathers_another(s, op, b))
+    Op *from = last_reader(u, unit, PH_FORWARD);
+    const Op *to = first_reader(u, unit, PH_BACKWARD);
+    for (Op *op = from ? from->next : NULL; op && op != to; op = op->next) {
+        int started = u->started[op->id];
+        if (op->kind == OP_loop || (started != NO_UNIT && started != unit))
             return false;
+    }
     return from && to;
 }
 
-/* All gathers of one unit and region have one answer, which is kept at the
- * first of them. */
-static bool unit_follows(const Storage *s, int gather, signed char *known)
+static void replace_readers(const Units *u, const Value *old, Value *with)
 {
-    const Move *b = &s->gather.at[gather];
-    int i = 0;
-    while (!same_unit(&s->gather.at[i], b))
-        i++;
-    if (!known[i])
-        known[i] = follows_at_once(s, b) ? 1 : -1;
-    return known[i] > 0;
+    int n;
+    Op *const *reader = uses_readers(&u->uses, old, &n);
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < reader[k]->nargs; i++)
+            if (reader[k]->arg[i] == old)
+                reader[k]->arg[i] = with;
+    for (int i = 0; i < old->region->nyields; i++)
+        if (old->region->yield[i] == old)
+            old->region->yield[i] = with;
 }
 
 /* Lets the backward pass read what the forward pass has just gathered. */
-static void keep_last(Storage *s)
+static void keep_last(const Units *u)
 {
+    Storage *s = u->s;
     signed char *known = NEW_ARRAY(s->p->arena, signed char, s->gather.n + 1);
+    Value **forward = NEW_ARRAY(s->p->arena, Value *, s->p->nvalues);
+    for (int i = 0; i < s->gather.n; i++)
+        if (s->gather.at[i].phase == PH_FORWARD)
+            forward[s->gather.at[i].from->id] = s->gather.at[i].to;
     for (int i = 0; i < s->gather.n; i++) {
         Move *b = &s->gather.at[i];
-        if (b->phase != PH_BACKWARD || b->unit->reshard > 0)
+        Value *kept = forward[b->from->id];
+        if (b->phase != PH_BACKWARD || b->unit->reshard > 0 || !kept)
             continue;
-        Move *f = NULL;
-        for (int k = 0; k < s->gather.n; k++)
-            if (s->gather.at[k].from == b->from &&
-                s->gather.at[k].phase == PH_FORWARD)
-                f = &s->gather.at[k];
-        if (!f || !unit_follows(s, i, known))
+        if (!known[u->of[i]])
+            known[u->of[i]] = follows_at_once(u, u->of[i]) ? 1 : -1;
+        if (known[u->of[i]] < 0)
             continue;
         b->done = true;
-    }
-    for (int i = 0; i < s->gather.n; i++) {
-        Move *b = &s->gather.at[i];
-        for (int k = 0; b->done && k < s->gather.n; k++) {
-            const Move *f = &s->gather.at[k];
-            if (f->from == b->from && f->phase == PH_FORWARD)
-                ir_replace_uses(b->region, b->to, f->to);
-        }
+        replace_readers(u, b->to, kept);
     }
 }
 
@@ -270,12 +342,13 @@ static int prefetch_of(const Storage *s, const Unit *u)
     return u->prefetch >= 0 ? u->prefetch : s->t->default_prefetch;
 }
 
-static void emit_gather(Storage *s, Move *const *move, int n)
+static void emit_gather(const Units *u, Move *const *move, int n)
 {
+    Storage *s = u->s;
     const Move *lead = move[0];
     Op *before = lead->first;
     for (int i = 1; i < n; i++)
-        if (storage_before(move[i]->first, before))
+        if (u->place[move[i]->first->id] < u->place[before->id])
             before = move[i]->first;
     bool turns = lead->region->owner != NULL;
     Attr attr[MAX_ATTRS] = {{.i = lead->axes}, {.s = lead->group},
@@ -315,12 +388,16 @@ static Op *runs_behind(const Op *gather, int ahead)
     return behind;
 }
 
-static int ahead_of(const Storage *s, const Op *gather)
+/* By op id: the prefetch distance of a gather. */
+static int *find_distances(const Storage *s)
 {
-    for (int i = 0; i < s->gather.n; i++)
-        if (s->gather.at[i].to->def == gather)
-            return prefetch_of(s, s->gather.at[i].unit);
-    return 0;
+    int *ahead = NEW_ARRAY(s->p->arena, int, s->p->nops);
+    for (int i = s->gather.n; i-- > 0;) {
+        const Move *m = &s->gather.at[i];
+        if (m->to->def)
+            ahead[m->to->def->id] = prefetch_of(s, m->unit);
+    }
+    return ahead;
 }
 
 /* Finds all new positions before moving any gather; moves the last first, so
@@ -329,9 +406,9 @@ static void run_all_ahead(Storage *s)
 {
     VEC(Op *) gather = {0};
     VEC(Op *) behind = {0};
+    const int *ahead = find_distances(s);
     for (Op *op = s->p->step->first; op; op = op->next) {
-        int ahead = op->kind == OP_all_gather ? ahead_of(s, op) : 0;
-        Op *after = ahead > 0 ? runs_behind(op, ahead) : NULL;
+        Op *after = ahead[op->id] > 0 ? runs_behind(op, ahead[op->id]) : NULL;
         if (!after)
             continue;
         vec_push(s->p->arena, &gather, op);
@@ -341,24 +418,30 @@ static void run_all_ahead(Storage *s)
         ir_move(gather.at[i], s->p->step, behind.at[i]->next);
 }
 
-/* Adds one collective for a unit in a region and phase; trained parameters come
- * first in it, frozen ones last. */
+/* The unit's gathers of the phase that are not emitted yet: those of trained
+ * parameters, then those of frozen ones. Returns their number. */
+static int collect_moves(const Units *u, int unit, Phase phase, Move **move)
+{
+    int n = 0;
+    for (int frozen = 0; frozen < 2; frozen++)
+        for (int k = 0; k < u->unit[unit].n; k++) {
+            Move *m = &u->s->gather.at[u->unit[unit].gather[k]];
+            if (!m->done && m->phase == phase && m->frozen == frozen)
+                move[n++] = m;
+        }
+    return n;
+}
+
+/* Adds one collective for a unit in a region and phase. */
 void storage_emit_gathers(Storage *s)
 {
-    int all = s->gather.n;
-    Move **member = NEW_ARRAY(s->p->arena, Move *, all + 1);
-    keep_last(s);
-    for (int i = 0; i < all; i++) {
-        Move *lead = &s->gather.at[i];
-        int n = 0;
-        for (int k = 0; k < 2 * all && !lead->done; k++) {
-            Move *m = &s->gather.at[k % all];
-            if (!m->done && m->phase == lead->phase && same_unit(m, lead) &&
-                m->frozen == (k >= all))
-                member[n++] = m;
-        }
-        if (n)
-            emit_gather(s, member, n);
+    Move **move = NEW_ARRAY(s->p->arena, Move *, s->gather.n + 1);
+    Units u = find_units(s);
+    keep_last(&u);
+    for (int i = 0; i < s->gather.n; i++) {
+        const Move *m = &s->gather.at[i];
+        if (!m->done)
+            emit_gather(&u, move, collect_moves(&u, u.of[i], m->phase, move));
     }
     run_all_ahead(s);
 }

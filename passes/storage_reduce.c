@@ -50,6 +50,13 @@ typedef struct Grad {
     Loc loc;
 } Grad;
 
+/* A value that the pass makes has one reader: the one that it is made for. */
+static bool is_read_once(const Grad *g, const Value *v)
+{
+    const Uses *u = &g->s->uses;
+    return v->id >= u->nvalues || u->count[v->id] == 1;
+}
+
 /* Adds a move whose result is v after the collective. */
 static Move *add_move(const Grad *g, OpKind kind, uint32_t axes, Value *v,
                       AxisKind becomes, const char *why)
@@ -125,7 +132,7 @@ static Value *scatter(const Grad *g, Value *v)
     Op *def = v->def;
     if (type_is_flat(&v->type, &g->s->p->mesh))
         return v;
-    if (!def || ir_count_uses(v) != 1)
+    if (!def || !is_read_once(g, v))
         return scatter_here(g, v);
     if (def->kind == OP_loop && v->index >= def->ncarry) {
         Value **yield = &def->body->yield[v->index];
@@ -150,7 +157,7 @@ static Value *sum_here(const Grad *g, Value *v, uint32_t axes)
 {
     Op *def = v->def;
     if (def && def->kind == OP_loop && v->index >= def->ncarry &&
-        ir_count_uses(v) == 1) {
+        is_read_once(g, v)) {
         Value **yield = &def->body->yield[v->index];
         *yield = sum_here(g, *yield, axes);
         v->type.place = (*yield)->type.place;
@@ -165,7 +172,7 @@ static Value *sum_here(const Grad *g, Value *v, uint32_t axes)
 static void sink_sum(const Grad *g, Value **slot)
 {
     uint32_t data = data_axes(g->s->p);
-    while (ir_count_uses(*slot) == 1 && (*slot)->def &&
+    while (is_read_once(g, *slot) && (*slot)->def &&
            (*slot)->def->kind == OP_all_reduce) {
         Op *sum = (*slot)->def;
         Value *v = sum->arg[(*slot)->index];
@@ -396,6 +403,7 @@ void storage_reduce(Storage *s)
             split_sum(p, op->arg[0]->def);
     simplify_buckets(p, p->step);
     finish_late(p);
+    s->uses = uses_find(p);
     for (Op *op = p->step->first; op; op = op->next) {
         if (op->kind != OP_finish_grad)
             continue;

@@ -328,8 +328,8 @@ static bool finish(Compilation *c, Program *p)
     bug_set_hook(on_bug, c); /* pipeline_run replaced it */
     if (p->plan.offload && c->o.target == TARGET_CPU)
         diag_note(p->diag, p->plan.offload_loc,
-                  "offload changes nothing on the CPU: all memory is the "
-                  "host's");
+                  "offload has no effect on the CPU: all memory is host "
+                  "memory");
     const PipelineOptions *o = &c->o.pipeline;
     bool planned = !o->stops || o->stop_after == pass_count - 1;
     FitSource from = {&c->o,     &t,        c->prelude_file,

@@ -288,7 +288,8 @@ static void take(Reader *r, const OptionRow *row, Argument value)
     case OPT_DUMP_BEFORE:
         i = choose_pass(r, value);
         if (i < 0 && !r->wrong)
-            wrong(r, value.loc, "there is no IR before 'lower'");
+            wrong(r, value.loc,
+                  "'lower' is the first pass: no IR exists before it");
         vec_push(r->arena, &o->pipeline.dump_before, i);
         return;
     case OPT_DUMP_AFTER:

@@ -175,8 +175,8 @@ StyleArg style_arrow(Parser *p, StyleArg from, StyleArg to, Loc arrow)
 {
     if (from.to || to.to) {
         diag_error(p->diag, arrow,
-                   "a layout changes only once: "
-                   "one '->' for each tensor");
+                   "the layout of a tensor changes once: "
+                   "write one '->' for each tensor");
         return from;
     }
     from.to = to.from;

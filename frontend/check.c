@@ -46,8 +46,8 @@ static void check_formals(Check *c, const Decl *decl)
         }
         if (decl->kind == DC_MODEL && setting_known(name->name))
             diag_error(c->diag, name->loc,
-                       "'%s' is a train setting: -D could not tell it from "
-                       "the model's parameter", name->name);
+                       "'%s' is also a train setting, and -D would be "
+                       "ambiguous: rename it", name->name);
     }
 }
 
@@ -159,7 +159,8 @@ static void check_one_model(Check *c)
         if (decl->kind != DC_MODEL)
             continue;
         if (model) {
-            diag_error(c->diag, decl->name.loc, "a file has one model");
+            diag_error(c->diag, decl->name.loc,
+                       "a file has one model: remove this one");
             diag_note(c->diag, model->name.loc, "the first is here");
         }
         model = model ? model : decl;

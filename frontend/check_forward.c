@@ -66,7 +66,8 @@ static void check_stmt(Sight *s, const Stmt *st, int depth)
     case ST_RETURN:
         check_expr(s, st->value);
         if (depth > 0)
-            diag_error(s->check->diag, st->loc, "a loop cannot return");
+            diag_error(s->check->diag, st->loc, "a loop cannot return: "
+                       "return after it");
         break;
     case ST_FOR:
         check_for(s, st, depth);

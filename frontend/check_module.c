@@ -331,8 +331,8 @@ void check_module(Check *c, const Decl *decl)
                        "this one, or select with 'if'");
     }
     if (!find_forward(decl->member, decl->nmembers, &all))
-        diag_error(c->diag, decl->name.loc, "'%s' has no forward",
-                   decl->name.name);
+        diag_error(c->diag, decl->name.loc, "'%s' has no forward: add "
+                   "forward(…) { … }", decl->name.name);
     s.where = IN_FORWARD;
     check_forwards(&s, decl->member, decl->nmembers);
 }

@@ -18,8 +18,8 @@ static void check_axes(PlanCheck *c)
 {
     const PlanDecl *p = c->plan;
     if (p->naxes == 0)
-        diag_error(c->diag, p->name.loc, "plan '%s' has no axes",
-                   p->name.name);
+        diag_error(c->diag, p->name.loc, "plan '%s' has no axes: declare "
+                   "them, as in plan %s(dp, tp)", p->name.name, p->name.name);
     if (p->naxes > MAX_MESH_AXES)
         diag_error(c->diag, p->axis[MAX_MESH_AXES].loc,
                    "a plan has at most %d axes", MAX_MESH_AXES);
@@ -75,7 +75,8 @@ static const struct {
 static void unknown_arg(PlanCheck *c, const Signature *s, const StyleArg *arg)
 {
     NameList names = {.arena = c->arena};
-    diag_error(c->diag, arg->name_loc, "%s takes no '%s'", s->what, arg->name);
+    diag_error(c->diag, arg->name_loc, "%s has no argument '%s'", s->what,
+               arg->name);
     for (size_t i = 0; i < sizeof foreign_args / sizeof *foreign_args; i++)
         if (strcmp(foreign_args[i].name, arg->name) == 0) {
             diag_help(c->diag, "%s", foreign_args[i].help);
@@ -159,7 +160,7 @@ static void check_freeze(PlanCheck *c, const Clause *clause)
                        "freeze has no options");
         if (!item->min_params)
             continue;
-        diag_error(c->diag, item->loc, "freeze does not choose by size");
+        diag_error(c->diag, item->loc, "freeze does not support min_params");
         diag_help(c->diag, "name paths, or `every Module`");
     }
 }

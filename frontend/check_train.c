@@ -38,7 +38,7 @@ const Choice *choice_of(Arena *a, Diag *d, const ChoiceSet *set,
 {
     NameList names = {.arena = a};
     if (e->kind != EX_CALL && e->kind != EX_NAME) {
-        diag_error(d, e->range, "this is no %s", set->setting);
+        diag_error(d, e->range, "invalid %s", set->setting);
         diag_help(d, "such as %s", set->example);
         return NULL;
     }
@@ -49,7 +49,7 @@ const Choice *choice_of(Arena *a, Diag *d, const ChoiceSet *set,
     }
     diag_error(d, e->loc, "unknown %s '%s'", set->setting, e->name);
     names_suggest(d, &names, e->name);
-    diag_help(d, "there are %s", set->all);
+    diag_help(d, "the choices are %s", set->all);
     return NULL;
 }
 
@@ -152,7 +152,7 @@ static void check_warmup(Diag *d, const File *file, const Expr *schedule)
         if (!arg->name || strcmp(arg->name, "warmup") != 0)
             continue;
         diag_error(d, plain->name.loc, "'warmup' is set twice");
-        diag_note(d, arg->name_loc, "the schedule has it too");
+        diag_note(d, arg->name_loc, "the schedule sets it too");
     }
 }
 

@@ -101,8 +101,8 @@ static void check_axes(Diag *d, const Clause *c, const StrategyInfo *s,
         return;
     const char *axis = c->axis[0].name;
     const char *rep = strcmp(axis, "rep") == 0 ? "replica" : "rep";
-    diag_error(d, at->range, "hybrid_shard needs two axes: one of replicas, "
-               "one that shards");
+    diag_error(d, at->range, "hybrid_shard needs two axes: one for replicas, "
+               "one for shards");
     diag_help(d, "write fully_shard (%s, %s) with an axis '%s' of the plan "
               "before '%s', or strategy=full_shard", rep, axis, rep, axis);
 }
@@ -118,8 +118,8 @@ static void check_reshard(Diag *d, const StrategyInfo *s, const Arg *reshard)
         return;
     bool reshards = e->integer;
     if (s->replicas && reshards) {
-        diag_error(d, reshard->name_loc, "no_shard keeps every parameter "
-                   "whole: there is nothing to reshard");
+        diag_error(d, reshard->name_loc, "no_shard does not shard "
+                   "parameters: remove 'reshard'");
     } else if (s->reshard == 0 && reshards) {
         diag_error(d, reshard->name_loc, "shard_grad_op keeps parameters "
                    "gathered until the backward pass");
@@ -151,6 +151,5 @@ void check_unit(Arena *a, Diag *d, const Clause *clause, const Item *item)
         check_reshard(d, s, o.reshard);
     if (o.prefetch && s && s->replicas)
         diag_error(d, o.prefetch->name_loc,
-                   "no_shard keeps every parameter whole: there is nothing to "
-                   "prefetch");
+                   "no_shard does not gather parameters: remove 'prefetch'");
 }

@@ -132,7 +132,7 @@ static Datum int_divide(const EvalSink *to, Loc loc, BinaryOp op, int64_t x,
         return datum_int(rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);
     if (rest != 0) {
         to->error(to->context, loc,
-                  "integers divide exactly; floor(1.0 * x / y) rounds down",
+                  "use floor(1.0 * x / y) to round down",
                   "%lld / %lld leaves a remainder of %lld", (long long)x,
                   (long long)y, (long long)(rest < 0 ? -rest : rest));
         return datum_poison();

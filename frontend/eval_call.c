@@ -107,7 +107,8 @@ static bool bind_named(Arena *a, Diag *d, const Signature *s, const Arg *arg,
 {
     int i = formal_index(s, arg->name);
     if (i < 0 || i == s->many) {
-        diag_error(d, arg->name_loc, "%s takes no '%s'", s->what, arg->name);
+        diag_error(d, arg->name_loc, "%s has no argument '%s'", s->what,
+                   arg->name);
         suggest_formal(a, d, s, arg->name);
         return false;
     }

@@ -113,7 +113,8 @@ static Datum defined_value(Lower *l, const Setting *define, Datum plain)
                 plain.kind == DATUM_NONE || d.kind == DATUM_POISON;
     if (!fits) {
         lower_error(l, define->value->range, NULL,
-                    "'%s' is %s, its default is %s", define->name.name,
+                    "'%s' is %s, but its default is %s: -D must keep the "
+                    "kind of the value", define->name.name,
                     datum_text(l->arena, d), datum_text(l->arena, plain));
         return datum_poison();
     }
@@ -155,7 +156,7 @@ static Type input_type(Lower *l, const InputDecl *in, bool *fine)
     if (!in->has_shape || in->open)
         lower_error(l, in->name.loc,
                     "such as 'tokens: int(vocab)[batch, seq]'",
-                    "the model's input '%s' needs a whole shape",
+                    "the model's input '%s' needs a complete shape",
                     in->name.name);
     else if (in->ndims > MAX_DIMS)
         lower_error(l, in->name.loc, NULL, "a tensor has at most %d dims",
@@ -233,7 +234,7 @@ static void run_model(Lower *l, Instance *model)
     }
     pop_frame(l);
     if (forward->ninputs == 0) {
-        lower_error(l, forward->loc, NULL, "the model's forward has no input");
+        lower_error(l, forward->loc, NULL, "the model's forward needs an input");
         return;
     }
     loss_output(l, forward,

@@ -76,7 +76,7 @@ static bool check_shape(Lower *l, const Instance *m, const InputDecl *in,
     }
     if (fits)
         return true;
-    lower_error(l, loc, NULL, "input '%s' of '%s' is %s, it must be %s",
+    lower_error(l, loc, NULL, "input '%s' of '%s' is %s, but must be %s",
                 in->name.name, m->name, type_text(l->arena, t, &(Mesh){0}),
                 wanted_text(l, in, want));
     lower_note(l, in->ndims ? in->dim[fault]->loc : in->name.loc,

@@ -25,7 +25,7 @@ static void add_pattern(Lower *l, const Expr *e)
         return;
     if (e->kind != EX_STRING) {
         lower_error(l, e->range, "such as no_decay=(\"*.bias\", \"*norm*\")",
-                    "a pattern is a text in quotes, not %s",
+                    "a pattern must be a string, not %s",
                     datum_text(l->arena, d));
         return;
     }

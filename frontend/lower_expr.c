@@ -120,8 +120,8 @@ static Datum number_tensor(Lower *l, Loc loc, BinaryOp op, double x, Datum y)
         return datum_poison();
     if (op == BIN_POW && x <= 0) {
         lower_error(l, loc, NULL,
-                    "the base of a power with a tensor for its exponent must "
-                    "be above 0, not %s", datum_text(l->arena, datum_float(x)));
+                    "the base of a power with a tensor exponent must be "
+                    "above 0, not %s", datum_text(l->arena, datum_float(x)));
         return datum_poison();
     }
     if (op == BIN_ADD || op == BIN_MUL)
@@ -518,8 +518,8 @@ bool lower_bool(Lower *l, const Expr *e, const char *what, bool *x)
     Datum d = lower_expr(l, e);
     *x = d.integer != 0;
     if (d.kind == DATUM_TENSOR) {
-        lower_error(l, e->range, NULL, "%s is decided at compile time, this "
-                    "is %s", what, datum_text(l->arena, d));
+        lower_error(l, e->range, NULL, "%s must be known at compile time, "
+                    "but this is %s", what, datum_text(l->arena, d));
         return false;
     }
     return d.kind == DATUM_BOOL ||

@@ -85,7 +85,7 @@ static bool parse_mesh(Lower *l, MeshText *m)
             return false;
         if (named && !is_name(part->name)) {
             diag_error(l->diag, part->name ? part->name_loc : part->loc,
-                       "this axis has no name");
+                       "this axis needs a name: name all axes or none");
             return false;
         }
         if (!p[n])
@@ -162,7 +162,7 @@ static void suggest_sizes(Lower *l, const MeshText *text, const PlanDecl *plan)
         else if (!has_part(text, name))
             mesh = arena_printf(l->arena, "%s,%s=1", mesh, name);
     }
-    diag_help(l->diag, "an axis of size 1 splits nothing: --mesh %s", mesh);
+    diag_help(l->diag, "add the missing axes with size 1: --mesh %s", mesh);
 }
 
 static bool check_rank(Lower *l, const MeshText *text, const PlanDecl *plan)

@@ -266,7 +266,7 @@ static int find_slot(Lower *l, Instance *m, const Expr *e, Instance **owner)
     *owner = NULL;
     if (!b) {
         lower_error(l, e->loc, NULL, name ? "unknown name '%s'"
-                                          : "this names no parameter%s",
+                                          : "this does not name a parameter%s",
                     name ? name : "");
         return -1;
     }
@@ -348,7 +348,7 @@ static void run_member(Lower *l, Instance *m, const Member *mb)
         add_tie(l, m, mb);
         break;
     case MB_IF:
-        if (lower_bool(l, mb->value, "an if", &yes)) {
+        if (lower_bool(l, mb->value, "an if's condition", &yes)) {
             if (yes)
                 run_members(l, m, mb->body, mb->nbody);
             else

@@ -46,7 +46,7 @@ bool lower_element_fits(Lower *l, Loc loc, Datum x, Datum of)
     DType t = of.tensor->type.dtype;
     if (!dtype_is_float(t) || dtype_range(t, datum_number(x)) <= 0)
         return true;
-    lower_error(l, loc, "compute with float(…), which is f32",
+    lower_error(l, loc, "use float(…) to compute in f32",
                 "%s is too large for %s, the type of the result's elements",
                 datum_text(l->arena, x), dtype_name(t));
     return false;
@@ -79,8 +79,8 @@ bool lower_init_fits(Lower *l, Loc loc, const Init *init, const Type *of)
     DType used = l->p->train.precision;
     DType t = dtype_range(DT_F32, most) > 0 ? DT_F32 : used;
     if (dtype_range(t, most) > 0) {
-        lower_error(l, loc, t == DT_F32 ? NULL : "the precision of the "
-                                                 "training run is its type",
+        lower_error(l, loc, t == DT_F32 ? NULL : "'precision' of train "
+                                                 "sets this type",
                     "initial values of up to %s are too large for %s",
                     datum_text(l->arena, datum_float(most)), dtype_name(t));
         return false;

@@ -77,8 +77,8 @@ static bool keyword_pairs(Lower *l, const Item *item, bool input, Pairs *p)
     if (!from || !to) {
         diag_error(l->diag, given->name_loc, "'%s' needs '%s'", given->name,
                    from ? desired : name);
-        diag_help(l->diag, "%s= says how each tensor comes, %s= what it "
-                  "becomes; or write both as %s(Shard(1) -> Replicate)", name,
+        diag_help(l->diag, "%s= gives the layout of each tensor before, %s= "
+                  "after; or write both as %s(Shard(1) -> Replicate)", name,
                   desired, item->style);
         return false;
     }

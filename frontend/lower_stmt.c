@@ -276,7 +276,8 @@ static bool element_body(Lower *l, const Stmt *s, Instance *element,
     if (f->returned) {
         fine = false;
         if (f->result.kind != DATUM_POISON)
-            lower_error(l, s->loc, NULL, "a loop cannot return");
+            lower_error(l, s->loc, NULL, "a loop cannot return: "
+                        "return after it");
         f->result = datum_poison();
     }
     for (int i = 0; i < c->n; i++) {
@@ -380,7 +381,7 @@ static void lower_stmt(Lower *l, const Stmt *s)
         lower_for(l, s);
         break;
     case ST_IF:
-        if (lower_bool(l, s->value, "an if", &yes)) {
+        if (lower_bool(l, s->value, "an if's condition", &yes)) {
             if (yes)
                 lower_stmts(l, s->body, s->nbody);
             else

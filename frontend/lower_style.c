@@ -168,9 +168,9 @@ static bool find_weight(Lower *l, const Item *item, const Module *m,
                    "splits one", name, m->class, n, item->style);
     diag_note(l->diag, m->loc, "the module is declared here");
     if (n == 0)
-        diag_help(l->diag, "a weight is a 2-D parameter of the module itself "
-                  "that its forward contracts its first input's last dim "
-                  "with; name the child that has it, or place a parameter: "
+        diag_help(l->diag, "a weight is a 2-D parameter of the module itself, "
+                  "which its forward contracts with the last dim of its first "
+                  "input; name the child that has it, or place a parameter: "
                   "'%s%sNAME: Shard(0)'", m->path, *m->path ? "." : "");
     for (int i = 0; i < l->roles.n && n > 0; i++)
         if (strcmp(l->roles.at[i].path, m->path) == 0)

@@ -216,20 +216,20 @@ static void give_help(Parser *p, const char *name, const char *const *expected,
     }
     if (strcmp(name, "a string") == 0 && expects(expected, n, "a name") &&
         !expects(expected, n, "a number"))
-        diag_help(p->diag, "names and paths are written without quotes");
+        diag_help(p->diag, "write names and paths without quotes");
     else if (strcmp(name, "'else'") == 0)
         diag_help(p->diag, "write 'else' on the line of the '}' before it");
     else if (c == ';')
         diag_help(p->diag, "the end of the line ends a statement");
     else if (c == '"' && strcmp(name, "a string") != 0)
-        diag_help(p->diag, "the string is not closed on its line");
+        diag_help(p->diag, "close the string on the same line");
     else if (c == '\'')
         diag_help(p->diag, "write strings in double quotes");
     else if (c == '/' && after == '/')
         diag_help(p->diag, "comments start with '#'");
     else if (c == '.' &&
              (isdigit((unsigned char)before) || isdigit((unsigned char)after)))
-        diag_help(p->diag, "a number has digits on both sides of its dot");
+        diag_help(p->diag, "write digits on both sides of the dot");
     else if (strcmp(name, "a name") == 0)
         suggest_keyword(p, expected, n);
 }

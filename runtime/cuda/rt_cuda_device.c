@@ -338,10 +338,10 @@ void rt_device_print(const ParcRt *rt)
     }
     if (d->cu.cuMemGetInfo(&room, &total) == RT_CU_SUCCESS) {
         double arena = (double)rt->model->arena_bytes;
-        double apart = (double)d->free_before - (double)room - arena -
+        double other = (double)d->free_before - (double)room - arena -
                        (double)d->nccl_bytes;
-        printf("apart     %s on the GPU: kernels, graphs, libraries\n",
-               rt_size_text(apart > 0 ? apart : 0, size));
+        printf("other     %s on the GPU: kernels, graphs, libraries\n",
+               rt_size_text(other > 0 ? other : 0, size));
     }
     if (d->comms) {
         printf("nccl      %s on the GPU beside the plan\n",

@@ -171,8 +171,8 @@ static void grant_shared(ParcRt *rt, int kernel, int64_t bytes)
     CudaKernel *k = &d->kernel[kernel];
     if (!parc_block_has(rt, kernel, bytes)) {
         rt_fail(rt,
-                "'%s' wants %lld bytes of shared memory, a block of GPU %d "
-                "(%s) has %lld",
+                "'%s' needs %lld bytes of shared memory, but a block of GPU "
+                "%d (%s) has %lld",
                 rt->model->kernel[kernel],
                 (long long)(bytes + k->own_shared), d->ordinal,
                 d->name, (long long)d->shared_most);

@@ -27,7 +27,7 @@ dry() { # dry NAME…: what a dry run prints
 check "a dry run" dry STANDIN_NCCL_BYTES=1048576
 check "says what NCCL takes" grep -qx "nccl      2.0 MiB on the GPU beside \
 the plan" "$work/said"
-check "and what the rest does" grep -qE "^apart     [0-9.]+ K?i?B on the GPU" \
+check "and what the rest does" grep -qE "^other     [0-9.]+ K?i?B on the GPU" \
     "$work/said"
 check "the arena is NCCL's" grep -qx "          the arena is a symmetric window \
 of 2 communicators" "$work/said"

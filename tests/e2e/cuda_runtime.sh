@@ -98,7 +98,7 @@ on_cuda "$work/cuda" --dry-run >"$work/said"
 check "a dry run names the GPU" grep -qx \
     "device    GPU 0: parc stand-in GPU (sm_90), 4 units" "$work/said"
 check "and memory besides the arena" grep -qE \
-    "^apart     [0-9.]+ [KMG]?i?B on the GPU: kernels, graphs, libraries$" \
+    "^other     [0-9.]+ [KMG]?i?B on the GPU: kernels, graphs, libraries$" \
     "$work/said"
 
 # What it says of a place where it cannot run.
@@ -136,8 +136,8 @@ of one of the 8 GPUs that the driver shows, from 0 on" PARC_DEVICE=8
 check "a mode that is none" refuses "PARC_GRAPH is 'yes' in the environment; it takes 0 or 1" \
     PARC_GRAPH=yes
 check "less shared memory than a kernel wants" refuses "'line_update' \
-wants 102400 bytes of shared memory, a block of GPU 0 (parc stand-in GPU) has \
-65536" STANDIN_SHARED=65536
+needs 102400 bytes of shared memory, but a block of GPU 0 (parc stand-in GPU) \
+has 65536" STANDIN_SHARED=65536
 
 # The host's memory next to the GPU, as sysfs names it.
 mkdir -p "$work/sys/bus/pci/devices/0000:1b:00.0"

@@ -1,4 +1,6 @@
-/* check_module.c: checks the members of a module, and expressions. */
+/* check_module.c: checks the members of a module, and expressions: names, calls
+ * and their arguments. Sizes and types are checked by lowering.
+ */
 #include <string.h>
 
 #include "frontend/check.h"

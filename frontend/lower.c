@@ -234,7 +234,8 @@ static void run_model(Lower *l, Instance *model)
     }
     pop_frame(l);
     if (forward->ninputs == 0) {
-        lower_error(l, forward->loc, NULL, "the model's forward needs an input");
+        lower_error(l, forward->loc, NULL,
+                    "the model's forward needs an input");
         return;
     }
     loss_output(l, forward,

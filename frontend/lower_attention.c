@@ -1,8 +1,8 @@
-/* lower_attention.c: lowers attention, rotary positions and constants.
+/* lower_attention.c: lowers attention, rotary embedding and constants.
  *
- * Tables of sines and cosines belong to the INIT phase: each is created once,
- * at the beginning of the step, for all uses with the same parameters; a loop's
- * body reads it as a free operand.
+ * The tables of sines and cosines are computed in the INIT phase, before all
+ * loops. Uses with the same arguments share them; the body of a loop reads them
+ * as free operands.
  */
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,13 @@
-/* lower_call.c: lowers calls of modules: checks inputs against the shapes that
- * the forward declares, and inserts boundaries.
+/* lower_call.c: lowers calls of modules: checks the inputs against the declared
+ * shapes, and inserts boundaries.
  *
  * A boundary op marks every tensor that enters or leaves a module, including
- * the model, so that a plan can specify its placement there.
+ * the model; a plan may set its placement there.
+ *
+ * before   wq(x)
+ * after    %x.5 = boundary{path="layers.*.wq", port="in0", …} %x.4
+ *          %wq = einsum{spec="ak,fk->af", …} %x.5, %wq.weight.2
+ *          %wq.2 = boundary{path="layers.*.wq", port="out0", …} %wq
  */
 #include "frontend/lower.h"
 

@@ -1,5 +1,11 @@
-/* lower_checkpoint.c: a plan's `checkpoint` clauses, resolved against the
- * modules that exist.
+/* lower_checkpoint.c: resolves the plan's `checkpoint` clauses against the
+ * modules of the model.
+ *
+ * The backward pass recomputes the values of the named modules; `keep` names
+ * results to save instead.
+ *
+ * before   checkpoint { layers.*: keep=attention, every=2 }
+ * after    PlanSpec.checkpoint: paths {"layers.*"}, every 2, KEEP_ATTENTION
  */
 #include <string.h>
 

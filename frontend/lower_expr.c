@@ -1,8 +1,10 @@
-/* lower_expr.c: lowers expressions and operators on tensors.
+/* lower_expr.c: lowers expressions, and operators on tensors.
  *
  * eval.c computes arithmetic of numbers. An operator on a tensor and a number
- * becomes an op with a compile-time operand (scale, offset, power), without a
- * constant tensor.
+ * becomes an op with a compile-time operand, which needs no constant tensor:
+ *
+ * before   2.0 * y
+ * after    %scale = scale{by=2} %y
  */
 #include "frontend/lower.h"
 

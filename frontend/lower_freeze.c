@@ -1,8 +1,9 @@
 /* lower_freeze.c: resolves the plan's `freeze` clauses: parameters that are not
  * trained.
  *
- * A path names one parameter, or a module, that is, all parameters inside it.
- * A tied parameter is frozen by each of its names.
+ * A pattern names a parameter, or a module with all its parameters. Any name of
+ * a tied parameter freezes it. A frozen parameter has no gradient and no
+ * optimizer state.
  */
 #include <string.h>
 

@@ -1,8 +1,9 @@
-/* lower_mesh.c: assigns the sizes of --mesh to the axes of the plan.
+/* lower_mesh.c: sets the mesh axes to the sizes of --mesh.
  *
- * "8x8" lists sizes in the order of the plan's axes, outermost first;
- * "dp=8,tp=8" names the axes, and their order on the command line is the order
- * of ranks. Errors are reported at their position in the command line.
+ * "8x8" gives sizes in the order of the plan's axes, outermost first.
+ * "dp=8,tp=8" names the axes; their order on the command line is the order of
+ * ranks. Errors point into the command line. Without --mesh, every axis has
+ * size 1.
  */
 #include <ctype.h>
 #include <stdlib.h>

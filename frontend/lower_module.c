@@ -1,9 +1,13 @@
-/* lower_module.c: creates instances with sizes from module declarations.
+/* lower_module.c: creates the instances of modules, with sizes and parameters.
  *
- * Members are evaluated in order: a constant may use those before it, and a
- * compile-time `if` selects members. Parameters are collected as slots; after
- * all instances exist and ties are resolved, the remaining slots are numbered
- * and become Program.param, those of a module and its children adjacent.
+ * Members are evaluated in order: a constant may use earlier ones, and a
+ * compile-time `if` selects members. Each parameter first becomes a slot. After
+ * ties are resolved, the remaining slots are numbered and become Program.param;
+ * the parameters of a module and its children are adjacent.
+ *
+ * before   layers: [4] Block(dim)
+ * after    module "layers.*" class="Block"
+ *          param "layers.*.wq.weight" : f32[4 x 8, 8]
  */
 #include "frontend/lower.h"
 

@@ -1,5 +1,9 @@
-/* lower_offload.c: resolves a plan's `offload` clause: tensors kept in host
- * memory. */
+/* lower_offload.c: checks and resolves the plan's `offload` clause: the tensors
+ * that are stored in host memory between their uses.
+ *
+ * before   offload { optimizer }
+ * after    PlanSpec.offload: OFFLOAD_OPTIMIZER
+ */
 #include <string.h>
 
 #include "frontend/check.h"

@@ -105,7 +105,7 @@ static void set_part(Lower *l, const char *name, const Expr *e)
             set_number(l, i, e);
 }
 
-/* ---- choices -------------------------------------------------------------- */
+/* ---- choices ------------------------------------------------------------- */
 
 void lower_optimizer_defaults(Train *t, OptimizerKind kind)
 {
@@ -171,7 +171,7 @@ void lower_choice_part(Lower *l, const ChoiceSet *set, const Setting *s)
     names_suggest(l->diag, &names, name);
 }
 
-/* ---- schedules ------------------------------------------------------------ */
+/* ---- schedules ----------------------------------------------------------- */
 
 void lower_warmup(Lower *l, const Expr *e)
 {

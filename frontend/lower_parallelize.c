@@ -1,9 +1,12 @@
 /* lower_parallelize.c: resolves the plan's `parallelize` clauses against the
- * existing modules.
+ * modules and parameters of the model.
  *
- * A pattern that matches several modules gives each of them a separate style.
- * If several patterns match a module, the style of the most specific pattern is
- * used and the others are ignored.
+ * A pattern that matches several modules gives each of them a style. If several
+ * patterns match a module, the most specific one applies.
+ *
+ * before   parallelize tp { layers.*.wq: ColwiseParallel }
+ * after    PlanSpec.style: ColwiseParallel, "layers.*.wq", axis tp,
+ *          in (R -> R), out (S(-1) -> S(-1))
  */
 #include <string.h>
 

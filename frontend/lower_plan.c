@@ -1,6 +1,15 @@
-/* lower_plan.c: resolves a plan's clauses against the existing modules.
+/* lower_plan.c: selects the plan, and resolves its `fully_shard` clauses
+ * against the modules of the model.
  *
- * lower_parallelize.c resolves the clauses with styles.
+ * A plan names modules by patterns; only lowering knows which modules exist and
+ * how large they are.
+ *
+ * before   fully_shard dp { layers.*: prefetch=2 }
+ * after    PlanSpec.unit: axes {dp}, paths {"layers.*"}, prefetch 2
+ *
+ * lower_parallelize.c, lower_freeze.c, lower_checkpoint.c and lower_offload.c
+ * resolve the other clauses. Without a plan, the first mesh axis splits the
+ * batch.
  */
 #include <string.h>
 

@@ -1,12 +1,22 @@
 /* lower_stmt.c: lowers statements, frames and loops.
  *
- * `for layer in layers` becomes one `loop` op. Its body is lowered once for an
- * element of the array; if elements of several kinds alternate, once for each
- * kind, in sequence; if runs of different kinds follow one another, there is
- * one loop for each run (lower_runs.c). Names that the body assigns and that
- * exist before the loop are carried; parameters of the array's elements enter
- * as stacks; other values that the body reads enter as free operands, found
- * while the body is lowered (lower_import).
+ * The body of `for layer in layers` is lowered once, since all elements of the
+ * array have the same members; it becomes the body of one `loop` op:
+ *
+ * before   h = x
+ *          for layer in layers { h = layer(h) }
+ * after    %h.4 = loop{n=4, reverse=false} : f32[8, 8] {
+ *              carry %h = %x.2 : f32[8, 8]
+ *              stack %wq.weight.2 = %wq.weight : f32[8, 8]
+ *              …
+ *              yield %h.2
+ *          }
+ *
+ * Names that the body assigns and that exist before the loop are carried.
+ * Parameters of the array's elements enter as stacked operands, other outside
+ * values as free operands, on their first use (lower_import). If the elements
+ * differ (lower_runs.c), the body holds one copy for each alternating kind, and
+ * each run has a loop of its own.
  */
 #include "frontend/lower.h"
 

@@ -1,9 +1,12 @@
 /* lower_style.c: resolves the styles of `parallelize` to layouts.
  *
- * A style gives every input and output tensor of a module a pair of layouts:
- * the layout before and after. Omitted arguments have PyTorch's defaults;
- * arguments that a style fixes must not be given. The PrepareModule styles are
- * in lower_prepare.c.
+ * A style gives each input and output of a module a pair of layouts: the layout
+ * of the tensor, and the layout that it is resharded to. Arguments that are not
+ * given have PyTorch's defaults; a layout that the style determines may not be
+ * changed. lower_prepare.c resolves the PrepareModule styles.
+ *
+ * before   layers.*.wo: RowwiseParallel(output=Shard(1))
+ * after    in (S(-1) -> S(-1)), out (P -> S(1))
  */
 #include <limits.h>
 #include <string.h>

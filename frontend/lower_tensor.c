@@ -1,4 +1,11 @@
-/* lower_tensor.c: lowers builtins that change shapes, contract or look up. */
+/* lower_tensor.c: lowers builtins that change shapes, contract or look up.
+ *
+ * Dims may be negative and sizes inferred in PDL; the ops that are emitted have
+ * explicit dims and sizes:
+ *
+ * before   reshape(x, 8, -1)
+ * after    %reshape = reshape{dims=[8, 64]} %x
+ */
 #include "frontend/lower.h"
 
 #include <string.h>

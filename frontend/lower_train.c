@@ -1,8 +1,7 @@
 /* lower_train.c: evaluates the `train` block and -D.
  *
- * Settings are applied in order (defaults, the block, the command line); the
- * last one is used. A -D that names neither a setting nor a parameter of the
- * model is an error.
+ * Settings are applied in this order: defaults, the block, -D; the last value
+ * takes effect. A -D must name a setting or a parameter of the model.
  */
 #include <string.h>
 

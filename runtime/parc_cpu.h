@@ -94,7 +94,7 @@ enum { PARC_IN_V3, PARC_IN_V4, PARC_IN_AMX, PARC_IN_NO_LEVEL };
 #define PARC_CPU_INDEX(macro, ...) PARC_CPU_OF##macro,
 enum { PARC_CPU_TABLE(PARC_CPU_INDEX) PARC_CPU_COUNT };
 
-/* A macro that is defined expands to 1, whose text has two bytes. */
+/* A defined macro expands to 1; the string "1" has two bytes. */
 #define PARC_CPU_TEXT(macro) #macro
 #define PARC_CPU_BIT(macro, ...)                                               \
     | ((uint64_t)(sizeof PARC_CPU_TEXT(macro) == 2) << PARC_CPU_OF##macro)

@@ -1,5 +1,5 @@
-/* parc_rt.h: the interface between an emitted training program and the
- * runtime.
+/* parc_rt.h: declares the interface between an emitted training program and
+ * the runtime.
  *
  * The runtime does not depend on any model: train.c describes its model in one
  * ParcModel and calls parc_main. This header includes no file of the compiler,

@@ -1,10 +1,10 @@
-/* rt_late.c: which rank keeps the others waiting, and what it does.
+/* rt_late.c: finds the rank that the others wait for, and describes its state.
  *
- * The rank that gives up waiting is seldom at fault, and the rank that it waits
- * for may be waiting itself. From the slots follows a chain: from a rank that
- * waits to one of its group that has not reached the same barrier, until a rank
- * waits for no other. That rank is named, with the statement that it is in, and
- * with what the system says of its process: it may be stopped.
+ * The rank whose wait times out is seldom at fault, and the rank that it waits
+ * for may be waiting itself. The slots give a chain: from a rank that waits to
+ * one of its group that has not reached the same barrier, until a rank waits
+ * for no other. The message names that rank, its statement and the state of
+ * its process, which may be stopped.
  *
  *   rank 3 did not reach 'ar3 tp h (llama.pdl:28)', layer 5, within 300 s; it is
  *   still computing in step 7, in 'k07_norm' (llama.pdl:28:5, layer 4); rank 0
@@ -19,7 +19,7 @@
 
 #include "rt_job.h"
 
-/* A message that is put together; the excess is cut off. */
+/* A message that is being composed; longer text is truncated. */
 typedef struct Text {
     char *at;
     size_t n;

@@ -1,6 +1,6 @@
-/* api_cudnn.h: cuDNN's graph interface, as far as the runtime calls it. As
- * api.h: the ABI's facts under our own names, held against the library's header
- * by tests/unit/cuda_api.c.
+/* api_cudnn.h: declares the functions of cuDNN's graph interface that the
+ * runtime calls. As in api.h, these are facts of the ABI under parc's own
+ * names; tests/unit/cuda_api.c compares them with the library's header.
  */
 #ifndef PARC_CUDNN_API_H
 #define PARC_CUDNN_API_H
@@ -11,14 +11,14 @@
 typedef unsigned int DnnStatus, DnnKind, DnnAttribute, DnnValue;
 typedef struct DnnHandleObject *DnnHandle;
 typedef void *DnnDescriptor;
-typedef CuStream DnnStream; /* the runtime API's name for the same */
+typedef CuStream DnnStream; /* the runtime API's name of the same type */
 #endif
 
 /* ORDER cudnn-constants: tests/unit/cuda_api.c compares each. */
 enum {
     RT_DNN_SUCCESS = 0,
 
-    RT_DNN_POINTWISE = 0, /* kinds of descriptors */
+    RT_DNN_POINTWISE = 0, /* descriptor kinds */
     RT_DNN_ENGINE = 2,
     RT_DNN_ENGINE_CONFIG = 3,
     RT_DNN_HEURISTICS = 4,
@@ -34,7 +34,7 @@ enum {
     RT_DNN_OPERATION_RESHAPE = 31,
     RT_DNN_DEVICE = 38,
 
-    RT_DNN_OF_HANDLE = 0, /* types of attributes' values */
+    RT_DNN_OF_HANDLE = 0, /* types of attribute values */
     RT_DNN_OF_TYPE = 1,
     RT_DNN_OF_BOOL = 2,
     RT_DNN_OF_INT64 = 3,
@@ -46,7 +46,7 @@ enum {
     RT_DNN_OF_REDUCTION_MODE = 18,
     RT_DNN_OF_CHAR = 24,
 
-    RT_DNN_F32 = 0, /* types of elements */
+    RT_DNN_F32 = 0, /* element types */
     RT_DNN_F16 = 2,
     RT_DNN_I32 = 4,
     RT_DNN_BF16 = 9,
@@ -68,11 +68,11 @@ enum {
 
     RT_DNN_MODE_FALLBACK = 2, /* modes of heuristics */
     RT_DNN_MODE_A = 3,
-    RT_DNN_NOT_DETERMINISTIC = 4, /* a numerical note of an engine */
+    RT_DNN_NOT_DETERMINISTIC = 4, /* numerical note of an engine */
     RT_DNN_NOTES = 10,
 };
 
-/* Attributes, by the kind that has them. */
+/* Attributes, grouped by the kind of their descriptor. */
 enum {
     RT_DNN_POINTWISE_MODE = 0,
     RT_DNN_POINTWISE_TYPE = 1,
@@ -119,7 +119,7 @@ enum {
     RT_DNN_DEVICE_JSON = 2702,
 };
 
-/* The calls, filled in by rt_cuda_load. */
+/* The function table, which rt_cuda_load fills. */
 #define CALL(result, name, symbol, arguments) result(*name) arguments;
 typedef struct CudaDnn {
 #include "calls_cudnn.h"

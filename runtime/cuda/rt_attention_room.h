@@ -1,12 +1,13 @@
-/* rt_attention_room.h: memory that attention is given beside its tensors. parc
- * plans it, the runtime divides it.
+/* rt_attention_room.h: computes the workspace of attention. parc plans it, the
+ * runtime divides it.
  *
- * Our own kernels need delta in the backward pass. cuDNN needs a little for
- * itself, and in the backward pass more. A deterministic one stores ds, s by t
- * elements for each head. Another adds up dq in f32, in a tensor of ours, and
- * some engines in a copy of their own. To limit that, a call runs in pieces,
- * each of some sequences or of some heads of one: enough for some waves of
- * blocks on a large GPU, and no more.
+ * parc's own kernels need delta in the backward pass. cuDNN needs a small
+ * workspace, and a large one in the backward pass. A deterministic backward
+ * pass stores ds, which has s by t elements for each head. Any other
+ * accumulates dq in f32, in a tensor that parc allocates, and some engines in
+ * a further copy. To limit the workspace, a call runs in pieces of some
+ * sequences, or of some heads of one sequence. A piece has enough blocks for a
+ * few waves on a large GPU.
  */
 #ifndef PARC_RT_ATTENTION_ROOM_H
 #define PARC_RT_ATTENTION_ROOM_H
@@ -16,19 +17,21 @@
 
 enum {
     ATTENTION_ROOM_ALIGNMENT = 256,
-    ATTENTION_OWN_ROOM = 1024, /* for the library's own ends */
-    ATTENTION_ROWS = 128, /* rows and columns of ds are padded to */
-    ATTENTION_COLUMNS = 64, /* columns of an engine's sum of dq are padded to */
-    ATTENTION_TILE = 64,  /* rows that a block of the library's kernel takes */
-    ATTENTION_FULL = 1024, /* blocks of a piece, for some waves of a GPU */
+    ATTENTION_OWN_ROOM = 1024, /* for the library's own use */
+    ATTENTION_ROWS = 128, /* multiple that rows and columns of ds are padded
+                             to */
+    ATTENTION_COLUMNS = 64, /* multiple that columns of an engine's sum of dq
+                               are padded to */
+    ATTENTION_TILE = 64,  /* rows of a block of the library's kernel */
+    ATTENTION_FULL = 1024, /* blocks of a piece, for a few waves on a GPU */
 };
-/* Pieces have fewer heads where they would take more; one group of heads that
- * share keys may take up to LIMIT. */
+/* Limits of a piece's workspace. Pieces have fewer heads if they would exceed
+ * MOST; one group of heads that share keys may use up to LIMIT. */
 #define ATTENTION_MOST_ROOM ((int64_t)576 << 20)
 #define ATTENTION_LIMIT_ROOM ((int64_t)4 << 30)
 
 
-/* A piece of a call: sequences, and heads of keys of each. */
+/* A piece of a call: the number of sequences, and of KV heads of each. */
 typedef struct AttentionPiece {
     int64_t b, kv;
 } AttentionPiece;
@@ -38,17 +41,17 @@ static inline int64_t rt_attention_up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Whether cuDNN has attention of this kind: 16 bits, heads of a multiple of 8
- * columns, no dropout (whose weights it would draw its own way). */
+/* Whether cuDNN supports the call: 16 bits, head sizes that are a multiple of
+ * 8, no dropout (whose random numbers would differ from parc's). */
 static inline bool rt_attention_library(const ParcAttention *a)
 {
     return a->type != PARC_F32 && a->drop <= 0 && a->d % 8 == 0 &&
            a->e % 8 == 0 && a->d <= 256 && a->e <= 256 && a->s > 1 && a->t > 1;
 }
 
-/* Bytes of the tensor in which a backward pass that is not deterministic adds up
- * dq, for so many heads of keys: f32 [heads, s, d]. It comes first in the
- * library's room. */
+/* Bytes of the sum of dq for `kv` KV heads, f32 [heads, s, d]; 0 for a
+ * deterministic backward pass. It is at the start of the library's
+ * workspace. */
 static inline int64_t rt_attention_sum_bytes(const ParcAttention *a, int64_t kv)
 {
     int64_t bytes = kv * a->g * a->s * a->d * (int64_t)sizeof(float);
@@ -56,9 +59,9 @@ static inline int64_t rt_attention_sum_bytes(const ParcAttention *a, int64_t kv)
                             : rt_attention_up(bytes, ATTENTION_ROOM_ALIGNMENT);
 }
 
-/* Bytes that the library's backward pass needs for so many heads of keys: ds or
- * sums of dq, and where several heads of queries share one of keys, dk and dv
- * of each. */
+/* Workspace of the library's backward pass for `kv` KV heads: ds or the sums
+ * of dq, and, if several query heads share a KV head, dk and dv of each query
+ * head. */
 static inline int64_t rt_attention_piece_bytes(const ParcAttention *a,
                                                int64_t kv)
 {
@@ -72,8 +75,9 @@ static inline int64_t rt_attention_piece_bytes(const ParcAttention *a,
            kv * a->g * (kept + shared);
 }
 
-/* The largest piece that `bytes` are enough for: all, some sequences, or some
- * heads of one, equal parts of the call. b: 0 where none fits. */
+/* The largest piece whose workspace is at most `bytes`: the whole call, some
+ * sequences, or some heads of one sequence. All pieces of a call are equal. b
+ * is 0 if no piece fits. */
 static inline AttentionPiece rt_attention_piece(const ParcAttention *a,
                                                 int64_t bytes)
 {
@@ -90,7 +94,7 @@ static inline AttentionPiece rt_attention_piece(const ParcAttention *a,
     return p;
 }
 
-/* Bytes of delta, which comes first in backward's memory. */
+/* Bytes of delta, at the start of the backward pass's workspace. */
 static inline int64_t rt_attention_own_bytes(const ParcAttention *a,
                                              bool backward)
 {
@@ -98,7 +102,7 @@ static inline int64_t rt_attention_own_bytes(const ParcAttention *a,
     return backward ? delta : 0;
 }
 
-/* What parc plans: delta, and room for the library. */
+/* The workspace that parc plans: delta and the library's workspace. */
 static inline int64_t rt_attention_bytes(const ParcAttention *a, bool backward)
 {
     int64_t own = rt_attention_own_bytes(a, backward);

@@ -1,11 +1,12 @@
-/* rt_cudnn.c: attention by cuDNN, where there is one.
+/* rt_cudnn.c: runs attention on cuDNN, if it is available.
  *
- * init says which calls will come; the library is opened by the first that it
- * could run. Nothing here is an error until a plan has been chosen: a library
- * that is missing, too old or without an engine leaves calls to our own kernels.
+ * init announces the calls; the first call that cuDNN could run opens the
+ * library. Failures are not errors until a plan has been chosen: if the
+ * library is missing, too old or has no engine, parc's own kernels run the
+ * calls.
  *
- * A plan is for a piece of a call (rt_attention_room.h); pieces lie in the same
- * tensors, one behind the other, and run one after the other.
+ * A plan runs one piece of a call (rt_attention_room.h). The pieces of a call
+ * are consecutive parts of the same tensors and run one after another.
  */
 #include "rt_cudnn.h"
 
@@ -19,8 +20,8 @@
 
 /* ---- the library --------------------------------------------------------- */
 
-/* The oldest version whose attention is used: older ones want masks and
- * workspaces of another form, 9.10.0 and 9.10.1 compute wrong gradients. */
+/* The oldest supported version: older ones use other forms of masks and
+ * workspaces, and 9.10.0 and 9.10.1 compute wrong gradients. */
 enum { LEAST_VERSION = 91002, LAST_THAT_PADS_WRONG = 91500 };
 
 static void open_handle(ParcRt *rt, Cudnn *x)
@@ -74,15 +75,15 @@ static int64_t room_of(const CudnnUse *u)
     return u->scratch_bytes - rt_attention_up(own, ATTENTION_ROOM_ALIGNMENT);
 }
 
-/* Of a piece's sum of dq, which comes first in the room. */
+/* Bytes of a piece's sum of dq, at the start of the library's workspace. */
 static int64_t sum_bytes_of(const CudnnUse *u)
 {
     int64_t heads = u->piece_b * u->piece_kv;
     return u->backward ? rt_attention_sum_bytes(&u->shape, heads) : 0;
 }
 
-/* The bytes that pieces are made for: as planned, or fewer if
- * PARC_ATTENTION_MIB says so, to measure smaller pieces. */
+/* The limit of a piece's workspace: as planned, or less with
+ * PARC_ATTENTION_MIB, for measurements of smaller pieces. */
 static int64_t piece_room(const CudnnUse *u)
 {
     const char *text = getenv("PARC_ATTENTION_MIB");
@@ -92,7 +93,7 @@ static int64_t piece_room(const CudnnUse *u)
     return room < most ? room : most;
 }
 
-/* What is known to go wrong in a version. */
+/* A known error of a version; NULL: none. */
 static const char *known_fault(const Cudnn *x, const CudnnUse *u)
 {
     if (u->backward && x->version <= LAST_THAT_PADS_WRONG &&
@@ -103,7 +104,7 @@ static const char *known_fault(const Cudnn *x, const CudnnUse *u)
     return NULL;
 }
 
-/* u->plan, or in u->reason why there is none. */
+/* Sets u->plan, or u->reason if there is no plan. */
 static void make_plan(const Cudnn *x, CudnnUse *u)
 {
     const char *fault = x->handle ? known_fault(x, u) : x->reason;
@@ -154,8 +155,8 @@ CudnnUse *rt_cudnn_find(ParcRt *rt, const ParcAttention *a, bool backward)
     return u;
 }
 
-/* Bytes from a tensor's first element to a piece's: of the sequences and of the
- * heads of keys before it. */
+/* Offset in bytes of a piece in a tensor; b and kv: the sequences and KV heads
+ * before it. */
 static int64_t offset_of(const ParcAttention *a, int tensor, int64_t b,
                          int64_t kv)
 {
@@ -172,7 +173,8 @@ static int64_t offset_of(const ParcAttention *a, int tensor, int64_t b,
 
 bool rt_cudnn_takes(const CudnnUse *u, const DnnCall *c)
 {
-    enum { ALIGNMENT = 16 }; /* as make_tensor of rt_cudnn_graph.c says */
+    enum { ALIGNMENT = 16 }; /* the alignment in make_tensor of
+                                rt_cudnn_graph.c */
     const ParcAttention *a = &u->shape;
     uint64_t bits = 0;
     for (int i = 0; i < DNN_NAMED; i++) {
@@ -239,7 +241,7 @@ CudnnUse *rt_cudnn_use(ParcRt *rt, const ParcAttention *a, bool backward,
     return u;
 }
 
-/* ---- the end ------------------------------------------------------------- */
+/* ---- close --------------------------------------------------------------- */
 
 static void print_pass(const Cudnn *x, const CudnnUse *u)
 {

@@ -1,13 +1,13 @@
-/* rt_cudnn_attention.c: attention and its gradient, operation by operation.
+/* rt_cudnn_attention.c: describes attention and its gradient as graphs of
+ * operations.
  *
- * What engines take for attention is known by its form: which operations, in
- * which order, from which types and with which transposes. The tables have that
- * form, as NVIDIA's documentation of the graph API ("Attention: SDPA forward,
- * backward") describes it.
+ * Engines recognise attention by the form of its graph: the operations, their
+ * order, types and transposes. The tables have the form of NVIDIA's
+ * documentation of the graph API ("Attention: SDPA forward, backward").
  *
- * Deterministic backward: dq is the product's own result, which makes the
- * library take engines that compute it in a fixed order. Otherwise the product's
- * result is a tensor in f32 to which blocks add in whichever order they come,
+ * In a deterministic backward pass, dq is the result of its product, which
+ * makes the library choose engines that compute it in a fixed order. Otherwise
+ * the product's result is a tensor in f32, to which blocks add in any order,
  * and dq is a copy of it.
  */
 #include "rt_cudnn_attention.h"
@@ -21,27 +21,27 @@ enum {
     PRODUCT, ROW, WEIGHT_T, DV_HEADS, DP, LESS, DS, DS_SCALED, DS_T, DK_HEADS,
     KEYS, TENSORS,
 };
-_Static_assert((int)TENSORS <= (int)DNN_TENSORS, "room for all");
+_Static_assert((int)TENSORS <= (int)DNN_TENSORS, "DNN_TENSORS is too small");
 
-/* In whose graph: a mask only where there is one, heads of keys that several
- * heads of queries share, a sum of dq. */
+/* The graphs that contain an entry: all; with a causal mask; with KV heads
+ * that several query heads share; with a separate sum of dq. */
 typedef enum When { ALWAYS, CAUSAL, GROUPED, SUMMED } When;
 
-/* Sizes and strides; h: all heads, k: heads of keys. */
+/* Sizes and strides. h: query heads, k: KV heads. */
 typedef enum Shape {
     NUMBER,   /* 1 */
-    HEADS_D,  /* b h s d, as it lies: [b, s, h, d] */
+    HEADS_D,  /* b h s d, as stored: [b, s, h, d] */
     HEADS_E,  /* b h s e */
-    KEYS_D,   /* b k t d, as it lies: [b, t, k, d] */
+    KEYS_D,   /* b k t d, as stored: [b, t, k, d] */
     KEYS_E,   /* b k t e */
-    KEYS_DT,  /* b k d t: transposed, of the same memory */
+    KEYS_DT,  /* b k d t: transposed view of the same memory */
     KEYS_ET,  /* b k e t */
     ROWS,     /* b h s 1 */
     SCORES,   /* b h s t */
-    SCORES_T, /* b h t s, of the same memory */
+    SCORES_T, /* b h t s, view of the same memory */
     PRODUCTS, /* b h s e, dense */
     SUMS_D,   /* b h s d, dense */
-    ALL_D,    /* b h t d, dense: a gradient of keys for each head of queries */
+    ALL_D,    /* b h t d, dense: dk for each query head */
     ALL_E,    /* b h t e */
 } Shape;
 
@@ -52,7 +52,7 @@ typedef struct TensorRow {
     Shape shape;
     int type;
     When when;
-    int instead; /* the tensor that stands for it otherwise */
+    int instead; /* the tensor that replaces it if `when` does not hold */
 } TensorRow;
 
 typedef struct NodeRow {
@@ -180,10 +180,10 @@ static const NodeRow backward_nodes[] = {
       0}, SUMMED},
 };
 
-/* ---- the graph of a call ------------------------------------------------- */
+/* ---- graph of a call ----------------------------------------------------- */
 
-/* Of `b` sequences and `k` heads of keys: those in memory lie among all of the
- * call's, whose numbers of heads are ha and ka. */
+/* The tensor of a row for `b` sequences and `k` KV heads. In memory it is a
+ * part of the call's tensor, which has ha query heads and ka KV heads. */
 static DnnTensor tensor_of(const ParcAttention *a, int64_t b, int64_t k,
                            const TensorRow *row)
 {

@@ -1,10 +1,10 @@
-/* rt_cudnn_attention.h: attention as graphs of cuDNN.
+/* rt_cudnn_attention.h: declares attention as graphs of cuDNN.
  *
- * The operations are those that the library's fused engines know as attention;
- * nothing but what the tables of rt_cudnn_attention.c name as DNN_MEMORY is
- * stored. Tensors lie as parc_attention's do. What forward leaves in lse is the
- * maximum of a row's scores + log(sum(e^(score - maximum))): parc's own, so that
- * either pass may be the library's and the other ours.
+ * The library's fused engines recognise the operations as attention and store
+ * only the tensors that the tables of rt_cudnn_attention.c mark as DNN_MEMORY.
+ * Tensors have the layout of parc_attention's. lse is the maximum of a row's
+ * scores + log(sum(e^(score - maximum))), as in parc's kernels: either pass
+ * may run on the library and the other on parc's kernels.
  */
 #ifndef PARC_RT_CUDNN_ATTENTION_H
 #define PARC_RT_CUDNN_ATTENTION_H
@@ -12,21 +12,21 @@
 #include "parc_rt.h"
 #include "rt_cudnn_graph.h"
 
-/* Tensors of both graphs that have an address. */
+/* The tensors of both graphs that have an address. */
 enum {
     DNN_Q, DNN_K, DNN_V, DNN_O, DNN_LSE,
-    DNN_SCALE, DNN_LEAST, DNN_ONE, /* numbers: the scale, what hidden keys'
-                                      scores are, 1 */
+    DNN_SCALE, DNN_LEAST, DNN_ONE, /* numbers: the scale, the score of masked
+                                      keys, 1 */
     DNN_DO, DNN_DQ, DNN_DK, DNN_DV,
-    DNN_DELTA, /* f32 [b, heads, s]: of rows of d_o and o, the sum of products */
+    DNN_DELTA, /* f32 [b, heads, s]: rowsum(d_o * o) */
     DNN_NAMED,
-    DNN_DQ_SUM = DNN_NAMED, /* f32 [b, heads, s, d] of a piece: what a backward
-                             * pass that is not deterministic adds up dq in */
+    DNN_DQ_SUM = DNN_NAMED, /* f32 [b, heads, s, d] of a piece: the sum of dq,
+                               in a backward pass that is not deterministic */
     DNN_ADDRESSED,
 };
 
-/* The graph of a call's forward or backward pass, without dropout, in 16 bits:
- * for `b` of its sequences and `kv` of the heads of keys of each. */
+/* The graph of a call's forward or backward pass, for `b` of its sequences and
+ * `kv` KV heads of each. requires: 16 bits, no dropout. */
 void rt_cudnn_attention_graph(DnnGraph *g, const ParcAttention *a, int64_t b,
                               int64_t kv, bool backward);
 

@@ -1,9 +1,10 @@
-/* rt_cudnn_choose.c: whether attention runs on cuDNN or on our own kernels.
+/* rt_cudnn_choose.c: chooses between cuDNN and parc's own kernels for
+ * attention.
  *
- * As with products (rt_cuda_choose.c) rank 0 times both once, before the first
- * step, and all ranks do as it says, since equal values come from equal
- * kernels. What it finds is kept in the same file. Where the arena is too small
- * to try, or PARC_CUDNN=1 says so, cuDNN has the call.
+ * As for products (rt_cuda_choose.c), rank 0 measures both once before the
+ * first step, and all ranks follow its choice, because values that must be
+ * equal need equal kernels. The same file saves the result. cuDNN runs the
+ * call if the arena is too small for a measurement, or with PARC_CUDNN=1.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,12 +16,12 @@
 
 enum { RUNS = 2, ROUNDS = 3 };
 
-/* What rank 0 tells the others. */
+/* Rank 0's choice, which it sends to the others. */
 typedef struct Decision {
     int64_t library, version, engine;
 } Decision;
 
-/* ---- measuring ----------------------------------------------------------- */
+/* ---- measurement --------------------------------------------------------- */
 
 static int64_t bytes_of(const ParcAttention *a, int tensor)
 {
@@ -45,8 +46,8 @@ static bool is_of(const CudnnUse *u, int tensor)
            (u->backward || tensor <= DNN_LSE);
 }
 
-/* Places in the arena for a call's tensors; how many bytes, -1: it is too
- * small. */
+/* Places a call's tensors in the arena. Returns their bytes; -1 if the arena
+ * is too small. */
 static int64_t lay_out(ParcRt *rt, const CudnnUse *u, DnnCall *c)
 {
     int64_t bytes = 0;
@@ -95,11 +96,11 @@ static float time_of(ParcRt *rt, const CudnnUse *u, const DnnCall *c,
     return ms / RUNS;
 }
 
-/* Whether the library is faster, or cannot be tried. The two are measured in
- * turn, after a first run of each: the clocks are the same for both. */
+/* Whether the library is faster, or cannot be measured. After a first run of
+ * each, the two are measured alternately, at the same clock rate. */
 static bool measure(ParcRt *rt, const CudnnUse *u)
 {
-    /* An ordinary number in both types: bf16 0.011, f16 1.06. */
+    /* This byte gives normal numbers in both types: bf16 0.011, f16 1.06. */
     enum { FILLING = 0x3c };
     const RtDevice *d = rt->device;
     CuStream stream = d->stream[PARC_COMPUTE];
@@ -122,7 +123,7 @@ static bool measure(ParcRt *rt, const CudnnUse *u)
     return least[1] <= least[0];
 }
 
-/* ---- the choice ---------------------------------------------------------- */
+/* ---- choice -------------------------------------------------------------- */
 
 static void write_key(const ParcRt *rt, const CudnnUse *u, char key[CUDA_KEY])
 {
@@ -167,7 +168,7 @@ static void forget(CudnnUse *u, const char *why)
     snprintf(u->reason, sizeof u->reason, "%s", why);
 }
 
-/* Rank 0's plan is this rank's, too. */
+/* Applies rank 0's choice on this rank. */
 static void follow(ParcRt *rt, CudnnUse *u, const Decision *d)
 {
     const Cudnn *x = rt->device->cudnn;

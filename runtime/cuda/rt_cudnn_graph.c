@@ -1,10 +1,10 @@
-/* rt_cudnn_graph.c: descriptors of cuDNN from the tables of a graph, and the
- * choice of an engine.
+/* rt_cudnn_graph.c: creates cuDNN's descriptors from the tables of a graph,
+ * and chooses an engine.
  *
- * Every call returns a status; the first that is not success ends the making of
- * a plan, with the library's own words as its reason. What was made until then
- * is freed with the plan, since nobody says that a plan can outlive the
- * descriptors that it was made of.
+ * Every call returns a status. The first failure ends the creation of a plan,
+ * with the library's message as its reason. Descriptors are freed together
+ * with the plan, because the documentation does not say that a plan can
+ * outlive them.
  */
 #include "rt_cudnn_graph.h"
 
@@ -21,12 +21,13 @@ struct DnnPlan {
     const CudaDnn *call;
     DnnHandle handle;
     DnnStatus status;
-    char *reason; /* of the first that failed */
+    char *reason; /* message of the first failure */
     DnnDescriptor made[MADE];
     int nmade;
     DnnDescriptor plan;
     int64_t workspace, engine;
-    int64_t name[DNN_TENSORS]; /* of tensors that a run gives addresses for */
+    int64_t name[DNN_TENSORS]; /* names of tensors whose addresses a run
+                                  passes */
     int nnames;
 };
 
@@ -75,7 +76,7 @@ static void set(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
     }
 }
 
-/* An enumeration's value: 32 bits there. */
+/* Sets an enumeration's value, which has 32 bits. */
 static void set_mode(DnnPlan *p, DnnDescriptor d, DnnAttribute attribute,
                      DnnValue type, int64_t value)
 {
@@ -104,7 +105,8 @@ static int64_t name_of(int tensor)
 
 static DnnDescriptor make_tensor(DnnPlan *p, const DnnTensor *t, int number)
 {
-    enum { ALIGNMENT = 16 }; /* bytes: all of the arena's tensors are */
+    enum { ALIGNMENT = 16 }; /* bytes: the alignment of all tensors in the
+                                arena */
     DnnDescriptor d = make(p, RT_DNN_TENSOR, "a tensor");
     int64_t alignment = ALIGNMENT, name = name_of(number);
     bool inner = t->place == DNN_INNER, by_value = t->place == DNN_NUMBER;
@@ -124,10 +126,10 @@ static DnnDescriptor make_tensor(DnnPlan *p, const DnnTensor *t, int number)
 
 /* ---- operations ---------------------------------------------------------- */
 
-/* What the library wants of an operation: ORDER DnnOperation. */
+/* Descriptors and attributes of each kind of operation: ORDER DnnOperation. */
 static const struct {
     const char *what;
-    DnnKind does, operation; /* `does`: what is computed, apart from tensors */
+    DnnKind does, operation; /* `does`: the computation without its tensors */
     DnnAttribute mode, type, of, in[3], out;
     DnnValue mode_type;
 } kinds[] = {
@@ -149,7 +151,7 @@ static const struct {
      {RT_DNN_OPERATION_RESHAPE_X, 0, 0}, RT_DNN_OPERATION_RESHAPE_Y, 0},
 };
 
-/* Everything is computed in f32, and comparisons say yes or no. */
+/* Operations compute in f32, comparisons in bool. */
 static DnnDescriptor make_does(DnnPlan *p, const DnnNode *n)
 {
     DnnDescriptor d = make(p, kinds[n->kind].does, kinds[n->kind].what);
@@ -206,7 +208,7 @@ static DnnDescriptor make_graph(DnnPlan *p, const DnnGraph *g)
 
 /* ---- engines ------------------------------------------------------------- */
 
-/* Engines that the library proposes, best first; how many. */
+/* Requests engines from the library, best first; returns their number. */
 static int propose(DnnPlan *p, DnnDescriptor graph, int mode,
                    DnnDescriptor config[CONFIGS])
 {
@@ -234,7 +236,8 @@ static int propose(DnnPlan *p, DnnDescriptor graph, int mode,
     return n < CONFIGS ? (int)n : CONFIGS;
 }
 
-/* Its number, and whether it gives the same bits each time. */
+/* Reads an engine's number, and whether it computes the same bits in every
+ * run. */
 static bool look_at(DnnPlan *p, DnnDescriptor config, bool *repeats)
 {
     const CudaDnn *l = p->call;
@@ -271,7 +274,7 @@ static void clear(DnnPlan *p)
     p->status = RT_DNN_SUCCESS;
 }
 
-/* Whether a plan can be made of `config`; else `reason` says why not. */
+/* Whether `config` gives a plan; else sets `reason`. */
 static bool try_config(DnnPlan *p, DnnDescriptor config, int64_t room,
                        bool may_vary)
 {
@@ -366,7 +369,7 @@ int64_t rt_cudnn_plan_engine(const DnnPlan *p)
     return p->engine;
 }
 
-/* ---- running ------------------------------------------------------------- */
+/* ---- run ----------------------------------------------------------------- */
 
 DnnStatus rt_cudnn_run(DnnPlan *p, void *const at[DNN_TENSORS], void *workspace)
 {

@@ -1,14 +1,15 @@
-/* rt_cudnn_graph.h: graphs of cuDNN as tables, and plans made of them.
+/* rt_cudnn_graph.h: declares cuDNN's graphs as tables, and plans that are
+ * built from them.
  *
- * A graph is a list of tensors and a list of operations that name them by their
- * numbers:
+ * A graph is a list of tensors and a list of operations that refer to tensors
+ * by index:
  *
  *   tensor  {DNN_MEMORY, RT_DNN_BF16, {2, 8, 64, 128}, {65536, 128, 1024, 1}}
  *   node    {DNN_MATMUL, .in = {Q, K}, .out = SCORE}
  *
- * becomes descriptors of the library, those an operation graph, that a plan: a
- * kernel or some with all that they need to know but addresses. Memory that a
- * plan works on is given where it runs, by tensor.
+ * Tensors and operations become descriptors of the library, these an operation
+ * graph, and the graph a plan: one or more kernels with all their parameters
+ * except addresses. A run passes the address of each tensor.
  */
 #ifndef PARC_RT_CUDNN_GRAPH_H
 #define PARC_RT_CUDNN_GRAPH_H
@@ -18,10 +19,10 @@
 enum { DNN_DIMS = 4, DNN_TENSORS = 48, DNN_NODES = 40, DNN_REASON = 256 };
 
 typedef enum DnnPlace {
-    DNN_NOWHERE, /* a tensor that this graph does not have */
-    DNN_MEMORY,  /* the device's; a run gives the address */
+    DNN_NOWHERE, /* the graph lacks this tensor */
+    DNN_MEMORY,  /* in device memory; a run passes the address */
     DNN_INNER,   /* between operations, never stored */
-    DNN_NUMBER,  /* one number of the host's; a run gives its address */
+    DNN_NUMBER,  /* one number in host memory; a run passes its address */
 } DnnPlace;
 
 typedef struct DnnTensor {
@@ -32,9 +33,10 @@ typedef struct DnnTensor {
 
 typedef enum DnnOperation {
     DNN_POINTWISE, /* out = mode(in[0], in[1], in[2]) */
-    DNN_MATMUL,    /* out = in[0] in[1], of the last two dims */
-    DNN_REDUCTION, /* out = in[0] over the dims of which out has one */
-    DNN_RESHAPE,   /* out: in[0] by other strides */
+    DNN_MATMUL,    /* out = in[0] in[1], over the last two dims */
+    DNN_REDUCTION, /* out = in[0] reduced over the dims in which out has size
+                      1 */
+    DNN_RESHAPE,   /* out = in[0] with other strides */
 } DnnOperation;
 
 enum { DNN_NONE = -1 };
@@ -42,19 +44,19 @@ typedef struct DnnNode {
     DnnOperation kind;
     int mode; /* RT_DNN_MULTIPLY, … */
     int in[3], out; /* tensors; DNN_NONE ends the operands */
-    int axis; /* RT_DNN_INDEX: whose index it is */
+    int axis; /* RT_DNN_INDEX: the dim whose index it is */
 } DnnNode;
 
 typedef struct DnnGraph {
     DnnTensor tensor[DNN_TENSORS];
     DnnNode node[DNN_NODES];
     int ntensors, nnodes;
-    bool may_vary; /* an engine may compute other bits in another run */
+    bool may_vary; /* results may differ between runs in the last bits */
 } DnnGraph;
 
-/* Where plans are to run: the library, and a handle on its device. Without a
- * handle: a description of a device that need not be there (RT_DNN_DEVICE);
- * such plans cannot run, tests make them. */
+/* Where plans run: the library and a handle on its device. Without a handle:
+ * the description of a device (RT_DNN_DEVICE), which need not exist. Such
+ * plans cannot run; tests create them. */
 typedef struct DnnContext {
     const CudaDnn *call;
     DnnHandle handle;
@@ -63,21 +65,20 @@ typedef struct DnnContext {
 
 typedef struct DnnPlan DnnPlan;
 
-/* The plan that the library thinks best, of those which need no more than
- * `room` bytes of workspace and compute the same bits in every run, unless the
- * graph may vary. NULL, and in
- * `reason` why not, where there is none. */
+/* The library's best plan among those that need at most `room` bytes of
+ * workspace and compute the same bits in every run, unless the graph may vary.
+ * NULL and a `reason` if there is none. */
 DnnPlan *rt_cudnn_plan(const DnnContext *c, const DnnGraph *g, int64_t room,
                        char reason[DNN_REASON]);
 void rt_cudnn_plan_free(DnnPlan *p);
-/* Bytes that it does need. */
+/* The workspace of the plan in bytes. */
 int64_t rt_cudnn_plan_workspace(const DnnPlan *p);
-/* Of the library's engines for such graphs, which; for messages. */
+/* The number of the plan's engine, for messages. */
 int64_t rt_cudnn_plan_engine(const DnnPlan *p);
 
-/* Queues the plan on the handle's stream. `at`: for each tensor, in the order
- * of the graph's, where its memory or number is; NULL for inner ones. Numbers
- * are read before it returns. */
+/* Enqueues the plan on the handle's stream. `at`: the address of each tensor
+ * or number, in the order of the graph; NULL for inner tensors. Numbers are
+ * read before the call returns. */
 DnnStatus rt_cudnn_run(DnnPlan *p, void *const at[DNN_TENSORS],
                        void *workspace);
 

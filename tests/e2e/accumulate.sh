@@ -1,13 +1,12 @@
 #!/bin/sh
-# Gradient accumulation: how many microbatches a batch is worked through in
-# changes nothing but rounding. Parameters are gathered and gradients reduced
-# to shards once a microbatch; sums over replicas are made once a step; the
-# program does not grow with the number of microbatches, and holds no second
-# set of gradients.
+# accumulate.sh: the number of microbatches of a batch changes only rounding.
+# Parameters are gathered, and gradients reduced to shards, once per microbatch;
+# sums over replicas are made once per step. The program's length does not
+# depend on the number of microbatches, and no second set of gradients exists.
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 
-# count AXIS KIND: calls a step.
+# count AXIS KIND: prints the calls per step.
 count() {
     jq --arg a "$1" --arg k "$2" '[.collectives[] | select(.axis == $a and
         .kind == $k) | .count] | add // 0' "$work/plan.json"
@@ -31,7 +30,7 @@ at_most() { # at_most BYTES CLASS
     jq --arg c "$2" '.memory[$c]' "$work/plan.json"
     jq -e --argjson n "$1" --arg c "$2" '.memory[$c] <= $n' "$work/plan.json"
 }
-exact() { # what the plan says is what a run takes
+exact() { # a run allocates what the plan says
     [ "$(jq -s '.[-1].peak_bytes' "$1")" = \
         "$(jq .memory.peak "$work/plan.json")" ]
 }
@@ -54,18 +53,18 @@ done
 
 L=3
 plan 2x2 -D accumulate=4
-check "gathers each turn" counts $((4 * (2 * L + 2))) dp all_gather
-check "scatters each turn" counts $((4 * (L + 2))) dp reduce_scatter
+check "gathers in each iteration" counts $((4 * (2 * L + 2))) dp all_gather
+check "scatters in each iteration" counts $((4 * (L + 2))) dp reduce_scatter
 check "norm weights once" sh -c "jq -e '[.collectives[] | select(.phase ==
     \"backward\" and .axis == \"tp\" and .kind == \"all_reduce\") | .count] ==
     [1]' '$work/plan.json'"
 check "the loss and the norm once" counts 2 dp,tp all_reduce
 
-# Under hybrid_shard too: what is scattered over dp is summed over rep once,
-# all of it in one bucket; so are replicas, over both axes.
+# Under hybrid_shard too: gradients that are scattered over dp are summed over
+# rep once, in one bucket; replicated gradients are summed over both axes.
 hsdp="-D vocab=512 -D dim=64 -D n_layers=2 -D n_heads=4 -D batch=16 -D seq=16 \
  -D precision=f32"
-hybrid() { # hybrid TURNS MESH
+hybrid() { # hybrid MICROBATCHES MESH
     # shellcheck disable=SC2086
     "$PARC" examples/hsdp.pdl --target cpu --threads 1 --mesh $2 $hsdp \
         -D accumulate=$1 -o "$work/hsdp-$2-$1" --emit json="$work/plan.json" &&
@@ -78,11 +77,11 @@ for n in 1 4; do
     check "hsdp x $n curve" same_curve "$work/hsdp-2x2x2-$n.log" \
         "$work/hsdp-1x1x1-1.log" 1e-5
     # Two layers, the embedding, norm and head.
-    check "hsdp x $n scatters each turn" counts $((4 * n)) dp reduce_scatter
+    check "hsdp x $n scatters in each iteration" counts $((4 * n)) dp reduce_scatter
     check "hsdp x $n replicas once" counts 1 rep,dp all_reduce
 done
 check "hsdp sums over rep once" counts 1 rep all_reduce
-shards() { # bytes of those gradients, and of what is summed over rep
+shards() { # bytes of those gradients, and of the tensors summed over rep
     jq -e '([.params[] | select(.unit != "positions")
              | .local_elements * .count * 4] | add) as $have |
         [.collectives[] | select(.axis == "rep") | .bytes] == [$have]' \
@@ -90,9 +89,9 @@ shards() { # bytes of those gradients, and of what is summed over rep
 }
 check "all that is scattered" shards
 
-# A table that sequence-parallel ranks read in parts: its gradient is summed
-# over the batch first, then gathered, then reduced to shards, while the rest of
-# its unit is reduced to shards in every turn. All of it runs behind the turns.
+# A table that sequence-parallel ranks read in parts. Its gradient is summed
+# over the batch, then gathered, then reduced to shards, all after the loop. The
+# rest of its unit is reduced to shards in every iteration.
 cat >"$work/positions.pdl" <<'EOF'
 module Positions(dim) {
     param weight[seq, dim] = normal(0.1)
@@ -118,7 +117,7 @@ train {
     optimizer = SGD(lr=0.1)
 }
 EOF
-positions() { # positions TURNS MESH
+positions() { # positions MICROBATCHES MESH
     "$PARC" "$work/positions.pdl" --target cpu --threads 1 --mesh "$2" \
         -D accumulate="$1" -o "$work/positions-$2-$1" \
         --emit json="$work/plan.json" &&
@@ -132,7 +131,7 @@ for n in 1 2; do
         "$work/positions-1x1x1-1.log" 1e-5
 done
 check "positions gathered once" counts 1 tp all_gather
-check "the gain each turn, positions once" counts 3 dp reduce_scatter
+check "the gain in each iteration, positions once" counts 3 dp reduce_scatter
 
 cat >"$work/replicas.pdl" <<'EOF'
 model Deep(dim=64, n_layers=8) {
@@ -154,7 +153,7 @@ check "replicas are summed once, as the loss" counts 2 dp all_reduce
 gradients=$((4 * 8 * (64 * 64 + 64)))
 check "one set of gradients" at_most $((gradients + 4 * 64 * 64 + 1024)) grads
 
-one_size() { # but for sizes in texts, which break lines elsewhere
+one_size() { # ignores sizes in texts, which change where lines break
     two=$(wc -l <"$work/two/train.c") eight=$(wc -l <"$work/eight/train.c")
     echo "$two and $eight lines"
     [ $((50 * (two - eight))) -le "$two" ] &&

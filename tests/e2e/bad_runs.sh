@@ -1,10 +1,10 @@
 #!/bin/sh
-# What goes wrong outside the PDL file: options, data and weights files,
-# outputs that cannot be written. Each ends with a message that names the
-# place, the right exit status, and nothing half-written.
+# bad_runs.sh: errors outside the PDL file: options, data and weights files,
+# outputs that cannot be written. Each run must print a message that names the
+# file or option, return the right exit status, and leave no partial file.
 . "$(dirname "$0")/lib.sh"
 
-# fails STATUS TEXT COMMAND…: that exit status, and TEXT in its errors.
+# fails STATUS TEXT COMMAND…: the exit status is STATUS, the errors have TEXT.
 fails() {
     want=$1 phrase=$2
     shift 2
@@ -16,7 +16,7 @@ fails() {
 }
 absent() { [ ! -e "$1" ]; }
 
-echo >"$work/file" # a file, so that nothing can lie below it
+echo >"$work/file" # a file where a directory is needed
 
 # ---- parc ----
 check "unknown option" fails 2 "--mehs" "$PARC" --mehs 2x2 examples/toy.pdl
@@ -75,7 +75,7 @@ check "a pipe that is read" timeout 60 "$PARC" examples/toy.pdl \
 wait "$reader"
 "$PARC" examples/toy.pdl --emit plan >"$work/plan.direct"
 check "the whole plan" cmp "$work/plan.direct" "$work/plan.read"
-# A reader that never reads: SIGTERM ends parc, once the pipe is full.
+# SIGTERM ends parc while it waits for a full pipe that is never read.
 stops_at_sigterm() {
     mkfifo "$work/full"
     sleep 1000 <>"$work/full" &
@@ -152,7 +152,7 @@ check "other weights" fails 1 "bad.st" sh -c \
     sh "$work"
 check "unwritable export" fails 1 "error: cannot write '$work/file/no/w.st'" "$work/train" --steps 0 \
     --export "$work/file/no/w.st"
-# Ranks do without a file in memory then.
+# The ranks must not need a file in memory here.
 check "a limit on files' sizes" fails 1 "w3.st': File too large" sh -c \
     'ulimit -f 8; exec "$1/train" --steps 0 --export "$1/w3.st"' sh "$work"
 check "nothing half-written" absent "$work/w3.st"
@@ -167,9 +167,9 @@ check "export to a pipe" "$work/train" --steps 0 --export "$work/pipe"
 check "it is still a pipe" test -p "$work/pipe"
 wait "$reader"
 check "all went through" cmp "$work/w.st" "$work/piped.st"
-# The reader is gone before the first byte, so that who is faster does not
-# matter.
-nobody_reads() {
+# The reader exits before the first byte, so the result does not depend on
+# timing.
+no_reader() {
     rm -f "$work/rc"
     { sleep 1; "$work/train" --print-shards layers 2>"$work/err"
         echo $? >"$work/rc"; } | true
@@ -180,7 +180,7 @@ nobody_reads() {
     cat "$work/err" "$work/rc"
     [ ! -s "$work/err" ] && [ "$(cat "$work/rc")" = 141 ]
 }
-check "a reader that leaves" nobody_reads
+check "a reader that leaves" no_reader
 check "unwritable log" fails 1 "error: cannot write '$work/file/no/log'" "$work/train" --steps 1 \
     --log "$work/file/no/log"
 check "unknown option of train" fails 2 "--step" "$work/train" --step 3

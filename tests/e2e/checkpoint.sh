@@ -1,10 +1,10 @@
 #!/bin/sh
-# checkpoint: modules that run again for the backward pass cost memory less
-# and change no loss, on one rank and on four.
+# checkpoint.sh: recomputing modules in the backward pass needs less memory and
+# changes no loss, on one rank and on four.
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 
-as_planned() { # as_planned LABEL: allocated = planned, packed well
+as_planned() { # as_planned LABEL: the run allocates the plan's bytes, few gaps
     jq -en --slurpfile log "$work/$1.log" --slurpfile plan "$work/$1.json" '
         $plan[0].memory as $m | ($log | map(.peak_bytes) | unique) as $have |
         if $have != [$m.peak] then error("\($have), planned \($m.peak)")
@@ -19,7 +19,7 @@ less_memory() { # less_memory A B: A needs less than B
 flops() { # flops LABEL FIELD
     jq ".flops.$2" "$work/$1.json"
 }
-# What runs again is counted in the backward pass, and as that.
+# Recomputation is counted in the backward pass, and as recomputation.
 work_counted() { # work_counted LABEL PLAIN
     jq -en --slurpfile a "$work/$1.json" --slurpfile b "$work/$2.json" '
         $a[0].recomputed_flops > 0 and $b[0].recomputed_flops == 0 and
@@ -27,14 +27,14 @@ work_counted() { # work_counted LABEL PLAIN
         $a[0].flops.backward ==
             $b[0].flops.backward + $a[0].recomputed_flops'
 }
-# Model flops: no recomputation, and attention's gradient without the product that
-# it repeats.
-model_flops() { # model_flops LABEL FLOPS: those of attention's forward pass
+# Model flops exclude recomputation, and the product that attention's gradient
+# repeats.
+model_flops() { # model_flops LABEL FLOPS: FLOPS of attention's forward pass
     jq -en --slurpfile a "$work/$1.json" --argjson forward "$2" '
         ($a[0].flops | add) - $a[0].recomputed_flops - $a[0].model_flops ==
             $forward / 2'
 }
-count() { # count LABEL PHASE AXIS KIND: calls a step
+count() { # count LABEL PHASE AXIS KIND: calls per step
     jq --arg p "$2" --arg a "$3" --arg k "$4" '[.collectives[]
         | select(.phase == $p and .axis == $a and .kind == $k) | .count]
         | add // 0' "$work/$1.json"
@@ -45,12 +45,12 @@ as_many() { # as_many A B MORE PHASE AXIS KIND
     [ "$a" = $((b + $3)) ]
 }
 
-# model [ITEM]: llama.pdl with that checkpoint.
+# model [ITEM]: llama.pdl with checkpoint ITEM.
 model() {
     sed "s/^    fully_shard dp.*/&${1:+\\
     checkpoint { $1 \}}/" examples/llama.pdl >"$work/llama.pdl"
 }
-# plan LABEL MESH [ITEM]: plans, compiles and runs it.
+# plan LABEL MESH [ITEM]: plans, compiles and runs the model.
 plan() {
     label=$1 mesh=$2
     model "${3:-}"
@@ -85,12 +85,12 @@ for mesh in 1x1 2x2; do
     check "$mesh matmuls kept" less_memory attention-$mesh matmul-$mesh
 done
 
-# However layers are cut, they have their own names and first weights, and are
-# found by their names.
+# However the layers are split over loops, each parameter keeps its name and
+# initial value, and is loaded by its name.
 names() { # names LABEL
     jq -r '.params[].name' "$work/$1.json"
 }
-# A's own first weights, and those that it reads from what B wrote by name.
+# Compares A's initial weights, and the weights that A reads from B's file.
 same_weights() { # same_weights A B
     "$work/$2" --threads 1 --steps 0 --export "$work/$2.st" &&
         "$work/$1" --threads 1 --steps 0 --export "$work/own.st" &&
@@ -117,8 +117,8 @@ check "weights of some on 2x2" same_weights some-2x2 plain-1x1
 check "a layer by its number" sh -c "'$work/every2-2x2' --steps 0 --threads 1 \
     --print-shards layers.3.ffn_norm.weight |
     grep -q '^layers.3.ffn_norm.weight: '"
-# One reduction of each layer runs again: that of the attention's output.
-# The gathers of both inputs ran again before, the units' are shared.
+# One reduction of each layer is repeated: that of the attention's output.
+# Without checkpoint the inputs' gathers are repeated too; units share theirs.
 check "tp scatters" as_many all-2x2 plain-2x2 6 backward tp reduce_scatter
 check "tp gathers" as_many all-2x2 plain-2x2 0 backward tp all_gather
 check "dp gathers" as_many all-2x2 plain-2x2 0 backward dp all_gather

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The collectives of llama.pdl under the plan of its file, counted from
-# --emit json: no more than the model needs.
+# collective_counts.sh: counts the collectives of llama.pdl under its own plan,
+# from --emit json: no more than the model needs.
 . "$(dirname "$0")/lib.sh"
 
-# count PHASE AXIS KIND: calls a step; PHASE may be a list "forward backward".
+# count PHASE AXIS KIND: calls per step; PHASE may be "forward backward".
 count() {
     jq --arg p "$1" --arg a "$2" --arg k "$3" '[.collectives[]
         | select((.phase | IN($p | split(" ")[])) and .axis == $a and
@@ -58,11 +58,12 @@ for L in 1 2 5; do
     check "$L nothing else" jq -e '[.collectives[]
         | select(.kind == "all_to_all")] | length == 0' "$work/plan.json"
 done
-# GPT-2 under sequence parallelism: one gather and one reduce-scatter for each
-# attention and each MLP, and one for the embedding and the head together; the
-# way back gathers as many gradients, each gathered input once more (only its
-# part was kept), and the gradient of the positions' table. Without sequence
-# parallelism (the encoder-decoder's plan) an all-reduce each way instead.
+# GPT-2 under sequence parallelism has one gather and one reduce-scatter for
+# each attention and each MLP, and one for the embedding and the head together.
+# The backward pass gathers as many gradients, re-gathers each input (only its
+# shard is saved), and gathers the gradient of the positions' table. Without
+# sequence parallelism (the encoder-decoder's plan) each pass has all-reduces
+# instead.
 for L in 2 5; do
     # shellcheck disable=SC2086
     "$PARC" examples/gpt2.pdl --target cpu --mesh 1x2 $gpt2_sizes \
@@ -82,7 +83,7 @@ for L in 2 5; do
     # three of the loss.
     n=$((5 * L + 2 + 3))
     check "encoder-decoder $L forward sums" between $n $n forward tp all_reduce
-    # The head's input, and the encoder's result: once for all layers.
+    # Once for all layers: the head's input and the encoder's result.
     n=$((5 * L + 2))
     check "encoder-decoder $L backward sums" between $n $n backward tp all_reduce
 done

@@ -1,8 +1,8 @@
 #!/bin/sh
-# --cpu LEVEL: with a named level plans, dumps and sources depend neither on the
-# processor nor on the number of CPUs; programs stay within the memory that was
-# planned, whichever kernels the library of the machine has; a program whose
-# instructions the machine lacks says so.
+# cpu_level.sh: with --cpu LEVEL plans, dumps and sources depend neither on the
+# processor nor on the number of CPUs. Programs stay within the planned memory,
+# whichever kernels the machine's library has. A program that needs instructions
+# which the machine lacks reports that.
 . "$(dirname "$0")/lib.sh"
 
 machine=$(uname -m)
@@ -13,14 +13,14 @@ esac
 
 # ---- plans and sources ----
 
-# What oneDNN takes this machine for. (An x86-64 that has less than the word
-# says stays what it is.)
+# The instruction sets that oneDNN is limited to. (A limit above the machine's
+# own set has no effect.)
 libraries="SSE41 AVX2 AVX512_CORE ALL"
 
 llama_small="-D vocab=512 -D dim=64 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 \
  -D hidden=160 -D batch=8 -D seq=32"
 
-# written DIR LEVEL MODEL PRECISION: all that parc writes, in a directory.
+# written DIR LEVEL MODEL PRECISION: writes all of parc's outputs to DIR.
 written() {
     mkdir "$1"
     # shellcheck disable=SC2086
@@ -29,8 +29,8 @@ written() {
         --emit json=json --dump-after-all -S tree >dumps 2>errors)
 }
 
-# on_all_libraries LEVEL MODEL PRECISION: the same each time; the level adds no
-# warning to those of native.
+# on_all_libraries LEVEL MODEL PRECISION: the outputs are the same each time;
+# the level adds no warning to those of native.
 on_all_libraries() {
     at=$work/$1-$2-$3
     for library in $libraries; do
@@ -63,7 +63,7 @@ check "native: as many threads as CPUs" native_has_threads
 
 # ---- programs ----
 
-# trains BINARY LOG…: in the memory that was planned.
+# trains BINARY LOG…: trains within the planned memory.
 trains() {
     binary=$1 plan=$2 log=$3
     shift 3
@@ -94,7 +94,7 @@ for precision in f32 bf16; do
     done
 done
 
-# Without the library that was built beside parc, the sources in it serve.
+# Without the library that was built beside parc, parc compiles its sources.
 without_library() {
     mkdir "$work/alone" && cp "$PARC" "$work/alone/parc" &&
         "$work/alone/parc" examples/toy.pdl --target cpu --cpu $mine --mesh 2x2 \
@@ -104,7 +104,7 @@ check "a runtime compiled with the program" without_library
 
 # ---- programs for other machines ----
 
-# refused TEXT COMMAND…: exit status 1, nothing on standard output, the text.
+# refused TEXT COMMAND…: exit status 1, no standard output, TEXT in the errors.
 refused() {
     wanted=$1
     shift
@@ -118,7 +118,7 @@ if [ "$machine" = x86_64 ]; then
     check "another architecture needs a compiler" refused \
         'CC=aarch64-linux-gnu-gcc' env -u CC "$PARC" examples/toy.pdl \
         --target cpu --cpu aarch64 -o "$work/arm"
-    # A feature that only one, extinct, line of processors had.
+    # A feature that only one discontinued line of processors had.
     if echo 'int x;' | ${CC:-cc} -mavx512er -c -xc -o "$work/er.o" - \
         2>/dev/null && ! grep -qw avx512er /proc/cpuinfo; then
         check "compiles for a machine with avx512er" \

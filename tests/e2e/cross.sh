@@ -1,6 +1,6 @@
 #!/bin/sh
-# Compiler, runtime and emitted sources compile for 64-bit Arm without warnings.
-# (tests/aarch64/run also links and runs them, under an emulator.)
+# cross.sh: the compiler, the runtime and emitted sources compile for 64-bit Arm
+# without warnings. (tests/aarch64/run also links and runs them in an emulator.)
 . "$(dirname "$0")/lib.sh"
 
 cc=aarch64-linux-gnu-gcc
@@ -17,7 +17,7 @@ for at in /usr/include /usr/local/include; do
 done
 warnings=$(sed -n '/^WARN = /,/[^\\]$/p' Makefile | sed 's/^WARN =//; s/\\$//')
 
-# clean FLAGS… FILES…: no warning, those of the optimizer included.
+# clean FLAGS… FILES…: compiles without a warning, also of the optimizer.
 clean() {
     # shellcheck disable=SC2086
     (cd "$work/objects" && $cc -c -std=c11 $warnings -Werror -D_GNU_SOURCE \

@@ -1,6 +1,6 @@
 #!/bin/sh
-# No barrier of an emitted kernel is superfluous: with each of them left out
-# in turn, a race is reported (tests/standin/probe.c).
+# cuda_barriers.sh: no barrier of an emitted kernel is redundant. When one is
+# removed, the engine must report a race (tests/standin/probe.c).
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_curves.sh"
 . "$(dirname "$0")/lib_cuda.sh"
@@ -19,8 +19,8 @@ probe() {
             $data && touch "$at.ran"
 }
 
-# Rows whose kernels have twins, on GPUs that take these.
-probe_twins() { # probe_twins NAME MODEL.pdl OPTIONS…
+# Rows whose kernels have low-shared-memory variants, on GPUs that use these.
+probe_small() { # probe_small NAME MODEL.pdl OPTIONS…
     at=$work/$1 model=$2
     shift 2
     cuda_tree "$at" "$model" --mesh 1 "$@" &&
@@ -29,7 +29,7 @@ probe_twins() { # probe_twins NAME MODEL.pdl OPTIONS…
         grep -q '_tight ' "$at.sites" && touch "$at.ran"
 }
 
-# All sites of one program; a site without a race is printed.
+# Probes all barriers of one program and prints those without a race.
 needed() {
     [ -e "$work/$1.ran" ] && [ -s "$work/$1.sites" ] || {
         tail -20 "$work/$1.out"
@@ -50,11 +50,11 @@ for model in llama gpt2 transformer; do
             -D clip=0.5 >"$work/$model-$precision.out" 2>&1
     done
 done
-job probe_twins rows tests/data/rows.pdl -D n=5000 >"$work/rows.out" 2>&1
-job probe_twins long tests/data/long_rows.pdl -D n=20000 >"$work/long.out" 2>&1
+job probe_small rows tests/data/rows.pdl -D n=5000 >"$work/rows.out" 2>&1
+job probe_small long tests/data/long_rows.pdl -D n=20000 >"$work/long.out" 2>&1
 wait
-check "twins of rows" needed rows
-check "twins of a softmax" needed long
+check "variants of rows" needed rows
+check "variants of a softmax" needed long
 for model in llama gpt2 transformer; do
     for precision in f32 bf16; do
         check "$model in $precision" needed "$model-$precision"

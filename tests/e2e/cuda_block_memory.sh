@@ -1,9 +1,9 @@
 #!/bin/sh
-# Training where a block may have 99 KiB of shared memory, as on GPUs of
-# compute capability 8.6, 8.9 and 12.0, and where it may have more: the losses
-# of the CPU's program either way. Attention with heads of up to 256 columns;
-# softmax, norms and losses over rows that fit the one and not the other, and
-# sums by column that do.
+# cuda_block_memory.sh: trains where a block may have 99 KiB of shared memory,
+# as on GPUs of compute capability 8.6, 8.9 and 12.0, and where it may have
+# more. The losses are those of the CPU's program. The models have attention
+# with heads of up to 256 columns; softmax, norms and losses over rows that fit
+# only the larger size; and column sums that fit both.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 least=101376
@@ -24,7 +24,7 @@ trains() {
         "$@" -o "$at-cpu"
     check "$name on the CPU" "$at-cpu" --steps 2 --seed 3 --log "$at-cpu.json"
     check "$name compiles" cuda_tree "$at" "$model" --mesh 1 "$@"
-    check "$name has twins" grep -q '_tight' "$at/train.c"
+    check "$name has low-shared-memory variants" grep -q '_tight' "$at/train.c"
     for bytes in $least 166912 232448; do
         check "$name, $bytes bytes" trained "$at" $bytes
         check "$name, $bytes bytes: the CPU's losses" same_curve \

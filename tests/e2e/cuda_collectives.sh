@@ -1,7 +1,7 @@
 #!/bin/sh
-# Collectives of the CUDA runtime under stand-ins for CUDA's libraries: forked
-# ranks, ranks of a launcher, queued work early and late; without NCCL a
-# message.
+# cuda_collectives.sh: collectives of the CUDA runtime with stand-ins for CUDA's
+# libraries: forked ranks, ranks of a launcher, queued work that runs early and
+# late, and the message without NCCL.
 . "$(dirname "$0")/lib.sh"
 export BUILD
 lib=$BUILD/standin
@@ -9,14 +9,14 @@ check "the stand-ins build" tests/standin/build
 check "links" ${CC:-cc} -std=c11 -D_GNU_SOURCE -g -I. -Iruntime -Iruntime/cuda \
     tests/cuda/collectives.c "$BUILD/libparc_cuda.a" -o "$work/collectives" \
     -fopenmp -lm -ldl
-# Device code plays no part; any will do for the stand-in.
+# The test launches no kernels, but the stand-in needs a library of some.
 check "kernels compile" tests/standin/build tests/cuda/line.cu "$work/line.so"
 export STANDIN_KERNELS="$work/line.so" STANDIN_DEVICES=4
 
 on_cuda() {
     LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$lib env "$@"
 }
-# passes NAME…: all that it checks holds; its last line counts.
+# passes NAME…: runs a test; its last line must count no failure.
 passes() {
     on_cuda "$@" "$work/collectives" >"$work/log" 2>&1
     status=$?
@@ -28,7 +28,7 @@ for order in early late 7; do
 done
 check "statement by statement" passes PARC_SYNC=1
 
-# Ranges, as a profiler's library sees them, by NVTX's own header.
+# Ranges, as a profiler's library receives them, by NVTX's own header.
 if [ -e /usr/local/cuda/include/nvtx3/nvToolsExt.h ]; then
     check "a profiler" ${CC:-cc} -std=c11 -shared -fPIC \
         -I/usr/local/cuda/include tests/cuda/profiler.c -o "$work/profiler.so"
@@ -65,7 +65,7 @@ for order in early late 7; do
 done
 check "on one GPU, in small pieces" shared LOOPBACK_STAGE=1024
 
-# No NCCL, and an empty file in front of the machine's own, if there is one.
+# Without NCCL: an empty file precedes the machine's own library, if any.
 mkdir "$work/lib"
 for file in "$lib"/*.so*; do
     case $file in

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Attention by cuDNN. The real library, where it is installed, makes a plan of
-# each of our graphs for GPUs that are only described to it. A stand-in computes
-# what our descriptors say: the CPU's numbers. Programs train with it as without;
-# what is missing or refuses leaves them to our own kernels, and --dry-run says
-# why.
+# cuda_cudnn.sh: attention by cuDNN. The real library, where it is installed,
+# makes a plan of each of our graphs for described GPUs. A stand-in computes
+# what our descriptors say; its results are the CPU's. Programs train with cuDNN
+# as without it. If the library is missing or refuses a graph, our own kernels
+# run, and --dry-run prints the reason.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 cc="${CC:-cc} -std=c11 -D_GNU_SOURCE -g -O1 -Iruntime -Iruntime/cuda"
@@ -53,8 +53,9 @@ llama="-D n_layers=2 -D n_kv_heads=2 -D hidden=48"
 gpt2="-D n_layers=2 -D n_positions=16 -D dropout=0.0"
 transformer="-D n_layers=2 -D hidden=48 -D dropout=0.0"
 
-# trains NAME MODEL OPTIONS…: with cuDNN in every order of queued work as on the
-# CPU, within 1%; not to the bit as our own kernels.
+# trains NAME MODEL OPTIONS…: with cuDNN the losses are the CPU's within 1% in
+# every order of queued work; they are not bit-identical as with our own
+# kernels.
 trains() {
     at=$work/$1 model=$2
     shift 2
@@ -83,9 +84,9 @@ trains() {
         $transformer -D precision=bf16
 }
 
-# `deterministic = true`, and gradients that several ranks compute, take the graph
-# that stores ds instead of a sum of dq.
-# engine NAME ENGINE [VARIABLE=VALUE…]: of the backward pass, in a dry run
+# `deterministic = true`, and gradients that several ranks compute, use the graph
+# that stores ds instead of summing dq with atomics.
+# engine NAME ENGINE: a dry run prints this engine for the backward pass.
 engine() {
     at=$work/$1 wanted=$2
     "$standin/run" -k "$at/fast.so" "$at/train" --dry-run >"$work/said" 2>&1
@@ -109,7 +110,7 @@ export PARC_CUDNN=1
 }
 unset PARC_CUDNN
 
-# run [NAME=VALUE…] OPTIONS…: llama. says TEXT: it was said.
+# run [NAME=VALUE…] OPTIONS…: runs llama. says TEXT: it printed TEXT.
 run() {
     at=$work/llama
     (
@@ -122,7 +123,7 @@ run() {
 says() {
     grep -qF "$1" "$work/said" || { cat "$work/said" && false; }
 }
-# own REASON [NAME=VALUE…]: our own kernels, and why.
+# own REASON [NAME=VALUE…]: our own kernels run, for the given reason.
 own() {
     reason=$1
     shift
@@ -160,10 +161,10 @@ check "is named" says "error: rank 0: cuDNN 91900's attention in 'attention"
 check "with a way out" says \
     "CUDNN_STATUS_EXECUTION_FAILED; PARC_CUDNN=0 runs without it"
 
-# Ranks under a launcher, of which one has another library, or none: what rank
-# 0 has decides. Who cannot follow says so; where rank 0 has none, all take our
-# own kernels, to the bit as where it is switched off.
-rank() { # rank R [NAME=VALUE…]: 2x2's
+# Ranks under a launcher, one of which has another library, or none: rank 0's
+# library decides. A rank that lacks it reports an error. If rank 0 has none,
+# all ranks use our own kernels, with the same bits as when cuDNN is disabled.
+rank() { # rank R [NAME=VALUE…]: one rank of 2x2
     as=$1
     shift
     exec env RANK="$as" WORLD_SIZE=4 LOCAL_RANK="$as" MASTER_ADDR=127.0.0.1 \
@@ -172,7 +173,7 @@ rank() { # rank R [NAME=VALUE…]: 2x2's
         "$@" "$work/llama_f16/train" --steps 4 --export "$work/ranks.st" \
         2>"$work/said.$as"
 }
-ranks() { # ranks STATUS WHO NAME=VALUE…: the environment of one of four
+ranks() { # ranks STATUS RANK NAME=VALUE…: RANK alone has these variables
     status=$1 who=$2
     shift 2
     port=$((port + 1))
@@ -188,7 +189,7 @@ ranks() { # ranks STATUS WHO NAME=VALUE…: the environment of one of four
     cat "$work"/rc.? "$work/said"
     [ "$(sort -u "$work"/rc.?)" = "$status" ]
 }
-# refuses TEXT: of a run in which rank 2 could not follow, once.
+# refuses TEXT: rank 2, which lacks the library, prints TEXT once.
 refuses() {
     cat "$work/said"
     [ "$(grep -c 'error: ' "$work/said")" = 1 ] &&
@@ -212,7 +213,7 @@ check "and all take our own" cmp "$work/ranks.st" "$work/llama_f16.own.st"
 check "rank 0 has an old one" ranks 0 0 STANDIN_CUDNN_VERSION=90100
 check "and all do, too" cmp "$work/ranks.st" "$work/llama_f16.own.st"
 
-# What is measured is kept.
+# Measurements are stored in the cache.
 export PARC_CACHE="$work/measured"
 check "a slow one" own "they are faster here)" PARC_CUDNN= STANDIN_CUDNN=slow
 check "is remembered" own "they are faster here)" PARC_CUDNN=

@@ -1,9 +1,10 @@
 #!/bin/sh
-# The emitted CUDA program, unmodified, on the host: its losses over 10 steps
-# are those of the CPU's program on one rank, within 1e-5 in f32 and 1% in
-# bf16, whatever the mesh and whether queued work runs early or late. On some
-# every access of every kernel is checked for races, too (cuda_barriers.sh has
-# the other models); on all, that work which shares memory is in an order.
+# cuda_curves.sh: runs the unmodified emitted CUDA program on the host. Its
+# losses over 10 steps are those of the CPU's program on one rank, within 1e-5
+# in f32 and 1% in bf16, on every mesh, and whether queued work runs early or
+# late. Some programs also check every access of every kernel for races
+# (cuda_barriers.sh has the other models); all check that work on shared memory
+# is ordered.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_curves.sh"
 . "$(dirname "$0")/lib_cuda.sh"
@@ -27,7 +28,7 @@ reference() { # reference MODEL
         rm "$at"
 }
 
-# One program: compiled, run early and late, compared.
+# Compiles one program, runs it early and late, and compares the losses.
 program() { # program NAME KIND PRECISION MODEL MESH STRATEGY CHECKPOINT MICRO
     at=$work/$1 kind=$2 precision=$3 model=$4
     options "$4" "$8"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Device code that is written by hand, on the host: the numbers of the CPU's
-# functions, no access that races or falls outside, no barrier for nothing.
+# cuda_device.sh: runs the hand-written device code on the host. It computes
+# what the CPU's functions compute, no access races or is out of bounds, and no
+# barrier is redundant.
 . "$(dirname "$0")/lib.sh"
 standin=tests/standin
 export BUILD

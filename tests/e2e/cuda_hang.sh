@@ -1,8 +1,9 @@
 #!/bin/sh
-# A GPU that never ends a kernel while others wait for it in a collective of a
-# captured step: whoever has waited too long names the collective, its turn, and
-# the rank that has not come; in one box and under a launcher. Where a collective
-# does not end though all ranks have reached it, it says that.
+# cuda_hang.sh: a GPU never ends a kernel while other ranks wait for it in a
+# collective of a captured step. The first rank to time out names the
+# collective, its iteration and the rank that has not arrived, with forked ranks
+# and under a launcher. If all ranks have arrived and the collective does not
+# end, it reports that.
 # alone: ranks are stopped by the clock
 . "$(dirname "$0")/lib.sh"
 export BUILD
@@ -18,8 +19,8 @@ check "none hangs" "$work/hang" --steps 5
 check "none hangs, late" env STANDIN_ORDER=late "$work/hang" --steps 5
 check "none hangs, call by call" env PARC_GRAPH=0 "$work/hang" --steps 5
 
-# What NCCL takes of a device it takes before the arena is, and is said: two
-# communicators.
+# The memory that two communicators of NCCL take on the device is allocated
+# before the arena, and is reported.
 dry() { # dry NAME…: what a dry run prints
     env "$@" "$work/hang" --dry-run >"$work/said"
     cat "$work/said"
@@ -31,7 +32,7 @@ check "and what the rest does" grep -qE "^other     [0-9.]+ K?i?B on the GPU" \
     "$work/said"
 check "the arena is NCCL's" grep -qx "          the arena is a symmetric window \
 of 2 communicators" "$work/said"
-plain() { # plain NAME=VALUE…: it runs without windows
+plain() { # plain NAME=VALUE…: runs without windows
     dry "$@" && ! grep window "$work/said" && env "$@" "$work/hang" --steps 2
 }
 check "a machine that makes no windows" plain STANDIN_NO_WINDOWS=1
@@ -46,7 +47,7 @@ stand-in GPU\) has 272 B free of 8.0 GiB \(and 2.0 MiB in use by NCCL\), \
 1.2 KiB too little" "$work/said"
 }
 check "what is missing then" refused
-# Arenas that would not fit without NCCL are refused before it takes any.
+# Arenas that do not fit even without NCCL are refused before NCCL starts.
 early() { # early TEXT NAME=VALUE…
     phrase=$1
     shift
@@ -62,8 +63,8 @@ check "ranks that share a GPU" early "4 ranks that share a GPU need 6.0 KiB; \
 GPU 0 \(parc stand-in GPU\) has 4.9 KiB free of 8.0 GiB, 1.1 KiB too little" \
     STANDIN_FREE=5000 PARC_DEVICE=0
 
-# GPU 3 never ends the kernel of layer 1 of step 2. Ranks 2 (over tp) and 1
-# (over dp) wait for it there, rank 0 for these in layer 2.
+# GPU 3 never ends the kernel of layer 1 of step 2. Rank 2 (over tp) and rank 1
+# (over dp) wait for it in that layer, and rank 0 for them in layer 2.
 ag="'ag0 dp w (hang.pdl:2)', layer"
 ar="'ar1 tp w (hang.pdl:3)', layer"
 limit="PARC_TIMEOUT sets the limit"
@@ -79,7 +80,7 @@ from3="rank 3 waited 4 s for its GPU to finish step 2, which $behind; \
 rank 0 is in $ar 2 and in $ag 2; PARC_SYNC=1 names the statement that does not end, $limit"
 stall=STANDIN_STALL=3:line_update:5
 
-# says STATUS FILE TEXT…: the run's end, one of these lines and no other.
+# says STATUS FILE TEXT…: the exit status, and one of these lines and no other.
 says() {
     [ "$1" = 1 ] || return 1
     file=$2
@@ -95,10 +96,10 @@ hangs() {
     env $stall PARC_TIMEOUT=4 "$@" "$work/hang" --steps 5 2>"$work/said"
     says $? "$work/said" "$from0" "$from1" "$from2" "$from3"
 }
-check "in one box" hangs A=
-check "in one box, call by call" hangs PARC_GRAPH=0
+check "on one node" hangs A=
+check "on one node, call by call" hangs PARC_GRAPH=0
 
-# Under a launcher, the one rank that gives up early.
+# Under a launcher one rank has a shorter timeout.
 rank() { # rank R SPEAKER
     limit=60
     [ "$1" != "$2" ] || limit=4
@@ -117,12 +118,12 @@ launched() { # launched SPEAKER TEXT
     cat "$work"/said.? >"$work/said"
     says $status "$work/said" "$2"
 }
-check "rank 0 speaks" launched 0 "$from0"
-check "rank 1 speaks" launched 1 "$from1"
-check "rank 2 speaks" launched 2 "$from2"
-check "rank 3 speaks" launched 3 "$from3"
+check "rank 0 reports" launched 0 "$from0"
+check "rank 1 reports" launched 1 "$from1"
+check "rank 2 reports" launched 2 "$from2"
+check "rank 3 reports" launched 3 "$from3"
 
-# A process that is stopped answers nobody.
+# A stopped process answers no other rank.
 stopped() {
     stall=A=
     port=$((port + 1))
@@ -141,10 +142,10 @@ stopped() {
 }
 check "one is stopped" stopped
 
-# All ranks are in the same turn of ar1, which none of them ends. (NCCL sums four
-# times before the first step.)
+# All ranks are in the same iteration of ar1, and none of them ends it. (NCCL
+# sums four times before the first step.)
 stall=STANDIN_NCCL_STALL=0123:all_reduce:9
-waited() { # waited RANK TEXT: what it says, of step 2
+waited() { # waited RANK TEXT: the message of RANK, in step 2
     echo "rank $1 waited 4 s for its GPU to finish step 2, which is in $2; $limit"
 }
 all="$ar 1; so are all its ranks"
@@ -153,15 +154,16 @@ from2=$(waited 2 "$all") from3=$(waited 3 "$all")
 check "all are in a collective" hangs A=
 check "all are in a collective, call by call" hangs PARC_GRAPH=0
 
-# Ranks 0 and 1 are; 2 and 3 are done with theirs and wait for these over dp.
+# Ranks 0 and 1 hang in ar1; 2 and 3 have ended theirs and wait for them over
+# dp.
 stall=STANDIN_NCCL_STALL=01:all_reduce:9
 held="it is in $ar 1, and so are all ranks of that collective"
 from2=$(waited 2 "$ag 2; rank 0 has not reached $ag 2: $held")
 from3=$(waited 3 "$ag 2; rank 1 has not reached $ag 2: $held")
 check "a group is in a collective" hangs A=
-check "a group is, and rank 2 speaks" launched 2 "$from2"
+check "a group is, and rank 2 reports" launched 2 "$from2"
 
-# Rank 0 alone does not end it; rank 3 is in the next step by then.
+# Only rank 0 does not end ar1; by then rank 3 is in the next step.
 stall=STANDIN_NCCL_STALL=0:all_reduce:9
 all="$ar 1; all its ranks have reached it, and rank 1 has finished $ar 1"
 from0=$(waited 0 "$all")
@@ -171,5 +173,5 @@ from3="rank 3 waited 4 s for its GPU to finish step 3, which is in $ar 0 and in 
 $ag 0; rank 2 has not reached $ar 0: it is in step 2 and is in $ag 2; rank 0 has \
 not reached $ag 2: it is in step 2 and is in $all; $limit"
 check "one does not end it" hangs A=
-check "one does not end it, and rank 3 speaks" launched 3 "$from3"
+check "one does not end it, and rank 3 reports" launched 3 "$from3"
 finish

@@ -1,12 +1,13 @@
 #!/bin/sh
-# cuda_kernels.sh: the kernels that CUDA programs are made of, on the host:
-# numbers against the CPU's kernels, bounds and races by the tests' engine, and
-# a race wherever a barrier is taken away. Each way that a row can stay on the
-# chip; tails; random numbers; sums over rows.
+# cuda_kernels.sh: runs the kernels of CUDA programs on the host and compares
+# them with the CPU's kernels. The engine checks bounds and races, and must
+# report a race if a barrier is removed. Rows are stored in each of the
+# ways that keep them on the chip. Remainders, random numbers and sums over rows
+# are covered too.
 . "$(dirname "$0")/lib.sh"
 export BUILD
 
-# runs NAME OPTIONS -- PARC'S ARGUMENTS
+# runs NAME OPTIONS -- PARC_ARGUMENTS
 runs() {
     name=$1 options=$2
     shift 2
@@ -16,7 +17,7 @@ runs() {
     check "$name" "$BUILD/unit/kernels_cuda" $options "$work/program.ir"
 }
 
-# has NAME TEXT PARC'S ARGUMENTS: the plan has a line with that text.
+# has NAME TEXT PARC_ARGUMENTS: the plan has a line with TEXT.
 has() {
     name=$1 text=$2
     shift 2
@@ -46,9 +47,9 @@ long="tests/data/long_rows.pdl -D batch=3 --mesh 1"
     runs "softmax over 20001, odd, bf16" "" $long -D n=20001 \
         -D precision=bf16
 
-    # A maximum and the sums behind it take one reading of x: kernel_online.c.
-    # online WHAT N AGAIN KINDS OPTIONS…: what a streamed kernel reads more than
-    # once; kinds of x.
+    # A maximum and the sums after it read x once: kernel_online.c.
+    # online WHAT N AGAIN KINDS OPTIONS…: AGAIN is what a streamed kernel reads
+    # more than once, KINDS are the contents of x.
     online() {
         again=$3 of_x=$4 sums="sums $1 of rows of $2"
         model="tests/data/online.pdl -D batch=2 --mesh 1 -D what=$1 -D n=$2"

@@ -1,7 +1,8 @@
 #!/bin/sh
-# A program for GPUs under a launcher, its libraries stood in for: processes
-# that share no memory train what forked ranks train; what rank 0 writes of
-# the others' memory is the same; a process that is killed ends the run.
+# cuda_launchers.sh: a program for GPUs under a launcher, with stand-ins for
+# CUDA's libraries. Processes without shared memory train what forked ranks
+# train. Rank 0 writes the same files from the memory of the others. If a
+# process is killed, the run ends.
 # alone: ranks are stopped by the clock
 . "$(dirname "$0")/lib.sh"
 export BUILD
@@ -49,7 +50,7 @@ check "a trace" launched --steps 4 --trace "$work/t.json"
 check "of four" sh -c '[ "$(jq -r "[.traceEvents[] | select(.ph == \"X\")
     | .pid] | unique | length" "$1")" = 4 ]' sh "$work/t.json"
 
-# The process itself is killed, not the shell around it: it has left its id.
+# Kills the process itself, whose id is in a file, not the shell around it.
 killed() {
     for r in 1 2 3; do
         (export RANK=$r WORLD_SIZE=4 LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 \

@@ -1,8 +1,9 @@
 #!/bin/sh
-# offload on CUDA, on the host: losses, gradients' norms and weights are those
-# without it, to the bit, whatever the mesh, precision, accumulation and
-# clipping, and whether queued work runs early or late; the device and the host
-# hold what was planned, to the byte, the device less than without.
+# cuda_offload.sh: offload on CUDA, run on the host. Losses, gradient norms and
+# weights equal those without offload bit by bit, for every mesh, precision,
+# accumulation and clipping, and whether queued work runs early or late. Device
+# and host hold exactly the planned bytes, the device fewer than without
+# offload.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 
@@ -10,13 +11,13 @@ sizes="-D batch=4 -D seq=16 -D n_layers=3 -D vocab=256 -D dim=32 -D n_heads=4"
 text=examples/toy.pdl
 clause='offload { optimizer, parameters }'
 
-# model NAME CLAUSE: the example, with the clause in its plan.
+# model NAME CLAUSE: the example with the clause in its plan.
 model() {
     awk -v c="    $2" '{ print } /^    fully_shard/ { print c }' \
         "examples/$1.pdl"
 }
 
-# built NAME MODEL CLAUSE [OPTIONS…]: the tree, and its plan as JSON.
+# built NAME MODEL CLAUSE [OPTIONS…]: writes the tree, and its plan as JSON.
 built() {
     at=$work/$1 of=$2 with=$3
     shift 3
@@ -25,7 +26,7 @@ built() {
     cuda_tree "$at" "$at.pdl" $sizes "$@" --emit json="$at.plan" >/dev/null
 }
 
-# ran NAME ORDER [NAME=VALUE…]: four steps on text.
+# ran NAME ORDER [NAME=VALUE…]: runs four steps on text.
 ran() {
     at=$work/$1 order=$2
     shift 2
@@ -43,14 +44,14 @@ losses() {
     jq -c '[.step, .loss]' "$1"
 }
 
-# Norms are sums of other pieces where updates go by layers.
+# Norms are summed in other pieces if updates are made by layer.
 same_norms() {
     jq -es '.[0:length / 2] as $a | .[length / 2:] as $b |
         [range($a | length) | ($a[.].grad_norm / $b[.].grad_norm - 1) | fabs]
         | max < 1e-6' "$1" "$2" >/dev/null
 }
 
-# What the log says was held is what the plan says.
+# The bytes in the log are those of the plan.
 as_planned() {
     jq -es --slurpfile plan "$1.plan" '$plan[0].memory as $m |
         all(.peak_bytes == $m.peak and
@@ -62,7 +63,7 @@ smaller() {
         "$1.plan" "$2.plan" >/dev/null
 }
 
-# compare NAME MODEL OPTIONS…: with the clause and without.
+# compare NAME MODEL OPTIONS…: compares a run with the clause and one without.
 compare() {
     row=$1 example=$2
     shift 2
@@ -95,7 +96,7 @@ llama='-D n_kv_heads=2 -D hidden=48'
         -D clip=0.5
 }
 
-# The table of docs/memory.md.
+# Checks the table of docs/memory.md.
 in_table() {
     model llama "$1" >"$work/large.pdl"
     figures=$("$PARC" "$work/large.pdl" --target cuda --mesh 8x1 --emit json \
@@ -109,7 +110,7 @@ check "the table: no clause" in_table ""
 check "the table: optimizer" in_table "offload { optimizer }"
 check "the table: both" in_table "$clause"
 
-# Other ways through a step.
+# Other options of a run.
 on=$work/llama-mesh-on
 check "each result is looked at" ran llama-mesh-on early PARC_NANCHECK=1
 check "without a graph" ran llama-mesh-on late PARC_GRAPH=0
@@ -117,8 +118,8 @@ check "each call is waited for" ran llama-mesh-on early PARC_SYNC=1
 check "ahead" ran llama-mesh-on ahead
 check "the same weights ahead" cmp "$on.early.st" "$on.ahead.st"
 
-# Weights go in and out through the mirror, with a device and without.
-weights() { # weights NAME: those of the run without offload, in and out
+# Weights are read and written through the mirror, with a device and without.
+weights() { # weights NAME: reads and writes the weights of the run without
     cuda_run "$work/$1" fast late --steps 0 --init "$off.early.st" \
         --export "$work/out.st" && cmp "$work/out.st" "$off.early.st"
 }
@@ -135,7 +136,7 @@ cuda_run "$on" fast early --dry-run >"$work/said" 2>&1
 check "a dry run says what the host holds" grep -q "^host .*pinned" \
     "$work/said"
 
-# Transfers are in the trace under the plan's ids, as often as planned.
+# The trace has the transfers under the plan's ids, as often as planned.
 cuda_run "$on" fast late --steps 5 --seed 3 --data "bytes:$text" \
     --trace "$work/trace.json" >"$work/said" 2>&1
 check "a trace is made" test $? = 0

@@ -1,11 +1,11 @@
 #!/bin/sh
-# cuda_online.sh: training with a loss over rows that a GPU streams, blocks
-# working on several of them (codegen/kernel_online.c): the CPU's losses, the
-# same bits on every run, and scores that are read twice.
+# cuda_online.sh: trains with a loss over rows that a GPU streams and that
+# blocks share (codegen/kernel_online.c): the losses are the CPU's, every run
+# gives the same bits, and scores are read twice.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 
-streamed() { # streamed MODEL.pdl OPTIONS…: once more than once
+streamed() { # streamed MODEL.pdl OPTIONS…: scores are read only twice
     "$PARC" "$@" --target cuda --emit plan >"$work/plan" || return 1
     awk '/_cross_entropy_and_grad;/ { print
             again = $(NF - 1) " " $NF == $5 " " $6

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Programs for CUDA as parc writes them, unmodified, under stand-ins for CUDA's
-# libraries: one rank has the CPU's curve and weights' file, whatever the order
-# of queued work.
+# cuda_programs.sh: runs unmodified CUDA programs with stand-ins for CUDA's
+# libraries. One rank has the CPU's curve and weights file, in every order of
+# queued work.
 . "$(dirname "$0")/lib.sh"
 if ! "$PARC" examples/toy.pdl --target cuda -S "$work/probe" 2>"$work/said" &&
     grep -q PARC_NVRTC "$work/said"; then
@@ -11,7 +11,7 @@ if ! "$PARC" examples/toy.pdl --target cuda -S "$work/probe" 2>"$work/said" &&
 fi
 export PARC_CACHE="$work/cache" STANDIN_FAST=1 BUILD
 
-# both PROGRAM OPTIONS…: a program for each target, and the CPU's curve.
+# both PROGRAM OPTIONS…: builds for both targets, and records the CPU's curve.
 both() {
     program=$1
     shift
@@ -24,7 +24,7 @@ both() {
         "$work/$program.cpu" --steps 4 --log "$work/$program.cpu.log"
 }
 
-# trains PROGRAM [NAME=VALUE…]: four steps under the stand-in.
+# trains PROGRAM [NAME=VALUE…]: runs four steps with the stand-in.
 tolerance=2e-5
 trains() {
     program=$1
@@ -50,13 +50,13 @@ for example in toy feedforward llama; do
     check "$example has the same weights" cmp "$work/$example.st" \
         "$work/early.st"
 done
-# What a product sums is not what the gradient of a vector is summed over.
+# A product and the gradient of a vector that sum over different dims.
 check "sums are written" both sums
 check "sums train" trains sums
 check "names of others' are written" both names --mesh 2x1
 check "names of others' train" trains names
-# Types that differ between operands, which the library does not multiply; the
-# CPU's program rounds in other places.
+# Operands of different types, which the library does not multiply. The CPU's
+# program rounds at other points.
 check "mixed types are written" both mixed
 tolerance=1e-2
 check "mixed types train" trains mixed STANDIN_ORDER=late
@@ -65,8 +65,8 @@ tolerance=2e-5
 check "llama: each result is looked at" trains llama PARC_NANCHECK=1
 check "llama: each call is waited for" trains llama PARC_SYNC=1
 
-# Forty sequences, split behind their first dim: rows that NCCL takes only
-# packed. Their room is in the plan, and the plan is what is allocated.
+# Forty sequences, split after their first dim: NCCL needs packed rows. The plan
+# has a buffer for them, and the run allocates what the plan says.
 # shellcheck disable=SC2086
 check "rows are written" both llama $small -D batch=40 --mesh 1x2
 check "they have room" grep -q "^static const ParcRoom collective_room" \
@@ -82,9 +82,10 @@ check "what was planned" jq -es "all(.peak_bytes == $planned)" \
 # shellcheck disable=SC2086
 check "llama is written again" both llama $small
 
-# The next batch (tokens and labels, 32 each) goes up behind the step that runs,
-# before anybody asks for its end; the last step has none to follow. A step
-# begins with its scalars, of four bytes each; the first is no graph yet.
+# The next batch (tokens and labels, 32 each) is copied to the GPU after the
+# current step was issued and before the host waits for it; after the last step
+# no batch follows. A step begins with its scalars, of four bytes each; the
+# first step is not a graph yet.
 check "llama: its calls" trains llama STANDIN_CALLS="$work/calls"
 check "batches are made while steps run" awk '
     $1 == "upload" && $2 == 4 && !scalars { steps++; ahead = 0 }
@@ -95,8 +96,8 @@ check "batches are made while steps run" awk '
         bad += ahead != (steps < 4 ? 2 : 0) }
     END { exit bad || steps != 4 || graphs != 3 }' "$work/calls"
 
-# A token that is none, in the batch of step 3: found during step 2, said behind
-# it, and in the words of the CPU.
+# An invalid token in the batch of step 3 is found during step 2 and reported
+# after it, with the message of the CPU.
 awk 'BEGIN { for (i = 0; i < 140; i++) printf "\\%03o\\000", i == 70 ? 99 : i % 64 }' |
     xargs -0 printf >"$work/tokens.bin"
 on_tokens() { # on_tokens LOG COMMAND…

@@ -1,14 +1,15 @@
 #!/bin/sh
-# cuda_ragged.sh: rows that no vectors fill have them all the same. The kernels
-# of tests/data/ragged*.pdl on the host, wherever a row stays: numbers against the
-# CPU's kernels, alignment, bounds and races by the tests' engine. Losses over
-# 50257 scores (GPT-2) and 33278 (the translator) move 16 bytes at once. Layers of
-# such rows, in a stack and in what stays gathered, train as on the CPU.
+# cuda_ragged.sh: rows whose length is not a multiple of the vector width still
+# use vectors. The kernels of tests/data/ragged*.pdl run on the host, wherever a
+# row is stored: they are compared with the CPU's kernels, and the engine checks
+# alignment, bounds and races. Losses over 50257 scores (GPT-2) and 33278 (the
+# translator) use 16-byte accesses. Layers of such rows, as stacked tensors and
+# as resident parameters, train as on the CPU.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 
-# runs MODEL N TYPE PLACE KERNEL: `epilogues=none` leaves biases to kernels;
-# where rows are short, each barrier is taken away, too.
+# runs MODEL N TYPE PLACE KERNEL: `epilogues=none` leaves biases to kernels. If
+# rows are short, each barrier is also removed in turn.
 runs() {
     options="tests/data/$1.pdl --mesh 1 --target cuda -D epilogues=none \
         -D n=$2 -D precision=$3"
@@ -38,14 +39,13 @@ runs ragged_norm 11001 f32 streamed norm_grad
 runs rows 4099 f32 shared cross_entropy
 runs rows 8195 f32 streamed cross_entropy
 
-# kernel TREE NAME: the text of a kernel, from its comment to its end.
+# kernel TREE NAME: prints the text of a kernel, from its comment to its end.
 kernel() {
     awk -v name="$2" '/^\/\* k[0-9]/ { on = $2 ~ name "$" } on' "$1/kernels.cu"
 }
 
-# wide PRECISION VECTOR NAMES MODEL OPTIONS…: all that the loops over the loss's
-# rows move of tensors of those names is vectors; what is left to elements is no
-# loop.
+# wide PRECISION VECTOR NAMES MODEL OPTIONS…: the loops over the loss's rows
+# access tensors of these names only in vectors; remainders have no loop.
 wide() {
     precision=$1 vector=$2 names=$3 model=$4
     shift 4
@@ -66,8 +66,8 @@ wide() {
                 exit !(loops >= 2 && moves >= 3 && !bad) }' "$work/loss"
 }
 
-# aligned MODEL OPTIONS…: in 16 bits the scores are padded to whole vectors, for
-# the matmuls (pass pad).
+# aligned MODEL OPTIONS…: in 16-bit types the pass `pad` pads the scores to
+# whole vectors, for the matmuls.
 aligned() {
     model=$1
     shift
@@ -94,7 +94,7 @@ trained() { # trained TREE
     cuda_run "$1" checked late --steps 2 --seed 3 --log "$1.json"
 }
 
-# layers MESH PLAN N PRECISION: padded are 1000 elements in three runs.
+# layers MESH PLAN N PRECISION: 1000 elements in three runs need padding.
 layers() {
     name="layers of $3, $2 over $1, $4" at=$work/layers-$1-$2-$3-$4
     options="tests/data/ragged_layers.pdl --plan $2 -D n=$3 -D precision=$4"

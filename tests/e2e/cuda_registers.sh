@@ -1,8 +1,8 @@
 #!/bin/sh
-# Kernels keep all that they work on in registers, on the architectures that
-# differ: attention for heads of each usual size, and rows of fused kernels in
-# registers, in shared memory and streamed, and their twins for GPUs with less
-# shared memory. ARCHS and TYPES name fewer or more.
+# cuda_registers.sh: kernels do not spill registers, on the architectures that
+# differ: attention for heads of each usual size; rows of fused kernels in
+# registers, in shared memory and streamed; and their low-shared-memory
+# variants. ARCHS and TYPES select others.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_nvrtc.sh"
 archs=${ARCHS:-sm_80,sm_90a,sm_100}
@@ -16,7 +16,7 @@ spills_nothing() { # spills_nothing LABEL MODEL.pdl OPTIONS…
     rm -rf "$work/tree"
 }
 
-# f16 is bf16 but for the names of instructions.
+# f16 code equals bf16 code except for the names of instructions.
 for type in ${TYPES:-f32 bf16}; do
     spills_nothing "heads, $type" tests/data/heads.pdl -D precision="$type"
 done

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The CUDA runtime under stand-ins for CUDA's libraries: a program by hand
-# computes what it computes on the CPU, in every order of queued work and in
-# every mode; whatever can be missing is named, with what to do.
+# cuda_runtime.sh: the CUDA runtime with stand-ins for CUDA's libraries. A
+# handwritten program computes what it computes on the CPU, in every order of
+# queued work and in every mode. Messages name each missing part and its remedy.
 . "$(dirname "$0")/lib.sh"
 
 cc="${CC:-cc} -std=c11 -g -Iruntime tests/cuda/line.c"
@@ -18,19 +18,19 @@ check "kernels compile" tests/standin/build tests/cuda/line.cu "$work/line.so"
 }
 export PARC_CACHE="$work/cache" STANDIN_KERNELS="$work/line.so"
 
-# on_cuda [NAME=VALUE…] OPTIONS…: the program, its libraries found.
+# on_cuda [NAME=VALUE…] OPTIONS…: runs the program with the stand-ins.
 on_cuda() {
     LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} env "$@"
 }
 
-# trains NAME…: six steps have the curve and the weights of the CPU.
+# trains NAME…: six steps give the curve and the weights of the CPU.
 trains() {
     on_cuda "$@" "$work/cuda" --steps 6 --log "$work/cuda.log" \
         --export "$work/cuda.st" &&
         same_curve "$work/cpu.log" "$work/cuda.log" 1e-5
 }
 
-# refuses TEXT [NAME=VALUE…]: it ends with exit status 1 and says just this.
+# refuses TEXT [NAME=VALUE…]: exit status 1, and TEXT is the only message.
 refuses() {
     expected="cuda: error: $1"
     shift
@@ -52,8 +52,8 @@ done
 check "trains with TF32" trains PARC_TF32=1 # may have kernels of its own
 check "eagerly and late" trains PARC_GRAPH=0 STANDIN_ORDER=late
 
-# A trace has every statement of the plan, each in its turn, one behind the
-# other; steps that are not traced are graphs.
+# A trace has every statement of the plan, once per iteration, in sequence;
+# steps that are not traced run as graphs.
 check "traces" trains A=
 first=$(cksum <"$work/cuda.st")
 on_cuda STANDIN_ORDER=late "$work/cuda" --steps 6 --trace "$work/t.json" \
@@ -78,7 +78,7 @@ check "the arena is what was planned" jq -es \
     'all(.peak_bytes == 24064)' "$work/cuda.log"
 check "an H200's rate is known" jq -es 'all(.mfu > 0)' "$work/cuda.log"
 
-# A kernel that writes behind the arena.
+# A kernel that writes beyond the arena.
 # shellcheck disable=SC2086
 check "links with a fault" $cc -DCUDA -DFAULT "$BUILD/libparc_cuda.a" \
     -o "$work/fault" -fopenmp -lm -ldl
@@ -101,7 +101,7 @@ check "and memory besides the arena" grep -qE \
     "^other     [0-9.]+ [KMG]?i?B on the GPU: kernels, graphs, libraries$" \
     "$work/said"
 
-# What it says of a place where it cannot run.
+# Messages about machines on which the program cannot run.
 check "no driver" env LD_LIBRARY_PATH= sh -c "! '$work/cuda' --steps 1 \
     2>'$work/said'"
 check "is said" grep -qxF "cuda: error: the CUDA driver is missing: \
@@ -111,7 +111,7 @@ for CUDA; in a container, pass the GPUs on (docker run --gpus all)" \
     "$work/said"
 mkdir "$work/only"
 ln -s "$lib/libcuda.so.1" "$lib/libstandin.so" "$work/only"
-: >"$work/only/libcublasLt.so.13" # in front of the machine's own, if any
+: >"$work/only/libcublasLt.so.13" # found before the machine's own, if any
 : >"$work/only/libcublasLt.so.12"
 check "no cuBLASLt" env LD_LIBRARY_PATH="$work/only" sh -c \
     "! '$work/cuda' --steps 1 2>'$work/said'"
@@ -139,9 +139,9 @@ check "less shared memory than a kernel wants" refuses "'line_update' \
 needs 102400 bytes of shared memory, but a block of GPU 0 (parc stand-in GPU) \
 has 65536" STANDIN_SHARED=65536
 
-# The host's memory next to the GPU, as sysfs names it.
+# The host memory next to the GPU, as sysfs names it.
 mkdir -p "$work/sys/bus/pci/devices/0000:1b:00.0"
-node() { # node WHAT: the file says so
+node() { # node N: writes N to the file
     echo "$1" >"$work/sys/bus/pci/devices/0000:1b:00.0/numa_node"
     on_cuda PARC_SYSFS="$work/sys" "$work/cuda" --dry-run
 }
@@ -150,7 +150,7 @@ check "the GPU's NUMA node" sh -c 'echo "$1" | grep -q "memory of NUMA node 0"' 
 check "a machine with one" sh -c '! echo "$1" | grep NUMA' - "$(node -1)"
 check "no sysfs" on_cuda PARC_SYSFS="$work/none" "$work/cuda" --steps 1
 
-# What candidates for matmuls took.
+# Times of the candidates for matmuls.
 check "times are written" trains PARC_TIMES="$work/times" \
     PARC_CACHE="$work/none"
 check "of all candidates" jq -e '(.ms | length) > 1 and

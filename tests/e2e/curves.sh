@@ -1,11 +1,11 @@
 #!/bin/sh
-# One loss curve for each example, on every mesh and with every sharding
-# strategy: 20 steps, clipped, with the dropout of the model, within 1e-5 of
-# those of one rank; memory as it was planned, to the byte.
+# curves.sh: each example has one loss curve on every mesh and with every
+# sharding strategy: 20 steps, with clipping and the model's dropout, within
+# 1e-5 of the losses of one rank. Runs allocate exactly the planned bytes.
 #
-# Recomputation and accumulation go round over the rows: with each strategy but
-# hybrid_shard, which has one mesh, a model meets both, each alone and neither.
-# CURVES=all (make curves) runs the whole product.
+# Rows rotate through recomputation and accumulation. Each strategy but
+# hybrid_shard, which has one mesh, runs with both, with each alone and with
+# neither. CURVES=all (make curves) runs the whole product.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_curves.sh"
 
@@ -24,16 +24,16 @@ run() {
         "$at" --steps 20 --seed 3 $data --log "$at.log" && rm "$at"
 }
 
-# The norm is above the limit, and the curve without a limit is another one.
+# The norm exceeds the limit, and the curve without a limit differs.
 clipped() { # clipped MODEL
     jq -es --argjson clip "$clip" 'any(.grad_norm > $clip)' "$base.log" &&
         run "$1" 1x1 full_shard no 1 1e9 &&
         ! agree "$1" "$at.log" "$base.log" 5e-5
 }
 
-# shard_grad_op has weights gathered that it would have to keep for running
-# again; the plan may keep what they make, where that is smaller.
-runs_again() { # runs_again PLAN STRATEGY
+# Under shard_grad_op recomputation would need gathered weights to stay
+# resident; the plan may save the results instead, where they are smaller.
+recomputes() { # recomputes PLAN STRATEGY
     [ "$2" = shard_grad_op ] || jq -e '.recomputed_flops > 0' "$1"
 }
 
@@ -48,11 +48,11 @@ row() { # row MODEL MESH STRATEGY CHECKPOINT ACCUMULATE
     check "$label" run "$@"
     check "$label: curve" agree "$1" "$this.log" "$base.log" 1e-5
     check "$label: memory" as_planned "$this.log" "$this.json"
-    [ "$4" = no ] || check "$label: again" runs_again "$this.json" "$3"
+    [ "$4" = no ] || check "$label: again" recomputes "$this.json" "$3"
 }
 
-# Row N of a model; the first is not the reference again.
-turn() { # turn N MODEL MESH STRATEGY
+# Row N of a model; the first row is not the reference itself.
+rotated_row() { # rotated_row N MODEL MESH STRATEGY
     case $(($1 % 4)) in
     0) row "$2" "$3" "$4" no 1 ;;
     1) row "$2" "$3" "$4" no 4 ;;
@@ -61,7 +61,7 @@ turn() { # turn N MODEL MESH STRATEGY
     esac
 }
 
-# What the tolerance of feedforward.pdl is relative to.
+# Measures the value that the tolerance of feedforward.pdl is relative to.
 magnitudes_are() {
     describe feedforward
     variant feedforward 1x1 full_shard no |
@@ -85,10 +85,10 @@ for model in toy feedforward llama gpt2 transformer hsdp; do
             esac
             if [ "${CURVES:-}" = all ]; then
                 for n in 0 1 2 3; do
-                    turn $n $model $mesh $strategy
+                    rotated_row $n $model $mesh $strategy
                 done
             else
-                turn $n $model $mesh $strategy
+                rotated_row $n $model $mesh $strategy
                 n=$((n + 1))
             fi
         done

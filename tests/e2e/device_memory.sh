@@ -1,10 +1,10 @@
 #!/bin/sh
-# --device-memory: what parc says would make a plan fit does, and the plan with
-# that change takes what it says. On the GPU and on the CPU, where what ranks
-# share counts otherwise.
+# device_memory.sh: --device-memory: a change that parc suggests makes a plan
+# fit, and the changed plan needs the memory that parc printed. Tested on the
+# GPU, and on the CPU, where ranks count shared memory in parts.
 . "$(dirname "$0")/lib.sh"
 
-# plan FILE OPTIONS…: the plan called $chosen, under the limit
+# plan FILE OPTIONS…: makes the plan $chosen under the limit.
 plan() {
     file=$1
     shift
@@ -12,14 +12,14 @@ plan() {
     "$PARC" "$file" --plan $chosen --target $target $sizes \
         --device-memory $limit "$@"
 }
-# change FILE SCRIPT: awk on it, with `ours` true inside of the plan.
+# change FILE SCRIPT: edits with awk; `ours` is true inside the plan.
 change() {
     awk -v clause="$clause" "
         /^plan $chosen\\(/ { ours = 1 } /^}/ { ours = 0 } $2" \
         "$1" >"$work/next.pdl" && mv "$work/next.pdl" "$work/changed.pdl"
 }
-# Does what one line of the advice says; the line ends with the figure, and may
-# name two changes.
+# Applies one line of the advice. The line ends with a size and may name two
+# changes.
 follow() {
     figure=${1##*: } && figure=${figure%%,*}
     on=$mesh defines=
@@ -45,8 +45,8 @@ follow() {
         grep -q "^memory  *$figure a rank" "$work/plan"
 }
 
-# row TARGET MODEL PLAN MESH LIMIT WORDS: refused, with advice that holds and
-# has these words.
+# row TARGET MODEL PLAN MESH LIMIT WORDS: the plan is refused, and its advice
+# has these words and is right.
 row() {
     target=$1 model=$2 chosen=$3 mesh=$4 limit=$5
     label="$target, $model, $limit"
@@ -74,7 +74,7 @@ done
 limit=64G
 check "enough" plan examples/llama.pdl --mesh 2x2
 
-# Replicas that are to be shards; with less memory, pieces or recomputation too.
+# Shards instead of replicas; with less memory also chunks or recomputation.
 sizes=$transformer_sizes
 row cpu transformer no_shard 2 5200K "strategy=full_shard for every unit: "
 row cuda transformer no_shard 2 5200K "strategy=full_shard for every unit: "

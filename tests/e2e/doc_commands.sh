@@ -1,5 +1,5 @@
 #!/bin/sh
-# The commands in the documents for users run as they are shown
+# doc_commands.sh: the commands in the documents for users run as shown
 # (tests/tools/doc_commands.py says how a document marks them).
 . "$(dirname "$0")/lib.sh"
 
@@ -8,7 +8,7 @@ for page in README.md docs/tutorial.md docs/from-pytorch.md docs/train.md \
     check "$page" python3 tests/tools/doc_commands.py --parc "$BUILD" "$page"
 done
 
-# links PAGE: the files that its relative links name exist.
+# links PAGE: the targets of the page's relative links exist.
 links() {
     grep -oE '\]\([^)#:]+(#[^)]*)?\)' "$1" | sed 's/^](//; s/[#)].*//' |
         while read -r target; do

@@ -1,14 +1,14 @@
 #!/bin/sh
-# The documentation's tables are true: docs/memory.md says what the planner
-# says, which is less than what the guide to FSDP measured with PyTorch;
-# docs/conformance.md names tests that exist.
+# docs.sh: the tables of the documentation are true. docs/memory.md has the
+# planner's numbers, which are below those that the guide to FSDP measured with
+# PyTorch; docs/conformance.md names existing tests.
 . "$(dirname "$0")/lib.sh"
 
 sh scripts/memory_table.sh >"$work/table"
 grep '^|' docs/memory.md >"$work/page"
 check "the table is up to date (scripts/memory_table.sh --update)" \
     diff "$work/table" "$work/page"
-less() { # less STRATEGY SEED: every row of the strategy
+less() { # less STRATEGY SEED: checks every row of the strategy
     awk -F ' *[|] *' -v name="$1" -v seed="$2" '
         $2 == name || index($2, name ",") == 1 {
             n++
@@ -20,7 +20,7 @@ check "no_shard" less no_shard 19296
 check "shard_grad_op" less shard_grad_op 11772
 check "full_shard" less full_shard 9627
 
-# What docs/conformance.md names is there.
+# The files that docs/conformance.md names exist.
 named() {
     sed -n 's/^| [0-9]/&/p' docs/conformance.md | cut -d'|' -f4 |
         grep -o '`[^`]*`' | tr -d '`' | while read -r name; do

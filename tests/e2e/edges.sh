@@ -1,12 +1,12 @@
 #!/bin/sh
-# Tensor parallelism at its edges, on the model of tests/data/edges.pdl: one
-# loss curve on every mesh.
+# edges.sh: limits of tensor parallelism: the model of tests/data/edges.pdl has
+# one loss curve on every mesh.
 . "$(dirname "$0")/lib.sh"
 
 model=$root/tests/data/edges.pdl
 
-# curve NAME PLAN MESH [OPTIONS…]: trains; the first mesh of a NAME is what
-# the others are compared with.
+# curve NAME PLAN MESH [OPTIONS…]: trains and compares with the first mesh of
+# the NAME.
 curve() {
     label=$1 plan=$2 mesh=$3
     shift 3
@@ -18,7 +18,7 @@ curve() {
             --export "$run.st" &&
         same_curve "$run.log" "$work/$label.log" 1e-5
 }
-# of NAME FILTER: jq on a run's json
+# of NAME FILTER: runs jq on the plan's JSON.
 of() {
     jq -e "$2" "$work/$1.json"
 }
@@ -48,7 +48,7 @@ uneven="-D vocab=257 -D hidden=97 -D n_heads=6 -D n_kv_heads=6 -D dim=36 \
 for run in "sequence 1x1" "sequence 1x2" "whole 2x2" "sequence 1x3"; do
     check "uneven sizes, $run" curve uneven $run $uneven
 done
-for hidden in 3 17; do # rows for some ranks only; a size of PyTorch's tests
+for hidden in 3 17; do # not all ranks have rows; a size of PyTorch's tests
     for mesh in 1x1 1x4 2x2 4x2; do
         check "hidden $hidden, $mesh" curve hidden$hidden sequence $mesh \
             -D hidden=$hidden
@@ -57,7 +57,7 @@ done
 check "shapes are the true ones" of uneven-sequence-1x3 '[.params[] | .shape]
     | index([[257, 36]]) != null and index([[97, 36]]) != null and
       all(.[][]; . != 258 and . != 99)'
-true_sizes() { # the same bytes of weights at the start, whatever the mesh
+true_sizes() { # the initial weights have the same bytes on every mesh
     "$work/uneven" --steps 0 --seed 3 --export "$work/a.st" &&
         "$work/uneven-sequence-1x3" --steps 0 --seed 3 --export "$work/b.st" &&
         cmp "$work/a.st" "$work/b.st" &&
@@ -73,7 +73,7 @@ shards() {
 }
 check "--print-shards" shards
 
-# ---- the tied weight's uneven shards, and layers that run again --------------
+# ---- the tied weight's uneven shards, with recomputed layers ----------------
 tied="-D vocab=257 -D hidden=97 -D batch=12 -D dropout=0.2"
 # shellcheck disable=SC2086
 check "tied and uneven, 1x1" curve tied sequence 1x1 $tied
@@ -97,8 +97,8 @@ check "reduced once" of tied-sequence-3x2 '[.collectives[]
 model=$root/tests/data/edges.pdl
 
 # ---- kv heads fewer than tp -------------------------------------------------
-# Queries are split over all of tp, keys and values over the kv heads: no rank
-# waits for another's heads, and what ranks share is summed over them alone.
+# Queries are split over all of tp, keys and values only over the kv heads. No
+# rank waits for another's heads; only ranks with a common head sum gradients.
 for kv in 1 2; do
     for run in "sequence 1x1" "sequence 1x4" "whole 2x4"; do
         # shellcheck disable=SC2086

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Every example compiles and trains; feedforward.pdl has one curve on every
-# mesh; an installed parc works without its source tree.
+# examples.sh: every example compiles and trains; feedforward.pdl has one curve
+# on every mesh; an installed parc works without its source tree.
 . "$(dirname "$0")/lib.sh"
 
 small="-D dim=64 -D hidden=128 -D batch=8"
-sizes() { # sizes MODEL: options that make it small
+sizes() { # sizes MODEL: prints options for a small model
     case $1 in
     feedforward) echo "$small" ;;
     llama) echo "$llama_sizes" ;;
@@ -30,10 +30,9 @@ for file in examples/*.pdl; do
     done
 done
 
-# The loss of feedforward.pdl is the plain sum of 8 x 64 outputs of both signs:
-# it can be as small as it likes, and rounding does not shrink with it. So its
-# curves are compared to the scale of what is summed, for which the farthest
-# that the loss gets from zero in 20 steps stands.
+# The loss of feedforward.pdl is the plain sum of 8 x 64 outputs of both signs.
+# It may be close to zero, but rounding errors do not shrink with it. The
+# tolerance is therefore relative to the largest absolute loss in 20 steps.
 same_scaled() { # same_scaled LOG LOG TOLERANCE
     jq -n --slurpfile a "$1" --slurpfile b "$2" --argjson tol "$3" '
         ($a | map(.loss)) as $x | ($b | map(.loss)) as $y |

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Frozen parameters: they stay as they are, and the collectives, the optimizer
-# states and the parts of the backward pass that only they need are not there.
+# freeze.sh: frozen parameters do not change. The collectives, the optimizer
+# states and the parts of the backward pass that only they would need are
+# absent.
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 
-# plan NAME ITEMS: llama.pdl with a freeze clause in its plan.
+# plan NAME ITEMS: writes llama.pdl with a freeze clause in its plan.
 plan() {
     sed "s/^    fully_shard dp.*/&\n    freeze { $2 }/" examples/llama.pdl \
         >"$work/$1.pdl"
@@ -12,7 +13,7 @@ plan() {
     "$PARC" "$work/$1.pdl" --target cpu --threads 1 --mesh 2x2 $llama_sizes \
         -D n_layers=2 --emit json="$work/$1.json"
 }
-# counts NAME AXIS KIND PHASES: calls a step.
+# counts NAME AXIS KIND PHASES: calls per step.
 counts() {
     jq --arg a "$2" --arg k "$3" --arg p "$4" '[.collectives[] | select(
         .axis == $a and .kind == $k and (.phase | IN($p | split(" ")[])))
@@ -23,13 +24,13 @@ count_is() { # NAME AXIS KIND PHASES EXPECTED
     echo "$1 $2 $3 $4: $n, expected $5"
     [ "$n" = "$5" ]
 }
-no_states() { # NAME: memory of the optimizer, of all and of what is trained
+no_states() { # NAME: the optimizer states need less memory than without freezing
     a=$(jq .memory.optimizer "$work/nothing.json")
     b=$(jq .memory.optimizer "$work/$1.json")
     echo "$a $b"
     [ "$b" -lt "$a" ]
 }
-unchanged() { # NAME PATTERN: tensors whose bytes are those of the start
+unchanged() { # NAME PATTERN: these tensors keep their initial bytes
     python3 - "$work/$1-start.st" "$work/$1-end.st" "$2" <<'PYTHON'
 import json, re, struct, sys
 def tensors(path):
@@ -63,19 +64,19 @@ check "freeze the blocks' matrices" plan matrices \
     "every Attention, every FeedForward"
 check "freeze all but the head" plan body "tok_embeddings, layers.*, norm"
 
-# The embedding's gradient is neither scattered nor are its rows' inputs
-# gathered; all else is as it was.
+# The embedding's gradient is not scattered, and its inputs are not gathered;
+# all other collectives remain.
 check "no scatter of the embedding's gradient" count_is embedding dp \
     reduce_scatter "backward optimizer" 3
 check "it is still gathered" count_is embedding dp all_gather forward 4
 check "nor is its output's gradient gathered" count_is embedding tp \
     all_gather backward $(($(counts nothing tp all_gather backward) - 1))
-# Gradients flow through frozen matrices to what lies in front of them.
+# Gradients flow through frozen matrices to the parameters before them.
 check "gradients pass frozen matrices" count_is matrices tp reduce_scatter \
     backward "$(counts nothing tp reduce_scatter backward)"
 check "norm weights of blocks still scattered" count_is matrices dp \
     reduce_scatter "backward optimizer" 4
-# Nothing runs backward through the blocks.
+# No backward pass runs through the blocks.
 check "one unit is reduced" count_is body dp reduce_scatter \
     "backward optimizer" 1
 check "no block is gathered again" count_is body dp all_gather backward 0

@@ -1,15 +1,17 @@
 #!/bin/sh
-# Gradients that are made as shards, out of the operands of all ranks of a box:
-# where they are large for the batch, and nowhere else; the losses of one rank;
-# the same bits on every run, which a rank that came too early would change;
-# memory as planned, and less of it. build/unit/hazards follows the ranks
-# through products of all sizes, build/unit/random_binaries runs such.
+# gradient_shards.sh: fused einsum + reduce-scatter: a rank computes its shard
+# of a gradient from the operands of all ranks of a node, but only for gradients
+# that are large relative to the batch. The losses are those of one rank. Every
+# run gives the same bits, which a missing barrier would change. The run
+# allocates what the plan says, and less than without. build/unit/hazards
+# simulates the ranks for all sizes of einsums, build/unit/random_binaries runs
+# them.
 # cpu: losses; which products are split
 . "$(dirname "$0")/lib.sh"
 
 sizes="-D vocab=512 -D dim=384 -D n_layers=3 -D n_heads=6 -D n_positions=16
  -D batch=8 -D seq=8"
-# build NAME MESH OPTIONS…: the binary, and its plan.
+# build NAME MESH OPTIONS…: builds the binary, and prints its plan.
 build() {
     name=$1 mesh=$2
     shift 2
@@ -22,7 +24,7 @@ train() { # train NAME LOG
     "$work/$1" --steps 6 --data "bytes:$text" --seed 1 --log "$work/$2"
 }
 
-# shards NAME UNIT: how many of a unit's gradients are made so.
+# shards NAME UNIT: the number of the unit's gradients that are fused.
 shards() {
     jq --arg u "$2" '[.collectives[] | select(.kind == "reduce_scatter" and
         .tensor == $u) | .as_shards] | add // 0' "$work/$1.json"
@@ -31,7 +33,7 @@ as_shards() { # as_shards NAME UNIT WANTED
     echo "$1, $2: $(shards "$1" "$2") made as shards, expected $3"
     [ "$(shards "$1" "$2")" = "$3" ]
 }
-exact() { # what the plan says is what a run takes
+exact() { # a run allocates what the plan says
     [ "$(jq -s '.[-1].peak_bytes' "$work/$1.log")" = \
         "$(jq .memory.peak "$work/$1.json")" ]
 }
@@ -39,14 +41,14 @@ tight() {
     jq -e '.memory.peak <= 1.02 * .memory.lower_bound' "$work/$1.json"
 }
 
-explained() { # explained NAME TEXT: by --explain of a collective or a value
+explained() { # explained NAME TEXT: --explain of a collective or value has TEXT
     # shellcheck disable=SC2086
     "$PARC" examples/gpt2.pdl --target cpu --mesh 2x1 $sizes \
         --explain "$1" | tee "$work/explained"
     grep -qF "$2" "$work/explained"
 }
 
-# runs NAME WITHIN OF: its losses are those of OF; twice the same bits.
+# runs NAME WITHIN OF: the losses are those of OF; two runs give the same bits.
 runs() {
     check "$1 trains" train "$1" "$1.log"
     check "$1 trains again" train "$1" "$1.again"
@@ -81,7 +83,7 @@ for name in two threads four square turns; do
 done
 runs narrow 1e-2 one_narrow
 
-# A dump goes on as it was; one that asks for other shards is refused.
+# A dump continues unchanged; a dump with other shards is refused.
 dump() {
     # shellcheck disable=SC2086
     "$PARC" examples/gpt2.pdl --target cpu --mesh 2x1 --threads 1 $sizes $f32 \
@@ -111,7 +113,7 @@ other_target() {
         --emit plan 2>"$work/said" &&
         grep -q "the target cuda has no einsum_shard" "$work/said"
 }
-no_rows() { # one that the pass leaves alone: 511 rows on two ranks
+no_rows() { # an einsum that the pass does not fuse: 511 rows on two ranks
     "$PARC" examples/llama.pdl --target cpu --mesh 2x1 --threads 1 \
         -D vocab=511 -D dim=64 -D n_layers=1 -D n_heads=4 -D n_kv_heads=4 \
         -D hidden=64 -D batch=4 -D seq=8 $f32 --stop-after shards \
@@ -133,7 +135,7 @@ check "explained by the value" explained dc_fc.weight.3 \
     "as a shard, f32[1536, 384]~dp: "
 check "a gather in place explained" explained ag3 "in place, no data moves"
 
-# With many rows a rank's sums are little beside the products.
+# With many rows a rank's sums cost little relative to the products.
 check "many rows" build many 2x1 --threads 1 $f32 -D batch=256
 check "many rows: none" as_shards many "h.*" 0
 finish

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Processes that do not belong to a job connect to its rank 0: they end no run
-# and keep no rank out. Ranks that do belong but cannot take part are told so.
+# greeting.sh: processes that do not belong to a job connect to its rank 0. They
+# end no run and keep no rank out. Ranks that belong to the job but cannot take
+# part are told the reason.
 # alone: ranks are stopped by the clock
 . "$(dirname "$0")/lib.sh"
 
@@ -9,7 +10,7 @@ check "compiles" compile "$work/train" toy 2x2 --threads 1
 check "another plan" compile "$work/other" toy 2x2 --threads 1 -D batch=48
 token=0123456789abcdef
 
-# rank R COMMAND…: as torchrun would start it
+# rank R COMMAND…: starts a rank as torchrun would.
 rank() {
     as=$1
     shift
@@ -20,8 +21,9 @@ stranger() {
     env MASTER_PORT="$port" TORCHELASTIC_RUN_ID=test python3 \
         tests/tools/greeting.py "$port" "$@"
 }
-# job VARIABLE=VALUE…: rank 0 starts, then the function `between`, then the
-# others; the largest exit status. $work/err.R is what rank R said.
+# job VARIABLE=VALUE…: starts rank 0, then the function `between`, then the
+# other ranks. Returns the largest exit status; $work/err.R has the messages of
+# rank R.
 job() {
     port=$((port + 1))
     rm -f "$work"/err.* "$work"/rc.*
@@ -55,8 +57,8 @@ check "with a token" job PARC_TOKEN=$token
 printf '%s\n' $token >"$work/token"
 check "with a file" job PARC_TOKEN_FILE="$work/token"
 
-# ---- strangers ----
-# Enough idle connections for every second until the limit, twice over.
+# ---- foreign processes ----
+# Ten idle connections for each second until the limit.
 between() {
     stranger idle 140 >"$work/idle" &
     idle=$!
@@ -87,7 +89,7 @@ check "a name with an escape sequence" job A=
 check "is printed without" says "$work/err.0" "as rank 1 on ??31mred"
 
 # ---- ranks that cannot take part ----
-# With a token a rank of another plan is believed, and ends the run immediately.
+# With a token, rank 0 trusts a rank of another plan and ends the run.
 between() { :; }
 program() { if [ "$1" = 2 ]; then echo "$work/other"; else echo "$work/train"; fi; }
 fails() { # fails COMMAND…: exit status 1
@@ -102,7 +104,7 @@ check "and says so" says "$work/err.2" "error: rank 2 cannot join rank 0 at \
 127.0.0.1:$port: rank 0 was built from another plan: start the same program on \
 all ranks"
 check "no other rank speaks" test ! -s "$work/err.1"
-# Without, it says so itself and ends; rank 0 notes it and waits for the limit.
+# Without a token that rank reports it and ends; rank 0 waits until the limit.
 check "a rank of another plan, without" fails job PARC_TIMEOUT=3
 check "says so" says "$work/err.2" "error: rank 2 cannot join rank 0 at \
 127.0.0.1:$port: rank 0 was built from another plan"
@@ -110,7 +112,7 @@ check "is reported" refuses "built from another plan than rank 0"
 check "and is in the summary" says "$work/err.0" "for 1 of 4 ranks; the first \
 that did not join is rank 2; refused 1 connection built from another plan than \
 rank 0, the last from 127.0.0.1, as rank 2 on "
-# A token that differs.
+# A rank with a different token.
 odd_token() {
     port=$((port + 1))
     { rank 0 env PARC_TOKEN=$token PARC_TIMEOUT=3 "$work/train" --steps 1 \
@@ -129,7 +131,7 @@ PARC_TOKEN_FILE has to be the same for all ranks"
 check "rank 0 counts it" grep -qE "error: rank 0 waited 3 s at .* for 3 of 4 \
 ranks; the first that did not join is rank 1; refused [0-9]+ connections? with \
 another token" "$work/err.0"
-# A rank 0 that does not know the key ends no rank, and learns nothing.
+# A false rank 0 without the key cannot end a rank, and learns nothing.
 false_root() {
     port=$((port + 1))
     stranger serve >"$work/read" 2>&1 &
@@ -146,7 +148,7 @@ false_root() {
 check "a false rank 0" false_root
 check "is not believed" says "$work/err.1" "in time: rank 0 has another token"
 
-# ---- tokens that cannot be ----
+# ---- invalid tokens ----
 bad() { # bad TEXT VARIABLE=VALUE…
     phrase=$1
     shift

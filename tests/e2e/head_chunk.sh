@@ -1,6 +1,7 @@
 #!/bin/sh
-# The head in chunks of tokens: the curve stays, the logits of a batch never
-# exist, the head's weight is gathered and its gradient reduced once.
+# head_chunk.sh: the head in chunks of tokens has the same curve. The logits of
+# a batch are never stored; the head's weight is gathered once and its gradient
+# reduced once.
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 
@@ -11,7 +12,7 @@ plan() { # plan MESH OPTIONS…
     "$PARC" examples/llama.pdl --target cpu --threads 1 --mesh "$mesh" \
         $llama_sizes "$@" --emit json=/dev/stdout >"$work/plan.json"
 }
-exact() { # what the plan says is what a run takes
+exact() { # a run allocates what the plan says
     [ "$(jq -s '.[-1].peak_bytes' "$1")" = \
         "$(jq .memory.peak "$work/plan.json")" ]
 }
@@ -19,7 +20,7 @@ tight() {
     jq -e '.memory.peak <= 1.02 * .memory.lower_bound' "$work/plan.json"
 }
 
-# 256 tokens in whole sequences, in parts of each, and under accumulation.
+# 256 tokens in chunks of whole sequences, of parts, and with accumulation.
 binary=$work/whole
 # shellcheck disable=SC2086
 check "compiles" compile "$binary" llama 1x1 --threads 1 $llama_sizes
@@ -42,11 +43,11 @@ for mesh in 1x1 2x2; do
     done
 done
 
-once() { # the head's unit, over dp
+once() { # collectives of the head's unit, over dp
     jq -e '[.collectives[] | select(.tensor == "norm+output") | .count] ==
         [1, 1]' "$work/plan.json"
 }
-each_chunk() { # loss parallel: the maximum and the sums of every chunk
+each_chunk() { # loss parallel: all-reduces of every chunk's maximum and sums
     jq -e '[.collectives[] | select(.axis == "tp" and .kind == "all_reduce" and
         .phase == "forward") | .count] | all(. == 16) and length >= 2' \
         "$work/plan.json"
@@ -55,7 +56,7 @@ plan 2x2 -D head_chunk=8
 check "the head's unit moves once" once
 check "statistics of each chunk" each_chunk
 
-# What stands in front of the head may be long: it is gone through once.
+# A long model before the head: the pass visits it only once.
 {
     echo "model M(dim=16, vocab=32) {"
     echo "    emb: Embedding(vocab, dim)"
@@ -78,7 +79,7 @@ peak() {
     plan "$@"
     jq .memory.peak "$work/plan.json"
 }
-less() { # a chunk of the logits in place of all: 4 MiB less at least
+less() { # one chunk of logits instead of all: at least 4 MiB less
     whole=$(peak 1x1 -D vocab=16384)
     chunked=$(peak 1x1 -D vocab=16384 -D head_chunk=32)
     echo "$whole and $chunked"
@@ -86,7 +87,7 @@ less() { # a chunk of the logits in place of all: 4 MiB less at least
 }
 check "no whole logits" less
 
-# One sequence of 35 tokens: parts of it.
+# One sequence of 35 tokens: chunks are parts of it.
 "$PARC" examples/transformer.pdl --plan no_shard --target cpu --threads 1 \
     -D vocab=63 -D dim=32 -D n_layers=1 -D n_heads=4 -D hidden=64 -D batch=1 -D seq=35 \
     -D head_chunk=8 --emit plan >"$work/plan.txt"

@@ -1,23 +1,23 @@
 #!/bin/sh
-# Memory is checked before any is allocated: a program that no machine can hold
-# is refused. What prints about it (--info, --print-shards) allocates nothing
-# that grows with the model.
+# host_memory.sh: memory is checked before it is allocated: a program that no
+# machine can hold is refused. --info and --print-shards allocate no memory that
+# grows with the model.
 . "$(dirname "$0")/lib.sh"
 export BUILD
 
-# Two trillion parameters: 35 TB of them, their gradients and AdamW's state.
+# Two trillion parameters: 35 TB with their gradients and AdamW's state.
 giant="-D dim=65536 -D hidden=262144 -D n_layers=32 -D n_heads=64 \
  -D n_kv_heads=64 -D precision=f32"
 # shellcheck disable=SC2086
 check "a giant compiles" compile "$work/giant" llama 2x2 $giant --threads 1
 
-# limited KIB COMMAND…: with so much address space
+# limited KIB COMMAND…: runs within this much address space.
 limited() {
     kib=$1
     shift
     (ulimit -v "$kib" && "$@")
 }
-# refused COMMAND…: exit status 1 and one line, of the memory that is missing
+# refused COMMAND…: exit status 1, and one line about the missing memory.
 refused() {
     limited 4000000 "$@" >"$work/out" 2>"$work/err"
     status=$?
@@ -52,14 +52,14 @@ check "a launched run is refused, by one rank" refused launched \
     "$work/giant" --steps 1
 
 check "--info" limited 500000 "$work/giant" --info
-shards() { # shards KIB TRAIN: of one weight, and how many ranks
+shards() { # shards KIB TRAIN: counts the shards that are printed
     limited "$1" "$2" --print-shards layers.0.attention.wq.weight \
         >"$work/shards" && grep -c '^    values ' "$work/shards"
 }
 four() { [ "$(shards 500000 "$work/giant")" = 4 ]; }
 check "--print-shards" four
 
-# A program for GPUs kept its mirror of every rank: 24 GB of Llama 7B.
+# A program for GPUs once allocated a mirror of every rank: 24 GB for Llama 7B.
 tests/standin/build >/dev/null || exit 1
 check "Llama 7B on 64 GPUs compiles" env \
     PARC_NVRTC="$BUILD/standin/libnvrtc.so" "$PARC" examples/llama.pdl \
@@ -73,7 +73,7 @@ same_plan() {
 }
 check "its plan" same_plan
 
-# The whole model, and values that are those of a run.
+# The whole model, and values that equal those of a run.
 # shellcheck disable=SC2086
 check "a small one compiles" compile "$work/small" llama 2x2 $llama_sizes \
     --threads 1

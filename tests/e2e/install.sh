@@ -1,6 +1,6 @@
 #!/bin/sh
-# make install: the installed parc works by itself; documents, manual page and
-# completion scripts are complete; make uninstall removes all of it.
+# install.sh: make install: the installed parc needs no other files; documents,
+# manual page and completion scripts are complete; make uninstall removes all.
 . "$(dirname "$0")/lib.sh"
 
 # An installed parc runs from another directory, without the libraries of the
@@ -30,7 +30,7 @@ share=$work/root/usr/share
 options=$("$PARC" --help | grep -oE '^  (-., )?--?[A-Za-z-]+' |
     sed 's/.*[ ,]//' | sort -u)
 check "the help lists options" test "$(echo "$options" | wc -l)" -ge 20
-lists_all() { # lists_all FILE PREFIX…: the file has every option's name
+lists_all() { # lists_all FILE PREFIX…: the file names every option
     for option in $options; do
         plain=$(echo "$option" | sed 's/^-*//')
         grep -qE -- "($2)$plain([^a-z-]|\$)" "$1" ||
@@ -44,7 +44,7 @@ check "bash has every option" lists_all \
 check "zsh has every option" lists_all "$share/zsh/site-functions/_parc" '-'
 check "fish has every option" lists_all \
     "$share/fish/vendor_completions.d/parc.fish" '-[ls] '
-completes() { # completes EXPECTED WORD…: what bash offers for the last word
+completes() { # completes EXPECTED WORD…: bash's completions of the last word
     cat >"$work/complete.bash" <<'END'
 source "$1"
 COMP_WORDS=("${@:3}")

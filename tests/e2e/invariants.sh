@@ -1,12 +1,12 @@
 #!/bin/sh
-# What holds for every program: dumps are read back as they were printed, a
-# run that is taken up behind any pass goes on as if it had not stopped, the
-# same input gives the same bytes, one rank needs no collectives, emitted
-# sources compile without a warning, and nothing grows with depth or ranks.
+# invariants.sh: properties of every program. A dump reads back as it was
+# printed. A compilation that continues from the dump of any pass gives the same
+# result. The same input gives the same bytes. One rank needs no collectives.
+# Emitted sources compile without a warning. Nothing grows with depth or ranks.
 . "$(dirname "$0")/lib.sh"
 
 small="-D dim=64 -D hidden=128 -D batch=8"
-sizes() { # sizes MODEL: options that make it small
+sizes() { # sizes MODEL: prints options for a small model
     case $1 in
     toy) ;;
     feedforward) echo "$small" ;;
@@ -15,10 +15,10 @@ sizes() { # sizes MODEL: options that make it small
     transformer) echo "--plan tensor_parallel $transformer_sizes" ;;
     esac
 }
-# All passes but the last, which leaves nothing to go on with.
+# All passes but the last, after which no pass remains to be run.
 passes=$("$PARC" --list-passes | awk '{ print $1 }' | sed '$d')
 
-# parc_on MODEL MESH OPTIONS…: for the CPU, with one thread.
+# parc_on MODEL MESH OPTIONS…: compiles for the CPU, with one thread.
 parc_on() {
     model=$1 mesh=$2
     shift 2
@@ -29,7 +29,7 @@ parc_on() {
 
 # ---- dumps ----
 
-# Every dump, in a file of its own, is printed again from what was parsed.
+# Each dump is written to a file, parsed, and must print identically.
 dumps_are_read_back() { # MODEL MESH OPTIONS…
     rm -rf "$work/dumps" && mkdir "$work/dumps"
     parc_on "$@" --dump-after-all --emit "json=$work/json" |
@@ -43,7 +43,7 @@ dumps_are_read_back() { # MODEL MESH OPTIONS…
     done
 }
 
-# So is the program in the manual.
+# The program in the manual must read back too.
 manual_is_read_back() {
     awk '/^parc ir/ { on = 1 } on && /^```/ { exit } on' docs/ir.md \
         >"$work/manual.ir"
@@ -51,7 +51,7 @@ manual_is_read_back() {
         cmp "$work/manual.ir" "$work/again"
 }
 
-# Stopping after a pass and going on from the printed program changes nothing.
+# Stopping after a pass and continuing from the dump changes nothing.
 goes_on() { # MODEL MESH OPTIONS…
     parc_on "$@" --emit json >"$work/whole" || return 1
     for pass in $passes; do
@@ -73,7 +73,7 @@ check "llama:2x2 bf16 goes on" goes_on llama 2x2 -D precision=bf16
 check "the manual's program" manual_is_read_back
 check "llama:4x2 goes on" goes_on llama 4x2
 
-# A dump has in it what one target can do: the other refuses it, and says so.
+# A dump depends on its target: with another target parc refuses it.
 refuses() { # refuses TARGET PASS OTHER WHAT
     "$PARC" examples/gpt2.pdl --target "$1" --threads 1 --mesh 2x1 \
         -D precision=f32 --stop-after="$2" --emit ir >"$work/other.ir" &&
@@ -88,7 +88,7 @@ check "products on the cpu" refuses cuda epilogue cpu einsum_bias
 
 # ---- the same bytes ----
 
-# tree DIR MODEL MESH: json and sources, written from within a new DIR.
+# tree DIR MODEL MESH: writes JSON and sources, from within a new DIR.
 tree() {
     mkdir "$1" && (
         cd "$1" || exit 1
@@ -122,15 +122,15 @@ done
 builds() { # builds DIR COMPILER OPTIONS…
     at=$1
     shift
-    unset MAKEFLAGS MFLAGS # those of `make check` are not for this tree
+    unset MAKEFLAGS MFLAGS # the flags of `make check` must not apply here
     make -C "$at" clean >/dev/null &&
         make -C "$at" CC="$* -Wall -Wextra -Werror"
 }
-parses() { # parses DIR: without a warning
+parses() { # parses DIR: compiles without a warning
     (cd "$1" && ${CC:-cc} -fsyntax-only -Wall -Wextra -Werror -std=c11 \
         -fopenmp -D_GNU_SOURCE -Iruntime train.c kernels.c)
 }
-have_clang() { # one that has OpenMP
+have_clang() { # whether there is a clang with OpenMP
     printf '#include <omp.h>\nint main(void) { return 0; }\n' >"$work/omp.c"
     clang -fopenmp -o "$work/omp" "$work/omp.c" 2>/dev/null
 }
@@ -140,11 +140,12 @@ for case in toy:2x2 feedforward:2x2 llama:2x2 llama:1x1; do
     check "$case builds" builds "$at" "${CC:-cc}"
     check "$case runs" "$at/train" --steps 2
 done
-# Behind a loop over microbatches the backward pass has collectives alone.
+# After a loop over microbatches the backward pass has only collectives.
 at=$work/sources-accumulate
 check "accumulate sources" parc_on llama 2x2 -D accumulate=2 -S "$at"
 check "accumulate has no warnings" parses "$at"
-# A tied head in chunks: its gradient is a loop's result, the table's is added.
+# A tied head in chunks: the loop returns its gradient, and the table's gradient
+# is added.
 for options in "" "-D accumulate=2"; do
     at="$work/sources-tied $options"
     # shellcheck disable=SC2086
@@ -152,8 +153,8 @@ for options in "" "-D accumulate=2"; do
         -D head_chunk=8 $options -S "$at"
     check "tied head $options has no warnings" parses "$at"
 done
-# clang also tells which loops it cannot vectorise: there are none, but for the
-# sanitizers' sake.
+# clang also reports the loops that it cannot vectorise: only builds with
+# sanitizers may have any.
 if have_clang && ! grep -q fsanitize "$work/sources-toy-2x2/Makefile"; then
     for case in toy-2x2 llama-2x2; do
         check "$case builds with clang" builds "$work/sources-$case" clang
@@ -163,14 +164,14 @@ fi
 
 # ---- sizes ----
 
-# lines FILE FILE…: all files have as many lines.
+# lines FILE FILE…: all files have the same number of lines.
 lines() {
     n=$(wc -l "$@" | awk '$2 != "total" { print $1 }' | sort -u | wc -l)
     [ "$n" = 1 ] || { wc -l "$@"; return 1; }
 }
-# The shape of a kernel follows from the sizes that a rank has: a short row is
-# kept in registers, a small tensor is no work for threads. These sizes are far
-# from all such bounds, so that nothing but numbers may differ.
+# A kernel's shape depends on a rank's sizes: short rows stay in registers,
+# small tensors use one thread. These sizes are far from all such limits, so the
+# sources may differ only in numbers.
 large() { # large DIR MESH LAYERS
     "$PARC" examples/llama.pdl --target cpu --threads 1 --mesh "$2" \
         -D precision=f32 -D batch=512 -D n_layers="$3" -S "$1"
@@ -185,7 +186,7 @@ for file in train.c kernels.c; do
         "$work/wide/$file"
 done
 for mesh in 2x2 8x2; do
-    for n in 4 40; do # at small sizes kernels may differ a little, not grow
+    for n in 4 40; do # at small sizes kernels may differ slightly, not grow
         parc_on llama $mesh -D n_layers=$n -S "$work/small-$mesh-$n" ||
             exit 1
     done

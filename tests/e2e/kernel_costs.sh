@@ -1,14 +1,14 @@
 #!/bin/sh
 # kernel_costs.sh: no kernel of the Llama block moves more bytes than each
-# tensor once, but for the sums of parts that it names; nothing goes through
-# memory that could have stayed on the chip; where ptxas is there, no kernel
-# spills registers or has a stack.
+# tensor once, except for partial sums that it names. No tensor is stored that
+# could have stayed on the chip. If ptxas is installed, no kernel may spill
+# registers or have a stack.
 . "$(dirname "$0")/lib.sh"
 
 "$PARC" examples/llama.pdl --mesh 8x8 --target cuda --emit plan >"$work/plan"
 
-# What a kernel reads and writes, less the least, less what it gives a reason
-# for; sizes are printed to three digits or so.
+# The bytes that a kernel moves beyond the minimum and beyond those that it
+# gives a reason for. Sizes are printed to about three digits.
 excess() {
     awk '
         BEGIN { of["B"] = 1; of["KiB"] = 1024; of["MiB"] = 1048576
@@ -36,8 +36,8 @@ excess() {
 }
 check "each tensor moves once" excess
 
-# Scalars of the gradient norm; the table that rope's tables are made of; and
-# the picked scores, whose kernel waits for a sum over ranks.
+# Tensors between kernels: scalars of the gradient norm; the base of rope's
+# tables; and the picked scores, whose kernel waits for a sum over ranks.
 between() {
     awk '/^Tensors that only go/ { on = 1; next } /^$/ { on = 0 }
         on && !($1 == 4 && $2 == "B") && $3 !~ /^(frequency|picked)/ {
@@ -48,8 +48,9 @@ between() {
 }
 check "nothing goes through memory from kernel to kernel" between
 
-# What GPT-2's block leaves to the library: nothing is read again to add a
-# bias, to sum its gradient, or for GELU, and inputs' gradients have one sum.
+# GPT-2's block leaves epilogues to the library: no kernel re-reads a tensor to
+# add a bias, to sum its gradient, or for GELU; an input's gradients are summed
+# once.
 with() { # with TIMES WHAT
     [ "$(sed -n '/^Matmuls/,/^$/p' "$work/gpt2" | grep -c "  with $2\$")" = "$1" ]
 }

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Ranks that a launcher has started, each a process of its own: what launchers
-# say in the environment is played here. The run is the one that forks its
-# ranks, bit by bit; what cannot be ends with one message.
+# launchers.sh: a launcher starts the ranks as separate processes. The test sets
+# the environment variables of launchers. The run equals the one that forks its
+# ranks bit by bit; an impossible start ends with one message.
 # alone: ranks are stopped by the clock
 . "$(dirname "$0")/lib.sh"
 
-# each N COMMAND…: N processes; $rank in the variables that `as` sets. The
-# exit status is the largest; all that was said is in $work/err.
+# each N COMMAND…: starts N processes; `as` names the variables for $rank.
+# Returns the largest exit status; $work/err has all messages.
 each() {
     n=$1
     shift
@@ -47,7 +47,7 @@ SLURM_STEP_ID=1 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=127.0.0.[1-3,7],b"
 }
 as() { "$launcher" "$@"; }
 
-# fails TEXT COMMAND…: exit status 1, and exactly one line of errors with TEXT.
+# fails TEXT COMMAND…: exit status 1, and exactly one error line, with TEXT.
 fails() {
     phrase=$1
     shift
@@ -85,7 +85,7 @@ check "as the forked" cmp "$work/forked.shards" "$work/out.0"
 check "only rank 0 prints" test ! -s "$work/out.1"
 check "dry run" each 4 "$work/train" --dry-run
 
-# ---- what cannot be ----
+# ---- impossible starts ----
 check "too few" fails "torchrun has started 3 processes, but the mesh (dp=2 x \
 tp=2) has 4 ranks: start it with torchrun --no-python --nproc-per-node 4" \
     each 3 "$work/train"
@@ -124,7 +124,7 @@ check "alone" fails "rank 0 waited 1 s at 127.0.0.1:$port for 3 of 4 ranks; \
 the first that did not join is rank 1" \
     env $(torchrun 0 4) PARC_TIMEOUT=1 "$work/train"
 
-# All but rank 0 were built from another plan; they know the token.
+# All ranks but rank 0 have another plan; they know the token.
 mixed() {
     export PARC_TOKEN=0123456789abcdef
     { env $(torchrun 0 4) "$work/train" --steps 1; echo $? >"$work/rc"; } &
@@ -137,7 +137,7 @@ mixed() {
 }
 check "another plan" fails "was built from another plan than rank 0" mixed
 
-# One rank is killed while all compute.
+# Kills one rank while all compute.
 killed() {
     for r in 1 2 3; do
         env $(torchrun $r 4) "$work/train" --steps 1000000 &
@@ -154,7 +154,7 @@ check "a rank is killed" fails "rank 3 on " killed
 check "where" grep -q "is gone (killed, or its machine is lost): in step " \
     "$work/log"
 
-# ---- what can be ----
+# ---- possible starts ----
 check "without" env PARC_LAUNCHER=none RANK=0 WORLD_SIZE=9 "$work/train" \
     --steps 1
 check "the shell of an allocation" env $(slurm 0 1) "$work/train" --steps 1

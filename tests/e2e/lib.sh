@@ -6,7 +6,7 @@ PARC=$BUILD/parc
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root" || exit 1
 case $BUILD in /*) ;; *) BUILD=$root/$BUILD PARC=$BUILD/parc ;; esac
-# make check-cpu: every program for CPUs is compiled for this level.
+# make check-cpu compiles every program for CPUs for this level.
 if [ "${CHECK_CPU:-}" ]; then
     export BUILD CHECK_CPU
     PARC=$root/tests/tools/parc_cpu.sh
@@ -16,8 +16,8 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 passed=0 failed=0
 text=$root/tests/data/text.txt
-# Where launched ranks meet. Tests that run side by side have process ids near
-# each other, and each takes some tens of ports from its own on.
+# The port of rank 0 under a launcher. Tests that run in parallel have similar
+# process ids, and each uses some tens of ports from this one on.
 port=$((20000 + $$ * 61 % 12000))
 
 # check NAME COMMAND…: counts the command's success.
@@ -55,7 +55,7 @@ compile() {
         -o "$out"
 }
 
-# same_curve A B TOLERANCE: the losses of two logs agree, relative.
+# same_curve A B TOLERANCE: the losses of two logs agree (relative tolerance).
 same_curve() {
     jq -n --slurpfile a "$1" --slurpfile b "$2" --argjson tol "$3" '
         ($a | map(.loss)) as $x | ($b | map(.loss)) as $y |

@@ -3,11 +3,11 @@
 standin=$root/tests/standin
 export BUILD
 "$standin/build" || exit 1
-# Images hold nothing; the kernels are compiled by the host's compiler.
+# The images are empty; the host's compiler compiles the kernels.
 export PARC_NVRTC="$BUILD/standin/libnvrtc.so" STANDIN_LIMIT=300
 export PARC_CACHE="$work/cache"
 
-# job COMMAND ARGUMENTS…: runs it behind the shell, two at a time.
+# job COMMAND ARGUMENTS…: runs it in the background, two at a time.
 running=0
 job() {
     "$@" &
@@ -15,7 +15,7 @@ job() {
     [ $((running % 2)) = 1 ] || wait
 }
 
-# cuda_tree TREE MODEL.pdl [OPTIONS…]: the program of TREE, and its sources.
+# cuda_tree TREE MODEL.pdl [OPTIONS…]: writes sources and program to TREE.
 cuda_tree() {
     made=$1 source=$2
     shift 2
@@ -23,8 +23,8 @@ cuda_tree() {
         mv "$made.bin" "$made/train"
 }
 
-# cuda_run TREE KIND ORDER [OPTIONS…]: KIND is checked (every access of every
-# kernel) or fast.
+# cuda_run TREE KIND ORDER [OPTIONS…]: runs the program. KIND is `checked`
+# (every access of every kernel is checked) or `fast`.
 cuda_run() {
     tree=$1 kind=$2 order=$3
     shift 3

@@ -1,29 +1,29 @@
-# lib_curves.sh: sourced by the tests of loss curves: what the examples are and
-# how their plans vary.
+# lib_curves.sh: sourced by the tests of loss curves: describes the examples and
+# varies their plans.
 
-# axes MESH: the plan's formal axes before tp, and what is sharded over.
+# axes MESH: prints the names of the mesh axes before tp.
 axes() {
     case $1 in
     *x*x*) echo 'rep, dp, tp' ;;
     *) echo 'dp, tp' ;;
     esac
 }
-over() { # over MESH STRATEGY
+over() { # over MESH STRATEGY: prints the axes that fully_shard uses
     case $1:$2 in
     *x*x*:hybrid_shard) echo '(rep, dp)' ;;
     *) echo 'dp' ;;
     esac
 }
 
-# What a model is, in one place: sizes (the batch is 16, so that four
-# microbatches of a data-parallel rank have a sequence each), units of
-# fully_shard, what runs again under checkpoint (a layer alone would keep its
-# input and compute nothing again), and a limit below the gradient's norm.
+# describe MODEL: sets its sizes (the batch is 16, so that each of four
+# microbatches of a data-parallel rank has a sequence), the units of
+# fully_shard, the modules under checkpoint (a single layer would save its input
+# and recompute nothing), and a limit below the gradient's norm.
 describe() {
     checkpoint=model clip=0.5
     case $1 in
     toy)
-        # Weights from 101 on: at a rate of 0.01 no step would show.
+        # Initial weights are 101 and more: a rate of 0.01 would change no loss.
         sizes='-D batch=48 -D optimizer.lr=100' units='net1' clip=0.05 ;;
     hsdp)
         sizes='-D vocab=512 -D dim=64 -D n_layers=2 -D n_heads=4 -D batch=16'
@@ -47,9 +47,9 @@ describe() {
     esac
 }
 
-# The one plan of the example, or its tensor-parallel one, under the name
-# `curve`, with the axes of the mesh, one strategy for all units, and a
-# checkpoint clause if it says so; strategy `own`: the units as they stand.
+# Renames the plan of the example, or its tensor-parallel one, to `curve`, with
+# the axes of the mesh, one strategy for all units, and a checkpoint clause if
+# CHECKPOINT says so. The strategy `own` leaves the units unchanged.
 variant() { # variant MODEL MESH STRATEGY CHECKPOINT
     clause=$(printf '    fully_shard %s {\n' "$(over "$2" "$3")"
         printf '%s\n' "$units" | tr ';' '\n' |
@@ -71,9 +71,9 @@ variant() { # variant MODEL MESH STRATEGY CHECKPOINT
         { print }' "examples/$1.pdl"
 }
 
-# The loss of feedforward.pdl is a plain sum of both signs; rounding does not
-# shrink with it. Its error is relative to the sum of magnitudes at step 1,
-# which curves.sh measures.
+# The loss of feedforward.pdl is a plain sum of terms of both signs, and
+# rounding does not shrink with it. Its error is relative to the sum of
+# magnitudes at step 1, which curves.sh measures.
 magnitudes=90
 agree() { # agree MODEL LOG LOG TOLERANCE
     if [ "$1" = feedforward ]; then

@@ -1,16 +1,16 @@
-# lib_nvrtc.sh: sourced by the tests that compile for GPUs, behind lib.sh.
+# lib_nvrtc.sh: sourced after lib.sh by the tests that compile for GPUs.
 #
-# Without NVRTC the test is skipped, unless that would be a surprise: under CI on
-# a machine that has the toolkit.
+# Without NVRTC the test is skipped, but it fails under CI on a machine that has
+# the toolkit.
 toolkit=${CUDA_HOME:-/usr/local/cuda}
 
-tree() { # tree DIR MODEL.pdl OPTIONS…: its sources, and parc's report in DIR.log
+tree() { # tree DIR MODEL.pdl OPTIONS…: writes sources, and DIR.log with messages
     at=$1 model=$2
     shift 2
     "$PARC" "$model" -S "$at" -v "$@" 2>"$at.log" || { cat "$at.log"; return 1; }
 }
 
-# The log has a line for each kernel and architecture, and none spills.
+# The log has a line for each kernel and architecture, and no kernel spills.
 no_spills() { # no_spills DIR ARCHITECTURES
     kernels=$(sed -n 's/.*\.nkernels = \([0-9]*\).*/\1/p' "$1/train.c")
     reports=$(grep -c ' registers, ' "$1.log")

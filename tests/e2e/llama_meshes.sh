@@ -1,6 +1,6 @@
 #!/bin/sh
-# One loss curve of llama.pdl on every mesh, and the one that PyTorch gives
-# for the same weights and batches (recorded; tests/torch/llama.py makes it).
+# llama_meshes.sh: llama.pdl has one loss curve on every mesh, which is
+# PyTorch's for the same weights and batches (recorded by tests/torch/llama.py).
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 

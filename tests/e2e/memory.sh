@@ -1,6 +1,6 @@
 #!/bin/sh
-# A rank allocates what the plan printed, to the byte; packing stays within
-# 5% of the lower bound; the heap does not grow after the first steps.
+# memory.sh: a rank allocates exactly the bytes that the plan printed. Packing
+# is within 5% of the lower bound. The heap does not grow after the first steps.
 # cpu: workspace of matmuls
 . "$(dirname "$0")/lib.sh"
 
@@ -8,7 +8,7 @@ well_packed() {
     jq -e '.memory | if .peak <= 1.02 * .lower_bound then true
            else error("\(.peak) for \(.lower_bound)") end' "$1"
 }
-heap_peak() { # heap_peak STEPS BINARY OPTIONS…: bytes of the largest process
+heap_peak() { # heap_peak STEPS BINARY OPTIONS…: peak bytes of any process
     steps=$1
     shift
     rm -f "$work/peak"
@@ -16,7 +16,7 @@ heap_peak() { # heap_peak STEPS BINARY OPTIONS…: bytes of the largest process
         "$@" --steps "$steps" >/dev/null 2>&1 || return 1
     od -An -td8 "$work/peak" | tr -d ' '
 }
-# What is kept a step would show a hundred times.
+# Memory that each step leaks would show a hundred times.
 no_growth() { # no_growth BINARY OPTIONS…
     a=$(heap_peak 3 "$@") && b=$(heap_peak 103 "$@") || return 1
     echo "$a bytes in 3 steps, $b in 103"
@@ -52,7 +52,7 @@ if [ -z "${CHECK_ASAN:-}" ]; then
 fi
 # shellcheck disable=SC2086
 try llama-2x2 llama 2x2 $llama_sizes
-# Where there are no files in memory, ranks share what has no file.
+# Without memfd_create ranks share anonymous memory.
 no_file() { # no_file BINARY
     cc -shared -fPIC -o "$work/no_file.so" tests/tools/no_memory_file.c &&
         LD_PRELOAD=$work/no_file.so "$1" --steps 2 --log "$work/no_file.log" &&
@@ -65,7 +65,7 @@ try llama-4x1 llama 4x1 $llama_sizes
 try gpt2-2x2 gpt2 2x2 $gpt2_sizes -D dropout=0.1
 # shellcheck disable=SC2086
 try transformer-2x2 transformer 2x2 --plan tensor_parallel $transformer_sizes
-# Every plan of every example, with the sizes of its file, on both targets.
+# Every plan of every example, at the file's sizes, for both targets.
 plans() { # plans MODEL PLAN MESHES [OPTIONS…]
     model=$1 plan=$2 meshes=$3
     shift 3

@@ -1,22 +1,23 @@
 #!/bin/sh
-# A scaled loss gives the curve of the plain one; steps whose gradients
-# overflow are skipped; a gradient that is not finite is named.
+# nonfinite.sh: a scaled loss gives the curve of the plain one; steps whose
+# gradients overflow are skipped; the message names a gradient that is not
+# finite.
 # cpu: numbers near the end of f32
 . "$(dirname "$0")/lib.sh"
 
 sizes="-D vocab=256 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 \
  -D hidden=64 -D batch=8 -D seq=16 -D precision=f32 -D clip=0.5 --threads 1"
 
-# One batch of tokens, so that every step has the same.
+# One batch of tokens, so that all steps have the same batch.
 head -c 129 "$text" >"$work/batch.txt"
 
-# train NAME STEPS: a binary's run, with its log and weights.
+# train NAME STEPS: runs the binary; writes its log and weights.
 train() {
     "$work/$1" --steps "$2" --data "bytes:$work/batch.txt" --seed 1 \
         --log "$work/$1.log" --export "$work/$1.st"
 }
 
-# later A B SKIPPED [TOLERANCE]: B's curve is A's with a pause in front.
+# later A B SKIPPED [TOLERANCE]: B's curve is A's after SKIPPED steps.
 later() {
     tail -n "+$(($3 + 1))" "$2" >"$work/rest.log" &&
         head -n "$(wc -l <"$work/rest.log")" "$1" >"$work/first.log" &&
@@ -55,10 +56,10 @@ cp "$work/large.st" "$work/skipped.st"
 check "no step" train large 0
 check "a skipped step changes nothing" cmp "$work/large.st" "$work/skipped.st"
 
-# In f16 gradients overflow at a scale that f32 bears: steps are skipped, the
-# loss stays what it is and the scale halves, until they fit; from there on it
-# is the run that began with a scale that fits. Scales are powers of 2, which
-# change no digit of what is neither too large nor too small.
+# In f16 gradients overflow at a scale that f32 can represent. Steps are skipped
+# and the scale halves until the gradients are finite. After that the run equals
+# one that began with this scale: scales are powers of 2, which change no digit
+# unless a number overflows or underflows.
 # shellcheck disable=SC2086
 check "f16 compiles" compile "$work/half" llama 1x1 $sizes -D precision=f16
 check "f16 trains" train half 16
@@ -84,8 +85,8 @@ for mesh in 1x1 2x2; do
         "$work/half-$mesh.log" "$n" 1e-4
 done
 
-# Ids that cannot come have no share in the loss: a score of -inf is as one
-# that is very low, on ranks that hold parts of the vocabulary too.
+# Classes with a score of -inf contribute nothing to the loss. They give the
+# same loss as very low scores, also on ranks that hold parts of the vocabulary.
 unlikely() { # unlikely NAME MESH SCORE
     sed "s/output(norm(h))/output(norm(h)) + $3/" examples/llama.pdl \
         >"$work/$1.pdl"
@@ -100,7 +101,7 @@ check "scores of -inf, 2x2" unlikely none-2x2 2x2 "log($none)"
 check "are as low ones" same_curve "$work/none.log" "$work/low.log" 0
 check "on 2x2" same_curve "$work/none-2x2.log" "$work/low.log" 1e-5
 
-# d sqrt(y) is infinite where y is 0; times the 0 of relu it is no number.
+# The derivative of sqrt(y) is infinite at y = 0; times relu's 0 it is NaN.
 cat >"$work/edge.pdl" <<'END'
 module Layer(dim, steep) {
     net: Linear(dim, dim)
@@ -128,7 +129,7 @@ train {
 }
 END
 
-# fails_with BINARY TEXT: it ends with exit status 1 and says so.
+# fails_with BINARY TEXT: exit status 1, and TEXT in the errors.
 fails_with() {
     "$1" --steps 3 2>"$work/said" && return 1
     cat "$work/said"
@@ -153,8 +154,8 @@ $((64 / mesh)) of 'dy' is not a number; all results before it are finite" \
     check "its steps are skipped" "$work/edge" --steps 63
     check "but not for ever" sh -c "! '$work/edge' --steps 64"
 done
-# A loss that is no number: the step is gone through again, and the tensor that
-# was the first is named. In f16 the step is skipped, as others that overflow.
+# If the loss is NaN, the step is replayed, and the message names the first
+# tensor that is not finite. In f16 the step is skipped, like other overflows.
 sed "s/return h + feed_forward(ffn_norm(h))/return h + log(feed_forward(h))/" \
     examples/llama.pdl >"$work/log.pdl"
 for mesh in 1x1 2x2; do

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Programs for GPUs, as far as they are known without one: NVRTC compiles the
-# kernels of every example in every precision and under several strategies
-# without a word and without spilling a register; the emitted C has no
-# warning, nor has kernels.cu under nvcc; what is written holds nothing of the
-# machine it was made on.
+# nvrtc.sh: checks of CUDA programs that need no GPU. NVRTC compiles the kernels
+# of every example in every precision and under several strategies without a
+# message and without spilling a register. The emitted C compiles without a
+# warning, and so does kernels.cu under nvcc. The outputs do not depend on the
+# machine.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_nvrtc.sh"
 nvcc=$(command -v nvcc || echo "$toolkit/bin/nvcc")
@@ -11,7 +11,7 @@ nvcc=$(command -v nvcc || echo "$toolkit/bin/nvcc")
 
 # ---- every example ----
 
-# Loops, conditions and launches as a careful compiler wants them.
+# Compiles loops, conditions and launches with strict warnings.
 c_is_clean() { # c_is_clean DIR
     for file in train.c launch.c images.c; do
         ${CC:-cc} -std=c11 -Wall -Wextra -Werror -Wa,-I"$1" \
@@ -51,10 +51,10 @@ compiles hsdp examples/hsdp.pdl rep=2,dp=2,tp=2
 
 # ---- strategies ----
 
-# The oldest has the least to keep values in.
+# The oldest architecture is the most likely to spill.
 archs=sm_80
 
-again() { # again MODEL.pdl CLAUSE: llama.pdl with more in its plan
+again() { # again MODEL.pdl CLAUSE: llama.pdl with CLAUSE in its plan
     awk -v clause="$2" '
         { print }
         /^plan / { print "    " clause }' examples/llama.pdl >"$1"
@@ -75,7 +75,7 @@ done
 
 # ---- what is written ----
 
-elsewhere() { # elsewhere DIR: the toy's program, made within DIR
+elsewhere() { # elsewhere DIR: compiles the toy in DIR
     mkdir "$1" && (cd "$1" &&
         "$PARC" "$root/examples/toy.pdl" --mesh 2x2 -S tree)
 }
@@ -87,7 +87,7 @@ names_no_folder() {
 }
 check "no folder of this machine" names_no_folder
 
-# Where device code is newer than an image, make compiles it again.
+# make recompiles an image that is older than the device code.
 rebuilds() {
     cp -a "$work/one/tree" "$work/edited" || return 1
     make -q -C "$work/edited" kernels.sm_90a.cubin || {
@@ -102,12 +102,11 @@ rebuilds() {
 }
 check "make compiles edited kernels" rebuilds
 
-# One architecture of its own: newer devices get PTX all the same.
+# With a single, specific architecture newer devices still get PTX.
 check "sm_90a alone" tree "$work/alone" examples/toy.pdl --arch sm_90a
 check "its PTX" test -s "$work/alone/kernels.compute_90.ptx"
 
-# The binary says what it is where there is neither driver nor GPU, and what
-# it would run with.
+# Without a driver or GPU the binary still describes itself and what it needs.
 about() { # about TEXT OPTIONS…
     text=$1
     shift
@@ -132,7 +131,7 @@ check "parc alone" elsewhere_built
 
 # ---- what is missing ----
 
-says() { # says TEXT ENVIRONMENT…: parc fails with the text, and writes nothing
+says() { # says TEXT ENVIRONMENT…: parc fails with TEXT, and writes no file
     message=$1
     shift
     env "$@" "$PARC" examples/toy.pdl -S "$work/none" 2>"$work/says.log"
@@ -170,11 +169,12 @@ check "plans and CPU programs need none of it" needs_no_cuda
 
 # ---- sizes ----
 
-# lines FILE FILE: as many lines. Sizes far from all that shapes a kernel.
+# lines FILE FILE: equally many lines. The sizes are far from all limits at
+# which kernels change.
 lines() {
     [ "$(wc -l <"$1")" = "$(wc -l <"$2")" ] || { wc -l "$@"; return 1; }
 }
-# What a rank holds may be so small that a sum needs no second stage.
+# A rank's sizes may be so small that a sum needs no second stage.
 no_more() { # no_more FILE FILE: the second has at most 5% more lines
     a=$(wc -l <"$1") b=$(wc -l <"$2")
     [ $((b * 100)) -le $((a * 105)) ] || { echo "$a and $b lines"; return 1; }

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Twenty steps of each optimizer, with weight decay and its groups, momentum,
-# clipping, schedules and ignored labels, are PyTorch's (recorded;
-# tests/torch/recipe.py makes the record).
+# optimizers.sh: twenty steps of each optimizer are PyTorch's, with weight decay
+# and its groups, momentum, clipping, schedules and ignored labels
+# (tests/torch/recipe.py recorded them).
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 
-# same FIELD CASE: a field of the log is the record's.
+# same FIELD CASE: a field of the log equals the record's.
 same() {
     jq -en --arg field "$1" --arg case "$2" \
         --slurpfile a "$root/tests/torch/recipe.losses" \

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Plans of every example, on every mesh, with every strategy, on both targets,
-# in f32 and bf16, with recomputation and accumulation: none needs more than
-# 1.02 of its lower bound. Planned are those that were the hardest to pack, and
-# of the last four settings every second combination, so that each three of them
-# meet in all ways; PACKING=all plans all. The worst is printed. Programs for the
-# CPU are planned for a named level: the same on every machine.
+# packing.sh: no plan needs more than 1.02 of its lower bound: plans of every
+# example, on every mesh, with every strategy, for both targets, in f32 and
+# bf16, with recomputation and accumulation. The test plans those that were
+# hardest to pack, and half of the combinations of the last four settings, such
+# that every three settings occur in all combinations. PACKING=all plans all.
+# The worst plan is printed. Programs for the CPU are planned for a named level,
+# so all machines make the same plans.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_curves.sh"
 
@@ -55,9 +56,9 @@ rows transformer 4x2 shard_grad_op cpu bf16
 rows transformer 4x2 full_shard cuda f32 -D dim=128 -D vocab=1024
 rows llama 2x2 no_shard cpu f32
 
-# Whether a combination is planned: the parity of its number's bits.
+# Whether a combination is planned: by the parity of its number's bits.
 n=0 models='toy feedforward llama gpt2 transformer hsdp'
-# Sanitizers change no plan.
+# Sanitizers do not affect plans, so the test is skipped.
 [ "${CHECK_ASAN:-}" ] && models=
 for model in $models; do
     for mesh in 1x1 2x1 1x2 2x2 4x2 2x2x2; do

@@ -1,15 +1,15 @@
 #!/bin/sh
-# Warnings about a plan: collectives that no style asks for, and computation
-# that ranks repeat. The examples have none; the lines that a warning proposes
-# do away with it.
+# plan_warnings.sh: warnings about a plan: collectives that no style asks for,
+# and computation that ranks repeat. The examples have none. The lines that a
+# warning proposes remove it.
 . "$(dirname "$0")/lib.sh"
 
-# plan FILE OPTIONS…: its JSON, and what standard error has.
+# plan FILE OPTIONS…: writes the plan's JSON and standard error.
 plan() {
     "$PARC" "$@" --emit json >"$work/plan.json" 2>"$work/said"
 }
 
-# Every collective has an origin; none is implied, and nothing is said.
+# Every collective has an origin, none is implied, and there is no warning.
 clean() {
     plan "$@" && jq -e '.warnings == [] and
         ([.collectives[].origin] | index("") == null and
@@ -42,9 +42,9 @@ for target in cpu cuda; do
     done
 done
 
-# Plans that were spoilt: a warning on the line, whose help mends the plan.
-# apply: puts the proposed lines into $work/spoilt.pdl, in place of those of
-# the same module.
+# Damaged plans: a warning names the line, and its help fixes the plan.
+# apply: puts the proposed lines into $work/spoilt.pdl, in place of those of the
+# same module.
 apply() {
     jq -r '.warnings[].help[]' "$work/plan.json" | sort -u >"$work/lines"
     [ -s "$work/lines" ] || return 1
@@ -57,10 +57,10 @@ apply() {
         inside && path in text { next }
         { print }
         /parallelize tp/ { inside = 1; for (p in text) print text[p] }
-        /^    }/ { inside = 0 }' "$work/spoilt.pdl" >"$work/mended.pdl"
+        /^    }/ { inside = 0 }' "$work/spoilt.pdl" >"$work/fixed.pdl"
 }
 
-mended() { # mended KIND LINE SED-SCRIPT…: of examples/llama.pdl
+fixed() { # fixed KIND LINE SED-SCRIPT…: of examples/llama.pdl
     kind=$1 line=$2
     shift 2
     sed "$@" examples/llama.pdl >"$work/spoilt.pdl"
@@ -71,24 +71,24 @@ mended() { # mended KIND LINE SED-SCRIPT…: of examples/llama.pdl
         select(.kind == $kind and (.source | startswith($line)))) |
         length == 1' "$work/plan.json" &&
         grep -q "^$work/spoilt.pdl:$line:.*: warning: " "$work/said" &&
-        apply && clean "$work/mended.pdl" --mesh 2x4
+        apply && clean "$work/fixed.pdl" --mesh 2x4
 }
-check "wo has no style" mended collective 40 -e '/attention.wo:/d'
-check "residual, one branch whole" mended collective 65 \
+check "wo has no style" fixed collective 40 -e '/attention.wo:/d'
+check "residual, one branch whole" fixed collective 65 \
     -e '/w2:.*Rowwise/s/Shard(1)/Replicate/'
-check "residual, split along another dim" mended collective 51 \
+check "residual, split along another dim" fixed collective 51 \
     -e '/wo:.*Rowwise/s/Shard(1)/Shard(2)/'
-check "input layouts are missing" mended collective 25 \
+check "input layouts are missing" fixed collective 25 \
     -e '/PrepareModuleInput/d'
-check "embedding by columns" mended collective 64 \
+check "embedding by columns" fixed collective 64 \
     -e '/tok_emb.*Row/s/Rowwise.*/ColwiseParallel/'
-check "w2 has no style" mended collective 25 -e '/feed_forward.w2:/d'
-check "only the feed-forward is split" mended repeated 40 \
+check "w2 has no style" fixed collective 25 -e '/feed_forward.w2:/d'
+check "only the feed-forward is split" fixed repeated 40 \
     -e '/layers.*attention/d' -e '/tok_emb.*Row/d' -e '/_norm: .*Seq/d' \
     -e '/PrepareMod/d' -e '/ norm: .*Seq/d' -e '/ output: .*Col/d' \
     -e 's/output=Shard(1)/output=Replicate/'
 
-# q, k and v come whole along the sequence: both kinds, with flops and bytes.
+# q, k and v are not split along the sequence: both kinds, with flops and bytes.
 sed -e '/Prepare/d' -e '/\.w[123qkvo]:.*/d' examples/llama.pdl \
     >"$work/spoilt.pdl"
 check "attention on every rank" plan "$work/spoilt.pdl" --mesh 2x4 \
@@ -101,8 +101,8 @@ check "is told" jq -e '
 check "its proposal" jq -e 'any(.warnings[].help[];
     . == "layers.*.attention.wk: ColwiseParallel")' "$work/plan.json"
 
-# Standard output and exit status are the same with a warning; an axis of one
-# rank has none.
+# A warning changes neither standard output nor exit status; an axis of one rank
+# causes none.
 told() {
     plan "$work/spoilt.pdl" --mesh 2x4 -D n_layers=2 &&
         jq -e . "$work/plan.json" && grep -q warning "$work/said" &&
@@ -112,7 +112,7 @@ told() {
 check "standard error alone" told
 check "an axis of one rank" clean "$work/spoilt.pdl" --mesh 2x1 -D n_layers=2
 
-# The dump of a pass keeps origins: warnings are those of the direct run.
+# A dump keeps origins: a resumed run gives the warnings of the direct run.
 resumed() {
     "$PARC" "$work/spoilt.pdl" --mesh 2x4 -D n_layers=2 --stop-after=storage \
         --emit ir >"$work/mid.ir" && plan "$work/mid.ir" \
@@ -124,7 +124,7 @@ resumed() {
 }
 check "from a dump" resumed
 
-# The JSON gives the unit and scope of every number that it has.
+# The JSON states the unit and scope of all its numbers.
 units() {
     plan "$@" -D n_layers=2 && jq -e '
         .units as $u | del(.units) |
@@ -138,7 +138,7 @@ units() {
 check "units of warnings" units "$work/spoilt.pdl" --mesh 2x2 --target cpu \
     --threads 1
 check "units" units examples/llama.pdl --mesh 2x2
-# Sums over them are what the plan says of a rank and of the mesh.
+# Their sums are the plan's numbers for a rank and for the mesh.
 check "flops per rank and of the mesh" jq -e '
     ([.work[] | select(.phase != "optimizer") | .flops * .count] | add) as $r |
     ($r * 4 / (.flops.forward + .flops.backward) - 1 | fabs) < 1e-9' \

@@ -1,17 +1,17 @@
 #!/bin/sh
-# What a plan may say: each plan below trains llama.pdl, or the model that
-# stands with it, with the curve of one rank, and no other weights.
+# plans.sh: the clauses of plans: each plan below trains llama.pdl, or the model
+# next to it, with the curve and the weights of one rank.
 . "$(dirname "$0")/lib.sh"
 sizes="$llama_sizes -D n_layers=4 -D n_kv_heads=4 -D batch=8 -D seq=16"
 
-# without_plan MODEL: its text without plans
+# without_plan MODEL: prints its text without plans
 without_plan() {
     awk '/^plan / { skip = 1 } !skip { print } /^}/ { skip = 0 }' "$1"
 }
 without_plan examples/llama.pdl >"$work/llama"
 
-# curve LABEL BASE MESH [ONE]: trains $work/BASE under the plan of standard
-# input, with the curve of the run ONE
+# curve LABEL BASE MESH [ONE]: trains $work/BASE under the plan on standard
+# input; the curve is that of the run ONE.
 curve() {
     { cat "$work/$2" && cat; } >"$work/$1.pdl"
     # shellcheck disable=SC2086
@@ -26,7 +26,7 @@ curve() {
         --emit json >"$work/$1.json" 2>/dev/null
     check "$1 memory" as_planned "$work/$1.log" "$work/$1.json"
 }
-places() { # places LABEL NAME TEXT: where a parameter is
+places() { # places LABEL NAME TEXT: the placement of a parameter
     have=$(jq -r --arg name "$2" '.params[] | select(.name == $name) |
         .placement | map_values(.) | tostring' "$work/$1.json")
     echo "$2 is $have, $3 wanted"
@@ -59,7 +59,7 @@ check "a more particular name" places patterns layers.3.attention.wo.weight \
     '{"dp":"S(0)","tp":"S(1)"}'
 check "another range" places patterns layers.1.feed_forward.w3.weight "$placed"
 
-# Frozen by patterns.
+# Parameters frozen by patterns.
 frozen='plan p(dp, tp) {
     parallelize tp { layers.*.attention.w*: ColwiseParallel }
     freeze { layers.0-1.*.w*, layers.*.*_norm, *norm* }
@@ -70,7 +70,7 @@ END
 curve frozen llama 2x2 frozen-one <<END
 $frozen
 END
-reduced() { # reduced LABEL REGEX: how many gradients of such parameters
+reduced() { # reduced LABEL REGEX: how many of these gradients are reduced
     jq --arg name "$2" '[.collectives[].why |
         select(test("^gradients? of (unit )?(" + $name + ")"))] | length' \
         "$work/$1.json"

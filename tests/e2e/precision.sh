@@ -1,8 +1,9 @@
 #!/bin/sh
-# bf16 and f16 beside f32: 200 steps on the text of the documentation stay
-# within 2% of the f32 curve, for each of the language models, on one rank and
-# on a mesh, with the machine's own 16-bit instructions and without; shards are gathered in half the bytes, weights are
-# kept in f32; gradients are reduced in the type that `reduce` says.
+# precision.sh: bf16 and f16 compared with f32: 200 steps on the text of the
+# documentation stay within 2% of the f32 curve, for each language model, on one
+# rank and on a mesh, with and without 16-bit instructions of the machine.
+# Gathers of shards move half the bytes, weights are stored in f32, and
+# gradients are reduced in the type that `reduce` names.
 # cpu: the products of 16-bit types
 . "$(dirname "$0")/lib.sh"
 
@@ -31,16 +32,16 @@ as_planned() {
     jq -en --slurpfile log "$work/$1.log" --slurpfile plan "$work/$1.json" '
         ($log | map(.peak_bytes) | unique) == [$plan[0].memory.peak]'
 }
-# curve LABEL OTHER TOLERANCE: over the steps that LABEL has run.
+# curve LABEL OTHER TOLERANCE: compares the steps that LABEL has run.
 curve() {
     head -n "$(wc -l <"$work/$1.log")" "$work/$2.log" >"$work/part.log"
     same_curve "$work/$1.log" "$work/part.log" "$3"
 }
-differ() { # differ LABEL OTHER: in a loss; times always do
+differ() { # differ LABEL OTHER: some loss differs (times always do)
     jq -en --slurpfile a "$work/$1.log" --slurpfile b "$work/$2.log" \
         '($a | map(.loss)) != ($b | map(.loss))'
 }
-# bytes LABEL KIND AXIS DTYPE: of such collectives in a step.
+# bytes LABEL KIND AXIS DTYPE: bytes of these collectives in a step.
 bytes() {
     jq --arg kind "$2" --arg axis "$3" --arg dtype "$4" '
         [.collectives[] | select(.kind == $kind and .axis == $axis and
@@ -88,7 +89,7 @@ train reduce $some 2x2 -D precision=bf16 -D reduce=bf16
 check "reduced in bf16" is_half reduce f32-2x2 reduce_scatter dp
 check "reduced in bf16, the same curve" curve reduce bf16 5e-3
 
-# Copies in the compute type follow what is loaded, not what was drawn.
+# Low-precision copies follow loaded weights, not initial ones.
 loaded() { # loaded MESH SEED
     "$work/bf16-$1" --steps 3 --seed "$2" --init "$work/bf16.st" \
         --data "bytes:$work/text" --log "$work/loaded-$1-$2.log"
@@ -102,7 +103,7 @@ check "copies of loaded weights" \
 check "copies of loaded weights, sharded or not" \
     same_curve "$work/loaded-2x2-1.log" "$work/loaded-1x2-1.log" 2e-3
 
-# A unit's gathers read parameters or their copies; no kernel waits before them.
+# Unit gathers read parameters or their copies; no kernel runs before them.
 gathers_stored() { # gathers_stored OPTIONS…
     "$PARC" examples/llama.pdl --mesh 8x8 "$@" --emit ir | awk '
         $1 == "stack" || $1 == "free" || / = param\{/ {
@@ -123,15 +124,15 @@ check "gathers of bf16 without casts" gathers_stored -D precision=bf16
 check "gathers of f16 without casts, in microbatches" \
     gathers_stored -D precision=f16 -D accumulate=4
 
-# Where the CPU has instructions for bf16 every product of the plan is one of
-# oneDNN's for bf16, and none is its reference implementation.
-products() { # products LABEL: of a step, as oneDNN lists what it makes
+# If the CPU has bf16 instructions, oneDNN computes every matmul of the plan in
+# bf16, and none with its reference implementation.
+products() { # products LABEL: a step's matmuls, as oneDNN lists them
     DNNL_VERBOSE=1 "$work/$1" --steps 1 --seed 1 \
         --data "bytes:$work/text" >"$work/verbose" || return 1
     sed -n '/^onednn_verbose,\(.*,\)*exec,.*matmul/p' "$work/verbose" \
         >"$work/products"
 }
-native() { # native LABEL: all that the plan has, in bf16
+native() { # native LABEL: all matmuls of the plan, in bf16
     products "$1" || return 1
     want=$(jq '[.work[] | select(.kind == "matmul") | .count] | add' \
         "$work/$1.json")
@@ -151,7 +152,7 @@ else
     echo "skipped: native bf16; the CPU has neither avx512_bf16 nor amx_bf16"
 fi
 
-# Without the instructions for bf16: products in f32.
+# Without bf16 instructions matmuls run in f32.
 DNNL_MAX_CPU_ISA=AVX2
 export DNNL_MAX_CPU_ISA
 train bf16-avx2 $some 1x1 -D precision=bf16
@@ -161,11 +162,11 @@ unset DNNL_MAX_CPU_ISA
 check "without bf16 instructions" curve bf16-avx2 bf16 5e-3
 
 # The other language models.
-falls() { # falls LABEL: the run learns something
+falls() { # falls LABEL: the loss falls during the run
     jq -es '.[-1].loss < 0.7 * .[0].loss' "$work/$1.log"
 }
-# The encoder-decoder reads what it has to say: its loss goes to 0, and so does
-# what a percentage of it allows. It is compared to the loss at the start.
+# The encoder-decoder's input contains its labels: its loss approaches 0, and so
+# would a relative tolerance. The tolerance is relative to the initial loss.
 near() { # near LABEL OTHER PART
     jq -en --slurpfile a "$work/$1.log" --slurpfile b "$work/$2.log" \
         --argjson part "$3" '

@@ -1,6 +1,6 @@
 #!/bin/sh
-# 64 ranks on this machine: three steps, twice, the same bits.
-# alone: 64 ranks want the machine
+# ranks64.sh: 64 ranks on this machine: two runs of three steps, the same bits.
+# alone: 64 ranks use the whole machine
 . "$(dirname "$0")/lib.sh"
 
 sizes="-D vocab=512 -D dim=128 -D n_layers=2 -D n_heads=8 -D n_kv_heads=8 \

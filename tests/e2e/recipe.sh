@@ -1,5 +1,6 @@
 #!/bin/sh
-# Clipping and schedules: one curve on every mesh, and no collective more.
+# recipe.sh: clipping and schedules: one curve on every mesh, and no additional
+# collective.
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 
@@ -7,12 +8,12 @@ sizes="-D vocab=512 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 \
  -D hidden=64 -D batch=8 -D seq=16 -D precision=f32 --threads 1"
 recipe="-D clip=0.5 -D optimizer.lr=0.01 -D schedule=cosine(steps=15,warmup=5,min_lr=0.001)"
 
-# lr_is STEP LR: what the log of 1x1 says of a step.
+# lr_is STEP LR: the learning rate in the log of 1x1.
 lr_is() {
     jq -es ".[$1 - 1].lr - $2 | fabs < 1e-12" "$work/1x1.log"
 }
 
-# collectives [OPTION…]: how many calls a step has.
+# collectives [OPTION…]: prints the number of calls per step.
 collectives() {
     # shellcheck disable=SC2086
     "$PARC" examples/llama.pdl --target cpu --mesh 2x2 $sizes "$@" \
@@ -35,7 +36,7 @@ check "lr ends at min_lr" lr_is 15 0.001
 check "lr stays there" lr_is 20 0.001
 check "clipping needs no collective" test "$(collectives)" = \
     "$(collectives -D clip=0.5)"
-# The loss is divided by the tokens that count in all microbatches.
+# The loss is divided by the counted tokens of all microbatches.
 for accumulate in 1 4; do
     check "accumulate=$accumulate compiles" "$PARC" tests/torch/recipe.pdl \
         --target cpu --threads 1 --mesh 2x1 -D ignored=32 -D clip=1.0 \
@@ -47,8 +48,8 @@ done
 check "accumulation changes no curve" same_curve "$work/4.log" "$work/1.log" \
     1e-5
 
-# The sum of the losses, and the losses themselves, of which each then has
-# another weight: one curve on every mesh. The sum of those is the sum.
+# Losses reduced with "sum", and with "none" and then weighted: one curve on
+# every mesh. The weighted sum of the single losses equals the sum.
 as() { # as NAME BEFORE REDUCTION AFTER: recipe.pdl with this loss
     sed "s/return \(.*\))\$/return $2\1, reduction=$3)$4/" \
         tests/torch/recipe.pdl >"$work/$1.pdl" &&
@@ -76,7 +77,7 @@ check "each is clipped" jq -es 'map(.grad_norm) | min > 1' \
 check "the sum of each is the sum" same_curve "$work/each-1x1.log" \
     "$work/sum-1x1.log" 1e-5
 check "a mean trains" trains_as mean 1x1
-# The first batch's labels that are no blanks.
+# The number of labels in the first batch that are not blanks.
 counted=$(tail -c +2 "$text" | head -c 128 | tr -d ' ' | wc -c)
 check "some are ignored" test "$counted" -gt 64 -a "$counted" -lt 128
 check "a sum is the mean times the labels that count" jq -en \
@@ -84,7 +85,7 @@ check "a sum is the mean times the labels that count" jq -en \
     --argjson n "$counted" \
     '$s[0].loss / $m[0].loss / $n - 1 | fabs < 1e-5'
 
-# Class weights and label smoothing, of what there is.
+# Class weights and label smoothing of the counted tokens.
 sed 's/return cross.*/y = out(h)\
         weight = reshape(embedding(classes, labels), batch, seq)\
         losses = cross_entropy(y, labels, ignore_index=ignored, reduction=none)\
@@ -99,7 +100,7 @@ for mesh in 1x1 2x2 1x4; do
         "$work/weighted-1x1.log" 1e-5
 done
 
-# Where all labels are ignored, nothing is learned, and nothing breaks.
+# If all labels are ignored, nothing is learned and no number is NaN.
 printf '%200s' "" >"$work/blank.txt"
 check "ignored labels compile" "$PARC" tests/torch/recipe.pdl --target cpu \
     --threads 1 --mesh 2x2 -D ignored=32 -D clip=1.0 \

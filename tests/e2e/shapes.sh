@@ -1,6 +1,6 @@
 #!/bin/sh
-# Parameters that the ranks do not divide, with fewer rows or elements than
-# ranks, and ranks with nothing: one curve under every strategy.
+# shapes.sh: parameters whose sizes the ranks do not divide, with fewer rows or
+# elements than ranks, and ranks without elements: one curve for every strategy.
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 
@@ -50,7 +50,7 @@ run hybrid 2x3 "rep, dp" "fully_shard (rep, dp) { model, layers.* }"
 run hybrid-once 1x8 "rep, dp" \
     "fully_shard (rep, dp) { model, layers.*: reshard=false }"
 
-# Who has what: six of eight ranks have none of three elements, or few rows.
+# Shards: six of eight ranks have none of three elements, or few rows.
 "$work/full-8" --threads 1 --steps 0 --print-shards scale >"$work/scale"
 check "three elements" test "$(grep -c ': 1 element: ' "$work/scale")" = 3
 check "empty shards" \
@@ -58,7 +58,7 @@ check "empty shards" \
 "$work/full-8" --threads 1 --steps 0 --print-shards a.weight >"$work/rows"
 check "fifteen rows of three" \
     grep -q 'rank 7:.*: 3 elements and 3 of padding: ' "$work/rows"
-# What was trained on seven ranks goes on on three.
+# Weights trained on seven ranks continue on three.
 check "weights move" "$work/full-3" --threads 1 --steps 0 \
     --init "$work/once-7.st" --export "$work/moved.st"
 check "unchanged" cmp "$work/moved.st" "$work/once-7.st"

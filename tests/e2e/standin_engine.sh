@@ -1,6 +1,6 @@
 #!/bin/sh
-# What runs device code and queued work on the host: right programs are let
-# through, and every kind of fault is found.
+# standin_engine.sh: tests the engine that runs device code and queued work on
+# the host: correct programs pass, and every kind of fault is reported.
 . "$(dirname "$0")/lib.sh"
 standin=tests/standin
 $standin/build "$standin/engine_kernels.cu" "$work/kernels.so" || exit 1
@@ -14,7 +14,7 @@ for test in engine queue nccl blas; do
     line=${line#*, }
     failed=$((failed + ${line%% failed}))
 done
-# NCCL for ranks that share a GPU, whole groups and cut ones.
+# The NCCL for ranks that share a GPU, over whole groups and parts of them.
 tests/gpu/loopback "$work/libnccl.so.2" -Wall -Wextra -Werror || exit 1
 for stage in 33554432 1024; do
     LD_LIBRARY_PATH=$work LOOPBACK_STAGE=$stage "$work/nccl" >"$work/nccl.log"

@@ -1,20 +1,20 @@
 #!/bin/sh
-# A rank whose process is stopped keeps the others waiting: whichever rank gives
-# up names it, with its process, and not itself. A run that is stopped as a whole
-# goes on when it is continued.
+# stopped_ranks.sh: a rank whose process is stopped delays the others. The rank
+# that times out names the stopped rank and its process, not itself. A run whose
+# ranks are all stopped continues when they are resumed.
 # alone: ranks are stopped by the clock
 . "$(dirname "$0")/lib.sh"
 
 # shellcheck disable=SC2086
 check "compiles" compile "$work/train" llama 2x2 $llama_sizes --threads 1
 
-# The processes of the ranks of a run that has forked them, in their order.
+# Prints the processes of a run's forked ranks, in rank order.
 ranks_of() {
     until [ "$(wc -w <"/proc/$1/task/$1/children")" = 4 ]; do sleep 0.1; done
     cat "/proc/$1/task/$1/children"
 }
-# under_way LOG: steps have been logged
-under_way() { until [ "$(wc -l <"$1")" -gt 3 ]; do sleep 0.1; done; }
+# wait_for_steps LOG: waits until steps have been logged.
+wait_for_steps() { until [ "$(wc -l <"$1")" -gt 3 ]; do sleep 0.1; done; }
 
 # names RANK PROCESS STATUS: $work/err has one error, which names them.
 names() {
@@ -30,7 +30,7 @@ forked() { # forked RANK
     PARC_TIMEOUT=2 "$work/train" --steps 1000000 --log "$work/log" \
         --data "bytes:$text" 2>"$work/said" &
     run=$!
-    under_way "$work/log"
+    wait_for_steps "$work/log"
     # shellcheck disable=SC2046
     set -- "$1" $(ranks_of $run)
     eval "process=\$$(($1 + 2))"
@@ -56,7 +56,7 @@ launched() { # launched RANK
         [ $r != "$1" ] || process=$!
         [ $r != 0 ] || root=$!
     done
-    under_way "$work/log"
+    wait_for_steps "$work/log"
     kill -STOP "$process"
     if [ "$1" = 0 ]; then
         # shellcheck disable=SC2086
@@ -76,13 +76,13 @@ launched() { # launched RANK
 check "a launched rank is stopped" launched 2
 check "a launched rank 0 is stopped" launched 0
 
-# All of it, for longer than the limit.
+# Stops all ranks for longer than the limit.
 suspended() {
     PARC_TIMEOUT=2 "$work/train" --steps 1500 --data "bytes:$text" \
         --log "$work/log" 2>"$work/said" &
     run=$!
     : >"$work/log"
-    under_way "$work/log"
+    wait_for_steps "$work/log"
     processes="$run $(ranks_of $run)"
     # shellcheck disable=SC2086
     kill -STOP $processes && sleep 4 && kill -CONT $processes

@@ -1,10 +1,11 @@
 #!/bin/sh
-# One loss curve of llama.pdl under every sharding strategy; collectives a
-# step, and memory as it was planned. (curves.sh has more models and meshes.)
+# strategies.sh: one loss curve of llama.pdl under every sharding strategy; the
+# collectives of a step; memory as planned. (curves.sh has more models and
+# meshes.)
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 
-# with_plan OUT AXES SHARD OPTIONS: llama.pdl whose plan has the axes and
+# with_plan OUT AXES SHARD OPTIONS: writes llama.pdl whose plan has the axes and
 # shards over SHARD, each unit with the options.
 with_plan() {
     awk -v axes="$2" -v shard="$3" -v options="${4:+: $4}" '
@@ -36,7 +37,7 @@ plan() { # plan MODEL MESH [TARGET]
 }
 sizes="$llama_sizes -D n_layers=2 -D vocab=96 -D dim=32 -D hidden=48"
 
-# run LABEL MESH: the curve of $work/LABEL.pdl, beside that of one rank
+# run LABEL MESH: the curve of $work/LABEL.pdl equals that of one rank
 run() {
     binary=$work/$1-$2
     # shellcheck disable=SC2086
@@ -48,7 +49,7 @@ run() {
     plan "$work/$1.pdl" "$2"
     check "$1 $2 memory" as_planned "$binary.log" "$work/plan.json"
 }
-# Bytes below 96: the vocabulary is small.
+# Only bytes below 96, as the vocabulary is small.
 tr 'a-z' 'A-Z' <"$text" | tr -c ' -_' ' ' >"$work/text"
 
 with_plan "$work/full.pdl" "dp, tp" dp "strategy=full_shard"
@@ -63,8 +64,8 @@ with_plan "$work/both-once.pdl" "rep, dp, tp" "(rep, dp)" \
 ln -s full-1x1.log "$work/one.log"
 run full 1x1
 # Units by size. A layer of two has 7744 parameters, its attention and its
-# feed_forward 3072 and 4608, a matrix at most 1536; what is in none of these
-# falls to the layer or the model.
+# feed_forward 3072 and 4608, a matrix at most 1536. Other parameters belong to
+# the unit of the layer or of the model.
 sed 's/fully_shard .*/fully_shard dp { min_params=3000 }/' \
     examples/llama.pdl >"$work/sized.pdl"
 run sized 2x2
@@ -93,7 +94,7 @@ run both 2x2x2
 run both 4x1x2
 run both-once 2x2x2
 
-# The weights behind it are the same too, and can be read back and shown.
+# The exported weights are equal too, and can be loaded and printed.
 check "once exports" "$work/once-2x2" --threads 1 --steps 3 --seed 1 \
     --data "bytes:$work/text" --export "$work/once.st"
 check "once reads" "$work/once-4x2" --threads 1 --steps 0 \
@@ -106,8 +107,8 @@ done
 check "shards are shown" test -s "$work/once.shards"
 check "the same shards" cmp "$work/again.shards" "$work/once.shards"
 
-# Collectives a step over the data axes, with L layers and two units more: in
-# the forward pass, in the backward pass, reductions; under checkpoint too.
+# Collectives of a step over the data axes, with L layers and two more units: in
+# the forward pass, in the backward pass, reductions; also under checkpoint.
 counts() { # counts FORWARD BACKWARD REDUCTIONS
     have=$(jq -r '[.collectives[] | select(.axis != "tp" and .bytes > 64)
         | {kind: (if .kind == "all_gather" then .phase else "sum" end),
@@ -130,16 +131,16 @@ for clause in '' 'checkpoint { layers.* }'; do
     done
 done
 
-# Memory: whole parameters, everything else sharded. On the CPU a rank counts
-# its share of what all gather in place; nothing that is gathered comes on top.
+# Memory: parameters are gathered, all other tensors sharded. On the CPU a rank
+# counts its share of the shared gathered memory, and gathers add none.
 total() { jq '[.params[] | .count * (.shape | reduce .[] as $d (1; . * $d))]
               | add * 4' "$work/plan.json"; }
 class() { jq ".memory.$1" "$work/plan.json"; }
-near() { # near IS WANTED: but for alignment
+near() { # near IS WANTED: equal except for alignment
     echo "$1, $2 wanted"
     [ "$1" -ge "$2" ] && [ "$1" -le $(($2 + 256 * 12)) ]
 }
-in_place() { # gathers that move nothing, of all
+in_place() { # the number of gathers that move no data, and of all gathers
     jq -r '[.collectives[] | select(.kind == "all_gather")] |
         "\(map(select(.in_place)) | length) \(length)"' "$work/plan.json"
 }
@@ -159,7 +160,7 @@ check "sharded states" near "$(class optimizer)" $((all / 2))
 check "no second copy" test "$(class gathered)" = 0
 plan "$work/full.pdl" 4x1
 check "sharded parameters" near "$(class params)" $((all / 4))
-# Two axes shard as one of their product.
+# Sharding over two axes equals sharding over one axis of their product.
 plan "$work/both.pdl" 2x2x1 cuda
 both=$(jq -c '[.memory, (.collectives | map([.kind, .bytes, .count]))]' \
     "$work/plan.json")

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Where threads run: ranks share the CPUs that the process may use, each thread
-# has one of its own; where there are fewer CPUs than threads, or many more, or
-# the user has said where, the system places them.
+# threads.sh: placement of threads: ranks share the CPUs that the process may
+# use, and each thread is bound to one. If there are fewer CPUs than threads, or
+# many more, or the user has set affinities, the system places the threads.
 . "$(dirname "$0")/lib.sh"
 
-may_use() { # of the process that reads it: 0-3,8
+may_use() { # the CPUs of the process that runs this, such as 0-3,8
     sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "$1"
 }
-# all_of LIST: its numbers, one a line.
+# all_of LIST: prints its numbers, one per line.
 all_of() {
     echo "$1" | tr ',' '\n' | awk -F- '{
         for (cpu = $1; cpu <= (NF > 1 ? $2 : $1); cpu++) print cpu }'
@@ -20,12 +20,13 @@ if [ "$n" -lt 2 ] || ! command -v taskset >/dev/null; then
     finish
     exit
 fi
-first() { # first N: that many CPUs, as taskset takes them
+first() { # first N: the first N CPUs, as taskset takes them
     head -n "$1" "$work/cpus" | paste -sd, -
 }
 
-# placed BINARY CPUS: what the threads of each rank may use, once all ranks
-# have made a step: a line for each rank, its threads in order of their CPUs.
+# placed BINARY CPUS: prints the CPUs of each rank's threads after all ranks
+# have made a step: a line for each rank, with its threads in order of their
+# CPUs.
 placed() {
     taskset -c "$2" "$1" --steps 1000000000 >"$work/out" 2>&1 &
     run=$!
@@ -44,7 +45,7 @@ placed() {
     cat "$work/out" "$work/placed"
     grep -q '^step 1/' "$work/out"
 }
-are() { # are WANTED…: a word for each rank
+are() { # are WANTED…: compares, with a word for each rank
     printf '%s\n' "$@" >"$work/wanted"
     echo "threads may use, and should:"
     cat "$work/placed" "$work/wanted"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The curves of gpt2.pdl and transformer.pdl are PyTorch's, for the same
-# weights and batches (recorded; tests/torch/record.sh makes the records, with
-# PyTorch 1.13; 2.15 differs from them by 3e-5 at the most).
+# torch_curves.sh: the curves of gpt2.pdl and transformer.pdl are PyTorch's for
+# the same weights and batches (tests/torch/record.sh recorded them with PyTorch
+# 1.13; 2.15 differs from them by at most 3e-5).
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 

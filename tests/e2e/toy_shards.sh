@@ -1,11 +1,11 @@
 #!/bin/sh
-# toy.pdl: who owns which rows of a 12x12 weight, and the whole put together
-# again, on meshes where FSDP and tensor parallelism cut the same dim.
+# toy_shards.sh: toy.pdl: which rank owns which rows of a 12x12 weight, and the
+# exported weight, on meshes where FSDP and tensor parallelism split one dim.
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 
-# What each rank of mesh FxT owns of net1.weight, and with whom it forms
-# groups: tensor parallelism cuts first, FSDP cuts each part again.
+# The rows of net1.weight that each rank of mesh FxT owns, and its groups:
+# tensor parallelism splits first, FSDP splits each part.
 expected() { # expected F T
     awk -v F="$1" -v T="$2" 'BEGIN {
         for (f = 0; f < F; f++) for (t = 0; t < T; t++) {

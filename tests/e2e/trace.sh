@@ -1,9 +1,9 @@
 #!/bin/sh
-# --trace: a file that every kernel, matmul and collective of the plan is in,
-# by its id, as often as it runs; slices that nest and leave no gap.
+# trace.sh: the file of --trace has every kernel, matmul and collective of the
+# plan, under its id and as often as it runs. Slices nest and leave no gap.
 . "$(dirname "$0")/lib.sh"
 
-# Ids and numbers of calls, of the plan and of the file.
+# Compares ids and numbers of calls of the plan and of the trace.
 complete() { # complete TRACE PLAN RANKS STEPS
     jq -en --slurpfile t "$1" --slurpfile p "$2" --argjson ranks "$3" \
         --argjson steps "$4" '
@@ -16,7 +16,7 @@ complete() { # complete TRACE PLAN RANKS STEPS
         if $want == $have and ($want | length) > 0 then true
         else error("plan \($want), trace \($have)") end'
 }
-# What is said of each is what the plan says; so is the axis of layers.
+# The trace describes each statement as the plan does, with its loop.
 described() { # described TRACE PLAN
     jq -en --slurpfile t "$1" --slurpfile p "$2" '
         ($p[0].work | map({key: .id, value: .}) | from_entries) as $w |
@@ -27,9 +27,9 @@ described() { # described TRACE PLAN
                 ($p.count > 1 and (.args | has("layer") or has("micro") | not)))] |
         if . == [] then true else error("\(.[0])") end'
 }
-# A step is its input and its statements, one after the other; a collective
-# is waiting and moving, but for a gather in place that nobody waits for. What
-# else has waited says how long.
+# A step consists of its input and its statements in sequence. A collective
+# consists of waiting and moving, except for a gather in place that no rank
+# waits for. Other statements that waited state how long.
 gapless() { # gapless TRACE
     jq -en --slurpfile t "$1" '
         [$t[0].traceEvents[] | select(.ph == "X")] |
@@ -44,14 +44,14 @@ gapless() { # gapless TRACE
             (total(.cat == "step") - total(.cat | IN("phase", "input")))] |
         if all(fabs < 1) and length > 0 then true else error("\(.)") end'
 }
-# Who waits for other ranks: collectives, and products of all ranks' operands.
+# Statements that wait for ranks: collectives, and einsums over all operands.
 waiting() { # waiting TRACE KINDS
     have=$(jq -r '[.traceEvents[] | select(.args.wait_us) | .cat] |
         unique | join(" ")' "$1")
     echo "these wait: $have, expected: $2"
     [ "$have" = "$2" ]
 }
-# Of two microbatches with two layers only the four chunks run eight times.
+# Of two microbatches with two layers, only the four chunks run eight times.
 chunks() { # chunks PLAN
     jq -e '[.work[] | select(.count == 8 and
         (.source | test(":84:")))] | length > 0' "$1"

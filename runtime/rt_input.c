@@ -1,5 +1,8 @@
 /* rt_input.c: maps the files that a run reads, and checks that the run does
- * not overwrite them. */
+ * not overwrite them.
+ *
+ * A mapped file needs no read buffer, and ranks share its pages. Truncating a
+ * mapped file would kill the run with SIGBUS, hence the check. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,4 +1,9 @@
-/* rt_near.c: suggests the name that a user may have meant. */
+/* rt_near.c: suggests the name that a user may have meant.
+ *
+ * Messages about unknown options, parameters and tensors show the candidate
+ * with the smallest edit distance.
+ *
+ * example: --step -> --steps */
 #include <string.h>
 
 #include "rt.h"

@@ -1,5 +1,9 @@
-/* rt_options.c: parses the command line of a training program, from one
- * table. */
+/* rt_options.c: parses the command line of a training program.
+ *
+ * One table defines the names, types and help texts of all options, so --help
+ * lists exactly the options that the parser accepts. Options of later versions
+ * are in the table too: they have an error of their own, and never mean
+ * something else. */
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>

@@ -1,4 +1,7 @@
-/* rt_philox.h: computes several blocks of Philox (parc_random.h) in vectors. */
+/* rt_philox.h: computes several blocks of Philox (parc_random.h) in vectors.
+ *
+ * Drawing initial weights and dropout masks block by block would take several
+ * times as long. */
 #ifndef PARC_RT_PHILOX_H
 #define PARC_RT_PHILOX_H
 

@@ -1,4 +1,7 @@
-/* rt_work.c: names the statements of a step in messages. */
+/* rt_work.c: describes the statements of a step for messages: source location
+ * and iteration of each loop.
+ *
+ * example: " in 'k07_norm' (llama.pdl:28:5, layer 3)" */
 #include <stdio.h>
 
 #include "rt.h"

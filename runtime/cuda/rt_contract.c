@@ -1,5 +1,6 @@
 /* rt_contract.c: launches contract.cuh for contractions that no matmul
- * computes. */
+ * computes. kernels.cu has an instance for each such contraction; a hash of
+ * its letters is part of the name. */
 #include "rt_cuda_launch.h"
 #include "rt_instances.h"
 

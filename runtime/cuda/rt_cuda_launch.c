@@ -1,4 +1,7 @@
-/* rt_cuda_launch.c: launches kernels by name. */
+/* rt_cuda_launch.c: launches kernels by name.
+ *
+ * The runtime launches hand-written kernels (copies, attention, embedding),
+ * whose numbers depend on the program; parc_launch takes a number. */
 #include "rt_cuda_launch.h"
 
 #include "rt_cuda.h"

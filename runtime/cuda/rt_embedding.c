@@ -1,5 +1,6 @@
 /* rt_embedding.c: launches embedding.cuh and embedding_grad.cuh: rows of a
- * table by id, and the table's gradient. */
+ * table by id, and the table's gradient. Instances differ in the unit of
+ * copies and in the columns per thread, which depend on the width's alignment. */
 #include <stdio.h>
 
 #include "rt_cuda_launch.h"

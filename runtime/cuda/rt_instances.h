@@ -1,5 +1,6 @@
 /* rt_instances.h: defines the names of hand-written device code, which parc
- * writes to kernels.cu and the runtime looks up. */
+ * writes to kernels.cu and the runtime looks up. Both include this file, so
+ * the names always agree. */
 #ifndef PARC_RT_INSTANCES_H
 #define PARC_RT_INSTANCES_H
 

@@ -1,4 +1,5 @@
-/* rt_nvtx.h: declares ranges for a profiler: step, phase, statement. */
+/* rt_nvtx.h: declares ranges for a profiler: step, phase, statement. With them
+ * a profiler's timeline shows the statements of the plan. */
 #ifndef PARC_RT_NVTX_H
 #define PARC_RT_NVTX_H
 

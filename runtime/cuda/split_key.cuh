@@ -1,4 +1,5 @@
-/* split_key.cuh: computes a key for each layer from one key. Included once. */
+/* split_key.cuh: computes a key for each layer from one key (parc_random.h),
+ * so that layers draw different random numbers. Included once. */
 #include "parc_device.h"
 
 /* The keys of layers first, first + step, …; runs as one block. */

@@ -104,7 +104,7 @@ static const char manual_head[] =
     "binary.\n"
     "At compile time it decides where every tensor is stored and which\n"
     "collectives each step needs.\n"
-    "It refuses a wrong plan with the line that causes the error.\n"
+    "It rejects a wrong plan and names the line of the error.\n"
     ".Pp\n"
     "The input is a file in PDL, the language of\n"
     ".Pa pdl.md ,\n"
@@ -122,8 +122,8 @@ static const char manual_head[] =
     ".Nm\n"
     "checks and plans the program and prints only errors and warnings.\n"
     ".Pp\n"
-    "Standard output carries what was asked for and nothing else; messages go\n"
-    "to standard error.\n"
+    "Standard output has only the requested output; messages go to standard\n"
+    "error.\n"
     "An output file is written under a temporary name and then renamed, so a\n"
     "failed run leaves no file.\n";
 
@@ -180,7 +180,7 @@ static const char manual_tail[] =
     ".Pa launch.md ,\n"
     ".Pa cuda.md .\n";
 
-/* Lines in which no character is a command of mdoc. */
+/* Prints text with the characters escaped that mdoc would interpret. */
 static void manual_lines(Out *o, const char *s)
 {
     for (bool begins = true; *s; begins = *s++ == '\n') {

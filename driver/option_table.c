@@ -5,55 +5,56 @@
 
 const OptionRow option_table[] = {
     {OPT_MESH, "--mesh", NULL, "SHAPE", VALUE_TEXT, NULL,
-     "8x8, or named: dp=8,tp=8; 1x1 where left out"},
+     "8x8, or named: dp=8,tp=8; default: every axis is 1"},
     {OPT_PLAN, "--plan", NULL, "NAME", VALUE_TEXT, NULL,
-     "which plan, where the file has several"},
+     "the plan to use, if the file has several"},
     {OPT_DEFINE, "-D", NULL, "NAME=VALUE", VALUE_TEXT, NULL,
-     "override a model parameter or a train setting;\n"
-     "the last one wins: -D n_layers=2 -D optimizer.lr=1e-3"},
+     "override a model parameter or a train setting; the\n"
+     "last -D applies: -D n_layers=2 -D optimizer.lr=1e-3"},
     {OPT_TARGET, "--target", NULL, "cuda|cpu", VALUE_WORDS, "cuda cpu",
-     "default cuda: it needs no GPU to compile"},
+     "default cuda; compiling needs no GPU"},
     {OPT_ARCH, "--arch", NULL, "LIST", VALUE_ARCH, NULL,
      "GPU architectures to embed: sm_80,sm_90a"},
     {OPT_CPU, "--cpu", NULL, "LEVEL", VALUE_WORDS,
      "native x86-64-v3 x86-64-v4 amx aarch64",
      "native | x86-64-v3 | x86-64-v4 | amx | aarch64: the\n"
-     "instruction set of a program for --target cpu; plans of\n"
-     "all but native, the default, are the same everywhere"},
+     "instruction set of a program for --target cpu. native\n"
+     "(default) is this machine's; plans of the other levels\n"
+     "do not depend on the machine"},
     {OPT_THREADS, "--threads", NULL, "N", VALUE_TEXT, NULL,
-     "CPU threads of a rank that workspace is planned for;\n"
-     "default: the cores over the ranks, or 1 with --cpu"},
+     "CPU threads of a rank, for planning its workspace;\n"
+     "default: cores divided by ranks, or 1 with --cpu"},
     {OPT_MEMORY, "--device-memory", NULL, "SIZE", VALUE_TEXT, NULL,
-     "refuse a plan that needs more (80G), and say what\n"
-     "would make it fit"},
+     "reject a plan that needs more memory (80G), and list\n"
+     "changes that make it fit"},
     {OPT_OUTPUT, "-o", NULL, "FILE", VALUE_FILE, NULL,
      "write the training binary"},
     {OPT_SOURCE_TREE, "-S", NULL, "DIR", VALUE_DIRECTORY, NULL,
      "write the program as a self-contained source tree"},
     {OPT_EMIT, "--emit", NULL, "KIND[=FILE]", VALUE_WORDS,
      "ast ir plan json dot",
-     "ast | ir | plan | json | dot: to standard output\n"
-     "unless a file is named"},
+     "ast | ir | plan | json | dot; default FILE: standard\n"
+     "output"},
     {OPT_EXPLAIN, "--explain", NULL, "NAME", VALUE_TEXT, NULL,
-     "a parameter, module, kernel, collective, mesh axis or\n"
-     "value of the plan, or 'memory', with its reasons"},
+     "explain a parameter, module, kernel, collective, mesh\n"
+     "axis or value of the plan, or 'memory'"},
     {OPT_DUMP_BEFORE, "--dump-before", NULL, "PASS", VALUE_PASS, NULL,
      "print the IR before a pass"},
     {OPT_DUMP_AFTER, "--dump-after", NULL, "PASS", VALUE_PASS, NULL,
      "print the IR after a pass"},
     {OPT_DUMP_ALL, "--dump-after-all", NULL, NULL, VALUE_NONE, NULL,
-     "print it after every pass"},
+     "print the IR after every pass"},
     {OPT_STOP_AFTER, "--stop-after", NULL, "PASS", VALUE_PASS, NULL,
-     "run no further pass"},
+     "stop after a pass"},
     {OPT_START_AFTER, "--start-after", NULL, "PASS", VALUE_PASS, NULL,
-     "the input is an IR dump made after that pass; run the\n"
+     "the input is an IR dump made after PASS; run the\n"
      "passes that follow"},
     {OPT_LIST_PASSES, "--list-passes", NULL, NULL, VALUE_NONE, NULL,
      "list the passes in order"},
     {OPT_TIME_PASSES, "--time-passes", NULL, NULL, VALUE_NONE, NULL,
      "print the time of each pass on standard error"},
     {OPT_VERBOSE, "-v", NULL, NULL, VALUE_NONE, NULL,
-     "print each step and the tools that are run"},
+     "print each step and each tool that parc runs"},
     {OPT_COLOR, "--color", NULL, "WHEN", VALUE_WORDS, "auto always never",
      "auto | always | never"},
     {OPT_COMPLETION, "--completion", NULL, "SHELL", VALUE_WORDS,
@@ -68,11 +69,11 @@ const OptionRow option_table[] = {
 const int option_count = sizeof option_table / sizeof *option_table;
 
 const OptionGroup option_groups[] = {
-    {OPT_MESH, "what to compile"},
-    {OPT_TARGET, "for which machine"},
-    {OPT_OUTPUT, "what to write"},
-    {OPT_EMIT, "what to print"},
-    {OPT_DUMP_BEFORE, "the compiler's passes"},
+    {OPT_MESH, "program"},
+    {OPT_TARGET, "target machine"},
+    {OPT_OUTPUT, "outputs"},
+    {OPT_EMIT, "reports"},
+    {OPT_DUMP_BEFORE, "compiler passes"},
     {OPT_VERBOSE, "general"},
 };
 const int option_group_count = sizeof option_groups / sizeof *option_groups;

@@ -42,7 +42,6 @@ static void unknown_strategy(Arena *a, Diag *d, const Expr *e)
                named ? e->name : "", named ? "'" : "");
     if (named)
         names_suggest(d, &names, e->name);
-    diag_help(d, "use full_shard, shard_grad_op, hybrid_shard or no_shard");
 }
 
 /* PyTorch's options and their equivalents in PDL. */

@@ -1,7 +1,8 @@
 /* rt_philox.h: computes several blocks of Philox (parc_random.h) in vectors.
  *
- * Drawing initial weights and dropout masks block by block would take several
- * times as long. */
+ * Initial weights and dropout masks take many blocks; one block alone has too
+ * little independent work for vectors.
+ */
 #ifndef PARC_RT_PHILOX_H
 #define PARC_RT_PHILOX_H
 

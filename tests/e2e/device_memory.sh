@@ -42,7 +42,7 @@ follow() {
     # shellcheck disable=SC2086
     plan "$work/changed.pdl" --mesh "$on" $defines --emit plan >"$work/plan" &&
         grep "^memory" "$work/plan" &&
-        grep -q "^memory  *$figure a rank" "$work/plan"
+        grep -q "^memory  *$figure per rank" "$work/plan"
 }
 
 # row TARGET MODEL PLAN MESH LIMIT WORDS: the plan is refused, and its advice

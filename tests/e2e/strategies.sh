@@ -83,7 +83,7 @@ check "an element of an array is as large as one" units Llama 'layers.*' Llama
 sed 's/fully_shard .*/fully_shard dp { min_params=22000 }/' \
     examples/llama.pdl >"$work/sized.pdl"
 plan "$work/sized.pdl" 2x2 2>"$work/error"
-check "no module is so large" grep -q "the largest has 21664" "$work/error"
+check "no module is so large" grep -q "the largest module has 21664" "$work/error"
 run again 2x2
 run once 2x2
 run once 4x2

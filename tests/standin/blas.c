@@ -1,10 +1,10 @@
-/* blas.c: libcublasLt.so.13 for tests: the calls of
+/* blas.c: a libcublasLt.so.13 for tests: the calls of
  * runtime/cuda/calls_blas.h. Matrices are column-major.
  *
- * As strict as the library's documentation: what it calls an error is one
- * here, and an algorithm that was asked for with operands of some alignment
- * takes no others. Several algorithms are proposed, which differ in how they
- * cut the sum into parts and so in the last bits of the result.
+ * It is as strict as the library's documentation: calls that it forbids are
+ * errors, and an algorithm that was requested for an alignment accepts no other
+ * operands. Several algorithms are proposed. They split the sum differently,
+ * and so differ in the last bits of the result.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ enum {
     NOT_INITIALIZED = 1, INVALID_VALUE = 7, EXECUTION_FAILED = 13,
     VERSION = 130000,
     MAGIC = 0x50415243,
-    ALGORITHMS = 4, /* into 1, 2, 3, 4 parts */
+    ALGORITHMS = 4, /* number i splits the sum into i + 1 parts */
     WORKSPACE_ALIGNMENT = 256,
 };
 
@@ -49,7 +49,7 @@ struct BlasPreferenceObject {
     uint32_t alignment[4];
 };
 
-/* What lies in a BlasAlgorithm. */
+/* The contents of a BlasAlgorithm. */
 typedef struct Algorithm {
     uint32_t magic;
     int16_t parts, epilogue;
@@ -206,7 +206,7 @@ BlasStatus cublasLtMatmulPreferenceDestroy(BlasPreference preference)
     return RT_BLAS_SUCCESS;
 }
 
-/* ---- what fits together ---- */
+/* ---- requirements of a product ---- */
 
 static int64_t size_of(BlasType t)
 {
@@ -252,15 +252,15 @@ static const struct Epilogue *epilogue_of(BlasProduct p)
     return NULL;
 }
 
-/* What the documentation asks of an epilogue's operands: bias and aux have the
- * result's type here, which is the default. */
+/* The documentation's requirements for an epilogue's operands: bias and aux
+ * have the result's type, which is the default. */
 static const char *wrong_epilogue(BlasProduct p, BlasLayout d)
 {
     const struct Epilogue *e = epilogue_of(p);
     if (!e)
         return "an epilogue that is not known here";
     if (e->needs && d->batch > 1)
-        return "an epilogue of a batch, which nobody has asked for";
+        return "an epilogue of a batch, which parc never uses";
     if (e->needs & NEEDS_BIAS && !p->bias)
         return "no pointer to its bias";
     if (e->needs & NEEDS_AUX && !p->aux)
@@ -319,8 +319,8 @@ static BlasStatus check_shapes(BlasHandle handle, BlasProduct p, BlasLayout a,
     return wrong ? INVALID_VALUE : RT_BLAS_SUCCESS;
 }
 
-/* Kernels that load vectors want pointers, leading dimensions and strides to
- * keep their alignment; the others take any. */
+/* Kernels with vector loads require pointers, leading dimensions and strides
+ * to be aligned; other kernels do not. */
 static uint32_t kept_alignment(const struct BlasLayoutObject *l, uint32_t most)
 {
     int64_t bits = (l->leading | (l->batch > 1 ? l->stride : 0)) *
@@ -433,7 +433,7 @@ static int64_t vector_bytes(const Product *p)
            (p->d.type == PRODUCT_F32 ? 4 : 2);
 }
 
-/* What the epilogue reads or writes. */
+/* Marks the epilogue's additional operands as read or written. */
 static bool touch_beside(const Product *p)
 {
     int64_t size = p->aux.type == PRODUCT_F32 ? 4 : 2;
@@ -473,7 +473,7 @@ static enum WorkStatus product_run(void *state)
         (p->beta != 0.0f && !touch(p, &p->c)) || !touch_beside(p) ||
         !hazard_touch(p->workspace, p->workspace_bytes, true))
         return WORK_FAILED;
-    /* A kernel that uses its workspace leaves something there. */
+    /* Like a kernel that uses its workspace, overwrites it. */
     if (p->workspace)
         memset(p->workspace, 0xff, (size_t)p->workspace_bytes);
     product_compute(p);
@@ -570,7 +570,7 @@ BlasStatus cublasLtMatmul(BlasHandle handle, BlasProduct product,
     return r ? EXECUTION_FAILED : RT_BLAS_SUCCESS;
 }
 
-/* The linker finds what is missing. */
+/* A missing call is an error of the linker. */
 #define CALL(result, name, symbol, arguments) (void (*)(void)) name,
 extern void (*const standin_blas_calls[])(void);
 void (*const standin_blas_calls[])(void) = {

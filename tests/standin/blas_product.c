@@ -1,5 +1,5 @@
-/* blas_product.c: products, fast enough for tests: operands are packed as f32
- * so that columns of a tile of the result are vectors that stay in registers.
+/* blas_product.c: matrix products, fast enough for tests: operands are packed
+ * as f32, and the columns of a tile are vectors that stay in registers.
  */
 #include "blas_product.h"
 
@@ -29,8 +29,8 @@ static void store(const ProductMatrix *x, int64_t i, float value)
                                           : parc_to_f16(value);
 }
 
-/* Panels of `width` rows (of a) or columns (of b), each [k, width], the last
- * filled up with zeros. */
+/* Packs panels of `width` rows (of a) or columns (of b), each [k, width]; the
+ * last one is padded with zeros. */
 static float *pack(const ProductMatrix *x, int64_t offset, int64_t along,
                    int64_t across, int64_t n, int64_t k, int width)
 {
@@ -83,7 +83,7 @@ static float ended(const Product *p, int64_t row, int64_t column, float x)
     return x;
 }
 
-/* One sum for each of n rows, `across` elements apart. */
+/* Sums terms for each of n rows, which are `across` elements apart. */
 static void sum_terms(const Product *p, const ProductMatrix *x, int64_t n,
                       int64_t along, int64_t across)
 {

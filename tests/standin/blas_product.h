@@ -6,27 +6,27 @@
 
 typedef enum ProductType { PRODUCT_F32, PRODUCT_BF16, PRODUCT_F16 } ProductType;
 
-/* Column-major, `stride` elements from one of a batch to the next. */
+/* Column-major; matrices of a batch are `stride` elements apart. */
 typedef struct ProductMatrix {
     void *at;
     ProductType type;
     int64_t rows, columns, leading, stride;
-    int64_t bytes; /* from the first element to behind the last */
+    int64_t bytes; /* from the first element to the end of the last */
 } ProductMatrix;
 
-/* What is done to the product in f32 before it is written. */
+/* The epilogue: applied to the product in f32 before it is stored. */
 typedef enum ProductEnd {
     PRODUCT_AS_IT_IS,
     PRODUCT_BIAS,      /* vector [m] is added to each column */
-    PRODUCT_GELU,      /* aux is what it was, d is GELU of that, by tanh */
-    PRODUCT_GELU_BIAS, /* the same, of the sum with the vector */
-    PRODUCT_GELU_GRAD, /* times the derivative of that at aux */
+    PRODUCT_GELU,      /* aux is the product, d its GELU (with tanh) */
+    PRODUCT_GELU_BIAS, /* the same, after vector was added */
+    PRODUCT_GELU_GRAD, /* times GELU's derivative at aux */
     PRODUCT_SUM_A,     /* vector [m] is the sum of a's columns */
     PRODUCT_SUM_B,     /* vector [n] is the sum of b's rows */
 } ProductEnd;
 
-/* d [m, n] = alpha a [m, k] b [k, n] + beta c, sums in f32, the terms in
- * `parts` runs that are summed each and then together. */
+/* d [m, n] = alpha a [m, k] b [k, n] + beta c. Sums are in f32; the terms are
+ * split into `parts` runs, whose sums are added. */
 typedef struct Product {
     int64_t m, n, k, batch;
     ProductMatrix a, b, c, d;
@@ -35,7 +35,7 @@ typedef struct Product {
     void *workspace;
     int64_t workspace_bytes;
     ProductEnd end;
-    void *vector; /* of d's type, as aux is */
+    void *vector; /* of d's type, like aux */
     ProductMatrix aux;
 } Product;
 

@@ -1,5 +1,5 @@
-/* blas_test.c: products and what is done to them against plain loops, and what
- * the library's documentation forbids. */
+/* blas_test.c: compares products and epilogues of the stand-in cuBLASLt with
+ * simple loops, and tests the errors that the documentation requires. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
     result name arguments __asm__(symbol);
 #include "calls_blas.h"
 
-enum { M = 16, N = 6, K = 10 }; /* by columns: d [M, N] */
+enum { M = 16, N = 6, K = 10 }; /* column-major: d [M, N] */
 
 static int passed, failed;
 
@@ -25,7 +25,7 @@ static void check(bool good, const char *what)
         printf("FAILED: %s\n", what);
 }
 
-/* Host's and device's memory are one here. */
+/* The device's memory is the host's here. */
 static float *device(int n, float first)
 {
     CuAddress at = 0;
@@ -64,7 +64,7 @@ static void open_all(Setup *s)
     s->aux = device(M * N, 6);
 }
 
-/* A product with these attributes, queued or refused. */
+/* Queues a product with these attributes, or is refused. */
 static BlasStatus queued(Setup *s, uint32_t epilogue, void *bias, void *aux,
                          int64_t leading, float beta)
 {
@@ -98,7 +98,7 @@ static BlasStatus queued(Setup *s, uint32_t epilogue, void *bias, void *aux,
     return status;
 }
 
-/* … and run. */
+/* Queues a product and runs it. */
 static BlasStatus run(Setup *s, uint32_t epilogue, void *bias, void *aux,
                       int64_t leading, float beta)
 {
@@ -195,7 +195,7 @@ static void check_refusals(Setup *s)
           "a bias in the host's memory");
 }
 
-/* In a capture a kernel cannot be loaded: only what has run before may. */
+/* A capture cannot load kernels: it accepts only those that have run before. */
 static bool is_captured(Setup *s, uint32_t epilogue)
 {
     CuGraph graph;
@@ -210,7 +210,7 @@ static bool is_captured(Setup *s, uint32_t epilogue)
 static void check_capture(Setup *s)
 {
     check(!is_captured(s, RT_BLAS_EPILOGUE_BIAS), "a kernel that is not loaded");
-    check(!run(s, RT_BLAS_EPILOGUE_BIAS, s->bias, NULL, 0, 0), "run at once");
+    check(!run(s, RT_BLAS_EPILOGUE_BIAS, s->bias, NULL, 0, 0), "run eagerly");
     check(is_captured(s, RT_BLAS_EPILOGUE_BIAS), "then captured");
 }
 

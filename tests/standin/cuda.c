@@ -1,14 +1,14 @@
-/* cuda.c: libcuda.so.1 for tests: the calls of runtime/cuda/calls_driver.h (and
- * of tests/gpu/calls_loopback.h) on the host's memory, with the kernels of the object that STANDIN_KERNELS names
- * and work that runs as queue.h has it.
+/* cuda.c: a libcuda.so.1 for tests: the calls of runtime/cuda/calls_driver.h
+ * and tests/gpu/calls_loopback.h on the host's memory. Kernels come from the
+ * object that STANDIN_KERNELS names; work is queued as queue.h describes.
  *
- * STANDIN_DEVICES is how many GPUs there are (8), STANDIN_CAPABILITY what they
- * are (9.0), STANDIN_FREE how many bytes of one are free (all), STANDIN_SHARED
- * how many of shared memory a block may have, STANDIN_DRIVER the driver's
- * version (13000); STANDIN_STALL names work that never ends (see
- * below). STANDIN_CALLS names a file that gets a line for each graph that is
- * launched, each copy to the device with its bytes, and each question whether
- * something has ended, the first of several in a row.
+ * STANDIN_DEVICES is the number of GPUs (8), STANDIN_CAPABILITY their compute
+ * capability (9.0), STANDIN_FREE the free bytes of a GPU (all),
+ * STANDIN_SHARED the shared memory that a block may have, STANDIN_DRIVER the
+ * driver's version (13000). STANDIN_STALL names work that never ends (see
+ * below). STANDIN_CALLS names a log file: a line for each launch of a graph,
+ * each copy to the device with its bytes, and each query whether work has
+ * ended (the first of several in a row).
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ struct CuModuleObject {
     struct CuFunctionObject *function;
 };
 
-/* The driver's state is a process's, as its interface has it. */
+/* The state is global, as the driver's interface has no context argument. */
 static struct {
     bool begun;
     struct CuContextObject context;
@@ -80,7 +80,7 @@ static int64_t number(const char *name, int64_t otherwise)
     return text && *text ? strtoll(text, NULL, 10) : otherwise;
 }
 
-/* A line of STANDIN_CALLS. */
+/* Writes a line to the file STANDIN_CALLS. */
 static void note_call(const char *what, size_t bytes)
 {
     static FILE *f;
@@ -336,9 +336,9 @@ CuResult cuMemFreeHost(void *at)
     return leave(r ? r : release(at));
 }
 
-/* Memory of the program's own that copies may use as they do pinned memory;
- * what happens to it meanwhile is the program's affair: functions of the host
- * on streams write it between copies. */
+/* Host memory that the program registered: copies may use it like pinned
+ * memory. Its contents are not checked, since host functions on streams write
+ * it between copies. */
 enum { MAX_REGISTERED = 64 };
 static struct {
     const char *at;
@@ -384,13 +384,13 @@ CuResult cuMemHostUnregister(void *at)
 
 typedef struct Copy {
     char *to;
-    const char *from; /* NULL: `value` everywhere */
+    const char *from; /* NULL: fills with `value` */
     size_t bytes;
     const char *what;
-    uint64_t sum;     /* of pinned memory, when the copy was queued … */
-    uint32_t writes;  /* … and how often the device had written there */
+    uint64_t sum;     /* checksum of pinned memory when the copy was queued */
+    uint32_t writes;  /* number of device writes there at that time */
     uint32_t value;
-    bool words; /* of which `value` is one; else a byte */
+    bool words; /* `value` is a word; else a byte */
     bool to_host, from_host;
     bool shared; /* registered memory */
 } Copy;
@@ -421,10 +421,10 @@ static StandinPinned *pinned_use(const Copy *c)
                           : NULL;
 }
 
-/* The host must not touch pinned memory before the copy is waited for: what it
- * would read is spoiled, what it changes is found. Where other copies of the
- * same allocation are under way the device reads what it has written, and the
- * order of these is hazard.c's affair. */
+/* The host must not touch pinned memory before it has waited for the copy.
+ * Destinations are overwritten with garbage, changes of sources are detected.
+ * If other copies of the same allocation are in flight, the device may read
+ * what it has written; hazard.c checks their order. */
 static void copy_queued(void *state)
 {
     Copy *c = state;
@@ -439,7 +439,7 @@ static void copy_queued(void *state)
     use->pending++;
 }
 
-/* The copy runs now; false: the host has changed what it reads. */
+/* Starts the copy; false: the host has changed its source. */
 static bool copy_begins(const Copy *c)
 {
     StandinPinned *use = pinned_use(c);
@@ -488,8 +488,8 @@ static CuResult queue_copy(const Copy *c, CuStream stream)
     Copy *mine = (Copy *)(void *)w.state;
     const char *host = c->to_host ? c->to : c->from_host ? c->from : NULL;
     mine->shared = host && registered_at(host, c->bytes) >= 0;
-    /* A driver takes pageable memory, slowly and never in a graph: no program
-     * here means to. */
+    /* A driver copies pageable memory slowly, and never in a graph: no program
+     * of parc should do it. */
     if (host && !mine->shared && !standin_is_pinned(host, (int64_t)c->bytes)) {
         standin_error("%s: %p is no live pinned memory", c->what,
                       (const void *)host);
@@ -523,7 +523,7 @@ CuResult cuMemcpyDtoDAsync(CuAddress to, CuAddress from, size_t bytes,
                               .what = "a copy on the device"}, stream);
 }
 
-/* Row by row: what lies between is not touched. */
+/* Copies row by row; bytes between rows are not touched. */
 CuResult cuMemcpy2DAsync(const CuCopy2D *c, CuStream stream)
 {
     CuResult r = RT_CU_SUCCESS;
@@ -680,7 +680,7 @@ CuResult cuGraphDestroy(CuGraph graph)
 
 /* ---- modules ---- */
 
-/* An image is a cubin (ELF) or PTX; what is in it is not looked at. */
+/* An image is a cubin (ELF) or PTX; its contents are not read. */
 static bool is_image(const void *image)
 {
     const char *p = image;
@@ -723,7 +723,7 @@ CuResult cuModuleLoadDataEx(CuModule *module, const void *image,
     return leave(r ? r : load_module(module, image));
 }
 
-/* The object stays: queued work may still name its kernels. */
+/* The object stays loaded: queued work may still use its kernels. */
 CuResult cuModuleUnload(CuModule module)
 {
     CuResult r = enter_context();
@@ -757,7 +757,7 @@ CuResult cuFuncSetAttribute(CuFunction function, CuFunctionAttribute attribute,
     return leave(r);
 }
 
-/* Static shared memory is not told apart by kernels: none. */
+/* The static shared memory of a kernel is unknown: reports none. */
 CuResult cuFuncGetAttribute(int *value, CuFunctionAttribute attribute,
                             CuFunction function)
 {
@@ -771,8 +771,8 @@ CuResult cuFuncGetAttribute(int *value, CuFunctionAttribute attribute,
 
 _Static_assert(sizeof(StandinLaunch) <= WORK_STATE, "a launch fits");
 
-/* STANDIN_STALL=DEVICE:KERNEL:N: the Nth launch of a kernel, from 1 on, never
- * ends on one device. */
+/* STANDIN_STALL=DEVICE:KERNEL:N: launch number N of a kernel, from 1 on, never
+ * ends on this device. */
 static bool stalls(const StandinLaunch *l)
 {
     static const StandinLaunch *stalled;
@@ -833,7 +833,7 @@ typedef struct HostCall {
     void *with;
 } HostCall;
 
-/* It may wait for other processes, and holds the queue up meanwhile. */
+/* A host function may wait for other processes; it then blocks the queue. */
 static enum WorkStatus host_run(void *state)
 {
     HostCall *h = state;
@@ -849,7 +849,7 @@ CuResult cuLaunchHostFunc(CuStream stream, void (*call)(void *), void *with)
     return leave(r ? r : queue_add(stream, &w));
 }
 
-/* The linker finds what is missing. */
+/* A missing call is an error of the linker. */
 #define CALL(result, name, symbol, arguments) (void (*)(void)) name,
 extern void (*const standin_driver_calls[])(void);
 void (*const standin_driver_calls[])(void) = {

@@ -1,8 +1,7 @@
-/* cudnn.c: libcudnn.so.9 for tests: the calls of runtime/cuda/calls_cudnn.h.
+/* cudnn.c: a libcudnn.so.9 for tests: the calls of runtime/cuda/calls_cudnn.h.
  *
- * Here are descriptors: they keep what they are given, and an attribute that
- * their kind lacks, or has of another type, is an error. cudnn_plan.c makes plans
- * of them and runs these.
+ * This file has the descriptors, which store their attributes. An attribute of
+ * the wrong kind or type is an error. cudnn_plan.c makes and runs plans.
  *
  *   STANDIN_CUDNN_VERSION=91900
  */
@@ -74,7 +73,7 @@ DnnStatus cudnnSetStream(DnnHandle handle, DnnStream stream)
 
 /* ---- attributes ---------------------------------------------------------- */
 
-/* What each kind takes; `most` of a list, `least` of what it cannot do without.
+/* The attributes of each kind: `most` values in a list, `least` required ones.
  */
 static const struct Known {
     DnnKind kind;
@@ -224,7 +223,7 @@ DnnStatus cudnnBackendSetAttribute(DnnDescriptor descriptor,
     return dnn_refuse(d, attribute, "is not known here");
 }
 
-/* Value i of an attribute that is there. */
+/* Value i of an attribute, which must be set. */
 static const void *value_of(const Descriptor *d, DnnAttribute name, size_t size,
                             int64_t i)
 {
@@ -283,7 +282,7 @@ DnnStatus cudnnBackendFinalize(DnnDescriptor descriptor)
     return s;
 }
 
-/* The linker finds what is missing. */
+/* A missing call is an error of the linker. */
 #define CALL(result, name, symbol, arguments) (void (*)(void)) name,
 extern void (*const standin_cudnn_calls[])(void);
 void (*const standin_cudnn_calls[])(void) = {

@@ -1,8 +1,8 @@
-/* cudnn_graph.c: what a graph computes, node by node, from its descriptors
- * alone: whoever described it wrongly gets other numbers.
+/* cudnn_graph.c: computes a graph node by node from its descriptors alone, so
+ * wrong descriptors give wrong numbers.
  *
- * A tensor between nodes has memory of its own in f32, with the strides that it
- * was described with: a reshape is the same memory by other strides.
+ * A tensor between nodes has its own f32 memory, with its described strides: a
+ * reshape is the same memory with other strides.
  */
 #include "cudnn_graph.h"
 
@@ -33,7 +33,7 @@ int64_t graph_tensor_bytes(const HostTensor *t)
     return extent(t) * element_bytes(t->type);
 }
 
-/* A tensor with its memory: f32 where it is inner. */
+/* A tensor with its memory: f32 if it exists only between nodes. */
 typedef struct Held {
     const HostTensor *t;
     void *at;
@@ -65,9 +65,9 @@ static void store(const Held *x, int64_t i, float value)
         ((uint16_t *)x->at)[i] = parc_to_f16(value);
 }
 
-/* ---- places -------------------------------------------------------------- */
+/* ---- indices ------------------------------------------------------------- */
 
-/* The next place of a tensor; false behind the last. */
+/* Advances to the next index of a tensor; false after the last. */
 static bool next(const HostTensor *t, int64_t at[GRAPH_DIMS])
 {
     for (int i = GRAPH_DIMS - 1; i >= 0; i--) {
@@ -78,8 +78,8 @@ static bool next(const HostTensor *t, int64_t at[GRAPH_DIMS])
     return false;
 }
 
-/* Where a place of a tensor with dims `of` is in t: several of the one may be
- * the same of the other. */
+/* The offset in t of an index of `of`; t may be broadcast, so several indices
+ * may have one offset. */
 static int64_t offset(const HostTensor *t, const HostTensor *of,
                       const int64_t at[GRAPH_DIMS])
 {
@@ -192,7 +192,7 @@ void graph_compute(const HostGraph *g, void *const at[GRAPH_NAMED])
             free(of[i].at);
 }
 
-/* ---- faults -------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------- */
 
 static bool divides(const HostTensor *small, const HostTensor *large, int dims)
 {

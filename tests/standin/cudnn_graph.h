@@ -1,4 +1,4 @@
-/* cudnn_graph.h: graphs of tensors on the host, for cudnn.c. */
+/* cudnn_graph.h: evaluates cuDNN graphs on the host, for cudnn.c. */
 #ifndef STANDIN_CUDNN_GRAPH_H
 #define STANDIN_CUDNN_GRAPH_H
 
@@ -7,8 +7,8 @@
 
 enum { GRAPH_DIMS = 4, GRAPH_TENSORS = 64, GRAPH_NODES = 64, GRAPH_NAMED = 24 };
 
-/* `named`: the number of the address that a run gives for it; -1: none, it
- * exists between nodes. */
+/* `named`: the index of the address that a run passes for the tensor; -1: the
+ * tensor exists only between nodes. */
 typedef struct HostTensor {
     int64_t uid, type, dim[GRAPH_DIMS], stride[GRAPH_DIMS];
     bool inner, by_value;
@@ -16,7 +16,7 @@ typedef struct HostTensor {
 } HostTensor;
 
 typedef struct HostNode {
-    unsigned kind;  /* of its descriptor: RT_DNN_OPERATION_MATMUL, … */
+    unsigned kind;  /* of the descriptor: RT_DNN_OPERATION_MATMUL, … */
     int mode, axis;
     int in[3], out; /* tensors; -1: none */
 } HostNode;
@@ -27,15 +27,15 @@ typedef struct HostGraph {
     int ntensors, nnodes, nnamed;
 } HostGraph;
 
-/* NULL, or what is wrong with it: sizes that do not fit together, a tensor
- * that is read before it is made. */
+/* NULL, or the graph's fault: sizes do not match, or a node reads a tensor
+ * before it is computed. */
 const char *graph_fault(const HostGraph *g);
 
-/* Computes all nodes in order, in f32; what a tensor holds is rounded to its
- * type. `at`: addresses by `named`. */
+/* Computes all nodes in order, in f32, and rounds each tensor to its type.
+ * `at`: addresses by `named`. */
 void graph_compute(const HostGraph *g, void *const at[GRAPH_NAMED]);
 
-/* Bytes from a tensor's first element to behind its last. */
+/* Bytes from a tensor's first element to the end of its last. */
 int64_t graph_tensor_bytes(const HostTensor *t);
 
 #endif

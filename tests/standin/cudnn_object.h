@@ -13,7 +13,7 @@ enum {
     BAD_PARAM = 2000, NOT_FINALIZED = 2004, NOT_SUPPORTED = 3000,
     EXECUTION_FAILED = 5000,
     MAGIC = 0x43554e4e,
-    VALUES = 4096, /* bytes of all of a descriptor's */
+    VALUES = 4096, /* bytes of all values of a descriptor */
     ATTRIBUTES = 12,
 };
 
@@ -36,27 +36,27 @@ typedef struct Descriptor {
     int nattributes;
     size_t used;
     unsigned char value[VALUES];
-    HostGraph *graph;  /* an operation graph's own; a config's, a plan's */
+    HostGraph *graph;  /* of an operation graph, a config or a plan */
     int engine;        /* of an engine, a config, a plan */
     int64_t workspace; /* of a plan */
 } Descriptor;
 
 /* Whether STANDIN_CUDNN is `what`. */
 bool dnn_asked_to(const char *what);
-/* Keeps `why` for cudnnGetLastErrorString; returns the status. */
+/* Stores `why` for cudnnGetLastErrorString; returns the status. */
 DnnStatus dnn_fails(DnnStatus status, const char *why);
-/* The same, and says it. */
+/* The same for an attribute, which the message names. */
 DnnStatus dnn_refuse(const Descriptor *d, DnnAttribute name, const char *why);
 
 bool dnn_is(const Descriptor *d);
-/* An attribute; NULL: it has not been set. Value i of one, 0 where it has not:
- * numbers, modes, and descriptors that are finalized. */
+/* An attribute; NULL: not set. The functions below return value i of one (a
+ * number, a mode, a finalized descriptor), or 0 if it is not set. */
 const Attribute *dnn_find(const Descriptor *d, DnnAttribute name);
 int64_t dnn_int64(const Descriptor *d, DnnAttribute name, int64_t i);
 int32_t dnn_mode(const Descriptor *d, DnnAttribute name);
 bool dnn_bool(const Descriptor *d, DnnAttribute name);
 Descriptor *dnn_descriptor(const Descriptor *d, DnnAttribute name, int64_t i);
-/* An operation graph's tensors and nodes from its descriptors
+/* Builds an operation graph's tensors and nodes from its descriptors
  * (cudnn_plan.c). */
 DnnStatus dnn_finalize_graph(Descriptor *d);
 DnnStatus dnn_finalize_plan(Descriptor *d);

@@ -2,13 +2,13 @@
  *
  * A graph is computed from its descriptors alone (cudnn_graph.c). For backward
  * graphs three engines are proposed: one whose results vary, one that needs a
- * whole memory as its workspace, and one that is right for all graphs. The first
- * may run graphs that add up dq in a tensor of their own. Running another engine
- * is an error.
+ * whole memory as its workspace, and one that is right for all graphs. The
+ * first may run graphs that sum dq in a separate tensor. Running any other
+ * engine is an error.
  *
- *   STANDIN_CUDNN=refuse  it has no engine
- *   STANDIN_CUDNN=fail    what runs, fails
- *   STANDIN_CUDNN=slow    it takes a tenth of a second
+ *   STANDIN_CUDNN=refuse  there is no engine
+ *   STANDIN_CUDNN=fail    every run fails
+ *   STANDIN_CUDNN=slow    a run takes a tenth of a second
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 
 enum {
     OWN_ROOM = 256, TILE = 128, ALIGNMENT = 16,
-    ENGINES = 3, VARIES = 0, RIGHT = 2, /* of backward graphs, from 0 on */
+    ENGINES = 3, VARIES = 0, RIGHT = 2, /* engines of backward graphs */
 };
 
 /* ---- graphs -------------------------------------------------------------- */
@@ -103,7 +103,7 @@ DnnStatus dnn_finalize_graph(Descriptor *d)
 
 /* ---- engines ------------------------------------------------------------- */
 
-/* Backward graphs have a product of transposed scores. */
+/* Backward graphs have a matmul of transposed scores. */
 static bool is_backward(const HostGraph *g)
 {
     for (int i = 0; i < g->nnodes; i++)
@@ -112,7 +112,7 @@ static bool is_backward(const HostGraph *g)
     return false;
 }
 
-/* The tensor that dq is copied from; NULL: dq is a product's own result. */
+/* The tensor that dq is copied from; NULL: a matmul computes dq itself. */
 static const HostTensor *sum_of_dq(const HostGraph *g)
 {
     for (int i = 0; i < g->nnodes; i++)
@@ -132,8 +132,8 @@ static int64_t up(int64_t n)
     return (n + TILE - 1) / TILE * TILE;
 }
 
-/* Of backward graphs: ds for each head, or another sum of dq; what several heads
- * share is summed from 16 bits. */
+/* The workspace of a backward graph: ds for each head, or another sum of dq. The
+ * gradients of shared heads are summed from 16-bit values. */
 static int64_t workspace_of(const HostGraph *g)
 {
     const HostTensor *scores = &g->tensor[g->node[3].out];
@@ -162,7 +162,7 @@ DnnStatus dnn_finalize_plan(Descriptor *d)
     return RT_DNN_SUCCESS;
 }
 
-/* Configs of the graph's engines; the library fills in those that it is given.
+/* Proposes configs of the graph's engines in the descriptors of the caller.
  */
 static DnnStatus propose(const Descriptor *d, int64_t room, int64_t *count,
                          DnnDescriptor *config)
@@ -224,12 +224,12 @@ typedef struct Run {
     const Descriptor *plan;
     const HostGraph *graph;
     void *at[GRAPH_NAMED];
-    float number[GRAPH_NAMED]; /* those of the host's, as they were */
+    float number[GRAPH_NAMED]; /* copies of scalars in host memory */
     void *workspace;
 } Run;
 _Static_assert(sizeof(Run) <= WORK_STATE, "a run fits");
 
-/* Rows along the dim whose elements lie together. */
+/* Marks rows along the contiguous dim as read or written. */
 static bool touch(const HostTensor *t, char *at, bool write)
 {
     int64_t bytes = t->type == RT_DNN_F32 ? 4 : 2;
@@ -306,7 +306,7 @@ static enum WorkStatus run_plan(void *state)
     return WORK_DONE;
 }
 
-/* Addresses of the pack, by name. */
+/* Reads the addresses of the variant pack, by name. */
 static const char *take_addresses(Run *r, const Descriptor *pack)
 {
     const Attribute *names = dnn_find(pack, RT_DNN_PACK_NAMES);

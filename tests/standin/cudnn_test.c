@@ -1,6 +1,7 @@
-/* cudnn_test.c: attention as cuDNN is told of it (runtime/cuda/rt_cudnn*.c),
- * against the CPU's function. The stand-in library computes what the descriptors
- * say, so that a wrong stride, name or address is a wrong number here.
+/* cudnn_test.c: compares attention by the stand-in cuDNN, as
+ * runtime/cuda/rt_cudnn*.c describes it, with the CPU's function. The stand-in
+ * follows the descriptors, so a wrong stride, name or address gives a wrong
+ * number.
  */
 #include <omp.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ static void check(bool fine, const char *what)
         printf("FAILED %s\n", what);
 }
 
-/* ---- of the runtime, what is not looked at here -------------------------- */
+/* ---- runtime functions that this test does not need ---------------------- */
 
 void rt_nvtx_push(const char *name)
 {
@@ -86,7 +87,7 @@ static void wait_for(CuStream stream)
 
 typedef struct Case {
     ParcAttention a;
-    AttentionPiece room; /* for the backward pass: all, where b is 0 */
+    AttentionPiece room; /* workspace of the backward pass; b 0: all of it */
     int64_t pieces;
 } Case;
 
@@ -151,7 +152,7 @@ static void pass(ParcRt *rt, const Case *c, void *const at[DNN_NAMED],
         return;
     check(backward ? c->a.b / u->piece_b * (c->a.kv / u->piece_kv) == c->pieces
                    : u->piece_b == c->a.b,
-          "it runs in as many pieces as there is room for");
+          "the workspace determines the number of pieces");
     check(!backward || (rt_cudnn_plan_engine(u->plan) == 0) !=
                            c->a.deterministic,
           "an engine whose results vary, unless it must be deterministic");
@@ -190,7 +191,7 @@ static void run(ParcRt *rt, const Case *c, int number)
     test_attention(check, what, a, is, should);
 }
 
-/* ---- what it is not taken for -------------------------------------------- */
+/* ---- calls that cuDNN does not get --------------------------------------- */
 
 static void refusals(ParcRt *rt)
 {
@@ -222,7 +223,7 @@ static void refusals(ParcRt *rt)
 
 int main(void)
 {
-    omp_set_num_threads(1); /* as scratch is planned */
+    omp_set_num_threads(1); /* as the scratch was planned */
     RtDevice device = {0};
     ParcRt rt = {.threads = 1, .device = &device};
     device.stream[PARC_COMPUTE] = open_stream();

@@ -1,6 +1,6 @@
-/* device_cases.h: on what device code that is written by hand is tested:
- * tests/unit/instances.c writes the instances that these need, and
- * device_test.c runs them. */
+/* device_cases.h: the cases on which hand-written device code is tested.
+ * tests/unit/instances.c prints the instances that they need, and device_test.c
+ * runs them. */
 #ifndef PARC_TESTS_STANDIN_DEVICE_CASES_H
 #define PARC_TESTS_STANDIN_DEVICE_CASES_H
 
@@ -46,8 +46,8 @@ static const EmbeddingCase embedding_cases[] = {
     {2, 50, 30, 33, 30, false},  {1, 20, 16, 2500, 16, false},
 };
 
-/* c of `kept` letters, the summed ones behind them: rows of {size, stride in
- * c, in a, in b}, as parc_contract takes them. */
+/* An einsum: c has `kept` letters, and the summed letters follow. Rows are
+ * {size, stride in c, in a, in b}, as parc_contract takes them. */
 typedef struct ContractCase {
     const char *spec;
     int type;

@@ -1,5 +1,5 @@
-/* device_names.h: the CUDA runtime's functions under names of their own, so
- * that device_test.c can hold them against the CPU's. */
+/* device_names.h: renames the CUDA runtime's functions, so that device_test.c
+ * can compare them with the CPU's. */
 #define parc_copy cuda_copy
 #define parc_copy_rows cuda_copy_rows
 #define parc_take_part cuda_take_part

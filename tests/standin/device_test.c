@@ -1,9 +1,9 @@
-/* device_test.c: device code that is written by hand, and what launches it,
- * against the CPU's functions.
+/* device_test.c: compares hand-written device code, and the functions that
+ * launch it, with the CPU's functions.
  *
  *   device_test KERNELS.so [CASE]   only that case of attention
  *
- * Memory stays: in the end all launches are run again without each barrier.
+ * Memory is not freed: at the end all launches run again without each barrier.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -20,7 +20,7 @@
 #include "rt_type.h"
 #include "test_numbers.h"
 
-/* runtime/cuda, compiled behind device_names.h. */
+/* runtime/cuda is compiled with -include device_names.h. */
 __typeof__(parc_copy) cuda_copy;
 __typeof__(parc_copy_rows) cuda_copy_rows;
 __typeof__(parc_take_part) cuda_take_part;
@@ -38,8 +38,8 @@ enum { MOST_LAUNCHES = 1000 };
 static struct {
     const StandinModule *module;
     int passed, failed, errors;
-    int64_t block_memory; /* shared memory that a block may have, bytes */
-    int nlaunches; /* all so far, to be run again */
+    int64_t block_memory; /* shared memory that a block may have, in bytes */
+    int nlaunches; /* recorded launches, which are repeated at the end */
     StandinLaunch launch[MOST_LAUNCHES];
 } test;
 
@@ -205,7 +205,7 @@ static void embedding(const EmbeddingCase *c)
     check(test.errors == 0 &&
               same(is, should, c->n * c->width * rt_type_size(type)),
           what);
-    /* In the order of positions, so that not a bit differs. */
+    /* In the order of positions, so the bits are equal. */
     check(same(grad, expected, c->rows * c->width * 4), what);
 }
 
@@ -264,7 +264,7 @@ static void rows(ParcType type, int64_t to_row, int64_t from_row, int64_t n,
     check(test.errors == 0 && same(is, should, bytes), what);
 }
 
-/* A rank's part of rows that are split in three. */
+/* A rank's part of rows that three ranks share. */
 static void parts(int64_t outer, int64_t inner, int64_t valid)
 {
     enum { RANKS = 3 };
@@ -358,7 +358,7 @@ static void hear_nothing(void *ctx, const char *text)
     (void)text;
 }
 
-/* Every barrier is there for a reason: without it some launch has a race. */
+/* Every barrier is needed: without it some launch has a race. */
 static void barriers(void)
 {
     const StandinSite *site;

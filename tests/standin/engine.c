@@ -1,10 +1,10 @@
 /* engine.c: runs a launch: blocks one after another, a block's threads as
  * fibers.
  *
- * A fiber starts the block's next thread when it is done with one, so that a
- * kernel in which nobody waits is a loop of plain calls on one stack. Only a
- * thread that waits keeps its fiber; the next one then gets another. Who may
- * go on stands in a queue; when it is empty and all threads have begun, the
+ * A fiber that has finished a thread starts the block's next thread, so a
+ * kernel without barriers is a loop of plain calls on one stack. A thread that
+ * waits keeps its fiber, and the next thread gets another one. A queue has the
+ * threads that may continue. If it is empty and all threads have begun, the
  * block has ended or hangs.
  */
 #include "engine.h"
@@ -27,7 +27,7 @@ enum {
     STACK = 64 << 10, GUARD = 4096,
     MAX_SHARED = 227 << 10,
     MAX_SITES = 4096,
-    MAX_ERRORS = 4, /* of a launch, before it is given up */
+    MAX_ERRORS = 4, /* after which a launch is abandoned */
     WARPS = STANDIN_MAX_THREADS / 32,
 };
 
@@ -129,8 +129,9 @@ static FILE *start_addr2line(const char *file, unsigned long long address,
     return fdopen(end[0], "r");
 }
 
-/* The line of an instruction, from the debugging information: the innermost
- * of those it was inlined from that is not of the device language itself. */
+/* The source line of an instruction, from the debugging information: among the
+ * functions that it was inlined from, the innermost one outside the device
+ * language. */
 static bool source_line(char *to, int bytes, const Dl_info *in, const void *pc)
 {
     static const char language[] = "parc_device";
@@ -196,7 +197,7 @@ static void queue_move(Queue *to, Queue *from)
     queue_clear(from);
 }
 
-/* The running thread is f's. */
+/* The fiber's thread becomes the running thread. */
 static void enter(Fiber *f)
 {
     Now *n = &standin_now;
@@ -237,7 +238,7 @@ static void call_kernel(const StandinLaunch *l)
 
 static Fiber *fresh_fiber(void);
 
-/* Somebody else's turn. */
+/* Switches to another thread that may continue. */
 static void run_next(Fiber *self)
 {
     Context *to = &e.main;
@@ -275,8 +276,8 @@ static Fiber *fresh_fiber(void)
     if (f) {
         e.free = f->next;
     } else {
-        /* Fibers' hot words must not all fall into the same lines of the
-         * cache. */
+        /* Staggers the stacks, so that the fibers' hot words are in different
+         * sets of the cache. */
         f = &e.fiber[e.nfibers];
         char *stack = e.stacks + (size_t)e.nfibers * STACK;
         mprotect(stack, GUARD, PROT_NONE);
@@ -307,9 +308,9 @@ _Noreturn void engine_abandon(void)
     abort();
 }
 
-/* ---- what threads do together ---- */
+/* ---- barriers and exchanges ---- */
 
-/* Notes the site; false: it is left out. */
+/* Records the barrier's site; false: this barrier is to be skipped. */
 static bool note_site(const void *pc, bool warp)
 {
     if (pc == e.skip)
@@ -387,7 +388,7 @@ bool engine_exchange(enum ExchangeKind kind, const void *site)
     return true;
 }
 
-/* By the last lane: the others go on. */
+/* Called by the last lane: the others may continue. */
 void engine_release(void)
 {
     queue_move(&e.ready, &e.warp[standin_now.thread / 32].waiting);
@@ -431,7 +432,7 @@ static void engine_open(void)
     standin_now.tick = 1;
 }
 
-/* All threads have begun and nobody can go on. */
+/* All threads have begun, and none can continue. */
 static void report_hang(void)
 {
     char place[300];
@@ -450,7 +451,7 @@ static void report_hang(void)
     e.abandoned = true;
 }
 
-/* Every fiber's stack holds a thread that will not go on. */
+/* Drops the fibers, whose threads will not continue. */
 static void drop_fibers(void)
 {
     e.nfibers = 0;
@@ -506,7 +507,7 @@ int standin_launch(const StandinLaunch *l)
     n->launch = ++n->tick;
     e.threads = l->block;
     e.abandoned = false;
-    /* The memory ends where what was asked for ends. */
+    /* Shared memory ends exactly at the requested size. */
     n->shared = e.shared + ((MAX_SHARED - l->shared_bytes) & ~(int64_t)127);
     memset(e.shared, 0xff, MAX_SHARED);
     shadow_bind_shared(l, n->shared);

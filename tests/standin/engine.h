@@ -1,20 +1,20 @@
-/* engine.h: kernels of emitted CUDA programs, on the host, for tests.
+/* engine.h: runs kernels of emitted CUDA programs on the host, for tests.
  *
  * A kernel compiled with parc_device_host.h runs block after block, a block's
- * threads as fibers. Where it was compiled with -fsanitize=thread, every
- * access is held against what the other threads did (shadow.c):
- *   - memory that is no live device memory, the block's shared memory or the
+ * threads as fibers. If it was compiled with -fsanitize=thread, every access is
+ * checked against those of other threads (shadow.c). Errors are:
+ *   - an access outside live device memory, the block's shared memory and the
  *     thread's own stack;
- *   - shared memory that is read before the block wrote it;
+ *   - a read of shared memory that the block has not written;
  *   - two accesses to the same bytes by two threads, one of them a write,
- *     with no barrier between (block_barrier in a block, warp_barrier in a
- *     warp, nothing between blocks), in whichever order they came;
- *   - shared memory that copy_async16 is still writing to.
- * The lanes of a warp that disagree on what they do together, and threads
- * that end while others wait at a barrier, are errors in any build.
+ *     without a barrier between (block_barrier in a block, warp_barrier in a
+ *     warp, nothing between blocks), in either order;
+ *   - an access to shared memory that copy_async16 is still writing.
+ * In any build it is an error if lanes of a warp make different exchanges, or
+ * if threads end while others wait at a barrier.
  *
- * The engine belongs to one thread of a process. Its state is global because
- * the compiler's callbacks carry none.
+ * Only one thread of a process may use the engine. Its state is global because
+ * the compiler's callbacks have no context argument.
  */
 #ifndef STANDIN_ENGINE_H
 #define STANDIN_ENGINE_H
@@ -24,7 +24,7 @@
 
 enum { STANDIN_MAX_ARGS = 64, STANDIN_MAX_THREADS = 1024 };
 
-/* What tests/standin/build puts beside the kernels: */
+/* The table that tests/standin/build adds to the kernels: */
 typedef struct StandinKernel {
     const char *name;
     void (*run)(void);
@@ -47,50 +47,51 @@ typedef struct StandinLaunch {
     int64_t arg[STANDIN_MAX_ARGS];
 } StandinLaunch;
 
-/* Runs it; the number of errors, each told on stderr (or to standin_hear).
- * A launch ends at its first access out of bounds and after a few others. */
+/* Runs a launch and returns the number of errors; each is reported on stderr
+ * (or to standin_hear). A launch ends at its first access out of bounds and
+ * after a few other errors. */
 int standin_launch(const StandinLaunch *l);
 
-/* The same; where STANDIN_BARRIERS asks for it, also without each of its
- * barriers (probe.c). */
+/* The same; if STANDIN_BARRIERS is set, also runs the launch without each of
+ * its barriers (probe.c). */
 int standin_launch_probing(const StandinLaunch *l);
 
-/* Errors go to `hear` from here on; NULL: to stderr. */
+/* From now on errors are passed to `hear`; NULL: to stderr. */
 void standin_hear(void (*hear)(void *ctx, const char *text), void *ctx);
 
-/* Says that something is wrong, in the words of printf. */
+/* Reports an error, formatted as by printf. */
 __attribute__((format(printf, 1, 2))) void standin_error(const char *format,
                                                          ...);
 
 /* ---- device memory ---- */
 
-/* Exactly `bytes`, at a multiple of 512, filled with 0xff (NaN), with
- * memory between that nobody owns. NULL: more than the device has. Memory
- * of the host that the device sees (pinned) comes from the same place. */
+/* Allocates exactly `bytes` at a multiple of 512, filled with 0xff (NaN), with
+ * unowned memory between allocations. NULL: more than the device has. Pinned
+ * host memory comes from the same range. */
 void *standin_alloc(int64_t bytes);
 void *standin_alloc_pinned(int64_t bytes);
-/* False: not the beginning of live device memory. */
+/* False: not the beginning of a live allocation. */
 bool standin_free(void *at);
-/* All of it in one piece of live device memory. */
+/* Whether all of it is within one live allocation. */
 bool standin_is_device(const void *at, int64_t bytes);
 bool standin_is_pinned(const void *at, int64_t bytes);
-/* Copies between the device and a piece of pinned memory: how many are queued
- * and have not run, and how many have written it. NULL: it is none. */
+/* Copies that involve an allocation of pinned memory: the number that is queued
+ * and has not run, and the number that has written it. NULL: not pinned. */
 typedef struct StandinPinned {
     int pending;
     uint32_t writes;
 } StandinPinned;
 StandinPinned *standin_pinned_use(const void *at);
-/* Somewhere in the addresses that device memory is given. */
+/* Whether the address is in the range of device memory. */
 bool standin_in_space(const void *at);
 int64_t standin_allocated(void);
-/* What a device has. */
+/* The bytes of memory that a device has. */
 int64_t standin_capacity(void);
 
 /* ---- barriers ---- */
 
-/* A place in a kernel that calls a barrier: a return address, told as the
- * offset from the kernel's beginning. */
+/* A call of a barrier in a kernel: its return address, as the offset from the
+ * kernel's beginning. */
 typedef struct StandinSite {
     const StandinKernel *kernel;
     int64_t offset;
@@ -99,7 +100,7 @@ typedef struct StandinSite {
 
 /* Sites seen so far, in the order in which they were reached. */
 int standin_sites(const StandinSite **site);
-/* That site does nothing from here on; -1: all do. */
+/* From now on this barrier does nothing; -1: all barriers work. */
 void standin_skip_site(int site);
 
 #endif

@@ -1,5 +1,5 @@
-/* engine_kernels.cu: kernels for the engine's own test: right ones, and
- * each of the faults that it must find. */
+/* engine_kernels.cu: kernels for the engine's own test: correct ones, and
+ * one with each of the faults that it must find. */
 #include "parc_device.h"
 
 PARC_KERNEL(256) scale(float *y, const float *x, int64_t n)
@@ -9,7 +9,7 @@ PARC_KERNEL(256) scale(float *y, const float *x, int64_t n)
         y[i] = 2.0f * x[i];
 }
 
-/* As scale, but the last thread goes too far. */
+/* Like scale, but the last thread exceeds the array. */
 PARC_KERNEL(256) scale_too_far(float *y, const float *x, int64_t n)
 {
     int64_t i = block_index() * block_threads() + thread_index();
@@ -29,7 +29,7 @@ PARC_KERNEL(256) row_sum(float *y, const float *x, int64_t width)
         y[block_index()] = sum;
 }
 
-/* The same scratch twice, with a barrier between and without. */
+/* Uses the same scratch twice, with a barrier between and without. */
 PARC_KERNEL(256) two_sums(float *y, const float *x)
 {
     PARC_SHARED float part[32];
@@ -49,8 +49,8 @@ PARC_KERNEL(256) two_sums_racing(float *y, const float *x)
         y[block_index()] = b;
 }
 
-/* Rows in shared memory, read by others: right; without the barrier that
- * makes them visible; without the one before they are written again. */
+/* Rows in shared memory that other threads read: correct; without the barrier
+ * after the writes; without the barrier before the next writes. */
 PARC_DEVICE void reverse(float *x, int64_t turns, int before, int after)
 {
     float *s = (float *)parc_shared();
@@ -80,8 +80,8 @@ PARC_KERNEL(256) reverse_again(float *x, int64_t turns)
     reverse(x, turns, 1, 0);
 }
 
-/* Within a warp: with its barrier, without, and with a shuffle in its place,
- * which orders no memory. */
+/* Within a warp: with its barrier, without, and with a shuffle instead, which
+ * does not order memory. */
 PARC_KERNEL(256) warp_turn(float *x)
 {
     PARC_SHARED float s[256];
@@ -106,7 +106,7 @@ PARC_KERNEL(256) warp_turn_other_warp(float *x)
     x[thread_index()] = s[thread_index() ^ 32];
 }
 
-/* Halves of a word are two threads' own. */
+/* Two threads own the halves of a word. */
 PARC_KERNEL(256) halves(parc_bf16 *y, const parc_bf16 *x)
 {
     y[thread_index()] = parc_to_bf16(2.0f * parc_from_bf16(x[thread_index()]));
@@ -207,9 +207,9 @@ PARC_KERNEL(32) product_f16(float *d, const uint16_t *a, const uint16_t *b)
     product(d, a, b, 1);
 }
 
-/* Turn i reads what was copied two turns ago, behind `waits` of the groups.
- * With the barriers, three slots and at most one group under way it is right.
- */
+/* Iteration i reads what was copied two iterations earlier, after waiting until
+ * `waits` groups remain. It is correct with the barriers, three slots and at
+ * most one group in flight. */
 PARC_DEVICE void pipeline(float *y, const float *x, int64_t turns, int slots,
                           int ahead)
 {

@@ -1,4 +1,4 @@
-/* engine_test.c: the engine finds what it must, and nothing else.
+/* engine_test.c: checks that the engine finds all faults, and no others.
  *
  *   engine_test KERNELS.so    engine_kernels.cu, compiled with its checks
  */
@@ -38,7 +38,7 @@ static void check(Test *t, bool fine, const char *what)
                t->heard.n ? t->heard.first : "nothing");
 }
 
-/* Launches a kernel; the errors that it gave. */
+/* Launches a kernel; returns the number of errors. */
 static int launch(Test *t, const char *name, int64_t grid, int block,
                   int64_t shared, int nargs, const int64_t *arg)
 {
@@ -109,7 +109,7 @@ typedef struct Case {
     const char *says;
 } Case;
 
-/* Kernels of one array and (for some) a second or a number. */
+/* Kernels with one array and, for some, a second one or a number. */
 static const Case cases[] = {
     {"two_sums", 2, 256, 0, false, ""},
     {"two_sums_racing", 2, 256, 0, true, "no barrier between"},
@@ -191,7 +191,7 @@ static void products(Test *t)
     }
 }
 
-/* Each barrier of two_sums and reverse_right is needed. */
+/* two_sums and reverse_right need each of their barriers. */
 static void skipped_barriers(Test *t)
 {
     const StandinSite *site;
@@ -219,7 +219,7 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* How fast it is: printed, not judged. */
+/* Prints the engine's speed; no speed is required. */
 static void rates(Test *t)
 {
     enum { N = 1 << 20 };

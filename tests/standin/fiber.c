@@ -1,12 +1,12 @@
-/* fiber.c: switching contexts by hand, since swapcontext asks the kernel for
- * the signal mask each time, which takes a hundred times as long. */
+/* fiber.c: switches contexts in assembly, since swapcontext makes a system call
+ * for the signal mask each time, which is a hundred times slower. */
 #include "fiber.h"
 
 #include <stdint.h>
 
 #if defined(__x86_64__)
-/* What a callee saves: rbp, rbx, r12 to r15; entry; its own return address,
- * which nobody uses. */
+/* Registers that a callee saves: rbp, rbx, r12 to r15; then `entry`, and a
+ * return address that is never used. */
 enum { SAVED = 6, ENTRY = 6, FRAME = 8 };
 __asm__(".text\n"
         ".globl fiber_switch\n"

@@ -1,4 +1,4 @@
-/* fiber.h: contexts that one thread of the host switches between. */
+/* fiber.h: contexts between which one thread of the host switches. */
 #ifndef STANDIN_FIBER_H
 #define STANDIN_FIBER_H
 
@@ -15,12 +15,12 @@ typedef struct Context {
 #endif
 } Context;
 
-/* A context that calls entry, which must not return, on `bytes` of stack;
- * `skew` bytes of it (a multiple of 64) stay unused at the top. */
+/* Makes a context that calls `entry`, which must not return, on `bytes` of
+ * stack; `skew` bytes (a multiple of 64) at its top stay unused. */
 void fiber_make(Context *c, void *stack, size_t bytes, size_t skew,
                 void (*entry)(void));
 
-/* Leaves `from`, to return from this call when somebody switches to it. */
+/* Switches; returns when another context switches back to `from`. */
 void fiber_switch(Context *from, Context *to);
 
 #endif

@@ -12,12 +12,12 @@
 
 enum { GRAIN = 4 };
 
-/* Numbers of operations; 0: nobody. */
+/* Numbers of operations; 0: none. */
 typedef struct Mark {
     uint32_t write, read[HAZARD_STREAMS];
 } Mark;
 
-/* What is left of an operation when others ask about it. */
+/* The part of an operation that later checks need. */
 typedef struct Past {
     const char *name;
     uint32_t index;
@@ -79,7 +79,7 @@ static inline bool ended(uint32_t number)
     return p->index <= hazard.op->age.ended[p->stream];
 }
 
-/* The other operation, or 0. */
+/* Returns the conflicting operation, or 0. */
 static inline uint32_t touch(Mark *m, bool write)
 {
     uint32_t me = hazard.number, other = 0;
@@ -138,7 +138,7 @@ bool hazard_touch(const void *at, int64_t bytes, bool write)
     uintptr_t end = from + (uintptr_t)bytes;
     if (!hazard.op || bytes <= 0 || !standin_in_space(at))
         return true;
-    if (bytes >= 2 * GRAIN) { /* in the next layer's half another may be */
+    if (bytes >= 2 * GRAIN) { /* a neighbour may own half of an end grain */
         from += GRAIN - 1;
         end -= GRAIN - 1;
     }

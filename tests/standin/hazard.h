@@ -1,13 +1,13 @@
-/* hazard.h: whether two pieces of queued work that touch the same memory are
- * in an order that streams and events give them.
+/* hazard.h: checks that streams and events order two pieces of queued work
+ * that touch the same memory.
  *
- * Work has a number; an Age says of each stream up to which piece of it has
- * ended for sure when this one begins. Each four bytes of device memory
- * remember who wrote them last and who read them last on each stream. An
- * access without such an order is an error in whichever order the two ran. Of
- * longer pieces of memory those bytes do not count that share such a word with
- * the neighbours: layers of 16 bits may be so many halves of words.
- * STANDIN_HAZARDS=0 looks away.
+ * Pieces of work are numbered on each stream. The Age of a piece has, for each
+ * stream, the last piece that is known to have ended when this one begins. For
+ * each four bytes of device memory the checker records the last writer and, on
+ * each stream, the last reader. A conflicting access that is not ordered after
+ * these is an error, whichever ran first. At the ends of longer ranges, words
+ * that are shared with a neighbour are not checked: layers of 16-bit elements
+ * may end in the middle of a word. STANDIN_HAZARDS=0 disables the check.
  */
 #ifndef STANDIN_HAZARD_H
 #define STANDIN_HAZARD_H
@@ -23,25 +23,25 @@ typedef struct Age {
 
 typedef struct HazardOp {
     const char *name;
-    int stream;     /* below HAZARD_STREAMS, or -1: not looked at */
-    uint32_t index; /* among the pieces of its stream, from 1 on */
-    Age age;        /* what ended before; its own index included */
+    int stream;     /* below HAZARD_STREAMS, or -1: not checked */
+    uint32_t index; /* of the piece on its stream, from 1 on */
+    Age age;        /* what has ended before it; includes its own index */
 } HazardOp;
 
-/* What runs from here on; NULL: nothing that is queued. */
+/* Sets the running piece of work; NULL: none that was queued. */
 void hazard_begin(const HazardOp *op);
 
-/* The running work touches these bytes; false: with no order to what touched
- * them before, which has been told. For what is no kernel. */
+/* Records that the running work, other than a kernel, touches these bytes.
+ * False: an earlier access is not ordered before it; that was reported. */
 bool hazard_touch(const void *at, int64_t bytes, bool write);
-/* Rows of `bytes`, `step` bytes from one to the next. */
+/* The same for rows of `bytes`, which are `step` bytes apart. */
 bool hazard_touch_rows(const void *at, int64_t rows, int64_t bytes,
                        int64_t step, bool write);
-/* The same for an access of a kernel; NULL, or what is wrong in `text`. */
+/* The same for an access of a kernel; NULL, or the error in `text`. */
 const char *hazard_access(uintptr_t at, int bytes, bool write, char *text,
                           int room);
 
-/* Both ended. */
+/* a becomes the age after both have ended. */
 void age_join(Age *a, const Age *b);
 
 #endif

@@ -1,4 +1,4 @@
-/* loaded.c: see loaded.h. A process is a rank, with libraries of its own. */
+/* loaded.c: see loaded.h. A process is a rank and has its own libraries. */
 #include "loaded.h"
 
 #include <stdlib.h>

@@ -1,18 +1,18 @@
-/* loaded.h: which of its kernels a library has loaded.
+/* loaded.h: records which of its kernels a library has loaded.
  *
- * Libraries load a kernel when it is first launched (CUDA's lazy loading). In a
- * capture the real ones may then fail, or stall until the device is idle: what
- * is captured has to have run before. Kernels of the program's own are loaded
- * when they are looked up.
+ * Libraries load a kernel at its first launch (CUDA's lazy loading). During a
+ * capture that may fail, or stall until the device is idle, so captured kernels
+ * must have run before. Kernels of the program itself are loaded when they are
+ * looked up.
  */
 #ifndef STANDIN_LOADED_H
 #define STANDIN_LOADED_H
 
 #include "api.h"
 
-/* A kernel is told from others by the bytes of `key`; it is launched on the
- * stream, which loads it. False, and an error, where that stream is captured
- * and nothing launched it before. */
+/* The bytes of `key` identify a kernel. A launch on the stream loads it. False,
+ * with an error message, if the stream is being captured and the kernel has not
+ * been launched before. */
 bool loaded_launch(const void *key, size_t bytes, CuStream stream,
                    const char *what);
 

@@ -1,6 +1,6 @@
-/* memory.c: the device's memory: pieces of one range of addresses, so that
- * what is not in it is told from what is, and shadow.c finds a word's history
- * by arithmetic. Addresses are used once: what is freed stays unmapped. */
+/* memory.c: the device's memory: allocations in one range of addresses. Other
+ * addresses are then easy to recognise, and shadow.c computes the address of a
+ * word's history. Addresses are used only once: freed memory stays unmapped. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +16,14 @@ enum { MAX_PIECES = 4096, ALIGN = 512, PAGE = 4096, REDZONE = 4096 };
 typedef struct Piece {
     char *at;
     int64_t bytes;
-    bool pinned; /* the host's */
+    bool pinned; /* host memory */
     StandinPinned use;
 } Piece;
 
 static struct {
     Piece piece[MAX_PIECES]; /* live, in any order */
-    int n, last;             /* last: the one that was asked for last */
-    char *end;               /* addresses beyond it are new */
+    int n, last;             /* last: the result of the last lookup */
+    char *end;               /* higher addresses are unused */
     int64_t allocated;
 } memory;
 
@@ -80,7 +80,7 @@ void *standin_alloc_pinned(int64_t bytes)
     return take(bytes, true);
 }
 
-/* The piece that holds `at`, or NULL. */
+/* The allocation that contains `at`, or NULL. */
 static Piece *find(const void *at)
 {
     uintptr_t a = (uintptr_t)at;
@@ -141,8 +141,8 @@ bool standin_in_space(const void *at)
     return (uintptr_t)at - (uintptr_t)memory_base < (uintptr_t)SPACE;
 }
 
-/* Live pieces one after another, in the order of `piece`; nothing may be
- * taken or freed between the two. */
+/* Copies the live allocations, in the order of `piece`. No memory may be
+ * allocated or freed before memory_restore(). */
 void *memory_save(void)
 {
     size_t bytes = 1, at = 0;

@@ -1,17 +1,18 @@
-/* nccl.c: libnccl.so.2 for tests: communicators across processes, and calls
- * as groups.
+/* nccl.c: a libnccl.so.2 for tests: communicators across processes, and groups
+ * of calls.
  *
- * A group of calls is work on its stream (nccl_back.h). Where it runs, the
- * rank lays what it gives into shared memory; when all ranks of the
- * communicator have done so and mean the same, each takes what is its own.
- * After STANDIN_LIMIT seconds (60) without its peers it fails and says who is
- * missing. Groups of a communicator run in the order of their calls.
+ * A group of calls is a piece of work on its stream (nccl_back.h). When it
+ * runs, the rank copies its send buffers into shared memory. When all ranks of
+ * the communicator have done so, and their calls agree, each rank takes its
+ * results. A group that waits longer than STANDIN_LIMIT seconds (60) for its
+ * peers fails and names the missing ones. Groups of a communicator run in the
+ * order of their calls.
  *
- * As the library does, a communicator takes memory of the device with its first
- * group: STANDIN_NCCL_BYTES (0). STANDIN_NCCL_STALL: nccl_queue.c.
+ * Like the library, a communicator allocates memory of the device with its
+ * first group: STANDIN_NCCL_BYTES (0). STANDIN_NCCL_STALL: nccl_queue.c.
  *
- * Stricter than the library: all ranks take part in every group, the one
- * thing that sends and receives alone would not need.
+ * Stricter than the library: all ranks must take part in every group, which
+ * NCCL does not require of groups that only send and receive.
  */
 #include <limits.h>
 #include <stdarg.h>
@@ -26,7 +27,7 @@
 
 enum { VERSION = 22800, MAX_GROUP = 64, NO_COLOR = -1 };
 
-/* What a process's calls between GroupStart and GroupEnd are. */
+/* A process's calls between GroupStart and GroupEnd. */
 typedef struct Group {
     Comm *comm;
     CuStream stream;
@@ -38,7 +39,7 @@ static struct {
     int depth, ngroups, njoining;
     Group group[MAX_GROUP];
     Comm *joining[MAX_GROUP];
-    Result failed; /* inside a group */
+    Result failed; /* first error in the group */
     char error[300];
 } nccl;
 
@@ -68,7 +69,7 @@ __attribute__((format(printf, 2, 3))) static Result refuse(Result r,
     return r;
 }
 
-/* ---- plain questions ---- */
+/* ---- queries ---- */
 
 Result ncclGetVersion(int *version)
 {
@@ -133,7 +134,7 @@ Result ncclGetUniqueId(UniqueId *id)
     return SUCCESS;
 }
 
-/* Until all ranks are there. */
+/* Waits until all ranks have joined. */
 static Result wait_for_all(Comm *c)
 {
     double end = nccl_now() + nccl_limit();
@@ -171,7 +172,7 @@ static Result join(Comm **c, const char *name, int nranks, int rank,
     return SUCCESS;
 }
 
-/* Stricter than the library: a config that bounds blocks does so well. */
+/* Stricter than the library: a bound on the number of blocks must be valid. */
 static bool is_bounded(const Config *config)
 {
     enum { LEAST = 1, MOST = 64 };
@@ -201,7 +202,7 @@ Result ncclCommInitRank(Comm **c, int nranks, UniqueId id, int rank)
     return join(c, id.name, nranks, rank, true);
 }
 
-/* Ranks of the same colour, by key and then by rank. */
+/* Groups ranks of the same colour, ordered by key and then by rank. */
 Result ncclCommSplit(Comm *c, int color, int key, Comm **to,
                      const Config *config)
 {
@@ -226,7 +227,7 @@ Result ncclCommSplit(Comm *c, int color, int key, Comm **to,
         n += atomic_load(&b->color) == color;
         rank += atomic_load(&b->color) == color && before;
     }
-    /* Nobody goes on to another split before all have read. */
+    /* No rank starts another split before all have read this one. */
     atomic_store(&mine->split_read, turn);
     for (int i = 0; i < c->room.nranks; i++)
         while (atomic_load(&nccl_box(&c->room, i)->split_read) < turn &&
@@ -254,7 +255,7 @@ static Result leave(Comm *c, bool aborted)
     if (busy || aborted)
         c->error = REMOTE_ERROR;
     nccl_back_unlock();
-    if (busy) /* what is queued would find its memory gone */
+    if (busy) /* queued work still needs its memory */
         return aborted ? SUCCESS : INVALID_USAGE;
     nccl_back_close(c);
     nccl_room_close(&c->room);
@@ -356,8 +357,8 @@ static Group *group_of(Comm *c, CuStream stream)
     return g;
 }
 
-/* Where source and destination share memory, they do it as in-place calls do:
- * the rank's own part of the whole. */
+/* Source and destination may overlap only as in calls in place: the source is
+ * the rank's own part of the destination, or the reverse. */
 static bool overlaps_well(const Comm *c, const NcclPost *p)
 {
     const NcclCall *k = &p->call;

@@ -1,6 +1,6 @@
-/* nccl_back.h: what runs groups of NCCL's calls behind nccl.c: the stand-in's
- * queue (nccl_queue.c), or the streams of a GPU that ranks share
- * (tests/gpu/loopback.c). */
+/* nccl_back.h: the interface between nccl.c and the code that runs groups of
+ * calls: the stand-in's queue (nccl_queue.c), or the streams of a GPU that
+ * ranks share (tests/gpu/loopback.c). */
 #ifndef STANDIN_NCCL_BACK_H
 #define STANDIN_NCCL_BACK_H
 
@@ -9,28 +9,28 @@
 struct Comm {
     NcclRoom room;
     NcclPlan *plans;
-    int first_rank; /* in the communicator that this was split from, first */
-    uint64_t queued, begun, splits; /* groups; splits of it */
+    int first_rank; /* its rank in the original communicator, before splits */
+    uint64_t queued, begun, splits; /* numbers of groups, and of splits */
     _Atomic Result error;
-    bool waits; /* for the others, not blocking */
-    void *own;  /* what it keeps of the device's memory */
+    bool waits; /* calls block until the other ranks have joined */
+    void *own;  /* its allocation of device memory */
 };
 
-/* What other threads change of communicators. */
+/* Locks the fields of communicators that other threads change. */
 void nccl_back_lock(void);
 void nccl_back_unlock(void);
-/* The group becomes work on the stream; the plan lives as long as the
- * communicator. Returns the driver's code. */
+/* Queues the group on the stream; the plan lives as long as the communicator.
+ * Returns the driver's code. */
 CuResult nccl_back_queue(Comm *c, const NcclPlan *p, CuStream stream);
 
-/* It is destroyed. */
+/* The communicator is being destroyed. */
 void nccl_back_close(Comm *c);
 
-/* The communicator frees it in the end. */
+/* The communicator frees the plan when it is destroyed. */
 void nccl_keep(Comm *c, NcclPlan *p);
 double nccl_now(void);   /* seconds */
-double nccl_limit(void); /* that a group waits for its peers */
-/* Says for whom a group has waited in vain; the error that this is. */
+double nccl_limit(void); /* seconds that a group waits for its peers */
+/* Reports the ranks that a group has waited for; returns the error. */
 Result nccl_late(Comm *c, const NcclPlan *p, uint64_t turn, double seconds,
                  const char *what, int rank);
 

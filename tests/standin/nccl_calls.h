@@ -1,5 +1,5 @@
-/* nccl_calls.h: the calls of libnccl.so.2 that the stand-in has, by NCCL's
- * names and ABI. */
+/* nccl_calls.h: declares the calls of libnccl.so.2 that the stand-in has, with
+ * NCCL's names and ABI. */
 #ifndef STANDIN_NCCL_CALLS_H
 #define STANDIN_NCCL_CALLS_H
 
@@ -17,7 +17,7 @@ typedef struct UniqueId {
     char name[128];
 } UniqueId;
 
-/* The beginning of ncclConfig_t. */
+/* The first fields of ncclConfig_t. */
 typedef struct Config {
     size_t size;
     unsigned int magic, version;
@@ -60,8 +60,8 @@ Result ncclRecv(void *recv, size_t count, NcclType type, int peer, Comm *c,
                 CuStream stream);
 Result ncclMemAlloc(void **at, size_t bytes);
 Result ncclMemFree(void *at);
-/* Of memory that ncclMemAlloc has given, with flags of 1: a symmetric window. Fails
- * where STANDIN_NO_WINDOWS is set. */
+/* Makes memory from ncclMemAlloc a symmetric window (flags: 1). Fails if
+ * STANDIN_NO_WINDOWS is set. */
 Result ncclCommWindowRegister(Comm *c, void *at, size_t bytes, void **window,
                               int flags);
 Result ncclCommWindowDeregister(const Comm *c, void *window);

@@ -1,4 +1,4 @@
-/* nccl_move.c: what a group of calls gives, compares and takes. */
+/* nccl_move.c: sends, compares and receives the data of a group of calls. */
 #include <stdio.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ bool nccl_give(const NcclRoom *r, const NcclPlan *p, uint64_t turn)
     return true;
 }
 
-/* ---- do they agree ---- */
+/* ---- agreement of the ranks' calls ---- */
 
 static void say_differ(const NcclRoom *r, int i, const NcclCall *a, int peer,
                        const NcclCall *b)
@@ -74,7 +74,7 @@ static bool is_pair(NcclKind k)
     return k == NCCL_SEND || k == NCCL_RECV;
 }
 
-/* The next collective (or call to or from `peer`) at or behind i. */
+/* The first collective (or call to or from `peer`) from index i on. */
 static int next_call(const NcclBox *b, int i, NcclKind pair, int peer)
 {
     int n = atomic_load(&b->n);
@@ -198,7 +198,7 @@ static void sum_f32(float *to, const float *from, int64_t n)
         to[i] += from[i];
 }
 
-/* The i-th call of every rank is this collective; elements from `first` on. */
+/* Reduces elements from `first` on; index[k] is this call on rank k. */
 static void reduce(const NcclRoom *r, const int *index, const NcclCall *c,
                    int64_t first, char *to)
 {
@@ -227,7 +227,7 @@ static const char *given(const NcclRoom *r, int rank, int call)
     return nccl_outbox(r, rank) + nccl_box(r, rank)->call[call].at;
 }
 
-/* index[k]: which call of rank k is this collective. */
+/* Receives a collective; index[k] is this call on rank k. */
 static void take_collective(const NcclRoom *r, const int *index,
                             const NcclPost *p)
 {
@@ -254,7 +254,7 @@ static void take_collective(const NcclRoom *r, const int *index,
     }
 }
 
-/* What this rank gave is what lies there still, until the group has ended. */
+/* Whether the rank's send buffers are unchanged since they were copied. */
 static bool is_unchanged(const NcclRoom *r, const NcclPlan *p)
 {
     for (int i = 0; i < p->n; i++) {

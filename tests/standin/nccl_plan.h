@@ -1,5 +1,5 @@
-/* nccl_plan.h: what a group of NCCL's calls is to do on one communicator, and
- * the memory through which ranks do it. */
+/* nccl_plan.h: the calls of a group on one communicator, and the memory through
+ * which ranks exchange data. */
 #ifndef STANDIN_NCCL_PLAN_H
 #define STANDIN_NCCL_PLAN_H
 
@@ -15,7 +15,7 @@ typedef enum NcclKind {
 } NcclKind;
 extern const char *const nccl_kind_name[NCCL_KINDS];
 
-/* ORDER nccl-types: as in nccl.h. */
+/* In the order of nccl.h: */
 typedef enum NcclType {
     NCCL_I8, NCCL_U8, NCCL_I32, NCCL_U32, NCCL_I64, NCCL_U64, NCCL_F16,
     NCCL_F32, NCCL_F64, NCCL_BF16, NCCL_TYPES,
@@ -24,15 +24,15 @@ typedef enum NcclOp {
     NCCL_SUM, NCCL_PROD, NCCL_MAX, NCCL_MIN, NCCL_AVG, NCCL_OPS,
 } NcclOp;
 
-/* One call as a rank made it; counts in elements as in nccl.h. `peer` is the
- * root, or the other end of a send. */
+/* One call of a rank; counts are in elements, as in nccl.h. `peer` is the root,
+ * or the other end of a send. */
 typedef struct NcclCall {
     NcclKind kind;
     NcclType type;
     NcclOp op;
     int peer;
     int64_t count;
-    int64_t at; /* in the rank's outbox: what it gives */
+    int64_t at; /* offset of its data in the rank's outbox */
 } NcclCall;
 
 typedef struct NcclPost {
@@ -48,17 +48,17 @@ typedef struct NcclPlan {
     NcclPost post[];
 } NcclPlan;
 
-/* A rank's part of the shared memory: what it has told the others. */
+/* A rank's part of the shared memory: its state, as other ranks see it. */
 typedef struct NcclBox {
     _Atomic int joined, pid;
-    _Atomic uint64_t posted, done; /* groups */
+    _Atomic uint64_t posted, done; /* numbers of groups */
     _Atomic int n;
     _Atomic int color, key;        /* of a split */
-    _Atomic uint64_t split, split_read; /* splits asked for, and known */
+    _Atomic uint64_t split, split_read; /* splits requested, and read */
     NcclCall call[NCCL_MAX_CALLS];
 } NcclBox;
 
-/* The shared memory of a communicator: a box for each rank, then outboxes. */
+/* A communicator's shared memory: an NcclBox for each rank, then outboxes. */
 typedef struct NcclRoom {
     char name[100];
     int nranks, rank;
@@ -66,9 +66,9 @@ typedef struct NcclRoom {
     int64_t bytes;
 } NcclRoom;
 
-/* Opens (or makes) it; false with a message on stderr. */
+/* Opens or creates it; false with a message on stderr. */
 bool nccl_room_open(NcclRoom *r, const char *name, int nranks, int rank);
-/* All are there; then its name goes. */
+/* Whether all ranks have opened it; then its name is removed. */
 bool nccl_room_full(NcclRoom *r);
 void nccl_room_close(NcclRoom *r);
 NcclBox *nccl_box(const NcclRoom *r, int rank);
@@ -79,11 +79,11 @@ int64_t nccl_type_bytes(NcclType t);
 int64_t nccl_send_bytes(const NcclCall *c, int rank, int nranks);
 int64_t nccl_recv_bytes(const NcclCall *c, int rank, int nranks);
 
-/* Lays what this rank gives into its outbox and tells of it. */
+/* Copies this rank's data into its outbox and announces it. */
 bool nccl_give(const NcclRoom *r, const NcclPlan *p, uint64_t turn);
-/* When all ranks have given: the calls agree? Says what does not. */
+/* Whether the calls of all ranks agree; reports differences. All have posted. */
 bool nccl_agree(const NcclRoom *r, const NcclPlan *p);
-/* Takes what is for this rank. False: what it gave has changed since. */
+/* Stores this rank's results. False: its send buffers have changed. */
 bool nccl_take(const NcclRoom *r, const NcclPlan *p);
 
 #endif

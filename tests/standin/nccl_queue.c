@@ -1,6 +1,6 @@
-/* nccl_queue.c: a group of NCCL's calls as a piece of the stand-in's queue
- * (queue.h). Nobody is waited for inside: a group whose peers are not there
- * yet is tried again. */
+/* nccl_queue.c: runs a group of NCCL's calls as a piece of work of the
+ * stand-in's queue (queue.h). A group never blocks the queue: if its peers have
+ * not arrived, it is tried later. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ void nccl_back_unlock(void)
 typedef struct Turn {
     Comm *comm;
     const NcclPlan *plan;
-    uint64_t turn; /* from 1 on, in the order in which groups were queued */
+    uint64_t turn; /* number of the group in order of queueing, from 1 on */
     bool given;
     double since;
 } Turn;
@@ -49,7 +49,7 @@ static bool is_ours(const Comm *c, const NcclPost *p)
     return false;
 }
 
-/* The group's memory is its own while it runs. */
+/* Reads and writes the group's memory, which other work must not touch now. */
 static bool touch_all(const Comm *c, const NcclPlan *plan, bool write)
 {
     for (int i = 0; i < plan->n; i++) {
@@ -82,7 +82,7 @@ static enum WorkStatus wait_more(Turn *t, const char *what, int rank)
     return fail(c, nccl_late(c, t->plan, t->turn, at - t->since, what, rank));
 }
 
-/* The boxes are free when all have taken what was in them. */
+/* Outboxes are free once all ranks have taken the previous group's data. */
 static enum WorkStatus give(Turn *t)
 {
     Comm *c = t->comm;
@@ -100,9 +100,9 @@ static enum WorkStatus give(Turn *t)
     return WORK_DONE;
 }
 
-/* STANDIN_NCCL_STALL=RANKS:KIND:N: on these ranks, a digit each, the Nth group
- * that begins with a call of this kind, from 1 on, never ends, though all have
- * come. */
+/* STANDIN_NCCL_STALL=RANKS:KIND:N: on these ranks, a digit each, group number N
+ * of those that begin with a call of this kind, from 1 on, never ends, although
+ * all ranks have arrived. */
 static bool stalls(const Turn *t)
 {
     static const Turn *stalled;
@@ -174,11 +174,11 @@ CuResult nccl_back_queue(Comm *c, const NcclPlan *p, CuStream stream)
 
 enum { MAX_ALLOCATIONS = 16 };
 static struct {
-    void *at[MAX_ALLOCATIONS]; /* that ncclMemAlloc has given */
+    void *at[MAX_ALLOCATIONS]; /* returned by ncclMemAlloc */
     int windows;
 } memory;
 
-/* The slot of an allocation; of NULL: a free one. NULL: there is none. */
+/* The slot of an allocation; for NULL a free slot. NULL: none. */
 static void **slot_of(const void *at)
 {
     for (int i = 0; i < MAX_ALLOCATIONS; i++)

@@ -1,4 +1,4 @@
-/* nccl_room.c: memory that the ranks of a communicator share, by name. */
+/* nccl_room.c: named memory that the ranks of a communicator share. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,8 +9,7 @@
 #include "engine.h"
 #include "nccl_plan.h"
 
-/* An outbox holds what a rank gives to one group; pages that nobody touches
- * take no memory. */
+/* An outbox has a rank's data of one group; untouched pages take no memory. */
 static const int64_t OUTBOX = (int64_t)1 << 30;
 
 static int64_t boxes_bytes(int nranks)
@@ -62,7 +61,7 @@ bool nccl_room_full(NcclRoom *r)
         if (!atomic_load(&nccl_box(r, i)->joined))
             return false;
     path_of(r, path);
-    unlink(path); /* by whoever is first */
+    unlink(path); /* only the first rank succeeds */
     return true;
 }
 

@@ -1,5 +1,6 @@
-/* nccl_test.c: collectives across processes: every kind, in place and not,
- * eagerly and in a graph, in every order; and what must be refused. */
+/* nccl_test.c: tests the stand-in NCCL across processes: collectives of every
+ * kind, in place and not, eager and in a graph, in every order of queued work;
+ * and calls that must be refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +22,12 @@ typedef struct Rank {
     Comm *all, *pair; /* pair: ranks 0, 2 and 1, 3 */
     CuStream stream[2];
     CuEvent event[2];
-    float *x, *y;   /* device memory is the host's */
+    float *x, *y;   /* device memory, which the host can read */
     uint16_t *half;
     int wrong;
 } Rank;
 
-/* Ids that rank 0 of the process before made. */
+/* Ids that rank 0 creates before it forks the ranks. */
 static UniqueId *ids;
 
 static void must(int r, const char *what)
@@ -125,8 +126,8 @@ static float exchanged(int rank, int i)
     return (float)(i / N * 100 + rank * N + i % N);
 }
 
-/* Sums of x into y; each rank's run of them in place; sums of two ranks'
- * runs, of another communicator on another stream. */
+/* Sums x into y; each rank's run of the sums in place; and, on another
+ * communicator and stream, the sums of two ranks' runs. */
 static void queue_sums(Rank *r)
 {
     CuStream s = r->stream[0], t = r->stream[1];
@@ -194,7 +195,7 @@ static int graph(Rank *r)
     return r->wrong;
 }
 
-/* Ranks wait for different streams first, of which each has a collective. */
+/* Each rank waits for another stream first; each stream has a collective. */
 static int crossed(Rank *r)
 {
     CuStream s = r->stream[0], t = r->stream[1];
@@ -261,7 +262,7 @@ static const Case cases[] = {
     {"too long", too_long, 2},
 };
 
-/* The result that all ranks have, or -1. */
+/* The common result of all ranks, or -1. */
 static int run_ranks(const Case *c, const char *order)
 {
     pid_t child[RANKS];

@@ -1,7 +1,6 @@
-/* nvrtc.c: a compiler for PARC_NVRTC that makes images which hold nothing:
- * tests that run kernels on the host compile them with the host's compiler,
- * and need no CUDA toolkit. What the real one says of the same text is
- * another test's. */
+/* nvrtc.c: a compiler for PARC_NVRTC that returns empty images. Tests that run
+ * kernels on the host compile them with the host's compiler and need no CUDA
+ * toolkit. Other tests check the messages of the real NVRTC. */
 #include <stddef.h>
 #include <string.h>
 

@@ -1,13 +1,13 @@
-/* parc_device_host.h: the device language on the host, for tests.
+/* parc_device_host.h: implements the device language on the host, for tests.
  *
- * runtime/cuda/parc_device.h includes this where no CUDA compiler reads it.
- * A kernel becomes a plain C function that one thread of the block runs from
- * begin to end; what threads do together (barriers, shuffles, products of
- * tiles, copies behind the back) are calls of the engine (engine.h), which
- * runs the block's threads as fibers of one thread of the host.
+ * runtime/cuda/parc_device.h includes this file if no CUDA compiler reads it. A
+ * kernel becomes a C function that a thread of the block runs from start to
+ * end. Operations of several threads (barriers, shuffles, matrix products,
+ * asynchronous copies) call the engine (engine.h), which runs the block's
+ * threads as fibers of one host thread.
  *
- * Compiled with -fsanitize=thread every access to memory calls the engine,
- * too, which knows what is out of bounds and what races (shadow.c).
+ * With -fsanitize=thread every memory access also calls the engine, which
+ * detects accesses out of bounds and races (shadow.c).
  */
 #ifndef PARC_DEVICE_HOST_H
 #define PARC_DEVICE_HOST_H
@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Elementary functions and conversions as on the CPU; but on the GPU a
+/* Elementary functions and conversions as on the CPU, except that on the GPU a
  * maximum of NaN is NaN. */
 #define parc_max parc_max_of_numbers
 #define parc_min parc_min_of_numbers
@@ -33,8 +33,8 @@
 #endif
 #define PARC_DEVICE static inline __attribute__((always_inline, unused))
 
-/* One block runs at a time, so that a block's memory can be static. The
- * section tells the engine where it lies. */
+/* Only one block runs at a time, so a block's memory can be static. The section
+ * tells the engine its address. */
 #define PARC_SHARED static __attribute__((section("standin_block")))
 #define PARC_UNROLL
 #define PARC_UNROLL_2
@@ -49,9 +49,9 @@ STANDIN_CONST int standin_block_threads(void);
 STANDIN_CONST void *standin_shared(void);
 void standin_block_barrier(void);
 void standin_warp_barrier(void);
-/* What lane `lane` (mod 32) of the warp gave, where all 32 lanes call it. */
+/* The value of lane `lane` (mod 32); all 32 lanes of the warp must call it. */
 uint32_t standin_shuffle(uint32_t value, int lane);
-/* What each lane of the warp gave. */
+/* The values of all lanes of the warp. */
 void standin_rows(const void *to[32], const void *own);
 enum { STANDIN_MMA_BF16, STANDIN_MMA_F16 };
 void standin_mma(int type, float *d, const uint32_t *a, const uint32_t *b);
@@ -93,7 +93,7 @@ PARC_DEVICE float warp_shuffle_xor(float x, int mask)
     return warp_shuffle(x, (standin_thread_index() & 31) ^ mask);
 }
 
-/* d += a b of one warp, m16n8k16, a by rows, b by columns, sums in f32: the
+/* d += a b by one warp, m16n8k16, a row-major, b column-major, sums in f32. The
  * fragments are those of PTX's mma.sync.m16n8k16. */
 PARC_DEVICE void mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
@@ -105,7 +105,7 @@ PARC_DEVICE void mma_f16(float d[4], const uint32_t a[4], const uint32_t b[2])
     standin_mma(STANDIN_MMA_F16, d, a, b);
 }
 
-/* One access each, to memory that is aligned to it. */
+/* One access each, which must be aligned to its size. */
 typedef uint64_t StandinVector16
     __attribute__((vector_size(16), may_alias));
 typedef uint64_t StandinVector8 __attribute__((may_alias));
@@ -170,7 +170,7 @@ PARC_DEVICE void copy_async4_if(int there, void *shared, const void *global)
         parc_store4(shared, &zero);
 }
 
-/* Read here, so that the compiler tells of it. */
+/* Reads here, so that the compiler's checks see the access. */
 PARC_DEVICE void load_matrices(uint32_t to[4], const void *own)
 {
     const void *row[32];

@@ -1,10 +1,10 @@
-/* probe.c: is every barrier of a kernel needed?
+/* probe.c: checks that a kernel needs every barrier.
  *
- * With STANDIN_BARRIERS naming a file, each of the first launches of a kernel
- * runs once more for every barrier in it, with that one left out and device
- * memory as it was before; the engine must find a race (or a hang) then. A
- * line "KERNEL PLACE found" or "KERNEL PLACE nothing" goes to the file for
- * each; a barrier without which nothing was found in any launch does nothing.
+ * If STANDIN_BARRIERS names a file, each of the first launches of a kernel runs
+ * again for each of its barriers, without that barrier and with device memory
+ * restored. The engine must then find a race or a hang. The file gets a line
+ * "KERNEL PLACE found" or "KERNEL PLACE nothing" for each. A barrier for which
+ * no launch finds anything is redundant.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static void ignore(void *ctx, const char *text)
     (void)ctx, (void)text;
 }
 
-/* One write a line, so that those of several ranks do not mix. */
+/* A single write for each line, so that lines of several ranks do not mix. */
 static void tell(const char *path, const StandinSite *s, bool found)
 {
     char line[600], place[300];
@@ -60,7 +60,7 @@ static void tell(const char *path, const StandinSite *s, bool found)
         close(fd);
 }
 
-/* The launch without each of its barriers, from `before` on. */
+/* Runs the launch without each of its barriers, from `before` on. */
 static void leave_out(const StandinLaunch *l, const char *path,
                       const void *before)
 {

@@ -1,4 +1,4 @@
-/* queue.c: streams, events and graphs (queue.h). */
+/* queue.c: implements streams, events and graphs (queue.h). */
 #include "queue.h"
 
 #include <errno.h>
@@ -19,19 +19,19 @@ typedef struct CuGraphObject Graph;
 typedef struct CuStreamObject Stream;
 typedef struct CuEventObject Event;
 
-/* A piece of work, in the queue or in a graph. Kept as long as somebody may
- * ask for it. */
+/* A piece of work, in the queue or in a graph. It lives as long as it is
+ * referenced. */
 struct Op {
     Op *next; /* in the queue or the graph, in the order of the calls */
     Op **dep;
     int ndeps, refs;
     bool done, timed;
     double when;
-    Graph *graph;  /* whose capture goes on; NULL: none */
-    bool captured; /* it never runs itself */
-    Op *copy;     /* while a graph is launched: what stands for it */
-    int mark;     /* of the walk that saw it last */
-    int priority; /* less goes first */
+    Graph *graph;  /* of the current capture; NULL: none */
+    bool captured; /* in a graph: it never runs itself */
+    Op *copy;     /* its copy in the launch of a graph */
+    int mark;     /* of the last traversal that visited it */
+    int priority; /* lower numbers run first */
     HazardOp hazard;
     Work work;
 };
@@ -43,11 +43,11 @@ typedef struct OpList {
 
 struct CuGraphObject {
     OpList ops;
-    Op *last; /* behind all others */
+    Op *last; /* the newest op */
     int refs;
     CuCaptureMode mode;
     CuStream origin;
-    uint64_t number; /* of captures, from 1 on */
+    uint64_t number; /* of the capture, from 1 on */
     bool broken;
 };
 
@@ -60,7 +60,7 @@ struct CuStreamObject {
     Stream *next;
     int number, priority;
     Op *tail;
-    Op *before; /* its tail when the capture began */
+    Op *before; /* the stream's last op before the capture */
     Graph *capture;
 };
 
@@ -85,9 +85,9 @@ static struct Queue {
     uint64_t captures;
     int marks, restricted, numbers;
     uint32_t index[HAZARD_STREAMS]; /* pieces of work on each stream */
-    Age host; /* what the host has seen end */
-    double asked;       /* when the host was here last */
-    double stuck_since; /* 0: it got on at the last question */
+    Age host; /* the work that the host has seen end */
+    double asked;       /* time of the host's last call */
+    double stuck_since; /* 0: the last query made progress */
 } q = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static double now(void)
@@ -106,8 +106,8 @@ static Op *op_keep(Op *o)
     return o;
 }
 
-/* What an operation waited for goes first, which can be long in a row; so
- * that done ones forget it (op_finish), and this does not go deep. */
+/* Frees an operation and what only it references. op_finish() drops the
+ * dependencies of finished operations, so the recursion stays shallow. */
 static void op_drop(Op *o)
 {
     if (!o || --o->refs > 0)
@@ -164,7 +164,7 @@ static bool ready(const Op *o)
     return true;
 }
 
-/* It is queued, behind what it depends on. */
+/* Numbers an operation when it is queued, after its dependencies. */
 static void op_number(Op *o, int stream)
 {
     o->hazard.name = o->work.name ? o->work.name : "an event";
@@ -176,7 +176,7 @@ static void op_number(Op *o, int stream)
     }
 }
 
-/* Runs it, if it can; true if it is done now. */
+/* Runs it if its dependencies have ended; true if it has ended now. */
 static bool try_op(Op *o)
 {
     if (o->done || q.error)
@@ -196,7 +196,7 @@ static bool try_op(Op *o)
     return o->done;
 }
 
-/* Takes what is done out of the queue. */
+/* Removes finished operations from the queue. */
 static void sweep(void)
 {
     Op **p = &q.pending.first;
@@ -215,8 +215,8 @@ static void sweep(void)
 
 /* ---- orders ---- */
 
-/* The operations of one priority that can run, in the order of the calls. The
- * next priority that has any goes to `next`. */
+/* Runs the operations of one priority that can run, in the order of the calls.
+ * `next` gets the next priority that has any. */
 static bool run_priority(int priority, int *next)
 {
     bool any = false;
@@ -230,7 +230,7 @@ static bool run_priority(int priority, int *next)
     return any;
 }
 
-/* All that can run: what has the highest priority first, as far as that goes. */
+/* Runs all that can run, higher priorities first. */
 static void run_early(void)
 {
     int priority = INT_MIN, next;
@@ -241,8 +241,8 @@ static void run_early(void)
     }
 }
 
-/* What this operation needs and nothing else; what its stream did before
- * first (an operation's first dependency is that), or last. */
+/* Runs only the operations that this one needs. Its stream's earlier work (its
+ * first dependency) runs first or last, as the order requires. */
 static void run_closure(Op *o, int mark)
 {
     if (o->done || o->mark == mark)
@@ -261,7 +261,7 @@ static uint64_t draw(void)
     return q.random >> 8;
 }
 
-/* Any one that can run. */
+/* Runs a random operation that can run. */
 static bool run_random(void)
 {
     int n = 0;
@@ -276,7 +276,7 @@ static bool run_random(void)
     return any;
 }
 
-/* Something was queued. */
+/* Called after an operation was queued. */
 static void added(void)
 {
     q.asked = now();
@@ -287,8 +287,8 @@ static void added(void)
         }
 }
 
-/* Somebody waits for it. Where it waits for another process that in turn may
- * wait for something else of ours, everything runs after a while. */
+/* The host waits for the operation. If that waits for another process, which
+ * may wait for other work of this process, everything runs after a while. */
 static CuResult query(Op *o)
 {
     const double patience = 0.01;
@@ -319,7 +319,7 @@ static CuResult query(Op *o)
     return done ? RT_CU_SUCCESS : RT_CU_NOT_READY;
 }
 
-/* A host that waits elsewhere does not keep the device from its work. */
+/* A thread that runs work while the host waits elsewhere. */
 static void *help(void *unused)
 {
     const double idle = 0.02;
@@ -334,7 +334,7 @@ static void *help(void *unused)
     return NULL;
 }
 
-/* Nothing runs while the process ends. */
+/* Stops running work when the process exits. */
 static void stop(void)
 {
     queue_lock();
@@ -410,7 +410,7 @@ static bool is_event(CuEvent e)
     return false;
 }
 
-/* The stream's next operation. */
+/* Appends an operation to the stream. */
 static void append(Stream *s, Op *o)
 {
     Op *last = s->tail;
@@ -550,7 +550,7 @@ CuResult queue_record(CuEvent e, CuStream s)
     return q.error;
 }
 
-/* What was queued before a capture still comes before what is queued after it.
+/* Work that was queued before a capture still precedes work queued after it.
  */
 static void enter_capture(Stream *s, Graph *g)
 {
@@ -559,8 +559,7 @@ static void enter_capture(Stream *s, Graph *g)
     s->capture = g;
 }
 
-/* A stream that waits for an event of a capture takes part in it from there
- * on. */
+/* A stream that waits for an event of a capture joins the capture. */
 CuResult queue_wait(CuStream s, CuEvent e)
 {
     if (q.error)
@@ -640,7 +639,7 @@ static void mark_all(Op *o, int mark)
         mark_all(o->dep[i], mark);
 }
 
-/* Everything captured comes before the stream's last operation. */
+/* Whether all captured work precedes the stream's last operation. */
 static bool is_joined(const Graph *g, Op *last)
 {
     int mark = ++q.marks;
@@ -648,7 +647,7 @@ static bool is_joined(const Graph *g, Op *last)
     for (Op *o = g->ops.first; o; o = o->next)
         if (o->mark != mark) {
             standin_error("a capture ends while other streams have work in it "
-                          "that nobody waits for: '%s'",
+                          "that it does not wait for: '%s'",
                           o->work.name ? o->work.name : "an event");
             return false;
         }
@@ -701,8 +700,8 @@ CuResult queue_instantiate(CuGraphExec *x, CuGraph g, bool own)
     return q.error;
 }
 
-/* The graph's operations behind what the stream has done, and the stream goes
- * on behind them all. */
+/* Queues the graph's operations after the stream's earlier work; the stream's
+ * later work follows all of them. */
 CuResult queue_launch(CuGraphExec x, CuStream s)
 {
     if (q.error)

@@ -1,6 +1,6 @@
-/* queue_test.c: programs for the stand-in driver, right ones and wrong ones:
- * a right one computes the same in every order; one that lacks an event
- * computes something else in one of three; misuse is refused.
+/* queue_test.c: tests the stand-in driver with correct and faulty programs. A
+ * correct program computes the same in every order; a program that lacks an
+ * event computes something else in one of three orders; misuse is refused.
  *
  *   queue_test KERNELS.so    engine_kernels.cu
  */
@@ -64,7 +64,7 @@ static CuResult wait_for(CuStream s)
     return r;
 }
 
-/* What the variants leave out, or do too much. */
+/* The variants: what each omits or does in addition. */
 enum {
     NO_FIRST_EVENT = 1, NO_SECOND_EVENT = 2, GRAPH = 4, READ_EARLY = 8,
     WRITE_EARLY = 16, NOT_JOINED = 32, FREED = 64, QUERY = 128, SHORT = 256,
@@ -72,7 +72,7 @@ enum {
     PRIORITY = 8192, NO_PRIORITY = 16384,
 };
 
-/* y = 2 x on the second stream, between two times that the first writes x. */
+/* y = 2 x on the second stream, between two writes of x by the first. */
 static void queue_work(Gpu *g, int variant)
 {
     CuStream s = g->stream[0], t = g->stream[1];
@@ -130,8 +130,8 @@ static int run_offload(int variant)
     return 0;
 }
 
-/* Each stream writes elements of 16 bits, an odd number of them, side by side:
- * no event is needed. Where the second starts in the first's part, one is. */
+/* Each stream writes an odd number of adjacent 16-bit elements: no event is
+ * needed. If the second stream's range overlaps the first's, one is. */
 static int run_neighbours(int variant)
 {
     enum { HALF = 2 * 33 };
@@ -144,7 +144,7 @@ static int run_neighbours(int variant)
 }
 
 /* Two streams of a graph write the same bytes; the one with the higher priority
- * does so first, though it is called last. */
+ * writes first, although it was called last. */
 static int run_priority(int variant)
 {
     Gpu g = {0};
@@ -173,7 +173,7 @@ static int run_priority(int variant)
     return ((const char *)g.host)[0] != 1;
 }
 
-/* 0: right; 1: another number; 2: an error. */
+/* 0: correct; 1: another number; 2: an error. */
 static int run(int variant)
 {
     if (variant & PRIORITY)
@@ -190,7 +190,7 @@ static int run(int variant)
     if (variant & OLD_EVENT)
         MUST(cuEventRecord(g.event[0], s));
     if (variant & GRAPH) {
-        MUST(cuMemsetD8Async(g.x, 1, N * 4, s)); /* the graph comes behind */
+        MUST(cuMemsetD8Async(g.x, 1, N * 4, s)); /* the graph follows */
         MUST(cuStreamBeginCapture(s, 2));
         if (variant & OLD_EVENT &&
             cuStreamWaitEvent(s, g.event[0], 0) != RT_CU_SUCCESS)
@@ -225,7 +225,7 @@ static int run(int variant)
     return wait_for(s) ? 2 : 0;
 }
 
-/* In a process of its own, for the order is read once. */
+/* Runs in its own process, since the order is read only once. */
 static int run_in(const char *order, int variant, bool hazards)
 {
     int status = 0;
@@ -244,15 +244,15 @@ static int run_in(const char *order, int variant, bool hazards)
 
 typedef struct Case {
     const char *name;
-    int variant, expect; /* one of the first three orders gives it */
+    int variant, expect; /* the result in one of the first three orders */
 } Case;
 
 static const Case cases[] = {
     {"without the event between neighbours", NEIGHBOURS | NO_FIRST_EVENT, 0},
     {"without the event before", NO_FIRST_EVENT, 1},
-    {"without the event behind", NO_SECOND_EVENT, 1},
+    {"without the event after", NO_SECOND_EVENT, 1},
     {"a graph without the event before", GRAPH | NO_FIRST_EVENT, 1},
-    {"a graph without the event behind", GRAPH | NO_SECOND_EVENT, 1},
+    {"a graph without the event after", GRAPH | NO_SECOND_EVENT, 1},
     {"fetched before it is stored", OFFLOAD | NO_FIRST_EVENT, 1},
     {"pinned memory read too early", READ_EARLY, 1},
     {"pinned memory written too early", WRITE_EARLY, 2},
@@ -292,7 +292,7 @@ int main(int argc, char **argv)
         if (!found)
             printf("FAILED %s\n", cases[i].name);
     }
-    /* In any order the missing event itself is found. */
+    /* In any order the checks report the missing event itself. */
     for (size_t i = 0; i < 6; i++)
         for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
             int got = run_in(order[k], cases[i].variant, true);

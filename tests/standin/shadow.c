@@ -1,16 +1,16 @@
-/* shadow.c: what every two bytes of device and shared memory have seen, and
- * the compiler's callbacks that tell of each access.
+/* shadow.c: records the accesses to every two bytes of device and shared
+ * memory, in the compiler's callbacks, and detects races.
  *
- * A cell knows the last write and the latest reads of its launch. Time is in
- * ticks (state.h); what is older than the launch is of no interest here, for
- * launches are ordered by streams. Reads are kept as one thread and flags:
+ * A cell has the last write and the latest reads of the current launch. Time is
+ * in ticks (state.h). Older accesses do not matter, as streams order launches.
+ * Reads are recorded as one thread and flags:
  *   - other blocks read it: any write races with that;
  *   - several warps read it since the block's last barrier: any write before
  *     the next one races;
  *   - several lanes of the reader's warp read it since the warp's last
  *     barrier: any write before the next one races.
- * Nothing that a race needs is lost by that, and nothing is called a race
- * that is none, as long as threads do not share the two bytes of a cell.
+ * This loses no race and reports no false one, as long as threads do not share
+ * the two bytes of a cell.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,10 +25,10 @@
 
 enum {
     THREAD = 0x3ff,
-    OTHER_BLOCKS = 0x8000, /* of reader */
+    OTHER_BLOCKS = 0x8000, /* flags of `reader` */
     WARPS = 0x4000,
     LANES = 0x2000,
-    ARRIVING = 0x8000, /* of writer: an asynchronous copy */
+    ARRIVING = 0x8000, /* flag of `writer`: an asynchronous copy */
     CELL = 2,          /* bytes */
 };
 
@@ -41,9 +41,9 @@ static struct {
     Cell *device, *fixed, *dynamic;
     char *fixed_at, *dynamic_at;
     int64_t fixed_bytes, dynamic_bytes;
-    char *piece; /* of device memory, in which the last access fell */
+    char *piece; /* the allocation of the last access to device memory */
     int64_t piece_bytes;
-    uintptr_t stacks, stacks_bytes; /* of threads: nobody else's */
+    uintptr_t stacks, stacks_bytes; /* of threads: each is private */
 } shadow;
 
 enum { MOST_SHARED = 1 << 20 };
@@ -144,13 +144,13 @@ static _Noreturn void outside(const Access *a, const char *why)
 
 /* ---- cells ---- */
 
-/* What is wrong with an access. */
+/* The error of an access. */
 typedef enum Fault {
     FINE, NOT_LANDED, OTHERS_WROTE, OTHERS_READ, OTHER_BLOCKS_READ, NOT_SET,
 } Fault;
 
-/* An access of that thread at that tick, in this launch, is in order before
- * one of this thread. */
+/* Whether an access of that thread at that tick, in this launch, is ordered
+ * before an access of this thread. */
 static inline bool ordered(const Now *n, uint32_t tick, int thread)
 {
     if (tick < n->block)
@@ -159,8 +159,8 @@ static inline bool ordered(const Now *n, uint32_t tick, int thread)
            (thread / 32 == n->thread / 32 && tick < n->warp_barrier);
 }
 
-/* Below, `since` is the tick from which on a cell's past counts: shared memory
- * belongs to a block, device memory to all of a launch. */
+/* Below, `since` is the first tick from which a cell's history counts: the
+ * block's for shared memory, the launch's for device memory. */
 static inline Fault see_write(const Now *n, uint32_t since, const Cell *c)
 {
     if (c->written < since)
@@ -170,7 +170,7 @@ static inline Fault see_write(const Now *n, uint32_t since, const Cell *c)
     return ordered(n, c->written, c->writer & THREAD) ? FINE : OTHERS_WROTE;
 }
 
-/* What a cell's readers are, besides this one. */
+/* The flags for the cell's readers other than this one. */
 static inline uint16_t reader_flags(const Now *n, uint32_t since,
                                     const Cell *c)
 {
@@ -205,7 +205,7 @@ static inline Fault cell_read(const Now *n, Cell *c, bool shared)
     return FINE;
 }
 
-/* No other thread's read of the cell is without a barrier before a write. */
+/* Whether a barrier separates all other threads' reads from this write. */
 static inline Fault see_reads(const Now *n, uint32_t since, const Cell *c)
 {
     int reader = c->reader & THREAD;
@@ -235,7 +235,7 @@ static inline Fault cell_write(const Now *n, Cell *c, bool shared,
     return f;
 }
 
-/* Says what is wrong; a cell that was told of belongs to who came last. */
+/* Reports a fault; the cell then belongs to the later access. */
 __attribute__((noinline, cold)) static void report(const Access *a, Fault f,
                                                    Cell *c)
 {
@@ -260,9 +260,9 @@ static inline bool within(uintptr_t in, int bytes, int64_t size)
     return in < (uintptr_t)size && (uintptr_t)bytes <= (uintptr_t)size - in;
 }
 
-/* The cells of an access that is neither to shared memory nor to the piece of
- * the last one; NULL where nobody looks (constants). Ends the launch where
- * the memory is nobody's. */
+/* The cells of an access outside shared memory and the last allocation. NULL if
+ * the memory is not checked (constants). Ends the launch if the address belongs
+ * to no allocation. */
 __attribute__((noinline)) static Cell *cells_elsewhere(const Access *a)
 {
     if (memory_piece((const void *)a->at, &shadow.piece,
@@ -345,7 +345,7 @@ void shadow_async_begin(const void *at, int bytes, const void *pc)
     look((uintptr_t)at, bytes, true, bytes, ARRIVING, pc);
 }
 
-/* What arrives is the thread's own write from now on. */
+/* A copy that has arrived counts as the thread's own write from now on. */
 void shadow_async_end(const void *at, int bytes, const void *pc)
 {
     Access a = {pc, (uintptr_t)at, bytes, true};

@@ -1,35 +1,35 @@
-/* state.h: what the parts of the engine share. */
+/* state.h: declarations that the parts of the engine share. */
 #ifndef STANDIN_STATE_H
 #define STANDIN_STATE_H
 
 #include "engine.h"
 #include "fiber.h"
 
-/* Where the running thread is. Time is counted in ticks of the process: each
- * block, each block barrier that opens and each warp barrier that opens is
- * one. An access at tick a of another thread is in order before one of this
- * thread if it is of the same block and a < barrier, or of the same warp and
+/* The position of the running thread. Time is counted in ticks of the process:
+ * one for each block, each block barrier that opens and each warp barrier that
+ * opens. Another thread's access at tick a is ordered before one of this thread
+ * if it is of the same block and a < barrier, or of the same warp and
  * a < warp_barrier. */
 typedef struct Now {
     uint32_t tick;
     uint32_t launch;       /* tick at which the launch began */
-    uint32_t block;        /* … the block */
-    uint32_t barrier;      /* … the last block barrier of the block opened */
-    uint32_t warp_barrier; /* … the last of the thread's warp, or barrier */
+    uint32_t block;        /* … the block began */
+    uint32_t barrier;      /* … the last block barrier opened */
+    uint32_t warp_barrier; /* … the last barrier of the warp or block opened */
     int thread;
     int64_t block_index;
-    int epoch;             /* barriers of the block so far, for messages */
+    int epoch;             /* number of block barriers so far, for messages */
     const StandinLaunch *call;
-    char *shared;          /* dynamic: the block's */
+    char *shared;          /* dynamic shared memory of the block */
     int errors;            /* of this launch */
 } Now;
 
 extern Now standin_now;
 
-/* The 32 lanes of a warp meet: engine_slot is where (0 or 1) a lane leaves
- * what the next meeting is about and still finds it behind it; engine_exchange
- * returns when all lanes called it, true for the last of them, who runs first
- * and lets the others go on by engine_release. */
+/* The 32 lanes of a warp exchange values. A lane stores its operands in slot
+ * engine_slot (0 or 1) before the exchange and can still read them after it.
+ * engine_exchange returns when all lanes have called it: true for the last
+ * lane, which runs first and lets the others continue with engine_release. */
 enum ExchangeKind {
     EXCHANGE_SHUFFLE,
     EXCHANGE_MMA,
@@ -40,32 +40,32 @@ int engine_slot(void);
 bool engine_exchange(enum ExchangeKind kind, const void *site);
 void engine_release(void);
 
-/* Ends the launch from inside a thread. */
+/* Ends the launch from within a thread. */
 _Noreturn void engine_abandon(void);
-/* Counts an error of the launch, ends it after a few. */
+/* Counts an error of the launch, and ends it after a few. */
 void engine_count_error(void);
-/* "kernel k07_x, block 3, thread 5" in a buffer of the caller's. */
+/* "kernel k07_x, block 3, thread 5", in the caller's buffer. */
 const char *engine_where(char *to, int bytes);
-/* "k07_x+0x24 (file.cu:12)": the place of an instruction. */
+/* "k07_x+0x24 (file.cu:12)": the position of an instruction. */
 const char *engine_place(char *to, int bytes, const void *pc);
 
-/* The shadow of shared memory lies behind that of device memory. */
+/* The history of shared memory is stored after that of device memory. */
 void shadow_open(char *stacks, int64_t stacks_bytes);
 void shadow_bind_shared(const StandinLaunch *l, char *dynamic);
 void shadow_async_begin(const void *at, int bytes, const void *pc);
 void shadow_async_end(const void *at, int bytes, const void *pc);
 void shadow_read(const void *at, int bytes, const void *pc);
 
-/* Copies of a thread that are under way (warp.c). */
+/* Asynchronous copies of a thread (warp.c). */
 void warp_begin_block(int threads);
 
-/* Device memory's addresses (memory.c). */
+/* The first address of device memory (memory.c). */
 extern char *memory_base;
 enum { MEMORY_SPACE_BITS = 35 };
 void memory_open(void);
-/* The live piece that holds `at`. */
+/* The live allocation that contains `at`. */
 bool memory_piece(const void *at, char **from, int64_t *bytes);
-/* A copy of all that is live, and back; free() it. */
+/* Copies all live memory, and restores it; free() the copy. */
 void *memory_save(void);
 void memory_restore(const void *saved);
 

@@ -1,4 +1,4 @@
-/* test_numbers.h: operands and results of tests that hold device code against
+/* test_numbers.h: operands and results for tests that compare device code with
  * the CPU's. */
 #ifndef PARC_TESTS_STANDIN_TEST_NUMBERS_H
 #define PARC_TESTS_STANDIN_TEST_NUMBERS_H
@@ -11,7 +11,7 @@
 #include "rt_type.h"
 #include "unit/value_of.h"
 
-/* n numbers of a type, rounded to it; seed 0: what was there before, NaNs. */
+/* n numbers, rounded to the type; seed 0: all NaN, as in unwritten memory. */
 static inline void *test_numbers(ParcType type, int64_t n, int64_t seed)
 {
     void *to = standin_alloc(n * rt_type_size(type));
@@ -22,7 +22,7 @@ static inline void *test_numbers(ParcType type, int64_t n, int64_t seed)
     return to;
 }
 
-/* The largest difference, as a part of the largest number. */
+/* The largest difference, relative to the largest number. */
 static inline double test_distance(ParcType type, const void *is,
                                    const void *should, int64_t n)
 {
@@ -38,10 +38,10 @@ static inline double test_distance(ParcType type, const void *is,
     return worst / top;
 }
 
-/* What attention and its gradient write. */
+/* The results of attention and of its gradient. */
 enum { TEST_O, TEST_LSE, TEST_DQ, TEST_DK, TEST_DV, TEST_RESULTS };
 
-/* Two calls' results, within what rounding explains; `what`: which calls. */
+/* Compares two calls' results, up to rounding; `what` names the calls. */
 static inline void test_attention(void (*check)(bool fine, const char *what),
                                   const char *what, const ParcAttention *a,
                                   const void *const is[TEST_RESULTS],

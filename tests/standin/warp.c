@@ -1,5 +1,5 @@
-/* warp.c: what the 32 lanes of a warp do together, and copies that run behind
- * a thread's back. */
+/* warp.c: operations of the 32 lanes of a warp, and asynchronous copies of a
+ * thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ typedef struct Fragment {
     uint32_t a[4], b[2];
 } Fragment;
 
-/* A copy of a thread's, in the group that the thread was filling. */
+/* A copy, in the group that the thread is filling. */
 typedef struct Copy {
     void *to;
     const void *from;
@@ -105,7 +105,7 @@ void standin_mma(int type, float *d, const uint32_t *a, const uint32_t *b)
     engine_release();
 }
 
-/* ---- copies behind a thread's back: they land when they are waited for ---- */
+/* ---- asynchronous copies: they write when the thread waits for them ---- */
 
 void warp_begin_block(int threads)
 {
@@ -132,7 +132,7 @@ void standin_copy_async(void *shared, const void *global, int bytes)
         c->n == MAX_COPIES) {
         standin_error("%s: copy_async of %p from %p: %s",
                       engine_where(where, sizeof where), shared, global,
-                      c->n == MAX_COPIES ? "more than 256 copies under way"
+                      c->n == MAX_COPIES ? "more than 256 copies in flight"
                                          : "not aligned to 16 bytes");
         standin_now.errors++;
         engine_abandon();
@@ -147,7 +147,7 @@ void standin_copy_commit(void)
     copies_of(standin_now.thread)->group++;
 }
 
-/* All but the newest `groups` of the committed groups have landed. */
+/* Completes all committed groups but the newest `groups`. */
 void standin_copy_wait(int groups)
 {
     Copies *c = copies_of(standin_now.thread);

@@ -30,7 +30,6 @@ enum {
 #define ATTENTION_MOST_ROOM ((int64_t)576 << 20)
 #define ATTENTION_LIMIT_ROOM ((int64_t)4 << 30)
 
-
 /* A piece of a call: the number of sequences, and of KV heads of each. */
 typedef struct AttentionPiece {
     int64_t b, kv;
@@ -75,22 +74,57 @@ static inline int64_t rt_attention_piece_bytes(const ParcAttention *a,
            kv * a->g * (kept + shared);
 }
 
-/* The largest piece whose workspace is at most `bytes`: the whole call, some
- * sequences, or some heads of one sequence. All pieces of a call are equal. b
- * is 0 if no piece fits. */
+static inline int64_t rt_attention_divisor_below(int64_t n, int64_t most)
+{
+    int64_t d = most - 1;
+    while (d > 0 && n % d) {
+        d--;
+    }
+    return d;
+}
+
+/* The next smaller piece: fewer sequences, then fewer KV heads of one sequence.
+ * All pieces of a call are equal. b is 0 after the smallest piece. */
+static inline AttentionPiece rt_attention_smaller(const ParcAttention *a,
+                                                  AttentionPiece p)
+{
+    if (p.b > 1) {
+        return (AttentionPiece){rt_attention_divisor_below(a->b, p.b), p.kv};
+    }
+    int64_t kv = rt_attention_divisor_below(a->kv, p.kv);
+    return (AttentionPiece){kv > 0, kv};
+}
+
+/* The largest piece whose workspace is at most `bytes`. b is 0 if no piece
+ * fits. */
 static inline AttentionPiece rt_attention_piece(const ParcAttention *a,
                                                 int64_t bytes)
 {
     AttentionPiece p = {a->b, a->kv};
-    while (p.b > 1 && (a->b % p.b ||
-                       rt_attention_piece_bytes(a, p.b * p.kv) > bytes)) {
-        p.b--;
+    while (p.b > 0 && rt_attention_piece_bytes(a, p.b * p.kv) > bytes) {
+        p = rt_attention_smaller(a, p);
     }
-    while (p.kv > 1 && (a->kv % p.kv ||
-                        rt_attention_piece_bytes(a, p.b * p.kv) > bytes)) {
-        p.kv--;
+    return p;
+}
+
+/* Blocks of the library's main kernel for a piece. */
+static inline int64_t rt_attention_blocks(const ParcAttention *a,
+                                          AttentionPiece p)
+{
+    return p.b * p.kv * a->g * ((a->s + ATTENTION_TILE - 1) / ATTENTION_TILE);
+}
+
+/* The piece whose workspace is planned: the smallest that fills a GPU, or a
+ * smaller one if that needs more than ATTENTION_MOST_ROOM. */
+static inline AttentionPiece rt_attention_planned_piece(const ParcAttention *a)
+{
+    AttentionPiece p = {a->b, a->kv}, next = rt_attention_smaller(a, p);
+    while (next.b > 0 &&
+           (rt_attention_blocks(a, next) >= ATTENTION_FULL ||
+            rt_attention_piece_bytes(a, p.b * p.kv) > ATTENTION_MOST_ROOM)) {
+        p = next;
+        next = rt_attention_smaller(a, p);
     }
-    p.b = rt_attention_piece_bytes(a, p.b * p.kv) > bytes ? 0 : p.b;
     return p;
 }
 
@@ -113,14 +147,8 @@ static inline int64_t rt_attention_bytes(const ParcAttention *a, bool backward)
     if (!backward) {
         return own + ATTENTION_OWN_ROOM;
     }
-    int64_t tiles = (a->s + ATTENTION_TILE - 1) / ATTENTION_TILE;
-    int64_t heads = (ATTENTION_FULL + tiles - 1) / tiles;
-    int64_t enough = (heads + a->g - 1) / a->g, all = a->b * a->kv;
-    int64_t kv = enough < all ? enough : all;
-    while (kv > 1 && rt_attention_piece_bytes(a, kv) > ATTENTION_MOST_ROOM) {
-        kv--;
-    }
-    int64_t room = rt_attention_piece_bytes(a, kv);
+    AttentionPiece p = rt_attention_planned_piece(a);
+    int64_t room = rt_attention_piece_bytes(a, p.b * p.kv);
     return own + (room <= ATTENTION_LIMIT_ROOM ? room : 0);
 }
 

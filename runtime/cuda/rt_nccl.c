@@ -162,7 +162,8 @@ static void use_once(ParcRt *rt, NcclComm comm, const RtGroup *g, float *room,
     CuStream queue = rt->device->stream[PARC_COMPUTE];
     float *own = room + (size_t)g->index * n;
     NCCL(rt, RT_AT_START,
-         ncclAllReduce(room, room, n, RT_NCCL_F32, RT_NCCL_SUM, comm, queue));
+         ncclAllReduce(room, room, n * (size_t)g->n, RT_NCCL_F32, RT_NCCL_SUM,
+                       comm, queue));
     NCCL(rt, RT_AT_START, ncclReduceScatter(room, own, n, RT_NCCL_F32,
                                             RT_NCCL_SUM, comm, queue));
     NCCL(rt, RT_AT_START,

@@ -230,6 +230,14 @@ static int every(ParcRt *rt, void *context)
     return 0;
 }
 
+/* What NCCL is warmed up with is as long as the longest collective, whatever
+ * other work reads and writes. */
+static const ParcWork work[] = {
+    {.kind = "collective", .bytes = 3 << 20},
+    {.kind = "collective", .bytes = 6 << 20},
+    {.kind = "kernel", .bytes = 48 << 20},
+};
+
 static int run_mesh(int naxes, const int64_t *size, SharedCheck *shared,
                     const RtLaunch *launch)
 {
@@ -241,6 +249,8 @@ static int run_mesh(int naxes, const int64_t *size, SharedCheck *shared,
     m.collective_room = rooms;
     m.collective = names;
     m.ncollectives = 1 << naxes;
+    m.work = work;
+    m.nwork = sizeof work / sizeof *work;
     m.collective_axes = masks;
     m.collective_stream = streams;
     RtWorld w;

@@ -28,6 +28,26 @@ for order in early late 7; do
 done
 check "statement by statement" passes PARC_SYNC=1
 
+# What NCCL is asked for: warmed up with messages as long as the longest
+# collective of the model, or a quarter of the free memory; and no communicator
+# may take more than a quarter of the GPU's units, nor more than 32.
+# asks LONGEST BLOCKS NAME=VALUE…
+asks() {
+    longest=$1 blocks=$2
+    shift 2
+    rm -f "$work/calls"
+    passes STANDIN_NCCL_CALLS="$work/calls" "$@" || return
+    sort "$work/calls" | uniq -c
+    for kind in all_reduce reduce_scatter all_gather; do
+        [ "$(sed -n "s/^$kind //p" "$work/calls" | sort -n | tail -n 1)" = \
+            "$longest" ] || return
+    done
+    [ "$(sed -n 's/^blocks //p' "$work/calls" | sort -u)" = "$blocks" ]
+}
+check "long messages on a large GPU" asks 6291456 32 STANDIN_UNITS=132
+check "short ones on a smaller one" asks 2097152 15 STANDIN_UNITS=60 \
+    STANDIN_FREE=8388608
+
 # Ranges, as a profiler's library receives them, by NVTX's own header.
 if [ -e /usr/local/cuda/include/nvtx3/nvToolsExt.h ]; then
     check "a profiler" ${CC:-cc} -std=c11 -shared -fPIC \

@@ -3,6 +3,7 @@
 # handwritten program computes what it computes on the CPU, in every order of
 # queued work and in every mode. Messages name each missing part and its remedy.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/lib_cuda.sh"
 
 cc="${CC:-cc} -std=c11 -g -Iruntime tests/cuda/line.c"
 lib=$BUILD/standin
@@ -50,6 +51,14 @@ for mode in STANDIN_ORDER=late STANDIN_ORDER=ahead STANDIN_ORDER=17 \
         test "$first" = "$(cksum <"$work/cuda.st")"
 done
 check "trains with TF32" trains PARC_TF32=1 # may have kernels of its own
+
+# The library has TF32 for operands in f32 alone; it refuses others.
+check "a program in bf16" cuda_tree "$work/half" examples/feedforward.pdl \
+    --mesh 1x1 --arch sm_90a -D dim=16 -D hidden=32 -D batch=8 -D precision=bf16
+check "trains with TF32, too" env PARC_CACHE="$work/none" sh -c "\
+    tests/standin/build -fast '$work/half/kernels.cu' '$work/half/fast.so' &&
+    PARC_TF32=1 tests/standin/run -k '$work/half/fast.so' '$work/half/train' \
+        --steps 3"
 check "eagerly and late" trains PARC_GRAPH=0 STANDIN_ORDER=late
 
 # A trace has every statement of the plan, once per iteration, in sequence;

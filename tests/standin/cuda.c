@@ -4,8 +4,8 @@
  *
  * STANDIN_DEVICES is the number of GPUs (8), STANDIN_CAPABILITY their compute
  * capability (9.0), STANDIN_FREE the free bytes of a GPU (all),
- * STANDIN_SHARED the shared memory that a block may have, STANDIN_DRIVER the
- * driver's version (13000). STANDIN_STALL names work that never ends (see
+ * STANDIN_SHARED the shared memory that a block may have, STANDIN_UNITS the number
+ * of SMs (4), STANDIN_DRIVER the driver's version (13000). STANDIN_STALL names work that never ends (see
  * below). STANDIN_CALLS names a log file: a line for each launch of a graph,
  * each copy to the device with its bytes, and each query whether work has
  * ended (the first of several in a row).
@@ -212,7 +212,7 @@ CuResult cuDeviceGetAttribute(int *value, CuAttribute attribute,
     if (capability)
         sscanf(capability, "%d.%d", &major, &minor);
     switch (attribute) {
-    case RT_CU_SM_COUNT: *value = 4; break;
+    case RT_CU_SM_COUNT: *value = (int)number("STANDIN_UNITS", 4); break;
     case RT_CU_MAJOR: *value = major; break;
     case RT_CU_MINOR: *value = minor; break;
     case RT_CU_SHARED_OPTIN: *value = most_shared(); break;

@@ -11,6 +11,10 @@
  * Like the library, a communicator allocates memory of the device with its
  * first group: STANDIN_NCCL_BYTES (0). STANDIN_NCCL_STALL: nccl_queue.c.
  *
+ * STANDIN_NCCL_CALLS names a log file, to which every rank appends: a line for
+ * each call (its name and the bytes of its larger operand) and for each
+ * communicator ("blocks" and the limit in its config).
+ *
  * Stricter than the library: all ranks must take part in every group, which
  * NCCL does not require of groups that only send and receive.
  */
@@ -48,6 +52,16 @@ double nccl_now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void note(const char *what, int64_t n)
+{
+    const char *path = getenv("STANDIN_NCCL_CALLS");
+    FILE *f = path ? fopen(path, "a") : NULL;
+    if (f) {
+        fprintf(f, "%s %lld\n", what, (long long)n);
+        fclose(f);
+    }
 }
 
 double nccl_limit(void)
@@ -172,6 +186,11 @@ static Result join(Comm **c, const char *name, int nranks, int rank,
     return SUCCESS;
 }
 
+static void note_config(const Config *config)
+{
+    note("blocks", config ? config->most_blocks : INT_MIN);
+}
+
 /* Stricter than the library: a bound on the number of blocks must be valid. */
 static bool is_bounded(const Config *config)
 {
@@ -194,6 +213,7 @@ Result ncclCommInitRankConfig(Comm **c, int nranks, UniqueId id, int rank,
 {
     if (!is_bounded(config))
         return refuse(INVALID_ARGUMENT, "a config that is not right");
+    note_config(config);
     return join(c, id.name, nranks, rank, is_blocking(config));
 }
 
@@ -236,6 +256,7 @@ Result ncclCommSplit(Comm *c, int color, int key, Comm **to,
     *to = NULL;
     if (color == NO_COLOR)
         return SUCCESS;
+    note_config(config);
     snprintf(name, sizeof name, "%.80s-%llu-%d", c->room.name,
              (unsigned long long)turn, color);
     Result r = join(to, name, n, rank, is_blocking(config));
@@ -357,6 +378,13 @@ static Group *group_of(Comm *c, CuStream stream)
     return g;
 }
 
+static void note_call(const Comm *c, const NcclCall *k)
+{
+    int64_t send = nccl_send_bytes(k, c->room.rank, c->room.nranks);
+    int64_t recv = nccl_recv_bytes(k, c->room.rank, c->room.nranks);
+    note(nccl_kind_name[k->kind], send > recv ? send : recv);
+}
+
 /* Source and destination may overlap only as in calls in place: the source is
  * the rank's own part of the destination, or the reverse. */
 static bool overlaps_well(const Comm *c, const NcclPost *p)
@@ -398,6 +426,7 @@ static Result add(Comm *c, CuStream stream, NcclKind kind, NcclType type,
             g->post = realloc(g->post, (size_t)g->room * sizeof *g->post);
         }
         g->post[g->n++] = p;
+        note_call(c, &p.call);
     }
     return ncclGroupEnd();
 }

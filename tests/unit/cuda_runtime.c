@@ -1,11 +1,13 @@
 /* cuda_runtime.c: tests decisions of the CUDA runtime that need no device: the
- * image for a GPU, its peak rate, the contents of the cache of matmul choices.
+ * image for a GPU, its peak rate, the contents of the cache of matmul choices,
+ * the workspace of attention.
  */
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "runtime/cuda/rt_attention_room.h"
 #include "runtime/cuda/rt_cuda_launch.h"
 #include "runtime/cuda/rt_cuda_matmul.h"
 
@@ -199,12 +201,61 @@ static void check_cache(Check *c)
     CHECK(c, rmdir(root) == 0);
 }
 
+/* ---- workspace of attention ---------------------------------------------- */
+
+/* Gradients of bf16 attention, [b, s, kv * g, d], and the expected pieces. b: 0:
+ * one group of heads takes more than the limit. */
+static const struct {
+    int64_t b, s, kv, g, d;
+    bool deterministic;
+    AttentionPiece piece;
+} room_rows[] = {
+    {4, 4096, 8, 4, 64, true, {1, 4}},     /* Llama 1B: 16 heads of 64 tiles */
+    {4, 4096, 8, 4, 64, false, {1, 4}},
+    {4, 2048, 8, 4, 64, true, {1, 8}},     /* a sequence is enough */
+    {32, 1024, 12, 1, 64, true, {8, 12}},  /* GPT-2: 4 sequences are too few */
+    {32, 1024, 12, 1, 64, false, {8, 12}},
+    {8, 128, 2, 2, 64, true, {8, 2}},      /* all of it is too little */
+    {2, 8192, 8, 4, 128, true, {1, 1}},    /* clipped: 132 MiB a head */
+    {2, 8192, 8, 4, 128, false, {1, 2}},
+    {1, 16384, 8, 4, 128, true, {1, 1}},   /* more than 576 MiB, below 4 GiB */
+    {1, 32768, 8, 4, 128, true, {0, 0}},
+    {1, 32768, 8, 4, 128, false, {1, 1}},
+};
+
+static void check_room(Check *c)
+{
+    for (size_t i = 0; i < sizeof room_rows / sizeof *room_rows; i++) {
+        ParcAttention a = {.b = room_rows[i].b, .s = room_rows[i].s,
+                           .t = room_rows[i].s, .kv = room_rows[i].kv,
+                           .g = room_rows[i].g, .d = room_rows[i].d,
+                           .e = room_rows[i].d, .causal = true,
+                           .deterministic = room_rows[i].deterministic,
+                           .type = PARC_BF16};
+        int64_t room = rt_attention_bytes(&a, true) -
+                       rt_attention_up(rt_attention_own_bytes(&a, true),
+                                       ATTENTION_ROOM_ALIGNMENT);
+        AttentionPiece p = rt_attention_piece(&a, room);
+        int64_t one = rt_attention_piece_bytes(&a, 1);
+        CHECK(c, p.b == room_rows[i].piece.b && p.kv == room_rows[i].piece.kv);
+        CHECK(c, room <= ATTENTION_LIMIT_ROOM);
+        CHECK(c, room <= ATTENTION_MOST_ROOM || room == one);
+        CHECK(c, (room > 0) == (one <= ATTENTION_LIMIT_ROOM));
+        /* A piece fills a GPU, is the whole call, or is clipped. */
+        CHECK(c, p.b == 0 || p.b * p.kv * a.g * (a.s / 64) >= 1024 ||
+                     p.b * p.kv == a.b * a.kv ||
+                     rt_attention_piece_bytes(&a, 2 * p.b * p.kv) >
+                         ATTENTION_MOST_ROOM);
+    }
+}
+
 int main(void)
 {
     Check c = {0};
     check_images(&c);
     check_grids(&c);
     check_rates(&c);
+    check_room(&c); /* before messages are turned off */
     check_cache(&c);
     return check_end(&c);
 }

@@ -69,8 +69,13 @@ static bool is_in_both(const Op *op)
 
 static Value *find_twin(const Pair *r, const Op *op, int i, const Value *arg)
 {
-    for (Op *o = r->from->first; o != NULL; o = o->next) {
-        if (o->kind != op->kind || o->phase == PH_BACKWARD || o == op)
+    int n;
+    Op *const *reader = uses_readers(r->uses, arg, &n);
+
+    for (int j = 0; j < n; j++) {
+        const Op *o = reader[j];
+        if (o->region != r->from || o->kind != op->kind ||
+            o->phase == PH_BACKWARD || o == op)
             continue;
         for (int k = 0; k < o->nargs; k++)
             if (o->arg[k] == arg &&
@@ -94,12 +99,14 @@ static void match_twins(Pair *r)
     }
 }
 
-static bool read_by_backward(const Value *v)
+static bool read_by_backward(const Pair *r, const Value *v)
 {
-    for (const Op *op = v->region->first; op != NULL; op = op->next)
-        for (int i = 0; op->phase == PH_BACKWARD && i < op->nargs; i++)
-            if (op->arg[i] == v)
-                return true;
+    int n;
+    Op *const *reader = uses_readers(r->uses, v, &n);
+
+    for (int k = 0; k < n; k++)
+        if (reader[k]->phase == PH_BACKWARD)
+            return true;
     return false;
 }
 
@@ -112,7 +119,7 @@ static void match_kept_gathers(Pair *r)
             continue;
         bool kept = false;
         for (int i = 0; i < op->nouts && !kept; i++)
-            kept = read_by_backward(op->out[i]);
+            kept = read_by_backward(r, op->out[i]);
         for (int i = 0; i < op->nouts && kept; i++)
             recompute_match(r, op->out[i], op->out[i]);
     }
@@ -209,6 +216,7 @@ static void recompute_pair(Pair *r)
         if (f == NULL)
             continue;
         Pair in = {.p = r->p,
+                   .uses = r->uses,
                    .outer = r,
                    .forward = f,
                    .backward = op,
@@ -223,7 +231,8 @@ static void recompute_pair(Pair *r)
 
 void pass_recompute(Program *p, const TargetInfo *t)
 {
-    Pair step = {.p = p, .from = p->step, .to = p->step};
+    Uses uses = uses_find(p);
+    Pair step = {.p = p, .uses = &uses, .from = p->step, .to = p->step};
 
     (void)t;
     recompute_pair(&step);

@@ -2,6 +2,7 @@
 #ifndef PARC_PASSES_RECOMPUTE_H
 #define PARC_PASSES_RECOMPUTE_H
 
+#include "ir/uses.h"
 #include "passes/value_map.h"
 
 typedef VEC(Value *) Values;
@@ -12,6 +13,7 @@ typedef enum Answer { UNKNOWN, YES, NO } Answer;
 typedef struct Pair Pair;
 struct Pair {
     Program *p;
+    const Uses *uses;       /* before the pass: of forward values */
     Pair *outer;            /* NULL: the step */
     Op *forward, *backward; /* the loops, where outer is not NULL */
     Region *from, *to;      /* their bodies */
@@ -28,6 +30,8 @@ struct Pair {
     bool plain;             /* ignore the plan's checkpoints */
     Answer *easy;           /* by id: see recompute_rules.c */
     uint32_t nvalues;       /* the length of these */
+    Value **map;            /* for clones, by id; empty between them */
+    uint32_t nmap;          /* its length */
     int *stretch;           /* by op id: of forward ops, see checkpoint.h */
     uint32_t nops;
 };

@@ -82,11 +82,25 @@ static void enter(Pair *r, Value *v, const Op *again, int i)
     value_map_set(r->p, &r->made, v, again->out[i]);
 }
 
+/* A map for ir_clone: the one that all ops without a body share, since it is
+ * as long as the program; it is empty between two clones. */
+static Value **clone_map(Pair *r, const Op *op)
+{
+    Program *p = r->p;
+
+    if (op->body != NULL)
+        return NEW_ARRAY(p->arena, Value *, p->nvalues);
+    if (r->nmap < p->nvalues) {
+        r->nmap = p->nvalues + p->nvalues / 4 + 64;
+        r->map = NEW_ARRAY(p->arena, Value *, r->nmap);
+    }
+    return r->map;
+}
+
 /* Clones an op with operands of the backward region; a loop with its body. */
 static Op *repeat(Pair *r, Op *op, Value **args, Op *before)
 {
-    Program *p = r->p;
-    Value **map = NEW_ARRAY(p->arena, Value *, p->nvalues);
+    Value **map = clone_map(r, op);
     for (int i = 0; i < op->nargs; i++)
         map[op->arg[i]->id] = args[i];
     Build b = build_at(r, op, before);
@@ -94,6 +108,10 @@ static Op *repeat(Pair *r, Op *op, Value **args, Op *before)
     mark_again(again, NULL);
     if (again->body != NULL)
         ir_walk(again->body, mark_again, NULL);
+    for (int i = 0; i < op->nargs; i++)
+        map[op->arg[i]->id] = NULL;
+    for (int i = 0; i < op->nouts; i++)
+        map[op->out[i]->id] = NULL;
     return again;
 }
 

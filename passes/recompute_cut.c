@@ -27,6 +27,17 @@ static bool is_cheap(const Op *op)
     return op_info(op->kind)->cheap;
 }
 
+/* The last op of the producer's phase that reads v; NULL: none. */
+static const Op *last_reader(const Cut *c, const Value *v)
+{
+    int n;
+    Op *const *reader = uses_readers(c->r->uses, v, &n);
+
+    while (n > 0 && reader[n - 1]->phase != v->def->phase)
+        n--;
+    return n > 0 ? reader[n - 1] : NULL;
+}
+
 /* Whether v must be stored: a kernel other than its producer's reads it, or it
  * is read again by an op that depends on such a kernel. Values that depend on v
  * are marked `near`, or `far` if a kernel is between; the marks are unique
@@ -34,9 +45,11 @@ static bool is_cheap(const Op *op)
 static bool outlives_kernel(Cut *c, const Value *v)
 {
     int near = ++c->question * 2, far = near + 1;
+    const Op *last = last_reader(c, v);
 
     c->mark[v->id] = near;
-    for (const Op *op = v->def->next; op != NULL; op = op->next) {
+    for (const Op *op = v->def; last != NULL && op != last;) {
+        op = op->next;
         bool reads = false;
         int most = 0;
         if (op->phase != v->def->phase)

@@ -66,10 +66,13 @@ void recompute_find_stretches(Pair *r)
 /* Whether the forward pass reads v outside of its stretch. */
 static bool leaves(const Pair *r, const Value *v, int stretch)
 {
-    for (const Op *op = v->def->next; op != NULL; op = op->next)
-        for (int i = 0; op->phase == PH_FORWARD && i < op->nargs; i++)
-            if (op->arg[i] == v && stretch_of(r, op) != stretch)
-                return true;
+    int n;
+    Op *const *reader = uses_readers(r->uses, v, &n);
+
+    for (int k = 0; k < n; k++)
+        if (reader[k]->phase == PH_FORWARD &&
+            stretch_of(r, reader[k]) != stretch)
+            return true;
     for (int i = 0; r->outer != NULL && i < r->forward->ncarry; i++)
         if (r->from->yield[i] == v)
             return true;
@@ -111,10 +114,11 @@ static bool serves_stretch(const Pair *r, const Value *v)
 {
     if (unit_stays_gathered(r->p, op_attr(v->def, "unit").s))
         return false;
-    for (const Op *op = v->def->next; op != NULL; op = op->next)
-        for (int i = 0; i < op->nargs; i++)
-            if (op->arg[i] == v && stretch_of(r, op) != 0)
-                return true;
+    int n;
+    Op *const *reader = uses_readers(r->uses, v, &n);
+    for (int k = 0; k < n; k++)
+        if (stretch_of(r, reader[k]) != 0)
+            return true;
     return false;
 }
 

@@ -253,18 +253,26 @@ int64_t arena_pack(Arena *scratch, Block *block, int n, int64_t bound)
 
 int64_t arena_lower_bound(const Block *block, int n, int end, int *when)
 {
-    int64_t most = 0;
+    Arena *scratch = arena_new();
+    /* By time: the bytes that become live, less those that cease to be. */
+    int64_t *change = NEW_ARRAY(scratch, int64_t, end + 1);
+    for (int i = 0; i < n; i++) {
+        const Block *b = &block[i];
+        if (b->first >= end || b->last < b->first)
+            continue;
+        change[b->first] += b->counted;
+        change[b->last < end ? b->last + 1 : end] -= b->counted;
+    }
+    int64_t most = 0, live = 0;
     *when = 0;
     for (int t = 0; t < end; t++) {
-        int64_t live = 0;
-        for (int i = 0; i < n; i++)
-            if (block[i].first <= t && t <= block[i].last)
-                live += block[i].counted;
+        live += change[t];
         if (live > most) {
             most = live;
             *when = t;
         }
     }
+    arena_free(scratch);
     return most;
 }
 

@@ -55,6 +55,7 @@ typedef struct Fuser {
     int ngroups, mark, joins;
     int *rank;      /* by group: its place in a topological order */
     int *ranked;    /* by rank: the group; -1: none */
+    int *moved;     /* groups that a join moves to higher ranks */
     int mark_of_search; /* the marks of the last search that found no path, */
     bool followed;      /* which followed readers, not makers */
     FuseTables *tables;

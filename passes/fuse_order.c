@@ -21,6 +21,7 @@ void fuse_order_start(Fuser *f)
 {
     f->rank = NEW_ARRAY(f->arena, int, f->ngroups + 1);
     f->ranked = NEW_ARRAY(f->arena, int, f->ngroups + 1);
+    f->moved = NEW_ARRAY(f->arena, int, f->ngroups + 1);
     for (int g = 0; g < f->ngroups; g++)
         f->rank[g] = f->ranked[g] = g;
     f->mark = 0;
@@ -116,13 +117,13 @@ void fuse_order_join(Fuser *f, int a, int b)
 {
     int low = f->rank[a] < f->rank[b] ? a : b, high = low == a ? b : a;
     int first = f->rank[low], last = f->rank[high], to = first;
-    VEC(int) after = {0};
+    int *after = f->moved, nafter = 0;
     for (int i = first + 1; i < last; i++) {
         int g = f->ranked[i];
         if (g < 0)
             continue;
         if ((f->group[g].mark == f->mark_of_search) == f->followed) {
-            vec_push(f->arena, &after, g);
+            after[nafter++] = g;
         } else {
             f->ranked[to] = g;
             f->rank[g] = to++;
@@ -130,9 +131,9 @@ void fuse_order_join(Fuser *f, int a, int b)
     }
     f->ranked[to] = a;
     f->rank[a] = to++;
-    for (int i = 0; i < after.n; i++) {
-        f->ranked[to] = after.at[i];
-        f->rank[after.at[i]] = to++;
+    for (int i = 0; i < nafter; i++) {
+        f->ranked[to] = after[i];
+        f->rank[after[i]] = to++;
     }
     while (to <= last)
         f->ranked[to++] = -1;

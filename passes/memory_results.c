@@ -20,13 +20,16 @@ static bool read_by_step(const Memory *m, const Value *v)
 }
 
 /* Whether the result may overwrite every operand that shows the tensor `root`,
- * which the op may read several times in different shapes. */
+ * which the op may read several times in different shapes. The test of `operand`,
+ * one of them, comes first: most results cannot be written over it. */
 static bool may_take_over(const Memory *m, const Op *op, int out,
-                          const Value *root)
+                          const Value *root, int operand)
 {
-    for (int i = 0; i < op->nargs; i++)
+    for (int k = 0; k < op->nargs; k++) {
+        int i = (operand + k) % op->nargs;
         if (live_root(op->arg[i]) == root && !m->t->in_place(m->p, op, out, i))
             return false;
+    }
     return true;
 }
 
@@ -43,7 +46,7 @@ static int reusable_operand(const Memory *m, const Op *op, int out)
             m->block.at[at->block].bytes !=
                 memory_align(m, memory_local_bytes(m, op->out[out])))
             continue;
-        if (may_take_over(m, op, out, root))
+        if (may_take_over(m, op, out, root, i))
             return i;
     }
     return -1;
@@ -112,7 +115,7 @@ static bool place_over_fetched(Memory *m, const Op *op, int out)
             root->def->kind != OP_fetch ||
             m->live.last_use[root->id] != time ||
             memory_local_bytes(m, v) != memory_local_bytes(m, root) ||
-            taken(m, op, out, at->block) || !may_take_over(m, op, out, root))
+            taken(m, op, out, at->block) || !may_take_over(m, op, out, root, i))
             continue;
         memory_place_value(m, v, *at);
         return true;

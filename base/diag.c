@@ -326,8 +326,8 @@ static bool find_option(const Diag *d, const Source *s, Loc *loc,
 static void out_excerpt(Out *o, const Diag *d, const Source *s, Loc loc,
                         const char *color, const char *plain)
 {
-    const char *line;
-    size_t size;
+    const char *line = NULL;
+    size_t size = 0;
     if (s->command ? !find_option(d, s, &loc, &line, &size)
                    : !find_line(s, loc.line, &line, &size))
         return;

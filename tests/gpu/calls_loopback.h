@@ -1,12 +1,12 @@
-/* calls_loopback.h: the calls of the CUDA driver that loopback.c makes and the
- * runtime does not; as runtime/cuda/calls_driver.h.
+/* calls_loopback.h: lists the calls of the CUDA driver that loopback.c makes
+ * and the runtime does not, like runtime/cuda/calls_driver.h.
  */
 CALL(CuResult, cuMemHostRegister, "cuMemHostRegister_v2",
      (void *at, size_t bytes, unsigned int flags))
 CALL(CuResult, cuMemHostUnregister, "cuMemHostUnregister", (void *at))
 CALL(CuResult, cuLaunchHostFunc, "cuLaunchHostFunc",
      (CuStream stream, void (*call)(void *), void *with))
-/* state: 1 where the stream is captured; the rest of what it tells: NULL. */
+/* state: 1 if the stream is being captured; the other results: NULL. */
 CALL(CuResult, cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",
      (CuStream stream, CuCaptureStatus *state, uint64_t *id, CuGraph *graph,
       const CuGraphNode **after, size_t *nafter))

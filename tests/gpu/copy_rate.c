@@ -1,5 +1,5 @@
-/* copy_rate.c: GB/s, read and written, of a copy within the first GPU's
- * memory, larger than its caches: what kernels that stream are held against.
+/* copy_rate.c: prints the GB/s, read and written, of a copy within the first
+ * GPU's memory that exceeds its caches: the reference for streaming kernels.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ int main(void)
     TRY(cuMemAlloc(&from, bytes));
     TRY(cuMemAlloc(&to, bytes));
     TRY(cuMemsetD8Async(from, 1, bytes, stream));
-    for (int i = -3; i < COPIES; i++) { /* three to warm up */
+    for (int i = -3; i < COPIES; i++) { /* three warm-up copies */
         if (i == 0)
             TRY(cuEventRecord(begin, stream));
         TRY(cuMemcpyDtoDAsync(to, from, bytes, stream));

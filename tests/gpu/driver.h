@@ -1,5 +1,5 @@
-/* driver.h: the CUDA driver for the tools of tests/gpu, opened at run time
- * with the runtime's own table of calls and with theirs.
+/* driver.h: opens the CUDA driver at run time for the tools of tests/gpu, with
+ * the runtime's table of calls and with theirs.
  */
 #ifndef PARC_TESTS_GPU_DRIVER_H
 #define PARC_TESTS_GPU_DRIVER_H

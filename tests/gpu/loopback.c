@@ -1,25 +1,27 @@
-/* loopback.c: a libnccl.so.2 for ranks that share one GPU, which NCCL refuses;
- * for tests alone: correct, and as fast as the host copies and adds.
+/* loopback.c: a libnccl.so.2 for ranks that share one GPU, which NCCL refuses.
+ * It is for tests only: correct, and as fast as the host copies and adds.
  *
- * With the stand-in's nccl.c (communicators, groups), nccl_room.c (memory that
- * ranks share) and nccl_move.c (what a group gives, compares, takes). A group
- * becomes rounds on its stream, each as large as a stage of pinned memory:
+ * It is linked with the stand-in's nccl.c (communicators, groups), nccl_room.c
+ * (memory that ranks share) and nccl_move.c (the data of a group). A group
+ * becomes rounds on its stream, each at most as large as a stage of pinned
+ * memory:
  *
- *   copies to the stage, a function of the host that meets the peers and
- *   leaves what is this rank's in the stage, copies from it
+ *   copies to the stage; a host function that waits for the peers and writes
+ *   this rank's results to the stage; copies from the stage
  *
- * Calls are cut by what all ranks know, so that all have the same rounds. All
- * of it can be captured: a graph's replay counts rounds on where it runs.
+ * All ranks split calls into the same rounds, since the split depends only on
+ * values that all of them know. The calls can be captured: each replay of a
+ * graph continues the count of rounds.
  *
- * The driver may run functions of all streams on one thread, one after the
- * other. If two ranks waited for each other's functions in two orders, neither
- * would come back; so a group waits (by an event) for the one that was called
- * before it, on whichever stream: all ranks call groups in one order. That
- * also gives the stage to one group at a time.
+ * The driver may run host functions of all streams on one thread, one after
+ * another. Two ranks whose functions wait for each other in different orders
+ * would then hang. Therefore a group waits, by an event, for the group that was
+ * called before it, on whichever stream: all ranks call groups in one order.
+ * That also reserves the stage for one group at a time.
  *
- * STANDIN_LIMIT is how many seconds a group waits for its peers (60),
- * LOOPBACK_STAGE how many bytes a round has at most (32 MiB). A group that
- * failed leaves its results as they were and its communicator in error.
+ * STANDIN_LIMIT is the number of seconds that a group waits for its peers (60),
+ * LOOPBACK_STAGE the maximum bytes of a round (32 MiB). A group that fails
+ * leaves its results unwritten and its communicator in an error state.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -38,7 +40,7 @@ static struct {
     bool is_open, is_begun;
     int64_t stage_bytes;
     char *in, *out; /* stages */
-    CuEvent last;   /* behind the group that was called last */
+    CuEvent last;   /* recorded after the group that was called last */
     uint64_t last_capture;
 } loopback = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -62,14 +64,14 @@ void standin_error(const char *format, ...)
     va_end(args);
 }
 
-/* ---- a round, where it runs ---- */
+/* ---- execution of a round ---- */
 
 typedef struct Round {
     Comm *comm;
-    const NcclPlan *plan; /* between stages */
+    const NcclPlan *plan; /* its addresses are in the stages */
 } Round;
 
-/* Until all ranks of the communicator have come to `turn` (of which is
+/* Waits until all ranks of the communicator have posted round `turn` (with
  * `done`: have ended it). */
 static bool meet(const Round *r, uint64_t turn, bool done, const char *what)
 {
@@ -108,19 +110,19 @@ static void run_round(void *with)
         c->error = INVALID_USAGE;
 }
 
-/* ---- calls cut to rounds ---- */
+/* ---- splitting calls into rounds ---- */
 
 typedef struct Piece {
-    NcclPost post;  /* between stages, with the piece's count */
+    NcclPost post;  /* addresses in the stages, and the piece's count */
     const NcclPost *whole;
-    int64_t first; /* element */
+    int64_t first; /* its first element in the call */
 } Piece;
 
 typedef struct Builder {
     Comm *comm;
     CuStream stream;
     int n;
-    int64_t in, out; /* bytes of the stages that are taken */
+    int64_t in, out; /* bytes of the stages that are in use */
     Piece piece[NCCL_MAX_CALLS];
 } Builder;
 
@@ -136,8 +138,8 @@ static int64_t aligned(int64_t bytes)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Parts of a piece lie a whole call's count apart in the rank's memory, and
- * together in the stage. */
+/* In the rank's memory the parts of a piece are the call's whole count apart;
+ * in the stage they are contiguous. */
 static CuResult copy_parts(const Builder *b, const Piece *p, bool to_stage)
 {
     const NcclCall *c = &p->post.call;
@@ -161,7 +163,7 @@ static CuResult copy_parts(const Builder *b, const Piece *p, bool to_stage)
     return RT_CU_SUCCESS;
 }
 
-/* The pieces so far are a round. */
+/* Ends a round with the pieces so far. */
 static CuResult end_round(Builder *b)
 {
     if (b->n == 0)
@@ -185,7 +187,7 @@ static CuResult end_round(Builder *b)
     return RT_CU_SUCCESS;
 }
 
-/* What a piece of `count` elements takes of a stage, whichever the rank. */
+/* The largest number of stage bytes that `count` elements take on any rank. */
 static int64_t most_bytes(const Builder *b, const NcclCall *c, int64_t count)
 {
     return aligned(count * nccl_type_bytes(c->type) * b->comm->room.nranks);
@@ -205,8 +207,8 @@ static CuResult add_piece(Builder *b, const NcclPost *whole, int64_t first,
     return copy_parts(b, p, true);
 }
 
-/* Collectives, one after the other; the same on all ranks, since all have
- * them in common and a piece counts as what it is where it is largest. */
+/* Queues collectives one after another. All ranks split them alike, since they
+ * make the same calls, and the size of a piece is its largest on any rank. */
 static CuResult queue_collectives(Builder *b, const NcclPlan *plan)
 {
     int64_t taken = 0;
@@ -235,7 +237,7 @@ static CuResult queue_collectives(Builder *b, const NcclPlan *plan)
     return end_round(b);
 }
 
-/* Which of a rank's sends to (receipts from) its peer a call is. */
+/* The index of a call among the rank's sends to (or receives from) its peer. */
 static int turn_of(const NcclPlan *plan, int i)
 {
     const NcclCall *c = &plan->post[i].call;
@@ -246,9 +248,10 @@ static int turn_of(const NcclPlan *plan, int i)
     return n;
 }
 
-/* Sends and receipts: the first piece of the first call between each two
- * ranks, the second … As many rounds on all ranks if the ranks do alike (as in
- * an all_to_all); those that don't are told that somebody did not come. */
+/* Queues sends and receives: the first piece of the first call between each two
+ * ranks, then the second, and so on. The number of rounds is equal on all ranks
+ * if they make similar calls (as in an all_to_all); other ranks get an error
+ * about a peer that did not arrive. */
 static CuResult queue_pairs(Builder *b, const NcclPlan *plan)
 {
     int64_t most = loopback.stage_bytes / b->comm->room.nranks / 16 * 16;
@@ -311,8 +314,9 @@ static CuResult open_stages(void)
     return RT_CU_SUCCESS;
 }
 
-/* Behind the group before, unless one of the two is captured and the other is
- * not, or elsewhere: then the program has put the graph behind it. */
+/* Orders the stream after the previous group, unless only one of the two is
+ * captured, or they are captured separately: then the program must have ordered
+ * the graph. */
 static CuResult follow(CuStream stream, uint64_t *capture)
 {
     CuCaptureStatus state = 0;

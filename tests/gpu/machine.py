@@ -36,8 +36,8 @@ def opened(names):
 
 
 def folders():
-    """Folders of the libraries that the loader does not find by itself. With
-    one of them come all of pip's, since the libraries open each other."""
+    """Folders of libraries that the loader does not find by itself. If one is
+    missing, all folders of pip are added, as the libraries open each other."""
     missing = [names for _, names, _ in LIBRARIES if not opened(names)]
     found = []
     for path in sys.path:
@@ -58,7 +58,7 @@ def file_of(names):
 
 
 def version(library, call):
-    """NCCL writes it into an argument, the others return it."""
+    """NCCL stores its version in an argument, other libraries return it."""
     try:
         get = getattr(library, call)
     except AttributeError:

@@ -20,7 +20,7 @@ HANG = "30"   # PARC_TIMEOUT of a diagnosis
 
 
 class OutOfTime(Exception):
-    """The command's time ended before the program's did."""
+    """The command's time ended before the program did."""
 
 
 # ---- programs ----------------------------------------------------------------
@@ -59,8 +59,8 @@ def data_of(run, case):
 # ---- diagnosis ---------------------------------------------------------------
 
 def tiny_case(run, case):
-    """The numeric case of one rank that compute-sanitizer runs: this one, else
-    the first of the same model."""
+    """The numeric case of one rank for compute-sanitizer: this case, or the
+    first one of the same model."""
     tiny = [c for c in run.cases if c.kind == "numerics" and c.ranks == 1 and
             binary(run, c).exists()]
     same = [c for c in tiny if c.name == case.name] or \
@@ -70,8 +70,8 @@ def tiny_case(run, case):
 
 
 def diagnose(run, case, arguments, judge, why):
-    """Runs a failed program again: call by call, without a graph, and a tiny
-    case under compute-sanitizer. What they say is a part of the record."""
+    """Repeats a failed program: without a graph, and a tiny case under
+    compute-sanitizer. The record includes their output."""
     kind = re.sub(r"\d+", "#", why)
     if kind in run.diagnosed:
         return [["", "as another case above"]]
@@ -115,7 +115,7 @@ def failure(run, case, arguments, judge, outcome, **values):
 # ---- numerics ----------------------------------------------------------------
 
 def read_log(path, steps):
-    """The lines of a log, and what is wrong with them."""
+    """Reads the lines of a log; returns them and their fault."""
     lines, broken = read_lines(path)
     lines = [line for line in lines if "loss" in line]
     if len(lines) == steps and not broken:
@@ -132,7 +132,7 @@ def precision(case):
 
 
 def difference(ours, theirs):
-    """The largest relative difference; infinite where a loss is not finite."""
+    """The largest relative difference; infinite if a loss is not finite."""
     worst = 0.0
     for a, b in zip(ours, theirs):
         if a is None or b is None or a != a:
@@ -171,7 +171,7 @@ def losses(run, case):
 
 
 def repeat(run, case):
-    """Whether two runs have the same weights, to the bit."""
+    """Whether two runs have bit-identical weights."""
     first, second = (run.files / f"{case.name}.{x}" for x in ("st", "again.st"))
     arguments = ["--steps", LOSSES, "--data", data_of(run, case), "--export"]
     for path in (first, second):
@@ -190,7 +190,7 @@ def repeat(run, case):
 
 
 def attention(run, case):
-    """What attention runs on, and the other lines of --dry-run."""
+    """The implementation of attention, and the other lines of --dry-run."""
     outcome = program(run, case, ["--dry-run"])
     if not outcome.ok:
         return "failed", {"why": last_words(outcome), "tail": outcome.tail}
@@ -234,8 +234,8 @@ def timing(run, case):
 
 
 def trace(run, case):
-    """Where the step goes: kernels, products, attention, collectives, run one
-    by one."""
+    """The times of kernels, matmuls, attention and collectives in a step,
+    which run one by one."""
     path = run.files / f"{case.name}.trace"
     path.unlink(missing_ok=True)
     outcome = program(run, case, ["--steps", 6, "--data", "synthetic",
@@ -260,8 +260,8 @@ def trace(run, case):
 
 
 def products(run, case):
-    """What every candidate for every matmul takes: its first run, and its least
-    time in rounds on a warm device. The cache of choices is empty for that."""
+    """Times of every candidate for every matmul: its first run, and its least
+    time in rounds on a warm device. The cache of choices starts empty."""
     times = run.files / f"{case.name}.times"
     times.unlink(missing_ok=True)
     cache = run.files / f"{case.name}.cache"

@@ -1,5 +1,5 @@
-"""Programs of a GPU run: each in a process group of its own, with a time limit
-and its output in a file. Nothing that a program does ends the run."""
+"""Runs programs, each in its own process group, with a time limit and its
+output in a file. Nothing that a program does ends the run."""
 import ctypes
 import dataclasses
 import os
@@ -40,8 +40,8 @@ class Outcome:
 
 
 def _own_group():
-    """In the child: a group that can be killed as a whole, and no life
-    after the parent's."""
+    """In the child: makes a process group that can be killed as a whole, and
+    dies with the parent."""
     os.setpgrp()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -53,7 +53,7 @@ class Programs:
         self.running = None
 
     def write(self, text):
-        """To the log, as long as it is of a size that comes back."""
+        """Appends to the log until it reaches its maximum size."""
         with open(self.log, "a", encoding="utf-8", errors="replace") as f:
             if f.tell() < LOG_MOST:
                 f.write(text)

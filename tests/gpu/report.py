@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""report.py RESULTS.jsonl… [-o docs/gpu-results.md]: the measurements of
-tests/gpu/run as a document; several files are those of several commands.
+"""report.py RESULTS.jsonl… [-o docs/gpu-results.md]: writes the measurements of
+tests/gpu/run as a document; several files are of several commands.
 
 Without -o: prints the tables that a run leaves in summary.txt.
 """
@@ -28,7 +28,7 @@ def of(records, name, part):
 
 
 def shape(model, options):
-    """What makes a peer comparable: the sizes, without precision and rope."""
+    """The options that must match: the sizes, without precision and rope."""
     sizes = [o for o in options if "=" in o and o.split("=")[0] not in
              ("precision", "rope_theta", "epilogues")]
     if model == "gpt2" and not any(o.startswith("vocab=") for o in sizes):
@@ -197,7 +197,7 @@ def as_markdown(table):
 
 
 def summary(records, names, most=MOST):
-    """The tables of some cases, the most telling first, as many as fit."""
+    """The tables of some cases, the most important first, as many as fit."""
     text = ""
     left = [name for _, name, kind, *_ in cases_of(records)
             if name in names and not any(

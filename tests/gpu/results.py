@@ -38,7 +38,7 @@ def key(record):
 
 class Results:
     def __init__(self, out, work, earlier, trees):
-        """`trees`: what the records must have been made with to count."""
+        """`trees`: only records that were made with these trees count."""
         self.trees = trees
         self.paths = [out / FILE, work / FILE]
         self.record = {}
@@ -50,8 +50,8 @@ class Results:
         self._rewrite()
 
     def _take(self, record):
-        """The last record of a part counts; one that ended outlives one that
-        only began."""
+        """The last record of a part counts, but a record of the end is not
+        replaced by one of a start."""
         old = self.record.get(key(record))
         if not old or old["state"] == "began" or record["state"] != "began":
             attempts = max(record.get("attempts", 0),
@@ -74,8 +74,8 @@ class Results:
                 os.fsync(f.fileno())
 
     def begin(self, case, part):
-        """Counts the attempt, so that a part that kills the machine is not
-        tried for ever."""
+        """Counts the attempt, so that a part that crashes the machine is not
+        repeated without end."""
         old = self.record.get((case, part), {})
         attempts = old.get("attempts", 0) + 1
         self._append({"case": case, "part": part, "state": "began",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""steps.py WORK OUT STEP [PATTERN]: the cases of one step, part by part; what
-tests/gpu/run starts. Its head lists the environment variables."""
+"""steps.py WORK OUT STEP [PATTERN]: runs the cases of one step, part by part.
+tests/gpu/run starts it, and lists the environment variables at its head."""
 import dataclasses
 import fnmatch
 import os
@@ -53,7 +53,7 @@ def number(name, default):
 
 
 class Run:
-    """What the parts share: folders, programs, results and the clock."""
+    """Shared by the parts: folders, programs, results and the clock."""
 
     def __init__(self, work, out):
         self.deadline = time.monotonic() + number("LIMIT", 450)
@@ -92,8 +92,8 @@ class Run:
 
 
 def run_part(run, case, part, do):
-    """Runs one part of a case unless it has ended before. False where no time
-    is left for it."""
+    """Runs one part of a case unless it has ended before. False if no time is
+    left for it."""
     old = run.results.get(case.name, part)
     again = os.environ.get("AGAIN") == "1"
     if old and old["state"] != "began" and not \
@@ -123,7 +123,7 @@ def run_part(run, case, part, do):
 
 
 def run_case(run, case):
-    """All parts; those after a failed one are skipped where they need it."""
+    """Runs all parts; skips parts that need a failed one."""
     missing = run.trees / "missing" / case.name
     for part, do, needed in parts.OF_KIND[case.kind]:
         if missing.exists():

@@ -24,6 +24,11 @@ bool explain_memory(Out *o, const Program *p, const TargetInfo *t,
 void explain_collective_line(Out *o, const Program *p,
                              const CollectiveInfo *c);
 
+/* Whether `path` matches `name`: either may have '*' where the other has a
+ * number, which must be the index of an existing element. `pm` is a parameter
+ * in the same arrays, or NULL if their sizes are not known. */
+bool explain_names(const Param *pm, const char *path, const char *name);
+
 /* Whether a path is the module's, or of a module in it. */
 bool explain_within(const char *path, const char *module);
 

@@ -60,10 +60,22 @@ static void styles(Out *o, const Program *p, const Module *m)
 
 /* ---- boundary ------------------------------------------------------------ */
 
+/* A loop over the elements of an array is inside the module that has the array,
+ * not inside an element. */
 static bool is_inside(const Op *op, const Module *m)
 {
     return op->phase == PH_FORWARD && op->kind != OP_param &&
-           op->kind != OP_loop && explain_within(op->path, m->path);
+           op->kind != OP_input && op->kind != OP_output &&
+           explain_within(op->path, m->path);
+}
+
+/* Whether an op of the module makes the value, or a loop in the module carries
+ * one that such an op makes. */
+static bool is_made_inside(const Value *v, const Module *m)
+{
+    while (!v->def && v->region->owner && is_inside(v->region->owner, m))
+        v = v->region->owner->arg[v->index];
+    return v->def && is_inside(v->def, m);
 }
 
 /* A parameter or constant, or what a loop or a cast makes of one. */
@@ -90,7 +102,8 @@ static void value_line(Out *o, const Program *p, const Value *v)
 static bool read_outside(const Region *r, const Value *v, const Module *m)
 {
     /* Stacked results are what the backward pass reads: not part of it. */
-    for (int i = 0; r->owner && i < r->owner->ncarry; i++)
+    bool leaves = r->owner && !is_inside(r->owner, m);
+    for (int i = 0; leaves && i < r->owner->ncarry; i++)
         if (r->yield[i] == v)
             return true;
     for (const Op *op = r->first; op; op = op->next)
@@ -114,7 +127,7 @@ static int boundary(Out *o, const Program *p, const Region *r, const Module *m,
         for (int i = 0; i < (inputs ? op->nargs : op->nouts); i++) {
             const Value *v = inputs ? op->arg[i] : op->out[i];
             bool crosses = inputs
-                ? !(v->def && is_inside(v->def, m)) && !is_parameter(v)
+                ? !is_made_inside(v, m) && !is_parameter(v)
                 : read_outside(r, v, m);
             if (!crosses || seen[v->id])
                 continue;
@@ -260,14 +273,27 @@ static void explain_module(Out *o, const Program *p, const Module *m)
     memory(o, p, m, sum);
 }
 
+/* A parameter in the arrays that '*' in `path` stands for an element of, for
+ * their sizes; NULL if they have none. */
+static const Param *indexed_by(const Program *p, const char *path)
+{
+    const char *star = strrchr(path, '*');
+    if (!star)
+        return NULL;
+    for (int i = 0; i < p->param.n; i++)
+        if (!strncmp(p->param.at[i].name, path, (size_t)(star - path) + 1))
+            return &p->param.at[i];
+    return NULL;
+}
+
 bool explain_modules(Out *o, const Program *p, const char *name)
 {
     bool found = false;
     for (int i = 0; i < p->module.n; i++) {
         const Module *m = &p->module.at[i];
-        bool here = !strcmp(name, "model") ? !*m->path
-                                           : *m->path && path_meets(m->path,
-                                                                    name);
+        bool here = !strcmp(name, "model")
+            ? !*m->path
+            : *m->path && explain_names(indexed_by(p, m->path), m->path, name);
         if (!here)
             continue;
         if (found)

@@ -112,9 +112,7 @@ static const Value *find_value(const Region *r, const char *name)
     return NULL;
 }
 
-/* Whether `path`, a name of `pm`, matches `name`: either may have '*' where the
- * other has a number, which must be the index of an existing element. */
-static bool means(const Param *pm, const char *path, const char *name)
+bool explain_names(const Param *pm, const char *path, const char *name)
 {
     if (!path_meets(path, name))
         return false;
@@ -123,7 +121,8 @@ static bool means(const Param *pm, const char *path, const char *name)
         PathRange r;
         if (*path == '*' && *name != '*' &&
             (!path_range(name, n, &r) ||
-             (array < pm->type.nstack && r.last >= pm->type.stack[array])))
+             (pm && array < pm->type.nstack &&
+              r.last >= pm->type.stack[array])))
             return false;
         array += *path == '*' || path_range(path, strcspn(path, "."), &r);
         path += strcspn(path, ".");
@@ -136,9 +135,9 @@ static bool means(const Param *pm, const char *path, const char *name)
 
 static bool called(const Param *pm, const char *name)
 {
-    bool found = means(pm, pm->name, name);
+    bool found = explain_names(pm, pm->name, name);
     for (int i = 0; i < pm->nalias && !found; i++)
-        found = means(pm, pm->alias[i], name);
+        found = explain_names(pm, pm->alias[i], name);
     return found;
 }
 

@@ -10,6 +10,7 @@
 #include "base/out.h"
 #include "codegen/cuda_arch.h"
 #include "driver/help.h"
+#include "frontend/check.h"
 
 static void list_passes(Out *o)
 {
@@ -353,7 +354,11 @@ static void unknown(Reader *r, const char *arg, size_t n)
         names[i] = option_table[i].name;
     const char *name = arena_strndup(r->arena, arg, n);
     wrong(r, loc_at(r, 0, n), "unknown option '%s'", name);
-    suggest(r, name, names, option_count, "'parc --help' lists the options");
+    if (strncmp(name, "--", 2) == 0 && setting_known(name + 2))
+        diag_help(r->diag, "write -D %s=VALUE", name + 2);
+    else
+        suggest(r, name, names, option_count,
+                "'parc --help' lists the options");
 }
 
 static bool is_name(const char *name, const char *arg, size_t n)
@@ -373,6 +378,12 @@ static const OptionRow *find(const char *arg, size_t *used)
     return NULL;
 }
 
+static bool is_option(const char *arg)
+{
+    size_t used;
+    return arg[0] == '-' && arg[1] && find(arg, &used) && used == strlen(arg);
+}
+
 static void read_option(Reader *r)
 {
     const char *arg = r->argv[r->at];
@@ -387,6 +398,10 @@ static void read_option(Reader *r)
     Argument value = {NULL, loc_at(r, 0, size)};
     if (!row->value || used < size || r->at + 1 >= r->argc)
         show_from(r, from);
+    if (!row->value && used < size && arg[1] != '-') { /* -help */
+        unknown(r, arg, size);
+        return;
+    }
     if (!row->value && used < size) {
         wrong(r, value.loc, "%s takes no value", row->name);
         return;
@@ -402,6 +417,11 @@ static void read_option(Reader *r)
         }
         next(r);
         show_from(r, from);
+        if (is_option(r->argv[r->at])) {
+            value.loc = loc_at(r, 0, strlen(r->argv[r->at]));
+            wrong(r, value.loc, "%s needs a value: %s", row->name, row->value);
+            diag_help(r->diag, "'%s' is an option", r->argv[r->at]);
+        }
         value.text = r->argv[r->at];
         value.loc = loc_at(r, 0, strlen(value.text));
     }

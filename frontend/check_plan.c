@@ -55,7 +55,7 @@ static void unknown_style(PlanCheck *c, const Item *item)
     for (int i = 0; i < style_count; i++)
         names_add(&names, style_table[i].name, (Loc){0});
     diag_error(c->diag, item->style_loc, "unknown style '%s'", item->style);
-    names_suggest(c->diag, &names, item->style);
+    names_suggest_or_list(c->diag, &names, item->style);
 }
 
 /* Arguments of PyTorch's styles that have no counterpart. */

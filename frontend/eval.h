@@ -130,5 +130,7 @@ typedef struct NameList {
 void names_add(NameList *l, const char *name, Loc loc);
 /* Adds the note or help "did you mean 'x'?" to the last error. */
 void names_suggest(Diag *d, const NameList *l, const char *name);
+/* The same; without a near miss, lists the names: "one of a, b, c". */
+void names_suggest_or_list(Diag *d, const NameList *l, const char *name);
 
 #endif

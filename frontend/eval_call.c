@@ -33,6 +33,19 @@ void names_suggest(Diag *d, const NameList *l, const char *name)
     }
 }
 
+void names_suggest_or_list(Diag *d, const NameList *l, const char *name)
+{
+    if (diag_near_miss(name, l->name.at, l->name.n)) {
+        names_suggest(d, l, name);
+        return;
+    }
+    const char *all = "";
+    for (int i = 0; i < l->name.n; i++)
+        all = arena_printf(l->arena, "%s%s%s", all, i ? ", " : "",
+                           l->name.at[i]);
+    diag_help(d, "one of %s", all);
+}
+
 /* ---- signatures ---- */
 
 static void add_formal(Signature *s, const char *name, bool optional)

@@ -166,7 +166,8 @@ static Type input_type(Lower *l, const InputDecl *in, bool *fine)
                             &t.dim[t.ndim++]);
     const char *fault = *fine ? type_check(l->arena, &t, &l->p->mesh) : NULL;
     if (fault) {
-        lower_error(l, in->name.loc, NULL, "input '%s' is too large: %s",
+        lower_error(l, in->name.loc, "reduce the batch or another dimension",
+                    "input '%s' is too large: %s",
                     in->name.name, fault);
         *fine = false;
     }

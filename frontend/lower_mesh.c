@@ -53,8 +53,8 @@ static bool parse_part(Lower *l, const char *from, size_t n, Part *part)
     else
         diag_error(l->diag, part->loc, "'%.*s' is not the size of a mesh axis",
                    (int)ndigits, digits);
-    diag_help(l->diag, "sizes are integers of at least 1, such as --mesh 8x8 "
-                       "or --mesh dp=8,tp=8");
+    diag_help(l->diag, "sizes are integers from 1 to %d, such as --mesh 8x8 "
+                       "or --mesh dp=8,tp=8", MAX_RANKS);
     return false;
 }
 

@@ -5,6 +5,7 @@
  * mapped file would kill the run with SIGBUS, hence the check. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -51,6 +52,26 @@ void rt_input_unmap(const unsigned char *map, int64_t size)
     }
 }
 
+/* Whether both paths name one entry of one folder, existing or not. */
+static bool is_same_entry(const char *a, const char *b)
+{
+    const char *path[2] = {a, b}, *name[2];
+    struct stat folder[2];
+    for (int i = 0; i < 2; i++) {
+        const char *slash = strrchr(path[i], '/');
+        size_t n = slash ? (size_t)(slash - path[i]) + 1 : 0;
+        char *parent = n ? strndup(path[i], n) : strdup(".");
+        bool found = parent && stat(parent, &folder[i]) == 0;
+        free(parent);
+        if (!found) {
+            return false;
+        }
+        name[i] = path[i] + n;
+    }
+    return folder[0].st_dev == folder[1].st_dev &&
+           folder[0].st_ino == folder[1].st_ino && strcmp(name[0], name[1]) == 0;
+}
+
 /* Several outputs may write to one device or pipe. */
 static bool is_same_file(const char *a, const char *b)
 {
@@ -59,7 +80,7 @@ static bool is_same_file(const char *a, const char *b)
         return strcmp(a, b) == 0;
     }
     if (stat(a, &x) != 0 || stat(b, &y) != 0) {
-        return strcmp(a, b) == 0;
+        return strcmp(a, b) == 0 || is_same_entry(a, b);
     }
     return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }

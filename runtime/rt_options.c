@@ -59,9 +59,9 @@ static const Option options[] = {
      "('model': all parameters), and stop"},
     {"--dry-run", NULL, FLAG, AT(dry_run), 0,
      "prepare the run, print what would run, and stop before step 1"},
-    {"--help", NULL, FLAG, AT(help), 0, "print this"},
+    {"--help", NULL, FLAG, AT(help), 0, "print this; also -h"},
     {"--version", NULL, FLAG, AT(version), 0,
-     "print the model's name and parc's version"},
+     "print the model's name and parc's version; also -V"},
     {"--val", "SPEC", LATER, 0, 0, NULL},
     {"--val-every", "N", LATER, 0, 0, NULL},
     {"--save", "DIR", LATER, 0, 0, NULL},
@@ -136,6 +136,12 @@ static int usage_error(const RtOptions *o)
 
 static const Option *find(const char *arg, size_t n)
 {
+    if (n == 2 && strncmp(arg, "-h", n) == 0) {
+        return find("--help", strlen("--help"));
+    }
+    if (n == 2 && strncmp(arg, "-V", n) == 0) {
+        return find("--version", strlen("--version"));
+    }
     for (int i = 0; i < NOPTIONS; i++) {
         if (strlen(options[i].name) == n &&
             strncmp(options[i].name, arg, n) == 0) {

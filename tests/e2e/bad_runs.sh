@@ -184,6 +184,8 @@ check "a reader that leaves" no_reader
 check "unwritable log" fails 1 "error: cannot write '$work/file/no/log'" "$work/train" --steps 1 \
     --log "$work/file/no/log"
 check "unknown option of train" fails 2 "--step" "$work/train" --step 3
+check "short spellings of train's options" sh -c \
+    '"$1" -h | grep -q "^usage: " && "$1" -V | grep -q parc' sh "$work/train"
 check "bad number" fails 2 "--steps" "$work/train" --steps many
 check "bad time limit" fails 1 "PARC_TIMEOUT is 'soon'" env PARC_TIMEOUT=soon \
     "$work/train" --steps 1

@@ -500,6 +500,8 @@ static void bad_files(Check *c)
     refuses(c, 2, "--init w", 1, message);
     refuses(c, 2, "--log same --export same", 1,
             "--log and --export would both write 'same'");
+    refuses(c, 2, "--log unwritten --trace ./unwritten", 1,
+            "--log and --trace would both write './unwritten'");
     refuses(c, 2, "--trace same --export ./same --data bytes:text --log text",
             1, "--log would overwrite what --data reads, 'text'");
     refuses(c, 2, "--export w --data bytes:w", 1,

@@ -404,7 +404,7 @@ static bool check_conversion(const Placement *from, const Placement *to)
 {
     static const Mesh mesh = {2, {"dp", "tp"}, {2, 4}, 0};
     static const OpSample sample = {
-        OP_detach, 1, {{ANY, 2, {8, 8}, 0, false}}, {{0}}};
+        OP_detach, 1, {{ANY, 2, {8, 8}, 0, false}}, {{.i = 0}}};
     Arena *a = arena_new();
     Program *p = new_program(a, &mesh, STAGE_PARTITIONED);
     Type t = sample_type(&sample.arg[0]);

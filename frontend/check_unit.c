@@ -41,7 +41,7 @@ static void unknown_strategy(Arena *a, Diag *d, const Expr *e)
     diag_error(d, e->range, "unknown strategy%s%s%s", named ? " '" : "",
                named ? e->name : "", named ? "'" : "");
     if (named)
-        names_suggest(d, &names, e->name);
+        names_suggest_or_list(d, &names, e->name);
 }
 
 /* PyTorch's options and their equivalents in PDL. */

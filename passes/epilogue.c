@@ -198,14 +198,16 @@ static void take_in_gelu_grad(Pass *s, Op *einsum)
     Value *d = einsum->out[0], *v = NULL, *z = NULL;
     Region *r = einsum->region;
     const char *spec = op_attr(einsum, "spec").s;
+    follow_mark(s->follow, d);
     for (int i = 0; i < r->nargs && !v; i++) {
         z = r->arg[i];
-        if (type_equal(&z->type, &d->type))
+        if (follow_is_marked(s->follow, z) && type_equal(&z->type, &d->type))
             v = follow_gelu_grad(s->follow, d, z);
     }
     for (Op *op = r->first; op != einsum && !v; op = op->next) {
         z = op->nouts ? op->out[op->nouts - 1] : NULL;
-        if (z && !fuse_takes(op) && type_equal(&z->type, &d->type))
+        if (z && !fuse_takes(op) && follow_is_marked(s->follow, z) &&
+            type_equal(&z->type, &d->type))
             v = follow_gelu_grad(s->follow, d, z);
     }
     if (!v || !leads_to(d, v))

@@ -36,6 +36,11 @@ typedef struct Follow Follow;
 Follow *follow_new(Program *p);
 /* The value that is GELU (tanh form) of x; NULL: none. */
 Value *follow_gelu(Follow *f, Value *x);
+/* Marks the values z for which follow_gelu_grad(d, z) can find a result: smooth
+ * ops compute a value from z, and from d. Linear in the size of d's region,
+ * where a search for every z is quadratic. */
+void follow_mark(Follow *f, const Value *d);
+bool follow_is_marked(const Follow *f, const Value *z);
 /* The value that is d times the derivative of GELU at z; NULL: none. */
 Value *follow_gelu_grad(Follow *f, Value *d, Value *z);
 

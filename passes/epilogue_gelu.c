@@ -7,6 +7,7 @@
  * smooth functions built from a few of them do not agree at that many points.
  */
 #include <math.h>
+#include <string.h>
 
 #include "ir/interp.h"
 #include "passes/epilogue.h"
@@ -18,6 +19,8 @@ struct Follow {
     uint32_t n;       /* values that the tables cover */
     uint32_t *turn;   /* by value id: evaluated in the run with this number */
     bool *moves;      /* by value id: depends on a sample (is not constant) */
+    bool *derived;    /* by value id: computed from the d of follow_mark */
+    bool *needed;     /* by value id: such a value is computed from it */
     double (*at)[SAMPLES];
     uint32_t now;
 };
@@ -56,6 +59,8 @@ Follow *follow_new(Program *p)
     f->n = p->nvalues;
     f->turn = NEW_ARRAY(p->arena, uint32_t, f->n);
     f->moves = NEW_ARRAY(p->arena, bool, f->n);
+    f->derived = NEW_ARRAY(p->arena, bool, f->n);
+    f->needed = NEW_ARRAY(p->arena, bool, f->n);
     f->at = arena_alloc(p->arena, (size_t)f->n * sizeof *f->at);
     return f;
 }
@@ -141,6 +146,36 @@ Value *follow_gelu(Follow *f, Value *x)
     for (int i = 0; i < SAMPLES; i++)
         wanted[i] = gelu(sample(i));
     return find(f, x, wanted);
+}
+
+/* Whether smooth ops compute op's result, and a table covers it. */
+static bool is_covered(const Follow *f, const Op *op)
+{
+    return op->nouts == 1 && op->out[0]->id < f->n && is_smooth(op->kind);
+}
+
+void follow_mark(Follow *f, const Value *d)
+{
+    const Region *r = d->region;
+    memset(f->derived, 0, f->n * sizeof *f->derived);
+    memset(f->needed, 0, f->n * sizeof *f->needed);
+    if (d->id >= f->n)
+        return;
+    f->derived[d->id] = true;
+    for (const Op *op = r->first; op; op = op->next)
+        for (int i = 0; i < op->nargs && is_covered(f, op); i++)
+            if (op->arg[i]->id < f->n && f->derived[op->arg[i]->id])
+                f->derived[op->out[0]->id] = true;
+    for (const Op *op = r->last; op; op = op->prev)
+        for (int i = 0; i < op->nargs && is_covered(f, op); i++)
+            if (op->arg[i]->id < f->n && (f->derived[op->out[0]->id] ||
+                                          f->needed[op->out[0]->id]))
+                f->needed[op->arg[i]->id] = true;
+}
+
+bool follow_is_marked(const Follow *f, const Value *z)
+{
+    return z->id < f->n && f->needed[z->id];
 }
 
 Value *follow_gelu_grad(Follow *f, Value *d, Value *z)

@@ -1,7 +1,8 @@
 /* ir_build.c: tests the construction and modification of programs: builder,
- * loops, clones, names, removal of dead ops, counting of flops. */
+ * loops, clones, names, removal of dead ops, readers, flops. */
 #include "check.h"
 #include "ir/flops.h"
+#include "ir/uses.h"
 #include "tests/unit/ir_tools.h"
 
 static const char *text_of(Program *p)
@@ -203,6 +204,47 @@ static void test_types(Check *c, Arena *a)
     CHECK_TEXT(c, axis_place_text(a, t.place.ax[0]), "S(0)");
 }
 
+/* Every reader of v in its region, and no other op. */
+static bool lists_readers(const Uses *u, const Value *v)
+{
+    int n, found = 0;
+    Op *const *reader = uses_readers(u, v, &n);
+    for (const Op *op = v->region->first; op; op = op->next) {
+        bool reads = false;
+        for (int i = 0; i < op->nargs; i++)
+            reads |= op->arg[i] == v;
+        if (reads && (found == n || reader[found++] != op))
+            return false;
+    }
+    return found == n && u->count[v->id] == ir_count_uses(v);
+}
+
+static void test_uses(Check *c, Arena *a)
+{
+    Program *p = global_program(a);
+    Build b = {.p = p, .region = p->step, .phase = PH_FORWARD, .path = ""};
+    Value *x = input(&b), *args[] = {x};
+    Value *square = ir_binary(&b, OP_mul, x, x);
+    Op *loop = ir_open(&b, OP_loop, 1, args, 1, 0,
+                       (Attr[MAX_ATTRS]){{.i = 3}});
+    Build in = b;
+    in.region = loop->body;
+    Value *inner = ir_binary(&in, OP_add, loop->body->arg[0],
+                             ir_unary(&in, OP_exp, loop->body->arg[0]));
+    ir_yield(p, loop->body, 1, &inner);
+    ir_close(p, loop);
+    ir_binary(&b, OP_add, square, loop->out[0]);
+    Uses uses = uses_find(p);
+    int n;
+    uses_readers(&uses, x, &n);
+    CHECK(c, n == 2 && uses.count[x->id] == 3);
+    CHECK(c, lists_readers(&uses, x) && lists_readers(&uses, square));
+    CHECK(c, lists_readers(&uses, loop->body->arg[0]));
+    CHECK(c, lists_readers(&uses, inner) && uses.count[inner->id] == 1);
+    Value *late = ir_unary(&b, OP_exp, x);
+    CHECK(c, !uses_readers(&uses, late, &n) && n == 0);
+}
+
 int main(void)
 {
     Check c = {0};
@@ -212,6 +254,7 @@ int main(void)
     test_loop(&c, a);
     test_dead(&c, a);
     test_types(&c, a);
+    test_uses(&c, a);
     arena_free(a);
     return check_end(&c);
 }

@@ -213,22 +213,22 @@ int main(void)
 {
     static const int64_t at[] = {1, 2, 7, 99};
     static const ParcAttention cases[] = {
-        /* b, s, t, kv, g, d, e, causal, scale, type; drop, site, key; where
+        /* b, s, t, kv, g, d, e, causal, deterministic, scale, type; drop, site, key; where
          * batch, heads of keys and queries of each begin; groups, heads */
-        {1, 1, 1, 1, 1, 1, 1, true, 1.0f, PARC_F32, NO_DROPOUT},
-        {2, 5, 5, 2, 3, 4, 4, true, 0.5f, PARC_F32, NO_DROPOUT},
-        {1, 7, 11, 1, 2, 3, 5, false, 0.7f, PARC_F32, NO_DROPOUT},
-        {1, 11, 7, 2, 1, 5, 3, true, 0.7f, PARC_F32, NO_DROPOUT},
-        {1, 64, 64, 1, 1, 16, 16, true, 0.25f, PARC_F32, NO_DROPOUT},
-        {2, 97, 97, 2, 2, 16, 16, true, 0.25f, PARC_F32, NO_DROPOUT},
-        {1, 200, 130, 1, 2, 24, 40, false, 0.2f, PARC_F32, NO_DROPOUT},
-        {1, 193, 193, 1, 1, 64, 64, true, 0.125f, PARC_F32, NO_DROPOUT},
-        {3, 33, 65, 1, 4, 8, 17, true, 0.35f, PARC_F32, NO_DROPOUT},
-        {1, 130, 130, 2, 1, 128, 128, true, 0.1f, PARC_F32, NO_DROPOUT},
-        {2, 5, 5, 2, 3, 4, 4, true, 0.5f, PARC_F32, 0.3f, 3, &at[3], NULL, NULL, NULL, 3, 6},
-        {2, 97, 97, 2, 2, 16, 16, true, 0.25f, PARC_F32, 0.5f, 0, &at[2],
+        {1, 1, 1, 1, 1, 1, 1, true, false, 1.0f, PARC_F32, NO_DROPOUT},
+        {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, NO_DROPOUT},
+        {1, 7, 11, 1, 2, 3, 5, false, false, 0.7f, PARC_F32, NO_DROPOUT},
+        {1, 11, 7, 2, 1, 5, 3, true, false, 0.7f, PARC_F32, NO_DROPOUT},
+        {1, 64, 64, 1, 1, 16, 16, true, false, 0.25f, PARC_F32, NO_DROPOUT},
+        {2, 97, 97, 2, 2, 16, 16, true, false, 0.25f, PARC_F32, NO_DROPOUT},
+        {1, 200, 130, 1, 2, 24, 40, false, false, 0.2f, PARC_F32, NO_DROPOUT},
+        {1, 193, 193, 1, 1, 64, 64, true, false, 0.125f, PARC_F32, NO_DROPOUT},
+        {3, 33, 65, 1, 4, 8, 17, true, false, 0.35f, PARC_F32, NO_DROPOUT},
+        {1, 130, 130, 2, 1, 128, 128, true, false, 0.1f, PARC_F32, NO_DROPOUT},
+        {2, 5, 5, 2, 3, 4, 4, true, false, 0.5f, PARC_F32, 0.3f, 3, &at[3], NULL, NULL, NULL, 3, 6},
+        {2, 97, 97, 2, 2, 16, 16, true, false, 0.25f, PARC_F32, 0.5f, 0, &at[2],
          &at[1], &at[1], NULL, 2, 12},
-        {1, 50, 130, 1, 2, 24, 40, false, 0.2f, PARC_F32, 0.1f, 1, &at[2],
+        {1, 50, 130, 1, 2, 24, 40, false, false, 0.2f, PARC_F32, 0.1f, 1, &at[2],
          &at[0], NULL, &at[1], 4, 4},
     };
     Check c = {0};

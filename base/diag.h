@@ -80,9 +80,10 @@ int diag_error_count(const Diag *d);
 /* Warnings raised so far. */
 int diag_warning_count(const Diag *d);
 
-/* After an error that leaves nothing to go on with: jumps to the place that
- * diag_set_stop named last, or prints the messages and exits with status 1
- * where none is named (NULL). Returns the place named before. */
+/* diag_stop ends the compilation after an error that it cannot continue from:
+ * it jumps to the buffer that diag_set_stop has set. If that is NULL, it prints
+ * the messages and exits with status 1. diag_set_stop returns the previous
+ * buffer. */
 _Noreturn void diag_stop(Diag *d);
 jmp_buf *diag_set_stop(Diag *d, jmp_buf *stop);
 

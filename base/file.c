@@ -108,8 +108,8 @@ Outputs *outputs_new(Arena *a)
     return o;
 }
 
-/* Blocks the user's signals from the first file that would be left over until
- * the set is complete or removed. */
+/* Blocks the signals by which users end parc. A set of outputs does so from its
+ * first file on, until it is complete or removed. */
 static void hold(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -396,8 +396,8 @@ static int start(const char *const *argv, const char *directory, int fd,
     return error;
 }
 
-/* Waits until `fd` can be read or its last writer has closed it. Returns whether
- * a signal asks parc to stop. */
+/* Waits until `fd` can be read or its last writer has closed it. Returns
+ * whether a signal asks parc to stop. */
 static bool wait_readable(int fd)
 {
     enum { POLL_MS = 100 };
@@ -492,7 +492,7 @@ int process_run(Arena *a, const char *const *argv, const char *directory,
     return status;
 }
 
-/* ---- folders ---- */
+/* ---- directories ---- */
 
 static int remove_entry(const char *path, const struct stat *st, int flag,
                         struct FTW *ftw)

@@ -31,8 +31,8 @@ const char *outputs_temp(Outputs *o, const char *path);
 const char *outputs_commit(Outputs *o);
 void outputs_abandon(Outputs *o);
 
-/* Removes a folder and its contents; links are not followed. False if something
- * could not be removed. */
+/* Removes a directory and its contents; links are not followed. False if
+ * something could not be removed. */
 bool folder_remove(const char *path);
 
 /* Runs a program found on PATH with an argument vector (NULL-terminated),

@@ -1,4 +1,4 @@
-/* out.c: a growing text buffer in the arena. */
+/* out.c: a growable text buffer, allocated in an arena; see out.h. */
 #include "base/out.h"
 
 #include <stdbool.h>

@@ -1,7 +1,13 @@
-/* cpu_kernel.h: shared by the files that print CPU kernels: cpu_kernel.c
- * (functions and loops over rows), cpu_kernel_body.c (the code for one row),
- * cpu_kernel_sums.c (sums over rows) and cpu_random.c. Builds on
- * kernel_text.h. */
+/* cpu_kernel.h: functions that the files of the CPU kernel printer share. They
+ * print a kernel of the kernel IR (kernel.h) as C.
+ *
+ *   cpu_kernel.c       the function and its loops over rows
+ *   cpu_kernel_body.c  the code for one row
+ *   cpu_kernel_sums.c  sums over rows
+ *   cpu_random.c       random numbers
+ *
+ * kernel_text.h has what the printers of all targets share.
+ */
 #ifndef PARC_CODEGEN_CPU_KERNEL_H
 #define PARC_CODEGEN_CPU_KERNEL_H
 
@@ -19,7 +25,7 @@ void cpu_open_loop(KernelPrinter *c, const char *variable, int64_t n,
 /* Prints the length of a block of columns when the last block is shorter. */
 void cpu_tail_columns(KernelPrinter *c);
 
-/* The start and the end of a unit's sums over rows, and the code that uses
+/* The start and the end of a work unit's sums over rows, and the code that uses
  * them. `unit` is the index over kept axes and parts; NULL: there is one
  * unit. */
 void cpu_begin_totals(KernelPrinter *c, const char *unit);

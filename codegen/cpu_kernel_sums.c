@@ -1,9 +1,10 @@
 /* cpu_kernel_sums.c: prints sums over rows in CPU kernels.
  *
- * Each unit sums its part of the rows into a double (a<n>), or for sums by
- * column into a row of the workspace, one float for each column. After all
- * units the parts are added in a fixed order, and the code that uses the sums
- * follows.
+ * A work unit is an index over the kept axes, and a part of the rows that are
+ * summed (kernel.h). Each adds up its rows: a scalar sum in a double, the
+ * variable a<n>; a sum by column in a row of the workspace, one float per
+ * column. After all work units the parts are added in a fixed order. The code
+ * that uses the sums (the epilogue) follows.
  */
 #include "codegen/cpu_kernel.h"
 
@@ -12,7 +13,7 @@ static const char *total_start(const KernelPrinter *c, const KernelTotal *t)
     return c->k->instr[t->instr].op == OP_max ? "-INFINITY" : "0.0f";
 }
 
-/* The address of a unit's column sums. */
+/* The address of a work unit's column sums. */
 static const char *total_address(const KernelPrinter *c, const KernelTotal *t,
                                  const char *unit)
 {

@@ -1,13 +1,18 @@
 /* cuda_sums.c: prints sums over rows in CUDA kernels, in two stages.
  *
- * A block sums its part of the rows: a scalar in every thread (a<n>), then
- * reduced across warps; a sum by column in registers of the thread that has the
- * column, or in shared memory. If warps of a block process different rows,
- * their sums are added in shared memory. If a block has all rows, the code that
- * uses the sums follows; otherwise the sums are written to the workspace,
- * [unit][part] or [unit][part][column], and a second kernel (cuda_combine.c)
- * adds the parts: a block processes 32 columns, its warps interleaved parts.
- * The order of additions is fixed, so that the bits are the same on every run.
+ * First stage: a block sums one part of the rows. Each thread has a scalar sum
+ * in the variable a<n>, which is then reduced across warps. A sum by column is
+ * in registers of the thread that processes the column, or in shared memory. If
+ * warps of a block process different rows, their sums are added in shared
+ * memory.
+ *
+ * If a block has all rows, the code that uses the sums (the epilogue) follows.
+ * Otherwise the block writes its sums to the workspace, [unit][part] or
+ * [unit][part][column], where a unit is an index over the kept axes (kernel.h).
+ *
+ * Second stage: a kernel of its own (cuda_combine.c) adds the parts. A block
+ * processes 32 columns, and its warps process interleaved parts. The order of
+ * additions is fixed, so that the bits are the same on every run.
  */
 #include "codegen/cuda_sums.h"
 

@@ -1,10 +1,12 @@
 /* emit_ops.c: emits the step as C functions, one statement for each op.
  *
  *   init_constants   once: descriptors of matmuls, tables
- *   forward, backward, optimizer   the phases of a step; a layer stack is a for
+ *   forward, backward, optimizer   the phases of a step; a `loop` op is a for
  *                    loop
+ *   step             calls the phases in order
  *
- * A value's variable is declared at its first use in a function.
+ * The order of the statements, waits and records is the schedule's
+ * (emit_issues). A value's variable is declared at its first use in a function.
  */
 #include "codegen/emitter.h"
 #include "codegen/cpu_kernel.h"
@@ -404,7 +406,7 @@ static void init_function(Emitter *e)
     memset(e->declared, 0, e->p->nvalues * sizeof *e->declared);
     if (e->nmatmuls) {
         out_line(o, "");
-        out_line(o, "/* Made once; a call only sets the addresses. */");
+        out_line(o, "/* Descriptors, made once; a call sets the addresses. */");
         out_line(o, "static ParcMatmul *matmul[%d];", e->nmatmuls);
     }
     out_line(o, "");

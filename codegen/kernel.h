@@ -3,7 +3,7 @@
  * A kernel is one fused op: instructions over an iteration space (see
  * passes/fuse_space.h) of rows x columns, ordered in phases:
  *
- *   for each unit = (index over the kept axes, part of the summed rows)
+ *   for each work unit = (index over the kept axes, part of the summed rows)
  *       accumulators = 0
  *       for each row of the part
  *           for each phase
@@ -14,7 +14,8 @@
  *   combine the parts in order; epilogue instructions and stores
  *
  * A row reduction ends a phase: instructions that use its result belong to the
- * next. Element values that a later phase needs are recomputed from memory
+ * next. (These phases divide the work on one row; they are not the phases of a
+ * step.) Element values that a later phase needs are recomputed from memory
  * there, or read back if the row has stored them. A costly value is kept in the
  * row of a result that is written later, or, if that has 16 bits, in a separate
  * row.

@@ -147,7 +147,7 @@ static void add_bias(Walk *w, const Op *op, WeightRole *role)
     }
 }
 
-/* An elementwise op hands on where its operands come from. */
+/* The result of an elementwise op gets the entries of its operands. */
 static void look_at_elementwise(Walk *w, const Op *op)
 {
     Trail *to = &w->origin[op->out[0]->id];

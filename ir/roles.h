@@ -1,9 +1,10 @@
 /* roles.h: which parameter is the weight of a module, and what its dims are.
  *
  * ColwiseParallel and RowwiseParallel split the weight of a module. It is found
- * by what the module's own forward does, not by the name of its class: the
- * weight is the 2-D parameter that the forward contracts the last dim of the
- * module's first input with (Linear), or looks up rows of (Embedding).
+ * by what the module's own forward does, not by the name of its class. The
+ * weight is a 2-D parameter. The forward contracts one of its dims with the
+ * last dim of the module's first input (Linear), or looks up its rows
+ * (Embedding).
  */
 #ifndef PARC_IR_ROLES_H
 #define PARC_IR_ROLES_H

@@ -186,7 +186,7 @@ static bool side_open(Side *s)
     return true;
 }
 
-/* The rests of the current dims have no common divisor: no axis can split both
+/* The remaining sizes have no common divisor: no axis can split both
  * sides in the same way. Both sides advance to the next point where they
  * agree. */
 static void skip_to_agreement(Rule *r, Side *a, Side *b)

@@ -1,8 +1,8 @@
 /* uses.h: the readers of every value, found once instead of by a search of the
  * region for each value.
  *
- * The index describes the program at the time of uses_find. A pass may keep it
- * while it rewrites the program: the readers are then those of before. They
+ * The index describes the program at the time of uses_find. A pass may use it
+ * while it rewrites the program, if it needs the readers of that time. They
  * stay in order as long as the pass does not reorder readers of one value.
  */
 #ifndef PARC_IR_USES_H

@@ -100,10 +100,12 @@ static int64_t pack(Block **order, Block **placed, int n)
 /* ---- hill climbing ------------------------------------------------------- */
 
 /* Ends when the peak is within 1/NEAR of the lower bound; restarts unless it is
- * within 1/CLOSE, and restarts with longer climbs unless it is within 1/FAIR. */
+ * within 1/CLOSE, and restarts with longer climbs unless it is within
+ * 1/FAIR. */
 enum { NEAR = 1000, CLOSE = 100, FAIR = 50 };
-/* Limits of one climb: pairs of blocks to compare (about 50 ms), and moves.
- * RESTARTS: how many more climbs may follow, and again LONGER times as long. */
+/* CLIMB_PAIRS, CLIMB_TURNS: limits of one climb: pairs of blocks to compare
+ * (about 50 ms), and moves. RESTARTS: the number of further climbs, and then of
+ * further climbs with LONGER times as many moves. */
 enum { CLIMB_PAIRS = 40000000, CLIMB_TURNS = 4000, RESTARTS = 16, LONGER = 5 };
 
 /* The state of the search and its best result. */
@@ -128,8 +130,8 @@ static uint32_t draw(uint32_t *state, int below)
     return *state % (uint32_t)below;
 }
 
-/* The position in the order of a block that ends at the peak; of several a
- * random one. */
+/* The position in the order of a block that ends at the peak; one of several is
+ * chosen at random. */
 static int turn_at_top(Block *const *order, int n, int64_t peak,
                        uint32_t *state)
 {
@@ -158,9 +160,8 @@ static int64_t climb_turns(const Search *s)
     return turns < CLIMB_TURNS ? turns : CLIMB_TURNS;
 }
 
-/* Improves s->order, which is packed with this peak, in climb_turns x `longer`
- * moves; returns the new peak, to
- * which it is packed. */
+/* Improves s->order, which is packed with this peak, by climb_turns x `longer`
+ * moves at most; returns the new peak. */
 static int64_t climb(Search *s, int64_t peak, int longer)
 {
     int64_t turns = climb_turns(s) * longer;

@@ -151,7 +151,7 @@ static void put_update(Build *b, int param, Value *grad, Value **args)
     }
 }
 
-/* The factor that gradients are multiplied by, and whether the step counts. */
+/* The factor of the gradients, and whether the step updates the parameters. */
 static void put_factor(Build *b, Value **args, Value *norm, Value *unscale)
 {
     Value *clip = b->p->train.clip > 0 ? put_clip(b, norm) : NULL;

@@ -41,7 +41,7 @@ static bool reads(const Op *op, const Value *v)
     return false;
 }
 
-/* The value that a chain of views shows. */
+/* The value that a chain of views is a view of. */
 static const Value *root_of(const Value *v)
 {
     while (v->def && fuse_is_view(v->def->kind))
@@ -49,8 +49,8 @@ static const Value *root_of(const Value *v)
     return v;
 }
 
-/* Whether v's producer becomes part of a kernel, which should fuse its consumer
- * too. */
+/* Whether a kernel computes v: the pass `fuse` should then fuse v's consumer
+ * into that kernel. */
 static bool is_a_kernels(const Value *v)
 {
     const Op *def = root_of(v)->def;

@@ -2,7 +2,7 @@
  *
  *   matmul.c          operands of one type, biases (before `recompute`)
  *   epilogue.c        sums, GELU, its gradient, bias gradients (before `fuse`)
- *   epilogue_gelu.c   recognises GELU and its gradient
+ *   epilogue_gelu.c   recognizes GELU and its gradient
  */
 #ifndef PARC_PASSES_EPILOGUE_H
 #define PARC_PASSES_EPILOGUE_H

@@ -333,8 +333,7 @@ static void serve(EventFinder *f, int act, EventClock *c)
             add_wait(f, act, &n[s]);
         learn(c, &f->done[n[s].act]);
     }
-    /* The slot's record may be a later one than the dependence: learn from
-     * it. */
+    /* The slot's record may be later than the dependence: use its clock. */
     if (f->mode == EVENTS_PLACE) {
         events_number_slots(f);
         obey_waits(f, act, c);

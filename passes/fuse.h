@@ -26,8 +26,10 @@ typedef struct FuseGroup {
     int spans_version; /* of the answer in `spans`; -1: none */
     const Value *spans_value;
     bool spans;
-    const Value *row_value[PH_OPTIMIZER + 1]; /* by phase: the value whose */
-    int row_joins[PH_OPTIMIZER + 1]; /* readers were tried; joins by then */
+    /* By phase: the last value that the group was tried to be joined along with
+     * its other readers, and the number of joins at that time. */
+    const Value *row_value[PH_OPTIMIZER + 1];
+    int row_joins[PH_OPTIMIZER + 1];
 } FuseGroup;
 
 /* The tables of a region, by id of values and ops. They are made once for all
@@ -53,11 +55,11 @@ typedef struct Fuser {
     bool *yielded; /* by value id */
     FuseGroup *group;
     int ngroups, mark, joins;
-    int *rank;      /* by group: its place in a topological order */
+    int *rank;      /* by group: its position in a topological order */
     int *ranked;    /* by rank: the group; -1: none */
     int *moved;     /* groups that a join moves to higher ranks */
-    int mark_of_search; /* the marks of the last search that found no path, */
-    bool followed;      /* which followed readers, not makers */
+    int mark_of_search; /* the mark of the last search that found no path */
+    bool followed;      /* that search followed readers, not producers */
     FuseTables *tables;
     bool whole;     /* the region has forward and backward ops */
     bool mixed;     /* groups may mix forward and backward ops */

@@ -77,7 +77,7 @@ void fuse_drop_unused(Fuser *f)
     fuse_users_start(f);
     for (int i = 0; i < r->nyields; i++)
         f->yielded[r->yield[i]->id] = true;
-    /* Readers of an op come after it: they are gone by then, or stay. */
+    /* Last op first: readers of an op are removed or in the table before it. */
     for (Op *op = r->last, *prev; op; op = prev) {
         prev = op->prev;
         if (fuse_takes(op) && !f->yielded[op->out[0]->id] &&
@@ -92,7 +92,8 @@ void fuse_drop_unused(Fuser *f)
 
 /* ---- copies for each reader ---------------------------------------------- */
 
-/* Distance between the places of neighbours, for copies to go between them. */
+/* Distance between the positions of adjacent ops, so that copies can be
+ * inserted between them. */
 enum { PLACE_GAP = 1 << 20 };
 
 typedef struct PlacedOp {

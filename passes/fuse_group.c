@@ -104,7 +104,7 @@ bool fuse_try(Fuser *f, const OpList *ops, const bool *stored)
            !space_repeats_expensive(&f->space);
 }
 
-/* What costs little to find out. */
+/* The conditions of a legal kernel that are cheap to check. */
 static bool may_be_legal(const Fuser *f, const OpList *ops, const int *groups,
                          int n)
 {
@@ -234,8 +234,8 @@ static bool spans(Fuser *f, int g, const Value *v)
     return group->spans;
 }
 
-/* Joins what readers[i] belongs to with what the later readers belong to. A
- * group that could not join is tried again only after a join. */
+/* Joins the group of users[i] with the groups of later users of the same phase.
+ * A group that could not be joined is tried a second time only after a join. */
 static void join_reader(Fuser *f, const OpList *users, int i, const Value *v)
 {
     const Op *reader = users->at[i];
@@ -253,8 +253,8 @@ static void join_reader(Fuser *f, const OpList *users, int i, const Value *v)
     }
 }
 
-/* A group's second reader of one phase finds nothing that its first did not,
- * unless groups have been joined since. */
+/* Tries one reader of each group and phase: a second one could be joined with
+ * the same groups only, unless groups have been joined since. */
 static void join_readers(Fuser *f, const OpList *users, const Value *v)
 {
     if (fuse_bytes(f->p, v) < MIN_SHARED_BYTES)
@@ -283,8 +283,8 @@ static void join_siblings(Fuser *f)
     }
 }
 
-/* Joins within forward and within backward first, so that a backward op is not
- * moved into the forward pass for its own sake. */
+/* Joins within the forward and within the backward pass first. A backward op is
+ * then moved into the forward pass only with the kernel that it belongs to. */
 void fuse_groups(Fuser *f)
 {
     f->mixed = false;

@@ -6,7 +6,7 @@
  * visits only groups with a rank between the two, so the search stays inside
  * that window, and after the join only the window is reordered (Pearce and
  * Kelly, "A dynamic topological sort algorithm for directed acyclic graphs").
- * One search follows readers, one follows makers; the cheaper one decides.
+ * One search follows readers, one follows producers; the cheaper one decides.
  *
  *   ranks      a=4, x=5, y=6, b=7     edges a->x, a->b, y->b
  *   join a, b  y=4, ab=5, x=6         (x follows a, y does not)
@@ -30,9 +30,9 @@ void fuse_order_start(Fuser *f)
 /* ---- paths --------------------------------------------------------------- */
 
 /* One of the two searches: the groups that it has marked but not visited, and
- * how many edges it has gone over. */
+ * the number of edges that it has followed. */
 typedef struct Search {
-    int from, to; /* `low` and `high` for the readers; else the other way */
+    int from, to; /* `low` and `high` if it follows readers; else reversed */
     int mark;
     VEC(int) work;
     int64_t edges;
@@ -86,9 +86,9 @@ static int64_t count_readers(const Fuser *f, int g)
     return n;
 }
 
-/* Both searches go on, the one with fewer edges first, until one has found a
- * path or has nothing left to visit: then there is no path, and its marks
- * are what the reordering of the window needs. */
+/* Advances both searches, the one with fewer edges first, until one has found a
+ * path or has visited all groups that it can reach. In the second case no path
+ * exists, and fuse_order_join uses the marks of that search. */
 bool fuse_has_detour(Fuser *f, int a, int b)
 {
     int low = f->rank[a] < f->rank[b] ? a : b, high = low == a ? b : a;
@@ -111,8 +111,9 @@ bool fuse_has_detour(Fuser *f, int a, int b)
     return false;
 }
 
-/* Those groups of the window that must come before the joined one, or need
- * not come after it, keep their order; then it; then the others. */
+/* Reorders the window: first the groups that produce operands of the joined one
+ * (or all that do not read its results), then the joined group, then the
+ * others. Groups keep their order among each other. */
 void fuse_order_join(Fuser *f, int a, int b)
 {
     int low = f->rank[a] < f->rank[b] ? a : b, high = low == a ? b : a;

@@ -167,7 +167,7 @@ static void repeat(Fuser *f, const Value *v, const Expression *e, int group)
 /* The decisions of one round: values that are replaced, leaves that must stay,
  * and groups that have changed, which the tables do not show yet. */
 typedef struct Round {
-    bool *gone, *leaf; /* by id of a value that was there before the round */
+    bool *gone, *leaf; /* by id of a value that existed before the round */
     bool *changed;
     bool any;
 } Round;

@@ -57,8 +57,9 @@ static uint32_t result_axes(const Space *s, int i)
 
 /* ---- axes ---------------------------------------------------------------- */
 
-/* Sets the strides of a tensor of random numbers within the global tensor, of
- * which a rank has a part: its elements are numbered globally. */
+/* Sets the strides of a tensor of random numbers. They are strides of the
+ * global tensor, even if a rank has a part of it, because elements are numbered
+ * globally. */
 static void set_counts(const Space *s, const AxisSolver *solver,
                        const AxisValue *value, const int *leaf_axis,
                        SpaceValue *to)

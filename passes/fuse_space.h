@@ -68,7 +68,7 @@ typedef struct Space {
 
 /* Whether the op can be part of a kernel. */
 bool fuse_takes(const Op *op);
-/* Whether the op only shows its operand's memory in another shape. */
+/* Whether the op is a view: its operand's memory in another shape. */
 bool fuse_is_view(OpKind kind);
 /* Whether the op's result should be stored rather than recomputed for each
  * row. */

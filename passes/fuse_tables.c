@@ -1,8 +1,8 @@
 /* fuse_tables.c: lists the users of every value of a region, and makes the
  * first groups.
  *
- * The tables are indexed by id and shared by all regions of a program; making
- * them for a region costs as much as the region is long.
+ * The tables are indexed by id and shared by all regions of a program. Filling
+ * them for a region takes time linear in the region's length.
  */
 #include <string.h>
 

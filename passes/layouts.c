@@ -45,7 +45,7 @@ static void add_split(const Program *p, StyleSplits *list, const Style *s,
     vec_push(p->arena, list, split);
 }
 
-/* Whether the plan places the parameter itself on the axis. */
+/* Whether the plan names the parameter itself and its placement on the axis. */
 static bool placed_itself(const Program *p, int param, int axis)
 {
     for (int i = 0; i < p->plan.nstyles; i++) {
@@ -57,8 +57,8 @@ static bool placed_itself(const Program *p, int param, int axis)
     return false;
 }
 
-/* Colwise splits the result's last dim, which the biases have too; Rowwise what
- * is contracted or looked up, and leaves the biases whole. */
+/* Colwise splits the result's last dim, which the biases have too. Rowwise
+ * splits the dim that is contracted or looked up; the biases stay Replicate. */
 static void split_module(const Program *p, const Style *s, const char *module,
                          const WeightRoles *roles, StyleSplits *list)
 {

@@ -1,11 +1,12 @@
 /* layouts.h: the placements that the plan's styles require at a boundary.
  *
- * A style's pair (from, to) at a port of a module means: the value arrives as
- * `from` and becomes `to`. The result of a forward boundary is placed as `to`.
- * The result of the boundary of its gradient is placed as the dual of `from`:
- * the gradient of a Partial is Replicate, that of a Shard the same Shard. If
- * both are Replicate the gradient is not constrained, so that it may stay a
- * Partial sum until the one boundary that reduces it.
+ * A port is one input or output of a module: "in0", "out1". A style's pair
+ * (from, to) at a port means: the value arrives as `from` and becomes `to`. The
+ * op `boundary` marks a port. The result of a forward boundary is placed as
+ * `to`. The result of the boundary of its gradient is placed as the dual of
+ * `from`: the gradient of a Partial is Replicate, that of a Shard the same
+ * Shard. If both are Replicate the gradient is not constrained, so that it may
+ * stay a Partial sum until a boundary that requires another placement.
  */
 #ifndef PARC_PASSES_LAYOUTS_H
 #define PARC_PASSES_LAYOUTS_H
@@ -29,8 +30,8 @@ const Style *style_of_path(const Program *p, const char *path, int axis);
 const Style *style_of_port(const Program *p, const char *path,
                            const char *port, int axis);
 
-/* The parameters that styles split, and along which dim. A style of a module
- * leaves out parameters that the plan places themselves. */
+/* The parameters that styles split, and along which dim. The style of a module
+ * does not apply to parameters for which the plan has a line of their own. */
 typedef struct StyleSplit {
     const Style *style;
     int param, dim;
@@ -51,7 +52,7 @@ void style_port(const Style *s, const char *port, Layout *from, Layout *to);
 const char *port_text(Arena *a, const Op *op);
 
 /* base, with the axes of the set `axes` replaced by those of `with`; a Shard
- * that is added to a dim is minor there. Normalised for the type's dims. */
+ * that is added to a dim is minor there. Normalized for the type's dims. */
 Placement place_override(const Mesh *m, const Type *t, const Placement *base,
                          uint32_t axes, const AxisPlace with[MAX_AXES]);
 

@@ -2,12 +2,12 @@
  *
  * requires: STAGE_STORED
  * ensures:  the same stage. Einsums that no matmul computes get transposed
- *           operands or results (canonicalize.c). Where the library needs operands of one type, those
- *           of every einsum have one type: an operand that a cast has just
- *           widened is used before the cast, else both are cast to f32. A bias
- *           that is added to a full product is added by the matmul, so that the
- *           product without bias is neither stored nor saved for the backward
- *           pass.
+ *           operands or results (canonicalize.c). Where the library needs
+ *           operands of one type, those of every einsum have one type: an
+ *           operand that a cast has just widened is used before the cast, else
+ *           both are cast to f32. A bias that is added to a full product is
+ *           added by the matmul, so that the product without bias is neither
+ *           stored nor saved for the backward pass.
  *
  * before   %y = einsum{spec="bk,fk->bf", type=bf16} %x, %w : bf16[8, 64] …
  *          %z = add %y, %bias : bf16[8, 64] forward

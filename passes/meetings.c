@@ -101,7 +101,7 @@ static bool covers(const Mesh *mesh, uint32_t axes, uint32_t group)
     return true;
 }
 
-/* A synchronization point of these axes: each rank knows what the others did in
+/* Records a synchronization point of these axes: all its ranks have completed
  * the first `now` statements. */
 static void meet_at(Walk *w, uint32_t axes, int now)
 {

@@ -22,9 +22,9 @@
  * range ends at the op, where the target allows it (so that gradients are
  * accumulated in their stack). Every other value gets a block of its own, and
  * blocks whose live ranges are disjoint may share addresses. A prefetched
- * `fetch` has one buffer per iteration in flight; an update of the fetched
- * tensor that is stored is computed in the same buffer. Offloaded tensors have
- * addresses in host memory, which begin where the arena ends. With more than
+ * `fetch` has one buffer per iteration in flight; the new value of the fetched
+ * tensor is computed in that buffer, from which `store` copies it. Addresses in
+ * host memory, of offloaded tensors, begin where the arena ends. With more than
  * one stream, tensors that a collective accesses live until compute has waited
  * for it (memory_streams.c).
  */

@@ -19,9 +19,9 @@ static bool read_by_step(const Memory *m, const Value *v)
     return false;
 }
 
-/* Whether the result may overwrite every operand that shows the tensor `root`,
- * which the op may read several times in different shapes. The test of `operand`,
- * one of them, comes first: most results cannot be written over it. */
+/* Whether the result may overwrite every operand that is a view of `root`,
+ * which the op may read several times in different shapes. The test of
+ * `operand`, one of them, comes first: most results cannot overwrite it. */
 static bool may_take_over(const Memory *m, const Op *op, int out,
                           const Value *root, int operand)
 {
@@ -99,8 +99,8 @@ static bool goes_on_elsewhere(const Memory *m, const Value *v)
     return false;
 }
 
-/* Lets the update of a fetched tensor write its result, which is to be stored,
- * into the buffer of the fetch. */
+/* Lets the update of a fetched tensor write its result into the buffer of the
+ * fetch, from which `store` copies it. */
 static bool place_over_fetched(Memory *m, const Op *op, int out)
 {
     const Value *v = op->out[out];

@@ -4,9 +4,9 @@
  * ensures:  no `update` ops. They are replaced by elementwise ops on the
  *           parameter, its gradient and its states, in their storage placement.
  *           The order of operations is PyTorch's. Scalars that all updates need
- *           are computed once. A factor of the gradients is multiplied into
- *           each where it is read; a step that does not count selects the old
- *           values
+ *           are computed once. If the gradients have a factor, each is
+ *           multiplied by it where it is read; a step whose gradients are not
+ *           finite selects the old values
  *
  *   before
  *     %w.new, %w.m.new, %w.v.new = update{param="w"} %w, %dw.2, %lr,

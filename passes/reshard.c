@@ -32,7 +32,7 @@ typedef struct Link {
 static const Link fast_link = {3e-6, 150e9};
 static const Link slow_link = {10e-6, 25e9};
 
-/* A local op is nearly free, but not quite: fewer steps win. */
+/* The cost of a local op is small but not 0, so that fewer steps win. */
 static const double local_step = 1e-9, local_bandwidth = 2e12;
 
 /* Costs on a loop axis. A sum over its iterations ends with the last one and

@@ -103,7 +103,7 @@ static bool may_overwrite(const Schedule *s, const Value *v, const Value *old)
     return true;
 }
 
-/* The only operand of the loop that shows `old`, if it is a stacked one; -1:
+/* The only operand of the loop that is a view of `old`, if it is stacked; -1:
  * there is none, or the loop reads `old` in another way too. */
 static int stack_operand(const Op *loop, const Value *old)
 {
@@ -204,8 +204,7 @@ static void copy_arguments(Schedule *s, Op *loop)
         if (root->def || (i < loop->ncarry && root == body->arg[i]))
             continue;
         Value **use = &body->yield[i];
-        while (*use != root) /* through views, to the one that shows the
-                              * argument */
+        while (*use != root) /* skip views of the argument */
             use = &(*use)->def->arg[0];
         *use = copy_before(s, root, body, body->first);
     }

@@ -104,7 +104,7 @@ static void bring_in(const Readers *r, Op *loop, int i, Value *copy)
         }
 }
 
-/* The readers of a cast, which goes, read the copy. */
+/* Lets the readers of a cast read the copy, and removes the cast. */
 static void replace_cast(const Readers *r, Op *cast, Value *copy)
 {
     const Value *old = cast->out[0];

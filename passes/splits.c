@@ -299,8 +299,8 @@ static bool splits_fit(const Study *y, const Split *split,
 
 /* ---- costs of a combination ---------------------------------------------- */
 
-/* At equal cost the choice that divides the work most wins: a fraction of the
- * cheapest step. */
+/* At equal cost the choice that divides the work most wins: this cost of
+ * undivided work is a fraction of that of the cheapest conversion. */
 static const double work_weight = 1e-10;
 
 static double work_left(const Study *y, const Split *split)

@@ -1,9 +1,9 @@
-/* rt_tile.h: multiplies tiles in cache, for rt_attention*.c.
+/* rt_tile.h: multiplies f32 tiles that fit in the cache, for rt_attention*.c.
  *
- * c[m, n] (+)= a[m, k] b[k, n]. b and c have contiguous rows, and n is a
- * multiple of RT_PAD. a has any strides, so a transposed product needs no
- * copy. The kernel keeps up to 6 rows by 2 vectors of c in registers and
- * broadcasts the elements of a.
+ * c[m, n] (+)= a[m, k] b[k, n]. b and c have contiguous rows, padded so that n
+ * is a multiple of RT_PAD = 16. a has any strides, so a transposed product
+ * needs no copy. The kernel keeps up to 6 rows by 2 vectors of c in registers
+ * and broadcasts the elements of a.
  */
 #ifndef PARC_RT_TILE_H
 #define PARC_RT_TILE_H

@@ -1,5 +1,6 @@
-/* calls_blas.h: lists all functions of cuBLASLt that the runtime calls; see
- * calls_driver.h. Their matrices are column-major.
+/* calls_blas.h: lists all functions of cuBLASLt that the runtime calls, as
+ * CALL(result, name, symbol, (arguments)); see calls_driver.h. Their matrices
+ * are column-major.
  */
 CALL(size_t, cublasLtGetVersion, "cublasLtGetVersion", (void))
 CALL(const char *, cublasLtGetStatusString, "cublasLtGetStatusString",

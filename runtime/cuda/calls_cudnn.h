@@ -1,5 +1,6 @@
-/* calls_cudnn.h: lists all functions of cuDNN that the runtime calls; see
- * calls_driver.h. Graphs and plans are descriptors with attributes.
+/* calls_cudnn.h: lists all functions of cuDNN that the runtime calls, as
+ * CALL(result, name, symbol, (arguments)); see calls_driver.h. Graphs and plans
+ * are descriptors with attributes.
  */
 CALL(size_t, cudnnGetVersion, "cudnnGetVersion", (void))
 CALL(const char *, cudnnGetErrorString, "cudnnGetErrorString",

@@ -1,5 +1,7 @@
-/* calls_nccl.h: lists all functions of NCCL that the runtime calls; see
- * calls_driver.h.
+/* calls_nccl.h: lists the functions of NCCL that the runtime requires, as
+ * CALL(result, name, symbol, (arguments)). The including file defines CALL, for
+ * example to declare a table of function pointers; see calls_driver.h. Optional
+ * functions are in calls_nccl_window.h.
  */
 CALL(NcclResult, ncclGetVersion, "ncclGetVersion", (int *version))
 CALL(NcclResult, ncclGetUniqueId, "ncclGetUniqueId", (NcclId *id))

@@ -87,7 +87,7 @@ enum {
 /* 256 bytes, workspace, 34 to 34 */
 #define AT_add_3_2 INT64_C(196864)
 
-/* Made once; a call only sets the addresses. */
+/* Descriptors, made once; a call sets the addresses. */
 static ParcMatmul *matmul[6];
 
 static void init_constants(ParcRt *rt)

@@ -53,7 +53,7 @@ enum {
 /* 64 bytes, activations, 0 to 18 */
 #define AT_bias2 INT64_C(1344)
 
-/* Made once; a call only sets the addresses. */
+/* Descriptors, made once; a call sets the addresses. */
 static ParcMatmul *matmul[2];
 
 static void init_constants(ParcRt *rt)

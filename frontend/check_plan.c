@@ -72,7 +72,8 @@ static const struct {
                                     "layouts of all inputs in order"},
 };
 
-static void unknown_arg(PlanCheck *c, const Signature *s, const StyleArg *arg)
+static void unknown_arg(PlanCheck *c, const StyleInfo *info,
+                        const Signature *s, const StyleArg *arg)
 {
     NameList names = {.arena = c->arena};
     diag_error(c->diag, arg->name_loc, "%s has no argument '%s'", s->what,
@@ -86,6 +87,7 @@ static void unknown_arg(PlanCheck *c, const Signature *s, const StyleArg *arg)
         if (i != s->many)
             names_add(&names, s->name[i], (Loc){0});
     names_suggest(c->diag, &names, arg->name);
+    diag_help(c->diag, "write the style as in %s", info->form);
 }
 
 /* input and input_layouts are the same argument. */
@@ -104,6 +106,20 @@ static void check_repeated(PlanCheck *c, const Item *item, int i)
     }
 }
 
+/* The PrepareModule styles have no default layouts. */
+static void check_layouts_given(PlanCheck *c, const Item *item,
+                                const StyleInfo *info)
+{
+    bool prepares = info->kind == STYLE_PREPARE_INPUT ||
+                    info->kind == STYLE_PREPARE_OUTPUT ||
+                    info->kind == STYLE_PREPARE_INPUT_OUTPUT;
+    if (item->nargs > 0 || !prepares)
+        return;
+    diag_error(c->diag, item->style_loc, "'%s' needs the layouts of the "
+               "module's tensors", item->style);
+    diag_help(c->diag, "write the style as in %s", info->form);
+}
+
 /* PrepareModuleInput and PrepareModuleOutput accept layouts by position; other
  * arguments need a name. */
 static void check_style(PlanCheck *c, const Item *item)
@@ -115,6 +131,7 @@ static void check_style(PlanCheck *c, const Item *item)
     }
     Signature s;
     signature_of_text(c->arena, info->name, info->settings, &s);
+    check_layouts_given(c, item, info);
     for (int i = 0; i < item->nargs; i++) {
         const StyleArg *arg = &item->arg[i];
         if (!arg->name && s.many < 0)
@@ -125,7 +142,7 @@ static void check_style(PlanCheck *c, const Item *item)
         if (style_takes(c->arena, info, arg->name))
             check_repeated(c, item, i);
         else
-            unknown_arg(c, &s, arg);
+            unknown_arg(c, info, &s, arg);
     }
 }
 

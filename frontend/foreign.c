@@ -80,6 +80,33 @@ static const char *method_help(const Parser *p, const char *of,
     return help;
 }
 
+/* For "layers[0]" in a plan: the bracket's content, with dots. */
+static const char *path_index_help(const Parser *p)
+{
+    const char *array = word_before(p, p->token_begin);
+    size_t size = strspn(p->text + p->offset, "0123456789");
+    if (size > 0 && p->offset + size < p->size &&
+        p->text[p->offset + size] == ']')
+        return arena_printf(p->arena, "an index follows a dot: write %s.%.*s",
+                            array, (int)size, p->text + p->offset);
+    return arena_printf(p->arena, "an index follows a dot: write %s.0, %s.0-3 "
+                        "or %s.*", array, array, array);
+}
+
+/* Whether the '(' at `at` follows an element: "layers.1(x)", "layers[1](x)" or
+ * "layers.1.wq(x)". */
+static bool calls_element(const Parser *p, size_t at)
+{
+    const char *name = word_before(p, at);
+    size_t dot = at - strlen(name);
+    if (*name == 0)
+        return at > 0 && p->text[at - 1] == ']';
+    if (dot == 0 || p->text[dot - 1] != '.')
+        return false;
+    const char *of = word_before(p, dot - 1);
+    return isdigit((unsigned char)*name) || isdigit((unsigned char)*of);
+}
+
 const char *foreign_syntax(const Parser *p)
 {
     size_t at = p->token_begin;
@@ -99,8 +126,13 @@ const char *foreign_syntax(const Parser *p)
                    ? method_help(p, word_before(p, at), name)
                    : NULL;
     }
+    if (c == '[' && p->in_plan && p->nnest > 2)
+        return path_index_help(p);
     if (c == '(') {
         const char *name = word_before(p, at);
+        if (calls_element(p, at))
+            return "the elements of an array are called in a loop: "
+                   "for layer in layers { x = layer(x) }";
         size_t begin = at - strlen(name);
         if (*name && begin > 0 && p->text[begin - 1] == '.')
             return method_help(p, word_before(p, begin - 1), name);

@@ -243,6 +243,7 @@ typedef struct StyleInfo {
     const char *name;
     StyleKind kind;
     const char *settings; /* "input, output": its arguments */
+    const char *form;     /* an example, for messages */
 } StyleInfo;
 const StyleInfo *style_find(const char *name);
 /* Whether the style has an argument of this name. */

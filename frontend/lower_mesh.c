@@ -118,6 +118,29 @@ static int plan_axis(const PlanDecl *plan, const char *name)
     return -1;
 }
 
+static bool has_part(const MeshText *text, const char *name)
+{
+    for (int i = 0; i < text->n; i++)
+        if (strcmp(text->part[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Suggests an axis of the plan that the mesh does not name yet. */
+static void unknown_axis(Lower *l, const MeshText *text, const Part *part,
+                         const PlanDecl *plan)
+{
+    NameList names = {.arena = l->arena};
+    diag_error(l->diag, part->name_loc, "plan '%s' has no axis '%s'",
+               plan->name.name, part->name);
+    for (int j = 0; j < plan->naxes; j++)
+        if (!has_part(text, plan->axis[j].name))
+            names_add(&names, plan->axis[j].name, plan->axis[j].loc);
+    names_suggest(l->diag, &names, part->name);
+    if (plan->naxes > 0)
+        diag_help(l->diag, "the axes of the plan: %s", axes_text(l, plan));
+}
+
 static bool check_names(Lower *l, const MeshText *text, const PlanDecl *plan)
 {
     bool fine = true;
@@ -132,23 +155,10 @@ static bool check_names(Lower *l, const MeshText *text, const PlanDecl *plan)
         }
         if (!plan || plan_axis(plan, part->name) >= 0)
             continue;
-        diag_error(l->diag, part->name_loc, "plan '%s' has no axis '%s'",
-                   plan->name.name, part->name);
-        NameList names = {.arena = l->arena};
-        for (int j = 0; j < plan->naxes; j++)
-            names_add(&names, plan->axis[j].name, plan->axis[j].loc);
-        names_suggest(l->diag, &names, part->name);
+        unknown_axis(l, text, part, plan);
         fine = false;
     }
     return fine;
-}
-
-static bool has_part(const MeshText *text, const char *name)
-{
-    for (int i = 0; i < text->n; i++)
-        if (strcmp(text->part[i].name, name) == 0)
-            return true;
-    return false;
 }
 
 /* Suggests the mesh with size 1 for the missing axes: "4x1" for "4". */

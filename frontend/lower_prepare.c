@@ -135,12 +135,21 @@ static bool read_side(Lower *l, const Item *item, const Module *m, bool input,
                       bool called, const Pairs *p, Style *s)
 {
     int want = !called ? p->n : input ? m->nin : m->nout;
-    if (p->n != want || p->n > MAX_PORTS) {
-        diag_error(l->diag, item->style_loc,
-                   "'%s' %s %d tensor%s, but the style has %d layout%s",
-                   *m->path ? m->path : "model", input ? "takes" : "returns",
-                   want, want == 1 ? "" : "s", p->n, p->n == 1 ? "" : "s");
-        diag_note(l->diag, m->loc, "it is declared here");
+    const char *name = *m->path ? m->path : "model";
+    const char *verb = input ? "takes" : "returns";
+    if (p->n == want && want > MAX_PORTS) { /* of a module not called */
+        diag_error(l->diag, item->style_loc, "a style gives at most %d layouts "
+                   "for each side of a module", MAX_PORTS);
+        return false;
+    }
+    if (p->n != want) {
+        diag_error(l->diag, item->style_loc, "'%s' %s %d tensor%s, but the "
+                   "style has %d layout%s for its %s%s", name, verb, want,
+                   want == 1 ? "" : "s", p->n, p->n == 1 ? "" : "s",
+                   input ? "input" : "output", want == 1 ? "" : "s");
+        diag_note(l->diag, m->loc, "the module is declared here");
+        diag_help(l->diag, "give a layout for each; none leaves a tensor as "
+                  "it is");
         return false;
     }
     *(input ? &s->nin : &s->nout) = p->n;
@@ -156,6 +165,8 @@ bool lower_prepare(Lower *l, const Item *item, const Module *m, bool called,
                    Style *s)
 {
     uint32_t sides = style_sides(s->kind);
+    if (item->nargs == 0)
+        return false; /* check reported the missing layouts */
     for (int i = 0; i < item->nargs; i++)
         if (item->arg[i].name &&
             !style_takes(l->arena, style_find(item->style), item->arg[i].name))

@@ -15,19 +15,26 @@
 
 const StyleInfo style_table[] = {
     {"ColwiseParallel", STYLE_COLWISE,
-     "input=, output=, input_layouts=, output_layouts="},
+     "input=, output=, input_layouts=, output_layouts=",
+     "ColwiseParallel(input=Shard(1), output=Replicate)"},
     {"RowwiseParallel", STYLE_ROWWISE,
-     "input=, output=, input_layouts=, output_layouts="},
-    {"SequenceParallel", STYLE_SEQUENCE, "layout..., sequence_dim="},
+     "input=, output=, input_layouts=, output_layouts=",
+     "RowwiseParallel(input=Shard(-1), output=Shard(1))"},
+    {"SequenceParallel", STYLE_SEQUENCE, "layout..., sequence_dim=",
+     "SequenceParallel(Shard(1))"},
     {"PrepareModuleInput", STYLE_PREPARE_INPUT,
-     "layouts..., input_layouts=, desired_input_layouts="},
+     "layouts..., input_layouts=, desired_input_layouts=",
+     "PrepareModuleInput(Shard(1) -> Replicate)"},
     {"PrepareModuleOutput", STYLE_PREPARE_OUTPUT,
-     "layouts..., output_layouts=, desired_output_layouts="},
+     "layouts..., output_layouts=, desired_output_layouts=",
+     "PrepareModuleOutput(Replicate -> Shard(1))"},
     {"PrepareModuleInputOutput", STYLE_PREPARE_INPUT_OUTPUT,
      "input=, output=, input_layouts=, desired_input_layouts=, "
-     "output_layouts=, desired_output_layouts="},
-    {"Shard", STYLE_PARAMETER, "dim..."},
-    {"Replicate", STYLE_PARAMETER, "nothing..."},
+     "output_layouts=, desired_output_layouts=",
+     "PrepareModuleInputOutput(input=Shard(1) -> Replicate, "
+     "output=Replicate -> Shard(1))"},
+    {"Shard", STYLE_PARAMETER, "dim...", "Shard(0)"},
+    {"Replicate", STYLE_PARAMETER, "nothing...", "Replicate"},
 };
 const int style_count = sizeof style_table / sizeof *style_table;
 

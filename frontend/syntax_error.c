@@ -295,11 +295,22 @@ static bool unclosed_block(Parser *p, Loc loc)
     return true;
 }
 
-void syntax_error(Parser *p, Loc loc, const char *unexpected,
-                  const char *const *expected, int n)
+/* "1 < 2 < 3": an operator may follow, but no second comparison. */
+static bool chained_comparison(Parser *p, Loc loc, const char *unexpected,
+                               const char *const *expected, int n)
 {
-    if (p->stopped || unclosed_block(p, loc))
-        return;
+    static const char *const comparisons[] = {"'=='", "'!='", "'<'", "'<='",
+                                              "'>'",  "'>='", NULL};
+    if (!in_set(comparisons, unexpected) || !expects(expected, n, "'+'"))
+        return false;
+    diag_error(p->diag, loc, "comparisons do not chain");
+    diag_help(p->diag, "join them with 'and': a < b and b < c");
+    return true;
+}
+
+static void unexpected_token(Parser *p, Loc loc, const char *unexpected,
+                             const char *const *expected, int n)
+{
     Out o;
     out_init(&o, p->arena);
     out_unexpected(&o, p, unexpected);
@@ -308,6 +319,15 @@ void syntax_error(Parser *p, Loc loc, const char *unexpected,
     diag_error(p->diag, loc, "%s", o.text);
     if (!note_unclosed(p, loc, unexpected, &e))
         give_help(p, unexpected, expected, n);
+}
+
+void syntax_error(Parser *p, Loc loc, const char *unexpected,
+                  const char *const *expected, int n)
+{
+    if (p->stopped || unclosed_block(p, loc))
+        return;
+    if (!chained_comparison(p, loc, unexpected, expected, n))
+        unexpected_token(p, loc, unexpected, expected, n);
     lexer_recover(p);
     int errors = diag_error_count(p->diag) - p->errors_before;
     p->stopped = errors >= MAX_SYNTAX_ERRORS;

@@ -25,7 +25,8 @@ int64_t module_elements(const Program *p, const Module *m)
         Type t = param_shape(q);
         for (int k = 0; k < outer && k < t.nstack; k++)
             t.stack[k] = 1;
-        n += type_elements(&t);
+        if (__builtin_add_overflow(n, type_elements(&t), &n))
+            return INT64_MAX; /* ir_check_total will refuse the model */
     }
     return n;
 }

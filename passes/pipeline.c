@@ -10,6 +10,7 @@
 
 #include "base/bug.h"
 #include "base/file.h"
+#include "ir/total.h"
 
 const PassInfo pass_table[] = {
 #define PASS(name, meaning) {#name, meaning, pass_##name},
@@ -165,6 +166,8 @@ static double run_pass(Program *p, const TargetInfo *t,
         if (fault && diag_error_count(p->diag) == 0)
             bug("pass '%s' left an invalid program: %s", pass_name(pass),
                 fault);
+        if (!fault)
+            ir_check_total(p);
     }
     *verifying += seconds_now() - ran;
     return ran - begin;
@@ -188,6 +191,9 @@ bool pipeline_run(Program *p, const TargetInfo *t, const PipelineOptions *o,
         if (fault)
             bug("'lower' made an invalid program: %s", fault);
     }
+    ir_check_total(p);
+    if (diag_error_count(p->diag) > 0)
+        return false;
     if (!o->starts)
         dump_after(p, o, -1);
     for (int pass = first; pass <= last; pass++) {

@@ -32,6 +32,9 @@
 /* Aligns arenas to large pages. */
 enum { ALIGN = RT_LARGE_PAGE, DEFAULT_TIMEOUT = 300, MOST_SECONDS = 1000000 };
 
+/* More than any address space; sums of fewer bytes do not overflow. */
+static const double MOST_BYTES = 0x1p60;
+
 int64_t rt_nranks(const ParcModel *model)
 {
     int64_t n = 1;
@@ -239,6 +242,14 @@ static bool check_memory(const RtWorld *w, bool runs)
     return rt_memory_check(w, all_here ? w->nranks : l->neighbours, runs);
 }
 
+static void cannot_map(const RtWorld *w, double bytes, int error)
+{
+    char text[32];
+    rt_error(w->program, "cannot map %s of memory: %s; 'ulimit -v' is a limit "
+                         "to the address space",
+             rt_size_text(bytes, text), strerror(error));
+}
+
 bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
                    int threads, const RtLaunch *launch, bool runs)
 {
@@ -262,16 +273,18 @@ bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
     size_t align = w->mapped > 1 && last < ALIGN ? 4096 : ALIGN;
     size_t arenas = round_up(end, align);
     w->arena_stride = round_up(last + 1, align);
+    double all = (double)arenas + (double)w->mapped * (double)w->arena_stride;
+    if (all >= MOST_BYTES) {
+        cannot_map(w, all, ENOMEM);
+        return false;
+    }
     size_t bytes = round_up(arenas + (size_t)w->mapped * w->arena_stride, 4096);
     char *base = map_world(w, bytes, arenas);
     if (!base && w->map_bytes == 0) {
         return false; /* a message has been printed */
     }
     if (!base) {
-        char text[32];
-        rt_error(program, "cannot map %s of memory: %s; 'ulimit -v' is a limit "
-                          "to the address space",
-                 rt_size_text((double)bytes, text), strerror(errno));
+        cannot_map(w, (double)bytes, errno);
         return false;
     }
     w->control = (void *)base;

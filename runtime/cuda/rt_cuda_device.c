@@ -176,7 +176,7 @@ _Noreturn static void does_not_fit(ParcRt *rt, size_t ranks, size_t room,
     const RtDevice *d = rt->device;
     char need[32], have[32], all[32], lack[32], tell[32], text[32];
     char nccl[64] = "", which[64] = "a rank needs";
-    size_t bytes = ranks * (size_t)rt->model->arena_bytes;
+    double bytes = (double)ranks * (double)rt->model->arena_bytes;
     if (ranks > 1) {
         snprintf(which, sizeof which, "%zu ranks that share a GPU need", ranks);
     }
@@ -187,9 +187,9 @@ _Noreturn static void does_not_fit(ParcRt *rt, size_t ranks, size_t room,
     rt_fail(rt,
             "%s %s; GPU %d (%s) has %s free of %s%s, %s too little. "
             "parc --device-memory %s says what would make it fit",
-            which, rt_size_text((double)bytes, need), d->ordinal, d->name,
+            which, rt_size_text(bytes, need), d->ordinal, d->name,
             rt_size_text((double)room, have), rt_size_text((double)total, all),
-            nccl, rt_size_text((double)(bytes - room), lack),
+            nccl, rt_size_text(bytes - (double)room, lack),
             rt_size_text(as_told(room / ranks), tell));
 }
 
@@ -201,7 +201,7 @@ static void open_nccl(ParcRt *rt)
     RtDevice *d = rt->device;
     size_t room = 0, total = 0, ranks = sharing(rt);
     CU(rt, cuMemGetInfo(&d->free_before, &total));
-    if (ranks * (size_t)rt->model->arena_bytes > d->free_before) {
+    if ((size_t)rt->model->arena_bytes > d->free_before / ranks) {
         does_not_fit(rt, ranks, d->free_before, total);
     }
     rt_nccl_open(rt);

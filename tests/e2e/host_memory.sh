@@ -51,6 +51,31 @@ what="the plan" advice="PARC_MEMCHECK=0 starts the program all the same"
 check "a launched run is refused, by one rank" refused launched \
     "$work/giant" --steps 1
 
+# All arenas together have 2^65 bytes.
+cat >"$work/vast.pdl" <<'END'
+model Vast {
+    param v[1073741824, 1048576] = zeros
+    param w[1073741824, 1048576] = zeros
+
+    forward(x: [batch]) { return mean(x) + mean(v) + mean(w) }
+}
+
+plan replicated(dp) {}
+
+train {
+    batch     = 4096
+    optimizer = SGD(lr=0.1)
+}
+END
+check "more bytes than addresses compile" "$PARC" "$work/vast.pdl" \
+    --target cpu --mesh 4096 -o "$work/vast"
+vast() {
+    PARC_MEMCHECK=0 "$work/vast" --steps 1 2>"$work/err"
+    [ $? = 1 ] && cat "$work/err" && grep -q "^vast: error: cannot map \
+33554432.0 TiB of memory: " "$work/err"
+}
+check "and are refused without the memory check" vast
+
 check "--info" limited 500000 "$work/giant" --info
 shards() { # shards KIB TRAIN: counts the shards that are printed
     limited "$1" "$2" --print-shards layers.0.attention.wq.weight \

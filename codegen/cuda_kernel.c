@@ -1,5 +1,6 @@
-/* cuda_kernel.c: prints CUDA kernels from kernel IR: functions, indices and
- * loops over rows. cuda_plan.c assigns elements to threads. */
+/* cuda_kernel.c: prints the functions of a CUDA kernel: signature, indices of
+ * block and thread, arrays, and the loop over rows. cuda_plan.c has assigned
+ * elements to threads; cuda_body.c prints the code for one row. */
 #include <string.h>
 
 #include "base/bug.h"
@@ -29,7 +30,8 @@ static void declare_sums(CudaPrinter *c)
                      p->k->total[i].instr);
 }
 
-/* Declares the values that are kept on the chip: see cuda_is_raw(). */
+/* Declares the values that are kept on the chip between phases: 16-bit elements
+ * as words (cuda_is_raw), others one by one. */
 static void declare_kept(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
@@ -64,7 +66,8 @@ static void declare_kept(CudaPrinter *c)
 
 /* ---- flat ---------------------------------------------------------------- */
 
-/* j and the row's axes, computed from the number of a vector. */
+/* Prints the column j and the indices of the row's axes, computed from `at`,
+ * the number of a vector. */
 static void split_vector(CudaPrinter *c, uint32_t axes)
 {
     const CudaPlan *p = c->plan;
@@ -160,7 +163,9 @@ static void flat(CudaPrinter *c)
     take_turn(c, p->kept);
 }
 
-/* The unit and the part of a block that sums. */
+/* Prints the indices of a block that sums over rows: its tile of columns, its
+ * unit (the index over the axes that are not summed) and its part of the
+ * rows. */
 static void open_unit(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;
@@ -249,7 +254,8 @@ static void rows(CudaPrinter *c)
     cuda_body(c);
 }
 
-/* The rows of a part, for the columns of a tile or all columns. */
+/* Prints the loop over a part of the rows that are summed, for the columns of a
+ * tile or all columns. */
 static void row_sums(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;

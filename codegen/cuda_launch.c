@@ -104,14 +104,14 @@ static void list_launch(Out *o, const CudaPlan *c)
         [CUDA_FLAT] = "", [CUDA_ROWS] = "row", [CUDA_TILES] = ""};
     static const char *const place[] = {[CUDA_REGISTERS] = "registers",
                                         [CUDA_SHARED] = "shared memory",
-                                        [CUDA_STREAMED] =
-                                            "no memory: streamed"};
+                                        [CUDA_STREAMED] = NULL};
     out(o, " * launch   %lld block%s of %d", (long long)c->grid,
         c->grid == 1 ? "" : "s", c->threads);
     if (c->vector > 1)
         out(o, ", vectors of %d%s", c->vector, c->guide ? ", ragged" : "");
     if (*form[c->form] && c->nphases > 1)
-        out(o, ", rows in %s", place[c->place]);
+        out(o, ", rows %s%s", place[c->place] ? "in " : "streamed",
+            place[c->place] ? place[c->place] : "");
     if (c->combine)
         out(o, "; %lld of %d", (long long)c->combine_grid,
             32 * c->combine_warps);
@@ -123,7 +123,7 @@ static void list_twin(Out *o, const Page *page, int n)
     const Entry *e = &page->entry.at[n];
     out_line(o, "");
     out_line(o, "/* %s", entry_name(page->p, e));
-    out_line(o, " * for      %s on GPUs whose blocks have %d KiB",
+    out_line(o, " * for      %s on GPUs with %d KiB of shared memory per block",
              kernel_name(page->p, e->op, e->number), RT_BLOCK_LEAST >> 10);
 }
 
@@ -136,7 +136,7 @@ static void print_entry(Out *o, const Page *page, int n)
     else
         kernel_comment(&text, e->number);
     if (e->same != n) {
-        out_line(o, " * is       %s", page->entry.at[e->same].first.symbol);
+        out_line(o, " * same as  %s", page->entry.at[e->same].first.symbol);
         out_line(o, " */");
         return;
     }
@@ -159,10 +159,12 @@ void cuda_kernels_emit(Out *cu, const Program *p)
              c_comment(p->arena, p->model));
     out_line(cu, " *");
     out_line(cu, " * Each fused kernel is a group of elementwise ops and "
-                 "reductions that makes one");
-    out_line(cu, " * pass over memory; the comments name the lines of the "
-                 "model that it serves.");
-    out_line(cu, " * launch.c says how they are launched. */");
+                 "reductions that accesses");
+    out_line(cu, " * memory once. The comment above a kernel has the lines of "
+                 "the model that it");
+    out_line(cu, " * computes, and its tensors: a rank's part `of` the type of "
+                 "the whole tensor.");
+    out_line(cu, " * launch.c launches the kernels. */");
     out_line(cu, "#include \"parc_device.h\"");
     for (int i = 0; i < page.entry.n; i++)
         print_entry(cu, &page, i);

@@ -1,5 +1,6 @@
 /* emit_tables.c: emits the tables of train.c that describe the program to the
- * runtime: parameters, inputs, collectives, model. */
+ * runtime: parameters, inputs, collectives, kernels, and the ParcModel that
+ * refers to all of them. emit_work.c emits the table of statements. */
 #include "codegen/emitter.h"
 #include "ir/flops.h"
 #include "runtime/parc_rt.h"
@@ -159,7 +160,7 @@ static void collective_names(Emitter *e)
     Out *o = e->o;
     Arena *a = e->p->arena;
     out_line(o, "");
-    out_line(o, "/* As messages name them. */");
+    out_line(o, "/* The names of collectives in messages. */");
     out_line(o, "static const char *const collective[] = {");
     for (int i = 0; i < e->ncollectives; i++) {
         const CollectiveInfo *c = &e->collective[i];
@@ -239,7 +240,7 @@ static void info_text(Emitter *e, const char *text)
 {
     Out *o = e->o;
     out_line(o, "");
-    out_line(o, "/* What --info prints. */");
+    out_line(o, "/* The text that --info prints. */");
     out_line(o, "static const char info[] =");
     while (*text) {
         const char *end = strchr(text, '\n');

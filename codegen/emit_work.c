@@ -1,5 +1,7 @@
-/* emit_work.c: emits the table of a step's statements: name, source location,
- * cost and results. */
+/* emit_work.c: emits work[], the table of a step's statements in train.c: name,
+ * source location, bytes, flops and results. The runtime reads it for --trace,
+ * for messages and to check results (PARC_NANCHECK). codegen/work.c lists the
+ * statements. */
 #include "codegen/emitter.h"
 #include "runtime/parc_rt.h"
 
@@ -13,7 +15,7 @@ static const char *loop_text(const Emitter *e, const Op *loop)
 }
 
 _Static_assert((int)MAX_LOOP_DEPTH <= (int)PARC_MAX_LOOPS,
-               "the runtime's table has a place for every loop");
+               "a row of the runtime's table has an entry for every loop");
 
 /* ---- results ------------------------------------------------------------- */
 
@@ -42,8 +44,8 @@ static bool is_checked(const Emitter *e, const WorkInfo *w, Value *v)
     return known;
 }
 
-/* ", .stride = {0, 64}"; "" if all are 0. `numbers`: one for each loop of the
- * place. */
+/* ", .stride = {0, 64}"; "" if all are 0. `numbers`: one for each loop that the
+ * address of the value depends on. */
 static void by_loop(Emitter *e, const WorkInfo *w, const Place *at,
                     const char *name, const int64_t *numbers)
 {
@@ -120,7 +122,8 @@ static void work_row(Emitter *e, const WorkInfo *w, int number)
 void emit_work(Emitter *e)
 {
     out_line(e->o, "");
-    out_line(e->o, "/* What parc_mark names: for --trace, messages, PARC_NANCHECK. */");
+    out_line(e->o, "/* The statements, by the number in parc_mark: for --trace, "
+             "messages, PARC_NANCHECK. */");
     out_line(e->o, "static const ParcWork work[] = {");
     for (int i = 0; i < e->nwork; i++)
         work_row(e, &e->work[i], i);

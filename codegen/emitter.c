@@ -1,4 +1,5 @@
-/* emitter.c: names and addresses in emitted C. */
+/* emitter.c: assigns the names in emitted C, and prints the addresses of
+ * values as C expressions. */
 #include "codegen/emitter.h"
 
 #include "base/bug.h"

@@ -1,4 +1,5 @@
-/* emitter.h: shared by the files that write train.c.
+/* emitter.h: declares the Emitter, the state of writing train.c, and the
+ * functions of the files that write a part of it.
  *
  * Names: a value keeps its name from the model, converted to a C identifier;
  * views have no variable and use their root's. Addresses: every block of the
@@ -42,8 +43,9 @@ void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
  * expression: "AT_wq + layer * 4096". */
 const char *value_variable(const Emitter *e, Value *v);
 const char *value_offset(const Emitter *e, Value *v);
-/* Whether v is the shard of a kept parameter, which is stored inside its layer;
- * the offset at which the layer begins. */
+/* value_is_inside: whether v is a parameter's shard that is stored in place
+ * inside the gathered parameter, which stays resident. value_row_offset: the
+ * offset at which the gathered layer begins. */
 bool value_is_inside(const Emitter *e, Value *v);
 const char *value_row_offset(const Emitter *e, Value *v);
 

@@ -1,6 +1,6 @@
-/* explain.h: what --explain NAME knows besides parameters, values and
- * collectives, which report_explain.c has. Each function prints what the name
- * stands for, and returns false if it stands for nothing.
+/* explain.h: declares --explain NAME for modules, kernels, axes and the memory
+ * peak; report_explain.c has parameters, values and collectives. Each function
+ * prints its explanation, or returns false if nothing of its kind has the name.
  */
 #ifndef PARC_CODEGEN_EXPLAIN_H
 #define PARC_CODEGEN_EXPLAIN_H

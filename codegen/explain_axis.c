@@ -1,6 +1,6 @@
-/* explain_axis.c: an axis of the mesh (--explain tp): what the plan does with
- * it, its process groups, the tensors that it splits, and its collectives with
- * their bytes per step.
+/* explain_axis.c: explains an axis of the mesh (--explain tp): its use in the
+ * plan, its process groups, the tensors that are split over it, and its
+ * collectives with their bytes per step.
  */
 #include "codegen/explain.h"
 
@@ -37,8 +37,8 @@ static void params(Out *o, const Program *p, uint32_t axes, bool split)
         if (pm->state_of >= 0 || is_split(&pm->type, &p->mesh, axes) != split)
             continue;
         if (n++ == 0)
-            out_line(o, split ? "parameters that it splits"
-                              : "parameters that are the same on its ranks");
+            out_line(o, split ? "parameters split over it"
+                              : "parameters replicated over it");
         int64_t local = type_local_bytes(&pm->type, &p->mesh);
         out_line(o, "  %-32s %-34s %s per rank", pm->name,
                  type_text(p->arena, &pm->type, &p->mesh),
@@ -62,7 +62,7 @@ static void activations(Out *o, const Program *p, uint32_t axes)
             bytes[is_split(s->type, &p->mesh, axes)] += live[i]->counted;
     }
     out_line(o, "activations at the peak: %s per rank are split or partial over "
-             "it, %s are the same on its ranks",
+             "it, %s are replicated",
              report_bytes(p->arena, bytes[1]),
              report_bytes(p->arena, bytes[0]));
 }
@@ -100,7 +100,7 @@ bool explain_axis(Out *o, const Program *p, const char *name)
     out_line(o, "axis %s: %lld ranks; %s", name,
              (long long)mesh_group(&p->mesh, axes),
              p->plan.tensor_axes & axes
-                 ? "`parallelize` names it, so that its ranks have one batch"
+                 ? "named by `parallelize`, so its ranks read the same sequences"
                  : "it splits the batch");
     report_group(o, p, axes);
     params(o, p, axes, true);

@@ -1,5 +1,5 @@
-/* explain_kernel.c: a kernel (--explain k05_ffn_norm): where it comes from,
- * what it reads and writes, and the operations that it fuses.
+/* explain_kernel.c: explains a kernel (--explain k05_ffn_norm): its module and
+ * line, the tensors that it reads and writes, and the ops that it fuses.
  */
 #include "codegen/explain.h"
 

@@ -1,5 +1,5 @@
-/* explain_memory.c: the memory peak (--explain memory): when it is, every block
- * that is live then, by category and with the line that it was made for, and
+/* explain_memory.c: explains the memory peak (--explain memory): its time, the
+ * blocks that are live then, by category and with their lines of the model, and
  * the changes of the plan that reduce the large categories.
  */
 #include "codegen/explain.h"
@@ -63,7 +63,7 @@ static void category(Out *o, const Program *p, MemoryClass class,
                  s->loc.line ? diag_where(p->diag, p->arena, s->loc) : "");
     }
     if (more)
-        out_line(o, "  %10s  in %d smaller blocks",
+        out_line(o, "  %10s  in %d smaller buffers",
                  report_bytes(p->arena, rest), more);
 }
 
@@ -145,8 +145,8 @@ bool explain_memory(Out *o, const Program *p, const TargetInfo *t,
     if (p->memory->host)
         out_line(o, "host memory: %s per rank",
                  report_bytes(p->arena, p->memory->host));
-    out_line(o, "what would reduce it (--device-memory SIZE tries such changes "
-             "and prints their peaks)");
+    out_line(o, "changes that would reduce it (--device-memory SIZE tries such "
+             "changes and prints their peaks)");
     reduce_states(o, p, t);
     if (is_large(p, MEM_ACTIVATIONS))
         reduce_activations(o, p, n > 0 ? live[0] : NULL);

@@ -1,6 +1,6 @@
-/* explain_module.c: a module (--explain layers.*.attention): the styles that
- * name it, the tensors that cross its boundary, its parameters, collectives,
- * flops and memory.
+/* explain_module.c: explains a module (--explain layers.*.attention): the
+ * styles that name it, the tensors that cross its boundary, its parameters,
+ * collectives, flops and memory.
  */
 #include "codegen/explain.h"
 #include "ir/path.h"
@@ -69,8 +69,8 @@ static bool is_inside(const Op *op, const Module *m)
            explain_within(op->path, m->path);
 }
 
-/* Whether an op of the module makes the value, or a loop in the module carries
- * one that such an op makes. */
+/* Whether an op of the module computes the value, or a loop in the module
+ * carries one that such an op computes. */
 static bool is_made_inside(const Value *v, const Module *m)
 {
     while (!v->def && v->region->owner && is_inside(v->region->owner, m))
@@ -78,7 +78,8 @@ static bool is_made_inside(const Value *v, const Module *m)
     return v->def && is_inside(v->def, m);
 }
 
-/* A parameter or constant, or what a loop or a cast makes of one. */
+/* Whether v is a parameter or a constant, possibly after views, casts and
+ * gathers, or as an argument of a loop. */
 static bool is_parameter(const Value *v)
 {
     while (!v->def && v->region->owner)
@@ -101,7 +102,7 @@ static void value_line(Out *o, const Program *p, const Value *v)
 
 static bool read_outside(const Region *r, const Value *v, const Module *m)
 {
-    /* Stacked results are what the backward pass reads: not part of it. */
+    /* Only carried results count: the backward pass reads the stacked ones. */
     bool leaves = r->owner && !is_inside(r->owner, m);
     for (int i = 0; leaves && i < r->owner->ncarry; i++)
         if (r->yield[i] == v)
@@ -114,7 +115,8 @@ static bool read_outside(const Region *r, const Value *v, const Module *m)
     return false;
 }
 
-/* What the forward ops of the module read from elsewhere, or make for others. */
+/* Lists the values that the module's forward ops read from other modules, or
+ * (not `inputs`) compute for them; returns their number. */
 static int boundary(Out *o, const Program *p, const Region *r, const Module *m,
                     bool inputs, bool *seen)
 {
@@ -166,7 +168,8 @@ static void params(Out *o, const Program *p, const Module *m, int64_t sum[2])
     }
 }
 
-/* A unit's, where a parameter of the module is in it. */
+/* Whether the collective gathers the unit of one of the module's parameters, or
+ * reduces the unit's gradients. */
 static bool moves_unit(const Program *p, const CollectiveInfo *c,
                        const Module *m)
 {
@@ -177,7 +180,8 @@ static bool moves_unit(const Program *p, const CollectiveInfo *c,
     return false;
 }
 
-/* One that a style on the module, or on a module in it, asks for. */
+/* Whether a style on the module, or on a module inside it, causes the
+ * collective. */
 static bool asked_by(const Program *p, const CollectiveInfo *c,
                      const Module *m)
 {
@@ -262,7 +266,7 @@ static void explain_module(Out *o, const Program *p, const Module *m)
     out_line(o, "inputs, as the forward pass reads them");
     if (!boundary(o, p, p->step, m, true, seen))
         out_line(o, "  none");
-    out_line(o, "outputs, as the forward pass makes them");
+    out_line(o, "outputs, as the forward pass computes them");
     if (!boundary(o, p, p->step, m, false, seen))
         out_line(o, "  none, or computed by a kernel of another module");
     out_line(o, "parameters");
@@ -273,8 +277,8 @@ static void explain_module(Out *o, const Program *p, const Module *m)
     memory(o, p, m, sum);
 }
 
-/* A parameter in the arrays that '*' in `path` stands for an element of, for
- * their sizes; NULL if they have none. */
+/* A parameter inside the arrays that `path` indexes by '*': its stack has their
+ * lengths. NULL if the arrays have no parameter. */
 static const Param *indexed_by(const Program *p, const char *path)
 {
     const char *star = strrchr(path, '*');

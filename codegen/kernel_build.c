@@ -24,7 +24,8 @@ const char *kernel_where(const Program *p, Loc loc)
                         (unsigned)loc.line);
 }
 
-/* Keywords of C and names that printed kernels use: t12, r3, i0 … */
+/* Whether s is a keyword of C or C++, or a name that printed kernels use: t12,
+ * r3, i0 … */
 static bool is_reserved(const char *s)
 {
     static const char *const word[] = {
@@ -88,9 +89,10 @@ static const char *buffer_name(Builder *b, const Value *v)
 /* ---- buffers ------------------------------------------------------------- */
 
 /* The alignment of a buffer's address in elements; 0: aligned. Layers of a
- * stack are stored without gaps, and an iteration may access any of them. The
- * shard of a kept parameter is its rank's run of a layer, whose size is that of
- * all ranks' runs. */
+ * stack are stored without gaps, and an iteration may access any of them. A
+ * shard that is stored inside its gathered parameter (live_kept_shard) is the
+ * rank's run of a layer, and layers are as far apart as all ranks' runs are
+ * long. */
 static int64_t apart(const Program *p, const Op *op, Value *v)
 {
     const Value *shard = live_kept_shard(p, v);

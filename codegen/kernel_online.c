@@ -250,7 +250,7 @@ static void set_phases(Online *o)
     kernel_order(o->p, k, false);
 }
 
-/* What the maximum's loop computes for a sum. */
+/* The term that the maximum's loop adds to a sum. */
 static int in_loop(const Online *o, const KernelInstr *sum)
 {
     return sum->nargs > 1 ? sum->arg[1] : o->instr.at[sum->arg[0]].arg[0];

@@ -22,7 +22,7 @@ typedef struct NvrtcImage {
     size_t size;
 } NvrtcImage;
 
-/* What ptxas reports for one kernel and architecture. */
+/* The resources that ptxas reports for one kernel and architecture. */
 typedef struct NvrtcKernel {
     const char *name, *arch;
     int registers;          /* of a thread */

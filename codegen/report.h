@@ -1,4 +1,4 @@
-/* report.h: prints the plan for people and for tools.
+/* report.h: prints the plan as text and as JSON.
  *
  * All functions expect a program that has been through every pass.
  */
@@ -133,7 +133,7 @@ typedef struct CollectiveInfo {
     const char *tensor; /* the unit, or the value's name */
     DType dtype;
     int64_t bytes;      /* full tensors on one rank, for one call */
-    int64_t count;      /* calls a step */
+    int64_t count;      /* calls per step */
     bool in_place;      /* nothing moves: the ranks share the gathered memory */
     int shards;         /* operands that were computed as shards and do not
                          * move; `bytes` excludes them */
@@ -154,7 +154,7 @@ typedef struct TransferInfo {
     const Param *param;
     bool to_host;
     int64_t bytes;       /* of one transfer, on one rank */
-    int64_t count;       /* transfers a step */
+    int64_t count;       /* transfers per step */
 } TransferInfo;
 
 /* All transfers of the program in order; *n of them. */

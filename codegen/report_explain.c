@@ -39,7 +39,7 @@ static void explain_value(Out *o, const Program *p, const Value *v)
 {
     out_line(o, "%%%s : %s", v->name,
              type_text(p->arena, &v->type, &p->mesh));
-    out_line(o, "made by %s%s at %s",
+    out_line(o, "defined by %s%s at %s",
              v->def ? op_info(v->def->kind)->name : "an argument",
              v->def && v->def->path[0]
                  ? arena_printf(p->arena, " in %s", v->def->path)
@@ -47,7 +47,7 @@ static void explain_value(Out *o, const Program *p, const Value *v)
              diag_where(p->diag, p->arena, v->loc));
     const Value *made = live_made_as(v);
     if (made != v)
-        out_line(o, "as a shard, %s: each rank multiplies the parts of all "
+        out_line(o, "computed as a shard, %s: each rank multiplies the parts of all "
                  "ranks' operands that its shard needs",
                  type_text(p->arena, &made->type, &p->mesh));
     out_line(o, "placed");

@@ -1,8 +1,9 @@
 /* report_kernels.c: lists the fused kernels in the plan.
  *
- * For each kernel: the bytes that a call reads and writes, and the minimum,
- * every tensor once. Then the tensors that are only passed through memory from
- * one kernel to another, which a larger kernel might have kept on the chip.
+ * A line has the bytes that a call reads and writes, and the minimum of their
+ * sum, at which every tensor is accessed once. A second list has the tensors
+ * that only kernels read and write: a larger kernel might have kept them on the
+ * chip.
  */
 #include "codegen/cuda_kernel.h"
 #include "codegen/report.h"
@@ -37,14 +38,14 @@ static const char *reason(const Table *t, const CudaPlan *c, CudaCost cost)
     Arena *a = t->p->arena;
     const char *text = "";
     if (cost.sums)
-        text = arena_printf(a, "; partial sums of %lld blocks %s", (long long)c->parts,
+        text = arena_printf(a, "; partial sums of %lld blocks: %s", (long long)c->parts,
                             report_bytes(a, 2 * cost.sums));
     if (cost.again)
-        text = arena_printf(a, "%s; rows too long for shared memory %s", text,
+        text = arena_printf(a, "%s; rows too long for shared memory: %s", text,
                             report_bytes(a, cost.again));
     int64_t more = c->tight ? bytes_of(c->tight) - bytes_of(c) : 0;
     if (more > 0)
-        text = arena_printf(a, "%s; with %d KiB of shared memory per block %s more", text,
+        text = arena_printf(a, "%s; with %d KiB of shared memory per block: %s more", text,
                             RT_BLOCK_LEAST >> 10, report_bytes(a, more));
     return text;
 }
@@ -105,7 +106,7 @@ static void between(Table *t, const Region *r, const Op *op)
                            "each rank)");
             t->head = true;
         }
-        out_line(t->o, "  %-11s  %s of k%02d to %s",
+        out_line(t->o, "  %-11s  %s, from k%02d to %s",
                  report_bytes(t->p->arena,
                               type_local_bytes(&op->out[i]->type, &t->p->mesh)),
                  op->out[i]->name, t->number, names);
@@ -134,10 +135,11 @@ void report_kernels(Out *o, const Program *p)
 {
     Table t = {.o = o, .p = p};
     out_line(o, "");
-    out_line(o, "Kernels (calls per step x bytes read, bytes written per call, "
-                "on each rank; the");
-    out_line(o, "minimum, which is each tensor once; where a row is stored "
-                "between phases)");
+    out_line(o, "Kernels (calls per step x bytes read, bytes written, minimum "
+                "of their sum, per call on");
+    out_line(o, "each rank; where a row is kept between two loops over it; 0 "
+                "calls: runs once, before");
+    out_line(o, "the first step)");
     walk(&t, p->step, 1, true);
     t.number = 0;
     walk(&t, p->step, 1, false);

@@ -30,9 +30,9 @@ void report_matmuls(Out *o, const Program *p)
             continue;
         if (!head) {
             out_line(o, "");
-            out_line(o, "Matmuls (calls per step x least bytes per call; m x n "
-                        "x k; the epilogue, all on");
-            out_line(o, "each rank)");
+            out_line(o, "Matmuls (calls per step x minimum bytes per call, on "
+                        "each rank; m x n x k; result;");
+            out_line(o, "epilogue)");
         }
         head = true;
         Contraction c;

@@ -105,7 +105,7 @@ void report_peak(Out *o, const Program *p)
         int64_t rest = 0;
         for (int i = SHOWN; i < n; i++)
             rest += live[i]->counted;
-        out_line(o, "  %10s  in %d smaller blocks",
+        out_line(o, "  %10s  in %d smaller buffers",
                  report_bytes(p->arena, rest), n - SHOWN);
     }
 }

@@ -1,4 +1,4 @@
-/* report_plan.c: prints the plan for people (--emit plan, and --info of a
+/* report_plan.c: prints the plan as text (--emit plan, and --info of a
  * binary).
  *
  * First a summary: ranks, memory, communication, work. Then every parameter

@@ -40,14 +40,14 @@ static void header(Emitter *e)
     out_line(o, " * Written by parc 0.1.0 from %s:",
              c_comment(a, e->options->source));
     wrapped_comment(o, c_comment(a, e->options->command));
-    out_line(o, " * Edit it freely; parc writes it anew when it is run again.");
+    out_line(o, " * Edit it freely; the next run of parc overwrites it.");
     out_line(o, " *");
     out(o, " * Mesh:");
     for (int i = 0; i < p->mesh.n; i++)
         out(o, " %s=%lld", c_comment(a, p->mesh.name[i]),
             (long long)p->mesh.size[i]);
     out(o, "%s\n *\n", p->mesh.n ? "" : " none");
-    out_line(o, " * Collectives, calls a step and bytes a call:");
+    out_line(o, " * Collectives: calls per step x bytes per call on each rank:");
     for (int i = 0; i < e->ncollectives; i++) {
         const CollectiveInfo *c = &e->collective[i];
         out_line(o, " *   %-5s %-14s over %-6s %4lld x %12lld  %s", c->label,
@@ -64,7 +64,8 @@ static void header(Emitter *e)
     out_line(o, "#include <stddef.h>");
     out_line(o, "");
     out_line(o, "#if PARC_RT_VERSION != %d", PARC_RT_VERSION);
-    out_line(o, "#error \"this runtime is of another parc; run parc again\"");
+    out_line(o, "#error \"the runtime is of another version of parc; rerun "
+                "parc\"");
     out_line(o, "#endif");
 }
 
@@ -88,8 +89,8 @@ static void segments(Emitter *e)
         const Segment *s = &e->memory->segment[i];
         at = (at + PARC_SHARED_ALIGN - 1) / PARC_SHARED_ALIGN *
              PARC_SHARED_ALIGN;
-        out_line(e->o, "/* %lld bytes that the ranks along %s have in common. "
-                 "*/", (long long)s->bytes,
+        out_line(e->o, "/* %lld bytes that the ranks along %s share. */",
+                 (long long)s->bytes,
                  c_comment(e->p->arena, report_axes_text(e->p, s->axes)));
         out_line(e->o, "#define %s INT64_C(%lld)", emitter_segment_name(e, s),
                  (long long)at);
@@ -123,17 +124,21 @@ static void memory_map(Emitter *e)
     Out *o = e->o;
     const MemoryPlan *m = e->memory;
     out_line(o, "");
-    out_line(o, "/* A rank's arena: offsets, with bytes, class and the times "
-                "of use (in ops).");
-    out_line(o, " * Blocks may share addresses if their lifetimes do not "
-                "overlap. */");
+    out_line(o, "/* The offset of each buffer in a rank's arena. The comment "
+                "above an offset has");
+    out_line(o, " * the buffer's bytes, its category, and its live range: the "
+                "numbers of the first");
+    out_line(o, " * and last op, in program order. Buffers may share addresses "
+                "if their live ranges");
+    out_line(o, " * do not overlap. */");
     out_line(o, "#define ARENA_BYTES INT64_C(%lld)", (long long)m->own);
     segments(e);
     blocks(e, false);
     if (!m->host)
         return;
     out_line(o, "");
-    out_line(o, "/* In host memory: offsets count on from the arena's end. */");
+    out_line(o, "/* Buffers in host memory; their offsets begin at the arena's "
+                "end. */");
     out_line(o, "#define HOST_BYTES INT64_C(%lld)", (long long)m->host);
     blocks(e, true);
 }
@@ -189,9 +194,11 @@ void kernels_c_emit(Out *o, const Program *p)
                 "0.1.0.", c_comment(p->arena, p->model));
     out_line(o, " *");
     out_line(o, " * Each is a group of elementwise ops and reductions that "
-                "makes one pass over");
-    out_line(o, " * memory; the comments name the lines of the model that "
-                "it serves. */");
+                "accesses memory once.");
+    out_line(o, " * The comment above a kernel has the lines of the model that "
+                "it computes, and");
+    out_line(o, " * its tensors: a rank's part `of` the type of the whole "
+                "tensor. */");
     out_line(o, "#include \"kernels.h\"");
     out_line(o, "");
     out_line(o, "#include \"parc_math.h\"");
@@ -204,7 +211,7 @@ void kernels_c_emit(Out *o, const Program *p)
 
 void kernels_h_emit(Out *o, const Program *p)
 {
-    out_line(o, "/* kernels.h: prototypes of kernels.c. */");
+    out_line(o, "/* kernels.h: prototypes of the fused kernels. */");
     out_line(o, "#ifndef KERNELS_H");
     out_line(o, "#define KERNELS_H");
     out_line(o, "");

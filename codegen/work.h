@@ -19,7 +19,7 @@ typedef struct WorkInfo {
                          * collective: the full tensors, as in the plan; a
                          * transfer: the bytes moved */
     double flops;       /* a call on one rank; 0 if only bytes matter */
-    int64_t count;      /* calls a step */
+    int64_t count;      /* calls per step */
     int nloops;         /* around it, outermost first */
     const Op *loop[MAX_LOOP_DEPTH];
 } WorkInfo;

@@ -74,7 +74,7 @@ static bool refuse_text(const RtData *d)
     }
     rt_say("%s: byte 0: error: the file is text, not 16-bit tokens; --data "
            "bytes:%s takes each byte as a token, u16:%s takes it as 16-bit "
-           "tokens all the same",
+           "tokens anyway",
            d->path, d->path, d->path);
     return false;
 }

@@ -201,7 +201,7 @@ static void report(const char *program, const RtNeed *need, const RtMemory *m)
              fmax(1, floor(m->bytes / ranks / (1 << 20))));
     rt_error(program,
              "%lld rank%s need%s %s%s of memory for %s, and %s is available: %s"
-             "; %s; PARC_MEMCHECK=0 starts the program all the same",
+             "; %s; PARC_MEMCHECK=0 starts the program anyway",
              (long long)need->ranks, need->ranks == 1 ? "" : "s",
              need->ranks == 1 ? "s" : "", rt_size_text(ranks * need->each, all),
              per_rank, need->what, rt_size_text(m->bytes, have), m->source,

@@ -48,7 +48,7 @@ row() {
 }
 
 table() {
-    echo '| strategy | PyTorch 2.1 | parc | floor | gradients at the peak | besides, at the peak |'
+    echo '| strategy | PyTorch 2.1 | parc | floor | gradients at the peak | other tensors at the peak |'
     echo '|---|---|---|---|---|---|'
     row no_shard examples/transformer.pdl no_shard '19296 (DDP 23125)'
     row shard_grad_op examples/transformer.pdl shard_grad_op 11772

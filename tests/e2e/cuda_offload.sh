@@ -104,9 +104,9 @@ in_table() {
         -D n_kv_heads=8 -D vocab=128256 -D batch=8 -D seq=2048 |
         jq -r '.memory | "\(.peak) \(.host)"') &&
         tr -s ' ' <"$root/docs/memory.md" |
-        grep -qxF "${1:-no clause} $figures"
+        grep -qxF "${1:-without offload} $figures"
 }
-check "the table: no clause" in_table ""
+check "the table: without offload" in_table ""
 check "the table: optimizer" in_table "offload { optimizer }"
 check "the table: both" in_table "$clause"
 

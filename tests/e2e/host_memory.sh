@@ -47,7 +47,7 @@ launched() {
     cat "$work"/err.? >&2
     return $status
 }
-what="the plan" advice="PARC_MEMCHECK=0 starts the program all the same"
+what="the plan" advice="PARC_MEMCHECK=0 starts the program anyway"
 check "a launched run is refused, by one rank" refused launched \
     "$work/giant" --steps 1
 

@@ -423,7 +423,7 @@ static void kinds_of_data(Check *c)
     refuses(c, 2, "--data text", 1,
             "text: byte 0: error: the file is text, not 16-bit tokens; --data "
             "bytes:text takes each byte as a token, u16:text takes it as "
-            "16-bit tokens all the same\n");
+            "16-bit tokens anyway\n");
     refuses(c, 1, "--data u16:text", 1,
             "text: byte 2960: error: the file is truncated: a token has 2 bytes");
     write_file("utf8", "na\xC3\xAFve caf\xC3\xA9s \xE2\x82\xAC\n", 18);

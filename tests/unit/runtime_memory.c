@@ -149,7 +149,7 @@ static void message(Check *c)
                "memory for the plan, and 828.7 KiB is available: the control "
                "group's limit of 1.0 MiB (/sys/fs/cgroup/memory.max); parc "
                "--device-memory 1M says what would make the program fit; "
-               "PARC_MEMCHECK=0 starts the program all the same\n"
+               "PARC_MEMCHECK=0 starts the program anyway\n"
                "train: error: PARC_MEMCHECK is 'off' in the environment; it "
                "takes 0 or 1\n");
 }

@@ -2,11 +2,11 @@
  *
  * Written by parc 0.1.0 from cuda.pdl:
  *   parc cuda.pdl --target cuda --threads 1 --mesh 2x2 --arch sm_90a
- * Edit it freely; parc writes it anew when it is run again.
+ * Edit it freely; the next run of parc overwrites it.
  *
  * Mesh: dp=2 tp=2
  *
- * Collectives, calls a step and bytes a call:
+ * Collectives: calls per step x bytes per call on each rank:
  *   ag0   all_gather     over dp        4 x        32768  layers.*
  *   ar1   all_reduce     over tp        4 x         1024  down
  *   ar2   all_reduce     over dp        1 x            4  scale
@@ -20,7 +20,7 @@
 #include <stddef.h>
 
 #if PARC_RT_VERSION != 8
-#error "this runtime is of another parc; run parc again"
+#error "the runtime is of another version of parc; rerun parc"
 #endif
 
 /* Sets of mesh axes. */
@@ -29,8 +29,10 @@ enum {
     AXIS_tp = 1 << 1,
 };
 
-/* A rank's arena: offsets, with bytes, class and the times of use (in ops).
- * Blocks may share addresses if their lifetimes do not overlap. */
+/* The offset of each buffer in a rank's arena. The comment above an offset has
+ * the buffer's bytes, its category, and its live range: the numbers of the first
+ * and last op, in program order. Buffers may share addresses if their live ranges
+ * do not overlap. */
 #define ARENA_BYTES INT64_C(541696)
 /* 65536 bytes, params, 0 to 41 */
 #define AT_layers_up_weight INT64_C(0)
@@ -411,7 +413,7 @@ static const ParcInput input[] = {
      .batch_axes = AXIS_dp, .offset = AT_x},
 };
 
-/* As messages name them. */
+/* The names of collectives in messages. */
 static const char *const collective[] = {
     "ag0 all_gather over dp: layers.* (cuda.pdl:24:22)",
     "ar1 all_reduce over tp: down (cuda.pdl:22:24)",
@@ -445,7 +447,7 @@ static const uint32_t collective_axes[] = {
     0
 };
 
-/* What parc_mark names: for --trace, messages, PARC_NANCHECK. */
+/* The statements, by the number in parc_mark: for --trace, messages, PARC_NANCHECK. */
 static const ParcWork work[] = {
     [0] = {.id = "x.8", .kind = "copy", .phase = "forward",
      .path = "", .source = "cuda.pdl:13:5",
@@ -674,7 +676,7 @@ static const char *const kernel[] = {
 };
 extern const ParcImage images[]; /* images.c */
 
-/* What --info prints. */
+/* The text that --info prints. */
 static const char info[] =
     "Net under plan both on dp=2 x tp=2 (4 ranks), bf16, CUDA\n"
     "\n"
@@ -745,8 +747,8 @@ static const char info[] =
     "  x.3                          bf16[4 x 16/dp, 256/tp]            8.00 KiB\n"
     "  x.11                         bf16[4 x 16/dp, 64]                4.00 KiB\n"
     "\n"
-    "Matmuls (calls per step x least bytes per call; m x n x k; the epilogue, all on\n"
-    "each rank)\n"
+    "Matmuls (calls per step x minimum bytes per call, on each rank; m x n x k; result;\n"
+    "epilogue)\n"
     "     4 x 19.00 KiB   8 x 128 x 64             up\n"
     "     4 x 19.00 KiB   8 x 64 x 128             down\n"
     "     4 x 19.00 KiB   8 x 128 x 64             dx.5\n"
@@ -754,19 +756,20 @@ static const char info[] =
     "     4 x 20.00 KiB   8 x 64 x 128             dx.9  with add\n"
     "     4 x 35.00 KiB   128 x 64 x 8             dup.weight\n"
     "\n"
-    "Kernels (calls per step x bytes read, bytes written per call, on each rank; the\n"
-    "minimum, which is each tensor once; where a row is stored between phases)\n"
+    "Kernels (calls per step x bytes read, bytes written, minimum of their sum, per call on\n"
+    "each rank; where a row is kept between two loops over it; 0 calls: runs once, before\n"
+    "the first step)\n"
     "     4 x 2.00 KiB    2.00 KiB    4.00 KiB               k00_layers_relu\n"
     "     4 x 2.00 KiB    1.00 KiB    3.00 KiB               k01_layers_add\n"
     "     1 x 1.00 KiB    4 B         1.00 KiB    registers  k02_mul_sum_scale\n"
     "     1 x 1.00 KiB    1.00 KiB    2.00 KiB               k03_scale_cast_mul_grad\n"
     "     4 x 4.00 KiB    2.00 KiB    6.00 KiB               k04_layers_relu_grad\n"
-    "     1 x 128.02 KiB  96.02 KiB   224.01 KiB             k05_sgd_layers_down_weight; partial sums of 2 blocks 32 B\n"
-    "     1 x 128.02 KiB  96.02 KiB   224.01 KiB             k06_sgd_layers_up_weight; partial sums of 2 blocks 32 B\n"
+    "     1 x 128.02 KiB  96.02 KiB   224.01 KiB             k05_sgd_layers_down_weight; partial sums of 2 blocks: 32 B\n"
+    "     1 x 128.02 KiB  96.02 KiB   224.01 KiB             k06_sgd_layers_up_weight; partial sums of 2 blocks: 32 B\n"
     "     1 x 4 B         4 B         8 B                    k07_sqrt\n"
     "\n"
     "Tensors that only kernels read and write (bytes per call, on each rank)\n"
-    "  4 B          sumsq.2 of k05 to sgd_layers_up_weight\n"
+    "  4 B          sumsq.2, from k05 to sgd_layers_up_weight\n"
     "\n"
     "Live at the memory peak, largest first (bytes per rank)\n"
     "   64.00 KiB  grads       ddown.weight               cuda.pdl:7:29\n"
@@ -785,13 +788,13 @@ static const char info[] =
     "    1.00 KiB  activations dx.4                       cuda.pdl:7:29\n"
     "    1.00 KiB  activations x                          cuda.pdl:13:13\n"
     "       256 B  activations bias1                      cuda.pdl:27:1\n"
-    "       768 B  in 3 smaller blocks\n";
+    "       768 B  in 3 smaller buffers\n";
 
 static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Net", .parc_version = "0.1.0",
     .source = "cuda.pdl", .info = info,
-    .plan_hash = 0x365c5f69801253f7u,
+    .plan_hash = 0x0f151fdc53817baau,
     .naxes = 2,
     .axis = {{"dp", 2}, {"tp", 2}},
     .param = param, .nparams = 4,
@@ -878,9 +881,10 @@ void k07_sqrt(ParcRt *rt, float *grad_norm, const float *add_2)
 }
 /* kernels.cu: the kernels of Net, written by parc 0.1.0.
  *
- * Each fused kernel is a group of elementwise ops and reductions that makes one
- * pass over memory; the comments name the lines of the model that it serves.
- * launch.c says how they are launched. */
+ * Each fused kernel is a group of elementwise ops and reductions that accesses
+ * memory once. The comment above a kernel has the lines of the model that it
+ * computes, and its tensors: a rank's part `of` the type of the whole tensor.
+ * launch.c launches the kernels. */
 #include "parc_device.h"
 
 /* k00_layers_relu

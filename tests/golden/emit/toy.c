@@ -2,11 +2,11 @@
  *
  * Written by parc 0.1.0 from toy.pdl:
  *   parc toy.pdl --target cpu --threads 1 --cpu x86-64-v3 --mesh 2x2
- * Edit it freely; parc writes it anew when it is run again.
+ * Edit it freely; the next run of parc overwrites it.
  *
  * Mesh: fsdp=2 tp=2
  *
- * Collectives, calls a step and bytes a call:
+ * Collectives: calls per step x bytes per call on each rank:
  *   ag0   all_gather     over fsdp      1 x          288  net1
  *   ar1   all_reduce     over fsdp,tp    1 x            4  scale
  *   rs2   reduce_scatter over fsdp      1 x          288  net1
@@ -18,7 +18,7 @@
 #include <stddef.h>
 
 #if PARC_RT_VERSION != 8
-#error "this runtime is of another parc; run parc again"
+#error "the runtime is of another version of parc; rerun parc"
 #endif
 
 /* Sets of mesh axes. */
@@ -27,10 +27,12 @@ enum {
     AXIS_tp = 1 << 1,
 };
 
-/* A rank's arena: offsets, with bytes, class and the times of use (in ops).
- * Blocks may share addresses if their lifetimes do not overlap. */
+/* The offset of each buffer in a rank's arena. The comment above an offset has
+ * the buffer's bytes, its category, and its live range: the numbers of the first
+ * and last op, in program order. Buffers may share addresses if their live ranges
+ * do not overlap. */
 #define ARENA_BYTES INT64_C(1472)
-/* 384 bytes that the ranks along fsdp have in common. */
+/* 384 bytes that the ranks along fsdp share. */
 #define SHARED_fsdp INT64_C(2097152)
 /* 384 bytes, params, 0 to 18 */
 #define AT_net1_weight (SHARED_fsdp + INT64_C(0))
@@ -169,7 +171,7 @@ static const ParcInput input[] = {
      .batch_axes = AXIS_fsdp, .offset = AT_x},
 };
 
-/* As messages name them. */
+/* The names of collectives in messages. */
 static const char *const collective[] = {
     "ag0 all_gather over fsdp: net1 (toy.pdl:15:24)",
     "ar1 all_reduce over fsdp,tp: scale (toy.pdl:6:5)",
@@ -178,7 +180,7 @@ static const char *const collective[] = {
     0
 };
 
-/* What parc_mark names: for --trace, messages, PARC_NANCHECK. */
+/* The statements, by the number in parc_mark: for --trace, messages, PARC_NANCHECK. */
 static const ParcWork work[] = {
     [0] = {.id = "ag0", .kind = "collective", .phase = "forward",
      .path = "", .source = "toy.pdl:15:24",
@@ -266,7 +268,7 @@ static const ParcWork work[] = {
      .nresults = 1},
 };
 
-/* What --info prints. */
+/* The text that --info prints. */
 static const char info[] =
     "Toy under plan two_axes on fsdp=2 x tp=2 (4 ranks), f32, CPU\n"
     "\n"
@@ -348,8 +350,9 @@ int main(int argc, char **argv)
 }
 /* kernels.c: the fused kernels of Toy, written by parc 0.1.0.
  *
- * Each is a group of elementwise ops and reductions that makes one pass over
- * memory; the comments name the lines of the model that it serves. */
+ * Each is a group of elementwise ops and reductions that accesses memory once.
+ * The comment above a kernel has the lines of the model that it computes, and
+ * its tensors: a rank's part `of` the type of the whole tensor. */
 #include "kernels.h"
 
 #include "parc_math.h"

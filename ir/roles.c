@@ -133,13 +133,23 @@ static void look_at_lookup(Walk *w, const Op *op)
                                      .in_dim = 0, .out_dim = 1});
 }
 
+/* A 1-D parameter that has the result's last dim. One of size 1 is broadcast
+ * over it. */
+static bool is_bias(const Program *p, const Op *op, int param)
+{
+    const Type *out = &op->out[0]->type;
+    const Type *t = param >= 0 ? &p->param.at[param].type : NULL;
+    return t && t->ndim == 1 && t->dim[0] > 1 &&
+           t->dim[0] == out->dim[out->ndim - 1] &&
+           declares(p, op->path, param);
+}
+
 static void add_bias(Walk *w, const Op *op, WeightRole *role)
 {
     for (int i = 0; i < op->nargs; i++) {
         int param = value_param(op->arg[i]);
-        bool known = !declares(w->p, op->path, param) ||
-                     w->p->param.at[param].type.ndim != 1 ||
-                     role->nbiases == MAX_BIASES;
+        bool known = role->nbiases == MAX_BIASES ||
+                     !is_bias(w->p, op, param);
         for (int k = 0; k < role->nbiases; k++)
             known = known || role->bias[k] == param;
         if (!known)

@@ -135,7 +135,7 @@ static void list_loss(Op *op, void *context)
 
 void origins_find(Origins *o, Program *p)
 {
-    *o = (Origins){.p = p};
+    *o = (Origins){.p = p, .uses = uses_find(p)};
     o->loss = NEW_ARRAY(p->arena, bool, p->nops + 1);
     o->tail = NEW_ARRAY(p->arena, bool, p->nops + 1);
     Marks k = {o, NEW_ARRAY(p->arena, bool, p->nvalues + 1),
@@ -341,6 +341,8 @@ static Why why_change(const Origins *o, Implied x, const char *text)
         if (same_place(x.from->type.place.ax[a], x.to->ax[a]))
             continue;
         x.axis = a;
+        x.p = o->p;
+        x.uses = &o->uses;
         Why why = why_axis(o, &x, text);
         if (!found.origin || why.origin == ORIGIN_IMPLIED)
             found = why;
@@ -364,7 +366,7 @@ Why origin_of_boundary(const Origins *o, const Op *op, const Value *from,
                                       placement_change(p, from, to)),
                          s->loc, ORIGIN_STYLE, NULL};
     }
-    return why_change(o, (Implied){.p = p, .from = from, .to = to},
+    return why_change(o, (Implied){.from = from, .to = to},
                       arena_printf(p->arena, "%s of %s: %s",
                                    port_text(p->arena, op),
                                    op_attr(op, "path").s,
@@ -405,7 +407,7 @@ Why origin_of_operand(const Origins *o, const Op *op, int i, const Value *v,
     if (op->phase == PH_OPTIMIZER)
         return (Why){text, op->loc, ORIGIN_OPTIMIZER, NULL};
     return why_change(o,
-                      (Implied){.p = p, .op = op, .operand = i, .from = v,
+                      (Implied){.op = op, .operand = i, .from = v,
                                 .to = want},
                       text);
 }
@@ -414,7 +416,7 @@ Why origin_of_carry(const Origins *o, const Value *v, const Value *like)
 {
     const Placement *to = &like->type.place;
     return why_change(o,
-                      (Implied){.p = o->p, .from = v, .to = to,
+                      (Implied){.from = v, .to = to,
                                 .carry = like},
                       arena_printf(o->p->arena,
                                    "%s is carried to the next iteration: %s",

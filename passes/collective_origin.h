@@ -6,6 +6,7 @@
 #define PARC_PASSES_COLLECTIVE_ORIGIN_H
 
 #include "ir/ir.h"
+#include "ir/uses.h"
 
 typedef struct Origins {
     Program *p;
@@ -13,6 +14,7 @@ typedef struct Origins {
     bool *tail;       /* by op id: a backward op that only moves or scales the
                        * gradient of a parameter */
     VEC(const Op *) loss_op;
+    Uses uses; /* as origins_find found them */
 } Origins;
 
 /* Marks the parts of the step. requires: STAGE_PLACED, boundaries in place */
@@ -42,6 +44,7 @@ const Op *producer_of(const Value *v);
  * value. */
 typedef struct Implied {
     const Program *p;
+    const Uses *uses;
     const Op *op;
     int operand, axis; /* the first axis that changes */
     const Value *from;

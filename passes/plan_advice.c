@@ -74,14 +74,25 @@ static const char *own_input(const Program *p, const Style *s, bool embedding)
     return arena_printf(p->arena, "Shard(%d)", in.dim);
 }
 
-/* A line that gives the output of v's producer the layout `to`. */
+static bool has_output(const Style *s, AxisPlace at, int ndim)
+{
+    Layout l = s->out_to[0];
+    return l.kind == LAYOUT_REPLICATE
+               ? at.kind == AX_R
+               : l.kind == LAYOUT_SHARD && at.kind == AX_S &&
+                     at.dim == (l.dim < 0 ? l.dim + ndim : l.dim);
+}
+
+/* A line that gives the output of v's producer the layout `to`; NULL if it has
+ * that layout. */
 static const char *output_line(const Implied *x, const Value *v, AxisPlace to)
 {
     const Op *op = producer_of(v);
     const char *layout = layout_text(x->p->arena, to);
     const Style *s = op ? style_of_path(x->p, op->path, x->axis) : NULL;
     if (!s || !layout || op->phase != PH_FORWARD ||
-        (s->kind != STYLE_COLWISE && s->kind != STYLE_ROWWISE))
+        (s->kind != STYLE_COLWISE && s->kind != STYLE_ROWWISE) ||
+        has_output(s, to, op->out[0]->type.ndim))
         return NULL;
     const char *in = own_input(x->p, s, op->kind == OP_embedding);
     return line(x->p, op->path,
@@ -146,13 +157,38 @@ static const char *lookup(const Implied *x)
                       : "RowwiseParallel(input=Replicate)");
 }
 
+/* A search for the forward op of a module. */
+typedef struct Forward {
+    const char *path;
+    const Op *found;
+} Forward;
+
+static void find_forward(Op *op, void *context)
+{
+    Forward *f = context;
+    if (!f->found && op->phase == PH_FORWARD && op_is_einsum(op->kind) &&
+        strcmp(op->path, f->path) == 0)
+        f->found = op;
+}
+
+/* The einsum of a Linear without a style on the axis, for any einsum of its
+ * forward or backward pass; else NULL. */
+static const Op *free_linear(const Program *p, const Op *op, int axis)
+{
+    if (!op || !op_is_einsum(op->kind) || !is_class(p, op->path, "Linear") ||
+        style_of_path(p, op->path, axis))
+        return NULL;
+    Forward f = {op->path, op->phase == PH_FORWARD ? op : NULL};
+    if (!f.found)
+        ir_walk(p->step, find_forward, &f);
+    return f.found;
+}
+
 static const char *linear(const Implied *x)
 {
     Arena *a = x->p->arena;
-    const Op *op = x->op;
-    if (!op || !op_is_einsum(op->kind) || op->phase != PH_FORWARD ||
-        !is_class(x->p, op->path, "Linear") ||
-        style_of_path(x->p, op->path, x->axis))
+    const Op *op = free_linear(x->p, x->op, x->axis);
+    if (!op)
         return NULL;
     AxisPlace in = place_of(op->arg[0], x->axis);
     AxisPlace out = place_of(op->out[0], x->axis);
@@ -181,27 +217,35 @@ static const char *input(const Implied *x)
                              layout_text(x->p->arena, out)));
 }
 
-/* The first Linear that reads v through elementwise ops, or NULL. `budget`
- * bounds the number of values that are followed. */
-static const Op *linear_after(const Implied *x, const Value *v, int *budget)
+/* Whether an op ends a search. */
+typedef bool Wanted(const Implied *x, const Op *op);
+
+/* The first op that `wanted` accepts among the readers of v and of the
+ * boundaries and elementwise ops of v; or NULL. `budget` bounds the number of
+ * readers. */
+static const Op *reader_after(const Implied *x, const Value *v, Wanted *wanted,
+                              int *budget)
 {
-    if ((*budget)-- <= 0)
-        return NULL;
-    for (const Op *op = v->region->first; op; op = op->next) {
-        bool reads = false;
-        for (int i = 0; i < op->nargs; i++)
-            reads |= op->arg[i] == v;
-        if (!reads || op->phase != PH_FORWARD)
-            continue;
-        if (op_is_einsum(op->kind))
-            return is_class(x->p, op->path, "Linear") ? op : NULL;
+    int n;
+    Op *const *reader = uses_readers(x->uses, v, &n);
+    for (int i = 0; i < n && (*budget)-- > 0; i++) {
+        const Op *op = reader[i];
+        if (wanted(x, op))
+            return op;
         bool passes = op->kind == OP_boundary || op_is_elementwise(op->kind);
         const Op *found = passes && op->nouts == 1
-                              ? linear_after(x, op->out[0], budget) : NULL;
+                              ? reader_after(x, op->out[0], wanted, budget)
+                              : NULL;
         if (found)
             return found;
     }
     return NULL;
+}
+
+static bool is_linear(const Implied *x, const Op *op)
+{
+    return op->phase == PH_FORWARD && op_is_einsum(op->kind) &&
+           is_class(x->p, op->path, "Linear");
 }
 
 static const char *rows(const Implied *x)
@@ -211,7 +255,7 @@ static const char *rows(const Implied *x)
     if (!x->op || !op_is_elementwise(x->op->kind) || at.kind != AX_S ||
         at.dim + 1 != x->from->type.ndim || x->op->phase != PH_FORWARD)
         return NULL;
-    const Op *op = linear_after(x, x->op->out[0], &budget);
+    const Op *op = reader_after(x, x->op->out[0], is_linear, &budget);
     if (!op || style_of_path(x->p, op->path, x->axis))
         return NULL;
     AxisPlace out = place_of(op->out[0], x->axis);
@@ -234,31 +278,13 @@ static const char *features(const Implied *x)
     return output_line(x, v, (AxisPlace){AX_R, 0, 0});
 }
 
-/* The style of the RowwiseParallel whose output's gradient v becomes; or
- * NULL. */
-static const Style *reduced_output(const Implied *x, const Value *v,
-                                   int *budget)
+/* Whether the op is the gradient of a RowwiseParallel's output. */
+static bool is_reduced(const Implied *x, const Op *op)
 {
-    if ((*budget)-- <= 0)
-        return NULL;
-    for (const Op *op = v->region->first; op; op = op->next) {
-        bool reads = false;
-        for (int i = 0; i < op->nargs; i++)
-            reads |= op->arg[i] == v;
-        if (!reads)
-            continue;
-        const Style *s = NULL;
-        if (op->kind == OP_boundary && op_attr(op, "grad").i)
-            s = style_of_path(x->p, op_attr(op, "path").s, x->axis);
-        if (s && s->kind == STYLE_ROWWISE)
-            return s;
-        bool passes = op->kind == OP_boundary || op_is_elementwise(op->kind);
-        if (passes && op->nouts == 1)
-            s = reduced_output(x, op->out[0], budget);
-        if (s && s->kind == STYLE_ROWWISE)
-            return s;
-    }
-    return NULL;
+    const Style *s = op->kind == OP_boundary && op_attr(op, "grad").i
+                         ? style_of_path(x->p, op_attr(op, "path").s, x->axis)
+                         : NULL;
+    return s && s->kind == STYLE_ROWWISE;
 }
 
 static const char *residual(const Implied *x)
@@ -272,7 +298,9 @@ static const char *residual(const Implied *x)
         text = output_line(x, x->op->arg[1 - x->operand], is);
     if (text || !x->carry || is.kind != AX_S)
         return text;
-    const Style *s = reduced_output(x, x->carry, &budget);
+    const Op *op = reader_after(x, x->carry, is_reduced, &budget);
+    const Style *s = op ? style_of_path(x->p, op_attr(op, "path").s, x->axis)
+                        : NULL;
     if (!s || s->out_to[0].kind != LAYOUT_REPLICATE)
         return NULL;
     return line(x->p, s->path,
@@ -327,16 +355,13 @@ static bool makes_odd_heads(const Program *p, const Op *linear, int axis)
 
 const char *plan_split_advice(const Program *p, const Op *op, int axis)
 {
-    if (op->phase != PH_FORWARD || style_of_path(p, op->path, axis))
-        return NULL;
-    if (op_is_attention(op->kind)) {
-        Implied x = {.p = p, .op = op, .axis = axis};
-        return attention(&x);
-    }
-    if (!op_is_einsum(op->kind) || !is_class(p, op->path, "Linear") ||
-        makes_odd_heads(p, op, axis))
-        return NULL;
-    return line(p, op->path, style_of_linear(p, op));
+    const Op *linear = free_linear(p, op, axis);
+    if (linear)
+        return makes_odd_heads(p, linear, axis)
+                   ? NULL
+                   : line(p, op->path, style_of_linear(p, linear));
+    Implied x = {.p = p, .op = op, .axis = axis};
+    return style_of_path(p, op->path, axis) ? NULL : attention(&x);
 }
 
 const char *plan_advice(const Implied *x)

@@ -60,18 +60,19 @@ apply() {
         /^    }/ { inside = 0 }' "$work/spoilt.pdl" >"$work/fixed.pdl"
 }
 
+sizes= # options of the plans of `fixed`
+# shellcheck disable=SC2086
 fixed() { # fixed KIND LINE SED-SCRIPT…: of examples/llama.pdl
     kind=$1 line=$2
     shift 2
     sed "$@" examples/llama.pdl >"$work/spoilt.pdl"
-    # shellcheck disable=SC2086
-    plan "$work/spoilt.pdl" --mesh 2x4 || return 1
+    plan "$work/spoilt.pdl" --mesh 2x4 $sizes || return 1
     cat "$work/said"
     jq -e --arg kind "$kind" --arg line "spoilt.pdl:$line:" '.warnings | map(
         select(.kind == $kind and (.source | startswith($line)))) |
         length == 1' "$work/plan.json" &&
         grep -q "^$work/spoilt.pdl:$line:.*: warning: " "$work/said" &&
-        apply && clean "$work/fixed.pdl" --mesh 2x4
+        apply && clean "$work/fixed.pdl" --mesh 2x4 $sizes
 }
 check "wo has no style" fixed collective 40 -e '/attention.wo:/d'
 check "residual, one branch whole" fixed collective 65 \
@@ -83,6 +84,28 @@ check "input layouts are missing" fixed collective 25 \
 check "embedding by columns" fixed collective 64 \
     -e '/tok_emb.*Row/s/Rowwise.*/ColwiseParallel/'
 check "w2 has no style" fixed collective 25 -e '/feed_forward.w2:/d'
+# In a small model the Linear is not worth splitting without a style: its
+# gradients are gathered.
+sizes="-D n_layers=2 -D dim=64 -D n_heads=4 -D n_kv_heads=4 -D hidden=128
+    -D vocab=256 -D batch=8 -D seq=32 --target cpu --threads 1"
+for at in attention.wq:37 attention.wk:38 attention.wv:39 feed_forward.w1:25 \
+    feed_forward.w3:25; do
+    check "${at%:*} has no style" fixed collective "${at#*:}" \
+        -e "/layers.*\.${at%:*}:/d"
+done
+# No help repeats the line that the plan has.
+new_help() {
+    sed -e '/^plan/,/^}/{/norm:/d; /Prepare/d; / output:/d; /\.w[123qkv]:/d
+        s/input=.*Shard(1)/output=Replicate/}' \
+        examples/llama.pdl >"$work/spoilt.pdl"
+    # shellcheck disable=SC2086
+    plan "$work/spoilt.pdl" --mesh 2x2 $sizes || return 1
+    sed 's/^ *//; s/: */: /' "$work/spoilt.pdl" >"$work/plain"
+    jq -r '.warnings[].help[]' "$work/plan.json" >"$work/lines"
+    [ -s "$work/lines" ] && ! grep -Fx -f "$work/lines" "$work/plain"
+}
+check "help differs from the plan" new_help
+sizes=
 check "only the feed-forward is split" fixed repeated 40 \
     -e '/layers.*attention/d' -e '/tok_emb.*Row/d' -e '/_norm: .*Seq/d' \
     -e '/PrepareMod/d' -e '/ norm: .*Seq/d' -e '/ output: .*Col/d' \

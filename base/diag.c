@@ -425,7 +425,7 @@ const char *diag_where(const Diag *d, Arena *a, Loc loc)
 
 /* ---- suggestions ---- */
 
-/* Edit distance with transpositions of neighbours, ignoring case. */
+/* Edit distance with transpositions of neighbors, ignoring case. */
 static int distance(const char *a, int n, const char *b, int m)
 {
     int row[3][MAX_NAME + 1];

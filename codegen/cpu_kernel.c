@@ -1,4 +1,4 @@
-/* cpu_kernel.c: prints kernel IR as vectorised C.
+/* cpu_kernel.c: prints kernel IR as vectorized C.
  *
  *   void k03_norm(ParcRt *rt, float *restrict y, const float *restrict x)
  *   {
@@ -11,7 +11,7 @@
  *           for (int j = 0; j < 4096; j++) {
  *
  * Small loops run on one thread. Buffers that memory planning may overlap are
- * not `restrict`; their loops still vectorise, because the pragma says that
+ * not `restrict`; their loops still vectorize, because the pragma says that
  * iterations are independent.
  */
 #include <string.h>

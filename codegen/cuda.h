@@ -1,4 +1,5 @@
-/* cuda.h: shared by the files that write the device code of a CUDA program.
+/* cuda.h: functions that write the device code of a CUDA program, and the host
+ * code that launches it.
  *
  *   launch.c    for each fused op a function with the prototype of kernels.h
  *               that launches its kernels

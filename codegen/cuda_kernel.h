@@ -1,12 +1,19 @@
-/* cuda_kernel.h: shared by the files that print CUDA kernels: cuda_plan.c (how
- * a kernel runs), cuda_access.c (how it accesses its buffers), cuda_steps.c
- * (what each phase computes and what is kept on the chip), cuda_kernel.c
- * (functions), cuda_body.c (phases), cuda_online.c (sums relative to a running
- * maximum), cuda_columns.c, cuda_ragged.c and cuda_vector.c (a thread's part of
- * a row), cuda_sums.c and cuda_combine.c (sums over rows) and cuda_launch.c.
- * Builds on kernel_text.h.
+/* cuda_kernel.h: types and functions that the files of the CUDA kernel printer
+ * share. They print a kernel of the kernel IR (kernel.h) as CUDA C++.
  *
- * Names in printed kernels, in addition to those of kernel_text.h: t is the
+ *   cuda_plan.c     assigns rows and columns to blocks and threads
+ *   cuda_access.c   chooses the vectors in which buffers are read and written
+ *   cuda_steps.c    lists what each phase computes, and what stays on the chip
+ *   cuda_kernel.c   prints functions and their loops over rows
+ *   cuda_body.c     prints the phases of a row
+ *   cuda_online.c   prints sums relative to a running maximum
+ *   cuda_columns.c, cuda_ragged.c, cuda_vector.c
+ *                   print the part of a row that a thread processes
+ *   cuda_sums.c, cuda_combine.c
+ *                   print sums over rows
+ *   cuda_launch.c   prints the host functions that launch the kernels
+ *
+ * Names in printed kernels, besides those that kernel_text.h lists: t is the
  * thread's index in its row, s the slot, e the element of a vector. in<n> holds
  * a vector that was read, out<b> one that will be written, kept<n> values kept
  * on the chip between phases (edge<n>: at the edge of a ragged row), sum<n> the
@@ -60,7 +67,7 @@ typedef struct CudaPlan {
     int64_t length;    /* of the inner axis */
     int64_t units, rows, columns; /* columns: without the pair axis */
     int lanes;                    /* of columns */
-    int vector;        /* neighbours on the inner axis that a thread processes
+    int vector;        /* neighbors on the inner axis that a thread processes
                         * at a time */
     const KernelBuffer *guide; /* rows are ragged: they begin at any element,
                                 * and vectors begin where this buffer is

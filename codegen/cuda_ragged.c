@@ -68,7 +68,7 @@ static bool may_be_ragged(const CudaPlan *c)
     return !c->outer;
 }
 
-/* With 8 elements in a vector, neighbouring threads access elements of a buffer
+/* With 8 elements in a vector, neighboring threads access elements of a buffer
  * that is read by single elements too far apart; for a warp this costs more
  * than the bytes. */
 static bool is_too_wide(const CudaPlan *c)

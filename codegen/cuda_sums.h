@@ -1,5 +1,6 @@
-/* cuda_sums.h: shared by cuda_sums.c, which adds within a block, and
- * cuda_combine.c, which uses the complete sums. `instr` is a KERNEL_TOTAL. */
+/* cuda_sums.h: functions that cuda_sums.c (sums within a block) and
+ * cuda_combine.c (code that uses the complete sums) share. The parameter
+ * `instr` is the index of a KERNEL_TOTAL instruction. */
 #ifndef PARC_CODEGEN_CUDA_SUMS_H
 #define PARC_CODEGEN_CUDA_SUMS_H
 

@@ -1,5 +1,5 @@
-/* kernel_internal.h: shared by kernel_build.c, kernel_phase.c and
- * kernel_online.c. */
+/* kernel_internal.h: declarations that the files which build the kernel IR
+ * share: kernel_build.c, kernel_phase.c and kernel_online.c. */
 #ifndef PARC_CODEGEN_KERNEL_INTERNAL_H
 #define PARC_CODEGEN_KERNEL_INTERNAL_H
 

@@ -1,5 +1,6 @@
-/* kernel_text.h: shared by the kernel printers of all targets (cpu_kernel*.c
- * and cuda_*.c): comments, parameters, names and single statements.
+/* kernel_text.h: functions that print the parts of a kernel that are the same
+ * on all targets: comments, parameters, names and single statements.
+ * cpu_kernel*.c and cuda_*.c use them.
  *
  * Names in printed kernels: i<axis> is the index along a row axis, j along the
  * inner column axis (j<axis> along outer ones), t<n> an element value, r<n> a

@@ -87,7 +87,7 @@ static _Noreturn void compile_job(Arena *a, const NvrtcLibrary *lib,
     }
     double begin = now();
     Answer r = {0};
-    if (chdir("/") != 0) /* line tables contain the current folder */
+    if (chdir("/") != 0) /* line tables contain the current directory */
         _exit(1);
     NvrtcProgram p;
     char *log = NULL, *cubin = NULL, *ptx = NULL;

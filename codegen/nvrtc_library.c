@@ -40,8 +40,8 @@ static void *open_in(Arena *a, const char *toolkit, NvrtcLibrary *lib)
     return NULL;
 }
 
-/* The toolkit of the nvcc on the PATH: the parent of the folder that contains
- * it. */
+/* The toolkit of the nvcc on the PATH: the parent of the directory that
+ * contains it. */
 static const char *toolkit_on_path(Arena *a)
 {
     const char *path = getenv("PATH");
@@ -89,7 +89,7 @@ static const char *open_library(Arena *a, NvrtcLibrary *lib, void **handle)
                        : "the CUDA target compiles its kernels with NVRTC "
                          "(libnvrtc.so.12 or newer), which is not found here: "
                          "install it (CUDA toolkit 12 or newer, or its package "
-                         "cuda-nvrtc), set CUDA_HOME to the toolkit's folder "
+                         "cuda-nvrtc), set CUDA_HOME to the toolkit's directory "
                          "or PARC_NVRTC to the library; --target cpu needs "
                          "none of it";
     }

@@ -1,4 +1,5 @@
-/* nvrtc_library.h: shared by nvrtc.c and nvrtc_library.c. */
+/* nvrtc_library.h: declares the functions of NVRTC, and finds and opens the
+ * library at run time. */
 #ifndef PARC_CODEGEN_NVRTC_LIBRARY_H
 #define PARC_CODEGEN_NVRTC_LIBRARY_H
 

@@ -1,10 +1,10 @@
 /* program.c: writes the source tree of a program, and the binary built from it.
  *
- * -S writes the tree to the user's folder. -o writes it to a temporary folder,
- * compiles and links it there with the C compiler ($CC, else cc), and removes
- * the folder. The runtime is the library that was built with parc for the CPU
- * level if it is installed with parc, else it is compiled from the sources
- * embedded in parc.
+ * -S writes the tree to the user's directory. -o writes it to a temporary
+ * directory, compiles and links it there with the C compiler ($CC, else cc),
+ * and removes the directory. The runtime is the library that was built with
+ * parc for the CPU level if it is installed with parc, else it is compiled from
+ * the sources embedded in parc.
  */
 #include "codegen/program.h"
 
@@ -18,7 +18,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* The target's runtime library: in the folder of the running parc, or where
+/* The target's runtime library: in the directory of the running parc, or where
  * `make install` puts it. */
 static const char *runtime_library(Arena *a, const char *self,
                                    const char *name)
@@ -103,7 +103,7 @@ static const char *check_compiler(Arena *a, const CpuLevel *cpu)
                         cpu->machine);
 }
 
-/* Runs a command in the folder that writes `result`. Returns NULL, or a
+/* Runs a command in the directory that writes `result`. Returns NULL, or a
  * message. */
 static const char *run_compiler(Arena *a, Words *argv, const char *folder,
                                 const EmitOptions *options, const char *result)
@@ -193,7 +193,7 @@ static const char *build(const Tree *tree, const Recipe *b, const TargetInfo *t,
     char *folder = arena_printf(a, "%s/parc-XXXXXX",
                                 tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(folder))
-        return arena_printf(a, "cannot make a folder '%s': %s", folder,
+        return arena_printf(a, "cannot make a directory '%s': %s", folder,
                             strerror(errno));
     Outputs *sources = outputs_new(a);
     const char *failure = tree_write(tree, sources, folder);

@@ -2,7 +2,7 @@
 #include "codegen/train_c.h"
 #include "codegen/tree.h"
 
-/* Kernels are vectorised for the CPU level, whose flags are added; the code
+/* Kernels are vectorized for the CPU level, whose flags are added; the code
  * does not depend on errno or on floating-point traps. */
 static const char *const flags[] = {
     "-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math",

@@ -52,8 +52,8 @@ static const char *image_file(Arena *a, const char *arch)
 static void images_text(Out *o, const NvrtcResult *r)
 {
     Arena *a = o->arena;
-    out_line(o, "/* images.c: includes the compiled kernels of this folder in the "
-                "program.");
+    out_line(o, "/* images.c: includes the compiled kernels of this directory "
+                "in the program.");
     out_line(o, " *");
     out_line(o, " * const ParcImage images[]: {arch, data, size} of each; PTX "
                 "is a string. */");
@@ -88,7 +88,8 @@ static void makefile_text(Out *o, const NvrtcResult *r)
 {
     out_line(o, "# Builds ./train from the sources that parc wrote. The images "
                 "of the kernels are");
-    out_line(o, "# in this folder; nvcc recompiles them if device code is newer.");
+    out_line(o, "# in this directory; nvcc recompiles them if device code is "
+                "newer.");
     makefile_head(o, &cuda_recipe, NULL);
     out_line(o, "NVCC ?= nvcc");
     out_line(o, "NVCCFLAGS = -std=c++17 -lineinfo -Iruntime -Iruntime/cuda");
@@ -141,7 +142,7 @@ static void print_compiled(const NvrtcResult *r)
 
 typedef VEC(NvrtcText) Headers;
 
-/* The headers of a folder of the runtime ("": those for all targets) as
+/* The headers of a directory of the runtime ("": those for all targets) as
  * kernels.cu includes them: by base name; the first of several with the same
  * name. */
 static void add_headers(Arena *a, Headers *to, const char *folder)

@@ -1,6 +1,6 @@
 /* report_dot.c: prints the program as a graph (--emit dot | dot -Tsvg).
  *
- * Ops are nodes, collectives filled; a loop is a cluster; edges are labelled
+ * Ops are nodes, collectives filled; a loop is a cluster; edges are labeled
  * with types.
  */
 #include "codegen/report.h"

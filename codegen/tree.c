@@ -33,7 +33,7 @@ const char *tree_write(const Tree *t, Outputs *outputs, const char *directory)
         const char *path = arena_printf(t->arena, "%s/%s", directory, f->name);
         const char *folder = arena_strndup(t->arena, path,
                                            (size_t)(strrchr(path, '/') - path));
-        if (strcmp(folder, last)) /* files of a folder are adjacent */
+        if (strcmp(folder, last)) /* files of a directory are adjacent */
             failure = outputs_mkdir(outputs, folder);
         last = folder;
         if (!failure)

@@ -20,7 +20,7 @@ typedef struct Tree {
 void tree_add(Tree *t, const char *name, const char *text, size_t size);
 void tree_add_out(Tree *t, const char *name, const Out *text);
 /* The runtime embedded in parc: the files for all targets, and those of one
- * target's folder, "cpu/". */
+ * target's directory, "cpu/". */
 void tree_add_runtime(Tree *t, const char *folder);
 
 /* Adds all files to the outputs, in `directory`. Returns NULL, or a message. */

@@ -134,7 +134,7 @@ static const char manual_tail[] =
     "C compiler for the emitted program, a name or a path; default\n"
     ".Sq cc .\n"
     ".It Ev NO_COLOR\n"
-    "if set, messages have no colour.\n"
+    "if set, messages have no color.\n"
     ".It Ev PARC_NVRTC\n"
     "path of the NVRTC library that compiles CUDA kernels.\n"
     ".It Ev CUDA_HOME , CUDA_PATH\n"

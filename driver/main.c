@@ -182,8 +182,8 @@ static const char *shell_word(Arena *a, const char *text)
     return o.text;
 }
 
-/* The command that reproduces the program, for its header. Without folders and
- * outputs: the text does not depend on the directory of the build. */
+/* The command that reproduces the program, for its header. Without directories
+ * and outputs: the text does not depend on the directory of the build. */
 static const char *program_command(Compilation *c, const char *source,
                                    const TargetInfo *t)
 {

@@ -315,7 +315,7 @@ static void take(Reader *r, const OptionRow *row, Argument value)
         o->verbose = true;
         return;
     case OPT_COLOR:
-        i = choose_word(r, row, value, "colour setting");
+        i = choose_word(r, row, value, "color setting");
         diag_set_color(r->diag, i == 1   ? COLOR_ALWAYS
                                 : i == 2 ? COLOR_NEVER
                                          : COLOR_AUTO);

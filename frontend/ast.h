@@ -226,7 +226,7 @@ Setting *pdl_parse_define(Arena *a, Diag *d, uint16_t source);
 Setting *pdl_parse_define_at(Arena *a, Diag *d, uint16_t source, size_t begin,
                              size_t size);
 
-/* ast_print.c: prints the tree as normalised PDL, which parses to the same
+/* ast_print.c: prints the tree as normalized PDL, which parses to the same
  * tree (`--emit ast`). */
 void ast_print(Out *o, const File *f);
 void ast_print_item(Out *o, const Item *item);

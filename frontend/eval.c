@@ -81,7 +81,7 @@ const char *datum_text(Arena *a, Datum x)
     case DATUM_WORD:
         return arena_printf(a, "'%s'", x.text);
     case DATUM_INIT:
-        return "an initialiser";
+        return "an initializer";
     case DATUM_TUPLE:
         return arena_printf(a, "a tuple of %d", x.nitems);
     case DATUM_TENSOR:

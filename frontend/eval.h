@@ -21,7 +21,7 @@ typedef enum DatumKind {
     DATUM_FLOAT,
     DATUM_BOOL,
     DATUM_WORD,   /* text: half, tanh, or a string */
-    DATUM_INIT,   /* an initialiser of parameters */
+    DATUM_INIT,   /* an initializer of parameters */
     DATUM_TUPLE,
     DATUM_TENSOR,
     DATUM_MODULE, /* an instance that can be called */

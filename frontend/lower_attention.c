@@ -34,7 +34,7 @@ static void leave_init(Lower *l, Build saved, Level *level)
     l->level = level;
 }
 
-/* Among members: an initialiser (start, start + 1, …). In a forward or a
+/* Among members: an initializer (start, start + 1, …). In a forward or a
  * buffer: the tensor 0, 1, …, n - 1. */
 BUILTIN_RUN(arange)
 {

@@ -230,7 +230,7 @@ static Datum run_rank(const BuiltinCall *c, const Builtin *self)
                                     : datum_poison();
 }
 
-/* ---- initialisers and refuse --------------------------------------------- */
+/* ---- initializers and refuse --------------------------------------------- */
 
 static Datum run_init(const BuiltinCall *c, const Builtin *self)
 {

@@ -184,9 +184,9 @@ static void add_param(Lower *l, Instance *m, const Member *mb)
     Datum init = lower_expr(l, mb->value);
     if (init.kind != DATUM_INIT && init.kind != DATUM_POISON)
         lower_error(l, mb->value->range,
-                    "initialisers are zeros, ones, normal(std), "
+                    "initializers are zeros, ones, normal(std), "
                     "uniform(lo, hi) and arange(start)",
-                    "the value of a parameter must be an initialiser, not %s",
+                    "the value of a parameter must be an initializer, not %s",
                     datum_text(l->arena, init));
     if (fine && init.kind == DATUM_INIT)
         fine = lower_init_fits(l, mb->value->range, &init.init, &s.param.type);

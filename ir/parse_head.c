@@ -347,7 +347,7 @@ static void parse_param(Parser *s)
     parse_expect(s, ':');
     p.type = parse_type(s);
     expect_key(s, "init");
-    p.init.kind = (InitKind)parse_choice(s, ir_init_words, "an initialiser");
+    p.init.kind = (InitKind)parse_choice(s, ir_init_words, "an initializer");
     parse_expect(s, '(');
     p.init.a = parse_number(s);
     parse_expect(s, ',');

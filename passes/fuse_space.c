@@ -126,7 +126,7 @@ static const char *number_axes(Space *s, const AxisSolver *solver)
 }
 
 /* Renumbers axes; to[a] = -1 drops axis a, which is joined with its
- * neighbour. */
+ * neighbor. */
 static void renumber(Space *s, const int *to)
 {
     int64_t size[SPACE_AXES];
@@ -205,7 +205,7 @@ static bool go_together(const Space *s, int a)
     return true;
 }
 
-/* Joins neighbouring axes that are adjacent in every tensor. */
+/* Joins neighboring axes that are adjacent in every tensor. */
 static void join_axes(Space *s)
 {
     for (int a = s->naxes - 2; a >= 0; a--) {

@@ -1,8 +1,8 @@
 /* parc_math.h: implements the elementary functions of emitted kernels, in f32.
  *
- * libm's functions are calls, which compilers do not vectorise. These are
+ * libm's functions are calls, which compilers do not vectorize. These are
  * plain polynomials without branches, tables or fused multiply-adds, so a
- * compiler vectorises them under `#pragma omp simd` with no unsafe flags but
+ * compiler vectorizes them under `#pragma omp simd` with no unsafe flags but
  * -fno-math-errno. Where a function has two cases, both are computed and one
  * is selected.
  *
@@ -60,8 +60,8 @@ PARC_MATH int32_t parc_bits(float x)
 }
 
 /* y if the condition holds, else z. It selects by bits because compilers
- * compile a conditional expression to branches, or specialise the following
- * code for a constant operand. They cannot vectorise a branch with arithmetic,
+ * compile a conditional expression to branches, or specialize the following
+ * code for a constant operand. They cannot vectorize a branch with arithmetic,
  * which might trap. */
 PARC_MATH float parc_select(int condition, float y, float z)
 {
@@ -81,7 +81,7 @@ PARC_MATH float parc_min(float x, float y)
 }
 
 /* Maps floats to integers of the same order, for row maxima: compilers always
- * vectorise a maximum of integers, but a maximum of floats only under flags
+ * vectorize a maximum of integers, but a maximum of floats only under flags
  * that exclude NaN and -0. */
 PARC_MATH int32_t parc_key(float x)
 {
@@ -310,7 +310,7 @@ PARC_MATH uint16_t parc_to_bf16(float x)
 
 /* f16 has 5 exponent bits, biased by 15, and 10 fraction bits; numbers below
  * 2^-14 are multiples of 2^-24. The conversion uses integer operations,
- * because compilers do not vectorise _Float16. */
+ * because compilers do not vectorize _Float16. */
 PARC_MATH float parc_from_f16(uint16_t x)
 {
     uint32_t size = x & 0x7fffu, sign = (uint32_t)(x & 0x8000u) << 16;

@@ -222,7 +222,7 @@ typedef struct ParcModel {
     void (*step)(ParcRt *rt);
 } ParcModel;
 
-/* Runs the program: parses options, starts ranks, initialises or loads
+/* Runs the program: parses options, starts ranks, initializes or loads
  * weights, reads data, executes steps, writes logs. Returns the exit status. */
 int parc_main(int argc, char **argv, const ParcModel *model);
 

@@ -2,7 +2,7 @@
  * runtime. cpu/ and cuda/ each have one implementation.
  *
  * A rank has a host mirror of its arena, rt->arena, in memory that all ranks
- * of the node map. The host initialises parameters there, writes batches and
+ * of the node map. The host initializes parameters there, writes batches and
  * scalars, and reads losses and weights. The step computes in the arena
  * parc_arena(rt). On the CPU both are the same memory and the copies below do
  * nothing; with a device, the runtime calls them after it writes and before it
@@ -39,7 +39,7 @@ double rt_device_host_bytes(const ParcModel *model, const char **what);
 void rt_device_place(const RtWorld *w, int rank);
 
 /* Called after the fork in each rank that executes steps; the arena holds
- * zeros then. Ranks that only initialise, load, print or export weights open
+ * zeros then. Ranks that only initialize, load, print or export weights open
  * no device; without a device the functions below do not change the mirror.
  * Ends the run with a message on failure. */
 void rt_device_open(ParcRt *rt);

@@ -52,7 +52,7 @@ void rt_input_unmap(const unsigned char *map, int64_t size)
     }
 }
 
-/* Whether both paths name one entry of one folder, existing or not. */
+/* Whether both paths name one entry of one directory, existing or not. */
 static bool is_same_entry(const char *a, const char *b)
 {
     const char *path[2] = {a, b}, *name[2];

@@ -1,8 +1,8 @@
 /* rt_main.c: runs a training program from start to end.
  *
  * All checks of options, data, weights and output files run before the ranks
- * start. Then each rank initialises its arena, creates what the step needs,
- * initialises or loads its weights, and executes the steps.
+ * start. Then each rank initializes its arena, creates what the step needs,
+ * initializes or loads its weights, and executes the steps.
  */
 #include <errno.h>
 #include <math.h>
@@ -262,7 +262,7 @@ static int rank_main(ParcRt *rt, void *context)
         rt_nan_open(rt);
         rt_device_open(rt);
         rt->model->init(rt); /* may use parts of the arena that are not
-                                initialised yet */
+                                initialized yet */
     }
     rt_params_init(rt, o->seed);
     if (o->init) {
@@ -277,7 +277,7 @@ static int rank_main(ParcRt *rt, void *context)
         return 0;
     }
     if (rt->model->nshared > 0) {
-        rt_meet(rt, RT_AT_START); /* all ranks have initialised shared
+        rt_meet(rt, RT_AT_START); /* all ranks have initialized shared
                                      parameters */
     }
     train(rt, job);

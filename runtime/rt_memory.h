@@ -28,7 +28,7 @@ typedef struct RtNeed {
 bool rt_memory_fits(const char *program, const RtNeed *need, const char *root);
 
 /* Checks `ranks` ranks of a program. `runs`: steps or a dry run are executed;
- * otherwise the ranks only initialise, load and export weights. */
+ * otherwise the ranks only initialize, load and export weights. */
 bool rt_memory_check(const RtWorld *w, int64_t ranks, bool runs);
 
 #endif

@@ -11,7 +11,7 @@
 enum { RT_LANES_OF_BLOCKS = 16 };
 
 /* Replaces RT_LANES_OF_BLOCKS counters (x, y, z, w) by the words of their
- * blocks. One array per word lets the compiler vectorise the loop. */
+ * blocks. One array per word lets the compiler vectorize the loop. */
 static inline void rt_philox_lanes(uint32_t *restrict x, uint32_t *restrict y,
                                    uint32_t *restrict z, uint32_t *restrict w,
                                    uint32_t k0, uint32_t k1)

@@ -1,7 +1,7 @@
 /* rt_print_shards.c: prints which rank owns which elements of a parameter
  * (--print-shards).
  *
- * One process prints everything: it computes layouts, and initialises or reads
+ * One process prints everything: it computes layouts, and initializes or reads
  * only the values that it prints. It maps no arena and starts no rank, so it
  * can print the shards of any mesh on any machine.
  *

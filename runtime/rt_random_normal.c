@@ -4,7 +4,7 @@
  * (rt_random.c). Models have up to billions of weights, and libm's functions
  * compute one value per call. This file computes several blocks together;
  * logarithm, sine and cosine are polynomials without branches, which the
- * compiler vectorises. They are in double with errors of about 1e-14: except
+ * compiler vectorizes. They are in double with errors of about 1e-14: except
  * for one number in millions, the result in f32 does not depend on the
  * machine.
  */

@@ -3,7 +3,7 @@
  * A layout splits a parameter in two steps, as in the plan. Tensor parallelism
  * splits dims: a rank has the block [begin, begin+part) of each layer, where
  * the last blocks may end with padding. Storage sharding flattens that block
- * and cuts it into equal runs, the last one padded. Initialisation, files and
+ * and cuts it into equal runs, the last one padded. Initialization, files and
  * printing use rt_shard_run, which iterates over the stored elements in runs
  * that are also contiguous in the global tensor.
  */

@@ -1,5 +1,5 @@
 /* rt_type.c: converts between element types (rt_type.h). The loops over bf16
- * and f16 vectorise, because parc_math.h converts without branches. */
+ * and f16 vectorize, because parc_math.h converts without branches. */
 #include "rt_type.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 #   embed.sh --text NAME FILE     NAME_text[] (zero-terminated) and NAME_size
 #   embed.sh --files NAME FILE…   NAME_files[]: rows {name, text, size}, then a
 #                                 row of zeros (base/embedded.h); names are
-#                                 relative to the folder NAME/
+#                                 relative to the directory NAME/
 set -eu
 
 bytes() {

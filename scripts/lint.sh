@@ -20,7 +20,7 @@ for f in base/*.[ch] frontend/*.[chyl] ir/*.[ch] passes/*.[ch] \
             f, start, NR - start; start = 0 }' "$f" >&2
 done
 
-# A folder may include itself and the folders before it in this list.
+# A directory may include itself and the directories before it in this list.
 order="base ir frontend passes codegen driver"
 allowed=
 for dir in $order; do
@@ -34,7 +34,7 @@ for dir in $order; do
         esac
     done
 done
-grep -n '#include "[a-z]*/' runtime/*.[ch] runtime/*/*.[ch] && complain "runtime includes another folder"
+grep -n '#include "[a-z]*/' runtime/*.[ch] runtime/*/*.[ch] && complain "runtime includes another directory"
 
 for h in base/*.h ir/*.h passes/*.h codegen/*.h driver/*.h; do
     echo "#include \"$h\"" | ${CC:-cc} -std=c11 -D_GNU_SOURCE -I. \

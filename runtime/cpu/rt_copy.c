@@ -4,7 +4,7 @@
  * the source's last dim is contiguous, the copy runs over rows. Otherwise it
  * uses square tiles of the last dim and the dim in which the source is
  * contiguous, so that both sides use whole cache lines. Copies depend on the
- * element size only; the inner loops are specialised for 2, 4 and 8 bytes.
+ * element size only; the inner loops are specialized for 2, 4 and 8 bytes.
  */
 #include <string.h>
 
@@ -35,7 +35,7 @@ static void locate(const Copy *c, int a, int b, int64_t index, int64_t *src,
 
 /* dst[i][j] = src[j][i] for a tile: `rows` along the dim in which the source
  * is contiguous, `columns` along the destination's last dim. Callers pass a
- * constant `size`, so the compiler specialises the loop. */
+ * constant `size`, so the compiler specializes the loop. */
 __attribute__((always_inline)) static inline void
 move_tile(char *restrict dst, int64_t dst_stride, const char *restrict src,
           int64_t src_stride, int64_t rows, int64_t columns, int size)

@@ -12,7 +12,7 @@
  *         pack the strip                     at most 96 KiB
  *         for strips of these columns: 32 x 32 sums += six products of tiles
  *
- * If a is contiguous by columns, several neighbouring strips are packed
+ * If a is contiguous by columns, several neighboring strips are packed
  * together: each memory access then reads more than two adjacent cache lines.
  */
 #include <string.h>

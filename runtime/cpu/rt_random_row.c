@@ -1,7 +1,7 @@
 /* rt_random_row.c: draws rows of random numbers for kernels (parc_random.h).
  *
  * A block of Philox gives four adjacent numbers. LANES blocks are computed
- * together, word by word, which the compiler vectorises. Numbers before the
+ * together, word by word, which the compiler vectorizes. Numbers before the
  * first whole block and after the last one are drawn block by block.
  */
 #include "parc_random.h"

@@ -36,7 +36,7 @@ PARC_DEVICE int lookup_before(int mine)
 #endif
 
 /* Adds rows position[from … to - 1] of dy to a row of grad; `fresh`: grad is
- * not initialised. Four rows are loaded at a time. */
+ * not initialized. Four rows are loaded at a time. */
 PARC_DEVICE void EMBEDDING_NAME(add)(float *grad, const EMBEDDING_ELEMENT *dy,
                                      int64_t width, const int32_t *position,
                                      int from, int to, int fresh)

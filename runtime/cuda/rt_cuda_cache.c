@@ -32,7 +32,7 @@ typedef struct Entry {
 struct CudaCache {
     Entry *first, **last;
     bool changed;
-    char path[1024]; /* "": no folder for the file */
+    char path[1024]; /* "": no directory for the file */
 };
 
 /* ---- entries ------------------------------------------------------------- */
@@ -151,8 +151,8 @@ static void read_file(CudaCache *c)
 
 /* ---- file ---------------------------------------------------------------- */
 
-/* The folder: $PARC_CACHE, or else a folder of the user. False if no variable
- * names one. */
+/* The directory: $PARC_CACHE, or else a directory of the user. False if no
+ * variable names one. */
 static bool folder(char *to, size_t room)
 {
     const char *own = getenv("PARC_CACHE"), *cache = getenv("XDG_CACHE_HOME");
@@ -164,7 +164,7 @@ static bool folder(char *to, size_t room)
     return n > 0 && (size_t)n < room;
 }
 
-/* Creates the missing folders of a path. */
+/* Creates the missing directories of a path. */
 static void make_folders(char *path)
 {
     for (char *p = path + 1; (p = strchr(p, '/')); p++) {
@@ -225,7 +225,7 @@ void rt_cuda_cache_save(CudaCache *c)
     if (error) {
         unlink(temporary);
         rt_say("note: cannot write '%s': %s; the next run measures matmul "
-               "kernels again (PARC_CACHE names another folder)",
+               "kernels again (PARC_CACHE names another directory)",
                c->path, error);
     }
 }

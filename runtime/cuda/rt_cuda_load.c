@@ -62,7 +62,7 @@ const CudaLibrary rt_cuda_blas_library = {
     .what = "cuBLASLt",
     .names = {"libcublasLt.so.13", "libcublasLt.so.12"},
     .advice = "install the CUDA libraries (package libcublas, or pip's "
-              "nvidia-cublas) and put their folder into LD_LIBRARY_PATH",
+              "nvidia-cublas) and put their directory into LD_LIBRARY_PATH",
     .symbol = blas_symbols,
     .nsymbols = sizeof blas_symbols / sizeof *blas_symbols,
 };
@@ -71,7 +71,7 @@ const CudaLibrary rt_cuda_nccl_library = {
     .what = "NCCL",
     .names = {"libnccl.so.2"},
     .advice = "install it (package libnccl2, or pip's nvidia-nccl) and put its "
-              "folder into LD_LIBRARY_PATH; a program of one rank needs none",
+              "directory into LD_LIBRARY_PATH; a program of one rank needs none",
     .symbol = nccl_symbols,
     .nsymbols = sizeof nccl_symbols / sizeof *nccl_symbols,
 };

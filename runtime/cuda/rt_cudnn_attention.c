@@ -1,7 +1,7 @@
 /* rt_cudnn_attention.c: describes attention and its gradient as graphs of
  * operations.
  *
- * Engines recognise attention by the form of its graph: the operations, their
+ * Engines recognize attention by the form of its graph: the operations, their
  * order, types and transposes. The tables have the form of NVIDIA's
  * documentation of the graph API ("Attention: SDPA forward, backward").
  *

@@ -1,6 +1,6 @@
 /* rt_cudnn_attention.h: declares attention as graphs of cuDNN.
  *
- * The library's fused engines recognise the operations as attention and store
+ * The library's fused engines recognize the operations as attention and store
  * only the tensors that the tables of rt_cudnn_attention.c mark as DNN_MEMORY.
  * Tensors have the layout of parc_attention's. lse is the maximum of a row's
  * scores + log(sum(e^(score - maximum))), as in parc's kernels: either pass

@@ -139,7 +139,7 @@ static void join_world(ParcRt *rt)
                                                  rt->rank, &config));
 }
 
-/* The lowest rank of a group is the group's colour. */
+/* The lowest rank of a group is the group's color. */
 static void split(ParcRt *rt, uint32_t axes)
 {
     CudaComms *c = rt->device->comms;

@@ -153,7 +153,7 @@ for options in "" "-D accumulate=2"; do
         -D head_chunk=8 $options -S "$at"
     check "tied head $options has no warnings" parses "$at"
 done
-# clang also reports the loops that it cannot vectorise: only builds with
+# clang also reports the loops that it cannot vectorize: only builds with
 # sanitizers may have any.
 if have_clang && ! grep -q fsanitize "$work/sources-toy-2x2/Makefile"; then
     for case in toy-2x2 llama-2x2; do

@@ -138,7 +138,7 @@ bool hazard_touch(const void *at, int64_t bytes, bool write)
     uintptr_t end = from + (uintptr_t)bytes;
     if (!hazard.op || bytes <= 0 || !standin_in_space(at))
         return true;
-    if (bytes >= 2 * GRAIN) { /* a neighbour may own half of an end grain */
+    if (bytes >= 2 * GRAIN) { /* a neighbor may own half of an end grain */
         from += GRAIN - 1;
         end -= GRAIN - 1;
     }

@@ -6,7 +6,7 @@
  * each four bytes of device memory the checker records the last writer and, on
  * each stream, the last reader. A conflicting access that is not ordered after
  * these is an error, whichever ran first. At the ends of longer ranges, words
- * that are shared with a neighbour are not checked: layers of 16-bit elements
+ * that are shared with a neighbor are not checked: layers of 16-bit elements
  * may end in the middle of a word. STANDIN_HAZARDS=0 disables the check.
  */
 #ifndef STANDIN_HAZARD_H

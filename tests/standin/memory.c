@@ -1,5 +1,5 @@
 /* memory.c: the device's memory: allocations in one range of addresses. Other
- * addresses are then easy to recognise, and shadow.c computes the address of a
+ * addresses are then easy to recognize, and shadow.c computes the address of a
  * word's history. Addresses are used only once: freed memory stays unmapped. */
 #include <errno.h>
 #include <stdio.h>

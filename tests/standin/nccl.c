@@ -222,7 +222,7 @@ Result ncclCommInitRank(Comm **c, int nranks, UniqueId id, int rank)
     return join(c, id.name, nranks, rank, true);
 }
 
-/* Groups ranks of the same colour, ordered by key and then by rank. */
+/* Groups ranks of the same color, ordered by key and then by rank. */
 Result ncclCommSplit(Comm *c, int color, int key, Comm **to,
                      const Config *config)
 {

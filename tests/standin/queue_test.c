@@ -248,7 +248,7 @@ typedef struct Case {
 } Case;
 
 static const Case cases[] = {
-    {"without the event between neighbours", NEIGHBOURS | NO_FIRST_EVENT, 0},
+    {"without the event between neighbors", NEIGHBOURS | NO_FIRST_EVENT, 0},
     {"without the event before", NO_FIRST_EVENT, 1},
     {"without the event after", NO_SECOND_EVENT, 1},
     {"a graph without the event before", GRAPH | NO_FIRST_EVENT, 1},

@@ -263,6 +263,9 @@ Datum lower_read_buffer(Lower *l, Instance *owner, Buffer *buffer);
 
 /* ---- lower_runs.c ---- */
 
+/* A plan cannot treat elements of longer arrays differently. */
+enum { MAX_CUT_ELEMENTS = 1 << 16 };
+
 /* Elements of an array that the plan treats alike. */
 typedef struct LayerRun {
     PathRange range;

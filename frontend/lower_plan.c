@@ -65,9 +65,9 @@ int lower_mesh_axis(const Lower *l, const char *name)
     return -1;
 }
 
-/* The array that is too short for the element that a pattern names; NULL if no
- * array is. */
-static const Instance *too_short(Lower *l, const char *pattern)
+/* The array that is too short for the element that a pattern names, or too long
+ * for a pattern that names elements; NULL if no array is. */
+static const Instance *unfit_array(Lower *l, const char *pattern)
 {
     for (int i = 0; i < l->instance.n; i++) {
         const Instance *m = l->instance.at[i];
@@ -79,7 +79,8 @@ static const Instance *too_short(Lower *l, const char *pattern)
         const char *index = path_segment(pattern, last, &size);
         const char *above =
             arena_strndup(l->arena, pattern, (size_t)(index - pattern));
-        if (path_range(index, size, &r) && r.last >= m->length &&
+        if (path_range(index, size, &r) &&
+            (r.last >= m->length || m->length > MAX_CUT_ELEMENTS) &&
             path_matches(arena_printf(l->arena, "%s*", above), m->path))
             return m;
     }
@@ -129,13 +130,25 @@ static void no_match(Lower *l, const Path *path, const Instance *array,
         names_suggest(l->diag, &names, path->text);
 }
 
+static void too_long(Lower *l, const Path *path, const Instance *array)
+{
+    diag_error(l->diag, path->loc, "'%s' names elements of an array of more "
+               "than %d elements", path->text, MAX_CUT_ELEMENTS);
+    diag_note(l->diag, array->loc, "'%s' has %lld elements", array->name,
+              (long long)array->length);
+    diag_help(l->diag, "name all elements: %s", array->path);
+}
+
 bool lower_path_known(Lower *l, const Path *path, bool params)
 {
-    const Instance *array = too_short(l, path->text);
+    const Instance *array = unfit_array(l, path->text);
     if (!array && (matches_module(l, path->text) ||
                    (params && matches_param(l, path->text))))
         return true;
-    no_match(l, path, array, params);
+    if (array && array->length > MAX_CUT_ELEMENTS)
+        too_long(l, path, array);
+    else
+        no_match(l, path, array, params);
     return false;
 }
 

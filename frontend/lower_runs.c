@@ -18,13 +18,13 @@
 #include "frontend/lower.h"
 #include "ir/path.h"
 
-/* Longer arrays are not cut; longer periods do not share a loop. */
-enum { MAX_ELEMENTS = 1 << 16, MAX_PERIOD = 16 };
+enum { MAX_PERIOD = 16 }; /* longer periods do not share a loop */
 
 /* An item of the plan that concerns some elements of the array. */
 typedef struct Treatment {
     PathRange range;  /* the elements, if `every` is 0 */
     int64_t every;    /* the elements 0, every, 2 every, … */
+    Loc loc;          /* of the item */
     const char *text; /* the item; equal texts are equal treatments */
 } Treatment;
 
@@ -73,6 +73,7 @@ static const char *item_text(Cut *c, const Clause *clause, const Item *item,
 static void treat(Cut *c, const Clause *clause, const Item *item,
                   Treatment t, const char *rest)
 {
+    t.loc = item->loc;
     t.text = item_text(c, clause, item, rest);
     vec_push(c->l->arena, &c->treatment, t);
 }
@@ -188,16 +189,30 @@ static void add_runs(Lower *l, LayerRuns *runs, int64_t first, int64_t n,
     }
 }
 
+/* Reports items with `every` for an array that is too long; lower_path_known
+ * reports paths. */
+static void refuse_every(const Cut *c)
+{
+    for (int i = 0; i < c->treatment.n; i++)
+        if (c->treatment.at[i].every)
+            diag_error(c->l->diag, c->treatment.at[i].loc, "'every=%lld' needs "
+                       "an array of at most %d elements: '%s' has %lld",
+                       (long long)c->treatment.at[i].every, MAX_CUT_ELEMENTS,
+                       c->path, (long long)c->n);
+}
+
 LayerRuns lower_runs(Lower *l, const char *path, const char *class, int64_t n)
 {
     Cut c = {.l = l, .path = path, .class = class, .n = n};
     LayerRuns runs = {0};
-    const PlanDecl *plan = n <= MAX_ELEMENTS ? l->plan : NULL;
+    const PlanDecl *plan = l->plan;
 
     for (int i = 0; plan && i < plan->nclauses; i++)
         for (int k = 0; k < plan->clause[i].nitems; k++)
             look_at(&c, &plan->clause[i], &plan->clause[i].item[k]);
-    if (c.treatment.n == 0) {
+    if (n > MAX_CUT_ELEMENTS)
+        refuse_every(&c);
+    if (c.treatment.n == 0 || n > MAX_CUT_ELEMENTS) {
         LayerRun all = {.range = {0, n - 1, 1}, .count = n, .period = 1,
                         .whole = true};
         vec_push(l->arena, &runs, all);

@@ -361,7 +361,7 @@ static bool make_outputs(Compilation *c)
         return false;
     if (!c->o.pipeline.starts) {
         time_begin(c);
-        c->file = pdl_parse(c->arena, c->diag, c->model);
+        c->file = pdl_parse_plan(c->arena, c->diag, c->model, c->o.plan.text);
         time_end(c, "parse");
         if (!c->file)
             return false;

@@ -217,6 +217,9 @@ typedef struct File {
 /* parse.y, lex.l. Parses a registered source. Reports syntax errors to d and
  * returns NULL if it finds any. */
 File *pdl_parse(Arena *a, Diag *d, uint16_t source);
+/* The same where --plan selects a plan (NULL: none): other plans with syntax
+ * errors are omitted with a warning. */
+File *pdl_parse_plan(Arena *a, Diag *d, uint16_t source, const char *plan);
 
 /* Parses `NAME=VALUE` of a -D option as a setting; the name may be dotted
  * (optimizer.lr). NULL after an error. */

@@ -280,20 +280,33 @@ static bool parse(Parser *p, int start)
     p->last = NEWLINE; /* a token that ends no statement */
     lexer_open(p);
     int status = pdl_yyparse(p);
+    other_plan_end(p);
     lexer_close(p);
     return status == 0 && diag_error_count(p->diag) == p->errors_before;
 }
 
 File *pdl_parse(Arena *a, Diag *d, uint16_t source)
 {
+    return pdl_parse_plan(a, d, source, NULL);
+}
+
+File *pdl_parse_plan(Arena *a, Diag *d, uint16_t source, const char *plan)
+{
     const Source *s = diag_source_at(d, source);
-    Parser p = {.arena = a,
-                .diag = d,
-                .source = source,
-                .text = s->text,
-                .size = s->size,
-                .col = 1};
-    if (!parse(&p, START_FILE))
+    const char *text = s->text;
+    Parser p;
+    bool fine;
+    do {
+        p = (Parser){.arena = a, .diag = d, .source = source, .text = text,
+                     .size = s->size, .col = 1, .selected = plan};
+        int before = diag_error_count(d);
+        fine = parse(&p, START_FILE);
+        if (p.nbroken > 0 && diag_error_count(d) == before)
+            text = other_plans_removed(a, &p);
+        else
+            p.nbroken = 0;
+    } while (p.nbroken > 0);
+    if (!fine)
         return NULL;
     File *f = NEW(a, File);
     f->source = source;

@@ -1,8 +1,8 @@
-/* parser.h: declarations that lex.l, parse.y, build.c, foreign.c and
- * syntax_error.c share.
+/* parser.h: declarations that lex.l, parse.y, build.c, foreign.c,
+ * other_plan.c and syntax_error.c share.
  *
  * parse.y has only the grammar: build.c makes the nodes, syntax_error.c words
- * the errors.
+ * the errors, and other_plan.c limits them to the selected plan.
  */
 #ifndef PARC_FRONTEND_PARSER_H
 #define PARC_FRONTEND_PARSER_H
@@ -27,6 +27,15 @@ typedef struct ItemList {
     VEC(Item) list;
     bool comma; /* a comma, not a newline, follows the last item */
 } ItemList;
+
+/* A plan that --plan does not select. */
+typedef struct OtherPlan {
+    const char *text;  /* its name; NULL: the current plan counts */
+    Loc name;
+    size_t begin, end; /* its text, from `plan` to its '}'; end 0: unknown */
+    int warnings;      /* the number of warnings at its begin */
+} OtherPlan;
+enum { MAX_BROKEN_PLANS = 20 };
 
 typedef struct Parser {
     Arena *arena;
@@ -59,6 +68,12 @@ typedef struct Parser {
     bool in_plan;  /* the current declaration is a plan */
     bool stopped;      /* the rest of the text is ignored */
     bool defining;     /* the text is the value of a -D option */
+    const char *selected; /* the plan of --plan; NULL: errors in every plan
+                           * count */
+    size_t plan_begin;    /* of the last word `plan` outside of braces */
+    OtherPlan other;
+    OtherPlan broken[MAX_BROKEN_PLANS]; /* plans with errors */
+    int nbroken;
     int errors_before; /* the error count of diag at the start */
 
     /* the result */
@@ -115,6 +130,20 @@ Item item_option(Parser *p, Item item, Arg option);
 const char *foreign_help(const char *name);
 const char *foreign_syntax(const Parser *p);
 
+/* other_plan.c: begins a plan of this name at its name token, and ends it when
+ * the token after its '}' is read. */
+void other_plan_begin(Parser *p, const char *name, Loc loc);
+void other_plan_end(Parser *p);
+/* Whether the current plan is not selected and had an error before. */
+bool other_plan_reported(const Parser *p);
+/* Notes an error that counts although its plan is not selected. */
+void other_plan_note(Parser *p);
+/* The text with blanks for the broken plans. */
+const char *other_plans_removed(Arena *a, const Parser *p);
+
+/* syntax_error.c: the keyword of a declaration that begins at this offset, the
+ * start of a line; NULL: none. */
+const char *declaration_at(const Parser *p, size_t begin);
 /* Reports a syntax error; symbols have the names of parse.y's tokens. */
 void syntax_error(Parser *p, Loc loc, const char *unexpected,
                   const char *const *expected, int n);

@@ -253,18 +253,10 @@ static bool note_unclosed(Parser *p, Loc loc, const char *unexpected,
     return true;
 }
 
-/* The keyword at the start of the token's line, if it begins a declaration of
- * the file while a brace of an earlier line is open; NULL if not. */
-static const char *declaration_in_block(const Parser *p, Loc loc)
+const char *declaration_at(const Parser *p, size_t begin)
 {
     static const char *const words[] = {"module ", "model ", "function ",
                                         "plan ", "train "};
-    size_t begin = p->token_begin;
-    if (p->nnest == 0 || p->nest[0].open != '{' ||
-        p->nest[0].loc.line >= loc.line)
-        return NULL;
-    while (begin > 0 && p->text[begin - 1] != '\n')
-        begin--;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         size_t n = strlen(words[i]);
         if (strncmp(p->text + begin, words[i], n) != 0)
@@ -274,6 +266,19 @@ static const char *declaration_in_block(const Parser *p, Loc loc)
             return arena_strndup(p->arena, words[i], n - 1);
     }
     return NULL;
+}
+
+/* The keyword at the start of the token's line, if it begins a declaration of
+ * the file while a brace of an earlier line is open; NULL if not. */
+static const char *declaration_in_block(const Parser *p, Loc loc)
+{
+    size_t begin = p->token_begin;
+    if (p->nnest == 0 || p->nest[0].open != '{' ||
+        p->nest[0].loc.line >= loc.line)
+        return NULL;
+    while (begin > 0 && p->text[begin - 1] != '\n')
+        begin--;
+    return declaration_at(p, begin);
 }
 
 /* Reports an unclosed block and ends the parse: the structure of the rest of
@@ -291,6 +296,7 @@ static bool unclosed_block(Parser *p, Loc loc)
     loc.col = 1;
     loc.len = (uint16_t)strlen(word);
     diag_note(p->diag, loc, "'%s' begins here, inside the block", word);
+    other_plan_note(p);
     p->stopped = true;
     return true;
 }
@@ -326,8 +332,13 @@ void syntax_error(Parser *p, Loc loc, const char *unexpected,
 {
     if (p->stopped || unclosed_block(p, loc))
         return;
+    if (other_plan_reported(p)) {
+        lexer_recover(p);
+        return;
+    }
     if (!chained_comparison(p, loc, unexpected, expected, n))
         unexpected_token(p, loc, unexpected, expected, n);
+    other_plan_note(p);
     lexer_recover(p);
     int errors = diag_error_count(p->diag) - p->errors_before;
     p->stopped = errors >= MAX_SYNTAX_ERRORS;

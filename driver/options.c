@@ -77,13 +77,16 @@ static const char *known_as(const char *name, const char *const *names, int n)
     return NULL;
 }
 
-/* Suggests a near miss of the name; without one, prints `otherwise`. */
-static void suggest(Reader *r, const char *name, const char *const *names,
-                    int n, const char *otherwise)
+/* The value in the list that a word means or is near to; else NULL. */
+static const char *near_value(const char *word, const char *const *names, int n)
 {
-    const char *near = known_as(name, names, n);
-    if (!near)
-        near = diag_near_miss(name, names, n);
+    const char *known = known_as(word, names, n);
+    return known ? known : diag_near_miss(word, names, n);
+}
+
+/* Suggests a name; without one, prints `otherwise`. */
+static void suggest(Reader *r, const char *near, const char *otherwise)
+{
     if (near)
         diag_help(r->diag, "did you mean '%s'?", near);
     else
@@ -103,7 +106,7 @@ static int choose(Reader *r, Argument value, const char *what,
         out(&o, "%s%s", i ? ", " : "", names[i]);
     }
     wrong(r, value.loc, "unknown %s '%s'", what, value.text);
-    suggest(r, value.text, names, n, o.text);
+    suggest(r, near_value(value.text, names, n), o.text);
     return -1;
 }
 
@@ -125,7 +128,7 @@ static int choose_pass(Reader *r, Argument value)
         if (strcmp(names[i], value.text) == 0)
             return i - 1;
     wrong(r, value.loc, "unknown pass '%s'", value.text);
-    suggest(r, value.text, names, pass_count + 1,
+    suggest(r, near_value(value.text, names, pass_count + 1),
             "'parc --list-passes' lists them");
     return -1;
 }
@@ -347,17 +350,36 @@ static void show_from(Reader *r, uint32_t from)
     diag_option(r->diag, from, r->col + (uint32_t)strlen(r->argv[r->at]));
 }
 
+/* The option that `name` is near to, without the dashes of both; else NULL. */
+static const char *near_option(Arena *a, const char *name)
+{
+    const char **bare = NEW_ARRAY(a, const char *, option_count);
+    const char *word = name + strspn(name, "-"), *near = NULL;
+    for (int i = 0; i < option_count; i++) {
+        bare[i] = option_table[i].name + strspn(option_table[i].name, "-");
+        if (strcmp(bare[i], word) == 0)
+            near = bare[i];
+    }
+    if (!near)
+        near = diag_near_miss(word, bare, option_count);
+    for (int i = 0; near && i < option_count; i++)
+        if (bare[i] == near)
+            return option_table[i].name;
+    return NULL;
+}
+
 static void unknown(Reader *r, const char *arg, size_t n)
 {
     const char **names = NEW_ARRAY(r->arena, const char *, option_count);
     for (int i = 0; i < option_count; i++)
         names[i] = option_table[i].name;
     const char *name = arena_strndup(r->arena, arg, n);
+    const char *known = known_as(name, names, option_count);
     wrong(r, loc_at(r, 0, n), "unknown option '%s'", name);
     if (strncmp(name, "--", 2) == 0 && setting_known(name + 2))
         diag_help(r->diag, "write -D %s=VALUE", name + 2);
     else
-        suggest(r, name, names, option_count,
+        suggest(r, known ? known : near_option(r->arena, name),
                 "'parc --help' lists the options");
 }
 

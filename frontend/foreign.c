@@ -62,12 +62,13 @@ static const char *word_after(const Parser *p, size_t begin)
     return arena_strndup(p->arena, p->text + begin, end - begin);
 }
 
-/* For "x.view(" or "torch.relu(": `of` is before the dot, `name` after it. */
+/* For "x.view(", "torch.relu(" or "self.wq(": `of` is before the dot, `name`
+ * after it. */
 static const char *method_help(const Parser *p, const char *of,
                                const char *name)
 {
     static const char *const packages[] = {"torch", "nn", "F", "np",
-                                           "functional"};
+                                           "functional", "self"};
     const char *help = foreign_help(name);
     for (size_t i = 0; i < sizeof packages / sizeof *packages; i++)
         if (strcmp(of, packages[i]) == 0)

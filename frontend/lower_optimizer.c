@@ -168,7 +168,7 @@ void lower_choice_part(Lower *l, const ChoiceSet *set, const Setting *s)
     }
     diag_error(l->diag, s->name.loc, "%s has no setting '%s'", choice->name,
                name);
-    names_suggest(l->diag, &names, name);
+    names_suggest_or_list(l->diag, &names, name);
 }
 
 /* ---- schedules ----------------------------------------------------------- */

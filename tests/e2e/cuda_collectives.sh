@@ -28,9 +28,9 @@ for order in early late 7; do
 done
 check "statement by statement" passes PARC_SYNC=1
 
-# What NCCL is asked for: warmed up with messages as long as the longest
-# collective of the model, or a quarter of the free memory; and no communicator
-# may take more than a quarter of the GPU's units, nor more than 32.
+# The calls of NCCL: the warm-up sends messages as long as the model's longest
+# collective, or a quarter of the free memory if that is less. No communicator may
+# use more blocks than a quarter of the GPU's multiprocessors, nor more than 32.
 # asks LONGEST BLOCKS NAME=VALUE…
 asks() {
     longest=$1 blocks=$2

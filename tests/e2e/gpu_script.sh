@@ -1,8 +1,9 @@
 #!/bin/sh
-# tests/gpu, where there is no GPU: all of tests/gpu/cases can be emitted and
-# packed; what is packed is all that tests/gpu/run needs; and whatever a program
-# or the machine does, a command ends in time, keeps what it has, names what
-# failed and goes on. The stand-ins run the programs; figures mean nothing here.
+# gpu_script.sh: tests tests/gpu on a machine without a GPU. All of
+# tests/gpu/cases can be emitted and packed, and the archive has all that
+# tests/gpu/run needs. With faults of a program or of the machine, a command ends
+# in time, keeps its results, names the failure and continues with the next case.
+# The stand-ins run the programs, so the measured times have no meaning.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 
@@ -25,8 +26,8 @@ cat >"$work/bin/compute-sanitizer" <<'EOF'
 echo '========= COMPUTE-SANITIZER'
 echo '========= ERROR SUMMARY: 0 errors'
 EOF
-# Kernels of a program come from the host's compiler. FAULT=WHAT:CASE makes the
-# program of one case fail.
+# The host's compiler compiles the kernels. FAULT=WHAT:CASE makes the program of
+# one case fail.
 cat >"$work/bin/launch" <<EOF
 #!/bin/sh
 standin=$standin
@@ -70,15 +71,15 @@ command_() {
         NAP=$nap "$@" \
         "$work/$folder/run" "$work/out" "$step" "$pattern"
 }
-runs() { # as command_; `status` is its own
+runs() { # as command_; sets `status` to its exit status
     (command_ "$@") >"$work/said" 2>&1
     status=$?
 }
-ends() { # ends STATUS: the last run
+ends() { # ends STATUS: the last run had this exit status
     cat "$work/said"
     [ "$status" = "$1" ]
 }
-says() { # says PATTERN: the tables
+says() { # says PATTERN: the tables have a line with it
     cat "$work/out/summary.txt" "$work/said"
     grep -qE -- "$1" "$work/out/summary.txt"
 }

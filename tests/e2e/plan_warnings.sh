@@ -43,8 +43,8 @@ for target in cpu cuda; do
 done
 
 # Damaged plans: a warning names the line, and its help fixes the plan.
-# apply: puts the proposed lines into $work/spoilt.pdl, in place of those of the
-# same module.
+# apply: replaces lines of $work/spoilt.pdl by the proposed lines for the same
+# modules.
 apply() {
     jq -r '.warnings[].help[]' "$work/plan.json" | sort -u >"$work/lines"
     [ -s "$work/lines" ] || return 1

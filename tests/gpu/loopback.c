@@ -1,23 +1,26 @@
-/* loopback.c: a libnccl.so.2 for ranks that share one GPU, which NCCL refuses.
- * It is for tests only: correct, and as fast as the host copies and adds.
+/* loopback.c: implements NCCL's calls (libnccl.so.2) for ranks that share one
+ * GPU, which NCCL itself refuses. For tests only: the host copies and adds the
+ * data, so it is slow.
  *
- * It is linked with the stand-in's nccl.c (communicators, groups), nccl_room.c
- * (memory that ranks share) and nccl_move.c (the data of a group). A group
- * becomes rounds on its stream, each at most as large as a stage of pinned
- * memory:
+ * It is linked with these files of tests/standin: nccl.c (communicators,
+ * groups), nccl_room.c (memory that ranks share) and nccl_move.c (the data of a
+ * group). A group of NCCL calls becomes rounds on its stream. A round moves at
+ * most as many bytes as the staging buffers hold, one for input and one for
+ * output, both in pinned memory:
  *
- *   copies to the stage; a host function that waits for the peers and writes
- *   this rank's results to the stage; copies from the stage
+ *   copies from the device to the input buffer; a host function that waits for
+ *   the peers and writes this rank's results to the output buffer; copies from
+ *   there to the device
  *
  * All ranks split calls into the same rounds, since the split depends only on
- * values that all of them know. The calls can be captured: each replay of a
- * graph continues the count of rounds.
+ * values that are equal on all of them. The calls can be captured: each replay
+ * of a graph continues the count of rounds.
  *
  * The driver may run host functions of all streams on one thread, one after
  * another. Two ranks whose functions wait for each other in different orders
- * would then hang. Therefore a group waits, by an event, for the group that was
- * called before it, on whichever stream: all ranks call groups in one order.
- * That also reserves the stage for one group at a time.
+ * would then hang. Therefore each group waits, by an event, for the previously
+ * called group, on any stream: all ranks call groups in one order. Hence only
+ * one group at a time uses the staging buffers.
  *
  * STANDIN_LIMIT is the number of seconds that a group waits for its peers (60),
  * LOOPBACK_STAGE the maximum bytes of a round (32 MiB). A group that fails
@@ -39,7 +42,7 @@ static struct {
     Driver cu;
     bool is_open, is_begun;
     int64_t stage_bytes;
-    char *in, *out; /* stages */
+    char *in, *out; /* staging buffers */
     CuEvent last;   /* recorded after the group that was called last */
     uint64_t last_capture;
 } loopback = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -68,11 +71,11 @@ void standin_error(const char *format, ...)
 
 typedef struct Round {
     Comm *comm;
-    const NcclPlan *plan; /* its addresses are in the stages */
+    const NcclPlan *plan; /* its addresses are in the staging buffers */
 } Round;
 
 /* Waits until all ranks of the communicator have posted round `turn` (with
- * `done`: have ended it). */
+ * `done`: have ended it); false, with c->error set, after the time limit. */
 static bool meet(const Round *r, uint64_t turn, bool done, const char *what)
 {
     Comm *c = r->comm;
@@ -113,7 +116,7 @@ static void run_round(void *with)
 /* ---- splitting calls into rounds ---- */
 
 typedef struct Piece {
-    NcclPost post;  /* addresses in the stages, and the piece's count */
+    NcclPost post;  /* addresses in the staging buffers, and the piece's count */
     const NcclPost *whole;
     int64_t first; /* its first element in the call */
 } Piece;
@@ -122,7 +125,7 @@ typedef struct Builder {
     Comm *comm;
     CuStream stream;
     int n;
-    int64_t in, out; /* bytes of the stages that are in use */
+    int64_t in, out; /* bytes of the staging buffers that are in use */
     Piece piece[NCCL_MAX_CALLS];
 } Builder;
 
@@ -138,8 +141,9 @@ static int64_t aligned(int64_t bytes)
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* In the rank's memory the parts of a piece are the call's whole count apart;
- * in the stage they are contiguous. */
+/* Copies the parts of a piece, one for each rank, between device and staging
+ * buffer. On the device they are the call's whole count apart, in the buffer
+ * contiguous. */
 static CuResult copy_parts(const Builder *b, const Piece *p, bool to_stage)
 {
     const NcclCall *c = &p->post.call;
@@ -187,7 +191,8 @@ static CuResult end_round(Builder *b)
     return RT_CU_SUCCESS;
 }
 
-/* The largest number of stage bytes that `count` elements take on any rank. */
+/* The largest number of staging bytes that `count` elements take on any
+ * rank. */
 static int64_t most_bytes(const Builder *b, const NcclCall *c, int64_t count)
 {
     return aligned(count * nccl_type_bytes(c->type) * b->comm->room.nranks);

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""machine.py: what this machine has, as one JSON object: GPUs, driver, the
+"""machine.py: describes this machine as one JSON object: GPUs, driver, the
 libraries that a program opens with their versions and files, tools.
 
-  machine.py folders   the folders of libraries that only pip has installed,
-                       with ':' between them, for LD_LIBRARY_PATH
+  machine.py folders   prints the folders of libraries that the loader does not
+                       find (pip's and the toolkit's), with ':' between them,
+                       for LD_LIBRARY_PATH
 
-It opens each library, so it runs as a program of its own.
+It opens each library, so it runs in a process of its own.
 """
 import ctypes
 import glob
@@ -36,8 +37,9 @@ def opened(names):
 
 
 def folders():
-    """Folders of libraries that the loader does not find by itself. If one is
-    missing, all folders of pip are added, as the libraries open each other."""
+    """The folders of libraries that the loader does not find by itself. If it
+    misses one that is in a folder of pip or of the toolkit, all these folders
+    are returned, because the libraries open each other."""
     missing = [names for _, names, _ in LIBRARIES if not opened(names)]
     found = []
     for path in sys.path:
@@ -58,7 +60,8 @@ def file_of(names):
 
 
 def version(library, call):
-    """NCCL stores its version in an argument, other libraries return it."""
+    """The version of a library. NCCL stores it in an argument, other libraries
+    return it."""
     try:
         get = getattr(library, call)
     except AttributeError:

@@ -1,5 +1,5 @@
-"""The parts of cases: each runs some programs and returns its state (ok,
-failed, skipped) and the values for its record."""
+"""Implements the parts of cases: each part runs some programs and returns its
+state (ok, failed, skipped) and the values for its record."""
 import collections
 import filecmp
 import json
@@ -16,11 +16,11 @@ TOLERANCE = {"f32": 1e-5, "bf16": 1e-2, "f16": 1e-2}
 LOSSES = 10   # steps of numeric cases
 WARM = 5      # steps before the ones that are timed
 ROWS = 40     # of a trace
-HANG = "30"   # PARC_TIMEOUT of a diagnosis
+HANG = "30"   # PARC_TIMEOUT while a failure is diagnosed
 
 
 class OutOfTime(Exception):
-    """The command's time ended before the program did."""
+    """The time limit of the command was reached while a program ran."""
 
 
 # ---- programs ----------------------------------------------------------------
@@ -39,8 +39,8 @@ def environment(run, case, extra):
 
 
 def program(run, case, arguments, extra=None, before=(), limit=None):
-    """Runs the case's program; OutOfTime if only the end of the command
-    stopped it."""
+    """Runs the case's program. Raises OutOfTime if it was killed because the
+    command has no time left, although it had not reached its own limit."""
     limit = limit or run.case_seconds
     allowed = min(limit, run.left() - 5)
     outcome = run.programs.run(
@@ -59,8 +59,8 @@ def data_of(run, case):
 # ---- diagnosis ---------------------------------------------------------------
 
 def tiny_case(run, case):
-    """The numeric case of one rank for compute-sanitizer: this case, or the
-    first one of the same model."""
+    """The numeric case on one rank that compute-sanitizer runs: this case, else
+    the first one with the same model and settings, else the first of all."""
     tiny = [c for c in run.cases if c.kind == "numerics" and c.ranks == 1 and
             binary(run, c).exists()]
     same = [c for c in tiny if c.name == case.name] or \
@@ -70,8 +70,8 @@ def tiny_case(run, case):
 
 
 def diagnose(run, case, arguments, judge, why):
-    """Repeats a failed program: without a graph, and a tiny case under
-    compute-sanitizer. The record includes their output."""
+    """Repeats a failed program with PARC_SYNC=1 and with PARC_GRAPH=0, and runs
+    a tiny case under compute-sanitizer. Returns pairs (variant, result)."""
     kind = re.sub(r"\d+", "#", why)
     if kind in run.diagnosed:
         return [["", "as another case above"]]
@@ -115,7 +115,8 @@ def failure(run, case, arguments, judge, outcome, **values):
 # ---- numerics ----------------------------------------------------------------
 
 def read_log(path, steps):
-    """Reads the lines of a log; returns them and their fault."""
+    """Reads the lines of a log. Returns them, and a message if some are missing
+    or incomplete, else None."""
     lines, broken = read_lines(path)
     lines = [line for line in lines if "loss" in line]
     if len(lines) == steps and not broken:
@@ -171,7 +172,7 @@ def losses(run, case):
 
 
 def repeat(run, case):
-    """Whether two runs have bit-identical weights."""
+    """Checks that two runs export bit-identical weights."""
     first, second = (run.files / f"{case.name}.{x}" for x in ("st", "again.st"))
     arguments = ["--steps", LOSSES, "--data", data_of(run, case), "--export"]
     for path in (first, second):
@@ -190,7 +191,7 @@ def repeat(run, case):
 
 
 def attention(run, case):
-    """The implementation of attention, and the other lines of --dry-run."""
+    """Records the implementation of each attention call, from --dry-run."""
     outcome = program(run, case, ["--dry-run"])
     if not outcome.ok:
         return "failed", {"why": last_words(outcome), "tail": outcome.tail}
@@ -234,8 +235,8 @@ def timing(run, case):
 
 
 def trace(run, case):
-    """The times of kernels, matmuls, attention and collectives in a step,
-    which run one by one."""
+    """Records the times of kernels, matmuls, attention and collectives in a
+    traced step, in which they run one by one."""
     path = run.files / f"{case.name}.trace"
     path.unlink(missing_ok=True)
     outcome = program(run, case, ["--steps", 6, "--data", "synthetic",
@@ -260,8 +261,9 @@ def trace(run, case):
 
 
 def products(run, case):
-    """Times of every candidate for every matmul: its first run, and its least
-    time in rounds on a warm device. The cache of choices starts empty."""
+    """Records the time of every candidate for every matmul: that of its first
+    run, and the minimum of later rounds on a warm device. The cache of choices
+    starts empty."""
     times = run.files / f"{case.name}.times"
     times.unlink(missing_ok=True)
     cache = run.files / f"{case.name}.cache"
@@ -314,8 +316,9 @@ def peer(run, case):
 # ---- the machine -------------------------------------------------------------
 
 def look_at_machine(run):
-    """Finds libraries that only pip has, and records versions, limits and the
-    rate of a copy. Every command does: the machine may be another one."""
+    """Finds libraries that only pip has installed, and records versions, limits
+    and the rate of a copy. Every command repeats this, because it may run on
+    another machine than the previous one."""
     tool = [sys.executable, run.trees / "tools/machine.py"]
     found = run.programs.run("libraries", [*tool, "folders"], 60)
     folders = found.output.strip() if found.ok else ""
@@ -369,8 +372,8 @@ def build_loopback(run, problems):
 
 
 def build(run, cases):
-    """All trees of the step side by side. What fails is known by its missing
-    binary."""
+    """Builds all trees of the step in parallel. is_built() later reports a tree
+    whose binary is missing."""
     trees = sorted({run.tree_of[c.name] for c in cases
                     if c.name in run.tree_of})
     goals = [run.trees / tree / "train" for tree in trees]
@@ -397,7 +400,8 @@ def is_built(run, case):
     return "failed", {"why": "the tree does not build", "tail": outcome.tail}
 
 
-# Parts of each kind: name, function, the part without which it is left out.
+# The parts of each kind of case: name, function, and the part that must have
+# succeeded before (None: no part).
 OF_KIND = {
     "numerics": [("build", is_built, None), ("losses", losses, "build"),
                  ("repeat", repeat, "losses"),

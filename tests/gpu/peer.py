@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The same model in PyTorch on a GPU: compiled, bf16 by autocast over f32
-weights, fused AdamW, attention by one implementation.
+"""peer.py: times the training steps of an example's model in PyTorch on a GPU.
 
-  peer.py llama|gpt2 flash|cudnn STEPS -D NAME=VALUE …   seconds a step, a line
-                                                         each
+  peer.py llama|gpt2 flash|cudnn STEPS -D NAME=VALUE …
+
+The model is compiled (torch.compile); weights are f32, with autocast to bf16;
+AdamW is fused; attention runs on the named implementation. Prints the seconds
+of each step, a line each, then a line that begins with '#' with the versions.
 """
 import sys
 import time

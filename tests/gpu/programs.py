@@ -1,5 +1,6 @@
-"""Runs programs, each in its own process group, with a time limit and its
-output in a file. Nothing that a program does ends the run."""
+"""Runs programs, each in its own process group with a time limit, and returns
+their exit status and output. A crash or hang of a program does not end the
+run."""
 import ctypes
 import dataclasses
 import os
@@ -40,8 +41,8 @@ class Outcome:
 
 
 def _own_group():
-    """In the child: makes a process group that can be killed as a whole, and
-    dies with the parent."""
+    """Runs in the child: creates a process group, which can be killed as a
+    whole, and requests a SIGKILL when the parent exits."""
     os.setpgrp()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -81,7 +82,7 @@ class Programs:
                 status = self.running.wait(timeout=max(limit, 1))
             except subprocess.TimeoutExpired:
                 late, status = True, -signal.SIGKILL
-            self.end_running()  # the program's leftovers, or all of it
+            self.end_running()  # processes that the program has left running
             self.running.wait()
             self.running = None
             size = to.seek(0, os.SEEK_END)
@@ -95,7 +96,8 @@ class Programs:
 
 
 class Samples:
-    """Clocks, power and temperature while a program runs, by nvidia-smi."""
+    """Samples clocks, power and temperature with nvidia-smi while a program
+    runs; `values` has minimum, median and maximum of each."""
     FIELDS = ("clocks.sm", "clocks.mem", "power.draw", "temperature.gpu")
     NAMES = ("sm_mhz", "memory_mhz", "watts", "celsius")
 

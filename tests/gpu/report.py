@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """report.py RESULTS.jsonl… [-o docs/gpu-results.md]: writes the measurements of
-tests/gpu/run as a document; several files are of several commands.
+tests/gpu/run as a document. Each file has the results of one command.
 
-Without -o: prints the tables that a run leaves in summary.txt.
+Without -o: prints the tables of summary.txt.
 """
 import pathlib
 import sys
@@ -28,7 +28,8 @@ def of(records, name, part):
 
 
 def shape(model, options):
-    """The options that must match: the sizes, without precision and rope."""
+    """The options that must be equal for a comparison with PyTorch: the sizes,
+    without precision, rope_theta and epilogues."""
     sizes = [o for o in options if "=" in o and o.split("=")[0] not in
              ("precision", "rope_theta", "epilogues")]
     if model == "gpt2" and not any(o.startswith("vocab=") for o in sizes):
@@ -197,7 +198,8 @@ def as_markdown(table):
 
 
 def summary(records, names, most=MOST):
-    """The tables of some cases, the most important first, as many as fit."""
+    """The tables of the named cases, most important first, up to `most`
+    characters."""
     text = ""
     left = [name for _, name, kind, *_ in cases_of(records)
             if name in names and not any(

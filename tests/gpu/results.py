@@ -1,9 +1,9 @@
-"""The records of a run of tests/gpu/run: one line of JSON for each part of a
-case, appended when the part ends.
+"""Stores the records of tests/gpu/run: one line of JSON for each part of a
+case, appended when the part begins and when it ends.
 
 A killed command leaves at most one incomplete line, which readers skip. The
-records exist twice: in the results folder and in the work folder, since the
-results folder may be empty again when the next command starts.
+records are stored twice, in the results folder and in the work folder, because
+some machines give each command an empty results folder.
 """
 import datetime
 import json
@@ -50,8 +50,8 @@ class Results:
         self._rewrite()
 
     def _take(self, record):
-        """The last record of a part counts, but a record of the end is not
-        replaced by one of a start."""
+        """Keeps the latest record of a part, but never replaces one that was
+        written at its end by one that was written at its beginning."""
         old = self.record.get(key(record))
         if not old or old["state"] == "began" or record["state"] != "began":
             attempts = max(record.get("attempts", 0),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """steps.py WORK OUT STEP [PATTERN]: runs the cases of one step, part by part.
-tests/gpu/run starts it, and lists the environment variables at its head."""
+tests/gpu/run starts it; the comment at its top lists the environment
+variables."""
 import dataclasses
 import fnmatch
 import os
@@ -15,7 +16,7 @@ import report
 from programs import Programs
 from results import Results
 
-ATTEMPTS = 3  # at a part that never ends
+ATTEMPTS = 3  # for a part during which the command was killed
 LEAST = 25    # seconds that must be left before a part starts
 
 
@@ -53,7 +54,8 @@ def number(name, default):
 
 
 class Run:
-    """Shared by the parts: folders, programs, results and the clock."""
+    """The state that the parts share: folders, cases, limits, programs, results
+    and the deadline of the command."""
 
     def __init__(self, work, out):
         self.deadline = time.monotonic() + number("LIMIT", 450)
@@ -92,8 +94,8 @@ class Run:
 
 
 def run_part(run, case, part, do):
-    """Runs one part of a case unless it has ended before. False if no time is
-    left for it."""
+    """Runs one part of a case, unless its result has been recorded. Returns
+    False if the command has no time left for it."""
     old = run.results.get(case.name, part)
     again = os.environ.get("AGAIN") == "1"
     if old and old["state"] != "began" and not \
@@ -123,7 +125,8 @@ def run_part(run, case, part, do):
 
 
 def run_case(run, case):
-    """Runs all parts; skips parts that need a failed one."""
+    """Runs all parts of a case except those that need a failed part. Returns
+    False if the command has no time left."""
     missing = run.trees / "missing" / case.name
     for part, do, needed in parts.OF_KIND[case.kind]:
         if missing.exists():

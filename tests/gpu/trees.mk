@@ -1,5 +1,5 @@
-# trees.mk: the binaries of emitted trees, side by side: make -k -j -f trees.mk
-# TREES="NAME …".
+# trees.mk: builds the binaries of emitted trees in parallel: make -k -j -f
+# trees.mk TREES="NAME …".
 all: $(addsuffix .built,$(TREES))
 
 %.built:

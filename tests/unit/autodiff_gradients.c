@@ -1,8 +1,10 @@
-/* autodiff_gradients.c: compares the gradient of every operator with
+/* autodiff_gradients.c: compares the gradient of every operator with finite
  * differences.
  *
- * Each row is a case: parameters a, b, c have the row's shapes, a function
- * computes a value from them, and the loss is the weighted sum of that value.
+ * Each row of `cases` builds a small program: parameters a, b, c of the row's
+ * shapes, a function that computes a value from them, and a weighted sum of that
+ * value as the loss. autodiff_check.c perturbs each element of the parameters.
+ * An operator that has a gradient rule but no row fails the test.
  */
 #include "base/bug.h"
 #include "passes/gradients.h"

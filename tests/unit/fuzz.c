@@ -66,8 +66,8 @@ static void load_pdl(Fuzz *f, Arena *a, Corpus *c)
         fuzz_load(a, c, patterns[i], LARGEST);
 }
 
-/* Adds parc's own dump of a model after a number of passes. The first line
- * names the last of them, as in the golden tests. */
+/* Adds parc's own dump of a model after a number of passes. Its first line names
+ * the last of these passes, as in the golden tests. */
 static void add_dump(Fuzz *f, Arena *a, Corpus *c, const char *model, int pass)
 {
     char *errors;

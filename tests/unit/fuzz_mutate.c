@@ -1,4 +1,5 @@
-/* fuzz_mutate.c: see fuzz_mutate.h. */
+/* fuzz_mutate.c: implements fuzz_mutate.h: random damage to bytes, numbers,
+ * names and lines. */
 #include "tests/unit/fuzz_mutate.h"
 
 #include <ctype.h>

@@ -1,4 +1,5 @@
-/* fuzz_run.c: see fuzz_run.h. */
+/* fuzz_run.c: implements fuzz_run.h: a child process with limits of CPU time
+ * and memory. */
 #include "tests/unit/fuzz_run.h"
 
 #include <errno.h>

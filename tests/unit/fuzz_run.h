@@ -17,8 +17,9 @@ const char *fuzz_run_program(Arena *a, const char *const *argv, char **errors);
 const char *fuzz_run_call(Arena *a, int (*call)(void *), void *context,
                           char **errors);
 
-/* fuzz_reader.c: a training program of 64 tokens and one parameter, with
- * `option` and its value. */
+/* fuzz_reader.c. The arguments of fuzz_reader: it reads the file of one option
+ * (--data or --init) as a training program does that has a vocabulary of 50
+ * tokens and two parameters. */
 typedef struct FuzzProgram {
     const char *option, *value;
 } FuzzProgram;

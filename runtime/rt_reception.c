@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -63,33 +64,51 @@ static bool is_loopback(const struct sockaddr *a)
                : IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
 }
 
+/* Whether the host is an address or "localhost". Other names may have a
+ * loopback address on this node only: Debian's /etc/hosts maps the node's own
+ * name to 127.0.1.1. */
+static bool is_same_everywhere(const char *host)
+{
+    struct addrinfo numeric = {.ai_flags = AI_NUMERICHOST}, *found = NULL;
+    if (strcmp(host, "localhost") == 0) {
+        return true;
+    }
+    if (getaddrinfo(host, NULL, &numeric, &found) != 0) {
+        return false;
+    }
+    freeaddrinfo(found);
+    return true;
+}
+
 /* Listens only at the loopback address if all ranks are on this node; else at
  * every address of the machine. */
-static int listen_at(struct addrinfo *a)
+static int listen_at(const struct addrinfo *a, bool may_be_local)
 {
     struct sockaddr_in six_less = {.sin_family = AF_INET};
     struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
     const struct sockaddr *at = a->ai_addr;
     socklen_t n = a->ai_addrlen;
-    if (!is_loopback(at) && a->ai_family == AF_INET6) {
+    bool local = may_be_local && is_loopback(at);
+    if (!local && a->ai_family == AF_INET6) {
         any.sin6_port = ((struct sockaddr_in6 *)(void *)a->ai_addr)->sin6_port;
         at = (const void *)&any;
         n = sizeof any;
-    } else if (!is_loopback(at)) {
+    } else if (!local) {
         six_less.sin_port = ((struct sockaddr_in *)(void *)a->ai_addr)->sin_port;
         at = (const void *)&six_less;
         n = sizeof six_less;
     }
     int s = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (s < 0) {
+        return -1;
+    }
     setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-    if (s >= 0 && bind(s, at, n) == 0 && listen(s, SOMAXCONN) == 0) {
+    if (bind(s, at, n) == 0 && listen(s, SOMAXCONN) == 0) {
         return s;
     }
-    if (s >= 0) {
-        int error = errno;
-        close(s);
-        errno = error;
-    }
+    int error = errno;
+    close(s);
+    errno = error;
     return -1;
 }
 
@@ -98,9 +117,10 @@ static int open_door(const RtStore *s)
     const RtLaunch *l = s->launch;
     const char *error;
     struct addrinfo *list = rt_store_addresses(l, &error);
+    bool may_be_local = is_same_everywhere(l->host);
     int door = -1;
     for (struct addrinfo *a = list; a && door < 0; a = a->ai_next) {
-        door = listen_at(a);
+        door = listen_at(a, may_be_local);
     }
     if (door < 0) {
         bool used = !error && errno == EADDRINUSE;
@@ -158,7 +178,27 @@ static void count_refused(Reception *r, const Guest *g, RtAnswer why)
     }
 }
 
-static RtAnswer judge(const Reception *r, const Guest *g)
+/* Whether a connection of this kind has joined as this rank. One that its
+ * process has closed since does not count: it gave up waiting for the reply. */
+static bool is_taken(Reception *r, const RtHello *h)
+{
+    RtLink *link = &r->store->link[h->rank];
+    int *fd = h->life ? &link->life : &link->line;
+    char byte;
+    if (*fd < 0) {
+        return false;
+    }
+    ssize_t n = recv(*fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) {
+        return true;
+    }
+    close(*fd);
+    *fd = -1;
+    r->missing++;
+    return false;
+}
+
+static RtAnswer judge(Reception *r, const Guest *g)
 {
     const RtLaunch *l = r->store->launch;
     const RtHello *h = &g->hello;
@@ -176,9 +216,8 @@ static RtAnswer judge(const Reception *r, const Guest *g)
     if (h->rank < 1 || h->rank >= l->size) {
         return RT_NO_RANK;
     }
-    const RtLink *link = &r->store->link[h->rank];
     return h->plan != r->store->world->model->plan_hash ? RT_OTHER_PLAN
-           : (h->life ? link->life : link->line) >= 0   ? RT_TAKEN
+           : is_taken(r, h)                             ? RT_TAKEN
                                                         : RT_JOINED;
 }
 
@@ -355,8 +394,32 @@ static bool receive_all(Reception *r, int door)
     return !r->refused;
 }
 
+/* Raises the limit of open files to what the connections need; false, after a
+ * message, if that is not allowed. */
+static bool allow_connections(const RtStore *s)
+{
+    enum { OTHER_FILES = 64 };
+    struct rlimit most;
+    rlim_t needed = 2 * (rlim_t)s->launch->size + GUESTS + OTHER_FILES;
+    if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur >= needed) {
+        return true;
+    }
+    most.rlim_cur = most.rlim_max;
+    if (most.rlim_max >= needed && setrlimit(RLIMIT_NOFILE, &most) == 0) {
+        return true;
+    }
+    rt_error(s->world->program,
+             "rank 0 has two connections to each of %d ranks and needs %lld "
+             "open files; 'ulimit -Hn' allows %lld",
+             s->launch->size, (long long)needed, (long long)most.rlim_max);
+    return false;
+}
+
 bool rt_reception(RtStore *s)
 {
+    if (!allow_connections(s)) {
+        return false;
+    }
     Reception *r = rt_allocate(sizeof *r);
     int door = open_door(s);
     r->store = s;

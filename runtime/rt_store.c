@@ -157,25 +157,33 @@ static bool reach(int fd, const struct addrinfo *a, double limit)
                         (errno = how) == 0));
 }
 
-/* Tries to open a connection that rank 0 accepts. -1 and *error on failure;
- * *final: a retry cannot succeed. An attempt that hangs ends after some
- * seconds, because another program may listen there until rank 0 starts. */
+/* Why the attempts to connect failed. An answer from one address counts more
+ * than an error of another: a name may have addresses without rank 0. */
+typedef struct Failure {
+    const char *error;
+    bool answered, final; /* final: a retry cannot succeed */
+} Failure;
+
+/* Tries to open a connection that rank 0 accepts; -1 and *why on failure. An
+ * attempt that hangs ends after some seconds, because another program may
+ * listen there until rank 0 starts. */
 static int try_address(const RtStore *s, const struct addrinfo *a, RtHello *h,
-                       double until, const char **error, bool *final)
+                       double until, Failure *why)
 {
     double left = until - rt_now();
     double limit = left < RT_GREETING_SECONDS ? left : RT_GREETING_SECONDS;
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     uint32_t answer = 0;
     if (!reach(fd, a, limit)) {
-        *error = strerror(errno);
+        why->error = why->answered ? why->error : strerror(errno);
     } else if ((answer = greet(s, fd, h, limit)) == RT_JOINED) {
         rt_store_tune(fd);
         return fd;
     } else {
-        *error = answer_text(answer);
-        *final = answer == RT_OTHER_PLAN || answer == RT_OTHER_SIZE ||
-                 answer == RT_NO_RANK;
+        why->error = answer_text(answer);
+        why->answered = true;
+        why->final = answer == RT_OTHER_PLAN || answer == RT_OTHER_SIZE ||
+                     answer == RT_NO_RANK;
     }
     if (fd >= 0) {
         close(fd);
@@ -189,17 +197,17 @@ static int join(const RtStore *s, bool life)
     RtHello h = {.version = RT_GREETING_VERSION, .life = life,
                  .rank = l->rank, .size = l->size, .job = l->job,
                  .plan = s->world->model->plan_hash};
-    const char *error = "no process answers";
+    Failure why = {.error = "no process answers"};
     double until = rt_now() + s->limit;
-    bool final = false;
     memcpy(h.magic, rt_greeting_magic, sizeof h.magic);
     gethostname(h.host, sizeof h.host - 1);
-    while (!final && rt_now() < until) {
+    while (!why.final && rt_now() < until) {
         const char *unknown;
         struct addrinfo *list = rt_store_addresses(l, &unknown);
-        error = unknown ? unknown : error;
-        for (struct addrinfo *a = list; a && !final; a = a->ai_next) {
-            int fd = try_address(s, a, &h, until, &error, &final);
+        why.error = unknown ? unknown : why.error;
+        why.answered = false;
+        for (struct addrinfo *a = list; a && !why.final; a = a->ai_next) {
+            int fd = try_address(s, a, &h, until, &why);
             if (fd >= 0) {
                 freeaddrinfo(list);
                 return fd;
@@ -212,7 +220,7 @@ static int join(const RtStore *s, bool life)
     }
     rt_error(s->world->program,
              "rank %d cannot join rank 0 at %s:%d%s: %s", l->rank, l->host,
-             l->port, final ? "" : " in time", error);
+             l->port, why.final ? "" : " in time", why.error);
     return -1;
 }
 

@@ -11,10 +11,11 @@ check "another plan" compile "$work/other" toy 2x2 --threads 1 -D batch=48
 token=0123456789abcdef
 
 # rank R COMMAND…: starts a rank as torchrun would.
+host=127.0.0.1
 rank() {
     as=$1
     shift
-    env RANK="$as" WORLD_SIZE=4 LOCAL_RANK="$as" MASTER_ADDR=127.0.0.1 \
+    env RANK="$as" WORLD_SIZE=4 LOCAL_RANK="$as" MASTER_ADDR=$host \
         MASTER_PORT="$port" TORCHELASTIC_RUN_ID=test "$@"
 }
 stranger() {
@@ -31,7 +32,8 @@ job() {
         2>"$work/err.0"; echo $? >"$work/rc.0"; } &
     between "$@" >"$work/stranger" 2>&1
     for r in 1 2 3; do
-        { rank $r env "$@" "$(program $r)" --steps 2 --data synthetic \
+        # shellcheck disable=SC2086
+        { rank $r env "$@" $own "$(program $r)" --steps 2 --data synthetic \
             2>"$work/err.$r"; echo $? >"$work/rc.$r"; } &
         ranks="${ranks-} $!"
     done
@@ -43,6 +45,7 @@ job() {
     return "$(sort -n "$work"/rc.* | tail -n 1)"
 }
 program() { echo "$work/train"; }
+own= # variables of the ranks other than 0
 between() { :; }
 says() { # says FILE TEXT
     cat "$1"
@@ -88,6 +91,34 @@ between() { stranger hello wrong-key 'host=\x1b[31mred'; }
 check "a name with an escape sequence" job A=
 check "is printed without" says "$work/err.0" "as rank 1 on ??31mred"
 
+# A rank that gave up waiting for the reply, and comes again.
+check "emits" "$PARC" examples/toy.pdl --mesh 2x2 --threads 1 --target cpu \
+    -S "$work/tree"
+plan=$(sed -n 's/.*plan_hash = \(0x[0-9a-f]*\)u,.*/\1/p' "$work/tree/train.c")
+between() { stranger hello "plan=$plan" rank=3; }
+check "a rank that joined and left, and comes again" job PARC_TIMEOUT=20
+check "had joined" gets joined
+
+# ---- names and limits ----
+between() { :; }
+check "a library for names" cc -shared -fPIC -o "$work/names.so" \
+    tests/tools/host_names.c -ldl
+names=LD_PRELOAD=$work/names.so
+# Rank 0's own name is 127.0.1.1 on its machine alone, as in Debian.
+host=node7
+own=HOST_NAME=node7=127.0.0.1
+check "a name with a loopback address" job "$names" PARC_TIMEOUT=20 \
+    HOST_NAME=node7=127.0.1.1
+own=
+host=127.0.0.1
+check "few open files" job A= prlimit --nofile=8:
+refused_by_limit() {
+    rank 0 prlimit --nofile=20:20 "$work/train" --steps 1 2>"$work/err"
+    [ $? = 1 ] && says "$work/err" "error: rank 0 has two connections to each \
+of 4 ranks and needs 136 open files; 'ulimit -Hn' allows 20"
+}
+check "too few" refused_by_limit
+
 # ---- ranks that cannot take part ----
 # With a token, rank 0 trusts a rank of another plan and ends the run.
 between() { :; }
@@ -115,22 +146,30 @@ rank 0, the last from 127.0.0.1, as rank 2 on "
 # A rank with a different token.
 odd_token() {
     port=$((port + 1))
-    { rank 0 env PARC_TOKEN=$token PARC_TIMEOUT=3 "$work/train" --steps 1 \
-        2>"$work/err.0"; echo $? >"$work/rc.0"; } &
-    rank 1 env PARC_TOKEN=other-$token PARC_TIMEOUT=2 "$work/train" --steps 1 \
+    { rank 0 env "$@" PARC_TOKEN=$token PARC_TIMEOUT=3 "$work/train" \
+        --steps 1 2>"$work/err.0"; echo $? >"$work/rc.0"; } &
+    rank 1 env "$@" PARC_TOKEN=other-$token PARC_TIMEOUT=2 "$work/train" \
+        --steps 1 \
         2>"$work/err.1"
     status=$?
     wait
     cat "$work/err.0" "$work/err.1"
     [ $status = 1 ] && [ "$(cat "$work/rc.0")" = 1 ]
 }
-check "another token" odd_token
+check "another token" odd_token A=
 check "the rank is told" says "$work/err.1" "error: rank 1 cannot join rank 0 at \
 127.0.0.1:$port in time: rank 0 has another token: PARC_TOKEN or \
 PARC_TOKEN_FILE has to be the same for all ranks"
 check "rank 0 counts it" grep -qE "error: rank 0 waited 3 s at .* for 3 of 4 \
 ranks; the first that did not join is rank 1; refused [0-9]+ connections? with \
 another token" "$work/err.0"
+# A name with a second address, without a listener: rank 0's answer counts.
+host=localhost
+check "another token, of two addresses" odd_token "$names" \
+    HOST_NAME=localhost=127.0.0.1,127.0.0.2
+check "rank 0's answer is named" says "$work/err.1" "in time: rank 0 has another \
+token"
+host=127.0.0.1
 # A false rank 0 without the key cannot end a rank, and learns nothing.
 false_root() {
     port=$((port + 1))

@@ -70,7 +70,7 @@ def hello(port, options):
     given = dict(o.split("=", 1) for o in options if "=" in o)
     text = b"parcrank" + struct.pack(
         "<IIiiQQ64s16s", 2, 0, int(given.get("rank", 1)),
-        int(given.get("size", 4)), number, int(given.get("plan", 7)),
+        int(given.get("size", 4)), number, int(given.get("plan", "7"), 0),
         given.get("host", "stranger").encode().decode("unicode_escape").encode(),
         b"n" * 16)
     code = hmac.new(key, b"rank" + nonce + text, hashlib.sha256).digest()

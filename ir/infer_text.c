@@ -60,11 +60,14 @@ static const char *text_dtypes(Infer *in)
         if (++row == text_types + sizeof text_types / sizeof *text_types)
             bug("op %s has no row for its result types",
                 op_info(in->kind)->name);
-    for (int i = 0; i < in->nouts; i++)
+    for (int i = 0; i < in->nouts; i++) {
         in->out[i].dtype = row->from[i] == FROM_F32 ? DT_F32
                            : row->from[i] == FROM_ATTR
                                ? (DType)attr_of(in, "type")->i
                                : arg_type(in, row->from[i])->dtype;
+        if (!dtype_is_float(in->out[i].dtype))
+            return "the result's type is not a float type";
+    }
     int first_base = op_info(in->kind)->nargs;
     if (first_base < 0)
         first_base = in->nargs;

@@ -7,7 +7,7 @@
  *
  * The text has two uses: ir_infer binds the letters to sizes and gets the
  * result's dims, rule_of makes factors of them. An einsum's spec is a rule of
- * single letters.
+ * single letters without blanks: passes read its characters as dims.
  */
 #include <string.h>
 
@@ -52,11 +52,10 @@ static const char *parse_dim(const char **s, bool plain, RuleDim *d)
 static const char *parse_tensor(const char **s, bool plain, RuleTensor *t)
 {
     t->n = 0;
-    *s = skip_blanks(*s);
+    *s = plain ? *s : skip_blanks(*s);
     t->added = !plain && **s == '+';
     *s += t->added;
-    for (; **s && !strchr(",-;", **s);
-         *s = skip_blanks(*s)) {
+    for (; **s && !strchr(",-;", **s); *s = plain ? *s : skip_blanks(*s)) {
         if (t->n == (plain ? MAX_DIMS : MAX_DIMS + 1))
             return "a tensor has too many dims";
         const char *fault = parse_dim(s, plain, &t->dim[t->n++]);
@@ -111,7 +110,7 @@ static const char *parse_notes(const char *s, RuleText *t)
 const char *rule_text_parse(const char *text, bool plain, RuleText *t)
 {
     memset(t, 0, sizeof *t);
-    const char *s = skip_blanks(text);
+    const char *s = plain ? text : skip_blanks(text);
     int n = 0;
     const char *fault = NULL;
     if (strncmp(s, "->", 2) != 0)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bug.h"
+#include "passes/einsum.h"
 #include "passes/gradients.h"
 
 /* ---- einsum ---- */
@@ -44,8 +45,8 @@ static Value *einsum_gradient(Gradient *g, const EinsumSpec *s, int i)
     }
     kept[n] = '\0';
     const char *spec = arena_printf(a, "%s,%s->%s", s->result, other, kept);
-    Value *d = ir_einsum(g->b, spec, gradient_dtype(g, i), g->d,
-                         gradient_use(g, g->op->arg[1 - i]));
+    Value *d = einsum_build(g->b, spec, gradient_dtype(g, i), g->d,
+                            gradient_use(g, g->op->arg[1 - i]));
     if (n < x->ndim) {
         d = ir_reshape(g->b, d, narrow.ndim, narrow.dim);
         d = ir_broadcast(g->b, d, x->ndim, x->dim);

@@ -96,11 +96,11 @@ static const char *make_program(Case *c)
     c->target.cpu = level_of_tests();
     if (c->seed % 3) /* also for small sizes */
         c->target.makes_shards = target_can_make_shards;
+    c->global = ir_copy(p);
+    pass_autodiff(c->global, &c->target);
     for (size_t i = 0; i < PASSES && !c->refused; i++) {
         ir_renumber(p);
         passes[i].run(p, &c->target);
-        if (strcmp(passes[i].name, "autodiff") == 0)
-            c->global = ir_copy(p);
         c->refused = diag_error_count(p->diag) > 0;
         if (c->refused && strcmp(passes[i].name, "refine") != 0 &&
             strcmp(passes[i].name, "pad") != 0 &&

@@ -390,6 +390,23 @@ static Value *contract_two(Model *m, Value *h)
                       (int64_t[]){m->batch, m->seq, m->dim});
 }
 
+/* Einsums that the pass `einsum` rewrites: letters that one operand alone has,
+ * which the mesh may split, and elementwise products. */
+static Value *contract_alone(Model *m, Value *h)
+{
+    Arena *a = m->p->arena;
+    int w = model_param(m, model_name(m, "alone"), 2,
+                        (int64_t[]){m->seq, m->dim});
+    Value *x = model_norm(m, h), *v = model_param_value(m, w);
+    const char *s = shuffled(m, "bt"), *z = shuffled(m, "bsd");
+    Value *y = rng_chance(m->r, 50)
+                   ? model_einsum(m, arena_printf(a, "bcd,td->%s", s), x, v)
+                   : model_einsum(m, arena_printf(a, "td,bsk->%s", s), v, x);
+    y = unary(m, OP_tanh, model_scale(m, y, 0.1));
+    y = model_einsum(m, arena_printf(a, "bsd,%s->%s", s, z), x, y);
+    return model_einsum(m, arena_printf(a, "%s,bsc->bsd", z), y, x);
+}
+
 static Value *tokens_again(Model *m, Value *h)
 {
     Value *ids = model_reach(m, m->tokens, 0);
@@ -509,7 +526,7 @@ static const struct {
     {shift, 1},           {transposed, 1},    {by_heads, 2},
     {flat_tokens, 1},     {mix_positions, 1}, {scores, 1},
     {tokens_again, 1},    {positions, 1},     {squeezed, 1},
-    {layers, 4},          {drop, 3},        {contract_two, 2},
+    {layers, 4},          {drop, 3},            {contract_two, 2},  {contract_alone, 2},
 };
 /* clang-format on */
 enum { STATEMENTS = sizeof statement / sizeof *statement };

@@ -54,12 +54,8 @@ static const char *tensor_letters(const char *spec, int i, int *n)
 /* Reads the einsum's spec only; ignores a fused epilogue. */
 static void read_spec(const Program *p, const Op *op, Contraction *c)
 {
-    char clean[64], name[MAX_LETTERS];
-    size_t n = 0;
-    for (const char *s = op->attr[0].s; *s && n < sizeof clean - 1; s++)
-        if (*s != ' ')
-            clean[n++] = *s;
-    clean[n] = 0;
+    char name[MAX_LETTERS];
+    const char *spec = op->attr[0].s;
     /* The result's letters come first: they are the outer loops of a plain
      * nest. */
     const struct {
@@ -71,7 +67,7 @@ static void read_spec(const Program *p, const Op *op, Contraction *c)
                  {1, &op->arg[1]->type, offsetof(Letter, b)}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         int count;
-        const char *letters = tensor_letters(clean, table[i].tensor, &count);
+        const char *letters = tensor_letters(spec, table[i].tensor, &count);
         read_tensor(p, c, name, letters, count, table[i].type, table[i].field);
     }
 }
@@ -199,12 +195,12 @@ static bool as_calls(Contraction *c)
     Letter l[MAX_LETTERS];
     int n = c->nletters, sums = 0;
     memcpy(l, c->letter, sizeof l);
-    for (int i = 0; i < n; i++)
+    join(l, &n);
+    for (int i = 0; i < n; i++) {
         if (role_of(&l[i]) < 0)
             return false;
-    join(l, &n);
-    for (int i = 0; i < n; i++)
         sums += role_of(&l[i]) == SUM;
+    }
     if (sums > 1)
         return false;
     const Letter *main[ROLES];

@@ -7,22 +7,18 @@
  * plain loop nest, which computes one product at a time.
  *
  * before   %y = einsum{spec="bkgqs,bqkgd->bskd", type=f32} %p, %x : …
- * after    %p.2 = transpose{perm=[0, 1, 4, 2, 3]} %p : …     bksgq
- *          %x.2 = transpose{perm=[0, 2, 4, 3, 1]} %x : …     bkdgq
- *          %y = einsum{spec="bksgq,bkdgq->bskd", type=f32} %p.2, %x.2 : …
+ * after    %x.2 = transpose{perm=[0, 2, 4, 3, 1]} %x : …
+ *          %y = einsum{spec="bkgqs,bkdgq->bskd", type=f32} %p, %x.2 : …
  *
  * Of all choices of operands and result to transpose, the pass takes the one
- * that moves the fewest elements, and only if moving them costs less than the
- * loop nest.
+ * that moves the fewest elements. There is always one, and it pays: even if
+ * two operands move for a product that reads each element once, transposes and
+ * matmul take less time than the loop nest (`nbac,ncab->na` in
+ * tests/bench/einsum).
  */
 #include <string.h>
 
 #include "passes/canonicalize.h"
-
-/* What moving an element costs, in products of the loop nest. An estimate: both
- * load and store about one element per step. `sh tests/bench/einsum` times
- * einsums that the rule transposes. */
-static const double MOVE_TERMS = 0.5;
 
 enum { TENSORS = 3, RESULT = 2, LETTERS = 26 };
 enum { BATCH, ROW, COLUMN, SUM, ROLES };
@@ -43,26 +39,21 @@ static const Value *tensor_value(const Op *op, int i)
     return i == RESULT ? op->out[0] : op->arg[i];
 }
 
-/* False for an einsum with more tensors, or stacked ones. */
-static bool read_form(const Program *p, const Op *op, Form *f)
+static Form read_form(const Program *p, const Op *op)
 {
     const char *at = op_attr(op, "spec").s;
-    *f = (Form){0};
+    Form f = {0};
     for (int i = 0; i < TENSORS; i++) {
         const Type *t = &tensor_value(op, i)->type;
-        int n = 0;
-        for (; *at && *at != ',' && *at != '-'; at++)
-            if (*at >= 'a' && *at <= 'z' && n < MAX_DIMS)
-                f->tensor[i].letter[n++] = *at;
-        at += strcspn(at, "abcdefghijklmnopqrstuvwxyz");
-        if (n != t->ndim || t->nstack > 0)
-            return false;
-        f->tensor[i].elements = type_local_elements(t, &p->mesh);
-        for (int d = 0; d < n; d++)
-            f->size[f->tensor[i].letter[d] - 'a'] =
-                type_local_dim(t, &p->mesh, d);
+        size_t n = strcspn(at, ",-");
+        memcpy(f.tensor[i].letter, at, n);
+        at += n + (at[n] == ',' ? 1 : at[n] == '-' ? 2 : 0);
+        f.tensor[i].elements = type_local_elements(t, &p->mesh);
+        for (size_t d = 0; d < n; d++)
+            f.size[f.tensor[i].letter[d] - 'a'] =
+                type_local_dim(t, &p->mesh, (int)d);
     }
-    return true;
+    return f;
 }
 
 /* -1: a letter that is summed in one operand alone. */
@@ -147,15 +138,8 @@ static bool is_matmul(const Program *p, const TargetInfo *t, const Op *op,
     return t->is_matmul(p, &probe);
 }
 
-static double count_terms(const Form *f)
-{
-    double terms = 1;
-    for (int i = 0; i < LETTERS; i++)
-        terms *= f->size[i] ? (double)f->size[i] : 1;
-    return terms;
-}
-
-/* The tensors to transpose, as a mask; 0: none. */
+/* The tensors to transpose, as a mask. Transposing all makes any contraction a
+ * matmul. */
 static int choose(const Program *p, const TargetInfo *t, const Op *op,
                   const Form *f)
 {
@@ -171,7 +155,7 @@ static int choose(const Program *p, const TargetInfo *t, const Op *op,
             least = moved;
         }
     }
-    return MOVE_TERMS * (double)least < count_terms(f) ? best : 0;
+    return best;
 }
 
 /* The dims of `to` as numbers of dims of `from`. */
@@ -217,12 +201,10 @@ static void rewrite(Program *p, Op *op, const Form *from, const Form *to,
 
 static void canonicalize(Program *p, const TargetInfo *t, Op *op)
 {
-    Form f;
-    if (!read_form(p, op, &f) || summed_alone(&f))
+    Form f = read_form(p, op);
+    if (summed_alone(&f))
         return;
     int mask = choose(p, t, op, &f);
-    if (!mask)
-        return;
     Form to = transposed(&f, mask);
     rewrite(p, op, &f, &to, mask);
 }
@@ -232,26 +214,31 @@ static void canonicalize(Program *p, const TargetInfo *t, Op *op)
 /* Lines of the model that have their warning. */
 typedef VEC(Loc) LocList;
 
-/* Fewer products than this in one call are no reason for a warning. */
-static const double MANY_TERMS = 1 << 20;
+static double count_terms(const Form *f)
+{
+    double terms = 1;
+    for (int i = 0; i < LETTERS; i++)
+        terms *= f->size[i] ? (double)f->size[i] : 1;
+    return terms;
+}
 
+/* The pass `einsum` sums such letters before; only a dump that was edited has
+ * them here. */
 static void warn(Program *p, const Op *op, LocList *warned)
 {
-    Form f;
-    if (!read_form(p, op, &f) || count_terms(&f) < MANY_TERMS)
-        return;
     for (int i = 0; i < warned->n; i++)
         if (warned->at[i].file == op->loc.file &&
             warned->at[i].line == op->loc.line)
             return;
     vec_push(p->arena, warned, op->loc);
+    Form f = read_form(p, op);
     diag_warning(p->diag, op->loc,
-                 "no matmul computes this einsum, '%s': it is a loop nest of "
-                 "%.3g products per call", op_attr(op, "spec").s,
+                 "no matmul computes this einsum, '%s', because '%c' is summed "
+                 "in one operand only: it is a loop nest of %.3g products per "
+                 "call", op_attr(op, "spec").s, summed_alone(&f),
                  count_terms(&f));
-    if (summed_alone(&f))
-        diag_help(p->diag, "'%c' is summed in one operand only: take its `sum` "
-                           "before the einsum", summed_alone(&f));
+    diag_help(p->diag, "take the `sum` of that operand before the einsum, as "
+                       "the pass 'einsum' does");
 }
 
 static void visit(Program *p, const TargetInfo *t, Region *r, LocList *warned)

@@ -8,9 +8,9 @@
  *
  * One Philox call produces four numbers; therefore a row is drawn before the
  * loop that reads it, and once for all phases. If a row is not a contiguous run
- * of the whole tensor's elements (the columns are several axes, or the row is
+ * of the global tensor's elements (the columns are several axes, or the row is
  * read with a stride), each element is drawn separately. Numbers are indexed by
- * position in the whole tensor; base operands say where a rank's part begins.
+ * position in the global tensor; base operands say where a rank's part begins.
  */
 #include <string.h>
 

@@ -163,7 +163,7 @@ void cuda_kernels_emit(Out *cu, const Program *p)
     out_line(cu, " * memory once. The comment above a kernel has the lines of "
                  "the model that it");
     out_line(cu, " * computes, and its tensors: a rank's part `of` the type of "
-                 "the whole tensor.");
+                 "the global tensor.");
     out_line(cu, " * launch.c launches the kernels. */");
     out_line(cu, "#include \"parc_device.h\"");
     for (int i = 0; i < page.entry.n; i++)

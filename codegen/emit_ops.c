@@ -109,7 +109,7 @@ static const char *attention_shape(Emitter *e, const Op *op, const Type *q,
 
 /* ", .drop = …": the fields for dropout. The key is operand `at`; the operands
  * after it are the bases of batch, key heads and query heads of each, for those
- * of size greater than 1 in the whole tensor. */
+ * of size greater than 1 in the global tensor. */
 static const char *attention_dropout(Emitter *e, const Op *op, int at)
 {
     const AttrList *of = &op_attr(op, "of").l;

@@ -291,7 +291,7 @@ static const char *add_bases(const KernelPrinter *c, const KernelInstr *instr,
     return sum;
 }
 
-/* "(int64_t)": offsets in the whole tensor may not fit an int. */
+/* "(int64_t)": offsets in the global tensor may not fit an int. */
 const char *kernel_random_index(const KernelPrinter *c,
                                 const KernelInstr *instr, uint32_t axes,
                                 char where, int lane)

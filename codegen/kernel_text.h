@@ -96,7 +96,7 @@ const char *kernel_stored(const KernelPrinter *c, const KernelBuffer *b,
 /* "sum = parc_max(sum, x);" or "sum += x;". */
 const char *kernel_add_to(const KernelPrinter *c, OpKind op, const char *sum,
                           const char *x);
-/* A random number's index in the whole tensor, for some axes and with all
+/* A random number's index in the global tensor, for some axes and with all
  * bases; the expression that draws a single number. */
 const char *kernel_random_index(const KernelPrinter *c,
                                 const KernelInstr *instr, uint32_t axes,

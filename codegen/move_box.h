@@ -12,7 +12,7 @@ typedef struct MoveBox {
     int64_t outer, inner, middle, valid;
 } MoveBox;
 
-/* The block of a rank's part of a whole tensor; `part` is sharded over `axes`,
+/* The block of a rank's part of a global tensor; `part` is sharded over `axes`,
  * `whole` is not. */
 MoveBox move_box_of(const Program *p, const Type *part, const Type *whole,
                     uint32_t axes);

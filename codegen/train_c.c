@@ -197,7 +197,7 @@ void kernels_c_emit(Out *o, const Program *p)
                 "accesses memory once.");
     out_line(o, " * The comment above a kernel has the lines of the model that "
                 "it computes, and");
-    out_line(o, " * its tensors: a rank's part `of` the type of the whole "
+    out_line(o, " * its tensors: a rank's part `of` the type of the global "
                 "tensor. */");
     out_line(o, "#include \"kernels.h\"");
     out_line(o, "");

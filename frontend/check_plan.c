@@ -62,9 +62,9 @@ static void unknown_style(PlanCheck *c, const Item *item)
 static const struct {
     const char *name, *help;
 } foreign_args[] = {
-    {"use_local_output", "omit it: a tensor of PDL is the whole tensor, never "
+    {"use_local_output", "omit it: a tensor of PDL is the global tensor, never "
                          "a rank's part of it"},
-    {"use_local_input", "omit it: a tensor of PDL is the whole tensor, never "
+    {"use_local_input", "omit it: a tensor of PDL is the global tensor, never "
                         "a rank's part of it"},
     {"input_kwarg_layouts", "inputs have positions only: give the layouts of "
                             "all inputs in order"},

@@ -1,8 +1,8 @@
-/* rt_greeting.h: defines the first messages between rank 0 and a process that
- * connects to it.
+/* rt_greeting.h: defines the messages of the handshake between rank 0 and a
+ * process that connects to it, the client.
  *
  *   rank 0  -> Challenge   a nonce
- *   guest   -> Hello       its rank and host, its own nonce, and a code over both
+ *   client  -> Hello       its rank and host, its own nonce, and a code over both
  *   rank 0  -> Reply       an answer, and a code over it and both nonces
  *
  * A code is an HMAC under the job's key (rt_key.c). It proves that its sender
@@ -24,7 +24,7 @@ typedef enum RtAnswer {
     RT_OTHER_PLAN,
     RT_TAKEN,
     RT_NO_RANK,
-    RT_SILENT, /* never sent: the guest's Hello was not complete */
+    RT_SILENT, /* never sent: the client's Hello was not complete */
     RT_ANSWERS,
 } RtAnswer;
 

@@ -1,8 +1,8 @@
-/* rt_hmac.c: SHA-256 and HMAC-SHA-256, for the greeting between ranks.
+/* rt_hmac.c: SHA-256 and HMAC-SHA-256, for the handshake between ranks.
  *
  * The processes of a job prove to each other that they know its token without
- * sending it (rt_greeting.h). No library is linked for that: the algorithm takes
- * a page, and a few hundred bytes are hashed per connection.
+ * sending it (rt_greeting.h). No library is linked for that: the algorithm is
+ * short, and a few hundred bytes are hashed per connection.
  */
 #include "rt_hmac.h"
 

@@ -21,8 +21,8 @@ struct RtLaunch {
     const char *by; /* "torchrun", "mpirun", "srun"; NULL: no launcher */
     int rank, size;
     int local;          /* its number among the ranks of its node */
-    int neighbours;     /* number of ranks on this node, at least 1; a launcher
-                           may not tell more */
+    int neighbours;     /* number of ranks on this node; 1 if the launcher does
+                           not set it */
     char host[RT_HOST]; /* where rank 0 listens */
     int port;
     uint64_t job; /* hash of the job: equal in the processes of one job, almost

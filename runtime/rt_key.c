@@ -1,11 +1,11 @@
-/* rt_key.c: computes the key of a job and the codes of a greeting
- * (rt_greeting.h).
+/* rt_key.c: computes the key of a job and the authentication codes of the
+ * handshake (rt_greeting.h).
  *
  * The key is a hash of the job's identity, as the launcher sets it in the
  * environment, and of the token, from PARC_TOKEN or the file that
  * PARC_TOKEN_FILE names. Without a token anyone who knows the job's identity
  * can compute the key: it only prevents accidents, and rank 0 then does not
- * end the run because of a guest's message.
+ * end the run because of a client's message.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  * variables, or a number of processes that differs from the mesh's ranks, end
  * the program with a message. Rank 0's address is PARC_MASTER (host:port), or
  * MASTER_ADDR and MASTER_PORT, or the first node of a Slurm step, or this node
- * if the launcher tells that all ranks run here. In the last two cases the
+ * if the launcher states that all ranks run here. In the last two cases the
  * port is a hash of the job's name, so two jobs on one node rarely use the
  * same port.
  */
@@ -113,8 +113,8 @@ static bool take_first_node(RtLaunch *l, const char *list)
     return n > 0;
 }
 
-/* The number of the job's ranks on this node; 1 if the launcher does not
- * tell. */
+/* The number of the job's ranks on this node; 1 if the launcher does not set
+ * it. */
 static int neighbours(const RtLaunch *l)
 {
     static const char *const local_size[] = {

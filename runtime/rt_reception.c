@@ -1,16 +1,16 @@
 /* rt_reception.c: accepts the connections of the other ranks of a job at rank
  * 0.
  *
- * Any process that reaches the port may connect: a guest. Its Hello has a
- * fixed size, must be complete within a few seconds, and must contain the code
- * of the job's key; other connections are closed and counted. If too many
- * guests are connected, the oldest one is dropped, so idle connections cannot
- * keep ranks out.
+ * Any process that reaches the port may connect. Until it has joined as a rank
+ * it is a client (a Guest). Its Hello has a fixed size, must be complete within
+ * a few seconds, and must contain the code of the job's key; other connections
+ * are closed and counted. If too many clients are connected, the oldest one is
+ * dropped, so that idle connections cannot keep ranks out.
  *
- * A guest's message ends the run only if the guest has proven to know a secret
- * token: a rank that was built from another plan. Otherwise the time limit
- * ends the run, with a summary of the refusals. When all ranks have joined,
- * the port is closed.
+ * A client's message ends the run in one case only: it is authenticated by a
+ * secret token and says that the rank was built from another plan. Otherwise
+ * the time limit ends the run, with a summary of the refused connections. When
+ * all ranks have joined, the port is closed.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -52,7 +52,7 @@ typedef struct Reception {
     int guests, missing; /* number of connections that have not joined yet */
     Tally tally[RT_ANSWERS];
     double until;
-    bool refused; /* a rank that knows the token was built from another plan */
+    bool refused; /* an authenticated rank was built from another plan */
 } Reception;
 
 static bool is_loopback(const struct sockaddr *a)
@@ -150,8 +150,8 @@ static const char *reason(RtAnswer answer)
     return text[answer];
 }
 
-/* Replaces characters that a terminal would interpret: the host name of a
- * guest is printed. */
+/* Replaces characters that a terminal would interpret: the host name that a
+ * client sends is printed. */
 static void clean(char host[64])
 {
     host[63] = 0;
@@ -221,9 +221,9 @@ static RtAnswer judge(Reception *r, const Guest *g)
                                                         : RT_JOINED;
 }
 
-/* A rank that knows the token was built from another plan; it has been told
- * and has exited. The other ranks get some seconds to join, so they learn that
- * the run has ended. */
+/* An authenticated rank was built from another plan; it has received this
+ * answer and exits. The other ranks get some seconds to join, so that they
+ * receive the end of the run, too. */
 static void refuse_plan(Reception *r, const RtHello *h)
 {
     if (!r->refused) {
@@ -267,7 +267,7 @@ static void welcome(Reception *r, Guest *g)
     }
 }
 
-/* Receives a part of the Hello; whether the guest stays connected for more. */
+/* Receives a part of the Hello; whether the client stays connected for more. */
 static bool listen_to(Reception *r, Guest *g)
 {
     char *to = (char *)&g->hello + g->n;
@@ -285,7 +285,7 @@ static bool listen_to(Reception *r, Guest *g)
     return false;
 }
 
-/* Frees an entry for a new guest. */
+/* Frees an entry for a new client. */
 static void drop_oldest(Reception *r)
 {
     int oldest = 0;

@@ -883,7 +883,7 @@ void k07_sqrt(ParcRt *rt, float *grad_norm, const float *add_2)
  *
  * Each fused kernel is a group of elementwise ops and reductions that accesses
  * memory once. The comment above a kernel has the lines of the model that it
- * computes, and its tensors: a rank's part `of` the type of the whole tensor.
+ * computes, and its tensors: a rank's part `of` the type of the global tensor.
  * launch.c launches the kernels. */
 #include "parc_device.h"
 

@@ -352,7 +352,7 @@ int main(int argc, char **argv)
  *
  * Each is a group of elementwise ops and reductions that accesses memory once.
  * The comment above a kernel has the lines of the model that it computes, and
- * its tensors: a rank's part `of` the type of the whole tensor. */
+ * its tensors: a rank's part `of` the type of the global tensor. */
 #include "kernels.h"
 
 #include "parc_math.h"

@@ -23,16 +23,28 @@ static const char *operands_text(Lower *l, int n, const Datum *args)
     return text;
 }
 
-/* For operands that are results of children: notes the calls. */
+/* The boundary op that returns `v` from a child; NULL if none does. */
+static const Op *returned_by(const Value *v)
+{
+    const Op *def = v->def;
+    bool out = def && def->kind == OP_boundary &&
+               strncmp(op_attr(def, "port").s, "out", 3) == 0;
+    return out ? def : NULL;
+}
+
+/* For operands that are results of children: notes the calls, down to the
+ * module that computes the result. */
 static void note_children(Lower *l, int nargs, const Datum *args)
 {
     for (int i = 0; i < nargs; i++) {
-        const Op *def = args[i].tensor->def;
-        if (!def || def->kind != OP_boundary ||
-            strncmp(op_attr(def, "port").s, "out", 3) != 0)
+        const Op *op = returned_by(args[i].tensor);
+        if (!op)
             continue;
-        lower_note(l, def->loc, "%s is the result of '%s'",
-                   datum_text(l->arena, args[i]), op_attr(def, "path").s);
+        lower_note(l, op->loc, "%s is the result of '%s'",
+                   datum_text(l->arena, args[i]), op_attr(op, "path").s);
+        for (const Op *of; (of = returned_by(op->arg[0])); op = of)
+            lower_note(l, of->loc, "'%s' returns the result of '%s'",
+                       op_attr(op, "path").s, op_attr(of, "path").s);
     }
 }
 

@@ -64,10 +64,14 @@ static const Option options[] = {
      "print the model's name and parc's version; also -V"},
     {"--val", "SPEC", LATER, 0, 0, NULL},
     {"--val-every", "N", LATER, 0, 0, NULL},
-    {"--save", "DIR", LATER, 0, 0, NULL},
-    {"--save-every", "N", LATER, 0, 0, NULL},
-    {"--keep", "N", LATER, 0, 0, NULL},
-    {"--resume", "DIR", LATER, 0, 0, NULL},
+    {"--save", "DIR", LATER, 0, 0,
+     "--export FILE writes the weights after the last step"},
+    {"--save-every", "N", LATER, 0, 0,
+     "--export FILE writes the weights after the last step"},
+    {"--keep", "N", LATER, 0, 0,
+     "--export FILE writes the weights after the last step"},
+    {"--resume", "DIR", LATER, 0, 0,
+     "--init FILE starts with weights of a file"},
 };
 enum { NOPTIONS = sizeof options / sizeof options[0] };
 
@@ -154,16 +158,19 @@ static const Option *find(const char *arg, size_t n)
 static int unknown(const RtOptions *o, const char *arg, size_t n)
 {
     const char *names[NOPTIONS];
+    int nnames = 0;
     char name[64];
     snprintf(name, sizeof name, "%.*s", n < 63 ? (int)n : 63, arg);
     for (int i = 0; i < NOPTIONS; i++) {
-        names[i] = options[i].name;
+        if (options[i].kind != LATER) {
+            names[nnames++] = options[i].name + 2; /* without "--" */
+        }
     }
-    const char *near = rt_near_miss(name, names, NOPTIONS);
+    const char *near = rt_near_miss(name + strspn(name, "-"), names, nnames);
     if (arg[0] != '-') {
         rt_error(o->program, "unexpected argument '%s'", arg);
     } else if (near) {
-        rt_error(o->program, "unknown option '%s'; did you mean '%s'?", name,
+        rt_error(o->program, "unknown option '%s'; did you mean '--%s'?", name,
                  near);
     } else {
         rt_error(o->program, "unknown option '%s'", name);
@@ -226,7 +233,8 @@ int rt_options(RtOptions *o, int argc, char **argv)
             return unknown(o, argv[i], n);
         }
         if (p->kind == LATER) {
-            rt_error(o->program, "%s is not supported yet", p->name);
+            rt_error(o->program, "%s is not supported yet%s%s", p->name,
+                     p->help ? "; " : "", p->help ? p->help : "");
             return 2;
         }
         const char *value = equals ? equals + 1 : NULL;

@@ -363,7 +363,9 @@ static void bad_usage(Check *c)
     refuses(c, 1, "--steps=1x", 2, "not '1x'");
     refuses(c, 1, "--info=1", 2, "--info takes no value");
     refuses(c, 1, "file", 2, "unexpected argument 'file'");
-    refuses(c, 1, "--save x", 2, "--save is not supported yet");
+    refuses(c, 1, "--save x", 2, "--save is not supported yet; --export FILE");
+    refuses(c, 1, "--resum x", 2, "unknown option '--resum'\n");
+    refuses(c, 1, "--vall x", 2, "unknown option '--vall'\n");
     refuses(c, 1, "--val-every 3", 2, "--val-every is not supported yet");
     refuses(c, 1, "--threads 2", 2, "was planned for 1 thread");
     refuses(c, 2, "--print-shards tabel.weight", 1,

@@ -141,6 +141,16 @@ runs gpu 1 "$two" PYTHONPATH="$work/site"
 check "a library of pip's" ends 0
 libraries=$BUILD/standin:$BUILD/standin/cudnn
 
+# A machine that has neither make nor xz.
+mkdir "$work/usr"
+for folder in /bin /usr/bin; do
+    ln -sf "$folder"/* "$work/usr/"
+done
+rm -f "$work/usr/make" "$work/usr/xz"
+rm -rf "$work/w.gpu"
+runs gpu 1 "$two" PATH="$work/bin:$work/usr"
+check "without make and xz" ends 0
+
 # A command that is killed, and called again.
 forget gpu
 runs gpu 1 'feed*'

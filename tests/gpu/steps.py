@@ -7,6 +7,7 @@ import fnmatch
 import os
 import pathlib
 import re
+import shutil
 import signal
 import sys
 import time
@@ -77,6 +78,10 @@ class Run:
         self.results = Results(out, work, earlier and pathlib.Path(earlier),
                                (work / "sum").read_text().strip())
         env = dict(os.environ)
+        toolkit = os.environ.get("CUDA_HOME") or "/usr/local/cuda"
+        env["PATH"] = f"{env.get('PATH', '/usr/bin:/bin')}:{toolkit}/bin"
+        env.setdefault("CC", next((c for c in ("cc", "gcc", "clang")
+                                   if shutil.which(c)), "cc"))
         env.setdefault("PARC_TIMEOUT", "60")
         env.setdefault("STANDIN_LIMIT", "60")  # of tests/gpu/loopback.c
         env.setdefault("PARC_CACHE", str(work / "cache"))

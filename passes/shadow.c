@@ -32,6 +32,8 @@
  */
 #include "passes/pass.h"
 
+#include "ir/uses.h"
+
 #include <string.h>
 
 static bool narrows(const Op *op)
@@ -47,38 +49,27 @@ static bool enters(const Op *op, int i)
     return op->kind == OP_loop && i >= op->ncarry;
 }
 
-/* The users of each value, in order, by the value's id when the pass began. */
-typedef struct Readers {
+/* The program, and its readers when the pass began. */
+typedef struct Copies {
     Program *p;
-    VEC(Op *) *of;
-} Readers;
-
-static void enter_readers(Readers *r, Region *region)
-{
-    for (Op *op = region->first; op; op = op->next) {
-        for (int i = 0; i < op->nargs; i++) {
-            uint32_t v = op->arg[i]->id;
-            if (!r->of[v].n || r->of[v].at[r->of[v].n - 1] != op)
-                vec_push(r->p->arena, &r->of[v], op);
-        }
-        if (op->body)
-            enter_readers(r, op->body);
-    }
-}
+    Uses uses;
+} Copies;
 
 /* A cast of v to 16 bits, in its region or in a loop that v is passed into;
  * NULL: none. */
-static const Op *find_cast(const Readers *r, const Value *v)
+static const Op *find_cast(const Copies *c, const Value *v)
 {
-    for (int k = 0; k < r->of[v->id].n; k++) {
-        const Op *op = r->of[v->id].at[k];
+    int n;
+    Op *const *reader = uses_readers(&c->uses, v, &n);
+    for (int k = 0; k < n; k++) {
+        const Op *op = reader[k];
         for (int i = 0; i < op->nargs; i++) {
             if (op->arg[i] != v)
                 continue;
             if (narrows(op))
                 return op;
             const Op *inner =
-                enters(op, i) ? find_cast(r, op->body->arg[i]) : NULL;
+                enters(op, i) ? find_cast(c, op->body->arg[i]) : NULL;
             if (inner)
                 return inner;
         }
@@ -86,16 +77,16 @@ static const Op *find_cast(const Readers *r, const Value *v)
     return NULL;
 }
 
-static void read_copy(const Readers *r, Value *v, Value *copy);
+static void read_copy(const Copies *c, Value *v, Value *copy);
 
 /* Passes the copy into a loop that casts operand i; removes the operand if
  * nothing else reads it. */
-static void bring_in(const Readers *r, Op *loop, int i, Value *copy)
+static void bring_in(const Copies *c, Op *loop, int i, Value *copy)
 {
-    Program *p = r->p;
+    Program *p = c->p;
     bool stack = i < loop->ncarry + loop->nstack;
     Value *v = loop->body->arg[i];
-    read_copy(r, v, stack ? ir_loop_add_stack(p, loop, copy)
+    read_copy(c, v, stack ? ir_loop_add_stack(p, loop, copy)
                           : ir_loop_add_free(p, loop, copy));
     for (int k = loop->ncarry; k < loop->nargs; k++)
         if (loop->body->arg[k] == v && ir_count_uses(v) == 0) {
@@ -105,16 +96,16 @@ static void bring_in(const Readers *r, Op *loop, int i, Value *copy)
 }
 
 /* Lets the readers of a cast read the copy, and removes the cast. */
-static void replace_cast(const Readers *r, Op *cast, Value *copy)
+static void replace_cast(const Copies *c, Op *cast, Value *copy)
 {
     const Value *old = cast->out[0];
     Region *region = cast->region;
-    for (int k = 0; k < r->of[old->id].n; k++) {
-        Op *op = r->of[old->id].at[k];
-        for (int i = 0; i < op->nargs; i++)
-            if (op->arg[i] == old)
-                op->arg[i] = copy;
-    }
+    int n;
+    Op *const *reader = uses_readers(&c->uses, old, &n);
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < reader[k]->nargs; i++)
+            if (reader[k]->arg[i] == old)
+                reader[k]->arg[i] = copy;
     for (int i = 0; i < region->nyields; i++)
         if (region->yield[i] == old)
             region->yield[i] = copy;
@@ -122,19 +113,21 @@ static void replace_cast(const Readers *r, Op *cast, Value *copy)
 }
 
 /* Replaces casts of v by the copy. */
-static void read_copy(const Readers *r, Value *v, Value *copy)
+static void read_copy(const Copies *c, Value *v, Value *copy)
 {
-    for (int k = 0; k < r->of[v->id].n; k++) {
-        Op *op = r->of[v->id].at[k];
+    int n;
+    Op *const *reader = uses_readers(&c->uses, v, &n);
+    for (int k = 0; k < n; k++) {
+        Op *op = reader[k];
         for (int i = op->nargs; i-- > 0;) {
             if (op->arg[i] != v)
                 continue;
             if (narrows(op) && op->out[0]->type.dtype == copy->type.dtype) {
-                replace_cast(r, op, copy);
+                replace_cast(c, op, copy);
                 break;
             }
-            if (enters(op, i) && find_cast(r, op->body->arg[i]))
-                bring_in(r, op, i, copy);
+            if (enters(op, i) && find_cast(c, op->body->arg[i]))
+                bring_in(c, op, i, copy);
         }
     }
 }
@@ -181,21 +174,20 @@ static void assign_copy(Program *p, Op *assign, const Value *copy)
 void pass_shadow(Program *p, const TargetInfo *t)
 {
     (void)t;
-    Readers r = {p, arena_alloc(p->arena, p->nvalues * sizeof *r.of)};
+    Copies c = {p, uses_find(p)};
     int n = p->param.n;
     Op **assign = NEW_ARRAY(p->arena, Op *, n + 1);
-    enter_readers(&r, p->step);
     for (Op *op = p->step->first; op; op = op->next)
         if (op->kind == OP_assign && !assign[op_attr(op, "param").i])
             assign[op_attr(op, "param").i] = op;
     for (int i = 0; i < n; i++) {
         Value *v = p->param.at[i].value;
         const Op *cast =
-            v && p->param.at[i].state_of < 0 ? find_cast(&r, v) : NULL;
+            v && p->param.at[i].state_of < 0 ? find_cast(&c, v) : NULL;
         if (!cast)
             continue;
         Value *copy = add_copy(p, i, cast->out[0]->type.dtype);
-        read_copy(&r, v, copy);
+        read_copy(&c, v, copy);
         if (assign[i])
             assign_copy(p, assign[i], copy);
     }

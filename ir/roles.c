@@ -47,8 +47,7 @@ static bool is_child(const char *module, const char *name)
            !strchr(name + n + 1, '.');
 }
 
-/* Whether the module declares the parameter, under any of its names. */
-static bool declares(const Program *p, const char *module, int param)
+bool module_declares(const Program *p, const char *module, int param)
 {
     if (param < 0)
         return false;
@@ -112,7 +111,7 @@ static void look_at_einsum(Walk *w, const Op *op)
     for (int i = 0; i < 2 && op->nargs == 2; i++) {
         int param = value_param(op->arg[i]);
         Letters weight = letters_of(spec, i), x = letters_of(spec, 1 - i);
-        if (weight.n != 2 || !declares(w->p, op->path, param) ||
+        if (weight.n != 2 || !module_declares(w->p, op->path, param) ||
             !is_input(w, op->arg[1 - i], op->path))
             continue;
         int in = weight.at[0] == last_letter(x) ? 0 : 1;
@@ -128,7 +127,7 @@ static void look_at_einsum(Walk *w, const Op *op)
 static void look_at_lookup(Walk *w, const Op *op)
 {
     int param = value_param(op->arg[0]);
-    if (declares(w->p, op->path, param) && is_input(w, op->arg[1], op->path))
+    if (module_declares(w->p, op->path, param) && is_input(w, op->arg[1], op->path))
         add_role(w, op, (WeightRole){.param = param, .lookup = true,
                                      .in_dim = 0, .out_dim = 1});
 }
@@ -141,7 +140,7 @@ static bool is_bias(const Program *p, const Op *op, int param)
     const Type *t = param >= 0 ? &p->param.at[param].type : NULL;
     return t && t->ndim == 1 && t->dim[0] > 1 &&
            t->dim[0] == out->dim[out->ndim - 1] &&
-           declares(p, op->path, param);
+           module_declares(p, op->path, param);
 }
 
 static void add_bias(Walk *w, const Op *op, WeightRole *role)

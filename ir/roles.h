@@ -33,6 +33,9 @@ WeightRoles weight_roles(const Program *p);
 const WeightRole *weight_role_of(const WeightRoles *roles, const char *module,
                                  int *n);
 
+/* Whether the module itself declares the parameter, under any of its names. */
+bool module_declares(const Program *p, const char *module, int param);
+
 /* The value outside of all loops that v is an argument of; NULL for a carry. */
 const Value *value_outside(const Value *v);
 /* The parameter whose value v is, as it is or cast; -1: none. */

@@ -60,7 +60,4 @@ const char *plan_advice(const Implied *x);
 /* The plan lines that split a matmul or attention over the axis, or NULL. */
 const char *plan_split_advice(const Program *p, const Op *op, int axis);
 
-/* The declared module with that path, or NULL. */
-const Module *module_of_path(const Program *p, const char *path);
-
 #endif

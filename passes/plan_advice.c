@@ -4,7 +4,7 @@
  * A table of known cases is tried in order. Each case looks at the op that
  * needs another placement, at the producer of the operand, and at the styles of
  * the surrounding modules, and returns lines of a plan, or NULL if it does not
- * apply.
+ * apply. A Linear is any module with one 2-D parameter that it contracts.
  *
  *   attention   q, k or v is not split by heads
  *               -> ColwiseParallel on the Linears that make them
@@ -25,23 +25,22 @@
  *   residual    two branches have different layouts
  *               -> output= on the producer of one of them
  */
+#include "ir/roles.h"
 #include "passes/collective_origin.h"
 #include "passes/layouts.h"
 
 #include <string.h>
 
-const Module *module_of_path(const Program *p, const char *path)
+/* Whether the op belongs to a module that ColwiseParallel and RowwiseParallel
+ * can split: it declares one 2-D parameter, as Linear and Embedding do.
+ * weight_roles knows more, but only while boundaries exist. */
+static bool has_weight(const Program *p, const Op *op)
 {
-    for (int i = 0; i < p->module.n; i++)
-        if (strcmp(p->module.at[i].path, path) == 0)
-            return &p->module.at[i];
-    return NULL;
-}
-
-static bool is_class(const Program *p, const char *path, const char *class)
-{
-    const Module *m = module_of_path(p, path);
-    return m && strcmp(m->class, class) == 0;
+    int n = 0;
+    for (int i = 0; i < p->param.n && n < 2; i++)
+        n += p->param.at[i].state_of < 0 && p->param.at[i].type.ndim == 2 &&
+             module_declares(p, op->path, i);
+    return n == 1;
 }
 
 /* "Shard(1)"; NULL: not a layout that a style can name. */
@@ -118,7 +117,7 @@ static const char *attention(const Implied *x)
         return NULL;
     for (int i = 0; i < 3; i++) {
         const Op *op = producer_of(x->op->arg[i]);
-        if (!op || !is_class(x->p, op->path, "Linear") ||
+        if (!op || !op_is_einsum(op->kind) || !has_weight(x->p, op) ||
             style_of_path(x->p, op->path, x->axis))
             continue;
         const char *more = line(x->p, op->path, "ColwiseParallel");
@@ -132,7 +131,7 @@ static const char *attention(const Implied *x)
 static const char *unsummed(const Implied *x)
 {
     const Op *op = x->source;
-    if (!op || !is_class(x->p, op->path, "Linear") ||
+    if (!op || !op_is_einsum(op->kind) || !has_weight(x->p, op) ||
         style_of_path(x->p, op->path, x->axis) || op->phase != PH_FORWARD)
         return NULL;
     AxisPlace to = x->to->ax[x->axis];
@@ -146,7 +145,7 @@ static const char *unsummed(const Implied *x)
 static const char *lookup(const Implied *x)
 {
     if (!x->op || x->op->kind != OP_embedding ||
-        !is_class(x->p, x->op->path, "Embedding"))
+        !has_weight(x->p, x->op))
         return NULL;
     const char *out = layout_text(x->p->arena,
                                   place_of(x->op->out[0], x->axis));
@@ -175,7 +174,7 @@ static void find_forward(Op *op, void *context)
  * forward or backward pass; else NULL. */
 static const Op *free_linear(const Program *p, const Op *op, int axis)
 {
-    if (!op || !op_is_einsum(op->kind) || !is_class(p, op->path, "Linear") ||
+    if (!op || !op_is_einsum(op->kind) || !has_weight(p, op) ||
         style_of_path(p, op->path, axis))
         return NULL;
     Forward f = {op->path, op->phase == PH_FORWARD ? op : NULL};
@@ -245,7 +244,7 @@ static const Op *reader_after(const Implied *x, const Value *v, Wanted *wanted,
 static bool is_linear(const Implied *x, const Op *op)
 {
     return op->phase == PH_FORWARD && op_is_einsum(op->kind) &&
-           is_class(x->p, op->path, "Linear");
+           has_weight(x->p, op);
 }
 
 static const char *rows(const Implied *x)
@@ -335,7 +334,7 @@ static const char *style_of_linear(const Program *p, const Op *op)
                                strlen(before->path)) == 0
                    ? "RowwiseParallel"
                    : "ColwiseParallel";
-    return is_class(p, before->path, "Linear") &&
+    return op_is_einsum(before->kind) && has_weight(p, before) &&
                    same_parent(before->path, op->path)
                ? "RowwiseParallel"
                : "ColwiseParallel";

@@ -1,5 +1,5 @@
-/* cuda_access.c: how a CUDA kernel accesses its buffers: which are read and
- * written as vectors, and which may share memory. */
+/* cuda_access.c: decides how a CUDA kernel accesses its buffers: which ones as
+ * vectors, and which may share memory. */
 #include "codegen/cuda_kernel.h"
 
 enum { STAGED = 48 }; /* limit of vector elements loaded but not yet used */

@@ -165,7 +165,8 @@ static void attention_forward(Instances *in, const AttentionKind *k)
     attention_kernel(in, ATTENTION_FORWARD, &p);
 }
 
-/* A separate instance: validation needs no gradients. */
+/* The backward pass is an instance of its own, since a program without gradients
+ * does not need it. */
 static void attention_grad(Instances *in, const AttentionKind *k)
 {
     AttentionPlan p = attention_plan(k, RT_BLOCK_MOST);

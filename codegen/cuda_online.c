@@ -160,7 +160,8 @@ const char *cuda_online_block(const CudaPrinter *c, int sum)
 
 /* ---- picked elements ----------------------------------------------------- */
 
-/* Every thread of the row computes it, so that no exchange is needed. */
+/* Every thread of the row computes the picked value, so that no exchange is
+ * needed. */
 void cuda_pick(CudaPrinter *c, int instr)
 {
     const CudaPlan *p = c->plan;

@@ -26,8 +26,8 @@
  *
  * A row that does not fit in registers is kept in shared memory; each thread
  * accesses only its own columns there, so that no barrier is needed. A longer
- * row is read again in each phase; kernel_online.c then removes phases that
- * only subtract a maximum. Without row reductions the elements are one flat
+ * row is re-read in each phase; kernel_online.c then removes phases that only
+ * subtract a maximum. Without row reductions the elements are one flat
  * range of vectors. With sums over rows each block gets a part of the rows; if
  * there are several parts, a second kernel, k14_norm_combine, adds them.
  *

@@ -5,7 +5,7 @@
  *   phase 0   t0 = x                      r1 = max t0
  *   phase 1   t2 = t0 - r1, t3 = exp t2   r4 = sum t3
  *             t8 = onehot ? t2 : 0        r9 = sum t8
- *   phase 2   t0 - r1 … again             y
+ *   phase 2   t0 - r1 …, recomputed       y
  *
  * becomes
  *

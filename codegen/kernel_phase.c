@@ -129,7 +129,8 @@ static bool is_needed_later(Arena *a, const Kernel *k, int on)
     return false;
 }
 
-/* A result with floats of that size that only the last phase writes. */
+/* The index of a result that only the last phase writes, with float elements of
+ * `size` bytes and these axes; -1: none. */
 static int late_result(const Kernel *k, uint32_t axes, int size)
 {
     for (int r = 0; r < k->nroots; r++) {

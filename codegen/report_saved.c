@@ -47,7 +47,8 @@ static int list_region(Out *o, const Program *p, const Region *r,
         }
         for (int i = 0; i < op->nouts; i++) {
             Value *v = op->out[i];
-            /* A kept parameter has no memory of its own. */
+            /* A gathered parameter that contains its shard in place has no
+             * memory of its own. */
             if (!is_saved(op, v, read) || live_gathered_from(p, v))
                 continue;
             n++;

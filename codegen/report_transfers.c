@@ -1,4 +1,5 @@
-/* report_transfers.c: prints the plan's section on host memory.
+/* report_transfers.c: prints the plan's section on host memory: the copies
+ * between host memory and the device.
  *
  *   From and to host memory (copies per step x bytes per copy, …)
  *    forward

@@ -10,10 +10,10 @@
  *   model.pdl:38:27: warning: no style asks for 3 collectives of this line …
  *     help: layers.*.attention.wq: ColwiseParallel
  *
- * Repeated are matmuls and attention whose operands and results are Replicate
- * on an axis that a style names, if they are at least 1% of what a rank
- * computes in a step. A module that a style keeps whole on an axis on purpose
- * (a key-value head shared by several ranks) is not reported.
+ * Matmuls and attention count as repeated if their operands and results are
+ * Replicate on an axis that a style names, and if they have at least 1% of a
+ * rank's flops per step. A module that a style itself keeps whole on an axis (a
+ * KV head shared by several ranks) is not reported.
  */
 #include "codegen/work.h"
 #include "passes/collective_origin.h"

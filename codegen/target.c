@@ -1,4 +1,4 @@
-/* target.c: answers the passes' questions about a target.
+/* target.c: computes the properties of a target that passes query.
  *
  * Both targets run the same kernels, so that a kernel's needs follow from the
  * kernel IR. The CPU's library calls need additional workspace for oneDNN and

@@ -1,4 +1,5 @@
-/* work.c: see work.h. */
+/* work.c: lists the statements of a step with their bytes and flops: see
+ * work.h. */
 #include "codegen/work.h"
 
 #include "codegen/contraction.h"

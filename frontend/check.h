@@ -28,7 +28,7 @@ const ChoiceSet *choices_of(const char *setting);
 const Choice *choice_of(Arena *a, Diag *d, const ChoiceSet *set,
                         const Expr *e);
 
-/* Whether parc knows the setting, also if it does not support it yet. */
+/* Whether the setting exists, even if parc does not support it yet. */
 bool setting_known(const char *name);
 void settings_add(NameList *l);
 /* "optimizer" or "schedule" if one of its choices has an argument of this name,

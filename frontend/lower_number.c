@@ -53,8 +53,8 @@ bool lower_element_fits(Lower *l, Loc loc, Datum x, Datum of)
 }
 
 /* The largest absolute value in the computation of initial values, including
- * intermediate results. A normal variable is made from 32 random bits: it is at
- * most 7 standard deviations. */
+ * intermediate results. A normal variable is computed from 32 random bits, so
+ * its magnitude is at most 7 standard deviations. */
 static double largest_value(const Init *init, double elements)
 {
     switch (init->kind) {

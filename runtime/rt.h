@@ -54,7 +54,7 @@ typedef enum RtState {
 /* The state of a rank, for messages of other ranks. */
 typedef struct RtSlot {
     _Atomic int64_t step;
-    _Atomic int32_t state, collective; /* the present or latest collective */
+    _Atomic int32_t state, collective; /* the current or latest collective */
     _Atomic uint32_t barrier;          /* the barrier that the rank waits at,
                                           +1; else 0 */
     _Atomic uint32_t phase;            /* the phase of that barrier that the
@@ -142,7 +142,7 @@ typedef struct RtGroup {
 /* The dynamic loss scale (rt_loss_scale.c). */
 typedef struct RtScale {
     double scale;  /* of the next step; 0: the loss is not scaled */
-    double used;   /* of the present step, or of the last one */
+    double used;   /* of the current step, or of the last one */
     int64_t good;  /* steps since the scale changed or a step was skipped */
     int64_t bad;   /* consecutive skipped steps */
 } RtScale;
@@ -159,7 +159,7 @@ struct ParcRt {
                                   tensors */
     int64_t host_bytes;        /* bytes that the target allocates in host
                                   memory */
-    double lr;                 /* of the present step */
+    double lr;                 /* of the current step */
     int64_t updates;           /* number of steps that have updated
                                   parameters */
     RtScale scale;

@@ -75,7 +75,7 @@ double rt_device_peak_flops(const ParcRt *rt);
  * memory outside the arena. */
 void rt_device_print(const ParcRt *rt);
 
-/* Called at the end of each rank, also if no device is open. */
+/* Called at the end of each rank, even if no device is open. */
 void rt_device_close(ParcRt *rt);
 
 #endif

@@ -6,7 +6,7 @@
  *   rank 0  -> Reply       an answer, and a code over it and both nonces
  *
  * A code is an HMAC under the job's key (rt_key.c). It proves that its sender
- * knows the key, for this connection only: a recorded code is not valid on
+ * has the key, for this connection only: a recorded code is not valid on
  * another connection, and neither the key nor the token is ever sent.
  */
 #ifndef PARC_RT_GREETING_H

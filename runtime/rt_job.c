@@ -281,7 +281,7 @@ void rt_job_goodbye(RtStore *s)
 /* ---- synchronization points ---------------------------------------------- */
 
 /* Ends the run because `rank` did not answer in time or its connection broke.
- * A line breaks whenever its rank ends; only the lifeline tells the reason.
+ * A line breaks whenever its rank ends; only the lifeline carries the reason.
  * Hence this thread waits for the watcher, which reads the lifeline, to end
  * the process. */
 _Noreturn static void give_up(RtStore *s, int rank, const char *what)

@@ -2,7 +2,7 @@
  *
  * After a step the memory of its gradients has been reused. But the update of
  * a parameter with a non-finite gradient leaves a non-finite value in the
- * parameter or in its optimizer state. Other parameters stay finite, also with
+ * parameter or in its optimizer state. Other parameters stay finite, even with
  * clipping, whose factor is finite for any norm. Hence one rank searches the
  * shards of all ranks for non-finite values, which also identifies the layer.
  *

@@ -77,7 +77,7 @@ typedef struct Row {
     const char *phase; /* NULL: no phase is open */
     int64_t phase_begin;
     const RtMark *work; /* the statement that runs; NULL: none */
-    int64_t part_begin; /* start of the present wait or move */
+    int64_t part_begin; /* start of the current wait or move */
     bool moving, collective;
     int64_t waited, moved;
 } Row;

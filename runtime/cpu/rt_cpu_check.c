@@ -1,7 +1,7 @@
 /* rt_cpu_check.c: checks that this machine has the instructions that a program
  * was compiled with.
  *
- * Without the check the program would die of SIGILL at the first missing
+ * Without the check SIGILL would end the program at the first missing
  * instruction. Only this file is compiled for the architecture's baseline (no
  * -march), and it calls only the C library before the check is complete.
  */

@@ -30,7 +30,7 @@ void rt_device_place(const RtWorld *w, int rank)
 }
 
 /* The system backs shared memory with small pages. This reads one small page
- * in each large page and then asks the system to collapse them, which is
+ * in each large page and then requests that the system collapses them, which is
  * faster than a page fault for each small page; streaming reads are then about
  * 1.5 times as fast. The system may refuse without harm. */
 static void join_pages(char *from, int64_t pages)

@@ -31,7 +31,7 @@ typedef enum CudaPrecision {
 enum { RT_STAGES = 2 };
 typedef struct CudaStage {
     char *half[RT_STAGES];
-    size_t room, used; /* bytes of a half; bytes in use of the present half */
+    size_t room, used; /* bytes of a half; bytes in use of the current half */
     CuEvent read[RT_STAGES]; /* recorded after the device's read */
     bool busy[RT_STAGES];    /* `read` has not been waited for */
     int at;

@@ -2,7 +2,7 @@
  *
  * Work is asynchronous: the error of a kernel is returned by a later call.
  * Without PARC_SYNC=1 a message therefore names the statement that was
- * enqueued last, and tells how to find the one that failed.
+ * enqueued last, and says how to find the one that failed.
  */
 #include <stdio.h>
 #include <string.h>

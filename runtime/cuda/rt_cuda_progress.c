@@ -126,7 +126,7 @@ const CudaPlace *rt_cuda_progress_place(const ParcRt *rt, int stream,
     return word > 0 && i < p->known[stream] ? &p->place[stream][i] : NULL;
 }
 
-/* Stores the present or latest collective of any stream. */
+/* Stores the current or latest collective of any stream. */
 static void note(RtSlot *slot, const CudaPlace *place, bool in)
 {
     if (place) {

@@ -51,7 +51,8 @@ static void look_at_results(ParcRt *rt, int next, int64_t turn)
     }
 }
 
-/* The other streams begin after the present work of the compute stream. */
+/* The other streams begin after the work that is now enqueued on the compute
+ * stream. */
 static void fork_streams(ParcRt *rt)
 {
     const RtDevice *d = rt->device;

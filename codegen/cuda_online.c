@@ -32,7 +32,7 @@ static bool is_sum(const Kernel *k, const KernelRoot *root, int max)
            k->instr[root->target].arg[0] == max;
 }
 
-/* Whether sums relative to this maximum exist. */
+/* Whether the kernel has sums relative to this maximum. */
 static bool has_sums(const Kernel *k, int max)
 {
     for (int r = 0; r < k->nroots; r++)

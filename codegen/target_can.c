@@ -32,8 +32,8 @@ static bool refuse(const Check *c, Loc loc, const char *what)
     Target other = c->t->target == TARGET_CPU ? TARGET_CUDA : TARGET_CPU;
     diag_error(c->p->diag, loc, "the target %s has no %s",
                name[c->t->target], what);
-    diag_help(c->p->diag, "the dump was made for --target %s: take it up with "
-                          "that", name[other]);
+    diag_help(c->p->diag, "the dump was made for --target %s: continue it with "
+                          "that target", name[other]);
     return false;
 }
 
@@ -79,8 +79,8 @@ static bool takes_shards(const Check *c, const Region *r)
         if (!can_make_shard(c->p, op)) {
             diag_error(c->p->diag, op->loc, "einsum_shard: a rank's shard is "
                        "not whole rows of an f32 product of its own tensors");
-            diag_help(c->p->diag, "make the dump anew: the pass shards makes "
-                                  "none that are not");
+            diag_help(c->p->diag, "repeat the dump: the pass shards fuses only "
+                                  "such products");
             return false;
         }
     }

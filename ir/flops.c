@@ -56,11 +56,11 @@ static double repeated_flops(const Program *p, const Op *op)
     return op_is_attention_grad(op->kind) ? op_flops(p, op) / 5 : 0;
 }
 
-/* What is counted of an op. */
+/* The flops of an op that a total includes. */
 typedef enum Count {
-    EXECUTED,   /* all that it computes */
-    RECOMPUTED, /* the same, of ops that only repeat forward ops */
-    REPEATED,   /* what it repeats by itself, of other ops */
+    EXECUTED,   /* all */
+    RECOMPUTED, /* all, if the op only repeats a forward op; else none */
+    REPEATED,   /* the part of any other op that repeats a forward op */
 } Count;
 
 static double counted_flops(const Program *p, const Op *op, Count count)

@@ -22,7 +22,7 @@ double program_flops(const Program *p, Phase phase);
  * `checkpoint`. */
 double program_flops_again(const Program *p);
 
-/* What a step executes, for the utilization of the hardware (HFU). */
+/* All flops that a step executes, for the utilization of the hardware (HFU). */
 double program_flops_executed(const Program *p);
 /* The convention of model flops (MFU): without recomputation, and attention's
  * gradient counted as 2 times its forward pass, whatever is recomputed in it. */

@@ -136,7 +136,7 @@ bool path_meets(const char *a, const char *b)
     return matches(a, b, EITHER);
 }
 
-/* What the segments of a path are. */
+/* The number of segments of each kind in a path. */
 typedef struct Kinds {
     int numbers, ranges, names, globs, stars;
 } Kinds;

@@ -99,7 +99,7 @@ typedef struct Checkpoint {
     Loc loc;
 } Checkpoint;
 
-/* What the `offload` clause keeps in host memory. */
+/* The tensors that the `offload` clause stores in host memory. */
 typedef enum Offload {
     OFFLOAD_OPTIMIZER = 1,  /* optimizer states */
     OFFLOAD_PARAMETERS = 2, /* parameters, or a rank's shards of them */

@@ -25,7 +25,7 @@ int value_param(const Value *v)
                                          : -1;
 }
 
-/* What the walk knows of a value, by its id. */
+/* The walk's result for a value, by its id. */
 typedef struct Trail {
     const char *input; /* the module whose first input it is, or elementwise ops
                         * of that; NULL: none */

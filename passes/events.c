@@ -17,8 +17,8 @@
  * other statement records.
  *
  *   discover   adds exactly the waits that are needed, and finds events that
- *              are recorded anew before an earlier record is waited for: these
- *              get slots
+ *              are re-recorded before a stream waits for an earlier record:
+ *              these get slots
  *   place      the same with waits and records as a loop body can state them:
  *              for the latest record, or for that of a slot
  *   check      finds waits that others imply; events_drop.c removes them

@@ -16,8 +16,8 @@ typedef enum Target { TARGET_CUDA, TARGET_CPU } Target;
 /* An instruction set (codegen/cpu_level.h). */
 struct CpuLevel;
 
-/* What passes may ask about the target. The driver supplies it, from
- * codegen. */
+/* The properties of the target that passes may use. The driver supplies them,
+ * from codegen. */
 typedef struct TargetInfo {
     Target target;
     int threads;            /* CPU threads of a rank: determines workspace */

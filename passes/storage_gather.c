@@ -47,8 +47,9 @@ typedef struct Shard {
                        * padding */
 } Shard;
 
-/* What a shard has been gathered to so far: for all phases if it stays
- * gathered, else for each phase; if it stays gathered, also its cast copy. */
+/* The gathered values of a shard so far: one for all phases if it stays
+ * gathered, else one for each phase; if it stays gathered, also its cast
+ * copy. */
 typedef struct Whole {
     Value *plain[PH_OPTIMIZER + 1], *cast;
 } Whole;

@@ -230,8 +230,8 @@ static int every(ParcRt *rt, void *context)
     return 0;
 }
 
-/* What NCCL is warmed up with is as long as the longest collective, whatever
- * other work reads and writes. */
+/* The messages of NCCL's warm-up are as long as the longest collective; the
+ * bytes of other work do not count. */
 static const ParcWork work[] = {
     {.kind = "collective", .bytes = 3 << 20},
     {.kind = "collective", .bytes = 6 << 20},

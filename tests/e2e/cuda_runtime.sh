@@ -176,5 +176,5 @@ sed -i '4s/^./x/' "$file"
 on_cuda "$work/cuda" --steps 1 2>"$work/said"
 check "a damaged file is named" grep -qxF "note: '$file' is damaged in line 4; \
 matmul kernels are measured again" "$work/said"
-check "and made anew" test "$(wc -l <"$file")" = 3
+check "and rewritten" test "$(wc -l <"$file")" = 3
 finish

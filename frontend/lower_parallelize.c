@@ -75,6 +75,34 @@ static bool leads_to(const char *pattern, const Param *q)
     return leads;
 }
 
+/* The name of the first parameter in a module that the pattern matches, after
+ * the module's path; NULL if there is none. */
+static const char *param_below(const Lower *l, const char *pattern)
+{
+    int depth = path_depth(pattern);
+    for (int i = 0; i < l->p->param.n; i++) {
+        const char *name = l->p->param.at[i].name;
+        size_t size;
+        if (path_depth(name) <= depth)
+            continue;
+        const char *rest = path_segment(name, depth, &size);
+        size_t above = depth ? (size_t)(rest - name - 1) : 0;
+        if (path_leads(pattern, arena_strndup(l->arena, name, above)))
+            return rest;
+    }
+    return NULL;
+}
+
+static void names_module(Lower *l, const Path *path, const char *style)
+{
+    const char *below = param_below(l, path->text);
+    diag_error(l->diag, path->loc, "'%s' is a module: '%s' places a parameter",
+               *path->text ? path->text : "model", style);
+    if (below)
+        diag_help(l->diag, "name a parameter, as in '%s%s%s: %s'", path->text,
+                  *path->text ? "." : "", below, style_find(style)->form);
+}
+
 static void find_params(Lower *l, const Path *path, const Candidate *like,
                         Candidates *list)
 {
@@ -88,13 +116,7 @@ static void find_params(Lower *l, const Path *path, const Candidate *like,
     }
     if (found)
         return;
-    diag_error(l->diag, path->loc, "'%s' is a module, and %s places a "
-               "parameter", *path->text ? path->text : "model",
-               like->item->style);
-    diag_help(l->diag, "name the parameter, as in '%s%sweight: %s'",
-              path->text, *path->text ? "." : "",
-              strcmp(like->item->style, "Shard") == 0 ? "Shard(0)"
-                                                      : "Replicate");
+    names_module(l, path, like->item->style);
 }
 
 static void find_candidates(Lower *l, const Item *item, const Path *path,

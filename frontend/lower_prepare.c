@@ -104,7 +104,7 @@ static bool side_pairs(Lower *l, const Item *item, bool input, bool both,
         if (arg->name)
             continue;
         if (named) {
-            diag_error(l->diag, arg->from->loc, "%s takes its layouts by "
+            diag_error(l->diag, arg->from->loc, "'%s' takes its layouts by "
                        "position or by name, not both", item->style);
             return false;
         }
@@ -125,6 +125,8 @@ static bool read_pair(Lower *l, const Expr *from, const Expr *to, Layout *f,
         return false;
     if (t->kind == LAYOUT_PARTIAL && f->kind != LAYOUT_PARTIAL) {
         diag_error(l->diag, to->loc, "a layout cannot change to Partial");
+        diag_help(l->diag, "write Replicate or Shard(dim): only an op makes a "
+                  "partial sum");
         return false;
     }
     return true;

@@ -33,7 +33,7 @@ const StyleInfo style_table[] = {
      "output_layouts=, desired_output_layouts=",
      "PrepareModuleInputOutput(input=Shard(1) -> Replicate, "
      "output=Replicate -> Shard(1))"},
-    {"Shard", STYLE_PARAMETER, "dim...", "Shard(0)"},
+    {"Shard", STYLE_PARAMETER, "dim..., dim=", "Shard(0)"},
     {"Replicate", STYLE_PARAMETER, "nothing...", "Replicate"},
 };
 const int style_count = sizeof style_table / sizeof *style_table;
@@ -79,8 +79,12 @@ static bool bad_layout(Lower *l, const Expr *e)
 {
     diag_error(l->diag, e->range.line ? e->range : e->loc,
                "this is not a layout");
-    diag_help(l->diag,
-              "layouts are Replicate, Shard(dim), Partial and none");
+    if (e->kind == EX_INT)
+        diag_help(l->diag, "write Shard(%lld) to split dim %lld",
+                  (long long)e->integer, (long long)e->integer);
+    else
+        diag_help(l->diag,
+                  "layouts are Replicate, Shard(dim), Partial and none");
     return false;
 }
 
@@ -143,15 +147,18 @@ static bool read_side(Lower *l, const Item *item, const StyleArg *arg,
     if (!lower_layout(l, theirs, given))
         return false;
     if (mine && (!lower_layout(l, mine, &fixed) || !same_layout(fixed, own))) {
-        diag_error(l->diag, mine->loc, "%s determines this layout: write only "
-                   "the other one", item->style);
+        diag_error(l->diag, mine->loc, "'%s' determines the layout %s '->', "
+                   "which is not this one", item->style,
+                   input ? "after" : "before");
+        diag_help(l->diag, "write only the layout %s '->'",
+                  input ? "before" : "after");
         return false;
     }
     if (given->kind == LAYOUT_NONE ||
         (!input && given->kind == LAYOUT_PARTIAL &&
          own.kind != LAYOUT_PARTIAL)) {
-        diag_error(l->diag, theirs->loc, "%s does not support this %s layout",
-                   item->style, input ? "input" : "output");
+        diag_error(l->diag, theirs->loc, "'%s' does not support this layout of "
+                   "its %s", item->style, input ? "input" : "output");
         diag_help(l->diag, "write Replicate or Shard(DIM), or omit %s=",
                   input ? "input" : "output");
         return false;
@@ -171,11 +178,11 @@ static bool find_weight(Lower *l, const Item *item, const Module *m,
     if (r || !called)
         return true;
     if (n == 0)
-        diag_error(l->diag, item->style_loc, "'%s' (%s) has no weight for %s "
-                   "to split", name, m->class, item->style);
+        diag_error(l->diag, item->style_loc, "'%s' (%s) has no weight for "
+                   "'%s' to split", name, m->class, item->style);
     else
-        diag_error(l->diag, item->style_loc, "'%s' (%s) has %d weights: %s "
-                   "splits one", name, m->class, n, item->style);
+        diag_error(l->diag, item->style_loc, "'%s' (%s) has %d weights: "
+                   "'%s' splits one", name, m->class, n, item->style);
     diag_note(l->diag, m->loc, "the module is declared here");
     if (n == 0)
         diag_help(l->diag, "a weight is a 2-D parameter of the module itself, "
@@ -232,8 +239,9 @@ static bool sequence_style(Lower *l, const Item *item, const Module *m,
         return false;
     if (item->nargs > 1 || along.kind != LAYOUT_SHARD || (arg && arg->to)) {
         diag_error(l->diag, item->style_loc,
-                   "SequenceParallel takes the layout of the sequence, such as "
-                   "Shard(1)");
+                   "'SequenceParallel' takes one layout, Shard(dim) of the "
+                   "sequence's dim");
+        diag_help(l->diag, "write, for example, SequenceParallel(Shard(1))");
         return false;
     }
     s->nin = m->nin;
@@ -247,18 +255,33 @@ static bool sequence_style(Lower *l, const Item *item, const Module *m,
 
 /* ---- placements of parameters -------------------------------------------- */
 
+static void no_such_dim(Lower *l, const Expr *e, const Param *q)
+{
+    int ndim = q->type.ndim;
+    diag_error(l->diag, e->range.line ? e->range : e->loc,
+               "'%s' does not have this dim: it has %d dim%s", q->name, ndim,
+               ndim == 1 ? "" : "s");
+    diag_note(l->diag, q->loc, "'%s' is %s", q->name,
+              type_text(l->arena, &q->type, &(Mesh){0}));
+    if (ndim == 0)
+        diag_help(l->diag, "a number cannot be split: write Replicate");
+    else
+        diag_help(l->diag, "its dims are 0 to %d, or -%d to -1 from the end",
+                  ndim - 1, ndim);
+}
+
 /* Shard(0) has the syntax of a style with one argument, the dim. */
 static bool placement_dim(Lower *l, const Item *item, const Param *q, int *dim)
 {
-    const Expr *e = item->nargs == 1 && !item->arg[0].to ? item->arg[0].from
-                                                         : NULL;
-    bool negative = e && e->kind == EX_NEG;
+    const Expr *given = item->nargs == 1 && !item->arg[0].to
+                            ? item->arg[0].from : NULL;
+    bool negative = given && given->kind == EX_NEG;
+    const Expr *e = negative ? given->arg[0].value : given;
     int ndim = q->type.ndim;
-    if (negative)
-        e = e->arg[0].value;
     if (!e || e->kind != EX_INT) {
-        diag_error(l->diag, item->style_loc, "Shard takes one argument, the "
-                   "dim to split, such as Shard(0)");
+        diag_error(l->diag, e ? e->range : item->style_loc,
+                   "'Shard' takes one whole number, the dim that it splits");
+        diag_help(l->diag, "write, for example, Shard(0)");
         return false;
     }
     int64_t d = negative ? ndim - e->integer : e->integer;
@@ -266,9 +289,7 @@ static bool placement_dim(Lower *l, const Item *item, const Param *q, int *dim)
         *dim = (int)d;
         return true;
     }
-    diag_error(l->diag, e->loc, "'%s' has %d dim%s", q->name, ndim,
-               ndim == 1 ? "" : "s");
-    diag_note(l->diag, q->loc, "the parameter is declared here");
+    no_such_dim(l, given, q);
     return false;
 }
 
@@ -281,7 +302,8 @@ bool lower_placement(Lower *l, const Item *item, int param, Style *style)
             return false;
         to = shard(dim);
     } else if (item->nargs > 0) {
-        diag_error(l->diag, item->style_loc, "Replicate takes no argument");
+        diag_error(l->diag, item->style_loc, "'Replicate' takes no argument");
+        diag_help(l->diag, "write Replicate, or Shard(dim) to split a dim");
         return false;
     }
     style->nin = 1;

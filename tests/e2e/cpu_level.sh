@@ -135,7 +135,9 @@ lacks .*avx512er: compile it on this machine, or with parc --cpu " \
         echo "skipped: no compiler for avx512er, or a machine that has it"
     fi
 fi
-if command -v qemu-x86_64 >/dev/null; then
+if [ "${CHECK_ASAN:-}" ]; then
+    echo "skipped: sanitizers need more address space than qemu provides"
+elif command -v qemu-x86_64 >/dev/null; then
     haswell() {
         qemu-x86_64 -cpu Haswell-noTSX,-invpcid "$@"
     }

@@ -33,7 +33,7 @@ static void epilogue_stores(CudaPrinter *c, bool element)
     }
 }
 
-/* Values computed once for a unit and their stores, in one thread. */
+/* Values computed once for a work unit and their stores, in one thread. */
 void cuda_epilogue_scalars(CudaPrinter *c, const char *one)
 {
     const Kernel *k = c->plan->k;

@@ -21,8 +21,8 @@ const char *cuda_flat_column(const CudaPlan *p);
 bool cuda_has_columns(const CudaPlan *p);
 /* Declares a complete sum with the value `text`. */
 void cuda_name_sum(CudaPrinter *c, int instr, int lane, const char *text);
-/* The code computed once for a unit and its stores, in thread `one`; the code
- * for a column. */
+/* The code computed once for a work unit and its stores, in thread `one`; the
+ * code for a column. */
 void cuda_epilogue_scalars(CudaPrinter *c, const char *one);
 void cuda_epilogue_column(CudaPrinter *c);
 

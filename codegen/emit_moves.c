@@ -1,8 +1,8 @@
 /* emit_moves.c: emits statements that move data between ranks or within one.
  *
- * A collective is one call with a list of parts; a part is a strided block [outer, inner]
- * in every rank's arena, see parc_rt.h. The comment above the call gives the
- * plan's id, the reason and the bytes.
+ * A collective is one call with a list of parts; a part is a strided block
+ * [outer, inner] in every rank's arena, see parc_rt.h. The comment above the
+ * call gives the plan's id, the reason and the bytes.
  */
 #include "codegen/emitter.h"
 #include "codegen/move_box.h"

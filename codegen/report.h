@@ -71,8 +71,8 @@ void report_saved(Out *o, const Program *p);
 
 /* report_peak.c, a part of the plan. */
 void report_peak(Out *o, const Program *p);
-/* The value that a block was created for: the line of the model (zeros: none), the module's
- * path and the value's type (NULL: none). */
+/* The value that a block was created for: the line of the model (zeros: none),
+ * the module's path and the value's type (NULL: none). */
 typedef struct BlockSource {
     Loc loc;
     const char *path;

@@ -12,7 +12,8 @@
 typedef struct WorkInfo {
     const Op *op;
     const char *id;     /* kernel's name, collective's or transfer's label
-                           ("ag3", "ft0"), else the name of the result in the IR ("dx.12") */
+                           ("ag3", "ft0"), else the name of the result in the
+                           IR ("dx.12") */
     const char *kind;   /* "kernel", "matmul", "attention", "collective", … */
     const char *detail; /* "all_gather over dp: layers.*", "abk,fk->abf"; "" */
     int64_t bytes;      /* a call on one rank: every operand and result once; a

@@ -1,4 +1,4 @@
-/* canonicalize.c: transposes around einsums that no matmul computes.
+/* canonicalize.c: inserts transposes around einsums that no matmul computes.
  *
  * Part of the pass `matmul`. An einsum is a batched matmul if the letters of
  * each role (batch, row, column, sum) can be merged into one by strides, or

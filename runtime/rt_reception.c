@@ -2,7 +2,7 @@
  * 0.
  *
  * Any process that reaches the port may connect. Until it has joined as a rank
- * it is a client (a Guest). Its Hello has a fixed size, must be complete within
+ * it is a client (`Guest`). Its Hello has a fixed size, must be complete within
  * a few seconds, and must contain the code of the job's key; other connections
  * are closed and counted. If too many clients are connected, the oldest one is
  * dropped, so that idle connections cannot keep ranks out.

@@ -61,7 +61,7 @@ chmod +x "$work/bin/nvidia-smi" "$work/bin/compute-sanitizer" "$work/bin/launch"
 
 libraries=$BUILD/standin:$BUILD/standin/cudnn
 nap=1000.$$ # seconds that a hanging program sleeps: finds its process
-# command_ FOLDER STEP PATTERN [NAME=VALUE…]: the script that FOLDER has.
+# command_ DIRECTORY STEP PATTERN [NAME=VALUE…]: the script in that DIRECTORY.
 command_() {
     folder=$1 step=$2 pattern=$3
     shift 3
@@ -173,7 +173,7 @@ for _ in $(seq 50); do
     sleep 0.1
 done
 check "its program has ended" test -z "$(asleep)"
-rm -r "$work/out" # a machine that gives an empty folder each time
+rm -r "$work/out" # a machine that gives an empty directory each time
 runs gpu 1 "$two"
 check "called again" ends 0
 check "what was left runs" says '^  toy_f32 +1x1 .* ok$'

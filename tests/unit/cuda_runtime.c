@@ -169,7 +169,7 @@ static void check_damaged(Check *c, const char *path)
     rt_cuda_cache_close(cache);
 }
 
-/* The folder's parent is a file: the run continues without a cache. */
+/* The directory's parent is a file: the run continues without a cache. */
 static void check_nowhere(Check *c, const char *path)
 {
     BlasAlgorithm a = algorithm(17);

@@ -25,7 +25,7 @@
 #include "tests/unit/fuzz_run.h"
 
 typedef struct Fuzz {
-    const char *build; /* folder of parc and of failing inputs */
+    const char *build; /* directory of parc and of failing inputs */
     char folder[64];   /* of the current case */
     const char *nvrtc; /* a stand-in for NVRTC, or NULL */
     uint64_t seed;

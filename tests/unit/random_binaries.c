@@ -122,7 +122,7 @@ static const char *build(Case *c)
     char *slash = strrchr(self, '/');
     if (!slash)
         return "the path of the test is unknown";
-    *slash = 0; /* parc and the runtime's library are one folder above */
+    *slash = 0; /* parc and the runtime's library are one directory above */
     EmitOptions o = {.source = "random.pdl",
                      .command = "random_binaries",
                      .binary = path_of(c, "train"),
@@ -221,7 +221,7 @@ static const char *test(Case *c)
                                 tmp && *tmp ? tmp : "/tmp");
     c->folder = mkdtemp(folder);
     if (!c->folder)
-        return "cannot make a temporary folder";
+        return "cannot make a temporary directory";
     const char *fault = build(c);
     if (!fault)
         fault = run_and_compare(c);

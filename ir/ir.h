@@ -279,6 +279,8 @@ struct Program {
     Region *step;
     uint32_t nvalues, nops; /* ids in use: the length of tables */
     struct NameTable *names;
+    const struct UnitTable *units; /* by parameter, see units_index; NULL: not
+                                    * indexed */
     struct MemoryPlan *memory; /* after `memory`; see passes/memory.h */
     struct StreamPlan *streams; /* after `events`; see passes/streams.h */
 };

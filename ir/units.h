@@ -15,6 +15,11 @@
  * module and its children; in an array, of one module. */
 int64_t module_elements(const Program *p, const Module *m);
 
+/* Finds the units of all parameters once, for the queries below. Without it,
+ * each query finds them. Call it again if `param`, `module` or `plan` gets
+ * other names or items; optimizer states may be added. */
+void units_index(Program *p);
+
 /* NULL: no item of `fully_shard` names the parameter. */
 const Unit *unit_of_param(const Program *p, int param);
 /* The same if the unit shards its parameters: NULL for replicas, and on an axis

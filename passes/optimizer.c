@@ -253,13 +253,13 @@ static Op *behind(Op *update)
 
 /* ---- updates of one unit together ---------------------------------------- */
 
-/* Whether the update runs as a loop over layers: they are not contiguous, or
- * are fetched from host memory one by one. */
+/* Whether the update runs as a loop over layers: there are several, and they
+ * are not contiguous or are fetched from host memory one by one. */
 static bool goes_by_layers(const Program *p, const TargetInfo *t, int param)
 {
-    return lies_apart(p, &p->param.at[param]) ||
-           (p->param.at[param].type.nstack > 0 &&
-            offload_takes_update(p, t, param));
+    const Param *pm = &p->param.at[param];
+    return pm->type.nstack > 0 &&
+           (lies_apart(p, pm) || offload_takes_update(p, t, param));
 }
 
 /* Whether one loop updates both: they are offloaded and belong to the same

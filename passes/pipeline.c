@@ -10,6 +10,7 @@
 
 #include "base/bug.h"
 #include "base/file.h"
+#include "ir/units.h"
 #include "ir/total.h"
 
 const PassInfo pass_table[] = {
@@ -183,6 +184,7 @@ bool pipeline_run(Program *p, const TargetInfo *t, const PipelineOptions *o,
     for (int i = 0; o->time_passes && i < nbefore; i++)
         print_time(before[i].name, before[i].seconds);
     bug_set_hook(save_crash, &crash);
+    units_index(p);
     if (o->starts) {
         if (!verify_input(p))
             return false;

@@ -25,17 +25,23 @@
  * synchronize before the first einsum_shard (meetings.c), so that all operands
  * are computed, and in the reduce_scatter after the last.
  */
+#include "ir/uses.h"
 #include "passes/pass.h"
 
-static bool is_shard(const Program *p, const TargetInfo *t, const Op *scatter,
-                     int i)
+typedef struct Shards {
+    Program *p;
+    const TargetInfo *t;
+    Uses uses; /* before the pass: it adds no reader of an old value */
+} Shards;
+
+static bool is_shard(const Shards *s, const Op *scatter, int i)
 {
     const Op *einsum = scatter->arg[i]->def;
     return einsum && einsum->kind == OP_einsum &&
            einsum->region == scatter->region &&
            einsum->phase == scatter->phase &&
-           ir_count_uses(scatter->arg[i]) == 1 &&
-           t->makes_shards(p, einsum, scatter, i);
+           s->uses.count[einsum->out[0]->id] == 1 &&
+           s->t->makes_shards(s->p, einsum, scatter, i);
 }
 
 /* Whether op is the reduce_scatter of a unit's gradients. */
@@ -63,19 +69,21 @@ static void make_shard(Program *p, Op *scatter, int i)
     ir_remove(einsum);
 }
 
-static void visit(Program *p, const TargetInfo *t, Region *r)
+static void visit(const Shards *s, Region *r)
 {
     for (Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
-            visit(p, t, op->body);
+            visit(s, op->body);
         for (int i = 0; is_unit_scatter(op) && i < op->nargs; i++)
-            if (is_shard(p, t, op, i))
-                make_shard(p, op, i);
+            if (is_shard(s, op, i))
+                make_shard(s->p, op, i);
     }
 }
 
 void pass_shards(Program *p, const TargetInfo *t)
 {
-    if (t->makes_shards)
-        visit(p, t, p->step);
+    if (!t->makes_shards)
+        return;
+    Shards s = {p, t, uses_find(p)};
+    visit(&s, p->step);
 }

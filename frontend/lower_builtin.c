@@ -292,7 +292,7 @@ const Builtin builtin_table[] = {
     PLAIN("concat", "tensors..., dim=", builtin_concat),
     PLAIN("split", "x, n, dim=", builtin_split),
     PLAIN("slice", "x, start, size, dim=", builtin_slice),
-    PLAIN("einsum", "spec, x, y", builtin_einsum),
+    PLAIN("einsum", "spec, tensors...", builtin_einsum),
     PLAIN("embedding", "table, ids", builtin_embedding),
     PLAIN("onehot", "ids, n, ignore=", builtin_onehot),
     PLAIN("may_be", "ids, n", builtin_may_be),

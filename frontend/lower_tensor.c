@@ -1,4 +1,4 @@
-/* lower_tensor.c: lowers builtins that change shapes, contract or look up.
+/* lower_tensor.c: lowers builtins that change shapes or look up.
  *
  * Dims may be negative and sizes inferred in PDL; the ops that are emitted have
  * explicit dims and sizes:
@@ -278,104 +278,6 @@ BUILTIN_RUN(slice)
         return datum_poison();
     }
     return slice_of(c, dim, c->arg[1].integer, c->arg[2].integer);
-}
-
-/* ---- contraction --------------------------------------------------------- */
-
-/* Copies one side of a spec without blanks; "..." becomes the upper-case
- * letters A, B, … for `lead` dims. False if the side has another character. */
-static bool expand(Out *o, const char *from, const char *end, int lead)
-{
-    for (const char *p = from; p < end; p++) {
-        if (*p == ' ')
-            continue;
-        if (end - p >= 3 && strncmp(p, "...", 3) == 0) {
-            for (int i = 0; i < lead; i++)
-                out(o, "%c", 'A' + i);
-            p += 2;
-        } else if (*p >= 'a' && *p <= 'z') {
-            out(o, "%c", *p);
-        } else {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Replaces the upper-case letters by unused lower-case letters. */
-static void rename_letters(char *spec)
-{
-    for (char upper = 'A'; upper <= 'A' + MAX_DIMS; upper++) {
-        char lower = 'a';
-        while (strchr(spec, lower))
-            lower++;
-        for (char *p = spec; *p; p++)
-            if (*p == upper)
-                *p = lower;
-    }
-}
-
-static int letters(const char *from, const char *end, bool *dots)
-{
-    int n = 0;
-    *dots = false;
-    for (const char *p = from; p < end; p++) {
-        n += *p >= 'a' && *p <= 'z';
-        *dots |= *p == '.';
-    }
-    return n;
-}
-
-static const char *expand_spec(const BuiltinCall *c, const char *text)
-{
-    const char *comma = strchr(text, ','), *arrow = strstr(text, "->");
-    if (!comma || !arrow || comma > arrow)
-        return NULL;
-    const char *end = text + strlen(text);
-    const char *side[3][2] = {
-        {text, comma}, {comma + 1, arrow}, {arrow + 2, end}};
-    int lead = 0;
-    for (int i = 0; i < 2; i++) {
-        bool dots;
-        int ndim = c->arg[i + 1].tensor->type.ndim;
-        int extra = ndim - letters(side[i][0], side[i][1], &dots);
-        if (extra < 0 || (extra > 0 && !dots))
-            return NULL;
-        lead = extra > lead ? extra : lead;
-        if (dots && extra != lead)
-            return NULL;
-    }
-    Out o;
-    out_init(&o, c->l->arena);
-    for (int i = 0; i < 3; i++) {
-        if (!expand(&o, side[i][0], side[i][1], lead))
-            return NULL;
-        out(&o, "%s", i == 0 ? "," : i == 1 ? "->" : "");
-    }
-    rename_letters(o.text);
-    return o.text;
-}
-
-/* einsum("...k, fk -> ...f", x, w): a sum of products; the result has the
- * element type of x. */
-BUILTIN_RUN(einsum)
-{
-    (void)self;
-    Value *x, *y;
-    if (!builtin_tensor(c, 1, &x) || !builtin_tensor(c, 2, &y))
-        return datum_poison();
-    const char *spec = c->arg[0].kind == DATUM_WORD
-                           ? expand_spec(c, c->arg[0].text) : NULL;
-    if (!spec) {
-        lower_error(c->l, builtin_loc(c, 0),
-                    "such as \"...k, fk -> ...f\"",
-                    "the spec does not fit %s and %s", shape_text(c, x),
-                    shape_text(c, y));
-        return datum_poison();
-    }
-    Attr attr[MAX_ATTRS] = {{.s = spec}, {.i = x->type.dtype}};
-    return lower_op(c->l, c->call->loc, "contract", OP_einsum, 2, &c->arg[1],
-                    attr);
 }
 
 /* ---- lookups ------------------------------------------------------------- */

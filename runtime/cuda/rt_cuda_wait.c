@@ -11,6 +11,10 @@
 
 static const double EAGER_SECONDS = 200e-6;
 
+/* Time between two looks counts as at most one second: while a whole run is
+ * stopped, the limit does not approach. */
+static const double LONGEST_SLICE = 1;
+
 static void pause_briefly(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
@@ -48,13 +52,15 @@ static void wait_for(ParcRt *rt, const Awaited *a, const char *what)
     const RtDevice *d = rt->device;
     CuResult r = ask(d, a);
     if (r == RT_CU_NOT_READY) {
-        double begin = rt_now(), now = begin;
+        double waited = 0, last = rt_now();
         while ((r = ask(d, a)) == RT_CU_NOT_READY) {
-            now = rt_now();
-            if (now - begin > rt->world->timeout_seconds) {
+            double now = rt_now(), slice = now - last;
+            waited += slice < LONGEST_SLICE ? slice : LONGEST_SLICE;
+            last = now;
+            if (waited > rt->world->timeout_seconds) {
                 give_up(rt, what);
             }
-            if (now - begin > EAGER_SECONDS) {
+            if (waited > EAGER_SECONDS) {
                 rt_cuda_progress_publish(rt);
                 rt_nccl_watch(rt);
                 pause_briefly();

@@ -171,8 +171,9 @@ static void use_once(ParcRt *rt, NcclComm comm, const RtGroup *g, float *room,
 }
 
 /* Bytes of the warm-up's long messages: the model's longest message, as far as
- * memory allows, so that NCCL allocates the buffers of its algorithms for that
- * size. */
+ * rank 0's memory allows, so that NCCL allocates the buffers of its algorithms
+ * for that size. Free memory differs between ranks, and a collective needs the
+ * same size on all of them. */
 static size_t message_bytes(ParcRt *rt)
 {
     const ParcModel *m = rt->model;
@@ -186,7 +187,9 @@ static size_t message_bytes(ParcRt *rt)
     }
     bytes = bytes < most ? bytes : most;
     bytes = bytes < room / 4 ? bytes : room / 4;
-    return bytes > least ? bytes : least;
+    bytes = bytes > least ? bytes : least;
+    rt_share(rt, RT_AT_START, &bytes, sizeof bytes);
+    return bytes;
 }
 
 static void warm_up(ParcRt *rt)

@@ -163,6 +163,23 @@ from3=$(waited 3 "$ag 2; rank 1 has not reached $ag 2: $held")
 check "a group is in a collective" hangs A=
 check "a group is, and rank 2 reports" launched 2 "$from2"
 
+# A run whose ranks are all stopped for longer than the limit continues.
+suspended() {
+    : >"$work/log"
+    PARC_TIMEOUT=2 "$work/hang" --steps 300 --log "$work/log" \
+        2>"$work/said" &
+    run=$!
+    until [ "$(wc -l <"$work/log")" -gt 3 ]; do sleep 0.1; done
+    processes="$run $(cat /proc/$run/task/$run/children)"
+    # shellcheck disable=SC2086
+    kill -STOP $processes && sleep 4 && kill -CONT $processes
+    wait $run
+    status=$?
+    cat "$work/said"
+    return $status
+}
+check "a run that is stopped and continued" suspended
+
 # Only rank 0 does not end ar1; by then rank 3 is in the next step.
 stall=STANDIN_NCCL_STALL=0:all_reduce:9
 all="$ar 1; all its ranks have reached it, and rank 1 has finished $ar 1"

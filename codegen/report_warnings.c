@@ -12,7 +12,7 @@
  *
  * Matmuls and attention count as repeated if their operands and results are
  * Replicate on an axis that a style names, and if they have at least 1% of a
- * rank's flops per step. A module that a style itself keeps whole on an axis (a
+ * rank's flops per step. A module that a style itself replicates on an axis (a
  * KV head shared by several ranks) is not reported.
  */
 #include "codegen/work.h"

@@ -223,7 +223,7 @@ void report_warnings(const Program *p)
         diag_warning(p->diag, w->loc, "%s", report_warning_text(p, w));
         for (const char *at = w->help; at && *at;) {
             size_t n = strcspn(at, "\n");
-            diag_help(p->diag, "in `parallelize`: %.*s", (int)n, at);
+            diag_help(p->diag, "in 'parallelize': %.*s", (int)n, at);
             at += n + (at[n] != 0);
         }
     }

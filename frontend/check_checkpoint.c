@@ -51,7 +51,7 @@ static void check_option(Arena *a, Diag *d, const Arg *option)
     names_add(&names, "every", (Loc){0});
     diag_error(d, option->name_loc, "checkpoint has no option '%s'",
                option->name);
-    names_suggest(d, &names, option->name);
+    names_suggest_or_list(d, &names, option->name);
 }
 
 void check_checkpoint(Arena *a, Diag *d, const Clause *clause)

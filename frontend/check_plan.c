@@ -44,7 +44,7 @@ static void check_axis(PlanCheck *c, const Ident *axis)
     }
     diag_error(c->diag, axis->loc, "plan '%s' has no axis '%s'",
                c->plan->name.name, axis->name);
-    names_suggest(c->diag, &names, axis->name);
+    names_suggest_or_list(c->diag, &names, axis->name);
 }
 
 /* ---- styles -------------------------------------------------------------- */
@@ -178,7 +178,7 @@ static void check_freeze(PlanCheck *c, const Clause *clause)
         if (!item->min_params)
             continue;
         diag_error(c->diag, item->loc, "freeze does not support min_params");
-        diag_help(c->diag, "name paths, or `every Module`");
+        diag_help(c->diag, "name paths, or 'every Module'");
     }
 }
 

@@ -69,7 +69,7 @@ static void unknown_option(Arena *a, Diag *d, const Arg *option)
             diag_help(d, "%s", foreign_options[i].help);
             return;
         }
-    names_suggest(d, &names, option->name);
+    names_suggest_or_list(d, &names, option->name);
 }
 
 /* The options by name; NULL: not given. */

@@ -14,6 +14,8 @@ static const struct {
     {"range", "a loop goes over an array of children: layers: [n] Block(…), "
               "then for layer in layers { … }"},
     {"len", "size(x, d) is the size of one dim"},
+    {"shape", "size(x, d) is the size of one dim"},
+    {"T", "transpose(x, i, j) swaps two dims"},
     {"permute", "transpose(x, i, j) swaps two dims"},
     {"view", "write reshape(x, …)"},
     {"flatten", "write reshape(x, …), where one dim may be -1"},

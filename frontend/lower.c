@@ -172,7 +172,7 @@ static Type input_type(Lower *l, const InputDecl *in, bool *fine)
         *fine = false;
     }
     if (*fine && (t.ndim == 0 || t.dim[0] != l->p->train.batch)) {
-        lower_error(l, in->name.loc, NULL,
+        lower_error(l, in->name.loc, "such as x: [batch, dim]",
                     "the first dimension of input '%s' must be the batch",
                     in->name.name);
         *fine = false;
@@ -235,7 +235,7 @@ static void run_model(Lower *l, Instance *model)
     }
     pop_frame(l);
     if (forward->ninputs == 0) {
-        lower_error(l, forward->loc, NULL,
+        lower_error(l, forward->loc, "such as forward(x: [batch, dim])",
                     "the model's forward needs an input");
         return;
     }

@@ -11,6 +11,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "frontend/parser.h"
+
 /* ---- ops on tensors ------------------------------------------------------ */
 
 static const char *operands_text(Lower *l, int n, const Datum *args)
@@ -315,6 +317,19 @@ static Datum lower_name(Lower *l, const Expr *e)
     return datum_poison();
 }
 
+static void no_member(Lower *l, const Expr *e, Datum of)
+{
+    bool module = of.kind == DATUM_MODULE;
+    lower_error(l, e->loc, module ? NULL : foreign_help(e->name),
+                "%s has no member '%s'", module
+                    ? arena_printf(l->arena, "'%s'", of.module->name)
+                    : datum_text(l->arena, of), e->name);
+    NameList names = {.arena = l->arena};
+    for (const Binding *b = module ? of.module->members : NULL; b; b = b->next)
+        names_add(&names, b->name, b->loc);
+    names_suggest(l->diag, &names, e->name);
+}
+
 static Datum lower_member(Lower *l, const Expr *e)
 {
     Datum of = lower_expr(l, e->arg[0].value);
@@ -328,9 +343,7 @@ static Datum lower_member(Lower *l, const Expr *e)
     }
     if (b)
         return read_datum(l, e, b->datum);
-    lower_error(l, e->loc, NULL, "%s has no member '%s'",
-                of.kind == DATUM_MODULE ? of.module->name
-                                        : datum_text(l->arena, of), e->name);
+    no_member(l, e, of);
     return datum_poison();
 }
 
@@ -344,9 +357,11 @@ static Datum lower_index(Lower *l, const Expr *e)
     if (of.kind == DATUM_TUPLE && i >= 0 && i < of.nitems)
         return of.item[i];
     lower_error(l, e->loc,
-                of.kind == DATUM_ARRAY ? "for x in array { … } visits every "
-                                         "element"
-                                       : NULL,
+                of.kind == DATUM_ARRAY    ? "for x in array { … } visits every "
+                                            "element"
+                : of.kind == DATUM_TENSOR ? "slice(x, start, size, dim=d) "
+                                            "takes a part of a tensor"
+                                          : NULL,
                 "%s cannot be indexed with %lld", datum_text(l->arena, of),
                 (long long)i);
     return datum_poison();

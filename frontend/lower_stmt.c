@@ -255,7 +255,9 @@ static Value *carried_result(Lower *l, const Binding *before, Value *start)
         return NULL;
     if (b->datum.kind != DATUM_TENSOR ||
         !type_equal(&b->datum.tensor->type, &start->type)) {
-        lower_error(l, b->loc, NULL, "the loop changes '%s' from %s to %s",
+        lower_error(l, b->loc, "a tensor that a loop changes keeps its shape "
+                    "and type; use another name for the result",
+                    "the loop changes '%s' from %s to %s",
                     before->name,
                     type_text(l->arena, &start->type, &(Mesh){0}),
                     datum_text(l->arena, b->datum));

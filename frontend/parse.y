@@ -535,4 +535,5 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message)
 {
     (void)message;
     diag_error(p->diag, *loc, "this is nested too deeply");
+    diag_help(p->diag, "assign a part of it to a name first");
 }

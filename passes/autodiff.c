@@ -185,7 +185,7 @@ static void nothing_to_train(Program *p, const Value *loss)
                "there is nothing to train: the loss has no gradient with "
                "respect to any parameter");
     if (p->param.n == 0)
-        diag_help(p->diag, "modules such as Linear have parameters; `param` "
+        diag_help(p->diag, "modules such as Linear have parameters; 'param' "
                            "declares one");
 }
 
@@ -194,7 +194,7 @@ void pass_autodiff(Program *p, const TargetInfo *t)
     (void)t;
     Value *loss = find_loss(p);
     if (loss->type.ndim != 0 || !dtype_is_float(loss->type.dtype)) {
-        diag_error(p->diag, loss->loc, "the loss is no scalar but %s",
+        diag_error(p->diag, loss->loc, "the loss must be a scalar, not %s",
                    type_text(p->arena, &loss->type, &p->mesh));
         return;
     }

@@ -237,8 +237,8 @@ static void warn(Program *p, const Op *op, LocList *warned)
                  "in one operand only: it is a loop nest of %.3g products per "
                  "call", op_attr(op, "spec").s, summed_alone(&f),
                  count_terms(&f));
-    diag_help(p->diag, "take the `sum` of that operand before the einsum, as "
-                       "the pass 'einsum' does");
+    diag_help(p->diag, "take the sum of that operand over '%c' before the "
+                       "einsum", summed_alone(&f));
 }
 
 static void visit(Program *p, const TargetInfo *t, Region *r, LocList *warned)

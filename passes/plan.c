@@ -16,7 +16,7 @@
  * after    param "w1.weight" : f32[128/tp, 64] … unit="w1"
  *          input "x" : f32[8/dp, 64]
  *
- * Every axis that no `parallelize` names splits dim 0 of every input. The
+ * Every axis that no 'parallelize' names splits dim 0 of every input. The
  * microbatches of `accumulate` are an additional loop axis of the mesh, whose
  * parts one rank processes in iterations. Propagation, partitioning and the
  * verifier handle it as any axis; the pass `accumulate` turns it into a loop.

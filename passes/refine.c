@@ -141,8 +141,8 @@ static void refuse(const Refine *g, const Site *s)
 static void refuse_second(const Refine *g, const Site *s)
 {
     Program *p = g->p;
-    diag_error(p->diag, s->style->loc, "axis '%s' would have to be shared out "
-               "in two ways: to %lld and to %lld key and value heads",
+    diag_error(p->diag, s->style->loc, "axis '%s' cannot split two attentions "
+               "with %lld and with %lld key and value heads",
                p->mesh.name[g->axis], (long long)g->kv, (long long)s->kv);
     diag_note(p->diag, g->because->loc, "the first attention is here");
     diag_note(p->diag, s->op->loc, "the second is here");
@@ -247,8 +247,12 @@ static void refine_axis(Program *p, int axis)
     if (!g.kv || diag_error_count(p->diag) > 0)
         return;
     if (g.kv > 1 && p->mesh.n == MAX_MESH_AXES) {
-        diag_error(p->diag, g.site.at[0].style->loc, "grouped heads need one "
-                   "more axis than the %d of the mesh", p->mesh.n);
+        diag_error(p->diag, g.site.at[0].style->loc, "axis '%s' is larger "
+                   "than the number of key and value heads: this needs a mesh "
+                   "of at most %d axes, not %d", p->mesh.name[axis],
+                   MAX_MESH_AXES - 1, p->mesh.n);
+        diag_help(p->diag, "choose an axis of at most %lld ranks, or omit an "
+                  "axis", (long long)g.kv);
         return;
     }
     refine_styles(&g, g.kv > 1);

@@ -227,8 +227,8 @@ static bool is_passed(const Entry *e, int buffer)
 void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
 {
     Page page = page_of(p);
-    out_line(c, "/* launch.c: what train.c calls, as launches of the kernels "
-                "in kernels.cu. */");
+    out_line(c, "/* launch.c: the functions of kernels.h, which launch the "
+                "kernels of kernels.cu. */");
     out_line(c, "#include \"kernels.h\"");
     for (int n = 0; n < page.entry.n; n++) {
         const Entry *e = &page.entry.at[n];

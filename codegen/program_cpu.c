@@ -31,7 +31,8 @@ static void makefile_text(Out *o, const TargetInfo *t)
                 "\\");
     out_line(o, "\t    $(RUNTIME) -ldnnl -lm");
     out_line(o, "");
-    out_line(o, "# Runs on every CPU, to say which features this one lacks.");
+    out_line(o, "# The check of the CPU's features, compiled to run on every "
+                "CPU.");
     out_line(o, "cpu_check.o: " BASELINE " $(wildcard runtime/*.h)");
     out_line(o, "\t$(CC) $(CFLAGS) -c -o $@ $<");
     out_line(o, "");

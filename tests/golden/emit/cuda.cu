@@ -822,7 +822,7 @@ int main(int argc, char **argv)
 {
     return parc_main(argc, argv, &model);
 }
-/* launch.c: what train.c calls, as launches of the kernels in kernels.cu. */
+/* launch.c: the functions of kernels.h, which launch the kernels of kernels.cu. */
 #include "kernels.h"
 
 void k00_layers_relu(ParcRt *rt, parc_bf16 *relu, const parc_bf16 *up)

@@ -111,20 +111,16 @@ int rt_shards_check(const ParcModel *model, const RtOptions *o)
     return found ? 0 : 1;
 }
 
+/* The ranks that differ from `rank` only along one axis are `stride` apart. */
 static void print_groups(const ParcModel *m, int rank)
 {
+    int64_t stride = rt_nranks(m);
     for (int a = 0; a < m->naxes; a++) {
-        const char *comma = "";
-        printf(" %s=%" PRId64 " {", m->axis[a].name, rt_coord(m, rank, a));
-        for (int r = 0; r < rt_nranks(m); r++) {
-            bool same = true;
-            for (int b = 0; b < m->naxes; b++) {
-                same &= b == a || rt_coord(m, r, b) == rt_coord(m, rank, b);
-            }
-            if (same) {
-                printf("%s%d", comma, r);
-                comma = ", ";
-            }
+        int64_t coord = rt_coord(m, rank, a);
+        stride /= m->axis[a].size;
+        printf(" %s=%" PRId64 " {", m->axis[a].name, coord);
+        for (int64_t i = 0; i < m->axis[a].size; i++) {
+            printf("%s%" PRId64, i ? ", " : "", rank + (i - coord) * stride);
         }
         printf("}");
     }

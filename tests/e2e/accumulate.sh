@@ -47,18 +47,22 @@ for mesh in 1x1 2x1 1x2 2x2; do
             "$work/llama-1x1-1.log" 1e-5
     done
     plan $mesh -D accumulate=4
-    check "$mesh allocates what is planned" exact "$binary.log"
-    check "$mesh packs" tight
+    check "$mesh allocates the planned bytes" exact "$binary.log"
+    check "$mesh packs near the lower bound" tight
 done
 
 L=3
 plan 2x2 -D accumulate=4
-check "gathers in each iteration" counts $((4 * (2 * L + 2))) dp all_gather
-check "scatters in each iteration" counts $((4 * (L + 2))) dp reduce_scatter
-check "norm weights once" sh -c "jq -e '[.collectives[] | select(.phase ==
+check "parameters are gathered in each iteration" \
+    counts $((4 * (2 * L + 2))) dp all_gather
+check "gradients are reduce-scattered in each iteration" \
+    counts $((4 * (L + 2))) dp reduce_scatter
+check "norm weights' gradients are reduced once" \
+    sh -c "jq -e '[.collectives[] | select(.phase ==
     \"backward\" and .axis == \"tp\" and .kind == \"all_reduce\") | .count] ==
     [1]' '$work/plan.json'"
-check "the loss and the norm once" counts 2 dp,tp all_reduce
+check "the loss and the gradient norm are reduced once" \
+    counts 2 dp,tp all_reduce
 
 # Under hybrid_shard too: gradients that are scattered over dp are summed over
 # rep once, in one bucket; replicated gradients are summed over both axes.
@@ -71,14 +75,15 @@ hybrid() { # hybrid MICROBATCHES MESH
         "$work/hsdp-$2-$1" --steps 8 --data "bytes:$text" --seed 1 \
             --log "$work/hsdp-$2-$1.log"
 }
-check "hsdp on one rank" hybrid 1 1x1x1
+check "hsdp compiles and trains on one rank" hybrid 1 1x1x1
 for n in 1 4; do
     check "hsdp x $n trains" hybrid $n 2x2x2
     check "hsdp x $n curve" same_curve "$work/hsdp-2x2x2-$n.log" \
         "$work/hsdp-1x1x1-1.log" 1e-5
     # Two layers, the embedding, norm and head.
-    check "hsdp x $n scatters in each iteration" counts $((4 * n)) dp reduce_scatter
-    check "hsdp x $n replicas once" counts 1 rep,dp all_reduce
+    check "hsdp x $n reduce-scatters in each iteration" \
+        counts $((4 * n)) dp reduce_scatter
+    check "hsdp x $n sums over both axes once" counts 1 rep,dp all_reduce
 done
 check "hsdp sums over rep once" counts 1 rep all_reduce
 shards() { # bytes of those gradients, and of the tensors summed over rep
@@ -87,7 +92,7 @@ shards() { # bytes of those gradients, and of the tensors summed over rep
         [.collectives[] | select(.axis == "rep") | .bytes] == [$have]' \
         "$work/plan.json"
 }
-check "all that is scattered" shards
+check "hsdp sums all reduce-scattered gradients over rep" shards
 
 # A table that sequence-parallel ranks read in parts. Its gradient is summed
 # over the batch, then gathered, then reduced to shards, all after the loop. The
@@ -124,14 +129,15 @@ positions() { # positions MICROBATCHES MESH
         "$work/positions-$2-$1" --steps 8 --data "bytes:$text" --seed 1 \
             --log "$work/positions-$2-$1.log"
 }
-check "positions on one rank" positions 1 1x1x1
+check "positions compile and train on one rank" positions 1 1x1x1
 for n in 1 2; do
     check "positions x $n trains" positions $n 2x2x2
     check "positions x $n curve" same_curve "$work/positions-2x2x2-$n.log" \
         "$work/positions-1x1x1-1.log" 1e-5
 done
 check "positions gathered once" counts 1 tp all_gather
-check "the gain in each iteration, positions once" counts 3 dp reduce_scatter
+check "the gain is scattered in each iteration, positions once" \
+    counts 3 dp reduce_scatter
 
 cat >"$work/replicas.pdl" <<'EOF'
 model Deep(dim=64, n_layers=8) {
@@ -149,9 +155,10 @@ train {
 EOF
 "$PARC" "$work/replicas.pdl" --target cpu --threads 1 --mesh 2 \
     --emit json=/dev/stdout >"$work/plan.json" 2>/dev/null
-check "replicas are summed once, as the loss" counts 2 dp all_reduce
+check "replicated gradients and the loss are summed once" counts 2 dp all_reduce
 gradients=$((4 * 8 * (64 * 64 + 64)))
-check "one set of gradients" at_most $((gradients + 4 * 64 * 64 + 1024)) grads
+check "only one set of gradients is allocated" \
+    at_most $((gradients + 4 * 64 * 64 + 1024)) grads
 
 one_size() { # ignores sizes in texts, which change where lines break
     two=$(wc -l <"$work/two/train.c") eight=$(wc -l <"$work/eight/train.c")
@@ -161,5 +168,5 @@ one_size() { # ignores sizes in texts, which change where lines break
 }
 plan 2x2 -D batch=32 -D accumulate=2 -S "$work/two"
 plan 2x2 -D batch=32 -D accumulate=8 -S "$work/eight"
-check "programs of one size" one_size
+check "the program's length does not depend on the microbatches" one_size
 finish

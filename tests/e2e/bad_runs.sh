@@ -38,10 +38,10 @@ check "unwritable" fails 1 "/no/train" "$PARC" examples/toy.pdl \
     --target cpu -o "$work/file/no/train"
 check "unwritable tree" fails 1 "/no/src" "$PARC" examples/toy.pdl \
     --target cpu -S "$work/file/no/src"
-check "nothing left" absent "$work/no"
+check "an unwritable tree leaves no folder" absent "$work/no"
 check "no compiler" fails 1 "cannot start 'nowhere'" env CC=nowhere \
     "$PARC" examples/toy.pdl --target cpu -o "$work/no"
-check "no binary" absent "$work/no"
+check "a missing compiler leaves no binary" absent "$work/no"
 cat >"$work/empty_cc" <<'EOF'
 #!/bin/sh
 while [ "$1" != -o ]; do shift; done
@@ -63,18 +63,20 @@ for cc in empty text no; do
 done
 check "a compiler that is killed" fails 1 "signal 9" env CC="$work/killed_cc" \
     "$PARC" examples/toy.pdl --target cpu -o "$work/no"
-check "still no binary" absent "$work/no"
+check "a failed compiler leaves no binary" absent "$work/no"
 mkfifo "$work/plan"
-check "a pipe that nobody reads" fails 1 "no process reads from it" \
+check "a pipe without a reader is refused" fails 1 "no process reads from it" \
     timeout 60 "$PARC" examples/toy.pdl --emit plan="$work/plan"
-check "nothing beside it" sh -c '[ -z "$(ls "$1" | grep "^\.plan")" ]' sh "$work"
+check "no temporary file is left next to the pipe" \
+    sh -c '[ -z "$(ls "$1" | grep "^\.plan")" ]' sh "$work"
 cat "$work/plan" >"$work/plan.read" &
 reader=$!
 check "a pipe that is read" timeout 60 "$PARC" examples/toy.pdl \
     --emit plan="$work/plan"
 wait "$reader"
 "$PARC" examples/toy.pdl --emit plan >"$work/plan.direct"
-check "the whole plan" cmp "$work/plan.direct" "$work/plan.read"
+check "the pipe carries the whole plan" \
+    cmp "$work/plan.direct" "$work/plan.read"
 # SIGTERM ends parc while it waits for a full pipe that is never read.
 stops_at_sigterm() {
     mkfifo "$work/full"
@@ -89,7 +91,7 @@ stops_at_sigterm() {
     kill "$reader"
     [ "$status" = 143 ]
 }
-check "SIGTERM while it writes" stops_at_sigterm
+check "SIGTERM ends parc while it writes" stops_at_sigterm
 # A compiler that hangs: SIGTERM ends it, its children and parc.
 cat >"$work/hanging_cc" <<'EOF'
 #!/bin/sh
@@ -113,8 +115,8 @@ stops_compiler() {
     [ $? = 143 ] && [ -e "$work/started" ] && [ ! -e "$work/finished" ] &&
         [ ! -e "$work/no" ]
 }
-check "SIGTERM while a compiler hangs" stops_compiler ""
-check "or ignores SIGTERM" stops_compiler --deaf
+check "SIGTERM ends parc while a compiler hangs" stops_compiler ""
+check "SIGTERM ends parc while a compiler ignores it" stops_compiler --deaf
 check "a compiler with options" env CC="cc -g0" \
     "$PARC" examples/toy.pdl --target cpu -o "$work/words"
 
@@ -129,12 +131,13 @@ check "missing data" fails 1 "error: cannot read 'nowhere.bin'" "$work/train" --
 check "short data" fails 1 \
     "$work/short: byte 3: error: the file ends after 3 tokens" "$work/train" --data "bytes:$work/short"
 check "odd data" fails 1 "$work/odd: byte 0: error: the file is truncated" "$work/train" --data "$work/odd"
-check "beyond the vocabulary" fails 1 "is beyond the vocabulary of 100" \
+check "a token beyond the vocabulary" \
+    fails 1 "is beyond the vocabulary of 100" \
     "$work/train" --data "bytes:$work/text"
 # shellcheck disable=SC2086
 check "one rank compiles" compile "$work/one" llama 1x1 $llama_sizes \
     -D vocab=100
-check "its place" fails 1 \
+check "the byte of a token beyond the vocabulary" fails 1 \
     "$work/text: byte 3: error: token 111 is beyond the vocabulary of 100" \
     "$work/one" --data "bytes:$work/text"
 check "missing weights" fails 1 "error: cannot read 'nowhere.st'" "$work/train" --steps 0 \
@@ -147,26 +150,28 @@ check "truncated weights" fails 1 \
 head -c 5 "$work/w.st" >"$work/stub.st"
 check "a stub of weights" fails 1 "$work/stub.st: byte 5: error:" "$work/train" --steps 0 \
     --init "$work/stub.st"
-check "other weights" fails 1 "bad.st" sh -c \
+check "weights of another model" fails 1 "bad.st" sh -c \
     'echo nonsense nonsense >"$1/bad.st"; "$1/train" --steps 0 --init "$1/bad.st"' \
     sh "$work"
 check "unwritable export" fails 1 "error: cannot write '$work/file/no/w.st'" "$work/train" --steps 0 \
     --export "$work/file/no/w.st"
 # The ranks must not need a file in memory here.
-check "a limit on files' sizes" fails 1 "w3.st': File too large" sh -c \
+check "an export beyond the file size limit" \
+    fails 1 "w3.st': File too large" sh -c \
     'ulimit -f 8; exec "$1/train" --steps 0 --export "$1/w3.st"' sh "$work"
-check "nothing half-written" absent "$work/w3.st"
+check "a failed export leaves no file" absent "$work/w3.st"
 ln -s w2.st "$work/link.st"
 : >"$work/w2.st"
-check "a link stays a link" "$work/train" --steps 0 --export "$work/link.st"
-check "the file behind it" cmp "$work/w.st" "$work/w2.st"
+check "export through a symbolic link" \
+    "$work/train" --steps 0 --export "$work/link.st"
+check "the link's target has the weights" cmp "$work/w.st" "$work/w2.st"
 mkfifo "$work/pipe"
 cat "$work/pipe" >"$work/piped.st" &
 reader=$!
 check "export to a pipe" "$work/train" --steps 0 --export "$work/pipe"
-check "it is still a pipe" test -p "$work/pipe"
+check "export leaves a pipe in place" test -p "$work/pipe"
 wait "$reader"
-check "all went through" cmp "$work/w.st" "$work/piped.st"
+check "the pipe carries all weights" cmp "$work/w.st" "$work/piped.st"
 # The reader exits before the first byte, so the result does not depend on
 # timing.
 no_reader() {
@@ -180,7 +185,7 @@ no_reader() {
     cat "$work/err" "$work/rc"
     [ ! -s "$work/err" ] && [ "$(cat "$work/rc")" = 141 ]
 }
-check "a reader that leaves" no_reader
+check "a reader of standard output that exits" no_reader
 check "unwritable log" fails 1 "error: cannot write '$work/file/no/log'" "$work/train" --steps 1 \
     --log "$work/file/no/log"
 check "unknown option of train" fails 2 "--step" "$work/train" --step 3
@@ -191,7 +196,8 @@ check "bad time limit" fails 1 "PARC_TIMEOUT is 'soon'" env PARC_TIMEOUT=soon \
     "$work/train" --steps 1
 check "unknown tensor" fails 1 "wq" "$work/train" --steps 0 \
     --print-shards layers.0.attention.wg.weight
-check "good weights come back" "$work/train" --steps 0 --init "$work/w.st" \
+check "exported weights are loaded" \
+    "$work/train" --steps 0 --init "$work/w.st" \
     --export "$work/w2.st"
-check "unchanged" cmp "$work/w.st" "$work/w2.st"
+check "loaded weights are unchanged" cmp "$work/w.st" "$work/w2.st"
 finish

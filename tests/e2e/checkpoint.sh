@@ -61,7 +61,7 @@ plan() {
 }
 
 for mesh in 1x1 2x2; do
-    check "$mesh plain" plan plain-$mesh $mesh
+    check "$mesh without checkpoint" plan plain-$mesh $mesh
     kinds='all attention matmul every2 some'
     [ $mesh = 1x1 ] || kinds="$kinds ffn"
     for kind in $kinds; do
@@ -73,16 +73,19 @@ for mesh in 1x1 2x2; do
         *) item="layers.*: keep=$kind" ;;
         esac
         l=$kind-$mesh
-        check "$l" plan $l $mesh "$item"
+        check "$l compiles and trains" plan $l $mesh "$item"
         check "$l loss" same_curve "$work/$l.log" "$work/plain-$mesh.log" 1e-6
-        check "$l as planned" as_planned $l
+        check "$l allocates the planned bytes" as_planned $l
         check "$l memory" less_memory $l plain-$mesh
-        check "$l work" work_counted $l plain-$mesh
+        check "$l counts recomputation" work_counted $l plain-$mesh
         check "$l model flops" model_flops $l 6291456
     done
-    check "$mesh each second" less_memory all-$mesh every2-$mesh
-    check "$mesh attention kept" less_memory all-$mesh attention-$mesh
-    check "$mesh matmuls kept" less_memory attention-$mesh matmul-$mesh
+    check "$mesh: every=2 needs more memory than all layers" \
+        less_memory all-$mesh every2-$mesh
+    check "$mesh: keep=attention needs more memory than no keep" \
+        less_memory all-$mesh attention-$mesh
+    check "$mesh: keep=matmul needs more memory than keep=attention" \
+        less_memory attention-$mesh matmul-$mesh
 done
 
 # However the layers are split over loops, each parameter keeps its name and
@@ -98,9 +101,10 @@ same_weights() { # same_weights A B
             --export "$work/read.st" &&
         cmp "$work/own.st" "$work/read.st"
 }
-check "names of each second" test "$(names every2-1x1 | grep -c \
+check "names of layers with every=2" test "$(names every2-1x1 | grep -c \
     '^layers\.[01]-[45]:2\.attention\.wq\.weight$')" = 2
-check "names of some" test "$(names some-1x1 | grep w1 | tr '\n' ' ')" = \
+check "names of layers under an explicit list" \
+    test "$(names some-1x1 | grep w1 | tr '\n' ' ')" = \
     "layers.0.feed_forward.w1.weight layers.1-2.feed_forward.w1.weight \
 layers.3.feed_forward.w1.weight layers.4.feed_forward.w1.weight \
 layers.5.feed_forward.w1.weight "
@@ -110,18 +114,24 @@ model layers.1
 # shellcheck disable=SC2086
 explained=$("$PARC" "$work/llama.pdl" --mesh 2x2 $llama_sizes -D n_layers=6 \
     --explain layers.1.ffn_norm.weight)
-check "a layer explained" test "${explained%% :*}" = \
+check "--explain of one layer" test "${explained%% :*}" = \
     "parameter layers.1.ffn_norm.weight"
-check "weights of each second" same_weights every2-1x1 plain-1x1
-check "weights of some on 2x2" same_weights some-2x2 plain-1x1
-check "a layer by its number" sh -c "'$work/every2-2x2' --steps 0 --threads 1 \
+check "weights with every=2" same_weights every2-1x1 plain-1x1
+check "weights with an explicit list on 2x2" same_weights some-2x2 plain-1x1
+check "--print-shards of a layer by its number" \
+    sh -c "'$work/every2-2x2' --steps 0 --threads 1 \
     --print-shards layers.3.ffn_norm.weight |
     grep -q '^layers.3.ffn_norm.weight: '"
 # One reduction of each layer is repeated: that of the attention's output.
 # Without checkpoint the inputs' gathers are repeated too; units share theirs.
-check "tp scatters" as_many all-2x2 plain-2x2 6 backward tp reduce_scatter
-check "tp gathers" as_many all-2x2 plain-2x2 0 backward tp all_gather
-check "dp gathers" as_many all-2x2 plain-2x2 0 backward dp all_gather
-check "dp scatters" as_many all-2x2 plain-2x2 0 backward dp reduce_scatter
-check "forward" as_many all-2x2 plain-2x2 0 forward tp all_gather
+check "checkpoint repeats tp reduce-scatters" \
+    as_many all-2x2 plain-2x2 6 backward tp reduce_scatter
+check "checkpoint adds no tp all-gathers" \
+    as_many all-2x2 plain-2x2 0 backward tp all_gather
+check "checkpoint adds no dp all-gathers" \
+    as_many all-2x2 plain-2x2 0 backward dp all_gather
+check "checkpoint adds no dp reduce-scatters" \
+    as_many all-2x2 plain-2x2 0 backward dp reduce_scatter
+check "checkpoint changes no forward collective" \
+    as_many all-2x2 plain-2x2 0 forward tp all_gather
 finish

@@ -43,19 +43,26 @@ for L in 1 2 5; do
     "$PARC" examples/llama.pdl --target cpu --mesh 2x2 $llama_sizes \
         -D n_layers=$L --emit json=/dev/stdout >"$work/plan.json"
     two=$((2 * L + 1))
-    check "$L tp forward gathers" between $two $two forward tp all_gather
-    check "$L tp forward scatters" between $two $two forward tp reduce_scatter
-    check "$L tp forward reduces" between 1 3 forward tp all_reduce
-    check "$L tp backward gathers" between $two $((2 * two)) backward tp all_gather
-    check "$L tp backward scatters" between $two $two backward tp reduce_scatter
-    check "$L norm weights" norm_weights
-    check "$L none in layers" none_in_layers
-    check "$L dp forward gathers" between $((L + 2)) $((L + 2)) forward dp all_gather
-    check "$L dp backward gathers" between $L $((L + 2)) backward dp all_gather
-    check "$L dp scatters" between $((L + 2)) $((L + 2)) "forward backward optimizer" dp reduce_scatter
-    check "$L dp loss" dp_loss
-    check "$L gradient norm" grad_norm
-    check "$L nothing else" jq -e '[.collectives[]
+    check "$L layers: tp all-gathers, forward" \
+        between $two $two forward tp all_gather
+    check "$L layers: tp reduce-scatters, forward" \
+        between $two $two forward tp reduce_scatter
+    check "$L layers: tp all-reduces, forward" between 1 3 forward tp all_reduce
+    check "$L layers: tp all-gathers, backward" \
+        between $two $((2 * two)) backward tp all_gather
+    check "$L layers: tp reduce-scatters, backward" \
+        between $two $two backward tp reduce_scatter
+    check "$L layers: one bucket for the norm weights" norm_weights
+    check "$L layers: no all-reduce inside layers" none_in_layers
+    check "$L layers: dp all-gathers, forward" \
+        between $((L + 2)) $((L + 2)) forward dp all_gather
+    check "$L layers: dp all-gathers, backward" \
+        between $L $((L + 2)) backward dp all_gather
+    check "$L layers: dp reduce-scatters" \
+        between $((L + 2)) $((L + 2)) "forward backward optimizer" dp reduce_scatter
+    check "$L layers: one dp all-reduce of the loss" dp_loss
+    check "$L layers: all-reduces of the gradient norm" grad_norm
+    check "$L layers: no other collective" jq -e '[.collectives[]
         | select(.kind == "all_to_all")] | length == 0' "$work/plan.json"
 done
 # GPT-2 under sequence parallelism has one gather and one reduce-scatter for
@@ -69,12 +76,17 @@ for L in 2 5; do
     "$PARC" examples/gpt2.pdl --target cpu --mesh 1x2 $gpt2_sizes \
         -D n_layers=$L --emit json >"$work/plan.json"
     two=$((2 * L + 1))
-    check "gpt2 $L forward gathers" between $two $two forward tp all_gather
-    check "gpt2 $L forward scatters" between $two $two forward tp reduce_scatter
-    check "gpt2 $L backward gathers" between $((2 * two + 1)) $((2 * two + 1)) \
+    check "gpt2, $L layers: tp all-gathers, forward" \
+        between $two $two forward tp all_gather
+    check "gpt2, $L layers: tp reduce-scatters, forward" \
+        between $two $two forward tp reduce_scatter
+    check "gpt2, $L layers: tp all-gathers, backward" \
+        between $((2 * two + 1)) $((2 * two + 1)) \
         backward tp all_gather
-    check "gpt2 $L backward scatters" between $two $two backward tp reduce_scatter
-    check "gpt2 $L norms once" between 1 1 backward tp all_reduce
+    check "gpt2, $L layers: tp reduce-scatters, backward" \
+        between $two $two backward tp reduce_scatter
+    check "gpt2, $L layers: one all-reduce for the norms" \
+        between 1 1 backward tp all_reduce
     # shellcheck disable=SC2086
     "$PARC" examples/transformer.pdl --plan tensor_parallel --target cpu \
         --mesh 1x2 $transformer_sizes -D n_layers=$L --emit json \
@@ -82,13 +94,16 @@ for L in 2 5; do
     # Two in each encoder layer, three in each decoder layer, two embeddings,
     # three of the loss.
     n=$((5 * L + 2 + 3))
-    check "encoder-decoder $L forward sums" between $n $n forward tp all_reduce
+    check "encoder-decoder, $L layers: all-reduces, forward" \
+        between $n $n forward tp all_reduce
     # Once for all layers: the head's input and the encoder's result.
     n=$((5 * L + 2))
-    check "encoder-decoder $L backward sums" between $n $n backward tp all_reduce
+    check "encoder-decoder, $L layers: all-reduces, backward" \
+        between $n $n backward tp all_reduce
 done
 # shellcheck disable=SC2086
 "$PARC" examples/llama.pdl --mesh 1x1 $llama_sizes --emit json \
     >"$work/plan.json"
-check "1x1 has none" jq -e '.collectives | length == 0' "$work/plan.json"
+check "1x1 has no collectives" \
+    jq -e '.collectives | length == 0' "$work/plan.json"
 finish

@@ -47,13 +47,14 @@ warnings() { # warnings DIR
 }
 for level in x86-64-v3 x86-64-v4 amx aarch64; do
     for precision in f32 bf16; do
-        check "$level, $precision: the same for every library" \
+        check "$level, $precision: outputs do not depend on the library" \
             on_all_libraries $level llama $precision
     done
 done
 check "the level is in the JSON" jq -e '.cpu == "amx"' \
     "$work/amx-llama-f32-ALL/json"
-check "and in the command" grep -q -- '--threads 1 --cpu amx ' \
+check "the level is in the program's command" \
+    grep -q -- '--threads 1 --cpu amx ' \
     "$work/amx-llama-f32-ALL/tree/train.c"
 native_has_threads() {
     "$PARC" examples/toy.pdl --target cpu --emit plan |
@@ -86,10 +87,10 @@ for precision in f32 bf16; do
     [ $precision = f32 ] || tolerance=1e-2
     for library in $libraries; do
         log=$work/mine-$precision-$library.log
-        check "$precision: $mine with a library for $library" trains \
+        check "$precision: $mine trains with a library for $library" trains \
             "$work/mine-$precision" "$work/mine-$precision.json" "$log" \
             DNNL_MAX_CPU_ISA=$library
-        check "$precision: has the curve of native" same_curve "$log" \
+        check "$precision: $mine has the curve of native" same_curve "$log" \
             "$work/native-$precision.log" $tolerance
     done
 done
@@ -126,7 +127,7 @@ if [ "$machine" = x86_64 ]; then
             --target cpu --cpu $mine -o "$work/er"
         for option in "--steps 1" --help --info; do
             # shellcheck disable=SC2086
-            check "which it needs ($option)" refused \
+            check "a missing avx512er is refused ($option)" refused \
                 "^er: error: compiled with --cpu $mine, but this machine \
 lacks .*avx512er: compile it on this machine, or with parc --cpu " \
                 "$work/er" $option
@@ -148,14 +149,18 @@ elif command -v qemu-x86_64 >/dev/null; then
     check "x86-64-v3 trains on a Haswell" haswell "$work/toy-x86-64-v3" \
         --steps 3 --log "$work/haswell.log"
     if [ "$machine" = x86_64 ]; then
-        check "and here" "$work/toy-x86-64-v3" --steps 3 --log "$work/here.log"
-        check "alike" same_curve "$work/haswell.log" "$work/here.log" 1e-6
+        check "x86-64-v3 trains on this machine" \
+            "$work/toy-x86-64-v3" --steps 3 --log "$work/here.log"
+        check "both machines have one curve" \
+            same_curve "$work/haswell.log" "$work/here.log" 1e-6
     fi
-    check "x86-64-v4 does not" refused 'lacks avx512f, avx512dq, avx512cd, '\
+    check "x86-64-v4 is refused on a Haswell" \
+        refused 'lacks avx512f, avx512dq, avx512cd, '\
 'avx512bw, avx512vl: compile it on this machine, or with parc --cpu x86-64-v3$' \
         haswell "$work/toy-x86-64-v4" --steps 3
-    check "nor does amx" refused 'amx-tile' haswell "$work/toy-amx" --steps 3
-    check "nor x86-64-v3 on a Nehalem" refused \
+    check "amx is refused on a Haswell" \
+        refused 'amx-tile' haswell "$work/toy-amx" --steps 3
+    check "x86-64-v3 is refused on a Nehalem" refused \
         'lacks movbe, .*avx2: compile it on this machine$' \
         qemu-x86_64 -cpu Nehalem "$work/toy-x86-64-v3" --steps 3
 else

@@ -26,23 +26,26 @@ clean() {
 check "warnings are requested" test "$(echo "$warnings" | grep -e -Wall)"
 runtime="-I$root/runtime -fopenmp -ffp-contract=fast -fno-math-errno"
 for folder in base frontend ir passes codegen driver; do
-    check "$folder" clean -O1 -I"$root" -I"$BUILD/gen" "$root/$folder"/*.c
+    check "$folder compiles for Arm" \
+        clean -O1 -I"$root" -I"$BUILD/gen" "$root/$folder"/*.c
 done
 # shellcheck disable=SC2086
-check "the runtime" clean -O2 $runtime "$root"/runtime/*.c
+check "the runtime compiles for Arm" clean -O2 $runtime "$root"/runtime/*.c
 # shellcheck disable=SC2086
-check "the runtime on CPUs" clean -O3 -march=armv8-a $runtime \
+check "the CPU runtime compiles for Arm" clean -O3 -march=armv8-a $runtime \
     "$root"/runtime/cpu/*.c
 # shellcheck disable=SC2086
-check "the runtime on GPUs" clean -O1 $runtime "$root"/runtime/cuda/*.c
+check "the CUDA runtime compiles for Arm" \
+    clean -O1 $runtime "$root"/runtime/cuda/*.c
 
 for case in toy:f32 llama:bf16; do
     model=${case%:*} at=$work/$model
     # shellcheck disable=SC2086
-    check "$case sources" "$PARC" "examples/$model.pdl" --target cpu \
+    check "$case is emitted" "$PARC" "examples/$model.pdl" --target cpu \
         --cpu aarch64 --mesh 2x2 $([ $model = toy ] || echo "$llama_sizes") \
         -D precision="${case#*:}" -S "$at"
-    check "$case" clean -O3 -march=armv8-a -fopenmp -ffp-contract=fast \
+    check "$case compiles for Arm" \
+        clean -O3 -march=armv8-a -fopenmp -ffp-contract=fast \
         -fno-math-errno -Wno-overlength-strings -I"$at/runtime" "$at/train.c" "$at/kernels.c"
 done
 finish

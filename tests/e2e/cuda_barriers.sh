@@ -53,11 +53,13 @@ done
 job probe_small rows tests/data/rows.pdl -D n=5000 >"$work/rows.out" 2>&1
 job probe_small long tests/data/long_rows.pdl -D n=20000 >"$work/long.out" 2>&1
 wait
-check "variants of rows" needed rows
-check "variants of a softmax" needed long
+check "row variants for less shared memory: no redundant barrier" needed rows
+check "softmax variants for less shared memory: no redundant barrier" \
+    needed long
 for model in llama gpt2 transformer; do
     for precision in f32 bf16; do
-        check "$model in $precision" needed "$model-$precision"
+        check "$model in $precision: no redundant barrier" \
+            needed "$model-$precision"
     done
 done
 finish

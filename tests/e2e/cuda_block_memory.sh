@@ -26,7 +26,7 @@ trains() {
     check "$name compiles" cuda_tree "$at" "$model" --mesh 1 "$@"
     check "$name has low-shared-memory variants" grep -q '_tight' "$at/train.c"
     for bytes in $least 166912 232448; do
-        check "$name, $bytes bytes" trained "$at" $bytes
+        check "$name trains with $bytes bytes" trained "$at" $bytes
         check "$name, $bytes bytes: the CPU's losses" same_curve \
             "$at-cpu.json" "$at-$bytes.json" $tolerance
     done
@@ -45,7 +45,8 @@ trains "loss of 32000 f32" tests/data/long_rows.pdl -D n=32000
 trains "loss of 40000 f32" tests/data/long_rows.pdl -D n=40000
 trains "loss of 72000 bf16" tests/data/long_rows.pdl -D n=72000 \
     -D precision=bf16
-check "less is too little" sh -c "! STANDIN_SHARED=$((least - 16)) \
+check "less shared memory than a kernel needs is refused" \
+    sh -c "! STANDIN_SHARED=$((least - 16)) \
     '$standin/run' -k '$work/heads_f32/fast.so' '$work/heads_f32/train' \
     --steps 1 >'$work/less' 2>&1 &&
     grep -q 'bytes of shared memory' '$work/less'"

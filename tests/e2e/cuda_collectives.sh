@@ -6,7 +6,8 @@
 export BUILD
 lib=$BUILD/standin
 check "the stand-ins build" tests/standin/build
-check "links" ${CC:-cc} -std=c11 -D_GNU_SOURCE -g -I. -Iruntime -Iruntime/cuda \
+check "the test links" \
+    ${CC:-cc} -std=c11 -D_GNU_SOURCE -g -I. -Iruntime -Iruntime/cuda \
     tests/cuda/collectives.c "$BUILD/libparc_cuda.a" -o "$work/collectives" \
     -fopenmp -lm -ldl
 # The test launches no kernels, but the stand-in needs a library of some.
@@ -24,9 +25,9 @@ passes() {
     [ "$status" = 0 ] && grep -q ' passed, 0 failed' "$work/log"
 }
 for order in early late 7; do
-    check "forked, $order" passes "STANDIN_ORDER=$order"
+    check "forked ranks, $order" passes "STANDIN_ORDER=$order"
 done
-check "statement by statement" passes PARC_SYNC=1
+check "forked ranks, PARC_SYNC=1" passes PARC_SYNC=1
 
 # The calls of NCCL: the warm-up sends messages as long as the model's longest
 # collective, or a quarter of the free memory if that is less. No communicator may
@@ -44,22 +45,28 @@ asks() {
     done
     [ "$(sed -n 's/^blocks //p' "$work/calls" | sort -u)" = "$blocks" ]
 }
-check "long messages on a large GPU" asks 6291456 32 STANDIN_UNITS=132
-check "short ones on a smaller one" asks 2097152 15 STANDIN_UNITS=60 \
+check "NCCL's warm-up and blocks on a large GPU" \
+    asks 6291456 32 STANDIN_UNITS=132
+check "NCCL's warm-up and blocks on a small GPU" \
+    asks 2097152 15 STANDIN_UNITS=60 \
     STANDIN_FREE=8388608
 
 # Ranges, as a profiler's library receives them, by NVTX's own header.
 if [ -e /usr/local/cuda/include/nvtx3/nvToolsExt.h ]; then
-    check "a profiler" ${CC:-cc} -std=c11 -shared -fPIC \
+    check "the profiler's library builds" ${CC:-cc} -std=c11 -shared -fPIC \
         -I/usr/local/cuda/include tests/cuda/profiler.c -o "$work/profiler.so"
-    check "a program" ${CC:-cc} -std=c11 -DCUDA -Iruntime tests/cuda/line.c \
+    check "the profiled program builds" \
+        ${CC:-cc} -std=c11 -DCUDA -Iruntime tests/cuda/line.c \
         "$BUILD/libparc_cuda.a" -o "$work/line" -fopenmp -lm -ldl
-    check "watched" on_cuda NVTX_INJECTION64_PATH="$work/profiler.so" \
+    check "a run with a profiler" \
+        on_cuda NVTX_INJECTION64_PATH="$work/profiler.so" \
         PROFILE="$work/profile" PARC_CACHE="$work/cache" "$work/line" --steps 3
-    check "the capture" grep -q '^  capture$' "$work/profile"
-    check "its phases" grep -q '^    [a-z]' "$work/profile"
-    check "its statements" grep -q '^      [a-z]' "$work/profile"
-    check "a replay" test "$(tail -n 1 "$work/profile")" = "step 3"
+    check "the profile has the capture" grep -q '^  capture$' "$work/profile"
+    check "the profile has the phases" grep -q '^    [a-z]' "$work/profile"
+    check "the profile has the statements" \
+        grep -q '^      [a-z]' "$work/profile"
+    check "the profile has the replay of step 3" \
+        test "$(tail -n 1 "$work/profile")" = "step 3"
 fi
 
 launched() {
@@ -72,7 +79,7 @@ launched() {
     cat "$work"/log.?
     [ "$(cat "$work"/log.? | grep -c ' passed, 0 failed')" = 4 ]
 }
-check "launched" launched
+check "ranks of a launcher" launched
 
 # Four ranks on one GPU.
 check "the loopback builds" sh -c "mkdir '$work/loopback' &&
@@ -81,9 +88,9 @@ shared() {
     LD_LIBRARY_PATH=$work/loopback passes STANDIN_DEVICES=1 PARC_DEVICE=0 "$@"
 }
 for order in early late 7; do
-    check "on one GPU, $order" shared "STANDIN_ORDER=$order"
+    check "ranks that share a GPU, $order" shared "STANDIN_ORDER=$order"
 done
-check "on one GPU, in small pieces" shared LOOPBACK_STAGE=1024
+check "ranks that share a GPU, in small rounds" shared LOOPBACK_STAGE=1024
 
 # Without NCCL: an empty file precedes the machine's own library, if any.
 mkdir "$work/lib"
@@ -99,9 +106,11 @@ without() { # without WHY
     grep -qE "error: NCCL is missing: $1; install it" "$work/log"
 }
 : >"$work/lib/libnccl.so.2"
-check "NCCL is no library" without "[^ ]*/libnccl.so.2: file too short"
+check "a damaged NCCL library is refused" \
+    without "[^ ]*/libnccl.so.2: file too short"
 rm "$work/lib/libnccl.so.2"
 ldconfig -p 2>/dev/null | grep -q 'libnccl\.so\.2' ||
-    check "without NCCL" without "libnccl.so.2: cannot open shared object file: \
+    check "a missing NCCL is refused" \
+        without "libnccl.so.2: cannot open shared object file: \
 No such file or directory"
 finish

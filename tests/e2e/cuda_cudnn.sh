@@ -14,11 +14,11 @@ real=${PARC_TEST_CUDNN:-$real}
 if [ -n "$real" ]; then
     mkdir "$work/stub"
     # shellcheck disable=SC2086
-    check "a driver that takes everything" $cc -shared -fPIC \
+    check "a permissive stand-in driver builds" $cc -shared -fPIC \
         -Wl,-soname,libcuda.so.1 tests/cuda/driver_stub.c \
         -o "$work/stub/libcuda.so.1"
     # shellcheck disable=SC2086
-    check "the plans' test builds" $cc tests/cuda/cudnn_plans.c \
+    check "the test of cuDNN's plans builds" $cc tests/cuda/cudnn_plans.c \
         "$BUILD/libparc_cuda.a" -fopenmp -lm -ldl -o "$work/plans"
     LD_LIBRARY_PATH=$work/stub:$(dirname "$real") "$work/plans" "$real" \
         >"$work/said" 2>&1
@@ -40,10 +40,10 @@ for name in rt_cudnn rt_cudnn_graph rt_cudnn_attention rt_cuda_load; do
     objects="$objects $work/$name.o"
 done
 # shellcheck disable=SC2086
-check "the numbers' test builds" "$standin/build" -program -fopenmp \
+check "the test of descriptors builds" "$standin/build" -program -fopenmp \
     "$standin/cudnn_test.c" $objects "$BUILD/libparc_rt.a" -ldnnl -lm \
     -o "$work/numbers"
-check "descriptors say what attention is" env \
+check "descriptors compute attention" env \
     LD_LIBRARY_PATH="$BUILD/standin/cudnn" "$work/numbers"
 
 # ---- programs ----
@@ -96,17 +96,20 @@ engine() {
 export PARC_CUDNN=1
 # shellcheck disable=SC2086
 {
-    check "a deterministic program" trains ordered llama $small $llama \
+    check "a deterministic program trains" trains ordered llama $small $llama \
         -D precision=bf16 -D deterministic=true
-    check "has an engine whose results repeat" engine ordered 2
+    check "a deterministic program has an engine whose results repeat" \
+        engine ordered 2
     sed '/layers\.\*\.attention[:.]/d' examples/llama.pdl >"$work/same.pdl"
-    check "ranks that compute the same gradient" cuda_tree "$work/same" \
+    check "ranks that compute the same gradient: tree" cuda_tree "$work/same" \
         "$work/same.pdl" --mesh 1x2 --arch sm_90a $small $llama \
         -D precision=bf16
-    check "have kernels" "$standin/build" -fast "$work/same/kernels.cu" \
+    check "ranks that compute the same gradient: kernels" \
+        "$standin/build" -fast "$work/same/kernels.cu" \
         "$work/same/fast.so"
-    check "and one, too" engine same 2
-    check "ranks that compute parts" engine llama_f16 0
+    check "ranks that compute the same gradient: deterministic engine" \
+        engine same 2
+    check "ranks that compute parts: any engine" engine llama_f16 0
 }
 unset PARC_CUDNN
 
@@ -129,36 +132,47 @@ own() {
     shift
     run "$@" --dry-run && says "own kernels ($reason" && ! says ": cuDNN"
 }
-check "it is chosen" run PARC_CUDNN=1 --dry-run
-check "forward is told" says \
+check "PARC_CUDNN=1 selects cuDNN" run PARC_CUDNN=1 --dry-run
+check "--dry-run reports the forward pass" says \
     "attention forward of [4, 16, 4, 8]: cuDNN 91900, engine 2"
-check "backward is told, of an engine whose results vary" says \
+check "--dry-run reports the backward pass" says \
     "attention backward of [4, 16, 4, 8]: cuDNN 91900, engine 0"
-check "calls are looked at" run PARC_CUDNN=1 PARC_NANCHECK=1 --steps 2
-check "calls are waited for" run PARC_CUDNN=1 PARC_SYNC=1 --steps 2
-check "calls are traced" run PARC_CUDNN=1 --steps 6 --trace "$work/t.json"
-check "under their names" jq -e '[.traceEvents[] | select(.cat == "attention")
+check "cuDNN runs with PARC_NANCHECK=1" \
+    run PARC_CUDNN=1 PARC_NANCHECK=1 --steps 2
+check "cuDNN runs with PARC_SYNC=1" run PARC_CUDNN=1 PARC_SYNC=1 --steps 2
+check "cuDNN runs with --trace" \
+    run PARC_CUDNN=1 --steps 6 --trace "$work/t.json"
+check "the trace has the names of attention calls" \
+    jq -e '[.traceEvents[] | select(.cat == "attention")
     | .name] | length > 0' "$work/t.json"
-check "switched off" own "PARC_CUDNN=0" PARC_CUDNN=0
-check "a value that is none" sh -c "! PARC_CUDNN=no STANDIN_FAST=1 \
+check "PARC_CUDNN=0 selects our own kernels" own "PARC_CUDNN=0" PARC_CUDNN=0
+check "PARC_CUDNN=no is refused" sh -c "! PARC_CUDNN=no STANDIN_FAST=1 \
     '$standin/run' -k '$work/llama/fast.so' '$work/llama/train' --dry-run \
     2>'$work/said'"
-check "is told" says "PARC_CUDNN is 'no' in the environment; it takes 0 or 1"
+check "PARC_CUDNN=no is reported" \
+    says "PARC_CUDNN is 'no' in the environment; it takes 0 or 1"
 mkdir "$work/none"
 : >"$work/none/libcudnn.so.9"
-check "no library" own "cuDNN is missing: " PARC_CUDNN=1 \
+check "a missing cuDNN: our own kernels run" \
+    own "cuDNN is missing: " PARC_CUDNN=1 \
     LD_LIBRARY_PATH="$work/none"
-check "an old one" own "cuDNN 90100 is older than 91002)" PARC_CUDNN=1 \
+check "an old cuDNN: our own kernels run" \
+    own "cuDNN 90100 is older than 91002)" PARC_CUDNN=1 \
     STANDIN_CUDNN_VERSION=90100
-check "no engine" own "no engine for it)" PARC_CUDNN=1 STANDIN_CUDNN=refuse
-check "a version whose padding is wrong" run PARC_CUDNN=1 \
+check "no engine: our own kernels run" \
+    own "no engine for it)" PARC_CUDNN=1 STANDIN_CUDNN=refuse
+check "a version whose padding is wrong runs" run PARC_CUDNN=1 \
     STANDIN_CUDNN_VERSION=91400 --dry-run
-check "has forward alone" says "[4, 16, 4, 8]: cuDNN 91400"
-check "and says why" says "own kernels (this version's gradients are wrong"
-check "what fails" sh -c "! PARC_CUDNN=1 STANDIN_CUDNN=fail '$standin/run' \
+check "a version whose padding is wrong runs the forward pass" \
+    says "[4, 16, 4, 8]: cuDNN 91400"
+check "a version whose padding is wrong: reason" \
+    says "own kernels (this version's gradients are wrong"
+check "a failing call of cuDNN ends the run" \
+    sh -c "! PARC_CUDNN=1 STANDIN_CUDNN=fail '$standin/run' \
     -k '$work/llama/fast.so' '$work/llama/train' --steps 1 2>'$work/said'"
-check "is named" says "error: rank 0: cuDNN 91900's attention in 'attention"
-check "with a way out" says \
+check "a failing call of cuDNN is named" \
+    says "error: rank 0: cuDNN 91900's attention in 'attention"
+check "a failing call of cuDNN: the message proposes PARC_CUDNN=0" says \
     "CUDNN_STATUS_EXECUTION_FAILED; PARC_CUDNN=0 runs without it"
 
 # Ranks under a launcher, one of which has another library, or none: rank 0's
@@ -198,25 +212,35 @@ refuses() {
         says "Install the same cuDNN everywhere, or set PARC_CUDNN=0"
 }
 nowhere=LD_LIBRARY_PATH=$BUILD/standin:$work/none
-check "ranks with one library" ranks 0 2 STANDIN_CUDNN_VERSION=91900
-check "are as forked ones" cmp "$work/ranks.st" "$work/llama_f16.early.st"
-check "rank 2 lacks it" ranks 1 2 "$nowhere"
-check "and says so" refuses "cuDNN is missing: "
-check "rank 2 has an old one" ranks 1 2 STANDIN_CUDNN_VERSION=90100
-check "and says which" refuses "cuDNN 90100 is older than 91002)"
-check "rank 2 has a newer one" ranks 1 2 STANDIN_CUDNN_VERSION=92600
-check "and says that" refuses "cuDNN 92600 takes engine 2)"
-check "rank 2 has no engine" ranks 1 2 STANDIN_CUDNN=refuse
-check "and says why" refuses "no engine for it)"
-check "rank 0 lacks it" ranks 0 0 "$nowhere"
-check "and all take our own" cmp "$work/ranks.st" "$work/llama_f16.own.st"
-check "rank 0 has an old one" ranks 0 0 STANDIN_CUDNN_VERSION=90100
-check "and all do, too" cmp "$work/ranks.st" "$work/llama_f16.own.st"
+check "launched ranks with equal libraries" \
+    ranks 0 2 STANDIN_CUDNN_VERSION=91900
+check "launched ranks compute the weights of forked ones" \
+    cmp "$work/ranks.st" "$work/llama_f16.early.st"
+check "rank 2 lacks cuDNN: the run ends" ranks 1 2 "$nowhere"
+check "rank 2 lacks cuDNN: message" refuses "cuDNN is missing: "
+check "rank 2 has an old cuDNN: the run ends" \
+    ranks 1 2 STANDIN_CUDNN_VERSION=90100
+check "rank 2 has an old cuDNN: message" \
+    refuses "cuDNN 90100 is older than 91002)"
+check "rank 2 has a newer cuDNN: the run ends" \
+    ranks 1 2 STANDIN_CUDNN_VERSION=92600
+check "rank 2 has a newer cuDNN: message" refuses "cuDNN 92600 takes engine 2)"
+check "rank 2 has no engine: the run ends" ranks 1 2 STANDIN_CUDNN=refuse
+check "rank 2 has no engine: message" refuses "no engine for it)"
+check "rank 0 lacks cuDNN: the run succeeds" ranks 0 0 "$nowhere"
+check "rank 0 lacks cuDNN: all ranks use our own kernels" \
+    cmp "$work/ranks.st" "$work/llama_f16.own.st"
+check "rank 0 has an old cuDNN: the run succeeds" \
+    ranks 0 0 STANDIN_CUDNN_VERSION=90100
+check "rank 0 has an old cuDNN: all ranks use our own kernels" \
+    cmp "$work/ranks.st" "$work/llama_f16.own.st"
 
 # Measurements are stored in the cache.
 export PARC_CACHE="$work/measured"
-check "a slow one" own "they are faster here)" PARC_CUDNN= STANDIN_CUDNN=slow
-check "is remembered" own "they are faster here)" PARC_CUDNN=
-check "both passes" test \
+check "a slow cuDNN: our own kernels run" \
+    own "they are faster here)" PARC_CUDNN= STANDIN_CUDNN=slow
+check "a slow cuDNN: the cache has the choice" \
+    own "they are faster here)" PARC_CUDNN=
+check "the cache has both passes" test \
     "$(cat "$work/measured"/matmul-* | grep -c ' attention ')" = 2
 finish

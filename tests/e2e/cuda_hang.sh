@@ -10,14 +10,16 @@ export BUILD
 check "the stand-ins build" tests/standin/build
 check "kernels compile" tests/standin/build tests/cuda/line.cu "$work/line.so"
 # shellcheck disable=SC2086
-check "links" ${CC:-cc} -std=c11 -g -Iruntime tests/cuda/hang.c \
+check "the test links" ${CC:-cc} -std=c11 -g -Iruntime tests/cuda/hang.c \
     "$BUILD/libparc_cuda.a" -o "$work/hang" -fopenmp -lm -ldl
 export STANDIN_KERNELS="$work/line.so" STANDIN_LIMIT=300
 LD_LIBRARY_PATH=$BUILD/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
-check "none hangs" "$work/hang" --steps 5
-check "none hangs, late" env STANDIN_ORDER=late "$work/hang" --steps 5
-check "none hangs, call by call" env PARC_GRAPH=0 "$work/hang" --steps 5
+check "a run without a hang" "$work/hang" --steps 5
+check "a run without a hang, queued work late" \
+    env STANDIN_ORDER=late "$work/hang" --steps 5
+check "a run without a hang, without a graph" \
+    env PARC_GRAPH=0 "$work/hang" --steps 5
 
 # The memory that two communicators of NCCL take on the device is allocated
 # before the arena, and is reported.
@@ -26,17 +28,20 @@ dry() { # dry NAME…: what a dry run prints
     cat "$work/said"
 }
 check "a dry run" dry STANDIN_NCCL_BYTES=1048576
-check "says what NCCL takes" grep -qx "nccl      2.0 MiB on the GPU beside \
+check "the dry run reports NCCL's memory" \
+    grep -qx "nccl      2.0 MiB on the GPU beside \
 the plan" "$work/said"
-check "and what the rest does" grep -qE "^other     [0-9.]+ K?i?B on the GPU" \
+check "the dry run reports other memory" \
+    grep -qE "^other     [0-9.]+ K?i?B on the GPU" \
     "$work/said"
-check "the arena is NCCL's" grep -qx "          the arena is a symmetric window \
+check "the dry run reports the arena's window" \
+    grep -qx "          the arena is a symmetric window \
 of 2 communicators" "$work/said"
 plain() { # plain NAME=VALUE…: runs without windows
     dry "$@" && ! grep window "$work/said" && env "$@" "$work/hang" --steps 2
 }
-check "a machine that makes no windows" plain STANDIN_NO_WINDOWS=1
-check "no windows wanted" plain PARC_NCCL_WINDOW=0
+check "no windows: the run uses NCCL's buffers" plain STANDIN_NO_WINDOWS=1
+check "PARC_NCCL_WINDOW=0: the run uses NCCL's buffers" plain PARC_NCCL_WINDOW=0
 refused() {
     env STANDIN_NCCL_BYTES=1048576 STANDIN_FREE=2097424 "$work/hang" \
         --steps 1 2>"$work/said"
@@ -46,7 +51,7 @@ refused() {
 stand-in GPU\) has 272 B free of 8.0 GiB \(and 2.0 MiB in use by NCCL\), \
 1.2 KiB too little" "$work/said"
 }
-check "what is missing then" refused
+check "too little memory beside NCCL is refused" refused
 # Arenas that do not fit even without NCCL are refused before NCCL starts.
 early() { # early TEXT NAME=VALUE…
     phrase=$1
@@ -57,9 +62,11 @@ early() { # early TEXT NAME=VALUE…
     [ $status = 1 ] && [ "$(wc -l <"$work/said")" = 1 ] &&
         grep -qE "$phrase" "$work/said"
 }
-check "before NCCL" early "a rank needs 1.5 KiB; GPU [0-3] \(parc stand-in GPU\) \
+check "an arena that does not fit is refused before NCCL starts" \
+    early "a rank needs 1.5 KiB; GPU [0-3] \(parc stand-in GPU\) \
 has 1000 B free of 8.0 GiB, [0-9]+ B too little" STANDIN_FREE=1000
-check "ranks that share a GPU" early "4 ranks that share a GPU need 6.0 KiB; \
+check "arenas that do not fit a shared GPU are refused" \
+    early "4 ranks that share a GPU need 6.0 KiB; \
 GPU 0 \(parc stand-in GPU\) has 4.9 KiB free of 8.0 GiB, 1.1 KiB too little" \
     STANDIN_FREE=5000 PARC_DEVICE=0
 
@@ -96,8 +103,8 @@ hangs() {
     env $stall PARC_TIMEOUT=4 "$@" "$work/hang" --steps 5 2>"$work/said"
     says $? "$work/said" "$from0" "$from1" "$from2" "$from3"
 }
-check "on one node" hangs A=
-check "on one node, call by call" hangs PARC_GRAPH=0
+check "forked ranks name the late rank" hangs A=
+check "forked ranks name the late rank, without a graph" hangs PARC_GRAPH=0
 
 # Under a launcher one rank has a shorter timeout.
 rank() { # rank R SPEAKER
@@ -118,10 +125,10 @@ launched() { # launched SPEAKER TEXT
     cat "$work"/said.? >"$work/said"
     says $status "$work/said" "$2"
 }
-check "rank 0 reports" launched 0 "$from0"
-check "rank 1 reports" launched 1 "$from1"
-check "rank 2 reports" launched 2 "$from2"
-check "rank 3 reports" launched 3 "$from3"
+check "launched ranks: rank 0 names the late rank" launched 0 "$from0"
+check "launched ranks: rank 1 names the late rank" launched 1 "$from1"
+check "launched ranks: rank 2 names the late rank" launched 2 "$from2"
+check "launched ranks: rank 3 names the late rank" launched 3 "$from3"
 
 # A stopped process answers no other rank.
 stopped() {
@@ -140,7 +147,7 @@ stopped() {
 [0-9]+, which is in 'a.*; rank 3 has not reached 'a.*: it does not answer; " \
         "$work/said.0" && [ "$(cat "$work"/said.? | grep -c error)" = 1 ]
 }
-check "one is stopped" stopped
+check "a stopped process is named" stopped
 
 # All ranks are in the same iteration of ar1, and none of them ends it. (NCCL
 # sums four times before the first step.)
@@ -151,8 +158,8 @@ waited() { # waited RANK TEXT: the message of RANK, in step 2
 all="$ar 1; so are all its ranks"
 from0=$(waited 0 "$all") from1=$(waited 1 "$all")
 from2=$(waited 2 "$all") from3=$(waited 3 "$all")
-check "all are in a collective" hangs A=
-check "all are in a collective, call by call" hangs PARC_GRAPH=0
+check "all ranks hang in a collective" hangs A=
+check "all ranks hang in a collective, without a graph" hangs PARC_GRAPH=0
 
 # Ranks 0 and 1 hang in ar1; 2 and 3 have ended theirs and wait for them over
 # dp.
@@ -160,8 +167,8 @@ stall=STANDIN_NCCL_STALL=01:all_reduce:9
 held="it is in $ar 1, and so are all ranks of that collective"
 from2=$(waited 2 "$ag 2; rank 0 has not reached $ag 2: $held")
 from3=$(waited 3 "$ag 2; rank 1 has not reached $ag 2: $held")
-check "a group is in a collective" hangs A=
-check "a group is, and rank 2 reports" launched 2 "$from2"
+check "a group hangs in a collective" hangs A=
+check "a group hangs in a collective: rank 2 reports" launched 2 "$from2"
 
 # A run whose ranks are all stopped for longer than the limit continues.
 suspended() {
@@ -189,6 +196,6 @@ from2=$(waited 2 "$ag 2; rank 0 has not reached $ag 2: it is in $all")
 from3="rank 3 waited 4 s for its GPU to finish step 3, which is in $ar 0 and in \
 $ag 0; rank 2 has not reached $ar 0: it is in step 2 and is in $ag 2; rank 0 has \
 not reached $ag 2: it is in step 2 and is in $all; $limit"
-check "one does not end it" hangs A=
-check "one does not end it, and rank 3 reports" launched 3 "$from3"
+check "one rank does not end a collective" hangs A=
+check "one rank does not end a collective: rank 3 reports" launched 3 "$from3"
 finish

@@ -13,8 +13,9 @@ if ! "$PARC" examples/toy.pdl --mesh 2x2 -S "$tree" 2>"$work/log" &&
     finish
     exit
 fi
-check "a tree" test -e "$tree/train.c"
-check "forked" tests/standin/run "$tree" --steps 3 --export "$work/forked.st" \
+check "the tree is written" test -e "$tree/train.c"
+check "forked ranks train" \
+    tests/standin/run "$tree" --steps 3 --export "$work/forked.st" \
     --log "$work/forked.jsonl"
 export STANDIN_KERNELS="$tree/standin.so"
 LD_LIBRARY_PATH=$BUILD/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -37,17 +38,21 @@ launched() {
     cat "$work"/rc.*
     [ "$(sort -u "$work"/rc.*)" = 0 ]
 }
-check "launched" launched --steps 3 --export "$work/w.st" \
+check "launched ranks train" launched --steps 3 --export "$work/w.st" \
     --log "$work/log.jsonl"
-check "its weights" cmp "$work/forked.st" "$work/w.st"
-check "its curve" same_curve "$work/forked.jsonl" "$work/log.jsonl" 0
-check "from weights" launched --steps 0 --init "$work/w.st" \
+check "launched ranks have the weights of forked ones" \
+    cmp "$work/forked.st" "$work/w.st"
+check "launched ranks have the curve of forked ones" \
+    same_curve "$work/forked.jsonl" "$work/log.jsonl" 0
+check "launched ranks load weights" launched --steps 0 --init "$work/w.st" \
     --export "$work/again.st"
-check "unchanged" cmp "$work/w.st" "$work/again.st"
-check "shards" launched --print-shards net1
-check "of all ranks" cmp "$work/forked.shards" "$work/out.0"
-check "a trace" launched --steps 4 --trace "$work/t.json"
-check "of four" sh -c '[ "$(jq -r "[.traceEvents[] | select(.ph == \"X\")
+check "loaded weights are unchanged" cmp "$work/w.st" "$work/again.st"
+check "launched ranks print shards" launched --print-shards net1
+check "the shards of all ranks are printed" \
+    cmp "$work/forked.shards" "$work/out.0"
+check "launched ranks write a trace" launched --steps 4 --trace "$work/t.json"
+check "the trace has four ranks" \
+    sh -c '[ "$(jq -r "[.traceEvents[] | select(.ph == \"X\")
     | .pid] | unique | length" "$1")" = 4 ]' sh "$work/t.json"
 
 # Kills the process itself, whose id is in a file, not the shell around it.
@@ -67,5 +72,5 @@ killed() {
         grep -q 'rank 3 on .* is gone (killed, or its machine is lost): rank 0 was in step ' \
             "$work/err.0"
 }
-check "a rank is killed" killed
+check "a killed rank ends the run" killed
 finish

@@ -67,9 +67,10 @@ smaller() {
 compare() {
     row=$1 example=$2
     shift 2
-    check "$row: without" built "$row-off" "$example" "" "$@"
-    check "$row: offloaded" built "$row-on" "$example" "$clause" "$@"
-    check "$row: runs without" ran "$row-off" early
+    check "$row: the plain program builds" built "$row-off" "$example" "" "$@"
+    check "$row: the offloaded program builds" \
+        built "$row-on" "$example" "$clause" "$@"
+    check "$row: the plain program runs" ran "$row-off" early
     for order in early late; do
         on=$work/$row-on off=$work/$row-off
         check "$row, $order: runs" ran "$row-on" $order
@@ -112,11 +113,12 @@ check "the table: both" in_table "$clause"
 
 # Other options of a run.
 on=$work/llama-mesh-on
-check "each result is looked at" ran llama-mesh-on early PARC_NANCHECK=1
-check "without a graph" ran llama-mesh-on late PARC_GRAPH=0
-check "each call is waited for" ran llama-mesh-on early PARC_SYNC=1
-check "ahead" ran llama-mesh-on ahead
-check "the same weights ahead" cmp "$on.early.st" "$on.ahead.st"
+check "offload with PARC_NANCHECK=1" ran llama-mesh-on early PARC_NANCHECK=1
+check "offload without a graph" ran llama-mesh-on late PARC_GRAPH=0
+check "offload with PARC_SYNC=1" ran llama-mesh-on early PARC_SYNC=1
+check "offload with queued work that runs ahead" ran llama-mesh-on ahead
+check "queued work that runs ahead gives the same weights" \
+    cmp "$on.early.st" "$on.ahead.st"
 
 # Weights are read and written through the mirror, with a device and without.
 weights() { # weights NAME: reads and writes the weights of the run without
@@ -128,19 +130,19 @@ shards() { # shards NAME
         >"$work/$1.shards" && grep -q values "$work/$1.shards"
 }
 off=$work/llama-mesh-off
-check "weights are loaded and exported" weights llama-mesh-on
-check "shards without" shards llama-mesh-off
-check "shards" shards llama-mesh-on
-check "shards are the same" cmp "$off.shards" "$on.shards"
+check "offloaded weights are loaded and exported" weights llama-mesh-on
+check "shards are printed without offload" shards llama-mesh-off
+check "shards are printed with offload" shards llama-mesh-on
+check "offload changes no shard" cmp "$off.shards" "$on.shards"
 cuda_run "$on" fast early --dry-run >"$work/said" 2>&1
-check "a dry run says what the host holds" grep -q "^host .*pinned" \
+check "a dry run reports the bytes in host memory" grep -q "^host .*pinned" \
     "$work/said"
 
 # The trace has the transfers under the plan's ids, as often as planned.
 cuda_run "$on" fast late --steps 5 --seed 3 --data "bytes:$text" \
     --trace "$work/trace.json" >"$work/said" 2>&1
-check "a trace is made" test $? = 0
-check "transfers are in it" jq -es '
+check "an offloaded run writes a trace" test $? = 0
+check "the trace has the planned transfers" jq -es '
     ([.[1].transfers[] | {key: .id, value: (.count * 3)}] | from_entries) ==
     ([.[0].traceEvents[] | select(.cat == "transfer" and .pid == 0) | .name] |
         group_by(.) | map({key: .[0], value: length}) | from_entries)' \

@@ -27,15 +27,16 @@ trains() {
         -D precision="$precision" "$@"
     check "$precision: scores are read twice" streamed "$@"
     check "$precision on the CPU compiles" "$PARC" "$@" --target cpu -o "$at-cpu"
-    check "$precision on the CPU" "$at-cpu" --steps 2 --seed 3 \
+    check "$precision trains on the CPU" "$at-cpu" --steps 2 --seed 3 \
         --data "bytes:$text" --log "$at-cpu.json"
     check "$precision compiles" cuda_tree "$at" "$@"
     for order in early late; do
-        check "$precision, $order" trained "$at" $order
+        check "$precision, $order: trains" trained "$at" $order
         check "$precision, $order: the CPU's losses" same_curve \
             "$at-cpu.json" "$at-$order.json" "$tolerance"
     done
-    check "$precision: the same bits" cmp "$at-early.st" "$at-late.st"
+    check "$precision: both orders give the same bits" \
+        cmp "$at-early.st" "$at-late.st"
 }
 
 trains f32 1e-5 -D vocab=42000

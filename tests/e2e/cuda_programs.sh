@@ -38,10 +38,10 @@ small="-D vocab=64 -D dim=32 -D n_layers=2 -D n_heads=4 -D n_kv_heads=2 \
  -D hidden=48 -D batch=2 -D seq=16 -D precision=f32"
 # shellcheck disable=SC2086
 {
-    check "toy is written" both toy
-    check "feedforward is written" both feedforward \
+    check "toy is emitted" both toy
+    check "feedforward is emitted" both feedforward \
         -D dim=24 -D hidden=40 -D batch=4
-    check "llama is written" both llama $small
+    check "llama is emitted" both llama $small
 }
 for example in toy feedforward llama; do
     check "$example trains" trains $example STANDIN_ORDER=early
@@ -51,43 +51,47 @@ for example in toy feedforward llama; do
         "$work/early.st"
 done
 # A product and the gradient of a vector that sum over different dims.
-check "sums are written" both sums
-check "sums train" trains sums
-check "names of others' are written" both names --mesh 2x1
-check "names of others' train" trains names
+check "the model with sums is emitted" both sums
+check "the model with sums trains" trains sums
+check "the model with names of CUDA and C is emitted" both names --mesh 2x1
+check "the model with names of CUDA and C trains" trains names
 # Operands of different types, which the library does not multiply. The CPU's
 # program rounds at other points.
-check "mixed types are written" both mixed
+check "mixed types are emitted" both mixed
 tolerance=1e-2
 check "mixed types train" trains mixed STANDIN_ORDER=late
-check "mixed types: each result is looked at" trains mixed PARC_NANCHECK=1
+check "mixed types with PARC_NANCHECK=1" trains mixed PARC_NANCHECK=1
 tolerance=2e-5
-check "llama: each result is looked at" trains llama PARC_NANCHECK=1
-check "llama: each call is waited for" trains llama PARC_SYNC=1
+check "llama with PARC_NANCHECK=1" trains llama PARC_NANCHECK=1
+check "llama with PARC_SYNC=1" trains llama PARC_SYNC=1
 
 # Forty sequences, split after their first dim: NCCL needs packed rows. The plan
 # has a buffer for them, and the run allocates what the plan says.
 # shellcheck disable=SC2086
-check "rows are written" both llama $small -D batch=40 --mesh 1x2
-check "they have room" grep -q "^static const ParcRoom collective_room" \
+check "a model with packed rows is emitted" \
+    both llama $small -D batch=40 --mesh 1x2
+check "packed rows have staging buffers" \
+    grep -q "^static const ParcRoom collective_room" \
     "$work/llama/train.c"
 for order in early late; do
-    check "rows, $order" trains llama STANDIN_ORDER=$order
+    check "packed rows, $order" trains llama STANDIN_ORDER=$order
 done
 # shellcheck disable=SC2086
 planned=$("$PARC" examples/llama.pdl --target cuda $small -D batch=40 \
     --mesh 1x2 --emit json | jq .memory.peak)
-check "what was planned" jq -es "all(.peak_bytes == $planned)" \
+check "packed rows: the arena has the planned bytes" \
+    jq -es "all(.peak_bytes == $planned)" \
     "$work/llama.log"
 # shellcheck disable=SC2086
-check "llama is written again" both llama $small
+check "llama is emitted a second time" both llama $small
 
 # The next batch (tokens and labels, 32 each) is copied to the GPU after the
 # current step was issued and before the host waits for it; after the last step
 # no batch follows. A step begins with its scalars, of four bytes each; the
 # first step is not a graph yet.
-check "llama: its calls" trains llama STANDIN_CALLS="$work/calls"
-check "batches are made while steps run" awk '
+check "llama's calls of the driver are recorded" \
+    trains llama STANDIN_CALLS="$work/calls"
+check "the next batch is copied while a step runs" awk '
     $1 == "upload" && $2 == 4 && !scalars { steps++; ahead = 0 }
     { scalars = $1 == "upload" && $2 == 4 }
     $1 == "graph" { graphs++; ahead = 0 }
@@ -106,14 +110,19 @@ on_tokens() { # on_tokens LOG COMMAND…
     "$@" --steps 4 --data "$work/tokens.bin" --log "$log" 2>"$log.said"
     [ $? = 1 ] && grep error "$log.said" >"$log.error"
 }
-check "a bad token on the CPU" on_tokens "$work/cpu.log" "$work/llama.cpu"
+check "an invalid token ends the run on the CPU" \
+    on_tokens "$work/cpu.log" "$work/llama.cpu"
 for order in early late; do
-    check "a bad token on a GPU" on_tokens "$work/gpu.log" \
+    check "an invalid token ends the run on a GPU" on_tokens "$work/gpu.log" \
         env STANDIN_ORDER=$order tests/standin/run "$work/llama"
-    check "its words" cmp "$work/cpu.log.error" "$work/gpu.log.error"
-    check "its steps" test "$(wc -l <"$work/gpu.log")" = 2
-    check "its curve" same_curve "$work/cpu.log" "$work/gpu.log" 2e-5
+    check "an invalid token has the same message on both targets" \
+        cmp "$work/cpu.log.error" "$work/gpu.log.error"
+    check "steps before an invalid token are logged" \
+        test "$(wc -l <"$work/gpu.log")" = 2
+    check "steps before an invalid token have the same losses" \
+        same_curve "$work/cpu.log" "$work/gpu.log" 2e-5
 done
-check "its place" grep -q "tokens.bin: byte 140: error: token 99 is beyond" \
+check "the message has the byte of the invalid token" \
+    grep -q "tokens.bin: byte 140: error: token 99 is beyond" \
     "$work/gpu.log.error"
 finish

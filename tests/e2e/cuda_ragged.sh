@@ -106,8 +106,9 @@ layers() {
             --mesh 1 -o "$at-cpu"
         check "$name: compiles" cuda_tree "$at" $options --mesh "$1"
     }
-    check "$name: on the CPU" "$at-cpu" --steps 2 --seed 3 --log "$at-cpu.json"
-    check "$name: runs" trained "$at"
+    check "$name: trains on the CPU" \
+        "$at-cpu" --steps 2 --seed 3 --log "$at-cpu.json"
+    check "$name: trains" trained "$at"
     check "$name: the CPU's losses" same_curve "$at-cpu.json" "$at.json" \
         $tolerance
 }

@@ -55,15 +55,16 @@ check "trains with TF32" trains PARC_TF32=1 # may have kernels of its own
 # The library has TF32 for operands in f32 alone; it refuses others.
 check "a program in bf16" cuda_tree "$work/half" examples/feedforward.pdl \
     --mesh 1x1 --arch sm_90a -D dim=16 -D hidden=32 -D batch=8 -D precision=bf16
-check "trains with TF32, too" env PARC_CACHE="$work/none" sh -c "\
+check "a bf16 program trains with TF32" env PARC_CACHE="$work/none" sh -c "\
     tests/standin/build -fast '$work/half/kernels.cu' '$work/half/fast.so' &&
     PARC_TF32=1 tests/standin/run -k '$work/half/fast.so' '$work/half/train' \
         --steps 3"
-check "eagerly and late" trains PARC_GRAPH=0 STANDIN_ORDER=late
+check "trains without a graph, queued work late" \
+    trains PARC_GRAPH=0 STANDIN_ORDER=late
 
 # A trace has every statement of the plan, once per iteration, in sequence;
 # steps that are not traced run as graphs.
-check "traces" trains A=
+check "trains with --trace" trains A=
 first=$(cksum <"$work/cuda.st")
 on_cuda STANDIN_ORDER=late "$work/cuda" --steps 6 --trace "$work/t.json" \
     --export "$work/cuda.st" >"$work/said" 2>&1
@@ -83,7 +84,7 @@ check "no step lasts longer than its statements and its input" jq -e '
     (map(select(.cat | IN("kernel", "input")).dur) | add) | fabs < 1' \
     "$work/t.json"
 
-check "the arena is what was planned" jq -es \
+check "the arena has the planned bytes" jq -es \
     'all(.peak_bytes == 24064)' "$work/cuda.log"
 check "an H200's rate is known" jq -es 'all(.mfu > 0)' "$work/cuda.log"
 
@@ -93,12 +94,14 @@ check "links with a fault" $cc -DCUDA -DFAULT "$BUILD/libparc_cuda.a" \
     -o "$work/fault" -fopenmp -lm -ldl
 export STANDIN_ORDER=late
 on_cuda "$work/fault" --steps 1 2>"$work/said"
-check "a fault ends the run" test $? = 1
-check "where it is noticed" grep -E "error: rank 0: the step: unspecified \
+check "a faulty kernel ends the run" test $? = 1
+check "a faulty kernel is reported where it is detected" \
+    grep -E "error: rank 0: the step: unspecified \
 launch failure \(CUDA_ERROR_LAUNCH_FAILED\); something queued earlier failed: \
 PARC_SYNC=1 names it$" "$work/said"
 on_cuda PARC_SYNC=1 "$work/fault" --steps 1 2>"$work/said"
-check "it is named where it is" grep -E "error: rank 0: line_update in \
+check "PARC_SYNC=1 names the faulty kernel" \
+    grep -E "error: rank 0: line_update in \
 'update' \(line.pdl:4:5\): unspecified launch failure \
 \(CUDA_ERROR_LAUNCH_FAILED\)$" "$work/said"
 unset STANDIN_ORDER
@@ -106,14 +109,16 @@ unset STANDIN_ORDER
 on_cuda "$work/cuda" --dry-run >"$work/said"
 check "a dry run names the GPU" grep -qx \
     "device    GPU 0: parc stand-in GPU (sm_90), 4 units" "$work/said"
-check "and memory besides the arena" grep -qE \
+check "a dry run reports memory outside the arena" grep -qE \
     "^other     [0-9.]+ [KMG]?i?B on the GPU: kernels, graphs, libraries$" \
     "$work/said"
 
 # Messages about machines on which the program cannot run.
-check "no driver" env LD_LIBRARY_PATH= sh -c "! '$work/cuda' --steps 1 \
+check "a missing driver ends the run" \
+    env LD_LIBRARY_PATH= sh -c "! '$work/cuda' --steps 1 \
     2>'$work/said'"
-check "is said" grep -qxF "cuda: error: the CUDA driver is missing: \
+check "a missing driver is named" \
+    grep -qxF "cuda: error: the CUDA driver is missing: \
 libcuda.so.1: cannot open shared object file: No such file or directory; it \
 comes with NVIDIA's driver, which this machine needs to run a program built \
 for CUDA; in a container, pass the GPUs on (docker run --gpus all)" \
@@ -122,29 +127,37 @@ mkdir "$work/only"
 ln -s "$lib/libcuda.so.1" "$lib/libstandin.so" "$work/only"
 : >"$work/only/libcublasLt.so.13" # found before the machine's own, if any
 : >"$work/only/libcublasLt.so.12"
-check "no cuBLASLt" env LD_LIBRARY_PATH="$work/only" sh -c \
+check "a missing cuBLASLt ends the run" env LD_LIBRARY_PATH="$work/only" sh -c \
     "! '$work/cuda' --steps 1 2>'$work/said'"
-check "is said" grep -qE "^cuda: error: cuBLASLt is missing: \
+check "a missing cuBLASLt is named" \
+    grep -qE "^cuda: error: cuBLASLt is missing: \
 .*libcublasLt.so.13: file too short; .*libcublasLt.so.12: file too short; \
 install the CUDA libraries" \
     "$work/said"
-check "no GPU" refuses "the CUDA driver cannot start: no CUDA-capable device \
+check "a machine without a GPU is refused" \
+    refuses "the CUDA driver cannot start: no CUDA-capable device \
 is detected (CUDA_ERROR_NO_DEVICE); nvidia-smi shows the GPUs that it sees, \
 CUDA_VISIBLE_DEVICES can hide them" STANDIN_DEVICES=0
-check "an old driver" refuses "the CUDA driver is of CUDA 11.8, and this \
+check "an old driver is refused" \
+    refuses "the CUDA driver is of CUDA 11.8, and this \
 program needs 12.0 or newer: update NVIDIA's driver" STANDIN_DRIVER=11080
-check "too little memory" refuses "a rank needs 23.5 KiB; GPU 0 (parc \
+check "a GPU with too little memory is refused" \
+    refuses "a rank needs 23.5 KiB; GPU 0 (parc \
 stand-in GPU) has 20.0 KiB free of 8.0 GiB, 3.5 KiB too little. parc --device-memory \
 20.6 KiB says what would make it fit" STANDIN_FREE=20480
-check "no image for the GPU" refuses "GPU 0 is a parc stand-in GPU (sm_100), and \
+check "a GPU without an image is refused" \
+    refuses "GPU 0 is a parc stand-in GPU (sm_100), and \
 this program was built for sm_80, sm_90: build it again with parc --arch sm_100" \
     STANDIN_CAPABILITY=10.0
-check "a GPU that is chosen" on_cuda PARC_DEVICE=7 "$work/cuda" --steps 1
-check "a GPU that is not there" refuses "PARC_DEVICE is '8'; it takes the number \
+check "PARC_DEVICE selects a GPU" on_cuda PARC_DEVICE=7 "$work/cuda" --steps 1
+check "PARC_DEVICE beyond the number of GPUs is refused" \
+    refuses "PARC_DEVICE is '8'; it takes the number \
 of one of the 8 GPUs that the driver shows, from 0 on" PARC_DEVICE=8
-check "a mode that is none" refuses "PARC_GRAPH is 'yes' in the environment; it takes 0 or 1" \
+check "PARC_GRAPH=yes is refused" \
+    refuses "PARC_GRAPH is 'yes' in the environment; it takes 0 or 1" \
     PARC_GRAPH=yes
-check "less shared memory than a kernel wants" refuses "'line_update' \
+check "less shared memory than a kernel needs is refused" \
+    refuses "'line_update' \
 needs 102400 bytes of shared memory, but a block of GPU 0 (parc stand-in GPU) \
 has 65536" STANDIN_SHARED=65536
 
@@ -154,27 +167,31 @@ node() { # node N: writes N to the file
     echo "$1" >"$work/sys/bus/pci/devices/0000:1b:00.0/numa_node"
     on_cuda PARC_SYSFS="$work/sys" "$work/cuda" --dry-run
 }
-check "the GPU's NUMA node" sh -c 'echo "$1" | grep -q "memory of NUMA node 0"' \
+check "host memory is on the GPU's NUMA node" \
+    sh -c 'echo "$1" | grep -q "memory of NUMA node 0"' \
     - "$(node 0)"
-check "a machine with one" sh -c '! echo "$1" | grep NUMA' - "$(node -1)"
-check "no sysfs" on_cuda PARC_SYSFS="$work/none" "$work/cuda" --steps 1
+check "a machine with one NUMA node" \
+    sh -c '! echo "$1" | grep NUMA' - "$(node -1)"
+check "a machine without sysfs" \
+    on_cuda PARC_SYSFS="$work/none" "$work/cuda" --steps 1
 
 # Times of the candidates for matmuls.
-check "times are written" trains PARC_TIMES="$work/times" \
+check "PARC_TIMES writes the times of matmuls" trains PARC_TIMES="$work/times" \
     PARC_CACHE="$work/none"
-check "of all candidates" jq -e '(.ms | length) > 1 and
+check "PARC_TIMES has all candidates" jq -e '(.ms | length) > 1 and
     (.cold_ms | length) == (.ms | length) and .chosen < (.ms | length)' \
     "$work/times"
 
 # The cache of matmul choices.
 file=$(ls "$work"/cache/matmul-*.txt)
-check "choices are kept" test "$(wc -l <"$file")" = 5
+check "the cache has the choices" test "$(wc -l <"$file")" = 5
 cp "$file" "$work/kept"
-check "and found again" trains A=
-check "as they were" cmp "$file" "$work/kept"
+check "a second run reads the cache" trains A=
+check "a second run does not change the cache" cmp "$file" "$work/kept"
 sed -i '4s/^./x/' "$file"
 on_cuda "$work/cuda" --steps 1 2>"$work/said"
-check "a damaged file is named" grep -qxF "note: '$file' is damaged in line 4; \
+check "a damaged cache is reported" \
+    grep -qxF "note: '$file' is damaged in line 4; \
 matmul kernels are measured again" "$work/said"
-check "and rewritten" test "$(wc -l <"$file")" = 3
+check "a damaged cache is rewritten" test "$(wc -l <"$file")" = 3
 finish

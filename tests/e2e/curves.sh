@@ -40,12 +40,12 @@ recomputes() { # recomputes PLAN STRATEGY
 row() { # row MODEL MESH STRATEGY CHECKPOINT ACCUMULATE
     base=$work/$1-1x1-full_shard-no-1
     if [ ! -e "$base.log" ]; then
-        check "$1 on one rank" run "$1" 1x1 full_shard no 1
+        check "$1 trains on one rank" run "$1" 1x1 full_shard no 1
         check "$1 is clipped" clipped "$1"
     fi
     this=$work/$1-$2-$3-$4-$5
     label="$1 on $2, $3, checkpoint $4, accumulate $5"
-    check "$label" run "$@"
+    check "$label: trains" run "$@"
     check "$label: curve" agree "$1" "$this.log" "$base.log" 1e-5
     check "$label: memory" as_planned "$this.log" "$this.json"
     [ "$4" = no ] || check "$label: again" recomputes "$this.json" "$3"
@@ -72,7 +72,7 @@ magnitudes_are() {
         "$work/abs" --steps 1 --seed 3 --log "$work/abs.log" &&
         jq -e "(.loss | floor) == $magnitudes" "$work/abs.log"
 }
-check "sum of magnitudes of feedforward" magnitudes_are
+check "feedforward's sum of magnitudes is measured" magnitudes_are
 
 first=1
 for model in toy feedforward llama gpt2 transformer hsdp; do

@@ -53,10 +53,10 @@ row() {
     plan "examples/$model.pdl" --mesh "$mesh" >/dev/null 2>"$work/error"
     check "$label is refused" test $? = 1
     sed -n 's/^ *= help: //p' "$work/error" >"$work/advice"
-    check "$label has advice" test "$(wc -l <"$work/advice")" -gt 1
-    check "$label: $6" grep -qF -- "$6" "$work/advice"
+    check "$label: changes are listed" test "$(wc -l <"$work/advice")" -gt 1
+    check "$label: the list has '$6'" grep -qF -- "$6" "$work/advice"
     while read -r line; do
-        check "$label: $line" follow "$line"
+        check "$label: '$line' makes the plan fit" follow "$line"
     done <"$work/advice"
 }
 
@@ -68,11 +68,11 @@ done
 limit=100K
 for target in cpu cuda; do
     plan examples/llama.pdl --mesh 2x2 >/dev/null 2>"$work/error"
-    check "nothing fits, $target" grep -q \
+    check "no change fits, $target" grep -q \
         "no change that parc tried makes it fit" "$work/error"
 done
 limit=64G
-check "enough" plan examples/llama.pdl --mesh 2x2
+check "a plan below the limit is accepted" plan examples/llama.pdl --mesh 2x2
 
 # Shards instead of replicas; with less memory also chunks or recomputation.
 sizes=$transformer_sizes

@@ -5,7 +5,8 @@
 
 for page in README.md docs/tutorial.md docs/from-pytorch.md docs/train.md \
     docs/plan.md; do
-    check "$page" python3 tests/tools/doc_commands.py --parc "$BUILD" "$page"
+    check "the commands of $page" \
+        python3 tests/tools/doc_commands.py --parc "$BUILD" "$page"
 done
 
 # links PAGE: the targets of the page's relative links exist.
@@ -17,6 +18,6 @@ links() {
         done
 }
 for page in README.md docs/*.md; do
-    check "links of $page" links "$page"
+    check "the links of $page" links "$page"
 done
 finish

@@ -6,7 +6,7 @@
 
 sh scripts/memory_table.sh >"$work/table"
 grep '^|' docs/memory.md >"$work/page"
-check "the table is up to date (scripts/memory_table.sh --update)" \
+check "the table of docs/memory.md is up to date (scripts/memory_table.sh --update)" \
     diff "$work/table" "$work/page"
 less() { # less STRATEGY SEED: checks every row of the strategy
     awk -F ' *[|] *' -v name="$1" -v seed="$2" '
@@ -16,9 +16,10 @@ less() { # less STRATEGY SEED: checks every row of the strategy
         }
         END { exit n != 2 || bad }' "$work/table"
 }
-check "no_shard" less no_shard 19296
-check "shard_grad_op" less shard_grad_op 11772
-check "full_shard" less full_shard 9627
+check "no_shard needs less memory than the guide's" less no_shard 19296
+check "shard_grad_op needs less memory than the guide's" \
+    less shard_grad_op 11772
+check "full_shard needs less memory than the guide's" less full_shard 9627
 
 # The files that docs/conformance.md names exist.
 named() {
@@ -33,6 +34,7 @@ named() {
         esac || { echo "$name is not there" && exit 1; }
     done
 }
-check "the tests of docs/conformance.md" named
-check "all cases" test "$(grep -c '^| [0-9]' docs/conformance.md)" = 28
+check "the files that docs/conformance.md names exist" named
+check "docs/conformance.md has all cases" \
+    test "$(grep -c '^| [0-9]' docs/conformance.md)" = 28
 finish

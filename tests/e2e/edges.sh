@@ -33,11 +33,13 @@ for plan in sequence whole; do
         | select(.name == "embedding.weight" or .name == "head.weight")]
         | length == 1 and .[0].placement == {"dp": "S(0)", "tp": "S(0)"}'
 done
-check "its unit is that of the name it keeps" of plain-sequence-2x2 \
+check "the tied weight's unit is that of its name" of plain-sequence-2x2 \
     '.params[] | select(.name == "embedding.weight") | .unit == "embedding"'
-check "or of the other name" of plain-whole-2x2 \
+check "the tied weight's unit may be that of its other name" \
+    of plain-whole-2x2 \
     '.params[] | select(.name == "embedding.weight") | .unit == "norm+head"'
-check "its gradient is reduced once" of plain-sequence-2x2 '[.collectives[]
+check "the tied weight's gradient is reduced once" \
+    of plain-sequence-2x2 '[.collectives[]
     | select(.kind == "reduce_scatter" and .axis == "dp" and
              (.tensor | test("embedding"))) | .count] | add == 1'
 
@@ -54,7 +56,7 @@ for hidden in 3 17; do # not all ranks have rows; a size of PyTorch's tests
             -D hidden=$hidden
     done
 done
-check "shapes are the true ones" of uneven-sequence-1x3 '[.params[] | .shape]
+check "shapes exclude padding" of uneven-sequence-1x3 '[.params[] | .shape]
     | index([[257, 36]]) != null and index([[97, 36]]) != null and
       all(.[][]; . != 258 and . != 99)'
 true_sizes() { # the initial weights have the same bytes on every mesh
@@ -64,7 +66,7 @@ true_sizes() { # the initial weights have the same bytes on every mesh
         "$work/uneven-whole-2x2" --steps 0 --seed 4 --init "$work/a.st" \
             --export "$work/c.st" && cmp "$work/a.st" "$work/c.st"
 }
-check "weights go out and in by their true sizes" true_sizes
+check "exported and loaded weights exclude padding" true_sizes
 shards() {
     "$work/uneven-sequence-1x3" --steps 0 --print-shards embedding.weight \
         >"$work/shards" && grep -q "f32\[257, 36\]" "$work/shards" &&
@@ -84,14 +86,16 @@ for run in "sequence 3x1" "sequence 2x2" "whole 2x2" "sequence 3x2" \
     "whole 3x2"
 do
     # shellcheck disable=SC2086
-    check "tied, uneven and again, $run" curve tied $run $tied
+    check "tied, uneven and recomputed, $run" curve tied $run $tied
 done
-check "layers run again" of tied-sequence-3x2 '.recomputed_flops > 0'
-check "and do not without" of tied '.recomputed_flops // 0 == 0'
+check "layers are recomputed" of tied-sequence-3x2 '.recomputed_flops > 0'
+check "without checkpoint no layer is recomputed" \
+    of tied '.recomputed_flops // 0 == 0'
 check "the table is one parameter, uneven over both axes" of \
     tied-sequence-3x2 '[.params[] | select(.shape == [257, 32])] |
         length == 1 and .[0].placement == {"dp": "S(0)", "tp": "S(0)"}'
-check "reduced once" of tied-sequence-3x2 '[.collectives[]
+check "the uneven table's gradient is reduced once" \
+    of tied-sequence-3x2 '[.collectives[]
     | select(.kind == "reduce_scatter" and .axis == "dp" and
              (.tensor | test("embedding"))) | .count] | add == 1'
 model=$root/tests/data/edges.pdl
@@ -105,23 +109,23 @@ for kv in 1 2; do
         check "$kv kv heads, $run" curve kv$kv $run -D n_heads=8 -D dim=48 \
             -D n_kv_heads=$kv
     done
-    check "$kv kv heads: nothing of them is gathered" of kv$kv-sequence-1x4 \
+    check "$kv kv heads: no all-gather of heads" of kv$kv-sequence-1x4 \
         '[.collectives[] | select(.kind == "all_gather" and .dtype == "f32" and
             (.tensor | test("^(q|k|v|wq|wk|wv|rotary|attention)([.]|$)")))]
          | length == 0'
     check "$kv kv heads: no all_to_all" of kv$kv-whole-2x4 \
         '[.collectives[] | select(.kind == "all_to_all")] | length == 0'
-    check "$kv kv heads: the mesh is the one that was given" of \
+    check "$kv kv heads: reports show the given mesh" of \
         kv$kv-whole-2x4 '.mesh == [{"name": "dp", "size": 2},
                                    {"name": "tp", "size": 4}]'
 done
 check "keys are split over their heads" of kv2-sequence-1x4 '.params[]
     | select(.name == "layers.*.attention.wk.weight")
     | .placement.tp == "S(0) over tp.kv" and .shape == [12, 48]'
-check "and are the same on all ranks where there is one" of kv1-sequence-1x4 \
+check "a single kv head is replicated" of kv1-sequence-1x4 \
     '.params[] | select(.name == "layers.*.attention.wk.weight")
     | .placement.tp == "R"'
-check "their weights' gradients are summed over those that share one" of \
+check "ranks that share a kv head sum its weights' gradients" of \
     kv2-sequence-1x4 '[.collectives[] | select(.axis == "tp.rep")]
     | length == 1 and (.[0] | .kind == "all_reduce" and .group_size == 2 and
                                   .phase == "backward" and .count == 1)'

@@ -68,30 +68,35 @@ check "freeze all but the head" plan body "tok_embeddings, layers.*, norm"
 # all other collectives remain.
 check "no scatter of the embedding's gradient" count_is embedding dp \
     reduce_scatter "backward optimizer" 3
-check "it is still gathered" count_is embedding dp all_gather forward 4
-check "nor is its output's gradient gathered" count_is embedding tp \
+check "the frozen embedding is still gathered" \
+    count_is embedding dp all_gather forward 4
+check "no gather of the embedding's output gradient" count_is embedding tp \
     all_gather backward $(($(counts nothing tp all_gather backward) - 1))
 # Gradients flow through frozen matrices to the parameters before them.
-check "gradients pass frozen matrices" count_is matrices tp reduce_scatter \
+check "gradients flow through frozen matrices" \
+    count_is matrices tp reduce_scatter \
     backward "$(counts nothing tp reduce_scatter backward)"
-check "norm weights of blocks still scattered" count_is matrices dp \
+check "gradients of the blocks' norm weights are reduce-scattered" \
+    count_is matrices dp \
     reduce_scatter "backward optimizer" 4
 # No backward pass runs through the blocks.
-check "one unit is reduced" count_is body dp reduce_scatter \
+check "only the head's unit is reduced" count_is body dp reduce_scatter \
     "backward optimizer" 1
-check "no block is gathered again" count_is body dp all_gather backward 0
-check "no tp gathers backward" count_is body tp reduce_scatter backward 0
+check "no block is re-gathered for the backward pass" \
+    count_is body dp all_gather backward 0
+check "no tp reduce-scatter in the backward pass" \
+    count_is body tp reduce_scatter backward 0
 for name in embedding matrices body; do
-    check "$name has no states" no_states $name
+    check "$name: frozen parameters have no optimizer states" no_states $name
 done
 
 for mesh in 1x1 2x2; do
     check "$mesh trains" train matrices $mesh
 done
-check "one curve" same_curve "$work/matrices-2x2.log" \
+check "both meshes have one curve" same_curve "$work/matrices-2x2.log" \
     "$work/matrices-1x1.log" 1e-5
-check "the start" "$work/matrices-1x1" --steps 0 --seed 1 \
+check "initial weights are exported" "$work/matrices-1x1" --steps 0 --seed 1 \
     --export "$work/matrices-start.st"
-check "frozen weights stay, others move" unchanged matrices \
+check "frozen weights are unchanged, others are not" unchanged matrices \
     ".*(attention|feed_forward)\.w[0-9a-z]+\.weight"
 finish

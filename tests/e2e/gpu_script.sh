@@ -89,15 +89,17 @@ forget() {
 two='[tf][oe]*' # toy_f32 and feedforward_f32
 
 runs gpu 1 "$two"
-check "two cases of the real list" ends 0
+check "two cases of the real list pass" ends 0
 check "the device is named" says '^  GPU +parc stand-in GPU$'
-check "versions" says '^  cuDNN +91900$'
-check "limits" says '^  power.limit +700 W$'
-check "a copy's rate" says '^  copy within the device.* GB/s$'
-check "right" says '^  toy_f32 +1x1 .* ok$'
-check "both" says '^  feedforward_f32 +1x1 .* ok$'
-check "few files" test "$(find "$work/out" -type f | wc -l)" = 3
-check "a short summary" test "$(wc -c <"$work/out/summary.txt")" -lt 12000
+check "the versions of libraries are listed" says '^  cuDNN +91900$'
+check "the limits of the GPU are listed" says '^  power.limit +700 W$'
+check "the rate of a copy is listed" says '^  copy within the device.* GB/s$'
+check "toy_f32 is ok" says '^  toy_f32 +1x1 .* ok$'
+check "feedforward_f32 is ok" says '^  feedforward_f32 +1x1 .* ok$'
+check "the results are three files" \
+    test "$(find "$work/out" -type f | wc -l)" = 3
+check "the summary is below its maximum size" \
+    test "$(wc -c <"$work/out/summary.txt")" -lt 12000
 
 # ---- faults ----
 
@@ -112,11 +114,15 @@ fault() { # fault NAME FAULT PATTERN [NAME=VALUE…]
 }
 fault "a hang" hang:toy_f32 'toy_f32 +losses +did not end within 6 s' \
     CASE_SECONDS=6
-check "a hang: is tried call by call" says 'PARC_SYNC=1 +did not end within 3 s'
-check "a hang: and without a graph" says 'PARC_GRAPH=0 +did not end within 3 s'
-check "a hang: compute-sanitizer" says 'compute-sanitizer toy_f32 +=+ ERROR SUM'
+check "a hang: is repeated with PARC_SYNC=1" \
+    says 'PARC_SYNC=1 +did not end within 3 s'
+check "a hang: is repeated without a graph" \
+    says 'PARC_GRAPH=0 +did not end within 3 s'
+check "a hang: a tiny case runs under compute-sanitizer" \
+    says 'compute-sanitizer toy_f32 +=+ ERROR SUM'
 fault "a crash" crash:toy_f32 'toy_f32 +losses +ended by SIGSEGV'
-check "a crash: what helps is said" says '^ +PARC_SYNC=1 +no fault'
+check "a crash: the variant without a fault is named" \
+    says '^ +PARC_SYNC=1 +no fault'
 fault "a log that is cut off" cut:toy_f32 \
     'toy_f32 +losses +the log has 9 of 10 steps and 1 incomplete'
 fault "wrong losses" wrong:toy_f32 'toy_f32 +losses +WRONG: losses differ by'
@@ -135,10 +141,11 @@ forget gpu
 runs gpu 1 "$two"
 check "a missing library: status" ends 1
 check "a missing library: is named" says 'machine +machine +cuBLASLt is missing'
-check "a missing library: by the program" says 'losses .*cuBLASLt is missing'
+check "a missing library: the program names it" \
+    says 'losses .*cuBLASLt is missing'
 forget gpu
 runs gpu 1 "$two" PYTHONPATH="$work/site"
-check "a library of pip's" ends 0
+check "a library that only pip has installed is found" ends 0
 libraries=$BUILD/standin:$BUILD/standin/cudnn
 
 # A machine that has neither make nor xz.
@@ -149,12 +156,12 @@ done
 rm -f "$work/usr/make" "$work/usr/xz"
 rm -rf "$work/w.gpu"
 runs gpu 1 "$two" PATH="$work/bin:$work/usr"
-check "without make and xz" ends 0
+check "the script runs without make and xz" ends 0
 
 # A command that is killed, and called again.
 forget gpu
 runs gpu 1 'feed*'
-check "one case ends" ends 0
+check "one case passes before a kill" ends 0
 (command_ gpu 1 "$two" FAULT=hang:toy_f32) >"$work/said" 2>&1 &
 killed=$!
 for _ in $(seq 600); do
@@ -164,7 +171,7 @@ done
 kill -KILL "$killed"
 wait "$killed" 2>/dev/null
 printf '{"case": "toy_f32", "part": "los' >>"$work/out/results.jsonl"
-check "a killed command keeps what it has" says '^  feedforward_f32 .* ok$'
+check "a killed command keeps its results" says '^  feedforward_f32 .* ok$'
 asleep() {
     pgrep -f "^sleep $nap\$"
 }
@@ -172,17 +179,19 @@ for _ in $(seq 50); do
     asleep >/dev/null || break
     sleep 0.1
 done
-check "its program has ended" test -z "$(asleep)"
+check "a killed command leaves no program" test -z "$(asleep)"
 rm -r "$work/out" # a machine that gives an empty directory each time
 runs gpu 1 "$two"
-check "called again" ends 0
-check "what was left runs" says '^  toy_f32 +1x1 .* ok$'
-check "what has ended does not" sh -c \
+check "a killed command can be repeated" ends 0
+check "the repeated command runs the remaining case" \
+    says '^  toy_f32 +1x1 .* ok$'
+check "the repeated command skips finished parts" sh -c \
     "! grep -q 'feedforward_f32 losses' '$work/said'"
 forget gpu
 runs gpu 1 "$two" LIMIT=24
-check "no time for a case" ends 3
-check "is said" grep -q '2 cases are left (toy_f32, feedforward_f32)' \
+check "a command without time for a case exits with 3" ends 3
+check "the cases without time are named" \
+    grep -q '2 cases are left (toy_f32, feedforward_f32)' \
     "$work/said"
 
 # ---- small versions of other cases: cuDNN, ranks that share a GPU, speed, a
@@ -200,31 +209,36 @@ status=$?
 check "a case that cannot be emitted: status" ends 1
 forget small
 runs small all '*'
-check "it is reported" ends 1
-check "by name and reason" says "no_such_plan +build +not emitted: .*none"
-check "attention by cuDNN" says \
+check "a case that cannot be emitted: status of the run" ends 1
+check "a case that cannot be emitted: name and reason" \
+    says "no_such_plan +build +not emitted: .*none"
+check "attention on cuDNN is listed" says \
     '^  llama_bf16 +forward of \[4, 16, 4, 8\]: cuDNN 91900, engine 2$'
-check "which is right" says '^  llama_bf16 +1x1 .* ok$'
-check "attention without it" says \
+check "attention on cuDNN has the CPU's losses" says '^  llama_bf16 +1x1 .* ok$'
+check "attention on our own kernels is listed" says \
     '^  llama_bf16_own +backward of .*: own kernels \(PARC_CUDNN=0\)$'
-check "ranks that share a GPU" says '^  llama_f32_2x2 +2x2 .* ok$'
-check "time, memory, clocks, power" says \
+check "ranks that share a GPU have the CPU's losses" \
+    says '^  llama_f32_2x2 +2x2 .* ok$'
+check "time, memory, clocks and power are listed" says \
     '^  llama_speed +1x1 .* 1980/1980/1980 +650/650/650 '
-check "where the step goes" says '^llama_speed: where the step goes'
+check "the times within a step are listed" \
+    says '^llama_speed: where the step goes'
 # The report shows the slowest rows, which may lack a matmul under load.
-check "a matmul's flops" jq -es '[.[] | .rows? // empty | .[] |
+check "a matmul's flops are recorded" jq -es '[.[] | .rows? // empty | .[] |
     select(.[1] == "matmul" and .[5] > 0)] | length > 0' \
     "$work/out/results.jsonl"
-check "a kernel's rate" says '^  .* GB/s, .* of a copy$'
+check "a kernel's rate is listed" says '^  .* GB/s, .* of a copy$'
 
 # ---- the document ----
 
-check "a document" tests/gpu/report.py "$work/out/results.jsonl" \
+check "the report is written" tests/gpu/report.py "$work/out/results.jsonl" \
     -o "$work/gpu.md"
-check "has the device" grep -q '| GPU | parc stand-in GPU |' "$work/gpu.md"
-check "and the commit" grep -q '| parc | commit ' "$work/gpu.md"
-check "and the figures" grep -q '| llama_f32_2x2 | 2x2 | .* | ok |' "$work/gpu.md"
+check "the report has the device" \
+    grep -q '| GPU | parc stand-in GPU |' "$work/gpu.md"
+check "the report has the commit" grep -q '| parc | commit ' "$work/gpu.md"
+check "the report has the figures" \
+    grep -q '| llama_f32_2x2 | 2x2 | .* | ok |' "$work/gpu.md"
 grep -v '"ok"' "$work/out/results.jsonl" >"$work/none.jsonl"
-check "none is made without measurements" sh -c "! tests/gpu/report.py \
+check "no report is written without measurements" sh -c "! tests/gpu/report.py \
     '$work/none.jsonl' -o '$work/none.md' && [ ! -e '$work/none.md' ]"
 finish

@@ -53,31 +53,34 @@ runs() {
     check "$1 trains" train "$1" "$1.log"
     check "$1 trains again" train "$1" "$1.again"
     check "$1 has the losses of $3" same_curve "$work/$1.log" "$work/$3.log" "$2"
-    check "$1 has the same bits again" same_curve "$work/$1.log" \
+    check "$1 has the same losses in both runs" same_curve "$work/$1.log" \
         "$work/$1.again" 0
-    check "$1 allocates what is planned" exact "$1"
-    check "$1 packs" tight "$1"
+    check "$1 allocates the planned bytes" exact "$1"
+    check "$1 packs near the lower bound" tight "$1"
 }
 
 f32="-D precision=f32"
 # shellcheck disable=SC2086
 {
-    check "one rank" build one 1x1 --threads 2 $f32
+    check "one rank compiles" build one 1x1 --threads 2 $f32
     check "one rank trains" train one one.log
-    check "2x1" build two 2x1 --threads 1 $f32
-    check "2x1, two threads" build threads 2x1 --threads 2 $f32
-    check "4x1" build four 4x1 --threads 1 $f32
-    check "2x2" build square 2x2 --threads 1 $f32
-    check "in turns" build turns 2x1 --threads 1 $f32 -D accumulate=2
-    check "in bf16" build narrow 2x1 --threads 1 -D precision=bf16
-    check "one rank in bf16" build one_narrow 1x1 --threads 2 \
+    check "2x1 compiles" build two 2x1 --threads 1 $f32
+    check "2x1 with two threads compiles" build threads 2x1 --threads 2 $f32
+    check "4x1 compiles" build four 4x1 --threads 1 $f32
+    check "2x2 compiles" build square 2x2 --threads 1 $f32
+    check "2x1 with two microbatches compiles" \
+        build turns 2x1 --threads 1 $f32 -D accumulate=2
+    check "2x1 in bf16 compiles" build narrow 2x1 --threads 1 -D precision=bf16
+    check "one rank in bf16 compiles" build one_narrow 1x1 --threads 2 \
         -D precision=bf16
 }
 check "one rank in bf16 trains" train one_narrow one_narrow.log
-check "all weights of a layer" as_shards two "h.*" 6
-check "few rows a rank: the feed-forward's" as_shards four "h.*" 2
-check "weights cut over tp: the feed-forward's" as_shards square "h.*" 2
-check "no sums in one rank" as_shards one "h.*" 0
+check "2x1 fuses all gradients of a layer" as_shards two "h.*" 6
+check "4x1 has few rows per rank: only the feed-forward's are fused" \
+    as_shards four "h.*" 2
+check "2x2 splits weights over tp: only the feed-forward's are fused" \
+    as_shards square "h.*" 2
+check "one rank fuses no gradient" as_shards one "h.*" 0
 for name in two threads four square turns; do
     runs $name 1e-5 one
 done
@@ -103,11 +106,13 @@ refused() { # refused SED MESSAGE
     cat "$work/said"
     [ ! -e "$work/other" ] && grep -q "$2" "$work/said"
 }
-check "dumps" dump
-check "goes on" goes_on
-check "over other axes" refused '/einsum_shard/s/axes={dp}/axes={tp}/' \
+check "a dump with fused products is written" dump
+check "a dump with fused products continues" goes_on
+check "a dump with a shard over other axes is refused" \
+    refused '/einsum_shard/s/axes={dp}/axes={tp}/' \
     "no reduce_scatter over its axes"
-check "read by nobody" refused '/einsum_shard.*f32.1536, 384/d' "dc_fc"
+check "a dump without the product of a shard is refused" \
+    refused '/einsum_shard.*f32.1536, 384/d' "dc_fc"
 other_target() {
     ! "$PARC" --target cuda --start-after shards "$work/shards.ir" \
         --emit plan 2>"$work/said" &&
@@ -125,17 +130,18 @@ no_rows() { # an einsum that the pass does not fuse: 511 rows on two ranks
             --emit plan "$work/other.ir" 2>"$work/said" &&
         grep -q "not whole rows" "$work/said"
 }
-check "on cuda" other_target
-check "rows that are not whole" no_rows
-check "of 16 bits" refused '/einsum_shard/s/type=f32/type=bf16/' "bf16"
+check "a dump with fused products is refused on cuda" other_target
+check "a dump with a shard of uneven rows is refused" no_rows
+check "a dump with a 16-bit shard is refused" \
+    refused '/einsum_shard/s/type=f32/type=bf16/' "bf16"
 
-check "explained by the collective" explained rs4 \
+check "--explain of the collective" explained rs4 \
     "%dc_fc.weight.3 : f32[1536, 384]+dp -> f32[1536, 384]~dp, computed as a shard"
-check "explained by the value" explained dc_fc.weight.3 \
+check "--explain of the value" explained dc_fc.weight.3 \
     "as a shard, f32[1536, 384]~dp: "
-check "a gather in place explained" explained ag3 "in place, no data moves"
+check "--explain of a gather in place" explained ag3 "in place, no data moves"
 
 # With many rows a rank's sums cost little relative to the products.
-check "many rows" build many 2x1 --threads 1 $f32 -D batch=256
-check "many rows: none" as_shards many "h.*" 0
+check "a large batch compiles" build many 2x1 --threads 1 $f32 -D batch=256
+check "a large batch fuses no gradient" as_shards many "h.*" 0
 finish

@@ -6,8 +6,9 @@
 . "$(dirname "$0")/lib.sh"
 
 # shellcheck disable=SC2086
-check "compiles" compile "$work/train" toy 2x2 --threads 1
-check "another plan" compile "$work/other" toy 2x2 --threads 1 -D batch=48
+check "the program compiles" compile "$work/train" toy 2x2 --threads 1
+check "a program of another plan compiles" \
+    compile "$work/other" toy 2x2 --threads 1 -D batch=48
 token=0123456789abcdef
 
 # rank R COMMAND…: starts a rank as torchrun would.
@@ -55,10 +56,10 @@ refuses() { says "$work/err.0" "note: rank 0 refused a process $1, from \
 127.0.0.1, as rank"; }
 gets() { says "$work/stranger" "$1"; }
 
-check "without a token" job A=
-check "with a token" job PARC_TOKEN=$token
+check "a job without a token runs" job A=
+check "a job with PARC_TOKEN runs" job PARC_TOKEN=$token
 printf '%s\n' $token >"$work/token"
-check "with a file" job PARC_TOKEN_FILE="$work/token"
+check "a job with PARC_TOKEN_FILE runs" job PARC_TOKEN_FILE="$work/token"
 
 # ---- foreign processes ----
 # Ten idle connections for each second until the limit.
@@ -67,57 +68,63 @@ between() {
     idle=$!
     until [ -s "$work/idle" ]; do sleep 0.1; done
 }
-check "140 idle connections" job PARC_TIMEOUT=14
-check "they are held meanwhile" kill "$idle"
+check "140 idle connections keep no rank out" job PARC_TIMEOUT=14
+check "the idle connections stay open" kill "$idle"
 between() { shift $#; stranger hello plan=1 rank=3; }
-check "a forged rank of another plan" job A=
-check "is refused" gets "other plan"
-check "and reported" refuses "built from another plan than rank 0"
+check "a forged rank of another plan ends no run" job A=
+check "a forged rank of another plan is refused" gets "other plan"
+check "a forged rank of another plan is reported" \
+    refuses "built from another plan than rank 0"
 between() { env "$@" true; stranger hello wrong-key plan=1 rank=3; }
-check "one that does not know the token" job PARC_TOKEN=$token
-check "is refused for that" gets "other token"
-check "and is reported" refuses "with another token (PARC_TOKEN has to be the \
+check "a guest without the token ends no run" job PARC_TOKEN=$token
+check "a guest without the token is refused" gets "other token"
+check "a guest without the token is reported" \
+    refuses "with another token (PARC_TOKEN has to be the \
 same for all ranks)"
 between() { PARC_TOKEN=$token stranger hello replay rank=3; }
-check "a code of another connection" job PARC_TOKEN=$token
-check "is worth nothing" gets "other token"
+check "a recorded code ends no run" job PARC_TOKEN=$token
+check "a recorded code is refused" gets "other token"
 between() { PARC_TOKEN=$token stranger hello size=5; }
-check "another size" job PARC_TOKEN=$token
-check "is told" gets "other size"
+check "a guest of another size ends no run" job PARC_TOKEN=$token
+check "a guest of another size is refused" gets "other size"
 between() { PARC_TOKEN=$token stranger hello rank=4; }
-check "no such rank" job PARC_TOKEN=$token
-check "is told that" gets "no rank"
+check "a guest with an impossible rank ends no run" job PARC_TOKEN=$token
+check "a guest with an impossible rank is refused" gets "no rank"
 between() { stranger hello wrong-key 'host=\x1b[31mred'; }
-check "a name with an escape sequence" job A=
-check "is printed without" says "$work/err.0" "as rank 1 on ??31mred"
+check "a host name with an escape sequence ends no run" job A=
+check "a host name is printed without its escape sequence" \
+    says "$work/err.0" "as rank 1 on ??31mred"
 
 # A rank that gave up waiting for the reply, and comes again.
-check "emits" "$PARC" examples/toy.pdl --mesh 2x2 --threads 1 --target cpu \
+check "the plan is emitted" \
+    "$PARC" examples/toy.pdl --mesh 2x2 --threads 1 --target cpu \
     -S "$work/tree"
 plan=$(sed -n 's/.*plan_hash = \(0x[0-9a-f]*\)u,.*/\1/p' "$work/tree/train.c")
 between() { stranger hello "plan=$plan" rank=3; }
-check "a rank that joined and left, and comes again" job PARC_TIMEOUT=20
-check "had joined" gets joined
+check "a rank that left and rejoins ends no run" job PARC_TIMEOUT=20
+check "the rank that left had joined before" gets joined
 
 # ---- names and limits ----
 between() { :; }
-check "a library for names" cc -shared -fPIC -o "$work/names.so" \
+check "the library that resolves names builds" \
+    cc -shared -fPIC -o "$work/names.so" \
     tests/tools/host_names.c -ldl
 names=LD_PRELOAD=$work/names.so
 # Rank 0's own name is 127.0.1.1 on its machine alone, as in Debian.
 host=node7
 own=HOST_NAME=node7=127.0.0.1
-check "a name with a loopback address" job "$names" PARC_TIMEOUT=20 \
+check "a host name that is a loopback address for rank 0 alone" \
+    job "$names" PARC_TIMEOUT=20 \
     HOST_NAME=node7=127.0.1.1
 own=
 host=127.0.0.1
-check "few open files" job A= prlimit --nofile=8:
+check "a job with a low limit of open files" job A= prlimit --nofile=8:
 refused_by_limit() {
     rank 0 prlimit --nofile=20:20 "$work/train" --steps 1 2>"$work/err"
     [ $? = 1 ] && says "$work/err" "error: rank 0 has two connections to each \
 of 4 ranks and needs 136 open files; 'ulimit -Hn' allows 20"
 }
-check "too few" refused_by_limit
+check "a limit of open files that is too low is reported" refused_by_limit
 
 # ---- ranks that cannot take part ----
 # With a token, rank 0 trusts a rank of another plan and ends the run.
@@ -127,20 +134,26 @@ fails() { # fails COMMAND…: exit status 1
     "$@"
     [ $? = 1 ]
 }
-check "a rank of another plan, with a token" fails job PARC_TOKEN=$token \
+check "another plan, with a token: the run ends" fails job PARC_TOKEN=$token \
     PARC_TIMEOUT=60
-check "is named" says "$work/err.0" "error: rank 2 on $(hostname) was built from \
+check "another plan, with a token: rank 0 names the rank" \
+    says "$work/err.0" "error: rank 2 on $(hostname) was built from \
 another plan than rank 0: start the same program on all ranks"
-check "and says so" says "$work/err.2" "error: rank 2 cannot join rank 0 at \
+check "another plan, with a token: the rank reports it" \
+    says "$work/err.2" "error: rank 2 cannot join rank 0 at \
 127.0.0.1:$port: rank 0 was built from another plan: start the same program on \
 all ranks"
-check "no other rank speaks" test ! -s "$work/err.1"
+check "another plan, with a token: no other rank prints" test ! -s "$work/err.1"
 # Without a token that rank reports it and ends; rank 0 waits until the limit.
-check "a rank of another plan, without" fails job PARC_TIMEOUT=3
-check "says so" says "$work/err.2" "error: rank 2 cannot join rank 0 at \
+check "another plan, without a token: the run times out" \
+    fails job PARC_TIMEOUT=3
+check "another plan, without a token: the rank reports it" \
+    says "$work/err.2" "error: rank 2 cannot join rank 0 at \
 127.0.0.1:$port: rank 0 was built from another plan"
-check "is reported" refuses "built from another plan than rank 0"
-check "and is in the summary" says "$work/err.0" "for 1 of 4 ranks; the first \
+check "another plan, without a token: rank 0 counts it" \
+    refuses "built from another plan than rank 0"
+check "another plan, without a token: the summary names it" \
+    says "$work/err.0" "for 1 of 4 ranks; the first \
 that did not join is rank 2; refused 1 connection built from another plan than \
 rank 0, the last from 127.0.0.1, as rank 2 on "
 # A rank with a different token.
@@ -156,18 +169,21 @@ odd_token() {
     cat "$work/err.0" "$work/err.1"
     [ $status = 1 ] && [ "$(cat "$work/rc.0")" = 1 ]
 }
-check "another token" odd_token A=
-check "the rank is told" says "$work/err.1" "error: rank 1 cannot join rank 0 at \
+check "a rank with another token: the run times out" odd_token A=
+check "a rank with another token reports it" \
+    says "$work/err.1" "error: rank 1 cannot join rank 0 at \
 127.0.0.1:$port in time: rank 0 has another token: PARC_TOKEN or \
 PARC_TOKEN_FILE has to be the same for all ranks"
-check "rank 0 counts it" grep -qE "error: rank 0 waited 3 s at .* for 3 of 4 \
+check "a rank with another token is counted" \
+    grep -qE "error: rank 0 waited 3 s at .* for 3 of 4 \
 ranks; the first that did not join is rank 1; refused [0-9]+ connections? with \
 another token" "$work/err.0"
 # A name with a second address, without a listener: rank 0's answer counts.
 host=localhost
-check "another token, of two addresses" odd_token "$names" \
+check "another token, at the second of two addresses" odd_token "$names" \
     HOST_NAME=localhost=127.0.0.1,127.0.0.2
-check "rank 0's answer is named" says "$work/err.1" "in time: rank 0 has another \
+check "another token: the rank reports rank 0's answer" \
+    says "$work/err.1" "in time: rank 0 has another \
 token"
 host=127.0.0.1
 # A false rank 0 without the key cannot end a rank, and learns nothing.
@@ -184,8 +200,9 @@ false_root() {
     [ $status = 1 ] && grep -q "parcrank" "$work/read" &&
         ! grep -q $token "$work/read"
 }
-check "a false rank 0" false_root
-check "is not believed" says "$work/err.1" "in time: rank 0 has another token"
+check "a false rank 0 cannot end a rank" false_root
+check "a false rank 0's answer is not trusted" \
+    says "$work/err.1" "in time: rank 0 has another token"
 
 # ---- invalid tokens ----
 bad() { # bad TEXT VARIABLE=VALUE…
@@ -195,13 +212,17 @@ bad() { # bad TEXT VARIABLE=VALUE…
     status=$?
     [ $status = 1 ] && says "$work/err" "error: $phrase"
 }
-check "a short token" bad "the token in PARC_TOKEN has 5 characters; it takes 16 \
+check "a short token is refused" \
+    bad "the token in PARC_TOKEN has 5 characters; it takes 16 \
 to 4096" PARC_TOKEN=short
 : >"$work/empty"
-check "an empty file" bad "the token in the file that PARC_TOKEN_FILE names has \
+check "an empty token file is refused" \
+    bad "the token in the file that PARC_TOKEN_FILE names has \
 0 characters" PARC_TOKEN_FILE="$work/empty"
-check "no file" bad "cannot read '$work/none', which PARC_TOKEN_FILE names: No \
+check "a missing token file is refused" \
+    bad "cannot read '$work/none', which PARC_TOKEN_FILE names: No \
 such file" PARC_TOKEN_FILE="$work/none"
-check "two tokens" bad "PARC_TOKEN and PARC_TOKEN_FILE are both set" \
+check "two tokens are refused" \
+    bad "PARC_TOKEN and PARC_TOKEN_FILE are both set" \
     PARC_TOKEN=$token PARC_TOKEN_FILE="$work/token"
 finish

@@ -23,8 +23,10 @@ tight() {
 # 256 tokens in chunks of whole sequences, of parts, and with accumulation.
 binary=$work/whole
 # shellcheck disable=SC2086
-check "compiles" compile "$binary" llama 1x1 --threads 1 $llama_sizes
-check "trains" "$binary" --steps 8 --data "bytes:$text" --seed 1 --log \
+check "one rank without chunks compiles" \
+    compile "$binary" llama 1x1 --threads 1 $llama_sizes
+check "one rank without chunks trains" \
+    "$binary" --steps 8 --data "bytes:$text" --seed 1 --log \
     "$work/whole.log"
 for mesh in 1x1 2x2; do
     for options in "-D head_chunk=64" "-D head_chunk=8" \
@@ -38,8 +40,8 @@ for mesh in 1x1 2x2; do
             "$work/whole.log" 1e-5
         # shellcheck disable=SC2086
         plan "$mesh" $options
-        check "$mesh $options allocates what is planned" exact "$binary.log"
-        check "$mesh $options packs" tight
+        check "$mesh $options allocates the planned bytes" exact "$binary.log"
+        check "$mesh $options packs near the lower bound" tight
     done
 done
 
@@ -54,7 +56,7 @@ each_chunk() { # loss parallel: all-reduces of every chunk's maximum and sums
 }
 plan 2x2 -D head_chunk=8
 check "the head's unit moves once" once
-check "statistics of each chunk" each_chunk
+check "each chunk reduces its statistics" each_chunk
 
 # A long model before the head: the pass visits it only once.
 {
@@ -73,7 +75,8 @@ check "statistics of each chunk" each_chunk
     echo "    seq = 8"
     echo "    head_chunk = 8 }"
 } >"$work/long.pdl"
-check "a long way to the head" timeout 60 "$PARC" "$work/long.pdl" --emit json
+check "a long model before the head compiles in time" \
+    timeout 60 "$PARC" "$work/long.pdl" --emit json
 
 peak() {
     plan "$@"
@@ -85,12 +88,13 @@ less() { # one chunk of logits instead of all: at least 4 MiB less
     echo "$whole and $chunked"
     [ $((whole - chunked)) -gt 4194304 ]
 }
-check "no whole logits" less
+check "the logits of the batch are not stored" less
 
 # One sequence of 35 tokens: chunks are parts of it.
 "$PARC" examples/transformer.pdl --plan no_shard --target cpu --threads 1 \
     -D vocab=63 -D dim=32 -D n_layers=1 -D n_heads=4 -D hidden=64 -D batch=1 -D seq=35 \
     -D head_chunk=8 --emit plan >"$work/plan.txt"
-check "parts of a sequence" grep -q "^head        5 chunks of 7 tokens" \
+check "chunks are parts of a sequence" \
+    grep -q "^head        5 chunks of 7 tokens" \
     "$work/plan.txt"
 finish

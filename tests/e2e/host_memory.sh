@@ -34,7 +34,7 @@ check "a dry run is refused" refused "$work/giant" --dry-run
 what=weights advice="a mesh of fewer ranks"
 check "an export is refused" refused "$work/giant" --steps 0 \
     --export "$work/w.st"
-check "nothing is left of it" test ! -e "$work/w.st"
+check "a refused export leaves no file" test ! -e "$work/w.st"
 launched() {
     for r in 1 2 3; do
         env RANK=$r WORLD_SIZE=4 LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 \
@@ -74,15 +74,15 @@ vast() {
     [ $? = 1 ] && cat "$work/err" && grep -q "^vast: error: cannot map \
 33554432.0 TiB of memory: " "$work/err"
 }
-check "and are refused without the memory check" vast
+check "more bytes than addresses are refused without the memory check" vast
 
-check "--info" limited 500000 "$work/giant" --info
+check "--info needs little memory" limited 500000 "$work/giant" --info
 shards() { # shards KIB TRAIN: counts the shards that are printed
     limited "$1" "$2" --print-shards layers.0.attention.wq.weight \
         >"$work/shards" && grep -c '^    values ' "$work/shards"
 }
 four() { [ "$(shards 500000 "$work/giant")" = 4 ]; }
-check "--print-shards" four
+check "--print-shards needs little memory" four
 
 # A program for GPUs once allocated a mirror of every rank: 24 GB for Llama 7B.
 tests/standin/build >/dev/null || exit 1
@@ -90,17 +90,17 @@ check "Llama 7B on 64 GPUs compiles" env \
     PARC_NVRTC="$BUILD/standin/libnvrtc.so" "$PARC" examples/llama.pdl \
     --target cuda --mesh 8x8 -o "$work/seven"
 all() { [ "$(shards 500000 "$work/seven")" = 64 ]; }
-check "its shards" all
+check "--print-shards of Llama 7B on 64 GPUs" all
 same_plan() {
     limited 500000 "$work/seven" --info >"$work/info" &&
         "$PARC" examples/llama.pdl --target cuda --mesh 8x8 --emit plan |
         cmp - "$work/info"
 }
-check "its plan" same_plan
+check "--info of Llama 7B on 64 GPUs" same_plan
 
 # The whole model, and values that equal those of a run.
 # shellcheck disable=SC2086
-check "a small one compiles" compile "$work/small" llama 2x2 $llama_sizes \
+check "a small model compiles" compile "$work/small" llama 2x2 $llama_sizes \
     --threads 1
 params=$("$PARC" examples/llama.pdl --mesh 2x2 $llama_sizes --emit json |
     jq '[.params[] | select(.shape) | .name | if test("\\*") then 3 else 1 end]
@@ -110,13 +110,14 @@ whole() {
         [ "$(grep -c ': f32\[' "$work/model")" = "$params" ]
 }
 check "--print-shards model: $params parameters" whole
-check "weights of a run" "$work/small" --steps 0 --export "$work/w.st"
+check "the weights of a run are exported" \
+    "$work/small" --steps 0 --export "$work/w.st"
 drawn() {
     "$work/small" --init "$work/w.st" --print-shards model |
         cmp - "$work/model"
 }
-check "have the values that are printed" drawn
-check "a trace of so many steps" sh -c '
+check "--print-shards prints the values of a run" drawn
+check "a trace of too many steps is refused" sh -c '
     "$1" --steps 1000000000000 --trace "$2/t.json" \
         --trace-steps 1000000000000 2>"$2/err"
     [ $? = 1 ] && cat "$2/err" && grep -q "of memory for the trace, and .*; a \

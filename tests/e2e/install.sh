@@ -63,7 +63,7 @@ for shell in zsh fish; do
     file=$share/fish/vendor_completions.d/parc.fish
     [ $shell = fish ] || file=$share/zsh/site-functions/_parc
     ! command -v $shell >/dev/null 2>&1 ||
-        check "$shell reads its script" $shell -n "$file"
+        check "$shell parses its completion script" $shell -n "$file"
 done
 check "an unknown shell is refused" sh -c '"$1" --completion tcsh; test $? = 2' \
     - "$PARC"
@@ -76,5 +76,6 @@ done
 
 check "make uninstall" make BUILD="$BUILD" DESTDIR="$work/root" PREFIX=/usr \
     uninstall
-check "nothing is left" sh -c 'test -z "$(find "$1" -type f)"' - "$work/root"
+check "make uninstall leaves no file" \
+    sh -c 'test -z "$(find "$1" -type f)"' - "$work/root"
 finish

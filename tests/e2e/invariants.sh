@@ -65,13 +65,15 @@ goes_on() { # MODEL MESH OPTIONS…
 for case in toy:1x1 toy:2x2 toy:3x2 feedforward:1x1 feedforward:2x2 \
     llama:1x1 llama:2x2; do
     model=${case%:*} mesh=${case#*:}
-    check "$case dumps" dumps_are_read_back "$model" "$mesh"
-    check "$case goes on" goes_on "$model" "$mesh"
+    check "$case: dumps read back" dumps_are_read_back "$model" "$mesh"
+    check "$case: a run continues from every dump" goes_on "$model" "$mesh"
 done
-check "llama:2x2 bf16 dumps" dumps_are_read_back llama 2x2 -D precision=bf16
-check "llama:2x2 bf16 goes on" goes_on llama 2x2 -D precision=bf16
-check "the manual's program" manual_is_read_back
-check "llama:4x2 goes on" goes_on llama 4x2
+check "llama:2x2 bf16: dumps read back" \
+    dumps_are_read_back llama 2x2 -D precision=bf16
+check "llama:2x2 bf16: a run continues from every dump" \
+    goes_on llama 2x2 -D precision=bf16
+check "the program in docs/ir.md reads back" manual_is_read_back
+check "llama:4x2: a run continues from every dump" goes_on llama 4x2
 
 # A dump depends on its target: with another target parc refuses it.
 refuses() { # refuses TARGET PASS OTHER WHAT
@@ -82,9 +84,12 @@ refuses() { # refuses TARGET PASS OTHER WHAT
         [ ! -e "$work/other" ] && grep -q "the target $3 has no $4" \
             "$work/said" && grep -q "made for --target $1" "$work/said"
 }
-check "shared parameters on cuda" refuses cpu shared cuda "memory that ranks"
-check "rows on cuda" refuses cpu rows cuda embedding_add
-check "products on the cpu" refuses cuda epilogue cpu einsum_bias
+check "a dump with shared parameters is refused on cuda" \
+    refuses cpu shared cuda "memory that ranks"
+check "a dump with embedding_add is refused on cuda" \
+    refuses cpu rows cuda embedding_add
+check "a dump with epilogues is refused on the cpu" \
+    refuses cuda epilogue cpu einsum_bias
 
 # ---- the same bytes ----
 
@@ -101,9 +106,10 @@ tree() {
 for case in toy:3x2 feedforward:2x2 llama:2x2; do
     at=$work/same-${case%:*}
     mkdir "$at"
-    check "$case written" tree "$at/one" "${case%:*}" "${case#*:}"
-    check "$case written again" tree "$at/other place" "${case%:*}" "${case#*:}"
-    check "$case the same bytes" diff -r "$at/one" "$at/other place"
+    check "$case is written" tree "$at/one" "${case%:*}" "${case#*:}"
+    check "$case is written in another directory" \
+        tree "$at/other place" "${case%:*}" "${case#*:}"
+    check "$case has the same bytes" diff -r "$at/one" "$at/other place"
 done
 
 # ---- one rank ----
@@ -111,7 +117,7 @@ done
 for file in examples/*.pdl; do
     model=$(basename "$file" .pdl)
     # shellcheck disable=SC2046
-    check "$model for one rank" "$PARC" "$file" $(sizes "$model") \
+    check "$model compiles for one rank" "$PARC" "$file" $(sizes "$model") \
         --emit json="$work/json"
     check "$model on one rank has no collectives" \
         jq -e '.collectives == []' "$work/json"
@@ -136,20 +142,20 @@ have_clang() { # whether there is a clang with OpenMP
 }
 for case in toy:2x2 feedforward:2x2 llama:2x2 llama:1x1; do
     at=$work/sources-${case%:*}-${case#*:}
-    check "$case sources" parc_on "${case%:*}" "${case#*:}" -S "$at"
+    check "$case is emitted" parc_on "${case%:*}" "${case#*:}" -S "$at"
     check "$case builds" builds "$at" "${CC:-cc}"
     check "$case runs" "$at/train" --steps 2
 done
 # After a loop over microbatches the backward pass has only collectives.
 at=$work/sources-accumulate
-check "accumulate sources" parc_on llama 2x2 -D accumulate=2 -S "$at"
+check "accumulate is emitted" parc_on llama 2x2 -D accumulate=2 -S "$at"
 check "accumulate has no warnings" parses "$at"
 # A tied head in chunks: the loop returns its gradient, and the table's gradient
 # is added.
 for options in "" "-D accumulate=2"; do
     at="$work/sources-tied $options"
     # shellcheck disable=SC2086
-    check "tied head $options sources" parc_on gpt2 2x1 -D precision=f32 \
+    check "tied head $options is emitted" parc_on gpt2 2x1 -D precision=f32 \
         -D head_chunk=8 $options -S "$at"
     check "tied head $options has no warnings" parses "$at"
 done
@@ -176,13 +182,13 @@ large() { # large DIR MESH LAYERS
     "$PARC" examples/llama.pdl --target cpu --threads 1 --mesh "$2" \
         -D precision=f32 -D batch=512 -D n_layers="$3" -S "$1"
 }
-check "160 layers" large "$work/base" 2x2 160
-check "640 layers" large "$work/deep" 2x2 640
-check "16 ranks" large "$work/wide" 8x2 160
+check "160 layers are emitted" large "$work/base" 2x2 160
+check "640 layers are emitted" large "$work/deep" 2x2 640
+check "16 ranks are emitted" large "$work/wide" 8x2 160
 for file in train.c kernels.c; do
-    check "$file is as long for more layers" lines "$work/base/$file" \
+    check "$file has the same length for more layers" lines "$work/base/$file" \
         "$work/deep/$file"
-    check "$file is as long for more ranks" lines "$work/base/$file" \
+    check "$file has the same length for more ranks" lines "$work/base/$file" \
         "$work/wide/$file"
 done
 for mesh in 2x2 8x2; do
@@ -205,5 +211,6 @@ for layers in 126 252; do
     check "plan of $layers layers" parc_on llama 8x8 -D n_heads=8 \
         -D n_kv_heads=8 -D n_layers=$layers --emit "json=$work/$layers.json"
 done
-check "plans are as long" lines "$work/126.json" "$work/252.json"
+check "plans have the same length for more layers" \
+    lines "$work/126.json" "$work/252.json"
 finish

@@ -34,7 +34,7 @@ excess() {
         END { if (n < 30) print n + 0 " kernels"; exit bad || n < 30 }' \
         "$work/plan"
 }
-check "each tensor moves once" excess
+check "each tensor is accessed once" excess
 
 # Tensors between kernels: scalars of the gradient norm; the base of rope's
 # tables; and the picked scores, whose kernel waits for a sum over ranks.
@@ -48,7 +48,7 @@ between() {
         END { if (n < 2) print n + 0 " tensors"; exit bad || n < 2 }' \
         "$work/plan"
 }
-check "nothing goes through memory from kernel to kernel" between
+check "no tensor is stored only between kernels" between
 
 # GPT-2's block leaves epilogues to the library: no kernel re-reads a tensor to
 # add a bias, to sum its gradient, or for GELU; an input's gradients are summed
@@ -57,14 +57,15 @@ with() { # with TIMES WHAT
     [ "$(sed -n '/^Matmuls/,/^$/p' "$work/gpt2" | grep -c "  with $2\$")" = "$1" ]
 }
 "$PARC" examples/gpt2.pdl --mesh 2x2 --target cuda --emit plan >"$work/gpt2"
-check "queries, keys and values have biases" with 3 bias
-check "GELU comes with its bias" with 1 'bias, gelu'
-check "GELU's gradient comes with the product" with 1 'gelu gradient'
-check "gradients of all biases come with their weights'" with 6 'bias gradient'
-check "gradients are added up by products" with 2 add
+check "matmuls of queries, keys and values add their biases" with 3 bias
+check "a matmul computes GELU and its bias" with 1 'bias, gelu'
+check "a matmul computes GELU's gradient" with 1 'gelu gradient'
+check "matmuls of weight gradients sum the biases' gradients" \
+    with 6 'bias gradient'
+check "matmuls add gradients" with 2 add
 "$PARC" examples/gpt2.pdl --mesh 2x2 --target cuda -D epilogues=none \
     --emit plan >"$work/gpt2"
-check "nothing of it where nobody wants it" with 0 '.*'
+check "epilogues=none has no epilogue" with 0 '.*'
 
 if command -v nvcc >/dev/null && "$PARC" examples/llama.pdl --mesh 8x8 \
     --target cuda -S "$work/tree" >"$work/log" 2>&1; then
@@ -77,7 +78,7 @@ if command -v nvcc >/dev/null && "$PARC" examples/llama.pdl --mesh 8x8 \
             ! grep 'bytes stack frame' "$work/ptxas" |
             grep -v ' 0 bytes stack frame, 0 bytes spill'
     }
-    check "registers suffice" spills
+    check "no kernel spills registers" spills
 else
     echo "skipped: no nvcc, or no tree: $(head -n 1 "$work/log")" >&2
 fi

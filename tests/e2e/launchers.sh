@@ -60,13 +60,14 @@ fails() {
 }
 
 # shellcheck disable=SC2086
-check "compiles" compile "$work/train" llama 2x2 $llama_sizes --threads 1
-check "forked" "$work/train" --steps 5 --log "$work/forked.jsonl" \
+check "the program compiles" \
+    compile "$work/train" llama 2x2 $llama_sizes --threads 1
+check "forked ranks train" "$work/train" --steps 5 --log "$work/forked.jsonl" \
     --export "$work/forked.st"
 "$work/train" --print-shards layers.0 >"$work/forked.shards"
 
 for launcher in torchrun agent_store openmpi mpich slurm slurm_node; do
-    check "$launcher" each 4 "$work/train" --steps 5 \
+    check "$launcher: trains" each 4 "$work/train" --steps 5 \
         --log "$work/log.jsonl" --export "$work/w.st"
     check "$launcher: weights" cmp "$work/forked.st" "$work/w.st"
     check "$launcher: curve" same_curve "$work/forked.jsonl" \
@@ -74,53 +75,67 @@ for launcher in torchrun agent_store openmpi mpich slurm slurm_node; do
 done
 
 launcher=torchrun
-check "weights come back" each 4 "$work/train" --steps 0 \
+check "launched ranks load weights" each 4 "$work/train" --steps 0 \
     --init "$work/forked.st" --export "$work/w2.st"
-check "unchanged" cmp "$work/forked.st" "$work/w2.st"
-check "a trace" each 4 "$work/train" --steps 3 --trace "$work/t.json"
-check "of all ranks" sh -c '[ "$(jq -r "[.traceEvents[] | select(.ph == \"X\")
+check "loaded weights are unchanged" cmp "$work/forked.st" "$work/w2.st"
+check "launched ranks write a trace" \
+    each 4 "$work/train" --steps 3 --trace "$work/t.json"
+check "the trace has all ranks" \
+    sh -c '[ "$(jq -r "[.traceEvents[] | select(.ph == \"X\")
     | .pid] | unique | length" "$1")" = 4 ]' sh "$work/t.json"
-check "shards" each 4 "$work/train" --print-shards layers.0
-check "as the forked" cmp "$work/forked.shards" "$work/out.0"
+check "launched ranks print shards" each 4 "$work/train" --print-shards layers.0
+check "launched and forked ranks print the same shards" \
+    cmp "$work/forked.shards" "$work/out.0"
 check "only rank 0 prints" test ! -s "$work/out.1"
-check "dry run" each 4 "$work/train" --dry-run
+check "launched ranks make a dry run" each 4 "$work/train" --dry-run
 
 # ---- impossible starts ----
-check "too few" fails "torchrun has started 3 processes, but the mesh (dp=2 x \
+check "too few processes are refused" \
+    fails "torchrun has started 3 processes, but the mesh (dp=2 x \
 tp=2) has 4 ranks: start it with torchrun --no-python --nproc-per-node 4" \
     each 3 "$work/train"
-check "missing data" fails "cannot read 'nowhere'" each 4 "$work/train" \
+check "missing data are reported once" \
+    fails "cannot read 'nowhere'" each 4 "$work/train" \
     --data nowhere
 # shellcheck disable=SC2086
-check "a small vocabulary" compile "$work/small" llama 2x2 $llama_sizes \
+check "a model with a small vocabulary compiles" \
+    compile "$work/small" llama 2x2 $llama_sizes \
     --threads 1 -D vocab=100
-check "one rank fails" fails "is beyond the vocabulary of 100" each 4 \
+check "a failure of one rank is reported once" \
+    fails "is beyond the vocabulary of 100" each 4 \
     "$work/small" --data "bytes:$text"
-check "half of it" fails \
+check "incomplete variables of torchrun are refused" fails \
     "RANK is set in the environment, but WORLD_SIZE is not" \
     env RANK=1 "$work/train"
-check "no place in its box" fails "but LOCAL_RANK is not" \
+check "a missing LOCAL_RANK is refused" fails "but LOCAL_RANK is not" \
     env RANK=1 WORLD_SIZE=4 "$work/train"
-check "no number" fails "WORLD_SIZE is 'four'" env RANK=1 WORLD_SIZE=four \
+check "a WORLD_SIZE that is no number is refused" \
+    fails "WORLD_SIZE is 'four'" env RANK=1 WORLD_SIZE=four \
     "$work/train"
-check "beyond the size" fails "RANK is '4' in the environment" \
+check "a RANK beyond the size is refused" \
+    fails "RANK is '4' in the environment" \
     env RANK=4 WORLD_SIZE=4 "$work/train"
-check "half an address" fails "MASTER_ADDR is set in the environment, but \
+check "MASTER_ADDR without a port is refused" \
+    fails "MASTER_ADDR is set in the environment, but \
 MASTER_PORT is not" \
     env RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=here "$work/train"
-check "no address" fails "mpirun does not say where rank 0 is" \
+check "mpirun without rank 0's address is refused" \
+    fails "mpirun does not say where rank 0 is" \
     env PMI_RANK=1 PMI_SIZE=4 MPI_LOCALRANKID=1 "$work/train"
-check "no master" fails "PARC_MASTER is 'here'" env PARC_MASTER=here \
+check "a PARC_MASTER without a port is refused" \
+    fails "PARC_MASTER is 'here'" env PARC_MASTER=here \
     RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 "$work/train"
-check "unknown choice" fails "PARC_LAUNCHER is 'slurm'" \
+check "an unknown PARC_LAUNCHER is refused" fails "PARC_LAUNCHER is 'slurm'" \
     env PARC_LAUNCHER=slurm "$work/train"
-check "nobody there" fails \
+check "a rank that finds no rank 0 times out" fails \
     "rank 1 cannot join rank 0 at 127.0.0.1:$port in time: Connection refused" \
     env $(torchrun 1 4) PARC_TIMEOUT=1 "$work/train"
-check "no such host" fails "rank 1 cannot join rank 0 at no.such.host.invalid" \
+check "an unknown host is reported" \
+    fails "rank 1 cannot join rank 0 at no.such.host.invalid" \
     env $(torchrun 1 4) PARC_MASTER=no.such.host.invalid:99 PARC_TIMEOUT=1 \
     "$work/train"
-check "alone" fails "rank 0 waited 1 s at 127.0.0.1:$port for 3 of 4 ranks; \
+check "rank 0 alone times out" \
+    fails "rank 0 waited 1 s at 127.0.0.1:$port for 3 of 4 ranks; \
 the first that did not join is rank 1" \
     env $(torchrun 0 4) PARC_TIMEOUT=1 "$work/train"
 
@@ -135,7 +150,8 @@ mixed() {
     wait
     return "$(cat "$work/rc")"
 }
-check "another plan" fails "was built from another plan than rank 0" mixed
+check "ranks of another plan are refused" \
+    fails "was built from another plan than rank 0" mixed
 
 # Kills one rank while all compute.
 killed() {
@@ -150,15 +166,19 @@ killed() {
     grep error "$work/err0"
     return $status
 }
-check "a rank is killed" fails "rank 3 on " killed
-check "where" grep -q "is gone (killed, or its machine is lost): in step " \
+check "a killed rank ends the run" fails "rank 3 on " killed
+check "the message has the killed rank's step" \
+    grep -q "is gone (killed, or its machine is lost): in step " \
     "$work/log"
 
 # ---- possible starts ----
-check "without" env PARC_LAUNCHER=none RANK=0 WORLD_SIZE=9 "$work/train" \
+check "PARC_LAUNCHER=none forks the ranks" \
+    env PARC_LAUNCHER=none RANK=0 WORLD_SIZE=9 "$work/train" \
     --steps 1
-check "the shell of an allocation" env $(slurm 0 1) "$work/train" --steps 1
-check "a batch script" env SLURM_PROCID=0 SLURM_NTASKS=4 "$work/train" --steps 1
+check "the shell of a Slurm allocation forks the ranks" \
+    env $(slurm 0 1) "$work/train" --steps 1
+check "a Slurm batch script forks the ranks" \
+    env SLURM_PROCID=0 SLURM_NTASKS=4 "$work/train" --steps 1
 two_jobs() {
     (port=$((port + 2)) work=$work/a && mkdir -p "$work" &&
         each 4 "$1" --steps 20 --log "$work/log.jsonl") &
@@ -170,5 +190,5 @@ two_jobs() {
 cmp_losses() {
     same_curve "$work/a/log.jsonl" "$work/b/log.jsonl" 0
 }
-check "two jobs side by side" two_jobs "$work/train"
+check "two jobs run at the same time" two_jobs "$work/train"
 finish

@@ -17,12 +17,14 @@ for mesh in 1x1 2x1 1x2 2x2 4x2; do
         --log "$binary.log"
     check "$mesh curve" same_curve "$binary.log" "$work/llama-1x1.log" 1e-5
 done
-check "PyTorch's curve" torch_curve
-check "2x2 trains again" "$work/llama-2x2" --steps 20 --data "bytes:$text" \
+check "the curve is PyTorch's" torch_curve
+check "2x2 trains a second time" \
+    "$work/llama-2x2" --steps 20 --data "bytes:$text" \
     --seed 1 --log "$work/again.log" --export "$work/again.st"
-check "2x2 and again" "$work/llama-2x2" --steps 20 --data "bytes:$text" \
+check "2x2 trains a third time" \
+    "$work/llama-2x2" --steps 20 --data "bytes:$text" \
     --seed 1 --log "$work/again2.log" --export "$work/again2.st"
-check "the same bits" cmp "$work/again.st" "$work/again2.st"
+check "both runs give the same bits" cmp "$work/again.st" "$work/again2.st"
 check "the curve falls" jq -es '.[-1].loss < .[0].loss - 0.5' \
     "$work/llama-1x1.log"
 finish

@@ -30,14 +30,16 @@ try() { # try LABEL MODEL MESH OPTIONS…
     "$PARC" "examples/$model.pdl" --target cpu --mesh "$mesh" "$@" \
         --emit json >"$work/$label.json"
     check "$label runs" "$work/$label" --steps 2 --log "$work/$label.log"
-    check "$label as planned" as_planned "$work/$label.log" "$work/$label.json"
-    check "$label well packed" well_packed "$work/$label.json"
+    check "$label allocates the planned bytes" \
+        as_planned "$work/$label.log" "$work/$label.json"
+    check "$label packs near the lower bound" well_packed "$work/$label.json"
     [ "${CHECK_ASAN:-}" ] || check "$label heap" no_growth "$work/$label" \
         --threads 1
 }
 
 [ "${CHECK_ASAN:-}" ] ||
-    check "interposer" cc -shared -fPIC -O1 -o "$work/malloc_peak.so" \
+    check "the malloc interposer builds" \
+        cc -shared -fPIC -O1 -o "$work/malloc_peak.so" \
         tests/tools/malloc_peak.c
 try toy toy 2x2
 try feedforward feedforward 2x2 -D dim=64 -D hidden=128 -D batch=8
@@ -47,8 +49,9 @@ try llama-1x1 llama 1x1 $llama_sizes
 check "llama with two threads compiles" compile "$work/two" llama 1x1 \
     --threads 2 $llama_sizes
 if [ -z "${CHECK_ASAN:-}" ]; then
-    check "two threads heap" no_growth "$work/two"
-    check "traced heap" no_growth "$work/two" --trace "$work/two.trace"
+    check "the heap does not grow with two threads" no_growth "$work/two"
+    check "the heap does not grow with --trace" \
+        no_growth "$work/two" --trace "$work/two.trace"
 fi
 # shellcheck disable=SC2086
 try llama-2x2 llama 2x2 $llama_sizes
@@ -76,7 +79,8 @@ plans() { # plans MODEL PLAN MESHES [OPTIONS…]
                 "$PARC" "examples/$model.pdl" --plan "$plan" --mesh "$mesh" \
                     --target $target -D precision=$precision --threads 1 "$@" \
                     --emit json >"$work/plan.json"
-                check "$label" well_packed "$work/plan.json"
+                check "$label packs near the lower bound" \
+                    well_packed "$work/plan.json"
             done
         done
     done

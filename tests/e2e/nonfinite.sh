@@ -26,34 +26,38 @@ later() {
 
 # shellcheck disable=SC2086
 {
-    check "compiles" compile "$work/plain" llama 1x1 $sizes
-    check "2x2 compiles" compile "$work/scaled" llama 2x2 $sizes \
+    check "the plain model compiles" compile "$work/plain" llama 1x1 $sizes
+    check "the scaled model compiles for 2x2" \
+        compile "$work/scaled" llama 2x2 $sizes \
         -D loss_scale=1024
-    check "a scale too large" compile "$work/large" llama 2x2 $sizes \
+    check "a model with too large a scale compiles" \
+        compile "$work/large" llama 2x2 $sizes \
         -D loss_scale=1e20
 }
-check "trains" train plain 16
-check "2x2 trains, each result looked at" env PARC_NANCHECK=1 \
+check "the plain model trains" train plain 16
+check "the scaled model trains with PARC_NANCHECK=1" env PARC_NANCHECK=1 \
     "$work/scaled" --steps 2
-check "2x2 trains" train scaled 16
-check "one curve" same_curve "$work/plain.log" "$work/scaled.log" 1e-5
-check "one norm" jq -en --slurpfile a "$work/plain.log" \
+check "the scaled model trains" train scaled 16
+check "scaled and plain losses are equal" \
+    same_curve "$work/plain.log" "$work/scaled.log" 1e-5
+check "scaled and plain norms are equal" \
+    jq -en --slurpfile a "$work/plain.log" \
     --slurpfile b "$work/scaled.log" \
     '[range(16) | ($a[.].grad_norm / $b[.].grad_norm - 1) | fabs] | max < 1e-4'
 check "the log has the scale" jq -es 'all(.loss_scale == 1024)' \
     "$work/scaled.log"
-check "a scale too large trains" train large 16
+check "the model with too large a scale trains" train large 16
 skipped=$(jq -s 'map(select(.grad_norm == null)) | length' "$work/large.log")
 check "steps are skipped" test "$skipped" -gt 2
-check "and no more" test "$skipped" -lt 10
-check "each halves the scale" jq -es --argjson n "$skipped" \
+check "skipping ends" test "$skipped" -lt 10
+check "each skipped step halves the scale" jq -es --argjson n "$skipped" \
     '(.[0].loss_scale / .[$n].loss_scale / pow(2; $n) - 1) | fabs < 1e-6' \
     "$work/large.log"
-check "the curve goes on as if they had not been" later "$work/plain.log" \
+check "skipped steps do not change the curve" later "$work/plain.log" \
     "$work/large.log" "$skipped"
-check "skipped steps alone" train large "$skipped"
+check "a run of skipped steps only" train large "$skipped"
 cp "$work/large.st" "$work/skipped.st"
-check "no step" train large 0
+check "a run of no steps" train large 0
 check "a skipped step changes nothing" cmp "$work/large.st" "$work/skipped.st"
 
 # In f16 gradients overflow at a scale that f32 can represent. Steps are skipped
@@ -63,7 +67,7 @@ check "a skipped step changes nothing" cmp "$work/large.st" "$work/skipped.st"
 # shellcheck disable=SC2086
 check "f16 compiles" compile "$work/half" llama 1x1 $sizes -D precision=f16
 check "f16 trains" train half 16
-check "none of its steps is skipped" jq -es \
+check "f16 skips no step" jq -es \
     'all(.grad_norm != null and .loss_scale == 65536)' "$work/half.log"
 for mesh in 1x1 2x2; do
     # shellcheck disable=SC2086
@@ -74,14 +78,16 @@ for mesh in 1x1 2x2; do
     check "f16 on $mesh: steps are skipped, then no more" jq -es \
         --argjson n "$n" '$n > 2 and $n < 12 and
             (.[$n:] | all(.grad_norm != null))' "$work/half-$mesh.log"
-    check "f16 on $mesh: their loss stays" jq -es --argjson n "$n" \
+    check "f16 on $mesh: the loss of skipped steps is constant" \
+        jq -es --argjson n "$n" \
         '.[:$n + 1] | map(.loss) | unique | length == 1' "$work/half-$mesh.log"
     check "f16 on $mesh: each halves the scale" jq -es --argjson n "$n" \
         '[.[].loss_scale] == [range(length) |
             134217728 / pow(2; [., $n] | min)]' "$work/half-$mesh.log"
-    check "f16 on $mesh: it learns" jq -es --argjson n "$n" \
+    check "f16 on $mesh: the loss falls" jq -es --argjson n "$n" \
         '.[-1].loss < .[$n].loss' "$work/half-$mesh.log"
-    check "f16 on $mesh: and goes on" later "$work/half.log" \
+    check "f16 on $mesh: the curve continues like that of one rank" \
+        later "$work/half.log" \
         "$work/half-$mesh.log" "$n" 1e-4
 done
 
@@ -95,11 +101,15 @@ unlikely() { # unlikely NAME MESH SCORE
         -o "$work/$1" && train "$1" 3
 }
 none="where(arange(vocab) < 256, 1.0, 0.0)"
-check "low scores" unlikely low 1x1 "1e30 * ($none - 1.0)"
-check "scores of -inf" unlikely none 1x1 "log($none)"
-check "scores of -inf, 2x2" unlikely none-2x2 2x2 "log($none)"
-check "are as low ones" same_curve "$work/none.log" "$work/low.log" 0
-check "on 2x2" same_curve "$work/none-2x2.log" "$work/low.log" 1e-5
+check "a model with very low scores trains" \
+    unlikely low 1x1 "1e30 * ($none - 1.0)"
+check "a model with scores of -inf trains" unlikely none 1x1 "log($none)"
+check "a model with scores of -inf trains on 2x2" \
+    unlikely none-2x2 2x2 "log($none)"
+check "scores of -inf have the losses of very low ones" \
+    same_curve "$work/none.log" "$work/low.log" 0
+check "scores of -inf have the losses of very low ones on 2x2" \
+    same_curve "$work/none-2x2.log" "$work/low.log" 1e-5
 
 # The derivative of sqrt(y) is infinite at y = 0; times relu's 0 it is NaN.
 cat >"$work/edge.pdl" <<'END'
@@ -145,14 +155,16 @@ number: the gradient of 'last.net.bias' is not finite, nor are those of 5 \
 others"
     check "the statement that made the first NaN is named" env \
         PARC_NANCHECK=1 sh -c "! '$work/edge' --steps 3 2>'$work/said'"
-    check "with its place" grep -qE "error: step 1, rank [01]: in \
+    check "the message has the NaN's line and step" \
+        grep -qE "error: step 1, rank [01]: in \
 'k[0-9]+_last_relu_grad' \(edge.pdl:4:13\), element [0-9]+ of \
 $((64 / mesh)) of 'dy' is not a number; all results before it are finite" \
         "$work/said"
     check "edge with a loss scale compiles" "$PARC" "$work/edge.pdl" \
         --target cpu --threads 1 --mesh $mesh -D loss_scale=8 -o "$work/edge"
-    check "its steps are skipped" "$work/edge" --steps 63
-    check "but not for ever" sh -c "! '$work/edge' --steps 64"
+    check "edge with a loss scale skips steps" "$work/edge" --steps 63
+    check "edge with a loss scale ends after 64 skips" \
+        sh -c "! '$work/edge' --steps 64"
 done
 # If the loss is NaN, the step is replayed, and the message names the first
 # tensor that is not finite. In f16 the step is skipped, like other overflows.
@@ -160,20 +172,26 @@ sed "s/return h + feed_forward(ffn_norm(h))/return h + log(feed_forward(h))/" \
     examples/llama.pdl >"$work/log.pdl"
 for mesh in 1x1 2x2; do
     # shellcheck disable=SC2086
-    check "a logarithm on $mesh compiles" "$PARC" "$work/log.pdl" \
+    check "a model with a NaN on $mesh compiles" "$PARC" "$work/log.pdl" \
         --target cpu --mesh $mesh $sizes -o "$work/log"
-    check "it fails" sh -c "! '$work/log' --steps 3 2>'$work/said'"
-    check "and its place is named" grep -qE "error: step 1, rank [0-3]: in \
+    check "a model with a NaN on $mesh fails" \
+        sh -c "! '$work/log' --steps 3 2>'$work/said'"
+    check "the NaN's statement on $mesh is named" \
+        grep -qE "error: step 1, rank [0-3]: in \
 'k[0-9]+_layers_[a-z_]*log[a-z_]*' \(log.pdl:[0-9:]+, layer 0\), element [0-9]+ of \
 [0-9]+ of '[a-z0-9._]+' is (not a number|infinite); all results before" \
         "$work/said"
     # shellcheck disable=SC2086
-    check "in f16 on $mesh compiles" "$PARC" "$work/log.pdl" \
+    check "a NaN in f16 on $mesh compiles" "$PARC" "$work/log.pdl" \
         --target cpu --mesh $mesh $sizes -D precision=f16 -o "$work/log"
-    check "its steps are skipped" "$work/log" --steps 63 --log "$work/skip.log"
-    check "each of them" jq -es 'length == 63 and
+    check "a NaN in f16 on $mesh: steps are skipped" \
+        "$work/log" --steps 63 --log "$work/skip.log"
+    check "a NaN in f16 on $mesh: every step is skipped" \
+        jq -es 'length == 63 and
         all(.loss == null and .grad_norm == null)' "$work/skip.log"
-    check "but not for ever" sh -c "! '$work/log' --steps 64 2>'$work/said'"
-    check "which is said" grep -q "of 64 steps in a row" "$work/said"
+    check "a NaN in f16 on $mesh: the run ends after 64 skips" \
+        sh -c "! '$work/log' --steps 64 2>'$work/said'"
+    check "a NaN in f16 on $mesh: the message names the limit" \
+        grep -q "of 64 steps in a row" "$work/said"
 done
 finish

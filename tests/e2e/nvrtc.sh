@@ -79,13 +79,13 @@ elsewhere() { # elsewhere DIR: compiles the toy in DIR
     mkdir "$1" && (cd "$1" &&
         "$PARC" "$root/examples/toy.pdl" --mesh 2x2 -S tree)
 }
-check "written" elsewhere "$work/one"
-check "written again" elsewhere "$work/other place"
-check "the same bytes" diff -r "$work/one" "$work/other place"
+check "the toy is written" elsewhere "$work/one"
+check "the toy is written in another directory" elsewhere "$work/other place"
+check "both trees have the same bytes" diff -r "$work/one" "$work/other place"
 names_no_folder() {
     ! grep -rlaF -e "$work" -e "$root" "$work/one"
 }
-check "no folder of this machine" names_no_folder
+check "the tree names no folder of this machine" names_no_folder
 
 # make recompiles an image that is older than the device code.
 rebuilds() {
@@ -103,8 +103,9 @@ rebuilds() {
 check "make compiles edited kernels" rebuilds
 
 # With a single, specific architecture newer devices still get PTX.
-check "sm_90a alone" tree "$work/alone" examples/toy.pdl --arch sm_90a
-check "its PTX" test -s "$work/alone/kernels.compute_90.ptx"
+check "sm_90a alone compiles" tree "$work/alone" examples/toy.pdl --arch sm_90a
+check "sm_90a alone has PTX for newer devices" \
+    test -s "$work/alone/kernels.compute_90.ptx"
 
 # Without a driver or GPU the binary still describes itself and what it needs.
 about() { # about TEXT OPTIONS…
@@ -115,19 +116,22 @@ about() { # about TEXT OPTIONS…
     cat "$work/about"
     [ $status = 0 ] && grep -q "$text" "$work/about"
 }
-check "a binary" "$PARC" examples/toy.pdl -o "$work/train"
-check "--version" about "Toy, built from toy.pdl" --version
-check "--info" about "f32, CUDA" --info
-check "--help" about "usage:" --help
-check "its variables" about "^  PARC_SYNC=1 " --help
-check "--print-shards" about "rows 0 .. 11" --print-shards net1.weight
-check "the first weights" "$work/train" --steps 0 --export "$work/first.st"
+check "a binary is written without a GPU" \
+    "$PARC" examples/toy.pdl -o "$work/train"
+check "the binary prints --version" about "Toy, built from toy.pdl" --version
+check "the binary prints --info" about "f32, CUDA" --info
+check "the binary prints --help" about "usage:" --help
+check "--help lists the CUDA variables" about "^  PARC_SYNC=1 " --help
+check "the binary prints --print-shards" \
+    about "rows 0 .. 11" --print-shards net1.weight
+check "the binary exports initial weights" \
+    "$work/train" --steps 0 --export "$work/first.st"
 elsewhere_built() { # without the library beside parc
     mkdir "$work/bin" && cp "$PARC" "$work/bin/parc" &&
         "$work/bin/parc" examples/toy.pdl -o "$work/bin/train" &&
         "$work/bin/train" --version
 }
-check "parc alone" elsewhere_built
+check "parc builds a program without its library" elsewhere_built
 
 # ---- what is missing ----
 
@@ -137,11 +141,12 @@ says() { # says TEXT ENVIRONMENT…: parc fails with TEXT, and writes no file
     env "$@" "$PARC" examples/toy.pdl -S "$work/none" 2>"$work/says.log"
     [ $? = 1 ] && grep -q "$message" "$work/says.log" && [ ! -e "$work/none" ]
 }
-check "no NVRTC there" says "PARC_NVRTC is '$work/nvrtc'" \
+check "a missing NVRTC is reported" says "PARC_NVRTC is '$work/nvrtc'" \
     PARC_NVRTC="$work/nvrtc"
 printf 'int nothing;\n' >"$work/empty.c"
 ${CC:-cc} -shared -o "$work/empty.so" "$work/empty.c"
-check "another library" says "is no NVRTC of CUDA 12 or newer" \
+check "another library than NVRTC is refused" \
+    says "is no NVRTC of CUDA 12 or newer" \
     PARC_NVRTC="$work/empty.so"
 cat >"$work/old.c" <<'END'
 int nvrtcVersion(int *x, int *y) { *x = 12, *y = 0; return 0; }
@@ -158,14 +163,14 @@ int nvrtcGetPTXSize(void) { return 1; }
 int nvrtcGetPTX(void) { return 1; }
 END
 ${CC:-cc} -w -shared -fPIC -o "$work/old.so" "$work/old.c"
-check "an old NVRTC" says "NVRTC 12.0 .* cannot compile for sm_90a" \
+check "an old NVRTC is refused" says "NVRTC 12.0 .* cannot compile for sm_90a" \
     PARC_NVRTC="$work/old.so"
 needs_no_cuda() {
     PARC_NVRTC="$work/none" "$PARC" examples/toy.pdl --mesh 2x2 --emit plan &&
         PARC_NVRTC="$work/none" "$PARC" examples/toy.pdl --target cpu \
             -S "$work/cpu"
 }
-check "plans and CPU programs need none of it" needs_no_cuda
+check "plans and CPU programs need no NVRTC" needs_no_cuda
 
 # ---- sizes ----
 
@@ -183,11 +188,11 @@ large() { # large DIR MESH LAYERS
     tree "$1" examples/llama.pdl --mesh "$2" --arch sm_90a -D batch=512 \
         -D n_layers="$3"
 }
-check "16 layers" large "$work/base" 2x2 16
-check "64 layers" large "$work/deep" 2x2 64
-check "16 ranks" large "$work/wide" 8x2 16
+check "16 layers are emitted" large "$work/base" 2x2 16
+check "64 layers are emitted" large "$work/deep" 2x2 64
+check "16 ranks are emitted" large "$work/wide" 8x2 16
 for file in train.c launch.c kernels.cu; do
-    check "$file is as long for more layers" lines "$work/base/$file" \
+    check "$file has the same length for more layers" lines "$work/base/$file" \
         "$work/deep/$file"
     check "$file does not grow with ranks" no_more "$work/base/$file" \
         "$work/wide/$file"

@@ -116,12 +116,13 @@ sed -e '/Prepare/d' -e '/\.w[123qkvo]:.*/d' examples/llama.pdl \
     >"$work/spoilt.pdl"
 check "attention on every rank" plan "$work/spoilt.pdl" --mesh 2x4 \
     -D n_layers=2
-check "is told" jq -e '
+check "repeated attention is reported with its flops" jq -e '
     ([.warnings[] | select(.kind == "collective") | .bytes] | add) > 1e9 and
     any(.warnings[]; .kind == "repeated" and (.what | contains("attention"))
         and .flops > 1e12 and .redundant_flops == .flops * 0.75)' \
     "$work/plan.json"
-check "its proposal" jq -e 'any(.warnings[].help[];
+check "the warning about attention proposes a style" \
+    jq -e 'any(.warnings[].help[];
     . == "layers.*.attention.wk: ColwiseParallel")' "$work/plan.json"
 
 # A warning changes neither standard output nor exit status; an axis of one rank
@@ -132,8 +133,9 @@ told() {
         "$PARC" "$work/spoilt.pdl" --mesh 2x4 -D n_layers=2 --emit plan \
             2>/dev/null >"$work/plan" && ! grep -q warning "$work/plan"
 }
-check "standard error alone" told
-check "an axis of one rank" clean "$work/spoilt.pdl" --mesh 2x1 -D n_layers=2
+check "warnings are on standard error only" told
+check "an axis of one rank causes no warning" \
+    clean "$work/spoilt.pdl" --mesh 2x1 -D n_layers=2
 
 # A dump keeps origins: a resumed run gives the warnings of the direct run.
 resumed() {
@@ -145,7 +147,7 @@ resumed() {
             --slurpfile b "$work/plan.json" \
             '$a[0].warnings == $b[0].warnings and $a[0].warnings != []'
 }
-check "from a dump" resumed
+check "a resumed dump gives the same warnings" resumed
 
 # The JSON states the unit and scope of all its numbers.
 units() {
@@ -158,15 +160,17 @@ units() {
         if . == [] then true else error("no unit: \(.)") end' \
         "$work/plan.json"
 }
-check "units of warnings" units "$work/spoilt.pdl" --mesh 2x2 --target cpu \
+check "the JSON has the units of warnings" \
+    units "$work/spoilt.pdl" --mesh 2x2 --target cpu \
     --threads 1
-check "units" units examples/llama.pdl --mesh 2x2
+check "the JSON has the units of all numbers" \
+    units examples/llama.pdl --mesh 2x2
 # Their sums are the plan's numbers for a rank and for the mesh.
-check "flops per rank and of the mesh" jq -e '
+check "the flops per rank add up to those of the mesh" jq -e '
     ([.work[] | select(.phase != "optimizer") | .flops * .count] | add) as $r |
     ($r * 4 / (.flops.forward + .flops.backward) - 1 | fabs) < 1e-9' \
     "$work/plan.json"
-check "lines of what lives at the peak" jq -e '
+check "tensors at the peak have source lines" jq -e '
     [.at_peak[] | select(.bytes > 1e6 and .source == "")] == []' \
     "$work/plan.json"
 finish

@@ -75,8 +75,10 @@ reduced() { # reduced LABEL REGEX: how many of these gradients are reduced
         select(test("^gradients? of (unit )?(" + $name + ")"))] | length' \
         "$work/$1.json"
 }
-check "others are trained" test "$(reduced frozen output)" -gt 0
-check "frozen ones are not" test "$(reduced frozen 'layers.0|.*norm')" = 0
+check "parameters that are not frozen are trained" \
+    test "$(reduced frozen output)" -gt 0
+check "frozen parameters are not trained" \
+    test "$(reduced frozen 'layers.0|.*norm')" = 0
 
 # ---- parameters that modules declare themselves ----
 sizes=
@@ -152,12 +154,16 @@ plan p(dp, tp) {
     fully_shard dp { layers.*, embed }
 }
 END
-check "columns of an own weight" places own-weights 'layers.*.up.w' \
+check "columns of a module's own parameter are split" \
+    places own-weights 'layers.*.up.w' \
     '{"dp":"S(0)","tp":"S(1)"}'
-check "its bias" places own-weights 'layers.*.up.b' '{"dp":"S(0)","tp":"S(0)"}'
-check "rows of an own weight" places own-weights 'layers.*.down.w' \
+check "the bias of split columns is split" \
+    places own-weights 'layers.*.up.b' '{"dp":"S(0)","tp":"S(0)"}'
+check "rows of a module's own parameter are split" \
+    places own-weights 'layers.*.down.w' \
     '{"dp":"S(0)","tp":"S(0)"}'
-check "the bias stays whole" places own-weights 'layers.*.down.b' \
+check "the bias of split rows stays whole" \
+    places own-weights 'layers.*.down.b' \
     '{"dp":"S(0)","tp":"R"}'
 curve placed-4 own 1x4 own-one <<'END'
 plan p(dp, tp) {

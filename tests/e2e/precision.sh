@@ -26,7 +26,7 @@ train() { # train LABEL STEPS MESH OPTIONS…
     check "$label trains" "$work/$label" --steps "$steps" --seed 1 \
         --data "bytes:$work/text" --log "$work/$label.log" \
         --export "$work/$label.st"
-    check "$label as planned" as_planned "$label"
+    check "$label allocates the planned bytes" as_planned "$label"
 }
 as_planned() {
     jq -en --slurpfile log "$work/$1.log" --slurpfile plan "$work/$1.json" '
@@ -81,13 +81,16 @@ for mesh in 2x1 1x2 2x2; do
 done
 check "bf16 on 2x2 follows f32" curve bf16-2x2 f32 0.02
 train f32-2x2 2 2x2 -D precision=f32
-check "gathers halve" is_half bf16-2x2 f32-2x2 all_gather dp
-check "sequence gathers halve" is_half bf16-2x2 f32-2x2 all_gather tp
+check "bf16 halves the bytes of parameter gathers" \
+    is_half bf16-2x2 f32-2x2 all_gather dp
+check "bf16 halves the bytes of sequence gathers" \
+    is_half bf16-2x2 f32-2x2 all_gather tp
 check "gradients are reduced in f32" \
     [ "$(bytes bf16-2x2 reduce_scatter dp bf16)" = 0 ]
 train reduce $some 2x2 -D precision=bf16 -D reduce=bf16
-check "reduced in bf16" is_half reduce f32-2x2 reduce_scatter dp
-check "reduced in bf16, the same curve" curve reduce bf16 5e-3
+check "reduce=bf16 halves the bytes of reductions" \
+    is_half reduce f32-2x2 reduce_scatter dp
+check "reduce=bf16 has the curve of bf16" curve reduce bf16 5e-3
 
 # Low-precision copies follow loaded weights, not initial ones.
 loaded() { # loaded MESH SEED
@@ -96,7 +99,7 @@ loaded() { # loaded MESH SEED
 }
 for run in "1x2 1" "2x2 1" "2x2 9"; do
     # shellcheck disable=SC2086
-    check "loaded, mesh and seed $run" loaded $run
+    check "weights are loaded, mesh and seed $run" loaded $run
 done
 check "copies of loaded weights" \
     same_curve "$work/loaded-2x2-1.log" "$work/loaded-2x2-9.log" 0
@@ -156,10 +159,11 @@ fi
 DNNL_MAX_CPU_ISA=AVX2
 export DNNL_MAX_CPU_ISA
 train bf16-avx2 $some 1x1 -D precision=bf16
-check "one more step" products bf16-avx2
-check "none of oneDNN's bf16" sh -c "! grep src_bf16 '$work/products'"
+check "one more step without bf16 instructions" products bf16-avx2
+check "no bf16 kernel of oneDNN without bf16 instructions" \
+    sh -c "! grep src_bf16 '$work/products'"
 unset DNNL_MAX_CPU_ISA
-check "without bf16 instructions" curve bf16-avx2 bf16 5e-3
+check "the curve without bf16 instructions" curve bf16-avx2 bf16 5e-3
 
 # The other language models.
 falls() { # falls LABEL: the loss falls during the run

@@ -30,10 +30,10 @@ done
 check "norms are above the limit" jq -es 'map(.grad_norm) | min > 0.5' \
     "$work/1x1.log"
 check "lr warms up" lr_is 1 0.002
-check "lr is whole at the end of the warm-up" lr_is 5 0.01
+check "lr has its full value after the warm-up" lr_is 5 0.01
 check "lr is half way down in the middle" lr_is 10 0.0055
 check "lr ends at min_lr" lr_is 15 0.001
-check "lr stays there" lr_is 20 0.001
+check "lr stays at min_lr" lr_is 20 0.001
 check "clipping needs no collective" test "$(collectives)" = \
     "$(collectives -D clip=0.5)"
 # The loss is divided by the counted tokens of all microbatches.
@@ -61,10 +61,11 @@ trains_as() { # trains_as NAME MESH
         -o "$work/$1-$2" && "$work/$1-$2" --steps 15 --seed 1 \
         --data "bytes:$text" --log "$work/$1-$2.log"
 }
-check "a mean" as mean "" mean ""
-check "a sum" as sum "" sum ""
-check "a sum of each" as each "sum(" none ")"
-check "squares of each" as squares "mean(square(" none "))"
+check "a mean compiles and trains" as mean "" mean ""
+check "a sum compiles and trains" as sum "" sum ""
+check "a sum of single losses compiles and trains" as each "sum(" none ")"
+check "squares of single losses compile and train" \
+    as squares "mean(square(" none "))"
 for mesh in 1x1 2x2 1x4; do
     for loss in sum each squares; do
         check "$loss on $mesh trains" trains_as $loss $mesh
@@ -72,14 +73,15 @@ for mesh in 1x1 2x2 1x4; do
             "$work/$loss-1x1.log" 1e-5
     done
 done
-check "each is clipped" jq -es 'map(.grad_norm) | min > 1' \
+check "the gradients of single losses are clipped" \
+    jq -es 'map(.grad_norm) | min > 1' \
     "$work/sum-1x1.log"
-check "the sum of each is the sum" same_curve "$work/each-1x1.log" \
+check "the sum of single losses is the sum" same_curve "$work/each-1x1.log" \
     "$work/sum-1x1.log" 1e-5
 check "a mean trains" trains_as mean 1x1
 # The number of labels in the first batch that are not blanks.
 counted=$(tail -c +2 "$text" | head -c 128 | tr -d ' ' | wc -c)
-check "some are ignored" test "$counted" -gt 64 -a "$counted" -lt 128
+check "some labels are ignored" test "$counted" -gt 64 -a "$counted" -lt 128
 check "a sum is the mean times the labels that count" jq -en \
     --slurpfile s "$work/sum-1x1.log" --slurpfile m "$work/mean-1x1.log" \
     --argjson n "$counted" \
@@ -110,12 +112,15 @@ check "nothing but ignored labels" "$work/ignored" --steps 3 \
     --export "$work/after.st"
 check "no loss, no gradient" jq -es 'all(.loss == 0 and .grad_norm == 0)' \
     "$work/blank.log"
-check "the weights at the start" "$work/ignored" --steps 0 \
+check "initial weights are exported" "$work/ignored" --steps 0 \
     --export "$work/before.st"
-check "stay as they are" cmp "$work/before.st" "$work/after.st"
-check "a plain warm-up" compile "$work/warm" llama 1x1 $sizes -D warmup=4
-check "it trains" "$work/warm" --steps 2 --data "bytes:$text" \
+check "ignored labels change no weight" cmp "$work/before.st" "$work/after.st"
+check "a model with warm-up only compiles" \
+    compile "$work/warm" llama 1x1 $sizes -D warmup=4
+check "a model with warm-up only trains" \
+    "$work/warm" --steps 2 --data "bytes:$text" \
     --log "$work/warm.log"
-check "its second step" jq -es '.[1].lr - 1.5e-4 | fabs < 1e-12' \
+check "warm-up sets the second step's lr" \
+    jq -es '.[1].lr - 1.5e-4 | fabs < 1e-12' \
     "$work/warm.log"
 finish

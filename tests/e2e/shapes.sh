@@ -52,14 +52,16 @@ run hybrid-once 1x8 "rep, dp" \
 
 # Shards: six of eight ranks have none of three elements, or few rows.
 "$work/full-8" --threads 1 --steps 0 --print-shards scale >"$work/scale"
-check "three elements" test "$(grep -c ': 1 element: ' "$work/scale")" = 3
-check "empty shards" \
+check "three ranks store one element each" \
+    test "$(grep -c ': 1 element: ' "$work/scale")" = 3
+check "the other ranks store no element" \
     test "$(grep -c ': 0 elements and 1 of padding$' "$work/scale")" = 5
 "$work/full-8" --threads 1 --steps 0 --print-shards a.weight >"$work/rows"
-check "fifteen rows of three" \
+check "a parameter of fifteen rows is split" \
     grep -q 'rank 7:.*: 3 elements and 3 of padding: ' "$work/rows"
 # Weights trained on seven ranks continue on three.
-check "weights move" "$work/full-3" --threads 1 --steps 0 \
+check "weights of seven ranks are loaded on three" \
+    "$work/full-3" --threads 1 --steps 0 \
     --init "$work/once-7.st" --export "$work/moved.st"
-check "unchanged" cmp "$work/moved.st" "$work/once-7.st"
+check "loaded weights are unchanged" cmp "$work/moved.st" "$work/once-7.st"
 finish

@@ -6,7 +6,8 @@
 . "$(dirname "$0")/lib.sh"
 
 # shellcheck disable=SC2086
-check "compiles" compile "$work/train" llama 2x2 $llama_sizes --threads 1
+check "the program compiles" \
+    compile "$work/train" llama 2x2 $llama_sizes --threads 1
 
 # Prints the processes of a run's forked ranks, in rank order.
 ranks_of() {
@@ -41,7 +42,7 @@ forked() { # forked RANK
     names "$1" "$process" $status
 }
 for rank in 0 1 2 3 0 1 2 3; do
-    check "rank $rank is stopped" forked $rank
+    check "stopped rank $rank is named" forked $rank
 done
 
 launched() { # launched RANK
@@ -73,8 +74,8 @@ launched() { # launched RANK
     grep -h error "$work"/said.? >"$work/err"
     names "$1" "$process" $status
 }
-check "a launched rank is stopped" launched 2
-check "a launched rank 0 is stopped" launched 0
+check "a stopped launched rank is named" launched 2
+check "a stopped launched rank 0 is named" launched 0
 
 # Stops all ranks for longer than the limit.
 suspended() {
@@ -91,5 +92,5 @@ suspended() {
     cat "$work/said"
     return $status
 }
-check "a run that is stopped and continued" suspended
+check "a run that is stopped as a whole continues" suspended
 finish

@@ -83,7 +83,8 @@ check "an element of an array is as large as one" units Llama 'layers.*' Llama
 sed 's/fully_shard .*/fully_shard dp { min_params=22000 }/' \
     examples/llama.pdl >"$work/sized.pdl"
 plan "$work/sized.pdl" 2x2 2>"$work/error"
-check "no module is so large" grep -q "the largest module has 21664" "$work/error"
+check "a min_params above the largest module is refused" \
+    grep -q "the largest module has 21664" "$work/error"
 run again 2x2
 run once 2x2
 run once 4x2
@@ -95,17 +96,19 @@ run both 4x1x2
 run both-once 2x2x2
 
 # The exported weights are equal too, and can be loaded and printed.
-check "once exports" "$work/once-2x2" --threads 1 --steps 3 --seed 1 \
+check "weights are exported" "$work/once-2x2" --threads 1 --steps 3 --seed 1 \
     --data "bytes:$work/text" --export "$work/once.st"
-check "once reads" "$work/once-4x2" --threads 1 --steps 0 \
+check "weights are loaded on another mesh" \
+    "$work/once-4x2" --threads 1 --steps 0 \
     --init "$work/once.st" --export "$work/again.st"
-check "the same weights" cmp "$work/once.st" "$work/again.st"
+check "loaded weights are unchanged" cmp "$work/once.st" "$work/again.st"
 for strategy in again once; do
     "$work/$strategy-2x2" --threads 1 --steps 0 --seed 1 \
         --print-shards layers.1 >"$work/$strategy.shards" 2>/dev/null
 done
-check "shards are shown" test -s "$work/once.shards"
-check "the same shards" cmp "$work/again.shards" "$work/once.shards"
+check "--print-shards prints the shards" test -s "$work/once.shards"
+check "loaded weights have the same shards" \
+    cmp "$work/again.shards" "$work/once.shards"
 
 # Collectives of a step over the data axes, with L layers and two more units: in
 # the forward pass, in the backward pass, reductions; also under checkpoint.
@@ -127,7 +130,7 @@ for clause in '' 'checkpoint { layers.* }'; do
         awk -v clause="$clause" '{ print } /^plan / { print clause }' \
             "$work/$1.pdl" >"$work/counted.pdl"
         plan "$work/counted.pdl" "$2"
-        check "$1 counts $clause" counts "$3" "$4" "$5"
+        check "$1, $clause: number of collectives" counts "$3" "$4" "$5"
     done
 done
 
@@ -145,28 +148,35 @@ in_place() { # the number of gathers that move no data, and of all gathers
         "\(map(select(.in_place)) | length) \(length)"' "$work/plan.json"
 }
 plan "$work/once.pdl" 4x1
-check "shared parameters" near "$(class params)" $(($(total) / 4))
-check "gathered in place" test "$(in_place)" = "3 3"
+check "shard_grad_op on the CPU: parameters are shared" \
+    near "$(class params)" $(($(total) / 4))
+check "shard_grad_op on the CPU: gathers are in place" \
+    test "$(in_place)" = "3 3"
 plan "$work/full.pdl" 4x1
 updates=$(jq -r '.work[].id' "$work/plan.json" | grep -c adamw_layers_)
-check "updates by layers have their parameter's name" test "$updates" = 9
-check "nothing gathered" test "$(class gathered)" = 0
-check "all gathered in place" test "$(in_place)" = "4 4"
+check "updates have their parameter's name" test "$updates" = 9
+check "full_shard on the CPU: no gathered buffers" test "$(class gathered)" = 0
+check "full_shard on the CPU: gathers are in place" test "$(in_place)" = "4 4"
 plan "$work/once.pdl" 4x1 cuda
-check "copies on devices" test "$(in_place)" = "0 3"
+check "shard_grad_op on CUDA: no gather is in place" test "$(in_place)" = "0 3"
 all=$(total)
-check "whole parameters" near "$(class params)" "$all"
-check "sharded states" near "$(class optimizer)" $((all / 2))
-check "no second copy" test "$(class gathered)" = 0
+check "shard_grad_op on CUDA: parameters are stored whole" \
+    near "$(class params)" "$all"
+check "shard_grad_op on CUDA: states are sharded" \
+    near "$(class optimizer)" $((all / 2))
+check "shard_grad_op on CUDA: no second copy of parameters" \
+    test "$(class gathered)" = 0
 plan "$work/full.pdl" 4x1
-check "sharded parameters" near "$(class params)" $((all / 4))
+check "full_shard on the CPU: parameters are sharded" \
+    near "$(class params)" $((all / 4))
 # Sharding over two axes equals sharding over one axis of their product.
 plan "$work/both.pdl" 2x2x1 cuda
 both=$(jq -c '[.memory, (.collectives | map([.kind, .bytes, .count]))]' \
     "$work/plan.json")
 plan "$work/full.pdl" 4x1 cuda
-check "two axes are as one" test "$both" = "$(jq -c '[.memory,
+check "sharding over two axes equals one axis of their product" \
+    test "$both" = "$(jq -c '[.memory,
     (.collectives | map([.kind, .bytes, .count]))]' "$work/plan.json")"
 plan "$work/replicas.pdl" 4x1
-check "replicated states" near "$(class optimizer)" $((2 * all))
+check "no_shard: states are replicated" near "$(class optimizer)" $((2 * all))
 finish

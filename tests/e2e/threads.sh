@@ -64,17 +64,17 @@ a=${two%,*} b=${two#*,}
 both=$(taskset -c "$two" sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' \
     /proc/self/status)
 check "2 ranks on 2 CPUs" placed "$work/2x1-1" "$two"
-check "have one each" are "$a" "$b"
+check "2 ranks on 2 CPUs have one CPU each" are "$a" "$b"
 check "2 threads on 2 CPUs" placed "$work/1x1-2" "$two"
-check "have one each" are "$a $b"
+check "2 threads on 2 CPUs have one CPU each" are "$a $b"
 check "4 ranks on 2 CPUs" placed "$work/2x2-1" "$two"
-check "go where there is time" are "$both" "$both" "$both" "$both"
+check "4 ranks on 2 CPUs are not pinned" are "$both" "$both" "$both" "$both"
 check "1 rank on 2 CPUs" placed "$work/1x1-1" "$two"
-check "leaves others room" are "$both"
+check "1 rank on 2 CPUs is not pinned" are "$both"
 OMP_PROC_BIND=false
 export OMP_PROC_BIND
 check "2 ranks that the user places" placed "$work/2x1-1" "$two"
-check "stay there" are "$both" "$both"
+check "ranks that the user places are not moved" are "$both" "$both"
 unset OMP_PROC_BIND
 if [ "$n" -lt 4 ]; then
     echo "skipped: 2 ranks of 2 threads; CPUs here: $n"
@@ -83,7 +83,8 @@ else
     head -n 4 "$work/cpus" >"$work/four"
     check "2x1 ranks of 2 compile" compile "$work/2x1-2" toy 2x1 --threads 2
     check "2 ranks of 2 threads" placed "$work/2x1-2" "$four"
-    check "have one CPU each" sh -c "tr ' ' '\n' <'$work/placed' | sort -n |
+    check "2 ranks of 2 threads have one CPU per thread" \
+        sh -c "tr ' ' '\n' <'$work/placed' | sort -n |
         cmp - '$work/four'"
 fi
 finish

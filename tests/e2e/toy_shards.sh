@@ -52,8 +52,9 @@ for mesh in 1x1 4x1 1x4 2x4 3x2; do
     binary=$work/toy-$mesh
     check "$mesh compiles" compile "$binary" toy "$mesh"
     check "$mesh exports" "$binary" --steps 0 --export "$work/$mesh.st"
-    check "$mesh keeps the order" in_order "$work/$mesh.st"
-    check "$mesh owners" same_owners "$binary" "${mesh%x*}" "${mesh#*x}"
+    check "$mesh exports rows in order" in_order "$work/$mesh.st"
+    check "$mesh prints the owners of rows" \
+        same_owners "$binary" "${mesh%x*}" "${mesh#*x}"
     check "$mesh trains" "$binary" --steps 3 --log "$work/toy-$mesh.log"
     check "$mesh curve" same_curve "$work/toy-$mesh.log" "$work/toy-1x1.log" 1e-5
 done

@@ -79,11 +79,12 @@ try() { # try LABEL MODEL MESH RANKS OPTIONS…
     "$PARC" "examples/$model.pdl" --target cpu --mesh "$mesh" --threads 1 \
         "$@" --emit json >"$work/$label.json"
     check "$label runs" "$work/$label" --steps 5 --trace "$work/$label.trace"
-    check "$label complete" complete "$work/$label.trace" \
+    check "$label: the trace is complete" complete "$work/$label.trace" \
         "$work/$label.json" "$ranks" 3
-    check "$label described" described "$work/$label.trace" "$work/$label.json"
-    check "$label gapless" gapless "$work/$label.trace"
-    check "$label steps" steps_are "$work/$label.trace" "3 4 5"
+    check "$label: statements are described as in the plan" \
+        described "$work/$label.trace" "$work/$label.json"
+    check "$label: slices have no gaps" gapless "$work/$label.trace"
+    check "$label: the traced steps" steps_are "$work/$label.trace" "3 4 5"
 }
 
 try toy toy 2x2 4
@@ -97,15 +98,16 @@ try llama-micro llama 2x1 2 $llama_sizes -D accumulate=2
 
 try shards gpt2 2x1 2 -D vocab=512 -D dim=384 -D n_layers=2 -D n_heads=6 \
     -D n_positions=16 -D batch=8 -D seq=8
-check "products that are shards wait" waiting "$work/shards.trace" \
+check "fused products have a wait" waiting "$work/shards.trace" \
     "collective matmul"
-check "nothing else waits" waiting "$work/llama-2x2.trace" "collective"
+check "only collectives have a wait in llama" \
+    waiting "$work/llama-2x2.trace" "collective"
 
 try feedforward feedforward 2x2 4 -D dim=64 -D hidden=64
 # shellcheck disable=SC2086
 try gpt2-chunks gpt2 2x2 4 $gpt2_sizes -D n_layers=2 -D precision=bf16 \
     -D accumulate=2 -D head_chunk=16
-check "chunks of the head are in it" chunks "$work/gpt2-chunks.json"
+check "the trace has the head's chunks" chunks "$work/gpt2-chunks.json"
 # shellcheck disable=SC2086
 try transformer transformer 2 2 --plan full_shard_checkpoint \
     $transformer_sizes
@@ -113,14 +115,18 @@ try hsdp hsdp 2x2x2 8 -D vocab=512 -D dim=64 -D n_layers=2 -D n_heads=4 \
     -D batch=16 -D seq=16
 
 toy=$work/toy
-check "short run" "$toy" --steps 2 --trace "$work/t"
-check "short run's steps" steps_are "$work/t" "1 2"
-check "one step" "$toy" --steps 9 --trace-steps 1 --trace "$work/t"
-check "one step's number" steps_are "$work/t" "3"
-check "nothing left beside it" sh -c "! ls '$work'/t.*"
-check "no step" fails_with 2 "no step to trace" "$toy" --steps 0 \
+check "a short run writes a trace" "$toy" --steps 2 --trace "$work/t"
+check "a short run traces all steps" steps_are "$work/t" "1 2"
+check "--trace-steps 1 writes a trace" \
+    "$toy" --steps 9 --trace-steps 1 --trace "$work/t"
+check "--trace-steps 1 traces step 3" steps_are "$work/t" "3"
+check "no temporary file is left next to the trace" sh -c "! ls '$work'/t.*"
+check "--trace without a step is refused" \
+    fails_with 2 "no step to trace" "$toy" --steps 0 \
     --trace "$work/t"
-check "no folder" fails_with 1 "cannot write" "$toy" --trace "$work/none/t"
-check "full disk" fails_with 1 "No space left" "$toy" --steps 3 \
+check "--trace to a missing folder is refused" \
+    fails_with 1 "cannot write" "$toy" --trace "$work/none/t"
+check "--trace to a full disk fails" \
+    fails_with 1 "No space left" "$toy" --steps 3 \
     --trace /dev/full
 finish

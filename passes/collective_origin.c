@@ -135,7 +135,9 @@ static void list_loss(Op *op, void *context)
 
 void origins_find(Origins *o, Program *p)
 {
-    *o = (Origins){.p = p, .uses = uses_find(p)};
+    *o = (Origins){.p = p, .uses = uses_find(p),
+                   .seen = NEW(p->arena, Seen)};
+    o->seen->at = NEW_ARRAY(p->arena, uint32_t, p->nvalues + 1);
     o->loss = NEW_ARRAY(p->arena, bool, p->nops + 1);
     o->tail = NEW_ARRAY(p->arena, bool, p->nops + 1);
     Marks k = {o, NEW_ARRAY(p->arena, bool, p->nvalues + 1),
@@ -239,7 +241,7 @@ static const Style *shared_heads(const Program *p, const Op *grad, int axis)
 /* The search for the ops that make a value Partial on the axis: those without a
  * Partial operand. */
 typedef struct Search {
-    const Program *p;
+    const Origins *o;
     int axis, budget;      /* values that may still be visited */
     const Op *source;      /* the first op that was found; not a mask to
                             * partial */
@@ -249,31 +251,52 @@ typedef struct Search {
                              * reads */
 } Search;
 
+/* Whether v was visited before in this search. Values that partition has made
+ * are not marked; they make no cycle. */
+static bool is_seen(const Search *s, const Value *v)
+{
+    const Seen *seen = s->o->seen;
+    if (v->id >= s->o->uses.nvalues)
+        return false;
+    bool before = seen->at[v->id] == seen->now;
+    seen->at[v->id] = seen->now;
+    return before;
+}
+
+static void search(Search *s, const Value *v);
+
+static void search_op(Search *s, const Op *op)
+{
+    bool leaf = true;
+    for (int i = 0; i < op->nargs; i++)
+        if (is_partial(op->arg[i], s->axis)) {
+            search(s, op->arg[i]);
+            leaf = false;
+        }
+    if (!leaf || op->kind == OP_take_share || s->parameter)
+        return;
+    s->parameter = split_parameter(op, s->axis);
+    if (!s->shared)
+        s->shared = shared_heads(s->o->p, op, s->axis);
+    if (!s->source || s->parameter)
+        s->source = op;
+}
+
 static void search(Search *s, const Value *v)
 {
-    const Op *op = v->def;
-    bool leaf = true;
-    if (s->parameter || s->budget-- <= 0)
+    const Op *op = v->def, *loop = op ? op : v->region->owner;
+    if (s->parameter || is_seen(s, v) || s->budget-- <= 0 || !loop)
         return;
-    if (!op && v->region->owner && v->index < v->region->owner->ncarry) {
-        search(s, v->region->yield[v->index]);
-    } else if (!op || op->body) {
-        if (op || v->region->owner)
-            search(s, op ? op->body->yield[v->index] : outside(v));
-    } else {
-        for (int i = 0; i < op->nargs; i++)
-            if (is_partial(op->arg[i], s->axis)) {
-                search(s, op->arg[i]);
-                leaf = false;
-            }
-        if (!leaf || op->kind == OP_take_share || s->parameter)
-            return;
-        s->parameter = split_parameter(op, s->axis);
-        if (!s->shared)
-            s->shared = shared_heads(s->p, op, s->axis);
-        if (!s->source || s->parameter)
-            s->source = op;
+    if (op && !op->body) {
+        search_op(s, op);
+        return;
     }
+    /* A carry starts as an operand; an argument that is not one stays it. */
+    if (op || v->index < loop->ncarry)
+        search(s, loop->body->yield[v->index]);
+    if (v->index < (op ? loop->ncarry : loop->nargs) &&
+        is_partial(loop->arg[v->index], s->axis))
+        search(s, loop->arg[v->index]);
 }
 
 /* ---- reasons ------------------------------------------------------------- */
@@ -314,7 +337,8 @@ static Why why_axis(const Origins *o, Implied *x, const char *text)
     const Value *from = x->from;
     int axis = x->axis;
     Loc loc = op ? op->loc : from->loc;
-    Search s = {.p = o->p, .axis = axis, .budget = 4096};
+    Search s = {.o = o, .axis = axis, .budget = 4096};
+    o->seen->now++;
     bool partial = is_partial(from, axis);
     if (partial)
         search(&s, from);

@@ -8,6 +8,11 @@
 #include "ir/ir.h"
 #include "ir/uses.h"
 
+/* By value id: the last search that visited the value, counted from 1. */
+typedef struct Seen {
+    uint32_t *at, now;
+} Seen;
+
 typedef struct Origins {
     Program *p;
     bool *loss;       /* by op id: a forward op after the last parameter */
@@ -15,6 +20,7 @@ typedef struct Origins {
                        * gradient of a parameter */
     VEC(const Op *) loss_op;
     Uses uses; /* as origins_find found them */
+    Seen *seen;
 } Origins;
 
 /* Marks the parts of the step. requires: STAGE_PLACED, boundaries in place */

@@ -219,6 +219,8 @@ static void give_help(Parser *p, const char *name, const char *const *expected,
         diag_help(p->diag, "write names and paths without quotes");
     else if (strcmp(name, "'else'") == 0)
         diag_help(p->diag, "write 'else' on the line of the '}' before it");
+    else if (c == ',' && p->in_plan && expects(expected, n, "':'"))
+        diag_help(p->diag, "write several paths in brackets: [a, b]: …");
     else if (c == ';')
         diag_help(p->diag, "the end of the line ends a statement");
     else if (c == '"' && strcmp(name, "a string") != 0)

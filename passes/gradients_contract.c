@@ -95,8 +95,12 @@ void gradient_rotary(Gradient *g)
 void gradient_attention(Gradient *g)
 {
     const Op *op = g->op;
-    if (g->d1 != NULL || g->d == NULL)
-        bug("attention: a gradient of the row sums");
+    if (g->d1 != NULL || g->d == NULL) {
+        diag_error(g->b->p->diag, op->loc,
+                   "the loss depends on the second result of '%s', its row "
+                   "sums, which have no gradient", op_info(op->kind)->name);
+        return;
+    }
     bool drops = op->kind == OP_attention_dropout;
     Value *args[] = {g->d,
                      gradient_use(g, op->arg[0]),

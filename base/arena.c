@@ -20,12 +20,16 @@ struct Arena {
     Block *blocks;
 };
 
+_Noreturn void arena_out_of_memory(void)
+{
+    fputs("parc: error: out of memory\n", stderr);
+    exit(1);
+}
+
 static void *must(void *p)
 {
-    if (!p) {
-        fputs("parc: error: out of memory\n", stderr);
-        exit(1);
-    }
+    if (!p)
+        arena_out_of_memory();
     return p;
 }
 

@@ -18,6 +18,9 @@ void arena_free(Arena *a);
  * many times. */
 void arena_reset(Arena *a);
 
+/* Ends the process with exit status 1 and a message. */
+_Noreturn void arena_out_of_memory(void);
+
 /* `size` zeroed bytes, aligned to 16. */
 void *arena_alloc(Arena *a, size_t size);
 

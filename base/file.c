@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -26,6 +27,37 @@
 #include "base/out.h"
 
 extern char **environ;
+
+/* ---- standard streams ---- */
+
+void streams_prepare(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+/* Linux applies the limit when the stack grows, and leaves 128 MiB of the
+ * address space to it. */
+const char *stack_prepare(Arena *a)
+{
+    const rlim_t most = 120 << 20, least = 8 << 20;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0)
+        return NULL;
+    if (limit.rlim_cur < most) { /* RLIM_INFINITY is the largest number */
+        limit.rlim_cur = limit.rlim_max < most ? limit.rlim_max : most;
+        setrlimit(RLIMIT_STACK, &limit);
+    }
+    if (limit.rlim_cur >= least)
+        return NULL;
+    return arena_printf(a,
+                        "the limit of the stack is %lld KiB, and parc needs "
+                        "%lld: see 'ulimit -H -s'",
+                        (long long)limit.rlim_cur >> 10,
+                        (long long)least >> 10);
+}
 
 /* ---- reading ---- */
 
@@ -97,10 +129,10 @@ static void block(const int *signals, size_t n, sigset_t *before)
     sigprocmask(SIG_BLOCK, &wait, before);
 }
 
-/* A failing write is reported as an error instead of a signal. */
+/* A failing write to a pipe is reported as an error before the signal. */
 Outputs *outputs_new(Arena *a)
 {
-    static const int signals[] = {SIGPIPE, SIGXFSZ};
+    static const int signals[] = {SIGPIPE};
     Outputs *o = NEW(a, Outputs);
     o->arena = a;
     o->open = true;
@@ -180,7 +212,8 @@ static int open_temp(Outputs *o, const char *path, mode_t mode, bool follow,
                             dir && *dir ? dir : "/tmp");
     } else {
         int dir = slash ? (int)(slash + 1 - e->path) : 0;
-        temp = arena_printf(o->arena, "%.*s.%s.XXXXXX", dir, e->path,
+        /* A name may have 255 bytes, with the suffixes here and in place(). */
+        temp = arena_printf(o->arena, "%.*s.%.200s.XXXXXX", dir, e->path,
                             e->path + dir);
     }
     hold();

@@ -7,6 +7,17 @@
 
 #include "base/arena.h"
 
+/* Prepares the standard streams and signals of a program that writes files. A
+ * closed stream is opened such that its use fails; otherwise a file that is
+ * opened later would get its number, and messages would be written into it. A
+ * write beyond the limit of file sizes fails instead of raising SIGXFSZ. Child
+ * processes inherit both. */
+void streams_prepare(void);
+/* Raises the stack's limit to 120 MiB if the hard limit allows: passes recurse
+ * along chains of ops, at a few hundred bytes each. NULL, or a message if less
+ * than 8 MiB are allowed. */
+const char *stack_prepare(Arena *a);
+
 /* Reads a whole file ("-": standard input) into the arena, terminated. NULL on
  * failure, with errno set. */
 char *file_read(Arena *a, const char *path, size_t *size);

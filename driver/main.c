@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -242,15 +243,24 @@ static bool write_program(Compilation *c, const Program *p, const TargetInfo *t)
                           emit_program(p, t, &options, c->outputs));
 }
 
+/* Whether all that was printed, by dumps too, has been written. */
+static bool flush_stdout(Diag *d)
+{
+    bool failed = fflush(stdout) != 0;
+    if (!failed && !ferror(stdout))
+        return true;
+    /* The errno of an earlier write is lost. */
+    diag_error(d, (Loc){0}, "cannot write standard output%s%s",
+               failed ? ": " : "", failed ? strerror(errno) : "");
+    return false;
+}
+
 /* Makes the complete outputs appear. */
 static bool publish(Compilation *c)
 {
-    size_t size = c->text.size;
-    if (fwrite(c->text.text, 1, size, stdout) != size || fflush(stdout)) {
-        diag_error(c->diag, (Loc){0}, "cannot write standard output: %s",
-                   strerror(errno));
+    fwrite(c->text.text, 1, c->text.size, stdout);
+    if (!flush_stdout(c->diag))
         return false;
-    }
     Loc loc = program_loc(&c->o);
     for (int i = 0; i < c->o.emit.n && loc.file == 0; i++)
         if (c->o.emit.at[i].file)
@@ -396,11 +406,29 @@ static const char *reproduce_options(const Compilation *c)
     return *text ? text + 1 : text;
 }
 
+/* The set that is removed if memory runs out, which ends parc by exit(). */
+static Outputs *unfinished;
+
+static void remove_unfinished(void)
+{
+    if (unfinished)
+        outputs_abandon(unfinished);
+}
+
 static int run(Compilation *c, int argc, char **argv)
 {
+    const char *failure = stack_prepare(c->arena);
+    if (failure) {
+        diag_error(c->diag, (Loc){0}, "%s", failure);
+        diag_flush(c->diag, stderr);
+        return 1;
+    }
     switch (options_parse(c->arena, c->diag, c->command, argc, argv, &c->o)) {
     case OPTIONS_DONE:
-        return fflush(stdout) ? 1 : 0;
+        if (flush_stdout(c->diag))
+            return 0;
+        diag_flush(c->diag, stderr);
+        return 1;
     case OPTIONS_WRONG:
         diag_flush(c->diag, stderr);
         return 2;
@@ -412,7 +440,8 @@ static int run(Compilation *c, int argc, char **argv)
         return 1;
     }
     c->o.pipeline.reproduce = reproduce_options(c);
-    c->outputs = outputs_new(c->arena);
+    c->outputs = unfinished = outputs_new(c->arena);
+    atexit(remove_unfinished);
     bug_set_hook(on_bug, c);
     jmp_buf stop;
     bool good = false;
@@ -420,12 +449,14 @@ static int run(Compilation *c, int argc, char **argv)
     if (setjmp(stop) == 0)
         good = compile(c);
     outputs_abandon(c->outputs); /* no effect after a commit */
+    unfinished = NULL;
     diag_flush(c->diag, stderr);
     return good ? 0 : 1;
 }
 
 int main(int argc, char **argv)
 {
+    streams_prepare();
     Compilation c = {.arena = arena_new()};
     c.diag = diag_new(c.arena, COLOR_AUTO);
     out_init(&c.text, c.arena);

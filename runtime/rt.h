@@ -482,6 +482,12 @@ const char *rt_export(ParcRt *rt, const char *path, const char *temporary);
 
 /* ---- files that are written whole or not at all (rt_output.c) ---- */
 
+/* Prepares the standard streams and signals. A closed stream is opened such
+ * that its use fails; otherwise a file that is opened later would get its
+ * number, and messages would be written into it. A write beyond the limit of
+ * file sizes fails instead of raising SIGXFSZ. */
+void rt_streams_prepare(void);
+
 /* Whether `path` is "-", standard output; the name of `path` in messages. */
 bool rt_output_is_stdout(const char *path);
 const char *rt_output_name(const char *path);

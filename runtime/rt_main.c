@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -448,8 +447,7 @@ static int print_shards(Job *job)
 int parc_main(int argc, char **argv, const ParcModel *model)
 {
     Job job = {.model = model};
-    signal(SIGXFSZ, SIG_IGN); /* a write beyond the file size limit then fails
-                                 with an error that names the file */
+    rt_streams_prepare();
     int status = rt_options(&job.options, argc, argv);
     if (status < 0) {
         status = print_about(&job.options, model);

@@ -1,0 +1,107 @@
+#!/bin/sh
+# resources.sh: parc and training programs without disk space, memory, stack,
+# file descriptors or standard streams, and with unusual file names. Each run
+# must print a message, return the right exit status, and leave no partial or
+# temporary file.
+. "$(dirname "$0")/lib.sh"
+
+mkdir "$work/in"
+cp examples/toy.pdl "$work/in/toy.pdl"
+cd "$work/in" || exit 1
+
+# fails TEXT COMMAND…: the exit status is 1, the errors have TEXT, and the
+# folder has only the files that it had.
+fails() {
+    phrase=$1
+    shift
+    ls -A >../before
+    sh -c "$*" sh "$PARC" 2>../err
+    status=$?
+    cat ../err
+    [ $status = 1 ] || { echo "exit $status, wanted 1"; return 1; }
+    grep -qF -- "$phrase" ../err || { echo "no '$phrase'"; return 1; }
+    ls -A | diff ../before -
+}
+
+# ---- standard output --------------------------------------------------------
+full="cannot write standard output"
+for option in --help --version --manual --list-passes "--completion bash" \
+    "toy.pdl --emit plan" "toy.pdl --dump-after-all" \
+    "toy.pdl --emit plan --emit json=report"
+do
+    check "a full device: $option" fails "$full" "\"\$1\" $option >/dev/full"
+done
+check "the reason" fails "output: No space left on device" \
+    '"$1" toy.pdl --emit plan >/dev/full'
+check "a closed standard output" fails \
+    "cannot write standard output: Bad file descriptor" \
+    '"$1" toy.pdl --emit plan >&-'
+check "a closed standard input" fails "cannot read '-': Bad file descriptor" \
+    '"$1" - --emit plan <&-'
+
+# ---- closed streams ---------------------------------------------------------
+# Messages to a closed stream must not get into a file.
+check "with closed streams parc makes a program" \
+    sh -c '"$1" toy.pdl --mesh 2x2 --target cpu -o train <&- >&- 2>&-' sh "$PARC"
+check "which trains" ./train --steps 3 --log log --export weights
+check "it trains with closed streams" sh -c \
+    './train --steps 3 --log log.closed --export weights.closed <&- >&- 2>&-'
+check "the same weights" cmp weights weights.closed
+only_steps() { [ "$(grep -c '^{"step": ' log.closed)" = 3 ] &&
+    [ "$(wc -l <log.closed)" = 3 ]; }
+check "a log without messages" only_steps
+
+# ---- limits -----------------------------------------------------------------
+check "a limit on files' sizes" fails "File too large" \
+    'ulimit -f 8; exec "$1" toy.pdl --target cpu -S tree'
+check "a limit on open files" fails "Too many open files" \
+    'ulimit -n 5; exec "$1" toy.pdl --target cpu -o program'
+check "a small stack" fails "the limit of the stack is 1024 KiB, and parc" \
+    'ulimit -s 1024; exec "$1" toy.pdl --emit plan'
+{
+    echo 'model Chain {'
+    echo '    w: Linear(4, 4)'
+    echo '    forward(x: [batch, 4]) {'
+    echo '        y = w(x)'
+    for _ in $(seq 1500); do
+        echo '        y = tanh(y)'
+    done
+    printf '        return mean(y)\n    }\n}\ntrain { batch = 4 }\n'
+} >chain.pdl
+check "a long chain of ops needs more stack" sh -c \
+    'ulimit -S -s 128; exec "$1" chain.pdl --emit plan >plan' sh "$PARC"
+# From too little memory for the dynamic loader to enough for parc.
+out_of_memory() {
+    met=0
+    for kib in $(seq 40000 500 70000); do
+        (ulimit -v "$kib" && exec "$PARC" toy.pdl --target cpu -S tree) 2>../err
+        status=$?
+        case $status in
+        0) rm -r tree && [ $met = 1 ] && return 0 ;;
+        1) met=1 && grep -qx "parc: error: out of memory" ../err || break ;;
+        127) ;;
+        *) break ;;
+        esac
+        [ ! -e tree ] || break
+    done
+    cat ../err
+    echo "$kib KiB: exit $status"
+    return 1
+}
+[ "${CHECK_ASAN-}" ] || check "little memory" out_of_memory
+
+# ---- names ------------------------------------------------------------------
+long=$(printf 'n%.0s' $(seq 250))
+check "a long name" "$PARC" toy.pdl --emit "plan=$long"
+check "a name that is too long" fails "File name too long" \
+    "\"\$1\" toy.pdl --emit plan=$long$long"
+for odd in "$(printf 'not\377utf8')" "$(printf 'new\nline')" 'quo"te\' '-x'; do
+    check "a file named '$odd'" cp toy.pdl "./$odd.pdl"
+    check "it compiles" "$PARC" --target cpu -o "./$odd" -- "./$odd.pdl"
+    check "the program" "./$odd" --steps 1
+done
+check "a folder as input" fails "cannot read '.': Is a directory" \
+    '"$1" . --emit plan'
+check "a folder as output" fails "cannot write '.': Is a directory" \
+    '"$1" toy.pdl --emit plan=.'
+finish

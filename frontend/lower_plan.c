@@ -161,9 +161,10 @@ static void unit_prefetch(Lower *l, const Expr *e, Unit *u)
     int64_t n;
     if (!lower_int(l, e, "prefetch", &n))
         return;
-    if (n < 0 || n > 16)
+    if (n < 0 || n > MAX_PREFETCH)
         lower_error(l, e->range, NULL,
-                    "'prefetch' must be a number of units from 0 to 16");
+                    "'prefetch' must be a number of units from 0 to %d",
+                    MAX_PREFETCH);
     else
         u->prefetch = (int)n;
 }

@@ -221,7 +221,10 @@ static Unit parse_unit(Parser *s)
     expect_key(s, "reshard");
     u.reshard = parse_small(s);
     expect_key(s, "prefetch");
+    Loc at = s->tok.loc;
     u.prefetch = parse_small(s);
+    if (u.prefetch < -1 || u.prefetch > MAX_PREFETCH)
+        parse_fail(s, at, "a prefetch distance is at most %d", MAX_PREFETCH);
     u.loc = parse_loc(s);
     return u;
 }

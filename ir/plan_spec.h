@@ -41,6 +41,8 @@ enum { STYLE_INPUTS = 1, STYLE_OUTPUTS = 2 };
 uint32_t style_sides(StyleKind k);
 
 enum { MAX_PORTS = 8 };
+/* The largest prefetch distance of a unit. */
+enum { MAX_PREFETCH = 16 };
 
 /* One line of a `parallelize` clause. The frontend fills in PyTorch's defaults
  * for layouts that the user omitted:

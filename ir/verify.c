@@ -263,6 +263,22 @@ static const char *check_stage(Verify *w, const Op *op)
     return NULL;
 }
 
+static const char *check_prefetch(const Verify *w, const Op *op)
+{
+    bool gather = op->kind == OP_all_gather;
+    if (!gather && op->kind != OP_fetch)
+        return NULL;
+    int64_t ahead = op_attr(op, "prefetch").i;
+    if (ahead < 0 || ahead > MAX_PREFETCH)
+        return arena_printf(w->p->arena,
+                            "its prefetch distance is not from 0 to %d",
+                            MAX_PREFETCH);
+    const char *unit = gather ? op_attr(op, "unit").s : NULL;
+    if (gather && ahead > 0 && (!unit || !*unit))
+        return "it is prefetched, but has no unit";
+    return NULL;
+}
+
 /* ---- the walk ------------------------------------------------------------ */
 
 static const char *check_region(Verify *w, const Region *r);
@@ -294,6 +310,8 @@ static const char *check_op(Verify *w, const Op *op)
         fault = check_shape_of_op(w, op);
     if (!fault)
         fault = check_stage(w, op);
+    if (!fault)
+        fault = check_prefetch(w, op);
     for (int i = 0; i < op->nouts && !fault; i++)
         fault = define(w, op->out[i], op, op->region, i);
     if (fault)

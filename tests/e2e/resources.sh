@@ -10,7 +10,7 @@ cp examples/toy.pdl "$work/in/toy.pdl"
 cd "$work/in" || exit 1
 
 # fails TEXT COMMAND…: the exit status is 1, the errors have TEXT, and the
-# folder has only the files that it had.
+# directory has only the files that it had.
 fails() {
     phrase=$1
     shift
@@ -100,8 +100,8 @@ for odd in "$(printf 'not\377utf8')" "$(printf 'new\nline')" 'quo"te\' '-x'; do
     check "it compiles" "$PARC" --target cpu -o "./$odd" -- "./$odd.pdl"
     check "the program" "./$odd" --steps 1
 done
-check "a folder as input" fails "cannot read '.': Is a directory" \
+check "a directory as input" fails "cannot read '.': Is a directory" \
     '"$1" . --emit plan'
-check "a folder as output" fails "cannot write '.': Is a directory" \
+check "a directory as output" fails "cannot write '.': Is a directory" \
     '"$1" toy.pdl --emit plan=.'
 finish

@@ -347,7 +347,7 @@ int main(int argc, char **argv)
         else
             number_of(NULL);
     }
-    strcpy(f.folder, "/tmp/parc-fuzz.XXXXXX");
+    snprintf(f.folder, sizeof f.folder, "/tmp/parc-fuzz.XXXXXX");
     if (!mkdtemp(f.folder)) {
         perror(f.folder);
         return 1;

@@ -1,5 +1,5 @@
-/* interp_contract.c: einsum, attention and its gradient on one rank's part, by
- * their definitions. */
+/* interp_contract.c: evaluates einsum, attention and its gradient on one rank's
+ * part, by their definitions. */
 #include "ir/internal.h"
 #include "ir/interp_impl.h"
 

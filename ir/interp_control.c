@@ -1,5 +1,5 @@
-/* interp_control.c: parameters, inputs, scalars, outputs, loops and fused
- * bodies. */
+/* interp_control.c: evaluates parameters, inputs, scalars, outputs, loops and
+ * fused bodies. */
 #include "ir/interp_impl.h"
 
 #include <string.h>

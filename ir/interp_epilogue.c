@@ -1,5 +1,5 @@
-/* interp_epilogue.c: einsums with an epilogue: computes the product, then
- * applies the epilogue. */
+/* interp_epilogue.c: evaluates einsums with an epilogue: computes the product,
+ * then applies the epilogue. */
 #include "ir/internal.h"
 #include "ir/interp_impl.h"
 

@@ -1,5 +1,5 @@
-/* interp_index.c: constants, shape ops, embedding, one-hot and rotary on one
- * rank's part.
+/* interp_index.c: evaluates constants, shape ops, embedding, one-hot and rotary
+ * on one rank's part.
  *
  * Sizes in attributes are global; loops here run over the rank's part. Ops that
  * use a global index (iota, embedding, onehot) read the beginning of the rank's

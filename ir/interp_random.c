@@ -1,4 +1,4 @@
-/* interp_random.c: random numbers, equal to those of the runtime.
+/* interp_random.c: evaluates random numbers, equal to those of the runtime.
  *
  * A key is an integer of 53 bits, so that a double can represent it. Element i
  * of a tensor is word i % 4 of the Philox4x32-10 block (Salmon et al., 2011)

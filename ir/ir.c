@@ -1,5 +1,4 @@
-/* ir.c: programs, regions, ops and values: construction, linking, walking,
- * copying. */
+/* ir.c: constructs, links, walks and copies programs, regions, ops and values. */
 #include "ir/ir.h"
 
 #include <string.h>

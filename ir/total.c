@@ -1,4 +1,5 @@
-/* total.c: see total.h. Sums are in doubles, which do not overflow. */
+/* total.c: adds up the bytes of all tensors of a step; see total.h. Sums are in
+ * doubles, which do not overflow. */
 #include "ir/total.h"
 
 static const double limit = 0x1p58;

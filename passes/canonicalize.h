@@ -1,4 +1,5 @@
-/* canonicalize.h: einsums as matmuls, by transposes (part of `matmul`). */
+/* canonicalize.h: rewrites einsums as matmuls, by transposes of operands or
+ * results (part of the pass `matmul`). */
 #ifndef PARC_PASSES_CANONICALIZE_H
 #define PARC_PASSES_CANONICALIZE_H
 

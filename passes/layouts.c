@@ -1,5 +1,5 @@
-/* layouts.c: the placements that the plan's styles require at a boundary; see
- * layouts.h. */
+/* layouts.c: finds the placements that the plan's styles require at a boundary;
+ * see layouts.h. */
 #include "passes/layouts.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* hazard.c: see hazard.h. */
+/* hazard.c: finds unordered accesses to device memory; see hazard.h. */
 #include "hazard.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* loaded.c: see loaded.h. A process is a rank and has its own libraries. */
+/* loaded.c: records which kernels a library has loaded; see loaded.h. A process
+ * is a rank and has its own libraries. */
 #include "loaded.h"
 
 #include <stdlib.h>

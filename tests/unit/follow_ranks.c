@@ -1,5 +1,6 @@
-/* follow_ranks.c: see follow_ranks.h. The simulation reads statements,
- * addresses and barriers, but none of the reasons that the passes recorded. */
+/* follow_ranks.c: finds races between ranks that share memory; see
+ * follow_ranks.h. The simulation reads statements, addresses and barriers, but
+ * none of the reasons that the passes recorded. */
 #include "tests/unit/follow_ranks.h"
 
 #include "passes/trace.h"

@@ -1,4 +1,5 @@
-/* kernel_numbers.c: see kernel_numbers.h. */
+/* kernel_numbers.c: makes operands for kernels, and compares their results; see
+ * kernel_numbers.h. */
 #include "tests/unit/kernel_numbers.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* pdl_program.c: see pdl_program.h. */
+/* pdl_program.c: lowers PDL text and runs all passes; see pdl_program.h. */
 #include "tests/unit/pdl_program.h"
 
 #include <string.h>

@@ -37,7 +37,7 @@ compose(char text[TEXT], const char *program, const char *kind,
 {
     int n = 0;
     if (program) {
-        n = snprintf(text, TEXT, "%s: %s: ", program, kind);
+        n = snprintf(text, TEXT, "%.255s: %s: ", program, kind);
     }
     n += vsnprintf(text + n, (size_t)(TEXT - n), fmt, ap);
     if (n > TEXT - 2) {

@@ -158,6 +158,14 @@ rm -rf "$work/w.gpu"
 runs gpu 1 "$two" PATH="$work/bin:$work/usr"
 check "the script runs without make and xz" ends 0
 
+# A command that was killed while the linker wrote a program.
+forget gpu
+rm "$work/w.gpu/trees/toy_f32/train"
+head -c 100 "$work/w.gpu/trees/feedforward_f32/train" \
+    >"$work/w.gpu/trees/toy_f32/train"
+runs gpu 1 "$two"
+check "an unfinished program is built again" ends 0
+
 # A command that is killed, and called again.
 forget gpu
 runs gpu 1 'feed*'

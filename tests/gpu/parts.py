@@ -377,7 +377,7 @@ def build(run, cases):
     trees = sorted({run.tree_of[c.name] for c in cases
                     if c.name in run.tree_of})
     goals = [run.trees / tree / "train" for tree in trees]
-    missing = [goal for goal in goals if not goal.exists()]
+    missing = [goal for goal in goals if not is_whole(goal)]
     if not missing or not has_make(run):
         return
     run.programs.run(
@@ -387,6 +387,13 @@ def build(run, cases):
 
 
 LEAST_FOR_CASES = 30
+
+
+def is_whole(program):
+    """Whether the linker has finished it: only then it may be executed."""
+    if program.exists() and not os.access(program, os.X_OK):
+        program.unlink()
+    return program.exists()
 
 
 def has_make(run):
@@ -405,7 +412,7 @@ def compilation(run, tree):
 
 def is_built(run, case):
     tree = binary(run, case).parent
-    if binary(run, case).exists():
+    if is_whole(binary(run, case)):
         return "ok", {}
     outcome = run.programs.run(
         f"build {case.name}",

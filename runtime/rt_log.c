@@ -194,7 +194,7 @@ void rt_log_end(RtLog *l, ParcRt *rt)
     double seconds = l->last_step - l->begin;
     if (l->steps > 0) {
         rt_say("%lld step%s in %.2f s: loss %.4f -> %.4f, %.0f tokens/s, "
-               "%.1f ms a step",
+               "%.1f ms per step",
                (long long)l->steps, l->steps == 1 ? "" : "s", seconds,
                (double)l->first_loss,
                (double)output(rt, rt->model->loss_offset),

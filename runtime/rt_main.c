@@ -198,13 +198,13 @@ static void print_plan_of_run(const ParcRt *rt, const Job *job)
     for (int a = 0; a < m->naxes; a++) {
         printf(" %s=%lld", m->axis[a].name, (long long)m->axis[a].size);
     }
-    printf("\nranks     %d, %d thread%s each\nmemory    %lld bytes a rank "
+    printf("\nranks     %d, %d thread%s each\nmemory    %lld bytes per rank "
            "(%s)\n",
            rt->nranks, rt->threads, rt->threads == 1 ? "" : "s",
            (long long)rt->peak_bytes,
            rt_size_text((double)rt->peak_bytes, size));
     if (rt->host_bytes > 0) {
-        printf("host      %lld bytes a rank (%s), pinned\n",
+        printf("host      %lld bytes per rank (%s), pinned\n",
                (long long)rt->host_bytes,
                rt_size_text((double)rt->host_bytes, size));
     }

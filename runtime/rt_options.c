@@ -49,14 +49,14 @@ static const Option options[] = {
      "write a timeline of all ranks for a few steps to FILE (JSON, for\n"
      "ui.perfetto.dev or chrome://tracing)"},
     {"--trace-steps", "N", NUMBER, AT(trace_steps), 1,
-     "how many steps --trace shows (default 3), after two to warm up"},
+     "how many steps --trace records (default 3), after two warm-up steps"},
     {"--threads", "N", NUMBER, AT(threads), 1,
      "threads per rank; at most as many as the program was planned for"},
     {"--info", NULL, FLAG, AT(info), 0,
      "print the plan that the program was built from, and stop"},
     {"--print-shards", "NAME", TEXT, AT(print_shards), 0,
-     "print which rank owns what of the parameter or module NAME\n"
-     "('model': all parameters), and stop"},
+     "print which rank stores which elements of the parameter or module\n"
+     "NAME ('model': all parameters), and stop"},
     {"--dry-run", NULL, FLAG, AT(dry_run), 0,
      "prepare the run, print what would run, and stop before step 1"},
     {"--help", NULL, FLAG, AT(help), 0, "print this; also -h"},
@@ -89,9 +89,9 @@ static const RtVariable variables[] = {
      "on all ranks; PARC_TOKEN_FILE=FILE reads it from a file"},
     {"PARC_MASTER=HOST:PORT", "where rank 0 of such a job listens"},
     {"PARC_LAUNCHER=none",
-     "start all ranks here, whatever a launcher has set"},
+     "start all ranks on this machine, even under a launcher"},
     {"PARC_MEMCHECK=0",
-     "start although more memory is needed than this machine has available"},
+     "start even if this machine has less memory available than the ranks need"},
     {NULL, NULL},
 };
 
@@ -127,7 +127,7 @@ void rt_usage(const RtOptions *o, const ParcModel *model)
                  p->argument ? p->argument : "");
         print_row(left, p->help);
     }
-    printf("\nin the environment:\n");
+    printf("\nenvironment variables:\n");
     print_variables(variables);
     print_variables(rt_device_variables);
 }

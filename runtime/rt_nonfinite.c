@@ -118,7 +118,8 @@ static _Noreturn void report(ParcRt *rt, int64_t step, double norm)
     if (!c.param) {
         rt_fail(rt,
                 "step %lld: the norm of the gradients is %s, although each "
-                "of them is finite: the sum of their squares is too large",
+                "of them is finite: the sum of their squares is too large; "
+                "try a lower learning rate",
                 (long long)step, what);
     }
     rt_param_name(c.param->name, c.param, c.layer, name);
@@ -128,8 +129,10 @@ static _Noreturn void report(ParcRt *rt, int64_t step, double norm)
     }
     rt_fail(rt,
             "step %lld: the norm of the gradients is %s: the gradient of "
-            "'%s' is not finite%s",
-            (long long)step, what, name, rest);
+            "'%s' is not finite%s%s",
+            (long long)step, what, name, rest,
+            rt->nan_check ? "" : "; with PARC_NANCHECK=1 the run names the "
+                                 "first tensor that is not finite");
 }
 
 void rt_nonfinite(ParcRt *rt, int64_t step, double norm)

@@ -61,7 +61,8 @@ static int run_rank(RtWorld *w, int rank, RtBody *body, void *context)
     atomic_store(&w->slot[rank].state, RT_COMPUTING);
     rt_meet(&rt, RT_AT_START);
     if (!w->store && w->slot[0].plan_hash != w->model->plan_hash) {
-        rt_fail(&rt, "rank %d was built from another plan than rank 0", rank);
+        rt_fail(&rt, "rank %d was built from another plan than rank 0: start "
+                     "the same program on all ranks", rank);
     }
     int status = body(&rt, context);
     atomic_store(&w->slot[rank].state, RT_DONE);

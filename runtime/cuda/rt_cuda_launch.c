@@ -33,7 +33,8 @@ void rt_cuda_launch(ParcRt *rt, const char *symbol, int64_t grid, int block,
         args[i] = &argument[i];
     }
     if (grid > INT32_MAX) {
-        rt_fail(rt, "'%s' is launched with %lld blocks; a GPU counts up to %d",
+        rt_fail(rt, "'%s' is launched with %lld blocks, and a GPU takes up to "
+                    "%d: split the batch over more ranks",
                 symbol, (long long)grid, INT32_MAX);
     }
     if (grid > 0) {

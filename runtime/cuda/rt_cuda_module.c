@@ -153,8 +153,8 @@ int rt_cuda_kernel(ParcRt *rt, const char *symbol)
             return i;
         }
     }
-    rt_fail(rt, "train.c lists no kernel '%s', which the runtime launches",
-            symbol);
+    rt_fail(rt, "train.c lists no kernel '%s', which the runtime launches: "
+                "run parc again", symbol);
 }
 
 /* ---- launch -------------------------------------------------------------- */
@@ -172,10 +172,10 @@ static void grant_shared(ParcRt *rt, int kernel, int64_t bytes)
     if (!parc_block_has(rt, kernel, bytes)) {
         rt_fail(rt,
                 "'%s' needs %lld bytes of shared memory, but a block of GPU "
-                "%d (%s) has %lld",
+                "%d (%s) has %lld: build it again with parc --arch sm_%d%d",
                 rt->model->kernel[kernel],
                 (long long)(bytes + k->own_shared), d->ordinal,
-                d->name, (long long)d->shared_most);
+                d->name, (long long)d->shared_most, d->major, d->minor);
     }
     CU(rt, cuFuncSetAttribute(k->function, RT_CU_FUNCTION_DYNAMIC_SHARED,
                               (int)bytes));
@@ -191,7 +191,8 @@ void parc_launch(ParcRt *rt, int kernel, int64_t grid, int block,
     const char *symbol = rt->model->kernel[kernel];
     unsigned columns, rows;
     if (!rt_cuda_grid(grid, &columns, &rows)) {
-        rt_fail(rt, "'%s' is launched with %lld blocks; a GPU counts up to 2^46",
+        rt_fail(rt, "'%s' is launched with %lld blocks, and a GPU takes up to "
+                    "2^46: split the batch over more ranks",
                 symbol, (long long)grid);
     }
     if (shared_bytes > k->shared_bytes) {

@@ -100,7 +100,7 @@ static void open_library(ParcRt *rt)
     NCCL(rt, RT_AT_START, ncclGetVersion(&version));
     if (version < RT_NCCL_LEAST_VERSION) {
         rt_fail(rt, "NCCL is of version %d.%d.%d, and this program needs "
-                    "%d.%d.%d or newer",
+                    "%d.%d.%d or newer: install a newer NCCL",
                 version / 10000, version / 100 % 100, version % 100,
                 RT_NCCL_LEAST_VERSION / 10000,
                 RT_NCCL_LEAST_VERSION / 100 % 100,

@@ -159,7 +159,7 @@ check "PARC_GRAPH=yes is refused" \
 check "less shared memory than a kernel needs is refused" \
     refuses "'line_update' \
 needs 102400 bytes of shared memory, but a block of GPU 0 (parc stand-in GPU) \
-has 65536" STANDIN_SHARED=65536
+has 65536: build it again with parc --arch sm_90" STANDIN_SHARED=65536
 
 # The host memory next to the GPU, as sysfs names it.
 mkdir -p "$work/sys/bus/pci/devices/0000:1b:00.0"

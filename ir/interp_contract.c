@@ -11,9 +11,9 @@
 /* The letters of 'bsk,fk->bsf': the result's first, then the summed ones. */
 typedef struct Letters {
     int n;
-    char letter[MAX_SHAPE];
-    int64_t size[MAX_SHAPE];
-    int64_t stride[3][MAX_SHAPE]; /* operand 0, operand 1, result */
+    char letter[MAX_WALK_DIMS];
+    int64_t size[MAX_WALK_DIMS];
+    int64_t stride[3][MAX_WALK_DIMS]; /* operand 0, operand 1, result */
 } Letters;
 
 static int find_letter(Letters *l, char c)

@@ -72,13 +72,15 @@ bool interp_has_function(OpKind kind);
 /* Row-major strides. */
 void interp_strides(const Shape *s, int64_t stride[MAX_SHAPE]);
 /* Iterates over all indices of a shape, with offsets into n tensors that
- * advance by stride[i][dim]. */
-enum { MAX_WALK = 3 };
+ * advance by stride[i][dim]. The letters of an einsum are more dims than one
+ * tensor has. */
+enum { MAX_WALK = 3, MAX_WALK_DIMS = 2 * MAX_DIMS };
+_Static_assert((int)MAX_WALK_DIMS >= (int)MAX_SHAPE, "a walk over a stack");
 typedef struct Walk {
     int ndim, n;
-    int64_t dim[MAX_SHAPE];
-    int64_t stride[MAX_WALK][MAX_SHAPE];
-    int64_t index[MAX_SHAPE];
+    int64_t dim[MAX_WALK_DIMS];
+    int64_t stride[MAX_WALK][MAX_WALK_DIMS];
+    int64_t index[MAX_WALK_DIMS];
     int64_t at[MAX_WALK];
     int64_t left; /* elements not visited yet */
 } Walk;

@@ -16,9 +16,11 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { LETTERS = 12 };
+
 typedef struct Case {
     const char *spec;
-    int64_t size[5]; /* of the letters a to e; 0: not used */
+    int64_t size[LETTERS]; /* of the letters from a; 0: not used */
     int einsums;     /* in the forward pass after the pass `einsum` */
 } Case;
 
@@ -56,6 +58,10 @@ static const Case cases[] = {
     {"a,b->ab", {2, 3}, 0},
     {"a,b->ba", {2, 3}, 0},
     {"ab,cd->dbca", {2, 3, 2, 3}, 0},
+    /* the most letters */
+    {"abcdef,ghijkl->agbhci", {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, 0},
+    {"abcdef,ghijkl->", {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, 0},
+    {"abcdef,bghija->jfgh", {2, 2, 1, 2, 1, 2, 2, 2, 2, 2}, 1},
     /* scalars */
     {",->", {0}, 0},
     {",ab->ba", {2, 3}, 0},
@@ -104,7 +110,7 @@ static Small make(const Case *k, Value **y)
 }
 
 static int64_t offset(const Case *k, const char *letters, int n,
-                      const int64_t index[5])
+                      const int64_t index[LETTERS])
 {
     int64_t at = 0;
     for (int d = 0; d < n; d++)
@@ -127,14 +133,14 @@ static void check_value(Check *c, const Case *k)
     b = interp_value(in, "b", NULL);
     v = interp_value(in, y->name, NULL);
     double sum[64] = {0};
-    int64_t index[5], size[5], all = 1;
-    for (int i = 0; i < 5; i++) {
+    int64_t index[LETTERS], size[LETTERS], all = 1;
+    for (int i = 0; i < LETTERS; i++) {
         size[i] = k->size[i] ? k->size[i] : 1;
         all *= size[i];
     }
     for (int64_t t = 0; t < all; t++) {
         int64_t rest = t;
-        for (int i = 0; i < 5; i++) {
+        for (int i = 0; i < LETTERS; i++) {
             index[i] = rest % size[i];
             rest /= size[i];
         }

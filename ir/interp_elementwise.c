@@ -1,5 +1,5 @@
-/* interp_elementwise.c: evaluates elementwise ops with broadcasting, reductions,
- * the sum of squares and the optimizer's update.
+/* interp_elementwise.c: evaluates elementwise ops with broadcasting,
+ * reductions, the sum of squares and the optimizer's update.
  *
  * Broadcasting aligns dims at the right. Stack dims align with each other, or
  * an operand without them is repeated. A flat run can be combined with flat

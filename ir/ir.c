@@ -1,4 +1,5 @@
-/* ir.c: constructs, links, walks and copies programs, regions, ops and values. */
+/* ir.c: constructs, links, walks and copies programs, regions, ops and
+ * values. */
 #include "ir/ir.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* fuse_tools.c: compares fused kernels with the interpreter; see fuse_tools.h. */
+/* fuse_tools.c: compares fused kernels with the interpreter; see
+ * fuse_tools.h. */
 #include "tests/unit/fuse_tools.h"
 
 #include <dlfcn.h>

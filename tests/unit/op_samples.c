@@ -1,6 +1,6 @@
 /* op_samples.c: the table of sample operands of every operator (op_samples.h).
- * Dims that may be split are multiples of 4, so that two axes of size 2 can both
- * split them. */
+ * Dims that may be split are multiples of 4, so that two axes of size 2 can
+ * both split them. */
 #include "tests/unit/op_samples.h"
 
 #include <math.h>

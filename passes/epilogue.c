@@ -27,19 +27,13 @@
 typedef struct Pass {
     Program *p;
     const TargetInfo *t;
+    Readers *readers;
     Follow *follow;
+    const Value **seen; /* by value id: leads_to for this value has seen it */
     bool changed; /* dead ops may remain */
 } Pass;
 
 /* ---- consumers and producers --------------------------------------------- */
-
-static bool reads(const Op *op, const Value *v)
-{
-    for (int i = 0; i < op->nargs; i++)
-        if (op->arg[i] == v)
-            return true;
-    return false;
-}
 
 /* The value that a chain of views is a view of. */
 static const Value *root_of(const Value *v)
@@ -58,52 +52,58 @@ static bool is_a_kernels(const Value *v)
 }
 
 /* Whether a kernel reads v, or a view of it, except in `except`. */
-static bool kernel_reads(const Value *v, const Op *except)
+static bool kernel_reads(Pass *s, const Value *v, const Op *except)
 {
-    for (const Op *op = v->region->first; op; op = op->next) {
-        if (op == except || !reads(op, v))
-            continue;
-        if (fuse_is_view(op->kind) ? kernel_reads(op->out[0], except)
-                                   : fuse_takes(op))
+    int n;
+    Op *const *reader = readers_of(s->readers, v, &n);
+    for (int i = 0; i < n; i++) {
+        const Op *op = reader[i];
+        if (op != except &&
+            (fuse_is_view(op->kind) ? kernel_reads(s, op->out[0], except)
+                                    : fuse_takes(op)))
             return true;
     }
     return false;
 }
 
 /* Whether all consumers of v come after `op`. */
-static bool is_read_behind(const Value *v, const Op *op)
+static bool is_read_behind(Pass *s, const Value *v, const Op *op)
 {
-    for (; op; op = op->prev)
-        if (reads(op, v))
-            return false;
-    return true;
+    int n;
+    Op *const *reader = readers_of(s->readers, v, &n);
+    return n == 0 || readers_precedes(s->readers, op, reader[0]);
 }
 
 /* Whether all consumers of v come after `at`, or can be moved there (a sum over
  * microbatches, which is read at the end). Moves them. */
-static bool read_behind(const Value *v, Op *at)
+static bool read_behind(Pass *s, const Value *v, Op *at)
 {
-    for (const Op *op = at; op; op = op->prev)
-        if (reads(op, v) && (op == at || !op_is_elementwise(op->kind) ||
-                             !is_read_behind(op->out[0], at)))
+    int n, before = 0;
+    Op *const *reader = readers_of(s->readers, v, &n);
+    for (; before < n && !readers_precedes(s->readers, at, reader[before]);
+         before++) {
+        const Op *op = reader[before];
+        if (op == at || !op_is_elementwise(op->kind) ||
+            !is_read_behind(s, op->out[0], at))
             return false;
-    for (Op *op = at->prev, *prev; op; op = prev) {
-        prev = op->prev;
-        if (reads(op, v))
-            ir_move(op, op->region, at->next);
+    }
+    while (before-- > 0) {
+        Op *op = reader[before];
+        ir_move(op, op->region, at->next);
+        readers_enter(s->readers, op);
     }
     return true;
 }
 
 /* Replaces v by the result of `made`, which takes v's name. */
-static void replace(Value *v, Value *made)
+static void replace(Pass *s, Value *v, Value *made)
 {
     const char *name = made->name;
     made->name = v->name;
     v->name = name;
     memcpy(made->why, v->why, sizeof v->why);
     made->loc = v->loc;
-    ir_replace_uses(v->region, v, made);
+    readers_replace(s->readers, v, made);
 }
 
 /* The subscripts of the two factors: "abk,fk". */
@@ -128,7 +128,7 @@ static Op *make_sum(Pass *s, const Op *einsum, Value *z, const Type *type)
     Value *args[] = {einsum->arg[0], einsum->arg[1], z,
                      bias ? einsum->arg[2] : NULL};
     const char *beside = bias ? arena_printf(a, "%s,%s", result, last) : result;
-    return epilogue_make(s->p, s->t, einsum, OP_einsum_add, bias ? 4 : 3, args,
+    return epilogue_make(s->readers, s->p, s->t, einsum, OP_einsum_add, bias ? 4 : 3, args,
                          epilogue_spec(a, factors, beside, NULL), type);
 }
 
@@ -139,15 +139,15 @@ static void take_in_sum(Pass *s, Op *add)
         Op *einsum = y->def;
         if (!einsum || y == z ||
             (einsum->kind != OP_einsum && einsum->kind != OP_einsum_bias) ||
-            y->region != add->region || ir_count_uses(y) > 1 ||
+            y->region != add->region || readers_count(s->readers, y) > 1 ||
             !type_equal(&y->type, &add->out[0]->type) ||
             !type_same_shape(&z->type, &y->type) || is_a_kernels(z) ||
-            !epilogue_precedes(z, einsum))
+            !epilogue_precedes(s->readers, z, einsum))
             continue;
         Op *op = make_sum(s, einsum, z, &add->out[0]->type);
         if (!op)
             continue;
-        replace(add->out[0], op->out[0]);
+        replace(s, add->out[0], op->out[0]);
         ir_remove(add);
         ir_remove(einsum);
         return;
@@ -160,66 +160,64 @@ static void take_in_gelu(Pass *s, Op *einsum)
 {
     Value *e = einsum->out[0];
     Value *y = follow_gelu(s->follow, e);
-    if (!y || kernel_reads(y, NULL))
+    if (!y || kernel_reads(s, y, NULL))
         return;
     const char *spec = op_attr(einsum, "spec").s;
     Type types[] = {e->type, e->type};
-    Op *op = epilogue_make(s->p, s->t, einsum, OP_einsum_gelu, einsum->nargs,
+    Op *op = epilogue_make(s->readers, s->p, s->t, einsum, OP_einsum_gelu, einsum->nargs,
                            einsum->arg,
                            epilogue_spec(s->p->arena, spec, NULL,
                                          epilogue_result(spec)),
                            types);
     if (!op)
         return;
-    replace(y, op->out[0]);
-    replace(e, op->out[1]);
+    replace(s, y, op->out[0]);
+    replace(s, e, op->out[1]);
     ir_remove(einsum);
     s->changed = true;
 }
 
 /* Whether all that depends on d is elementwise and ends in v. */
-static bool leads_to(const Value *d, const Value *v)
+static bool leads_to(Pass *s, const Value *d, const Value *v)
 {
+    VEC(const Value *) work = {0};
     for (int i = 0; i < d->region->nyields; i++)
         if (d->region->yield[i] == d)
             return false;
-    for (const Op *op = d->region->first; op; op = op->next) {
-        if (!reads(op, d))
-            continue;
-        if (!op_is_elementwise(op->kind) ||
-            (op->out[0] != v && !leads_to(op->out[0], v)))
-            return false;
+    vec_push(s->p->arena, &work, d);
+    while (work.n > 0) {
+        int n;
+        Op *const *reader = readers_of(s->readers, work.at[--work.n], &n);
+        for (int i = 0; i < n; i++) {
+            const Value *out = op_is_elementwise(reader[i]->kind)
+                                   ? reader[i]->out[0] : NULL;
+            if (!out)
+                return false;
+            if (out != v && s->seen[out->id] != d)
+                vec_push(s->p->arena, &work, out);
+            s->seen[out->id] = d;
+        }
     }
     return true;
 }
 
 static void take_in_gelu_grad(Pass *s, Op *einsum)
 {
-    Value *d = einsum->out[0], *v = NULL, *z = NULL;
-    Region *r = einsum->region;
+    Value *d = einsum->out[0], *z = NULL;
     const char *spec = op_attr(einsum, "spec").s;
-    follow_mark(s->follow, d);
-    for (int i = 0; i < r->nargs && !v; i++) {
-        z = r->arg[i];
-        if (follow_is_marked(s->follow, z) && type_equal(&z->type, &d->type))
-            v = follow_gelu_grad(s->follow, d, z);
-    }
-    for (Op *op = r->first; op != einsum && !v; op = op->next) {
-        z = op->nouts ? op->out[op->nouts - 1] : NULL;
-        if (z && !fuse_takes(op) && follow_is_marked(s->follow, z) &&
-            type_equal(&z->type, &d->type))
-            v = follow_gelu_grad(s->follow, d, z);
-    }
-    if (!v || !leads_to(d, v))
+    Value *v = follow_gelu_grad(s->follow, d, &z);
+    if (!v || (z->def && fuse_takes(z->def)) ||
+        !type_equal(&z->type, &d->type) ||
+        !epilogue_precedes(s->readers, z, einsum) || !leads_to(s, d, v))
         return;
     Value *args[] = {einsum->arg[0], einsum->arg[1], z};
     Op *op = epilogue_make(
-        s->p, s->t, einsum, OP_einsum_gelu_grad, 3, args,
+        s->readers, s->p, s->t, einsum, OP_einsum_gelu_grad, 3, args,
         epilogue_spec(s->p->arena, spec, epilogue_result(spec), NULL),
         &v->type);
     if (!op)
         return;
-    replace(v, op->out[0]);
+    replace(s, v, op->out[0]);
     s->changed = true;
 }
 
@@ -264,15 +262,15 @@ static bool sum_within(Pass *s, Op *sum, Op *einsum, int i)
                      adds ? einsum->arg[2] : NULL};
     Type types[] = {einsum->out[0]->type, sum->out[0]->type};
     const char *factors = arena_printf(a, "%s,%s->%s", x, other, result);
-    Op *op = epilogue_make(s->p, s->t, einsum, OP_einsum_bias_grad,
+    Op *op = epilogue_make(s->readers, s->p, s->t, einsum, OP_einsum_bias_grad,
                            adds ? 3 : 2, args,
                            epilogue_spec(a, factors, adds ? result : NULL,
                                          kept),
                            types);
     if (!op)
         return false;
-    replace(einsum->out[0], op->out[0]);
-    replace(sum->out[0], op->out[1]);
+    replace(s, einsum->out[0], op->out[0]);
+    replace(s, sum->out[0], op->out[1]);
     ir_remove(sum);
     ir_remove(einsum);
     return true;
@@ -289,12 +287,15 @@ static void take_in_bias_grad(Pass *s, Op *sum)
 {
     Value *x = sum->arg[0];
     if (op_attr(sum, "keep").i || is_a_kernels(x) ||
-        kernel_reads(root_of(x), sum))
+        kernel_reads(s, root_of(x), sum))
         return;
-    for (Op *op = sum->region->first; op; op = op->next)
-        for (int i = 0; i < 2 && is_free(op); i++)
-            if (op->arg[i] == x && read_behind(sum->out[0], op) &&
-                sum_within(s, sum, op, i))
+    int n;
+    Op *const *reader = readers_of(s->readers, x, &n);
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < 2 && is_free(reader[k]); i++)
+            if (reader[k]->arg[i] == x &&
+                read_behind(s, sum->out[0], reader[k]) &&
+                sum_within(s, sum, reader[k], i))
                 return;
 }
 
@@ -327,13 +328,17 @@ void pass_epilogue(Program *p, const TargetInfo *t)
     Pass s = {.p = p, .t = t};
     if (!t->multiplies || p->train.bare_matmuls)
         return;
+    s.readers = readers_new(p);
     visit(&s, OP_add, take_in_sum);
     s.follow = follow_new(p);
     visit(&s, OP_einsum_bias, take_in_gelu);
     visit(&s, OP_einsum, take_in_gelu);
     s.follow = follow_new(p);
+    s.seen = NEW_ARRAY(p->arena, const Value *, p->nvalues);
     visit(&s, OP_einsum, take_in_gelu_grad);
-    if (s.changed)
+    if (s.changed) {
         ir_eliminate_dead(p);
+        s.readers = readers_new(p);
+    }
     visit(&s, OP_sum, take_in_bias_grad);
 }

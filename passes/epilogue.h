@@ -7,6 +7,7 @@
 #ifndef PARC_PASSES_EPILOGUE_H
 #define PARC_PASSES_EPILOGUE_H
 
+#include "ir/readers.h"
 #include "passes/pass.h"
 
 /* A spec with a third operand and a second result, each NULL for none: from
@@ -17,15 +18,15 @@ const char *epilogue_spec(Arena *a, const char *spec, const char *third,
 const char *epilogue_result(const char *spec);
 
 /* Adds an op before `einsum` that computes it with an epilogue, in the same
- * phase and module; result i has the type types[i]. NULL if the target has no
- * such matmul, or if the placements exclude it: a bias is added to a full sum
- * only. */
-Op *epilogue_make(Program *p, const TargetInfo *t, const Op *einsum,
-                  OpKind kind, int nargs, Value *const *args, const char *spec,
-                  const Type *types);
+ * phase and module, and enters it into `r`; result i has the type types[i]. NULL
+ * if the target has no such matmul, or if the placements exclude it: a bias is
+ * added to a full sum only. */
+Op *epilogue_make(Readers *r, Program *p, const TargetInfo *t,
+                  const Op *einsum, OpKind kind, int nargs, Value *const *args,
+                  const char *spec, const Type *types);
 
 /* Whether v is defined before `at`. */
-bool epilogue_precedes(const Value *v, const Op *at);
+bool epilogue_precedes(const Readers *r, const Value *v, const Op *at);
 
 /* ---- epilogue_gelu.c ---- */
 
@@ -34,14 +35,11 @@ bool epilogue_precedes(const Value *v, const Op *at);
  * created. */
 typedef struct Follow Follow;
 Follow *follow_new(Program *p);
-/* The value that is GELU (tanh form) of x; NULL: none. */
+/* The value that is GELU (tanh form) of x, a value that no elementwise op
+ * computes; NULL: none. */
 Value *follow_gelu(Follow *f, Value *x);
-/* Marks the values z for which follow_gelu_grad(d, z) can find a result: smooth
- * ops compute a value from z, and from d. Linear in the size of d's region,
- * where a search for every z is quadratic. */
-void follow_mark(Follow *f, const Value *d);
-bool follow_is_marked(const Follow *f, const Value *z);
-/* The value that is d times the derivative of GELU at z; NULL: none. */
-Value *follow_gelu_grad(Follow *f, Value *d, Value *z);
+/* The value that is d times the derivative of GELU at another value, which is
+ * stored in *z; NULL: none. No elementwise op computes d. */
+Value *follow_gelu_grad(Follow *f, Value *d, Value **z);
 
 #endif

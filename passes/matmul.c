@@ -52,9 +52,9 @@ static bool is_placed_so(const Program *p, const Op *op)
     return true;
 }
 
-Op *epilogue_make(Program *p, const TargetInfo *t, const Op *einsum,
-                  OpKind kind, int nargs, Value *const *args, const char *spec,
-                  const Type *types)
+Op *epilogue_make(Readers *r, Program *p, const TargetInfo *t,
+                  const Op *einsum, OpKind kind, int nargs, Value *const *args,
+                  const char *spec, const Type *types)
 {
     Build b = {.p = p, .region = einsum->region, .before = (Op *)einsum,
                .phase = einsum->phase, .loc = einsum->loc,
@@ -64,21 +64,25 @@ Op *epilogue_make(Program *p, const TargetInfo *t, const Op *einsum,
     Op *op = ir_op_typed(&b, kind, nargs, args, attr, op_info(kind)->nouts,
                          types, hints);
     op->again = einsum->again;
-    if (t->multiplies(p, op) && is_placed_so(p, op))
+    if (t->multiplies(p, op) && is_placed_so(p, op)) {
+        readers_enter(r, op);
         return op;
+    }
     ir_remove(op);
     return NULL;
 }
 
-bool epilogue_precedes(const Value *v, const Op *at)
+bool epilogue_precedes(const Readers *r, const Value *v, const Op *at)
 {
-    if (!v->def || v->region != at->region)
-        return true;
-    for (const Op *op = at->prev; op; op = op->prev)
-        if (op == v->def)
-            return true;
-    return false;
+    return !v->def || v->region != at->region ||
+           readers_precedes(r, v->def, at);
 }
+
+typedef struct Pass {
+    Program *p;
+    const TargetInfo *t;
+    Readers *readers;
+} Pass;
 
 /* ---- types --------------------------------------------------------------- */
 
@@ -97,14 +101,23 @@ static Value *unwidened(Value *v)
     return widens ? def->arg[0] : v;
 }
 
+static Value *cast(Pass *s, Build *b, Value *v, DType t)
+{
+    Value *made = ir_cast(b, v, t);
+    if (made != v)
+        readers_enter(s->readers, made->def);
+    return made;
+}
+
 /* Computes the einsum in f32 and rounds the result to its previous type. */
-static void widen(Program *p, Op *op)
+static void widen(Pass *s, Op *op)
 {
     Value *out = op->out[0];
-    Build b = {.p = p, .region = op->region, .before = op, .phase = op->phase,
-               .loc = op->loc, .path = op->path};
+    Build b = {.p = s->p, .region = op->region, .before = op,
+               .phase = op->phase, .loc = op->loc, .path = op->path};
     for (int i = 0; i < 2; i++)
-        op->arg[i] = ir_cast(&b, op->arg[i], DT_F32);
+        op->arg[i] = cast(s, &b, op->arg[i], DT_F32);
+    readers_enter(s->readers, op);
     DType was = out->type.dtype;
     if (was == DT_F32)
         return;
@@ -112,47 +125,54 @@ static void widen(Program *p, Op *op)
     out->type.dtype = DT_F32;
     b.before = op->next;
     Value *narrow = ir_cast(&b, out, was);
-    ir_replace_uses(op->region, out, narrow);
-    narrow->def->arg[0] = out;
+    readers_replace(s->readers, out, narrow);
+    readers_enter(s->readers, narrow->def);
 }
 
-static void fit_types(Program *p, const TargetInfo *t, Op *op)
+static void fit_types(Pass *s, Op *op)
 {
+    Program *p = s->p;
+    const TargetInfo *t = s->t;
     Value *was[2] = {op->arg[0], op->arg[1]};
     Value *narrow[2] = {unwidened(was[0]), unwidened(was[1])};
     if (t->multiplies(p, op))
         return;
     set_arg(op, narrow);
-    if (t->multiplies(p, op))
+    if (t->multiplies(p, op)) {
+        readers_enter(s->readers, op);
         return;
+    }
     set_arg(op, was);
-    widen(p, op);
+    widen(s, op);
 }
 
 /* ---- biases -------------------------------------------------------------- */
 
 /* Whether z is a vector along the last dim of y, and only `add` reads y. */
-static bool is_bias(const Value *y, const Value *z, const Op *add)
+static bool is_bias(const Pass *s, const Value *y, const Value *z,
+                    const Op *add)
 {
     return y->def && y->def->kind == OP_einsum && y->region == add->region &&
-           ir_count_uses(y) == 1 && type_equal(&y->type, &add->out[0]->type) &&
+           readers_count(s->readers, y) == 1 &&
+           type_equal(&y->type, &add->out[0]->type) &&
            z->type.ndim == 1 && z->type.nstack == 0 && y->type.ndim > 0 &&
            z->type.dim[0] == y->type.dim[y->type.ndim - 1] &&
-           epilogue_precedes(z, y->def);
+           epilogue_precedes(s->readers, z, y->def);
 }
 
-static void take_in_bias(Program *p, const TargetInfo *t, Op *add)
+static void take_in_bias(Pass *s, Op *add)
 {
+    Program *p = s->p;
     for (int i = 0; i < 2; i++) {
         Value *y = add->arg[i], *z = add->arg[1 - i];
-        if (!is_bias(y, z, add))
+        if (!is_bias(s, y, z, add))
             continue;
         Op *einsum = y->def;
         const char *spec = op_attr(einsum, "spec").s;
         const char *last = spec + strlen(spec) - 1;
         Value *args[] = {einsum->arg[0], einsum->arg[1], z};
-        Op *op = epilogue_make(p, t, einsum, OP_einsum_bias, 3, args,
-                               epilogue_spec(p->arena, spec, last, NULL),
+        Op *op = epilogue_make(s->readers, p, s->t, einsum, OP_einsum_bias, 3,
+                               args, epilogue_spec(p->arena, spec, last, NULL),
                                &add->out[0]->type);
         if (!op)
             continue;
@@ -161,7 +181,7 @@ static void take_in_bias(Program *p, const TargetInfo *t, Op *add)
         const char *name = op->out[0]->name;
         op->out[0]->name = add->out[0]->name;
         add->out[0]->name = name;
-        ir_replace_uses(add->region, add->out[0], op->out[0]);
+        readers_replace(s->readers, add->out[0], op->out[0]);
         ir_remove(add);
         ir_remove(einsum);
         return;
@@ -170,22 +190,24 @@ static void take_in_bias(Program *p, const TargetInfo *t, Op *add)
 
 /* ---- the pass ------------------------------------------------------------ */
 
-static void visit(Program *p, const TargetInfo *t, Region *r)
+static void visit(Pass *s, Region *r)
 {
     for (Op *op = r->first, *next; op; op = next) {
         next = op->next;
         if (op->body)
-            visit(p, t, op->body);
+            visit(s, op->body);
         else if (op->kind == OP_einsum)
-            fit_types(p, t, op);
-        else if (op->kind == OP_add && !p->train.bare_matmuls)
-            take_in_bias(p, t, op);
+            fit_types(s, op);
+        else if (op->kind == OP_add && !s->p->train.bare_matmuls)
+            take_in_bias(s, op);
     }
 }
 
 void pass_matmul(Program *p, const TargetInfo *t)
 {
     canonicalize_einsums(p, t);
-    if (t->multiplies)
-        visit(p, t, p->step);
+    if (!t->multiplies)
+        return;
+    Pass s = {p, t, readers_new(p)};
+    visit(&s, p->step);
 }

@@ -2,6 +2,7 @@
  * loops, clones, names, removal of dead ops, readers, flops. */
 #include "check.h"
 #include "ir/flops.h"
+#include "ir/readers.h"
 #include "ir/uses.h"
 #include "tests/unit/ir_tools.h"
 
@@ -245,6 +246,58 @@ static void test_uses(Check *c, Arena *a)
     CHECK(c, !uses_readers(&uses, late, &n) && n == 0);
 }
 
+/* The names of the ops' results. */
+static const char *names_of(Arena *a, Op *const *op, int n)
+{
+    const char *text = "";
+    for (int i = 0; i < n; i++)
+        text = arena_printf(a, "%s %s", text, op[i]->out[0]->name);
+    return text;
+}
+
+/* Readers follow replacements, insertions, moves and removals of ops. */
+static void test_readers(Check *c, Arena *a)
+{
+    Program *p = global_program(a);
+    Build b = {.p = p, .region = p->step, .phase = PH_FORWARD, .path = ""};
+    Value *x = input(&b);
+    Value *y = ir_unary(&b, OP_exp, x);
+    Value *z = ir_binary(&b, OP_mul, x, x);
+    Value *last = ir_binary(&b, OP_add, y, z);
+    Readers *r = readers_new(p);
+    int n;
+    Op *const *op = readers_of(r, x, &n);
+    CHECK_TEXT(c, names_of(a, op, n), " exp mul");
+    CHECK(c, readers_count(r, x) == 3);
+    CHECK(c, readers_precedes(r, y->def, z->def));
+
+    b.before = z->def;
+    Value *first = ir_unary(&b, OP_neg, x);
+    readers_enter(r, first->def);
+    for (int i = 0; i < 100; i++) { /* more ops than the gap has numbers */
+        b.before = z->def;
+        readers_enter(r, ir_unary(&b, OP_neg, y)->def);
+    }
+    CHECK(c, readers_precedes(r, first->def, z->def->prev));
+    CHECK(c, readers_precedes(r, z->def->prev->prev, z->def->prev));
+    CHECK(c, readers_precedes(r, z->def->prev, z->def));
+    CHECK(c, readers_precedes(r, z->def, last->def));
+    CHECK(c, readers_count(r, y) == 101);
+
+    readers_replace(r, z, first);
+    CHECK(c, last->def->arg[1] == first);
+    ir_remove(z->def);
+    op = readers_of(r, x, &n);
+    CHECK_TEXT(c, names_of(a, op, n), " exp neg");
+    ir_move(first->def, p->step, y->def);
+    readers_enter(r, first->def);
+    op = readers_of(r, x, &n);
+    CHECK_TEXT(c, names_of(a, op, n), " neg exp");
+    op = readers_of(r, first, &n);
+    CHECK_TEXT(c, names_of(a, op, n), " add");
+    CHECK(c, readers_count(r, first) == 1);
+}
+
 int main(void)
 {
     Check c = {0};
@@ -255,6 +308,7 @@ int main(void)
     test_dead(&c, a);
     test_types(&c, a);
     test_uses(&c, a);
+    test_readers(&c, a);
     arena_free(a);
     return check_end(&c);
 }

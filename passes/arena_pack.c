@@ -21,11 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool share_time(const Block *a, const Block *b)
-{
-    return a->first <= b->last && b->first <= a->last;
-}
-
 static int span(const Block *b)
 {
     return b->last - b->first + 1;
@@ -69,30 +64,75 @@ static int earliest_first(const void *x, const void *y)
     return order ? order : largest_first(x, y);
 }
 
-/* Places blocks in the given order; `placed` stays sorted by offset. */
-static int64_t pack(Block **order, Block **placed, int n)
+/* ---- first fit ----------------------------------------------------------- */
+
+/* A part of the arena that placed blocks of one live range occupy. Parameters
+ * and states, most of the blocks of a large model, make one stretch. */
+typedef struct Stretch {
+    int first, last;
+    int64_t offset, end;
+} Stretch;
+
+/* Stretches sorted by offset. */
+typedef struct Placed {
+    Stretch *at;
+    int n;
+} Placed;
+
+/* The lowest offset that is free during b's live range; *below: the stretch
+ * that ends there and is live at the same time; -1: none. */
+static int64_t lowest_fit(const Placed *placed, const Block *b, int *below)
+{
+    int64_t at = 0;
+    *below = -1;
+    for (int j = 0; j < placed->n; j++) {
+        const Stretch *q = &placed->at[j];
+        if (b->first > q->last || q->first > b->last || q->end <= at)
+            continue;
+        if (q->offset >= at + b->bytes)
+            break;
+        at = q->end;
+        *below = j;
+    }
+    return at;
+}
+
+static void insert(Placed *placed, const Block *b, int below)
+{
+    Stretch *q = below < 0 ? NULL : &placed->at[below];
+    if (q && q->first == b->first && q->last == b->last) {
+        q->end += b->bytes;
+        return;
+    }
+    int low = 0, high = placed->n;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (placed->at[middle].offset <= b->offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    q = &placed->at[low];
+    memmove(q + 1, q, sizeof *q * (size_t)(placed->n - low));
+    *q = (Stretch){b->first, b->last, b->offset, b->offset + b->bytes};
+    placed->n++;
+}
+
+/* Places blocks in the given order; returns the peak, or INT64_MAX as soon as
+ * it is above `limit`. */
+static int64_t pack(Placed *placed, Block **order, int n, int64_t limit)
 {
     int64_t peak = 0;
+    placed->n = 0;
     for (int i = 0; i < n; i++) {
+        int below;
         Block *b = order[i];
-        int64_t at = 0;
-        for (int j = 0; j < i; j++) {
-            const Block *q = placed[j];
-            if (!share_time(b, q) || q->offset + q->bytes <= at)
-                continue;
-            if (q->offset >= at + b->bytes)
-                break;
-            at = q->offset + q->bytes;
-        }
-        b->offset = at;
-        if (peak < at + b->bytes)
-            peak = at + b->bytes;
-        int j = i;
-        while (j > 0 && placed[j - 1]->offset > at) {
-            placed[j] = placed[j - 1];
-            j--;
-        }
-        placed[j] = b;
+        b->offset = lowest_fit(placed, b, &below);
+        if (b->offset + b->bytes > limit)
+            return INT64_MAX;
+        if (peak < b->offset + b->bytes)
+            peak = b->offset + b->bytes;
+        insert(placed, b, below);
     }
     return peak;
 }
@@ -110,7 +150,9 @@ enum { CLIMB_PAIRS = 40000000, CLIMB_TURNS = 4000, RESTARTS = 16, LONGER = 5 };
 
 /* The state of the search and its best result. */
 typedef struct Search {
-    Block **order, **placed, **best_order;
+    Block **order, **best_order;
+    Placed placed;
+    int64_t *offset; /* by position in `order`: the last accepted packing */
     int n;
     int64_t bound, best;
     uint32_t state; /* of the random numbers */
@@ -160,23 +202,32 @@ static int64_t climb_turns(const Search *s)
     return turns < CLIMB_TURNS ? turns : CLIMB_TURNS;
 }
 
+static void save_offsets(Search *s)
+{
+    for (int i = 0; i < s->n; i++)
+        s->offset[i] = s->order[i]->offset;
+}
+
 /* Improves s->order, which is packed with this peak, by climb_turns x `longer`
  * moves at most; returns the new peak. */
 static int64_t climb(Search *s, int64_t peak, int longer)
 {
     int64_t turns = climb_turns(s) * longer;
+    save_offsets(s);
     while (turns-- > 0 && !is_within(peak, s->bound, NEAR)) {
         int from = turn_at_top(s->order, s->n, peak, &s->state);
         if (from == 0)
             break;
         int to = (int)draw(&s->state, from);
         move_turn(s->order, from, to);
-        int64_t after = pack(s->order, s->placed, s->n);
+        int64_t after = pack(&s->placed, s->order, s->n, peak);
         if (after <= peak) {
             peak = after;
+            save_offsets(s);
         } else {
             move_turn(s->order, to, from);
-            pack(s->order, s->placed, s->n);
+            for (int i = 0; i < s->n; i++)
+                s->order[i]->offset = s->offset[i];
         }
     }
     return peak;
@@ -209,7 +260,7 @@ static void keep_better(Search *s, int64_t peak)
 static int64_t pack_sorted(Search *s, Compare *compare)
 {
     qsort(s->order, (size_t)s->n, sizeof *s->order, compare);
-    return pack(s->order, s->placed, s->n);
+    return pack(&s->placed, s->order, s->n, INT64_MAX);
 }
 
 /* Climbs from each sorted order in rotation until the best is within 1/part of
@@ -230,17 +281,18 @@ static void search(Search *s)
     for (int k = 0; k < ORDERS; k++)
         keep_better(s, pack_sorted(s, orders[k]));
     memcpy(s->order, s->best_order, sizeof *s->order * (size_t)s->n);
-    int64_t peak = pack(s->order, s->placed, s->n);
+    int64_t peak = pack(&s->placed, s->order, s->n, INT64_MAX);
     keep_better(s, climb(s, peak, 1));
     restart(s, CLOSE, 1);
     restart(s, FAIR, LONGER);
-    pack(s->best_order, s->placed, s->n);
+    pack(&s->placed, s->best_order, s->n, INT64_MAX);
 }
 
 int64_t arena_pack(Arena *scratch, Block *block, int n, int64_t bound)
 {
     Search s = {.order = NEW_ARRAY(scratch, Block *, n + 1),
-                .placed = NEW_ARRAY(scratch, Block *, n + 1),
+                .placed.at = NEW_ARRAY(scratch, Stretch, n + 1),
+                .offset = NEW_ARRAY(scratch, int64_t, n + 1),
                 .best_order = NEW_ARRAY(scratch, Block *, n + 1),
                 .bound = bound,
                 .best = INT64_MAX,

@@ -1,4 +1,4 @@
-/* epilogue_gelu.c: recognises GELU and its gradient, however a model or
+/* epilogue_gelu.c: recognizes GELU and its gradient, however a model or
  * autodiff has written them.
  *
  * Sample values of an operand are evaluated through the elementwise ops of a

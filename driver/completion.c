@@ -52,6 +52,12 @@ static void bash(Out *o)
            "_parc() {\n"
            "    local cur=${COMP_WORDS[COMP_CWORD]}\n"
            "    local prev=${COMP_WORDS[COMP_CWORD-1]}\n"
+           "    # bash splits --target=cpu into three words\n"
+           "    if [[ $cur == = ]]; then\n"
+           "        cur=\n"
+           "    elif [[ $prev == = && $COMP_CWORD -gt 2 ]]; then\n"
+           "        prev=${COMP_WORDS[COMP_CWORD-2]}\n"
+           "    fi\n"
            "    case $prev in\n");
     for (int i = 0; i < option_count; i++)
         if (option_table[i].kind != VALUE_NONE)

@@ -56,6 +56,8 @@ END
 }
 check "bash completes an option" completes "--mesh" parc --me
 check "bash completes a word" completes "cpu" parc --target cp
+check "bash completes a word after =" completes "cpu" parc --target = cp
+check "bash completes all words after =" completes "cuda cpu" parc --target =
 check "bash completes a pass" completes "partition" parc --dump-after parti
 in_elsewhere() { (cd "$work/elsewhere" && "$@"); }
 check "bash completes an input" in_elsewhere completes "my.pdl" parc my

@@ -27,8 +27,8 @@ int value_param(const Value *v)
 
 /* The walk's result for a value, by its id. */
 typedef struct Trail {
-    const char *input; /* the module whose first input it is, or elementwise ops
-                        * of that; NULL: none */
+    const char *input; /* the module whose first input it is, or ops of that
+                        * which keep the last dim; NULL: none */
     int role;          /* 1 + the role whose result it is, likewise; 0: none */
 } Trail;
 
@@ -156,6 +156,21 @@ static void add_bias(Walk *w, const Op *op, WeightRole *role)
     }
 }
 
+/* Whether the op keeps the features, the last dim, of its operand: a sum over
+ * other dims, or a reshape of them. The pass `einsum` inserts both before a
+ * contraction. */
+static bool keeps_features(const Op *op)
+{
+    const Type *x = &op->arg[0]->type, *y = &op->out[0]->type;
+    const AttrList *sum = op->kind == OP_sum ? &op_attr(op, "dims").l : NULL;
+    if (x->ndim == 0 || y->ndim == 0 || (!sum && op->kind != OP_reshape))
+        return false;
+    for (int i = 0; sum && i < sum->n; i++)
+        if (sum->v[i] == x->ndim - 1)
+            return false;
+    return x->dim[x->ndim - 1] == y->dim[y->ndim - 1];
+}
+
 /* The result of an elementwise op gets the entries of its operands. */
 static void look_at_elementwise(Walk *w, const Op *op)
 {
@@ -187,6 +202,8 @@ static void look_at(Op *op, void *context)
         look_at_lookup(w, op);
     } else if (op_is_elementwise(op->kind) && op->nouts == 1) {
         look_at_elementwise(w, op);
+    } else if (op->nargs == 1 && op->nouts == 1 && keeps_features(op)) {
+        w->origin[op->out[0]->id].input = w->origin[op->arg[0]->id].input;
     }
 }
 

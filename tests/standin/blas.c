@@ -1,4 +1,4 @@
-/* blas.c: a libcublasLt.so.13 for tests: the calls of
+/* blas.c: implements libcublasLt.so.13 for tests: the calls of
  * runtime/cuda/calls_blas.h. Matrices are column-major.
  *
  * It is as strict as the library's documentation: calls that it forbids are

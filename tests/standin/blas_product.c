@@ -1,5 +1,5 @@
-/* blas_product.c: matrix products, fast enough for tests: operands are packed
- * as f32, and the columns of a tile are vectors that stay in registers.
+/* blas_product.c: computes matrix products fast enough for tests: operands are
+ * packed as f32, and the columns of a tile are vectors that stay in registers.
  */
 #include "blas_product.h"
 

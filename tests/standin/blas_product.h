@@ -1,4 +1,4 @@
-/* blas_product.h: matrix products on the host, for blas.c. */
+/* blas_product.h: declares matrix products on the host, for blas.c. */
 #ifndef STANDIN_BLAS_PRODUCT_H
 #define STANDIN_BLAS_PRODUCT_H
 

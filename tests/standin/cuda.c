@@ -1,14 +1,15 @@
-/* cuda.c: a libcuda.so.1 for tests: the calls of runtime/cuda/calls_driver.h
- * and tests/gpu/calls_loopback.h on the host's memory. Kernels come from the
- * object that STANDIN_KERNELS names; work is queued as queue.h describes.
+/* cuda.c: implements libcuda.so.1 for tests: the calls of
+ * runtime/cuda/calls_driver.h and tests/gpu/calls_loopback.h on the host's
+ * memory. Kernels come from the object that STANDIN_KERNELS names; work is
+ * queued as queue.h describes.
  *
  * STANDIN_DEVICES is the number of GPUs (8), STANDIN_CAPABILITY their compute
- * capability (9.0), STANDIN_FREE the free bytes of a GPU (all),
- * STANDIN_SHARED the shared memory that a block may have, STANDIN_UNITS the
- * number of SMs (4), STANDIN_DRIVER the driver's version (13000). STANDIN_STALL
- * names work that never ends (see below). STANDIN_CALLS names a log file: a line
- * for each launch of a graph, each copy to the device with its bytes, and each
- * query whether work has ended (the first of several in a row).
+ * capability (9.0), STANDIN_FREE the free bytes of a GPU (all), STANDIN_SHARED
+ * the shared memory that a block may have, STANDIN_UNITS the number of SMs (4),
+ * STANDIN_DRIVER the driver's version (13000). STANDIN_STALL names work that
+ * never ends (see below). STANDIN_CALLS names a log file: a line for each
+ * launch of a graph, each copy to the device with its bytes, and each query
+ * whether work has ended (the first of several in a row).
  */
 #include <dlfcn.h>
 #include <stdio.h>

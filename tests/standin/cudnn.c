@@ -1,4 +1,5 @@
-/* cudnn.c: a libcudnn.so.9 for tests: the calls of runtime/cuda/calls_cudnn.h.
+/* cudnn.c: implements libcudnn.so.9 for tests: the calls of
+ * runtime/cuda/calls_cudnn.h.
  *
  * This file has the descriptors, which store their attributes. An attribute of
  * the wrong kind or type is an error. cudnn_plan.c makes and runs plans.

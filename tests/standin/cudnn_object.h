@@ -1,4 +1,4 @@
-/* cudnn_object.h: descriptors of the stand-in cuDNN. */
+/* cudnn_object.h: declares the descriptors of the stand-in cuDNN. */
 #ifndef STANDIN_CUDNN_OBJECT_H
 #define STANDIN_CUDNN_OBJECT_H
 

@@ -1,4 +1,4 @@
-/* cudnn_plan.c: graphs and plans of the stand-in cuDNN.
+/* cudnn_plan.c: creates and runs the graphs and plans of the stand-in cuDNN.
  *
  * A graph is computed from its descriptors alone (cudnn_graph.c). For backward
  * graphs three engines are proposed: one whose results vary, one that needs a

@@ -1,4 +1,4 @@
-/* memory.c: the device's memory: allocations in one range of addresses. Other
+/* memory.c: allocates the device's memory in one range of addresses. Other
  * addresses are then easy to recognize, and shadow.c computes the address of a
  * word's history. Addresses are used only once: freed memory stays unmapped. */
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* nccl.c: a libnccl.so.2 for tests: communicators across processes, and groups
- * of calls.
+/* nccl.c: implements libnccl.so.2 for tests: communicators across processes,
+ * and groups of calls.
  *
  * A group of calls is a piece of work on its stream (nccl_back.h). When it
  * runs, the rank copies its send buffers into shared memory. When all ranks of

@@ -1,6 +1,6 @@
-/* nccl_back.h: the interface between nccl.c and the code that runs groups of
- * calls: the stand-in's queue (nccl_queue.c), or the streams of a GPU that
- * ranks share (tests/gpu/loopback.c). */
+/* nccl_back.h: declares the interface between nccl.c and the code that runs
+ * groups of calls: the stand-in's queue (nccl_queue.c), or the streams of a GPU
+ * that ranks share (tests/gpu/loopback.c). */
 #ifndef STANDIN_NCCL_BACK_H
 #define STANDIN_NCCL_BACK_H
 

@@ -1,5 +1,5 @@
-/* nccl_plan.h: the calls of a group on one communicator, and the memory through
- * which ranks exchange data. */
+/* nccl_plan.h: declares the calls of a group on one communicator, and the
+ * memory through which ranks exchange data. */
 #ifndef STANDIN_NCCL_PLAN_H
 #define STANDIN_NCCL_PLAN_H
 

@@ -1,4 +1,4 @@
-/* nccl_room.c: named memory that the ranks of a communicator share. */
+/* nccl_room.c: maps the named memory that the ranks of a communicator share. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* state.h: declarations that the parts of the engine share. */
+/* state.h: declares the engine's state, which its files share. */
 #ifndef STANDIN_STATE_H
 #define STANDIN_STATE_H
 

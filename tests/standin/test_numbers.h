@@ -1,5 +1,5 @@
-/* test_numbers.h: operands and results for tests that compare device code with
- * the CPU's. */
+/* test_numbers.h: makes operands, and compares results, for tests of device
+ * code against the CPU's functions. */
 #ifndef PARC_TESTS_STANDIN_TEST_NUMBERS_H
 #define PARC_TESTS_STANDIN_TEST_NUMBERS_H
 

@@ -1,5 +1,5 @@
-/* warp.c: operations of the 32 lanes of a warp, and asynchronous copies of a
- * thread. */
+/* warp.c: implements operations of the 32 lanes of a warp, and a thread's
+ * asynchronous copies. */
 #include <stdlib.h>
 #include <string.h>
 

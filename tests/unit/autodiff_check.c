@@ -1,5 +1,5 @@
-/* autodiff_check.c: compares the gradients of small programs with differences.
- */
+/* autodiff_check.c: compares the gradients of small programs with central
+ * differences in the interpreter. */
 #include "tests/unit/autodiff_check.h"
 
 #include <math.h>

@@ -1,11 +1,11 @@
-/* einsum.c: einsums with unusual specs: letters that one operand alone has,
+/* einsum.c: tests einsums with unusual specs: letters of one operand only,
  * elementwise products, scalars, dims of size 1, results in any order.
  *
  * For each spec: the interpreter agrees with loops written here; the program
  * that the pass `einsum` makes has the same loss, gradients and updates, its
  * gradients are those of finite differences; and every einsum that remains,
- * those of the backward pass included, is a matmul after the pass `matmul`, with
- * strides that cuBLASLt and oneDNN accept.
+ * those of the backward pass included, is a matmul after the pass `matmul`,
+ * with strides that cuBLASLt and oneDNN accept.
  */
 #include "codegen/contraction.h"
 #include "codegen/target.h"

@@ -1,4 +1,4 @@
-/* ir_mutants.c: see ir_mutants.h.
+/* ir_mutants.c: puts faults into the collectives of a program (ir_mutants.h).
  *
  * A fault simulates a compiler bug: the op changes, and all later placements
  * are derived as that compiler would have derived them.

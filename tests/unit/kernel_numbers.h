@@ -1,5 +1,5 @@
-/* kernel_numbers.h: operands for kernels with two variants, and the distance of
- * their results. */
+/* kernel_numbers.h: declares random operands for two implementations of a
+ * kernel, and the comparison of their results. */
 #ifndef PARC_TESTS_UNIT_KERNEL_NUMBERS_H
 #define PARC_TESTS_UNIT_KERNEL_NUMBERS_H
 

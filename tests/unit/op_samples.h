@@ -1,4 +1,5 @@
-/* op_samples.h: every operator on operands of typical shapes.
+/* op_samples.h: declares sample operands, of typical shapes, for every
+ * operator.
  *
  * The tests of gradients and of partitioning share this table; an operator
  * without a row fails there.

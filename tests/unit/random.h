@@ -1,4 +1,4 @@
-/* random.h: random models, random plans, and their comparison.
+/* random.h: generates random models and plans, and compares their runs.
  *
  * random_model.c       parameters, modules, loops, and the complete model
  * random_statements.c  the table of statements that a model may contain

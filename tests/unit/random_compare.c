@@ -1,4 +1,5 @@
-/* random_compare.c: numbers for a program, and the comparison of two runs. */
+/* random_compare.c: fills the inputs and parameters of a program with numbers,
+ * and compares the results of two runs. */
 #include "tests/unit/random.h"
 
 #include <math.h>

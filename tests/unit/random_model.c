@@ -1,4 +1,5 @@
-/* random_model.c: the frame of a random model: parameters, modules, loops.
+/* random_model.c: builds a random model: parameters, modules, loops;
+ * random_statements.c builds its statements.
  *
  * A model has the form that `lower` gives it: parameters and constants before
  * the inputs, boundaries at the ports of every module, an array of layers as a

@@ -1,4 +1,4 @@
-/* random_plan.c: a random mesh and plan that are legal for a model.
+/* random_plan.c: draws a random mesh and plan that are legal for a model.
  *
  * Styles may ask for any layout whose sizes divide. A dim is split only if the
  * product of all mesh axes divides it, so layouts that are combined on one dim

@@ -5,14 +5,14 @@
  *                   [--dump]
  *
  * Each seed makes a model, a mesh and a plan. The model as written, with its
- * backward pass, is interpreted once. After `autodiff` and from `partition` on the program is
- * interpreted after each pass on all ranks of the mesh, and must give the same
- * loss, gradient norm, parameters and optimizer states. After every pass the
- * verifier runs, and the dump must read back identically. If the compiler
- * refuses a plan, which it may, the test takes another seed. Once memory is
- * planned, the program runs next to an arena (random_memory.c). Every seed runs
- * in a separate process, so a crash counts as a failure. With --dump a single
- * seed prints its program after every pass.
+ * backward pass, is interpreted once. After `autodiff`, and from `partition` on
+ * after each pass, the program is interpreted on all ranks of the mesh, and
+ * must give the same loss, gradient norm, parameters and optimizer states.
+ * After every pass the verifier runs, and the dump must read back identically.
+ * If the compiler refuses a plan, which it may, the test takes another seed.
+ * Once memory is planned, the program runs next to an arena (random_memory.c).
+ * Every seed runs in a separate process, so a crash counts as a failure. With
+ * --dump a single seed prints its program after every pass.
  */
 #include "base/bug.h"
 #include "codegen/target.h"

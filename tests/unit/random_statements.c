@@ -1,4 +1,4 @@
-/* random_statements.c: the statements of a random model.
+/* random_statements.c: builds the statements of a random model.
  *
  * Each statement takes h [batch, seq, dim] and returns a tensor of the same
  * shape. Statements keep numbers small and smooth: none divides by a value that

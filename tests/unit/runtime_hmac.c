@@ -1,5 +1,5 @@
-/* runtime_hmac.c: SHA-256 against FIPS 180-4's examples and HMAC-SHA-256 against
- * RFC 4231's. */
+/* runtime_hmac.c: compares SHA-256 with the examples of FIPS 180-4, and
+ * HMAC-SHA-256 with those of RFC 4231. */
 #include <stdio.h>
 #include <string.h>
 

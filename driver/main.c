@@ -164,6 +164,8 @@ static bool explain(Compilation *c, const Program *p, const TargetInfo *t)
                "called '%s'", name->text);
     if (near)
         diag_help(c->diag, "did you mean '%s'?", near);
+    else
+        diag_help(c->diag, "--emit plan and --emit ir print the names");
     return false;
 }
 

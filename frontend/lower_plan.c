@@ -27,6 +27,18 @@ static void list_plans(Lower *l, NameList *names)
                   l->file->plan[i]->name.loc);
 }
 
+static void help_plans(Lower *l)
+{
+    const char *all = "";
+    for (int i = 0; i < l->file->nplans; i++)
+        all = arena_printf(l->arena, "%s%s%s", all, i ? ", " : "",
+                           l->file->plan[i]->name.name);
+    if (*all)
+        diag_help(l->diag, "its plans: %s", all);
+    else
+        diag_help(l->diag, "it has no plans: omit --plan");
+}
+
 const PlanDecl *lower_choose_plan(Lower *l, bool *fault)
 {
     const char *want = l->options->plan;
@@ -40,17 +52,13 @@ const PlanDecl *lower_choose_plan(Lower *l, bool *fault)
         diag_error(l->diag, l->options->plan_loc,
                    "the file has no plan '%s'", want);
         names_suggest(l->diag, &names, want);
-        const char *all = "";
-        for (int i = 0; i < names.name.n; i++)
-            all = arena_printf(l->arena, "%s%s%s", all, i ? ", " : "",
-                               names.name.at[i]);
-        diag_help(l->diag, names.name.n ? "its plans: %s" : "it has none%s",
-                  all);
+        help_plans(l);
     } else if (l->file->nplans > 1) {
         diag_error(l->diag, l->file->plan[1]->name.loc,
                    "the file has %d plans: --plan NAME chooses one",
                    l->file->nplans);
         diag_note(l->diag, l->file->plan[0]->name.loc, "the first is here");
+        help_plans(l);
     }
     return *fault || l->file->nplans == 0 ? NULL : l->file->plan[0];
 }

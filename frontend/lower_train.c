@@ -18,6 +18,20 @@ const Setting *lower_define(const Lower *l, const char *name)
 
 /* ---- settings ------------------------------------------------------------ */
 
+/* PDL's name of an element type of PyTorch; NULL: unknown. */
+static const char *torch_type(const char *name)
+{
+    static const struct {
+        const char *torch, *pdl;
+    } table[] = {{"fp16", "f16"},      {"float16", "f16"}, {"half", "f16"},
+                 {"bfloat16", "bf16"}, {"fp32", "f32"},    {"float32", "f32"},
+                 {"float", "f32"}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(table[i].torch, name) == 0)
+            return table[i].pdl;
+    return NULL;
+}
+
 /* Sets an element type: one of the first n of the table. */
 static void set_type(Lower *l, const Expr *e, int n, DType *to,
                      const char *message)
@@ -33,7 +47,10 @@ static void set_type(Lower *l, const Expr *e, int n, DType *to,
             return;
         }
     }
-    lower_error(l, e->range, NULL, "%s", message);
+    const char *ours = named ? torch_type(e->name) : NULL;
+    lower_error(l, e->range, ours ? arena_printf(l->arena, "did you mean '%s'?",
+                                                 ours) : NULL,
+                "%s", message);
 }
 
 static void set_epilogues(Lower *l, const Expr *e, bool *none)

@@ -210,6 +210,10 @@ static void give_help(Parser *p, const char *name, const char *const *expected,
     const char *foreign = foreign_syntax(p);
     if (help_foreign(p))
         return;
+    if (p->defining && expects(expected, n, "'='")) {
+        diag_help(p->diag, "write -D NAME=VALUE");
+        return;
+    }
     if (foreign) {
         diag_help(p->diag, "%s", foreign);
         return;

@@ -138,6 +138,8 @@ typedef struct Kernel {
 
 /* The kernel of a fused op, in the program's arena. */
 const Kernel *kernel_build(const Program *p, const Op *fused);
+/* NULL, or why a fused op of an edited dump cannot be a kernel. */
+const char *kernel_fault(const Program *p, const Op *fused);
 
 /* The kernel without choices for a CPU's cache: no value is kept or read back,
  * no buffer is marked as shared; the caller chooses parts, workspace and direct

@@ -370,10 +370,10 @@ static void make_stores(Builder *b)
 
 /* ---- building the kernel ------------------------------------------------- */
 
-static void build_space(Builder *b)
+static const char *find_space(const Program *p, const Op *fused, Space *space)
 {
-    const Region *body = b->k->op->body;
-    Arena *a = b->p->arena;
+    const Region *body = fused->body;
+    Arena *a = p->arena;
     int n = 0;
     for (const Op *op = body->first; op; op = op->next)
         n++;
@@ -385,9 +385,13 @@ static void build_space(Builder *b)
             stored[n] |= body->yield[i] == op->out[0];
         ops[n++] = op;
     }
-    const char *fault = space_build(a, b->p, n, ops, stored, &b->k->space);
-    if (fault)
-        bug("fused op '%s' is no kernel: %s", b->k->name, fault);
+    return space_build(a, p, n, ops, stored, space);
+}
+
+const char *kernel_fault(const Program *p, const Op *fused)
+{
+    Space space;
+    return find_space(p, fused, &space);
 }
 
 static Kernel *build(const Program *p, const Op *fused, bool cached)
@@ -397,7 +401,9 @@ static Kernel *build(const Program *p, const Op *fused, bool cached)
     Builder b = {.p = p, .k = NEW(p->arena, Kernel)};
     b.k->op = fused;
     b.k->name = c_clean(p->arena, op_attr(fused, "name").s);
-    build_space(&b);
+    const char *fault = find_space(p, fused, &b.k->space);
+    if (fault)
+        bug("fused op '%s' is no kernel: %s", b.k->name, fault);
     set_buffers(&b);
     b.map = NEW_ARRAY(p->arena, int, b.k->space.nvalues + 1);
     for (int i = 0; i < b.k->space.nvalues; i++)

@@ -4,6 +4,7 @@
  * read from shared memory, an epilogue of a library call. Another target may
  * lack these calls, or its gathers would move nothing.
  */
+#include "codegen/kernel.h"
 #include "codegen/target.h"
 
 typedef struct Check {
@@ -67,28 +68,44 @@ static bool can_make_shard(const Program *p, const Op *einsum)
     return scatter && target_can_make_shards(p, einsum, scatter, i);
 }
 
-static bool takes_shards(const Check *c, const Region *r)
+static bool takes_einsum(const Check *c, const Op *op)
+{
+    if (!can_do(c, op))
+        return refuse(c, op->loc, op_info(op->kind)->name);
+    if (can_make_shard(c->p, op))
+        return true;
+    diag_error(c->p->diag, op->loc, "einsum_shard: a rank's shard is "
+               "not whole rows of an f32 product of its own tensors");
+    diag_help(c->p->diag, "repeat the dump: the pass shards fuses only such "
+                          "products");
+    return false;
+}
+
+static bool takes_kernel(const Check *c, const Op *op)
+{
+    const char *fault = kernel_fault(c->p, op);
+    if (!fault)
+        return true;
+    diag_error(c->p->diag, op->loc, "fused '%s' is no kernel: %s",
+               op_attr(op, "name").s ? op_attr(op, "name").s : "", fault);
+    diag_help(c->p->diag, "repeat the dump: the pass fuse makes only kernels");
+    return false;
+}
+
+static bool takes(const Check *c, const Region *r)
 {
     for (const Op *op = r->first; op; op = op->next) {
-        if (op->body && !takes_shards(c, op->body))
+        bool good = op->kind == OP_einsum_shard ? takes_einsum(c, op)
+                    : op->kind == OP_fused      ? takes_kernel(c, op)
+                    : !op->body || takes(c, op->body);
+        if (!good)
             return false;
-        if (op->kind != OP_einsum_shard)
-            continue;
-        if (!can_do(c, op))
-            return refuse(c, op->loc, op_info(op->kind)->name);
-        if (!can_make_shard(c->p, op)) {
-            diag_error(c->p->diag, op->loc, "einsum_shard: a rank's shard is "
-                       "not whole rows of an f32 product of its own tensors");
-            diag_help(c->p->diag, "repeat the dump: the pass shards fuses only "
-                                  "such products");
-            return false;
-        }
     }
     return true;
 }
 
-bool target_takes_shards(const Program *p, const TargetInfo *t)
+bool target_takes_dump(const Program *p, const TargetInfo *t)
 {
     Check c = {p, t};
-    return takes_shards(&c, p->step);
+    return takes(&c, p->step);
 }

@@ -102,6 +102,13 @@ void ir_check_size(Program *p, const Type *t, Loc loc)
     diag_stop(p->diag);
 }
 
+_Noreturn void ir_too_deep(const Program *p, Loc loc)
+{
+    diag_error(p->diag, loc, "loops are nested too deep: at most %d, and one of "
+                             "microbatches", MAX_STACK);
+    diag_stop(p->diag);
+}
+
 Value *ir_new_value(Program *p, const char *hint, Type t, Loc loc)
 {
     ir_check_size(p, &t, loc);

@@ -359,6 +359,9 @@ void ir_renumber(Program *p);
 void ir_insert(Op *op, Region *r, Op *before);
 void ir_remove(Op *op);       /* unlinks; its results must be unused */
 void ir_move(Op *op, Region *r, Op *before);
+/* Raises an error at loops that need a stack of more than MAX_STACK, and stops:
+ * an edited dump may have them, the frontend refuses such arrays. */
+_Noreturn void ir_too_deep(const Program *p, Loc loc);
 /* Replaces uses in region r and inner regions. */
 void ir_replace_uses(Region *r, Value *old, Value *with);
 /* The number of reads of v by ops and yields of its own region. */

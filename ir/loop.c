@@ -21,13 +21,13 @@ static Type layer_type(const Type *t)
     return r;
 }
 
-static Type stack_type(const Type *t, int64_t n)
+static Type stack_type(const Program *p, const Op *loop, const Type *t)
 {
     Type r = *t;
     if (r.nstack == MAX_STACK)
-        bug("loops are nested too deep");
+        ir_too_deep(p, loop->loc);
     memmove(r.stack + 1, r.stack, sizeof *r.stack * (size_t)r.nstack);
-    r.stack[0] = n;
+    r.stack[0] = loop_trips(loop);
     r.nstack++;
     return r;
 }
@@ -72,7 +72,7 @@ static Value *result_for(Program *p, const Op *op, int i)
 {
     const Value *yield = op->body->yield[i];
     bool stack = op->kind == OP_loop && i >= op->ncarry;
-    Type t = stack ? stack_type(&yield->type, loop_trips(op)) : yield->type;
+    Type t = stack ? stack_type(p, op, &yield->type) : yield->type;
     Value *v = ir_new_value(p, yield->name, t, yield->loc);
     memcpy(v->why, yield->why, sizeof v->why);
     return v;
@@ -162,7 +162,7 @@ Value *ir_loop_add_carry(Program *p, Op *loop, Value *start, Value **result)
 
 Value *ir_loop_add_yield(Program *p, Op *loop, Value *inner)
 {
-    Type t = loop->kind == OP_loop ? stack_type(&inner->type, loop_trips(loop))
+    Type t = loop->kind == OP_loop ? stack_type(p, loop, &inner->type)
                                    : inner->type;
     return add_result(p, loop, loop->nouts, inner, t);
 }

@@ -30,8 +30,6 @@
  */
 #include "passes/memory_place.h"
 
-#include "base/bug.h"
-
 #include <string.h>
 
 /* ---- blocks -------------------------------------------------------------- */
@@ -151,7 +149,7 @@ static Place slice_of(const Memory *m, Place at, const Op *loop,
                       const Value *slice)
 {
     if (at.nstrides == MAX_LOOP_DEPTH)
-        bug("memory: loops nest deeper than %d", MAX_LOOP_DEPTH);
+        ir_too_deep(m->p, loop->loc);
     at.loop[at.nstrides] = loop;
     at.stride[at.nstrides] = at.row ? at.row * type_layers(&slice->type)
                                     : memory_local_bytes(m, slice);

@@ -171,7 +171,7 @@ static void follow(Tracer *t, const IssueList *list);
 static void enter(Tracer *t, const Op *loop)
 {
     if (t->depth == MAX_LOOP_DEPTH)
-        bug("trace: loops nest deeper than %d", MAX_LOOP_DEPTH);
+        ir_too_deep(t->p, loop->loc);
     t->loop[t->depth] = loop;
     t->first[t->depth] = false;
     t->skipped[t->depth] = 0;

@@ -1,7 +1,6 @@
 /* turns_type.c: computes types without the loop axis; see turns.h. */
 #include <string.h>
 
-#include "base/bug.h"
 #include "passes/turns.h"
 
 Type turns_part(const Turns *t, Type whole)
@@ -18,7 +17,7 @@ Type turns_stack(const Turns *t, Type whole)
 {
     Type part = turns_part(t, whole);
     if (part.nstack == MAX_STACK)
-        bug("loop axis: stacks are nested too deep");
+        ir_too_deep(t->p, t->p->train.loc);
     memmove(part.stack + 1, part.stack,
             sizeof *part.stack * (size_t)part.nstack);
     part.stack[0] = t->n;

@@ -42,11 +42,11 @@ bool rt_nccl_alloc(ParcRt *rt, CuAddress *to, size_t bytes)
     CudaComms *c = rt->device->comms;
     void *at = NULL;
     int32_t first = 0;
-    if (!c || !rt_flag(rt, "PARC_NCCL_WINDOW", true)) {
+    if (!c) {
         return false;
     }
-    bool mine = find_calls(c) && c->window_call.ncclMemAlloc(&at, bytes) ==
-                                     RT_NCCL_SUCCESS;
+    bool mine = rt_flag(rt, "PARC_NCCL_WINDOW", true) && find_calls(c) &&
+                c->window_call.ncclMemAlloc(&at, bytes) == RT_NCCL_SUCCESS;
     first = mine;
     rt_share(rt, RT_AT_START, &first, sizeof first);
     if (first && !mine) {

@@ -14,6 +14,26 @@ if ! "$PARC" examples/toy.pdl --mesh 2x2 -S "$tree" 2>"$work/log" &&
     exit
 fi
 check "the tree is written" test -e "$tree/train.c"
+cat >"$work/wide.pdl" <<'EOF'
+model Wide {
+    net: Linear(1024, 1024, bias=false)
+
+    forward(x: [batch, 1024]) {
+        return mean(relu(net(x)))
+    }
+}
+
+plan replicas(dp) {
+    fully_shard dp { net: strategy=no_shard }
+}
+
+train {
+    batch     = 8
+    optimizer = SGD(lr=0.01)
+}
+EOF
+check "a model with long messages" "$PARC" "$work/wide.pdl" --mesh 2 \
+    -S "$work/wide"
 check "forked ranks train" \
     tests/standin/run "$tree" --steps 3 --export "$work/forked.st" \
     --log "$work/forked.jsonl"
@@ -22,10 +42,11 @@ LD_LIBRARY_PATH=$BUILD/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 "$tree/train" --print-shards net1 >"$work/forked.shards"
 
+size=4
 rank() { # rank R OPTIONS…
     as=$1
     shift
-    env RANK="$as" WORLD_SIZE=4 LOCAL_RANK="$as" MASTER_ADDR=127.0.0.1 \
+    env RANK="$as" WORLD_SIZE=$size LOCAL_RANK="$as" MASTER_ADDR=127.0.0.1 \
         MASTER_PORT=$port "$tree/train" "$@"
 }
 launched() {
@@ -73,4 +94,29 @@ killed() {
             "$work/err.0"
 }
 check "a killed rank ends the run" killed
+
+# NCCL is warmed up with messages of the model's size, as far as memory allows.
+# The size has to be the same on all ranks, whose free memory differs.
+tree=$work/wide
+check "which trains" tests/standin/run "$tree" --steps 1
+export STANDIN_KERNELS="$tree/standin.so"
+two() { # two VARIABLE=VALUE OTHER=VALUE: of rank 0, of rank 1
+    port=$((port + 1))
+    (export "$2" && rank 1 --steps 2) >"$work/out.1" 2>&1 &
+    (export "$1" && rank 0 --steps 2) >"$work/out.0" 2>&1
+    status=$?
+    wait $! || status=1
+    cat "$work"/out.?
+    return $status
+}
+size=2
+check "with less free memory on one rank" two STANDIN_FREE=100000000 \
+    STANDIN_FREE=13000000
+check "without a window on rank 0" two PARC_NCCL_WINDOW=0 PARC_NCCL_WINDOW=1
+refused() {
+    two PARC_NCCL_WINDOW=1 PARC_NCCL_WINDOW=0
+    [ $? = 1 ] && grep -q "rank 1: the arena is NCCL's memory on rank 0" \
+        "$work"/out.?
+}
+check "without one on rank 1" refused
 finish

@@ -29,7 +29,8 @@ function start_file() {
     check("")
     file = FILENAME
     inside = ""
-    kind = file ~ /\.([chly]|cuh?|def)$/ ? "c" : file ~ /\.md$/ ? "md" : "sh"
+    kind = file ~ /\.([chly]|cuh?|def)$/ ? "c" : file ~ /\.md$/ ? "md" : \
+        file ~ /\.py$/ ? "py" : "sh"
 }
 
 # Passes on what is text in a line; the rest is replaced by blanks.
@@ -42,8 +43,14 @@ function text(line) {
             line = ""
         }
         check(inside == "" ? line : "")
+    } else if (kind == "py" && (inside != "" || line ~ /"""/)) {
+        if (gsub(/"""/, "", line) == 1)
+            inside = inside == "" ? "docstring" : ""
+        check(line)
     } else if (match(line, /(^|[ \t])#[^!]/)) {
         check(substr(line, RSTART))
+    } else if (match(line, /(^|[ \t])check "[^"]*"/)) {
+        check(substr(line, RSTART, RLENGTH)) # the label of a test
     } else {
         check("")
     }

@@ -3,8 +3,9 @@
 #
 # Prints `file:line: word → use` for each word to avoid, and fails if it prints
 # any. It checks comments and strings of C, flex and bison, the text of documents
-# without code, and comments of other files. Paths that begin with a line of
-# words.todo are checked only if they are arguments.
+# without code, docstrings of Python, the labels of `check` in tests, and comments
+# of all other files. Paths that begin with a line of words.todo are checked only
+# if they are arguments.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 if [ $# -gt 0 ]; then
@@ -16,7 +17,8 @@ else
     [ -z "$todo" ] || files=$(echo "$files" | grep -v "$todo")
 fi
 files=$(echo "$files" | grep -E \
-    -e '\.([chly]|cuh?|def|md|sh|pdl|py)$|Makefile|^tests/(run|.*/run)$' |
+    -e '\.([chly]|cuh?|def|md|sh|pdl|py)$|Makefile|^tests/(run|.*/run)$' \
+    -e '^tests/(gpu/(trees|loopback|cases)|bench/[a-z_]+|standin/build)$' |
     grep -v '^tests/golden/.*/.*\.\(c\|cu\)$' | sort)
 [ -n "$files" ] || exit 0
 # shellcheck disable=SC2086

@@ -38,7 +38,7 @@ check "unwritable" fails 1 "/no/train" "$PARC" examples/toy.pdl \
     --target cpu -o "$work/file/no/train"
 check "unwritable tree" fails 1 "/no/src" "$PARC" examples/toy.pdl \
     --target cpu -S "$work/file/no/src"
-check "an unwritable tree leaves no folder" absent "$work/no"
+check "an unwritable tree leaves no directory" absent "$work/no"
 check "no compiler" fails 1 "cannot start 'nowhere'" env CC=nowhere \
     "$PARC" examples/toy.pdl --target cpu -o "$work/no"
 check "a missing compiler leaves no binary" absent "$work/no"

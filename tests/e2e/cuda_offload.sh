@@ -116,8 +116,8 @@ on=$work/llama-mesh-on
 check "offload with PARC_NANCHECK=1" ran llama-mesh-on early PARC_NANCHECK=1
 check "offload without a graph" ran llama-mesh-on late PARC_GRAPH=0
 check "offload with PARC_SYNC=1" ran llama-mesh-on early PARC_SYNC=1
-check "offload with queued work that runs ahead" ran llama-mesh-on ahead
-check "queued work that runs ahead gives the same weights" \
+check "offload with the queued work of other streams first" ran llama-mesh-on ahead
+check "all orders of queued work give the same weights" \
     cmp "$on.early.st" "$on.ahead.st"
 
 # Weights are read and written through the mirror, with a device and without.

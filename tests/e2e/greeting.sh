@@ -76,20 +76,20 @@ check "a forged rank of another plan is refused" gets "other plan"
 check "a forged rank of another plan is reported" \
     refuses "built from another plan than rank 0"
 between() { env "$@" true; stranger hello wrong-key plan=1 rank=3; }
-check "a guest without the token ends no run" job PARC_TOKEN=$token
-check "a guest without the token is refused" gets "other token"
-check "a guest without the token is reported" \
+check "a client without the token ends no run" job PARC_TOKEN=$token
+check "a client without the token is refused" gets "other token"
+check "a client without the token is reported" \
     refuses "with another token (PARC_TOKEN has to be the \
 same for all ranks)"
 between() { PARC_TOKEN=$token stranger hello replay rank=3; }
 check "a recorded code ends no run" job PARC_TOKEN=$token
 check "a recorded code is refused" gets "other token"
 between() { PARC_TOKEN=$token stranger hello size=5; }
-check "a guest of another size ends no run" job PARC_TOKEN=$token
-check "a guest of another size is refused" gets "other size"
+check "a client of another size ends no run" job PARC_TOKEN=$token
+check "a client of another size is refused" gets "other size"
 between() { PARC_TOKEN=$token stranger hello rank=4; }
-check "a guest with an impossible rank ends no run" job PARC_TOKEN=$token
-check "a guest with an impossible rank is refused" gets "no rank"
+check "a client with an impossible rank ends no run" job PARC_TOKEN=$token
+check "a client with an impossible rank is refused" gets "no rank"
 between() { stranger hello wrong-key 'host=\x1b[31mred'; }
 check "a host name with an escape sequence ends no run" job A=
 check "a host name is printed without its escape sequence" \

@@ -85,7 +85,7 @@ check "both trees have the same bytes" diff -r "$work/one" "$work/other place"
 names_no_folder() {
     ! grep -rlaF -e "$work" -e "$root" "$work/one"
 }
-check "the tree names no folder of this machine" names_no_folder
+check "the tree names no directory of this machine" names_no_folder
 
 # make recompiles an image that is older than the device code.
 rebuilds() {

@@ -124,7 +124,7 @@ check "no temporary file is left next to the trace" sh -c "! ls '$work'/t.*"
 check "--trace without a step is refused" \
     fails_with 2 "no step to trace" "$toy" --steps 0 \
     --trace "$work/t"
-check "--trace to a missing folder is refused" \
+check "--trace to a missing directory is refused" \
     fails_with 1 "cannot write" "$toy" --trace "$work/none/t"
 check "--trace to a full disk fails" \
     fails_with 1 "No space left" "$toy" --steps 3 \

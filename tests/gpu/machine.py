@@ -2,9 +2,9 @@
 """machine.py: describes this machine as one JSON object: GPUs, driver, the
 libraries that a program opens with their versions and files, tools.
 
-  machine.py folders   prints the folders of libraries that the loader does not
-                       find (pip's and the toolkit's), with ':' between them,
-                       for LD_LIBRARY_PATH
+  machine.py directories   prints the directories of libraries that the loader
+                           does not find (pip's and the toolkit's), with ':'
+                           between them, for LD_LIBRARY_PATH
 
 It opens each library, so it runs in a process of its own.
 """
@@ -37,9 +37,9 @@ def opened(names):
 
 
 def folders():
-    """The folders of libraries that the loader does not find by itself. If it
-    misses one that is in a folder of pip or of the toolkit, all these folders
-    are returned, because the libraries open each other."""
+    """The directories of libraries that the loader does not find by itself. If
+    it misses one that is in a directory of pip or of the toolkit, all these
+    directories are returned, because the libraries open each other."""
     missing = [names for _, names, _ in LIBRARIES if not opened(names)]
     found = []
     for path in sys.path:
@@ -105,7 +105,7 @@ def nvidia_smi():
 
 
 def main():
-    if sys.argv[1:] == ["folders"]:
+    if sys.argv[1:] == ["directories"]:
         print(":".join(folders()))
         return
     libraries = {}

@@ -320,7 +320,7 @@ def look_at_machine(run):
     and the rate of a copy. Every command repeats this, because it may run on
     another machine than the previous one."""
     tool = [sys.executable, run.trees / "tools/machine.py"]
-    found = run.programs.run("libraries", [*tool, "folders"], 60)
+    found = run.programs.run("libraries", [*tool, "directories"], 60)
     folders = found.output.strip() if found.ok else ""
     env = run.programs.env
     env["LD_LIBRARY_PATH"] = ":".join(

@@ -2,8 +2,8 @@
 case, appended when the part begins and when it ends.
 
 A killed command leaves at most one incomplete line, which readers skip. The
-records are stored twice, in the results folder and in the work folder, because
-some machines give each command an empty results folder.
+records are stored twice, in the results directory and in the work directory,
+because some machines give each command an empty results directory.
 """
 import datetime
 import json

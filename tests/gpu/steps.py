@@ -55,7 +55,7 @@ def number(name, default):
 
 
 class Run:
-    """The state that the parts share: folders, cases, limits, programs, results
+    """The state that the parts share: directories, cases, limits, programs, results
     and the deadline of the command."""
 
     def __init__(self, work, out):

@@ -5,7 +5,7 @@ greeting.py PORT hello [OPTION…]   introduces itself as a rank; prints the ans
     wrong-key       without the job's key
     replay          with a code for the nonce of another connection
     rank=R size=N plan=P host=TEXT
-greeting.py PORT serve             acts as rank 0 without the key: answers
+greeting.py PORT serve             plays rank 0 without the key: answers
                                    JOINED to every peer and prints its message
 
 The environment names the job, as in runtime/rt_key.c; runtime/rt_greeting.h

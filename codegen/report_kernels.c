@@ -7,6 +7,7 @@
  */
 #include "codegen/cuda_kernel.h"
 #include "codegen/report.h"
+#include "ir/uses.h"
 #include "runtime/cuda/rt_block_memory.h"
 
 #include <string.h>
@@ -14,6 +15,7 @@
 typedef struct Table {
     Out *o;
     const Program *p;
+    Uses uses;
     int number;
     int64_t calls;
     bool head; /* the head of the second list is printed */
@@ -70,20 +72,21 @@ static const char *join(Arena *a, const char *list, const char *more)
 
 /* Follows a value through views; false if anything but a kernel of its phase
  * uses it. */
-static bool goes_to_kernels(const Table *t, const Region *r, const Value *v,
-                            Phase phase, const char **names)
+static bool goes_to_kernels(const Table *t, const Value *v, Phase phase,
+                            const char **names)
 {
-    for (int i = 0; i < r->nyields; i++)
-        if (r->yield[i] == v)
-            return false;
-    for (const Op *op = r->first; op; op = op->next)
-        for (int i = 0; i < op->nargs; i++) {
+    int n, reads = 0;
+    Op *const *reader = uses_readers(&t->uses, v, &n);
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < reader[k]->nargs; i++) {
+            const Op *op = reader[k];
             if (op->arg[i] != v)
                 continue;
+            reads++;
             if (op->phase != phase)
                 return false;
             if (fuse_is_view(op->kind)) {
-                if (!goes_to_kernels(t, r, op->out[0], phase, names))
+                if (!goes_to_kernels(t, op->out[0], phase, names))
                     return false;
             } else if (op->kind == OP_fused) {
                 *names = join(t->p->arena, *names, op_attr(op, "name").s);
@@ -91,14 +94,14 @@ static bool goes_to_kernels(const Table *t, const Region *r, const Value *v,
                 return false;
             }
         }
-    return true;
+    return reads == t->uses.count[v->id]; /* else the region yields it */
 }
 
-static void between(Table *t, const Region *r, const Op *op)
+static void between(Table *t, const Op *op)
 {
     for (int i = 0; i < op->nouts; i++) {
         const char *names = "";
-        if (!goes_to_kernels(t, r, op->out[i], op->phase, &names) || !*names)
+        if (!goes_to_kernels(t, op->out[i], op->phase, &names) || !*names)
             continue;
         if (!t->head) {
             out_line(t->o, "");
@@ -126,14 +129,14 @@ static void walk(Table *t, const Region *r, int64_t calls, bool list)
         if (list)
             kernel_line(t, op);
         else
-            between(t, r, op);
+            between(t, op);
         t->number++;
     }
 }
 
 void report_kernels(Out *o, const Program *p)
 {
-    Table t = {.o = o, .p = p};
+    Table t = {.o = o, .p = p, .uses = uses_find(p)};
     out_line(o, "");
     out_line(o, "Kernels (calls per step x bytes read, bytes written, minimum "
                 "of their sum, per call on");

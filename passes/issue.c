@@ -25,6 +25,8 @@
 #include "passes/offload.h"
 #include "passes/streams.h"
 
+#include "ir/uses.h"
+
 #include <string.h>
 
 const char *stream_name(int stream)
@@ -71,6 +73,7 @@ typedef struct Feeders {
     const Op *gather;
     VEC(const Op *) op;
     Arena *arena;
+    const Uses *uses;
 } Feeders;
 
 static bool is_feeder(const Feeders *f, const Op *op)
@@ -104,21 +107,28 @@ static bool find_feeders(Feeders *f, Value *v)
     return true;
 }
 
+/* Whether only producers, and the gather, read v, or a view of it. */
+static bool feeds_only(const Feeders *f, const Value *v)
+{
+    int n, reads = 0;
+    Op *const *reader = uses_readers(f->uses, v, &n);
+    for (int k = 0; k < n; k++) {
+        for (int i = 0; i < reader[k]->nargs; i++)
+            reads += reader[k]->arg[i] == v;
+        if (live_is_view(reader[k]->kind) ? !feeds_only(f, reader[k]->out[0])
+                                          : !is_feeder(f, reader[k]))
+            return false;
+    }
+    return reads == f->uses->count[v->id]; /* else the region yields it */
+}
+
 /* Whether no other op reads the results of the producers. */
 static bool feed_nothing_else(const Feeders *f)
 {
-    for (const Op *op = f->body->first; op; op = op->next)
-        for (int i = 0; i < op->nargs; i++) {
-            const Op *def = live_root(op->arg[i])->def;
-            if (def && def != f->gather && is_feeder(f, def) &&
-                !is_feeder(f, op) && !live_is_view(op->kind))
+    for (int k = 0; k < f->op.n; k++)
+        for (int i = 0; i < f->op.at[k]->nouts; i++)
+            if (!feeds_only(f, f->op.at[k]->out[i]))
                 return false;
-        }
-    for (int i = 0; i < f->body->nyields; i++) {
-        const Op *def = live_root(f->body->yield[i])->def;
-        if (def && def != f->gather && is_feeder(f, def))
-            return false;
-    }
     return true;
 }
 
@@ -176,11 +186,12 @@ static void look_at_fetches(const Region *r, Ahead *ahead)
 /* Enters a gather and the producers of its operands: as prefetched within its
  * loop if it has a prefetch distance, else as a candidate for hoisting across
  * loops. */
-static void look_at_gather(Arena *a, const Op *gather, Ahead *ahead)
+static void look_at_gather(Arena *a, const Uses *uses, const Op *gather,
+                           Ahead *ahead)
 {
     bool turns = gather->region->owner && prefetch_of(gather) > 0;
     Feeders f = {.body = gather->region, .ahead = ahead, .gather = gather,
-                 .arena = a};
+                 .arena = a, .uses = uses};
     for (int i = 0; i < gather->nargs; i++)
         if (!find_feeders(&f, gather->arg[i]))
             return;
@@ -195,14 +206,15 @@ static void look_at_gather(Arena *a, const Op *gather, Ahead *ahead)
     }
 }
 
-static void look_at_region(Arena *a, const Region *r, Ahead *ahead)
+static void look_at_region(Arena *a, const Uses *uses, const Region *r,
+                           Ahead *ahead)
 {
     look_at_fetches(r, ahead);
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
-            look_at_region(a, op->body, ahead);
+            look_at_region(a, uses, op->body, ahead);
         if (live_is_unit_gather(op))
-            look_at_gather(a, op, ahead);
+            look_at_gather(a, uses, op, ahead);
     }
 }
 
@@ -213,7 +225,8 @@ Ahead issue_ahead(const Program *p, const TargetInfo *t)
                    .leads = NEW_ARRAY(p->arena, const Op *, p->nops)};
     if (t->streams < 2)
         return ahead;
-    look_at_region(p->arena, p->step, &ahead);
+    Uses uses = uses_find(p);
+    look_at_region(p->arena, &uses, p->step, &ahead);
     issue_find_leads(p, t, &ahead);
     return ahead;
 }

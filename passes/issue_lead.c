@@ -24,10 +24,16 @@
 
 #include <string.h>
 
+typedef VEC(const Op *) OpVec;
+
 typedef struct Finder {
     const Program *p;
     const TargetInfo *t;
     Ahead *ahead;
+    const Op **reader; /* by op id: where a gather's unit begins */
+    int *starts;       /* by op id: the number of units that begin at the op */
+    OpVec *issued[2];  /* by gather's id: the ops that are issued with it: by
+                        * Ahead.leads, by Ahead.gather */
 } Finder;
 
 const Op *issue_lead_stays(const Lead *lead)
@@ -47,30 +53,37 @@ static bool same_unit(const Op *x, const Op *y)
     return strcmp(x->attr[1].s, y->attr[1].s) == 0;
 }
 
-static bool reads(const Op *op, const Op *of)
+/* ---- tables -------------------------------------------------------------- */
+
+/* Enters the op as the reader of the gathers that no op before it reads. */
+static void enter_reader(Finder *f, const Op *op)
 {
-    for (int i = 0; i < op->nargs; i++)
-        if (live_root(op->arg[i])->def == of)
-            return true;
-    return false;
+    for (int i = 0; i < op->nargs; i++) {
+        const Op *gather = live_root(op->arg[i])->def;
+        if (!gather || !live_is_unit_gather(gather) || f->reader[gather->id])
+            continue;
+        f->reader[gather->id] = op;
+        f->starts[op->id]++;
+    }
 }
 
-/* The op where a unit that is gathered outside of loops begins. */
-static const Op *first_reader(const Op *gather)
+static void enter_issued(Finder *f, OpVec *issued, const Op *with,
+                         const Op *op)
 {
-    for (const Op *op = gather->next; op; op = op->next)
-        if (!live_is_view(op->kind) && reads(op, gather))
-            return op;
-    return NULL;
+    if (with)
+        vec_push(f->p->arena, &issued[with->id], op);
 }
 
-/* The number of units of the region that begin at the op. */
-static int units_at(const Op *op)
+static void make_tables(Finder *f, const Region *r)
 {
-    int n = 0;
-    for (const Op *g = op->region->first; g != op; g = g->next)
-        n += live_is_unit_gather(g) && first_reader(g) == op;
-    return n;
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            make_tables(f, op->body);
+        if (!live_is_view(op->kind))
+            enter_reader(f, op);
+        enter_issued(f, f->issued[0], f->ahead->leads[op->id], op);
+        enter_issued(f, f->issued[1], f->ahead->gather[op->id], op);
+    }
 }
 
 static int units_in(const Region *body)
@@ -120,9 +133,11 @@ static bool makes_operand(const Finder *f, const Lead *lead, const Op *op)
 {
     if (op->kind == OP_param || issue_lead_has(f->ahead, op, lead))
         return false;
-    for (const Op *user = lead->gather->region->first; user; user = user->next)
-        for (int i = 0; i < user->nargs; i++)
-            if (issue_lead_has(f->ahead, user, lead) && makes(op, user->arg[i]))
+    const OpVec *issued =
+        &f->issued[lead->kind != ISSUE_HERE][lead->gather->id];
+    for (int k = 0; k < issued->n; k++)
+        for (int i = 0; i < issued->at[k]->nargs; i++)
+            if (makes(op, issued->at[k]->arg[i]))
                 return true;
     return false;
 }
@@ -167,9 +182,9 @@ static void find_place(const Finder *f, Lead *lead, const Op *from,
         if (loop)
             go_into(lead, op, units);
         int64_t turn = loop ? units_in(op->body) : 0;
-        units -= loop ? loop_trips(op) * (turn ? turn : 1) : units_at(op);
+        units -= loop ? loop_trips(op) * (turn ? turn : 1) : f->starts[op->id];
     }
-    for (const Op *op = at; op && !lead->at; op = op->next)
+    for (const Op *op = at; op != from && op && !lead->at; op = op->next)
         if (op->next == issue_lead_stays(lead))
             lead->at = at;
 }
@@ -223,8 +238,8 @@ static void find_in(Finder *f, const Region *r)
             find_first(f, op);
             find_in(f, op->body);
         }
-        const Op *reader = f->ahead->leads[op->id] == op ? first_reader(op)
-                                                         : NULL;
+        const Op *reader =
+            f->ahead->leads[op->id] == op ? f->reader[op->id] : NULL;
         if (reader)
             add_lead(f, (Lead){.gather = op, .kind = ISSUE_HERE}, reader,
                      unit_prefetch_of(f->p, op->attr[1].s,
@@ -234,6 +249,12 @@ static void find_in(Finder *f, const Region *r)
 
 void issue_find_leads(const Program *p, const TargetInfo *t, Ahead *ahead)
 {
-    Finder f = {.p = p, .t = t, .ahead = ahead};
+    Arena *a = p->arena;
+    Finder f = {.p = p, .t = t, .ahead = ahead,
+                .reader = NEW_ARRAY(a, const Op *, p->nops),
+                .starts = NEW_ARRAY(a, int, p->nops),
+                .issued = {NEW_ARRAY(a, OpVec, p->nops),
+                           NEW_ARRAY(a, OpVec, p->nops)}};
+    make_tables(&f, p->step);
     find_in(&f, p->step);
 }

@@ -21,7 +21,8 @@
 /* ---- the library --------------------------------------------------------- */
 
 /* The oldest supported version: older ones use other forms of masks and
- * workspaces, and 9.10.0 and 9.10.1 compute wrong gradients. */
+ * workspaces (before 9.6 the caller clears the sum of dq), and 9.10.0 and
+ * 9.10.1 compute wrong gradients. */
 enum { LEAST_VERSION = 91002, LAST_THAT_PADS_WRONG = 91500 };
 
 static void open_handle(ParcRt *rt, Cudnn *x)

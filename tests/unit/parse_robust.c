@@ -23,6 +23,24 @@ static char *print(Arena *a, const File *f, size_t *size)
     return o.text;
 }
 
+/* True unless the tree without the broken plans, where no plan is selected, is
+ * refused without a message, prints as another tree, or differs from `whole`,
+ * the tree of a text without errors. */
+static bool try_other_plans(Arena *a, const char *text, size_t size,
+                            const File *whole)
+{
+    Diag *d = diag_new(a, COLOR_NEVER);
+    size_t n;
+    File *f = pdl_parse_plan(a, d, diag_source(d, "damaged", text, size),
+                             "no plan has this name");
+    if (!f)
+        return !whole && diag_error_count(d) > 0;
+    const char *once = print(a, f, &n);
+    File *again = pdl_parse(a, d, diag_source(d, "printed", once, n));
+    return again && strcmp(once, print(a, again, &n)) == 0 &&
+           (!whole || strcmp(once, print(a, whole, &n)) == 0);
+}
+
 /* True unless a tree prints as a text that parses to another tree. */
 static bool try_text(const char *text, size_t size, int *parsed)
 {
@@ -40,6 +58,7 @@ static bool try_text(const char *text, size_t size, int *parsed)
     } else if (diag_error_count(d) == 0) {
         good = false; /* refused without a message */
     }
+    good = good && try_other_plans(a, copy, size, f);
     pdl_parse_define(a, d, diag_source(d, "defined", copy, size));
     FILE *nowhere = fopen("/dev/null", "w");
     if (nowhere) {

@@ -72,6 +72,8 @@ static const char *method_help(const Parser *p, const char *of,
     static const char *const packages[] = {"torch", "nn", "F", "np",
                                            "functional", "self"};
     const char *help = foreign_help(name);
+    if (strcmp(of, "self") == 0)
+        return arena_printf(p->arena, "write %s without 'self.'", name);
     for (size_t i = 0; i < sizeof packages / sizeof *packages; i++)
         if (strcmp(of, packages[i]) == 0)
             return help ? help
@@ -140,6 +142,12 @@ const char *foreign_syntax(const Parser *p)
         if (*name && begin > 0 && p->text[begin - 1] == '.')
             return method_help(p, word_before(p, begin - 1), name);
     }
+    size_t end = at;
+    while (end > 0 && p->text[end - 1] == ' ')
+        end--;
+    if (strcmp(word_before(p, end), "def") == 0)
+        return arena_printf(p->arena, "write %s(…) { … } without 'def'",
+                            word_after(p, at));
     if (strcmp(word_after(p, at), "if") == 0)
         return "an if is a statement: if condition { … } else { … }";
     return NULL;

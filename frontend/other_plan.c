@@ -7,6 +7,7 @@
  * parser recovers from an error. A plan without a clear end, such as one with an
  * unclosed brace, is not skipped: its errors remain errors.
  */
+#include <ctype.h>
 #include <string.h>
 
 #include "frontend/parser.h"
@@ -37,8 +38,12 @@ static size_t end_of_plan(const Parser *p, size_t at)
         char c = p->text[at];
         at = next_offset(p, at);
         parens += (c == '(') - (c == ')');
-        if (c == '\n' && ((braces == 0 && parens <= 0) ||
-                          declaration_at(p, at)))
+        bool header = braces == 0 && parens <= 0;
+        while (c == '\n' && header && at < p->size &&
+               isspace((unsigned char)p->text[at]))
+            at++; /* the '{' may be on a later line */
+        if (c == '\n' && (header ? at == p->size || p->text[at] != '{'
+                                 : declaration_at(p, at) != NULL))
             return 0;
         braces += (c == '{') - (c == '}');
         if (c == '}' && braces <= 0)

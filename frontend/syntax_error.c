@@ -174,6 +174,9 @@ static const struct {
     {"DistributedDataParallel", "each axis of a plan that no 'parallelize' "
                                 "names splits the batch"},
     {"checkpoint_wrapper", "write 'checkpoint { path }' in a plan"},
+    {"import", "a file has no imports: begin with 'model NAME { … }'"},
+    {"class", "write 'module NAME { … }', and 'model NAME { … }' for the whole "
+              "network"},
     {"mesh", "a plan declares the axes, as in 'plan p(dp, tp)'; --mesh "
              "gives their sizes"},
 };
@@ -200,6 +203,15 @@ static bool expects(const char *const *expected, int n, const char *name)
     return false;
 }
 
+/* Whether the next line with text begins with '{'. */
+static bool brace_follows(const Parser *p)
+{
+    size_t at = p->offset;
+    while (at < p->size && isspace((unsigned char)p->text[at]))
+        at++;
+    return at < p->size && p->text[at] == '{';
+}
+
 /* Suggests a correction for a common mistake. */
 static void give_help(Parser *p, const char *name, const char *const *expected,
                       int n)
@@ -221,10 +233,16 @@ static void give_help(Parser *p, const char *name, const char *const *expected,
     if (strcmp(name, "a string") == 0 && expects(expected, n, "a name") &&
         !expects(expected, n, "a number"))
         diag_help(p->diag, "write names and paths without quotes");
+    else if (strcmp(name, line_end[0]) == 0 && brace_follows(p))
+        diag_help(p->diag, "write the '{' at the end of this line");
     else if (strcmp(name, "'else'") == 0)
         diag_help(p->diag, "write 'else' on the line of the '}' before it");
     else if (c == ',' && p->in_plan && expects(expected, n, "':'"))
         diag_help(p->diag, "write several paths in brackets: [a, b]: …");
+    else if (c == ':' && expects(expected, n, "'{'"))
+        diag_help(p->diag, "write a block in braces: { … }");
+    else if (c == '&' || c == '|' || c == '!')
+        diag_help(p->diag, "the logical operators are 'and', 'or' and 'not'");
     else if (c == ';')
         diag_help(p->diag, "the end of the line ends a statement");
     else if (c == '"' && strcmp(name, "a string") != 0)

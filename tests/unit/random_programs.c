@@ -8,11 +8,12 @@
  * backward pass, is interpreted once. After `autodiff`, and from `partition` on
  * after each pass, the program is interpreted on all ranks of the mesh, and
  * must give the same loss, gradient norm, parameters and optimizer states.
- * After every pass the verifier runs, and the dump must read back identically.
- * If the compiler refuses a plan, which it may, the test takes another seed.
- * Once memory is planned, the program runs next to an arena (random_memory.c).
- * Every seed runs in a separate process, so a crash counts as a failure. With
- * --dump a single seed prints its program after every pass.
+ * After every pass the verifier runs, and the dump must read back identically;
+ * after `matmul` no einsum is a loop nest. If the compiler refuses a plan, which
+ * it may, the test takes another seed. Once memory is planned, the program runs
+ * next to an arena (random_memory.c). Every seed runs in a separate process, so
+ * a crash counts as a failure. With --dump a single seed prints its program
+ * after every pass.
  */
 #include "base/bug.h"
 #include "codegen/target.h"
@@ -140,6 +141,27 @@ static const char *check_alone(const Case *c)
     return n > 0 ? "one rank has collectives" : NULL;
 }
 
+typedef struct Nests {
+    const Program *p;
+    const TargetInfo *t;
+    int n;
+} Nests;
+
+static void count_nest(Op *op, void *context)
+{
+    Nests *nests = context;
+    nests->n += op->kind == OP_einsum && !nests->t->is_matmul(nests->p, op);
+}
+
+/* After the pass `matmul` the library computes every einsum. */
+static const char *check_matmuls(const Case *c, const TargetInfo *t)
+{
+    Nests nests = {c->p, t, 0};
+    if (strcmp(c->at, "matmul") == 0)
+        ir_walk(c->p->step, count_nest, &nests);
+    return nests.n > 0 ? "an einsum is a loop nest" : NULL;
+}
+
 /* Every dump must read back and print identically. */
 static const char *read_back(Case *c)
 {
@@ -179,6 +201,8 @@ static const char *after_pass(Case *c, const TargetInfo *t)
     const char *fault = ir_verify(c->p);
     if (!fault)
         fault = check_alone(c);
+    if (!fault)
+        fault = check_matmuls(c, t);
     if (!fault)
         fault = read_back(c);
     if (fault)

@@ -50,7 +50,7 @@ static void collective_comment(Emitter *e, const Op *op,
              c_comment(a, c->axis), c_comment(a, c->tensor));
     out_line(e->o, " * %s", c_comment(a, op->why.text ? op->why.text : ""));
     out_line(e->o, " * %s%s, %s */", report_bytes(a, c->bytes),
-             c->in_place ? " in place" : "",
+             c->in_place ? ", in place: no data moves" : "",
              c_comment(a, diag_where(e->p->diag, a, loc)));
 }
 

@@ -50,9 +50,10 @@ static void header(Emitter *e)
     out_line(o, " * Collectives: calls per step x bytes per call on each rank:");
     for (int i = 0; i < e->ncollectives; i++) {
         const CollectiveInfo *c = &e->collective[i];
-        out_line(o, " *   %-5s %-14s over %-6s %4lld x %12lld  %s", c->label,
+        out_line(o, " *   %-5s %-14s over %-6s %4lld x %12lld  %s%s", c->label,
                  c->kind, c_comment(a, c->axis), (long long)c->count,
-                 (long long)c->bytes, c_comment(a, c->tensor));
+                 (long long)c->bytes, c_comment(a, c->tensor),
+                 c->in_place ? "; in place, no data moves" : "");
     }
     if (!e->ncollectives)
         out_line(o, " *   none");
@@ -98,15 +99,36 @@ static void segments(Emitter *e)
     }
 }
 
-static void blocks(Emitter *e, bool host)
+/* The live range of a block, by the numbers of parc_mark: "marks 4 to 31". The
+ * statements of init_constants have no mark. */
+static const char *live_marks(const Emitter *e, const Liveness *l,
+                              const Block *b)
+{
+    if (b->first == 0 && b->last == l->end - 1)
+        return "the whole run";
+    int first = 0, last = e->nwork - 1;
+    while (first < e->nwork && l->begin[e->work[first].op->id] < b->first)
+        first++;
+    while (last >= 0 && l->begin[e->work[last].op->id] > b->last)
+        last--;
+    if (last < 0)
+        return "init_constants";
+    if (first > last) /* a statement without a mark, between two marks */
+        return arena_printf(e->p->arena, "after mark %d", last);
+    if (first == last)
+        return arena_printf(e->p->arena, "mark %d", first);
+    return arena_printf(e->p->arena, "marks %d to %d", first, last);
+}
+
+static void blocks(Emitter *e, const Liveness *l, bool host)
 {
     Out *o = e->o;
     for (int i = 0; i < e->memory->nblocks; i++) {
         const Block *b = &e->memory->block[i];
         if (b->host != host)
             continue;
-        out_line(o, "/* %lld bytes, %s, %d to %d */", (long long)b->bytes,
-                 memory_class_name(b->class), b->first, b->last);
+        out_line(o, "/* %lld bytes, %s, %s */", (long long)b->bytes,
+                 memory_class_name(b->class), live_marks(e, l, b));
         const Segment *s = emitter_segment(e, b);
         if (s)
             out_line(o, "#define AT_%s (%s + INT64_C(%lld))", e->block_name[i],
@@ -123,24 +145,26 @@ static void memory_map(Emitter *e)
 {
     Out *o = e->o;
     const MemoryPlan *m = e->memory;
+    Liveness l;
+    live_analyse(e->p, &l);
     out_line(o, "");
     out_line(o, "/* The offset of each buffer in a rank's arena. The comment "
                 "above an offset has");
     out_line(o, " * the buffer's bytes, its category, and its live range: the "
-                "numbers of the first");
-    out_line(o, " * and last op, in program order. Buffers may share addresses "
-                "if their live ranges");
-    out_line(o, " * do not overlap. */");
+                "parc_mark numbers of");
+    out_line(o, " * the first and last statement that need it. Buffers may "
+                "share addresses if their");
+    out_line(o, " * live ranges do not overlap. */");
     out_line(o, "#define ARENA_BYTES INT64_C(%lld)", (long long)m->own);
     segments(e);
-    blocks(e, false);
+    blocks(e, &l, false);
     if (!m->host)
         return;
     out_line(o, "");
     out_line(o, "/* Buffers in host memory; their offsets begin at the arena's "
                 "end. */");
     out_line(o, "#define HOST_BYTES INT64_C(%lld)", (long long)m->host);
-    blocks(e, true);
+    blocks(e, &l, true);
 }
 
 void train_c_emit(Out *o, const Program *p, const TargetInfo *t,

@@ -30,63 +30,63 @@ enum {
 };
 
 /* The offset of each buffer in a rank's arena. The comment above an offset has
- * the buffer's bytes, its category, and its live range: the numbers of the first
- * and last op, in program order. Buffers may share addresses if their live ranges
- * do not overlap. */
+ * the buffer's bytes, its category, and its live range: the parc_mark numbers of
+ * the first and last statement that need it. Buffers may share addresses if their
+ * live ranges do not overlap. */
 #define ARENA_BYTES INT64_C(541696)
-/* 65536 bytes, params, 0 to 41 */
+/* 65536 bytes, params, the whole run */
 #define AT_layers_up_weight INT64_C(0)
-/* 65536 bytes, params, 0 to 41 */
+/* 65536 bytes, params, the whole run */
 #define AT_layers_down_weight INT64_C(65536)
-/* 32768 bytes, params, 0 to 41 */
+/* 32768 bytes, params, the whole run */
 #define AT_layers_up_weight_bf16 INT64_C(393216)
-/* 32768 bytes, params, 0 to 41 */
+/* 32768 bytes, params, the whole run */
 #define AT_layers_down_weight_bf16 INT64_C(425984)
-/* 1024 bytes, activations, 0 to 29 */
+/* 1024 bytes, activations, marks 0 to 18 */
 #define AT_x INT64_C(538624)
-/* 8192 bytes, activations, 6 to 29 */
+/* 8192 bytes, activations, marks 0 to 18 */
 #define AT_x_3 INT64_C(524288)
-/* 4096 bytes, activations, 6 to 29 */
+/* 4096 bytes, activations, marks 0 to 18 */
 #define AT_x_11 INT64_C(532480)
-/* 32768 bytes, gathered, 5 to 14 */
+/* 32768 bytes, gathered, marks 0 to 6 */
 #define AT_up_weight_bf16_3 INT64_C(131072)
-/* 32768 bytes, gathered, 5 to 14 */
+/* 32768 bytes, gathered, marks 0 to 6 */
 #define AT_down_weight_bf16_3 INT64_C(163840)
-/* 2048 bytes, activations, 9 to 10 */
+/* 2048 bytes, activations, marks 2 to 3 */
 #define AT_up INT64_C(196608)
-/* 1024 bytes, activations, 11 to 13 */
+/* 1024 bytes, activations, marks 4 to 6 */
 #define AT_down INT64_C(196608)
-/* 256 bytes, activations, 15 to 41 */
+/* 256 bytes, activations, marks 7 to 22 */
 #define AT_scale INT64_C(541440)
-/* 65536 bytes, grads, 20 to 34 */
+/* 65536 bytes, grads, marks 11 to 20 */
 #define AT_dup_weight_2 INT64_C(131072)
-/* 65536 bytes, grads, 20 to 33 */
+/* 65536 bytes, grads, marks 11 to 19 */
 #define AT_ddown_weight_2 INT64_C(196608)
-/* 1024 bytes, activations, 21 to 24 */
+/* 1024 bytes, activations, marks 11 to 14 */
 #define AT_dx_4 INT64_C(539648)
-/* 32768 bytes, gathered, 15 to 29 */
+/* 32768 bytes, gathered, marks 7 to 18 */
 #define AT_up_weight_bf16_4 INT64_C(458752)
-/* 32768 bytes, gathered, 15 to 29 */
+/* 32768 bytes, gathered, marks 7 to 18 */
 #define AT_down_weight_bf16_4 INT64_C(491520)
-/* 2048 bytes, activations, 23 to 27 */
+/* 2048 bytes, activations, marks 13 to 17 */
 #define AT_dx_5 INT64_C(536576)
-/* 65536 bytes, grads, 20 to 33 */
+/* 65536 bytes, grads, marks 11 to 19 */
 #define AT_ddown_weight INT64_C(262144)
-/* 65536 bytes, grads, 20 to 33 */
+/* 65536 bytes, grads, marks 11 to 19 */
 #define AT_dup_weight INT64_C(327680)
-/* 256 bytes, activations, 0 to 41 */
+/* 256 bytes, activations, the whole run */
 #define AT_lr INT64_C(540672)
-/* 256 bytes, activations, 0 to 41 */
+/* 256 bytes, activations, the whole run */
 #define AT_bias1 INT64_C(540928)
-/* 256 bytes, activations, 0 to 41 */
+/* 256 bytes, activations, the whole run */
 #define AT_bias2 INT64_C(541184)
-/* 256 bytes, activations, 33 to 34 */
+/* 256 bytes, activations, marks 19 to 20 */
 #define AT_sumsq_2 INT64_C(458752)
-/* 256 bytes, workspace, 33 to 33 */
+/* 256 bytes, workspace, mark 19 */
 #define AT_sumsq_2_2 INT64_C(459008)
-/* 256 bytes, activations, 34 to 41 */
+/* 256 bytes, activations, marks 20 to 22 */
 #define AT_add_3 INT64_C(196608)
-/* 256 bytes, workspace, 34 to 34 */
+/* 256 bytes, workspace, mark 20 */
 #define AT_add_3_2 INT64_C(196864)
 
 /* Descriptors, made once; a call sets the addresses. */

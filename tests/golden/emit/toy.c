@@ -7,7 +7,7 @@
  * Mesh: fsdp=2 tp=2
  *
  * Collectives: calls per step x bytes per call on each rank:
- *   ag0   all_gather     over fsdp      1 x          288  net1
+ *   ag0   all_gather     over fsdp      1 x          288  net1; in place, no data moves
  *   ar1   all_reduce     over fsdp,tp    1 x            4  scale
  *   rs2   reduce_scatter over fsdp      1 x          288  net1
  *   ar3   all_reduce     over fsdp,tp    1 x            4  sumsq
@@ -28,31 +28,31 @@ enum {
 };
 
 /* The offset of each buffer in a rank's arena. The comment above an offset has
- * the buffer's bytes, its category, and its live range: the numbers of the first
- * and last op, in program order. Buffers may share addresses if their live ranges
- * do not overlap. */
+ * the buffer's bytes, its category, and its live range: the parc_mark numbers of
+ * the first and last statement that need it. Buffers may share addresses if their
+ * live ranges do not overlap. */
 #define ARENA_BYTES INT64_C(1472)
 /* 384 bytes that the ranks along fsdp share. */
 #define SHARED_fsdp INT64_C(2097152)
-/* 384 bytes, params, 0 to 18 */
+/* 384 bytes, params, the whole run */
 #define AT_net1_weight (SHARED_fsdp + INT64_C(0))
-/* 576 bytes, activations, 0 to 8 */
+/* 576 bytes, activations, marks 0 to 5 */
 #define AT_x INT64_C(0)
-/* 320 bytes, activations, 3 to 8 */
+/* 320 bytes, activations, marks 1 to 5 */
 #define AT_net1 INT64_C(576)
-/* 64 bytes, activations, 4 to 18 */
+/* 64 bytes, activations, marks 2 to 10 */
 #define AT_scale INT64_C(1408)
-/* 320 bytes, grads, 8 to 9 */
+/* 320 bytes, grads, marks 5 to 6 */
 #define AT_dnet1_weight INT64_C(896)
-/* 192 bytes, grads, 9 to 17 */
+/* 192 bytes, grads, marks 6 to 10 */
 #define AT_dnet1_weight_3 INT64_C(0)
-/* 64 bytes, activations, 10 to 18 */
+/* 64 bytes, activations, marks 7 to 10 */
 #define AT_sumsq INT64_C(192)
-/* 64 bytes, activations, 0 to 18 */
+/* 64 bytes, activations, the whole run */
 #define AT_lr INT64_C(1216)
-/* 64 bytes, activations, 0 to 18 */
+/* 64 bytes, activations, the whole run */
 #define AT_bias1 INT64_C(1280)
-/* 64 bytes, activations, 0 to 18 */
+/* 64 bytes, activations, the whole run */
 #define AT_bias2 INT64_C(1344)
 
 /* Descriptors, made once; a call sets the addresses. */
@@ -74,7 +74,7 @@ static void forward(ParcRt *rt)
     parc_mark(rt, 0, 0);
     /* ag0 all_gather over fsdp: net1
      * parameters of unit net1
-     * 288 B in place, toy.pdl:15:24 */
+     * 288 B, in place: no data moves, toy.pdl:15:24 */
     /* barrier: all ranks have written net1.weight */
     parc_meet(rt, 0, AXIS_fsdp);
     float *x = (float *)(A + AT_x);

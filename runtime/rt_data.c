@@ -161,9 +161,9 @@ static bool count_tokens(RtData *d, const ParcModel *model)
         d->tokens = (d->size - d->first) / d->width;
         if ((d->size - d->first) % d->width != 0) {
             rt_say("%s: byte %lld: error: the file is truncated: a token has "
-                   "%d bytes",
+                   "%d bytes; --data bytes:%s takes each byte as a token",
                    d->path, (long long)(d->first + d->tokens * d->width),
-                   d->width);
+                   d->width, d->path);
             return false;
         }
     }

@@ -393,7 +393,8 @@ static void bad_data(Check *c)
             "short: byte 3: error: the file ends after 3 tokens; a sequence "
             "of 16 needs 17");
     refuses(c, 2, "--data odd", 1,
-            "odd: byte 2: error: the file is truncated: a token has 2 bytes");
+            "odd: byte 2: error: the file is truncated: a token has 2 bytes; "
+            "--data bytes:odd takes each byte as a token\n");
     refuses(c, 2, "--data bytes:text.bad --steps 100", 1,
             "text.bad: byte 2500: error: token 195 is beyond the vocabulary "
             "of 128\n");

@@ -9,10 +9,14 @@
 /* Loops with a longer period than this are simulated in full. */
 enum { LONGEST_PERIOD = 64 };
 
+typedef VEC(int64_t) Numbers;
+
 typedef struct Tracer {
     const Program *p;
     const StreamPlan *s;
     int more;
+    Numbers *slots; /* by loop's op id: in how many buffers of a value, or slots
+                     * of an event, its iterations rotate */
     const Op *loop[MAX_LOOP_DEPTH]; /* enclosing loops, outermost first */
     int64_t layer[MAX_LOOP_DEPTH];
     bool first[MAX_LOOP_DEPTH];
@@ -137,6 +141,24 @@ static bool is_late(const Issue *issue)
     return issue->at && issue->at->kind == OP_loop;
 }
 
+/* Lists the slots of all loops, so that a loop need not search all values. */
+static void find_slots(Tracer *t)
+{
+    Arena *a = t->p->arena;
+    t->slots = NEW_ARRAY(a, Numbers, t->p->nops);
+    for (uint32_t v = 0; v < t->p->nvalues; v++) {
+        const Place *at = &t->p->memory->value[v];
+        for (int i = 0; at->block >= 0 && i < at->nstrides; i++)
+            if (at->modulo[i] > 0)
+                vec_push(a, &t->slots[at->loop[i]->id], at->modulo[i]);
+    }
+    for (int i = 0; i < t->s->nevents; i++) {
+        const Event *e = &t->s->event[i];
+        if (e->loop)
+            vec_push(a, &t->slots[e->loop->id], e->slots);
+    }
+}
+
 /* The number of iterations after which addresses and event slots repeat.
  * `ahead`: the largest prefetch distance in the loop; `left`: the most remaining
  * iterations at which a hoisted statement is issued. */
@@ -153,16 +175,9 @@ static int64_t period_of(const Tracer *t, const Op *loop, int64_t *ahead,
             period = least_multiple(period, list->at[i].turns + 1);
             *ahead = list->at[i].turns > *ahead ? list->at[i].turns : *ahead;
         }
-    for (uint32_t v = 0; v < t->p->nvalues; v++) {
-        const Place *at = &t->p->memory->value[v];
-        for (int i = 0; at->block >= 0 && i < at->nstrides; i++)
-            if (at->loop[i] == loop && at->modulo[i] > 0 &&
-                period <= LONGEST_PERIOD)
-                period = least_multiple(period, at->modulo[i]);
-    }
-    for (int i = 0; i < t->s->nevents; i++)
-        if (t->s->event[i].loop == loop && period <= LONGEST_PERIOD)
-            period = least_multiple(period, t->s->event[i].slots);
+    const Numbers *slots = &t->slots[loop->id];
+    for (int i = 0; i < slots->n && period <= LONGEST_PERIOD; i++)
+        period = least_multiple(period, slots->at[i]);
     return period;
 }
 
@@ -314,6 +329,7 @@ static int cut_arena(Arena *scratch, Access *access, int n)
 Trace trace_step(const Program *p, const StreamPlan *s, int more)
 {
     Tracer t = {.p = p, .s = s, .more = more};
+    find_slots(&t);
     add_border(&t, &s->begin);
     follow(&t, &s->step);
     add_border(&t, &s->end);

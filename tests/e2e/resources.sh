@@ -90,6 +90,24 @@ out_of_memory() {
 }
 [ "${CHECK_ASAN-}" ] || check "little memory" out_of_memory
 
+# ---- too little workspace ----------------------------------------------------
+# As on a machine whose oneDNN requests more scratch than the plan has.
+little_scratch() {
+    DNNL_MAX_CPU_ISA=AVX2 "$PARC" toy.pdl --target cpu -D precision=bf16 \
+        -S small || return 1
+    sed 's/scratch_bytes = [1-9][0-9]*/scratch_bytes = 64/' small/train.c \
+        >small/little.c
+    cmp -s small/train.c small/little.c && return 1
+    ${CC:-cc} -std=c11 -D_GNU_SOURCE -fopenmp -Ismall/runtime -o little \
+        small/little.c small/kernels.c "$BUILD/libparc_rt.a" -ldnnl -lm
+}
+if [ -z "${CHECK_ASAN-}" ]; then
+    check "a program with too little scratch" little_scratch
+    check "says what to do" fails "takes at most 64 bytes of scratch, as \
+planned: build the program on this machine, or with parc --cpu LEVEL" \
+        'DNNL_MAX_CPU_ISA=AVX2 ./little --steps 1'
+fi
+
 # ---- names ------------------------------------------------------------------
 long=$(printf 'n%.0s' $(seq 250))
 check "a long name" "$PARC" toy.pdl --emit "plan=$long"

@@ -1,5 +1,6 @@
-/* contraction.c: classifies the letters of an einsum by role and turns them
- * into one call of the matmul library. */
+/* contraction.c: classifies the letters of an einsum by role, and expresses it
+ * as a call of the matmul library in loops over the remaining letters, or as a
+ * plain loop nest: see contraction.h. */
 #include "codegen/contraction.h"
 #include "codegen/target.h"
 

@@ -186,6 +186,19 @@ const char *outputs_mkdir(Outputs *o, const char *path)
     }
 }
 
+/* The path that a symbolic link to a missing file leads to; `path` itself if it
+ * is not a link. */
+static const char *missing_target(Arena *a, const char *path)
+{
+    char target[4096];
+    for (ssize_t n; (n = readlink(path, target, sizeof target)) > 0;) {
+        const char *slash = strrchr(path, '/');
+        int dir = slash && *target != '/' ? (int)(slash + 1 - path) : 0;
+        path = arena_printf(a, "%.*s%.*s", dir, path, (int)n, target);
+    }
+    return path;
+}
+
 /* Opens a new temporary file for `path` and adds it to the set. Without
  * `follow` the file replaces whatever has the name. */
 static int open_temp(Outputs *o, const char *path, mode_t mode, bool follow,
@@ -203,6 +216,10 @@ static int open_temp(Outputs *o, const char *path, mode_t mode, bool follow,
         if (real)
             e->path = arena_strdup(o->arena, real);
         free(real);
+    } else if (follow && errno == ENOENT) {
+        e->path = missing_target(o->arena, path);
+    } else if (follow) {
+        return -1;
     }
     const char *slash = strrchr(e->path, '/');
     char *temp;

@@ -122,6 +122,22 @@ static void links(Arena *a)
     expect(lstat("link", &st) == 0 && S_ISREG(st.st_mode) &&
                holds(a, "link", "10") && holds(a, "y", "9"),
            "the link is replaced, its target is as before");
+    expect(mkdir("to", 0777) == 0 && symlink("to/hop", "far") == 0 &&
+               symlink("z", "to/hop") == 0,
+           "symlinks to a missing file");
+    o = outputs_new(a);
+    outputs_add(o, "far", "11", 2, false);
+    expect(!outputs_commit(o), "through links to a missing file");
+    expect(lstat("far", &st) == 0 && S_ISLNK(st.st_mode) &&
+               lstat("to/hop", &st) == 0 && S_ISLNK(st.st_mode) &&
+               holds(a, "to/z", "11"),
+           "the file is made at the end of the links");
+    expect(symlink("loop", "loop") == 0, "a link to itself");
+    o = outputs_new(a);
+    expect(outputs_add(o, "loop", "12", 2, false) ||
+               outputs_commit(o) != NULL,
+           "a link to itself is an error");
+    outputs_abandon(o);
 }
 
 static void processes(Arena *a)

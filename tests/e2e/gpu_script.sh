@@ -154,7 +154,7 @@ for folder in /bin /usr/bin; do
     ln -sf "$folder"/* "$work/usr/"
 done
 rm -f "$work/usr/make" "$work/usr/xz"
-rm -rf "$work/w.gpu"
+rm -rf "$work/w.gpu" "$work/out"
 runs gpu 1 "$two" PATH="$work/bin:$work/usr"
 check "the script runs without make and xz" ends 0
 

@@ -151,6 +151,8 @@ typedef struct Lower {
     VEC(DecayPattern) no_decay; /* of the optimizer */
     VEC(Slot) slot;
     VEC(Instance *) instance; /* by Program.module index */
+    VEC(const char *) broken; /* paths of children that have errors and no
+                               * instance */
     VEC(RopeTable) rope;
     WeightRoles roles;   /* valid after the model is lowered */
     int64_t sites;       /* number of sites that draw random numbers */

@@ -136,6 +136,8 @@ static void add_child(Lower *l, Instance *m, const Member *mb)
                child_formals(l, c.decl, call, &c.formals)) {
         d = add_instances(l, m, &c);
     }
+    if (d.kind == DATUM_POISON)
+        vec_push(l->arena, &l->broken, c.path);
     m->members = bind_name(l, m->members, mb->name.name, mb->name.loc, d);
 }
 

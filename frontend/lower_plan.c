@@ -147,8 +147,28 @@ static void too_long(Lower *l, const Path *path, const Instance *array)
     diag_help(l->diag, "name all elements: %s", array->path);
 }
 
+/* Whether a pattern names a child without an instance, or a module below it. */
+static bool is_below_broken(Lower *l, const char *pattern)
+{
+    for (int i = 0; i < l->broken.n; i++) {
+        int depth = path_depth(l->broken.at[i]);
+        size_t size;
+        if (path_depth(pattern) < depth)
+            continue;
+        const char *last = path_segment(pattern, depth - 1, &size);
+        const char *above = arena_strndup(l->arena, pattern,
+                                          (size_t)(last - pattern) + size);
+        if (path_matches(above, l->broken.at[i]))
+            return true;
+    }
+    return false;
+}
+
+/* An error of the model explains that a path has no match. */
 bool lower_path_known(Lower *l, const Path *path, bool params)
 {
+    if (is_below_broken(l, path->text))
+        return false;
     const Instance *array = unfit_array(l, path->text);
     if (!array && (matches_module(l, path->text) ||
                    (params && matches_param(l, path->text))))

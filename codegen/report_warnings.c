@@ -29,13 +29,22 @@ static bool same_line(const Warning *w, WarningKind kind, Loc loc)
            w->loc.line == loc.line;
 }
 
-/* The warning of a line; a new one if there is none yet. */
-static Warning *warning_at(const Program *p, Warnings *all, WarningKind kind,
-                           Loc loc)
+/* The warning of a line; NULL: none. */
+static Warning *find_warning(Warnings *all, WarningKind kind, Loc loc)
 {
     for (int i = 0; i < all->n; i++)
         if (same_line(&all->at[i], kind, loc))
             return &all->at[i];
+    return NULL;
+}
+
+/* The same; a new one if there is none yet. */
+static Warning *warning_at(const Program *p, Warnings *all, WarningKind kind,
+                           Loc loc)
+{
+    Warning *old = find_warning(all, kind, loc);
+    if (old)
+        return old;
     Warning w = {.kind = kind, .loc = loc, .axis = "", .text = ""};
     vec_push(p->arena, all, w);
     return &all->at[all->n - 1];
@@ -143,6 +152,17 @@ static bool is_repeated(const Program *p, const Op *op, const UserAxis *axis)
     return op->nargs > 0;
 }
 
+/* Adds the plan lines that split the op. Only warnings that are printed get
+ * them, at most LEAST_SHARE: each search walks the step. */
+static void advise(const Program *p, Warnings *all, const Op *op,
+                   const UserAxis *axis)
+{
+    Warning *w = find_warning(all, WARN_REPEATED, op->loc);
+    if (w && is_repeated(p, op, axis))
+        w->help = with_lines(p->arena, w->help,
+                             plan_split_advice(p, op, axis->first));
+}
+
 static void repeated(const Program *p, Warnings *all)
 {
     int n, first = all->n;
@@ -168,14 +188,15 @@ static void repeated(const Program *p, Warnings *all)
             w->text = listed(p->arena, w->text,
                              op_is_einsum(op->kind) ? "matmul" : "attention",
                              '/');
-            w->help = with_lines(p->arena, w->help,
-                                 plan_split_advice(p, op, axis[a].first));
         }
     int kept = first;
     for (int i = first; i < all->n; i++)
         if (all->at[i].wasted * LEAST_SHARE >= total)
             all->at[kept++] = all->at[i];
     all->n = kept;
+    for (int i = 0; i < n; i++)
+        for (int a = 0; a < naxes && work[i].flops > 0; a++)
+            advise(p, all, work[i].op, &axis[a]);
 }
 
 Warnings report_find_warnings(const Program *p)

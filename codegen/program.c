@@ -123,7 +123,9 @@ static const char *run_compiler(Arena *a, Words *argv, const char *folder,
                             "though its exit status is 0%s%s", argv->at[0],
                             errors && *errors ? ":\n" : "",
                             errors ? errors : "");
-    return arena_printf(a, "the C compiler '%s' failed:\n%s", argv->at[0],
+    return arena_printf(a, "the C compiler '%s' failed%s:\n%s", argv->at[0],
+                        status < 0 ? "; CC in the environment names another"
+                                   : "",
                         errors ? errors : "");
 }
 

@@ -41,6 +41,9 @@ check "unwritable tree" fails 1 "/no/src" "$PARC" examples/toy.pdl \
 check "an unwritable tree leaves no directory" absent "$work/no"
 check "no compiler" fails 1 "cannot start 'nowhere'" env CC=nowhere \
     "$PARC" examples/toy.pdl --target cpu -o "$work/no"
+check "no compiler: how to name one" \
+    fails 1 "'nowhere' failed; CC in the environment names another:" \
+    env CC=nowhere "$PARC" examples/toy.pdl --target cpu -o "$work/no"
 check "a missing compiler leaves no binary" absent "$work/no"
 cat >"$work/empty_cc" <<'EOF'
 #!/bin/sh

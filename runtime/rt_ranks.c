@@ -83,10 +83,12 @@ static void report_killed(const RtWorld *w, int rank, int how)
         return;
     }
     rt_error(w->program,
-             "rank %d was killed by signal %d (%s) in step %lld, %s '%s'", rank,
-             sig, strsignal(sig), (long long)atomic_load(&s->step),
+             "rank %d was killed by signal %d (%s) in step %lld, %s '%s'%s",
+             rank, sig, strsignal(sig), (long long)atomic_load(&s->step),
              in ? "in" : "after",
-             rt_collective_name(w->model, atomic_load(&s->collective)));
+             rt_collective_name(w->model, atomic_load(&s->collective)),
+             sig == SIGKILL ? "; Linux kills a process so when memory runs "
+                              "out: see dmesg" : "");
 }
 
 static void kill_all(const pid_t *pid, int n)

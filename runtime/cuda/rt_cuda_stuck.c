@@ -206,8 +206,8 @@ static void add_all_there(Text *t, const ParcRt *rt, int rank, bool own)
             return;
         }
     }
-    add(t, own ? "; so are all its ranks"
-               : ", and so are all ranks of that collective");
+    add(t, own ? "; all its ranks are in it"
+               : ", and all ranks of that collective are in it");
 }
 
 /* Follows the chain of ranks, each of which waits for the next, to a rank that

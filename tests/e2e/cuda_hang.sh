@@ -155,7 +155,7 @@ stall=STANDIN_NCCL_STALL=0123:all_reduce:9
 waited() { # waited RANK TEXT: the message of RANK, in step 2
     echo "rank $1 waited 4 s for its GPU to finish step 2, which is in $2; $limit"
 }
-all="$ar 1; so are all its ranks"
+all="$ar 1; all its ranks are in it"
 from0=$(waited 0 "$all") from1=$(waited 1 "$all")
 from2=$(waited 2 "$all") from3=$(waited 3 "$all")
 check "all ranks hang in a collective" hangs A=
@@ -164,7 +164,7 @@ check "all ranks hang in a collective, without a graph" hangs PARC_GRAPH=0
 # Ranks 0 and 1 hang in ar1; 2 and 3 have ended theirs and wait for them over
 # dp.
 stall=STANDIN_NCCL_STALL=01:all_reduce:9
-held="it is in $ar 1, and so are all ranks of that collective"
+held="it is in $ar 1, and all ranks of that collective are in it"
 from2=$(waited 2 "$ag 2; rank 0 has not reached $ag 2: $held")
 from3=$(waited 3 "$ag 2; rank 1 has not reached $ag 2: $held")
 check "a group hangs in a collective" hangs A=

@@ -1,5 +1,5 @@
-/* c_text.c: converts names, strings and comments of a PDL program to valid
- * C. */
+/* c_text.c: makes names and strings of a PDL program valid in emitted C, keeps
+ * text within a C comment, and maps element types to C types. */
 #include "codegen/c_text.h"
 
 #include "base/bug.h"

@@ -28,8 +28,8 @@ static const KindName *kind_name(OpKind kind)
     return NULL;
 }
 
-/* Bytes of the full tensors on one rank: the result of an all-gather, the
- * operand of a reduction, what a rank holds for an all-to-all. */
+/* Bytes of the full tensors on one rank: the results of an all-gather, the
+ * operands of a reduction or an all-to-all. */
 static int64_t full_bytes(const Program *p, const Op *op)
 {
     int64_t bytes = 0;

@@ -237,12 +237,13 @@ static ParcEpilogue epilogue_of(const Op *op, bool swapped)
     return PARC_NO_EPILOGUE;
 }
 
-/* Restricts the product to one rank's rows; the slice of each rank follows. */
+/* Restricts the product to one rank's rows. `slice` is the stride in operand a
+ * between the row blocks of consecutive ranks. */
 static void cut_shard(const Program *p, const Op *einsum, ParcMatmulSpec *s)
 {
     s->ranks = mesh_group(&p->mesh, (uint32_t)op_attr(einsum, "axes").i);
     if (s->batch != 1 || s->m % s->ranks)
-        bug("einsum_shard %%%s: no rank's shard is whole rows",
+        bug("einsum_shard %%%s: the ranks' shards are not whole rows",
             einsum->out[0]->name);
     s->m /= s->ranks;
     s->slice = s->m * s->sa[1];

@@ -25,14 +25,14 @@ void cpu_open_loop(KernelPrinter *c, const char *variable, int64_t n,
 /* Prints the length of a block of columns when the last block is shorter. */
 void cpu_tail_columns(KernelPrinter *c);
 
-/* The start and the end of a work unit's sums over rows, and the code that uses
- * them. `unit` is the index over kept axes and parts; NULL: there is one
- * unit. */
+/* Print the start and the end of a work unit's sums over rows, and the code
+ * that uses the sums (the epilogue). `unit` is the C expression of the index
+ * over kept axes and parts; NULL: the kernel has one work unit. */
 void cpu_begin_totals(KernelPrinter *c, const char *unit);
 void cpu_end_totals(KernelPrinter *c, const char *unit);
 void cpu_epilogue(KernelPrinter *c);
 
-/* The loop over columns; `reductions` are the clauses of the pragma. */
+/* Print the loop over columns; `reductions` are the clauses of the pragma. */
 void cpu_open_columns(KernelPrinter *c, const char *reductions);
 void cpu_close_columns(KernelPrinter *c);
 
@@ -43,7 +43,7 @@ KernelExpression cpu_load_expression;
 KernelExpression cpu_random_expression;
 void cpu_random_rows(KernelPrinter *c, int phase);
 
-/* The code for one row. */
+/* Prints the code for one row. */
 void cpu_row(KernelPrinter *c);
 
 #endif

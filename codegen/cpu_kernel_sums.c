@@ -81,7 +81,7 @@ static const char *part_unit(const KernelPrinter *c, const char *unit,
                         (long long)c->k->parts, part);
 }
 
-/* e7 = the sum of the parts of a scalar. */
+/* Prints the sum of a scalar's parts, the variable e<n>. */
 static void combine_scalar(KernelPrinter *c, const KernelTotal *t,
                            const char *unit)
 {

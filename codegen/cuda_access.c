@@ -15,8 +15,8 @@ bool cuda_is_interleaved(const CudaPlan *c, const KernelBuffer *b)
 
 /* The largest number of elements, at most `elements`, for which an access that
  * is aligned in one row is aligned in every row. `step`: distance between
- * elements; `apart`: as in KernelBuffer. In a ragged row the guide decides where
- * vectors begin. */
+ * elements; `apart`: as in KernelBuffer. In a ragged row the guide
+ * (cuda_ragged.c) decides where vectors begin. */
 static int in_step(const CudaPlan *c, uint32_t axes, const int64_t *stride,
                    int64_t apart, int step, int elements)
 {

@@ -142,7 +142,7 @@ static void columns(CudaPrinter *c, int number)
     cuda_close_blocks(c, opened);
 }
 
-/* The same statements for the edge of a ragged row. */
+/* Prints a phase's statements for the edge of a ragged row (cuda_ragged.c). */
 static void edge(CudaPrinter *c, int number)
 {
     const CudaPlan *whole = c->plan;

@@ -1,5 +1,6 @@
-/* cuda_columns.c: prints loops over the columns of a thread: its slots, and the
- * elements of a vector. */
+/* cuda_columns.c: prints the loops over the columns that a thread processes:
+ * over its slots (one vector of columns each), and over the elements of a
+ * vector. */
 #include "codegen/cuda_kernel.h"
 
 const char *cuda_column_type(const CudaPlan *c)

@@ -1,5 +1,6 @@
-/* cuda_combine.c: prints the code that uses completed sums over rows, and the
- * second kernel, which adds the partial sums of many blocks. */
+/* cuda_combine.c: prints the code that uses completed sums over rows (the
+ * epilogue), and the second kernel, which adds the partial sums of the blocks
+ * of the first kernel (cuda_sums.c). */
 #include "codegen/cuda_sums.h"
 
 /* ---- the epilogue -------------------------------------------------------- */
@@ -33,7 +34,8 @@ static void epilogue_stores(CudaPrinter *c, bool element)
     }
 }
 
-/* Values computed once for a work unit and their stores, in one thread. */
+/* Prints the values that are computed once for a work unit, and their stores,
+ * which one thread executes. */
 void cuda_epilogue_scalars(CudaPrinter *c, const char *one)
 {
     const Kernel *k = c->plan->k;

@@ -33,7 +33,7 @@ typedef struct Instances {
     Arena *arena;
     VEC(const char *) done; /* instances written so far */
     int nmacros;
-    Macro macro[MAX_MACROS]; /* of the instance being written */
+    Macro macro[MAX_MACROS]; /* macros of the instance being written */
 } Instances;
 
 /* The names of a float type in device code. */
@@ -165,8 +165,8 @@ static void attention_forward(Instances *in, const AttentionKind *k)
     attention_kernel(in, ATTENTION_FORWARD, &p);
 }
 
-/* The backward pass is an instance of its own, since a program without gradients
- * does not need it. */
+/* The backward pass is an instance of its own, since a program without
+ * gradients does not need it. */
 static void attention_grad(Instances *in, const AttentionKind *k)
 {
     AttentionPlan p = attention_plan(k, RT_BLOCK_MOST);
@@ -243,8 +243,8 @@ static void embedding_grad(Instances *in, DType dtype, int64_t width)
     kernel(in, "embedding_grad", suffix);
 }
 
-/* All sizes: the alignment of addresses decides at run time which one is
- * used. */
+/* Instantiates copies in units of 2 to 16 bytes: the alignment of addresses
+ * decides at run time which one is used. */
 static void copies(Instances *in)
 {
     for (int bytes = 2; bytes <= 16; bytes *= 2) {

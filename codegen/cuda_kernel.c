@@ -90,8 +90,8 @@ static void split_vector(CudaPrinter *c, uint32_t axes)
         kernel_split_index(&c->text, axes, "at", vectors);
 }
 
-/* All work items of a ragged row: its vectors, then the elements of its
- * edge. */
+/* Prints the code for all work items of a ragged row (cuda_ragged.c): its
+ * vectors, then the elements of its edge. */
 static void ragged_turns(CudaPrinter *c, uint32_t axes)
 {
     const CudaPlan *p = c->plan;
@@ -127,7 +127,7 @@ static void ragged_turns(CudaPrinter *c, uint32_t axes)
     cuda_close_blocks(c, opened);
 }
 
-/* The code for work item `at` of rows along some axes. */
+/* Prints the code for work item `at` of the rows along `axes`. */
 static void take_turn(CudaPrinter *c, uint32_t axes)
 {
     if (c->plan->guide) {

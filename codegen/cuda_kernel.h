@@ -16,10 +16,11 @@
  * Names in printed kernels, besides those that kernel_text.h lists: t is the
  * thread's index in its row, s the slot, e the element of a vector. in<n> holds
  * a vector that was read, out<b> one that will be written, kept<n> values kept
- * on the chip between phases (edge<n>: at the edge of a ragged row), sum<n> the
- * array through which warps reduce, held<n> the elements of a vector until its
- * maximum top<n> is known, base<n> the value subtracted from them. `lead` is
- * the column at which the vectors of a ragged row begin.
+ * on the chip between phases, sum<n> the array through which warps reduce,
+ * held<n> the elements of a vector until its maximum top<n> is known, base<n>
+ * the value subtracted from them. In a ragged row, whose length is not a
+ * multiple of the vector's (cuda_ragged.c), edge<n> are the kept values outside
+ * of its vectors, and `lead` is the column at which its vectors begin.
  */
 #ifndef PARC_CODEGEN_CUDA_KERNEL_H
 #define PARC_CODEGEN_CUDA_KERNEL_H
@@ -60,21 +61,21 @@ typedef struct CudaPlan {
     Kernel *k; /* a private copy: roots, totals and flags as this kernel runs */
     CudaForm form;
     CudaPlace place;
-    uint32_t kept, summed, outer; /* axes without the merged one; outer: of
-                                   * columns, except inner and pair */
+    uint32_t kept, summed, outer; /* sets of axes without the merged one; outer:
+                                   * the column axes except inner and pair */
     int inner, merged; /* axes, -1: none; an axis of column blocks is merged
                         * into the inner one */
-    int64_t length;    /* of the inner axis */
+    int64_t length;    /* length of the inner axis */
     int64_t units, rows, columns; /* columns: without the pair axis */
-    int lanes;                    /* of columns */
+    int lanes;                    /* 2: columns include a pair axis; else 1 */
     int vector;        /* neighbors on the inner axis that a thread processes
                         * at a time */
     const KernelBuffer *guide; /* rows are ragged: they begin at any element,
                                 * and vectors begin where this buffer is
                                 * aligned; NULL: vectors fill a row */
     const struct CudaPlan *edge; /* plan of a ragged row's edge; else NULL */
-    bool at_edge;                /* this is such a plan */
-    int threads;       /* of a block */
+    bool at_edge;                /* this plan is the plan of an edge */
+    int threads;       /* threads of a block */
     int blocks;        /* blocks that must fit the registers of a
                         * multiprocessor; 0: the compiler's choice */
     int group, groups; /* threads of a row; rows of a block at a time */
@@ -124,8 +125,8 @@ bool cuda_shares(const CudaPlan *c, int out, int arg);
 /* Sets the vector width for the plan's form; `ragged`: ragged rows are
  * allowed. */
 void cuda_choose_vector(CudaPlan *c, bool ragged);
-/* How many elements of a vector are moved together in a buffer: as many, of
- * each lane, as are aligned at every start of a vector; 1: single elements. */
+/* How many elements of a vector one access to a buffer moves: in each lane, the
+ * most that are aligned at every start of a vector; 1: single elements. */
 int cuda_width(const CudaPlan *c, const KernelBuffer *b);
 /* Whether elements of a buffer are moved as vectors, and whether such a vector
  * contains both lanes of a pair. */
@@ -178,8 +179,9 @@ typedef struct CudaFunction {
 void cuda_functions(Out *o, const CudaPlan *plan, const char *name, bool bare,
                     CudaFunction *first, CudaFunction *second);
 
-/* cuda_body.c: all phases of a row or a vector; before the loop over them, the
- * values that are the same in all. */
+/* cuda_body: prints all phases of a row or a vector. cuda_ahead: prints,
+ * before the loop over rows or vectors, the values that are the same in all
+ * iterations. */
 void cuda_body(CudaPrinter *c);
 void cuda_ahead(CudaPrinter *c);
 

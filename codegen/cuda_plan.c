@@ -7,7 +7,7 @@
  * becomes a row kernel: 2048 rows of 4096 columns. A thread accesses 16 bytes
  * at a time, 8 elements. Two phases need x, which takes half a register for
  * each element; a block of 128 threads has 32 elements for each thread, in 4
- * slots:
+ * slots of one vector each:
  *
  *   PARC_KERNEL(128) k14_norm(…)
  *   {
@@ -46,17 +46,19 @@ enum {
     FILL_BLOCKS = 264,
     FILL_THREADS = 132 * 1024,
     FLAT_THREADS = 256,
-    SUM_THREADS = 512,    /* of flat kernels with sums */
-    FLAT_RESIDENT = 1024, /* their resident threads for each multiprocessor,
-                           * with 64 registers each */
-    ROW_WARPS = 8,        /* of a block in which each warp processes a row */
-    PART_WORK = 8192,     /* elements from which a part pays */
-    LIVE_FLOATS = 32,     /* of a row in a thread's registers */
-    FEW_FLOATS = 16,      /* the same in a block of 1024 threads, which have 64
-                           * registers each */
-    MAX_SLOTS = 4,        /* vectors of a row that a thread processes without
-                           * keeping them */
-    SUM_BYTES = 256, /* limit of static shared memory for one sum across warps:
+    SUM_THREADS = 512,    /* most threads of a block of a flat kernel with
+                           * sums */
+    FLAT_RESIDENT = 1024, /* resident threads per multiprocessor for such a
+                           * kernel, with 64 registers each */
+    ROW_WARPS = 8,        /* most warps of a block if each warp processes one
+                           * row at a time */
+    PART_WORK = 8192,     /* least elements in a part of the summed rows */
+    LIVE_FLOATS = 32,     /* most floats of a row in one thread's registers */
+    FEW_FLOATS = 16,      /* most such floats in a block of 1024 threads, whose
+                           * threads have 64 registers each */
+    MAX_SLOTS = 4,        /* most vectors of a row for one thread, if no values
+                           * are kept and the block can have more threads */
+    SUM_BYTES = 256, /* most static shared memory for one sum across warps:
                       * declare_sums in cuda_kernel.c */
 };
 
@@ -76,8 +78,8 @@ static int64_t divide_up(int64_t n, int64_t by)
 
 /* ---- sizes --------------------------------------------------------------- */
 
-/* Ignores the split of a long column into blocks, which is for a CPU's
- * cache. */
+/* Sets units, rows, columns and lanes. space_build (passes/fuse_space.h) splits
+ * a long axis into blocks for a CPU's cache; here the blocks are merged. */
 static void set_sizes(CudaPlan *c)
 {
     const Space *s = &c->k->space;
@@ -177,12 +179,14 @@ static void set_form(CudaPlan *c)
         c->form = c->outer || column_totals(c) < c->k->ntotals ? CUDA_ROWS
                                                                : CUDA_TILES;
     for (int i = 0; i < c->k->ntotals && c->form == CUDA_FLAT; i++)
-        c->uniform[i] = false; /* the thread of a row's first column adds it */
+        c->uniform[i] = false; /* only the thread of the row's first column
+                                * adds the row's term */
 }
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* Registers that a thread needs for one element of the row, in all lanes. */
+/* Registers per element of the row for kept values and column sums; both lanes
+ * of a pair count. */
 static double live_floats(const CudaPlan *c)
 {
     const Kernel *k = c->k;
@@ -282,9 +286,11 @@ static void leave_registers(CudaPlan *c)
             bytes = 0;
     }
     c->shared_bytes = bytes;
-    /* With 1024 threads each would have 64 registers and spill; so would two
-     * blocks of 512 if all phases of a row are one, or if many values are in
-     * flight. */
+    /* A block of 1024 threads has 64 registers per thread, too few to avoid
+     * spills; two resident blocks of 512 threads have the same. If the number
+     * of blocks is its choice, ptxas spills to make a second block fit: only
+     * one resident block is requested if the row is in shared memory or
+     * is_crowded, where such spills occurred (tests/e2e/cuda_registers.sh). */
     c->group = 512;
     c->blocks = c->place == CUDA_SHARED || is_crowded(c) ? 1 : 0;
 }

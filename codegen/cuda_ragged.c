@@ -1,4 +1,5 @@
-/* cuda_ragged.c: vectors for rows whose length is not a multiple of the vector.
+/* cuda_ragged.c: plans and prints vector accesses to ragged rows, whose length
+ * is not a multiple of the vector's.
  *
  *   y = exp(x)        x: bf16[64, 50257]
  *

@@ -1,18 +1,20 @@
-/* cuda_sums.c: prints sums over rows in CUDA kernels, in two stages.
+/* cuda_sums.c: prints the part of a CUDA kernel that sums over rows within a
+ * block, for scalar sums (one per work unit) and sums by column, and likewise
+ * for maxima.
  *
- * First stage: a block sums one part of the rows. Each thread has a scalar sum
- * in the variable a<n>, which is then reduced across warps. A sum by column is
- * in registers of the thread that processes the column, or in shared memory. If
- * warps of a block process different rows, their sums are added in shared
- * memory.
+ * A block sums one part of the rows. Each thread has a scalar sum in the
+ * variable a<n>, which is then reduced across warps. A sum by column is in
+ * registers of the thread that processes the column, in shared memory, or in
+ * the workspace. If warps of a block process different rows, their sums are
+ * added in shared memory.
  *
- * If a block has all rows, the code that uses the sums (the epilogue) follows.
- * Otherwise the block writes its sums to the workspace, [unit][part] or
- * [unit][part][column], where a unit is an index over the kept axes (kernel.h).
- *
- * Second stage: a kernel of its own (cuda_combine.c) adds the parts. A block
- * processes 32 columns, and its warps process interleaved parts. The order of
- * additions is fixed, so that the bits are the same on every run.
+ * If one block processes all rows, the code that uses the sums (the epilogue)
+ * follows. Otherwise the block writes its sums to the workspace, [unit][part]
+ * or [unit][part][column]: `unit` is the index over the kept axes (kernel.h),
+ * not an FSDP unit. A second kernel (cuda_combine.c) adds the blocks' parts.
+ * One of its blocks processes 32 columns, and its warps process interleaved
+ * parts. The order of additions is fixed, so that the bits are the same on
+ * every run.
  */
 #include "codegen/cuda_sums.h"
 
@@ -44,7 +46,8 @@ const char *cuda_flat_column(const CudaPlan *p)
 
 /* ---- inside the loop over rows ------------------------------------------- */
 
-/* Whether column sums are in registers of the thread that has the column. */
+/* Whether column sums are in registers of the thread that processes the
+ * column. */
 static bool are_registers(const CudaPlan *p)
 {
     return (p->place == CUDA_REGISTERS || p->form == CUDA_TILES) && !p->at_edge;
@@ -111,10 +114,12 @@ static void begin_columns(CudaPrinter *c, const KernelTotal *t, int64_t *at)
     set_own(c, t->instr, cuda_sum_start(p, t->instr));
 }
 
-/* In a ragged row, threads add to columns that other threads initialize and
- * read outside the loop over rows. Whether such an addition has no barrier of
- * the row's reductions before it (`behind`: after it). */
-static bool adds_unguarded(const CudaPlan *p, bool behind)
+/* In a ragged row (cuda_ragged.c) a column belongs to different threads in
+ * different rows. Its sum is initialized before the loop over rows and read
+ * after it, also by other threads. Returns whether some column sum is not
+ * separated by the barrier of a row reduction: its first addition from the
+ * initialization or, with `after`, its last addition from the read. */
+static bool adds_unguarded(const CudaPlan *p, bool after)
 {
     for (int r = 0; r < p->k->nroots; r++) {
         const KernelRoot *root = &p->k->root[r];
@@ -123,7 +128,7 @@ static bool adds_unguarded(const CudaPlan *p, bool behind)
             !p->k->total[p->k->instr[root->target].accumulator].columns)
             continue;
         for (int n = 0; n < p->nphases; n++)
-            barrier |= p->phase[n].reductions && (n >= root->phase) == behind;
+            barrier |= p->phase[n].reductions && (n >= root->phase) == after;
         if (!barrier)
             return true;
     }
@@ -213,7 +218,8 @@ static const char *block_sums(const CudaPrinter *c, const KernelTotal *t)
                         (long long)cuda_all_columns(p));
 }
 
-/* Each thread has its own columns: only ragged rows need an exchange. */
+/* Each thread writes the sums of its own columns, or uses them in the epilogue;
+ * only ragged rows need a barrier before that. */
 static void end_own_columns(CudaPrinter *c)
 {
     const CudaPlan *whole = c->plan, *p = cuda_column_plan(whole);
@@ -261,7 +267,8 @@ static void end_own_columns(CudaPrinter *c)
     c->plan = whole;
 }
 
-/* Warps with different rows write their sums to shared memory. */
+/* Writes the column sums of each row group (the threads that process one row at
+ * a time) to shared memory, where all threads add them. */
 static void hand_over(CudaPrinter *c, int64_t wide)
 {
     const CudaPlan *p = c->plan;
@@ -294,7 +301,8 @@ static void hand_over(CudaPrinter *c, int64_t wide)
     out_line(c->text.o, "block_barrier();");
 }
 
-/* All threads of the block process the columns in order. */
+/* Prints the loop in which all threads of the block process the columns, one
+ * column per thread at a time. */
 static void end_shared_columns(CudaPrinter *c)
 {
     const CudaPlan *p = c->plan;

@@ -13,7 +13,8 @@ const char *cuda_sum_kind(const CudaPlan *p, int instr);
 int64_t cuda_all_columns(const CudaPlan *p);
 /* "name + offset" */
 const char *cuda_at_offset(Arena *a, const char *name, int64_t offset);
-/* The running index of columns: "c", or "j" if that is the same. */
+/* The running index of columns: "c", or "j" if the inner axis is the only
+ * column axis. */
 const char *cuda_flat_column(const CudaPlan *p);
 
 /* cuda_combine.c: whether anything is summed by column or computed from such a
@@ -21,8 +22,8 @@ const char *cuda_flat_column(const CudaPlan *p);
 bool cuda_has_columns(const CudaPlan *p);
 /* Declares a complete sum with the value `text`. */
 void cuda_name_sum(CudaPrinter *c, int instr, int lane, const char *text);
-/* The code computed once for a work unit and its stores, in thread `one`; the
- * code for a column. */
+/* Print the epilogue: the code computed once for a work unit, whose stores run
+ * in the thread for which `one` holds; the code for a column. */
 void cuda_epilogue_scalars(CudaPrinter *c, const char *one);
 void cuda_epilogue_column(CudaPrinter *c);
 

@@ -14,7 +14,8 @@ static const char *types_text(const Emitter *e, const Contraction *c)
                         c_parc_type(c->type[1]), c_parc_type(c->type[2]));
 }
 
-/* An einsum that does not fit the library: a loop nest in the runtime. */
+/* Emits an einsum that does not fit the matmul library: a call of a loop nest
+ * in the runtime. */
 static void emit_plain_einsum(Emitter *e, const Op *op, const Contraction *c)
 {
     Out *o = e->o;

@@ -124,7 +124,7 @@ void emit_local_part(Emitter *e, const Op *op)
              part_text(e, op->arg[0], op->out[0], b));
 }
 
-/* By offsets: host memory comes after the arena. */
+/* The call has offsets, not pointers: host memory comes after the arena. */
 void emit_transfer(Emitter *e, const Op *op)
 {
     Arena *a = e->p->arena;
@@ -176,8 +176,8 @@ static void emit_transpose(Emitter *e, const Op *op)
     strided_copy(e, op, to->ndim, dim, moved);
 }
 
-/* One operand of a concat, a slice, or the interior of a pad: copies rows of
- * `inner` elements between tensors with longer rows. */
+/* Emits a copy of rows of `inner` elements between tensors with longer rows: an
+ * operand of a concat, a slice, or the interior of a pad. */
 static void rows(Emitter *e, Value *to, int64_t to_row, int64_t to_at,
                  Value *from, int64_t from_row, int64_t from_at, int64_t outer,
                  int64_t inner)
@@ -230,7 +230,7 @@ static void emit_concat(Emitter *e, const Op *op)
     }
 }
 
-/* Elements from one layer of a stack to the next. */
+/* The distance in elements between consecutive layers of a stack. */
 static int64_t layer_step(const Emitter *e, Value *v)
 {
     int64_t row = e->memory->value[live_root(v)->id].row;

@@ -5,8 +5,9 @@
  *                    loop
  *   step             calls the phases in order
  *
- * The order of the statements, waits and records is the schedule's
- * (emit_issues). A value's variable is declared at its first use in a function.
+ * emit_issues (emit_streams.c) emits statements, event waits and event records
+ * in the order of issue that the passes chose. A value's variable is declared
+ * at its first use in a function.
  */
 #include "codegen/emitter.h"
 #include "codegen/cpu_kernel.h"
@@ -107,9 +108,9 @@ static const char *attention_shape(Emitter *e, const Op *op, const Type *q,
     return o.text;
 }
 
-/* ", .drop = …": the fields for dropout. The key is operand `at`; the operands
- * after it are the bases of batch, key heads and query heads of each, for those
- * of size greater than 1 in the global tensor. */
+/* ", .drop = …": the fields for dropout. Operand `at` is the key. The operands
+ * after it, if any, are index bases: of the batch, of the KV heads, and of the
+ * query heads within a KV head. A dim of global size 1 has no base operand. */
 static const char *attention_dropout(Emitter *e, const Op *op, int at)
 {
     const AttrList *of = &op_attr(op, "of").l;
@@ -195,7 +196,8 @@ static void emit_zeros(Emitter *e, const Op *op)
              (long long)type_local_bytes(&op->out[0]->type, &e->p->mesh));
 }
 
-/* The index at which this rank's part of a dim begins. */
+/* Emits the op `base`: for each iteration of a loop over parts of a dim, the
+ * index in the global dim at which this rank's part begins. */
 static void emit_base(Emitter *e, const Op *op)
 {
     const Type *t = &op->out[0]->type;
@@ -365,8 +367,8 @@ static void make_attention(Emitter *e, const Region *r)
     }
 }
 
-/* A function's statements, preceded by the declarations that they use: if all
- * are collectives, the arena pointer is not declared. */
+/* Emits a function's statements. They are printed first to a separate buffer:
+ * the arena pointer A is declared only if a statement uses it. */
 static void function_body(Emitter *e, Phase phase)
 {
     Out *o = e->o, body;

@@ -79,8 +79,8 @@ static void emit_wait(Emitter *e, const Issue *issue, const Wait *w,
     }
 }
 
-/* Barriers of a statement, after its mark: before the operation, or instead of
- * a gather that moves nothing. */
+/* Emits the barriers of a statement, after its mark: before the operation, or
+ * instead of a gather that moves nothing. */
 static void emit_meetings(Emitter *e, const Issue *issue, const char *turn)
 {
     Arena *a = e->p->arena;
@@ -141,8 +141,8 @@ static int same_turn(const IssueList *list, int from)
     return n;
 }
 
-/* A block with statements of another iteration, which declares its own
- * variables. */
+/* Emits statements of another iteration and the end of their block, which
+ * declares its own variables. */
 static void emit_block(Emitter *e, const IssueList *list, int from, int n,
                        const char *turn)
 {
@@ -166,7 +166,7 @@ static void declare_turn(Emitter *e, const Issue *issue)
              (long long)layer);
 }
 
-/* Before the loop: statements of one of its first iterations. */
+/* Emits, before a loop, statements of one of its first iterations. */
 static void emit_first(Emitter *e, const IssueList *list, int from, int n)
 {
     const Issue *issue = &list->at[from];
@@ -177,7 +177,7 @@ static void emit_first(Emitter *e, const IssueList *list, int from, int n)
     emit_block(e, list, from, n, outer ? e->loop_name[outer->id] : "");
 }
 
-/* Inside the loop: statements of a later iteration, if it exists. */
+/* Emits, inside a loop, statements of a later iteration, if it exists. */
 static void emit_ahead(Emitter *e, const IssueList *list, int from, int n)
 {
     const Issue *issue = &list->at[from];
@@ -197,8 +197,8 @@ static void emit_ahead(Emitter *e, const IssueList *list, int from, int n)
     e->loop_name[loop->id] = turn;
 }
 
-/* In one of the last iterations of a loop: statements that come after the
- * loop. */
+/* Emits, in one of the last iterations of a loop, statements that come after
+ * the loop. */
 static void emit_late(Emitter *e, const IssueList *list, int from, int n)
 {
     const Issue *issue = &list->at[from];

@@ -174,7 +174,7 @@ static void collective_names(Emitter *e)
     out_line(o, "};");
 }
 
-/* The stream of each collective. */
+/* Emits the stream of each collective. */
 static void collective_streams(Emitter *e)
 {
     Out *o = e->o;
@@ -198,7 +198,7 @@ static bool has_rooms(const Emitter *e)
     return false;
 }
 
-/* The staging buffer of each collective whose layout NCCL supports only
+/* Emits the staging buffers of the collectives whose layouts NCCL supports only
  * packed. */
 static void collective_rooms(Emitter *e)
 {
@@ -218,8 +218,8 @@ static void collective_rooms(Emitter *e)
     out_line(o, "};");
 }
 
-/* The mesh axes of each collective: the runtime creates a communicator for each
- * set. */
+/* Emits the mesh axes of each collective: the runtime creates a communicator
+ * for each set of axes. */
 static void collective_axes(Emitter *e)
 {
     Out *o = e->o;
@@ -235,7 +235,7 @@ static void collective_axes(Emitter *e)
     out_line(o, "};");
 }
 
-/* The text that --info prints, one literal for each line. */
+/* Emits the text that --info prints, one literal for each line. */
 static void info_text(Emitter *e, const char *text)
 {
     Out *o = e->o;
@@ -254,7 +254,7 @@ static void info_text(Emitter *e, const char *text)
     out(o, ";\n");
 }
 
-/* The kernels' symbols by the number that launch.c uses. */
+/* Emits the kernels' symbols, by the number that launch.c uses. */
 static void kernel_names(Emitter *e)
 {
     const CudaKernels *k = e->cuda->kernels;

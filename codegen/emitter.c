@@ -28,7 +28,7 @@ static bool is_taken(const char *name)
            (name[0] == 'k' && name[1] >= '0' && name[1] <= '9');
 }
 
-/* The C name of a variable or a block for a name of the model. */
+/* A PDL or IR name as a C identifier; "v_" is prefixed to a reserved name. */
 static const char *c_identifier(Arena *a, const char *text)
 {
     const char *name = c_clean(a, text);
@@ -39,7 +39,7 @@ static const char *c_identifier(Arena *a, const char *text)
 
 /* ---- unique names -------------------------------------------------------- */
 
-/* Open addressing over names in use. */
+/* The names in use: a hash table with open addressing. */
 typedef struct NameSet {
     Arena *arena;
     const char **slot;

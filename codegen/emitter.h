@@ -29,9 +29,9 @@ typedef struct Emitter {
     const char **next_name;  /* … and of a later iteration, if it is used */
     WorkInfo *work;
     int nwork;
-    int *collective_of;      /* by op id; -1 */
-    int *work_of;            /* by op id; -1 */
-    int *number;             /* by op id: of the kernel or matmul */
+    int *collective_of;      /* by op id: index in collective; -1: none */
+    int *work_of;            /* by op id: index in work; -1: none */
+    int *number;             /* by op id: number of the kernel, matmul */
     bool *declared;          /* by value id, in the function being written */
     int nkernels, nmatmuls;
 } Emitter;

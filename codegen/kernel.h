@@ -64,8 +64,8 @@ typedef struct KernelInstr {
     int buffer;                 /* LOAD */
     int accumulator;            /* TOTAL */
     uint32_t axes;              /* axes along which its value varies */
-    int64_t stride[SPACE_AXES]; /* INDEX, ONEHOT, RANDOM: of the index */
-    int phase;                  /* the first in which it can be computed */
+    int64_t stride[SPACE_AXES]; /* INDEX, ONEHOT, RANDOM: index strides */
+    int phase;                  /* first phase that can compute it */
     bool epilogue;              /* a TOTAL, or computed from one */
 } KernelInstr;
 
@@ -85,7 +85,7 @@ typedef struct KernelBuffer {
 typedef enum RootKind { ROOT_STORE, ROOT_REDUCE, ROOT_TOTAL } RootKind;
 typedef struct KernelRoot {
     RootKind kind;
-    int instr;    /* whose value is used */
+    int instr;    /* the instruction whose value is used */
     int target;   /* STORE: buffer; REDUCE, TOTAL: the instruction */
     bool element; /* in the loop over columns, not once for a row */
     bool epilogue;
@@ -100,8 +100,8 @@ typedef struct KernelStep {
 typedef struct KernelPhase {
     int nrow, *row; /* instructions computed once for a row */
     int nelement;
-    KernelStep *element; /* in the loop over columns */
-    bool loop;           /* whether there is one */
+    KernelStep *element; /* instructions in the loop over columns */
+    bool loop;           /* whether the phase has a loop over columns */
 } KernelPhase;
 
 /* Sums over rows. `columns`: one for each column, else a scalar. Stored in the
@@ -111,7 +111,7 @@ typedef struct KernelTotal {
     bool columns, direct;
     int buffer;                 /* direct: the result */
     int64_t offset;             /* else: floats into the workspace */
-    int64_t stride[SPACE_AXES]; /* over column axes */
+    int64_t stride[SPACE_AXES]; /* strides along column axes */
 } KernelTotal;
 
 typedef struct Kernel {
@@ -128,7 +128,7 @@ typedef struct Kernel {
     KernelTotal *total;
     int nkept, *kept;           /* epilogue instructions, once for each kept
                                  * index */
-    int ncolumn, *column;       /* and for each column */
+    int ncolumn, *column;       /* epilogue, once for each column */
     int64_t units, parts, rows; /* kept indices; parts of summed rows; summed
                                    rows */
     int64_t columns;            /* elements of a row */

@@ -206,7 +206,8 @@ static int make_const(Builder *b, const Op *op)
                                       .number = op_attr(op, "value").f});
 }
 
-/* The index along the axes that only the result has, not operand 0. */
+/* Builds the index along the axes that the result has and operand 0 of a onehot
+ * lacks. */
 static int make_index(Builder *b, const Op *op)
 {
     const SpaceValue *r = space_of(b, op->out[0]);
@@ -286,7 +287,8 @@ static int make_op(Builder *b, const Op *op)
     return add_instr(b, instr);
 }
 
-/* A reduction within the row, over rows, or first within and then over rows. */
+/* Builds a reduction within the row, over rows, or first within and then over
+ * rows. */
 static int make_reduce(Builder *b, const Op *op)
 {
     const Space *s = &b->k->space;

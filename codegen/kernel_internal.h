@@ -18,8 +18,8 @@ typedef struct Builder {
  * cache. */
 void kernel_phases(const Program *p, Kernel *k, bool cached);
 
-/* Only the ordering: what each phase computes, from the phases of roots and
- * instructions. */
+/* Only orders the instructions: lists what each phase computes, from the phases
+ * of roots and instructions. */
 void kernel_order(const Program *p, Kernel *k, bool cached);
 
 #endif

@@ -149,7 +149,9 @@ static int late_result(const Kernel *k, uint32_t axes, int size)
     return -1;
 }
 
-/* An additional row on the stack of the thread that computes it. */
+/* The index of an additional buffer, a row of f32 on the stack of the thread
+ * that computes it; -1: the buffer is in use or would be too long, or the space
+ * has a pair axis. */
 static int kept_row(Kernel *k)
 {
     enum { LONGEST = 65536 };

@@ -75,7 +75,7 @@ int kernel_lanes(const Kernel *k, uint32_t axes);
  * the index along the pair axis. */
 const char *kernel_offset(const KernelPrinter *c, uint32_t axes,
                           const int64_t *stride, int lane);
-/* The same as an index: "i0 * 64 + j", "0". */
+/* The offset in a form that can be an index: "i0 * 64 + j", "0". */
 const char *kernel_index(const KernelPrinter *c, uint32_t axes,
                          const int64_t *stride, int lane);
 
@@ -84,7 +84,7 @@ void kernel_statement(KernelPrinter *c, const Op *source, const char *text);
 
 /* An instruction as a statement; `where` is 'r', 't' or 'e'. */
 void kernel_compute(KernelPrinter *c, int instr, char where);
-/* The expression of an instruction's value, read from such a place. */
+/* The expression that reads an instruction's value; `where` is the same. */
 const char *kernel_value(const KernelPrinter *c, int instr, char where,
                          int lane);
 /* An element of a buffer as a value, and the statement that stores one; `at` is

@@ -1,9 +1,9 @@
 /* nvrtc.c: compiles kernels for several architectures in parallel, each in its
  * own process, which returns the result through a pipe.
  *
- * Processes, because NVRTC serializes compilations within a process, and
- * because a crash of the compiler ends only that process. ptxas reports on each
- * kernel (-v); the rest of the log must be empty.
+ * It uses processes, because NVRTC serializes compilations within a process,
+ * and because a crash of the compiler ends only that process. ptxas reports on
+ * each kernel (-v); the rest of the log must be empty.
  */
 #include "codegen/nvrtc.h"
 

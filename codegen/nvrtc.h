@@ -25,9 +25,9 @@ typedef struct NvrtcImage {
 /* The resources that ptxas reports for one kernel and architecture. */
 typedef struct NvrtcKernel {
     const char *name, *arch;
-    int registers;          /* of a thread */
-    int shared;             /* static shared memory, bytes */
-    int stack, spill_stores, spill_loads; /* of a thread, bytes */
+    int registers; /* registers of a thread */
+    int shared;    /* static shared memory of a block, bytes */
+    int stack, spill_stores, spill_loads; /* bytes of a thread */
 } NvrtcKernel;
 
 typedef VEC(NvrtcKernel) NvrtcKernels;

@@ -42,7 +42,7 @@ typedef struct UserAxis {
 int report_axes(const Program *p, UserAxis axis[MAX_AXES]);
 /* "dp,tp"; "tp.rep" if only that part of tp is meant. */
 const char *report_axes_text(const Program *p, uint32_t axes);
-/* As report_placement; "S(0) over tp.kv" if the parts differ. */
+/* The placement on a user's axis; "S(0) over tp.kv" if its parts differ. */
 const char *report_axis_placement(const Program *p, const Type *t,
                                   const UserAxis *axis);
 
@@ -78,7 +78,8 @@ typedef struct BlockSource {
     const char *path;
     const Type *type;
 } BlockSource;
-/* By block; and the line of one as text, "" for none. */
+/* report_block_sources: the source of each block, by the block's index.
+ * report_block_where: the line of one block as text, "" for none. */
 const BlockSource *report_block_sources(const Program *p);
 const char *report_block_where(const Program *p, const BlockSource *sources,
                                const Block *b);
@@ -106,9 +107,9 @@ typedef struct Warning {
     const char *text;  /* the first collective's reason; "matmul" */
     const char *help;  /* lines of a plan that avoid it, separated by "\n";
                         * NULL */
-    int ops;           /* of the program */
+    int ops;           /* ops of the program that the warning is about */
     int64_t calls, bytes;
-    double flops;      /* repeated ops */
+    double flops;      /* flops of repeated ops */
     double wasted;     /* the part of `flops` that another rank also computes */
     double share;      /* `flops` as a fraction of all that a rank computes */
 } Warning;

@@ -1,5 +1,5 @@
-/* report_copies.c: the copies of parameters in the compute type that outlive
- * the step (the pass shadow): where each is stored, and its size on a rank.
+/* report_copies.c: lists the low-precision copies of parameters, which outlive
+ * the step: where each is stored, and its size on a rank.
  */
 #include "codegen/report.h"
 

@@ -123,8 +123,8 @@ static Groups groups_of(const Program *p, uint32_t axes)
     return g;
 }
 
-/* One for each set of axes that a collective runs over, in order of the first
- * collective. */
+/* Finds the groups for each set of axes that a collective runs over, in order
+ * of the first collective. */
 static GroupsList find_groups(const Program *p)
 {
     int n;

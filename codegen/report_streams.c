@@ -17,7 +17,7 @@
 typedef struct Scan {
     const Program *p;
     const Op *op;      /* the collective or transfer */
-    int event;         /* that it records; -1: none */
+    int event;         /* the event that it records; -1: none */
     int ahead;
     const Issue *lead; /* issued before another statement, or its loop's first
                         * iteration is; NULL: neither */

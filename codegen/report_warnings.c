@@ -38,7 +38,7 @@ static Warning *find_warning(Warnings *all, WarningKind kind, Loc loc)
     return NULL;
 }
 
-/* The same; a new one if there is none yet. */
+/* The warning of a line; it is added if it does not exist yet. */
 static Warning *warning_at(const Program *p, Warnings *all, WarningKind kind,
                            Loc loc)
 {
@@ -50,7 +50,7 @@ static Warning *warning_at(const Program *p, Warnings *all, WarningKind kind,
     return &all->at[all->n - 1];
 }
 
-/* The list with `more` added, if it is not yet an entry; `by` separates
+/* The list with the entry `more` added unless the list has it; `by` separates
  * entries. */
 static const char *listed(Arena *a, const char *list, const char *more, char by)
 {
@@ -73,7 +73,7 @@ static bool same_style(const char *a, const char *b)
     return n == strcspn(b, "\n") && strncmp(a, b, n) == 0;
 }
 
-/* `listed` for several lines. */
+/* The list with each line of `more` added as by `listed`. */
 static const char *with_lines(Arena *a, const char *list, const char *more)
 {
     for (const char *at = more; at && *at;) {

@@ -51,7 +51,7 @@ bool target_repeats_attention(const Program *p, const Op *grad)
     return p->train.deterministic;
 }
 
-/* The sizes of a rank's call. */
+/* The sizes of one rank's call of attention. */
 static ParcAttention attention_of(const Program *p, const Op *op)
 {
     bool grad = op_is_attention_grad(op->kind);
@@ -102,8 +102,8 @@ static bool cuda_has_types(const ParcTypes *t)
     return t->a == t->b && (t->c == t->a || t->c == PARC_F32);
 }
 
-/* Whether an additional operand or result has the result's type and that many
- * elements. */
+/* Whether v, an additional operand or result, has the result's type and this
+ * number of elements. */
 static bool is_beside(const Program *p, const Op *op, const Value *v,
                       int64_t elements)
 {
@@ -226,8 +226,9 @@ bool target_can_make_shards(const Program *p, const Op *einsum,
            !live_kept_shard(p, einsum->arg[1]);
 }
 
-/* Compares the elements that move: all ranks' operands are read and combined;
- * or the whole product is written and read again for the sum. */
+/* Compares the elements that move: with a shard, all ranks' operands are read
+ * and combined; without, the full product is written, and re-read for the
+ * sum. */
 static bool cpu_makes_shards(const Program *p, const Op *einsum,
                              const Op *scatter, int i)
 {

@@ -29,12 +29,12 @@ const char *tree_write(const Tree *t, Outputs *outputs, const char *directory);
 /* ---- a target's tree and build ------------------------------------------- */
 
 typedef struct Recipe {
-    const char *folder;          /* of the runtime: "cpu/" */
+    const char *folder;          /* directory of the runtime: "cpu/" */
     const char *library;         /* the runtime, built with parc; NULL: the
                                     CPU level names it */
-    const char *const *flag;     /* of the C compiler; NULL ends the lists */
+    const char *const *flag;     /* flags of the C compiler; NULL ends lists */
     const char *const *include;  /* "-Iruntime" */
-    const char *const *source;   /* in addition to the runtime's */
+    const char *const *source;   /* sources besides the runtime's */
     const char *baseline;        /* a source of the runtime that is compiled
                                     without the CPU level's flags, or NULL */
     const char *const *link;     /* "-lm" */

@@ -56,8 +56,8 @@ Loc work_loc(const WorkInfo *w)
     return reason ? w->op->why.loc : w->op->loc;
 }
 
-/* Every operand and result once; if only a part of an operand is read, the size
- * of the result. */
+/* Counts every operand and result once; if only a part of an operand is read,
+ * counts the size of the result instead. */
 static int64_t touched_bytes(const Program *p, const Op *op)
 {
     int64_t bytes = 0, written = 0;
@@ -139,7 +139,7 @@ typedef struct Walk {
     CollectiveInfo *collective;
     TransferInfo *transfer;
     int next, nkernels; /* numbers of the next collective and kernel */
-    int ntransfers;     /* … and of the next transfer */
+    int ntransfers;     /* number of the next transfer */
     int nloops;
     const Op *loop[MAX_LOOP_DEPTH];
     VEC(WorkInfo) found;

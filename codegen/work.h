@@ -11,9 +11,9 @@
 
 typedef struct WorkInfo {
     const Op *op;
-    const char *id;     /* kernel's name, collective's or transfer's label
-                           ("ag3", "ft0"), else the name of the result in the
-                           IR ("dx.12") */
+    const char *id;     /* the kernel's name, the collective's or transfer's
+                         * label ("ag3", "ft0"), else the name of the result in
+                         * the IR ("dx.12") */
     const char *kind;   /* "kernel", "matmul", "attention", "collective", … */
     const char *detail; /* "all_gather over dp: layers.*", "abk,fk->abf"; "" */
     int64_t bytes;      /* a call on one rank: every operand and result once; a
@@ -21,8 +21,8 @@ typedef struct WorkInfo {
                          * transfer: the bytes moved */
     double flops;       /* a call on one rank; 0 if only bytes matter */
     int64_t count;      /* calls per step */
-    int nloops;         /* around it, outermost first */
-    const Op *loop[MAX_LOOP_DEPTH];
+    int nloops;         /* number of loops around it */
+    const Op *loop[MAX_LOOP_DEPTH]; /* these loops, outermost first */
 } WorkInfo;
 
 /* All statements of forward, backward and optimizer in program order; *n of

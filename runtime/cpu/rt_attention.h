@@ -1,4 +1,5 @@
-/* rt_attention.h: defines what attention's forward and backward passes share.
+/* rt_attention.h: defines the block sizes and helper functions that attention's
+ * forward and backward passes share.
  *
  * Both process blocks of QUERIES by KEYS scores. Packed blocks have rows
  * padded with zeros to whole vectors, so tile products need no remainder loop.

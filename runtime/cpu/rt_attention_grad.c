@@ -75,8 +75,8 @@ typedef struct Task {
     void *dq, *dk, *dv;
     const void *d_o, *q, *k, *v, *o;
     const float *lse;
-    float *sum; /* of dq; `sum_row`: distance between two queries */
-    int64_t sum_row;
+    float *sum;      /* dq in f32, accumulated over the blocks of keys */
+    int64_t sum_row; /* distance between two queries in `sum` */
     int64_t row; /* index of the first head's first row of weights */
 } Task;
 

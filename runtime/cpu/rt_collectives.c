@@ -23,7 +23,8 @@
 enum {
     TILE = 2048,      /* elements that are summed at a time, in cache */
     GRAIN = 1 << 15,  /* minimum number of elements for several threads */
-    COPY_GRAIN = 4 * GRAIN, /* the same in bytes, for copies */
+    COPY_GRAIN = 4 * GRAIN, /* minimum bytes of a copy for several
+                             * threads */
     SLICE_ALIGN = 16, /* slices end at cache lines */
     MOST_FAR = 16,    /* maximum number of ranks for a sum with non-temporal
                          stores */

@@ -1,7 +1,9 @@
 /* rt_device.c: implements rt_device.h for the CPU.
  *
- * The step computes in the host mirror itself, which is shared memory of the
- * ranks. Uploads, downloads and results therefore need no work. */
+ * A rank's arena on the CPU is its host mirror (rt_device.h): the memory in
+ * which the host writes inputs and reads results, shared by all ranks of the
+ * node. Uploads and downloads therefore do nothing.
+ */
 #include "rt_device.h"
 
 #include <linux/mman.h>
@@ -29,10 +31,10 @@ void rt_device_place(const RtWorld *w, int rank)
     rt_threads_place(w, rank);
 }
 
-/* The system backs shared memory with small pages. This reads one small page
- * in each large page and then requests that the system collapses them, which is
- * faster than a page fault for each small page; streaming reads are then about
- * 1.5 times as fast. The system may refuse without harm. */
+/* Linux backs shared memory with small pages. This reads one byte in each
+ * large-page range, then asks Linux to replace the small pages of each range by
+ * a large page. That is faster than a fault per small page, and streaming reads
+ * are about 1.5 times as fast. Failure is ignored. */
 static void join_pages(char *from, int64_t pages)
 {
 #if defined(MADV_COLLAPSE)
@@ -47,8 +49,8 @@ static void join_pages(char *from, int64_t pages)
 #endif
 }
 
-/* Each rank collapses an equal part of a shared segment. Other ranks may
- * already write to it. */
+/* A rank collapses the pages of its own arena, and of an equal part of each
+ * shared segment. Other ranks may already write to the segments. */
 void rt_device_open(ParcRt *rt)
 {
     const ParcModel *m = rt->model;

@@ -61,7 +61,7 @@ int64_t rt_matmul_bound(const ParcMatmulSpec *spec, int threads,
  * there is one segment. rt_gather makes the copy. */
 Plan rt_gathered(const Plan *p);
 int64_t rt_gathered_bytes(const Plan *p, int operand);
-/* The size for both operands. */
+/* The size of the copies of both operands. */
 int64_t rt_gathered_all(const Plan *p);
 void rt_gather(const Plan *p, int operand, const void *const *from, void *to);
 
@@ -71,10 +71,11 @@ int64_t rt_wide_scratch(const Plan *p, int threads);
 void rt_wide_product(const Plan *p, const void *src, const void *weights,
                      void *dst, void *scratch, int threads);
 
-/* A product in f32 on tiles of bf16, as exact as in f32. rt_split_pays: the
- * matrices are large enough; equal on every machine. rt_split_takes: this
- * machine also has tiles. Operands are listed by segment. `scratch` has at
- * least rt_split_scratch bytes for `threads` threads, at a multiple of 64. */
+/* A product in f32 by AMX's tile instructions for bf16 (rt_split.h), as exact
+ * as in f32. rt_split_pays: whether the matrices are large enough; equal on
+ * every machine. rt_split_takes: whether this machine also has the
+ * instructions. Operands are listed by segment. `scratch` has at least
+ * rt_split_scratch bytes for `threads` threads, at a multiple of 64. */
 bool rt_split_pays(const Plan *p);
 bool rt_split_takes(const Plan *p);
 int64_t rt_split_scratch(const Plan *p, int threads);

@@ -15,8 +15,8 @@ int64_t rt_description_scratch(const_dnnl_primitive_desc_t description);
 dnnl_status_t rt_describe(const Plan *p, int64_t capacity,
                           dnnl_engine_t engine,
                           dnnl_primitive_desc_t *description);
-/* The same without reference implementations, and without kernels that emulate
- * element types. */
+/* As rt_describe, but excludes reference implementations and kernels that
+ * emulate element types. */
 dnnl_status_t rt_describe_fast(const Plan *p, int64_t capacity,
                                dnnl_engine_t engine,
                                dnnl_primitive_desc_t *description);

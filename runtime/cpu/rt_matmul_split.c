@@ -1,5 +1,6 @@
-/* rt_matmul_split.c: computes matrix products in f32 on tiles of bf16
- * (rt_split.h).
+/* rt_matmul_split.c: computes matrix products in f32 with the AMX tile
+ * instructions for bf16. A strip is 32 rows of a or 32 columns of b; packing a
+ * strip splits its f32 into bf16 parts in tiles (rt_split.h).
  *
  * For c = a b every thread has its own rows and columns of c. No two threads
  * share a sum, so the order of a sum does not depend on the number of threads.
@@ -32,7 +33,7 @@ enum {
 
 /* The part of c that a thread computes, in multiples of 32. */
 typedef struct Share {
-    int64_t rows, columns; /* of c */
+    int64_t rows, columns; /* rows and columns of c */
     int64_t block_rows, block_columns, deep;
     bool whole;    /* k has one piece: each sum is complete after it */
     int64_t group; /* number of strips of a that are packed together */
@@ -288,7 +289,7 @@ static void multiply_strip(const Work *w, const Block *x, int64_t row,
     }
 }
 
-/* `next` is the following block. */
+/* Computes a block. `next` is the block after it, which is prefetched. */
 static void multiply_block(const Work *w, const Block *x, const Block *next)
 {
     int64_t group = w->share->group * RT_STRIP;

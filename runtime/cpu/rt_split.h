@@ -1,4 +1,5 @@
-/* rt_split.h: defines f32 operands as sums of bf16 parts, stored in tiles.
+/* rt_split.h: declares the packing of f32 operands as sums of bf16 parts, and
+ * their product with the AMX tile instructions (rt_matmul_split.c).
  *
  * A processor with AMX multiplies tiles of bf16 sixteen times as fast as
  * vectors of f32. An f32 is the sum of three bf16 numbers: each is the rounded
@@ -47,12 +48,12 @@
 #endif
 
 enum {
-    RT_STRIP = 32,
-    RT_STEP = 32,
+    RT_STRIP = 32, /* edges (rows of a, columns of b) of a strip */
+    RT_STEP = 32,  /* contracted indices of a step */
     RT_PARTS = 3,
     RT_TILE = 16 * 32, /* bf16 in a tile */
     RT_STEP_SIZE = RT_PARTS * 2 * RT_TILE,
-    RT_SUMS = RT_STRIP * RT_STRIP, /* sums of two strips, as four tiles */
+    RT_SUMS = RT_STRIP * RT_STRIP, /* the product of two strips: four tiles */
 };
 
 /* Packs a strip of `edges` rows or columns (at most 32 of them) and `depth`

@@ -1,5 +1,9 @@
-/* rt_split_pack.c: packs strips of f32 as tiles of three bf16 parts
- * (rt_split.h). */
+/* rt_split_pack.c: packs f32 matrix operands for the AMX tile instructions.
+ *
+ * Each f32 is split into the sum of three bf16 numbers, its parts. A strip of
+ * 32 rows (of a) or columns (of b), its edges, becomes tiles of 16 edges x 32
+ * contracted indices. rt_split.h describes the layout and the accuracy.
+ */
 #include "rt_split.h"
 
 #if RT_HAS_TILES
@@ -41,8 +45,8 @@ RT_TILES static inline void transpose(__m512i r[LINES])
     }
 }
 
-/* Returns the first part of 16 pairs, one pair per word, and replaces the
- * operands by their remainders. NaN remains NaN. */
+/* Rounds `low` and `high` to bf16 and subtracts the result from them. Returns
+ * the 16 pairs of bf16, low in the lower half of each word. NaN stays NaN. */
 RT_TILES static inline __m512i first_part(__m512 *low, __m512 *high)
 {
     __m512i l = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(*low));
@@ -53,8 +57,8 @@ RT_TILES static inline __m512i first_part(__m512 *low, __m512 *high)
     return _mm512_or_si512(l, h);
 }
 
-/* The next part. It rounds halves away from 0 with integer operations, which
- * takes fewer instructions. */
+/* As first_part, for the later parts, with ties rounded away from 0: the
+ * integer operations for this take fewer instructions. */
 RT_TILES static inline __m512i next_part(__m512 *low, __m512 *high)
 {
     __m512i half = _mm512_set1_epi32(0x8000),
@@ -81,9 +85,11 @@ RT_TILES static inline void store(__m512i part[RT_PARTS][LINES], bool turned,
     }
 }
 
-/* Packs up to 16 edges and up to 32 contracted indices: one tile of each part.
- * If memory is contiguous along the contracted index, line i has the pairs of
- * edge i; else line i has the i-th pair of all edges. */
+/* Packs at most 16 edges and 32 contracted indices: one tile of each part.
+ * `rows`: memory is contiguous along the contracted index; vectors l and h then
+ * load edge i. Otherwise they load indices i and i + 16 of all edges. The tile
+ * is transposed if this is not the order that the operand (`pairs`: b)
+ * needs. */
 RT_TILES static inline void pack_tiles(const float *at, int64_t stride,
                                        bool rows, int64_t edges, int64_t depth,
                                        bool pairs, uint16_t *to)
@@ -133,7 +139,8 @@ RT_TILES void rt_split_pack(const float *at, int64_t along_edges,
         }
         for (int64_t e = 0; e < RT_STRIP; e += LINES) {
             int64_t some = edges - e;
-            /* Without edges nothing is read, and the address is not used. */
+            /* If no edges remain, pack_tiles reads nothing; `from` stays
+             * inside the matrix. */
             const float *from = step + (some > 0 ? e * along_edges : 0);
             uint16_t *tile = to + e / LINES * RT_TILE;
             pack_tiles(from, stride, rows, some, depth - k, pairs, tile);

@@ -1,4 +1,5 @@
-/* rt_split_tiles.c: multiplies packed strips with AMX tiles (rt_split.h). */
+/* rt_split_tiles.c: multiplies a packed strip of 32 rows of a by a packed strip
+ * of 32 columns of b with the AMX tile instructions (rt_split.h). */
 #include "rt_split.h"
 
 #if RT_HAS_TILES
@@ -63,7 +64,8 @@ static inline void fetch(RtAhead *x)
     }
 }
 
-/* Tiles 4 and 5 hold a part of a's strip, 6 and 7 of b's, 0 to 3 the sums. */
+/* Tiles 4 and 5 hold a part of a's strip, 6 and 7 a part of b's strip, 0 to 3
+ * the sums. */
 #define LOAD_A(part)                                                           \
     _tile_loadd(4, a + (part) * 2 * RT_TILE, 64);                              \
     _tile_loadd(5, a + ((part) * 2 + 1) * RT_TILE, 64)

@@ -21,8 +21,9 @@ static void explain(Out *o, const Program *p, const WorkInfo *w)
     out_line(o, "kernel %s: %s%s%s  (%s)", w->id, phase_name(w->op->phase),
              *w->op->path ? ", in " : "", w->op->path,
              diag_where(p->diag, p->arena, work_loc(w)));
-    out_line(o, "%lld calls per step, %s per call on each rank",
-             (long long)w->count, report_bytes(p->arena, w->bytes));
+    out_line(o, "%lld call%s per step, %s per call on each rank",
+             (long long)w->count, w->count == 1 ? "" : "s",
+             report_bytes(p->arena, w->bytes));
     values(o, p, "reads", w->op->nargs, w->op->arg);
     values(o, p, "writes", w->op->nouts, w->op->out);
     out_line(o, "fuses");

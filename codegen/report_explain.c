@@ -76,11 +76,11 @@ static void explain_collective(Out *o, const Program *p,
 {
     const Op *op = c->op;
     Loc loc = op->why.loc.line ? op->why.loc : op->loc;
-    out_line(o, "%s: %s over %s (%lld ranks), %s, %lld calls per step, "
+    out_line(o, "%s: %s over %s (%lld ranks), %s, %lld call%s per step, "
              "%lld bytes per call on each rank",
              c->label, c->kind, c->axis, (long long)c->group_size,
              phase_name(op->phase), (long long)c->count,
-             (long long)c->bytes);
+             c->count == 1 ? "" : "s", (long long)c->bytes);
     out_line(o, "because %s  (%s)", op->why.text ? op->why.text : "",
              diag_where(p->diag, p->arena, loc));
     const char *moved = report_moved(p, c);

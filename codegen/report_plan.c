@@ -156,9 +156,10 @@ static void traffic(Out *o, const Program *p, const CollectiveInfo *c, int n)
         if (gathers)
             rest = arena_printf(p->arena, ", and %lld gather%s in place",
                                 (long long)gathers, gathers == 1 ? "" : "s");
-        out_line(o, "%s%s: %lld calls, %s per rank and step%s",
+        out_line(o, "%s%s: %lld call%s, %s per rank and step%s",
                  nseen == 1 ? "traffic     " : "            ", c[i].axis,
-                 (long long)calls, report_bytes(p->arena, bytes), rest);
+                 (long long)calls, calls == 1 ? "" : "s",
+                 report_bytes(p->arena, bytes), rest);
     }
     if (!n)
         out_line(o, "traffic     none");

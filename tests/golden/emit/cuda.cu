@@ -691,7 +691,7 @@ static const char info[] =
     "work        13.11 Mflop per step, whole mesh (forward 4.19 M, backward 8.39 M)\n"
     "traffic     dp: 13 calls, 512.00 KiB per rank and step\n"
     "            tp: 8 calls, 8.00 KiB per rank and step\n"
-    "            dp,tp: 1 calls, 4 B per rank and step\n"
+    "            dp,tp: 1 call, 4 B per rank and step\n"
     "\n"
     "Parameters (global shape, placement on each axis)\n"
     "  layers.*.up.weight    f32[4 x 256/tp, 64]~dp             dp=S(0) tp=S(0) unit layers.*  cuda.pdl:4:9\n"
@@ -794,7 +794,7 @@ static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Net", .parc_version = "0.1.0",
     .source = "cuda.pdl", .info = info,
-    .plan_hash = 0x0f151fdc53817baau,
+    .plan_hash = 0x9bd94d4321935ad7u,
     .naxes = 2,
     .axis = {{"dp", 2}, {"tp", 2}},
     .param = param, .nparams = 4,

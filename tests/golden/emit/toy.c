@@ -281,7 +281,7 @@ static const char info[] =
     "            grads            320 B\n"
     "            activations   1.12 KiB\n"
     "work        14.40 Kflop per step, whole mesh (forward 6.91 K, backward 6.91 K)\n"
-    "traffic     fsdp: 1 calls, 288 B per rank and step, and 1 gather in place\n"
+    "traffic     fsdp: 1 call, 288 B per rank and step, and 1 gather in place\n"
     "            fsdp,tp: 2 calls, 8 B per rank and step\n"
     "\n"
     "Parameters (global shape, placement on each axis)\n"
@@ -321,7 +321,7 @@ static const ParcModel model = {
     .rt_version = PARC_RT_VERSION,
     .name = "Toy", .parc_version = "0.1.0",
     .source = "toy.pdl", .info = info,
-    .plan_hash = 0xf62dd6d7be6e8920u,
+    .plan_hash = 0xd8f2b0d0332f63fdu,
     .naxes = 2,
     .axis = {{"fsdp", 2}, {"tp", 2}},
     .param = param, .nparams = 1,

@@ -77,21 +77,26 @@ typedef struct Counts {
     int64_t rows, parts;
 } Counts;
 
-/* The least number that is at least `least` and divides n. */
-static int64_t divisor_from(int64_t n, int64_t least)
-{
-    while (n % least)
-        least++;
-    return least;
-}
+/* The divisors of n on both sides of `limit`, which is 2 to n: `from` is the least
+ * that is at least `limit`, `below` the largest less than it. Takes sqrt(n)
+ * steps: n may be 2^40, and prime. */
+typedef struct Divisors {
+    int64_t from, below;
+} Divisors;
 
-/* The largest number below `limit` that divides n. */
-static int64_t divisor_below(int64_t n, int64_t limit)
+static Divisors divisors_at(int64_t n, int64_t limit)
 {
-    do
-        limit--;
-    while (n % limit);
-    return limit;
+    Divisors d = {.from = n, .below = 1};
+    for (int64_t i = 1; i <= n / i; i++) {
+        int64_t pair[] = {i, n / i};
+        for (int k = 0; n % i == 0 && k < 2; k++) {
+            if (pair[k] >= limit && pair[k] < d.from)
+                d.from = pair[k];
+            if (pair[k] < limit && pair[k] > d.below)
+                d.below = pair[k];
+        }
+    }
+    return d;
 }
 
 static bool choose_counts(const Chunk *c, Counts *n)
@@ -106,13 +111,15 @@ static bool choose_counts(const Chunk *c, Counts *n)
     int64_t larger; /* the next larger chunk size that divides evenly */
     if (seq <= want) {
         int64_t least = (rows * seq + want - 1) / want;
-        n->rows = divisor_from(rows, least);
-        larger = rows / divisor_below(rows, least) * seq;
+        Divisors d = divisors_at(rows, least);
+        n->rows = d.from;
+        larger = rows / d.below * seq;
     } else {
         int64_t least = (seq + want - 1) / want;
+        Divisors d = divisors_at(seq, least);
         n->rows = rows;
-        n->parts = divisor_from(seq, least);
-        larger = seq / divisor_below(seq, least);
+        n->parts = d.from;
+        larger = seq / d.below;
     }
     int64_t tokens = rows * seq / (n->rows * n->parts);
     if (tokens * 4 > want)

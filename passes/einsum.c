@@ -51,9 +51,9 @@ static void read_einsum(Einsum *e, const char *spec, Value *x, Value *y)
 
 /* ---- sums ---------------------------------------------------------------- */
 
-/* Sums operand i over the letters that nothing else has. The result has the
- * operand's type, so that a matmul can read it. */
-static void sum_operand(Build *b, Einsum *e, int i)
+/* Sums operand i over the letters that nothing else has. For a matmul the sum has
+ * the operand's type; for an elementwise product it stays f32. */
+static void sum_operand(Build *b, Einsum *e, int i, bool product)
 {
     Value *x = e->arg[i];
     char kept[MAX_DIMS + 1] = "";
@@ -72,24 +72,28 @@ static void sum_operand(Build *b, Einsum *e, int i)
     }
     if (summed.n == 0)
         return;
-    e->arg[i] = terms == 1
-                    ? ir_reshape(b, x, n, dim)
-                    : ir_cast(b, ir_sum(b, x, summed, false), x->type.dtype);
+    if (terms == 1) {
+        e->arg[i] = ir_reshape(b, x, n, dim);
+    } else {
+        Value *sum = ir_sum(b, x, summed, false);
+        e->arg[i] = product ? sum : ir_cast(b, sum, x->type.dtype);
+    }
     memcpy(e->letter[i], kept, sizeof kept);
 }
 
 /* ---- products ------------------------------------------------------------ */
 
-static bool sums_nothing(const Einsum *e)
+/* Whether no letter of both operands is summed. */
+static bool is_product(const Einsum *e)
 {
-    for (int i = 0; i < RESULT; i++)
-        for (const char *c = e->letter[i]; *c; c++)
-            if (!has(e, RESULT, *c))
-                return false;
+    for (const char *c = e->letter[0]; *c; c++)
+        if (has(e, 1, *c) && !has(e, RESULT, *c))
+            return false;
     return true;
 }
 
-/* Operand i with the letters and sizes of the result. */
+/* Operand i with the letters and sizes of the result. An operand that repeats is
+ * cast to f32 first: its gradient is a sum, which is not rounded then. */
 static Value *spread(Build *b, const Einsum *e, int i)
 {
     const char *from = e->letter[i], *to = e->letter[RESULT];
@@ -108,6 +112,8 @@ static Value *spread(Build *b, const Einsum *e, int i)
         moves |= at - from != perm.n;
         perm.v[perm.n++] = at - from;
     }
+    if (repeats)
+        x = ir_cast(b, x, DT_F32);
     if (moves)
         x = ir_transpose(b, x, perm);
     if (perm.n < n)
@@ -129,9 +135,10 @@ Value *einsum_build(Build *b, const char *spec, DType t, Value *x, Value *y)
 {
     Einsum e;
     read_einsum(&e, spec, x, y);
-    sum_operand(b, &e, 0);
-    sum_operand(b, &e, 1);
-    if (sums_nothing(&e))
+    bool product = is_product(&e);
+    sum_operand(b, &e, 0, product);
+    sum_operand(b, &e, 1, product);
+    if (product)
         return multiply(b, &e, t);
     return ir_einsum(b, arena_printf(b->p->arena, "%s,%s->%s", e.letter[0],
                                      e.letter[1], e.letter[RESULT]),
@@ -162,7 +169,7 @@ static bool is_contraction(const Op *op)
         for (const char *c = e.letter[i]; *c; c++)
             if (!has(&e, 1 - i, *c) && !has(&e, RESULT, *c))
                 return false;
-    return !sums_nothing(&e);
+    return !is_product(&e);
 }
 
 static void visit(Program *p, Region *r)

@@ -1,8 +1,9 @@
 /* readers.c: see readers.h.
  *
  * Each op has a number that increases along its region, with gaps. An inserted
- * op gets the middle of the gap; without a gap the whole region is renumbered. Lists of readers may contain ops that are gone, or that read another
- * value by now: these are dropped when a list is read.
+ * op gets the middle of the gap; without a gap the whole region is renumbered.
+ * Lists of readers may contain ops that were removed, or that read another value
+ * now: these are dropped when a list is read.
  */
 #include "ir/readers.h"
 

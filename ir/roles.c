@@ -127,7 +127,8 @@ static void look_at_einsum(Walk *w, const Op *op)
 static void look_at_lookup(Walk *w, const Op *op)
 {
     int param = value_param(op->arg[0]);
-    if (module_declares(w->p, op->path, param) && is_input(w, op->arg[1], op->path))
+    if (module_declares(w->p, op->path, param) &&
+        is_input(w, op->arg[1], op->path))
         add_role(w, op, (WeightRole){.param = param, .lookup = true,
                                      .in_dim = 0, .out_dim = 1});
 }

@@ -6,8 +6,8 @@
 #include "passes/pass.h"
 
 /* Replaces every einsum that the target computes by a plain loop nest by one
- * that it computes by matmuls, with transposed operands or result, if that is
- * cheaper. Warns of the others, once per line of the model. */
+ * that it computes by matmuls, with transposed operands or result. Warns of the
+ * einsums that sum a letter of one operand alone, once per line of the model. */
 void canonicalize_einsums(Program *p, const TargetInfo *t);
 
 #endif

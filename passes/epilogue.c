@@ -122,13 +122,15 @@ static Op *make_sum(Pass *s, const Op *einsum, Value *z, const Type *type)
     Arena *a = s->p->arena;
     const char *spec = op_attr(einsum, "spec").s;
     const char *result = epilogue_result(spec);
-    const char *factors = arena_printf(a, "%s->%s", factors_of(a, spec), result);
+    const char *factors = arena_printf(a, "%s->%s", factors_of(a, spec),
+                                       result);
     const char *last = result + strlen(result) - 1;
     bool bias = einsum->kind == OP_einsum_bias;
     Value *args[] = {einsum->arg[0], einsum->arg[1], z,
                      bias ? einsum->arg[2] : NULL};
     const char *beside = bias ? arena_printf(a, "%s,%s", result, last) : result;
-    return epilogue_make(s->readers, s->p, s->t, einsum, OP_einsum_add, bias ? 4 : 3, args,
+    return epilogue_make(s->readers, s->p, s->t, einsum, OP_einsum_add,
+                         bias ? 4 : 3, args,
                          epilogue_spec(a, factors, beside, NULL), type);
 }
 
@@ -164,8 +166,8 @@ static void take_in_gelu(Pass *s, Op *einsum)
         return;
     const char *spec = op_attr(einsum, "spec").s;
     Type types[] = {e->type, e->type};
-    Op *op = epilogue_make(s->readers, s->p, s->t, einsum, OP_einsum_gelu, einsum->nargs,
-                           einsum->arg,
+    Op *op = epilogue_make(s->readers, s->p, s->t, einsum, OP_einsum_gelu,
+                           einsum->nargs, einsum->arg,
                            epilogue_spec(s->p->arena, spec, NULL,
                                          epilogue_result(spec)),
                            types);
@@ -177,13 +179,20 @@ static void take_in_gelu(Pass *s, Op *einsum)
     s->changed = true;
 }
 
+static bool is_yielded(const Value *v)
+{
+    for (int i = 0; i < v->region->nyields; i++)
+        if (v->region->yield[i] == v)
+            return true;
+    return false;
+}
+
 /* Whether all that depends on d is elementwise and ends in v. */
 static bool leads_to(Pass *s, const Value *d, const Value *v)
 {
     VEC(const Value *) work = {0};
-    for (int i = 0; i < d->region->nyields; i++)
-        if (d->region->yield[i] == d)
-            return false;
+    if (is_yielded(d))
+        return false;
     vec_push(s->p->arena, &work, d);
     while (work.n > 0) {
         int n;
@@ -191,7 +200,7 @@ static bool leads_to(Pass *s, const Value *d, const Value *v)
         for (int i = 0; i < n; i++) {
             const Value *out = op_is_elementwise(reader[i]->kind)
                                    ? reader[i]->out[0] : NULL;
-            if (!out)
+            if (!out || (out != v && is_yielded(out)))
                 return false;
             if (out != v && s->seen[out->id] != d)
                 vec_push(s->p->arena, &work, out);

@@ -208,6 +208,8 @@ typedef struct File {
     int ndecls;
     PlanDecl **plan;
     int nplans;
+    Ident *ignored; /* plans with syntax errors, which --plan does not select */
+    int nignored;
     Setting *setting;
     int nsettings;
     bool has_train;

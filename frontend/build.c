@@ -295,17 +295,20 @@ File *pdl_parse_plan(Arena *a, Diag *d, uint16_t source, const char *plan)
     const Source *s = diag_source_at(d, source);
     const char *text = s->text;
     Parser p;
-    bool fine;
+    VEC(Ident) ignored = {0};
+    bool fine, again;
     do {
         p = (Parser){.arena = a, .diag = d, .source = source, .text = text,
                      .size = s->size, .col = 1, .selected = plan};
         int before = diag_error_count(d);
         fine = parse(&p, START_FILE);
-        if (p.nbroken > 0 && diag_error_count(d) == before)
+        again = p.broken.n > 0 && diag_error_count(d) == before;
+        if (again)
             text = other_plans_removed(a, &p);
-        else
-            p.nbroken = 0;
-    } while (p.nbroken > 0);
+        for (int i = 0; again && i < p.broken.n; i++)
+            vec_push(a, &ignored, ((Ident){.name = p.broken.at[i].text,
+                                           .loc = p.broken.at[i].name}));
+    } while (again);
     if (!fine)
         return NULL;
     File *f = NEW(a, File);
@@ -314,6 +317,8 @@ File *pdl_parse_plan(Arena *a, Diag *d, uint16_t source, const char *plan)
     f->ndecls = p.decl.n;
     f->plan = p.plan.at;
     f->nplans = p.plan.n;
+    f->ignored = ignored.at;
+    f->nignored = ignored.n;
     f->setting = p.setting.at;
     f->nsettings = p.setting.n;
     f->has_train = p.has_train;

@@ -70,10 +70,10 @@ static const char *method_help(const Parser *p, const char *of,
                                const char *name)
 {
     static const char *const packages[] = {"torch", "nn", "F", "np",
-                                           "functional", "self"};
-    const char *help = foreign_help(name);
+                                           "functional"};
     if (strcmp(of, "self") == 0)
         return arena_printf(p->arena, "write %s without 'self.'", name);
+    const char *help = foreign_help(name);
     for (size_t i = 0; i < sizeof packages / sizeof *packages; i++)
         if (strcmp(of, packages[i]) == 0)
             return help ? help

@@ -25,6 +25,8 @@ static void list_plans(Lower *l, NameList *names)
     for (int i = 0; i < l->file->nplans; i++)
         names_add(names, l->file->plan[i]->name.name,
                   l->file->plan[i]->name.loc);
+    for (int i = 0; i < l->file->nignored; i++)
+        names_add(names, l->file->ignored[i].name, l->file->ignored[i].loc);
 }
 
 static void help_plans(Lower *l)
@@ -35,6 +37,8 @@ static void help_plans(Lower *l)
                            l->file->plan[i]->name.name);
     if (*all)
         diag_help(l->diag, "its plans: %s", all);
+    else if (l->file->nignored > 0)
+        diag_help(l->diag, "its plans have syntax errors");
     else
         diag_help(l->diag, "it has no plans: omit --plan");
 }

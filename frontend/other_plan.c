@@ -59,8 +59,7 @@ void other_plan_begin(Parser *p, const char *name, Loc loc)
     if (!p->selected || strcmp(name, p->selected) == 0)
         return;
     o->text = name;
-    if (p->nbroken < MAX_BROKEN_PLANS)
-        o->end = end_of_plan(p, p->offset);
+    o->end = end_of_plan(p, p->offset);
     o->warnings = diag_warning_count(p->diag);
     diag_demote(p->diag, o->end > 0);
 }
@@ -88,7 +87,7 @@ void other_plan_end(Parser *p)
     if (other_plan_reported(p)) {
         diag_note(p->diag, o->name, "plan '%s' is ignored: --plan selects '%s'",
                   o->text, p->selected);
-        p->broken[p->nbroken++] = *o;
+        vec_push(p->arena, &p->broken, *o);
     }
     *o = (OtherPlan){0};
 }
@@ -96,8 +95,8 @@ void other_plan_end(Parser *p)
 const char *other_plans_removed(Arena *a, const Parser *p)
 {
     char *text = arena_strndup(a, p->text, p->size);
-    for (int i = 0; i < p->nbroken; i++)
-        for (size_t k = p->broken[i].begin; k < p->broken[i].end; k++)
+    for (int i = 0; i < p->broken.n; i++)
+        for (size_t k = p->broken.at[i].begin; k < p->broken.at[i].end; k++)
             if (text[k] != '\n')
                 text[k] = ' ';
     return text;

@@ -35,7 +35,6 @@ typedef struct OtherPlan {
     size_t begin, end; /* its text, from `plan` to its '}'; end 0: unknown */
     int warnings;      /* the number of warnings at its begin */
 } OtherPlan;
-enum { MAX_BROKEN_PLANS = 20 };
 
 typedef struct Parser {
     Arena *arena;
@@ -72,8 +71,7 @@ typedef struct Parser {
                            * count */
     size_t plan_begin;    /* of the last word `plan` outside of braces */
     OtherPlan other;
-    OtherPlan broken[MAX_BROKEN_PLANS]; /* plans with errors */
-    int nbroken;
+    VEC(OtherPlan) broken; /* plans with errors */
     int errors_before; /* the error count of diag at the start */
 
     /* the result */

@@ -80,30 +80,18 @@ static bool is_same_everywhere(const char *host)
     return true;
 }
 
-/* Listens only at the loopback address if all ranks are on this node; else at
- * every address of the machine. */
-static int listen_at(const struct addrinfo *a, bool may_be_local)
+static int listen_at(const void *address, socklen_t n)
 {
-    struct sockaddr_in six_less = {.sin_family = AF_INET};
-    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
-    const struct sockaddr *at = a->ai_addr;
-    socklen_t n = a->ai_addrlen;
-    bool local = may_be_local && is_loopback(at);
-    if (!local && a->ai_family == AF_INET6) {
-        any.sin6_port = ((struct sockaddr_in6 *)(void *)a->ai_addr)->sin6_port;
-        at = (const void *)&any;
-        n = sizeof any;
-    } else if (!local) {
-        six_less.sin_port = ((struct sockaddr_in *)(void *)a->ai_addr)->sin_port;
-        at = (const void *)&six_less;
-        n = sizeof six_less;
-    }
-    int s = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int family = ((const struct sockaddr *)address)->sa_family;
+    int s = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0) {
         return -1;
     }
     setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-    if (bind(s, at, n) == 0 && listen(s, SOMAXCONN) == 0) {
+    if (family == AF_INET6) {
+        setsockopt(s, IPPROTO_IPV6, IPV6_V6ONLY, &(int){0}, sizeof(int));
+    }
+    if (bind(s, address, n) == 0 && listen(s, SOMAXCONN) == 0) {
         return s;
     }
     int error = errno;
@@ -112,6 +100,20 @@ static int listen_at(const struct addrinfo *a, bool may_be_local)
     return -1;
 }
 
+/* Listens at every address of the machine; at those of IPv4 if it has no IPv6. */
+static int listen_everywhere(int port)
+{
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6,
+                               .sin6_addr = IN6ADDR_ANY_INIT,
+                               .sin6_port = htons((uint16_t)port)};
+    struct sockaddr_in any4 = {.sin_family = AF_INET,
+                               .sin_port = htons((uint16_t)port)};
+    int s = listen_at(&any, sizeof any);
+    return s < 0 ? listen_at(&any4, sizeof any4) : s;
+}
+
+/* Listens only at the loopback address if all ranks are on this node; else at
+ * every address of the machine. */
 static int open_door(const RtStore *s)
 {
     const RtLaunch *l = s->launch;
@@ -120,7 +122,9 @@ static int open_door(const RtStore *s)
     bool may_be_local = is_same_everywhere(l->host);
     int door = -1;
     for (struct addrinfo *a = list; a && door < 0; a = a->ai_next) {
-        door = listen_at(a, may_be_local);
+        door = may_be_local && is_loopback(a->ai_addr)
+                   ? listen_at(a->ai_addr, a->ai_addrlen)
+                   : listen_everywhere(l->port);
     }
     if (door < 0) {
         bool used = !error && errno == EADDRINUSE;
@@ -178,18 +182,24 @@ static void count_refused(Reception *r, const Guest *g, RtAnswer why)
     }
 }
 
-/* Whether a connection of this kind has joined as this rank. One that its
- * process has closed since does not count: it gave up waiting for the reply. */
+/* Whether the process of a connection has closed it: it gave up waiting for the
+ * reply. */
+static bool has_left(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    return poll(&p, 1, 0) > 0; /* POLLHUP and POLLERR as well */
+}
+
+/* Whether a connection of this kind has joined as this rank. One whose process
+ * has left does not count. */
 static bool is_taken(Reception *r, const RtHello *h)
 {
     RtLink *link = &r->store->link[h->rank];
     int *fd = h->life ? &link->life : &link->line;
-    char byte;
     if (*fd < 0) {
         return false;
     }
-    ssize_t n = recv(*fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) {
+    if (!has_left(*fd)) {
         return true;
     }
     close(*fd);
@@ -252,7 +262,7 @@ static void welcome(Reception *r, Guest *g)
     rt_reply_code(r->store->launch, &g->challenge, h, answer, reply.code);
     bool told = rt_store_send(g->socket, &reply, sizeof reply, 1);
     clean(h->host);
-    if (answer == RT_JOINED && told) {
+    if (answer == RT_JOINED && told && !has_left(g->socket)) {
         RtLink *link = &r->store->link[h->rank];
         memcpy(link->box, h->host, sizeof link->box);
         *(h->life ? &link->life : &link->line) = g->socket;
@@ -315,6 +325,11 @@ static void let_in(Reception *r, int door)
     if (getnameinfo((void *)&from, size, g->from, sizeof g->from, NULL, 0,
                     NI_NUMERICHOST) != 0) {
         snprintf(g->from, sizeof g->from, "an unknown address");
+    }
+    static const char mapped[] = "::ffff:"; /* IPv4 on a socket of IPv6 */
+    size_t skipped = strlen(mapped);
+    if (strncmp(g->from, mapped, skipped) == 0) {
+        memmove(g->from, g->from + skipped, strlen(g->from + skipped) + 1);
     }
     memcpy(g->challenge.magic, rt_greeting_magic, sizeof g->challenge.magic);
     rt_nonce(g->challenge.nonce);
@@ -394,13 +409,13 @@ static bool receive_all(Reception *r, int door)
     return !r->refused;
 }
 
-/* Raises the limit of open files to what the connections need; false, after a
- * message, if that is not allowed. */
+/* Raises the limit of open files to the hard limit if the connections need more
+ * than the soft limit; false, after a message, if they need more than that. */
 static bool allow_connections(const RtStore *s)
 {
     enum { OTHER_FILES = 64 };
     struct rlimit most;
-    rlim_t needed = 2 * (rlim_t)s->launch->size + GUESTS + OTHER_FILES;
+    rlim_t needed = 2 * (rlim_t)s->launch->size + OTHER_FILES;
     if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur >= needed) {
         return true;
     }

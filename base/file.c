@@ -129,7 +129,8 @@ static void block(const int *signals, size_t n, sigset_t *before)
     sigprocmask(SIG_BLOCK, &wait, before);
 }
 
-/* A failing write to a pipe is reported as an error before the signal. */
+/* A failing write to a pipe returns an error, so that the files are removed; the
+ * signal ends parc after that. */
 Outputs *outputs_new(Arena *a)
 {
     static const int signals[] = {SIGPIPE};

@@ -245,23 +245,25 @@ static bool write_program(Compilation *c, const Program *p, const TargetInfo *t)
                           emit_program(p, t, &options, c->outputs));
 }
 
-/* Whether all that was printed, by dumps too, has been written. */
-static bool flush_stdout(Diag *d)
+/* Whether all that was printed, by dumps too, has been written. `error` is the
+ * errno of the last write, or 0. */
+static bool flush_stdout(Diag *d, int error)
 {
-    bool failed = fflush(stdout) != 0;
-    if (!failed && !ferror(stdout))
+    if (fflush(stdout) != 0)
+        error = errno;
+    if (!error && !ferror(stdout))
         return true;
-    /* The errno of an earlier write is lost. */
+    /* The errno of a dump's write is not known. */
     diag_error(d, (Loc){0}, "cannot write standard output%s%s",
-               failed ? ": " : "", failed ? strerror(errno) : "");
+               error ? ": " : "", error ? strerror(error) : "");
     return false;
 }
 
 /* Makes the complete outputs appear. */
 static bool publish(Compilation *c)
 {
-    fwrite(c->text.text, 1, c->text.size, stdout);
-    if (!flush_stdout(c->diag))
+    size_t written = fwrite(c->text.text, 1, c->text.size, stdout);
+    if (!flush_stdout(c->diag, written < c->text.size ? errno : 0))
         return false;
     Loc loc = program_loc(&c->o);
     for (int i = 0; i < c->o.emit.n && loc.file == 0; i++)
@@ -427,7 +429,7 @@ static int run(Compilation *c, int argc, char **argv)
     }
     switch (options_parse(c->arena, c->diag, c->command, argc, argv, &c->o)) {
     case OPTIONS_DONE:
-        if (flush_stdout(c->diag))
+        if (flush_stdout(c->diag, 0))
             return 0;
         diag_flush(c->diag, stderr);
         return 1;

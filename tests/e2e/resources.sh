@@ -33,6 +33,9 @@ do
 done
 check "the reason" fails "output: No space left on device" \
     '"$1" toy.pdl --emit plan >/dev/full'
+check "the reason, for more than a buffer" fails \
+    "output: No space left on device" \
+    '"$1" toy.pdl --emit json >/dev/full'
 check "a closed standard output" fails \
     "cannot write standard output: Bad file descriptor" \
     '"$1" toy.pdl --emit plan >&-'
@@ -73,13 +76,13 @@ check "a long chain of ops needs more stack" sh -c \
 # From too little memory for the dynamic loader to enough for parc.
 out_of_memory() {
     met=0
-    for kib in $(seq 40000 500 70000); do
+    for kib in $(seq 20000 500 400000); do
         (ulimit -v "$kib" && exec "$PARC" toy.pdl --target cpu -S tree) 2>../err
         status=$?
         case $status in
         0) rm -r tree && [ $met = 1 ] && return 0 ;;
         1) met=1 && grep -qx "parc: error: out of memory" ../err || break ;;
-        127) ;;
+        126 | 127) ;;
         *) break ;;
         esac
         [ ! -e tree ] || break

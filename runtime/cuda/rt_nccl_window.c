@@ -51,9 +51,9 @@ bool rt_nccl_alloc(ParcRt *rt, CuAddress *to, size_t bytes)
     rt_share(rt, RT_AT_START, &first, sizeof first);
     if (first && !mine) {
         rt_fail(rt,
-                "rank %d: the arena is NCCL's memory on rank 0, and NCCL cannot "
-                "give it here: install the same NCCL everywhere, or set "
-                "PARC_NCCL_WINDOW=0", rt->rank);
+                "rank %d: the arena is NCCL's memory on rank 0, but not here: "
+                "install the same NCCL and set PARC_NCCL_WINDOW to the same "
+                "value on all ranks", rt->rank);
     }
     if (mine && !first) {
         c->window_call.ncclMemFree(at);

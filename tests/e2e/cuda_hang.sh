@@ -173,17 +173,24 @@ check "a group hangs in a collective: rank 2 reports" launched 2 "$from2"
 # A run whose ranks are all stopped for longer than the limit continues.
 suspended() {
     : >"$work/log"
-    PARC_TIMEOUT=2 "$work/hang" --steps 300 --log "$work/log" \
+    PARC_TIMEOUT=2 "$work/hang" --steps 3000 --log "$work/log" \
         2>"$work/said" &
     run=$!
-    until [ "$(wc -l <"$work/log")" -gt 3 ]; do sleep 0.1; done
+    until [ "$(wc -l <"$work/log")" -gt 3 ]; do
+        kill -0 $run || return 1
+        sleep 0.1
+    done
     processes="$run $(cat /proc/$run/task/$run/children)"
     # shellcheck disable=SC2086
-    kill -STOP $processes && sleep 4 && kill -CONT $processes
+    kill -STOP $processes && sleep 4
+    steps=$(wc -l <"$work/log")
+    # shellcheck disable=SC2086
+    kill -CONT $processes
     wait $run
     status=$?
     cat "$work/said"
-    return $status
+    echo "stopped after $steps steps"
+    [ $status = 0 ] && [ "$steps" -lt 3000 ]
 }
 check "a run that is stopped and continued" suspended
 

@@ -150,8 +150,8 @@ libraries=$BUILD/standin:$BUILD/standin/cudnn
 
 # A machine that has neither make nor xz.
 mkdir "$work/usr"
-for folder in /bin /usr/bin; do
-    ln -sf "$folder"/* "$work/usr/"
+echo "$PATH" | tr : '\n' | while read -r directory; do
+    ln -s "$directory"/* "$work/usr/" 2>/dev/null
 done
 rm -f "$work/usr/make" "$work/usr/xz"
 rm -rf "$work/w.gpu" "$work/out"

@@ -1,5 +1,5 @@
-/* c_text.c: makes names and strings of a PDL program valid in emitted C, keeps
- * text within a C comment, and maps element types to C types. */
+/* c_text.c: makes text of a PDL program valid in emitted C, as a name, a string
+ * or a comment, and names the C types of tensor elements. */
 #include "codegen/c_text.h"
 
 #include "base/bug.h"

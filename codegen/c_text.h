@@ -1,7 +1,8 @@
-/* c_text.h: the user's text in the C code that parc writes.
+/* c_text.h: makes text of a PDL program valid in emitted C, and names the C
+ * types of tensor elements.
  *
  * Any text of a PDL file may end up in a name, a string or a comment of the
- * generated C; these functions make it valid there.
+ * emitted C: the value "layers.*.wq" becomes the variable layers_wq.
  */
 #ifndef PARC_CODEGEN_C_TEXT_H
 #define PARC_CODEGEN_C_TEXT_H

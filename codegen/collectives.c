@@ -43,7 +43,8 @@ static int64_t full_bytes(const Program *p, const Op *op)
     return bytes;
 }
 
-/* The tensor's name; for several tensors "a, b", and "…" after the third. */
+/* The name of the FSDP unit that the collective gathers or reduces, else of its
+ * tensors: "a, b, c and 2 more". */
 static const char *tensor_text(const Program *p, const Op *op)
 {
     int unit = op->kind == OP_all_gather      ? op_attr_index(op->kind, "unit")

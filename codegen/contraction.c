@@ -1,6 +1,6 @@
-/* contraction.c: classifies the letters of an einsum by role, and expresses it
- * as a call of the matmul library in loops over the remaining letters, or as a
- * plain loop nest: see contraction.h. */
+/* contraction.c: classifies the letters of an einsum's spec by role (batch, m,
+ * n, k), and expresses the einsum as a call of the matmul library in loops over
+ * the remaining letters, or as a plain loop nest (examples: contraction.h). */
 #include "codegen/contraction.h"
 #include "codegen/target.h"
 

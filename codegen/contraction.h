@@ -1,11 +1,13 @@
 /* contraction.h: expresses an einsum as strided matrix products.
  *
- * Letters have one of four roles: batch (in both operands and the result), m
- * (first operand and result), n (second operand and result), k (summed).
- * Letters of one role whose strides nest are merged. The library takes one
- * letter of each role; the other letters of batch, m and n become loops around
- * the call. An einsum that does not fit (two summed letters that do not nest, a
- * batch letter that is innermost) is computed by a plain loop nest.
+ * The letters of the spec have one of four roles: batch (in both operands and
+ * the result), m (first operand and result), n (second operand and result), k
+ * (summed in both operands). Letters of one role are merged if their strides
+ * nest in every tensor: the outer stride is the inner stride times the inner
+ * size. The library takes one letter of each role; the other letters of batch,
+ * m and n become loops around the call. An einsum that does not fit (two summed
+ * letters that do not nest, a batch letter that is innermost) is computed by a
+ * plain loop nest. The header also declares the table of matmul epilogues.
  *
  *   bsk,fk->bsf       m = b s (they nest), n = f, k = k: one call
  *   bsf,bsk->fk       k = b s: one call
@@ -19,26 +21,26 @@
 
 enum { MAX_LETTERS = 2 * MAX_DIMS };
 
-/* An index of the contraction: its size, and its stride in each tensor in
- * elements; 0: the tensor does not have it. */
+/* A letter of the spec: its size, and its stride in each tensor (operands a and
+ * b, result c) in elements; 0: the tensor does not have the letter. */
 typedef struct Letter {
     int64_t size, a, b, c;
 } Letter;
 
 typedef struct Contraction {
     bool plain;          /* computed by parc_contract over `letter` */
-    ParcMatmulSpec spec; /* else: sizes and strides; of an einsum_shard those
-                          * of one rank's rows */
+    ParcMatmulSpec spec; /* types and epilogue; sizes and strides of the matmul
+                          * call (zeros if `plain`) */
     bool swapped;        /* a is the einsum's second operand */
     DType type[3];       /* types of the call's a, b and c */
-    int nletters;        /* loops around the call, or all loops, the result's
-                          * letters first */
+    int nletters;        /* number of loops around the call; if `plain`, of all
+                          * loops, those over the result's letters first */
     Letter letter[MAX_LETTERS];
 } Contraction;
 
-/* Both use rank-local types. They differ for an einsum_shard: contraction_of
- * describes the rows that one rank computes, contraction_whole the whole
- * product. */
+/* Both functions describe an einsum with rank-local types. They differ for an
+ * einsum_shard: contraction_of describes the rows that one rank computes,
+ * contraction_whole the whole product. */
 void contraction_of(const Program *p, const Op *einsum, Contraction *c);
 void contraction_whole(const Program *p, const Op *einsum, Contraction *c);
 
@@ -50,7 +52,8 @@ typedef struct EpilogueInfo {
     int vector, tensor;
 } EpilogueInfo;
 const EpilogueInfo *epilogue_info(ParcEpilogue e);
-/* The op's value with such an index; NULL for -1. */
+/* The op's value for an index `vector` or `tensor` of EpilogueInfo; NULL for
+ * -1. */
 Value *epilogue_value(const Op *op, int which);
 
 #endif

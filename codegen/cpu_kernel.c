@@ -1,4 +1,5 @@
-/* cpu_kernel.c: prints kernel IR as vectorized C.
+/* cpu_kernel.c: prints kernel IR as a vectorized C function: its signature and
+ * its loops over rows. cpu_kernel_body.c prints the code for one row.
  *
  *   void k03_norm(ParcRt *rt, float *restrict y, const float *restrict x)
  *   {
@@ -103,7 +104,8 @@ static bool loads(const Kernel *k, int instr, int buffer)
            k->instr[instr].buffer == buffer;
 }
 
-/* Whether any statement reads an operand; x to the power of 0 does not. */
+/* Whether any statement accesses a buffer. An operand may be unused: x to the
+ * power of 0 is the constant 1. */
 static bool is_read(const Kernel *k, int buffer)
 {
     bool found = k->buffer[buffer].out;

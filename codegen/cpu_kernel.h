@@ -38,8 +38,9 @@ void cpu_close_columns(KernelPrinter *c);
 
 KernelExpression cpu_load_expression;
 
-/* Random numbers of one element, and before a phase's loop the rows that are
- * drawn four numbers at a time (cpu_random.c). */
+/* cpu_random.c. cpu_random_expression: the random number of one element.
+ * cpu_random_rows: prints, before a phase's loop, the drawing of rows of random
+ * numbers, four numbers at a time. */
 KernelExpression cpu_random_expression;
 void cpu_random_rows(KernelPrinter *c, int phase);
 

@@ -1,5 +1,18 @@
-/* cpu_kernel_body.c: prints the code of a kernel for one row: phases of row
- * statements and loops over columns. */
+/* cpu_kernel_body.c: prints the code of a CPU kernel for one row. Each phase
+ * (kernel.h) becomes the statements computed once for the row, then a loop over
+ * its columns:
+ *
+ *   float r2 = 0.0f;
+ *   #pragma omp simd reduction(+ : r2)
+ *   for (int j = 0; j < 4096; j++) {
+ *       const float t0 = x_row[j];
+ *       const float t1 = t0 * t0;
+ *       r2 += t1;
+ *   }
+ *
+ * The loop over a long row is split into blocks, each of which prefetches the
+ * next block.
+ */
 #include "codegen/cpu_kernel.h"
 
 /* Whether an int can hold all offsets along the inner axis. */

@@ -1,10 +1,13 @@
-/* cpu_kernel_sums.c: prints sums over rows in CPU kernels.
+/* cpu_kernel_sums.c: prints, for sums and maxima over rows in CPU kernels, the
+ * initialization, the addition of partial sums, and the code that uses the sums
+ * (the epilogue). cpu_kernel_body.c prints the addition of one row.
  *
- * A work unit is an index over the kept axes, and a part of the rows that are
- * summed (kernel.h). Each adds up its rows: a scalar sum in a double, the
- * variable a<n>; a sum by column in a row of the workspace, one float per
- * column. After all work units the parts are added in a fixed order. The code
- * that uses the sums (the epilogue) follows.
+ * A work unit is an index over the kept axes (those of the rows that the kernel
+ * does not sum over), and a part of the rows that are summed (kernel.h). It
+ * adds up its rows: a scalar sum in a double, the variable a<n>; a sum by
+ * column in a row of the workspace or of the result, one float per column.
+ * After all work units the parts are added in a fixed order; the epilogue
+ * follows.
  */
 #include "codegen/cpu_kernel.h"
 

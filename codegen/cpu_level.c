@@ -1,7 +1,9 @@
-/* cpu_level.c: the C compiler's flags for each instruction set.
+/* cpu_level.c: lists the instruction sets that --cpu names, with the C
+ * compiler's flags and the runtime library for each (docs/cpu.md).
  *
- * Only `native` depends on the machine. The other rows define the values of
- * --cpu: changing a row changes plans and sources for every user.
+ * With `native` the plan depends on the machine that runs parc. With any other
+ * level, plans and sources are the same on every machine, and a change of its
+ * row changes them for every user.
  */
 #include "codegen/cpu_level.h"
 

@@ -1,4 +1,5 @@
-/* cpu_level.h: the instruction sets that a CPU program is compiled for. */
+/* cpu_level.h: declares the table of instruction sets that a CPU program can be
+ * compiled for (--cpu). */
 #ifndef PARC_CODEGEN_CPU_LEVEL_H
 #define PARC_CODEGEN_CPU_LEVEL_H
 
@@ -15,7 +16,7 @@ typedef struct CpuLevel {
     const char *const *flag; /* flags of the C compiler; NULL ends the list */
 } CpuLevel;
 
-/* In the order of ParcCpuLevel, native first. */
+/* The levels, in the order of ParcCpuLevel: native is the first. */
 enum { CPU_LEVELS = PARC_CPU_AARCH64 + 1 };
 extern const CpuLevel cpu_level[CPU_LEVELS];
 

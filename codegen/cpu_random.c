@@ -6,11 +6,13 @@
  *   for (int j = 0; j < columns; j++) {
  *       const float t3 = u3[j];
  *
- * One Philox call produces four numbers; therefore a row is drawn before the
- * loop that reads it, and once for all phases. If a row is not a contiguous run
- * of the global tensor's elements (the columns are several axes, or the row is
- * read with a stride), each element is drawn separately. Numbers are indexed by
- * position in the global tensor; base operands say where a rank's part begins.
+ * One call of the generator (Philox) produces four numbers; therefore a row is
+ * drawn before the loop that reads it, and once for all phases. Each element is
+ * drawn separately if the row is too long for the stack, or not contiguous in
+ * the global tensor (the columns are several axes, or have a stride). Numbers
+ * are indexed by position in the global tensor: above, r1 is the key, 7 the
+ * number of the occurrence of `random` in the model, and r2 the row at which
+ * the part of this rank begins.
  */
 #include <string.h>
 

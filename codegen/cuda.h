@@ -1,10 +1,10 @@
-/* cuda.h: functions that write the device code of a CUDA program, and the host
- * code that launches it.
+/* cuda.h: declares the functions that write the device code of a CUDA program,
+ * and the host code that launches it. They write these files of the program:
  *
- *   launch.c    for each fused op a function with the prototype of kernels.h
- *               that launches its kernels
  *   kernels.cu  the kernels: those of fused ops, and instances of hand-written
  *               device code (runtime/cuda)
+ *   launch.c    for each fused op a C function that launches its kernels
+ *   kernels.h   the prototypes of these functions
  *
  * parc_launch names a kernel by its number in one list of symbols, which
  * train.c passes to the runtime.

@@ -1,5 +1,10 @@
-/* cuda_access.c: decides how a CUDA kernel accesses its buffers: which ones as
- * vectors, and which may share memory. */
+/* cuda_access.c: decides how a CUDA kernel accesses its buffers: the width of
+ * vector loads and stores, and which results may overwrite an operand in place.
+ *
+ * A thread processes a vector of neighboring columns at a time: at most as many
+ * as have 16 bytes in the narrowest element type. A buffer is accessed by the
+ * widest part of a vector that is aligned in every row.
+ */
 #include "codegen/cuda_kernel.h"
 
 enum { STAGED = 48 }; /* limit of vector elements loaded but not yet used */
@@ -127,9 +132,10 @@ bool cuda_is_picked(const CudaPlan *c, const CudaPhase *phase, int buffer)
     return false;
 }
 
-/* The last phase that reads a buffer's elements from memory. Row values and the
- * epilogue are read by many threads at any time and count as the end. A picked
- * element is read before the barrier that ends its phase. */
+/* The last phase that reads a buffer's elements from memory. For a buffer that
+ * row values or the epilogue read it is `nphases`: many threads read it, at any
+ * time. For a picked element (KERNEL_PICK) it is the next phase: threads read
+ * the element until the barrier that ends their phase. */
 static int last_read(const CudaPlan *c, int buffer)
 {
     const Kernel *k = c->k;

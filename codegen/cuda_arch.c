@@ -1,7 +1,7 @@
-/* cuda_arch.c: the GPU architectures that parc knows.
+/* cuda_arch.c: lists the GPU architectures that --arch accepts and its default.
  *
- * The oldest is the first with bf16 and with asynchronous copies to shared
- * memory.
+ * The oldest, sm_80, is the first with bf16 and with asynchronous copies to
+ * shared memory.
  */
 #include "codegen/cuda_arch.h"
 

@@ -1,9 +1,12 @@
-/* cuda_body.c: prints the code of a CUDA kernel for one row or one vector:
- * phases of row statements and loops over the columns of a thread.
+/* cuda_body.c: prints the code of a CUDA kernel for one row, or for one vector
+ * in a kernel without rows (CUDA_FLAT). Each phase (kernel.h) becomes the
+ * statements computed once for the row, a loop over the columns of a thread, and
+ * the reductions across the threads of the row.
  *
- * A slot is one vector of columns. Its loads come first, then one statement for
- * each op and element, then its stores; therefore a thread that writes to
- * memory that it also reads does so after all loads of the vector.
+ * The loop processes one vector of columns at a time (in the code its index is
+ * the slot, `s`). A vector's loads come first, then one statement for each op
+ * and element, then its stores; therefore a thread that writes to memory that
+ * it also reads does so after all loads of the vector.
  */
 #include "codegen/cuda_kernel.h"
 

@@ -1,5 +1,5 @@
-/* cuda_instances.c: instantiates the hand-written device code
- * (runtime/cuda, .cuh) that a program needs.
+/* cuda_instances.c: instantiates the hand-written kernels that a program needs
+ * (attention, embedding, copies; runtime/cuda, files *.cuh).
  *
  * A file of device code is included once for each instance, after the macros
  * that parameterize it: sizes that should be constants, types, names. Instances
@@ -56,7 +56,7 @@ static FloatName float_name(DType t)
 
 /* ---- one instance -------------------------------------------------------- */
 
-/* False: the file already contains the instance. */
+/* Begins an instance. Returns false if the file already contains it. */
 static bool begin(Instances *in, const char *name)
 {
     for (int i = 0; i < in->done.n; i++)

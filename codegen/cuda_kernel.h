@@ -58,7 +58,7 @@ typedef struct CudaPhase {
 
 typedef struct CudaPlan {
     const Program *p;
-    Kernel *k; /* a private copy: roots, totals and flags as this kernel runs */
+    Kernel *k; /* a private copy: planning changes its roots and totals */
     CudaForm form;
     CudaPlace place;
     uint32_t kept, summed, outer; /* sets of axes without the merged one; outer:
@@ -102,7 +102,7 @@ typedef struct CudaPlan {
 } CudaPlan;
 
 /* The plan of a fused op on a GPU, with its variant for less shared memory, in
- * the program's arena. The kernel's workspace is enough for both. */
+ * the program's arena. The kernel's workspace is large enough for both. */
 const CudaPlan *cuda_plan(const Program *p, const Op *fused);
 
 /* Bytes that a call moves (cuda_cost.c). `least`: every input and output once;
@@ -148,11 +148,12 @@ const CudaPlan *cuda_edge_plan(const CudaPlan *c);
  * columns for every row. */
 const CudaPlan *cuda_column_plan(const CudaPlan *c);
 
-/* Whether reductions of consecutive rows alternate between two arrays: see
- * cuda_body.c. */
+/* Whether reductions of consecutive rows alternate between two arrays, because
+ * some warps may still read the sums of the previous row. */
 bool cuda_alternates(const CudaPlan *c);
 
-/* Fills phases: steps, rows and kept values (none if `streamed`). */
+/* Lists the steps and row values of each phase in the plan, and chooses the
+ * values to keep between phases (none if `streamed`). */
 void cuda_steps(CudaPlan *c, bool streamed);
 
 /* ---- printing ------------------------------------------------------------ */
@@ -214,9 +215,11 @@ void cuda_name_lead(CudaPrinter *c);
  * returns the number of blocks opened. */
 int cuda_open_edge(CudaPrinter *c, const char *turn);
 
-/* j and the outer column axes, computed from a running index. */
+/* Prints j and the indices along the outer column axes, computed from the
+ * running index `from`. */
 void cuda_split_columns(CudaPrinter *c, const char *from);
-/* "const int j", or int64_t if offsets along the columns need it. */
+/* The C type of a column index: "int", or "int64_t" if offsets along the
+ * columns need it. */
 const char *cuda_column_type(const CudaPlan *c);
 /* Opens the loop over a vector's elements if there are several; closes it. */
 int cuda_open_vector(CudaPrinter *c);

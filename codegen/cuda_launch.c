@@ -1,12 +1,15 @@
-/* cuda_launch.c: writes kernels.cu and launch.c: the kernels of all fused ops,
- * and C functions with the prototypes of kernels.h that launch them.
+/* cuda_launch.c: writes the kernels of all fused ops (kernels.cu), C functions
+ * that launch them (launch.c), and prototypes of these functions (kernels.h). A
+ * launch states the kernel's number, blocks, threads per block, bytes of
+ * dynamic shared memory, and arguments:
  *
  *   void k14_norm(ParcRt *rt, parc_bf16 *y, const parc_bf16 *x)
  *   {
  *       parc_launch(rt, 3, 2048, 128, 0, (void *[]){&y, &x});
  *   }
  *
- * For a kernel with a variant for GPUs with less shared memory in a block:
+ * A kernel may have a variant for GPUs with less shared memory per block; the
+ * function launches the one that fits:
  *
  *       if (parc_block_has(rt, 3, 144000)) {
  *           parc_launch(rt, 3, 2048, 512, 144000, (void *[]){&y, &x});
@@ -188,7 +191,7 @@ static void launch(Out *o, const Program *p, const Entry *e,
     out_code(o, "%s});", call);
 }
 
-/* Launches of all its kernels. */
+/* Prints the launches of both kernels of an entry, or of its only one. */
 static void launches(Out *o, const Program *p, const Entry *e,
                      CudaKernels *list)
 {
@@ -197,7 +200,8 @@ static void launches(Out *o, const Program *p, const Entry *e,
         launch(o, p, e, &e->second, list);
 }
 
-/* Launches of `e`, or of its variant, the next entry. */
+/* Prints the launches of `e` or, if its shared memory does not fit the GPU, of
+ * its variant, the next entry. */
 static void launches_that_fit(Out *o, const Program *p, const Entry *e,
                               CudaKernels *list)
 {

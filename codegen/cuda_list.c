@@ -1,4 +1,5 @@
-/* cuda_list.c: numbers the kernels of a program. */
+/* cuda_list.c: numbers the kernels of a CUDA program by their symbols, in the
+ * order of first use. */
 #include "codegen/cuda.h"
 
 #include <string.h>

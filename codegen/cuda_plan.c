@@ -48,14 +48,14 @@ enum {
     FLAT_THREADS = 256,
     SUM_THREADS = 512,    /* most threads of a block of a flat kernel with
                            * sums */
-    FLAT_RESIDENT = 1024, /* resident threads per multiprocessor for such a
-                           * kernel, with 64 registers each */
+    FLAT_RESIDENT = 1024, /* resident threads per multiprocessor for a flat
+                           * kernel with sums: 64 registers for each thread */
     ROW_WARPS = 8,        /* most warps of a block if each warp processes one
                            * row at a time */
     PART_WORK = 8192,     /* least elements in a part of the summed rows */
     LIVE_FLOATS = 32,     /* most floats of a row in one thread's registers */
-    FEW_FLOATS = 16,      /* most such floats in a block of 1024 threads, whose
-                           * threads have 64 registers each */
+    FEW_FLOATS = 16,      /* instead of LIVE_FLOATS in a block of 1024 threads,
+                           * which have 64 registers each */
     MAX_SLOTS = 4,        /* most vectors of a row for one thread, if no values
                            * are kept and the block can have more threads */
     SUM_BYTES = 256, /* most static shared memory for one sum across warps:

@@ -15,7 +15,7 @@ typedef struct Steps {
     CudaPlan *c;
     bool streamed;
     int *first;  /* by instruction: 1 + the first phase that computes it */
-    int *listed; /* 1 + the last phase that lists it */
+    int *listed; /* by instruction: 1 + the last phase that lists it */
     bool *row;   /* by instruction: it is a row value and used */
     CudaPhase *phase;
     int number;

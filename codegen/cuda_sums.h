@@ -1,12 +1,14 @@
-/* cuda_sums.h: functions that cuda_sums.c (sums within a block) and
- * cuda_combine.c (code that uses the complete sums) share. The parameter
- * `instr` is the index of a KERNEL_TOTAL instruction. */
+/* cuda_sums.h: declares the functions that the printers of sums over rows in
+ * CUDA kernels share: cuda_sums.c (sums within a block) and cuda_combine.c
+ * (addition of the blocks' sums, and the code that uses the complete sums). The
+ * parameter `instr` is the index of a KERNEL_TOTAL instruction. */
 #ifndef PARC_CODEGEN_CUDA_SUMS_H
 #define PARC_CODEGEN_CUDA_SUMS_H
 
 #include "codegen/cuda_kernel.h"
 
-/* "0.0f" or "-INFINITY"; "sum" or "max". */
+/* The value that a sum or maximum starts with, "0.0f" or "-INFINITY"; its kind,
+ * "sum" or "max". */
 const char *cuda_sum_start(const CudaPlan *p, int instr);
 const char *cuda_sum_kind(const CudaPlan *p, int instr);
 /* Columns of a row, including both lanes of a pair. */

@@ -1,11 +1,13 @@
-/* cuda_unused.c: removes unused constants from a printed function.
+/* cuda_unused.c: removes unused constants from a printed function, and tells
+ * whether printed text uses a name.
  *
  *   for (int s = 0; s < 2; s++) {
  *       const int j = (s * 512 + t) * 4;      <- removed: nothing below uses j
  *       parc_widen_bf16(in0, kept0[s], 8);
  *
- * Declarations are printed before the body that may use them; the compiler
- * would warn about those that are unused.
+ * Declarations are printed before the body that may use them. The compiler
+ * warns about those that are unused, and parc treats its warnings as bugs
+ * (nvrtc.h).
  */
 #include <ctype.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* epilogue.c: the table of epilogues of matmuls: names, and the operands and
- * results of an op that they use. */
+/* epilogue.c: maps each epilogue of a matmul to its name in reports, its
+ * constant in emitted code, and the vector and the tensor that it reads or
+ * writes: operands or results of the op. */
 #include "codegen/contraction.h"
 
 #include <stddef.h>

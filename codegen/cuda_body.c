@@ -1,7 +1,7 @@
 /* cuda_body.c: prints the code of a CUDA kernel for one row, or for one vector
  * in a kernel without rows (CUDA_FLAT). Each phase (kernel.h) becomes the
- * statements computed once for the row, a loop over the columns of a thread, and
- * the reductions across the threads of the row.
+ * statements computed once for the row, a loop over the columns of a thread,
+ * and the reductions across the threads of the row.
  *
  * The loop processes one vector of columns at a time (in the code its index is
  * the slot, `s`). A vector's loads come first, then one statement for each op

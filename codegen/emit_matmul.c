@@ -1,5 +1,8 @@
-/* emit_matmul.c: emits matrix products: the calls, and the setup of their
- * descriptors. */
+/* emit_matmul.c: emits the calls that compute einsums, with their epilogues,
+ * and the creation of their descriptors, once for a run.
+ *
+ *   parc_matmul(rt, matmul[3], x, wq, q);
+ */
 #include <stddef.h>
 
 #include "codegen/contraction.h"

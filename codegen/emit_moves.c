@@ -1,16 +1,21 @@
-/* emit_moves.c: emits statements that move data between ranks or within one.
+/* emit_moves.c: emits statements that move data: collectives between ranks,
+ * local slices, transfers from and to host memory, and copies within a rank.
  *
- * A collective is one call with a list of parts; a part is a strided block
- * [outer, inner] in every rank's arena, see parc_rt.h. The comment above the
- * call gives the plan's id, the reason and the bytes.
+ * A collective is one call with a list of parts; a part is `outer` rows of
+ * `inner` contiguous elements in every rank's arena (ParcPart in parc_rt.h).
+ *
+ *   parc_all_gather(rt, 1, AXIS_dp, 1, (ParcPart[]){
+ *       {.src = AT_w_shard, .dst = AT_w, .outer = 1, .inner = 8192},
+ *   });
+ *
+ * The comment above the call states the plan's id, the reason and the bytes.
  */
 #include "codegen/emitter.h"
 #include "codegen/move_box.h"
 
 #include "base/bug.h"
 
-/* Product of the local dims first … last-1 of a value; the stack counts as part
- * of the dims before dim 0. */
+/* Product of the local dims first … last-1 of a value, without its stack. */
 static int64_t local_product(const Emitter *e, const Type *t, int first,
                              int last)
 {

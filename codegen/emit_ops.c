@@ -1,13 +1,17 @@
-/* emit_ops.c: emits the step as C functions, one statement for each op.
+/* emit_ops.c: emits the functions of train.c that compute a step, one statement
+ * for each op.
  *
- *   init_constants   once: descriptors of matmuls, tables
+ *   init_constants   runs once: creates the descriptors of matmuls, computes
+ *                    constants (the ops of the phase init)
  *   forward, backward, optimizer   the phases of a step; a `loop` op is a for
  *                    loop
  *   step             calls the phases in order
  *
- * emit_issues (emit_streams.c) emits statements, event waits and event records
- * in the order of issue that the passes chose. A value's variable is declared
- * at its first use in a function.
+ * This file emits loops and the calls of fused kernels, attention, embeddings
+ * and random keys; emit_matmul.c emits einsums, emit_moves.c copies and
+ * collectives. emit_issues (emit_streams.c) emits statements, event waits and
+ * event records in the order of issue that the passes chose. A value's variable
+ * is declared at its first use in a function.
  */
 #include "codegen/emitter.h"
 #include "codegen/cpu_kernel.h"
@@ -229,7 +233,7 @@ static void emit_split_key(Emitter *e, const Op *op)
 
 /* ---- loops --------------------------------------------------------------- */
 
-/* At most one blank line between two loops. */
+/* Emits a blank line unless the last line is blank. */
 static void blank_line(Out *o)
 {
     if (o->size < 2 || strncmp(o->text + o->size - 2, "\n\n", 2) != 0)

@@ -1,5 +1,9 @@
-/* emit_streams.c: emits statements in their order of issue, with waits before
- * and events after them (passes/streams.h).
+/* emit_streams.c: emits statements in their order of issue, with waits and
+ * barriers before and event records after them (passes/streams.h).
+ *
+ * An all-gather that is prefetched one iteration early is emitted twice: before
+ * the loop for the first layer, inside the loop for the next layer. Its buffer
+ * and its event alternate between two slots:
  *
  *     {
  *         const int64_t layer = 0;
@@ -29,8 +33,8 @@ const char *emit_stream_name(int stream)
     return name[stream];
 }
 
-/* "4", "4 + layer % 2", "4 + (next + 1) % 2": a slot of an event, from the
- * iteration of its loop in which op runs. */
+/* "4", "4 + layer % 2", "4 + (next + 1) % 2": the number of an event's slot, a
+ * function of the iteration in which op runs. */
 static const char *slot_text(const Emitter *e, const Event *event,
                              const Op *op, int offset)
 {
@@ -56,7 +60,8 @@ static const char *first_turn(const Emitter *e, const Op *loop,
                                                        : 0));
 }
 
-/* `turn`: the variable of the loop that contains the statement. */
+/* Emits a wait; `turn` is the variable of the loop that contains the
+ * statement. */
 static void emit_wait(Emitter *e, const Issue *issue, const Wait *w,
                       const char *turn)
 {

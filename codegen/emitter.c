@@ -1,5 +1,6 @@
-/* emitter.c: assigns the names in emitted C, and prints the addresses of
- * values as C expressions. */
+/* emitter.c: prepares the writing of train.c: assigns C names to values, blocks
+ * of memory, mesh axes and loops, and numbers to kernels and matmuls. It also
+ * prints the addresses of values as C expressions: "AT_wq + layer * 4096". */
 #include "codegen/emitter.h"
 
 #include "base/bug.h"

@@ -25,14 +25,16 @@ typedef struct Emitter {
     const char **value_name; /* by value id */
     const char **block_name; /* by block */
     const char **axis_name;  /* by mesh axis: AXIS_dp */
-    const char **loop_name;  /* by op id: the variable of a loop … */
-    const char **next_name;  /* … and of a later iteration, if it is used */
+    const char **loop_name;  /* by op id: the variable of a loop */
+    const char **next_name;  /* by op id: the variable for a later iteration of
+                              * a loop; NULL with one stream */
     WorkInfo *work;
     int nwork;
     int *collective_of;      /* by op id: index in collective; -1: none */
     int *work_of;            /* by op id: index in work; -1: none */
-    int *number;             /* by op id: number of the kernel, matmul */
-    bool *declared;          /* by value id, in the function being written */
+    int *number;             /* by op id: number of the kernel or matmul */
+    bool *declared;          /* by value id: the function being written has
+                              * declared its variable */
     int nkernels, nmatmuls;
 } Emitter;
 
@@ -59,18 +61,21 @@ const char *axes_expression(const Emitter *e, uint32_t axes);
 
 /* emit_ops.c: the functions init_constants, forward, backward, optimizer. */
 void emit_step_functions(Emitter *e);
-/* A statement in two parts: its variables and mark; its operation. */
+/* emit_head emits the first part of a statement, the declarations of its
+ * variables and its parc_mark; emit_body emits its operation. */
 void emit_head(Emitter *e, const Op *op);
 void emit_body(Emitter *e, const Op *op);
 /* "path: kind detail (file:line:column)", then the first result's type. */
 void emit_comment(Emitter *e, const Op *op, const char *detail);
 
-/* emit_matmul.c: an einsum's call; the descriptors of all calls of a region. */
+/* emit_matmul.c. emit_matmul: the call of an einsum. emit_matmuls: the creation
+ * of the descriptors of all einsums of a region. */
 void emit_matmul(Emitter *e, const Op *op);
 void emit_matmuls(Emitter *e, const Region *r);
 
-/* emit_streams.c: statements in order of issue, with waits and events; `phase`:
- * only those of one phase, NULL: all. The code at a step's beginning or end. */
+/* emit_streams.c. emit_issues: statements in order of issue, with waits and
+ * events; `phase`: only those of one phase, NULL: all. emit_step_border: the
+ * waits and records at the step's beginning or end. */
 void emit_issues(Emitter *e, const IssueList *list, const Phase *phase);
 void emit_step_border(Emitter *e, bool end);
 const char *emit_stream_name(int stream); /* "PARC_DATA" */
@@ -82,10 +87,11 @@ void emit_local_part(Emitter *e, const Op *op); /* take_part, take_share */
 void emit_transfer(Emitter *e, const Op *op);   /* fetch, store */
 void emit_copy_op(Emitter *e, const Op *op);    /* copy, transpose, … */
 
-/* emit_work.c: ParcWork. */
+/* emit_work.c: the table of statements (ParcWork). */
 void emit_work(Emitter *e);
 
-/* emit_tables.c: ParcParam, ParcInput, ParcModel. */
+/* emit_tables.c: all tables that describe the program to the runtime
+ * (ParcParam, ParcInput, ParcWork, ParcModel). */
 void emit_tables(Emitter *e);
 
 #endif

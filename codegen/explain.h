@@ -1,26 +1,31 @@
-/* explain.h: declares --explain NAME for modules, kernels, axes and the memory
- * peak; report_explain.c has parameters, values and collectives. Each function
- * prints its explanation, or returns false if nothing of its kind has the name.
+/* explain.h: declares the functions of --explain NAME for modules, kernels,
+ * mesh axes and the memory peak, and the helpers that their files share.
+ * report_explain.c calls them; it explains parameters, values and collectives.
+ *
+ * The first four functions print an explanation and return true. They return
+ * false if nothing of their kind has the name.
  */
 #ifndef PARC_CODEGEN_EXPLAIN_H
 #define PARC_CODEGEN_EXPLAIN_H
 
 #include "codegen/work.h"
 
-/* Modules of a path, in which '*' and numbers stand for elements of arrays. */
+/* Explains the modules with a path: "model", "layers.*.attention". The number
+ * of an existing layer may replace the *. */
 bool explain_modules(Out *o, const Program *p, const char *name);
 
-/* A kernel by its name in the plan, with or without its number. */
+/* Explains a kernel by its name in the plan, with or without its number. */
 bool explain_kernel(Out *o, const Program *p, const char *name);
 
-/* An axis of the mesh as the user named it, or a part of one. */
+/* Explains an axis of the mesh as the user named it, or a part of one. */
 bool explain_axis(Out *o, const Program *p, const char *name);
 
-/* "memory": all that is live at the peak, and what would reduce it. */
+/* Explains "memory": all that is live at the peak, and what would reduce it. */
 bool explain_memory(Out *o, const Program *p, const TargetInfo *t,
                     const char *name);
 
-/* "  ag3   all_gather     tp   2 x 1.00 MiB   norm: reason  (place)" */
+/* Prints a collective in two lines, as the plan does: "  ag3   all_gather
+ * tp   2 x 1.00 MiB   norm", then its phase, reason and source line. */
 void explain_collective_line(Out *o, const Program *p,
                              const CollectiveInfo *c);
 

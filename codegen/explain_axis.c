@@ -49,7 +49,8 @@ static void params(Out *o, const Program *p, uint32_t axes, bool split)
         out_line(o, "  %s per rank in all", report_bytes(p->arena, bytes));
 }
 
-/* Saved values and others at the peak, by bytes. */
+/* Prints how many bytes of the activations that are live at the memory peak are
+ * sharded or partial over the axes, and how many are replicated. */
 static void activations(Out *o, const Program *p, uint32_t axes)
 {
     int64_t bytes[2] = {0, 0};

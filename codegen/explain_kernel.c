@@ -1,5 +1,6 @@
 /* explain_kernel.c: explains a kernel (--explain k05_ffn_norm): its module and
- * line, the tensors that it reads and writes, and the ops that it fuses.
+ * line, its calls and bytes, the tensors that it reads and writes, and the ops
+ * that it fuses.
  */
 #include "codegen/explain.h"
 

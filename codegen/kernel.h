@@ -1,7 +1,8 @@
-/* kernel.h: the kernel IR, from which CPU and CUDA code is printed.
+/* kernel.h: defines the kernel IR, from which CPU and CUDA code is printed.
  *
- * A kernel is one fused op: instructions over an iteration space (see
- * passes/fuse_space.h) of rows x columns, ordered in phases:
+ * A kernel is one fused op: instructions over an iteration space of rows x
+ * columns (passes/fuse_space.h), ordered in phases. The axes of the rows are
+ * either kept (results have them) or summed over:
  *
  *   for each work unit = (index over the kept axes, part of the summed rows)
  *       accumulators = 0

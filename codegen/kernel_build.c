@@ -1,4 +1,6 @@
-/* kernel_build.c: builds kernel instructions from a fused op; see kernel.h.
+/* kernel_build.c: builds the kernel IR (kernel.h) of a fused op: its named
+ * buffers, its instructions, and its stores and reductions. It also decides
+ * which results may overwrite an operand in place.
  *
  * Views, broadcasts and permutations produce no instruction: their result is
  * the operand's instruction with other axes, and loads and stores use other

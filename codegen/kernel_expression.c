@@ -1,5 +1,9 @@
 /* kernel_expression.c: prints single instructions of a kernel as C statements,
- * for all targets: see kernel_text.h. */
+ * for all targets, and the offsets of elements in their buffers:
+ *
+ *   const float t4 = t2 * r1;
+ *   const float r6 = parc_rsqrt(r5);
+ */
 #include <math.h>
 #include <string.h>
 
@@ -145,7 +149,8 @@ const char *kernel_add_to(const KernelPrinter *c, OpKind op, const char *sum,
                         : arena_printf(a, "%s += %s;", sum, x);
 }
 
-/* $0 … $2: the operands, $n: the number, $t: the result's type. */
+/* The C expression of an op, in which $0 … $2 are the operands, $n the number
+ * and $t the result's type. */
 typedef struct Form {
     OpKind op;
     const char *real, *integer; /* NULL: as `real` */
@@ -253,7 +258,8 @@ static const char *op_expression(const KernelPrinter *c,
     bug("no C for op '%s' in a kernel", op_info(instr->op)->name);
 }
 
-/* The index is an int if a row has few elements. */
+/* The expression of an index (KERNEL_INDEX), or of its comparison with arg 0
+ * (KERNEL_ONEHOT). */
 static const char *index_expression(const KernelPrinter *c,
                                     const KernelInstr *instr, char where,
                                     int lane)
@@ -291,7 +297,7 @@ static const char *add_bases(const KernelPrinter *c, const KernelInstr *instr,
     return sum;
 }
 
-/* "(int64_t)": offsets in the global tensor may not fit an int. */
+/* Casts j to int64_t: an offset in the global tensor may not fit an int. */
 const char *kernel_random_index(const KernelPrinter *c,
                                 const KernelInstr *instr, uint32_t axes,
                                 char where, int lane)

@@ -1,5 +1,6 @@
 /* kernel_head.c: prints the comment, the signature and the loop indices of a
- * kernel. See kernel_text.h. */
+ * kernel, for all targets, and numbers and names the kernels of a program:
+ * "k07_attention_norm". */
 #include <string.h>
 
 #include "codegen/kernel_text.h"

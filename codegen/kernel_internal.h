@@ -1,5 +1,9 @@
-/* kernel_internal.h: declarations that the files which build the kernel IR
- * share: kernel_build.c, kernel_phase.c and kernel_online.c. */
+/* kernel_internal.h: declares what the files that build the kernel IR share.
+ *
+ *   kernel_build.c   creates buffers and instructions from a fused op
+ *   kernel_phase.c   orders instructions into phases, assigns memory to sums
+ *   kernel_online.c  merges the phases of a softmax (optional, for CUDA)
+ */
 #ifndef PARC_CODEGEN_KERNEL_INTERNAL_H
 #define PARC_CODEGEN_KERNEL_INTERNAL_H
 
@@ -10,7 +14,8 @@ typedef struct Builder {
     Kernel *k;
     VEC(KernelInstr) instr;
     VEC(KernelRoot) root;
-    int *map; /* by number in the space: its instruction; -1: none yet */
+    int *map; /* by index of a value in the space: the instruction that computes
+               * it; -1: none yet */
 } Builder;
 
 /* Orders instructions into phases and assigns memory to sums over rows.
@@ -18,8 +23,8 @@ typedef struct Builder {
  * cache. */
 void kernel_phases(const Program *p, Kernel *k, bool cached);
 
-/* Only orders the instructions: lists what each phase computes, from the phases
- * of roots and instructions. */
+/* Orders instructions into phases, without assigning memory: lists what each
+ * phase computes, from the phases of roots and instructions. */
 void kernel_order(const Program *p, Kernel *k, bool cached);
 
 #endif

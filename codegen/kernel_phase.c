@@ -1,14 +1,16 @@
-/* kernel_phase.c: assigns instructions to phases and memory to sums.
+/* kernel_phase.c: orders the instructions of a kernel into phases (kernel.h),
+ * divides the summed rows into parts, and assigns memory to sums.
  *
  * A phase's loop computes what its roots (stores, row reductions, sums by
  * column) need. Row values are computed once, in the first phase in which their
- * operands are available.
+ * operands are available. On the CPU, a costly value that a later phase needs
+ * is kept in the row of a result that is written later.
  */
 #include "codegen/kernel_internal.h"
 
-/* Parts of the summed rows: enough for many threads, few enough that combining
- * them is cheap. The number depends on shapes only, so that sums are the same
- * for every number of threads. */
+/* Limits for the parts of the summed rows: the least elements in a part, and
+ * the most parts, so that combining them is cheap. The number of parts depends
+ * on shapes only, so that sums are the same for every number of threads. */
 enum { PART_WORK = 16384, MAX_PARTS = 64 };
 
 typedef struct Phaser {

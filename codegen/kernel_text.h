@@ -16,7 +16,8 @@
 
 typedef struct KernelPrinter KernelPrinter;
 
-/* The expression of a load or a random number; `where` is 'r', 't' or 'e'. */
+/* The expression of a load or a random number. `where` is 'r' in the code for a
+ * row, 't' in a loop over columns, 'e' in the epilogue. */
 typedef const char *KernelExpression(const KernelPrinter *c,
                                      const KernelInstr *instr, char where,
                                      int lane);
@@ -84,7 +85,8 @@ void kernel_statement(KernelPrinter *c, const Op *source, const char *text);
 
 /* An instruction as a statement; `where` is 'r', 't' or 'e'. */
 void kernel_compute(KernelPrinter *c, int instr, char where);
-/* The expression that reads an instruction's value; `where` is the same. */
+/* The expression that reads an instruction's value; `where` is 'r' or 't', or
+ * 'e' in the epilogue. */
 const char *kernel_value(const KernelPrinter *c, int instr, char where,
                          int lane);
 /* An element of a buffer as a value, and the statement that stores one; `at` is

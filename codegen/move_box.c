@@ -1,5 +1,6 @@
-/* move_box.c: describes the data that moves between ranks as strided
- * blocks. */
+/* move_box.c: computes the sizes of the strided blocks that a collective moves,
+ * from the types of its operand and result (example: move_box.h), and the bytes
+ * of its packing buffer. */
 #include "codegen/move_box.h"
 
 #include "runtime/cuda/rt_staging.h"

@@ -1,13 +1,17 @@
-/* move_box.h: describes the data that moves between ranks as strided
- * blocks. */
+/* move_box.h: computes the sizes of the strided blocks that a collective moves.
+ *
+ * An all-gather of w: f32[8, 6], which two ranks split along dim 1, copies from
+ * each rank 8 rows of 3 contiguous elements: outer = 8, inner = 3.
+ */
 #ifndef PARC_CODEGEN_MOVE_BOX_H
 #define PARC_CODEGEN_MOVE_BOX_H
 
 #include "ir/ir.h"
 
-/* `outer` rows of `inner` contiguous elements for each rank; all_to_all:
- * `middle` of them. valid: elements of a row without padding, if the last
- * rank's run is padded; 0: all (ParcPart of parc_rt.h). */
+/* The block of each rank: `outer` rows of `inner` contiguous elements; for an
+ * all_to_all, `outer` x `middle` rows. `valid`: if the last runs of a flat
+ * tensor are padded, the elements of all runs without the padding; 0: there is
+ * none. ParcPart (parc_rt.h) has the layouts. */
 typedef struct MoveBox {
     int64_t outer, inner, middle, valid;
 } MoveBox;
@@ -18,8 +22,8 @@ MoveBox move_box_of(const Program *p, const Type *part, const Type *whole,
                     uint32_t axes);
 /* The block of operand i of a collective. */
 MoveBox move_box(const Program *p, const Op *op, int i);
-/* all_to_all: whether the dim that it gathers is inside of the dim that it
- * splits. */
+/* Whether the dim that an all_to_all gathers is before the dim that it splits
+ * (`minor` of parc_all_to_all). */
 bool move_is_minor(const Op *op);
 
 /* Bytes of staging memory for a collective whose layout NCCL supports only

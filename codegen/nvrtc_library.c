@@ -1,9 +1,10 @@
-/* nvrtc_library.c: finds and opens the NVRTC library.
+/* nvrtc_library.c: finds and opens the NVRTC library, and checks that it
+ * supports the architectures of a program.
  *
  * parc does not link CUDA libraries, so that users of the CPU target do not
- * need them. It uses the newest library that the system's loader finds, else
- * one of a toolkit: $CUDA_HOME, $CUDA_PATH, /usr/local/cuda, or the toolkit of
- * the nvcc on the PATH.
+ * need them. It uses the library that $PARC_NVRTC names, else the newest that
+ * the system's loader finds, else one of a toolkit: $CUDA_HOME, $CUDA_PATH,
+ * /usr/local/cuda, or the toolkit of the nvcc on the PATH.
  */
 #include "codegen/nvrtc_library.h"
 
@@ -14,7 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Newest first. 12 is the first version that supports sm_90a. */
+/* The library's file names, newest first. Version 12 is the first that supports
+ * sm_90a. */
 static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
 enum { NAMES = sizeof names / sizeof *names };
 

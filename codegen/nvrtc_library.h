@@ -7,9 +7,10 @@
 
 #include "base/arena.h"
 
-/* The functions of nvrtc.h that parc calls; the library's own types are an int
- * and a pointer. Results: 0 is success, NVRTC_COMPILATION an error in the
- * source, which the log describes. */
+/* The functions of NVIDIA's nvrtc.h that parc calls. The types nvrtcResult
+ * and nvrtcProgram of that header are an int and a pointer here. Results: 0 is
+ * success, NVRTC_COMPILATION an error in the source, which the log describes.
+ */
 enum { NVRTC_COMPILATION = 6 };
 typedef struct NvrtcProgramObject *NvrtcProgram;
 typedef struct NvrtcLibrary {

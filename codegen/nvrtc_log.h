@@ -1,4 +1,5 @@
-/* nvrtc_log.h: the log of the CUDA compiler. */
+/* nvrtc_log.h: parses the log of the CUDA compiler: the resources that each
+ * kernel uses, and diagnostics. */
 #ifndef PARC_CODEGEN_NVRTC_LOG_H
 #define PARC_CODEGEN_NVRTC_LOG_H
 

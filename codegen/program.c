@@ -50,7 +50,7 @@ static bool has_compiler(void)
     return cc && cc[strspn(cc, " ")];
 }
 
-/* The words of the compiler's command. */
+/* Adds the words of the C compiler's command: "ccache gcc" has two. */
 static void add_compiler(Arena *a, Words *to)
 {
     char *words = arena_printf(a, "%s", has_compiler() ? getenv("CC") : "cc");
@@ -60,7 +60,7 @@ static void add_compiler(Arena *a, Words *to)
         vec_push(a, to, (const char *)word);
 }
 
-/* The output of compile_baseline. */
+/* The object file that compile_baseline writes. */
 #define BASELINE_OBJECT "baseline.o"
 
 static void add_runtime_sources(const Tree *tree, const Recipe *b, Words *to)

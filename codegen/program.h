@@ -1,8 +1,10 @@
-/* program.h: the training program as a source tree and as a binary.
+/* program.h: writes the training program as a source tree (-S), as a binary
+ * (-o), or both. The source tree has these files:
  *
  *   train.c     the code specific to the model, readable from top to bottom
  *   kernels.c   the fused kernels, kernels.h their prototypes; for GPUs
- *               launch.c and kernels.cu, with its images (program_cuda.c)
+ *               kernels.cu, its compiled form, and launch.c, which launches
+ *               the kernels (program_cuda.c)
  *   runtime/    a copy of parc's runtime
  *   Makefile    builds ./train
  */

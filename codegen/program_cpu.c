@@ -1,9 +1,10 @@
-/* program_cpu.c: builds the source tree of a program for the CPU. */
+/* program_cpu.c: builds the source tree of a program for the CPU in memory, and
+ * holds the flags, sources and libraries with which it is compiled. */
 #include "codegen/train_c.h"
 #include "codegen/tree.h"
 
-/* Kernels are vectorized for the CPU level, whose flags are added; the code
- * does not depend on errno or on floating-point traps. */
+/* The flags besides those of the CPU level (cpu_level.c). The code does not
+ * depend on errno or on floating-point traps. */
 static const char *const flags[] = {
     "-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math",
     "-ffp-contract=fast", "-fopenmp", "-D_GNU_SOURCE",

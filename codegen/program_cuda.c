@@ -1,11 +1,12 @@
-/* program_cuda.c: builds the source tree of a program for GPUs and compiles its
- * kernels.
+/* program_cuda.c: builds the source tree of a program for GPUs in memory,
+ * compiles its kernels, and holds the flags with which its C code is compiled.
  *
  *   train.c    the step, as for the CPU
  *   launch.c   a C function for each fused op that launches its kernels
  *   kernels.cu the kernels; kernels.h their prototypes for train.c and launch.c
- *   images.c   the compiled kernels as data of the program
- *   kernels.sm_90a.cubin, …   the images
+ *   kernels.sm_90a.cubin, …   the images: the compiled kernels, a file for each
+ *              architecture
+ *   images.c   includes the images in the program as data
  *
  * The host code is plain C and does not link CUDA libraries: the runtime opens
  * the driver and the libraries when the program starts.

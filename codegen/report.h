@@ -1,4 +1,7 @@
-/* report.h: prints the plan as text and as JSON.
+/* report.h: prints the execution plan as text, as JSON and as a graph, explains
+ * parts of it (--explain), and warns of costs that no line asks for. It also
+ * declares the lists of collectives and transfers, which give them their labels
+ * ("ag3", "ft0") in all outputs.
  *
  * All functions expect a program that has been through every pass.
  */
@@ -7,19 +10,20 @@
 
 #include "passes/memory.h"
 
-/* --emit plan: summary, parameters, units, collectives with their reasons,
- * memory with the blocks live at the peak. */
+/* --emit plan: a summary, then parameters with their units, collectives with
+ * their reasons, streams, saved values, and the blocks that are live at the
+ * memory peak. */
 void report_plan(Out *o, const Program *p, const TargetInfo *t);
 
-/* --emit json: the contract with other tools. */
+/* --emit json: the plan for other tools, which rely on its field names. */
 void report_json(Out *o, const Program *p, const TargetInfo *t);
 
-/* --emit dot: ops and values as a Graphviz graph. */
+/* --emit dot: the ops of the program as a Graphviz graph. */
 void report_dot(Out *o, const Program *p, const TargetInfo *t);
 
-/* --explain NAME: a parameter, value or collective: what it is, its placement
- * and the reason, its readers. False if nothing has that name; then *near is
- * the nearest name, or NULL. */
+/* --explain NAME: explains a parameter, value, collective, module, kernel, mesh
+ * axis or the memory peak. Returns false if nothing has that name; *near is
+ * then the nearest name, or NULL. */
 bool report_explain(Out *o, const Program *p, const TargetInfo *t,
                     const char *name, const char **near);
 
@@ -27,7 +31,8 @@ bool report_explain(Out *o, const Program *p, const TargetInfo *t,
  * flat run of whole rows is "S(0)", any other "flat". */
 const char *report_placement(const Program *p, const Type *t, int axis);
 
-/* report_train.c, a part of the plan: optimizer, clipping, schedule. */
+/* report_train.c, a part of the plan: the optimizer, gradient clipping and the
+ * learning rate's schedule. */
 void report_train(Out *o, const Program *p);
 const char *report_optimizer(OptimizerKind kind); /* "AdamW" */
 
@@ -69,7 +74,8 @@ void report_matmuls(Out *o, const Program *p);
  * backward pass, and what the backward pass recomputes. */
 void report_saved(Out *o, const Program *p);
 
-/* report_peak.c, a part of the plan. */
+/* report_peak.c, a part of the plan: the blocks that are live at the memory
+ * peak. */
 void report_peak(Out *o, const Program *p);
 /* The value that a block was created for: the line of the model (zeros: none),
  * the module's path and the value's type (NULL: none). */
@@ -84,7 +90,8 @@ const BlockSource *report_block_sources(const Program *p);
 const char *report_block_where(const Program *p, const BlockSource *sources,
                                const Block *b);
 
-/* report_units.c, a part of the JSON: the unit and scope of each number. */
+/* report_units.c, a part of the JSON: the unit of measurement and the scope of
+ * each number. */
 void report_units(Out *o, const Program *p);
 
 /* The *n blocks that are live at the memory peak, largest first. */
@@ -140,7 +147,8 @@ typedef struct CollectiveInfo {
                          * move; `bytes` excludes them */
 } CollectiveInfo;
 
-/* The reason, if a collective moves less than its tensors; else NULL. */
+/* Why a collective moves fewer bytes than its tensors have; NULL if it moves
+ * all of them. */
 const char *report_moved(const Program *p, const CollectiveInfo *c);
 
 /* All collectives of the program in order; *n of them. */

@@ -1,7 +1,8 @@
 /* report_dot.c: prints the program as a graph (--emit dot | dot -Tsvg).
  *
- * Ops are nodes, collectives filled; a loop is a cluster; edges are labeled
- * with types.
+ * A node is an op, with the name and type of its first result; collectives are
+ * filled. A loop is a cluster. An edge connects an op with each op that reads
+ * one of its results.
  */
 #include "codegen/report.h"
 

@@ -1,10 +1,11 @@
-/* report_explain.c: prints the placement of one tensor or collective and its
- * reasons (--explain NAME).
+/* report_explain.c: explains what a name of the plan means (--explain NAME).
  *
  * NAME is a parameter ("layers.*.attention.wq.weight", or with a layer's
  * number), a collective ("ag3"), an axis of the mesh ("tp"), "memory", a module
  * ("layers.*.attention", "model"), a kernel ("k05_ffn_norm") or a value of the
- * program ("h.3"). explain.h has the files for axes, memory, modules and kernels.
+ * program ("h.3"). This file prints the placement of a parameter or value with
+ * its reasons, and the reason of a collective. explain.h declares the functions
+ * for axes, memory, modules and kernels.
  */
 #include "codegen/explain.h"
 #include "ir/path.h"

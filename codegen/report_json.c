@@ -1,8 +1,8 @@
 /* report_json.c: prints the plan for other tools (--emit json).
  *
- * Field names and meanings are a contract. A stack of layers is one entry with
- * the number of layers as `count`, so that the output does not grow with depth;
- * memory is in bytes of one rank.
+ * Other tools rely on the field names and their meanings; report_units.c states
+ * the unit of measurement of each number. A stack of layers is one entry with
+ * the number of layers as `count`, so that the output does not grow with depth.
  */
 #include "codegen/cpu_level.h"
 #include "codegen/work.h"

@@ -1,4 +1,4 @@
-/* report_kernels.c: lists the fused kernels in the plan.
+/* report_kernels.c: lists the fused kernels in the plan of a CUDA program.
  *
  * A line has the bytes that a call reads and writes, and the minimum of their
  * sum, at which every tensor is accessed once. A second list has the tensors

@@ -1,5 +1,5 @@
-/* report_matmuls.c: lists the matmuls in the plan: sizes, bytes read and
- * written, and the epilogue that the library computes. */
+/* report_matmuls.c: lists the matmuls in the plan of a CUDA program: sizes,
+ * bytes read and written, and the epilogue that the library computes. */
 #include "codegen/contraction.h"
 #include "codegen/report.h"
 #include "codegen/work.h"

@@ -1,5 +1,6 @@
-/* report_peak.c: lists the blocks that are live at the memory peak, a part of
- * the plan, each with the line of the model that it belongs to. */
+/* report_peak.c: finds the blocks of memory that are live at the memory peak,
+ * and the value that each was created for. It lists them in the plan with the
+ * value's line of the model. */
 #include "codegen/report.h"
 
 #include <stdlib.h>

@@ -1,9 +1,10 @@
-/* report_plan.c: prints the plan as text (--emit plan, and --info of a
- * binary).
+/* report_plan.c: prints the execution plan as text (--emit plan, and --info of
+ * a binary).
  *
- * First a summary: ranks, memory, communication, work. Then every parameter
- * with its placement, every collective with its reason, and the blocks that are
- * live at the memory peak.
+ * The plan begins with a summary: ranks, memory, communication, work. Then come
+ * every parameter with its placement and every collective with its reason. The
+ * other report_*.c files print the sections after these: process groups,
+ * streams, saved values, kernels, the blocks that are live at the memory peak.
  */
 #include "codegen/cpu_level.h"
 #include "codegen/report.h"
@@ -131,7 +132,8 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
                     "forward pass", report_count(a, again));
 }
 
-/* Calls and bytes for each set of axes, in order of first appearance. */
+/* Prints the calls and bytes of collectives for each set of mesh axes, in the
+ * order in which the sets first appear. */
 static void traffic(Out *o, const Program *p, const CollectiveInfo *c, int n)
 {
     uint32_t seen[64];

@@ -1,4 +1,5 @@
-/* report_streams.c: prints the plan's section on streams.
+/* report_streams.c: prints the plan's section on streams: when each collective
+ * and transfer is issued, and what it waits for.
  *
  *   Streams: compute, tensor, data (51 events)
  *     ag2   data    after: w1.weight.bf16; prefetched 1 iteration ahead
@@ -18,11 +19,11 @@ typedef struct Scan {
     const Program *p;
     const Op *op;      /* the collective or transfer */
     int event;         /* the event that it records; -1: none */
-    int ahead;
-    const Issue *lead; /* issued before another statement, or its loop's first
-                        * iteration is; NULL: neither */
-    const char *after; /* "a, read of b" */
-    const char *before;
+    int ahead;         /* its prefetch distance in iterations of its loop */
+    const Issue *lead; /* its issue (of its loop's first iteration) before
+                        * another statement; NULL: none */
+    const char *after; /* the values that it waits for: "a, read of b" */
+    const char *before; /* the statements that wait for it */
 } Scan;
 
 static const char *with(Arena *a, const char *list, const char *more)
@@ -65,7 +66,8 @@ static void scan_list(Scan *s, const IssueList *list)
     }
 }
 
-/* Twice: the op that waits may come before the op that records. */
+/* Scans the step twice, because the first scan finds the event of the op: a
+ * statement that waits for the previous iteration may come before the op. */
 static Scan scan(const Program *p, const Op *op)
 {
     Scan s = {.p = p, .op = op, .event = -1, .after = "", .before = ""};

@@ -1,5 +1,5 @@
-/* report_train.c: prints the training settings of a plan: the optimizer,
- * gradient clipping and the schedule of the learning rate.
+/* report_train.c: prints the training settings in the plan: the optimizer,
+ * weight decay, gradient clipping, loss scale and the learning rate's schedule.
  *
  *   optimizer   AdamW, lr 0.0003, weight decay 0.1 of 7 of 12 parameters
  *               gradients are clipped to a norm of 1

@@ -1,4 +1,5 @@
-/* report_units.c: prints the unit and scope of every number in the JSON.
+/* report_units.c: prints the unit of measurement (bytes, flop, …) and the scope
+ * of every number in the JSON.
  *
  *   "units": { "collectives.bytes": {"unit": "bytes", "of": "rank",
  *                                    "per": "call"}, … }

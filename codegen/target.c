@@ -1,10 +1,11 @@
-/* target.c: computes the properties of a target that passes query.
+/* target.c: computes the properties of a target that passes query: workspace of
+ * ops, einsums and epilogues that a library call computes, results that may
+ * overwrite an operand, products that are computed as shards.
  *
- * Both targets run the same kernels, so that a kernel's needs follow from the
- * kernel IR. The CPU's library calls need additional workspace for oneDNN and
- * for the runtime's attention. Only the level `native` uses the size that
- * oneDNN requests on this machine; other levels have a bound
- * (rt_matmul_bound.c).
+ * The workspace of a fused op is that of its kernel. Matmuls (oneDNN, cuBLASLt)
+ * and attention need workspace, and on CUDA the collectives that NCCL supports
+ * only packed. On the CPU, only the level `native` uses the size that oneDNN
+ * requests on this machine; other levels have a bound (rt_matmul_bound.c).
  */
 #include "codegen/target.h"
 
@@ -77,9 +78,10 @@ static int64_t attention_scratch(const Program *p, const Op *op, int threads)
     return parc_attention_scratch(&a, op_is_attention_grad(op->kind), threads);
 }
 
-/* cuBLASLt splits a long sum into parts, to use all of a large device for a
- * small result, and adds them in f32. Workspace for a few parts, at most what
- * NVIDIA recommends; none if the whole product is short. */
+/* The workspace of a matmul on CUDA. cuBLASLt splits a long sum into parts, to
+ * use all of a large device for a small result, and adds them in f32. It gets
+ * workspace for a few parts, at most what NVIDIA recommends, and none if the
+ * whole product is short. */
 static int64_t cuda_matmul_scratch(const Program *p, const Op *op)
 {
     enum { PARTS = 8, MOST = 32 << 20, ALIGNMENT = 256 };
@@ -95,8 +97,8 @@ static int64_t cuda_matmul_scratch(const Program *p, const Op *op)
     return (room + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* The types that the documentation of cublasLtMatmul lists: an addend or a sum
- * has the result's type. */
+/* Whether cublasLtMatmul is documented for these types of a product. An addend
+ * or a sum of an operand has the type of the result. */
 static bool cuda_has_types(const ParcTypes *t)
 {
     return t->a == t->b && (t->c == t->a || t->c == PARC_F32);
@@ -226,9 +228,9 @@ bool target_can_make_shards(const Program *p, const Op *einsum,
            !live_kept_shard(p, einsum->arg[1]);
 }
 
-/* Compares the elements that move: with a shard, all ranks' operands are read
- * and combined; without, the full product is written, and re-read for the
- * sum. */
+/* Whether a product is computed as a shard: the target can do it, and it moves
+ * fewer elements. With a shard, the operands of all ranks are read and
+ * combined; without, the full product is written, and re-read for the sum. */
 static bool cpu_makes_shards(const Program *p, const Op *einsum,
                              const Op *scatter, int i)
 {

@@ -1,12 +1,14 @@
-/* target.h: the properties of a target that passes may use. */
+/* target.h: declares the properties of a target that passes query, and checks
+ * that a program fits its target. */
 #ifndef PARC_CODEGEN_TARGET_H
 #define PARC_CODEGEN_TARGET_H
 
 #include "passes/pass.h"
 #include "runtime/parc_rt.h"
 
-/* `threads`: CPU threads of a rank for which workspace is planned. The level of
- * a CPU program is `native` until the caller sets another. */
+/* The properties of a target. `threads`: CPU threads of a rank for which
+ * workspace is planned. The instruction set of a CPU program is `native` until
+ * the caller sets another. */
 TargetInfo target_info(Target target, int threads);
 /* Whether the CPU can compute this rank's shard of an einsum, operand i of a
  * reduce_scatter, directly from all ranks' operands: the shard is whole rows of

@@ -1,8 +1,10 @@
-/* target_can.c: checks that a program resumed from a dump fits its target.
+/* target_can.c: checks that a program resumed from a dump fits its target, and
+ * that its fused ops and its products computed as shards are legal.
  *
- * Passes query the target, and a dump contains the results: a parameter that is
- * read from shared memory, an epilogue of a library call. Another target may
- * lack these calls, or its gathers would move nothing.
+ * Passes query the target, and a dump contains the results: an epilogue of a
+ * library call, or a parameter that all ranks read from shared memory, so that
+ * its gather moves no data. Another target may lack the call or the shared
+ * memory. A dump may also have been edited.
  */
 #include "codegen/kernel.h"
 #include "codegen/target.h"
@@ -59,8 +61,8 @@ bool target_can_run(const Program *p, const TargetInfo *t)
     return can_run(&c, p->step);
 }
 
-/* Other products would be written beyond their shards, or read where ranks do
- * not have operands of their own. */
+/* Whether the runtime can compute the product as a shard. Otherwise it would
+ * write beyond the shard, or read operands that are not a rank's own. */
 static bool can_make_shard(const Program *p, const Op *einsum)
 {
     int i;

@@ -1,8 +1,10 @@
-/* train_c.c: assembles train.c.
+/* train_c.c: writes the C files of an emitted program: train.c and, for the
+ * CPU, kernels.c and kernels.h.
  *
- * In order: what the program is and how it was made, the table of collectives,
- * the memory map, the functions of a step, the tables that describe it to the
- * runtime, main.
+ * train.c has, in this order: a comment with the command that made it and the
+ * list of collectives, the memory map, the functions of a step, the tables that
+ * describe the program to the runtime, and main. emit_*.c write the functions
+ * and the tables, cpu_kernel*.c the kernels.
  */
 #include "codegen/train_c.h"
 #include "codegen/cpu_level.h"
@@ -13,7 +15,7 @@
 
 #include <string.h>
 
-/* The words of a comment, at most 72 columns to a line. */
+/* Prints the words of a comment, in lines of at most 72 columns. */
 static void wrapped_comment(Out *o, const char *text)
 {
     enum { WIDTH = 72 };
@@ -82,7 +84,8 @@ static void axes(Emitter *e)
     out_line(e->o, "};");
 }
 
-/* Segments are aligned to the largest page size of any machine. */
+/* Prints the offsets of the segments that ranks share. They are aligned to the
+ * largest page size of any machine. */
 static void segments(Emitter *e)
 {
     int64_t at = e->memory->own;
@@ -140,7 +143,7 @@ static void blocks(Emitter *e, const Liveness *l, bool host)
     }
 }
 
-/* #defines: an offset may be too large for an enum. */
+/* Prints the memory map as #defines: an offset may be too large for an enum. */
 static void memory_map(Emitter *e)
 {
     Out *o = e->o;

@@ -1,4 +1,5 @@
-/* train_c.h: the source files of an emitted program. */
+/* train_c.h: declares the functions that write the C files of an emitted
+ * program: train.c and, for the CPU, kernels.c and kernels.h. */
 #ifndef PARC_CODEGEN_TRAIN_C_H
 #define PARC_CODEGEN_TRAIN_C_H
 
@@ -8,7 +9,7 @@
 /* The kernels of a program for GPUs. */
 typedef struct CudaProgram {
     const CudaKernels *kernels;
-    int nimages; /* in images.c */
+    int nimages; /* number of compiled kernel files in images.c */
 } CudaProgram;
 
 /* `cuda`: NULL on the CPU. */

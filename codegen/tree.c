@@ -1,4 +1,5 @@
-/* tree.c: collects the files of a program and writes them. */
+/* tree.c: collects the source files of an emitted program in memory, writes
+ * them to a directory, and prints the first lines of its Makefile. */
 #include "codegen/tree.h"
 
 #include "base/embedded.h"

@@ -1,4 +1,6 @@
-/* tree.h: a program's source tree, in memory and on disk. */
+/* tree.h: collects the source files of an emitted program in memory and writes
+ * them to a directory. It also declares how each target builds its program: the
+ * Recipe of compiler flags, sources and libraries. */
 #ifndef PARC_CODEGEN_TREE_H
 #define PARC_CODEGEN_TREE_H
 
@@ -28,6 +30,7 @@ const char *tree_write(const Tree *t, Outputs *outputs, const char *directory);
 
 /* ---- a target's tree and build ------------------------------------------- */
 
+/* How the C compiler builds a target's program. */
 typedef struct Recipe {
     const char *folder;          /* directory of the runtime: "cpu/" */
     const char *library;         /* the runtime, built with parc; NULL: the

@@ -1,5 +1,5 @@
-/* work.c: lists the statements of a step with their bytes and flops: see
- * work.h. */
+/* work.c: lists the statements of a step with their names, bytes, flops and
+ * calls per step. */
 #include "codegen/work.h"
 
 #include "codegen/contraction.h"

@@ -1,8 +1,8 @@
-/* work.h: the list of a step's statements.
+/* work.h: lists the statements of a step (kernels, library calls, collectives,
+ * transfers) with their bytes and flops.
  *
- * The JSON, the marks in emitted code and the trace of a run use this list for
- * kernels, library calls and collectives. A statement inside a loop is one
- * entry with a count.
+ * The JSON, parc_mark in emitted code and the trace of a run take names and
+ * numbers from this list. A statement inside a loop is one entry with a count.
  */
 #ifndef PARC_CODEGEN_WORK_H
 #define PARC_CODEGEN_WORK_H
@@ -29,14 +29,16 @@ typedef struct WorkInfo {
  * them. The positions of ranks' parts (`base`) are not listed. */
 WorkInfo *work_of(const Program *p, int *n);
 
-/* Whether op is a loop that is both forward and backward: over microbatches. */
+/* Whether op is a loop that runs forward and backward ops: over microbatches,
+ * or over the chunks of the head. */
 bool work_goes_both_ways(const Op *op);
 
-/* A collective's location is the plan's line, that of other statements the
- * model's. */
+/* The source location of a statement: for a collective, the line of the plan
+ * that causes it, if any; else the line of the model. */
 Loc work_loc(const WorkInfo *w);
 
-/* Ops without a statement: views, and copies to the same address. */
+/* Whether the op has no statement: a parameter, input or output of the step, a
+ * view, or a copy to the same address. */
 bool work_is_silent(const Program *p, const Op *op);
 
 #endif

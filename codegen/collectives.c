@@ -43,8 +43,8 @@ static int64_t full_bytes(const Program *p, const Op *op)
     return bytes;
 }
 
-/* The name of the FSDP unit that the collective gathers or reduces, else of its
- * tensors: "a, b, c and 2 more". */
+/* The name of the FSDP unit that the collective gathers or reduces, else the
+ * names of its tensors: "a, b, c and 2 more". */
 static const char *tensor_text(const Program *p, const Op *op)
 {
     int unit = op->kind == OP_all_gather      ? op_attr_index(op->kind, "unit")

@@ -10,8 +10,8 @@
  *       r2 += t1;
  *   }
  *
- * The loop over a long row is split into blocks, each of which prefetches the
- * next block.
+ * The first loop over a long row is split into blocks, each of which prefetches
+ * the next block.
  */
 #include "codegen/cpu_kernel.h"
 

@@ -23,13 +23,13 @@ bool target_can_make_shards(const Program *p, const Op *einsum,
  * reports what is missing and which target has it. */
 bool target_can_run(const Program *p, const TargetInfo *t);
 /* Whether the products that a dump contains as shards, and its fused ops, are
- * as passes assume: the passes `shards` and `fuse` have created them, but a dump
- * may have been edited. */
+ * as passes assume: the passes `shards` and `fuse` have created them, but a
+ * dump may have been edited. */
 bool target_takes_dump(const Program *p, const TargetInfo *t);
 
-/* Whether a gradient of attention must have the same bits in every call: `train`
- * asks for it, or several ranks compute the same gradient, which must stay equal
- * on all of them. */
+/* Whether a gradient of attention must have the same bits in every call:
+ * `train` asks for it, or several ranks compute the same gradient, which must
+ * stay equal on all of them. */
 bool target_repeats_attention(const Program *p, const Op *grad);
 
 /* The runtime's constant for an element type. */

@@ -235,7 +235,7 @@ const char *cuda_own(const CudaPrinter *c, const char *array, int lane);
  * of computed values. */
 const char *cuda_place_in(const CudaPrinter *c, const KernelBuffer *b,
                           int lane);
-/* "in3[e]" */
+/* "in3[e]": an element of a vector that was read. */
 const char *cuda_in_vector(const CudaPrinter *c, int instr, int lane);
 /* The buffer that a load reads; NULL: not a load. */
 const KernelBuffer *cuda_loaded_buffer(const CudaPrinter *c, int instr);

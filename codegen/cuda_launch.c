@@ -99,8 +99,8 @@ static void add_op(void *context, const Op *fused, int number)
 
 /* ---- kernels.cu ---------------------------------------------------------- */
 
-/* "launch   264 blocks of 512 threads, 8 elements at a time, rows in
- * registers" */
+/* Prints "launch   264 blocks of 512, vectors of 8, rows in registers". The
+ * blocks and threads of a second kernel follow: "; 16 of 256". */
 static void list_launch(Out *o, const CudaPlan *c)
 {
     static const char *const form[] = {

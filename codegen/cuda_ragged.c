@@ -69,9 +69,9 @@ static bool may_be_ragged(const CudaPlan *c)
     return !c->outer;
 }
 
-/* With 8 elements in a vector, neighboring threads access elements of a buffer
- * that is read by single elements too far apart; for a warp this costs more
- * than the bytes. */
+/* Whether vectors of 8 elements are too wide. If a buffer is accessed by single
+ * elements, neighboring threads access elements of it that are 8 apart: these
+ * accesses are not coalesced, which costs more than the vectors save. */
 static bool is_too_wide(const CudaPlan *c)
 {
     for (int i = 0; i < c->k->nbuffers && c->vector > 4; i++)

@@ -78,8 +78,8 @@ typedef struct KernelBuffer {
     uint32_t axes;
     int64_t stride[SPACE_AXES];
     int64_t elements;
-    int64_t apart; /* it begins at a multiple of this many elements from an
-                    * aligned address of the arena; 0: aligned */
+    int64_t apart; /* alignment, in elements: the buffer begins at a multiple of
+                    * it from an aligned address of the arena; 0: aligned */
 } KernelBuffer;
 
 /* An effect of a row or an element. */
@@ -88,7 +88,7 @@ typedef struct KernelRoot {
     RootKind kind;
     int instr;    /* the instruction whose value is used */
     int target;   /* STORE: buffer; REDUCE, TOTAL: the instruction */
-    bool element; /* in the loop over columns, not once for a row */
+    bool element; /* runs for each column, not once for a row */
     bool epilogue;
     int phase;
 } KernelRoot;
@@ -111,7 +111,7 @@ typedef struct KernelTotal {
     int instr, arg;
     bool columns, direct;
     int buffer;                 /* direct: the result */
-    int64_t offset;             /* else: floats into the workspace */
+    int64_t offset;             /* not direct: floats into the workspace */
     int64_t stride[SPACE_AXES]; /* strides along column axes */
 } KernelTotal;
 

@@ -16,7 +16,7 @@ enum { PART_WORK = 16384, MAX_PARTS = 64 };
 typedef struct Phaser {
     Arena *arena;
     Kernel *k;
-    bool *row_done; /* by instruction */
+    bool *row_done; /* by instruction: in the list of row values */
     int *loop_done; /* by instruction: 1 + the last phase that computes it */
     bool *sum_done; /* by instruction: in an epilogue list */
     bool cached;

@@ -162,7 +162,7 @@ typedef struct TransferInfo {
     const char *label;   /* "ft3", "st4": also in emitted code and traces */
     const Param *param;
     bool to_host;
-    int64_t bytes;       /* of one transfer, on one rank */
+    int64_t bytes;       /* bytes of one transfer on one rank */
     int64_t count;       /* transfers per step */
 } TransferInfo;
 

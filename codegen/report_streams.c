@@ -19,8 +19,8 @@ typedef struct Scan {
     const Program *p;
     const Op *op;      /* the collective or transfer */
     int event;         /* the event that it records; -1: none */
-    int ahead;         /* its prefetch distance in iterations of its loop */
-    const Issue *lead; /* its issue (of its loop's first iteration) before
+    int ahead;         /* prefetch distance of the op, in iterations */
+    const Issue *lead; /* issue of the op, or of its first iteration, before
                         * another statement; NULL: none */
     const char *after; /* the values that it waits for: "a, read of b" */
     const char *before; /* the statements that wait for it */

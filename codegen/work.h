@@ -22,7 +22,7 @@ typedef struct WorkInfo {
     double flops;       /* a call on one rank; 0 if only bytes matter */
     int64_t count;      /* calls per step */
     int nloops;         /* number of loops around it */
-    const Op *loop[MAX_LOOP_DEPTH]; /* these loops, outermost first */
+    const Op *loop[MAX_LOOP_DEPTH]; /* the loops around it, outermost first */
 } WorkInfo;
 
 /* All statements of forward, backward and optimizer in program order; *n of

@@ -1,12 +1,12 @@
 /* cuda_steps.c: lists what each phase of a CUDA kernel computes, and which
- * values are kept on the chip between phases.
+ * values are kept on the chip between phases, in registers or shared memory.
  *
  *   phase 0: load x, square, reduce      x is kept: phase 1 reads only w from
  *   phase 1: kept x, mul, load w, mul    memory, which all rows share
  *
  * A value of an earlier phase is kept if that avoids reading a row again
- * (loads), or if it is costly to recompute: exponentials and the like, and
- * values computed from several loads that are not kept. Everything else is
+ * (loads), or if it is costly to recompute: an exponential, a random number, or
+ * a value computed from several loads that are not kept. Everything else is
  * recomputed from kept values, which needs no registers.
  */
 #include "codegen/cuda_kernel.h"

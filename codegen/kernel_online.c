@@ -1,6 +1,6 @@
-/* kernel_online.c: computes a maximum and the sums relative to it in one phase,
- * by the online normalizer (Milakov and Gimelshein, "Online normalizer
- * calculation for softmax", 2018).
+/* kernel_online.c: rewrites a kernel so that one phase computes the maximum of
+ * a row and the sums relative to it (online softmax: Milakov and Gimelshein,
+ * "Online normalizer calculation for softmax", 2018).
  *
  *   phase 0   t0 = x                      r1 = max t0
  *   phase 1   t2 = t0 - r1, t3 = exp t2   r4 = sum t3
@@ -23,14 +23,14 @@
  *
  * A phase is removed only if its whole loop can be moved, that is, each root is
  *
- *   sum exp(f - m), sum g * exp(f - m)    m = max f, of the previous phase,
- *                                         in which g is known
- *   sum of what a onehot selects          over plain columns
+ *   sum exp(f - m), sum g * exp(f - m)    m = max f is computed in the previous
+ *                                         phase, g in that phase or before
+ *   sum of what a onehot selects          the columns are one contiguous axis
  *
- * so that an element is picked before the barrier after that phase, and before
- * a later phase writes in place. Each removed phase saves one read of the row
- * if it is read in each phase; if the row is kept on the chip, nothing is
- * gained.
+ * An element is thus picked before the barrier after that phase, and before a
+ * later phase writes in place. Each removed phase saves one read of the row if
+ * every phase reads it from memory; a row that is kept on the chip gains
+ * nothing.
  */
 #include "codegen/kernel_internal.h"
 
@@ -256,7 +256,8 @@ static int in_loop(const Online *o, const KernelInstr *sum)
     return sum->nargs > 1 ? sum->arg[1] : o->instr.at[sum->arg[0]].arg[0];
 }
 
-/* Removes a phase. */
+/* Removes a phase: moves its online sums to the loop of the maximum, and
+ * replaces its other sums by picked elements. */
 static void go(Online *o, int phase)
 {
     Kernel *k = o->k;

@@ -1,5 +1,5 @@
-/* report_copies.c: lists the low-precision copies of parameters, which outlive
- * the step: where each is stored, and its size on a rank.
+/* report_copies.c: lists in the plan the low-precision copies of parameters,
+ * which stay in memory between steps: the type and bytes of each on a rank.
  */
 #include "codegen/report.h"
 

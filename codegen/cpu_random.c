@@ -1,9 +1,9 @@
 /* cpu_random.c: prints random numbers in CPU kernels.
  *
  *   float u3[4096];
- *   parc_random_row(u3, r1, 7, (r2 + i0) * 64 …, columns);
+ *   parc_random_row(u3, r1, 7, r2 * 4096 + … + i0 * 4096, 4096);
  *   #pragma omp simd
- *   for (int j = 0; j < columns; j++) {
+ *   for (int j = 0; j < 4096; j++) {
  *       const float t3 = u3[j];
  *
  * One call of the generator (Philox) produces four numbers; therefore a row is

@@ -96,7 +96,7 @@ typedef struct ParcInput {
     int64_t dim[PARC_MAX_DIMS];
     int64_t micro; /* number of microbatches; 0 means 1 */
     uint32_t batch_axes;
-    int64_t offset;         /* of the rank's part; -1: unused */
+    int64_t offset;         /* offset of the rank's part; -1: unused */
     ParcType type;          /* i32 or a float type */
 } ParcInput;
 
@@ -138,8 +138,8 @@ typedef struct ParcWork {
     const char *path;   /* the module's path: "layers.*.attention" */
     const char *source; /* "llama.pdl:28:5" */
     const char *detail; /* NULL, "all_gather over dp: layers.*", … */
-    int64_t bytes;      /* read and written by one call */
-    double flops;       /* of one call; 0: the bytes determine its time */
+    int64_t bytes;      /* bytes that one call reads and writes */
+    double flops;       /* flops of one call; 0: memory-bound */
     int64_t count;      /* calls per step */
     int nloops;         /* number of enclosing loops, outermost first */
     ParcLoop loop[PARC_MAX_LOOPS];
@@ -191,7 +191,7 @@ typedef struct ParcModel {
     int64_t batch, seq;     /* global sizes */
     double executed_flops;  /* flops of one step, all ranks together, with
                                recomputed ones */
-    double flops;           /* the same without recomputed ones */
+    double flops;           /* flops of one step without recomputed ones */
     const char *optimizer;  /* "AdamW" … */
     double lr, beta1, beta2;
     ParcSchedule schedule;  /* the schedule of lr */
@@ -357,7 +357,7 @@ typedef enum ParcEpilogue {
     PARC_SUM_A_ADD, /* c = a b + tensor; vector as for PARC_SUM_A */
     PARC_SUM_B_ADD, /* c = a b + tensor; vector as for PARC_SUM_B */
     PARC_GELU,      /* tensor = a b; c = g(a b) */
-    PARC_GELU_BIAS, /* the same for a b + vector [n] */
+    PARC_GELU_BIAS, /* tensor = a b + vector [n]; c = g(a b + vector) */
     PARC_GELU_GRAD, /* c = a b g'(tensor) */
 } ParcEpilogue;
 typedef struct ParcMatmulSpec {

@@ -1,9 +1,10 @@
 /* rt.h: declares the types and functions that the files of the runtime share.
  *
  * Generated programs include parc_rt.h only. A run is one RtWorld: a shared
- * mapping with a control block, a slot for each rank, the barriers of all
- * groups, and the arenas of all ranks. Ranks are forked from the process that
- * created the mapping, so every rank has it at the same address.
+ * mapping with a control block, the published state of each rank (RtSlot), the
+ * barriers of all groups, and the arenas of all ranks. Ranks are forked from
+ * the process that created the mapping, so every rank has it at the same
+ * address. Under a launcher each process maps it itself (rt_join.c).
  */
 #ifndef PARC_RT_INTERNAL_H
 #define PARC_RT_INTERNAL_H
@@ -64,8 +65,8 @@ typedef struct RtSlot {
                                           known. CPU only */
     _Atomic int64_t turn;              /* iteration of the loops around that
                                           statement */
-    _Atomic uint32_t begun[PARC_STREAMS]; /* statements that the device has
-                                             started in this step:
+    _Atomic uint32_t begun[PARC_STREAMS]; /* collectives that each stream of
+                                             the device has begun and ended:
                                              rt_cuda_progress.c */
     uint64_t plan_hash;
 } RtSlot;
@@ -78,13 +79,13 @@ typedef struct RtBarrier {
 typedef struct RtControl {
     _Atomic int32_t failed; /* some rank has printed why the run ends */
     unsigned char board[256]; /* data from rank 0 to all others: rt_share.c */
-    uint64_t token; /* of the job whose processes share this memory */
+    uint64_t token; /* identifies the job that shares this memory */
 } RtControl;
 
 /* ---- timeline of a step (rt_trace.c, rt_trace_file.c) ---- */
 
-/* Start of work[what], in iteration `turn` of its loops; or one of these
- * events. */
+/* What a mark records: the index of the statement that starts, in iteration
+ * `turn` of its loops, or one of these events. */
 enum {
     RT_MARK_STEP = -1,  /* step `turn` begins, with its input */
     RT_MARK_MOVE = -2,  /* all ranks of the group have arrived: a collective
@@ -135,14 +136,14 @@ typedef struct RtWorld {
 
 /* The ranks that differ only in some axes, axis 0 major. */
 typedef struct RtGroup {
-    int n, index; /* index: of the rank itself in member[] */
+    int n, index; /* index: position of the rank in member[] */
     int *member;
 } RtGroup;
 
 /* The dynamic loss scale (rt_loss_scale.c). */
 typedef struct RtScale {
-    double scale;  /* of the next step; 0: the loss is not scaled */
-    double used;   /* of the current step, or of the last one */
+    double scale;  /* scale of the next step; 0: the loss is not scaled */
+    double used;   /* scale of the current or latest step */
     int64_t good;  /* steps since the scale changed or a step was skipped */
     int64_t bad;   /* consecutive skipped steps */
 } RtScale;
@@ -159,11 +160,11 @@ struct ParcRt {
                                   tensors */
     int64_t host_bytes;        /* bytes that the target allocates in host
                                   memory */
-    double lr;                 /* of the current step */
+    double lr;                 /* learning rate of the current step */
     int64_t updates;           /* number of steps that have updated
                                   parameters */
     RtScale scale;
-    void *engine, *stream;     /* of oneDNN; created with the first matmul */
+    void *engine, *stream;     /* oneDNN's; NULL before the first matmul */
     ParcMatmul *matmuls;
     struct RtDevice *device;   /* state of the target; NULL: no device is
                                   open */
@@ -234,7 +235,7 @@ void rt_trace_close(RtWorld *w);
 void rt_trace_begin(ParcRt *rt, int64_t step);
 void rt_trace_end(ParcRt *rt);
 void rt_trace_add(RtRing *ring, int32_t what, int64_t turn);
-/* The same at time `ns` of CLOCK_MONOTONIC. */
+/* Adds a mark at time `ns` of CLOCK_MONOTONIC instead of now. */
 void rt_trace_add_at(RtRing *ring, int64_t ns, int32_t what, int64_t turn);
 static inline void rt_mark(ParcRt *rt, int32_t what)
 {
@@ -389,8 +390,8 @@ void rt_shard(RtShard *s, const ParcModel *model, int rank,
 /* The address of a layer's part that a rank stores; the rank must be mapped
  * here. */
 float *rt_shard_layer(const ParcRt *rt, int rank, const RtShard *s, int64_t layer);
-/* The same for any rank, to read. If the rank is not mapped here, its bytes
- * are copied to `room`, which the caller frees. Rank 0 calls it while the
+/* A layer's part of any rank, to read. If the rank is not mapped here, its
+ * bytes are copied to `room`, which the caller frees. Rank 0 calls it while the
  * others wait at a synchronization point. */
 typedef struct RtRoom {
     void *at;
@@ -539,7 +540,7 @@ bool rt_files_apart(const RtOptions *o, const RtData *d);
 
 /* The most recent batch. */
 typedef struct RtBatch {
-    int64_t made; /* its step, +1; 0: none */
+    int64_t made; /* step of the batch, +1; 0: no batch yet */
     char why[512]; /* error of the batch, or "" */
 } RtBatch;
 

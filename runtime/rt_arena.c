@@ -1,4 +1,5 @@
-/* rt_arena.c: sets a rank's arena and counts its bytes.
+/* rt_arena.c: sets a rank's arena, counts its bytes, and returns the rank's
+ * number, threads and group indices to emitted code.
  *
  * The arena holds all tensors of a rank, and no other code of the runtime
  * allocates tensors except a target's device. Hence the count is the

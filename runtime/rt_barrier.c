@@ -1,15 +1,16 @@
-/* rt_barrier.c: a barrier of the ranks of a group, in shared memory.
+/* rt_barrier.c: implements a barrier of a group's ranks in shared memory, and
+ * the synchronization point of all ranks (rt_meet).
  *
- * A counter and a phase: the last rank to arrive resets the counter, increments
- * the phase and wakes the others, which wait on the phase as a futex. With a
- * core for every thread a rank polls the phase for a short while before it
- * sleeps; with more ranks than cores it sleeps immediately, since the rank that
- * it waits for may need the same core. No rank waits longer than the limit: a
- * lost peer ends the run with a message instead of hanging it.
+ * A barrier has a counter and a phase. The last rank to arrive resets the
+ * counter, increments the phase and wakes the others, which wait on the phase
+ * as a futex. With a core for every thread a rank polls the phase for a short
+ * while before it sleeps; with more ranks than cores it sleeps immediately,
+ * since the rank that it waits for may need the same core. No rank waits longer
+ * than the limit: a lost peer ends the run with a message, it does not hang it.
  *
- * A rank sleeps a second at most and counts no more than that: while a whole run
- * is stopped (Ctrl-Z, a debugger, a machine that sleeps), the limit does not
- * approach.
+ * A rank sleeps a second at most and counts no more than that: while a whole
+ * run is stopped (Ctrl-Z, a debugger, a machine that sleeps), the limit does
+ * not approach.
  */
 #include <errno.h>
 #include <limits.h>

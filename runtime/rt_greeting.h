@@ -1,5 +1,6 @@
 /* rt_greeting.h: defines the messages of the handshake between rank 0 and a
- * process that connects to it, the client.
+ * process that connects to it, the client, and declares the functions that the
+ * two sides share (rt_key.c, rt_store.c, rt_reception.c).
  *
  *   rank 0  -> Challenge   a nonce
  *   client  -> Hello       its rank and host, its own nonce, and a code over both
@@ -40,7 +41,7 @@ typedef struct RtHello {
     uint64_t job, plan;
     char host[64];
     unsigned char nonce[RT_NONCE];
-    unsigned char code[RT_DIGEST]; /* over all of the above */
+    unsigned char code[RT_DIGEST]; /* code over all members before it */
 } RtHello;
 
 typedef struct RtReply {

@@ -1,4 +1,4 @@
-/* rt_hmac.c: SHA-256 and HMAC-SHA-256, for the handshake between ranks.
+/* rt_hmac.c: computes SHA-256 and HMAC-SHA-256 for the handshake of ranks.
  *
  * The processes of a job prove to each other that they know its token without
  * sending it (rt_greeting.h). No library is linked for that: the algorithm is

@@ -1,9 +1,10 @@
-/* rt_job.c: synchronizes the ranks of a job that share no memory, and ends the
- * run when one of them fails.
+/* rt_job.c: synchronizes the ranks that a launcher started, over connections to
+ * rank 0, and ends the run when one of them fails.
  *
  * Rank 0 coordinates. At a synchronization point each other rank sends ARRIVE
- * and waits for GO. Until then it serves rank 0's requests for bytes of its
- * memory, so that rank 0 can write a file from the memory of all ranks.
+ * (messages: rt_job.h) and waits for GO. Until then it serves rank 0's requests
+ * for bytes of its memory, so that rank 0 can write a file from the memory of
+ * all ranks.
  *
  * A rank that fails sends its reason to rank 0. Rank 0 prints the first reason
  * and ends all ranks. A broken connection has the same effect: a killed rank

@@ -20,14 +20,14 @@ enum { RT_HOST = 256 };
 struct RtLaunch {
     const char *by; /* "torchrun", "mpirun", "srun"; NULL: no launcher */
     int rank, size;
-    int local;          /* its number among the ranks of its node */
+    int local;          /* index among the ranks of this node */
     int neighbours;     /* number of ranks on this node; 1 if the launcher does
                            not set it */
     char host[RT_HOST]; /* where rank 0 listens */
     int port;
     uint64_t job; /* hash of the job: equal in the processes of one job, almost
                      surely different for two jobs */
-    unsigned char key[RT_DIGEST]; /* of the job: rt_key.c */
+    unsigned char key[RT_DIGEST]; /* the job's key: rt_key.c */
     bool secret;  /* the key includes a token */
 };
 
@@ -45,11 +45,11 @@ bool rt_key(RtLaunch *l, const char *program);
  * at all times. */
 typedef struct RtLink {
     int line, life;
-    bool done;     /* it has sent RT_SAY_DONE */
-    bool arrived;  /* at the synchronization point that rank 0 is at or will
-                      reach next */
-    int32_t where; /* id of that point */
-    char box[64];  /* host name of its node */
+    bool done;     /* the rank has sent RT_SAY_DONE */
+    bool arrived;  /* the rank is at the synchronization point that rank 0 is
+                      at or will reach next */
+    int32_t where; /* id of this synchronization point */
+    char box[64];  /* host name of the rank's node */
 } RtLink;
 
 struct RtStore {
@@ -72,12 +72,13 @@ struct RtStore {
 /* The kinds of messages. A frame is followed by `bytes` more. Both ends run
  * the same program, hence the same byte order and layout. */
 enum {
-    RT_SAY_ARRIVE = 1, /* id: of the synchronization point */
-    RT_SAY_GO,         /* all have arrived */
-    RT_SAY_READ,       /* id: RT_OF_…, a: offset, b: bytes */
-    RT_SAY_DATA,
-    RT_SAY_FAIL, /* with the reason; without bytes: it has been printed */
-    RT_SAY_DONE, /* the rank ends well */
+    RT_SAY_ARRIVE = 1, /* the rank has reached synchronization point `id` */
+    RT_SAY_GO,         /* all ranks have reached it and may continue */
+    RT_SAY_READ,       /* rank 0 requests `b` bytes at offset `a` of memory `id`
+                          (RT_OF_…) */
+    RT_SAY_DATA,       /* the bytes follow */
+    RT_SAY_FAIL, /* the run fails; the reason follows unless it was printed */
+    RT_SAY_DONE, /* the rank ends without an error */
     RT_SAY_WHERE, /* request for the states of all other ranks; id: the rank
                      that asks */
     RT_SAY_PLACE, /* the state of rank id; a: the rank that asked */
@@ -112,7 +113,7 @@ bool rt_join(RtWorld *w, const RtLaunch *launch);
 /* An unnamed file in memory, filled with zeros; -1 if the system cannot create
  * one. */
 int rt_memory_file(size_t bytes);
-/* Such a file that all ranks of the job open; -1 after a message. */
+/* An unnamed file that all ranks of the job open; -1 after a message. */
 int rt_join_file(const RtWorld *w, size_t bytes);
 
 /* ---- rt_job.c: each function ends the run on failure ---- */

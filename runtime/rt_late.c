@@ -1,10 +1,11 @@
 /* rt_late.c: finds the rank that the others wait for, and describes its state.
  *
  * The rank whose wait times out is seldom at fault, and the rank that it waits
- * for may be waiting itself. The slots give a chain: from a rank that waits to
- * one of its group that has not reached the same barrier, until a rank waits
- * for no other. The message names that rank, its statement and the state of
- * its process, which may be stopped.
+ * for may be waiting itself. Each rank publishes its state in shared memory, in
+ * its slot (RtSlot). The slots give a chain: from a rank that waits to one of
+ * its group that has not reached the same barrier, until a rank waits for no
+ * other. The message names that rank, its statement and the state of its
+ * process, which may be stopped.
  *
  *   rank 3 did not reach 'ar3 tp h (llama.pdl:28)', layer 5, within 300 s; it is
  *   still computing in step 7, in 'k07_norm' (llama.pdl:28:5, layer 4); rank 0
@@ -90,7 +91,7 @@ static char process_state(const RtSlot *s)
     if (f) {
         fclose(f);
     }
-    const char *end = strrchr(text, ')'); /* of the command, which may hold one */
+    const char *end = strrchr(text, ')'); /* ends the command's name */
     return end && end[1] == ' ' ? end[2] : 0;
 }
 

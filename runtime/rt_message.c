@@ -1,4 +1,5 @@
-/* rt_message.c: prints messages and ends the run on an error.
+/* rt_message.c: prints messages and ends the run on an error. It also has the
+ * runtime's helpers for sizes as text, zeroed memory and the clock.
  *
  * A message is composed first and written in one call, which keeps the lines
  * of several ranks apart. Many ranks usually fail for the same reason (all

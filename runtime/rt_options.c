@@ -1,9 +1,9 @@
 /* rt_options.c: parses the command line of a training program.
  *
  * One table defines the names, types and help texts of all options, so --help
- * lists exactly the options that the parser accepts. Options of later versions
- * are in the table too: they have an error of their own, and never mean
- * something else. */
+ * lists exactly the options that the parser accepts. The table also has options
+ * that are not supported yet (LATER). The parser refuses them with a hint
+ * instead of proposing a similar name. */
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>

@@ -1,11 +1,12 @@
 /* rt_places.c: requests the states of all ranks of a job, for the message of a
  * rank whose wait has timed out.
  *
- * Ranks that share memory read each other's slots. Ranks of a launcher use
- * their lifelines: the rank sends a request to rank 0, rank 0 forwards it to
- * all other ranks and returns their answers. The watcher threads handle these
- * messages, so they work while the main threads wait. Rank 0 serves only the
- * first request, because one message is enough.
+ * Ranks that share memory read each other's states there (RtSlot). Ranks of a
+ * launcher use their lifelines, the connections to rank 0 on which failures are
+ * reported: the rank sends a request to rank 0, rank 0 forwards it to all other
+ * ranks and returns their answers. A separate thread of each process (watcher)
+ * handles these messages, so they work while the main threads wait. Rank 0
+ * serves only the first request, because one message is enough.
  */
 #include <string.h>
 #include <time.h>

@@ -1,4 +1,5 @@
-/* rt_random.c: draws random numbers that do not depend on the mesh.
+/* rt_random.c: draws random numbers, keys and permutations, none of which
+ * depends on the mesh.
  *
  * Philox (parc_random.h) turns a counter and a key into four words. The key
  * contains the seed and a hash of the tensor's name, the counter the element's

@@ -2,10 +2,11 @@
  * 0.
  *
  * Any process that reaches the port may connect. Until it has joined as a rank
- * it is a client (`Guest`). Its Hello has a fixed size, must be complete within
- * a few seconds, and must contain the code of the job's key; other connections
- * are closed and counted. If too many clients are connected, the oldest one is
- * dropped, so that idle connections cannot keep ranks out.
+ * it is a client (`Guest`). Its Hello (rt_greeting.h: what it claims to be, and
+ * a code) has a fixed size, must be complete within a few seconds and
+ * must prove that the client has the job's key; other connections are closed
+ * and counted. If too many clients are connected, the oldest one is dropped, so
+ * that idle connections cannot keep ranks out.
  *
  * A client's message ends the run in one case only: it is authenticated by a
  * secret token and says that the rank was built from another plan. Otherwise
@@ -42,8 +43,8 @@ typedef struct Guest {
 /* Connections that were refused for one reason. */
 typedef struct Tally {
     int n;
-    char from[FROM]; /* address of the last one */
-    char who[96];    /* its claimed rank and host */
+    char from[FROM]; /* address of the last connection */
+    char who[96];    /* rank and host that it claims */
 } Tally;
 
 typedef struct Reception {

@@ -1,9 +1,11 @@
 /* rt_store.c: connects the processes of a job.
  *
  * Rank 0 listens at the address from the launcher (rt_reception.c). Every
- * other rank opens two connections, a line and a lifeline, and proves that it
- * belongs to the job (rt_greeting.h). Rank 0 may start last, so the others
- * retry until the limit.
+ * other rank opens two connections and proves that it belongs to the job
+ * (rt_greeting.h). The line carries synchronization and data; the lifeline
+ * reports a failure or the end of a rank. Rank 0 may start last, so the others
+ * retry until the limit. This file also sends and receives bytes within a time
+ * limit, for both ends.
  */
 #include <errno.h>
 #include <netdb.h>

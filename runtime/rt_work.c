@@ -1,5 +1,6 @@
 /* rt_work.c: describes the statements of a step for messages: source location
- * and iteration of each loop.
+ * and iteration of each loop. It splits the joint iteration index of nested
+ * loops into one index per loop.
  *
  * example: " in 'k07_norm' (llama.pdl:28:5, layer 3)" */
 #include <stdio.h>

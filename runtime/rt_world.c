@@ -1,9 +1,10 @@
-/* rt_world.c: maps the memory that the ranks of a node share.
+/* rt_world.c: maps the memory that the ranks of a node share, and computes the
+ * coordinates and group sizes of ranks in the mesh.
  *
- *   control block | slots | barriers | arena of rank 0 | arena of rank 1 | …
+ *   control block | rank states | barriers | arena of rank 0 | of rank 1 | …
  *
- * Segments that ranks share (ParcShared) are memory of the group's first rank,
- * which is also mapped in the arenas of the other ranks: an offset addresses
+ * Segments that ranks share (ParcShared) are memory of the group's first rank.
+ * They are also mapped in the arenas of the other ranks: an offset addresses
  * the same bytes in each of them.
  *
  * The memory is mapped before the ranks are forked. An arena therefore has the

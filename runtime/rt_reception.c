@@ -3,9 +3,9 @@
  *
  * Any process that reaches the port may connect. Until it has joined as a rank
  * it is a client (`Guest`). Its Hello (rt_greeting.h: what it claims to be, and
- * a code) has a fixed size, must be complete within a few seconds and
- * must prove that the client has the job's key; other connections are closed
- * and counted. If too many clients are connected, the oldest one is dropped, so
+ * a code) has a fixed size, must be complete within a few seconds, and must
+ * prove that the client has the job's key; other connections are closed and
+ * counted. If too many clients are connected, the oldest one is dropped, so
  * that idle connections cannot keep ranks out.
  *
  * A client's message ends the run in one case only: it is authenticated by a

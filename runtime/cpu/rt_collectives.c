@@ -1,4 +1,5 @@
-/* rt_collectives.c: implements collectives over shared memory.
+/* rt_collectives.c: implements collectives over shared memory, and the local
+ * ops take_part and take_share (local slice, mask to partial).
  *
  * Every rank maps all arenas, and a tensor has the same offset on every rank.
  * A collective is therefore: a barrier (all sources are written); each rank

@@ -1,10 +1,12 @@
-/* rt_copy.c: copies strided blocks: transposes, slices, parts.
+/* rt_copy.c: copies strided blocks (transposes, slices, parts) and rows, and
+ * moves and clears memory of the arena.
  *
- * Dims that are contiguous in both source and destination are merged first. If
- * the source's last dim is contiguous, the copy runs over rows. Otherwise it
- * uses square tiles of the last dim and the dim in which the source is
- * contiguous, so that both sides use whole cache lines. Copies depend on the
- * element size only; the inner loops are specialized for 2, 4 and 8 bytes.
+ * For strided blocks, dims that are contiguous in both source and destination
+ * are merged first. If the source's last dim is contiguous, the copy runs over
+ * rows. Otherwise it uses square tiles of the last dim and the dim in which the
+ * source is contiguous, so that both sides use whole cache lines. Copies depend
+ * on the element size only; the inner loops are specialized for 2, 4 and 8
+ * bytes.
  */
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* rt_flops.c: estimates the peak flops of the cores in use: nominal clock rate
- * times two fused multiply-adds of full vector width per cycle.
+/* rt_flops.c: estimates the peak flops of the cores in use, for the log's mfu:
+ * nominal clock rate times two fused multiply-adds of full vector width per
+ * cycle.
  */
 #include <stdio.h>
 

@@ -1,4 +1,5 @@
-/* rt_matmul.h: declares plans of matrix products, and the implementations
+/* rt_matmul.h: declares the form in which the CPU computes a matrix product (a
+ * Plan: matrices with strides, batches and segments), and the implementations
  * other than oneDNN's primitive (rt_matmul_wide.c, rt_matmul_split.c). */
 #ifndef PARC_RT_MATMUL_H
 #define PARC_RT_MATMUL_H

@@ -1,5 +1,5 @@
-/* rt_matmul_bound.c: bounds the scratch of a matmul independently of the
- * machine.
+/* rt_matmul_bound.c: computes an upper bound of a matmul's scratch that does
+ * not depend on the machine.
  *
  * A program that is compiled for a named instruction set has the same memory
  * plan wherever it is planned. The scratch of its matrix products is therefore
@@ -10,12 +10,14 @@
  *   x86-64-v4           brg, 704 KiB            wide
  *   amx                 brg, 704 KiB; split     wide or brg, 2 MiB
  *
- *   brg    threads x the smaller of the cap in the table and
+ *   wide   rt_wide_scratch, the exact size for rt_matmul_wide.c
+ *   brg    a bound for oneDNN's "brg…" kernels: threads x the smaller of the
+ *          cap in the table and
  *          copies x (m k + k n) x size of an element + 4 m n + 4096
  *          bytes, where m, n and k are rounded up to multiples of 64, and
- *          copies is 1 in f32, 2 in bf16: what oneDNN 2.6 requests for most
+ *          copies is 1 in f32, 2 in bf16. oneDNN 2.6 requests this for most
  *          shapes
- *   split  rt_split_scratch, wide  rt_wide_scratch: exact
+ *          shapes
  *
  * ensures: the scratch is enough for `wide` in every case. At run time choose()
  *          takes the fastest implementation that fits (rt_matmul.c).

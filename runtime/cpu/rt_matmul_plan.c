@@ -1,7 +1,9 @@
-/* rt_matmul_plan.c: converts a matmul's spec to a plan.
+/* rt_matmul_plan.c: converts a matmul's spec (ParcMatmulSpec) to the form in
+ * which the CPU computes it (Plan, rt_matmul.h).
  *
- * In the plan the result is contiguous by rows, and strides of dims of size 1
- * have the values that oneDNN reads as a plain layout. */
+ * The operands are exchanged if that makes the result contiguous by rows, and
+ * strides of dims of size 1 get the values that oneDNN reads as a plain layout.
+ */
 #include "rt_matmul.h"
 
 static View transposed(View v)

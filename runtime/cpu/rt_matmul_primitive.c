@@ -71,9 +71,8 @@ int64_t rt_description_scratch(const_dnnl_primitive_desc_t description)
     return m ? (int64_t)dnnl_memory_desc_get_size(m) : 0;
 }
 
-/* In f32, whether the kernel is not the reference. In 16 bits, whether it is
- * one of the two fast kernels and the machine has the instructions, which
- * oneDNN otherwise emulates. */
+/* Whether a kernel is fast. In f32 all but the reference are. In 16 bits two
+ * are, if the machine has the instructions, which oneDNN otherwise emulates. */
 static bool is_fast(const Plan *p, const char *name)
 {
     if (rt_is_all_f32(p)) {

@@ -1,5 +1,5 @@
-/* rt_matmul_primitive.h: declares the choice of a oneDNN kernel for
- * rt_matmul.c. */
+/* rt_matmul_primitive.h: declares the choice of a oneDNN matmul kernel for
+ * rt_matmul.c, limited by the scratch that it may use. */
 #ifndef PARC_RT_MATMUL_PRIMITIVE_H
 #define PARC_RT_MATMUL_PRIMITIVE_H
 
@@ -7,7 +7,7 @@
 
 #include "rt_matmul.h"
 
-/* The scratch bytes of a description. */
+/* The scratch bytes that a description (oneDNN's primitive_desc) requests. */
 int64_t rt_description_scratch(const_dnnl_primitive_desc_t description);
 /* Describes a primitive of the plan whose scratch is at most `capacity` bytes.
  * It may be the library's reference implementation if no other fits. The

@@ -143,12 +143,12 @@ bool rt_split_pays(const Plan *p)
 typedef struct Work {
     const Share *share;
     const View *a, *b, *c;
-    const void *const *from_a, *const *from_b; /* by segment */
-    int64_t at_a, at_b; /* offsets of this part's first elements there */
+    const void *const *from_a, *const *from_b; /* operands, by segment */
+    int64_t at_a, at_b; /* offset of the part's first element in a segment */
     int64_t depth;      /* contracted size over all segments */
     float *to;
     int64_t rows, columns;
-    uint16_t *strips, *panel; /* a's and b's, packed */
+    uint16_t *strips, *panel; /* packed strips of a and of b */
     float *sums;
     bool far;
 } Work;

@@ -1,4 +1,5 @@
-/* rt_random_row.c: draws rows of random numbers for kernels (parc_random.h).
+/* rt_random_row.c: draws rows of random numbers for kernels (parc_random.h),
+ * and computes the keys of layers.
  *
  * A block of Philox gives four adjacent numbers. LANES blocks are computed
  * together, word by word, which the compiler vectorizes. Numbers before the

@@ -57,8 +57,8 @@ RT_TILES static inline __m512i first_part(__m512 *low, __m512 *high)
     return _mm512_or_si512(l, h);
 }
 
-/* As first_part, for the later parts, with ties rounded away from 0: the
- * integer operations for this take fewer instructions. */
+/* Does the work of first_part for the later parts, with ties rounded away from
+ * 0: the integer operations for this take fewer instructions. */
 RT_TILES static inline __m512i next_part(__m512 *low, __m512 *high)
 {
     __m512i half = _mm512_set1_epi32(0x8000),

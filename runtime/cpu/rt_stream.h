@@ -83,8 +83,8 @@ static inline void rt_sum(float *to, const float *const *from, int parts,
     }
 }
 
-/* As rt_sum from element 0, with non-temporal stores; `to` must not overlap
- * `from`. */
+/* Computes rt_sum from element 0 with non-temporal stores; `to` must not
+ * overlap `from`. */
 static inline void rt_sum_far(float *to, const float *const *from, int parts,
                               int64_t n)
 {

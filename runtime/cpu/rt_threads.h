@@ -1,5 +1,5 @@
-/* rt_threads.h: declares the placement of a rank's threads and their wait
- * policy. */
+/* rt_threads.h: declares the placement of a rank's threads, their wait policy,
+ * and the end of oneDNN's objects, which rt_device.c calls. */
 #ifndef PARC_RT_THREADS_H
 #define PARC_RT_THREADS_H
 

@@ -65,7 +65,7 @@ PARC_RANDOM void parc_random_block(uint32_t c[4], int64_t key, uint32_t site,
     parc_philox(c, (uint32_t)key, (uint32_t)((uint64_t)key >> 32));
 }
 
-/* Element `index` alone. c is not indexed by a variable: a GPU does not keep
+/* Draws element `index` alone. c is not indexed by a variable: a GPU does not keep
  * an array in registers if its index is known only at run time. */
 PARC_RANDOM float parc_random_at(int64_t key, uint32_t site, int64_t index)
 {
@@ -75,7 +75,7 @@ PARC_RANDOM float parc_random_at(int64_t key, uint32_t site, int64_t index)
     return parc_unit(index & 1 ? odd : even);
 }
 
-/* Elements 4 block … 4 block + 3. */
+/* Draws elements 4 block … 4 block + 3. */
 PARC_RANDOM void parc_random_four(float u[4], int64_t key, uint32_t site,
                                   int64_t block)
 {
@@ -100,7 +100,7 @@ PARC_RANDOM int64_t parc_layer_key(int64_t key, int64_t layer)
 }
 
 #ifndef __CUDACC__
-/* Elements first … first + n - 1, contiguous in `to`. */
+/* Draws elements first … first + n - 1, contiguous in `to`. */
 void parc_random_row(float *to, int64_t key, uint32_t site, int64_t first,
                      int64_t n);
 #endif

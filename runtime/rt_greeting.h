@@ -51,7 +51,7 @@ typedef struct RtReply {
 
 extern const char rt_greeting_magic[8];
 
-/* Random bytes. */
+/* Fills a nonce with random bytes. */
 void rt_nonce(unsigned char nonce[RT_NONCE]);
 void rt_hello_code(const RtLaunch *l, const RtChallenge *c, const RtHello *h,
                    unsigned char code[RT_DIGEST]);

@@ -39,7 +39,7 @@ __attribute__((format(printf, 2, 3))) static void add(Text *t, const char *fmt,
 
 /* ---- which rank waits for which ---------------------------------------------- */
 
-/* At a barrier in shared memory that has not been passed yet. */
+/* Whether a rank is at a barrier in shared memory that is not passed yet. */
 static bool is_at_barrier(const RtWorld *w, const RtSlot *s)
 {
     uint32_t barrier = atomic_load(&s->barrier);
@@ -47,7 +47,7 @@ static bool is_at_barrier(const RtWorld *w, const RtSlot *s)
                               atomic_load(&w->barrier[barrier - 1].phase);
 }
 
-/* At a synchronization point of the processes of a job (rt_job_meet). */
+/* Whether a rank is at a synchronization point of a job (rt_job_meet). */
 static bool is_at_point(const RtWorld *w, const RtSlot *s)
 {
     return w->store && atomic_load(&s->state) == RT_WAITING &&
@@ -91,7 +91,7 @@ static char process_state(const RtSlot *s)
     if (f) {
         fclose(f);
     }
-    const char *end = strrchr(text, ')'); /* ends the command's name */
+    const char *end = strrchr(text, ')'); /* the name may hold ')' */
     return end && end[1] == ' ' ? end[2] : 0;
 }
 

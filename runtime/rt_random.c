@@ -23,7 +23,7 @@ void rt_philox(uint32_t out[4], const uint32_t counter[4],
     parc_philox(out, key[0], key[1]);
 }
 
-/* FNV-1a. */
+/* The FNV-1a hash of a name. */
 uint32_t rt_hash(const char *name)
 {
     uint32_t h = 2166136261u;

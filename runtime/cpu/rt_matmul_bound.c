@@ -11,12 +11,12 @@
  *   amx                 brg, 704 KiB; split     wide or brg, 2 MiB
  *
  *   wide   rt_wide_scratch, the exact size for rt_matmul_wide.c
+ *   split  rt_split_scratch, the exact size for rt_matmul_split.c
  *   brg    a bound for oneDNN's "brg…" kernels: threads x the smaller of the
  *          cap in the table and
  *          copies x (m k + k n) x size of an element + 4 m n + 4096
  *          bytes, where m, n and k are rounded up to multiples of 64, and
  *          copies is 1 in f32, 2 in bf16. oneDNN 2.6 requests this for most
- *          shapes
  *          shapes
  *
  * ensures: the scratch is enough for `wide` in every case. At run time choose()

@@ -46,7 +46,7 @@ PARC_DEVICE uint32_t drop_exchange(uint32_t word, int mask)
 
 /* Draws a tile whose rows are queries. A lane has two keys of a block and its
  * neighbor the other two; each of them draws the block for one of the rows r
- * and r + 8. Returns one bit per slot. */
+ * and r + 8. Returns one bit per slot (attention_tile.h). */
 PARC_DEVICE uint32_t drop_by_query(const AttentionDrop *d, int64_t query,
                                    int64_t key)
 {

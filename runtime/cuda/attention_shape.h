@@ -1,9 +1,11 @@
 /* attention_shape.h: declares the parameters of a call of the attention
- * kernels.
+ * kernels, the part of the tensors that a block processes, and tile sizes.
  *
  * q [b, s, kv * g, d], k [b, t, kv, d], v [b, t, kv, e], o [b, s, kv * g, e],
- * lse [b, kv * g, s]. Head sizes and the causal mask are constants of an
- * instance; the other parameters are arguments.
+ * lse [b, kv * g, s], with b sequences of s queries and t keys, kv KV heads, g
+ * query heads for each KV head, and head sizes d (q, k) and e (v, o). Head
+ * sizes and the causal mask are constants of an instance, a kernel that is
+ * compiled for them; the other parameters are arguments.
  */
 #ifndef PARC_ATTENTION_SHAPE_H
 #define PARC_ATTENTION_SHAPE_H

@@ -336,9 +336,9 @@ PARC_DEVICE void full_store(float *to, int64_t stride, int limit, int valid,
     }
 }
 
-/* The same in 16 bits, through the warp's own rows of a tile, which gives
- * writes of whole cache lines. A lane overwrites only words of the tile that
- * it alone has read as a first operand. */
+/* Stores sums in 16 bits, through the warp's own rows of a tile, which gives
+ * writes of whole cache lines. A lane overwrites only words of the tile that it
+ * alone has read as a first operand. */
 PARC_DEVICE void half_store(int type, uint16_t *to, int64_t stride, int limit,
                             int valid, int eights, const float *sum, int rows,
                             int width, const float *by, uint16_t *tile,

@@ -1,5 +1,6 @@
-/* parc_number.h: implements part 3 of parc_device.h, which documents it, for
- * the GPU. */
+/* parc_number.h: implements the number functions of device code for the GPU:
+ * conversions between f32, bf16 and f16, and elementary functions. They are
+ * part 3 of parc_device.h, which documents them. */
 #ifndef PARC_NUMBER_H
 #define PARC_NUMBER_H
 

@@ -1,5 +1,6 @@
-/* parc_tensor.h: implements part 4 of parc_device.h, which documents it, for
- * the GPU: tensor cores. */
+/* parc_tensor.h: implements the tensor core operations of device code for the
+ * GPU: matrix products of a warp, and loads of their operands. They are part 4
+ * of parc_device.h, which documents them. */
 #ifndef PARC_TENSOR_H
 #define PARC_TENSOR_H
 

@@ -1,4 +1,5 @@
-/* parc_vector.h: implements the vector loads and stores of part 5 of
+/* parc_vector.h: implements vector loads and stores of device code, which
+ * convert 16-bit elements to f32 and back. They belong to part 5 of
  * parc_device.h, which documents them. */
 #ifndef PARC_VECTOR_H
 #define PARC_VECTOR_H

@@ -1,5 +1,5 @@
-/* rt_attention.c: launches the kernels of attention.cuh and
- * attention_grad.cuh. */
+/* rt_attention.c: launches parc's own attention kernels (attention.cuh,
+ * attention_grad.cuh) for the forward and backward pass. */
 #include "rt_attention_kernels.h"
 #include "rt_attention_plan.h"
 #include "rt_cuda_launch.h"

@@ -1,5 +1,6 @@
-/* rt_attention_calls.c: implements train.c's calls of attention with cuDNN or
- * with parc's own kernels, as chosen when init announced the call.
+/* rt_attention_calls.c: implements the attention functions that train.c calls
+ * (parc_rt.h). A call runs on cuDNN or on parc's own kernels, as init has
+ * chosen for its shape (parc_attention_ready).
  */
 #include "rt_attention_kernels.h"
 #include "rt_attention_room.h"

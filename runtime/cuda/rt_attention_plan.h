@@ -1,13 +1,14 @@
 /* rt_attention_plan.h: chooses the kernels of attention.cuh and
- * attention_grad.cuh for a call, and their tiles. parc uses it to write
- * kernels.cu, the runtime to launch them.
+ * attention_grad.cuh for a call, their tiles, symbols and shared memory. parc
+ * uses it to write kernels.cu, the runtime to launch them.
  *
- * Tiles are tuned for an H100: with head sizes up to 128, two blocks of 4
- * warps fit a multiprocessor, with 255 registers per thread and no spills. A
- * warp of 32 rows uses each fragment of the other side twice, which halves its
- * reads of shared memory. All tiles fit RT_BLOCK_MOST. A kernel that does not
- * fit RT_BLOCK_LEAST has a low-shared-memory variant with smaller tiles
- * (`_tight`).
+ * A block owns rows of one side, the queries or the keys, and loops over the
+ * other side. Tiles are tuned for an H100: with head sizes up to 128, two
+ * blocks of 4 warps fit a multiprocessor, with 255 registers per thread and no
+ * spills. A warp of 32 rows uses each fragment of the other side twice, which
+ * halves its reads of shared memory. All tiles fit RT_BLOCK_MOST. A kernel that
+ * does not fit RT_BLOCK_LEAST has a low-shared-memory variant with smaller
+ * tiles (`_tight`).
  */
 #ifndef PARC_RT_ATTENTION_PLAN_H
 #define PARC_RT_ATTENTION_PLAN_H

@@ -1,11 +1,12 @@
 /* rt_attention_room.h: computes the workspace of attention. parc plans it, the
  * runtime divides it.
  *
- * parc's own kernels need delta in the backward pass. cuDNN needs a small
- * workspace, and a large one in the backward pass. A deterministic backward
- * pass stores ds, which has s by t elements for each head. Any other
- * accumulates dq in f32, in a tensor that parc allocates, and some engines in
- * a further copy. To limit the workspace, a call runs in pieces of some
+ * In the backward pass parc's own kernels need delta = rowsum(d_o * o), and
+ * cuDNN a large workspace; in the forward pass cuDNN needs a small one. cuDNN's
+ * deterministic backward pass stores ds, the gradient of the scores, which has
+ * s by t elements (queries by keys) for each head. Any other accumulates dq in
+ * f32, in a tensor that parc allocates, and some engines (cuDNN's kernels) in a
+ * further copy. To limit the workspace, a call runs in pieces of some
  * sequences, or of some heads of one sequence. A piece has enough blocks for a
  * few waves on a large GPU.
  */
@@ -17,7 +18,7 @@
 
 enum {
     ATTENTION_ROOM_ALIGNMENT = 256,
-    ATTENTION_OWN_ROOM = 1024, /* for the library's own use */
+    ATTENTION_OWN_ROOM = 1024, /* bytes for cuDNN's own use */
     ATTENTION_ROWS = 128, /* multiple that rows and columns of ds are padded
                              to */
     ATTENTION_COLUMNS = 64, /* multiple that columns of an engine's sum of dq

@@ -1,6 +1,6 @@
-/* rt_contract.c: launches contract.cuh for contractions that no matmul
- * computes. kernels.cu has an instance for each such contraction; a hash of
- * its letters is part of the name. */
+/* rt_contract.c: launches the kernels for contractions that no matmul computes
+ * (contract.cuh). kernels.cu has one kernel for each contraction; a hash of its
+ * letters, the table of sizes and strides, is part of the name. */
 #include "rt_cuda_launch.h"
 #include "rt_instances.h"
 

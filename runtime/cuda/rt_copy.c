@@ -1,5 +1,6 @@
-/* rt_copy.c: copies strided blocks within the device: transposes, slices,
- * parts.
+/* rt_copy.c: copies strided blocks within the device (transposes, slices,
+ * parts), implements the local ops take_part and take_share, and launches the
+ * kernel that computes the keys of layers.
  *
  * A copy uses the largest unit, up to 16 bytes, that divides its contiguous
  * sizes, strides and addresses. If source and destination are contiguous along

@@ -21,7 +21,8 @@ typedef struct CudaMode {
     bool tf32;      /* PARC_TF32=1: products of f32 may round operands */
 } CudaMode;
 
-/* The lowest precision of the operands of most products. */
+/* The precision whose peak rate the log's mfu uses: CUDA_HALF if a product has
+ * 16-bit operands, else CUDA_TF32 with PARC_TF32=1, else CUDA_SINGLE. */
 typedef enum CudaPrecision {
     CUDA_SINGLE, CUDA_TF32, CUDA_HALF,
 } CudaPrecision;
@@ -65,7 +66,7 @@ typedef struct CudaKernel {
 /* An event of a traced step, and the statement or mark that begins there. */
 typedef struct CudaMark {
     CuEvent event;
-    int32_t what; /* as in RtMark */
+    int32_t what; /* statement or event, as RtMark.what */
     int64_t turn;
 } CudaMark;
 typedef struct CudaTrace {
@@ -95,7 +96,7 @@ typedef struct RtDevice {
     char *host; /* the model's host_bytes, pinned; NULL: none */
     CuStream stream[PARC_STREAMS];
     CuEvent *event; /* the model's events, by number */
-    int64_t *recorded; /* by event: the step, as in `queued`, that last
+    int64_t *recorded; /* for each event: the step (`queued`) that last
                           recorded it; 0: none */
     int64_t queued; /* number of enqueued steps, captured or eager */
     CuEvent fork, join[PARC_STREAMS];
@@ -109,7 +110,7 @@ typedef struct RtDevice {
     struct CudaComms *comms; /* NULL: no collective has more than one rank */
 
     BlasHandle blas_handle; /* NULL: no product has been created */
-    CudaPrecision precision; /* of most of the step's products */
+    CudaPrecision precision; /* for the log's mfu */
     ParcMatmul *matmuls;
     bool is_warm; /* the device has been busy for long enough to measure
                      (rt_cuda_choose.c) */

@@ -167,7 +167,7 @@ static char *own_row(const Work *w, const ParcPart *p, int64_t o)
                       : o * p->inner) * size;
 }
 
-/* Row by row, within a group of calls. */
+/* Gathers row by row, within a group of calls. */
 static void gather_rows(const Work *w, const ParcPart *p)
 {
     int64_t size = rt_type_size(p->type), row = whole_row(p, w->group->n);

@@ -1,5 +1,5 @@
-/* rt_cuda_copy.c: copies between the host mirror and the device, and within
- * the device.
+/* rt_cuda_copy.c: copies between the host mirror and the device and within the
+ * device, clears memory, and reads a step's scalar results.
  *
  * Copies use pinned memory in two halves. The mirror may change as soon as an
  * upload returns, and the device reads one half at full speed while the host

@@ -1,4 +1,5 @@
-/* rt_cuda_device.c: opens and closes a rank's GPU.
+/* rt_cuda_device.c: opens and closes a rank's GPU: its modes, arena, streams
+ * and events.
  *
  * This happens in the rank's own process, because CUDA does not survive a
  * fork. All requirements are checked here, before any work starts; of several

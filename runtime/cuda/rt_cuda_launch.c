@@ -1,7 +1,8 @@
 /* rt_cuda_launch.c: launches kernels by name.
  *
- * The runtime launches hand-written kernels (copies, attention, embedding),
- * whose numbers depend on the program; parc_launch takes a number. */
+ * Emitted code launches a kernel by its number (parc_launch). The runtime
+ * itself launches hand-written kernels (copies, attention, embedding). Their
+ * numbers differ between programs, so it finds the number from the name. */
 #include "rt_cuda_launch.h"
 
 #include "rt_cuda.h"

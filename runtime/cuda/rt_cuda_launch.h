@@ -1,5 +1,5 @@
-/* rt_cuda_launch.h: declares launches of hand-written device code, by its
- * name.
+/* rt_cuda_launch.h: declares launches of hand-written kernels by name, and
+ * helpers that compute their arguments and grids.
  */
 #ifndef PARC_RT_CUDA_LAUNCH_H
 #define PARC_RT_CUDA_LAUNCH_H

@@ -50,9 +50,9 @@ void rt_cuda_epilogue_make(ParcRt *rt, ParcMatmul *mm);
  * kernels, because that depends on their alignment. */
 void rt_cuda_epilogue_point(ParcRt *rt, const ParcMatmul *mm, void *vector,
                             void *tensor);
-/* Whether its tensor is added to the product. */
+/* Whether the epilogue adds its tensor to the product. */
 bool rt_cuda_epilogue_adds(ParcEpilogue e);
-/* The bytes of its vector and tensor; 0: none. */
+/* The bytes of the epilogue's vector and tensor; 0: none. */
 int64_t rt_cuda_vector_bytes(const ParcMatmulSpec *s);
 int64_t rt_cuda_tensor_bytes(const ParcMatmulSpec *s);
 /* "bias", for messages and keys; "" for none. */
@@ -60,10 +60,10 @@ const char *rt_cuda_epilogue_name(ParcEpilogue e);
 
 /* ---- choice of a kernel (rt_cuda_choose.c) ---- */
 
-/* For operands that are aligned to 16 bytes: the fastest kernel, from rank 0's
+/* Chooses the fastest kernel for operands aligned to 16 bytes, from rank 0's
  * measurement or cache. All ranks call it before the first step. */
 void rt_cuda_choose(ParcRt *rt, ParcMatmul *mm);
-/* For other alignments: the library's first proposal, which is equal on all
+/* Chooses, for other alignments, the library's first proposal, equal on all
  * ranks. */
 void rt_cuda_choose_unaligned(ParcRt *rt, ParcMatmul *mm, int alignment);
 

@@ -1,8 +1,9 @@
 /* rt_cuda_rates.c: lists the peak rates of GPUs, for the log's mfu.
  *
- * Rates of dense matrix products in 10^12 operations per second, for operands
- * of 16 bits, TF32 and f32 (without tensor cores), with sums in f32: from
- * NVIDIA's data sheets, without sparsity, at boost clock.
+ * The table has the rates of dense matrix products in 10^12 operations per
+ * second, for operands of 16 bits, TF32 and f32 (without tensor cores), with
+ * sums in f32. They are from NVIDIA's data sheets, without sparsity, at boost
+ * clock.
  */
 #include <string.h>
 
@@ -10,7 +11,7 @@
 
 typedef struct Rate {
     const char *name; /* part of the device's name; the longest match counts */
-    int major, minor; /* or any device of this compute capability; 0: only the
+    int major, minor; /* any device of this compute capability; 0: only the
                          name counts */
     double half, tf32, single;
 } Rate;

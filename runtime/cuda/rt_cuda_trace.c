@@ -3,7 +3,7 @@
  * A traced step runs without its graph and records an event before each
  * statement. Its statements run one after another on any stream, so each time
  * is that of the statement alone; work that overlaps in other steps does not
- * overlap here. After the step, events become marks of the rank's ring
+ * overlap here. After the step, events become marks in the rank's list
  * (rt_trace.c). The device's clock is aligned with the host's at the start of
  * the step.
  */

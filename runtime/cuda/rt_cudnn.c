@@ -5,8 +5,10 @@
  * library is missing, too old or has no engine, parc's own kernels run the
  * calls.
  *
- * A plan runs one piece of a call (rt_attention_room.h). The pieces of a call
- * are consecutive parts of the same tensors and run one after another.
+ * A plan is a graph that cuDNN has compiled for one of its engines. It runs one
+ * piece of a call, some of its sequences or heads (rt_attention_room.h). The
+ * pieces of a call are consecutive parts of the same tensors and run one after
+ * another.
  */
 #include "rt_cudnn.h"
 

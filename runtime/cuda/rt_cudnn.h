@@ -13,7 +13,7 @@
 /* The tensors of a call, by DNN_Q …; NULL: the call has no such tensor. */
 typedef struct DnnCall {
     void *at[DNN_NAMED];
-    char *scratch; /* as planned; delta is first */
+    char *scratch; /* planned workspace; delta is first */
 } DnnCall;
 
 /* A shape of calls and its implementation. */
@@ -22,7 +22,7 @@ typedef struct CudnnUse {
     ParcAttention shape;
     bool backward;
     int64_t scratch_bytes;
-    DnnPlan *plan; /* for one piece; NULL: parc's own kernels */
+    DnnPlan *plan; /* cuDNN's plan of a piece; NULL: parc's kernels */
     int64_t piece_b, piece_kv;
     char reason[DNN_REASON]; /* why there is no plan */
 } CudnnUse;

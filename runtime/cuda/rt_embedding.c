@@ -1,6 +1,7 @@
-/* rt_embedding.c: launches embedding.cuh and embedding_grad.cuh: rows of a
- * table by id, and the table's gradient. Instances differ in the unit of
- * copies and in the columns per thread, which depend on the width's alignment. */
+/* rt_embedding.c: launches the kernels that copy rows of a table by id
+ * (embedding.cuh) and compute the table's gradient (embedding_grad.cuh). Their
+ * variants differ in the bytes that a thread copies at a time and in the
+ * columns that it sums, which depend on the alignment of a row. */
 #include <stdio.h>
 
 #include "rt_cuda_launch.h"

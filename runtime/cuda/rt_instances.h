@@ -1,6 +1,8 @@
-/* rt_instances.h: defines the names of hand-written device code, which parc
- * writes to kernels.cu and the runtime looks up. Both include this file, so
- * the names always agree. */
+/* rt_instances.h: computes what distinguishes the instances of hand-written
+ * kernels, each compiled for one type, size or alignment: the unit of a copy,
+ * the columns of a thread, and the name of a contraction's kernel. parc writes
+ * the instances to kernels.cu and the runtime looks them up by name. Both
+ * include this file, so the names always agree. */
 #ifndef PARC_RT_INSTANCES_H
 #define PARC_RT_INSTANCES_H
 

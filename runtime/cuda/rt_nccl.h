@@ -1,4 +1,6 @@
-/* rt_nccl.h: declares communicators for the files that use NCCL. */
+/* rt_nccl.h: declares what the files that use NCCL share: communicators, the
+ * arena as a window (rt_nccl_window.c), and the progress of collectives
+ * (rt_cuda_progress.c). */
 #ifndef PARC_RT_NCCL_H
 #define PARC_RT_NCCL_H
 
@@ -14,7 +16,7 @@ typedef struct CudaPlace {
 typedef struct CudaProgress {
     _Atomic uint32_t *word; /* pinned: the device writes them */
     CudaPlace *place[PARC_STREAMS];
-    uint32_t n[PARC_STREAMS];     /* enqueued in this step so far */
+    uint32_t n[PARC_STREAMS];     /* collectives enqueued in this step */
     uint32_t known[PARC_STREAMS]; /* valid entries of place[], from any step */
     uint32_t room[PARC_STREAMS];
     bool owed[PARC_STREAMS]; /* the end of the last collective has not been
@@ -24,7 +26,7 @@ typedef struct CudaProgress {
 typedef struct CudaComms {
     CudaNccl call;
     void *library;
-    NcclComm comm[RT_GROUPS]; /* by mask of axes; NULL: not used */
+    NcclComm comm[RT_GROUPS]; /* by mask of mesh axes; NULL: not used */
     NcclComm world;           /* parent of the others; may be one of them */
     CudaProgress progress;
     CudaNcclWindow window_call;

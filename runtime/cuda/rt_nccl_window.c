@@ -71,7 +71,7 @@ void rt_nccl_register(ParcRt *rt)
         if (!c->comm[i]) {
             continue;
         }
-        /* On failure the communicator uses its own buffers. */
+        /* On failure the communicator uses NCCL's own buffers. */
         NcclResult r = c->window_call.ncclCommWindowRegister(
             c->comm[i], (void *)(uintptr_t)d->arena,
             (size_t)rt->model->arena_bytes, &c->window[i],

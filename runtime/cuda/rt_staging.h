@@ -1,5 +1,5 @@
-/* rt_staging.h: computes the packing buffers of collectives. parc plans them,
- * the runtime uses them.
+/* rt_staging.h: computes the sizes of the buffers in which collectives pack
+ * their rows. parc plans the buffers, the runtime uses them.
  *
  * NCCL transfers one contiguous run of elements per rank. A tensor that is
  * split in an inner dim consists of rows. If the rows are few, or long enough,

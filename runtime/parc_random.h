@@ -65,8 +65,8 @@ PARC_RANDOM void parc_random_block(uint32_t c[4], int64_t key, uint32_t site,
     parc_philox(c, (uint32_t)key, (uint32_t)((uint64_t)key >> 32));
 }
 
-/* Draws element `index` alone. c is not indexed by a variable: a GPU does not keep
- * an array in registers if its index is known only at run time. */
+/* Draws element `index` alone. c is not indexed by a variable: a GPU does not
+ * keep an array in registers if its index is known only at run time. */
 PARC_RANDOM float parc_random_at(int64_t key, uint32_t site, int64_t index)
 {
     uint32_t c[4];

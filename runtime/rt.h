@@ -356,8 +356,8 @@ void rt_random_block(uint32_t out[4], int64_t seed, int stream, uint32_t key,
                      uint64_t block);
 /* The key of the random numbers of a step; steps count from 1. */
 int64_t rt_step_key(int64_t seed, int64_t step);
-/* Draws elements first … first+n-1 of a tensor. The value of an element does not
- * depend on the range that it is drawn in. */
+/* Draws elements first … first+n-1 of a tensor. The value of an element does
+ * not depend on the range that it is drawn in. */
 void rt_random_normal(float *to, int64_t seed, int stream, uint32_t key,
                       int64_t first, int64_t n, double std);
 void rt_random_uniform(float *to, int64_t seed, int stream, uint32_t key,

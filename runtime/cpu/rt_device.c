@@ -1,4 +1,5 @@
-/* rt_device.c: implements rt_device.h for the CPU.
+/* rt_device.c: implements the functions that the runtime requires of a target
+ * (rt_device.h) for the CPU: memory, threads, and execution of a step.
  *
  * A rank's arena on the CPU is its host mirror (rt_device.h): the memory in
  * which the host writes inputs and reads results, shared by all ranks of the

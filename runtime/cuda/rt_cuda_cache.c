@@ -4,11 +4,12 @@
  *   parc matmul choices 1
  *   <checksum> <8 words> bf16 bf16 f32 batch 1 m 4096 …
  *
- * Each line is one choice, in hexadecimal except for the key. The file's name
- * includes the device and the library's version, so it is valid wherever it is
- * read. It is written under a temporary name and renamed: other runs read the
- * old or the new file, never a part. Without the file a run starts more
- * slowly; errors of the file never end a run.
+ * Each line is one choice: a checksum and the choice in 8 words, in
+ * hexadecimal, then the key, the shape and types that it applies to. The file's
+ * name includes the device and the library's version, so a choice is valid for
+ * every run that reads it. The file is written under a temporary name and
+ * renamed: other runs read the old or the new file, never a part. Without the
+ * file a run starts more slowly; errors of the file never end a run.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -41,8 +41,8 @@ int64_t rt_cuda_operand_bytes(const ParcMatmulSpec *s, int operand)
     return (last + 1) * type_bytes(x.type);
 }
 
-/* Whether a matrix is contiguous along rows. In column-major order such a matrix
- * is the transposed one, which the swapped product needs. */
+/* Whether a matrix is contiguous along rows. In column-major order this is the
+ * transposed matrix, which the swapped product needs. */
 static bool is_by_rows(const Matrix *x)
 {
     return x->stride[2] == 1;

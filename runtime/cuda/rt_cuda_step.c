@@ -1,4 +1,6 @@
-/* rt_cuda_step.c: captures a step as a graph once and replays it.
+/* rt_cuda_step.c: executes steps on the device: it enqueues the calls of
+ * step(), captures them as a graph once and replays it. It also implements the
+ * events and marks that train.c uses.
  *
  * The first step is enqueued call by call: libraries load kernels, connect and
  * allocate memory in their first calls, which must not happen during a

@@ -35,7 +35,7 @@ _Noreturn static void give_up(ParcRt *rt, const char *what)
             rt_cuda_where(rt, where));
 }
 
-/* Exactly one of the two is set. */
+/* The work that is waited for: exactly one of the two is set. */
 typedef struct Awaited {
     CuStream stream;
     CuEvent event;

@@ -1,10 +1,11 @@
 /* rt_cudnn_choose.c: chooses between cuDNN and parc's own kernels for
  * attention.
  *
- * As for products (rt_cuda_choose.c), rank 0 measures both once before the
- * first step, and all ranks follow its choice, because values that must be
- * equal need equal kernels. The same file saves the result. cuDNN runs the
- * call if the arena is too small for a measurement, or with PARC_CUDNN=1.
+ * As for matrix products (rt_cuda_choose.c), rank 0 measures both once before
+ * the first step, and all ranks follow its choice, because values that must be
+ * equal on several ranks need equal kernels. The file of rt_cuda_cache.c saves
+ * the result. cuDNN runs the call without a measurement if the arena is too
+ * small for one, or with PARC_CUDNN=1.
  */
 #include <math.h>
 #include <stdio.h>

@@ -23,8 +23,8 @@ typedef struct Job {
     RtData data;
     RtWeights weights;
     RtLog log;
-    char *export_temporary, *trace_temporary; /* temporary names of these
-                                                 files */
+    char *export_temporary, *trace_temporary; /* names that the two files have
+                                                 while they are written */
 } Job;
 
 static void set_scalar(ParcRt *rt, int64_t offset, double value)

@@ -113,9 +113,8 @@ enum {
     RT_CU_FUNCTION_DYNAMIC_SHARED = 8,
 
     RT_CU_MEMORY_DEVICE = 2,
-    RT_CU_COPY_2D_BYTES = 128, /* size of the struct, and offset of its second
-                                  end */
-    RT_CU_COPY_2D_TO = 56,
+    RT_CU_COPY_2D_BYTES = 128, /* size of CuCopy2D */
+    RT_CU_COPY_2D_TO = 56,     /* offset of CuCopy2D's second end */
 
     RT_CU_JIT_ERROR_LOG = 5,
     RT_CU_JIT_ERROR_LOG_BYTES = 6,
@@ -131,9 +130,9 @@ enum {
     RT_BLAS_COMPUTE_F32 = 68,
     RT_BLAS_COMPUTE_TF32 = 77,
 
-    RT_BLAS_TRANSPOSE_A = 3, /* attributes of a product, int32_t … */
+    RT_BLAS_TRANSPOSE_A = 3, /* attributes of a product: int32_t */
     RT_BLAS_TRANSPOSE_B = 4,
-    RT_BLAS_PLAIN = 0, /* … and their values */
+    RT_BLAS_PLAIN = 0, /* values of the transpose attributes */
     RT_BLAS_TRANSPOSED = 1,
 
     RT_BLAS_EPILOGUE = 7,     /* uint32_t: one of RT_BLAS_EPILOGUE_… */
@@ -179,7 +178,7 @@ enum {
     RT_NCCL_ID_BYTES = 128,
     RT_NCCL_WINDOW_SYMMETRIC = 1,
     RT_NCCL_CONFIG_MAGIC = (int)0xcafebeef,
-    RT_NCCL_CONFIG_MOST_BLOCKS = 28, /* offset of that member */
+    RT_NCCL_CONFIG_MOST_BLOCKS = 28, /* offset of NcclConfig.most_blocks */
 };
 
 #ifndef PARC_CUDA_TYPES

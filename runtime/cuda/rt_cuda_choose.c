@@ -24,8 +24,8 @@ enum {
     CANDIDATES = 8,
     ROUNDS = 5,
     WARM_MS = 100,
-    ROUND_US = 300, /* time of a candidate in a round, … */
-    MOST_RUNS = 20, /* … limited to this number of runs */
+    ROUND_US = 300, /* time of a candidate in a round */
+    MOST_RUNS = 20, /* maximum runs of a candidate in a round */
 };
 
 /* ---- candidates ---------------------------------------------------------- */

@@ -137,7 +137,7 @@ static bool is_behind(const RtSlot *b, const RtSlot *a, int stream)
  * it. */
 typedef struct Missing {
     const CudaPlace *place; /* NULL: all ranks have reached it */
-    int first, n;           /* the first such rank; their number */
+    int first, n;           /* first of the missing ranks; how many they are */
 } Missing;
 
 static Missing missing_on(const ParcRt *rt, int rank, int stream)

@@ -20,7 +20,7 @@
 typedef struct Culprit {
     const ParcParam *param; /* NULL: none */
     int64_t layer;
-    int64_t count; /* parameters that are not finite or have a non-finite state */
+    int64_t count; /* parameters of which a value or a state is not finite */
 } Culprit;
 
 static bool layer_is_finite(ParcRt *rt, const ParcParam *p,

@@ -1,5 +1,6 @@
-/* rt_box.h: represents a strided copy with as few dims as possible. The copies
- * of both targets use it.
+/* rt_box.h: represents a strided copy (sizes, and strides of both sides) with
+ * as few dims as possible. The copies of both targets use it: fewer dims mean
+ * longer contiguous runs and less index arithmetic.
  *
  * example: [2, 3, 4] from a contiguous tensor becomes one dim of 24 elements */
 #ifndef PARC_RT_BOX_H

@@ -4,7 +4,7 @@
  * mapping with a control block, the published state of each rank (RtSlot), the
  * barriers of all groups, and the arenas of all ranks. Ranks are forked from
  * the process that created the mapping, so every rank has it at the same
- * address. Under a launcher each process maps it itself (rt_join.c).
+ * address. Under a launcher each process maps it itself (rt_world.c).
  */
 #ifndef PARC_RT_INTERNAL_H
 #define PARC_RT_INTERNAL_H

@@ -1,6 +1,6 @@
 /* rt_greeting.h: defines the messages of the handshake between rank 0 and a
- * process that connects to it, the client, and declares the functions that the
- * two sides share (rt_key.c, rt_store.c, rt_reception.c).
+ * process that connects to it, the client, and declares the handshake's
+ * functions (rt_key.c, rt_store.c, rt_reception.c).
  *
  *   rank 0  -> Challenge   a nonce
  *   client  -> Hello       its rank and host, its own nonce, and a code over both

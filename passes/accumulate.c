@@ -67,8 +67,8 @@ static bool check_region(const Turns *t, const Region *r)
 
 /* ---- totals -------------------------------------------------------------- */
 
-/* A microbatch's share of a value that is the same in all iterations: 1/n of
- * it. */
+/* Replaces masks to partial over the microbatch axis: of a value that is the
+ * same in all iterations, each iteration adds 1/n. */
 static void share_evenly(Turns *t, Region *r)
 {
     for (Op *op = r->first, *next; op; op = next) {
@@ -256,7 +256,7 @@ static void make_loops(Turns *t)
     turns_make_loop(t);
 }
 
-/* Gives inputs that no op reads the same layout: rows by microbatch. */
+/* Stores inputs that no op reads like the others: stacked by microbatch. */
 static void stack_inputs(const Turns *t)
 {
     for (int i = 0; i < t->p->input.n; i++) {

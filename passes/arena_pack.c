@@ -1,14 +1,15 @@
 /* arena_pack.c: packs blocks with live ranges into one arena.
  *
  * Each block gets the lowest offset at which it overlaps no placed block with
- * an overlapping live range (first fit). The result depends on the order:
- * largest first, largest bytes x time first, longest first, or by start. Live
- * ranges of a training step nest (forward values end in reverse order), which
- * first fit handles well. If the best order is not near the lower bound, blocks
- * at the top of the arena are moved to an earlier position in the order, at
- * random, as long as the arena does not grow (hill climbing, as in TVM's memory
- * planner); if that does not come close, it restarts from the other orders. The
- * plan prints the ratio to the lower bound.
+ * an overlapping live range (first fit). The result depends on the order, so
+ * four are tried: largest first, largest bytes x time first, longest first, and
+ * by start. Live ranges of a training step nest (forward values end in reverse
+ * order), which first fit handles well. If the best order is not near the lower
+ * bound, blocks at the top of the arena are moved to an earlier position in the
+ * order, at random, as long as the arena does not grow (hill climbing, as in
+ * TVM's memory planner); if that does not come close, it restarts from the
+ * other orders. The plan prints the ratio to the lower bound, which this file
+ * computes too.
  *
  * Memory that ranks share follows the arena, one segment for each set of axes:
  * its blocks live for the whole step, so they are only placed one after
@@ -155,7 +156,7 @@ typedef struct Search {
     int64_t *offset; /* by position in `order`: the last accepted packing */
     int n;
     int64_t bound, best;
-    uint32_t state; /* of the random numbers */
+    uint32_t state; /* the generator of random numbers */
 } Search;
 
 static bool is_within(int64_t peak, int64_t bound, int part)

@@ -2,8 +2,8 @@
  *
  * requires: STAGE_GLOBAL, with a scalar output "loss"
  * ensures:  appended in phase BACKWARD: the gradient of the loss with respect
- *           to each trainable parameter that the loss depends on; then the
- *           output "grad_norm"; in phase OPTIMIZER an `update` and its
+ *           to each trainable parameter that the loss depends on; in phase
+ *           OPTIMIZER: the output "grad_norm", and an `update` and its
  *           assignments for each of these parameters, with optimizer states as
  *           new parameters. Other parameters are unchanged.
  *
@@ -30,8 +30,8 @@
  * The method is reverse-mode differentiation. Ops are visited last to first; an
  * op's rule (gradients.h) adds gradient terms to its operands. When the walk
  * reaches the producer of a value, all terms of the value exist, in an order
- * that the program's order determines, and are summed. Zero gradients are never
- * built. The gradient of a loop is a reversed loop: see autodiff_loop.c.
+ * that the program's order determines, and are summed. Only the carries of a
+ * backward loop can start from a zero gradient (autodiff_loop.c).
  */
 #include <string.h>
 
@@ -130,8 +130,8 @@ static void differentiate(Frame *f, Op *op)
     GradientRule *rule = gradient_rule(op->kind);
 
     if (op->kind == OP_param)
-        return; /* its gradient stays for autodiff_update */
-    if (rule == NULL) { /* of a dump that was edited: lowering checks this */
+        return; /* autodiff_update collects its gradient */
+    if (rule == NULL) { /* only in an edited dump: lowering checks this */
         diag_error(f->b.p->diag, op->loc, "%%%s: '%s' has no gradient",
                    op->out[0]->name, op_info(op->kind)->name);
         diag_stop(f->b.p->diag);

@@ -1,9 +1,9 @@
 /* autodiff.h: declarations that the files of the pass autodiff share.
  *
- *   autodiff.c         the walk over the program, sums of gradient terms
+ *   autodiff.c         walks over the program, sums gradient terms
  *   autodiff_flow.c    finds the values that have a gradient
- *   autodiff_loop.c    loops, and forward values in backward bodies
- *   autodiff_update.c  gradient norm and parameter updates
+ *   autodiff_loop.c    builds backward loops, saves forward values for them
+ *   autodiff_update.c  builds gradient norm and parameter updates
  */
 #ifndef PARC_PASSES_AUTODIFF_H
 #define PARC_PASSES_AUTODIFF_H
@@ -15,7 +15,7 @@ typedef VEC(Value *) Terms;
 
 typedef struct Autodiff {
     Program *p;
-    uint32_t nvalues; /* of the forward program: the tables' length */
+    uint32_t nvalues; /* values of the forward program: length of the tables */
     bool *flows;      /* by value id: it depends on a trainable parameter, and
                        * the loss depends on it */
     Terms *terms;     /* by value id: gradient terms that are not summed yet */

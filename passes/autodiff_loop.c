@@ -102,7 +102,7 @@ bool autodiff_is_param(const Value *v)
  * operands of its backward loop. */
 typedef struct Mirror {
     Op *loop;   /* forward */
-    int ncarry; /* of the backward loop: carries with a gradient first, then
+    int ncarry; /* backward carries: for carries with a gradient, then for
                  * free operands */
     int nstack;
     int *carry; /* for each carry of the backward loop: the forward argument */
@@ -123,8 +123,8 @@ static bool is_live(const Autodiff *a, const Op *loop, int i)
     return i < loop->ncarry && a->flows[loop->out[i]->id];
 }
 
-/* The sum over iterations is accumulated in f32, whatever the operand's
- * type. */
+/* Adds the backward carry of argument i. For a free operand it is a sum over
+ * the iterations, in f32 whatever the operand's type. */
 static void mirror_carry(Frame *f, Mirror *m, int i)
 {
     Op *loop = m->loop;

@@ -1,9 +1,9 @@
 /* autodiff_update.c: builds gradient norm, clipping and parameter updates.
  *
- * Parameters are visited in the order of Program.param, so that the result does
- * not depend on the walk over the program: first each gradient is finished,
- * then the norm of all gradients is taken, then each parameter and its
- * optimizer states are updated and assigned.
+ * First each gradient is marked as complete (op `finish_grad`), then the norm
+ * of all gradients is taken, then each parameter and its optimizer states are
+ * updated and assigned. Parameters are visited in the order of Program.param,
+ * so that the result does not depend on the walk over the program.
  */
 #include <float.h>
 #include <string.h>

@@ -22,11 +22,12 @@
  *            %z = einsum{spec="bsk,vk->bsv", …} %h.3, %w.2 : f32[2, 64, 512]
  *            …
  *          }
- *          %dh = unfold{dim=0} %dh.2 : f32[8, 64, 16] forward
+ *          %dh = unfold{dim=0} %dh.2 : f32[8, 64, 16] backward
  *
  * All chunks have equal size: whole sequences or, where a sequence is longer
- * than a chunk, parts of each sequence in an inner loop. The chunks are a loop
- * axis of the mesh (turns.h) that exists only during this pass.
+ * than a chunk, parts of each sequence in an inner loop. During this pass the
+ * chunks are a loop axis of the mesh: the types say how a value is split into
+ * chunks, and turns.c builds the loop from them.
  */
 #include <string.h>
 

@@ -11,9 +11,9 @@
  *          …
  *          %dw = einsum{spec="bv,bk->vk", …} %dz, %h.2 : f32[512, 64] backward
  *
- * Recomputation saves memory between the passes; a loop that runs both passes
- * chunk by chunk has nothing to save. Only operands of contractions that depend
- * on the logits change.
+ * Recomputation saves memory between the forward and the backward pass. A loop
+ * that runs both chunk by chunk has nothing to save. Only operands of
+ * contractions that depend on the logits change.
  */
 #include <string.h>
 

@@ -1,11 +1,13 @@
-/* chunk_split.c: decides which ops of a region run chunk by chunk; see chunk.h.
+/* chunk_split.c: decides which ops of a region run chunk by chunk (pass chunk),
+ * and places their values on the loop axis of the chunks.
  *
  * First, forward from the logits: an op that reads a value that is split over
- * the chunks is split too, by its sharding rule. A sum over the split dim is a
- * total; the result of a further contraction (the gradient of the head's input)
- * is gathered. Second, backward: cheap ops that only the loop reads (one-hot
- * labels, a broadcast gradient) are split too. Operands that are still full are
- * read in slices.
+ * the chunks is split too, by its sharding rule. If it sums over the split dim,
+ * its result is a total: a carry of the loop. The result of a further
+ * contraction (the gradient of the head's input) is concatenated after the
+ * loop. Second, backward: cheap ops that only the loop reads (one-hot labels, a
+ * broadcast gradient) are split too. Operands that are not split are read in
+ * slices.
  */
 #include <string.h>
 

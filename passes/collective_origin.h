@@ -1,4 +1,5 @@
-/* collective_origin.h: finds which part of the step causes a collective.
+/* collective_origin.h: finds which part of the step causes a collective, and
+ * (plan_advice.c) which plan lines would avoid it.
  *
  * partition.c inserts the collectives and gets their reasons here.
  */
@@ -19,7 +20,7 @@ typedef struct Origins {
     bool *tail;       /* by op id: a backward op that only moves or scales the
                        * gradient of a parameter */
     VEC(const Op *) loss_op;
-    Uses uses; /* as origins_find found them */
+    Uses uses; /* readers of values when origins_find ran */
     Seen *seen;
 } Origins;
 

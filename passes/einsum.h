@@ -1,4 +1,4 @@
-/* einsum.h: builds an einsum from the cheapest ops. */
+/* einsum.h: builds an einsum from the cheapest ops, for the gradient rules. */
 #ifndef PARC_PASSES_EINSUM_H
 #define PARC_PASSES_EINSUM_H
 

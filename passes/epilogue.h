@@ -1,7 +1,8 @@
 /* epilogue.h: functions that the passes matmul and epilogue share.
  *
- *   matmul.c          operands of one type, biases (before `recompute`)
- *   epilogue.c        sums, GELU, its gradient, bias gradients (before `fuse`)
+ *   matmul.c          before `recompute`: gives operands one type, adds biases
+ *   epilogue.c        before `fuse`: adds tensors, GELU, its gradient, and the
+ *                     gradients of biases
  *   epilogue_gelu.c   recognizes GELU and its gradient
  */
 #ifndef PARC_PASSES_EPILOGUE_H

@@ -6,10 +6,10 @@
  * all samples is taken for GELU: only smooth ops take part, and two different
  * smooth functions built from a few of them do not agree at that many points.
  *
- * Each value has sources: the values, computed by no smooth op, that smooth ops
- * compute it from. A list for each source has the values with no other source,
- * and another those with one more. Only these are evaluated, so that the time
- * is linear in the size of the program.
+ * The sources of a value are the values that smooth ops compute it from and
+ * that no smooth op computes. For each source there are two lists: the values
+ * that have no other source, and those that have one more. Only these are
+ * evaluated, so that the time is linear in the size of the program.
  */
 #include <math.h>
 

@@ -8,19 +8,19 @@
  *           would. On a target with one stream: the order of issue and the
  *           barriers.
  *
- * The step is simulated in order of issue (trace.h). For every piece of the
- * arena the pass records the last write and the reads since then on each
- * stream; for every stream, how much of the other streams it is known to follow
- * (vector clocks). A statement that accesses what another stream wrote last, or
- * writes what another stream has read, must run after that access. If the
- * vector clock does not imply it, the statement waits for an event that the
- * other statement records.
+ * The step is simulated in order of issue (trace.h, which also divides the
+ * arena into pieces). For every piece the pass records the last write and the
+ * reads since then on each stream; for every stream, how much of the other
+ * streams it is known to follow (vector clocks). A statement that accesses what
+ * another stream wrote last, or writes what another stream has read, must run
+ * after that access. If the vector clock does not imply it, the statement waits
+ * for an event that the other statement records.
  *
  *   discover   adds exactly the waits that are needed, and finds events that
  *              are re-recorded before a stream waits for an earlier record:
- *              these get slots
- *   place      the same with waits and records as a loop body can state them:
- *              for the latest record, or for that of a slot
+ *              these get slots, which iterations record in rotation
+ *   place      adds the waits again, as a loop body can state them: for the
+ *              latest record of an event, or for the record of a slot
  *   check      finds waits that others imply; events_drop.c removes them
  *
  * before   %dw = einsum %dy, %x …                              (compute)
@@ -28,7 +28,8 @@
  * after    %dw = einsum %dy, %x …            records event 7
  *          %dw.2 = reduce_scatter … waits for event 7, after: dw
  *
- * Time and memory: statements of a trace times pieces that they access.
+ * Time and memory: the statements of a trace times the pieces that each
+ * accesses.
  */
 #include "passes/events.h"
 
@@ -38,7 +39,7 @@
 
 typedef struct Need {
     int act; /* instance that must precede; -1: none on this stream */
-    const Access *access; /* its access */
+    const Access *access; /* the access to wait for */
 } Need;
 
 /* ---- statements ---------------------------------------------------------- */

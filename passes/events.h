@@ -21,7 +21,7 @@ typedef struct EventClock {
     int upto[STREAMS]; /* by stream: statements that have completed */
 } EventClock;
 
-/* The last accesses of a piece: instances, -1 for none. */
+/* The last accesses of a piece of the arena (trace.h): instances; -1: none. */
 typedef struct EventPiece {
     int written, read[STREAMS];
 } EventPiece;
@@ -43,7 +43,7 @@ typedef struct EventFinder {
     int nwaits;
     int *first_wait;  /* by statement id: index of its first wait in `needed` */
     int without;      /* a wait that is ignored; -1: none */
-    const Issue *sharing;
+    const Issue *sharing; /* the statement whose event others share */
     int missing;      /* dependences that no wait covers */
 } EventFinder;
 

@@ -193,7 +193,7 @@ static void outline_region(Fuser *f, KernelNames *used)
 
 /* ---- the pass ------------------------------------------------------------ */
 
-/* A step, or the body of a loop over microbatches. */
+/* Whether the region is a step, or the body of the loop over microbatches. */
 static bool is_whole(const Region *r)
 {
     for (const Op *op = r->first; op && r->owner; op = op->next)

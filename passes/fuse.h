@@ -19,15 +19,15 @@ typedef VEC(Op *) OpList;
  * matmul, a loop, a collective) is a group by itself. */
 typedef struct FuseGroup {
     OpList op;
-    bool open;   /* its ops can be fused */
+    bool open;   /* the ops can be fused */
     int mark;    /* the last search that visited it */
     int version; /* counts how often it has grown */
     int tried;   /* mark of the last reader whose group tried to join it */
-    int spans_version; /* of the answer in `spans`; -1: none */
+    int spans_version; /* the version that `spans` is for; -1: none */
     const Value *spans_value;
     bool spans;
-    /* By phase: the last value that the group was tried to be joined along with
-     * its other readers, and the number of joins at that time. */
+    /* By phase: the last value whose readers join_readers has tried to join
+     * with this group, and the number of joins at that time. */
     const Value *row_value[PH_OPTIMIZER + 1];
     int row_joins[PH_OPTIMIZER + 1];
 } FuseGroup;
@@ -35,7 +35,7 @@ typedef struct FuseGroup {
 /* The tables of a region, by id of values and ops. They are made once for all
  * regions; an entry is valid from fuse_tables on. */
 typedef struct FuseTables {
-    Arena *arena; /* of the whole pass */
+    Arena *arena; /* lives as long as the pass */
     uint32_t nops, nvalues; /* how many ids fit */
     int *group_of;
     int64_t *place;

@@ -1,10 +1,12 @@
-/* fuse_axes.c: finds which dims of a group's tensors are the same axis.
+/* fuse_axes.c: finds which dims of a group's tensors are the same axis of the
+ * kernel's iteration space (fuse_space.h).
  *
- *   %q  = reshape %x {dims=[8, 32, 4, 16]}   x: f32[8, 32, 64]
+ *   %q  = reshape{dims=[8, 32, 4, 16]} %x    x: f32[8, 32, 64]
  *   %q2 = mul %q, %c                         c: f32[32, 1, 16]
  *
- * pairs x's last dim with q's last two: the node of size 64 is split into 4 and
- * 16, and c's dims are the nodes of sizes 32 and 16.
+ * pairs x's last dim with q's last two: x's node (fuse_axes.h) of size 64 is
+ * split into nodes of sizes 4 and 16. The mul makes c's dims the nodes of sizes
+ * 32 and 16.
  */
 #include "passes/fuse_axes.h"
 #include "base/bug.h"

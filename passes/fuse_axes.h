@@ -1,7 +1,9 @@
-/* fuse_axes.h: unification of dims into axes; see fuse_space.h.
+/* fuse_axes.h: finds the axes of a kernel's iteration space (fuse_space.h) by
+ * unification.
  *
  * A node represents a dim of a tensor. Two dims that an op pairs become one
- * node; a node that is paired with a product of others is split.
+ * node; a node that is paired with a product of others is split. The unsplit
+ * nodes are the axes.
  */
 #ifndef PARC_PASSES_FUSE_AXES_H
 #define PARC_PASSES_FUSE_AXES_H
@@ -12,7 +14,7 @@ typedef struct AxisNode {
     int parent;       /* -1: a representative (union-find) */
     int major, minor; /* -1: not split */
     int64_t size;
-    bool pair;
+    bool pair; /* the two elements of a rotated pair: never split */
 } AxisNode;
 
 typedef struct AxisValue {
@@ -34,7 +36,7 @@ enum { MAX_LEAVES = 2 * SPACE_AXES };
 bool axes_pair(AxisSolver *s, const Op *op);
 /* The unsplit nodes of a value in memory order; -1: too many. */
 int axes_leaves(const AxisSolver *s, const AxisValue *v, int *leaf);
-/* The same for one of its dims. */
+/* The unsplit nodes of dim `dim` of a value; -1: too many. */
 int axes_dim_leaves(const AxisSolver *s, const AxisValue *v, int dim,
                     int *leaf);
 

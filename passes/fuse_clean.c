@@ -1,9 +1,9 @@
 /* fuse_clean.c: prepares the program for grouping.
  *
- * It removes ops that do nothing at run time (detach, a cast to the same type),
- * and clones producers that cost nothing (constants, indices, one-hot rows,
- * broadcasts, views) for each consumer, so that a shared constant neither
- * connects two kernels nor is stored in memory.
+ * It removes ops that do nothing at run time (detach, a cast to the same type)
+ * and ops that nothing reads. It clones producers that cost nothing (constants,
+ * indices, one-hot rows, broadcasts, views) for each consumer, so that a shared
+ * constant neither connects two kernels nor is stored in memory.
  *
  *   %c = full {…}                   %c = full {…}
  *   %x = mul %a, %c           ->    %x = mul %a, %c

@@ -1,10 +1,13 @@
 /* fuse_group.c: decides which ops become one kernel.
  *
  * Every op starts as a group of its own. Groups that a value connects are
- * joined, largest tensors first, if the union has an iteration space
- * (fuse_space.h), no dependence path leaves it and returns, and no expensive op
- * is repeated for every row. Then groups that read the same tensor along the
- * same axes are joined, so that it is read once.
+ * joined, largest tensors first, if
+ *   - the union has an iteration space (fuse_space.h),
+ *   - no dependence path leaves it and returns,
+ *   - no expensive op is repeated for every row,
+ *   - its ops can run in one phase, and it is not too large.
+ * Then groups that read the same tensor along all their axes are joined under
+ * the same conditions, so that the tensor is read once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -154,7 +157,7 @@ typedef struct Edge {
     Op *user;
     int64_t bytes;
     int place;
-    int from, to, version; /* of the last attempt, which failed */
+    int from, to, version; /* groups of the last attempt, which failed */
 } Edge;
 typedef VEC(Edge) EdgeList;
 

@@ -1,7 +1,7 @@
-/* fuse_order.c: a topological order of the groups of the pass `fuse`.
+/* fuse_order.c: keeps the groups of the pass `fuse` in a topological order.
  *
  * Joining two groups must not make a cycle: no path may go from one to the
- * other through a third group. Every group has a rank in a topological order
+ * other through a third group. Every group has a rank, its position in an order
  * that joins maintain. A path from the group of the lower rank to the other
  * visits only groups with a rank between the two, so the search stays inside
  * that window, and after the join only the window is reordered (Pearce and
@@ -39,7 +39,8 @@ typedef struct Search {
     bool found;
 } Search;
 
-/* A group at the other end of an edge; only ranks inside the window matter. */
+/* Visits a group at the other end of an edge. Only groups whose rank is between
+ * those of `low` and `high` matter. */
 static void reach(Fuser *f, Search *s, int from, int next, int low, int high)
 {
     s->edges++;
@@ -142,7 +143,7 @@ void fuse_order_join(Fuser *f, int a, int b)
 
 /* ---- the order of issue -------------------------------------------------- */
 
-/* A min-heap of places of ops. */
+/* A min-heap of positions of ops in the region. */
 typedef struct Heap {
     int *at;
     int n;
@@ -176,7 +177,8 @@ static int last_place(const Fuser *f, int g)
     return f->place[ops->at[ops->n - 1]->id];
 }
 
-/* How many operands of a group's ops other groups of the region make. */
+/* The number of operands of a group's ops that other groups of the region
+ * produce. */
 static int count_waits(const Fuser *f, int g)
 {
     const OpList *ops = &f->group[g].op;
@@ -189,7 +191,8 @@ static int count_waits(const Fuser *f, int g)
     return n;
 }
 
-/* The readers of one result wait for one operand less. */
+/* Counts down the operands that the readers of v, a result of group g, wait
+ * for; adds the groups that wait for none to the heap. */
 static void release(const Fuser *f, int g, const Value *v, int *waits,
                     Heap *ready)
 {

@@ -4,9 +4,12 @@
  *   %n = fused { mul %x, %r }             (x and r are in memory)
  *   %d = fused { … %n … }          ->     %d = fused { %n.2 = mul %x, %r … }
  *
- * The recomputed expression consists of elementwise ops from the value down to
- * leaves, which are in memory anyway. The value is replaced if the readers
- * together read fewer bytes, and no reader reads more than the value's size.
+ * The recomputed expression consists of elementwise ops, constants, random
+ * numbers and views, from the value down to leaves, which are in memory anyway.
+ * At most one of its ops is expensive (exp and the like). The value is replaced
+ * in all its readers if together they move fewer bytes, and no reader needs
+ * more bytes of further leaves than the value has. Values of a few bytes need
+ * not save any.
  */
 #include "passes/fuse.h"
 

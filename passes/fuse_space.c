@@ -1,5 +1,6 @@
-/* fuse_space.c: computes the axes of a kernel, their roles and the kinds of its
- * reductions; see fuse_space.h. */
+/* fuse_space.c: computes the iteration space of a kernel (fuse_space.h): its
+ * axes, their roles, the kinds of its reductions, and the blocks into which a
+ * long column is split. */
 #include <string.h>
 
 #include "base/bug.h"

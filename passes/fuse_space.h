@@ -28,7 +28,7 @@
 enum {
     SPACE_AXES = 16,
     SPACE_DIMS = MAX_STACK + MAX_DIMS,
-    SPACE_BLOCK = 4096, /* block size of a long column, in elements */
+    SPACE_BLOCK = 4096, /* elements of a block of a long column */
 };
 
 /* A tensor of the group: the axes that index it, and its stride along each in
@@ -39,10 +39,11 @@ typedef struct SpaceValue {
     int64_t stride[SPACE_AXES];
     int64_t count[SPACE_AXES]; /* for random numbers: strides in the global
                                 * tensor, which number its elements */
-    int n; /* its axes in memory order, major first */
+    int n; /* number of axes; `order` has them in memory order, major first */
     uint8_t order[SPACE_AXES];
 } SpaceValue;
 
+/* REDUCE_ROW: a row reduction. REDUCE_ROWS: accumulated over the rows. */
 typedef enum ReduceKind { REDUCE_NONE, REDUCE_ROW, REDUCE_ROWS } ReduceKind;
 
 typedef struct SpaceOp {

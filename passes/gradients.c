@@ -1,4 +1,5 @@
-/* gradients.c: the table of gradient rules, and functions that rules share. */
+/* gradients.c: holds the table of gradient rules (gradients.h), and functions
+ * that rules share: fitting a gradient to its operand's type, and zeros. */
 #include "passes/gradients.h"
 #include "base/bug.h"
 

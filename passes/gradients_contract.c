@@ -1,5 +1,5 @@
-/* gradients_contract.c: gradient rules of einsum, embedding, rotary and
- * attention. */
+/* gradients_contract.c: holds the gradient rules (gradients.h) of einsum,
+ * embedding, rotary and attention. */
 #include <string.h>
 
 #include "base/bug.h"

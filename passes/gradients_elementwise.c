@@ -1,9 +1,10 @@
-/* gradients_elementwise.c: gradient rules of elementwise ops.
+/* gradients_elementwise.c: holds the gradient rules (gradients.h) of
+ * elementwise ops.
  *
  * d is the gradient of the result y. A rule that can use either the operand or
  * the result uses the result, because the next op often saves it for its own
- * gradient. Every rule is a product with d as one factor, so that it is linear
- * in d and partial sums pass through it.
+ * gradient. Every rule is linear in d, so that a Partial d gives Partial
+ * gradients, which are reduced later.
  */
 #include "passes/gradients.h"
 

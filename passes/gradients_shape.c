@@ -1,5 +1,5 @@
-/* gradients_shape.c: gradient rules of reductions and of ops that move
- * elements. */
+/* gradients_shape.c: holds the gradient rules (gradients.h) of reductions and
+ * of ops that move elements. */
 #include "passes/gradients.h"
 
 /* ---- reductions ---- */

@@ -5,8 +5,8 @@
  * will be emitted. First it computes for every statement, by stream, which
  * statements have certainly completed when it begins. Then it visits the
  * accesses of every piece of the arena in order of issue: each must follow the
- * last write, and a write must follow all reads since then. The checker is
- * independent of the analysis in `events`.
+ * last write, and a write must follow all reads since then. Only the trace is
+ * shared with the analysis in events.c.
  *
  * The rules are CUDA's: a stream runs its statements in order; a wait is for
  * the latest record of its event in order of issue, and covers all that

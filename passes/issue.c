@@ -19,8 +19,9 @@
  * gather. A fetch that no gather reads is issued at the beginning of the
  * iteration before its own.
  *
- * Outside of loops `storage` has already placed gathers where they are issued,
- * and reductions of gradients after the last gradient.
+ * Outside of loops `storage` has placed each gather after that of the unit
+ * `prefetch` units earlier, but not across a loop, and reductions after the
+ * last gradient. issue_lead.c hoists gathers across loops.
  */
 #include "passes/offload.h"
 #include "passes/streams.h"
@@ -132,7 +133,8 @@ static bool feed_nothing_else(const Feeders *f)
     return true;
 }
 
-/* In units; for a fetch that no gather reads, in iterations. */
+/* The prefetch distance in units; of a fetch that no gather reads in
+ * iterations. */
 static int64_t prefetch_of(const Op *op)
 {
     return op->attr[op->kind == OP_fetch ? 0 : 2].i;
@@ -262,7 +264,7 @@ static void add(const Order *o, Issues *list, const Op *op, IssueKind kind,
     vec_push(o->p->arena, list, issue);
 }
 
-/* A gather, after the producers of its operands. */
+/* Adds a gather, after the producers of its operands. */
 static void add_group(const Order *o, Issues *list, const Op *gather,
                       IssueKind kind, int turns)
 {
@@ -272,8 +274,8 @@ static void add_group(const Order *o, Issues *list, const Op *gather,
             add(o, list, op, kind, turns);
 }
 
-/* The statements of a gather that is hoisted across loops: before `at`, or in
- * the iteration of `at` that has `left` remaining. */
+/* Adds the statements of a gather that is hoisted across loops: before `at`, or
+ * in the iteration of `at` after which `left` remain. */
 static void add_lead(const Order *o, Issues *list, const Lead *lead)
 {
     int from = list->n;
@@ -289,8 +291,8 @@ static void add_lead(const Order *o, Issues *list, const Lead *lead)
     }
 }
 
-/* The hoisted gathers before the op; of a loop, those issued in its iterations
- * where unit `unit` begins. */
+/* Adds the hoisted gathers that are issued before the op; for a loop, those
+ * that are issued in its iterations where unit `unit` begins. */
 static void add_leads(const Order *o, Issues *list, const Op *at, int unit)
 {
     for (int i = 0; i < o->ahead->lead.n; i++) {

@@ -9,7 +9,8 @@
  * before   %h.7 = loop{n=32, …} { … }
  *          %w.2 = all_gather{axes={dp}, unit="norm+output", prefetch=0} %w …
  *          %y = fused{…} %h.7, %w.2 …
- * after    iteration 31 of the loop begins with the all_gather
+ * after    iteration 31 of the loop begins with the all_gather, if the plan's
+ *          prefetch is 1 (the attribute is for gathers inside loops)
  *
  * An iteration that gathers nothing counts as one unit. The gather's operands
  * must be available, and an earlier gather of the same unit must not be in use.

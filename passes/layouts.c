@@ -1,5 +1,5 @@
-/* layouts.c: finds the placements that the plan's styles require at a boundary;
- * see layouts.h. */
+/* layouts.c: finds what the plan's styles require: placements at a boundary,
+ * and the dims of parameters that they split; see layouts.h. */
 #include "passes/layouts.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* layouts.h: the placements that the plan's styles require at a boundary.
+/* layouts.h: finds what the plan's styles require: placements at a boundary,
+ * and the dims of parameters that they split.
  *
  * A port is one input or output of a module: "in0", "out1". A style's pair
  * (from, to) at a port means: the value arrives as `from` and becomes `to`. The
@@ -18,9 +19,9 @@ typedef struct Constraint {
     const Style *style; /* NULL: no requirement */
     AxisPlace to;       /* placement of the result; its order is 0: see
                          * place_override */
-    AxisPlace from;     /* preferred placement of the operand: what the style
-                         * says that it arrives as; for the gradient of a
-                         * Replicate a Partial. It may have any placement. */
+    AxisPlace from;     /* preferred placement of the operand, which may have
+                         * any: what the style says that it arrives as; for the
+                         * gradient of a Replicate a Partial */
 } Constraint;
 
 /* The style that splits a module's parameters on an axis, or NULL. */

@@ -1,10 +1,14 @@
-/* liveness.c: computes the time of each value's last use.
+/* liveness.c: computes the time of each value's last use, and finds the values
+ * that use another value's memory.
  *
  * Times count ops in program order, bodies of loops inside their loop: a loop
  * begins before its body's first op and finishes after the last. A loop reads
  * its operands until it finishes; a yield is read when its loop finishes.
  * Regions are closed (bodies read only their arguments), so that a use is in
  * the region of the definition.
+ *
+ * A value uses another's memory if it is a view of it, or gathered in place
+ * from it, a parameter's shard. memory.c decides which other values share.
  */
 #include "passes/memory.h"
 

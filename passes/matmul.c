@@ -15,6 +15,8 @@
  *               : bf16[8, 64] forward
  *
  * A partial sum gets no bias here: the bias is added once, after the reduction.
+ * The file also has the functions by which epilogue.c builds matmuls
+ * (epilogue.h).
  */
 #include <string.h>
 

@@ -12,15 +12,17 @@
 
 typedef struct FlowEdge {
     int to, next; /* next edge of the same node; -1 ends the list */
-    int64_t left;
+    int64_t left; /* residual capacity */
 } FlowEdge;
 
 struct FlowGraph {
     Arena *arena;
     int nnodes;
     int *first; /* by node: its first edge; -1: none */
+    /* By node: the distance from the source, -1: not reachable; the first edge
+     * that is not exhausted. The queue is that of the breadth-first search. */
     int *level, *todo, *queue;
-    bool *behind;
+    bool *behind; /* by node: it is on the sink's side of the cut */
     VEC(FlowEdge) edge;
 };
 

@@ -1,4 +1,4 @@
-/* maxflow.h: maximum flow through a small graph, and the minimum cut. */
+/* maxflow.h: computes the maximum flow through a graph, and the minimum cut. */
 #ifndef PARC_PASSES_MAXFLOW_H
 #define PARC_PASSES_MAXFLOW_H
 

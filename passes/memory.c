@@ -3,15 +3,17 @@
  *
  * requires: STAGE_FUSED, scheduled: copies exist where a loop could not write a
  *           yield in place (schedule.c)
- * ensures:  Program.memory
+ * ensures:  Program.memory: every value outside of fused ops has an address;
+ *           blocks that are live at the same time do not overlap
  *
- * before   %r, %s = loop{n=4, …} : f32[8, 64], f32[4 x 8, 64] forward {
+ * before   %h = copy %in : f32[8, 64] forward
+ *          %r, %s = loop{n=4, …} : f32[8, 64], f32[4 x 8, 64] forward {
  *            carry %x = %h : f32[8, 64]
  *            %y, %z = fused{…} : f32[8, 64], f32[8, 64] forward { … }
  *            yield %y, %z
  *          }
- * after    %h, %x, %y and %r share one block; %z is slot `layer` of %s's block;
- *          in train.c:
+ * after    %in, %h, %x, %y and %r share one block; %z is slice `layer` of %s's
+ *          block; in train.c:
  *            float *x = (float *)(A + AT_in);
  *            float *y = (float *)(A + AT_in);
  *            float *z = (float *)(A + AT_s + layer * 2048);
@@ -25,8 +27,8 @@
  * `fetch` has one buffer per iteration in flight; the new value of the fetched
  * tensor is computed in that buffer, from which `store` copies it. Addresses in
  * host memory, of offloaded tensors, begin where the arena ends. With more than
- * one stream, tensors that a collective accesses live until compute has waited
- * for it (memory_streams.c).
+ * one stream, tensors that a collective accesses live until the compute stream
+ * has waited for it (memory_streams.c).
  */
 #include "passes/memory_place.h"
 

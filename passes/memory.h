@@ -16,9 +16,10 @@
 enum { MAX_LOOP_DEPTH = 5 };
 
 /* The address of a value: the block's offset + the sum of stride[k] * layer of
- * loop[k]; if modulo[k] > 0, the layer is taken modulo that (the slots of a
- * prefetched gather). A value has strides if it is a slice, or is written
- * directly into its slot of a loop's stacked result. */
+ * loop[k]; if modulo[k] > 0, the layer is taken modulo that (buffers that
+ * iterations use in rotation, of a prefetched gather for example). A value has
+ * strides if it is a slice, or is written directly into its slice of a loop's
+ * stacked result. */
 typedef struct Place {
     int block;      /* index into MemoryPlan.block; -1: no memory */
     int nstrides;
@@ -41,8 +42,8 @@ typedef enum MemoryClass {
     MEM_WORKSPACE,  /* scratch of ops */
     MEM_CLASSES
 } MemoryClass;
-const char *memory_class_name(MemoryClass c); /* memory_class.c has these
-                                               * functions */
+/* memory_class.c */
+const char *memory_class_name(MemoryClass c);
 /* A 16-bit copy counts as parameter memory, other states as the optimizer's. */
 MemoryClass memory_class_of_param(const Param *pm);
 /* By value id, the class of a block that is made for the value. */
@@ -66,7 +67,7 @@ typedef struct Block {
 typedef struct Segment {
     uint32_t axes;
     int64_t offset, bytes;
-    int64_t counted; /* by a rank */
+    int64_t counted; /* bytes that a rank counts */
 } Segment;
 
 typedef struct MemoryPlan {

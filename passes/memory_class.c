@@ -1,5 +1,5 @@
-/* memory_class.c: decides which memory class (parameters, gradients, …) the
- * bytes of a value count as. */
+/* memory_class.c: decides as which memory class (parameters, gradients, …) the
+ * plan counts the bytes of a value. */
 #include "passes/memory.h"
 
 #include "passes/offload.h"

@@ -3,11 +3,11 @@
  *
  * A block is reserved for all iterations of a loop or for none. So a gather
  * that is hoisted into a loop's last iteration reserves its buffer through the
- * whole loop, although the earlier iterations do not use it. The reservation is
- * free where other times of the step use more memory, as the backward pass does
- * compared with gathers of the forward pass: the lower bound stays the same.
- * Where the lower bound would rise, the gather is issued after that loop, as
- * early as the bound permits.
+ * whole loop, although the earlier iterations do not use it. The reservation
+ * costs nothing if the lower bound stays the same, because the step uses more
+ * memory at another time: for gathers of the forward pass usually in the
+ * backward pass. Where the lower bound would rise, the gather is issued after
+ * that loop, as early as the bound permits.
  */
 #include "passes/streams.h"
 

@@ -1,7 +1,7 @@
 /* memory_place.h: declarations that the files of the pass `memory` share.
  *
- *   memory.c         parameters, loops, totals of the plan
- *   memory_results.c addresses of an op's results and workspace
+ *   memory.c         places parameters, values of loops; sums up the plan
+ *   memory_results.c places an op's results and workspace
  */
 #ifndef PARC_PASSES_MEMORY_PLACE_H
 #define PARC_PASSES_MEMORY_PLACE_H

@@ -1,14 +1,14 @@
-/* memory_streams.c: computes when compute has waited for a statement of another
- * stream.
+/* memory_streams.c: computes when the compute stream has waited for a statement
+ * of another stream.
  *
  * A collective on a stream of its own runs while compute continues. If its
- * memory were reused before compute has waited for it, the next user would have
- * to wait, and nothing would overlap. So its memory stays reserved until
- * compute waits for it anyway: until compute reads its result, or a result that
- * the same stream made later. If no such reader comes before the iteration
- * ends, the memory is reserved for all iterations; operands that compute makes
- * for the collective (unreduced gradients) then have two buffers, used in
- * rotation.
+ * memory were reused before the compute stream has waited for it, the next user
+ * would have to wait, and nothing would overlap. So its memory stays reserved
+ * until the compute stream waits for it anyway: until it reads the result, or a
+ * result that the same stream made later. If no such reader comes before the
+ * iteration ends, the memory is reserved for all iterations; operands that
+ * compute makes for the collective (unreduced gradients) then have two buffers,
+ * used in rotation.
  *
  *   loop {
  *     %dw = einsum …                    slot i mod 2

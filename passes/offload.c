@@ -2,10 +2,10 @@
  *
  * requires: STAGE_FUSED; the update of a stack that is offloaded is a loop over
  *           its layers (optimizer.c)
- * ensures:  Param.host is set for the tensors that the plan's `offload` names;
- *           only `fetch` reads such a tensor, and a value assigned to it is the
- *           result of `store`. Nothing changes on a target without device
- *           memory
+ * ensures:  Param.host is set for the tensors that the plan's `offload` names,
+ *           except in units that stay gathered; only `fetch` reads such a
+ *           tensor, and a value assigned to it is the result of `store`.
+ *           Nothing changes on a target without device memory
  *
  * before   %w = param{param="layers.*.weight"} : f32[4 x 64, 64]~dp forward
  *          %out = loop{n=4, reverse=false} : … {
@@ -34,12 +34,12 @@
  * A region has one fetch of a tensor for each phase that reads it, and another
  * one after a loop. The fetch of a loop's slice is prefetched across
  * iterations: one unit before its gather is issued, or without a gather one
- * iteration before it is read (issue.c). The fetch of a full tensor is placed
- * one reader of fetched tensors, or one gather, before its own reader, and is
- * not moved across a loop. A loop over layers that reads a full tensor in every
- * iteration gets it as an argument, fetched once; the loop over microbatches
- * fetches in each iteration, so that the device holds no more than in a step
- * without accumulation.
+ * iteration before it is read (issue.c). The fetch of an unstacked tensor is
+ * placed one reader of fetched tensors, or one gather, before its own reader,
+ * and is not moved across a loop. If a loop over layers reads the same tensor
+ * in every iteration, the tensor is fetched once, before the loop. The loop
+ * over microbatches fetches in each iteration, so that the device holds no more
+ * than in a step without accumulation.
  */
 #include "passes/offload.h"
 
@@ -170,7 +170,7 @@ static Value *on_device(Mover *o, Value *v, Op *reader)
                        &v->name)->out[0];
 }
 
-/* ---- fetches of full tensors --------------------------------------------- */
+/* ---- fetches of unstacked tensors ---------------------------------------- */
 
 static bool reads_fetched(const Mover *o, const Op *op)
 {
@@ -212,8 +212,8 @@ static void set_prefetch(Op *fetch)
 
 static void visit_region(Program *p, Region *r);
 
-/* Passes full operands of a loop from the device. Slices, and all operands of
- * the microbatches' loop, are fetched in the body. */
+/* Fetches the free operands of a loop before it. Slices, and all operands of
+ * the loop over microbatches, are fetched in the body. */
 static void visit_loop(Mover *o, Op *loop)
 {
     for (int i = loop->ncarry + loop->nstack;

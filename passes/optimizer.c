@@ -4,9 +4,10 @@
  * ensures:  no `update` ops. They are replaced by elementwise ops on the
  *           parameter, its gradient and its states, in their storage placement.
  *           The order of operations is PyTorch's. Scalars that all updates need
- *           are computed once. If the gradients have a factor, each is
- *           multiplied by it where it is read; a step whose gradients are not
- *           finite selects the old values
+ *           are computed once. If the gradients are scaled (clipping, loss
+ *           scale), each is multiplied by the scale where it is read. With a
+ *           loss scale, a step whose gradients are not finite selects the old
+ *           values
  *
  *   before
  *     %w.new, %w.m.new, %w.v.new = update{param="w"} %w, %dw.2, %lr,
@@ -34,8 +35,8 @@
  * The stacked update runs as a loop over layers (optimizer_layers.c) in two
  * cases. The layers of a parameter that stays gathered are not contiguous in
  * memory. Tensors in host memory are fetched layer by layer; there one loop
- * updates all parameters of a unit, so that an iteration handles a unit's
- * states.
+ * updates all parameters of a unit, so that an iteration handles the states of
+ * one layer of the unit.
  */
 #include "base/bug.h"
 #include "passes/offload.h"

@@ -1,4 +1,5 @@
-/* optimizer.h: declarations that the files of the pass optimizer share. */
+/* optimizer.h: declares what the pass optimizer (optimizer.c) calls in
+ * optimizer_layers.c. */
 #ifndef PARC_PASSES_OPTIMIZER_H
 #define PARC_PASSES_OPTIMIZER_H
 

@@ -24,9 +24,10 @@
  *          %s = sum{dims=[1], keep=false} %e.2 : f32[8] forward
  *
  * On CUDA, cuBLASLt's fast kernels for 16 bits load tiles with TMA, which needs
- * rows of a multiple of 16 bytes: GPT-2's 50257 scores become 50304. A dim that
- * is the last one of such an operand is padded to a multiple of 64 elements if it
- * is large, else of 8, if that is a small part of it.
+ * rows of a multiple of 16 bytes: GPT-2's 50257 scores become 50304. Where the
+ * last dim of such an operand or result is not a multiple of 8 elements on a
+ * rank, it is padded: from 256 elements on to a multiple of 8, from 4096 on to
+ * a multiple of 64.
  *
  * Padding applies to a class of dims that must have the same size
  * (pad_classes.c). If one of them cannot be padded (attention heads, the batch,

@@ -4,7 +4,7 @@
  * both, or if the structure connects them (a loop's carry and its yield, a
  * parameter and its optimizer states). A class keeps its size if one of its
  * dims is part of a product of factors, if an op needs the unsplit dim, or if
- * it is the size of an input.
+ * the size is 1 or that of an input.
  */
 #include "base/bug.h"
 #include "ir/rules.h"

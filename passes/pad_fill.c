@@ -2,9 +2,9 @@
  *
  * Parameters have zeros there. The rest follows op by op: an op that maps 0 to
  * 0 keeps zeros; one that makes another finite number (1 + x, cos) gives finite
- * padding; one that may make an infinity (1/x, log, exp of more than 0) gives
- * padding that may be non-finite. A loop's carry gets the join of its start and
- * of every iteration.
+ * padding; one that may make an infinity (1/x, log, exp of other numbers than
+ * 0) gives padding that may be non-finite. A loop's carry gets the join of its
+ * start and of every iteration.
  *
  *   %w = param … f32[98, 64]        zero in rows 97 …
  *   %y = einsum{"bk,fk->bf"} %x, %w zero in columns 97 …

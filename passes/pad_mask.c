@@ -2,8 +2,8 @@
  *
  * before   %e = exp %d : f32[8, 258] forward           (257 are valid)
  *          %s = sum{dims=[1], keep=false} %e : f32[8] forward
- * after    %iota = iota{n=258} : f32[258] init
- *          %valid = less %iota, %full : f32[258] init  (full: 257)
+ * after    %element = iota{n=258} : f32[258] init
+ *          %valid = less %element, %full : f32[258] init  (full: 257)
  *          %e = exp %d : f32[8, 258] forward
  *          %e.2 = select %valid, %e, %zero : f32[8, 258] forward
  *          %s = sum{dims=[1], keep=false} %e.2 : f32[8] forward
@@ -27,7 +27,7 @@ typedef struct Valid {
     Value *value; /* a value of the step */
 } Valid;
 
-/* A vector as an argument of a loop's body. */
+/* A vector of valid elements, as an argument of a loop's body. */
 typedef struct Brought {
     const Region *region;
     const Value *outer;

@@ -3,7 +3,8 @@
  * requires: STAGE_PLACED: every value has a placement
  * ensures:  STAGE_PARTITIONED: every operand is placed as its op requires,
  *           through the cheapest conversions; there are no boundaries; ops that
- *           need a global index along a split dim have their base operands
+ *           need a global index along a split dim read a `base` value: the
+ *           index at which the rank's part begins
  *
  * before   %x = input{input=0} : f32[8, 128] forward
  *          %y = einsum{spec="bk,fk->bf", …} %x, %w : f32[8, 64]+tp forward
@@ -13,7 +14,7 @@
  *          %x.2 = take_part{axes={tp}} %x : f32[8, 128/tp] forward
  *          %y = einsum{…} %x.2, %w : f32[8, 64]+tp forward
  *          %z = all_reduce{axes={tp}} %y : f32[8, 64] forward "w2"
- *            | because "RowwiseParallel on w2: tp P -> R"
+ *            | style because "RowwiseParallel on w2: tp P -> R"
  *          %u = exp %z : f32[8, 64] forward
  *
  * The split of an op is recovered from its result's placement. A value is
@@ -28,7 +29,8 @@
 
 #include "base/bug.h"
 
-/* The same tensor in another placement, or as an argument of a loop's body. */
+/* A version of a value: the tensor in another placement, or as an argument of a
+ * loop's body. */
 typedef struct Version Version;
 struct Version {
     Value *value;
@@ -37,9 +39,9 @@ struct Version {
 
 /* The state of a value, by id. */
 typedef struct Known {
-    Value *now;       /* its replacement (of a boundary's result); or NULL */
+    Value *now;       /* replaces it (a boundary's result); or NULL */
     Value *root;      /* the value that it is a version of; NULL: itself */
-    Version *version; /* of a root */
+    Version *version; /* the versions of a root */
 } Known;
 
 typedef struct Partition {

@@ -24,7 +24,7 @@ typedef struct TargetInfo {
     const struct CpuLevel *cpu; /* NULL on CUDA */
     int streams;            /* 4 on CUDA (streams.h), 1 on the CPU */
     int default_prefetch;   /* units gathered early: 1 on CUDA, 0 on the CPU */
-    int64_t alignment;      /* of every tensor in the arena, in bytes */
+    int64_t alignment;      /* every tensor's address is a multiple, in bytes */
     bool aligns_rows;       /* matmuls in 16 bits are fast only if rows of their
                              * operands are multiples of 16 bytes */
     bool shares_memory;     /* all ranks are on one node and map the same

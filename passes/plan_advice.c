@@ -10,17 +10,17 @@
  *               -> ColwiseParallel on the Linears that make them
  *   unsummed    a Linear without a style multiplies a split input
  *               -> RowwiseParallel on it
- *   lookup      the ids or the table of an Embedding
+ *   lookup      an Embedding reads its ids or its table in another placement
  *               -> RowwiseParallel(input=Replicate) on it
  *   linear      a Linear without a style has one operand split
  *               -> RowwiseParallel or ColwiseParallel on it
  *   input       the gradient of a ColwiseParallel's input is not split as its
  *               `input=` says
  *               -> input= on it
- *   rows        columns that a style splits move before the Linear
- *               without a style that contracts them
+ *   rows        an elementwise op needs a tensor in another placement, whose
+ *               last dim is split and contracted by a Linear without a style
  *               -> RowwiseParallel on that Linear
- *   features    a sum over the last dim (of a norm, say), which is split
+ *   features    an op sums over the last dim (a norm, say), which is split
  *               -> output=Replicate on the producer of the operand
  *   residual    two branches have different layouts
  *               -> output= on the producer of one of them

@@ -33,8 +33,8 @@
 
 enum { MAX_SWEEPS = 12, MAX_TURNS = 4 };
 
-/* How many times per step an op runs. Constants are computed once for all steps
- * and weigh almost nothing. */
+/* The number of times that an op runs in a step. Constants are computed once
+ * for all steps and weigh almost nothing. */
 static double weight_of(const Op *op)
 {
     double n = (double)ir_trip_count(op);

@@ -1,9 +1,11 @@
 /* propagate.h: declarations that the files of the pass propagate share.
  *
- *   propagate.c         sweeps over the program, loops
- *   propagate_demand.c  the placements that readers of a value want
- *   propagate_why.c     reasons for placements, errors in the plan
- *   propagate_fixed.c   ops without a sharding rule (partition uses it, too)
+ *   propagate.c         sweeps over the program and its loops
+ *   propagate_demand.c  finds the placements that readers of a value want
+ *   propagate_why.c     records reasons for placements, reports errors in the
+ *                       plan
+ *   propagate_fixed.c   places ops without a sharding rule (partition uses it,
+ *                       too)
  */
 #ifndef PARC_PASSES_PROPAGATE_H
 #define PARC_PASSES_PROPAGATE_H
@@ -36,10 +38,10 @@ typedef struct Propagate {
  * scalar, finish_grad, update, assign, output, and the sum of squares of a
  * finished gradient. */
 bool op_is_fixed(const Op *op);
-/* The placement that such an op requires of operand i, given its present
+/* The placement that a fixed op requires of operand i, given its present
  * one. */
 Placement fixed_want(const Program *p, const Op *op, int i);
-/* The placement of its result o, given those of its operands. */
+/* The placement of result o of a fixed op, given those of its operands. */
 Placement fixed_place(const Program *p, const Op *op, int o);
 
 /* The axes that a boundary constrains, and there the preferred placement of its

@@ -1,4 +1,4 @@
-/* propagate_fixed.c: placements of ops that have no choice.
+/* propagate_fixed.c: determines the placements of ops that have no choice.
  *
  * The plan places parameters and inputs; a gradient is placed as its parameter
  * is, an update as both; outputs of the step are replicated. On the axis of its

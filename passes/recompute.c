@@ -6,12 +6,13 @@
  *           own ops
  * ensures:  the same results, with the fewest bytes saved from which all other
  *           values can be recomputed by cheap (elementwise) ops and all-gathers
- *           over tensor axes. The recomputation is inserted in the backward
- *           pass before its first use. Matmuls, attention and other collectives
- *           are recomputed only in modules that the plan's `checkpoint` names.
- *           There every op may be, loops and reductions included, so that only
- *           the module's inputs and the values of `keep=` are saved. Every
- *           recomputed op is marked `again`
+ *           over tensor axes (mesh axes that `parallelize` names). The
+ *           recomputation is inserted in the backward pass before its first
+ *           use. Matmuls, attention and other collectives are recomputed only
+ *           in modules that the plan's `checkpoint` names. There every op may
+ *           be, loops and reductions included, so that only the module's inputs
+ *           and the values of `keep=` are saved. Every recomputed op is marked
+ *           `again`, except gathers of units
  *
  *   before
  *     %out, %ys, %zs = loop{n=4, reverse=false} : … {
@@ -31,7 +32,7 @@
  *     }
  *     %dh, %dw = loop{n=4, reverse=true} : … {
  *       stack %yi = %ys : f32[8, 64/tp]
- *       %z.2 = all_gather{axes={tp}, …} %yi : f32[8, 64] backward
+ *       %z.2 = all_gather{axes={tp}, …} %yi : f32[8, 64] backward again
  *       %dwi = einsum{…} %du, %z.2 : f32[64, 64] backward
  *
  * Loops and their backward loops are matched from outside in: a backward loop

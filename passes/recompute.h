@@ -13,26 +13,28 @@ typedef enum Answer { UNKNOWN, YES, NO } Answer;
 typedef struct Pair Pair;
 struct Pair {
     Program *p;
-    const Uses *uses;       /* before the pass: of forward values */
+    const Uses *uses;       /* readers of forward values before the pass */
     Pair *outer;            /* NULL: the step */
     Op *forward, *backward; /* the loops, where outer is not NULL */
-    Region *from, *to;      /* their bodies */
+    Region *from, *to;      /* the forward and the backward region */
     ValueMap back;          /* forward value → its backward value, if any */
-    ValueMap origin;        /* the reverse */
+    ValueMap origin;        /* backward value → its forward value */
     ValueMap made;          /* forward value → its recomputed value */
-    ValueMap late;          /* the same, once more for late readers */
+    ValueMap late;          /* forward value → its second recomputed value,
+                             * for late readers */
     Values needed;          /* forward values that the backward region reads */
     bool *again;            /* by id: needed, and recomputed instead of saved */
-    bool *making;           /* by id: recomputed, needed or an operand */
+    bool *making;           /* by id: recomputed: needed itself, or read by a
+                             * recomputed op */
     bool *saved;            /* by id: saved */
     bool *held;             /* by id: would be saved if the plan had no
                              * checkpoint; NULL: it has none */
     bool plain;             /* ignore the plan's checkpoints */
     Answer *easy;           /* by id: see recompute_rules.c */
-    uint32_t nvalues;       /* the length of these */
+    uint32_t nvalues;       /* length of these arrays by id */
     Value **map;            /* for clones, by id; empty between them */
-    uint32_t nmap;          /* its length */
-    int *stretch;           /* by op id: of forward ops, see checkpoint.h */
+    uint32_t nmap;          /* length of `map` */
+    int *stretch;           /* by id of a forward op: see ir/checkpoint.h */
     uint32_t nops;
 };
 

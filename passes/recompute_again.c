@@ -1,10 +1,11 @@
 /* recompute_again.c: rewrites the backward pass: it reads saved values, and
  * recomputes the others right before their first reader.
  *
- * A unit that a recomputed stretch gathers joins the backward pass's own gather
- * of that unit. A cheap value that was recomputed for other recomputed ops is
- * not kept live for a late reader: it is recomputed a second time, from the
- * values that would be saved without checkpoint.
+ * If a recomputed stretch of modules (ir/checkpoint.h) gathers a unit, its
+ * gather joins the backward pass's own gather of that unit. A cheap value that
+ * was recomputed for other recomputed ops is not kept live for a late reader:
+ * it is recomputed a second time, from the values that would be saved without
+ * checkpoint.
  */
 #include <string.h>
 

@@ -1,14 +1,15 @@
 /* recompute_cut.c: chooses the values to save for the backward pass by a
  * minimum cut.
  *
- * Every relevant forward value becomes two nodes, with an edge between them
+ * The graph has two nodes for each forward value that the backward pass reads
+ * or that such a value can be recomputed from, with an edge between the two
  * whose capacity is the cost of saving the value. Edges of infinite capacity go
  * from the operands of an op to its result if the op may be recomputed; from
  * the source to a value that cannot be recomputed; and from a value that the
  * backward pass reads to the sink. A cut between source and sink is a set of
  * values from which all others can be recomputed; the minimum cut saves the
- * fewest bytes. Values that are available at no cost have no incoming edges.
- * (The method is that of PyTorch's min-cut partitioner.)
+ * fewest bytes. Values that are available at no cost are not in the graph. (The
+ * method is that of PyTorch's min-cut partitioner.)
  */
 #include "base/bug.h"
 #include "passes/maxflow.h"
@@ -16,7 +17,7 @@
 
 typedef struct Cut {
     Pair *r;
-    Values node; /* the relevant values; value i is nodes 2i and 2i + 1 */
+    Values node; /* values of the graph; value i is nodes 2i and 2i + 1 */
     int *number; /* by id: 1 + its index in `node`; 0: none */
     int *mark;   /* by id: see outlives_kernel */
     int question;

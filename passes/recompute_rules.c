@@ -1,13 +1,14 @@
 /* recompute_rules.c: decides which values the backward pass has at no cost, and
  * which ops it may recompute.
  *
- * Outside of checkpointed modules only cheap ops and gathers over tensor axes
- * may be recomputed. A *stretch* of checkpointed modules (ir/checkpoint.h) may
- * be recomputed completely, except for results that the plan keeps. Values that
- * leave the stretch are inputs of the next one and are saved like its own
- * inputs: else a chain of checkpoints would be one long stretch, recomputed all
- * together. A value that leaves the stretch may be recomputed only if cheap ops
- * alone compute it from the stretch's inputs.
+ * Outside of checkpointed modules only cheap ops and all-gathers over tensor
+ * axes (mesh axes that `parallelize` names) may be recomputed. A *stretch* of
+ * checkpointed modules (ir/checkpoint.h) may be recomputed completely, except
+ * for results that the plan keeps. Values that leave the stretch are inputs of
+ * the next one and are saved like its own inputs: else a chain of checkpoints
+ * would be one long stretch, recomputed all together. A value that leaves the
+ * stretch may be recomputed only if cheap ops alone compute it from the
+ * stretch's inputs.
  */
 #include "ir/checkpoint.h"
 #include "ir/units.h"

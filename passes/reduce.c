@@ -16,7 +16,7 @@
  *          %g = finish_grad{param="net.weight"} %cast : f32[8, 8]~dp
  *
  * Gradients are traced from finish_grad back to their producers, through loops,
- * sums and reductions. Linear in the number of ops.
+ * sums and reductions. Each value is visited once.
  */
 #include "passes/pass.h"
 
@@ -24,7 +24,7 @@ typedef struct Reduce {
     Program *p;
     bool *seen;         /* by value id: a gradient, or a term of one */
     size_t nvalues;
-    VEC(Op *) reduction; /* of gradients */
+    VEC(Op *) reduction; /* the reductions of gradients */
 } Reduce;
 
 static bool is_reduction(const Op *op)

@@ -34,7 +34,7 @@
 /* An attention whose query heads a style splits. */
 typedef struct Site {
     const Op *op;
-    const Style *style; /* of the query projection */
+    const Style *style; /* the query projection's style */
     int64_t heads, kv;
     const char *path[2]; /* modules of the key and value projections, or NULL */
 } Site;

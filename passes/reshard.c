@@ -1,17 +1,20 @@
 /* reshard.c: finds the cheapest sequence of collectives between two placements.
  *
  * requires: two placements of one tensor on one mesh
- * ensures:  a sequence of collectives, each over one axis, that converts the
- *           first into the second in the least modelled time
+ * ensures:  a sequence of collectives and local ops, each over one axis, that
+ *           converts the first into the second in the least modelled time.
+ *           reshard_emit joins neighbors over several axes into one op where
+ *           that is possible
  *
  * before   %y : f32[8, 64]+tp               wanted: f32[8/tp, 64]
- * after    %y.2 = reduce_scatter %y {axes=[tp]} : f32[8/tp, 64]
+ * after    %y.2 = reduce_scatter{axes={tp}, …} %y : f32[8/tp, 64]
  *
- * The method is Dijkstra's search over placements. It is exact, and small: a
- * few states for each axis, and only the axes that change or that block one
- * that does (a gather removes the minor axis of a dim only). The cost of a
- * collective is a latency for each of its rounds plus its bytes divided by the
- * bandwidth of a ring.
+ * The method is Dijkstra's search over placements. The search is small: a few
+ * states for each axis, and only the axes that change or that block one that
+ * does (a gather removes the minor axis of a dim only). For one or two axes the
+ * result is exact; for more, only dims that are split before or after may be
+ * split in between. The cost of a collective is a latency for each of its
+ * rounds plus its bytes divided by the bandwidth of a ring.
  */
 #include "passes/reshard.h"
 
@@ -82,8 +85,8 @@ typedef struct State {
 
 typedef struct Search {
     const Mesh *m;
-    const Type *type; /* its placement is not used */
-    double bytes;     /* of the global tensor */
+    const Type *type; /* the tensor's type; the placement is not used */
+    double bytes;     /* bytes of the global tensor */
     uint32_t axes;    /* axes that may change */
     uint32_t dims;    /* dims that may be split in between */
     int n;

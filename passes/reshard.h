@@ -1,8 +1,8 @@
 /* reshard.h: the cheapest sequence of collectives between two placements.
  *
- * States are placements of one tensor, edges are collectives over one axis; the
- * search is Dijkstra's, with a latency and bandwidth model. The same costs
- * drive propagation.
+ * The method is a search in a graph: its states are placements of one tensor,
+ * its edges collectives over one axis, with a latency and bandwidth model. The
+ * pass propagate uses the same costs.
  */
 #ifndef PARC_PASSES_RESHARD_H
 #define PARC_PASSES_RESHARD_H
@@ -21,16 +21,17 @@ typedef struct ReshardStep {
 typedef struct ReshardPath {
     int n;
     ReshardStep step[MAX_RESHARD_STEPS];
-    double seconds; /* of the model */
+    double seconds; /* modelled time */
 } ReshardPath;
 
 /* The conversion of `from` to the placement `to`; bug() if there is none (to
- * PMAX, for example). */
+ * PMAX, for example). reshard_seconds: the modelled time; infinite if there is
+ * none. */
 void reshard_path(const Mesh *m, const Type *from, const Placement *to,
                   ReshardPath *path);
 double reshard_seconds(const Mesh *m, const Type *from, const Placement *to);
 
-/* The same, memoized (reshard_memo.c). */
+/* reshard_memo.c: reshard_seconds, memoized. */
 typedef struct ReshardMemo ReshardMemo;
 ReshardMemo *reshard_memo_new(Arena *a, const Mesh *m);
 double reshard_memo_seconds(ReshardMemo *memo, const Type *from,

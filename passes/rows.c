@@ -4,7 +4,7 @@
  * requires: STAGE_STORED
  * ensures:  where the target supports it (TargetInfo.adds_rows): no
  *           embedding_grad remains whose only reader adds it to a tensor that
- *           no other op reads
+ *           the same region computes and no other op reads
  *
  * before   %dw = einsum{…} %dy, %x : f32[50257, 768]+dp backward
  *          %dw.2 = embedding_grad{n=50257} %dx, %tokens

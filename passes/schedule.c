@@ -2,10 +2,11 @@
  * in place.
  *
  * requires: STAGE_FUSED
- * ensures:  every op has a stream; a value that a loop carries or stacks, or
- *           that a step assigns, can be written to its destination by its
- *           producer, because a `copy` is inserted wherever that would
- *           overwrite a value that is still to be read
+ * ensures:  the step's ops are sorted by phase; every op has a stream; a value
+ *           that a loop carries or stacks, or that a step assigns, can be
+ *           written to its destination by its producer, because a `copy` is
+ *           inserted wherever that would overwrite a value that is still to be
+ *           read
  *
  * before   %r, %s = loop{n=4, reverse=false} : … {
  *            carry %x = %h : f32[8/dp, 64]
@@ -13,7 +14,7 @@
  *            yield %y, %x
  *          }
  *          %loss = all_reduce{axes={dp}} %z : f32[] forward
- * after    %h.2 = copy %h : f32[8/dp, 64] forward
+ * after    %h.2 = copy %h : f32[8/dp, 64] forward      (h must stay: an input)
  *          %r, %s = loop{n=4, reverse=false} : … {
  *            carry %x = %h.2 : f32[8/dp, 64]
  *            %x.3 = copy %x : f32[8/dp, 64] forward
@@ -25,9 +26,10 @@
  * The order of ops is the program's, phase by phase: gathers already precede
  * their first reader, and reductions follow their last producer; a gather's
  * attribute `prefetch` says how much earlier it is issued. Stream 0 computes, 1
- * communicates over tensor axes, 2 over data axes, 3 copies from and to host
- * memory. Where streams run concurrently, schedule_overlap.c orders ops so that
- * compute has work while tensor axes communicate.
+ * communicates over tensor axes (mesh axes that `parallelize` names), 2 over
+ * the other (data) axes, 3 copies from and to host memory. Where streams run
+ * concurrently, schedule_overlap.c orders ops so that compute has work while
+ * tensor axes communicate.
  */
 #include "passes/streams.h"
 
@@ -62,7 +64,8 @@ static bool claimed(const Schedule *s, const Value *v)
 static bool may_overwrite(const Schedule *s, const Value *v, const Value *old);
 static bool writes_anywhere(const Schedule *s, Value *root);
 
-/* The same for a loop that stacks v: whether it reads `old` slice by slice. */
+/* Whether a loop that stacks v may overwrite `old`: it reads `old` slice by
+ * slice, each before it writes there. */
 static bool may_overwrite_slices(const Schedule *s, const Value *v,
                                  const Value *old)
 {

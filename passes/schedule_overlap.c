@@ -1,9 +1,9 @@
 /* schedule_overlap.c: orders ops so that compute has work while a tensor axis
  * communicates.
  *
- * Collectives over tensor axes are on the critical path: the next op reads
- * their results. Where streams run concurrently, two reorderings give compute
- * work meanwhile:
+ * Collectives over tensor axes (mesh axes that `parallelize` names) are on the
+ * critical path: the next op reads their results. Where streams run
+ * concurrently, two reorderings give compute work meanwhile:
  *
  *   early   such a collective is issued as soon as its operands are
  *           available; the order of these collectives stays the same

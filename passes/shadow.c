@@ -18,8 +18,8 @@
  *          %w.bf16 = param{param="layers.*.weight.bf16"}
  *                    : bf16[4 x 64, 64]~dp forward
  *          %out = loop{n=4, reverse=false} : … {
- *            stack %wi.2 = %w.bf16 : bf16[64, 64]~dp
- *            %g = all_gather{axes={dp}, …} %wi.2 : bf16[64, 64] forward
+ *            stack %w.bf16.2 = %w.bf16 : bf16[64, 64]~dp
+ *            %g = all_gather{axes={dp}, …} %w.bf16.2 : bf16[64, 64] forward
  *          %w.new = update{param="layers.*.weight"} %w, … optimizer
  *          %w.bf16.new = cast{to=bf16} %w.new : bf16[4 x 64, 64]~dp optimizer
  *          assign{param="layers.*.weight.bf16"} %w.bf16.new optimizer

@@ -17,10 +17,10 @@
  * is the block itself. The all_gather becomes a barrier (meetings.c) and moves
  * no data.
  *
- * A gather has memory of its own, and copies, in two cases: the layers of a
+ * A gather has memory of its own, and copies, in three cases: the layers of a
  * stack are padded to equal runs, and an op reads all layers as one contiguous
- * tensor; or the gather's axes are not those that the parameter is sharded
- * over.
+ * tensor; the gather's axes are not those that the parameter is sharded over;
+ * or these are several.
  */
 #include "ir/uses.h"
 #include "passes/memory.h"
@@ -64,7 +64,8 @@ static bool is_taken_apart(const Value *v)
     return true;
 }
 
-/* The same for a layer that a loop gathers, and may stack. */
+/* Whether every reader of v, a layer that a loop gathers, and of the stack that
+ * the loop may yield of it, consumes each layer separately. */
 static bool is_stacked_apart(const Value *v)
 {
     const Op *loop = v->region->owner;

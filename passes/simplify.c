@@ -2,13 +2,13 @@
  *
  * requires: STAGE_PARTITIONED
  * ensures:  the same stage and the same values. Equal conversions of a value
- *           are done once in a region; an all-reduce whose readers only take
- *           slices is a reduce-scatter; a term that one rank alone adds to a
- *           partial sum is added after the reduction; the scalar terms of a sum
- *           are masked to partial in one op; gradients of shared KV heads are
- *           summed as late as possible; independent all-reduces over the same
- *           axes are one grouped op; dead values are neither computed, carried
- *           nor saved
+ *           are done once in a region; an all-reduce whose readers all take the
+ *           same slice is a reduce-scatter; a term that one rank alone adds to
+ *           a partial sum is added after the reduction; the scalar terms of a
+ *           sum are masked to partial in one op; gradients of shared KV heads
+ *           are summed as late as possible; independent all-reduces over the
+ *           same axes are one grouped op; dead values are neither computed,
+ *           carried nor saved
  *
  * before   %a = all_reduce{axes={tp}} %x : f32[8, 8] forward
  *          %b = take_part{axes={tp}} %a : f32[8, 8/tp] forward

@@ -1,20 +1,21 @@
 /* simplify_buckets.c: joins independent all-reduces over the same axes into one
  * grouped op.
  *
- * before   %a = all_reduce %x {axes=[tp]}
- *          %da = finish_grad %a
- *          %b = all_reduce %y {axes=[tp]}
- *          %db = finish_grad %b
- * after    %a, %b = all_reduce %x, %y {axes=[tp]}
- *          %da = finish_grad %a
- *          %db = finish_grad %b
+ * before   %a = all_reduce{axes={tp}} %x
+ *          %da = finish_grad{…} %a
+ *          %b = all_reduce{axes={tp}} %y
+ *          %db = finish_grad{…} %b
+ * after    %a, %b = all_reduce{axes={tp}} %x, %y
+ *          %da = finish_grad{…} %a
+ *          %db = finish_grad{…} %b
  *
  * The group runs in the place of its last member. An op between the members
  * that reads an earlier one is moved after the group. Only ops at the end of a
  * gradient may be moved (finish_grad and optimizer ops that depend on it):
  * delaying others would cost memory or time. No member may depend on another.
- * Sums of gradients over data axes are not grouped here: the pass storage moves
- * them to where the gradients are computed, unit by unit.
+ * Sums of gradients over data axes (mesh axes that no `parallelize` names) are
+ * not grouped here: the pass storage moves them to where the gradients are
+ * computed, unit by unit.
  */
 #include "passes/simplify.h"
 

@@ -5,9 +5,10 @@
  * after    %a, %b = loop n=4 … carry(%x = %x0) free(%t = %c)
  *                   { … yield %y, %z }
  *
- * Without boundaries, values that were saved for the backward pass under
- * several names are one value. A stack of a loop-invariant value is replaced by
- * the value: later loops that slice the stack read it directly.
+ * Autodiff saves a value once for each name that it has before and after
+ * boundaries; since partition has removed these, the names are one value. A
+ * stack of a loop-invariant value is replaced by the value: later loops that
+ * slice the stack read it directly.
  */
 #include "base/bug.h"
 #include "passes/simplify.h"

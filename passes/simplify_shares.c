@@ -10,8 +10,8 @@
  *          %t = add %x, %y : f32[]+dp+tp
  *          %u = add %t, %s.2 : f32[]+dp+tp
  *
- * The gradient norm has such sums: the squares of replicated gradients count
- * once. Otherwise the order of a sum does not change.
+ * The gradient norm has such sums: the squares of gradients that are equal on
+ * all ranks of tp count once. The other terms of a sum keep their order.
  */
 #include "passes/simplify.h"
 

@@ -83,7 +83,7 @@ static Op *reduce_first(Program *p, Op *reduce, Op *sum, int share)
     for (int a = 0; a < p->mesh.n; a++)
         first->out[0]->why[a] = last->out[0]->why[a] = whole->why[a];
     ir_replace_uses(reduce->region, whole, last->out[0]);
-    last->out[0]->name = whole->name; /* its previous owner is removed */
+    last->out[0]->name = whole->name; /* `reduce` had it and is removed */
     return first;
 }
 

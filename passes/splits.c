@@ -158,7 +158,7 @@ static void find_candidates(const Op *op, const Rule *r, int axis,
         add_partials(c, op, r->nargs);
 }
 
-/* Every possible split, for given results. */
+/* Lists every possible split, for given results. */
 static void all_candidates(const Op *op, const Rule *r, Candidates *c)
 {
     c->n = 0;

@@ -27,11 +27,11 @@ typedef struct Demands {
 } Demands;
 void demands_add(Demands *list, const Demand *d);
 
-enum { MAX_RESULTS = 3 }; /* of an op that has a sharding rule */
+enum { MAX_RESULTS = 3 }; /* results of an op that has a sharding rule */
 
 typedef struct Choice {
     Split split[MAX_AXES];
-    Placement *want;            /* of each operand of the rule */
+    Placement *want;            /* for each operand of the rule */
     Placement out[MAX_RESULTS];
     double seconds;
 } Choice;
@@ -48,7 +48,8 @@ const Rule *splits_rule(Splits *s, const Op *op);
 
 /* The modelled time of a conversion, memoized. */
 double splits_convert(Splits *s, const Type *from, const Placement *to);
-/* The same, to the cheapest placement that satisfies a demand. */
+/* The modelled time of a conversion to the cheapest placement that satisfies a
+ * demand. */
 double splits_meet(Splits *s, const Type *from, const Demand *d);
 
 /* The cheapest choice for an op whose results have these demands. `now`, or

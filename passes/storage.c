@@ -9,7 +9,8 @@
  *           first use in each region and phase, a grouped reduce_scatter
  *           follows the gradients; updates work on shards. Remaining sums over
  *           data axes (replicas, the outer axis of hybrid sharding) are grouped
- *           by unit and run in the loop that computes the gradients
+ *           by unit and run in the loop that computes the gradients, or with
+ *           gradient accumulation at the end
  *
  * before   %w = param{param="layers.*.weight"} : f32[4 x 64, 64] forward
  *          %out, %saved = loop{n=4, reverse=false} : … {

@@ -20,7 +20,7 @@ typedef struct Move {
     Value *from, *to;
     Op *first;         /* gathers: the first reader in the region */
     bool frozen;       /* gathers: the parameter is not trained */
-    Loc loc;           /* of the plan's item, or of the parameter */
+    Loc loc;           /* where the plan's item or the parameter is */
     bool done;
 } Move;
 

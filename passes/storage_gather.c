@@ -7,8 +7,10 @@
  *          %y = einsum{…} %x, %wi.3 : f32[8/dp, 64] forward
  *
  * All parameters of a unit that one region and phase needs are gathered by one
- * collective, before the first reader. The unit's `reshard` decides whether the
- * backward pass re-gathers:
+ * collective, before the first reader. Outside of loops it is moved after the
+ * gather of the unit `prefetch` units earlier, but not across a loop; inside a
+ * loop it has the attribute `prefetch`, by which issue.c issues it early. The
+ * unit's `reshard` decides whether the backward pass re-gathers:
  *   true   it does.
  *   false  the forward pass gathers once a step, and the backward pass reads
  *          the result: a forward loop yields the gathered layers as a stack,
@@ -39,8 +41,8 @@ static bool is_slice(const Op *op, int i)
 typedef struct Shard {
     Storage *s;
     const Unit *u;
-    uint32_t axes;    /* of the unit */
-    const char *name; /* of the unit */
+    uint32_t axes;    /* the unit's mesh axes */
+    const char *name; /* the unit's name */
     bool frozen;
     bool kept;        /* gathered once a step for all readers */
     bool in_one;      /* some reader needs a stack's layers contiguous, without

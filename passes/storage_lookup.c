@@ -2,8 +2,8 @@
  *
  * before   %cast = cast{to=bf16} %table : bf16[32000, 256]
  *          %h = embedding %cast, %ids : bf16[8, 256, 256]
- * after    %h.2 = embedding %table, %ids : f32[8, 256, 256]
- *          %h = cast{to=bf16} %h.2 : bf16[8, 256, 256]
+ * after    %h = embedding %table, %ids : f32[8, 256, 256]
+ *          %cast.2 = cast{to=bf16} %h : bf16[8, 256, 256]
  *
  * A table that is gathered is cast before the gather, to move fewer bytes. One
  * that is not gathered would be cast completely for a few of its rows. The

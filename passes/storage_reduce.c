@@ -45,7 +45,7 @@ static uint32_t axes_of(const Op *op)
 typedef struct Grad {
     Storage *s;
     const Unit *u; /* NULL: none */
-    uint32_t axes; /* that the unit shards over */
+    uint32_t axes; /* axes that the unit shards over */
     const char *group;
     Loc loc;
 } Grad;
@@ -272,7 +272,7 @@ typedef struct Group {
     int n;
     int64_t bytes;
     Op *after;         /* the last definition; NULL: the region's start */
-    int last, first;   /* its place; the place of the first reader */
+    int last, first;   /* positions of the last definition, the first reader */
 } Group;
 
 static int64_t bytes_of(const Storage *s, const Move *m)

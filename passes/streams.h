@@ -1,4 +1,5 @@
-/* streams.h: the order of issue of a step's statements, and their events.
+/* streams.h: the order of issue of a step's statements, their events and their
+ * barriers.
  *
  * A stream runs its statements one after another; different streams run
  * concurrently, except where events order them: a statement may record an event
@@ -20,8 +21,8 @@ typedef enum IssueKind {
     ISSUE_AHEAD, /* inside a loop: for the iteration `turns` later, if it
                   * exists */
     ISSUE_FIRST, /* before the loop: for iteration `turns` */
-    ISSUE_BEGIN, /* of the step: all earlier work is complete */
-    ISSUE_END,   /* of the step: all work is complete after it */
+    ISSUE_BEGIN, /* the step begins: all earlier work is complete */
+    ISSUE_END,   /* the step ends: all work is complete after it */
 } IssueKind;
 
 /* When a wait applies: WAIT_FIRST only in the first iteration of its loop. */
@@ -53,8 +54,8 @@ typedef struct Issue {
     const Op *op;      /* NULL: begin and end */
     IssueKind kind;
     int turns;
-    const Op *at;      /* of a hoisted gather (below); NULL: not hoisted across
-                        * ops */
+    const Op *at;      /* where a hoisted gather is issued (Lead); NULL: not
+                        * hoisted across ops */
     int left;          /* if `at` is a loop: remaining iterations when it is
                         * issued */
     int stream;
@@ -73,18 +74,18 @@ typedef struct IssueList {
 typedef struct Event {
     const Op *loop;    /* around the op that records it; NULL: none */
     int slots;         /* 1: every wait is for the latest record */
-    int number;        /* of its first slot: parc_record(…, number + …) */
+    int number;        /* its first slot: parc_record(…, number + …) */
 } Event;
 
 typedef struct StreamPlan {
-    int streams;       /* of the target */
+    int streams;       /* number of streams of the target */
     int nissues;       /* ids in use */
     Issue begin, end;
     IssueList step;
     IssueList *body;   /* by op id of a loop */
     Event *event;
     int nevents;
-    int nslots;        /* of all events */
+    int nslots;        /* slots of all events together */
 } StreamPlan;
 
 /* ---- issue.c, memory_streams.c ------------------------------------------- */

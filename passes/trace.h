@@ -5,7 +5,7 @@
  * reached a fixed point; those between are skipped in whole periods (of slots
  * that iterations use in rotation). The last iteration before them also
  * accesses their slices of stacked tensors. So the size of a trace does not
- * depend on the number of layers. Addresses are final.
+ * depend on the number of layers. The addresses are those of Program.memory.
  */
 #ifndef PARC_PASSES_TRACE_H
 #define PARC_PASSES_TRACE_H
@@ -21,6 +21,7 @@ typedef struct Access {
     const Value *value; /* NULL: scratch, or the whole arena */
 } Access;
 
+/* A dynamic instance: one execution of a statement. */
 typedef struct Act {
     const Issue *issue;
     bool first;          /* in the first iteration of the loop that issues it */

@@ -1,10 +1,12 @@
 /* turns.c: turns a loop axis of the mesh into a loop; see turns.h.
  *
- * requires: Turns.inside, Turns.total and Turns.gather; the operands of totals
- *           are computed inside; no op inside depends on a result of the loop
+ * requires: Turns.inside, Turns.total and Turns.gather are filled in; the
+ *           operands of totals are computed inside; no op inside depends on a
+ *           result of the loop
  * ensures:  ops that were inside are in the body of a loop, forward ops before
- *           backward ops; inputs and bases that differ between iterations are
- *           stacked operands; sums over the iterations are carries in f32
+ *           backward ops; inputs and `base` values (where a part begins) that
+ *           differ between iterations are stacked operands; sums over the
+ *           iterations are carries in f32
  */
 #include <string.h>
 
@@ -67,7 +69,8 @@ static void fold(const Turns *t, Value *v)
     v->why[t->axis] = (Why){0};
 }
 
-/* The inverse, for an all-gather of what the iterations yield. */
+/* Turns an all-gather of what the iterations yield into an unfold of the stack
+ * that the loop returns. */
 static void unfold(Op *gather, int dim, Value *stack)
 {
     gather->kind = OP_unfold;

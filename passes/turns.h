@@ -14,7 +14,7 @@
  *     %t = all_reduce{axes={dp, micro}} %s : f32[] forward
  *   after, on mesh dp=2
  *     %x = input{input=0} : f32[4 x 16/dp, 8] forward
- *     %zero = full{value=0, …} : f32[]+dp forward
+ *     %zero = zeros{type=f32, …} : f32[]+dp forward
  *     %t.2 = loop{n=4, reverse=false} : f32[]+dp forward {
  *       carry %sum = %zero : f32[]+dp
  *       stack %x.2 = %x : f32[16/dp, 8]
@@ -26,9 +26,9 @@
  *     %t = all_reduce{axes={dp}} %t.2 : f32[] forward
  *
  *   turns.c        builds the loop
- *   turns_order.c  which ops run in the loop, before it and after it
- *   turns_type.c   types without the loop axis
- *   turns_sum.c    sums over the iterations, accumulated where terms are made
+ *   turns_order.c  decides which ops run in the loop, before it and after it
+ *   turns_type.c   computes types without the loop axis
+ *   turns_sum.c    accumulates sums over the iterations in place
  */
 #ifndef PARC_PASSES_TURNS_H
 #define PARC_PASSES_TURNS_H
@@ -56,7 +56,7 @@ typedef struct Turns {
 
 /* ---- turns_order.c ------------------------------------------------------- */
 
-bool turns_over(const Op *op, int axis); /* a conversion over the axis */
+bool turns_over(const Op *op, int axis); /* op is a conversion over it */
 bool turns_differs(const Value *v, int axis); /* v differs between iterations */
 /* Whether an operand or result of the op, or a value of its body, differs
  * between iterations. */

@@ -1,5 +1,5 @@
-/* turns_order.c: decides which ops run in the loop, before it and after it; see
- * turns.h. */
+/* turns_order.c: decides which ops run in the loop that replaces a loop axis
+ * (turns.h), before it and after it. */
 #include "passes/turns.h"
 
 bool turns_over(const Op *op, int axis)

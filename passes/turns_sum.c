@@ -8,8 +8,8 @@
  *     %sum.2 = add %sum, %dw : f32[32 x 64, 64] backward
  *   after
  *     %dh, %dw = loop{n=32, reverse=true} : …, f32[32 x 64, 64] backward {
- *       …
  *       stack %sumi = %sum : f32[64, 64]
+ *       …
  *       %add = add %sumi, %dwi : f32[64, 64] backward
  *       yield %dx, %add
  *     }

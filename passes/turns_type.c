@@ -1,4 +1,5 @@
-/* turns_type.c: computes types without the loop axis; see turns.h. */
+/* turns_type.c: computes types without the loop axis (turns.h): those of one
+ * iteration's part, and of a stack of the parts of all iterations. */
 #include <string.h>
 
 #include "passes/turns.h"

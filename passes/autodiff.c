@@ -31,7 +31,7 @@
  * op's rule (gradients.h) adds gradient terms to its operands. When the walk
  * reaches the producer of a value, all terms of the value exist, in an order
  * that the program's order determines, and are summed. Only the carries of a
- * backward loop can start from a zero gradient (autodiff_loop.c).
+ * backward loop can be zero gradients (autodiff_loop.c).
  */
 #include <string.h>
 

@@ -7,6 +7,8 @@
  * that differ only in these axes, and each rank counts an equal share of it.
  * The peak is the number of bytes that a rank counts; the lower bound is the
  * largest sum of live bytes at one time, with alignment and shares.
+ *
+ * The header also declares liveness.c and arena_pack.c.
  */
 #ifndef PARC_PASSES_MEMORY_H
 #define PARC_PASSES_MEMORY_H

@@ -1,7 +1,7 @@
 /* reshard_memo.c: memoizes the modelled times of conversions.
  *
  * Propagation asks for the same few conversions repeatedly. The table has one
- * slot for each hash value; a collision replaces the entry.
+ * entry for each hash value; a collision replaces it.
  */
 #include "passes/reshard.h"
 

@@ -7,6 +7,9 @@
  * issue is that of the program, except for hoisted gathers (issue.c). The pass
  * `events` adds records and waits from the addresses; hazards.c checks the
  * result independently. A target with one stream has no events.
+ *
+ * The header also declares the files of other passes that consider streams:
+ * memory_streams.c, memory_lead.c and schedule_overlap.c.
  */
 #ifndef PARC_PASSES_STREAMS_H
 #define PARC_PASSES_STREAMS_H

@@ -1,4 +1,5 @@
-/* trace.h: a step as a sequence of statements with the bytes that they access.
+/* trace.h: simulates a step as a sequence of statements, with the bytes that
+ * they access.
  *
  * Loops are simulated iteration by iteration. Of a long loop only the first and
  * last iterations are simulated, enough of them that all that repeats has

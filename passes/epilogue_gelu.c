@@ -51,13 +51,13 @@ static double gelu_grad(double x)
                              (1 + 3 * 0.044715 * x * x);
 }
 
-/* From -4.1 to 4.3, not equidistant. */
+/* Samples of the first operand: from -4.1 to 4.3, not equidistant. */
 static double sample(int i)
 {
     return -4.1 + 8.4 * i / (SAMPLES - 1) + 0.13 * sin(7 * i);
 }
 
-/* Never near zero. */
+/* Samples of the second operand: never near zero. */
 static double second_sample(int i)
 {
     return (i % 2 ? 1.3 : -0.8) + 0.4 * cos(5 * i);

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-/* By stream: how many of its statements have certainly completed. */
+/* By stream: the number of statements that have certainly completed. */
 typedef struct Known {
     int upto[STREAMS];
 } Known;

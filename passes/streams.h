@@ -98,13 +98,15 @@ typedef struct StreamPlan {
  * that op is a loop, in one of its last iterations. */
 typedef struct Lead {
     const Op *gather;
-    IssueKind kind;    /* ISSUE_HERE, or ISSUE_FIRST … */
-    int turns;         /* … for this iteration of its loop */
-    const Op *at;      /* NULL: not hoisted */
-    int left;          /* if at is a loop: remaining iterations when it is
-                        * issued … */
-    int unit;          /* … where this unit of the iteration begins; -1: at its
-                        * start */
+    IssueKind kind;    /* ISSUE_FIRST for a loop's first iterations; else
+                        * ISSUE_HERE */
+    int turns;         /* ISSUE_FIRST: the iteration that it gathers for */
+    const Op *at;      /* the op before or in which it is issued; NULL: not
+                        * hoisted */
+    int left;          /* if `at` is a loop: remaining iterations when it is
+                        * issued */
+    int unit;          /* if `at` is a loop: the unit of the iteration where it
+                        * is issued; -1: at the iteration's start */
 } Lead;
 
 /* The ops that are issued earlier than in the program: within their loop, or

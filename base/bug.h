@@ -1,8 +1,8 @@
-/* bug.h: internal errors.
+/* bug.h: reports internal errors: faults of parc, not of its input.
  *
- * bug() reports an internal error and aborts. First it calls the hook that the
- * pipeline has set, which saves the last valid IR and prints the command that
- * reproduces the error.
+ * bug() prints a message and aborts. First it calls the hook that the pipeline
+ * has set, which saves the last valid IR and prints the command that reproduces
+ * the error.
  */
 #ifndef PARC_BASE_BUG_H
 #define PARC_BASE_BUG_H

@@ -1,4 +1,5 @@
-/* file.c: reads files, writes sets of files atomically, runs child processes.
+/* file.c: reads files, writes sets of files atomically, removes directories,
+ * runs child processes, and prepares standard streams, signals and the stack.
  *
  * A file of a set is written under a temporary name in its final directory and
  * renamed by outputs_commit. If the final path is not a regular file

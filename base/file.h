@@ -1,4 +1,5 @@
-/* file.h: reading files, writing sets of files, running child processes. */
+/* file.h: reads files, writes sets of files, removes directories, runs child
+ * processes, and prepares a program's standard streams, signals and stack. */
 #ifndef PARC_BASE_FILE_H
 #define PARC_BASE_FILE_H
 
@@ -32,8 +33,8 @@ Outputs *outputs_new(Arena *a);
 const char *outputs_mkdir(Outputs *o, const char *path);
 const char *outputs_add(Outputs *o, const char *path, const char *text,
                         size_t size, bool executable);
-/* The same, but a link or a special file at `path` is replaced, not written
- * through. */
+/* Adds a file like outputs_add, but replaces a link or a special file at `path`
+ * instead of writing through it. */
 const char *outputs_replace(Outputs *o, const char *path, const char *text,
                             size_t size);
 /* The temporary name of a file that a child process writes (the linker). NULL

@@ -1,9 +1,14 @@
-/* checkpoint.h: which ops the plan's `checkpoint` wants recomputed.
+/* checkpoint.h: finds the ops that the plan's `checkpoint` wants recomputed.
  *
- * A *stretch* is the part of the forward pass between two checkpoints: a module
- * that an item of `checkpoint` names, with all its children, or all modules
- * that brackets join. Of nested ones the outermost counts; the innermost item
- * says what is saved.
+ * A *stretch*, a segment in PyTorch's terms, is the part of the forward pass
+ * between two checkpoints: a module that an item of `checkpoint` names, with
+ * all its children, or all modules that brackets join:
+ *
+ *   checkpoint { layers.* }           each layer is a stretch
+ *   checkpoint { [norm, output] }     both modules are one stretch
+ *
+ * If items are nested, the outermost one determines the stretch, the innermost
+ * one what is saved.
  */
 #ifndef PARC_IR_CHECKPOINT_H
 #define PARC_IR_CHECKPOINT_H
@@ -23,7 +28,8 @@ int checkpoint_stretch(const Program *p, const char *path, const char *loop);
  * none. */
 int checkpoint_item(const Program *p, const char *path);
 
-/* Whether that item's `keep` saves the results of such an op. */
+/* Whether `keep` of the innermost item for the op's module saves the results of
+ * such an op. */
 bool checkpoint_keeps(const Program *p, const Op *op);
 
 /* An item as in the plan: "layers.*", "[a, b]", "every Block". */

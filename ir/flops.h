@@ -1,4 +1,4 @@
-/* flops.h: floating-point operations, counted from sharding rules.
+/* flops.h: counts floating-point operations, from sharding rules.
  *
  * In the forward and backward pass only contractions count, as is common: 2 for
  * each multiply-add of an einsum, the two products of attention (half of them

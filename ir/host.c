@@ -1,11 +1,11 @@
 /* host.c: determines which memory a value is in, and which ops may read it
  * there.
  *
- * The memory follows from the parameters; values have no annotation. Host
- * memory has parameters whose row says `host`, slices that loops take of them,
- * results of `store`, stacks of these, and views. Loops pass such values on,
- * `fetch` reads them, `assign` makes them a parameter's new value. Kernels and
- * collectives access device memory only.
+ * The memory follows from the parameters; values have no annotation. In host
+ * memory are parameters with Param.host (set by the pass `offload`), slices
+ * that loops take of them, results of `store`, stacks of these, and views.
+ * Loops pass such values on, `fetch` reads them, `assign` makes them a
+ * parameter's new value. Kernels and collectives access device memory only.
  *
  *   param "w.m" : f32[4 x 64] … host
  *   %m = param{param="w.m"} : f32[4 x 64] optimizer           host

@@ -5,9 +5,10 @@
  *
  *   counter = (i / 4, i / 4 >> 32, site, 0)   key = (key, key >> 32)
  *
- * as a number of 24 bits; the key of a layer is made of the block with the
- * counter (layer, 0, 0, 1). runtime/parc_random.h has the same functions for
- * emitted programs.
+ * as a number of 24 bits. A site is an op of the model that draws numbers; its
+ * attribute `site` is its number. The key of a layer is made of the block with
+ * the counter (layer, 0, 0, 1). runtime/parc_random.h has the same functions
+ * for emitted programs.
  */
 #include "ir/interp_impl.h"
 

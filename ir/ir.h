@@ -244,7 +244,7 @@ enum {
     UPDATE_LR,
     UPDATE_BIAS1,
     UPDATE_BIAS2,
-    UPDATE_FACTOR, /* of all gradients */
+    UPDATE_FACTOR, /* multiplies all gradients */
     UPDATE_GOOD,   /* 0: the step changes nothing */
 };
 /* Whether gradients are multiplied by a factor before use: they are clipped, or
@@ -307,7 +307,7 @@ typedef struct Build {
  * from STAGE_PARTITIONED on, and Replicate before. */
 Op *ir_op(Build *b, OpKind kind, int nargs, Value *const *args,
           const Attr *attr, const char *hint);
-/* The same for one result. */
+/* Like ir_op, for an op with one result, which it returns. */
 Value *ir_value(Build *b, OpKind kind, int nargs, Value *const *args,
                 const Attr *attr, const char *hint);
 Value *ir_unary(Build *b, OpKind kind, Value *x);
@@ -406,7 +406,7 @@ int op_attr_index(OpKind kind, const char *name);
 static inline int64_t loop_trips(const Op *op) { return op->attr[0].i; }
 static inline bool loop_reverse(const Op *op) { return op->attr[1].i; }
 bool op_is_collective(OpKind kind); /* moves data between ranks */
-bool op_is_conversion(OpKind kind); /* those, take_part and take_share */
+bool op_is_conversion(OpKind kind); /* collectives, take_part, take_share */
 bool op_is_elementwise(OpKind kind); /* rule "=" */
 bool op_is_einsum(OpKind kind); /* with or without an epilogue */
 /* The reduce_scatter after an einsum_shard, with only ops of this kind between

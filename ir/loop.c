@@ -1,5 +1,5 @@
-/* loop.c: ops with a body: building them, adding and removing operands and
- * results.
+/* loop.c: builds ops with a body, and adds and removes operands and results of
+ * loops.
  *
  * A loop has two pairs of parallel lists: operands and arguments (carries,
  * stacks, free), yields and results (carries, then stacks).

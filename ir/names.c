@@ -1,4 +1,4 @@
-/* names.c: unique names of values.
+/* names.c: gives values unique names.
  *
  * A hash table of the names in use. Each entry also stores the next number to
  * append to its name, so that finding a unique name takes constant time.

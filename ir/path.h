@@ -33,12 +33,12 @@ const char *path_range_text(Arena *a, PathRange r);
 /* Whether a pattern matches a whole path. A number or range matches each range
  * that has an element in common with it. */
 bool path_matches(const char *pattern, const char *path);
-/* The same, but a range of the path is only matched by a number or range that
- * contains its first element: of several patterns for elements of one range,
- * one matches. */
+/* Matches like path_matches, except that a range of the path is only matched by
+ * a number or range that contains its first element: of several patterns for
+ * elements of one range, one matches. */
 bool path_leads(const char *pattern, const char *path);
-/* The same as path_matches, but each segment of either may be the pattern:
- * "s.0.b.1" and "s.*.b.1-2" overlap. */
+/* Whether two paths overlap: as path_matches, but each segment of either may be
+ * the pattern: "s.0.b.1" and "s.*.b.1-2" overlap. */
 bool path_meets(const char *a, const char *b);
 /* Whether a text matches a pattern in which each '*' stands for any
  * characters. */

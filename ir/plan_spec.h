@@ -1,4 +1,4 @@
-/* plan_spec.h: the user's plan, resolved to mesh axes.
+/* plan_spec.h: holds the user's plan, resolved to mesh axes.
  *
  * The frontend builds it; passes/plan.c, passes/storage.c and other passes
  * apply it. It is part of a Program, so that a run can resume from a dump with
@@ -54,13 +54,13 @@ enum { MAX_PREFETCH = 16 };
 typedef struct Style {
     StyleKind kind;
     const char *path;
-    int axis; /* of the mesh */
+    int axis; /* index of the mesh axis */
     bool whole; /* Colwise: all ranks of this axis have the same weight (pass
                  * refine) */
     int nin, nout;
     Layout in_from[MAX_PORTS], in_to[MAX_PORTS];
     Layout out_from[MAX_PORTS], out_to[MAX_PORTS];
-    Loc loc;  /* of the style */
+    Loc loc;  /* where the plan names the style */
 } Style;
 
 typedef enum UnitKind { UNIT_PATHS, UNIT_EVERY, UNIT_MIN_PARAMS } UnitKind;
@@ -72,7 +72,8 @@ typedef struct Unit {
     int npaths;
     const char *class;       /* UNIT_EVERY */
     int64_t min_params;      /* UNIT_MIN_PARAMS */
-    uint32_t axes;           /* shards over them as over one axis */
+    uint32_t axes;           /* parameters are sharded over these axes, as over
+                              * one */
     int replicate_axis;      /* -1, or the outer axis of hybrid sharding */
     bool replicas;           /* no_shard: full parameters on every rank */
     int reshard;             /* 1: re-gathered for the backward pass, 0: not,
@@ -86,7 +87,7 @@ typedef enum Keep {
     KEEP_ATTENTION = 1, /* attention's result and row log-sums */
     KEEP_MATMUL = 2,    /* results of contractions */
 } Keep;
-/* Their names; NULL ends the list. Name k is the bit 1 << k. */
+/* The names of Keep's bits: name k is the bit 1 << k; NULL ends the list. */
 extern const char *const keep_words[];
 
 /* One item of a `checkpoint` clause: ops of the modules that it names are
@@ -96,7 +97,7 @@ typedef struct Checkpoint {
     const char *const *path;
     int npaths;
     const char *class; /* `every Class`: then there are no paths */
-    int every;         /* of an array, elements 0, every, 2 every, … */
+    int every;         /* recomputes elements 0, every, 2 every, … of an array */
     uint32_t keep;     /* bits of Keep */
     Loc loc;
 } Checkpoint;
@@ -106,7 +107,7 @@ typedef enum Offload {
     OFFLOAD_OPTIMIZER = 1,  /* optimizer states */
     OFFLOAD_PARAMETERS = 2, /* parameters, or a rank's shards of them */
 } Offload;
-/* Their names; NULL ends the list. Name k is the bit 1 << k. */
+/* The names of Offload's bits: name k is the bit 1 << k; NULL ends the list. */
 extern const char *const offload_words[];
 
 typedef struct PlanSpec {

@@ -1,4 +1,5 @@
-/* readers.c: see readers.h.
+/* readers.c: indexes the readers of values and the order of ops, and updates
+ * both when a pass changes the program; see readers.h.
  *
  * Each op has a number that increases along its region, with gaps. An inserted
  * op gets the middle of the gap; without a gap the whole region is renumbered.

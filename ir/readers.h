@@ -1,5 +1,5 @@
-/* readers.h: the readers of every value and the order of ops, for passes that
- * rewrite one op at a time.
+/* readers.h: finds the readers (consumers) of values and compares the positions
+ * of ops, for passes that rewrite one op at a time.
  *
  * Unlike the index of uses.h, this one follows the changes: a pass enters each
  * op that it inserts or moves, and replaces values here. Without it a search

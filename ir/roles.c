@@ -1,7 +1,10 @@
-/* roles.c: see roles.h. One walk over the forward pass:
+/* roles.c: finds the weight, and the biases, of each module; see roles.h.
+ *
+ * One walk over the forward pass recognizes:
  *
  *   %x.3 = boundary{path="up", port="in0"} %h    the first input of "up"
- *   %e   = einsum{spec="abk,kn->abn"} %x.3, %w   w is its weight: in 0, out 1
+ *   %e   = einsum{spec="abk,kn->abn"} %x.3, %w   w is the weight of "up":
+ *                                                in_dim 0, out_dim 1
  *   %y   = add %e, %b                            b is a bias of w
  */
 #include "ir/roles.h"

@@ -1,4 +1,4 @@
-/* roles.h: which parameter is the weight of a module, and what its dims are.
+/* roles.h: finds the weight of each module, and tells what its dims are.
  *
  * ColwiseParallel and RowwiseParallel split the weight of a module. It is found
  * by what the module's own forward does, not by the name of its class. The
@@ -15,18 +15,18 @@ enum { MAX_BIASES = 4 };
 
 typedef struct WeightRole {
     int param;
-    const char *path;    /* of the module */
+    const char *path;    /* path of the module */
     bool lookup;         /* rows are looked up, nothing is contracted */
-    int in_dim, out_dim; /* of the parameter: contracted (or the rows), and the
-                          * result's last dim */
+    int in_dim, out_dim; /* dims of the parameter: the contracted one (or the
+                          * rows), and the one that is the result's last dim */
     int bias[MAX_BIASES]; /* 1-D parameters of the module that elementwise ops
                            * join with the result */
     int nbiases;
 } WeightRole;
 typedef VEC(WeightRole) WeightRoles;
 
-/* The roles of all weights, in program order: each of a parameter in a module
- * that declares it. */
+/* The roles of all weights, in program order; each weight is a parameter that
+ * its module declares. */
 WeightRoles weight_roles(const Program *p);
 /* The role of the module's only weight; NULL if it has none or several: then
  * *n is how many. */

@@ -1,4 +1,4 @@
-/* rules.h: sharding rules.
+/* rules.h: makes the sharding rule of an op, and derives placements from it.
  *
  * A rule maps every dim of every operand and result to factors. `matmul` has
  * "bsk, fk -> bsf": splitting factor b over a mesh axis splits dim 0 of operand

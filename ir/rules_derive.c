@@ -76,7 +76,7 @@ bool rule_allows(const Program *p, const Op *op, const Rule *r, Split s,
     if (r->nargs == 0)
         return is_zero(op);
     if (op->kind == OP_cast && !dtype_is_float(op->out[0]->type.dtype))
-        return false; /* rounds */
+        return false; /* rounding to integers is not linear */
     return s.operand < 0 ? linear_in_all(op->kind)
                          : linear_in(op->kind, s.operand);
 }

@@ -7,8 +7,8 @@ static const double limit = 0x1p58;
 typedef struct Total {
     const Mesh *mesh;
     double bytes;
-    double most; /* of one op or parameter */
-    Loc loc;     /* of that */
+    double most; /* the most bytes of one op or parameter */
+    Loc loc;     /* location of the op or parameter with the most bytes */
 } Total;
 
 /* All ranks' bytes, with the padding of flat runs. */

@@ -97,7 +97,7 @@ typedef struct Type {
 } Type;
 
 bool place_equal(const Placement *a, const Placement *b);
-uint32_t place_hash(const Placement *p); /* of a placement */
+uint32_t place_hash(const Placement *p); /* hash for tables of placements */
 bool type_equal(const Type *a, const Type *b); /* including placement */
 bool type_same_shape(const Type *a, const Type *b); /* dims and stack */
 
@@ -134,7 +134,7 @@ const char *type_check(Arena *a, const Type *t, const Mesh *m);
 void type_normalize(Type *t, const Mesh *m);
 
 void type_print(Out *o, const Type *t, const Mesh *m);
-/* The same in the arena, for messages. */
+/* The text that type_print prints, in the arena, for messages. */
 const char *type_text(Arena *a, const Type *t, const Mesh *m);
 /* One axis as users write it: "R", "S(0)", "P", "Pmax", "flat". */
 const char *axis_place_text(Arena *a, AxisPlace p);

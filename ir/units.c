@@ -52,7 +52,7 @@ static int unit_takes_module(const Program *p, const Unit *u, const Module *m)
     return most;
 }
 
-/* Of each parameter the item and the module that names it: indices into
+/* For each parameter, the item and the module that names it: indices into
  * PlanSpec.unit and Program.module; -1: none. */
 struct UnitTable {
     int n;

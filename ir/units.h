@@ -1,4 +1,4 @@
-/* units.h: the FSDP unit of a parameter.
+/* units.h: finds the FSDP unit of a parameter.
  *
  * A parameter belongs to the item of `fully_shard` whose path is the longest
  * prefix of its own (the innermost module); optimizer states follow their
@@ -20,10 +20,10 @@ int64_t module_elements(const Program *p, const Module *m);
  * other names or items; optimizer states may be added. */
 void units_index(Program *p);
 
-/* NULL: no item of `fully_shard` names the parameter. */
+/* The parameter's unit; NULL: no item of `fully_shard` names the parameter. */
 const Unit *unit_of_param(const Program *p, int param);
-/* The same if the unit shards its parameters: NULL for replicas, and on an axis
- * of size 1. */
+/* The parameter's unit if it shards its parameters. NULL without a unit, for
+ * replicas, and on axes of size 1. */
 const Unit *sharding_unit(const Program *p, int param);
 
 /* The axes that the unit shards over, without those of size 1. */

@@ -1,5 +1,5 @@
-/* uses.h: the readers of every value, found once instead of by a search of the
- * region for each value.
+/* uses.h: lists the readers (consumers) of every value, found once instead of
+ * by a search of the region for each value.
  *
  * The index describes the program at the time of uses_find. A pass may use it
  * while it rewrites the program, if it needs the readers of that time. They

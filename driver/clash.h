@@ -1,4 +1,4 @@
-/* clash.h: detects outputs that are the same file. */
+/* clash.h: rejects outputs that would overwrite the model or another output. */
 #ifndef PARC_DRIVER_CLASH_H
 #define PARC_DRIVER_CLASH_H
 

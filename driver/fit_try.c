@@ -1,4 +1,9 @@
-/* fit_try.c: plans a changed copy of a program, without messages. */
+/* fit_try.c: plans a program with changes, to get its peak memory.
+ *
+ * The changes are applied to a copy of the syntax tree, the -D options and the
+ * mesh. The copy is lowered and runs through the passes up to the memory plan.
+ * Its errors are not reported: the peak is then -1.
+ */
 #include <string.h>
 
 #include "driver/fit.h"

@@ -50,7 +50,7 @@ typedef struct OptionRow {
     const char *name, *alias; /* alias: a short spelling, or NULL */
     const char *value;        /* the value's placeholder in the help */
     ValueKind kind;
-    const char *words; /* of VALUE_WORDS, separated by blanks */
+    const char *words; /* VALUE_WORDS: the words, separated by blanks */
     const char *help;  /* lines separated by \n */
 } OptionRow;
 

@@ -1,4 +1,5 @@
-/* options.c: reads the command line, driven by the table of option_table.c. */
+/* options.c: reads the command line, as the table of option_table.c describes
+ * it, and prints the texts of --help, --version and similar options. */
 #include "driver/options.h"
 
 #include <errno.h>
@@ -39,7 +40,7 @@ typedef struct Reader {
     int argc, at;
     char **argv;
     uint16_t file;
-    uint32_t col; /* of argv[at] */
+    uint32_t col; /* column of argv[at] in the command line's source */
     bool wrong;
 } Reader;
 

@@ -1,4 +1,4 @@
-/* options.h: the values of the command line. */
+/* options.h: reads the command line and holds the values of its options. */
 #ifndef PARC_DRIVER_OPTIONS_H
 #define PARC_DRIVER_OPTIONS_H
 

@@ -45,8 +45,8 @@ typedef struct Arg {
 struct Expr {
     ExprKind kind;
     BinaryOp op;
-    Loc loc;       /* of the operator, the name, the literal */
-    Loc range;     /* of the whole expression, cut at its first line */
+    Loc loc;       /* location of the operator, the name or the literal */
+    Loc range;     /* range of the whole expression, cut at its first line */
     int64_t integer;
     double number;
     const char *name;
@@ -189,7 +189,7 @@ typedef enum DeclKind { DC_MODULE, DC_MODEL, DC_FUNCTION } DeclKind;
 typedef struct Decl {
     DeclKind kind;
     Ident name;
-    Formal *formal;    /* of a function: operands, then settings */
+    Formal *formal;    /* formals; of a function: operands, then settings */
     int nformals;
     Member **member;   /* module, model */
     int nmembers;
@@ -197,7 +197,7 @@ typedef struct Decl {
     int nstmts;
 } Decl;
 
-typedef struct Setting { /* of train: name = value */
+typedef struct Setting { /* a setting of the train block: name = value */
     Ident name;
     Expr *value;
 } Setting;
@@ -219,15 +219,15 @@ typedef struct File {
 /* parse.y, lex.l. Parses a registered source. Reports syntax errors to d and
  * returns NULL if it finds any. */
 File *pdl_parse(Arena *a, Diag *d, uint16_t source);
-/* The same where --plan selects a plan (NULL: none): other plans with syntax
- * errors are omitted with a warning. */
+/* Parses a registered source with `plan` selected (--plan; NULL: none): other
+ * plans with syntax errors are omitted with a warning. */
 File *pdl_parse_plan(Arena *a, Diag *d, uint16_t source, const char *plan);
 
 /* Parses `NAME=VALUE` of a -D option as a setting; the name may be dotted
  * (optimizer.lr). NULL after an error. */
 Setting *pdl_parse_define(Arena *a, Diag *d, uint16_t source);
-/* The same for `size` bytes from `begin` on of the source's first line: one
- * argument of the command line. */
+/* Parses a -D option like pdl_parse_define, but only `size` bytes from `begin`
+ * on of the source's first line: one argument of the command line. */
 Setting *pdl_parse_define_at(Arena *a, Diag *d, uint16_t source, size_t begin,
                              size_t size);
 

@@ -1,5 +1,5 @@
-/* check_module.c: checks the members of a module, and expressions: names, calls
- * and their arguments. Sizes and types are checked by lowering.
+/* check_module.c: checks the members of modules, functions, and expressions:
+ * names, calls and their arguments. Sizes and types are checked by lowering.
  */
 #include <string.h>
 

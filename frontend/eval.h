@@ -96,7 +96,7 @@ typedef struct Signature {
     int n, many;
     const char *name[MAX_FORMALS];
     bool optional[MAX_FORMALS];
-    Loc loc;           /* of the declaration; zero: a builtin */
+    Loc loc;           /* location of the declaration; zero: a builtin */
 } Signature;
 
 /* The arguments of a call in the order of the signature; NULL: not given.
@@ -130,7 +130,8 @@ typedef struct NameList {
 void names_add(NameList *l, const char *name, Loc loc);
 /* Adds the note or help "did you mean 'x'?" to the last error. */
 void names_suggest(Diag *d, const NameList *l, const char *name);
-/* The same; without a near miss, lists the names: "one of a, b, c". */
+/* Suggests a name like names_suggest; without a near miss, lists the names:
+ * "one of a, b, c". */
 void names_suggest_or_list(Diag *d, const NameList *l, const char *name);
 
 #endif

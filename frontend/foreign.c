@@ -1,5 +1,5 @@
-/* foreign.c: the PDL equivalents of names and syntax of Python and PyTorch, for
- * help texts. */
+/* foreign.c: finds the PDL equivalents of names and syntax of Python and
+ * PyTorch, for help texts. */
 #include <ctype.h>
 #include <string.h>
 

@@ -11,7 +11,8 @@
  * lower_call.c     calls of modules: shapes of inputs, boundaries
  * lower_expr.c     expressions; operators on tensors
  * lower_builtin.c  the table of builtins; elementwise builtins
- * lower_tensor.c   builtins that change shapes, contract or look up
+ * lower_tensor.c   builtins that change shapes or look up
+ * lower_einsum.c   the builtin einsum
  * lower_attention.c  attention, rotary embedding, constants
  * lower_number.c   range checks for numbers that enter the program
  * lower_random.c   random numbers and their keys
@@ -68,11 +69,11 @@ struct Instance {
     Instance *parent;
     const char *path;    /* "layers.*.attention" */
     const char *name;    /* "attention"; an element has the array's name */
-    Loc loc;             /* of the child's declaration */
+    Loc loc;             /* location of the child's declaration */
     bool is_array;
-    int64_t length;      /* of the array */
+    int64_t length;      /* length of the array */
     int64_t count;       /* number of elements that share this instance */
-    PathRange range;     /* these elements */
+    PathRange range;     /* the elements that share this instance */
     int period;          /* this instance and the period-1 after it share one
                             loop; 0: the loop of an earlier instance includes
                             this one */
@@ -99,15 +100,15 @@ struct Level {
     VEC(Value *) here;   /* … and the arguments that hold them */
     VEC(int) slot;       /* parameters that are read here … */
     VEC(Value *) value;  /* … and their values in the compute type */
-    Value *key;          /* of random numbers here; NULL: none so far */
+    Value *key;          /* key of random numbers here; NULL: none so far */
 };
 
 /* A forward, a function or a module's members during evaluation. */
 typedef struct Frame Frame;
 struct Frame {
     Frame *outer;
-    Loc call;            /* of the call */
-    const char *callee;  /* its name, for notes */
+    Loc call;            /* location of the call */
+    const char *callee;  /* name of the called function or module, for notes */
     Instance *instance;  /* NULL: a function */
     Binding *locals;
     bool members;        /* evaluates members: no tensors yet */
@@ -137,7 +138,7 @@ typedef struct Lower {
     const Decl *model;
     const PlanDecl *plan; /* NULL: none */
     Program *p;
-    Loc accumulate_loc;  /* of the setting that took effect */
+    Loc accumulate_loc;  /* location of the setting that took effect */
     EvalSink sink;
     Build b;             /* inserts ops into the current level */
     Level *level;
@@ -147,8 +148,8 @@ typedef struct Lower {
     int depth;           /* number of active frames */
     int calls;           /* number of frames so far */
     int64_t warmup;      /* train's: for schedules without an own warmup */
-    Loc schedule_loc;    /* of the last schedule setting */
-    VEC(DecayPattern) no_decay; /* of the optimizer */
+    Loc schedule_loc;    /* location of the last schedule setting */
+    VEC(DecayPattern) no_decay; /* patterns of the optimizer's no_decay= */
     VEC(Slot) slot;
     VEC(Instance *) instance; /* by Program.module index */
     VEC(const char *) broken; /* paths of children that have errors and no
@@ -231,12 +232,14 @@ void lower_offload(Lower *l, const PlanDecl *plan);
 /* Fills the layouts of one item for a module (by index); false after an error.
  */
 bool lower_style(Lower *l, const Item *item, int module, Style *style);
-/* The same for the placement of a parameter (by index). */
+/* Fills the placement of one item for a parameter (by index); false after an
+ * error. */
 bool lower_placement(Lower *l, const Item *item, int param, Style *style);
 /* Evaluates a layout; false after an error. */
 bool lower_layout(Lower *l, const Expr *e, Layout *to);
-/* lower_prepare.c: the same for the styles PrepareModule…; `called`: the module
- * was called, so the numbers of its inputs and outputs are known. */
+/* lower_prepare.c: fills the layouts of one item with a style PrepareModule…;
+ * `called`: the module was called, so the numbers of its inputs and outputs are
+ * known. False after an error. */
 bool lower_prepare(Lower *l, const Item *item, const Module *m, bool called,
                    Style *s);
 
@@ -322,7 +325,7 @@ Datum lower_binary(Lower *l, Loc loc, BinaryOp op, Datum x, Datum y);
 /* Whether x is 0 or its f32 value is finite and not 0; reports an error if not.
  */
 bool lower_f32(Lower *l, Loc loc, double x);
-/* The same for the numeric attributes of an op. */
+/* Checks the numeric attributes of an op like lower_f32. */
 bool lower_numbers_fit(Lower *l, Loc loc, OpKind kind, const Attr *attr);
 /* A number as an f32 tensor without dims; other values unchanged. */
 Datum lower_scalar(Lower *l, Loc loc, Datum x);

@@ -1,9 +1,10 @@
 /* lower_module.c: creates the instances of modules, with sizes and parameters.
  *
  * Members are evaluated in order: a constant may use earlier ones, and a
- * compile-time `if` selects members. Each parameter first becomes a slot. After
- * ties are resolved, the remaining slots are numbered and become Program.param;
- * the parameters of a module and its children are adjacent.
+ * compile-time `if` selects members. Each parameter first becomes a Slot of its
+ * own; a tie makes one Slot refer to another. The Slots without a tie are then
+ * numbered and become Program.param; the parameters of a module and its
+ * children are adjacent.
  *
  * before   layers: [4] Block(dim)
  * after    module "layers.*" class="Block"
@@ -59,7 +60,7 @@ typedef struct Child {
     const Decl *decl;
     Binding *formals;
     int64_t length;
-    const char *path; /* without an index */
+    const char *path; /* path of the array or the child, without an index */
 } Child;
 
 static Instance *new_instance(Lower *l, Instance *m, const Child *c,

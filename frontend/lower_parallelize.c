@@ -15,8 +15,8 @@
 /* A style that an item gives to a module, or the placement of a parameter. */
 typedef struct Candidate {
     Style style;
-    int index; /* of the module or parameter */
-    int rank; /* of the pattern */
+    int index; /* index of the module or parameter */
+    int rank; /* how specific the item's pattern is (path_rank) */
     const Item *item;
 } Candidate;
 

@@ -139,7 +139,7 @@ static bool read_side(Lower *l, const Item *item, const Module *m, bool input,
     int want = !called ? p->n : input ? m->nin : m->nout;
     const char *name = *m->path ? m->path : "model";
     const char *verb = input ? "takes" : "returns";
-    if (p->n == want && want > MAX_PORTS) { /* of a module not called */
+    if (p->n == want && want > MAX_PORTS) { /* the module is not called */
         diag_error(l->diag, item->style_loc, "a style gives at most %d layouts "
                    "for each side of a module", MAX_PORTS);
         return false;

@@ -24,14 +24,14 @@ enum { MAX_PERIOD = 16 }; /* longer periods do not share a loop */
 typedef struct Treatment {
     PathRange range;  /* the elements, if `every` is 0 */
     int64_t every;    /* the elements 0, every, 2 every, … */
-    Loc loc;          /* of the item */
+    Loc loc;          /* location of the item */
     const char *text; /* the item; equal texts are equal treatments */
 } Treatment;
 
 typedef struct Cut {
     Lower *l;
-    const char *path;  /* of the array, without an index */
-    const char *class; /* of its elements */
+    const char *path;  /* path of the array, without an index */
+    const char *class; /* class of its elements */
     int64_t n;
     VEC(Treatment) treatment;
     int *kind;         /* by element: equal kinds are treated alike */

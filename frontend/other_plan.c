@@ -1,4 +1,4 @@
-/* other_plan.c: makes syntax errors in a plan that --plan does not select
+/* other_plan.c: reports syntax errors in a plan that --plan does not select as
  * warnings.
  *
  * The extent of such a plan is found in the text, by its braces. Errors inside

@@ -33,14 +33,14 @@ typedef struct OtherPlan {
     const char *text;  /* its name; NULL: the current plan counts */
     Loc name;
     size_t begin, end; /* its text, from `plan` to its '}'; end 0: unknown */
-    int warnings;      /* the number of warnings at its begin */
+    int warnings;      /* the number of warnings at its beginning */
 } OtherPlan;
 
 typedef struct Parser {
     Arena *arena;
     Diag *diag;
     uint16_t source;
-    void *scanner; /* of flex */
+    void *scanner; /* flex's state */
 
     /* lex.l */
     const char *text;
@@ -54,7 +54,7 @@ typedef struct Parser {
     struct {
         char open; /* '(', '[' or '{' */
         Loc loc;
-        int indent; /* of its statement's first line */
+        int indent; /* indentation of the first line of its statement */
     } nest[MAX_NEST];
     int nnest;
     struct {
@@ -69,7 +69,7 @@ typedef struct Parser {
     bool defining;     /* the text is the value of a -D option */
     const char *selected; /* the plan of --plan; NULL: errors in every plan
                            * count */
-    size_t plan_begin;    /* of the last word `plan` outside of braces */
+    size_t plan_begin;    /* offset of the last word `plan` outside of braces */
     OtherPlan other;
     VEC(OtherPlan) broken; /* plans with errors */
     int errors_before; /* the error count of diag at the start */

@@ -1,10 +1,10 @@
 /* blas.c: implements libcublasLt.so.13 for tests: the calls of
  * runtime/cuda/calls_blas.h. Matrices are column-major.
  *
- * It is as strict as the library's documentation: calls that it forbids are
- * errors, and an algorithm that was requested for an alignment accepts no other
- * operands. Several algorithms are proposed. They split the sum differently,
- * and so differ in the last bits of the result.
+ * The stand-in is as strict as the library's documentation: calls that it
+ * forbids are errors, and an algorithm that was requested for an alignment
+ * accepts no other operands. Several algorithms are proposed. They split the
+ * sum differently, and so differ in the last bits of the result.
  */
 #include <stdio.h>
 #include <stdlib.h>

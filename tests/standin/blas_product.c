@@ -1,5 +1,6 @@
 /* blas_product.c: computes matrix products fast enough for tests: operands are
- * packed as f32, and the columns of a tile are vectors that stay in registers.
+ * packed as f32, and the result is computed in tiles of 32 x 4 elements, whose
+ * columns are vectors that stay in registers.
  */
 #include "blas_product.h"
 
@@ -9,7 +10,7 @@
 
 #include "parc_math.h"
 
-enum { ROWS = 32, COLUMNS = 4 }; /* of a tile */
+enum { ROWS = 32, COLUMNS = 4 }; /* size of a tile */
 
 static float load(const ProductMatrix *x, int64_t i)
 {

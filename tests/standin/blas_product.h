@@ -1,4 +1,4 @@
-/* blas_product.h: declares matrix products on the host, for blas.c. */
+/* blas_product.h: computes matrix products on the host, for blas.c. */
 #ifndef STANDIN_BLAS_PRODUCT_H
 #define STANDIN_BLAS_PRODUCT_H
 
@@ -19,7 +19,7 @@ typedef enum ProductEnd {
     PRODUCT_AS_IT_IS,
     PRODUCT_BIAS,      /* vector [m] is added to each column */
     PRODUCT_GELU,      /* aux is the product, d its GELU (with tanh) */
-    PRODUCT_GELU_BIAS, /* the same, after vector was added */
+    PRODUCT_GELU_BIAS, /* PRODUCT_GELU after vector was added */
     PRODUCT_GELU_GRAD, /* times GELU's derivative at aux */
     PRODUCT_SUM_A,     /* vector [m] is the sum of a's columns */
     PRODUCT_SUM_B,     /* vector [n] is the sum of b's rows */
@@ -35,7 +35,7 @@ typedef struct Product {
     void *workspace;
     int64_t workspace_bytes;
     ProductEnd end;
-    void *vector; /* of d's type, like aux */
+    void *vector; /* bias or sums; vector and aux have d's type */
     ProductMatrix aux;
 } Product;
 

@@ -4,7 +4,7 @@
  * This file has the descriptors, which store their attributes. An attribute of
  * the wrong kind or type is an error. cudnn_plan.c makes and runs plans.
  *
- *   STANDIN_CUDNN_VERSION=91900
+ *   STANDIN_CUDNN_VERSION=91900  the version that the library reports
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "cudnn_object.h"
 #include "engine.h"
 
-enum { VERSION = 91900, DESCRIPTORS = 64 /* that a list holds */ };
+enum { VERSION = 91900, DESCRIPTORS = 64 /* most descriptors of a list */ };
 
 static char last_error[256];
 

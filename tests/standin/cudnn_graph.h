@@ -16,7 +16,7 @@ typedef struct HostTensor {
 } HostTensor;
 
 typedef struct HostNode {
-    unsigned kind;  /* of the descriptor: RT_DNN_OPERATION_MATMUL, … */
+    unsigned kind;  /* kind of descriptor: RT_DNN_OPERATION_MATMUL, … */
     int mode, axis;
     int in[3], out; /* tensors; -1: none */
 } HostNode;

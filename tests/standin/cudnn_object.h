@@ -36,16 +36,16 @@ typedef struct Descriptor {
     int nattributes;
     size_t used;
     unsigned char value[VALUES];
-    HostGraph *graph;  /* of an operation graph, a config or a plan */
-    int engine;        /* of an engine, a config, a plan */
-    int64_t workspace; /* of a plan */
+    HostGraph *graph;  /* operation graph, config, plan: the graph */
+    int engine;        /* engine, config, plan: the engine's number */
+    int64_t workspace; /* plan: bytes of workspace */
 } Descriptor;
 
 /* Whether STANDIN_CUDNN is `what`. */
 bool dnn_asked_to(const char *what);
 /* Stores `why` for cudnnGetLastErrorString; returns the status. */
 DnnStatus dnn_fails(DnnStatus status, const char *why);
-/* The same for an attribute, which the message names. */
+/* Fails like dnn_fails because of an attribute, which the message names. */
 DnnStatus dnn_refuse(const Descriptor *d, DnnAttribute name, const char *why);
 
 bool dnn_is(const Descriptor *d);

@@ -1,10 +1,10 @@
 /* cudnn_plan.c: creates and runs the graphs and plans of the stand-in cuDNN.
  *
  * A graph is computed from its descriptors alone (cudnn_graph.c). For backward
- * graphs three engines are proposed: one whose results vary, one that needs a
- * whole memory as its workspace, and one that is right for all graphs. The
- * first may run graphs that sum dq in a separate tensor. Running any other
- * engine is an error.
+ * graphs three engines are proposed: engine 0, whose results vary from run to
+ * run, engine 1, whose workspace of 1 TiB exceeds a GPU's memory, and engine 2,
+ * which is right for all graphs. A program may run engine 2, and engine 0 if
+ * the graph sums dq in a separate tensor. Any other run is an error.
  *
  *   STANDIN_CUDNN=refuse  there is no engine
  *   STANDIN_CUDNN=fail    every run fails

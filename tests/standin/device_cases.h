@@ -1,6 +1,6 @@
-/* device_cases.h: the cases on which hand-written device code is tested.
- * tests/unit/instances.c prints the instances that they need, and device_test.c
- * runs them. */
+/* device_cases.h: lists the cases on which hand-written device code is tested.
+ * tests/unit/instances.c prints the instances of the code that they need, each
+ * a copy for constant types and sizes; device_test.c runs the cases. */
 #ifndef PARC_TESTS_STANDIN_DEVICE_CASES_H
 #define PARC_TESTS_STANDIN_DEVICE_CASES_H
 

@@ -3,7 +3,9 @@
  *
  *   device_test KERNELS.so [CASE]   only that case of attention
  *
- * Memory is not freed: at the end all launches run again without each barrier.
+ * The test also checks that each barrier is needed: at the end it repeats the
+ * recorded launches without the barrier and expects a race. Their operands are
+ * therefore not freed.
  */
 #include <dlfcn.h>
 #include <math.h>

@@ -29,7 +29,7 @@ typedef struct StandinKernel {
     const char *name;
     void (*run)(void);
     int nargs;   /* pointers and int64_t */
-    int threads; /* of __launch_bounds__ */
+    int threads; /* the argument of __launch_bounds__ */
 } StandinKernel;
 
 typedef struct StandinModule {
@@ -52,8 +52,8 @@ typedef struct StandinLaunch {
  * after a few other errors. */
 int standin_launch(const StandinLaunch *l);
 
-/* The same; if STANDIN_BARRIERS is set, also runs the launch without each of
- * its barriers (probe.c). */
+/* Runs a launch like standin_launch; if STANDIN_BARRIERS is set, also runs it
+ * without each of its barriers (probe.c). */
 int standin_launch_probing(const StandinLaunch *l);
 
 /* From now on errors are passed to `hear`; NULL: to stderr. */

@@ -1,4 +1,4 @@
-/* fiber.h: contexts between which one thread of the host switches. */
+/* fiber.h: makes contexts between which one thread of the host switches. */
 #ifndef STANDIN_FIBER_H
 #define STANDIN_FIBER_H
 

@@ -29,7 +29,7 @@ static struct {
     Past *past;
     uint32_t n, room;
     const HazardOp *op;
-    uint32_t number; /* of op */
+    uint32_t number; /* number of op */
     bool off;
 } hazard;
 

@@ -24,8 +24,8 @@ typedef struct Age {
 typedef struct HazardOp {
     const char *name;
     int stream;     /* below HAZARD_STREAMS, or -1: not checked */
-    uint32_t index; /* of the piece on its stream, from 1 on */
-    Age age;        /* what has ended before it; includes its own index */
+    uint32_t index; /* number of the piece on its stream, from 1 on */
+    Age age;        /* pieces that have ended before it; includes itself */
 } HazardOp;
 
 /* Sets the running piece of work; NULL: none that was queued. */
@@ -34,10 +34,10 @@ void hazard_begin(const HazardOp *op);
 /* Records that the running work, other than a kernel, touches these bytes.
  * False: an earlier access is not ordered before it; that was reported. */
 bool hazard_touch(const void *at, int64_t bytes, bool write);
-/* The same for rows of `bytes`, which are `step` bytes apart. */
+/* Records rows of `bytes`, which are `step` bytes apart, like hazard_touch. */
 bool hazard_touch_rows(const void *at, int64_t rows, int64_t bytes,
                        int64_t step, bool write);
-/* The same for an access of a kernel; NULL, or the error in `text`. */
+/* Records an access of a kernel. NULL, or the error in `text`. */
 const char *hazard_access(uintptr_t at, int bytes, bool write, char *text,
                           int room);
 

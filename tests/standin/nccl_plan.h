@@ -53,7 +53,7 @@ typedef struct NcclBox {
     _Atomic int joined, pid;
     _Atomic uint64_t posted, done; /* numbers of groups */
     _Atomic int n;
-    _Atomic int color, key;        /* of a split */
+    _Atomic int color, key;        /* the rank's arguments of a split */
     _Atomic uint64_t split, split_read; /* splits requested, and read */
     NcclCall call[NCCL_MAX_CALLS];
 } NcclBox;

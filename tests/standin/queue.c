@@ -27,10 +27,10 @@ struct Op {
     int ndeps, refs;
     bool done, timed;
     double when;
-    Graph *graph;  /* of the current capture; NULL: none */
+    Graph *graph;  /* graph of the current capture; NULL: none */
     bool captured; /* in a graph: it never runs itself */
     Op *copy;     /* its copy in the launch of a graph */
-    int mark;     /* of the last traversal that visited it */
+    int mark;     /* number of the last traversal that visited it */
     int priority; /* lower numbers run first */
     HazardOp hazard;
     Work work;
@@ -47,7 +47,7 @@ struct CuGraphObject {
     int refs;
     CuCaptureMode mode;
     CuStream origin;
-    uint64_t number; /* of the capture, from 1 on */
+    uint64_t number; /* number of the capture, from 1 on */
     bool broken;
 };
 

@@ -6,7 +6,7 @@
  *   early   as soon as it can run
  *   late    when the host waits for it, and then only what that needs: the
  *           stream's own work first, as far as it can run
- *   ahead   the same, but other streams' work that it needs first
+ *   ahead   like late, but other streams' work that it needs runs first
  *   NUMBER  some of it at some calls, in a random order with that seed
  * A program that lacks an event computes other results in one of the orders. If
  * several pieces can run in the order `early`, streams with a higher priority

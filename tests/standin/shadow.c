@@ -1,8 +1,9 @@
 /* shadow.c: records the accesses to every two bytes of device and shared
  * memory, in the compiler's callbacks, and detects races.
  *
- * A cell has the last write and the latest reads of the current launch. Time is
- * in ticks (state.h). Older accesses do not matter, as streams order launches.
+ * A cell, the record of two bytes, has their last write and latest reads in the
+ * current launch. Time is in ticks (state.h). Older accesses do not matter, as
+ * streams order launches.
  * Reads are recorded as one thread and flags:
  *   - other blocks read it: any write races with that;
  *   - several warps read it since the block's last barrier: any write before
@@ -43,7 +44,7 @@ static struct {
     int64_t fixed_bytes, dynamic_bytes;
     char *piece; /* the allocation of the last access to device memory */
     int64_t piece_bytes;
-    uintptr_t stacks, stacks_bytes; /* of threads: each is private */
+    uintptr_t stacks, stacks_bytes; /* threads' stacks: each is private */
 } shadow;
 
 enum { MOST_SHARED = 1 << 20 };

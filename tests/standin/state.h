@@ -21,7 +21,7 @@ typedef struct Now {
     int epoch;             /* number of block barriers so far, for messages */
     const StandinLaunch *call;
     char *shared;          /* dynamic shared memory of the block */
-    int errors;            /* of this launch */
+    int errors;            /* errors of this launch */
 } Now;
 
 extern Now standin_now;

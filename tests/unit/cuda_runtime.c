@@ -1,6 +1,6 @@
 /* cuda_runtime.c: tests decisions of the CUDA runtime that need no device: the
- * image for a GPU, its peak rate, the contents of the cache of matmul choices,
- * the workspace of attention.
+ * image for a GPU, the grid of a launch, the GPU's peak rate, the contents of
+ * the cache of matmul choices, the workspace of attention.
  */
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -20,7 +20,7 @@ enum { LETTERS = 12 };
 
 typedef struct Case {
     const char *spec;
-    int64_t size[LETTERS]; /* of the letters from a; 0: not used */
+    int64_t size[LETTERS]; /* sizes of letters, from a on; 0: not used */
     int einsums;     /* in the forward pass after the pass `einsum` */
 } Case;
 

@@ -27,7 +27,7 @@ typedef struct Follow {
     const Meeting *without;
     Trace trace;
     int ranks;
-    int64_t words; /* of shared memory in one rank's arena */
+    int64_t words; /* words of shared memory in one rank's arena */
     Clock clock[MOST_RANKS];
     Word *word;
     Word *piece; /* a rank's own memory in pieces of the trace: [rank][piece];

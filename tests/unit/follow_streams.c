@@ -23,7 +23,7 @@ typedef struct Follow {
     const Program *p;
     Trace t;
     int *expected;        /* by access and piece: the writer that it must see */
-    int *place;           /* by access: of its first piece in expected[] */
+    int *place;           /* by access: index of its first piece in expected */
     int *wait, *first;    /* instance i waits for the instances
                              wait[first[i]] … wait[first[i + 1] - 1] */
     int *queue[STREAMS], queued[STREAMS], at[STREAMS];

@@ -20,12 +20,14 @@
 #include "tests/unit/fuse_tools.h"
 #include "tests/unit/random.h"
 
-/* As a share of the largest magnitude among a kernel's tensors, since sums may
- * cancel and operands are rounded. */
+/* The error that is allowed in addition to the rounding of results, as a share
+ * of the largest magnitude among a kernel's tensors, since sums may cancel and
+ * operands are rounded. */
 static const double tolerance = 1e-5;
 
-/* Half a unit in the last place, relative to the number itself; relative to
- * the largest number in a kernel that reads back a rounded result. */
+/* The error of storing a result, half a unit in the last place: relative to the
+ * number itself, or to the largest number in a kernel that reads back a rounded
+ * result. */
 static const double rounding[] = {[DT_F32] = 0,
                                   [DT_BF16] = 0x1p-8,
                                   [DT_F16] = 0x1p-11,

@@ -18,7 +18,7 @@ typedef struct FuseTest {
     Arena *arena;
     Program *p;
     Build b;
-    int kernels;        /* of the fused program */
+    int kernels;        /* number of kernels of the fused program */
     const char *source; /* the emitted C */
 } FuseTest;
 

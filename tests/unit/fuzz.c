@@ -26,7 +26,7 @@
 
 typedef struct Fuzz {
     const char *build; /* directory of parc and of failing inputs */
-    char folder[64];   /* of the current case */
+    char folder[64];   /* directory of the current case */
     const char *nvrtc; /* a stand-in for NVRTC, or NULL */
     uint64_t seed;
     int passed, failed;

@@ -1,5 +1,6 @@
 /* instances.c: checks which instances of hand-written device code a program
- * needs.
+ * needs: copies of the code for constant types and sizes, which
+ * codegen/cuda_instances.c makes.
  *
  *   instances              checks
  *   instances --text       prints the instances that tests/standin/

@@ -16,7 +16,7 @@ static bool is_mutable(const Op *op)
 }
 
 typedef struct Find {
-    int number; /* of the op to find; counted down */
+    int number; /* number of the op to find; counted down */
     Op *op;
 } Find;
 

@@ -191,8 +191,8 @@ typedef struct Test {
     Check *c;
     const Row *row;
     const char *pass; /* the last pass that ran */
-    Arena *arena;     /* of the row */
-    Arena *scratch;   /* of a mutant */
+    Arena *arena;     /* memory of the row */
+    Arena *scratch;   /* memory of a mutant */
     Interp *global;   /* the results that all programs of the row must have */
     VEC(Text) seen;   /* programs whose mutants were tested */
     int failed;       /* c->failed before the row */

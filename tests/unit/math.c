@@ -1,5 +1,7 @@
 /* math.c: compares parc_math.h with libm in double, over the ranges that
- * matter and at the edges. Prints the largest error of each function in ulp. */
+ * matter and at the edges, and prints the largest error of each function in
+ * ulp. Also tests conversions of 16-bit floats, and the keys that order floats
+ * as integers. */
 #include <math.h>
 #include <stdio.h>
 

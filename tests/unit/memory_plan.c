@@ -10,10 +10,10 @@
  * sequence, since constants and parameters must survive a step. The test uses
  * none of the plan's live ranges.
  *
- * That covers program order. With streams, steps are also executed in orders
- * in which streams overlap as far as events allow, and in random legal orders
- * (follow_streams.c). If a wait is removed, one of these
- * orders must reveal it.
+ * These executions follow program order. With streams, steps are also executed
+ * in orders in which streams overlap as far as events allow, and in random
+ * legal orders (follow_streams.c). If a wait is removed, one of these orders
+ * must reveal it.
  *
  * Also checked: the peak is the end of the highest block, blocks with
  * overlapping live ranges do not overlap in memory, and the lower bound is the

@@ -3,9 +3,10 @@
  *
  * Each sample is interpreted once as a global program. Then, for every split
  * on one axis of 2 and every pair of splits on a 2 x 2 mesh, it is built as a
- * partitioned program: operands and results in the placements of the split, a
- * base operand where the rule needs one. The verifier must accept it, and the
- * combined results of the ranks must equal the global result.
+ * partitioned program: operands and results in the placements of the split, and
+ * where the rule needs one, a base operand, which says where a rank's part
+ * begins. The verifier must accept it, and the combined results of the ranks
+ * must equal the global result.
  *
  * Conversions follow: from every placement of a small tensor to every other.
  */

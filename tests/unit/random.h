@@ -5,9 +5,9 @@
  * random_plan.c        a mesh, styles and sharding units for it
  * random_compare.c     numbers for a program, and the comparison of two runs
  * random_memory.c      a run against the plan of the arena
- * random_programs.c    the test
  *
- * All choices follow from one seed, by this test's own random generator.
+ * random_programs.c, random_binaries.c and other tests use them. All choices
+ * follow from one seed, by a random generator of these files.
  */
 #ifndef PARC_TESTS_UNIT_RANDOM_H
 #define PARC_TESTS_UNIT_RANDOM_H
@@ -23,7 +23,7 @@ uint64_t rng_next(Rng *r);
 int64_t rng_below(Rng *r, int64_t n); /* 0 … n-1 */
 bool rng_chance(Rng *r, int percent);
 double rng_normal(Rng *r);
-/* One of the arguments. */
+/* Picks one of the arguments after r. */
 #define rng_pick(r, ...)                                                       \
     (((const int64_t[]){__VA_ARGS__})[rng_below(                               \
         (r),                                                                   \
@@ -40,7 +40,7 @@ typedef struct Level {
     Op *loop; /* NULL: the step */
     Build b;
     VEC(Brought) brought;
-    Value *key; /* of random numbers; NULL: not created yet */
+    Value *key; /* key of random numbers; NULL: not created yet */
 } Level;
 
 /* A tensor [batch, seq, dim] that later statements may use. */

@@ -44,8 +44,8 @@ typedef struct Case {
     Arena *arena;
     Program *p;
     Program *global;    /* with its backward pass, before placement */
-    const char *folder; /* of the binary and its outputs */
-    const char *shape;  /* of the mesh */
+    const char *folder; /* directory of the binary and its outputs */
+    const char *shape;  /* shape of the mesh: "2x2" */
     TargetInfo target;
     bool refused; /* no plan for the model */
 } Case;

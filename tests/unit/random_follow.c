@@ -16,12 +16,12 @@
 #include "tests/unit/random.h"
 
 /* Tolerances by compute type. `number`: a share of a number's own magnitude.
- * `weight`: a share of the largest magnitude in a weight; `change`: of the
- * largest change that training made to it. `shaken`: a multiple of the effect
- * of one more relative rounding error, `shaking`, in every initial weight. A
- * step on which this effect exceeds `steady` is not compared. `loss`: a share of the
- * loss that a gradient norm may differ by, as sums that cancel leave rounding
- * errors. */
+ * `weight`: a share of the largest magnitude in a weight; `change`: a share of
+ * the largest change that training made to it. `shaken`: a multiple of the
+ * effect of one more relative rounding error, `shaking`, in every initial
+ * weight. A step on which this effect exceeds `steady` is not compared.
+ * `loss`: a share of the loss that a gradient norm may differ by, as sums that
+ * cancel leave rounding errors. */
 typedef struct Limits {
     double number, weight, change, shaken, loss, shaking, steady;
 } Limits;

@@ -20,7 +20,7 @@ typedef struct Shadow {
     const Program *p;
     const MemoryPlan *plan;
     Arena *arena;
-    int64_t ranks, words; /* of one rank's arena */
+    int64_t ranks, words; /* number of ranks, words of one rank's arena */
     double *at;
 } Shadow;
 

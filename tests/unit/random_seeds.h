@@ -10,7 +10,7 @@ typedef enum SeedResult { SEED_PASSED, SEED_FAILED, SEED_REFUSED } SeedResult;
 typedef struct SeedRuns {
     int64_t count, seed;    /* number of seeds that must run; the first seed */
     int refused_percent;    /* percentage of seeds that may be refused */
-    int64_t passed, failed; /* of earlier checks, for the closing line */
+    int64_t passed, failed; /* counts of earlier checks, for the closing line */
     SeedResult (*run)(void *context, uint64_t seed);
     void *context;
 } SeedRuns;

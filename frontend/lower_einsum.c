@@ -24,9 +24,9 @@ typedef struct Term {
 
 typedef struct Spec {
     const BuiltinCall *c;
-    int n; /* tensors */
+    int n; /* number of tensors */
     Datum arg[MAX_PORTS];
-    Term term[MAX_PORTS + 1]; /* then the result */
+    Term term[MAX_PORTS + 1]; /* the n tensors, then the result */
     DType type;
 } Spec;
 
@@ -183,8 +183,8 @@ static bool is_needed(const Spec *s, int i, char letter)
     return false;
 }
 
-/* The letters of x and y that tensors from `next` on need; of the last product
- * the result's. */
+/* The letters of the product of x and y: those that tensors from `next` on or
+ * the result need. The last product has the result's letters in its order. */
 static bool product_letters(const Spec *s, const char *x, const char *y,
                             int next, char *to)
 {
@@ -228,7 +228,8 @@ static Datum multiply(const Spec *s)
     return x;
 }
 
-/* One tensor: sums the letters that the result lacks, and transposes. */
+/* Lowers an einsum of one tensor: sums the letters that the result lacks, and
+ * transposes. */
 static Datum rearrange(const Spec *s)
 {
     Lower *l = s->c->l;

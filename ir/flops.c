@@ -50,7 +50,7 @@ double op_flops(const Program *p, const Op *op)
     return 0;
 }
 
-/* Of five products of attention's gradient one recomputes the scores. */
+/* One of the five products of attention's gradient recomputes the scores. */
 static double repeated_flops(const Program *p, const Op *op)
 {
     return op_is_attention_grad(op->kind) ? op_flops(p, op) / 5 : 0;

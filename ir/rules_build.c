@@ -74,8 +74,8 @@ static void build_full(Builder *b)
         own_factor(b->r, 0, d, out->dim[d], false);
 }
 
-/* Elements are numbered globally along every dim: each has a base, also if only
- * one of many rows is left. */
+/* Elements are numbered in the global tensor `of`: each of its dims larger than
+ * 1 has a base, also if only one of many rows is left here. */
 static void build_random(Builder *b)
 {
     Rule *r = b->r;
@@ -260,8 +260,8 @@ static void build_text(Builder *b)
         r->factor[letter[i]].whole = text.whole[i];
         r->factor[letter[i]].by_max = text.max[i];
     }
-    /* If the op has the sizes of the global tensor, dims of size 1 there have
-     * no base; a dim may be larger there than here. */
+    /* The attribute `of` has the sizes of the global tensor. A dim that is
+     * larger than 1 there has a base, even if only 1 is left here. */
     int of = op_attr_find(b->op->kind, "of");
     for (int k = 0; k < text.nbases; k++) {
         int f = letter[text.base[k] - 'a'];

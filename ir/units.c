@@ -59,10 +59,10 @@ struct UnitTable {
     int *unit, *module;
 };
 
-/* The items of modules: how specifically they name them, and which. */
+/* For each module, the item that names it most specifically. */
 typedef struct ModuleUnits {
     const Module **sorted; /* by path */
-    int *most;             /* by module; -1: no item */
+    int *most;             /* by module: how specifically; -1: no item */
     int *unit;             /* the first of several that are as specific */
 } ModuleUnits;
 

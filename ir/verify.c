@@ -294,7 +294,7 @@ static const char *check_body(Verify *w, const Op *op)
         return fault;
     fault = check_region(w, op->body);
     if (fault) {
-        w->fault = fault; /* names its own op */
+        w->fault = fault; /* the text names the faulty op of the body */
         return fault;
     }
     fault = check_uses(w, op->body, op->body->nyields, op->body->yield);

@@ -362,8 +362,8 @@ static const char *check_structural(const Program *p, const Op *op)
     return NULL;
 }
 
-/* Another reader of its result would read a shard instead of the full
- * tensor. */
+/* Checks an einsum_shard: only its reduce_scatter may read its result, since
+ * another reader would read a shard instead of the full tensor. */
 static const char *check_shard(const Program *p, const Op *op)
 {
     int operand;

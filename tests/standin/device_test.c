@@ -148,7 +148,8 @@ static ParcAttention attention_of(const AttentionCase *c, const int64_t *draws)
     return a;
 }
 
-/* On a device whose blocks may have `room` bytes of shared memory. */
+/* Compares attention on a device whose blocks may have `room` bytes of shared
+ * memory. */
 static void attention(const AttentionCase *c, int64_t room)
 {
     int64_t *draws = standin_alloc(3 * sizeof *draws);
@@ -207,7 +208,7 @@ static void embedding(const EmbeddingCase *c)
     check(test.errors == 0 &&
               same(is, should, c->n * c->width * rt_type_size(type)),
           what);
-    /* In the order of positions, so the bits are equal. */
+    /* Gradients are added in the order of positions, so the bits are equal. */
     check(same(grad, expected, c->rows * c->width * 4), what);
 }
 

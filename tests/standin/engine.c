@@ -388,7 +388,7 @@ bool engine_exchange(enum ExchangeKind kind, const void *site)
     return true;
 }
 
-/* Called by the last lane: the others may continue. */
+/* The last lane calls this, so that the others may continue. */
 void engine_release(void)
 {
     queue_move(&e.ready, &e.warp[standin_now.thread / 32].waiting);
@@ -432,7 +432,7 @@ static void engine_open(void)
     standin_now.tick = 1;
 }
 
-/* All threads have begun, and none can continue. */
+/* Reports a hang: all threads have begun, and none can continue. */
 static void report_hang(void)
 {
     char place[300];

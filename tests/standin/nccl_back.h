@@ -23,10 +23,10 @@ void nccl_back_unlock(void);
  * Returns the driver's code. */
 CuResult nccl_back_queue(Comm *c, const NcclPlan *p, CuStream stream);
 
-/* The communicator is being destroyed. */
+/* Frees the backend's memory of a communicator that is being destroyed. */
 void nccl_back_close(Comm *c);
 
-/* The communicator frees the plan when it is destroyed. */
+/* Gives the plan to the communicator, which frees it when it is destroyed. */
 void nccl_keep(Comm *c, NcclPlan *p);
 double nccl_now(void);   /* seconds */
 double nccl_limit(void); /* seconds that a group waits for its peers */

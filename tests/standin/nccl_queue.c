@@ -178,7 +178,7 @@ static struct {
     int windows;
 } memory;
 
-/* The slot of an allocation; for NULL a free slot. NULL: none. */
+/* The table's entry of an allocation; for NULL a free entry. NULL: none. */
 static void **slot_of(const void *at)
 {
     for (int i = 0; i < MAX_ALLOCATIONS; i++)

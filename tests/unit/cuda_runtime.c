@@ -203,8 +203,8 @@ static void check_cache(Check *c)
 
 /* ---- workspace of attention ---------------------------------------------- */
 
-/* Gradients of bf16 attention, [b, s, kv * g, d], and the expected pieces. b: 0:
- * one group of heads takes more than the limit. */
+/* Gradients of bf16 attention of [b, s, kv * g, d], and the expected pieces. A
+ * piece with b = 0: one group of heads takes more than the limit. */
 static const struct {
     int64_t b, s, kv, g, d;
     bool deterministic;

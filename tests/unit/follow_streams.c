@@ -105,7 +105,8 @@ static void find(Follow *f, int act, const Access *a, int piece, int *expected)
             name_of(f, f->writer[piece]), name_of(f, *expected));
 }
 
-/* At the end of an instance: it may have overwritten its own operands. */
+/* Checks a read at the end of an instance, which may have overwritten its own
+ * operands. */
 static void find_again(Follow *f, int act, const Access *a, int piece,
                        int *expected)
 {

@@ -41,8 +41,8 @@ static bool uses(const Act *act, const Act *gather)
     return false;
 }
 
-/* From the gather's issue to its last reader; `work`: compute before the first
- * reader. */
+/* The dynamic instances from a gather's issue to its last reader; `work`: how
+ * many matmuls, attentions and lookups run before the first reader. */
 typedef struct Use {
     int from, to, work;
 } Use;
@@ -86,7 +86,7 @@ static int bare_per_iteration(const Program *p, const Trace *t)
     return turns ? bare / turns : 0;
 }
 
-/* The largest number of units that are gathered at one time. */
+/* The largest number of units that are gathered at the same time. */
 static int most_at_once(const Trace *t, const Use *use, int n)
 {
     int most = 0;

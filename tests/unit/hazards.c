@@ -104,7 +104,7 @@ static const char *check_schedule(const Program *p, Seen *seen)
 static const char own_plan[] =
     "fully_shard dp { tok_embeddings, layers.*, [norm, output] }";
 
-/* Plans that replace it. */
+/* Plans that replace own_plan, the example's own. */
 static const char *const plans[] = {
     own_plan,
     "fully_shard dp { tok_embeddings, layers.*, [norm, output] }"

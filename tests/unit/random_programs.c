@@ -92,8 +92,8 @@ static void on_bug(void *context)
     print_failure(context, "internal error");
 }
 
-/* Workspace as the target says for kernels, but a small size for library calls,
- * which request more than this test should plan. */
+/* The target's workspace for kernels, but a small one for library calls, which
+ * request more than this test should plan. */
 static int64_t workspace(const Program *p, const Op *op, const TargetInfo *t)
 {
     if (op_is_einsum(op->kind) || op->kind == OP_attention)

@@ -28,7 +28,7 @@ static Value *one_plus_square(Model *m, Value *x)
 
 /* ---- elementwise ------------------------------------------------------- */
 
-/* With tanh, which matmuls on CUDA compute in their epilogue. */
+/* GELU with tanh, which matmuls on CUDA compute in their epilogue. */
 static Value *gelu(Model *m, Value *x)
 {
     Value *cube = binary(m, OP_mul, binary(m, OP_mul, x, x), x);

@@ -182,7 +182,8 @@ static void write_file(const char *name, const void *data, size_t n)
     }
 }
 
-/* In the test's own directory; `command` is split at blanks. */
+/* Trains in the test's own directory with the arguments of `command`, which is
+ * split at blanks. */
 static const Said *run(int ranks, void (*how)(ParcRt *), const char *command)
 {
     static Said said;

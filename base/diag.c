@@ -1,4 +1,5 @@
-/* diag.c: collects and prints diagnostics.
+/* diag.c: collects and prints diagnostics, and finds the nearest of several
+ * names for suggestions.
  *
  * A message is formatted when it is raised and printed by diag_flush. Notes and
  * helps follow the message that they explain, and are dropped with it when it

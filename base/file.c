@@ -436,7 +436,7 @@ static int start(const char *const *argv, const char *directory, int fd,
     sigset_t none;
     sigemptyset(&none);
     posix_spawnattr_setsigmask(&attr, &none);
-    /* A process group of its own, which stop_child ends with its children. */
+    /* The child has its own process group, which stop_child ends with it. */
     posix_spawnattr_setpgroup(&attr, 0);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK |
                                         POSIX_SPAWN_SETPGROUP);

@@ -1,4 +1,5 @@
-/* lower_style.c: resolves the styles of `parallelize` to layouts.
+/* lower_style.c: resolves the styles of `parallelize` to layouts, and the
+ * placements of single parameters.
  *
  * A style gives each input and output of a module a pair of layouts: the layout
  * of the tensor, and the layout that it is resharded to. Arguments that are not

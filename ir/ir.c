@@ -1,5 +1,5 @@
-/* ir.c: constructs, links, walks and copies programs, regions, ops and
- * values. */
+/* ir.c: constructs, links, walks and copies programs, regions, ops and values,
+ * and answers questions about parameters and updates. */
 #include "ir/ir.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
-/* names.c: gives values unique names.
+/* names.c: gives values unique names, and renumbers the values and ops of a
+ * program in the order of the text.
  *
- * A hash table of the names in use. Each entry also stores the next number to
+ * A hash table has the names in use. Each entry also stores the next number to
  * append to its name, so that finding a unique name takes constant time.
  */
 #include <string.h>

@@ -1,4 +1,5 @@
-/* ops.c: the operator table, generated from ops.def. */
+/* ops.c: holds the operator table, generated from ops.def, answers questions
+ * about kinds of ops, and names origins, phases and styles. */
 #include <string.h>
 
 #include "base/bug.h"

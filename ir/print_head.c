@@ -1,4 +1,5 @@
-/* print_head.c: prints the header of a program: everything except its ops.
+/* print_head.c: prints the header of a program, which is everything except its
+ * ops, and the locations, strings and axes that header and ops have.
  *
  *   parc ir 1
  *   stage partitioned

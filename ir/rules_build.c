@@ -1,4 +1,5 @@
-/* rules_build.c: builds the sharding rule of an op, with sizes.
+/* rules_build.c: builds the sharding rule of an op, with sizes, and finds the
+ * factors that axes may split.
  *
  * Rules in letters are read from their text; "=" and "@x" are built here from
  * the op's types. A dim of size 1 has no factors: it cannot be split, and a

@@ -1,4 +1,5 @@
-/* rules_derive.c: derives placements of results from those of operands.
+/* rules_derive.c: checks which splits an op allows, and derives placements of
+ * results from those of operands.
  *
  * For each axis, the placements of the operands imply one split of the op;
  * every operand must be placed as that split requires, and the results follow:

@@ -1,4 +1,5 @@
-/* type.c: computes with shapes and placements of values; see type.h. */
+/* type.c: computes with element types, meshes, shapes and placements, checks
+ * types and prints them; see type.h. */
 #include "ir/type.h"
 
 #include <math.h>

@@ -15,7 +15,7 @@ typedef enum NcclKind {
 } NcclKind;
 extern const char *const nccl_kind_name[NCCL_KINDS];
 
-/* In the order of nccl.h: */
+/* Element types and reductions, in the order of nccl.h. */
 typedef enum NcclType {
     NCCL_I8, NCCL_U8, NCCL_I32, NCCL_U32, NCCL_I64, NCCL_U64, NCCL_F16,
     NCCL_F32, NCCL_F64, NCCL_BF16, NCCL_TYPES,

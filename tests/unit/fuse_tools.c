@@ -281,7 +281,7 @@ static size_t bytes_of(const Value *v)
 
 static void *new_tensor(Runner *r, const Value *v)
 {
-    /* Not zero: elements that a kernel fails to write differ. */
+    /* Bytes are not zero, so elements that a kernel fails to write differ. */
     void *x = arena_alloc(r->t->arena, bytes_of(v) + 64);
     memset(x, 0x7f, bytes_of(v) + 64);
     return r->at[v->id] = x;

@@ -205,7 +205,7 @@ static void test_types(Check *c, Arena *a)
     CHECK_TEXT(c, axis_place_text(a, t.place.ax[0]), "S(0)");
 }
 
-/* Every reader of v in its region, and no other op. */
+/* Whether u lists every reader of v in its region, and no other op. */
 static bool lists_readers(const Uses *u, const Value *v)
 {
     int n, found = 0;

@@ -4,7 +4,8 @@
 #include "check.h"
 #include "tests/unit/ir_tools.h"
 
-/* On mesh dp=2 tp=2, with unit "w" on dp. */
+/* The header of each program after its mesh, dp=2 tp=2. The module "blk" is a
+ * unit, sharded over dp. */
 static const char params[] =
     "plan \"p\" axes={tp}\n"
     "  unit axis=dp paths(\"blk\") reshard=-1 prefetch=-1\n"

@@ -1,4 +1,4 @@
-/* check.h: declarations that the check_*.c files share with each other and with
+/* check.h: declares what the check_*.c files share with each other and with
  * lowering: the names of train settings, optimizers, schedules and options of
  * plans, and the scope of a module.
  */

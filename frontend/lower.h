@@ -1,4 +1,5 @@
-/* lower.h: declarations that the lower_*.c files share.
+/* lower.h: declares the state of lowering, and the functions that the lower_*.c
+ * files share.
  *
  * lower.c          entry point; model parameters; inputs and loss
  * lower_train.c    the `train` block and -D

@@ -1,5 +1,5 @@
-/* parser.h: declarations that lex.l, parse.y, build.c, foreign.c,
- * other_plan.c and syntax_error.c share.
+/* parser.h: declares the parser's state, and the functions that lex.l, parse.y,
+ * build.c, foreign.c, other_plan.c and syntax_error.c share.
  *
  * parse.y has only the grammar: build.c makes the nodes, syntax_error.c words
  * the errors, and other_plan.c limits them to the selected plan.

@@ -1,4 +1,5 @@
-/* infer.h: declarations that the files of type inference share. */
+/* infer.h: declares the operands and results of one type inference, for infer.c
+ * and infer_text.c. */
 #ifndef PARC_IR_INFER_H
 #define PARC_IR_INFER_H
 

@@ -1,4 +1,5 @@
-/* internal.h: declarations that the files of ir/ share. */
+/* internal.h: declares what only files of ir/ use: names, construction of ops
+ * without checks, the text of sharding rules, checks of one op. */
 #ifndef PARC_IR_INTERNAL_H
 #define PARC_IR_INTERNAL_H
 

@@ -1,4 +1,5 @@
-/* interp_impl.h: declarations that the files of the interpreter share. */
+/* interp_impl.h: declares the interpreter's state, and the functions that its
+ * files share. */
 #ifndef PARC_IR_INTERP_IMPL_H
 #define PARC_IR_INTERP_IMPL_H
 

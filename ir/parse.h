@@ -1,4 +1,5 @@
-/* parse.h: declarations that the files of the IR's parser share.
+/* parse.h: declares the state of the IR's parser, and the functions that its
+ * files share.
  *
  * The grammar needs one token of lookahead and ignores line ends, except for
  * notes ("| %h tp …"), which end with their line. After the first error the

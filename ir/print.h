@@ -1,4 +1,5 @@
-/* print.h: declarations that the files of the printer share. */
+/* print.h: declares the state of the IR's printer, the functions that its files
+ * share, and the words of the printed header. */
 #ifndef PARC_IR_PRINT_H
 #define PARC_IR_PRINT_H
 

@@ -57,7 +57,7 @@ typedef struct Issue {
     const Op *op;      /* NULL: begin and end */
     IssueKind kind;
     int turns;
-    const Op *at;      /* where a hoisted gather is issued (Lead); NULL: not
+    const Op *at;      /* where a hoisted gather is issued; NULL: not
                         * hoisted across ops */
     int left;          /* if `at` is a loop: remaining iterations when it is
                         * issued */

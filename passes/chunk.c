@@ -78,9 +78,9 @@ typedef struct Counts {
     int64_t rows, parts;
 } Counts;
 
-/* The divisors of n on both sides of `limit`, which is 2 to n: `from` is the least
- * that is at least `limit`, `below` the largest less than it. Takes sqrt(n)
- * steps: n may be 2^40, and prime. */
+/* The divisors of n on both sides of `limit`, which is 2 to n: `from` is the
+ * least that is at least `limit`, `below` the largest less than it. The search
+ * takes sqrt(n) steps: n may be 2^40, and prime. */
 typedef struct Divisors {
     int64_t from, below;
 } Divisors;

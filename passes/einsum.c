@@ -51,8 +51,8 @@ static void read_einsum(Einsum *e, const char *spec, Value *x, Value *y)
 
 /* ---- sums ---------------------------------------------------------------- */
 
-/* Sums operand i over the letters that nothing else has. For a matmul the sum has
- * the operand's type; for an elementwise product it stays f32. */
+/* Sums operand i over the letters that nothing else has. For a matmul the sum
+ * has the operand's type; for an elementwise product it stays f32. */
 static void sum_operand(Build *b, Einsum *e, int i, bool product)
 {
     Value *x = e->arg[i];
@@ -93,7 +93,7 @@ static bool is_product(const Einsum *e)
 }
 
 /* Operand i with the letters and sizes of the result. An operand that repeats is
- * cast to f32 first: its gradient is a sum, which is not rounded then. */
+ * cast to f32 first, so that its gradient, a sum, is not rounded. */
 static Value *spread(Build *b, const Einsum *e, int i)
 {
     const char *from = e->letter[i], *to = e->letter[RESULT];

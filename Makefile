@@ -49,9 +49,11 @@ LDLIBS = -ldnnl -fopenmp -lm -ldl
 
 DIRS = base frontend ir passes codegen driver
 SRC = $(wildcard $(addsuffix /*.c,$(DIRS)))
-RT_SHARED = $(wildcard runtime/*.c)
+# Parts of the runtime that every target links.
+RT_DIRS = runtime runtime/checkpoint runtime/data
+RT_SHARED = $(wildcard $(addsuffix /*.c,$(RT_DIRS)))
 RT_SRC = $(RT_SHARED) $(wildcard runtime/cpu/*.c)
-RT_FILES = $(sort $(wildcard $(foreach d,runtime runtime/cpu runtime/cuda,\
+RT_FILES = $(sort $(wildcard $(foreach d,$(RT_DIRS) runtime/cpu runtime/cuda,\
              $(addprefix $(d)/*.,c h cuh))))
 CUDA_SRC = $(RT_SHARED) $(wildcard runtime/cuda/*.c)
 CUDA_OBJ = $(CUDA_SRC:%.c=$(BUILD)/obj/%.o)

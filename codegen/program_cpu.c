@@ -24,10 +24,10 @@ static void makefile_text(Out *o, const TargetInfo *t)
     out_line(o, "# Builds ./train from the sources that parc wrote.");
     makefile_head(o, &cpu_recipe, t->cpu);
     out_line(o, "RUNTIME = $(filter-out " BASELINE ", \\");
-    out_line(o, "    $(wildcard runtime/*.c runtime/cpu/*.c))");
+    out_line(o, "    $(wildcard runtime/*.c runtime/*/*.c))");
     out_line(o, "");
     out_line(o, "train: train.c kernels.c kernels.h cpu_check.o \\");
-    out_line(o, "    $(wildcard runtime/*.[ch] runtime/cpu/*)");
+    out_line(o, "    $(wildcard runtime/*.[ch] runtime/*/*)");
     out_line(o, "\t$(CC) $(CFLAGS) $(CPU) -o $@ train.c kernels.c cpu_check.o "
                 "\\");
     out_line(o, "\t    $(RUNTIME) -ldnnl -lm");

@@ -96,8 +96,8 @@ static void makefile_text(Out *o, const NvrtcResult *r)
     out_line(o, "NVCCFLAGS = -std=c++17 -lineinfo -Iruntime -Iruntime/cuda");
     out_line(o, "");
     out_line(o, "SOURCES = train.c launch.c images.c \\");
-    out_line(o, "          $(wildcard runtime/*.c runtime/cuda/*.c)");
-    out_line(o, "HEADERS = kernels.h $(wildcard runtime/*.h runtime/cuda/*.h)");
+    out_line(o, "          $(wildcard runtime/*.c runtime/*/*.c)");
+    out_line(o, "HEADERS = kernels.h $(wildcard runtime/*.h runtime/*/*.h)");
     out_line(o, "DEVICE = kernels.cu runtime/parc_random.h $(filter-out "
                 "runtime/cuda/rt_%%, \\");
     out_line(o, "         $(wildcard runtime/cuda/*.h runtime/cuda/*.cuh))");

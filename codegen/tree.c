@@ -18,10 +18,22 @@ void tree_add_out(Tree *t, const char *name, const Out *text)
     tree_add(t, name, text->text, text->size);
 }
 
+/* Whether a file of the runtime belongs to another target than that of
+ * `folder`. Directories that are not listed belong to every target. */
+static bool is_of_other_target(const char *name, const char *folder)
+{
+    static const char *const target[] = {"cpu/", "cuda/"};
+    for (int i = 0; i < 2; i++)
+        if (strcmp(target[i], folder) != 0 &&
+            !strncmp(name, target[i], strlen(target[i])))
+            return true;
+    return false;
+}
+
 void tree_add_runtime(Tree *t, const char *folder)
 {
     for (const EmbeddedFile *f = runtime_files; f->name; f++)
-        if (!strchr(f->name, '/') || !strncmp(f->name, folder, strlen(folder)))
+        if (!is_of_other_target(f->name, folder))
             tree_add(t, arena_printf(t->arena, "runtime/%s", f->name), f->text,
                      f->size);
 }

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PARC_RT_VERSION 8
+#define PARC_RT_VERSION 9
 enum {
     PARC_MAX_AXES = 6,
     PARC_MAX_DIMS = 6,

@@ -516,7 +516,7 @@ const unsigned char *rt_input_map(const char *path, int64_t *size,
                                   const char *program);
 void rt_input_unmap(const unsigned char *map, int64_t size);
 
-/* ---- data (rt_data.c, rt_batch.c) ---- */
+/* ---- data (data/token_file.c, data/batch.c) ---- */
 
 typedef struct RtData {
     const char *path; /* NULL: synthetic */

@@ -17,7 +17,7 @@
 
 #include <stddef.h>
 
-#if PARC_RT_VERSION != 8
+#if PARC_RT_VERSION != 9
 #error "the runtime is of another version of parc; rerun parc"
 #endif
 

@@ -1,4 +1,4 @@
-/* rt_data.c: opens and checks token files.
+/* token_file.c: opens and checks token files.
  *
  *   tokens.bin    u16, little-endian. A file that begins with the magic number of
  *                 llm.c has a header of 256 words of 32 bits: magic, version,

@@ -1,4 +1,4 @@
-/* rt_batch.c: prepares a rank's part of the batch of each step.
+/* batch.c: prepares a rank's part of the batch of each step.
  *
  * Step s uses sequences s*batch … s*batch+batch-1 of the data and wraps around
  * at the end of the file. With --shuffle each epoch has its own order. With

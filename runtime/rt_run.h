@@ -1,0 +1,26 @@
+/* rt_run.h: declares the state of a run of a training program, which the parts
+ * of the runtime share: options, ranks, data, weights and files. */
+#ifndef PARC_RT_RUN_H
+#define PARC_RT_RUN_H
+
+#include "rt_job.h"
+
+typedef struct RtRun {
+    const ParcModel *model;
+    RtOptions options;
+    RtLaunch launch;
+    RtWorld world;
+    RtData data;
+    RtWeights weights;
+    RtLog log;
+    char *export_temporary, *trace_temporary; /* names that the two files have
+                                                 while they are written */
+    int64_t done; /* steps that the run has completed; a resumed run starts
+                     with those of its checkpoint */
+} RtRun;
+
+/* Executes the steps after run->done up to the option --steps, on one rank
+ * (rt_train.c). All ranks call it. */
+void rt_train(ParcRt *rt, RtRun *run);
+
+#endif

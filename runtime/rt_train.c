@@ -1,0 +1,178 @@
+/* rt_train.c: executes the training steps of a rank.
+ *
+ * Each step: read the batch and set the scalars, execute the step, check loss
+ * and gradients, write the log. All ranks execute the same steps; the values
+ * that they decide by (loss, gradient norm) are equal on all ranks.
+ */
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rt_device.h"
+#include "rt_run.h"
+
+static void set_scalar(ParcRt *rt, int64_t offset, double value)
+{
+    if (offset >= 0) {
+        *rt_floats(rt, offset) = (float)value;
+        rt_device_upload(rt, offset, sizeof(float));
+    }
+}
+
+/* Sets the key of the random numbers of step t (from 1). */
+static void set_key(ParcRt *rt, int64_t t, int64_t seed)
+{
+    int64_t at = rt->model->random_offset, key = rt_step_key(seed, t);
+    if (at >= 0) {
+        memcpy(rt->arena + at, &key, sizeof key);
+        rt_device_upload(rt, at, sizeof key);
+    }
+}
+
+/* Sets the scalars that the optimizer reads in step t (from 1) of `steps`. */
+static void set_scalars(ParcRt *rt, int64_t t, int64_t steps)
+{
+    const ParcModel *m = rt->model;
+    rt->lr = rt_schedule_lr(m, t, steps);
+    set_scalar(rt, m->lr_offset, rt->lr);
+    double updates = (double)(rt->updates + 1);
+    set_scalar(rt, m->bias1_offset, 1 - pow(m->beta1, updates));
+    set_scalar(rt, m->bias2_offset, 1 - pow(m->beta2, updates));
+    rt->scale.used = rt->scale.scale;
+    if (rt->scale.scale > 0) {
+        set_scalar(rt, m->loss_scale_offset, rt->scale.scale);
+    }
+}
+
+/* Requests the results of a step that the model computes. */
+static void ask_for_results(ParcRt *rt)
+{
+    const int64_t at[RT_RESULTS] = {rt->model->loss_offset,
+                                    rt->model->grad_norm_offset};
+    for (int i = 0; i < RT_RESULTS; i++) {
+        if (at[i] >= 0) {
+            rt_device_ask(rt, at[i]);
+        }
+    }
+}
+
+static void begin_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
+{
+    rt_batch(rt, &run->data, &run->options, step - 1, batch);
+    set_scalars(rt, step, run->options.steps);
+    set_key(rt, step, run->options.seed);
+}
+
+static bool is_finite(ParcRt *rt, int64_t offset)
+{
+    return offset < 0 || isfinite(*rt_floats(rt, offset));
+}
+
+/* Checks the loss, which is equal on all ranks. If it is not finite and has no
+ * loss scale, the step has updated no parameter on the CPU (parc_goes_on): it
+ * is executed a second time with a check of each result. With a loss scale,
+ * check_gradients skips the step if the gradients are not finite either. */
+static void check_loss(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
+{
+    int64_t at = rt->model->loss_offset;
+    bool skipped = rt->scale.scale > 0 &&
+                   !is_finite(rt, rt->model->grad_norm_offset);
+    if (is_finite(rt, at) || skipped) {
+        return;
+    }
+    bool nan = isnan(*rt_floats(rt, at));
+    if (rt_device_repeats(rt) && rt->scale.scale == 0 && !rt->nan_check) {
+        rt->nan_check = true;
+        batch->made = 0;
+        begin_step(rt, run, step, batch);
+        rt_device_step(rt);
+    }
+    rt_fail(rt, "step %lld: the loss is %s%s", (long long)step,
+            nan ? "not a number" : "infinite",
+            rt->nan_check ? "" : "; with PARC_NANCHECK=1 the run names the "
+                                 "first tensor that is not finite");
+}
+
+/* Called when all ranks have finished the traced steps. */
+static void write_trace(ParcRt *rt, const RtRun *run)
+{
+    rt_meet(rt, RT_AT_TRACE);
+    if (rt->rank == 0) {
+        rt_trace_gather(rt);
+        const char *error = rt_trace_write(rt->world, run->options.trace,
+                                           run->trace_temporary);
+        if (error) {
+            unlink(run->trace_temporary);
+            rt_fail(rt, "cannot write '%s': %s",
+                    rt_output_name(run->options.trace), error);
+        }
+    }
+    rt_meet(rt, RT_AT_TRACE); /* until then rank 0 may request marks */
+}
+
+/* Checks the norm, which is equal on all ranks; hence all ranks decide
+ * alike. */
+static void check_gradients(ParcRt *rt, RtRun *run, int64_t step)
+{
+    int64_t at = rt->model->grad_norm_offset;
+    double norm = at >= 0 ? (double)*rt_floats(rt, at) : 0;
+    double scale = rt->scale.scale;
+    if (scale > 0 && !rt_scale_step(rt, step, norm)) {
+        if (rt->rank == 0) {
+            rt_log_skip(&run->log, step, scale, rt->scale.scale);
+        }
+        return;
+    }
+    if (!isfinite(norm)) {
+        rt_nonfinite(rt, step, norm);
+    }
+    rt->updates++;
+}
+
+/* Without --data the loss does not show whether the model learns. */
+static void note_noise(const RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    if (!o->data && o->steps > 0) {
+        rt_note(o->program, "no --data: training on synthetic noise%s",
+                rt_takes_tokens(run->model)
+                    ? "; --data FILE trains on a file of tokens"
+                    : "");
+    }
+}
+
+static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
+{
+    atomic_store(&rt->world->slot[rt->rank].step, step);
+    rt_trace_begin(rt, step);
+    begin_step(rt, run, step, batch);
+    rt_device_step(rt);
+    ask_for_results(rt);
+    rt_batch_ahead(rt, &run->data, &run->options, step, batch);
+    rt_device_results(rt);
+    rt_trace_end(rt);
+    check_loss(rt, run, step, batch);
+    check_gradients(rt, run, step);
+    if (rt->rank == 0) {
+        rt_log_step(&run->log, rt, step);
+    }
+    if (run->options.trace && step == rt->world->trace.last) {
+        write_trace(rt, run);
+    }
+}
+
+void rt_train(ParcRt *rt, RtRun *run)
+{
+    RtBatch batch = {0};
+    if (rt->rank == 0) {
+        note_noise(run);
+        rt_log_start(&run->log, rt);
+    }
+    while (run->done < run->options.steps) {
+        train_step(rt, run, run->done + 1, &batch);
+        run->done++;
+    }
+    if (rt->rank == 0) {
+        rt_log_end(&run->log, rt);
+    }
+}

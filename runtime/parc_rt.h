@@ -169,6 +169,44 @@ typedef struct ParcRoom {
     int64_t offset, bytes;
 } ParcRoom;
 
+/* An output of the model, one microbatch of it, split as a ParcParam's local
+ * tensor: dim 0 is the batch, `split[d]` lists the mesh axes that split dim d,
+ * major first. Ranks along other axes hold the same values. */
+typedef struct ParcOutput {
+    const char *name;
+    int ndim;
+    int64_t dim[PARC_MAX_DIMS]; /* global shape, without padding */
+    int64_t pad[PARC_MAX_DIMS]; /* elements of padding at the end of a dim */
+    int8_t split[PARC_MAX_DIMS][PARC_MAX_AXES + 1];
+    int64_t offset;             /* offset of the rank's part */
+    ParcType type;
+} ParcOutput;
+
+/* A forward program: the model's forward pass without dropout, gradients and
+ * optimizer. It reads the parameters and low-precision copies of the training
+ * step at their offsets and never writes them or optimizer states. It uses all
+ * other bytes of the arena, including the training step's inputs, constants and
+ * outputs: the training step's init must run again before the next training
+ * step. A session is begin(), then any number of run() with new inputs.
+ * Collectives, statements (ParcWork), kernels and events of all programs are
+ * in the tables of ParcModel and have distinct numbers. */
+typedef struct ParcEval {
+    void (*init)(ParcRt *rt);  /* once at start: creates matmuls */
+    void (*begin)(ParcRt *rt); /* at the beginning of a session: computes
+                                  constants */
+    void (*run)(ParcRt *rt);   /* one batch */
+    int64_t loss_offset;       /* f32[] in the arena; -1: computes no loss */
+    int64_t random_offset;     /* i64[]: the run's key; -1: it draws no random
+                                  numbers */
+    const ParcInput *input;    /* an input with offset -1 is not read */
+    int ninputs;
+    const ParcOutput *output;
+    int noutputs;
+    int64_t peak;              /* bytes of the arena that it needs, parameters
+                                  and optimizer states included */
+    double flops;              /* flops of one run, all ranks together */
+} ParcEval;
+
 typedef struct ParcModel {
     int rt_version;         /* PARC_RT_VERSION */
     const char *name, *parc_version, *source; /* source: base name of the
@@ -220,6 +258,10 @@ typedef struct ParcModel {
     int nevents;               /* number of events: parc_record, parc_wait */
     void (*init)(ParcRt *rt);  /* creates matmuls, computes constants */
     void (*step)(ParcRt *rt);
+    const ParcEval *eval;    /* the loss of one batch (microbatches as in
+                                training), without outputs */
+    const ParcEval *outputs; /* the outputs of one microbatch, without loss;
+                                NULL: forward returns only the loss */
 } ParcModel;
 
 /* Runs the program: parses options, starts ranks, initializes or loads

@@ -174,7 +174,8 @@ $(BUILD)/obj/frontend/%.o: frontend/%.c | $(GEN)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(PARC_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/obj/tests/unit/runtime_split.o: PARC_CFLAGS += -Iruntime
+$(BUILD)/obj/tests/unit/runtime_split.o \
+$(BUILD)/obj/tests/unit/runtime_params.o: PARC_CFLAGS += -Iruntime
 $(BUILD)/obj/tests/unit/cuda_%.o: \
     PARC_CFLAGS += -Iruntime $(CUDA_INCLUDE:%=-isystem %)
 

@@ -48,6 +48,21 @@ typedef enum ParcInitKind {
     PARC_ZEROS, PARC_ONES, PARC_NORMAL, PARC_UNIFORM, PARC_ARANGE, PARC_COPY,
 } ParcInitKind;
 
+/* How a tensor of a Hugging Face file holds a layer of a parameter: the block
+ * `names hf` of the model. The tensor has the shape dim[]. Element i of the
+ * layer (row-major) has the indices k[0] … k[n-1] in sizes size[], the last of
+ * which varies fastest; it is element first + sum of k[j] * stride[j] of the
+ * tensor. */
+enum { PARC_MAX_FACTORS = 12 };
+typedef struct ParcFileTensor {
+    const char *name; /* '*' for each stack dim of the parameter */
+    int ndim;
+    int64_t dim[PARC_MAX_DIMS];
+    int n;
+    int64_t size[PARC_MAX_FACTORS], stride[PARC_MAX_FACTORS];
+    int64_t first;
+} ParcFileTensor;
+
 /* A parameter or optimizer state. `split[d]` lists the mesh axes that split
  * dim d, major first (-1 ends the list). flat_axes is a bit mask of mesh axes;
  * an axis with a lower number is major. They cut each layer's local tensor,
@@ -83,6 +98,10 @@ typedef struct ParcParam {
     const char *placement; /* for --print-shards: "dp=S(0) tp=S(0)" */
     const char *const *alias;
     int nalias;
+    const ParcFileTensor *file; /* with `names hf`: the tensor that holds it;
+                                   further ones hold the same parameter under
+                                   the names of its aliases */
+    int nfile;
 } ParcParam;
 
 /* A batch input: [batch, seq, …]. Dim 0 is first cut into `micro` equal
@@ -262,6 +281,9 @@ typedef struct ParcModel {
                                 training), without outputs */
     const ParcEval *outputs; /* the outputs of one microbatch, without loss;
                                 NULL: forward returns only the loss */
+    const char *file_prefix; /* with `names hf`: names of files may lack this
+                                prefix; NULL: none */
+    const char *file_config; /* the text of config.json; NULL: none */
 } ParcModel;
 
 /* Runs the program: parses options, starts ranks, initializes or loads

@@ -20,11 +20,21 @@ enum { RT_GROUPS = 1 << PARC_MAX_AXES, RT_LARGE_PAGE = PARC_SHARED_ALIGN };
 
 /* ---- options (rt_options.c) ---- */
 
+/* The values of an option that may be given several times, in order. */
+typedef struct RtTexts {
+    const char *at[16];
+    int n;
+} RtTexts;
+
 typedef struct RtOptions {
     const char *program; /* name in messages: the base name of argv[0] */
     int64_t steps, seed, threads; /* threads 0: as planned */
-    bool shuffle, info, dry_run, help, version;
-    const char *data, *init, *export_to, *log, *trace, *print_shards;
+    bool shuffle, info, dry_run, help, version, init_partial;
+    const char *data, *export_to, *log, *trace, *print_shards;
+    RtTexts init;
+    /* Of --export: the number of a word of the option, from 1 on, and bytes;
+     * 0: the default. */
+    int64_t export_dtype, export_names, export_shard_bytes;
     int64_t trace_steps;
 } RtOptions;
 
@@ -414,6 +424,9 @@ bool rt_params_check(const ParcModel *model, const char *program);
 enum { RT_NAME = 512 };
 void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
                    char text[RT_NAME]);
+/* The numbers in that name, one for each stack dim. */
+void rt_param_numbers(const ParcParam *param, int64_t layer,
+                      int64_t number[PARC_MAX_STACK]);
 /* Whether --export, --init and --print-shards include the parameter: it is not
  * an optimizer state, and the rank stores it. */
 bool rt_param_is_weight(const ParcParam *param);
@@ -431,55 +444,10 @@ void rt_params_download(ParcRt *rt, bool states);
 
 /* Returns 0, or 1 after a message, which suggests a similar name. */
 int rt_shards_check(const ParcModel *model, const RtOptions *o);
-/* Prints to standard output. weights->map is NULL without --init. */
+/* Prints to standard output. */
 struct RtWeights;
 void rt_shards_print(const ParcModel *m, const RtOptions *o,
                      const struct RtWeights *weights);
-
-/* ---- weights in files (rt_safetensors.c, rt_weights.c, rt_export.c) ---- */
-
-typedef enum RtDtype { RT_F32, RT_BF16, RT_F16, RT_OTHER } RtDtype;
-
-enum { RT_MAX_RANK = 8 };
-
-/* One tensor of a file. Positions are bytes from the start of the file. */
-typedef struct RtTensor {
-    char *name;
-    RtDtype dtype;
-    char dtype_name[8];
-    int ndim;
-    int64_t dim[RT_MAX_RANK];
-    int64_t begin, end;
-    int64_t at; /* position of its name in the header */
-    bool used;
-} RtTensor;
-
-typedef struct RtWeights {
-    const char *path;
-    const unsigned char *map;
-    int64_t size;
-    RtTensor *tensor;
-    int n, room;
-} RtWeights;
-
-/* Parses the header of w->map. Returns NULL, or an error and its position *at.
- * Each tensor's range is within the file and matches its type and shape. */
-const char *rt_safetensors_header(RtWeights *w, int64_t *at);
-void rt_safetensors_free(RtWeights *w);
-
-/* Opens the file, parses its header and compares it with the model; false
- * after messages. */
-bool rt_weights_open(RtWeights *w, const char *path, const ParcModel *model,
-                     const char *program);
-void rt_weights_close(RtWeights *w);
-void rt_weights_load(ParcRt *rt, const RtWeights *w);
-/* One element of a layer, by its global index. */
-float rt_weights_value(const RtWeights *w, const ParcParam *param,
-                       int64_t layer, int64_t element);
-
-/* Writes the weights. Returns NULL or an error. One rank calls it, while the
- * others wait. */
-const char *rt_export(ParcRt *rt, const char *path, const char *temporary);
 
 /* ---- files that are written whole or not at all (rt_output.c) ---- */
 
@@ -495,6 +463,10 @@ const char *rt_output_name(const char *path);
 /* The name of the temporary file for `path`; "" if `path` is a device, a pipe
  * or "-"; NULL, after a message, if `path` cannot be written. */
 char *rt_output_probe(const char *path, const char *program);
+
+/* Removes a temporary file, or a temporary directory with its files. NULL and
+ * "" have no effect. */
+void rt_output_discard(const char *temporary);
 
 /* A file that is being written, to its temporary name unless that is empty.
  * `error` is the first errno; later writes are skipped. */

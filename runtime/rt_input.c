@@ -94,13 +94,11 @@ bool rt_files_apart(const RtOptions *o, const RtData *d)
     } file[] = {{"--log", o->log},
                 {"--trace", o->trace},
                 {"--export", o->export_to},
-                {"--data", d->path},
-                {"--init", o->init}};
-    enum { EXPORT = 2, OUTPUTS, INIT, FILES };
+                {"--data", d->path}};
+    enum { EXPORT = 2, OUTPUTS, FILES };
     for (int i = 0; i < OUTPUTS; i++) {
         for (int j = i + 1; j < FILES; j++) {
             if (!file[i].path || !file[j].path ||
-                (i == EXPORT && j == INIT) ||
                 !is_same_file(file[i].path, file[j].path)) {
                 continue;
             }
@@ -110,6 +108,13 @@ bool rt_files_apart(const RtOptions *o, const RtData *d)
                      file[i].option, file[j].option,
                      rt_output_name(file[j].path));
             return false;
+        }
+        for (int j = 0; i < EXPORT && file[i].path && j < o->init.n; j++) {
+            if (is_same_file(file[i].path, o->init.at[j])) {
+                rt_error(o->program, "%s would overwrite what --init reads, "
+                         "'%s'", file[i].option, o->init.at[j]);
+                return false;
+            }
         }
     }
     return true;

@@ -44,9 +44,7 @@ _Noreturn static void leave(const RtStore *s)
 {
     const RtWorld *w = s->world;
     for (int i = 0; s->launch->rank == 0 && i < 2; i++) {
-        if (w->temporary[i] && w->temporary[i][0]) {
-            unlink(w->temporary[i]);
-        }
+        rt_output_discard(w->temporary[i]);
     }
     fflush(stdout);
     _exit(1);

@@ -34,7 +34,11 @@ static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
                rt_size_text((double)rt->host_bytes, size));
     }
     rt_device_print(rt);
-    printf("weights   %s\n", o->init ? o->init : "drawn from the seed");
+    printf("weights  ");
+    for (int i = 0; i < o->init.n; i++) {
+        printf("%s %s", i ? "," : "", o->init.at[i]);
+    }
+    printf("%s\n", o->init.n == 0 ? " drawn from the seed" : "");
     if (run->data.path) {
         printf("data      %s: %lld tokens, %lld sequences of %lld%s\n",
                run->data.path, (long long)run->data.tokens,
@@ -60,10 +64,9 @@ static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
 static void export_weights(ParcRt *rt, const RtRun *run)
 {
     if (rt->rank == 0) {
-        const char *error =
-            rt_export(rt, run->options.export_to, run->export_temporary);
+        const char *error = rt_export(rt, &run->export_to, &run->options);
         if (error) {
-            unlink(run->export_temporary);
+            rt_output_discard(run->export_to.temporary);
             rt_fail(rt, "cannot write '%s': %s",
                     rt_output_name(run->options.export_to), error);
         }
@@ -90,7 +93,7 @@ static int rank_main(ParcRt *rt, void *context)
     }
     rt_scale_start(rt);
     rt_params_init(rt, o->seed);
-    if (o->init) {
+    if (o->init.n > 0) {
         rt_weights_load(rt, &run->weights);
     }
     if (o->dry_run) {
@@ -129,16 +132,25 @@ static bool prepare_files(RtRun *run)
         return false;
     }
     if (o->export_to) {
-        w->temporary[0] = run->export_temporary =
-            rt_output_probe(o->export_to, o->program);
+        if (!rt_export_prepare(&run->export_to, o, run->model)) {
+            return false;
+        }
+        w->temporary[0] = run->export_to.temporary;
     }
     if (o->trace) {
         w->temporary[1] = run->trace_temporary =
             rt_output_probe(o->trace, o->program);
     }
-    return (!o->export_to || run->export_temporary) &&
-           (!o->trace || (run->trace_temporary &&
-                          rt_trace_open(w, o->trace_steps, o->steps)));
+    return !o->trace || (run->trace_temporary &&
+                         rt_trace_open(w, o->trace_steps, o->steps));
+}
+
+static bool open_weights(RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    return o->init.n == 0 ||
+           rt_weights_open(&run->weights, &o->init, o->init_partial,
+                           run->model, o->program);
 }
 
 /* Opens the inputs and outputs of a process; output files come last. */
@@ -152,8 +164,7 @@ static bool prepare_run(RtRun *run, int threads)
     run->log.file = -1;
     return rt_params_check(m, o->program) &&
            rt_data_open(&run->data, o->data, m, o->program) &&
-           (!o->init ||
-            rt_weights_open(&run->weights, o->init, m, o->program)) &&
+           open_weights(run) &&
            (launched ||
             rt_world_open(&run->world, m, o->program, threads, NULL, runs)) &&
            prepare_files(run) &&
@@ -219,7 +230,7 @@ static void release(RtRun *run)
     rt_weights_close(&run->weights);
     rt_trace_close(&run->world);
     rt_world_close(&run->world);
-    free(run->export_temporary);
+    rt_export_release(&run->export_to);
     free(run->trace_temporary);
 }
 
@@ -262,8 +273,7 @@ static int print_shards(RtRun *run)
     if (run->launch.rank != 0) {
         return 0;
     }
-    if (o->init &&
-        !rt_weights_open(&run->weights, o->init, m, o->program)) {
+    if (!open_weights(run)) {
         return 1;
     }
     rt_shards_print(m, o, &run->weights);

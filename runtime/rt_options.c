@@ -16,7 +16,9 @@
 
 enum { DEFAULT_STEPS = 100, DEFAULT_TRACE_STEPS = 3 };
 
-typedef enum Kind { FLAG, NUMBER, TEXT, LATER } Kind;
+/* WORD: one of the words in `argument`, stored as its number from 1 on. BYTES:
+ * a number with a unit. TEXTS: may be given several times (RtTexts). */
+typedef enum Kind { FLAG, NUMBER, TEXT, TEXTS, WORD, BYTES, LATER } Kind;
 
 typedef struct Option {
     const char *name, *argument;
@@ -38,11 +40,23 @@ static const Option options[] = {
      "seed of initial weights, synthetic data and --shuffle (default 0)"},
     {"--shuffle", NULL, FLAG, AT(shuffle), 0,
      "take the sequences of a file in a new order each epoch"},
-    {"--init", "FILE", TEXT, AT(init), 0,
-     "start from the weights in FILE (safetensors)"},
-    {"--export", "FILE", TEXT, AT(export_to), 0,
-     "write the weights after the last step to FILE (safetensors, f32);\n"
+    {"--init", "PATH", TEXTS, AT(init), 0,
+     "start from the weights in PATH: a safetensors file, a directory, or\n"
+     "model.safetensors.index.json; given several times: a later PATH takes\n"
+     "precedence"},
+    {"--init-partial", NULL, FLAG, AT(init_partial), 0,
+     "tensors that --init's files lack keep their initial values"},
+    {"--export", "PATH", TEXT, AT(export_to), 0,
+     "write the weights after the last step to PATH (safetensors): a file,\n"
+     "or a directory (an existing one, or PATH/) or an index;\n"
      "for --export, --log and --trace '-' is standard output"},
+    {"--export-dtype", "f32|bf16|f16", WORD, AT(export_dtype), 0,
+     "element type of the exported tensors (default f32)"},
+    {"--export-names", "hf|parc", WORD, AT(export_names), 0,
+     "names and layouts of the exported tensors: those of the model's block\n"
+     "'names hf' (default, if it has one), or the model's own"},
+    {"--export-shard-size", "SIZE", BYTES, AT(export_shard_bytes), 1,
+     "largest file of an exported directory (default 5GB); MB, GiB, …"},
     {"--log", "FILE", TEXT, AT(log), 0,
      "write one JSON object per step to FILE"},
     {"--trace", "FILE", TEXT, AT(trace), 0,
@@ -195,6 +209,60 @@ static int set_number(RtOptions *o, const Option *p, const char *value)
     return -1;
 }
 
+/* Finds `value` among the words of the option's argument: "f32|bf16". */
+static int set_word(RtOptions *o, const Option *p, const char *value)
+{
+    int64_t number = 1;
+    size_t n = strlen(value);
+    for (const char *w = p->argument; *w; number++) {
+        size_t size = strcspn(w, "|");
+        if (size == n && strncmp(w, value, n) == 0) {
+            memcpy((char *)o + p->field, &number, sizeof number);
+            return -1;
+        }
+        w += size + (w[size] == '|');
+    }
+    rt_error(o->program, "%s is one of %s, not '%s'", p->name, p->argument,
+             value);
+    return usage_error(o);
+}
+
+static int set_bytes(RtOptions *o, const Option *p, const char *value)
+{
+    static const struct {
+        const char *unit;
+        int64_t bytes;
+    } units[] = {{"", 1},          {"KB", 1000},       {"MB", 1000000},
+                 {"GB", 1000000000}, {"KiB", 1 << 10}, {"MiB", 1 << 20},
+                 {"GiB", 1 << 30}};
+    char *end;
+    errno = 0;
+    long long n = strtoll(value, &end, 10);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (end != value && !errno && n > 0 &&
+            strcmp(end, units[i].unit) == 0 && n <= INT64_MAX / units[i].bytes) {
+            int64_t bytes = n * units[i].bytes;
+            memcpy((char *)o + p->field, &bytes, sizeof bytes);
+            return -1;
+        }
+    }
+    rt_error(o->program, "%s takes a size such as 500MB, 5GB or 2GiB, not '%s'",
+             p->name, value);
+    return usage_error(o);
+}
+
+static int add_text(RtOptions *o, const Option *p, const char *value)
+{
+    RtTexts *t = (RtTexts *)(void *)((char *)o + p->field);
+    int most = sizeof t->at / sizeof t->at[0];
+    if (t->n == most) {
+        rt_error(o->program, "%s is given more than %d times", p->name, most);
+        return usage_error(o);
+    }
+    t->at[t->n++] = value;
+    return -1;
+}
+
 /* Sets one option; `value` is NULL if none was given. */
 static int set(RtOptions *o, const Option *p, const char *value)
 {
@@ -211,8 +279,19 @@ static int set(RtOptions *o, const Option *p, const char *value)
                  p->argument);
         return usage_error(o);
     }
-    if (p->kind == NUMBER) {
+    switch (p->kind) {
+    case NUMBER:
         return set_number(o, p, value);
+    case WORD:
+        return set_word(o, p, value);
+    case BYTES:
+        return set_bytes(o, p, value);
+    case TEXTS:
+        return add_text(o, p, value);
+    case FLAG:
+    case LATER:
+    case TEXT:
+        break;
     }
     memcpy((char *)o + p->field, &value, sizeof value);
     return -1;

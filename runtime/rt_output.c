@@ -5,6 +5,7 @@
  * Each path is checked before the run starts, because an error after a long
  * run would lose its results.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -80,6 +81,22 @@ char *rt_output_probe(const char *path, const char *program)
         return NULL;
     }
     return temporary;
+}
+
+void rt_output_discard(const char *temporary)
+{
+    if (!temporary || !*temporary || unlink(temporary) == 0 ||
+        errno != EISDIR) {
+        return;
+    }
+    DIR *directory = opendir(temporary);
+    for (struct dirent *e; directory && (e = readdir(directory));) {
+        unlinkat(dirfd(directory), e->d_name, 0);
+    }
+    if (directory) {
+        closedir(directory);
+    }
+    rmdir(temporary);
 }
 
 void rt_output_open(RtOutput *o, const char *path, const char *temporary)

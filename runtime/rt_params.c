@@ -35,6 +35,32 @@ static int64_t layer_number(const char *segment, int64_t index, size_t *size)
     return first + index * step;
 }
 
+/* The index of a layer in each stack dim. */
+static void stack_indices(const ParcParam *p, int64_t layer,
+                          int64_t index[PARC_MAX_STACK])
+{
+    for (int i = p->nstack - 1; i >= 0; i--) {
+        index[i] = layer % p->stack[i];
+        layer /= p->stack[i];
+    }
+}
+
+void rt_param_numbers(const ParcParam *param, int64_t layer,
+                      int64_t number[PARC_MAX_STACK])
+{
+    int stack = 0;
+    stack_indices(param, layer, number);
+    for (const char *s = param->name; s && stack < param->nstack;) {
+        size_t size;
+        int64_t n = layer_number(s, number[stack], &size);
+        if (size > 0) {
+            number[stack++] = n;
+        }
+        s = strchr(s, '.');
+        s = s ? s + 1 : NULL;
+    }
+}
+
 void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
                    char text[RT_NAME])
 {
@@ -42,10 +68,7 @@ void rt_param_name(const char *name, const ParcParam *param, int64_t layer,
     int stack = 0;
     size_t n = 0;
     bool begins = true;
-    for (int i = param->nstack - 1; i >= 0; i--) {
-        index[i] = layer % param->stack[i];
-        layer /= param->stack[i];
-    }
+    stack_indices(param, layer, index);
     while (*name && n < RT_NAME - 24) {
         size_t size = 0;
         if (begins && stack < param->nstack) {

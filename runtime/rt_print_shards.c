@@ -19,14 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rt.h"
+#include "checkpoint/weights.h"
 
 enum { MAX_PIECES = 4, MAX_VALUES = 4 };
 
 /* The source of the values. */
 typedef struct Source {
     const ParcModel *model;
-    const RtWeights *weights; /* map NULL: initial values */
+    const RtWeights *weights; /* layers without a file: initial values */
     int64_t seed;
 } Source;
 
@@ -208,8 +208,9 @@ static double value_of(const Source *from, const ParcParam *p, int64_t layer,
                        int64_t element)
 {
     const RtWeights *w = from->weights;
-    return (double)(w->map ? rt_weights_value(w, p, layer, element)
-                           : rt_param_value(p, from->seed, layer, element));
+    return (double)(rt_weights_has(w, p, layer)
+                        ? rt_weights_value(w, p, layer, element)
+                        : rt_param_value(p, from->seed, layer, element));
 }
 
 /* Prints the first stored values of a rank, and the last. */

@@ -171,9 +171,7 @@ int rt_ranks_run(RtWorld *w, RtBody *body, void *context)
     }
     int status = supervise(w, pid, started);
     for (int i = 0; status != 0 && i < 2; i++) {
-        if (w->temporary[i]) {
-            unlink(w->temporary[i]);
-        }
+        rt_output_discard(w->temporary[i]);
     }
     free(pid);
     return status;

@@ -3,6 +3,8 @@
 #ifndef PARC_RT_RUN_H
 #define PARC_RT_RUN_H
 
+#include "checkpoint/export.h"
+#include "checkpoint/weights.h"
 #include "rt_job.h"
 
 typedef struct RtRun {
@@ -13,8 +15,8 @@ typedef struct RtRun {
     RtData data;
     RtWeights weights;
     RtLog log;
-    char *export_temporary, *trace_temporary; /* names that the two files have
-                                                 while they are written */
+    RtExportTo export_to;
+    char *trace_temporary; /* the name of the trace while it is written */
     int64_t done; /* steps that the run has completed; a resumed run starts
                      with those of its checkpoint */
 } RtRun;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "runtime/checkpoint/safetensors.h"
 #include "runtime/rt.h"
 #include "tests/unit/random.h"
 
@@ -43,30 +44,27 @@ static const Limits *limits_of(const BinaryRun *run)
 /* ---- weights ----------------------------------------------------------- */
 
 static const char *open_weights(const BinaryRun *run, const char *path,
-                                RtWeights *w)
+                                RtTensorFile *w)
 {
     int64_t at = 0;
     size_t size = 0;
     char *text = file_read(run->arena, path, &size);
     if (!text)
         return arena_printf(run->arena, "cannot read '%s'", path);
-    *w = (RtWeights){.path = path,
+    *w = (RtTensorFile){.path = path,
                      .map = (const unsigned char *)text,
                      .size = (int64_t)size};
     return rt_safetensors_header(w, &at);
 }
 
-static const RtTensor *find_tensor(const RtWeights *w, const char *name)
+static const RtTensor *find_tensor(const RtTensorFile *w, const char *name)
 {
-    for (int i = 0; i < w->n; i++)
-        if (strcmp(w->tensor[i].name, name) == 0)
-            return &w->tensor[i];
-    return NULL;
+    return rt_tensor_find(w, name);
 }
 
 /* Reads a parameter with its whole stack; zeros if the step does not use it.
  * False if the file has no tensor of its size. */
-static bool read_param(const RtWeights *w, const Param *p, double *to)
+static bool read_param(const RtTensorFile *w, const Param *p, double *to)
 {
     ParcParam names = {.nstack = p->type.nstack};
     memcpy(names.stack, p->type.stack, sizeof names.stack);
@@ -89,7 +87,7 @@ static bool read_param(const RtWeights *w, const Param *p, double *to)
 
 /* Sets every parameter to its initial value in the binary, with the current
  * perturbation; states are zeros. */
-static void set_params(const BinaryRun *run, const RtWeights *w, Interp *in,
+static void set_params(const BinaryRun *run, const RtTensorFile *w, Interp *in,
                        int shake)
 {
     Rng r = {(uint64_t)(run->seed + shake)};
@@ -160,7 +158,7 @@ typedef struct Track {
 
 /* Runs from the exported weights and from perturbed ones. */
 struct Reference {
-    RtWeights before;
+    RtTensorFile before;
     Track exact, shaken;
 };
 
@@ -338,7 +336,7 @@ static const char *compare_param(BinaryRun *run, int i, const double *is,
 
 static const char *compare_params(BinaryRun *run)
 {
-    RtWeights after;
+    RtTensorFile after;
     const char *fault = open_weights(run, run->after, &after);
     for (int i = 0; i < run->global->param.n && !fault; i++) {
         const Param *p = &run->global->param.at[i];

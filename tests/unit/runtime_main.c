@@ -490,7 +490,7 @@ static void bad_files(Check *c)
     refuses(c, 2, "--steps 1 --export none/w", 1,
             "cannot write 'none/w': No such file");
     refuses(c, 2, "--steps 1 --log none/l", 1, "cannot write 'none/l'");
-    refuses(c, 2, "--steps 1 --export .", 1, "Is a directory");
+    refuses(c, 2, "--steps 1 --export none/w", 1, "No such file or directory");
     refuses(c, 2, "--steps 1 --log /dev/full", 1,
             "cannot write '/dev/full': No space left");
     refuses(c, 2, "--init text", 1, "text: byte 0: error: this is not");

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/checkpoint/export.h"
+#include "runtime/checkpoint/weights.h"
 #include "tests/unit/runtime_tools.h"
 
 /* ---- random numbers ---- */
@@ -159,17 +161,31 @@ static void one_owner(Check *c, const Meshed *x)
     }
 }
 
-static int draw_and_export(ParcRt *rt, void *context)
+/* Rank 0 writes all weights to a file. */
+static void export_to(ParcRt *rt, const char *path)
 {
-    Meshed *x = context;
     char temporary[80];
-    rt_params_init(rt, 42);
-    rt_meet(rt, 0);
-    snprintf(temporary, sizeof temporary, "%s.tmp", x->path);
-    if (rt->rank == 0 && rt_export(rt, x->path, temporary)) {
+    RtExportTo to = {.path = path, .temporary = temporary};
+    RtOptions o = {0};
+    snprintf(temporary, sizeof temporary, "%s.tmp", path);
+    if (rt->rank == 0 && rt_export(rt, &to, &o)) {
         rt_fail(rt, "export");
     }
     rt_meet(rt, 0);
+}
+
+static bool open_weights(RtWeights *w, const char *path, const ParcModel *m)
+{
+    const RtTexts paths = {{path}, 1};
+    return rt_weights_open(w, &paths, false, m, "test");
+}
+
+static int draw_and_export(ParcRt *rt, void *context)
+{
+    Meshed *x = context;
+    rt_params_init(rt, 42);
+    rt_meet(rt, 0);
+    export_to(rt, x->path);
     return 0;
 }
 
@@ -177,19 +193,14 @@ static int load_and_export(ParcRt *rt, void *context)
 {
     Meshed *x = context;
     RtWeights w;
-    char temporary[80];
-    if (!rt_weights_open(&w, x->path, rt->model, "test")) {
+    if (!open_weights(&w, x->path, rt->model)) {
         rt_fail(rt, "open");
     }
     memset(rt->arena, 0x11, ARENA);
     rt_weights_load(rt, &w);
     rt_weights_close(&w);
     rt_meet(rt, 0);
-    snprintf(temporary, sizeof temporary, "%s.tmp", x->again);
-    if (rt->rank == 0 && rt_export(rt, x->again, temporary)) {
-        rt_fail(rt, "export");
-    }
-    rt_meet(rt, 0);
+    export_to(rt, x->again);
     return 0;
 }
 
@@ -268,7 +279,7 @@ static const char *read_header(const char *header, int data, int64_t *at,
 {
     static unsigned char file[4096];
     size_t n = strlen(header);
-    RtWeights w = {.map = file, .size = 8 + (int64_t)n + data};
+    RtTensorFile w = {.map = file, .size = 8 + (int64_t)n + data};
     for (int i = 0; i < 8; i++) {
         file[i] = (unsigned char)((uint64_t)(claim < 0 ? (int64_t)n : claim) >>
                                   (8 * i));
@@ -293,7 +304,7 @@ static void headers(Check *c)
         {"[]", 0, "expected '{': this is not a safetensors file", 8},
         {"{", 0, "expected a string", 9},
         {"{\"x\"", 0, "expected ':'", 12},
-        {"{\"x", 0, "the header ends within a string", 11},
+        {"{\"x", 0, "the text ends within a string", 11},
         {"{\"x\\q\":1}", 0, "an unknown escape in a string", 12},
         {"{\"x\n\":1}", 0, "a control character in a string", 11},
         {"{\"x\":1}", 0, "expected '{'", 13},
@@ -387,7 +398,7 @@ static void half_types(Check *c, const char *directory)
     m.param = param;
     m.nparams = 2;
     RtWeights w;
-    CHECK(c, rt_weights_open(&w, path, &m, "test"));
+    CHECK(c, open_weights(&w, path, &m));
     float arena[16];
     RtWorld world = {.arenas = (char *)arena, .nranks = 1, .model = &m};
     ParcRt rt = {.model = &m, .world = &world, .nranks = 1,
@@ -424,9 +435,10 @@ static void tied_names(Check *c, const char *directory)
     for (int i = 0; i < 2; i++) {
         RtWeights w;
         write_tensors(path, header, rows[i].data, sizeof rows[i].data);
-        bool good = rt_weights_open(&w, path, &m, "test");
+        bool good = open_weights(&w, path, &m);
         CHECK(c, good == rows[i].good);
-        CHECK(c, w.n == 2 && w.tensor[0].used && w.tensor[1].used);
+        CHECK(c, w.source[0].n == 2 && w.source[0].tensor[0]->used &&
+                     w.source[0].tensor[1]->used);
         rt_weights_close(&w);
     }
     unlink(path);

@@ -1,4 +1,4 @@
-/* rt_safetensors.c: parses the header of a safetensors file.
+/* safetensors.c: parses the header of a safetensors file.
  *
  *   8 bytes   length of the header, little-endian
  *   JSON      {"__metadata__": {"key": "value", …},
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint/safetensors.h"
 #include "rt.h"
 #include "rt_json.h"
 
@@ -31,12 +32,16 @@ static const struct {
     {"BOOL", 1, RT_OTHER},
 };
 
-static void metadata(RtJson *j)
+static void metadata(RtJson *j, RtTensorFile *f)
 {
-    char skipped[2];
+    char key[8], skipped[2];
     rt_json_object(j);
-    while (rt_json_key(j, skipped, sizeof skipped)) {
-        rt_json_string(j, skipped, sizeof skipped);
+    while (rt_json_key(j, key, sizeof key)) {
+        if (strcmp(key, "names") == 0) {
+            rt_json_string(j, f->names, sizeof f->names);
+        } else {
+            rt_json_string(j, skipped, sizeof skipped);
+        }
     }
 }
 
@@ -109,22 +114,24 @@ static void tensor_fields(RtJson *j, RtTensor *t)
     }
 }
 
-static RtTensor *new_tensor(RtWeights *w)
+static RtTensor *new_tensor(RtTensorFile *f)
 {
-    if (w->n == w->room) {
-        int room = w->room ? 2 * w->room : 64;
+    if (f->n == f->room) {
+        int room = f->room ? 2 * f->room : 64;
         RtTensor *more = rt_allocate((size_t)room * sizeof *more);
-        if (w->n > 0) {
-            memcpy(more, w->tensor, (size_t)w->n * sizeof *more);
+        if (f->n > 0) {
+            memcpy(more, f->tensor, (size_t)f->n * sizeof *more);
         }
-        free(w->tensor);
-        w->tensor = more;
-        w->room = room;
+        free(f->tensor);
+        f->tensor = more;
+        f->room = room;
     }
-    return memset(&w->tensor[w->n++], 0, sizeof(RtTensor));
+    RtTensor *t = &f->tensor[f->n++];
+    *t = (RtTensor){.file = f, .dtype = RT_OTHER};
+    return t;
 }
 
-static void entry(RtJson *j, RtWeights *w)
+static void entry(RtJson *j, RtTensorFile *f)
 {
     char name[RT_NAME];
     rt_json_peek(j);
@@ -135,66 +142,121 @@ static void entry(RtJson *j, RtWeights *w)
         return;
     }
     if (strcmp(name, "__metadata__") == 0) {
-        metadata(j);
+        metadata(j, f);
         return;
     }
-    for (int i = 0; i < w->n; i++) {
-        if (strcmp(w->tensor[i].name, name) == 0) {
-            j->at = at;
-            rt_json_fail(j, "a second tensor of the same name");
-            return;
-        }
-    }
-    RtTensor *t = new_tensor(w);
+    RtTensor *t = new_tensor(f);
     t->name = rt_allocate(strlen(name) + 1);
     memcpy(t->name, name, strlen(name));
-    t->dtype = RT_OTHER;
     t->at = at;
     tensor_fields(j, t);
     if (!j->error) {
-        check_tensor(j, t, j->end, w->size);
+        check_tensor(j, t, j->end, f->size);
     }
 }
 
-const char *rt_safetensors_header(RtWeights *w, int64_t *at)
+static int by_name(const void *a, const void *b)
+{
+    const RtTensor *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+static void sort(RtJson *j, RtTensorFile *f)
+{
+    if (f->n > 0) {
+        qsort(f->tensor, (size_t)f->n, sizeof f->tensor[0], by_name);
+    }
+    for (int i = 1; i < f->n && !j->error; i++) {
+        if (strcmp(f->tensor[i - 1].name, f->tensor[i].name) == 0) {
+            j->at = f->tensor[i].at;
+            rt_json_fail(j, "a second tensor of the same name");
+        }
+    }
+}
+
+const char *rt_safetensors_header(RtTensorFile *f, int64_t *at)
 {
     uint64_t n = 0;
-    *at = w->size;
-    if (w->size < LENGTH_BYTES) {
+    *at = f->size;
+    if (f->size < LENGTH_BYTES) {
         return "the file ends within the length of its header";
     }
     for (int i = 0; i < LENGTH_BYTES; i++) {
-        n |= (uint64_t)w->map[i] << (8 * i);
+        n |= (uint64_t)f->map[i] << (8 * i);
     }
     if (n > MAX_HEADER) {
         *at = 0;
         return "this is not a safetensors file (its header would be too long)";
     }
-    if ((int64_t)n > w->size - LENGTH_BYTES) {
+    if ((int64_t)n > f->size - LENGTH_BYTES) {
         return "the file is truncated: it ends within its header";
     }
     RtJson j = {
-        .text = w->map, .at = LENGTH_BYTES, .end = LENGTH_BYTES + (int64_t)n};
+        .text = f->map, .at = LENGTH_BYTES, .end = LENGTH_BYTES + (int64_t)n};
     rt_json_expect(&j, '{', "expected '{': this is not a safetensors file");
     if (!rt_json_take(&j, '}')) {
         do {
-            entry(&j, w);
+            entry(&j, f);
         } while (!j.error && rt_json_take(&j, ','));
         rt_json_expect(&j, '}', "expected ',' or '}'");
     }
     if (!j.error && rt_json_peek(&j) >= 0) {
         rt_json_fail(&j, "something follows the header's last '}'");
     }
+    sort(&j, f);
     *at = j.at;
     return j.error;
 }
 
-void rt_safetensors_free(RtWeights *w)
+void rt_safetensors_free(RtTensorFile *f)
 {
-    for (int i = 0; i < w->n; i++) {
-        free(w->tensor[i].name);
+    for (int i = 0; i < f->n; i++) {
+        free(f->tensor[i].name);
     }
-    free(w->tensor);
-    w->tensor = NULL;
-    w->n = w->room = 0;
+    free(f->tensor);
+    f->tensor = NULL;
+    f->n = f->room = 0;
+}
+
+bool rt_tensor_file_open(RtTensorFile *f, const char *path,
+                         const char *program)
+{
+    int64_t at;
+    *f = (RtTensorFile){.path = path};
+    f->map = rt_input_map(path, &f->size, program);
+    const char *error = f->map ? rt_safetensors_header(f, &at) : NULL;
+    if (error) {
+        rt_say("%s: byte %lld: error: %s", path, (long long)at, error);
+    }
+    return f->map && !error;
+}
+
+void rt_tensor_file_close(RtTensorFile *f)
+{
+    rt_safetensors_free(f);
+    rt_input_unmap(f->map, f->size);
+    f->map = NULL;
+}
+
+RtTensor *rt_tensor_find(const RtTensorFile *f, const char *name)
+{
+    int low = 0, high = f->n;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        int order = strcmp(name, f->tensor[middle].name);
+        if (order == 0) {
+            return &f->tensor[middle];
+        }
+        low = order > 0 ? middle + 1 : low;
+        high = order > 0 ? high : middle;
+    }
+    return NULL;
+}
+
+int64_t rt_dtype_size(RtDtype dtype)
+{
+    static const int8_t bytes[] = {
+        [RT_F32] = 4, [RT_BF16] = 2, [RT_F16] = 2, [RT_OTHER] = 0};
+    return bytes[dtype];
 }

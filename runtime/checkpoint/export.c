@@ -1,0 +1,283 @@
+/* export.c: writes weights as safetensors (--export).
+ *
+ * One rank writes the file. For each layer it assembles the shards of the
+ * ranks that own them in a buffer of one layer. It reads the arenas of other
+ * ranks in place, or requests their bytes over the connections of a job.
+ *
+ * With the names of `names hf` a tensor of the file may consist of several
+ * parameters in other layouts: GPT-2's c_attn.weight is the concatenation of
+ * the transposes of q, k and v. The list of tensors is made first: pieces with
+ * equal names are one tensor.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint/export.h"
+#include "checkpoint/names.h"
+#include "checkpoint/view.h"
+#include "rt_type.h"
+
+/* ---- the list ------------------------------------------------------------ */
+
+/* A piece and the name of its tensor, for sorting. */
+typedef struct Named {
+    RtPiece piece;
+    char *name;
+    int order;
+} Named;
+
+static int by_name(const void *a, const void *b)
+{
+    const Named *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : x->order - y->order;
+}
+
+static int by_order(const void *a, const void *b)
+{
+    return ((const Named *)a)->order - ((const Named *)b)->order;
+}
+
+static int count_pieces(const ParcModel *m)
+{
+    int64_t n = 0;
+    for (int i = 0; i < m->nparams; i++) {
+        n += rt_param_is_weight(&m->param[i]) ? rt_param_layers(&m->param[i])
+                                              : 0;
+    }
+    return (int)n;
+}
+
+static void name_pieces(Named *to, const ParcModel *m, bool foreign)
+{
+    int n = 0;
+    for (int i = 0; i < m->nparams; i++) {
+        const ParcParam *p = &m->param[i];
+        for (int64_t l = 0; rt_param_is_weight(p) && l < rt_param_layers(p);
+             l++) {
+            char name[RT_NAME];
+            bool other = foreign && p->nfile > 0;
+            if (other) {
+                rt_file_name(&p->file[0], p, l, name);
+            } else {
+                rt_param_name(p->name, p, l, name);
+            }
+            to[n] = (Named){{p, l, other ? &p->file[0] : NULL}, NULL, n};
+            to[n].name = rt_allocate(strlen(name) + 1);
+            memcpy(to[n].name, name, strlen(name));
+            n++;
+        }
+    }
+}
+
+/* Gives the pieces of one tensor the order of its first piece, so that tensors
+ * keep the order of the model. */
+static void group_pieces(Named *piece, int n)
+{
+    qsort(piece, (size_t)n, sizeof *piece, by_name);
+    for (int i = 1; i < n; i++) {
+        if (strcmp(piece[i].name, piece[i - 1].name) == 0) {
+            piece[i].order = piece[i - 1].order;
+        }
+    }
+    qsort(piece, (size_t)n, sizeof *piece, by_order);
+}
+
+static void describe_tensor(RtExportTensor *t, const RtPiece *p)
+{
+    t->ndim = p->view ? p->view->ndim : p->param->ndim;
+    t->dim = p->view ? p->view->dim : p->param->dim;
+    t->elements = 1;
+    for (int d = 0; d < t->ndim; d++) {
+        t->elements *= t->dim[d];
+    }
+}
+
+int64_t rt_export_bytes(const RtExportList *l, const RtExportTensor *t)
+{
+    return t->elements * (l->type == PARC_F32 ? 4 : 2);
+}
+
+static void split_files(RtExportList *l, int64_t most)
+{
+    int64_t used = 0;
+    l->nfiles = 1;
+    for (int i = 0; i < l->n; i++) {
+        int64_t bytes = rt_export_bytes(l, &l->tensor[i]);
+        if (most > 0 && used > 0 && bytes > most - used) {
+            l->nfiles++;
+            used = 0;
+        }
+        used += bytes;
+        l->tensor[i].file = l->nfiles - 1;
+    }
+}
+
+void rt_export_list(RtExportList *l, const ParcModel *model,
+                    const RtOptions *o, int64_t most)
+{
+    static const ParcType types[] = {PARC_F32, PARC_F32, PARC_BF16, PARC_F16};
+    enum { PARC_NAMES = 2 }; /* of --export-names */
+    int n = count_pieces(model);
+    Named *named = rt_allocate(((size_t)n + 1) * sizeof *named);
+    *l = (RtExportList){.model = model, .type = types[o->export_dtype]};
+    l->foreign =
+        rt_has_file_names(model) && o->export_names != PARC_NAMES;
+    l->piece = rt_allocate(((size_t)n + 1) * sizeof *l->piece);
+    l->tensor = rt_allocate(((size_t)n + 1) * sizeof *l->tensor);
+    name_pieces(named, model, l->foreign);
+    group_pieces(named, n);
+    for (int i = 0; i < n; i++) {
+        bool begins = i == 0 || named[i].order != named[i - 1].order;
+        RtExportTensor *t = &l->tensor[begins ? l->n++ : l->n - 1];
+        if (begins) {
+            t->name = named[i].name;
+            t->first = i;
+            describe_tensor(t, &named[i].piece);
+        } else {
+            free(named[i].name);
+        }
+        t->n++;
+        l->piece[i] = named[i].piece;
+    }
+    free(named);
+    split_files(l, most);
+}
+
+void rt_export_list_free(RtExportList *l)
+{
+    for (int i = 0; i < l->n; i++) {
+        free(l->tensor[i].name);
+    }
+    free(l->piece);
+    free(l->tensor);
+}
+
+/* ---- one file ------------------------------------------------------------ */
+
+static void put_header(RtOutput *w, const char *text, size_t n)
+{
+    unsigned char length[8];
+    size_t padded = (n + 7) / 8 * 8; /* aligns the data */
+    for (int i = 0; i < 8; i++) {
+        length[i] = (unsigned char)((uint64_t)padded >> (8 * i));
+    }
+    rt_output_put(w, length, sizeof length);
+    rt_output_put(w, text, n);
+    rt_output_put(w, "       ", padded - n);
+}
+
+/* Names contain no characters that JSON escapes. */
+static void describe(FILE *f, const RtExportList *l, const RtExportTensor *t,
+                     int64_t *offset)
+{
+    static const char *const dtype[] = {
+        [PARC_F32] = "F32", [PARC_BF16] = "BF16", [PARC_F16] = "F16"};
+    int64_t bytes = rt_export_bytes(l, t);
+    fprintf(f, ", \"%s\": {\"dtype\": \"%s\", \"shape\": [", t->name,
+            dtype[l->type]);
+    for (int d = 0; d < t->ndim; d++) {
+        fprintf(f, "%s%lld", d ? ", " : "", (long long)t->dim[d]);
+    }
+    fprintf(f, "], \"data_offsets\": [%lld, %lld]}", (long long)*offset,
+            (long long)(*offset + bytes));
+    *offset += bytes;
+}
+
+static void write_header(RtOutput *w, const RtExportList *l, int file)
+{
+    char *text = NULL;
+    size_t n = 0;
+    int64_t offset = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (!f) {
+        w->error = errno;
+        return;
+    }
+    fprintf(f,
+            "{\"__metadata__\": {\"format\": \"pt\", \"parc\": \"%s\", "
+            "\"model\": \"%s\", \"names\": \"%s\"}",
+            l->model->parc_version, l->model->name,
+            l->foreign ? "hf" : "parc");
+    for (int i = 0; i < l->n; i++) {
+        if (l->tensor[i].file == file) {
+            describe(f, l, &l->tensor[i], &offset);
+        }
+    }
+    fprintf(f, "}");
+    if (fclose(f) != 0) {
+        w->error = errno;
+    } else {
+        put_header(w, text, n);
+    }
+    free(text);
+}
+
+/* Assembles one layer from the arenas of all ranks. */
+static void assemble(ParcRt *rt, const ParcParam *p, int64_t layer, float *to,
+                     RtRoom *room)
+{
+    for (int r = 0; r < rt->nranks; r++) {
+        RtShard s;
+        rt_shard(&s, rt->model, r, p);
+        if (!s.owner) {
+            continue;
+        }
+        const float *from = rt_shard_read(rt, r, &s, layer, room);
+        int64_t global, n;
+        for (int64_t at = 0; (n = rt_shard_run(&s, &at, &global)) > 0;
+             at += n) {
+            memcpy(to + global, from + at, (size_t)n * sizeof *to);
+        }
+    }
+}
+
+static void put_floats(RtOutput *w, ParcType type, const float *from,
+                       int64_t n)
+{
+    enum { CHUNK = 1 << 14 };
+    uint16_t half[CHUNK];
+    if (type == PARC_F32) {
+        rt_output_put(w, from, (size_t)n * sizeof *from);
+        return;
+    }
+    for (int64_t at = 0; at < n; at += CHUNK) {
+        int64_t some = n - at < CHUNK ? n - at : CHUNK;
+        rt_narrow(type, half, from + at, some);
+        rt_output_put(w, half, (size_t)some * sizeof half[0]);
+    }
+}
+
+static void write_tensor(RtOutput *w, ParcRt *rt, const RtExportList *l,
+                         const RtExportTensor *t, RtRoom *room)
+{
+    float *whole = rt_allocate((size_t)t->elements * sizeof *whole);
+    for (int i = t->first; i < t->first + t->n; i++) {
+        const RtPiece *p = &l->piece[i];
+        int64_t n = rt_param_layer_elements(p->param);
+        if (!p->view) {
+            assemble(rt, p->param, p->layer, whole, room);
+            continue;
+        }
+        float *layer = rt_allocate((size_t)n * sizeof *layer);
+        assemble(rt, p->param, p->layer, layer, room);
+        rt_view_write(whole, p->view, layer, n);
+        free(layer);
+    }
+    put_floats(w, l->type, whole, t->elements);
+    free(whole);
+}
+
+void rt_export_file(RtOutput *w, ParcRt *rt, const RtExportList *l, int file)
+{
+    RtRoom room = {0};
+    write_header(w, l, file);
+    for (int i = 0; i < l->n && !w->error; i++) {
+        if (l->tensor[i].file == file) {
+            write_tensor(w, rt, l, &l->tensor[i], &room);
+        }
+    }
+    free(room.at);
+}

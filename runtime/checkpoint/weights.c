@@ -1,0 +1,355 @@
+/* weights.c: finds a model's parameters in files and loads them (--init).
+ *
+ * The files are compared with the model before the ranks start: they must
+ * contain each layer of each parameter under its name or a name of a tied
+ * parameter, with the same shape, in f32, bf16 or f16. Each rank then reads
+ * only what it stores.
+ *
+ * A model with a block `names hf` also accepts files with Hugging Face's names
+ * and layouts. A file has one set of names for all its tensors, because a
+ * tensor of the same name may have another layout: the set that its metadata
+ * states, or else the one under which more parameters are found.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint/names.h"
+#include "checkpoint/view.h"
+#include "checkpoint/weights.h"
+
+enum { ERROR_LIMIT = 5, LISTED = 3 };
+
+/* ---- names --------------------------------------------------------------- */
+
+/* The tensor with the i-th name of a layer: its own, then those of ties. */
+static RtTensor *tensor_called(const RtSource *s, const ParcModel *m,
+                               const ParcParam *p, int64_t layer, int i)
+{
+    char name[RT_NAME];
+    if (!s->foreign) {
+        rt_param_name(i == 0 ? p->name : p->alias[i - 1], p, layer, name);
+        return rt_source_find(s, name);
+    }
+    rt_file_name(&p->file[i], p, layer, name);
+    RtTensor *t = rt_source_find(s, name);
+    const char *bare = rt_without_prefix(m, name);
+    return t || !bare ? t : rt_source_find(s, bare);
+}
+
+static int names_of(const RtSource *s, const ParcParam *p)
+{
+    return s->foreign ? p->nfile : p->nalias + 1;
+}
+
+/* The tensor with the first of the layer's names that the source contains. */
+static RtTensor *tensor_of(const RtSource *s, const ParcModel *m,
+                           const ParcParam *p, int64_t layer, int *name)
+{
+    RtTensor *t = NULL;
+    for (int i = 0; i < names_of(s, p) && !t; i++) {
+        t = tensor_called(s, m, p, layer, i);
+        *name = i;
+    }
+    return t;
+}
+
+/* The number of parameters whose first layer the source contains. */
+static int matches(RtSource *s, const ParcModel *m, bool foreign)
+{
+    int n = 0, name;
+    s->foreign = foreign;
+    for (int i = 0; i < m->nparams; i++) {
+        n += rt_param_is_weight(&m->param[i]) &&
+             tensor_of(s, m, &m->param[i], 0, &name);
+    }
+    return n;
+}
+
+static void choose_names(RtSource *s, const ParcModel *m)
+{
+    if (!rt_has_file_names(m)) {
+        return;
+    }
+    const char *stated = s->nfiles > 0 ? s->file[0].names : "";
+    s->foreign = *stated ? strcmp(stated, "hf") == 0
+                         : matches(s, m, true) >= matches(s, m, false);
+}
+
+/* ---- comparison with the model ------------------------------------------- */
+
+static const char *shape_text(int ndim, const int64_t *dim, char text[128])
+{
+    size_t n = (size_t)snprintf(text, 128, "[");
+    for (int d = 0; d < ndim && n < 100; d++) {
+        n += (size_t)snprintf(text + n, 128 - n, "%s%lld", d ? ", " : "",
+                              (long long)dim[d]);
+    }
+    snprintf(text + n, 128 - n, "]");
+    return text;
+}
+
+static bool is_equal(const RtTensor *a, const RtTensor *b)
+{
+    return a->ndim == b->ndim && a->dtype == b->dtype &&
+           a->end - a->begin == b->end - b->begin &&
+           memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]) == 0 &&
+           memcmp(a->file->map + a->begin, b->file->map + b->begin,
+                  (size_t)(a->end - a->begin)) == 0;
+}
+
+/* A file may contain a tied parameter under each of its names, as state_dict()
+ * returns it; the copies must be equal. */
+static bool check_ties(const RtSource *s, const ParcModel *m,
+                       const ParcParam *p, int64_t layer, const RtTensor *t)
+{
+    for (int i = 0; i < names_of(s, p); i++) {
+        RtTensor *other = tensor_called(s, m, p, layer, i);
+        if (!other || other == t) {
+            continue;
+        }
+        other->used = true;
+        if (!is_equal(t, other)) {
+            rt_say("%s: byte %lld: error: '%s' is not equal to '%s', and the "
+                   "model ties them: leave one out",
+                   other->file->path, (long long)other->at, other->name,
+                   t->name);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_tensor(const RtTensor *t, const ParcParam *p,
+                         const ParcFileTensor *view)
+{
+    char has[128], wants[128];
+    int ndim = view ? view->ndim : p->ndim;
+    const int64_t *dim = view ? view->dim : p->dim;
+    bool same = t->ndim == ndim;
+    for (int d = 0; same && d < ndim; d++) {
+        same = t->dim[d] == dim[d];
+    }
+    if (!same) {
+        rt_say("%s: byte %lld: error: '%s' is %s; the model's is %s",
+               t->file->path, (long long)t->at, t->name,
+               shape_text(t->ndim, t->dim, has), shape_text(ndim, dim, wants));
+    } else if (t->dtype == RT_OTHER) {
+        rt_say("%s: byte %lld: error: '%s' has dtype %s; F32, BF16 and F16 "
+               "can be read",
+               t->file->path, (long long)t->at, t->name, t->dtype_name);
+        same = false;
+    }
+    return same;
+}
+
+/* Finds a layer in all sources; the last one that has it takes precedence. */
+static bool find_layer(RtWeights *w, const ParcParam *p, int64_t layer,
+                       RtFound *found)
+{
+    const ParcModel *m = w->model;
+    for (int i = 0; i < w->nsources; i++) {
+        const RtSource *s = &w->source[i];
+        int name = 0;
+        RtTensor *t = tensor_of(s, m, p, layer, &name);
+        if (!t) {
+            continue;
+        }
+        const ParcFileTensor *view = s->foreign ? &p->file[name] : NULL;
+        t->used = true;
+        if (!check_tensor(t, p, view) || !check_ties(s, m, p, layer, t)) {
+            return false;
+        }
+        *found = (RtFound){t, view};
+    }
+    return true;
+}
+
+/* The name under which a layer is missing in the first source. */
+static void missing_name(const RtWeights *w, const ParcParam *p, int64_t layer,
+                         char name[RT_NAME])
+{
+    if (w->source[0].foreign) {
+        rt_file_name(&p->file[0], p, layer, name);
+    } else {
+        rt_param_name(p->name, p, layer, name);
+    }
+}
+
+static void report_missing(const RtWeights *w, const char *name)
+{
+    const RtSource *s = &w->source[0];
+    const char **names = rt_allocate(((size_t)s->n + 1) * sizeof *names);
+    for (int i = 0; i < s->n; i++) {
+        names[i] = s->tensor[i]->name;
+    }
+    const char *near = rt_near_miss(name, names, s->n);
+    rt_say("%s: %serror: the %s no tensor '%s'%s%s%s", s->path,
+           w->nsources == 1 && s->nfiles == 1 ? "byte 8: " : "",
+           w->nsources > 1 ? "files of --init have" : "file has", name,
+           near ? "; the nearest is '" : "", near ? near : "",
+           near ? "'" : "");
+    free(names);
+}
+
+/* Names the first layers that no file has. */
+static void note_missing(const RtWeights *w, const char *program, int missing,
+                         int all, char (*listed)[RT_NAME])
+{
+    int n = missing < LISTED ? missing : LISTED;
+    char text[LISTED * (RT_NAME + 4)] = "";
+    for (int i = 0; i < n; i++) {
+        size_t at = strlen(text);
+        snprintf(text + at, sizeof text - at, "%s'%s'", i ? ", " : "",
+                 listed[i]);
+    }
+    if (missing == all) {
+        rt_error(program, "--init-partial: '%s' has none of the model's %d "
+                 "tensors, such as '%s'", w->source[0].path, all, listed[0]);
+    } else {
+        rt_note(program, "--init-partial: %d of %d tensors are missing and "
+                "keep their initial values: %s%s", missing, all, text,
+                missing > n ? ", …" : "");
+    }
+}
+
+static bool find_all(RtWeights *w, bool partial, const char *program)
+{
+    int errors = 0, missing = 0, all = 0;
+    char listed[LISTED][RT_NAME], name[RT_NAME];
+    for (int i = 0; i < w->model->nparams; i++) {
+        const ParcParam *p = &w->model->param[i];
+        int64_t layers = rt_param_is_weight(p) ? rt_param_layers(p) : 0;
+        for (int64_t l = 0; l < layers && errors < ERROR_LIMIT; l++) {
+            RtFound *found = &w->found[w->first[i] + l];
+            all++;
+            if (!find_layer(w, p, l, found)) {
+                errors++;
+            } else if (!found->tensor && partial) {
+                missing_name(w, p, l,
+                             missing < LISTED ? listed[missing] : name);
+                missing++;
+            } else if (!found->tensor) {
+                missing_name(w, p, l, name);
+                report_missing(w, name);
+                errors++;
+            }
+        }
+    }
+    if (missing && !errors) {
+        note_missing(w, program, missing, all, listed);
+    }
+    return errors == 0 && (missing == 0 || missing < all);
+}
+
+/* Reports the tensors of a source that the model does not have. */
+static void note_unused(const RtSource *s)
+{
+    int unused = 0;
+    const RtTensor *first = NULL;
+    for (int i = 0; i < s->n; i++) {
+        const RtTensor *t = s->tensor[i];
+        if (t->used) {
+            continue;
+        }
+        unused++;
+        if (!first || (t->file == first->file && t->at < first->at)) {
+            first = t;
+        }
+    }
+    if (unused) {
+        rt_say("%s: note: %d tensor%s not in the model; the first is '%s'",
+               s->path, unused, unused == 1 ? " is" : "s are", first->name);
+    }
+}
+
+/* Allocates an entry for each layer of each parameter. */
+static void allocate_found(RtWeights *w)
+{
+    int64_t n = 0;
+    w->first = rt_allocate(((size_t)w->model->nparams + 1) * sizeof *w->first);
+    for (int i = 0; i < w->model->nparams; i++) {
+        const ParcParam *p = &w->model->param[i];
+        w->first[i] = n;
+        n += rt_param_is_weight(p) ? rt_param_layers(p) : 0;
+    }
+    w->found = rt_allocate(((size_t)n + 1) * sizeof *w->found);
+}
+
+bool rt_weights_open(RtWeights *w, const RtTexts *paths, bool partial,
+                     const ParcModel *model, const char *program)
+{
+    *w = (RtWeights){.model = model};
+    w->source = rt_allocate(((size_t)paths->n + 1) * sizeof *w->source);
+    for (int i = 0; i < paths->n; i++) {
+        w->nsources++;
+        if (!rt_source_open(&w->source[i], paths->at[i], program)) {
+            return false;
+        }
+        choose_names(&w->source[i], model);
+    }
+    allocate_found(w);
+    if (!find_all(w, partial, program)) {
+        return false;
+    }
+    for (int i = 0; i < w->nsources; i++) {
+        note_unused(&w->source[i]);
+    }
+    return true;
+}
+
+void rt_weights_close(RtWeights *w)
+{
+    for (int i = 0; i < w->nsources; i++) {
+        rt_source_close(&w->source[i]);
+    }
+    free(w->source);
+    free(w->found);
+    free(w->first);
+    *w = (RtWeights){0};
+}
+
+/* ---- values -------------------------------------------------------------- */
+
+static const RtFound *found_of(const RtWeights *w, const ParcParam *p,
+                               int64_t layer)
+{
+    return &w->found[w->first[p - w->model->param] + layer];
+}
+
+bool rt_weights_has(const RtWeights *w, const ParcParam *param, int64_t layer)
+{
+    return w->nsources > 0 && found_of(w, param, layer)->tensor;
+}
+
+float rt_weights_value(const RtWeights *w, const ParcParam *param,
+                       int64_t layer, int64_t element)
+{
+    const RtFound *f = found_of(w, param, layer);
+    float value;
+    rt_view_read(&value, f->tensor, f->view, element, 1);
+    return value;
+}
+
+void rt_weights_load(ParcRt *rt, const RtWeights *w)
+{
+    for (int i = 0; i < rt->model->nparams; i++) {
+        const ParcParam *p = &rt->model->param[i];
+        if (!rt_param_is_weight(p)) {
+            continue;
+        }
+        RtShard s;
+        rt_shard(&s, rt->model, rt->rank, p);
+        for (int64_t l = 0; l < s.layers; l++) {
+            const RtFound *f = found_of(w, p, l);
+            float *to = rt_shard_layer(rt, rt->rank, &s, l);
+            int64_t global, n;
+            for (int64_t at = 0;
+                 f->tensor && (n = rt_shard_run(&s, &at, &global)) > 0;
+                 at += n) {
+                rt_view_read(to + at, f->tensor, f->view, global, n);
+            }
+        }
+        rt_param_upload(rt, &s);
+    }
+}

@@ -1,0 +1,36 @@
+/* weights.h: declares how a run gets its initial weights from files (--init):
+ * weights.c. */
+#ifndef PARC_CHECKPOINT_WEIGHTS_H
+#define PARC_CHECKPOINT_WEIGHTS_H
+
+#include "checkpoint/source.h"
+#include "rt.h"
+
+/* The tensor from which a layer of a parameter is read. */
+typedef struct RtFound {
+    const RtTensor *tensor;     /* NULL: no file has the layer */
+    const ParcFileTensor *view; /* NULL: the tensor has the layer's layout */
+} RtFound;
+
+typedef struct RtWeights {
+    const ParcModel *model;
+    RtSource *source;
+    int nsources;   /* 0: the run has no --init */
+    RtFound *found; /* the layers of all parameters, in order … */
+    int64_t *first; /* … and the index of the first one of each parameter */
+} RtWeights;
+
+/* Opens the files and compares them with the model; false after messages. Of
+ * several files, a later one takes precedence. With `partial` layers may be
+ * missing: a note names them, and they keep their initial values. */
+bool rt_weights_open(RtWeights *w, const RtTexts *paths, bool partial,
+                     const ParcModel *model, const char *program);
+void rt_weights_close(RtWeights *w);
+/* Reads the rank's part of all layers that were found. */
+void rt_weights_load(ParcRt *rt, const RtWeights *w);
+/* Whether a file has the layer, and one element of it, by its global index. */
+bool rt_weights_has(const RtWeights *w, const ParcParam *param, int64_t layer);
+float rt_weights_value(const RtWeights *w, const ParcParam *param,
+                       int64_t layer, int64_t element);
+
+#endif

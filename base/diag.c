@@ -48,6 +48,7 @@ struct Diag {
     int printed;   /* messages that diag_flush has printed */
     int errors;    /* raised, including those beyond the limit */
     int told;      /* errors when "N errors." was last printed */
+    bool quiet;    /* warnings are dropped */
     bool dropping; /* the last error was dropped, and its notes are too */
     bool demoting; /* errors are raised as warnings */
     int warnings;
@@ -115,6 +116,11 @@ void diag_demote(Diag *d, bool on)
     d->demoting = on;
 }
 
+void diag_quiet(Diag *d, bool on)
+{
+    d->quiet = d->dropping = on;
+}
+
 /* ---- raising ---- */
 
 static bool loc_equal(Loc a, Loc b)
@@ -146,7 +152,8 @@ static void raise_first(Diag *d, Severity severity, Loc loc, const char *fmt,
                         va_list ap)
 {
     const char *text = arena_vprintf(d->arena, fmt, ap);
-    d->dropping = raised_before(d, severity, loc, text);
+    d->dropping = (d->quiet && severity != SEV_ERROR) ||
+                  raised_before(d, severity, loc, text);
     if (d->dropping)
         return;
     if (severity == SEV_ERROR && d->errors++ >= ERROR_LIMIT) {

@@ -295,6 +295,7 @@ static Program *front_end(Compilation *c)
         .plan_loc = c->o.plan.loc,
         .define = c->define,
         .ndefines = c->ndefines,
+        .forward = !c->o.no_eval,
     };
     time_begin(c);
     Program *p = lower(c->arena, c->diag, c->prelude_file, c->file,
@@ -305,9 +306,12 @@ static Program *front_end(Compilation *c)
 
 static Program *make_program(Compilation *c)
 {
-    if (c->o.pipeline.starts)
-        return ir_parse(c->arena, c->diag, c->model);
-    return front_end(c);
+    if (!c->o.pipeline.starts)
+        return front_end(c);
+    Program *p = ir_parse(c->arena, c->diag, c->model);
+    for (int k = 0; p && c->o.no_eval && k < PURPOSES; k++)
+        p->forward[k] = NULL;
+    return p;
 }
 
 /* The threads of a rank: its share of the cores of this machine. */

@@ -31,6 +31,8 @@ const OptionRow option_table[] = {
      "write the training binary"},
     {OPT_SOURCE_TREE, "-S", NULL, "DIR", VALUE_DIRECTORY, NULL,
      "write the program as a self-contained source tree"},
+    {OPT_NO_EVAL, "--no-eval", NULL, NULL, VALUE_NONE, NULL,
+     "leave out the programs for --val, --eval and --sample"},
     {OPT_EMIT, "--emit", NULL, "KIND[=FILE]", VALUE_WORDS,
      "ast ir plan json dot",
      "ast | ir | plan | json | dot; default FILE: standard\n"

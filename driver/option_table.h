@@ -17,6 +17,7 @@ typedef enum OptionId {
     OPT_DEFINE,
     OPT_OUTPUT,
     OPT_SOURCE_TREE,
+    OPT_NO_EVAL,
     OPT_EMIT,
     OPT_EXPLAIN,
     OPT_DUMP_BEFORE,

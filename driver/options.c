@@ -312,6 +312,9 @@ static void take(Reader *r, const OptionRow *row, Argument value)
         o->pipeline.start_after = choose_pass(r, value);
         o->pipeline.starts = true;
         return;
+    case OPT_NO_EVAL:
+        o->no_eval = true;
+        return;
     case OPT_TIME_PASSES:
         o->pipeline.time_passes = true;
         return;

@@ -47,6 +47,7 @@ typedef struct Options {
     VEC(EmitRequest) emit;
     PipelineOptions pipeline;
     const char *completion; /* a shell's name, or NULL */
+    bool no_eval; /* make no forward programs */
     bool verbose;
 } Options;
 

@@ -44,6 +44,7 @@ static void suggest_in_sight(Sight *s, const char *name)
         names_add(&names, word_names[i], (Loc){0});
     names_add(&names, "batch", (Loc){0});
     names_add(&names, "seq", (Loc){0});
+    names_add(&names, "training", (Loc){0});
     names_suggest(s->check->diag, &names, name);
 }
 
@@ -59,8 +60,9 @@ static void check_name(Sight *s, const Expr *e)
     else if (stored && k->kind == KNOWN_PARAM && s->where == IN_BUFFER)
         diag_error(d, e->loc, "a buffer is computed once, at start: it "
                    "cannot read the parameter '%s'", e->name);
-    if (k || strcmp(e->name, "batch") == 0 || strcmp(e->name, "seq") == 0 ||
-        eval_word(e->name, &word))
+    bool mode = s->where == IN_FORWARD && strcmp(e->name, "training") == 0;
+    if (k || mode || strcmp(e->name, "batch") == 0 ||
+        strcmp(e->name, "seq") == 0 || eval_word(e->name, &word))
         return;
     diag_error(d, e->loc, "unknown name '%s'", e->name);
     if (check_find_decl(s->check, e->name, DC_FUNCTION) ||

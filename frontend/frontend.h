@@ -16,6 +16,7 @@ typedef struct FrontendOptions {
     Loc plan_loc;
     Setting *const *define;  /* the parsed -D options, in order */
     int ndefines;
+    bool forward;            /* also make the forward programs */
 } FrontendOptions;
 
 /* Reports every error of the file that can be found without sizes: unknown
@@ -29,7 +30,9 @@ void check(Arena *a, Diag *d, const File *prelude, const File *file,
  * program: parameters, modules, inputs, mesh, plan, train settings, boundaries,
  * a loop for each array of layers, and the output "loss". On the way it
  * evaluates constants and each compile-time `if`, binds dimensions and infers
- * shapes. NULL after errors, which go to d. An error inside the prelude is
+ * shapes. With options->forward it also makes Program.forward: FOR_LOSS, and
+ * FOR_OUTPUTS where the model returns more than the loss. NULL after errors,
+ * which go to d. An error inside the prelude is
  * reported at the user's call, with a note into the prelude. */
 Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
                const FrontendOptions *options);

@@ -1,5 +1,12 @@
 /* lower.c: lowers a checked file to the global forward program.
  *
+ * The file is lowered once for the training step and once for each forward
+ * program, in which `training` is false: dropout and attention draw no random
+ * numbers. The last step of each removes what its outputs do not need:
+ *
+ *   return loss, logits    training step and FOR_LOSS: output "loss";
+ *                          FOR_OUTPUTS: output "logits", one microbatch
+ *
  * The order: settings and sizes (train, model parameters, mesh), instances of
  * modules with their parameters, the model's forward, and the plan, whose
  * patterns are matched against the modules. Each part continues after an error:
@@ -201,23 +208,93 @@ static Datum model_input(Lower *l, const InputDecl *in)
     return d;
 }
 
-static void loss_output(Lower *l, const Member *forward, Datum d)
+static void add_output(Lower *l, Value *v, const char *name)
+{
+    l->b.loc = v->loc;
+    l->b.path = "";
+    Attr attr[MAX_ATTRS] = {{.s = name}};
+    ir_op_typed(&l->b, OP_output, 1, &v, attr, 0, NULL, NULL);
+}
+
+static bool is_loss(Datum d)
+{
+    return d.kind == DATUM_TENSOR && d.tensor->type.ndim == 0 &&
+           dtype_is_float(d.tensor->type.dtype);
+}
+
+/* The name of an output: the variable that is returned, else "out" and its
+ * number. */
+static const char *output_name(Lower *l, const Expr *value, int i)
+{
+    const Expr *e = value && value->kind == EX_TUPLE && i < value->nargs
+                        ? value->arg[i].value
+                        : NULL;
+    if (e && e->kind == EX_NAME)
+        return e->name;
+    return arena_printf(l->arena, "out%d", i);
+}
+
+static void tensor_output(Lower *l, Value *v, const char *name)
+{
+    Output of = {.name = name, .ndim = v->type.ndim, .loc = v->loc};
+    memcpy(of.dim, v->type.dim, sizeof of.dim);
+    vec_push(l->arena, &l->p->output, of);
+    add_output(l, v, name);
+}
+
+/* The outputs after the loss: tensors whose first dim is the batch. */
+static void other_outputs(Lower *l, const Member *forward, Datum d,
+                          const Expr *value)
+{
+    for (int i = 1; i < d.nitems; i++) {
+        const Datum *item = &d.item[i];
+        if (item->kind == DATUM_POISON)
+            continue;
+        const char *name = output_name(l, value, i);
+        bool fits = item->kind == DATUM_TENSOR && item->tensor->type.ndim > 0 &&
+                    item->tensor->type.dim[0] == l->p->train.batch;
+        bool twice = false;
+        for (int k = 1; k < i; k++)
+            twice |= strcmp(name, output_name(l, value, k)) == 0;
+        if (!fits)
+            lower_error(l, forward->loc, "such as 'return loss, logits'",
+                        "output '%s' of the model must be a tensor whose first "
+                        "dimension is the batch, not %s", name,
+                        datum_text(l->arena, *item));
+        else if (twice)
+            lower_error(l, forward->loc, "assign it to another name first",
+                        "the model returns '%s' twice", name);
+        else if (l->p->purpose == FOR_OUTPUTS)
+            tensor_output(l, item->tensor, name);
+        l->outputs += fits;
+    }
+}
+
+/* `value`: the expression that forward returns. */
+static void model_outputs(Lower *l, const Member *forward, Datum d,
+                          const Expr *value)
 {
     if (d.kind == DATUM_POISON)
         return;
-    bool scalar = d.kind == DATUM_TENSOR && d.tensor->type.ndim == 0 &&
-                  dtype_is_float(d.tensor->type.dtype);
-    if (!scalar) {
+    bool several = d.kind == DATUM_TUPLE && d.nitems > 0;
+    Datum loss = several ? d.item[0] : d;
+    if (loss.kind == DATUM_POISON)
+        return;
+    if (!is_loss(loss)) {
         lower_error(l, forward->loc, "sum(x) and mean(x) make a scalar",
-                    "the model must return a scalar loss, not %s",
-                    datum_text(l->arena, d));
+                    several ? "the first value that the model returns must be "
+                              "a scalar loss, not %s"
+                            : "the model must return a scalar loss, not %s",
+                    datum_text(l->arena, loss));
         return;
     }
-    l->b.loc = d.tensor->loc;
-    l->b.path = "";
-    Value *loss = ir_cast(&l->b, d.tensor, DT_F32);
-    Attr attr[MAX_ATTRS] = {{.s = "loss"}};
-    ir_op_typed(&l->b, OP_output, 1, &loss, attr, 0, NULL, NULL);
+    if (l->p->purpose != FOR_OUTPUTS) {
+        l->b.loc = loss.tensor->loc;
+        l->b.path = "";
+        add_output(l, ir_cast(&l->b, loss.tensor, DT_F32), "loss");
+    }
+    if (several)
+        other_outputs(l, forward, d, value);
 }
 
 static void run_model(Lower *l, Instance *model)
@@ -239,8 +316,8 @@ static void run_model(Lower *l, Instance *model)
                     "the model's forward needs an input");
         return;
     }
-    loss_output(l, forward,
-                lower_call_module(l, model, args, locs, forward->loc));
+    Datum d = lower_call_module(l, model, args, locs, forward->loc);
+    model_outputs(l, forward, d, l->returned);
 }
 
 /* ---- everything together ------------------------------------------------- */
@@ -265,8 +342,23 @@ static const Decl *find_model(const File *file)
     return NULL;
 }
 
-Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
-               const FrontendOptions *options)
+/* A forward program reads only what it needs: no labels if it has no loss. */
+static void drop_unused_inputs(Program *p)
+{
+    for (int i = 0; i < p->input.n; i++) {
+        Input *in = &p->input.at[i];
+        if (!in->value || ir_count_uses(in->value) > 0)
+            continue;
+        ir_remove(in->value->def);
+        in->value = NULL;
+    }
+}
+
+/* Lowers the file for one purpose; `noutputs`: the number of outputs besides
+ * the loss. */
+static Program *lower_for(Arena *a, Diag *d, const File *prelude,
+                          const File *file, const FrontendOptions *options,
+                          Purpose purpose, int *noutputs)
 {
     Lower *l = NEW(a, Lower);
     *l = (Lower){.arena = a, .diag = d, .prelude = prelude, .file = file,
@@ -277,6 +369,7 @@ Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
     int errors_before = diag_error_count(d);
     l->p->model = l->model->name.name;
     l->p->stage = STAGE_GLOBAL;
+    l->p->purpose = purpose;
     l->step.region = l->p->step;
     l->level = &l->step;
     l->b = (Build){.p = l->p, .region = l->p->step, .phase = PH_FORWARD,
@@ -295,5 +388,33 @@ Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
         lower_plan(l, plan);
     if (diag_error_count(d) == 0)
         warn_unused(l);
-    return diag_error_count(d) || errors_before ? NULL : l->p;
+    if (diag_error_count(d) || errors_before)
+        return NULL;
+    if (l->outputs > 0)
+        ir_eliminate_dead(l->p);
+    if (purpose != FOR_TRAINING)
+        drop_unused_inputs(l->p);
+    *noutputs = l->outputs;
+    return l->p;
+}
+
+Program *lower(Arena *a, Diag *d, const File *prelude, const File *file,
+               const FrontendOptions *options)
+{
+    int noutputs = 0;
+    Program *p = lower_for(a, d, prelude, file, options, FOR_TRAINING,
+                           &noutputs);
+    for (int k = FOR_LOSS; p && options->forward && k < PURPOSES; k++) {
+        if (k == FOR_OUTPUTS && noutputs == 0)
+            continue;
+        diag_quiet(d, true);
+        Program *q = lower_for(a, d, prelude, file, options, (Purpose)k,
+                               &noutputs);
+        diag_quiet(d, false);
+        if (!q)
+            return NULL;
+        q->training = p;
+        p->forward[k] = q;
+    }
+    return p;
 }

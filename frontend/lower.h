@@ -158,6 +158,8 @@ typedef struct Lower {
     VEC(RopeTable) rope;
     WeightRoles roles;   /* valid after the model is lowered */
     int64_t sites;       /* number of sites that draw random numbers */
+    const Expr *returned; /* the value of the last `return` */
+    int outputs;          /* outputs of the model besides the loss */
 } Lower;
 
 /* ---- lower.c ---- */

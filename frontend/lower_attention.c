@@ -95,7 +95,7 @@ BUILTIN_RUN(attention)
     if (c->arg[4].kind == DATUM_NONE)
         scale = 1 / sqrt((double)q->type.dim[3]);
     Attr attr[MAX_ATTRS] = {{.i = causal}, {.f = scale}, {.f = rate}};
-    if (rate <= 0)
+    if (rate <= 0 || c->l->p->purpose != FOR_TRAINING)
         return lower_op(c->l, c->call->loc, "attend from", OP_attention, 3,
                         c->arg, attr);
     attr[3].i = c->l->sites++;

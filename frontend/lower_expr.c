@@ -311,6 +311,8 @@ static Datum lower_name(Lower *l, const Expr *e)
         return datum_int(l->p->train.batch);
     if (strcmp(e->name, "seq") == 0)
         return datum_int(l->p->train.seq);
+    if (strcmp(e->name, "training") == 0 && !l->frame->members)
+        return datum_bool(l->p->purpose == FOR_TRAINING);
     if (eval_word(e->name, &d))
         return d;
     unknown_name(l, e);

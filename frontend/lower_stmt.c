@@ -387,6 +387,7 @@ static void lower_stmt(Lower *l, const Stmt *s)
         break;
     case ST_RETURN:
         l->frame->result = lower_expr(l, s->value);
+        l->returned = s->value;
         l->frame->returned = true;
         break;
     case ST_FOR:

@@ -215,4 +215,9 @@ void lower_train(Lower *l)
     default_loss_scale(t);
     check_accumulate(l);
     pop_frame(l);
+    if (l->p->purpose == FOR_OUTPUTS && diag_error_count(l->diag) == 0) {
+        t->batch /= t->accumulate > 1 ? t->accumulate : 1;
+        t->accumulate = 1;
+        t->head_chunk = 0;
+    }
 }

@@ -464,7 +464,12 @@ static const char *infer_unfold(Infer *in)
 static const char *infer_output(Infer *in)
 {
     const Type *t = arg_type(in, 0);
-    return t->ndim || t->nstack ? "an output of the step must be a scalar" : NULL;
+    const char *name = in->attr[0].s;
+    for (int i = 0; name && i < in->p->output.n && t->nstack == 0; i++)
+        if (!strcmp(in->p->output.at[i].name, name))
+            return NULL;
+    return t->ndim || t->nstack ? "an output of the step must be a scalar"
+                                : NULL;
 }
 
 /* ---- entry points -------------------------------------------------------- */

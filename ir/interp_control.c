@@ -83,6 +83,11 @@ void interp_assign(Interp *in, const Op *op)
 void interp_output_op(Interp *in, const Op *op)
 {
     const Value *v = op->arg[0];
+    if (v->type.ndim > 0 && in->p->purpose == FOR_OUTPUTS) {
+        double *whole = NEW_ARRAY(in->arena, double, type_elements(&v->type) + 1);
+        interp_assemble(in, &v->type, in->slot[v->id].at, whole);
+        return; /* interp_value returns it */
+    }
     if (type_elements(&v->type) != 1) {
         interp_fail(in, op, "%%%s is not a single number", v->name);
         return;

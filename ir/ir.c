@@ -19,6 +19,8 @@ Program *ir_program(Arena *a, Diag *d)
     return p;
 }
 
+const char *const purpose_words[] = {"training", "loss", "outputs", NULL};
+
 bool train_scales(const Train *t)
 {
     return t->clip > 0 || t->loss_scale > 0;
@@ -338,6 +340,8 @@ Program *ir_copy(const Program *p)
     q->param.room = p->param.n;
     q->input.at = copy_array(a, p->input.at, p->input.n, sizeof(Input));
     q->input.room = p->input.n;
+    q->output.at = copy_array(a, p->output.at, p->output.n, sizeof(Output));
+    q->output.room = p->output.n;
     q->module.at = copy_array(a, p->module.at, p->module.n, sizeof(Module));
     q->module.room = p->module.n;
     q->plan.style =
@@ -354,5 +358,10 @@ Program *ir_copy(const Program *p)
     for (int i = 0; i < q->input.n; i++)
         if (q->input.at[i].value)
             q->input.at[i].value = mapped(&c, q->input.at[i].value);
+    for (int k = 0; k < PURPOSES; k++)
+        if (p->forward[k]) {
+            q->forward[k] = ir_copy(p->forward[k]);
+            q->forward[k]->training = q;
+        }
     return q;
 }

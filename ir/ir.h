@@ -185,6 +185,15 @@ typedef struct Input {
     Value *value;
 } Input;
 
+/* A tensor that a forward program computes for the user: the operand of the op
+ * `output` with this name. Its type may have padding at the end of its dims. */
+typedef struct Output {
+    const char *name;
+    int ndim;
+    int64_t dim[MAX_DIMS]; /* without padding */
+    Loc loc;
+} Output;
+
 /* A module instance, or all elements of an array that the plan treats alike:
  * their indices are '*' or a range in the path (path.h). */
 typedef struct Module {
@@ -255,6 +264,16 @@ int update_first_state(const Train *t);
 /* The value that result i of an update replaces: the parameter or a state. */
 Value *update_old(const Program *p, const Op *update, int i);
 
+/* What a program computes. A model is compiled to a training step and to
+ * forward programs that use its parameters (passes/forward.h). */
+typedef enum Purpose {
+    FOR_TRAINING, /* loss, gradients, updates */
+    FOR_LOSS,     /* the loss of a batch, without dropout */
+    FOR_OUTPUTS,  /* the other outputs of one microbatch, without dropout */
+    PURPOSES
+} Purpose;
+extern const char *const purpose_words[]; /* "training", … ends with NULL */
+
 typedef enum Stage {
     STAGE_GLOBAL,      /* after `lower`: no placements */
     STAGE_PLACED,      /* after `propagate`: placements, operands may still
@@ -275,8 +294,14 @@ struct Program {
     Train train;
     VEC(Param) param;
     VEC(Input) input;
+    VEC(Output) output; /* FOR_OUTPUTS: all of them; otherwise none */
     VEC(Module) module;
     Region *step;
+    Purpose purpose;
+    Program *training; /* a forward program: the training step whose parameters
+                        * it uses; NULL for the training step */
+    Program *forward[PURPOSES]; /* of a training step: its forward programs by
+                                 * purpose; NULL: none */
     uint32_t nvalues, nops; /* ids in use: the length of tables */
     struct NameTable *names;
     const struct UnitTable *units; /* by parameter, see units_index; NULL: not
@@ -403,6 +428,8 @@ OpKind op_by_name(const char *name); /* OP_COUNT: none */
 /* The position of an attribute; bug() if the op does not have it. */
 int op_attr_index(OpKind kind, const char *name);
 #define op_attr(op, name) ((op)->attr[op_attr_index((op)->kind, (name))])
+/* Whether op is the loop over microbatches, which runs the whole model. */
+bool loop_is_microbatches(const Program *p, const Op *op);
 static inline int64_t loop_trips(const Op *op) { return op->attr[0].i; }
 static inline bool loop_reverse(const Op *op) { return op->attr[1].i; }
 bool op_is_collective(OpKind kind); /* moves data between ranks */

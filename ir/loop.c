@@ -209,3 +209,20 @@ void ir_loop_drop_result(Program *p, Op *loop, int i)
     else
         drop_yield(loop, i);
 }
+
+/* ---- the loop over microbatches ------------------------------------------ */
+
+/* A forward program has no backward ops: there it is the loop that comes from
+ * the train block. */
+bool loop_is_microbatches(const Program *p, const Op *op)
+{
+    if (op->kind != OP_loop || op->phase != PH_FORWARD || *op->path)
+        return false;
+    if (p->purpose != FOR_TRAINING)
+        return p->train.accumulate > 1 && op->loc.file == p->train.loc.file &&
+               op->loc.line == p->train.loc.line;
+    for (const Op *in = op->body->first; in; in = in->next)
+        if (in->phase == PH_BACKWARD)
+            return true;
+    return false;
+}

@@ -400,19 +400,52 @@ static void parse_op(Parser *s, Region *r, int depth)
         parse_body(s, op, &d, depth);
 }
 
+/* Parses one program. */
+static void parse_program(Parser *s)
+{
+    s->p = ir_program(s->arena, s->diag);
+    s->source.n = 0;
+    s->slot = NULL;
+    s->nslots = s->nvalues = 0;
+    parse_head(s);
+    parse_expect(s, '{');
+    parse_ops(s, s->p->step, 0);
+    parse_expect(s, '}');
+}
+
+/* Parses a forward program of the training step p. */
+static void parse_forward(Parser *s, Program *p)
+{
+    Loc loc = s->tok.loc;
+    parse_program(s);
+    Purpose purpose = s->p->purpose;
+    if (s->failed)
+        return;
+    if (purpose == FOR_TRAINING || p->purpose != FOR_TRAINING)
+        parse_fail(s, loc, "only a training step has further programs, of "
+                           "another purpose");
+    else if (p->forward[purpose])
+        parse_fail(s, loc, "the second program of purpose '%s'",
+                   purpose_words[purpose]);
+    else if (s->p->stage != p->stage)
+        parse_fail(s, loc, "this program has another stage than the first");
+    s->p->training = p;
+    p->forward[purpose] = s->p;
+}
+
 Program *ir_parse(Arena *a, Diag *d, uint16_t file)
 {
     const Source *source = diag_source_at(d, file);
     Parser s = {.arena = a, .diag = d, .file = file, .line = 1};
-    s.p = ir_program(a, d);
     s.at = s.line_start = source->text;
     s.end = source->text + source->size;
+    s.p = ir_program(a, d);
     parse_next(&s);
-    parse_head(&s);
-    parse_expect(&s, '{');
-    parse_ops(&s, s.p->step, 0);
-    parse_expect(&s, '}');
+    parse_program(&s);
+    Program *p = s.p;
+    while (!s.failed && parse_is_word(&s, "parc"))
+        parse_forward(&s, p);
     if (!s.failed && s.tok.kind != TK_END)
         parse_fail(&s, s.tok.loc, "unexpected text after the step");
-    return s.failed ? NULL : s.p;
+    return s.failed ? NULL : p;
 }

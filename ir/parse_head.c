@@ -400,6 +400,16 @@ static void parse_input(Parser *s)
     vec_push(s->arena, &s->p->input, in);
 }
 
+static void parse_output(Parser *s)
+{
+    Output of = {.name = parse_string(s)};
+    AttrList l = parse_list(s);
+    of.ndim = l.n;
+    memcpy(of.dim, l.v, sizeof l.v);
+    of.loc = parse_loc(s);
+    vec_push(s->arena, &s->p->output, of);
+}
+
 /* ---- the header ---------------------------------------------------------- */
 
 static void check_modules(Parser *s)
@@ -424,7 +434,7 @@ void parse_head(Parser *s)
         {"source", parse_source}, {"mesh", parse_mesh},
         {"train", parse_train},   {"plan", parse_plan},
         {"module", parse_module}, {"param", parse_param},
-        {"input", parse_input},
+        {"input", parse_input},   {"output", parse_output},
     };
     const size_t nlines = sizeof lines / sizeof *lines;
     parse_expect_word(s, "parc");
@@ -434,6 +444,10 @@ void parse_head(Parser *s)
         parse_fail(s, loc, "this parc reads version 1 of the IR only");
     parse_expect_word(s, "stage");
     s->p->stage = (Stage)parse_choice(s, ir_stage_words, "a stage");
+    if (parse_is_word(s, "purpose")) {
+        parse_next(s);
+        s->p->purpose = (Purpose)parse_choice(s, purpose_words, "a purpose");
+    }
     parse_expect_word(s, "model");
     s->p->model = parse_string(s);
     while (!parse_is_word(s, "step") && !s->failed) {

@@ -210,7 +210,7 @@ static void print_region(Printer *w, const Region *r)
         print_op(w, op);
 }
 
-void ir_print(Out *o, const Program *p)
+static void print_program(Out *o, const Program *p)
 {
     Printer w = {o, p, NULL, 0};
     number_files(&w);
@@ -220,4 +220,12 @@ void ir_print(Out *o, const Program *p)
     print_region(&w, p->step);
     o->indent -= 2;
     out(o, "}\n");
+}
+
+void ir_print(Out *o, const Program *p)
+{
+    print_program(o, p);
+    for (int k = 0; k < PURPOSES; k++)
+        if (p->forward[k])
+            print_program(o, p->forward[k]);
 }

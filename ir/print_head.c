@@ -13,6 +13,9 @@
  *   module "layers.*.attention" class="Attention" in=1 out=1 params=2+4
  *   param "tok_embeddings.weight" : f32[512/tp, 64] init=normal(1, 0) …
  *   input "tokens" : i32[8/dp, 32] below=512
+ *
+ * A forward program has a line `purpose loss` after the stage. One for outputs
+ * has a line `output "logits" [8, 32, 500]` for each, without padding.
  */
 #include "ir/print.h"
 
@@ -283,6 +286,15 @@ static void print_input(Printer *w, const Input *in)
     end_line(w, in->loc);
 }
 
+static void print_output(Printer *w, const Output *of)
+{
+    out(w->o, "output ");
+    print_string(w, of->name);
+    out(w->o, " ");
+    print_list(w, of->ndim, of->dim);
+    end_line(w, of->loc);
+}
+
 /* ---- the header ---------------------------------------------------------- */
 
 void print_use_file(Printer *w, Loc loc)
@@ -310,12 +322,17 @@ void print_use_head(Printer *w)
         print_use_file(w, p->param.at[i].loc);
     for (int i = 0; i < p->input.n; i++)
         print_use_file(w, p->input.at[i].loc);
+    for (int i = 0; i < p->output.n; i++)
+        print_use_file(w, p->output.at[i].loc);
 }
 
 void print_head(Printer *w)
 {
     const Program *p = w->p;
-    out(w->o, "parc ir 1\nstage %s\nmodel ", ir_stage_words[p->stage]);
+    out(w->o, "parc ir 1\nstage %s\n", ir_stage_words[p->stage]);
+    if (p->purpose != FOR_TRAINING)
+        out(w->o, "purpose %s\n", purpose_words[p->purpose]);
+    out(w->o, "model ");
     print_string(w, p->model);
     out(w->o, "\n");
     for (int i = 1; i < w->nfiles; i++)
@@ -338,4 +355,6 @@ void print_head(Printer *w)
         print_param(w, &p->param.at[i]);
     for (int i = 0; i < p->input.n; i++)
         print_input(w, &p->input.at[i]);
+    for (int i = 0; i < p->output.n; i++)
+        print_output(w, &p->output.at[i]);
 }

@@ -256,6 +256,16 @@ static const char *check_replicated(const Program *p, const Value *v,
     return NULL;
 }
 
+/* An output that is a tensor: split or replicated, no share of a sum. */
+static const char *check_whole(const Program *p, const Value *v)
+{
+    for (int a = 0; a < p->mesh.n; a++)
+        if (v->type.place.ax[a].kind != AX_R && v->type.place.ax[a].kind != AX_S)
+            return axis_fault(p, "operand", 0, a, v->type.place.ax[a],
+                              "it must be Shard or Replicate");
+    return NULL;
+}
+
 static const char *check_update(const Program *p, const Op *op)
 {
     int index = (int)op_attr(op, "param").i;
@@ -353,6 +363,8 @@ static const char *check_structural(const Program *p, const Op *op)
     }
     if (op->kind == OP_scalar)
         return check_replicated(p, op->out[0], "result", 0);
+    if (op->kind == OP_output && op->arg[0]->type.ndim > 0)
+        return check_whole(p, op->arg[0]);
     if (op->kind == OP_output)
         return check_replicated(p, op->arg[0], "operand", 0);
     if (op->kind == OP_fold || op->kind == OP_unfold)

@@ -11,6 +11,10 @@
  * other orders. The plan prints the ratio to the lower bound, which this file
  * computes too.
  *
+ * Blocks that live for the whole step come first, without gaps: that is as good
+ * as any other place for them, and forward programs (forward.c) may overwrite
+ * all that follows.
+ *
  * Memory that ranks share follows the arena, one segment for each set of axes:
  * its blocks live for the whole step, so they are only placed one after
  * another.
@@ -80,11 +84,12 @@ typedef struct Placed {
     int n;
 } Placed;
 
-/* The lowest offset that is free during b's live range; *below: the stretch
+/* The lowest offset from `base` on that is free during b's live range; *below: the stretch
  * that ends there and is live at the same time; -1: none. */
-static int64_t lowest_fit(const Placed *placed, const Block *b, int *below)
+static int64_t lowest_fit(const Placed *placed, const Block *b, int64_t base,
+                          int *below)
 {
-    int64_t at = 0;
+    int64_t at = base;
     *below = -1;
     for (int j = 0; j < placed->n; j++) {
         const Stretch *q = &placed->at[j];
@@ -119,16 +124,17 @@ static void insert(Placed *placed, const Block *b, int below)
     placed->n++;
 }
 
-/* Places blocks in the given order; returns the peak, or INT64_MAX as soon as
- * it is above `limit`. */
-static int64_t pack(Placed *placed, Block **order, int n, int64_t limit)
+/* Places blocks in the given order, from `base` on; returns the peak, or
+ * INT64_MAX as soon as it is above `limit`. */
+static int64_t pack(Placed *placed, Block **order, int n, int64_t base,
+                    int64_t limit)
 {
-    int64_t peak = 0;
+    int64_t peak = base;
     placed->n = 0;
     for (int i = 0; i < n; i++) {
         int below;
         Block *b = order[i];
-        b->offset = lowest_fit(placed, b, &below);
+        b->offset = lowest_fit(placed, b, base, &below);
         if (b->offset + b->bytes > limit)
             return INT64_MAX;
         if (peak < b->offset + b->bytes)
@@ -155,7 +161,7 @@ typedef struct Search {
     Placed placed;
     int64_t *offset; /* by position in `order`: the last accepted packing */
     int n;
-    int64_t bound, best;
+    int64_t base, bound, best;
     uint32_t state; /* the generator of random numbers */
 } Search;
 
@@ -221,7 +227,7 @@ static int64_t climb(Search *s, int64_t peak, int longer)
             break;
         int to = (int)draw(&s->state, from);
         move_turn(s->order, from, to);
-        int64_t after = pack(&s->placed, s->order, s->n, peak);
+        int64_t after = pack(&s->placed, s->order, s->n, s->base, peak);
         if (after <= peak) {
             peak = after;
             save_offsets(s);
@@ -234,12 +240,31 @@ static int64_t climb(Search *s, int64_t peak, int longer)
     return peak;
 }
 
-/* Collects the blocks of the rank's own memory; returns their number. */
-static int own_blocks(Block *block, int n, Block **order)
+static bool is_own(const Block *b)
+{
+    return !b->shared && !b->host && !b->at;
+}
+
+/* Places the blocks that live for all times one after another; returns the end
+ * of the last. */
+static int64_t place_resident(Block *block, int n, int end, int64_t base)
+{
+    for (int i = 0; i < n; i++) {
+        Block *b = &block[i];
+        if (!is_own(b) || b->first > 0 || b->last < end - 1)
+            continue;
+        b->offset = base;
+        base += b->bytes;
+    }
+    return base;
+}
+
+/* Collects the other blocks of the rank's own memory; returns their number. */
+static int own_blocks(Block *block, int n, int end, Block **order)
 {
     int own = 0;
     for (int i = 0; i < n; i++)
-        if (!block[i].shared && !block[i].host)
+        if (is_own(&block[i]) && (block[i].first > 0 || block[i].last < end - 1))
             order[own++] = &block[i];
     return own;
 }
@@ -261,7 +286,7 @@ static void keep_better(Search *s, int64_t peak)
 static int64_t pack_sorted(Search *s, Compare *compare)
 {
     qsort(s->order, (size_t)s->n, sizeof *s->order, compare);
-    return pack(&s->placed, s->order, s->n, INT64_MAX);
+    return pack(&s->placed, s->order, s->n, s->base, INT64_MAX);
 }
 
 /* Climbs from each sorted order in rotation until the best is within 1/part of
@@ -282,25 +307,28 @@ static void search(Search *s)
     for (int k = 0; k < ORDERS; k++)
         keep_better(s, pack_sorted(s, orders[k]));
     memcpy(s->order, s->best_order, sizeof *s->order * (size_t)s->n);
-    int64_t peak = pack(&s->placed, s->order, s->n, INT64_MAX);
+    int64_t peak = pack(&s->placed, s->order, s->n, s->base, INT64_MAX);
     keep_better(s, climb(s, peak, 1));
     restart(s, CLOSE, 1);
     restart(s, FAIR, LONGER);
-    pack(&s->placed, s->best_order, s->n, INT64_MAX);
+    pack(&s->placed, s->best_order, s->n, s->base, INT64_MAX);
 }
 
-int64_t arena_pack(Arena *scratch, Block *block, int n, int64_t bound)
+int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
+                   int64_t bound, int64_t *resident)
 {
+    *resident = place_resident(block, n, end, base);
     Search s = {.order = NEW_ARRAY(scratch, Block *, n + 1),
                 .placed.at = NEW_ARRAY(scratch, Stretch, n + 1),
                 .offset = NEW_ARRAY(scratch, int64_t, n + 1),
                 .best_order = NEW_ARRAY(scratch, Block *, n + 1),
-                .bound = bound,
+                .base = *resident,
+                .bound = base + bound,
                 .best = INT64_MAX,
                 .state = 2463534242u};
-    s.n = own_blocks(block, n, s.order);
+    s.n = own_blocks(block, n, end, s.order);
     if (s.n == 0)
-        return 0;
+        return *resident;
     search(&s);
     return s.best;
 }

@@ -5,7 +5,8 @@
  *           to each trainable parameter that the loss depends on; in phase
  *           OPTIMIZER: the output "grad_norm", and an `update` and its
  *           assignments for each of these parameters, with optimizer states as
- *           new parameters. Other parameters are unchanged.
+ *           new parameters. Other parameters are unchanged. A forward
+ *           program is unchanged.
  *
  *   before
  *     %w = param{param="w"} : f32[4] forward
@@ -192,6 +193,8 @@ static void nothing_to_train(Program *p, const Value *loss)
 void pass_autodiff(Program *p, const TargetInfo *t)
 {
     (void)t;
+    if (p->purpose != FOR_TRAINING)
+        return;
     Value *loss = find_loss(p);
     if (loss->type.ndim != 0 || !dtype_is_float(loss->type.dtype)) {
         diag_error(p->diag, loss->loc, "the loss must be a scalar, not %s",

@@ -65,10 +65,8 @@ static bool find_head(Chunk *c)
 static Region *head_region(Program *p)
 {
     for (Op *op = p->step->first; op; op = op->next)
-        for (Op *o = op->kind == OP_loop ? op->body->first : NULL; o;
-             o = o->next)
-            if (o->phase > op->phase && op->phase == PH_FORWARD)
-                return op->body;
+        if (loop_is_microbatches(p, op))
+            return op->body;
     return p->step;
 }
 

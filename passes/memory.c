@@ -30,8 +30,10 @@
  * one stream, tensors that a collective accesses live until the compute stream
  * has waited for it (memory_streams.c).
  */
+#include "passes/forward.h"
 #include "passes/memory_place.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* ---- blocks -------------------------------------------------------------- */
@@ -109,6 +111,14 @@ static void share_block(const Memory *m, Block *b, const Place *at,
     b->bytes = b->counted * ranks;
 }
 
+/* The block of the training step that stores the parameter; -1: none. The first
+ * blocks are those of the parameters. */
+static int forward_block(const Program *p, const Param *pm)
+{
+    const Param *of = forward_param(p, pm);
+    return of ? (int)(of - p->training->param.at) : -1;
+}
+
 static Place place_param(Memory *m, const Param *pm)
 {
     Place at = {0};
@@ -119,6 +129,7 @@ static Place place_param(Memory *m, const Param *pm)
         bytes = type_layers(&pm->type) * at.row;
     }
     at.block = memory_add_block(m, pm->name, class, bytes, 0, m->live.end - 1);
+    m->block.at[at.block].at = forward_block(m->p, pm) + 1;
     if (pm->shared)
         share_block(m, &m->block.at[at.block], &at, bytes);
     if (pm->host) {
@@ -300,6 +311,7 @@ bool memory_moves_nothing(const Program *p, const Op *op)
 /* Places the blocks of host memory consecutively, from the arena's end on. */
 static void place_host(MemoryPlan *plan)
 {
+    plan->host = 0;
     for (int i = 0; i < plan->nblocks; i++) {
         Block *b = &plan->block[i];
         if (!b->host)
@@ -309,26 +321,49 @@ static void place_host(MemoryPlan *plan)
     }
 }
 
+void memory_set_arena(MemoryPlan *plan, const MemoryPlan *training, int64_t own)
+{
+    plan->own = own;
+    arena_lay_segments(plan);
+    place_host(plan);
+    for (int i = 0; i < plan->nblocks; i++)
+        if (plan->block[i].at)
+            plan->block[i].offset =
+                training->block[plan->block[i].at - 1].offset;
+}
+
+/* Sums up blocks at the peak by class; *shares: counted bytes of blocks that
+ * ranks share, *fixed: of other blocks of the training step. */
+static void count_blocks(MemoryPlan *plan, int64_t *shares, int64_t *fixed)
+{
+    *shares = *fixed = 0;
+    for (int i = 0; i < plan->nblocks; i++) {
+        const Block *b = &plan->block[i];
+        if (b->first <= plan->peak_time && plan->peak_time <= b->last)
+            plan->at_peak[b->class] += b->counted;
+        *(b->shared ? shares : fixed) += b->shared || b->at ? b->counted : 0;
+    }
+}
+
 static void sum_up(Memory *m)
 {
     MemoryPlan *plan = m->plan;
+    const Program *t = m->p->training;
+    int64_t shares, fixed, base = t ? t->memory->resident : 0;
     plan->block = m->block.at;
     plan->nblocks = m->block.n;
     plan->end = m->live.end;
     plan->lower_bound = arena_lower_bound(plan->block, plan->nblocks,
                                           plan->end, &plan->peak_time);
-    int64_t shares = 0;
-    for (int i = 0; i < plan->nblocks; i++) {
-        const Block *b = &plan->block[i];
-        if (b->first <= plan->peak_time && plan->peak_time <= b->last)
-            plan->at_peak[b->class] += b->counted;
-        shares += b->shared ? b->counted : 0;
-    }
+    count_blocks(plan, &shares, &fixed);
     plan->own = arena_pack(m->p->arena, plan->block, plan->nblocks,
-                           plan->lower_bound - shares);
+                           t ? INT_MAX : plan->end, base,
+                           plan->lower_bound - shares - fixed,
+                           &plan->resident);
+    plan->lower_bound += base - fixed;
     plan->peak = plan->own + shares;
-    arena_lay_segments(plan);
-    place_host(plan);
+    m->p->memory = plan;
+    forward_raise_arena(m->p, plan->own);
 }
 
 void pass_memory(Program *p, const TargetInfo *t)
@@ -346,6 +381,7 @@ void pass_memory(Program *p, const TargetInfo *t)
     /* At most a block for each value, op and parameter. */
     m.pinned = NEW_ARRAY(p->arena, bool,
                          p->nvalues + p->nops + (uint32_t)p->param.n);
+    forward_follow(p);
     place_params(&m);
     for (int i = 0; i < m.block.n; i++)
         m.pinned[i] = true;
@@ -355,5 +391,4 @@ void pass_memory(Program *p, const TargetInfo *t)
     memory_hold_leads(p, &m.live, &m.ahead, m.plan, m.block.at, m.block.n);
     m.plan->ahead = arena_copy(p->arena, &m.ahead, sizeof m.ahead);
     sum_up(&m);
-    p->memory = m.plan;
 }

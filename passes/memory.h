@@ -59,6 +59,8 @@ typedef struct Block {
     MemoryClass class;
     int64_t offset, bytes; /* bytes: aligned */
     uint32_t shared;       /* axes whose ranks share it; 0: none */
+    int at;                /* in a forward program: the block of the training
+                            * step with the same bytes, plus 1; 0: none */
     int64_t counted;       /* bytes that a rank counts: if shared, its share */
     int first, last;
     bool host;         /* in host memory, whose addresses begin where the arena
@@ -75,6 +77,7 @@ typedef struct Segment {
 typedef struct MemoryPlan {
     int64_t peak, lower_bound;
     int64_t own;         /* bytes of the arena that only this rank uses */
+    int64_t resident;    /* the first of them: what is kept between steps */
     Segment segment[MAX_AXES]; /* after these, consecutive */
     int nsegments;
     int64_t extent;      /* end of the last segment */
@@ -88,6 +91,11 @@ typedef struct MemoryPlan {
     int64_t host;        /* bytes in host memory */
     const struct Ahead *ahead; /* hoisted statements */
 } MemoryPlan;
+
+/* Sets the bytes of a rank's own part of the arena; moves what follows it. In a
+ * forward program the blocks of the training step have its offsets. */
+void memory_set_arena(MemoryPlan *plan, const MemoryPlan *training,
+                      int64_t own);
 
 /* ---- liveness.c: times and views, shared by schedule and memory ---------- */
 
@@ -133,11 +141,14 @@ void live_analyse(const Program *p, Liveness *l);
 
 /* ---- arena_pack.c -------------------------------------------------------- */
 
-/* Gives every block that is not shared an offset such that blocks with
- * overlapping live ranges do not overlap; returns the end of the last. Tries
- * several orders, keeps the best, and improves it until it is near `bound`, the
- * lower bound. */
-int64_t arena_pack(Arena *scratch, Block *block, int n, int64_t bound);
+/* Gives every block that is not shared, not in host memory and of no training
+ * step an offset from `base` on such that blocks with overlapping live ranges do
+ * not overlap; returns the end of the last. Blocks that live for all times until
+ * `end` come first, up to *resident. Tries several orders of the others, keeps
+ * the best, and improves it until it is near `bound`, the lower bound of what
+ * is packed. */
+int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
+                   int64_t bound, int64_t *resident);
 
 /* Gives shared blocks their offsets, after plan->own; sets plan->segment and
  * plan->extent. */

@@ -124,16 +124,6 @@ typedef struct Mover {
 
 /* ---- fetches ------------------------------------------------------------- */
 
-/* Whether the loop is the one over microbatches: it runs forward and backward
- * of the whole model. */
-static bool is_microbatches(const Op *loop)
-{
-    bool back = false;
-    for (const Op *op = loop->body->first; op; op = op->next)
-        back |= op->phase == PH_BACKWARD;
-    return back && loop->phase == PH_FORWARD && !*loop->path;
-}
-
 static bool is_slice(const Value *v)
 {
     const Op *loop = v->region->owner;
@@ -217,7 +207,7 @@ static void visit_region(Program *p, Region *r);
 static void visit_loop(Mover *o, Op *loop)
 {
     for (int i = loop->ncarry + loop->nstack;
-         i < loop->nargs && !is_microbatches(loop); i++)
+         i < loop->nargs && !loop_is_microbatches(o->p, loop); i++)
         if (ir_in_host(o->p, loop->arg[i]))
             loop->arg[i] = on_device(o, loop->arg[i], loop);
     visit_region(o->p, loop->body);

@@ -151,10 +151,9 @@ static void check_size(Op *op, void *context)
                        type_text(p->arena, &op->out[i]->type, &p->mesh));
 }
 
-static double run_pass(Program *p, const TargetInfo *t,
-                       const PipelineOptions *o, int pass, double *verifying)
+static double run_on(Program *p, const TargetInfo *t, int pass,
+                     double *verifying)
 {
-    dump_before(p, o, pass);
     ir_renumber(p); /* ids as after parsing a dump, so that a run from the dump
                      * is identical */
     double begin = seconds_now();
@@ -165,13 +164,38 @@ static double run_pass(Program *p, const TargetInfo *t,
         if (fault)
             ir_walk(p->step, check_size, p);
         if (fault && diag_error_count(p->diag) == 0)
-            bug("pass '%s' left an invalid program: %s", pass_name(pass),
-                fault);
+            bug("pass '%s' left an invalid program for %s: %s",
+                pass_name(pass), purpose_words[p->purpose], fault);
         if (!fault)
             ir_check_total(p);
     }
     *verifying += seconds_now() - ran;
     return ran - begin;
+}
+
+/* Runs the pass on the training step, then on its forward programs. */
+static double run_pass(Program *p, const TargetInfo *t,
+                       const PipelineOptions *o, int pass, double *verifying)
+{
+    dump_before(p, o, pass);
+    double seconds = run_on(p, t, pass, verifying);
+    for (int k = 0; k < PURPOSES; k++)
+        if (p->forward[k] && diag_error_count(p->diag) == 0)
+            seconds += run_on(p->forward[k], t, pass, verifying);
+    return seconds;
+}
+
+/* Checks a program before the first pass. */
+static bool begin(Program *p, bool is_dump)
+{
+    units_index(p);
+    const char *fault = is_dump ? NULL : ir_verify(p);
+    if (fault)
+        bug("'lower' made an invalid program: %s", fault);
+    if (is_dump && !verify_input(p))
+        return false;
+    ir_check_total(p);
+    return diag_error_count(p->diag) == 0;
 }
 
 bool pipeline_run(Program *p, const TargetInfo *t, const PipelineOptions *o,
@@ -184,18 +208,11 @@ bool pipeline_run(Program *p, const TargetInfo *t, const PipelineOptions *o,
     for (int i = 0; o->time_passes && i < nbefore; i++)
         print_time(before[i].name, before[i].seconds);
     bug_set_hook(save_crash, &crash);
-    units_index(p);
-    if (o->starts) {
-        if (!verify_input(p))
-            return false;
-    } else {
-        const char *fault = ir_verify(p);
-        if (fault)
-            bug("'lower' made an invalid program: %s", fault);
-    }
-    ir_check_total(p);
-    if (diag_error_count(p->diag) > 0)
+    if (!begin(p, o->starts))
         return false;
+    for (int k = 0; k < PURPOSES; k++)
+        if (p->forward[k] && !begin(p->forward[k], o->starts))
+            return false;
     if (!o->starts)
         dump_after(p, o, -1);
     for (int pass = first; pass <= last; pass++) {

@@ -124,7 +124,8 @@ static void collect_use(const Collector *c, const Use *u, const Settled *s)
                 place.ax[a].kind = AX_P;
                 either |= 1u << a;
             }
-        if (op->kind == OP_finish_grad || op->kind == OP_output)
+        bool scalar = op->kind == OP_output && op->arg[0]->type.ndim == 0;
+        if (op->kind == OP_finish_grad || scalar)
             wanted(c, op->arg[u->index], s, &place, either);
     } else if (c->g->choice[op->id]) {
         wanted(c, op->arg[u->index], s,

@@ -40,9 +40,14 @@ Placement fixed_want(const Program *p, const Op *op, int i)
         return grad_place(p, op);
     bool scalar = op->kind == OP_update && i >= UPDATE_LR &&
                   i < update_first_state(&p->train);
-    if (op->kind == OP_output || scalar)
+    bool whole = op->kind == OP_output && op->arg[i]->type.ndim > 0;
+    if (scalar || (op->kind == OP_output && !whole))
         return replicate;
-    return op->arg[i]->type.place;
+    Placement place = op->arg[i]->type.place;
+    for (int a = 0; whole && a < p->mesh.n; a++)
+        if (place.ax[a].kind != AX_S)
+            place.ax[a] = (AxisPlace){0};
+    return place;
 }
 
 Placement fixed_place(const Program *p, const Op *op, int o)

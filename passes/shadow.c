@@ -171,6 +171,16 @@ static void assign_copy(Program *p, Op *assign, const Value *copy)
     ir_op(&b, OP_assign, 1, &cast, attr, NULL);
 }
 
+/* Whether there is a copy of the parameter: in a forward program, if the
+ * training step keeps one. */
+static bool keeps_copy(const Program *p, int param, DType type)
+{
+    const Program *t = p->training;
+    const char *name = arena_printf(p->arena, "%s.%s", p->param.at[param].name,
+                                    dtype_name(type));
+    return !t || ir_param_index(t, name) >= 0;
+}
+
 void pass_shadow(Program *p, const TargetInfo *t)
 {
     (void)t;
@@ -184,7 +194,7 @@ void pass_shadow(Program *p, const TargetInfo *t)
         Value *v = p->param.at[i].value;
         const Op *cast =
             v && p->param.at[i].state_of < 0 ? find_cast(&c, v) : NULL;
-        if (!cast)
+        if (!cast || !keeps_copy(p, i, cast->out[0]->type.dtype))
             continue;
         Value *copy = add_copy(p, i, cast->out[0]->type.dtype);
         read_copy(&c, v, copy);

@@ -23,7 +23,7 @@
  * or these are several.
  */
 #include "ir/uses.h"
-#include "passes/memory.h"
+#include "passes/forward.h"
 
 /* The gathers of one parameter. */
 typedef struct Gathers {
@@ -130,6 +130,10 @@ void pass_shared(Program *p, const TargetInfo *t)
 {
     if (!t->shares_memory)
         return;
+    if (p->training) {
+        forward_follow(p);
+        return;
+    }
     Uses uses = uses_find(p);
     for (int i = 0; i < p->param.n; i++)
         if (is_gathered_inside(p, &uses, &p->param.at[i]))

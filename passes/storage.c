@@ -35,6 +35,7 @@
  * uses it; a loop that only passes it on passes the shard. Casts to the compute
  * type are applied to the shard, so that the smaller type is gathered.
  */
+#include "passes/forward.h"
 #include "passes/storage.h"
 
 #include <string.h>
@@ -111,6 +112,7 @@ void pass_storage(Program *p, const TargetInfo *t)
 {
     Storage s = {.p = p, .t = t};
     shard_params(&s);
+    forward_follow(p);
     storage_emit_gathers(&s);
     storage_lookups(p);
     storage_reduce(&s);

@@ -39,55 +39,55 @@ enum {
 /* 65536 bytes, params, the whole run */
 #define AT_layers_down_weight INT64_C(65536)
 /* 32768 bytes, params, the whole run */
-#define AT_layers_up_weight_bf16 INT64_C(393216)
+#define AT_layers_up_weight_bf16 INT64_C(131072)
 /* 32768 bytes, params, the whole run */
-#define AT_layers_down_weight_bf16 INT64_C(425984)
+#define AT_layers_down_weight_bf16 INT64_C(163840)
 /* 1024 bytes, activations, marks 0 to 18 */
-#define AT_x INT64_C(538624)
+#define AT_x INT64_C(539392)
 /* 8192 bytes, activations, marks 0 to 18 */
-#define AT_x_3 INT64_C(524288)
+#define AT_x_3 INT64_C(525056)
 /* 4096 bytes, activations, marks 0 to 18 */
-#define AT_x_11 INT64_C(532480)
+#define AT_x_11 INT64_C(533248)
 /* 32768 bytes, gathered, marks 0 to 6 */
-#define AT_up_weight_bf16_3 INT64_C(131072)
+#define AT_up_weight_bf16_3 INT64_C(197376)
 /* 32768 bytes, gathered, marks 0 to 6 */
-#define AT_down_weight_bf16_3 INT64_C(163840)
+#define AT_down_weight_bf16_3 INT64_C(230144)
 /* 2048 bytes, activations, marks 2 to 3 */
-#define AT_up INT64_C(196608)
+#define AT_up INT64_C(262912)
 /* 1024 bytes, activations, marks 4 to 6 */
-#define AT_down INT64_C(196608)
+#define AT_down INT64_C(262912)
 /* 256 bytes, activations, marks 7 to 22 */
 #define AT_scale INT64_C(541440)
 /* 65536 bytes, grads, marks 11 to 20 */
-#define AT_dup_weight_2 INT64_C(131072)
+#define AT_dup_weight_2 INT64_C(197376)
 /* 65536 bytes, grads, marks 11 to 19 */
-#define AT_ddown_weight_2 INT64_C(196608)
+#define AT_ddown_weight_2 INT64_C(262912)
 /* 1024 bytes, activations, marks 11 to 14 */
-#define AT_dx_4 INT64_C(539648)
+#define AT_dx_4 INT64_C(540416)
 /* 32768 bytes, gathered, marks 7 to 18 */
-#define AT_up_weight_bf16_4 INT64_C(458752)
+#define AT_up_weight_bf16_4 INT64_C(459520)
 /* 32768 bytes, gathered, marks 7 to 18 */
-#define AT_down_weight_bf16_4 INT64_C(491520)
+#define AT_down_weight_bf16_4 INT64_C(492288)
 /* 2048 bytes, activations, marks 13 to 17 */
-#define AT_dx_5 INT64_C(536576)
+#define AT_dx_5 INT64_C(537344)
 /* 65536 bytes, grads, marks 11 to 19 */
-#define AT_ddown_weight INT64_C(262144)
+#define AT_ddown_weight INT64_C(328448)
 /* 65536 bytes, grads, marks 11 to 19 */
-#define AT_dup_weight INT64_C(327680)
+#define AT_dup_weight INT64_C(393984)
 /* 256 bytes, activations, the whole run */
-#define AT_lr INT64_C(540672)
+#define AT_lr INT64_C(196608)
 /* 256 bytes, activations, the whole run */
-#define AT_bias1 INT64_C(540928)
+#define AT_bias1 INT64_C(196864)
 /* 256 bytes, activations, the whole run */
-#define AT_bias2 INT64_C(541184)
+#define AT_bias2 INT64_C(197120)
 /* 256 bytes, activations, marks 19 to 20 */
-#define AT_sumsq_2 INT64_C(458752)
+#define AT_sumsq_2 INT64_C(459520)
 /* 256 bytes, workspace, mark 19 */
-#define AT_sumsq_2_2 INT64_C(459008)
+#define AT_sumsq_2_2 INT64_C(459776)
 /* 256 bytes, activations, marks 20 to 22 */
-#define AT_add_3 INT64_C(196608)
+#define AT_add_3 INT64_C(262912)
 /* 256 bytes, workspace, mark 20 */
-#define AT_add_3_2 INT64_C(196864)
+#define AT_add_3_2 INT64_C(263168)
 
 /* Descriptors, made once; a call sets the addresses. */
 static ParcMatmul *matmul[6];

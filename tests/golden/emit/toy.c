@@ -37,23 +37,23 @@ enum {
 /* 384 bytes, params, the whole run */
 #define AT_net1_weight (SHARED_fsdp + INT64_C(0))
 /* 576 bytes, activations, marks 0 to 5 */
-#define AT_x INT64_C(0)
+#define AT_x INT64_C(192)
 /* 320 bytes, activations, marks 1 to 5 */
-#define AT_net1 INT64_C(576)
+#define AT_net1 INT64_C(768)
 /* 64 bytes, activations, marks 2 to 10 */
 #define AT_scale INT64_C(1408)
 /* 320 bytes, grads, marks 5 to 6 */
-#define AT_dnet1_weight INT64_C(896)
+#define AT_dnet1_weight INT64_C(1088)
 /* 192 bytes, grads, marks 6 to 10 */
-#define AT_dnet1_weight_3 INT64_C(0)
+#define AT_dnet1_weight_3 INT64_C(192)
 /* 64 bytes, activations, marks 7 to 10 */
-#define AT_sumsq INT64_C(192)
+#define AT_sumsq INT64_C(384)
 /* 64 bytes, activations, the whole run */
-#define AT_lr INT64_C(1216)
+#define AT_lr INT64_C(0)
 /* 64 bytes, activations, the whole run */
-#define AT_bias1 INT64_C(1280)
+#define AT_bias1 INT64_C(64)
 /* 64 bytes, activations, the whole run */
-#define AT_bias2 INT64_C(1344)
+#define AT_bias2 INT64_C(128)
 
 /* Descriptors, made once; a call sets the addresses. */
 static ParcMatmul *matmul[2];

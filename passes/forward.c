@@ -1,0 +1,95 @@
+/* forward.c: keeps a forward program consistent with its training step.
+ *
+ * A model is compiled to a training step and to forward programs: FOR_LOSS
+ * evaluates the loss of a batch, FOR_OUTPUTS the outputs of one microbatch. They
+ * run between training steps, on the same ranks and in the same arena, and read
+ * the same parameters. Each is a Program of its own, which the frontend lowers
+ * without dropout; the pipeline runs every pass on the training step first and
+ * then on its forward programs. Most passes need no change: without gradients
+ * and updates they have less to do. The exceptions are
+ *
+ *   autodiff   adds nothing
+ *   storage    the training step decides which units stay gathered, and
+ *   shared     which gathered parameters ranks share; it also decides which
+ *              casts of parameters become reads of low-precision copies
+ *   memory     parameters and copies have the training step's offsets; other
+ *              tensors begin after all that the training step keeps between
+ *              steps (MemoryPlan.resident), and overwrite the rest. The arena
+ *              is as large as the largest program needs
+ *
+ *   arena   | parameters, copies, states, constants | activations …
+ *   training  ------------- resident --------------- | one training step
+ *   loss      reads parameters and copies           | one evaluation
+ *
+ * The runtime executes a forward program between two training steps, with a
+ * barrier before and after it.
+ */
+#include "passes/forward.h"
+
+#include "passes/memory_place.h"
+
+#include <string.h>
+
+const Param *forward_param(const Program *p, const Param *pm)
+{
+    const Program *t = p->training;
+    if (!t)
+        return NULL;
+    /* Both are lowered from one file: the parameters have the same numbers, but
+     * not the states after them. */
+    int64_t i = pm - p->param.at;
+    if (i < t->param.n && !strcmp(t->param.at[i].name, pm->name))
+        return &t->param.at[i];
+    int at = ir_param_index(t, pm->name);
+    return at < 0 ? NULL : &t->param.at[at];
+}
+
+void forward_follow(Program *p)
+{
+    for (int i = 0; p->training && i < p->param.n; i++) {
+        Param *pm = &p->param.at[i];
+        const Param *of = forward_param(p, pm);
+        if (!of)
+            continue;
+        pm->kept = of->kept;
+        pm->shared = of->shared;
+        pm->host = of->host;
+    }
+}
+
+void forward_raise_arena(Program *p, int64_t own)
+{
+    Program *t = p->training ? p->training : p;
+    int64_t most = t->memory && t->memory->own > own ? t->memory->own : own;
+    if (t->memory)
+        memory_set_arena(t->memory, t->memory, most);
+    for (int k = 0; k < PURPOSES; k++)
+        if (t->forward[k] && t->forward[k]->memory)
+            memory_set_arena(t->forward[k]->memory, t->memory, most);
+}
+
+static bool same_storage(const Program *p, const Param *a, const Param *b)
+{
+    const Place *at = a->value ? &p->memory->value[a->value->id] : NULL;
+    return type_same_shape(&a->type, &b->type) &&
+           a->type.dtype == b->type.dtype && a->kept == b->kept &&
+           a->shared == b->shared && a->host == b->host &&
+           !memcmp(&a->type.place, &b->type.place, sizeof a->type.place) &&
+           !memcmp(a->pad, b->pad, sizeof a->pad) && (!at || at->block >= 0);
+}
+
+const char *forward_differs(const Program *p)
+{
+    const Mesh *m = &p->mesh, *of = &p->training->mesh;
+    bool same = m->n == of->n;
+    for (int a = 0; a < m->n && same; a++)
+        same = m->size[a] == of->size[a];
+    if (!same)
+        return "the mesh";
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *pm = &p->param.at[i], *t = forward_param(p, pm);
+        if (!t || !same_storage(p, pm, t))
+            return pm->name;
+    }
+    return NULL;
+}

@@ -1,0 +1,24 @@
+/* forward.h: declares what passes do differently in a forward program: follow
+ * the training step whose parameters it uses. */
+#ifndef PARC_PASSES_FORWARD_H
+#define PARC_PASSES_FORWARD_H
+
+#include "passes/memory.h"
+
+/* The parameter of the training step that parameter `pm` of the forward program
+ * is; NULL: the training step has none of this name. */
+const Param *forward_param(const Program *p, const Param *pm);
+
+/* Stores the parameters of a forward program in the same way as the training
+ * step: kept, shared, in host memory. No effect on a training step. */
+void forward_follow(Program *p);
+
+/* Gives all programs of a training step the same arena: the largest. `own`: the
+ * bytes that the program p needs. */
+void forward_raise_arena(Program *p, int64_t own);
+
+/* Whether the forward program reads each parameter where the training step has
+ * stored it. NULL, or what differs as a text for a message. */
+const char *forward_differs(const Program *p);
+
+#endif

@@ -30,7 +30,8 @@ for part in base frontend ir passes codegen driver; do
         clean -O1 -I"$root" -I"$BUILD/gen" "$root/$part"/*.c
 done
 # shellcheck disable=SC2086
-check "the runtime compiles for Arm" clean -O2 $runtime "$root"/runtime/*.c
+check "the runtime compiles for Arm" clean -O2 $runtime "$root"/runtime/*.c \
+    "$root"/runtime/data/*.c "$root"/runtime/checkpoint/*.c
 # shellcheck disable=SC2086
 check "the CPU runtime compiles for Arm" clean -O3 -march=armv8-a $runtime \
     "$root"/runtime/cpu/*.c

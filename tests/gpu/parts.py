@@ -405,7 +405,7 @@ def compilation(run, tree):
     flags = re.search(r"^CFLAGS = (.*)$", (tree / "Makefile").read_text(),
                       re.MULTILINE).group(1).split()
     sources = [*tree.glob("*.c"), *tree.glob("runtime/*.c"),
-               *tree.glob("runtime/cuda/*.c")]
+               *tree.glob("runtime/*/*.c")]
     return [run.programs.env["CC"], *flags, "-o", "train", *sources, "-ldl",
             "-lm"]
 

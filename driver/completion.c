@@ -2,7 +2,7 @@
  * option table.
  *
  * Each script completes the options, the words of their values, and inputs:
- * .pdl files and IR dumps (.ir).
+ * .pdl files, IR dumps (.ir) and logs (.jsonl, for parc plot).
  */
 #include <stdbool.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static void bash(Out *o)
         out(o, "%s%s", i ? " " : "", option_table[i].name);
     out(o, "\" -- \"$cur\"))\n"
            "    else\n"
-           "        COMPREPLY=($(compgen -f -X '!*.@(pdl|ir)' -- \"$cur\")\n"
+           "        COMPREPLY=($(compgen -f -X '!*.@(pdl|ir|jsonl)' -- \"$cur\")\n"
            "                   $(compgen -d -- \"$cur\"))\n"
            "    fi\n"
            "}\n"
@@ -104,7 +104,7 @@ static void zsh(Out *o)
            "_arguments -s \\\n");
     for (int i = 0; i < option_count; i++)
         zsh_option(o, &option_table[i]);
-    out(o, "    '*:input:_files -g \"*.(pdl|ir)\"'\n");
+    out(o, "    '*:input:_files -g \"*.(pdl|ir|jsonl)\"'\n");
 }
 
 /* ---- fish ---- */
@@ -136,7 +136,8 @@ static void fish(Out *o)
 {
     out(o, "# fish completion for parc\n"
            "complete -c parc -k -x -a "
-           "'(__fish_complete_suffix .pdl; __fish_complete_suffix .ir)'\n");
+           "'(__fish_complete_suffix .pdl; __fish_complete_suffix .ir; "
+           "__fish_complete_suffix .jsonl)'\n");
     for (int i = 0; i < option_count; i++)
         fish_option(o, &option_table[i]);
 }

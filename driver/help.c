@@ -23,7 +23,8 @@ static const char help_head[] =
     "\n"
     "  parc llama.pdl --mesh 2x2 --emit plan           what will run, and why\n"
     "  parc llama.pdl --mesh 2x2 --target cpu -o train the training binary\n"
-    "  ./train --data bytes:FILE --steps 100\n";
+    "  ./train --data bytes:FILE --steps 100 --log log.jsonl\n"
+    "  parc plot log.jsonl                             the curve of the loss\n";
 static const char help_tail[] =
     "\n"
     "--emit without -o or -S stops after planning. Exit status: 0 done;\n"
@@ -98,6 +99,13 @@ static const char manual_head[] =
     ".Nm\n"
     ".Op Ar options\n"
     ".Ar MODEL.pdl\n"
+    ".Nm\n"
+    ".Cm plot\n"
+    ".Op Fl Fl field Ar LIST\n"
+    ".Op Fl Fl width Ar N\n"
+    ".Op Fl Fl height Ar N\n"
+    ".Op Fl Fl log-y\n"
+    ".Ar LOG ...\n"
     ".Sh DESCRIPTION\n"
     ".Nm\n"
     "compiles a model, a parallelize plan and a device mesh into a training\n"
@@ -125,7 +133,13 @@ static const char manual_head[] =
     "Standard output has only the requested output; messages go to standard\n"
     "error.\n"
     "An output file is written under a temporary name and then renamed, so a\n"
-    "failed run leaves no file.\n";
+    "failed run leaves no file.\n"
+    ".Pp\n"
+    ".Nm\n"
+    ".Cm plot\n"
+    "draws the curves of training logs as text;\n"
+    ".Ql parc plot --help\n"
+    "lists its options.\n";
 
 static const char manual_tail[] =
     ".Sh ENVIRONMENT\n"

@@ -22,6 +22,7 @@
 #include "driver/clash.h"
 #include "driver/fit.h"
 #include "driver/options.h"
+#include "driver/plot.h"
 #include "frontend/frontend.h"
 #include "ir/ir.h"
 
@@ -465,6 +466,8 @@ static int run(Compilation *c, int argc, char **argv)
 int main(int argc, char **argv)
 {
     streams_prepare();
+    if (argc > 1 && !strcmp(argv[1], "plot"))
+        return plot_main(argc - 1, argv + 1);
     Compilation c = {.arena = arena_new()};
     c.diag = diag_new(c.arena, COLOR_AUTO);
     out_init(&c.text, c.arena);

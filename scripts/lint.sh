@@ -29,8 +29,10 @@ for dir in $order; do
         sort -u); do
         case " $allowed " in
         *" $used "*) ;;
-        *) [ "$dir/$used" = codegen/runtime ] ||
-            complain "$dir includes $used" ;;
+        *) case $dir/$used in # tables of the program; the reader of JSON
+            codegen/runtime | driver/runtime) ;;
+            *) complain "$dir includes $used" ;;
+            esac ;;
         esac
     done
 done

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "checkpoint/signals.h"
 #include "parc_rt.h"
 
 enum { RT_GROUPS = 1 << PARC_MAX_AXES, RT_LARGE_PAGE = PARC_SHARED_ALIGN };
@@ -35,7 +36,9 @@ typedef struct RtOptions {
     /* Of --export: the number of a word of the option, from 1 on, and bytes;
      * 0: the default. */
     int64_t export_dtype, export_names, export_shard_bytes;
+    const char *save;
     int64_t trace_steps;
+    int64_t max_time; /* seconds; 0: no limit */
 } RtOptions;
 
 /* Returns -1 to continue; else the exit status (a message has been printed). */
@@ -86,10 +89,21 @@ typedef struct RtBarrier {
     char pad[56];
 } RtBarrier;
 
+/* A decision of rank 0 for all ranks: checkpoint/agree.c. */
+typedef struct RtAgreement {
+    _Atomic uint32_t decided; /* the latest point that rank 0 has decided */
+    _Atomic uint32_t point;   /* the latest point at which the run does not just
+                                 go on, and what the ranks do there */
+    _Atomic int32_t verdict;
+    _Atomic int32_t status; /* exit status of a run that is stopped */
+} RtAgreement;
+
 typedef struct RtControl {
     _Atomic int32_t failed; /* some rank has printed why the run ends */
     unsigned char board[256]; /* data from rank 0 to all others: rt_share.c */
     uint64_t token; /* identifies the job that shares this memory */
+    RtSignals signals;
+    RtAgreement agreement;
 } RtControl;
 
 /* ---- timeline of a step (rt_trace.c, rt_trace_file.c) ---- */
@@ -192,6 +206,7 @@ enum {
     RT_AT_TRACE = -3,
     RT_AT_GRADIENTS = -4,
     RT_AT_MATMULS = -5,
+    RT_AT_DECISION = -6,
 };
 const char *rt_collective_name(const ParcModel *model, int id);
 
@@ -273,6 +288,12 @@ const char *rt_trace_write(const RtWorld *w, const char *path,
  * synchronization point of all ranks, on any nodes. */
 void rt_barrier(ParcRt *rt, uint32_t axes);
 void rt_meet(ParcRt *rt, int id);
+/* rt_wait_change: waits while the word in shared memory has this value; ends
+ * the run after the time limit, `late`: the rank that is late, or -1 to search
+ * for it. rt_wake: the word has changed. */
+void rt_wait_change(ParcRt *rt, _Atomic uint32_t *word, uint32_t value,
+                    int late);
+void rt_wake(_Atomic uint32_t *word);
 /* Copies rank 0's `bytes` at `data` to all ranks (rt_share.c). */
 void rt_share(ParcRt *rt, int id, void *data, size_t bytes);
 
@@ -559,6 +580,7 @@ void rt_log_start(RtLog *l, const ParcRt *rt);
 void rt_log_step(RtLog *l, ParcRt *rt, int64_t step);
 /* Reports a skipped step and the new loss scale; rank 0 calls it. */
 void rt_log_skip(RtLog *l, int64_t step, double from, double to);
-void rt_log_end(RtLog *l, ParcRt *rt);
+/* `steps`: number of steps that the run has executed. */
+void rt_log_end(RtLog *l, ParcRt *rt, int64_t steps);
 
 #endif

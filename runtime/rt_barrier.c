@@ -23,7 +23,7 @@
 
 enum { LOOKS = 2000, LONGEST_SLEEP = 1 };
 
-static void futex_wake_all(_Atomic uint32_t *word)
+void rt_wake(_Atomic uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
@@ -45,19 +45,23 @@ static void relax(void)
 #endif
 }
 
-static void sleep_until_passed(ParcRt *rt, uint32_t number, uint32_t phase)
+void rt_wait_change(ParcRt *rt, _Atomic uint32_t *word, uint32_t value,
+                    int late)
 {
-    RtBarrier *b = &rt->world->barrier[number];
     double left = rt->world->timeout_seconds;
     char text[RT_LATE];
-    while (atomic_load(&b->phase) == phase) {
+    int looks = rt->world->crowded ? 0 : LOOKS;
+    while (looks-- > 0 && atomic_load(word) == value) {
+        relax();
+    }
+    while (atomic_load(word) == value) {
         double slice = left < LONGEST_SLEEP ? left : LONGEST_SLEEP;
         double begin = rt_now();
-        futex_wait(&b->phase, phase, slice);
+        futex_wait(word, value, slice);
         double slept = rt_now() - begin;
         left -= slept < slice ? slept : slice;
-        if (left <= 0 && atomic_load(&b->phase) == phase) {
-            rt_fail(rt, "%s", rt_late_text(rt->world, rt->rank, -1, text));
+        if (left <= 0 && atomic_load(word) == value) {
+            rt_fail(rt, "%s", rt_late_text(rt->world, rt->rank, late, text));
         }
     }
 }
@@ -77,13 +81,9 @@ void rt_barrier(ParcRt *rt, uint32_t axes)
     if (atomic_fetch_add(&b->arrived, 1) + 1 == (uint32_t)g->n) {
         atomic_store(&b->arrived, 0);
         atomic_fetch_add(&b->phase, 1);
-        futex_wake_all(&b->phase);
+        rt_wake(&b->phase);
     } else {
-        int looks = rt->world->crowded ? 0 : LOOKS;
-        while (looks-- > 0 && atomic_load(&b->phase) == phase) {
-            relax();
-        }
-        sleep_until_passed(rt, number, phase);
+        rt_wait_change(rt, &b->phase, phase, -1);
     }
     atomic_store(&slot->barrier, 0);
 }

@@ -216,11 +216,24 @@ static void receive_message(RtStore *s, int i)
         receive_failure(s, l, &f);
     } else if (f.say == RT_SAY_DONE) {
         l->done = true;
+    } else if (f.say == RT_SAY_SIGNAL && s->world->control) {
+        rt_signals_record(&s->world->control->signals, f.id);
     } else if (f.say == RT_SAY_WHERE) {
         rt_places_asked(s, &f);
     } else if (f.say == RT_SAY_PLACE && !rt_places_told(s, i, &f)) {
         lost(s, rank_of(s, i));
     }
+}
+
+/* Reads a byte of the bell; whether the watcher continues. */
+static bool answer_bell(RtStore *s)
+{
+    char signal = 0;
+    if (read(s->bell[0], &signal, 1) != 1 || signal == 0) {
+        return false;
+    }
+    tell(s, &(RtFrame){.say = RT_SAY_SIGNAL, .id = signal}, NULL);
+    return true;
 }
 
 static void *watch(void *context)
@@ -237,7 +250,7 @@ static void *watch(void *context)
         if (poll(p, (nfds_t)n + 1, -1) < 0 && errno != EINTR) {
             break;
         }
-        if (p[n].revents) {
+        if (p[n].revents && !answer_bell(s)) {
             break;
         }
         for (int i = 0; i < n; i++) {
@@ -261,6 +274,14 @@ bool rt_job_watch(RtStore *s)
     }
     s->watched = error == 0;
     return s->watched;
+}
+
+void rt_job_forward(RtStore *s, int signal)
+{
+    char byte = (char)signal;
+    if (s->watched && write(s->bell[1], &byte, 1) != 1) {
+        return; /* the pipe is full of signals that are forwarded anyway */
+    }
 }
 
 void rt_job_goodbye(RtStore *s)
@@ -441,11 +462,11 @@ static void receive_data(RtStore *s, int rank, void *to, size_t bytes, int id)
     }
 }
 
-void rt_job_broadcast(RtStore *s, void *data, size_t bytes)
+void rt_job_broadcast(RtStore *s, int id, void *data, size_t bytes)
 {
     RtFrame f = {.say = RT_SAY_DATA, .bytes = bytes};
     if (s->launch->rank != 0) {
-        receive_data(s, 0, data, bytes, RT_AT_START);
+        receive_data(s, 0, data, bytes, id);
         return;
     }
     for (int r = 1; r < s->launch->size; r++) {

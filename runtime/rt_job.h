@@ -66,7 +66,8 @@ struct RtStore {
     _Atomic int32_t heard;  /* number of answers that this rank has received */
     pthread_t watcher;
     bool watched;
-    int bell[2];   /* a pipe that wakes the watcher to end it */
+    int bell[2];   /* a pipe that wakes the watcher: a byte 0 ends it, another
+                      byte is a signal to forward */
 };
 
 /* The kinds of messages. A frame is followed by `bytes` more. Both ends run
@@ -82,6 +83,7 @@ enum {
     RT_SAY_WHERE, /* request for the states of all other ranks; id: the rank
                      that asks */
     RT_SAY_PLACE, /* the state of rank id; a: the rank that asked */
+    RT_SAY_SIGNAL, /* signal `id` has reached the rank */
 };
 enum { RT_OF_ARENA, RT_OF_TRACE };
 typedef struct RtFrame {
@@ -123,10 +125,14 @@ int rt_join_file(const RtWorld *w, size_t bytes);
  * continue. */
 bool rt_job_watch(RtStore *s);
 void rt_job_goodbye(RtStore *s);
+/* Sends a signal that this process has received to rank 0, from the watcher
+ * thread. Signal handlers may call it. */
+void rt_job_forward(RtStore *s, int signal);
 
 void rt_job_meet(RtStore *s, int id);
-/* Copies rank 0's bytes to all ranks. */
-void rt_job_broadcast(RtStore *s, void *data, size_t bytes);
+/* Copies rank 0's bytes to all ranks at synchronization point `id`. Rank 0 does
+ * not wait for the others. */
+void rt_job_broadcast(RtStore *s, int id, void *data, size_t bytes);
 /* Copies bytes of another rank's memory to rank 0. Rank 0 calls it while the
  * others are at, or will reach, a synchronization point. */
 void rt_job_read(RtStore *s, int rank, int of, int64_t offset, int64_t bytes,

@@ -70,7 +70,7 @@ int rt_join_file(const RtWorld *w, size_t bytes)
         share.file = -1;
     }
     int error = errno;
-    rt_job_broadcast(w->store, &share, sizeof share);
+    rt_job_broadcast(w->store, RT_AT_START, &share, sizeof share);
     if (!first) {
         file = find_file(&share, bytes);
         error = errno;

@@ -54,12 +54,27 @@ static bool is_at_point(const RtWorld *w, const RtSlot *s)
            atomic_load(&s->collective) < 0;
 }
 
+/* Whether a rank waits for a decision of rank 0 (checkpoint/agree.c). */
+static bool is_at_decision(const RtSlot *s)
+{
+    return atomic_load(&s->state) == RT_WAITING &&
+           atomic_load(&s->collective) == RT_AT_DECISION;
+}
+
+static bool is_waiting(const RtWorld *w, const RtSlot *s)
+{
+    return is_at_barrier(w, s) || is_at_point(w, s) || is_at_decision(s);
+}
+
 /* Whether a rank is among those that another one, which is at a barrier or
  * point, waits for. */
 static bool is_awaited(const RtWorld *w, int waiter, int rank)
 {
     uint32_t barrier = atomic_load(&w->slot[waiter].barrier);
     uint32_t axes = barrier > 0 ? (barrier - 1) / (uint32_t)w->nranks : ~0u;
+    if (is_at_decision(&w->slot[waiter])) {
+        return rank == 0;
+    }
     for (int a = 0; a < w->model->naxes; a++) {
         if (!(axes >> a & 1) && rt_coord(w->model, waiter, a) !=
                                     rt_coord(w->model, rank, a)) {
@@ -184,9 +199,8 @@ static void add_state(Text *t, const RtWorld *w, const RtSlot *s)
             process);
         break;
     default:
-        add(t, is_at_barrier(w, s) || is_at_point(w, s)
-                   ? "it waits for other ranks"
-                   : "it is still computing");
+        add(t, is_waiting(w, s) ? "it waits for other ranks"
+                                : "it is still computing");
     }
     add_place(t, w, s);
 }
@@ -198,8 +212,7 @@ const char *rt_late_text(const RtWorld *w, int rank, int first,
     int waiter = rank, late = first >= 0 ? first : late_for(w, rank);
     for (int i = 0; i < w->nranks && late >= 0; i++) {
         const RtSlot *s = &w->slot[late];
-        int next = is_at_barrier(w, s) || is_at_point(w, s) ? late_for(w, late)
-                                                            : -1;
+        int next = is_waiting(w, s) ? late_for(w, late) : -1;
         if (next < 0 || next == rank || is_stopped(s)) {
             break;
         }

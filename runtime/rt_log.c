@@ -189,17 +189,18 @@ void rt_log_step(RtLog *l, ParcRt *rt, int64_t step)
     l->last_step = now;
 }
 
-void rt_log_end(RtLog *l, ParcRt *rt)
+void rt_log_end(RtLog *l, ParcRt *rt, int64_t steps)
 {
     double seconds = l->last_step - l->begin;
-    if (l->steps > 0) {
-        rt_say("%lld step%s in %.2f s: loss %.4f -> %.4f, %.0f tokens/s, "
+    if (steps > 0) {
+        rt_say("%s%lld step%s in %.2f s: loss %.4f -> %.4f, %.0f tokens/s, "
                "%.1f ms per step",
-               (long long)l->steps, l->steps == 1 ? "" : "s", seconds,
+               l->terminal && steps < l->steps ? "\r\033[K" : "",
+               (long long)steps, steps == 1 ? "" : "s", seconds,
                (double)l->first_loss,
                (double)output(rt, rt->model->loss_offset),
-               (double)(l->tokens_a_step * l->steps) / seconds,
-               seconds * 1e3 / (double)l->steps);
+               (double)(l->tokens_a_step * steps) / seconds,
+               seconds * 1e3 / (double)steps);
     }
     if (l->file >= 0 && close(l->file) != 0) {
         rt_fail(rt, "cannot write '%s': %s", rt_output_name(l->path),

@@ -109,11 +109,12 @@ static int rank_main(ParcRt *rt, void *context)
                                      parameters */
     }
     rt_train(rt, run);
-    if (o->export_to) {
+    bool exports = o->export_to && rt_agree_status(rt->world) == 0;
+    if (exports) {
         rt_params_download(rt, false);
     }
     rt_meet(rt, RT_AT_END);
-    if (o->export_to) {
+    if (exports) {
         export_weights(rt, run);
         rt_meet(rt, RT_AT_END);
     }
@@ -188,7 +189,7 @@ static int prepare_launched(RtRun *run, int threads)
     if (run->launch.rank == 0) {
         good = prepare_run(run, threads);
     }
-    rt_job_broadcast(w->store, &good, sizeof good);
+    rt_job_broadcast(w->store, RT_AT_START, &good, sizeof good);
     if (good && run->launch.rank != 0 && !prepare_run(run, threads)) {
         rt_job_fail(w->store, NULL);
     }
@@ -282,8 +283,9 @@ static int print_shards(RtRun *run)
 
 int parc_main(int argc, char **argv, const ParcModel *model)
 {
-    RtRun run = {.model = model};
+    RtRun run = {.model = model, .begin = rt_now()};
     rt_streams_prepare();
+    rt_signals_open();
     int status = rt_options(&run.options, argc, argv);
     if (status < 0) {
         status = print_about(&run.options, model);
@@ -304,7 +306,10 @@ int parc_main(int argc, char **argv, const ParcModel *model)
     }
     status = run.options.print_shards ? print_shards(&run) : prepare(&run);
     if (status == 0 && !run.options.print_shards) {
+        rt_signals_attach(&run.world);
         status = rt_ranks_run(&run.world, rank_main, &run);
+        rt_signals_detach();
+        status = status ? status : rt_agree_status(&run.world);
     }
     release(&run);
     return status;

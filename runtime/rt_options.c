@@ -16,9 +16,9 @@
 
 enum { DEFAULT_STEPS = 100, DEFAULT_TRACE_STEPS = 3 };
 
-/* WORD: one of the words in `argument`, stored as its number from 1 on. BYTES:
- * a number with a unit. TEXTS: may be given several times (RtTexts). */
-typedef enum Kind { FLAG, NUMBER, TEXT, TEXTS, WORD, BYTES, LATER } Kind;
+/* WORD: one of the words in `argument`, stored as its number from 1 on. BYTES,
+ * TIME: a number with a unit. TEXTS: may be given several times (RtTexts). */
+typedef enum Kind { FLAG, NUMBER, TEXT, TEXTS, WORD, BYTES, TIME, LATER } Kind;
 
 typedef struct Option {
     const char *name, *argument;
@@ -73,6 +73,9 @@ static const Option options[] = {
      "NAME ('model': all parameters), and stop"},
     {"--dry-run", NULL, FLAG, AT(dry_run), 0,
      "prepare the run, print what would run, and stop before step 1"},
+    {"--max-time", "TIME", TIME, AT(max_time), 1,
+     "stop after the step during which this time has passed since the start:\n"
+     "30s, 90m, 3h, 1d, or a number of seconds"},
     {"--help", NULL, FLAG, AT(help), 0, "print this; also -h"},
     {"--version", NULL, FLAG, AT(version), 0,
      "print the model's name and parc's version; also -V"},
@@ -227,27 +230,36 @@ static int set_word(RtOptions *o, const Option *p, const char *value)
     return usage_error(o);
 }
 
-static int set_bytes(RtOptions *o, const Option *p, const char *value)
+/* A unit of a number, in bytes or seconds. */
+typedef struct Unit {
+    const char *name;
+    int64_t size;
+} Unit;
+static const Unit of_bytes[] = {
+    {"", 1},          {"KB", 1000},     {"MB", 1000000}, {"GB", 1000000000},
+    {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {NULL, 0}};
+static const Unit of_time[] = {{"", 1},      {"s", 1},     {"m", 60},
+                               {"h", 3600}, {"d", 86400}, {NULL, 0}};
+
+/* "5GB" is 5000000000 bytes, "90m" 5400 seconds. */
+static int set_units(RtOptions *o, const Option *p, const char *value)
 {
-    static const struct {
-        const char *unit;
-        int64_t bytes;
-    } units[] = {{"", 1},          {"KB", 1000},       {"MB", 1000000},
-                 {"GB", 1000000000}, {"KiB", 1 << 10}, {"MiB", 1 << 20},
-                 {"GiB", 1 << 30}};
+    bool is_time = p->kind == TIME;
     char *end;
     errno = 0;
     long long n = strtoll(value, &end, 10);
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (end != value && !errno && n > 0 &&
-            strcmp(end, units[i].unit) == 0 && n <= INT64_MAX / units[i].bytes) {
-            int64_t bytes = n * units[i].bytes;
-            memcpy((char *)o + p->field, &bytes, sizeof bytes);
+    for (const Unit *u = is_time ? of_time : of_bytes; u->name; u++) {
+        if (end != value && !errno && n > 0 && strcmp(end, u->name) == 0 &&
+            n <= INT64_MAX / u->size) {
+            int64_t total = n * u->size;
+            memcpy((char *)o + p->field, &total, sizeof total);
             return -1;
         }
     }
-    rt_error(o->program, "%s takes a size such as 500MB, 5GB or 2GiB, not '%s'",
-             p->name, value);
+    rt_error(o->program, "%s takes %s, not '%s'", p->name,
+             is_time ? "a time such as 30s, 90m, 3h or 1d"
+                     : "a size such as 500MB, 5GB or 2GiB",
+             value);
     return usage_error(o);
 }
 
@@ -285,7 +297,8 @@ static int set(RtOptions *o, const Option *p, const char *value)
     case WORD:
         return set_word(o, p, value);
     case BYTES:
-        return set_bytes(o, p, value);
+    case TIME:
+        return set_units(o, p, value);
     case TEXTS:
         return add_text(o, p, value);
     case FLAG:

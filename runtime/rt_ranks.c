@@ -100,6 +100,13 @@ static void kill_all(const pid_t *pid, int n)
     }
 }
 
+/* Whether a second signal has ended a rank that was asked to stop. */
+static bool is_stop(const RtWorld *w, int signal)
+{
+    return (signal == SIGINT || signal == SIGTERM) &&
+           atomic_load(&w->control->signals.stop) != 0;
+}
+
 /* Waits for all ranks; the first failure kills the others. */
 static int supervise(const RtWorld *w, pid_t *pid, int started)
 {
@@ -124,6 +131,8 @@ static int supervise(const RtWorld *w, pid_t *pid, int started)
             if (WIFSIGNALED(how) && WTERMSIG(how) == SIGPIPE) {
                 status = 128 + SIGPIPE; /* the reader of the output has closed
                                            it */
+            } else if (WIFSIGNALED(how) && is_stop(w, WTERMSIG(how))) {
+                status = 128 + WTERMSIG(how);
             } else if (WIFSIGNALED(how)) {
                 report_killed(w, rank, how);
             }

@@ -3,6 +3,7 @@
 #ifndef PARC_RT_RUN_H
 #define PARC_RT_RUN_H
 
+#include "checkpoint/agree.h"
 #include "checkpoint/export.h"
 #include "checkpoint/weights.h"
 #include "rt_job.h"
@@ -17,6 +18,8 @@ typedef struct RtRun {
     RtLog log;
     RtExportTo export_to;
     char *trace_temporary; /* the name of the trace while it is written */
+    RtAgree agree;
+    double begin; /* time of the start of the program */
     int64_t done; /* steps that the run has completed; a resumed run starts
                      with those of its checkpoint */
 } RtRun;

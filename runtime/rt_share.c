@@ -12,7 +12,7 @@ void rt_share(ParcRt *rt, int id, void *data, size_t bytes)
 {
     RtControl *c = rt->world->control;
     if (rt->world->store) {
-        rt_job_broadcast(rt->world->store, data, bytes);
+        rt_job_broadcast(rt->world->store, id, data, bytes);
         return;
     }
     for (size_t done = 0; done < bytes && rt->nranks > 1;) {

@@ -161,6 +161,12 @@ static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
     }
 }
 
+/* Whether there is a step to execute; equal on all ranks. */
+static bool goes_on(ParcRt *rt, RtRun *run)
+{
+    return run->done < run->options.steps && !(rt_agree(rt, run) & RT_STOP);
+}
+
 void rt_train(ParcRt *rt, RtRun *run)
 {
     RtBatch batch = {0};
@@ -168,11 +174,14 @@ void rt_train(ParcRt *rt, RtRun *run)
         note_noise(run);
         rt_log_start(&run->log, rt);
     }
-    while (run->done < run->options.steps) {
+    if (run->done < run->options.steps) {
+        rt_agree_start(run);
+    }
+    while (goes_on(rt, run)) {
         train_step(rt, run, run->done + 1, &batch);
         run->done++;
     }
     if (rt->rank == 0) {
-        rt_log_end(&run->log, rt);
+        rt_log_end(&run->log, rt, run->done);
     }
 }

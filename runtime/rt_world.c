@@ -96,8 +96,9 @@ const char *rt_collective_name(const ParcModel *model, int id)
     static const char *const own[] = {"start of the run", "end of the run",
                                       "writing of the trace",
                                       "check of the gradients",
-                                      "choice of matmul kernels"};
-    if (id < 0 && id >= RT_AT_MATMULS) {
+                                      "choice of matmul kernels",
+                                      "decision after a step"};
+    if (id < 0 && id >= RT_AT_DECISION) {
         return own[-id - 1];
     }
     return id < model->ncollectives ? model->collective[id]

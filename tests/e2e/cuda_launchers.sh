@@ -95,6 +95,33 @@ killed() {
 }
 check "a killed rank ends the run" killed
 
+# A signal to one rank reaches rank 0 over its connection, and all ranks stop
+# after the same step.
+stopped() { # stopped RANK
+    port=$((port + 1)) pids=
+    : >"$work/log.jsonl"
+    for r in 0 1 2 3; do
+        (export RANK=$r WORLD_SIZE=4 LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 \
+            MASTER_PORT=$port
+        exec "$tree/train" --steps 1000000 --max-time 60 \
+            --log "$work/log.jsonl" 2>"$work/err.$r") &
+        pids="$pids $!"
+        [ $r != "$1" ] || one=$!
+    done
+    until [ "$(wc -l <"$work/log.jsonl")" -gt 3 ]; do sleep 0.1; done
+    kill -TERM "$one"
+    for process in $pids; do
+        wait "$process"
+        echo $?
+    done >"$work/rc"
+    cat "$work/rc" "$work"/err.?
+    [ "$(sort -u "$work/rc")" = 143 ] && ! grep -q error: "$work"/err.? &&
+        grep -q "SIGTERM: the run stops after step $(wc -l <"$work/log.jsonl") " \
+            "$work/err.0"
+}
+check "SIGTERM to rank 2 stops all ranks" stopped 2
+check "SIGTERM to rank 0 stops all ranks" stopped 0
+
 # NCCL is warmed up with messages of the model's size, as far as memory allows.
 # The size has to be the same on all ranks, whose free memory differs.
 tree=$work/wide

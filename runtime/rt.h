@@ -31,7 +31,7 @@ typedef struct RtOptions {
     const char *program; /* name in messages: the base name of argv[0] */
     int64_t steps, seed, threads; /* threads 0: as planned */
     bool shuffle, info, dry_run, help, version, init_partial;
-    const char *data, *export_to, *log, *trace, *print_shards;
+    const char *data, *export_to, *log, *trace, *print_shards, *tensorboard;
     RtTexts init;
     /* Of --export: the number of a word of the option, from 1 on, and bytes;
      * 0: the default. */
@@ -561,26 +561,5 @@ bool rt_scale_step(ParcRt *rt, int64_t step, double norm);
 /* Ends the run after a step with a non-finite gradient norm; the message names
  * a parameter whose gradient is not finite. All ranks call it. */
 _Noreturn void rt_nonfinite(ParcRt *rt, int64_t step, double norm);
-
-/* ---- logs (rt_log.c) ---- */
-
-typedef struct RtLog {
-    int file; /* -1: no log file */
-    bool terminal;
-    const char *path;
-    int64_t steps, tokens_a_step;
-    double begin, last_step, last_line, peak_flops;
-    float first_loss;
-} RtLog;
-
-/* Opens, locks and truncates the file; false after a message. */
-bool rt_log_open(RtLog *l, const RtOptions *o, const ParcModel *model);
-void rt_log_start(RtLog *l, const ParcRt *rt);
-/* Writes the line of step 1, 2, …; rank 0 calls it. */
-void rt_log_step(RtLog *l, ParcRt *rt, int64_t step);
-/* Reports a skipped step and the new loss scale; rank 0 calls it. */
-void rt_log_skip(RtLog *l, int64_t step, double from, double to);
-/* `steps`: number of steps that the run has executed. */
-void rt_log_end(RtLog *l, ParcRt *rt, int64_t steps);
 
 #endif

@@ -518,14 +518,18 @@ typedef struct RtData {
     int64_t first; /* offset in bytes of the first token */
     int width;     /* bytes of a token */
     int64_t tokens, sequences;
+    bool shuffle;
+    int64_t seed; /* of synthetic data and of the shuffle */
 } RtData;
 
 /* Whether a token file can supply the model's inputs: the model has exactly
  * one integer input apart from the labels. */
 bool rt_takes_tokens(const ParcModel *model);
-/* `spec` NULL: synthetic data. */
-bool rt_data_open(RtData *d, const char *spec, const ParcModel *model,
-                  const char *program);
+/* `spec` NULL: synthetic data. False after a message. */
+bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
+                  const ParcModel *model, const char *program);
+/* The number of whole batches; 0: synthetic data, which has no end. */
+int64_t rt_data_batches(const RtData *d, const ParcModel *model);
 void rt_data_close(RtData *d);
 /* Checks that the run does not write a file that it also reads or writes for
  * another option; false after a message (rt_input.c). */
@@ -537,14 +541,16 @@ typedef struct RtBatch {
     char why[512]; /* error of the batch, or "" */
 } RtBatch;
 
-/* Ensures that the rank's part of every input is in place for a step (0, 1,
- * …). Ends the run if the data cannot be used. */
-void rt_batch(ParcRt *rt, const RtData *d, const RtOptions *o, int64_t step,
-              RtBatch *b);
-/* Prepares the batch of a step while the previous step runs, if the target can
- * overlap them. */
-void rt_batch_ahead(ParcRt *rt, const RtData *d, const RtOptions *o,
-                    int64_t step, RtBatch *b);
+/* Writes the rank's part of batch `step` (0, 1, …) to each of a program's
+ * inputs. False, with the error in b->why, if the data cannot be used. */
+bool rt_batch_inputs(ParcRt *rt, const RtData *d, const ParcInput *input,
+                     int ninputs, int64_t step, RtBatch *b);
+/* Ensures that the inputs of the training step hold batch `step`. Ends the run
+ * if the data cannot be used. */
+void rt_batch(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b);
+/* Prepares a batch of the training step while the previous step runs, if the
+ * target can overlap them. */
+void rt_batch_ahead(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b);
 
 /* ---- learning rates (rt_schedule.c) ---- */
 

@@ -163,7 +163,7 @@ static bool prepare_run(RtRun *run, int threads)
     bool launched = run->launch.by != NULL;
     bool runs = o->dry_run || o->steps > 0;
     return rt_params_check(m, o->program) &&
-           rt_data_open(&run->data, o->data, m, o->program) &&
+           rt_data_open(&run->data, o->data, o->shuffle, o->seed, m, o->program) &&
            open_weights(run) &&
            (launched ||
             rt_world_open(&run->world, m, o->program, threads, NULL, runs)) &&

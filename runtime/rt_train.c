@@ -58,7 +58,7 @@ static void ask_for_results(ParcRt *rt)
 
 static void begin_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
-    rt_batch(rt, &run->data, &run->options, step - 1, batch);
+    rt_batch(rt, &run->data, step - 1, batch);
     set_scalars(rt, step, run->options.steps);
     set_key(rt, step, run->options.seed);
 }
@@ -149,7 +149,9 @@ static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
     begin_step(rt, run, step, batch);
     rt_device_step(rt);
     ask_for_results(rt);
-    rt_batch_ahead(rt, &run->data, &run->options, step, batch);
+    if (step < run->options.steps) {
+        rt_batch_ahead(rt, &run->data, step, batch);
+    }
     rt_device_results(rt);
     rt_trace_end(rt);
     check_loss(rt, run, step, batch);

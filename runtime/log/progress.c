@@ -84,8 +84,9 @@ void rt_progress_end(const RtProgress *p, int64_t done)
 {
     int64_t did = done - p->first;
     if (did > 0) {
-        rt_say("%lld step%s in %.2f s: loss %.4f -> %.4f, %.0f tokens/s, "
+        rt_say("%s%lld step%s in %.2f s: loss %.4f -> %.4f, %.0f tokens/s, "
                "%.1f ms per step",
+               p->terminal && done < p->steps ? "\r\033[K" : "",
                (long long)did, did == 1 ? "" : "s", p->seconds, p->first_loss,
                p->last_loss, (double)p->tokens / p->seconds,
                p->seconds * 1e3 / (double)did);

@@ -67,6 +67,37 @@ static const char *placement_text(const Emitter *e, const Type *t)
     return text;
 }
 
+/* The tensors of files that hold a parameter. */
+static void file_rows(Emitter *e, const Param *pm)
+{
+    Out *o = e->o;
+    out(o, ",\n     .nfile = %d, .file = (const ParcFileTensor[]){", pm->nfile);
+    for (int i = 0; i < pm->nfile; i++) {
+        const FileTensor *f = &pm->file[i];
+        out(o, "%s\n         {.name = \"%s\", .ndim = %d,", i ? "," : "",
+            c_escaped(e->p->arena, f->name), f->ndim);
+        if (f->ndim)
+            list(o, "dim", f->ndim, f->dim);
+        out(o, " .n = %d,", f->n);
+        list(o, "size", f->n, f->size);
+        list(o, "stride", f->n, f->stride);
+        out(o, " .first = %lld}", (long long)f->first);
+    }
+    out(o, "}");
+}
+
+/* The names of files of the whole model. */
+static void file_names(Emitter *e)
+{
+    Arena *a = e->p->arena;
+    if (e->p->file_prefix)
+        out_line(e->o, ".file_prefix = \"%s\",",
+                 c_escaped(a, e->p->file_prefix));
+    if (e->p->file_config)
+        out_line(e->o, ".file_config = \"%s\",",
+                 c_escaped(a, e->p->file_config));
+}
+
 static void param_row(Emitter *e, int i)
 {
     const Program *p = e->p;
@@ -110,6 +141,8 @@ static void param_row(Emitter *e, int i)
                 c_escaped(p->arena, pm->alias[k]));
         out(o, "}");
     }
+    if (pm->nfile)
+        file_rows(e, pm);
     out(o, "},\n");
 }
 
@@ -391,6 +424,7 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, ".work = work, .nwork = %d,", e->nwork);
     if (e->cuda)
         kernel_rows(e);
+    file_names(e);
     out_line(o, ".init = init_constants, .step = step,");
     o->indent = 0;
     out_line(o, "};");

@@ -202,6 +202,29 @@ typedef struct Setting { /* a setting of the train block: name = value */
     Expr *value;
 } Setting;
 
+/* ---- names in files ---- */
+
+/* path -> file: layout, … : the names of parameters in files. */
+typedef struct NameItem {
+    Path *path;     /* several paths: [a, b] are parts of one tensor */
+    int npaths;
+    Path file;
+    Expr **layout;  /* EX_NAME, EX_CALL */
+    int nlayouts;
+    Loc loc;
+} NameItem;
+
+typedef struct NamesDecl {
+    Ident name;       /* hf */
+    NameItem *item;
+    int nitems;
+    Setting *setting; /* prefix = "…" */
+    int nsettings;
+    Setting *config;  /* the entries of config.json */
+    int nconfig;
+    Ident config_word; /* the word before the entries; no name without them */
+} NamesDecl;
+
 typedef struct File {
     uint16_t source;
     Decl **decl;
@@ -214,6 +237,8 @@ typedef struct File {
     int nsettings;
     bool has_train;
     Loc train_loc;
+    NamesDecl **names;
+    int nnames;
 } File;
 
 /* parse.y, lex.l. Parses a registered source. Reports syntax errors to d and

@@ -440,15 +440,49 @@ static void plan(Out *o, const PlanDecl *p)
     out(o, "\n");
 }
 
-static void settings(Out *o, const File *f)
+static void setting_lines(Out *o, const Setting *s, int n)
 {
-    out(o, "train");
-    open_block(o);
-    for (int i = 0; i < f->nsettings; i++) {
+    for (int i = 0; i < n; i++) {
         begin(o);
-        out(o, "%s = ", f->setting[i].name.name);
-        expr(o, f->setting[i].value);
+        out(o, "%s = ", s[i].name.name);
+        expr(o, s[i].value);
         out(o, "\n");
+    }
+}
+
+static void settings(Out *o, const Setting *s, int n)
+{
+    open_block(o);
+    setting_lines(o, s, n);
+    close_block(o);
+    out(o, "\n");
+}
+
+static void name_item(Out *o, const NameItem *it)
+{
+    Item left = {.path = it->path, .npaths = it->npaths};
+    begin(o);
+    ast_print_item(o, &left);
+    out(o, " -> ");
+    string(o, it->file.text);
+    for (int i = 0; i < it->nlayouts; i++) {
+        out(o, "%s", i ? ", " : ": ");
+        expr(o, it->layout[i]);
+    }
+    out(o, "\n");
+}
+
+static void names(Out *o, const NamesDecl *d)
+{
+    out(o, "names %s", d->name.name);
+    open_block(o);
+    setting_lines(o, d->setting, d->nsettings);
+    for (int i = 0; i < d->nitems; i++)
+        name_item(o, &d->item[i]);
+    if (d->config_word.name) {
+        begin(o);
+        out(o, "%s", d->config_word.name);
+        settings(o, d->config, d->nconfig);
     }
     close_block(o);
     out(o, "\n");
@@ -466,7 +500,12 @@ void ast_print(Out *o, const File *f)
         plan(o, f->plan[i]);
     }
     if (f->has_train) {
-        out(o, "%s", n ? "\n" : "");
-        settings(o, f);
+        out(o, "%s", n++ ? "\n" : "");
+        out(o, "train");
+        settings(o, f->setting, f->nsettings);
+    }
+    for (int i = 0; i < f->nnames; i++) {
+        out(o, "%s", n++ ? "\n" : "");
+        names(o, f->names[i]);
     }
 }

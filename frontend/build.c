@@ -152,6 +152,35 @@ void train_begin(Parser *p, Loc loc)
     p->train_loc = loc;
 }
 
+/* ---- names in files ---- */
+
+void files_begin(Parser *p, Ident name)
+{
+    p->names = (NamesParts){.name = name};
+}
+
+void files_config(Parser *p, Ident word)
+{
+    if (p->names.config_word.name) {
+        diag_error(p->diag, word.loc, "'%s' is given twice", word.name);
+        diag_note(p->diag, p->names.config_word.loc, "the first is here");
+    }
+    p->names.config_word = word;
+}
+
+void files_end(Parser *p)
+{
+    NamesDecl d = {.name = p->names.name,
+                   .item = p->names.item.at, .nitems = p->names.item.n,
+                   .setting = p->names.setting.at,
+                   .nsettings = p->names.setting.n,
+                   .config = p->names.config.at,
+                   .nconfig = p->names.config.n,
+                   .config_word = p->names.config_word};
+    NamesDecl *copy = arena_copy(p->arena, &d, sizeof d);
+    vec_push(p->arena, &p->names_decl, copy);
+}
+
 /* ---- plans ---- */
 
 const char *name_join(Parser *p, const char *a, const char *b, Loc loc)
@@ -323,6 +352,8 @@ File *pdl_parse_plan(Arena *a, Diag *d, uint16_t source, const char *plan)
     f->nsettings = p.setting.n;
     f->has_train = p.has_train;
     f->train_loc = p.train_loc;
+    f->names = p.names_decl.at;
+    f->nnames = p.names_decl.n;
     return f;
 }
 

@@ -178,6 +178,7 @@ static void check_file(Check *c, const char *plan)
         check_decl(c, c->file->decl[i]);
     check_plans(c->arena, c->diag, c->file, plan);
     check_train(c->arena, c->diag, c->file);
+    check_names(c->arena, c->diag, c->file);
 }
 
 void check(Arena *a, Diag *d, const File *prelude, const File *file,

@@ -38,6 +38,10 @@ const char *setting_owner(const char *name);
 void setting_refused(Arena *a, Diag *d, const Setting *s);
 void check_train(Arena *a, Diag *d, const File *file);
 
+/* ---- check_names.c ---- */
+
+void check_names(Arena *a, Diag *d, const File *file);
+
 /* ---- check_plan.c ---- */
 
 /* `plan`: the name of the selected plan; NULL if none is selected by name. */

@@ -383,6 +383,8 @@ static Program *lower_for(Arena *a, Diag *d, const File *prelude,
     Instance *model = lower_instances(l, model_formals(l));
     lower_decay(l);
     if (model)
+        lower_names(l, model);
+    if (model)
         run_model(l, model);
     if (!fault)
         lower_plan(l, plan);

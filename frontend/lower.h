@@ -5,6 +5,8 @@
  * lower_train.c    the `train` block and -D
  * lower_optimizer.c  optimizers and schedules
  * lower_decay.c    parameters without weight decay
+ * lower_names.c    names of parameters in files
+ * lower_layout.c   layouts of parameters in files
  * lower_mesh.c     --mesh
  * lower_module.c   instances of modules: sizes, parameters, ties
  * lower_runs.c     arrays whose elements the plan treats differently
@@ -210,6 +212,16 @@ void lower_check_schedule(Lower *l);
 void lower_no_decay(Lower *l, const Expr *e);
 /* Excludes the parameters that match from weight decay. */
 void lower_decay(Lower *l);
+
+/* ---- lower_names.c, lower_layout.c ---- */
+
+/* Resolves the block `names hf` and writes the text of config.json. */
+void lower_names(Lower *l, const Instance *model);
+/* The tensor of a file that holds a parameter of n parts with the same item:
+ * part[0 … n-1] are the parameters of a concatenation in order, of which
+ * part[index] is described. False after an error. */
+bool lower_layouts(Lower *l, const NameItem *item, const Param *const *part,
+                   int n, int index, FileTensor *to);
 
 /* ---- lower_mesh.c, lower_plan.c, lower_freeze.c, lower_style.c ---- */
 

@@ -45,6 +45,7 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message);
     Item item;
     Clause clause;
     Setting setting;
+    NameItem name_item;
     IdentList idents;
     ExprList exprs;
     ArgList args;
@@ -81,7 +82,7 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message);
 %token <ident> IF "'if'" ELSE "'else'" FOR "'for'" RETURN "'return'"
 %token <ident> AND "'and'" OR "'or'" NOT "'not'" TRUE_WORD "'true'"
 %token <ident> FALSE_WORD "'false'" NONE_WORD "'none'"
-%token <ident> EVERY    "'every'"
+%token <ident> NAMES "'names'" EVERY "'every'"
 
 %type <ident> word define_name
 %type <expr> expr dotted call init value
@@ -106,6 +107,8 @@ static void pdl_yyerror(Loc *loc, Parser *p, const char *message);
 %type <clause> clause
 %type <clauses> clauses clause_lines
 %type <setting> setting
+%type <name_item> name_item
+%type <path> file_name
 
 %left OR
 %left AND
@@ -149,6 +152,8 @@ top_level:
         { plan_add(p, (PlanDecl){.name = $2, .axis = $3.at, .naxes = $3.n,
               .clause = $5.at, .nclauses = $5.n}); }
 |   TRAIN '{' { train_begin(p, @1); } settings '}'
+|   NAMES word '{' { files_begin(p, $2); } name_items '}'
+        { files_end(p); }
 |   bad
 ;
 
@@ -166,7 +171,7 @@ any:
 word:
     NAME | MODULE | MODEL | FUNCTION | PLAN | TRAIN | PARAM | BUFFER | TIE
 |   FORWARD | IN | INT_TYPE | PARALLELIZE | FULLY_SHARD | CHECKPOINT
-|   FREEZE | OFFLOAD | EVERY
+|   FREEZE | OFFLOAD | NAMES | EVERY
 ;
 comma: %empty | ',' ;
 
@@ -514,6 +519,43 @@ setting_lines:
 |   setting_lines bad NEWLINE { yyerrok; }
 ;
 setting: word '=' expr { $$ = (Setting){$1, $3}; } ;
+
+/* ---- names in files ---- */
+
+name_items:
+    name_lines
+|   name_lines name_line
+|   name_lines bad
+;
+name_lines:
+    %empty
+|   name_lines name_line NEWLINE
+|   name_lines bad NEWLINE { yyerrok; }
+;
+name_line:
+    name_item { vec_push(p->arena, &p->names.item, $1); }
+|   setting { vec_push(p->arena, &p->names.setting, $1); }
+|   word '{' config_items '}' { files_config(p, $1); }
+;
+name_item:
+    target ARROW file_name
+        { $$ = (NameItem){.path = $1.at, .npaths = $1.n, .file = $3,
+                          .loc = @1}; }
+|   target ARROW file_name ':' exprs
+        { $$ = (NameItem){.path = $1.at, .npaths = $1.n, .file = $3,
+                          .layout = $5.at, .nlayouts = $5.n, .loc = @1}; }
+;
+file_name: path | STRING { $$ = (Path){$1, @1}; } ;
+config_items:
+    config_lines
+|   config_lines setting { vec_push(p->arena, &p->names.config, $2); }
+|   config_lines bad
+;
+config_lines:
+    %empty
+|   config_lines setting NEWLINE { vec_push(p->arena, &p->names.config, $2); }
+|   config_lines bad NEWLINE { yyerrok; }
+;
 
 %%
 

@@ -28,6 +28,13 @@ typedef struct ItemList {
     bool comma; /* a comma, not a newline, follows the last item */
 } ItemList;
 
+/* A block of names. */
+typedef struct NamesParts {
+    Ident name, config_word;
+    VEC(NameItem) item;
+    VEC(Setting) setting, config;
+} NamesParts;
+
 /* A plan that --plan does not select. */
 typedef struct OtherPlan {
     const char *text;  /* its name; NULL: the current plan counts */
@@ -81,6 +88,8 @@ typedef struct Parser {
     bool has_train, too_deep;
     Loc train_loc;
     Setting *define;
+    NamesParts names; /* the current block of names */
+    VEC(NamesDecl *) names_decl;
 } Parser;
 
 /* lex.l */
@@ -112,6 +121,10 @@ Member *member_new(Parser *p, MemberKind kind, Loc loc, Ident name,
 void decl_add(Parser *p, Decl decl);
 void plan_add(Parser *p, PlanDecl plan);
 void train_begin(Parser *p, Loc loc);
+/* A block `names`: its begin, its entries of config.json, its end. */
+void files_begin(Parser *p, Ident name);
+void files_config(Parser *p, Ident word);
+void files_end(Parser *p);
 
 /* "a.b"; returns a after an error if the result is too long. */
 const char *name_join(Parser *p, const char *a, const char *b, Loc loc);

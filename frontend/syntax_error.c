@@ -35,7 +35,7 @@ static const char *const contextual[] = {
     "'train'",       "'param'",      "'buffer'",   "'tie'",
     "'forward'",     "'in'",         "'int'",      "'parallelize'",
     "'fully_shard'", "'checkpoint'", "'freeze'",   "'offload'",
-    "'every'",       NULL,
+    "'names'",       "'every'",      NULL,
 };
 
 static bool in_set(const char *const *set, const char *name)
@@ -280,7 +280,7 @@ static bool note_unclosed(Parser *p, Loc loc, const char *unexpected,
 const char *declaration_at(const Parser *p, size_t begin)
 {
     static const char *const words[] = {"module ", "model ", "function ",
-                                        "plan ", "train "};
+                                        "plan ", "train ", "names "};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         size_t n = strlen(words[i]);
         if (strncmp(p->text + begin, words[i], n) != 0)

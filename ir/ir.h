@@ -146,6 +146,23 @@ typedef struct Init {
 /* A tensor that persists between steps: a parameter, or an optimizer state of
  * one. A stack of n layers is one Param whose name has a '*' for each stack
  * dim: "layers.*.attention.wq.weight". */
+/* A tensor of a file, and how it holds a layer of a parameter. The file's
+ * tensor has the shape dim[]. The layer's row-major index has the digits k[0] …
+ * k[n-1] in the sizes size[]; its element is element first + sum of k[i] *
+ * stride[i] of the tensor. */
+enum { MAX_FILE_FACTORS = 12 };
+typedef struct FileTensor {
+    const char *name; /* "model.layers.*.q.weight"; '*' for each stack dim */
+    int ndim;
+    int64_t dim[MAX_DIMS];
+    int n;
+    int64_t size[MAX_FILE_FACTORS], stride[MAX_FILE_FACTORS];
+    int64_t first;
+} FileTensor;
+/* Whether the layout fits a layer of a type (without padding): each element of
+ * the layer is an element of the tensor. */
+bool file_tensor_fits(const FileTensor *f, const Type *t);
+
 typedef struct Param {
     const char *name;
     Type type;        /* placement: compute layout, then storage layout */
@@ -165,6 +182,9 @@ typedef struct Param {
     bool host;        /* stored in host memory (set by the pass `offload`) */
     const char *const *alias; /* other names, from ties */
     int nalias;
+    const FileTensor *file; /* the tensor of a file that holds it, then those of
+                             * its other names; NULL without `names` */
+    int nfile;
     Loc loc;
     Value *value;     /* the result of its `param` op */
 } Param;
@@ -296,6 +316,8 @@ struct Program {
     VEC(Input) input;
     VEC(Output) output; /* FOR_OUTPUTS: all of them; otherwise none */
     VEC(Module) module;
+    const char *file_prefix; /* names in files may lack it; NULL: none */
+    const char *file_config; /* the text of config.json; NULL: none */
     Region *step;
     Purpose purpose;
     Program *training; /* a forward program: the training step whose parameters

@@ -344,6 +344,47 @@ static void parse_pad(Parser *s, Param *p)
         parse_fail(s, loc, "the padding does not fit the type");
 }
 
+/* A list of at most `most` numbers; returns their number. */
+static int parse_numbers(Parser *s, int64_t *to, int most)
+{
+    Loc loc = s->tok.loc;
+    AttrList l = parse_list(s);
+    if (l.n > most) {
+        parse_fail(s, loc, "at most %d numbers are possible", most);
+        return 0;
+    }
+    for (int i = 0; i < l.n; i++)
+        to[i] = l.v[i];
+    return l.n;
+}
+
+static FileTensor parse_file_tensor(Parser *s, const Type *t)
+{
+    Loc loc = s->tok.loc;
+    parse_next(s);
+    FileTensor f = {.name = parse_string(s)};
+    f.ndim = parse_numbers(s, f.dim, MAX_DIMS);
+    expect_key(s, "from");
+    f.first = parse_int(s);
+    expect_key(s, "size");
+    f.n = parse_numbers(s, f.size, MAX_FILE_FACTORS);
+    expect_key(s, "stride");
+    int strides = parse_numbers(s, f.stride, MAX_FILE_FACTORS);
+    if (!s->failed && (strides != f.n || !file_tensor_fits(&f, t)))
+        parse_fail(s, loc, "the layout in the file does not fit the type");
+    return f;
+}
+
+static void parse_prefix(Parser *s)
+{
+    s->p->file_prefix = parse_string(s);
+}
+
+static void parse_config(Parser *s)
+{
+    s->p->file_config = parse_string(s);
+}
+
 static void parse_param(Parser *s)
 {
     Param p = {.name = parse_string(s), .state_of = -1};
@@ -383,6 +424,14 @@ static void parse_param(Parser *s)
         parse_next(s);
         p.nalias = parse_strings(s, &p.alias);
     }
+    VEC(FileTensor) files = {0};
+    while (parse_is_word(s, "file")) {
+        Type shape = param_shape(&p);
+        FileTensor f = parse_file_tensor(s, &shape);
+        vec_push(s->arena, &files, f);
+    }
+    p.file = files.at;
+    p.nfile = files.n;
     p.loc = parse_loc(s);
     vec_push(s->arena, &s->p->param, p);
 }
@@ -435,6 +484,7 @@ void parse_head(Parser *s)
         {"train", parse_train},   {"plan", parse_plan},
         {"module", parse_module}, {"param", parse_param},
         {"input", parse_input},   {"output", parse_output},
+        {"prefix", parse_prefix}, {"config", parse_config},
     };
     const size_t nlines = sizeof lines / sizeof *lines;
     parse_expect_word(s, "parc");

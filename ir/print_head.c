@@ -233,6 +233,32 @@ static void print_module(Printer *w, const Module *m)
     end_line(w, m->loc);
 }
 
+static void print_file_tensor(Printer *w, const FileTensor *f)
+{
+    out(w->o, " file ");
+    print_string(w, f->name);
+    out(w->o, " ");
+    print_list(w, f->ndim, f->dim);
+    out(w->o, " from=%lld size=", (long long)f->first);
+    print_list(w, f->n, f->size);
+    out(w->o, " stride=");
+    print_list(w, f->n, f->stride);
+}
+
+static void print_files(Printer *w)
+{
+    if (w->p->file_prefix) {
+        out(w->o, "prefix ");
+        print_string(w, w->p->file_prefix);
+        out(w->o, "\n");
+    }
+    if (w->p->file_config) {
+        out(w->o, "config ");
+        print_string(w, w->p->file_config);
+        out(w->o, "\n");
+    }
+}
+
 static void print_param(Printer *w, const Param *p)
 {
     out(w->o, "param ");
@@ -272,6 +298,8 @@ static void print_param(Printer *w, const Param *p)
         print_strings(w, p->nalias, p->alias);
         out(w->o, ")");
     }
+    for (int i = 0; i < p->nfile; i++)
+        print_file_tensor(w, &p->file[i]);
     end_line(w, p->loc);
 }
 
@@ -349,6 +377,7 @@ void print_head(Printer *w)
     out(w->o, "\n");
     print_train(w);
     print_plan(w);
+    print_files(w);
     for (int i = 0; i < p->module.n; i++)
         print_module(w, &p->module.at[i]);
     for (int i = 0; i < p->param.n; i++)

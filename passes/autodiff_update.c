@@ -102,6 +102,8 @@ static Value *add_state(Build *b, int of, const char *slot)
     state.slot = slot;
     state.alias = NULL;
     state.nalias = 0;
+    state.file = NULL;
+    state.nfile = 0;
     Attr attr[MAX_ATTRS] = {{.i = p->param.n}};
     const char *hint =
         arena_printf(p->arena, "%s.%s", p->param.at[of].value->name, slot);

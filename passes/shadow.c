@@ -146,6 +146,8 @@ static Value *add_copy(Program *p, int of, DType type)
     copy.slot = word;
     copy.alias = NULL;
     copy.nalias = 0;
+    copy.file = NULL;
+    copy.nfile = 0;
     Build b = {.p = p, .region = p->step, .before = def->next,
                .phase = def->phase, .loc = def->loc, .path = def->path};
     Attr attr[MAX_ATTRS] = {{.i = p->param.n}};

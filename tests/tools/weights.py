@@ -9,6 +9,10 @@
     weights.py drop A B PATTERN  writes A without the tensors that match
     weights.py scale A B FACTOR  writes A with all elements times FACTOR (f32)
     weights.py rename A B X Y    writes A with X in names replaced by Y
+    weights.py fill A B MOST     writes a sharded model with the names and shapes
+                                 of A to directory B, in bf16 with MOST bytes in
+                                 a file; the values are a function of name and
+                                 index
     weights.py names A           prints the names of tensors
 
 A model is a file, a directory or an index, as for --init. It uses nothing but
@@ -18,8 +22,10 @@ import array
 import fnmatch
 import json
 import os
+import shutil
 import struct
 import sys
+import zlib
 
 WIDTH = {"F32": 4, "BF16": 2, "F16": 2}
 
@@ -140,11 +146,51 @@ def rename(a, b, old, new):
     write_file(b, {name.replace(old, new): t for name, t in read(a).items()})
 
 
+def value(seed, i):
+    """A number from -0.5 to 0.5: splitmix64 of the index."""
+    x = (seed + (i + 1) * 0x9e3779b97f4a7c15) % 2**64
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9 % 2**64
+    x = (x ^ x >> 27) * 0x94d049bb133111eb % 2**64
+    return (x ^ x >> 31) / 2**64 - 0.5
+
+
+def made(name, shape):
+    """Weights of norms are near 1, all others near 0."""
+    count, seed = 1, zlib.crc32(name.encode()) << 32
+    for size in shape:
+        count *= size
+    norm = len(shape) == 1 and name.endswith("weight")
+    data = array.array("f", (norm + 0.2 * value(seed, i) for i in range(count)))
+    return "BF16", shape, rounded(data.tobytes(), "BF16")
+
+
+def fill(a, b, most):
+    files, used, index = [{}], 0, {"metadata": {"total_size": 0}}
+    for name, (_, shape, _) in read(a).items():
+        tensor = made(name, shape)
+        if files[-1] and used + len(tensor[2]) > int(most):
+            files.append({})
+            used = 0
+        used += len(tensor[2])
+        index["metadata"]["total_size"] += len(tensor[2])
+        files[-1][name] = tensor
+    index["weight_map"] = {}
+    os.makedirs(b)
+    for i, tensors in enumerate(files):
+        file = "model-%05d-of-%05d.safetensors" % (i + 1, len(files))
+        write_file(os.path.join(b, file), tensors)
+        index["weight_map"].update(dict.fromkeys(tensors, file))
+    with open(os.path.join(b, "model.safetensors.index.json"), "w") as file:
+        json.dump(index, file)
+    if os.path.exists(os.path.join(a, "config.json")):
+        shutil.copy(os.path.join(a, "config.json"), b)
+
+
 def names(a):
     print("\n".join(sorted(read(a))))
 
 
 if __name__ == "__main__":
-    {f.__name__: f for f in (same, rounds, sharded, drop, scale, rename,
+    {f.__name__: f for f in (same, rounds, sharded, drop, scale, rename, fill,
                                names)}[
         sys.argv[1]](*sys.argv[2:])

@@ -6,12 +6,14 @@ set -eu
 for python in "${PYTHON:-python3}" /usr/bin/python3; do
     "$python" -c 'import torch' 2>/dev/null && break
 done
+. "$(dirname "$0")/../e2e/lib_hf.sh"
 # record MODEL [OPTIONS...]
 record() {
     model=$1
     shift
     compile "$work/$model" "$model" 1x1 "$@"
-    "$work/$model" --steps 0 --seed 1 --export "$work/w.safetensors"
+    "$work/$model" --steps 0 --seed 1 --export "$work/w.safetensors" \
+        --export-names parc
     "$python" "tests/torch/$model.py" losses "$work/w.safetensors" "$text" 20 \
         >"$work/losses"
     mv "$work/losses" "tests/torch/$model.losses"
@@ -22,6 +24,12 @@ record llama $llama_sizes
 record gpt2 $gpt2_sizes
 # shellcheck disable=SC2086
 record transformer --plan tensor_parallel $transformer_sizes -D dropout=0.0
+for which in $hf_models; do
+    hf_weights "$which" "$work/hf-$which" || exit 1
+    "$python" tests/torch/huggingface.py losses "$work/hf-$which/made" \
+        "$text" 5 >"$work/losses"
+    mv "$work/losses" "tests/torch/$which.losses"
+done
 "$PARC" tests/torch/recipe.pdl --target cpu -o "$work/recipe"
 "$work/recipe" --steps 0 --seed 1 --export "$work/w.safetensors"
 "$python" tests/torch/recipe.py "$work/w.safetensors" "$text" 20 \

@@ -1,0 +1,26 @@
+# lib_hf.sh: sourced by the tests of models with names of Hugging Face.
+# shellcheck disable=SC2034
+hf_models="hf_gpt2 hf_llama3 hf_mistral hf_qwen3"
+
+# hf_compile MODEL OUT MESH: compiles examples/X.pdl, for the model hf_X, at a
+# small size, without clipping and schedule.
+hf_compile() {
+    common="-D vocab=256 -D dim=64 -D n_layers=2 -D n_heads=4 -D batch=8 \
+        -D seq=32 -D precision=f32 --threads 1"
+    case $1 in
+    hf_gpt2) sizes="-D n_positions=32 -D clip=none -D schedule=constant \
+        -D optimizer.lr=3e-4" ;;
+    hf_llama3) sizes="-D n_kv_heads=2 -D hidden=128 -D max_seq=64" ;;
+    *) sizes="-D n_kv_heads=2 -D hidden=128 -D max_seq=64 -D head_dim=32" ;;
+    esac
+    # shellcheck disable=SC2086
+    compile "$2" "${1#hf_}" "$3" $common $sizes
+}
+
+# hf_weights MODEL DIRECTORY: writes the sharded model DIRECTORY/made, in bf16, with
+# weights that are a function of name and index.
+hf_weights() {
+    mkdir -p "$2" && hf_compile "$1" "$2/one" 1x1 &&
+        "$2/one" --steps 0 --export "$2/shapes/" &&
+        python3 "$root/tests/tools/weights.py" fill "$2/shapes" "$2/made" 50000
+}

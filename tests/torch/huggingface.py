@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Compares models with names of Hugging Face with the package transformers.
+
+  huggingface.py losses DIR TEXT STEPS      one loss per line
+  huggingface.py make CONFIG DIR            writes a randomly initialized model
+                                            of a directory with config.json,
+                                            sharded, in bf16
+  huggingface.py check BEFORE AFTER TEXT STEPS LOSSES
+                                            trains BEFORE as the binary did, and
+                                            compares with its losses and with
+                                            the model AFTER that it exported
+
+DIR, BEFORE and AFTER are directories that from_pretrained loads.
+"""
+import json
+import logging
+import sys
+import warnings
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.utils import logging as hf_logging
+
+from common import batches
+
+SEED = 5
+BATCH, SEQ = 8, 32
+
+
+class Messages(logging.Handler):
+    """Collects warnings of transformers: none is expected."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.texts = []
+
+    def emit(self, record):
+        self.texts.append(record.getMessage())
+
+
+def load(path):
+    messages = Messages()
+    hf_logging.disable_default_handler()
+    hf_logging.add_handler(messages)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model, info = AutoModelForCausalLM.from_pretrained(
+            path, dtype=torch.float32, output_loading_info=True)
+    hf_logging.remove_handler(messages)
+    assert not messages.texts, messages.texts
+    assert not any(info.values()), info
+    return model
+
+
+def logits_of(model, x):
+    model.eval()
+    with torch.no_grad():
+        return model(x).logits
+
+
+def train(model, text, steps):
+    """The losses of the examples' AdamW."""
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4,
+                                  betas=(0.9, 0.95), eps=1e-8,
+                                  weight_decay=0.1)
+    for x, y in batches(text, BATCH, SEQ, steps):
+        loss = torch.nn.functional.cross_entropy(
+            model(x).logits.flatten(0, 1), y.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield loss.item()
+
+
+def make(config, directory):
+    torch.manual_seed(SEED)
+    model = AutoModelForCausalLM.from_config(
+        AutoConfig.from_pretrained(config))
+    model.to(torch.bfloat16).save_pretrained(directory, max_shard_size="50KB")
+
+
+def check(before, after, text, steps, losses):
+    model, trained = load(before), load(after)
+    with open(losses) as file:
+        found = [json.loads(line)["loss"] for line in file]
+    wanted = list(train(model, text, steps))
+    assert len(found) == steps, found
+    worst = max(abs(a - b) / b for a, b in zip(found, wanted))
+    x = next(batches(text, BATCH, SEQ, 1))[0]
+    a, b = logits_of(model, x), logits_of(trained, x)
+    apart = ((a - b).abs().max() / a.abs().max()).item()
+    print(f"losses differ by {worst:.1e}, the first by "
+          f"{abs(found[0] - wanted[0]) / wanted[0]:.1e}; logits after "
+          f"{steps} steps by {apart:.1e}")
+    assert worst < 1e-5 and apart < 1e-4
+
+
+if __name__ == "__main__":
+    kind, *args = sys.argv[1:] or [""]
+    if kind == "losses" and len(args) == 3:
+        for loss in train(load(args[0]), args[1], int(args[2])):
+            print(f"{loss:.9g}", flush=True)
+    elif kind == "make" and len(args) == 2:
+        make(*args)
+    elif kind == "check" and len(args) == 5:
+        check(args[0], args[1], args[2], int(args[3]), args[4])
+    else:
+        sys.exit(__doc__)

@@ -1,0 +1,41 @@
+#!/bin/sh
+# huggingface.sh: models that transformers initializes and saves are loaded,
+# trained and exported by binaries on several meshes; the losses, and the logits
+# of the exported model in transformers, are those of PyTorch.
+#
+#   PYTHON=venv/bin/python tests/torch/huggingface.sh [MODEL…]
+#
+# Needs the packages torch and transformers (recorded with 2.15 and 5.23). `make
+# check` compares with recorded losses instead: tests/e2e/huggingface.sh.
+. "$(dirname "$0")/../e2e/lib.sh"
+. "$root/tests/e2e/lib_hf.sh"
+python=${PYTHON:-python3}
+weights() {
+    python3 "$root/tests/tools/weights.py" "$@"
+}
+torch() {
+    "$python" "$root/tests/torch/huggingface.py" "$@"
+}
+
+for which in ${*:-$hf_models}; do
+    at=$work/$which
+    mkdir "$at"
+    check "$which compiles" hf_compile "$which" "$at/train" 1x1
+    check "$which: configuration" "$at/train" --steps 0 --export "$at/shapes/"
+    check "$which: made by transformers" torch make "$at/shapes" "$at/before"
+    check "$which: unchanged" "$at/train" --steps 0 --init "$at/before" \
+        --export "$at/same/" --export-dtype bf16 --export-shard-size 50KB
+    check "$which: the same tensors" weights same "$at/before" "$at/same"
+    for mesh in 1x1 2x2; do
+        run=$at/$mesh
+        mkdir "$run"
+        check "$which $mesh compiles" hf_compile "$which" "$run/train" $mesh
+        check "$which $mesh trains" "$run/train" --steps 5 \
+            --init "$at/before" --data "bytes:$text" --log "$run/log" \
+            --export "$run/after/" --export-shard-size 100KB
+        check "$which $mesh is transformers'" torch check "$at/before" \
+            "$run/after" "$text" 5 "$run/log"
+        tail -1 "$work/check.log"
+    done
+done
+finish

@@ -4,6 +4,7 @@
  * names and numbers from this list. A collective inside a loop is one entry
  * with a count.
  */
+#include "codegen/numbers.h"
 #include "codegen/report.h"
 
 #include <string.h>
@@ -85,22 +86,22 @@ static CollectiveInfo describe(const Program *p, const Op *op, int id)
         .shards = made_as_shards(op)};
 }
 
-static void collect(const Program *p, const Region *r, Found *found)
+static void collect(const Program *p, const Region *r, int first, Found *found)
 {
     for (const Op *op = r->first; op; op = op->next) {
         if (kind_name(op->kind)) {
-            CollectiveInfo c = describe(p, op, found->n);
+            CollectiveInfo c = describe(p, op, first + found->n);
             vec_push(p->arena, found, c);
         }
         if (op->kind == OP_loop)
-            collect(p, op->body, found);
+            collect(p, op->body, first, found);
     }
 }
 
 CollectiveInfo *collectives_of(const Program *p, int *n)
 {
     Found found = {0};
-    collect(p, p->step, &found);
+    collect(p, p->step, numbers_first(p).collectives, &found);
     *n = found.n;
     return found.at;
 }

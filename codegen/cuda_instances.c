@@ -17,6 +17,7 @@
 #include "codegen/c_text.h"
 #include "codegen/contraction.h"
 #include "codegen/cuda.h"
+#include "codegen/numbers.h"
 #include "runtime/cuda/rt_attention_plan.h"
 #include "runtime/cuda/rt_instances.h"
 
@@ -375,8 +376,15 @@ static void region(Instances *in, const Region *r)
     }
 }
 
+static void program(const Program *p, void *context)
+{
+    Instances *in = context;
+    in->p = p;
+    region(in, p->step);
+}
+
 void cuda_instances_emit(Out *cu, const Program *p, CudaKernels *k)
 {
-    Instances in = {.o = cu, .p = p, .kernels = k, .arena = p->arena};
-    region(&in, p->step);
+    Instances in = {.o = cu, .kernels = k, .arena = p->arena};
+    programs_each(p, program, &in);
 }

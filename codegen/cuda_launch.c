@@ -42,8 +42,9 @@ typedef struct Page {
     VEC(Entry) entry;
 } Page;
 
-static const char *entry_name(const Program *p, const Entry *e)
+static const char *entry_name(const Entry *e)
 {
+    const Program *p = e->plan->p;
     return arena_printf(p->arena, "%s%s", kernel_name(p, e->op, e->number),
                         e->tight ? "_tight" : "");
 }
@@ -82,16 +83,16 @@ static void add_entry(Page *page, const CudaPlan *plan, int number, bool tight)
     const Entry *same = &page->entry.at[e.same];
     const char *name = e.same < page->entry.n
                            ? same->first.symbol
-                           : entry_name(page->p, &e);
+                           : entry_name(&e);
     cuda_functions(&o, e.plan, name, false, &e.first, &e.second);
     e.text = o.text;
     vec_push(page->p->arena, &page->entry, e);
 }
 
-static void add_op(void *context, const Op *fused, int number)
+static void add_op(void *context, const Program *p, const Op *fused, int number)
 {
     Page *page = context;
-    const CudaPlan *plan = cuda_plan(page->p, fused);
+    const CudaPlan *plan = cuda_plan(p, fused);
     add_entry(page, plan, number, false);
     if (plan->tight)
         add_entry(page, plan->tight, number, true);
@@ -125,15 +126,16 @@ static void list_twin(Out *o, const Page *page, int n)
 {
     const Entry *e = &page->entry.at[n];
     out_line(o, "");
-    out_line(o, "/* %s", entry_name(page->p, e));
+    out_line(o, "/* %s", entry_name(e));
     out_line(o, " * for      %s on GPUs with %d KiB of shared memory per block",
-             kernel_name(page->p, e->op, e->number), RT_BLOCK_LEAST >> 10);
+             kernel_name(e->plan->p, e->op, e->number), RT_BLOCK_LEAST >> 10);
 }
 
 static void print_entry(Out *o, const Page *page, int n)
 {
     const Entry *e = &page->entry.at[n];
-    KernelPrinter text = {.o = o, .p = page->p, .k = e->plan->k, .merged = -1};
+    KernelPrinter text = {.o = o, .p = e->plan->p, .k = e->plan->k,
+                          .merged = -1};
     if (e->tight)
         list_twin(o, page, n);
     else
@@ -238,7 +240,8 @@ void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
         const Entry *e = &page.entry.at[n];
         if (e->tight)
             continue;
-        KernelPrinter text = {.o = c, .p = p, .k = e->plan->k, .merged = -1};
+        KernelPrinter text = {.o = c, .p = e->plan->p, .k = e->plan->k,
+                              .merged = -1};
         out_line(c, "");
         kernel_function(&text, e->number, "", "");
         out_line(c, "{");
@@ -255,10 +258,12 @@ void cuda_launch_emit(Out *c, const Program *p, CudaKernels *list)
     }
 }
 
-static void prototype(void *context, const Op *fused, int number)
+static void prototype(void *context, const Program *p, const Op *fused,
+                      int number)
 {
     KernelPrinter *text = context;
-    text->k = cuda_plan(text->p, fused)->k;
+    text->p = p;
+    text->k = cuda_plan(p, fused)->k;
     kernel_function(text, number, "", ";");
 }
 

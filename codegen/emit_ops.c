@@ -6,6 +6,8 @@
  *   forward, backward, optimizer   the phases of a step; a `loop` op is a for
  *                    loop
  *   step             calls the phases in order
+ *   eval_init, eval_begin, eval_run   the functions of a forward program
+ *                    (ParcEval)
  *
  * This file emits loops and the calls of fused kernels, attention, embeddings
  * and random keys; emit_matmul.c emits einsums, emit_moves.c copies and
@@ -312,7 +314,7 @@ static void emit_mark(Emitter *e, const Op *op)
                                 (long long)loop_trips(w->loop[i]), name)
                  : name;
     }
-    out_code(e->o, "parc_mark(rt, %d, %s);", at, turn);
+    out_code(e->o, "parc_mark(rt, %d, %s);", e->first.work + at, turn);
 }
 
 void emit_head(Emitter *e, const Op *op)
@@ -371,19 +373,29 @@ static void make_attention(Emitter *e, const Region *r)
     }
 }
 
-/* Emits a function's statements. They are printed first to a separate buffer:
- * the arena pointer A is declared only if a statement uses it. */
-static void function_body(Emitter *e, Phase phase)
+/* The parts of a function. */
+enum { MATMULS = 1, BEGIN = 2, END = 4 };
+
+/* Emits a function's statements: those of a phase if it `runs`, and `parts`. They are
+ * printed first to a separate buffer: the arena pointer A is declared only if a
+ * statement uses it. */
+static void function_body(Emitter *e, Phase phase, bool runs, int parts)
 {
     Out *o = e->o, body;
     out_init(&body, e->p->arena);
-    body.indent = 4;
     e->o = &body;
-    if (phase == PH_INIT)
+    if (parts & BEGIN)
+        emit_step_border(e, false);
+    body.indent = 4;
+    if (parts & MATMULS)
         emit_matmuls(e, e->p->step);
-    if (phase == PH_INIT && e->cuda)
+    if (parts & MATMULS && e->cuda)
         make_attention(e, e->p->step);
-    emit_issues(e, &e->p->streams->step, &phase);
+    if (runs)
+        emit_issues(e, &e->p->streams->step, &phase);
+    body.indent = 0;
+    if (parts & END)
+        emit_step_border(e, true);
     e->o = o;
     o->indent = 4;
     if (strstr(body.text, "(A +"))
@@ -394,49 +406,56 @@ static void function_body(Emitter *e, Phase phase)
     out_bytes(o, body.text, body.size);
 }
 
-static void phase_function(Emitter *e, Phase phase, const char *name)
+static void function(Emitter *e, const char *name, Phase phase, bool runs,
+                     int parts)
 {
     memset(e->declared, 0, e->p->nvalues * sizeof *e->declared);
     out_line(e->o, "");
     out_line(e->o, "static void %s(ParcRt *rt)", name);
     out_line(e->o, "{");
-    function_body(e, phase);
+    function_body(e, phase, runs, parts);
     out_line(e->o, "}");
 }
 
-/* ---- init ---------------------------------------------------------------- */
-
-static void init_function(Emitter *e)
+/* The functions of a forward program. */
+static void forward_functions(Emitter *e)
 {
-    Out *o = e->o;
-    memset(e->declared, 0, e->p->nvalues * sizeof *e->declared);
-    if (e->nmatmuls) {
-        out_line(o, "");
-        out_line(o, "/* Descriptors, made once; a call sets the addresses. */");
-        out_line(o, "static ParcMatmul *matmul[%d];", e->nmatmuls);
-    }
-    out_line(o, "");
-    out_line(o, "static void init_constants(ParcRt *rt)");
-    out_line(o, "{");
-    function_body(e, PH_INIT);
-    out_line(o, "}");
+    static const char *const meaning[PURPOSES] = {
+        [FOR_LOSS] = "Evaluation: the loss of a batch, without dropout.",
+        [FOR_OUTPUTS] = "The model's outputs for one microbatch."};
+    Arena *a = e->p->arena;
+    const char *word = emitter_word(e);
+    out_line(e->o, "");
+    out_line(e->o, "/* ---- %s ---- */", meaning[e->p->purpose]);
+    function(e, arena_printf(a, "%s_init", word), PH_INIT, false, MATMULS);
+    function(e, arena_printf(a, "%s_begin", word), PH_INIT, true, 0);
+    function(e, arena_printf(a, "%s_run", word), PH_FORWARD, true, BEGIN | END);
 }
 
 void emit_step_functions(Emitter *e)
 {
-    init_function(e);
-    phase_function(e, PH_FORWARD, "forward");
-    phase_function(e, PH_BACKWARD, "backward");
-    phase_function(e, PH_OPTIMIZER, "optimizer");
-    out_line(e->o, "");
-    out_line(e->o, "static void step(ParcRt *rt)");
-    out_line(e->o, "{");
+    Out *o = e->o;
+    int nmatmuls = numbers_all(e->p).matmuls;
+    if (nmatmuls) {
+        out_line(o, "");
+        out_line(o, "/* Descriptors, made once; a call sets the addresses. */");
+        out_line(o, "static ParcMatmul *matmul[%d];", nmatmuls);
+    }
+    function(e, "init_constants", PH_INIT, true, MATMULS);
+    function(e, "forward", PH_FORWARD, true, 0);
+    function(e, "backward", PH_BACKWARD, true, 0);
+    function(e, "optimizer", PH_OPTIMIZER, true, 0);
+    out_line(o, "");
+    out_line(o, "static void step(ParcRt *rt)");
+    out_line(o, "{");
     emit_step_border(e, false);
-    out_line(e->o, "    forward(rt);");
-    out_line(e->o, "    backward(rt);");
+    out_line(o, "    forward(rt);");
+    out_line(o, "    backward(rt);");
     if (!e->cuda)
-        out_line(e->o, "    if (parc_goes_on(rt)) /* the loss is finite */");
-    out_line(e->o, "    %soptimizer(rt);", e->cuda ? "" : "    ");
+        out_line(o, "    if (parc_goes_on(rt)) /* the loss is finite */");
+    out_line(o, "    %soptimizer(rt);", e->cuda ? "" : "    ");
     emit_step_border(e, true);
-    out_line(e->o, "}");
+    out_line(o, "}");
+    for (Emitter *f = e->next; f; f = f->next)
+        forward_functions(f);
 }

@@ -42,12 +42,13 @@ static const char *slot_text(const Emitter *e, const Event *event,
     const Op *loop = op ? op->region->owner : NULL;
     while (loop && loop != event->loop)
         loop = loop->region->owner;
+    int number = e->first.events + event->number;
     if (event->slots == 1 || !loop)
-        return arena_printf(a, "%d", event->number + offset);
+        return arena_printf(a, "%d", number + offset);
     const char *turn = e->loop_name[loop->id];
     if (offset)
         turn = arena_printf(a, "(%s + %d)", turn, offset);
-    return arena_printf(a, "%d + %s %% %d", event->number, turn,
+    return arena_printf(a, "%d + %s %% %d", number, turn,
                         event->slots);
 }
 

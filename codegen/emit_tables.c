@@ -155,34 +155,39 @@ static void params(Emitter *e)
     out_line(e->o, "};");
 }
 
-static void inputs(Emitter *e)
+static void input_row(Emitter *e, const Input *in)
+{
+    Out *o = e->o;
+    uint32_t axes = 0;
+    for (int a = 0; a < e->p->mesh.n; a++)
+        if (in->type.place.ax[a].kind == AX_S)
+            axes |= 1u << a;
+    out(o, "    {.name = \"%s\", .type = %s, .is_labels = %s,\n",
+        c_escaped(e->p->arena, in->name), c_parc_type(in->type.dtype),
+        strcmp(in->name, "labels") ? "false" : "true");
+    out(o, "     .below = %lld, .ndim = %d,", (long long)in->below,
+        in->type.ndim);
+    int64_t dim[MAX_DIMS], micro = in->type.nstack ? in->type.stack[0] : 1;
+    for (int d = 0; d < in->type.ndim; d++)
+        dim[d] = in->type.dim[d] * (d ? 1 : micro);
+    list(o, "dim", in->type.ndim, dim);
+    if (micro > 1)
+        out(o, " .micro = %lld,", (long long)micro);
+    const char *offset = "-1";
+    if (in->value && e->memory->value[in->value->id].block >= 0)
+        offset = value_offset(e, in->value);
+    out(o, "\n     .batch_axes = %s, .offset = %s},\n",
+        axes_expression(e, axes), offset);
+}
+
+/* `word`: "", or that of a forward program and '_'. */
+static void inputs(Emitter *e, const char *word)
 {
     Out *o = e->o;
     out_line(o, "");
-    out_line(o, "static const ParcInput input[] = {");
-    for (int i = 0; i < e->p->input.n; i++) {
-        const Input *in = &e->p->input.at[i];
-        uint32_t axes = 0;
-        for (int a = 0; a < e->p->mesh.n; a++)
-            if (in->type.place.ax[a].kind == AX_S)
-                axes |= 1u << a;
-        out(o, "    {.name = \"%s\", .type = %s, .is_labels = %s,\n",
-            c_escaped(e->p->arena, in->name), c_parc_type(in->type.dtype),
-            strcmp(in->name, "labels") ? "false" : "true");
-        out(o, "     .below = %lld, .ndim = %d,", (long long)in->below,
-            in->type.ndim);
-        int64_t dim[MAX_DIMS], micro = in->type.nstack ? in->type.stack[0] : 1;
-        for (int d = 0; d < in->type.ndim; d++)
-            dim[d] = in->type.dim[d] * (d ? 1 : micro);
-        list(o, "dim", in->type.ndim, dim);
-        if (micro > 1)
-            out(o, " .micro = %lld,", (long long)micro);
-        const char *offset = "-1";
-        if (in->value && e->memory->value[in->value->id].block >= 0)
-            offset = value_offset(e, in->value);
-        out(o, "\n     .batch_axes = %s, .offset = %s},\n",
-            axes_expression(e, axes), offset);
-    }
+    out_line(o, "static const ParcInput %sinput[] = {", word);
+    for (int i = 0; i < e->p->input.n; i++)
+        input_row(e, &e->p->input.at[i]);
     if (!e->p->input.n)
         out_line(o, "    {.name = 0}");
     out_line(o, "};");
@@ -195,14 +200,15 @@ static void collective_names(Emitter *e)
     out_line(o, "");
     out_line(o, "/* The names of collectives in messages. */");
     out_line(o, "static const char *const collective[] = {");
-    for (int i = 0; i < e->ncollectives; i++) {
-        const CollectiveInfo *c = &e->collective[i];
-        Loc loc = c->op->why.loc.line ? c->op->why.loc : c->op->loc;
-        const char *text = arena_printf(
-            a, "%s %s over %s: %s (%s)", c->label, c->kind, c->axis,
-            c->tensor, diag_where(e->p->diag, a, loc));
-        out_line(o, "    \"%s\",", c_escaped(a, text));
-    }
+    for (const Emitter *x = e; x; x = x->next)
+        for (int i = 0; i < x->ncollectives; i++) {
+            const CollectiveInfo *c = &x->collective[i];
+            Loc loc = c->op->why.loc.line ? c->op->why.loc : c->op->loc;
+            const char *text = arena_printf(
+                a, "%s %s over %s: %s (%s)", c->label, c->kind, c->axis,
+                c->tensor, diag_where(e->p->diag, a, loc));
+            out_line(o, "    \"%s\",", c_escaped(a, text));
+        }
     out_line(o, "    0");
     out_line(o, "};");
 }
@@ -215,20 +221,32 @@ static void collective_streams(Emitter *e)
         return;
     out_line(o, "");
     out_line(o, "static const int8_t collective_stream[] = {");
-    for (int i = 0; i < e->ncollectives; i++)
-        out_line(o, "    %s, /* %s */",
-                 emit_stream_name(e->collective[i].op->stream),
-                 e->collective[i].label);
+    for (const Emitter *x = e; x; x = x->next)
+        for (int i = 0; i < x->ncollectives; i++)
+            out_line(o, "    %s, /* %s */",
+                     emit_stream_name(x->collective[i].op->stream),
+                     x->collective[i].label);
     out_line(o, "    0");
     out_line(o, "};");
 }
 
 static bool has_rooms(const Emitter *e)
 {
-    for (int i = 0; i < e->ncollectives; i++)
-        if (e->memory->workspace[e->collective[i].op->id] >= 0)
-            return true;
+    for (; e; e = e->next)
+        for (int i = 0; i < e->ncollectives; i++)
+            if (e->memory->workspace[e->collective[i].op->id] >= 0)
+                return true;
     return false;
+}
+
+static void room_row(const Emitter *e, const CollectiveInfo *c)
+{
+    int block = e->memory->workspace[c->op->id];
+    const char *at = "0";
+    if (block >= 0)
+        at = arena_printf(e->p->arena, "AT_%s, %lld", e->block_name[block],
+                          (long long)e->memory->block[block].bytes);
+    out_line(e->o, "    {%s}, /* %s */", at, c->label);
 }
 
 /* Emits the staging buffers of the collectives whose layouts NCCL supports only
@@ -240,14 +258,9 @@ static void collective_rooms(Emitter *e)
         return;
     out_line(o, "");
     out_line(o, "static const ParcRoom collective_room[] = {");
-    for (int i = 0; i < e->ncollectives; i++) {
-        int block = e->memory->workspace[e->collective[i].op->id];
-        const char *at = "0";
-        if (block >= 0)
-            at = arena_printf(e->p->arena, "AT_%s, %lld", e->block_name[block],
-                              (long long)e->memory->block[block].bytes);
-        out_line(o, "    {%s}, /* %s */", at, e->collective[i].label);
-    }
+    for (const Emitter *x = e; x; x = x->next)
+        for (int i = 0; i < x->ncollectives; i++)
+            room_row(x, &x->collective[i]);
     out_line(o, "};");
 }
 
@@ -260,10 +273,11 @@ static void collective_axes(Emitter *e)
         return;
     out_line(o, "");
     out_line(o, "static const uint32_t collective_axes[] = {");
-    for (int i = 0; i < e->ncollectives; i++)
-        out_line(o, "    %s, /* %s */",
-                 axes_expression(e, e->collective[i].axes),
-                 e->collective[i].label);
+    for (const Emitter *x = e; x; x = x->next)
+        for (int i = 0; i < x->ncollectives; i++)
+            out_line(o, "    %s, /* %s */",
+                     axes_expression(e, x->collective[i].axes),
+                     x->collective[i].label);
     out_line(o, "    0");
     out_line(o, "};");
 }
@@ -413,19 +427,83 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, ".bias1_offset = %s,", scalar_offset(e, OP_scalar, "bias1"));
     out_line(o, ".bias2_offset = %s,", scalar_offset(e, OP_scalar, "bias2"));
     out_line(o, ".random_offset = %s,", scalar_offset(e, OP_scalar, "random"));
+    Numbers all = numbers_all(p);
     out_line(o, ".collective = collective, .ncollectives = %d,",
-             e->ncollectives);
+             all.collectives);
     if (e->t->streams > 1)
         out_line(o, ".collective_stream = collective_stream, .nevents = %d,",
-                 e->p->streams->nslots);
+                 all.events);
     if (e->cuda)
         out_line(o, ".collective_axes = collective_axes,%s",
                  has_rooms(e) ? " .collective_room = collective_room," : "");
-    out_line(o, ".work = work, .nwork = %d,", e->nwork);
+    out_line(o, ".work = work, .nwork = %d,", all.work);
     if (e->cuda)
         kernel_rows(e);
     file_names(e);
     out_line(o, ".init = init_constants, .step = step,");
+    for (const Emitter *f = e->next; f; f = f->next)
+        out_line(o, ".%s = &%s,", emitter_word(f), emitter_word(f));
+    o->indent = 0;
+    out_line(o, "};");
+}
+
+/* ---- forward programs ---------------------------------------------------- */
+
+/* The value of the op `output` of this name. */
+static Value *output_value(const Program *p, const char *name)
+{
+    for (const Op *op = p->step->first; op; op = op->next)
+        if (op->kind == OP_output && !strcmp(op->attr[0].s, name))
+            return op->arg[0];
+    return NULL;
+}
+
+static void output_row(Emitter *f, const Output *of)
+{
+    Out *o = f->o;
+    Value *v = output_value(f->p, of->name);
+    int64_t pad[MAX_DIMS];
+    bool padded = false;
+    for (int d = 0; d < of->ndim; d++) {
+        pad[d] = v->type.dim[d] - of->dim[d];
+        padded |= pad[d] > 0;
+    }
+    out(o, "    {.name = \"%s\", .type = %s,\n     .ndim = %d,",
+        c_escaped(f->p->arena, of->name), c_parc_type(v->type.dtype), of->ndim);
+    list(o, "dim", of->ndim, of->dim);
+    if (padded)
+        list(o, "pad", of->ndim, pad);
+    out(o, "\n");
+    splits(f, &v->type);
+    out(o, "     .offset = %s},\n", value_offset(f, v));
+}
+
+static void forward_tables(Emitter *f)
+{
+    Out *o = f->o;
+    const char *word = emitter_word(f);
+    inputs(f, arena_printf(f->p->arena, "%s_", word));
+    if (f->p->output.n) {
+        out_line(o, "");
+        out_line(o, "static const ParcOutput %s_output[] = {", word);
+        for (int i = 0; i < f->p->output.n; i++)
+            output_row(f, &f->p->output.at[i]);
+        out_line(o, "};");
+    }
+    out_line(o, "");
+    out_line(o, "static const ParcEval %s = {", word);
+    o->indent = 4;
+    out_line(o, ".init = %s_init, .begin = %s_begin, .run = %s_run,", word,
+             word, word);
+    out_line(o, ".loss_offset = %s,", scalar_offset(f, OP_output, "loss"));
+    out_line(o, ".random_offset = %s,", scalar_offset(f, OP_scalar, "random"));
+    out_line(o, ".input = %s_input, .ninputs = %d,", word, f->p->input.n);
+    if (f->p->output.n)
+        out_line(o, ".output = %s_output, .noutputs = %d,", word,
+                 f->p->output.n);
+    out(o, "    .peak = %lld, .flops = ", (long long)f->memory->peak);
+    out_double(o, program_flops_executed(f->p));
+    out(o, ",\n");
     o->indent = 0;
     out_line(o, "};");
 }
@@ -436,7 +514,7 @@ void emit_tables(Emitter *e)
     out_init(&plan, e->p->arena);
     report_plan(&plan, e->p, e->t);
     params(e);
-    inputs(e);
+    inputs(e, "");
     collective_names(e);
     collective_streams(e);
     collective_axes(e);
@@ -445,5 +523,7 @@ void emit_tables(Emitter *e)
     if (e->cuda)
         kernel_names(e);
     info_text(e, plan.text);
+    for (Emitter *f = e->next; f; f = f->next)
+        forward_tables(f);
     model_row(e, plan.text);
 }

@@ -99,7 +99,10 @@ static void work_row(Emitter *e, const WorkInfo *w, int number)
     Out *o = e->o;
     Arena *a = e->p->arena;
     out(o, "    [%d] = {.id = \"%s\", .kind = \"%s\", .phase = \"%s\",\n",
-        number, c_escaped(a, w->id), w->kind, phase_name(w->op->phase));
+        number, c_escaped(a, w->id), w->kind,
+        e->p->purpose == FOR_LOSS      ? "evaluation"
+        : e->p->purpose == FOR_OUTPUTS ? "outputs"
+                                       : phase_name(w->op->phase));
     out(o, "     .path = \"%s\", .source = \"%s\",\n",
         c_escaped(a, w->op->path),
         c_escaped(a, diag_where(e->p->diag, a, work_loc(w))));
@@ -125,9 +128,10 @@ void emit_work(Emitter *e)
     out_line(e->o, "/* The statements, by the number in parc_mark: for --trace, "
              "messages, PARC_NANCHECK. */");
     out_line(e->o, "static const ParcWork work[] = {");
-    for (int i = 0; i < e->nwork; i++)
-        work_row(e, &e->work[i], i);
-    if (!e->nwork)
+    for (Emitter *x = e; x; x = x->next)
+        for (int i = 0; i < x->nwork; i++)
+            work_row(x, &x->work[i], x->first.work + i);
+    if (!numbers_all(e->p).work)
         out_line(e->o, "    {.id = 0}");
     out_line(e->o, "};");
 }

@@ -15,6 +15,8 @@ static bool is_taken(const char *name)
         "optimizer",  "step",       "param",          "input",   "model",
         "matmul",     "collective", "info",           "errno",
         "work",       "kernel",     "image",          "images",
+        "eval_init",  "eval_begin", "eval_run",       "outputs_init",
+        "outputs_begin", "outputs_run",
         "exp",        "log",        "sqrt",           "tanh",    "erf",
         "sin",        "cos",        "pow",            "abs",     "index",
         "y0",         "y1",         "j0",             "j1",      "stdin",
@@ -41,11 +43,12 @@ static const char *c_identifier(Arena *a, const char *text)
 /* ---- unique names -------------------------------------------------------- */
 
 /* The names in use: a hash table with open addressing. */
-typedef struct NameSet {
+typedef struct NameSet NameSet;
+struct NameSet {
     Arena *arena;
     const char **slot;
     size_t room;
-} NameSet;
+};
 
 static bool name_add(NameSet *s, const char *name)
 {
@@ -96,25 +99,48 @@ static void name_values(Emitter *e, const Region *r, NameSet *s)
     }
 }
 
-static void number_ops(Emitter *e, const Region *r)
+static void number_ops(Emitter *e, const Region *r, Numbers *next)
 {
     for (const Op *op = r->first; op; op = op->next) {
         e->collective_of[op->id] = e->work_of[op->id] = -1;
         if (op->kind == OP_fused)
-            e->number[op->id] = e->nkernels++;
+            e->number[op->id] = next->kernels++;
         else if (op_is_einsum(op->kind))
-            e->number[op->id] = e->nmatmuls++;
+            e->number[op->id] = next->matmuls++;
         else if (op->kind == OP_loop)
-            number_ops(e, op->body);
+            number_ops(e, op->body, next);
     }
 }
 
-void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
-                  const EmitOptions *options)
+/* A block of a forward program that is a block of the training step has its
+ * name; the others have the program's word before it. */
+static void name_blocks(Emitter *e, const Emitter *training)
 {
+    Arena *a = e->p->arena;
+    for (int i = 0; i < e->memory->nblocks; i++) {
+        const Block *b = &e->memory->block[i];
+        if (training && b->at)
+            e->block_name[i] = training->block_name[b->at - 1];
+        else if (training)
+            e->block_name[i] = name_unique(
+                e->names,
+                arena_printf(a, "%s_%s", emitter_word(e), b->name));
+        else
+            e->block_name[i] = name_unique(e->names, b->name);
+    }
+}
+
+const char *emitter_word(const Emitter *e)
+{
+    return e->p->purpose == FOR_LOSS ? "eval" : "outputs";
+}
+
+static void init_one(Emitter *e, const Emitter *training)
+{
+    const Program *p = e->p;
     Arena *a = p->arena;
-    *e = (Emitter){.o = o, .p = p, .t = t, .memory = p->memory,
-                   .options = options};
+    e->memory = p->memory;
+    e->first = numbers_first(p);
     e->collective = collectives_of(p, &e->ncollectives);
     e->value_name = NEW_ARRAY(a, const char *, p->nvalues);
     e->block_name = NEW_ARRAY(a, const char *, e->memory->nblocks + 1);
@@ -126,19 +152,45 @@ void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
     e->declared = NEW_ARRAY(a, bool, p->nvalues);
     NameSet values = name_set(a, p->nvalues + 2 * p->nops);
     name_values(e, p->step, &values);
-    NameSet blocks = name_set(a, (size_t)e->memory->nblocks);
-    for (int i = 0; i < e->memory->nblocks; i++)
-        e->block_name[i] = name_unique(&blocks, e->memory->block[i].name);
+    name_blocks(e, training);
     NameSet axes = name_set(a, MAX_AXES);
     e->axis_name = NEW_ARRAY(a, const char *, MAX_AXES);
     for (int i = 0; i < p->mesh.n; i++)
         e->axis_name[i] = name_unique(&axes, p->mesh.name[i]);
-    number_ops(e, p->step);
+    Numbers next = e->first;
+    number_ops(e, p->step, &next);
     for (int i = 0; i < e->ncollectives; i++)
         e->collective_of[e->collective[i].op->id] = i;
     e->work = work_of(p, &e->nwork);
     for (int i = 0; i < e->nwork; i++)
         e->work_of[e->work[i].op->id] = i;
+}
+
+static void count_blocks(const Program *p, void *context)
+{
+    *(size_t *)context += (size_t)p->memory->nblocks;
+}
+
+void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
+                  const EmitOptions *options, const CudaProgram *cuda)
+{
+    size_t blocks = 0;
+    programs_each(p, count_blocks, &blocks);
+    NameSet *names = NEW(p->arena, NameSet);
+    *names = name_set(p->arena, blocks);
+    *e = (Emitter){.o = o, .p = p, .t = t, .options = options, .cuda = cuda,
+                   .names = names};
+    init_one(e, NULL);
+    Emitter **next = &e->next;
+    for (int k = 0; k < PURPOSES; k++) {
+        if (!p->forward[k])
+            continue;
+        *next = NEW(p->arena, Emitter);
+        **next = (Emitter){.o = o, .p = p->forward[k], .t = t,
+                           .options = options, .cuda = cuda, .names = names};
+        init_one(*next, e);
+        next = &(*next)->next;
+    }
 }
 
 /* ---- addresses ----------------------------------------------------------- */

@@ -9,13 +9,20 @@
 #define PARC_CODEGEN_EMITTER_H
 
 #include "codegen/c_text.h"
+#include "codegen/numbers.h"
 #include "codegen/train_c.h"
 #include "codegen/work.h"
 #include "passes/streams.h"
 
-typedef struct Emitter {
+struct NameSet;
+
+typedef struct Emitter Emitter;
+struct Emitter {
     Out *o;
     const Program *p;
+    Emitter *next;   /* of the next forward program; NULL: none */
+    Numbers first;   /* of collectives, kernels, … in the tables of train.c */
+    struct NameSet *names; /* of blocks, of all programs */
     const TargetInfo *t;
     const MemoryPlan *memory;
     const EmitOptions *options;
@@ -35,11 +42,14 @@ typedef struct Emitter {
     int *number;             /* by op id: number of the kernel or matmul */
     bool *declared;          /* by value id: the function being written has
                               * declared its variable */
-    int nkernels, nmatmuls;
-} Emitter;
+};
 
+/* Makes the emitter of a training step, and those of its forward programs. */
 void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
-                  const EmitOptions *options);
+                  const EmitOptions *options, const CudaProgram *cuda);
+/* The first word of a forward program's functions and tables: "eval",
+ * "outputs". */
+const char *emitter_word(const Emitter *e);
 
 /* The variable that holds v's address; its byte offset in the arena as a C
  * expression: "AT_wq + layer * 4096". */
@@ -59,7 +69,8 @@ const char *emitter_segment_name(const Emitter *e, const Segment *s);
 /* A set of mesh axes as a C expression: "AXIS_dp | AXIS_tp". */
 const char *axes_expression(const Emitter *e, uint32_t axes);
 
-/* emit_ops.c: the functions init_constants, forward, backward, optimizer. */
+/* emit_ops.c: the functions init_constants, forward, backward, optimizer and
+ * step; those of forward programs. */
 void emit_step_functions(Emitter *e);
 /* emit_head emits the first part of a statement, the declarations of its
  * variables and its parc_mark; emit_body emits its operation. */

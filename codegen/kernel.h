@@ -164,6 +164,10 @@ const char *kernel_where(const Program *p, Loc loc);
 
 /* ---- cpu_kernel.c: kernels as C ------------------------------------------ */
 
+/* Finds the kernels of p's forward programs that p or an earlier one has too:
+ * they take its name and are emitted once. */
+void kernels_share(Program *p);
+
 /* "k07_attention_norm" */
 const char *kernel_name(const Program *p, const Op *fused, int number);
 

@@ -4,9 +4,12 @@
 #include <string.h>
 
 #include "codegen/kernel_text.h"
+#include "codegen/numbers.h"
 
 const char *kernel_name(const Program *p, const Op *fused, int number)
 {
+    if (p->equal_kernel && p->equal_kernel[fused->id])
+        return p->equal_kernel[fused->id];
     return arena_printf(p->arena, "k%02d_%s", number,
                         c_clean(p->arena, op_attr(fused, "name").s));
 }
@@ -210,19 +213,32 @@ void kernel_close_block(KernelPrinter *c)
     out_line(c->o, "}");
 }
 
-static void visit_region(const Region *r, int *number, KernelVisit *visit,
-                         void *context)
+typedef struct Visit {
+    KernelVisit *visit;
+    void *context;
+    int number;
+} Visit;
+
+static void visit_region(const Program *p, const Region *r, Visit *v)
 {
     for (const Op *op = r->first; op; op = op->next) {
-        if (op->kind == OP_fused)
-            visit(context, op, (*number)++);
-        else if (op->kind == OP_loop)
-            visit_region(op->body, number, visit, context);
+        if (op->kind == OP_loop)
+            visit_region(p, op->body, v);
+        if (op->kind != OP_fused)
+            continue;
+        if (!p->equal_kernel || !p->equal_kernel[op->id])
+            v->visit(v->context, p, op, v->number);
+        v->number++;
     }
+}
+
+static void visit_program(const Program *p, void *context)
+{
+    visit_region(p, p->step, context);
 }
 
 void kernel_each(const Program *p, KernelVisit *visit, void *context)
 {
-    int number = 0;
-    visit_region(p->step, &number, visit, context);
+    Visit v = {visit, context, 0};
+    programs_each(p, visit_program, &v);
 }

@@ -61,8 +61,10 @@ void kernel_split_index(KernelPrinter *c, uint32_t axes, const char *from,
                         int64_t divisor);
 void kernel_close_block(KernelPrinter *c);
 
-/* Calls `visit` for each fused op of the program in order, with its number. */
-typedef void KernelVisit(void *context, const Op *fused, int number);
+/* Calls `visit` for each kernel of a training step and its forward programs in
+ * order, with its number; of equal kernels (kernels_share) for the first. */
+typedef void KernelVisit(void *context, const Program *p, const Op *fused,
+                         int number);
 void kernel_each(const Program *p, KernelVisit *visit, void *context);
 
 /* ---- kernel_expression.c ------------------------------------------------- */

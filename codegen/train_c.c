@@ -11,6 +11,7 @@
 
 #include "codegen/emitter.h"
 #include "codegen/kernel_text.h"
+#include "codegen/numbers.h"
 #include "runtime/parc_rt.h"
 
 #include <string.h>
@@ -117,10 +118,11 @@ static const char *live_marks(const Emitter *e, const Liveness *l,
     if (last < 0)
         return "init_constants";
     if (first > last) /* a statement without a mark, between two marks */
-        return arena_printf(e->p->arena, "after mark %d", last);
+        return arena_printf(e->p->arena, "after mark %d", e->first.work + last);
     if (first == last)
-        return arena_printf(e->p->arena, "mark %d", first);
-    return arena_printf(e->p->arena, "marks %d to %d", first, last);
+        return arena_printf(e->p->arena, "mark %d", e->first.work + first);
+    return arena_printf(e->p->arena, "marks %d to %d", e->first.work + first,
+                        e->first.work + last);
 }
 
 static void blocks(Emitter *e, const Liveness *l, bool host)
@@ -128,7 +130,7 @@ static void blocks(Emitter *e, const Liveness *l, bool host)
     Out *o = e->o;
     for (int i = 0; i < e->memory->nblocks; i++) {
         const Block *b = &e->memory->block[i];
-        if (b->host != host)
+        if (b->host != host || b->at) /* the training step's block */
             continue;
         out_line(o, "/* %lld bytes, %s, %s */", (long long)b->bytes,
                  memory_class_name(b->class), live_marks(e, l, b));
@@ -141,6 +143,17 @@ static void blocks(Emitter *e, const Liveness *l, bool host)
             out_line(o, "#define AT_%s INT64_C(%lld)", e->block_name[i],
                      (long long)b->offset);
     }
+}
+
+/* Prints the buffers of a forward program. */
+static void forward_map(Emitter *f)
+{
+    Liveness l;
+    live_analyse(f->p, &l);
+    out_line(f->o, "");
+    out_line(f->o, "/* Buffers of %s_run, after what the training step keeps. */",
+             emitter_word(f));
+    blocks(f, &l, false);
 }
 
 /* Prints the memory map as #defines: an offset may be too large for an enum. */
@@ -161,6 +174,8 @@ static void memory_map(Emitter *e)
     out_line(o, "#define ARENA_BYTES INT64_C(%lld)", (long long)m->own);
     segments(e);
     blocks(e, &l, false);
+    for (Emitter *f = e->next; f; f = f->next)
+        forward_map(f);
     if (!m->host)
         return;
     out_line(o, "");
@@ -174,8 +189,7 @@ void train_c_emit(Out *o, const Program *p, const TargetInfo *t,
                   const EmitOptions *options, const CudaProgram *cuda)
 {
     Emitter e;
-    emitter_init(&e, o, p, t, options);
-    e.cuda = cuda;
+    emitter_init(&e, o, p, t, options, cuda);
     header(&e);
     axes(&e);
     memory_map(&e);
@@ -193,26 +207,26 @@ void train_c_emit(Out *o, const Program *p, const TargetInfo *t,
 
 /* ---- kernels.c, kernels.h ------------------------------------------------ */
 
-typedef struct KernelPage {
-    Out *o;
-    const Program *p;
-} KernelPage;
-
-static void kernel_text(void *context, const Op *fused, int number)
+static void kernel_text(void *context, const Program *p, const Op *fused,
+                        int number)
 {
-    const KernelPage *page = context;
-    cpu_kernel_emit(page->o, page->p, fused, number);
+    cpu_kernel_emit(context, p, fused, number);
 }
 
-static void kernel_line(void *context, const Op *fused, int number)
+static void kernel_line(void *context, const Program *p, const Op *fused,
+                        int number)
 {
-    const KernelPage *page = context;
-    cpu_kernel_prototype(page->o, page->p, fused, number);
+    cpu_kernel_prototype(context, p, fused, number);
 }
 
 static void find_random(Op *op, void *context)
 {
     *(bool *)context |= op->kind == OP_random;
+}
+
+static void walk_random(const Program *p, void *context)
+{
+    ir_walk(p->step, find_random, context);
 }
 
 void kernels_c_emit(Out *o, const Program *p)
@@ -230,10 +244,10 @@ void kernels_c_emit(Out *o, const Program *p)
     out_line(o, "");
     out_line(o, "#include \"parc_math.h\"");
     bool draws = false;
-    ir_walk(p->step, find_random, &draws);
+    programs_each(p, walk_random, &draws);
     if (draws)
         out_line(o, "#include \"parc_random.h\"");
-    kernel_each(p, kernel_text, &(KernelPage){o, p});
+    kernel_each(p, kernel_text, o);
 }
 
 void kernels_h_emit(Out *o, const Program *p)
@@ -244,7 +258,7 @@ void kernels_h_emit(Out *o, const Program *p)
     out_line(o, "");
     out_line(o, "#include \"parc_rt.h\"");
     out_line(o, "");
-    kernel_each(p, kernel_line, &(KernelPage){o, p});
+    kernel_each(p, kernel_line, o);
     out_line(o, "");
     out_line(o, "#endif");
 }

@@ -6,22 +6,23 @@
  */
 #include "codegen/report.h"
 
+#include "codegen/numbers.h"
 #include "passes/offload.h"
 
 typedef VEC(TransferInfo) Found;
 
-static void collect(const Program *p, const Region *r, Found *found)
+static void collect(const Program *p, const Region *r, int first, Found *found)
 {
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
-            collect(p, op->body, found);
+            collect(p, op->body, first, found);
         if (op->kind != OP_fetch && op->kind != OP_store)
             continue;
         bool store = op->kind == OP_store;
         TransferInfo x = {
             .op = op, .to_host = store, .param = offload_param(p, op),
             .label = arena_printf(p->arena, "%s%d", store ? "st" : "ft",
-                                  found->n),
+                                  first + found->n),
             .bytes = type_local_bytes(&op->out[0]->type, &p->mesh),
             .count = ir_trip_count(op)};
         vec_push(p->arena, found, x);
@@ -31,7 +32,7 @@ static void collect(const Program *p, const Region *r, Found *found)
 TransferInfo *transfers_of(const Program *p, int *n)
 {
     Found found = {0};
-    collect(p, p->step, &found);
+    collect(p, p->step, numbers_first(p).transfers, &found);
     *n = found.n;
     return found.at;
 }

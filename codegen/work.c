@@ -4,6 +4,7 @@
 
 #include "codegen/contraction.h"
 #include "codegen/kernel.h"
+#include "codegen/numbers.h"
 #include "ir/flops.h"
 #include "passes/streams.h"
 
@@ -197,6 +198,7 @@ WorkInfo *work_of(const Program *p, int *n)
     int ncollectives, ntransfers;
     Walk w = {.p = p, .collective = collectives_of(p, &ncollectives),
               .transfer = transfers_of(p, &ntransfers)};
+    w.nkernels = numbers_first(p).kernels;
     walk(&w, p->step);
     *n = w.found.n;
     return w.found.at;

@@ -16,6 +16,7 @@
 #include "base/bug.h"
 #include "base/file.h"
 #include "codegen/cuda_arch.h"
+#include "codegen/kernel.h"
 #include "codegen/program.h"
 #include "codegen/report.h"
 #include "codegen/target.h"
@@ -361,6 +362,8 @@ static bool finish(Compilation *c, Program *p)
                 p->model, mesh_ranks(&p->mesh), p->memory->peak);
     if (planned && p->memory)
         report_warnings(p);
+    if (p->memory && p->streams)
+        kernels_share(p);
     return emit_reports(c, p, &t) && explain(c, p, &t) &&
            write_program(c, p, &t);
 }

@@ -330,6 +330,9 @@ struct Program {
                                     * indexed */
     struct MemoryPlan *memory; /* after `memory`; see passes/memory.h */
     struct StreamPlan *streams; /* after `events`; see passes/streams.h */
+    const char **equal_kernel; /* of a forward program, by op id: the name of an
+                                * equal kernel of an earlier program, or NULL;
+                                * see codegen/kernel.h */
 };
 
 /* ---- ir.c: construction ------------------------------------------------ */

@@ -54,6 +54,8 @@ void rt_device_download(ParcRt *rt, int64_t offset, int64_t bytes);
 
 /* Executes one step. It may still be running on return. */
 void rt_device_step(ParcRt *rt);
+/* Executes run() of a forward program likewise (rt_forward.h). */
+void rt_device_run(ParcRt *rt, const ParcEval *e);
 /* Whether a step may still be running after rt_device_step, and does not read
  * the mirror. An upload is then ordered before the next step. */
 bool rt_device_runs_beside(const ParcRt *rt);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "rt_device.h"
+#include "rt_forward.h"
 #include "rt_run.h"
 
 static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
@@ -90,6 +91,7 @@ static int rank_main(ParcRt *rt, void *context)
         rt_device_open(rt);
         rt->model->init(rt); /* may use parts of the arena that are not
                                 initialized yet */
+        rt_forward_init(rt);
     }
     rt_scale_start(rt);
     rt_params_init(rt, o->seed);
@@ -162,13 +164,14 @@ static bool prepare_run(RtRun *run, int threads)
     bool quiet = run->launch.rank != 0;
     bool launched = run->launch.by != NULL;
     bool runs = o->dry_run || o->steps > 0;
+    run->log.file = -1;
     return rt_params_check(m, o->program) &&
-           rt_data_open(&run->data, o->data, o->shuffle, o->seed, m, o->program) &&
+           rt_data_open(&run->data, o->data, m, o->program) &&
            open_weights(run) &&
            (launched ||
             rt_world_open(&run->world, m, o->program, threads, NULL, runs)) &&
            prepare_files(run) &&
-           (quiet || rt_report_open(&run->report, o, m));
+           (quiet || rt_log_open(&run->log, o, m));
 }
 
 /* Under a launcher the ranks connect first. Rank 0 checks the inputs before

@@ -6,7 +6,6 @@
 #include "checkpoint/agree.h"
 #include "checkpoint/export.h"
 #include "checkpoint/weights.h"
-#include "log/report.h"
 #include "rt_job.h"
 
 typedef struct RtRun {
@@ -16,7 +15,7 @@ typedef struct RtRun {
     RtWorld world;
     RtData data;
     RtWeights weights;
-    RtReport report;
+    RtLog log;
     RtExportTo export_to;
     char *trace_temporary; /* the name of the trace while it is written */
     RtAgree agree;

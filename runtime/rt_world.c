@@ -97,8 +97,9 @@ const char *rt_collective_name(const ParcModel *model, int id)
                                       "writing of the trace",
                                       "check of the gradients",
                                       "choice of matmul kernels",
-                                      "decision after a step"};
-    if (id < 0 && id >= RT_AT_DECISION) {
+                                      "decision after a step",
+                                      "evaluation between steps"};
+    if (id < 0 && id >= RT_AT_LEAST) {
         return own[-id - 1];
     }
     return id < model->ncollectives ? model->collective[id]

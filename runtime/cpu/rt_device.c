@@ -104,13 +104,23 @@ bool rt_device_repeats(const ParcRt *rt)
     return true;
 }
 
-void rt_device_step(ParcRt *rt)
+static void execute(ParcRt *rt, void (*program)(ParcRt *))
 {
-    rt->model->step(rt);
+    program(rt);
     atomic_store(&rt->world->slot[rt->rank].work, 0);
     if (rt->nan_check) {
         rt_nan_mark(rt, -1, 0);
     }
+}
+
+void rt_device_step(ParcRt *rt)
+{
+    execute(rt, rt->model->step);
+}
+
+void rt_device_run(ParcRt *rt, const ParcEval *e)
+{
+    execute(rt, e->run);
 }
 
 /* A step reads the mirror: uploads may not overlap it. */

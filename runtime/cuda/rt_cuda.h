@@ -27,6 +27,11 @@ typedef enum CudaPrecision {
     CUDA_SINGLE, CUDA_TF32, CUDA_HALF,
 } CudaPrecision;
 
+/* The programs that the device executes. */
+typedef enum CudaProgram {
+    CUDA_STEP, CUDA_EVAL, CUDA_OUTPUTS, CUDA_PROGRAMS,
+} CudaProgram;
+
 /* Pinned staging memory for all copies, in two halves: the host fills one
  * while the device reads the other. */
 enum { RT_STAGES = 2 };
@@ -105,7 +110,8 @@ typedef struct RtDevice {
     CudaStage stage;
     CudaResults results;
     CudaConstant *constants;
-    CuGraphExec step; /* the instantiated graph; NULL: not captured yet */
+    CuGraphExec graph[CUDA_PROGRAMS]; /* NULL: not captured yet */
+    bool ran[CUDA_PROGRAMS]; /* has been enqueued once */
 
     struct CudaComms *comms; /* NULL: no collective has more than one rank */
 
@@ -156,9 +162,9 @@ void rt_cuda_queued(ParcRt *rt, int stream, const char *what);
 
 /* ---- progress of the device (rt_cuda_progress.c, rt_cuda_stuck.c) ---- */
 
-/* Enqueues the start of a step on the compute stream: no collective has
+/* Enqueues the start of a program on the compute stream: no collective has
  * begun. */
-void rt_cuda_progress_step(ParcRt *rt);
+void rt_cuda_progress_step(ParcRt *rt, CudaProgram program);
 /* Called before `stream` waits, or before another stream waits for all of
  * it. */
 void rt_cuda_progress_settle(ParcRt *rt, int stream);

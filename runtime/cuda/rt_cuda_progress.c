@@ -6,7 +6,8 @@
  * Collective i of a stream in a step has begun if the word is 2 i + 1, and has
  * ended if it is 2 i + 2; 0 means that none has begun. All ranks enqueue the
  * same collectives in the same order, so one rank's table explains the words
- * of the others.
+ * of the others. A forward program's collectives continue the numbers of the
+ * programs that were enqueued before it.
  *
  * The word is written by a memset node, which graphs support in every driver
  * and which can write pinned memory. (cuStreamWriteValue32 is cheaper, but
@@ -54,7 +55,7 @@ static void say(ParcRt *rt, int stream, uint32_t word)
                word, 1, d->stream[stream]));
 }
 
-void rt_cuda_progress_step(ParcRt *rt)
+void rt_cuda_progress_step(ParcRt *rt, CudaProgram program)
 {
     const RtDevice *d = rt->device;
     if (!d->comms) {
@@ -64,9 +65,13 @@ void rt_cuda_progress_step(ParcRt *rt)
     CU(rt, cuMemsetD32Async(rt_cuda_address((void *)p->word), 0,
                             PARC_STREAMS * APART, d->stream[PARC_COMPUTE]));
     for (int i = 0; i < PARC_STREAMS; i++) {
-        p->n[i] = 0;
+        if (!p->placed[program]) {
+            p->first[program][i] = p->known[i];
+        }
+        p->n[i] = p->first[program][i];
         p->owed[i] = false;
     }
+    p->placed[program] = true;
 }
 
 /* Appends an entry for the stream's next collective. */

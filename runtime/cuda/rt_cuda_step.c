@@ -2,6 +2,9 @@
  * step(), captures them as a graph once and replays it. It also implements the
  * events and marks that train.c uses.
  *
+ * The same holds for the forward programs (rt_forward.h), each of which has a
+ * graph of its own.
+ *
  * The first step is enqueued call by call: libraries load kernels, connect and
  * allocate memory in their first calls, which must not happen during a
  * capture. The calls of the second step are captured as a graph. Hundreds of
@@ -18,6 +21,13 @@
 
 #include "rt_cuda.h"
 #include "rt_nvtx.h"
+
+/* A program to execute: the training step or a forward program. */
+typedef struct Executed {
+    CudaProgram number;
+    void (*program)(ParcRt *rt);
+    const char *what; /* for messages */
+} Executed;
 
 /* ---- streams and events of train.c --------------------------------------- */
 
@@ -89,15 +99,15 @@ void parc_mark(ParcRt *rt, int i, int64_t turn)
     d->turn = turn;
 }
 
-static void queue_step(ParcRt *rt)
+static void queue_program(ParcRt *rt, const Executed *x)
 {
     if (rt->ring) {
         rt_cuda_trace_begin(rt);
     }
     rt->device->queued++;
-    rt_cuda_progress_step(rt);
+    rt_cuda_progress_step(rt, x->number);
     fork_streams(rt);
-    rt->model->step(rt);
+    x->program(rt);
     look_at_results(rt, -1, 0);
     rt_nvtx_mark(rt->model, rt->device->work, -1);
     rt->device->work = -1;
@@ -111,39 +121,40 @@ static void queue_step(ParcRt *rt)
 
 /* Relaxed mode: libraries may allocate pinned memory or register buffers for
  * calls in graphs, which are not a part of the step. */
-static void capture(ParcRt *rt)
+static void capture(ParcRt *rt, const Executed *x)
 {
     RtDevice *d = rt->device;
     CuGraph graph = NULL;
     CU(rt, cuStreamBeginCapture(d->stream[PARC_COMPUTE], RT_CU_CAPTURE_RELAXED));
-    queue_step(rt);
+    queue_program(rt, x);
     CU(rt, cuStreamEndCapture(d->stream[PARC_COMPUTE], &graph));
     /* With this flag each node keeps the priority of the stream that it was
      * captured on; without it all nodes have the priority of the launching
      * stream. */
-    CU(rt, cuGraphInstantiate(&d->step, graph, RT_CU_GRAPH_NODE_PRIORITY));
+    CU(rt, cuGraphInstantiate(&d->graph[x->number], graph, RT_CU_GRAPH_NODE_PRIORITY));
     CU(rt, cuGraphDestroy(graph));
 }
 
-static void run_step(ParcRt *rt)
+static void run_program(ParcRt *rt, const Executed *x)
 {
     RtDevice *d = rt->device;
-    bool first = d->queued == 0;
+    bool first = !d->ran[x->number];
     rt_cuda_progress_forget(rt);
-    if (first) {
+    if (d->queued == 0) {
         rt_cuda_matmul_ready(rt);
     }
+    d->ran[x->number] = true;
     if (first || d->mode.eager || rt->ring) {
-        queue_step(rt);
-        rt_cuda_queued(rt, PARC_COMPUTE, "the step");
+        queue_program(rt, x);
+        rt_cuda_queued(rt, PARC_COMPUTE, x->what);
         return;
     }
-    if (!d->step) {
+    if (!d->graph[x->number]) {
         rt_nvtx_push("capture");
-        capture(rt);
+        capture(rt, x);
         rt_nvtx_pop();
     }
-    CU(rt, cuGraphLaunch(d->step, d->stream[PARC_COMPUTE]));
+    CU(rt, cuGraphLaunch(d->graph[x->number], d->stream[PARC_COMPUTE]));
 }
 
 void rt_device_step(ParcRt *rt)
@@ -152,7 +163,16 @@ void rt_device_step(ParcRt *rt)
     int64_t step = atomic_load(&rt->world->slot[rt->rank].step);
     snprintf(name, sizeof name, "step %lld", (long long)step);
     rt_nvtx_push(name);
-    run_step(rt);
+    run_program(rt, &(Executed){CUDA_STEP, rt->model->step, "the step"});
+    rt_nvtx_pop();
+}
+
+void rt_device_run(ParcRt *rt, const ParcEval *e)
+{
+    bool loss = e == rt->model->eval;
+    const char *what = loss ? "the evaluation" : "the outputs of the model";
+    rt_nvtx_push(what);
+    run_program(rt, &(Executed){loss ? CUDA_EVAL : CUDA_OUTPUTS, e->run, what});
     rt_nvtx_pop();
 }
 
@@ -171,8 +191,10 @@ bool rt_device_repeats(const ParcRt *rt)
 
 void rt_cuda_step_close(ParcRt *rt)
 {
-    if (rt->device->step) {
-        CU(rt, cuGraphExecDestroy(rt->device->step));
+    for (int i = 0; i < CUDA_PROGRAMS; i++) {
+        if (rt->device->graph[i]) {
+            CU(rt, cuGraphExecDestroy(rt->device->graph[i]));
+        }
     }
     rt_cuda_trace_close(rt);
 }

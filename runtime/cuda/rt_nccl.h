@@ -16,7 +16,10 @@ typedef struct CudaPlace {
 typedef struct CudaProgress {
     _Atomic uint32_t *word; /* pinned: the device writes them */
     CudaPlace *place[PARC_STREAMS];
-    uint32_t n[PARC_STREAMS];     /* collectives enqueued in this step */
+    uint32_t n[PARC_STREAMS];     /* the number of the next collective */
+    uint32_t first[CUDA_PROGRAMS][PARC_STREAMS]; /* number of each program's
+                                                    first collective */
+    bool placed[CUDA_PROGRAMS];   /* `first` is known */
     uint32_t known[PARC_STREAMS]; /* valid entries of place[], from any step */
     uint32_t room[PARC_STREAMS];
     bool owed[PARC_STREAMS]; /* the end of the last collective has not been

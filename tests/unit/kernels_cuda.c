@@ -97,22 +97,17 @@ static bool open_engine(Arena *a, Engine *e)
 
 /* ---- compiling ----------------------------------------------------------- */
 
-typedef struct Calls {
-    Out *o;
-    const Program *p;
-} Calls;
-
-static void print_call(void *context, const Op *op, int n)
+static void print_call(void *context, const Program *p, const Op *op, int n)
 {
-    Calls *c = context;
-    int count = op->nouts + op->nargs + (cuda_kernel_workspace(c->p, op) > 0);
-    out(c->o,
+    Out *o = context;
+    int count = op->nouts + op->nargs + (cuda_kernel_workspace(p, op) > 0);
+    out(o,
         "void call_%d(void **a);\nvoid call_%d(void **a)\n{\n"
         "    %s((ParcRt *)a[0]",
-        n, n, kernel_name(c->p, op, n));
+        n, n, kernel_name(p, op, n));
     for (int i = 0; i < count; i++)
-        out(c->o, ", a[%d]", i + 1);
-    out(c->o, ");\n}\n");
+        out(o, ", a[%d]", i + 1);
+    out(o, ");\n}\n");
 }
 
 /* Joins kernels.h and launch.c, with a function for each kernel. */
@@ -138,8 +133,7 @@ static void *compile_launches(Run *r)
         "{\n    (void)rt, (void)kernel;\n"
         "    return shared <= launch_room;\n}\n%s",
         behind);
-    Calls calls = {&o, r->p};
-    kernel_each(r->p, print_call, &calls);
+    kernel_each(r->p, print_call, &o);
     return fuse_compile(r->arena, o.text, "-O0");
 }
 
@@ -357,8 +351,9 @@ static void fill_argument(const Run *r, const Op *op, int arg, void *at,
     CHECK(r->check, kernel_numbers(v, at, n, state, x ? r->x : "any"));
 }
 
-static void run_op(void *context, const Op *op, int n)
+static void run_op(void *context, const Program *p, const Op *op, int n)
 {
+    (void)p;
     const Visit *v = context;
     Run *r = v->run;
     uint64_t state = r->seed + (uint64_t)n * 77;

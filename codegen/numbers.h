@@ -1,0 +1,25 @@
+/* numbers.h: numbers the collectives, transfers, kernels, matmuls, statements
+ * and events of a training step and its forward programs consecutively, so that
+ * each has one number in the emitted program.
+ *
+ *   training step: collectives 0 to 11; FOR_LOSS: 12 to 15; FOR_OUTPUTS: 16 …
+ */
+#ifndef PARC_CODEGEN_NUMBERS_H
+#define PARC_CODEGEN_NUMBERS_H
+
+#include "ir/ir.h"
+
+typedef struct Numbers {
+    int collectives, transfers, kernels, matmuls, work, events;
+} Numbers;
+
+/* The first number of each kind in the program: zeros in a training step. */
+Numbers numbers_first(const Program *p);
+/* The numbers in use by a training step and its forward programs. */
+Numbers numbers_all(const Program *p);
+
+/* Calls visit for a training step, then for its forward programs. */
+typedef void ProgramVisit(const Program *p, void *context);
+void programs_each(const Program *p, ProgramVisit *visit, void *context);
+
+#endif

@@ -97,6 +97,10 @@ void report_units(Out *o, const Program *p);
 /* The *n blocks that are live at the memory peak, largest first. */
 const Block **report_alive(const Program *p, int *n);
 
+/* Bytes of the staging buffer of --save-async, per rank: its parameters and
+ * optimizer states in f32, without low-precision copies. */
+int64_t report_staging(const Program *p);
+
 /* "64.00 KiB", "1.50 G". */
 const char *report_bytes(Arena *a, int64_t bytes);
 const char *report_count(Arena *a, double x);

@@ -197,6 +197,8 @@ static void memory(Out *o, const Program *p)
     number(o, "lower_bound", m->lower_bound);
     out(o, ", ");
     number(o, "host", m->host);
+    out(o, ", ");
+    number(o, "staging", report_staging(p));
     out(o, "},\n  \"at_peak\": [");
     int n;
     const Block **live = report_alive(p, &n);

@@ -13,6 +13,17 @@
 
 #include <string.h>
 
+int64_t report_staging(const Program *p)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *pm = &p->param.at[i];
+        if (pm->value && pm->init.kind != INIT_COPY)
+            bytes += type_local_bytes(&pm->type, &p->mesh);
+    }
+    return bytes;
+}
+
 const char *report_bytes(Arena *a, int64_t bytes)
 {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -120,6 +131,8 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
     if (m->host)
         out_line(o, "            %s per rank in host memory",
                  report_bytes(a, m->host));
+    out_line(o, "            %s per rank of staging in host memory, only with "
+             "--save-async", report_bytes(a, report_staging(p)));
     double forward = program_flops(p, PH_FORWARD);
     double backward = program_flops(p, PH_BACKWARD);
     out_line(o, "work        %sflop per step, whole mesh (forward %s, backward %s)",

@@ -37,6 +37,7 @@ static const KeyUnit table[] = {
     {"memory.peak", "bytes", rank, NULL},
     {"memory.lower_bound", "bytes", rank, NULL},
     {"memory.host", "bytes", rank, NULL},
+    {"memory.staging", "bytes", rank, NULL},
     {"at_peak.bytes", "bytes", rank, NULL},
     {"transfers.bytes", "bytes", rank, "call"},
     {"transfers.count", "calls", rank, "step"},

@@ -31,7 +31,7 @@ typedef struct RtOptions {
     const char *program; /* name in messages: the base name of argv[0] */
     int64_t steps, seed, threads; /* threads 0: as planned */
     bool shuffle, info, dry_run, help, version, init_partial;
-    const char *data, *export_to, *log, *trace, *print_shards;
+    const char *data, *export_to, *log, *trace, *print_shards, *tensorboard;
     RtTexts init;
     /* Of --export: the number of a word of the option, from 1 on, and bytes;
      * 0: the default. */
@@ -520,14 +520,18 @@ typedef struct RtData {
     int64_t first; /* offset in bytes of the first token */
     int width;     /* bytes of a token */
     int64_t tokens, sequences;
+    bool shuffle;
+    int64_t seed; /* of synthetic data and of the shuffle */
 } RtData;
 
 /* Whether a token file can supply the model's inputs: the model has exactly
  * one integer input apart from the labels. */
 bool rt_takes_tokens(const ParcModel *model);
-/* `spec` NULL: synthetic data. */
-bool rt_data_open(RtData *d, const char *spec, const ParcModel *model,
-                  const char *program);
+/* `spec` NULL: synthetic data. False after a message. */
+bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
+                  const ParcModel *model, const char *program);
+/* The number of whole batches; 0: synthetic data, which has no end. */
+int64_t rt_data_batches(const RtData *d, const ParcModel *model);
 void rt_data_close(RtData *d);
 /* Checks that the run does not write a file that it also reads or writes for
  * another option; false after a message (rt_input.c). */
@@ -539,14 +543,16 @@ typedef struct RtBatch {
     char why[512]; /* error of the batch, or "" */
 } RtBatch;
 
-/* Ensures that the rank's part of every input is in place for a step (0, 1,
- * …). Ends the run if the data cannot be used. */
-void rt_batch(ParcRt *rt, const RtData *d, const RtOptions *o, int64_t step,
-              RtBatch *b);
-/* Prepares the batch of a step while the previous step runs, if the target can
- * overlap them. */
-void rt_batch_ahead(ParcRt *rt, const RtData *d, const RtOptions *o,
-                    int64_t step, RtBatch *b);
+/* Writes the rank's part of batch `step` (0, 1, …) to each of a program's
+ * inputs. False, with the error in b->why, if the data cannot be used. */
+bool rt_batch_inputs(ParcRt *rt, const RtData *d, const ParcInput *input,
+                     int ninputs, int64_t step, RtBatch *b);
+/* Ensures that the inputs of the training step hold batch `step`. Ends the run
+ * if the data cannot be used. */
+void rt_batch(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b);
+/* Prepares a batch of the training step while the previous step runs, if the
+ * target can overlap them. */
+void rt_batch_ahead(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b);
 
 /* ---- learning rates (rt_schedule.c) ---- */
 
@@ -563,26 +569,5 @@ bool rt_scale_step(ParcRt *rt, int64_t step, double norm);
 /* Ends the run after a step with a non-finite gradient norm; the message names
  * a parameter whose gradient is not finite. All ranks call it. */
 _Noreturn void rt_nonfinite(ParcRt *rt, int64_t step, double norm);
-
-/* ---- logs (rt_log.c) ---- */
-
-typedef struct RtLog {
-    int file; /* -1: no log file */
-    bool terminal;
-    const char *path;
-    int64_t steps, tokens_a_step;
-    double begin, last_step, last_line, peak_flops;
-    float first_loss;
-} RtLog;
-
-/* Opens, locks and truncates the file; false after a message. */
-bool rt_log_open(RtLog *l, const RtOptions *o, const ParcModel *model);
-void rt_log_start(RtLog *l, const ParcRt *rt);
-/* Writes the line of step 1, 2, …; rank 0 calls it. */
-void rt_log_step(RtLog *l, ParcRt *rt, int64_t step);
-/* Reports a skipped step and the new loss scale; rank 0 calls it. */
-void rt_log_skip(RtLog *l, int64_t step, double from, double to);
-/* `steps`: number of steps that the run has executed. */
-void rt_log_end(RtLog *l, ParcRt *rt, int64_t steps);
 
 #endif

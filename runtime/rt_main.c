@@ -164,14 +164,13 @@ static bool prepare_run(RtRun *run, int threads)
     bool quiet = run->launch.rank != 0;
     bool launched = run->launch.by != NULL;
     bool runs = o->dry_run || o->steps > 0;
-    run->log.file = -1;
     return rt_params_check(m, o->program) &&
-           rt_data_open(&run->data, o->data, m, o->program) &&
+           rt_data_open(&run->data, o->data, o->shuffle, o->seed, m, o->program) &&
            open_weights(run) &&
            (launched ||
             rt_world_open(&run->world, m, o->program, threads, NULL, runs)) &&
            prepare_files(run) &&
-           (quiet || rt_log_open(&run->log, o, m));
+           (quiet || rt_report_open(&run->report, o, m));
 }
 
 /* Under a launcher the ranks connect first. Rank 0 checks the inputs before

@@ -59,6 +59,8 @@ static const Option options[] = {
      "largest file of an exported directory (default 5GB); MB, GiB, …"},
     {"--log", "FILE", TEXT, AT(log), 0,
      "write one JSON object per step to FILE"},
+    {"--tensorboard", "DIR", TEXT, AT(tensorboard), 0,
+     "write the curves of the log to a new event file in DIR"},
     {"--trace", "FILE", TEXT, AT(trace), 0,
      "write a timeline of all ranks for a few steps to FILE (JSON, for\n"
      "ui.perfetto.dev or chrome://tracing)"},

@@ -6,6 +6,7 @@
 #include "checkpoint/agree.h"
 #include "checkpoint/export.h"
 #include "checkpoint/weights.h"
+#include "log/report.h"
 #include "rt_job.h"
 
 typedef struct RtRun {
@@ -15,7 +16,7 @@ typedef struct RtRun {
     RtWorld world;
     RtData data;
     RtWeights weights;
-    RtLog log;
+    RtReport report;
     RtExportTo export_to;
     char *trace_temporary; /* the name of the trace while it is written */
     RtAgree agree;

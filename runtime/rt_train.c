@@ -58,7 +58,7 @@ static void ask_for_results(ParcRt *rt)
 
 static void begin_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
-    rt_batch(rt, &run->data, &run->options, step - 1, batch);
+    rt_batch(rt, &run->data, step - 1, batch);
     set_scalars(rt, step, run->options.steps);
     set_key(rt, step, run->options.seed);
 }
@@ -119,7 +119,7 @@ static void check_gradients(ParcRt *rt, RtRun *run, int64_t step)
     double scale = rt->scale.scale;
     if (scale > 0 && !rt_scale_step(rt, step, norm)) {
         if (rt->rank == 0) {
-            rt_log_skip(&run->log, step, scale, rt->scale.scale);
+            rt_report_skip(&run->report, step, scale, rt->scale.scale);
         }
         return;
     }
@@ -144,17 +144,21 @@ static void note_noise(const RtRun *run)
 static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
     atomic_store(&rt->world->slot[rt->rank].step, step);
+    rt_report_step_begin(&run->report);
     rt_trace_begin(rt, step);
     begin_step(rt, run, step, batch);
     rt_device_step(rt);
     ask_for_results(rt);
-    rt_batch_ahead(rt, &run->data, &run->options, step, batch);
+    if (step < run->options.steps) {
+        rt_batch_ahead(rt, &run->data, step, batch);
+    }
     rt_device_results(rt);
     rt_trace_end(rt);
     check_loss(rt, run, step, batch);
     check_gradients(rt, run, step);
+    rt_report_step_end(&run->report);
     if (rt->rank == 0) {
-        rt_log_step(&run->log, rt, step);
+        rt_report_step(&run->report, rt, step, NAN);
     }
     if (run->options.trace && step == rt->world->trace.last) {
         write_trace(rt, run);
@@ -172,7 +176,7 @@ void rt_train(ParcRt *rt, RtRun *run)
     RtBatch batch = {0};
     if (rt->rank == 0) {
         note_noise(run);
-        rt_log_start(&run->log, rt);
+        rt_report_start(&run->report, rt, run->done, run->options.steps);
     }
     if (run->done < run->options.steps) {
         rt_agree_start(run);
@@ -182,6 +186,6 @@ void rt_train(ParcRt *rt, RtRun *run)
         run->done++;
     }
     if (rt->rank == 0) {
-        rt_log_end(&run->log, rt, run->done);
+        rt_report_end(&run->report, rt, run->done);
     }
 }

@@ -48,10 +48,10 @@ static int64_t part_bytes(const ParcRt *rt, const ParcInput *in)
 }
 
 /* The index in the file of sequence `number`, which counts over all epochs. */
-static int64_t sequence_at(const RtData *d, const RtOptions *o, int64_t number)
+static int64_t sequence_at(const RtData *d, int64_t number)
 {
     int64_t at = number % d->sequences;
-    return o->shuffle ? rt_permute(o->seed, (uint32_t)(number / d->sequences),
+    return d->shuffle ? rt_permute(d->seed, (uint32_t)(number / d->sequences),
                                    d->sequences, at)
                       : at;
 }
@@ -84,15 +84,15 @@ static bool read_sequence(const RtData *d, const ParcInput *in, int32_t *to,
     return true;
 }
 
-static bool from_file(ParcRt *rt, const RtData *d, const RtOptions *o,
-                      const ParcInput *in, int64_t step, RtBatch *b)
+static bool from_file(ParcRt *rt, const RtData *d, const ParcInput *in,
+                      int64_t step, RtBatch *b)
 {
     int32_t *to = (int32_t *)(void *)(rt->arena + in->offset);
     for (int64_t m = 0; m < microbatches(in); m++) {
         Part p = part_of(rt, in, m);
         for (int64_t row = 0; row < p.rows; row++) {
             int64_t number = step * in->dim[0] + p.first + row;
-            int64_t first = sequence_at(d, o, number) * in->dim[1];
+            int64_t first = sequence_at(d, number) * in->dim[1];
             if (!read_sequence(d, in, to, first + in->is_labels, b)) {
                 return false;
             }
@@ -105,24 +105,24 @@ static bool from_file(ParcRt *rt, const RtData *d, const RtOptions *o,
 enum { PIECE = 4096 };
 
 /* Fills elements first … first+n-1 of a floating-point input. */
-static void noise(void *to, const RtOptions *o, const ParcInput *in,
+static void noise(void *to, const RtData *d, const ParcInput *in,
                   int64_t first, int64_t n)
 {
     float piece[PIECE];
     for (int64_t at = 0; at < n; at += PIECE) {
         int64_t count = n - at < PIECE ? n - at : PIECE;
-        rt_random_normal(piece, o->seed, RT_STREAM_DATA, rt_hash(in->name),
+        rt_random_normal(piece, d->seed, RT_STREAM_DATA, rt_hash(in->name),
                          first + at, count, 1);
         rt_narrow(in->type, rt_element_out(in->type, to, at), piece, count);
     }
 }
 
-static void synthetic(ParcRt *rt, const RtOptions *o, const ParcInput *in,
+static void synthetic(ParcRt *rt, const RtData *d, const ParcInput *in,
                       int64_t step)
 {
     int64_t row = 1;
-    for (int d = 1; d < in->ndim; d++) {
-        row *= in->dim[d];
+    for (int k = 1; k < in->ndim; k++) {
+        row *= in->dim[k];
     }
     bool ints = in->type == PARC_I32;
     bool stream = ints && in->ndim == 2 && row == rt->model->seq;
@@ -132,51 +132,57 @@ static void synthetic(ParcRt *rt, const RtOptions *o, const ParcInput *in,
         int64_t first = (step * in->dim[0] + p.first) * row, n = p.rows * row;
         if (ints) {
             uint32_t key = rt_hash(stream ? "tokens" : in->name);
-            rt_random_below(to, o->seed, RT_STREAM_DATA, key,
+            rt_random_below(to, d->seed, RT_STREAM_DATA, key,
                             first + (stream && in->is_labels), n, in->below);
         } else {
-            noise(to, o, in, first, n);
+            noise(to, d, in, first, n);
         }
         to = rt_element_out(in->type, to, n);
     }
 }
 
-static void make(ParcRt *rt, const RtData *d, const RtOptions *o, int64_t step,
-                 RtBatch *b)
+bool rt_batch_inputs(ParcRt *rt, const RtData *d, const ParcInput *input,
+                     int ninputs, int64_t step, RtBatch *b)
 {
     b->made = step + 1;
     b->why[0] = 0;
-    for (int i = 0; i < rt->model->ninputs; i++) {
-        const ParcInput *in = &rt->model->input[i];
+    for (int i = 0; i < ninputs; i++) {
+        const ParcInput *in = &input[i];
         if (in->offset < 0) {
-            continue; /* the step does not read this input */
+            continue; /* the program does not read this input */
         }
         if (d->path && in->type == PARC_I32) {
-            if (!from_file(rt, d, o, in, step, b)) {
-                return;
+            if (!from_file(rt, d, in, step, b)) {
+                return false;
             }
         } else {
-            synthetic(rt, o, in, step);
+            synthetic(rt, d, in, step);
         }
         rt_device_upload(rt, in->offset, part_bytes(rt, in));
     }
+    return true;
 }
 
-void rt_batch(ParcRt *rt, const RtData *d, const RtOptions *o, int64_t step,
-              RtBatch *b)
+void rt_batch(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b)
 {
+    const ParcModel *m = rt->model;
     if (b->made != step + 1) {
-        make(rt, d, o, step, b);
+        rt_batch_inputs(rt, d, m->input, m->ninputs, step, b);
     }
     if (b->why[0]) {
         rt_fail_at(rt, "%s", b->why);
     }
 }
 
-void rt_batch_ahead(ParcRt *rt, const RtData *d, const RtOptions *o,
-                    int64_t step, RtBatch *b)
+void rt_batch_ahead(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b)
 {
-    if (step < o->steps && rt_device_runs_beside(rt)) {
-        make(rt, d, o, step, b);
+    const ParcModel *m = rt->model;
+    if (rt_device_runs_beside(rt)) {
+        rt_batch_inputs(rt, d, m->input, m->ninputs, step, b);
     }
+}
+
+int64_t rt_data_batches(const RtData *d, const ParcModel *model)
+{
+    return d->path ? d->sequences / model->batch : 0;
 }

@@ -179,10 +179,10 @@ static bool count_tokens(RtData *d, const ParcModel *model)
     return true;
 }
 
-bool rt_data_open(RtData *d, const char *spec, const ParcModel *model,
-                  const char *program)
+bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
+                  const ParcModel *model, const char *program)
 {
-    memset(d, 0, sizeof *d);
+    *d = (RtData){.shuffle = shuffle, .seed = seed};
     if (!spec || strcmp(spec, "synthetic") == 0) {
         return true;
     }

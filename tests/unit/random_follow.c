@@ -130,8 +130,7 @@ static void set_batch(const BinaryRun *run, Interp *in, int64_t step)
     ParcRt rt = {.model = &model, .nranks = 1};
     rt.arena = arena_alloc(run->arena, (size_t)bytes + 1);
     rt.group[0] = (RtGroup){.n = 1};
-    RtOptions o = {.seed = run->seed};
-    rt_batch(&rt, &(RtData){0}, &o, step, &(RtBatch){0});
+    rt_batch(&rt, &(RtData){.seed = run->seed}, step, &(RtBatch){0});
     for (int i = 0; i < p->input.n; i++) {
         int64_t n = type_elements(&p->input.at[i].type);
         double *x = NEW_ARRAY(run->arena, double, n + 1);

@@ -1,0 +1,121 @@
+/* report.c: collects the record of each step and passes it to the log, the
+ * progress line and the event file.
+ *
+ *   {step 3, loss 5.12, lr 1e-3, …}  ->  {"step": 3, "loss": 5.12, …}   (log)
+ *                                        step 3/20  loss 5.1200 …  (progress)
+ *                                        loss: (3, 5.12) …      (TensorBoard)
+ */
+#include "log/report.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "rt_device.h"
+
+#define AT(name) offsetof(RtRecord, name)
+const RtField rt_fields[] = {
+    {"step", AT(step), true, false, false},
+    {"loss", AT(loss), false, false, true},
+    {"val_loss", AT(val_loss), false, true, true},
+    {"grad_norm", AT(grad_norm), false, false, true},
+    {"lr", AT(lr), false, false, true},
+    {"loss_scale", AT(loss_scale), false, true, true},
+    {"tokens", AT(tokens), true, false, false},
+    {"tokens_per_s", AT(tokens_per_s), false, false, true},
+    {"step_ms", AT(step_ms), false, false, true},
+    {"mfu", AT(mfu), false, false, true},
+    {"hfu", AT(hfu), false, false, true},
+    {"host_bytes", AT(host_bytes), true, true, true},
+    {"peak_bytes", AT(peak_bytes), true, false, true},
+    {NULL, 0, false, false, false},
+};
+
+double rt_field_value(const RtField *f, const RtRecord *r)
+{
+    const char *at = (const char *)r + f->at;
+    return f->whole ? (double)*(const int64_t *)(const void *)at
+                    : *(const double *)(const void *)at;
+}
+
+static double output(ParcRt *rt, int64_t offset)
+{
+    return offset >= 0 ? (double)*rt_floats(rt, offset) : NAN;
+}
+
+static RtRecord collect(const RtReport *r, ParcRt *rt, int64_t step,
+                        double val_loss)
+{
+    const ParcModel *m = rt->model;
+    double seconds = r->step_seconds;
+    double peak = r->peak_flops > 0 ? r->peak_flops : NAN;
+    return (RtRecord){
+        .step = step,
+        .loss = output(rt, m->loss_offset),
+        .val_loss = val_loss,
+        .grad_norm = output(rt, m->grad_norm_offset),
+        .lr = rt->lr,
+        .loss_scale = m->loss_scale > 0 ? rt->scale.used : NAN,
+        .tokens = r->tokens_a_step * step,
+        .tokens_per_s = (double)r->tokens_a_step / seconds,
+        .step_ms = seconds * 1e3,
+        .mfu = m->flops / seconds / peak,
+        .hfu = m->executed_flops / seconds / peak,
+        .host_bytes = rt->host_bytes,
+        .peak_bytes = rt->peak_bytes,
+    };
+}
+
+bool rt_report_open(RtReport *r, const RtOptions *o, const ParcModel *model)
+{
+    memset(r, 0, sizeof *r);
+    r->log.file = r->events.file = -1;
+    r->tokens_a_step = model->batch * (model->seq > 0 ? model->seq : 1);
+    if (o->dry_run) {
+        return true;
+    }
+    return (!o->log || rt_log_open(&r->log, o->log, o->program)) &&
+           (!o->tensorboard ||
+            rt_events_open(&r->events, o->tensorboard, o->program));
+}
+
+void rt_report_start(RtReport *r, ParcRt *rt, int64_t done, int64_t steps)
+{
+    r->peak_flops = rt_device_peak_flops(rt);
+    rt_progress_start(&r->progress, done, steps);
+    rt_events_start(&r->events, rt, done);
+}
+
+void rt_report_step_begin(RtReport *r)
+{
+    r->step_begin = rt_now();
+}
+
+void rt_report_step_end(RtReport *r)
+{
+    r->step_seconds = rt_now() - r->step_begin;
+}
+
+void rt_report_step(RtReport *r, ParcRt *rt, int64_t step, double val_loss)
+{
+    RtRecord record = collect(r, rt, step, val_loss);
+    r->progress.seconds += r->step_seconds;
+    r->progress.tokens += r->tokens_a_step;
+    rt_log_write(&r->log, rt, &record);
+    rt_events_write(&r->events, rt, &record);
+    rt_progress_step(&r->progress, &record);
+}
+
+void rt_report_skip(const RtReport *r, int64_t step, double from, double to)
+{
+    rt_say("%sstep %lld is skipped: gradients are not finite at a loss scale "
+           "of %g, which becomes %g",
+           r->progress.terminal ? "\r\033[K" : "", (long long)step, from, to);
+}
+
+void rt_report_end(RtReport *r, ParcRt *rt, int64_t done)
+{
+    rt_progress_end(&r->progress, done);
+    rt_log_close(&r->log, rt);
+    rt_events_close(&r->events, rt);
+}

@@ -1,0 +1,100 @@
+/* report.h: declares what a run reports while it trains: a record per step,
+ * which becomes a line of the log file, a progress line and points in
+ * TensorBoard's event file. Rank 0 alone reports. */
+#ifndef PARC_RT_REPORT_H
+#define PARC_RT_REPORT_H
+
+#include "rt.h"
+
+/* The results of one step. A value that is not known is NAN. */
+typedef struct RtRecord {
+    int64_t step;             /* from 1 */
+    double loss, val_loss;    /* val_loss: NAN without an evaluation after this
+                                 step */
+    double grad_norm, lr;
+    double loss_scale;
+    int64_t tokens;           /* since the start of the run */
+    double tokens_per_s, step_ms; /* of the training step alone */
+    double mfu, hfu;          /* model and hardware flops utilization */
+    int64_t host_bytes, peak_bytes; /* of a rank */
+} RtRecord;
+
+/* The fields of a record in the order of the log; the last one has no name. */
+typedef struct RtField {
+    const char *name; /* in the log and in TensorBoard */
+    size_t at;        /* offset in RtRecord */
+    bool whole;       /* an int64_t; else a double */
+    bool optional;    /* absent if the value is NAN or 0; else null if it is not
+                         finite */
+    bool curve;       /* drawn by TensorBoard */
+} RtField;
+extern const RtField rt_fields[];
+double rt_field_value(const RtField *f, const RtRecord *r);
+
+/* The log file (jsonl.c). */
+typedef struct RtLog {
+    int file; /* -1: none */
+    const char *path;
+} RtLog;
+
+/* The progress on standard error (progress.c). */
+typedef struct RtProgress {
+    bool terminal;
+    int64_t first, steps;    /* the run's steps are first+1 … steps */
+    double begin, last_line; /* seconds */
+    double first_loss, last_loss;
+    double seconds;          /* sum of the training steps */
+    int64_t tokens;          /* of these steps */
+} RtProgress;
+
+/* TensorBoard's event file (tensorboard.c). */
+typedef struct RtEvents {
+    int file; /* -1: none */
+    char *path;
+} RtEvents;
+
+typedef struct RtReport {
+    RtLog log;
+    RtProgress progress;
+    RtEvents events;
+    int64_t tokens_a_step;
+    double peak_flops;
+    double step_begin, step_seconds;
+} RtReport;
+
+/* Opens the files that the options request; false after a message. No file is
+ * open before. */
+bool rt_report_open(RtReport *r, const RtOptions *o, const ParcModel *model);
+/* The run begins with step done+1. */
+void rt_report_start(RtReport *r, ParcRt *rt, int64_t done, int64_t steps);
+/* The begin and the end of a training step, for its time: evaluation and
+ * checkpoints between two steps do not count. */
+void rt_report_step_begin(RtReport *r);
+void rt_report_step_end(RtReport *r);
+/* Reports the step that has ended. `val_loss` is NAN without an evaluation. */
+void rt_report_step(RtReport *r, ParcRt *rt, int64_t step, double val_loss);
+/* Reports a skipped step and the new loss scale. */
+void rt_report_skip(const RtReport *r, int64_t step, double from, double to);
+/* Prints the summary and closes the files. `done`: the last completed step. */
+void rt_report_end(RtReport *r, ParcRt *rt, int64_t done);
+
+/* ---- parts ---- */
+
+/* Opens, locks and truncates the file; false after a message. */
+bool rt_log_open(RtLog *l, const char *path, const char *program);
+void rt_log_write(RtLog *l, ParcRt *rt, const RtRecord *r);
+void rt_log_close(RtLog *l, ParcRt *rt);
+
+void rt_progress_start(RtProgress *p, int64_t done, int64_t steps);
+void rt_progress_step(RtProgress *p, const RtRecord *r);
+void rt_progress_end(const RtProgress *p, int64_t done);
+
+/* Creates the directory if it does not exist, and a file in it; false after a
+ * message. */
+bool rt_events_open(RtEvents *e, const char *directory, const char *program);
+/* TensorBoard discards points of earlier files from step done+1 on. */
+void rt_events_start(RtEvents *e, ParcRt *rt, int64_t done);
+void rt_events_write(RtEvents *e, ParcRt *rt, const RtRecord *r);
+void rt_events_close(RtEvents *e, ParcRt *rt);
+
+#endif

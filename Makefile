@@ -6,6 +6,7 @@
 #                   level
 #   make fuzz       fuzzes the readers of files for SECONDS (600), from SEED
 #   make curves     compares the loss curves of all variants of the examples
+#   make resume    resumes all variants of the examples on all meshes
 #   make demo       compiles and trains a small Llama on a 2x2 mesh
 #   make bench      compares step time with the machine's peak and with PyTorch
 #   make levels     builds the runtime libraries of the levels of --cpu
@@ -79,7 +80,7 @@ UNIT_BIN = $(UNIT:tests/unit/%.c=$(BUILD)/unit/%)
 UNIT_LIB_OBJ = $(UNIT_LIB:%.c=$(BUILD)/obj/%.o)
 
 .PHONY: all levels check check-unit check-golden check-asan \
-        check-cpu fuzz curves demo bench bench-compile setup \
+        check-cpu fuzz curves resume demo bench bench-compile setup \
         install uninstall clean lint
 .SECONDARY:
 
@@ -175,7 +176,8 @@ $(BUILD)/obj/frontend/%.o: frontend/%.c | $(GEN)
 	$(Q)$(CC) $(CFLAGS) $(PARC_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/obj/tests/unit/runtime_split.o \
-$(BUILD)/obj/tests/unit/runtime_params.o: PARC_CFLAGS += -Iruntime
+$(BUILD)/obj/tests/unit/runtime_params.o \
+$(BUILD)/obj/tests/unit/runtime_pieces.o: PARC_CFLAGS += -Iruntime
 $(BUILD)/obj/tests/unit/cuda_%.o: \
     PARC_CFLAGS += -Iruntime $(CUDA_INCLUDE:%=-isystem %)
 
@@ -237,6 +239,9 @@ fuzz:
 
 curves: all
 	$(Q)BUILD=$(BUILD) CURVES=all sh tests/e2e/curves.sh
+
+resume: all
+	$(Q)BUILD=$(BUILD) RESUME=all sh tests/e2e/resume.sh
 
 demo: all
 	$(Q)BUILD=$(BUILD) sh scripts/demo.sh

@@ -72,8 +72,9 @@ typedef struct ParcParam {
     const char *name;    /* '*' for each stack dim, leftmost first, is replaced
                             by the layer's number, or by "3", "0-3", "0-6:2"
                             for the layers that it stacks */
-    const char *state;   /* NULL: a parameter; else the state "m", "v", … of
-                            the parameter `name` */
+    const char *state;   /* NULL: a parameter; else an optimizer state "m",
+                            "v", …; `name` is then the parameter's name and
+                            ".m" */
     int nstack, ndim;
     int64_t stack[PARC_MAX_STACK];
     int64_t dim[PARC_MAX_DIMS]; /* global shape */

@@ -31,12 +31,15 @@ typedef struct RtOptions {
     const char *program; /* name in messages: the base name of argv[0] */
     int64_t steps, seed, threads; /* threads 0: as planned */
     bool shuffle, info, dry_run, help, version, init_partial;
+    bool seed_given;
     const char *data, *export_to, *log, *trace, *print_shards, *tensorboard;
+    const char *resume;
     RtTexts init;
     /* Of --export: the number of a word of the option, from 1 on, and bytes;
      * 0: the default. */
     int64_t export_dtype, export_names, export_shard_bytes;
     const char *save;
+    int64_t save_every, keep; /* 0: only after the last step; 0: all */
     int64_t trace_steps;
     int64_t max_time; /* seconds; 0: no limit */
 } RtOptions;
@@ -81,6 +84,8 @@ typedef struct RtSlot {
     _Atomic uint32_t begun[PARC_STREAMS]; /* collectives that each stream of
                                              the device has begun and ended:
                                              rt_cuda_progress.c */
+    _Atomic int32_t save_error;        /* errno of the rank's part of the latest
+                                          save; 0: it was written */
     uint64_t plan_hash;
 } RtSlot;
 
@@ -208,7 +213,9 @@ enum {
     RT_AT_MATMULS = -5,
     RT_AT_DECISION = -6,
     RT_AT_FORWARD = -7,
-    RT_AT_LEAST = RT_AT_FORWARD,
+    RT_AT_SAVE = -8,
+    RT_AT_RESUME = -9,
+    RT_AT_LEAST = RT_AT_RESUME,
 };
 const char *rt_collective_name(const ParcModel *model, int id);
 

@@ -379,9 +379,12 @@ static void hand_out(RtStore *s, const RtFrame *f, int id)
     bool trace = f->id == RT_OF_TRACE;
     int own = s->launch->rank;
     const char *from = trace ? (const char *)rt_trace_ring(w, own)
-                             : rt_world_arena(w, own);
-    int64_t room =
-        trace ? (int64_t)w->trace.stride : rt_arena_end(w->model);
+                       : f->id == RT_OF_SAVE
+                           ? (const char *)&w->slot[own].save_error
+                           : rt_world_arena(w, own);
+    int64_t room = trace                   ? (int64_t)w->trace.stride
+                   : f->id == RT_OF_SAVE ? (int64_t)sizeof(int32_t)
+                                         : rt_arena_end(w->model);
     if (f->a < 0 || f->b < 0 || f->b > room || f->a > room - f->b ||
         (trace && !w->trace.rings)) {
         fail_mismatch(s, 0, id);

@@ -85,7 +85,7 @@ enum {
     RT_SAY_PLACE, /* the state of rank id; a: the rank that asked */
     RT_SAY_SIGNAL, /* signal `id` has reached the rank */
 };
-enum { RT_OF_ARENA, RT_OF_TRACE };
+enum { RT_OF_ARENA, RT_OF_TRACE, RT_OF_SAVE }; /* RT_OF_SAVE: save_error */
 typedef struct RtFrame {
     uint32_t say;
     int32_t id;

@@ -159,6 +159,25 @@ int64_t rt_json_integer(RtJson *j)
     return value;
 }
 
+int64_t rt_json_signed(RtJson *j)
+{
+    bool negative = rt_json_take(j, '-');
+    int c = rt_json_peek(j);
+    int64_t value = 0;
+    if (c < '0' || c > '9') {
+        rt_json_fail(j, "expected a whole number");
+    }
+    while (!j->error && j->at < j->end && j->text[j->at] >= '0' &&
+           j->text[j->at] <= '9') {
+        int digit = j->text[j->at++] - '0';
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, negative ? -digit : digit, &value)) {
+            rt_json_fail(j, "a number is too large");
+        }
+    }
+    return j->error ? 0 : value;
+}
+
 int rt_json_integers(RtJson *j, int64_t *to, int room)
 {
     int n = 0;
@@ -292,4 +311,21 @@ static void skip(RtJson *j, int depth)
 void rt_json_skip(RtJson *j)
 {
     skip(j, 0);
+}
+
+void rt_json_print(FILE *to, const char *text)
+{
+    fputc('"', to);
+    for (const char *c = text; *c; c++) {
+        if (*c == '"' || *c == '\\') {
+            fprintf(to, "\\%c", *c);
+        } else if (*c == '\n') {
+            fputs("\\n", to);
+        } else if ((unsigned char)*c < ' ') {
+            fprintf(to, "\\u%04x", (unsigned)*c);
+        } else {
+            fputc(*c, to);
+        }
+    }
+    fputc('"', to);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* A position in text[0 … end). Initialize text, at and end. */
 typedef struct RtJson {
@@ -28,6 +29,8 @@ void rt_json_expect(RtJson *j, int c, const char *error);
 void rt_json_string(RtJson *j, char *to, size_t room);
 /* A whole number from 0; an error above INT64_MAX / 16. */
 int64_t rt_json_integer(RtJson *j);
+/* Any whole number of 64 bits. */
+int64_t rt_json_signed(RtJson *j);
 /* Reads a list such as [1, 2, 3]; returns its length, an error above `room`. */
 int rt_json_integers(RtJson *j, int64_t *to, int room);
 double rt_json_number(RtJson *j);
@@ -43,5 +46,8 @@ void rt_json_list(RtJson *j);
 bool rt_json_next(RtJson *j);
 /* Reads any value. */
 void rt_json_skip(RtJson *j);
+
+/* Prints a text as a JSON string. */
+void rt_json_print(FILE *to, const char *text);
 
 #endif

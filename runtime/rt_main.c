@@ -14,6 +14,8 @@
 #include "rt_forward.h"
 #include "rt_run.h"
 
+enum { NO_CHECKPOINT = -2 }; /* of RtRun.resume_step */
+
 static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
 {
     const ParcModel *m = rt->model;
@@ -39,7 +41,13 @@ static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
     for (int i = 0; i < o->init.n; i++) {
         printf("%s %s", i ? "," : "", o->init.at[i]);
     }
-    printf("%s\n", o->init.n == 0 ? " drawn from the seed" : "");
+    printf("%s\n", run->resume.path  ? " of the checkpoint"
+                   : o->init.n == 0 ? " drawn from the seed"
+                                    : "");
+    if (run->resume.path) {
+        printf("resume    %s, after step %lld\n", run->resume.path,
+               (long long)run->start);
+    }
     if (run->data.path) {
         printf("data      %s: %lld tokens, %lld sequences of %lld%s\n",
                run->data.path, (long long)run->data.tokens,
@@ -53,6 +61,9 @@ static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
            m->optimizer);
     if (o->export_to) {
         printf("export    %s\n", rt_output_name(o->export_to));
+    }
+    if (o->save) {
+        printf("save      %s\n", o->save);
     }
     if (o->trace) {
         printf("trace     steps %lld to %lld, to %s\n",
@@ -81,6 +92,24 @@ static void finish_output(ParcRt *rt)
     }
 }
 
+/* Restores the state of a rank. A program without a loss scale ignores that of
+ * the checkpoint; one with a scale keeps its own if there is none. */
+static void resume_rank(ParcRt *rt, const RtResume *c)
+{
+    rt->updates = c->state.updates;
+    if (rt->scale.scale > 0 && c->state.scale.scale > 0) {
+        rt->scale = c->state.scale;
+    }
+    rt_resume_load(rt, c);
+}
+
+/* Whether the state at the end of the run was to be saved and was not. */
+static bool is_unsaved(const RtRun *run)
+{
+    return run->saver.directory && run->done > run->start &&
+           run->saver.saved != run->done;
+}
+
 static int rank_main(ParcRt *rt, void *context)
 {
     RtRun *run = context;
@@ -94,7 +123,11 @@ static int rank_main(ParcRt *rt, void *context)
         rt_forward_init(rt);
     }
     rt_scale_start(rt);
-    rt_params_init(rt, o->seed);
+    if (run->resume.path) {
+        resume_rank(rt, &run->resume);
+    } else {
+        rt_params_init(rt, o->seed);
+    }
     if (o->init.n > 0) {
         rt_weights_load(rt, &run->weights);
     }
@@ -120,7 +153,7 @@ static int rank_main(ParcRt *rt, void *context)
         export_weights(rt, run);
         rt_meet(rt, RT_AT_END);
     }
-    return 0;
+    return is_unsaved(run) ? 1 : 0;
 }
 
 /* Checks that rank 0 can write the files that are written at the end. */
@@ -156,6 +189,76 @@ static bool open_weights(RtRun *run)
                            run->model, o->program);
 }
 
+/* DIR of --save may have no checkpoint of a later step: two runs would be mixed
+ * in one directory. Damaged ones, which --resume has skipped, are replaced. */
+static bool check_later(const RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    bool is_in = run->resume.path && rt_resume_is_in(&run->resume, o->save);
+    int64_t *steps = NULL;
+    int n = is_in && run->resume.newest ? 0 : rt_steps_list(o->save, &steps);
+    bool good = n <= 0 || steps[0] <= run->start;
+    if (!good) {
+        rt_error(o->program,
+                 "--save: '%s' has a checkpoint of step %lld, after step %lld "
+                 "at which this run starts; --resume %s continues it, "
+                 "or save to another directory",
+                 o->save, (long long)steps[0], (long long)run->start, o->save);
+    }
+    free(steps);
+    return good;
+}
+
+/* Seed, order and data of a resumed run are those of its checkpoint. */
+static bool adopt_state(RtRun *run)
+{
+    RtOptions *o = &run->options;
+    const RtRunState *s = &run->resume.state;
+    if (o->seed_given && o->seed != s->seed) {
+        rt_error(o->program,
+                 "--seed %lld: the checkpoint's run has the seed %lld, which "
+                 "cannot change; leave --seed out",
+                 (long long)o->seed, (long long)s->seed);
+        return false;
+    }
+    if (o->shuffle && !s->shuffle) {
+        rt_error(o->program, "--shuffle: the checkpoint's run does not shuffle, "
+                             "which cannot change; leave --shuffle out");
+        return false;
+    }
+    o->seed = s->seed;
+    o->shuffle = s->shuffle;
+    if (!o->data && s->data && strcmp(s->data, "synthetic") != 0) {
+        o->data = s->data;
+    }
+    run->start = run->done = s->step;
+    return true;
+}
+
+/* Opens --save's directory and the checkpoint of --resume. Rank 0 locks the
+ * directory before it selects a checkpoint. */
+static bool open_checkpoints(RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    RtSaver *s = &run->saver;
+    bool first = run->launch.rank == 0;
+    *s = (RtSaver){.directory = o->save, .lock = -1, .every = o->save_every,
+                   .keep = o->keep, .saved = -1};
+    if (o->save && first && !rt_saver_open(s, o->program)) {
+        return false;
+    }
+    if (o->resume && run->resume_step != NO_CHECKPOINT &&
+        (!rt_resume_open(&run->resume, o->resume, o->save, run->resume_step,
+                         run->model, o->program) ||
+         (run->resume.path && !adopt_state(run)))) {
+        return false;
+    }
+    if (o->save && run->resume.path && rt_resume_is_in(&run->resume, o->save)) {
+        s->saved = run->start;
+    }
+    return !o->save || !first || check_later(run);
+}
+
 /* Opens the inputs and outputs of a process; output files come last. */
 static bool prepare_run(RtRun *run, int threads)
 {
@@ -164,22 +267,25 @@ static bool prepare_run(RtRun *run, int threads)
     bool quiet = run->launch.rank != 0;
     bool launched = run->launch.by != NULL;
     bool runs = o->dry_run || o->steps > 0;
-    return rt_params_check(m, o->program) &&
+    return rt_params_check(m, o->program) && open_checkpoints(run) &&
            rt_data_open(&run->data, o->data, o->shuffle, o->seed, m, o->program) &&
            open_weights(run) &&
            (launched ||
             rt_world_open(&run->world, m, o->program, threads, NULL, runs)) &&
            prepare_files(run) &&
-           (quiet || rt_report_open(&run->report, o, m));
+           (quiet || rt_report_open(&run->report, o, m, run->start,
+                                    run->resume.state.tokens));
 }
 
 /* Under a launcher the ranks connect first. Rank 0 checks the inputs before
- * the others do, so an error is printed once. */
+ * the others do, so an error is printed once, and selects the checkpoint. */
 static int prepare_launched(RtRun *run, int threads)
 {
     RtWorld *w = &run->world;
     const RtOptions *o = &run->options;
-    int32_t good = 1;
+    struct {
+        int64_t good, step;
+    } first = {.good = 1};
     if (!rt_world_open(w, run->model, o->program, threads, &run->launch,
                        o->dry_run || o->steps > 0)) {
         if (w->store) {
@@ -188,13 +294,34 @@ static int prepare_launched(RtRun *run, int threads)
         return 1;
     }
     if (run->launch.rank == 0) {
-        good = prepare_run(run, threads);
+        first.good = prepare_run(run, threads);
+        first.step = run->resume.path ? run->resume.state.step : NO_CHECKPOINT;
     }
-    rt_job_broadcast(w->store, RT_AT_START, &good, sizeof good);
-    if (good && run->launch.rank != 0 && !prepare_run(run, threads)) {
-        rt_job_fail(w->store, NULL);
+    rt_job_broadcast(w->store, RT_AT_START, &first, sizeof first);
+    if (first.good && run->launch.rank != 0) {
+        run->resume_step = first.step;
+        if (!prepare_run(run, threads)) {
+            rt_job_fail(w->store, NULL);
+        }
     }
-    return good ? 0 : 1;
+    return first.good ? 0 : 1;
+}
+
+/* Whether the options of checkpoints fit each other; false after a message. */
+static bool check_options(const RtOptions *o)
+{
+    bool automatic = o->resume && strcmp(o->resume, "auto") == 0;
+    const char *error =
+        !o->save && o->save_every ? "--save-every needs --save DIR"
+        : !o->save && o->keep     ? "--keep needs --save DIR"
+        : !o->save && automatic   ? "--resume auto needs --save DIR"
+        : o->resume && o->init.n > 0
+            ? "--init and --resume exclude each other: a checkpoint has weights"
+            : NULL;
+    if (error) {
+        rt_error(o->program, "%s", error);
+    }
+    return !error;
 }
 
 /* Checks all inputs in an order that is useful to a user; files are created
@@ -212,6 +339,9 @@ static int prepare(RtRun *run)
         return 2;
     }
     int threads = (int)(o->threads > 0 ? o->threads : m->threads);
+    if (!check_options(o)) {
+        return 2;
+    }
     if (o->trace && o->steps == 0) {
         rt_error(o->program, "--trace: there is no step to trace; give "
                              "--steps 1 or more");
@@ -229,6 +359,8 @@ static int prepare(RtRun *run)
 static void release(RtRun *run)
 {
     rt_data_close(&run->data);
+    rt_resume_close(&run->resume);
+    rt_saver_close(&run->saver);
     rt_weights_close(&run->weights);
     rt_trace_close(&run->world);
     rt_world_close(&run->world);
@@ -284,7 +416,8 @@ static int print_shards(RtRun *run)
 
 int parc_main(int argc, char **argv, const ParcModel *model)
 {
-    RtRun run = {.model = model, .begin = rt_now()};
+    RtRun run = {.model = model, .begin = rt_now(),
+                 .saver = {.lock = -1}, .resume_step = -1};
     rt_streams_prepare();
     rt_signals_open();
     int status = rt_options(&run.options, argc, argv);

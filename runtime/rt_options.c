@@ -57,6 +57,15 @@ static const Option options[] = {
      "'names hf' (default, if it has one), or the model's own"},
     {"--export-shard-size", "SIZE", BYTES, AT(export_shard_bytes), 1,
      "largest file of an exported directory (default 5GB); MB, GiB, …"},
+    {"--save", "DIR", TEXT, AT(save), 0,
+     "save a checkpoint to DIR/step-<number> after the last step"},
+    {"--save-every", "N", NUMBER, AT(save_every), 1,
+     "save a checkpoint after each N steps too"},
+    {"--keep", "N", NUMBER, AT(keep), 1,
+     "keep the newest N checkpoints of --save's directory (default: all)"},
+    {"--resume", "DIR", TEXT, AT(resume), 0,
+     "continue from the newest checkpoint in DIR, or from one checkpoint\n"
+     "(DIR/step-<number>); auto: from --save's directory, if it has one"},
     {"--log", "FILE", TEXT, AT(log), 0,
      "write one JSON object per step to FILE"},
     {"--tensorboard", "DIR", TEXT, AT(tensorboard), 0,
@@ -83,14 +92,6 @@ static const Option options[] = {
      "print the model's name and parc's version; also -V"},
     {"--val", "SPEC", LATER, 0, 0, NULL},
     {"--val-every", "N", LATER, 0, 0, NULL},
-    {"--save", "DIR", LATER, 0, 0,
-     "--export FILE writes the weights after the last step"},
-    {"--save-every", "N", LATER, 0, 0,
-     "--export FILE writes the weights after the last step"},
-    {"--keep", "N", LATER, 0, 0,
-     "--export FILE writes the weights after the last step"},
-    {"--resume", "DIR", LATER, 0, 0,
-     "--init FILE starts with weights of a file"},
 };
 enum { NOPTIONS = sizeof options / sizeof options[0] };
 
@@ -211,6 +212,7 @@ static int set_number(RtOptions *o, const Option *p, const char *value)
         return usage_error(o);
     }
     memcpy((char *)o + p->field, &(int64_t){n}, sizeof(int64_t));
+    o->seed_given |= p->field == AT(seed);
     return -1;
 }
 

@@ -5,6 +5,8 @@
 
 #include "checkpoint/agree.h"
 #include "checkpoint/export.h"
+#include "checkpoint/resume.h"
+#include "checkpoint/save.h"
 #include "checkpoint/weights.h"
 #include "log/report.h"
 #include "rt_job.h"
@@ -20,9 +22,13 @@ typedef struct RtRun {
     RtExportTo export_to;
     char *trace_temporary; /* the name of the trace while it is written */
     RtAgree agree;
+    RtSaver saver;
+    RtResume resume;
+    int64_t resume_step; /* under a launcher: the step that rank 0 has selected
+                            for --resume; see prepare_launched */
     double begin; /* time of the start of the program */
-    int64_t done; /* steps that the run has completed; a resumed run starts
-                     with those of its checkpoint */
+    int64_t start; /* steps of the run before it was resumed; 0 if it was not */
+    int64_t done; /* steps that the run has completed, `start` at first */
 } RtRun;
 
 /* Executes the steps after run->done up to the option --steps, on one rank

@@ -165,10 +165,20 @@ static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
     }
 }
 
-/* Whether there is a step to execute; equal on all ranks. */
+/* Saves if this is due or agreed, and returns whether there is a step to
+ * execute; equal on all ranks. */
 static bool goes_on(ParcRt *rt, RtRun *run)
 {
-    return run->done < run->options.steps && !(rt_agree(rt, run) & RT_STOP);
+    bool more = run->done < run->options.steps;
+    int agreed = more ? rt_agree(rt, run) : 0;
+    if (rt_save_is_due(run, run->done) ||
+        (agreed & RT_SAVE && run->saver.saved != run->done)) {
+        rt_checkpoint_save(rt, run, run->done);
+    }
+    if (agreed & RT_SAVE) {
+        rt_agree_saved(run);
+    }
+    return more && !(agreed & RT_STOP);
 }
 
 void rt_train(ParcRt *rt, RtRun *run)
@@ -176,7 +186,7 @@ void rt_train(ParcRt *rt, RtRun *run)
     RtBatch batch = {0};
     if (rt->rank == 0) {
         note_noise(run);
-        rt_report_start(&run->report, rt, run->done, run->options.steps);
+        rt_report_start(&run->report, rt, run->options.steps);
     }
     if (run->done < run->options.steps) {
         rt_agree_start(run);

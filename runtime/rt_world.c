@@ -98,7 +98,9 @@ const char *rt_collective_name(const ParcModel *model, int id)
                                       "check of the gradients",
                                       "choice of matmul kernels",
                                       "decision after a step",
-                                      "evaluation between steps"};
+                                      "evaluation between steps",
+                                      "save of a checkpoint",
+                                      "read of a checkpoint"};
     if (id < 0 && id >= RT_AT_LEAST) {
         return own[-id - 1];
     }

@@ -22,7 +22,7 @@
 /* Locks and truncates a regular file: several runs may write one pipe or
  * device. Returns NULL or an error. On a file system without locks, O_APPEND
  * still keeps lines whole. */
-static const char *take_file(int file)
+static const char *take_file(int file, const char *path, int64_t done)
 {
     struct stat st;
     if (fstat(file, &st) != 0) {
@@ -34,10 +34,11 @@ static const char *take_file(int file)
     if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         return "another run is writing it; give each run a --log of its own";
     }
-    return ftruncate(file, 0) != 0 ? strerror(errno) : NULL;
+    int64_t kept = done > 0 ? rt_log_kept(path, done) : 0;
+    return kept < 0 || ftruncate(file, kept) != 0 ? strerror(errno) : NULL;
 }
 
-bool rt_log_open(RtLog *l, const char *path, const char *program)
+bool rt_log_open(RtLog *l, const char *path, int64_t done, const char *program)
 {
     bool is_stdout = rt_output_is_stdout(path);
     l->path = path;
@@ -46,7 +47,7 @@ bool rt_log_open(RtLog *l, const char *path, const char *program)
                                0666);
     const char *why = l->file < 0 ? strerror(errno)
                       : is_stdout ? NULL
-                                  : take_file(l->file);
+                                  : take_file(l->file, path, done);
     if (why) {
         rt_error(program, "cannot write '%s': %s", rt_output_name(path), why);
     }

@@ -56,7 +56,7 @@ static RtRecord collect(const RtReport *r, ParcRt *rt, int64_t step,
         .grad_norm = output(rt, m->grad_norm_offset),
         .lr = rt->lr,
         .loss_scale = m->loss_scale > 0 ? rt->scale.used : NAN,
-        .tokens = r->tokens_a_step * step,
+        .tokens = rt_report_tokens(r, step),
         .tokens_per_s = (double)r->tokens_a_step / seconds,
         .step_ms = seconds * 1e3,
         .mfu = m->flops / seconds / peak,
@@ -66,24 +66,32 @@ static RtRecord collect(const RtReport *r, ParcRt *rt, int64_t step,
     };
 }
 
-bool rt_report_open(RtReport *r, const RtOptions *o, const ParcModel *model)
+bool rt_report_open(RtReport *r, const RtOptions *o, const ParcModel *model,
+                    int64_t done, int64_t tokens)
 {
     memset(r, 0, sizeof *r);
+    r->done = done;
+    r->tokens = tokens;
     r->log.file = r->events.file = -1;
     r->tokens_a_step = model->batch * (model->seq > 0 ? model->seq : 1);
     if (o->dry_run) {
         return true;
     }
-    return (!o->log || rt_log_open(&r->log, o->log, o->program)) &&
+    return (!o->log || rt_log_open(&r->log, o->log, done, o->program)) &&
            (!o->tensorboard ||
             rt_events_open(&r->events, o->tensorboard, o->program));
 }
 
-void rt_report_start(RtReport *r, ParcRt *rt, int64_t done, int64_t steps)
+int64_t rt_report_tokens(const RtReport *r, int64_t step)
+{
+    return r->tokens + (step - r->done) * r->tokens_a_step;
+}
+
+void rt_report_start(RtReport *r, ParcRt *rt, int64_t steps)
 {
     r->peak_flops = rt_device_peak_flops(rt);
-    rt_progress_start(&r->progress, done, steps);
-    rt_events_start(&r->events, rt, done);
+    rt_progress_start(&r->progress, r->done, steps);
+    rt_events_start(&r->events, rt, r->done);
 }
 
 void rt_report_step_begin(RtReport *r)

@@ -57,6 +57,7 @@ typedef struct RtReport {
     RtLog log;
     RtProgress progress;
     RtEvents events;
+    int64_t done, tokens;  /* steps before the first one, and their tokens */
     int64_t tokens_a_step;
     double peak_flops;
     double step_begin, step_seconds;
@@ -64,9 +65,12 @@ typedef struct RtReport {
 
 /* Opens the files that the options request; false after a message. No file is
  * open before. */
-bool rt_report_open(RtReport *r, const RtOptions *o, const ParcModel *model);
-/* The run begins with step done+1. */
-void rt_report_start(RtReport *r, ParcRt *rt, int64_t done, int64_t steps);
+/* `done`, `tokens`: steps and tokens of the run before it was resumed. */
+bool rt_report_open(RtReport *r, const RtOptions *o, const ParcModel *model,
+                    int64_t done, int64_t tokens);
+/* Tokens of the run up to a step. */
+int64_t rt_report_tokens(const RtReport *r, int64_t step);
+void rt_report_start(RtReport *r, ParcRt *rt, int64_t steps);
 /* The begin and the end of a training step, for its time: evaluation and
  * checkpoints between two steps do not count. */
 void rt_report_step_begin(RtReport *r);
@@ -80,8 +84,13 @@ void rt_report_end(RtReport *r, ParcRt *rt, int64_t done);
 
 /* ---- parts ---- */
 
-/* Opens, locks and truncates the file; false after a message. */
-bool rt_log_open(RtLog *l, const char *path, const char *program);
+/* Opens and locks the file, and removes its lines from step done+1 on; false
+ * after a message. */
+bool rt_log_open(RtLog *l, const char *path, int64_t done,
+                 const char *program);
+/* The size of a log without its lines from the first one that is after `step`
+ * or damaged; -1 and errno if it cannot be read (cut.c). */
+int64_t rt_log_kept(const char *path, int64_t step);
 void rt_log_write(RtLog *l, ParcRt *rt, const RtRecord *r);
 void rt_log_close(RtLog *l, ParcRt *rt);
 

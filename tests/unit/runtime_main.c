@@ -364,8 +364,12 @@ static void bad_usage(Check *c)
     refuses(c, 1, "--steps=1x", 2, "not '1x'");
     refuses(c, 1, "--info=1", 2, "--info takes no value");
     refuses(c, 1, "file", 2, "unexpected argument 'file'");
-    refuses(c, 1, "--save x", 2, "--save is not supported yet; --export FILE");
-    refuses(c, 1, "--resum x", 2, "unknown option '--resum'\n");
+    refuses(c, 1, "--save-every 3", 2, "--save-every needs --save DIR");
+    refuses(c, 1, "--keep 3", 2, "--keep needs --save DIR");
+    refuses(c, 1, "--resume auto", 2, "--resume auto needs --save DIR");
+    refuses(c, 1, "--resume x --init y", 2, "exclude each other");
+    refuses(c, 1, "--resume x", 1, "cannot read 'x': No such file");
+    refuses(c, 1, "--resum x", 2, "did you mean '--resume'?");
     refuses(c, 1, "--vall x", 2, "unknown option '--vall'\n");
     refuses(c, 1, "--val-every 3", 2, "--val-every is not supported yet");
     refuses(c, 1, "--threads 2", 2, "was planned for 1 thread");

@@ -1,0 +1,214 @@
+/* pieces.c: cuts what a rank stores of a tensor into rectangular blocks, and
+ * copies them.
+ *
+ * A checkpoint is read on other meshes and by other programs, which know
+ * nothing of flat shards. Each piece of a checkpoint is therefore a block of
+ * the global tensor: an offset and an extent in each dim. A flat run begins and
+ * ends anywhere in a block of rows; it is cut into partial rows at both ends
+ * and whole rows between them, in each dim.
+ *
+ * requires  the layouts of the model are valid (rt_params_check)
+ * ensures   the blocks of all ranks contain each element of a tensor once
+ *
+ * example   elements 3 … 13 of a tensor [4, 4] are
+ *               offset [0, 3] extent [1, 1]
+ *               offset [1, 0] extent [2, 4]
+ *               offset [3, 0] extent [1, 2]
+ */
+#include "checkpoint/pieces.h"
+
+#include <string.h>
+
+/* Elements of a row of dim d of the local block. */
+static int64_t inner_of(const RtShard *s, int d)
+{
+    int64_t n = 1;
+    for (int i = d + 1; i < s->param->ndim; i++) {
+        n *= s->part[i];
+    }
+    return n;
+}
+
+/* The longest block that begins at element `local` of the local block and ends
+ * before `end`, padding included; returns its number of elements. */
+static int64_t longest(const RtShard *s, int64_t local, int64_t end,
+                       int64_t index[PARC_MAX_DIMS],
+                       int64_t extent[PARC_MAX_DIMS])
+{
+    int rank = s->param->ndim, dim = 0;
+    while (dim < rank - 1 && (local % inner_of(s, dim) != 0 ||
+                              local + inner_of(s, dim) > end)) {
+        dim++;
+    }
+    for (int d = 0; d < rank; d++) {
+        index[d] = local / inner_of(s, d) % s->part[d];
+        extent[d] = d < dim ? 1 : s->part[d];
+    }
+    if (rank == 0) {
+        return 1;
+    }
+    int64_t inner = inner_of(s, dim), rows = (end - local) / inner;
+    int64_t left = s->part[dim] - index[dim];
+    extent[dim] = rows < left ? rows : left;
+    return extent[dim] * inner;
+}
+
+bool rt_block_next(const RtShard *s, int64_t *at, int64_t end, RtBlock *block)
+{
+    int64_t last = s->first + end < s->box ? s->first + end : s->box;
+    while (s->first + *at < last) {
+        int64_t index[PARC_MAX_DIMS];
+        bool empty = false;
+        block->at = *at;
+        *at += longest(s, s->first + *at, last, index, block->extent);
+        for (int d = 0; d < s->param->ndim; d++) {
+            int64_t held = s->held[d] - index[d];
+            block->begin[d] = s->begin[d] + index[d];
+            block->extent[d] = held < block->extent[d] ? held
+                                                       : block->extent[d];
+            empty |= block->extent[d] <= 0;
+        }
+        if (!empty) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t rt_block_elements(const RtShard *s, const RtBlock *block)
+{
+    int64_t n = 1;
+    for (int d = 0; d < s->param->ndim; d++) {
+        n *= block->extent[d];
+    }
+    return n;
+}
+
+RtRange rt_write_range(const ParcModel *model, int rank, const RtShard *s,
+                       int64_t number)
+{
+    enum { LEAST = 1 << 14 };
+    const ParcParam *p = s->param;
+    uint32_t used = p->flat_axes;
+    int64_t ranks = 1, index = 0;
+    for (int d = 0; d < p->ndim; d++) {
+        for (int i = 0; i < PARC_MAX_AXES && p->split[d][i] >= 0; i++) {
+            used |= 1u << p->split[d][i];
+        }
+    }
+    for (int a = 0; a < model->naxes; a++) {
+        if (!(used >> a & 1)) {
+            ranks *= model->axis[a].size;
+            index = index * model->axis[a].size + rt_coord(model, rank, a);
+        }
+    }
+    int64_t parts = s->run / LEAST;
+    parts = parts < 1 ? 1 : parts < ranks ? parts : ranks;
+    int64_t part = (index + number) % ranks;
+    if (part >= parts) {
+        return (RtRange){0, 0};
+    }
+    return (RtRange){s->run * part / parts, s->run * (part + 1) / parts};
+}
+
+/* Appends an innermost dim, merged with the previous one where both sides are
+ * contiguous. */
+static void add_dim(RtCopy *c, int64_t dim, int64_t to, int64_t from)
+{
+    int last = c->n - 1;
+    if (dim == 1) {
+        return;
+    }
+    if (last >= 0 && c->to[last] == to * dim && c->from[last] == from * dim) {
+        c->dim[last] *= dim;
+    } else {
+        last = c->n++;
+        c->dim[last] = dim;
+    }
+    c->to[last] = to;
+    c->from[last] = from;
+}
+
+bool rt_block_common(const RtShard *s, const RtBlock *block,
+                     const int64_t *begin, const int64_t *extent, RtCopy *copy,
+                     int64_t *to, int64_t *from)
+{
+    int rank = s->param->ndim;
+    int64_t stride[PARC_MAX_DIMS], dim[PARC_MAX_DIMS], row = 1;
+    *to = block->at;
+    *from = 0;
+    *copy = (RtCopy){0};
+    for (int d = rank - 1; d >= 0; d--) {
+        int64_t low = block->begin[d] > begin[d] ? block->begin[d] : begin[d];
+        int64_t end = block->begin[d] + block->extent[d];
+        end = end < begin[d] + extent[d] ? end : begin[d] + extent[d];
+        dim[d] = end - low;
+        if (dim[d] <= 0) {
+            return false;
+        }
+        stride[d] = row;
+        *from += (low - begin[d]) * row;
+        *to += (low - block->begin[d]) * inner_of(s, d);
+        row *= extent[d];
+    }
+    for (int d = 0; d < rank; d++) {
+        add_dim(copy, dim[d], inner_of(s, d), stride[d]);
+    }
+    return true;
+}
+
+int64_t rt_copy_elements(const RtCopy *c)
+{
+    int64_t n = 1;
+    for (int d = 0; d < c->n; d++) {
+        n *= c->dim[d];
+    }
+    return n;
+}
+
+static void copy_dim(const RtCopy *c, int d, float *to, const float *from)
+{
+    if (d == c->n) {
+        *to = *from;
+        return;
+    }
+    if (d == c->n - 1 && c->to[d] == 1 && c->from[d] == 1) {
+        memcpy(to, from, (size_t)c->dim[d] * sizeof *to);
+        return;
+    }
+    for (int64_t i = 0; i < c->dim[d]; i++) {
+        copy_dim(c, d + 1, to + i * c->to[d], from + i * c->from[d]);
+    }
+}
+
+void rt_copy_run(const RtCopy *c, float *to, const float *from)
+{
+    copy_dim(c, 0, to, from);
+}
+
+static void put_dim(const RtCopy *c, int d, const float *from, RtPut *put,
+                    void *context)
+{
+    if (d == c->n) {
+        put(context, from, 1);
+        return;
+    }
+    if (d == c->n - 1 && c->to[d] == 1) {
+        put(context, from, c->dim[d]);
+        return;
+    }
+    for (int64_t i = 0; i < c->dim[d]; i++) {
+        put_dim(c, d + 1, from + i * c->to[d], put, context);
+    }
+}
+
+void rt_block_runs(const RtShard *s, const RtBlock *block, const float *layer,
+                   RtPut *put, void *context)
+{
+    RtCopy copy;
+    int64_t to, from;
+    if (rt_block_common(s, block, block->begin, block->extent, &copy, &to,
+                        &from)) {
+        put_dim(&copy, 0, layer + to, put, context);
+    }
+}

@@ -1,0 +1,223 @@
+/* resume.c: selects the checkpoint that a run continues from, and compares it
+ * with the model.
+ *
+ *   --resume runs/a/step-00001000   this checkpoint
+ *   --resume runs/a                 the newest whole checkpoint of runs/a
+ *   --resume auto                   the same of --save's directory; without a
+ *                                   checkpoint the run starts at step 0
+ *
+ * A checkpoint that was truncated, or lacks a file, is skipped with a note that
+ * says why. A checkpoint of another model is an error, since no older one of
+ * the directory would fit better. The mesh, the plan, the precision and the
+ * target may differ from those of the run that saved it.
+ */
+#include "checkpoint/resume.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "checkpoint/save.h"
+
+enum { ERROR_LIMIT = 5 };
+
+/* ---- the model ----------------------------------------------------------- */
+
+static void print_shape(int ndim, const int64_t *dim, char text[128])
+{
+    size_t n = (size_t)snprintf(text, 128, "[");
+    for (int d = 0; d < ndim && n < 100; d++) {
+        n += (size_t)snprintf(text + n, 128 - n, "%s%lld", d ? ", " : "",
+                              (long long)dim[d]);
+    }
+    snprintf(text + n, 128 - n, "]");
+}
+
+static bool check_layer(const RtResume *c, const ParcModel *m,
+                        const ParcParam *p, int64_t layer)
+{
+    char name[RT_NAME], has[128], wants[128];
+    rt_param_name(p->name, p, layer, name);
+    const RtSavedTensor *t = rt_saved_find(c, name);
+    if (!t && p->state) {
+        rt_say("%s/" RT_INDEX_NAME ": error: the checkpoint has no optimizer "
+               "state '%s': it was saved with %s, and the program has %s",
+               c->path, name, c->optimizer, m->optimizer);
+        return false;
+    }
+    if (!t) {
+        rt_say("%s/" RT_INDEX_NAME ": error: the checkpoint has no tensor "
+               "'%s': it is of another model",
+               c->path, name);
+        return false;
+    }
+    bool same = t->ndim == p->ndim;
+    for (int d = 0; same && d < p->ndim; d++) {
+        same = t->dim[d] == p->dim[d];
+    }
+    if (!same) {
+        print_shape(t->ndim, t->dim, has);
+        print_shape(p->ndim, p->dim, wants);
+        rt_say("%s/" RT_INDEX_NAME ": byte %lld: error: '%s' is %s; the "
+               "model's is %s",
+               c->path, (long long)t->at, name, has, wants);
+    }
+    return same;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* Reports a tensor of the checkpoint that the model lacks. The model has `n`
+ * tensors, and the checkpoint all of them. */
+static bool check_extra(const RtResume *c, const ParcModel *m, int64_t n)
+{
+    if (n == c->ntensors) {
+        return true;
+    }
+    char(*names)[RT_NAME] = rt_allocate((size_t)n * RT_NAME + 1);
+    int64_t count = 0, i = 0;
+    for (int k = 0; k < m->nparams; k++) {
+        const ParcParam *p = &m->param[k];
+        int64_t layers = rt_param_is_saved(p) ? rt_param_layers(p) : 0;
+        for (int64_t l = 0; l < layers; l++) {
+            rt_param_name(p->name, p, l, names[count++]);
+        }
+    }
+    qsort(names, (size_t)n, RT_NAME, by_text);
+    while (i < n && strcmp(names[i], c->tensor[i].name) == 0) {
+        i++; /* both are sorted */
+    }
+    rt_say("%s/" RT_INDEX_NAME ": byte %lld: error: the program has no '%s': "
+           "the checkpoint is of another model or optimizer (%s)",
+           c->path, (long long)c->tensor[i].at, c->tensor[i].name,
+           c->optimizer);
+    free(names);
+    return false;
+}
+
+/* Compares the tensors with those of the model; false after messages. */
+static bool compare(const RtResume *c, const ParcModel *m)
+{
+    int errors = 0;
+    int64_t n = 0;
+    for (int i = 0; i < m->nparams; i++) {
+        const ParcParam *p = &m->param[i];
+        int64_t layers = rt_param_is_saved(p) ? rt_param_layers(p) : 0;
+        for (int64_t l = 0; l < layers && errors < ERROR_LIMIT; l++, n++) {
+            errors += !check_layer(c, m, p, l);
+        }
+    }
+    return errors == 0 && check_extra(c, m, n);
+}
+
+/* ---- the selection ------------------------------------------------------- */
+
+/* The last part of a path, which may end with slashes. */
+static int64_t step_of_path(const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] == '/') {
+        n--;
+    }
+    size_t begin = n;
+    while (begin > 0 && path[begin - 1] != '/') {
+        begin--;
+    }
+    char name[RT_SAVE_NAME];
+    if (n - begin >= sizeof name) {
+        return -1;
+    }
+    memcpy(name, path + begin, n - begin);
+    name[n - begin] = 0;
+    return rt_step_of(name);
+}
+
+static bool open_step(RtResume *c, const char *directory, int64_t step)
+{
+    char name[RT_SAVE_NAME];
+    rt_step_name(step, name);
+    char *path = rt_path_join(directory, name);
+    bool good = rt_resume_read(c, path);
+    if (good && c->state.step != step) {
+        snprintf(c->why, sizeof c->why, "%s/" RT_INDEX_NAME ": error: the "
+                 "index is that of step %lld", path, (long long)c->state.step);
+        good = false;
+    }
+    free(path);
+    return good;
+}
+
+/* Opens the newest whole checkpoint of the list, and reports the newer ones. */
+static bool open_newest(RtResume *c, const char *directory,
+                        const int64_t *steps, int n, const char *program)
+{
+    for (int i = 0; i < n; i++) {
+        if (open_step(c, directory, steps[i])) {
+            c->newest = true;
+            return true;
+        }
+        rt_note(program, "--resume skips step %lld: %s", (long long)steps[i],
+                c->why);
+        rt_resume_close(c);
+    }
+    return false;
+}
+
+/* Selects a checkpoint of a directory. If `optional`, there may be none. */
+static bool open_directory(RtResume *c, const char *directory, bool optional,
+                           int64_t step, const char *program)
+{
+    if (step >= 0) {
+        bool good = open_step(c, directory, step);
+        if (!good) {
+            rt_say("%s", c->why);
+        }
+        return good;
+    }
+    int64_t *steps = NULL;
+    int n = rt_steps_list(directory, &steps), error = errno;
+    bool good = n > 0 && open_newest(c, directory, steps, n, program);
+    free(steps);
+    if (good || (optional && (n == 0 || (n < 0 && error == ENOENT)))) {
+        return true;
+    }
+    if (n < 0) {
+        rt_error(program, "--resume: cannot read '%s': %s", directory,
+                 strerror(error));
+    } else {
+        rt_error(program, "--resume: '%s' has no %scheckpoint: a directory "
+                          "step-<number> with index.json",
+                 directory, n > 0 ? "whole " : "");
+    }
+    return false;
+}
+
+bool rt_resume_open(RtResume *c, const char *option, const char *saves,
+                    int64_t step, const ParcModel *model, const char *program)
+{
+    bool automatic = strcmp(option, "auto") == 0, good;
+    const char *directory = automatic ? saves : option;
+    if (!automatic && step_of_path(option) >= 0) {
+        good = rt_resume_read(c, option);
+        if (!good) {
+            rt_say("%s", c->why);
+        }
+    } else {
+        good = open_directory(c, directory, automatic, step, program);
+    }
+    return good && (!c->path || compare(c, model));
+}
+
+bool rt_resume_is_in(const RtResume *c, const char *directory)
+{
+    struct stat a, b;
+    char *parent = rt_path_join(c->path, "..");
+    bool same = stat(parent, &a) == 0 && stat(directory, &b) == 0 &&
+                a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    free(parent);
+    return same;
+}

@@ -1,0 +1,66 @@
+/* resume.h: declares how a run continues from a checkpoint: resume_index.c
+ * reads what a checkpoint contains, resume.c selects a checkpoint and compares
+ * it with the model, resume_load.c reads the tensors. */
+#ifndef PARC_RT_RESUME_H
+#define PARC_RT_RESUME_H
+
+#include "checkpoint/pieces.h"
+#include "checkpoint/state.h"
+
+/* A block of a tensor in a file. */
+typedef struct RtSavedPiece {
+    int tensor, file;
+    int64_t begin, end; /* bytes of the file */
+    int64_t offset[PARC_MAX_DIMS], extent[PARC_MAX_DIMS];
+    uint32_t crc;
+} RtSavedPiece;
+
+typedef struct RtSavedTensor {
+    char *name;
+    int ndim;
+    int64_t dim[PARC_MAX_DIMS];
+    int64_t first, n; /* its pieces */
+    int64_t at;       /* position of its name in index.json */
+} RtSavedTensor;
+
+typedef struct RtSavedFile {
+    char *name;
+    int64_t size; /* bytes; -1: the file cannot be read */
+    int error;    /* errno then */
+} RtSavedFile;
+
+enum { RT_RESUME_WHY = 1024 };
+typedef struct RtResume {
+    char *path;   /* directory of the checkpoint; NULL: none */
+    bool newest;  /* it was selected as the newest whole one of its directory */
+    RtRunState state;
+    char optimizer[32];
+    RtSavedTensor *tensor; /* by name, after rt_resume_read */
+    RtSavedPiece *piece;   /* those of a tensor are together */
+    RtSavedFile *file;
+    int64_t ntensors, npieces, nfiles;
+    int64_t tensors_room, pieces_room, files_room;
+    char why[RT_RESUME_WHY]; /* why it cannot be read */
+} RtResume;
+
+/* Reads index.json of the directory and the sizes of its files. False if the
+ * checkpoint is not whole: c->why is a message with file and byte. */
+bool rt_resume_read(RtResume *c, const char *directory);
+void rt_resume_close(RtResume *c);
+/* The tensor of a name; NULL: there is none. */
+const RtSavedTensor *rt_saved_find(const RtResume *c, const char *name);
+
+/* Opens the checkpoint that --resume names: a checkpoint, the newest whole one
+ * of a directory, or for "auto" that of `saves`, the directory of --save.
+ * c->path stays NULL if "auto" finds none. `step`: only this one; -1: any.
+ * False after a message. */
+bool rt_resume_open(RtResume *c, const char *option, const char *saves,
+                    int64_t step, const ParcModel *model, const char *program);
+/* Whether the checkpoint is one of `directory`. */
+bool rt_resume_is_in(const RtResume *c, const char *directory);
+
+/* Verifies the checksums, and copies what each rank stores of the tensors to
+ * its arena and device. All ranks call it; a failure ends the run. */
+void rt_resume_load(ParcRt *rt, const RtResume *c);
+
+#endif

@@ -1,0 +1,384 @@
+/* resume_index.c: reads index.json of a checkpoint (save_index.c shows one) and
+ * checks that the checkpoint is whole.
+ *
+ * The text may be damaged or malicious. Every block is inside its tensor, has
+ * the bytes of its extent, and is in a file of the directory that is long
+ * enough; the blocks of a tensor have as many elements as the tensor.
+ * Checksums are verified when the blocks are read (resume_load.c).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "checkpoint/resume.h"
+#include "checkpoint/save.h"
+
+enum { FILE_NAME = 128 };
+
+/* Returns the array with space for one more element; *capacity: its length. */
+static void *grow(void *array, int64_t n, int64_t *capacity, size_t size)
+{
+    if (n < *capacity) {
+        return array;
+    }
+    int64_t more = *capacity ? 2 * *capacity : 64;
+    char *copy = rt_allocate((size_t)more * size);
+    if (n > 0) {
+        memcpy(copy, array, (size_t)n * size);
+    }
+    free(array);
+    *capacity = more;
+    return copy;
+}
+
+static char *copy_text(const char *text)
+{
+    size_t n = strlen(text) + 1;
+    return memcpy(rt_allocate(n), text, n);
+}
+
+/* The number of a file. The files of consecutive pieces are mostly the same one
+ * or the next one. */
+static int file_number(RtResume *c, const char *name, int64_t last)
+{
+    for (int64_t i = 0; i < c->nfiles; i++) {
+        int64_t at = (last + i) % c->nfiles;
+        if (strcmp(c->file[at].name, name) == 0) {
+            return (int)at;
+        }
+    }
+    c->file = grow(c->file, c->nfiles, &c->files_room, sizeof *c->file);
+    c->file[c->nfiles] = (RtSavedFile){.name = copy_text(name)};
+    return (int)c->nfiles++;
+}
+
+static void read_fields(RtJson *j, RtResume *c, RtSavedPiece *p, int ndim)
+{
+    static const char *const names[] = {"file", "bytes", "offset", "extent",
+                                        "crc32c"};
+    enum { NAMES = 5 };
+    char key[16], name[FILE_NAME];
+    int64_t range[2];
+    unsigned seen = 0;
+    rt_json_object(j);
+    while (rt_json_key(j, key, sizeof key)) {
+        int i = 0;
+        while (i < NAMES && strcmp(key, names[i]) != 0) {
+            i++;
+        }
+        bool good = true;
+        seen |= 1u << i;
+        if (i == 0) {
+            int64_t last = c->npieces > 0 ? c->piece[c->npieces - 1].file : 0;
+            rt_json_string(j, name, sizeof name);
+            good = rt_is_file_name(name);
+            p->file = good ? file_number(c, name, last) : 0;
+        } else if (i == 1) {
+            good = rt_json_integers(j, range, 2) == 2;
+            p->begin = good ? range[0] : 0;
+            p->end = good ? range[1] : 0;
+        } else if (i == 2) {
+            good = rt_json_integers(j, p->offset, PARC_MAX_DIMS) == ndim;
+        } else if (i == 3) {
+            good = rt_json_integers(j, p->extent, PARC_MAX_DIMS) == ndim;
+        } else if (i == 4) {
+            int64_t crc = rt_json_integer(j);
+            good = crc <= UINT32_MAX;
+            p->crc = (uint32_t)crc;
+        } else {
+            rt_json_skip(j);
+        }
+        if (!good) {
+            rt_json_fail(j, "the piece's file, range or block is not valid");
+        }
+    }
+    if ((seen & ((1u << NAMES) - 1)) != (1u << NAMES) - 1) {
+        rt_json_fail(j, "a piece needs file, bytes, offset, extent and crc32c");
+    }
+}
+
+/* Whether the block is in the tensor and has the bytes of its range. */
+static bool fits(const RtSavedPiece *p, const RtSavedTensor *t)
+{
+    int64_t n = 1;
+    for (int d = 0; d < t->ndim; d++) {
+        if (p->extent[d] < 1 || p->extent[d] > t->dim[d] ||
+            p->offset[d] > t->dim[d] - p->extent[d]) {
+            return false;
+        }
+        n *= p->extent[d];
+    }
+    return p->begin % (int64_t)sizeof(float) == 0 && p->end >= p->begin &&
+           p->end - p->begin == n * (int64_t)sizeof(float);
+}
+
+static void read_piece(RtJson *j, RtResume *c, const RtSavedTensor *t)
+{
+    RtSavedPiece p = {.tensor = (int)c->ntensors};
+    rt_json_peek(j);
+    int64_t at = j->at;
+    read_fields(j, c, &p, t->ndim);
+    if (!j->error && !fits(&p, t)) {
+        j->at = at;
+        rt_json_fail(j, "the piece does not fit its tensor or its bytes");
+    }
+    if (!j->error) {
+        c->piece = grow(c->piece, c->npieces, &c->pieces_room,
+                        sizeof *c->piece);
+        c->piece[c->npieces++] = p;
+    }
+}
+
+/* Reads the shape; the number of elements fits in 59 bits. Returns it. */
+static int64_t read_shape(RtJson *j, RtSavedTensor *t)
+{
+    int64_t elements = 1;
+    t->ndim = rt_json_integers(j, t->dim, PARC_MAX_DIMS);
+    for (int d = 0; d < t->ndim && !j->error; d++) {
+        if (t->dim[d] < 1 || elements > (INT64_MAX >> 4) / t->dim[d]) {
+            rt_json_fail(j, "the shape is not valid");
+            return 0;
+        }
+        elements *= t->dim[d];
+    }
+    return elements;
+}
+
+static void read_tensor(RtJson *j, RtResume *c, RtSavedTensor *t)
+{
+    char key[16], dtype[8] = "";
+    int64_t elements = 0;
+    rt_json_object(j);
+    while (rt_json_key(j, key, sizeof key)) {
+        if (strcmp(key, "dtype") == 0) {
+            rt_json_string(j, dtype, sizeof dtype);
+        } else if (strcmp(key, "shape") == 0 && elements == 0) {
+            elements = read_shape(j, t);
+        } else if (strcmp(key, "pieces") == 0 && elements > 0 && t->n == 0) {
+            rt_json_list(j);
+            while (rt_json_next(j)) {
+                read_piece(j, c, t);
+                if (!j->error) {
+                    const RtSavedPiece *p = &c->piece[c->npieces - 1];
+                    elements -= (p->end - p->begin) / (int64_t)sizeof(float);
+                    t->n++;
+                }
+            }
+        } else {
+            rt_json_fail(j, "expected dtype, shape and pieces, each once");
+        }
+    }
+    if (strcmp(dtype, "F32") != 0) {
+        rt_json_fail(j, "the dtype is not F32");
+    } else if (elements != 0) {
+        rt_json_fail(j, "the pieces do not have all elements of the tensor");
+    }
+}
+
+static void read_tensors(RtJson *j, RtResume *c)
+{
+    char name[RT_NAME];
+    rt_json_object(j);
+    while (rt_json_key(j, name, sizeof name)) {
+        RtSavedTensor t = {.first = c->npieces, .at = j->key_at};
+        read_tensor(j, c, &t);
+        if (j->error) {
+            return;
+        }
+        t.name = copy_text(name);
+        c->tensor = grow(c->tensor, c->ntensors, &c->tensors_room,
+                         sizeof *c->tensor);
+        c->tensor[c->ntensors++] = t;
+    }
+}
+
+static void read_index(RtJson *j, RtResume *c)
+{
+    char key[16], format[32] = "";
+    int64_t version = 0;
+    bool state = false, tensors = false;
+    rt_json_object(j);
+    while (rt_json_key(j, key, sizeof key)) {
+        if (strcmp(key, "format") == 0) {
+            rt_json_string(j, format, sizeof format);
+        } else if (strcmp(key, "version") == 0) {
+            version = rt_json_integer(j);
+        } else if (strcmp(key, "state") == 0 && !state) {
+            rt_state_read(&c->state, j);
+            state = true;
+        } else if (strcmp(key, "optimizer") == 0) {
+            rt_json_string(j, c->optimizer, sizeof c->optimizer);
+        } else if (strcmp(key, "tensors") == 0 && !tensors) {
+            read_tensors(j, c);
+            tensors = true;
+        } else {
+            rt_json_skip(j);
+        }
+    }
+    if (strcmp(format, "parc-checkpoint") != 0 || !state || !tensors) {
+        rt_json_fail(j, "this is not the index of a checkpoint of parc");
+    } else if (version != 1) {
+        rt_json_fail(j, "the checkpoint has a version that this program does "
+                        "not know");
+    } else if (rt_json_peek(j) >= 0) {
+        rt_json_fail(j, "something follows the last '}'");
+    }
+}
+
+/* ---- the order of names -------------------------------------------------- */
+
+static int by_name(const void *a, const void *b)
+{
+    const RtSavedTensor *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+const RtSavedTensor *rt_saved_find(const RtResume *c, const char *name)
+{
+    RtSavedTensor key = {.name = (char *)(uintptr_t)name};
+    return c->ntensors == 0
+               ? NULL
+               : bsearch(&key, c->tensor, (size_t)c->ntensors,
+                         sizeof *c->tensor, by_name);
+}
+
+/* Sorts the tensors, and renumbers those of the pieces. Returns the position of
+ * a second tensor of one name, or -1. */
+static int64_t sort_tensors(RtResume *c)
+{
+    int64_t twice = -1;
+    if (c->ntensors > 0) {
+        qsort(c->tensor, (size_t)c->ntensors, sizeof *c->tensor, by_name);
+    }
+    for (int64_t i = 0; i < c->ntensors; i++) {
+        const RtSavedTensor *t = &c->tensor[i];
+        if (i > 0 && strcmp(t->name, c->tensor[i - 1].name) == 0) {
+            twice = t->at;
+        }
+        for (int64_t k = 0; k < t->n; k++) {
+            c->piece[t->first + k].tensor = (int)i;
+        }
+    }
+    return twice;
+}
+
+/* ---- files --------------------------------------------------------------- */
+
+static void read_sizes(RtResume *c, const char *directory)
+{
+    for (int64_t i = 0; i < c->nfiles; i++) {
+        struct stat st;
+        RtSavedFile *f = &c->file[i];
+        char *path = rt_path_join(directory, f->name);
+        f->error = stat(path, &st) != 0 ? errno
+                   : !S_ISREG(st.st_mode) ? EINVAL
+                                          : 0;
+        f->size = f->error ? -1 : (int64_t)st.st_size;
+        free(path);
+    }
+}
+
+/* Whether all files are long enough; else c->why. */
+static bool check_files(RtResume *c, const char *directory)
+{
+    read_sizes(c, directory);
+    for (int64_t i = 0; i < c->npieces; i++) {
+        const RtSavedPiece *p = &c->piece[i];
+        const RtSavedFile *f = &c->file[p->file];
+        if (f->size >= p->end) {
+            continue;
+        }
+        int n = snprintf(c->why, sizeof c->why, "%s/%s: ", directory, f->name);
+        n = n < RT_RESUME_WHY ? n : RT_RESUME_WHY;
+        if (f->error) {
+            n += snprintf(c->why + n, sizeof c->why - (size_t)n,
+                          "error: the file cannot be read: %s",
+                          strerror(f->error));
+        } else {
+            n += snprintf(c->why + n, sizeof c->why - (size_t)n,
+                          "byte %lld: error: the file is truncated",
+                          (long long)f->size);
+        }
+        n = n < RT_RESUME_WHY ? n : RT_RESUME_WHY;
+        snprintf(c->why + n, sizeof c->why - (size_t)n,
+                 "; bytes %lld to %lld are part of '%s'", (long long)p->begin,
+                 (long long)p->end, c->tensor[p->tensor].name);
+        return false;
+    }
+    return true;
+}
+
+/* Maps the index; NULL and c->why on failure. */
+static const unsigned char *map_index(RtResume *c, const char *path,
+                                      int64_t *size)
+{
+    struct stat st;
+    void *map = MAP_FAILED;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const char *error = NULL;
+    if (file < 0 || fstat(file, &st) != 0) {
+        error = strerror(errno);
+    } else if (!S_ISREG(st.st_mode) || st.st_size == 0) {
+        error = "it is empty, or not a regular file";
+    } else {
+        *size = st.st_size;
+        map = mmap(NULL, (size_t)*size, PROT_READ, MAP_PRIVATE, file, 0);
+        error = map == MAP_FAILED ? strerror(errno) : NULL;
+    }
+    if (file >= 0) {
+        close(file);
+    }
+    if (error) {
+        snprintf(c->why, sizeof c->why, "%s: error: the index cannot be read: "
+                 "%s", path, error);
+        return NULL;
+    }
+    return map;
+}
+
+bool rt_resume_read(RtResume *c, const char *directory)
+{
+    int64_t size = 0;
+    *c = (RtResume){.path = copy_text(directory)};
+    char *path = rt_path_join(directory, RT_INDEX_NAME);
+    const unsigned char *map = map_index(c, path, &size);
+    bool good = false;
+    if (map) {
+        RtJson j = {.text = map, .end = size};
+        read_index(&j, c);
+        int64_t twice = j.error ? -1 : sort_tensors(c);
+        if (twice >= 0) {
+            j.at = twice;
+            rt_json_fail(&j, "a second tensor of the same name");
+        }
+        if (j.error) {
+            snprintf(c->why, sizeof c->why, "%s: byte %lld: error: %s", path,
+                     (long long)j.at, j.error);
+        }
+        munmap((void *)(uintptr_t)map, (size_t)size);
+        good = !j.error && check_files(c, directory);
+    }
+    free(path);
+    return good;
+}
+
+void rt_resume_close(RtResume *c)
+{
+    for (int64_t i = 0; i < c->ntensors; i++) {
+        free(c->tensor[i].name);
+    }
+    for (int64_t i = 0; i < c->nfiles; i++) {
+        free(c->file[i].name);
+    }
+    free(c->tensor);
+    free(c->piece);
+    free(c->file);
+    free(c->path);
+    rt_state_free(&c->state);
+    *c = (RtResume){0};
+}

@@ -1,0 +1,107 @@
+/* save.h: declares how a run saves checkpoints.
+ *
+ * DIR/step-00001000/ is one checkpoint: for each rank a file
+ * rank-00003.safetensors with the pieces that the rank writes (further files
+ * rank-00003-2.safetensors, … follow one of 5 GB), and index.json, which
+ * describes the pieces of every tensor and the state of the run.
+ */
+#ifndef PARC_RT_SAVE_H
+#define PARC_RT_SAVE_H
+
+#include <stdio.h>
+
+#include "checkpoint/pieces.h"
+#include "checkpoint/source.h"
+
+struct RtRun;
+
+/* ---- the pieces that a rank writes (save_files.c) ---- */
+
+/* A block of one layer of a parameter or optimizer state. Tensors are numbered
+ * over all layers of all saved parameters, in the order of the model. */
+typedef struct RtWritten {
+    int64_t tensor;
+    int param;
+    int64_t layer;
+    RtBlock block;
+    int file;           /* number of the rank's file */
+    int64_t begin, end; /* bytes of the file */
+    uint32_t crc;       /* set when the piece is written */
+} RtWritten;
+
+typedef struct RtPieces {
+    int rank;
+    RtWritten *at;
+    int64_t n, room;
+    int files;
+} RtPieces;
+
+/* Whether checkpoints contain the parameter or optimizer state: a rank stores
+ * it, and it is not a copy. */
+bool rt_param_is_saved(const ParcParam *p);
+/* The pieces that a rank writes, in files of at most `limit` bytes of data. */
+enum { RT_SAVE_NAME = 64 };
+#define RT_SAVE_LIMIT INT64_C(5000000000)
+void rt_pieces_list(RtPieces *p, const ParcModel *model, int rank,
+                    int64_t limit);
+void rt_pieces_free(RtPieces *p);
+/* Writes the rank's files to `directory` and syncs them, then the list of its
+ * pieces (rank-00003.pieces), for rt_index_write. `memory` is the rank's arena
+ * or a copy of it. Returns 0 or an errno. */
+int rt_pieces_write(RtPieces *p, const ParcModel *model, const char *directory,
+                    const char *memory);
+/* "rank-00003.safetensors", "rank-00003-2.safetensors" */
+void rt_piece_file(int rank, int file, char name[RT_SAVE_NAME]);
+void rt_pieces_name(int rank, char name[RT_SAVE_NAME]);
+
+/* ---- index.json (save_index.c, state.c) ---- */
+
+/* Writes and syncs index.json from the lists of pieces of all ranks, which it
+ * removes. Returns 0 or an errno. */
+int rt_index_write(const ParcRt *rt, const struct RtRun *run,
+                   const char *directory, int64_t step);
+/* The state of the run after `step`, as a JSON object. */
+void rt_state_print(const ParcRt *rt, const struct RtRun *run, int64_t step,
+                    FILE *to);
+
+/* ---- the directory of the checkpoints (save_directory.c) ---- */
+
+#define RT_INDEX_NAME "index.json"
+
+/* DIR of --save. */
+typedef struct RtSaver {
+    const char *directory; /* NULL: the run does not save */
+    int lock;              /* file that is locked while the run lasts; -1 */
+    int64_t every, keep;   /* 0: only after the last step; 0: all */
+    int64_t saved;         /* step of the checkpoint that DIR certainly has;
+                              -1: none */
+    int failures;          /* failed saves in a row */
+} RtSaver;
+
+/* The step of a name "step-00001000"; -1 for any other name. */
+int64_t rt_step_of(const char *name);
+void rt_step_name(int64_t step, char name[RT_SAVE_NAME]);
+/* The steps in a directory, newest first; the caller frees *steps. Returns
+ * their number, or -1 and errno. */
+int rt_steps_list(const char *directory, int64_t **steps);
+
+/* Creates and locks DIR, and removes what runs that ended while they saved have
+ * left there. False after a message. */
+bool rt_saver_open(RtSaver *s, const char *program);
+void rt_saver_close(RtSaver *s);
+/* Creates a directory step-….tmp-<random> in DIR. Returns 0 or an errno. */
+int rt_save_begin(const RtSaver *s, int64_t step, char name[RT_SAVE_NAME]);
+/* Gives the directory its name, then removes the oldest checkpoints. Returns 0
+ * or an errno. */
+int rt_save_commit(RtSaver *s, int64_t step, const char *temporary);
+void rt_save_discard(const RtSaver *s, const char *temporary);
+
+/* ---- a save (save.c) ---- */
+
+/* Saves the state after `step`. All ranks call it after the same step and get
+ * the same result. A failure is a note; the third in a row ends the run. */
+bool rt_checkpoint_save(ParcRt *rt, struct RtRun *run, int64_t step);
+/* Whether --save-every or the end of the run asks for a save after `step`. */
+bool rt_save_is_due(const struct RtRun *run, int64_t step);
+
+#endif

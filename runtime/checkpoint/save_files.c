@@ -1,0 +1,363 @@
+/* save_files.c: writes the pieces of one rank to safetensors files.
+ *
+ * A rank writes what it stores, without communication. Ranks that store the
+ * same elements share the work. The pieces of a file are in the order of the
+ * model, one after the other, so that the rank writes sequentially; the
+ * checksum of a piece is computed while it is written.
+ *
+ * requires  the memory has the state of a whole step
+ * ensures   the files are on disk, and rank-….pieces lists their pieces
+ *
+ * example   a line of rank-00001.pieces, for the second rank of dp=2:
+ *           7 {"file": "rank-00001.safetensors", "bytes": [4096, 6144],
+ *              "offset": [8, 0], "extent": [8, 64], "crc32c": 305419896}
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "checkpoint/crc32c.h"
+#include "checkpoint/save.h"
+
+/* STAGE: bytes that are collected for one write. FLUSH: the kernel is asked to
+ * begin writing after this many bytes, so that the final sync is short. */
+enum { STAGE = 4 << 20, FLUSH = 32 << 20, ALIGN = 4096 };
+
+bool rt_param_is_saved(const ParcParam *p)
+{
+    return p->offset >= 0 && p->init != PARC_COPY;
+}
+
+void rt_piece_file(int rank, int file, char name[RT_SAVE_NAME])
+{
+    if (file == 0) {
+        snprintf(name, RT_SAVE_NAME, "rank-%05d.safetensors", rank);
+    } else {
+        snprintf(name, RT_SAVE_NAME, "rank-%05d-%d.safetensors", rank,
+                 file + 1);
+    }
+}
+
+void rt_pieces_name(int rank, char name[RT_SAVE_NAME])
+{
+    snprintf(name, RT_SAVE_NAME, "rank-%05d.pieces", rank);
+}
+
+/* ---- the list of pieces -------------------------------------------------- */
+
+static RtWritten *new_piece(RtPieces *p)
+{
+    if (p->n == p->room) {
+        int64_t room = p->room ? 2 * p->room : 64;
+        RtWritten *more = rt_allocate((size_t)room * sizeof *more);
+        if (p->n > 0) {
+            memcpy(more, p->at, (size_t)p->n * sizeof *more);
+        }
+        free(p->at);
+        p->at = more;
+        p->room = room;
+    }
+    return &p->at[p->n++];
+}
+
+/* Appends the pieces of elements begin … end-1 of a layer. *used: bytes of the
+ * current file. */
+static void add_range(RtPieces *p, const RtShard *s, const RtWritten *like,
+                      RtRange range, int64_t limit, int64_t *used)
+{
+    RtBlock block;
+    while (rt_block_next(s, &range.begin, range.end, &block)) {
+        int64_t bytes = rt_block_elements(s, &block) * (int64_t)sizeof(float);
+        if (*used > 0 && *used + bytes > limit) {
+            p->files++;
+            *used = 0;
+        }
+        RtWritten *piece = new_piece(p);
+        *piece = *like;
+        piece->block = block;
+        piece->file = p->files - 1;
+        piece->begin = *used;
+        piece->end = *used += bytes;
+    }
+}
+
+void rt_pieces_list(RtPieces *p, const ParcModel *model, int rank,
+                    int64_t limit)
+{
+    int64_t most = limit / (int64_t)sizeof(float), used = 0, tensor = 0;
+    *p = (RtPieces){.rank = rank, .files = 1};
+    for (int i = 0; i < model->nparams; i++) {
+        const ParcParam *param = &model->param[i];
+        RtShard s;
+        if (!rt_param_is_saved(param)) {
+            continue;
+        }
+        rt_shard(&s, model, rank, param);
+        for (int64_t l = 0; l < s.layers; l++, tensor++) {
+            RtWritten like = {.tensor = tensor, .param = i, .layer = l};
+            RtRange all = rt_write_range(model, rank, &s, tensor);
+            while (all.begin < all.end) {
+                RtRange part = all;
+                part.end = all.end - all.begin > most ? all.begin + most
+                                                      : all.end;
+                add_range(p, &s, &like, part, limit, &used);
+                all.begin = part.end;
+            }
+        }
+    }
+}
+
+void rt_pieces_free(RtPieces *p)
+{
+    free(p->at);
+    *p = (RtPieces){0};
+}
+
+/* ---- files --------------------------------------------------------------- */
+
+/* A file that is written from begin to end. `error` is the first errno; later
+ * writes are skipped. */
+typedef struct Writer {
+    int file, error;
+    char *stage;
+    size_t n;                /* bytes in the stage */
+    int64_t written, synced; /* bytes of the file */
+    uint32_t crc;            /* of the current piece */
+} Writer;
+
+static void write_bytes(Writer *w, const char *p, size_t n)
+{
+    while (n > 0 && !w->error) {
+        ssize_t did = write(w->file, p, n);
+        if (did < 0 && errno == EINTR) {
+            continue;
+        }
+        if (did <= 0) {
+            w->error = did < 0 ? errno : ENOSPC;
+            return;
+        }
+        p += did;
+        n -= (size_t)did;
+        w->written += did;
+    }
+    if (w->written - w->synced >= FLUSH && !w->error) {
+        sync_file_range(w->file, w->synced, w->written - w->synced,
+                        SYNC_FILE_RANGE_WRITE);
+        w->synced = w->written;
+    }
+}
+
+static void write_stage(Writer *w)
+{
+    write_bytes(w, w->stage, w->n);
+    w->n = 0;
+}
+
+/* Long runs are written from where they are. */
+static void put(void *context, const float *from, int64_t n)
+{
+    Writer *w = context;
+    const char *p = (const char *)from;
+    size_t left = (size_t)n * sizeof *from;
+    while (left > 0 && !w->error) {
+        size_t part = left < STAGE ? left : STAGE;
+        w->crc = rt_crc32c(w->crc, p, part);
+        if (part > STAGE / 4) {
+            write_stage(w);
+            write_bytes(w, p, part);
+        } else {
+            if (w->n + part > STAGE) {
+                write_stage(w);
+            }
+            memcpy(w->stage + w->n, p, part);
+            w->n += part;
+        }
+        p += part;
+        left -= part;
+    }
+}
+
+static void print_numbers(FILE *f, const int64_t *n, int count)
+{
+    for (int i = 0; i < count; i++) {
+        fprintf(f, "%s%lld", i ? ", " : "", (long long)n[i]);
+    }
+}
+
+/* An entry of a safetensors header. A piece that is a part of its tensor is named
+ * "wq.weight[8:16, 0:64]". */
+static void describe(FILE *f, const RtWritten *p, const ParcParam *param)
+{
+    char name[RT_NAME];
+    bool whole = true;
+    rt_param_name(param->name, param, p->layer, name);
+    fprintf(f, ", \"%s", name);
+    for (int d = 0; d < param->ndim; d++) {
+        whole &= p->block.extent[d] == param->dim[d];
+    }
+    for (int d = 0; d < param->ndim && !whole; d++) {
+        fprintf(f, "%s%lld:%lld", d ? ", " : "[", (long long)p->block.begin[d],
+                (long long)(p->block.begin[d] + p->block.extent[d]));
+    }
+    fprintf(f, "%s\": {\"dtype\": \"F32\", \"shape\": [", whole ? "" : "]");
+    print_numbers(f, p->block.extent, param->ndim);
+    fprintf(f, "], \"data_offsets\": [%lld, %lld]}", (long long)p->begin,
+            (long long)p->end);
+}
+
+/* The header of file `number`, padded such that the data is aligned; NULL and
+ * errno on failure. */
+static char *make_header(const RtPieces *p, const ParcModel *m, int number,
+                         size_t *size)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (!f) {
+        return NULL;
+    }
+    fprintf(f, "01234567{\"__metadata__\": {\"format\": \"parc-pieces\"}");
+    for (int64_t i = 0; i < p->n; i++) {
+        if (p->at[i].file == number) {
+            describe(f, &p->at[i], &m->param[p->at[i].param]);
+        }
+    }
+    fputc('}', f);
+    while (ftell(f) % ALIGN != 0 && !ferror(f)) {
+        fputc(' ', f);
+    }
+    bool failed = ferror(f) != 0;
+    if (fclose(f) != 0 || failed) {
+        free(text);
+        return NULL;
+    }
+    for (int i = 0; i < 8; i++) {
+        text[i] = (char)((uint64_t)(n - 8) >> (8 * i));
+    }
+    *size = n;
+    return text;
+}
+
+static void write_pieces(Writer *w, RtPieces *p, const ParcModel *m, int number,
+                         const char *memory, int64_t data)
+{
+    for (int64_t i = 0; i < p->n && !w->error; i++) {
+        RtWritten *piece = &p->at[i];
+        RtShard s;
+        if (piece->file != number) {
+            continue;
+        }
+        rt_shard(&s, m, p->rank, &m->param[piece->param]);
+        const float *layer =
+            (const float *)(const void *)(memory + s.param->offset) +
+            piece->layer * s.row + s.inside;
+        w->crc = 0;
+        rt_block_runs(&s, &piece->block, layer, put, w);
+        piece->crc = w->crc;
+        piece->begin += data;
+        piece->end += data;
+    }
+    write_stage(w);
+}
+
+static int64_t data_bytes(const RtPieces *p, int number)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        n = p->at[i].file == number ? p->at[i].end : n;
+    }
+    return n;
+}
+
+/* Reserves the file's space: a disk that is full is noticed before the data is
+ * written, and the file is contiguous. */
+static void reserve(Writer *w, int64_t bytes)
+{
+    if (fallocate(w->file, 0, 0, bytes) != 0 && errno != EOPNOTSUPP &&
+        errno != ENOSYS && errno != EINTR) {
+        w->error = errno;
+    }
+}
+
+static int write_file(RtPieces *p, const ParcModel *m, int number,
+                      const char *path, const char *memory, char *stage)
+{
+    size_t size;
+    Writer w = {.stage = stage};
+    char *header = make_header(p, m, number, &size);
+    if (!header) {
+        return errno ? errno : ENOMEM;
+    }
+    w.file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (w.file < 0) {
+        w.error = errno;
+    } else {
+        reserve(&w, (int64_t)size + data_bytes(p, number));
+        write_bytes(&w, header, size);
+        write_pieces(&w, p, m, number, memory, (int64_t)size);
+        w.error = !w.error && fsync(w.file) != 0 ? errno : w.error;
+        if (close(w.file) != 0 && !w.error) {
+            w.error = errno;
+        }
+    }
+    free(header);
+    return w.error;
+}
+
+static void print_piece(FILE *f, const RtPieces *p, const RtWritten *piece,
+                        int ndim)
+{
+    char name[RT_SAVE_NAME];
+    rt_piece_file(p->rank, piece->file, name);
+    fprintf(f, "%lld {\"file\": \"%s\", \"bytes\": [%lld, %lld], \"offset\": [",
+            (long long)piece->tensor, name, (long long)piece->begin,
+            (long long)piece->end);
+    print_numbers(f, piece->block.begin, ndim);
+    fprintf(f, "], \"extent\": [");
+    print_numbers(f, piece->block.extent, ndim);
+    fprintf(f, "], \"crc32c\": %lu}\n", (unsigned long)piece->crc);
+}
+
+/* The list for rank 0. It is not synced: rank 0 reads it before the
+ * checkpoint is complete. */
+static int write_list(const RtPieces *p, const ParcModel *m,
+                      const char *directory)
+{
+    char name[RT_SAVE_NAME];
+    rt_pieces_name(p->rank, name);
+    char *path = rt_path_join(directory, name);
+    FILE *f = fopen(path, "wxe");
+    int error = f ? 0 : errno;
+    free(path);
+    for (int64_t i = 0; f && i < p->n; i++) {
+        print_piece(f, p, &p->at[i], m->param[p->at[i].param].ndim);
+    }
+    if (f && (fflush(f) != 0 || ferror(f))) {
+        error = errno;
+    }
+    if (f && fclose(f) != 0 && !error) {
+        error = errno;
+    }
+    return error;
+}
+
+int rt_pieces_write(RtPieces *p, const ParcModel *model, const char *directory,
+                    const char *memory)
+{
+    int error = 0;
+    void *stage = NULL;
+    if (posix_memalign(&stage, ALIGN, STAGE) != 0) {
+        return ENOMEM;
+    }
+    for (int i = 0; i < p->files && p->n > 0 && !error; i++) {
+        char name[RT_SAVE_NAME];
+        rt_piece_file(p->rank, i, name);
+        char *path = rt_path_join(directory, name);
+        error = write_file(p, model, i, path, memory, stage);
+        free(path);
+    }
+    free(stage);
+    return error ? error : write_list(p, model, directory);
+}

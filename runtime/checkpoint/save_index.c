@@ -1,0 +1,180 @@
+/* save_index.c: writes index.json, which describes a checkpoint.
+ *
+ *   {
+ *   "format": "parc-checkpoint", "version": 1,
+ *   "state": {"step": 1000, …},
+ *   "parc": "0.5", "model": "Llama", "source": "llama.pdl",
+ *   "optimizer": "AdamW", "mesh": {"dp": 2, "tp": 2},
+ *   "plan": "…",
+ *   "tensors": {
+ *   "layers.0.wq.weight.m": {"dtype": "F32", "shape": [16, 64], "pieces": [
+ *   {"file": "rank-00000.safetensors", "bytes": [4096, 6144],
+ *    "offset": [0, 0], "extent": [8, 64], "crc32c": 305419896},
+ *   …
+ *
+ * Each rank lists its pieces in a file, in the order of the tensors. Rank 0
+ * merges the lists, so that the pieces of a tensor are together.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "checkpoint/save.h"
+#include "rt_json.h"
+#include "rt_run.h"
+
+/* The list of a rank's pieces. */
+typedef struct List {
+    const char *text;
+    size_t at, size;
+} List;
+
+/* Maps the list. An empty one is valid: a rank may own no piece. */
+static int open_list(List *l, const char *directory, int rank)
+{
+    char name[RT_SAVE_NAME];
+    struct stat st;
+    rt_pieces_name(rank, name);
+    char *path = rt_path_join(directory, name);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int error = file < 0 || fstat(file, &st) != 0 ? errno : 0;
+    if (!error && st.st_size > 0) {
+        void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, file,
+                        0);
+        error = at == MAP_FAILED ? errno : 0;
+        l->text = error ? NULL : at;
+        l->size = error ? 0 : (size_t)st.st_size;
+    }
+    if (file >= 0) {
+        close(file);
+    }
+    unlink(path);
+    free(path);
+    return error;
+}
+
+static void close_lists(List *list, int n)
+{
+    for (int r = 0; r < n; r++) {
+        if (list[r].text) {
+            munmap((void *)(uintptr_t)list[r].text, list[r].size);
+        }
+    }
+    free(list);
+}
+
+static List *open_lists(const char *directory, int n, int *error)
+{
+    List *list = rt_allocate((size_t)n * sizeof *list);
+    for (int r = 0; r < n; r++) {
+        int failed = open_list(&list[r], directory, r);
+        *error = *error ? *error : failed;
+    }
+    return list;
+}
+
+/* Prints the rank's next pieces if they belong to tensor `number`. */
+static void merge(FILE *f, List *l, int64_t number, bool *first)
+{
+    char begin[32];
+    size_t n = (size_t)snprintf(begin, sizeof begin, "%lld ",
+                                (long long)number);
+    while (l->size - l->at > n && memcmp(l->text + l->at, begin, n) == 0) {
+        const char *line = l->text + l->at + n;
+        const char *end = memchr(line, '\n', l->size - l->at - n);
+        if (!end) {
+            return;
+        }
+        fprintf(f, "%s\n%.*s", *first ? "" : ",", (int)(end - line), line);
+        *first = false;
+        l->at = (size_t)(end + 1 - l->text);
+    }
+}
+
+static void print_tensor(FILE *f, const ParcParam *p, int64_t layer)
+{
+    char name[RT_NAME];
+    rt_param_name(p->name, p, layer, name);
+    rt_json_print(f, name);
+    fprintf(f, ": {\"dtype\": \"F32\", \"shape\": [");
+    for (int d = 0; d < p->ndim; d++) {
+        fprintf(f, "%s%lld", d ? ", " : "", (long long)p->dim[d]);
+    }
+    fprintf(f, "], \"pieces\": [");
+}
+
+static void print_tensors(FILE *f, const ParcRt *rt, List *list)
+{
+    int64_t number = 0;
+    for (int i = 0; i < rt->model->nparams; i++) {
+        const ParcParam *p = &rt->model->param[i];
+        int64_t layers = rt_param_is_saved(p) ? rt_param_layers(p) : 0;
+        for (int64_t l = 0; l < layers; l++, number++) {
+            bool first = true;
+            fprintf(f, "%s\n", number > 0 ? "," : "");
+            print_tensor(f, p, l);
+            for (int r = 0; r < rt->nranks; r++) {
+                merge(f, &list[r], number, &first);
+            }
+            fprintf(f, "]}");
+        }
+    }
+}
+
+static void print_text(FILE *f, const char *name, const char *value)
+{
+    fprintf(f, "\"%s\": ", name);
+    rt_json_print(f, value ? value : "");
+    fprintf(f, ",\n");
+}
+
+static void print_index(FILE *f, const ParcRt *rt, const RtRun *run,
+                        int64_t step, List *list)
+{
+    const ParcModel *m = rt->model;
+    fprintf(f, "{\n\"format\": \"parc-checkpoint\", \"version\": 1,\n"
+               "\"state\": ");
+    rt_state_print(rt, run, step, f);
+    fprintf(f, ",\n");
+    print_text(f, "parc", m->parc_version);
+    print_text(f, "model", m->name);
+    print_text(f, "source", m->source);
+    print_text(f, "optimizer", m->optimizer);
+    fprintf(f, "\"mesh\": {");
+    for (int a = 0; a < m->naxes; a++) {
+        fprintf(f, "%s\"%s\": %lld", a ? ", " : "", m->axis[a].name,
+                (long long)m->axis[a].size);
+    }
+    fprintf(f, "},\n");
+    print_text(f, "plan", m->info);
+    fprintf(f, "\"tensors\": {");
+    print_tensors(f, rt, list);
+    fprintf(f, "\n}\n}\n");
+}
+
+int rt_index_write(const ParcRt *rt, const RtRun *run, const char *directory,
+                   int64_t step)
+{
+    int error = 0;
+    List *list = open_lists(directory, rt->nranks, &error);
+    char *path = rt_path_join(directory, RT_INDEX_NAME);
+    FILE *f = error ? NULL : fopen(path, "wxe");
+    if (f) {
+        print_index(f, rt, run, step, list);
+        if (fflush(f) != 0 || ferror(f) || fsync(fileno(f)) != 0) {
+            error = errno ? errno : EIO;
+        }
+        if (fclose(f) != 0 && !error) {
+            error = errno;
+        }
+    } else {
+        error = error ? error : errno;
+    }
+    free(path);
+    close_lists(list, rt->nranks);
+    return error;
+}

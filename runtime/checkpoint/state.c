@@ -1,0 +1,110 @@
+/* state.c: writes and reads the state of a run that is not in its tensors.
+ *
+ *   {"step": 1000, "tokens": 8192000, "updates": 998, "seed": 7,
+ *    "shuffle": true, "loss_scale": {"scale": 32768, "good": 12, "bad": 0},
+ *    "data": {"spec": "tokens.bin"}}
+ *
+ * `updates` counts the steps that changed parameters: with a loss scale, some
+ * steps are skipped. Random numbers of a step depend on seed and step only, and
+ * the learning rate on the step, so that nothing else decides the next step.
+ */
+#include "checkpoint/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint/save.h"
+#include "rt_run.h"
+
+void rt_state_print(const ParcRt *rt, const RtRun *run, int64_t step, FILE *to)
+{
+    const RtOptions *o = &run->options;
+    const RtScale *s = &rt->scale;
+    fprintf(to, "{\"step\": %lld, \"tokens\": %lld, \"updates\": %lld, "
+                "\"seed\": %lld, \"shuffle\": %s, ",
+            (long long)step, (long long)rt_report_tokens(&run->report, step),
+            (long long)rt->updates, (long long)o->seed,
+            o->shuffle ? "true" : "false");
+    if (s->scale > 0) {
+        fprintf(to, "\"loss_scale\": {\"scale\": %.17g, \"good\": %lld, "
+                    "\"bad\": %lld}, ",
+                s->scale, (long long)s->good, (long long)s->bad);
+    }
+    fprintf(to, "\"data\": {\"spec\": ");
+    rt_json_print(to, o->data ? o->data : "synthetic");
+    fprintf(to, "}}");
+}
+
+static void read_scale(RtScale *s, RtJson *j)
+{
+    char key[16];
+    rt_json_object(j);
+    while (rt_json_key(j, key, sizeof key)) {
+        if (strcmp(key, "scale") == 0) {
+            s->scale = rt_json_number(j);
+        } else if (strcmp(key, "good") == 0) {
+            s->good = rt_json_integer(j);
+        } else if (strcmp(key, "bad") == 0) {
+            s->bad = rt_json_integer(j);
+        } else {
+            rt_json_skip(j);
+        }
+    }
+    if (!(s->scale > 0 && s->scale <= 0x1p127)) {
+        rt_json_fail(j, "the loss scale is not a positive number");
+    }
+}
+
+static void read_data(RtRunState *s, RtJson *j)
+{
+    enum { ROOM = 1 << 16 };
+    char key[16];
+    rt_json_object(j);
+    while (rt_json_key(j, key, sizeof key)) {
+        if (strcmp(key, "spec") == 0 && !s->data) {
+            s->data = rt_allocate(ROOM);
+            rt_json_string(j, s->data, ROOM);
+        } else {
+            rt_json_skip(j);
+        }
+    }
+}
+
+void rt_state_read(RtRunState *s, RtJson *j)
+{
+    static const char *const names[] = {"step", "tokens", "updates", "seed"};
+    int64_t *const value[] = {&s->step, &s->tokens, &s->updates, &s->seed};
+    enum { NUMBERS = 4, ALL = (1 << NUMBERS) - 1 };
+    unsigned seen = 0;
+    char key[16];
+    rt_json_object(j);
+    while (rt_json_key(j, key, sizeof key)) {
+        int i = 0;
+        while (i < NUMBERS && strcmp(key, names[i]) != 0) {
+            i++;
+        }
+        seen |= i < NUMBERS ? 1u << i : 0;
+        if (i < NUMBERS) {
+            *value[i] = rt_json_signed(j);
+        } else if (strcmp(key, "shuffle") == 0) {
+            s->shuffle = rt_json_boolean(j);
+        } else if (strcmp(key, "loss_scale") == 0) {
+            read_scale(&s->scale, j);
+        } else if (strcmp(key, "data") == 0) {
+            read_data(s, j);
+        } else {
+            rt_json_skip(j);
+        }
+    }
+    if (seen != ALL || s->step < 0 || s->tokens < 0 || s->updates < 0 ||
+        s->updates > s->step) {
+        rt_json_fail(j, "the state needs step, tokens, updates and seed");
+    }
+}
+
+void rt_state_free(RtRunState *s)
+{
+    free(s->data);
+    s->data = NULL;
+}

@@ -1,0 +1,20 @@
+/* state.h: declares the state of a run beside its tensors: state.c. */
+#ifndef PARC_RT_STATE_H
+#define PARC_RT_STATE_H
+
+#include "rt.h"
+#include "rt_json.h"
+
+/* What a checkpoint stores of it. */
+typedef struct RtRunState {
+    int64_t step, tokens, updates, seed;
+    bool shuffle;
+    RtScale scale; /* scale 0: the run did not scale its loss */
+    char *data;    /* the option --data; NULL: synthetic; rt_state_free */
+} RtRunState;
+
+/* Reads the JSON object; errors are those of `j`. */
+void rt_state_read(RtRunState *s, RtJson *j);
+void rt_state_free(RtRunState *s);
+
+#endif

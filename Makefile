@@ -176,6 +176,7 @@ $(BUILD)/obj/frontend/%.o: frontend/%.c | $(GEN)
 	$(Q)$(CC) $(CFLAGS) $(PARC_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/obj/tests/unit/runtime_split.o \
+$(BUILD)/obj/tests/unit/runtime_views.o \
 $(BUILD)/obj/tests/unit/runtime_params.o \
 $(BUILD)/obj/tests/unit/runtime_pieces.o: PARC_CFLAGS += -Iruntime
 $(BUILD)/obj/tests/unit/cuda_%.o: \

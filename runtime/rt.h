@@ -543,6 +543,8 @@ void rt_data_close(RtData *d);
 /* Checks that the run does not write a file that it also reads or writes for
  * another option; false after a message (rt_input.c). */
 bool rt_files_apart(const RtOptions *o, const RtData *d);
+/* Whether two paths name one regular file, or one that does not exist yet. */
+bool rt_is_same_file(const char *a, const char *b);
 
 /* The most recent batch. */
 typedef struct RtBatch {

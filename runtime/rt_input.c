@@ -73,7 +73,7 @@ static bool is_same_entry(const char *a, const char *b)
 }
 
 /* Several outputs may write to one device or pipe. */
-static bool is_same_file(const char *a, const char *b)
+bool rt_is_same_file(const char *a, const char *b)
 {
     struct stat x, y;
     if (rt_output_is_stdout(a) || rt_output_is_stdout(b)) {
@@ -85,8 +85,6 @@ static bool is_same_file(const char *a, const char *b)
     return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* --export may overwrite the file of --init: the run reads weights before it
- * writes any file, and replaces the exported file as a whole at the end. */
 bool rt_files_apart(const RtOptions *o, const RtData *d)
 {
     const struct {
@@ -95,11 +93,11 @@ bool rt_files_apart(const RtOptions *o, const RtData *d)
                 {"--trace", o->trace},
                 {"--export", o->export_to},
                 {"--data", d->path}};
-    enum { EXPORT = 2, OUTPUTS, FILES };
+    enum { OUTPUTS = 3, FILES };
     for (int i = 0; i < OUTPUTS; i++) {
         for (int j = i + 1; j < FILES; j++) {
             if (!file[i].path || !file[j].path ||
-                !is_same_file(file[i].path, file[j].path)) {
+                !rt_is_same_file(file[i].path, file[j].path)) {
                 continue;
             }
             rt_error(o->program,
@@ -108,13 +106,6 @@ bool rt_files_apart(const RtOptions *o, const RtData *d)
                      file[i].option, file[j].option,
                      rt_output_name(file[j].path));
             return false;
-        }
-        for (int j = 0; i < EXPORT && file[i].path && j < o->init.n; j++) {
-            if (is_same_file(file[i].path, o->init.at[j])) {
-                rt_error(o->program, "%s would overwrite what --init reads, "
-                         "'%s'", file[i].option, o->init.at[j]);
-                return false;
-            }
         }
     }
     return true;

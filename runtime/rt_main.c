@@ -164,7 +164,8 @@ static bool prepare_files(RtRun *run)
     if (rt_world_rank(w) != 0) {
         return !o->trace || rt_trace_open(w, o->trace_steps, o->steps);
     }
-    if (!rt_files_apart(o, &run->data)) {
+    if (!rt_files_apart(o, &run->data) ||
+        !rt_weights_apart(&run->weights, o)) {
         return false;
     }
     if (o->export_to) {
@@ -185,8 +186,8 @@ static bool open_weights(RtRun *run)
 {
     const RtOptions *o = &run->options;
     return o->init.n == 0 ||
-           rt_weights_open(&run->weights, &o->init, o->init_partial,
-                           run->model, o->program);
+           rt_weights_open(&run->weights, o, run->launch.rank != 0,
+                           run->model);
 }
 
 /* DIR of --save may have no checkpoint of a later step: two runs would be mixed

@@ -276,6 +276,11 @@ bool rt_source_open(RtSource *s, const char *path, const char *program)
     if (!s->path) {
         return false;
     }
+    if (directory || rt_is_index(s->path)) {
+        const char *slash = strrchr(s->path, '/');
+        s->directory = slash ? copy_text(s->path, (size_t)(slash - s->path))
+                             : copy_text(".", 1);
+    }
     return rt_is_index(s->path) ? open_index(s, program)
                                 : open_single(s, program);
 }
@@ -291,6 +296,7 @@ void rt_source_close(RtSource *s)
     free(s->file);
     free(s->file_path);
     free(s->tensor);
+    free(s->directory);
     free(s->path);
     *s = (RtSource){0};
 }

@@ -12,6 +12,7 @@
 
 typedef struct RtSource {
     char *path;         /* the file, or the index */
+    char *directory;    /* of the path; NULL: --init names a single file */
     RtTensorFile *file; /* the files with tensors … */
     char **file_path;
     int nfiles;

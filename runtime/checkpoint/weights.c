@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint/config.h"
 #include "checkpoint/names.h"
 #include "checkpoint/view.h"
 #include "checkpoint/weights.h"
@@ -193,8 +194,8 @@ static void report_missing(const RtWeights *w, const char *name)
 }
 
 /* Names the first layers that no file has. */
-static void note_missing(const RtWeights *w, const char *program, int missing,
-                         int all, char (*listed)[RT_NAME])
+static void note_missing(const RtWeights *w, const RtOptions *o, bool quiet,
+                         int missing, int all, char (*listed)[RT_NAME])
 {
     int n = missing < LISTED ? missing : LISTED;
     char text[LISTED * (RT_NAME + 4)] = "";
@@ -204,16 +205,16 @@ static void note_missing(const RtWeights *w, const char *program, int missing,
                  listed[i]);
     }
     if (missing == all) {
-        rt_error(program, "--init-partial: '%s' has none of the model's %d "
+        rt_error(o->program, "--init-partial: '%s' has none of the model's %d "
                  "tensors, such as '%s'", w->source[0].path, all, listed[0]);
-    } else {
-        rt_note(program, "--init-partial: %d of %d tensors are missing and "
+    } else if (!quiet) {
+        rt_note(o->program, "--init-partial: %d of %d tensors are missing and "
                 "keep their initial values: %s%s", missing, all, text,
                 missing > n ? ", …" : "");
     }
 }
 
-static bool find_all(RtWeights *w, bool partial, const char *program)
+static bool find_all(RtWeights *w, const RtOptions *o, bool quiet)
 {
     int errors = 0, missing = 0, all = 0;
     char listed[LISTED][RT_NAME], name[RT_NAME];
@@ -225,7 +226,7 @@ static bool find_all(RtWeights *w, bool partial, const char *program)
             all++;
             if (!find_layer(w, p, l, found)) {
                 errors++;
-            } else if (!found->tensor && partial) {
+            } else if (!found->tensor && o->init_partial) {
                 missing_name(w, p, l,
                              missing < LISTED ? listed[missing] : name);
                 missing++;
@@ -237,7 +238,7 @@ static bool find_all(RtWeights *w, bool partial, const char *program)
         }
     }
     if (missing && !errors) {
-        note_missing(w, program, missing, all, listed);
+        note_missing(w, o, quiet, missing, all, listed);
     }
     return errors == 0 && (missing == 0 || missing < all);
 }
@@ -276,24 +277,55 @@ static void allocate_found(RtWeights *w)
     w->found = rt_allocate(((size_t)n + 1) * sizeof *w->found);
 }
 
-bool rt_weights_open(RtWeights *w, const RtTexts *paths, bool partial,
-                     const ParcModel *model, const char *program)
+/* What the files contain that the model lacks, or has with another value. */
+static void print_notes(const RtWeights *w)
+{
+    for (int i = 0; i < w->nsources; i++) {
+        const RtSource *s = &w->source[i];
+        note_unused(s);
+        if (s->foreign && s->directory) {
+            char *path = rt_path_join(s->directory, "config.json");
+            rt_config_compare(path, w->model);
+            free(path);
+        }
+    }
+}
+
+bool rt_weights_open(RtWeights *w, const RtOptions *o, bool quiet,
+                     const ParcModel *model)
 {
     *w = (RtWeights){.model = model};
-    w->source = rt_allocate(((size_t)paths->n + 1) * sizeof *w->source);
-    for (int i = 0; i < paths->n; i++) {
+    w->source = rt_allocate(((size_t)o->init.n + 1) * sizeof *w->source);
+    for (int i = 0; i < o->init.n; i++) {
         w->nsources++;
-        if (!rt_source_open(&w->source[i], paths->at[i], program)) {
+        if (!rt_source_open(&w->source[i], o->init.at[i], o->program)) {
             return false;
         }
         choose_names(&w->source[i], model);
     }
     allocate_found(w);
-    if (!find_all(w, partial, program)) {
+    if (!find_all(w, o, quiet)) {
         return false;
     }
+    if (!quiet) {
+        print_notes(w);
+    }
+    return true;
+}
+
+bool rt_weights_apart(const RtWeights *w, const RtOptions *o)
+{
+    const char *const written[] = {o->log, o->trace};
     for (int i = 0; i < w->nsources; i++) {
-        note_unused(&w->source[i]);
+        const RtSource *s = &w->source[i];
+        for (int k = 0; k < 2 * s->nfiles; k++) {
+            const char *path = written[k % 2];
+            if (path && rt_is_same_file(path, s->file[k / 2].path)) {
+                rt_error(o->program, "%s would overwrite what --init reads, "
+                         "'%s'", k % 2 ? "--trace" : "--log", path);
+                return false;
+            }
+        }
     }
     return true;
 }

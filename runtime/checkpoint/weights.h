@@ -20,11 +20,15 @@ typedef struct RtWeights {
     int64_t *first; /* … and the index of the first one of each parameter */
 } RtWeights;
 
-/* Opens the files and compares them with the model; false after messages. Of
- * several files, a later one takes precedence. With `partial` layers may be
- * missing: a note names them, and they keep their initial values. */
-bool rt_weights_open(RtWeights *w, const RtTexts *paths, bool partial,
-                     const ParcModel *model, const char *program);
+/* Opens the files of --init and compares them with the model; false after
+ * messages. Of several files, a later one takes precedence. With --init-partial
+ * layers may be missing: a note names them, and they keep their initial values.
+ * `quiet`: only errors are printed. */
+bool rt_weights_open(RtWeights *w, const RtOptions *o, bool quiet,
+                     const ParcModel *model);
+/* Checks that --log and --trace do not overwrite a file of the weights; false
+ * after a message. --export may: it replaces files after they are read. */
+bool rt_weights_apart(const RtWeights *w, const RtOptions *o);
 void rt_weights_close(RtWeights *w);
 /* Reads the rank's part of all layers that were found. */
 void rt_weights_load(ParcRt *rt, const RtWeights *w);

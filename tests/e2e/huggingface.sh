@@ -35,6 +35,25 @@ for which in $hf_models; do
     check "$which: the same tensors again" weights same "$at/made" "$at/same"
 done
 
+# notes DIRECTORY: the notes of qwen3 about config.json
+notes() {
+    "$qwen3/train" --dry-run --init "$1" 2>&1 >/dev/null | grep config.json
+}
+qwen3=$work/hf_qwen3
+check "an equal configuration has no notes" sh -c "! '$qwen3/train' --dry-run \
+    --init '$qwen3/made' 2>&1 | grep config.json"
+scaling='"rope_scaling": {"rope_type": "llama3", "factor": 8.0}'
+sed "s/1000000.0/10000.0/; s/1e-06/1e-05/; s/\"tie_word.*/$scaling/" \
+    "$qwen3/made/config.json" >"$work/config.json"
+check "another configuration" mv "$work/config.json" "$qwen3/made/config.json"
+check "its differences" test "$(notes "$qwen3/made" | sed 's/.*note: //')" = \
+    "rms_norm_eps is 1e-05; the program has 1e-06
+rope_theta is 10000; the program has 1000000
+it scales rotary embeddings ('llama3'); the program does not"
+check "a log over a shard" sh -c "! '$qwen3/train' --init '$qwen3/made' --log \
+    '$qwen3/made/model-00001-of-00005.safetensors' 2>'$work/err' &&
+    grep -F -- '--log would overwrite what --init reads' '$work/err'"
+
 gpt2=$work/hf_gpt2
 check "without the prefix" weights rename "$gpt2/made" "$gpt2/bare" \
     transformer. ""

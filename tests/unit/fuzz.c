@@ -1,6 +1,6 @@
 /* fuzz.c: checks that no input crashes or hangs parc or a training program.
  *
- *   build/unit/fuzz [--seconds N] [--seed N] [--only pdl|ir|weights|tokens]
+ *   build/unit/fuzz [--seconds N] [--seed N] [--only pdl|ir|weights|index|tokens]
  *                   [--case N]
  *
  * Models, dumps of the IR, files of weights and files of tokens are damaged.
@@ -38,7 +38,7 @@ typedef struct Kind {
     void (*load)(Fuzz *f, Arena *a, Corpus *c);
 } Kind;
 
-enum { KINDS = 4, MOST_FAILURES = 10, MOST_WORDS = 40, LARGEST = 1 << 15 };
+enum { KINDS = 5, MOST_FAILURES = 10, MOST_WORDS = 40, LARGEST = 1 << 15 };
 
 typedef struct Words {
     const char *at[MOST_WORDS];
@@ -107,6 +107,31 @@ static void load_weights(Fuzz *f, Arena *a, Corpus *c)
     fuzz_add(c, "weights", file, size);
 }
 
+static bool write_file(const char *path, const char *text, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+    bool good = file && fwrite(text, 1, size, file) == size;
+    return file && fclose(file) == 0 && good;
+}
+
+/* The index of a sharded model; its shard is in the same directory. */
+static void load_index(Fuzz *f, Arena *a, Corpus *c)
+{
+    static const char index[] =
+        "{\"metadata\": {\"total_size\": 156}, \"weight_map\": {"
+        "\"layers.0.weight\": \"shard.safetensors\", "
+        "\"layers.1.weight\": \"shard.safetensors\", "
+        "\"bias\": \"shard.safetensors\"}}";
+    size_t size;
+    char *file = fuzz_reader_file(a, "--init", &size);
+    const char *path = arena_printf(a, "%s/shard.safetensors", f->folder);
+    if (!write_file(path, file, size)) {
+        perror(path);
+        exit(1);
+    }
+    fuzz_add(c, "index", index, sizeof index - 1);
+}
+
 static void load_tokens(Fuzz *f, Arena *a, Corpus *c)
 {
     size_t size;
@@ -120,6 +145,7 @@ static const Kind kinds[KINDS] = {
     {"pdl", "pdl", NULL, load_pdl},
     {"ir", "ir", NULL, load_ir},
     {"weights", "safetensors", "--init", load_weights},
+    {"index", "safetensors.index.json", "--init", load_index},
     {"tokens", "bin", "--data", load_tokens},
 };
 
@@ -204,13 +230,6 @@ static void print_command(const Fuzz *f, const Words *w, const char *kept)
             printf("%s ", w->at[i]);
     }
     printf("--emit plan %s%s\n", tree ? "-S /tmp/tree " : "", kept);
-}
-
-static bool write_file(const char *path, const char *text, size_t size)
-{
-    FILE *file = fopen(path, "wb");
-    bool good = file && fwrite(text, 1, size, file) == size;
-    return file && fclose(file) == 0 && good;
 }
 
 static void report(Fuzz *f, Arena *a, const Kind *k, uint64_t number,
@@ -323,7 +342,7 @@ static int64_t number_of(const char *text)
     int64_t n = text ? strtoll(text, &end, 10) : -1;
     if (!text || *end || errno || n < 0) {
         fputs("usage: fuzz [--seconds N] [--seed N] "
-              "[--only pdl|ir|weights|tokens] [--case N]\n", stderr);
+              "[--only pdl|ir|weights|index|tokens] [--case N]\n", stderr);
         exit(2);
     }
     return n;

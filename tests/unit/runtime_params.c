@@ -176,8 +176,8 @@ static void export_to(ParcRt *rt, const char *path)
 
 static bool open_weights(RtWeights *w, const char *path, const ParcModel *m)
 {
-    const RtTexts paths = {{path}, 1};
-    return rt_weights_open(w, &paths, false, m, "test");
+    const RtOptions o = {.program = "test", .init = {{path}, 1}};
+    return rt_weights_open(w, &o, false, m);
 }
 
 static int draw_and_export(ParcRt *rt, void *context)

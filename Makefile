@@ -6,7 +6,8 @@
 #                   level
 #   make fuzz       fuzzes the readers of files for SECONDS (600), from SEED
 #   make curves     compares the loss curves of all variants of the examples
-#   make resume    resumes all variants of the examples on all meshes
+#   make resume     resumes all variants of the examples on all meshes
+#   make crash      kills a run at 200 moments and resumes it each time
 #   make demo       compiles and trains a small Llama on a 2x2 mesh
 #   make bench      compares step time with the machine's peak and with PyTorch
 #   make levels     builds the runtime libraries of the levels of --cpu
@@ -80,7 +81,7 @@ UNIT_BIN = $(UNIT:tests/unit/%.c=$(BUILD)/unit/%)
 UNIT_LIB_OBJ = $(UNIT_LIB:%.c=$(BUILD)/obj/%.o)
 
 .PHONY: all levels check check-unit check-golden check-asan \
-        check-cpu fuzz curves resume demo bench bench-compile setup \
+        check-cpu fuzz curves resume crash demo bench bench-compile setup \
         install uninstall clean lint
 .SECONDARY:
 
@@ -243,6 +244,9 @@ curves: all
 
 resume: all
 	$(Q)BUILD=$(BUILD) RESUME=all sh tests/e2e/resume.sh
+
+crash: all
+	$(Q)BUILD=$(BUILD) CRASH=200 sh tests/e2e/crash.sh
 
 demo: all
 	$(Q)BUILD=$(BUILD) sh scripts/demo.sh

@@ -9,6 +9,7 @@
 #ifndef PARC_RT_INTERNAL_H
 #define PARC_RT_INTERNAL_H
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,7 +32,7 @@ typedef struct RtOptions {
     const char *program; /* name in messages: the base name of argv[0] */
     int64_t steps, seed, threads; /* threads 0: as planned */
     bool shuffle, info, dry_run, help, version, init_partial;
-    bool seed_given;
+    bool seed_given, save_async;
     const char *data, *export_to, *log, *trace, *print_shards, *tensorboard;
     const char *resume;
     RtTexts init;
@@ -86,6 +87,8 @@ typedef struct RtSlot {
                                              rt_cuda_progress.c */
     _Atomic int32_t save_error;        /* errno of the rank's part of the latest
                                           save; 0: it was written */
+    _Atomic uint32_t saves;            /* number of asynchronous saves whose
+                                          part the rank has ended */
     uint64_t plan_hash;
 } RtSlot;
 
@@ -148,6 +151,7 @@ typedef struct RtWorld {
     int nranks, threads, timeout_seconds;
     int first, mapped; /* this process maps the arenas of ranks first …
                           first+mapped-1 */
+    cpu_set_t cpus; /* on which the program may run */
     bool crowded; /* more threads than cores */
     const RtLaunch *launch; /* NULL: the ranks are forked from this process */
     RtStore *store;         /* NULL without launch */
@@ -234,10 +238,11 @@ int64_t rt_coord(const ParcModel *model, int rank, int axis);
 
 /* Checks that enough memory is available and maps the world: for all ranks
  * that this process will fork, or with `launch` for its own rank of a job,
- * whose processes connect here. `runs`: the run executes steps. False after a
- * message. */
+ * whose processes connect here. `runs`: the run executes steps. `staging`: bytes
+ * of host memory that a rank needs for --save-async. False after a message. */
 bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
-                   int threads, const RtLaunch *launch, bool runs);
+                   int threads, const RtLaunch *launch, bool runs,
+                   int64_t staging);
 void rt_world_close(RtWorld *w);
 /* The rank of this process; 0 before ranks are forked. */
 int rt_world_rank(const RtWorld *w);

@@ -52,6 +52,16 @@ void rt_device_upload(ParcRt *rt, int64_t offset, int64_t bytes);
  * The copy is complete on return. */
 void rt_device_download(ParcRt *rt, int64_t offset, int64_t bytes);
 
+/* The staging buffer of --save-async. rt_device_staging: `bytes` of host memory
+ * to which the device copies at full rate; ends the run if there is not enough.
+ * rt_device_stage: enqueues a copy from the arena, or from host memory beyond
+ * its end, after the work that is enqueued; later work waits for the copy. It
+ * is complete after rt_device_staged. */
+char *rt_device_staging(ParcRt *rt, int64_t bytes);
+void rt_device_staging_free(ParcRt *rt, char *at, int64_t bytes);
+void rt_device_stage(ParcRt *rt, char *to, int64_t offset, int64_t bytes);
+void rt_device_staged(ParcRt *rt);
+
 /* Executes one step. It may still be running on return. */
 void rt_device_step(ParcRt *rt);
 /* Executes run() of a forward program likewise (rt_forward.h). */

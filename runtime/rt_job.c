@@ -216,6 +216,10 @@ static void receive_message(RtStore *s, int i)
         receive_failure(s, l, &f);
     } else if (f.say == RT_SAY_DONE) {
         l->done = true;
+    } else if (f.say == RT_SAY_SAVED && s->world->slot) {
+        RtSlot *slot = &s->world->slot[rank_of(s, i)];
+        atomic_store(&slot->save_error, f.id);
+        atomic_store(&slot->saves, (uint32_t)f.a);
     } else if (f.say == RT_SAY_SIGNAL && s->world->control) {
         rt_signals_record(&s->world->control->signals, f.id);
     } else if (f.say == RT_SAY_WHERE) {
@@ -274,6 +278,11 @@ bool rt_job_watch(RtStore *s)
     }
     s->watched = error == 0;
     return s->watched;
+}
+
+void rt_job_saved(RtStore *s, int32_t error, uint32_t count)
+{
+    tell(s, &(RtFrame){.say = RT_SAY_SAVED, .id = error, .a = count}, NULL);
 }
 
 void rt_job_forward(RtStore *s, int signal)

@@ -83,6 +83,7 @@ enum {
     RT_SAY_WHERE, /* request for the states of all other ranks; id: the rank
                      that asks */
     RT_SAY_PLACE, /* the state of rank id; a: the rank that asked */
+    RT_SAY_SAVED, /* the rank has ended its part of save `a`; id: an errno */
     RT_SAY_SIGNAL, /* signal `id` has reached the rank */
 };
 enum { RT_OF_ARENA, RT_OF_TRACE, RT_OF_SAVE }; /* RT_OF_SAVE: save_error */
@@ -125,6 +126,9 @@ int rt_join_file(const RtWorld *w, size_t bytes);
  * continue. */
 bool rt_job_watch(RtStore *s);
 void rt_job_goodbye(RtStore *s);
+/* Reports the rank's part of asynchronous save `count` to rank 0; `error`: an
+ * errno, or 0. Any thread may call it. */
+void rt_job_saved(RtStore *s, int32_t error, uint32_t count);
 /* Sends a signal that this process has received to rank 0, from the watcher
  * thread. Signal handlers may call it. */
 void rt_job_forward(RtStore *s, int signal);

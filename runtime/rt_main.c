@@ -65,6 +65,11 @@ static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
     if (o->save) {
         printf("save      %s\n", o->save);
     }
+    if (o->save_async) {
+        int64_t bytes = rt_staging_bytes(m);
+        printf("staging   %lld bytes per rank (%s) of host memory\n",
+               (long long)bytes, rt_size_text((double)bytes, size));
+    }
     if (o->trace) {
         printf("trace     steps %lld to %lld, to %s\n",
                (long long)rt->world->trace.first,
@@ -260,6 +265,11 @@ static bool open_checkpoints(RtRun *run)
     return !o->save || !first || check_later(run);
 }
 
+static int64_t staging_bytes(const RtRun *run)
+{
+    return run->options.save_async ? rt_staging_bytes(run->model) : 0;
+}
+
 /* Opens the inputs and outputs of a process; output files come last. */
 static bool prepare_run(RtRun *run, int threads)
 {
@@ -272,7 +282,8 @@ static bool prepare_run(RtRun *run, int threads)
            rt_data_open(&run->data, o->data, o->shuffle, o->seed, m, o->program) &&
            open_weights(run) &&
            (launched ||
-            rt_world_open(&run->world, m, o->program, threads, NULL, runs)) &&
+            rt_world_open(&run->world, m, o->program, threads, NULL, runs,
+                          staging_bytes(run))) &&
            prepare_files(run) &&
            (quiet || rt_report_open(&run->report, o, m, run->start,
                                     run->resume.state.tokens));
@@ -288,7 +299,7 @@ static int prepare_launched(RtRun *run, int threads)
         int64_t good, step;
     } first = {.good = 1};
     if (!rt_world_open(w, run->model, o->program, threads, &run->launch,
-                       o->dry_run || o->steps > 0)) {
+                       o->dry_run || o->steps > 0, staging_bytes(run))) {
         if (w->store) {
             rt_job_fail(w->store, NULL);
         }
@@ -315,6 +326,7 @@ static bool check_options(const RtOptions *o)
     const char *error =
         !o->save && o->save_every ? "--save-every needs --save DIR"
         : !o->save && o->keep     ? "--keep needs --save DIR"
+        : !o->save && o->save_async ? "--save-async needs --save DIR"
         : !o->save && automatic   ? "--resume auto needs --save DIR"
         : o->resume && o->init.n > 0
             ? "--init and --resume exclude each other: a checkpoint has weights"

@@ -28,7 +28,9 @@ typedef struct RtNeed {
 bool rt_memory_fits(const char *program, const RtNeed *need, const char *root);
 
 /* Checks `ranks` ranks of a program. `runs`: steps or a dry run are executed;
- * otherwise the ranks only initialize, load and export weights. */
-bool rt_memory_check(const RtWorld *w, int64_t ranks, bool runs);
+ * otherwise the ranks only initialize, load and export weights. `staging`: bytes
+ * of a rank's staging buffer. */
+bool rt_memory_check(const RtWorld *w, int64_t ranks, bool runs,
+                     int64_t staging);
 
 #endif

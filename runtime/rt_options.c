@@ -63,6 +63,8 @@ static const Option options[] = {
      "save a checkpoint after each N steps too"},
     {"--keep", "N", NUMBER, AT(keep), 1,
      "keep the newest N checkpoints of --save's directory (default: all)"},
+    {"--save-async", NULL, FLAG, AT(save_async), 0,
+     "write checkpoints while the run continues, from a copy in host memory"},
     {"--resume", "DIR", TEXT, AT(resume), 0,
      "continue from the newest checkpoint in DIR, or from one checkpoint\n"
      "(DIR/step-<number>); auto: from --save's directory, if it has one"},

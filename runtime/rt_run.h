@@ -7,6 +7,7 @@
 #include "checkpoint/export.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/save.h"
+#include "checkpoint/save_async.h"
 #include "checkpoint/weights.h"
 #include "log/report.h"
 #include "rt_job.h"
@@ -23,6 +24,7 @@ typedef struct RtRun {
     char *trace_temporary; /* the name of the trace while it is written */
     RtAgree agree;
     RtSaver saver;
+    RtAsync async;
     RtResume resume;
     int64_t resume_step; /* under a launcher: the step that rank 0 has selected
                             for --resume; see prepare_launched */

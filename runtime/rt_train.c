@@ -165,6 +165,17 @@ static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
     }
 }
 
+/* Saves the state after the latest step. */
+static void save(ParcRt *rt, RtRun *run)
+{
+    if (run->async.memory) {
+        rt_async_save(rt, run, run->done);
+    } else {
+        rt_checkpoint_save(rt, run, run->done);
+    }
+    rt_agree_saved(run);
+}
+
 /* Saves if this is due or agreed, and returns whether there is a step to
  * execute; equal on all ranks. */
 static bool goes_on(ParcRt *rt, RtRun *run)
@@ -173,7 +184,8 @@ static bool goes_on(ParcRt *rt, RtRun *run)
     int agreed = more ? rt_agree(rt, run) : 0;
     if (rt_save_is_due(run, run->done) ||
         (agreed & RT_SAVE && run->saver.saved != run->done)) {
-        rt_checkpoint_save(rt, run, run->done);
+        save(rt, run);
+        agreed |= more ? rt_agree(rt, run) : 0; /* a signal during the save */
     }
     if (agreed & RT_SAVE) {
         rt_agree_saved(run);
@@ -189,12 +201,17 @@ void rt_train(ParcRt *rt, RtRun *run)
         rt_report_start(&run->report, rt, run->options.steps);
     }
     if (run->done < run->options.steps) {
+        if (run->options.save_async) {
+            rt_async_open(rt, run);
+        }
         rt_agree_start(run);
     }
     while (goes_on(rt, run)) {
         train_step(rt, run, run->done + 1, &batch);
         run->done++;
+        rt_async_check(rt, run);
     }
+    rt_async_close(rt, run);
     if (rt->rank == 0) {
         rt_report_end(&run->report, rt, run->done);
     }

@@ -237,14 +237,15 @@ int rt_world_rank(const RtWorld *w)
 }
 
 /* One process of each node checks the memory for all its ranks. */
-static bool check_memory(const RtWorld *w, bool runs)
+static bool check_memory(const RtWorld *w, bool runs, int64_t staging)
 {
     const RtLaunch *l = w->launch;
     bool all_here = !l || rt_collectives_share();
     if (all_here ? rt_world_rank(w) != 0 : l->local != 0) {
         return true;
     }
-    return rt_memory_check(w, all_here ? w->nranks : l->neighbours, runs);
+    return rt_memory_check(w, all_here ? w->nranks : l->neighbours, runs,
+                           staging);
 }
 
 static void cannot_map(const RtWorld *w, double bytes, int error)
@@ -256,18 +257,20 @@ static void cannot_map(const RtWorld *w, double bytes, int error)
 }
 
 bool rt_world_open(RtWorld *w, const ParcModel *model, const char *program,
-                   int threads, const RtLaunch *launch, bool runs)
+                   int threads, const RtLaunch *launch, bool runs,
+                   int64_t staging)
 {
     memset(w, 0, sizeof *w);
     w->model = model;
     w->program = program;
     w->nranks = (int)rt_nranks(model); /* fits: rt_ranks_check */
     w->threads = threads;
+    sched_getaffinity(0, sizeof w->cpus, &w->cpus);
     w->crowded = (int64_t)w->nranks * threads > rt_cores();
     w->mapped = launch && !rt_collectives_share() ? 1 : w->nranks;
     w->first = w->mapped == w->nranks ? 0 : launch->rank;
     if (!read_timeout(w) || (launch && !rt_join(w, launch)) ||
-        !check_memory(w, runs)) {
+        !check_memory(w, runs, staging)) {
         return false;
     }
     size_t n = (size_t)w->nranks;

@@ -29,13 +29,15 @@ bool rt_save_is_due(const RtRun *run, int64_t step)
            (step == run->options.steps || (s->every > 0 && step % s->every == 0));
 }
 
-/* Writes the rank's files to the directory; returns 0 or an errno. */
-static int write_rank(ParcRt *rt, const char *directory)
+int rt_save_part(const RtSaver *s, const RtSave *save, const ParcModel *model,
+                 int rank, const char *memory)
 {
     RtPieces pieces;
-    rt_pieces_list(&pieces, rt->model, rt->rank, RT_SAVE_LIMIT);
-    int error = rt_pieces_write(&pieces, rt->model, directory, rt->arena);
+    char *directory = rt_path_join(s->directory, save->name);
+    rt_pieces_list(&pieces, model, rank, RT_SAVE_LIMIT);
+    int error = rt_pieces_write(&pieces, model, directory, memory);
     rt_pieces_free(&pieces);
+    free(directory);
     return error;
 }
 
@@ -57,91 +59,93 @@ static int failed_rank(ParcRt *rt, int *error)
     return rank;
 }
 
-/* Completes the checkpoint. Returns 0, or an errno and the file in `what`. */
-static int complete(ParcRt *rt, RtRun *run, int64_t step, const char *name,
-                    char what[RT_SAVE_NAME])
+/* Completes the checkpoint. */
+static RtSaved complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
+                        const char *state, int failed, int error)
 {
-    RtSaver *s = &run->saver;
-    int error = 0, rank = failed_rank(rt, &error);
-    if (rank >= 0) {
-        rt_piece_file(rank, 0, what);
-        return error;
+    RtSaved done = {.error = error};
+    if (failed >= 0) {
+        rt_piece_file(failed, 0, done.what);
+        return done;
     }
-    char *directory = rt_path_join(s->directory, name);
-    snprintf(what, RT_SAVE_NAME, "%s", RT_INDEX_NAME);
-    error = rt_index_write(rt, run, directory, step);
+    char *directory = rt_path_join(s->directory, save->name);
+    snprintf(done.what, sizeof done.what, "%s", RT_INDEX_NAME);
+    done.error = state ? rt_index_write(rt, state, directory) : ENOMEM;
     free(directory);
-    if (!error) {
-        what[0] = 0;
-        error = rt_save_commit(s, step, name);
+    if (!done.error) {
+        done.what[0] = 0;
+        done.error = rt_save_commit(s, save->step, save->name);
     }
-    return error;
+    return done;
 }
 
-/* Rank 0: reports a failure; the third one in a row ends the run. */
-static void report(ParcRt *rt, RtSaver *s, int64_t step, int error,
-                   const char *what)
+RtSaved rt_save_complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
+                         const char *state, int failed, int error)
+{
+    RtSaved done = {.error = save->error};
+    if (!save->error) {
+        done = complete(rt, s, save, state, failed, error);
+        if (done.error) {
+            rt_save_discard(s, save->name);
+        }
+    }
+    return done;
+}
+
+bool rt_save_report(ParcRt *rt, RtSaver *s, int64_t step, const RtSaved *saved)
 {
     char name[RT_SAVE_NAME];
+    const char *what = saved->what;
+    if (!saved->error) {
+        s->failures = 0;
+        return true;
+    }
     rt_step_name(step, name);
     s->failures++;
     if (s->failures == MOST_FAILURES) {
         rt_fail(rt,
                 "cannot save '%s/%s'%s%s: %s; the last %d saves failed; older "
                 "checkpoints are unchanged",
-                s->directory, name, *what ? ", " : "", what, strerror(error),
-                MOST_FAILURES);
+                s->directory, name, *what ? ", " : "", what,
+                strerror(saved->error), MOST_FAILURES);
     }
     rt_note(rt->world->program,
-            "cannot save '%s/%s'%s%s: %s; older checkpoints are unchanged",
-            s->directory, name, *what ? ", " : "", what, strerror(error));
+            "cannot save '%s/%s'%s%s: %s; the run continues, older checkpoints "
+            "are unchanged",
+            s->directory, name, *what ? ", " : "", what,
+            strerror(saved->error));
+    return false;
 }
 
-typedef struct Begin {
-    int32_t error;
-    char name[RT_SAVE_NAME];
-} Begin;
-
-/* Rank 0, after all ranks have written their parts. */
-static bool finish(ParcRt *rt, RtRun *run, int64_t step, const Begin *begin)
+RtSave rt_save_start(ParcRt *rt, RtRun *run, int64_t step)
 {
-    RtSaver *s = &run->saver;
-    char what[RT_SAVE_NAME] = "";
-    int error = begin->error;
-    if (!error) {
-        error = complete(rt, run, step, begin->name, what);
-        if (error) {
-            rt_save_discard(s, begin->name);
-        }
+    RtSave save = {.step = step};
+    if (rt->rank == 0) {
+        save.error = rt_save_begin(&run->saver, step, save.name);
     }
-    if (error) {
-        report(rt, s, step, error, what);
-    } else {
-        s->failures = 0;
-    }
-    return error == 0;
+    rt_share(rt, RT_AT_SAVE, &save, sizeof save);
+    return save;
 }
 
 bool rt_checkpoint_save(ParcRt *rt, RtRun *run, int64_t step)
 {
     RtSaver *s = &run->saver;
-    Begin begin = {0};
+    RtSave save = rt_save_start(rt, run, step);
     bool good = false;
-    if (rt->rank == 0) {
-        begin.error = rt_save_begin(s, step, begin.name);
-    }
-    rt_share(rt, RT_AT_SAVE, &begin, sizeof begin);
-    int32_t error = begin.error;
+    int32_t error = save.error;
     if (!error) {
-        char *directory = rt_path_join(s->directory, begin.name);
         rt_params_download(rt, true);
-        error = write_rank(rt, directory);
-        free(directory);
+        error = rt_save_part(s, &save, rt->model, rt->rank, rt->arena);
     }
     atomic_store(&rt->world->slot[rt->rank].save_error, error);
     rt_meet(rt, RT_AT_SAVE);
     if (rt->rank == 0) {
-        good = finish(rt, run, step, &begin);
+        int first_error = 0, failed = failed_rank(rt, &first_error);
+        char *state = rt_state_text(rt, run, step);
+        RtSaved done =
+            rt_save_complete(rt, s, &save, state, failed, first_error);
+        free(state);
+        good = rt_save_report(rt, s, step, &done);
     }
     rt_meet(rt, RT_AT_SAVE); /* until then rank 0 may request errors */
     rt_share(rt, RT_AT_SAVE, &good, sizeof good);

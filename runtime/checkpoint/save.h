@@ -56,13 +56,14 @@ void rt_pieces_name(int rank, char name[RT_SAVE_NAME]);
 
 /* ---- index.json (save_index.c, state.c) ---- */
 
-/* Writes and syncs index.json from the lists of pieces of all ranks, which it
- * removes. Returns 0 or an errno. */
-int rt_index_write(const ParcRt *rt, const struct RtRun *run,
-                   const char *directory, int64_t step);
+/* Writes and syncs index.json from the state of the run and the lists of pieces
+ * of all ranks, which it removes. Returns 0 or an errno. */
+int rt_index_write(const ParcRt *rt, const char *state, const char *directory);
 /* The state of the run after `step`, as a JSON object. */
 void rt_state_print(const ParcRt *rt, const struct RtRun *run, int64_t step,
                     FILE *to);
+/* The same as text, which the caller frees; NULL if memory is short. */
+char *rt_state_text(const ParcRt *rt, const struct RtRun *run, int64_t step);
 
 /* ---- the directory of the checkpoints (save_directory.c) ---- */
 
@@ -101,6 +102,33 @@ void rt_save_discard(const RtSaver *s, const char *temporary);
 /* Saves the state after `step`. All ranks call it after the same step and get
  * the same result. A failure is a note; the third in a row ends the run. */
 bool rt_checkpoint_save(ParcRt *rt, struct RtRun *run, int64_t step);
+/* A save that all ranks have begun. */
+typedef struct RtSave {
+    int64_t step;
+    int32_t error; /* errno of rank 0, which could not begin it; else 0 */
+    char name[RT_SAVE_NAME]; /* the temporary directory in DIR */
+} RtSave;
+
+/* How a save has ended, on rank 0: an errno, and the file that failed. */
+typedef struct RtSaved {
+    int error;
+    char what[RT_SAVE_NAME];
+} RtSaved;
+
+/* The parts of rt_checkpoint_save, which save_async.c calls from other threads:
+ * rt_save_start begins a save on all ranks; rt_save_part writes the files of a
+ * rank from `memory`, with the offsets of `model`, and returns 0 or an errno;
+ * rt_save_complete, on rank 0 after all parts, completes or discards the
+ * checkpoint, `failed`: a rank whose part failed with `error`, or -1. */
+RtSave rt_save_start(ParcRt *rt, struct RtRun *run, int64_t step);
+int rt_save_part(const RtSaver *s, const RtSave *save, const ParcModel *model,
+                 int rank, const char *memory);
+RtSaved rt_save_complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
+                         const char *state, int failed, int error);
+/* Rank 0: reports a save that has failed; the third failure in a row ends the
+ * run. Whether the save has succeeded. */
+bool rt_save_report(ParcRt *rt, RtSaver *s, int64_t step, const RtSaved *saved);
+
 /* Whether --save-every or the end of the run asks for a save after `step`. */
 bool rt_save_is_due(const struct RtRun *run, int64_t step);
 

@@ -25,7 +25,6 @@
 
 #include "checkpoint/save.h"
 #include "rt_json.h"
-#include "rt_run.h"
 
 /* The list of a rank's pieces. */
 typedef struct List {
@@ -132,14 +131,13 @@ static void print_text(FILE *f, const char *name, const char *value)
     fprintf(f, ",\n");
 }
 
-static void print_index(FILE *f, const ParcRt *rt, const RtRun *run,
-                        int64_t step, List *list)
+static void print_index(FILE *f, const ParcRt *rt, const char *state,
+                        List *list)
 {
     const ParcModel *m = rt->model;
     fprintf(f, "{\n\"format\": \"parc-checkpoint\", \"version\": 1,\n"
-               "\"state\": ");
-    rt_state_print(rt, run, step, f);
-    fprintf(f, ",\n");
+               "\"state\": %s,\n",
+            state);
     print_text(f, "parc", m->parc_version);
     print_text(f, "model", m->name);
     print_text(f, "source", m->source);
@@ -156,15 +154,14 @@ static void print_index(FILE *f, const ParcRt *rt, const RtRun *run,
     fprintf(f, "\n}\n}\n");
 }
 
-int rt_index_write(const ParcRt *rt, const RtRun *run, const char *directory,
-                   int64_t step)
+int rt_index_write(const ParcRt *rt, const char *state, const char *directory)
 {
     int error = 0;
     List *list = open_lists(directory, rt->nranks, &error);
     char *path = rt_path_join(directory, RT_INDEX_NAME);
     FILE *f = error ? NULL : fopen(path, "wxe");
     if (f) {
-        print_index(f, rt, run, step, list);
+        print_index(f, rt, state, list);
         if (fflush(f) != 0 || ferror(f) || fsync(fileno(f)) != 0) {
             error = errno ? errno : EIO;
         }

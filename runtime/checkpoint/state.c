@@ -36,6 +36,22 @@ void rt_state_print(const ParcRt *rt, const RtRun *run, int64_t step, FILE *to)
     fprintf(to, "}}");
 }
 
+char *rt_state_text(const ParcRt *rt, const RtRun *run, int64_t step)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (f) {
+        rt_state_print(rt, run, step, f);
+        bool failed = ferror(f) != 0;
+        if (fclose(f) == 0 && !failed) {
+            return text;
+        }
+    }
+    free(text);
+    return NULL;
+}
+
 static void read_scale(RtScale *s, RtJson *j)
 {
     char key[16];

@@ -7,8 +7,10 @@
  */
 #include "rt_device.h"
 
+#include <errno.h>
 #include <linux/mman.h>
 #include <math.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -77,6 +79,45 @@ void rt_device_upload(ParcRt *rt, int64_t offset, int64_t bytes)
 void rt_device_download(ParcRt *rt, int64_t offset, int64_t bytes)
 {
     (void)rt, (void)offset, (void)bytes;
+}
+
+/* ---- the staging buffer -------------------------------------------------- */
+
+/* All pages are allocated now, so that a save does not wait for them. */
+char *rt_device_staging(ParcRt *rt, int64_t bytes)
+{
+    char size[32];
+    void *at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) {
+        rt_fail(rt, "--save-async: a rank needs %s for the staging buffer: %s",
+                rt_size_text((double)bytes, size), strerror(errno));
+    }
+    madvise(at, (size_t)bytes, MADV_HUGEPAGE);
+    memset(at, 0, (size_t)bytes);
+    return at;
+}
+
+void rt_device_staging_free(ParcRt *rt, char *at, int64_t bytes)
+{
+    (void)rt;
+    munmap(at, (size_t)bytes);
+}
+
+void rt_device_stage(ParcRt *rt, char *to, int64_t offset, int64_t bytes)
+{
+    enum { CHUNK = 1 << 20 };
+    const char *from = rt->arena + offset;
+#pragma omp parallel for schedule(static) if (bytes > CHUNK)
+    for (int64_t at = 0; at < bytes; at += CHUNK) {
+        int64_t n = at + CHUNK < bytes ? CHUNK : bytes - at;
+        memcpy(to + at, from + at, (size_t)n);
+    }
+}
+
+void rt_device_staged(ParcRt *rt)
+{
+    (void)rt;
 }
 
 void parc_mark(ParcRt *rt, int i, int64_t turn)

@@ -151,6 +151,48 @@ void rt_device_download(ParcRt *rt, int64_t offset, int64_t bytes)
     }
 }
 
+/* ---- the staging buffer of --save-async ---------------------------------- */
+
+char *rt_device_staging(ParcRt *rt, int64_t bytes)
+{
+    RtDevice *d = rt->device;
+    void *at = NULL;
+    char size[32], why[RT_WHERE];
+    CuResult r = d->cu.cuMemHostAlloc(&at, (size_t)bytes, RT_CU_HOST_PORTABLE);
+    if (r != RT_CU_SUCCESS) {
+        rt_fail(rt,
+                "--save-async: the driver cannot pin %s for the staging buffer "
+                "of a rank: %s; 'ulimit -l' and the machine's memory are the "
+                "limits",
+                rt_size_text((double)bytes, size), rt_cuda_reason(d, r, why));
+    }
+    return at;
+}
+
+void rt_device_staging_free(ParcRt *rt, char *at, int64_t bytes)
+{
+    (void)bytes;
+    CU(rt, cuMemFreeHost(at));
+}
+
+void rt_device_stage(ParcRt *rt, char *to, int64_t offset, int64_t bytes)
+{
+    RtDevice *d = rt->device;
+    int64_t arena = rt->model->arena_bytes;
+    if (offset >= arena) {
+        rt_cuda_wait_stream(rt, PARC_COMPUTE, "the step");
+        memcpy(to, d->host + (offset - arena), (size_t)bytes);
+        return;
+    }
+    CU(rt, cuMemcpyDtoHAsync(to, d->arena + (CuAddress)offset, (size_t)bytes,
+                             d->stream[PARC_COMPUTE]));
+}
+
+void rt_device_staged(ParcRt *rt)
+{
+    rt_cuda_wait_stream(rt, PARC_COMPUTE, "the copy of the state");
+}
+
 /* ---- results of a step --------------------------------------------------- */
 
 void rt_device_ask(ParcRt *rt, int64_t offset)

@@ -1,9 +1,9 @@
 /* config.c: compares a model with the config.json next to its weights.
  *
  * Weights of another shape are refused. Other settings, such as rope_theta or
- * the eps of a norm, change no shape: the model would silently compute something
- * else. Each entry of the model's own config.json (`names hf { config { … } }`)
- * is therefore compared with the entry of the same name.
+ * the eps of a norm, change no shape: the model would silently compute
+ * something else. Each entry of the model's own config.json (`names hf { config
+ * { … } }`) is therefore compared with the entry of the same name.
  *
  *   {"rope_theta": 10000.0, "rope_scaling": {"type": "linear", …}}
  *   config.json: note: rope_theta is 10000; the program has 500000

@@ -250,34 +250,51 @@ static void put_floats(RtOutput *w, ParcType type, const float *from,
     }
 }
 
-static void write_tensor(RtOutput *w, ParcRt *rt, const RtExportList *l,
-                         const RtExportTensor *t, RtRoom *room)
+/* Buffers that all tensors use, each as large as the largest so far: for a
+ * tensor, for a layer, and for bytes of other processes. */
+typedef struct Buffers {
+    RtRoom tensor, layer, remote;
+} Buffers;
+
+static float *floats(RtRoom *room, int64_t n)
 {
-    float *whole = rt_allocate((size_t)t->elements * sizeof *whole);
+    size_t bytes = (size_t)n * sizeof(float);
+    if (bytes > room->bytes) {
+        free(room->at);
+        room->at = rt_allocate(bytes);
+        room->bytes = bytes;
+    }
+    return room->at;
+}
+
+static void write_tensor(RtOutput *w, ParcRt *rt, const RtExportList *l,
+                         const RtExportTensor *t, Buffers *b)
+{
+    float *all = floats(&b->tensor, t->elements);
     for (int i = t->first; i < t->first + t->n; i++) {
         const RtPiece *p = &l->piece[i];
         int64_t n = rt_param_layer_elements(p->param);
         if (!p->view) {
-            assemble(rt, p->param, p->layer, whole, room);
+            assemble(rt, p->param, p->layer, all, &b->remote);
             continue;
         }
-        float *layer = rt_allocate((size_t)n * sizeof *layer);
-        assemble(rt, p->param, p->layer, layer, room);
-        rt_view_write(whole, p->view, layer, n);
-        free(layer);
+        float *layer = floats(&b->layer, n);
+        assemble(rt, p->param, p->layer, layer, &b->remote);
+        rt_view_write(all, p->view, layer, n);
     }
-    put_floats(w, l->type, whole, t->elements);
-    free(whole);
+    put_floats(w, l->type, all, t->elements);
 }
 
 void rt_export_file(RtOutput *w, ParcRt *rt, const RtExportList *l, int file)
 {
-    RtRoom room = {0};
+    Buffers b = {0};
     write_header(w, l, file);
     for (int i = 0; i < l->n && !w->error; i++) {
         if (l->tensor[i].file == file) {
-            write_tensor(w, rt, l, &l->tensor[i], &room);
+            write_tensor(w, rt, l, &l->tensor[i], &b);
         }
     }
-    free(room.at);
+    free(b.tensor.at);
+    free(b.layer.at);
+    free(b.remote.at);
 }

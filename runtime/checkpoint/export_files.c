@@ -31,13 +31,6 @@ enum { MOST_NAME = 320 };
 
 /* ---- the path ------------------------------------------------------------ */
 
-static char *copy_text(const char *text, size_t n)
-{
-    char *copy = rt_allocate(n + 1);
-    memcpy(copy, text, n);
-    return copy;
-}
-
 static bool is_directory(const char *path)
 {
     struct stat st;
@@ -60,9 +53,9 @@ static void parse_index(RtExportTo *to)
         }
     }
     to->index = true;
-    to->stem = copy_text(name, n);
-    to->directory = slash ? copy_text(to->path, (size_t)(slash - to->path) + 1)
-                       : copy_text(".", 1);
+    to->stem = rt_copy_text(name, n);
+    n = slash ? (size_t)(slash - to->path) + 1 : 1;
+    to->directory = rt_copy_text(slash ? to->path : ".", n);
 }
 
 static void parse_path(RtExportTo *to)
@@ -77,8 +70,8 @@ static void parse_path(RtExportTo *to)
         while (n > 1 && to->path[n - 1] == '/') {
             n--;
         }
-        to->directory = copy_text(to->path, n);
-        to->stem = copy_text("model", 5);
+        to->directory = rt_copy_text(to->path, n);
+        to->stem = rt_copy_text("model", 5);
     }
 }
 

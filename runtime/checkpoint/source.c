@@ -43,7 +43,7 @@ char *rt_path_join(const char *directory, const char *name)
     return path;
 }
 
-static char *copy_text(const char *text, size_t n)
+char *rt_copy_text(const char *text, size_t n)
 {
     char *copy = rt_allocate(n + 1);
     memcpy(copy, text, n);
@@ -84,7 +84,7 @@ static int file_number(Index *x, const char *name, int64_t at)
                                   "directory of the index");
         return -1;
     }
-    x->file[x->nfiles] = copy_text(name, strlen(name));
+    x->file[x->nfiles] = rt_copy_text(name, strlen(name));
     return x->nfiles++;
 }
 
@@ -101,7 +101,7 @@ static void add_entry(Index *x, const char *name, int file)
         x->room = room;
     }
     x->entry[x->n++] =
-        (Entry){copy_text(name, strlen(name)), file, x->j.key_at};
+        (Entry){rt_copy_text(name, strlen(name)), file, x->j.key_at};
 }
 
 static void read_map(Index *x)
@@ -176,8 +176,8 @@ static bool open_files(RtSource *s, char *const *name, int n,
                        const char *program)
 {
     const char *slash = strrchr(s->path, '/');
-    char *directory = slash ? copy_text(s->path, (size_t)(slash - s->path) + 1)
-                         : copy_text("", 0);
+    size_t size = slash ? (size_t)(slash - s->path) + 1 : 0;
+    char *directory = rt_copy_text(s->path, size);
     bool good = true;
     s->file = rt_allocate((size_t)n * sizeof *s->file);
     s->file_path = rt_allocate((size_t)n * sizeof *s->file_path);
@@ -272,14 +272,14 @@ bool rt_source_open(RtSource *s, const char *path, const char *program)
     bool directory = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     *s = (RtSource){0};
     s->path = directory ? in_directory(path, program)
-                     : copy_text(path, strlen(path));
+                     : rt_copy_text(path, strlen(path));
     if (!s->path) {
         return false;
     }
     if (directory || rt_is_index(s->path)) {
         const char *slash = strrchr(s->path, '/');
-        s->directory = slash ? copy_text(s->path, (size_t)(slash - s->path))
-                             : copy_text(".", 1);
+        s->directory = slash ? rt_copy_text(s->path, (size_t)(slash - s->path))
+                             : rt_copy_text(".", 1);
     }
     return rt_is_index(s->path) ? open_index(s, program)
                                 : open_single(s, program);

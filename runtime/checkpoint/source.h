@@ -31,6 +31,8 @@ RtTensor *rt_source_find(const RtSource *s, const char *name);
 
 /* Whether a path names an index by its suffix ".index.json". */
 bool rt_is_index(const char *path);
+/* The first n characters, allocated. */
+char *rt_copy_text(const char *text, size_t n);
 /* "directory/name", allocated. */
 char *rt_path_join(const char *directory, const char *name);
 /* Whether `name` is the name of a file within a directory: no '/', neither "."

@@ -238,6 +238,11 @@ static bool adopt_state(RtRun *run)
         o->data = s->data;
     }
     run->start = run->done = s->step;
+    if (o->steps > 0 && o->steps <= s->step && run->launch.rank == 0) {
+        rt_note(o->program, "--steps %lld counts from the start of the run: the "
+                            "checkpoint is of step %lld, and no step is left",
+                (long long)o->steps, (long long)s->step);
+    }
     return true;
 }
 

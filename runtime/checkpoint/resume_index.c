@@ -4,7 +4,7 @@
  * The text may be damaged or malicious. Every block is inside its tensor, has
  * the bytes of its extent, and is in a file of the directory that is long
  * enough; the blocks of a tensor have as many elements as the tensor.
- * Checksums are verified when the blocks are read (resume_load.c).
+ * The checksum of the index is verified here, those of the pieces when the blocks are read (resume_load.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "checkpoint/crc32c.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/save.h"
 
@@ -202,6 +203,7 @@ static void read_index(RtJson *j, RtResume *c)
     char key[16], format[32] = "";
     int64_t version = 0;
     bool state = false, tensors = false;
+    int64_t sum = -1, end = 0;
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key)) {
         if (strcmp(key, "format") == 0) {
@@ -216,6 +218,9 @@ static void read_index(RtJson *j, RtResume *c)
         } else if (strcmp(key, "tensors") == 0 && !tensors) {
             read_tensors(j, c);
             tensors = true;
+        } else if (strcmp(key, "crc32c") == 0) {
+            end = j->key_at;
+            sum = rt_json_integer(j);
         } else {
             rt_json_skip(j);
         }
@@ -227,6 +232,8 @@ static void read_index(RtJson *j, RtResume *c)
                         "not know");
     } else if (rt_json_peek(j) >= 0) {
         rt_json_fail(j, "something follows the last '}'");
+    } else if (sum != (int64_t)rt_crc32c(0, j->text, (size_t)end)) {
+        rt_json_fail(j, "wrong checksum: the index is damaged");
     }
 }
 

@@ -11,6 +11,10 @@
  *   {"file": "rank-00000.safetensors", "bytes": [4096, 6144],
  *    "offset": [0, 0], "extent": [8, 64], "crc32c": 305419896},
  *   …
+ *   "crc32c": 2596996162
+ *   }
+ *
+ * The checksum is that of all bytes before its name.
  *
  * Each rank lists its pieces in a file, in the order of the tensors. Rank 0
  * merges the lists, so that the pieces of a tensor are together.
@@ -23,6 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "checkpoint/crc32c.h"
 #include "checkpoint/save.h"
 #include "rt_json.h"
 
@@ -151,7 +156,22 @@ static void print_index(FILE *f, const ParcRt *rt, const char *state,
     print_text(f, "plan", m->info);
     fprintf(f, "\"tensors\": {");
     print_tensors(f, rt, list);
-    fprintf(f, "\n}\n}\n");
+    fprintf(f, "\n},\n");
+}
+
+/* Appends the checksum of what the file has, and its last line. */
+static int print_checksum(FILE *f)
+{
+    long n = fflush(f) == 0 ? ftell(f) : -1;
+    void *text = n < 0 ? MAP_FAILED : mmap(NULL, (size_t)n, PROT_READ,
+                                           MAP_SHARED, fileno(f), 0);
+    if (text == MAP_FAILED) {
+        return errno;
+    }
+    fprintf(f, "\"crc32c\": %lu\n}\n",
+            (unsigned long)rt_crc32c(0, text, (size_t)n));
+    munmap(text, (size_t)n);
+    return fflush(f) != 0 || ferror(f) || fsync(fileno(f)) != 0 ? errno : 0;
 }
 
 int rt_index_write(const ParcRt *rt, const char *state, const char *directory)
@@ -159,12 +179,10 @@ int rt_index_write(const ParcRt *rt, const char *state, const char *directory)
     int error = 0;
     List *list = open_lists(directory, rt->nranks, &error);
     char *path = rt_path_join(directory, RT_INDEX_NAME);
-    FILE *f = error ? NULL : fopen(path, "wxe");
+    FILE *f = error ? NULL : fopen(path, "w+xe");
     if (f) {
         print_index(f, rt, state, list);
-        if (fflush(f) != 0 || ferror(f) || fsync(fileno(f)) != 0) {
-            error = errno ? errno : EIO;
-        }
+        error = print_checksum(f);
         if (fclose(f) != 0 && !error) {
             error = errno;
         }

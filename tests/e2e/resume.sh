@@ -102,7 +102,7 @@ moves() {
     built "$1" "$3" "$4" || return 1
     "$at" --steps $all --resume "$from.saved/$saved_step" --log "$at.moved.log" &&
         jq -c "select(.step > $half)" "$from.log" >"$at.want" &&
-        agree "$1" "$at.moved.log" "$at.want" $tolerance
+        same_curve "$at.moved.log" "$at.want" $tolerance
 }
 
 exact() { # exact MODEL MESH PRECISION
@@ -117,11 +117,11 @@ if [ "${RESUME:-}" = all ]; then
             for mesh in $meshes; do
                 exact $model $mesh $precision
             done
-            for from in $meshes; do
-                for to in $meshes; do
-                    [ $from = $to ] ||
-                        check "$model from $from to $to in $precision" \
-                            moves $model $from $to $precision
+            for one in $meshes; do
+                for other in $meshes; do
+                    [ $one = $other ] ||
+                        check "$model from $one to $other in $precision" \
+                            moves $model $one $other $precision
                 done
             done
             rm -rf "$work/$model"-*

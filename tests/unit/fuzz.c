@@ -1,9 +1,10 @@
 /* fuzz.c: checks that no input crashes or hangs parc or a training program.
  *
- *   build/unit/fuzz [--seconds N] [--seed N] [--only pdl|ir|weights|index|tokens]
+ *   build/unit/fuzz [--seconds N] [--seed N] [--only pdl|ir|weights|index|tokens|resume]
  *                   [--case N]
  *
- * Models, dumps of the IR, files of weights and files of tokens are damaged.
+ * Models, dumps of the IR, files of weights, files of tokens and indexes of
+ * checkpoints are damaged.
  * parc reads them, from the parser to the emitted program, or the readers of a
  * training program do, each case in its own process. A case fails on a signal
  * (an internal error raises one), a report of the sanitizers, an error without
@@ -38,7 +39,7 @@ typedef struct Kind {
     void (*load)(Fuzz *f, Arena *a, Corpus *c);
 } Kind;
 
-enum { KINDS = 5, MOST_FAILURES = 10, MOST_WORDS = 40, LARGEST = 1 << 15 };
+enum { KINDS = 6, MOST_FAILURES = 10, MOST_WORDS = 40, LARGEST = 1 << 15 };
 
 typedef struct Words {
     const char *at[MOST_WORDS];
@@ -141,12 +142,29 @@ static void load_tokens(Fuzz *f, Arena *a, Corpus *c)
     fuzz_add(c, "raw", file + 1024, size - 1024);
 }
 
+/* The index of a checkpoint that a training program has saved. Its directory
+ * stays in f->folder for the cases. */
+static void load_checkpoint(Fuzz *f, Arena *a, Corpus *c)
+{
+    char *errors;
+    size_t size;
+    FuzzProgram program = {"--save", f->folder};
+    const char *wrong = fuzz_run_call(a, fuzz_reader, &program, &errors);
+    char *text = wrong ? NULL
+                       : file_read(a, arena_printf(a, "%s/%s/index.json",
+                                                   f->folder, FUZZ_STEP),
+                                   &size);
+    if (text)
+        fuzz_add(c, "index.json", text, size);
+}
+
 static const Kind kinds[KINDS] = {
     {"pdl", "pdl", NULL, load_pdl},
     {"ir", "ir", NULL, load_ir},
     {"weights", "safetensors", "--init", load_weights},
     {"index", "safetensors.index.json", "--init", load_index},
     {"tokens", "bin", "--data", load_tokens},
+    {"resume", "json", "--resume", load_checkpoint},
 };
 
 /* ---- one case ------------------------------------------------------------ */
@@ -342,7 +360,7 @@ static int64_t number_of(const char *text)
     int64_t n = text ? strtoll(text, &end, 10) : -1;
     if (!text || *end || errno || n < 0) {
         fputs("usage: fuzz [--seconds N] [--seed N] "
-              "[--only pdl|ir|weights|index|tokens] [--case N]\n", stderr);
+              "[--only pdl|ir|weights|index|tokens|resume] [--case N]\n", stderr);
         exit(2);
     }
     return n;

@@ -19,7 +19,10 @@ const char *fuzz_run_call(Arena *a, int (*call)(void *), void *context,
 
 /* fuzz_reader.c. The arguments of fuzz_reader: it reads the file of one option
  * (--data or --init) as a training program does that has a vocabulary of 50
- * tokens and two parameters. */
+ * tokens and two parameters. With --save it saves a checkpoint in the directory
+ * `value`. With --resume it puts the file into that checkpoint as its index,
+ * with a valid checksum, and resumes it. */
+#define FUZZ_STEP "step-00000003"
 typedef struct FuzzProgram {
     const char *option, *value;
 } FuzzProgram;

@@ -52,7 +52,7 @@ LDLIBS = -ldnnl -fopenmp -lm -ldl
 DIRS = base frontend ir passes codegen driver
 SRC = $(wildcard $(addsuffix /*.c,$(DIRS)))
 # Parts of the runtime that every target links.
-RT_DIRS = runtime runtime/checkpoint runtime/data runtime/log
+RT_DIRS = runtime runtime/checkpoint runtime/data runtime/eval runtime/log
 RT_SHARED = $(wildcard $(addsuffix /*.c,$(RT_DIRS)))
 RT_SRC = $(RT_SHARED) $(wildcard runtime/cpu/*.c)
 RT_FILES = $(sort $(wildcard $(foreach d,$(RT_DIRS) runtime/cpu runtime/cuda,\

@@ -42,6 +42,11 @@ typedef struct RtOptions {
     const char *save;
     int64_t save_every, keep; /* 0: only after the last step; 0: all */
     int64_t trace_steps;
+    const char *val, *sample, *sample_ids;
+    int64_t val_every, val_steps; /* 0: only after the last step; all */
+    int64_t tokens, top_k;
+    double temperature;
+    bool eval;
     int64_t max_time; /* seconds; 0: no limit */
 } RtOptions;
 
@@ -219,7 +224,8 @@ enum {
     RT_AT_FORWARD = -7,
     RT_AT_SAVE = -8,
     RT_AT_RESUME = -9,
-    RT_AT_LEAST = RT_AT_RESUME,
+    RT_AT_SAMPLE = -10,
+    RT_AT_LEAST = RT_AT_SAMPLE,
 };
 const char *rt_collective_name(const ParcModel *model, int id);
 
@@ -389,7 +395,8 @@ double rt_now(void);             /* seconds */
 enum {
     RT_STREAM_INIT,
     RT_STREAM_DATA,
-    RT_STREAM_SHUFFLE,
+    RT_STREAM_SHUFFLE, /* and those up to RT_STREAM_SAMPLE */
+    RT_STREAM_SAMPLE = 15,
     RT_STREAM_STEP = 16,
 };
 

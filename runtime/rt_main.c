@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "eval/evaluate.h"
+#include "eval/sample.h"
 #include "rt_device.h"
 #include "rt_forward.h"
 #include "rt_run.h"
@@ -115,12 +117,35 @@ static bool is_unsaved(const RtRun *run)
            run->saver.saved != run->done;
 }
 
+/* Whether the ranks execute programs; otherwise they only move weights. */
+static bool computes(const RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    return o->dry_run || o->steps > 0 || o->eval || run->prompt;
+}
+
+/* What follows the training steps, unless a signal has stopped them. */
+static void read_model(ParcRt *rt, RtRun *run)
+{
+    if (rt_agree_status(rt->world) != 0) {
+        return;
+    }
+    if (run->options.eval) {
+        rt_evaluate_only(rt, run);
+    }
+    if (run->prompt) {
+        rt_sample(rt, run);
+    }
+    if (rt->rank == 0) {
+        finish_output(rt);
+    }
+}
+
 static int rank_main(ParcRt *rt, void *context)
 {
     RtRun *run = context;
     const RtOptions *o = &run->options;
-    bool runs = o->dry_run || o->steps > 0;
-    if (runs) {
+    if (computes(run)) {
         rt_nan_open(rt);
         rt_device_open(rt);
         rt->model->init(rt); /* may use parts of the arena that are not
@@ -149,6 +174,7 @@ static int rank_main(ParcRt *rt, void *context)
                                      parameters */
     }
     rt_train(rt, run);
+    read_model(rt, run);
     bool exports = o->export_to && rt_agree_status(rt->world) == 0;
     if (exports) {
         rt_params_download(rt, false);
@@ -282,13 +308,11 @@ static bool prepare_run(RtRun *run, int threads)
     RtOptions *o = &run->options;
     bool quiet = run->launch.rank != 0;
     bool launched = run->launch.by != NULL;
-    bool runs = o->dry_run || o->steps > 0;
     return rt_params_check(m, o->program) && open_checkpoints(run) &&
            rt_data_open(&run->data, o->data, o->shuffle, o->seed, m, o->program) &&
-           open_weights(run) &&
-           (launched ||
-            rt_world_open(&run->world, m, o->program, threads, NULL, runs,
-                          staging_bytes(run))) &&
+           rt_evaluate_open(run) && rt_sample_open(run) && open_weights(run) &&
+           (launched || rt_world_open(&run->world, m, o->program, threads, NULL,
+                                      computes(run), staging_bytes(run))) &&
            prepare_files(run) &&
            (quiet || rt_report_open(&run->report, o, m, run->start,
                                     run->resume.state.tokens));
@@ -303,8 +327,10 @@ static int prepare_launched(RtRun *run, int threads)
     struct {
         int64_t good, step;
     } first = {.good = 1};
+    /* The prompt is not read yet. */
     if (!rt_world_open(w, run->model, o->program, threads, &run->launch,
-                       o->dry_run || o->steps > 0, staging_bytes(run))) {
+                       computes(run) || o->sample || o->sample_ids,
+                       staging_bytes(run))) {
         if (w->store) {
             rt_job_fail(w->store, NULL);
         }
@@ -324,24 +350,6 @@ static int prepare_launched(RtRun *run, int threads)
     return first.good ? 0 : 1;
 }
 
-/* Whether the options of checkpoints fit each other; false after a message. */
-static bool check_options(const RtOptions *o)
-{
-    bool automatic = o->resume && strcmp(o->resume, "auto") == 0;
-    const char *error =
-        !o->save && o->save_every ? "--save-every needs --save DIR"
-        : !o->save && o->keep     ? "--keep needs --save DIR"
-        : !o->save && o->save_async ? "--save-async needs --save DIR"
-        : !o->save && automatic   ? "--resume auto needs --save DIR"
-        : o->resume && o->init.n > 0
-            ? "--init and --resume exclude each other: a checkpoint has weights"
-            : NULL;
-    if (error) {
-        rt_error(o->program, "%s", error);
-    }
-    return !error;
-}
-
 /* Checks all inputs in an order that is useful to a user; files are created
  * last. */
 static int prepare(RtRun *run)
@@ -357,9 +365,6 @@ static int prepare(RtRun *run)
         return 2;
     }
     int threads = (int)(o->threads > 0 ? o->threads : m->threads);
-    if (!check_options(o)) {
-        return 2;
-    }
     if (o->trace && o->steps == 0) {
         rt_error(o->program, "--trace: there is no step to trace; give "
                              "--steps 1 or more");
@@ -379,6 +384,8 @@ static void release(RtRun *run)
     rt_data_close(&run->data);
     rt_resume_close(&run->resume);
     rt_saver_close(&run->saver);
+    rt_data_close(&run->val);
+    rt_sample_close(run);
     rt_weights_close(&run->weights);
     rt_trace_close(&run->world);
     rt_world_close(&run->world);

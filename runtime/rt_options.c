@@ -1,11 +1,10 @@
 /* rt_options.c: parses the command line of a training program.
  *
  * One table defines the names, types and help texts of all options, so --help
- * lists exactly the options that the parser accepts. The table also has options
- * that are not supported yet (LATER). The parser refuses them with a hint
- * instead of proposing a similar name. */
+ * lists exactly the options that the parser accepts. */
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +13,13 @@
 #include "rt.h"
 #include "rt_device.h"
 
-enum { DEFAULT_STEPS = 100, DEFAULT_TRACE_STEPS = 3 };
+enum { DEFAULT_STEPS = 100, DEFAULT_TRACE_STEPS = 3, DEFAULT_TOKENS = 100 };
 
 /* WORD: one of the words in `argument`, stored as its number from 1 on. BYTES,
  * TIME: a number with a unit. TEXTS: may be given several times (RtTexts). */
-typedef enum Kind { FLAG, NUMBER, TEXT, TEXTS, WORD, BYTES, TIME, LATER } Kind;
+typedef enum Kind {
+    FLAG, NUMBER, REAL, TEXT, TEXTS, WORD, BYTES, TIME,
+} Kind;
 
 typedef struct Option {
     const char *name, *argument;
@@ -89,11 +90,30 @@ static const Option options[] = {
     {"--max-time", "TIME", TIME, AT(max_time), 1,
      "stop after the step during which this time has passed since the start:\n"
      "30s, 90m, 3h, 1d, or a number of seconds"},
+    {"--val", "SPEC", TEXT, AT(val), 0,
+     "validation data, a SPEC as for --data: report its loss after the last\n"
+     "step"},
+    {"--val-every", "N", NUMBER, AT(val_every), 1,
+     "and after every N steps"},
+    {"--val-steps", "N", NUMBER, AT(val_steps), 1,
+     "use only the first N batches of the validation data"},
+    {"--eval", NULL, FLAG, AT(eval), 0,
+     "print the loss of --val as JSON, and stop; trains no step"},
+    {"--sample", "TEXT", TEXT, AT(sample), 0,
+     "print TEXT and what the model continues it with, and stop; for models\n"
+     "of bytes. With --steps N it trains first"},
+    {"--sample-ids", "LIST", TEXT, AT(sample_ids), 0,
+     "the same with token ids: 1,2,3"},
+    {"--tokens", "N", NUMBER, AT(tokens), 1,
+     "how many tokens to sample (default 100)"},
+    {"--temperature", "T", REAL, AT(temperature), 0,
+     "sample with probabilities exp(logit / T); default 0: the token with\n"
+     "the largest logit"},
+    {"--top-k", "K", NUMBER, AT(top_k), 1,
+     "sample from the K most probable tokens"},
     {"--help", NULL, FLAG, AT(help), 0, "print this; also -h"},
     {"--version", NULL, FLAG, AT(version), 0,
      "print the model's name and parc's version; also -V"},
-    {"--val", "SPEC", LATER, 0, 0, NULL},
-    {"--val-every", "N", LATER, 0, 0, NULL},
 };
 enum { NOPTIONS = sizeof options / sizeof options[0] };
 
@@ -141,9 +161,6 @@ void rt_usage(const RtOptions *o, const ParcModel *model)
            o->program, model->name, model->source, model->parc_version);
     for (int i = 0; i < NOPTIONS; i++) {
         const Option *p = &options[i];
-        if (p->kind == LATER) {
-            continue;
-        }
         char left[32];
         snprintf(left, sizeof left, "%s%s%s", p->name, p->argument ? " " : "",
                  p->argument ? p->argument : "");
@@ -184,9 +201,7 @@ static int unknown(const RtOptions *o, const char *arg, size_t n)
     char name[64];
     snprintf(name, sizeof name, "%.*s", n < 63 ? (int)n : 63, arg);
     for (int i = 0; i < NOPTIONS; i++) {
-        if (options[i].kind != LATER) {
-            names[nnames++] = options[i].name + 2; /* without "--" */
-        }
+        names[nnames++] = options[i].name + 2; /* without "--" */
     }
     const char *near = rt_near_miss(name + strspn(name, "-"), names, nnames);
     if (arg[0] != '-') {
@@ -215,6 +230,19 @@ static int set_number(RtOptions *o, const Option *p, const char *value)
     }
     memcpy((char *)o + p->field, &(int64_t){n}, sizeof(int64_t));
     o->seed_given |= p->field == AT(seed);
+    return -1;
+}
+
+static int set_real(RtOptions *o, const Option *p, const char *value)
+{
+    char *end;
+    double x = strtod(value, &end);
+    if (end == value || *end || !isfinite(x) || x < (double)p->least) {
+        rt_error(o->program, "%s takes a number from %lld, not '%s'", p->name,
+                 (long long)p->least, value);
+        return usage_error(o);
+    }
+    memcpy((char *)o + p->field, &x, sizeof x);
     return -1;
 }
 
@@ -300,6 +328,8 @@ static int set(RtOptions *o, const Option *p, const char *value)
     switch (p->kind) {
     case NUMBER:
         return set_number(o, p, value);
+    case REAL:
+        return set_real(o, p, value);
     case WORD:
         return set_word(o, p, value);
     case BYTES:
@@ -308,11 +338,42 @@ static int set(RtOptions *o, const Option *p, const char *value)
     case TEXTS:
         return add_text(o, p, value);
     case FLAG:
-    case LATER:
     case TEXT:
         break;
     }
     memcpy((char *)o + p->field, &value, sizeof value);
+    return -1;
+}
+
+/* Checks that each option has the one that it needs, and excludes others. */
+static int check_rules(const RtOptions *o)
+{
+    bool samples = o->sample || o->sample_ids, saves = o->save != NULL;
+    bool automatic = o->resume && strcmp(o->resume, "auto") == 0;
+    const struct {
+        bool broken;
+        const char *error;
+    } rule[] = {
+        {o->save_every && !saves, "--save-every needs --save DIR"},
+        {o->keep && !saves, "--keep needs --save DIR"},
+        {o->save_async && !saves, "--save-async needs --save DIR"},
+        {automatic && !saves, "--resume auto needs --save DIR"},
+        {o->resume && o->init.n > 0, "--init and --resume exclude each other: "
+                                     "a checkpoint has weights"},
+        {o->eval && !o->val, "--eval needs --val SPEC"},
+        {o->val_every && !o->val, "--val-every needs --val SPEC"},
+        {o->val_steps && !o->val, "--val-steps needs --val SPEC"},
+        {o->temperature > 0 && !samples, "--temperature needs --sample TEXT"},
+        {o->top_k && o->temperature == 0, "--top-k needs --temperature T"},
+        {o->sample && o->sample_ids, "--sample and --sample-ids exclude each "
+                                     "other"},
+    };
+    for (size_t i = 0; i < sizeof rule / sizeof rule[0]; i++) {
+        if (rule[i].broken) {
+            rt_error(o->program, "%s", rule[i].error);
+            return usage_error(o);
+        }
+    }
     return -1;
 }
 
@@ -321,7 +382,8 @@ int rt_options(RtOptions *o, int argc, char **argv)
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     memset(o, 0, sizeof *o);
     o->program = slash ? slash + 1 : argc > 0 ? argv[0] : "train";
-    o->steps = DEFAULT_STEPS;
+    o->steps = -1;
+    o->tokens = DEFAULT_TOKENS;
     o->trace_steps = DEFAULT_TRACE_STEPS;
     for (int i = 1; i < argc; i++) {
         const char *equals = strchr(argv[i], '=');
@@ -329,11 +391,6 @@ int rt_options(RtOptions *o, int argc, char **argv)
         const Option *p = find(argv[i], n);
         if (!p) {
             return unknown(o, argv[i], n);
-        }
-        if (p->kind == LATER) {
-            rt_error(o->program, "%s is not supported yet%s%s", p->name,
-                     p->help ? "; " : "", p->help ? p->help : "");
-            return 2;
         }
         const char *value = equals ? equals + 1 : NULL;
         if (p->kind != FLAG && !equals && i + 1 < argc) {
@@ -344,5 +401,9 @@ int rt_options(RtOptions *o, int argc, char **argv)
             return status;
         }
     }
-    return -1;
+    bool only_reads = o->eval || o->sample || o->sample_ids;
+    if (o->eval || o->steps < 0) {
+        o->steps = only_reads ? 0 : DEFAULT_STEPS;
+    }
+    return check_rules(o);
 }

@@ -17,7 +17,9 @@ typedef struct RtRun {
     RtOptions options;
     RtLaunch launch;
     RtWorld world;
-    RtData data;
+    RtData data, val;
+    int32_t *prompt; /* --sample: the text so far, as tokens; NULL: none */
+    int64_t nprompt;
     RtWeights weights;
     RtReport report;
     RtExportTo export_to;

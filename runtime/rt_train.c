@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "eval/evaluate.h"
 #include "rt_device.h"
 #include "rt_run.h"
 
@@ -143,22 +144,26 @@ static void note_noise(const RtRun *run)
 
 static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
+    bool evaluates = rt_evaluate_is_due(run, step);
     atomic_store(&rt->world->slot[rt->rank].step, step);
     rt_report_step_begin(&run->report);
     rt_trace_begin(rt, step);
     begin_step(rt, run, step, batch);
     rt_device_step(rt);
     ask_for_results(rt);
-    if (step < run->options.steps) {
+    if (step < run->options.steps && !evaluates) {
         rt_batch_ahead(rt, &run->data, step, batch);
     }
     rt_device_results(rt);
     rt_trace_end(rt);
     check_loss(rt, run, step, batch);
     check_gradients(rt, run, step);
-    rt_report_step_end(&run->report);
+    RtRecord record = rt_report_record(&run->report, rt, step);
+    if (evaluates) { /* overwrites the results of the step */
+        record.val_loss = rt_evaluate(rt, run);
+    }
     if (rt->rank == 0) {
-        rt_report_step(&run->report, rt, step, NAN);
+        rt_report_step(&run->report, rt, &record);
     }
     if (run->options.trace && step == rt->world->trace.last) {
         write_trace(rt, run);

@@ -100,7 +100,8 @@ const char *rt_collective_name(const ParcModel *model, int id)
                                       "decision after a step",
                                       "evaluation between steps",
                                       "save of a checkpoint",
-                                      "read of a checkpoint"};
+                                      "read of a checkpoint",
+                                      "sampling"};
     if (id < 0 && id >= RT_AT_LEAST) {
         return own[-id - 1];
     }

@@ -129,12 +129,14 @@ static void agree_in_memory(ParcRt *rt, RtRun *run)
         return;
     }
     if ((int32_t)((seen = atomic_load(&c->decided)) - point) < 0) {
+        int32_t before = atomic_load(&slot->collective);
         atomic_store(&slot->collective, RT_AT_DECISION);
         atomic_store(&slot->state, RT_WAITING);
         do {
             rt_wait_change(rt, &c->decided, seen, 0);
             seen = atomic_load(&c->decided);
         } while ((int32_t)(seen - point) < 0);
+        atomic_store(&slot->collective, before); /* named in messages */
         atomic_store(&slot->state, RT_COMPUTING);
     }
     if (atomic_load(&c->point) == point) {

@@ -43,16 +43,15 @@ static double output(ParcRt *rt, int64_t offset)
     return offset >= 0 ? (double)*rt_floats(rt, offset) : NAN;
 }
 
-static RtRecord collect(const RtReport *r, ParcRt *rt, int64_t step,
-                        double val_loss)
+RtRecord rt_report_record(RtReport *r, ParcRt *rt, int64_t step)
 {
     const ParcModel *m = rt->model;
-    double seconds = r->step_seconds;
+    double seconds = rt_now() - r->step_begin;
     double peak = r->peak_flops > 0 ? r->peak_flops : NAN;
     return (RtRecord){
         .step = step,
         .loss = output(rt, m->loss_offset),
-        .val_loss = val_loss,
+        .val_loss = NAN,
         .grad_norm = output(rt, m->grad_norm_offset),
         .lr = rt->lr,
         .loss_scale = m->loss_scale > 0 ? rt->scale.used : NAN,
@@ -99,19 +98,13 @@ void rt_report_step_begin(RtReport *r)
     r->step_begin = rt_now();
 }
 
-void rt_report_step_end(RtReport *r)
+void rt_report_step(RtReport *r, ParcRt *rt, const RtRecord *record)
 {
-    r->step_seconds = rt_now() - r->step_begin;
-}
-
-void rt_report_step(RtReport *r, ParcRt *rt, int64_t step, double val_loss)
-{
-    RtRecord record = collect(r, rt, step, val_loss);
-    r->progress.seconds += r->step_seconds;
+    r->progress.seconds += record->step_ms / 1e3;
     r->progress.tokens += r->tokens_a_step;
-    rt_log_write(&r->log, rt, &record);
-    rt_events_write(&r->events, rt, &record);
-    rt_progress_step(&r->progress, &record);
+    rt_log_write(&r->log, rt, record);
+    rt_events_write(&r->events, rt, record);
+    rt_progress_step(&r->progress, record);
 }
 
 void rt_report_skip(const RtReport *r, int64_t step, double from, double to)

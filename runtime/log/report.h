@@ -60,7 +60,7 @@ typedef struct RtReport {
     int64_t done, tokens;  /* steps before the first one, and their tokens */
     int64_t tokens_a_step;
     double peak_flops;
-    double step_begin, step_seconds;
+    double step_begin;
 } RtReport;
 
 /* Opens the files that the options request; false after a message. No file is
@@ -71,12 +71,12 @@ bool rt_report_open(RtReport *r, const RtOptions *o, const ParcModel *model,
 /* Tokens of the run up to a step. */
 int64_t rt_report_tokens(const RtReport *r, int64_t step);
 void rt_report_start(RtReport *r, ParcRt *rt, int64_t steps);
-/* The begin and the end of a training step, for its time: evaluation and
+/* A training step begins. The time until its record is the step's: evaluation and
  * checkpoints between two steps do not count. */
 void rt_report_step_begin(RtReport *r);
-void rt_report_step_end(RtReport *r);
-/* Reports the step that has ended. `val_loss` is NAN without an evaluation. */
-void rt_report_step(RtReport *r, ParcRt *rt, int64_t step, double val_loss);
+/* The step has ended: its record, without val_loss. */
+RtRecord rt_report_record(RtReport *r, ParcRt *rt, int64_t step);
+void rt_report_step(RtReport *r, ParcRt *rt, const RtRecord *record);
 /* Reports a skipped step and the new loss scale. */
 void rt_report_skip(const RtReport *r, int64_t step, double from, double to);
 /* Prints the summary and closes the files. `done`: the last completed step. */

@@ -32,7 +32,7 @@ done
 # shellcheck disable=SC2086
 check "the runtime compiles for Arm" clean -O2 $runtime "$root"/runtime/*.c \
     "$root"/runtime/data/*.c "$root"/runtime/checkpoint/*.c \
-    "$root"/runtime/log/*.c
+    "$root"/runtime/eval/*.c "$root"/runtime/log/*.c
 # shellcheck disable=SC2086
 check "the CPU runtime compiles for Arm" clean -O3 -march=armv8-a $runtime \
     "$root"/runtime/cpu/*.c

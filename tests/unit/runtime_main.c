@@ -370,8 +370,8 @@ static void bad_usage(Check *c)
     refuses(c, 1, "--resume x --init y", 2, "exclude each other");
     refuses(c, 1, "--resume x", 1, "cannot read 'x': No such file");
     refuses(c, 1, "--resum x", 2, "did you mean '--resume'?");
-    refuses(c, 1, "--vall x", 2, "unknown option '--vall'\n");
-    refuses(c, 1, "--val-every 3", 2, "--val-every is not supported yet");
+    refuses(c, 1, "--vall x", 2, "unknown option '--vall'; did you mean '--val'?");
+    refuses(c, 1, "--val-every 3", 2, "--val-every needs --val SPEC");
     refuses(c, 1, "--threads 2", 2, "was planned for 1 thread");
     refuses(c, 2, "--print-shards tabel.weight", 1,
             "no parameter 'tabel.weight'; did you mean 'table.weight'?");

@@ -1,0 +1,140 @@
+/* evaluate.c: computes the loss on validation data (--val), between training
+ * steps or as the only task of a run (--eval).
+ *
+ * The forward program of evaluation (ParcModel.eval) has no dropout, no
+ * gradients and no optimizer, and reads the parameters where the training step
+ * stores them. Its batches are the first batches of the validation data, in the
+ * order of the file:
+ *
+ *   val.bin with 83 sequences, batch 8  ->  10 batches; 3 sequences are dropped
+ *   val_loss = (loss_1 + … + loss_10) / 10, in double
+ *
+ * Requires that all ranks call it after the same step. Ensures that training
+ * continues as if there had been no evaluation: batches, random numbers and
+ * optimizer states of the training steps do not depend on it.
+ */
+#include "eval/evaluate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rt_device.h"
+#include "rt_forward.h"
+
+/* The step of the key of random numbers that a forward pass draws itself.
+ * Training steps count from 1. */
+enum { KEY_STEP = 0 };
+
+static int64_t batches(const RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    int64_t all = rt_data_batches(&run->val, run->model);
+    return o->val_steps > 0 && (all == 0 || o->val_steps < all) ? o->val_steps
+                                                                : all;
+}
+
+static bool refuse(const RtRun *run, const char *what)
+{
+    rt_error(run->options.program, "%s", what);
+    return false;
+}
+
+bool rt_evaluate_open(RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    if (!o->val) {
+        return true;
+    }
+    if (!run->model->eval) {
+        return refuse(run, "--val: the program was built without an evaluation "
+                           "program; run parc again");
+    }
+    if (!rt_data_open(&run->val, o->val, false, o->seed, run->model,
+                      o->program)) {
+        return false;
+    }
+    if (batches(run) > 0) {
+        return true;
+    }
+    if (!run->val.path) {
+        return refuse(run, "--val synthetic has no end; --val-steps N evaluates "
+                           "N batches");
+    }
+    rt_say("%s: byte %lld: error: the file ends before the first batch of %lld "
+           "sequences of %lld tokens is complete",
+           run->val.path, (long long)run->val.size,
+           (long long)run->model->batch, (long long)run->model->seq);
+    return false;
+}
+
+bool rt_evaluate_is_due(const RtRun *run, int64_t step)
+{
+    const RtOptions *o = &run->options;
+    return o->val && (step == o->steps ||
+                      (o->val_every > 0 && step % o->val_every == 0));
+}
+
+static void set_key(ParcRt *rt, const ParcEval *e, int64_t seed)
+{
+    int64_t key = rt_step_key(seed, KEY_STEP);
+    if (e->random_offset >= 0) {
+        memcpy(rt->arena + e->random_offset, &key, sizeof key);
+        rt_device_upload(rt, e->random_offset, sizeof key);
+    }
+}
+
+static double batch_loss(ParcRt *rt, const RtRun *run, int64_t number)
+{
+    const ParcEval *e = rt->model->eval;
+    RtBatch b = {0};
+    if (!rt_batch_inputs(rt, &run->val, e->input, e->ninputs, number, &b)) {
+        rt_fail_at(rt, "%s", b.why);
+    }
+    rt_forward_run(rt, e);
+    rt_device_ask(rt, e->loss_offset);
+    rt_device_results(rt);
+    return (double)*rt_floats(rt, e->loss_offset);
+}
+
+/* Whether a signal or --max-time ends the run; equal on all ranks. Without
+ * training steps a signal ends the run by itself. */
+static bool is_stopped(ParcRt *rt, RtRun *run)
+{
+    return run->agree.next > 0 && (rt_agree(rt, run) & RT_STOP);
+}
+
+double rt_evaluate(ParcRt *rt, RtRun *run)
+{
+    const ParcEval *e = rt->model->eval;
+    int64_t n = batches(run), done = 0;
+    double sum = 0;
+    bool stopped = false;
+    rt_forward_begin(rt, e);
+    set_key(rt, e, run->options.seed);
+    while (done < n && !stopped) {
+        sum += batch_loss(rt, run, done++);
+        stopped = is_stopped(rt, run);
+    }
+    rt_forward_end(rt, e);
+    return done == n ? sum / (double)n : NAN;
+}
+
+void rt_evaluate_only(ParcRt *rt, RtRun *run)
+{
+    double begin = rt_now(), loss = rt_evaluate(rt, run);
+    int64_t n = batches(run), tokens = n * run->report.tokens_a_step;
+    char text[32] = "null"; /* JSON has no NaN */
+    if (rt->rank != 0) {
+        return;
+    }
+    if (isfinite(loss)) {
+        snprintf(text, sizeof text, "%.9g", loss);
+    }
+    rt_say("val_loss %.4f: %lld batch%s, %lld tokens, %.2f s", loss,
+           (long long)n, n == 1 ? "" : "es", (long long)tokens,
+           rt_now() - begin);
+    printf("{\"step\": %lld, \"val_loss\": %s, \"batches\": %lld, "
+           "\"tokens\": %lld}\n",
+           (long long)run->done, text, (long long)n, (long long)tokens);
+}

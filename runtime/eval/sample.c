@@ -1,0 +1,324 @@
+/* sample.c: continues a text, token by token (--sample, --sample-ids).
+ *
+ * The forward program of outputs (ParcModel.outputs) computes the logits of one
+ * microbatch. Every row holds the same text; row 0 is read. A causal model's
+ * logits at a position do not depend on later positions, so the rest of the row
+ * is filled with zeros:
+ *
+ *   text "abcab", seq 8     row 0:  a b c a b 0 0 0
+ *                                           ^ logits[0, 4, :] -> next token
+ *   text of 20 tokens, seq 8        its last 8 tokens
+ *
+ * The logits of one position may be split over several ranks, by vocabulary,
+ * and are stored only on ranks with row 0 of the batch and this position of the
+ * sequence. Rank 0 reads the parts, chooses the token and sends it to all
+ * ranks.
+ */
+#include "eval/sample.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rt_device.h"
+#include "rt_forward.h"
+#include "rt_type.h"
+
+enum { BYTES = 256, LOGIT_DIMS = 3 };
+
+/* ---- the prompt ---------------------------------------------------------- */
+
+/* The input that holds the text; NULL, after a message, if the model does not
+ * have exactly one. */
+static const ParcInput *text_input(const RtRun *run)
+{
+    const ParcEval *e = run->model->outputs;
+    const ParcInput *found = NULL;
+    int n = 0;
+    for (int i = 0; i < e->ninputs; i++) {
+        const ParcInput *in = &e->input[i];
+        if (in->type == PARC_I32 && !in->is_labels && in->ndim == 2) {
+            found = in;
+            n++;
+        }
+    }
+    if (n != 1) {
+        rt_error(run->options.program,
+                 "cannot sample from %s: it has %d inputs of tokens; sampling "
+                 "continues the text of one", run->model->name, n);
+        return NULL;
+    }
+    return found;
+}
+
+/* Checks that the model returns logits [batch, seq, vocabulary]. */
+static bool check_outputs(const RtRun *run)
+{
+    const ParcModel *m = run->model;
+    const char *program = run->options.program;
+    if (!m->outputs || m->outputs->noutputs == 0) {
+        rt_error(program,
+                 "cannot sample from %s: forward returns only the loss; return "
+                 "the logits as the second value: return loss, logits",
+                 m->name);
+        return false;
+    }
+    const ParcOutput *o = &m->outputs->output[0];
+    if (o->ndim != LOGIT_DIMS || o->dim[1] != m->seq || o->type == PARC_I32 ||
+        o->type == PARC_I64) {
+        rt_error(program,
+                 "cannot sample from %s: '%s', its second value, does not have "
+                 "the shape [batch, seq, vocabulary] of logits",
+                 m->name, o->name);
+        return false;
+    }
+    return true;
+}
+
+static bool add_token(RtRun *run, int64_t token, const char *what)
+{
+    const ParcOutput *o = &run->model->outputs->output[0];
+    if (token < 0 || token >= o->dim[2]) {
+        rt_error(run->options.program,
+                 "%s: token %lld is beyond the vocabulary of %lld", what,
+                 (long long)token, (long long)o->dim[2]);
+        return false;
+    }
+    run->prompt[run->nprompt++] = (int32_t)token;
+    return true;
+}
+
+static bool read_text(RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    int64_t vocabulary = run->model->outputs->output[0].dim[2];
+    if (vocabulary > BYTES) {
+        rt_error(o->program,
+                 "--sample: the model has %lld tokens, so it does not read "
+                 "bytes; --sample-ids takes token ids",
+                 (long long)vocabulary);
+        return false;
+    }
+    for (const char *c = o->sample; *c; c++) {
+        if (!add_token(run, (unsigned char)*c, "--sample")) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Reads ids that commas or blanks separate. */
+static bool read_ids(RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    const char *text = o->sample_ids;
+    for (;;) {
+        char *end;
+        text += strspn(text, ", \t\n");
+        if (!*text) {
+            return true;
+        }
+        errno = 0;
+        long long id = strtoll(text, &end, 10);
+        if (end == text || errno || (*end && !strchr(", \t\n", *end))) {
+            rt_error(o->program, "--sample-ids takes token ids, as in 1,2,3; "
+                                 "not '%s'", text);
+            return false;
+        }
+        if (!add_token(run, id, "--sample-ids")) {
+            return false;
+        }
+        text = end;
+    }
+}
+
+bool rt_sample_open(RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    const char *text = o->sample ? o->sample : o->sample_ids;
+    if (!text) {
+        return true;
+    }
+    if (!check_outputs(run) || !text_input(run)) {
+        return false;
+    }
+    size_t most = strlen(text) + (size_t)o->tokens;
+    run->prompt = rt_allocate((most + 1) * sizeof *run->prompt);
+    if (!(o->sample ? read_text(run) : read_ids(run))) {
+        return false;
+    }
+    if (run->nprompt == 0) {
+        rt_error(o->program, "%s needs at least one token to continue",
+                 o->sample ? "--sample" : "--sample-ids");
+    }
+    return run->nprompt > 0;
+}
+
+void rt_sample_close(RtRun *run)
+{
+    free(run->prompt);
+    run->prompt = NULL;
+}
+
+/* ---- one token ----------------------------------------------------------- */
+
+/* Writes the last tokens of the text to every row of the rank's part of an
+ * input; zeros to any other input. */
+static void fill_input(ParcRt *rt, const RtRun *run, const ParcInput *in,
+                       bool is_text)
+{
+    int64_t row = 1, rows = in->dim[0] / rt->group[in->batch_axes].n;
+    for (int d = 1; d < in->ndim; d++) {
+        row *= in->dim[d];
+    }
+    int64_t bytes = rows * row * rt_type_size(in->type);
+    int64_t n = run->nprompt < row ? run->nprompt : row;
+    memset(rt->arena + in->offset, 0, (size_t)bytes);
+    for (int64_t r = 0; is_text && r < rows; r++) {
+        memcpy(rt_element_out(in->type, rt->arena + in->offset, r * row),
+               run->prompt + run->nprompt - n, (size_t)n * sizeof(int32_t));
+    }
+    rt_device_upload(rt, in->offset, bytes);
+}
+
+/* The part of the logits of one position that a rank stores. */
+typedef struct Part {
+    int64_t first, n; /* range of the vocabulary, without padding */
+    int64_t offset;   /* in the arena */
+    bool held;        /* the rank stores row 0 and the position, and no rank
+                         with a lower number stores the same part */
+} Part;
+
+static Part part_of(const ParcModel *m, const ParcOutput *o, int rank,
+                    int64_t position)
+{
+    int64_t index[LOGIT_DIMS], size[LOGIT_DIMS];
+    uint32_t used = 0;
+    for (int d = 0; d < LOGIT_DIMS; d++) {
+        int64_t parts = 1;
+        index[d] = 0;
+        for (int i = 0; i < PARC_MAX_AXES && o->split[d][i] >= 0; i++) {
+            int axis = o->split[d][i];
+            parts *= m->axis[axis].size;
+            index[d] = index[d] * m->axis[axis].size + rt_coord(m, rank, axis);
+            used |= 1u << axis;
+        }
+        size[d] = (o->dim[d] + o->pad[d]) / parts;
+    }
+    Part p = {.first = index[2] * size[2], .n = size[2], .held = true};
+    if (p.first + p.n > o->dim[2]) {
+        p.n = p.first < o->dim[2] ? o->dim[2] - p.first : 0;
+    }
+    p.offset = o->offset +
+               position % size[1] * size[2] * rt_type_size(o->type);
+    for (int a = 0; a < m->naxes; a++) {
+        p.held &= (used >> a & 1) || rt_coord(m, rank, a) == 0;
+    }
+    p.held &= index[0] == 0 && index[1] == position / size[1] && p.n > 0;
+    return p;
+}
+
+/* Copies a rank's part of the logits to `to`, as f32. Rank 0 calls it while
+ * the others wait. */
+static void read_part(ParcRt *rt, const ParcOutput *o, int rank, const Part *p,
+                      float *to)
+{
+    const RtWorld *w = rt->world;
+    int64_t bytes = p->n * rt_type_size(o->type);
+    void *copy = NULL;
+    const void *from;
+    if (rank >= w->first && rank < w->first + w->mapped) {
+        from = rt_peer(rt, rank) + p->offset;
+    } else {
+        from = copy = rt_allocate((size_t)bytes);
+        rt_job_read(w->store, rank, RT_OF_ARENA, p->offset, bytes, copy);
+    }
+    rt_widen(to + p->first, o->type, from, p->n);
+    free(copy);
+}
+
+static void gather_logits(ParcRt *rt, const ParcOutput *o, int64_t position,
+                          float *logit)
+{
+    Part own = part_of(rt->model, o, rt->rank, position);
+    if (own.held) {
+        rt_device_download(rt, own.offset, own.n * rt_type_size(o->type));
+    }
+    rt_meet(rt, RT_AT_SAMPLE);
+    for (int r = 0; rt->rank == 0 && r < rt->nranks; r++) {
+        Part p = part_of(rt->model, o, r, position);
+        if (p.held) {
+            read_part(rt, o, r, &p, logit);
+        }
+    }
+    rt_meet(rt, RT_AT_SAMPLE); /* until then rank 0 may request parts */
+}
+
+static int64_t next_token(ParcRt *rt, RtRun *run, float *logit)
+{
+    const ParcEval *e = rt->model->outputs;
+    const ParcOutput *o = &e->output[0];
+    const ParcInput *text = text_input(run);
+    const RtChoice choice = {run->options.temperature, run->options.top_k,
+                             run->options.seed};
+    int64_t n = run->nprompt < o->dim[1] ? run->nprompt : o->dim[1], token = 0;
+    for (int i = 0; i < e->ninputs; i++) {
+        if (e->input[i].offset >= 0) {
+            fill_input(rt, run, &e->input[i], &e->input[i] == text);
+        }
+    }
+    rt_forward_run(rt, e);
+    gather_logits(rt, o, n - 1, logit);
+    if (rt->rank == 0) {
+        token = rt_sample_choose(logit, o->dim[2], &choice, run->nprompt);
+        if (!isfinite(logit[token])) {
+            rt_fail(rt, "cannot sample: the logits are not finite");
+        }
+    }
+    rt_share(rt, RT_AT_SAMPLE, &token, sizeof token);
+    return token;
+}
+
+/* ---- the text ------------------------------------------------------------ */
+
+static void print_tokens(ParcRt *rt, const RtRun *run, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i++) {
+        if (run->options.sample) {
+            putchar(run->prompt[i]);
+        } else {
+            printf("%s%d", i == 0 ? "" : " ", run->prompt[i]);
+        }
+    }
+    if (fflush(stdout) != 0) {
+        rt_fail(rt, "cannot write standard output: %s", strerror(errno));
+    }
+}
+
+void rt_sample(ParcRt *rt, RtRun *run)
+{
+    const ParcEval *e = rt->model->outputs;
+    size_t bytes = (size_t)e->output[0].dim[2] * sizeof(float);
+    float *logit = rt_allocate(bytes);
+    int64_t end = run->nprompt + run->options.tokens;
+    bool stopped = false;
+    if (rt->rank == 0) {
+        print_tokens(rt, run, 0, run->nprompt);
+    }
+    rt_forward_begin(rt, e);
+    while (run->nprompt < end && !stopped) {
+        run->prompt[run->nprompt] = (int32_t)next_token(rt, run, logit);
+        run->nprompt++;
+        if (rt->rank == 0) {
+            print_tokens(rt, run, run->nprompt - 1, run->nprompt);
+        }
+        stopped = run->agree.next > 0 && (rt_agree(rt, run) & RT_STOP);
+    }
+    rt_forward_end(rt, e);
+    if (rt->rank == 0) {
+        putchar('\n');
+    }
+    free(logit);
+}

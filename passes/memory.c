@@ -326,6 +326,7 @@ void memory_set_arena(MemoryPlan *plan, const MemoryPlan *training, int64_t own)
     plan->own = own;
     arena_lay_segments(plan);
     place_host(plan);
+    plan->host = training->host;
     for (int i = 0; i < plan->nblocks; i++)
         if (plan->block[i].at)
             plan->block[i].offset =

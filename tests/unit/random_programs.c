@@ -11,7 +11,8 @@
  * After every pass the verifier runs, and the dump must read back identically;
  * after `matmul` no einsum is a loop nest. If the compiler refuses a plan, which
  * it may, the test takes another seed. Once memory is planned, the program runs
- * next to an arena (random_memory.c). Every seed runs in a separate process, so
+ * next to an arena (random_memory.c). The same holds for the forward programs of
+ * the model (random_forward.c). Every seed runs in a separate process, so
  * a crash counts as a failure. With --dump a single seed prints its program
  * after every pass.
  */
@@ -221,15 +222,21 @@ static const char *after_pass(Case *c, const TargetInfo *t)
     if ((c->p->stage < STAGE_PARTITIONED && !whole) ||
         (c->same && !c->p->memory))
         return NULL;
-    return interpret(c);
+    error = interpret(c);
+    return error ? error : check_forward_programs(c->p, c->global, c->seed,
+                                                   tolerance);
 }
 
 static const char *run_passes(Case *c, const TargetInfo *t)
 {
     const char *fault = ir_verify(c->p);
     c->copy = ir_copy(c->p);
+    random_forward(c->p);
     for (int i = 0; i < PASSES && !fault; i++) {
         passes[i].run(c->p, t);
+        for (int k = 0; k < PURPOSES; k++)
+            if (c->p->forward[k] && diag_error_count(c->diag) == 0)
+                passes[i].run(c->p->forward[k], t);
         c->at = passes[i].name;
         fault = after_pass(c, t);
         if (strcmp(c->at, c->options->until) == 0)

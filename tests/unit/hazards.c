@@ -99,6 +99,16 @@ static const char *check_schedule(const Program *p, Seen *seen)
     return w.fault;
 }
 
+/* The same for a training step and its forward programs. */
+static const char *check_schedules(const Program *p, Seen *seen)
+{
+    const char *fault = check_schedule(p, seen);
+    for (int k = 0; k < PURPOSES && !fault; k++)
+        if (p->forward[k])
+            fault = check_schedule(p->forward[k], seen);
+    return fault;
+}
+
 /* ---- llama ------------------------------------------------------------- */
 
 static const char own_plan[] =
@@ -167,11 +177,11 @@ static void check_program(Check *c, Arena *a, const char *text,
 {
     for (int i = 0; i < 2; i++) {
         Diag *d = diag_new(a, COLOR_NEVER);
-        Program *p = pdl_program(a, d, text, mesh, NULL, define);
+        Program *p = pdl_programs(a, d, text, mesh, NULL, define);
         TargetInfo t = target_of_test(targets[i]);
         const char *fault = p ? run_all_passes(p, &t) : "it cannot be read";
         if (!fault)
-            fault = check_schedule(p, seen);
+            fault = check_schedules(p, seen);
         diag_flush(d, stdout);
         if (fault)
             printf("%s on %s: %s\n", name, mesh, fault);
@@ -237,10 +247,11 @@ static const char *try_seed(uint64_t seed, Target target, Seen *seen,
     uint32_t data_axes = random_mesh(p, &r, NULL);
     random_model(p, &r, data_axes);
     random_plan(p, &r, data_axes);
+    random_forward(p);
     TargetInfo t = target_of_test(target);
     t.default_prefetch = (int)rng_below(&r, 4);
     *refused = run_all_passes(p, &t);
-    const char *fault = *refused ? NULL : check_schedule(p, seen);
+    const char *fault = *refused ? NULL : check_schedules(p, seen);
     if (fault)
         printf("seed %llu: %s\n", (unsigned long long)seed, fault);
     arena_free(a);

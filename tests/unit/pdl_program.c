@@ -12,8 +12,9 @@ static const PassInfo passes[] = {
 #undef PASS
 };
 
-Program *pdl_program(Arena *a, Diag *d, const char *text, const char *mesh,
-                     const char *plan, const char *const *define)
+static Program *program(Arena *a, Diag *d, const char *text, const char *mesh,
+                        const char *plan, const char *const *define,
+                        bool forward)
 {
     enum { MOST = 24 };
     const File *prelude = pdl_parse(
@@ -29,15 +30,36 @@ Program *pdl_program(Arena *a, Diag *d, const char *text, const char *mesh,
             a, d, diag_source(d, "-D", define[n], strlen(define[n])));
     check(a, d, prelude, file, NULL);
     FrontendOptions o = {
-        .mesh = mesh, .plan = plan, .define = setting, .ndefines = n};
+        .mesh = mesh, .plan = plan, .define = setting, .ndefines = n,
+        .forward = forward};
     return diag_error_count(d) ? NULL : lower(a, d, prelude, file, &o);
+}
+
+Program *pdl_program(Arena *a, Diag *d, const char *text, const char *mesh,
+                     const char *plan, const char *const *define)
+{
+    return program(a, d, text, mesh, plan, define, false);
+}
+
+Program *pdl_programs(Arena *a, Diag *d, const char *text, const char *mesh,
+                      const char *plan, const char *const *define)
+{
+    return program(a, d, text, mesh, plan, define, true);
+}
+
+static void run_pass(const PassInfo *pass, Program *p, const TargetInfo *t)
+{
+    ir_renumber(p);
+    pass->run(p, t);
 }
 
 const char *run_all_passes(Program *p, const TargetInfo *t)
 {
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
-        ir_renumber(p);
-        passes[i].run(p, t);
+        run_pass(&passes[i], p, t);
+        for (int k = 0; k < PURPOSES; k++)
+            if (p->forward[k] && diag_error_count(p->diag) == 0)
+                run_pass(&passes[i], p->forward[k], t);
         if (diag_error_count(p->diag) > 0)
             return passes[i].name;
     }

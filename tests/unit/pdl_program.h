@@ -10,7 +10,11 @@
 Program *pdl_program(Arena *a, Diag *d, const char *text, const char *mesh,
                      const char *plan, const char *const *define);
 
-/* Runs every pass. NULL, or the name of the pass after which p is faulty. */
+/* The same with the model's forward programs. */
+Program *pdl_programs(Arena *a, Diag *d, const char *text, const char *mesh,
+                      const char *plan, const char *const *define);
+
+/* Runs every pass, on forward programs too. NULL, or the name of the pass after which p is faulty. */
 const char *run_all_passes(Program *p, const TargetInfo *t);
 
 #endif

@@ -272,9 +272,9 @@ void rt_count(ParcRt *rt, int64_t bytes);
 int64_t rt_arena_end(const ParcModel *model);
 int64_t rt_arena_counted(const ParcModel *model);
 
-/* Allocates the rings for the traced steps: `steps` of the `total`
- * (rt_trace.c). False after a message. */
-bool rt_trace_open(RtWorld *w, int64_t steps, int64_t total);
+/* Allocates the rings for the traced steps: `steps` of the steps done+1 …
+ * `total` (rt_trace.c). False after a message. */
+bool rt_trace_open(RtWorld *w, int64_t steps, int64_t done, int64_t total);
 void rt_trace_close(RtWorld *w);
 /* The begin and end of a step: marks are recorded only in traced steps. */
 void rt_trace_begin(ParcRt *rt, int64_t step);

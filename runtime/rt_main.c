@@ -10,13 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "checkpoint/open.h"
 #include "eval/evaluate.h"
 #include "eval/sample.h"
 #include "rt_device.h"
 #include "rt_forward.h"
 #include "rt_run.h"
-
-enum { NO_CHECKPOINT = -2 }; /* of RtRun.resume_step */
 
 static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
 {
@@ -99,24 +98,6 @@ static void finish_output(ParcRt *rt)
     }
 }
 
-/* Restores the state of a rank. A program without a loss scale ignores that of
- * the checkpoint; one with a scale keeps its own if there is none. */
-static void resume_rank(ParcRt *rt, const RtResume *c)
-{
-    rt->updates = c->state.updates;
-    if (rt->scale.scale > 0 && c->state.scale.scale > 0) {
-        rt->scale = c->state.scale;
-    }
-    rt_resume_load(rt, c);
-}
-
-/* Whether the state at the end of the run was to be saved and was not. */
-static bool is_unsaved(const RtRun *run)
-{
-    return run->saver.directory && run->done > run->start &&
-           run->saver.saved != run->done;
-}
-
 /* Whether the ranks execute programs; otherwise they only move weights. */
 static bool computes(const RtRun *run)
 {
@@ -154,7 +135,7 @@ static int rank_main(ParcRt *rt, void *context)
     }
     rt_scale_start(rt);
     if (run->resume.path) {
-        resume_rank(rt, &run->resume);
+        rt_checkpoints_restore(rt, run);
     } else {
         rt_params_init(rt, o->seed);
     }
@@ -184,7 +165,7 @@ static int rank_main(ParcRt *rt, void *context)
         export_weights(rt, run);
         rt_meet(rt, RT_AT_END);
     }
-    return is_unsaved(run) ? 1 : 0;
+    return rt_checkpoints_unsaved(run) ? 1 : 0;
 }
 
 /* Checks that rank 0 can write the files that are written at the end. */
@@ -193,7 +174,8 @@ static bool prepare_files(RtRun *run)
     const RtOptions *o = &run->options;
     RtWorld *w = &run->world;
     if (rt_world_rank(w) != 0) {
-        return !o->trace || rt_trace_open(w, o->trace_steps, o->steps);
+        return !o->trace ||
+               rt_trace_open(w, o->trace_steps, run->start, o->steps);
     }
     if (!rt_files_apart(o, &run->data) ||
         !rt_weights_apart(&run->weights, o)) {
@@ -209,8 +191,9 @@ static bool prepare_files(RtRun *run)
         w->temporary[1] = run->trace_temporary =
             rt_output_probe(o->trace, o->program);
     }
-    return !o->trace || (run->trace_temporary &&
-                         rt_trace_open(w, o->trace_steps, o->steps));
+    return !o->trace ||
+           (run->trace_temporary &&
+            rt_trace_open(w, o->trace_steps, run->start, o->steps));
 }
 
 static bool open_weights(RtRun *run)
@@ -219,81 +202,6 @@ static bool open_weights(RtRun *run)
     return o->init.n == 0 ||
            rt_weights_open(&run->weights, o, run->launch.rank != 0,
                            run->model);
-}
-
-/* DIR of --save may have no checkpoint of a later step: two runs would be mixed
- * in one directory. Damaged ones, which --resume has skipped, are replaced. */
-static bool check_later(const RtRun *run)
-{
-    const RtOptions *o = &run->options;
-    bool is_in = run->resume.path && rt_resume_is_in(&run->resume, o->save);
-    int64_t *steps = NULL;
-    int n = is_in && run->resume.newest ? 0 : rt_steps_list(o->save, &steps);
-    bool good = n <= 0 || steps[0] <= run->start;
-    if (!good) {
-        rt_error(o->program,
-                 "--save: '%s' has a checkpoint of step %lld, after step %lld "
-                 "at which this run starts; --resume %s continues it, "
-                 "or save to another directory",
-                 o->save, (long long)steps[0], (long long)run->start, o->save);
-    }
-    free(steps);
-    return good;
-}
-
-/* Seed, order and data of a resumed run are those of its checkpoint. */
-static bool adopt_state(RtRun *run)
-{
-    RtOptions *o = &run->options;
-    const RtRunState *s = &run->resume.state;
-    if (o->seed_given && o->seed != s->seed) {
-        rt_error(o->program,
-                 "--seed %lld: the checkpoint's run has the seed %lld, which "
-                 "cannot change; leave --seed out",
-                 (long long)o->seed, (long long)s->seed);
-        return false;
-    }
-    if (o->shuffle && !s->shuffle) {
-        rt_error(o->program, "--shuffle: the checkpoint's run does not shuffle, "
-                             "which cannot change; leave --shuffle out");
-        return false;
-    }
-    o->seed = s->seed;
-    o->shuffle = s->shuffle;
-    if (!o->data && s->data && strcmp(s->data, "synthetic") != 0) {
-        o->data = s->data;
-    }
-    run->start = run->done = s->step;
-    if (o->steps > 0 && o->steps <= s->step && run->launch.rank == 0) {
-        rt_note(o->program, "--steps %lld counts from the start of the run: the "
-                            "checkpoint is of step %lld, and no step is left",
-                (long long)o->steps, (long long)s->step);
-    }
-    return true;
-}
-
-/* Opens --save's directory and the checkpoint of --resume. Rank 0 locks the
- * directory before it selects a checkpoint. */
-static bool open_checkpoints(RtRun *run)
-{
-    const RtOptions *o = &run->options;
-    RtSaver *s = &run->saver;
-    bool first = run->launch.rank == 0;
-    *s = (RtSaver){.directory = o->save, .lock = -1, .every = o->save_every,
-                   .keep = o->keep, .saved = -1};
-    if (o->save && first && !rt_saver_open(s, o->program)) {
-        return false;
-    }
-    if (o->resume && run->resume_step != NO_CHECKPOINT &&
-        (!rt_resume_open(&run->resume, o->resume, o->save, run->resume_step,
-                         run->model, o->program) ||
-         (run->resume.path && !adopt_state(run)))) {
-        return false;
-    }
-    if (o->save && run->resume.path && rt_resume_is_in(&run->resume, o->save)) {
-        s->saved = run->start;
-    }
-    return !o->save || !first || check_later(run);
 }
 
 static int64_t staging_bytes(const RtRun *run)
@@ -308,7 +216,7 @@ static bool prepare_run(RtRun *run, int threads)
     RtOptions *o = &run->options;
     bool quiet = run->launch.rank != 0;
     bool launched = run->launch.by != NULL;
-    return rt_params_check(m, o->program) && open_checkpoints(run) &&
+    return rt_params_check(m, o->program) && rt_checkpoints_open(run) &&
            rt_data_open(&run->data, o->data, o->shuffle, o->seed, m, o->program) &&
            rt_evaluate_open(run) && rt_sample_open(run) && open_weights(run) &&
            (launched || rt_world_open(&run->world, m, o->program, threads, NULL,
@@ -338,7 +246,8 @@ static int prepare_launched(RtRun *run, int threads)
     }
     if (run->launch.rank == 0) {
         first.good = prepare_run(run, threads);
-        first.step = run->resume.path ? run->resume.state.step : NO_CHECKPOINT;
+        first.step = run->resume.path ? run->resume.state.step
+                                      : RT_NO_CHECKPOINT;
     }
     rt_job_broadcast(w->store, RT_AT_START, &first, sizeof first);
     if (first.good && run->launch.rank != 0) {
@@ -425,6 +334,12 @@ static int print_shards(RtRun *run)
 {
     const ParcModel *m = run->model;
     const RtOptions *o = &run->options;
+    if (o->resume) {
+        rt_error(o->program, "--print-shards does not read a checkpoint: "
+                             "--steps 0 --resume %s --export FILE writes its "
+                             "weights, which --init FILE reads", o->resume);
+        return 2;
+    }
     if (!rt_params_check(m, o->program) || rt_shards_check(m, o) != 0 ||
         !rt_launcher(&run->launch, m, o->program)) {
         return 1;

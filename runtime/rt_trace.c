@@ -32,11 +32,12 @@ static int64_t marks_a_step(const ParcModel *m)
     return n;
 }
 
-bool rt_trace_open(RtWorld *w, int64_t steps, int64_t total)
+bool rt_trace_open(RtWorld *w, int64_t steps, int64_t done, int64_t total)
 {
     RtTrace *t = &w->trace;
-    steps = steps < total ? steps : total;
-    t->first = total - steps < WARM_UP ? total - steps + 1 : WARM_UP + 1;
+    steps = steps < total - done ? steps : total - done;
+    int64_t before = total - done - steps;
+    t->first = done + (before < WARM_UP ? before : WARM_UP) + 1;
     t->last = t->first + steps - 1;
     int64_t marks = marks_a_step(w->model);
     RtNeed need = {.ranks = w->store ? 1 : w->nranks,

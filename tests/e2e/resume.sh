@@ -135,4 +135,85 @@ else
     exact hsdp 2x2x2 bf16
     check "hsdp from 2x2x2 to 2x2" moves hsdp 2x2x2 2x2 bf16
 fi
+[ "${RESUME:-}" != all ] || { finish; exit; }
+
+# ---- options: what a resumed run keeps, and what cannot change ----
+
+train=$work/llama-2x2-f32 saved=$work/llama-2x2-f32.saved
+# fails STATUS TEXT OPTIONS…: the program ends with one error.
+fails() {
+    want=$1 phrase=$2
+    shift 2
+    "$train" "$@" >"$work/said" 2>&1
+    status=$?
+    cat "$work/said"
+    [ $status = "$want" ] && [ "$(grep -c error: "$work/said")" = 1 ] &&
+        grep -qF -- "$phrase" "$work/said"
+}
+says() { # says TEXT OPTIONS…
+    phrase=$1
+    shift
+    "$train" "$@" >"$work/said" 2>&1 || return 1
+    cat "$work/said"
+    grep -qF -- "$phrase" "$work/said"
+}
+check "another seed" fails 1 "--seed 4: the checkpoint's run has the seed 3" \
+    --resume "$saved" --seed 4
+check "the same seed" says "no step is left" --steps 2 --resume "$saved" \
+    --seed 3
+check "a trace of no step" fails 1 "--trace: there is no step to trace" \
+    --steps 2 --resume "$saved" --trace "$work/t.json"
+check "--init and --resume" fails 2 "exclude each other" --resume "$saved" \
+    --init x
+check "a directory of a later step" fails 1 \
+    "has a checkpoint of step $all, after step 0" --save "$saved"
+check "a directory of a later step, resumed" fails 1 \
+    "has a checkpoint of step $all, after step $half" --save "$saved" \
+    --resume "$saved/$saved_step"
+check "another directory" fails 1 "cannot read '$work/none'" \
+    --resume "$work/none"
+check "a directory without a checkpoint" fails 1 "has no checkpoint" \
+    --resume "$root"
+check "a checkpoint without a name" fails 2 "needs --save DIR" --resume auto
+check "--print-shards" fails 2 "does not read a checkpoint" \
+    --print-shards model --resume "$saved"
+
+# The data, their order and the trace's steps are those of the run.
+continues_alone() {
+    steps=$((all + 4))
+    "$train" --steps $steps --resume "$saved" --log "$work/one.log" \
+        --trace "$work/t.json" --trace-steps 2 &&
+        options llama f32 &&
+        # shellcheck disable=SC2086
+        "$train" --steps $steps --seed 3 $data --log "$work/two.log" &&
+        jq -c "select(.step > $all) | [.step, .loss, .tokens]" "$work/one.log" \
+            >"$work/have" &&
+        jq -c "select(.step > $all) | [.step, .loss, .tokens]" "$work/two.log" \
+            >"$work/want" && cmp "$work/want" "$work/have" &&
+        jq -e "[.traceEvents[] | select(.name | test(\"^step \"))] |
+            length > 0" "$work/t.json"
+}
+check "data and trace of a resumed run" continues_alone
+
+# A requeued job: the first run finds no checkpoint. The log has each step once,
+# --keep the newest checkpoints.
+requeued() {
+    for steps in 3 4 6; do
+        "$train" --steps $steps --resume auto --save "$work/job" \
+            --save-every 1 --keep 2 --log "$work/job.log" || return 1
+        echo "{\"step\": $((steps + 1))}" >>"$work/job.log" # killed later
+    done
+    [ "$(jq -c .step "$work/job.log" | tr '\n' ' ')" = "1 2 3 4 5 6 7 " ] &&
+        [ "$(ls "$work/job")" = "step-00000005
+step-00000006" ]
+}
+check "a job that is started three times" requeued
+
+# Weights of a checkpoint become a file of weights, the same from any program.
+exports() {
+    "$train" --steps 0 --resume "$saved" --export "$work/a.st" &&
+        "$work/llama-4x1-f32" --steps 0 --resume "$saved" \
+            --export "$work/b.st" && cmp "$work/a.st" "$work/b.st"
+}
+check "two meshes export the same weights" exports
 finish

@@ -1,0 +1,120 @@
+/* open.c: begins a run with the options --save and --resume.
+ *
+ *   --save run                    step 1 …, saves in run/
+ *   --save run --resume auto      step 1 …, or from run's newest checkpoint on
+ *   --resume old --save new       from old's newest checkpoint on, saves in new/
+ *
+ * A directory has the checkpoints of one run: a run does not save where there
+ * is one of a later step than the one at which it starts. What decides the
+ * batches and random numbers cannot change when a run is resumed.
+ */
+#include "checkpoint/open.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* DIR of --save may have no checkpoint of a later step: two runs would be mixed
+ * in one directory. Damaged ones, which --resume has skipped, are replaced. */
+static bool check_later(const RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    bool is_in = run->resume.path && rt_resume_is_in(&run->resume, o->save);
+    int64_t *steps = NULL;
+    int n = is_in && run->resume.newest ? 0 : rt_steps_list(o->save, &steps);
+    bool good = n <= 0 || steps[0] <= run->start;
+    if (!good) {
+        rt_error(o->program,
+                 "--save: '%s' has a checkpoint of step %lld, after step %lld "
+                 "at which this run starts; --resume %s continues it, "
+                 "or save to another directory",
+                 o->save, (long long)steps[0], (long long)run->start, o->save);
+    }
+    free(steps);
+    return good;
+}
+
+/* The checkpoint is of the last step or a later one: a note, but an error with
+ * --trace. */
+static bool check_no_step(const RtRun *run, const RtOptions *o)
+{
+    if (o->trace) {
+        rt_error(o->program, "--trace: there is no step to trace: the "
+                             "checkpoint is of step %lld",
+                 (long long)run->start);
+    } else if (run->launch.rank == 0) {
+        rt_note(o->program, "--steps %lld counts from the start of the run: the "
+                            "checkpoint is of step %lld, and no step is left",
+                (long long)o->steps, (long long)run->start);
+    }
+    return !o->trace;
+}
+
+/* Seed, order and data of a resumed run are those of its checkpoint. */
+static bool adopt_state(RtRun *run)
+{
+    RtOptions *o = &run->options;
+    const RtRunState *s = &run->resume.state;
+    if (o->seed_given && o->seed != s->seed) {
+        rt_error(o->program,
+                 "--seed %lld: the checkpoint's run has the seed %lld, which "
+                 "cannot change; leave --seed out",
+                 (long long)o->seed, (long long)s->seed);
+        return false;
+    }
+    if (o->shuffle && !s->shuffle) {
+        rt_error(o->program, "--shuffle: the checkpoint's run does not shuffle, "
+                             "which cannot change; leave --shuffle out");
+        return false;
+    }
+    o->seed = s->seed;
+    o->shuffle = s->shuffle;
+    if (!o->data && s->data && strcmp(s->data, "synthetic") != 0) {
+        o->data = s->data;
+    }
+    run->start = run->done = s->step;
+    if (o->steps > 0 && o->steps <= s->step) {
+        return check_no_step(run, o);
+    }
+    return true;
+}
+
+/* Rank 0 locks the directory before it selects a checkpoint. */
+bool rt_checkpoints_open(RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    RtSaver *s = &run->saver;
+    bool first = run->launch.rank == 0;
+    *s = (RtSaver){.directory = o->save, .lock = -1, .every = o->save_every,
+                   .keep = o->keep, .saved = -1};
+    if (o->save && first && !rt_saver_open(s, o->program)) {
+        return false;
+    }
+    if (o->resume && run->resume_step != RT_NO_CHECKPOINT &&
+        (!rt_resume_open(&run->resume, o->resume, o->save, run->resume_step,
+                         run->model, o->program) ||
+         (run->resume.path && !adopt_state(run)))) {
+        return false;
+    }
+    if (o->save && run->resume.path && rt_resume_is_in(&run->resume, o->save)) {
+        s->saved = run->start;
+    }
+    return !o->save || !first || check_later(run);
+}
+
+/* A program without a loss scale ignores that of the checkpoint; one with a
+ * scale keeps its own if there is none. */
+void rt_checkpoints_restore(ParcRt *rt, const RtRun *run)
+{
+    const RtResume *c = &run->resume;
+    rt->updates = c->state.updates;
+    if (rt->scale.scale > 0 && c->state.scale.scale > 0) {
+        rt->scale = c->state.scale;
+    }
+    rt_resume_load(rt, c);
+}
+
+bool rt_checkpoints_unsaved(const RtRun *run)
+{
+    return run->saver.directory && run->done > run->start &&
+           run->saver.saved != run->done;
+}

@@ -1,0 +1,19 @@
+/* open.h: declares how a run begins with the options --save and --resume:
+ * open.c. */
+#ifndef PARC_CHECKPOINT_OPEN_H
+#define PARC_CHECKPOINT_OPEN_H
+
+#include "rt_run.h"
+
+/* RtRun.resume_step: `auto` has found no checkpoint. */
+enum { RT_NO_CHECKPOINT = -2 };
+
+/* Opens --save's directory and the checkpoint of --resume, whose seed, data and
+ * step become those of the run; false after a message. */
+bool rt_checkpoints_open(RtRun *run);
+/* Restores the state of a rank. All ranks call it. */
+void rt_checkpoints_restore(ParcRt *rt, const RtRun *run);
+/* Whether the state at the end of the run was to be saved and was not. */
+bool rt_checkpoints_unsaved(const RtRun *run);
+
+#endif

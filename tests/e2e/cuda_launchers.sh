@@ -122,6 +122,17 @@ stopped() { # stopped RANK
 check "SIGTERM to rank 2 stops all ranks" stopped 2
 check "SIGTERM to rank 0 stops all ranks" stopped 0
 
+# Each process writes its part, from its GPU's memory; rank 0 completes the
+# checkpoint.
+check "launched ranks save" launched --steps 6 --save "$work/sync" \
+    --save-every 2 --export "$work/six.st"
+check "launched ranks save asynchronously" launched --steps 6 \
+    --save "$work/async" --save-every 2 --save-async
+check "both save the same" diff -r -x .lock "$work/sync" "$work/async"
+check "launched ranks resume" launched --steps 6 \
+    --resume "$work/async/step-00000004" --export "$work/resumed.st"
+check "a resumed run equals one that was not stopped" \
+    cmp "$work/six.st" "$work/resumed.st"
 # NCCL is warmed up with messages of the model's size, as far as memory allows.
 # The size has to be the same on all ranks, whose free memory differs.
 tree=$work/wide

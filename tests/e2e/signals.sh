@@ -1,8 +1,8 @@
 #!/bin/sh
 # signals.sh: SIGINT and SIGTERM end a run after a step, whichever of its
 # processes receives them, and several within two seconds are one request. A
-# later second one ends the run immediately. SIGUSR1 continues without --save.
-# --max-time stops a run without an error. No process outlives the run.
+# later second one ends the run immediately. With --save they save, as SIGUSR1
+# does, which continues. --max-time stops a run without an error. No process outlives the run.
 # alone: signals are sent by the clock
 . "$(dirname "$0")/lib.sh"
 
@@ -110,6 +110,22 @@ continues() {
         said_once "note: --max-time" && stops_after_a_step
 }
 check "SIGUSR1 continues, --max-time stops" continues
+# saves OPTIONS…: SIGUSR1 saves and continues, SIGTERM saves and ends.
+saves() {
+    dir=$work/saves
+    rm -rf "$dir"
+    start --save "$dir" "$@"
+    kill -USR1 "$run"
+    until ls "$dir" | grep -q '^step-[0-9]*$'; do sleep 0.05; done
+    first=$(ls "$dir")
+    kill -TERM "$(rank 2)"
+    ends 143 && stops_after_a_step && said_once "note: SIGTERM" &&
+        [ "$(ls "$dir")" = "$first
+$(printf 'step-%08d' "$(wc -l <"$work/log")")" ] &&
+        "$work/train" --steps 0 --resume "$dir" --export "$work/w.st"
+}
+check "SIGUSR1 and SIGTERM save" saves
+check "SIGUSR1 and SIGTERM save asynchronously" saves --save-async
 wrong() { # wrong TIME
     "$work/train" --max-time "$1" 2>"$work/said"
     [ $? = 2 ] && said_once "not '$1'"

@@ -9,7 +9,8 @@
 #   make resume     resumes all variants of the examples on all meshes
 #   make crash      kills a run at 200 moments and resumes it each time
 #   make demo       compiles and trains a small Llama on a 2x2 mesh
-#   make bench      compares step time with the machine's peak and with PyTorch
+#   make bench      compares step time with the machine's peak and with PyTorch,
+#                   and checkpoints with the disk
 #   make levels     builds the runtime libraries of the levels of --cpu
 #   make bench-compile  measures how planning time grows with the model's size
 #   make install    installs below DESTDIR and PREFIX
@@ -253,6 +254,7 @@ demo: all
 
 bench: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/run
+	$(Q)BUILD=$(BUILD) sh tests/bench/checkpoint
 
 bench-compile: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/compile_time

@@ -4,8 +4,8 @@
  *   storage_rate read FILE          reads a file sequentially, from the disk
  *   storage_rate drop FILE…         removes files from the page cache
  *   storage_rate copy BYTES N       N processes copy BYTES in equal parts
- *   storage_rate stamp              prints the time at which each line of
- *                                   standard input arrives
+ *   storage_rate stamp N            prints the times at which the first N lines
+ *                                   of standard input arrive
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -129,11 +129,11 @@ static void copy(int64_t bytes, int n)
     printf("%.4f\n", most);
 }
 
-static void stamp(void)
+static void stamp(int n)
 {
     char line[1 << 16];
     setvbuf(stdout, NULL, _IOLBF, 0);
-    while (fgets(line, sizeof line, stdin)) {
+    while (n-- > 0 && fgets(line, sizeof line, stdin)) {
         printf("%.6f\n", now());
     }
 }
@@ -151,8 +151,8 @@ int main(int argc, char **argv)
         }
     } else if (strcmp(what, "copy") == 0 && argc == 4) {
         copy(atoll(argv[2]), atoi(argv[3]));
-    } else if (strcmp(what, "stamp") == 0) {
-        stamp();
+    } else if (strcmp(what, "stamp") == 0 && argc == 3) {
+        stamp(atoi(argv[2]));
     } else {
         fprintf(stderr, "usage: storage_rate write|read|drop|copy|stamp …\n");
         return 2;

@@ -89,9 +89,9 @@ static void name_values(Emitter *e, const Region *r, NameSet *s)
             e->value_name[op->out[i]->id] = name_unique(s, op->out[i]->name);
         if (op->kind != OP_loop)
             continue;
-        const char *turn = !work_goes_both_ways(op) ? "layer"
-                           : *op->path              ? "chunk"
-                                                    : "micro";
+        const char *turn = loop_is_microbatches(e->p, op) ? "micro"
+                           : work_goes_both_ways(op)      ? "chunk"
+                                                          : "layer";
         e->loop_name[op->id] = name_unique(s, turn);
         if (e->t->streams > 1)
             e->next_name[op->id] = name_unique(s, "next");

@@ -173,6 +173,15 @@ typedef struct TransferInfo {
 /* All transfers of the program in order; *n of them. */
 TransferInfo *transfers_of(const Program *p, int *n);
 
+/* report_forward.c, a part of the plan and fields `eval` and `outputs` of the
+ * JSON; empty without forward programs. */
+void report_forward(Out *o, const Program *p);
+void report_json_forward(Out *o, const Program *p);
+/* "eval" or "outputs": the name of its field. */
+const char *report_forward_name(const Program *f);
+/* The bytes that a forward program needs more than the training step. */
+int64_t report_raised(const Program *f);
+
 /* report_transfers.c, a part of the plan; empty if nothing is offloaded. */
 void report_transfers(Out *o, const Program *p);
 

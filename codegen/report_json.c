@@ -305,6 +305,7 @@ void report_json(Out *o, const Program *p, const TargetInfo *t)
     memory(o, p);
     transfers(o, p);
     warnings(o, p);
+    report_json_forward(o, p);
     out(o, "  \"flops\": {");
     for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++) {
         out(o, "%s\"%s\": ", phase == PH_FORWARD ? "" : ", ",

@@ -283,6 +283,7 @@ void report_plan(Out *o, const Program *p, const TargetInfo *t)
     report_copies(o, p);
     report_saved(o, p);
     report_transfers(o, p);
+    report_forward(o, p);
     if (t->target == TARGET_CUDA) {
         report_matmuls(o, p);
         report_kernels(o, p);

@@ -6,11 +6,13 @@
  *
  * `of` is "rank" for one rank, or "mesh" for the whole mesh (all ranks
  * together, each element or operation of the model counted once). `per` is
- * "call", "step", or null for a quantity that does not depend on time.
+ * "call", "step", "run" (of a forward program), or null for a quantity that does not depend on time.
  */
 #include "codegen/report.h"
 
 #include "passes/memory.h"
+
+#include <string.h>
 
 typedef struct KeyUnit {
     const char *key, *unit, *of, *per;
@@ -53,6 +55,18 @@ static const KeyUnit table[] = {
     {"model_flops", "flop", whole, "step"},
 };
 
+/* Fields of a forward program, after its name. */
+static const KeyUnit forward[] = {
+    {"peak", "bytes", rank, NULL},
+    {"more", "bytes", rank, NULL},
+    {"flops", "flop", whole, "run"},
+    {"kernels", "calls", rank, "run"},
+    {"matmuls", "calls", rank, "run"},
+    {"tensors.shape", "elements", whole, "run"},
+    {"collectives.bytes", "bytes", rank, "call"},
+    {"collectives.count", "calls", rank, "run"},
+};
+
 static void entry(Out *o, const KeyUnit *u, bool first)
 {
     out(o, "%s\n    ", first ? "" : ",");
@@ -79,5 +93,14 @@ void report_units(Out *o, const Program *p)
                      "bytes", rank, NULL};
         entry(o, &u, false);
     }
+    for (int k = 0; k < PURPOSES; k++)
+        for (size_t i = 0; p->forward[k] && i < sizeof forward / sizeof *forward;
+             i++) {
+            KeyUnit u = forward[i];
+            u.key = arena_printf(p->arena, "%s.%s",
+                                 report_forward_name(p->forward[k]), u.key);
+            if (p->forward[k]->output.n || strncmp(forward[i].key, "tensors", 7))
+                entry(o, &u, false);
+        }
     out(o, "\n  },\n");
 }

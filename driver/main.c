@@ -26,6 +26,7 @@
 #include "driver/plot.h"
 #include "frontend/frontend.h"
 #include "ir/ir.h"
+#include "passes/forward.h"
 
 enum { MAX_TIMES = 4 };
 
@@ -333,6 +334,23 @@ static void on_bug(void *context)
             c->command_text);
 }
 
+/* Drops forward programs that do not find the parameters where the training
+ * step stores them: a model whose outputs need another mesh. */
+static void drop_forward(Program *p)
+{
+    for (int k = 0; k < PURPOSES; k++) {
+        const char *what =
+            p->forward[k] ? forward_differs(p->forward[k]) : NULL;
+        if (!what)
+            continue;
+        diag_note(p->diag, (Loc){0},
+                  "the program has no %s: '%s' would have another layout there "
+                  "than in the training step",
+                  k == FOR_LOSS ? "--val and --eval" : "--sample", what);
+        p->forward[k] = NULL;
+    }
+}
+
 static bool finish(Compilation *c, Program *p)
 {
     bool one = c->o.target == TARGET_CUDA || cpu_level_is_named(c->o.cpu);
@@ -362,8 +380,10 @@ static bool finish(Compilation *c, Program *p)
                 p->model, mesh_ranks(&p->mesh), p->memory->peak);
     if (planned && p->memory)
         report_warnings(p);
-    if (p->memory && p->streams)
+    if (p->memory && p->streams) {
+        drop_forward(p);
         kernels_share(p);
+    }
     return emit_reports(c, p, &t) && explain(c, p, &t) &&
            write_program(c, p, &t);
 }

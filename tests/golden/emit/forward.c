@@ -1,0 +1,81 @@
+/* Buffers of eval_run, after what the training step keeps. */
+#define AT_eval_x INT64_C(1536)
+#define AT_eval_labels INT64_C(1792)
+#define AT_eval_scale_3 INT64_C(1856)
+#define AT_eval_y INT64_C(1664)
+#define AT_eval_y_3 INT64_C(1920)
+#define AT_eval_scale_5 INT64_C(1664)
+#define AT_eval_scale_5_2 INT64_C(1728)
+/* Buffers of outputs_run, after what the training step keeps. */
+#define AT_outputs_x INT64_C(1664)
+#define AT_outputs_y INT64_C(1536)
+#define AT_outputs_y_3 INT64_C(1664)
+static void eval_init(ParcRt *rt)
+static void eval_begin(ParcRt *rt)
+static void eval_run(ParcRt *rt)
+    float *scale_3 = (float *)(A + AT_eval_scale_3);
+        float *x_2 = (float *)(A + AT_eval_x + micro * 64);
+        float *y = (float *)(A + AT_eval_y);
+        float *relu = (float *)(A + AT_eval_y);
+        float *y_3 = (float *)(A + AT_eval_y_3);
+        int32_t *labels_2 = (int32_t *)(A + AT_eval_labels + micro * 8);
+        float *scale_4 = (float *)(A + AT_eval_scale_3);
+        float *scale_5 = (float *)(A + AT_eval_scale_5);
+            (float *)(A + AT_eval_scale_5_2));
+        float *scale_9 = (float *)(A + AT_eval_scale_3);
+        {.src = AT_eval_scale_3, .dst = AT_eval_scale_3, .outer = 1,
+/* ---- The model's outputs for one microbatch. ---- */
+static void outputs_init(ParcRt *rt)
+static void outputs_begin(ParcRt *rt)
+static void outputs_run(ParcRt *rt)
+    float *x = (float *)(A + AT_outputs_x);
+    float *y = (float *)(A + AT_outputs_y);
+    float *relu = (float *)(A + AT_outputs_y);
+    float *y_3 = (float *)(A + AT_outputs_y_3);
+    float *head = (float *)(A + AT_outputs_y_3);
+    [31] = {.id = "scale.3", .kind = "fill", .phase = "evaluation",
+          .offset = AT_eval_scale_3, .elements = 1}},
+    [32] = {.id = "ag4", .kind = "collective", .phase = "evaluation",
+    [33] = {.id = "y", .kind = "matmul", .phase = "evaluation",
+          .offset = AT_eval_y, .elements = 32}},
+    [34] = {.id = "k16_wide_relu", .kind = "kernel", .phase = "evaluation",
+          .offset = AT_eval_y, .elements = 32}},
+    [35] = {.id = "y.3", .kind = "matmul", .phase = "evaluation",
+          .offset = AT_eval_y_3, .elements = 12}},
+    [36] = {.id = "k17_cross_entropy", .kind = "kernel", .phase = "evaluation",
+          .offset = AT_eval_scale_5, .elements = 1}},
+    [37] = {.id = "scale.9", .kind = "copy", .phase = "evaluation",
+          .offset = AT_eval_scale_3, .elements = 1}},
+    [38] = {.id = "ar5", .kind = "collective", .phase = "evaluation",
+          .offset = AT_eval_scale_3, .elements = 1}},
+    [39] = {.id = "ag6", .kind = "collective", .phase = "outputs",
+    [40] = {.id = "y", .kind = "matmul", .phase = "outputs",
+          .offset = AT_outputs_y, .elements = 32}},
+    [41] = {.id = "k18_wide_relu", .kind = "kernel", .phase = "outputs",
+          .offset = AT_outputs_y, .elements = 32}},
+    [42] = {.id = "y.3", .kind = "matmul", .phase = "outputs",
+          .offset = AT_outputs_y_3, .elements = 12}},
+    [43] = {.id = "k19_head_add", .kind = "kernel", .phase = "outputs",
+          .offset = AT_outputs_y_3, .elements = 12}},
+    "Forward programs (they run between training steps, in the same memory)\n"
+    "  evaluation  2.50 KiB per rank at the peak, 3.58 Kflop per run\n"
+    "  outputs     2.25 KiB per rank at the peak, 1.79 Kflop per run\n"
+    "              logits f32[4/dp, 6]\n"
+static const ParcInput eval_input[] = {
+     .batch_axes = AXIS_dp, .offset = AT_eval_x},
+     .batch_axes = AXIS_dp, .offset = AT_eval_labels},
+static const ParcEval eval = {
+    .init = eval_init, .begin = eval_begin, .run = eval_run,
+    .loss_offset = AT_eval_scale_3,
+    .input = eval_input, .ninputs = 2,
+static const ParcInput outputs_input[] = {
+     .batch_axes = AXIS_dp, .offset = AT_outputs_x},
+static const ParcOutput outputs_output[] = {
+    {.name = "logits", .type = PARC_F32,
+     .offset = AT_outputs_y_3},
+static const ParcEval outputs = {
+    .init = outputs_init, .begin = outputs_begin, .run = outputs_run,
+    .input = outputs_input, .ninputs = 2,
+    .output = outputs_output, .noutputs = 1,
+    .eval = &eval,
+    .outputs = &outputs,

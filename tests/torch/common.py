@@ -41,3 +41,20 @@ def train(model, optimizer, data, clip=None, schedule=None):
         if schedule is not None:
             schedule.step()
         print(f"{loss.item():.9g}", flush=True)
+
+
+def record(model, text, batch, seq, prompt, tokens):
+    """Prints a JSON object: val_loss, the mean loss over the whole batches of
+    the text, and a greedy continuation of the prompt's bytes, with the least
+    difference between the two largest logits of a token."""
+    count = (len(open(text, "rb").read()) - 1) // seq // batch
+    with torch.no_grad():
+        losses = [model(x, y).item() for x, y in batches(text, batch, seq, count)]
+        ids, margin = list(prompt.encode()), float("inf")
+        for _ in range(tokens):
+            row = model.logits(torch.tensor([ids[-seq:]]))[0, -1]
+            top = row.topk(2)
+            margin = min(margin, (top.values[0] - top.values[1]).item())
+            ids.append(top.indices[0].item())
+    print(json.dumps({"val_loss": sum(losses) / count, "batches": count,
+                      "ids": ids, "margin": margin}))

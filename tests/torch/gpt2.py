@@ -2,6 +2,8 @@
 """The GPT-2 of examples/gpt2.pdl in PyTorch, for parity and for speed.
 
   gpt2.py losses WEIGHTS.safetensors TEXT STEPS    one loss per line
+  gpt2.py record WEIGHTS.safetensors TEXT PROMPT TOKENS
+                                                   val_loss and greedy tokens
   gpt2.py bench STEPS [--compile]                  seconds per step, one a line
 
 `losses` trains with the weights that a parc binary exported (--steps 0
@@ -15,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from common import batches, read_safetensors, train
+from common import batches, read_safetensors, record, train
 from speed import seconds
 
 
@@ -58,12 +60,15 @@ class GPT2(nn.Module):
         self.h = nn.ModuleList(Block(dim, n_heads) for _ in range(n_layers))
         self.ln_f = nn.LayerNorm(dim, eps=1e-5)
 
-    def forward(self, tokens, labels):
+    def logits(self, tokens):
         x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
         for block in self.h:
             x = block(x)
-        logits = self.ln_f(x) @ self.wte.weight.T
-        return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        return self.ln_f(x) @ self.wte.weight.T
+
+    def forward(self, tokens, labels):
+        return F.cross_entropy(self.logits(tokens).flatten(0, 1),
+                               labels.flatten())
 
 
 def joined(weights):
@@ -78,9 +83,17 @@ def joined(weights):
     return out
 
 
-def losses(weights, text, steps):
+BATCH, SEQ = 8, 32
+
+
+def load(weights):
     model = GPT2(vocab=512, dim=64, n_layers=3, n_heads=4, n_positions=48)
     model.load_state_dict(joined(read_safetensors(weights)))
+    return model
+
+
+def losses(weights, text, steps):
+    model = load(weights)
     lr, low, warmup = 6e-4, 6e-5, 4
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.95),
                                   eps=1e-8, weight_decay=0.1)
@@ -92,7 +105,7 @@ def losses(weights, text, steps):
         at = min(1.0, (t - warmup) / (steps - warmup))
         return (low + (lr - low) * (1 + math.cos(math.pi * at)) / 2) / lr
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
-    train(model, optimizer, batches(text, 8, 32, steps), 1.0, schedule)
+    train(model, optimizer, batches(text, BATCH, SEQ, steps), 1.0, schedule)
 
 
 def bench(steps, compiled):
@@ -108,6 +121,9 @@ if __name__ == "__main__":
     torch.manual_seed(1)
     if sys.argv[1:2] == ["losses"] and len(sys.argv) == 5:
         losses(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    elif sys.argv[1:2] == ["record"] and len(sys.argv) == 6:
+        record(load(sys.argv[2]), sys.argv[3], BATCH, SEQ, sys.argv[4],
+               int(sys.argv[5]))
     elif sys.argv[1:2] == ["bench"] and len(sys.argv) > 2:
         bench(int(sys.argv[2]), "--compile" in sys.argv)
     else:

@@ -2,6 +2,8 @@
 """The Llama of examples/llama.pdl in PyTorch, for parity and for speed.
 
   llama.py losses WEIGHTS.safetensors TEXT STEPS   one loss per line
+  llama.py record WEIGHTS.safetensors TEXT PROMPT TOKENS
+                                                   val_loss and greedy tokens
   llama.py bench STEPS [--compile]                 seconds per step, one a line
   llama.py about                                   version and matmul library
 
@@ -15,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from common import batches, read_safetensors, train
+from common import batches, read_safetensors, record, train
 from speed import about, seconds
 
 # Whether attention takes fewer heads of keys than of queries (PyTorch 2.5).
@@ -106,12 +108,15 @@ class Llama(nn.Module):
         self.norm = RMSNorm(c["dim"], 1e-5)
         self.output = nn.Linear(c["dim"], c["vocab"], bias=False)
 
-    def forward(self, tokens, labels):
+    def logits(self, tokens):
         h = self.tok_embeddings(tokens)
         for layer in self.layers:
             h = layer(h)
-        logits = self.output(self.norm(h))
-        return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        return self.output(self.norm(h))
+
+    def forward(self, tokens, labels):
+        return F.cross_entropy(self.logits(tokens).flatten(0, 1),
+                               labels.flatten())
 
 
 def optimizer_of(model):
@@ -119,14 +124,20 @@ def optimizer_of(model):
                              eps=1e-8, weight_decay=0.1)
 
 
-def losses(weights, text, steps):
-    c = dict(vocab=512, dim=64, n_layers=3, n_heads=4, n_kv_heads=2,
-             hidden=128)
-    batch, seq = 8, 32
-    model = Llama(c)
+BATCH, SEQ = 8, 32
+
+
+def load(weights):
+    model = Llama(dict(vocab=512, dim=64, n_layers=3, n_heads=4, n_kv_heads=2,
+                       hidden=128))
     model.load_state_dict(read_safetensors(weights))
+    return model
+
+
+def losses(weights, text, steps):
+    model = load(weights)
     optimizer = optimizer_of(model)
-    train(model, optimizer, batches(text, batch, seq, steps))
+    train(model, optimizer, batches(text, BATCH, SEQ, steps))
 
 
 def bench(steps, compiled):
@@ -140,6 +151,9 @@ if __name__ == "__main__":
     torch.manual_seed(1)
     if sys.argv[1:2] == ["losses"] and len(sys.argv) == 5:
         losses(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    elif sys.argv[1:2] == ["record"] and len(sys.argv) == 6:
+        record(load(sys.argv[2]), sys.argv[3], BATCH, SEQ, sys.argv[4],
+               int(sys.argv[5]))
     elif sys.argv[1:2] == ["about"]:
         about()
     elif sys.argv[1:2] == ["bench"] and len(sys.argv) > 2:

@@ -1,6 +1,7 @@
 #!/bin/sh
 # record.sh: records PyTorch's losses for the tests' weights and batches in
-# tests/torch/*.losses. Needs a Python that can import torch.
+# tests/torch/*.losses, and its validation losses and greedy tokens in *.json.
+# Needs a Python that can import torch.
 set -eu
 . "$(dirname "$0")/../e2e/lib.sh"
 for python in "${PYTHON:-python3}" /usr/bin/python3; do
@@ -18,10 +19,18 @@ record() {
         >"$work/losses"
     mv "$work/losses" "tests/torch/$model.losses"
 }
+# record_forward MODEL: after record
+record_forward() {
+    "$python" "tests/torch/$1.py" record "$work/w.safetensors" "$text" \
+        "A prompt of some words" 40 >"$work/json"
+    mv "$work/json" "tests/torch/$1.json"
+}
 # shellcheck disable=SC2086
 record llama $llama_sizes
+record_forward llama
 # shellcheck disable=SC2086
 record gpt2 $gpt2_sizes
+record_forward gpt2
 # shellcheck disable=SC2086
 record transformer --plan tensor_parallel $transformer_sizes -D dropout=0.0
 for which in $hf_models; do

@@ -273,13 +273,14 @@ share = $(DESTDIR)$(PREFIX)/share
 
 install: all levels $(addprefix $(BUILD)/share/,parc.1 bash zsh fish)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/parc \
-	    $(share)/parc/examples $(share)/doc/parc $(share)/man/man1 \
+	    $(share)/parc/examples $(share)/parc/scripts $(share)/doc/parc $(share)/man/man1 \
 	    $(share)/bash-completion/completions \
 	    $(share)/zsh/site-functions $(share)/fish/vendor_completions.d
 	install $(BUILD)/parc $(DESTDIR)$(PREFIX)/bin/parc
 	$(INSTALL_DATA) $(BUILD)/libparc_rt.a $(BUILD)/libparc_rt_cuda.a \
 	    $(LEVEL_LIB) $(DESTDIR)$(PREFIX)/lib/parc
 	$(INSTALL_DATA) examples/*.pdl $(share)/parc/examples
+	install scripts/tokenize.py scripts/detokenize.py $(share)/parc/scripts
 	$(INSTALL_DATA) README.md docs/*.md $(share)/doc/parc
 	$(INSTALL_DATA) $(BUILD)/share/parc.1 $(share)/man/man1/parc.1
 	$(INSTALL_DATA) $(BUILD)/share/bash \

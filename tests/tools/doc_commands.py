@@ -95,7 +95,7 @@ def run_block(language, lines, notes, directory, environment):
             done = subprocess.run(
                 ['sh', '-euc', command], cwd=directory, env=environment,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, text=True, timeout=TIME_LIMIT)
+                stderr=subprocess.STDOUT, text=True, errors="replace", timeout=TIME_LIMIT)
         except subprocess.TimeoutExpired:
             return f'{command}\nstill runs after {TIME_LIMIT} s'
         status = int(notes.get('exit', '0'))

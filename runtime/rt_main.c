@@ -156,7 +156,8 @@ static int rank_main(ParcRt *rt, void *context)
     }
     rt_train(rt, run);
     read_model(rt, run);
-    bool exports = o->export_to && rt_agree_status(rt->world) == 0;
+    bool whole = run->done == o->steps || rt_agree_status(rt->world) == 0;
+    bool exports = o->export_to && whole;
     if (exports) {
         rt_params_download(rt, false);
     }

@@ -62,6 +62,18 @@ static int judge_save(const RtRun *run)
     return RT_SAVE;
 }
 
+/* The step of a decision during an evaluation is not in run->done yet. */
+static void report_stop(const RtRun *run, const char *why)
+{
+    const RtOptions *o = &run->options;
+    int64_t current = atomic_load(&run->world.slot[0].step);
+    int64_t step = current > run->done ? current : run->done;
+    bool unsaved = !o->save && step < o->steps;
+    rt_note(o->program, "%s: the run stops after step %lld of %lld%s", why,
+            (long long)step, (long long)o->steps,
+            unsaved ? "; it is not saved, because it has no --save DIR" : "");
+}
+
 /* Decides for all ranks; RT_STOP is decided once. */
 static Decision judge(RtRun *run)
 {
@@ -78,11 +90,7 @@ static Decision judge(RtRun *run)
                  rt_now() - run->begin >= (double)o->max_time)) {
         d.verdict = RT_STOP | (o->save ? RT_SAVE : 0);
         d.status = stop ? 128 + stop : 0;
-        rt_note(o->program, "%s: the run stops after step %lld of %lld%s",
-                stop ? rt_signal_name(stop) : "--max-time",
-                (long long)run->done, (long long)o->steps,
-                o->save ? "" : "; it is not saved, because it has no --save "
-                               "DIR");
+        report_stop(run, stop ? rt_signal_name(stop) : "--max-time");
     } else if (saves != a->saves) {
         a->saves = saves;
         d.verdict = judge_save(run);

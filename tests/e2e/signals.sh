@@ -126,6 +126,24 @@ $(printf 'step-%08d' "$(wc -l <"$work/log")")" ] &&
 }
 check "SIGUSR1 and SIGTERM save" saves
 check "SIGUSR1 and SIGTERM save asynchronously" saves --save-async
+# A signal during an evaluation or a sample does not wait for its end.
+evaluates() {
+    start --val synthetic --val-every 5 --val-steps 100000000
+    sleep 0.3
+    kill -TERM "$run"
+    ends 143 && stops_after_a_step && [ "$(wc -l <"$work/log")" = 5 ] &&
+        [ "$(tail -n 1 "$work/log" | jq .val_loss)" = null ]
+}
+check "SIGTERM during an evaluation" evaluates
+samples() {
+    start --steps 5 --export "$work/w.st" --sample-ids 1,2,3 \
+        --tokens 100000000 >"$work/out"
+    until [ -s "$work/out" ]; do sleep 0.1; done
+    kill -TERM "$(rank 1)"
+    ends 143 && said_once "SIGTERM: the run stops after step 5 of 5$" &&
+        [ -e "$work/w.st" ] && rm "$work/w.st"
+}
+check "SIGTERM while a text is sampled" samples
 wrong() { # wrong TIME
     "$work/train" --max-time "$1" 2>"$work/said"
     [ $? = 2 ] && said_once "not '$1'"

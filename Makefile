@@ -245,6 +245,7 @@ curves: all
 
 resume: all
 	$(Q)BUILD=$(BUILD) RESUME=all sh tests/e2e/resume.sh
+	$(Q)BUILD=$(BUILD) RESUME=all sh tests/e2e/cuda_resume.sh
 
 crash: all
 	$(Q)BUILD=$(BUILD) CRASH=200 sh tests/e2e/crash.sh

@@ -386,6 +386,9 @@ void rt_put(const char *text);
 /* "12.5 GiB" */
 const char *rt_size_text(double bytes, char text[32]);
 void *rt_allocate(size_t bytes); /* zeroed; ends the process if it fails */
+/* The array of `n` elements of `size` bytes, moved if it has no space for one
+ * more; *capacity is the number of elements that it has space for. */
+void *rt_grow(void *array, int64_t n, int64_t *capacity, size_t size);
 double rt_now(void);             /* seconds */
 
 /* ---- random numbers (rt_random.c) ---- */

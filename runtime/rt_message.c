@@ -154,6 +154,20 @@ void *rt_allocate(size_t bytes)
     return p;
 }
 
+void *rt_grow(void *array, int64_t n, int64_t *capacity, size_t size)
+{
+    if (n < *capacity) {
+        return array;
+    }
+    *capacity = *capacity ? 2 * *capacity : 64;
+    char *more = rt_allocate((size_t)*capacity * size);
+    if (n > 0) {
+        memcpy(more, array, (size_t)n * size);
+    }
+    free(array);
+    return more;
+}
+
 double rt_now(void)
 {
     struct timespec t;

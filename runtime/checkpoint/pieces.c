@@ -111,33 +111,15 @@ RtRange rt_write_range(const ParcModel *model, int rank, const RtShard *s,
     return (RtRange){s->run * part / parts, s->run * (part + 1) / parts};
 }
 
-/* Appends an innermost dim, merged with the previous one where both sides are
- * contiguous. */
-static void add_dim(RtCopy *c, int64_t dim, int64_t to, int64_t from)
-{
-    int last = c->n - 1;
-    if (dim == 1) {
-        return;
-    }
-    if (last >= 0 && c->to[last] == to * dim && c->from[last] == from * dim) {
-        c->dim[last] *= dim;
-    } else {
-        last = c->n++;
-        c->dim[last] = dim;
-    }
-    c->to[last] = to;
-    c->from[last] = from;
-}
-
 bool rt_block_common(const RtShard *s, const RtBlock *block,
-                     const int64_t *begin, const int64_t *extent, RtCopy *copy,
+                     const int64_t *begin, const int64_t *extent, RtBox *copy,
                      int64_t *to, int64_t *from)
 {
     int rank = s->param->ndim;
     int64_t stride[PARC_MAX_DIMS], dim[PARC_MAX_DIMS], row = 1;
     *to = block->at;
     *from = 0;
-    *copy = (RtCopy){0};
+    *copy = (RtBox){0};
     for (int d = rank - 1; d >= 0; d--) {
         int64_t low = block->begin[d] > begin[d] ? block->begin[d] : begin[d];
         int64_t end = block->begin[d] + block->extent[d];
@@ -152,60 +134,51 @@ bool rt_block_common(const RtShard *s, const RtBlock *block,
         row *= extent[d];
     }
     for (int d = 0; d < rank; d++) {
-        add_dim(copy, dim[d], inner_of(s, d), stride[d]);
+        rt_box_add(copy, dim[d], inner_of(s, d), stride[d]);
     }
     return true;
 }
 
-int64_t rt_copy_elements(const RtCopy *c)
-{
-    int64_t n = 1;
-    for (int d = 0; d < c->n; d++) {
-        n *= c->dim[d];
-    }
-    return n;
-}
-
-static void copy_dim(const RtCopy *c, int d, float *to, const float *from)
+static void copy_dim(const RtBox *c, int d, float *to, const float *from)
 {
     if (d == c->n) {
         *to = *from;
         return;
     }
-    if (d == c->n - 1 && c->to[d] == 1 && c->from[d] == 1) {
+    if (d == c->n - 1 && c->dst[d] == 1 && c->src[d] == 1) {
         memcpy(to, from, (size_t)c->dim[d] * sizeof *to);
         return;
     }
     for (int64_t i = 0; i < c->dim[d]; i++) {
-        copy_dim(c, d + 1, to + i * c->to[d], from + i * c->from[d]);
+        copy_dim(c, d + 1, to + i * c->dst[d], from + i * c->src[d]);
     }
 }
 
-void rt_copy_run(const RtCopy *c, float *to, const float *from)
+void rt_block_copy(const RtBox *c, float *to, const float *from)
 {
     copy_dim(c, 0, to, from);
 }
 
-static void put_dim(const RtCopy *c, int d, const float *from, RtPut *put,
+static void put_dim(const RtBox *c, int d, const float *from, RtPut *put,
                     void *context)
 {
     if (d == c->n) {
         put(context, from, 1);
         return;
     }
-    if (d == c->n - 1 && c->to[d] == 1) {
+    if (d == c->n - 1 && c->dst[d] == 1) {
         put(context, from, c->dim[d]);
         return;
     }
     for (int64_t i = 0; i < c->dim[d]; i++) {
-        put_dim(c, d + 1, from + i * c->to[d], put, context);
+        put_dim(c, d + 1, from + i * c->dst[d], put, context);
     }
 }
 
 void rt_block_runs(const RtShard *s, const RtBlock *block, const float *layer,
                    RtPut *put, void *context)
 {
-    RtCopy copy;
+    RtBox copy;
     int64_t to, from;
     if (rt_block_common(s, block, block->begin, block->extent, &copy, &to,
                         &from)) {

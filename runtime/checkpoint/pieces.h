@@ -4,6 +4,7 @@
 #define PARC_RT_PIECES_H
 
 #include "rt.h"
+#include "rt_box.h"
 
 /* A rectangular block of the elements that a rank stores of one layer, without
  * padding. */
@@ -30,22 +31,14 @@ typedef struct RtRange {
 RtRange rt_write_range(const ParcModel *model, int rank, const RtShard *s,
                        int64_t number);
 
-/* A copy of elements, or of their addresses: sizes, and strides in elements of
- * both sides, outermost dim first. */
-typedef struct RtCopy {
-    int n;
-    int64_t dim[PARC_MAX_DIMS], to[PARC_MAX_DIMS], from[PARC_MAX_DIMS];
-} RtCopy;
-
 /* The elements that two blocks of the global tensor have in common: from the
  * first block, stored row-major by itself, to the rank's memory of the layer.
  * *from is the offset in the first block of the first common element, *to its
  * offset in the layer's stored elements. False if there is no common element. */
 bool rt_block_common(const RtShard *s, const RtBlock *block,
-                     const int64_t *begin, const int64_t *extent, RtCopy *copy,
+                     const int64_t *begin, const int64_t *extent, RtBox *copy,
                      int64_t *to, int64_t *from);
-int64_t rt_copy_elements(const RtCopy *c);
-void rt_copy_run(const RtCopy *c, float *to, const float *from);
+void rt_block_copy(const RtBox *copy, float *to, const float *from);
 
 /* Calls `put` for each contiguous run of the block in the rank's memory, in
  * row-major order of the block. `layer`: the rank's elements of the layer. */

@@ -21,22 +21,6 @@
 
 enum { FILE_NAME = 128 };
 
-/* Returns the array with space for one more element; *capacity: its length. */
-static void *grow(void *array, int64_t n, int64_t *capacity, size_t size)
-{
-    if (n < *capacity) {
-        return array;
-    }
-    int64_t more = *capacity ? 2 * *capacity : 64;
-    char *copy = rt_allocate((size_t)more * size);
-    if (n > 0) {
-        memcpy(copy, array, (size_t)n * size);
-    }
-    free(array);
-    *capacity = more;
-    return copy;
-}
-
 static char *copy_text(const char *text)
 {
     size_t n = strlen(text) + 1;
@@ -53,7 +37,7 @@ static int file_number(RtResume *c, const char *name, int64_t last)
             return (int)at;
         }
     }
-    c->file = grow(c->file, c->nfiles, &c->files_room, sizeof *c->file);
+    c->file = rt_grow(c->file, c->nfiles, &c->files_room, sizeof *c->file);
     c->file[c->nfiles] = (RtSavedFile){.name = copy_text(name)};
     return (int)c->nfiles++;
 }
@@ -129,7 +113,7 @@ static void read_piece(RtJson *j, RtResume *c, const RtSavedTensor *t)
         rt_json_fail(j, "the piece does not fit its tensor or its bytes");
     }
     if (!j->error) {
-        c->piece = grow(c->piece, c->npieces, &c->pieces_room,
+        c->piece = rt_grow(c->piece, c->npieces, &c->pieces_room,
                         sizeof *c->piece);
         c->piece[c->npieces++] = p;
     }
@@ -192,7 +176,7 @@ static void read_tensors(RtJson *j, RtResume *c)
             return;
         }
         t.name = copy_text(name);
-        c->tensor = grow(c->tensor, c->ntensors, &c->tensors_room,
+        c->tensor = rt_grow(c->tensor, c->ntensors, &c->tensors_room,
                          sizeof *c->tensor);
         c->tensor[c->ntensors++] = t;
     }

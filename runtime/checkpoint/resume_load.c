@@ -194,7 +194,7 @@ static void map_layer(ParcRt *rt, const RtResume *c, Maps *m, const RtShard *s,
                       const RtSavedTensor *t)
 {
     RtBlock block;
-    RtCopy copy;
+    RtBox copy;
     int64_t to, from;
     for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);) {
         for (int64_t i = t->first; i < t->first + t->n; i++) {
@@ -213,7 +213,7 @@ static bool copy_layer(const RtResume *c, const Maps *m, const RtShard *s,
 {
     RtBlock block;
     int64_t wanted = 0, copied = 0, to, from;
-    RtCopy copy;
+    RtBox copy;
     for (int64_t at = 0; rt_block_next(s, &at, s->run, &block);) {
         wanted += rt_block_elements(s, &block);
     }
@@ -226,8 +226,8 @@ static bool copy_layer(const RtResume *c, const Maps *m, const RtShard *s,
             if (rt_block_common(s, &block, p->offset, p->extent, &copy, &to,
                                 &from)) {
                 const void *data = m->at[p->file] + p->begin;
-                rt_copy_run(&copy, layer + to, (const float *)data + from);
-                copied += rt_copy_elements(&copy);
+                rt_block_copy(&copy, layer + to, (const float *)data + from);
+                copied += rt_box_elements(&copy);
             }
         }
     }

@@ -71,7 +71,8 @@ static int newest_first(const void *a, const void *b)
 
 int rt_steps_list(const char *directory, int64_t **steps)
 {
-    int n = 0, room = 0;
+    int n = 0;
+    int64_t room = 0;
     *steps = NULL;
     DIR *d = opendir(directory);
     if (!d) {
@@ -82,15 +83,7 @@ int rt_steps_list(const char *directory, int64_t **steps)
         if (step < 0) {
             continue;
         }
-        if (n == room) {
-            room = room ? 2 * room : 16;
-            int64_t *more = rt_allocate((size_t)room * sizeof *more);
-            if (n > 0) {
-                memcpy(more, *steps, (size_t)n * sizeof *more);
-            }
-            free(*steps);
-            *steps = more;
-        }
+        *steps = rt_grow(*steps, n, &room, sizeof **steps);
         (*steps)[n++] = step;
     }
     closedir(d);

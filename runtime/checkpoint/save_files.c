@@ -47,21 +47,6 @@ void rt_pieces_name(int rank, char name[RT_SAVE_NAME])
 
 /* ---- the list of pieces -------------------------------------------------- */
 
-static RtWritten *new_piece(RtPieces *p)
-{
-    if (p->n == p->room) {
-        int64_t room = p->room ? 2 * p->room : 64;
-        RtWritten *more = rt_allocate((size_t)room * sizeof *more);
-        if (p->n > 0) {
-            memcpy(more, p->at, (size_t)p->n * sizeof *more);
-        }
-        free(p->at);
-        p->at = more;
-        p->room = room;
-    }
-    return &p->at[p->n++];
-}
-
 /* Appends the pieces of elements begin … end-1 of a layer. *used: bytes of the
  * current file. */
 static void add_range(RtPieces *p, const RtShard *s, const RtWritten *like,
@@ -74,7 +59,8 @@ static void add_range(RtPieces *p, const RtShard *s, const RtWritten *like,
             p->files++;
             *used = 0;
         }
-        RtWritten *piece = new_piece(p);
+        p->at = rt_grow(p->at, p->n, &p->room, sizeof *p->at);
+        RtWritten *piece = &p->at[p->n++];
         *piece = *like;
         piece->block = block;
         piece->file = p->files - 1;
@@ -117,10 +103,9 @@ void rt_pieces_free(RtPieces *p)
 
 /* ---- files --------------------------------------------------------------- */
 
-/* A file that is written from begin to end. `error` is the first errno; later
- * writes are skipped. */
+/* A file that is written from begin to end. */
 typedef struct Writer {
-    int file, error;
+    RtOutput output;
     char *stage;
     size_t n;                /* bytes in the stage */
     int64_t written, synced; /* bytes of the file */
@@ -129,21 +114,11 @@ typedef struct Writer {
 
 static void write_bytes(Writer *w, const char *p, size_t n)
 {
-    while (n > 0 && !w->error) {
-        ssize_t did = write(w->file, p, n);
-        if (did < 0 && errno == EINTR) {
-            continue;
-        }
-        if (did <= 0) {
-            w->error = did < 0 ? errno : ENOSPC;
-            return;
-        }
-        p += did;
-        n -= (size_t)did;
-        w->written += did;
-    }
-    if (w->written - w->synced >= FLUSH && !w->error) {
-        sync_file_range(w->file, w->synced, w->written - w->synced,
+    RtOutput *o = &w->output;
+    rt_output_put(o, p, n);
+    w->written += (int64_t)n;
+    if (w->written - w->synced >= FLUSH && !o->error) {
+        sync_file_range(o->file, w->synced, w->written - w->synced,
                         SYNC_FILE_RANGE_WRITE);
         w->synced = w->written;
     }
@@ -161,7 +136,7 @@ static void put(void *context, const float *from, int64_t n)
     Writer *w = context;
     const char *p = (const char *)from;
     size_t left = (size_t)n * sizeof *from;
-    while (left > 0 && !w->error) {
+    while (left > 0 && !w->output.error) {
         size_t part = left < STAGE ? left : STAGE;
         w->crc = rt_crc32c(w->crc, p, part);
         if (part > STAGE / 4) {
@@ -243,7 +218,7 @@ static char *make_header(const RtPieces *p, const ParcModel *m, int number,
 static void write_pieces(Writer *w, RtPieces *p, const ParcModel *m, int number,
                          const char *memory, int64_t data)
 {
-    for (int64_t i = 0; i < p->n && !w->error; i++) {
+    for (int64_t i = 0; i < p->n && !w->output.error; i++) {
         RtWritten *piece = &p->at[i];
         RtShard s;
         if (piece->file != number) {
@@ -275,9 +250,9 @@ static int64_t data_bytes(const RtPieces *p, int number)
  * written, and the file is contiguous. */
 static void reserve(Writer *w, int64_t bytes)
 {
-    if (fallocate(w->file, 0, 0, bytes) != 0 && errno != EOPNOTSUPP &&
+    if (fallocate(w->output.file, 0, 0, bytes) != 0 && errno != EOPNOTSUPP &&
         errno != ENOSYS && errno != EINTR) {
-        w->error = errno;
+        w->output.error = errno;
     }
 }
 
@@ -290,20 +265,20 @@ static int write_file(RtPieces *p, const ParcModel *m, int number,
     if (!header) {
         return errno ? errno : ENOMEM;
     }
-    w.file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (w.file < 0) {
-        w.error = errno;
+    w.output.file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (w.output.file < 0) {
+        w.output.error = errno;
     } else {
         reserve(&w, (int64_t)size + data_bytes(p, number));
         write_bytes(&w, header, size);
         write_pieces(&w, p, m, number, memory, (int64_t)size);
-        w.error = !w.error && fsync(w.file) != 0 ? errno : w.error;
-        if (close(w.file) != 0 && !w.error) {
-            w.error = errno;
+        w.output.error = !w.output.error && fsync(w.output.file) != 0 ? errno : w.output.error;
+        if (close(w.output.file) != 0 && !w.output.error) {
+            w.output.error = errno;
         }
     }
     free(header);
-    return w.error;
+    return w.output.error;
 }
 
 static void print_piece(FILE *f, const RtPieces *p, const RtWritten *piece,

@@ -129,12 +129,12 @@ static int64_t read_piece(const RtShard *s, float *to, const RtBlock *piece,
     RtBlock b;
     int64_t n = 0;
     for (int64_t at = 0; rt_block_next(s, &at, s->run, &b);) {
-        RtCopy copy;
+        RtBox copy;
         int64_t to_at, from_at;
         if (rt_block_common(s, &b, piece->begin, piece->extent, &copy, &to_at,
                             &from_at)) {
-            rt_copy_run(&copy, to + to_at, data + from_at);
-            n += rt_copy_elements(&copy);
+            rt_block_copy(&copy, to + to_at, data + from_at);
+            n += rt_box_elements(&copy);
         }
     }
     return n;

@@ -78,6 +78,15 @@ finishes() {
 check "the run equals one that was not killed" finishes
 check "nothing temporary is left" sh -c '! ls "$1" | grep tmp' sh "$dir"
 
+# shellcheck disable=SC2086
+as_planned() {
+    planned=$("$PARC" examples/llama.pdl --target cpu --mesh 2x2 $llama_sizes \
+        --threads 1 --emit json | jq .memory.staging)
+    "$work/train" --save "$work/new" --save-async --dry-run |
+        grep "^staging *$planned bytes per rank"
+}
+check "the staging buffer has its planned size" as_planned
+
 # ---- a disk that fails ----
 check "a library simulates failures" cc -shared -fPIC \
     -o "$work/bad_disk.so" tests/tools/bad_disk.c

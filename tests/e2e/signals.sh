@@ -201,6 +201,29 @@ launched_rank() {
     all_end 143 && stops_after_a_step
 }
 check "SIGTERM to one launched rank" launched_rank
+# real LAUNCHER OPTIONS…: SIGTERM to the launcher saves the run after the last
+# step of its log. Only where the launcher is installed.
+real() {
+    dir=$work/real
+    rm -rf "$dir" "$work/log"
+    : >"$work/log"
+    "$@" "$work/train" --steps 1000000 --max-time 60 --log="$work/log" \
+        --data "bytes:$text" --save "$dir" 2>"$work/said" >"$work/out" &
+    run=$!
+    until [ "$(wc -l <"$work/log")" -gt 3 ]; do sleep 0.1; done
+    kill -TERM "$run"
+    wait "$run"
+    cat "$work/said"
+    stops_after_a_step && [ "$(ls "$dir")" = \
+        "$(printf 'step-%08d' "$(wc -l <"$work/log")")" ]
+}
+if command -v mpirun >/dev/null; then
+    check "SIGTERM to mpirun" real env OMPI_ALLOW_RUN_AS_ROOT=1 \
+        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 4
+fi
+if command -v torchrun >/dev/null; then
+    check "SIGTERM to torchrun" real torchrun --no-python --nproc-per-node 4 --
+fi
 # Ranks wait for rank 0, which does not exist.
 too_early() {
     RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \

@@ -64,6 +64,9 @@ static void explain_param(Out *o, const Program *p, const Param *pm)
              diag_where(p->diag, p->arena, pm->loc));
     for (int i = 0; i < pm->nalias; i++)
         out_line(o, "tied: %s is the same parameter", pm->alias[i]);
+    for (int i = 0; i < pm->nfile; i++)
+        out_line(o, "in files: %s%s", pm->file[i].name,
+                 file_tensor_text(p->arena, &pm->file[i]));
     if (pm->unit)
         out_line(o, "in unit %s", pm->unit);
     out_line(o, "%lld elements per rank",

@@ -32,3 +32,20 @@ bool file_tensor_fits(const FileTensor *f, const Type *t)
     }
     return true;
 }
+
+const char *file_tensor_text(Arena *a, const FileTensor *f)
+{
+    const char *text = " [";
+    for (int d = 0; d < f->ndim; d++)
+        text = arena_printf(a, "%s%s%lld", text, d ? ", " : "",
+                            (long long)f->dim[d]);
+    text = arena_printf(a, "%s]", text);
+    bool same = f->n == 1 && f->stride[0] == 1 && f->first == 0;
+    if (same)
+        return text;
+    text = arena_printf(a, "%s, from element %lld:", text, (long long)f->first);
+    for (int i = 0; i < f->n; i++)
+        text = arena_printf(a, "%s %lld (stride %lld)", text,
+                            (long long)f->size[i], (long long)f->stride[i]);
+    return text;
+}

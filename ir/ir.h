@@ -162,6 +162,9 @@ typedef struct FileTensor {
 /* Whether the layout fits a layer of a type (without padding): each element of
  * the layer is an element of the tensor. */
 bool file_tensor_fits(const FileTensor *f, const Type *t);
+/* The shape, and if it is not that of the layer, the factors of the layer with
+ * their strides: " [32, 96], from element 32: 32 (stride 1) 32 (stride 96)". */
+const char *file_tensor_text(Arena *a, const FileTensor *f);
 
 typedef struct Param {
     const char *name;

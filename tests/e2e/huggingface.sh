@@ -16,6 +16,18 @@ recorded() { # recorded MODEL LOG
         same_curve "$2" "$work/torch.log" 1e-5
 }
 
+# The first recorded loss, by evaluation.
+evaluated() { # evaluated MODEL DIRECTORY
+    "$2/train" --init "$2/made" --eval --val "bytes:$text" --val-steps 1 |
+        jq -c '{loss: .val_loss}' >"$work/eval.log" &&
+        head -1 "$root/tests/torch/$1.losses" | jq -c '{loss: .}' \
+            >"$work/torch.log" && same_curve "$work/eval.log" "$work/torch.log" 1e-5
+}
+sampled() { # sampled MODEL DIRECTORY
+    "$2/train" --init "$2/made" --sample-ids "$hf_ids" --tokens 16 \
+        >"$work/ids" && diff "$work/ids" "$root/tests/torch/$1.ids"
+}
+
 for which in $hf_models; do
     at=$work/$which
     check "$which: weights" hf_weights "$which" "$at"
@@ -23,6 +35,8 @@ for which in $hf_models; do
     check "$which trains" "$at/train" --steps 5 --init "$at/made" \
         --data "bytes:$text" --log "$at/log"
     check "$which has PyTorch's losses" recorded "$which" "$at/log"
+    check "$which: evaluated" evaluated "$which" "$at"
+    check "$which: sampled" sampled "$which" "$at"
     check "$which: exported" "$at/train" --steps 0 --init "$at/made" \
         --export "$at/same/" --export-dtype bf16 --export-shard-size 50KB
     check "$which: the same tensors" weights same "$at/made" "$at/same"
@@ -55,6 +69,11 @@ check "a log over a shard" sh -c "! '$qwen3/train' --init '$qwen3/made' --log \
     grep -F -- '--log would overwrite what --init reads' '$work/err'"
 
 gpt2=$work/hf_gpt2
+explained() {
+    "$PARC" "$root/examples/gpt2.pdl" --explain "$1" | grep -F "$2"
+}
+check "--explain names the tensor" explained h.*.attn.c_attn.k.weight \
+    'in files: transformer.h.*.attn.c_attn.weight [768, 2304], from element 768'
 check "without the prefix" weights rename "$gpt2/made" "$gpt2/bare" \
     transformer. ""
 check "names without the prefix" "$gpt2/train" --steps 0 --init "$gpt2/bare" \

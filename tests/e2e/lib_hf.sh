@@ -1,6 +1,8 @@
 # lib_hf.sh: sourced by the tests of models with names of Hugging Face.
 # shellcheck disable=SC2034
 hf_models="hf_gpt2 hf_llama3 hf_mistral hf_qwen3"
+# A prompt, as ids.
+hf_ids=84,104,101,32
 
 # hf_compile MODEL OUT MESH: compiles examples/X.pdl, for the model hf_X, at a
 # small size, without clipping and schedule.

@@ -2,6 +2,9 @@
 """Compares models with names of Hugging Face with the package transformers.
 
   huggingface.py losses DIR TEXT STEPS      one loss per line
+  huggingface.py sample DIR IDS N           IDS and the N tokens that follow, the
+                                            most probable one each time
+  huggingface.py eval DIR TEXT N LOSS       the mean loss of N batches is LOSS
   huggingface.py make CONFIG DIR            writes a randomly initialized model
                                             of a directory with config.json,
                                             sharded, in bf16
@@ -80,6 +83,26 @@ def make(config, directory):
     model.to(torch.bfloat16).save_pretrained(directory, max_shard_size="50KB")
 
 
+def sample(model, ids, n):
+    """The tokens, and the least distance of the two largest logits."""
+    distance = float("inf")
+    for _ in range(n):
+        top = logits_of(model, torch.tensor([ids]))[0, -1].topk(2)
+        distance = min(distance, (top.values[0] - top.values[1]).item())
+        ids = ids + [top.indices[0].item()]
+    return ids, distance
+
+
+def evaluate(model, text, n, loss):
+    model.eval()
+    with torch.no_grad():
+        all = [torch.nn.functional.cross_entropy(
+            model(x).logits.flatten(0, 1), y.flatten())
+            for x, y in batches(text, BATCH, SEQ, n)]
+    wanted = sum(x.item() for x in all) / n
+    assert abs(loss - wanted) < 1e-5 * wanted, (loss, wanted)
+
+
 def check(before, after, text, steps, losses):
     model, trained = load(before), load(after)
     with open(losses) as file:
@@ -101,6 +124,14 @@ if __name__ == "__main__":
     if kind == "losses" and len(args) == 3:
         for loss in train(load(args[0]), args[1], int(args[2])):
             print(f"{loss:.9g}", flush=True)
+    elif kind == "sample" and len(args) == 3:
+        ids, distance = sample(load(args[0]),
+                               [int(x) for x in args[1].split(",")],
+                               int(args[2]))
+        assert distance > 1e-4, distance
+        print(*ids)
+    elif kind == "eval" and len(args) == 4:
+        evaluate(load(args[0]), args[1], int(args[2]), float(args[3]))
     elif kind == "make" and len(args) == 2:
         make(*args)
     elif kind == "check" and len(args) == 5:

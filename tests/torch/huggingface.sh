@@ -1,7 +1,8 @@
 #!/bin/sh
 # huggingface.sh: models that transformers initializes and saves are loaded,
-# trained and exported by binaries on several meshes; the losses, and the logits
-# of the exported model in transformers, are those of PyTorch.
+# trained, evaluated, sampled and exported by binaries on several meshes; the
+# losses, the tokens, and the logits of the exported model in transformers, are
+# those of PyTorch.
 #
 #   PYTHON=venv/bin/python tests/torch/huggingface.sh [MODEL…]
 #
@@ -17,6 +18,16 @@ torch() {
     "$python" "$root/tests/torch/huggingface.py" "$@"
 }
 
+# sampled RUN WHICH: the binary continues with the tokens of transformers.
+sampled() {
+    "$1/train" --init "$2/made" --sample-ids "$hf_ids" --tokens 16 \
+        >"$1/ids" && cmp "$1/ids" "$2/ids"
+}
+# evaluated RUN WEIGHTS: prints the binary's loss of three batches
+evaluated() {
+    "$1/train" --init "$2" --eval --val "bytes:$text" --val-steps 3 \
+        2>"$work/err" | jq .val_loss
+}
 for which in ${*:-$hf_models}; do
     at=$work/$which
     mkdir "$at"
@@ -26,6 +37,9 @@ for which in ${*:-$hf_models}; do
     check "$which: unchanged" "$at/train" --steps 0 --init "$at/before" \
         --export "$at/same/" --export-dtype bf16 --export-shard-size 50KB
     check "$which: the same tensors" weights same "$at/before" "$at/same"
+    check "$which: made by a formula" hf_weights "$which" "$at"
+    torch sample "$at/made" "$hf_ids" 16 >"$at/ids" 2>"$work/err" ||
+        cat "$work/err"
     for mesh in 1x1 2x2; do
         run=$at/$mesh
         mkdir "$run"
@@ -36,6 +50,9 @@ for which in ${*:-$hf_models}; do
         check "$which $mesh is transformers'" torch check "$at/before" \
             "$run/after" "$text" 5 "$run/log"
         tail -1 "$work/check.log"
+        check "$which $mesh samples" sampled "$run" "$at"
+        check "$which $mesh evaluates" torch eval "$at/before" "$text" 3 \
+            "$(evaluated "$run" "$at/before")"
     done
 done
 finish

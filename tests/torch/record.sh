@@ -38,6 +38,9 @@ for which in $hf_models; do
     "$python" tests/torch/huggingface.py losses "$work/hf-$which/made" \
         "$text" 5 >"$work/losses"
     mv "$work/losses" "tests/torch/$which.losses"
+    "$python" tests/torch/huggingface.py sample "$work/hf-$which/made" \
+        "$hf_ids" 16 >"$work/ids"
+    mv "$work/ids" "tests/torch/$which.ids"
 done
 "$PARC" tests/torch/recipe.pdl --target cpu -o "$work/recipe"
 "$work/recipe" --steps 0 --seed 1 --export "$work/w.safetensors"

@@ -58,7 +58,10 @@ bool target_can_run(const Program *p, const TargetInfo *t)
             return refuse(&c, p->param.at[i].loc,
                           "memory that ranks share, and the parameter is "
                           "'kept shared'");
-    return can_run(&c, p->step);
+    bool good = can_run(&c, p->step);
+    for (int k = 0; k < PURPOSES; k++)
+        good = good && (!p->forward[k] || target_can_run(p->forward[k], t));
+    return good;
 }
 
 /* Whether the runtime can compute the product as a shard. Otherwise it would
@@ -109,5 +112,8 @@ static bool takes(const Check *c, const Region *r)
 bool target_takes_dump(const Program *p, const TargetInfo *t)
 {
     Check c = {p, t};
-    return takes(&c, p->step);
+    bool good = takes(&c, p->step);
+    for (int k = 0; k < PURPOSES; k++)
+        good = good && (!p->forward[k] || target_takes_dump(p->forward[k], t));
+    return good;
 }

@@ -421,9 +421,8 @@ static void parse_forward(Parser *s, Program *p)
     Purpose purpose = s->p->purpose;
     if (s->failed)
         return;
-    if (purpose == FOR_TRAINING || p->purpose != FOR_TRAINING)
-        parse_fail(s, loc, "only a training step has further programs, of "
-                           "another purpose");
+    if (purpose == FOR_TRAINING)
+        parse_fail(s, loc, "a program after the first has a line 'purpose'");
     else if (p->forward[purpose])
         parse_fail(s, loc, "the second program of purpose '%s'",
                    purpose_words[purpose]);
@@ -443,6 +442,9 @@ Program *ir_parse(Arena *a, Diag *d, uint16_t file)
     parse_next(&s);
     parse_program(&s);
     Program *p = s.p;
+    if (!s.failed && p->purpose != FOR_TRAINING)
+        parse_fail(&s, (Loc){file, 1, 1, 1}, "a forward program follows the "
+                   "training step whose parameters it reads");
     while (!s.failed && parse_is_word(&s, "parc"))
         parse_forward(&s, p);
     if (!s.failed && s.tok.kind != TK_END)

@@ -357,6 +357,53 @@ static const char *check_stored(Verify *w, const char *name, const Type *t)
     return fault ? arena_printf(p->arena, "%s: %s", name, fault) : NULL;
 }
 
+/* The operand of the op `output` of this name; NULL unless there is one. */
+static const Value *output_operand(const Program *p, const char *name)
+{
+    const Value *found = NULL;
+    for (const Op *op = p->step->first; op; op = op->next) {
+        if (op->kind != OP_output || strcmp(op_attr(op, "name").s, name) != 0)
+            continue;
+        if (found)
+            return NULL;
+        found = op->arg[0];
+    }
+    return found;
+}
+
+static const char *check_output(const Program *p, const Output *of)
+{
+    const Value *v = output_operand(p, of->name);
+    bool fits = v && v->type.ndim == of->ndim && of->ndim > 0;
+    for (int d = 0; fits && d < of->ndim; d++)
+        fits = of->dim[d] > 0 && of->dim[d] <= v->type.dim[d];
+    return fits ? NULL
+                : arena_printf(p->arena, "output '%s' is not the operand of one "
+                               "op, with padding at most", of->name);
+}
+
+/* A forward program computes what its purpose says, and changes nothing. */
+static const char *check_purpose(const Program *p)
+{
+    if (p->purpose == FOR_TRAINING)
+        return p->output.n ? "a training step has no tensors as outputs" : NULL;
+    for (const Op *op = p->step->first; op; op = op->next)
+        if (op->kind == OP_assign)
+            return "a forward program assigns a parameter";
+    if (p->purpose == FOR_LOSS) {
+        const Value *loss = output_operand(p, "loss");
+        return loss && loss->type.ndim == 0 && loss->type.dtype == DT_F32
+                   ? NULL
+                   : "a program for the loss has no output 'loss' in f32";
+    }
+    for (int i = 0; i < p->output.n; i++) {
+        const char *fault = check_output(p, &p->output.at[i]);
+        if (fault)
+            return fault;
+    }
+    return p->output.n ? NULL : "a program for outputs has none";
+}
+
 const char *ir_verify(const Program *p)
 {
     Verify w = {.p = p};
@@ -372,5 +419,6 @@ const char *ir_verify(const Program *p)
     }
     for (int i = 0; i < p->input.n && !fault; i++)
         fault = check_stored(&w, p->input.at[i].name, &p->input.at[i].type);
-    return fault ? fault : check_region(&w, p->step);
+    fault = fault ? fault : check_region(&w, p->step);
+    return fault ? fault : check_purpose(p);
 }

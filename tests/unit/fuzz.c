@@ -92,7 +92,8 @@ static void load_ir(Fuzz *f, Arena *a, Corpus *c)
 {
     static const char *const models[] = {
         "examples/toy.pdl", "tests/data/heads.pdl", "tests/data/ragged.pdl",
-        "tests/golden/emit/checkpoint.pdl", "tests/golden/emit/recipe.pdl"};
+        "tests/golden/emit/checkpoint.pdl", "tests/golden/emit/recipe.pdl",
+        "tests/golden/emit/forward.pdl"};
     fuzz_load(a, c, "tests/golden/passes/*.ir", LARGEST);
     fuzz_load(a, c, "tests/golden/verify/*.ir", LARGEST);
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)

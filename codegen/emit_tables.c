@@ -424,6 +424,12 @@ static void model_row(Emitter *e, const char *plan_text)
     out_line(o, ".grad_norm_offset = %s,",
              scalar_offset(e, OP_output, "grad_norm"));
     out_line(o, ".lr_offset = %s,", scalar_offset(e, OP_scalar, "lr"));
+    if (t->clip > 0) {
+        out(o, "    .clip = ");
+        out_double(o, t->clip);
+        out(o, ",\n");
+    }
+    out_line(o, ".clip_offset = %s,", scalar_offset(e, OP_scalar, "clip"));
     out_line(o, ".bias1_offset = %s,", scalar_offset(e, OP_scalar, "bias1"));
     out_line(o, ".bias2_offset = %s,", scalar_offset(e, OP_scalar, "bias2"));
     out_line(o, ".random_offset = %s,", scalar_offset(e, OP_scalar, "random"));

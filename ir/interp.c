@@ -200,6 +200,7 @@ Interp *interp_new(const Program *p)
     in->after = NEW_ARRAY(arena, double *, p->param.n + 1);
     in->input = NEW_ARRAY(arena, double *, p->input.n + 1);
     in->layer = NEW_ARRAY(arena, int64_t, p->nops + 1);
+    interp_set_scalar(in, "clip", p->train.clip);
     return in;
 }
 

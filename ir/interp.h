@@ -29,7 +29,7 @@ void interp_free(Interp *in);
  * index in Program.input). */
 void interp_set_param(Interp *in, int param, const double *global);
 void interp_set_input(Interp *in, int input, const double *global);
-/* A scalar of the step: lr, bias1, bias2, … */
+/* A scalar of the step: lr, bias1, bias2, …; interp_new sets `clip`. */
 void interp_set_scalar(Interp *in, const char *name, double value);
 
 /* Runs one step. NULL, or an error that names op and rank. Values that were set

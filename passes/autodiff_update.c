@@ -74,18 +74,19 @@ static Value *put_norm(Build *b, Value **grads, int n, Value *unscale)
     return norm;
 }
 
-/* min(clip / (norm + 1e-6), 1), as in torch.nn.utils.clip_grad_norm_. A norm
- * that is not finite must not spoil finite gradients: for a NaN the minimum
- * returns its second operand, 1; for an infinite norm the factor is 0, and only
- * infinite elements stay non-finite. */
+/* min(clip / (norm + 1e-6), 1), as in torch.nn.utils.clip_grad_norm_; `clip` is
+ * a scalar of the step, because a run can set it. A norm that is not finite must
+ * not spoil finite gradients: for a NaN the minimum returns its second operand,
+ * 1; for an infinite norm the factor is 0, and only infinite elements stay
+ * non-finite. */
 static Value *put_clip(Build *b, Value *norm)
 {
     Attr attr[MAX_ATTRS] = {{.f = 1e-6}};
-    Value *limit = ir_scalar_const(b, b->p->train.clip);
+    Value *limit = ir_step_scalar(b, "clip");
     Value *length = ir_value(b, OP_offset, 1, &norm, attr, NULL);
     Value *args[] = {ir_binary(b, OP_div, limit, length),
                      ir_scalar_const(b, 1.0)};
-    return ir_value(b, OP_minimum, 2, args, NULL, "clip");
+    return ir_value(b, OP_minimum, 2, args, NULL, "clip_factor");
 }
 
 static Value *add_state(Build *b, int of, const char *slot)

@@ -253,10 +253,12 @@ typedef struct ParcModel {
     const char *optimizer;  /* "AdamW" … */
     double lr, beta1, beta2;
     ParcSchedule schedule;  /* the schedule of lr */
+    double clip;            /* the largest gradient norm; 0: no clipping */
     double loss_scale;      /* initial value; 0: the loss is not scaled */
     int64_t loss_scale_offset; /* offset of the scale, f32[] */
     int64_t loss_offset, grad_norm_offset; /* f32[] in the arena; -1: none */
-    int64_t lr_offset, bias1_offset, bias2_offset; /* f32[], -1: unused */
+    int64_t lr_offset, bias1_offset, bias2_offset, clip_offset; /* f32[], -1:
+                               unused */
     int64_t random_offset; /* i64[]: the step's key; -1: the step draws no
                               random numbers */
     const char *const *collective; /* names by id, for messages: "ag3 dp

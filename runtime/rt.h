@@ -35,7 +35,7 @@ typedef struct RtOptions {
     bool seed_given, save_async;
     const char *data, *export_to, *log, *trace, *print_shards, *tensorboard;
     const char *resume;
-    RtTexts init;
+    RtTexts init, settings;
     /* Of --export: the number of a word of the option, from 1 on, and bytes;
      * 0: the default. */
     int64_t export_dtype, export_names, export_shard_bytes;
@@ -580,8 +580,10 @@ void rt_batch_ahead(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b);
 
 /* ---- learning rates (rt_schedule.c) ---- */
 
-/* The learning rate of a step (counted from 1) in a run of `steps`. */
-double rt_schedule_lr(const ParcModel *model, int64_t step, int64_t steps);
+/* The learning rate of a step (counted from 1) in a run of `steps`
+ * (rt_settings.h). */
+typedef struct RtSettings RtSettings;
+double rt_schedule_lr(const RtSettings *settings, int64_t step, int64_t steps);
 
 /* ---- non-finite gradients (rt_loss_scale.c, rt_nonfinite.c) ---- */
 

@@ -60,6 +60,11 @@ static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
     printf("seed      %lld\nsteps     %lld of %lld sequences, %s\n",
            (long long)o->seed, (long long)o->steps, (long long)m->batch,
            m->optimizer);
+    if (run->settings.changed) {
+        printf("set      ");
+        rt_settings_print(&run->settings, stdout);
+        printf("\n");
+    }
     if (o->export_to) {
         printf("export    %s\n", rt_output_name(o->export_to));
     }
@@ -210,6 +215,16 @@ static int64_t staging_bytes(const RtRun *run)
     return run->options.save_async ? rt_staging_bytes(run->model) : 0;
 }
 
+/* Settings of the program, of the run that is resumed, and of --set. */
+static bool open_settings(RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    rt_settings_init(&run->settings, run->model);
+    rt_settings_adopt(&run->settings, &run->resume.state.settings, run->model);
+    return rt_settings_set(&run->settings, &o->settings, run->model,
+                           o->program);
+}
+
 /* Opens the inputs and outputs of a process; output files come last. */
 static bool prepare_run(RtRun *run, int threads)
 {
@@ -218,6 +233,7 @@ static bool prepare_run(RtRun *run, int threads)
     bool quiet = run->launch.rank != 0;
     bool launched = run->launch.by != NULL;
     return rt_params_check(m, o->program) && rt_checkpoints_open(run) &&
+           open_settings(run) &&
            rt_data_open(&run->data, o->data, o->shuffle, o->seed, m, o->program) &&
            rt_evaluate_open(run) && rt_sample_open(run) && open_weights(run) &&
            (launched || rt_world_open(&run->world, m, o->program, threads, NULL,

@@ -11,12 +11,14 @@
 #include "checkpoint/weights.h"
 #include "log/report.h"
 #include "rt_job.h"
+#include "rt_settings.h"
 
 typedef struct RtRun {
     const ParcModel *model;
     RtOptions options;
     RtLaunch launch;
     RtWorld world;
+    RtSettings settings;
     RtData data, val;
     int32_t *prompt; /* --sample: the text so far, as tokens; NULL: none */
     int64_t nprompt;

@@ -15,15 +15,15 @@
  */
 #include <math.h>
 
-#include "rt.h"
+#include "rt_settings.h"
 
-double rt_schedule_lr(const ParcModel *model, int64_t step, int64_t steps)
+double rt_schedule_lr(const RtSettings *settings, int64_t step, int64_t steps)
 {
     const double pi = 3.14159265358979323846;
-    const ParcSchedule *s = &model->schedule;
+    const ParcSchedule *s = &settings->schedule;
     int64_t n = s->steps > 0 ? s->steps : steps;
     int64_t first = s->warmup > 1 ? s->warmup : 1;
-    double lr = model->lr;
+    double lr = settings->lr;
     if (step <= s->warmup) {
         return lr * (double)step / (double)s->warmup;
     }

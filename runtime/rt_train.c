@@ -30,12 +30,13 @@ static void set_key(ParcRt *rt, int64_t t, int64_t seed)
     }
 }
 
-/* Sets the scalars that the optimizer reads in step t (from 1) of `steps`. */
-static void set_scalars(ParcRt *rt, int64_t t, int64_t steps)
+/* Sets the scalars that the optimizer reads in step t (from 1). */
+static void set_scalars(ParcRt *rt, const RtRun *run, int64_t t)
 {
     const ParcModel *m = rt->model;
-    rt->lr = rt_schedule_lr(m, t, steps);
+    rt->lr = rt_schedule_lr(&run->settings, t, run->options.steps);
     set_scalar(rt, m->lr_offset, rt->lr);
+    set_scalar(rt, m->clip_offset, run->settings.clip);
     double updates = (double)(rt->updates + 1);
     set_scalar(rt, m->bias1_offset, 1 - pow(m->beta1, updates));
     set_scalar(rt, m->bias2_offset, 1 - pow(m->beta2, updates));
@@ -60,7 +61,7 @@ static void ask_for_results(ParcRt *rt)
 static void begin_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
 {
     rt_batch(rt, &run->data, step - 1, batch);
-    set_scalars(rt, step, run->options.steps);
+    set_scalars(rt, run, step);
     set_key(rt, step, run->options.seed);
 }
 

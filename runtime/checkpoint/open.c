@@ -49,12 +49,14 @@ static bool check_no_step(const RtRun *run, const RtOptions *o)
     return !o->trace;
 }
 
-/* Seed, order and data of a resumed run are those of its checkpoint. */
+/* Seed, order and data of a resumed run are those of its checkpoint. Without a
+ * training step, --seed is that of samples alone. */
 static bool adopt_state(RtRun *run)
 {
     RtOptions *o = &run->options;
     const RtRunState *s = &run->resume.state;
-    if (o->seed_given && o->seed != s->seed) {
+    bool own_seed = o->seed_given && o->steps == 0;
+    if (o->seed_given && !own_seed && o->seed != s->seed) {
         rt_error(o->program,
                  "--seed %lld: the checkpoint's run has the seed %lld, which "
                  "cannot change; leave --seed out",
@@ -66,7 +68,7 @@ static bool adopt_state(RtRun *run)
                              "which cannot change; leave --shuffle out");
         return false;
     }
-    o->seed = s->seed;
+    o->seed = own_seed ? o->seed : s->seed;
     o->shuffle = s->shuffle;
     if (!o->data && s->data && strcmp(s->data, "synthetic") != 0) {
         o->data = s->data;

@@ -2,7 +2,7 @@
  *
  *   {"step": 1000, "tokens": 8192000, "updates": 998, "seed": 7,
  *    "shuffle": true, "loss_scale": {"scale": 32768, "good": 12, "bad": 0},
- *    "data": {"spec": "tokens.bin"}}
+ *    "settings": {"optimizer.lr": 0.0001}, "data": {"spec": "tokens.bin"}}
  *
  * `updates` counts the steps that changed parameters: with a loss scale, some
  * steps are skipped. Random numbers of a step depend on seed and step only, and
@@ -31,7 +31,9 @@ void rt_state_print(const ParcRt *rt, const RtRun *run, int64_t step, FILE *to)
                     "\"bad\": %lld}, ",
                 s->scale, (long long)s->good, (long long)s->bad);
     }
-    fprintf(to, "\"data\": {\"spec\": ");
+    fprintf(to, "\"settings\": ");
+    rt_settings_print_json(&run->settings, to);
+    fprintf(to, ", \"data\": {\"spec\": ");
     rt_json_print(to, o->data ? o->data : "synthetic");
     fprintf(to, "}}");
 }
@@ -107,6 +109,8 @@ void rt_state_read(RtRunState *s, RtJson *j)
             s->shuffle = rt_json_boolean(j);
         } else if (strcmp(key, "loss_scale") == 0) {
             read_scale(&s->scale, j);
+        } else if (strcmp(key, "settings") == 0) {
+            rt_settings_read(&s->settings, j);
         } else if (strcmp(key, "data") == 0) {
             read_data(s, j);
         } else {

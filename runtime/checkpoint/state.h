@@ -4,12 +4,14 @@
 
 #include "rt.h"
 #include "rt_json.h"
+#include "rt_settings.h"
 
 /* What a checkpoint stores of it. */
 typedef struct RtRunState {
     int64_t step, tokens, updates, seed;
     bool shuffle;
     RtScale scale; /* scale 0: the run did not scale its loss */
+    RtSettings settings; /* those that the run has changed */
     char *data;    /* the option --data; NULL: synthetic; rt_state_free */
 } RtRunState;
 

@@ -81,7 +81,7 @@ static const ParcModel model = {
     .arena_bytes = ARENA_BYTES, .threads = 1, .batch = 4, .seq = 1,
     .flops = 4.0 * N, .optimizer = "SGD", .lr = 0,
     .loss_offset = AT_sum, .grad_norm_offset = -1, .lr_offset = AT_lr,
-    .bias1_offset = -1, .bias2_offset = -1, .random_offset = -1,
+    .bias1_offset = -1, .bias2_offset = -1, .clip_offset = -1, .random_offset = -1,
     .loss_scale_offset = -1,
     .work = work, .nwork = sizeof work / sizeof *work,
     .collective = collective, .ncollectives = 2,

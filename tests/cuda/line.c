@@ -148,7 +148,7 @@ static const ParcModel model = {
     .arena_bytes = ARENA_BYTES, .threads = 1, .batch = ROWS, .seq = 1,
     .flops = 4.0 * ROWS * IN * OUT, .optimizer = "SGD", .lr = 0.5,
     .loss_offset = AT_loss, .grad_norm_offset = -1, .lr_offset = AT_lr,
-    .bias1_offset = -1, .bias2_offset = -1, .random_offset = -1,
+    .bias1_offset = -1, .bias2_offset = -1, .clip_offset = -1, .random_offset = -1,
     .loss_scale_offset = -1,
     .work = work, .nwork = sizeof work / sizeof *work,
 #ifdef CUDA

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/rt.h"
+#include "runtime/rt_settings.h"
 #include "tests/unit/random.h"
 
 /* Tolerances by compute type. `number`: a share of a number's own magnitude.
@@ -177,10 +178,10 @@ static double learning_rate(const BinaryRun *run, int64_t step)
         [SCHEDULE_LINEAR] = PARC_LINEAR,
         [SCHEDULE_COSINE] = PARC_COSINE};
     const LrSchedule *s = &run->global->train.schedule;
-    ParcModel model = {
+    RtSettings settings = {
         .lr = run->global->train.lr,
         .schedule = {kind[s->kind], s->warmup, s->steps, s->min_lr}};
-    return rt_schedule_lr(&model, step, run->steps);
+    return rt_schedule_lr(&settings, step, run->steps);
 }
 
 static const char *run_step(const BinaryRun *run, Track *t, int64_t step)

@@ -145,6 +145,7 @@ static int train(int ranks, void (*how)(ParcRt *), char **argv)
     m.lr_offset = RATE;
     m.bias1_offset = BIAS1;
     m.bias2_offset = BIAS2;
+    m.clip_offset = -1;
     m.work = works;
     m.nwork = 1;
     m.init = no_init;

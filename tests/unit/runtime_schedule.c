@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "runtime/rt.h"
+#include "runtime/rt_settings.h"
 #include "tests/unit/check.h"
 
 static const struct {
@@ -44,8 +45,8 @@ int main(void)
 {
     Check c = {0};
     for (int i = 0; i < ROWS; i++) {
-        ParcModel m = {.lr = 1, .schedule = rows[i].schedule};
-        double lr = rt_schedule_lr(&m, rows[i].step, rows[i].run);
+        RtSettings s = {.lr = 1, .schedule = rows[i].schedule};
+        double lr = rt_schedule_lr(&s, rows[i].step, rows[i].run);
         if (fabs(lr - rows[i].lr) > 1e-15)
             printf("row %d: %.17g, should be %.17g\n", i, lr, rows[i].lr);
         CHECK(&c, fabs(lr - rows[i].lr) <= 1e-15);

@@ -54,7 +54,7 @@ static inline ParcModel bare_model(int naxes, const int64_t *size,
                    .grad_norm_offset = -1,
                    .lr_offset = -1,
                    .bias1_offset = -1,
-                   .bias2_offset = -1,
+                   .bias2_offset = -1, .clip_offset = -1,
                    .collective = collective,
                    .ncollectives = 2};
     for (int i = 0; i < naxes; i++) {

@@ -807,6 +807,7 @@ static const ParcModel model = {
     .loss_offset = AT_scale,
     .grad_norm_offset = AT_add_3,
     .lr_offset = AT_lr,
+    .clip_offset = -1,
     .bias1_offset = AT_bias1,
     .bias2_offset = AT_bias2,
     .random_offset = -1,

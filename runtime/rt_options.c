@@ -361,6 +361,13 @@ static int check_rules(const RtOptions *o)
         {o->keep && !saves, "--keep needs --save DIR"},
         {o->save_async && !saves, "--save-async needs --save DIR"},
         {automatic && !saves, "--resume auto needs --save DIR"},
+        {o->init_partial && o->init.n == 0, "--init-partial needs --init PATH"},
+        {o->export_dtype && !o->export_to,
+         "--export-dtype needs --export PATH"},
+        {o->export_names && !o->export_to,
+         "--export-names needs --export PATH"},
+        {o->export_shard_bytes && !o->export_to,
+         "--export-shard-size needs --export PATH/"},
         {o->resume && o->init.n > 0, "--init and --resume exclude each other: "
                                      "a checkpoint has weights"},
         {o->eval && !o->val, "--eval needs --val SPEC"},

@@ -54,7 +54,7 @@ static void parse_index(RtExportTo *to)
     }
     to->index = true;
     to->stem = rt_copy_text(name, n);
-    n = slash ? (size_t)(slash - to->path) + 1 : 1;
+    n = slash && slash > to->path ? (size_t)(slash - to->path) : 1;
     to->directory = rt_copy_text(slash ? to->path : ".", n);
 }
 
@@ -78,6 +78,11 @@ static void parse_path(RtExportTo *to)
 /* Sets the name of the temporary directory, and checks that it can be made. */
 static bool probe_directory(RtExportTo *to, const char *program)
 {
+    if (access(to->directory, F_OK) == 0 && !is_directory(to->directory)) {
+        rt_error(program, "cannot write '%s': '%s' is not a directory",
+                 to->path, to->directory);
+        return false;
+    }
     size_t room = strlen(to->directory) + 40;
     to->temporary = rt_allocate(room);
     snprintf(to->temporary, room,

@@ -116,6 +116,12 @@ check "a directory without a model" refuses \
     "the directory has neither model.safetensors nor" --init empty
 check "shards of one file" refuses "'x' is one file; name a directory" \
     --export x --export-shard-size 5GB
+check "a file where the directory would be" refuses \
+    "cannot write 'a/': 'a' is not a directory" --export a/
+check "an index in a new directory" run --seed 1 --export made/m.index.json
+check "its weights" weights same a made/m.index.json
+check "an option without its path" refuses "--export-dtype needs --export" \
+    --export-dtype bf16
 check "an unknown size" refuses "takes a size such as 500MB" \
     --export x/ --export-shard-size 5Gb
 check "an unknown type" refuses "is one of f32|bf16|f16, not 'f64'" \

@@ -46,8 +46,8 @@ static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
                    : o->init.n == 0 ? " drawn from the seed"
                                     : "");
     if (run->resume.path) {
-        printf("resume    %s, after step %lld\n", run->resume.path,
-               (long long)run->start);
+        printf("resume    %s, after step %lld, read in %.3f s\n",
+               run->resume.path, (long long)run->start, run->resume_seconds);
     }
     if (run->data.path) {
         printf("data      %s: %lld tokens, %lld sequences of %lld%s\n",
@@ -140,7 +140,9 @@ static int rank_main(ParcRt *rt, void *context)
     }
     rt_scale_start(rt);
     if (run->resume.path) {
+        double begin = rt_now();
         rt_checkpoints_restore(rt, run);
+        run->resume_seconds = rt_now() - begin;
     } else {
         rt_params_init(rt, o->seed);
     }

@@ -30,6 +30,7 @@ typedef struct RtRun {
     RtSaver saver;
     RtAsync async;
     RtResume resume;
+    double resume_seconds; /* in which the rank has read the checkpoint */
     int64_t resume_step; /* under a launcher: the step that rank 0 has selected
                             for --resume; see prepare_launched */
     double begin; /* time of the start of the program */

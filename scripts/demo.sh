@@ -1,6 +1,6 @@
 #!/bin/sh
-# demo.sh: compiles a small byte-level Llama for a 2x2 mesh of CPU ranks and
-# trains it on the text files of this repository.
+# demo.sh: compiles a small byte-level Llama for a 2x2 mesh of CPU ranks, trains
+# it on the text files of this repository and samples a text from it.
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}
@@ -16,5 +16,6 @@ echo "parc examples/llama.pdl --target cpu --mesh 2x2 … -o $dir/train"
 # shellcheck disable=SC2086
 "$BUILD/parc" examples/llama.pdl --target cpu --mesh 2x2 $sizes \
     -o "$dir/train"
-echo "$dir/train --data bytes:$dir/text --steps 200"
-exec "$dir/train" --data "bytes:$dir/text" --steps 200
+echo "$dir/train --data bytes:$dir/text --steps 300 --sample 'The plan ' …"
+exec "$dir/train" --data "bytes:$dir/text" --steps 300 --sample "The plan " \
+    --tokens 300 --temperature 0.7

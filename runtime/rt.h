@@ -32,21 +32,18 @@ typedef struct RtOptions {
     const char *program; /* name in messages: the base name of argv[0] */
     int64_t steps, seed, threads; /* threads 0: as planned */
     bool shuffle, info, dry_run, help, version, init_partial;
-    bool seed_given, save_async;
+    bool seed_given, save_async, eval;
     const char *data, *export_to, *log, *trace, *print_shards, *tensorboard;
-    const char *resume;
+    const char *save, *resume;
     RtTexts init, settings;
     /* Of --export: the number of a word of the option, from 1 on, and bytes;
      * 0: the default. */
     int64_t export_dtype, export_names, export_shard_bytes;
-    const char *save;
     int64_t save_every, keep; /* 0: only after the last step; 0: all */
-    int64_t trace_steps;
     const char *val, *sample, *sample_ids;
     int64_t val_every, val_steps; /* 0: only after the last step; all */
-    int64_t tokens, top_k;
+    int64_t trace_steps, tokens, top_k;
     double temperature;
-    bool eval;
     int64_t max_time; /* seconds; 0: no limit */
 } RtOptions;
 
@@ -544,6 +541,7 @@ typedef struct RtData {
     int64_t tokens, sequences;
     bool shuffle;
     int64_t seed; /* of synthetic data and of the shuffle */
+    int64_t begin_step, begin_sample; /* the batch of begin_step begins with it */
 } RtData;
 
 /* Whether a token file can supply the model's inputs: the model has exactly
@@ -554,6 +552,8 @@ bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
                   const ParcModel *model, const char *program);
 /* The number of whole batches; 0: synthetic data, which has no end. */
 int64_t rt_data_batches(const RtData *d, const ParcModel *model);
+/* Continues after `step` steps, which used `tokens` tokens. */
+void rt_data_resume(RtData *d, const ParcModel *m, int64_t step, int64_t tokens);
 void rt_data_close(RtData *d);
 /* Checks that the run does not write a file that it also reads or writes for
  * another option; false after a message (rt_input.c). */

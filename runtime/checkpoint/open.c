@@ -105,9 +105,10 @@ bool rt_checkpoints_open(RtRun *run)
 
 /* A program without a loss scale ignores that of the checkpoint; one with a
  * scale keeps its own if there is none. */
-void rt_checkpoints_restore(ParcRt *rt, const RtRun *run)
+void rt_checkpoints_restore(ParcRt *rt, RtRun *run)
 {
     const RtResume *c = &run->resume;
+    rt_data_resume(&run->data, run->model, c->state.step, c->state.tokens);
     rt->updates = c->state.updates;
     if (rt->scale.scale > 0 && c->state.scale.scale > 0) {
         rt->scale = c->state.scale;

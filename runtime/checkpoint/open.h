@@ -12,7 +12,7 @@ enum { RT_NO_CHECKPOINT = -2 };
  * step become those of the run; false after a message. */
 bool rt_checkpoints_open(RtRun *run);
 /* Restores the state of a rank. All ranks call it. */
-void rt_checkpoints_restore(ParcRt *rt, const RtRun *run);
+void rt_checkpoints_restore(ParcRt *rt, RtRun *run);
 /* Whether the state at the end of the run was to be saved and was not. */
 bool rt_checkpoints_unsaved(const RtRun *run);
 

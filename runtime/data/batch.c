@@ -1,7 +1,8 @@
 /* batch.c: prepares a rank's part of the batch of each step.
  *
  * Step s uses sequences s*batch … s*batch+batch-1 of the data and wraps around
- * at the end of the file. With --shuffle each epoch has its own order. With
+ * at the end of the file. If the batch has changed when the run was resumed, the
+ * steps continue after the sequences that were used before. With --shuffle each epoch has its own order. With
  * gradient accumulation the batch consists of equal microbatches. The rank
  * with index r on the axes that split the batch uses the r-th equal part of
  * each microbatch.
@@ -45,6 +46,12 @@ static int64_t part_bytes(const ParcRt *rt, const ParcInput *in)
         n *= in->dim[d];
     }
     return n * rt_type_size(in->type);
+}
+
+/* The first sample of a step's batch. */
+static int64_t first_sample(const RtData *d, const ParcInput *in, int64_t step)
+{
+    return d->begin_sample + (step - d->begin_step) * in->dim[0];
 }
 
 /* The index in the file of sequence `number`, which counts over all epochs. */
@@ -91,7 +98,7 @@ static bool from_file(ParcRt *rt, const RtData *d, const ParcInput *in,
     for (int64_t m = 0; m < microbatches(in); m++) {
         Part p = part_of(rt, in, m);
         for (int64_t row = 0; row < p.rows; row++) {
-            int64_t number = step * in->dim[0] + p.first + row;
+            int64_t number = first_sample(d, in, step) + p.first + row;
             int64_t first = sequence_at(d, number) * in->dim[1];
             if (!read_sequence(d, in, to, first + in->is_labels, b)) {
                 return false;
@@ -129,7 +136,8 @@ static void synthetic(ParcRt *rt, const RtData *d, const ParcInput *in,
     void *to = rt->arena + in->offset;
     for (int64_t m = 0; m < microbatches(in); m++) {
         Part p = part_of(rt, in, m);
-        int64_t first = (step * in->dim[0] + p.first) * row, n = p.rows * row;
+        int64_t first = (first_sample(d, in, step) + p.first) * row;
+        int64_t n = p.rows * row;
         if (ints) {
             uint32_t key = rt_hash(stream ? "tokens" : in->name);
             rt_random_below(to, d->seed, RT_STREAM_DATA, key,
@@ -161,6 +169,16 @@ bool rt_batch_inputs(ParcRt *rt, const RtData *d, const ParcInput *input,
         rt_device_upload(rt, in->offset, part_bytes(rt, in));
     }
     return true;
+}
+
+void rt_data_resume(RtData *d, const ParcModel *model, int64_t step,
+                    int64_t tokens)
+{
+    int64_t seq = model->seq > 0 ? model->seq : 1;
+    if (tokens != step * model->batch * seq) {
+        d->begin_step = step;
+        d->begin_sample = (tokens + seq - 1) / seq;
+    }
 }
 
 void rt_batch(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b)

@@ -209,6 +209,26 @@ step-00000006" ]
 }
 check "a job that is started three times" requeued
 
+# With a learning rate of 0 a loss depends on the data only. After 5 steps of 16
+# sequences, step 6 of 8 sequences uses those of step 11 of 8 sequences.
+other_batch() {
+    options llama f32
+    for batch in 16 8; do
+        # shellcheck disable=SC2086
+        "$PARC" "$work/llama-2x2-f32.pdl" --plan curve --target cpu \
+            --threads 1 --mesh 2x2 $sizes -D batch=$batch -D optimizer.lr=0 \
+            -o "$work/batch$batch" || return 1
+    done
+    # shellcheck disable=SC2086
+    "$work/batch16" --steps 5 --seed 3 $data --save "$work/batch" &&
+        "$work/batch8" --steps 7 --resume "$work/batch" --log "$work/8.log" &&
+        "$work/batch8" --steps 12 --seed 3 $data --log "$work/12.log" &&
+        jq .loss "$work/8.log" >"$work/have" &&
+        jq "select(.step > 10) | .loss" "$work/12.log" >"$work/want" &&
+        cmp "$work/want" "$work/have"
+}
+check "another batch continues after the data that was used" other_batch
+
 # Weights of a checkpoint become a file of weights, the same from any program.
 exports() {
     "$train" --steps 0 --resume "$saved" --export "$work/a.st" &&

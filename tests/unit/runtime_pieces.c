@@ -1,8 +1,12 @@
 /* runtime_pieces.c: cuts random shards of random tensors into the pieces of a
  * checkpoint. The pieces of all ranks contain each element once; those of one
  * range are at most 2r-1, have the elements that rt_shard_run finds, and are
- * copied to any other layout without loss. */
-#include "runtime/checkpoint/pieces.h"
+ * copied to any other layout without loss. A checkpoint of files of 200 bytes
+ * is read by all ranks of its mesh. */
+#include <unistd.h>
+
+#include "runtime/checkpoint/resume.h"
+#include "runtime/checkpoint/save.h"
 #include "tests/unit/runtime_tools.h"
 
 enum { MOST = 4096, CASES = 3000, AXES = 3 };
@@ -208,6 +212,71 @@ static void shares_work(Check *c)
     }
 }
 
+/* ---- files ---- */
+
+enum { LIMIT = 200, ROWS = 9, COLUMNS = 12 };
+
+static const char state_text[] =
+    "{\"step\": 1, \"tokens\": 1, \"updates\": 1, \"seed\": 0}";
+
+/* Writes the rank's part in small files, reads it, and compares. */
+static int write_and_read(ParcRt *rt, void *context)
+{
+    const char *directory = context;
+    size_t bytes = (size_t)rt->model->param[0].local_elements * sizeof(float);
+    float *before = malloc(bytes);
+    RtPieces pieces;
+    RtResume c;
+    RtShard s;
+    rt_shard(&s, rt->model, rt->rank, &rt->model->param[0]);
+    for (int64_t l = 0; l < s.layers; l++) {
+        fill(&s, rt_shard_layer(rt, rt->rank, &s, l));
+    }
+    memcpy(before, rt->arena, bytes);
+    rt_pieces_list(&pieces, rt->model, rt->rank, LIMIT);
+    bool good = pieces.files > 1 &&
+                rt_pieces_write(&pieces, rt->model, directory, rt->arena) == 0;
+    rt_pieces_free(&pieces);
+    rt_meet(rt, RT_AT_SAVE);
+    if (rt->rank == 0) {
+        good &= rt_index_write(rt, state_text, directory) == 0;
+    }
+    rt_meet(rt, RT_AT_SAVE);
+    memset(rt->arena, 0x11, bytes);
+    good &= rt_resume_read(&c, directory);
+    for (int64_t i = 0; good && i < c.nfiles; i++) {
+        good = c.file[i].size <= 4096 + LIMIT;
+    }
+    if (good) {
+        rt_resume_load(rt, &c);
+    }
+    good &= memcmp(before, rt->arena, bytes) == 0;
+    rt_resume_close(&c);
+    free(before);
+    return good ? 0 : 1;
+}
+
+static void small_files(Check *c)
+{
+    static const int64_t size[] = {2, 2};
+    char directory[] = "/tmp/parc-pieces-XXXXXX";
+    ParcModel m = bare_model(2, size, 1 << 16);
+    ParcParam p = {.name = "layers.*.w", .nstack = 1, .stack = {3}, .ndim = 2,
+                   .dim = {ROWS, COLUMNS}, .flat_axes = 1, .placement = ""};
+    RtShard s;
+    memset(p.split, -1, sizeof p.split);
+    p.split[1][0] = 1;
+    rt_shard(&s, &m, 0, &p);
+    p.local_elements = s.layers * s.run;
+    m.param = &p;
+    m.nparams = 1;
+    m.optimizer = "SGD";
+    CHECK(c, mkdtemp(directory));
+    CHECK(c, run_ranks(&m, 1, write_and_read, directory) == 0);
+    rt_output_discard(directory);
+    CHECK(c, access(directory, F_OK) != 0);
+}
+
 int main(void)
 {
     static float layer[MOST];
@@ -225,5 +294,6 @@ int main(void)
         }
     }
     shares_work(&c);
+    small_files(&c);
     return check_end(&c);
 }

@@ -77,7 +77,12 @@ static bool store(RtSettings *s, int i, double value)
 /* Whether the program reads the setting. */
 static bool is_read(int i, const ParcModel *model)
 {
-    return settings[i].at != AT(clip) || model->clip_offset >= 0;
+    if (settings[i].at == AT(clip)) {
+        return model->clip_offset >= 0;
+    }
+    return model->schedule.kind != PARC_CONSTANT ||
+           (settings[i].at != AT(schedule.steps) &&
+            settings[i].at != AT(schedule.min_lr));
 }
 
 void rt_settings_adopt(RtSettings *s, const RtSettings *from,
@@ -126,8 +131,14 @@ static bool set(RtSettings *s, const char *text, const ParcModel *model,
         return refuse_name(text, n, program);
     }
     if (!is_read(i, model)) {
-        rt_error(program, "--set %s: the program does not clip gradients: "
-                          "compile again with -D %s", text, text);
+        if (settings[i].at == AT(clip)) {
+            rt_error(program, "--set %s: the program does not clip gradients: "
+                              "compile again with -D %s", text, text);
+        } else {
+            rt_error(program,
+                     "--set %s: the program's learning rate is constant after "
+                     "the warm-up: compile again with another schedule", text);
+        }
         return false;
     }
     char *end;
@@ -141,6 +152,31 @@ static bool set(RtSettings *s, const char *text, const ParcModel *model,
     return true;
 }
 
+/* The changed settings fit together: the same conditions as in the compiler
+ * (lower_check_schedule in frontend/lower_optimizer.c). */
+static bool check_schedule(const RtSettings *s, const char *program)
+{
+    const ParcSchedule *of = &s->schedule;
+    if (!s->changed || of->kind == PARC_CONSTANT) {
+        return true;
+    }
+    if (of->steps > 0 && of->warmup >= of->steps) {
+        rt_error(program,
+                 "--set: no steps remain for the decay: schedule.warmup=%lld, "
+                 "schedule.steps=%lld; schedule.steps includes the warm-up",
+                 (long long)of->warmup, (long long)of->steps);
+        return false;
+    }
+    if (of->min_lr > s->lr) {
+        rt_error(program,
+                 "--set: the schedule ends at schedule.min_lr=%.9g, above "
+                 "optimizer.lr=%.9g; set schedule.min_lr as well",
+                 of->min_lr, s->lr);
+        return false;
+    }
+    return true;
+}
+
 bool rt_settings_set(RtSettings *s, const RtTexts *texts,
                      const ParcModel *model, const char *program)
 {
@@ -149,7 +185,7 @@ bool rt_settings_set(RtSettings *s, const RtTexts *texts,
             return false;
         }
     }
-    return true;
+    return check_schedule(s, program);
 }
 
 void rt_settings_print_json(const RtSettings *s, FILE *to)

@@ -21,7 +21,8 @@ void rt_settings_init(RtSettings *s, const ParcModel *model);
 /* Sets those that another run has changed, as far as the program has them. */
 void rt_settings_adopt(RtSettings *s, const RtSettings *from,
                        const ParcModel *model);
-/* Applies the texts NAME=VALUE in order; false after a message. */
+/* Applies the texts NAME=VALUE in order, and checks that all changed settings
+ * fit together; false after a message. */
 bool rt_settings_set(RtSettings *s, const RtTexts *texts,
                      const ParcModel *model, const char *program);
 /* The changed settings: as a JSON object, and as text "lr=0.1 clip=1". */

@@ -19,6 +19,10 @@ sed 's/^ *clip *=.*//' examples/gpt2.pdl >"$work/free.pdl"
 # shellcheck disable=SC2086
 check "a program that does not clip" "$PARC" "$work/free.pdl" --target cpu \
     $gpt2_sizes -D n_layers=1 -o "$work/free"
+sed 's/^ *schedule *=.*//' examples/gpt2.pdl >"$work/constant.pdl"
+check "a program with a constant rate" "$PARC" "$work/constant.pdl" \
+    --target cpu -D vocab=512 -D dim=64 -D n_layers=1 -D n_heads=4 \
+    -D n_positions=48 -D batch=8 -D seq=32 -D precision=f32 -o "$work/constant"
 
 train() { # train PROGRAM LOG OPTIONS…
     program=$1 log=$2
@@ -69,6 +73,12 @@ check "a setting of the program" refused \
     "'batch' is a part of the program: compile again with -D batch=" plain batch=4
 check "a misspelled one" refused "did you mean 'optimizer.lr'?" plain optimizer.rl=1
 check "no clipping in the program" refused "compile again with -D clip=0.5" free clip=0.5
+check "no decay in the program" refused "constant after the warm-up" \
+    constant schedule.min_lr=1e-5
+check "no steps for the decay" refused "no steps remain for the decay" \
+    plain schedule.warmup=20
+check "a rate below the last one" refused "above optimizer.lr=1e-05" \
+    plain optimizer.lr=1e-5
 check "no value" refused "--set takes NAME=VALUE, not 'clip'" plain clip
 check "a negative rate" refused "a finite number from 0" plain optimizer.lr=-1
 check "a clip of 0" refused "a finite number above 0" plain clip=0

@@ -35,6 +35,16 @@ check "trains" train "$work/board" "$work/log.jsonl"
 check "the values of the log" same_values "$work/board" "$work/log.jsonl"
 check "a second run writes a second file" train "$work/board" "$work/log2.jsonl"
 check "two files" test "$(ls "$work/board" | wc -l)" = 2
+# A resumed run starts a session after the checkpoint's step.
+check "saves" train "$work/resumed" "$work/log5.jsonl" --save "$work/run"
+check "resumes" train "$work/resumed2" "$work/log5.jsonl" --steps 7 \
+    --resume "$work/run"
+continues() {
+    events "$work"/resumed2/events.* >"$work/events" && cat "$work/events" &&
+        jq -es '.[1] == {start: 6} and ([.[2:][].step] == [6, 7])' \
+            "$work/events"
+}
+check "the resumed run's file continues" continues
 : >"$work/file"
 refused() { # refused TEXT DIR
     train "$2" "$work/log3.jsonl" >"$work/out" 2>&1

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 for page in README.md docs/tutorial.md docs/from-pytorch.md docs/train.md \
-    docs/plan.md; do
+    docs/plan.md docs/runs.md; do
     check "the commands of $page" \
         python3 tests/tools/doc_commands.py --parc "$BUILD" "$page"
 done

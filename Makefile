@@ -177,6 +177,7 @@ $(BUILD)/obj/frontend/%.o: frontend/%.c | $(GEN)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(PARC_CFLAGS) -MMD -MP -c -o $@ $<
 
+$(BUILD)/obj/tests/unit/random_follow.o \
 $(BUILD)/obj/tests/unit/runtime_split.o \
 $(BUILD)/obj/tests/unit/runtime_views.o \
 $(BUILD)/obj/tests/unit/runtime_params.o \

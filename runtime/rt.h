@@ -529,54 +529,9 @@ const char *rt_output_close(RtOutput *o);
 const unsigned char *rt_input_map(const char *path, int64_t *size,
                                   const char *program);
 void rt_input_unmap(const unsigned char *map, int64_t size);
-
-/* ---- data (data/token_file.c, data/batch.c) ---- */
-
-typedef struct RtData {
-    const char *path; /* NULL: synthetic */
-    const unsigned char *map;
-    int64_t size;
-    int64_t first; /* offset in bytes of the first token */
-    int width;     /* bytes of a token */
-    int64_t tokens, sequences;
-    bool shuffle;
-    int64_t seed; /* of synthetic data and of the shuffle */
-    int64_t begin_step, begin_sample; /* the batch of begin_step begins with it */
-} RtData;
-
-/* Whether a token file can supply the model's inputs: the model has exactly
- * one integer input apart from the labels. */
-bool rt_takes_tokens(const ParcModel *model);
-/* `spec` NULL: synthetic data. False after a message. */
-bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
-                  const ParcModel *model, const char *program);
-/* The number of whole batches; 0: synthetic data, which has no end. */
-int64_t rt_data_batches(const RtData *d, const ParcModel *model);
-/* Continues after `step` steps, which used `tokens` tokens. */
-void rt_data_resume(RtData *d, const ParcModel *m, int64_t step, int64_t tokens);
-void rt_data_close(RtData *d);
-/* Checks that the run does not write a file that it also reads or writes for
- * another option; false after a message (rt_input.c). */
-bool rt_files_apart(const RtOptions *o, const RtData *d);
+bool rt_is_regular(const char *path);
 /* Whether two paths name one regular file, or one that does not exist yet. */
 bool rt_is_same_file(const char *a, const char *b);
-
-/* The most recent batch. */
-typedef struct RtBatch {
-    int64_t made; /* step of the batch, +1; 0: no batch yet */
-    char why[512]; /* error of the batch, or "" */
-} RtBatch;
-
-/* Writes the rank's part of batch `step` (0, 1, …) to each of a program's
- * inputs. False, with the error in b->why, if the data cannot be used. */
-bool rt_batch_inputs(ParcRt *rt, const RtData *d, const ParcInput *input,
-                     int ninputs, int64_t step, RtBatch *b);
-/* Ensures that the inputs of the training step hold batch `step`. Ends the run
- * if the data cannot be used. */
-void rt_batch(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b);
-/* Prepares a batch of the training step while the previous step runs, if the
- * target can overlap them. */
-void rt_batch_ahead(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b);
 
 /* ---- learning rates (rt_schedule.c) ---- */
 

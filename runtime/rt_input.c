@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rt.h"
+#include "data/data.h"
 
 /* O_NONBLOCK: opening a pipe without a writer must not block before the pipe
  * can be refused. It has no effect on a regular file. */
@@ -52,6 +52,12 @@ void rt_input_unmap(const unsigned char *map, int64_t size)
     }
 }
 
+bool rt_is_regular(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 /* Whether both paths name one entry of one directory, existing or not. */
 static bool is_same_entry(const char *a, const char *b)
 {
@@ -85,27 +91,42 @@ bool rt_is_same_file(const char *a, const char *b)
     return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+typedef struct Named {
+    const char *option, *path;
+} Named;
+
+/* Whether an output and another file differ; `is_input`: it is read. */
+static bool are_apart(const RtOptions *o, Named output, Named other,
+                      bool is_input)
+{
+    if (!output.path || !other.path ||
+        !rt_is_same_file(output.path, other.path)) {
+        return true;
+    }
+    rt_error(o->program,
+             is_input ? "%s would overwrite what %s reads, '%s'"
+                      : "%s and %s would both write '%s'",
+             output.option, other.option, rt_output_name(other.path));
+    return false;
+}
+
 bool rt_files_apart(const RtOptions *o, const RtData *d)
 {
-    const struct {
-        const char *option, *path;
-    } file[] = {{"--log", o->log},
-                {"--trace", o->trace},
-                {"--export", o->export_to},
-                {"--data", d->path}};
-    enum { OUTPUTS = 3, FILES };
+    const Named output[] = {{"--log", o->log},
+                            {"--trace", o->trace},
+                            {"--export", o->export_to}};
+    enum { OUTPUTS = sizeof output / sizeof output[0] };
     for (int i = 0; i < OUTPUTS; i++) {
-        for (int j = i + 1; j < FILES; j++) {
-            if (!file[i].path || !file[j].path ||
-                !rt_is_same_file(file[i].path, file[j].path)) {
-                continue;
+        for (int j = i + 1; j < OUTPUTS; j++) {
+            if (!are_apart(o, output[i], output[j], false)) {
+                return false;
             }
-            rt_error(o->program,
-                     j < OUTPUTS ? "%s and %s would both write '%s'"
-                                 : "%s would overwrite what %s reads, '%s'",
-                     file[i].option, file[j].option,
-                     rt_output_name(file[j].path));
-            return false;
+        }
+        const char *path;
+        for (int f = 0; (path = rt_data_file(d, f)); f++) {
+            if (!are_apart(o, output[i], (Named){"--data", path}, true)) {
+                return false;
+            }
         }
     }
     return true;

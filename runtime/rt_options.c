@@ -35,8 +35,9 @@ static const Option options[] = {
      "how many steps to train (default 100); 0: none, for --export"},
     {"--data", "SPEC", TEXT, AT(data), 0,
      "tokens.bin (16-bit tokens, or llm.c's header), u16:FILE, u32:FILE,\n"
-     "bytes:FILE (text, one token per byte), synthetic (default:\n"
-     "reproducible noise)"},
+     "bytes:FILE (text, one token per byte), a data set of Megatron,\n"
+     "A;B (several files, also by pattern), 0.7*A+0.3*B (a mixture),\n"
+     "synthetic (default: reproducible noise)"},
     {"--seed", "N", NUMBER, AT(seed), INT64_MIN,
      "seed of initial weights, synthetic data and --shuffle (default 0)"},
     {"--shuffle", NULL, FLAG, AT(shuffle), 0,

@@ -9,6 +9,7 @@
 #include "checkpoint/save.h"
 #include "checkpoint/save_async.h"
 #include "checkpoint/weights.h"
+#include "data/data.h"
 #include "log/report.h"
 #include "rt_job.h"
 #include "rt_settings.h"

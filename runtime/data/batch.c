@@ -1,8 +1,9 @@
 /* batch.c: prepares a rank's part of the batch of each step.
  *
- * Step s uses sequences s*batch … s*batch+batch-1 of the data and wraps around
- * at the end of the file. If the batch has changed when the run was resumed, the
- * steps continue after the sequences that were used before. With --shuffle each epoch has its own order. With
+ * Step s uses sequences s*batch … s*batch+batch-1 of the data. A source starts
+ * again after its last sequence. If the batch has changed when the run was
+ * resumed, the steps continue after the sequences that were used before. With
+ * --shuffle each epoch of a source has its own order. With
  * gradient accumulation the batch consists of equal microbatches. The rank
  * with index r on the axes that split the batch uses the r-th equal part of
  * each microbatch.
@@ -16,8 +17,10 @@
  * because the previous step may still fail for another reason.
  */
 #include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "rt.h"
+#include "data/tokens.h"
 #include "rt_device.h"
 #include "rt_type.h"
 
@@ -54,41 +57,111 @@ static int64_t first_sample(const RtData *d, const ParcInput *in, int64_t step)
     return d->begin_sample + (step - d->begin_step) * in->dim[0];
 }
 
-/* The index in the file of sequence `number`, which counts over all epochs. */
-static int64_t sequence_at(const RtData *d, int64_t number)
+/* Where sequence `number` is stored; numbers count over all epochs and all
+ * sources. Each source has its own epochs. */
+static RtSequence sequence_at(const RtData *d, int64_t number)
 {
-    int64_t at = number % d->sequences;
-    return d->shuffle ? rt_permute(d->seed, (uint32_t)(number / d->sequences),
-                                   d->sequences, at)
-                      : at;
-}
-
-static int64_t token_at(const RtData *d, int64_t i)
-{
-    const unsigned char *p = d->map + d->first + i * d->width;
-    uint32_t token = 0;
-    for (int b = 0; b < d->width; b++) {
-        token |= (uint32_t)p[b] << (8 * b);
+    int64_t place;
+    int i = rt_mixture_choose(d, number, &place);
+    const RtTokens *s = &d->source[i];
+    int64_t at = place % s->sequences;
+    if (d->shuffle) {
+        uint32_t epoch = (uint32_t)(place / s->sequences);
+        at = rt_permute(d->seed, epoch + (uint32_t)i * 0x9E3779B9u,
+                        s->sequences, at);
     }
-    return token;
+    return rt_tokens_sequence(s, at, d->seq);
 }
 
-static bool read_sequence(const RtData *d, const ParcInput *in, int32_t *to,
-                          int64_t first, RtBatch *b)
+static int64_t integer(const unsigned char *p, RtTokenType type)
 {
-    for (int64_t i = 0; i < in->dim[1]; i++) {
-        int64_t token = token_at(d, first + i);
-        if (in->below > 0 && token >= in->below) {
+    uint64_t token = 0;
+    for (int b = 0; b < type.width; b++) {
+        token |= (uint64_t)p[b] << (8 * b);
+    }
+    int unused = 64 - 8 * type.width;
+    return type.is_signed ? (int64_t)(token << unused) >> unused
+                          : (int64_t)token;
+}
+
+/* Tokens 0 … below-1 are valid. */
+static bool refuse_token(const RtTokenFile *f, int64_t first, int64_t n,
+                         int64_t below, RtBatch *b)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = f->first + (first + i) * f->type.width;
+        int64_t token = integer(f->map + at, f->type);
+        if (token < 0 || token >= below) {
             snprintf(b->why, sizeof b->why,
-                     "%s: byte %lld: error: token %lld is beyond the "
-                     "vocabulary of %lld",
-                     d->path, (long long)(d->first + (first + i) * d->width),
-                     (long long)token, (long long)in->below);
+                     token < 0 ? "%s: byte %lld: error: token %lld is negative"
+                               : "%s: byte %lld: error: token %lld is beyond "
+                                 "the vocabulary of %lld",
+                     f->path, (long long)at, (long long)token,
+                     (long long)below);
             return false;
         }
-        to[i] = (int32_t)token;
     }
     return true;
+}
+
+/* Converts n tokens; whether all are in 0 … below-1. The loops have no branch,
+ * so that the compiler vectorizes those of short tokens. */
+static bool convert(int32_t *to, const unsigned char *p, RtTokenType type,
+                    int64_t n, int64_t below)
+{
+    int64_t bad = 0;
+    uint32_t most = 0;
+    if (type.width == 1 && !type.is_signed) {
+        for (int64_t i = 0; i < n; i++) {
+            to[i] = p[i];
+            most = p[i] > most ? p[i] : most;
+        }
+    } else if (type.width == 2 && !type.is_signed) {
+        for (int64_t i = 0; i < n; i++) {
+            uint32_t token = (uint32_t)p[2 * i] | (uint32_t)p[2 * i + 1] << 8;
+            to[i] = (int32_t)token;
+            most = token > most ? token : most;
+        }
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            int64_t token = integer(p + i * type.width, type);
+            to[i] = (int32_t)token;
+            bad |= token < 0 || token >= below;
+        }
+    }
+    return !bad && (int64_t)most < below;
+}
+
+static bool read_sequence(RtSequence s, const ParcInput *in, int32_t *to,
+                          RtBatch *b)
+{
+    const RtTokenFile *f = s.file;
+    int64_t below = in->below > 0 ? in->below : (int64_t)INT32_MAX + 1;
+    int64_t first = s.first + in->is_labels, n = in->dim[1];
+    return convert(to, f->map + f->first + first * f->type.width, f->type, n,
+                   below) ||
+           refuse_token(f, first, n, below, b);
+}
+
+/* Calls for the pages of the rank's sequences of a step. The kernel itself
+ * prefetches files that are read in order. */
+static void prefetch(const ParcRt *rt, const RtData *d, const ParcInput *in,
+                     int64_t step)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (int64_t m = 0; m < microbatches(in); m++) {
+        Part p = part_of(rt, in, m);
+        int64_t number = first_sample(d, in, step) + p.first;
+        for (int64_t row = 0; row < p.rows; row++) {
+            RtSequence s = sequence_at(d, number + row);
+            const RtTokenFile *f = s.file;
+            uintptr_t begin = (uintptr_t)f->map + (uintptr_t)f->first +
+                              (uintptr_t)(s.first * f->type.width);
+            uintptr_t end = begin + (uintptr_t)((d->seq + 1) * f->type.width);
+            begin -= begin % page;
+            madvise((void *)begin, end - begin, MADV_WILLNEED);
+        }
+    }
 }
 
 static bool from_file(ParcRt *rt, const RtData *d, const ParcInput *in,
@@ -97,14 +170,16 @@ static bool from_file(ParcRt *rt, const RtData *d, const ParcInput *in,
     int32_t *to = (int32_t *)(void *)(rt->arena + in->offset);
     for (int64_t m = 0; m < microbatches(in); m++) {
         Part p = part_of(rt, in, m);
+        int64_t number = first_sample(d, in, step) + p.first;
         for (int64_t row = 0; row < p.rows; row++) {
-            int64_t number = first_sample(d, in, step) + p.first + row;
-            int64_t first = sequence_at(d, number) * in->dim[1];
-            if (!read_sequence(d, in, to, first + in->is_labels, b)) {
+            if (!read_sequence(sequence_at(d, number + row), in, to, b)) {
                 return false;
             }
             to += in->dim[1];
         }
+    }
+    if (!in->is_labels && (d->shuffle || d->nsources > 1)) {
+        prefetch(rt, d, in, step + 1);
     }
     return true;
 }
@@ -136,8 +211,8 @@ static void synthetic(ParcRt *rt, const RtData *d, const ParcInput *in,
     void *to = rt->arena + in->offset;
     for (int64_t m = 0; m < microbatches(in); m++) {
         Part p = part_of(rt, in, m);
-        int64_t first = (first_sample(d, in, step) + p.first) * row;
-        int64_t n = p.rows * row;
+        int64_t number = first_sample(d, in, step) + p.first;
+        int64_t first = number * row, n = p.rows * row;
         if (ints) {
             uint32_t key = rt_hash(stream ? "tokens" : in->name);
             rt_random_below(to, d->seed, RT_STREAM_DATA, key,

@@ -1,12 +1,12 @@
-/* token_file.c: opens and checks token files.
+/* token_file.c: opens and checks one file of tokens.
  *
  *   tokens.bin    u16, little-endian. A file that begins with the magic number of
  *                 llm.c has a header of 256 words of 32 bits: magic, version,
- *                 number of tokens
+ *                 number of tokens. A file with an index of Megatron beside it
+ *                 has the type that the index states (megatron.c)
  *   u16:FILE      u16, little-endian, whatever the file looks like
  *   u32:FILE      u32, little-endian
  *   bytes:FILE    any file, one token per byte
- *   synthetic     no file
  *
  * A text file without a prefix is refused: pairs of its letters are valid
  * tokens below 32768, and the run would train on them without a warning.
@@ -14,22 +14,18 @@
  * Sequence i of a file is tokens[i*seq .. i*seq+seq]. Its labels are shifted
  * by one token, hence n tokens are (n-1)/seq sequences.
  */
+#include <stdlib.h>
 #include <string.h>
 
-#include "rt.h"
+#include "data/tokens.h"
 
-enum { HEADER_BYTES = 1024, TEXT_SAMPLE = 4096 };
+enum { HEADER_BYTES = 1024, TEXT_SAMPLE = 4096, RAW_BYTES = 2 };
 
 /* Magic numbers of llm.c: GPT-2's tokens have 16 bits, Llama 3's 32. */
 static const struct {
     uint32_t magic, version;
     int width;
 } headers[] = {{20240520, 1, 2}, {20240801, 7, 4}};
-
-static const struct {
-    const char *prefix;
-    int width;
-} specs[] = {{"u16:", 2}, {"u32:", 4}, {"bytes:", 1}, {"", 2}};
 
 static uint32_t word(const unsigned char *p)
 {
@@ -54,11 +50,11 @@ static int64_t character(const unsigned char *p, int64_t n)
     return control ? 0 : size;
 }
 
-static bool is_text(const RtData *d)
+static bool is_text(const RtTokenFile *f)
 {
-    int64_t end = d->size < TEXT_SAMPLE ? d->size : TEXT_SAMPLE, at = 0;
+    int64_t end = f->size < TEXT_SAMPLE ? f->size : TEXT_SAMPLE, at = 0;
     while (at < end) {
-        int64_t n = character(d->map + at, end - at);
+        int64_t n = character(f->map + at, end - at);
         if (n == 0) {
             return false;
         }
@@ -67,47 +63,47 @@ static bool is_text(const RtData *d)
     return true;
 }
 
-static bool refuse_text(const RtData *d)
+static bool refuse_text(const RtTokenFile *f)
 {
-    if (!is_text(d)) {
+    if (!is_text(f)) {
         return true;
     }
     rt_say("%s: byte 0: error: the file is text, not 16-bit tokens; --data "
            "bytes:%s takes each byte as a token, u16:%s takes it as 16-bit "
            "tokens anyway",
-           d->path, d->path, d->path);
+           f->path, f->path, f->path);
     return false;
 }
 
 /* Reads the header if the file has one; false, after a message, if it
  * contradicts the file. */
-static bool read_header(RtData *d)
+static bool read_header(RtTokenFile *f)
 {
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
-        if (d->size < 4 || word(d->map) != headers[i].magic) {
+        if (f->size < 4 || word(f->map) != headers[i].magic) {
             continue;
         }
-        if (d->size < HEADER_BYTES) {
+        if (f->size < HEADER_BYTES) {
             rt_say("%s: byte %lld: error: the file ends within its header of "
                    "%d bytes",
-                   d->path, (long long)d->size, HEADER_BYTES);
+                   f->path, (long long)f->size, HEADER_BYTES);
             return false;
         }
-        if (word(d->map + 4) != headers[i].version) {
+        if (word(f->map + 4) != headers[i].version) {
             rt_say("%s: byte 4: error: version %u of the token format is not "
                    "known (expected %u)",
-                   d->path, word(d->map + 4), headers[i].version);
+                   f->path, word(f->map + 4), headers[i].version);
             return false;
         }
-        d->first = HEADER_BYTES;
-        d->width = headers[i].width;
-        d->tokens = word(d->map + 8);
-        int64_t want = HEADER_BYTES + d->tokens * d->width;
-        if (d->size < want) {
+        f->first = HEADER_BYTES;
+        f->type.width = headers[i].width;
+        f->tokens = word(f->map + 8);
+        int64_t want = HEADER_BYTES + f->tokens * f->type.width;
+        if (f->size < want) {
             rt_say("%s: byte %lld: error: the file is truncated: its header "
                    "promises %lld tokens, it holds %lld",
-                   d->path, (long long)d->size, (long long)d->tokens,
-                   (long long)((d->size - HEADER_BYTES) / d->width));
+                   f->path, (long long)f->size, (long long)f->tokens,
+                   (long long)((f->size - HEADER_BYTES) / f->type.width));
             return false;
         }
         return true;
@@ -115,96 +111,59 @@ static bool read_header(RtData *d)
     return true;
 }
 
-bool rt_takes_tokens(const ParcModel *model)
+static bool count_tokens(RtTokenFile *f, int64_t seq)
 {
-    int feeds = 0;
-    for (int i = 0; i < model->ninputs; i++) {
-        const ParcInput *in = &model->input[i];
-        feeds += in->type == PARC_I32 && !in->is_labels;
-    }
-    return feeds == 1;
-}
-
-/* Checks that the integer inputs have shape [batch, seq], and that one of
- * them, apart from labels, can be read from a file. */
-static bool check_inputs(const RtData *d, const ParcModel *model,
-                         const char *program)
-{
-    for (int i = 0; i < model->ninputs; i++) {
-        const ParcInput *in = &model->input[i];
-        if (in->type != PARC_I32) {
-            continue;
-        }
-        if (in->ndim != 2 || in->dim[1] != model->seq) {
-            rt_error(program,
-                     "'%s' cannot be fed from '%s': a token file feeds inputs "
-                     "of shape [batch, seq]; use --data synthetic",
-                     in->name, d->path);
-            return false;
-        }
-    }
-    if (!rt_takes_tokens(model)) {
-        rt_error(program,
-                 "--data %s cannot be used: a token file feeds one integer "
-                 "input beside the labels, and %s does not have exactly one; "
-                 "only --data synthetic can be used",
-                 d->path, model->name);
-        return false;
-    }
-    return true;
-}
-
-static bool count_tokens(RtData *d, const ParcModel *model)
-{
-    bool header = d->first > 0;
-    if (!header) {
-        d->tokens = (d->size - d->first) / d->width;
-        if ((d->size - d->first) % d->width != 0) {
+    bool counted = f->tokens > 0; /* by a header or an index */
+    int width = f->type.width;
+    if (!counted && f->first == 0) {
+        f->tokens = f->size / width;
+        if (f->size % width != 0) {
             rt_say("%s: byte %lld: error: the file is truncated: a token has "
                    "%d bytes; --data bytes:%s takes each byte as a token",
-                   d->path, (long long)(d->first + d->tokens * d->width),
-                   d->width, d->path);
+                   f->path, (long long)(f->tokens * width), width, f->path);
             return false;
         }
     }
-    d->sequences = (d->tokens - 1) / model->seq;
-    if (d->sequences < 1) {
+    f->sequences = (f->tokens - 1) / seq;
+    if (f->sequences < 1) {
         rt_say("%s: byte %lld: error: the file ends after %lld token%s; a "
                "sequence of %lld needs %lld",
-               d->path, (long long)d->size, (long long)d->tokens,
-               d->tokens == 1 ? "" : "s", (long long)model->seq,
-               (long long)model->seq + 1);
+               f->path, (long long)f->size, (long long)f->tokens,
+               f->tokens == 1 ? "" : "s", (long long)seq, (long long)seq + 1);
         return false;
     }
     return true;
 }
 
-bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
-                  const ParcModel *model, const char *program)
+/* Maps the file and detects what it is. */
+static bool open_raw(RtTokenFile *f, const char *path, const char *program)
 {
-    *d = (RtData){.shuffle = shuffle, .seed = seed};
-    if (!spec || strcmp(spec, "synthetic") == 0) {
-        return true;
-    }
-    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
-        size_t n = strlen(specs[i].prefix);
-        if (strncmp(spec, specs[i].prefix, n) == 0) {
-            d->path = spec + n;
-            d->width = specs[i].width;
-            break;
-        }
-    }
-    bool raw = d->path == spec;
-    if (!check_inputs(d, model, program)) {
-        return false;
-    }
-    d->map = rt_input_map(d->path, &d->size, program);
-    return d->map && (!raw || (refuse_text(d) && read_header(d))) &&
-           count_tokens(d, model);
+    char *bin = NULL, *index = NULL;
+    rt_megatron_find(path, &bin, &index);
+    f->path = bin ? bin : strdup(path);
+    f->map = f->path ? rt_input_map(f->path, &f->size, program) : NULL;
+    bool good = f->map && (index ? rt_megatron_read(f, index, program)
+                                 : refuse_text(f) && read_header(f));
+    free(index);
+    return good;
 }
 
-void rt_data_close(RtData *d)
+bool rt_token_file_open(RtTokenFile *f, const char *path, RtTokenType type,
+                        int64_t seq, const char *program)
 {
-    rt_input_unmap(d->map, d->size);
-    d->map = NULL;
+    *f = (RtTokenFile){.type = type};
+    if (type.width == 0) {
+        f->type.width = RAW_BYTES;
+        return open_raw(f, path, program) && count_tokens(f, seq);
+    }
+    f->path = strdup(path);
+    f->map = f->path ? rt_input_map(f->path, &f->size, program) : NULL;
+    return f->map && count_tokens(f, seq);
+}
+
+void rt_token_file_close(RtTokenFile *f)
+{
+    rt_input_unmap(f->map, f->size);
+    free(f->path);
+    *f = (RtTokenFile){0};
 }

@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/rt.h"
+#include "runtime/data/data.h"
 #include "runtime/rt_settings.h"
 #include "tests/unit/random.h"
 

@@ -310,7 +310,7 @@ static void about(Check *c)
     s = run(1, step, "--version");
     CHECK_TEXT(c, s->out, "Test, built from test.pdl by parc 0\n");
     s = run(2, step, "--dry-run --data bytes:text --log no --export no.st");
-    CHECK(c, s->status == 0 && strstr(s->out, "data      text: "));
+    CHECK(c, s->status == 0 && strstr(s->out, "data      bytes:text: "));
     CHECK(c, !file_exists("no") && !file_exists("no.st"));
     s = run(3, step, "--print-shards table");
     CHECK(c, s->status == 0);

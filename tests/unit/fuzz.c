@@ -1,10 +1,10 @@
 /* fuzz.c: checks that no input crashes or hangs parc or a training program.
  *
- *   build/unit/fuzz [--seconds N] [--seed N] [--only pdl|ir|weights|index|tokens|resume]
- *                   [--case N]
+ *   build/unit/fuzz [--seconds N] [--seed N] [--only pdl|ir|weights|index|tokens|
+ *                   megatron|spec|resume] [--case N]
  *
- * Models, dumps of the IR, files of weights, files of tokens and indexes of
- * checkpoints are damaged.
+ * Models, dumps of the IR, files of weights, files of tokens, values of --data
+ * and indexes of checkpoints are damaged.
  * parc reads them, from the parser to the emitted program, or the readers of a
  * training program do, each case in its own process. A case fails on a signal
  * (an internal error raises one), a report of the sanitizers, an error without
@@ -39,7 +39,7 @@ typedef struct Kind {
     void (*load)(Fuzz *f, Arena *a, Corpus *c);
 } Kind;
 
-enum { KINDS = 6, MOST_FAILURES = 10, MOST_WORDS = 40, LARGEST = 1 << 15 };
+enum { KINDS = 8, MOST_FAILURES = 10, MOST_WORDS = 40, LARGEST = 1 << 15 };
 
 typedef struct Words {
     const char *at[MOST_WORDS];
@@ -143,6 +143,40 @@ static void load_tokens(Fuzz *f, Arena *a, Corpus *c)
     fuzz_add(c, "raw", file + 1024, size - 1024);
 }
 
+/* An index of Megatron for two documents of 16-bit tokens. */
+static void load_megatron(Fuzz *f, Arena *a, Corpus *c)
+{
+    enum { SIZES = 34, OFFSETS = SIZES + 8, DOCUMENTS = OFFSETS + 16,
+           SIZE = DOCUMENTS + 24, FIRST = 60 };
+    (void)f;
+    char *text = memset(arena_alloc(a, SIZE), 0, SIZE);
+    memcpy(text, "MMIDIDX", 7);
+    text[9] = 1;  /* version */
+    text[17] = 8; /* u16 */
+    text[18] = 2; /* sequences */
+    text[26] = 3; /* entries of the table of documents */
+    text[SIZES] = FIRST;
+    text[SIZES + 4] = FUZZ_TOKENS - FIRST;
+    text[OFFSETS + 8] = 2 * FIRST;
+    text[DOCUMENTS + 8] = 1;
+    text[DOCUMENTS + 16] = 2;
+    fuzz_add(c, "idx", text, SIZE);
+}
+
+static void load_specs(Fuzz *f, Arena *a, Corpus *c)
+{
+    static const char *const specs[] = {
+        "0.7*bytes:tests/data/text.txt+0.3*u16:tests/data/text.txt",
+        "bytes:tests/data/t*xt.txt;tests/data/text.txt",
+        "1*bytes:tests/data/text.txt+2*bytes:tests/data/text.txt;"
+        "tests/data/[s-u]ext.txt+1e-3*u32:tests/data/text.txt",
+    };
+    (void)f;
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+        fuzz_add(c, "spec", arena_strndup(a, specs[i], strlen(specs[i])),
+                 strlen(specs[i]));
+}
+
 /* The index of a checkpoint that a training program has saved. Its directory
  * stays in f->folder for the cases. */
 static void load_checkpoint(Fuzz *f, Arena *a, Corpus *c)
@@ -165,6 +199,8 @@ static const Kind kinds[KINDS] = {
     {"weights", "safetensors", "--init", load_weights},
     {"index", "safetensors.index.json", "--init", load_index},
     {"tokens", "bin", "--data", load_tokens},
+    {"megatron", "idx", "--data", load_megatron},
+    {"spec", "spec", "--data", load_specs},
     {"resume", "json", "--resume", load_checkpoint},
 };
 
@@ -361,7 +397,8 @@ static int64_t number_of(const char *text)
     int64_t n = text ? strtoll(text, &end, 10) : -1;
     if (!text || *end || errno || n < 0) {
         fputs("usage: fuzz [--seconds N] [--seed N] "
-              "[--only pdl|ir|weights|index|tokens|resume] [--case N]\n", stderr);
+              "[--only pdl|ir|weights|index|tokens|megatron|spec|resume] "
+              "[--case N]\n", stderr);
         exit(2);
     }
     return n;

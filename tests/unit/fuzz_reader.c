@@ -56,6 +56,34 @@ static bool put_index(const char *file, char *to, size_t size)
     return f && fclose(f) == 0 && good;
 }
 
+static bool has_suffix(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), s = strlen(suffix);
+    return n > s && strcmp(path + n - s, suffix) == 0;
+}
+
+/* Writes the tokens of the index of Megatron at `index`, beside it. */
+static bool put_tokens(const char *index)
+{
+    enum { BYTES = 2 * FUZZ_TOKENS };
+    static const char zeros[BYTES];
+    char path[600];
+    snprintf(path, sizeof path, "%.*sbin", (int)strlen(index) - 3, index);
+    FILE *f = fopen(path, "wb");
+    bool good = f && fwrite(zeros, 1, BYTES, f) == BYTES;
+    return f && fclose(f) == 0 && good;
+}
+
+/* Reads the text of a file, up to its first 0. */
+static bool get_text(const char *file, char *to, size_t size)
+{
+    FILE *f = fopen(file, "rb");
+    if (!f)
+        return false;
+    to[fread(to, 1, size - 1, f)] = 0;
+    return fclose(f) == 0;
+}
+
 int fuzz_reader(void *program)
 {
     const FuzzProgram *f = program;
@@ -90,9 +118,18 @@ int fuzz_reader(void *program)
     bool resumes = strcmp(f->option, "--resume") == 0;
     if (resumes && !put_index(f->value, checkpoint, sizeof checkpoint))
         return 3;
+    static char spec[1 << 15];
+    const char *value = resumes ? checkpoint : f->value;
+    if (has_suffix(value, ".idx") && !put_tokens(value))
+        return 3;
+    if (has_suffix(value, ".spec")) {
+        if (!get_text(value, spec, sizeof spec))
+            return 3;
+        value = spec;
+    }
     char *argv[] = {"train", "--steps", resumes ? "5" : "3", "--shuffle",
                     (char *)(uintptr_t)f->option,
-                    resumes ? checkpoint : (char *)(uintptr_t)f->value, NULL};
+                    (char *)(uintptr_t)value, NULL};
     return parc_main(6, argv, &m);
 }
 

@@ -194,15 +194,15 @@ suspended() {
 }
 check "a run that is stopped and continued" suspended
 
-# Only rank 0 does not end ar1; by then rank 3 is in the next step.
+# Only rank 0 does not end ar1; by then rank 3 waits for the decision after the
+# step.
 stall=STANDIN_NCCL_STALL=0:all_reduce:9
 all="$ar 1; all its ranks have reached it, and rank 1 has finished $ar 1"
 from0=$(waited 0 "$all")
 from1=$(waited 1 "$ar 2; rank 0 has not reached $ar 2: it is in $all")
 from2=$(waited 2 "$ag 2; rank 0 has not reached $ag 2: it is in $all")
-from3="rank 3 waited 4 s for its GPU to finish step 3, which is in $ar 0 and in \
-$ag 0; rank 2 has not reached $ar 0: it is in step 2 and is in $ag 2; rank 0 has \
-not reached $ag 2: it is in step 2 and is in $all; $limit"
+from3="rank 0 did not reach 'decision after a step' within 4 s; it is still \
+computing in step 2, after 'ag0 dp w (hang.pdl:2)'; rank 3 waited for it; $limit"
 check "one rank does not end a collective" hangs A=
 check "one rank does not end a collective: rank 3 reports" launched 3 "$from3"
 finish

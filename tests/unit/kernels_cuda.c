@@ -353,9 +353,10 @@ static void fill_argument(const Run *r, const Op *op, int arg, void *at,
 
 static void run_op(void *context, const Program *p, const Op *op, int n)
 {
-    (void)p;
     const Visit *v = context;
     Run *r = v->run;
+    if (p != r->p)
+        return; /* fuse_print prints the kernels of the training step */
     uint64_t state = r->seed + (uint64_t)n * 77;
     void **host = NEW_ARRAY(r->arena, void *, op->nouts + op->nargs + 3);
     for (int i = 0; i < op->nargs; i++) {

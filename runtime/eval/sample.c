@@ -26,7 +26,7 @@
 #include "rt_forward.h"
 #include "rt_type.h"
 
-enum { BYTES = 256, LOGIT_DIMS = 3 };
+enum { BYTES = 256, LOGIT_DIMS = 3, MOST_TOKENS = 1 << 30 };
 
 /* ---- the prompt ---------------------------------------------------------- */
 
@@ -144,6 +144,11 @@ bool rt_sample_open(RtRun *run)
     if (!check_outputs(run) || !text_input(run)) {
         return false;
     }
+    if (o->tokens > MOST_TOKENS) {
+        rt_error(o->program, "--tokens takes at most %d, not %lld",
+                 MOST_TOKENS, (long long)o->tokens);
+        return false;
+    }
     size_t most = strlen(text) + (size_t)o->tokens;
     run->prompt = rt_allocate((most + 1) * sizeof *run->prompt);
     if (!(o->sample ? read_text(run) : read_ids(run))) {
@@ -256,6 +261,20 @@ static void gather_logits(ParcRt *rt, const ParcOutput *o, int64_t position,
     rt_meet(rt, RT_AT_SAMPLE); /* until then rank 0 may request parts */
 }
 
+/* Whether some logit is finite, and none is NaN or positive infinity; a model
+ * may exclude tokens by negative infinity. */
+static bool have_choice(const float *logit, int64_t n)
+{
+    bool some = false;
+    for (int64_t i = 0; i < n; i++) {
+        if (isnan(logit[i]) || logit[i] == INFINITY) {
+            return false;
+        }
+        some |= isfinite(logit[i]) != 0;
+    }
+    return some;
+}
+
 static int64_t next_token(ParcRt *rt, RtRun *run, float *logit)
 {
     const ParcEval *e = rt->model->outputs;
@@ -272,10 +291,11 @@ static int64_t next_token(ParcRt *rt, RtRun *run, float *logit)
     rt_forward_run(rt, e);
     gather_logits(rt, o, n - 1, logit);
     if (rt->rank == 0) {
-        token = rt_sample_choose(logit, o->dim[2], &choice, run->nprompt);
-        if (!isfinite(logit[token])) {
-            rt_fail(rt, "cannot sample: the logits are not finite");
+        if (!have_choice(logit, o->dim[2])) {
+            rt_fail(rt, "cannot sample token %lld: '%s' is not finite",
+                    (long long)run->nprompt, o->name);
         }
+        token = rt_sample_choose(logit, o->dim[2], &choice, run->nprompt);
     }
     rt_share(rt, RT_AT_SAMPLE, &token, sizeof token);
     return token;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # evaluate.sh: validation losses. They are PyTorch's for the same weights
-# (tests/torch/record.sh recorded them) and equal on every mesh; evaluation
+# (tests/torch/record.sh recorded them) on one rank and on four; evaluation
 # changes no bit of training and needs the memory that the plan says.
 # cpu: losses
 . "$(dirname "$0")/lib.sh"

@@ -86,6 +86,19 @@ check "an id beyond the vocabulary" refused 1 \
     --sample-ids 1,512
 check "no id" refused 1 "needs at least one token" llama-1x1 --sample-ids ,
 check "text as ids" refused 1 "not 'x1'" llama-1x1 --sample-ids "3,x1"
+check "too many tokens" refused 1 "--tokens takes at most 1073741824" \
+    llama-1x1 --sample-ids 1 --tokens 4611686018427387902
+# Weights that are not numbers: safetensors with f32 of NaN.
+"$work/llama-1x1" --steps 0 --export "$work/nan.st" 2>"$work/log"
+check "makes weights of NaN" python3 - "$work/nan.st" <<'EOF'
+import struct, sys
+data = bytearray(open(sys.argv[1], "rb").read())
+first = 8 + struct.unpack("<Q", data[:8])[0]
+data[first:] = struct.pack("<f", float("nan")) * ((len(data) - first) // 4)
+open(sys.argv[1], "wb").write(data)
+EOF
+check "logits of NaN" refused 1 "cannot sample token 1: 'logits' is not finite" \
+    llama-1x1 --sample-ids 1 --init "$work/nan.st"
 check "--temperature alone" refused 2 "--temperature needs --sample" \
     llama-1x1 --temperature 1
 check "a negative temperature" refused 2 "takes a number from 0" llama-1x1 \

@@ -119,11 +119,25 @@ static void stores_of(CudaPrinter *c, int phase, bool end)
             cuda_stage_out(c, &k->buffer[k->root[r].target], end);
 }
 
+/* Bytes that a phase reads for one vector of columns. */
+static int64_t loads_of(const CudaPrinter *c, const CudaPhase *phase)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < phase->nsteps; i++) {
+        const CudaStep *step = &phase->step[i];
+        const KernelBuffer *b = cuda_loaded_buffer(c, step->instr);
+        if (b && !step->kept && cuda_is_vector(c->plan, b))
+            bytes += (int64_t)dtype_size(b->dtype) * c->plan->vector *
+                     kernel_lanes(c->plan->k, b->axes);
+    }
+    return bytes;
+}
+
 static void columns(CudaPrinter *c, int number)
 {
     const CudaPhase *phase = &c->plan->phase[number];
     bool *staged = NEW_ARRAY(c->text.p->arena, bool, c->plan->k->ninstrs + 1);
-    int opened = cuda_open_slots(c);
+    int opened = cuda_open_slots(c, loads_of(c, phase));
     for (int i = 0; i < phase->nsteps; i++) {
         staged[phase->step[i].instr] = cuda_is_staged(c, &phase->step[i]);
         if (staged[phase->step[i].instr])

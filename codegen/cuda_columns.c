@@ -3,6 +3,9 @@
  * vector. */
 #include "codegen/cuda_kernel.h"
 
+/* A loop that reads at most this many bytes in an iteration is unrolled. */
+enum { IN_FLIGHT = 32 };
+
 const char *cuda_column_type(const CudaPlan *c)
 {
     const Kernel *k = c->k;
@@ -53,7 +56,7 @@ static bool is_unrolled(const CudaPlan *p)
     return has_arrays(p) || p->slots <= 4;
 }
 
-int cuda_open_slots(CudaPrinter *c)
+int cuda_open_slots(CudaPrinter *c, int64_t loads)
 {
     const CudaPlan *p = c->plan;
     Arena *a = c->text.p->arena;
@@ -67,8 +70,9 @@ int cuda_open_slots(CudaPrinter *c)
         arena_printf(a, p->vector > 1 ? "%st * %d" : "%st", lead, p->vector);
     int64_t end = p->guide ? p->length - p->vector + 1 : p->columns;
     if (!is_unrolled(p)) {
-        /* Two vectors in flight are enough; more would cost registers. */
-        out_line(c->text.o, "PARC_UNROLL_2");
+        /* Two or three loads in flight are enough; more would cost
+         * registers. */
+        out_line(c->text.o, loads > IN_FLIGHT ? "PARC_ROLL" : "PARC_UNROLL_2");
         opened += cuda_open_block(
             c, arena_printf(a, "for (%s %s = %s; %s < %lld; %s += %lld) {",
                             type, name, first, name, (long long)end,

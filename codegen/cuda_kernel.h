@@ -203,8 +203,9 @@ const char *cuda_sum_array(const CudaPrinter *c, int instr);
 void cuda_pick(CudaPrinter *c, int instr);
 
 /* cuda_columns.c: opens the loop over a thread's slots of columns, names the
- * columns and tests that they exist; returns the number of blocks opened. */
-int cuda_open_slots(CudaPrinter *c);
+ * columns and tests that they exist; returns the number of blocks opened. An
+ * iteration reads `loads` bytes into registers. */
+int cuda_open_slots(CudaPrinter *c, int64_t loads);
 int cuda_open_block(CudaPrinter *c, const char *line);
 void cuda_close_blocks(CudaPrinter *c, int n);
 /* cuda_ragged.c: "lead", the column at which a ragged row's vectors begin (""

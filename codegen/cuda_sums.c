@@ -84,7 +84,7 @@ static void set_own(CudaPrinter *c, int instr, const char *value)
         return;
     }
     c->plan = cuda_column_plan(p);
-    int opened = cuda_open_slots(c);
+    int opened = cuda_open_slots(c, 0);
     opened += cuda_open_vector(c);
     for (int lane = 0; lane < c->plan->lanes; lane++)
         out_line(c->text.o, "%s = %s;", cuda_column_sum(c, instr, lane), value);
@@ -232,7 +232,7 @@ static void end_own_columns(CudaPrinter *c)
     int opened = p->form == CUDA_TILES
                      ? cuda_open_block(c, arena_printf(a, "if (j < %lld) {",
                                                        (long long)p->columns))
-                     : cuda_open_slots(c);
+                     : cuda_open_slots(c, 0);
     if (p->combine && p->place == CUDA_REGISTERS) {
         for (int i = 0; i < p->k->ntotals; i++) {
             const KernelTotal *t = &p->k->total[i];
@@ -285,7 +285,7 @@ static void hand_over(CudaPrinter *c, int64_t wide)
         out_line(c->text.o, "float *share%d = %s;", t->instr,
                  cuda_at_offset(a, "(float *)parc_shared()", at));
         at += p->groups * wide * p->lanes;
-        int opened = cuda_open_slots(c);
+        int opened = cuda_open_slots(c, 0);
         for (int lane = 0; lane < p->lanes; lane++)
             out_code(c->text.o,
                      "parc_write_f32(share%d + %s * %lld + %s, a%d[%s]%s, "

@@ -396,11 +396,8 @@ static void model_row(Emitter *e, const char *plan_text)
     shared_rows(e);
     if (e->memory->host)
         out_line(o, ".host_bytes = HOST_BYTES,");
-    bool sequences = false;
-    for (int i = 0; i < p->input.n; i++)
-        sequences |= p->input.at[i].below > 0;
     out_line(o, ".batch = %lld, .seq = %lld,", (long long)t->batch,
-             sequences ? (long long)t->seq : 1LL);
+             (long long)program_sample_tokens(p));
     out(o, "    .flops = ");
     out_double(o, program_flops_model(p));
     out(o, ", .executed_flops = ");

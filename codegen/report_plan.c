@@ -107,12 +107,10 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
     }
     out_line(o, "parameters  %s in the model, %s per rank", report_count(a, all),
              report_count(a, local));
-    bool sequences = false;
-    for (int i = 0; i < p->input.n; i++)
-        sequences |= p->input.at[i].below > 0;
-    out_line(o, sequences ? "batch       %lld sequences of %lld, whole mesh"
-                          : "batch       %lld, whole mesh",
-             (long long)p->train.batch, (long long)p->train.seq);
+    int64_t tokens = program_sample_tokens(p);
+    out_line(o, tokens > 1 ? "batch       %lld sequences of %lld, whole mesh"
+                           : "batch       %lld, whole mesh",
+             (long long)p->train.batch, (long long)tokens);
     if (p->train.accumulate > 1)
         out_line(o, "            in %lld microbatches, gradients accumulated "
                  "in f32", (long long)p->train.accumulate);

@@ -26,6 +26,17 @@ bool train_scales(const Train *t)
     return t->clip > 0 || t->loss_scale > 0;
 }
 
+int64_t program_sample_tokens(const Program *p)
+{
+    for (int i = 0; i < p->input.n; i++) {
+        const Input *in = &p->input.at[i];
+        if (in->below > 0 && in->type.ndim > 1 &&
+            in->type.dim[1] == p->train.seq)
+            return p->train.seq;
+    }
+    return 1;
+}
+
 int update_first_state(const Train *t)
 {
     if (t->loss_scale > 0)

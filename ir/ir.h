@@ -282,6 +282,9 @@ enum {
 /* Whether gradients are multiplied by a factor before use: they are clipped, or
  * the loss is scaled. */
 bool train_scales(const Train *t);
+/* The tokens of a sample: `seq` if an integer input is [batch, seq, …], else 1,
+ * as for images and rows of floats. */
+int64_t program_sample_tokens(const Program *p);
 /* The index of the first state among the operands of an `update`. */
 int update_first_state(const Train *t);
 /* The value that result i of an update replaces: the parameter or a state. */

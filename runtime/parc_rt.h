@@ -246,7 +246,7 @@ typedef struct ParcModel {
     int nshared;
     int threads;            /* number of threads that the workspace is planned
                                for */
-    int64_t batch, seq;     /* global sizes */
+    int64_t batch, seq;     /* global sizes; seq is 1 if no input has it */
     double executed_flops;  /* flops of one step, all ranks together, with
                                recomputed ones */
     double flops;           /* flops of one step without recomputed ones */

@@ -3,18 +3,7 @@
 # on every mesh; an installed parc works without its source tree.
 . "$(dirname "$0")/lib.sh"
 
-small="-D dim=64 -D hidden=128 -D batch=8"
-sizes() { # sizes MODEL: prints options for a small model
-    case $1 in
-    feedforward) echo "$small" ;;
-    llama) echo "$llama_sizes" ;;
-    gpt2) echo "$gpt2_sizes" ;;
-    hsdp) echo "$hsdp_sizes" ;;
-    transformer) echo "--plan tensor_parallel $transformer_sizes" ;;
-    esac
-}
-hsdp_sizes="-D vocab=256 -D dim=32 -D n_layers=2 -D n_heads=4 -D batch=8 \
- -D seq=16 -D precision=f32"
+small=$(sizes feedforward)
 for file in examples/*.pdl; do
     model=$(basename "$file" .pdl)
     case $model in

@@ -5,16 +5,6 @@
 # Emitted sources compile without a warning. Nothing grows with depth or ranks.
 . "$(dirname "$0")/lib.sh"
 
-small="-D dim=64 -D hidden=128 -D batch=8"
-sizes() { # sizes MODEL: prints options for a small model
-    case $1 in
-    toy) ;;
-    feedforward) echo "$small" ;;
-    llama) echo "$llama_sizes" ;;
-    gpt2) echo "$gpt2_sizes" ;;
-    transformer) echo "--plan tensor_parallel $transformer_sizes" ;;
-    esac
-}
 # All passes but the last, after which no pass remains to be run.
 passes=$("$PARC" --list-passes | awk '{ print $1 }' | sed '$d')
 

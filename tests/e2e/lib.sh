@@ -38,7 +38,7 @@ finish() {
     [ "$failed" = 0 ]
 }
 
-# The small Llama, GPT-2 and encoder-decoder of the tests.
+# The small models of the tests.
 llama_sizes="-D vocab=512 -D dim=64 -D n_layers=3 -D n_heads=4 \
  -D n_kv_heads=2 -D hidden=128 -D batch=8 -D seq=32 -D precision=f32"
 gpt2_sizes="-D vocab=512 -D dim=64 -D n_layers=3 -D n_heads=4 \
@@ -46,6 +46,29 @@ gpt2_sizes="-D vocab=512 -D dim=64 -D n_layers=3 -D n_heads=4 \
  -D schedule.steps=20 -D schedule.warmup=4"
 transformer_sizes="-D vocab=512 -D dim=64 -D n_layers=2 -D n_heads=4 \
  -D hidden=128 -D batch=8 -D seq=35"
+
+hsdp_sizes="-D vocab=256 -D dim=32 -D n_layers=2 -D n_heads=4 -D batch=8 \
+ -D seq=16 -D precision=f32"
+vit_sizes="-D classes=10 -D size=16 -D patch=4 -D dim=64 -D n_layers=2 \
+ -D n_heads=4 -D hidden=128 -D batch=8 -D precision=f32 -D schedule=constant"
+translation_sizes="-D vocab=256 -D dim=64 -D n_layers=2 -D n_heads=4 \
+ -D hidden=128 -D src_seq=21 -D seq=32 -D batch=8 -D precision=f32 \
+ -D schedule=constant"
+regression_sizes="-D dim=64 -D hidden=128 -D n_layers=2 -D batch=16"
+
+# sizes MODEL: prints options for a small model of examples/, and its plan.
+sizes() {
+    case $1 in
+    feedforward) echo "-D dim=64 -D hidden=128 -D batch=8" ;;
+    llama) echo "$llama_sizes" ;;
+    gpt2) echo "$gpt2_sizes" ;;
+    hsdp) echo "$hsdp_sizes" ;;
+    transformer) echo "--plan tensor_parallel $transformer_sizes" ;;
+    vit) echo "$vit_sizes" ;;
+    translation) echo "$translation_sizes" ;;
+    regression) echo "$regression_sizes" ;;
+    esac
+}
 
 # compile OUT MODEL MESH [OPTIONS…]
 compile() {

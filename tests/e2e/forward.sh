@@ -2,7 +2,8 @@
 # forward.sh: the forward program computes the loss of the training step. --eval
 # on the first batch of a file gives the loss of the first step, for plans that
 # store parameters in different ways, and with CUDA programs on the stand-in.
-# (evaluate.sh compares with PyTorch.)
+# CUDA programs sample the text of CPU programs, also under a launcher.
+# (evaluate.sh and sample.sh compare with PyTorch.)
 # cpu: losses
 . "$(dirname "$0")/lib.sh"
 
@@ -75,4 +76,33 @@ check "training without evaluation" trained without
 check "training with evaluation" trained with --val "bytes:$text" \
     --val-every 1 --val-steps 3
 check "the same weights" cmp "$work/with.st" "$work/without.st"
+
+# Greedy text, under the built-in launcher and with a process for each rank, is
+# the CPU program's, and so is the loss of an evaluation.
+# shellcheck disable=SC2086
+check "the CPU program compiles" compile "$work/cpu" llama 1x1 --threads 1 $tiny
+check "it trains" "$work/cpu" --steps 60 --data "bytes:$text" --seed 2 \
+    --export "$work/w.st"
+launched() { # launched OPTIONS…: the output of rank 0
+    RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+        tests/standin/run "$work/tree" "$@" &
+    RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+        tests/standin/run "$work/tree" "$@"
+    status=$?
+    wait $! && return $status
+}
+agrees() { # agrees COMMAND…: runs the program
+    "$@" --init "$work/w.st" --sample "The run" --tokens 12 >"$work/text" &&
+        cmp "$work/text" "$work/text.cpu" &&
+        "$@" --init "$work/w.st" --eval --val "bytes:$text" --val-steps 2 \
+            >"$work/eval" &&
+        jq -en --slurpfile a "$work/eval.cpu" --slurpfile b "$work/eval" \
+            '($a[0].val_loss / $b[0].val_loss - 1 | fabs) < 2e-5'
+}
+check "the CPU program's text" sh -c '"$1" --init "$2" --sample "The run" \
+    --tokens 12 >"$3"' sh "$work/cpu" "$work/w.st" "$work/text.cpu"
+check "the CPU program's loss" sh -c '"$1" --init "$2" --eval --val "bytes:$3" \
+    --val-steps 2 >"$4"' sh "$work/cpu" "$work/w.st" "$text" "$work/eval.cpu"
+check "CUDA: forked ranks" agrees tests/standin/run "$work/tree"
+check "CUDA: ranks of a launcher" agrees launched
 finish

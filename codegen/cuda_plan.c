@@ -347,7 +347,10 @@ static void set_flat(CudaPlan *c)
     c->group = c->threads;
     c->groups = 1;
     c->slots = 1;
-    c->blocks = c->totals ? FLAT_RESIDENT / c->threads : 0;
+    /* If there is only one block, ptxas must not spill for a second one. */
+    c->blocks = c->turns <= most ? 1 : 0;
+    if (c->totals)
+        c->blocks = FLAT_RESIDENT / c->threads;
 }
 
 /* ---- blocks -------------------------------------------------------------- */

@@ -897,7 +897,7 @@ void k07_sqrt(ParcRt *rt, float *grad_norm, const float *add_2)
  * moves    4.0 KiB
  * launch   1 block of 128, vectors of 8
  */
-PARC_KERNEL(128)
+PARC_KERNEL(128, 1)
 k00_layers_relu(parc_bf16 *relu, const parc_bf16 *up)
 {
     const int at = thread_index();
@@ -923,7 +923,7 @@ k00_layers_relu(parc_bf16 *relu, const parc_bf16 *up)
  * moves    3.0 KiB
  * launch   1 block of 64, vectors of 8
  */
-PARC_KERNEL(64)
+PARC_KERNEL(64, 1)
 k01_layers_add(parc_bf16 *add, const parc_bf16 *x_4, const parc_bf16 *down_2)
 {
     const int at = thread_index();
@@ -986,7 +986,7 @@ k02_mul_sum_scale(float *__restrict__ scale,
  * moves    2.0 KiB
  * launch   1 block of 64, vectors of 8
  */
-PARC_KERNEL(64)
+PARC_KERNEL(64, 1)
 k03_scale_cast_mul_grad(parc_bf16 *dx, const parc_bf16 *x_10)
 {
     const int at = thread_index();
@@ -1014,7 +1014,7 @@ k03_scale_cast_mul_grad(parc_bf16 *dx, const parc_bf16 *x_10)
  * moves    6.0 KiB
  * launch   1 block of 128, vectors of 8
  */
-PARC_KERNEL(128)
+PARC_KERNEL(128, 1)
 k04_layers_relu_grad(parc_bf16 *dup, const parc_bf16 *x_9,
                      const parc_bf16 *dx_5)
 {
@@ -1183,7 +1183,7 @@ k06_sgd_layers_up_weight_combine(float *__restrict__ add_3,
  * moves    8 bytes
  * launch   1 block of 32
  */
-PARC_KERNEL(32)
+PARC_KERNEL(32, 1)
 k07_sqrt(float *grad_norm, const float *add_2)
 {
     const int at = thread_index();

@@ -52,9 +52,9 @@ hsdp_sizes="-D vocab=256 -D dim=32 -D n_layers=2 -D n_heads=4 -D batch=8 \
 vit_sizes="-D classes=10 -D size=16 -D patch=4 -D dim=64 -D n_layers=2 \
  -D n_heads=4 -D hidden=128 -D batch=8 -D precision=f32 -D schedule=constant"
 translation_sizes="-D vocab=256 -D dim=64 -D n_layers=2 -D n_heads=4 \
- -D hidden=128 -D src_seq=21 -D seq=32 -D batch=8 -D precision=f32 \
+ -D hidden=128 -D src_seq=24 -D seq=32 -D batch=8 -D precision=f32 \
  -D schedule=constant"
-regression_sizes="-D dim=64 -D hidden=128 -D n_layers=2 -D batch=16"
+regression_sizes="-D targets=2 -D dim=64 -D hidden=128 -D n_layers=2 -D batch=16"
 
 # sizes MODEL: prints options for a small model of examples/, and its plan.
 sizes() {

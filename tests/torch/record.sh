@@ -8,6 +8,7 @@ for python in "${PYTHON:-python3}" /usr/bin/python3; do
     "$python" -c 'import torch' 2>/dev/null && break
 done
 . "$(dirname "$0")/../e2e/lib_hf.sh"
+. "$(dirname "$0")/../e2e/lib_own_data.sh"
 # record MODEL [OPTIONS...]
 record() {
     model=$1
@@ -25,6 +26,25 @@ record_forward() {
         "A prompt of some words" 40 >"$work/json"
     mv "$work/json" "tests/torch/$1.json"
 }
+# record_own MODEL: the models that read NumPy files
+record_own() {
+    own_data "$1"
+    own_compile "$1" "$work/own" 1x1
+    rm -rf "$work/weights"
+    "$work/own" --steps 0 --seed 1 --export "$work/weights/"
+    "$python" tests/torch/own_data.py "$1" "$work/weights" "$work/$1.data" \
+        $batch 5 >"$work/json"
+    mv "$work/json" "tests/torch/$1.json"
+}
+if [ $# -gt 0 ]; then # some of these models only
+    for model; do
+        record_own "$model"
+    done
+    exit
+fi
+for model in $own_models; do
+    record_own "$model"
+done
 # shellcheck disable=SC2086
 record llama $llama_sizes
 record_forward llama

@@ -46,6 +46,12 @@ typedef struct Row {
 #define LLAMA \
     "vocab=32 dim=8 n_layers=2 n_heads=2 n_kv_heads=2 hidden=16 batch=8 seq=4 "
 #define HSDP "vocab=16 dim=8 n_layers=2 n_heads=2 batch=4 seq=4 "
+#define VIT \
+    "classes=5 size=4 channels=1 patch=2 dim=8 n_layers=2 n_heads=2 hidden=8 " \
+    "batch=4 clip=1.0 "
+#define TRANSLATION \
+    "vocab=16 dim=8 n_layers=1 n_heads=2 hidden=16 batch=4 seq=4 src_seq=6 "
+#define REGRESSION "features=3 targets=2 dim=8 hidden=8 n_layers=2 batch=4 "
 #define F32 "precision=f32 "
 #define BF16 "precision=bf16 reduce=bf16 "
 
@@ -148,6 +154,12 @@ static const Row rows[] = {
     {CUDA, "hsdp", NULL, "1x2x2", HSDP BF16, AS_IS},
     {CPU, "hsdp", NULL, "2x1x2", HSDP F32, AS_IS},
     {CUDA, "hsdp", NULL, "2x2x1", HSDP BF16 "batch=8 accumulate=2", AS_IS},
+
+    {CPU, "vit", NULL, "2x2", VIT F32, AS_IS},
+    {CUDA, "vit", NULL, "1x2", VIT BF16, AS_IS},
+    {CPU, "translation", NULL, "1x2", TRANSLATION F32, AS_IS},
+    {CUDA, "translation", NULL, "2x2", TRANSLATION BF16, AS_IS},
+    {CPU, "regression", NULL, "2x2", REGRESSION F32 "accumulate=2", AS_IS},
 };
 /* clang-format on */
 

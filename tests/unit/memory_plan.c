@@ -658,6 +658,12 @@ static const char *const small_gpt2[] = {
 static const char *const small_transformer[] = {
     "vocab=48",  "dim=16",  "n_layers=2", "n_heads=4",
     "hidden=32", "batch=8", "seq=5",      NULL};
+static const char *const small_vit[] = {
+    "classes=6", "size=8", "patch=4", "dim=16", "n_layers=2", "n_heads=4",
+    "hidden=32", "batch=8", "precision=f32", NULL};
+static const char *const small_translation[] = {
+    "vocab=48", "dim=16", "n_layers=2", "n_heads=4", "hidden=32",
+    "batch=8", "seq=8", "src_seq=12", "precision=f32", NULL};
 static const char *const small_network[] = {"dim=16", "hidden=48", NULL};
 static const char *const as_it_is[] = {NULL};
 
@@ -671,6 +677,8 @@ static const struct {
     {"examples/llama.pdl", NULL, small_llama},
     {"examples/gpt2.pdl", NULL, small_gpt2},
     {"examples/transformer.pdl", "tensor_parallel", small_transformer},
+    {"examples/vit.pdl", NULL, small_vit},
+    {"examples/translation.pdl", NULL, small_translation},
 };
 enum { EXAMPLES = sizeof examples / sizeof *examples };
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # cuda_programs.sh: runs unmodified CUDA programs with stand-ins for CUDA's
 # libraries. One rank has the CPU's curve and weights file, in every order of
-# queued work.
+# queued work. PROGRAMS=all runs more models.
 . "$(dirname "$0")/lib.sh"
 if ! "$PARC" examples/toy.pdl --target cuda -S "$work/probe" 2>"$work/said" &&
     grep -q PARC_NVRTC "$work/said"; then
@@ -49,6 +49,16 @@ for example in toy feedforward llama; do
     check "$example trains late" trains $example STANDIN_ORDER=late
     check "$example has the same weights" cmp "$work/$example.st" \
         "$work/early.st"
+done
+# Images and labels: the product of the patches reads transposed images. With
+# PROGRAMS=all also two token inputs of different lengths, and floats.
+others=
+[ "${PROGRAMS:-}" != all ] || others="translation regression"
+for example in vit $others; do
+    # shellcheck disable=SC2046
+    check "$example is emitted" both "$example" $(sizes "$example") \
+        -D batch=2 -D n_layers=1
+    check "$example trains" trains "$example" STANDIN_ORDER=late
 done
 # A product and the gradient of a vector that sum over different dims.
 check "the model with sums is emitted" both sums

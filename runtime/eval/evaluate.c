@@ -131,9 +131,9 @@ void rt_evaluate_only(ParcRt *rt, RtRun *run)
     if (isfinite(loss)) {
         snprintf(text, sizeof text, "%.9g", loss);
     }
-    rt_say("val_loss %.4f: %lld batch%s, %lld tokens, %.2f s", loss,
+    rt_say("val_loss %.4f: %lld batch%s, %lld %s, %.2f s", loss,
            (long long)n, n == 1 ? "" : "es", (long long)tokens,
-           rt_now() - begin);
+           run->report.unit, rt_now() - begin);
     printf("{\"step\": %lld, \"val_loss\": %s, \"batches\": %lld, "
            "\"tokens\": %lld}\n",
            (long long)run->done, text, (long long)n, (long long)tokens);

@@ -14,12 +14,14 @@
 enum { LINES = 10, LINE_SECONDS = 30 };
 static const double redraw_seconds = 0.1;
 
-void rt_progress_start(RtProgress *p, int64_t done, int64_t steps)
+void rt_progress_start(RtProgress *p, int64_t done, int64_t steps,
+                       const char *unit)
 {
     double now = rt_now();
     *p = (RtProgress){.terminal = isatty(STDERR_FILENO), .first = done,
                       .steps = steps, .begin = now, .last_line = now,
-                      .first_loss = NAN, .last_loss = NAN};
+                      .first_loss = NAN, .last_loss = NAN,
+                      .unit = unit};
 }
 
 static const char *duration(double seconds, char text[32])
@@ -55,10 +57,11 @@ static void show(RtProgress *p, const RtRecord *r, double now)
         snprintf(val, sizeof val, "  val_loss %.4f", r->val_loss);
     }
     int n = snprintf(text, sizeof text,
-                     "%sstep %lld/%lld  loss %.4f%s  %.0f tokens/s  %s left%s",
+                     "%sstep %lld/%lld  loss %.4f%s  %.0f %s/s  %s left%s",
                      p->terminal ? "\r" : "", (long long)r->step,
                      (long long)p->steps, r->loss, val,
-                     (double)p->tokens / p->seconds, duration(rest, left),
+                     (double)p->tokens / p->seconds, p->unit,
+                     duration(rest, left),
                      !p->terminal           ? "\n"
                      : ends || val[0] != 0  ? "\033[K\n"
                                             : "\033[K");
@@ -84,11 +87,11 @@ void rt_progress_end(const RtProgress *p, int64_t done)
 {
     int64_t did = done - p->first;
     if (did > 0) {
-        rt_say("%s%lld step%s in %.2f s: loss %.4f -> %.4f, %.0f tokens/s, "
+        rt_say("%s%lld step%s in %.2f s: loss %.4f -> %.4f, %.0f %s/s, "
                "%.1f ms per step",
                p->terminal && done < p->steps ? "\r\033[K" : "",
                (long long)did, did == 1 ? "" : "s", p->seconds, p->first_loss,
-               p->last_loss, (double)p->tokens / p->seconds,
+               p->last_loss, (double)p->tokens / p->seconds, p->unit,
                p->seconds * 1e3 / (double)did);
     }
 }

@@ -73,6 +73,7 @@ bool rt_report_open(RtReport *r, const RtOptions *o, const ParcModel *model,
     r->tokens = tokens;
     r->log.file = r->events.file = -1;
     r->tokens_a_step = model->batch * (model->seq > 0 ? model->seq : 1);
+    r->unit = model->seq > 1 ? "tokens" : "samples";
     if (o->dry_run) {
         return true;
     }
@@ -89,7 +90,7 @@ int64_t rt_report_tokens(const RtReport *r, int64_t step)
 void rt_report_start(RtReport *r, ParcRt *rt, int64_t steps)
 {
     r->peak_flops = rt_device_peak_flops(rt);
-    rt_progress_start(&r->progress, r->done, steps);
+    rt_progress_start(&r->progress, r->done, steps, r->unit);
     rt_events_start(&r->events, rt, r->done);
 }
 

@@ -45,6 +45,7 @@ typedef struct RtProgress {
     double first_loss, last_loss;
     double seconds;          /* sum of the training steps */
     int64_t tokens;          /* of these steps */
+    const char *unit;        /* "tokens" */
 } RtProgress;
 
 /* TensorBoard's event file (tensorboard.c). */
@@ -59,6 +60,8 @@ typedef struct RtReport {
     RtEvents events;
     int64_t done, tokens;  /* steps before the first one, and their tokens */
     int64_t tokens_a_step;
+    const char *unit;      /* of what `tokens` counts: "tokens", or "samples" if
+                              the model has no sequences */
     double peak_flops;
     double step_begin;
 } RtReport;
@@ -94,7 +97,8 @@ int64_t rt_log_kept(const char *path, int64_t step);
 void rt_log_write(RtLog *l, ParcRt *rt, const RtRecord *r);
 void rt_log_close(RtLog *l, ParcRt *rt);
 
-void rt_progress_start(RtProgress *p, int64_t done, int64_t steps);
+void rt_progress_start(RtProgress *p, int64_t done, int64_t steps,
+                       const char *unit);
 void rt_progress_step(RtProgress *p, const RtRecord *r);
 void rt_progress_end(const RtProgress *p, int64_t done);
 

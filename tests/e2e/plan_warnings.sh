@@ -32,6 +32,10 @@ for target in cpu cuda; do
                 --threads 1 --mesh 2x$mesh -D n_layers=2
             check "transformer $at" clean examples/transformer.pdl $at \
                 --plan tensor_parallel $transformer_sizes
+            check "vit $at" clean examples/vit.pdl $at $vit_sizes
+            check "translation $at" clean examples/translation.pdl $at \
+                $translation_sizes
+            check "regression $at" clean examples/regression.pdl $at
         }
     done
     for strategy in full_shard shard_grad_op no_shard full_shard_checkpoint; do

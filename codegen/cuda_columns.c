@@ -3,8 +3,10 @@
  * vector. */
 #include "codegen/cuda_kernel.h"
 
-/* A loop that reads at most this many bytes in an iteration is unrolled. */
-enum { IN_FLIGHT = 32 };
+/* Two iterations of a loop that reads at most IN_FLIGHT bytes in each are
+ * unrolled; a loop of few iterations that read at most AT_ONCE bytes together
+ * is unrolled fully. */
+enum { IN_FLIGHT = 32, AT_ONCE = 192, FEW = 4 };
 
 const char *cuda_column_type(const CudaPlan *c)
 {
@@ -51,9 +53,10 @@ static bool has_arrays(const CudaPlan *p)
     return any && p->place == CUDA_REGISTERS;
 }
 
-static bool is_unrolled(const CudaPlan *p)
+static bool is_unrolled(const CudaPlan *p, int64_t loads)
 {
-    return has_arrays(p) || p->slots <= 4;
+    return has_arrays(p) || p->slots == 1 ||
+           (p->slots <= FEW && p->slots * loads <= AT_ONCE);
 }
 
 int cuda_open_slots(CudaPrinter *c, int64_t loads)
@@ -69,7 +72,7 @@ int cuda_open_slots(CudaPrinter *c, int64_t loads)
     const char *first =
         arena_printf(a, p->vector > 1 ? "%st * %d" : "%st", lead, p->vector);
     int64_t end = p->guide ? p->length - p->vector + 1 : p->columns;
-    if (!is_unrolled(p)) {
+    if (!is_unrolled(p, loads)) {
         /* Two or three loads in flight are enough; more would cost
          * registers. */
         out_line(c->text.o, loads > IN_FLIGHT ? "PARC_ROLL" : "PARC_UNROLL_2");

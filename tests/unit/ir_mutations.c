@@ -156,8 +156,6 @@ static const Row rows[] = {
     {CUDA, "hsdp", NULL, "2x2x1", HSDP BF16 "batch=8 accumulate=2", AS_IS},
 
     {CPU, "vit", NULL, "2x2", VIT F32, AS_IS},
-    {CUDA, "vit", NULL, "1x2", VIT BF16, AS_IS},
-    {CPU, "translation", NULL, "1x2", TRANSLATION F32, AS_IS},
     {CUDA, "translation", NULL, "2x2", TRANSLATION BF16, AS_IS},
     {CPU, "regression", NULL, "2x2", REGRESSION F32 "accumulate=2", AS_IS},
 };

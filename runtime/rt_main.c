@@ -49,14 +49,7 @@ static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
         printf("resume    %s, after step %lld, read in %.3f s\n",
                run->resume.path, (long long)run->start, run->resume_seconds);
     }
-    if (run->data.path) {
-        printf("data      %s: %lld tokens, %lld sequences of %lld%s\n",
-               run->data.path, (long long)run->data.tokens,
-               (long long)run->data.sequences, (long long)m->seq,
-               o->shuffle ? ", shuffled" : "");
-    } else {
-        printf("data      synthetic\n");
-    }
+    rt_data_describe(&run->data, m);
     printf("seed      %lld\nsteps     %lld of %lld sequences, %s\n",
            (long long)o->seed, (long long)o->steps, (long long)m->batch,
            m->optimizer);

@@ -37,6 +37,7 @@ static const Option options[] = {
      "tokens.bin (16-bit tokens, or llm.c's header), u16:FILE, u32:FILE,\n"
      "bytes:FILE (text, one token per byte), a data set of Megatron,\n"
      "A;B (several files, also by pattern), 0.7*A+0.3*B (a mixture),\n"
+     "x=images.npy,labels=labels.npy (inputs by name, arrays of NumPy),\n"
      "synthetic (default: reproducible noise)"},
     {"--seed", "N", NUMBER, AT(seed), INT64_MIN,
      "seed of initial weights, synthetic data and --shuffle (default 0)"},

@@ -70,8 +70,8 @@ static bool adopt_state(RtRun *run)
     }
     o->seed = own_seed ? o->seed : s->seed;
     o->shuffle = s->shuffle;
-    if (!o->data && s->data && strcmp(s->data, "synthetic") != 0) {
-        o->data = s->data;
+    if (!o->data && s->data.spec && strcmp(s->data.spec, "synthetic") != 0) {
+        o->data = s->data.spec;
     }
     run->start = run->done = s->step;
     if (o->steps > 0 && o->steps <= s->step) {
@@ -108,7 +108,8 @@ bool rt_checkpoints_open(RtRun *run)
 void rt_checkpoints_restore(ParcRt *rt, RtRun *run)
 {
     const RtResume *c = &run->resume;
-    rt_data_resume(&run->data, run->model, c->state.step, c->state.tokens);
+    rt_data_resume(&run->data, run->model, &c->state.data, c->state.step,
+                   c->state.tokens);
     rt->updates = c->state.updates;
     if (rt->scale.scale > 0 && c->state.scale.scale > 0) {
         rt->scale = c->state.scale;

@@ -2,7 +2,7 @@
  *
  *   {"step": 1000, "tokens": 8192000, "updates": 998, "seed": 7,
  *    "shuffle": true, "loss_scale": {"scale": 32768, "good": 12, "bad": 0},
- *    "settings": {"optimizer.lr": 0.0001}, "data": {"spec": "tokens.bin"}}
+ *    "settings": {"optimizer.lr": 0.0001}, "data": {"spec": "tokens.bin", …}}
  *
  * `updates` counts the steps that changed parameters: with a loss scale, some
  * steps are skipped. Random numbers of a step depend on seed and step only, and
@@ -33,9 +33,9 @@ void rt_state_print(const ParcRt *rt, const RtRun *run, int64_t step, FILE *to)
     }
     fprintf(to, "\"settings\": ");
     rt_settings_print_json(&run->settings, to);
-    fprintf(to, ", \"data\": {\"spec\": ");
-    rt_json_print(to, o->data ? o->data : "synthetic");
-    fprintf(to, "}}");
+    fprintf(to, ", \"data\": ");
+    rt_data_print(&run->data, run->model, step, to);
+    fprintf(to, "}");
 }
 
 char *rt_state_text(const ParcRt *rt, const RtRun *run, int64_t step)
@@ -74,21 +74,6 @@ static void read_scale(RtScale *s, RtJson *j)
     }
 }
 
-static void read_data(RtRunState *s, RtJson *j)
-{
-    enum { ROOM = 1 << 16 };
-    char key[16];
-    rt_json_object(j);
-    while (rt_json_key(j, key, sizeof key)) {
-        if (strcmp(key, "spec") == 0 && !s->data) {
-            s->data = rt_allocate(ROOM);
-            rt_json_string(j, s->data, ROOM);
-        } else {
-            rt_json_skip(j);
-        }
-    }
-}
-
 void rt_state_read(RtRunState *s, RtJson *j)
 {
     static const char *const names[] = {"step", "tokens", "updates", "seed"};
@@ -112,7 +97,7 @@ void rt_state_read(RtRunState *s, RtJson *j)
         } else if (strcmp(key, "settings") == 0) {
             rt_settings_read(&s->settings, j);
         } else if (strcmp(key, "data") == 0) {
-            read_data(s, j);
+            rt_data_read(&s->data, j);
         } else {
             rt_json_skip(j);
         }
@@ -125,6 +110,5 @@ void rt_state_read(RtRunState *s, RtJson *j)
 
 void rt_state_free(RtRunState *s)
 {
-    free(s->data);
-    s->data = NULL;
+    rt_data_state_free(&s->data);
 }

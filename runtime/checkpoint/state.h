@@ -2,8 +2,7 @@
 #ifndef PARC_RT_STATE_H
 #define PARC_RT_STATE_H
 
-#include "rt.h"
-#include "rt_json.h"
+#include "data/data.h"
 #include "rt_settings.h"
 
 /* What a checkpoint stores of it. */
@@ -12,7 +11,7 @@ typedef struct RtRunState {
     bool shuffle;
     RtScale scale; /* scale 0: the run did not scale its loss */
     RtSettings settings; /* those that the run has changed */
-    char *data;    /* the option --data; NULL: synthetic; rt_state_free */
+    RtDataState data; /* rt_state_free */
 } RtRunState;
 
 /* Reads the JSON object; errors are those of `j`. */

@@ -20,15 +20,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/tokens.h"
+#include "data/samples.h"
 
 static const char magic[9] = "MMIDIDX\0";
 enum { VERSION_AT = 9, TYPE_AT = 17, COUNTS_AT = 18, TABLES_AT = 34 };
 
 /* The types of tokens by their code; width 0: not of tokens. */
-static const RtTokenType types[] = {{0, false}, {1, false}, {1, true},
-                                    {2, true},  {4, true},  {8, true},
-                                    {0, false}, {0, false}, {2, false}};
+static const RtElement types[] = {
+    [1] = {.width = 1},
+    [2] = {.width = 1, .is_signed = true},
+    [3] = {.width = 2, .is_signed = true},
+    [4] = {.width = 4, .is_signed = true},
+    [5] = {.width = 8, .is_signed = true},
+    [8] = {.width = 2},
+};
 
 static int64_t number(const unsigned char *p, int bytes)
 {
@@ -90,7 +95,7 @@ static bool refuse(const Index *x, int64_t at, const char *why)
 }
 
 /* Checks that the sequences follow each other, and counts their tokens. */
-static bool read_sequences(RtTokenFile *f, const Index *x, int64_t n)
+static bool read_sequences(RtDataFile *f, const Index *x, int64_t n)
 {
     int64_t offsets = TABLES_AT + 4 * n, end = 0;
     int width = f->type.width;
@@ -114,11 +119,11 @@ static bool read_sequences(RtTokenFile *f, const Index *x, int64_t n)
                f->path, (long long)end, x->path);
         return false;
     }
-    f->tokens = end / width;
+    f->elements = end / width;
     return true;
 }
 
-static bool read_index(RtTokenFile *f, const Index *x)
+static bool read_index(RtDataFile *f, const Index *x)
 {
     if (x->size < TABLES_AT) {
         return refuse(x, x->size, "the file ends within its header of 34 bytes");
@@ -143,7 +148,7 @@ static bool read_index(RtTokenFile *f, const Index *x)
     return read_sequences(f, x, n);
 }
 
-bool rt_megatron_read(RtTokenFile *f, const char *index, const char *program)
+bool rt_megatron_read(RtDataFile *f, const char *index, const char *program)
 {
     Index x = {.path = index};
     x.map = rt_input_map(index, &x.size, program);

@@ -1,24 +1,25 @@
-/* mixture.c: decides which source provides each sequence of a run.
+/* mixture.c: decides which source provides each sample of a run.
  *
  *   0.7*a.bin+0.3*b.bin
  *
- * Sequence n of the run depends on n, the weights and the seed only, so that a
- * mixture is the same on every mesh, and a resumed run needs no state but n.
- *
- * Of the first n sequences, the first source provides floor(n * w), where w is
+ * Sample n of the run depends on n, the weights and the seed only, so that a
+ * mixture is the same on every mesh. Of the first n samples, the first source provides floor(n * w), where w is
  * its share, and the next sources divide the others in the same way. Hence
- * sequence n belongs to the first source if floor((n+1) * w) > floor(n * w),
+ * sample n belongs to the first source if floor((n+1) * w) > floor(n * w),
  * and its place in that source is floor(n * w). Shares are multiples of 2^-32,
  * so that the arithmetic is exact. A permutation of each block of BLOCK
- * sequences, which depends on the seed, avoids a periodic order.
+ * samples, which depends on the seed, avoids a periodic order.
  *
- * Requires: fewer than 2^62 sequences. Time: one multiplication per source.
+ * If the mixture changed when the run was resumed, n counts from the sample
+ * `origin`, and each source continues after what it had provided (position.c).
+ *
+ * Requires: fewer than 2^62 samples. Time: one multiplication per source.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/tokens.h"
+#include "data/samples.h"
 
 enum { BLOCK = 1024 };
 #define ONE ((uint64_t)1 << 32)
@@ -61,29 +62,46 @@ char *rt_mixture_split(char *text, double *weight, char **source)
     return text + (plus - text) + 1;
 }
 
-bool rt_mixture_set(RtData *d, const char *program)
+static bool check_weights(const RtFeed *f, double *sum, const char *program)
 {
-    double sum = 0;
-    for (int i = 0; i < d->nsources; i++) {
-        const RtTokens *s = &d->source[i];
+    *sum = 0;
+    for (int i = 0; i < f->nsources; i++) {
+        const RtSource *s = &f->source[i];
         if (!(s->weight > 0 && isfinite(s->weight))) {
             rt_error(program,
-                     "--data %s: the weight of '%s' is %g; a weight is a "
-                     "positive number, and a source without one is left out",
-                     d->path, s->file[0].path, s->weight);
+                     "the weight of '%s' is %g; a weight is a positive number, "
+                     "and a source without one is left out",
+                     s->file[0].path, s->weight);
             return false;
         }
-        sum += s->weight;
+        *sum += s->weight;
     }
+    return true;
+}
+
+bool rt_mixture_set(RtData *d, const RtFeed *f, const char *program)
+{
+    double sum;
+    if (!check_weights(f, &sum, program)) {
+        return false;
+    }
+    d->share = calloc((size_t)f->nsources + 1, sizeof *d->share);
+    if (!d->share) {
+        rt_error(program, "no memory for the sources of '%s'", d->path);
+        return false;
+    }
+    d->nshares = f->nsources;
     double rest = sum;
-    for (int i = 0; i < d->nsources; i++) {
-        RtTokens *s = &d->source[i];
-        bool last = i == d->nsources - 1;
+    for (int i = 0; i < f->nsources; i++) {
+        const RtSource *s = &f->source[i];
+        bool last = i == f->nsources - 1;
         double share = last ? 1 : s->weight / rest;
         rest -= s->weight;
-        s->rest = share < 1 ? (uint64_t)(share * (double)ONE + 0.5) : ONE;
-        s->weight /= sum;
-        if (!isfinite(sum) || s->rest == 0 || (!last && s->rest == ONE)) {
+        d->share[i] = (RtShare){
+            .text = s->text, .samples = s->samples, .weight = s->weight / sum,
+            .rest = share < 1 ? (uint64_t)(share * (double)ONE + 0.5) : ONE};
+        if (!isfinite(sum) || d->share[i].rest == 0 ||
+            (!last && d->share[i].rest == ONE)) {
             rt_error(program, "--data %s: the weights differ by more than a "
                               "factor of 4 billion", d->path);
             return false;
@@ -99,34 +117,62 @@ static int64_t part(int64_t n, uint64_t share)
     return (int64_t)(high * share + (low * share >> 32));
 }
 
-int rt_mixture_choose(const RtData *d, int64_t number, int64_t *at)
+/* The source of sample n of a mixture that begins with sample 0. */
+static int choose(const RtData *d, int64_t n, int64_t *at)
 {
     int i = 0;
-    if (d->nsources > 1) {
-        int64_t block = number / BLOCK;
-        number = block * BLOCK + rt_permute(d->seed, (uint32_t)block, BLOCK,
-                                            number % BLOCK);
+    if (d->nshares > 1) {
+        int64_t block = n / BLOCK;
+        n = block * BLOCK + rt_permute(d->seed, (uint32_t)block, BLOCK,
+                                       n % BLOCK);
     }
-    for (; i < d->nsources - 1; i++) {
-        int64_t taken = part(number, d->source[i].rest);
-        if (part(number + 1, d->source[i].rest) > taken) {
-            number = taken;
+    for (; i < d->nshares - 1; i++) {
+        int64_t taken = part(n, d->share[i].rest);
+        if (part(n + 1, d->share[i].rest) > taken) {
+            n = taken;
             break;
         }
-        number -= taken;
+        n -= taken;
     }
-    *at = number;
+    *at = n;
     return i;
 }
 
-int64_t rt_mixture_sequences(const RtData *d)
+int rt_mixture_choose(const RtData *d, int64_t number, int64_t *at)
+{
+    int i = choose(d, number - d->origin, at);
+    *at += d->share[i].begin;
+    return i;
+}
+
+/* Whole blocks provide what the shares say; samples of the last block are
+ * counted. */
+int64_t rt_mixture_used(const RtData *d, int64_t n, int i)
+{
+    int64_t left = n - d->origin, used, unused;
+    int64_t whole = d->nshares > 1 ? left - left % BLOCK : left;
+    used = whole;
+    for (int k = 0; k < i; k++) {
+        used -= part(used, d->share[k].rest);
+    }
+    if (i < d->nshares - 1) {
+        used = part(used, d->share[i].rest);
+    }
+    for (int64_t k = whole; k < left; k++) {
+        used += choose(d, k, &unused) == i;
+    }
+    return d->share[i].begin + used;
+}
+
+int64_t rt_mixture_samples(const RtData *d)
 {
     double least = INFINITY;
-    for (int i = 0; i < d->nsources; i++) {
-        const RtTokens *s = &d->source[i];
-        least = fmin(least, floor((double)s->sequences / s->weight));
+    for (int i = 0; i < d->nshares; i++) {
+        const RtShare *s = &d->share[i];
+        least = fmin(least, floor((double)s->samples / s->weight));
     }
-    return d->nsources == 1 ? d->source[0].sequences
-           : least < 0x1p62 ? (int64_t)least
-                            : (int64_t)1 << 62;
+    return d->nshares == 0   ? 0
+           : d->nshares == 1 ? d->share[0].samples
+           : least < 0x1p62  ? (int64_t)least
+                             : (int64_t)1 << 62;
 }

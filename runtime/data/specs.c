@@ -1,131 +1,192 @@
 /* specs.c: opens what the options --data and --val name.
  *
  *   synthetic                 no file
- *   [PREFIX:]FILE[;FILE…]     one source (tokens.c)
- *   0.7*SOURCE+0.3*SOURCE     a mixture of sources (mixture.c)
+ *   SOURCE                    feeds the only input of tokens, and the labels
+ *   NAME=SOURCE,NAME=SOURCE   feeds inputs by name (feeds.c)
+ *
+ * A SOURCE is [PREFIX:]FILE[;FILE…] (files.c), or a mixture of these,
+ * 0.7*SOURCE+0.3*SOURCE (mixture.c). All inputs have one order of samples, hence
+ * sources of equal number, weight and length.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/tokens.h"
+#include "data/samples.h"
+
+static bool is_sequence(const ParcInput *in, const ParcModel *m)
+{
+    return in->type == PARC_I32 && in->ndim == 2 && in->dim[1] == m->seq;
+}
+
+/* The input of tokens of a model that needs no names; NULL: none. */
+static const ParcInput *only_tokens(const ParcModel *m)
+{
+    const ParcInput *tokens = NULL;
+    for (int i = 0; i < m->ninputs; i++) {
+        const ParcInput *in = &m->input[i];
+        if (!is_sequence(in, m) || (!in->is_labels && tokens)) {
+            return NULL;
+        }
+        tokens = in->is_labels ? tokens : in;
+    }
+    return tokens;
+}
 
 bool rt_takes_tokens(const ParcModel *model)
 {
-    int feeds = 0;
-    for (int i = 0; i < model->ninputs; i++) {
-        const ParcInput *in = &model->input[i];
-        feeds += in->type == PARC_I32 && !in->is_labels;
-    }
-    return feeds == 1;
+    return only_tokens(model) != NULL;
 }
 
-/* Checks that the integer inputs have shape [batch, seq], and that one of
- * them, apart from labels, can be read from a file. */
-static bool check_inputs(const char *spec, const ParcModel *model,
+static bool open_unnamed(RtData *d, const char *spec, const ParcModel *model,
                          const char *program)
 {
-    for (int i = 0; i < model->ninputs; i++) {
-        const ParcInput *in = &model->input[i];
-        if (in->type != PARC_I32) {
-            continue;
-        }
-        if (in->ndim != 2 || in->dim[1] != model->seq) {
+    const ParcInput *tokens = only_tokens(model);
+    if (!tokens) {
+        char names[RT_WHY];
+        rt_error(program,
+                 "--data %s: a file without a name feeds one input of tokens "
+                 "of shape [batch, seq] and the labels; %s takes %s: write "
+                 "NAME=FILE for each, separated by commas",
+                 spec, model->name, rt_input_names(model, names));
+        return false;
+    }
+    d->feed = calloc(1, sizeof *d->feed);
+    if (!d->feed) {
+        rt_error(program, "no memory for the sources of '%s'", spec);
+        return false;
+    }
+    d->nfeeds = 1;
+    d->feed->row = (RtRow){tokens, tokens->dim[1], true};
+    return rt_feed_open(d->feed, spec, program);
+}
+
+/* Whether the sources of a feed fit the order of samples of another one. */
+static bool check_order(const RtFeed *f, const RtFeed *first,
+                        const char *program)
+{
+    const char *name = f->row.input->name, *other = first->row.input->name;
+    if (f->nsources != first->nsources) {
+        rt_error(program,
+                 "--data: '%s' has %d source%s, '%s' has %d: all inputs are "
+                 "mixed in the same way", other, first->nsources,
+                 first->nsources == 1 ? "" : "s", name, f->nsources);
+        return false;
+    }
+    for (int i = 0; i < f->nsources; i++) {
+        const RtSource *a = &first->source[i], *b = &f->source[i];
+        if (a->weight < b->weight || a->weight > b->weight) {
             rt_error(program,
-                     "'%s' cannot be fed from '%s': a token file feeds inputs "
-                     "of shape [batch, seq]; use --data synthetic",
-                     in->name, spec);
+                     "--data: source %d has the weight %g for '%s' and %g for "
+                     "'%s': all inputs are mixed in the same way",
+                     i + 1, a->weight, other, b->weight, name);
             return false;
         }
-    }
-    if (!rt_takes_tokens(model)) {
-        rt_error(program,
-                 "--data %s cannot be used: a token file feeds one integer "
-                 "input beside the labels, and %s does not have exactly one; "
-                 "only --data synthetic can be used",
-                 spec, model->name);
-        return false;
+        if (a->samples != b->samples) {
+            rt_error(program,
+                     "--data: '%s' has %lld samples for '%s', '%s' has %lld "
+                     "for '%s': every input needs the same number",
+                     a->text, (long long)a->samples, other, b->text,
+                     (long long)b->samples, name);
+            return false;
+        }
     }
     return true;
 }
 
-/* Opens the sources of a text that is changed. */
-static bool open_sources(RtData *d, char *text, bool mixture, int64_t seq,
-                         const char *program)
+static bool set_order(RtData *d, const char *program)
 {
-    char *next = text;
-    while (next) {
-        char *source = next;
-        RtTokens *more = realloc(d->source,
-                                 (size_t)(d->nsources + 1) * sizeof *more);
-        if (!more) {
-            rt_error(program, "no memory for the sources of '%s'", d->path);
-            return false;
-        }
-        d->source = more;
-        RtTokens *s = &more[d->nsources++];
-        *s = (RtTokens){.weight = 1};
-        double weight = 1;
-        next = mixture ? rt_mixture_split(next, &weight, &source) : NULL;
-        bool good = rt_tokens_open(s, source, seq, program);
-        s->weight = weight;
-        if (!good) {
+    const RtFeed *first = NULL;
+    for (int i = 0; i < d->nfeeds; i++) {
+        const RtFeed *f = &d->feed[i];
+        if (f->nsources > 0 && !first) {
+            first = f;
+            if (!rt_mixture_set(d, f, program)) {
+                return false;
+            }
+        } else if (f->nsources > 0 && !check_order(f, first, program)) {
             return false;
         }
     }
-    return rt_mixture_set(d, program);
+    return true;
 }
 
-static void add_up(RtData *d)
+static int64_t bytes_of(const RtFeed *f)
 {
-    d->sequences = rt_mixture_sequences(d);
-    for (int i = 0; i < d->nsources; i++) {
-        const RtTokens *s = &d->source[i];
-        for (int k = 0; k < s->nfiles; k++) {
-            d->tokens += s->file[k].tokens;
-            d->size += s->file[k].size;
+    int64_t size = 0;
+    for (int i = 0; i < f->nsources; i++) {
+        for (int k = 0; k < f->source[i].nfiles; k++) {
+            size += f->source[i].file[k].size;
         }
     }
+    return size;
 }
 
 bool rt_data_open(RtData *d, const char *spec, bool shuffle, int64_t seed,
                   const ParcModel *model, const char *program)
 {
-    *d = (RtData){.shuffle = shuffle, .seed = seed, .seq = model->seq};
+    *d = (RtData){.shuffle = shuffle, .seed = seed};
     if (!spec || strcmp(spec, "synthetic") == 0) {
         return true;
     }
-    if (!check_inputs(spec, model, program)) {
-        return false;
-    }
     d->path = spec;
-    char *text = strdup(spec);
-    bool good = text && open_sources(d, text, rt_is_mixture(spec), model->seq,
-                                     program);
-    free(text);
-    if (good) {
-        add_up(d);
+    bool good;
+    if (rt_names_inputs(spec)) {
+        char *text = strdup(spec);
+        good = text && rt_feeds_open(d, text, model, program);
+        free(text);
+    } else {
+        good = open_unnamed(d, spec, model, program);
     }
+    good = good && set_order(d, program);
+    for (int i = 0; i < d->nfeeds; i++) {
+        d->size += bytes_of(&d->feed[i]);
+    }
+    d->samples = rt_mixture_samples(d);
     return good;
+}
+
+void rt_data_describe(const RtData *d, const ParcModel *model)
+{
+    if (!d->path) {
+        printf("data      synthetic\n");
+    } else if (d->nfeeds == 1 && d->feed->row.shifted) {
+        const RtFeed *f = d->feed;
+        int64_t tokens = 0;
+        for (int i = 0; i < f->nsources; i++) {
+            for (int k = 0; k < f->source[i].nfiles; k++) {
+                tokens += f->source[i].file[k].elements;
+            }
+        }
+        printf("data      %s: %lld tokens, %lld sequences of %lld%s\n", d->path,
+               (long long)tokens, (long long)d->samples, (long long)model->seq,
+               d->shuffle ? ", shuffled" : "");
+    } else {
+        printf("data      %s: %lld samples%s\n", d->path, (long long)d->samples,
+               d->shuffle ? ", shuffled" : "");
+    }
 }
 
 const char *rt_data_file(const RtData *d, int number)
 {
-    for (int i = 0; i < d->nsources; i++) {
-        const RtTokens *s = &d->source[i];
-        if (number < s->nfiles) {
-            return s->file[number].path;
+    for (int k = 0; k < d->nfeeds; k++) {
+        for (int i = 0; i < d->feed[k].nsources; i++) {
+            const RtSource *s = &d->feed[k].source[i];
+            if (number < s->nfiles) {
+                return s->file[number].path;
+            }
+            number -= s->nfiles;
         }
-        number -= s->nfiles;
     }
     return NULL;
 }
 
 void rt_data_close(RtData *d)
 {
-    for (int i = 0; i < d->nsources; i++) {
-        rt_tokens_close(&d->source[i]);
+    for (int i = 0; i < d->nfeeds; i++) {
+        rt_feed_close(&d->feed[i]);
     }
-    free(d->source);
-    d->source = NULL;
-    d->nsources = 0;
+    free(d->feed);
+    free(d->share);
+    *d = (RtData){0};
 }

@@ -1,4 +1,5 @@
-/* token_file.c: opens and checks one file of tokens.
+/* token_file.c: opens and checks one file of data: of tokens, or an array of
+ * NumPy (npy.c).
  *
  *   tokens.bin    u16, little-endian. A file that begins with the magic number of
  *                 llm.c has a header of 256 words of 32 bits: magic, version,
@@ -11,13 +12,13 @@
  * A text file without a prefix is refused: pairs of its letters are valid
  * tokens below 32768, and the run would train on them without a warning.
  *
- * Sequence i of a file is tokens[i*seq .. i*seq+seq]. Its labels are shifted
- * by one token, hence n tokens are (n-1)/seq sequences.
+ * Sequence i of a file is tokens[i*seq .. i*seq+seq-1]. If the labels are the
+ * tokens shifted by one, n tokens are (n-1)/seq sequences, else n/seq.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/tokens.h"
+#include "data/samples.h"
 
 enum { HEADER_BYTES = 1024, TEXT_SAMPLE = 4096, RAW_BYTES = 2 };
 
@@ -50,7 +51,7 @@ static int64_t character(const unsigned char *p, int64_t n)
     return control ? 0 : size;
 }
 
-static bool is_text(const RtTokenFile *f)
+static bool is_text(const RtDataFile *f)
 {
     int64_t end = f->size < TEXT_SAMPLE ? f->size : TEXT_SAMPLE, at = 0;
     while (at < end) {
@@ -63,7 +64,7 @@ static bool is_text(const RtTokenFile *f)
     return true;
 }
 
-static bool refuse_text(const RtTokenFile *f)
+static bool refuse_text(const RtDataFile *f)
 {
     if (!is_text(f)) {
         return true;
@@ -77,7 +78,7 @@ static bool refuse_text(const RtTokenFile *f)
 
 /* Reads the header if the file has one; false, after a message, if it
  * contradicts the file. */
-static bool read_header(RtTokenFile *f)
+static bool read_header(RtDataFile *f)
 {
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
         if (f->size < 4 || word(f->map) != headers[i].magic) {
@@ -97,12 +98,12 @@ static bool read_header(RtTokenFile *f)
         }
         f->first = HEADER_BYTES;
         f->type.width = headers[i].width;
-        f->tokens = word(f->map + 8);
-        int64_t want = HEADER_BYTES + f->tokens * f->type.width;
+        f->elements = word(f->map + 8);
+        int64_t want = HEADER_BYTES + f->elements * f->type.width;
         if (f->size < want) {
             rt_say("%s: byte %lld: error: the file is truncated: its header "
                    "promises %lld tokens, it holds %lld",
-                   f->path, (long long)f->size, (long long)f->tokens,
+                   f->path, (long long)f->size, (long long)f->elements,
                    (long long)((f->size - HEADER_BYTES) / f->type.width));
             return false;
         }
@@ -111,59 +112,78 @@ static bool read_header(RtTokenFile *f)
     return true;
 }
 
-static bool count_tokens(RtTokenFile *f, int64_t seq)
+static bool count_tokens(RtDataFile *f, const RtRow *row)
 {
-    bool counted = f->tokens > 0; /* by a header or an index */
+    bool counted = f->elements > 0; /* by a header or an index */
     int width = f->type.width;
     if (!counted && f->first == 0) {
-        f->tokens = f->size / width;
+        f->elements = f->size / width;
         if (f->size % width != 0) {
             rt_say("%s: byte %lld: error: the file is truncated: a token has "
                    "%d bytes; --data bytes:%s takes each byte as a token",
-                   f->path, (long long)(f->tokens * width), width, f->path);
+                   f->path, (long long)(f->elements * width), width, f->path);
             return false;
         }
     }
-    f->sequences = (f->tokens - 1) / seq;
-    if (f->sequences < 1) {
+    f->samples = (f->elements - row->shifted) / row->n;
+    if (f->samples < 1) {
         rt_say("%s: byte %lld: error: the file ends after %lld token%s; a "
                "sequence of %lld needs %lld",
-               f->path, (long long)f->size, (long long)f->tokens,
-               f->tokens == 1 ? "" : "s", (long long)seq, (long long)seq + 1);
+               f->path, (long long)f->size, (long long)f->elements,
+               f->elements == 1 ? "" : "s", (long long)row->n, (long long)row->n + row->shifted);
         return false;
     }
     return true;
 }
 
+/* Tokens feed inputs of integers. */
+static bool check_tokens(const RtDataFile *f, const RtRow *row)
+{
+    if (rt_can_convert(row->input, f->type)) {
+        return true;
+    }
+    rt_say("%s: byte 0: error: '%s' takes floats, and the file is not an array "
+           "of NumPy; write it with np.save(file, x.astype('float32'))",
+           f->path, row->input->name);
+    return false;
+}
+
 /* Maps the file and detects what it is. */
-static bool open_raw(RtTokenFile *f, const char *path, const char *program)
+static bool open_any(RtDataFile *f, const char *path, const RtRow *row,
+                     const char *program)
 {
     char *bin = NULL, *index = NULL;
     rt_megatron_find(path, &bin, &index);
     f->path = bin ? bin : strdup(path);
     f->map = f->path ? rt_input_map(f->path, &f->size, program) : NULL;
-    bool good = f->map && (index ? rt_megatron_read(f, index, program)
-                                 : refuse_text(f) && read_header(f));
+    f->type = (RtElement){.width = RAW_BYTES, .is_signed = false};
+    bool good = f->map, array = good && !index && rt_npy_is(f);
+    if (array) {
+        good = rt_npy_read(f, row);
+    } else if (good && index) {
+        good = rt_megatron_read(f, index, program);
+    } else if (good) {
+        good = check_tokens(f, row) && refuse_text(f) && read_header(f);
+    }
     free(index);
-    return good;
+    return good && (array || (check_tokens(f, row) && count_tokens(f, row)));
 }
 
-bool rt_token_file_open(RtTokenFile *f, const char *path, RtTokenType type,
-                        int64_t seq, const char *program)
+bool rt_data_file_open(RtDataFile *f, const char *path, RtElement type,
+                       const RtRow *row, const char *program)
 {
-    *f = (RtTokenFile){.type = type};
+    *f = (RtDataFile){.type = type};
     if (type.width == 0) {
-        f->type.width = RAW_BYTES;
-        return open_raw(f, path, program) && count_tokens(f, seq);
+        return open_any(f, path, row, program);
     }
     f->path = strdup(path);
     f->map = f->path ? rt_input_map(f->path, &f->size, program) : NULL;
-    return f->map && count_tokens(f, seq);
+    return f->map && check_tokens(f, row) && count_tokens(f, row);
 }
 
-void rt_token_file_close(RtTokenFile *f)
+void rt_data_file_close(RtDataFile *f)
 {
     rt_input_unmap(f->map, f->size);
     free(f->path);
-    *f = (RtTokenFile){0};
+    *f = (RtDataFile){0};
 }

@@ -39,7 +39,7 @@ typedef struct Kind {
     void (*load)(Fuzz *f, Arena *a, Corpus *c);
 } Kind;
 
-enum { KINDS = 8, MOST_FAILURES = 10, MOST_WORDS = 40, LARGEST = 1 << 15 };
+enum { KINDS = 9, MOST_FAILURES = 10, MOST_WORDS = 40, LARGEST = 1 << 15 };
 
 typedef struct Words {
     const char *at[MOST_WORDS];
@@ -163,6 +163,14 @@ static void load_megatron(Fuzz *f, Arena *a, Corpus *c)
     fuzz_add(c, "idx", text, SIZE);
 }
 
+static void load_npy(Fuzz *f, Arena *a, Corpus *c)
+{
+    (void)f;
+    size_t size;
+    char *file = fuzz_reader_array(a, &size);
+    fuzz_add(c, "npy", file, size);
+}
+
 static void load_specs(Fuzz *f, Arena *a, Corpus *c)
 {
     static const char *const specs[] = {
@@ -170,6 +178,8 @@ static void load_specs(Fuzz *f, Arena *a, Corpus *c)
         "bytes:tests/data/t*xt.txt;tests/data/text.txt",
         "1*bytes:tests/data/text.txt+2*bytes:tests/data/text.txt;"
         "tests/data/[s-u]ext.txt+1e-3*u32:tests/data/text.txt",
+        "labels=bytes:tests/data/text.txt,tokens=bytes:tests/data/text.txt",
+        "tokens=1*bytes:tests/data/text.txt+2*bytes:tests/data/text.txt",
     };
     (void)f;
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
@@ -201,6 +211,7 @@ static const Kind kinds[KINDS] = {
     {"tokens", "bin", "--data", load_tokens},
     {"megatron", "idx", "--data", load_megatron},
     {"spec", "spec", "--data", load_specs},
+    {"npy", "npy", "--data", load_npy},
     {"resume", "json", "--resume", load_checkpoint},
 };
 

@@ -7,7 +7,7 @@
 #include "tests/unit/fuzz_run.h"
 #include "tests/unit/runtime_tools.h"
 
-enum { VOCAB = 50, BATCH = 2, SEQ = 8, ROWS = 4, COLUMNS = 6 };
+enum { VOCAB = 256, BATCH = 2, SEQ = 8, ROWS = 4, COLUMNS = 6 };
 enum {
     AT_TOKENS = 64, AT_LABELS = AT_TOKENS + BATCH * SEQ * 4,
     AT_WEIGHT = AT_LABELS + BATCH * SEQ * 4,
@@ -122,6 +122,10 @@ int fuzz_reader(void *program)
     const char *value = resumes ? checkpoint : f->value;
     if (has_suffix(value, ".idx") && !put_tokens(value))
         return 3;
+    if (has_suffix(value, ".npy")) {
+        snprintf(spec, sizeof spec, "tokens=%s,labels=%s", value, value);
+        value = spec;
+    }
     if (has_suffix(value, ".spec")) {
         if (!get_text(value, spec, sizeof spec))
             return 3;
@@ -162,6 +166,22 @@ static char *tokens_file(Arena *a, size_t *size)
     memcpy(text, head, sizeof head);
     for (int i = 0; i < TOKENS; i++)
         text[HEADER + 2 * i] = (char)(i % VOCAB);
+    return text;
+}
+
+char *fuzz_reader_array(Arena *a, size_t *size)
+{
+    enum { HEADER = 128, SAMPLES = 12 };
+    static const char head[] = "\x93NUMPY\1\0\x76\0{'descr': '<i4', "
+                               "'fortran_order': False, 'shape': (12, 8), }";
+    _Static_assert(SEQ == 8, "the shape has the length of a sequence");
+    *size = HEADER + SAMPLES * SEQ * 4;
+    char *text = memset(arena_alloc(a, *size), 0, *size);
+    memset(text, ' ', HEADER);
+    memcpy(text, head, sizeof head - 1);
+    text[HEADER - 1] = '\n';
+    for (int i = 0; i < SAMPLES * SEQ; i++)
+        text[HEADER + 4 * i] = (char)i;
     return text;
 }
 

@@ -18,12 +18,13 @@ const char *fuzz_run_call(Arena *a, int (*call)(void *), void *context,
                           char **errors);
 
 /* fuzz_reader.c. The arguments of fuzz_reader: it reads the file of one option
- * (--data or --init) as a training program does that has a vocabulary of 50
+ * (--data or --init) as a training program does that has a vocabulary of 256
  * tokens and two parameters. With --save it saves a checkpoint in the directory
  * `value`. With --resume it puts the file into that checkpoint as its index,
  * with a valid checksum, and resumes it. With --data, a file *.idx is an index
  * of Megatron for FUZZ_TOKENS tokens of 16 bits, which it writes beside the
- * file; the text of a file *.spec is the value of the option. */
+ * file; the text of a file *.spec is the value of the option; a file *.npy
+ * feeds both inputs. */
 enum { FUZZ_TOKENS = 100 };
 #define FUZZ_STEP "step-00000003"
 typedef struct FuzzProgram {
@@ -32,5 +33,7 @@ typedef struct FuzzProgram {
 int fuzz_reader(void *program);
 /* A valid file for `option`. */
 char *fuzz_reader_file(Arena *a, const char *option, size_t *size);
+/* A valid array of NumPy for the inputs tokens and labels. */
+char *fuzz_reader_array(Arena *a, size_t *size);
 
 #endif

@@ -1,10 +1,9 @@
-/* tokens.c: a source of sequences: one file, or several files one after
- * another.
+/* files.c: a source of samples: one file, or several files one after another.
  *
  *   u16:day1.bin;day2.bin     two files; the prefix holds for both
  *   bytes:books/[a-m]*.txt    the files that match, in the order of their names
  *
- * A sequence never crosses the end of a file. A file whose name contains the
+ * A sample never crosses the end of a file. A file whose name contains the
  * characters of a pattern is taken by its name if it exists.
  */
 #include <glob.h>
@@ -12,32 +11,32 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/tokens.h"
+#include "data/samples.h"
 
 static const struct {
     const char *prefix;
     int width;
 } prefixes[] = {{"u16:", 2}, {"u32:", 4}, {"bytes:", 1}, {"", 0}};
 
-static bool add_file(RtTokens *s, const char *path, RtTokenType type,
-                     int64_t seq, const char *program)
+static bool add_file(RtSource *s, const char *path, RtElement type,
+                     const RtRow *row, const char *program)
 {
-    RtTokenFile *more = realloc(s->file, (size_t)(s->nfiles + 1) * sizeof *more);
+    RtDataFile *more = realloc(s->file, (size_t)(s->nfiles + 1) * sizeof *more);
     if (!more) {
         rt_error(program, "no memory for the list of data files");
         return false;
     }
     s->file = more;
-    RtTokenFile *f = &more[s->nfiles++];
-    bool good = rt_token_file_open(f, path, type, seq, program);
-    f->before = s->sequences;
-    s->sequences += good ? f->sequences : 0;
+    RtDataFile *f = &more[s->nfiles++];
+    bool good = rt_data_file_open(f, path, type, row, program);
+    f->before = s->samples;
+    s->samples += good ? f->samples : 0;
     return good;
 }
 
 /* Adds the file `path`, or the files that match it. */
-static bool add_files(RtTokens *s, const char *path, RtTokenType type,
-                      int64_t seq, const char *program)
+static bool add_files(RtSource *s, const char *path, RtElement type,
+                      const RtRow *row, const char *program)
 {
     if (!*path) {
         rt_error(program, "--data: a source has an empty file name; write "
@@ -45,7 +44,7 @@ static bool add_files(RtTokens *s, const char *path, RtTokenType type,
         return false;
     }
     if (!strpbrk(path, "*?[") || access(path, F_OK) == 0) {
-        return add_file(s, path, type, seq, program);
+        return add_file(s, path, type, row, program);
     }
     glob_t found = {0};
     int status = glob(path, GLOB_ERR, NULL, &found);
@@ -56,16 +55,21 @@ static bool add_files(RtTokens *s, const char *path, RtTokenType type,
                                         : "a directory cannot be read");
     }
     for (size_t i = 0; good && i < found.gl_pathc; i++) {
-        good = add_file(s, found.gl_pathv[i], type, seq, program);
+        good = add_file(s, found.gl_pathv[i], type, row, program);
     }
     globfree(&found);
     return good;
 }
 
-bool rt_tokens_open(RtTokens *s, const char *spec, int64_t seq,
+bool rt_files_open(RtSource *s, const char *spec, const RtRow *row,
                     const char *program)
 {
-    RtTokenType type = {0};
+    s->text = strdup(spec);
+    if (!s->text) {
+        rt_error(program, "no memory for the list of data files");
+        return false;
+    }
+    RtElement type = {0};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         size_t n = strlen(prefixes[i].prefix);
         if (strncmp(spec, prefixes[i].prefix, n) == 0) {
@@ -78,23 +82,24 @@ bool rt_tokens_open(RtTokens *s, const char *spec, int64_t seq,
     while (good && spec) {
         const char *end = strchr(spec, ';');
         char *path = end ? strndup(spec, (size_t)(end - spec)) : strdup(spec);
-        good = path && add_files(s, path, type, seq, program);
+        good = path && add_files(s, path, type, row, program);
         free(path);
         spec = end ? end + 1 : NULL;
     }
     return good;
 }
 
-void rt_tokens_close(RtTokens *s)
+void rt_files_close(RtSource *s)
 {
     for (int i = 0; i < s->nfiles; i++) {
-        rt_token_file_close(&s->file[i]);
+        rt_data_file_close(&s->file[i]);
     }
     free(s->file);
-    *s = (RtTokens){0};
+    free(s->text);
+    *s = (RtSource){0};
 }
 
-RtSequence rt_tokens_sequence(const RtTokens *s, int64_t at, int64_t seq)
+RtSample rt_files_sample(const RtSource *s, int64_t at, const RtRow *row)
 {
     int low = 0, high = s->nfiles;
     while (high - low > 1) {
@@ -105,6 +110,6 @@ RtSequence rt_tokens_sequence(const RtTokens *s, int64_t at, int64_t seq)
             high = middle;
         }
     }
-    const RtTokenFile *f = &s->file[low];
-    return (RtSequence){f, (at - f->before) * seq};
+    const RtDataFile *f = &s->file[low];
+    return (RtSample){f, (at - f->before) * row->n};
 }

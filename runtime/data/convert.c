@@ -1,0 +1,155 @@
+/* convert.c: converts elements of a file to the type of an input, and refuses
+ * those that the input cannot hold.
+ *
+ *   int(512)   u1, u2, u4, i1, i2, i4, i8 whose values are 0 … 511
+ *   float      f4, finite; u1 (pixels) as they are, 0 … 255
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "data/samples.h"
+#include "rt_type.h"
+
+bool rt_can_convert(const ParcInput *in, RtElement type)
+{
+    return in->type == PARC_I32 ? !type.is_float
+                                : type.is_float || (type.width == 1 &&
+                                                    !type.is_signed);
+}
+
+static int64_t integer(const unsigned char *p, RtElement type)
+{
+    uint64_t value = 0;
+    for (int b = 0; b < type.width; b++) {
+        value |= (uint64_t)p[b] << (8 * b);
+    }
+    int unused = 64 - 8 * type.width;
+    return type.is_signed ? (int64_t)(value << unused) >> unused
+                          : (int64_t)value;
+}
+
+static int64_t bound(const ParcInput *in)
+{
+    return in->below > 0 ? in->below : (int64_t)INT32_MAX + 1;
+}
+
+/* Converts n integers; whether all are in 0 … below-1. The loops have no
+ * branch, so that the compiler vectorizes those of short elements. */
+static bool integers(int32_t *to, const unsigned char *p, RtElement type,
+                     int64_t n, int64_t below)
+{
+    int64_t bad = 0;
+    uint32_t most = 0;
+    if (type.width == 1 && !type.is_signed) {
+        for (int64_t i = 0; i < n; i++) {
+            to[i] = p[i];
+            most = p[i] > most ? p[i] : most;
+        }
+    } else if (type.width == 2 && !type.is_signed) {
+        for (int64_t i = 0; i < n; i++) {
+            uint32_t token = (uint32_t)p[2 * i] | (uint32_t)p[2 * i + 1] << 8;
+            to[i] = (int32_t)token;
+            most = token > most ? token : most;
+        }
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            int64_t token = integer(p + i * type.width, type);
+            to[i] = (int32_t)token;
+            bad |= token < 0 || token >= below;
+        }
+    }
+    return !bad && (int64_t)most < below;
+}
+
+/* Continues "FILE: byte N: error: token 600 ". */
+static void explain(const ParcInput *in, const RtDataFile *f, int64_t value,
+                    char *to, size_t room)
+{
+    if (value < 0) {
+        snprintf(to, room, "is negative");
+    } else if (f->is_array) {
+        snprintf(to, room, "does not fit '%s', which takes integers below %lld",
+                 in->name, (long long)bound(in));
+    } else {
+        snprintf(to, room, "is beyond the vocabulary of %lld",
+                 (long long)bound(in));
+    }
+}
+
+static bool refuse_integer(const ParcInput *in, const RtDataFile *f,
+                           int64_t first, int64_t n, char why[RT_WHY])
+{
+    int64_t below = bound(in);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = f->first + (first + i) * f->type.width;
+        int64_t value = integer(f->map + at, f->type);
+        if (value < 0 || value >= below) {
+            const char *what = f->is_array ? "value" : "token";
+            int used = snprintf(why, RT_WHY, "%s: byte %lld: error: %s %lld ",
+                                f->path, (long long)at, what, (long long)value);
+            if (used < RT_WHY) {
+                explain(in, f, value, why + used, (size_t)(RT_WHY - used));
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
+enum { PIECE = 1024 };
+
+/* Reads at most PIECE elements as floats; whether all are finite. */
+static bool floats(float *to, const unsigned char *p, RtElement type, int64_t n)
+{
+    if (!type.is_float) {
+        for (int64_t i = 0; i < n; i++) {
+            to[i] = p[i];
+        }
+        return true;
+    }
+    enum { EXPONENT = 0x7F800000 }; /* all ones: infinity or NaN */
+    uint32_t bad = 0;
+    memcpy(to, p, (size_t)n * sizeof *to);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &to[i], sizeof bits);
+        bad |= (bits & EXPONENT) == EXPONENT;
+    }
+    return !bad;
+}
+
+static bool refuse_float(const ParcInput *in, const RtDataFile *f,
+                         int64_t first, const float *value, int64_t n,
+                         char why[RT_WHY])
+{
+    int64_t i = 0;
+    while (i < n - 1 && isfinite(value[i])) {
+        i++;
+    }
+    snprintf(why, RT_WHY,
+             "%s: byte %lld: error: element %lld of '%s' is %g, not a finite "
+             "number",
+             f->path, (long long)(f->first + (first + i) * f->type.width),
+             (long long)(first + i), in->name, value[i]);
+    return false;
+}
+
+bool rt_convert(const ParcInput *in, const RtDataFile *f, int64_t first,
+                int64_t n, void *to, char why[RT_WHY])
+{
+    const unsigned char *p = f->map + f->first + first * f->type.width;
+    if (in->type == PARC_I32) {
+        return integers(to, p, f->type, n, bound(in)) ||
+               refuse_integer(in, f, first, n, why);
+    }
+    for (int64_t at = 0; at < n; at += PIECE) {
+        float piece[PIECE];
+        int64_t count = n - at < PIECE ? n - at : PIECE;
+        if (!floats(piece, p + at * f->type.width, f->type, count)) {
+            return refuse_float(in, f, first + at, piece, count, why);
+        }
+        rt_narrow(in->type, rt_element_out(in->type, to, at), piece, count);
+    }
+    return true;
+}

@@ -1,0 +1,220 @@
+/* feeds.c: opens the sources of inputs that a spec names.
+ *
+ *   x=images.npy,labels=labels.npy
+ *   source=u16:de.bin,target=u16:en.bin,labels=u16:labels.bin
+ *   tokens=0.7*a.bin+0.3*b.bin            labels: the tokens, one later
+ *
+ * A comma that NAME= does not follow belongs to the file name. Every input of
+ * the model has to be named, with two exceptions: `NAME=synthetic` leaves an
+ * input synthetic, and labels that are not named are the tokens of the model's
+ * only input of tokens, shifted by one.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/samples.h"
+
+/* The length of the "NAME=" that the text begins with; 0: none. */
+static size_t name_length(const char *text)
+{
+    size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                            "0123456789_");
+    return n > 0 && text[n] == '=' ? n + 1 : 0;
+}
+
+bool rt_names_inputs(const char *spec)
+{
+    return name_length(spec) > 0;
+}
+
+/* Ends the first part of the text with a 0; the next part, or NULL. */
+static char *split(char *text)
+{
+    char *comma = strchr(text, ',');
+    while (comma && !rt_names_inputs(comma + 1)) {
+        comma = strchr(comma + 1, ',');
+    }
+    if (comma) {
+        *comma = 0;
+    }
+    return comma ? comma + 1 : NULL;
+}
+
+const char *rt_input_names(const ParcModel *m, char to[RT_WHY])
+{
+    size_t at = 0;
+    to[0] = 0;
+    for (int i = 0; i < m->ninputs && at < RT_WHY; i++) {
+        const ParcInput *in = &m->input[i];
+        at += (size_t)snprintf(to + at, RT_WHY - at, "%s%s: %s[",
+                               i ? ", " : "", in->name,
+                               in->type == PARC_I32 ? "int" : "float");
+        for (int d = 0; d < in->ndim && at < RT_WHY; d++) {
+            at += (size_t)snprintf(to + at, RT_WHY - at, "%s%lld",
+                                   d ? ", " : "", (long long)in->dim[d]);
+        }
+        if (at < RT_WHY) {
+            at += (size_t)snprintf(to + at, RT_WHY - at, "]");
+        }
+    }
+    return to;
+}
+
+static int find_input(const ParcModel *m, const char *name)
+{
+    int i = 0;
+    while (i < m->ninputs && strcmp(m->input[i].name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static int find_feed(const RtData *d, const char *name)
+{
+    int i = 0;
+    while (i < d->nfeeds && strcmp(d->feed[i].row.input->name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+bool rt_feed_open(RtFeed *f, const char *spec, const char *program)
+{
+    if (strcmp(spec, "synthetic") == 0) {
+        return true;
+    }
+    char *text = strdup(spec), *next = text;
+    bool mixture = rt_is_mixture(spec), good = text != NULL;
+    while (good && next) {
+        char *source = next;
+        RtSource *more =
+            realloc(f->source, (size_t)(f->nsources + 1) * sizeof *more);
+        good = more != NULL;
+        if (!good) {
+            break;
+        }
+        f->source = more;
+        RtSource *s = &more[f->nsources++];
+        *s = (RtSource){0};
+        double weight = 1;
+        next = mixture ? rt_mixture_split(next, &weight, &source) : NULL;
+        good = rt_files_open(s, source, &f->row, program);
+        s->weight = weight;
+    }
+    free(text);
+    return good;
+}
+
+void rt_feed_close(RtFeed *f)
+{
+    for (int i = 0; i < f->nsources; i++) {
+        rt_files_close(&f->source[i]);
+    }
+    free(f->source);
+    *f = (RtFeed){0};
+}
+
+/* Adds the feed of the part "NAME=SOURCE", without opening it. Returns the text
+ * of the source, or NULL after a message. */
+static const char *add_feed(RtData *d, char *part, const ParcModel *m,
+                            const char *program)
+{
+    char *spec = part + name_length(part), names[RT_WHY];
+    spec[-1] = 0;
+    int i = find_input(m, part);
+    if (i == m->ninputs) {
+        rt_error(program, "--data %s: %s has no input '%s'; its inputs are %s",
+                 d->path, m->name, part, rt_input_names(m, names));
+        return NULL;
+    }
+    if (find_feed(d, part) < d->nfeeds) {
+        rt_error(program, "--data %s: the input '%s' is named twice", d->path,
+                 part);
+        return NULL;
+    }
+    const ParcInput *in = &m->input[i];
+    RtFeed *f = &d->feed[d->nfeeds++];
+    *f = (RtFeed){.row = {.input = in, .n = 1}};
+    for (int k = 1; k < in->ndim; k++) {
+        f->row.n *= in->dim[k];
+    }
+    return spec;
+}
+
+static bool is_tokens(const ParcInput *in, const ParcInput *labels)
+{
+    return in->type == PARC_I32 && !in->is_labels && in->ndim == labels->ndim &&
+           in->ndim == 2 && in->dim[1] == labels->dim[1];
+}
+
+/* The labels' data are those of the model's only input of tokens, if that is
+ * named. */
+static bool lend_tokens(RtData *d, const ParcInput *labels, const ParcModel *m)
+{
+    const ParcInput *tokens = NULL;
+    int ntokens = 0;
+    for (int i = 0; i < m->ninputs; i++) {
+        if (m->input[i].type == PARC_I32 && !m->input[i].is_labels) {
+            tokens = &m->input[i];
+            ntokens++;
+        }
+    }
+    if (ntokens != 1 || !is_tokens(tokens, labels)) {
+        return false;
+    }
+    int i = find_feed(d, tokens->name);
+    if (i < d->nfeeds) {
+        d->feed[i].row.shifted = true;
+    }
+    return i < d->nfeeds;
+}
+
+static bool check_named(RtData *d, const ParcModel *m, const char *program)
+{
+    for (int i = 0; i < m->ninputs; i++) {
+        const ParcInput *in = &m->input[i];
+        if (find_feed(d, in->name) < d->nfeeds ||
+            (in->is_labels && lend_tokens(d, in, m))) {
+            continue;
+        }
+        char names[RT_WHY];
+        rt_error(program,
+                 "--data %s: the input '%s' has no data; write %s=FILE (or "
+                 "%s=synthetic); the inputs of %s are %s",
+                 d->path, in->name, in->name, in->name, m->name,
+                 rt_input_names(m, names));
+        return false;
+    }
+    return true;
+}
+
+bool rt_feeds_open(RtData *d, char *text, const ParcModel *model,
+                   const char *program)
+{
+    enum { MOST = 64 }; /* inputs */
+    const char *spec[MOST];
+    d->feed = calloc((size_t)model->ninputs + 1, sizeof *d->feed);
+    if (!d->feed || model->ninputs > MOST) {
+        rt_error(program, "no memory for the inputs of '%s'", d->path);
+        return false;
+    }
+    for (char *part = text; part;) {
+        char *next = split(part);
+        const char *source = add_feed(d, part, model, program);
+        if (!source) {
+            return false;
+        }
+        spec[d->nfeeds - 1] = source;
+        part = next;
+    }
+    if (!check_named(d, model, program)) {
+        return false;
+    }
+    for (int i = 0; i < d->nfeeds; i++) {
+        if (!rt_feed_open(&d->feed[i], spec[i], program)) {
+            return false;
+        }
+    }
+    return true;
+}

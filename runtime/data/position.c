@@ -1,0 +1,173 @@
+/* position.c: writes and reads the position in every source of data.
+ *
+ *   {"spec": "0.7*a.bin+0.3*b.bin", "origin": 0, "sample": 128,
+ *    "sources": [
+ *     {"source": "a.bin", "rest": 3006477107, "begin": 0, "used": 700},
+ *     {"source": "b.bin", "rest": 4294967296, "begin": 0, "used": 300}]}
+ *
+ * `used` counts the samples that a source has provided, of `sample` elements
+ * each. The order of samples is
+ * a function of their number (mixture.c); a resumed run with the same sources
+ * and weights continues with the next number. If sources or weights differ, a
+ * new mixture begins: its numbers count from `origin`, and each source that the
+ * old one had, found by its text or else by its place, continues after the
+ * samples that it has provided.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/samples.h"
+
+/* Elements of a sample of the input that decides the order. */
+static int64_t sample_size(const RtData *d)
+{
+    int i = 0;
+    while (i < d->nfeeds && d->feed[i].nsources == 0) {
+        i++;
+    }
+    return i < d->nfeeds ? d->feed[i].row.n : 1;
+}
+
+void rt_data_print(const RtData *d, const ParcModel *m, int64_t step, FILE *to)
+{
+    int64_t n = rt_first_sample(d, m->batch, step);
+    fprintf(to, "{\"spec\": ");
+    rt_json_print(to, d->path ? d->path : "synthetic");
+    fprintf(to, ", \"origin\": %lld, \"sample\": %lld, \"sources\": [",
+            (long long)d->origin, (long long)sample_size(d));
+    for (int i = 0; i < d->nshares; i++) {
+        const RtShare *s = &d->share[i];
+        fprintf(to, "%s{\"source\": ", i ? ", " : "");
+        rt_json_print(to, s->text);
+        fprintf(to, ", \"rest\": %lld, \"begin\": %lld, \"used\": %lld}",
+                (long long)s->rest, (long long)s->begin,
+                (long long)rt_mixture_used(d, n, i));
+    }
+    fprintf(to, "]}");
+}
+
+enum { ROOM = 1 << 16, MOST_SOURCES = 1 << 16 };
+
+static void read_source(RtDataState *s, RtJson *j)
+{
+    struct RtSourceState *more =
+        realloc(s->source, (size_t)(s->nsources + 1) * sizeof *more);
+    if (!more || s->nsources == MOST_SOURCES) {
+        rt_json_fail(j, "too many sources of data");
+        return;
+    }
+    s->source = more;
+    struct RtSourceState *one = &more[s->nsources++];
+    *one = (struct RtSourceState){.text = rt_allocate(ROOM)};
+    char key[16];
+    rt_json_object(j);
+    while (rt_json_key(j, key, sizeof key)) {
+        if (strcmp(key, "source") == 0) {
+            rt_json_string(j, one->text, ROOM);
+        } else if (strcmp(key, "rest") == 0) {
+            one->rest = rt_json_integer(j);
+        } else if (strcmp(key, "begin") == 0) {
+            one->begin = rt_json_integer(j);
+        } else if (strcmp(key, "used") == 0) {
+            one->used = rt_json_integer(j);
+        } else {
+            rt_json_skip(j);
+        }
+    }
+}
+
+/* Whether no product or sum of the positions overflows. */
+static bool is_possible(const RtDataState *s)
+{
+    enum { MOST_BITS = 60 };
+    int64_t most = (int64_t)1 << MOST_BITS;
+    bool good = s->origin <= most && s->sample <= INT32_MAX;
+    for (int i = 0; i < s->nsources && good; i++) {
+        const struct RtSourceState *one = &s->source[i];
+        good = one->begin <= most && one->used <= most / (s->sample + 1);
+    }
+    return good;
+}
+
+void rt_data_read(RtDataState *s, RtJson *j)
+{
+    char key[16];
+    rt_json_object(j);
+    while (rt_json_key(j, key, sizeof key)) {
+        if (strcmp(key, "spec") == 0 && !s->spec) {
+            s->spec = rt_allocate(ROOM);
+            rt_json_string(j, s->spec, ROOM);
+        } else if (strcmp(key, "origin") == 0) {
+            s->origin = rt_json_integer(j);
+        } else if (strcmp(key, "sample") == 0) {
+            s->sample = rt_json_integer(j);
+        } else if (strcmp(key, "sources") == 0) {
+            rt_json_list(j);
+            while (rt_json_next(j)) {
+                read_source(s, j);
+            }
+        } else {
+            rt_json_skip(j);
+        }
+    }
+    if (!is_possible(s)) {
+        rt_json_fail(j, "the position in the data is not possible");
+    }
+}
+
+void rt_data_state_free(RtDataState *s)
+{
+    for (int i = 0; i < s->nsources; i++) {
+        free(s->source[i].text);
+    }
+    free(s->source);
+    free(s->spec);
+    *s = (RtDataState){0};
+}
+
+static bool is_same_mixture(const RtData *d, const RtDataState *s)
+{
+    bool same = d->nshares == s->nsources && s->sample == sample_size(d);
+    for (int i = 0; i < d->nshares && same; i++) {
+        same = strcmp(d->share[i].text, s->source[i].text) == 0 &&
+               (int64_t)d->share[i].rest == s->source[i].rest;
+    }
+    return same;
+}
+
+/* The source of the checkpoint that source i continues; NULL: it is new. */
+static const struct RtSourceState *find_source(const RtData *d,
+                                               const RtDataState *s, int i)
+{
+    for (int k = 0; k < s->nsources; k++) {
+        if (strcmp(d->share[i].text, s->source[k].text) == 0) {
+            return &s->source[k];
+        }
+    }
+    return i < s->nsources && d->nshares == s->nsources ? &s->source[i] : NULL;
+}
+
+static int64_t divide_up(int64_t n, int64_t by)
+{
+    return n / by + (n % by != 0);
+}
+
+void rt_data_resume(RtData *d, const ParcModel *m, const RtDataState *s,
+                    int64_t step, int64_t tokens)
+{
+    int64_t used = divide_up(tokens, m->seq > 0 ? m->seq : 1);
+    bool same = is_same_mixture(d, s) && s->origin <= used;
+    d->origin = same ? s->origin : used;
+    for (int i = 0; i < d->nshares; i++) {
+        const struct RtSourceState *old = find_source(d, s, i);
+        d->share[i].begin =
+            !old   ? 0
+            : same ? old->begin
+                   : divide_up(old->used * s->sample, sample_size(d));
+    }
+    if (used != step * m->batch) {
+        d->begin_step = step;
+        d->begin_sample = used;
+    }
+}

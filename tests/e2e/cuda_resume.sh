@@ -18,8 +18,8 @@ options() {
     describe "$1"
     sizes="$sizes -D clip=$clip -D precision=$2 -D accumulate=2"
     options="--steps 6 --seed 3"
-    ! grep -q 'int(' "examples/$1.pdl" ||
-        options="$options --shuffle --data bytes:$text"
+    data_of "$1"
+    options="$options ${data:+--shuffle $data}"
     tolerance=1e-5
     [ "$2" = f32 ] || tolerance=2e-3
 }
@@ -94,7 +94,7 @@ row() { # row MODEL PRECISION
 }
 
 if [ "${RESUME:-}" = all ]; then
-    for model in toy llama gpt2 transformer hsdp; do
+    for model in toy llama gpt2 transformer hsdp $own_models; do
         for precision in f32 bf16 f16; do
             row $model $precision
         done

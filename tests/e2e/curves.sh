@@ -14,8 +14,7 @@ run() {
     describe "$1"
     at=$work/$1-$2-$3-$4-$5${6:+-$6}
     variant "$1" "$2" "$3" "$4" >"$at.pdl"
-    data=
-    grep -q 'int(' "$at.pdl" && data="--data bytes:$text"
+    data_of "$1"
     # shellcheck disable=SC2086
     "$PARC" "$at.pdl" --plan curve --target cpu --threads 1 --mesh "$2" \
         $sizes -D clip="${6:-$clip}" \
@@ -75,7 +74,9 @@ magnitudes_are() {
 check "feedforward's sum of magnitudes is measured" magnitudes_are
 
 first=1
-for model in toy feedforward llama gpt2 transformer hsdp; do
+models="toy feedforward llama gpt2 transformer hsdp"
+[ "${CURVES:-}" != all ] || models="$models $own_models"
+for model in $models; do
     n=$first
     for mesh in 1x1 2x1 1x2 2x2 4x2 2x2x2; do
         for strategy in full_shard shard_grad_op no_shard hybrid_shard; do

@@ -8,6 +8,7 @@ for file in examples/*.pdl; do
     model=$(basename "$file" .pdl)
     case $model in
     llama3 | mistral | qwen3) continue ;; # huggingface.sh trains them
+    vit | translation | regression) continue ;; # own_data.sh trains them
     esac
     meshes="1x1 2x2"
     [ "$model" != hsdp ] || meshes="1x1x1 2x1x2"

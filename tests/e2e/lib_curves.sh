@@ -1,6 +1,19 @@
 # lib_curves.sh: sourced by the tests of loss curves: describes the examples and
 # varies their plans.
 
+. "$root/tests/e2e/lib_own_data.sh"
+
+# data_of MODEL: sets `data`, the options that give the model its data, if the
+# run reads any.
+data_of() {
+    data=
+    case $1 in
+    toy | feedforward) ;;
+    vit | translation | regression) own_data "$1" && data="--data $spec" ;;
+    *) data="--data bytes:$text" ;;
+    esac
+}
+
 # axes MESH: prints the names of the mesh axes before tp.
 axes() {
     case $1 in
@@ -44,6 +57,17 @@ describe() {
         units="$units;every TransformerDecoderLayer;[transformer]"
         checkpoint='every TransformerEncoderLayer
         every TransformerDecoderLayer' ;;
+    vit)
+        sizes="$vit_sizes -D batch=16 -D dropout=0.1"
+        units='[patches, norm, head];layers.*' checkpoint='layers.*' ;;
+    translation)
+        sizes="$translation_sizes -D batch=16" clip=0.2
+        units='every EncoderLayer;every DecoderLayer;shared'
+        checkpoint='every EncoderLayer
+        every DecoderLayer' ;;
+    regression)
+        sizes="$regression_sizes -D dropout=0.1"
+        units='blocks.*;[input, norm, output]' checkpoint='blocks.*' ;;
     esac
 }
 

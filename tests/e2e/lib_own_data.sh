@@ -2,20 +2,19 @@
 # shellcheck disable=SC2034
 own_models="vit translation regression"
 
-# own_data MODEL: writes its files to $work/MODEL.data, once; sets `data`, the
-# value of --data, and `batch`.
+# own_data MODEL: writes its files to $work/MODEL.data, once; sets `spec`, the
+# value of --data.
 own_data() {
-    batch=8
     case $1 in
     vit) kind=images names="images labels" ;;
     translation) kind=pairs names="source target labels" ;;
-    regression) kind=rows names="x y" batch=16 ;;
+    regression) kind=rows names="x y" ;;
     esac
     [ -e "$work/$1.data" ] || python3 "$root/tests/tools/arrays.py" $kind \
         "$work/$1.data" 256 || return 1
-    data=
+    spec=
     for input in $names; do
-        data=$data${data:+,}$input=$work/$1.data/$input.npy
+        spec=$spec${spec:+,}$input=$work/$1.data/$input.npy
     done
 }
 

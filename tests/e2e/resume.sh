@@ -42,8 +42,8 @@ options() {
     describe "$1"
     sizes="$sizes -D clip=$clip -D precision=$2"
     case $1 in llama | hsdp) sizes="$sizes -D accumulate=2" ;; esac
-    data=
-    ! grep -q 'int(' "examples/$1.pdl" || data="--shuffle --data bytes:$text"
+    data_of "$1"
+    data=${data:+--shuffle $data}
     tolerance=1e-5
     [ "$2" = f32 ] || tolerance=2e-3
 }
@@ -112,7 +112,7 @@ exact() { # exact MODEL MESH PRECISION
 
 if [ "${RESUME:-}" = all ]; then
     meshes="1x1 2x2 4x1 1x4 2x2x2"
-    for model in toy feedforward llama gpt2 transformer hsdp; do
+    for model in toy feedforward llama gpt2 transformer hsdp $own_models; do
         for precision in f32 bf16 f16; do
             for mesh in $meshes; do
                 exact $model $mesh $precision

@@ -71,6 +71,9 @@ def translation(weights):
     from transformers import MarianMTModel
     model = pretrained(MarianMTModel, weights)
     pad = model.config.pad_token_id
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            module.padding_idx = None  # train the embedding of the padding too
 
     def loss(source, target, labels):
         logits = model(input_ids=source, decoder_input_ids=target).logits

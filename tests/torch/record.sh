@@ -29,6 +29,8 @@ record_forward() {
 # record_own MODEL: the models that read NumPy files
 record_own() {
     own_data "$1"
+    batch=8
+    [ "$1" != regression ] || batch=16
     own_compile "$1" "$work/own" 1x1
     rm -rf "$work/weights"
     "$work/own" --steps 0 --seed 1 --export "$work/weights/"

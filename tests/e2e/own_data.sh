@@ -18,6 +18,14 @@ evaluated() {
         jq -es --slurpfile torch "tests/torch/$1.json" \
             '.[0].val_loss / $torch[0].val_loss - 1 | fabs < 1e-6' "$work/eval"
 }
+# named MODEL PROGRAM: exports the tensors that PyTorch's model loads.
+named() {
+    "$2" --steps 0 --export "$work/$1.st" &&
+        python3 tests/tools/weights.py names "$work/$1.st" |
+        grep -v '\.1\.' | LC_ALL=C sort >"$work/names" &&
+        jq -r '.names[]' "tests/torch/$1.json" | LC_ALL=C sort |
+        diff - "$work/names"
+}
 # learns MODEL STEPS PART: on 2x2 the validation loss falls to this part of that
 # after a third of the steps; the first 60 losses are those of 1x1.
 learns() {
@@ -41,6 +49,7 @@ for model in $own_models; do
         check "$model $mesh has PyTorch's losses" losses "$model" "$at.log"
         check "$model $mesh is evaluated" evaluated "$model" "$at"
     done
+    check "$model has PyTorch's names" named "$model" "$at"
 done
 check "data of the classifier" own_data vit
 check "vit learns" learns vit 300 0.05

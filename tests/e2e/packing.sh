@@ -58,6 +58,7 @@ rows llama 2x2 no_shard cpu f32
 
 # Whether a combination is planned: by the parity of its number's bits.
 n=0 models='toy feedforward llama gpt2 transformer hsdp'
+[ "${PACKING:-}" != all ] || models="$models vit translation"
 # Sanitizers do not affect plans, so the test is skipped.
 [ "${CHECK_ASAN:-}" ] && models=
 for model in $models; do

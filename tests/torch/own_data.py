@@ -8,7 +8,8 @@ transformers, regression.pdl is a module below.
 WEIGHTS is the directory that a parc binary exported (--steps 0 --export DIR/),
 DATA one that tests/tools/arrays.py wrote. Prints a JSON object: `val_loss`, the
 mean loss of the first STEPS batches for these weights, and `losses`, those of
-STEPS steps with the example's optimizer, without a schedule.
+STEPS steps with the example's optimizer, without a schedule; `names`, the tensors
+of WEIGHTS, which the model has loaded without a difference, but for layers from 1.
 """
 import json
 import sys
@@ -112,7 +113,9 @@ def main(name, weights, directory, batch, steps):
             nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
         losses.append(loss.item())
-    print(json.dumps({"val_loss": val_loss, "losses": losses}))
+    tensors = read_safetensors(f"{weights}/model.safetensors")
+    print(json.dumps({"val_loss": val_loss, "losses": losses, "names": sorted(
+        n for n in tensors if ".1." not in n)}))
 
 
 if __name__ == "__main__":

@@ -201,6 +201,22 @@ launched_rank() {
     all_end 143 && stops_after_a_step
 }
 check "SIGTERM to one launched rank" launched_rank
+# One rank dies, or all; the others end with an error that names it.
+launched_dies() { # launched_dies one|all
+    launched
+    until [ "$(wc -l <"$work/log")" -gt 3 ]; do sleep 0.05; done
+    victims=${ranks%% *}
+    [ "$1" = one ] || victims=$ranks
+    # shellcheck disable=SC2086
+    kill -KILL $victims
+    for process in $ranks; do
+        wait "$process"
+        status=$?
+        [ $status = 137 ] || [ "$1$status" = one1 ] || return 1
+    done
+}
+check "kill -9 of a launched rank" launched_dies one
+check "kill -9 of all launched ranks" launched_dies all
 # real LAUNCHER OPTIONS…: SIGTERM to the launcher saves the run after the last
 # step of its log. Only where the launcher is installed.
 real() {
@@ -217,13 +233,30 @@ real() {
     stops_after_a_step && [ "$(ls "$dir")" = \
         "$(printf 'step-%08d' "$(wc -l <"$work/log")")" ]
 }
+# real_dies LAUNCHER OPTIONS…: after kill -9 of a rank the launcher and all
+# ranks end.
+real_dies() {
+    rm -f "$work/log"
+    : >"$work/log"
+    "$@" "$work/train" --steps 1000000 --max-time 60 --log="$work/log" \
+        2>"$work/said" >"$work/out" &
+    run=$!
+    until [ "$(wc -l <"$work/log")" -gt 3 ]; do sleep 0.1; done
+    kill -KILL "$(pgrep -f "^$work/train" | tail -n 1)"
+    ! wait "$run" && ! pgrep -f "^$work/train"
+}
 if command -v mpirun >/dev/null; then
-    check "SIGTERM to mpirun" real env OMPI_ALLOW_RUN_AS_ROOT=1 \
-        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 4
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    check "SIGTERM to mpirun" real mpirun --oversubscribe -n 4
+    check "kill -9 of a rank of mpirun" real_dies mpirun --oversubscribe -n 4
 fi
 if command -v torchrun >/dev/null; then
     check "SIGTERM to torchrun" real torchrun --no-python --nproc-per-node 4 --
+    check "kill -9 of a rank of torchrun" \
+        real_dies torchrun --no-python --nproc-per-node 4 --
 fi
+check "nothing is left in shared memory by launched ranks" \
+    sh -c 'ls /dev/shm | cmp - "$1"' sh "$work/before"
 # Ranks wait for rank 0, which does not exist.
 too_early() {
     RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \

@@ -165,8 +165,11 @@ static void input_row(Emitter *e, const Input *in)
     out(o, "    {.name = \"%s\", .type = %s, .is_labels = %s,\n",
         c_escaped(e->p->arena, in->name), c_parc_type(in->type.dtype),
         strcmp(in->name, "labels") ? "false" : "true");
-    out(o, "     .below = %lld, .ndim = %d,", (long long)in->below,
-        in->type.ndim);
+    out(o, "     .below = %lld,", (long long)in->below);
+    if (in->has_ignored)
+        out(o, " .has_ignored = true, .ignored = %lld,",
+            (long long)in->ignored);
+    out(o, " .ndim = %d,", in->type.ndim);
     int64_t dim[MAX_DIMS], micro = in->type.nstack ? in->type.stack[0] : 1;
     for (int d = 0; d < in->type.ndim; d++)
         dim[d] = in->type.dim[d] * (d ? 1 : micro);

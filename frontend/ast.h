@@ -96,6 +96,8 @@ typedef enum MemberKind {
 typedef struct InputDecl {
     Ident name;
     Expr *below;      /* the bound of int(below), or NULL */
+    Ident ignored_name;
+    Expr *ignored;    /* the value of int(below, ignore=value), or NULL */
     bool is_int, has_shape, open; /* open: the shape starts with ... */
     Expr **dim;
     int ndims;

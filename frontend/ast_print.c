@@ -253,6 +253,10 @@ static void input(Out *o, const InputDecl *in)
     if (in->is_int) {
         out(o, "int(");
         expr(o, in->below);
+        if (in->ignored) {
+            out(o, ", %s=", in->ignored_name.name);
+            expr(o, in->ignored);
+        }
         out(o, ")");
     }
     if (!in->has_shape)

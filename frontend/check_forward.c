@@ -104,6 +104,16 @@ static void check_dim(Sight *s, const Expr *dim)
         check_expr(s, dim);
 }
 
+static void check_ignored(Sight *s, const InputDecl *in)
+{
+    if (strcmp(in->ignored_name.name, "ignore") != 0) {
+        diag_error(s->check->diag, in->ignored_name.loc,
+                   "int() has no argument '%s', only a bound and ignore=, such "
+                   "as int(classes, ignore=-100)", in->ignored_name.name);
+    }
+    check_expr(s, in->ignored);
+}
+
 void check_forward(Sight *s, const Member *forward)
 {
     int before = s->known.n;
@@ -119,6 +129,8 @@ void check_forward(Sight *s, const Member *forward)
         }
         if (in->below)
             check_expr(s, in->below);
+        if (in->ignored)
+            check_ignored(s, in);
         for (int j = 0; j < in->ndims; j++)
             check_dim(s, in->dim[j]);
         add_local(s, &in->name);

@@ -41,6 +41,8 @@ struct Datum {
     int nitems;
     Value *tensor;
     int64_t below;     /* bound of an integer tensor's elements; 0: unknown */
+    bool has_ignored;  /* they may also be `ignored` */
+    int64_t ignored;
     Instance *module;  /* MODULE, ARRAY; PARAM, BUFFER: the owner */
     struct Buffer *buffer;
 };

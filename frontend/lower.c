@@ -187,6 +187,25 @@ static Type input_type(Lower *l, const InputDecl *in, bool *fine)
     return t;
 }
 
+/* A value that no class has. It is compared as f32. */
+static bool set_ignored(Lower *l, const InputDecl *in, Input *input)
+{
+    enum { EXACT = 1 << 24 };
+    if (!lower_int(l, in->ignored, "the value of ignore", &input->ignored))
+        return false;
+    input->has_ignored = true;
+    if ((input->ignored >= 0 && input->ignored < input->below) ||
+        input->ignored < -EXACT || input->ignored > EXACT) {
+        lower_error(l, in->ignored->loc, "such as ignore=-100",
+                    "the ignored value %lld of input '%s' must be an integer "
+                    "of 24 bits outside 0 ... %lld",
+                    (long long)input->ignored, in->name.name,
+                    (long long)input->below - 1);
+        return false;
+    }
+    return true;
+}
+
 static Datum model_input(Lower *l, const InputDecl *in)
 {
     bool fine;
@@ -194,6 +213,8 @@ static Datum model_input(Lower *l, const InputDecl *in)
     input.type = input_type(l, in, &fine);
     if (in->below)
         fine &= lower_size(l, in->below, "the bound of int()", &input.below);
+    if (fine && in->ignored)
+        fine &= set_ignored(l, in, &input);
     if (!fine)
         return datum_poison();
     Attr attr[MAX_ATTRS] = {{.i = l->p->input.n}};
@@ -205,6 +226,8 @@ static Datum model_input(Lower *l, const InputDecl *in)
     l->p->input.at[l->p->input.n - 1].value = op->out[0];
     Datum d = datum_tensor(op->out[0]);
     d.below = input.below;
+    d.has_ignored = input.has_ignored;
+    d.ignored = input.ignored;
     return d;
 }
 

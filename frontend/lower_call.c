@@ -116,6 +116,18 @@ static bool check_input(Lower *l, const Instance *m, const InputDecl *in,
                     (long long)d.below);
         return false;
     }
+    int64_t ignored = 0;
+    bool same = !in->ignored ||
+                lower_int(l, in->ignored, "the value of ignore", &ignored);
+    if (same && in->below && d.has_ignored &&
+        (!in->ignored || ignored != d.ignored)) {
+        lower_error(l, loc, NULL,
+                    "input '%s' of '%s' takes integers below %lld, these may "
+                    "also be %lld, the value that they ignore",
+                    in->name.name, m->name, (long long)below,
+                    (long long)d.ignored);
+        return false;
+    }
     return !in->has_shape || check_shape(l, m, in, &d.tensor->type, loc);
 }
 
@@ -131,6 +143,8 @@ static Datum add_boundary(Lower *l, const Instance *m, Datum d,
     Attr attr[MAX_ATTRS] = {{.s = m->path}, {.s = name}, {.i = false}};
     Datum r = datum_tensor(ir_value(&l->b, OP_boundary, 1, &v, attr, hint));
     r.below = d.below;
+    r.has_ignored = d.has_ignored;
+    r.ignored = d.ignored;
     return r;
 }
 

@@ -296,13 +296,21 @@ static bool check_ids(const BuiltinCall *c, int i, int64_t rows,
                     shape_text(c, ids));
         return false;
     }
-    bool one_more = ignored && ignored->kind == DATUM_INT &&
-                    ignored->integer == rows;
-    if (c->arg[i].below > rows + one_more) {
+    const Datum *d = &c->arg[i];
+    bool has = ignored && ignored->kind == DATUM_INT;
+    bool one_more = has && ignored->integer == rows;
+    if (d->has_ignored && !(has && ignored->integer == d->ignored)) {
+        lower_error(c->l, builtin_loc(c, i), NULL,
+                    "'%s' takes integers below %lld here, these may also be "
+                    "%lld, the value that they ignore", c->call->name,
+                    (long long)rows, (long long)d->ignored);
+        return false;
+    }
+    if (d->below > rows + one_more) {
         lower_error(c->l, builtin_loc(c, i), NULL,
                     "'%s' takes integers below %lld here, these are below "
                     "%lld", c->call->name, (long long)rows,
-                    (long long)c->arg[i].below);
+                    (long long)d->below);
         return false;
     }
     return true;
@@ -350,5 +358,6 @@ BUILTIN_RUN(may_be)
         return datum_poison();
     }
     return datum_bool(ids->below == 0 ||
-                      (n->integer >= 0 && n->integer < ids->below));
+                      (n->integer >= 0 && n->integer < ids->below) ||
+                      (ids->has_ignored && n->integer == ids->ignored));
 }

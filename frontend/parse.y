@@ -252,10 +252,25 @@ input:
     word { $$ = (InputDecl){.name = $1}; }
 |   word ':' dims_of_input
         { $$ = $<input>3; $$.name = $1; }
-|   word ':' INT_TYPE '(' expr ')'
-        { $$ = (InputDecl){.name = $1, .is_int = true, .below = $5}; }
-|   word ':' INT_TYPE '(' expr ')' dims_of_input
-        { $$ = $<input>7; $$.name = $1; $$.is_int = true; $$.below = $5; }
+|   word ':' ints { $$ = $<input>3; $$.name = $1; }
+|   word ':' ints dims_of_input
+        {
+            $$ = $<input>3;
+            $$.name = $1;
+            $$.has_shape = true;
+            $$.open = $<input>4.open;
+            $$.dim = $<input>4.dim;
+            $$.ndims = $<input>4.ndims;
+        }
+;
+ints:
+    INT_TYPE '(' expr comma ')'
+        { $<input>$ = (InputDecl){.is_int = true, .below = $3}; }
+|   INT_TYPE '(' expr ',' word '=' expr comma ')'
+        {
+            $<input>$ = (InputDecl){.is_int = true, .below = $3,
+                                    .ignored_name = $5, .ignored = $7};
+        }
 ;
 dims_of_input:
     '[' ']' { $<input>$ = (InputDecl){.has_shape = true}; }

@@ -204,6 +204,8 @@ typedef struct Input {
     const char *name; /* "tokens", "labels" */
     Type type;        /* i32 for int(n), else the compute type */
     int64_t below;    /* int(n): every element is in 0 … n-1; else 0 */
+    bool has_ignored; /* int(n, ignore=k): or k, which is not in 0 … n-1 */
+    int64_t ignored;
     Loc loc;
     Value *value;
 } Input;

@@ -445,6 +445,11 @@ static void parse_input(Parser *s)
         expect_key(s, "below");
         in.below = parse_int(s);
     }
+    if (parse_is_word(s, "ignore")) {
+        expect_key(s, "ignore");
+        in.has_ignored = true;
+        in.ignored = parse_int(s);
+    }
     in.loc = parse_loc(s);
     vec_push(s->arena, &s->p->input, in);
 }

@@ -311,6 +311,8 @@ static void print_input(Printer *w, const Input *in)
     type_print(w->o, &in->type, &w->p->mesh);
     if (in->below)
         out(w->o, " below=%lld", (long long)in->below);
+    if (in->has_ignored)
+        out(w->o, " ignore=%lld", (long long)in->ignored);
     end_line(w, in->loc);
 }
 

@@ -112,6 +112,8 @@ typedef struct ParcInput {
     bool is_labels;         /* token file: labels are the sequence shifted by
                                one */
     int64_t below;          /* exclusive upper bound of integers; 0: none */
+    bool has_ignored;       /* integers may also be `ignored` */
+    int64_t ignored;
     int ndim;
     int64_t dim[PARC_MAX_DIMS];
     int64_t micro; /* number of microbatches; 0 means 1 */

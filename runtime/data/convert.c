@@ -34,14 +34,26 @@ static int64_t bound(const ParcInput *in)
     return in->below > 0 ? in->below : (int64_t)INT32_MAX + 1;
 }
 
-/* Converts n integers; whether all are in 0 … below-1. The loops have no
- * branch, so that the compiler vectorizes those of short elements. */
-static bool integers(int32_t *to, const unsigned char *p, RtElement type,
-                     int64_t n, int64_t below)
+static bool is_valid(const ParcInput *in, int64_t value)
+{
+    return (value >= 0 && value < bound(in)) ||
+           (in->has_ignored && value == in->ignored);
+}
+
+/* Converts n integers; whether all are valid. The loops have no branch, so that
+ * the compiler vectorizes those of short elements. */
+static bool integers(const ParcInput *in, int32_t *to, const unsigned char *p,
+                     RtElement type, int64_t n)
 {
     int64_t bad = 0;
     uint32_t most = 0;
-    if (type.width == 1 && !type.is_signed) {
+    if (in->has_ignored) {
+        for (int64_t i = 0; i < n; i++) {
+            int64_t value = integer(p + i * type.width, type);
+            to[i] = (int32_t)value;
+            bad |= !is_valid(in, value);
+        }
+    } else if (type.width == 1 && !type.is_signed) {
         for (int64_t i = 0; i < n; i++) {
             to[i] = p[i];
             most = p[i] > most ? p[i] : most;
@@ -56,17 +68,21 @@ static bool integers(int32_t *to, const unsigned char *p, RtElement type,
         for (int64_t i = 0; i < n; i++) {
             int64_t token = integer(p + i * type.width, type);
             to[i] = (int32_t)token;
-            bad |= token < 0 || token >= below;
+            bad |= token < 0 || token >= bound(in);
         }
     }
-    return !bad && (int64_t)most < below;
+    return !bad && (int64_t)most < bound(in);
 }
 
 /* Continues "FILE: byte N: error: token 600 ". */
 static void explain(const ParcInput *in, const RtDataFile *f, int64_t value,
                     char *to, size_t room)
 {
-    if (value < 0) {
+    if (value < 0 && in->is_labels && !in->has_ignored) {
+        snprintf(to, room, "is negative; the labels of tokens that do not count "
+                           "are declared '%s: int(%lld, ignore=%lld)'",
+                 in->name, (long long)bound(in), (long long)value);
+    } else if (value < 0) {
         snprintf(to, room, "is negative");
     } else if (f->is_array) {
         snprintf(to, room, "does not fit '%s', which takes integers below %lld",
@@ -80,11 +96,10 @@ static void explain(const ParcInput *in, const RtDataFile *f, int64_t value,
 static bool refuse_integer(const ParcInput *in, const RtDataFile *f,
                            int64_t first, int64_t n, char why[RT_WHY])
 {
-    int64_t below = bound(in);
     for (int64_t i = 0; i < n; i++) {
         int64_t at = f->first + (first + i) * f->type.width;
         int64_t value = integer(f->map + at, f->type);
-        if (value < 0 || value >= below) {
+        if (!is_valid(in, value)) {
             const char *what = f->is_array ? "value" : "token";
             int used = snprintf(why, RT_WHY, "%s: byte %lld: error: %s %lld ",
                                 f->path, (long long)at, what, (long long)value);
@@ -140,7 +155,7 @@ bool rt_convert(const ParcInput *in, const RtDataFile *f, int64_t first,
 {
     const unsigned char *p = f->map + f->first + first * f->type.width;
     if (in->type == PARC_I32) {
-        return integers(to, p, f->type, n, bound(in)) ||
+        return integers(in, to, p, f->type, n) ||
                refuse_integer(in, f, first, n, why);
     }
     for (int64_t at = 0; at < n; at += PIECE) {

@@ -38,7 +38,7 @@ build() { # build NAME MESH [OPTIONS…]
 }
 
 cat >"$work/reader.py" <<'END'
-import json, random, struct, sys
+import json, math, random, struct, sys
 
 BATCH = 8
 random.seed(7)
@@ -140,8 +140,38 @@ def epoch(names, log):
     same([sum(have)], [loss_of(rows, range(n)) * len(have)])
     assert abs(have[0] - loss_of(rows, range(BATCH))) > 1e-3
 
+def tags():
+    """Labels of which a third do not count, -100."""
+    ids = tokens(64 * 6, 50)
+    labels = [-100 if random.random() < 0.4 else t for t in tokens(64 * 6, 10)]
+    labels[6:12] = [-100] * 6
+    npy("ids.npy", "|u1", (64, 6), ids)
+    npy("tags.npy", "<i8", (64, 6), labels)
+    npy("tags10.npy", "<i4", (64, 6), [10 if t < 0 else t for t in labels])
+    npy("tags255.npy", "|u1", (64, 6), [255 if t < 0 else t for t in labels])
+    json.dump([ids, labels], open("tags.json", "w"))
+
+def weights_of(path):
+    with open(path, "rb") as f:
+        size = struct.unpack("<Q", f.read(8))[0]
+        begin, end = json.loads(f.read(size))["table.weight"]["data_offsets"]
+        f.seek(8 + size + begin)
+        values = struct.unpack("<500f", f.read(end - begin))
+    return [values[i * 10:i * 10 + 10] for i in range(50)]
+
+def masked(log, weights):
+    """The mean over the labels of the batch that count."""
+    (ids, labels), table = json.load(open("tags.json")), weights_of(weights)
+    want = []
+    for at in range(0, 8 * 48, 48):
+        losses = [math.log(sum(math.exp(x) for x in table[i])) - table[i][t]
+                  for i, t in zip(ids[at:at + 48], labels[at:at + 48]) if t >= 0]
+        want.append(sum(losses) / len(losses))
+    same(losses_of(log), want)
+
 command, *rest = sys.argv[1:]
-{"make": make, "check": check, "epoch": epoch}[command](*rest)
+{"make": make, "check": check, "epoch": epoch, "tags": tags,
+ "masked": masked}[command](*rest)
 END
 cd "$work" || exit 1
 python3 reader.py make || exit 1
@@ -216,6 +246,60 @@ reweighted() {
             saved/step-00000010/index.json
 }
 check "resume with other weights" reweighted
+
+# Labels that do not count: -100, another value, or the number of classes.
+tagger() { # tagger NAME LABELS ARGUMENTS MESH [OPTIONS…]
+    out=$1 labels=$2 arguments=$3 mesh=$4
+    shift 4
+    cat >"$out.pdl" <<END
+model Tagger(classes=10) {
+    table: Embedding(50, classes)
+
+    forward(ids: int(50)[batch, 6], labels: $labels[batch, 6]) {
+        return cross_entropy(table(ids), labels$arguments)
+    }
+}
+
+plan data_parallel(dp) {
+    fully_shard dp { table }
+}
+
+train {
+    batch     = 8
+    seq       = 6
+    optimizer = SGD(lr=0.0)
+}
+END
+    "$PARC" "$out.pdl" --target cpu --threads 1 --mesh "$mesh" "$@" -o "$out"
+}
+masks() { # masks PROGRAM LABELS
+    ./$1 --data "ids=ids.npy,labels=$2" --steps 8 --log log \
+        --export table.st && python3 reader.py masked log table.st
+}
+python3 reader.py tags
+minus="int(classes, ignore=-100)"
+check "the tagger compiles" tagger tag1 "$minus" "" 1
+check "with two ranks" tagger tag2 "$minus" "" 2
+check "with accumulation" tagger tag3 "$minus" "" 2 -D accumulate=2
+check "with 255" tagger tag255 "int(classes, ignore=255)" \
+    ", ignore_index=255" 2
+check "with the number of classes" tagger tag10 "int(classes + 1)" \
+    ", ignore_index=classes" 2
+for program in tag1 tag2 tag3; do
+    check "$program: labels of -100 do not count" masks $program tags.npy
+done
+check "labels of 255 do not count" masks tag255 tags255.npy
+check "labels of 10 do not count" masks tag10 tags10.npy
+undeclared() {
+    tagger plain "int(classes)" "" 1 || return 1
+    ./plain --data ids=ids.npy,labels=tags.npy --steps 2 2>err
+    [ $? = 1 ] && grep -F "tags.npy: byte " err |
+        grep -F "are declared 'labels: int(10, ignore=-100)'"
+}
+check "-100 is refused where it is not declared" undeclared
+check "another value is refused" sh -c '
+    ! ./tag255 --data ids=ids.npy,labels=tags.npy --steps 2 2>err &&
+    grep -F "is negative" err'
 
 refused() { # refused SPEC TEXT…: exit status 1 and a message
     ./two --data "$1" --steps 8 >out 2>&1

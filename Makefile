@@ -10,7 +10,7 @@
 #   make crash      kills a run at 200 moments and resumes it each time
 #   make demo       compiles and trains a small Llama on a 2x2 mesh
 #   make bench      compares step time with the machine's peak and with PyTorch,
-#                   and checkpoints with the disk
+#                   checkpoints with the disk, and data with a step
 #   make levels     builds the runtime libraries of the levels of --cpu
 #   make bench-compile  measures how planning time grows with the model's size
 #   make install    installs below DESTDIR and PREFIX
@@ -257,6 +257,7 @@ demo: all
 bench: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/run
 	$(Q)BUILD=$(BUILD) sh tests/bench/checkpoint
+	$(Q)BUILD=$(BUILD) sh tests/bench/data
 
 bench-compile: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/compile_time

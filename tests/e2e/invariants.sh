@@ -58,6 +58,9 @@ for case in toy:1x1 toy:2x2 toy:3x2 feedforward:1x1 feedforward:2x2 \
     check "$case: dumps read back" dumps_are_read_back "$model" "$mesh"
     check "$case: a run continues from every dump" goes_on "$model" "$mesh"
 done
+for case in vit:2x2 translation:2x2; do
+    check "$case: dumps read back" dumps_are_read_back "${case%:*}" "${case#*:}"
+done
 check "llama:2x2 bf16: dumps read back" \
     dumps_are_read_back llama 2x2 -D precision=bf16
 check "llama:2x2 bf16: a run continues from every dump" \

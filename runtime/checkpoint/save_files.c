@@ -3,7 +3,9 @@
  * A rank writes what it stores, without communication. Ranks that store the
  * same elements share the work. The pieces of a file are in the order of the
  * model, one after the other, so that the rank writes sequentially; the
- * checksum of a piece is computed while it is written.
+ * checksum of a piece is computed while it is written. Large files are written
+ * past the page cache where the file system can: copies to its pages would take
+ * time and memory bandwidth from the steps, and displace the data of the run.
  *
  * requires  the memory has the state of a whole step
  * ensures   the files are on disk, and rank-….pieces lists their pieces
@@ -21,9 +23,10 @@
 #include "checkpoint/crc32c.h"
 #include "checkpoint/save.h"
 
-/* STAGE: bytes that are collected for one write. FLUSH: the kernel is asked to
- * begin writing after this many bytes, so that the final sync is short. */
-enum { STAGE = 4 << 20, FLUSH = 32 << 20, ALIGN = 4096 };
+/* STAGE: bytes that are collected for one write. NEAR: bytes that stay in the
+ * cache from the copy to the checksum. FLUSH: the kernel is asked to begin
+ * writing after this many bytes, so that the final sync is short. */
+enum { STAGE = 4 << 20, NEAR = 256 << 10, FLUSH = 32 << 20, ALIGN = 4096 };
 
 bool rt_param_is_saved(const ParcParam *p)
 {
@@ -103,55 +106,78 @@ void rt_pieces_free(RtPieces *p)
 
 /* ---- files --------------------------------------------------------------- */
 
-/* A file that is written from begin to end. */
+/* A file that is written from begin to end, by way of an aligned stage. */
 typedef struct Writer {
     RtOutput output;
     char *stage;
     size_t n;                /* bytes in the stage */
     int64_t written, synced; /* bytes of the file */
     uint32_t crc;            /* of the current piece */
+    bool direct; /* past the page cache: addresses and sizes are multiples of
+                    ALIGN */
 } Writer;
+
+/* Not every file system has direct writes. */
+static void set_direct(Writer *w, bool direct)
+{
+    int flags = fcntl(w->output.file, F_GETFL);
+    w->direct = flags >= 0 &&
+                fcntl(w->output.file, F_SETFL,
+                      direct ? flags | O_DIRECT : flags & ~O_DIRECT) == 0 &&
+                direct;
+}
 
 static void write_bytes(Writer *w, const char *p, size_t n)
 {
     RtOutput *o = &w->output;
     rt_output_put(o, p, n);
+    if (o->error == EINVAL && w->direct) {
+        int64_t did = lseek(o->file, 0, SEEK_CUR) - w->written;
+        set_direct(w, false);
+        if (did >= 0 && did <= (int64_t)n) {
+            o->error = 0;
+            rt_output_put(o, p + did, n - (size_t)did);
+        }
+    }
     w->written += (int64_t)n;
-    if (w->written - w->synced >= FLUSH && !o->error) {
+    if (!w->direct && w->written - w->synced >= FLUSH && !o->error) {
         sync_file_range(o->file, w->synced, w->written - w->synced,
                         SYNC_FILE_RANGE_WRITE);
         w->synced = w->written;
     }
 }
 
+/* Only the last stage of a file is not full. */
 static void write_stage(Writer *w)
 {
-    write_bytes(w, w->stage, w->n);
+    size_t whole = w->direct ? w->n / ALIGN * ALIGN : w->n;
+    write_bytes(w, w->stage, whole);
+    if (whole < w->n) {
+        set_direct(w, false);
+        write_bytes(w, w->stage + whole, w->n - whole);
+    }
     w->n = 0;
 }
 
-/* Long runs are written from where they are. */
-static void put(void *context, const float *from, int64_t n)
+static void put_bytes(Writer *w, const char *p, size_t left)
 {
-    Writer *w = context;
-    const char *p = (const char *)from;
-    size_t left = (size_t)n * sizeof *from;
     while (left > 0 && !w->output.error) {
-        size_t part = left < STAGE ? left : STAGE;
-        w->crc = rt_crc32c(w->crc, p, part);
-        if (part > STAGE / 4) {
-            write_stage(w);
-            write_bytes(w, p, part);
-        } else {
-            if (w->n + part > STAGE) {
-                write_stage(w);
-            }
-            memcpy(w->stage + w->n, p, part);
-            w->n += part;
-        }
+        size_t room = STAGE - w->n < NEAR ? STAGE - w->n : NEAR;
+        size_t part = left < room ? left : room;
+        memcpy(w->stage + w->n, p, part);
+        w->crc = rt_crc32c(w->crc, w->stage + w->n, part);
+        w->n += part;
         p += part;
         left -= part;
+        if (w->n == STAGE) {
+            write_stage(w);
+        }
     }
+}
+
+static void put(void *context, const float *from, int64_t n)
+{
+    put_bytes(context, (const char *)from, (size_t)n * sizeof *from);
 }
 
 static void print_numbers(FILE *f, const int64_t *n, int count)
@@ -269,10 +295,14 @@ static int write_file(RtPieces *p, const ParcModel *m, int number,
     if (w.output.file < 0) {
         w.output.error = errno;
     } else {
-        reserve(&w, (int64_t)size + data_bytes(p, number));
-        write_bytes(&w, header, size);
+        int64_t bytes = (int64_t)size + data_bytes(p, number);
+        reserve(&w, bytes);
+        set_direct(&w, bytes >= STAGE);
+        put_bytes(&w, header, size);
         write_pieces(&w, p, m, number, memory, (int64_t)size);
-        w.output.error = !w.output.error && fsync(w.output.file) != 0 ? errno : w.output.error;
+        if (!w.output.error && fsync(w.output.file) != 0) {
+            w.output.error = errno;
+        }
         if (close(w.output.file) != 0 && !w.output.error) {
             w.output.error = errno;
         }

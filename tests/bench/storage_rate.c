@@ -1,12 +1,14 @@
 /* storage_rate.c: times transfers of the checkpoint benchmark, in seconds.
  *
  *   storage_rate write FILE BYTES   writes a file sequentially, then syncs it
+ *   storage_rate direct FILE BYTES  the same past the page cache
  *   storage_rate read FILE          reads a file sequentially to memory
  *   storage_rate drop FILE…         removes files from the page cache
  *   storage_rate copy BYTES N       N processes copy BYTES in equal parts
  *   storage_rate stamp N            prints the times at which the first N lines
  *                                   of standard input arrive
  */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -45,11 +47,13 @@ static char *memory(size_t bytes)
     return at;
 }
 
-static void write_file(const char *path, int64_t bytes)
+/* `direct`: past the page cache; BYTES are a multiple of 4096. */
+static void write_file(const char *path, int64_t bytes, int direct)
 {
     char *piece = memory(PIECE);
     double begin = now();
-    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | direct,
+                    0666);
     for (int64_t left = bytes; left > 0;) {
         ssize_t did = write(file, piece, left < PIECE ? (size_t)left : PIECE);
         if (did <= 0) {
@@ -148,7 +152,9 @@ int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "write") == 0 && argc == 4) {
-        write_file(argv[2], atoll(argv[3]));
+        write_file(argv[2], atoll(argv[3]), 0);
+    } else if (strcmp(what, "direct") == 0 && argc == 4) {
+        write_file(argv[2], atoll(argv[3]) / 4096 * 4096, O_DIRECT);
     } else if (strcmp(what, "read") == 0 && argc == 3) {
         read_file(argv[2]);
     } else if (strcmp(what, "drop") == 0) {

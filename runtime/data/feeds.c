@@ -90,8 +90,8 @@ bool rt_feed_open(RtFeed *f, const char *spec, const char *program)
         char *source = next;
         RtSource *more =
             realloc(f->source, (size_t)(f->nsources + 1) * sizeof *more);
-        good = more != NULL;
-        if (!good) {
+        if (!more) {
+            good = false;
             break;
         }
         f->source = more;
@@ -101,6 +101,9 @@ bool rt_feed_open(RtFeed *f, const char *spec, const char *program)
         next = mixture ? rt_mixture_split(next, &weight, &source) : NULL;
         good = rt_files_open(s, source, &f->row, program);
         s->weight = weight;
+    }
+    if (!text || (!good && f->nsources == 0)) {
+        rt_error(program, "no memory for the sources of '%s'", spec);
     }
     free(text);
     return good;
@@ -124,12 +127,12 @@ static const char *add_feed(RtData *d, char *part, const ParcModel *m,
     spec[-1] = 0;
     int i = find_input(m, part);
     if (i == m->ninputs) {
-        rt_error(program, "--data %s: %s has no input '%s'; its inputs are %s",
+        rt_error(program, "data '%s': %s has no input '%s'; its inputs are %s",
                  d->path, m->name, part, rt_input_names(m, names));
         return NULL;
     }
     if (find_feed(d, part) < d->nfeeds) {
-        rt_error(program, "--data %s: the input '%s' is named twice", d->path,
+        rt_error(program, "data '%s': the input '%s' is named twice", d->path,
                  part);
         return NULL;
     }
@@ -180,7 +183,7 @@ static bool check_named(RtData *d, const ParcModel *m, const char *program)
         }
         char names[RT_WHY];
         rt_error(program,
-                 "--data %s: the input '%s' has no data; write %s=FILE (or "
+                 "data '%s': the input '%s' has no data; write %s=FILE (or "
                  "%s=synthetic); the inputs of %s are %s",
                  d->path, in->name, in->name, in->name, m->name,
                  rt_input_names(m, names));

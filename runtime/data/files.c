@@ -39,7 +39,7 @@ static bool add_files(RtSource *s, const char *path, RtElement type,
                       const RtRow *row, const char *program)
 {
     if (!*path) {
-        rt_error(program, "--data: a source has an empty file name; write "
+        rt_error(program, "data: a source has an empty file name; write "
                           "FILE, or FILE;FILE");
         return false;
     }

@@ -102,7 +102,7 @@ bool rt_mixture_set(RtData *d, const RtFeed *f, const char *program)
             .rest = share < 1 ? (uint64_t)(share * (double)ONE + 0.5) : ONE};
         if (!isfinite(sum) || d->share[i].rest == 0 ||
             (!last && d->share[i].rest == ONE)) {
-            rt_error(program, "--data %s: the weights differ by more than a "
+            rt_error(program, "data '%s': the weights differ by more than a "
                               "factor of 4 billion", d->path);
             return false;
         }

@@ -45,7 +45,7 @@ static bool open_unnamed(RtData *d, const char *spec, const ParcModel *model,
     if (!tokens) {
         char names[RT_WHY];
         rt_error(program,
-                 "--data %s: a file without a name feeds one input of tokens "
+                 "data '%s': a file without a name feeds one input of tokens "
                  "of shape [batch, seq] and the labels; %s takes %s: write "
                  "NAME=FILE for each, separated by commas",
                  spec, model->name, rt_input_names(model, names));
@@ -68,7 +68,7 @@ static bool check_order(const RtFeed *f, const RtFeed *first,
     const char *name = f->row.input->name, *other = first->row.input->name;
     if (f->nsources != first->nsources) {
         rt_error(program,
-                 "--data: '%s' has %d source%s, '%s' has %d: all inputs are "
+                 "data: '%s' has %d source%s, '%s' has %d: all inputs are "
                  "mixed in the same way", other, first->nsources,
                  first->nsources == 1 ? "" : "s", name, f->nsources);
         return false;
@@ -77,14 +77,14 @@ static bool check_order(const RtFeed *f, const RtFeed *first,
         const RtSource *a = &first->source[i], *b = &f->source[i];
         if (a->weight < b->weight || a->weight > b->weight) {
             rt_error(program,
-                     "--data: source %d has the weight %g for '%s' and %g for "
+                     "data: source %d has the weight %g for '%s' and %g for "
                      "'%s': all inputs are mixed in the same way",
                      i + 1, a->weight, other, b->weight, name);
             return false;
         }
         if (a->samples != b->samples) {
             rt_error(program,
-                     "--data: '%s' has %lld samples for '%s', '%s' has %lld "
+                     "data: '%s' has %lld samples for '%s', '%s' has %lld "
                      "for '%s': every input needs the same number",
                      a->text, (long long)a->samples, other, b->text,
                      (long long)b->samples, name);

@@ -2,7 +2,8 @@
  * those that the input cannot hold.
  *
  *   int(512)   u1, u2, u4, i1, i2, i4, i8 whose values are 0 … 511
- *   float      f4, finite; u1 (pixels) as they are, 0 … 255
+ *   float      f4, finite also in the input's type (f16: below 65520); u1
+ *              (pixels) as they are, 0 … 255
  */
 #include <math.h>
 #include <stdio.h>
@@ -114,8 +115,18 @@ static bool refuse_integer(const ParcInput *in, const RtDataFile *f,
 
 enum { PIECE = 1024 };
 
-/* Reads at most PIECE elements as floats; whether all are finite. */
-static bool floats(float *to, const unsigned char *p, RtElement type, int64_t n)
+/* The bits of the least positive f32 that the type rounds to infinity. */
+static uint32_t least_infinite(ParcType type)
+{
+    return type == PARC_F16    ? 0x477FF000 /* 65520 */
+           : type == PARC_BF16 ? 0x7F7F8000
+                               : 0x7F800000;
+}
+
+/* Reads at most PIECE elements as floats; whether all are finite in the input's
+ * type. The magnitudes of floats have the order of their bits. */
+static bool floats(const ParcInput *in, float *to, const unsigned char *p,
+                   RtElement type, int64_t n)
 {
     if (!type.is_float) {
         for (int64_t i = 0; i < n; i++) {
@@ -123,13 +134,12 @@ static bool floats(float *to, const unsigned char *p, RtElement type, int64_t n)
         }
         return true;
     }
-    enum { EXPONENT = 0x7F800000 }; /* all ones: infinity or NaN */
-    uint32_t bad = 0;
+    uint32_t limit = least_infinite(in->type), bad = 0;
     memcpy(to, p, (size_t)n * sizeof *to);
     for (int64_t i = 0; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &to[i], sizeof bits);
-        bad |= (bits & EXPONENT) == EXPONENT;
+        bad |= (bits & INT32_MAX) >= limit;
     }
     return !bad;
 }
@@ -139,14 +149,22 @@ static bool refuse_float(const ParcInput *in, const RtDataFile *f,
                          char why[RT_WHY])
 {
     int64_t i = 0;
-    while (i < n - 1 && isfinite(value[i])) {
-        i++;
+    float kept = 0;
+    for (; i < n; i++) {
+        char stored[sizeof kept];
+        rt_narrow(in->type, stored, &value[i], 1);
+        rt_widen(&kept, in->type, stored, 1);
+        if (!isfinite(kept)) {
+            break;
+        }
     }
     snprintf(why, RT_WHY,
-             "%s: byte %lld: error: element %lld of '%s' is %g, not a finite "
-             "number",
+             "%s: byte %lld: error: element %lld of '%s' is %g, %s",
              f->path, (long long)(f->first + (first + i) * f->type.width),
-             (long long)(first + i), in->name, value[i]);
+             (long long)(first + i), in->name, value[i],
+             isfinite(value[i]) ? "too large for the 16 bits of this program; "
+                                  "scale the data"
+                                : "not a finite number");
     return false;
 }
 
@@ -161,7 +179,7 @@ bool rt_convert(const ParcInput *in, const RtDataFile *f, int64_t first,
     for (int64_t at = 0; at < n; at += PIECE) {
         float piece[PIECE];
         int64_t count = n - at < PIECE ? n - at : PIECE;
-        if (!floats(piece, p + at * f->type.width, f->type, count)) {
+        if (!floats(in, piece, p + at * f->type.width, f->type, count)) {
             return refuse_float(in, f, first + at, piece, count, why);
         }
         rt_narrow(in->type, rt_element_out(in->type, to, at), piece, count);

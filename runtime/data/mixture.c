@@ -3,10 +3,11 @@
  *   0.7*a.bin+0.3*b.bin
  *
  * Sample n of the run depends on n, the weights and the seed only, so that a
- * mixture is the same on every mesh. Of the first n samples, the first source provides floor(n * w), where w is
- * its share, and the next sources divide the others in the same way. Hence
- * sample n belongs to the first source if floor((n+1) * w) > floor(n * w),
- * and its place in that source is floor(n * w). Shares are multiples of 2^-32,
+ * mixture is the same on every mesh. Of the first n samples, the first source
+ * provides floor(n * w), where w is its share, and the next sources divide the
+ * others in the same way. Hence sample n belongs to the first source if
+ * floor((n+1) * w) > floor(n * w), and its place in that source is
+ * floor(n * w). Shares are multiples of 2^-32,
  * so that the arithmetic is exact. A permutation of each block of BLOCK
  * samples, which depends on the seed, avoids a periodic order.
  *

@@ -6,9 +6,9 @@
  *     {"source": "b.bin", "rest": 4294967296, "begin": 0, "used": 300}]}
  *
  * `used` counts the samples that a source has provided, of `sample` elements
- * each. The order of samples is
- * a function of their number (mixture.c); a resumed run with the same sources
- * and weights continues with the next number. If sources or weights differ, a
+ * each. The order of samples is a function of their number (mixture.c); a
+ * resumed run with the same sources and weights continues with the next number.
+ * If sources or weights differ, a
  * new mixture begins: its numbers count from `origin`, and each source that the
  * old one had, found by its text or else by its place, continues after the
  * samples that it has provided.
@@ -126,22 +126,31 @@ void rt_data_state_free(RtDataState *s)
     *s = (RtDataState){0};
 }
 
+static bool is_same_source(const RtData *d, int i, const RtDataState *s, int k)
+{
+    return strcmp(d->share[i].text, s->source[k].text) == 0;
+}
+
 static bool is_same_mixture(const RtData *d, const RtDataState *s)
 {
     bool same = d->nshares == s->nsources && s->sample == sample_size(d);
     for (int i = 0; i < d->nshares && same; i++) {
-        same = strcmp(d->share[i].text, s->source[i].text) == 0 &&
+        same = is_same_source(d, i, s, i) &&
                (int64_t)d->share[i].rest == s->source[i].rest;
     }
     return same;
 }
 
-/* The source of the checkpoint that source i continues; NULL: it is new. */
+/* The source of the checkpoint that source i continues; NULL: it is new. A
+ * mixture may have a source twice: the one of the same place comes first. */
 static const struct RtSourceState *find_source(const RtData *d,
                                                const RtDataState *s, int i)
 {
+    if (i < s->nsources && is_same_source(d, i, s, i)) {
+        return &s->source[i];
+    }
     for (int k = 0; k < s->nsources; k++) {
-        if (strcmp(d->share[i].text, s->source[k].text) == 0) {
+        if (is_same_source(d, i, s, k)) {
             return &s->source[k];
         }
     }

@@ -130,7 +130,8 @@ static bool count_tokens(RtDataFile *f, const RtRow *row)
         rt_say("%s: byte %lld: error: the file ends after %lld token%s; a "
                "sequence of %lld needs %lld",
                f->path, (long long)f->size, (long long)f->elements,
-               f->elements == 1 ? "" : "s", (long long)row->n, (long long)row->n + row->shifted);
+               f->elements == 1 ? "" : "s", (long long)row->n,
+               (long long)row->n + row->shifted);
         return false;
     }
     return true;

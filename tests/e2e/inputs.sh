@@ -88,6 +88,7 @@ def make():
     npy("long.npy", "<f4", (39, 2, 3), one)
     npy("none.npy", "<f4", (0, 2, 3), [])
     npy("nan.npy", "<f4", (40, 2, 3), [1.0] * 100 + [float("nan")] + [1.0] * 139)
+    npy("wide.npy", "<f4", (40, 2, 3), [65519.0] * 100 + [65520.0] * 140)
     npy("range.npy", "<i8", (40,), [1] * 3 + [10] + [1] * 36)
     npy("large.npy", "<i8", (40,), [2 ** 32 + 1] * 40)
     npy("negative.npy", "<i4", (40,), [1] * 39 + [-100])
@@ -179,6 +180,7 @@ check "compile for one rank" build one 1
 check "compile for two ranks" build two 2
 check "compile with accumulation" build micro 2 -D accumulate=2
 check "compile in 16 bits" build bf16 2 -D precision=bf16
+check "compile in f16" build f16 1 -D precision=f16
 
 all="x=x.npy,source=source,target=target.npy,labels=labels.npy"
 reads() { # reads SPEC: 12 steps, beyond the end of the data
@@ -246,6 +248,25 @@ reweighted() {
             saved/step-00000010/index.json
 }
 check "resume with other weights" reweighted
+# A mixture that has one source twice, after a change of its weights.
+twice() { # twice A B: the spec with these weights
+    printf 'x=%s*x.npy+%s*x.npy,source=%s*source+%s*source,' $1 $2 $1 $2
+    printf 'target=%s*target.npy+%s*target.npy,' $1 $2
+    printf 'labels=%s*labels.npy+%s*labels.npy' $1 $2
+}
+repeated() {
+    rm -rf saved whole rest
+    ./one --data "$(twice 0.7 0.3)" --save saved --steps 3 &&
+        ./one --data "$(twice 0.4 0.6)" --resume saved --save saved --steps 6 &&
+        ./one --resume saved --steps 9 --log whole &&
+        ./one --resume saved --save saved --steps 7 &&
+        ./one --resume saved --steps 9 --log rest &&
+        jq -c .loss whole | tail -2 >want && jq -c .loss rest >have &&
+        cmp want have &&
+        jq -e '.state.data.sources | .[0].begin != .[1].begin' \
+            saved/step-00000007/index.json
+}
+check "resume a mixture with a source twice" repeated
 
 # Labels that do not count: -100, another value, or the number of classes.
 tagger() { # tagger NAME LABELS ARGUMENTS MESH [OPTIONS…]
@@ -324,6 +345,12 @@ check "too long" refused x=long.npy,$rest "long.npy: byte " "promises 39"
 check "no samples" refused x=none.npy,$rest "at least one sample"
 check "NaN" refused x=nan.npy,$rest "nan.npy: byte " "element 100 of 'x' is" \
     "not a finite number"
+large() { # finite in f32, infinite in f16
+    ./one --data "x=wide.npy,$rest" --steps 2 &&
+        ! ./f16 --data "x=wide.npy,$rest" --steps 8 2>err &&
+        grep -F "wide.npy: byte 4" err | grep -F "element 100 of 'x' is 65520, too"
+}
+check "a number beyond f16" large
 check "a class too high" refused "${all%labels.npy}range.npy" \
     "range.npy: byte " "value 10 does not fit 'labels'" "integers below 10"
 check "beyond 32 bits" refused "${all%labels.npy}large.npy" "value 4294967297"

@@ -84,10 +84,15 @@ static bool find_ranges(Canvas *c, const Curve *curve, int n)
     return true;
 }
 
+/* The dot of a value, within 0 … dots - 1 for any number: the size of a range
+ * may be infinite (from -1e308 to 1e308) or 0 (1e300 + 1 is 1e300). */
 static int scale(double value, const Range *r, int dots)
 {
-    double at = (value - r->low) / (r->high - r->low) * (dots - 1);
-    return (int)(at + 0.5);
+    double size = r->high / 2 - r->low / 2;
+    double at = (value / 2 - r->low / 2) / size * (dots - 1);
+    if (!(at > 0)) /* NaN too */
+        return 0;
+    return at < dots - 1 ? (int)(at + 0.5) : dots - 1;
 }
 
 static void set_dot(Canvas *c, int x, int y, int curve)

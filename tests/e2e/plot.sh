@@ -90,6 +90,15 @@ done
 check "no value above 0" ends 1 says "--log-y: no value is above 0" \
     "$PARC" plot --log-y "$work/zero.jsonl"
 check "one point" says "loss 0 -> 0" "$PARC" plot "$work/zero.jsonl"
+i=0
+for line in '{"step": 1e300, "loss": 1}' '{"step": 1, "loss": 5e-324}' \
+    '{"step": 1, "loss": 1.7e308}' \
+    '{"step": 1, "loss": 1e308} {"step": 2, "loss": -1e308}'; do
+    i=$((i + 1))
+    echo "$line" | sed 's/} {/}\n{/' >"$work/huge$i.jsonl"
+    check "extreme numbers $i" ends 0 says "huge$i.jsonl: loss" \
+        "$PARC" plot "$work/huge$i.jsonl"
+done
 check "a field that the log has not" ends 1 says \
     "its fields are: loss, lr, val_loss" \
     "$PARC" plot --field los "$work/fall.jsonl"

@@ -50,9 +50,9 @@ static void print_plan_of_run(const ParcRt *rt, const RtRun *run)
                run->resume.path, (long long)run->start, run->resume_seconds);
     }
     rt_data_describe(&run->data, m);
-    printf("seed      %lld\nsteps     %lld of %lld sequences, %s\n",
+    printf("seed      %lld\nsteps     %lld of %lld %s, %s\n",
            (long long)o->seed, (long long)o->steps, (long long)m->batch,
-           m->optimizer);
+           m->seq > 1 ? "sequences" : "samples", m->optimizer);
     if (run->settings.changed) {
         printf("set      ");
         rt_settings_print(&run->settings, stdout);

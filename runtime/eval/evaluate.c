@@ -57,14 +57,16 @@ bool rt_evaluate_open(RtRun *run)
     if (batches(run) > 0) {
         return true;
     }
-    if (!run->val.path) {
+    if (run->val.nshares == 0) {
         return refuse(run, "--val synthetic has no end; --val-steps N evaluates "
                            "N batches");
     }
     rt_say("%s: byte %lld: error: the file ends before the first batch of %lld "
-           "sequences of %lld tokens is complete",
+           "%s is complete: it has %lld",
            run->val.path, (long long)run->val.size,
-           (long long)run->model->batch, (long long)run->model->seq);
+           (long long)run->model->batch,
+           run->model->seq > 1 ? "sequences" : "samples",
+           (long long)run->val.samples);
     return false;
 }
 

@@ -61,7 +61,9 @@ static bool store(RtSettings *s, int i, double value)
 {
     char *at = (char *)s + settings[i].at;
     const double most = 0x1p53; /* whole numbers are exact up to here */
-    if (!isfinite(value) || value < 0 || (value == 0 && !settings[i].zero) ||
+    float stored = (float)value; /* the program computes with f32 */
+    if (!isfinite(stored) || value < 0 || (value > 0 && stored <= 0) ||
+        (value == 0 && !settings[i].zero) ||
         (settings[i].whole && (value != floor(value) || value > most))) {
         return false;
     }

@@ -22,6 +22,7 @@ import tempfile
 
 PART = 4 << 20  # characters of a part
 MAGIC, VERSION, HEADER = 20240801, 7, 1024
+MOST = (1 << 32) - 2  # tokens that the header can count, with a final one
 
 
 def fail(text):
@@ -65,7 +66,7 @@ def encode(path, tokenizer):
 
 
 def write(out, tokenizer, files, end):
-    wide = tokenizer.get_vocab_size() > 1 << 16
+    wide = max(tokenizer.get_vocab().values(), default=0) >= 1 << 16
     total = 0
     if wide:
         out.write(bytes(HEADER))
@@ -77,6 +78,10 @@ def write(out, tokenizer, files, end):
                 data.byteswap()
             out.write(data.tobytes())
             total += len(ids)
+            if wide and total > MOST:
+                fail(f"{path}: more than {MOST} tokens, which the header of "
+                     "a file cannot count: write several files, and name "
+                     "them by --data 'a.bin;b.bin'")
             print(f"\r{path}: {total - before} tokens", end="",
                   file=sys.stderr)
         if end is not None:

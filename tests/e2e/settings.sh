@@ -83,6 +83,7 @@ check "no value" refused "--set takes NAME=VALUE, not 'clip'" plain clip
 check "a negative rate" refused "a finite number from 0" plain optimizer.lr=-1
 check "a clip of 0" refused "a finite number above 0" plain clip=0
 check "half a step" refused "a whole number from 0" plain schedule.warmup=1.5
+check "infinite in f32" refused "a finite number from 0" plain optimizer.lr=1e300
 check "not a number" refused "a finite number from 0" plain optimizer.lr=nan
 check "text" refused "not '1x'" plain schedule.warmup=1x
 finish

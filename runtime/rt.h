@@ -506,6 +506,10 @@ const char *rt_output_name(const char *path);
  * or "-"; NULL, after a message, if `path` cannot be written. */
 char *rt_output_probe(const char *path, const char *program);
 
+/* Removes the temporary files and directories STEM.PID.tmp of processes that
+ * were killed. One that another process locks, or whose process runs, stays. */
+void rt_output_remove_stale(const char *stem);
+
 /* Removes a temporary file, or a temporary directory with its files. NULL and
  * "" have no effect. */
 void rt_output_discard(const char *temporary);

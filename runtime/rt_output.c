@@ -8,13 +8,16 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "checkpoint/source.h"
 #include "rt.h"
 
 void rt_streams_prepare(void)
@@ -50,6 +53,48 @@ static char *resolve(const char *path)
     return real;
 }
 
+/* Whether no process writes STEM.PID.tmp; `rest` is "PID.tmp". The lock also
+ * protects the files of other machines and containers. */
+static bool is_stale(const char *path, const char *rest)
+{
+    char *end;
+    long pid = strtol(rest, &end, 10);
+    if (rest[0] < '1' || rest[0] > '9' || pid > INT_MAX ||
+        strcmp(end, ".tmp") != 0 ||
+        (pid != getpid() && (kill((pid_t)pid, 0) == 0 || errno != ESRCH))) {
+        return false;
+    }
+    int file = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    bool stale = file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0;
+    if (file >= 0) {
+        close(file);
+    }
+    return stale;
+}
+
+void rt_output_remove_stale(const char *stem)
+{
+    const char *slash = strrchr(stem, '/');
+    const char *name = slash ? slash + 1 : stem;
+    size_t n = strlen(name), before = (size_t)(name - stem);
+    char *parent = rt_allocate(before + 2);
+    memcpy(parent, slash ? stem : ".", slash ? before : 1);
+    DIR *d = opendir(parent);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (strncmp(e->d_name, name, n) == 0 && e->d_name[n] == '.') {
+            char *path = rt_path_join(parent, e->d_name);
+            if (is_stale(path, e->d_name + n + 1)) {
+                rt_output_discard(path);
+            }
+            free(path);
+        }
+    }
+    if (d) {
+        closedir(d);
+    }
+    free(parent);
+}
+
 char *rt_output_probe(const char *path, const char *program)
 {
     if (rt_output_is_stdout(path)) {
@@ -61,6 +106,7 @@ char *rt_output_probe(const char *path, const char *program)
     struct stat st;
     int error = 0;
     snprintf(temporary, room, "%s.%ld.tmp", real, (long)getpid());
+    rt_output_remove_stale(real);
     free(real);
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
         temporary[0] = 0;
@@ -108,6 +154,9 @@ void rt_output_open(RtOutput *o, const char *path, const char *temporary)
                   ? dup(STDOUT_FILENO)
                   : open(direct ? path : temporary, flags, 0666);
     o->error = o->file < 0 ? errno : 0;
+    if (!direct && o->file >= 0) {
+        flock(o->file, LOCK_EX | LOCK_NB); /* see is_stale */
+    }
 }
 
 void rt_output_put(RtOutput *o, const void *data, size_t n)

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,8 +87,12 @@ static bool probe_directory(RtExportTo *to, const char *program)
     size_t room = strlen(to->directory) + 40;
     to->temporary = rt_allocate(room);
     snprintf(to->temporary, room,
-             is_directory(to->directory) ? "%s/.parc-%ld.tmp" : "%s.%ld.tmp",
+             is_directory(to->directory) ? "%s/.parc.%ld.tmp" : "%s.%ld.tmp",
              to->directory, (long)getpid());
+    char *inside = rt_path_join(to->directory, ".parc");
+    rt_output_remove_stale(to->directory);
+    rt_output_remove_stale(inside);
+    free(inside);
     if (mkdir(to->temporary, 0777) != 0) {
         rt_error(program, "cannot write '%s': %s", to->path, strerror(errno));
         return false;
@@ -292,6 +297,10 @@ static const char *export_directory(ParcRt *rt, const RtExportTo *to,
     if (mkdir(to->temporary, 0777) != 0) {
         return strerror(errno);
     }
+    int lock = open(to->temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock >= 0) {
+        flock(lock, LOCK_EX | LOCK_NB); /* see rt_output_remove_stale */
+    }
     error = write_files(rt, to, l, indexed);
     sync_directory(to->temporary);
     if (!error && is_directory(to->directory)) {
@@ -300,6 +309,9 @@ static const char *export_directory(ParcRt *rt, const RtExportTo *to,
         error = strerror(errno);
     }
     sync_directory(to->directory);
+    if (lock >= 0) {
+        close(lock);
+    }
     return error;
 }
 

@@ -72,6 +72,25 @@ ls -A . sharded >after
 check "no temporary files" cmp before after
 check "and changes nothing" weights same a sharded
 
+# ---- temporary files of processes that were killed ---------------------------
+# The names have the process: one that ended, and one that runs. A file that is
+# locked is perhaps written on another machine.
+stale() {
+    gone=$(sh -c 'echo $$')
+    mkdir "sharded/.parc.$gone.tmp" "later.$gone.tmp" "later.$$.tmp"
+    touch "sharded/.parc.$gone.tmp/part" "later.$gone.tmp/part" "a.$gone.tmp" \
+        "a.$$.tmp" "a.x$gone.tmp" "a.$gone.tmp.mine"
+    flock "a.$gone.tmp" "$work/train" --steps 0 --export a &&
+        [ -e "a.$gone.tmp" ] && run --export a && run --export later/ &&
+        run --export sharded/w.index.json && ls -A . sharded &&
+        [ ! -e "a.$gone.tmp" ] && [ ! -e "later.$gone.tmp" ] &&
+        [ ! -e "sharded/.parc.$gone.tmp" ] && [ -e "a.$$.tmp" ] &&
+        [ -e "a.x$gone.tmp" ] && [ -e "a.$gone.tmp.mine" ] &&
+        [ -e "later.$$.tmp" ] && run --seed 1 --export a &&
+        run --seed 1 --export sharded/w.index.json
+}
+check "an export removes what a killed one left, and nothing else" stale
+
 # ---- several files, missing and extra tensors -------------------------------
 check scale weights scale a twice 2
 check drop weights drop twice part 'layers.*'

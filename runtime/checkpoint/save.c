@@ -30,12 +30,12 @@ bool rt_save_is_due(const RtRun *run, int64_t step)
 }
 
 int rt_save_part(const RtSaver *s, const RtSave *save, const ParcModel *model,
-                 int rank, const char *memory)
+                 int rank, const char *memory, const RtPace *pace)
 {
     RtPieces pieces;
     char *directory = rt_path_join(s->directory, save->name);
     rt_pieces_list(&pieces, model, rank, RT_SAVE_LIMIT);
-    int error = rt_pieces_write(&pieces, model, directory, memory);
+    int error = rt_pieces_write(&pieces, model, directory, memory, pace);
     rt_pieces_free(&pieces);
     free(directory);
     return error;
@@ -135,7 +135,8 @@ bool rt_checkpoint_save(ParcRt *rt, RtRun *run, int64_t step)
     int32_t error = save.error;
     if (!error) {
         rt_params_download(rt, true);
-        error = rt_save_part(s, &save, rt->model, rt->rank, rt->arena);
+        error = rt_save_part(s, &save, rt->model, rt->rank, rt->arena,
+                             NULL);
     }
     atomic_store(&rt->world->slot[rt->rank].save_error, error);
     rt_meet(rt, RT_AT_SAVE);

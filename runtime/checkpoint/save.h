@@ -45,11 +45,17 @@ enum { RT_SAVE_NAME = 64 };
 void rt_pieces_list(RtPieces *p, const ParcModel *model, int rank,
                     int64_t limit);
 void rt_pieces_free(RtPieces *p);
+/* Writes that are made beside steps take little of the memory's bandwidth,
+ * until something waits for them. */
+typedef struct RtPace {
+    _Atomic bool hurry;
+} RtPace;
+
 /* Writes the rank's files to `directory` and syncs them, then the list of its
  * pieces (rank-00003.pieces), for rt_index_write. `memory` is the rank's arena
- * or a copy of it. Returns 0 or an errno. */
+ * or a copy of it. `pace` NULL: at full speed. Returns 0 or an errno. */
 int rt_pieces_write(RtPieces *p, const ParcModel *model, const char *directory,
-                    const char *memory);
+                    const char *memory, const RtPace *pace);
 /* "rank-00003.safetensors", "rank-00003-2.safetensors" */
 void rt_piece_file(int rank, int file, char name[RT_SAVE_NAME]);
 void rt_pieces_name(int rank, char name[RT_SAVE_NAME]);
@@ -122,7 +128,7 @@ typedef struct RtSaved {
  * checkpoint, `failed`: a rank whose part failed with `error`, or -1. */
 RtSave rt_save_start(ParcRt *rt, struct RtRun *run, int64_t step);
 int rt_save_part(const RtSaver *s, const RtSave *save, const ParcModel *model,
-                 int rank, const char *memory);
+                 int rank, const char *memory, const RtPace *pace);
 RtSaved rt_save_complete(const ParcRt *rt, RtSaver *s, const RtSave *save,
                          const char *state, int failed, int error);
 /* Rank 0: reports a save that has failed; the third failure in a row ends the

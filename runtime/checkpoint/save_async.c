@@ -10,7 +10,9 @@
  *   writer of rank 3                 | write files, sync, report |
  *   writer of rank 0                 | write files, sync, wait   | index, rename |
  *
- * The next save, and the end of the run, wait for the writer. Hence at most one
+ * The writer keeps a moderate pace, so that the steps keep the memory's
+ * bandwidth. The next save, and the end of the run, wait for the writer, which
+ * then hurries. Hence at most one
  * save is in flight, and a killed run loses at most the state of one interval
  * more than with synchronous saves. Rank 0 reports a failure after the step
  * during which it was found; it counts like that of a synchronous save.
@@ -184,7 +186,7 @@ static void *write_save(void *context)
     int error = a->save.error;
     if (!error) {
         error = rt_save_part(&a->saver, &a->save, &a->model, rt->rank,
-                             a->memory);
+                             a->memory, &a->pace);
     }
     tell(a, error);
     if (rt->rank == 0) {
@@ -203,6 +205,7 @@ static bool join(ParcRt *rt, RtRun *run)
     if (!a->busy) {
         return true;
     }
+    atomic_store(&a->pace.hurry, true);
     pthread_join(a->thread, NULL);
     a->busy = false;
     free(a->state);
@@ -223,6 +226,7 @@ void rt_async_save(ParcRt *rt, RtRun *run, int64_t step)
     a->count++;
     copy_state(rt, a);
     atomic_store(&a->ready, false);
+    atomic_store(&a->pace.hurry, false);
     int error = pthread_create(&a->thread, NULL, write_save, a);
     if (error) {
         rt_fail(rt, "cannot start a thread: %s; 'ulimit -u' is a limit to their "

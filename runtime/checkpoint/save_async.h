@@ -18,6 +18,7 @@ typedef struct RtAsync {
     bool busy;        /* the thread has not been joined yet */
     pthread_t thread;
     _Atomic bool ready; /* the thread has done its work */
+    RtPace pace;        /* of its writes */
     /* What the thread works on. */
     const ParcRt *rt;
     RtSaver saver;

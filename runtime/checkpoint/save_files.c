@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "checkpoint/crc32c.h"
@@ -106,15 +107,18 @@ void rt_pieces_free(RtPieces *p)
 
 /* ---- files --------------------------------------------------------------- */
 
-/* A file that is written from begin to end, by way of an aligned stage. */
+/* A file that is written from begin to end. Bytes that wait to be written are
+ * in the stage, or still where they come from, if that is aligned memory. */
 typedef struct Writer {
     RtOutput output;
     char *stage;
-    size_t n;                /* bytes in the stage */
+    const char *at;          /* the bytes that wait */
+    size_t n;                /* their number */
     int64_t written, synced; /* bytes of the file */
     uint32_t crc;            /* of the current piece */
     bool direct; /* past the page cache: addresses and sizes are multiples of
                     ALIGN */
+    const RtPace *pace; /* NULL: at full speed */
 } Writer;
 
 /* Not every file system has direct writes. */
@@ -147,16 +151,47 @@ static void write_bytes(Writer *w, const char *p, size_t n)
     }
 }
 
-/* Only the last stage of a file is not full. */
-static void write_stage(Writer *w)
+/* Beside steps, writes leave them most of the memory's bandwidth: waits if the
+ * bytes took less than their time since `begin`. */
+static void keep_pace(const RtPace *pace, double begin, int64_t bytes)
+{
+    enum { PER_SECOND = 512 << 20, NAP_MS = 2 };
+    double due = begin + (double)bytes / PER_SECOND;
+    while (pace && !atomic_load(&pace->hurry) && rt_now() < due) {
+        nanosleep(&(struct timespec){.tv_nsec = NAP_MS * 1000000}, NULL);
+    }
+}
+
+/* Writes what waits; the rest of a page only at the end of the file. */
+static void write_waiting(Writer *w, bool end)
 {
     size_t whole = w->direct ? w->n / ALIGN * ALIGN : w->n;
-    write_bytes(w, w->stage, whole);
-    if (whole < w->n) {
+    double begin = rt_now();
+    write_bytes(w, w->at, whole);
+    keep_pace(w->pace, begin, (int64_t)whole);
+    w->at += whole;
+    w->n -= whole;
+    if (end && w->n > 0) {
         set_direct(w, false);
-        write_bytes(w, w->stage + whole, w->n - whole);
+        write_bytes(w, w->at, w->n);
+        w->n = 0;
     }
-    w->n = 0;
+}
+
+/* Adds bytes to those that wait: in place if they follow them in memory. */
+static void add(Writer *w, const char *p, size_t n)
+{
+    if (w->n == 0) {
+        w->at = (uintptr_t)p % ALIGN == 0 ? p : w->stage;
+    }
+    if (w->at != w->stage && w->at + w->n != p) {
+        memcpy(w->stage, w->at, w->n);
+        w->at = w->stage;
+    }
+    if (w->at == w->stage) {
+        memcpy(w->stage + w->n, p, n);
+    }
+    w->n += n;
 }
 
 static void put_bytes(Writer *w, const char *p, size_t left)
@@ -164,13 +199,12 @@ static void put_bytes(Writer *w, const char *p, size_t left)
     while (left > 0 && !w->output.error) {
         size_t room = STAGE - w->n < NEAR ? STAGE - w->n : NEAR;
         size_t part = left < room ? left : room;
-        memcpy(w->stage + w->n, p, part);
-        w->crc = rt_crc32c(w->crc, w->stage + w->n, part);
-        w->n += part;
+        w->crc = rt_crc32c(w->crc, p, part);
+        add(w, p, part);
         p += part;
         left -= part;
         if (w->n == STAGE) {
-            write_stage(w);
+            write_waiting(w, false);
         }
     }
 }
@@ -260,7 +294,7 @@ static void write_pieces(Writer *w, RtPieces *p, const ParcModel *m, int number,
         piece->begin += data;
         piece->end += data;
     }
-    write_stage(w);
+    write_waiting(w, true);
 }
 
 static int64_t data_bytes(const RtPieces *p, int number)
@@ -283,10 +317,11 @@ static void reserve(Writer *w, int64_t bytes)
 }
 
 static int write_file(RtPieces *p, const ParcModel *m, int number,
-                      const char *path, const char *memory, char *stage)
+                      const char *path, const char *memory, char *stage,
+                      const RtPace *pace)
 {
     size_t size;
-    Writer w = {.stage = stage};
+    Writer w = {.stage = stage, .pace = pace};
     char *header = make_header(p, m, number, &size);
     if (!header) {
         return errno ? errno : ENOMEM;
@@ -349,7 +384,7 @@ static int write_list(const RtPieces *p, const ParcModel *m,
 }
 
 int rt_pieces_write(RtPieces *p, const ParcModel *model, const char *directory,
-                    const char *memory)
+                    const char *memory, const RtPace *pace)
 {
     int error = 0;
     void *stage = NULL;
@@ -360,7 +395,7 @@ int rt_pieces_write(RtPieces *p, const ParcModel *model, const char *directory,
         char name[RT_SAVE_NAME];
         rt_piece_file(p->rank, i, name);
         char *path = rt_path_join(directory, name);
-        error = write_file(p, model, i, path, memory, stage);
+        error = write_file(p, model, i, path, memory, stage, pace);
         free(path);
     }
     free(stage);

@@ -235,7 +235,8 @@ static int write_and_read(ParcRt *rt, void *context)
     memcpy(before, rt->arena, bytes);
     rt_pieces_list(&pieces, rt->model, rt->rank, LIMIT);
     bool good = pieces.files > 1 &&
-                rt_pieces_write(&pieces, rt->model, directory, rt->arena) == 0;
+                rt_pieces_write(&pieces, rt->model, directory, rt->arena,
+                                NULL) == 0;
     rt_pieces_free(&pieces);
     rt_meet(rt, RT_AT_SAVE);
     if (rt->rank == 0) {

@@ -153,7 +153,7 @@ static void train_step(ParcRt *rt, RtRun *run, int64_t step, RtBatch *batch)
     rt_device_step(rt);
     ask_for_results(rt);
     if (step < run->options.steps && !evaluates) {
-        rt_batch_ahead(rt, &run->data, step, batch);
+        rt_batch_prefetch(rt, &run->data, step, batch);
     }
     rt_device_results(rt);
     rt_trace_end(rt);

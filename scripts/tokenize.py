@@ -8,7 +8,7 @@ such as the tokenizer.json of a model. Ids below 65536 are written as 16 bits
 without a header if the vocabulary allows it, otherwise as 32 bits with the
 header of llm.c (1024 bytes: magic number 20240801, version 7, number of
 tokens); `--data tokens.bin` recognizes both. `--eos TOKEN` appends this token
-to every file, so that documents stay apart. '-' reads standard input.
+to every file, so that it separates the documents. '-' reads standard input.
 
 The output appears whole or not at all. Files are read in parts that end at a
 line, so memory does not grow with their size.
@@ -54,13 +54,27 @@ def parts(path):
             yield text + file.readline()
 
 
+def invalid_byte(path):
+    """The offset of the first byte of a file that is not UTF-8."""
+    offset = 0
+    with open(path, "rb") as file:
+        for line in file:
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                return offset + error.start
+            offset += len(line)
+    return offset
+
+
 def encode(path, tokenizer):
     """Yields lists of the ids of a file."""
     try:
         for text in parts(path):
             yield tokenizer.encode(text, add_special_tokens=False).ids
-    except UnicodeDecodeError as error:
-        fail(f"{path}: byte {error.start} of a part: not UTF-8")
+    except UnicodeDecodeError:
+        where = "" if path == "-" else f" byte {invalid_byte(path)}:"
+        fail(f"{path}:{where} not UTF-8; convert it with iconv")
     except OSError as error:
         fail(f"cannot read '{path}': {error.strerror}")
 

@@ -20,7 +20,8 @@ typedef struct RtAgree {
     int pending;    /* RT_SAVE, RT_STOP: agreed, and not done yet */
 } RtAgree;
 
-/* Steps begin: signals are requests from now on. All ranks call it. */
+/* Called by all ranks before the first step: from now on signals request a save
+ * or a stop instead of ending the process. */
 void rt_agree_start(struct RtRun *run);
 
 /* All ranks call it at the same points: after each step, after a save, and
@@ -28,7 +29,7 @@ void rt_agree_start(struct RtRun *run);
  * agreed and not done yet; RT_SAVE only with --save. Only ranks other than 0
  * wait, for rank 0 to reach the same point. */
 int rt_agree(ParcRt *rt, struct RtRun *run);
-/* The ranks have saved: RT_SAVE is done. Their next call of rt_agree hears of
+/* The ranks have saved: RT_SAVE is done. Their next call of rt_agree considers
  * all requests that rank 0 has received. */
 void rt_agree_saved(struct RtRun *run);
 

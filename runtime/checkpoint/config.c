@@ -105,8 +105,8 @@ static bool is_equal(const Entry *a, const Entry *b)
                          : strcmp(a->text, b->text) == 0);
 }
 
-/* Scaled rotary embeddings are another model; no block `names hf` has them
- * without naming this entry. */
+/* A model with scaled rotary embeddings computes something else. The block
+ * `names hf` of a program that scales them has the entry rope_type. */
 static void note_scaling(const char *path, const Config *own,
                          const Config *other)
 {
@@ -114,8 +114,8 @@ static void note_scaling(const char *path, const Config *own,
     e = e ? e : find(other, "type");
     if (e && strcmp(e->text, "default") != 0 && find(own, "rope_theta") &&
         !find(own, "rope_type")) {
-        rt_say("%s: note: it scales rotary embeddings ('%s'); the program does "
-               "not", path, e->text);
+        rt_say("%s: note: rotary embeddings are scaled ('%s'); the program "
+               "does not scale them", path, e->text);
     }
 }
 

@@ -13,7 +13,7 @@ enum { RT_NO_CHECKPOINT = -2 };
 bool rt_checkpoints_open(RtRun *run);
 /* Restores the state of a rank. All ranks call it. */
 void rt_checkpoints_restore(ParcRt *rt, RtRun *run);
-/* Whether the state at the end of the run was to be saved and was not. */
+/* Whether --save is given, but the state at the end of the run is not saved. */
 bool rt_checkpoints_unsaved(const RtRun *run);
 
 #endif

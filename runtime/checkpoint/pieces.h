@@ -23,8 +23,9 @@ bool rt_block_next(const RtShard *s, int64_t *at, int64_t end, RtBlock *block);
 int64_t rt_block_elements(const RtShard *s, const RtBlock *block);
 
 /* The range of stored elements of a layer that a rank writes to a checkpoint.
- * Ranks that store the same elements write equal parts of them; parts of less
- * than 64 KiB are not cut, and each falls to another rank for each `number`. */
+ * Ranks that store the same elements write equal parts of them, of at least
+ * 64 KiB (a smaller layer is one part). If there are fewer parts than ranks,
+ * `number` selects the ranks that write. */
 typedef struct RtRange {
     int64_t begin, end;
 } RtRange;

@@ -3,8 +3,9 @@
  *
  * The text may be damaged or malicious. Every block is inside its tensor, has
  * the bytes of its extent, and is in a file of the directory that is long
- * enough; the blocks of a tensor have as many elements as the tensor.
- * The checksum of the index is verified here, those of the pieces when the blocks are read (resume_load.c).
+ * enough; the blocks of a tensor have as many elements as the tensor. The
+ * checksum of the index is verified here, those of the pieces before they are
+ * copied (resume_load.c).
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -95,8 +95,8 @@ _Noreturn static void fail_piece(ParcRt *rt, const RtResume *c,
                c->path, c->file[p->file].name, (long long)p->begin,
                error ? strerror(error) : "wrong checksum", (long long)p->begin,
                (long long)p->end, c->tensor[p->tensor].name,
-               error ? "" : ": the file is damaged; --resume takes an older "
-                            "checkpoint too");
+               error ? "" : ": the file is damaged; --resume DIR/step-<number> "
+                            "takes an older checkpoint");
 }
 
 static void verify_pieces(ParcRt *rt, const RtResume *c,

@@ -186,7 +186,7 @@ static bool open_files(RtSource *s, char *const *name, int n,
         s->nfiles++;
         good = access(s->file_path[i], F_OK) == 0;
         if (!good) {
-            rt_say("%s: error: the file '%s', which it names, does not exist",
+            rt_say("%s: error: the file '%s' of this index does not exist",
                    s->path, s->file_path[i]);
         }
         good = good && rt_tensor_file_open(&s->file[i], s->file_path[i],

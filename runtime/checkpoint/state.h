@@ -1,11 +1,11 @@
-/* state.h: declares the state of a run beside its tensors: state.c. */
+/* state.h: declares the state of a run that is not in its tensors: state.c. */
 #ifndef PARC_RT_STATE_H
 #define PARC_RT_STATE_H
 
 #include "data/data.h"
 #include "rt_settings.h"
 
-/* What a checkpoint stores of it. */
+/* The state in the index of a checkpoint. */
 typedef struct RtRunState {
     int64_t step, tokens, updates, seed;
     bool shuffle;

@@ -10,7 +10,7 @@
  * on, as f32. `view` NULL: the tensor has the layout of the layer. */
 void rt_view_read(float *to, const RtTensor *t, const ParcFileTensor *view,
                   int64_t global, int64_t n);
-/* Writes a whole layer of n elements to its place in `tensor`, the tensor of
+/* Writes a whole layer of n elements to its position in `tensor`, the tensor of
  * the file in f32. */
 void rt_view_write(float *tensor, const ParcFileTensor *view,
                    const float *layer, int64_t n);

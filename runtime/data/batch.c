@@ -65,11 +65,11 @@ int64_t rt_first_sample(const RtData *d, int64_t batch, int64_t step)
  * all sources. Each source has its own epochs. The order is that of all feeds. */
 static RtSample sample_at(const RtData *d, const RtFeed *feed, int64_t number)
 {
-    int64_t place;
-    int i = rt_mixture_choose(d, number, &place);
-    int64_t samples = d->share[i].samples, at = place % samples;
+    int64_t used;
+    int i = rt_mixture_choose(d, number, &used);
+    int64_t samples = d->share[i].samples, at = used % samples;
     if (d->shuffle) {
-        uint32_t epoch = (uint32_t)(place / samples);
+        uint32_t epoch = (uint32_t)(used / samples);
         at = rt_permute(d->seed, epoch + (uint32_t)i * 0x9E3779B9u, samples,
                         at);
     }
@@ -95,8 +95,8 @@ static const RtFeed *feed_of(const RtData *d, const ParcInput *in, bool *later)
     return NULL;
 }
 
-/* Calls for the pages of the rank's samples of a step. The kernel itself
- * prefetches files that are read in order. */
+/* Asks the kernel to read the pages of the rank's samples of a step. Files that
+ * are read in order need no request: the kernel prefetches them. */
 static void prefetch(const ParcRt *rt, const RtData *d, const RtFeed *feed,
                      const ParcInput *in, int64_t step)
 {
@@ -213,7 +213,7 @@ void rt_batch(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b)
     }
 }
 
-void rt_batch_ahead(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b)
+void rt_batch_prefetch(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b)
 {
     const ParcModel *m = rt->model;
     if (rt_device_runs_beside(rt)) {

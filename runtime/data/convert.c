@@ -77,19 +77,19 @@ static bool integers(const ParcInput *in, int32_t *to, const unsigned char *p,
 
 /* Continues "FILE: byte N: error: token 600 ". */
 static void explain(const ParcInput *in, const RtDataFile *f, int64_t value,
-                    char *to, size_t room)
+                    char *to, size_t size)
 {
     if (value < 0 && in->is_labels && !in->has_ignored) {
-        snprintf(to, room, "is negative; the labels of tokens that do not count "
-                           "are declared '%s: int(%lld, ignore=%lld)'",
+        snprintf(to, size, "is negative; labels that the loss ignores are "
+                           "declared '%s: int(%lld, ignore=%lld)'",
                  in->name, (long long)bound(in), (long long)value);
     } else if (value < 0) {
-        snprintf(to, room, "is negative");
+        snprintf(to, size, "is negative");
     } else if (f->is_array) {
-        snprintf(to, room, "does not fit '%s', which takes integers below %lld",
+        snprintf(to, size, "does not fit '%s', which takes integers below %lld",
                  in->name, (long long)bound(in));
     } else {
-        snprintf(to, room, "is beyond the vocabulary of %lld",
+        snprintf(to, size, "is beyond the vocabulary of %lld",
                  (long long)bound(in));
     }
 }
@@ -149,12 +149,12 @@ static bool refuse_float(const ParcInput *in, const RtDataFile *f,
                          char why[RT_WHY])
 {
     int64_t i = 0;
-    float kept = 0;
+    float rounded = 0;
     for (; i < n; i++) {
-        char stored[sizeof kept];
+        char stored[sizeof rounded];
         rt_narrow(in->type, stored, &value[i], 1);
-        rt_widen(&kept, in->type, stored, 1);
-        if (!isfinite(kept)) {
+        rt_widen(&rounded, in->type, stored, 1);
+        if (!isfinite(rounded)) {
             break;
         }
     }

@@ -91,7 +91,7 @@ bool rt_batch_inputs(ParcRt *rt, const RtData *d, const ParcInput *input,
 void rt_batch(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b);
 /* Prepares a batch of the training step while the previous step runs, if the
  * target can overlap them. */
-void rt_batch_ahead(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b);
+void rt_batch_prefetch(ParcRt *rt, const RtData *d, int64_t step, RtBatch *b);
 /* The first sample of batch `step`, which has `batch` samples. */
 int64_t rt_first_sample(const RtData *d, int64_t batch, int64_t step);
 

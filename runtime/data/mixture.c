@@ -6,10 +6,10 @@
  * mixture is the same on every mesh. Of the first n samples, the first source
  * provides floor(n * w), where w is its share, and the next sources divide the
  * others in the same way. Hence sample n belongs to the first source if
- * floor((n+1) * w) > floor(n * w), and its place in that source is
- * floor(n * w). Shares are multiples of 2^-32,
- * so that the arithmetic is exact. A permutation of each block of BLOCK
- * samples, which depends on the seed, avoids a periodic order.
+ * floor((n+1) * w) > floor(n * w), and its index in that source is
+ * floor(n * w). Shares are multiples of 2^-32, so that the arithmetic is exact.
+ * A permutation of each block of BLOCK samples, which depends on the seed,
+ * avoids a periodic order.
  *
  * If the mixture changed when the run was resumed, n counts from the sample
  * `origin`, and each source continues after what it had provided (position.c).
@@ -70,8 +70,8 @@ static bool check_weights(const RtFeed *f, double *sum, const char *program)
         const RtSource *s = &f->source[i];
         if (!(s->weight > 0 && isfinite(s->weight))) {
             rt_error(program,
-                     "the weight of '%s' is %g; a weight is a positive number, "
-                     "and a source without one is left out",
+                     "the weight of '%s' is %g; a weight must be a positive "
+                     "number: leave out a source that is not used",
                      s->file[0].path, s->weight);
             return false;
         }

@@ -91,15 +91,15 @@ static bool accept(Header *h, char c)
     return is;
 }
 
-/* Reads 'text' into `to`. */
-static bool read_string(Header *h, char *to, size_t room)
+/* Reads 'text' into `to`, of `size` bytes. */
+static bool read_string(Header *h, char *to, size_t size)
 {
     skip_space(h);
     char quote = *h->at;
     const char *end =
         quote == '\'' || quote == '"' ? strchr(h->at + 1, quote) : NULL;
-    size_t n = end ? (size_t)(end - h->at - 1) : room;
-    if (n >= room) {
+    size_t n = end ? (size_t)(end - h->at - 1) : size;
+    if (n >= size) {
         return refuse_header(h, "NumPy's header has no short text here; arrays "
                                 "with fields or of objects cannot be read");
     }
@@ -213,12 +213,12 @@ static bool set_type(const Header *h)
 }
 
 /* "[60000, 28, 28]" */
-static void shape_text(int ndim, const int64_t *dim, char *to, size_t room)
+static void shape_text(int ndim, const int64_t *dim, char *to, size_t size)
 {
     size_t at = 0;
     to[0] = 0;
-    for (int i = 0; i < ndim && at < room; i++) {
-        at += (size_t)snprintf(to + at, room - at, "%s%lld", i ? ", " : "",
+    for (int i = 0; i < ndim && at < size; i++) {
+        at += (size_t)snprintf(to + at, size - at, "%s%lld", i ? ", " : "",
                                (long long)dim[i]);
     }
 }
@@ -243,13 +243,13 @@ static bool check_shape(const Header *h, const RtRow *row)
                in->ndim > 1 ? ", " : "", want);
         return false;
     }
-    int64_t bytes = row->n * f->type.width, room = f->size - f->first;
-    if (h->dim[0] > room / bytes || h->dim[0] * bytes != room) {
-        rt_say("%s: byte %lld: error: the file holds %lld samples of %lld "
-               "bytes and %lld bytes more; its header promises %lld samples; "
+    int64_t bytes = row->n * f->type.width, data = f->size - f->first;
+    if (h->dim[0] > data / bytes || h->dim[0] * bytes != data) {
+        rt_say("%s: byte %lld: error: the file has %lld samples of %lld bytes "
+               "and %lld bytes more; its header states %lld samples; "
                "write it again",
-               f->path, (long long)f->size, (long long)(room / bytes),
-               (long long)bytes, (long long)(room % bytes),
+               f->path, (long long)f->size, (long long)(data / bytes),
+               (long long)bytes, (long long)(data % bytes),
                (long long)h->dim[0]);
         return false;
     }

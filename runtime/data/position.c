@@ -8,10 +8,9 @@
  * `used` counts the samples that a source has provided, of `sample` elements
  * each. The order of samples is a function of their number (mixture.c); a
  * resumed run with the same sources and weights continues with the next number.
- * If sources or weights differ, a
- * new mixture begins: its numbers count from `origin`, and each source that the
- * old one had, found by its text or else by its place, continues after the
- * samples that it has provided.
+ * If sources or weights differ, a new mixture begins, whose numbers count from
+ * `origin`. Each source that the previous mixture had continues after the
+ * samples that it has provided; it is found by its text, or else by its index.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +46,7 @@ void rt_data_print(const RtData *d, const ParcModel *m, int64_t step, FILE *to)
     fprintf(to, "]}");
 }
 
-enum { ROOM = 1 << 16, MOST_SOURCES = 1 << 16 };
+enum { MOST_TEXT = 1 << 16, MOST_SOURCES = 1 << 16 };
 
 static void read_source(RtDataState *s, RtJson *j)
 {
@@ -59,12 +58,12 @@ static void read_source(RtDataState *s, RtJson *j)
     }
     s->source = more;
     struct RtSourceState *one = &more[s->nsources++];
-    *one = (struct RtSourceState){.text = rt_allocate(ROOM)};
+    *one = (struct RtSourceState){.text = rt_allocate(MOST_TEXT)};
     char key[16];
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key)) {
         if (strcmp(key, "source") == 0) {
-            rt_json_string(j, one->text, ROOM);
+            rt_json_string(j, one->text, MOST_TEXT);
         } else if (strcmp(key, "rest") == 0) {
             one->rest = rt_json_integer(j);
         } else if (strcmp(key, "begin") == 0) {
@@ -96,8 +95,8 @@ void rt_data_read(RtDataState *s, RtJson *j)
     rt_json_object(j);
     while (rt_json_key(j, key, sizeof key)) {
         if (strcmp(key, "spec") == 0 && !s->spec) {
-            s->spec = rt_allocate(ROOM);
-            rt_json_string(j, s->spec, ROOM);
+            s->spec = rt_allocate(MOST_TEXT);
+            rt_json_string(j, s->spec, MOST_TEXT);
         } else if (strcmp(key, "origin") == 0) {
             s->origin = rt_json_integer(j);
         } else if (strcmp(key, "sample") == 0) {
@@ -142,7 +141,7 @@ static bool is_same_mixture(const RtData *d, const RtDataState *s)
 }
 
 /* The source of the checkpoint that source i continues; NULL: it is new. A
- * mixture may have a source twice: the one of the same place comes first. */
+ * mixture may have a source twice: the one with the same index comes first. */
 static const struct RtSourceState *find_source(const RtData *d,
                                                const RtDataState *s, int i)
 {

@@ -50,7 +50,7 @@ struct RtFeed {
     int nsources; /* 0: synthetic */
 };
 
-/* A sample's place: the index in the file of its first element. */
+/* A sample: its file, and the index in it of its first element. */
 typedef struct RtSample {
     const RtDataFile *file;
     int64_t first;
@@ -69,7 +69,7 @@ void rt_megatron_find(const char *path, char **bin, char **index);
 /* Reads the index of `f`, sets type and elements. False after a message. */
 bool rt_megatron_read(RtDataFile *f, const char *index, const char *program);
 
-/* Whether the mapped file begins as NumPy's arrays do. */
+/* Whether the mapped file begins with the magic number of NumPy's format. */
 bool rt_npy_is(const RtDataFile *f);
 /* Reads the header of NumPy's format: sets first, type, elements and samples.
  * False, after a message, if the array does not fit the row. */

@@ -5,8 +5,8 @@
  *   NAME=SOURCE,NAME=SOURCE   feeds inputs by name (feeds.c)
  *
  * A SOURCE is [PREFIX:]FILE[;FILE…] (files.c), or a mixture of these,
- * 0.7*SOURCE+0.3*SOURCE (mixture.c). All inputs have one order of samples, hence
- * sources of equal number, weight and length.
+ * 0.7*SOURCE+0.3*SOURCE (mixture.c). All inputs share one order of samples:
+ * they have the same number of sources, of equal weights and sample counts.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  *                 llm.c has a header of 256 words of 32 bits: magic, version,
  *                 number of tokens. A file with an index of Megatron beside it
  *                 has the type that the index states (megatron.c)
- *   u16:FILE      u16, little-endian, whatever the file looks like
+ *   u16:FILE      u16, little-endian, without any detection
  *   u32:FILE      u32, little-endian
  *   bytes:FILE    any file, one token per byte
  *
@@ -102,7 +102,7 @@ static bool read_header(RtDataFile *f)
         int64_t want = HEADER_BYTES + f->elements * f->type.width;
         if (f->size < want) {
             rt_say("%s: byte %lld: error: the file is truncated: its header "
-                   "promises %lld tokens, it holds %lld",
+                   "states %lld tokens, the file has %lld",
                    f->path, (long long)f->size, (long long)f->elements,
                    (long long)((f->size - HEADER_BYTES) / f->type.width));
             return false;

@@ -47,8 +47,8 @@ bool rt_evaluate_open(RtRun *run)
         return true;
     }
     if (!run->model->eval) {
-        return refuse(run, "--val: the program was built without an evaluation "
-                           "program; run parc again");
+        return refuse(run, "--val: the program cannot evaluate; compile it again "
+                           "without --no-eval");
     }
     if (!rt_data_open(&run->val, o->val, false, o->seed, run->model,
                       o->program)) {

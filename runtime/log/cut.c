@@ -1,9 +1,9 @@
 /* cut.c: finds the lines of a log that a resumed run writes again.
  *
  * A run that was killed has logged steps after its last checkpoint. The resumed
- * run executes these steps again and would log them a second time. A line that
- * is not complete, as of a run that was killed or a disk that was full, ends
- * the part that is kept too.
+ * run executes these steps again and would log them a second time. Lines from
+ * the first incomplete one on, which a killed run or a full disk leaves, are
+ * removed too.
  *
  * example   step 20:  {"step": 19, …}    {"step": 19, …}
  *                     {"step": 20, …} -> {"step": 20, …}

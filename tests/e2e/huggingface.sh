@@ -63,7 +63,7 @@ check "another configuration" mv "$work/config.json" "$qwen3/made/config.json"
 check "its differences" test "$(notes "$qwen3/made" | sed 's/.*note: //')" = \
     "rms_norm_eps is 1e-05; the program has 1e-06
 rope_theta is 10000; the program has 1000000
-it scales rotary embeddings ('llama3'); the program does not"
+rotary embeddings are scaled ('llama3'); the program does not scale them"
 check "a log over a shard" sh -c "! '$qwen3/train' --init '$qwen3/made' --log \
     '$qwen3/made/model-00001-of-00005.safetensors' 2>'$work/err' &&
     grep -F -- '--log would overwrite what --init reads' '$work/err'"

@@ -340,8 +340,8 @@ check "big-endian" refused x=big.npy,$rest "type '>f4'"
 check "another shape" refused x=shape.npy,$rest \
     "shape [40, 3, 2]; 'x' takes [samples, 2, 3]"
 check "one dim" refused x=flat.npy,$rest "shape [240]; 'x' takes"
-check "too short" refused x=short.npy,$rest "short.npy: byte " "promises 41"
-check "too long" refused x=long.npy,$rest "long.npy: byte " "promises 39"
+check "too short" refused x=short.npy,$rest "short.npy: byte " "states 41"
+check "too long" refused x=long.npy,$rest "long.npy: byte " "states 39"
 check "no samples" refused x=none.npy,$rest "at least one sample"
 check "NaN" refused x=nan.npy,$rest "nan.npy: byte " "element 100 of 'x' is" \
     "not a finite number"

@@ -413,7 +413,7 @@ static void bad_data(Check *c)
     write_file("llmc", header, 1024 + 119);
     refuses(c, 2, "--data llmc", 1,
             "llmc: byte 1143: error: the file is truncated: its header "
-            "promises 60 tokens, it holds 59");
+            "states 60 tokens, the file has 59");
     header[2] = 0;
     write_file("llmc", header, 1024 + 120);
     refuses(c, 2, "--data llmc", 1, "the file ends after 0 tokens; a sequence");

@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,7 +28,8 @@
 /* STAGE: bytes that are collected for one write. NEAR: bytes that stay in the
  * cache from the copy to the checksum. FLUSH: the kernel is asked to begin
  * writing after this many bytes, so that the final sync is short. */
-enum { STAGE = 4 << 20, NEAR = 256 << 10, FLUSH = 32 << 20, ALIGN = 4096 };
+enum { STAGE = 4 << 20, NEAR = 256 << 10, FLUSH = 32 << 20, ALIGN = 4096,
+       LARGE_PAGE = 2 << 20 };
 
 bool rt_param_is_saved(const ParcParam *p)
 {
@@ -388,9 +390,10 @@ int rt_pieces_write(RtPieces *p, const ParcModel *model, const char *directory,
 {
     int error = 0;
     void *stage = NULL;
-    if (posix_memalign(&stage, ALIGN, STAGE) != 0) {
+    if (posix_memalign(&stage, LARGE_PAGE, STAGE) != 0) {
         return ENOMEM;
     }
+    madvise(stage, STAGE, MADV_HUGEPAGE); /* one range of memory for a disk */
     for (int i = 0; i < p->files && p->n > 0 && !error; i++) {
         char name[RT_SAVE_NAME];
         rt_piece_file(p->rank, i, name);

@@ -103,11 +103,24 @@ static bool computes(const RtRun *run)
     return o->dry_run || o->steps > 0 || o->eval || run->prompt;
 }
 
+/* A missing --resume would otherwise look like a badly trained model. */
+static void note_untrained(const RtRun *run)
+{
+    const RtOptions *o = &run->options;
+    if ((o->eval || run->prompt) && run->done == 0 && o->init.n == 0) {
+        rt_note(o->program, "the weights are initial values: the model is not "
+                            "trained; --resume or --init reads trained ones");
+    }
+}
+
 /* What follows the training steps, unless a signal has stopped them. */
 static void read_model(ParcRt *rt, RtRun *run)
 {
     if (rt_agree_status(rt->world) != 0) {
         return;
+    }
+    if (rt->rank == 0) {
+        note_untrained(run);
     }
     if (run->options.eval) {
         rt_evaluate_only(rt, run);

@@ -71,7 +71,8 @@ check "sampling after training continues it" \
 check "a prompt longer than the sequence" text_of 1x1 --sample \
     "A prompt of more than thirty-two bytes, of which the last are read"
 
-refused() { # refused STATUS TEXT PROGRAM OPTIONS…
+# says STATUS TEXT PROGRAM OPTIONS…: it prints TEXT and ends with STATUS.
+says() {
     want=$1 phrase=$2 program=$3
     shift 3
     "$work/$program" "$@" >"$work/out" 2>&1
@@ -79,14 +80,16 @@ refused() { # refused STATUS TEXT PROGRAM OPTIONS…
     cat "$work/out"
     [ $status = "$want" ] && grep -qF -- "$phrase" "$work/out"
 }
-check "text for a model of words" refused 1 "--sample-ids takes token ids" \
+check "weights that are not trained: a note" says 0 \
+    "the weights are initial values" llama-1x1 --sample-ids 1 --tokens 1
+check "text for a model of words" says 1 "--sample-ids takes token ids" \
     llama-1x1 --sample hello
-check "an id beyond the vocabulary" refused 1 \
+check "an id beyond the vocabulary" says 1 \
     "--sample-ids: token 512 is beyond the vocabulary of 512" llama-1x1 \
     --sample-ids 1,512
-check "no id" refused 1 "needs at least one token" llama-1x1 --sample-ids ,
-check "text as ids" refused 1 "not 'x1'" llama-1x1 --sample-ids "3,x1"
-check "too many tokens" refused 1 "--tokens takes at most 1073741824" \
+check "no id" says 1 "needs at least one token" llama-1x1 --sample-ids ,
+check "text as ids" says 1 "not 'x1'" llama-1x1 --sample-ids "3,x1"
+check "too many tokens" says 1 "--tokens takes at most 1073741824" \
     llama-1x1 --sample-ids 1 --tokens 4611686018427387902
 # Weights that are not numbers: safetensors with f32 of NaN.
 "$work/llama-1x1" --steps 0 --export "$work/nan.st" 2>"$work/log"
@@ -97,15 +100,15 @@ first = 8 + struct.unpack("<Q", data[:8])[0]
 data[first:] = struct.pack("<f", float("nan")) * ((len(data) - first) // 4)
 open(sys.argv[1], "wb").write(data)
 EOF
-check "logits of NaN" refused 1 "cannot sample token 1: 'logits' is not finite" \
+check "logits of NaN" says 1 "cannot sample token 1: 'logits' is not finite" \
     llama-1x1 --sample-ids 1 --init "$work/nan.st"
-check "--temperature alone" refused 2 "--temperature needs --sample" \
+check "--temperature alone" says 2 "--temperature needs --sample" \
     llama-1x1 --temperature 1
-check "a negative temperature" refused 2 "takes a number from 0" llama-1x1 \
+check "a negative temperature" says 2 "takes a number from 0" llama-1x1 \
     --sample-ids 1 --temperature -1
 sed 's/, logits$//' examples/llama.pdl >"$work/loss.pdl"
 # shellcheck disable=SC2086
 check "a model that returns the loss alone compiles" "$PARC" \
     "$work/loss.pdl" --target cpu $llama_sizes -o "$work/loss"
-check "it has no logits" refused 1 "return loss, logits" loss --sample-ids 1
+check "it has no logits" says 1 "return loss, logits" loss --sample-ids 1
 finish

@@ -12,10 +12,10 @@
  *
  * The writer keeps a moderate pace, so that the steps keep the memory's
  * bandwidth. The next save, and the end of the run, wait for the writer, which
- * then hurries. Hence at most one
- * save is in flight, and a killed run loses at most the state of one interval
- * more than with synchronous saves. Rank 0 reports a failure after the step
- * during which it was found; it counts like that of a synchronous save.
+ * then hurries; if a save had to wait, later ones hurry from the start. Hence at
+ * most one save is in flight, and a killed run loses at most the state of one
+ * interval more than with synchronous saves. Rank 0 reports a failure after the
+ * step during which it was found; it counts like that of a synchronous save.
  *
  * The staging buffer has the rank's parameters and optimizer states one after
  * the other. A copy of the model with these offsets describes it, so that
@@ -219,6 +219,7 @@ static bool join(ParcRt *rt, RtRun *run)
 void rt_async_save(ParcRt *rt, RtRun *run, int64_t step)
 {
     RtAsync *a = &run->async;
+    a->late |= a->busy && !atomic_load(&a->ready);
     join(rt, run);
     a->saver = run->saver;
     a->save = rt_save_start(rt, run, step);
@@ -226,7 +227,7 @@ void rt_async_save(ParcRt *rt, RtRun *run, int64_t step)
     a->count++;
     copy_state(rt, a);
     atomic_store(&a->ready, false);
-    atomic_store(&a->pace.hurry, false);
+    atomic_store(&a->pace.hurry, a->late);
     int error = pthread_create(&a->thread, NULL, write_save, a);
     if (error) {
         rt_fail(rt, "cannot start a thread: %s; 'ulimit -u' is a limit to their "

@@ -19,6 +19,7 @@ typedef struct RtAsync {
     pthread_t thread;
     _Atomic bool ready; /* the thread has done its work */
     RtPace pace;        /* of its writes */
+    bool late; /* a save was not complete when the next one began */
     /* What the thread works on. */
     const ParcRt *rt;
     RtSaver saver;

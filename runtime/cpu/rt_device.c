@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <linux/mman.h>
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -106,12 +107,15 @@ void rt_device_staging_free(ParcRt *rt, char *at, int64_t bytes)
 
 void rt_device_stage(ParcRt *rt, char *to, int64_t offset, int64_t bytes)
 {
-    enum { CHUNK = 1 << 20 };
+    enum { FEW = 1 << 20 };
     const char *from = rt->arena + offset;
-#pragma omp parallel for schedule(static) if (bytes > CHUNK)
-    for (int64_t at = 0; at < bytes; at += CHUNK) {
-        int64_t n = at + CHUNK < bytes ? CHUNK : bytes - at;
-        memcpy(to + at, from + at, (size_t)n);
+    int64_t parts = bytes > FEW ? omp_get_max_threads() : 1;
+    /* One copy for each thread: long copies bypass the caches. */
+#pragma omp parallel for schedule(static) if (parts > 1)
+    for (int64_t i = 0; i < parts; i++) {
+        int64_t begin = bytes / parts * i;
+        int64_t end = i + 1 < parts ? bytes / parts * (i + 1) : bytes;
+        memcpy(to + begin, from + begin, (size_t)(end - begin));
     }
 }
 

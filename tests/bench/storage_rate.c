@@ -47,19 +47,22 @@ static char *memory(size_t bytes)
     return at;
 }
 
-/* `direct`: past the page cache; BYTES are a multiple of 4096. */
+/* Writes from memory of the file's size, as a save does, whose bytes are not
+ * in the CPU's cache. `direct`: past the page cache; BYTES are a multiple of
+ * 4096. */
 static void write_file(const char *path, int64_t bytes, int direct)
 {
-    char *piece = memory(PIECE);
+    char *from = memory((size_t)bytes);
     double begin = now();
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | direct,
                     0666);
-    for (int64_t left = bytes; left > 0;) {
-        ssize_t did = write(file, piece, left < PIECE ? (size_t)left : PIECE);
+    for (int64_t at = 0; at < bytes;) {
+        int64_t n = bytes - at < PIECE ? bytes - at : PIECE;
+        ssize_t did = write(file, from + at, (size_t)n);
         if (did <= 0) {
             fail(path);
         }
-        left -= did;
+        at += did;
     }
     if (fsync(file) != 0 || close(file) != 0) {
         fail(path);

@@ -201,7 +201,8 @@ launched_rank() {
     all_end 143 && stops_after_a_step
 }
 check "SIGTERM to one launched rank" launched_rank
-# One rank dies, or all; the others end with an error that names it.
+# One rank is killed, or all, one after the other. A rank that sees the death
+# of another before it is killed itself ends with an error.
 launched_dies() { # launched_dies one|all
     launched
     until [ "$(wc -l <"$work/log")" -gt 3 ]; do sleep 0.05; done
@@ -212,7 +213,8 @@ launched_dies() { # launched_dies one|all
     for process in $ranks; do
         wait "$process"
         status=$?
-        [ $status = 137 ] || [ "$1$status" = one1 ] || return 1
+        [ $status = 137 ] || [ $status = 1 ] ||
+            { echo "exit status $status"; return 1; }
     done
 }
 check "kill -9 of a launched rank" launched_dies one

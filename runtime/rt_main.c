@@ -318,6 +318,7 @@ static void release(RtRun *run)
     rt_data_close(&run->data);
     rt_resume_close(&run->resume);
     rt_saver_close(&run->saver);
+    rt_report_release(&run->report);
     rt_data_close(&run->val);
     rt_sample_close(run);
     rt_weights_close(&run->weights);

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rt_device.h"
@@ -120,4 +121,10 @@ void rt_report_end(RtReport *r, ParcRt *rt, int64_t done)
     rt_progress_end(&r->progress, done);
     rt_log_close(&r->log, rt);
     rt_events_close(&r->events, rt);
+}
+
+void rt_report_release(RtReport *r)
+{
+    free(r->events.path);
+    r->events.path = NULL;
 }

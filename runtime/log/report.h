@@ -84,6 +84,8 @@ void rt_report_step(RtReport *r, ParcRt *rt, const RtRecord *record);
 void rt_report_skip(const RtReport *r, int64_t step, double from, double to);
 /* Prints the summary and closes the files. `done`: the last completed step. */
 void rt_report_end(RtReport *r, ParcRt *rt, int64_t done);
+/* Frees memory, also in a process that is no rank. */
+void rt_report_release(RtReport *r);
 
 /* ---- parts ---- */
 

@@ -154,6 +154,10 @@ static void read_tensor(RtJson *j, RtResume *c, RtSavedTensor *t)
                     elements -= (p->end - p->begin) / (int64_t)sizeof(float);
                     t->n++;
                 }
+                if (elements < 0) {
+                    rt_json_fail(j, "the pieces have more elements than the "
+                                    "tensor");
+                }
             }
         } else {
             rt_json_fail(j, "expected dtype, shape and pieces, each once");

@@ -178,6 +178,11 @@ no_index() { whole && rm "$last/index.json" && resumes 2 index.json; }
 damaged_index() {
     whole && truncate -s -200 "$last/index.json" && resumes 2 index.json
 }
+repeated_piece() {
+    whole && jq '.tensors[].pieces |= . + .[:1]' "$last/index.json" \
+        >"$work/index" && mv "$work/index" "$last/index.json" &&
+        resumes 2 "the pieces have more elements than the tensor"
+}
 flipped() {
     whole && at=$(($(wc -c <"$file") - 100)) &&
         byte=$(od -An -tu1 -j $at -N 1 "$file") &&
@@ -190,6 +195,7 @@ check "a missing file" missing
 check "a truncated file" truncated
 check "a missing index" no_index
 check "a truncated index" damaged_index
+check "an index that lists a piece twice" repeated_piece
 check "a flipped bit" flipped
 # shellcheck disable=SC2086
 check "another model compiles" compile "$work/other" llama 1x1 $llama_sizes \

@@ -437,7 +437,7 @@ static void kinds_of_data(Check *c)
             "text: byte 2960: error: the file is truncated: a token has 2 bytes");
     write_file("utf8", "na\xC3\xAFve caf\xC3\xA9s \xE2\x82\xAC\n", 18);
     refuses(c, 1, "--data utf8", 1, "the file is text");
-    write_file("latin", "na\xEFve caf\xE9s and more, and more, and more!\n", 44);
+    write_file("latin", "na\xEFve caf\xE9s and more, and more, and more!\n", 42);
     refuses(c, 1, "--data latin", 1, "is beyond the vocabulary of 128");
     refuses(c, 1, "--data -", 1, "cannot read '-': standard input cannot be mapped");
     static const char note[] = "train: note: no --data: training on synthetic "

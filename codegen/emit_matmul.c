@@ -118,7 +118,7 @@ void emit_matmuls(Emitter *e, const Region *r)
             continue;
         Arena *a = e->p->arena;
         const char *scratch = "";
-        int block = e->memory->workspace[op->id];
+        int block = op->workspace;
         if (block >= 0)
             scratch = arena_printf(
                 a, ", .scratch = AT_%s, .scratch_bytes = %lld",

@@ -33,7 +33,7 @@ static const char *part_text(Emitter *e, Value *from, Value *to, MoveBox b)
         a, "{.src = %s, .dst = %s, .outer = %lld, .inner = %lld",
         value_row_offset(e, from), value_offset(e, to), (long long)b.outer,
         (long long)b.inner);
-    if (value_is_inside(e, from))
+    if (value_is_inside(from))
         text = arena_printf(a, "%s, .inside = true", text);
     if (b.middle)
         text = arena_printf(a, "%s, .middle = %lld", text,
@@ -238,7 +238,7 @@ static void emit_concat(Emitter *e, const Op *op)
 /* The distance in elements between consecutive layers of a stack. */
 static int64_t layer_step(const Emitter *e, Value *v)
 {
-    int64_t row = e->memory->value[live_root(v)->id].row;
+    int64_t row = live_place(v)->row;
     return row ? row / dtype_size(v->type.dtype)
                : type_flat_run(&v->type, &e->p->mesh);
 }

@@ -39,7 +39,7 @@ static void declare(Emitter *e, Value *v)
 static void declare_all(Emitter *e, const Op *op)
 {
     bool onto = op->kind == OP_embedding_add &&
-                issue_same_place(e->p, op->out[0], op->arg[0]);
+                issue_same_place(op->out[0], op->arg[0]);
     for (int i = onto; i < op->nargs; i++)
         declare(e, op->arg[i]);
     for (int i = 0; i < op->nouts; i++)
@@ -64,7 +64,7 @@ void emit_comment(Emitter *e, const Op *op, const char *detail)
 /* The workspace of an op as a pointer expression; "NULL" if it has none. */
 static const char *workspace(const Emitter *e, const Op *op)
 {
-    int block = e->memory->workspace[op->id];
+    int block = op->workspace;
     if (block < 0)
         return "NULL";
     return arena_printf(e->p->arena, "(float *)(A + AT_%s)",
@@ -82,7 +82,7 @@ static void emit_fused(Emitter *e, const Op *op)
         call = arena_printf(a, "%s, %s", call, value_variable(e, op->out[i]));
     for (int i = 0; i < op->nargs; i++)
         call = arena_printf(a, "%s, %s", call, value_variable(e, op->arg[i]));
-    if (e->memory->workspace[op->id] >= 0)
+    if (op->workspace >= 0)
         call = arena_printf(a, "%s, %s", call, workspace(e, op));
     out_code(e->o, "%s);", call);
 }
@@ -182,7 +182,7 @@ static void emit_embedding_add(Emitter *e, const Op *op)
     const Type *table = &op->out[0]->type;
     const char *to = value_variable(e, op->out[0]);
     emit_comment(e, op, "");
-    if (!issue_same_place(e->p, op->out[0], op->arg[0]))
+    if (!issue_same_place(op->out[0], op->arg[0]))
         out_code(e->o, "parc_move(rt, %s, %s, %lld);", to,
                  value_variable(e, op->arg[0]),
                  (long long)type_local_bytes(table, m));
@@ -362,7 +362,7 @@ static void make_attention(Emitter *e, const Region *r)
             continue;
         bool grad = op->kind == OP_attention_grad;
         Value *const *qkv = op->arg + (grad ? 1 : 0);
-        int block = e->memory->workspace[op->id];
+        int block = op->workspace;
         if (qkv[0]->type.dtype == DT_F32 || block < 0)
             continue;
         out_code(e->o, "parc_attention_ready(rt, &%s}, %s, %lld);",

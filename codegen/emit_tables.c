@@ -177,7 +177,7 @@ static void input_row(Emitter *e, const Input *in)
     if (micro > 1)
         out(o, " .micro = %lld,", (long long)micro);
     const char *offset = "-1";
-    if (in->value && e->memory->value[in->value->id].block >= 0)
+    if (in->value && live_place(in->value)->block >= 0)
         offset = value_offset(e, in->value);
     out(o, "\n     .batch_axes = %s, .offset = %s},\n",
         axes_expression(e, axes), offset);
@@ -237,14 +237,14 @@ static bool has_rooms(const Emitter *e)
 {
     for (; e; e = e->next)
         for (int i = 0; i < e->ncollectives; i++)
-            if (e->memory->workspace[e->collective[i].op->id] >= 0)
+            if (e->collective[i].op->workspace >= 0)
                 return true;
     return false;
 }
 
 static void room_row(const Emitter *e, const CollectiveInfo *c)
 {
-    int block = e->memory->workspace[c->op->id];
+    int block = c->op->workspace;
     const char *at = "0";
     if (block >= 0)
         at = arena_printf(e->p->arena, "AT_%s, %lld", e->block_name[block],

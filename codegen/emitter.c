@@ -204,7 +204,7 @@ const char *value_row_offset(const Emitter *e, Value *v)
 {
     Arena *a = e->p->arena;
     v = live_root(v);
-    const Place *at = &e->memory->value[v->id];
+    const Place *at = live_place(v);
     if (at->block < 0)
         bug("emit: %%%s has no memory", v->name);
     const char *text = arena_printf(a, "AT_%s", e->block_name[at->block]);
@@ -219,15 +219,15 @@ const char *value_row_offset(const Emitter *e, Value *v)
     return text;
 }
 
-bool value_is_inside(const Emitter *e, Value *v)
+bool value_is_inside(const Value *v)
 {
-    return e->memory->value[live_root(v)->id].cut != 0;
+    return live_place(v)->cut != 0;
 }
 
 const char *value_offset(const Emitter *e, Value *v)
 {
     const char *row = value_row_offset(e, v);
-    const Place *at = &e->memory->value[live_root(v)->id];
+    const Place *at = live_place(v);
     if (!at->cut)
         return row;
     return arena_printf(e->p->arena, "%s + parc_index(rt, %s) * %lld", row,

@@ -58,7 +58,7 @@ const char *value_offset(const Emitter *e, Value *v);
 /* value_is_inside: whether v is a parameter's shard that is stored in place
  * inside the gathered parameter, which stays resident. value_row_offset: the
  * offset at which the gathered layer begins. */
-bool value_is_inside(const Emitter *e, Value *v);
+bool value_is_inside(const Value *v);
 const char *value_row_offset(const Emitter *e, Value *v);
 
 /* The segment that contains a block, NULL: the rank's own part of the arena;

@@ -18,7 +18,7 @@ static void count(Op *op, void *context)
     c->n.kernels += op->kind == OP_fused;
     c->n.matmuls += op_is_einsum(op->kind);
     c->n.work += op->phase != PH_INIT && op->kind != OP_base &&
-                 op->kind != OP_loop && !issue_is_silent(c->p, op);
+                 op->kind != OP_loop && !issue_is_silent(op);
 }
 
 /* Ops in the bodies of fused ops are no statements. */

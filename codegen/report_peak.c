@@ -48,7 +48,7 @@ static void note(Sources *s, int block, const char *name, BlockSource from)
 
 static void note_value(Sources *s, const Value *v, const Op *op)
 {
-    note(s, s->p->memory->value[v->id].block, v->name,
+    note(s, live_place(v)->block, v->name,
          (BlockSource){v->loc, op->path, &v->type});
 }
 
@@ -56,7 +56,7 @@ static void note_op(Op *op, void *context)
 {
     Sources *s = context;
     const char *name = op->nouts ? op->out[0]->name : op_info(op->kind)->name;
-    note(s, s->p->memory->workspace[op->id], name,
+    note(s, op->workspace, name,
          (BlockSource){op->loc, op->path, NULL});
     for (int i = 0; i < op->nouts; i++)
         note_value(s, op->out[i], op);
@@ -70,7 +70,7 @@ const BlockSource *report_block_sources(const Program *p)
     ir_walk(p->step, note_op, &s);
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
-        int block = pm->value ? p->memory->value[pm->value->id].block : -1;
+        int block = pm->value ? live_place(pm->value)->block : -1;
         if (block >= 0)
             s.at[block].loc = pm->loc;
     }

@@ -46,11 +46,6 @@ static const char *kind_of(OpKind op)
     return op_info(op)->name;
 }
 
-bool work_is_silent(const Program *p, const Op *op)
-{
-    return issue_is_silent(p, op);
-}
-
 Loc work_loc(const WorkInfo *w)
 {
     bool reason = op_is_collective(w->op->kind) && w->op->why.loc.line;
@@ -187,7 +182,7 @@ static void walk(Walk *w, const Region *r)
             w->loop[w->nloops++] = op;
             walk(w, op->body);
             w->nloops--;
-        } else if (!work_is_silent(w->p, op)) {
+        } else if (!issue_is_silent(op)) {
             add(w, op);
         }
     }

@@ -37,8 +37,4 @@ bool work_goes_both_ways(const Op *op);
  * that causes it, if any; else the line of the model. */
 Loc work_loc(const WorkInfo *w);
 
-/* Whether the op has no statement: a parameter, input or output of the step, a
- * view, or a copy to the same address. */
-bool work_is_silent(const Program *p, const Op *op);
-
 #endif

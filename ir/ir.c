@@ -131,6 +131,7 @@ Value *ir_new_value(Program *p, const char *hint, Type t, Loc loc)
 Op *ir_raw_op(Program *p, OpKind kind, int nargs, int nouts)
 {
     Op *op = NEW(p->arena, Op);
+    op->workspace = -1;
     op->id = p->nops++;
     op->kind = kind;
     op->nargs = nargs;

@@ -83,6 +83,7 @@ struct Value {
     int index;        /* among def's results, or region's arguments */
     Loc loc;
     Why why[MAX_AXES];
+    const struct Place *place; /* its address, see ir/memory.h; NULL: none */
 };
 
 /* An attribute; ops.def has each op's attributes and their types. */
@@ -110,6 +111,7 @@ struct Op {
     int ncarry, nstack;   /* loop: the first ncarry arguments are carries, the
                            * next nstack stacks, the others free */
     int stream;           /* set by `schedule` */
+    int workspace;        /* its workspace's block, see ir/memory.h; -1: none */
     bool again;           /* set by `recompute`: repeats a forward op for the
                            * backward pass */
     Loc loc;              /* in the model */
@@ -336,7 +338,7 @@ struct Program {
     struct NameTable *names;
     const struct UnitTable *units; /* by parameter, see units_index; NULL: not
                                     * indexed */
-    struct MemoryPlan *memory; /* after `memory`; see passes/memory.h */
+    struct MemoryPlan *memory; /* after `memory`; see ir/memory.h */
     struct StreamPlan *streams; /* after `events`; see passes/streams.h */
     const char **equal_kernel; /* of a forward program, by op id: the name of an
                                 * equal kernel of an earlier program, or NULL;

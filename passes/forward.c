@@ -68,9 +68,9 @@ void forward_raise_arena(Program *p, int64_t own)
             memory_set_arena(t->forward[k]->memory, t->memory, most);
 }
 
-static bool same_storage(const Program *p, const Param *a, const Param *b)
+static bool same_storage(const Param *a, const Param *b)
 {
-    const Place *at = a->value ? &p->memory->value[a->value->id] : NULL;
+    const Place *at = a->value ? live_place(a->value) : NULL;
     return type_same_shape(&a->type, &b->type) &&
            a->type.dtype == b->type.dtype && a->kept == b->kept &&
            a->shared == b->shared && a->host == b->host &&
@@ -88,7 +88,7 @@ const char *forward_differs(const Program *p)
         return "the mesh";
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i], *t = forward_param(p, pm);
-        if (!t || !same_storage(p, pm, t))
+        if (!t || !same_storage(pm, t))
             return pm->name;
     }
     return NULL;

@@ -39,10 +39,10 @@ const char *stream_name(int stream)
 
 /* ---- ops without a statement --------------------------------------------- */
 
-bool issue_same_place(const Program *p, const Value *x, const Value *y)
+bool issue_same_place(const Value *x, const Value *y)
 {
-    const Place *a = &p->memory->value[live_root((Value *)x)->id];
-    const Place *b = &p->memory->value[live_root((Value *)y)->id];
+    const Place *a = live_place(x);
+    const Place *b = live_place(y);
     bool same = a->block == b->block && a->nstrides == b->nstrides;
     for (int i = 0; same && i < a->nstrides; i++)
         same = a->loop[i] == b->loop[i] && a->stride[i] == b->stride[i] &&
@@ -50,7 +50,7 @@ bool issue_same_place(const Program *p, const Value *x, const Value *y)
     return same;
 }
 
-bool issue_is_silent(const Program *p, const Op *op)
+bool issue_is_silent(const Op *op)
 {
     switch ((int)op->kind) {
     case OP_param:
@@ -60,7 +60,7 @@ bool issue_is_silent(const Program *p, const Op *op)
     case OP_assign:
         return true;
     case OP_copy:
-        return issue_same_place(p, op->out[0], op->arg[0]);
+        return issue_same_place(op->out[0], op->arg[0]);
     }
     return live_is_view(op->kind);
 }
@@ -270,7 +270,7 @@ static void add_group(const Order *o, Issues *list, const Op *gather,
 {
     for (const Op *op = gather->region->first; op; op = op->next)
         if (o->ahead->gather[op->id] == gather &&
-            !issue_is_silent(o->p, op))
+            !issue_is_silent(op))
             add(o, list, op, kind, turns);
 }
 
@@ -283,7 +283,7 @@ static void add_lead(const Order *o, Issues *list, const Lead *lead)
         add_group(o, list, lead->gather, ISSUE_FIRST, lead->turns);
     for (const Op *op = lead->gather->region->first; op; op = op->next)
         if (o->ahead->leads[op->id] == lead->gather &&
-            !issue_is_silent(o->p, op))
+            !issue_is_silent(op))
             add(o, list, op, ISSUE_HERE, 0);
     for (int i = from; i < list->n; i++) {
         list->at[i].at = lead->at;
@@ -364,7 +364,7 @@ static IssueList order_region(const Order *o, const Region *r)
             continue;
         }
         add_leads(o, &list, op, -1);
-        if (!issue_is_silent(o->p, op) && !o->ahead->gather[op->id] &&
+        if (!issue_is_silent(op) && !o->ahead->gather[op->id] &&
             !(led && is_led(o, led, 0)))
             add(o, &list, op, ISSUE_HERE, 0);
         if (r->owner && live_is_unit_gather(op))

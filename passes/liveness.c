@@ -24,6 +24,13 @@ Value *live_root(Value *v)
     return v;
 }
 
+const Place *live_place(const Value *v)
+{
+    static const Place nowhere = {.block = -1};
+    const Place *at = live_root((Value *)v)->place;
+    return at ? at : &nowhere;
+}
+
 /* Whether v is the stored shard of a parameter that stays gathered, or a layer
  * of it. */
 static bool is_kept(const Program *p, const Value *v)

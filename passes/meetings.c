@@ -78,7 +78,7 @@ static Use use_of(const Walk *w, const Op *op, const Access *a, int *block)
     const MemoryPlan *m = w->p->memory;
     if (!a->value)
         return USE_NOTHING;
-    const Place *at = &m->value[live_root((Value *)a->value)->id];
+    const Place *at = live_place(a->value);
     *block = at->block;
     if (!m->block[at->block].shared)
         return USE_NOTHING;

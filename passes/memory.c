@@ -75,9 +75,9 @@ int64_t memory_local_bytes(const Memory *m, const Value *v)
 
 /* ---- persistent values --------------------------------------------------- */
 
-void memory_place_value(Memory *m, const Value *v, Place at)
+void memory_place_value(Memory *m, Value *v, Place at)
 {
-    m->plan->value[v->id] = at;
+    v->place = arena_copy(m->p->arena, &at, sizeof at);
 }
 
 static void bind(Memory *m, Value *v, Place at)
@@ -152,7 +152,7 @@ static void place_params(Memory *m)
         if (op->kind != OP_assign)
             continue;
         Param *pm = &p->param.at[op->attr[0].i];
-        bind(m, op->arg[0], m->plan->value[pm->value->id]);
+        bind(m, op->arg[0], *live_place(pm->value));
     }
 }
 
@@ -196,7 +196,7 @@ static void place_loop(Memory *m, Op *loop)
     Region *body = loop->body;
     int begin = m->live.begin[loop->id];
     for (int i = 0; i < loop->nargs; i++) {
-        Place at = m->plan->value[live_root(loop->arg[i])->id];
+        Place at = *live_place(loop->arg[i]);
         if (i >= loop->ncarry && i < loop->ncarry + loop->nstack)
             at = slice_of(m, at, loop, body->arg[i]);
         memory_place_value(m, body->arg[i], at);
@@ -204,7 +204,7 @@ static void place_loop(Memory *m, Op *loop)
     for (int i = 0; i < loop->nouts; i++) {
         Value *result = loop->out[i];
         if (i < loop->ncarry) {
-            Place at = m->plan->value[live_root(loop->arg[i])->id];
+            Place at = *live_place(loop->arg[i]);
             memory_extend(m, at.block, begin, m->live.last_use[result->id]);
             memory_place_value(m, result, at);
             if (live_root(body->yield[i]) != body->arg[i])
@@ -215,7 +215,7 @@ static void place_loop(Memory *m, Op *loop)
         bool gathered = memory_place_gathered(m, result);
         bool fresh = !gathered && !m->is_bound[result->id];
         if (gathered)
-            at = m->plan->value[result->id];
+            at = *live_place(result);
         else if (!fresh)
             at = m->bound[result->id];
         else
@@ -239,7 +239,7 @@ static void place_region(Memory *m, Region *r)
             place_loop(m, op);
         } else if (live_is_view(op->kind)) {
             memory_place_value(m, op->out[0],
-                               m->plan->value[live_root(op->arg[0])->id]);
+                               *live_place(op->arg[0]));
         } else if (op->kind == OP_all_gather && op->attr[2].i > 0 &&
                    r->owner) {
             memory_place_prefetched(m, op);
@@ -267,7 +267,7 @@ static void hold_block(Memory *m, int block, Awaited until)
 
 static void hold(Memory *m, Value *v, Awaited until)
 {
-    hold_block(m, m->plan->value[live_root(v)->id].block, until);
+    hold_block(m, live_place(v)->block, until);
 }
 
 /* Extends the live range of what another stream reads or writes until compute
@@ -284,7 +284,7 @@ static void hold_memory(Op *op, void *context)
         hold(m, op->arg[i], until);
     for (int i = 0; i < op->nouts; i++)
         hold(m, op->out[i], until);
-    hold_block(m, m->plan->workspace[op->id], until);
+    hold_block(m, op->workspace, until);
 }
 
 /* ---- the pass ------------------------------------------------------------ */
@@ -294,7 +294,7 @@ bool memory_is_in_place(const Program *p, const Op *gather, int i)
     const MemoryPlan *m = p->memory;
     if (!m || !live_gathered_from(p, gather->out[i]))
         return false;
-    const Place *at = &m->value[live_root(gather->out[i])->id];
+    const Place *at = live_place(gather->out[i]);
     return at->block >= 0 && m->block[at->block].shared;
 }
 
@@ -372,10 +372,6 @@ void pass_memory(Program *p, const TargetInfo *t)
     Memory m = {.p = p, .t = t, .plan = NEW(p->arena, MemoryPlan)};
     live_analyse(p, &m.live);
     m.ahead = issue_ahead(p, t);
-    m.plan->value = NEW_ARRAY(p->arena, Place, p->nvalues);
-    for (uint32_t i = 0; i < p->nvalues; i++)
-        m.plan->value[i].block = -1;
-    m.plan->workspace = NEW_ARRAY(p->arena, int, p->nops);
     m.bound = NEW_ARRAY(p->arena, Place, p->nvalues);
     m.is_bound = NEW_ARRAY(p->arena, bool, p->nvalues);
     m.class = memory_classes(p);

@@ -1,96 +1,19 @@
-/* memory.h: the memory plan: the address of every tensor of a rank.
- *
- * There is one arena with offsets fixed at compile time: persistent tensors
- * (shards of parameters, optimizer states, constants), inputs, and all that
- * lives for a part of the step. After the rank's own part of the arena follow
- * shared segments: the segment of a set of axes is one memory for all ranks
- * that differ only in these axes, and each rank counts an equal share of it.
- * The peak is the number of bytes that a rank counts; the lower bound is the
- * largest sum of live bytes at one time, with alignment and shares.
- *
- * The header also declares liveness.c and arena_pack.c.
+/* memory.h: declarations of the files that plan the memory of a program
+ * (ir/memory.h): liveness.c, memory_class.c, memory.c and arena_pack.c.
  */
 #ifndef PARC_PASSES_MEMORY_H
 #define PARC_PASSES_MEMORY_H
 
+#include "ir/memory.h"
 #include "passes/pass.h"
 
-enum { MAX_LOOP_DEPTH = 5 };
+/* ---- memory_class.c ------------------------------------------------------ */
 
-/* The address of a value: the block's offset + the sum of stride[k] * layer of
- * loop[k]; if modulo[k] > 0, the layer is taken modulo that (buffers that
- * iterations use in rotation, of a prefetched gather for example). A value has
- * strides if it is a slice, or is written directly into its slice of a loop's
- * stacked result. */
-typedef struct Place {
-    int block;      /* index into MemoryPlan.block; -1: no memory */
-    int nstrides;
-    const Op *loop[MAX_LOOP_DEPTH];
-    int64_t stride[MAX_LOOP_DEPTH]; /* bytes */
-    int64_t modulo[MAX_LOOP_DEPTH];
-    /* A parameter that stays gathered: `row` is the distance of two layers in
-     * bytes (0: contiguous); a shard begins at run `index` of its layer, where
-     * index is the rank's over the axes `cut` (0: not a shard). */
-    int64_t row, run;
-    uint32_t cut;
-} Place;
-
-typedef enum MemoryClass {
-    MEM_PARAMS,     /* shards of parameters */
-    MEM_GRADS,      /* gradients of parameters, full or sharded */
-    MEM_OPTIMIZER,  /* optimizer states */
-    MEM_GATHERED,   /* parameters gathered for use */
-    MEM_ACTIVATIONS,/* everything else, inputs and constants included */
-    MEM_WORKSPACE,  /* scratch of ops */
-    MEM_CLASSES
-} MemoryClass;
-/* memory_class.c */
 const char *memory_class_name(MemoryClass c);
 /* A 16-bit copy counts as parameter memory, other states as the optimizer's. */
 MemoryClass memory_class_of_param(const Param *pm);
 /* By value id, the class of a block that is made for the value. */
 const MemoryClass *memory_classes(const Program *p);
-
-/* One block of the arena and its live range. Times count ops in schedule
- * order; a value that is used in a loop but defined outside lives until the
- * loop ends. */
-typedef struct Block {
-    const char *name;  /* the value or op that it was made for */
-    MemoryClass class;
-    int64_t offset, bytes; /* bytes: aligned */
-    uint32_t shared;       /* axes whose ranks share it; 0: none */
-    int at;                /* in a forward program: the block of the training
-                            * step with the same bytes, plus 1; 0: none */
-    int64_t counted;       /* bytes that a rank counts: if shared, its share */
-    int first, last;
-    bool host;         /* in host memory, whose addresses begin where the arena
-                        * ends: not counted */
-} Block;
-
-/* The memory shared by the ranks that differ only in `axes`. */
-typedef struct Segment {
-    uint32_t axes;
-    int64_t offset, bytes;
-    int64_t counted; /* bytes that a rank counts */
-} Segment;
-
-typedef struct MemoryPlan {
-    int64_t peak, lower_bound;
-    int64_t own;         /* bytes of the arena that only this rank uses */
-    int64_t resident;    /* the first of them: what is kept between steps */
-    Segment segment[MAX_AXES]; /* after these, consecutive */
-    int nsegments;
-    int64_t extent;      /* end of the last segment */
-    int64_t at_peak[MEM_CLASSES]; /* bytes by class at the peak */
-    int peak_time;
-    int end;             /* one past the last time */
-    Place *value;        /* by value id */
-    int *workspace;      /* by op id: block, or -1 */
-    Block *block;
-    int nblocks;
-    int64_t host;        /* bytes in host memory */
-    const struct Ahead *ahead; /* hoisted statements */
-} MemoryPlan;
 
 /* Sets the bytes of a rank's own part of the arena; moves what follows it. In a
  * forward program the blocks of the training step have its offsets. */
@@ -109,6 +32,8 @@ typedef struct Liveness {
 bool live_is_view(OpKind kind);
 /* The value whose memory v uses, within its region. */
 Value *live_root(Value *v);
+/* The address of that value; its block is -1 if it has none. */
+const Place *live_place(const Value *v);
 /* The value that a rank stores for v: for an einsum_shard its reduce_scatter's
  * result. */
 const Value *live_made_as(const Value *v);

@@ -44,8 +44,8 @@ static void find_group(Holder *h, const Lead *lead)
         if (h->begin > h->live->begin[op->id])
             h->begin = h->live->begin[op->id];
         for (int i = 0; i < op->nouts; i++)
-            add_block(h, h->plan->value[live_root(op->out[i])->id].block);
-        add_block(h, h->plan->workspace[op->id]);
+            add_block(h, live_place(op->out[i])->block);
+        add_block(h, op->workspace);
     }
 }
 

@@ -32,14 +32,14 @@ int memory_add_block(Memory *m, const char *name, MemoryClass class,
 Place memory_whole_block(int block);
 /* Extends the block's live range. */
 void memory_extend(Memory *m, int block, int first, int last);
-void memory_place_value(Memory *m, const Value *v, Place at);
+void memory_place_value(Memory *m, Value *v, Place at);
 
 /* ---- memory_results.c ---------------------------------------------------- */
 
 /* Places v at its shard if it is gathered in place; false: it is not. */
 bool memory_place_gathered(Memory *m, Value *v);
 /* Gives v `slots` buffers that the iterations of its loop use in rotation. */
-void memory_place_slots(Memory *m, const Value *v, int64_t slots);
+void memory_place_slots(Memory *m, Value *v, int64_t slots);
 /* Places result i of an op. */
 void memory_place_result(Memory *m, Op *op, int i);
 /* Places the results of a prefetched gather: in rotating slots, or in its slice

@@ -39,7 +39,7 @@ static int reusable_operand(const Memory *m, const Op *op, int out)
 {
     for (int i = 0; i < op->nargs; i++) {
         const Value *root = live_root(op->arg[i]);
-        const Place *at = &m->plan->value[root->id];
+        const Place *at = live_place(op->arg[i]);
         if (!root->def || at->block < 0 || at->nstrides ||
             m->pinned[at->block] ||
             m->live.last_use[root->id] != m->live.begin[op->id] ||
@@ -53,10 +53,10 @@ static int reusable_operand(const Memory *m, const Op *op, int out)
     return -1;
 }
 
-static bool taken(const Memory *m, const Op *op, int upto, int block)
+static bool taken(const Op *op, int upto, int block)
 {
     for (int i = 0; i < upto; i++)
-        if (m->plan->value[op->out[i]->id].block == block)
+        if (live_place(op->out[i])->block == block)
             return true;
     return false;
 }
@@ -66,14 +66,14 @@ bool memory_place_gathered(Memory *m, Value *v)
     Value *shard = live_gathered_from(m->p, v);
     if (!shard)
         return false;
-    Place at = m->plan->value[live_root(shard)->id];
+    Place at = *live_place(shard);
     at.cut = 0;
     at.run = 0;
     memory_place_value(m, v, at);
     return true;
 }
 
-void memory_place_slots(Memory *m, const Value *v, int64_t slots)
+void memory_place_slots(Memory *m, Value *v, int64_t slots)
 {
     const Op *loop = v->region->owner;
     int64_t bytes = memory_align(m, memory_local_bytes(m, v));
@@ -104,19 +104,19 @@ static bool goes_on_elsewhere(const Memory *m, const Value *v)
  * fetch, from which `store` copies it. */
 static bool place_over_fetched(Memory *m, const Op *op, int out)
 {
-    const Value *v = op->out[out];
+    Value *v = op->out[out];
     int time = m->live.begin[op->id];
     if (!op->region->owner || op->stream != STREAM_COMPUTE ||
         m->live.last_use[v->id] >= m->live.finish[op->region->owner->id])
         return false;
     for (int i = 0; i < op->nargs; i++) {
         const Value *root = live_root(op->arg[i]);
-        const Place *at = &m->plan->value[root->id];
+        const Place *at = live_place(op->arg[i]);
         if (!root->def || m->ahead.gather[root->def->id] != root->def ||
             root->def->kind != OP_fetch ||
             m->live.last_use[root->id] != time ||
             memory_local_bytes(m, v) != memory_local_bytes(m, root) ||
-            taken(m, op, out, at->block) || !may_take_over(m, op, out, root, i))
+            taken(op, out, at->block) || !may_take_over(m, op, out, root, i))
             continue;
         memory_place_value(m, v, *at);
         return true;
@@ -130,7 +130,7 @@ static bool place_shard(Memory *m, const Op *op, int i)
 {
     if (op->kind != OP_einsum_shard)
         return live_is_shard(op, i);
-    const Value *made = live_made_as(op->out[i]);
+    Value *made = (Value *)live_made_as(op->out[i]);
     Place at = {0};
     if (m->is_bound[made->id])
         at = m->bound[made->id];
@@ -161,8 +161,8 @@ void memory_place_result(Memory *m, Op *op, int i)
     int time = m->live.begin[op->id], last = m->live.last_use[v->id];
     int operand = reusable_operand(m, op, i);
     if (operand >= 0) {
-        int block = m->plan->value[live_root(op->arg[operand])->id].block;
-        if (!taken(m, op, i, block)) {
+        int block = live_place(op->arg[operand])->block;
+        if (!taken(op, i, block)) {
             memory_extend(m, block, time, last);
             memory_place_value(m, v, memory_whole_block(block));
             return;
@@ -199,12 +199,12 @@ void memory_place_feeder(Memory *m, const Op *op)
 
 void memory_place_workspace(Memory *m, Op *op)
 {
-    m->plan->workspace[op->id] = -1;
+    op->workspace = -1;
     int64_t bytes = m->t->workspace(m->p, op, m->t);
     if (bytes <= 0)
         return;
     const char *name = op->nouts ? op->out[0]->name : op_info(op->kind)->name;
     int time = m->live.begin[op->id];
-    m->plan->workspace[op->id] =
+    op->workspace =
         memory_add_block(m, name, MEM_WORKSPACE, bytes, time, time);
 }

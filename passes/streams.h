@@ -163,10 +163,10 @@ IssueList *issue_list(StreamPlan *s, const Region *r);
 /* The loop whose body issues the statement; NULL: none. */
 const Op *issue_loop(const Issue *i);
 /* Whether two values have the same address in every iteration. */
-bool issue_same_place(const Program *p, const Value *x, const Value *y);
+bool issue_same_place(const Value *x, const Value *y);
 /* Ops without a statement: views, values that the runtime sets, copies of a
  * buffer to itself. */
-bool issue_is_silent(const Program *p, const Op *op);
+bool issue_is_silent(const Op *op);
 
 /* ---- meetings.c ---------------------------------------------------------- */
 

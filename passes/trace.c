@@ -66,7 +66,7 @@ static void stand_for_skipped(const Tracer *t, const Op *loop, int64_t stride,
 static void touch(Tracer *t, Value *v, bool write)
 {
     v = live_root(v);
-    const Place *at = &t->p->memory->value[v->id];
+    const Place *at = live_place(v);
     if (at->block < 0)
         return;
     Access a = {.write = write, .value = v,
@@ -86,7 +86,7 @@ static void touch(Tracer *t, Value *v, bool write)
 
 static void touch_scratch(Tracer *t, const Op *op)
 {
-    int block = t->p->memory->workspace[op->id];
+    int block = op->workspace;
     if (block < 0)
         return;
     const Block *b = &t->p->memory->block[block];
@@ -141,17 +141,28 @@ static bool is_late(const Issue *issue)
     return issue->at && issue->at->kind == OP_loop;
 }
 
+static void add_slots(Tracer *t, const Value *v)
+{
+    for (int i = 0; v->place && i < v->place->nstrides; i++)
+        if (v->place->modulo[i] > 0)
+            vec_push(t->p->arena, &t->slots[v->place->loop[i]->id],
+                     v->place->modulo[i]);
+}
+
+static void add_slots_of(Op *op, void *context)
+{
+    for (int i = 0; i < op->nouts; i++)
+        add_slots(context, op->out[i]);
+    for (int i = 0; op->body && i < op->body->nargs; i++)
+        add_slots(context, op->body->arg[i]);
+}
+
 /* Lists the slots of all loops, so that a loop need not search all values. */
 static void find_slots(Tracer *t)
 {
     Arena *a = t->p->arena;
     t->slots = NEW_ARRAY(a, Numbers, t->p->nops);
-    for (uint32_t v = 0; v < t->p->nvalues; v++) {
-        const Place *at = &t->p->memory->value[v];
-        for (int i = 0; at->block >= 0 && i < at->nstrides; i++)
-            if (at->modulo[i] > 0)
-                vec_push(a, &t->slots[at->loop[i]->id], at->modulo[i]);
-    }
+    ir_walk(t->p->step, add_slots_of, t);
     for (int i = 0; i < t->s->nevents; i++) {
         const Event *e = &t->s->event[i];
         if (e->loop)

@@ -126,7 +126,7 @@ static void touch(Follow *f, int act, int r, const Access *a)
     const MemoryPlan *m = f->p->memory;
     if (!a->value || a->begin < m->own)
         return;
-    const Place *at = &m->value[live_root((Value *)a->value)->id];
+    const Place *at = live_place(a->value);
     uint32_t axes = m->block[at->block].shared;
     if (!at->cut) {
         touch_bytes(f, act, r, a, axes, a->begin, a->end);

@@ -134,7 +134,7 @@ static void check_bound(Check *c, const Program *p, const char *name)
         int stays = live.begin[issue_lead_stays(lead)->id];
         led += lead->at != NULL;
         for (int k = 0; lead->at && k < lead->gather->nouts; k++) {
-            int block = plan->value[lead->gather->out[k]->id].block;
+            int block = live_place(lead->gather->out[k])->block;
             CHECK(c, plan->block[block].first <= live.begin[lead->at->id]);
             plan->block[block].first = stays;
         }

@@ -71,7 +71,7 @@ static int64_t words_of(const Walk *w, const Value *v)
  * parameter have gaps between them. */
 static int64_t word_of(const Walk *w, const Value *v, int64_t i)
 {
-    const Place *at = &w->plan->value[v->id];
+    const Place *at = live_place(v);
     int64_t layer = type_flat_run(&v->type, &w->p->mesh) *
                     dtype_size(v->type.dtype) / WORD;
     return at->row ? i / layer * (at->row / WORD) + i % layer : i;
@@ -92,7 +92,7 @@ static int64_t cut_index(const Walk *w, const Place *at)
 static int64_t place_of(Walk *w, Value *v)
 {
     v = live_root(v);
-    const Place *at = &w->plan->value[v->id];
+    const Place *at = live_place(v);
     if (at->block < 0)
         return -1;
     const Block *b = &w->plan->block[at->block];
@@ -269,7 +269,7 @@ static void write_gathered(Walk *w, const Op *op, int i)
                   dtype_size(from->type.dtype) / WORD;
     int64_t row = type_flat_run(&to->type, &w->p->mesh) *
                   dtype_size(to->type.dtype) / WORD;
-    int64_t first = run * cut_index(w, &w->plan->value[live_root(from)->id]);
+    int64_t first = run * cut_index(w, live_place(from));
     int64_t at = place_of(w, to);
     bool in_place = memory_is_in_place(w->p, op, i);
     for (int64_t k = 0; k < c->n && !w->fault; k++) {
@@ -291,7 +291,7 @@ static void write_others(Walk *w)
         if (!pm->shared || !pm->value)
             continue;
         const Block *b =
-            &w->plan->block[w->plan->value[pm->value->id].block];
+            &w->plan->block[live_place(pm->value)->block];
         for (int64_t k = 0; k < b->bytes / WORD; k++)
             w->word[b->offset / WORD + k] = w->next++;
         const Content *c = content_of(w, pm->value);
@@ -313,7 +313,7 @@ static void leave_shard(Walk *w, const Op *op, int i)
 
 static void run_plain(Walk *w, const Op *op)
 {
-    int scratch = w->plan->workspace[op->id];
+    int scratch = op->workspace;
     int64_t wanted = w->t->workspace(w->p, op, w->t);
     if (wanted > (scratch < 0 ? 0 : w->plan->block[scratch].bytes))
         FAULT(w, "%s lacks scratch", op_info(op->kind)->name);

@@ -31,7 +31,7 @@ enum { WORD = 2 };
 static int64_t word_of(const Shadow *s, const Value *v, int64_t i)
 {
     v = live_root((Value *)v);
-    const Place *at = &s->plan->value[v->id];
+    const Place *at = live_place(v);
     int64_t layer = type_flat_run(&v->type, &s->p->mesh) *
                     dtype_size(v->type.dtype) / WORD;
     return at->row ? i / layer * (at->row / WORD) + i % layer : i;
@@ -51,7 +51,7 @@ static double *address(const Shadow *s, const Interp *in, const Value *v,
                        int64_t rank)
 {
     v = live_root((Value *)v);
-    const Place *place = &s->plan->value[v->id];
+    const Place *place = live_place(v);
     if (place->block < 0)
         return NULL;
     const Block *b = &s->plan->block[place->block];
@@ -117,7 +117,7 @@ static const char *check_there(const Shadow *s, const Interp *in,
 
 static void scribble(const Shadow *s, const Op *op)
 {
-    int block = s->plan->workspace[op->id];
+    int block = op->workspace;
     if (block < 0)
         return;
     const Block *b = &s->plan->block[block];

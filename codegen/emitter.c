@@ -119,8 +119,8 @@ static void name_blocks(Emitter *e, const Emitter *training)
     Arena *a = e->p->arena;
     for (int i = 0; i < e->memory->nblocks; i++) {
         const Block *b = &e->memory->block[i];
-        if (training && b->at)
-            e->block_name[i] = training->block_name[b->at - 1];
+        if (training && b->training)
+            e->block_name[i] = training->block_name[b->training - 1];
         else if (training)
             e->block_name[i] = name_unique(
                 e->names,

@@ -44,7 +44,7 @@ static void category(Out *o, const Program *p, MemoryClass class,
     int64_t rest = 0;
     if (!p->memory->at_peak[class])
         return;
-    out_line(o, "%s: %s per rank, %.1f%%", memory_class_name(class),
+    out_line(o, "%s: %s per rank, %.1f%%", memory_class_words[class],
              report_bytes(p->arena, p->memory->at_peak[class]),
              100 * (double)p->memory->at_peak[class] /
                  (double)p->memory->peak);

@@ -189,7 +189,7 @@ static void memory(Out *o, const Program *p)
     const MemoryPlan *m = p->memory;
     out(o, "  \"memory\": {");
     for (int c = 0; c < MEM_CLASSES; c++) {
-        number(o, memory_class_name(c), m->at_peak[c]);
+        number(o, memory_class_words[c], m->at_peak[c]);
         out(o, ", ");
     }
     number(o, "peak", m->peak);
@@ -207,7 +207,7 @@ static void memory(Out *o, const Program *p)
         out(o, "%s    {", i ? ",\n" : "\n");
         field(o, "name", live[i]->name);
         out(o, ", ");
-        field(o, "class", memory_class_name(live[i]->class));
+        field(o, "class", memory_class_words[live[i]->class]);
         out(o, ", ");
         number(o, "bytes", live[i]->counted);
         out(o, ", ");

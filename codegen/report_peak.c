@@ -100,7 +100,7 @@ void report_peak(Out *o, const Program *p)
     for (int i = 0; i < n && i < SHOWN; i++)
         out_line(o, "  %10s  %-11s %-*s  %s",
                  report_bytes(p->arena, live[i]->counted),
-                 memory_class_name(live[i]->class), width, live[i]->name,
+                 memory_class_words[live[i]->class], width, live[i]->name,
                  report_block_where(p, from, live[i]));
     if (n > SHOWN) {
         int64_t rest = 0;

@@ -124,7 +124,7 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
              m->lower_bound ? (double)m->peak / (double)m->lower_bound : 1.0);
     for (int c = 0; c < MEM_CLASSES; c++)
         if (m->at_peak[c])
-            out_line(o, "            %-11s %10s", memory_class_name(c),
+            out_line(o, "            %-11s %10s", memory_class_words[c],
                      report_bytes(a, m->at_peak[c]));
     if (m->host)
         out_line(o, "            %s per rank in host memory",

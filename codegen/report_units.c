@@ -89,7 +89,7 @@ void report_units(Out *o, const Program *p)
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         entry(o, &table[i], i == 0);
     for (int c = 0; c < MEM_CLASSES; c++) {
-        KeyUnit u = {arena_printf(p->arena, "memory.%s", memory_class_name(c)),
+        KeyUnit u = {arena_printf(p->arena, "memory.%s", memory_class_words[c]),
                      "bytes", rank, NULL};
         entry(o, &u, false);
     }

@@ -130,10 +130,10 @@ static void blocks(Emitter *e, const Liveness *l, bool host)
     Out *o = e->o;
     for (int i = 0; i < e->memory->nblocks; i++) {
         const Block *b = &e->memory->block[i];
-        if (b->host != host || b->at) /* the training step's block */
+        if (b->host != host || b->training) /* the training step's block */
             continue;
         out_line(o, "/* %lld bytes, %s, %s */", (long long)b->bytes,
-                 memory_class_name(b->class), live_marks(e, l, b));
+                 memory_class_words[b->class], live_marks(e, l, b));
         const Segment *s = emitter_segment(e, b);
         if (s)
             out_line(o, "#define AT_%s (%s + INT64_C(%lld))", e->block_name[i],

@@ -6,6 +6,7 @@
 
 #include "base/bug.h"
 #include "ir/internal.h"
+#include "ir/memory.h"
 
 Program *ir_program(Arena *a, Diag *d)
 {
@@ -270,10 +271,22 @@ typedef struct Copy {
     Phase phase; /* unless exact */
 } Copy;
 
+/* The place with the copies of its loops, which enclose the value. */
+static const Place *copy_place(const Copy *c, const Place *from)
+{
+    if (!from || from->nstrides == 0)
+        return from;
+    Place *at = arena_copy(c->p->arena, from, sizeof *from);
+    for (int i = 0; i < at->nstrides; i++)
+        at->loop[i] = c->map[from->loop[i]->out[0]->id]->def;
+    return at;
+}
+
 static Value *copy_value(Copy *c, const Value *v)
 {
     Value *w = NEW(c->p->arena, Value);
     *w = *v;
+    w->place = c->exact ? copy_place(c, v->place) : NULL;
     if (!c->exact) {
         w->id = c->p->nvalues++;
         w->name = ir_unique_name(c->p, v->name);
@@ -304,6 +317,7 @@ static Op *copy_op(Copy *c, const Op *op, Region *r, Op *before)
     if (!c->exact) {
         n->id = c->p->nops++;
         n->phase = c->phase;
+        n->workspace = -1;
     }
     n->arg = mapped_list(c, op->arg, op->nargs);
     n->out = NEW_ARRAY(c->p->arena, Value *, op->nouts);
@@ -341,12 +355,21 @@ static void *copy_array(Arena *a, const void *at, int n, size_t size)
     return n ? arena_copy(a, at, (size_t)n * size) : NULL;
 }
 
+static MemoryPlan *copy_memory(Arena *a, const MemoryPlan *from)
+{
+    if (!from)
+        return NULL;
+    MemoryPlan *m = arena_copy(a, from, sizeof *from);
+    m->block = copy_array(a, from->block, from->nblocks, sizeof(Block));
+    return m;
+}
+
 Program *ir_copy(const Program *p)
 {
     Arena *a = p->arena;
     Program *q = NEW(a, Program);
     *q = *p;
-    q->memory = NULL;
+    q->memory = copy_memory(a, p->memory);
     q->streams = NULL;
     q->param.at = copy_array(a, p->param.at, p->param.n, sizeof(Param));
     q->param.room = p->param.n;

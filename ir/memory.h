@@ -43,6 +43,7 @@ typedef enum MemoryClass {
     MEM_WORKSPACE,  /* scratch of ops */
     MEM_CLASSES
 } MemoryClass;
+extern const char *const memory_class_words[]; /* "params", … ends with NULL */
 
 /* One block of the arena and its live range. Times count ops in schedule
  * order; a value that is used in a loop but defined outside lives until the
@@ -52,7 +53,7 @@ typedef struct Block {
     MemoryClass class;
     int64_t offset, bytes; /* bytes: aligned */
     uint32_t shared;       /* axes whose ranks share it; 0: none */
-    int at;                /* in a forward program: the block of the training
+    int training;          /* in a forward program: the block of the training
                             * step with the same bytes, plus 1; 0: none */
     int64_t counted;       /* bytes that a rank counts: if shared, its share */
     int first, last;
@@ -80,6 +81,7 @@ typedef struct MemoryPlan {
     Block *block;
     int nblocks;
     int64_t host;        /* bytes in host memory */
+    int64_t alignment;   /* offsets are multiples of it */
     const struct Ahead *ahead; /* hoisted statements */
 } MemoryPlan;
 

@@ -54,8 +54,7 @@ static Value *define(Parser *s, const char *name, Loc name_loc, Type t, Loc loc)
     return v;
 }
 
-/* The value that the next token names; NULL after an error. */
-static Value *parse_use(Parser *s)
+Value *parse_use(Parser *s)
 {
     Loc loc = s->tok.loc;
     const char *name = s->tok.text;
@@ -207,12 +206,13 @@ typedef struct Name {
 typedef struct Draft {
     VEC(Name) result;
     VEC(Type) type;
+    VEC(const Place *) place; /* of each result */
     VEC(Value *) arg;
     OpKind kind;
     Attr attr[MAX_ATTRS];
     Phase phase;
     const char *path;
-    int stream;
+    int stream, workspace;
     bool again;
     Loc loc, at;
 } Draft;
@@ -275,6 +275,8 @@ static void parse_draft(Parser *s, Draft *d)
         do {
             Type t = parse_type(s);
             vec_push(s->arena, &d->type, t);
+            const Place *at = parse_place(s);
+            vec_push(s->arena, &d->place, at);
         } while (parse_take(s, ','));
     }
     if (d->type.n != d->result.n)
@@ -289,6 +291,12 @@ static void parse_draft(Parser *s, Draft *d)
         parse_next(s);
         parse_expect(s, '=');
         d->stream = parse_small(s);
+    }
+    d->workspace = -1;
+    if (parse_is_word(s, "workspace")) {
+        parse_next(s);
+        parse_expect(s, '=');
+        d->workspace = parse_small(s);
     }
     d->loc = parse_loc(s);
 }
@@ -313,9 +321,11 @@ static void parse_argument(Parser *s, Op *op, Draft *d, Value **arg, int n)
     Value *operand = parse_use(s);
     parse_expect(s, ':');
     Type t = parse_type(s);
+    const Place *at = parse_place(s);
     if (s->failed)
         return;
     Value *v = define(s, name.text, name.loc, t, op->loc);
+    v->place = at;
     v->region = op->body;
     v->index = n;
     *arg = v;
@@ -386,10 +396,13 @@ static void parse_op(Parser *s, Region *r, int depth)
     op->stream = d.stream;
     op->again = d.again;
     op->loc = d.loc;
-    for (int i = 0; i < d.result.n; i++)
+    op->workspace = d.workspace;
+    for (int i = 0; i < d.result.n; i++) {
         ir_set_out(op, i,
                    define(s, d.result.at[i].text, d.result.at[i].loc,
                           d.type.at[i], d.loc));
+        op->out[i]->place = d.place.at[i];
+    }
     ir_insert(op, r, NULL);
     note_value(s, op);
     bool body = op->kind == OP_loop || op->kind == OP_fused;
@@ -405,6 +418,8 @@ static void parse_program(Parser *s)
 {
     s->p = ir_program(s->arena, s->diag);
     s->source.n = 0;
+    s->block.n = s->block.room = 0;
+    s->block.at = NULL;
     s->slot = NULL;
     s->nslots = s->nvalues = 0;
     parse_head(s);

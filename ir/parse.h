@@ -9,6 +9,7 @@
 #define PARC_IR_PARSE_H
 
 #include "ir/internal.h"
+#include "ir/memory.h"
 
 typedef enum TokenKind {
     TK_END,
@@ -43,6 +44,7 @@ typedef struct Parser {
     uint16_t file;
     bool failed, line_begun;
     Token tok;
+    VEC(Block) block;     /* buffers */
     VEC(uint16_t) source; /* index in Diag by number in the dump - 1 */
     Slot *slot;           /* values by name; nslots is a power of two */
     unsigned nslots, nvalues;
@@ -75,6 +77,16 @@ int parse_choice(Parser *s, const char *const *words, const char *what);
 /* "(" [string {"," string}] ")" */
 AttrList parse_list(Parser *s); /* "[1, 2]" */
 int parse_strings(Parser *s, const char *const **list);
+
+/* parse.c: the value that the next token names; NULL after an error. */
+Value *parse_use(Parser *s);
+
+/* parse_memory.c: lines of the header, without their first word; the place of a
+ * value; NULL if the next word is not "in". */
+void parse_arena(Parser *s);
+void parse_segment(Parser *s);
+void parse_buffer(Parser *s);
+const Place *parse_place(Parser *s);
 
 /* parse_head.c: everything before "step". */
 void parse_head(Parser *s);

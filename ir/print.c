@@ -158,6 +158,7 @@ static void print_body(Printer *w, const Op *op)
         out(w->o, "%*s%s %%%s = %%%s : ", w->o->indent, "", role,
             body->arg[i]->name, op->arg[i]->name);
         type_print(w->o, &body->arg[i]->type, &w->p->mesh);
+        print_place(w, body->arg[i]);
         out(w->o, "\n");
         print_value_notes(w, body->arg[i], op->loc);
     }
@@ -182,6 +183,7 @@ static void print_op(Printer *w, const Op *op)
     for (int i = 0; i < op->nouts; i++) {
         out(w->o, i ? ", " : " : ");
         type_print(w->o, &op->out[i]->type, &w->p->mesh);
+        print_place(w, op->out[i]);
     }
     out(w->o, " %s%s", phase_name(op->phase), op->again ? " again" : "");
     if (*op->path) {
@@ -190,6 +192,8 @@ static void print_op(Printer *w, const Op *op)
     }
     if (op->stream)
         out(w->o, " stream=%d", op->stream);
+    if (op->workspace >= 0)
+        out(w->o, " workspace=%d", op->workspace);
     print_loc(w, op->loc);
     out(w->o, op->body ? " {\n" : "\n");
     if (op->why.text) {

@@ -22,6 +22,10 @@ void print_list(Printer *w, int n, const int64_t *v);
 /* "{dp, tp}" */
 void print_axes(Printer *w, uint32_t axes);
 
+/* print_memory.c: the memory plan; " in 3" and so on after a value's type. */
+void print_memory(Printer *w);
+void print_place(Printer *w, const Value *v);
+
 /* Prints everything before the step. */
 void print_head(Printer *w);
 

@@ -388,4 +388,5 @@ void print_head(Printer *w)
         print_input(w, &p->input.at[i]);
     for (int i = 0; i < p->output.n; i++)
         print_output(w, &p->output.at[i]);
+    print_memory(w);
 }

@@ -242,7 +242,7 @@ static int64_t climb(Search *s, int64_t peak, int longer)
 
 static bool is_own(const Block *b)
 {
-    return !b->shared && !b->host && !b->at;
+    return !b->shared && !b->host && !b->training;
 }
 
 /* Places the blocks that live for all times one after another; returns the end

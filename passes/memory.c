@@ -129,7 +129,7 @@ static Place place_param(Memory *m, const Param *pm)
         bytes = type_layers(&pm->type) * at.row;
     }
     at.block = memory_add_block(m, pm->name, class, bytes, 0, m->live.end - 1);
-    m->block.at[at.block].at = forward_block(m->p, pm) + 1;
+    m->block.at[at.block].training = forward_block(m->p, pm) + 1;
     if (pm->shared)
         share_block(m, &m->block.at[at.block], &at, bytes);
     if (pm->host) {
@@ -328,9 +328,9 @@ void memory_set_arena(MemoryPlan *plan, const MemoryPlan *training, int64_t own)
     place_host(plan);
     plan->host = training->host;
     for (int i = 0; i < plan->nblocks; i++)
-        if (plan->block[i].at)
+        if (plan->block[i].training)
             plan->block[i].offset =
-                training->block[plan->block[i].at - 1].offset;
+                training->block[plan->block[i].training - 1].offset;
 }
 
 /* Sums up blocks at the peak by class; *shares: counted bytes of blocks that
@@ -342,7 +342,7 @@ static void count_blocks(MemoryPlan *plan, int64_t *shares, int64_t *fixed)
         const Block *b = &plan->block[i];
         if (b->first <= plan->peak_time && plan->peak_time <= b->last)
             plan->at_peak[b->class] += b->counted;
-        *(b->shared ? shares : fixed) += b->shared || b->at ? b->counted : 0;
+        *(b->shared ? shares : fixed) += b->shared || b->training ? b->counted : 0;
     }
 }
 
@@ -354,6 +354,7 @@ static void sum_up(Memory *m)
     plan->block = m->block.at;
     plan->nblocks = m->block.n;
     plan->end = m->live.end;
+    plan->alignment = m->t->alignment;
     plan->lower_bound = arena_lower_bound(plan->block, plan->nblocks,
                                           plan->end, &plan->peak_time);
     count_blocks(plan, &shares, &fixed);

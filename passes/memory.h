@@ -9,7 +9,6 @@
 
 /* ---- memory_class.c ------------------------------------------------------ */
 
-const char *memory_class_name(MemoryClass c);
 /* A 16-bit copy counts as parameter memory, other states as the optimizer's. */
 MemoryClass memory_class_of_param(const Param *pm);
 /* By value id, the class of a block that is made for the value. */

@@ -11,14 +11,6 @@ typedef struct Classes {
                          parameter; NULL: none */
 } Classes;
 
-const char *memory_class_name(MemoryClass c)
-{
-    static const char *const name[MEM_CLASSES] = {
-        "params", "grads", "optimizer", "gathered", "activations",
-        "workspace"};
-    return name[c];
-}
-
 MemoryClass memory_class_of_param(const Param *pm)
 {
     return pm->state_of >= 0 && pm->init.kind != INIT_COPY ? MEM_OPTIMIZER

@@ -135,7 +135,7 @@ static const char *check_resident(const Program *f)
     const MemoryPlan *m = f->memory, *t = f->training->memory;
     for (int i = 0; i < m->nblocks; i++) {
         const Block *b = &m->block[i];
-        if (!b->at && !b->host && b->offset < t->resident)
+        if (!b->training && !b->host && b->offset < t->resident)
             return arena_printf(f->arena, "block '%s' of the forward program "
                                 "overwrites the training step's", b->name);
     }

@@ -4,6 +4,7 @@
 
 #include "base/bug.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MAX_NAME = 60 };
@@ -120,6 +121,17 @@ const char *c_type(DType t)
 const char *c_value_type(DType t)
 {
     return dtype_is_float(t) ? "float" : c_type(t);
+}
+
+const char *c_float(Arena *a, double x)
+{
+    if (isnan(x))
+        return "NAN";
+    if (isinf(x))
+        return x > 0 ? "INFINITY" : "(-INFINITY)";
+    char *s = arena_printf(a, "%.9g", (double)(float)x);
+    bool plain = !strchr(s, '.') && !strchr(s, 'e');
+    return arena_printf(a, x < 0 ? "(%s%sf)" : "%s%sf", s, plain ? ".0" : "");
 }
 
 const char *c_parc_type(DType t)

@@ -31,6 +31,8 @@ const char *c_comment(Arena *a, const char *text);
 const char *c_type(DType t);
 /* The C type of one element in a computation: "float" for all floats. */
 const char *c_value_type(DType t);
+/* A float literal that reads back exactly: "0.125f", "1.0f", "(-INFINITY)". */
+const char *c_float(Arena *a, double x);
 /* The runtime's constant: "PARC_BF16". */
 const char *c_parc_type(DType t);
 

@@ -15,8 +15,6 @@
  * not `restrict`; their loops still vectorize, because the pragma says that
  * iterations are independent.
  */
-#include <string.h>
-
 #include "codegen/cpu_kernel.h"
 
 const char *cpu_loop_variable(const KernelPrinter *c, uint32_t axes, bool parts,
@@ -79,6 +77,11 @@ static void rows(KernelPrinter *c)
     kernel_close_block(c);
 }
 
+static bool units_are_parallel(const Kernel *k)
+{
+    return k->units * k->parts > 1 && k->work >= PARALLEL_WORK;
+}
+
 static void units(KernelPrinter *c)
 {
     const Kernel *k = c->k;
@@ -86,7 +89,7 @@ static void units(KernelPrinter *c)
     const char *unit = NULL;
     if (n > 1) {
         unit = cpu_loop_variable(c, k->space.kept, k->parts > 1, "unit");
-        cpu_open_loop(c, unit, n, k->work >= PARALLEL_WORK);
+        cpu_open_loop(c, unit, n, units_are_parallel(k));
         kernel_split_index(c, k->space.kept, unit, k->parts);
     }
     if (k->space.tail && (k->space.kept >> k->space.block & 1))
@@ -144,18 +147,12 @@ void cpu_kernel_emit(Out *o, const Program *p, const Op *fused, int number)
     for (int i = 0; i < c.k->nbuffers; i++)
         if (!is_read(c.k, i))
             out_line(o, "(void)%s;", c.k->buffer[i].name);
-    size_t before = o->size;
+    if (!units_are_parallel(c.k) && !cpu_epilogue_is_parallel(c.k))
+        out_line(o, "(void)rt;");
     units(&c);
     cpu_epilogue(&c);
     o->indent -= 4;
     out_line(o, "}");
-    if (strstr(o->text + before, "(rt)"))
-        return;
-    /* No parallel loop uses `rt`: avoid the warning about an unused
-     * parameter. */
-    const char *body = arena_strdup(p->arena, o->text + before);
-    o->size = before;
-    out(o, "    (void)rt;\n%s", body);
 }
 
 void cpu_kernel_prototype(Out *o, const Program *p, const Op *fused, int number)

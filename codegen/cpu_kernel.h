@@ -31,6 +31,8 @@ void cpu_tail_columns(KernelPrinter *c);
 void cpu_begin_totals(KernelPrinter *c, const char *unit);
 void cpu_end_totals(KernelPrinter *c, const char *unit);
 void cpu_epilogue(KernelPrinter *c);
+/* Whether the epilogue divides its work units over threads. */
+bool cpu_epilogue_is_parallel(const Kernel *k);
 
 /* Print the loop over columns; `reductions` are the clauses of the pragma. */
 void cpu_open_columns(KernelPrinter *c, const char *reductions);

@@ -197,6 +197,13 @@ static bool wants_epilogue(const Kernel *k)
     return false;
 }
 
+bool cpu_epilogue_is_parallel(const Kernel *k)
+{
+    int64_t work =
+        k->units * k->parts * (epilogue_has_columns(k) ? k->columns : 1);
+    return wants_epilogue(k) && k->units > 1 && work >= PARALLEL_WORK;
+}
+
 void cpu_epilogue(KernelPrinter *c)
 {
     const Kernel *k = c->k;
@@ -204,10 +211,8 @@ void cpu_epilogue(KernelPrinter *c)
     if (!wants_epilogue(k))
         return;
     if (k->units > 1) {
-        int64_t work =
-            k->units * k->parts * (epilogue_has_columns(k) ? k->columns : 1);
         unit = cpu_loop_variable(c, k->space.kept, false, "unit");
-        cpu_open_loop(c, unit, k->units, work >= PARALLEL_WORK);
+        cpu_open_loop(c, unit, k->units, cpu_epilogue_is_parallel(k));
         kernel_split_index(c, k->space.kept, unit, 1);
     }
     if (k->space.tail && (k->space.kept >> k->space.block & 1))

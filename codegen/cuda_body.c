@@ -86,7 +86,7 @@ static void store(CudaPrinter *c, const KernelRoot *root)
         else
             out_code(c->text.o, "%s",
                      kernel_stored(&c->text, b,
-                                   arena_printf(a, "%s[%s]", b->name,
+                                   arena_printf(a, "%s[%s]", kernel_buffer(&c->text, b),
                                                 kernel_index(&c->text, b->axes,
                                                              b->stride, lane)),
                                    value));
@@ -156,7 +156,7 @@ static void columns(CudaPrinter *c, int number)
     for (int i = 0; i < phase->nsteps; i++)
         cuda_stage_kept(c, &phase->step[i]);
     stores_of(c, number, true);
-    cuda_close_blocks(c, opened);
+    cuda_close_slots(c, opened);
 }
 
 /* Prints a phase's statements for the edge of a ragged row (cuda_ragged.c). */

@@ -59,6 +59,27 @@ static bool is_unrolled(const CudaPlan *p, int64_t loads)
            (p->slots <= FEW && p->slots * loads <= AT_ONCE);
 }
 
+/* Declares the column of a slot; cuda_close_slots adds the line if the code of
+ * the slot uses the column: the compiler warns about unused variables. */
+static void declare_column(CudaPrinter *c, const char *name, const char *first)
+{
+    const CudaPlan *p = c->plan;
+    int64_t step = (int64_t)p->group * p->vector;
+    c->column = arena_printf(c->text.p->arena, "%*sconst %s %s = %s;\n",
+                             c->text.o->indent, "", cuda_column_type(p), name,
+                             first);
+    c->column_at = c->text.o->size;
+    c->text.uses->column = p->outer || p->columns % step;
+}
+
+void cuda_close_slots(CudaPrinter *c, int opened)
+{
+    if (c->column && c->text.uses->column)
+        out_insert(c->text.o, c->column_at, c->column);
+    c->column = NULL;
+    cuda_close_blocks(c, opened);
+}
+
 int cuda_open_slots(CudaPrinter *c, int64_t loads)
 {
     const CudaPlan *p = c->plan;
@@ -93,7 +114,7 @@ int cuda_open_slots(CudaPrinter *c, int64_t loads)
     } else {
         opened += cuda_open_block(c, "{");
     }
-    out_line(c->text.o, "const %s %s = %s;", type, name, first);
+    declare_column(c, name, first);
     if (p->columns % step)
         opened += cuda_open_block(
             c, arena_printf(a, "if (%s < %lld) {", name, (long long)end));

@@ -27,7 +27,7 @@ static void epilogue_stores(CudaPrinter *c, bool element)
             out_code(
                 c->text.o, "%s",
                 kernel_stored(&c->text, b,
-                              arena_printf(a, "%s[%s]", b->name,
+                              arena_printf(a, "%s[%s]", kernel_buffer(&c->text, b),
                                            kernel_index(&c->text, b->axes,
                                                         b->stride, lane)),
                               kernel_value(&c->text, root->instr, 'e', lane)));
@@ -86,7 +86,8 @@ static void combine_scalar(CudaPrinter *c, const KernelTotal *t)
     Arena *a = c->text.p->arena;
     const char *sum = arena_printf(a, "a%d", t->instr);
     const char *item = arena_printf(
-        a, "workspace[%s]", cuda_at_offset(a, part_of(p, a), t->offset));
+        a, "%s[%s]", kernel_workspace(&c->text),
+        cuda_at_offset(a, part_of(p, a), t->offset));
     out_line(c->text.o, "float %s = %s;", sum, cuda_sum_start(p, t->instr));
     out_line(c->text.o,
              "for (int part = lane_index(); part < %lld; part += 32)",
@@ -107,19 +108,20 @@ static void combine_columns(CudaPrinter *c, const KernelTotal *t, int lane)
         a, "%s%s * %lld + %s",
         p->parts * cuda_all_columns(p) < INT32_MAX ? "" : "(int64_t)",
         part_of(p, a), (long long)cuda_all_columns(p),
-        cuda_at_offset(a, cuda_flat_column(p), t->offset + lane * p->columns));
+        cuda_at_offset(a, cuda_flat_column(c), t->offset + lane * p->columns));
     out_line(c->text.o, "float %s = %s;", sum, cuda_sum_start(p, t->instr));
     int opened = 0;
     if (p->columns % 32)
         opened = cuda_open_block(c, arena_printf(a, "if (%s < %lld) {",
-                                                 cuda_flat_column(p),
+                                                 cuda_flat_column(c),
                                                  (long long)p->columns));
     out_line(c->text.o, "for (int part = %s; part < %lld; part += %d)",
              p->combine_warps > 1 ? "warp_index()" : "0", (long long)p->parts,
              p->combine_warps);
     out_code(c->text.o, "    %s",
              kernel_add_to(&c->text, p->k->instr[t->instr].op, sum,
-                           arena_printf(a, "workspace[%s]", item)));
+                           arena_printf(a, "%s[%s]", kernel_workspace(&c->text),
+                                        item)));
     cuda_close_blocks(c, opened);
     if (p->combine_warps > 1)
         out_line(c->text.o, "sum%d[warp_index()][lane_index()%s] = %s;",
@@ -163,9 +165,9 @@ static void open_combine(CudaPrinter *c, bool columns)
         tile = arena_printf(a, "(%s)(%s %% %lld)", type, c->block,
                             (long long)tiles);
     out_line(c->text.o, "const %s %s = %slane_index();", cuda_column_type(p),
-             cuda_flat_column(p),
+             cuda_flat_column(c),
              tiles > 1 ? arena_printf(a, "%s * 32 + ", tile) : "");
-    cuda_split_columns(c, cuda_flat_column(p));
+    cuda_split_columns(c, cuda_flat_column(c));
 }
 
 void cuda_combine(CudaPrinter *c)
@@ -185,12 +187,12 @@ void cuda_combine(CudaPrinter *c)
         if (!p->k->total[i].columns)
             combine_scalar(c, &p->k->total[i]);
     cuda_epilogue_scalars(c, columns ? arena_printf(c->text.p->arena, "%s == 0",
-                                                    cuda_flat_column(p))
+                                                    cuda_flat_column(c))
                                      : "thread_index() == 0");
     if (!columns)
         return;
     if (p->columns % 32) {
-        out_line(c->text.o, "if (%s >= %lld)", cuda_flat_column(p),
+        out_line(c->text.o, "if (%s >= %lld)", cuda_flat_column(c),
                  (long long)p->columns);
         out_line(c->text.o, "    return;");
     }

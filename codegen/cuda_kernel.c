@@ -335,17 +335,18 @@ static void function(CudaPrinter *c, CudaFunction *f, const char *name,
     out_init(&text, a);
     text.indent = 4;
     c->text.o = &text;
+    c->text.uses = &(KernelUses){NEW_ARRAY(a, bool, k->nbuffers + 1), false,
+                                 false};
     number_blocks(c, f->grid);
     body(c);
     c->text.o = to;
-    const char *lines = cuda_without_unused(a, text.text);
     const char **item = NEW_ARRAY(a, const char *, k->nbuffers + 2);
     f->symbol = name;
     f->arg = NEW_ARRAY(a, int, k->nbuffers + 2);
     f->nargs = 0;
     for (int i = 0; i <= k->nbuffers; i++) {
-        const char *word = i < k->nbuffers ? k->buffer[i].name : "workspace";
-        if (!cuda_mentions(lines, word))
+        if (!(i < k->nbuffers ? c->text.uses->buffer[i]
+                              : c->text.uses->workspace))
             continue;
         item[f->nargs] = kernel_parameter(&c->text, i, "__restrict__");
         if (i == k->nbuffers && body == cuda_combine)
@@ -359,7 +360,7 @@ static void function(CudaPrinter *c, CudaFunction *f, const char *name,
     kernel_signature(&c->text, arena_printf(a, "%s(", name), f->nargs, item,
                      "");
     out_line(to, "{");
-    out(to, "%s", lines);
+    out(to, "%s", text.text);
     out_line(to, "}");
 }
 

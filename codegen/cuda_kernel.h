@@ -164,6 +164,9 @@ typedef struct CudaPrinter {
     const CudaPlan *plan;
     const bool *staged; /* by instruction: its values are in in<n> */
     const char *row;    /* the index of the row, as C */
+    const char *column; /* the declaration of the column of a slot, and where it
+                         * is inserted if it is used; NULL: outside of slots */
+    size_t column_at;
     const char *block;  /* the number of the block, as C */
 } CudaPrinter;
 
@@ -206,6 +209,8 @@ void cuda_pick(CudaPrinter *c, int instr);
  * columns and tests that they exist; returns the number of blocks opened. An
  * iteration reads `loads` bytes into registers. */
 int cuda_open_slots(CudaPrinter *c, int64_t loads);
+/* Closes these blocks. */
+void cuda_close_slots(CudaPrinter *c, int opened);
 int cuda_open_block(CudaPrinter *c, const char *line);
 void cuda_close_blocks(CudaPrinter *c, int n);
 /* cuda_ragged.c: "lead", the column at which a ragged row's vectors begin (""
@@ -252,11 +257,6 @@ void cuda_stage_in(CudaPrinter *c, const CudaStep *step);
 void cuda_stage_kept(CudaPrinter *c, const CudaStep *step);
 /* Declares out<b> of a buffer; with `end`, writes it. */
 void cuda_stage_out(CudaPrinter *c, const KernelBuffer *b, bool end);
-
-/* cuda_unused.c: whether a text contains a name as a word; a function's lines
- * without constants that nothing uses. */
-bool cuda_mentions(const char *text, const char *name);
-const char *cuda_without_unused(Arena *a, const char *text);
 
 /* cuda_sums.c, cuda_combine.c: the sums of a block, and the code that uses them
  * when they are complete. */

@@ -39,9 +39,12 @@ const char *cuda_at_offset(Arena *a, const char *name, int64_t offset)
                   : name;
 }
 
-const char *cuda_flat_column(const CudaPlan *p)
+const char *cuda_flat_column(const CudaPrinter *c)
 {
-    return p->outer ? "c" : "j";
+    if (c->plan->outer)
+        return "c";
+    c->text.uses->column = true;
+    return "j";
 }
 
 /* ---- inside the loop over rows ------------------------------------------- */
@@ -61,7 +64,7 @@ const char *cuda_column_sum(const CudaPrinter *c, int instr, int lane)
     if (are_registers(p))
         return cuda_own(c, name, lane);
     return arena_printf(
-        a, "%s[%s%s%s]", name, cuda_flat_column(p), p->vector > 1 ? " + e" : "",
+        a, "%s[%s%s%s]", name, cuda_flat_column(c), p->vector > 1 ? " + e" : "",
         lane ? arena_printf(a, " + %lld", (long long)p->columns) : "");
 }
 
@@ -88,7 +91,7 @@ static void set_own(CudaPrinter *c, int instr, const char *value)
     opened += cuda_open_vector(c);
     for (int lane = 0; lane < c->plan->lanes; lane++)
         out_line(c->text.o, "%s = %s;", cuda_column_sum(c, instr, lane), value);
-    cuda_close_blocks(c, opened);
+    cuda_close_slots(c, opened);
     c->text.inner = "j";
     c->plan = p;
 }
@@ -102,7 +105,7 @@ static void begin_columns(CudaPrinter *c, const KernelTotal *t, int64_t *at)
                  p->vector * p->lanes);
     } else if (p->global_sums) {
         out_line(c->text.o, "float *a%d = %s + %s * %lld;", t->instr,
-                 cuda_at_offset(a, "workspace", t->offset), c->block,
+                 cuda_at_offset(a, kernel_workspace(&c->text), t->offset), c->block,
                  (long long)cuda_all_columns(p));
     } else {
         out_line(c->text.o, "float *a%d = (float *)%s;", t->instr,
@@ -194,7 +197,7 @@ static void scalars_away(CudaPrinter *c)
             continue;
         if (!opened)
             opened = cuda_open_block(c, "if (thread_index() == 0) {");
-        out_line(c->text.o, "workspace[%s] = a%d;",
+        out_line(c->text.o, "%s[%s] = a%d;", kernel_workspace(&c->text),
                  cuda_at_offset(c->text.p->arena, c->block, t->offset),
                  t->instr);
     }
@@ -214,7 +217,7 @@ static const char *block_sums(const CudaPrinter *c, const KernelTotal *t)
                 ? arena_printf(a, "(%s / %lld)", block, (long long)p->tiles)
                 : "0";
     return arena_printf(a, "%s + %s * %lld",
-                        cuda_at_offset(a, "workspace", t->offset), block,
+                        cuda_at_offset(a, kernel_workspace(&c->text), t->offset), block,
                         (long long)cuda_all_columns(p));
 }
 
@@ -240,10 +243,10 @@ static void end_own_columns(CudaPrinter *c)
                 out_code(
                     c->text.o, "parc_write_f32(%s + %s, a%d[%s]%s, %d);",
                     cuda_at_offset(a, block_sums(c, t), lane * p->columns),
-                    cuda_flat_column(p), t->instr, p->slots > 1 ? "s" : "0",
+                    cuda_flat_column(c), t->instr, p->slots > 1 ? "s" : "0",
                     lane ? arena_printf(a, " + %d", p->vector) : "", p->vector);
         }
-        cuda_close_blocks(c, opened);
+        cuda_close_slots(c, opened);
         return;
     }
     opened += cuda_open_vector(c);
@@ -255,14 +258,14 @@ static void end_own_columns(CudaPrinter *c)
             if (p->combine)
                 out_code(c->text.o, "(%s)[%s%s] = %s;",
                          cuda_at_offset(a, block_sums(c, t), lane * p->columns),
-                         cuda_flat_column(p), element, sum);
+                         cuda_flat_column(c), element, sum);
             else
                 cuda_name_sum(c, t->instr, lane, sum);
         }
     }
     if (!p->combine)
         cuda_epilogue_column(c);
-    cuda_close_blocks(c, opened);
+    cuda_close_slots(c, opened);
     c->text.inner = "j";
     c->plan = whole;
 }
@@ -274,10 +277,6 @@ static void hand_over(CudaPrinter *c, int64_t wide)
     const CudaPlan *p = c->plan;
     Arena *a = c->text.p->arena;
     int64_t at = p->sums_at / 4;
-    const char *from =
-        p->form == CUDA_TILES
-            ? arena_printf(a, p->vector > 1 ? "t * %d" : "t", p->vector)
-            : cuda_flat_column(p);
     for (int i = 0; i < p->k->ntotals; i++) {
         const KernelTotal *t = &p->k->total[i];
         if (!t->columns)
@@ -286,6 +285,10 @@ static void hand_over(CudaPrinter *c, int64_t wide)
                  cuda_at_offset(a, "(float *)parc_shared()", at));
         at += p->groups * wide * p->lanes;
         int opened = cuda_open_slots(c, 0);
+        const char *from =
+            p->form == CUDA_TILES
+                ? arena_printf(a, p->vector > 1 ? "t * %d" : "t", p->vector)
+                : cuda_flat_column(c);
         for (int lane = 0; lane < p->lanes; lane++)
             out_code(c->text.o,
                      "parc_write_f32(share%d + %s * %lld + %s, a%d[%s]%s, "
@@ -296,7 +299,7 @@ static void hand_over(CudaPrinter *c, int64_t wide)
                      (long long)wide, from, t->instr, p->slots > 1 ? "s" : "0",
                      lane ? arena_printf(a, " + %d", p->vector) : "",
                      p->vector);
-        cuda_close_blocks(c, opened);
+        cuda_close_slots(c, opened);
     }
     out_line(c->text.o, "block_barrier();");
 }
@@ -310,7 +313,7 @@ static void end_shared_columns(CudaPrinter *c)
     int64_t wide = p->tiles > 1 || p->form == CUDA_TILES
                        ? (int64_t)32 * p->vector
                        : p->columns;
-    const char *type = cuda_column_type(p), *name = cuda_flat_column(p);
+    const char *type = cuda_column_type(p), *name = cuda_flat_column(c);
     if (p->groups > 1)
         hand_over(c, wide);
     int opened = cuda_open_block(

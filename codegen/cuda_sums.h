@@ -17,7 +17,7 @@ int64_t cuda_all_columns(const CudaPlan *p);
 const char *cuda_at_offset(Arena *a, const char *name, int64_t offset);
 /* The running index of columns: "c", or "j" if the inner axis is the only
  * column axis. */
-const char *cuda_flat_column(const CudaPlan *p);
+const char *cuda_flat_column(const CudaPrinter *c);
 
 /* cuda_combine.c: whether anything is summed by column or computed from such a
  * sum. */

@@ -1,7 +1,7 @@
 /* cuda_vector.c: prints the transfer of vectors of columns between memory and
  * local arrays: in<n> holds what was read, kept<n> what is kept on the chip,
  * out<b> what will be written. */
-#include "codegen/cuda_kernel.h"
+#include "codegen/cuda_sums.h"
 
 /* ---- names of vectors ---------------------------------------------------- */
 
@@ -98,7 +98,7 @@ const char *cuda_load_expression(const KernelPrinter *text,
         return cuda_in_vector(c, number, lane);
     return kernel_loaded(
         text, b,
-        arena_printf(text->p->arena, "%s[%s]", b->name,
+        arena_printf(text->p->arena, "%s[%s]", kernel_buffer(text, b),
                      kernel_index(text, b->axes, b->stride, lane)));
 }
 
@@ -141,7 +141,7 @@ static const char *address(const CudaPrinter *c, const KernelBuffer *b, int m)
     int pieces = c->plan->vector / cuda_width(c->plan, b);
     const char *vector =
         kernel_offset(&c->text, b->axes, b->stride, n > pieces ? m / pieces : 0);
-    return plus(a, arena_printf(a, "%s%s", b->name, vector),
+    return plus(a, arena_printf(a, "%s%s", kernel_buffer(&c->text, b), vector),
                 m % pieces * elements);
 }
 
@@ -151,7 +151,7 @@ static const char *kept_address(const CudaPrinter *c, int instr)
     const CudaPlan *p = c->plan;
     int lanes = kernel_lanes(p->k, p->k->instr[instr].axes);
     return arena_printf(c->text.p->arena, "kept%d + %s%s%s", instr,
-                        p->outer ? "c" : "j", lanes > 1 ? " * 2" : "",
+                        cuda_flat_column(c), lanes > 1 ? " * 2" : "",
                         *cuda_lead(p) ? " - lead" : "");
 }
 

@@ -23,19 +23,33 @@ int kernel_inner_axis(const Kernel *k)
     return -1;
 }
 
-/* A float literal that reads back exactly. */
 static const char *literal(const KernelPrinter *c, double x, DType t)
 {
     Arena *a = c->p->arena;
     if (t == DT_I32 || t == DT_I64)
         return arena_printf(a, x < 0 ? "(%lld)" : "%lld", (long long)x);
-    if (isnan(x))
-        return "NAN";
-    if (isinf(x))
-        return x > 0 ? "INFINITY" : "(-INFINITY)";
-    char *s = arena_printf(a, "%.9g", (double)(float)x);
-    bool plain = !strchr(s, '.') && !strchr(s, 'e');
-    return arena_printf(a, x < 0 ? "(%s%sf)" : "%s%sf", s, plain ? ".0" : "");
+    return c_float(a, x);
+}
+
+const char *kernel_buffer(const KernelPrinter *c, const KernelBuffer *b)
+{
+    if (c->uses)
+        c->uses->buffer[b - c->k->buffer] = true;
+    return b->name;
+}
+
+const char *kernel_inner(const KernelPrinter *c)
+{
+    if (c->uses)
+        c->uses->column = true;
+    return c->inner;
+}
+
+const char *kernel_workspace(const KernelPrinter *c)
+{
+    if (c->uses)
+        c->uses->workspace = true;
+    return "workspace";
 }
 
 static const char *join(Arena *a, const char *sum, const char *term)
@@ -52,7 +66,7 @@ static const char *term(const KernelPrinter *c, int axis, int64_t stride,
         return lane ? arena_printf(a, "%lld", (long long)stride) : "";
     bool column = s->column >> axis & 1;
     const char *name = column && axis == kernel_inner_axis(c->k)
-                           ? c->inner
+                           ? kernel_inner(c)
                            : arena_printf(a, "%c%d", column ? 'j' : 'i', axis);
     if (stride == 1)
         return name;
@@ -307,7 +321,7 @@ const char *kernel_random_index(const KernelPrinter *c,
     uint32_t outer = inner < 0 ? axes : axes & ~(1u << inner);
     const char *sum = kernel_index(c, outer, instr->stride, lane);
     if (inner >= 0 && (axes >> inner & 1))
-        sum = arena_printf(a, "%s + (int64_t)%s * %lld", sum, c->inner,
+        sum = arena_printf(a, "%s + (int64_t)%s * %lld", sum, kernel_inner(c),
                            (long long)instr->stride[inner]);
     return add_bases(c, instr, sum, where, lane);
 }

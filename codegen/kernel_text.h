@@ -22,6 +22,13 @@ typedef const char *KernelExpression(const KernelPrinter *c,
                                      const KernelInstr *instr, char where,
                                      int lane);
 
+/* Which names that are declared before the printed text it uses. */
+typedef struct KernelUses {
+    bool *buffer; /* by buffer */
+    bool workspace;
+    bool column; /* the index along the inner column axis */
+} KernelUses;
+
 struct KernelPrinter {
     Out *o;
     const Program *p;
@@ -29,6 +36,8 @@ struct KernelPrinter {
     const char *inner; /* the index along the inner column axis: "j" */
     int merged;        /* an axis that is merged into the inner one; -1: none */
     bool bare;         /* statements without comments */
+    KernelUses *uses;  /* recorded by kernel_buffer, kernel_inner and
+                        * kernel_workspace; NULL: not wanted */
     KernelExpression *load, *random;
 };
 
@@ -68,6 +77,12 @@ typedef void KernelVisit(void *context, const Program *p, const Op *fused,
 void kernel_each(const Program *p, KernelVisit *visit, void *context);
 
 /* ---- kernel_expression.c ------------------------------------------------- */
+
+/* Names in printed text: of a buffer, of the index along the inner column axis,
+ * of the workspace. */
+const char *kernel_buffer(const KernelPrinter *c, const KernelBuffer *b);
+const char *kernel_inner(const KernelPrinter *c);
+const char *kernel_workspace(const KernelPrinter *c);
 
 /* The innermost column axis; -1: the kernel has no columns. */
 int kernel_inner_axis(const Kernel *k);

@@ -224,9 +224,8 @@ static const char *type_fault(const Program *p, const char *what,
                         type_text(p->arena, want, &p->mesh));
 }
 
-/* A gradient is placed as its parameter is. Before STAGE_STORED it may also be
- * Partial on the axis of the parameter's unit, to be reduce-scattered by
- * `storage`. */
+/* A gradient is placed as its parameter is; before STAGE_STORED it is Partial on
+ * the axes of the parameter's unit, to be reduce-scattered by `storage`. */
 static const char *check_gradient(const Program *p, const Op *op, int arg,
                                   const Type *t)
 {
@@ -234,14 +233,21 @@ static const char *check_gradient(const Program *p, const Op *op, int arg,
     const Param *param = &p->param.at[index];
     const Unit *unit =
         p->stage == STAGE_PARTITIONED ? sharding_unit(p, index) : NULL;
+    uint32_t partial = unit ? unit_axes(p, unit) : 0;
     for (int a = 0; a < p->mesh.n; a++) {
         AxisPlace is = t->place.ax[a], want = param->type.place.ax[a];
-        bool waits = unit && (unit->axes >> a & 1) && is.kind == AX_P;
-        if (!same_axis(is, want) && !waits)
-            return axis_fault(
-                p, "operand", arg, a, is,
-                arena_printf(p->arena, "but its parameter %s is %s",
-                             param->name, axis_place_words(p->arena, want)));
+        if (partial >> a & 1)
+            want = (AxisPlace){AX_P, 0, 0};
+        if (same_axis(is, want))
+            continue;
+        const char *words = axis_place_words(p->arena, want);
+        return axis_fault(
+            p, "operand", arg, a, is,
+            partial >> a & 1
+                ? arena_printf(p->arena, "but the unit of its parameter %s "
+                               "reduces a %s", param->name, words)
+                : arena_printf(p->arena, "but its parameter %s is %s",
+                               param->name, words));
     }
     return NULL;
 }

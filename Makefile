@@ -7,6 +7,7 @@
 #   make fuzz       fuzzes the readers of files for SECONDS (600), from SEED
 #   make curves     compares the loss curves of all variants of the examples
 #   make resume     resumes all variants of the examples on all meshes
+#   make dumps      continues every example from the dump after every pass
 #   make crash      kills a run at 200 moments and resumes it each time
 #   make demo       compiles and trains a small Llama on a 2x2 mesh
 #   make bench      compares step time with the machine's peak and with PyTorch,
@@ -82,7 +83,7 @@ UNIT_BIN = $(UNIT:tests/unit/%.c=$(BUILD)/unit/%)
 UNIT_LIB_OBJ = $(UNIT_LIB:%.c=$(BUILD)/obj/%.o)
 
 .PHONY: all levels check check-unit check-golden check-asan \
-        check-cpu fuzz curves resume crash demo bench bench-compile setup \
+        check-cpu fuzz curves resume dumps crash demo bench bench-compile setup \
         install uninstall clean lint
 .SECONDARY:
 
@@ -247,6 +248,9 @@ curves: all
 resume: all
 	$(Q)BUILD=$(BUILD) RESUME=all sh tests/e2e/resume.sh
 	$(Q)BUILD=$(BUILD) RESUME=all sh tests/e2e/cuda_resume.sh
+
+dumps: $(BUILD)/unit/dumps
+	$(Q)$(BUILD)/unit/dumps --sources
 
 crash: all
 	$(Q)BUILD=$(BUILD) CRASH=200 sh tests/e2e/crash.sh

@@ -82,7 +82,7 @@ static CollectiveInfo describe(const Program *p, const Op *op, int id)
         .group_size = mesh_group(&p->mesh, axes), .tensor = tensor_text(p, op),
         .dtype = op->arg[0]->type.dtype, .bytes = full_bytes(p, op),
         .count = ir_trip_count(op),
-        .in_place = memory_moves_nothing(p, op),
+        .in_place = gather_in_place(op),
         .shards = made_as_shards(op)};
 }
 

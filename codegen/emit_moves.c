@@ -59,17 +59,17 @@ static void collective_comment(Emitter *e, const Op *op,
              c_comment(a, diag_where(e->p->diag, a, loc)));
 }
 
-static bool is_moved(const Emitter *e, const Op *op, int i)
+static bool is_moved(const Op *op, int i)
 {
-    return op->kind == OP_all_gather ? !memory_is_in_place(e->p, op, i)
+    return op->kind == OP_all_gather ? !value_in_place(op->out[i])
                                      : !live_is_shard(op, i);
 }
 
-static int moved_parts(const Emitter *e, const Op *op)
+static int moved_parts(const Op *op)
 {
     int n = 0;
     for (int i = 0; i < op->nargs; i++)
-        n += is_moved(e, op, i);
+        n += is_moved(op, i);
     return n;
 }
 
@@ -94,7 +94,7 @@ void emit_collective(Emitter *e, const Op *op)
                    op->arg[0]->type.place.ax[a].kind == AX_PMAX;
         reduce = max ? "PARC_MAX, " : "PARC_SUM, ";
     }
-    int n = moved_parts(e, op);
+    int n = moved_parts(op);
     if (n == 0) { /* all operands were computed as shards: only a barrier */
         out_line(e->o, "parc_meet(rt, %d, %s);", c->id, axes);
         return;
@@ -102,7 +102,7 @@ void emit_collective(Emitter *e, const Op *op)
     out_line(e->o, "parc_%s(rt, %d, %s, %s%d, (ParcPart[]){", c->kind, c->id,
              axes, reduce, n);
     for (int i = 0; i < op->nargs; i++) {
-        if (!is_moved(e, op, i))
+        if (!is_moved(op, i))
             continue;
         e->o->indent += 4;
         out_code(e->o, "%s,", part_text(e, op->arg[i], op->out[i],

@@ -11,9 +11,9 @@
  *
  * This file emits loops and the calls of fused kernels, attention, embeddings
  * and random keys; emit_matmul.c emits einsums, emit_moves.c copies and
- * collectives. emit_issues (emit_streams.c) emits statements, event waits and
- * event records in the order of issue that the passes chose. A value's variable
- * is declared at its first use in a function.
+ * collectives. emit_region (emit_streams.c) emits the statements, waits, records
+ * and barriers of a region in their order. A value's variable is declared at
+ * its first use in a function.
  */
 #include "codegen/emitter.h"
 #include "codegen/cpu_kernel.h"
@@ -29,6 +29,7 @@ static void declare(Emitter *e, Value *v)
     if (e->declared[v->id])
         return;
     e->declared[v->id] = true;
+    e->uses_arena = true;
     const char *type = c_type(v->type.dtype);
     out_code(e->o, "%s *%s = (%s *)(A + %s);", type, value_variable(e, v),
              type, value_offset(e, v));
@@ -38,8 +39,7 @@ static void declare(Emitter *e, Value *v)
  * variable. */
 static void declare_all(Emitter *e, const Op *op)
 {
-    bool onto = op->kind == OP_embedding_add &&
-                issue_same_place(op->out[0], op->arg[0]);
+    bool onto = op->kind == OP_embedding_add && value_in_place(op->out[0]);
     for (int i = onto; i < op->nargs; i++)
         declare(e, op->arg[i]);
     for (int i = 0; i < op->nouts; i++)
@@ -62,11 +62,12 @@ void emit_comment(Emitter *e, const Op *op, const char *detail)
 }
 
 /* The workspace of an op as a pointer expression; "NULL" if it has none. */
-static const char *workspace(const Emitter *e, const Op *op)
+static const char *workspace(Emitter *e, const Op *op)
 {
     int block = op->workspace;
     if (block < 0)
         return "NULL";
+    e->uses_arena = true;
     return arena_printf(e->p->arena, "(float *)(A + AT_%s)",
                         e->block_name[block]);
 }
@@ -96,16 +97,15 @@ static const char *attention_shape(Emitter *e, const Op *op, const Type *q,
     Out o;
     out_init(&o, e->p->arena);
     out(&o, "(ParcAttention){.b = %lld, .s = %lld, .t = %lld, .kv = %lld, "
-            ".g = %lld, .d = %lld, .e = %lld, .causal = %s, .scale = ",
+            ".g = %lld, .d = %lld, .e = %lld, .causal = %s, .scale = %s",
         (long long)type_local_dim(q, m, 0),
         (long long)type_local_dim(q, m, 1),
         (long long)type_local_dim(k, m, 1), (long long)kv,
         (long long)(type_local_dim(q, m, 2) / kv),
         (long long)type_local_dim(q, m, 3),
         (long long)type_local_dim(v, m, 3),
-        op->attr[0].i ? "true" : "false");
-    out_double(&o, (double)(float)op->attr[1].f);
-    out(&o, "%s", strpbrk(strrchr(o.text, '='), ".e") ? "f" : ".0f");
+        op->attr[0].i ? "true" : "false",
+        c_float(e->p->arena, op->attr[1].f));
     if (e->cuda && op_is_attention_grad(op->kind) &&
         target_repeats_attention(e->p, op))
         out(&o, ", .deterministic = true");
@@ -182,7 +182,7 @@ static void emit_embedding_add(Emitter *e, const Op *op)
     const Type *table = &op->out[0]->type;
     const char *to = value_variable(e, op->out[0]);
     emit_comment(e, op, "");
-    if (!issue_same_place(op->out[0], op->arg[0]))
+    if (!value_in_place(op->out[0]))
         out_code(e->o, "parc_move(rt, %s, %s, %lld);", to,
                  value_variable(e, op->arg[0]),
                  (long long)type_local_bytes(table, m));
@@ -255,7 +255,7 @@ static void emit_loop(Emitter *e, const Op *op)
         out_line(e->o, "for (int64_t %s = 0; %s <= %s; %s++) {", turn, turn,
                  last, turn);
     e->o->indent += 4;
-    emit_issues(e, &e->p->streams->body[op->id], NULL);
+    emit_region(e, op->body, NULL);
     e->o->indent -= 4;
     out_line(e->o, "}");
     out_line(e->o, "");
@@ -373,32 +373,26 @@ static void make_attention(Emitter *e, const Region *r)
     }
 }
 
-/* The parts of a function. */
-enum { MATMULS = 1, BEGIN = 2, END = 4 };
-
-/* Emits a function's statements: those of a phase if it `runs`, and `parts`. They are
- * printed first to a separate buffer: the arena pointer A is declared only if a
- * statement uses it. */
-static void function_body(Emitter *e, Phase phase, bool runs, int parts)
+/* Emits a function's statements: those of a phase if it `runs`, and the
+ * creation of descriptors. They are printed first to a separate buffer: the
+ * arena pointer A is declared only if a statement uses it. */
+static void function_body(Emitter *e, Phase phase, bool runs, bool matmuls)
 {
     Out *o = e->o, body;
     out_init(&body, e->p->arena);
     e->o = &body;
-    if (parts & BEGIN)
-        emit_step_border(e, false);
     body.indent = 4;
-    if (parts & MATMULS)
+    e->uses_arena = false;
+    if (matmuls)
         emit_matmuls(e, e->p->step);
-    if (parts & MATMULS && e->cuda)
+    if (matmuls && e->cuda)
         make_attention(e, e->p->step);
     if (runs)
-        emit_issues(e, &e->p->streams->step, &phase);
+        emit_region(e, e->p->step, &phase);
     body.indent = 0;
-    if (parts & END)
-        emit_step_border(e, true);
     e->o = o;
     o->indent = 4;
-    if (strstr(body.text, "(A +"))
+    if (e->uses_arena)
         out_line(o, "char *A = parc_arena(rt);");
     else if (!body.size)
         out_line(o, "(void)rt;");
@@ -407,13 +401,13 @@ static void function_body(Emitter *e, Phase phase, bool runs, int parts)
 }
 
 static void function(Emitter *e, const char *name, Phase phase, bool runs,
-                     int parts)
+                     bool matmuls)
 {
     memset(e->declared, 0, e->p->nvalues * sizeof *e->declared);
     out_line(e->o, "");
     out_line(e->o, "static void %s(ParcRt *rt)", name);
     out_line(e->o, "{");
-    function_body(e, phase, runs, parts);
+    function_body(e, phase, runs, matmuls);
     out_line(e->o, "}");
 }
 
@@ -427,9 +421,9 @@ static void forward_functions(Emitter *e)
     const char *word = emitter_word(e);
     out_line(e->o, "");
     out_line(e->o, "/* ---- %s ---- */", meaning[e->p->purpose]);
-    function(e, arena_printf(a, "%s_init", word), PH_INIT, false, MATMULS);
-    function(e, arena_printf(a, "%s_begin", word), PH_INIT, true, 0);
-    function(e, arena_printf(a, "%s_run", word), PH_FORWARD, true, BEGIN | END);
+    function(e, arena_printf(a, "%s_init", word), PH_INIT, false, true);
+    function(e, arena_printf(a, "%s_begin", word), PH_INIT, true, false);
+    function(e, arena_printf(a, "%s_run", word), PH_FORWARD, true, false);
 }
 
 void emit_step_functions(Emitter *e)
@@ -441,20 +435,18 @@ void emit_step_functions(Emitter *e)
         out_line(o, "/* Descriptors, made once; a call sets the addresses. */");
         out_line(o, "static ParcMatmul *matmul[%d];", nmatmuls);
     }
-    function(e, "init_constants", PH_INIT, true, MATMULS);
-    function(e, "forward", PH_FORWARD, true, 0);
-    function(e, "backward", PH_BACKWARD, true, 0);
-    function(e, "optimizer", PH_OPTIMIZER, true, 0);
+    function(e, "init_constants", PH_INIT, true, true);
+    function(e, "forward", PH_FORWARD, true, false);
+    function(e, "backward", PH_BACKWARD, true, false);
+    function(e, "optimizer", PH_OPTIMIZER, true, false);
     out_line(o, "");
     out_line(o, "static void step(ParcRt *rt)");
     out_line(o, "{");
-    emit_step_border(e, false);
     out_line(o, "    forward(rt);");
     out_line(o, "    backward(rt);");
     if (!e->cuda)
         out_line(o, "    if (parc_goes_on(rt)) /* the loss is finite */");
     out_line(o, "    %soptimizer(rt);", e->cuda ? "" : "    ");
-    emit_step_border(e, true);
     out_line(o, "}");
     for (Emitter *f = e->next; f; f = f->next)
         forward_functions(f);

@@ -1,7 +1,7 @@
-/* emit_streams.c: emits statements in their order of issue, with waits and
- * barriers before and event records after them (passes/streams.h).
+/* emit_streams.c: emits the statements of a region in order, and the ops that
+ * say when they run: early, start, wait, record, barrier.
  *
- * An all-gather that is prefetched one iteration early is emitted twice: before
+ * An all-gather that is prefetched one iteration early is started twice: before
  * the loop for the first layer, inside the loop for the next layer. Its buffer
  * and its event alternate between two slots:
  *
@@ -34,48 +34,45 @@ const char *emit_stream_name(int stream)
 }
 
 /* "4", "4 + layer % 2", "4 + (next + 1) % 2": the number of an event's slot, a
- * function of the iteration in which op runs. */
-static const char *slot_text(const Emitter *e, const Event *event,
-                             const Op *op, int offset)
+ * function of the iteration of `loop`. */
+static const char *slot_text(const Emitter *e, const Op *op, int64_t offset)
 {
     Arena *a = e->p->arena;
-    const Op *loop = op ? op->region->owner : NULL;
-    while (loop && loop != event->loop)
-        loop = loop->region->owner;
-    int number = e->first.events + event->number;
-    if (event->slots == 1 || !loop)
-        return arena_printf(a, "%d", number + offset);
-    const char *turn = e->loop_name[loop->id];
+    const Op *loop = op_attr(op, "loop").o;
+    int64_t number = e->first.events + op_attr(op, "event").i;
+    if (!loop)
+        return arena_printf(a, "%lld", (long long)(number + offset));
+    const char *iteration = e->loop_name[loop->id];
     if (offset)
-        turn = arena_printf(a, "(%s + %d)", turn, offset);
-    return arena_printf(a, "%d + %s %% %d", number, turn,
-                        event->slots);
+        iteration =
+            arena_printf(a, "(%s + %lld)", iteration, (long long)offset);
+    return arena_printf(a, "%lld + %s %% %lld", (long long)number, iteration,
+                        (long long)op_attr(op, "slots").i);
 }
 
-/* "layer == 31": true in the loop's first iteration. */
-static const char *first_turn(const Emitter *e, const Op *loop,
-                              const char *turn)
+/* "layer == 31": true in the first iteration of the loop around op; `iteration`
+ * is its variable. */
+static const char *first_iteration(const Emitter *e, const Op *op,
+                                   const char *iteration)
 {
-    return arena_printf(e->p->arena, "%s == %lld", turn,
+    const Op *loop = op_loop(op);
+    return arena_printf(e->p->arena, "%s == %lld", iteration,
                         (long long)(loop_reverse(loop) ? loop_trips(loop) - 1
                                                        : 0));
 }
 
-/* Emits a wait; `turn` is the variable of the loop that contains the
- * statement. */
-static void emit_wait(Emitter *e, const Issue *issue, const Wait *w,
-                      const char *turn)
+static void emit_wait(Emitter *e, const Op *op, const char *iteration)
 {
     Arena *a = e->p->arena;
     const char *call = arena_printf(
-        a, "parc_wait(rt, %s, %s);", emit_stream_name(issue->stream),
-        slot_text(e, &e->p->streams->event[w->event], issue->op, w->offset));
+        a, "parc_wait(rt, %s, %s);", emit_stream_name(op->stream),
+        slot_text(e, op, op_attr(op, "offset").i));
     const char *why = arena_printf(a, "/* after: %s */",
-                                   c_comment(a, w->why));
+                                   c_comment(a, op_attr(op, "why").s));
     int width = e->o->indent + (int)(strlen(call) + strlen(why)) + 1;
-    if (w->when == WAIT_FIRST) {
+    if (op_attr(op, "first").i) {
         out_line(e->o, "%s", why);
-        out_line(e->o, "if (%s)", first_turn(e, issue_loop(issue), turn));
+        out_line(e->o, "if (%s)", first_iteration(e, op, iteration));
         out_line(e->o, "    %s", call);
     } else if (width <= 80) {
         out_line(e->o, "%s %s", call, why);
@@ -85,167 +82,150 @@ static void emit_wait(Emitter *e, const Issue *issue, const Wait *w,
     }
 }
 
-/* Emits the barriers of a statement, after its mark: before the operation, or
- * instead of a gather that moves nothing. */
-static void emit_meetings(Emitter *e, const Issue *issue, const char *turn)
+static void emit_record(Emitter *e, const Op *op)
+{
+    out_line(e->o, "parc_record(rt, %s, %s);", emit_stream_name(op->stream),
+             slot_text(e, op, 0));
+}
+
+/* A statement's barriers follow its mark, so that its time includes theirs. */
+static void emit_barrier(Emitter *e, const Op *op, const char *iteration)
 {
     Arena *a = e->p->arena;
-    for (int i = 0; i < issue->meet.n; i++) {
-        const Meeting *m = &issue->meet.at[i];
-        bool first = m->when == WAIT_FIRST;
-        out_line(e->o, "/* barrier: %s */", c_comment(a, m->why));
-        if (first)
-            out_line(e->o, "if (%s)", first_turn(e, issue_loop(issue), turn));
-        out_line(e->o, "%sparc_meet(rt, %d, %s);", first ? "    " : "",
-                 e->collective[e->collective_of[m->by->id]].id,
-                 axes_expression(e, m->axes));
+    const Op *before = op_attr(op, "op").o, *by = op_attr(op, "by").o;
+    bool first = op_attr(op, "first").i;
+    if (e->headed != before && !gather_in_place(before)) {
+        emit_head(e, before);
+        e->headed = before;
     }
+    out_line(e->o, "/* barrier: %s */", c_comment(a, op_attr(op, "why").s));
+    if (first)
+        out_line(e->o, "if (%s)", first_iteration(e, op, iteration));
+    out_line(e->o, "%sparc_meet(rt, %d, %s);", first ? "    " : "",
+             e->collective[e->collective_of[by->id]].id,
+             axes_expression(e, (uint32_t)op_attr(op, "axes").i));
 }
 
-static void emit_issue(Emitter *e, const Issue *issue, const char *turn)
+static void emit_statement(Emitter *e, const Op *op)
 {
-    bool in_place = issue->op && memory_moves_nothing(e->p, issue->op);
-    for (int i = 0; i < issue->wait.n; i++)
-        emit_wait(e, issue, &issue->wait.at[i], turn);
-    if (issue->op)
-        emit_head(e, issue->op);
-    if (!in_place)
-        emit_meetings(e, issue, turn);
-    if (issue->op)
-        emit_body(e, issue->op);
-    if (in_place)
-        emit_meetings(e, issue, turn);
-    if (issue->event >= 0)
-        out_line(e->o, "parc_record(rt, %s, %s);",
-                 emit_stream_name(issue->stream),
-                 slot_text(e, &e->p->streams->event[issue->event], issue->op,
-                           0));
-}
-
-void emit_step_border(Emitter *e, bool end)
-{
-    const StreamPlan *s = e->p->streams;
-    e->o->indent += 4;
-    emit_issue(e, end ? &s->end : &s->begin, "");
-    e->o->indent -= 4;
+    if (e->headed != op)
+        emit_head(e, op);
+    e->headed = NULL;
+    emit_body(e, op);
 }
 
 /* ---- statements of other iterations -------------------------------------- */
 
-/* The number of consecutive statements for the same iteration of the same
- * loop. */
-static int same_turn(const IssueList *list, int from)
+/* The loop of the ops that an `early` starts. */
+static const Op *started_loop(const Op *early)
 {
-    const Issue *first = &list->at[from];
-    int n = 1;
-    while (from + n < list->n && list->at[from + n].kind == first->kind &&
-           list->at[from + n].turns == first->turns &&
-           list->at[from + n].at == first->at &&
-           list->at[from + n].left == first->left &&
-           list->at[from + n].op->region == first->op->region)
-        n++;
-    return n;
+    for (const Op *op = early->body->first; op; op = op->next)
+        if (op->kind == OP_start)
+            return op_loop(op_attr(op, "op").o);
+    return NULL;
 }
 
-/* Emits statements of another iteration and the end of their block, which
- * declares its own variables. */
-static void emit_block(Emitter *e, const IssueList *list, int from, int n,
-                       const char *turn)
+static void emit_op(Emitter *e, const Op *op, const char *iteration);
+
+/* Emits the statements of an `early` and the end of their block, which declares
+ * its own variables. */
+static void emit_block(Emitter *e, const Op *early, const char *iteration)
 {
     size_t size = e->p->nvalues * sizeof *e->declared;
     bool *outside = arena_copy(e->p->arena, e->declared, size);
     memset(e->declared, 0, size);
-    for (int i = from; i < from + n; i++)
-        emit_issue(e, &list->at[i], turn);
+    for (const Op *op = early->body->first; op; op = op->next)
+        emit_op(e, op, iteration);
     memcpy(e->declared, outside, size);
     e->o->indent -= 4;
     out_line(e->o, "}");
 }
 
-/* Declares the variable of a loop before the loop begins. */
-static void declare_turn(Emitter *e, const Issue *issue)
+/* Declares the variable of a loop for iteration `iteration`, outside of it. */
+static void declare_iteration(Emitter *e, const Op *loop, int64_t iteration)
 {
-    const Op *loop = issue->op->region->owner;
-    int64_t layer = loop_reverse(loop) ? loop_trips(loop) - 1 - issue->turns
-                                       : issue->turns;
+    int64_t layer =
+        loop_reverse(loop) ? loop_trips(loop) - 1 - iteration : iteration;
     out_line(e->o, "const int64_t %s = %lld;", e->loop_name[loop->id],
              (long long)layer);
 }
 
 /* Emits, before a loop, statements of one of its first iterations. */
-static void emit_first(Emitter *e, const IssueList *list, int from, int n)
+static void emit_first(Emitter *e, const Op *early, const char *iteration)
 {
-    const Issue *issue = &list->at[from];
-    const Op *outer = issue_loop(issue);
     out_line(e->o, "{");
     e->o->indent += 4;
-    declare_turn(e, issue);
-    emit_block(e, list, from, n, outer ? e->loop_name[outer->id] : "");
+    declare_iteration(e, started_loop(early), op_attr(early, "iteration").i);
+    emit_block(e, early, iteration);
 }
 
 /* Emits, inside a loop, statements of a later iteration, if it exists. */
-static void emit_ahead(Emitter *e, const IssueList *list, int from, int n)
+static void emit_ahead(Emitter *e, const Op *early)
 {
-    const Issue *issue = &list->at[from];
-    const Op *loop = issue->op->region->owner;
-    const char *turn = e->loop_name[loop->id];
+    const Op *loop = op_loop(early);
+    long long distance = op_attr(early, "distance").i;
+    const char *iteration = e->loop_name[loop->id];
     const char *next = e->next_name[loop->id];
     if (loop_reverse(loop))
-        out_line(e->o, "if (%s >= %d) {", turn, issue->turns);
+        out_line(e->o, "if (%s >= %lld) {", iteration, distance);
     else
-        out_line(e->o, "if (%s + %d <= %lld) {", turn, issue->turns,
+        out_line(e->o, "if (%s + %lld <= %lld) {", iteration, distance,
                  (long long)(loop_trips(loop) - 1));
     e->o->indent += 4;
-    out_line(e->o, "const int64_t %s = %s %c %d;", next, turn,
-             loop_reverse(loop) ? '-' : '+', issue->turns);
+    out_line(e->o, "const int64_t %s = %s %c %lld;", next, iteration,
+             loop_reverse(loop) ? '-' : '+', distance);
     e->loop_name[loop->id] = next;
-    emit_block(e, list, from, n, turn);
-    e->loop_name[loop->id] = turn;
+    emit_block(e, early, iteration);
+    e->loop_name[loop->id] = iteration;
 }
 
 /* Emits, in one of the last iterations of a loop, statements that come after
  * the loop. */
-static void emit_late(Emitter *e, const IssueList *list, int from, int n)
+static void emit_late(Emitter *e, const Op *early)
 {
-    const Issue *issue = &list->at[from];
-    const Op *loop = issue->at;
-    const char *turn = e->loop_name[loop->id];
-    int64_t layer = loop_reverse(loop) ? issue->left
-                                       : loop_trips(loop) - 1 - issue->left;
-    out_line(e->o, "if (%s == %lld) {", turn, (long long)layer);
+    const Op *loop = op_loop(early);
+    const char *iteration = e->loop_name[loop->id];
+    int64_t remaining = op_attr(early, "remaining").i;
+    int64_t first = op_attr(early, "iteration").i;
+    int64_t layer =
+        loop_reverse(loop) ? remaining : loop_trips(loop) - 1 - remaining;
+    out_line(e->o, "if (%s == %lld) {", iteration, (long long)layer);
     e->o->indent += 4;
-    if (issue->kind == ISSUE_FIRST)
-        declare_turn(e, issue);
-    emit_block(e, list, from, n, turn);
+    if (first >= 0)
+        declare_iteration(e, started_loop(early), first);
+    emit_block(e, early, iteration);
 }
 
-/* A statement issued before a loop runs in the loop's phase. */
-static Phase phase_of(const Issue *issue)
+static void emit_early(Emitter *e, const Op *early, const char *iteration)
 {
-    const Op *op = issue->at                    ? issue->at
-                   : issue->kind == ISSUE_FIRST ? issue->op->region->owner
-                                                : issue->op;
-    return op->phase;
+    if (op_attr(early, "remaining").i >= 0)
+        emit_late(e, early);
+    else if (op_attr(early, "iteration").i >= 0)
+        emit_first(e, early, iteration);
+    else
+        emit_ahead(e, early);
 }
 
-void emit_issues(Emitter *e, const IssueList *list, const Phase *phase)
+/* ---- regions ------------------------------------------------------------- */
+
+/* `iteration`: the variable of the loop around the op; "" if there is none. */
+static void emit_op(Emitter *e, const Op *op, const char *iteration)
 {
-    int n;
-    for (int i = 0; i < list->n; i += n) {
-        const Issue *issue = &list->at[i];
-        bool late = issue->at && issue->at->kind == OP_loop;
-        n = issue->kind == ISSUE_HERE && !late ? 1 : same_turn(list, i);
-        if (phase && phase_of(issue) != *phase)
-            continue;
-        if (late) {
-            emit_late(e, list, i, n);
-        } else if (issue->kind == ISSUE_FIRST) {
-            emit_first(e, list, i, n);
-        } else if (issue->kind == ISSUE_AHEAD) {
-            emit_ahead(e, list, i, n);
-        } else {
-            const Op *loop = issue_loop(issue);
-            emit_issue(e, issue, loop ? e->loop_name[loop->id] : "");
-        }
+    switch ((int)op->kind) {
+    case OP_early: emit_early(e, op, iteration); return;
+    case OP_start: emit_statement(e, op_attr(op, "op").o); return;
+    case OP_wait: emit_wait(e, op, iteration); return;
+    case OP_record: emit_record(e, op); return;
+    case OP_barrier: emit_barrier(e, op, iteration); return;
     }
+    if (!op->done && !issue_is_silent(op))
+        emit_statement(e, op);
+}
+
+void emit_region(Emitter *e, const Region *r, const Phase *phase)
+{
+    const char *iteration = r->owner ? e->loop_name[r->owner->id] : "";
+    for (const Op *op = r->first; op; op = op->next)
+        if (!phase || op->phase == *phase)
+            emit_op(e, op, iteration);
 }

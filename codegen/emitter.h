@@ -42,6 +42,10 @@ struct Emitter {
     int *number;             /* by op id: number of the kernel or matmul */
     bool *declared;          /* by value id: the function being written has
                               * declared its variable */
+    bool uses_arena;         /* the function being written uses A, the address
+                              * of the arena */
+    const Op *headed;        /* the op whose first part precedes its barriers;
+                              * NULL: none */
 };
 
 /* Makes the emitter of a training step, and those of its forward programs. */
@@ -84,11 +88,9 @@ void emit_comment(Emitter *e, const Op *op, const char *detail);
 void emit_matmul(Emitter *e, const Op *op);
 void emit_matmuls(Emitter *e, const Region *r);
 
-/* emit_streams.c. emit_issues: statements in order of issue, with waits and
- * events; `phase`: only those of one phase, NULL: all. emit_step_border: the
- * waits and records at the step's beginning or end. */
-void emit_issues(Emitter *e, const IssueList *list, const Phase *phase);
-void emit_step_border(Emitter *e, bool end);
+/* emit_streams.c. emit_region: the statements of a region, with waits, records
+ * and barriers; `phase`: only those of one phase, NULL: all. */
+void emit_region(Emitter *e, const Region *r, const Phase *phase);
 const char *emit_stream_name(int stream); /* "PARC_DATA" */
 
 /* emit_moves.c: statements of ops that move data between ranks or within

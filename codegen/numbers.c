@@ -3,7 +3,7 @@
  * programs before it. */
 #include "codegen/numbers.h"
 
-#include "passes/streams.h"
+#include "passes/trace.h"
 
 typedef struct Counter {
     const Program *p;
@@ -36,7 +36,7 @@ static void count_program(const Program *p, void *context)
     Counter *c = context;
     c->p = p;
     count_region(p->step, c);
-    c->n.events += p->streams ? p->streams->nslots : 0;
+    c->n.events += trace_slots(p);
 }
 
 Numbers numbers_first(const Program *p)

@@ -31,6 +31,11 @@ bool report_explain(Out *o, const Program *p, const TargetInfo *t,
  * flat run of whole rows is "S(0)", any other "flat". */
 const char *report_placement(const Program *p, const Type *t, int axis);
 
+/* The list with the entry `more` added, after the separator `by`, unless the
+ * list has it. */
+const char *report_listed(Arena *a, const char *list, const char *more,
+                          const char *by);
+
 /* report_train.c, a part of the plan: the optimizer, gradient clipping and the
  * learning rate's schedule. */
 void report_train(Out *o, const Program *p);

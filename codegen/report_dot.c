@@ -60,6 +60,8 @@ static void region(Out *o, const Program *p, const Region *r)
             out_line(o, "}");
             continue;
         }
+        if (op_is_schedule(op->kind))
+            continue;
         node(o, p, op);
         edges(o, op);
     }

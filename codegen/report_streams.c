@@ -11,59 +11,83 @@
  * is outside of the loop, and the first consumers, which wait for it.
  */
 #include "codegen/report.h"
-#include "passes/streams.h"
-
-#include <string.h>
+#include "passes/trace.h"
 
 typedef struct Scan {
     const Program *p;
     const Op *op;      /* the collective or transfer */
-    int event;         /* the event that it records; -1: none */
-    int ahead;         /* prefetch distance of the op, in iterations */
-    const Issue *lead; /* issue of the op, or of its first iteration, before
+    int64_t event;     /* the first slot of the event that it records; -1 */
+    int64_t distance;     /* prefetch distance of the op, in iterations */
+    const Op *lead;    /* the start of the op, or of its first iteration, before
                         * another statement; NULL: none */
+    const Op *statement; /* the statement before the present op; NULL: none */
+    VEC(const Op *) wait; /* the waits before the next statement */
     const char *after; /* the values that it waits for: "a, read of b" */
     const char *before; /* the statements that wait for it */
 } Scan;
 
-static const char *with(Arena *a, const char *list, const char *more)
+static const Op *early_of(const Op *at)
 {
-    size_t n = strlen(more);
-    for (const char *at = strstr(list, more); at; at = strstr(at + 1, more))
-        if ((at == list || strncmp(at - 2, ", ", 2) == 0) &&
-            (!at[n] || at[n] == ','))
-            return list;
-    return arena_printf(a, "%s%s%s", list, *list ? ", " : "", more);
+    const Op *owner = at->region->owner;
+    return owner && owner->kind == OP_early ? owner : NULL;
 }
 
-static void scan_issue(Scan *s, const Issue *issue)
+/* Whether a start is not directly before its op or the loop of its op. */
+static bool is_lead(const Op *start)
+{
+    const Op *early = early_of(start), *op = op_attr(start, "op").o;
+    if (!early)
+        return !op_loop(start);
+    if (op_attr(early, "remaining").i >= 0)
+        return true;
+    if (op_attr(early, "iteration").i < 0)
+        return false;
+    const Op *next = early->next;
+    while (next && op_is_schedule(next->kind))
+        next = next->next;
+    return next != op_loop(op);
+}
+
+/* The waits before the end of the step, or before the statement `at`, which
+ * runs `op`. */
+static void scan_statement(Scan *s, const Op *at, const Op *op)
 {
     Arena *a = s->p->arena;
-    bool own = issue->op == s->op;
-    if (own && issue->kind == ISSUE_AHEAD)
-        s->ahead = issue->turns;
-    if (own && issue->at && !s->lead)
-        s->lead = issue;
-    if (own && issue->event >= 0)
-        s->event = issue->event;
-    for (int i = 0; i < issue->wait.n; i++) {
-        const Wait *w = &issue->wait.at[i];
+    bool own = op && op == s->op;
+    const Op *early = own ? early_of(at) : NULL;
+    if (early && op_attr(early, "distance").i > 0)
+        s->distance = op_attr(early, "distance").i;
+    if (own && at != op && is_lead(at) && !s->lead)
+        s->lead = at;
+    for (int i = 0; i < s->wait.n; i++) {
+        const Op *wait = s->wait.at[i];
         if (own)
-            s->after = with(a, s->after, w->why);
-        if (w->event != s->event || s->event < 0)
-            continue;
-        const char *who = issue->op ? issue->op->out[0]->name : "the end";
-        s->before = with(a, s->before, who);
+            s->after =
+                report_listed(a, s->after, op_attr(wait, "why").s, ", ");
+        if (op_attr(wait, "event").i == s->event)
+            s->before = report_listed(
+                a, s->before, op ? op->out[0]->name : "the end", ", ");
     }
+    s->wait.n = 0;
+    s->statement = op;
 }
 
-static void scan_list(Scan *s, const IssueList *list)
+static void scan_op(Op *op, void *context)
 {
-    for (int i = 0; i < list->n; i++) {
-        scan_issue(s, &list->at[i]);
-        if (list->at[i].op->kind == OP_loop)
-            scan_list(s, &s->p->streams->body[list->at[i].op->id]);
-    }
+    Scan *s = context;
+    const Op *owner = op->region->owner;
+    if ((owner && owner->kind == OP_fused) || op->kind == OP_early ||
+        op->kind == OP_barrier)
+        return;
+    if (op->kind == OP_wait)
+        vec_push(s->p->arena, &s->wait, op);
+    else if (op->kind == OP_record && s->statement == s->op)
+        s->event = op_attr(op, "event").i;
+    else if (op->kind == OP_start)
+        scan_statement(s, op, op_attr(op, "op").o);
+    else if (op->kind != OP_record && op->kind != OP_loop && !op->done &&
+             !issue_is_silent(op))
+        scan_statement(s, op, op);
 }
 
 /* Scans the step twice, because the first scan finds the event of the op: a
@@ -72,8 +96,8 @@ static Scan scan(const Program *p, const Op *op)
 {
     Scan s = {.p = p, .op = op, .event = -1, .after = "", .before = ""};
     for (int i = 0; i < 2; i++) {
-        scan_list(&s, &p->streams->step);
-        scan_issue(&s, &p->streams->end);
+        ir_walk(p->step, scan_op, &s);
+        scan_statement(&s, NULL, NULL);
     }
     return s;
 }
@@ -88,16 +112,19 @@ static const char *loop_text(const Op *loop)
 }
 
 /* "first issued in the last iteration of layers.*", "issued before norm". */
-static const char *lead_text(Arena *a, const Issue *issue)
+static const char *lead_text(Arena *a, const Op *start)
 {
-    const char *first = issue->kind == ISSUE_FIRST ? "first " : "";
-    const Op *at = issue->at;
-    if (at->kind == OP_loop && issue->left == 0)
+    const Op *early = early_of(start), *at = early ? early : start;
+    int64_t remaining = early ? op_attr(early, "remaining").i : -1;
+    const char *first =
+        early && op_attr(early, "iteration").i >= 0 ? "first " : "";
+    if (remaining == 0)
         return arena_printf(a, "%sissued in the last iteration of %s", first,
-                            loop_text(at));
-    if (at->kind == OP_loop)
-        return arena_printf(a, "%sissued %d iterations before the end of %s",
-                            first, issue->left + 1, loop_text(at));
+                            loop_text(op_loop(early)));
+    if (remaining > 0)
+        return arena_printf(a, "%sissued %lld iterations before the end of %s",
+                            first, (long long)remaining + 1,
+                            loop_text(op_loop(early)));
     while (at->next && (at->nouts == 0 || at->kind == OP_param))
         at = at->next;
     return arena_printf(a, "%sissued before %s", first,
@@ -108,9 +135,9 @@ static void line(Out *o, const Program *p, const Op *op, const char *label)
 {
     Scan s = scan(p, op);
     const char *ahead = "";
-    if (s.ahead)
-        ahead = arena_printf(p->arena, "; prefetched %d iteration%s ahead",
-                             s.ahead, s.ahead == 1 ? "" : "s");
+    if (s.distance)
+        ahead = arena_printf(p->arena, "; prefetched %lld iteration%s ahead",
+                             (long long)s.distance, s.distance == 1 ? "" : "s");
     out_line(o, "  %-5s %-7s %s%s%s", label, stream_name(op->stream),
              *s.after ? "after: " : "issued immediately", s.after, ahead);
     if (s.lead)
@@ -123,14 +150,14 @@ void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n)
 {
     int ntransfers;
     const TransferInfo *x = transfers_of(p, &ntransfers);
-    if (!p->streams || p->streams->streams < 2 || (!n && !ntransfers))
+    if (p->streams < 2 || (!n && !ntransfers))
         return;
     out_line(o, "");
     out(o, "Streams:");
-    for (int i = 0; i < p->streams->streams; i++)
+    for (int i = 0; i < p->streams; i++)
         if (i != STREAM_HOST || ntransfers)
             out(o, "%s %s", i ? "," : "", stream_name(i));
-    out(o, " (%d events)\n", p->streams->nslots);
+    out(o, " (%d events)\n", trace_slots(p));
     for (int i = 0; i < n; i++)
         line(o, p, c[i].op, c[i].label);
     for (int i = 0; i < ntransfers; i++)

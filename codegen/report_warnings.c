@@ -50,17 +50,18 @@ static Warning *warning_at(const Program *p, Warnings *all, WarningKind kind,
     return &all->at[all->n - 1];
 }
 
-/* The list with the entry `more` added unless the list has it; `by` separates
- * entries. */
-static const char *listed(Arena *a, const char *list, const char *more, char by)
+const char *report_listed(Arena *a, const char *list, const char *more,
+                          const char *by)
 {
-    size_t n = more ? strlen(more) : 0;
+    size_t n = more ? strlen(more) : 0, between = strlen(by);
     if (!n || !list || !*list)
         return n ? more : list;
-    for (const char *at = strstr(list, more); at; at = strstr(at + 1, more))
-        if ((at == list || at[-1] == by) && (!at[n] || at[n] == by))
+    for (const char *at = list; at; at = strstr(at, by)) {
+        at += at == list ? 0 : between;
+        if (!strncmp(at, more, n) && (!at[n] || !strncmp(at + n, by, between)))
             return list;
-    return arena_printf(a, "%s%c%s", list, by, more);
+    }
+    return arena_printf(a, "%s%s%s", list, by, more);
 }
 
 /* Whether both help texts begin with the same style for whatever module: texts
@@ -73,12 +74,12 @@ static bool same_style(const char *a, const char *b)
     return n == strcspn(b, "\n") && strncmp(a, b, n) == 0;
 }
 
-/* The list with each line of `more` added as by `listed`. */
+/* The list with each line of `more` added as by report_listed. */
 static const char *with_lines(Arena *a, const char *list, const char *more)
 {
     for (const char *at = more; at && *at;) {
         size_t n = strcspn(at, "\n");
-        list = listed(a, list, arena_strndup(a, at, n), '\n');
+        list = report_listed(a, list, arena_strndup(a, at, n), "\n");
         at += n + (at[n] != 0);
     }
     return list;
@@ -99,7 +100,7 @@ static void implied(const Program *p, Warnings *all)
         w->ops++;
         w->calls += c[i].count;
         w->bytes += c[i].in_place ? 0 : c[i].count * c[i].bytes;
-        w->axis = listed(p->arena, w->axis, c[i].axis, ',');
+        w->axis = report_listed(p->arena, w->axis, c[i].axis, ",");
         if (!*w->text)
             w->text = arena_printf(p->arena, "%s, %s", c[i].kind,
                                    why->text ? why->text : "");
@@ -184,10 +185,10 @@ static void repeated(const Program *p, Warnings *all)
             w->flops += flops;
             w->wasted += flops * (1 - 1 / (double)axis[a].size);
             w->share = w->flops / total;
-            w->axis = listed(p->arena, w->axis, axis[a].name, ',');
-            w->text = listed(p->arena, w->text,
-                             op_is_einsum(op->kind) ? "matmul" : "attention",
-                             '/');
+            w->axis = report_listed(p->arena, w->axis, axis[a].name, ",");
+            w->text = report_listed(
+                p->arena, w->text,
+                op_is_einsum(op->kind) ? "matmul" : "attention", "/");
         }
     int kept = first;
     for (int i = first; i < all->n; i++)

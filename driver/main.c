@@ -372,6 +372,9 @@ static bool finish(Compilation *c, Program *p)
     bool planned = !o->stops || o->stop_after == pass_count - 1;
     FitSource from = {&c->o,     &t,        c->prelude_file,
                       c->file,   c->define, c->ndefines};
+    if (planned && dump && options_need_plan(&c->o) &&
+        !pipeline_has_parts(p, &t, pass_count - 1))
+        return false;
     if (planned && !fit_check(p, &from))
         return false;
     if (c->o.verbose && p->memory)
@@ -380,7 +383,7 @@ static bool finish(Compilation *c, Program *p)
                 p->model, mesh_ranks(&p->mesh), p->memory->peak);
     if (planned && p->memory)
         report_warnings(p);
-    if (p->memory && p->streams) {
+    if (planned && p->memory) {
         drop_forward(p);
         kernels_share(p);
     }

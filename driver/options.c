@@ -471,18 +471,24 @@ static void read_input(Reader *r)
     r->o->input = value;
 }
 
+bool options_need_plan(const Options *o)
+{
+    bool need = o->binary.text || o->directory.text || o->explain.text ||
+                o->memory_limit > 0;
+    for (int i = 0; i < o->emit.n; i++)
+        need |= o->emit.at[i].kind != EMIT_AST &&
+                o->emit.at[i].kind != EMIT_IR;
+    return need;
+}
+
 /* Rejects combinations of options that contradict each other. */
 static void check_together(Reader *r)
 {
     const Options *o = r->o;
     Loc end = loc_at(r, 0, 1);
-    bool finished = o->binary.text || o->directory.text || o->explain.text;
-    bool tree = false;
-    for (int i = 0; i < o->emit.n; i++) {
-        EmitKind kind = o->emit.at[i].kind;
-        tree |= kind == EMIT_AST;
-        finished |= kind != EMIT_AST && kind != EMIT_IR;
-    }
+    bool finished = options_need_plan(o), tree = false;
+    for (int i = 0; i < o->emit.n; i++)
+        tree |= o->emit.at[i].kind == EMIT_AST;
     const PipelineOptions *p = &o->pipeline;
     if (!o->input.text) {
         wrong(r, end, "no model is given");
@@ -503,11 +509,6 @@ static void check_together(Reader *r)
                                     : o->define.at[0];
         wrong(r, a.loc, "an IR dump already has a mesh, a plan and sizes: "
               "remove this option");
-    } else if (p->starts && finished && p->start_after == pass_count - 1) {
-        wrong(r, end,
-              "--start-after=%s leaves no pass to run: only --emit ir works "
-              "with it",
-              pass_name(p->start_after));
     } else if (p->starts && tree) {
         wrong(r, end, "an IR dump has no syntax tree: --emit ast needs PDL");
     } else if (p->starts && p->stops && p->stop_after < p->start_after) {

@@ -64,4 +64,8 @@ char *command_line_text(Arena *a, int argc, char **argv);
 OptionsResult options_parse(Arena *a, Diag *d, uint16_t file, int argc,
                             char **argv, Options *o);
 
+/* Whether the options ask for something that needs all passes: a binary, a
+ * report, the check of a memory limit. */
+bool options_need_plan(const Options *o);
+
 #endif

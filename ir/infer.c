@@ -495,6 +495,12 @@ static InferRule *by_rule(const char *rule)
     return infer_by_text;
 }
 
+static const char *infer_nothing(Infer *in)
+{
+    (void)in; /* no results */
+    return NULL;
+}
+
 static InferRule *by_kind(OpKind kind)
 {
     static InferRule *const table[OP_COUNT] = {
@@ -507,6 +513,8 @@ static InferRule *by_kind(OpKind kind)
         [OP_all_to_all] = infer_group, [OP_take_part] = infer_group,
         [OP_take_share] = infer_group, [OP_split_key] = infer_split_key,
         [OP_fold] = infer_fold,        [OP_unfold] = infer_unfold,
+        [OP_start] = infer_nothing,    [OP_record] = infer_nothing,
+        [OP_wait] = infer_nothing,     [OP_barrier] = infer_nothing,
     };
     return table[kind];
 }

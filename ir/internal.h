@@ -16,6 +16,8 @@ void ir_check_size(Program *p, const Type *t, Loc loc);
 Value *ir_raw_value(Program *p, const char *name, Type t, Loc loc);
 /* An op with space for operands and results, not in a region yet. */
 Op *ir_raw_op(Program *p, OpKind kind, int nargs, int nouts);
+/* Makes v result i of op, or argument i of r. A value without a location gets
+ * that of the op, as in a dump. */
 void ir_set_out(Op *op, int i, Value *v);
 Region *ir_raw_region(Program *p, Op *owner, int nargs);
 void ir_set_region_arg(Region *r, int i, Value *v);
@@ -74,6 +76,15 @@ const char *verify_placement(const Program *p, const Op *op);
 
 /* Checks which memory the op's operands are in (host.c). NULL, or the error. */
 const char *verify_host(const Program *p, const Op *op);
+
+/* Checks the ops that say when others run (verify_schedule.c): each op that is
+ * marked done runs exactly once in every iteration of its loop. NULL, or the
+ * error. */
+const char *verify_schedule(const Program *p);
+
+/* Checks the memory plan, if there is one (verify_memory.c). NULL, or the
+ * error. */
+const char *verify_memory(const Program *p);
 
 /* The number of trailing base operands of an op whose rule has them. */
 int rule_base_count(OpKind kind);

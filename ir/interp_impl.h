@@ -133,6 +133,6 @@ WholeEval interp_collective;
 
 /* ---- interp_control.c ---- */
 WholeEval interp_param_op, interp_input_op, interp_scalar_op, interp_assign,
-    interp_output_op, interp_loop, interp_fused;
+    interp_output_op, interp_loop, interp_fused, interp_nothing;
 
 #endif

@@ -145,6 +145,8 @@ Op *ir_raw_op(Program *p, OpKind kind, int nargs, int nouts)
 
 void ir_set_out(Op *op, int i, Value *v)
 {
+    if (!v->loc.file)
+        v->loc = op->loc;
     op->out[i] = v;
     v->def = op;
     v->index = i;
@@ -162,6 +164,8 @@ Region *ir_raw_region(Program *p, Op *owner, int nargs)
 
 void ir_set_region_arg(Region *r, int i, Value *v)
 {
+    if (!v->loc.file && r->owner)
+        v->loc = r->owner->loc;
     r->arg[i] = v;
     v->def = NULL;
     v->region = r;
@@ -364,13 +368,23 @@ static MemoryPlan *copy_memory(Arena *a, const MemoryPlan *from)
     return m;
 }
 
+/* Lets attributes name the copies of the ops that they name. */
+static void map_ops(Op *op, void *context)
+{
+    const Copy *c = context;
+    int i = 0;
+    for (const char *at = op_info(op->kind)->attrs; (at = strchr(at, ':'));
+         at++, i++)
+        if (at[1] == 'o' && op->attr[i].o)
+            op->attr[i].o = c->map[op->attr[i].o->out[0]->id]->def;
+}
+
 Program *ir_copy(const Program *p)
 {
     Arena *a = p->arena;
     Program *q = NEW(a, Program);
     *q = *p;
     q->memory = copy_memory(a, p->memory);
-    q->streams = NULL;
     q->param.at = copy_array(a, p->param.at, p->param.n, sizeof(Param));
     q->param.room = p->param.n;
     q->input.at = copy_array(a, p->input.at, p->input.n, sizeof(Input));
@@ -387,6 +401,7 @@ Program *ir_copy(const Program *p)
     q->names = names_copy(a, p->names);
     Copy c = {q, NEW_ARRAY(a, Value *, p->nvalues), true, PH_FORWARD};
     q->step = copy_region(&c, p->step, NULL);
+    ir_walk(q->step, map_ops, &c);
     for (int i = 0; i < q->param.n; i++)
         if (q->param.at[i].value)
             q->param.at[i].value = mapped(&c, q->param.at[i].value);

@@ -13,6 +13,8 @@
  *          last values of the carries, then one stack (a new leading stack
  *          dim of n) for each further yield. `reverse` runs layers n-1 … 0;
  *          slices and stacks are indexed by layer.
+ *   early  a region without arguments and yields: statements of another
+ *          iteration, see ops.def.
  *   fused  a region that becomes one kernel; its arguments are its operands,
  *          its results its yields.
  *
@@ -39,6 +41,11 @@ typedef enum OpKind {
  * once at start; they depend only on each other. */
 typedef enum Phase { PH_INIT, PH_FORWARD, PH_BACKWARD, PH_OPTIMIZER } Phase;
 const char *phase_name(Phase p);
+
+/* Where ops run: each stream runs its ops in order, different streams run
+ * concurrently. A target with one stream has STREAM_COMPUTE. */
+enum { STREAM_COMPUTE, STREAM_TENSOR, STREAM_DATA, STREAM_HOST, STREAMS };
+const char *stream_name(int stream);
 
 typedef struct Program Program;
 typedef struct Region Region;
@@ -97,6 +104,7 @@ typedef union Attr {
     double f;      /* f */
     const char *s; /* s */
     AttrList l;    /* l: list of integers */
+    Op *o;         /* o: an op with results, or NULL */
 } Attr;
 enum { MAX_ATTRS = 6 };
 
@@ -107,11 +115,12 @@ struct Op {
     int nargs, nouts;
     Value **arg, **out;
     Attr attr[MAX_ATTRS]; /* by position in ops.def; see op_attr() */
-    Region *body;         /* loop, fused */
+    Region *body;         /* loop, fused, early */
     int ncarry, nstack;   /* loop: the first ncarry arguments are carries, the
                            * next nstack stacks, the others free */
     int stream;           /* set by `schedule` */
     int workspace;        /* its workspace's block, see ir/memory.h; -1: none */
+    bool done;            /* set by `memory`: one or more ops `start` run it */
     bool again;           /* set by `recompute`: repeats a forward op for the
                            * backward pass */
     Loc loc;              /* in the model */
@@ -338,8 +347,8 @@ struct Program {
     struct NameTable *names;
     const struct UnitTable *units; /* by parameter, see units_index; NULL: not
                                     * indexed */
+    int streams;         /* of the target, after `schedule`; before 0 */
     struct MemoryPlan *memory; /* after `memory`; see ir/memory.h */
-    struct StreamPlan *streams; /* after `events`; see passes/streams.h */
     const char **equal_kernel; /* of a forward program, by op id: the name of an
                                 * equal kernel of an earlier program, or NULL;
                                 * see codegen/kernel.h */
@@ -478,6 +487,12 @@ const Op *op_scatter_of(const Op *einsum, int *operand);
 /* Whether the result is the operand's memory: reshape, fold, unfold,
  * finish_grad. */
 bool op_is_view(OpKind kind);
+/* Ops that only say when others run: early, start, record, wait, barrier. */
+bool op_is_schedule(OpKind kind);
+/* Whether the op has a region: loop, fused, early. */
+bool op_has_body(OpKind kind);
+/* The innermost loop around the op; NULL: none. */
+Op *op_loop(const Op *op);
 /* Attention, with or without dropout; its gradient. */
 bool op_is_attention(OpKind kind);
 bool op_is_attention_grad(OpKind kind);

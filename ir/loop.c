@@ -108,7 +108,8 @@ static void renumber(Value **list, int n)
 static Value *add_argument(Program *p, Op *loop, int i, Value *operand, Type t)
 {
     Region *body = loop->body;
-    Value *v = ir_new_value(p, operand->name, t, operand->loc);
+    Loc loc = operand->loc.file ? operand->loc : loop->loc;
+    Value *v = ir_new_value(p, operand->name, t, loc);
     memcpy(v->why, operand->why, sizeof v->why);
     v->region = body;
     loop->arg = insert_at(p, loop->arg, loop->nargs, i, operand);
@@ -122,7 +123,8 @@ static Value *add_argument(Program *p, Op *loop, int i, Value *operand, Type t)
 static Value *add_result(Program *p, Op *loop, int i, Value *inner, Type t)
 {
     Region *body = loop->body;
-    Value *v = ir_new_value(p, inner->name, t, inner->loc);
+    Loc loc = inner->loc.file ? inner->loc : loop->loc;
+    Value *v = ir_new_value(p, inner->name, t, loc);
     memcpy(v->why, inner->why, sizeof v->why);
     v->def = loop;
     v->region = loop->region;

@@ -32,6 +32,9 @@ typedef struct Place {
      * index is the rank's over the axes `cut` (0: not a shard). */
     int64_t row, run;
     uint32_t cut;
+    /* The value is a result whose bytes are the operand's: of a gather or copy
+     * that moves nothing, or of an embedding_add that copies nothing. */
+    bool in_place;
 } Place;
 
 typedef enum MemoryClass {
@@ -82,7 +85,17 @@ typedef struct MemoryPlan {
     int nblocks;
     int64_t host;        /* bytes in host memory */
     int64_t alignment;   /* offsets are multiples of it */
-    const struct Ahead *ahead; /* hoisted statements */
 } MemoryPlan;
+
+/* Whether both places have the same address in every iteration. */
+bool address_equal(const Place *a, const Place *b);
+/* Whether result i of op is in the memory of operand i, as a gather of shards
+ * that the ranks share, a copy to the same place, or an embedding_add of its
+ * first operand. */
+bool place_is_operands(const MemoryPlan *m, const Op *op, int i);
+/* Whether the value has a place whose in_place is set. */
+bool value_in_place(const Value *v);
+/* Whether op is an all_gather that moves nothing: all results are in place. */
+bool gather_in_place(const Op *op);
 
 #endif

@@ -94,6 +94,32 @@ bool op_is_view(OpKind kind)
            kind == OP_unfold;
 }
 
+const char *stream_name(int stream)
+{
+    static const char *const name[STREAMS] = {"compute", "tensor", "data",
+                                              "host"};
+    return name[stream];
+}
+
+bool op_is_schedule(OpKind kind)
+{
+    return kind == OP_early || kind == OP_start || kind == OP_record ||
+           kind == OP_wait || kind == OP_barrier;
+}
+
+bool op_has_body(OpKind kind)
+{
+    return kind == OP_loop || kind == OP_fused || kind == OP_early;
+}
+
+Op *op_loop(const Op *op)
+{
+    Op *owner = op->region->owner;
+    while (owner && owner->kind != OP_loop)
+        owner = owner->region->owner;
+    return owner;
+}
+
 bool op_is_attention(OpKind kind)
 {
     return kind == OP_attention || kind == OP_attention_dropout;

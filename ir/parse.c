@@ -54,6 +54,11 @@ static Value *define(Parser *s, const char *name, Loc name_loc, Type t, Loc loc)
     return v;
 }
 
+Value *parse_find(const Parser *s, const char *name)
+{
+    return s->nslots ? slot_of(s->slot, s->nslots, name)->value : NULL;
+}
+
 Value *parse_use(Parser *s)
 {
     Loc loc = s->tok.loc;
@@ -63,89 +68,10 @@ Value *parse_use(Parser *s)
         return NULL;
     }
     parse_next(s);
-    Value *v = s->nslots ? slot_of(s->slot, s->nslots, name)->value : NULL;
+    Value *v = parse_find(s, name);
     if (!v)
         parse_fail(s, loc, "%%%s is not defined before its use", name);
     return s->failed ? NULL : v;
-}
-
-/* ---- attributes ---------------------------------------------------------- */
-
-AttrList parse_list(Parser *s)
-{
-    AttrList l = {0};
-    parse_expect(s, '[');
-    if (parse_take(s, ']'))
-        return l;
-    do {
-        if (l.n == MAX_DIMS) {
-            parse_fail(s, s->tok.loc, "more than %d numbers", MAX_DIMS);
-            return l;
-        }
-        l.v[l.n++] = parse_int(s);
-    } while (parse_take(s, ','));
-    parse_expect(s, ']');
-    return l;
-}
-
-static int64_t parse_param_name(Parser *s)
-{
-    Loc loc = s->tok.loc;
-    const char *name = parse_string(s);
-    int i = ir_param_index(s->p, name);
-    if (i < 0)
-        parse_fail(s, loc, "there is no parameter '%s'", name);
-    return i;
-}
-
-static const char *parse_text(Parser *s)
-{
-    if (!parse_is_word(s, "none"))
-        return parse_string(s);
-    parse_next(s);
-    return NULL;
-}
-
-static Attr parse_attr(Parser *s, char type)
-{
-    Attr a = {0};
-    if (type == 'i')
-        a.i = parse_int(s);
-    else if (type == 'b')
-        a.i = parse_bool(s);
-    else if (type == 'f')
-        a.f = parse_number(s);
-    else if (type == 's')
-        a.s = parse_text(s);
-    else if (type == 't')
-        a.i = parse_dtype(s);
-    else if (type == 'l')
-        a.l = parse_list(s);
-    else if (type == 'a')
-        a.i = parse_axes(s);
-    else
-        a.i = parse_param_name(s);
-    return a;
-}
-
-/* "{dims=[1], keep=false}": all attributes in the order of ops.def. */
-static void parse_attrs(Parser *s, OpKind kind, Attr *attr)
-{
-    const char *at = op_info(kind)->attrs;
-    if (!*at)
-        return;
-    parse_expect(s, '{');
-    for (int i = 0; *at; i++) {
-        const char *colon = strchr(at, ':');
-        if (i)
-            parse_expect(s, ',');
-        parse_expect_word(s, arena_strndup(s->arena, at, (size_t)(colon - at)));
-        parse_expect(s, '=');
-        attr[i] = parse_attr(s, colon[1]);
-        at = colon + 2;
-        at += *at == ' ';
-    }
-    parse_expect(s, '}');
 }
 
 /* ---- notes --------------------------------------------------------------- */
@@ -213,7 +139,7 @@ typedef struct Draft {
     Phase phase;
     const char *path;
     int stream, workspace;
-    bool again;
+    bool again, done;
     Loc loc, at;
 } Draft;
 
@@ -286,6 +212,9 @@ static void parse_draft(Parser *s, Draft *d)
     d->again = parse_is_word(s, "again");
     if (d->again)
         parse_next(s);
+    d->done = parse_is_word(s, "done");
+    if (d->done)
+        parse_next(s);
     d->path = s->tok.kind == TK_STRING ? parse_string(s) : "";
     if (parse_is_word(s, "stream")) {
         parse_next(s);
@@ -337,12 +266,13 @@ static void parse_body(Parser *s, Op *op, Draft *d, int depth)
 {
     static const char *const roles[] = {"carry", "stack", "free", "arg"};
     VEC(Value *) inner = {0};
-    int role = op->kind == OP_loop ? 0 : 3, last = op->kind == OP_loop ? 2 : 3;
+    bool fused = op->kind == OP_fused;
+    int role = fused ? 3 : 0, last = fused ? 3 : 2;
     op->body = ir_raw_region(s->p, op, 0);
     if (depth > 16)
         parse_fail(s, s->tok.loc, "bodies are nested too deep");
     /* Roles come in this order. */
-    for (; role <= last && !s->failed; role++)
+    for (; role <= last && op->kind != OP_early && !s->failed; role++)
         while (parse_is_word(s, roles[role]) && !s->failed) {
             Value *v = NULL;
             parse_argument(s, op, d, &v, inner.n);
@@ -356,7 +286,8 @@ static void parse_body(Parser *s, Op *op, Draft *d, int depth)
     op->nargs = d->arg.n;
     parse_ops(s, op->body, depth + 1);
     VEC(Value *) yield = {0};
-    parse_expect_word(s, "yield");
+    if (op->kind != OP_early)
+        parse_expect_word(s, "yield");
     if (!parse_is(s, '}')) {
         do {
             Value *v = parse_use(s);
@@ -395,6 +326,7 @@ static void parse_op(Parser *s, Region *r, int depth)
     op->path = d.path;
     op->stream = d.stream;
     op->again = d.again;
+    op->done = d.done;
     op->loc = d.loc;
     op->workspace = d.workspace;
     for (int i = 0; i < d.result.n; i++) {
@@ -405,7 +337,8 @@ static void parse_op(Parser *s, Region *r, int depth)
     }
     ir_insert(op, r, NULL);
     note_value(s, op);
-    bool body = op->kind == OP_loop || op->kind == OP_fused;
+    parse_note_op_names(s, op, d.at);
+    bool body = op_has_body(op->kind);
     if (body)
         parse_expect(s, '{');
     parse_notes(s, op);
@@ -426,6 +359,7 @@ static void parse_program(Parser *s)
     parse_expect(s, '{');
     parse_ops(s, s->p->step, 0);
     parse_expect(s, '}');
+    parse_find_ops(s);
 }
 
 /* Parses a forward program of the training step p. */

@@ -35,6 +35,14 @@ typedef struct Slot {
     Value *value;
 } Slot;
 
+/* An attribute that names an op, which may follow. */
+typedef struct OpName {
+    Op *op;
+    int attr;
+    const char *name;
+    Loc loc;
+} OpName;
+
 typedef struct Parser {
     Arena *arena;
     Diag *diag;
@@ -45,6 +53,7 @@ typedef struct Parser {
     bool failed, line_begun;
     Token tok;
     VEC(Block) block;     /* buffers */
+    VEC(OpName) op_name;  /* to be found when all ops are parsed */
     VEC(uint16_t) source; /* index in Diag by number in the dump - 1 */
     Slot *slot;           /* values by name; nslots is a power of two */
     unsigned nslots, nvalues;
@@ -75,14 +84,25 @@ Type parse_type(Parser *s);
 /* The index of the next word in a list that ends with NULL. */
 int parse_choice(Parser *s, const char *const *words, const char *what);
 /* "(" [string {"," string}] ")" */
-AttrList parse_list(Parser *s); /* "[1, 2]" */
 int parse_strings(Parser *s, const char *const **list);
 
-/* parse.c: the value that the next token names; NULL after an error. */
+/* parse_attrs.c */
+AttrList parse_list(Parser *s); /* "[1, 2]" */
+/* "{dims=[1], keep=false}" */
+void parse_attrs(Parser *s, OpKind kind, Attr *attr);
+/* Lists the names of ops among the attributes of op, at loc; replaces them by
+ * the ops when all are known. */
+void parse_note_op_names(Parser *s, Op *op, Loc loc);
+void parse_find_ops(Parser *s);
+
+/* parse.c: the value of that name, or that the next token names. NULL: none, or
+ * after an error. */
+Value *parse_find(const Parser *s, const char *name);
 Value *parse_use(Parser *s);
 
 /* parse_memory.c: lines of the header, without their first word; the place of a
  * value; NULL if the next word is not "in". */
+void parse_streams(Parser *s);
 void parse_arena(Parser *s);
 void parse_segment(Parser *s);
 void parse_buffer(Parser *s);

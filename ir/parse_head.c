@@ -490,7 +490,8 @@ void parse_head(Parser *s)
         {"module", parse_module}, {"param", parse_param},
         {"input", parse_input},   {"output", parse_output},
         {"prefix", parse_prefix}, {"config", parse_config},
-        {"arena", parse_arena},   {"segment", parse_segment},
+        {"streams", parse_streams}, {"arena", parse_arena},
+        {"segment", parse_segment},
         {"buffer", parse_buffer},
     };
     const size_t nlines = sizeof lines / sizeof *lines;

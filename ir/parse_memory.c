@@ -17,6 +17,14 @@ static MemoryPlan *plan_of(Parser *s)
     return s->p->memory;
 }
 
+void parse_streams(Parser *s)
+{
+    Loc loc = s->tok.loc;
+    s->p->streams = parse_small(s);
+    if (s->p->streams < 1 || s->p->streams > STREAMS)
+        parse_fail(s, loc, "there are 1 to %d streams", STREAMS);
+}
+
 void parse_arena(Parser *s)
 {
     MemoryPlan *m = plan_of(s);
@@ -123,10 +131,11 @@ static void parse_strides(Parser *s, Place *at)
 
 const Place *parse_place(Parser *s)
 {
-    if (!parse_is_word(s, "in"))
+    bool in_place = parse_is_word(s, "in_place");
+    if (!in_place && !parse_is_word(s, "in"))
         return NULL;
     parse_next(s);
-    Place at = {.block = parse_small(s)};
+    Place at = {.in_place = in_place, .block = parse_small(s)};
     if (parse_take(s, '('))
         parse_strides(s, &at);
     if (parse_is_word(s, "row")) {

@@ -85,6 +85,8 @@ static void print_attr(Printer *w, char type, const Attr *a)
         print_list(w, a->l.n, a->l.v);
     else if (type == 'a')
         print_axes(w, (uint32_t)a->i);
+    else if (type == 'o')
+        out(w->o, a->o ? "%%%s" : "none", a->o ? a->o->out[0]->name : "");
     else if (a->i >= 0 && a->i < w->p->param.n)
         print_string(w, w->p->param.at[a->i].name);
     else
@@ -163,9 +165,11 @@ static void print_body(Printer *w, const Op *op)
         print_value_notes(w, body->arg[i], op->loc);
     }
     print_region(w, body);
-    out(w->o, "%*syield ", w->o->indent, "");
-    print_values(w, body->nyields, body->yield);
-    out(w->o, "\n");
+    if (op->kind != OP_early) {
+        out(w->o, "%*syield ", w->o->indent, "");
+        print_values(w, body->nyields, body->yield);
+        out(w->o, "\n");
+    }
     w->o->indent -= 2;
     out_line(w->o, "}");
 }
@@ -185,7 +189,8 @@ static void print_op(Printer *w, const Op *op)
         type_print(w->o, &op->out[i]->type, &w->p->mesh);
         print_place(w, op->out[i]);
     }
-    out(w->o, " %s%s", phase_name(op->phase), op->again ? " again" : "");
+    out(w->o, " %s%s%s", phase_name(op->phase), op->again ? " again" : "",
+        op->done ? " done" : "");
     if (*op->path) {
         out(w->o, " ");
         print_string(w, op->path);

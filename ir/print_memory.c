@@ -1,6 +1,7 @@
 /* print_memory.c: prints the memory plan, which the header has after the
  * inputs, and the places of values.
  *
+ *   streams 4
  *   arena own=8192 resident=4096 extent=8192 host=0 align=64 end=58
  *     peak=8192 bound=8000 at=31 classes=[4096, 2048, 0, 0, 2048, 0]
  *   segment {dp} at=8192 bytes=4096 counted=2048
@@ -9,13 +10,10 @@
  *   …
  *   %y = add %x, %w : f32[8, 64] in 1 forward
  *   %z = exp %y : f32[8, 64] in 2(%zs: 512) forward      a slice of %zs
+ *   %g = all_gather{…} %w : f32[16, 64] in_place 0 …     %w's buffer has it
  */
 #include "ir/memory.h"
 #include "ir/print.h"
-
-const char *const memory_class_words[] = {
-    "params",      "grads",     "optimizer", "gathered",
-    "activations", "workspace", NULL};
 
 static void print_key(Printer *w, const char *key, int64_t n)
 {
@@ -72,6 +70,8 @@ static void print_block(Printer *w, int i, const Block *b)
 void print_memory(Printer *w)
 {
     const MemoryPlan *m = w->p->memory;
+    if (w->p->streams)
+        out(w->o, "streams %d\n", w->p->streams);
     if (!m)
         return;
     print_arena(w, m);
@@ -86,7 +86,7 @@ void print_place(Printer *w, const Value *v)
     const Place *at = v->place;
     if (!at)
         return;
-    out(w->o, " in %d", at->block);
+    out(w->o, " %s %d", at->in_place ? "in_place" : "in", at->block);
     for (int i = 0; i < at->nstrides; i++) {
         out(w->o, "%s%%%s: %lld", i ? ", " : "(", at->loop[i]->out[0]->name,
             (long long)at->stride[i]);

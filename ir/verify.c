@@ -90,8 +90,7 @@ static const char *check_attr(Verify *w, const Op *op, char type, const Attr *a)
 static const char *check_shape_of_op(Verify *w, const Op *op)
 {
     const OpInfo *info = op_info(op->kind);
-    bool body = op->kind == OP_loop || op->kind == OP_fused;
-    if (body != (op->body != NULL))
+    if (op_has_body(op->kind) != (op->body != NULL))
         return "it has a body, or lacks one";
     if (info->nouts >= 0 && op->nouts != info->nouts)
         return arena_printf(w->p->arena, "it has %d results, not %d", op->nouts,
@@ -102,6 +101,8 @@ static const char *check_shape_of_op(Verify *w, const Op *op)
         if (fault)
             return fault;
     }
+    if (op->stream < 0 || (op->stream > 0 && op->stream >= w->p->streams))
+        return "there is no such stream";
     bool in_step = op->kind == OP_param || op->kind == OP_input ||
                    op->kind == OP_assign || op->kind == OP_output;
     if (in_step && op->region != w->p->step)
@@ -420,5 +421,7 @@ const char *ir_verify(const Program *p)
     for (int i = 0; i < p->input.n && !fault; i++)
         fault = check_stored(&w, p->input.at[i].name, &p->input.at[i].type);
     fault = fault ? fault : check_region(&w, p->step);
+    fault = fault ? fault : verify_schedule(p);
+    fault = fault ? fault : verify_memory(p);
     return fault ? fault : check_purpose(p);
 }

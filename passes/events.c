@@ -2,11 +2,10 @@
  * needs, between the streams of a rank here, between ranks of a node in
  * meetings.c.
  *
- * requires: Program.memory and the streams that `schedule` assigned
- * ensures:  Program.streams: the order of issue, and events such that every
- *           execution of the streams accesses memory as a serial execution
- *           would. On a target with one stream: the order of issue and the
- *           barriers.
+ * requires: Program.memory, and the order of issue and the streams of ops
+ * ensures:  ops record and wait such that every execution of the streams
+ *           accesses memory as a serial execution would. On a target with one
+ *           stream: ops barrier.
  *
  * The step is simulated in order of issue (trace.h, which also divides the
  * arena into pieces). For every piece the pass records the last write and the
@@ -23,10 +22,12 @@
  *              latest record of an event, or for the record of a slot
  *   check      finds waits that others imply; events_drop.c removes them
  *
- * before   %dw = einsum %dy, %x …                              (compute)
- *          %dw.2 = reduce_scatter{axes={dp}, …} %dw …          (data)
- * after    %dw = einsum %dy, %x …            records event 7
- *          %dw.2 = reduce_scatter … waits for event 7, after: dw
+ * before   %dw = einsum %dy, %x …
+ *          %dw.2 = reduce_scatter{axes={dp}, …} %dw … stream=2
+ * after    %dw = einsum %dy, %x …
+ *          record{event=7, …}
+ *          wait{event=7, …, why="dw"} stream=2
+ *          %dw.2 = reduce_scatter{axes={dp}, …} %dw … stream=2
  *
  * Time and memory: the statements of a trace times the pieces that each
  * accesses.
@@ -44,36 +45,23 @@ typedef struct Need {
 
 /* ---- statements ---------------------------------------------------------- */
 
-static void visit_list(EventFinder *f, IssueList *list, EventVisit *visit)
+/* The statement of an instance. */
+static int statement_of(const EventFinder *f, int act)
 {
-    for (int i = 0; i < list->n; i++) {
-        visit(f, &list->at[i]);
-        if (list->at[i].op->kind == OP_loop)
-            visit_list(f, &f->s->body[list->at[i].op->id], visit);
-    }
-}
-
-void events_visit(EventFinder *f, EventVisit *visit)
-{
-    visit(f, &f->s->begin);
-    visit_list(f, &f->s->step, visit);
-    visit(f, &f->s->end);
-}
-
-/* The plan's statement of a dynamic instance: the trace has it as const. */
-static Issue *issue_of(const EventFinder *f, int act)
-{
-    return (Issue *)f->trace.act[act].issue;
+    const Act *a = &f->trace.act[act];
+    return a->at ? f->synced_of[a->at->id] : act == 0 ? 0 : f->nsynced - 1;
 }
 
 static int stream_of(const EventFinder *f, int act)
 {
-    return f->trace.act[act].issue->stream;
+    return f->trace.act[act].stream;
 }
 
-static const Op *loop_of(const Issue *issue)
+/* Attribute `name` of the `early` around the statement; -1: not given. */
+static int64_t early_attr(const Synced *s, const char *name)
 {
-    return issue->op ? issue->op->region->owner : NULL;
+    const Op *owner = s->at ? s->at->region->owner : NULL;
+    return owner && owner->kind == OP_early ? op_attr(owner, name).i : -1;
 }
 
 /* ---- dependences of an instance ------------------------------------------ */
@@ -102,7 +90,7 @@ static const Access *access_at(const EventFinder *f, int act, int piece)
 static void needs_of(const EventFinder *f, int act, Need n[STREAMS])
 {
     const Act *a = &f->trace.act[act];
-    int stream = a->issue->stream, best[STREAMS], where[STREAMS];
+    int stream = a->stream, best[STREAMS], where[STREAMS];
     for (int s = 0; s < STREAMS; s++)
         best[s] = where[s] = -1;
     for (int i = 0; i < a->naccesses; i++) {
@@ -166,43 +154,44 @@ static void drop_known(const EventFinder *f, const EventClock *c,
 
 /* ---- events -------------------------------------------------------------- */
 
+static bool is_for_other_iteration(const Synced *s)
+{
+    return early_attr(s, "distance") >= 0 || early_attr(s, "iteration") >= 0;
+}
+
 /* Statements that record the same event: those of an op that is hoisted within
  * its loop, before the loop and inside it. */
-static bool same_event(const Issue *a, const Issue *b)
+static bool same_event(const Synced *a, const Synced *b)
 {
-    return a == b || (a->op && a->op == b->op && a->kind != ISSUE_HERE &&
-                      b->kind != ISSUE_HERE);
+    return a == b || (is_for_other_iteration(a) && is_for_other_iteration(b) &&
+                      events_op(a) == events_op(b));
 }
 
-static void share_event(EventFinder *f, Issue *issue)
-{
-    if (same_event(issue, f->sharing))
-        issue->event = f->s->nevents;
-}
-
-static Event *event_of(EventFinder *f, Issue *by)
+static Event *event_of(EventFinder *f, Synced *by)
 {
     if (by->event < 0) {
-        Event e = {.loop = loop_of(by), .slots = 1};
-        f->sharing = by;
-        events_visit(f, share_event);
-        f->s->event[f->s->nevents++] = e;
+        const Op *op = events_op(by);
+        Event e = {.loop = op ? op_loop(op) : NULL, .slots = 1};
+        for (int i = 0; i < f->nsynced; i++)
+            if (same_event(&f->synced[i], by))
+                f->synced[i].event = f->nevents;
+        f->event[f->nevents++] = e;
     }
-    Event *e = &f->s->event[by->event];
+    Event *e = &f->event[by->event];
     /* The gather for a later iteration is issued before the wait for this
      * iteration's, except in the last iterations. */
-    if (by->kind == ISSUE_AHEAD && by->stream != STREAM_COMPUTE &&
-        e->slots < by->turns + 1)
-        e->slots = by->turns + 1;
+    int64_t distance = early_attr(by, "distance");
+    if (distance > 0 && by->stream != STREAM_COMPUTE && e->slots < distance + 1)
+        e->slots = (int)distance + 1;
     return e;
 }
 
 void events_number_slots(EventFinder *f)
 {
-    f->s->nslots = 0;
-    for (int i = 0; i < f->s->nevents; i++) {
-        f->s->event[i].number = f->s->nslots;
-        f->s->nslots += f->s->event[i].slots;
+    f->nslots = 0;
+    for (int i = 0; i < f->nevents; i++) {
+        f->event[i].number = f->nslots;
+        f->nslots += f->event[i].slots;
     }
 }
 
@@ -211,20 +200,20 @@ void events_number_slots(EventFinder *f)
 static void count_slots(EventFinder *f, int act, int on)
 {
     const Act *a = &f->trace.act[act];
-    Issue *by = issue_of(f, on);
-    Event *e = event_of(f, by);
+    int by = statement_of(f, on);
+    Event *e = event_of(f, &f->synced[by]);
     int64_t turn;
-    int slots = f->turn[f->latest[by->id]] - f->turn[on] + 1;
-    if (e->loop && trace_turn(a, e->loop, &turn) && slots <= EVENTS_SLOTS &&
+    int slots = f->turn[f->latest[by]] - f->turn[on] + 1;
+    if (e->loop && trace_iteration(a, e->loop, &turn) && slots <= EVENTS_SLOTS &&
         e->slots < slots)
         e->slots = slots;
 }
 
 /* ---- waits --------------------------------------------------------------- */
 
-static bool contains(const Op *loop, const Issue *issue)
+static bool contains(const Op *loop, const Synced *s)
 {
-    for (const Op *o = issue_loop(issue); o; o = o->region->owner)
+    for (const Op *o = s->at ? op_loop(s->at) : NULL; o; o = op_loop(o))
         if (o == loop)
             return true;
     return false;
@@ -232,8 +221,7 @@ static bool contains(const Op *loop, const Issue *issue)
 
 static const char *why_text(const EventFinder *f, const Need *n)
 {
-    const Act *a = &f->trace.act[n->act];
-    if (a->issue->kind == ISSUE_BEGIN)
+    if (n->act == 0)
         return "step start";
     const char *name = n->access && n->access->value ? n->access->value->name
                                                      : "scratch";
@@ -241,24 +229,33 @@ static const char *why_text(const EventFinder *f, const Need *n)
     return written ? name : arena_printf(f->p->arena, "read of %s", name);
 }
 
+/* The wait of instance `act` for the instance `on`. */
+static Wait wait_for(EventFinder *f, int act, const Need *n)
+{
+    const Act *a = &f->trace.act[act], *on = &f->trace.act[n->act];
+    const Synced *s = &f->synced[statement_of(f, act)];
+    Synced *by = &f->synced[statement_of(f, n->act)];
+    const Event *e = event_of(f, by);
+    const Op *loop = s->at ? op_loop(s->at) : NULL;
+    Wait w = {.event = by->event, .why = why_text(f, n)};
+    int64_t turn;
+    if (e->slots > 1 && trace_iteration(a, e->loop, &turn))
+        w.offset = (int)(((trace_own_turn(on) - turn) % e->slots + e->slots) %
+                         e->slots);
+    else if (e->slots > 1)
+        w.offset = (int)(trace_own_turn(on) % e->slots);
+    if (loop && a->first && !contains(loop, by))
+        w.when = WAIT_FIRST;
+    return w;
+}
+
 /* Adds a wait for the instance of n to the statement. */
 static void add_wait(EventFinder *f, int act, const Need *n)
 {
-    const Act *a = &f->trace.act[act], *on = &f->trace.act[n->act];
-    Issue *issue = issue_of(f, act);
-    const Event *e = event_of(f, issue_of(f, n->act));
-    const Op *loop = issue_loop(issue);
-    Wait w = {.event = on->issue->event, .why = why_text(f, n)};
-    int64_t turn;
-    if (e->slots > 1 && trace_turn(a, e->loop, &turn))
-        w.offset = (int)(((on->turn[0] - turn) % e->slots + e->slots) %
-                         e->slots);
-    else if (e->slots > 1)
-        w.offset = (int)(on->turn[0] % e->slots);
-    if (loop && a->first && !contains(loop, on->issue))
-        w.when = WAIT_FIRST;
-    for (int i = 0; i < issue->wait.n; i++) {
-        Wait *old = &issue->wait.at[i];
+    Synced *s = &f->synced[statement_of(f, act)];
+    Wait w = wait_for(f, act, n);
+    for (int i = 0; i < s->wait.n; i++) {
+        Wait *old = &s->wait.at[i];
         if (old->event != w.event || old->offset != w.offset)
             continue;
         if (old->when == WAIT_ALWAYS)
@@ -266,7 +263,17 @@ static void add_wait(EventFinder *f, int act, const Need *n)
         old->when = WAIT_ALWAYS;
         return;
     }
-    vec_push(f->p->arena, &issue->wait, w);
+    vec_push(f->p->arena, &s->wait, w);
+}
+
+/* The slot of an event that the instance records, or waits for. */
+static int slot_of(const EventFinder *f, const Act *act, int event, int offset)
+{
+    const Event *e = &f->event[event];
+    int64_t turn;
+    if (e->slots == 1 || !trace_iteration(act, e->loop, &turn))
+        return e->number + offset;
+    return e->number + (int)((turn + offset) % e->slots);
 }
 
 /* The clock that the statement's wait number w gives this instance; NULL: the
@@ -274,19 +281,19 @@ static void add_wait(EventFinder *f, int act, const Need *n)
 static const EventClock *told(const EventFinder *f, int act, int w)
 {
     const Act *a = &f->trace.act[act];
-    const Wait *wait = &a->issue->wait.at[w];
+    int statement = statement_of(f, act);
+    const Wait *wait = &f->synced[statement].wait.at[w];
     if (wait->when == WAIT_FIRST && !a->first)
         return NULL;
-    if (f->mode == EVENTS_CHECK &&
-        f->first_wait[a->issue->id] + w == f->without)
+    if (f->mode == EVENTS_CHECK && f->first_wait[statement] + w == f->without)
         return NULL;
-    int on = f->recorded[trace_awaited(f->s, a, wait)];
+    int on = f->recorded[slot_of(f, a, wait->event, wait->offset)];
     return on < 0 ? NULL : &f->done[on];
 }
 
 static void obey_waits(EventFinder *f, int act, EventClock *c)
 {
-    for (int w = 0; w < f->trace.act[act].issue->wait.n; w++) {
+    for (int w = 0; w < f->synced[statement_of(f, act)].wait.n; w++) {
         const EventClock *more = told(f, act, w);
         if (more)
             learn(c, more);
@@ -297,16 +304,16 @@ static void obey_waits(EventFinder *f, int act, EventClock *c)
 static void mark_needed(EventFinder *f, int act, const EventClock *before,
                         const Need n[STREAMS])
 {
-    const Issue *issue = f->trace.act[act].issue;
-    for (int w = 0; w < issue->wait.n; w++) {
+    int statement = statement_of(f, act), n_waits = f->synced[statement].wait.n;
+    for (int w = 0; w < n_waits; w++) {
         EventClock c = *before;
-        for (int k = 0; k < issue->wait.n; k++) {
+        for (int k = 0; k < n_waits; k++) {
             const EventClock *more = k == w ? NULL : told(f, act, k);
             if (more)
                 learn(&c, more);
         }
         if (!knows_all(f, &c, n))
-            f->needed[f->first_wait[issue->id] + w] = true;
+            f->needed[f->first_wait[statement] + w] = true;
     }
 }
 
@@ -349,7 +356,7 @@ static void touch_pieces(EventFinder *f, int act)
         for (int k = x->first; k <= x->last; k++) {
             EventPiece *q = &f->piece[k];
             if (!x->write) {
-                q->read[a->issue->stream] = act;
+                q->read[a->stream] = act;
                 continue;
             }
             q->written = act;
@@ -362,10 +369,10 @@ static void touch_pieces(EventFinder *f, int act)
 static void reset(EventFinder *f)
 {
     memset(f->now, 0, sizeof f->now);
-    memset(f->count, 0, sizeof *f->count * (size_t)f->s->nissues);
-    memset(f->latest, -1, sizeof *f->latest * (size_t)f->s->nissues);
+    memset(f->count, 0, sizeof *f->count * (size_t)f->nsynced);
+    memset(f->latest, -1, sizeof *f->latest * (size_t)f->nsynced);
     memset(f->recorded, -1,
-           sizeof *f->recorded * (size_t)f->s->nissues * EVENTS_SLOTS);
+           sizeof *f->recorded * (size_t)f->nsynced * EVENTS_SLOTS);
     memset(f->piece, -1, sizeof *f->piece * (size_t)f->trace.npieces);
     f->missing = 0;
 }
@@ -376,22 +383,35 @@ void events_run(EventFinder *f, EventMode mode)
     reset(f);
     for (int i = 0; i < f->trace.n; i++) {
         const Act *a = &f->trace.act[i];
-        EventClock *c = &f->now[a->issue->stream];
+        EventClock *c = &f->now[a->stream];
+        int statement = statement_of(f, i), event;
         serve(f, i, c);
-        f->place[i] = ++c->upto[a->issue->stream];
+        f->place[i] = ++c->upto[a->stream];
         f->done[i] = *c;
-        f->turn[i] = f->count[a->issue->id]++;
-        f->latest[a->issue->id] = i;
+        f->turn[i] = f->count[statement]++;
+        f->latest[statement] = i;
         touch_pieces(f, i);
-        if (mode != EVENTS_DISCOVER && a->issue->event >= 0)
-            f->recorded[trace_recorded(f->s, a)] = i;
+        event = f->synced[statement].event;
+        if (mode != EVENTS_DISCOVER && event >= 0)
+            f->recorded[slot_of(f, a, event, 0)] = i;
     }
+}
+
+/* The slots of events, which no op records yet. */
+static TraceSlots *slots_of_loops(const EventFinder *f)
+{
+    TraceSlots *slots = NEW_ARRAY(f->p->arena, TraceSlots, f->p->nops);
+    for (int i = 0; i < f->nevents; i++)
+        if (f->event[i].loop)
+            vec_push(f->p->arena, &slots[f->event[i].loop->id],
+                     f->event[i].slots);
+    return slots;
 }
 
 static void follow_step(EventFinder *f)
 {
     Arena *a = f->p->arena;
-    f->trace = trace_step(f->p, f->s, 0);
+    f->trace = trace_step(f->p, slots_of_loops(f), 0);
     f->done = NEW_ARRAY(a, EventClock, f->trace.n);
     f->place = NEW_ARRAY(a, int, f->trace.n);
     f->turn = NEW_ARRAY(a, int, f->trace.n);
@@ -400,43 +420,67 @@ static void follow_step(EventFinder *f)
 
 /* ---- the pass ------------------------------------------------------------ */
 
+static void add_statement(EventFinder *f, Op *at)
+{
+    if (at)
+        f->synced_of[at->id] = f->nsynced;
+    f->synced[f->nsynced++] = (Synced){.at = at, .event = -1,
+                                       .stream = at ? at->stream
+                                                    : STREAM_COMPUTE};
+}
+
+static void add_statements(Op *op, void *context)
+{
+    const Op *owner = op->region->owner;
+    bool part = owner && owner->kind == OP_fused;
+    bool run = op->kind == OP_start ||
+               (!issue_is_silent(op) && !op->done && op->kind != OP_loop);
+    if (run && !part && op->phase != PH_INIT)
+        add_statement(context, op);
+}
+
+static void find_statements(EventFinder *f)
+{
+    f->synced = NEW_ARRAY(f->p->arena, Synced, f->p->nops + 2);
+    f->synced_of = NEW_ARRAY(f->p->arena, int, f->p->nops);
+    add_statement(f, NULL);
+    ir_walk(f->p->step, add_statements, f);
+    add_statement(f, NULL);
+}
+
 static void find_events(EventFinder *f)
 {
     Arena *a = f->p->arena;
-    int n = f->s->nissues;
+    find_statements(f);
+    int n = f->nsynced;
     f->count = NEW_ARRAY(a, int, n);
     f->latest = NEW_ARRAY(a, int, n);
     f->first_wait = NEW_ARRAY(a, int, n);
     f->recorded = NEW_ARRAY(a, int, n * EVENTS_SLOTS);
-    f->s->event = NEW_ARRAY(a, Event, n);
+    f->event = NEW_ARRAY(a, Event, n);
     follow_step(f);
     events_run(f, EVENTS_DISCOVER);
     events_number_slots(f);
     follow_step(f);
     events_run(f, EVENTS_PLACE);
     events_drop(f);
+    events_insert(f);
 }
 
-static void find_meetings(Program *p)
+const char *events_check(const Program *p)
 {
-    meetings_find(p, p->streams);
-    const char *fault = meetings_check(p, p->streams, NULL);
-    if (fault)
-        bug("events: %s", fault);
+    return p->streams < 2 ? meetings_check(p, NULL) : hazards_check(p, NULL);
 }
 
 void pass_events(Program *p, const TargetInfo *t)
 {
-    if (!p->memory) /* resumed from a dump, which has no addresses */
-        pass_memory(p, t);
-    p->streams = issue_plan(p, t);
     if (t->streams < 2) {
-        find_meetings(p);
-        return;
+        meetings_find(p);
+    } else {
+        EventFinder f = {.p = p, .without = -1};
+        find_events(&f);
     }
-    EventFinder f = {.p = p, .s = p->streams, .without = -1};
-    find_events(&f);
-    const char *fault = hazards_check(p, p->streams, NULL);
+    const char *fault = events_check(p);
     if (fault)
         bug("events: %s", fault);
 }

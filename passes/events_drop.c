@@ -10,20 +10,25 @@
 
 #include <string.h>
 
-static void count_waits(EventFinder *f, Issue *issue)
+static void count_waits(EventFinder *f)
 {
-    f->first_wait[issue->id] = f->nwaits;
-    f->nwaits += issue->wait.n;
+    f->nwaits = 0;
+    for (int i = 0; i < f->nsynced; i++) {
+        f->first_wait[i] = f->nwaits;
+        f->nwaits += f->synced[i].wait.n;
+    }
 }
 
-static void drop_wait(EventFinder *f, Issue *issue)
+/* Removes the wait f->without. */
+static void drop_wait(EventFinder *f)
 {
-    int w = f->without - f->first_wait[issue->id];
-    if (w < 0 || w >= issue->wait.n)
-        return;
-    for (; w + 1 < issue->wait.n; w++)
-        issue->wait.at[w] = issue->wait.at[w + 1];
-    issue->wait.n--;
+    int i = f->nsynced - 1;
+    while (f->first_wait[i] > f->without || f->synced[i].wait.n == 0)
+        i--;
+    Synced *s = &f->synced[i];
+    s->wait.n--;
+    for (int w = f->without - f->first_wait[i]; w < s->wait.n; w++)
+        s->wait.at[w] = s->wait.at[w + 1];
 }
 
 /* A wait that no instance of its own statement needs may still serve later
@@ -31,8 +36,7 @@ static void drop_wait(EventFinder *f, Issue *issue)
 static void drop_waits(EventFinder *f)
 {
     for (int i = 0;; i++) {
-        f->nwaits = 0;
-        events_visit(f, count_waits);
+        count_waits(f);
         f->needed = NEW_ARRAY(f->p->arena, bool, f->nwaits + 1);
         f->without = -1;
         events_run(f, EVENTS_CHECK);
@@ -46,48 +50,54 @@ static void drop_waits(EventFinder *f)
         events_run(f, EVENTS_CHECK);
         if (f->missing)
             continue;
-        events_visit(f, drop_wait);
+        drop_wait(f);
         i--;
     }
 }
 
-static void mark_event(EventFinder *f, Issue *issue)
+static void mark_events(EventFinder *f)
 {
-    for (int w = 0; w < issue->wait.n; w++)
-        f->needed[issue->wait.at[w].event] = true;
+    for (int i = 0; i < f->nsynced; i++)
+        for (int w = 0; w < f->synced[i].wait.n; w++)
+            f->needed[f->synced[i].wait.at[w].event] = true;
 }
 
-/* f->count has the new number of each event. */
-static void use_number(EventFinder *f, Issue *issue)
+/* Numbers the events that are waited for, in the order of their records:
+ * f->count has the new number of each. */
+static void number_events(EventFinder *f)
 {
-    if (issue->event >= 0)
-        issue->event = f->needed[issue->event] ? f->count[issue->event] : -1;
-    for (int w = 0; w < issue->wait.n; w++)
-        issue->wait.at[w].event = f->count[issue->wait.at[w].event];
+    memset(f->count, -1, sizeof *f->count * (size_t)f->nsynced);
+    f->nevents = 0;
+    for (int i = 0; i < f->nsynced; i++) {
+        int event = f->synced[i].event;
+        if (event >= 0 && f->needed[event] && f->count[event] < 0)
+            f->count[event] = f->nevents++;
+    }
 }
 
-/* Numbers the events that are waited for, in the order of their records. */
-static void number_events(EventFinder *f, Issue *issue)
+static void use_numbers(EventFinder *f)
 {
-    if (issue->event >= 0 && f->needed[issue->event] &&
-        f->count[issue->event] < 0)
-        f->count[issue->event] = f->s->nevents++;
+    for (int i = 0; i < f->nsynced; i++) {
+        Synced *s = &f->synced[i];
+        if (s->event >= 0)
+            s->event = f->needed[s->event] ? f->count[s->event] : -1;
+        for (int w = 0; w < s->wait.n; w++)
+            s->wait.at[w].event = f->count[s->wait.at[w].event];
+    }
 }
 
 static void drop_events(EventFinder *f)
 {
-    int n = f->s->nevents;
-    Event *old = f->s->event;
+    int n = f->nevents;
+    Event *old = f->event;
     f->needed = NEW_ARRAY(f->p->arena, bool, n + 1);
-    events_visit(f, mark_event);
-    f->s->nevents = 0;
-    memset(f->count, -1, sizeof *f->count * (size_t)f->s->nissues);
-    events_visit(f, number_events);
-    f->s->event = NEW_ARRAY(f->p->arena, Event, f->s->nevents + 1);
+    mark_events(f);
+    number_events(f);
+    f->event = NEW_ARRAY(f->p->arena, Event, f->nevents + 1);
     for (int i = 0; i < n; i++)
         if (f->needed[i])
-            f->s->event[f->count[i]] = old[i];
-    events_visit(f, use_number);
+            f->event[f->count[i]] = old[i];
+    use_numbers(f);
     events_number_slots(f);
 }
 

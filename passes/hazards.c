@@ -23,8 +23,7 @@ typedef struct Known {
 
 typedef struct Checker {
     const Program *p;
-    const StreamPlan *s;
-    const Wait *without;
+    const Op *without;
     Trace trace;
     Known *known;  /* by instance: when it begins */
     int *place;    /* by instance: its position on its stream, from 1 */
@@ -43,23 +42,21 @@ static void run_statements(Checker *c)
 {
     Arena *a = c->p->arena;
     Known stream[STREAMS] = {0};
-    Known *record = NEW_ARRAY(a, Known, c->s->nslots + 1);
+    Known *record = NEW_ARRAY(a, Known, trace_slots(c->p) + 1);
     int issued[STREAMS] = {0};
     for (int i = 0; i < c->trace.n; i++) {
         const Act *act = &c->trace.act[i];
-        const Issue *issue = act->issue;
-        Known *mine = &stream[issue->stream];
-        for (int w = 0; w < issue->wait.n; w++) {
-            const Wait *wait = &issue->wait.at[w];
-            if (wait != c->without &&
-                (wait->when == WAIT_ALWAYS || act->first))
-                learn(mine, &record[trace_awaited(c->s, act, wait)]);
+        Known *mine = &stream[act->stream];
+        if (trace_is_statement(act)) {
+            c->known[i] = *mine;
+            c->place[i] = ++issued[act->stream];
+            mine->upto[act->stream] = c->place[i];
+        } else if (act->op->kind == OP_record) {
+            record[trace_slot(act)] = *mine;
+        } else if (act->op->kind == OP_wait && act->op != c->without &&
+                   (act->first || !op_attr(act->op, "first").i)) {
+            learn(mine, &record[trace_slot(act)]);
         }
-        c->known[i] = *mine;
-        c->place[i] = ++issued[issue->stream];
-        mine->upto[issue->stream] = c->place[i];
-        if (issue->event >= 0)
-            record[trace_recorded(c->s, act)] = *mine;
     }
 }
 
@@ -96,11 +93,9 @@ static Touch *sort_touches(const Checker *c, int **start)
 
 static const char *act_text(const Checker *c, int i)
 {
-    const Issue *issue = c->trace.act[i].issue;
-    const Op *op = issue->op;
+    const Op *op = c->trace.act[i].op;
     if (!op)
-        return issue->kind == ISSUE_BEGIN ? "the step's begin"
-                                          : "the step's end";
+        return i == 0 ? "the step's begin" : "the step's end";
     const char *turn = "";
     if (op->region->owner)
         turn = arena_printf(c->p->arena, ", layer %lld",
@@ -108,7 +103,7 @@ static const char *act_text(const Checker *c, int i)
     return arena_printf(c->p->arena, "%s %%%s (stream %s%s)",
                         op_info(op->kind)->name,
                         op->nouts ? op->out[0]->name : "",
-                        stream_name(issue->stream), turn);
+                        stream_name(c->trace.act[i].stream), turn);
 }
 
 static const char *touch_text(const Checker *c, Touch t)
@@ -122,8 +117,8 @@ static const char *touch_text(const Checker *c, Touch t)
 
 static bool ordered(const Checker *c, Touch before, Touch after)
 {
-    int stream = c->trace.act[before.act].issue->stream;
-    return stream == c->trace.act[after.act].issue->stream ||
+    int stream = c->trace.act[before.act].stream;
+    return stream == c->trace.act[after.act].stream ||
            c->known[after.act].upto[stream] >= c->place[before.act];
 }
 
@@ -142,7 +137,7 @@ static const char *check_piece(const Checker *c, const Touch *t, int n)
                 "nothing makes stream %s wait", touch_text(c, t[k]),
                 touch_text(c, t[i]),
                 (long long)c->trace.access[t[i].access].begin,
-                stream_name(c->trace.act[t[i].act].issue->stream));
+                stream_name(c->trace.act[t[i].act].stream));
         }
         if (write)
             from = i;
@@ -150,11 +145,10 @@ static const char *check_piece(const Checker *c, const Touch *t, int n)
     return NULL;
 }
 
-const char *hazards_check(const Program *p, const StreamPlan *s,
-                          const Wait *without)
+const char *hazards_check(const Program *p, const Op *without)
 {
-    Checker c = {.p = p, .s = s, .without = without,
-                 .trace = trace_step(p, s, 1)};
+    Checker c = {.p = p, .without = without,
+                 .trace = trace_step(p, NULL, 1)};
     c.known = NEW_ARRAY(p->arena, Known, c.trace.n);
     c.place = NEW_ARRAY(p->arena, int, c.trace.n);
     run_statements(&c);

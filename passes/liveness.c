@@ -1,7 +1,8 @@
 /* liveness.c: computes the time of each value's last use, and finds the values
  * that use another value's memory.
  *
- * Times count ops in program order, bodies of loops inside their loop: a loop
+ * Times count ops in program order, but not those that only say when others
+ * run. Bodies of loops are inside their loop: a loop
  * begins before its body's first op and finishes after the last. A loop reads
  * its operands until it finishes; a yield is read when its loop finishes.
  * Regions are closed (bodies read only their arguments), so that a use is in
@@ -132,6 +133,10 @@ int64_t live_prefetch_slots(const Op *gather)
 static int number(Region *r, Liveness *l, int time)
 {
     for (Op *op = r->first; op; op = op->next) {
+        if (op_is_schedule(op->kind)) { /* takes no time */
+            l->begin[op->id] = l->finish[op->id] = time;
+            continue;
+        }
         l->begin[op->id] = time++;
         if (op->kind == OP_loop)
             time = number(op->body, l, time) + 1;

@@ -1,7 +1,7 @@
 /* meetings.c: inserts barriers between ranks of a node that share memory.
  *
  * requires: Program.memory and the order of issue of one stream
- * ensures:  Issue.meet: in every interleaving of the ranks, no rank reads
+ * ensures:  ops barrier: in every interleaving of the ranks, no rank reads
  *           shared memory before another rank has written it, or overwrites it
  *           before another rank has read it
  *
@@ -46,10 +46,21 @@ typedef struct Since {
     int written, read;
 } Since;
 
+/* A barrier that the search has found. */
+typedef struct Meeting {
+    uint32_t axes;
+    const Op *by;
+    bool first;        /* in the first iteration of its loop only */
+    const char *why;   /* reason that the plan prints */
+} Meeting;
+typedef VEC(Meeting) Meetings;
+
 typedef struct Walk {
     const Program *p;
-    const StreamPlan *s;
-    const Meeting *without;
+    const Op *without;
+    const Meeting *ignored;
+    Meetings *meetings; /* by op id, during the search: the barriers before the
+                         * op; NULL: the program has them */
     bool readers; /* count the readers of an in-place gather instead of the
                    * gather */
     Trace trace;
@@ -123,24 +134,27 @@ static void meet(Walk *w, uint32_t axes)
 /* Whether a collective is also a synchronization point when it ends: it moves
  * data. One whose operands are all made as shards only waits when it
  * begins. */
-static bool moves(const Walk *w, const Op *op)
+static bool moves(const Op *op)
 {
-    bool any = op_is_collective(op->kind) && !memory_moves_nothing(w->p, op);
+    bool any = op_is_collective(op->kind) && !gather_in_place(op);
     bool shards = any;
     for (int i = 0; any && i < op->nargs; i++)
         shards &= live_is_shard(op, i);
     return any && !shards;
 }
 
+/* The barriers before an instance: an op barrier is itself one. */
 static void meet_before(Walk *w, const Act *act)
 {
-    for (int i = 0; i < act->issue->meet.n; i++) {
-        const Meeting *x = &act->issue->meet.at[i];
-        if (x != w->without && (x->when == WAIT_ALWAYS || act->first))
-            meet(w, x->axes);
-    }
-    const Op *op = act->issue->op;
-    if (op_is_collective(op->kind) && !memory_moves_nothing(w->p, op))
+    const Op *op = act->op;
+    const Meetings *found = w->meetings ? &w->meetings[op->id] : NULL;
+    if (op->kind == OP_barrier && op != w->without &&
+        (act->first || !op_attr(op, "first").i))
+        meet(w, (uint32_t)op_attr(op, "axes").i);
+    for (int i = 0; found && i < found->n; i++)
+        if (&found->at[i] != w->ignored && (act->first || !found->at[i].first))
+            meet(w, found->at[i].axes);
+    if (op_is_collective(op->kind) && !gather_in_place(op))
         meet(w, (uint32_t)op->attr[0].i);
 }
 
@@ -155,7 +169,7 @@ static bool overlap(const Access *a, const Access *b)
 static bool writes_operand(const Trace *t, int i, int reader)
 {
     const Act *writes = &t->act[i], *reads = &t->act[reader];
-    for (int x = 0; x < writes->naccesses && writes->issue->op; x++)
+    for (int x = 0; x < writes->naccesses && writes->op; x++)
         for (int y = 0; y < reads->naccesses; y++) {
             const Access *to = &t->access[writes->access + x];
             const Access *from = &t->access[reads->access + y];
@@ -169,7 +183,7 @@ static bool writes_operand(const Trace *t, int i, int reader)
  * has not written. */
 static bool product_is_early(const Walk *w, int i, Fault *f)
 {
-    const Op *op = w->trace.act[i].issue->op;
+    const Op *op = w->trace.act[i].op;
     if (op->kind != OP_einsum_shard)
         return false;
     for (int at = w->met[op_attr(op, "axes").i]; at < w->now; at++)
@@ -183,7 +197,7 @@ static bool product_is_early(const Walk *w, int i, Fault *f)
 static bool is_too_early(Walk *w, int i, Fault *f)
 {
     const Act *act = &w->trace.act[i];
-    const Op *op = act->issue->op;
+    const Op *op = act->op;
     if (product_is_early(w, i, f))
         return true;
     for (int k = 0; k < act->naccesses; k++) {
@@ -194,7 +208,7 @@ static bool is_too_early(Walk *w, int i, Fault *f)
         Since *s = &w->since[block];
         if (op->kind == OP_all_gather)
             w->gather[block] = op;
-        if (w->readers && memory_moves_nothing(w->p, op))
+        if (w->readers && gather_in_place(op))
             continue;
         *f = (Fault){i, use == USE_WRITE ? s->read : s->written,
                      use == USE_WRITE, block};
@@ -222,13 +236,13 @@ static bool find_fault(Walk *w, Fault *f)
     clear(w);
     for (int step = 0; step < 2; step++)
         for (int i = 0; i < w->trace.n; i++, w->now++) {
-            if (!w->trace.act[i].issue->op)
+            if (!w->trace.act[i].op)
                 continue;
             meet_before(w, &w->trace.act[i]);
             if (is_too_early(w, i, f))
                 return true;
-            const Op *op = w->trace.act[i].issue->op;
-            if (moves(w, op))
+            const Op *op = w->trace.act[i].op;
+            if (moves(op))
                 meet_at(w, (uint32_t)op->attr[0].i, w->now + 1);
         }
     return false;
@@ -240,9 +254,9 @@ static bool needs_meetings(const Program *p)
     return p->memory->nsegments > 0 || live_has_shards(p);
 }
 
-static Walk walk_of(const Program *p, const StreamPlan *s)
+static Walk walk_of(const Program *p)
 {
-    Walk w = {.p = p, .s = s, .trace = trace_step(p, s, 0)};
+    Walk w = {.p = p, .trace = trace_step(p, NULL, 0)};
     w.since = NEW_ARRAY(p->arena, Since, p->memory->nblocks + 1);
     w.gather = NEW_ARRAY(p->arena, const Op *, p->memory->nblocks + 1);
     return w;
@@ -252,7 +266,7 @@ static Walk walk_of(const Program *p, const StreamPlan *s)
 
 static const char *act_name(const Walk *w, int i)
 {
-    const Op *op = w->trace.act[i].issue->op;
+    const Op *op = w->trace.act[i].op;
     return op->nouts ? op->out[0]->name : op_info(op->kind)->name;
 }
 
@@ -261,9 +275,9 @@ static const char *act_name(const Walk *w, int i)
 static int written_too_early(const Trace *t, int i)
 {
     int operand;
-    const Op *product = t->act[i].issue->op;
+    const Op *product = t->act[i].op;
     const Op *scatter = op_scatter_of(product, &operand);
-    for (int k = i; k < t->n && t->act[k].issue->op != scatter; k++)
+    for (int k = i; k < t->n && t->act[k].op != scatter; k++)
         if (writes_operand(t, k, i))
             return k;
     return -1;
@@ -272,7 +286,7 @@ static int written_too_early(const Trace *t, int i)
 static const char *check_products(const Walk *w)
 {
     for (int i = 0; i < w->trace.n; i++) {
-        const Op *op = w->trace.act[i].issue->op;
+        const Op *op = w->trace.act[i].op;
         int by = op && op->kind == OP_einsum_shard
                      ? written_too_early(&w->trace, i)
                      : -1;
@@ -284,12 +298,11 @@ static const char *check_products(const Walk *w)
     return NULL;
 }
 
-const char *meetings_check(const Program *p, const StreamPlan *s,
-                           const Meeting *without)
+const char *meetings_check(const Program *p, const Op *without)
 {
     if (!needs_meetings(p))
         return NULL;
-    Walk w = walk_of(p, s);
+    Walk w = walk_of(p);
     w.without = without;
     w.readers = true;
     Fault f;
@@ -312,7 +325,7 @@ static Meeting meeting_of_block(const Walk *w, const Fault *f, const Act *act)
 {
     const Block *b = &w->p->memory->block[f->block];
     return (Meeting){.axes = b->shared, .by = w->gather[f->block],
-                     .when = act->first ? WAIT_FIRST : WAIT_ALWAYS,
+                     .first = act->first,
                      .why = arena_printf(w->p->arena, "all ranks have %s %s",
                                          f->writes ? "read" : "written",
                                          b->name)};
@@ -321,9 +334,9 @@ static Meeting meeting_of_block(const Walk *w, const Fault *f, const Act *act)
 static Meeting meeting_of_product(const Act *act)
 {
     int operand;
-    const Op *op = act->issue->op;
+    const Op *op = act->op;
     return (Meeting){.axes = (uint32_t)op_attr(op, "axes").i,
-                     .by = op_scatter_of(op, &operand), .when = WAIT_ALWAYS,
+                     .by = op_scatter_of(op, &operand),
                      .why = "all ranks have computed the operands"};
 }
 
@@ -332,42 +345,63 @@ static Meeting meeting_of_product(const Act *act)
 static void add_meeting(Walk *w, const Fault *f)
 {
     const Act *act = &w->trace.act[f->act];
-    Issue *issue = (Issue *)act->issue;
+    Meetings *found = &w->meetings[act->op->id];
     Meeting m = f->block < 0 ? meeting_of_product(act)
                              : meeting_of_block(w, f, act);
-    for (int i = 0; i < issue->meet.n; i++)
-        if (issue->meet.at[i].axes == m.axes) {
-            issue->meet.at[i].when = WAIT_ALWAYS;
+    for (int i = 0; i < found->n; i++)
+        if (found->at[i].axes == m.axes) {
+            found->at[i].first = false;
             return;
         }
-    vec_push(w->p->arena, &issue->meet, m);
+    vec_push(w->p->arena, found, m);
 }
 
 static void drop_needless(Walk *w)
 {
     w->readers = true;
     for (int i = 0; i < w->trace.n; i++) {
-        Issue *issue = (Issue *)w->trace.act[i].issue;
-        for (int k = issue->meet.n - 1; k >= 0; k--) {
+        const Op *op = w->trace.act[i].op;
+        Meetings none = {0}, *found = op ? &w->meetings[op->id] : &none;
+        for (int k = found->n - 1; k >= 0; k--) {
             Fault f;
-            w->without = &issue->meet.at[k];
+            w->ignored = &found->at[k];
             if (!find_fault(w, &f)) {
-                issue->meet.n--;
-                memmove(&issue->meet.at[k], &issue->meet.at[k + 1],
-                        sizeof(Meeting) * (size_t)(issue->meet.n - k));
+                found->n--;
+                memmove(&found->at[k], &found->at[k + 1],
+                        sizeof(Meeting) * (size_t)(found->n - k));
             }
-            w->without = NULL;
+            w->ignored = NULL;
         }
     }
 }
 
-void meetings_find(const Program *p, StreamPlan *s)
+/* Inserts the barriers of an op before it; those of a gather that moves nothing
+ * after it. */
+static void insert_barriers(Op *op, void *context)
+{
+    const Walk *w = context;
+    const Meetings *found = op->kind == OP_barrier ? NULL
+                                                   : &w->meetings[op->id];
+    Op *before = gather_in_place(op) ? op->next : op;
+    Build b = {.p = (Program *)w->p, .region = op->region, .before = before,
+               .phase = op->phase, .path = ""};
+    for (int i = 0; found && i < found->n; i++) {
+        const Meeting *m = &found->at[i];
+        Attr attr[] = {{.i = m->axes}, {.o = op}, {.o = (Op *)m->by},
+                       {.i = m->first}, {.s = m->why}};
+        ir_op_typed(&b, OP_barrier, 0, NULL, attr, 0, NULL, NULL);
+    }
+}
+
+void meetings_find(Program *p)
 {
     if (!needs_meetings(p))
         return;
-    Walk w = walk_of(p, s);
+    Walk w = walk_of(p);
     Fault f;
+    w.meetings = NEW_ARRAY(p->arena, Meetings, p->nops);
     while (find_fault(&w, &f))
         add_meeting(&w, &f);
     drop_needless(&w);
+    ir_walk(p->step, insert_barriers, &w);
 }

@@ -289,23 +289,18 @@ static void hold_memory(Op *op, void *context)
 
 /* ---- the pass ------------------------------------------------------------ */
 
-bool memory_is_in_place(const Program *p, const Op *gather, int i)
+/* Records which results are in their operand's memory. */
+static void set_in_place(Op *op, void *context)
 {
-    const MemoryPlan *m = p->memory;
-    if (!m || !live_gathered_from(p, gather->out[i]))
-        return false;
-    const Place *at = live_place(gather->out[i]);
-    return at->block >= 0 && m->block[at->block].shared;
-}
-
-bool memory_moves_nothing(const Program *p, const Op *op)
-{
-    if (op->kind != OP_all_gather)
-        return false;
-    for (int i = 0; i < op->nouts; i++)
-        if (!memory_is_in_place(p, op, i))
-            return false;
-    return true;
+    Memory *m = context;
+    for (int i = 0; i < op->nouts; i++) {
+        const Place *at = op->out[i]->place;
+        if (!at || !place_is_operands(m->plan, op, i))
+            continue;
+        Place same = *at;
+        same.in_place = true;
+        memory_place_value(m, op->out[i], same);
+    }
 }
 
 /* Places the blocks of host memory consecutively, from the arena's end on. */
@@ -387,6 +382,8 @@ void pass_memory(Program *p, const TargetInfo *t)
     if (t->streams > 1)
         ir_walk(p->step, hold_memory, &m);
     memory_hold_leads(p, &m.live, &m.ahead, m.plan, m.block.at, m.block.n);
-    m.plan->ahead = arena_copy(p->arena, &m.ahead, sizeof m.ahead);
     sum_up(&m);
+    ir_walk(p->step, set_in_place, &m);
+    if (t->streams > 1)
+        issue_order(p, &m.ahead);
 }

@@ -48,11 +48,6 @@ Value *live_gathered_from(const Program *p, Value *v);
  * gathered: v is that shard, a layer of it, or gathered from either. NULL:
  * none. */
 Value *live_kept_shard(const Program *p, Value *v);
-/* Whether result i of a gather is in memory that its ranks share, each run
- * where its rank has written it; whether all results are, so that no data
- * moves. Both need the memory plan. */
-bool memory_is_in_place(const Program *p, const Op *gather, int i);
-bool memory_moves_nothing(const Program *p, const Op *op);
 /* Whether op is an all-gather of parameters. */
 bool live_is_unit_gather(const Op *op);
 /* The number of buffers of a gather in a loop with a prefetch distance:

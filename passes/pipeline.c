@@ -12,9 +12,16 @@
 #include "base/file.h"
 #include "ir/units.h"
 #include "ir/total.h"
+#include "passes/streams.h"
 
 const PassInfo pass_table[] = {
 #define PASS(name, meaning) {#name, meaning, pass_##name},
+#include "passes/passes.def"
+#undef PASS
+};
+/* The numbers of the passes. */
+enum {
+#define PASS(name, meaning) PASS_##name,
 #include "passes/passes.def"
 #undef PASS
 };
@@ -185,6 +192,29 @@ static double run_pass(Program *p, const TargetInfo *t,
     return seconds;
 }
 
+bool pipeline_has_parts(Program *p, const TargetInfo *t, int pass)
+{
+    const char *fault = NULL;
+    bool scheduled = pass >= PASS_schedule, placed = pass >= PASS_memory;
+    if (scheduled && p->streams == 0)
+        fault = "it has no line 'streams'";
+    else if (scheduled && p->streams != t->streams)
+        fault = "it has the streams of another target";
+    else if (placed && !p->memory)
+        fault = "it has no memory plan";
+    else if (placed && p->memory->alignment % t->alignment)
+        fault = "its memory has the alignment of another target";
+    else if (pass == pass_count - 1)
+        fault = events_check(p);
+    if (fault)
+        diag_error(p->diag, (Loc){0}, "the IR is not a program after '%s': %s",
+                   pass_name(pass), fault);
+    for (int k = 0; k < PURPOSES && !fault; k++)
+        if (p->forward[k] && !pipeline_has_parts(p->forward[k], t, pass))
+            return false;
+    return fault == NULL;
+}
+
 /* Checks a program before the first pass. */
 static bool begin(Program *p, bool is_dump)
 {
@@ -196,6 +226,16 @@ static bool begin(Program *p, bool is_dump)
         return false;
     ir_check_total(p);
     return diag_error_count(p->diag) == 0;
+}
+
+/* Ids as after parsing the last dump, so that its program is emitted
+ * identically. */
+static void renumber_all(Program *p)
+{
+    ir_renumber(p);
+    for (int k = 0; k < PURPOSES; k++)
+        if (p->forward[k])
+            ir_renumber(p->forward[k]);
 }
 
 bool pipeline_run(Program *p, const TargetInfo *t, const PipelineOptions *o,
@@ -213,6 +253,9 @@ bool pipeline_run(Program *p, const TargetInfo *t, const PipelineOptions *o,
     for (int k = 0; k < PURPOSES; k++)
         if (p->forward[k] && !begin(p->forward[k], o->starts))
             return false;
+    if (first <= last && o->starts &&
+        !pipeline_has_parts(p, t, o->start_after))
+        return false;
     if (!o->starts)
         dump_after(p, o, -1);
     for (int pass = first; pass <= last; pass++) {
@@ -225,6 +268,7 @@ bool pipeline_run(Program *p, const TargetInfo *t, const PipelineOptions *o,
             break;
         dump_after(p, o, pass);
     }
+    renumber_all(p);
     if (o->time_passes)
         print_time("(verifying)", verifying);
     bug_set_hook(NULL, NULL);

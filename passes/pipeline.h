@@ -28,6 +28,11 @@ typedef struct Timing {
 } Timing;
 double seconds_now(void);
 
+/* Whether a dump that says to be one after `pass` has what the passes up to it
+ * have added: the order of issue, the memory plan, waits and barriers; else a
+ * user error. */
+bool pipeline_has_parts(Program *p, const TargetInfo *t, int pass);
+
 /* Runs the passes on p, which `lower` or ir_parse has just made. Dumps go to
  * standard output, timings to standard error. Returns false after a user error,
  * which is in p->diag. A program that does not verify ends in bug(), after the

@@ -337,9 +337,11 @@ void pass_schedule(Program *p, const TargetInfo *t)
 {
     Schedule s = {.p = p, .t = t};
     sort_phases(p->step);
-    ir_walk(p->step, set_stream, p);
-    if (t->streams > 1)
+    p->streams = t->streams;
+    if (t->streams > 1) {
+        ir_walk(p->step, set_stream, p);
         schedule_overlap(p);
+    }
     visit_loops(p->step, &s, copy_arguments);
     analyse(&s);
     visit_loops(p->step, &s, claim_yields);

@@ -2,11 +2,12 @@
  * barriers.
  *
  * A stream runs its statements one after another; different streams run
- * concurrently, except where events order them: a statement may record an event
- * when it completes, and others wait for it before they begin. The order of
- * issue is that of the program, except for hoisted gathers (issue.c). The pass
- * `events` adds records and waits from the addresses; hazards.c checks the
- * result independently. A target with one stream has no events.
+ * concurrently, except where events order them: an event is recorded after a
+ * statement, and others wait for it before they begin. The order of issue is
+ * that of the ops, except for those that are marked done, which ops `start`
+ * issue (issue.c). The pass `events` adds records, waits and barriers from the
+ * addresses; hazards.c checks the result independently. A target with one
+ * stream has no events.
  *
  * The header also declares the files of other passes that consider streams:
  * memory_streams.c, memory_lead.c and schedule_overlap.c.
@@ -16,80 +17,11 @@
 
 #include "passes/memory.h"
 
-enum { STREAM_COMPUTE, STREAM_TENSOR, STREAM_DATA, STREAM_HOST, STREAMS };
-const char *stream_name(int stream);
-
+/* Where a gather is hoisted to. */
 typedef enum IssueKind {
     ISSUE_HERE,  /* in the current iteration */
-    ISSUE_AHEAD, /* inside a loop: for the iteration `turns` later, if it
-                  * exists */
-    ISSUE_FIRST, /* before the loop: for iteration `turns` */
-    ISSUE_BEGIN, /* the step begins: all earlier work is complete */
-    ISSUE_END,   /* the step ends: all work is complete after it */
+    ISSUE_FIRST, /* before its loop: for iteration `turns` */
 } IssueKind;
-
-/* When a wait applies: WAIT_FIRST only in the first iteration of its loop. */
-typedef enum WaitWhen { WAIT_ALWAYS, WAIT_FIRST } WaitWhen;
-
-/* A wait for the latest record of an event. An event with slots, one for each
- * of the iterations in flight, is waited for in slot (iteration + offset) %
- * slots if the waiting statement is in the loop that records it, else in slot
- * `offset`. */
-typedef struct Wait {
-    int event;         /* index into StreamPlan.event */
-    int offset;
-    WaitWhen when;
-    const char *why;   /* reason that the plan prints */
-} Wait;
-
-/* A barrier of the ranks of a group, on a target whose ranks share memory
- * (meetings.c). It is named after a collective. */
-typedef struct Meeting {
-    uint32_t axes;
-    const Op *by;
-    WaitWhen when;
-    const char *why;   /* reason that the plan prints */
-} Meeting;
-
-/* A statement: an op in its place, or of another iteration of its loop. */
-typedef struct Issue {
-    int id;            /* unique in the plan */
-    const Op *op;      /* NULL: begin and end */
-    IssueKind kind;
-    int turns;
-    const Op *at;      /* where a hoisted gather is issued; NULL: not
-                        * hoisted across ops */
-    int left;          /* if `at` is a loop: remaining iterations when it is
-                        * issued */
-    int stream;
-    int event;         /* recorded after it; -1: none */
-    VEC(Wait) wait;    /* before it */
-    VEC(Meeting) meet; /* before it, or in place of an in-place gather */
-} Issue;
-
-/* The statements that a region issues, in order: its own ops, and those that
- * loops in it need before they begin. */
-typedef struct IssueList {
-    Issue *at;
-    int n;
-} IssueList;
-
-typedef struct Event {
-    const Op *loop;    /* around the op that records it; NULL: none */
-    int slots;         /* 1: every wait is for the latest record */
-    int number;        /* its first slot: parc_record(…, number + …) */
-} Event;
-
-typedef struct StreamPlan {
-    int streams;       /* number of streams of the target */
-    int nissues;       /* ids in use */
-    Issue begin, end;
-    IssueList step;
-    IssueList *body;   /* by op id of a loop */
-    Event *event;
-    int nevents;
-    int nslots;        /* slots of all events together */
-} StreamPlan;
 
 /* ---- issue.c, memory_streams.c ------------------------------------------- */
 
@@ -155,29 +87,39 @@ void memory_hold_leads(const Program *p, const Liveness *live, Ahead *ahead,
 
 /* ---- issue.c ------------------------------------------------------------- */
 
-/* The order of issue without events: on a target with streams from the memory
- * plan, else that of the program. Ids of ops must not change afterwards. */
-StreamPlan *issue_plan(const Program *p, const TargetInfo *t);
-/* The list of a region: the step's, or that of a loop's body. */
-IssueList *issue_list(StreamPlan *s, const Region *r);
-/* The loop whose body issues the statement; NULL: none. */
-const Op *issue_loop(const Issue *i);
-/* Whether two values have the same address in every iteration. */
-bool issue_same_place(const Value *x, const Value *y);
+/* The prefetch distance in units; of a fetch that no gather reads in
+ * iterations. */
+int64_t issue_prefetch(const Op *op);
+/* The index of a gather among the gathers of its region, and their number. */
+int issue_unit_number(const Op *gather, int *units);
+/* The unit at whose beginning the op is issued, `turns` iterations earlier; -1:
+ * at the beginning of the iteration. */
+int issue_unit(const Op *op, int *turns);
 /* Ops without a statement: views, values that the runtime sets, copies of a
  * buffer to itself. */
 bool issue_is_silent(const Op *op);
 
+/* ---- issue_order.c ------------------------------------------------------- */
+
+/* Puts the statements of a step into the order of issue: adds ops early and
+ * start. */
+void issue_order(Program *p, const Ahead *ahead);
+
 /* ---- meetings.c ---------------------------------------------------------- */
 
-/* Adds barriers: Issue.meet. */
-void meetings_find(const Program *p, StreamPlan *s);
+/* Adds the ops barrier. */
+void meetings_find(Program *p);
 /* Simulates two steps and checks that no rank can read shared memory before
  * another has written it, or overwrite it before another has read it. NULL, or
  * a description of the fault. `without`: a barrier that is ignored; NULL:
  * none. */
-const char *meetings_check(const Program *p, const StreamPlan *s,
-                           const Meeting *without);
+const char *meetings_check(const Program *p, const Op *without);
+
+/* ---- events.c ------------------------------------------------------------ */
+
+/* Checks that a program after the last pass has all waits, records and barriers
+ * that it needs. NULL, or what is wrong. */
+const char *events_check(const Program *p);
 
 /* ---- schedule_overlap.c -------------------------------------------------- */
 
@@ -191,7 +133,6 @@ void schedule_overlap(Program *p);
  * streams, at least one a write, is that of issue. NULL, or a description of
  * the first hazard: both ops and tensors. `without`: a wait that is ignored;
  * NULL: none. */
-const char *hazards_check(const Program *p, const StreamPlan *s,
-                          const Wait *without);
+const char *hazards_check(const Program *p, const Op *without);
 
 #endif

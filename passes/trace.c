@@ -9,13 +9,10 @@
 /* Loops with a longer period than this are simulated in full. */
 enum { LONGEST_PERIOD = 64 };
 
-typedef VEC(int64_t) Numbers;
-
 typedef struct Tracer {
     const Program *p;
-    const StreamPlan *s;
     int more;
-    Numbers *slots; /* by loop's op id: in how many buffers of a value, or slots
+    TraceSlots *slots; /* by loop's op id: in how many buffers of a value, or slots
                      * of an event, its iterations rotate */
     const Op *loop[MAX_LOOP_DEPTH]; /* enclosing loops, outermost first */
     int64_t layer[MAX_LOOP_DEPTH];
@@ -95,10 +92,20 @@ static void touch_scratch(Tracer *t, const Op *op)
     vec_push(t->p->arena, &t->access, a);
 }
 
-static void add_act(Tracer *t, const Issue *issue)
+/* An op that the `early` starts. */
+static const Op *started_op(const Op *early)
 {
-    const Op *op = issue->op;
-    Act act = {.issue = issue, .access = t->access.n,
+    for (const Op *op = early->body->first; op; op = op->next)
+        if (op->kind == OP_start)
+            return op_attr(op, "op").o;
+    bug("trace: an early without a start");
+}
+
+/* Adds an instance of the statement `at`, which runs `op`. */
+static void add_act(Tracer *t, const Op *at, const Op *op)
+{
+    Act act = {.op = op, .at = at, .stream = at->stream,
+               .access = t->access.n,
                .first = t->depth > 0 && t->first[t->depth - 1]};
     for (int i = 0; i < t->depth; i++)
         act.turn[i] = t->layer[t->depth - 1 - i];
@@ -112,9 +119,9 @@ static void add_act(Tracer *t, const Issue *issue)
 }
 
 /* The begin and end of a step access the whole arena on the compute stream. */
-static void add_border(Tracer *t, const Issue *issue)
+static void add_border(Tracer *t)
 {
-    Act act = {.issue = issue, .access = t->access.n, .naccesses = 1};
+    Act act = {.access = t->access.n, .naccesses = 1};
     Access all = {.end = t->p->memory->extent + t->p->memory->host,
                   .write = true};
     vec_push(t->p->arena, &t->access, all);
@@ -134,13 +141,6 @@ static int64_t least_multiple(int64_t a, int64_t b)
     return a / x * b;
 }
 
-/* Whether the statement is hoisted from a later loop into one of the last
- * iterations of this loop. */
-static bool is_late(const Issue *issue)
-{
-    return issue->at && issue->at->kind == OP_loop;
-}
-
 static void add_slots(Tracer *t, const Value *v)
 {
     for (int i = 0; v->place && i < v->place->nstrides; i++)
@@ -151,6 +151,10 @@ static void add_slots(Tracer *t, const Value *v)
 
 static void add_slots_of(Op *op, void *context)
 {
+    Tracer *t = context;
+    if (op->kind == OP_record && op_attr(op, "loop").o)
+        vec_push(t->p->arena, &t->slots[op_attr(op, "loop").o->id],
+                 op_attr(op, "slots").i);
     for (int i = 0; i < op->nouts; i++)
         add_slots(context, op->out[i]);
     for (int i = 0; op->body && i < op->body->nargs; i++)
@@ -158,16 +162,14 @@ static void add_slots_of(Op *op, void *context)
 }
 
 /* Lists the slots of all loops, so that a loop need not search all values. */
-static void find_slots(Tracer *t)
+static void find_slots(Tracer *t, const TraceSlots *more)
 {
     Arena *a = t->p->arena;
-    t->slots = NEW_ARRAY(a, Numbers, t->p->nops);
+    t->slots = NEW_ARRAY(a, TraceSlots, t->p->nops);
     ir_walk(t->p->step, add_slots_of, t);
-    for (int i = 0; i < t->s->nevents; i++) {
-        const Event *e = &t->s->event[i];
-        if (e->loop)
-            vec_push(a, &t->slots[e->loop->id], e->slots);
-    }
+    for (uint32_t i = 0; more && i < t->p->nops; i++)
+        for (int k = 0; k < more[i].n; k++)
+            vec_push(a, &t->slots[i], more[i].at[k]);
 }
 
 /* The number of iterations after which addresses and event slots repeat.
@@ -176,23 +178,25 @@ static void find_slots(Tracer *t)
 static int64_t period_of(const Tracer *t, const Op *loop, int64_t *ahead,
                          int64_t *left)
 {
-    const IssueList *list = &t->s->body[loop->id];
     int64_t period = 2;
     *ahead = *left = 0;
-    for (int i = 0; i < list->n; i++)
-        if (is_late(&list->at[i])) {
-            *left = list->at[i].left > *left ? list->at[i].left : *left;
-        } else if (list->at[i].kind == ISSUE_AHEAD) {
-            period = least_multiple(period, list->at[i].turns + 1);
-            *ahead = list->at[i].turns > *ahead ? list->at[i].turns : *ahead;
-        }
-    const Numbers *slots = &t->slots[loop->id];
+    for (const Op *op = loop->body->first; op; op = op->next) {
+        if (op->kind != OP_early)
+            continue;
+        int64_t n = op_attr(op, "distance").i;
+        int64_t last = op_attr(op, "remaining").i;
+        *ahead = n > *ahead ? n : *ahead;
+        *left = last > *left ? last : *left;
+        if (n > 0)
+            period = least_multiple(period, n + 1);
+    }
+    const TraceSlots *slots = &t->slots[loop->id];
     for (int i = 0; i < slots->n && period <= LONGEST_PERIOD; i++)
         period = least_multiple(period, slots->at[i]);
     return period;
 }
 
-static void follow(Tracer *t, const IssueList *list);
+static void follow(Tracer *t, const Region *r);
 
 static void enter(Tracer *t, const Op *loop)
 {
@@ -227,50 +231,58 @@ static void follow_loop(Tracer *t, const Op *loop)
         set_turn(t, turn);
         t->skipped[t->depth - 1] = turn == head - 1 ? skip : 0;
         t->first[t->depth - 1] = turn == 0;
-        follow(t, &t->s->body[loop->id]);
+        follow(t, loop->body);
     }
     t->depth--;
 }
 
-static void follow_ahead(Tracer *t, const Issue *issue)
+/* The body of an `early`, whose ops are for the iteration that t->layer has. */
+static void follow_body(Tracer *t, const Op *early)
+{
+    for (const Op *op = early->body->first; op; op = op->next)
+        add_act(t, op, op->kind == OP_start ? op_attr(op, "op").o : op);
+}
+
+static void follow_ahead(Tracer *t, const Op *early)
 {
     const Op *loop = t->loop[t->depth - 1];
-    int64_t now = t->layer[t->depth - 1];
-    int64_t then = loop_reverse(loop) ? now - issue->turns : now + issue->turns;
+    int64_t ahead = op_attr(early, "distance").i, now = t->layer[t->depth - 1];
+    int64_t then = loop_reverse(loop) ? now - ahead : now + ahead;
     if (then < 0 || then >= loop_trips(loop))
         return;
     t->layer[t->depth - 1] = then;
-    add_act(t, issue);
+    follow_body(t, early);
     t->layer[t->depth - 1] = now;
 }
 
-static void follow_first(Tracer *t, const Issue *issue)
+static void follow_first(Tracer *t, const Op *early)
 {
     bool first = t->depth > 0 && t->first[t->depth - 1];
-    enter(t, issue->op->region->owner);
-    set_turn(t, issue->turns);
+    enter(t, op_loop(started_op(early)));
+    set_turn(t, op_attr(early, "iteration").i);
     t->first[t->depth - 1] = first;
-    add_act(t, issue);
+    follow_body(t, early);
     t->depth--;
 }
 
-/* A statement in one iteration of this loop that belongs to another loop or to
- * none: its waits apply there unconditionally. */
-static void follow_late(Tracer *t, const Issue *issue)
+/* Statements in one iteration of this loop that belong to another loop or to
+ * none: their waits apply there unconditionally. */
+static void follow_late(Tracer *t, const Op *early)
 {
-    int in = t->depth - 1;
+    int in = t->depth - 1, from = t->act.n;
     const Op *loop = t->loop[in];
     int64_t layer = t->layer[in], skipped = t->skipped[in];
     bool first = t->first[in];
     int64_t left = loop_reverse(loop) ? layer : loop_trips(loop) - 1 - layer;
-    if (left != issue->left)
+    if (left != op_attr(early, "remaining").i)
         return;
     t->depth--;
-    if (issue->kind == ISSUE_FIRST)
-        follow_first(t, issue);
+    if (op_attr(early, "iteration").i >= 0)
+        follow_first(t, early);
     else
-        add_act(t, issue);
-    t->act.at[t->act.n - 1].first = false;
+        follow_body(t, early);
+    for (int i = from; i < t->act.n; i++)
+        t->act.at[i].first = false;
     t->depth++;
     t->loop[in] = loop;
     t->layer[in] = layer;
@@ -278,22 +290,28 @@ static void follow_late(Tracer *t, const Issue *issue)
     t->first[in] = first;
 }
 
-static void follow(Tracer *t, const IssueList *list)
+static void follow_early(Tracer *t, const Op *early)
 {
-    for (int i = 0; i < list->n; i++) {
-        const Issue *issue = &list->at[i];
-        if (issue->op->phase == PH_INIT)
+    if (op_attr(early, "remaining").i >= 0)
+        follow_late(t, early);
+    else if (op_attr(early, "iteration").i >= 0)
+        follow_first(t, early);
+    else
+        follow_ahead(t, early);
+}
+
+static void follow(Tracer *t, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        bool sync = op_is_schedule(op->kind);
+        if (op->phase == PH_INIT || op->done || (!sync && issue_is_silent(op)))
             continue;
-        if (issue->op->kind == OP_loop)
-            follow_loop(t, issue->op);
-        else if (is_late(issue))
-            follow_late(t, issue);
-        else if (issue->kind == ISSUE_AHEAD)
-            follow_ahead(t, issue);
-        else if (issue->kind == ISSUE_FIRST)
-            follow_first(t, issue);
+        if (op->kind == OP_loop)
+            follow_loop(t, op);
+        else if (op->kind == OP_early)
+            follow_early(t, op);
         else
-            add_act(t, issue);
+            add_act(t, op, op->kind == OP_start ? op_attr(op, "op").o : op);
     }
 }
 
@@ -337,13 +355,13 @@ static int cut_arena(Arena *scratch, Access *access, int n)
     return ncuts;
 }
 
-Trace trace_step(const Program *p, const StreamPlan *s, int more)
+Trace trace_step(const Program *p, const TraceSlots *slots, int more)
 {
-    Tracer t = {.p = p, .s = s, .more = more};
-    find_slots(&t);
-    add_border(&t, &s->begin);
-    follow(&t, &s->step);
-    add_border(&t, &s->end);
+    Tracer t = {.p = p, .more = more};
+    find_slots(&t, slots);
+    add_border(&t);
+    follow(&t, p->step);
+    add_border(&t);
     Trace trace = {.act = t.act.at, .n = t.act.n, .access = t.access.at,
                    .naccesses = t.access.n};
     trace.npieces = cut_arena(p->arena, trace.access, trace.naccesses);
@@ -352,10 +370,18 @@ Trace trace_step(const Program *p, const StreamPlan *s, int more)
 
 /* ---- events -------------------------------------------------------------- */
 
-bool trace_turn(const Act *act, const Op *loop, int64_t *turn)
+/* The op whose loops act->turn counts. */
+static const Op *counted_op(const Act *act)
 {
-    const Op *owner = act->issue->op ? act->issue->op->region->owner : NULL;
-    for (int i = 0; owner; i++, owner = owner->region->owner)
+    const Op *owner = act->at ? act->at->region->owner : NULL;
+    return owner && owner->kind == OP_early ? started_op(owner) : act->op;
+}
+
+bool trace_iteration(const Act *act, const Op *loop, int64_t *turn)
+{
+    const Op *op = counted_op(act);
+    const Op *owner = op ? op_loop(op) : NULL;
+    for (int i = 0; owner && loop; i++, owner = op_loop(owner))
         if (owner == loop) {
             *turn = act->turn[i];
             return true;
@@ -363,17 +389,33 @@ bool trace_turn(const Act *act, const Op *loop, int64_t *turn)
     return false;
 }
 
-int trace_recorded(const StreamPlan *s, const Act *act)
+int64_t trace_own_turn(const Act *act)
 {
-    const Event *e = &s->event[act->issue->event];
-    return e->number + (int)(e->slots > 1 ? act->turn[0] % e->slots : 0);
+    return act->turn[0];
 }
 
-int trace_awaited(const StreamPlan *s, const Act *act, const Wait *w)
+int trace_slot(const Act *act)
 {
-    const Event *e = &s->event[w->event];
-    int64_t turn;
-    if (e->slots == 1 || !trace_turn(act, e->loop, &turn))
-        return e->number + w->offset;
-    return e->number + (int)((turn + w->offset) % e->slots);
+    const Op *op = act->op;
+    int64_t turn, slots = op_attr(op, "slots").i;
+    int64_t offset = op->kind == OP_wait ? op_attr(op, "offset").i : 0;
+    bool rotates = slots > 1 && trace_iteration(act, op_attr(op, "loop").o, &turn);
+    return (int)(op_attr(op, "event").i +
+                 (rotates ? (turn + offset) % slots : offset));
+}
+
+static void find_last_slot(Op *op, void *context)
+{
+    int64_t *n = context;
+    if (op->kind == OP_record || op->kind == OP_wait) {
+        int64_t end = op_attr(op, "event").i + op_attr(op, "slots").i;
+        *n = end > *n ? end : *n;
+    }
+}
+
+int trace_slots(const Program *p)
+{
+    int64_t n = 0;
+    ir_walk(p->step, find_last_slot, &n);
+    return (int)n;
 }

@@ -22,12 +22,19 @@ typedef struct Access {
     const Value *value; /* NULL: scratch, or the whole arena */
 } Access;
 
-/* A dynamic instance: one execution of a statement. */
+/* A dynamic instance: one execution of a statement, or of a record, wait or
+ * barrier. The first instance is the begin of the step, the last its end; both
+ * access all memory on the compute stream. */
 typedef struct Act {
-    const Issue *issue;
+    const Op *op;        /* the op that runs; NULL: begin and end */
+    const Op *at;        /* the statement: op, or the op `start` that runs it;
+                          * NULL: begin and end */
+    int stream;
     bool first;          /* in the first iteration of the loop that issues it */
     int64_t turn[MAX_LOOP_DEPTH]; /* iteration indices (layers) of the loops
-                                   * around its op, innermost first */
+                                   * around its op, innermost first; of a
+                                   * record or wait in an `early`: around the
+                                   * ops that it starts */
     int access, naccesses; /* range in Trace.access */
 } Act;
 
@@ -38,16 +45,27 @@ typedef struct Trace {
     int naccesses, npieces;
 } Trace;
 
+/* By op id of a loop: numbers of slots of events that records in its body will
+ * have; NULL: none that records do not have yet. */
+typedef VEC(int64_t) TraceSlots;
+
 /* Simulates the step. `more`: additional periods of every loop. */
-Trace trace_step(const Program *p, const StreamPlan *s, int more);
+Trace trace_step(const Program *p, const TraceSlots *slots, int more);
 
 /* The iteration of `loop` in which the instance's op runs; false: the loop does
- * not enclose the op. */
-bool trace_turn(const Act *act, const Op *loop, int64_t *turn);
+ * not enclose the op. `loop` may be NULL. */
+bool trace_iteration(const Act *act, const Op *loop, int64_t *turn);
+/* The iteration of the loop around the instance's op; 0: there is none. */
+int64_t trace_own_turn(const Act *act);
 
-/* The slot of an event that an instance records, and the slot that its wait is
- * for: numbers as in emitted code. */
-int trace_recorded(const StreamPlan *s, const Act *act);
-int trace_awaited(const StreamPlan *s, const Act *act, const Wait *w);
+/* The slot that an op record or wait is for: a number as in emitted code. */
+int trace_slot(const Act *act);
+/* The number of slots of all events. */
+int trace_slots(const Program *p);
+/* Whether the instance is a statement: not a record, wait or barrier. */
+static inline bool trace_is_statement(const Act *act)
+{
+    return !act->op || !op_is_schedule(act->op->kind);
+}
 
 #endif

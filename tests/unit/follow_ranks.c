@@ -24,7 +24,7 @@ typedef struct Word {
 typedef struct Follow {
     const Program *p;
     bool shards; /* ranks also read each other's own memory */
-    const Meeting *without;
+    const Op *without;
     Trace trace;
     int ranks;
     int64_t words; /* words of shared memory in one rank's arena */
@@ -78,7 +78,7 @@ static void touch_word(Follow *f, int act, int r, Word *w, const Access *a)
     for (int q = 0; q < f->ranks && a->write; q++)
         early |= w->read[q] > known->at[q];
     if (early && !f->fault) {
-        const Op *op = f->trace.act[act].issue->op;
+        const Op *op = f->trace.act[act].op;
         f->fault = arena_printf(
             f->p->arena, "%s %%%s on rank %d %s %%%s too early",
             op_info(op->kind)->name, op->nouts ? op->out[0]->name : "", r,
@@ -112,7 +112,7 @@ static void touch_pieces(Follow *f, int act, int r, int q, const Access *a)
 /* Only an einsum_shard reads the own memory of other ranks. */
 static void touch_own(Follow *f, int act, int r, const Access *a)
 {
-    const Op *op = f->trace.act[act].issue->op;
+    const Op *op = f->trace.act[act].op;
     if (!f->shards || a->begin >= f->p->memory->own)
         return;
     for (int q = 0; q < f->ranks; q++)
@@ -148,15 +148,15 @@ static void touch(Follow *f, int act, int r, const Access *a)
 static void run_act(Follow *f, int i)
 {
     const Act *act = &f->trace.act[i];
-    const Op *op = act->issue->op;
+    const Op *op = act->op;
     if (!op)
         return;
-    bool in_place = memory_moves_nothing(f->p, op);
+    bool in_place = gather_in_place(op);
     bool moves = op_is_collective(op->kind) && !in_place;
-    for (int k = 0; k < act->issue->meet.n; k++) {
-        const Meeting *m = &act->issue->meet.at[k];
-        if (m != f->without && (m->when == WAIT_ALWAYS || act->first))
-            meet(f, m->axes);
+    if (op->kind == OP_barrier) {
+        if (op != f->without && (act->first || !op_attr(op, "first").i))
+            meet(f, (uint32_t)op_attr(op, "axes").i);
+        return;
     }
     if (moves)
         meet(f, (uint32_t)op->attr[0].i);
@@ -171,12 +171,12 @@ static void run_act(Follow *f, int i)
         meet(f, (uint32_t)op->attr[0].i);
 }
 
-const char *follow_ranks(const Program *p, const Meeting *without)
+const char *follow_ranks(const Program *p, const Op *without)
 {
     const MemoryPlan *m = p->memory;
     Follow *f = NEW(p->arena, Follow);
     *f = (Follow){.p = p, .without = without,
-                  .trace = trace_step(p, p->streams, 1),
+                  .trace = trace_step(p, NULL, 1),
                   .ranks = (int)mesh_ranks(&p->mesh),
                   .words = (m->extent - m->own) / WORD};
     if (f->ranks > MOST_RANKS)

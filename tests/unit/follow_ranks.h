@@ -10,6 +10,6 @@
  * access is ordered before it. Barriers and collectives merge the clocks of
  * their group. Returns NULL or the first race. `without`: a barrier to omit, or
  * NULL. */
-const char *follow_ranks(const Program *p, const Meeting *without);
+const char *follow_ranks(const Program *p, const Op *without);
 
 #endif

@@ -35,37 +35,43 @@ typedef struct Follow {
 
 static const char *name_of(const Follow *f, int act)
 {
-    const Op *op = act == NOBODY ? NULL : f->t.act[act].issue->op;
+    const Op *op = act == NOBODY ? NULL : f->t.act[act].op;
     return op && op->nouts ? op->out[0]->name : op ? op_info(op->kind)->name
                                                    : "begin or end";
 }
 
 /* ---- waits --------------------------------------------------------------- */
 
-static void find_waits(Follow *f, const StreamPlan *s, const Wait *without)
+/* Waits are for the next statement of their stream. */
+static void find_waits(Follow *f, const Op *without)
 {
     Arena *a = f->p->arena;
-    int *record = NEW_ARRAY(a, int, s->nslots + 1), n = 0;
+    int *record = NEW_ARRAY(a, int, trace_slots(f->p) + 1), n = 0;
+    int last[STREAMS]; /* by stream: its last statement */
     for (int i = 0; i < f->t.n; i++)
-        n += f->t.act[i].issue->wait.n;
+        n += !trace_is_statement(&f->t.act[i]);
     f->wait = NEW_ARRAY(a, int, n + 1);
     f->first = NEW_ARRAY(a, int, f->t.n + 1);
-    for (int i = 0; i <= s->nslots; i++)
+    for (int i = 0; i <= trace_slots(f->p); i++)
         record[i] = NOBODY;
+    for (int i = 0; i < STREAMS; i++)
+        last[i] = NOBODY;
     n = 0;
     for (int i = 0; i < f->t.n; i++) {
         const Act *act = &f->t.act[i];
-        const Issue *issue = act->issue;
-        for (int w = 0; w < issue->wait.n; w++) {
-            const Wait *wait = &issue->wait.at[w];
-            if (wait != without && (wait->when == WAIT_ALWAYS || act->first) &&
-                record[trace_awaited(s, act, wait)] != NOBODY)
-                f->wait[n++] = record[trace_awaited(s, act, wait)];
+        if (trace_is_statement(act)) {
+            f->first[i + 1] = n;
+            last[act->stream] = i;
+            f->queue[act->stream][f->queued[act->stream]++] = i;
+            continue;
         }
-        f->first[i + 1] = n;
-        if (issue->event >= 0)
-            record[trace_recorded(s, act)] = i;
-        f->queue[issue->stream][f->queued[issue->stream]++] = i;
+        f->first[i + 1] = f->first[i];
+        if (act->op->kind == OP_record)
+            record[trace_slot(act)] = last[act->stream];
+        else if (act->op->kind == OP_wait && act->op != without &&
+                 (act->first || !op_attr(act->op, "first").i) &&
+                 record[trace_slot(act)] != NOBODY)
+            f->wait[n++] = record[trace_slot(act)];
     }
 }
 
@@ -132,52 +138,69 @@ static void clear(Follow *f)
 
 /* ---- the order of the program -------------------------------------------- */
 
+/* Instances of statements: by op, then by iteration. */
 static int by_statement(const void *x, const void *y)
 {
     const Act *a = *(const Act *const *)x, *b = *(const Act *const *)y;
-    const Op *p = a->issue->op, *q = b->issue->op;
-    if (!p || !q || p != q)
-        return p && q ? (p->id > q->id) - (p->id < q->id)
-               : p || q ? (q == NULL) - (p == NULL)
-                        : (a->issue->kind > b->issue->kind) -
-                              (a->issue->kind < b->issue->kind);
+    if (a->op->id != b->op->id)
+        return a->op->id > b->op->id ? 1 : -1;
     for (int i = 0; i < MAX_LOOP_DEPTH; i++)
         if (a->turn[i] != b->turn[i])
             return a->turn[i] < b->turn[i] ? -1 : 1;
     return 0;
 }
 
-static const Act **sorted(const Follow *f, const Trace *t)
+/* The instances of statements between begin and end; *n: their number. */
+static const Act **sorted(const Follow *f, const Trace *t, int *n)
 {
     const Act **act = NEW_ARRAY(f->p->arena, const Act *, t->n + 1);
-    for (int i = 0; i < t->n; i++)
-        act[i] = &t->act[i];
-    qsort(act, (size_t)t->n, sizeof *act, by_statement);
+    *n = 0;
+    for (int i = 1; i + 1 < t->n; i++)
+        if (trace_is_statement(&t->act[i]))
+            act[(*n)++] = &t->act[i];
+    qsort(act, (size_t)*n, sizeof *act, by_statement);
     return act;
+}
+
+/* Lets the ops of a region run where they are. */
+static void unschedule(Region *r)
+{
+    for (Op *op = r->first, *next; op; op = next) {
+        next = op->next;
+        op->done = false;
+        if (op->kind == OP_loop)
+            unschedule(op->body);
+        else if (op_is_schedule(op->kind))
+            ir_remove(op);
+    }
 }
 
 /* The dynamic instances of f->t in program order. NULL if the program has other
  * instances than are issued. */
-static int *program_order(const Follow *f)
+static int *program_order(const Follow *f, int *count)
 {
-    TargetInfo in_order = {.streams = 1};
-    Trace t = trace_step(f->p, issue_plan(f->p, &in_order), ALL_TURNS);
-    const Act **mine = sorted(f, &f->t), **plain = sorted(f, &t);
+    Program *p = ir_copy(f->p);
+    unschedule(p->step);
+    Trace t = trace_step(p, NULL, ALL_TURNS);
+    int n;
+    const Act **mine = sorted(f, &f->t, count), **plain = sorted(f, &t, &n);
     int *order = NEW_ARRAY(f->p->arena, int, t.n + 1);
-    if (t.n != f->t.n)
+    if (*count != n)
         return NULL;
-    for (int i = 0; i < t.n; i++) {
+    order[t.n - 1] = f->t.n - 1;
+    for (int i = 0; i < n; i++) {
         if (by_statement(&mine[i], &plain[i]))
             return NULL;
         order[plain[i] - t.act] = (int)(mine[i] - f->t.act);
     }
+    *count = t.n;
     return order;
 }
 
 static void read_in_order(Follow *f)
 {
-    const int *order = program_order(f);
-    int n = 0;
+    int n = 0, count;
+    const int *order = program_order(f, &count);
     for (int i = 0; i < f->t.naccesses; i++) {
         f->place[i] = n;
         n += f->t.access[i].last - f->t.access[i].first + 1;
@@ -186,7 +209,7 @@ static void read_in_order(Follow *f)
     clear(f);
     if (!order)
         f->fault = "the program has other statements than are issued";
-    for (int i = 0; i < f->t.n && order; i++) {
+    for (int i = 0; order && i < count; i++) {
         visit(f, order[i], false, learn);
         visit(f, order[i], true, put);
     }
@@ -240,18 +263,19 @@ static int next_stream(const Follow *f, uint64_t order, Rng *r)
     return n == 0 ? -1 : able[order < FOLLOW_FIXED ? 0 : rng_below(r, n)];
 }
 
-const char *follow_streams(const Program *p, uint64_t order,
-                           const Wait *without)
+const char *follow_streams(const Program *p, uint64_t order, const Op *without)
 {
-    Follow f = {.p = p, .t = trace_step(p, p->streams, ALL_TURNS)};
+    Follow f = {.p = p, .t = trace_step(p, NULL, ALL_TURNS)};
     Rng r = {order};
-    int left = f.t.n;
+    int left = 0;
     for (int i = 0; i < STREAMS; i++)
         f.queue[i] = NEW_ARRAY(p->arena, int, f.t.n + 1);
     f.done = NEW_ARRAY(p->arena, bool, f.t.n + 1);
     f.place = NEW_ARRAY(p->arena, int, f.t.naccesses + 1);
     f.writer = NEW_ARRAY(p->arena, int, f.t.npieces + 1);
-    find_waits(&f, p->streams, without);
+    find_waits(&f, without);
+    for (int i = 0; i < STREAMS; i++)
+        left += f.queued[i];
     read_in_order(&f);
     clear(&f);
     while (left > 0 && !f.fault) {

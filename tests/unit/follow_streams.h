@@ -11,7 +11,6 @@
  * its results must stay until its end. Returns NULL or the first fault.
  * `without`: a wait to omit, or NULL. */
 enum { FOLLOW_FIXED = 4 * STREAMS };
-const char *follow_streams(const Program *p, uint64_t order,
-                           const Wait *without);
+const char *follow_streams(const Program *p, uint64_t order, const Op *without);
 
 #endif

@@ -37,61 +37,49 @@ typedef struct Seen {
     int waits, gathers, met, shards;
 } Seen;
 
-static void try_without(Waits *w, const Issue *issue)
+static void try_without_wait(Waits *w, const Op *wait)
 {
-    for (int i = 0; i < issue->wait.n && !w->fault; i++) {
-        const Wait *wait = &issue->wait.at[i];
-        w->n++;
-        if (!hazards_check(w->p, w->p->streams, wait))
-            w->fault = arena_printf(
-                w->p->arena, "%s %%%s need not wait until %s",
-                issue->op ? op_info(issue->op->kind)->name : "the end",
-                issue->op && issue->op->nouts ? issue->op->out[0]->name : "",
-                wait->why);
-    }
+    w->n++;
+    if (!hazards_check(w->p, wait))
+        w->fault = arena_printf(w->p->arena, "a wait until %s is not needed",
+                                op_attr(wait, "why").s);
 }
 
-static void try_without_barrier(Waits *w, const Issue *issue)
+static void try_without_barrier(Waits *w, const Op *barrier)
 {
-    const char *name = issue->op->nouts ? issue->op->out[0]->name : "";
-    w->gathers += memory_moves_nothing(w->p, issue->op);
-    w->shards += issue->op->kind == OP_einsum_shard;
-    for (int i = 0; i < issue->meet.n && !w->fault; i++) {
-        const Meeting *m = &issue->meet.at[i];
-        w->met++;
-        if (!meetings_check(w->p, w->p->streams, m))
-            w->fault = arena_printf(w->p->arena, "%%%s: the check accepts "
-                                    "a missing barrier", name);
-        else if (!follow_ranks(w->p, m))
-            w->fault = arena_printf(w->p->arena, "%%%s: no race without "
-                                    "a barrier", name);
-    }
+    const Op *op = op_attr(barrier, "op").o;
+    w->met++;
+    if (!meetings_check(w->p, barrier))
+        w->fault = arena_printf(w->p->arena, "%%%s: the check accepts "
+                                "a missing barrier", op->out[0]->name);
+    else if (!follow_ranks(w->p, barrier))
+        w->fault = arena_printf(w->p->arena, "%%%s: no race without "
+                                "a barrier", op->out[0]->name);
 }
 
-static void try_list(Waits *w, const IssueList *list)
+static void try_without(Op *op, void *context)
 {
-    for (int i = 0; i < list->n; i++) {
-        try_without(w, &list->at[i]);
-        try_without_barrier(w, &list->at[i]);
-        if (list->at[i].op->kind == OP_loop)
-            try_list(w, &w->p->streams->body[list->at[i].op->id]);
-    }
+    Waits *w = context;
+    w->gathers += gather_in_place(op);
+    w->shards += op->kind == OP_einsum_shard;
+    if (op->kind == OP_wait && !w->fault)
+        try_without_wait(w, op);
+    if (op->kind == OP_barrier && !w->fault)
+        try_without_barrier(w, op);
 }
 
 /* NULL, or the fault; adds to the totals. */
 static const char *check_schedule(const Program *p, Seen *seen)
 {
     Waits w = {.p = p};
-    bool cpu = p->streams->streams < 2;
-    const char *fault = cpu ? meetings_check(p, p->streams, NULL)
-                            : hazards_check(p, p->streams, NULL);
+    bool cpu = p->streams < 2;
+    const char *fault = cpu ? meetings_check(p, NULL)
+                            : hazards_check(p, NULL);
     if (!fault && cpu)
         fault = follow_ranks(p, NULL);
     if (fault)
         return fault;
-    try_without(&w, &p->streams->begin);
-    try_list(&w, &p->streams->step);
-    try_without(&w, &p->streams->end);
+    ir_walk(p->step, try_without, &w);
     seen->waits += w.n;
     seen->gathers += w.gathers;
     seen->met += w.met;

@@ -163,7 +163,7 @@ static const char *watch(void *context, Interp *in, const Op *op, bool done)
     /* A gather in place makes no copy: the bytes must be stored already. */
     for (int i = 0; op->kind != OP_loop && i < op->nouts; i++)
         if (!is_nowhere(op->out[i]) &&
-            (op->kind != OP_all_gather || !memory_is_in_place(s->p, op, i)))
+            (op->kind != OP_all_gather || !value_in_place(op->out[i])))
             store(s, in, op->out[i]);
     scribble(s, op);
     return check_values(s, in, op->nouts, op->out);

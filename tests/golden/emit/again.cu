@@ -1,5 +1,6 @@
 static void init_constants(ParcRt *rt)
 static void forward(ParcRt *rt)
+    parc_record(rt, PARC_COMPUTE, 0);
         parc_wait(rt, PARC_DATA, 0); /* after: step start */
         parc_all_gather(rt, 0, AXIS_dp, 3, (ParcPart[]){
         parc_record(rt, PARC_DATA, 1 + layer % 2);
@@ -77,7 +78,6 @@ static void optimizer(ParcRt *rt)
     parc_wait(rt, PARC_COMPUTE, 20); /* after: add.2 */
     k12_sqrt(rt, grad_norm, add_2);
 static void step(ParcRt *rt)
-    parc_record(rt, PARC_COMPUTE, 0);
     forward(rt);
     for (int e = 0; e < 4; e++) {
     for (int e = 0; e < 4; e++) {

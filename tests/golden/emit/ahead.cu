@@ -1,5 +1,6 @@
 static void init_constants(ParcRt *rt)
 static void forward(ParcRt *rt)
+    parc_record(rt, PARC_COMPUTE, 0);
     parc_wait(rt, PARC_DATA, 0); /* after: step start */
     parc_all_gather(rt, 0, AXIS_dp, 1, (ParcPart[]){
     parc_record(rt, PARC_DATA, 1);
@@ -106,4 +107,3 @@ static void optimizer(ParcRt *rt)
     parc_wait(rt, PARC_COMPUTE, 22); /* after: add.3 */
     k11_sqrt(rt, grad_norm, add_3);
 static void step(ParcRt *rt)
-    parc_record(rt, PARC_COMPUTE, 0);

@@ -118,6 +118,7 @@ static void init_constants(ParcRt *rt)
 static void forward(ParcRt *rt)
 {
     char *A = parc_arena(rt);
+    parc_record(rt, PARC_COMPUTE, 0);
     {
         const int64_t layer = 0;
         parc_wait(rt, PARC_DATA, 0); /* after: step start */
@@ -368,7 +369,6 @@ static void optimizer(ParcRt *rt)
 
 static void step(ParcRt *rt)
 {
-    parc_record(rt, PARC_COMPUTE, 0);
     forward(rt);
     backward(rt);
     optimizer(rt);

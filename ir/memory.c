@@ -1,0 +1,42 @@
+/* memory.c: questions about the memory plan and the places of values. */
+#include "ir/memory.h"
+
+const char *const memory_class_words[] = {
+    "params",      "grads",     "optimizer", "gathered",
+    "activations", "workspace", NULL};
+
+bool address_equal(const Place *a, const Place *b)
+{
+    bool same = a->block == b->block && a->nstrides == b->nstrides;
+    for (int i = 0; same && i < a->nstrides; i++)
+        same = a->loop[i] == b->loop[i] && a->stride[i] == b->stride[i] &&
+               a->modulo[i] == b->modulo[i];
+    return same;
+}
+
+bool place_is_operands(const MemoryPlan *m, const Op *op, int i)
+{
+    bool gather = op->kind == OP_all_gather;
+    if (!gather && op->kind != OP_copy && op->kind != OP_embedding_add)
+        return false;
+    const Place *to = op->out[i]->place, *from = op->arg[i]->place;
+    if (!to || !from || to->block < 0)
+        return false;
+    return gather ? to->block == from->block && m->block[to->block].shared
+                  : address_equal(to, from);
+}
+
+bool value_in_place(const Value *v)
+{
+    return v->place && v->place->in_place;
+}
+
+bool gather_in_place(const Op *op)
+{
+    if (op->kind != OP_all_gather)
+        return false;
+    for (int i = 0; i < op->nouts; i++)
+        if (!value_in_place(op->out[i]))
+            return false;
+    return true;
+}

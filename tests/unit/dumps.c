@@ -1,0 +1,246 @@
+/* dumps.c: tests that the dump after every pass is complete.
+ *
+ *   dumps [--sources] [PATTERN]    only cases whose name contains PATTERN
+ *
+ * Every plan of every example is compiled for CPU and CUDA, in every precision
+ * that the model has, on several meshes. The dump after each pass is parsed,
+ * and the next pass runs on it: its dump must be that of the direct
+ * compilation. The sources emitted from the dump after the last pass must be
+ * those of an uninterrupted compilation, byte for byte. With --sources all
+ * remaining passes run on each dump, and the sources are compared (`make
+ * dumps`).
+ */
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "codegen/cpu_level.h"
+#include "codegen/cuda.h"
+#include "codegen/kernel.h"
+#include "codegen/target.h"
+#include "codegen/train_c.h"
+#include "passes/forward.h"
+#include "passes/pipeline.h"
+#include "tests/unit/check.h"
+#include "tests/unit/pdl_program.h"
+
+enum { MESHES = 4, PRECISIONS = 3 };
+
+/* An example's plan (NULL: its only one) and the meshes to compile it for. */
+typedef struct Example {
+    const char *model, *plan;
+    const char *mesh[MESHES];
+    const char *precision[PRECISIONS]; /* settings; none: the default */
+} Example;
+
+#define TWO_AXES {"1x1", "2x1", "1x2", "2x2"}
+#define BOTH {"precision=f32", "precision=bf16"}
+static const Example examples[] = {
+    {"feedforward", NULL, TWO_AXES, {0}},
+    {"gpt2", NULL, TWO_AXES, BOTH},
+    {"hsdp", NULL, {"1x1x1", "2x1x1", "2x2x1", "2x2x2"}, BOTH},
+    {"llama", NULL, TWO_AXES, BOTH},
+    {"llama3", NULL, TWO_AXES, BOTH},
+    {"mistral", NULL, TWO_AXES, BOTH},
+    {"qwen3", NULL, TWO_AXES, BOTH},
+    {"regression", NULL, TWO_AXES, {0}},
+    {"toy", NULL, TWO_AXES, {0}},
+    {"transformer", "full_shard", {"1", "2"}, {0}},
+    {"transformer", "shard_grad_op", {"1", "2"}, {0}},
+    {"transformer", "no_shard", {"1", "2"}, {0}},
+    {"transformer", "full_shard_checkpoint", {"1", "2"}, {0}},
+    {"transformer", "tensor_parallel", TWO_AXES, {0}},
+    {"translation", NULL, TWO_AXES, BOTH},
+    {"vit", NULL, TWO_AXES, BOTH},
+};
+
+/* One compilation. */
+typedef struct Case {
+    Check *c;
+    const char *name, *text;
+    const Example *example;
+    const char *mesh, *precision;
+    TargetInfo target;
+    bool sources; /* compares the sources after every pass */
+} Case;
+
+typedef struct Sources {
+    Out train, kernels, header;
+} Sources;
+
+static void emit(Arena *a, Sources *s, Program *p, const TargetInfo *t)
+{
+    EmitOptions options = {.source = "model.pdl", .command = "parc"};
+    Out *const all[] = {&s->train, &s->kernels, &s->header};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        out_init(all[i], a);
+    for (int k = 0; k < PURPOSES; k++)
+        if (p->forward[k] && forward_differs(p->forward[k]))
+            p->forward[k] = NULL;
+    kernels_share(p);
+    if (t->target == TARGET_CPU) {
+        kernels_c_emit(&s->kernels, p);
+        kernels_h_emit(&s->header, p);
+        train_c_emit(&s->train, p, t, &options, NULL);
+        return;
+    }
+    CudaKernels kernels = {.arena = a};
+    CudaProgram cuda = {&kernels, 1};
+    cuda_launch_emit(&s->header, p, &kernels);
+    cuda_kernels_emit(&s->kernels, p);
+    cuda_instances_emit(&s->kernels, p, &kernels);
+    train_c_emit(&s->train, p, t, &options, &cuda);
+}
+
+static Program *lowered(const Case *k, Arena *a, Diag *d)
+{
+    const char *define[] = {k->precision, NULL};
+    return pdl_programs(a, d, k->text, k->mesh, k->example->plan, define);
+}
+
+/* The sources of an uninterrupted compilation. */
+static bool compile(const Case *k, Arena *a, Diag *d, Sources *s)
+{
+    PipelineOptions o = {0};
+    Program *p = lowered(k, a, d);
+    if (!p || !pipeline_run(p, &k->target, &o, NULL, 0))
+        return false;
+    emit(a, s, p, &k->target);
+    return true;
+}
+
+/* The first line that differs, or NULL. */
+static const char *difference(Arena *a, const Out *x, const Out *y)
+{
+    const char *s = x->text, *t = y->text;
+    for (int line = 1;; line++) {
+        size_t n = strcspn(s, "\n");
+        if (strcspn(t, "\n") != n || strncmp(s, t, n) != 0)
+            return arena_printf(a, "line %d: '%.*s' and '%.*s'", line, (int)n,
+                                s, (int)strcspn(t, "\n"), t);
+        if (!s[n] || !t[n])
+            return s[n] == t[n] ? NULL : "the lengths differ";
+        s += n + 1;
+        t += n + 1;
+    }
+}
+
+/* What differs between the sources of the direct compilation and of p. */
+static const char *other_sources(const Case *k, Arena *a, Program *p,
+                                 const Sources *direct)
+{
+    Sources s;
+    emit(a, &s, p, &k->target);
+    const char *fault = difference(a, &direct->train, &s.train);
+    if (!fault)
+        fault = difference(a, &direct->kernels, &s.kernels);
+    return fault ? fault : difference(a, &direct->header, &s.header);
+}
+
+static const char *other_dump(Arena *a, const Program *p, const Out *direct)
+{
+    Out dump;
+    out_init(&dump, a);
+    ir_print(&dump, p);
+    return difference(a, direct, &dump);
+}
+
+/* Continues from dump[pass], the dump after `pass`; NULL, or what differs. */
+static const char *continues(const Case *k, Arena *result, const Out *dump,
+                             int pass, const Sources *direct)
+{
+    Arena *a = arena_new();
+    Diag *d = diag_new(a, COLOR_NEVER);
+    bool last = pass == pass_count - 1, sources = last || k->sources;
+    PipelineOptions o = {.starts = true, .start_after = pass,
+                         .stops = !sources, .stop_after = pass + 1};
+    Program *p = ir_parse(a, d, diag_source(d, "dump.ir", dump[pass].text,
+                                            dump[pass].size));
+    const char *fault = p ? ir_verify(p) : "the dump cannot be read";
+    if (!fault && !pipeline_run(p, &k->target, &o, NULL, 0))
+        fault = "the next pass fails";
+    if (!fault)
+        fault = sources ? other_sources(k, a, p, direct)
+                        : other_dump(a, p, &dump[pass + 1]);
+    if (fault)
+        diag_flush(d, stdout);
+    fault = fault ? arena_strdup(result, fault) : NULL;
+    arena_free(a);
+    return fault;
+}
+
+/* The dumps of a compilation, pass by pass. */
+static Out *all_dumps(const Case *k, Arena *a, Diag *d)
+{
+    Program *p = lowered(k, a, d);
+    Out *dump = NEW_ARRAY(a, Out, pass_count);
+    for (int i = 0; i < pass_count; i++) {
+        PipelineOptions o = {.starts = true, .start_after = i - 1,
+                             .stops = true, .stop_after = i};
+        out_init(&dump[i], a);
+        if (pipeline_run(p, &k->target, &o, NULL, 0))
+            ir_print(&dump[i], p);
+    }
+    return dump;
+}
+
+static void test(const Case *k)
+{
+    Arena *a = arena_new();
+    Diag *d = diag_new(a, COLOR_NEVER);
+    Sources direct;
+    bool compiled = compile(k, a, d, &direct);
+    Out *dump = compiled ? all_dumps(k, a, d) : NULL;
+    if (!compiled)
+        diag_flush(d, stdout);
+    check_that(k->c, compiled, __FILE__, __LINE__, k->name);
+    for (int i = 0; compiled && i < pass_count; i++) {
+        const char *fault = continues(k, a, dump, i, &direct);
+        check_that(k->c, !fault, __FILE__, __LINE__,
+                   arena_printf(a, "%s after %s: %s", k->name, pass_name(i),
+                                fault ? fault : ""));
+    }
+    arena_free(a);
+}
+
+static void test_example(Check *c, Arena *a, const Example *e, bool sources,
+                         const char *only)
+{
+    size_t size;
+    const char *text =
+        file_read(a, arena_printf(a, "examples/%s.pdl", e->model), &size);
+    CHECK(c, text != NULL);
+    for (int target = 0; text && target < 2; target++)
+        for (int m = 0; m < MESHES && e->mesh[m]; m++)
+            for (int i = 0; i == 0 || (i < PRECISIONS && e->precision[i]); i++) {
+                bool cuda = target > 0;
+                Case k = {.c = c, .text = text, .example = e,
+                          .mesh = e->mesh[m], .precision = e->precision[i],
+                          .sources = sources};
+                k.target = target_info(cuda ? TARGET_CUDA : TARGET_CPU, 1);
+                if (!cuda)
+                    k.target.cpu = &cpu_level[PARC_CPU_X86_64_V3];
+                k.name = arena_printf(a, "%s %s %s %s %s", e->model,
+                                      e->plan ? e->plan : "-",
+                                      cuda ? "cuda" : "cpu", k.mesh,
+                                      k.precision ? k.precision : "-");
+                if (strstr(k.name, only))
+                    test(&k);
+            }
+}
+
+int main(int argc, char **argv)
+{
+    Check c = {0};
+    Arena *a = arena_new();
+    bool sources = argc > 1 && strcmp(argv[1], "--sources") == 0;
+    const char *only = argc > 1 + sources ? argv[1 + sources] : "";
+    /* Keeps freed memory for the next case: returning it takes much time. */
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
+        test_example(&c, a, &examples[i], sources, only);
+    arena_free(a);
+    return check_end(&c);
+}

@@ -168,7 +168,6 @@ static void check_barrier(Check *c, const Op *op)
     check_first(c, op);
 }
 
-
 static void check_done(Op *op, void *context)
 {
     Check *c = context;
@@ -176,8 +175,9 @@ static void check_done(Op *op, void *context)
         return;
     const Starts *s = &c->starts[op->id];
     const Op *loop = op_loop(op);
-    int64_t most = loop && s->distance > loop_trips(loop) ? loop_trips(loop)
-                                                       : s->distance;
+    int64_t most = s->distance;
+    if (loop && most > loop_trips(loop))
+        most = loop_trips(loop);
     uint64_t first = most >= MOST_EARLY ? UINT64_MAX
                                         : (UINT64_C(1) << most) - 1;
     if (!s->in_loop || s->first != first)

@@ -139,17 +139,17 @@ int issue_unit_number(const Op *gather, int *units)
     return number;
 }
 
-int issue_unit(const Op *op, int *turns)
+int issue_unit(const Op *op, int *distance)
 {
     const Op *unit = unit_of(op);
-    *turns = (int)issue_prefetch(op);
+    *distance = (int)issue_prefetch(op);
     if (!unit)
         return -1;
     int units, number = issue_unit_number(unit, &units);
     int at = number - (int)issue_prefetch(op);
-    *turns = 0;
+    *distance = 0;
     for (; at < 0; at += units)
-        ++*turns;
+        ++*distance;
     return at;
 }
 

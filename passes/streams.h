@@ -92,9 +92,9 @@ void memory_hold_leads(const Program *p, const Liveness *live, Ahead *ahead,
 int64_t issue_prefetch(const Op *op);
 /* The index of a gather among the gathers of its region, and their number. */
 int issue_unit_number(const Op *gather, int *units);
-/* The unit at whose beginning the op is issued, `turns` iterations earlier; -1:
- * at the beginning of the iteration. */
-int issue_unit(const Op *op, int *turns);
+/* The unit at whose beginning the op is issued, in the iteration *distance
+ * earlier; -1: at the beginning of the iteration. */
+int issue_unit(const Op *op, int *distance);
 /* Ops without a statement: views, values that the runtime sets, copies of a
  * buffer to itself. */
 bool issue_is_silent(const Op *op);

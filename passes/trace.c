@@ -370,7 +370,7 @@ Trace trace_step(const Program *p, const TraceSlots *slots, int more)
 
 /* ---- events -------------------------------------------------------------- */
 
-/* The op whose loops act->turn counts. */
+/* The op whose loops count the iterations of the instance. */
 static const Op *counted_op(const Act *act)
 {
     const Op *owner = act->at ? act->at->region->owner : NULL;

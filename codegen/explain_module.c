@@ -45,7 +45,7 @@ static void styles(Out *o, const Program *p, const Module *m)
     bool any = false;
     for (int i = 0; i < p->plan.nstyles; i++) {
         const Style *s = &p->plan.style[i];
-        if (!path_matches(s->path, m->path))
+        if (strcmp(s->path, m->path) != 0)
             continue;
         out_line(o, "  %-4s  %s  (%s)", p->mesh.name[s->axis],
                  style_text(p->arena, s),
@@ -192,7 +192,7 @@ static bool asked_by(const Program *p, const CollectiveInfo *c,
             continue;
         for (int k = 0; k < p->module.n; k++)
             if (explain_within(p->module.at[k].path, m->path) &&
-                path_matches(s->path, p->module.at[k].path))
+                strcmp(s->path, p->module.at[k].path) == 0)
                 return true;
     }
     return false;

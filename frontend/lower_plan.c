@@ -15,6 +15,8 @@
 
 #include "frontend/check.h"
 #include "frontend/lower.h"
+#include "ir/items.h"
+#include "ir/styles.h"
 #include "ir/units.h"
 
 /* ---- the selected plan --------------------------------------------------- */
@@ -434,4 +436,6 @@ void lower_plan(Lower *l, const PlanDecl *decl)
     pop_frame(l);
     plan->unit = units.at;
     plan->nunits = units.n;
+    items_attach(l->p);
+    styles_attach(l->p);
 }

@@ -189,6 +189,6 @@ Value *ir_cast(Build *b, Value *x, DType t)
 Value *ir_boundary(Build *b, Value *x, const char *path, const char *port,
                    bool grad)
 {
-    Attr attr[] = {{.s = path}, {.s = port}, {.i = grad}};
+    Attr attr[MAX_ATTRS] = {{.s = path}, {.s = port}, {.i = grad}};
     return ir_value(b, OP_boundary, 1, &x, attr, x->name);
 }

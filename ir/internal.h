@@ -73,6 +73,8 @@ const char *axis_place_words(Arena *a, AxisPlace p);
  * STAGE_PARTITIONED on; shapes and element types are already checked. NULL, or
  * the error. */
 const char *verify_placement(const Program *p, const Op *op);
+/* Checks Op.needs, the record of propagate's choice. */
+const char *verify_needs(const Program *p, const Op *op);
 
 /* Checks which memory the op's operands are in (host.c). NULL, or the error. */
 const char *verify_host(const Program *p, const Op *op);

@@ -118,6 +118,8 @@ struct Op {
     Region *body;         /* loop, fused, early */
     int ncarry, nstack;   /* loop: the first ncarry arguments are carries, the
                            * next nstack stacks, the others free */
+    const Placement *needs; /* STAGE_PLACED, ops that have a sharding rule: the
+                             * placement that each operand must have */
     int stream;           /* set by `schedule` */
     int workspace;        /* its workspace's block, see ir/memory.h; -1: none */
     bool done;            /* set by `memory`: one or more ops `start` run it */
@@ -177,6 +179,12 @@ bool file_tensor_fits(const FileTensor *f, const Type *t);
  * their strides: " [32, 96], from element 32: 32 (stride 1) 32 (stride 96)". */
 const char *file_tensor_text(Arena *a, const FileTensor *f);
 
+/* A dim of a parameter that a style splits over its axis. */
+typedef struct StyleSplit {
+    int style; /* index into PlanSpec.style */
+    int dim;
+} StyleSplit;
+
 typedef struct Param {
     const char *name;
     Type type;        /* placement: compute layout, then storage layout */
@@ -189,6 +197,9 @@ typedef struct Param {
                        * optimizer state this is */
     const char *slot; /* state: "m", "v", "momentum", "bf16"; else NULL */
     const char *unit; /* FSDP unit ("layers.*", "norm+output"), or NULL */
+    int item;         /* a parameter: the number of the item of `fully_shard`
+                       * that it belongs to, from 1; 0: none */
+    VEC(StyleSplit) split; /* styles.h: by the plan's styles, in their order */
     bool kept;        /* its unit stays gathered (reshard=false): a rank's run
                        * is stored in its place in the full layer */
     bool shared;      /* kept, and in memory that the ranks of a node share: a
@@ -240,6 +251,8 @@ typedef struct Module {
                                * children are contiguous:
                                * Program.param[first_param …]; a tied one is
                                * where it was declared first */
+    int checkpoint;    /* the number of the item of `checkpoint` that names it,
+                        * from 1; 0: none */
     Loc loc;           /* its declaration */
 } Module;
 
@@ -298,6 +311,12 @@ bool train_scales(const Train *t);
 /* The tokens of a sample: `seq` if an integer input is [batch, seq, …], else 1,
  * as for images and rows of floats. */
 int64_t program_sample_tokens(const Program *p);
+/* The states that the optimizer keeps for each parameter: "m", "v". */
+typedef struct StateSlots {
+    int n;
+    const char *slot[2];
+} StateSlots;
+StateSlots update_slots(const Train *t);
 /* The index of the first state among the operands of an `update`. */
 int update_first_state(const Train *t);
 /* The value that result i of an update replaces: the parameter or a state. */
@@ -345,8 +364,6 @@ struct Program {
                                  * purpose; NULL: none */
     uint32_t nvalues, nops; /* ids in use: the length of tables */
     struct NameTable *names;
-    const struct UnitTable *units; /* by parameter, see units_index; NULL: not
-                                    * indexed */
     int streams;         /* of the target, after `schedule`; before 0 */
     struct MemoryPlan *memory; /* after `memory`; see ir/memory.h */
     const char **equal_kernel; /* of a forward program, by op id: the name of an

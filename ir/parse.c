@@ -134,6 +134,7 @@ typedef struct Draft {
     VEC(Type) type;
     VEC(const Place *) place; /* of each result */
     VEC(Value *) arg;
+    const Placement *needs;
     OpKind kind;
     Attr attr[MAX_ATTRS];
     Phase phase;
@@ -185,6 +186,26 @@ static void parse_operands(Parser *s, Draft *d)
     } while (parse_take(s, ','));
 }
 
+/* "needs f32[8/dp, 64], f32[64]": the operands' types as the op needs them. */
+static void parse_needs(Parser *s, Draft *d)
+{
+    VEC(Placement) needs = {0};
+    if (!parse_is_word(s, "needs"))
+        return;
+    do {
+        parse_next(s);
+        Loc loc = s->tok.loc;
+        Type t = parse_type(s);
+        if (needs.n == d->arg.n || !d->arg.at[needs.n] ||
+            !type_same_shape(&t, &d->arg.at[needs.n]->type))
+            parse_fail(s, loc, "there is no operand of this shape");
+        vec_push(s->arena, &needs, t.place);
+    } while (parse_is(s, ',') && !s->failed);
+    if (needs.n != d->arg.n)
+        parse_fail(s, d->at, "%d operands, but it needs %d", d->arg.n, needs.n);
+    d->needs = needs.at;
+}
+
 static void parse_draft(Parser *s, Draft *d)
 {
     static const char *const phases[] = {"init", "forward", "backward",
@@ -208,6 +229,7 @@ static void parse_draft(Parser *s, Draft *d)
     if (d->type.n != d->result.n)
         parse_fail(s, d->at, "%d results, but %d types", d->result.n,
                    d->type.n);
+    parse_needs(s, d);
     d->phase = (Phase)parse_choice(s, phases, "a phase");
     d->again = parse_is_word(s, "again");
     if (d->again)
@@ -329,6 +351,7 @@ static void parse_op(Parser *s, Region *r, int depth)
     op->done = d.done;
     op->loc = d.loc;
     op->workspace = d.workspace;
+    op->needs = d.needs;
     for (int i = 0; i < d.result.n; i++) {
         ir_set_out(op, i,
                    define(s, d.result.at[i].text, d.result.at[i].loc,

@@ -70,6 +70,7 @@ bool parse_is_word(const Parser *s, const char *word);
 bool parse_take(Parser *s, char c); /* advances if it is the next token */
 void parse_expect(Parser *s, char c);
 void parse_expect_word(Parser *s, const char *word);
+void parse_expect_key(Parser *s, const char *key); /* "key=" */
 const char *parse_word(Parser *s, const char *what);
 const char *parse_string(Parser *s);
 int64_t parse_int(Parser *s);
@@ -107,6 +108,9 @@ void parse_arena(Parser *s);
 void parse_segment(Parser *s);
 void parse_buffer(Parser *s);
 const Place *parse_place(Parser *s);
+
+/* parse_plan.c: the plan, after its first word. */
+void parse_plan(Parser *s);
 
 /* parse_head.c: everything before "step". */
 void parse_head(Parser *s);

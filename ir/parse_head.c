@@ -1,5 +1,6 @@
 /* parse_head.c: parses the header of a printed program; print_head.c shows
  * it. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/parse.h"
@@ -53,22 +54,16 @@ static void parse_mesh(Parser *s)
 
 /* ---- train --------------------------------------------------------------- */
 
-static void expect_key(Parser *s, const char *key)
-{
-    parse_expect_word(s, key);
-    parse_expect(s, '=');
-}
-
 static double keyed_number(Parser *s, const char *key)
 {
-    expect_key(s, key);
+    parse_expect_key(s, key);
     return parse_number(s);
 }
 
 /* schedule=cosine(warmup, steps, min_lr) */
 static void parse_schedule(Parser *s, LrSchedule *to)
 {
-    expect_key(s, "schedule");
+    parse_expect_key(s, "schedule");
     to->kind =
         (ScheduleKind)parse_choice(s, ir_schedule_words, "a schedule");
     parse_expect(s, '(');
@@ -86,13 +81,13 @@ static void parse_schedule(Parser *s, LrSchedule *to)
 static void parse_train(Parser *s)
 {
     Train *t = &s->p->train;
-    expect_key(s, "batch");
+    parse_expect_key(s, "batch");
     t->batch = parse_int(s);
-    expect_key(s, "seq");
+    parse_expect_key(s, "seq");
     t->seq = parse_int(s);
-    expect_key(s, "precision");
+    parse_expect_key(s, "precision");
     t->precision = parse_dtype(s);
-    expect_key(s, "optimizer");
+    parse_expect_key(s, "optimizer");
     t->optimizer =
         (OptimizerKind)parse_choice(s, ir_optimizer_words, "an optimizer");
     t->lr = keyed_number(s, "lr");
@@ -102,7 +97,7 @@ static void parse_train(Parser *s)
     t->weight_decay = keyed_number(s, "weight_decay");
     t->momentum = keyed_number(s, "momentum");
     if (parse_is_word(s, "reduce")) {
-        expect_key(s, "reduce");
+        parse_expect_key(s, "reduce");
         t->reduce = parse_dtype(s);
     }
     if (parse_is_word(s, "clip"))
@@ -112,212 +107,54 @@ static void parse_train(Parser *s)
     if (parse_is_word(s, "schedule"))
         parse_schedule(s, &t->schedule);
     if (parse_is_word(s, "head_chunk")) {
-        expect_key(s, "head_chunk");
+        parse_expect_key(s, "head_chunk");
         t->head_chunk = parse_int(s);
     }
     if (parse_is_word(s, "epilogues")) {
-        expect_key(s, "epilogues");
+        parse_expect_key(s, "epilogues");
         parse_expect_word(s, "none");
         t->bare_matmuls = true;
     }
     if (parse_is_word(s, "accumulate")) {
-        expect_key(s, "accumulate");
+        parse_expect_key(s, "accumulate");
         t->accumulate = parse_int(s);
     }
     if (parse_is_word(s, "deterministic")) {
-        expect_key(s, "deterministic");
+        parse_expect_key(s, "deterministic");
         t->deterministic = parse_bool(s);
     }
     t->loc = parse_loc(s);
 }
 
-/* ---- plan ---------------------------------------------------------------- */
-
-static Layout parse_layout(Parser *s)
-{
-    Layout l = {0};
-    l.kind = (LayoutKind)parse_choice(s, ir_layout_words, "a layout");
-    if (l.kind != LAYOUT_SHARD)
-        return l;
-    parse_expect(s, '(');
-    Loc loc = s->tok.loc;
-    int64_t d = parse_int(s);
-    if (d < -MAX_DIMS || d >= MAX_DIMS)
-        parse_fail(s, loc, "no such dim");
-    l.dim = s->failed ? 0 : (int)d;
-    parse_expect(s, ')');
-    return l;
-}
-
-static int parse_layouts(Parser *s, const char *word, Layout *from, Layout *to)
-{
-    int n = 0;
-    parse_expect_word(s, word);
-    parse_expect(s, '(');
-    if (parse_take(s, ')'))
-        return 0;
-    do {
-        if (n == MAX_PORTS) {
-            parse_fail(s, s->tok.loc, "more than %d layouts", MAX_PORTS);
-            return 0;
-        }
-        from[n] = parse_layout(s);
-        if (s->tok.kind != TK_ARROW)
-            parse_fail(s, s->tok.loc, "expected '->'");
-        parse_next(s);
-        to[n++] = parse_layout(s);
-    } while (parse_take(s, ','));
-    parse_expect(s, ')');
-    return s->failed ? 0 : n;
-}
-
-static Style parse_style(Parser *s)
-{
-    Style style = {0};
-    const char *words[STYLE_KINDS + 1] = {NULL};
-    for (int k = 0; k < STYLE_KINDS; k++)
-        words[k] = style_name((StyleKind)k);
-    style.kind = (StyleKind)parse_choice(s, words, "a style");
-    style.path = parse_string(s);
-    expect_key(s, "axis");
-    style.axis = parse_axis(s);
-    style.whole = parse_is_word(s, "whole");
-    if (style.whole)
-        parse_next(s);
-    style.nin = parse_layouts(s, "in", style.in_from, style.in_to);
-    style.nout = parse_layouts(s, "out", style.out_from, style.out_to);
-    style.loc = parse_loc(s);
-    return style;
-}
-
-static Unit parse_unit(Parser *s)
-{
-    static const char *const words[] = {"paths", "every", "min_params", NULL};
-    Unit u = {.replicate_axis = -1};
-    if (parse_is_word(s, "axes")) {
-        expect_key(s, "axes");
-        u.axes = parse_axes(s);
-    } else {
-        expect_key(s, "axis");
-        u.axes = 1u << parse_axis(s);
-    }
-    if (parse_is_word(s, "replicate")) {
-        expect_key(s, "replicate");
-        u.replicate_axis = parse_axis(s);
-    }
-    u.replicas = parse_is_word(s, "no_shard");
-    if (u.replicas)
-        parse_next(s);
-    u.kind = (UnitKind)parse_choice(s, words, "what the unit holds");
-    if (u.kind == UNIT_PATHS) {
-        u.npaths = parse_strings(s, &u.path);
-    } else {
-        parse_expect(s, '=');
-        if (u.kind == UNIT_EVERY)
-            u.class = parse_string(s);
-        else
-            u.min_params = parse_int(s);
-    }
-    expect_key(s, "reshard");
-    u.reshard = parse_small(s);
-    expect_key(s, "prefetch");
-    Loc at = s->tok.loc;
-    u.prefetch = parse_small(s);
-    if (u.prefetch < -1 || u.prefetch > MAX_PREFETCH)
-        parse_fail(s, at, "a prefetch distance is at most %d", MAX_PREFETCH);
-    u.loc = parse_loc(s);
-    return u;
-}
-
-static Checkpoint parse_checkpoint(Parser *s)
-{
-    static const char *const words[] = {"paths", "every", NULL};
-    Checkpoint c = {0};
-    if (parse_choice(s, words, "what is recomputed") == 0) {
-        c.npaths = parse_strings(s, &c.path);
-    } else {
-        parse_expect(s, '=');
-        c.class = parse_string(s);
-    }
-    c.every = 1;
-    if (parse_is_word(s, "each")) {
-        expect_key(s, "each");
-        Loc loc = s->tok.loc;
-        c.every = parse_small(s);
-        if (c.every < 1)
-            parse_fail(s, loc, "each is at least 1");
-    }
-    while (parse_is_word(s, "keep") && !s->failed) {
-        expect_key(s, "keep");
-        int k = parse_choice(s, keep_words, "what is saved");
-        c.keep |= 1u << k;
-    }
-    c.loc = parse_loc(s);
-    return c;
-}
-
-static void parse_offload(Parser *s, PlanSpec *plan)
-{
-    do
-        plan->offload |= 1u << parse_choice(s, offload_words,
-                                            "what is offloaded");
-    while (!s->failed && s->tok.kind == TK_WORD && !s->tok.first);
-    plan->offload_loc = parse_loc(s);
-}
-
-static void parse_plan(Parser *s)
-{
-    PlanSpec *plan = &s->p->plan;
-    VEC(Style) styles = {0};
-    VEC(Unit) units = {0};
-    VEC(Checkpoint) checkpoints = {0};
-    plan->name = parse_string(s);
-    expect_key(s, "axes");
-    plan->tensor_axes = parse_axes(s);
-    plan->loc = parse_loc(s);
-    while (!s->failed) {
-        if (parse_is_word(s, "style")) {
-            parse_next(s);
-            Style style = parse_style(s);
-            vec_push(s->arena, &styles, style);
-        } else if (parse_is_word(s, "unit")) {
-            parse_next(s);
-            Unit unit = parse_unit(s);
-            vec_push(s->arena, &units, unit);
-        } else if (parse_is_word(s, "checkpoint")) {
-            parse_next(s);
-            Checkpoint checkpoint = parse_checkpoint(s);
-            vec_push(s->arena, &checkpoints, checkpoint);
-        } else if (parse_is_word(s, "offload")) {
-            parse_next(s);
-            parse_offload(s, plan);
-        } else {
-            break;
-        }
-    }
-    plan->style = styles.at;
-    plan->nstyles = styles.n;
-    plan->unit = units.at;
-    plan->nunits = units.n;
-    plan->checkpoint = checkpoints.at;
-    plan->ncheckpoints = checkpoints.n;
-}
-
 /* ---- modules, parameters, inputs ----------------------------------------- */
+
+/* "item=2", a number below n, plus 1; 0 if the key is not there. */
+static int optional_number(Parser *s, const char *key, int n)
+{
+    if (!parse_is_word(s, key))
+        return 0;
+    parse_expect_key(s, key);
+    Loc loc = s->tok.loc;
+    int number = parse_small(s);
+    if (number < 0 || number >= n)
+        parse_fail(s, loc, "the plan has no %s %d", key, number);
+    return number + 1;
+}
 
 static void parse_module(Parser *s)
 {
     Module m = {.path = parse_string(s)};
-    expect_key(s, "class");
+    parse_expect_key(s, "class");
     m.class = parse_string(s);
-    expect_key(s, "in");
+    parse_expect_key(s, "in");
     m.nin = parse_small(s);
-    expect_key(s, "out");
+    parse_expect_key(s, "out");
     m.nout = parse_small(s);
-    expect_key(s, "params");
+    parse_expect_key(s, "params");
     m.first_param = parse_small(s);
     parse_expect(s, '+');
     m.nparams = parse_small(s);
+    m.checkpoint = optional_number(s, "checkpoint", s->p->plan.ncheckpoints);
     m.loc = parse_loc(s);
     vec_push(s->arena, &s->p->module, m);
 }
@@ -326,14 +163,14 @@ static const char *optional_string(Parser *s, const char *key)
 {
     if (!parse_is_word(s, key))
         return NULL;
-    expect_key(s, key);
+    parse_expect_key(s, key);
     return parse_string(s);
 }
 
 static void parse_pad(Parser *s, Param *p)
 {
     Loc loc = s->tok.loc;
-    expect_key(s, "pad");
+    parse_expect_key(s, "pad");
     AttrList l = parse_list(s);
     bool fits = l.n == p->type.ndim;
     for (int d = 0; d < l.n && fits; d++) {
@@ -364,11 +201,11 @@ static FileTensor parse_file_tensor(Parser *s, const Type *t)
     parse_next(s);
     FileTensor f = {.name = parse_string(s)};
     f.ndim = parse_numbers(s, f.dim, MAX_DIMS);
-    expect_key(s, "from");
+    parse_expect_key(s, "from");
     f.first = parse_int(s);
-    expect_key(s, "size");
+    parse_expect_key(s, "size");
     f.n = parse_numbers(s, f.size, MAX_FILE_FACTORS);
-    expect_key(s, "stride");
+    parse_expect_key(s, "stride");
     int strides = parse_numbers(s, f.stride, MAX_FILE_FACTORS);
     if (!s->failed && (strides != f.n || !file_tensor_fits(&f, t)))
         parse_fail(s, loc, "the layout in the file does not fit the type");
@@ -385,21 +222,41 @@ static void parse_config(Parser *s)
     s->p->file_config = parse_string(s);
 }
 
+/* "split(0 by 3, 1 by 4)": dims and the styles that split them. */
+static void parse_splits(Parser *s, Param *p)
+{
+    if (!parse_is_word(s, "split"))
+        return;
+    parse_next(s);
+    parse_expect(s, '(');
+    do {
+        Loc loc = s->tok.loc;
+        StyleSplit split = {.dim = parse_small(s)};
+        parse_expect_word(s, "by");
+        split.style = parse_small(s);
+        if (split.dim < 0 || split.dim >= p->type.ndim || split.style < 0 ||
+            split.style >= s->p->plan.nstyles)
+            parse_fail(s, loc, "there is no such dim or style");
+        vec_push(s->arena, &p->split, split);
+    } while (parse_take(s, ',') && !s->failed);
+    parse_expect(s, ')');
+}
+
 static void parse_param(Parser *s)
 {
     Param p = {.name = parse_string(s), .state_of = -1};
     parse_expect(s, ':');
     p.type = parse_type(s);
-    expect_key(s, "init");
+    parse_expect_key(s, "init");
     p.init.kind = (InitKind)parse_choice(s, ir_init_words, "an initializer");
     parse_expect(s, '(');
     p.init.a = parse_number(s);
     parse_expect(s, ',');
     p.init.b = parse_number(s);
     parse_expect(s, ')');
-    expect_key(s, "trainable");
+    parse_expect_key(s, "trainable");
     p.trainable = parse_bool(s);
-    expect_key(s, "decay");
+    parse_expect_key(s, "decay");
     p.decay = parse_bool(s);
     if (parse_is_word(s, "pad"))
         parse_pad(s, &p);
@@ -411,6 +268,11 @@ static void parse_param(Parser *s)
         parse_fail(s, of_loc, "there is no parameter '%s' before it", of);
     p.slot = optional_string(s, "slot");
     p.unit = optional_string(s, "unit");
+    p.item = optional_number(s, "item", s->p->plan.nunits);
+    if (p.item && !p.unit)
+        parse_fail(s, of_loc, "a parameter with an item has the name of a "
+                   "unit");
+    parse_splits(s, &p);
     p.kept = parse_is_word(s, "kept");
     if (p.kept)
         parse_next(s);
@@ -442,11 +304,11 @@ static void parse_input(Parser *s)
     parse_expect(s, ':');
     in.type = parse_type(s);
     if (parse_is_word(s, "below")) {
-        expect_key(s, "below");
+        parse_expect_key(s, "below");
         in.below = parse_int(s);
     }
     if (parse_is_word(s, "ignore")) {
-        expect_key(s, "ignore");
+        parse_expect_key(s, "ignore");
         in.has_ignored = true;
         in.ignored = parse_int(s);
     }
@@ -477,6 +339,24 @@ static void check_modules(Parser *s)
                        "exist",
                        m->path);
     }
+}
+
+static int by_name(const void *x, const void *y)
+{
+    return strcmp(*(const char *const *)x, *(const char *const *)y);
+}
+
+static void check_params(Parser *s)
+{
+    int n = s->p->param.n;
+    const char **name = NEW_ARRAY(s->arena, const char *, n + 1);
+    for (int i = 0; i < n; i++)
+        name[i] = s->p->param.at[i].name;
+    if (n)
+        qsort(name, (size_t)n, sizeof *name, by_name);
+    for (int i = 1; i < n; i++)
+        if (strcmp(name[i - 1], name[i]) == 0)
+            parse_fail(s, s->tok.loc, "there are two parameters '%s'", name[i]);
 }
 
 void parse_head(Parser *s)
@@ -520,5 +400,6 @@ void parse_head(Parser *s)
         lines[i].parse(s);
     }
     check_modules(s);
+    check_params(s);
     parse_expect_word(s, "step");
 }

@@ -5,8 +5,7 @@
 
 static int64_t parse_keyed(Parser *s, const char *key)
 {
-    parse_expect_word(s, key);
-    parse_expect(s, '=');
+    parse_expect_key(s, key);
     return parse_int(s);
 }
 
@@ -33,16 +32,13 @@ void parse_arena(Parser *s)
     m->extent = parse_keyed(s, "extent");
     m->host = parse_keyed(s, "host");
     m->alignment = parse_keyed(s, "align");
-    parse_expect_word(s, "end");
-    parse_expect(s, '=');
+    parse_expect_key(s, "end");
     m->end = parse_small(s);
     m->peak = parse_keyed(s, "peak");
     m->lower_bound = parse_keyed(s, "bound");
-    parse_expect_word(s, "at");
-    parse_expect(s, '=');
+    parse_expect_key(s, "at");
     m->peak_time = parse_small(s);
-    parse_expect_word(s, "classes");
-    parse_expect(s, '=');
+    parse_expect_key(s, "classes");
     Loc loc = s->tok.loc;
     AttrList l = parse_list(s);
     if (l.n != MEM_CLASSES)
@@ -68,8 +64,7 @@ static bool take_key(Parser *s, const char *key)
 {
     if (!parse_is_word(s, key))
         return false;
-    parse_next(s);
-    parse_expect(s, '=');
+    parse_expect_key(s, key);
     return true;
 }
 
@@ -84,8 +79,7 @@ void parse_buffer(Parser *s)
                                         "a class of memory");
     b.offset = parse_keyed(s, "at");
     b.bytes = b.counted = parse_keyed(s, "bytes");
-    parse_expect_word(s, "live");
-    parse_expect(s, '=');
+    parse_expect_key(s, "live");
     parse_expect(s, '[');
     b.first = parse_small(s);
     parse_expect(s, ',');

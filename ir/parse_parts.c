@@ -46,6 +46,12 @@ void parse_expect_word(Parser *s, const char *word)
     parse_next(s);
 }
 
+void parse_expect_key(Parser *s, const char *key)
+{
+    parse_expect_word(s, key);
+    parse_expect(s, '=');
+}
+
 const char *parse_word(Parser *s, const char *what)
 {
     const char *text = s->tok.text;

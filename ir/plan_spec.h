@@ -1,9 +1,11 @@
 /* plan_spec.h: holds the user's plan, resolved to mesh axes.
  *
- * The frontend builds it; passes/plan.c, passes/storage.c and other passes
- * apply it. It is part of a Program, so that a run can resume from a dump with
- * --start-after. Paths are patterns over module paths ("layers.*.attention");
- * '*' matches one name or index, "" is the model itself; see path.h.
+ * The frontend builds it and resolves its patterns once: a style has the exact
+ * path of a module or parameter ("layers.*.attention", "" is the model), and
+ * items.h and styles.h attach items and styles to parameters, modules and
+ * boundaries, where passes read them. The paths of units and checkpoints are
+ * the user's patterns (path.h), for messages. The plan is part of a Program, so
+ * that a run can resume from a dump with --start-after.
  */
 #ifndef PARC_IR_PLAN_SPEC_H
 #define PARC_IR_PLAN_SPEC_H

@@ -189,6 +189,12 @@ static void print_op(Printer *w, const Op *op)
         type_print(w->o, &op->out[i]->type, &w->p->mesh);
         print_place(w, op->out[i]);
     }
+    for (int i = 0; op->needs && i < op->nargs; i++) {
+        Type t = op->arg[i]->type;
+        t.place = op->needs[i];
+        out(w->o, i ? ", " : " needs ");
+        type_print(w->o, &t, &w->p->mesh);
+    }
     out(w->o, " %s%s%s", phase_name(op->phase), op->again ? " again" : "",
         op->done ? " done" : "");
     if (*op->path) {

@@ -230,6 +230,8 @@ static void print_module(Printer *w, const Module *m)
     print_string(w, m->class);
     out(w->o, " in=%d out=%d params=%d+%d", m->nin, m->nout, m->first_param,
         m->nparams);
+    if (m->checkpoint)
+        out(w->o, " checkpoint=%d", m->checkpoint - 1);
     end_line(w, m->loc);
 }
 
@@ -286,7 +288,12 @@ static void print_param(Printer *w, const Param *p)
     if (p->unit) {
         out(w->o, " unit=");
         print_string(w, p->unit);
+        if (p->item)
+            out(w->o, " item=%d", p->item - 1);
     }
+    for (int i = 0; i < p->split.n; i++)
+        out(w->o, "%s%d by %d%s", i ? ", " : " split(", p->split.at[i].dim,
+            p->split.at[i].style, i == p->split.n - 1 ? ")" : "");
     if (p->kept)
         out(w->o, " kept");
     if (p->shared)

@@ -84,4 +84,9 @@ AxisPlace rule_place(const Rule *r, int tensor, Split s);
 const char *rule_derive(const Program *p, const Op *op, const Rule *r,
                         Placement *result, Split *splits);
 
+/* As rule_derive, with the operands placed as op->needs says. Base operands,
+ * which partition adds, are not expected. */
+const char *rule_derive_needs(const Program *p, const Op *op, const Rule *r,
+                              Placement *result, Split *splits);
+
 #endif

@@ -125,6 +125,7 @@ typedef struct Derive {
     Placement *result; /* annotations on entry */
     Placement given;   /* the annotation of result 0 */
     int axis;
+    bool placed;       /* bases are not added yet: STAGE_PLACED */
     Split split[MAX_AXES];
 } Derive;
 
@@ -194,7 +195,8 @@ static Split from_nothing(const Derive *d)
     if (given.kind != AX_S || given.dim >= MAX_DIMS)
         return s;
     int f = factor_of(d, r->nargs, &d->given, given.dim);
-    if (f >= 0 && r->factor[f].base < 0 && !in_operands(r, f)) {
+    bool based = f >= 0 && r->factor[f].base >= 0 && !d->placed;
+    if (f >= 0 && !based && !in_operands(r, f)) {
         s.kind = SPLIT_FACTOR;
         s.factor = f;
     }
@@ -269,7 +271,8 @@ static const char *check_bases(const Derive *d, Split s)
                          split ? "Shard(0), as the dim that it counts"
                                : "Replicate");
     }
-    if (s.kind == SPLIT_FACTOR && d->r->factor[s.factor].base >= 0 &&
+    if (s.kind == SPLIT_FACTOR && !d->placed &&
+        d->r->factor[s.factor].base >= 0 &&
         d->r->nargs + d->r->factor[s.factor].base >= d->op->nargs)
         return arena_printf(d->p->arena,
                             "a dim is split over %s whose index "
@@ -411,10 +414,11 @@ static const char *derive_orders(Derive *d)
     return fault ? fault : set_orders(d, order, count);
 }
 
-const char *rule_derive(const Program *p, const Op *op, const Rule *r,
-                        Placement *result, Split *splits)
+static const char *derive(Derive d, Split *splits)
 {
-    Derive d = {.p = p, .op = op, .r = r, .result = result};
+    const Program *p = d.p;
+    const Rule *r = d.r;
+    Placement *result = d.result;
     d.given = result[0];
     memset(result, 0, sizeof *result * (size_t)r->nouts);
     for (d.axis = 0; d.axis < p->mesh.n; d.axis++) {
@@ -427,4 +431,25 @@ const char *rule_derive(const Program *p, const Op *op, const Rule *r,
             splits[d.axis] = d.split[d.axis];
     }
     return derive_orders(&d);
+}
+
+const char *rule_derive(const Program *p, const Op *op, const Rule *r,
+                        Placement *result, Split *splits)
+{
+    return derive((Derive){.p = p, .op = op, .r = r, .result = result}, splits);
+}
+
+const char *rule_derive_needs(const Program *p, const Op *op, const Rule *r,
+                              Placement *result, Split *splits)
+{
+    Op placed = *op;
+    Value *value = NEW_ARRAY(p->arena, Value, op->nargs + 1);
+    placed.arg = NEW_ARRAY(p->arena, Value *, op->nargs + 1);
+    for (int i = 0; i < op->nargs; i++) {
+        value[i] = *op->arg[i];
+        value[i].type.place = op->needs[i];
+        placed.arg[i] = &value[i];
+    }
+    return derive((Derive){.p = p, .op = &placed, .r = r, .result = result,
+                           .placed = true}, splits);
 }

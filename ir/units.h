@@ -1,9 +1,7 @@
 /* units.h: finds the FSDP unit of a parameter.
  *
- * A parameter belongs to the item of `fully_shard` whose path is the longest
- * prefix of its own (the innermost module); optimizer states follow their
- * parameter. A tied parameter belongs to the unit of its own name; if no item
- * names that, to the unit of a name that the tie replaced.
+ * Lowering has found the item of `fully_shard` for each parameter
+ * (items.h); optimizer states follow their parameter.
  */
 #ifndef PARC_IR_UNITS_H
 #define PARC_IR_UNITS_H
@@ -14,11 +12,6 @@
 /* The number that `min_params` compares: the elements of the parameters in a
  * module and its children; in an array, of one module. */
 int64_t module_elements(const Program *p, const Module *m);
-
-/* Finds the units of all parameters once, for the queries below. Without it,
- * each query finds them. Call it again if `param`, `module` or `plan` gets
- * other names or items; optimizer states may be added. */
-void units_index(Program *p);
 
 /* The parameter's unit; NULL: no item of `fully_shard` names the parameter. */
 const Unit *unit_of_param(const Program *p, int param);

@@ -280,6 +280,22 @@ static const char *check_prefetch(const Verify *w, const Op *op)
     return NULL;
 }
 
+/* The styles of a boundary are those of its axes. */
+static const char *check_boundary(const Verify *w, const Op *op)
+{
+    const PlanSpec *plan = &w->p->plan;
+    if (op->kind != OP_boundary)
+        return NULL;
+    const AttrList *styles = &op_attr(op, "styles").l;
+    for (int a = 0; a < styles->n; a++)
+        if (a >= w->p->mesh.n || styles->v[a] < -1 ||
+            styles->v[a] >= plan->nstyles ||
+            (styles->v[a] >= 0 && plan->style[styles->v[a]].axis != a))
+            return arena_printf(w->p->arena, "it has no style %lld on axis %d",
+                                (long long)styles->v[a], a);
+    return NULL;
+}
+
 /* ---- the walk ------------------------------------------------------------ */
 
 static const char *check_region(Verify *w, const Region *r);
@@ -313,6 +329,8 @@ static const char *check_op(Verify *w, const Op *op)
         fault = check_stage(w, op);
     if (!fault)
         fault = check_prefetch(w, op);
+    if (!fault)
+        fault = check_boundary(w, op);
     for (int i = 0; i < op->nouts && !fault; i++)
         fault = define(w, op->out[i], op, op->region, i);
     if (fault)
@@ -322,6 +340,8 @@ static const char *check_op(Verify *w, const Op *op)
     fault = verify_host(w->p, op);
     if (!fault)
         fault = check_types(w, op);
+    if (!fault)
+        fault = verify_needs(w->p, op);
     if (!fault && w->p->stage >= STAGE_PARTITIONED)
         fault = verify_placement(w->p, op);
     return fault;

@@ -62,14 +62,17 @@ static const char *check_bases(const Program *p, const Op *op, const Rule *r)
     return NULL;
 }
 
-static const char *check_rule(const Program *p, const Op *op)
+/* Checks the results' placements: the rule derives them from those of the
+ * operands, or at STAGE_PLACED from what the op needs of its operands. */
+static const char *check_rule(const Program *p, const Op *op, bool placed)
 {
     Rule r;
     Placement derived[MAX_RULE_TENSORS];
     rule_of(p, op, &r);
     for (int i = 0; i < op->nouts; i++)
         derived[i] = op->out[i]->type.place;
-    const char *fault = rule_derive(p, op, &r, derived, NULL);
+    const char *fault = placed ? rule_derive_needs(p, op, &r, derived, NULL)
+                               : rule_derive(p, op, &r, derived, NULL);
     if (fault)
         return fault;
     for (int i = 0; i < op->nouts; i++)
@@ -87,7 +90,7 @@ static const char *check_rule(const Program *p, const Op *op)
                                     "%d in another order than its operands",
                                     i, is.dim);
         }
-    return check_bases(p, op, &r);
+    return placed ? NULL : check_bases(p, op, &r);
 }
 
 /* ---- collectives --------------------------------------------------------- */
@@ -226,13 +229,13 @@ static const char *type_fault(const Program *p, const char *what,
 
 /* A gradient is placed as its parameter is; before STAGE_STORED it is Partial on
  * the axes of the parameter's unit, to be reduce-scattered by `storage`. */
-static const char *check_gradient(const Program *p, const Op *op, int arg,
-                                  const Type *t)
+static const char *check_gradient(const Program *p, const Op *op,
+                                  const char *what, int number, const Type *t)
 {
     int index = (int)op_attr(op, "param").i;
     const Param *param = &p->param.at[index];
     const Unit *unit =
-        p->stage == STAGE_PARTITIONED ? sharding_unit(p, index) : NULL;
+        p->stage <= STAGE_PARTITIONED ? sharding_unit(p, index) : NULL;
     uint32_t partial = unit ? unit_axes(p, unit) : 0;
     for (int a = 0; a < p->mesh.n; a++) {
         AxisPlace is = t->place.ax[a], want = param->type.place.ax[a];
@@ -242,7 +245,7 @@ static const char *check_gradient(const Program *p, const Op *op, int arg,
             continue;
         const char *words = axis_place_words(p->arena, want);
         return axis_fault(
-            p, "operand", arg, a, is,
+            p, what, number, a, is,
             partial >> a & 1
                 ? arena_printf(p->arena, "but the unit of its parameter %s "
                                "reduces a %s", param->name, words)
@@ -303,7 +306,7 @@ static const char *check_update(const Program *p, const Op *op)
             return type_fault(p, "a result", &op->out[i]->type, "its operand",
                               like);
     }
-    return check_gradient(p, op, 1, &op->arg[1]->type);
+    return check_gradient(p, op, "operand", 1, &op->arg[1]->type);
 }
 
 /* i64[parts]: every rank has one element. */
@@ -347,7 +350,7 @@ static const char *check_structural(const Program *p, const Op *op)
         if (!type_equal(&op->arg[0]->type, &op->out[0]->type))
             return type_fault(p, "the result", &op->out[0]->type, "its operand",
                               &op->arg[0]->type);
-        return check_gradient(p, op, 0, &op->arg[0]->type);
+        return check_gradient(p, op, "operand", 0, &op->arg[0]->type);
     }
     if (op->kind == OP_fetch || op->kind == OP_store) {
         if (!type_equal(&op->arg[0]->type, &op->out[0]->type))
@@ -380,6 +383,47 @@ static const char *check_structural(const Program *p, const Op *op)
     return NULL;
 }
 
+/* Whether propagate chooses how the op is split. */
+static bool is_chosen(const Op *op)
+{
+    const Op *def = op->kind == OP_sumsq ? op->arg[0]->def : NULL;
+    return op_info(op->kind)->rule && op->kind != OP_boundary &&
+           !(def && def->kind == OP_finish_grad);
+}
+
+/* Checks the results of ops whose placements do not depend on a choice. */
+static const char *check_fixed(const Program *p, const Op *op)
+{
+    switch ((int)op->kind) {
+    case OP_finish_grad:
+        return check_gradient(p, op, "result", 0, &op->out[0]->type);
+    case OP_update: {
+        const Param *param = &p->param.at[op_attr(op, "param").i];
+        if (!type_equal(&op->out[0]->type, &param->type))
+            return type_fault(p, "result 0", &op->out[0]->type, param->name,
+                              &param->type);
+        return NULL;
+    }
+    case OP_scalar:
+    case OP_split_key:
+        return check_replicated(p, op->out[0], "result", 0);
+    }
+    return NULL;
+}
+
+const char *verify_needs(const Program *p, const Op *op)
+{
+    bool chosen = p->stage == STAGE_PLACED && is_chosen(op);
+    if (chosen && op->nargs && !op->needs)
+        return "it does not say what it needs of its operands";
+    if (!chosen && op->needs)
+        return "it says what it needs of its operands, but propagate does not "
+               "choose that";
+    if (chosen)
+        return check_rule(p, op, true);
+    return p->stage == STAGE_PLACED ? check_fixed(p, op) : NULL;
+}
+
 /* Checks an einsum_shard: only its reduce_scatter may read its result, since
  * another reader would read a shard instead of the full tensor. */
 static const char *check_shard(const Program *p, const Op *op)
@@ -405,7 +449,7 @@ const char *verify_placement(const Program *p, const Op *op)
             return fault;
     }
     if (op_info(op->kind)->rule)
-        return check_rule(p, op);
+        return check_rule(p, op, false);
     if (op_is_conversion(op->kind))
         return check_conversion(p, op);
     return check_structural(p, op);

@@ -11,26 +11,6 @@
 #include "base/bug.h"
 #include "passes/autodiff.h"
 
-/* The states that an optimizer keeps for each parameter. */
-typedef struct StateSlots {
-    int n;
-    const char *slot[2];
-} StateSlots;
-
-static StateSlots state_slots(const Train *t)
-{
-    switch (t->optimizer) {
-    case OPT_SGD:
-        if (t->momentum == 0.0)
-            return (StateSlots){0};
-        return (StateSlots){1, {"momentum"}};
-    case OPT_ADAM:
-    case OPT_ADAMW:
-        return (StateSlots){2, {"m", "v"}};
-    }
-    bug("optimizer %d", (int)t->optimizer);
-}
-
 /* The module that a parameter is declared in. */
 static const char *module_path(Arena *a, const char *param)
 {
@@ -133,7 +113,7 @@ enum { MAX_OPERANDS = UPDATE_GOOD + 1 + 2 };
 static void put_update(Build *b, int param, Value *grad, Value **args)
 {
     Program *p = b->p;
-    StateSlots slots = state_slots(&p->train);
+    StateSlots slots = update_slots(&p->train);
     int n = update_first_state(&p->train), first_state = p->param.n;
 
     args[UPDATE_PARAM] = p->param.at[param].value;

@@ -236,5 +236,7 @@ void gradient_boundary(Gradient *g)
 {
     const char *path = op_attr(g->op, "path").s;
     const char *port = op_attr(g->op, "port").s;
-    gradient_give(g, 0, ir_boundary(g->b, g->d, path, port, true));
+    Value *d = ir_boundary(g->b, g->d, path, port, true);
+    op_attr(d->def, "styles") = op_attr(g->op, "styles");
+    gradient_give(g, 0, d);
 }

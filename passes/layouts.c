@@ -1,111 +1,14 @@
-/* layouts.c: finds what the plan's styles require: placements at a boundary,
- * and the dims of parameters that they split; see layouts.h. */
+/* layouts.c: finds what the plan's styles require at a boundary; see layouts.h. */
 #include "passes/layouts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bug.h"
-#include "ir/roles.h"
-#include "ir/units.h"
-
-const Style *style_of_path(const Program *p, const char *path, int axis)
-{
-    for (int i = 0; i < p->plan.nstyles; i++) {
-        const Style *s = &p->plan.style[i];
-        if (s->axis == axis && path_matches(s->path, path))
-            return s;
-    }
-    return NULL;
-}
-
-static bool is_input(const char *port)
-{
-    return strncmp(port, "in", 2) == 0;
-}
-
-/* A module may have one style for its inputs and one for its outputs. */
-const Style *style_of_port(const Program *p, const char *path,
-                           const char *port, int axis)
-{
-    uint32_t side = is_input(port) ? STYLE_INPUTS : STYLE_OUTPUTS;
-    for (int i = 0; i < p->plan.nstyles; i++) {
-        const Style *s = &p->plan.style[i];
-        if (s->axis == axis && (style_sides(s->kind) & side) &&
-            path_matches(s->path, path))
-            return s;
-    }
-    return NULL;
-}
-
-static void add_split(const Program *p, StyleSplits *list, const Style *s,
-                      int param, int dim)
-{
-    StyleSplit split = {s, param, dim};
-    vec_push(p->arena, list, split);
-}
-
-/* Whether the plan names the parameter itself and its placement on the axis. */
-static bool placed_itself(const Program *p, int param, int axis)
-{
-    for (int i = 0; i < p->plan.nstyles; i++) {
-        const Style *s = &p->plan.style[i];
-        if (s->kind == STYLE_PARAMETER && s->axis == axis &&
-            path_matches(s->path, p->param.at[param].name))
-            return true;
-    }
-    return false;
-}
-
-/* Colwise splits the result's last dim, which the biases have too. Rowwise
- * splits the dim that is contracted or looked up; the biases stay Replicate. */
-static void split_module(const Program *p, const Style *s, const char *module,
-                         const WeightRoles *roles, StyleSplits *list)
-{
-    int n;
-    bool colwise = s->kind == STYLE_COLWISE;
-    const WeightRole *r = weight_role_of(roles, module, &n);
-    if (!r || s->whole || (!colwise && s->kind != STYLE_ROWWISE))
-        return;
-    if (!placed_itself(p, r->param, s->axis))
-        add_split(p, list, s, r->param, colwise ? r->out_dim : r->in_dim);
-    for (int i = 0; i < r->nbiases && colwise; i++)
-        if (!placed_itself(p, r->bias[i], s->axis))
-            add_split(p, list, s, r->bias[i], 0);
-}
-
-static void split_parameters(const Program *p, const Style *s,
-                             StyleSplits *list)
-{
-    for (int i = 0; i < p->param.n; i++) {
-        const Param *q = &p->param.at[i];
-        int dim = s->in_to[0].dim;
-        if (q->state_of < 0 && s->nin == 1 &&
-            s->in_to[0].kind == LAYOUT_SHARD && dim >= 0 &&
-            dim < q->type.ndim && path_matches(s->path, q->name))
-            add_split(p, list, s, i, dim);
-    }
-}
-
-StyleSplits style_splits(const Program *p)
-{
-    StyleSplits list = {0};
-    WeightRoles roles = weight_roles(p);
-    for (int i = 0; i < p->plan.nstyles; i++) {
-        const Style *s = &p->plan.style[i];
-        if (s->kind == STYLE_PARAMETER)
-            split_parameters(p, s, &list);
-        else if (s->kind == STYLE_COLWISE || s->kind == STYLE_ROWWISE)
-            for (int k = 0; k < p->module.n; k++)
-                if (path_matches(s->path, p->module.at[k].path))
-                    split_module(p, s, p->module.at[k].path, &roles, &list);
-    }
-    return list;
-}
 
 void style_port(const Style *s, const char *port, Layout *from, Layout *to)
 {
-    bool in = is_input(port);
+    bool in = port_is_input(port);
     int i = atoi(port + (in ? 2 : 3));
     *from = *to = (Layout){LAYOUT_NONE, 0};
     if (i >= (in ? s->nin : s->nout))
@@ -117,7 +20,7 @@ void style_port(const Style *s, const char *port, Layout *from, Layout *to)
 const char *port_text(Arena *a, const Op *op)
 {
     const char *port = op_attr(op, "port").s;
-    bool in = is_input(port);
+    bool in = port_is_input(port);
     return arena_printf(a, "%sput %s", in ? "in" : "out", port + (in ? 2 : 3));
 }
 
@@ -151,7 +54,7 @@ static Layout dual(Layout l)
 void layout_of_boundary(const Program *p, const Op *op,
                         Constraint by_axis[MAX_AXES])
 {
-    const char *path = op_attr(op, "path").s, *port = op_attr(op, "port").s;
+    const char *port = op_attr(op, "port").s;
     bool grad = op_attr(op, "grad").i;
     int ndim = op->out[0]->type.ndim;
     for (int a = 0; a < MAX_AXES; a++) {
@@ -159,7 +62,7 @@ void layout_of_boundary(const Program *p, const Op *op,
         *c = (Constraint){0};
         if (a >= p->mesh.n || p->mesh.size[a] == 1)
             continue;
-        const Style *s = style_of_port(p, path, port, a);
+        const Style *s = style_of_boundary(p, op, a);
         if (!s)
             continue;
         Layout from, to;

@@ -1,5 +1,4 @@
-/* layouts.h: finds what the plan's styles require: placements at a boundary,
- * and the dims of parameters that they split.
+/* layouts.h: finds what the plan's styles require at a boundary.
  *
  * A port is one input or output of a module: "in0", "out1". A style's pair
  * (from, to) at a port means: the value arrives as `from` and becomes `to`. The
@@ -12,7 +11,7 @@
 #ifndef PARC_PASSES_LAYOUTS_H
 #define PARC_PASSES_LAYOUTS_H
 
-#include "ir/ir.h"
+#include "ir/styles.h"
 
 /* The requirement of a boundary for one axis. */
 typedef struct Constraint {
@@ -23,22 +22,6 @@ typedef struct Constraint {
                          * any: what the style says that it arrives as; for the
                          * gradient of a Replicate a Partial */
 } Constraint;
-
-/* The style that splits a module's parameters on an axis, or NULL. */
-const Style *style_of_path(const Program *p, const char *path, int axis);
-/* The style that gives layouts to a port "in0" / "out1" of a module on an
- * axis, or NULL. */
-const Style *style_of_port(const Program *p, const char *path,
-                           const char *port, int axis);
-
-/* The parameters that styles split, and along which dim. The style of a module
- * does not apply to parameters for which the plan has a line of their own. */
-typedef struct StyleSplit {
-    const Style *style;
-    int param, dim;
-} StyleSplit;
-typedef VEC(StyleSplit) StyleSplits;
-StyleSplits style_splits(const Program *p);
 
 /* Fills by_axis[0 … mesh.n-1] for an op `boundary`. Axes of size 1 have no
  * requirement. */

@@ -120,9 +120,12 @@ static void ask_param(Pad *g, const Style *s, int param, int dim)
 
 static void ask_for_params(Pad *g)
 {
-    StyleSplits split = style_splits(g->p);
-    for (int i = 0; i < split.n; i++)
-        ask_param(g, split.at[i].style, split.at[i].param, split.at[i].dim);
+    Program *p = g->p;
+    for (int i = 0; i < p->param.n; i++)
+        for (int k = 0; k < p->param.at[i].split.n; k++) {
+            StyleSplit by = p->param.at[i].split.at[k];
+            ask_param(g, &p->plan.style[by.style], i, by.dim);
+        }
 }
 
 static void ask_layout(Pad *g, const Op *op, const Style *s, Layout l,
@@ -158,7 +161,7 @@ static void ask_for_boundary(Op *op, void *context)
         return;
     for (int a = 0; a < g->p->mesh.n; a++) {
         const char *port = op_attr(op, "port").s;
-        const Style *s = style_of_port(g->p, op_attr(op, "path").s, port, a);
+        const Style *s = style_of_boundary(g->p, op, a);
         if (!s)
             continue;
         Layout from, to;

@@ -17,7 +17,7 @@
  *            | style because "RowwiseParallel on w2: tp P -> R"
  *          %u = exp %z : f32[8, 64] forward
  *
- * The split of an op is recovered from its result's placement. A value is
+ * Op.needs has the placements of operands that propagate chose. A value is
  * converted to a placement once in a region, before the first reader, from
  * whichever of its existing versions is cheapest to convert; a free operand of
  * a loop is converted before the loop.
@@ -182,19 +182,19 @@ static Value *inside(Partition *c, Value *v, Region *r)
     return w;
 }
 
-/* The base operand for factor f, split by the choice. */
+/* The base operand for factor f, split as `split` says. */
 static Value *base_of(Partition *c, const Op *op, const Rule *r, int f,
-                      const Choice *choice)
+                      const Split split[MAX_AXES])
 {
     Type t = {.dtype = DT_I64, .ndim = 1, .dim = {1}};
     const Mesh *m = &c->p->mesh;
     for (int i = r->nargs + r->nouts; i-- > 0;) {
         int d = rule_factor_dim(r, i, f);
-        const Placement *place =
-            i < r->nargs ? &choice->want[i] : &choice->out[i - r->nargs];
+        const Placement *place = i < r->nargs
+                                     ? &op->needs[i]
+                                     : &op->out[i - r->nargs]->type.place;
         for (int a = 0; d >= 0 && a < m->n; a++)
-            if (choice->split[a].kind == SPLIT_FACTOR &&
-                choice->split[a].factor == f)
+            if (split[a].kind == SPLIT_FACTOR && split[a].factor == f)
                 t.place.ax[a] =
                     (AxisPlace){AX_S, 0, place->ax[a].order};
     }
@@ -213,21 +213,27 @@ static Value *base_of(Partition *c, const Op *op, const Rule *r, int f,
     return inside(c, top_level_base(c, r->factor[f].size, &t), op->region);
 }
 
-static void add_bases(Partition *c, Op *op, const Rule *r,
-                      const Choice *choice)
+static void add_bases(Partition *c, Op *op, const Rule *r)
 {
-    bool split = false;
+    bool needed = false;
+    Split split[MAX_AXES] = {{0}};
+    Placement result[MAX_RESULTS];
+    for (int i = 0; i < op->nouts; i++)
+        result[i] = op->out[i]->type.place;
+    const char *fault = rule_derive_needs(c->p, op, r, result, split);
+    if (fault)
+        bug("%s %%%s: %s", op_info(op->kind)->name, op->out[0]->name, fault);
     for (int a = 0; a < c->p->mesh.n; a++)
-        split = split || (choice->split[a].kind == SPLIT_FACTOR &&
-                          r->factor[choice->split[a].factor].base >= 0);
-    if (!split)
+        needed |= split[a].kind == SPLIT_FACTOR &&
+                  r->factor[split[a].factor].base >= 0;
+    if (!needed)
         return;
     Value **arg = NEW_ARRAY(c->p->arena, Value *, r->nargs + r->nbases);
     for (int i = 0; i < r->nargs; i++)
         arg[i] = op->arg[i];
     for (int f = 0; f < r->nfactors; f++)
         if (r->factor[f].base >= 0)
-            arg[r->nargs + r->factor[f].base] = base_of(c, op, r, f, choice);
+            arg[r->nargs + r->factor[f].base] = base_of(c, op, r, f, split);
     op->arg = arg;
     op->nargs = r->nargs + r->nbases;
 }
@@ -251,21 +257,17 @@ static void partition_boundary(Partition *c, Op *op)
 static void partition_by_rule(Partition *c, Op *op)
 {
     const Rule *r = splits_rule(c->splits, op);
-    Choice choice;
-    for (int i = 0; i < op->nargs; i++)
-        op->arg[i] = current(c, op->arg[i]);
-    if (!splits_recover(c->splits, op, &choice))
-        bug("no split of op %s gives %%%s its placement",
-            op_info(op->kind)->name, op->nouts ? op->out[0]->name : "");
     for (int i = 0; i < r->nargs; i++) {
-        if (place_equal(&op->arg[i]->type.place, &choice.want[i]))
+        op->arg[i] = current(c, op->arg[i]);
+        if (place_equal(&op->arg[i]->type.place, &op->needs[i]))
             continue;
         Site at = site_at(op, origin_of_operand(&c->origins, op, i,
-                                                op->arg[i], &choice.want[i]));
-        op->arg[i] = convert(c, op->arg[i], &choice.want[i], &at);
+                                                op->arg[i], &op->needs[i]));
+        op->arg[i] = convert(c, op->arg[i], &op->needs[i], &at);
     }
     if (r->nbases)
-        add_bases(c, op, r, &choice);
+        add_bases(c, op, r);
+    op->needs = NULL;
 }
 
 static void partition_fixed(Partition *c, Op *op)

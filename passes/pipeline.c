@@ -10,7 +10,6 @@
 
 #include "base/bug.h"
 #include "base/file.h"
-#include "ir/units.h"
 #include "ir/total.h"
 #include "passes/streams.h"
 
@@ -218,7 +217,6 @@ bool pipeline_has_parts(Program *p, const TargetInfo *t, int pass)
 /* Checks a program before the first pass. */
 static bool begin(Program *p, bool is_dump)
 {
-    units_index(p);
     const char *fault = is_dump ? NULL : ir_verify(p);
     if (fault)
         bug("'lower' made an invalid program: %s", fault);

@@ -1,19 +1,18 @@
 /* plan.c: applies the user's plan to parameters and inputs.
  *
  * requires: STAGE_GLOBAL; Program.plan as the frontend resolved it
- * ensures:  Param.type has the compute layout (before FSDP), Param.unit the
- *           name of the unit, Input.type the split of the batch. Every style
- *           fits the dims of its modules, or the error is reported (the
- *           frontend checks patterns and the number of layouts, the pass pad
- *           checks sizes). The layouts of boundaries stay in Program.plan,
- *           where passes/layouts.h reads them
+ * ensures:  Param.type has the compute layout (before FSDP), optimizer states
+ *           have the layout and the unit of their parameter, Input.type has the
+ *           split of the batch. Every style fits the dims of its modules, or
+ *           the error is reported (the frontend checks patterns and the number
+ *           of layouts, the pass pad checks sizes)
  *
  * before   plan "p" axes={tp}
  *            style ColwiseParallel "w1" axis=tp in(R -> R) …
  *            unit axis=dp paths("w1") reshard=-1 prefetch=2
- *          param "w1.weight" : f32[128, 64] …
+ *          param "w1.weight" : f32[128, 64] … unit="w1" item=0 split(0 by 0)
  *          input "x" : f32[8, 64]
- * after    param "w1.weight" : f32[128/tp, 64] … unit="w1"
+ * after    param "w1.weight" : f32[128/tp, 64] … unit="w1" item=0 split(0 by 0)
  *          input "x" : f32[8/dp, 64]
  *
  * Every axis that no 'parallelize' names splits dim 0 of every input. The
@@ -60,10 +59,12 @@ static void split_param(Program *p, const Style *s, Param *q, int dim)
 
 static void apply_styles(Program *p)
 {
-    StyleSplits split = style_splits(p);
-    for (int i = 0; i < split.n; i++)
-        split_param(p, split.at[i].style, &p->param.at[split.at[i].param],
-                    split.at[i].dim);
+    for (int i = 0; i < p->param.n; i++) {
+        Param *q = &p->param.at[i];
+        for (int k = 0; k < q->split.n; k++)
+            split_param(p, &p->plan.style[q->split.at[k].style], q,
+                        q->split.at[k].dim);
+    }
 }
 
 /* ---- units, states, inputs ----------------------------------------------- */
@@ -168,7 +169,7 @@ static void check_boundary(Op *op, void *context)
         return;
     for (int a = 0; a < p->mesh.n; a++) {
         const char *port = op_attr(op, "port").s;
-        const Style *s = style_of_port(p, op_attr(op, "path").s, port, a);
+        const Style *s = style_of_boundary(p, op, a);
         if (!s)
             continue;
         Layout from, to;

@@ -13,6 +13,7 @@
  *            | %y dp "follows %x" tp "follows %w"
  *          %z = relu %y : f32[8/dp, 128/tp] forward
  *            | %z dp "follows %y" tp "follows %y"
+ *          (each with what it needs of its operands: needs f32[8/dp, 128], …)
  *
  * Each op gets the split of its factors with the lowest cost of converting its
  * operands from their placements, and its results to those that their readers
@@ -243,6 +244,14 @@ static void find_layout(Op *op, void *context)
     layout_of_boundary(g->p, op, g->layout[op->id]);
 }
 
+/* Records what the op's choice requires of its operands. */
+static void record_needs(Op *op, void *context)
+{
+    const Propagate *g = context;
+    if (g->choice[op->id] && op->nargs)
+        op->needs = g->choice[op->id]->want;
+}
+
 void pass_propagate(Program *p, const TargetInfo *t)
 {
     (void)t;
@@ -262,5 +271,6 @@ void pass_propagate(Program *p, const TargetInfo *t)
     /* A last sweep makes results consistent with the final operands. */
     sweep(&g, p->step, false, false);
     propagate_explain(&g);
+    ir_walk(p->step, record_needs, &g);
     p->stage = STAGE_PLACED;
 }

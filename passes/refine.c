@@ -258,6 +258,7 @@ static void refine_axis(Program *p, int axis)
     refine_styles(&g, g.kv > 1);
     if (g.kv > 1)
         split_axis(&g);
+    styles_attach(p);
 }
 
 void pass_refine(Program *p, const TargetInfo *t)

@@ -158,17 +158,6 @@ static void find_candidates(const Op *op, const Rule *r, int axis,
         add_partials(c, op, r->nargs);
 }
 
-/* Lists every possible split, for given results. */
-static void all_candidates(const Op *op, const Rule *r, Candidates *c)
-{
-    c->n = 0;
-    add_candidate(c, (Split){SPLIT_NONE, 0, -1});
-    add_partials(c, op, r->nargs);
-    add_candidate(c, (Split){SPLIT_PMAX, 0, -1});
-    for (int f = 0; f < r->nfactors; f++)
-        add_candidate(c, (Split){SPLIT_FACTOR, f, -1});
-}
-
 /* ---- placements of a combination ----------------------------------------- */
 
 /* The state of the search for one op. */
@@ -177,7 +166,6 @@ typedef struct Study {
     const Op *op;
     const Rule *r;
     const Demands *demand;
-    bool exact; /* results must have their present placements */
     double weight;
     Candidates axis[MAX_AXES];
     Choice *best;
@@ -218,22 +206,18 @@ static void rank_axes(const Study *y, int f, uint32_t set,
 {
     const Program *p = y->s->p;
     const Rule *r = y->r;
-    for (int pass = 0; pass < 2; pass++) {
-        /* Given results come first, otherwise operands do. */
-        bool results = pass == (y->exact ? 0 : 1);
-        for (int i = 0; !results && i < r->nargs; i++) {
-            int d = rule_factor_dim(r, i, f);
-            if (d >= 0 && ranks_from(&p->mesh, &y->op->arg[i]->type.place, d,
-                                     r->dim[i][d].n > 1, set, rank))
+    for (int i = 0; i < r->nargs; i++) {
+        int d = rule_factor_dim(r, i, f);
+        if (d >= 0 && ranks_from(&p->mesh, &y->op->arg[i]->type.place, d,
+                                 r->dim[i][d].n > 1, set, rank))
+            return;
+    }
+    for (int o = 0; o < r->nouts; o++) {
+        int d = rule_factor_dim(r, r->nargs + o, f);
+        for (int k = 0; d >= 0 && k < y->demand[o].n; k++)
+            if (ranks_from(&p->mesh, &y->demand[o].at[k].place, d,
+                           r->dim[r->nargs + o][d].n > 1, set, rank))
                 return;
-        }
-        for (int o = 0; results && o < r->nouts; o++) {
-            int d = rule_factor_dim(r, r->nargs + o, f);
-            for (int k = 0; d >= 0 && k < y->demand[o].n; k++)
-                if (ranks_from(&p->mesh, &y->demand[o].at[k].place, d,
-                               r->dim[r->nargs + o][d].n > 1, set, rank))
-                    return;
-        }
     }
     uint8_t n = 0;
     for (int class = 0; class < 3; class++)
@@ -331,8 +315,6 @@ static double result_seconds(const Study *y, int o, const Placement *place)
 {
     Type t = y->op->out[o]->type;
     double seconds = 0;
-    if (y->exact)
-        return place_equal(&t.place, place) ? 0 : INFINITY;
     t.place = *place;
     for (int k = 0; k < y->demand[o].n; k++)
         seconds += splits_meet(y->s, &t, &y->demand[o].at[k]);
@@ -468,28 +450,4 @@ void splits_choose(Splits *s, const Op *op, const Demands *demand,
     if (isinf(best->seconds))
         bug("op %s of %s cannot be placed", op_info(op->kind)->name,
             op->nouts ? op->out[0]->name : "");
-}
-
-bool splits_recover(Splits *s, const Op *op, Choice *best)
-{
-    Demands given[MAX_RESULTS] = {{0}};
-    const Mesh *m = &s->p->mesh;
-    uint32_t all = (1u << m->n) - 1;
-    for (int o = 0; o < op->nouts && o < MAX_RESULTS; o++)
-        demands_add(&given[o], &(Demand){all, 0, op->out[o]->type.place});
-    Study y = study(s, op, given, best);
-    y.exact = true;
-    /* The usual candidates nearly always explain the result. */
-    for (int any = 0; any < 2 && isinf(best->seconds); any++) {
-        for (int a = 0; a < m->n; a++) {
-            if (m->size[a] == 1)
-                only_none(&y.axis[a]);
-            else if (any)
-                all_candidates(op, y.r, &y.axis[a]);
-            else
-                find_candidates(op, y.r, a, given, &y.axis[a]);
-        }
-        combine(&y);
-    }
-    return !isinf(best->seconds);
 }

@@ -5,8 +5,7 @@
  * the placements that it requires of its operands, and those of its results.
  * Its cost is the time to convert the operands, and to convert the results to
  * the placements that their readers want. `propagate` chooses with regard to
- * the readers; `partition` recovers the choice from the placement of the
- * results.
+ * the readers, and records in Op.needs what the choice requires.
  */
 #ifndef PARC_PASSES_SPLITS_H
 #define PARC_PASSES_SPLITS_H
@@ -56,9 +55,5 @@ double splits_meet(Splits *s, const Type *from, const Demand *d);
  * NULL: the present choice, which stays unless another is cheaper. */
 void splits_choose(Splits *s, const Op *op, const Demands *demand,
                    const Choice *now, Choice *best);
-
-/* The cheapest choice that gives the results their present placements; false if
- * there is none. */
-bool splits_recover(Splits *s, const Op *op, Choice *best);
 
 #endif

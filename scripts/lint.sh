@@ -1,6 +1,7 @@
 #!/bin/sh
 # lint.sh: checks the sizes of files and functions, the direction of includes,
-# that headers are self-contained, and the words to avoid.
+# that headers are self-contained, where patterns are matched, and the words to
+# avoid.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 bad=0
@@ -39,6 +40,11 @@ done
 grep -n '#include "[a-z]*/' runtime/*.[ch] runtime/*/*.[ch] |
     grep -vE '"(checkpoint|data|eval|log)/[a-z0-9_]*\.h"' &&
     complain "runtime includes another directory"
+
+# The plan's patterns are matched by lowering, and by items.c only.
+grep -nE 'path_(matches|leads)\(' ir/*.c passes/*.c codegen/*.c driver/*.c |
+    grep -vE '^ir/(path|items)\.c:' &&
+    complain "a pattern of the plan is matched after lowering"
 
 for h in base/*.h ir/*.h passes/*.h codegen/*.h driver/*.h; do
     echo "#include \"$h\"" | ${CC:-cc} -std=c11 -D_GNU_SOURCE -I. \

@@ -78,7 +78,7 @@ static void test_builder(Check *c, Arena *a)
                "f32[8, 2, 4] forward \"m\"\n"
                "  %broadcast = broadcast{dims=[2, 4, 8]} %sum : f32[2, 4, 8] "
                "forward \"m\"\n"
-               "  %x.2 = boundary{path=\"m\", port=\"in0\", grad=false} %x : "
+               "  %x.2 = boundary{path=\"m\", port=\"in0\", grad=false, styles=[]} %x : "
                "f32[4, 8] forward \"m\"\n"
                "}\n");
     ir_eliminate_dead(p);

@@ -7,12 +7,14 @@
 /* The header of each program after its mesh, dp=2 tp=2. The module "blk" is a
  * unit, sharded over dp. */
 static const char params[] =
+    "train batch=4 seq=1 precision=f32 optimizer=sgd lr=0.1 beta1=0 beta2=0 "
+    "eps=0 weight_decay=0 momentum=0.9\n"
     "plan \"p\" axes={tp}\n"
     "  unit axis=dp paths(\"blk\") reshard=-1 prefetch=-1\n"
     "module \"\" class=\"M\" in=1 out=1 params=0+3\n"
     "module \"blk\" class=\"B\" in=1 out=1 params=0+1\n"
     "module \"norm\" class=\"N\" in=1 out=1 params=1+1\n"
-    "param \"blk.w\" : %s init=ones(0, 0) trainable=true decay=true\n"
+    "param \"blk.w\" : %s init=ones(0, 0) trainable=true decay=true unit=\"blk\" item=0\n"
     "param \"norm.w\" : f32[8] init=ones(0, 0) trainable=true decay=true\n"
     "param \"blk.w.m\" : %s init=zeros(0, 0) trainable=false decay=false "
     "of=\"blk.w\" slot=\"m\"\n"
@@ -113,7 +115,7 @@ static const struct {
      "%z = all_to_all{axes={tp}} %y : f32[4/dp, 8/tp] forward\n", NULL},
     {"partitioned",
      "%x = input{input=0} : f32[4/dp, 8] forward\n"
-     "%b = boundary{path=\"\", port=\"in0\", grad=false} %x : f32[4/dp, 8] "
+     "%b = boundary{path=\"\", port=\"in0\", grad=false, styles=[]} %x : f32[4/dp, 8] "
      "forward\n", "partition should have removed it"},
     {"partitioned",
      "%x = input{input=0} : f32[4/dp, 8] forward\n"

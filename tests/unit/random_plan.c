@@ -5,6 +5,8 @@
  * never conflict, or, in some plans, if it can be padded. FSDP units may have
  * any sizes: runs are padded.
  */
+#include "ir/items.h"
+#include "ir/styles.h"
 #include "passes/pad.h"
 #include "tests/unit/random.h"
 
@@ -348,4 +350,6 @@ void random_plan(Program *p, Rng *r, uint32_t data_axes)
             plan->unit[i].axes |= 1u << plan->unit[i].replicate_axis;
             plan->unit[i].replicate_axis = -1;
         }
+    items_attach(p);
+    styles_attach(p);
 }

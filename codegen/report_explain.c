@@ -19,7 +19,7 @@ static void reasons(Out *o, const Program *p, const Value *v)
     for (int a = 0; a < p->mesh.n; a++) {
         const Why *w = &v->why[a];
         out_line(o, "  %-4s %-6s %s%s%s%s", p->mesh.name[a],
-                 report_placement(p, &v->type, a), w->text ? w->text : "",
+                 report_placement(p, &v->type, a), why_text(p->arena, w),
                  w->loc.line ? "  (" : "",
                  w->loc.line ? diag_where(p->diag, p->arena, w->loc) : "",
                  w->loc.line ? ")" : "");

@@ -69,8 +69,11 @@ const char *origin_name(Origin o); /* "style"; "" for ORIGIN_NONE */
 
 /* The reason for a value's placement on an axis, or for a collective. */
 typedef struct Why {
-    const char *text; /* "ColwiseParallel on layers.*.attention.wq", "follows
-                       * operand 0 of add", …; NULL: no reason recorded */
+    const char *text; /* "ColwiseParallel on layers.*.attention.wq", …; NULL:
+                       * no reason recorded, or that of another value */
+    const char *follows; /* the name of the value whose placement this one has;
+                          * NULL: none */
+    const char *removed_by; /* the pass that removed that value; NULL: none */
     Loc loc;          /* the plan's or the model's line */
     Origin origin;    /* of a collective */
     const char *help; /* ORIGIN_IMPLIED: the lines of a plan that would avoid
@@ -80,6 +83,10 @@ static inline Why why_is(const char *text, Loc loc)
 {
     return (Why){.text = text, .loc = loc};
 }
+/* why.c: whether a reason is recorded; it as a phrase: "follows %x.3"; "": none
+ * is. */
+bool why_is_given(const Why *why);
+const char *why_text(Arena *a, const Why *why);
 
 struct Value {
     uint32_t id;      /* unique in the program; passes index tables by it */
@@ -539,6 +546,10 @@ void ir_print(Out *o, const Program *p);
 Program *ir_parse(Arena *a, Diag *d, uint16_t file);
 
 /* ---- verify.c ----------------------------------------------------------- */
+
+/* why.c: marks the reasons that name a value which no longer exists as removed
+ * by `pass`. */
+void why_update(const Program *p, const char *pass);
 
 /* Checks structure, types (inferred again) and, by stage, placements (derived
  * from the rules; annotations are not trusted). NULL, or the first error as

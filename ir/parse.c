@@ -78,7 +78,20 @@ Value *parse_use(Parser *s)
 
 static Why parse_why(Parser *s)
 {
-    Why why = {.text = parse_string(s)};
+    Why why = {0};
+    if (parse_is_word(s, "follows")) {
+        parse_next(s);
+        why.follows = s->tok.text;
+        if (s->tok.kind != TK_VALUE)
+            parse_fail(s, s->tok.loc, "expected a value");
+        parse_next(s);
+    } else {
+        why.text = parse_string(s);
+    }
+    if (parse_is_word(s, "removed")) {
+        parse_expect_key(s, "removed");
+        why.removed_by = parse_word(s, "a pass");
+    }
     if (parse_is_word(s, "help")) {
         parse_next(s);
         why.help = parse_string(s);

@@ -20,7 +20,7 @@ static void use_value(Printer *w, const Value *v)
 {
     print_use_file(w, v->loc);
     for (int a = 0; a < w->p->mesh.n; a++)
-        if (v->why[a].text)
+        if (why_is_given(&v->why[a]))
             print_use_file(w, v->why[a].loc);
 }
 
@@ -117,10 +117,15 @@ static bool same_loc(Loc a, Loc b)
 
 static void print_why(Printer *w, const char *axis, Why why)
 {
-    if (!why.text)
+    if (!why_is_given(&why))
         return;
     out(w->o, " %s ", axis);
-    print_string(w, why.text);
+    if (why.follows)
+        out(w->o, "follows %%%s", why.follows);
+    else
+        print_string(w, why.text);
+    if (why.removed_by)
+        out(w->o, " removed=%s", why.removed_by);
     if (why.help) {
         out(w->o, " help ");
         print_string(w, why.help);
@@ -134,7 +139,7 @@ static void print_value_notes(Printer *w, const Value *v, Loc known)
 {
     bool any = false;
     for (int a = 0; a < w->p->mesh.n; a++)
-        any |= v->why[a].text != NULL;
+        any |= why_is_given(&v->why[a]);
     bool moved = v->loc.file && !same_loc(v->loc, known);
     if (!any && !moved)
         return;

@@ -325,9 +325,9 @@ static Why by_style(const Program *p, const Search *s, const char *change)
 {
     const Why *split = &s->parameter->why[s->axis];
     const char *of = s->source->phase == PH_BACKWARD ? "gradient of " : "";
-    return (Why){arena_printf(p->arena, "%s%s: %s", of,
-                              split->text ? split->text : "", change),
-                 split->loc, ORIGIN_STYLE, NULL};
+    return (Why){.text = arena_printf(p->arena, "%s%s: %s", of,
+                                      why_text(p->arena, split), change),
+                 .loc = split->loc, .origin = ORIGIN_STYLE};
 }
 
 /* The reason for the change of one axis. `text` describes an implied change. */
@@ -345,16 +345,18 @@ static Why why_axis(const Origins *o, Implied *x, const char *text)
     if (s.parameter)
         return by_style(o->p, &s, placement_change(o->p, from, x->to));
     if (s.shared)
-        return (Why){arena_printf(o->p->arena, "ranks share the heads of %s: "
-                                  "%s", style_text(o->p->arena, s.shared),
-                                  placement_change(o->p, from, x->to)),
-                     s.shared->loc, ORIGIN_STYLE, NULL};
+        return (Why){.text = arena_printf(
+                         o->p->arena, "ranks share the heads of %s: %s",
+                         style_text(o->p->arena, s.shared),
+                         placement_change(o->p, from, x->to)),
+                     .loc = s.shared->loc, .origin = ORIGIN_STYLE};
     if (op && o->tail[op->id])
-        return (Why){text, loc, ORIGIN_GRADIENT, NULL};
+        return (Why){.text = text, .loc = loc, .origin = ORIGIN_GRADIENT};
     if (op && partial && in_loss(o, op))
-        return (Why){text, loc, ORIGIN_LOSS, NULL};
+        return (Why){.text = text, .loc = loc, .origin = ORIGIN_LOSS};
     x->source = s.source;
-    return (Why){text, loc, ORIGIN_IMPLIED, plan_advice(x)};
+    return (Why){.text = text, .loc = loc, .origin = ORIGIN_IMPLIED,
+                 .help = plan_advice(x)};
 }
 
 /* The reason for the axis whose change is implied, else for the first. */
@@ -383,12 +385,12 @@ Why origin_of_boundary(const Origins *o, const Op *op, const Value *from,
     for (int a = 0; a < p->mesh.n; a++) {
         const Style *s = by_axis[a].style;
         if (s && !same_place(from->type.place.ax[a], to->ax[a]))
-            return (Why){arena_printf(p->arena, "%s%s: %s",
-                                      op_attr(op, "grad").i ? "gradient of "
-                                                            : "",
-                                      style_text(p->arena, s),
-                                      placement_change(p, from, to)),
-                         s->loc, ORIGIN_STYLE, NULL};
+            return (Why){.text = arena_printf(
+                             p->arena, "%s%s: %s",
+                             op_attr(op, "grad").i ? "gradient of " : "",
+                             style_text(p->arena, s),
+                             placement_change(p, from, to)),
+                         .loc = s->loc, .origin = ORIGIN_STYLE};
     }
     return why_change(o, (Implied){.from = from, .to = to},
                       arena_printf(p->arena, "%s of %s: %s",
@@ -414,13 +416,14 @@ Why origin_of_operand(const Origins *o, const Op *op, int i, const Value *v,
     const char *change = placement_change(p, v, want);
     if (op->kind == OP_finish_grad) {
         const Param *q = &p->param.at[op_attr(op, "param").i];
-        return (Why){arena_printf(a, "gradient of %s: %s", q->name, change),
-                     q->loc, ORIGIN_GRADIENT, NULL};
+        return (Why){.text = arena_printf(a, "gradient of %s: %s", q->name,
+                                          change),
+                     .loc = q->loc, .origin = ORIGIN_GRADIENT};
     }
     if (op->kind == OP_output)
-        return (Why){arena_printf(a, "result %s: %s", op_attr(op, "name").s,
-                                  change),
-                     op->loc, ORIGIN_LOSS, NULL};
+        return (Why){.text = arena_printf(a, "result %s: %s",
+                                          op_attr(op, "name").s, change),
+                     .loc = op->loc, .origin = ORIGIN_LOSS};
     const char *reason = "";
     if (has_kind(p, v, want, AX_P))
         reason = "; it needs the whole sum";
@@ -429,7 +432,7 @@ Why origin_of_operand(const Origins *o, const Op *op, int i, const Value *v,
     const char *text = arena_printf(a, "operand %d of %s: %s%s", i,
                                     op_info(op->kind)->name, change, reason);
     if (op->phase == PH_OPTIMIZER)
-        return (Why){text, op->loc, ORIGIN_OPTIMIZER, NULL};
+        return (Why){.text = text, .loc = op->loc, .origin = ORIGIN_OPTIMIZER};
     return why_change(o,
                       (Implied){.op = op, .operand = i, .from = v,
                                 .to = want},

@@ -219,7 +219,7 @@ static bool contains(const Op *loop, const Synced *s)
     return false;
 }
 
-static const char *why_text(const EventFinder *f, const Need *n)
+static const char *wait_text(const EventFinder *f, const Need *n)
 {
     if (n->act == 0)
         return "step start";
@@ -237,7 +237,7 @@ static Wait wait_for(EventFinder *f, int act, const Need *n)
     Synced *by = &f->synced[statement_of(f, n->act)];
     const Event *e = event_of(f, by);
     const Op *loop = s->at ? op_loop(s->at) : NULL;
-    Wait w = {.event = by->event, .why = why_text(f, n)};
+    Wait w = {.event = by->event, .why = wait_text(f, n)};
     int64_t turn;
     if (e->slots > 1 && trace_iteration(a, e->loop, &turn))
         w.offset = (int)(((trace_own_turn(on) - turn) % e->slots + e->slots) %

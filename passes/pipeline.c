@@ -164,6 +164,7 @@ static double run_on(Program *p, const TargetInfo *t, int pass,
                      * is identical */
     double begin = seconds_now();
     pass_table[pass].run(p, t);
+    why_update(p, pass_name(pass));
     double ran = seconds_now();
     if (diag_error_count(p->diag) == 0) {
         const char *fault = ir_verify(p);

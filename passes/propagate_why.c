@@ -43,16 +43,14 @@ static Why why_input(const Program *p, const Input *in, int axis)
                   p->plan.loc.file ? p->plan.loc : in->loc);
 }
 
-static Why follows(const Program *p, const Value *v, int axis)
+static Why follows(const Value *v, int axis)
 {
-    return why_is(arena_printf(p->arena, "follows %%%s", v->name),
-                  v->why[axis].loc);
+    return (Why){.follows = v->name, .loc = v->why[axis].loc};
 }
 
 /* The operand that determines the result's placement on the axis: one that is
  * split or Partial, else the first. */
-static Why why_by_rule(const Program *p, const Op *op, const Value *out,
-                       int axis)
+static Why why_by_rule(const Op *op, const Value *out, int axis)
 {
     const Value *from = NULL;
     for (int i = 0; i < op->nargs; i++) {
@@ -67,7 +65,7 @@ static Why why_by_rule(const Program *p, const Op *op, const Value *out,
     AxisPlace is = out->type.place.ax[axis];
     if (is.kind == AX_S && from->type.place.ax[axis].kind == AX_R)
         return why_is("the placement that its consumers need", op->loc);
-    return follows(p, from, axis);
+    return follows(from, axis);
 }
 
 static Why why_result(const Propagate *g, const Op *op, int o, int axis)
@@ -92,9 +90,9 @@ static Why why_result(const Propagate *g, const Op *op, int o, int axis)
                       q->value ? q->value->why[axis].loc : q->loc);
     }
     case OP_loop:
-        return follows(p, op->body->yield[o], axis);
+        return follows(op->body->yield[o], axis);
     default:
-        return why_by_rule(p, op, op->out[o], axis);
+        return why_by_rule(op, op->out[o], axis);
     }
 }
 

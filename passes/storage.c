@@ -61,10 +61,10 @@ Op *storage_emit(Storage *s, Move *const *move, int n, Op *before,
     Build b = {.p = p, .region = first->region, .phase = first->phase,
                .before = before, .loc = first->loc, .path = ""};
     Op *op = ir_op_typed(&b, first->kind, n, args, attr, 0, NULL, NULL);
-    op->why = (Why){arena_printf(p->arena, "%s", why), first->loc,
-                    first->kind == OP_all_gather ? ORIGIN_UNIT
-                                                 : ORIGIN_GRADIENT,
-                    NULL};
+    op->why = (Why){.text = arena_printf(p->arena, "%s", why),
+                    .loc = first->loc,
+                    .origin = first->kind == OP_all_gather ? ORIGIN_UNIT
+                                                           : ORIGIN_GRADIENT};
     op->nouts = n;
     op->out = NEW_ARRAY(p->arena, Value *, n);
     for (int i = 0; i < n; i++) {

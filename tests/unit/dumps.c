@@ -9,6 +9,9 @@
  * those of an uninterrupted compilation, byte for byte. With --sources all
  * remaining passes run on each dump, and the sources are compared (`make
  * dumps`).
+ *
+ * A reason that names a value names one that exists, or says which pass removed
+ * it, in every dump; plan and JSON name no others.
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -18,6 +21,7 @@
 #include "codegen/cpu_level.h"
 #include "codegen/cuda.h"
 #include "codegen/kernel.h"
+#include "codegen/report.h"
 #include "codegen/target.h"
 #include "codegen/train_c.h"
 #include "passes/forward.h"
@@ -138,6 +142,76 @@ static const char *other_sources(const Case *k, Arena *a, Program *p,
     return fault ? fault : difference(a, &direct->header, &s.header);
 }
 
+/* ---- references to values ------------------------------------------------ */
+
+typedef struct Names {
+    const Program *p;
+    const char *text; /* the name to be found, or NULL */
+    bool found;
+    const char *dangling;
+} Names;
+
+static const char marker[] = "marked";
+
+static void visit_value(Names *n, const Value *v)
+{
+    n->found |= n->text && strcmp(v->name, n->text) == 0;
+    for (int a = 0; a < n->p->mesh.n; a++)
+        if (v->why[a].removed_by == marker)
+            n->dangling = v->why[a].follows;
+}
+
+static void visit_names(Op *op, void *context)
+{
+    for (int i = 0; i < op->nouts; i++)
+        visit_value(context, op->out[i]);
+    for (int i = 0; op->body && i < op->body->nargs; i++)
+        visit_value(context, op->body->arg[i]);
+}
+
+/* A name in a reason of the program that no value has, though no pass is said
+ * to have removed it; NULL: none. */
+static const char *dangling_reason(const Program *p)
+{
+    Names n = {.p = p};
+    why_update(p, marker);
+    ir_walk(p->step, visit_names, &n);
+    return n.dangling;
+}
+
+/* A name such as %x.3 in a report that no value has. */
+static const char *dangling_name(Arena *a, const Program *p, const Out *report)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz_."
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    const char *at = report->text;
+    while ((at = strchr(at, '%'))) {
+        size_t size = strspn(++at, letters);
+        Names n = {.p = p, .text = arena_strndup(a, at, size)};
+        if (size == 0)
+            continue;
+        ir_walk(p->step, visit_names, &n);
+        for (int k = 0; k < PURPOSES; k++)
+            if (p->forward[k])
+                ir_walk(p->forward[k]->step, visit_names, &n);
+        if (!n.found && !strstr(at, ", which the pass "))
+            return n.text;
+    }
+    return NULL;
+}
+
+static const char *dangling_in_reports(Arena *a, const Program *p,
+                                       const TargetInfo *t)
+{
+    Out plan, json;
+    out_init(&plan, a);
+    out_init(&json, a);
+    report_plan(&plan, p, t);
+    report_json(&json, p, t);
+    const char *name = dangling_name(a, p, &plan);
+    return name ? name : dangling_name(a, p, &json);
+}
+
 static const char *other_dump(Arena *a, const Program *p, const Out *direct)
 {
     Out dump;
@@ -158,8 +232,14 @@ static const char *continues(const Case *k, Arena *result, const Out *dump,
     Program *p = ir_parse(a, d, diag_source(d, "dump.ir", dump[pass].text,
                                             dump[pass].size));
     const char *fault = p ? ir_verify(p) : "the dump cannot be read";
+    const char *name = p ? dangling_reason(p) : NULL;
+    if (name)
+        fault = arena_printf(a, "no value is called %%%s", name);
     if (!fault && !pipeline_run(p, &k->target, &o, NULL, 0))
         fault = "the next pass fails";
+    name = !fault && last ? dangling_in_reports(a, p, &k->target) : NULL;
+    if (name)
+        fault = arena_printf(a, "the reports name %%%s", name);
     if (!fault)
         fault = sources ? other_sources(k, a, p, direct)
                         : other_dump(a, p, &dump[pass + 1]);

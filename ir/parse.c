@@ -8,72 +8,6 @@
 
 #include <string.h>
 
-/* ---- values by name ------------------------------------------------------ */
-
-static unsigned hash(const char *s)
-{
-    unsigned h = 2166136261u;
-    for (; *s; s++)
-        h = (h ^ (unsigned char)*s) * 16777619u;
-    return h;
-}
-
-static Slot *slot_of(Slot *slots, unsigned n, const char *name)
-{
-    unsigned i = hash(name) & (n - 1);
-    while (slots[i].name && strcmp(slots[i].name, name) != 0)
-        i = (i + 1) & (n - 1);
-    return &slots[i];
-}
-
-static void grow_slots(Parser *s)
-{
-    unsigned n = s->nslots ? 2 * s->nslots : 256;
-    Slot *slots = NEW_ARRAY(s->arena, Slot, n);
-    for (unsigned i = 0; i < s->nslots; i++)
-        if (s->slot[i].name)
-            *slot_of(slots, n, s->slot[i].name) = s->slot[i];
-    s->slot = slots;
-    s->nslots = n;
-}
-
-/* Defines a value with exactly this name. */
-static Value *define(Parser *s, const char *name, Loc name_loc, Type t, Loc loc)
-{
-    if (2 * s->nvalues >= s->nslots)
-        grow_slots(s);
-    if (!*name)
-        parse_fail(s, name_loc, "a value has no name");
-    else if (!ir_claim_name(s->p, name))
-        parse_fail(s, name_loc, "there are two values %%%s", name);
-    Value *v = ir_raw_value(s->p, name, t, loc);
-    if (s->failed)
-        return v;
-    *slot_of(s->slot, s->nslots, name) = (Slot){name, v};
-    s->nvalues++;
-    return v;
-}
-
-Value *parse_find(const Parser *s, const char *name)
-{
-    return s->nslots ? slot_of(s->slot, s->nslots, name)->value : NULL;
-}
-
-Value *parse_use(Parser *s)
-{
-    Loc loc = s->tok.loc;
-    const char *name = s->tok.text;
-    if (s->tok.kind != TK_VALUE) {
-        parse_fail(s, loc, "expected a value");
-        return NULL;
-    }
-    parse_next(s);
-    Value *v = parse_find(s, name);
-    if (!v)
-        parse_fail(s, loc, "%%%s is not defined before its use", name);
-    return s->failed ? NULL : v;
-}
-
 /* ---- notes --------------------------------------------------------------- */
 
 static Why parse_why(Parser *s)
@@ -288,7 +222,7 @@ static void parse_argument(Parser *s, Op *op, Draft *d, Value **arg, int n)
     const Place *at = parse_place(s);
     if (s->failed)
         return;
-    Value *v = define(s, name.text, name.loc, t, op->loc);
+    Value *v = parse_define(s, name.text, name.loc, t, op->loc);
     v->place = at;
     v->region = op->body;
     v->index = n;
@@ -367,7 +301,7 @@ static void parse_op(Parser *s, Region *r, int depth)
     op->needs = d.needs;
     for (int i = 0; i < d.result.n; i++) {
         ir_set_out(op, i,
-                   define(s, d.result.at[i].text, d.result.at[i].loc,
+                   parse_define(s, d.result.at[i].text, d.result.at[i].loc,
                           d.type.at[i], d.loc));
         op->out[i]->place = d.place.at[i];
     }

@@ -96,8 +96,11 @@ void parse_attrs(Parser *s, OpKind kind, Attr *attr);
 void parse_note_op_names(Parser *s, Op *op, Loc loc);
 void parse_find_ops(Parser *s);
 
-/* parse.c: the value of that name, or that the next token names. NULL: none, or
- * after an error. */
+/* parse_values.c: defines a value with exactly this name, which is at
+ * name_loc. */
+Value *parse_define(Parser *s, const char *name, Loc name_loc, Type t, Loc loc);
+/* The value of that name, or that the next token names. NULL: none, or after an
+ * error. */
 Value *parse_find(const Parser *s, const char *name);
 Value *parse_use(Parser *s);
 

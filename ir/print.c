@@ -61,14 +61,6 @@ static void print_values(Printer *w, int n, Value *const *v)
         out(w->o, "%s%%%s", i ? ", " : "", v[i]->name);
 }
 
-void print_list(Printer *w, int n, const int64_t *v)
-{
-    out(w->o, "[");
-    for (int i = 0; i < n; i++)
-        out(w->o, "%s%lld", i ? ", " : "", (long long)v[i]);
-    out(w->o, "]");
-}
-
 static void print_attr(Printer *w, char type, const Attr *a)
 {
     if (type == 'i')

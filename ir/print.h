@@ -12,8 +12,12 @@ typedef struct Printer {
     int nfiles;     /* length of `file` */
 } Printer;
 
+/* print_parts.c */
+
 /* " @1:40:15+5"; nothing for a Loc of zeros. */
 void print_loc(Printer *w, Loc loc);
+/* Marks the file of a location as used. */
+void print_use_file(Printer *w, Loc loc);
 void print_string(Printer *w, const char *s);
 /* "\"a\", \"b\"" */
 void print_strings(Printer *w, int n, const char *const *s);
@@ -26,12 +30,8 @@ void print_axes(Printer *w, uint32_t axes);
 void print_memory(Printer *w);
 void print_place(Printer *w, const Value *v);
 
-/* Prints everything before the step. */
+/* print_head.c: everything before the step; visits all locations in it. */
 void print_head(Printer *w);
-
-/* Marks the file of a location as used. */
-void print_use_file(Printer *w, Loc loc);
-/* Visits all locations of the head. */
 void print_use_head(Printer *w);
 
 /* The words of the header, in the order of their enums; NULL ends a list. */

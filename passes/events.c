@@ -1,19 +1,12 @@
-/* events.c: the pass `events`: inserts the synchronization that the schedule
- * needs, between the streams of a rank here, between ranks of a node in
- * meetings.c.
- *
- * requires: Program.memory, and the order of issue and the streams of ops
- * ensures:  ops record and wait such that every execution of the streams
- *           accesses memory as a serial execution would. On a target with one
- *           stream: ops barrier.
+/* events.c: finds the events that order the streams of a rank.
  *
  * The step is simulated in order of issue (trace.h, which also divides the
- * arena into pieces). For every piece the pass records the last write and the
- * reads since then on each stream; for every stream, how much of the other
- * streams it is known to follow (vector clocks). A statement that accesses what
- * another stream wrote last, or writes what another stream has read, must run
- * after that access. If the vector clock does not imply it, the statement waits
- * for an event that the other statement records.
+ * arena into pieces). For every piece the last write and the reads since then
+ * on each stream are recorded; for every stream, how much of the other streams
+ * it is known to follow (vector clocks). A statement that accesses what another
+ * stream wrote last, or writes what another stream has read, must run after
+ * that access. If the vector clock does not imply it, the statement waits for
+ * an event that the other statement records.
  *
  *   discover   adds exactly the waits that are needed, and finds events that
  *              are re-recorded before a stream waits for an earlier record:
@@ -21,13 +14,6 @@
  *   place      adds the waits again, as a loop body can state them: for the
  *              latest record of an event, or for the record of a slot
  *   check      finds waits that others imply; events_drop.c removes them
- *
- * before   %dw = einsum %dy, %x …
- *          %dw.2 = reduce_scatter{axes={dp}, …} %dw … stream=2
- * after    %dw = einsum %dy, %x …
- *          record{event=7, …}
- *          wait{event=7, …, why="dw"} stream=2
- *          %dw.2 = reduce_scatter{axes={dp}, …} %dw … stream=2
  *
  * Time and memory: the statements of a trace times the pieces that each
  * accesses.
@@ -408,7 +394,7 @@ static TraceSlots *slots_of_loops(const EventFinder *f)
     return slots;
 }
 
-static void follow_step(EventFinder *f)
+void events_follow(EventFinder *f)
 {
     Arena *a = f->p->arena;
     f->trace = trace_step(f->p, slots_of_loops(f), 0);
@@ -416,71 +402,4 @@ static void follow_step(EventFinder *f)
     f->place = NEW_ARRAY(a, int, f->trace.n);
     f->turn = NEW_ARRAY(a, int, f->trace.n);
     f->piece = NEW_ARRAY(a, EventPiece, f->trace.npieces + 1);
-}
-
-/* ---- the pass ------------------------------------------------------------ */
-
-static void add_statement(EventFinder *f, Op *at)
-{
-    if (at)
-        f->synced_of[at->id] = f->nsynced;
-    f->synced[f->nsynced++] = (Synced){.at = at, .event = -1,
-                                       .stream = at ? at->stream
-                                                    : STREAM_COMPUTE};
-}
-
-static void add_statements(Op *op, void *context)
-{
-    const Op *owner = op->region->owner;
-    bool part = owner && owner->kind == OP_fused;
-    bool run = op->kind == OP_start ||
-               (!issue_is_silent(op) && !op->done && op->kind != OP_loop);
-    if (run && !part && op->phase != PH_INIT)
-        add_statement(context, op);
-}
-
-static void find_statements(EventFinder *f)
-{
-    f->synced = NEW_ARRAY(f->p->arena, Synced, f->p->nops + 2);
-    f->synced_of = NEW_ARRAY(f->p->arena, int, f->p->nops);
-    add_statement(f, NULL);
-    ir_walk(f->p->step, add_statements, f);
-    add_statement(f, NULL);
-}
-
-static void find_events(EventFinder *f)
-{
-    Arena *a = f->p->arena;
-    find_statements(f);
-    int n = f->nsynced;
-    f->count = NEW_ARRAY(a, int, n);
-    f->latest = NEW_ARRAY(a, int, n);
-    f->first_wait = NEW_ARRAY(a, int, n);
-    f->recorded = NEW_ARRAY(a, int, n * EVENTS_SLOTS);
-    f->event = NEW_ARRAY(a, Event, n);
-    follow_step(f);
-    events_run(f, EVENTS_DISCOVER);
-    events_number_slots(f);
-    follow_step(f);
-    events_run(f, EVENTS_PLACE);
-    events_drop(f);
-    events_insert(f);
-}
-
-const char *events_check(const Program *p)
-{
-    return p->streams < 2 ? meetings_check(p, NULL) : hazards_check(p, NULL);
-}
-
-void pass_events(Program *p, const TargetInfo *t)
-{
-    if (t->streams < 2) {
-        meetings_find(p);
-    } else {
-        EventFinder f = {.p = p, .without = -1};
-        find_events(&f);
-    }
-    const char *fault = events_check(p);
-    if (fault)
-        bug("events: %s", fault);
 }

@@ -1,5 +1,6 @@
 /* events.h: declarations that the files of the pass `events` share.
  *
+ *   events_pass.c    the pass
  *   events.c         simulates the step and finds the waits that it needs
  *   events_drop.c    removes waits and events that are redundant
  *   events_insert.c  makes ops of the waits and events that stay
@@ -79,6 +80,9 @@ typedef struct EventFinder {
     int without;      /* a wait that is ignored; -1: none */
     int missing;      /* dependences that no wait covers */
 } EventFinder;
+
+/* Traces the step, with the slots of the events that are known. */
+void events_follow(EventFinder *f);
 
 /* Simulates the trace. Sets f->missing, and f->needed in EVENTS_CHECK. */
 void events_run(EventFinder *f, EventMode mode);

@@ -13,6 +13,14 @@ enum { BATCH, ROW, COLUMN, SUM, ROLES };
 
 /* ---- reading the spec ---------------------------------------------------- */
 
+ParcType runtime_type(DType t)
+{
+    static const ParcType of[] = {[DT_F32] = PARC_F32, [DT_BF16] = PARC_BF16,
+                                  [DT_F16] = PARC_F16, [DT_I32] = PARC_I32,
+                                  [DT_I64] = PARC_I64};
+    return of[t];
+}
+
 static Letter *letter_of(Contraction *c, char name[MAX_LETTERS], char letter)
 {
     for (int i = 0; i < c->nletters; i++)

@@ -56,4 +56,7 @@ const EpilogueInfo *epilogue_info(ParcEpilogue e);
  * -1. */
 Value *epilogue_value(const Op *op, int which);
 
+/* The runtime's constant for an element type. */
+ParcType runtime_type(DType t);
+
 #endif

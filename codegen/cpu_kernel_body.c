@@ -15,6 +15,32 @@
  */
 #include "codegen/cpu_kernel.h"
 
+const char *cpu_loop_variable(const KernelPrinter *c, uint32_t axes, bool parts,
+                              const char *name)
+{
+    if (kernel_count_axes(axes) == 1 && !parts)
+        return arena_printf(c->p->arena, "i%d", kernel_first_axis(axes));
+    return name;
+}
+
+void cpu_tail_columns(KernelPrinter *c)
+{
+    const Space *s = &c->k->space;
+    out_line(c->o, "const int columns = i%d == %lld ? %lld : %d;", s->block,
+             (long long)s->size[s->block] - 1, (long long)s->tail, SPACE_BLOCK);
+}
+
+void cpu_open_loop(KernelPrinter *c, const char *variable, int64_t n,
+                   bool parallel)
+{
+    if (parallel)
+        out_line(c->o, "#pragma omp parallel for schedule(static) "
+                       "num_threads(parc_threads(rt))");
+    out_line(c->o, "for (int64_t %s = 0; %s < %lld; %s++) {", variable,
+             variable, (long long)n, variable);
+    c->o->indent += 4;
+}
+
 /* Whether an int can hold all offsets along the inner axis. */
 static bool fits_int(const Kernel *k, int inner)
 {

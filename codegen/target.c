@@ -18,14 +18,6 @@
 #include "passes/streams.h"
 #include "runtime/cuda/rt_attention_room.h"
 
-ParcType runtime_type(DType t)
-{
-    static const ParcType of[] = {[DT_F32] = PARC_F32, [DT_BF16] = PARC_BF16,
-                                  [DT_F16] = PARC_F16, [DT_I32] = PARC_I32,
-                                  [DT_I64] = PARC_I64};
-    return of[t];
-}
-
 static int64_t matmul_scratch(const Program *p, const Op *op,
                               const TargetInfo *t)
 {

@@ -32,7 +32,5 @@ bool target_takes_dump(const Program *p, const TargetInfo *t);
  * stay equal on all of them. */
 bool target_repeats_attention(const Program *p, const Op *grad);
 
-/* The runtime's constant for an element type. */
-ParcType runtime_type(DType t);
 
 #endif

@@ -47,13 +47,6 @@
 
 /* ---- corresponding values ---- */
 
-void recompute_match(Pair *r, Value *forward, Value *back)
-{
-    if (value_map_get(&r->back, forward) == NULL)
-        value_map_set(r->p, &r->back, forward, back);
-    value_map_set(r->p, &r->origin, back, forward);
-}
-
 /* The forward value that a value of the backward pass equals; NULL: none. */
 static Value *origin_of(const Pair *r, Value *v)
 {

@@ -12,6 +12,13 @@
 #include "base/bug.h"
 #include "passes/recompute.h"
 
+void recompute_match(Pair *r, Value *forward, Value *back)
+{
+    if (value_map_get(&r->back, forward) == NULL)
+        value_map_set(r->p, &r->back, forward, back);
+    value_map_set(r->p, &r->origin, back, forward);
+}
+
 /* ---- positions ---- */
 
 static bool comes_before(const Op *a, const Op *b)

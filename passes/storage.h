@@ -33,7 +33,7 @@ typedef struct Storage {
     VEC(Move) reduce;
 } Storage;
 
-/* The type with some axes placed otherwise. */
+/* storage_move.c: the type with some axes placed otherwise. */
 Type storage_type(Type t, uint32_t axes, AxisKind kind);
 /* Adds one grouped collective for n moves before `before` (NULL: at the
  * region's end). */

@@ -1,6 +1,7 @@
 /* memory_place.h: declarations that the files of the pass `memory` share.
  *
  *   memory.c         places parameters, values of loops; sums up the plan
+ *   memory_blocks.c  adds blocks, gives values their places
  *   memory_results.c places an op's results and workspace
  */
 #ifndef PARC_PASSES_MEMORY_PLACE_H
@@ -21,7 +22,7 @@ typedef struct Memory {
     bool *pinned;      /* by block: persistent, no other value may use it */
 } Memory;
 
-/* ---- memory.c: blocks ---------------------------------------------------- */
+/* ---- memory_blocks.c -------------------------------------------------------- */
 
 /* Bytes rounded up to the target's alignment; bytes of a rank's part of v. */
 int64_t memory_align(const Memory *m, int64_t bytes);

@@ -4,8 +4,11 @@
  * names and numbers from this list. A collective inside a loop is one entry
  * with a count.
  */
+#include "codegen/work.h"
+
 #include "codegen/numbers.h"
-#include "codegen/report.h"
+#include "ir/alias.h"
+#include "ir/user_axes.h"
 
 #include <string.h>
 
@@ -37,7 +40,7 @@ static int64_t full_bytes(const Program *p, const Op *op)
     for (int i = 0; i < op->nargs; i++) {
         const Value *full =
             op->kind == OP_all_gather ? op->out[i] : op->arg[i];
-        if (live_is_shard(op, i))
+        if (operand_is_shard(op, i))
             continue; /* computed as a shard, never in full */
         bytes += type_local_bytes(&full->type, &p->mesh);
     }
@@ -65,7 +68,7 @@ static int made_as_shards(const Op *op)
 {
     int n = 0;
     for (int i = 0; i < op->nargs; i++)
-        n += live_is_shard(op, i);
+        n += operand_is_shard(op, i);
     return n;
 }
 
@@ -78,7 +81,7 @@ static CollectiveInfo describe(const Program *p, const Op *op, int id)
     return (CollectiveInfo){
         .op = op, .id = id, .kind = k->name,
         .label = arena_printf(p->arena, "%s%d", k->label, id),
-        .axes = axes, .axis = report_axes_text(p, axes),
+        .axes = axes, .axis = user_axes_text(p, axes),
         .group_size = mesh_group(&p->mesh, axes), .tensor = tensor_text(p, op),
         .dtype = op->arg[0]->type.dtype, .bytes = full_bytes(p, op),
         .count = ir_trip_count(op),

@@ -2,7 +2,6 @@
  * n, k), and expresses the einsum as a call of the matmul library in loops over
  * the remaining letters, or as a plain loop nest (examples: contraction.h). */
 #include "codegen/contraction.h"
-#include "codegen/target.h"
 
 #include "base/bug.h"
 

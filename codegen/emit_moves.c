@@ -54,7 +54,7 @@ static void collective_comment(Emitter *e, const Op *op,
     out_line(e->o, "/* %s %s over %s: %s", c->label, c->kind,
              c_comment(a, c->axis), c_comment(a, c->tensor));
     out_line(e->o, " * %s", c_comment(a, op->why.text ? op->why.text : ""));
-    out_line(e->o, " * %s%s, %s */", report_bytes(a, c->bytes),
+    out_line(e->o, " * %s%s, %s */", bytes_text(a, c->bytes),
              c->in_place ? ", in place: no data moves" : "",
              c_comment(a, diag_where(e->p->diag, a, loc)));
 }
@@ -62,7 +62,7 @@ static void collective_comment(Emitter *e, const Op *op,
 static bool is_moved(const Op *op, int i)
 {
     return op->kind == OP_all_gather ? !value_in_place(op->out[i])
-                                     : !live_is_shard(op, i);
+                                     : !operand_is_shard(op, i);
 }
 
 static int moved_parts(const Op *op)
@@ -136,7 +136,7 @@ void emit_transfer(Emitter *e, const Op *op)
     const WorkInfo *w = &e->work[e->work_of[op->id]];
     Value *to = op->out[0], *from = op->arg[0];
     out_line(e->o, "/* %s %s", w->id, c_comment(a, w->detail));
-    out_line(e->o, " * %s, %s */", report_bytes(a, w->bytes),
+    out_line(e->o, " * %s, %s */", bytes_text(a, w->bytes),
              c_comment(a, diag_where(e->p->diag, a, op->loc)));
     out_code(e->o, "parc_%s(rt, %s, %s, %lld);", op_info(op->kind)->name,
              value_offset(e, to), value_offset(e, from), (long long)w->bytes);
@@ -238,7 +238,7 @@ static void emit_concat(Emitter *e, const Op *op)
 /* The distance in elements between consecutive layers of a stack. */
 static int64_t layer_step(const Emitter *e, Value *v)
 {
-    int64_t row = live_place(v)->row;
+    int64_t row = value_place(v)->row;
     return row ? row / dtype_size(v->type.dtype)
                : type_flat_run(&v->type, &e->p->mesh);
 }

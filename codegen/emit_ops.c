@@ -25,7 +25,7 @@
 
 static void declare(Emitter *e, Value *v)
 {
-    v = live_root(v);
+    v = value_root(v);
     if (e->declared[v->id])
         return;
     e->declared[v->id] = true;
@@ -56,7 +56,7 @@ void emit_comment(Emitter *e, const Op *op, const char *detail)
              *detail ? " " : "", c_comment(a, detail), c_comment(a, where));
     out_line(e->o, " * %s */",
              c_comment(a, op->nouts ? type_text(a,
-                                                &live_made_as(op->out[0])->type,
+                                                &value_made_as(op->out[0])->type,
                                                 &e->p->mesh)
                                     : ""));
 }

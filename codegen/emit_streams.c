@@ -21,8 +21,7 @@
  *         …
  */
 #include "codegen/emitter.h"
-
-#include "passes/streams.h"
+#include "passes/issue.h"
 
 #include <string.h>
 

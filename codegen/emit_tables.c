@@ -59,11 +59,11 @@ static const char *placement_text(const Emitter *e, const Type *t)
     Arena *a = e->p->arena;
     const char *text = "";
     UserAxis axis[MAX_AXES];
-    int n = report_axes(e->p, axis);
+    int n = user_axes(e->p, axis);
     for (int i = 0; i < n; i++)
         text = arena_printf(a, "%s%s%s=%s", text, *text ? " " : "",
                             axis[i].name,
-                            report_axis_placement(e->p, t, &axis[i]));
+                            user_axis_placement(e->p, t, &axis[i]));
     return text;
 }
 
@@ -177,7 +177,7 @@ static void input_row(Emitter *e, const Input *in)
     if (micro > 1)
         out(o, " .micro = %lld,", (long long)micro);
     const char *offset = "-1";
-    if (in->value && live_place(in->value)->block >= 0)
+    if (in->value && value_place(in->value)->block >= 0)
         offset = value_offset(e, in->value);
     out(o, "\n     .batch_axes = %s, .offset = %s},\n",
         axes_expression(e, axes), offset);
@@ -406,7 +406,7 @@ static void model_row(Emitter *e, const char *plan_text)
     out(o, ", .executed_flops = ");
     out_double(o, program_flops_executed(p));
     out(o, ",\n    .optimizer = \"%s\", .lr = ",
-        report_optimizer(t->optimizer));
+        optimizer_title(t->optimizer));
     out_double(o, t->lr);
     out(o, ", .beta1 = ");
     out_double(o, t->beta1);
@@ -516,9 +516,6 @@ static void forward_tables(Emitter *f)
 
 void emit_tables(Emitter *e)
 {
-    Out plan;
-    out_init(&plan, e->p->arena);
-    report_plan(&plan, e->p, e->t);
     params(e);
     inputs(e, "");
     collective_names(e);
@@ -528,8 +525,8 @@ void emit_tables(Emitter *e)
     emit_work(e);
     if (e->cuda)
         kernel_names(e);
-    info_text(e, plan.text);
+    info_text(e, e->options->plan);
     for (Emitter *f = e->next; f; f = f->next)
         forward_tables(f);
-    model_row(e, plan.text);
+    model_row(e, e->options->plan);
 }

@@ -32,7 +32,7 @@ static int loop_index(const WorkInfo *w, const Op *loop)
  * an address that only the loops around the statement determine. */
 static bool is_checked(const Emitter *e, const WorkInfo *w, Value *v)
 {
-    const Place *at = live_place(v);
+    const Place *at = value_place(v);
     bool known = dtype_is_float(v->type.dtype) && at->block >= 0 &&
                  (!at->row || v->type.nstack == 0) &&
                  !e->memory->block[at->block].host;
@@ -65,10 +65,10 @@ static void by_loop(Emitter *e, const WorkInfo *w, const Place *at,
 static void result(Emitter *e, const WorkInfo *w, Value *v)
 {
     Out *o = e->o;
-    const Place *at = live_place(v);
+    const Place *at = value_place(v);
     out(o, "\n         {.name = \"%s\",\n          .offset = AT_%s, .elements = %lld",
         c_escaped(e->p->arena, v->name), e->block_name[at->block],
-        (long long)type_local_elements(&live_made_as(v)->type, &e->p->mesh));
+        (long long)type_local_elements(&value_made_as(v)->type, &e->p->mesh));
     if (v->type.dtype != DT_F32)
         out(o, ", .type = %s", c_parc_type(v->type.dtype));
     by_loop(e, w, at, "stride", at->stride);

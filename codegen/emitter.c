@@ -197,14 +197,14 @@ void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
 
 const char *value_variable(const Emitter *e, Value *v)
 {
-    return e->value_name[live_root(v)->id];
+    return e->value_name[value_root(v)->id];
 }
 
 const char *value_row_offset(const Emitter *e, Value *v)
 {
     Arena *a = e->p->arena;
-    v = live_root(v);
-    const Place *at = live_place(v);
+    v = value_root(v);
+    const Place *at = value_place(v);
     if (at->block < 0)
         bug("emit: %%%s has no memory", v->name);
     const char *text = arena_printf(a, "AT_%s", e->block_name[at->block]);
@@ -221,13 +221,13 @@ const char *value_row_offset(const Emitter *e, Value *v)
 
 bool value_is_inside(const Value *v)
 {
-    return live_place(v)->cut != 0;
+    return value_place(v)->cut != 0;
 }
 
 const char *value_offset(const Emitter *e, Value *v)
 {
     const char *row = value_row_offset(e, v);
-    const Place *at = live_place(v);
+    const Place *at = value_place(v);
     if (!at->cut)
         return row;
     return arena_printf(e->p->arena, "%s + parc_index(rt, %s) * %lld", row,

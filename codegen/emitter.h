@@ -12,7 +12,9 @@
 #include "codegen/numbers.h"
 #include "codegen/train_c.h"
 #include "codegen/work.h"
-#include "passes/streams.h"
+#include "base/quantity.h"
+#include "ir/alias.h"
+#include "ir/user_axes.h"
 
 struct NameSet;
 

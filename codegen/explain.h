@@ -8,7 +8,7 @@
 #ifndef PARC_CODEGEN_EXPLAIN_H
 #define PARC_CODEGEN_EXPLAIN_H
 
-#include "codegen/work.h"
+#include "codegen/report.h"
 
 /* Explains the modules with a path: "model", "layers.*.attention". The number
  * of an existing layer may replace the *. */

@@ -10,7 +10,7 @@
 static uint32_t axes_named(const Program *p, const char *name)
 {
     UserAxis axis[MAX_AXES];
-    int n = report_axes(p, axis);
+    int n = user_axes(p, axis);
     for (int i = 0; i < n; i++)
         if (!strcmp(axis[i].name, name))
             return ((1u << axis[i].parts) - 1) << axis[i].first;
@@ -42,11 +42,11 @@ static void params(Out *o, const Program *p, uint32_t axes, bool split)
         int64_t local = type_local_bytes(&pm->type, &p->mesh);
         out_line(o, "  %-32s %-34s %s per rank", pm->name,
                  type_text(p->arena, &pm->type, &p->mesh),
-                 report_bytes(p->arena, local));
+                 bytes_text(p->arena, local));
         bytes += local;
     }
     if (n > 1)
-        out_line(o, "  %s per rank in all", report_bytes(p->arena, bytes));
+        out_line(o, "  %s per rank in all", bytes_text(p->arena, bytes));
 }
 
 /* Prints how many bytes of the activations that are live at the memory peak are
@@ -64,8 +64,8 @@ static void activations(Out *o, const Program *p, uint32_t axes)
     }
     out_line(o, "activations at the peak: %s per rank are split or partial over "
              "it, %s are replicated",
-             report_bytes(p->arena, bytes[1]),
-             report_bytes(p->arena, bytes[0]));
+             bytes_text(p->arena, bytes[1]),
+             bytes_text(p->arena, bytes[0]));
 }
 
 static void collectives(Out *o, const Program *p, uint32_t axes)
@@ -90,7 +90,7 @@ static void collectives(Out *o, const Program *p, uint32_t axes)
             out_line(o, "  %-9s %lld call%s, %s per step on each rank",
                      *origin_name(k) ? origin_name(k) : "other",
                      (long long)calls[k], calls[k] == 1 ? "" : "s",
-                     report_bytes(p->arena, bytes[k]));
+                     bytes_text(p->arena, bytes[k]));
 }
 
 bool explain_axis(Out *o, const Program *p, const char *name)

@@ -13,7 +13,7 @@ static void values(Out *o, const Program *p, const char *what, int n,
     for (int i = 0; i < n; i++)
         out_line(o, "  %%%-20s %-36s %s per rank", v[i]->name,
                  type_text(p->arena, &v[i]->type, &p->mesh),
-                 report_bytes(p->arena,
+                 bytes_text(p->arena,
                               type_local_bytes(&v[i]->type, &p->mesh)));
 }
 
@@ -24,7 +24,7 @@ static void explain(Out *o, const Program *p, const WorkInfo *w)
              diag_where(p->diag, p->arena, work_loc(w)));
     out_line(o, "%lld call%s per step, %s per call on each rank",
              (long long)w->count, w->count == 1 ? "" : "s",
-             report_bytes(p->arena, w->bytes));
+             bytes_text(p->arena, w->bytes));
     values(o, p, "reads", w->op->nargs, w->op->arg);
     values(o, p, "writes", w->op->nouts, w->op->out);
     out_line(o, "fuses");

@@ -4,6 +4,7 @@
  */
 #include "codegen/explain.h"
 #include "ir/units.h"
+#include "passes/liveness.h"
 
 #include <string.h>
 
@@ -27,8 +28,8 @@ static void when(Out *o, const Program *p)
     live_analyse(p, &l);
     const Op *op = op_at(p->step, &l, p->memory->peak_time);
     out_line(o, "memory: %s per rank at the peak, lower bound %s",
-             report_bytes(p->arena, p->memory->peak),
-             report_bytes(p->arena, p->memory->lower_bound));
+             bytes_text(p->arena, p->memory->peak),
+             bytes_text(p->arena, p->memory->lower_bound));
     if (op)
         out_line(o, "the peak is in the %s pass, at %s%s%s  (%s)",
                  phase_name(op->phase),
@@ -45,7 +46,7 @@ static void category(Out *o, const Program *p, MemoryClass class,
     if (!p->memory->at_peak[class])
         return;
     out_line(o, "%s: %s per rank, %.1f%%", memory_class_words[class],
-             report_bytes(p->arena, p->memory->at_peak[class]),
+             bytes_text(p->arena, p->memory->at_peak[class]),
              100 * (double)p->memory->at_peak[class] /
                  (double)p->memory->peak);
     for (int i = 0; i < n; i++) {
@@ -58,13 +59,13 @@ static void category(Out *o, const Program *p, MemoryClass class,
         }
         const BlockSource *s = &from[live[i] - p->memory->block];
         out_line(o, "  %10s  %-24s %-36s %s",
-                 report_bytes(p->arena, live[i]->counted), live[i]->name,
+                 bytes_text(p->arena, live[i]->counted), live[i]->name,
                  s->type ? type_text(p->arena, s->type, &p->mesh) : "",
                  s->loc.line ? diag_where(p->diag, p->arena, s->loc) : "");
     }
     if (more)
         out_line(o, "  %10s  in %d smaller buffers",
-                 report_bytes(p->arena, rest), more);
+                 bytes_text(p->arena, rest), more);
 }
 
 /* ---- what would reduce it ------------------------------------------------ */
@@ -101,15 +102,15 @@ static void reduce_states(Out *o, const Program *p, const TargetInfo *t)
     if (has_data_axis(p) && whole * LARGE >= p->memory->peak)
         out_line(o, "  `fully_shard` for the modules without a unit: %s of "
                  "parameters and states are the same on all ranks of the data "
-                 "axes", report_bytes(p->arena, whole));
+                 "axes", bytes_text(p->arena, whole));
     if (is_large(p, MEM_OPTIMIZER) && t->target == TARGET_CUDA &&
         !(p->plan.offload & OFFLOAD_OPTIMIZER))
         out_line(o, "  `offload { optimizer }`: states in host memory, %s",
-                 report_bytes(p->arena, p->memory->at_peak[MEM_OPTIMIZER]));
+                 bytes_text(p->arena, p->memory->at_peak[MEM_OPTIMIZER]));
     if (is_large(p, MEM_GATHERED))
         out_line(o, "  smaller units in `fully_shard`, `prefetch=0`, or "
                  "`reshard=true`: gathered parameters, %s",
-                 report_bytes(p->arena, p->memory->at_peak[MEM_GATHERED]));
+                 bytes_text(p->arena, p->memory->at_peak[MEM_GATHERED]));
 }
 
 static void reduce_activations(Out *o, const Program *p, const Block *largest)
@@ -144,7 +145,7 @@ bool explain_memory(Out *o, const Program *p, const TargetInfo *t,
         category(o, p, (MemoryClass)c, live, n, from);
     if (p->memory->host)
         out_line(o, "host memory: %s per rank",
-                 report_bytes(p->arena, p->memory->host));
+                 bytes_text(p->arena, p->memory->host));
     out_line(o, "changes that would reduce it (--device-memory SIZE tries such "
              "changes and prints their peaks)");
     reduce_states(o, p, t);

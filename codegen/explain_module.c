@@ -97,7 +97,7 @@ static void value_line(Out *o, const Program *p, const Value *v)
 {
     out_line(o, "  %%%-20s %-36s %s per rank", v->name,
              type_text(p->arena, &v->type, &p->mesh),
-             report_bytes(p->arena, type_local_bytes(&v->type, &p->mesh)));
+             bytes_text(p->arena, type_local_bytes(&v->type, &p->mesh)));
 }
 
 static bool read_outside(const Region *r, const Value *v, const Module *m)
@@ -146,7 +146,7 @@ static int boundary(Out *o, const Program *p, const Region *r, const Module *m,
 static void params(Out *o, const Program *p, const Module *m, int64_t sum[2])
 {
     UserAxis axis[MAX_AXES];
-    int naxes = report_axes(p, axis);
+    int naxes = user_axes(p, axis);
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
         int owner = pm->state_of >= 0 ? pm->state_of : i;
@@ -159,12 +159,12 @@ static void params(Out *o, const Program *p, const Module *m, int64_t sum[2])
         const char *place = "";
         for (int k = 0; k < naxes; k++)
             place = arena_printf(p->arena, "%s%s=%s ", place, axis[k].name,
-                                 report_axis_placement(p, &pm->type,
+                                 user_axis_placement(p, &pm->type,
                                                        &axis[k]));
         out_line(o, "  %-32s %-30s %s%s%s  %s per rank", pm->name,
                  type_text(p->arena, &pm->type, &p->mesh), place,
                  pm->unit ? "unit " : "", pm->unit ? pm->unit : "",
-                 report_bytes(p->arena, bytes));
+                 bytes_text(p->arena, bytes));
     }
 }
 
@@ -229,11 +229,11 @@ static void work(Out *o, const Program *p, const Module *m)
     double all = flops[0] + flops[1] + flops[2];
     out_line(o, "work    %sflop per step on each rank, %.1f%% of the rank's "
              "(forward %s, backward %s%s%s)",
-             report_count(p->arena, all), total > 0 ? 100 * all / total : 0.0,
-             report_count(p->arena, flops[0]),
-             report_count(p->arena, flops[1]),
+             count_text(p->arena, all), total > 0 ? 100 * all / total : 0.0,
+             count_text(p->arena, flops[0]),
+             count_text(p->arena, flops[1]),
              flops[2] > 0 ? ", recomputed " : "",
-             flops[2] > 0 ? report_count(p->arena, flops[2]) : "");
+             flops[2] > 0 ? count_text(p->arena, flops[2]) : "");
 }
 
 static void memory(Out *o, const Program *p, const Module *m,
@@ -250,9 +250,9 @@ static void memory(Out *o, const Program *p, const Module *m,
     }
     out_line(o, "memory  per rank: parameters %s, optimizer states %s; at the "
              "peak activations %s, gradients %s",
-             report_bytes(p->arena, sum[0]), report_bytes(p->arena, sum[1]),
-             report_bytes(p->arena, bytes[MEM_ACTIVATIONS]),
-             report_bytes(p->arena, bytes[MEM_GRADS]));
+             bytes_text(p->arena, sum[0]), bytes_text(p->arena, sum[1]),
+             bytes_text(p->arena, bytes[MEM_ACTIVATIONS]),
+             bytes_text(p->arena, bytes[MEM_GRADS]));
 }
 
 static void explain_module(Out *o, const Program *p, const Module *m)

@@ -11,7 +11,7 @@
 #include "base/bug.h"
 #include "codegen/c_text.h"
 #include "codegen/kernel_internal.h"
-#include "passes/memory.h"
+#include "ir/alias.h"
 
 /* ---- names --------------------------------------------------------------- */
 
@@ -92,12 +92,12 @@ static const char *buffer_name(Builder *b, const Value *v)
 
 /* The alignment of a buffer's address in elements; 0: aligned. Layers of a
  * stack are stored without gaps, and an iteration may access any of them. A
- * shard that is stored inside its gathered parameter (live_kept_shard) is the
+ * shard that is stored inside its gathered parameter (value_kept_shard) is the
  * rank's run of a layer, and layers are as far apart as all ranks' runs are
  * long. */
 static int64_t apart(const Program *p, const Op *op, Value *v)
 {
-    const Value *shard = live_kept_shard(p, v);
+    const Value *shard = value_kept_shard(p, v);
     int64_t run = type_flat_run(&v->type, &p->mesh);
     if (type_is_flat(&v->type, &p->mesh))
         return run;

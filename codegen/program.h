@@ -12,19 +12,8 @@
 #define PARC_CODEGEN_PROGRAM_H
 
 #include "base/file.h"
-#include "passes/memory.h"
-
-typedef struct EmitOptions {
-    const char *source;      /* base name of the PDL file */
-    const char *command;     /* the command line, for the header comment */
-    const char *directory;   /* -S DIR, or NULL */
-    const char *binary;      /* -o FILE, or NULL */
-    const char *self;        /* path of the running parc, to find the built
-                                runtime library; may be NULL */
-    const char *const *arch; /* GPU architectures; NULL ends the list */
-    bool verbose;            /* print the commands that are run, and ptxas'
-                              * report on each kernel */
-} EmitOptions;
+#include "codegen/emit_options.h"
+#include "passes/pass.h"
 
 /* Adds the source tree or the binary or both to `outputs` (the caller commits).
  * Returns NULL, or a message. */

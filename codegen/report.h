@@ -1,14 +1,15 @@
 /* report.h: prints the execution plan as text, as JSON and as a graph, explains
- * parts of it (--explain), and warns of costs that no line asks for. It also
- * declares the lists of collectives and transfers, which give them their labels
- * ("ag3", "ft0") in all outputs.
+ * parts of it (--explain), and warns of costs that no line asks for.
  *
  * All functions expect a program that has been through every pass.
  */
 #ifndef PARC_CODEGEN_REPORT_H
 #define PARC_CODEGEN_REPORT_H
 
-#include "passes/memory.h"
+#include "base/quantity.h"
+#include "codegen/work.h"
+#include "ir/user_axes.h"
+#include "passes/pass.h"
 
 /* --emit plan: a summary, then parameters with their units, collectives with
  * their reasons, streams, saved values, and the blocks that are live at the
@@ -27,10 +28,6 @@ void report_dot(Out *o, const Program *p, const TargetInfo *t);
 bool report_explain(Out *o, const Program *p, const TargetInfo *t,
                     const char *name, const char **near);
 
-/* The placement of a type on one axis as shown to users: "R", "S(0)", "P"; a
- * flat run of whole rows is "S(0)", any other "flat". */
-const char *report_placement(const Program *p, const Type *t, int axis);
-
 /* The list with the entry `more` added, after the separator `by`, unless the
  * list has it. */
 const char *report_listed(Arena *a, const char *list, const char *more,
@@ -39,22 +36,6 @@ const char *report_listed(Arena *a, const char *list, const char *more,
 /* report_train.c, a part of the plan: the optimizer, gradient clipping and the
  * learning rate's schedule. */
 void report_train(Out *o, const Program *p);
-const char *report_optimizer(OptimizerKind kind); /* "AdamW" */
-
-/* ---- the user's mesh (report_axes.c) ---- */
-
-/* An axis as the user named it, and its parts in the program's mesh. */
-typedef struct UserAxis {
-    const char *name;
-    int64_t size;
-    int first, parts;
-} UserAxis;
-int report_axes(const Program *p, UserAxis axis[MAX_AXES]);
-/* "dp,tp"; "tp.rep" if only that part of tp is meant. */
-const char *report_axes_text(const Program *p, uint32_t axes);
-/* The placement on a user's axis; "S(0) over tp.kv" if its parts differ. */
-const char *report_axis_placement(const Program *p, const Type *t,
-                                  const UserAxis *axis);
 
 /* report_groups.c, a part of the plan and of the JSON: the groups of ranks that
  * collectives run in. */
@@ -106,10 +87,6 @@ const Block **report_alive(const Program *p, int *n);
  * optimizer states in f32, without low-precision copies. */
 int64_t report_staging(const Program *p);
 
-/* "64.00 KiB", "1.50 G". */
-const char *report_bytes(Arena *a, int64_t bytes);
-const char *report_count(Arena *a, double x);
-
 /* ---- costs that no line asks for (report_warnings.c) ---- */
 
 typedef enum WarningKind { WARN_COLLECTIVE, WARN_REPEATED } WarningKind;
@@ -137,46 +114,9 @@ const char *report_warning_text(const Program *p, const Warning *w);
 /* Prints the warnings through p->diag. */
 void report_warnings(const Program *p);
 
-/* ---- collectives as the plan numbers them (collectives.c) ---------------- */
-
-typedef struct CollectiveInfo {
-    const Op *op;
-    int id;             /* by program order, see numbers.h */
-    const char *label;  /* "ag3": also in emitted code, traces, --explain */
-    const char *kind;   /* "all_gather", … */
-    uint32_t axes;
-    const char *axis;   /* "dp", "dp,tp" */
-    int64_t group_size;
-    const char *tensor; /* the unit, or the value's name */
-    DType dtype;
-    int64_t bytes;      /* full tensors on one rank, for one call */
-    int64_t count;      /* calls per step */
-    bool in_place;      /* nothing moves: the ranks share the gathered memory */
-    int shards;         /* operands that were computed as shards and do not
-                         * move; `bytes` excludes them */
-} CollectiveInfo;
-
 /* Why a collective moves fewer bytes than its tensors have; NULL if it moves
  * all of them. */
 const char *report_moved(const Program *p, const CollectiveInfo *c);
-
-/* All collectives of the program in order; *n of them. */
-CollectiveInfo *collectives_of(const Program *p, int *n);
-
-/* ---- transfers as the plan numbers them (transfers.c) -------------------- */
-
-/* A transfer of a tensor from host memory to the device, or back. */
-typedef struct TransferInfo {
-    const Op *op;        /* fetch or store */
-    const char *label;   /* "ft3", "st4": also in emitted code and traces */
-    const Param *param;
-    bool to_host;
-    int64_t bytes;       /* bytes of one transfer on one rank */
-    int64_t count;       /* transfers per step */
-} TransferInfo;
-
-/* All transfers of the program in order; *n of them. */
-TransferInfo *transfers_of(const Program *p, int *n);
 
 /* report_forward.c, a part of the plan and fields `eval` and `outputs` of the
  * JSON; empty without forward programs. */

@@ -14,7 +14,7 @@ static int list(Out *o, const Program *p, bool print)
         if (print)
             out_line(o, "  %-32s %-34s %s", p->param.at[copy->state_of].name,
                      type_text(p->arena, &copy->type, &p->mesh),
-                     report_bytes(p->arena,
+                     bytes_text(p->arena,
                                   type_local_bytes(&copy->type, &p->mesh)));
     }
     return n;

@@ -10,7 +10,7 @@
 #include "codegen/explain.h"
 #include "ir/path.h"
 #include "ir/units.h"
-#include "passes/memory.h"
+#include "ir/alias.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ static void reasons(Out *o, const Program *p, const Value *v)
     for (int a = 0; a < p->mesh.n; a++) {
         const Why *w = &v->why[a];
         out_line(o, "  %-4s %-6s %s%s%s%s", p->mesh.name[a],
-                 report_placement(p, &v->type, a), why_text(p->arena, w),
+                 user_placement(p, &v->type, a), why_text(p->arena, w),
                  w->loc.line ? "  (" : "",
                  w->loc.line ? diag_where(p->diag, p->arena, w->loc) : "",
                  w->loc.line ? ")" : "");
@@ -46,7 +46,7 @@ static void explain_value(Out *o, const Program *p, const Value *v)
                  ? arena_printf(p->arena, " in %s", v->def->path)
                  : "",
              diag_where(p->diag, p->arena, v->loc));
-    const Value *made = live_made_as(v);
+    const Value *made = value_made_as(v);
     if (made != v)
         out_line(o, "computed as a shard, %s: each rank multiplies the parts of all "
                  "ranks' operands that its shard needs",
@@ -94,7 +94,7 @@ static void explain_collective(Out *o, const Program *p,
         out_line(o, "  %%%s : %s -> %s%s", op->arg[i]->name,
                  type_text(p->arena, &op->arg[i]->type, &p->mesh),
                  type_text(p->arena, &op->out[i]->type, &p->mesh),
-                 live_is_shard(op, i) ? ", computed as a shard" : "");
+                 operand_is_shard(op, i) ? ", computed as a shard" : "");
 }
 
 /* Finds a value by name in a region and the regions inside it. */
@@ -173,7 +173,7 @@ void explain_collective_line(Out *o, const Program *p,
     Loc loc = op->why.loc.line ? op->why.loc : op->loc;
     const char *moved = report_moved(p, c);
     out_line(o, "  %-5s %-14s %-6s %4lld x %-11s %s", c->label, c->kind,
-             c->axis, (long long)c->count, report_bytes(p->arena, c->bytes),
+             c->axis, (long long)c->count, bytes_text(p->arena, c->bytes),
              c->tensor);
     out_line(o, "        %s: %s%s%s  (%s)", phase_name(op->phase),
              op->why.text ? op->why.text : "", moved ? "; " : "",

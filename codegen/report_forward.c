@@ -10,7 +10,7 @@
  * A program that needs more memory than the training step makes the arena
  * larger; the line says by how much.
  */
-#include "codegen/work.h"
+#include "codegen/report.h"
 #include "ir/flops.h"
 
 #include <string.h>
@@ -84,7 +84,7 @@ static void traffic(Out *o, const Program *f)
             continue;
         out(o, "              %s: %lld call%s, %s per rank and run", c[i].axis,
             (long long)calls, calls == 1 ? "" : "s",
-            report_bytes(f->arena, bytes));
+            bytes_text(f->arena, bytes));
         if (in_place)
             out(o, ", and %lld gather%s in place", (long long)in_place,
                 in_place == 1 ? "" : "s");
@@ -98,11 +98,11 @@ static void program(Out *o, const Program *f)
     int64_t more = report_raised(f);
     out_line(o, "  %-11s %s per rank at the peak%s, %sflop per run",
              f->purpose == FOR_LOSS ? "evaluation" : "outputs",
-             report_bytes(a, f->memory->peak),
+             bytes_text(a, f->memory->peak),
              more ? arena_printf(a, ", %s more than the training step",
-                                 report_bytes(a, more))
+                                 bytes_text(a, more))
                   : "",
-             report_count(a, program_flops_executed(f)));
+             count_text(a, program_flops_executed(f)));
     for (int i = 0; i < f->output.n; i++)
         out_line(o, "              %s %s", f->output.at[i].name,
                  type_text(a, output_type(f, &f->output.at[i]), &f->mesh));

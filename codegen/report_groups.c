@@ -113,7 +113,7 @@ static Groups groups_of(const Program *p, uint32_t axes)
     const Mesh *m = &p->mesh;
     uint32_t all = (1u << m->n) - 1;
     Digits inside = digits_of(m, axes), outside = digits_of(m, all & ~axes);
-    Groups g = {.axes = axes, .axis = report_axes_text(p, axes),
+    Groups g = {.axes = axes, .axis = user_axes_text(p, axes),
                 .size = digits_count(&inside),
                 .count = digits_count(&outside)};
     while (g.shown < SHOWN_GROUPS && g.shown < g.count) {
@@ -146,7 +146,7 @@ static GroupsList find_groups(const Program *p)
 static const char *rank_formula(const Program *p)
 {
     UserAxis axis[MAX_AXES];
-    int n = report_axes(p, axis);
+    int n = user_axes(p, axis);
     const char *text = "";
     for (int i = 0; i < n; i++) {
         int64_t stride =

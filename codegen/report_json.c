@@ -5,22 +5,10 @@
  * the number of layers as `count`, so that the output does not grow with depth.
  */
 #include "codegen/cpu_level.h"
-#include "codegen/work.h"
+#include "codegen/report.h"
 #include "ir/flops.h"
 
 #include <string.h>
-
-const char *report_placement(const Program *p, const Type *t, int axis)
-{
-    AxisPlace at = t->place.ax[axis];
-    if (at.kind != AX_FLAT)
-        return axis_place_text(p->arena, at);
-    /* A run of whole rows, padded after the last row if needed. */
-    int64_t row = 1;
-    for (int d = 1; d < t->ndim; d++)
-        row *= type_local_dim(t, &p->mesh, d);
-    return row > 0 && type_flat_run(t, &p->mesh) % row == 0 ? "S(0)" : "flat";
-}
 
 static void field(Out *o, const char *name, const char *text)
 {
@@ -36,7 +24,7 @@ static void number(Out *o, const char *name, int64_t n)
 static void mesh(Out *o, const Program *p)
 {
     UserAxis axis[MAX_AXES];
-    int n = report_axes(p, axis);
+    int n = user_axes(p, axis);
     out(o, "  \"mesh\": [");
     for (int a = 0; a < n; a++) {
         out(o, "%s{", a ? ", " : "");
@@ -60,10 +48,10 @@ static void placement(Out *o, const Program *p, const Type *t)
 {
     out(o, "\"placement\": {");
     UserAxis axis[MAX_AXES];
-    int n = report_axes(p, axis);
+    int n = user_axes(p, axis);
     for (int a = 0; a < n; a++) {
         out(o, "%s", a ? ", " : "");
-        field(o, axis[a].name, report_axis_placement(p, t, &axis[a]));
+        field(o, axis[a].name, user_axis_placement(p, t, &axis[a]));
     }
     out(o, "}");
 }

@@ -41,14 +41,14 @@ static const char *reason(const Table *t, const CudaPlan *c, CudaCost cost)
     const char *text = "";
     if (cost.sums)
         text = arena_printf(a, "; partial sums of %lld blocks: %s", (long long)c->parts,
-                            report_bytes(a, 2 * cost.sums));
+                            bytes_text(a, 2 * cost.sums));
     if (cost.again)
         text = arena_printf(a, "%s; rows too long for shared memory: %s", text,
-                            report_bytes(a, cost.again));
+                            bytes_text(a, cost.again));
     int64_t more = c->tight ? bytes_of(c->tight) - bytes_of(c) : 0;
     if (more > 0)
         text = arena_printf(a, "%s; with %d KiB of shared memory per block: %s more", text,
-                            RT_BLOCK_LEAST >> 10, report_bytes(a, more));
+                            RT_BLOCK_LEAST >> 10, bytes_text(a, more));
     return text;
 }
 
@@ -58,8 +58,8 @@ static void kernel_line(Table *t, const Op *op)
     CudaCost cost = cuda_cost(c);
     Arena *a = t->p->arena;
     out_line(t->o, "  %4lld x %-11s %-11s %-11s %-9s  %s%s",
-             (long long)t->calls, report_bytes(a, cost.read),
-             report_bytes(a, cost.written), report_bytes(a, cost.least),
+             (long long)t->calls, bytes_text(a, cost.read),
+             bytes_text(a, cost.written), bytes_text(a, cost.least),
              place_of(c), kernel_name(t->p, op, t->number), reason(t, c, cost));
 }
 
@@ -110,7 +110,7 @@ static void between(Table *t, const Op *op)
             t->head = true;
         }
         out_line(t->o, "  %-11s  %s, from k%02d to %s",
-                 report_bytes(t->p->arena,
+                 bytes_text(t->p->arena,
                               type_local_bytes(&op->out[i]->type, &t->p->mesh)),
                  op->out[i]->name, t->number, names);
     }

@@ -39,7 +39,7 @@ void report_matmuls(Out *o, const Program *p)
         contraction_of(p, w->op, &c);
         const char *with = epilogue_info(c.spec.epilogue)->name;
         out_line(o, "  %4lld x %-11s %-24s %s%s%s", (long long)w->count,
-                 report_bytes(p->arena, w->bytes), sizes(p->arena, &c), w->id,
+                 bytes_text(p->arena, w->bytes), sizes(p->arena, &c), w->id,
                  *with ? "  with " : "", with);
     }
 }

@@ -2,6 +2,7 @@
  * and the value that each was created for. It lists them in the plan with the
  * value's line of the model. */
 #include "codegen/report.h"
+#include "ir/alias.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,7 @@ static void note(Sources *s, int block, const char *name, BlockSource from)
 
 static void note_value(Sources *s, const Value *v, const Op *op)
 {
-    note(s, live_place(v)->block, v->name,
+    note(s, value_place(v)->block, v->name,
          (BlockSource){v->loc, op->path, &v->type});
 }
 
@@ -70,7 +71,7 @@ const BlockSource *report_block_sources(const Program *p)
     ir_walk(p->step, note_op, &s);
     for (int i = 0; i < p->param.n; i++) {
         const Param *pm = &p->param.at[i];
-        int block = pm->value ? live_place(pm->value)->block : -1;
+        int block = pm->value ? value_place(pm->value)->block : -1;
         if (block >= 0)
             s.at[block].loc = pm->loc;
     }
@@ -99,7 +100,7 @@ void report_peak(Out *o, const Program *p)
     out_line(o, "Live at the memory peak, largest first (bytes per rank)");
     for (int i = 0; i < n && i < SHOWN; i++)
         out_line(o, "  %10s  %-11s %-*s  %s",
-                 report_bytes(p->arena, live[i]->counted),
+                 bytes_text(p->arena, live[i]->counted),
                  memory_class_words[live[i]->class], width, live[i]->name,
                  report_block_where(p, from, live[i]));
     if (n > SHOWN) {
@@ -107,6 +108,6 @@ void report_peak(Out *o, const Program *p)
         for (int i = SHOWN; i < n; i++)
             rest += live[i]->counted;
         out_line(o, "  %10s  in %d smaller buffers",
-                 report_bytes(p->arena, rest), n - SHOWN);
+                 bytes_text(p->arena, rest), n - SHOWN);
     }
 }

@@ -24,30 +24,6 @@ int64_t report_staging(const Program *p)
     return bytes;
 }
 
-const char *report_bytes(Arena *a, int64_t bytes)
-{
-    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double x = (double)bytes;
-    int k = 0;
-    while (x >= 1024 && k < 4) {
-        x /= 1024;
-        k++;
-    }
-    return arena_printf(a, k ? "%.2f %s" : "%.0f %s", x, unit[k]);
-}
-
-const char *report_count(Arena *a, double x)
-{
-    static const char *const unit[] = {"", " K", " M", " G", " T", " P",
-                                       " E"};
-    int k = 0;
-    while (x >= 1000 && k < 6) {
-        x /= 1000;
-        k++;
-    }
-    return arena_printf(a, k ? "%.2f%s" : "%.0f%s", x, unit[k]);
-}
-
 static void head(Out *o, const Program *p, const TargetInfo *t)
 {
     out(o, "%s", p->model);
@@ -55,7 +31,7 @@ static void head(Out *o, const Program *p, const TargetInfo *t)
         out(o, " under plan %s", p->plan.name);
     out(o, " on");
     UserAxis axis[MAX_AXES];
-    int naxes = report_axes(p, axis);
+    int naxes = user_axes(p, axis);
     for (int a = 0; a < naxes; a++)
         out(o, "%s %s=%lld", a ? " x" : "", axis[a].name,
             (long long)axis[a].size);
@@ -105,8 +81,8 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
         all += (double)type_elements(&pm->type);
         local += (double)type_local_elements(&pm->type, &p->mesh);
     }
-    out_line(o, "parameters  %s in the model, %s per rank", report_count(a, all),
-             report_count(a, local));
+    out_line(o, "parameters  %s in the model, %s per rank", count_text(a, all),
+             count_text(a, local));
     int64_t tokens = program_sample_tokens(p);
     out_line(o, tokens > 1 ? "batch       %lld sequences of %lld, whole mesh"
                            : "batch       %lld, whole mesh",
@@ -120,27 +96,27 @@ static void summary(Out *o, const Program *p, const TargetInfo *t)
         out_line(o, "cpu         %s, %d thread%s per rank", t->cpu->name,
                  t->threads, t->threads == 1 ? "" : "s");
     out_line(o, "memory      %s per rank at the peak, lower bound %s (%.3f)",
-             report_bytes(a, m->peak), report_bytes(a, m->lower_bound),
+             bytes_text(a, m->peak), bytes_text(a, m->lower_bound),
              m->lower_bound ? (double)m->peak / (double)m->lower_bound : 1.0);
     for (int c = 0; c < MEM_CLASSES; c++)
         if (m->at_peak[c])
             out_line(o, "            %-11s %10s", memory_class_words[c],
-                     report_bytes(a, m->at_peak[c]));
+                     bytes_text(a, m->at_peak[c]));
     if (m->host)
         out_line(o, "            %s per rank in host memory",
-                 report_bytes(a, m->host));
+                 bytes_text(a, m->host));
     out_line(o, "            %s per rank of staging in host memory, only with "
-             "--save-async", report_bytes(a, report_staging(p)));
+             "--save-async", bytes_text(a, report_staging(p)));
     double forward = program_flops(p, PH_FORWARD);
     double backward = program_flops(p, PH_BACKWARD);
     out_line(o, "work        %sflop per step, whole mesh (forward %s, backward %s)",
-             report_count(a, forward + backward +
+             count_text(a, forward + backward +
                                program_flops(p, PH_OPTIMIZER)),
-             report_count(a, forward), report_count(a, backward));
+             count_text(a, forward), count_text(a, backward));
     double again = program_flops_again(p);
     if (again > 0)
         out_line(o, "            %sflop of these recompute values of the "
-                    "forward pass", report_count(a, again));
+                    "forward pass", count_text(a, again));
 }
 
 /* Prints the calls and bytes of collectives for each set of mesh axes, in the
@@ -172,7 +148,7 @@ static void traffic(Out *o, const Program *p, const CollectiveInfo *c, int n)
         out_line(o, "%s%s: %lld call%s, %s per rank and step%s",
                  nseen == 1 ? "traffic     " : "            ", c[i].axis,
                  (long long)calls, calls == 1 ? "" : "s",
-                 report_bytes(p->arena, bytes), rest);
+                 bytes_text(p->arena, bytes), rest);
     }
     if (!n)
         out_line(o, "traffic     none");
@@ -195,7 +171,7 @@ static void params(Out *o, const Program *p)
 {
     Arena *a = p->arena;
     UserAxis axis[MAX_AXES];
-    int width = 4, naxes = report_axes(p, axis);
+    int width = 4, naxes = user_axes(p, axis);
     for (int i = 0; i < p->param.n; i++)
         if (p->param.at[i].state_of < 0 &&
             (int)strlen(p->param.at[i].name) > width)
@@ -209,7 +185,7 @@ static void params(Out *o, const Program *p)
         const char *place = "";
         for (int k = 0; k < naxes; k++)
             place = arena_printf(a, "%s%s=%s ", place, axis[k].name,
-                                 report_axis_placement(p, &pm->type,
+                                 user_axis_placement(p, &pm->type,
                                                        &axis[k]));
         out_line(o, "  %-*s  %-34s %s%s%s%s%s  %s", width, pm->name,
                  arena_printf(a, "%s%s", type_text(a, &pm->type, &p->mesh),
@@ -255,7 +231,7 @@ static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
         const char *moved = report_moved(p, &c[i]);
         out_line(o, "  %-5s %-14s %-*s %4lld x %-11s %s", c[i].label,
                  c[i].kind, width, c[i].axis, (long long)c[i].count,
-                 report_bytes(a, c[i].bytes), c[i].tensor);
+                 bytes_text(a, c[i].bytes), c[i].tensor);
         out_line(o, "        %s%s%s%s%s  (%s)",
                  op->why.text ? op->why.text : "",
                  c[i].dtype == DT_F32 ? "" : ", in ",

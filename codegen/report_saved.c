@@ -1,7 +1,8 @@
 /* report_saved.c: lists what the forward pass saves for the backward pass, and
  * what the backward pass recomputes: in all, then for each item of the plan's
  * `checkpoint`. */
-#include "codegen/work.h"
+#include "codegen/report.h"
+#include "ir/alias.h"
 #include "ir/checkpoint.h"
 
 enum { ANY_ITEM = -2 };
@@ -26,13 +27,13 @@ static void mark_read(const Program *p, const Region *r, int item, bool *read)
         bool all = !within && is_item(p, op, item);
         for (int i = 0; i < op->nargs; i++)
             if (all || (within && read[op->body->arg[i]->id]))
-                read[live_root(op->arg[i])->id] = true;
+                read[value_root(op->arg[i])->id] = true;
     }
 }
 
 static bool is_saved(const Op *op, const Value *v, const bool *read)
 {
-    return op->phase == PH_FORWARD && !live_is_view(op->kind) &&
+    return op->phase == PH_FORWARD && !op_is_view(op->kind) &&
            op->kind != OP_param && op->kind != OP_input && read[v->id];
 }
 
@@ -49,12 +50,12 @@ static int list_region(Out *o, const Program *p, const Region *r,
             Value *v = op->out[i];
             /* A gathered parameter that contains its shard in place has no
              * memory of its own. */
-            if (!is_saved(op, v, read) || live_gathered_from(p, v))
+            if (!is_saved(op, v, read) || value_gathered_from(p, v))
                 continue;
             n++;
             out_line(o, "  %-28s %-34s %s", v->name,
                      type_text(p->arena, &v->type, &p->mesh),
-                     report_bytes(p->arena,
+                     bytes_text(p->arena,
                                   type_local_bytes(&v->type, &p->mesh)));
         }
     }
@@ -74,7 +75,7 @@ static int list_saved(Out *o, const Program *p, int item)
 static bool runs_again(const Program *p, const Op *op, int item)
 {
     if (op->kind != OP_fused)
-        return op->again && op->kind != OP_loop && !live_is_view(op->kind) &&
+        return op->again && op->kind != OP_loop && !op_is_view(op->kind) &&
                is_item(p, op, item);
     for (const Op *in = op->body->first; in; in = in->next)
         if (in->again && is_item(p, in, item))

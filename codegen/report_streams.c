@@ -106,7 +106,7 @@ static Scan scan(const Program *p, const Op *op)
 static const char *loop_text(const Op *loop)
 {
     for (const Op *op = loop->body->first; op; op = op->next)
-        if (live_is_unit_gather(op))
+        if (op_is_unit_gather(op))
             return op->attr[1].s;
     return *loop->path ? loop->path : "the loop";
 }

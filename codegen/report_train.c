@@ -8,27 +8,12 @@
  */
 #include "codegen/report.h"
 
-#include "base/bug.h"
-
 static const char *number(Arena *a, double x)
 {
     Out o;
     out_init(&o, a);
     out_double(&o, x);
     return o.text;
-}
-
-const char *report_optimizer(OptimizerKind k)
-{
-    switch (k) {
-    case OPT_SGD:
-        return "SGD";
-    case OPT_ADAM:
-        return "Adam";
-    case OPT_ADAMW:
-        return "AdamW";
-    }
-    bug("optimizer %d", (int)k);
 }
 
 /* ", weight decay 0.1 of 7 of 12 parameters" */
@@ -71,7 +56,7 @@ void report_train(Out *o, const Program *p)
 {
     Arena *a = p->arena;
     const Train *t = &p->train;
-    out(o, "optimizer   %s, lr %s", report_optimizer(t->optimizer),
+    out(o, "optimizer   %s, lr %s", optimizer_title(t->optimizer),
         number(a, t->lr));
     if (t->momentum > 0)
         out(o, ", momentum %s", number(a, t->momentum));

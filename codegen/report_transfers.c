@@ -22,7 +22,7 @@ void report_transfers(Out *o, const Program *p)
             out_line(o, " %s", phase_name(x[i].op->phase));
         out_line(o, "  %-5s %-10s %4lld x %-11s %s", x[i].label,
                  x[i].to_host ? "to host" : "to device",
-                 (long long)x[i].count, report_bytes(p->arena, x[i].bytes),
+                 (long long)x[i].count, bytes_text(p->arena, x[i].bytes),
                  x[i].param->name);
     }
 }

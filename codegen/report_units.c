@@ -10,8 +10,6 @@
  */
 #include "codegen/report.h"
 
-#include "passes/memory.h"
-
 #include <string.h>
 
 typedef struct KeyUnit {

@@ -15,7 +15,7 @@
  * rank's flops per step. A module that a style itself replicates on an axis (a
  * KV head shared by several ranks) is not reported.
  */
-#include "codegen/work.h"
+#include "codegen/report.h"
 #include "passes/collective_origin.h"
 #include "passes/layouts.h"
 
@@ -169,7 +169,7 @@ static void repeated(const Program *p, Warnings *all)
     int n, first = all->n;
     double total = 0;
     UserAxis axis[MAX_AXES];
-    int naxes = report_axes(p, axis);
+    int naxes = user_axes(p, axis);
     const WorkInfo *work = work_of(p, &n);
     for (int i = 0; i < n; i++)
         total += work[i].flops * (double)work[i].count;
@@ -227,13 +227,13 @@ const char *report_warning_text(const Program *p, const Warning *w)
                                         : arena_printf(a, "%d collectives here",
                                                        w->ops),
                             w->axis, w->ops == 1 ? "" : "first ", w->text,
-                            calls, report_bytes(a, w->bytes));
+                            calls, bytes_text(a, w->bytes));
     return arena_printf(a, "every rank of '%s' computes the same: %d %s op%s "
                         "with operands that are Replicate (%s and %sflop per "
                         "step on each rank, %.0f%% of that redundant; %.1f%% of "
                         "the rank's work)",
                         w->axis, w->ops, w->text, plural(w->ops), calls,
-                        report_count(a, w->flops), 100 * w->wasted / w->flops,
+                        count_text(a, w->flops), 100 * w->wasted / w->flops,
                         100 * w->share);
 }
 

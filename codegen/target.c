@@ -15,7 +15,7 @@
 #include "codegen/cpu_level.h"
 #include "codegen/cuda_kernel.h"
 #include "codegen/move_box.h"
-#include "passes/streams.h"
+#include "ir/alias.h"
 #include "runtime/cuda/rt_attention_room.h"
 
 static int64_t matmul_scratch(const Program *p, const Op *op,
@@ -216,8 +216,8 @@ bool target_can_make_shards(const Program *p, const Op *einsum,
            ranks >= 2 && ranks <= PARC_MOST_SHARDS && box.outer == 1 &&
            !box.valid && s->m % ranks == 0 &&
            box.inner == s->m / ranks * s->n &&
-           !live_kept_shard(p, einsum->arg[0]) &&
-           !live_kept_shard(p, einsum->arg[1]);
+           !value_kept_shard(p, einsum->arg[0]) &&
+           !value_kept_shard(p, einsum->arg[1]);
 }
 
 /* Whether a product is computed as a shard: the target can do it, and it moves

@@ -12,6 +12,7 @@
 #include "codegen/emitter.h"
 #include "codegen/kernel_text.h"
 #include "codegen/numbers.h"
+#include "passes/liveness.h"
 #include "runtime/parc_rt.h"
 
 #include <string.h>
@@ -96,7 +97,7 @@ static void segments(Emitter *e)
              PARC_SHARED_ALIGN;
         out_line(e->o, "/* %lld bytes that the ranks along %s share. */",
                  (long long)s->bytes,
-                 c_comment(e->p->arena, report_axes_text(e->p, s->axes)));
+                 c_comment(e->p->arena, user_axes_text(e->p, s->axes)));
         out_line(e->o, "#define %s INT64_C(%lld)", emitter_segment_name(e, s),
                  (long long)at);
         at += s->bytes;

@@ -4,7 +4,8 @@
 #define PARC_CODEGEN_TRAIN_C_H
 
 #include "codegen/cuda.h"
-#include "codegen/program.h"
+#include "codegen/emit_options.h"
+#include "passes/pass.h"
 
 /* The kernels of a program for GPUs. */
 typedef struct CudaProgram {

@@ -4,10 +4,10 @@
  * The plan, the JSON, emitted code and traces use this list. A transfer inside
  * a loop is one entry with a count.
  */
-#include "codegen/report.h"
+#include "codegen/work.h"
 
 #include "codegen/numbers.h"
-#include "passes/offload.h"
+#include "ir/alias.h"
 
 typedef VEC(TransferInfo) Found;
 
@@ -20,7 +20,7 @@ static void collect(const Program *p, const Region *r, int first, Found *found)
             continue;
         bool store = op->kind == OP_store;
         TransferInfo x = {
-            .op = op, .to_host = store, .param = offload_param(p, op),
+            .op = op, .to_host = store, .param = transfer_param(p, op),
             .label = arena_printf(p->arena, "%s%d", store ? "st" : "ft",
                                   first + found->n),
             .bytes = type_local_bytes(&op->out[0]->type, &p->mesh),

@@ -6,7 +6,8 @@
 #include "codegen/kernel.h"
 #include "codegen/numbers.h"
 #include "ir/flops.h"
-#include "passes/streams.h"
+#include "ir/user_axes.h"
+#include "passes/issue.h"
 
 typedef struct Kind {
     OpKind op;
@@ -125,7 +126,7 @@ static const char *einsum_detail(const Program *p, const Op *op)
     if (op->kind == OP_einsum_shard)
         return arena_printf(p->arena, "%s, a shard of the sum over %s",
                             op->attr[0].s,
-                            report_axes_text(p, (uint32_t)op->attr[2].i));
+                            user_axes_text(p, (uint32_t)op->attr[2].i));
     return *with ? arena_printf(p->arena, "%s with %s", op->attr[0].s, with)
                  : op->attr[0].s;
 }

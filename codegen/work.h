@@ -7,7 +7,46 @@
 #ifndef PARC_CODEGEN_WORK_H
 #define PARC_CODEGEN_WORK_H
 
-#include "codegen/report.h"
+#include "ir/memory.h"
+
+/* ---- collectives as the plan numbers them (collectives.c) ---------------- */
+
+typedef struct CollectiveInfo {
+    const Op *op;
+    int id;             /* by program order, see numbers.h */
+    const char *label;  /* "ag3": also in emitted code, traces, --explain */
+    const char *kind;   /* "all_gather", … */
+    uint32_t axes;
+    const char *axis;   /* "dp", "dp,tp" */
+    int64_t group_size;
+    const char *tensor; /* the unit, or the value's name */
+    DType dtype;
+    int64_t bytes;      /* full tensors on one rank, for one call */
+    int64_t count;      /* calls per step */
+    bool in_place;      /* nothing moves: the ranks share the gathered memory */
+    int shards;         /* operands that were computed as shards and do not
+                         * move; `bytes` excludes them */
+} CollectiveInfo;
+
+/* All collectives of the program in order; *n of them. */
+CollectiveInfo *collectives_of(const Program *p, int *n);
+
+/* ---- transfers as the plan numbers them (transfers.c) -------------------- */
+
+/* A transfer of a tensor from host memory to the device, or back. */
+typedef struct TransferInfo {
+    const Op *op;        /* fetch or store */
+    const char *label;   /* "ft3", "st4": also in emitted code and traces */
+    const Param *param;
+    bool to_host;
+    int64_t bytes;       /* bytes of one transfer on one rank */
+    int64_t count;       /* transfers per step */
+} TransferInfo;
+
+/* All transfers of the program in order; *n of them. */
+TransferInfo *transfers_of(const Program *p, int *n);
+
+/* ---- statements (work.c) ------------------------------------------------- */
 
 typedef struct WorkInfo {
     const Op *op;

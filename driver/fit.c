@@ -15,7 +15,7 @@
 
 static const char *size_text(const Program *p, int64_t bytes)
 {
-    return report_bytes(p->arena, bytes);
+    return bytes_text(p->arena, bytes);
 }
 
 enum { APART = 32 };

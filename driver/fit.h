@@ -10,7 +10,7 @@
 
 #include "driver/options.h"
 #include "frontend/frontend.h"
-#include "passes/memory.h"
+#include "passes/pass.h"
 
 /* The inputs of a compilation. */
 typedef struct FitSource {

@@ -8,6 +8,7 @@
 
 #include "driver/fit.h"
 #include "ir/flops.h"
+#include "ir/memory.h"
 
 typedef struct Try {
     Arena *arena;

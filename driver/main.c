@@ -235,7 +235,11 @@ static bool write_program(Compilation *c, const Program *p, const TargetInfo *t)
     self[n > 0 ? n : 0] = 0;
     const char *name = diag_source_at(c->diag, c->model)->name;
     const char *slash = strrchr(name, '/');
+    Out plan;
+    out_init(&plan, c->arena);
+    report_plan(&plan, p, t);
     EmitOptions options = {
+        .plan = plan.text,
         .source = slash ? slash + 1 : name,
         .command = program_command(c, slash ? slash + 1 : name, t),
         .directory = c->o.directory.text,

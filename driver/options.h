@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/diag.h"
 #include "codegen/cpu_level.h"
-#include "passes/pipeline.h"
+#include "driver/pipeline.h"
 
 #define PARC_VERSION "0.1.0"
 

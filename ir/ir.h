@@ -264,6 +264,7 @@ typedef struct Module {
 } Module;
 
 typedef enum OptimizerKind { OPT_SGD, OPT_ADAM, OPT_ADAMW } OptimizerKind;
+const char *optimizer_title(OptimizerKind kind); /* "AdamW" */
 
 /* The learning rate of step t, counted from 1, for an optimizer with lr: lr t /
  * warmup up to step `warmup`; afterwards lr (constant), or from lr to min_lr

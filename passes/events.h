@@ -8,6 +8,7 @@
 #ifndef PARC_PASSES_EVENTS_H
 #define PARC_PASSES_EVENTS_H
 
+#include "passes/sync.h"
 #include "passes/trace.h"
 
 /* When a wait or barrier applies: WAIT_FIRST only in the first iteration of its
@@ -92,6 +93,9 @@ void events_number_slots(EventFinder *f);
 
 /* events_drop.c: removes redundant waits and events. */
 void events_drop(EventFinder *f);
+
+/* meetings.c: inserts the ops barrier. */
+void meetings_find(Program *p);
 
 /* events_insert.c: inserts ops wait and record. */
 void events_insert(EventFinder *f);

@@ -26,7 +26,7 @@
  */
 #include "passes/forward.h"
 
-#include "passes/memory_place.h"
+#include "ir/alias.h"
 
 #include <string.h>
 
@@ -57,20 +57,9 @@ void forward_follow(Program *p)
     }
 }
 
-void forward_raise_arena(Program *p, int64_t own)
-{
-    Program *t = p->training ? p->training : p;
-    int64_t most = t->memory && t->memory->own > own ? t->memory->own : own;
-    if (t->memory)
-        memory_set_arena(t->memory, t->memory, most);
-    for (int k = 0; k < PURPOSES; k++)
-        if (t->forward[k] && t->forward[k]->memory)
-            memory_set_arena(t->forward[k]->memory, t->memory, most);
-}
-
 static bool same_storage(const Param *a, const Param *b)
 {
-    const Place *at = a->value ? live_place(a->value) : NULL;
+    const Place *at = a->value ? value_place(a->value) : NULL;
     return type_same_shape(&a->type, &b->type) &&
            a->type.dtype == b->type.dtype && a->kept == b->kept &&
            a->shared == b->shared && a->host == b->host &&

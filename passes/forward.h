@@ -3,7 +3,7 @@
 #ifndef PARC_PASSES_FORWARD_H
 #define PARC_PASSES_FORWARD_H
 
-#include "passes/memory.h"
+#include "ir/ir.h"
 
 /* The parameter of the training step that parameter `pm` of the forward program
  * is; NULL: the training step has none of this name. */
@@ -12,10 +12,6 @@ const Param *forward_param(const Program *p, const Param *pm);
 /* Stores the parameters of a forward program in the same way as the training
  * step: kept, shared, in host memory. No effect on a training step. */
 void forward_follow(Program *p);
-
-/* Gives all programs of a training step the same arena: the largest. `own`: the
- * bytes that the program p needs. */
-void forward_raise_arena(Program *p, int64_t own);
 
 /* Whether the forward program reads each parameter where the training step has
  * stored it. NULL, or what differs as a text for a message. */

@@ -12,6 +12,7 @@
  * the latest record of its event in order of issue, and covers all that
  * precedes that record on its stream or was waited for there.
  */
+#include "passes/sync.h"
 #include "passes/trace.h"
 
 #include <string.h>

@@ -24,8 +24,7 @@
  * last gradient. issue_lead.c hoists gathers across loops, issue_order.c applies
  * what both find.
  */
-#include "passes/offload.h"
-#include "passes/streams.h"
+#include "passes/issue.h"
 
 #include "ir/uses.h"
 
@@ -45,7 +44,7 @@ bool issue_is_silent(const Op *op)
     case OP_copy:
         return value_in_place(op->out[0]);
     }
-    return live_is_view(op->kind) || op_is_schedule(op->kind);
+    return op_is_view(op->kind) || op_is_schedule(op->kind);
 }
 
 /* ---- prefetched gathers -------------------------------------------------- */
@@ -73,7 +72,7 @@ static bool is_feeder(const Feeders *f, const Op *op)
  * ops. */
 static bool find_feeders(Feeders *f, Value *v)
 {
-    v = live_root(v);
+    v = value_root(v);
     Op *def = v->def;
     if (!def)
         return v->index >= f->body->owner->ncarry;
@@ -99,7 +98,7 @@ static bool feeds_only(const Feeders *f, const Value *v)
     for (int k = 0; k < n; k++) {
         for (int i = 0; i < reader[k]->nargs; i++)
             reads += reader[k]->arg[i] == v;
-        if (live_is_view(reader[k]->kind) ? !feeds_only(f, reader[k]->out[0])
+        if (op_is_view(reader[k]->kind) ? !feeds_only(f, reader[k]->out[0])
                                           : !is_feeder(f, reader[k]))
             return false;
     }
@@ -124,7 +123,7 @@ int64_t issue_prefetch(const Op *op)
 /* The gather that a fetch is numbered like. */
 static const Op *unit_of(const Op *op)
 {
-    return op->kind == OP_fetch ? offload_gather(op) : op;
+    return op->kind == OP_fetch ? fetch_gather(op) : op;
 }
 
 int issue_unit_number(const Op *gather, int *units)
@@ -134,7 +133,7 @@ int issue_unit_number(const Op *gather, int *units)
     for (const Op *op = gather->region->first; op; op = op->next) {
         if (op == gather)
             number = *units;
-        *units += live_is_unit_gather(op);
+        *units += op_is_unit_gather(op);
     }
     return number;
 }
@@ -193,7 +192,7 @@ static void look_at_region(Arena *a, const Uses *uses, const Region *r,
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
             look_at_region(a, uses, op->body, ahead);
-        if (live_is_unit_gather(op))
+        if (op_is_unit_gather(op))
             look_at_gather(a, uses, op, ahead);
     }
 }
@@ -216,10 +215,31 @@ int64_t issue_fetch_slots(const Ahead *ahead, const Op *fetch)
     int64_t least = ahead->turns[fetch->id];
     for (const Op *op = fetch->next; op; op = op->next)
         for (int i = 0; i < op->nargs; i++)
-            if (live_root(op->arg[i]) == fetch->out[0] &&
-                !live_is_view(op->kind) && ahead->turns[op->id] < least)
+            if (value_root(op->arg[i]) == fetch->out[0] &&
+                !op_is_view(op->kind) && ahead->turns[op->id] < least)
                 least = ahead->turns[op->id];
     int64_t slots = ahead->turns[fetch->id] - least + 1;
     int64_t turns = loop_trips(fetch->region->owner);
     return slots < turns ? slots : turns;
+}
+
+static bool reads_result(const Op *op, const Op *of)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (value_root(op->arg[i])->def == of)
+            return true;
+    return false;
+}
+
+int64_t issue_gather_slots(const Op *gather)
+{
+    int64_t ahead = gather->attr[2].i, units = 0, during = 0, seen = 0;
+    for (const Op *op = gather->region->first; op; op = op->next)
+        units += op_is_unit_gather(op);
+    for (const Op *op = gather->next; op; op = op->next) {
+        if (reads_result(op, gather))
+            during = seen;
+        seen += op_is_unit_gather(op);
+    }
+    return (ahead + during + units) / units;
 }

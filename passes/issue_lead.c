@@ -19,7 +19,7 @@
  * a hoist (memory_lead.c), because the block is reserved through all iterations
  * of the loop that it is hoisted into.
  */
-#include "passes/streams.h"
+#include "passes/issue.h"
 
 #include "ir/units.h"
 
@@ -60,8 +60,8 @@ static bool same_unit(const Op *x, const Op *y)
 static void enter_reader(Finder *f, const Op *op)
 {
     for (int i = 0; i < op->nargs; i++) {
-        const Op *gather = live_root(op->arg[i])->def;
-        if (!gather || !live_is_unit_gather(gather) || f->reader[gather->id])
+        const Op *gather = value_root(op->arg[i])->def;
+        if (!gather || !op_is_unit_gather(gather) || f->reader[gather->id])
             continue;
         f->reader[gather->id] = op;
         f->starts[op->id]++;
@@ -80,7 +80,7 @@ static void make_tables(Finder *f, const Region *r)
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
             make_tables(f, op->body);
-        if (!live_is_view(op->kind))
+        if (!op_is_view(op->kind))
             enter_reader(f, op);
         enter_issued(f, f->issued[0], f->ahead->leads[op->id], op);
         enter_issued(f, f->issued[1], f->ahead->gather[op->id], op);
@@ -91,7 +91,7 @@ static int units_in(const Region *body)
 {
     int n = 0;
     for (const Op *op = body->first; op; op = op->next)
-        n += live_is_unit_gather(op);
+        n += op_is_unit_gather(op);
     return n;
 }
 
@@ -101,7 +101,7 @@ static int units_in(const Region *body)
 static bool bars(const Op *loop, const Op *gather)
 {
     for (const Op *op = loop->body->first; op; op = op->next)
-        if ((live_is_unit_gather(op) && same_unit(op, gather)) ||
+        if ((op_is_unit_gather(op) && same_unit(op, gather)) ||
             (op->kind == OP_loop && units_in(op->body) > 0))
             return true;
     return false;
@@ -111,8 +111,8 @@ static bool bars(const Op *loop, const Op *gather)
 static bool uses_unit(const Op *op, const Op *gather)
 {
     for (int i = 0; i < op->nargs; i++) {
-        const Op *def = live_root(op->arg[i])->def;
-        if (def && def != gather && live_is_unit_gather(def) &&
+        const Op *def = value_root(op->arg[i])->def;
+        if (def && def != gather && op_is_unit_gather(def) &&
             same_unit(def, gather))
             return true;
     }
@@ -122,10 +122,10 @@ static bool uses_unit(const Op *op, const Op *gather)
 /* Whether op is the producer of v, a value of its region or of a loop in it. */
 static bool makes(const Op *op, Value *v)
 {
-    v = live_root(v);
+    v = value_root(v);
     const Op *loop = v->def ? NULL : v->region->owner;
     if (loop && loop->region == op->region)
-        v = live_root(loop->arg[v->index]);
+        v = value_root(loop->arg[v->index]);
     return v->def == op;
 }
 
@@ -159,7 +159,7 @@ static void go_into(Lead *lead, const Op *loop, int64_t units)
 /* Whether issuing before the op gains nothing, because the op does no work. */
 static bool is_idle(const Finder *f, const Lead *lead, const Op *op)
 {
-    return live_is_view(op->kind) || op->kind == OP_param ||
+    return op_is_view(op->kind) || op->kind == OP_param ||
            op->kind == OP_input || op->kind == OP_scalar ||
            issue_lead_has(f->ahead, op, lead);
 }
@@ -218,7 +218,7 @@ static void find_first(Finder *f, const Op *loop)
         int64_t number = 0;
         more = 0;
         for (const Op *op = loop->body->first; op; op = op->next) {
-            if (!live_is_unit_gather(op))
+            if (!op_is_unit_gather(op))
                 continue;
             Lead lead = {.gather = op, .kind = ISSUE_FIRST,
                          .turns = (int)turn};

@@ -17,7 +17,7 @@
  *            %w.3 = all_gather{…} %w … done stream=2
  *            %y = einsum{…} %x, %w.3 …
  */
-#include "passes/streams.h"
+#include "passes/issue.h"
 
 #include <string.h>
 
@@ -203,7 +203,7 @@ static void order_region(Order *o, Region *r)
         next = op->next;
         order_op(o, op);
         o->before = next;
-        if (r->owner && live_is_unit_gather(op))
+        if (r->owner && op_is_unit_gather(op))
             add_ahead(o, issue_unit_number(op, &units));
     }
 }

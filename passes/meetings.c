@@ -34,7 +34,7 @@
  * gather is redundant if all readers of its result follow another
  * synchronization point.
  */
-#include "passes/trace.h"
+#include "passes/events.h"
 
 #include "base/bug.h"
 
@@ -89,7 +89,7 @@ static Use use_of(const Walk *w, const Op *op, const Access *a, int *block)
     const MemoryPlan *m = w->p->memory;
     if (!a->value)
         return USE_NOTHING;
-    const Place *at = live_place(a->value);
+    const Place *at = value_place(a->value);
     *block = at->block;
     if (!m->block[at->block].shared)
         return USE_NOTHING;
@@ -139,7 +139,7 @@ static bool moves(const Op *op)
     bool any = op_is_collective(op->kind) && !gather_in_place(op);
     bool shards = any;
     for (int i = 0; any && i < op->nargs; i++)
-        shards &= live_is_shard(op, i);
+        shards &= operand_is_shard(op, i);
     return any && !shards;
 }
 
@@ -251,7 +251,7 @@ static bool find_fault(Walk *w, Fault *f)
 /* Whether ranks access each other's memory outside of collectives. */
 static bool needs_meetings(const Program *p)
 {
-    return p->memory->nsegments > 0 || live_has_shards(p);
+    return p->memory->nsegments > 0 || program_has_shards(p);
 }
 
 static Walk walk_of(const Program *p)

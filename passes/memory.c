@@ -40,7 +40,7 @@
 
 static void bind(Memory *m, Value *v, Place at)
 {
-    Value *root = live_root(v);
+    Value *root = value_root(v);
     m->bound[root->id] = at;
     m->is_bound[root->id] = true;
 }
@@ -110,7 +110,7 @@ static void place_params(Memory *m)
         if (op->kind != OP_assign)
             continue;
         Param *pm = &p->param.at[op->attr[0].i];
-        bind(m, op->arg[0], *live_place(pm->value));
+        bind(m, op->arg[0], *value_place(pm->value));
     }
 }
 
@@ -133,11 +133,11 @@ static Place slice_of(const Memory *m, Place at, const Op *loop,
  * its operand to the block too, if nothing else reads the operand. */
 static void bind_operand(Memory *m, Value *v, Place at)
 {
-    v = live_root(v);
+    v = value_root(v);
     const Op *sum = v->def;
     if (!sum || sum->kind != OP_all_reduce)
         return;
-    Value *x = live_root(sum->arg[v->index]);
+    Value *x = value_root(sum->arg[v->index]);
     bool own = x->def && x->def->region == sum->region && !m->is_bound[x->id] &&
                (x->def->kind != OP_loop || x->index >= x->def->ncarry);
     if (own && m->live.last_use[x->id] == m->live.begin[sum->id] &&
@@ -154,7 +154,7 @@ static void place_loop(Memory *m, Op *loop)
     Region *body = loop->body;
     int begin = m->live.begin[loop->id];
     for (int i = 0; i < loop->nargs; i++) {
-        Place at = *live_place(loop->arg[i]);
+        Place at = *value_place(loop->arg[i]);
         if (i >= loop->ncarry && i < loop->ncarry + loop->nstack)
             at = slice_of(m, at, loop, body->arg[i]);
         memory_place_value(m, body->arg[i], at);
@@ -162,10 +162,10 @@ static void place_loop(Memory *m, Op *loop)
     for (int i = 0; i < loop->nouts; i++) {
         Value *result = loop->out[i];
         if (i < loop->ncarry) {
-            Place at = *live_place(loop->arg[i]);
+            Place at = *value_place(loop->arg[i]);
             memory_extend(m, at.block, begin, m->live.last_use[result->id]);
             memory_place_value(m, result, at);
-            if (live_root(body->yield[i]) != body->arg[i])
+            if (value_root(body->yield[i]) != body->arg[i])
                 bind(m, body->yield[i], at);
             continue;
         }
@@ -173,7 +173,7 @@ static void place_loop(Memory *m, Op *loop)
         bool gathered = memory_place_gathered(m, result);
         bool fresh = !gathered && !m->is_bound[result->id];
         if (gathered)
-            at = *live_place(result);
+            at = *value_place(result);
         else if (!fresh)
             at = m->bound[result->id];
         else
@@ -195,9 +195,9 @@ static void place_region(Memory *m, Region *r)
     for (Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop) {
             place_loop(m, op);
-        } else if (live_is_view(op->kind)) {
+        } else if (op_is_view(op->kind)) {
             memory_place_value(m, op->out[0],
-                               *live_place(op->arg[0]));
+                               *value_place(op->arg[0]));
         } else if (op->kind == OP_all_gather && op->attr[2].i > 0 &&
                    r->owner) {
             memory_place_prefetched(m, op);
@@ -225,7 +225,7 @@ static void hold_block(Memory *m, int block, Awaited until)
 
 static void hold(Memory *m, Value *v, Awaited until)
 {
-    hold_block(m, live_place(v)->block, until);
+    hold_block(m, value_place(v)->block, until);
 }
 
 /* Extends the live range of what another stream reads or writes until compute
@@ -274,6 +274,19 @@ static void count_blocks(MemoryPlan *plan, int64_t *shares, int64_t *fixed)
     }
 }
 
+/* Gives all programs of a training step the same arena: the largest. `own`: the
+ * bytes that the program p needs. */
+static void raise_arena(Program *p, int64_t own)
+{
+    Program *t = p->training ? p->training : p;
+    int64_t most = t->memory && t->memory->own > own ? t->memory->own : own;
+    if (t->memory)
+        memory_set_arena(t->memory, t->memory, most);
+    for (int k = 0; k < PURPOSES; k++)
+        if (t->forward[k] && t->forward[k]->memory)
+            memory_set_arena(t->forward[k]->memory, t->memory, most);
+}
+
 static void sum_up(Memory *m)
 {
     MemoryPlan *plan = m->plan;
@@ -293,7 +306,7 @@ static void sum_up(Memory *m)
     plan->lower_bound += base - fixed;
     plan->peak = plan->own + shares;
     m->p->memory = plan;
-    forward_raise_arena(m->p, plan->own);
+    raise_arena(m->p, plan->own);
 }
 
 void pass_memory(Program *p, const TargetInfo *t)

@@ -1,8 +1,8 @@
 /* memory_class.c: decides as which memory class (parameters, gradients, …) the
  * plan counts the bytes of a value. */
+#include "ir/alias.h"
 #include "passes/memory.h"
 
-#include "passes/offload.h"
 
 typedef struct Classes {
     const Program *p;
@@ -21,7 +21,7 @@ MemoryClass memory_class_of_param(const Param *pm)
 
 static void mark_grad(Classes *m, Value *v)
 {
-    v = live_root(v);
+    v = value_root(v);
     if (m->is_grad[v->id])
         return;
     m->is_grad[v->id] = true;
@@ -40,8 +40,8 @@ static void mark_grad(Classes *m, Value *v)
 /* The op that computes the new value of an assigned parameter. */
 static const Op *update_of(const Op *assign)
 {
-    const Op *def = live_root(assign->arg[0])->def;
-    return def && def->kind == OP_store ? live_root(def->arg[0])->def : def;
+    const Op *def = value_root(assign->arg[0])->def;
+    return def && def->kind == OP_store ? value_root(def->arg[0])->def : def;
 }
 
 /* Marks the gradients: an update's operands other than the parameter, its
@@ -55,7 +55,7 @@ static void mark_grads(Classes *m)
         const Op *update = update_of(op);
         int64_t size = type_local_elements(&op->arg[0]->type, mesh);
         for (int i = 0; update && i < update->nargs; i++) {
-            Value *root = live_root(update->arg[i]);
+            Value *root = value_root(update->arg[i]);
             if (root->def && root->def->kind != OP_param &&
                 root->def->kind != OP_fetch &&
                 root->def->kind != OP_scalar &&
@@ -72,7 +72,7 @@ static void find_stores(Op *op, void *context)
     Classes *m = context;
     if (op->kind != OP_store)
         return;
-    const Value *root = live_root(op->arg[0]);
+    const Value *root = value_root(op->arg[0]);
     if (!m->store[root->id] && root->region == op->region)
         m->store[root->id] = op;
 }
@@ -84,17 +84,17 @@ static MemoryClass class_of(const Classes *m, const Value *v)
         return MEM_GRADS;
     if (!def)
         return MEM_ACTIVATIONS;
-    if (live_is_unit_gather(def))
+    if (op_is_unit_gather(def))
         return MEM_GATHERED;
     /* a stack of values of a loop's layers */
     if (def->kind == OP_loop && v->index >= def->ncarry)
-        return class_of(m, live_root(def->body->yield[v->index]));
+        return class_of(m, value_root(def->body->yield[v->index]));
     if (def->kind == OP_copy)
-        return class_of(m, live_root(def->arg[0]));
+        return class_of(m, value_root(def->arg[0]));
     const Op *move = def->kind == OP_fetch || def->kind == OP_store
                          ? def
                          : m->store[v->id];
-    const Param *pm = move ? offload_param(m->p, move) : NULL;
+    const Param *pm = move ? transfer_param(m->p, move) : NULL;
     return pm ? memory_class_of_param(pm) : MEM_ACTIVATIONS;
 }
 

@@ -9,7 +9,7 @@
  * backward pass. Where the lower bound would rise, the gather is issued after
  * that loop, as early as the bound permits.
  */
-#include "passes/streams.h"
+#include "passes/memory_place.h"
 
 typedef struct Holder {
     const Program *p;
@@ -44,7 +44,7 @@ static void find_group(Holder *h, const Lead *lead)
         if (h->begin > h->live->begin[op->id])
             h->begin = h->live->begin[op->id];
         for (int i = 0; i < op->nouts; i++)
-            add_block(h, live_place(op->out[i])->block);
+            add_block(h, value_place(op->out[i])->block);
         add_block(h, op->workspace);
     }
 }

@@ -7,7 +7,9 @@
 #ifndef PARC_PASSES_MEMORY_PLACE_H
 #define PARC_PASSES_MEMORY_PLACE_H
 
-#include "passes/streams.h"
+#include "passes/issue.h"
+#include "passes/liveness.h"
+#include "passes/memory.h"
 
 typedef struct Memory {
     Program *p;
@@ -49,5 +51,24 @@ void memory_place_prefetched(Memory *m, Op *op);
 /* Places the results of an op that is issued with a prefetched gather. */
 void memory_place_feeder(Memory *m, const Op *op);
 void memory_place_workspace(Memory *m, Op *op);
+
+/* ---- memory_streams.c ---------------------------------------------------- */
+
+/* The time from which compute has waited for what x accesses on its stream. */
+typedef struct Awaited {
+    int time;
+    const Op *turns; /* the outermost loop whose next iterations begin before
+                      * that time; NULL: none */
+} Awaited;
+Awaited memory_awaited(const Program *p, const Liveness *live,
+                       const Ahead *ahead, const Op *x);
+
+/* ---- memory_lead.c ------------------------------------------------------- */
+
+/* Extends the live ranges of hoisted gathers to their issue points, and issues
+ * those later for which the plan's lower bound would rise. `block` has the
+ * blocks, `plan` the assignment of values to them. */
+void memory_hold_leads(const Program *p, const Liveness *live, Ahead *ahead,
+                       const MemoryPlan *plan, Block *block, int nblocks);
 
 #endif

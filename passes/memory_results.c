@@ -14,8 +14,8 @@ static bool read_by_step(const Memory *m, const Value *v)
 {
     for (const Op *op = m->p->step->first; op; op = op->next)
         for (int i = 0; i < op->nargs; i++)
-            if (live_root(op->arg[i]) == v && op->phase != PH_INIT &&
-                !live_is_view(op->kind))
+            if (value_root(op->arg[i]) == v && op->phase != PH_INIT &&
+                !op_is_view(op->kind))
                 return true;
     return false;
 }
@@ -28,7 +28,7 @@ static bool may_take_over(const Memory *m, const Op *op, int out,
 {
     for (int k = 0; k < op->nargs; k++) {
         int i = (operand + k) % op->nargs;
-        if (live_root(op->arg[i]) == root && !m->t->in_place(m->p, op, out, i))
+        if (value_root(op->arg[i]) == root && !m->t->in_place(m->p, op, out, i))
             return false;
     }
     return true;
@@ -38,8 +38,8 @@ static bool may_take_over(const Memory *m, const Op *op, int out,
 static int reusable_operand(const Memory *m, const Op *op, int out)
 {
     for (int i = 0; i < op->nargs; i++) {
-        const Value *root = live_root(op->arg[i]);
-        const Place *at = live_place(op->arg[i]);
+        const Value *root = value_root(op->arg[i]);
+        const Place *at = value_place(op->arg[i]);
         if (!root->def || at->block < 0 || at->nstrides ||
             m->pinned[at->block] ||
             m->live.last_use[root->id] != m->live.begin[op->id] ||
@@ -56,17 +56,17 @@ static int reusable_operand(const Memory *m, const Op *op, int out)
 static bool taken(const Op *op, int upto, int block)
 {
     for (int i = 0; i < upto; i++)
-        if (live_place(op->out[i])->block == block)
+        if (value_place(op->out[i])->block == block)
             return true;
     return false;
 }
 
 bool memory_place_gathered(Memory *m, Value *v)
 {
-    Value *shard = live_gathered_from(m->p, v);
+    Value *shard = value_gathered_from(m->p, v);
     if (!shard)
         return false;
-    Place at = *live_place(shard);
+    Place at = *value_place(shard);
     at.cut = 0;
     at.run = 0;
     memory_place_value(m, v, at);
@@ -110,8 +110,8 @@ static bool place_over_fetched(Memory *m, const Op *op, int out)
         m->live.last_use[v->id] >= m->live.finish[op->region->owner->id])
         return false;
     for (int i = 0; i < op->nargs; i++) {
-        const Value *root = live_root(op->arg[i]);
-        const Place *at = live_place(op->arg[i]);
+        const Value *root = value_root(op->arg[i]);
+        const Place *at = value_place(op->arg[i]);
         if (!root->def || m->ahead.gather[root->def->id] != root->def ||
             root->def->kind != OP_fetch ||
             m->live.last_use[root->id] != time ||
@@ -129,8 +129,8 @@ static bool place_over_fetched(Memory *m, const Op *op, int out)
 static bool place_shard(Memory *m, const Op *op, int i)
 {
     if (op->kind != OP_einsum_shard)
-        return live_is_shard(op, i);
-    Value *made = (Value *)live_made_as(op->out[i]);
+        return operand_is_shard(op, i);
+    Value *made = (Value *)value_made_as(op->out[i]);
     Place at = {0};
     if (m->is_bound[made->id])
         at = m->bound[made->id];
@@ -161,7 +161,7 @@ void memory_place_result(Memory *m, Op *op, int i)
     int time = m->live.begin[op->id], last = m->live.last_use[v->id];
     int operand = reusable_operand(m, op, i);
     if (operand >= 0) {
-        int block = live_place(op->arg[operand])->block;
+        int block = value_place(op->arg[operand])->block;
         if (!taken(op, i, block)) {
             memory_extend(m, block, time, last);
             memory_place_value(m, v, memory_whole_block(block));
@@ -186,7 +186,7 @@ void memory_place_prefetched(Memory *m, Op *op)
         if (m->is_bound[v->id])
             memory_place_value(m, v, m->bound[v->id]);
         else
-            memory_place_slots(m, v, live_prefetch_slots(op));
+            memory_place_slots(m, v, issue_gather_slots(op));
     }
 }
 

@@ -16,7 +16,7 @@
  *   }
  *   %g = fused … %dws                   reads all iterations' results: waits
  */
-#include "passes/streams.h"
+#include "passes/memory_place.h"
 
 typedef struct Behind {
     const Program *p;
@@ -29,7 +29,7 @@ typedef struct Behind {
  * or later. */
 static bool made_behind(const Behind *b, Value *v)
 {
-    v = live_root(v);
+    v = value_root(v);
     const Op *def = v->def;
     if (!def) {
         const Op *loop = v->region->owner;
@@ -55,7 +55,7 @@ static int first_reader(const Behind *b, const Op *from)
                 return time;
             continue;
         }
-        if (op->stream != STREAM_COMPUTE || live_is_view(op->kind) ||
+        if (op->stream != STREAM_COMPUTE || op_is_view(op->kind) ||
             op->kind == OP_assign || op->kind == OP_output)
             continue;
         for (int i = 0; i < op->nargs; i++)

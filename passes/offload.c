@@ -43,7 +43,8 @@
  */
 #include "passes/offload.h"
 
-#include "passes/memory.h"
+#include "ir/alias.h"
+
 
 bool offload_takes(const Program *p, const TargetInfo *t, const Param *pm)
 {
@@ -66,54 +67,9 @@ bool offload_takes_update(const Program *p, const TargetInfo *t, int param)
 static bool reads(const Op *op, const Value *v)
 {
     for (int i = 0; i < op->nargs; i++)
-        if (live_root(op->arg[i]) == v)
+        if (value_root(op->arg[i]) == v)
             return true;
     return false;
-}
-
-/* Whether op reads v, directly or through other ops of the region. */
-static bool feeds(const Value *v, const Op *op)
-{
-    for (int i = 0; i < op->nargs; i++) {
-        const Value *root = live_root(op->arg[i]);
-        const Op *def = root->def;
-        if (root == v || (def && def->region == op->region &&
-                          def->kind != OP_loop &&
-                          !op_is_collective(def->kind) && feeds(v, def)))
-            return true;
-    }
-    return false;
-}
-
-const Op *offload_gather(const Op *fetch)
-{
-    for (const Op *op = fetch->next; op; op = op->next)
-        if (live_is_unit_gather(op) && feeds(fetch->out[0], op))
-            return op;
-    return NULL;
-}
-
-/* The parameter that a result of a loop or of the step is assigned to. */
-static const Param *assigned(const Program *p, const Value *v)
-{
-    const Op *loop = v->region->owner;
-    for (const Op *op = v->region->first; op; op = op->next)
-        if (op->kind == OP_assign && op->arg[0] == v)
-            return &p->param.at[op->attr[0].i];
-    for (int i = loop ? loop->ncarry : 0; loop && i < loop->nouts; i++)
-        if (loop->body->yield[i] == v)
-            return assigned(p, loop->out[i]);
-    return NULL;
-}
-
-const Param *offload_param(const Program *p, const Op *move)
-{
-    if (move->kind == OP_store)
-        return assigned(p, move->out[0]);
-    const Value *v = move->arg[0];
-    while (!v->def)
-        v = v->region->owner->arg[v->index];
-    return &p->param.at[v->def->attr[0].i];
 }
 
 typedef struct Mover {
@@ -150,7 +106,7 @@ static Value *fetched(Mover *o, Value *v, Op *op)
  * tensor. */
 static Value *on_device(Mover *o, Value *v, Op *reader)
 {
-    if (!v->def || !live_is_view(v->def->kind))
+    if (!v->def || !op_is_view(v->def->kind))
         return fetched(o, v, reader);
     const Op *view = v->def;
     Value *of = on_device(o, view->arg[0], reader);
@@ -185,7 +141,7 @@ static void move_ahead(const Mover *o, Op *fetch)
         if (op->kind == OP_fetch || op->kind == OP_param)
             continue;
         to = op;
-        if (op != reader && (reads_fetched(o, op) || live_is_unit_gather(op)))
+        if (op != reader && (reads_fetched(o, op) || op_is_unit_gather(op)))
             break;
     }
     if (to != fetch)
@@ -194,7 +150,7 @@ static void move_ahead(const Mover *o, Op *fetch)
 
 static void set_prefetch(Op *fetch)
 {
-    const Op *gather = offload_gather(fetch);
+    const Op *gather = fetch_gather(fetch);
     fetch->attr[0].i = 1 + (gather ? gather->attr[2].i : 0);
 }
 
@@ -220,7 +176,7 @@ static void visit_op(Mover *o, Op *op)
         visit_loop(o, op);
         return;
     }
-    if (live_is_view(op->kind) || op->kind == OP_assign ||
+    if (op_is_view(op->kind) || op->kind == OP_assign ||
         op->kind == OP_fetch)
         return;
     for (int i = 0; i < op->nargs; i++)
@@ -237,7 +193,7 @@ static void visit_region(Program *p, Region *r)
     }
     for (int i = 0; i < o.fetch.n; i++) {
         if (r->owner && (is_slice(o.fetch.at[i]->arg[0]) ||
-                         offload_gather(o.fetch.at[i])))
+                         fetch_gather(o.fetch.at[i])))
             set_prefetch(o.fetch.at[i]);
         else
             move_ahead(&o, o.fetch.at[i]);

@@ -12,12 +12,4 @@ bool offload_takes(const Program *p, const TargetInfo *t, const Param *pm);
 /* Whether the update of parameter `param` accesses a tensor in host memory. */
 bool offload_takes_update(const Program *p, const TargetInfo *t, int param);
 
-/* The gather that a fetch in its region supplies an operand to; NULL: there is
- * none, and its prefetch distance counts iterations, not units. */
-const Op *offload_gather(const Op *fetch);
-
-/* The parameter or state that a fetch reads, or that a store's result is
- * assigned to. */
-const Param *offload_param(const Program *p, const Op *move);
-
 #endif

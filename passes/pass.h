@@ -22,7 +22,7 @@ typedef struct TargetInfo {
     Target target;
     int threads;            /* CPU threads of a rank: determines workspace */
     const struct CpuLevel *cpu; /* NULL on CUDA */
-    int streams;            /* 4 on CUDA (streams.h), 1 on the CPU */
+    int streams;            /* 4 on CUDA (issue.h), 1 on the CPU */
     int default_prefetch;   /* units gathered early: 1 on CUDA, 0 on the CPU */
     int64_t alignment;      /* every tensor's address is a multiple, in bytes */
     bool aligns_rows;       /* matmuls in 16 bits are fast only if rows of their

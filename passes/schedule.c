@@ -31,7 +31,8 @@
  * concurrently, schedule_overlap.c orders ops so that compute has work while
  * tensor axes communicate.
  */
-#include "passes/streams.h"
+#include "passes/issue.h"
+#include "passes/liveness.h"
 
 typedef struct Schedule {
     Program *p;
@@ -70,12 +71,12 @@ static bool may_overwrite_slices(const Schedule *s, const Value *v,
                                  const Value *old)
 {
     const Op *loop = v->def;
-    Value *made = live_root(loop->body->yield[v->index]);
+    Value *made = value_root(loop->body->yield[v->index]);
     if (v->index < loop->ncarry || made->id >= s->n ||
         !writes_anywhere(s, made))
         return false;
     for (int i = 0; i < loop->nargs; i++) {
-        if (live_root(loop->arg[i]) != old)
+        if (value_root(loop->arg[i]) != old)
             continue;
         bool slice = i >= loop->ncarry && i < loop->ncarry + loop->nstack;
         if (!slice || !may_overwrite(s, made, loop->body->arg[i]))
@@ -88,7 +89,7 @@ static bool may_overwrite(const Schedule *s, const Value *v, const Value *old)
 {
     const Op *def = v->def;
     int last = s->live.last_use[old->id];
-    if (live_is_shard(def, v->index)) { /* written by the fused einsum */
+    if (operand_is_shard(def, v->index)) { /* written by the fused einsum */
         while (def->prev && def->prev->kind == OP_einsum_shard)
             def = def->prev;
         return last < s->live.begin[def->id];
@@ -100,7 +101,7 @@ static bool may_overwrite(const Schedule *s, const Value *v, const Value *old)
     if (def->kind == OP_loop)
         return may_overwrite_slices(s, v, old);
     for (int i = 0; i < def->nargs; i++)
-        if (live_root(def->arg[i]) == old &&
+        if (value_root(def->arg[i]) == old &&
             !s->t->in_place(s->p, def, v->index, i))
             return false;
     return true;
@@ -112,7 +113,7 @@ static int stack_operand(const Op *loop, const Value *old)
 {
     int found = -1;
     for (int i = 0; i < loop->nargs; i++) {
-        if (live_root(loop->arg[i]) != old)
+        if (value_root(loop->arg[i]) != old)
             continue;
         bool stack = i >= loop->ncarry && i < loop->ncarry + loop->nstack;
         if (!stack || found >= 0)
@@ -138,7 +139,7 @@ static bool copy_slices(Schedule *s, const Value *v, const Value *old)
 static bool writes_anywhere(const Schedule *s, Value *root)
 {
     const Op *def = root->def;
-    if (!def || live_gathered_from(s->p, root))
+    if (!def || value_gathered_from(s->p, root))
         return false;
     if (def->kind == OP_loop)
         return root->index >= def->ncarry;
@@ -155,31 +156,31 @@ static bool writes_anywhere(const Schedule *s, Value *root)
  * its result: all of them share one buffer. */
 static bool continues_carry(const Schedule *s, const Op *loop, int i)
 {
-    const Value *root = live_root(loop->arg[i]);
+    const Value *root = value_root(loop->arg[i]);
     const Op *outer = root->def ? NULL : root->region->owner;
     int uses = 0;
     for (int k = 0; k < loop->nargs; k++)
-        uses += live_root(loop->arg[k]) == root;
+        uses += value_root(loop->arg[k]) == root;
     return outer && outer->kind == OP_loop && root->index < outer->ncarry &&
-           live_root(outer->body->yield[root->index]) == loop->out[i] &&
+           value_root(outer->body->yield[root->index]) == loop->out[i] &&
            uses == 1 && s->live.last_use[root->id] == s->live.finish[loop->id];
 }
 
 static bool is_continued(const Schedule *s, const Op *loop, int i)
 {
-    const Value *root = live_root(loop->body->yield[i]);
+    const Value *root = value_root(loop->body->yield[i]);
     const Op *inner = root->def;
     return inner && inner->kind == OP_loop && root->index < inner->ncarry &&
-           live_root(inner->arg[root->index]) == loop->body->arg[i] &&
+           value_root(inner->arg[root->index]) == loop->body->arg[i] &&
            continues_carry(s, inner, root->index);
 }
 
 static bool may_start_carry(const Schedule *s, const Op *loop, int i)
 {
-    Value *root = live_root(loop->arg[i]);
+    Value *root = value_root(loop->arg[i]);
     int uses = 0;
     for (int k = 0; k < loop->nargs; k++)
-        uses += live_root(loop->arg[k]) == root;
+        uses += value_root(loop->arg[k]) == root;
     if (continues_carry(s, loop, i))
         return true;
     bool carried_on = root->def && root->def->kind == OP_loop &&
@@ -203,7 +204,7 @@ static void copy_arguments(Schedule *s, Op *loop)
 {
     Region *body = loop->body;
     for (int i = 0; i < body->nyields; i++) {
-        Value *root = live_root(body->yield[i]);
+        Value *root = value_root(body->yield[i]);
         if (root->def || (i < loop->ncarry && root == body->arg[i]))
             continue;
         Value **use = &body->yield[i];
@@ -217,15 +218,15 @@ static void claim_yields(Schedule *s, Op *loop)
 {
     Region *body = loop->body;
     for (int i = 0; i < body->nyields; i++) {
-        Value *root = live_root(body->yield[i]);
+        Value *root = value_root(body->yield[i]);
         bool carry = i < loop->ncarry;
         if (carry && (root == body->arg[i] || is_continued(s, loop, i)))
             continue;
         if (root->id >= s->n ||
-            (!carry && live_gathered_from(s->p, loop->out[i])))
+            (!carry && value_gathered_from(s->p, loop->out[i])))
             continue;
         /* A prefetched gather writes the next slice of a stack. */
-        bool ahead = !carry && root->def && live_is_unit_gather(root->def);
+        bool ahead = !carry && root->def && op_is_unit_gather(root->def);
         bool fits = (ahead || writes_anywhere(s, root)) &&
                     !s->claimed[root->id] &&
                     (!carry || may_overwrite(s, root, body->arg[i]) ||
@@ -275,7 +276,7 @@ static void claim_assigned(Schedule *s)
         if (op->kind != OP_assign)
             continue;
         Value *old = s->p->param.at[op->attr[0].i].value;
-        Value *root = live_root(op->arg[0]);
+        Value *root = value_root(op->arg[0]);
         if (writes_anywhere(s, root) && !claimed(s, root) &&
             may_overwrite(s, root, old)) {
             s->claimed[root->id] = true;

@@ -24,12 +24,12 @@
  *          %dw2 = einsum %dx.9, %mul …              while dx.17 is reduced
  *          %dh = fused{…} %dx.17 …
  */
-#include "passes/streams.h"
+#include "passes/issue.h"
 
 static bool reads(const Op *op, const Op *of)
 {
     for (int i = 0; i < op->nargs; i++)
-        if (live_root(op->arg[i])->def == of)
+        if (value_root(op->arg[i])->def == of)
             return true;
     return false;
 }
@@ -41,7 +41,7 @@ static bool is_tensor_collective(const Op *op)
 
 static bool computes(const Op *op)
 {
-    return op->stream == STREAM_COMPUTE && !live_is_view(op->kind) &&
+    return op->stream == STREAM_COMPUTE && !op_is_view(op->kind) &&
            op->kind != OP_param && op->kind != OP_input &&
            op->kind != OP_scalar && op->kind != OP_output &&
            op->kind != OP_assign;
@@ -83,7 +83,7 @@ static bool is_covered(const Op *collective)
 {
     for (const Op *op = collective->next; op; op = op->next) {
         if (reads(op, collective))
-            return live_is_view(op->kind) ? false : !computes(op);
+            return op_is_view(op->kind) ? false : !computes(op);
         if (computes(op))
             return true;
     }

@@ -22,8 +22,10 @@
  * tensor; the gather's axes are not those that the parameter is sharded over;
  * or these are several.
  */
+#include "ir/alias.h"
 #include "ir/uses.h"
 #include "passes/forward.h"
+#include "passes/pass.h"
 
 /* The gathers of one parameter. */
 typedef struct Gathers {
@@ -93,7 +95,7 @@ static void look_at_readers(Gathers *g, const Value *v)
         for (int i = 0; i < op->nargs; i++) {
             if (op->arg[i] != v)
                 continue;
-            if (live_is_unit_gather(op))
+            if (op_is_unit_gather(op))
                 look_at_gather(g, op, i);
             else if (op->kind == OP_loop && i >= op->ncarry)
                 look_at_readers(g, op->body->arg[i]);

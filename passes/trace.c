@@ -40,7 +40,7 @@ static int64_t extent(const Tracer *t, const Value *v, const Place *at)
 {
     int64_t layers = 1;
     if (!at->row)
-        return type_local_bytes(&live_made_as(v)->type, &t->p->mesh);
+        return type_local_bytes(&value_made_as(v)->type, &t->p->mesh);
     for (int i = 0; i < v->type.nstack; i++)
         layers *= v->type.stack[i];
     return layers * at->row;
@@ -62,8 +62,8 @@ static void stand_for_skipped(const Tracer *t, const Op *loop, int64_t stride,
 
 static void touch(Tracer *t, Value *v, bool write)
 {
-    v = live_root(v);
-    const Place *at = live_place(v);
+    v = value_root(v);
+    const Place *at = value_place(v);
     if (at->block < 0)
         return;
     Access a = {.write = write, .value = v,

@@ -11,7 +11,7 @@
 #ifndef PARC_PASSES_TRACE_H
 #define PARC_PASSES_TRACE_H
 
-#include "passes/streams.h"
+#include "passes/issue.h"
 
 /* The arena is divided at each byte where an accessed tensor begins or ends;
  * the pieces are numbered from 0. */

@@ -25,7 +25,7 @@
 #include "codegen/target.h"
 #include "codegen/train_c.h"
 #include "passes/forward.h"
-#include "passes/pipeline.h"
+#include "driver/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"
 
@@ -75,7 +75,8 @@ typedef struct Sources {
 
 static void emit(Arena *a, Sources *s, Program *p, const TargetInfo *t)
 {
-    EmitOptions options = {.source = "model.pdl", .command = "parc"};
+    Out plan;
+    out_init(&plan, a);
     Out *const all[] = {&s->train, &s->kernels, &s->header};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         out_init(all[i], a);
@@ -83,6 +84,9 @@ static void emit(Arena *a, Sources *s, Program *p, const TargetInfo *t)
         if (p->forward[k] && forward_differs(p->forward[k]))
             p->forward[k] = NULL;
     kernels_share(p);
+    report_plan(&plan, p, t);
+    EmitOptions options = {
+        .source = "model.pdl", .command = "parc", .plan = plan.text};
     if (t->target == TARGET_CPU) {
         kernels_c_emit(&s->kernels, p);
         kernels_h_emit(&s->header, p);

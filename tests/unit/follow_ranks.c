@@ -126,7 +126,7 @@ static void touch(Follow *f, int act, int r, const Access *a)
     const MemoryPlan *m = f->p->memory;
     if (!a->value || a->begin < m->own)
         return;
-    const Place *at = live_place(a->value);
+    const Place *at = value_place(a->value);
     uint32_t axes = m->block[at->block].shared;
     if (!at->cut) {
         touch_bytes(f, act, r, a, axes, a->begin, a->end);
@@ -182,7 +182,7 @@ const char *follow_ranks(const Program *p, const Op *without)
     if (f->ranks > MOST_RANKS)
         return "more ranks than can be followed";
     f->word = NEW_ARRAY(p->arena, Word, f->ranks *f->words + 1);
-    f->shards = live_has_shards(p);
+    f->shards = program_has_shards(p);
     if (f->shards)
         f->piece = NEW_ARRAY(p->arena, Word, f->ranks *f->trace.npieces + 1);
     for (int step = 0; step < STEPS; step++)

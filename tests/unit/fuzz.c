@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "passes/pipeline.h"
+#include "driver/pipeline.h"
 #include "tests/unit/fuzz_mutate.h"
 #include "tests/unit/fuzz_run.h"
 

@@ -15,6 +15,9 @@
 
 #include "base/file.h"
 #include "codegen/target.h"
+#include "ir/alias.h"
+#include "passes/liveness.h"
+#include "passes/memory.h"
 #include "passes/trace.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"
@@ -36,7 +39,7 @@ static bool uses(const Act *act, const Act *gather)
         memcmp(act->turn, gather->turn, sizeof act->turn) != 0)
         return false;
     for (int i = 0; i < op->nargs; i++)
-        if (live_root(op->arg[i])->def == of)
+        if (value_root(op->arg[i])->def == of)
             return true;
     return false;
 }
@@ -65,7 +68,7 @@ static Use use_of(const Trace *t, int gather)
 
 static bool is_gather(const Act *act)
 {
-    return act->op && live_is_unit_gather(act->op);
+    return act->op && op_is_unit_gather(act->op);
 }
 
 /* The number of collectives over tensor axes, per iteration of the backward
@@ -146,7 +149,7 @@ static void unhoist(Op *start, void *context)
     b->led += from < stays;
     for (int k = 0; from < stays && k < gather->nouts; k++) {
         Block *block =
-            &b->p->memory->block[live_place(gather->out[k])->block];
+            &b->p->memory->block[value_place(gather->out[k])->block];
         CHECK(b->c, block->first <= from);
         block->first = stays;
     }

@@ -15,7 +15,7 @@
 #include "base/bug.h"
 #include "base/file.h"
 #include "codegen/target.h"
-#include "passes/streams.h"
+#include "passes/sync.h"
 #include "tests/unit/check.h"
 #include "tests/unit/follow_ranks.h"
 #include "tests/unit/pdl_program.h"

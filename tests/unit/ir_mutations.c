@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "check.h"
 #include "codegen/target.h"
-#include "passes/pipeline.h"
+#include "driver/pipeline.h"
 #include "tests/unit/ir_mutants.h"
 #include "tests/unit/pdl_program.h"
 #include "tests/unit/random.h"

@@ -21,6 +21,7 @@
  */
 #include "base/file.h"
 #include "codegen/target.h"
+#include "ir/alias.h"
 #include "passes/memory.h"
 #include "passes/offload.h"
 #include "tests/unit/check.h"
@@ -63,7 +64,7 @@ typedef struct Walk {
 /* The words of a value as one rank computes it. */
 static int64_t words_of(const Walk *w, const Value *v)
 {
-    return type_local_bytes(&live_made_as(v)->type, &w->p->mesh) /
+    return type_local_bytes(&value_made_as(v)->type, &w->p->mesh) /
            WORD;
 }
 
@@ -71,7 +72,7 @@ static int64_t words_of(const Walk *w, const Value *v)
  * parameter have gaps between them. */
 static int64_t word_of(const Walk *w, const Value *v, int64_t i)
 {
-    const Place *at = live_place(v);
+    const Place *at = value_place(v);
     int64_t layer = type_flat_run(&v->type, &w->p->mesh) *
                     dtype_size(v->type.dtype) / WORD;
     return at->row ? i / layer * (at->row / WORD) + i % layer : i;
@@ -91,8 +92,8 @@ static int64_t cut_index(const Walk *w, const Place *at)
 /* The word at which the value begins in this iteration; -1: no memory. */
 static int64_t place_of(Walk *w, Value *v)
 {
-    v = live_root(v);
-    const Place *at = live_place(v);
+    v = value_root(v);
+    const Place *at = value_place(v);
     if (at->block < 0)
         return -1;
     const Block *b = &w->plan->block[at->block];
@@ -122,7 +123,7 @@ static void tread_on(Walk *w, int block)
 
 static Content *content_of(Walk *w, Value *v)
 {
-    v = live_root(v);
+    v = value_root(v);
     Content *c = &w->content[v->id];
     if (!c->stamp) {
         c->n = words_of(w, v);
@@ -150,7 +151,7 @@ static void write_value(Walk *w, Value *v)
     if (w->fault || at < 0)
         return;
     for (int64_t i = 0; i < c->n; i++)
-        w->word[at + word_of(w, live_root(v), i)] = c->stamp[i] = w->next++;
+        w->word[at + word_of(w, value_root(v), i)] = c->stamp[i] = w->next++;
 }
 
 /* Checks that the arena holds the stamps of `c` at the address of `where`. */
@@ -165,7 +166,7 @@ static void expect(Walk *w, const Op *op, const Content *c, Value *where)
         return;
     }
     for (int64_t i = 0; i < c->n; i++)
-        if (w->word[at + word_of(w, live_root(where), i)] != c->stamp[i]) {
+        if (w->word[at + word_of(w, value_root(where), i)] != c->stamp[i]) {
             FAULT(w, "%s %%%s: byte %lld of %%%s has been overwritten",
                   op ? op_info(op->kind)->name : "end of step",
                   op && op->nouts ? op->out[0]->name : "",
@@ -192,8 +193,8 @@ static void check_in_place(Walk *w, const Op *op)
             if (to >= from + words_of(w, op->arg[i]) ||
                 from >= to + words_of(w, op->out[o]) ||
                 (o < op->nargs && op->arg[o] == op->arg[i] &&
-                 (live_is_shard(op, o) ||
-                  live_gathered_from(w->p, op->out[o]))))
+                 (operand_is_shard(op, o) ||
+                  value_gathered_from(w->p, op->out[o]))))
                 continue;
             if (to != from || !w->t->in_place(w->p, op, o, i))
                 FAULT(w, "%s %%%s overwrites its operand %%%s",
@@ -212,7 +213,7 @@ static const Op *gather_behind(const Op *from, int64_t n, int64_t *turns)
         op = op->next;
         *turns += op == NULL;
         op = op ? op : from->region->first;
-        n -= live_is_unit_gather(op);
+        n -= op_is_unit_gather(op);
     }
     return op;
 }
@@ -234,7 +235,7 @@ static void gather_ahead(Walk *w, const Op *op)
             Value *v = later->out[i];
             int64_t at = place_of(w, v);
             for (int64_t k = 0; k < words_of(w, v) && !w->fault; k++)
-                if (!live_gathered_from(w->p, v))
+                if (!value_gathered_from(w->p, v))
                     w->word[at + k] = w->next++;
         }
         w->layer[loop->id] = now;
@@ -246,7 +247,7 @@ static void gather_ahead(Walk *w, const Op *op)
 static void fetch_ahead(Walk *w, const Op *op)
 {
     const Op *loop = op->region->owner;
-    if (!loop || op->attr[0].i == 0 || offload_gather(op))
+    if (!loop || op->attr[0].i == 0 || fetch_gather(op))
         return;
     int64_t now = w->layer[loop->id], turns = op->attr[0].i;
     int64_t layer = loop_reverse(loop) ? now - turns : now + turns;
@@ -269,13 +270,13 @@ static void write_gathered(Walk *w, const Op *op, int i)
                   dtype_size(from->type.dtype) / WORD;
     int64_t row = type_flat_run(&to->type, &w->p->mesh) *
                   dtype_size(to->type.dtype) / WORD;
-    int64_t first = run * cut_index(w, live_place(from));
+    int64_t first = run * cut_index(w, value_place(from));
     int64_t at = place_of(w, to);
     bool in_place = value_in_place(op->out[i]);
     for (int64_t k = 0; k < c->n && !w->fault; k++) {
         int64_t own = k % row - first;
         bool mine = own >= 0 && own < run;
-        uint64_t *word = &w->word[at + word_of(w, live_root(to), k)];
+        uint64_t *word = &w->word[at + word_of(w, value_root(to), k)];
         c->stamp[k] = mine       ? d->stamp[k / row * run + own]
                       : in_place ? *word
                                  : w->next++;
@@ -291,7 +292,7 @@ static void write_others(Walk *w)
         if (!pm->shared || !pm->value)
             continue;
         const Block *b =
-            &w->plan->block[live_place(pm->value)->block];
+            &w->plan->block[value_place(pm->value)->block];
         for (int64_t k = 0; k < b->bytes / WORD; k++)
             w->word[b->offset / WORD + k] = w->next++;
         const Content *c = content_of(w, pm->value);
@@ -321,9 +322,9 @@ static void run_plain(Walk *w, const Op *op)
     expect_all(w, op, op->nargs, op->arg);
     check_in_place(w, op);
     for (int i = 0; i < op->nouts; i++)
-        if (live_gathered_from(w->p, op->out[i]))
+        if (value_gathered_from(w->p, op->out[i]))
             write_gathered(w, op, i);
-        else if (live_is_shard(op, i))
+        else if (operand_is_shard(op, i))
             leave_shard(w, op, i);
         else
             write_value(w, op->out[i]);
@@ -331,7 +332,7 @@ static void run_plain(Walk *w, const Op *op)
     expect_all(w, op, op->nouts, op->out);
     if (op->kind == OP_fetch && !w->fault)
         fetch_ahead(w, op);
-    if (live_is_unit_gather(op) && op->region->owner && !w->fault)
+    if (op_is_unit_gather(op) && op->region->owner && !w->fault)
         gather_ahead(w, op);
 }
 
@@ -395,7 +396,7 @@ static void run_loop(Walk *w, const Op *loop)
 static void run_op(Walk *w, const Op *op)
 {
     if (op->kind == OP_param || op->kind == OP_input || op->kind == OP_scalar ||
-        op->kind == OP_output || live_is_view(op->kind))
+        op->kind == OP_output || op_is_view(op->kind))
         return;
     if (op->kind == OP_loop)
         run_loop(w, op);

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "codegen/cpu_level.h"
 #include "codegen/program.h"
+#include "codegen/report.h"
 #include "codegen/target.h"
 #include "tests/unit/random.h"
 #include "tests/unit/random_follow.h"
@@ -123,7 +124,11 @@ static const char *build(Case *c)
     if (!slash)
         return "the path of the test is unknown";
     *slash = 0; /* parc and the runtime's library are one directory above */
+    Out plan;
+    out_init(&plan, c->arena);
+    report_plan(&plan, c->p, &c->target);
     EmitOptions o = {.source = "random.pdl",
+                     .plan = plan.text,
                      .command = "random_binaries",
                      .binary = path_of(c, "train"),
                      .self = arena_printf(c->arena, "%s/../parc", self)};

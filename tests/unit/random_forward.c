@@ -4,6 +4,7 @@
  * The random model draws its random numbers in a forward program too: with the
  * same key the loss of the forward program is that of the training step.
  */
+#include "ir/memory.h"
 #include "passes/forward.h"
 #include "tests/unit/random.h"
 

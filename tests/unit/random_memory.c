@@ -14,6 +14,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/alias.h"
 #include "passes/memory.h"
 
 typedef struct Shadow {
@@ -30,8 +31,8 @@ enum { WORD = 2 };
  * parameter have gaps between them. */
 static int64_t word_of(const Shadow *s, const Value *v, int64_t i)
 {
-    v = live_root((Value *)v);
-    const Place *at = live_place(v);
+    v = value_root((Value *)v);
+    const Place *at = value_place(v);
     int64_t layer = type_flat_run(&v->type, &s->p->mesh) *
                     dtype_size(v->type.dtype) / WORD;
     return at->row ? i / layer * (at->row / WORD) + i % layer : i;
@@ -50,8 +51,8 @@ static int64_t first_along(const Mesh *m, int64_t rank, int a)
 static double *address(const Shadow *s, const Interp *in, const Value *v,
                        int64_t rank)
 {
-    v = live_root((Value *)v);
-    const Place *place = live_place(v);
+    v = value_root((Value *)v);
+    const Place *place = value_place(v);
     if (place->block < 0)
         return NULL;
     const Block *b = &s->plan->block[place->block];
@@ -128,7 +129,7 @@ static void scribble(const Shadow *s, const Op *op)
 
 static bool is_nowhere(Value *v)
 {
-    return live_made_as(v) != v;
+    return value_made_as(v) != v;
 }
 
 static const char *check_values(const Shadow *s, const Interp *in, int n,
@@ -154,7 +155,7 @@ static const char *watch(void *context, Interp *in, const Op *op, bool done)
     const Op *owner = op->region->owner;
     if ((owner && owner->kind == OP_fused) || is_preset(op))
         return NULL;
-    if (live_is_view(op->kind))
+    if (op_is_view(op->kind))
         return NULL;
     if (!done) {
         scribble(s, op);

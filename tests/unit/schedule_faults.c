@@ -14,7 +14,7 @@
 #include "codegen/cpu_level.h"
 #include "codegen/target.h"
 #include "ir/memory.h"
-#include "passes/pipeline.h"
+#include "driver/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"
 

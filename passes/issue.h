@@ -1,21 +1,15 @@
-/* streams.h: the order of issue of a step's statements, their events and their
- * barriers.
+/* issue.h: the order of issue of a step's statements.
  *
  * A stream runs its statements one after another; different streams run
- * concurrently, except where events order them: an event is recorded after a
- * statement, and others wait for it before they begin. The order of issue is
+ * concurrently, except where events order them (sync.h). The order of issue is
  * that of the ops, except for those that are marked done, which ops `start`
- * issue (issue.c). The pass `events` adds records, waits and barriers from the
- * addresses; hazards.c checks the result independently. A target with one
- * stream has no events.
- *
- * The header also declares the files of other passes that consider streams:
- * memory_streams.c, memory_lead.c and schedule_overlap.c.
+ * issue (issue_order.c).
  */
-#ifndef PARC_PASSES_STREAMS_H
-#define PARC_PASSES_STREAMS_H
+#ifndef PARC_PASSES_ISSUE_H
+#define PARC_PASSES_ISSUE_H
 
-#include "passes/memory.h"
+#include "ir/alias.h"
+#include "passes/pass.h"
 
 /* Where a gather is hoisted to. */
 typedef enum IssueKind {
@@ -23,7 +17,7 @@ typedef enum IssueKind {
     ISSUE_FIRST, /* before its loop: for iteration `turns` */
 } IssueKind;
 
-/* ---- issue.c, memory_streams.c ------------------------------------------- */
+/* ---- issue.c ------------------------------------------------------------- */
 
 /* A gather that is hoisted across loops: one outside of loops, or that of a
  * loop's first iterations. It is issued before another op of the region; if
@@ -63,30 +57,6 @@ bool issue_lead_has(const Ahead *ahead, const Op *op, const Lead *lead);
  * issue to that of its last reader. */
 int64_t issue_fetch_slots(const Ahead *ahead, const Op *fetch);
 
-/* The time from which compute has waited for what x accesses on its stream. */
-typedef struct Awaited {
-    int time;
-    const Op *turns; /* the outermost loop whose next iterations begin before
-                      * that time; NULL: none */
-} Awaited;
-Awaited memory_awaited(const Program *p, const Liveness *live,
-                       const Ahead *ahead, const Op *x);
-
-/* ---- issue_lead.c -------------------------------------------------------- */
-
-/* Finds the gathers to hoist across loops, by each one's prefetch distance. */
-void issue_find_leads(const Program *p, const TargetInfo *t, Ahead *ahead);
-
-/* ---- memory_lead.c ------------------------------------------------------- */
-
-/* Extends the live ranges of hoisted gathers to their issue points, and issues
- * those later for which the plan's lower bound would rise. `block` has the
- * blocks, `plan` the assignment of values to them. */
-void memory_hold_leads(const Program *p, const Liveness *live, Ahead *ahead,
-                       const MemoryPlan *plan, Block *block, int nblocks);
-
-/* ---- issue.c ------------------------------------------------------------- */
-
 /* The prefetch distance in units; of a fetch that no gather reads in
  * iterations. */
 int64_t issue_prefetch(const Op *op);
@@ -99,40 +69,28 @@ int issue_unit(const Op *op, int *distance);
  * buffer to itself. */
 bool issue_is_silent(const Op *op);
 
+/* The number of buffers of a gather in a loop with a prefetch distance:
+ * iterations in flight. An iteration gathers `units` units. The gather is
+ * issued where the unit `prefetch` units earlier begins, and its result lives
+ * until `during` units after its own begins: of prefetch + during + 1
+ * consecutive units, every units-th is this one. */
+int64_t issue_gather_slots(const Op *gather);
+
+/* ---- issue_lead.c -------------------------------------------------------- */
+
+/* Finds the gathers to hoist across loops, by each one's prefetch distance. */
+void issue_find_leads(const Program *p, const TargetInfo *t, Ahead *ahead);
+
 /* ---- issue_order.c ------------------------------------------------------- */
 
 /* Puts the statements of a step into the order of issue: adds ops early and
  * start. */
 void issue_order(Program *p, const Ahead *ahead);
 
-/* ---- meetings.c ---------------------------------------------------------- */
-
-/* Adds the ops barrier. */
-void meetings_find(Program *p);
-/* Simulates two steps and checks that no rank can read shared memory before
- * another has written it, or overwrite it before another has read it. NULL, or
- * a description of the fault. `without`: a barrier that is ignored; NULL:
- * none. */
-const char *meetings_check(const Program *p, const Op *without);
-
-/* ---- events.c ------------------------------------------------------------ */
-
-/* Checks that a program after the last pass has all waits, records and barriers
- * that it needs. NULL, or what is wrong. */
-const char *events_check(const Program *p);
-
 /* ---- schedule_overlap.c -------------------------------------------------- */
 
 /* Orders ops so that compute has work while tensor axes communicate. Requires
  * the streams of ops. */
 void schedule_overlap(Program *p);
-
-/* ---- hazards.c ----------------------------------------------------------- */
-
-/* Checks that the order of any two accesses to the same bytes from different
- * streams, at least one a write, is that of issue. NULL, or a description of
- * the first hazard: both ops and tensors. `without`: a wait that is ignored;
- * NULL: none. */
-const char *hazards_check(const Program *p, const Op *without);
 
 #endif

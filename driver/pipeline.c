@@ -3,15 +3,16 @@
  * The last program that verified is saved, so that an internal error writes a
  * file and prints a command that reproduces it.
  */
-#include "passes/pipeline.h"
+#include "driver/pipeline.h"
 
 #include <stdio.h>
 #include <time.h>
 
 #include "base/bug.h"
 #include "base/file.h"
+#include "ir/memory.h"
 #include "ir/total.h"
-#include "passes/streams.h"
+#include "passes/sync.h"
 
 const PassInfo pass_table[] = {
 #define PASS(name, meaning) {#name, meaning, pass_##name},

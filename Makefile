@@ -51,8 +51,8 @@ LEVELS = $(if $(filter x86_64,$(shell uname -m)),x86-64-v3 x86-64-v4 amx,\
            $(filter aarch64,$(shell uname -m)))
 LDLIBS = -ldnnl -fopenmp -lm -ldl
 
-DIRS = base frontend ir passes codegen driver
-SRC = $(wildcard $(addsuffix /*.c,$(DIRS)))
+DIRS = base frontend ir passes codegen report driver
+SRC = $(foreach d,$(DIRS),$(wildcard $(d)/*.c $(d)/*/*.c))
 # Parts of the runtime that every target links.
 RT_DIRS = runtime runtime/checkpoint runtime/data runtime/eval runtime/log
 RT_SHARED = $(wildcard $(addsuffix /*.c,$(RT_DIRS)))
@@ -267,7 +267,7 @@ bench-compile: all
 	$(Q)BUILD=$(BUILD) sh tests/bench/compile_time
 	$(Q)BUILD=$(BUILD) sh tests/bench/einsum
 
-lint:
+lint: $(BUILD)/parc
 	$(Q)sh scripts/lint.sh
 
 # parc prints parc.1 and the completion scripts from its option table.

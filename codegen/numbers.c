@@ -3,7 +3,7 @@
  * programs before it. */
 #include "codegen/numbers.h"
 
-#include "passes/trace.h"
+#include "passes/sync/trace.h"
 
 typedef struct Counter {
     const Program *p;

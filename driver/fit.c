@@ -11,7 +11,7 @@
  */
 #include "driver/fit.h"
 
-#include "codegen/report.h"
+#include "report/report.h"
 
 static const char *size_text(const Program *p, int64_t bytes)
 {

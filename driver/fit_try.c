@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "driver/fit.h"
-#include "ir/flops.h"
+#include "ir/analysis/flops.h"
 #include "ir/memory.h"
 
 typedef struct Try {

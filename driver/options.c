@@ -16,7 +16,7 @@
 static void list_passes(Out *o)
 {
     for (int i = -1; i < pass_count; i++)
-        out(o, "%-10s %s\n", pass_name(i), pass_meaning(i));
+        out(o, "%-19s %s\n", pass_name(i), pass_meaning(i));
 }
 
 char *command_line_text(Arena *a, int argc, char **argv)
@@ -120,9 +120,23 @@ static int choose_word(Reader *r, const OptionRow *row, Argument value,
     return choose(r, value, what, words, n);
 }
 
+/* Earlier names of passes, which scripts may still use. */
+typedef struct EarlierName {
+    const char *was, *is;
+} EarlierName;
+static const EarlierName earlier[] = {
+    {"shadow", "lowp_copies"},    {"shared", "share_params"},
+    {"shards", "fuse_scatter"},   {"rows", "fuse_embedding_grad"},
+    {"reduce", "grad_dtype"},     {"refine", "split_kv_axis"},
+    {"events", "sync"},
+};
+
 static int choose_pass(Reader *r, Argument value)
 {
     const char *names[64];
+    for (size_t i = 0; i < sizeof earlier / sizeof *earlier; i++)
+        if (strcmp(earlier[i].was, value.text) == 0)
+            value.text = earlier[i].is;
     for (int i = -1; i < pass_count; i++)
         names[i + 1] = pass_name(i);
     for (int i = 0; i <= pass_count; i++)

@@ -11,8 +11,8 @@
 #include "base/bug.h"
 #include "base/file.h"
 #include "ir/memory.h"
-#include "ir/total.h"
-#include "passes/sync.h"
+#include "ir/verify/total.h"
+#include "passes/sync/sync.h"
 
 const PassInfo pass_table[] = {
 #define PASS(name, meaning) {#name, meaning, pass_##name},

@@ -37,7 +37,7 @@
 #include "frontend/frontend.h"
 #include "ir/ir.h"
 #include "ir/path.h"
-#include "ir/roles.h"
+#include "ir/plan/roles.h"
 
 /* A name and its value. A later binding of a name hides an earlier one. Lists
  * grow only at the front: saving the head saves a scope. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "frontend/lower.h"
-#include "ir/checkpoint.h"
+#include "ir/plan/checkpoint.h"
 #include "ir/units.h"
 
 typedef VEC(Checkpoint) CheckpointList;

@@ -15,8 +15,8 @@
 
 #include "frontend/check.h"
 #include "frontend/lower.h"
-#include "ir/items.h"
-#include "ir/styles.h"
+#include "ir/plan/items.h"
+#include "ir/plan/styles.h"
 #include "ir/units.h"
 
 /* ---- the selected plan --------------------------------------------------- */

@@ -156,7 +156,7 @@ typedef enum InitKind {
     INIT_UNIFORM, /* [a, b) */
     INIT_ARANGE,  /* a, a+1, … */
     INIT_COPY,    /* a copy of its parameter, whose state it is, in its own
-                   * element type (the pass `shadow` makes such states) */
+                   * element type (the pass `lowp_copies` makes such states) */
 } InitKind;
 typedef struct Init {
     InitKind kind;
@@ -376,7 +376,7 @@ struct Program {
     struct MemoryPlan *memory; /* after `memory`; see ir/memory.h */
     const char **equal_kernel; /* of a forward program, by op id: the name of an
                                 * equal kernel of an earlier program, or NULL;
-                                * see codegen/kernel.h */
+                                * see codegen/kernel/kernel.h */
 };
 
 /* ---- ir.c: construction ------------------------------------------------ */

@@ -47,7 +47,7 @@ typedef struct Mesh {
     const char *name[MAX_AXES];
     int64_t size[MAX_AXES]; /* outermost first: rank = i0 * size[1] + i1 */
     int ntime; /* the last `ntime` axes are loop axes: one rank processes their
-                * parts in iterations (passes/turns.h) */
+                * parts in iterations (passes/microbatch/turns.h) */
 } Mesh;
 /* The number of ranks; loop axes do not count. */
 int64_t mesh_ranks(const Mesh *m);
@@ -59,8 +59,8 @@ static inline bool mesh_in_time(const Mesh *m, int axis)
 {
     return axis >= m->n - m->ntime;
 }
-/* Whether both axes are parts of one axis that the user named (pass refine):
- * "tp.kv" and "tp.rep" are parts of "tp". */
+/* Whether both axes are parts of one axis that the user named (pass
+ * split_kv_axis): "tp.kv" and "tp.rep" are parts of "tp". */
 bool mesh_same_axis(const Mesh *m, int a, int b);
 /* The axis and all other parts of the one that the user named. */
 uint32_t mesh_user_axis(const Mesh *m, int axis);

@@ -26,7 +26,7 @@
  */
 #include "passes/forward.h"
 
-#include "ir/alias.h"
+#include "ir/analysis/alias.h"
 
 #include <string.h>
 

@@ -25,9 +25,10 @@ clean() {
 }
 check "warnings are requested" test "$(echo "$warnings" | grep -e -Wall)"
 runtime="-I$root/runtime -fopenmp -ffp-contract=fast -fno-math-errno"
-for part in base frontend ir passes codegen driver; do
+for part in base frontend ir passes codegen report driver; do
     check "$part compiles for Arm" \
-        clean -O1 -I"$root" -I"$BUILD/gen" "$root/$part"/*.c
+        clean -O1 -I"$root" -I"$BUILD/gen" \
+        $(find "$root/$part" -name '*.c')
 done
 # shellcheck disable=SC2086
 check "the runtime compiles for Arm" clean -O2 $runtime "$root"/runtime/*.c \

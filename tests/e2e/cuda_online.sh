@@ -1,7 +1,7 @@
 #!/bin/sh
 # cuda_online.sh: trains with a loss over rows that a GPU streams and that
-# blocks share (codegen/kernel_online.c): the losses are the CPU's, every run
-# gives the same bits, and scores are read twice.
+# blocks share (codegen/kernel/kernel_online.c): the losses are the CPU's, every
+# run gives the same bits, and scores are read twice.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/lib_cuda.sh"
 

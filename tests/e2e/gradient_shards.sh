@@ -90,10 +90,11 @@ runs narrow 1e-2 one_narrow
 dump() {
     # shellcheck disable=SC2086
     "$PARC" examples/gpt2.pdl --target cpu --mesh 2x1 --threads 1 $sizes $f32 \
-        --stop-after shards --emit ir >"$work/shards.ir"
+        --stop-after fuse_scatter --emit ir >"$work/shards.ir"
 }
 goes_on() {
-    "$PARC" --target cpu --threads 1 --start-after shards "$work/shards.ir" \
+    "$PARC" --target cpu --threads 1 --start-after fuse_scatter \
+        "$work/shards.ir" \
         --emit json="$work/again.json" &&
         jq -S .memory "$work/two.json" >"$work/a" &&
         jq -S .memory "$work/again.json" >"$work/b" && cmp "$work/a" "$work/b"
@@ -101,7 +102,7 @@ goes_on() {
 refused() { # refused SED MESSAGE
     sed "$1" "$work/shards.ir" >"$work/other.ir"
     ! cmp -s "$work/shards.ir" "$work/other.ir" &&
-        ! "$PARC" --target cpu --threads 1 --start-after shards \
+        ! "$PARC" --target cpu --threads 1 --start-after fuse_scatter \
             -S "$work/other" "$work/other.ir" 2>"$work/said"
     cat "$work/said"
     [ ! -e "$work/other" ] && grep -q "$2" "$work/said"
@@ -114,19 +115,19 @@ check "a dump with a shard over other axes is refused" \
 check "a dump without the product of a shard is refused" \
     refused '/einsum_shard.*f32.1536, 384/d' "dc_fc"
 other_target() {
-    ! "$PARC" --target cuda --start-after shards "$work/shards.ir" \
+    ! "$PARC" --target cuda --start-after fuse_scatter "$work/shards.ir" \
         --emit plan 2>"$work/said" &&
         grep -q "the target cuda has no einsum_shard" "$work/said"
 }
 no_rows() { # an einsum that the pass does not fuse: 511 rows on two ranks
     "$PARC" examples/llama.pdl --target cpu --mesh 2x1 --threads 1 \
         -D vocab=511 -D dim=64 -D n_layers=1 -D n_heads=4 -D n_kv_heads=4 \
-        -D hidden=64 -D batch=4 -D seq=8 $f32 --stop-after shards \
+        -D hidden=64 -D batch=4 -D seq=8 $f32 --stop-after fuse_scatter \
         --emit ir >"$work/llama.ir"
     sed '/%doutput.weight = einsum{/{s/einsum{/einsum_shard{/
         s/type=f32/type=f32, axes={dp}/}' "$work/llama.ir" >"$work/other.ir"
     grep -q einsum_shard "$work/other.ir" &&
-        ! "$PARC" --target cpu --threads 1 --start-after shards \
+        ! "$PARC" --target cpu --threads 1 --start-after fuse_scatter \
             --emit plan "$work/other.ir" 2>"$work/said" &&
         grep -q "not whole rows" "$work/said"
 }

@@ -7,7 +7,7 @@
  * An operator that has a gradient rule but no row fails the test.
  */
 #include "base/bug.h"
-#include "passes/gradients.h"
+#include "passes/autodiff/gradients.h"
 #include "tests/unit/autodiff_check.h"
 #include "tests/unit/check.h"
 

@@ -3,7 +3,7 @@
  */
 #include <math.h>
 
-#include "passes/maxflow.h"
+#include "passes/recompute/maxflow.h"
 #include "tests/unit/autodiff_check.h"
 #include "tests/unit/check.h"
 

@@ -15,7 +15,7 @@
 
 #include "base/bug.h"
 #include "base/file.h"
-#include "codegen/target.h"
+#include "codegen/target/target.h"
 #include "driver/pipeline.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"

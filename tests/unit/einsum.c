@@ -8,7 +8,7 @@
  * with strides that cuBLASLt and oneDNN accept.
  */
 #include "codegen/contraction.h"
-#include "codegen/target.h"
+#include "codegen/target/target.h"
 #include "tests/unit/autodiff_check.h"
 #include "tests/unit/check.h"
 

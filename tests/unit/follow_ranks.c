@@ -3,7 +3,7 @@
  * none of the reasons that the passes recorded. */
 #include "tests/unit/follow_ranks.h"
 
-#include "passes/trace.h"
+#include "passes/sync/trace.h"
 
 #include <string.h>
 

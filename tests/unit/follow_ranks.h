@@ -2,8 +2,8 @@
 #ifndef PARC_TESTS_FOLLOW_RANKS_H
 #define PARC_TESTS_FOLLOW_RANKS_H
 
-#include "passes/issue.h"
-#include "passes/sync.h"
+#include "passes/schedule/issue.h"
+#include "passes/sync/sync.h"
 
 /* Simulates two steps of all ranks of a program for the CPU, with a vector
  * clock for each rank. A rank may access a word of shared memory, or read

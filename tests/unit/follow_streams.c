@@ -11,7 +11,7 @@
  */
 #include "tests/unit/follow_streams.h"
 
-#include "passes/trace.h"
+#include "passes/sync/trace.h"
 #include "tests/unit/random.h"
 
 #include <stdlib.h>

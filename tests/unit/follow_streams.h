@@ -3,8 +3,8 @@
 #ifndef PARC_TESTS_FOLLOW_STREAMS_H
 #define PARC_TESTS_FOLLOW_STREAMS_H
 
-#include "passes/issue.h"
-#include "passes/sync.h"
+#include "passes/schedule/issue.h"
+#include "passes/sync/sync.h"
 
 /* Simulates a step in the order number `order`. The first FOLLOW_FIXED orders
  * give the streams fixed priorities, later ones are random. From its start to

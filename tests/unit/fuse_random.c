@@ -13,8 +13,8 @@
 #include <stdlib.h>
 
 #include "base/bug.h"
-#include "codegen/kernel.h"
-#include "codegen/target.h"
+#include "codegen/kernel/kernel.h"
+#include "codegen/target/target.h"
 #include "passes/pass.h"
 #include "runtime/parc_math.h"
 #include "tests/unit/fuse_tools.h"

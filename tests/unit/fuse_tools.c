@@ -10,9 +10,9 @@
 
 #include "base/bug.h"
 #include "base/file.h"
-#include "codegen/kernel.h"
-#include "codegen/target.h"
-#include "ir/interp.h"
+#include "codegen/kernel/kernel.h"
+#include "codegen/target/target.h"
+#include "ir/interp/interp.h"
 #include "passes/pass.h"
 #include "tests/unit/random.h"
 

@@ -14,11 +14,11 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "codegen/target.h"
-#include "ir/alias.h"
-#include "passes/liveness.h"
-#include "passes/memory.h"
-#include "passes/trace.h"
+#include "codegen/target/target.h"
+#include "ir/analysis/alias.h"
+#include "passes/schedule/liveness.h"
+#include "passes/memory/memory.h"
+#include "passes/sync/trace.h"
 #include "tests/unit/check.h"
 #include "tests/unit/pdl_program.h"
 

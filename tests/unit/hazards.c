@@ -14,8 +14,8 @@
 
 #include "base/bug.h"
 #include "base/file.h"
-#include "codegen/target.h"
-#include "passes/sync.h"
+#include "codegen/target/target.h"
+#include "passes/sync/sync.h"
 #include "tests/unit/check.h"
 #include "tests/unit/follow_ranks.h"
 #include "tests/unit/pdl_program.h"

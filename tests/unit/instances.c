@@ -1,12 +1,12 @@
 /* instances.c: checks which instances of hand-written device code a program
  * needs: copies of the code for constant types and sizes, which
- * codegen/cuda_instances.c makes.
+ * codegen/cuda/cuda_instances.c makes.
  *
  *   instances              checks
  *   instances --text       prints the instances that tests/standin/
  *                          device_cases.h needs, for device_test.c
  */
-#include "codegen/cuda.h"
+#include "codegen/cuda/cuda.h"
 
 #include <stdio.h>
 #include <string.h>

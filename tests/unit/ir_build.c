@@ -1,9 +1,9 @@
 /* ir_build.c: tests the construction and modification of programs: builder,
  * loops, clones, names, removal of dead ops, readers, flops. */
 #include "check.h"
-#include "ir/flops.h"
-#include "ir/readers.h"
-#include "ir/uses.h"
+#include "ir/analysis/flops.h"
+#include "ir/analysis/readers.h"
+#include "ir/analysis/uses.h"
 #include "tests/unit/ir_tools.h"
 
 static const char *text_of(Program *p)

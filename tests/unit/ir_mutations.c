@@ -11,7 +11,7 @@
  */
 #include "base/file.h"
 #include "check.h"
-#include "codegen/target.h"
+#include "codegen/target/target.h"
 #include "driver/pipeline.h"
 #include "tests/unit/ir_mutants.h"
 #include "tests/unit/pdl_program.h"

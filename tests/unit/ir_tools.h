@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/parse.h"
+#include "ir/text/parse.h"
 
 /* Reads a printed program; on an error prints it and ends the test. */
 static inline Program *tool_parse(Arena *a, const char *text)

@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "codegen/cuda.h"
-#include "codegen/cuda_kernel.h"
-#include "codegen/target.h"
+#include "codegen/cuda/cuda.h"
+#include "codegen/cuda/cuda_kernel.h"
+#include "codegen/target/target.h"
 #include "tests/unit/fuse_tools.h"
 
 #define MANY (((int64_t)1 << 31) + 4096)

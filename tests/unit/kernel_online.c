@@ -1,12 +1,12 @@
 /* kernel_online.c: checks which phases of a kernel merge into the previous
  * phase, and which stay. A phase is a part of the work on a row, with at most
- * one loop over its columns (codegen/kernel.h). A softmax then needs two phases
- * instead of three, since its sum is scaled when the maximum changes (online
- * softmax). tests/e2e/cuda_kernels.sh compares the numbers. */
+ * one loop over its columns (codegen/kernel/kernel.h). A softmax then needs two
+ * phases instead of three, since its sum is scaled when the maximum changes
+ * (online softmax). tests/e2e/cuda_kernels.sh compares the numbers. */
 #include <string.h>
 
-#include "codegen/cuda_kernel.h"
-#include "codegen/target.h"
+#include "codegen/cuda/cuda_kernel.h"
+#include "codegen/target/target.h"
 #include "tests/unit/fuse_tools.h"
 
 enum { ROWS = 3, COLUMNS = 40 };

@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "codegen/cuda.h"
-#include "codegen/cuda_kernel.h"
-#include "codegen/target.h"
+#include "codegen/cuda/cuda.h"
+#include "codegen/cuda/cuda_kernel.h"
+#include "codegen/target/target.h"
 #include "runtime/cuda/rt_block_memory.h"
 #include "tests/standin/engine.h"
 #include "tests/unit/fuse_tools.h"

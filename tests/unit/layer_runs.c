@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/bug.h"
-#include "codegen/target.h"
+#include "codegen/target/target.h"
 #include "frontend/frontend.h"
 #include "ir/path.h"
 #include "passes/pass.h"

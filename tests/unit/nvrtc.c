@@ -1,11 +1,11 @@
 /* nvrtc.c: tests the parser of the CUDA compiler's log, and, where NVRTC is
  * installed, a compilation. */
-#include "codegen/nvrtc.h"
+#include "codegen/cuda/nvrtc.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "codegen/nvrtc_log.h"
+#include "codegen/cuda/nvrtc_log.h"
 #include "tests/unit/check.h"
 
 static const char kernels_cu[] = "#include \"parc_device.h\"\n"

@@ -7,7 +7,7 @@
  * in the interpreter, for every element of every float operand. Loops, which
  * have no row in the table of samples, are built by hand.
  */
-#include "passes/gradients.h"
+#include "passes/autodiff/gradients.h"
 #include "passes/pass.h"
 #include "tests/unit/check.h"
 #include "tests/unit/op_samples.h"

@@ -11,7 +11,7 @@
  * Conversions follow: from every placement of a small tensor to every other.
  */
 #include "ir/rules.h"
-#include "passes/reshard.h"
+#include "passes/sharding/reshard.h"
 #include "tests/unit/check.h"
 #include "tests/unit/op_samples.h"
 

@@ -12,7 +12,7 @@
 #ifndef PARC_TESTS_UNIT_RANDOM_H
 #define PARC_TESTS_UNIT_RANDOM_H
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "ir/ir.h"
 
 /* ---- numbers ---- */

@@ -14,8 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "ir/alias.h"
-#include "passes/memory.h"
+#include "ir/analysis/alias.h"
+#include "passes/memory/memory.h"
 
 typedef struct Shadow {
     const Program *p;

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "passes/autodiff.h"
+#include "passes/autodiff/autodiff.h"
 
 /* ---- numbers (splitmix64) ---------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/interp_impl.h"
+#include "ir/interp/interp_impl.h"
 #include "runtime/parc_random.h"
 #include "runtime/rt.h"
 #include "tests/unit/check.h"

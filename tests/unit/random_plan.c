@@ -5,9 +5,9 @@
  * never conflict, or, in some plans, if it can be padded. FSDP units may have
  * any sizes: runs are padded.
  */
-#include "ir/items.h"
-#include "ir/styles.h"
-#include "passes/pad.h"
+#include "ir/plan/items.h"
+#include "ir/plan/styles.h"
+#include "passes/sharding/pad.h"
 #include "tests/unit/random.h"
 
 #include <stdio.h>

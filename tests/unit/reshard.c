@@ -5,7 +5,7 @@
  * target, and no conversion costs more than the one through Replicate. A table
  * lists the important conversions by name.
  */
-#include "passes/reshard.h"
+#include "passes/sharding/reshard.h"
 
 #include "check.h"
 #include "base/diag.h"

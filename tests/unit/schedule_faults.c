@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "codegen/cpu_level.h"
-#include "codegen/target.h"
+#include "codegen/target/target.h"
 #include "ir/memory.h"
 #include "driver/pipeline.h"
 #include "tests/unit/check.h"

@@ -1,0 +1,390 @@
+/* cuda_instances.c: instantiates the hand-written kernels that a program needs
+ * (attention, embedding, copies; runtime/cuda, files *.cuh).
+ *
+ * A file of device code is included once for each instance, after the macros
+ * that parameterize it: sizes that should be constants, types, names. Instances
+ * depend on types and sizes of ops only; layers of a model and ranks of a mesh
+ * share them.
+ *
+ *   #define EMBEDDING_BYTES 16
+ *   #define EMBEDDING_NAME(kernel) kernel##_16
+ *   #include "embedding.cuh"
+ *   #undef EMBEDDING_BYTES
+ *   #undef EMBEDDING_NAME
+ */
+#include <string.h>
+
+#include "codegen/c_text.h"
+#include "codegen/contraction.h"
+#include "codegen/cuda/cuda.h"
+#include "codegen/numbers.h"
+#include "runtime/cuda/rt_attention_plan.h"
+#include "runtime/cuda/rt_instances.h"
+
+typedef struct Macro {
+    const char *name, *value;
+} Macro;
+
+enum { MAX_MACROS = 32 };
+
+typedef struct Instances {
+    Out *o;
+    const Program *p;
+    CudaKernels *kernels;
+    Arena *arena;
+    VEC(const char *) done; /* instances written so far */
+    int nmacros;
+    Macro macro[MAX_MACROS]; /* macros of the instance being written */
+} Instances;
+
+/* The names of a float type in device code. */
+typedef struct FloatName {
+    const char *name, *element, *tile;
+    int bytes;
+} FloatName;
+
+static FloatName float_name(DType t)
+{
+    static const FloatName of[] = {
+        [DT_F32] = {"f32", "float", "TILE_F32", 4},
+        [DT_BF16] = {"bf16", "parc_bf16", "TILE_BF16", 2},
+        [DT_F16] = {"f16", "parc_f16", "TILE_F16", 2},
+        [DT_I32] = {0},
+        [DT_I64] = {0},
+    };
+    return of[t];
+}
+
+/* ---- one instance -------------------------------------------------------- */
+
+/* Begins an instance. Returns false if the file already contains it. */
+static bool begin(Instances *in, const char *name)
+{
+    for (int i = 0; i < in->done.n; i++)
+        if (!strcmp(in->done.at[i], name))
+            return false;
+    vec_push(in->arena, &in->done, name);
+    in->nmacros = 0;
+    return true;
+}
+
+static void define(Instances *in, const char *name, const char *value)
+{
+    in->macro[in->nmacros++] = (Macro){name, value};
+}
+
+static void define_number(Instances *in, const char *name, int64_t value)
+{
+    define(in, name, arena_printf(in->arena, "%lld", (long long)value));
+}
+
+static void include(Instances *in, const char *file)
+{
+    out_line(in->o, "");
+    for (int i = 0; i < in->nmacros; i++)
+        out_line(in->o, "#define %s %s", in->macro[i].name, in->macro[i].value);
+    out_line(in->o, "#include \"%s\"", file);
+    for (int i = 0; i < in->nmacros; i++) {
+        const char *name = in->macro[i].name;
+        out_line(in->o, "#undef %.*s", (int)strcspn(name, "("), name);
+    }
+}
+
+static void kernel(Instances *in, const char *name, const char *suffix)
+{
+    cuda_kernel_number(in->kernels,
+                       arena_printf(in->arena, "%s_%s", name, suffix));
+}
+
+/* ---- kinds of instances -------------------------------------------------- */
+
+typedef struct AttentionKind {
+    DType dtype;
+    int64_t d, e; /* columns of a head in q and k, and in v */
+    bool causal, drop;
+} AttentionKind;
+
+static AttentionPlan attention_plan(const AttentionKind *k, int64_t room)
+{
+    AttentionPlan p;
+    rt_attention_plan(&p, k->dtype != DT_F32, float_name(k->dtype).name, k->d,
+                      k->e, k->causal, k->drop, room);
+    return p;
+}
+
+/* `twin`: "_tight" for the variant with less shared memory, or "". */
+static void attention_macros(Instances *in, const char *suffix,
+                             const char *twin, const AttentionKind *k)
+{
+    FloatName f = float_name(k->dtype);
+    define(in, "ATTENTION_NAME(kernel)",
+           arena_printf(in->arena, "attention_##kernel##%s_%s", twin, suffix));
+    define(in, "ATTENTION_TYPE", f.tile);
+    define(in, "ATTENTION_ELEMENT", f.element);
+    define(in, "ATTENTION_READ",
+           arena_printf(in->arena, "parc_read_%s", f.name));
+    define_number(in, "ATTENTION_D", k->d);
+    define_number(in, "ATTENTION_E", k->e);
+    define_number(in, "ATTENTION_CAUSAL", k->causal);
+    define_number(in, "ATTENTION_DROP", k->drop);
+}
+
+/* The macros for the tile sizes of a kernel; defining them also selects it. */
+static void tile_macros(Instances *in, int which, const AttentionPlan *p)
+{
+    static const char *const name[][2] = {
+        {"FORWARD", "KEYS"}, {"QUERY", "KEYS"}, {"KEY", "QUERIES"}};
+    const AttentionTiles *t = &p->tiles[which];
+    const char *prefix = name[which][0];
+    Arena *a = in->arena;
+    define_number(in, arena_printf(a, "%s_ROWS", prefix), t->rows);
+    define_number(in, arena_printf(a, "%s_WARPS", prefix), t->warps);
+    define_number(in, arena_printf(a, "%s_THREADS", prefix), t->warps * 32);
+    define_number(in, arena_printf(a, "%s_BLOCKS", prefix), t->blocks);
+    define_number(in, arena_printf(a, "%s_%s", prefix, name[which][1]),
+                  t->step);
+    if (which == ATTENTION_KEY)
+        define_number(in, "KEY_PARTS", t->parts);
+}
+
+static void attention_kernel(Instances *in, int which, const AttentionPlan *p)
+{
+    char symbol[RT_SYMBOL];
+    rt_attention_symbol(symbol, sizeof symbol, which, p);
+    cuda_kernel_number(in->kernels, arena_strdup(in->arena, symbol));
+}
+
+static void attention_forward(Instances *in, const AttentionKind *k)
+{
+    AttentionPlan p = attention_plan(k, RT_BLOCK_MOST);
+    const char *suffix = arena_strdup(in->arena, p.suffix);
+    if (!begin(in, suffix))
+        return;
+    attention_macros(in, suffix, "", k);
+    tile_macros(in, ATTENTION_FORWARD, &p);
+    include(in, "attention.cuh");
+    attention_kernel(in, ATTENTION_FORWARD, &p);
+}
+
+/* The backward pass is an instance of its own, since a program without
+ * gradients does not need it. */
+static void attention_grad(Instances *in, const AttentionKind *k)
+{
+    AttentionPlan p = attention_plan(k, RT_BLOCK_MOST);
+    AttentionPlan least = attention_plan(k, RT_BLOCK_LEAST);
+    const char *suffix = arena_strdup(in->arena, p.suffix);
+    if (!begin(in, arena_printf(in->arena, "%s grad", suffix)))
+        return;
+    attention_macros(in, suffix, "", k);
+    define_number(in, "DELTA_THREADS", ATTENTION_DELTA_THREADS);
+    tile_macros(in, ATTENTION_QUERY, &p);
+    tile_macros(in, ATTENTION_KEY, &p);
+    include(in, "attention_grad.cuh");
+    kernel(in, "attention_delta", suffix);
+    attention_kernel(in, ATTENTION_QUERY, &p);
+    attention_kernel(in, ATTENTION_KEY, &p);
+    if (!least.tight[ATTENTION_QUERY] && !least.tight[ATTENTION_KEY])
+        return;
+    in->nmacros = 0;
+    attention_macros(in, suffix, "_tight", k);
+    for (int i = ATTENTION_QUERY; i <= ATTENTION_KEY; i++)
+        if (least.tight[i])
+            tile_macros(in, i, &least);
+    include(in, "attention_grad.cuh");
+    for (int i = ATTENTION_QUERY; i <= ATTENTION_KEY; i++)
+        if (least.tight[i])
+            attention_kernel(in, i, &least);
+}
+
+static void attention_op(Instances *in, const Op *op)
+{
+    bool grad = op_is_attention_grad(op->kind);
+    Value *const *qkv = op->arg + (grad ? 1 : 0);
+    const Mesh *m = &in->p->mesh;
+    bool drop = op->kind == OP_attention_dropout ||
+                op->kind == OP_attention_dropout_grad;
+    AttentionKind kind = {.dtype = qkv[0]->type.dtype,
+                          .d = type_local_dim(&qkv[0]->type, m, 3),
+                          .e = type_local_dim(&qkv[2]->type, m, 3),
+                          .causal = op->attr[0].i != 0,
+                          .drop = drop};
+    if (grad)
+        attention_grad(in, &kind);
+    else
+        attention_forward(in, &kind);
+}
+
+static void embedding(Instances *in, int64_t row_bytes)
+{
+    const char *unit =
+        arena_printf(in->arena, "%d", rt_instance_unit(row_bytes));
+    if (!begin(in, arena_printf(in->arena, "embedding %s", unit)))
+        return;
+    define(in, "EMBEDDING_BYTES", unit);
+    define(in, "EMBEDDING_NAME(kernel)",
+           arena_printf(in->arena, "kernel##_%s", unit));
+    include(in, "embedding.cuh");
+    kernel(in, "embedding", unit);
+}
+
+static void embedding_grad(Instances *in, DType dtype, int64_t width)
+{
+    FloatName f = float_name(dtype);
+    int columns = rt_instance_columns(width, f.bytes);
+    const char *suffix = arena_printf(in->arena, "%s_%d", f.name, columns);
+    if (!begin(in, arena_printf(in->arena, "embedding_grad %s", suffix)))
+        return;
+    define(in, "EMBEDDING_NAME(kernel)",
+           arena_printf(in->arena, "kernel##_%s", suffix));
+    define(in, "EMBEDDING_ELEMENT", f.element);
+    define(in, "EMBEDDING_READ",
+           arena_printf(in->arena, "parc_read_%s", f.name));
+    define_number(in, "EMBEDDING_COLUMNS", columns);
+    include(in, "embedding_grad.cuh");
+    kernel(in, "embedding_grad", suffix);
+}
+
+/* Instantiates copies in units of 2 to 16 bytes: the alignment of addresses
+ * decides at run time which one is used. */
+static void copies(Instances *in)
+{
+    for (int bytes = 2; bytes <= 16; bytes *= 2) {
+        const char *unit = arena_printf(in->arena, "%d", bytes);
+        if (!begin(in, arena_printf(in->arena, "copy %s", unit)))
+            return;
+        define(in, "COPY_BYTES", unit);
+        define(in, "COPY_NAME(kernel)",
+               arena_printf(in->arena, "kernel##_%s", unit));
+        include(in, "copy.cuh");
+        kernel(in, "copy_box", unit);
+        if (bytes < 16)
+            kernel(in, "copy_turn", unit);
+    }
+}
+
+static void split_key(Instances *in)
+{
+    if (!begin(in, "split_key"))
+        return;
+    include(in, "split_key.cuh");
+    cuda_kernel_number(in->kernels, "split_key");
+}
+
+/* "{{4, 1, 1, 0}, {8, 0, 4, 1}, {0, 0, 0, 0}}": never empty. */
+static const char *letters_text(Instances *in, const Contraction *c)
+{
+    const char *text = "{";
+    for (int i = 0; i < c->nletters; i++) {
+        const Letter *l = &c->letter[i];
+        text = arena_printf(in->arena, "%s{%lld, %lld, %lld, %lld}, ", text,
+                            (long long)l->size, (long long)l->c,
+                            (long long)l->a, (long long)l->b);
+    }
+    return arena_printf(in->arena, "%s{0, 0, 0, 0}}", text);
+}
+
+static void contract(Instances *in, const Op *op)
+{
+    static const char *const side[] = {"A", "B", "C"};
+    Contraction c;
+    contraction_of(in->p, op, &c);
+    if (!c.plain)
+        return;
+    int64_t letter[MAX_LETTERS][4];
+    int kept = 0;
+    for (int i = 0; i < c.nletters; i++) {
+        const Letter *l = &c.letter[i];
+        memcpy(letter[i], (int64_t[]){l->size, l->c, l->a, l->b},
+               sizeof letter[i]);
+        kept += l->c != 0;
+    }
+    char symbol[RT_SYMBOL];
+    FloatName f[3];
+    const char *names[3];
+    for (int i = 0; i < 3; i++) {
+        f[i] = float_name(c.type[i]);
+        names[i] = f[i].name;
+    }
+    rt_instance_contract(symbol, names, c.nletters,
+                         (const int64_t(*)[4])letter);
+    const char *name = arena_strdup(in->arena, symbol);
+    if (!begin(in, name))
+        return;
+    define(in, "CONTRACT_NAME", name);
+    for (int i = 0; i < 3; i++)
+        define(in, arena_printf(in->arena, "CONTRACT_%s", side[i]),
+               f[i].element);
+    define(in, "CONTRACT_READ_A",
+           arena_printf(in->arena, "parc_read_%s", names[0]));
+    define(in, "CONTRACT_READ_B",
+           arena_printf(in->arena, "parc_read_%s", names[1]));
+    define(in, "CONTRACT_WRITE",
+           arena_printf(in->arena, "parc_write_%s", names[2]));
+    define_number(in, "CONTRACT_KEPT", kept);
+    define_number(in, "CONTRACT_SUMMED", c.nletters - kept);
+    define(in, "CONTRACT_LETTERS", letters_text(in, &c));
+    include(in, "contract.cuh");
+    cuda_kernel_number(in->kernels, name);
+}
+
+/* ---- all instances of a program ------------------------------------------ */
+
+static void instances_of(Instances *in, const Op *op)
+{
+    const Mesh *m = &in->p->mesh;
+    if (op_is_attention(op->kind) || op_is_attention_grad(op->kind)) {
+        attention_op(in, op);
+        return;
+    }
+    switch ((int)op->kind) {
+    case OP_embedding: {
+        const Type *table = &op->arg[0]->type;
+        embedding(in, type_local_dim(table, m, 1) * dtype_size(table->dtype));
+        return;
+    }
+    case OP_embedding_grad:
+        embedding_grad(in, op->arg[0]->type.dtype,
+                       type_local_dim(&op->out[0]->type, m, 1));
+        return;
+    case OP_split_key:
+        split_key(in);
+        return;
+    case OP_einsum:
+        contract(in, op);
+        return;
+    case OP_copy:
+    case OP_transpose:
+    case OP_slice:
+    case OP_pad:
+    case OP_concat:
+    case OP_take_part:
+    case OP_take_share:
+        copies(in);
+        return;
+    }
+    if (op_is_collective(op->kind))
+        copies(in); /* parts that are not contiguous are packed */
+}
+
+static void region(Instances *in, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            region(in, op->body);
+        else
+            instances_of(in, op);
+    }
+}
+
+static void program(const Program *p, void *context)
+{
+    Instances *in = context;
+    in->p = p;
+    region(in, p->step);
+}
+
+void cuda_instances_emit(Out *cu, const Program *p, CudaKernels *k)
+{
+    Instances in = {.o = cu, .kernels = k, .arena = p->arena};
+    programs_each(p, program, &in);
+}

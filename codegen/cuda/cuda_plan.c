@@ -1,0 +1,479 @@
+/* cuda_plan.c: decides how a fused op runs on a GPU: threads, blocks, vectors,
+ * and what is kept on the chip. The decision depends on shapes only, so that
+ * sums are the same on every run.
+ *
+ *   y = x * rsqrt(mean(x * x)) * w      x: bf16[8, 256, 4096]
+ *
+ * becomes a row kernel: 2048 rows of 4096 columns. A thread accesses 16 bytes
+ * at a time, 8 elements. Two phases need x, which takes half a register for
+ * each element; a block of 128 threads has 32 elements for each thread, in 4
+ * slots of one vector each:
+ *
+ *   PARC_KERNEL(128) k14_norm(…)
+ *   {
+ *       const int t = thread_index();
+ *       const int64_t i0 = block_index();
+ *       uint32_t kept0[4][4];
+ *       float r2 = 0.0f;
+ *       for (int s = 0; s < 4; s++) {
+ *           const int j = (s * 128 + t) * 8;
+ *           parc_read_words(kept0[s], x + i0 * 4096 + j, 4);
+ *           …  r2 += t1;
+ *       }
+ *       block_put(warp_sum(r2), sum2); block_barrier(); …
+ *       for (int s = 0; s < 4; s++) {
+ *           …  parc_write_bf16(y + i0 * 4096 + j, out1, 8);
+ *
+ * A row that does not fit in registers is kept in shared memory; each thread
+ * accesses only its own columns there, so that no barrier is needed. A longer
+ * row is re-read in each phase; kernel_online.c then removes phases that only
+ * subtract a maximum. Without row reductions the elements are one flat
+ * range of vectors. With sums over rows each block gets a part of the rows; if
+ * there are several parts, a second kernel, k14_norm_combine, adds them.
+ *
+ * A kernel that needs more shared memory than every GPU has (rt_block_memory.h)
+ * is planned twice; the variant k14_norm_tight streams the row, or sums columns
+ * in the workspace.
+ */
+#include "codegen/cuda/cuda_kernel.h"
+
+#include "base/bug.h"
+#include "runtime/cuda/rt_block_memory.h"
+
+/* Sizes for a current GPU: 132 multiprocessors with 2 blocks or 1024 threads
+ * each. */
+enum {
+    FILL_BLOCKS = 264,
+    FILL_THREADS = 132 * 1024,
+    FLAT_THREADS = 256,
+    SUM_THREADS = 512,    /* most threads of a block of a flat kernel with
+                           * sums */
+    FLAT_RESIDENT = 1024, /* resident threads per multiprocessor for a flat
+                           * kernel with sums: 64 registers for each thread */
+    ROW_WARPS = 8,        /* most warps of a block if each warp processes one
+                           * row at a time */
+    PART_WORK = 8192,     /* least elements in a part of the summed rows */
+    LIVE_FLOATS = 32,     /* most floats of a row in one thread's registers */
+    FEW_FLOATS = 16,      /* instead of LIVE_FLOATS in a block of 1024 threads,
+                           * which have 64 registers each */
+    MAX_SLOTS = 4,        /* most vectors of a row for one thread, if no values
+                           * are kept and the block can have more threads */
+    SUM_BYTES = 256, /* most static shared memory for one sum across warps:
+                      * declare_sums in cuda_kernel.c */
+};
+
+static int64_t product(const Space *s, uint32_t axes)
+{
+    int64_t n = 1;
+    for (int a = 0; a < s->naxes; a++)
+        if (axes >> a & 1)
+            n *= s->size[a];
+    return n;
+}
+
+static int64_t divide_up(int64_t n, int64_t by)
+{
+    return (n + by - 1) / by;
+}
+
+/* ---- sizes --------------------------------------------------------------- */
+
+/* Sets units, rows, columns and lanes. space_build (passes/fusion/fuse_space.h)
+ * splits a long axis into blocks for a CPU's cache; here the blocks are merged.
+ */
+static void set_sizes(CudaPlan *c)
+{
+    const Space *s = &c->k->space;
+    c->inner = kernel_inner_axis(c->k);
+    c->merged = s->block;
+    uint32_t merged = s->block >= 0 ? 1u << s->block : 0;
+    uint32_t pair = s->pair >= 0 ? 1u << s->pair : 0;
+    c->length = c->inner >= 0 ? s->size[c->inner] : 1;
+    if (s->block >= 0)
+        c->length = (s->size[s->block] - 1) * SPACE_BLOCK +
+                    (s->tail ? s->tail : SPACE_BLOCK);
+    c->kept = s->kept & ~merged;
+    c->summed = s->summed & ~merged;
+    c->outer = s->column & ~pair;
+    if (c->inner >= 0)
+        c->outer &= ~(1u << c->inner);
+    c->units = product(s, c->kept);
+    c->rows = product(s, c->summed);
+    c->columns = product(s, c->outer) * c->length;
+    c->lanes = kernel_lanes(c->k, s->column);
+}
+
+/* ---- sums over all elements ---------------------------------------------- */
+
+static bool is_used_once(const Kernel *k, int instr)
+{
+    int uses = 0;
+    for (int i = 0; i < k->ninstrs; i++)
+        for (int a = 0; a < k->instr[i].nargs; a++)
+            uses += k->instr[i].code != KERNEL_REDUCE &&
+                    k->instr[i].code != KERNEL_TOTAL &&
+                    k->instr[i].arg[a] == instr;
+    for (int r = 0; r < k->nroots; r++)
+        uses += k->root[r].kind != ROOT_REDUCE && k->root[r].instr == instr;
+    return uses == 1;
+}
+
+/* A total of row sums is one sum over all elements: no row reduction is
+ * needed. */
+static void fold_total(Kernel *k, KernelRoot *total)
+{
+    const KernelInstr *row = &k->instr[total->instr];
+    if (total->kind != ROOT_TOTAL || row->code != KERNEL_REDUCE ||
+        row->op != k->instr[total->target].op || !is_used_once(k, total->instr))
+        return;
+    int reduce = 0;
+    while (k->root[reduce].kind != ROOT_REDUCE ||
+           k->root[reduce].target != total->instr)
+        reduce++;
+    total->instr = k->root[reduce].instr;
+    total->element = true;
+    total->phase = k->root[reduce].phase;
+    for (int r = reduce; r + 1 < k->nroots; r++)
+        k->root[r] = k->root[r + 1];
+    k->nroots--;
+}
+
+static void set_totals(CudaPlan *c)
+{
+    Kernel *k = c->k;
+    for (int r = k->nroots; r-- > 0;)
+        fold_total(k, &k->root[r]);
+    c->uniform = NEW_ARRAY(c->p->arena, bool, k->ntotals + 1);
+    c->totals = k->ntotals > 0;
+    for (int r = 0; r < k->nroots; r++) {
+        const KernelRoot *root = &k->root[r];
+        if (!root->epilogue && root->phase >= c->nphases)
+            c->nphases = root->phase + 1;
+        if (root->kind == ROOT_TOTAL)
+            c->uniform[k->instr[root->target].accumulator] = !root->element;
+    }
+    int64_t stride = 1;
+    for (int a = k->space.naxes; a-- > 0;) {
+        if (!(k->space.column >> a & 1) || a == c->merged)
+            continue;
+        for (int i = 0; i < k->ntotals; i++)
+            k->total[i].stride[a] = stride;
+        stride *= a == c->inner ? c->length : k->space.size[a];
+    }
+}
+
+static int column_totals(const CudaPlan *c)
+{
+    int n = 0;
+    for (int i = 0; i < c->k->ntotals; i++)
+        n += c->k->total[i].columns;
+    return n;
+}
+
+static void set_form(CudaPlan *c)
+{
+    bool reduces = c->nphases > 1;
+    for (int r = 0; r < c->k->nroots; r++)
+        reduces |= c->k->root[r].kind == ROOT_REDUCE;
+    c->form = reduces ? CUDA_ROWS : CUDA_FLAT;
+    if (!reduces && column_totals(c))
+        c->form = c->outer || column_totals(c) < c->k->ntotals ? CUDA_ROWS
+                                                               : CUDA_TILES;
+    for (int i = 0; i < c->k->ntotals && c->form == CUDA_FLAT; i++)
+        c->uniform[i] = false; /* only the thread of the row's first column
+                                * adds the row's term */
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+/* Registers per element of the row for kept values and column sums; both lanes
+ * of a pair count. */
+static double live_floats(const CudaPlan *c)
+{
+    const Kernel *k = c->k;
+    double floats = column_totals(c) * c->lanes;
+    for (int i = 0; i < k->ninstrs; i++) {
+        if (!c->keep[i])
+            continue;
+        bool half = k->instr[i].code == KERNEL_LOAD &&
+                    dtype_size(k->instr[i].dtype) == 2;
+        floats += kernel_lanes(k, k->instr[i].axes) * (half ? 0.5 : 1);
+    }
+    return floats;
+}
+
+/* Dynamic shared memory available to a block with `block_memory` in total. */
+static int64_t room_of(const CudaPlan *c, int64_t block_memory)
+{
+    int sums = c->k->ntotals;
+    for (int r = 0; r < c->k->nroots; r++)
+        sums += c->k->root[r].kind == ROOT_REDUCE;
+    return block_memory - (int64_t)sums * SUM_BYTES;
+}
+
+/* Assigns offsets in shared memory to kept values and column sums. */
+static int64_t shared_row(CudaPlan *c)
+{
+    const Kernel *k = c->k;
+    int64_t bytes = 0;
+    for (int i = 0; i < k->ninstrs; i++) {
+        if (!c->keep[i])
+            continue;
+        bool half = k->instr[i].code == KERNEL_LOAD &&
+                    dtype_size(k->instr[i].dtype) == 2;
+        int64_t size = half ? 2 : dtype_size(k->instr[i].dtype);
+        c->keep_at[i] = bytes;
+        bytes += divide_up(c->columns * kernel_lanes(k, k->instr[i].axes) *
+                               (size < 4 && !half ? 4 : size),
+                           16) *
+                 16;
+    }
+    c->sums_at = bytes;
+    return bytes + column_totals(c) * c->columns * c->lanes * 4;
+}
+
+static int row_slots(const CudaPlan *c, int group)
+{
+    return (int)divide_up(c->columns, (int64_t)group * c->vector);
+}
+
+static bool is_too_much(const CudaPlan *c, int group, double live)
+{
+    int64_t slots = divide_up(c->columns, (int64_t)group * c->vector);
+    if (live == 0)
+        return slots > MAX_SLOTS;
+    return (double)slots * c->vector * live >
+           (group < 1024 ? LIVE_FLOATS : FEW_FLOATS);
+}
+
+/* Whether the loads, random numbers, stores and sums of a phase, for two
+ * vectors, use most of 64 registers. */
+static bool is_crowded(const CudaPlan *c)
+{
+    enum { FLOATS = 48 };
+    const Kernel *k = c->k;
+    int most = 0;
+    for (int p = 0; p < c->nphases; p++) {
+        const CudaPhase *phase = &c->phase[p];
+        int lanes = 0;
+        for (int i = 0; i < phase->nsteps; i++) {
+            const KernelInstr *instr = &k->instr[phase->step[i].instr];
+            if (!phase->step[i].kept && (instr->code == KERNEL_LOAD ||
+                                         instr->code == KERNEL_RANDOM))
+                lanes += kernel_lanes(k, instr->axes);
+        }
+        for (int r = 0; r < k->nroots; r++)
+            if (k->root[r].phase == p && k->root[r].element &&
+                !k->root[r].epilogue && k->root[r].kind != ROOT_REDUCE)
+                lanes += c->lanes;
+        most = lanes > most ? lanes : most;
+    }
+    return 2 * most * c->vector > FLOATS;
+}
+
+/* Plans a row that does not fit in the registers of a block. */
+static void leave_registers(CudaPlan *c)
+{
+    int64_t room = room_of(c, c->block_memory), bytes = shared_row(c);
+    c->place = CUDA_SHARED;
+    if (bytes > room) {
+        c->place = CUDA_STREAMED;
+        if (kernel_online(c->p, c->k))
+            c->nphases = c->k->nphases;
+        cuda_steps(c, true);
+        bytes = shared_row(c);
+        c->global_sums = bytes > room;
+        if (c->global_sums)
+            bytes = 0;
+    }
+    c->shared_bytes = bytes;
+    /* A block of 1024 threads has 64 registers per thread, too few to avoid
+     * spills; two resident blocks of 512 threads have the same. If the number
+     * of blocks is its choice, ptxas spills to make a second block fit: only
+     * one resident block is requested if the row is in shared memory or
+     * is_crowded, where such spills occurred (tests/e2e/cuda_registers.sh). */
+    c->group = 512;
+    c->blocks = c->place == CUDA_SHARED || is_crowded(c) ? 1 : 0;
+}
+
+static void set_rows(CudaPlan *c)
+{
+    cuda_steps(c, false);
+    double live = live_floats(c);
+    c->group = 32;
+    while (c->group < 1024 && is_too_much(c, c->group, live))
+        c->group *= 2;
+    int64_t at_once = c->totals ? FILL_BLOCKS : c->units;
+    while (c->group < 512 && row_slots(c, c->group) > 1 &&
+           at_once * c->group < FILL_THREADS)
+        c->group *= 2;
+    if (live > 0 && is_too_much(c, c->group, live))
+        leave_registers(c);
+    int64_t rows = c->totals ? c->rows : c->units;
+    c->groups = c->group == 32 ? ROW_WARPS : 1;
+    while (c->groups > 1 && c->groups > rows)
+        c->groups /= 2;
+    c->slots = row_slots(c, c->group);
+    c->threads = c->group * c->groups;
+    if (c->place == CUDA_REGISTERS) /* at most LIVE_FLOATS in a thread */
+        c->shared_bytes = c->groups == 1 ? 0
+                                         : c->groups * column_totals(c) *
+                                               c->columns * c->lanes * 4;
+}
+
+static void set_tiles(CudaPlan *c)
+{
+    cuda_steps(c, true);
+    c->group = 32;
+    c->groups = ROW_WARPS;
+    int64_t warp = (int64_t)column_totals(c) * 32 * c->vector * c->lanes * 4;
+    while (c->groups > 1 && (c->groups > c->rows ||
+                             c->groups * warp > room_of(c, RT_BLOCK_LEAST)))
+        c->groups /= 2;
+    c->slots = 1;
+    c->threads = c->group * c->groups;
+    c->tiles = divide_up(c->columns, (int64_t)32 * c->vector);
+    c->shared_bytes = c->groups * warp;
+    if (c->groups == 1)
+        c->shared_bytes = 0;
+}
+
+static void set_flat(CudaPlan *c)
+{
+    cuda_steps(c, true);
+    int64_t lines = (c->totals ? c->rows : c->units) * c->columns / c->length;
+    int most = c->totals ? SUM_THREADS : FLAT_THREADS;
+    c->turns = lines * cuda_row_turns(c);
+    c->threads = (int)(c->turns < most ? divide_up(c->turns, 32) * 32 : most);
+    c->group = c->threads;
+    c->groups = 1;
+    c->slots = 1;
+    /* If there is only one block, ptxas must not spill for a second one. */
+    c->blocks = c->turns <= most ? 1 : 0;
+    if (c->totals)
+        c->blocks = FLAT_RESIDENT / c->threads;
+}
+
+/* ---- blocks -------------------------------------------------------------- */
+
+static int64_t at_least_one(int64_t n)
+{
+    return n < 1 ? 1 : n;
+}
+
+/* The number of parts of the summed rows: enough blocks to fill a GPU, each
+ * with enough work. */
+static void set_parts(CudaPlan *c)
+{
+    int64_t blocks = c->units * c->tiles;
+    int64_t work = c->rows * c->columns * c->lanes;
+    int64_t most = c->form == CUDA_FLAT
+                       ? divide_up(c->turns, c->threads)
+                       : c->rows / c->groups;
+    int64_t fill = FILL_BLOCKS;
+    if (c->threads < 512)
+        fill = fill * 512 / c->threads;
+    if (c->form == CUDA_ROWS && fill > 2 * FILL_BLOCKS)
+        fill = 2 * FILL_BLOCKS;
+    c->parts = divide_up(fill, blocks);
+    if (c->parts > work / c->tiles / PART_WORK)
+        c->parts = work / c->tiles / PART_WORK;
+    c->parts = at_least_one(c->parts < most ? c->parts : most);
+}
+
+static void set_grid(CudaPlan *c)
+{
+    if (c->totals)
+        c->grid = c->units * c->tiles * c->parts;
+    else if (c->form == CUDA_FLAT)
+        c->grid = divide_up(c->turns, c->threads);
+    else
+        c->grid = divide_up(c->units, c->groups);
+}
+
+static void set_workspace(CudaPlan *c)
+{
+    Kernel *k = c->k;
+    int64_t floats = 0;
+    c->combine = c->totals && (c->parts > 1 || c->global_sums);
+    k->parts = c->parts;
+    for (int i = 0; i < k->ntotals; i++) {
+        k->total[i].direct = false;
+        k->total[i].offset = floats;
+        if (c->combine)
+            floats +=
+                divide_up(c->units * c->parts *
+                              (k->total[i].columns ? c->columns * c->lanes : 1),
+                          4) *
+                4;
+    }
+    k->workspace = floats * (int64_t)sizeof(float);
+    c->combine_grid = c->units;
+    c->combine_warps = 1;
+    if (!column_totals(c) && !k->ncolumn)
+        return;
+    c->combine_grid *= divide_up(c->columns, 32);
+    while (c->combine_warps < 32 && c->combine_warps * 4 < c->parts)
+        c->combine_warps *= 2;
+}
+
+static CudaPlan *plan_within(const Program *p, const Op *fused,
+                             int64_t block_memory)
+{
+    CudaPlan *c = NEW(p->arena, CudaPlan);
+    *c = (CudaPlan){.p = p,
+                    .k = kernel_build_plain(p, fused),
+                    .block_memory = block_memory,
+                    .tiles = 1,
+                    .parts = 1};
+    set_sizes(c);
+    set_totals(c);
+    set_form(c);
+    cuda_choose_vector(c, true);
+    if (c->form == CUDA_FLAT)
+        set_flat(c);
+    else if (c->form == CUDA_TILES)
+        set_tiles(c);
+    else
+        set_rows(c);
+    if (c->guide && c->place == CUDA_REGISTERS && column_totals(c)) {
+        cuda_choose_vector(c, false); /* column sums require that each thread
+                                       * has the same columns in every row */
+        set_rows(c);
+    }
+    if (c->totals)
+        set_parts(c);
+    set_grid(c);
+    set_workspace(c);
+    c->edge = cuda_edge_plan(c);
+    return c;
+}
+
+static void mark_shared(CudaPlan *c)
+{
+    const Op *op = c->k->op;
+    for (int i = 0; i < op->nouts; i++)
+        for (int j = 0; j < op->nargs; j++)
+            if (cuda_shares(c, i, j))
+                c->k->buffer[i].shared = c->k->buffer[op->nouts + j].shared =
+                    true;
+}
+
+const CudaPlan *cuda_plan(const Program *p, const Op *fused)
+{
+    CudaPlan *c = plan_within(p, fused, RT_BLOCK_MOST);
+    if (c->shared_bytes > room_of(c, RT_BLOCK_LEAST)) {
+        CudaPlan *tight = plan_within(p, fused, RT_BLOCK_LEAST);
+        mark_shared(tight);
+        if (c->k->workspace < tight->k->workspace)
+            c->k->workspace = tight->k->workspace;
+        c->tight = tight;
+    }
+    mark_shared(c);
+    return c;
+}
+
+int64_t cuda_kernel_workspace(const Program *p, const Op *fused)
+{
+    return cuda_plan(p, fused)->k->workspace;
+}

@@ -1,0 +1,176 @@
+/* cuda_ragged.c: plans and prints vector accesses to ragged rows, whose length
+ * is not a multiple of the vector's.
+ *
+ *   y = exp(x)        x: bf16[64, 50257]
+ *
+ * Row i begins at element i * 50257, so that 16-byte boundaries are at
+ * different columns in each row. Vectors begin at a row's first boundary, at
+ * column `lead`. The elements before it and after the last whole vector, at
+ * most 14, are the row's edge: threads process one element of it each, in the
+ * same phase as their vectors.
+ *
+ *   const int lead = (int)(-(i0 * 50257) & 7);
+ *   for (int j = lead + t * 8; j <= 50249; j += 4096) {
+ *       parc_read_bf16(in0, x + i0 * 50257 + j, 8);
+ *       …
+ *   }
+ *   {
+ *       const int j = t < lead ? t : t + ((50257 - lead) & -8);
+ *       if (j < 50257) {
+ *           const float t0 = parc_from_bf16(x[i0 * 50257 + j]);
+ *           …
+ *
+ * The boundaries are those of one tensor, the guide: the one with the most
+ * bytes among those that begin at a boundary (a layer of a stack may not). Rows
+ * of other tensors may be aligned differently, such as a bias shared by all
+ * rows: their accesses are as wide as alignment with the guide allows
+ * (cuda_width).
+ *
+ * In a flat kernel the work items of a row are its vectors, then the elements
+ * of its edge. The edge is printed from a separate plan, which processes one
+ * element for each work item and keeps values (edge<n>) in registers.
+ *
+ * A column belongs to different threads in different rows. Sums by column are
+ * therefore in shared memory or in the workspace; a barrier, that of a row's
+ * reductions, separates the additions of consecutive rows. Vectors must divide
+ * the row if such sums are in registers, and if there is a pair axis.
+ */
+#include "codegen/cuda/cuda_kernel.h"
+
+/* ---- planning ------------------------------------------------------------ */
+
+static int64_t bytes_of(const KernelBuffer *b)
+{
+    return b->elements * (int64_t)dtype_size(b->dtype);
+}
+
+static bool is_along(const CudaPlan *c, const KernelBuffer *b)
+{
+    return (b->axes >> c->inner & 1) && b->stride[c->inner] == 1;
+}
+
+/* Whether the buffer is aligned in all iterations of a loop, so that it can be
+ * the guide. */
+static bool may_guide(const CudaPlan *c, const KernelBuffer *b)
+{
+    return is_along(c, b) && b->apart % c->vector == 0;
+}
+
+static bool may_be_ragged(const CudaPlan *c)
+{
+    if (c->k->space.pair >= 0 || c->form == CUDA_TILES ||
+        c->length < (int64_t)32 * c->vector)
+        return false;
+    if (c->form == CUDA_FLAT)
+        return true;
+    for (int i = 0; i < c->k->ntotals; i++)
+        if (c->k->total[i].columns && c->nphases == 1)
+            return false;
+    return !c->outer;
+}
+
+/* Whether vectors of 8 elements are too wide. If a buffer is accessed by single
+ * elements, neighboring threads access elements of it that are 8 apart: these
+ * accesses are not coalesced, which costs more than the vectors save. */
+static bool is_too_wide(const CudaPlan *c)
+{
+    for (int i = 0; i < c->k->nbuffers && c->vector > 4; i++)
+        if (is_along(c, &c->k->buffer[i]) &&
+            cuda_width(c, &c->k->buffer[i]) == 1)
+            return true;
+    return false;
+}
+
+bool cuda_is_ragged(CudaPlan *c)
+{
+    c->guide = NULL;
+    if (!may_be_ragged(c))
+        return false;
+    for (int i = 0; i < c->k->nbuffers; i++) {
+        const KernelBuffer *b = &c->k->buffer[i];
+        if (may_guide(c, b) && (!c->guide || bytes_of(b) > bytes_of(c->guide)))
+            c->guide = b;
+    }
+    if (is_too_wide(c))
+        c->guide = NULL;
+    return c->guide != NULL;
+}
+
+/* Whether a row may begin off a boundary. */
+static bool has_lead(const CudaPlan *c)
+{
+    for (int a = 0; a < c->k->space.naxes; a++)
+        if ((c->guide->axes >> a & 1) && a != c->inner && a != c->merged &&
+            c->guide->stride[a] % c->vector)
+            return true;
+    return false;
+}
+
+int64_t cuda_row_turns(const CudaPlan *c)
+{
+    int64_t vectors = c->length / c->vector;
+    if (!c->guide)
+        return vectors;
+    return vectors +
+           (has_lead(c) ? 2 * c->vector - 2 : c->length % c->vector);
+}
+
+const CudaPlan *cuda_edge_plan(const CudaPlan *c)
+{
+    if (!c->guide)
+        return NULL;
+    CudaPlan *edge = NEW(c->p->arena, CudaPlan);
+    *edge = *c;
+    edge->at_edge = true;
+    edge->vector = edge->slots = 1;
+    edge->place = CUDA_REGISTERS;
+    return edge;
+}
+
+const CudaPlan *cuda_column_plan(const CudaPlan *c)
+{
+    if (!c->guide)
+        return c;
+    CudaPlan *fixed = NEW(c->p->arena, CudaPlan);
+    *fixed = *c;
+    fixed->guide = NULL;
+    fixed->edge = NULL;
+    fixed->vector = 1;
+    fixed->slots = (int)((c->columns + c->group - 1) / c->group);
+    return fixed;
+}
+
+/* ---- printing ------------------------------------------------------------ */
+
+void cuda_name_lead(CudaPrinter *c)
+{
+    const CudaPlan *p = c->plan;
+    const char *type = cuda_column_type(p);
+    if (!p->guide || !has_lead(p))
+        return;
+    out_line(c->text.o, "const %s lead = (%s)(-(%s) & %d);", type, type,
+             kernel_index(&c->text, p->guide->axes & ~(1u << p->inner),
+                          p->guide->stride, 0),
+             p->vector - 1);
+}
+
+const char *cuda_lead(const CudaPlan *c)
+{
+    return c->guide && has_lead(c) ? "lead" : "";
+}
+
+int cuda_open_edge(CudaPrinter *c, const char *turn)
+{
+    const CudaPlan *p = c->plan;
+    Arena *a = c->text.p->arena;
+    const char *type = cuda_column_type(p);
+    if (has_lead(p))
+        out_line(c->text.o,
+                 "const %s j = %s < lead ? %s : %s + ((%lld - lead) & -%d);",
+                 type, turn, turn, turn, (long long)p->length, p->vector);
+    else
+        out_line(c->text.o, "const %s j = %s + %lld;", type, turn,
+                 (long long)(p->length / p->vector * p->vector));
+    return cuda_open_block(
+        c, arena_printf(a, "if (j < %lld) {", (long long)p->length));
+}

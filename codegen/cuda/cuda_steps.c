@@ -1,0 +1,148 @@
+/* cuda_steps.c: lists what each phase of a CUDA kernel computes, and which
+ * values are kept on the chip between phases, in registers or shared memory.
+ *
+ *   phase 0: load x, square, reduce      x is kept: phase 1 reads only w from
+ *   phase 1: kept x, mul, load w, mul    memory, which all rows share
+ *
+ * A value of an earlier phase is kept if that avoids reading a row again
+ * (loads), or if it is costly to recompute: an exponential, a random number, or
+ * a value computed from several loads that are not kept. Everything else is
+ * recomputed from kept values, which needs no registers.
+ */
+#include "codegen/cuda/cuda_kernel.h"
+
+typedef struct Steps {
+    CudaPlan *c;
+    bool streamed;
+    int *first;  /* by instruction: 1 + the first phase that computes it */
+    int *listed; /* by instruction: 1 + the last phase that lists it */
+    bool *row;   /* by instruction: it is a row value and used */
+    CudaPhase *phase;
+    int number;
+} Steps;
+
+/* Operands that are the same for all rows are read from the cache. */
+static bool differs_by_row(const CudaPlan *c, uint32_t axes)
+{
+    uint32_t rows = c->kept | c->summed;
+    return (axes & rows) || !rows;
+}
+
+static bool is_element(const Steps *s, int i)
+{
+    return kernel_is_element(s->c->k, s->c->k->instr[i].axes);
+}
+
+/* The cost of recomputing an element, in floats kept for each element. */
+static double again(const Steps *s, int i, int depth)
+{
+    const KernelInstr *instr = &s->c->k->instr[i];
+    if (!is_element(s, i) || s->c->keep[i] || !s->first[i] ||
+        s->first[i] > s->number)
+        return 0;
+    if (instr->code == KERNEL_LOAD)
+        return differs_by_row(s->c, instr->axes)
+                   ? (dtype_size(instr->dtype) == 2 ? 0.5 : 1)
+                   : 0;
+    if (depth == 0 || instr->code == KERNEL_RANDOM ||
+        (instr->code == KERNEL_OP && fuse_is_expensive(instr->op)))
+        return 2;
+    double floats = 0;
+    for (int a = 0; a < instr->nargs; a++)
+        floats += again(s, instr->arg[a], depth - 1);
+    return floats;
+}
+
+/* Whether a value of an earlier phase is kept. */
+static bool is_worth_keeping(const Steps *s, int i)
+{
+    enum { DEPTH = 8 };
+    const KernelInstr *instr = &s->c->k->instr[i];
+    double floats = again(s, i, DEPTH);
+    return instr->code == KERNEL_LOAD ? floats > 0 : floats > 1;
+}
+
+static void need(Steps *s, int i);
+
+/* Marks the operands of an instruction as needed; a PICK computes its own
+ * arguments. */
+static void need_args(Steps *s, const KernelInstr *instr)
+{
+    const Kernel *k = s->c->k;
+    if (instr->code == KERNEL_REDUCE || instr->code == KERNEL_ONLINE)
+        return;
+    for (int a = 0; a < instr->nargs; a++)
+        if (instr->code == KERNEL_PICK)
+            need_args(s, &k->instr[instr->arg[a]]);
+        else
+            need(s, instr->arg[a]);
+}
+
+static void need(Steps *s, int i)
+{
+    CudaPlan *c = s->c;
+    const KernelInstr *instr = &c->k->instr[i];
+    if (instr->code == KERNEL_CONST || s->listed[i] == s->number + 1)
+        return;
+    if (!is_element(s, i)) {
+        s->row[i] = true;
+        s->listed[i] = s->number + 1;
+        need_args(s, instr);
+        return;
+    }
+    s->listed[i] = s->number + 1;
+    bool earlier = s->first[i] && s->first[i] <= s->number;
+    if (earlier && !s->streamed && !c->keep[i])
+        c->keep[i] = is_worth_keeping(s, i);
+    bool kept = earlier && c->keep[i];
+    for (int a = 0; a < instr->nargs && !kept; a++)
+        need(s, instr->arg[a]);
+    if (!s->first[i])
+        s->first[i] = s->number + 1;
+    s->phase->step[s->phase->nsteps++] = (CudaStep){i, kept};
+}
+
+static void list_phase(Steps *s, int number)
+{
+    const Kernel *k = s->c->k;
+    s->number = number;
+    s->phase = &s->c->phase[number];
+    *s->phase =
+        (CudaPhase){.step = NEW_ARRAY(s->c->p->arena, CudaStep, k->ninstrs + 1),
+                    .row = NEW_ARRAY(s->c->p->arena, int, k->ninstrs + 1)};
+    for (int r = 0; r < k->nroots; r++) {
+        const KernelRoot *root = &k->root[r];
+        if (root->epilogue || root->phase != number)
+            continue;
+        s->phase->loop |= root->element;
+        s->phase->reductions += root->kind == ROOT_REDUCE;
+        need(s, root->instr);
+    }
+}
+
+static void list_phases(Steps *s)
+{
+    const Kernel *k = s->c->k;
+    Arena *a = s->c->p->arena;
+    s->first = NEW_ARRAY(a, int, k->ninstrs + 1);
+    s->listed = NEW_ARRAY(a, int, k->ninstrs + 1);
+    s->row = NEW_ARRAY(a, bool, k->ninstrs + 1);
+    for (int p = 0; p < s->c->nphases; p++)
+        list_phase(s, p);
+}
+
+void cuda_steps(CudaPlan *c, bool streamed)
+{
+    const Kernel *k = c->k;
+    Steps s = {.c = c, .streamed = streamed};
+    c->phase = NEW_ARRAY(c->p->arena, CudaPhase, c->nphases + 1);
+    c->keep = NEW_ARRAY(c->p->arena, bool, k->ninstrs + 1);
+    c->keep_at = NEW_ARRAY(c->p->arena, int64_t, k->ninstrs + 1);
+    if (!streamed)
+        list_phases(&s); /* the first pass decides what is kept */
+    list_phases(&s);
+    for (int p = 0; p < c->nphases; p++)
+        for (int i = 0; i < k->phase[p].nrow; i++)
+            if (s.row[k->phase[p].row[i]])
+                c->phase[p].row[c->phase[p].nrow++] = k->phase[p].row[i];
+}

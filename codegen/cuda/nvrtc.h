@@ -1,0 +1,55 @@
+/* nvrtc.h: compiles CUDA C++ to machine code inside parc.
+ *
+ * NVRTC, the library form of NVIDIA's compiler, needs neither GPU nor driver
+ * nor nvcc. It is opened only when a CUDA program is written.
+ */
+#ifndef PARC_CODEGEN_CUDA_NVRTC_H
+#define PARC_CODEGEN_CUDA_NVRTC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+
+/* A source, or a header that it includes by name; both are in memory. */
+typedef struct NvrtcText {
+    const char *name, *text;
+} NvrtcText;
+
+typedef struct NvrtcImage {
+    const char *arch; /* "sm_90a": machine code; "compute_80": PTX */
+    const char *data;
+    size_t size;
+} NvrtcImage;
+
+/* The resources that ptxas reports for one kernel and architecture. */
+typedef struct NvrtcKernel {
+    const char *name, *arch;
+    int registers; /* registers of a thread */
+    int shared;    /* static shared memory of a block, bytes */
+    int stack, spill_stores, spill_loads; /* bytes of a thread */
+} NvrtcKernel;
+
+typedef VEC(NvrtcKernel) NvrtcKernels;
+
+typedef struct NvrtcTime {
+    const char *arch;
+    double seconds;
+} NvrtcTime;
+
+typedef struct NvrtcResult {
+    VEC(NvrtcImage) image; /* in the order of the architectures; PTX last */
+    NvrtcKernels kernel;
+    VEC(NvrtcTime) time;
+} NvrtcResult;
+
+/* Compiles `source` for each architecture of a NULL-terminated list (names of
+ * cuda_archs), several at a time, and to PTX for newer architectures. Returns
+ * NULL, or a message for the user: NVRTC is missing or too old. Any diagnostic
+ * about the source, even a warning, is a bug of parc; the report names the
+ * kernel. */
+const char *nvrtc_compile(Arena *a, const NvrtcText *source,
+                          const NvrtcText *header, int nheaders,
+                          const char *const *arch, NvrtcResult *result);
+
+#endif

@@ -1,0 +1,269 @@
+/* emit_moves.c: emits statements that move data: collectives between ranks,
+ * local slices, transfers from and to host memory, and copies within a rank.
+ *
+ * A collective is one call with a list of parts; a part is `outer` rows of
+ * `inner` contiguous elements in every rank's arena (ParcPart in parc_rt.h).
+ *
+ *   parc_all_gather(rt, 1, AXIS_dp, 1, (ParcPart[]){
+ *       {.src = AT_w_shard, .dst = AT_w, .outer = 1, .inner = 8192},
+ *   });
+ *
+ * The comment above the call states the plan's id, the reason and the bytes.
+ */
+#include "codegen/emit/emitter.h"
+#include "codegen/move_box.h"
+
+#include "base/bug.h"
+
+/* Product of the local dims first … last-1 of a value, without its stack. */
+static int64_t local_product(const Emitter *e, const Type *t, int first,
+                             int last)
+{
+    int64_t n = 1;
+    for (int d = first; d < last; d++)
+        n *= type_local_dim(t, &e->p->mesh, d);
+    return n;
+}
+
+/* "{.src = …, .dst = …, …}" */
+static const char *part_text(Emitter *e, Value *from, Value *to, MoveBox b)
+{
+    Arena *a = e->p->arena;
+    const char *text = arena_printf(
+        a, "{.src = %s, .dst = %s, .outer = %lld, .inner = %lld",
+        value_row_offset(e, from), value_offset(e, to), (long long)b.outer,
+        (long long)b.inner);
+    if (value_is_inside(from))
+        text = arena_printf(a, "%s, .inside = true", text);
+    if (b.middle)
+        text = arena_printf(a, "%s, .middle = %lld", text,
+                            (long long)b.middle);
+    if (b.valid)
+        text = arena_printf(a, "%s, .valid = %lld", text, (long long)b.valid);
+    if (from->type.dtype != DT_F32)
+        text = arena_printf(a, "%s, .type = %s", text,
+                            c_parc_type(from->type.dtype));
+    return arena_printf(a, "%s}", text);
+}
+
+static void collective_comment(Emitter *e, const Op *op,
+                               const CollectiveInfo *c)
+{
+    Arena *a = e->p->arena;
+    Loc loc = op->why.loc.line ? op->why.loc : op->loc;
+    out_line(e->o, "/* %s %s over %s: %s", c->label, c->kind,
+             c_comment(a, c->axis), c_comment(a, c->tensor));
+    out_line(e->o, " * %s", c_comment(a, op->why.text ? op->why.text : ""));
+    out_line(e->o, " * %s%s, %s */", bytes_text(a, c->bytes),
+             c->in_place ? ", in place: no data moves" : "",
+             c_comment(a, diag_where(e->p->diag, a, loc)));
+}
+
+static bool is_moved(const Op *op, int i)
+{
+    return op->kind == OP_all_gather ? !value_in_place(op->out[i])
+                                     : !operand_is_shard(op, i);
+}
+
+static int moved_parts(const Op *op)
+{
+    int n = 0;
+    for (int i = 0; i < op->nargs; i++)
+        n += is_moved(op, i);
+    return n;
+}
+
+void emit_collective(Emitter *e, const Op *op)
+{
+    const CollectiveInfo *c = &e->collective[e->collective_of[op->id]];
+    const char *axes = axes_expression(e, c->axes);
+    collective_comment(e, op, c);
+    if (c->in_place)
+        return;
+    if (op->kind == OP_all_to_all) {
+        out_code(e->o, "parc_all_to_all(rt, %d, %s, %s, &(ParcPart)%s);", c->id,
+                 axes, move_is_minor(op) ? "true" : "false",
+                 part_text(e, op->arg[0], op->out[0], move_box(e->p, op, 0)));
+        return;
+    }
+    const char *reduce = "";
+    if (op->kind == OP_all_reduce) {
+        bool max = false;
+        for (int a = 0; a < e->p->mesh.n; a++)
+            max |= c->axes & 1u << a &&
+                   op->arg[0]->type.place.ax[a].kind == AX_PMAX;
+        reduce = max ? "PARC_MAX, " : "PARC_SUM, ";
+    }
+    int n = moved_parts(op);
+    if (n == 0) { /* all operands were computed as shards: only a barrier */
+        out_line(e->o, "parc_meet(rt, %d, %s);", c->id, axes);
+        return;
+    }
+    out_line(e->o, "parc_%s(rt, %d, %s, %s%d, (ParcPart[]){", c->kind, c->id,
+             axes, reduce, n);
+    for (int i = 0; i < op->nargs; i++) {
+        if (!is_moved(op, i))
+            continue;
+        e->o->indent += 4;
+        out_code(e->o, "%s,", part_text(e, op->arg[i], op->out[i],
+                                        move_box(e->p, op, i)));
+        e->o->indent -= 4;
+    }
+    out_line(e->o, "});");
+}
+
+void emit_local_part(Emitter *e, const Op *op)
+{
+    uint32_t axes = (uint32_t)op->attr[0].i;
+    const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
+    MoveBox b = {.outer = 1, .inner = type_local_elements(from, &e->p->mesh)};
+    const char *function = "parc_take_share";
+    if (op->kind == OP_take_part) {
+        b = move_box_of(e->p, to, from, axes);
+        function = "parc_take_part";
+    }
+    out_line(e->o, "/* %s: %s */", op_info(op->kind)->name,
+             c_comment(e->p->arena, op->why.text ? op->why.text : ""));
+    out_code(e->o, "%s(rt, %s, &(ParcPart)%s);", function,
+             axes_expression(e, axes),
+             part_text(e, op->arg[0], op->out[0], b));
+}
+
+/* The call has offsets, not pointers: host memory comes after the arena. */
+void emit_transfer(Emitter *e, const Op *op)
+{
+    Arena *a = e->p->arena;
+    const WorkInfo *w = &e->work[e->work_of[op->id]];
+    Value *to = op->out[0], *from = op->arg[0];
+    out_line(e->o, "/* %s %s", w->id, c_comment(a, w->detail));
+    out_line(e->o, " * %s, %s */", bytes_text(a, w->bytes),
+             c_comment(a, diag_where(e->p->diag, a, op->loc)));
+    out_code(e->o, "parc_%s(rt, %s, %s, %lld);", op_info(op->kind)->name,
+             value_offset(e, to), value_offset(e, from), (long long)w->bytes);
+}
+
+/* ---- within a rank ------------------------------------------------------- */
+
+static void strided_copy(Emitter *e, const Op *op, int ndim,
+                         const int64_t *dim, const int64_t *stride)
+{
+    Out *o = e->o;
+    out(o, "%*sparc_copy(rt, %s, %s, %s, %d, (const int64_t[]){", o->indent, "",
+        c_parc_type(op->out[0]->type.dtype), value_variable(e, op->out[0]),
+        value_variable(e, op->arg[0]), ndim);
+    for (int d = 0; d < ndim; d++)
+        out(o, "%s%lld", d ? ", " : "", (long long)dim[d]);
+    out(o, "},\n%*s(const int64_t[]){", o->indent + 11, "");
+    for (int d = 0; d < ndim; d++)
+        out(o, "%s%lld", d ? ", " : "", (long long)stride[d]);
+    out(o, "});\n");
+}
+
+static void strides_of(const Emitter *e, const Type *t,
+                       int64_t stride[MAX_DIMS])
+{
+    int64_t n = 1;
+    for (int d = t->ndim - 1; d >= 0; d--) {
+        stride[d] = n;
+        n *= type_local_dim(t, &e->p->mesh, d);
+    }
+}
+
+static void emit_transpose(Emitter *e, const Op *op)
+{
+    const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
+    int64_t stride[MAX_DIMS], dim[MAX_DIMS], moved[MAX_DIMS];
+    strides_of(e, from, stride);
+    for (int d = 0; d < to->ndim; d++) {
+        dim[d] = type_local_dim(to, &e->p->mesh, d);
+        moved[d] = stride[op->attr[0].l.v[d]];
+    }
+    strided_copy(e, op, to->ndim, dim, moved);
+}
+
+/* Emits a copy of rows of `inner` elements between tensors with longer rows: an
+ * operand of a concat, a slice, or the interior of a pad. */
+static void rows(Emitter *e, Value *to, int64_t to_row, int64_t to_at,
+                 Value *from, int64_t from_row, int64_t from_at, int64_t outer,
+                 int64_t inner)
+{
+    out_code(e->o, "parc_copy_rows(rt, %s, %s + %lld, %lld, %s + %lld, %lld, "
+             "%lld, %lld);", c_parc_type(to->type.dtype),
+             value_variable(e, to), (long long)to_at, (long long)to_row,
+             value_variable(e, from), (long long)from_at, (long long)from_row,
+             (long long)outer, (long long)inner);
+}
+
+static int64_t row_size(const Emitter *e, const Type *t, int d)
+{
+    return local_product(e, t, d, t->ndim);
+}
+
+static void emit_slice(Emitter *e, const Op *op)
+{
+    const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
+    int d = (int)op->attr[0].i;
+    int64_t below = row_size(e, from, d + 1);
+    rows(e, op->out[0], row_size(e, to, d), 0, op->arg[0],
+         row_size(e, from, d), op->attr[1].i * below,
+         local_product(e, from, 0, d), row_size(e, to, d));
+}
+
+static void emit_pad(Emitter *e, const Op *op)
+{
+    const Type *from = &op->arg[0]->type, *to = &op->out[0]->type;
+    int d = (int)op->attr[0].i;
+    out_line(e->o, "parc_zero(rt, %s, %lld);", value_variable(e, op->out[0]),
+             (long long)type_local_bytes(to, &e->p->mesh));
+    rows(e, op->out[0], row_size(e, to, d),
+         op->attr[1].i * row_size(e, from, d + 1), op->arg[0],
+         row_size(e, from, d), 0, local_product(e, from, 0, d),
+         row_size(e, from, d));
+}
+
+static void emit_concat(Emitter *e, const Op *op)
+{
+    const Type *to = &op->out[0]->type;
+    int d = (int)op->attr[0].i;
+    int64_t at = 0;
+    for (int i = 0; i < op->nargs; i++) {
+        const Type *from = &op->arg[i]->type;
+        rows(e, op->out[0], row_size(e, to, d), at, op->arg[i],
+             row_size(e, from, d), 0, local_product(e, to, 0, d),
+             row_size(e, from, d));
+        at += row_size(e, from, d);
+    }
+}
+
+/* The distance in elements between consecutive layers of a stack. */
+static int64_t layer_step(const Emitter *e, Value *v)
+{
+    int64_t row = value_place(v)->row;
+    return row ? row / dtype_size(v->type.dtype)
+               : type_flat_run(&v->type, &e->p->mesh);
+}
+
+static void emit_copy(Emitter *e, const Op *op)
+{
+    Value *to = op->out[0], *from = op->arg[0];
+    int64_t layers = type_layers(&to->type);
+    if (layers > 1 && layer_step(e, to) != layer_step(e, from))
+        rows(e, to, layer_step(e, to), 0, from, layer_step(e, from), 0,
+             layers, type_flat_run(&to->type, &e->p->mesh));
+    else
+        out_code(e->o, "parc_move(rt, %s, %s, %lld);", value_variable(e, to),
+                 value_variable(e, from),
+                 (long long)type_local_bytes(&to->type, &e->p->mesh));
+}
+
+void emit_copy_op(Emitter *e, const Op *op)
+{
+    switch ((int)op->kind) {
+    case OP_transpose: emit_transpose(e, op); return;
+    case OP_slice: emit_slice(e, op); return;
+    case OP_pad: emit_pad(e, op); return;
+    case OP_concat: emit_concat(e, op); return;
+    case OP_copy: emit_copy(e, op); return;
+    }
+    bug("emit: no copy for %s", op_info(op->kind)->name);
+}

@@ -1,0 +1,453 @@
+/* emit_ops.c: emits the functions of train.c that compute a step, one statement
+ * for each op.
+ *
+ *   init_constants   runs once: creates the descriptors of matmuls, computes
+ *                    constants (the ops of the phase init)
+ *   forward, backward, optimizer   the phases of a step; a `loop` op is a for
+ *                    loop
+ *   step             calls the phases in order
+ *   eval_init, eval_begin, eval_run   the functions of a forward program
+ *                    (ParcEval)
+ *
+ * This file emits loops and the calls of fused kernels, attention, embeddings
+ * and random keys; emit_matmul.c emits einsums, emit_moves.c copies and
+ * collectives. emit_region (emit_streams.c) emits the statements, waits, records
+ * and barriers of a region in their order. A value's variable is declared at
+ * its first use in a function.
+ */
+#include "codegen/emit/emitter.h"
+#include "codegen/cpu/cpu_kernel.h"
+#include "codegen/target/target.h"
+
+#include "base/bug.h"
+
+#include <string.h>
+
+static void declare(Emitter *e, Value *v)
+{
+    v = value_root(v);
+    if (e->declared[v->id])
+        return;
+    e->declared[v->id] = true;
+    e->uses_arena = true;
+    const char *type = c_type(v->type.dtype);
+    out_code(e->o, "%s *%s = (%s *)(A + %s);", type, value_variable(e, v),
+             type, value_offset(e, v));
+}
+
+/* An embedding_add that accumulates in place uses only the result's
+ * variable. */
+static void declare_all(Emitter *e, const Op *op)
+{
+    bool onto = op->kind == OP_embedding_add && value_in_place(op->out[0]);
+    for (int i = onto; i < op->nargs; i++)
+        declare(e, op->arg[i]);
+    for (int i = 0; i < op->nouts; i++)
+        declare(e, op->out[i]);
+}
+
+/* "attention.wq: einsum bsk,fk->bsf (llama.pdl:28)", then the result's type. */
+void emit_comment(Emitter *e, const Op *op, const char *detail)
+{
+    Arena *a = e->p->arena;
+    const char *where = diag_where(e->p->diag, a, op->loc);
+    out_line(e->o, "/* %s%s%s%s%s (%s)", c_comment(a, op->path),
+             op->path[0] ? ": " : "", op_info(op->kind)->name,
+             *detail ? " " : "", c_comment(a, detail), c_comment(a, where));
+    out_line(e->o, " * %s */",
+             c_comment(a, op->nouts ? type_text(a,
+                                                &value_made_as(op->out[0])->type,
+                                                &e->p->mesh)
+                                    : ""));
+}
+
+/* The workspace of an op as a pointer expression; "NULL" if it has none. */
+static const char *workspace(Emitter *e, const Op *op)
+{
+    int block = op->workspace;
+    if (block < 0)
+        return "NULL";
+    e->uses_arena = true;
+    return arena_printf(e->p->arena, "(float *)(A + AT_%s)",
+                        e->block_name[block]);
+}
+
+/* ---- kernels and library calls ------------------------------------------- */
+
+static void emit_fused(Emitter *e, const Op *op)
+{
+    Arena *a = e->p->arena;
+    const char *call = arena_printf(
+        a, "%s(rt", kernel_name(e->p, op, e->number[op->id]));
+    for (int i = 0; i < op->nouts; i++)
+        call = arena_printf(a, "%s, %s", call, value_variable(e, op->out[i]));
+    for (int i = 0; i < op->nargs; i++)
+        call = arena_printf(a, "%s, %s", call, value_variable(e, op->arg[i]));
+    if (op->workspace >= 0)
+        call = arena_printf(a, "%s, %s", call, workspace(e, op));
+    out_code(e->o, "%s);", call);
+}
+
+/* "(ParcAttention){…" with rank-local sizes. */
+static const char *attention_shape(Emitter *e, const Op *op, const Type *q,
+                                   const Type *k, const Type *v)
+{
+    const Mesh *m = &e->p->mesh;
+    int64_t kv = type_local_dim(k, m, 2);
+    Out o;
+    out_init(&o, e->p->arena);
+    out(&o, "(ParcAttention){.b = %lld, .s = %lld, .t = %lld, .kv = %lld, "
+            ".g = %lld, .d = %lld, .e = %lld, .causal = %s, .scale = %s",
+        (long long)type_local_dim(q, m, 0),
+        (long long)type_local_dim(q, m, 1),
+        (long long)type_local_dim(k, m, 1), (long long)kv,
+        (long long)(type_local_dim(q, m, 2) / kv),
+        (long long)type_local_dim(q, m, 3),
+        (long long)type_local_dim(v, m, 3),
+        op->attr[0].i ? "true" : "false",
+        c_float(e->p->arena, op->attr[1].f));
+    if (e->cuda && op_is_attention_grad(op->kind) &&
+        target_repeats_attention(e->p, op))
+        out(&o, ", .deterministic = true");
+    if (q->dtype != DT_F32)
+        out(&o, ", .type = %s", c_parc_type(q->dtype));
+    return o.text;
+}
+
+/* ", .drop = …": the fields for dropout. Operand `at` is the key. The operands
+ * after it, if any, are index bases: of the batch, of the KV heads, and of the
+ * query heads within a KV head. A dim of global size 1 has no base operand. */
+static const char *attention_dropout(Emitter *e, const Op *op, int at)
+{
+    const AttrList *of = &op_attr(op, "of").l;
+    static const char *const first[3] = {"first_b", "first_kv", "first_g"};
+    Out o;
+    out_init(&o, e->p->arena);
+    out(&o, ", .drop = (float)");
+    out_double(&o, op_attr(op, "rate").f);
+    out(&o, ", .site = %lld, .key = %s", (long long)op_attr(op, "site").i,
+        value_variable(e, op->arg[at]));
+    for (int i = 0, base = at + 1; i < 3 && base < op->nargs; i++)
+        if (of->v[i] != 1)
+            out(&o, ", .%s = %s", first[i],
+                value_variable(e, op->arg[base++]));
+    out(&o, ", .groups = %lld, .heads = %lld", (long long)of->v[2],
+        (long long)(of->v[1] * of->v[2]));
+    return o.text;
+}
+
+/* Attention with dropout is the same call with additional fields. */
+static void emit_attention(Emitter *e, const Op *op)
+{
+    Arena *a = e->p->arena;
+    bool grad = op_is_attention_grad(op->kind);
+    int own = grad ? 6 : 3;
+    Value *const *qkv = op->arg + (grad ? 1 : 0);
+    emit_comment(e, op, "");
+    const char *drop = "", *shape = attention_shape(
+        e, op, &qkv[0]->type, &qkv[1]->type, &qkv[2]->type);
+    if (op_info(op->kind)->nargs > own)
+        drop = attention_dropout(e, op, own);
+    const char *call =
+        arena_printf(a, "parc_attention%s(rt, &%s%s}", grad ? "_grad" : "",
+                     shape, drop);
+    for (int i = 0; i < op->nouts; i++)
+        call = arena_printf(a, "%s, %s", call, value_variable(e, op->out[i]));
+    for (int i = 0; i < own; i++)
+        call = arena_printf(a, "%s, %s", call, value_variable(e, op->arg[i]));
+    out_code(e->o, "%s, %s);", call, workspace(e, op));
+}
+
+static void emit_embedding(Emitter *e, const Op *op)
+{
+    bool grad = op->kind == OP_embedding_grad;
+    const Mesh *m = &e->p->mesh;
+    const Type *table = grad ? &op->out[0]->type : &op->arg[0]->type;
+    const char *base =
+        op->nargs > 2 ? value_variable(e, op->arg[2]) : "NULL";
+    emit_comment(e, op, "");
+    out_code(e->o, "parc_%s(rt, %s, %s, %s, %s, %lld, %lld, %lld, %s);",
+             op_info(op->kind)->name, c_parc_type(op->arg[0]->type.dtype),
+             value_variable(e, op->out[0]), value_variable(e, op->arg[0]),
+             value_variable(e, op->arg[1]),
+             (long long)type_local_elements(&op->arg[1]->type, m),
+             (long long)type_local_dim(table, m, 0),
+             (long long)type_local_dim(table, m, 1), base);
+}
+
+/* Adds in place if x has the same memory, else to a copy of x. */
+static void emit_embedding_add(Emitter *e, const Op *op)
+{
+    const Mesh *m = &e->p->mesh;
+    const Type *table = &op->out[0]->type;
+    const char *to = value_variable(e, op->out[0]);
+    emit_comment(e, op, "");
+    if (!value_in_place(op->out[0]))
+        out_code(e->o, "parc_move(rt, %s, %s, %lld);", to,
+                 value_variable(e, op->arg[0]),
+                 (long long)type_local_bytes(table, m));
+    out_code(e->o, "parc_embedding_add(rt, %s, %s, %s, %s, %lld, %lld, %lld, "
+             "%s);", c_parc_type(op->arg[1]->type.dtype), to,
+             value_variable(e, op->arg[1]), value_variable(e, op->arg[2]),
+             (long long)type_local_elements(&op->arg[2]->type, m),
+             (long long)type_local_dim(table, m, 0),
+             (long long)type_local_dim(table, m, 1),
+             op->nargs > 3 ? value_variable(e, op->arg[3]) : "NULL");
+}
+
+static void emit_zeros(Emitter *e, const Op *op)
+{
+    emit_comment(e, op, "");
+    out_code(e->o, "parc_zero(rt, %s, %lld);", value_variable(e, op->out[0]),
+             (long long)type_local_bytes(&op->out[0]->type, &e->p->mesh));
+}
+
+/* Emits the op `base`: for each iteration of a loop over parts of a dim, the
+ * index in the global dim at which this rank's part begins. */
+static void emit_base(Emitter *e, const Op *op)
+{
+    const Type *t = &op->out[0]->type;
+    int axes[MAX_AXES];
+    int n = type_dim_axes(t, &e->p->mesh, 0, axes);
+    const char *index = "0";
+    for (int i = 0; i < n; i++) {
+        const char *mine = arena_printf(e->p->arena, "parc_index(rt, %s)",
+                                        axes_expression(e, 1u << axes[i]));
+        index = i ? arena_printf(e->p->arena, "(%s * %lld + %s)", index,
+                                 (long long)e->p->mesh.size[axes[i]], mine)
+                  : mine;
+    }
+    int64_t turns = type_elements(t) / t->dim[0];
+    int64_t part = op->attr[0].i / type_elements(t);
+    out_code(e->o, "parc_set_index(rt, %s, %lld, %lld, %s, %lld);",
+             value_variable(e, op->out[0]), (long long)turns,
+             (long long)t->dim[0], index, (long long)part);
+}
+
+static void emit_split_key(Emitter *e, const Op *op)
+{
+    emit_comment(e, op, "");
+    out_code(e->o, "parc_split_key(rt, %s, %s, %lld, %lld, %lld);",
+             value_variable(e, op->out[0]), value_variable(e, op->arg[0]),
+             (long long)op_attr(op, "first").i,
+             (long long)op_attr(op, "step").i, (long long)op_attr(op, "n").i);
+}
+
+/* ---- loops --------------------------------------------------------------- */
+
+/* Emits a blank line unless the last line is blank. */
+static void blank_line(Out *o)
+{
+    if (o->size < 2 || strncmp(o->text + o->size - 2, "\n\n", 2) != 0)
+        out_line(o, "");
+}
+
+static void emit_loop(Emitter *e, const Op *op)
+{
+    const char *turn = e->loop_name[op->id];
+    const char *last = arena_printf(e->p->arena, "%lld",
+                                    (long long)(loop_trips(op) - 1));
+    blank_line(e->o);
+    if (loop_reverse(op))
+        out_line(e->o, "for (int64_t %s = %s; %s >= 0; %s--) {", turn, last,
+                 turn, turn);
+    else
+        out_line(e->o, "for (int64_t %s = 0; %s <= %s; %s++) {", turn, turn,
+                 last, turn);
+    e->o->indent += 4;
+    emit_region(e, op->body, NULL);
+    e->o->indent -= 4;
+    out_line(e->o, "}");
+    out_line(e->o, "");
+}
+
+/* ---- statements ---------------------------------------------------------- */
+
+typedef struct Statement {
+    OpKind kind;
+    void (*emit)(Emitter *e, const Op *op);
+} Statement;
+
+static const Statement statements[] = {
+    {OP_loop, emit_loop},
+    {OP_fetch, emit_transfer},
+    {OP_store, emit_transfer},
+    {OP_fused, emit_fused},
+    {OP_einsum, emit_matmul},
+    {OP_einsum_shard, emit_matmul},
+    {OP_einsum_bias, emit_matmul},
+    {OP_einsum_add, emit_matmul},
+    {OP_einsum_bias_grad, emit_matmul},
+    {OP_einsum_gelu, emit_matmul},
+    {OP_einsum_gelu_grad, emit_matmul},
+    {OP_attention, emit_attention},
+    {OP_attention_grad, emit_attention},
+    {OP_attention_dropout, emit_attention},
+    {OP_attention_dropout_grad, emit_attention},
+    {OP_embedding, emit_embedding},
+    {OP_embedding_grad, emit_embedding},
+    {OP_embedding_add, emit_embedding_add},
+    {OP_zeros, emit_zeros},
+    {OP_base, emit_base},
+    {OP_split_key, emit_split_key},
+    {OP_copy, emit_copy_op},
+    {OP_transpose, emit_copy_op},
+    {OP_slice, emit_copy_op},
+    {OP_pad, emit_copy_op},
+    {OP_concat, emit_copy_op},
+};
+
+/* "parc_mark(rt, 12, layer);": the next statement is work[12] in that
+ * iteration; the iterations of nested loops are numbered consecutively. */
+static void emit_mark(Emitter *e, const Op *op)
+{
+    Arena *a = e->p->arena;
+    int at = e->work_of[op->id];
+    if (at < 0)
+        return;
+    const WorkInfo *w = &e->work[at];
+    const char *turn = "0";
+    for (int i = 0; i < w->nloops; i++) {
+        const char *name = e->loop_name[w->loop[i]->id];
+        turn = i ? arena_printf(a, "%s%s%s * %lld + %s", i > 1 ? "(" : "",
+                                turn, i > 1 ? ")" : "",
+                                (long long)loop_trips(w->loop[i]), name)
+                 : name;
+    }
+    out_code(e->o, "parc_mark(rt, %d, %s);", e->first.work + at, turn);
+}
+
+void emit_head(Emitter *e, const Op *op)
+{
+    bool moves = op_is_conversion(op->kind) || op->kind == OP_fetch ||
+                 op->kind == OP_store;
+    if (op->kind == OP_loop)
+        return;
+    if (!moves)
+        declare_all(e, op);
+    emit_mark(e, op);
+}
+
+static void emit_conversion(Emitter *e, const Op *op)
+{
+    if (op_is_collective(op->kind))
+        emit_collective(e, op);
+    else
+        emit_local_part(e, op);
+}
+
+void emit_body(Emitter *e, const Op *op)
+{
+    if (op_is_conversion(op->kind)) {
+        emit_conversion(e, op);
+        return;
+    }
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
+        if (statements[i].kind == op->kind) {
+            statements[i].emit(e, op);
+            return;
+        }
+    }
+    bug("emit: no statement for %s", op_info(op->kind)->name);
+}
+
+/* Prepares each shape of attention call once, so that the runtime can choose an
+ * implementation. Calls with dropout or in f32 have only one. */
+static void make_attention(Emitter *e, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            make_attention(e, op->body);
+        if (op->kind != OP_attention && op->kind != OP_attention_grad)
+            continue;
+        bool grad = op->kind == OP_attention_grad;
+        Value *const *qkv = op->arg + (grad ? 1 : 0);
+        int block = op->workspace;
+        if (qkv[0]->type.dtype == DT_F32 || block < 0)
+            continue;
+        out_code(e->o, "parc_attention_ready(rt, &%s}, %s, %lld);",
+                 attention_shape(e, op, &qkv[0]->type, &qkv[1]->type,
+                                 &qkv[2]->type),
+                 grad ? "true" : "false",
+                 (long long)e->memory->block[block].bytes);
+    }
+}
+
+/* Emits a function's statements: those of a phase if it `runs`, and the
+ * creation of descriptors. They are printed first to a separate buffer: the
+ * arena pointer A is declared only if a statement uses it. */
+static void function_body(Emitter *e, Phase phase, bool runs, bool matmuls)
+{
+    Out *o = e->o, body;
+    out_init(&body, e->p->arena);
+    e->o = &body;
+    body.indent = 4;
+    e->uses_arena = false;
+    if (matmuls)
+        emit_matmuls(e, e->p->step);
+    if (matmuls && e->cuda)
+        make_attention(e, e->p->step);
+    if (runs)
+        emit_region(e, e->p->step, &phase);
+    body.indent = 0;
+    e->o = o;
+    o->indent = 4;
+    if (e->uses_arena)
+        out_line(o, "char *A = parc_arena(rt);");
+    else if (!body.size)
+        out_line(o, "(void)rt;");
+    o->indent = 0;
+    out_bytes(o, body.text, body.size);
+}
+
+static void function(Emitter *e, const char *name, Phase phase, bool runs,
+                     bool matmuls)
+{
+    memset(e->declared, 0, e->p->nvalues * sizeof *e->declared);
+    out_line(e->o, "");
+    out_line(e->o, "static void %s(ParcRt *rt)", name);
+    out_line(e->o, "{");
+    function_body(e, phase, runs, matmuls);
+    out_line(e->o, "}");
+}
+
+/* The functions of a forward program. */
+static void forward_functions(Emitter *e)
+{
+    static const char *const meaning[PURPOSES] = {
+        [FOR_LOSS] = "Evaluation: the loss of a batch, without dropout.",
+        [FOR_OUTPUTS] = "The model's outputs for one microbatch."};
+    Arena *a = e->p->arena;
+    const char *word = emitter_word(e);
+    out_line(e->o, "");
+    out_line(e->o, "/* ---- %s ---- */", meaning[e->p->purpose]);
+    function(e, arena_printf(a, "%s_init", word), PH_INIT, false, true);
+    function(e, arena_printf(a, "%s_begin", word), PH_INIT, true, false);
+    function(e, arena_printf(a, "%s_run", word), PH_FORWARD, true, false);
+}
+
+void emit_step_functions(Emitter *e)
+{
+    Out *o = e->o;
+    int nmatmuls = numbers_all(e->p).matmuls;
+    if (nmatmuls) {
+        out_line(o, "");
+        out_line(o, "/* Descriptors, made once; a call sets the addresses. */");
+        out_line(o, "static ParcMatmul *matmul[%d];", nmatmuls);
+    }
+    function(e, "init_constants", PH_INIT, true, true);
+    function(e, "forward", PH_FORWARD, true, false);
+    function(e, "backward", PH_BACKWARD, true, false);
+    function(e, "optimizer", PH_OPTIMIZER, true, false);
+    out_line(o, "");
+    out_line(o, "static void step(ParcRt *rt)");
+    out_line(o, "{");
+    out_line(o, "    forward(rt);");
+    out_line(o, "    backward(rt);");
+    if (!e->cuda)
+        out_line(o, "    if (parc_goes_on(rt)) /* the loss is finite */");
+    out_line(o, "    %soptimizer(rt);", e->cuda ? "" : "    ");
+    out_line(o, "}");
+    for (Emitter *f = e->next; f; f = f->next)
+        forward_functions(f);
+}

@@ -1,0 +1,230 @@
+/* emit_streams.c: emits the statements of a region in order, and the ops that
+ * say when they run: early, start, wait, record, barrier.
+ *
+ * An all-gather that is prefetched one iteration early is started twice: before
+ * the loop for the first layer, inside the loop for the next layer. Its buffer
+ * and its event alternate between two slots:
+ *
+ *     {
+ *         const int64_t layer = 0;
+ *         parc_all_gather(rt, 1, AXIS_dp, 9, (ParcPart[]){ … layer % 2 … });
+ *         parc_record(rt, PARC_DATA, 4 + layer % 2);
+ *     }
+ *     for (int64_t layer = 0; layer <= 31; layer++) {
+ *         if (layer + 1 <= 31) {
+ *             const int64_t next = layer + 1;
+ *             parc_wait(rt, PARC_DATA, 9); // after: read of w1
+ *             parc_all_gather(rt, 1, AXIS_dp, 9, (ParcPart[]){ … next % 2 … });
+ *             parc_record(rt, PARC_DATA, 4 + next % 2);
+ *         }
+ *         parc_wait(rt, PARC_COMPUTE, 4 + layer % 2); // after: w1
+ *         …
+ */
+#include "codegen/emit/emitter.h"
+#include "passes/schedule/issue.h"
+
+#include <string.h>
+
+const char *emit_stream_name(int stream)
+{
+    static const char *const name[STREAMS] = {"PARC_COMPUTE", "PARC_TENSOR",
+                                              "PARC_DATA", "PARC_HOST"};
+    return name[stream];
+}
+
+/* "4", "4 + layer % 2", "4 + (next + 1) % 2": the number of an event's slot, a
+ * function of the iteration of `loop`. */
+static const char *slot_text(const Emitter *e, const Op *op, int64_t offset)
+{
+    Arena *a = e->p->arena;
+    const Op *loop = op_attr(op, "loop").o;
+    int64_t number = e->first.events + op_attr(op, "event").i;
+    if (!loop)
+        return arena_printf(a, "%lld", (long long)(number + offset));
+    const char *iteration = e->loop_name[loop->id];
+    if (offset)
+        iteration =
+            arena_printf(a, "(%s + %lld)", iteration, (long long)offset);
+    return arena_printf(a, "%lld + %s %% %lld", (long long)number, iteration,
+                        (long long)op_attr(op, "slots").i);
+}
+
+/* "layer == 31": true in the first iteration of the loop around op; `iteration`
+ * is its variable. */
+static const char *first_iteration(const Emitter *e, const Op *op,
+                                   const char *iteration)
+{
+    const Op *loop = op_loop(op);
+    return arena_printf(e->p->arena, "%s == %lld", iteration,
+                        (long long)(loop_reverse(loop) ? loop_trips(loop) - 1
+                                                       : 0));
+}
+
+static void emit_wait(Emitter *e, const Op *op, const char *iteration)
+{
+    Arena *a = e->p->arena;
+    const char *call = arena_printf(
+        a, "parc_wait(rt, %s, %s);", emit_stream_name(op->stream),
+        slot_text(e, op, op_attr(op, "offset").i));
+    const char *why = arena_printf(a, "/* after: %s */",
+                                   c_comment(a, op_attr(op, "why").s));
+    int width = e->o->indent + (int)(strlen(call) + strlen(why)) + 1;
+    if (op_attr(op, "first").i) {
+        out_line(e->o, "%s", why);
+        out_line(e->o, "if (%s)", first_iteration(e, op, iteration));
+        out_line(e->o, "    %s", call);
+    } else if (width <= 80) {
+        out_line(e->o, "%s %s", call, why);
+    } else {
+        out_line(e->o, "%s", why);
+        out_line(e->o, "%s", call);
+    }
+}
+
+static void emit_record(Emitter *e, const Op *op)
+{
+    out_line(e->o, "parc_record(rt, %s, %s);", emit_stream_name(op->stream),
+             slot_text(e, op, 0));
+}
+
+/* A statement's barriers follow its mark, so that its time includes theirs. */
+static void emit_barrier(Emitter *e, const Op *op, const char *iteration)
+{
+    Arena *a = e->p->arena;
+    const Op *before = op_attr(op, "op").o, *by = op_attr(op, "by").o;
+    bool first = op_attr(op, "first").i;
+    if (e->headed != before && !gather_in_place(before)) {
+        emit_head(e, before);
+        e->headed = before;
+    }
+    out_line(e->o, "/* barrier: %s */", c_comment(a, op_attr(op, "why").s));
+    if (first)
+        out_line(e->o, "if (%s)", first_iteration(e, op, iteration));
+    out_line(e->o, "%sparc_meet(rt, %d, %s);", first ? "    " : "",
+             e->collective[e->collective_of[by->id]].id,
+             axes_expression(e, (uint32_t)op_attr(op, "axes").i));
+}
+
+static void emit_statement(Emitter *e, const Op *op)
+{
+    if (e->headed != op)
+        emit_head(e, op);
+    e->headed = NULL;
+    emit_body(e, op);
+}
+
+/* ---- statements of other iterations -------------------------------------- */
+
+/* The loop of the ops that an `early` starts. */
+static const Op *started_loop(const Op *early)
+{
+    for (const Op *op = early->body->first; op; op = op->next)
+        if (op->kind == OP_start)
+            return op_loop(op_attr(op, "op").o);
+    return NULL;
+}
+
+static void emit_op(Emitter *e, const Op *op, const char *iteration);
+
+/* Emits the statements of an `early` and the end of their block, which declares
+ * its own variables. */
+static void emit_block(Emitter *e, const Op *early, const char *iteration)
+{
+    size_t size = e->p->nvalues * sizeof *e->declared;
+    bool *outside = arena_copy(e->p->arena, e->declared, size);
+    memset(e->declared, 0, size);
+    for (const Op *op = early->body->first; op; op = op->next)
+        emit_op(e, op, iteration);
+    memcpy(e->declared, outside, size);
+    e->o->indent -= 4;
+    out_line(e->o, "}");
+}
+
+/* Declares the variable of a loop for iteration `iteration`, outside of it. */
+static void declare_iteration(Emitter *e, const Op *loop, int64_t iteration)
+{
+    int64_t layer =
+        loop_reverse(loop) ? loop_trips(loop) - 1 - iteration : iteration;
+    out_line(e->o, "const int64_t %s = %lld;", e->loop_name[loop->id],
+             (long long)layer);
+}
+
+/* Emits, before a loop, statements of one of its first iterations. */
+static void emit_first(Emitter *e, const Op *early, const char *iteration)
+{
+    out_line(e->o, "{");
+    e->o->indent += 4;
+    declare_iteration(e, started_loop(early), op_attr(early, "iteration").i);
+    emit_block(e, early, iteration);
+}
+
+/* Emits, inside a loop, statements of a later iteration, if it exists. */
+static void emit_ahead(Emitter *e, const Op *early)
+{
+    const Op *loop = op_loop(early);
+    long long distance = op_attr(early, "distance").i;
+    const char *iteration = e->loop_name[loop->id];
+    const char *next = e->next_name[loop->id];
+    if (loop_reverse(loop))
+        out_line(e->o, "if (%s >= %lld) {", iteration, distance);
+    else
+        out_line(e->o, "if (%s + %lld <= %lld) {", iteration, distance,
+                 (long long)(loop_trips(loop) - 1));
+    e->o->indent += 4;
+    out_line(e->o, "const int64_t %s = %s %c %lld;", next, iteration,
+             loop_reverse(loop) ? '-' : '+', distance);
+    e->loop_name[loop->id] = next;
+    emit_block(e, early, iteration);
+    e->loop_name[loop->id] = iteration;
+}
+
+/* Emits, in one of the last iterations of a loop, statements that come after
+ * the loop. */
+static void emit_late(Emitter *e, const Op *early)
+{
+    const Op *loop = op_loop(early);
+    const char *iteration = e->loop_name[loop->id];
+    int64_t remaining = op_attr(early, "remaining").i;
+    int64_t first = op_attr(early, "iteration").i;
+    int64_t layer =
+        loop_reverse(loop) ? remaining : loop_trips(loop) - 1 - remaining;
+    out_line(e->o, "if (%s == %lld) {", iteration, (long long)layer);
+    e->o->indent += 4;
+    if (first >= 0)
+        declare_iteration(e, started_loop(early), first);
+    emit_block(e, early, iteration);
+}
+
+static void emit_early(Emitter *e, const Op *early, const char *iteration)
+{
+    if (op_attr(early, "remaining").i >= 0)
+        emit_late(e, early);
+    else if (op_attr(early, "iteration").i >= 0)
+        emit_first(e, early, iteration);
+    else
+        emit_ahead(e, early);
+}
+
+/* ---- regions ------------------------------------------------------------- */
+
+/* `iteration`: the variable of the loop around the op; "" if there is none. */
+static void emit_op(Emitter *e, const Op *op, const char *iteration)
+{
+    switch ((int)op->kind) {
+    case OP_early: emit_early(e, op, iteration); return;
+    case OP_start: emit_statement(e, op_attr(op, "op").o); return;
+    case OP_wait: emit_wait(e, op, iteration); return;
+    case OP_record: emit_record(e, op); return;
+    case OP_barrier: emit_barrier(e, op, iteration); return;
+    }
+    if (!op->done && !issue_is_silent(op))
+        emit_statement(e, op);
+}
+
+void emit_region(Emitter *e, const Region *r, const Phase *phase)
+{
+    const char *iteration = r->owner ? e->loop_name[r->owner->id] : "";
+    for (const Op *op = r->first; op; op = op->next)
+        if (!phase || op->phase == *phase)
+            emit_op(e, op, iteration);
+}

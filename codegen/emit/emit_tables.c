@@ -1,0 +1,532 @@
+/* emit_tables.c: emits the tables of train.c that describe the program to the
+ * runtime: parameters, inputs, collectives, kernels, and the ParcModel that
+ * refers to all of them. emit_work.c emits the table of statements. */
+#include "codegen/emit/emitter.h"
+#include "ir/analysis/flops.h"
+#include "runtime/parc_rt.h"
+
+#include <string.h>
+
+static void list(Out *o, const char *field, int n, const int64_t *v)
+{
+    out(o, " .%s = {", field);
+    for (int i = 0; i < n; i++)
+        out(o, "%s%lld", i ? ", " : "", (long long)v[i]);
+    out(o, "},");
+}
+
+static void splits(Emitter *e, const Type *t)
+{
+    Out *o = e->o;
+    out(o, "     .split = {");
+    for (int d = 0; d < (t->ndim ? t->ndim : 1); d++) {
+        int axes[MAX_AXES];
+        int n = d < t->ndim ? type_dim_axes(t, &e->p->mesh, d, axes) : 0;
+        out(o, "%s{", d ? ", " : "");
+        for (int i = 0; i < n; i++)
+            out(o, "%d, ", axes[i]);
+        out(o, "-1}");
+    }
+    out(o, "},\n");
+}
+
+static uint32_t flat_axes(const Type *t)
+{
+    uint32_t axes = 0;
+    for (int a = 0; a < MAX_AXES; a++)
+        if (t->place.ax[a].kind == AX_FLAT)
+            axes |= 1u << a;
+    return axes;
+}
+
+static const char *init_name(InitKind k)
+{
+    switch (k) {
+    case INIT_ZEROS: return "PARC_ZEROS";
+    case INIT_ONES: return "PARC_ONES";
+    case INIT_NORMAL: return "PARC_NORMAL";
+    case INIT_UNIFORM: return "PARC_UNIFORM";
+    case INIT_ARANGE: return "PARC_ARANGE";
+    case INIT_COPY: return "PARC_COPY";
+    }
+    return "PARC_ZEROS";
+}
+
+/* "fsdp=S(0) tp=S(0)": a flat run of whole rows is shown to the user as
+ * S(0). */
+static const char *placement_text(const Emitter *e, const Type *t)
+{
+    Arena *a = e->p->arena;
+    const char *text = "";
+    UserAxis axis[MAX_AXES];
+    int n = user_axes(e->p, axis);
+    for (int i = 0; i < n; i++)
+        text = arena_printf(a, "%s%s%s=%s", text, *text ? " " : "",
+                            axis[i].name,
+                            user_axis_placement(e->p, t, &axis[i]));
+    return text;
+}
+
+/* The tensors of files that hold a parameter. */
+static void file_rows(Emitter *e, const Param *pm)
+{
+    Out *o = e->o;
+    out(o, ",\n     .nfile = %d, .file = (const ParcFileTensor[]){", pm->nfile);
+    for (int i = 0; i < pm->nfile; i++) {
+        const FileTensor *f = &pm->file[i];
+        out(o, "%s\n         {.name = \"%s\", .ndim = %d,", i ? "," : "",
+            c_escaped(e->p->arena, f->name), f->ndim);
+        if (f->ndim)
+            list(o, "dim", f->ndim, f->dim);
+        out(o, " .n = %d,", f->n);
+        list(o, "size", f->n, f->size);
+        list(o, "stride", f->n, f->stride);
+        out(o, " .first = %lld}", (long long)f->first);
+    }
+    out(o, "}");
+}
+
+/* The names of files of the whole model. */
+static void file_names(Emitter *e)
+{
+    Arena *a = e->p->arena;
+    if (e->p->file_prefix)
+        out_line(e->o, ".file_prefix = \"%s\",",
+                 c_escaped(a, e->p->file_prefix));
+    if (e->p->file_config)
+        out_line(e->o, ".file_config = \"%s\",",
+                 c_escaped(a, e->p->file_config));
+}
+
+static void param_row(Emitter *e, int i)
+{
+    const Program *p = e->p;
+    const Param *pm = &p->param.at[i];
+    const Type *t = &pm->type;
+    Out *o = e->o;
+    out(o, "    {.name = \"%s\",", c_escaped(p->arena, pm->name));
+    if (pm->slot)
+        out(o, " .state = \"%s\",", c_escaped(p->arena, pm->slot));
+    out(o, "\n     .nstack = %d, .ndim = %d,", t->nstack, t->ndim);
+    if (t->nstack)
+        list(o, "stack", t->nstack, t->stack);
+    Type shape = param_shape(pm);
+    if (t->ndim)
+        list(o, "dim", t->ndim, shape.dim);
+    if (param_is_padded(pm))
+        list(o, "pad", t->ndim, pm->pad);
+    out(o, "\n");
+    splits(e, t);
+    if (flat_axes(t))
+        out(o, "     .flat_axes = %s,\n", axes_expression(e, flat_axes(t)));
+    const char *offset = pm->value ? value_row_offset(e, pm->value) : "-1";
+    out(o, "     .offset = %s, .local_elements = %lld,\n", offset,
+        (long long)type_local_elements(t, &p->mesh));
+    if (pm->kept)
+        out(o, "     .inside = true,\n");
+    if (pm->init.kind == INIT_COPY)
+        out(o, "     .type = %s, .copy_of = %d,\n", c_parc_type(t->dtype),
+            pm->state_of);
+    out(o, "     .init = %s, .a = ", init_name(pm->init.kind));
+    out_double(o, pm->init.a);
+    out(o, ", .b = ");
+    out_double(o, pm->init.b);
+    out(o, ",\n     .placement = \"%s\"",
+        c_escaped(p->arena, placement_text(e, t)));
+    if (pm->nalias) {
+        out(o, ",\n     .nalias = %d, .alias = (const char *const[]){",
+            pm->nalias);
+        for (int k = 0; k < pm->nalias; k++)
+            out(o, "%s\"%s\"", k ? ", " : "",
+                c_escaped(p->arena, pm->alias[k]));
+        out(o, "}");
+    }
+    if (pm->nfile)
+        file_rows(e, pm);
+    out(o, "},\n");
+}
+
+static void params(Emitter *e)
+{
+    out_line(e->o, "");
+    out_line(e->o, "static const ParcParam param[] = {");
+    for (int i = 0; i < e->p->param.n; i++)
+        param_row(e, i);
+    out_line(e->o, "};");
+}
+
+static void input_row(Emitter *e, const Input *in)
+{
+    Out *o = e->o;
+    uint32_t axes = 0;
+    for (int a = 0; a < e->p->mesh.n; a++)
+        if (in->type.place.ax[a].kind == AX_S)
+            axes |= 1u << a;
+    out(o, "    {.name = \"%s\", .type = %s, .is_labels = %s,\n",
+        c_escaped(e->p->arena, in->name), c_parc_type(in->type.dtype),
+        strcmp(in->name, "labels") ? "false" : "true");
+    out(o, "     .below = %lld,", (long long)in->below);
+    if (in->has_ignored)
+        out(o, " .has_ignored = true, .ignored = %lld,",
+            (long long)in->ignored);
+    out(o, " .ndim = %d,", in->type.ndim);
+    int64_t dim[MAX_DIMS], micro = in->type.nstack ? in->type.stack[0] : 1;
+    for (int d = 0; d < in->type.ndim; d++)
+        dim[d] = in->type.dim[d] * (d ? 1 : micro);
+    list(o, "dim", in->type.ndim, dim);
+    if (micro > 1)
+        out(o, " .micro = %lld,", (long long)micro);
+    const char *offset = "-1";
+    if (in->value && value_place(in->value)->block >= 0)
+        offset = value_offset(e, in->value);
+    out(o, "\n     .batch_axes = %s, .offset = %s},\n",
+        axes_expression(e, axes), offset);
+}
+
+/* `word`: "", or that of a forward program and '_'. */
+static void inputs(Emitter *e, const char *word)
+{
+    Out *o = e->o;
+    out_line(o, "");
+    out_line(o, "static const ParcInput %sinput[] = {", word);
+    for (int i = 0; i < e->p->input.n; i++)
+        input_row(e, &e->p->input.at[i]);
+    if (!e->p->input.n)
+        out_line(o, "    {.name = 0}");
+    out_line(o, "};");
+}
+
+static void collective_names(Emitter *e)
+{
+    Out *o = e->o;
+    Arena *a = e->p->arena;
+    out_line(o, "");
+    out_line(o, "/* The names of collectives in messages. */");
+    out_line(o, "static const char *const collective[] = {");
+    for (const Emitter *x = e; x; x = x->next)
+        for (int i = 0; i < x->ncollectives; i++) {
+            const CollectiveInfo *c = &x->collective[i];
+            Loc loc = c->op->why.loc.line ? c->op->why.loc : c->op->loc;
+            const char *text = arena_printf(
+                a, "%s %s over %s: %s (%s)", c->label, c->kind, c->axis,
+                c->tensor, diag_where(e->p->diag, a, loc));
+            out_line(o, "    \"%s\",", c_escaped(a, text));
+        }
+    out_line(o, "    0");
+    out_line(o, "};");
+}
+
+/* Emits the stream of each collective. */
+static void collective_streams(Emitter *e)
+{
+    Out *o = e->o;
+    if (e->t->streams < 2)
+        return;
+    out_line(o, "");
+    out_line(o, "static const int8_t collective_stream[] = {");
+    for (const Emitter *x = e; x; x = x->next)
+        for (int i = 0; i < x->ncollectives; i++)
+            out_line(o, "    %s, /* %s */",
+                     emit_stream_name(x->collective[i].op->stream),
+                     x->collective[i].label);
+    out_line(o, "    0");
+    out_line(o, "};");
+}
+
+static bool has_rooms(const Emitter *e)
+{
+    for (; e; e = e->next)
+        for (int i = 0; i < e->ncollectives; i++)
+            if (e->collective[i].op->workspace >= 0)
+                return true;
+    return false;
+}
+
+static void room_row(const Emitter *e, const CollectiveInfo *c)
+{
+    int block = c->op->workspace;
+    const char *at = "0";
+    if (block >= 0)
+        at = arena_printf(e->p->arena, "AT_%s, %lld", e->block_name[block],
+                          (long long)e->memory->block[block].bytes);
+    out_line(e->o, "    {%s}, /* %s */", at, c->label);
+}
+
+/* Emits the staging buffers of the collectives whose layouts NCCL supports only
+ * packed. */
+static void collective_rooms(Emitter *e)
+{
+    Out *o = e->o;
+    if (!has_rooms(e))
+        return;
+    out_line(o, "");
+    out_line(o, "static const ParcRoom collective_room[] = {");
+    for (const Emitter *x = e; x; x = x->next)
+        for (int i = 0; i < x->ncollectives; i++)
+            room_row(x, &x->collective[i]);
+    out_line(o, "};");
+}
+
+/* Emits the mesh axes of each collective: the runtime creates a communicator
+ * for each set of axes. */
+static void collective_axes(Emitter *e)
+{
+    Out *o = e->o;
+    if (!e->cuda)
+        return;
+    out_line(o, "");
+    out_line(o, "static const uint32_t collective_axes[] = {");
+    for (const Emitter *x = e; x; x = x->next)
+        for (int i = 0; i < x->ncollectives; i++)
+            out_line(o, "    %s, /* %s */",
+                     axes_expression(e, x->collective[i].axes),
+                     x->collective[i].label);
+    out_line(o, "    0");
+    out_line(o, "};");
+}
+
+/* Emits the text that --info prints, one literal for each line. */
+static void info_text(Emitter *e, const char *text)
+{
+    Out *o = e->o;
+    out_line(o, "");
+    out_line(o, "/* The text that --info prints. */");
+    out_line(o, "static const char info[] =");
+    while (*text) {
+        const char *end = strchr(text, '\n');
+        size_t n = end ? (size_t)(end - text) + 1 : strlen(text);
+        out_line(o, "    \"%s\"",
+                 c_escaped(e->p->arena,
+                           arena_strndup(e->p->arena, text, n)));
+        text += n;
+    }
+    o->size--; /* the semicolon takes the place of the last newline */
+    out(o, ";\n");
+}
+
+/* Emits the kernels' symbols, by the number that launch.c uses. */
+static void kernel_names(Emitter *e)
+{
+    const CudaKernels *k = e->cuda->kernels;
+    out_line(e->o, "");
+    out_line(e->o, "/* The kernels' symbols, by number. */");
+    out_line(e->o, "static const char *const kernel[] = {");
+    for (int i = 0; i < k->symbol.n; i++)
+        out_line(e->o, "    \"%s\",", k->symbol.at[i]);
+    if (!k->symbol.n)
+        out_line(e->o, "    NULL");
+    out_line(e->o, "};");
+    out_line(e->o, "extern const ParcImage images[]; /* images.c */");
+}
+
+static void kernel_rows(Emitter *e)
+{
+    out_line(e->o, ".kernel = kernel, .nkernels = %d,",
+             e->cuda->kernels->symbol.n);
+    out_line(e->o, ".image = images, .nimages = %d,", e->cuda->nimages);
+}
+
+static uint64_t hash(const char *text)
+{
+    uint64_t h = 14695981039346656037u;
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return h;
+}
+
+/* The offset of a scalar of the step by name; "-1" if the step has none. */
+static const char *scalar_offset(Emitter *e, OpKind kind, const char *name)
+{
+    for (const Op *op = e->p->step->first; op; op = op->next)
+        if (op->kind == kind && !strcmp(op->attr[0].s, name))
+            return value_offset(e, kind == OP_output ? op->arg[0]
+                                                     : op->out[0]);
+    return "-1";
+}
+
+static void shared_rows(Emitter *e)
+{
+    const MemoryPlan *m = e->memory;
+    if (!m->nsegments)
+        return;
+    out(e->o, "    .nshared = %d, .shared = (const ParcShared[]){",
+        m->nsegments);
+    for (int i = 0; i < m->nsegments; i++)
+        out(e->o, "%s\n        {.axes = %s, .offset = %s, .bytes = %lld}",
+            i ? "," : "", axes_expression(e, m->segment[i].axes),
+            emitter_segment_name(e, &m->segment[i]),
+            (long long)m->segment[i].bytes);
+    out(e->o, "},\n");
+}
+
+static void schedule_row(Out *o, const LrSchedule *s)
+{
+    static const char *const kind[] = {"PARC_CONSTANT", "PARC_LINEAR",
+                                       "PARC_COSINE"};
+    if (s->kind == SCHEDULE_CONSTANT && s->warmup == 0)
+        return;
+    out(o, "    .schedule = {%s, %lld, %lld, ", kind[s->kind],
+        (long long)s->warmup, (long long)s->steps);
+    out_double(o, s->min_lr);
+    out(o, "},\n");
+}
+
+static void model_row(Emitter *e, const char *plan_text)
+{
+    const Program *p = e->p;
+    const Train *t = &p->train;
+    Arena *a = p->arena;
+    Out *o = e->o;
+    out_line(o, "");
+    out_line(o, "static const ParcModel model = {");
+    o->indent = 4;
+    out_line(o, ".rt_version = PARC_RT_VERSION,");
+    out_line(o, ".name = \"%s\", .parc_version = \"0.1.0\",",
+             c_escaped(a, p->model));
+    out_line(o, ".source = \"%s\", .info = info,",
+             c_escaped(a, e->options->source));
+    out_line(o, ".plan_hash = 0x%016llxu,",
+             (unsigned long long)hash(plan_text));
+    out_line(o, ".naxes = %d,", p->mesh.n);
+    out(o, "    .axis = {");
+    for (int i = 0; i < p->mesh.n; i++)
+        out(o, "%s{\"%s\", %lld}", i ? ", " : "",
+            c_escaped(a, p->mesh.name[i]), (long long)p->mesh.size[i]);
+    out(o, "%s},\n", p->mesh.n ? "" : "{0}");
+    out_line(o, ".param = param, .nparams = %d,", p->param.n);
+    out_line(o, ".input = input, .ninputs = %d,", p->input.n);
+    out_line(o, ".arena_bytes = ARENA_BYTES, .threads = %d,", e->t->threads);
+    shared_rows(e);
+    if (e->memory->host)
+        out_line(o, ".host_bytes = HOST_BYTES,");
+    out_line(o, ".batch = %lld, .seq = %lld,", (long long)t->batch,
+             (long long)program_sample_tokens(p));
+    out(o, "    .flops = ");
+    out_double(o, program_flops_model(p));
+    out(o, ", .executed_flops = ");
+    out_double(o, program_flops_executed(p));
+    out(o, ",\n    .optimizer = \"%s\", .lr = ",
+        optimizer_title(t->optimizer));
+    out_double(o, t->lr);
+    out(o, ", .beta1 = ");
+    out_double(o, t->beta1);
+    out(o, ", .beta2 = ");
+    out_double(o, t->beta2);
+    out(o, ",\n");
+    schedule_row(o, &t->schedule);
+    if (t->loss_scale > 0) {
+        out(o, "    .loss_scale = ");
+        out_double(o, t->loss_scale);
+        out(o, ", .loss_scale_offset = %s,\n",
+            scalar_offset(e, OP_scalar, "loss_scale"));
+    }
+    out_line(o, ".loss_offset = %s,", scalar_offset(e, OP_output, "loss"));
+    out_line(o, ".grad_norm_offset = %s,",
+             scalar_offset(e, OP_output, "grad_norm"));
+    out_line(o, ".lr_offset = %s,", scalar_offset(e, OP_scalar, "lr"));
+    if (t->clip > 0) {
+        out(o, "    .clip = ");
+        out_double(o, t->clip);
+        out(o, ",\n");
+    }
+    out_line(o, ".clip_offset = %s,", scalar_offset(e, OP_scalar, "clip"));
+    out_line(o, ".bias1_offset = %s,", scalar_offset(e, OP_scalar, "bias1"));
+    out_line(o, ".bias2_offset = %s,", scalar_offset(e, OP_scalar, "bias2"));
+    out_line(o, ".random_offset = %s,", scalar_offset(e, OP_scalar, "random"));
+    Numbers all = numbers_all(p);
+    out_line(o, ".collective = collective, .ncollectives = %d,",
+             all.collectives);
+    if (e->t->streams > 1)
+        out_line(o, ".collective_stream = collective_stream, .nevents = %d,",
+                 all.events);
+    if (e->cuda)
+        out_line(o, ".collective_axes = collective_axes,%s",
+                 has_rooms(e) ? " .collective_room = collective_room," : "");
+    out_line(o, ".work = work, .nwork = %d,", all.work);
+    if (e->cuda)
+        kernel_rows(e);
+    file_names(e);
+    out_line(o, ".init = init_constants, .step = step,");
+    for (const Emitter *f = e->next; f; f = f->next)
+        out_line(o, ".%s = &%s,", emitter_word(f), emitter_word(f));
+    o->indent = 0;
+    out_line(o, "};");
+}
+
+/* ---- forward programs ---------------------------------------------------- */
+
+/* The value of the op `output` of this name. */
+static Value *output_value(const Program *p, const char *name)
+{
+    for (const Op *op = p->step->first; op; op = op->next)
+        if (op->kind == OP_output && !strcmp(op->attr[0].s, name))
+            return op->arg[0];
+    return NULL;
+}
+
+static void output_row(Emitter *f, const Output *of)
+{
+    Out *o = f->o;
+    Value *v = output_value(f->p, of->name);
+    int64_t pad[MAX_DIMS];
+    bool padded = false;
+    for (int d = 0; d < of->ndim; d++) {
+        pad[d] = v->type.dim[d] - of->dim[d];
+        padded |= pad[d] > 0;
+    }
+    out(o, "    {.name = \"%s\", .type = %s,\n     .ndim = %d,",
+        c_escaped(f->p->arena, of->name), c_parc_type(v->type.dtype), of->ndim);
+    list(o, "dim", of->ndim, of->dim);
+    if (padded)
+        list(o, "pad", of->ndim, pad);
+    out(o, "\n");
+    splits(f, &v->type);
+    out(o, "     .offset = %s},\n", value_offset(f, v));
+}
+
+static void forward_tables(Emitter *f)
+{
+    Out *o = f->o;
+    const char *word = emitter_word(f);
+    inputs(f, arena_printf(f->p->arena, "%s_", word));
+    if (f->p->output.n) {
+        out_line(o, "");
+        out_line(o, "static const ParcOutput %s_output[] = {", word);
+        for (int i = 0; i < f->p->output.n; i++)
+            output_row(f, &f->p->output.at[i]);
+        out_line(o, "};");
+    }
+    out_line(o, "");
+    out_line(o, "static const ParcEval %s = {", word);
+    o->indent = 4;
+    out_line(o, ".init = %s_init, .begin = %s_begin, .run = %s_run,", word,
+             word, word);
+    out_line(o, ".loss_offset = %s,", scalar_offset(f, OP_output, "loss"));
+    out_line(o, ".random_offset = %s,", scalar_offset(f, OP_scalar, "random"));
+    out_line(o, ".input = %s_input, .ninputs = %d,", word, f->p->input.n);
+    if (f->p->output.n)
+        out_line(o, ".output = %s_output, .noutputs = %d,", word,
+                 f->p->output.n);
+    out(o, "    .peak = %lld, .flops = ", (long long)f->memory->peak);
+    out_double(o, program_flops_executed(f->p));
+    out(o, ",\n");
+    o->indent = 0;
+    out_line(o, "};");
+}
+
+void emit_tables(Emitter *e)
+{
+    params(e);
+    inputs(e, "");
+    collective_names(e);
+    collective_streams(e);
+    collective_axes(e);
+    collective_rooms(e);
+    emit_work(e);
+    if (e->cuda)
+        kernel_names(e);
+    info_text(e, e->options->plan);
+    for (Emitter *f = e->next; f; f = f->next)
+        forward_tables(f);
+    model_row(e, e->options->plan);
+}

@@ -1,0 +1,137 @@
+/* emit_work.c: emits work[], the table of a step's statements in train.c: name,
+ * source location, bytes, flops and results. The runtime reads it for --trace,
+ * for messages and to check results (PARC_NANCHECK). codegen/work/work.c lists
+ * the statements. */
+#include "codegen/emit/emitter.h"
+#include "runtime/parc_rt.h"
+
+#include <string.h>
+
+/* "layer": the loop's variable without the suffix that makes it unique. */
+static const char *loop_text(const Emitter *e, const Op *loop)
+{
+    const char *name = e->loop_name[loop->id];
+    return arena_strndup(e->p->arena, name, strcspn(name, "_"));
+}
+
+_Static_assert((int)MAX_LOOP_DEPTH <= (int)PARC_MAX_LOOPS,
+               "a row of the runtime's table has an entry for every loop");
+
+/* ---- results ------------------------------------------------------------- */
+
+/* The index of a loop among the statement's loops; -1: none. */
+static int loop_index(const WorkInfo *w, const Op *loop)
+{
+    for (int i = 0; i < w->nloops; i++)
+        if (w->loop[i] == loop)
+            return i;
+    return -1;
+}
+
+/* Whether v can be checked at run time: contiguous floats in device memory, at
+ * an address that only the loops around the statement determine. */
+static bool is_checked(const Emitter *e, const WorkInfo *w, Value *v)
+{
+    const Place *at = value_place(v);
+    bool known = dtype_is_float(v->type.dtype) && at->block >= 0 &&
+                 (!at->row || v->type.nstack == 0) &&
+                 !e->memory->block[at->block].host;
+    for (int i = 0; i < at->nstrides; i++) {
+        known &= loop_index(w, at->loop[i]) >= 0;
+        for (int k = 0; k < i; k++)
+            known &= at->loop[k] != at->loop[i];
+    }
+    return known;
+}
+
+/* ", .stride = {0, 64}"; "" if all are 0. `numbers`: one for each loop that the
+ * address of the value depends on. */
+static void by_loop(Emitter *e, const WorkInfo *w, const Place *at,
+                    const char *name, const int64_t *numbers)
+{
+    int64_t of[MAX_LOOP_DEPTH] = {0}, any = 0;
+    for (int i = 0; i < at->nstrides; i++) {
+        of[loop_index(w, at->loop[i])] = numbers[i];
+        any |= numbers[i];
+    }
+    if (!any)
+        return;
+    out(e->o, ", .%s = {", name);
+    for (int i = 0; i < w->nloops; i++)
+        out(e->o, "%s%lld", i ? ", " : "", (long long)of[i]);
+    out(e->o, "}");
+}
+
+static void result(Emitter *e, const WorkInfo *w, Value *v)
+{
+    Out *o = e->o;
+    const Place *at = value_place(v);
+    out(o, "\n         {.name = \"%s\",\n          .offset = AT_%s, .elements = %lld",
+        c_escaped(e->p->arena, v->name), e->block_name[at->block],
+        (long long)type_local_elements(&value_made_as(v)->type, &e->p->mesh));
+    if (v->type.dtype != DT_F32)
+        out(o, ", .type = %s", c_parc_type(v->type.dtype));
+    by_loop(e, w, at, "stride", at->stride);
+    by_loop(e, w, at, "modulo", at->modulo);
+    if (at->cut)
+        out(o, ",\n          .cut = %s, .run = %lld", axes_expression(e, at->cut),
+            (long long)at->run);
+    out(o, "}");
+}
+
+static void results(Emitter *e, const WorkInfo *w)
+{
+    int n = 0;
+    for (int i = 0; i < w->op->nouts; i++) {
+        if (!is_checked(e, w, w->op->out[i]))
+            continue;
+        out(e->o, n++ ? "," : ",\n     .result = (const ParcResult[]){");
+        result(e, w, w->op->out[i]);
+    }
+    if (n)
+        out(e->o, "},\n     .nresults = %d", n);
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+static void work_row(Emitter *e, const WorkInfo *w, int number)
+{
+    Out *o = e->o;
+    Arena *a = e->p->arena;
+    out(o, "    [%d] = {.id = \"%s\", .kind = \"%s\", .phase = \"%s\",\n",
+        number, c_escaped(a, w->id), w->kind,
+        e->p->purpose == FOR_LOSS      ? "evaluation"
+        : e->p->purpose == FOR_OUTPUTS ? "outputs"
+                                       : phase_name(w->op->phase));
+    out(o, "     .path = \"%s\", .source = \"%s\",\n",
+        c_escaped(a, w->op->path),
+        c_escaped(a, diag_where(e->p->diag, a, work_loc(w))));
+    if (*w->detail)
+        out(o, "     .detail = \"%s\",\n", c_escaped(a, w->detail));
+    out(o, "     .bytes = %lld, .flops = ", (long long)w->bytes);
+    out_double(o, w->flops);
+    out(o, ", .count = %lld", (long long)w->count);
+    if (w->nloops) {
+        out(o, ",\n     .nloops = %d, .loop = {", w->nloops);
+        for (int i = 0; i < w->nloops; i++)
+            out(o, "%s{\"%s\", %lld}", i ? ", " : "",
+                loop_text(e, w->loop[i]), (long long)loop_trips(w->loop[i]));
+        out(o, "}");
+    }
+    results(e, w);
+    out(o, "},\n");
+}
+
+void emit_work(Emitter *e)
+{
+    out_line(e->o, "");
+    out_line(e->o, "/* The statements, by the number in parc_mark: for --trace, "
+             "messages, PARC_NANCHECK. */");
+    out_line(e->o, "static const ParcWork work[] = {");
+    for (Emitter *x = e; x; x = x->next)
+        for (int i = 0; i < x->nwork; i++)
+            work_row(x, &x->work[i], x->first.work + i);
+    if (!numbers_all(e->p).work)
+        out_line(e->o, "    {.id = 0}");
+    out_line(e->o, "};");
+}

@@ -1,0 +1,262 @@
+/* emitter.c: prepares the writing of train.c: assigns C names to values, blocks
+ * of memory, mesh axes and loops, and numbers to kernels and matmuls. It also
+ * prints the addresses of values as C expressions: "AT_wq + layer * 4096". */
+#include "codegen/emit/emitter.h"
+
+#include "base/bug.h"
+
+#include <string.h>
+
+/* Names that emitted code or the C library uses. */
+static bool is_taken(const char *name)
+{
+    static const char *const word[] = {
+        "A",          "rt",         "init_constants", "forward", "backward",
+        "optimizer",  "step",       "param",          "input",   "model",
+        "matmul",     "collective", "info",           "errno",
+        "work",       "kernel",     "image",          "images",
+        "eval_init",  "eval_begin", "eval_run",       "outputs_init",
+        "outputs_begin", "outputs_run",
+        "exp",        "log",        "sqrt",           "tanh",    "erf",
+        "sin",        "cos",        "pow",            "abs",     "index",
+        "y0",         "y1",         "j0",             "j1",      "stdin",
+        "stdout",     "stderr",     "signal",         "time",    "read",
+        "write",
+    };
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+        if (!strcmp(name, word[i]))
+            return true;
+    return !strncmp(name, "AT_", 3) || !strncmp(name, "AXIS_", 5) ||
+           !strncmp(name, "SHARED_", 7) || name[0] == '_' ||
+           (name[0] == 'k' && name[1] >= '0' && name[1] <= '9');
+}
+
+/* A PDL or IR name as a C identifier; "v_" is prefixed to a reserved name. */
+static const char *c_identifier(Arena *a, const char *text)
+{
+    const char *name = c_clean(a, text);
+    if (c_is_keyword(name) || is_taken(name))
+        return arena_printf(a, "v_%s", name);
+    return name;
+}
+
+/* ---- unique names -------------------------------------------------------- */
+
+/* The names in use: a hash table with open addressing. */
+typedef struct NameSet NameSet;
+struct NameSet {
+    Arena *arena;
+    const char **slot;
+    size_t room;
+};
+
+static bool name_add(NameSet *s, const char *name)
+{
+    size_t h = 14695981039346656037u;
+    for (const char *c = name; *c; c++)
+        h = (h ^ (unsigned char)*c) * 1099511628211u;
+    for (size_t i = h % s->room;; i = (i + 1) % s->room) {
+        if (!s->slot[i]) {
+            s->slot[i] = name;
+            return true;
+        }
+        if (!strcmp(s->slot[i], name))
+            return false;
+    }
+}
+
+static const char *name_unique(NameSet *s, const char *text)
+{
+    const char *base = c_identifier(s->arena, text), *name = base;
+    for (int i = 2; !name_add(s, name); i++)
+        name = arena_printf(s->arena, "%s_%d", base, i);
+    return name;
+}
+
+static NameSet name_set(Arena *a, size_t names)
+{
+    NameSet s = {.arena = a, .room = 4 * names + 64};
+    s.slot = NEW_ARRAY(a, const char *, s.room);
+    return s;
+}
+
+static void name_values(Emitter *e, const Region *r, NameSet *s)
+{
+    for (int i = 0; i < r->nargs; i++)
+        e->value_name[r->arg[i]->id] = name_unique(s, r->arg[i]->name);
+    for (const Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nouts; i++)
+            e->value_name[op->out[i]->id] = name_unique(s, op->out[i]->name);
+        if (op->kind != OP_loop)
+            continue;
+        const char *turn = loop_is_microbatches(e->p, op) ? "micro"
+                           : work_goes_both_ways(op)      ? "chunk"
+                                                          : "layer";
+        e->loop_name[op->id] = name_unique(s, turn);
+        if (e->t->streams > 1)
+            e->next_name[op->id] = name_unique(s, "next");
+        name_values(e, op->body, s);
+    }
+}
+
+static void number_ops(Emitter *e, const Region *r, Numbers *next)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        e->collective_of[op->id] = e->work_of[op->id] = -1;
+        if (op->kind == OP_fused)
+            e->number[op->id] = next->kernels++;
+        else if (op_is_einsum(op->kind))
+            e->number[op->id] = next->matmuls++;
+        else if (op->kind == OP_loop)
+            number_ops(e, op->body, next);
+    }
+}
+
+/* A block of a forward program that is a block of the training step has its
+ * name; the others have the program's word before it. */
+static void name_blocks(Emitter *e, const Emitter *training)
+{
+    Arena *a = e->p->arena;
+    for (int i = 0; i < e->memory->nblocks; i++) {
+        const Block *b = &e->memory->block[i];
+        if (training && b->training)
+            e->block_name[i] = training->block_name[b->training - 1];
+        else if (training)
+            e->block_name[i] = name_unique(
+                e->names,
+                arena_printf(a, "%s_%s", emitter_word(e), b->name));
+        else
+            e->block_name[i] = name_unique(e->names, b->name);
+    }
+}
+
+const char *emitter_word(const Emitter *e)
+{
+    return e->p->purpose == FOR_LOSS ? "eval" : "outputs";
+}
+
+static void init_one(Emitter *e, const Emitter *training)
+{
+    const Program *p = e->p;
+    Arena *a = p->arena;
+    e->memory = p->memory;
+    e->first = numbers_first(p);
+    e->collective = collectives_of(p, &e->ncollectives);
+    e->value_name = NEW_ARRAY(a, const char *, p->nvalues);
+    e->block_name = NEW_ARRAY(a, const char *, e->memory->nblocks + 1);
+    e->loop_name = NEW_ARRAY(a, const char *, p->nops);
+    e->next_name = NEW_ARRAY(a, const char *, p->nops);
+    e->collective_of = NEW_ARRAY(a, int, p->nops);
+    e->work_of = NEW_ARRAY(a, int, p->nops);
+    e->number = NEW_ARRAY(a, int, p->nops);
+    e->declared = NEW_ARRAY(a, bool, p->nvalues);
+    NameSet values = name_set(a, p->nvalues + 2 * p->nops);
+    name_values(e, p->step, &values);
+    name_blocks(e, training);
+    NameSet axes = name_set(a, MAX_AXES);
+    e->axis_name = NEW_ARRAY(a, const char *, MAX_AXES);
+    for (int i = 0; i < p->mesh.n; i++)
+        e->axis_name[i] = name_unique(&axes, p->mesh.name[i]);
+    Numbers next = e->first;
+    number_ops(e, p->step, &next);
+    for (int i = 0; i < e->ncollectives; i++)
+        e->collective_of[e->collective[i].op->id] = i;
+    e->work = work_of(p, &e->nwork);
+    for (int i = 0; i < e->nwork; i++)
+        e->work_of[e->work[i].op->id] = i;
+}
+
+static void count_blocks(const Program *p, void *context)
+{
+    *(size_t *)context += (size_t)p->memory->nblocks;
+}
+
+void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
+                  const EmitOptions *options, const CudaProgram *cuda)
+{
+    size_t blocks = 0;
+    programs_each(p, count_blocks, &blocks);
+    NameSet *names = NEW(p->arena, NameSet);
+    *names = name_set(p->arena, blocks);
+    *e = (Emitter){.o = o, .p = p, .t = t, .options = options, .cuda = cuda,
+                   .names = names};
+    init_one(e, NULL);
+    Emitter **next = &e->next;
+    for (int k = 0; k < PURPOSES; k++) {
+        if (!p->forward[k])
+            continue;
+        *next = NEW(p->arena, Emitter);
+        **next = (Emitter){.o = o, .p = p->forward[k], .t = t,
+                           .options = options, .cuda = cuda, .names = names};
+        init_one(*next, e);
+        next = &(*next)->next;
+    }
+}
+
+/* ---- addresses ----------------------------------------------------------- */
+
+const char *value_variable(const Emitter *e, Value *v)
+{
+    return e->value_name[value_root(v)->id];
+}
+
+const char *value_row_offset(const Emitter *e, Value *v)
+{
+    Arena *a = e->p->arena;
+    v = value_root(v);
+    const Place *at = value_place(v);
+    if (at->block < 0)
+        bug("emit: %%%s has no memory", v->name);
+    const char *text = arena_printf(a, "AT_%s", e->block_name[at->block]);
+    for (int i = 0; i < at->nstrides; i++) {
+        const char *turn = e->loop_name[at->loop[i]->id];
+        if (at->modulo[i])
+            turn = arena_printf(a, "%s %% %lld", turn,
+                                (long long)at->modulo[i]);
+        text = arena_printf(a, "%s + %s * %lld", text, turn,
+                            (long long)at->stride[i]);
+    }
+    return text;
+}
+
+bool value_is_inside(const Value *v)
+{
+    return value_place(v)->cut != 0;
+}
+
+const char *value_offset(const Emitter *e, Value *v)
+{
+    const char *row = value_row_offset(e, v);
+    const Place *at = value_place(v);
+    if (!at->cut)
+        return row;
+    return arena_printf(e->p->arena, "%s + parc_index(rt, %s) * %lld", row,
+                        axes_expression(e, at->cut), (long long)at->run);
+}
+
+const Segment *emitter_segment(const Emitter *e, const Block *b)
+{
+    for (int i = 0; i < e->memory->nsegments; i++)
+        if (b->shared && e->memory->segment[i].axes == b->shared)
+            return &e->memory->segment[i];
+    return NULL;
+}
+
+const char *emitter_segment_name(const Emitter *e, const Segment *s)
+{
+    const char *text = "SHARED";
+    for (int i = 0; i < e->p->mesh.n; i++)
+        if (s->axes & 1u << i)
+            text = arena_printf(e->p->arena, "%s_%s", text, e->axis_name[i]);
+    return text;
+}
+
+const char *axes_expression(const Emitter *e, uint32_t axes)
+{
+    const char *text = "";
+    for (int i = 0; i < e->p->mesh.n; i++)
+        if (axes & 1u << i)
+            text = arena_printf(e->p->arena, "%s%sAXIS_%s", text,
+                                *text ? " | " : "", e->axis_name[i]);
+    return *text ? text : "0";
+}

@@ -1,0 +1,112 @@
+/* emitter.h: declares the Emitter, the state of writing train.c, and the
+ * functions of the files that write a part of it.
+ *
+ * Names: a value keeps its name from the model, converted to a C identifier;
+ * views have no variable and use their root's. Addresses: every block of the
+ * arena is a #define AT_name; a value is a pointer into it.
+ */
+#ifndef PARC_CODEGEN_EMIT_EMITTER_H
+#define PARC_CODEGEN_EMIT_EMITTER_H
+
+#include "codegen/c_text.h"
+#include "codegen/numbers.h"
+#include "codegen/emit/train_c.h"
+#include "codegen/work/work.h"
+#include "base/quantity.h"
+#include "ir/analysis/alias.h"
+#include "ir/plan/user_axes.h"
+
+struct NameSet;
+
+typedef struct Emitter Emitter;
+struct Emitter {
+    Out *o;
+    const Program *p;
+    Emitter *next;   /* of the next forward program; NULL: none */
+    Numbers first;   /* of collectives, kernels, … in the tables of train.c */
+    struct NameSet *names; /* of blocks, of all programs */
+    const TargetInfo *t;
+    const MemoryPlan *memory;
+    const EmitOptions *options;
+    const CudaProgram *cuda; /* NULL: for the CPU */
+    CollectiveInfo *collective;
+    int ncollectives;
+    const char **value_name; /* by value id */
+    const char **block_name; /* by block */
+    const char **axis_name;  /* by mesh axis: AXIS_dp */
+    const char **loop_name;  /* by op id: the variable of a loop */
+    const char **next_name;  /* by op id: the variable for a later iteration of
+                              * a loop; NULL with one stream */
+    WorkInfo *work;
+    int nwork;
+    int *collective_of;      /* by op id: index in collective; -1: none */
+    int *work_of;            /* by op id: index in work; -1: none */
+    int *number;             /* by op id: number of the kernel or matmul */
+    bool *declared;          /* by value id: the function being written has
+                              * declared its variable */
+    bool uses_arena;         /* the function being written uses A, the address
+                              * of the arena */
+    const Op *headed;        /* the op whose first part precedes its barriers;
+                              * NULL: none */
+};
+
+/* Makes the emitter of a training step, and those of its forward programs. */
+void emitter_init(Emitter *e, Out *o, const Program *p, const TargetInfo *t,
+                  const EmitOptions *options, const CudaProgram *cuda);
+/* The first word of a forward program's functions and tables: "eval",
+ * "outputs". */
+const char *emitter_word(const Emitter *e);
+
+/* The variable that holds v's address; its byte offset in the arena as a C
+ * expression: "AT_wq + layer * 4096". */
+const char *value_variable(const Emitter *e, Value *v);
+const char *value_offset(const Emitter *e, Value *v);
+/* value_is_inside: whether v is a parameter's shard that is stored in place
+ * inside the gathered parameter, which stays resident. value_row_offset: the
+ * offset at which the gathered layer begins. */
+bool value_is_inside(const Value *v);
+const char *value_row_offset(const Emitter *e, Value *v);
+
+/* The segment that contains a block, NULL: the rank's own part of the arena;
+ * the name of the segment's offset: SHARED_dp. */
+const Segment *emitter_segment(const Emitter *e, const Block *b);
+const char *emitter_segment_name(const Emitter *e, const Segment *s);
+
+/* A set of mesh axes as a C expression: "AXIS_dp | AXIS_tp". */
+const char *axes_expression(const Emitter *e, uint32_t axes);
+
+/* emit_ops.c: the functions init_constants, forward, backward, optimizer and
+ * step; those of forward programs. */
+void emit_step_functions(Emitter *e);
+/* emit_head emits the first part of a statement, the declarations of its
+ * variables and its parc_mark; emit_body emits its operation. */
+void emit_head(Emitter *e, const Op *op);
+void emit_body(Emitter *e, const Op *op);
+/* "path: kind detail (file:line:column)", then the first result's type. */
+void emit_comment(Emitter *e, const Op *op, const char *detail);
+
+/* emit_matmul.c. emit_matmul: the call of an einsum. emit_matmuls: the creation
+ * of the descriptors of all einsums of a region. */
+void emit_matmul(Emitter *e, const Op *op);
+void emit_matmuls(Emitter *e, const Region *r);
+
+/* emit_streams.c. emit_region: the statements of a region, with waits, records
+ * and barriers; `phase`: only those of one phase, NULL: all. */
+void emit_region(Emitter *e, const Region *r, const Phase *phase);
+const char *emit_stream_name(int stream); /* "PARC_DATA" */
+
+/* emit_moves.c: statements of ops that move data between ranks or within
+ * memory. */
+void emit_collective(Emitter *e, const Op *op);
+void emit_local_part(Emitter *e, const Op *op); /* take_part, take_share */
+void emit_transfer(Emitter *e, const Op *op);   /* fetch, store */
+void emit_copy_op(Emitter *e, const Op *op);    /* copy, transpose, … */
+
+/* emit_work.c: the table of statements (ParcWork). */
+void emit_work(Emitter *e);
+
+/* emit_tables.c: all tables that describe the program to the runtime
+ * (ParcParam, ParcInput, ParcWork, ParcModel). */
+void emit_tables(Emitter *e);
+
+#endif

@@ -1,0 +1,139 @@
+/* kernel_share.c: finds kernels of forward programs that equal a kernel of an
+ * earlier program, so that the emitted program has each kernel once.
+ *
+ * Two fused ops have the same kernel if their bodies have the same ops, with
+ * the same attributes, on values of the same types, in the same order, and if
+ * their operands are aligned alike. The names of values and the lines of the
+ * model do not matter. Ops are compared by a text, their signature:
+ *
+ *   fused op    %y = fused{name="silu"} %x : f32[8/dp, 16] { … sigmoid, mul }
+ *   signature   0: f32[8/dp, 16] 0 | sigmoid 0 : f32[8/dp, 16] | mul 0 1 : …
+ */
+#include "codegen/kernel/kernel.h"
+#include "codegen/numbers.h"
+
+#include <string.h>
+
+typedef struct Known {
+    const char *signature, *name;
+} Known;
+
+typedef struct Sharing {
+    Arena *arena;
+    Known *slot; /* a hash table with open addressing */
+    size_t nslots;
+    int number;
+} Sharing;
+
+static int index_in(const Region *body, const Value *v)
+{
+    int at = body->nargs;
+    for (int i = 0; i < body->nargs; i++)
+        if (body->arg[i] == v)
+            return i;
+    for (const Op *op = body->first; op; op = op->next)
+        for (int i = 0; i < op->nouts; i++, at++)
+            if (op->out[i] == v)
+                return at;
+    return -1;
+}
+
+static void add_attrs(Out *o, const Op *op)
+{
+    const char *at = op_info(op->kind)->attrs;
+    for (int i = 0; *at; i++) {
+        const char *colon = strchr(at, ':');
+        const Attr *attr = &op->attr[i];
+        out(o, " ");
+        switch (colon[1]) {
+        case 'f':
+            out_double(o, attr->f);
+            break;
+        case 's':
+            out(o, "%s", attr->s ? attr->s : "");
+            break;
+        case 'l':
+            for (int k = 0; k < attr->l.n; k++)
+                out(o, "%lld,", (long long)attr->l.v[k]);
+            break;
+        default:
+            out(o, "%lld", (long long)attr->i);
+        }
+        at = colon + 2 + strspn(colon + 2, " ");
+    }
+}
+
+static const char *signature_of(const Program *p, const Op *fused)
+{
+    Out o;
+    out_init(&o, p->arena);
+    const Region *body = fused->body;
+    const Kernel *k = kernel_build(p, fused);
+    for (int i = 0; i < k->nbuffers; i++)
+        out(&o, "%lld ", (long long)k->buffer[i].apart);
+    for (int i = 0; i < body->nargs; i++)
+        out(&o, "%s ", type_text(p->arena, &body->arg[i]->type, &p->mesh));
+    for (const Op *op = body->first; op; op = op->next) {
+        out(&o, "| %s", op_info(op->kind)->name);
+        add_attrs(&o, op);
+        for (int i = 0; i < op->nargs; i++)
+            out(&o, " %%%d", index_in(body, op->arg[i]));
+        for (int i = 0; i < op->nouts; i++)
+            out(&o, " : %s",
+                type_text(p->arena, &op->out[i]->type, &p->mesh));
+    }
+    for (int i = 0; i < body->nyields; i++)
+        out(&o, " %d", index_in(body, body->yield[i]));
+    return o.text;
+}
+
+/* The entry of a signature; its name is NULL if it is new. */
+static Known *find(Sharing *s, const char *signature)
+{
+    size_t h = 14695981039346656037u;
+    for (const char *c = signature; *c; c++)
+        h = (h ^ (unsigned char)*c) * 1099511628211u;
+    Known *k = &s->slot[h % s->nslots];
+    while (k->signature && strcmp(k->signature, signature) != 0)
+        k = &s->slot[++h % s->nslots];
+    k->signature = signature;
+    return k;
+}
+
+static void share_region(Sharing *s, const Program *p, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            share_region(s, p, op->body);
+        if (op->kind != OP_fused)
+            continue;
+        Known *k = find(s, signature_of(p, op));
+        int number = s->number++;
+        if (!k->name)
+            k->name = kernel_name(p, op, number);
+        else if (p->training)
+            p->equal_kernel[op->id] = k->name;
+    }
+}
+
+static void share(const Program *p, void *context)
+{
+    share_region(context, p, p->step);
+}
+
+void kernels_share(Program *p)
+{
+    int n = 0;
+    for (int k = 0; k < PURPOSES; k++) {
+        Program *q = p->forward[k];
+        if (q)
+            q->equal_kernel = NEW_ARRAY(q->arena, const char *, q->nops);
+        n += q != NULL;
+    }
+    if (!n)
+        return;
+    Sharing s = {.arena = p->arena};
+    s.nslots = 2 * (size_t)numbers_all(p).kernels + 1;
+    s.slot = NEW_ARRAY(p->arena, Known, s.nslots);
+    programs_each(p, share, &s);
+}

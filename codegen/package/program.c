@@ -1,0 +1,225 @@
+/* program.c: writes the source tree of a program, and the binary built from it.
+ *
+ * -S writes the tree to the user's directory. -o writes it to a temporary
+ * directory, compiles and links it there with the C compiler ($CC, else cc),
+ * and removes the directory. The runtime is the library that was built with
+ * parc for the CPU level if it is installed with parc, else it is compiled from
+ * the sources embedded in parc.
+ */
+#include "codegen/package/program.h"
+
+#include "codegen/cpu_level.h"
+#include "codegen/package/tree.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* The target's runtime library: in the directory of the running parc, or where
+ * `make install` puts it. */
+static const char *runtime_library(Arena *a, const char *self,
+                                   const char *name)
+{
+    const char *slash = self ? strrchr(self, '/') : NULL;
+    if (!slash)
+        return NULL;
+    const char *folder = arena_strndup(a, self, (size_t)(slash - self));
+    const char *const path[] = {
+        arena_printf(a, "%s/%s", folder, name),
+        arena_printf(a, "%s/../lib/parc/%s", folder, name)};
+    for (int i = 0; i < 2; i++)
+        if (access(path[i], R_OK) == 0)
+            return path[i];
+    return NULL;
+}
+
+typedef VEC(const char *) Words;
+
+static void add_all(Arena *a, Words *to, const char *const *list)
+{
+    for (; *list; list++)
+        vec_push(a, to, *list);
+}
+
+static bool has_compiler(void)
+{
+    const char *cc = getenv("CC");
+    return cc && cc[strspn(cc, " ")];
+}
+
+/* Adds the words of the C compiler's command: "ccache gcc" has two. */
+static void add_compiler(Arena *a, Words *to)
+{
+    char *words = arena_printf(a, "%s", has_compiler() ? getenv("CC") : "cc");
+    char *rest;
+    for (char *word = strtok_r(words, " ", &rest); word;
+         word = strtok_r(NULL, " ", &rest))
+        vec_push(a, to, (const char *)word);
+}
+
+/* The object file that compile_baseline writes. */
+#define BASELINE_OBJECT "baseline.o"
+
+static void add_runtime_sources(const Tree *tree, const Recipe *b, Words *to)
+{
+    if (b->baseline)
+        vec_push(tree->arena, to, (const char *)BASELINE_OBJECT);
+    for (int i = 0; i < tree->file.n; i++) {
+        const char *name = tree->file.at[i].name;
+        size_t n = strlen(name);
+        bool apart = b->baseline && !strcmp(name, b->baseline);
+        if (!strncmp(name, "runtime/", 8) && !strcmp(name + n - 2, ".c") &&
+            !apart)
+            vec_push(tree->arena, to, name);
+    }
+}
+
+/* Whether a file is an ELF file: the compiler has written a program or an
+ * object. */
+static bool is_elf(const char *path)
+{
+    char magic[4] = {0};
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return false;
+    size_t n = fread(magic, 1, sizeof magic, f);
+    fclose(f);
+    return n == sizeof magic && memcmp(magic, "\177ELF", n) == 0;
+}
+
+/* A level of an architecture other than this machine's needs a cross compiler.
+ * Returns NULL, or a message. */
+static const char *check_compiler(Arena *a, const CpuLevel *cpu)
+{
+    struct utsname here;
+    if (!cpu || !cpu->machine || uname(&here) != 0 ||
+        strcmp(here.machine, cpu->machine) == 0 || has_compiler())
+        return NULL;
+    return arena_printf(a, "--cpu %s needs a C compiler for %s: name one, as in "
+                        "CC=%s-linux-gnu-gcc", cpu->name, cpu->machine,
+                        cpu->machine);
+}
+
+/* Runs a command in the directory that writes `result`. Returns NULL, or a
+ * message. */
+static const char *run_compiler(Arena *a, Words *argv, const char *folder,
+                                const EmitOptions *options, const char *result)
+{
+    vec_push(a, argv, NULL);
+    if (options->verbose) {
+        for (int i = 0; argv->at[i]; i++)
+            fprintf(stderr, "%s%s", i ? " " : "", argv->at[i]);
+        fputc('\n', stderr);
+    }
+    char *errors = NULL;
+    int status = process_run(a, argv->at, folder, &errors);
+    if (status == 0 && is_elf(result))
+        return NULL;
+    if (status == 0)
+        return arena_printf(a, "the C compiler '%s' has written no program, "
+                            "though its exit status is 0%s%s", argv->at[0],
+                            errors && *errors ? ":\n" : "",
+                            errors ? errors : "");
+    return arena_printf(a, "the C compiler '%s' failed%s:\n%s", argv->at[0],
+                        status < 0 ? "; CC in the environment names another"
+                                   : "",
+                        errors ? errors : "");
+}
+
+/* Compiles the file that must not use the level's flags to an object. */
+static const char *compile_baseline(Arena *a, const Recipe *b,
+                                    const char *folder,
+                                    const EmitOptions *options)
+{
+    Words argv = {0};
+    add_compiler(a, &argv);
+    add_all(a, &argv, b->flag);
+    add_all(a, &argv, b->include);
+    add_all(a, &argv, (const char *const[]){"-c", "-o", BASELINE_OBJECT,
+                                            b->baseline, NULL});
+    return run_compiler(a, &argv, folder, options,
+                        arena_printf(a, "%s/" BASELINE_OBJECT, folder));
+}
+
+static const char *compile(const Tree *tree, const Recipe *b, const char *folder,
+                           const TargetInfo *t, const EmitOptions *options,
+                           const char *binary)
+{
+    Arena *a = tree->arena;
+    Words argv = {0};
+    const char *unfit = check_compiler(a, t->cpu);
+    if (unfit)
+        return unfit;
+    const char *library = runtime_library(
+        a, options->self, b->library ? b->library : t->cpu->library);
+    if (!library && b->baseline) {
+        const char *failure = compile_baseline(a, b, folder, options);
+        if (failure)
+            return failure;
+    }
+    add_compiler(a, &argv);
+    add_all(a, &argv, b->flag);
+    if (t->cpu)
+        add_all(a, &argv, t->cpu->flag);
+    add_all(a, &argv, b->include);
+    add_all(a, &argv, (const char *const[]){"-o", binary, NULL});
+    add_all(a, &argv, b->source);
+    if (library)
+        vec_push(a, &argv, library);
+    else
+        add_runtime_sources(tree, b, &argv);
+    add_all(a, &argv, b->link);
+    return run_compiler(a, &argv, folder, options, binary);
+}
+
+static const char *absolute(Arena *a, const char *path)
+{
+    char folder[4096];
+    if (path[0] == '/' || !getcwd(folder, sizeof folder))
+        return path;
+    return arena_printf(a, "%s/%s", folder, path);
+}
+
+static const char *build(const Tree *tree, const Recipe *b, const TargetInfo *t,
+                         const EmitOptions *options, Outputs *outputs)
+{
+    Arena *a = tree->arena;
+    const char *binary = outputs_temp(outputs, options->binary);
+    if (!binary)
+        return arena_printf(a, "cannot write '%s': %s", options->binary,
+                            strerror(errno));
+    const char *tmp = getenv("TMPDIR");
+    char *folder = arena_printf(a, "%s/parc-XXXXXX",
+                                tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(folder))
+        return arena_printf(a, "cannot make a directory '%s': %s", folder,
+                            strerror(errno));
+    Outputs *sources = outputs_new(a);
+    const char *failure = tree_write(tree, sources, folder);
+    if (!failure)
+        failure = outputs_commit(sources);
+    else
+        outputs_abandon(sources);
+    if (!failure)
+        failure = compile(tree, b, folder, t, options, absolute(a, binary));
+    folder_remove(folder);
+    return failure;
+}
+
+const char *emit_program(const Program *p, const TargetInfo *t,
+                         const EmitOptions *options, Outputs *outputs)
+{
+    Tree tree = {.arena = p->arena};
+    bool cpu = t->target == TARGET_CPU;
+    const char *failure = cpu ? cpu_tree(&tree, p, t, options)
+                              : cuda_tree(&tree, p, t, options);
+    if (!failure && options->directory)
+        failure = tree_write(&tree, outputs, options->directory);
+    if (!failure && options->binary)
+        failure = build(&tree, cpu ? &cpu_recipe : &cuda_recipe, t, options,
+                        outputs);
+    return failure;
+}

@@ -1,0 +1,23 @@
+/* program.h: writes the training program as a source tree (-S), as a binary
+ * (-o), or both. The source tree has these files:
+ *
+ *   train.c     the code specific to the model, readable from top to bottom
+ *   kernels.c   the fused kernels, kernels.h their prototypes; for GPUs
+ *               kernels.cu, its compiled form, and launch.c, which launches
+ *               the kernels (program_cuda.c)
+ *   runtime/    a copy of parc's runtime
+ *   Makefile    builds ./train
+ */
+#ifndef PARC_CODEGEN_PACKAGE_PROGRAM_H
+#define PARC_CODEGEN_PACKAGE_PROGRAM_H
+
+#include "base/file.h"
+#include "codegen/emit_options.h"
+#include "passes/pass.h"
+
+/* Adds the source tree or the binary or both to `outputs` (the caller commits).
+ * Returns NULL, or a message. */
+const char *emit_program(const Program *p, const TargetInfo *t,
+                         const EmitOptions *options, Outputs *outputs);
+
+#endif

@@ -1,0 +1,212 @@
+/* program_cuda.c: builds the source tree of a program for GPUs in memory,
+ * compiles its kernels, and holds the flags with which its C code is compiled.
+ *
+ *   train.c    the step, as for the CPU
+ *   launch.c   a C function for each fused op that launches its kernels
+ *   kernels.cu the kernels; kernels.h their prototypes for train.c and launch.c
+ *   kernels.sm_90a.cubin, …   the images: the compiled kernels, a file for each
+ *              architecture
+ *   images.c   includes the images in the program as data
+ *
+ * The host code is plain C and does not link CUDA libraries: the runtime opens
+ * the driver and the libraries when the program starts.
+ */
+#include "codegen/c_text.h"
+#include "codegen/cuda/cuda.h"
+#include "codegen/cuda_arch.h"
+#include "codegen/cuda/nvrtc.h"
+#include "codegen/emit/train_c.h"
+#include "codegen/package/tree.h"
+
+#include "base/embedded.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* No flag for this machine's CPU: the program may run on other machines. */
+static const char *const flags[] = {
+    "-std=c11", "-O2", "-fopenmp", "-D_GNU_SOURCE",
+#ifdef __SANITIZE_ADDRESS__
+    "-fsanitize=address,undefined", "-g",
+#endif
+    NULL};
+static const char *const include[] = {"-Iruntime", "-Iruntime/cuda", NULL};
+static const char *const sources[] = {"train.c", "launch.c", "images.c", NULL};
+static const char *const libraries[] = {"-ldl", "-lm", NULL};
+const Recipe cuda_recipe = {"cuda/", "libparc_rt_cuda.a", flags,
+                          include, sources, NULL, libraries};
+
+/* ---- images -------------------------------------------------------------- */
+
+/* "kernels.sm_90a.cubin", "kernels.compute_80.ptx" */
+static const char *image_file(Arena *a, const char *arch)
+{
+    return arena_printf(a, "kernels.%s.%s", arch,
+                        arch[0] == 's' ? "cubin" : "ptx");
+}
+
+/* A string of assembler, on a line of C. */
+#define ASSEMBLE(o, fmt, ...) out_line(o, "    \"" fmt "\\n\"", __VA_ARGS__)
+
+/* The table is written in assembler, so that it contains the sizes of images
+ * that are compiled after parc wrote this file. */
+static void images_text(Out *o, const NvrtcResult *r)
+{
+    Arena *a = o->arena;
+    out_line(o, "/* images.c: includes the compiled kernels of this directory "
+                "in the program.");
+    out_line(o, " *");
+    out_line(o, " * const ParcImage images[]: {arch, data, size} of each; PTX "
+                "is a string. */");
+    out_line(o, "__asm__(");
+    ASSEMBLE(o, "    .section .rodata%s", "");
+    for (int i = 0; i < r->image.n; i++) {
+        const char *arch = r->image.at[i].arch;
+        ASSEMBLE(o, "    .balign %d", 64);
+        ASSEMBLE(o, ".Ldata_%s:", arch);
+        ASSEMBLE(o, "    .incbin \\\"%s\\\"", image_file(a, arch));
+        ASSEMBLE(o, ".Lend_%s:", arch);
+        ASSEMBLE(o, "    .byte %d", 0);
+        ASSEMBLE(o, ".Lname_%s: .asciz \\\"%s\\\"", arch, arch);
+    }
+    ASSEMBLE(o, "    .section .data.rel.ro,\\\"aw\\\"%s", "");
+    ASSEMBLE(o, "    .balign %d", 8);
+    ASSEMBLE(o, "    .globl %s", "images");
+    ASSEMBLE(o, "%s:", "images");
+    for (int i = 0; i < r->image.n; i++) {
+        const char *arch = r->image.at[i].arch;
+        ASSEMBLE(o, "    .quad .Lname_%s, .Ldata_%s, .Lend_%s - .Ldata_%s",
+                 arch, arch, arch, arch);
+    }
+    ASSEMBLE(o, "    .section .note.GNU-stack,\\\"\\\"%s", "");
+    ASSEMBLE(o, "    .text%s", "");
+    out_line(o, ");");
+}
+
+/* ---- sources ------------------------------------------------------------- */
+
+static void makefile_text(Out *o, const NvrtcResult *r)
+{
+    out_line(o, "# Builds ./train from the sources that parc wrote. The images "
+                "of the kernels are");
+    out_line(o, "# in this directory; nvcc recompiles them if device code is "
+                "newer.");
+    makefile_head(o, &cuda_recipe, NULL);
+    out_line(o, "NVCC ?= nvcc");
+    out_line(o, "NVCCFLAGS = -std=c++17 -lineinfo -Iruntime -Iruntime/cuda");
+    out_line(o, "");
+    out_line(o, "SOURCES = train.c launch.c images.c \\");
+    out_line(o, "          $(wildcard runtime/*.c runtime/*/*.c)");
+    out_line(o, "HEADERS = kernels.h $(wildcard runtime/*.h runtime/*/*.h)");
+    out_line(o, "DEVICE = kernels.cu runtime/parc_random.h $(filter-out "
+                "runtime/cuda/rt_%%, \\");
+    out_line(o, "         $(wildcard runtime/cuda/*.h runtime/cuda/*.cuh))");
+    out(o, "IMAGES =");
+    for (int i = 0; i < r->image.n; i++)
+        out(o, " %s", image_file(o->arena, r->image.at[i].arch));
+    out_line(o, "");
+    out_line(o, "");
+    out_line(o, "train: $(SOURCES) $(HEADERS) $(IMAGES)");
+    out_line(o, "\t$(CC) $(CFLAGS) -o $@ $(SOURCES) -ldl -lm");
+    out_line(o, "");
+    out_line(o, "kernels.%%.cubin: $(DEVICE)");
+    out_line(o, "\t$(NVCC) $(NVCCFLAGS) -arch=$* -cubin -o $@ $<");
+    out_line(o, "");
+    out_line(o, "kernels.%%.ptx: $(DEVICE)");
+    out_line(o, "\t$(NVCC) $(NVCCFLAGS) -arch=$* -ptx -o $@ $<");
+    out_line(o, "");
+    out_line(o, "clean:");
+    out_line(o, "\trm -f train");
+    out_line(o, "");
+    out_line(o, ".PHONY: clean");
+}
+
+/* ---- compiling ----------------------------------------------------------- */
+
+static void print_compiled(const NvrtcResult *r)
+{
+    for (int i = 0; i < r->kernel.n; i++) {
+        const NvrtcKernel *k = &r->kernel.at[i];
+        fprintf(stderr, "parc: %s: %s: %d registers, %d bytes shared",
+                k->arch, k->name, k->registers, k->shared);
+        if (k->stack > 0)
+            fprintf(stderr, ", %d bytes of stack", k->stack);
+        if (k->spill_stores + k->spill_loads > 0)
+            fprintf(stderr, ", spills %d bytes and loads %d",
+                    k->spill_stores, k->spill_loads);
+        fputc('\n', stderr);
+    }
+    for (int i = 0; i < r->time.n; i++)
+        fprintf(stderr, "parc: %s: compiled in %.2f s\n", r->time.at[i].arch,
+                r->time.at[i].seconds);
+}
+
+typedef VEC(NvrtcText) Headers;
+
+/* The headers of a directory of the runtime ("": those for all targets) as
+ * kernels.cu includes them: by base name; the first of several with the same
+ * name. */
+static void add_headers(Arena *a, Headers *to, const char *folder)
+{
+    size_t n = strlen(folder);
+    for (const EmbeddedFile *f = runtime_files; f->name; f++) {
+        if (strncmp(f->name, folder, n) != 0)
+            continue;
+        NvrtcText h = {f->name + n, f->text};
+        const char *end = strrchr(h.name, '.');
+        bool wanted = !strchr(h.name, '/') && end && strcmp(end, ".c") != 0;
+        for (int i = 0; i < to->n; i++)
+            wanted &= strcmp(to->at[i].name, h.name) != 0;
+        if (wanted)
+            vec_push(a, to, h);
+    }
+}
+
+static const char *compile(Arena *a, const Out *kernels,
+                           const EmitOptions *options, NvrtcResult *result)
+{
+    const NvrtcText source = {"kernels.cu", kernels->text};
+    Headers header = {0};
+    add_headers(a, &header, "cuda/");
+    add_headers(a, &header, "");
+    const char *failure =
+        nvrtc_compile(a, &source, header.at, header.n, options->arch, result);
+    if (!failure && options->verbose)
+        print_compiled(result);
+    return failure;
+}
+
+const char *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
+                      const EmitOptions *options)
+{
+    Arena *a = tree->arena;
+    CudaKernels kernels = {.arena = a};
+    NvrtcResult result;
+    Out train, launch, cu, header, images, make;
+    Out *const all[] = {&train, &launch, &cu, &header, &images, &make};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        out_init(all[i], a);
+    cuda_launch_emit(&launch, p, &kernels);
+    cuda_kernels_emit(&cu, p);
+    cuda_instances_emit(&cu, p, &kernels);
+    const char *failure = compile(a, &cu, options, &result);
+    if (failure)
+        return failure;
+    CudaProgram cuda = {&kernels, result.image.n};
+    train_c_emit(&train, p, t, options, &cuda);
+    cuda_prototypes_emit(&header, p);
+    images_text(&images, &result);
+    makefile_text(&make, &result);
+    tree_add_out(tree, "train.c", &train);
+    tree_add_out(tree, "launch.c", &launch);
+    tree_add_out(tree, "kernels.h", &header);
+    tree_add_out(tree, "kernels.cu", &cu);
+    tree_add_out(tree, "images.c", &images);
+    tree_add_out(tree, "Makefile", &make);
+    tree_add_runtime(tree, cuda_recipe.folder);
+    /* The images come last, so that they are newer than their sources. */
+    for (int i = 0; i < result.image.n; i++)
+        tree_add(tree, image_file(a, result.image.at[i].arch),
+                 result.image.at[i].data, result.image.at[i].size);
+    return NULL;
+}

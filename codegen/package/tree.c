@@ -1,0 +1,74 @@
+/* tree.c: collects the source files of an emitted program in memory, writes
+ * them to a directory, and prints the first lines of its Makefile. */
+#include "codegen/package/tree.h"
+
+#include "base/embedded.h"
+#include "codegen/cpu_level.h"
+
+#include <string.h>
+
+void tree_add(Tree *t, const char *name, const char *text, size_t size)
+{
+    TreeFile f = {name, text, size};
+    vec_push(t->arena, &t->file, f);
+}
+
+void tree_add_out(Tree *t, const char *name, const Out *text)
+{
+    tree_add(t, name, text->text, text->size);
+}
+
+/* Whether a file of the runtime belongs to another target than that of
+ * `folder`. Directories that are not listed belong to every target. */
+static bool is_of_other_target(const char *name, const char *folder)
+{
+    static const char *const target[] = {"cpu/", "cuda/"};
+    for (int i = 0; i < 2; i++)
+        if (strcmp(target[i], folder) != 0 &&
+            !strncmp(name, target[i], strlen(target[i])))
+            return true;
+    return false;
+}
+
+void tree_add_runtime(Tree *t, const char *folder)
+{
+    for (const EmbeddedFile *f = runtime_files; f->name; f++)
+        if (!is_of_other_target(f->name, folder))
+            tree_add(t, arena_printf(t->arena, "runtime/%s", f->name), f->text,
+                     f->size);
+}
+
+const char *tree_write(const Tree *t, Outputs *outputs, const char *directory)
+{
+    const char *failure = outputs_mkdir(outputs, directory), *last = "";
+    for (int i = 0; i < t->file.n && !failure; i++) {
+        const TreeFile *f = &t->file.at[i];
+        const char *path = arena_printf(t->arena, "%s/%s", directory, f->name);
+        const char *folder = arena_strndup(t->arena, path,
+                                           (size_t)(strrchr(path, '/') - path));
+        if (strcmp(folder, last)) /* files of a directory are adjacent */
+            failure = outputs_mkdir(outputs, folder);
+        last = folder;
+        if (!failure)
+            failure = outputs_add(outputs, path, f->text, f->size, false);
+    }
+    return failure;
+}
+
+void makefile_head(Out *o, const Recipe *b, const CpuLevel *cpu)
+{
+    out_line(o, "CC ?= cc");
+    out(o, "CFLAGS =");
+    for (const char *const *flag = b->flag; *flag; flag++)
+        out(o, " %s", *flag);
+    for (const char *const *path = b->include; *path; path++)
+        out(o, " %s", *path);
+    out_line(o, "");
+    if (cpu) {
+        out(o, "CPU =");
+        for (const char *const *flag = cpu->flag; *flag; flag++)
+            out(o, " %s", *flag);
+        out_line(o, "");
+    }
+    out_line(o, "");
+}

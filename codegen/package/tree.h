@@ -1,0 +1,57 @@
+/* tree.h: collects the source files of an emitted program in memory and writes
+ * them to a directory. It also declares how each target builds its program: the
+ * Recipe of compiler flags, sources and libraries. */
+#ifndef PARC_CODEGEN_PACKAGE_TREE_H
+#define PARC_CODEGEN_PACKAGE_TREE_H
+
+#include "base/file.h"
+#include "base/out.h"
+#include "codegen/package/program.h"
+
+typedef struct TreeFile {
+    const char *name; /* path within the tree: "runtime/rt.h" */
+    const char *text;
+    size_t size;
+} TreeFile;
+
+typedef struct Tree {
+    Arena *arena;
+    VEC(TreeFile) file; /* in the order of writing */
+} Tree;
+
+void tree_add(Tree *t, const char *name, const char *text, size_t size);
+void tree_add_out(Tree *t, const char *name, const Out *text);
+/* The runtime embedded in parc: the files for all targets, and those of one
+ * target's directory, "cpu/". */
+void tree_add_runtime(Tree *t, const char *folder);
+
+/* Adds all files to the outputs, in `directory`. Returns NULL, or a message. */
+const char *tree_write(const Tree *t, Outputs *outputs, const char *directory);
+
+/* ---- a target's tree and build ------------------------------------------- */
+
+/* How the C compiler builds a target's program. */
+typedef struct Recipe {
+    const char *folder;          /* directory of the runtime: "cpu/" */
+    const char *library;         /* the runtime, built with parc; NULL: the
+                                    CPU level names it */
+    const char *const *flag;     /* flags of the C compiler; NULL ends lists */
+    const char *const *include;  /* "-Iruntime" */
+    const char *const *source;   /* sources besides the runtime's */
+    const char *baseline;        /* a source of the runtime that is compiled
+                                    without the CPU level's flags, or NULL */
+    const char *const *link;     /* "-lm" */
+} Recipe;
+
+/* Adds a target's files to `tree`. Returns NULL, or a message. */
+const char *cpu_tree(Tree *tree, const Program *p, const TargetInfo *t,
+                     const EmitOptions *options);
+const char *cuda_tree(Tree *tree, const Program *p, const TargetInfo *t,
+                      const EmitOptions *options);
+extern const Recipe cpu_recipe, cuda_recipe;
+
+/* "CFLAGS = …", the first lines of a tree's Makefile. `cpu`: NULL on CUDA. */
+struct CpuLevel;
+void makefile_head(Out *o, const Recipe *b, const struct CpuLevel *cpu);
+
+#endif

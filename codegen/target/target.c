@@ -1,0 +1,258 @@
+/* target.c: computes the properties of a target that passes query: workspace of
+ * ops, einsums and epilogues that a library call computes, results that may
+ * overwrite an operand, products that are computed as shards.
+ *
+ * The workspace of a fused op is that of its kernel. Matmuls (oneDNN, cuBLASLt)
+ * and attention need workspace, and on CUDA the collectives that NCCL supports
+ * only packed. On the CPU, only the level `native` uses the size that oneDNN
+ * requests on this machine; other levels have a bound (rt_matmul_bound.c).
+ */
+#include "codegen/target/target.h"
+
+#include <string.h>
+
+#include "codegen/contraction.h"
+#include "codegen/cpu_level.h"
+#include "codegen/cuda/cuda_kernel.h"
+#include "codegen/move_box.h"
+#include "ir/analysis/alias.h"
+#include "runtime/cuda/rt_attention_room.h"
+
+static int64_t matmul_scratch(const Program *p, const Op *op,
+                              const TargetInfo *t)
+{
+    Contraction c;
+    contraction_of(p, op, &c);
+    return c.plain ? 0 : parc_matmul_scratch(&c.spec, t->threads,
+                                             t->cpu->level);
+}
+
+static bool is_matmul(const Program *p, const Op *op)
+{
+    Contraction c;
+    contraction_whole(p, op, &c);
+    return !c.plain;
+}
+
+bool target_repeats_attention(const Program *p, const Op *grad)
+{
+    const Mesh *m = &p->mesh;
+    const Placement *q = &grad->arg[1]->type.place;
+    for (int a = 0; a < m->n - m->ntime; a++)
+        if (m->size[a] > 1 && q->ax[a].kind != AX_S)
+            return true;
+    return p->train.deterministic;
+}
+
+/* The sizes of one rank's call of attention. */
+static ParcAttention attention_of(const Program *p, const Op *op)
+{
+    bool grad = op_is_attention_grad(op->kind);
+    bool drops = op->kind == OP_attention_dropout ||
+                 op->kind == OP_attention_dropout_grad;
+    Value *const *qkv = op->arg + (grad ? 1 : 0);
+    const Mesh *m = &p->mesh;
+    const Type *q = &qkv[0]->type, *k = &qkv[1]->type, *v = &qkv[2]->type;
+    int64_t kv = type_local_dim(k, m, 2);
+    return (ParcAttention){
+        .b = type_local_dim(q, m, 0), .s = type_local_dim(q, m, 1),
+        .t = type_local_dim(k, m, 1), .kv = kv,
+        .g = type_local_dim(q, m, 2) / kv, .d = type_local_dim(q, m, 3),
+        .e = type_local_dim(v, m, 3), .causal = op->attr[0].i != 0,
+        .deterministic = grad && target_repeats_attention(p, op),
+        .scale = (float)op->attr[1].f, .type = runtime_type(q->dtype),
+        .drop = drops ? (float)op_attr(op, "rate").f : 0};
+}
+
+static int64_t attention_scratch(const Program *p, const Op *op, int threads)
+{
+    ParcAttention a = attention_of(p, op);
+    return parc_attention_scratch(&a, op_is_attention_grad(op->kind), threads);
+}
+
+/* The workspace of a matmul on CUDA. cuBLASLt splits a long sum into parts, to
+ * use all of a large device for a small result, and adds them in f32. It gets
+ * workspace for a few parts, at most what NVIDIA recommends, and none if the
+ * whole product is short. */
+static int64_t cuda_matmul_scratch(const Program *p, const Op *op)
+{
+    enum { PARTS = 8, MOST = 32 << 20, ALIGNMENT = 256 };
+    Contraction c;
+    contraction_of(p, op, &c);
+    const ParcMatmulSpec *s = &c.spec;
+    const double moment = 1 << 28; /* flops */
+    double result = (double)s->batch * (double)s->m * (double)s->n;
+    if (c.plain || 2 * result * (double)s->k < moment)
+        return 0;
+    double bytes = 4 * PARTS * result;
+    int64_t room = bytes < MOST ? (int64_t)bytes : MOST;
+    return (room + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Whether cublasLtMatmul is documented for these types of a product. An addend
+ * or a sum of an operand has the type of the result. */
+static bool cuda_has_types(const ParcTypes *t)
+{
+    return t->a == t->b && (t->c == t->a || t->c == PARC_F32);
+}
+
+/* Whether v, an additional operand or result, has the result's type and this
+ * number of elements. */
+static bool is_beside(const Program *p, const Op *op, const Value *v,
+                      int64_t elements)
+{
+    return v->type.dtype == op->out[0]->type.dtype &&
+           type_local_elements(&v->type, &p->mesh) == elements;
+}
+
+/* The library's GELU is meant for 16 bits: the accuracy of its tanh in f32 is
+ * not documented. Rows must begin at multiples of 8 elements. */
+static bool cuda_has_gelu(const ParcMatmulSpec *s)
+{
+    enum { ROW_MULTIPLE = 8 };
+    return s->type.c != PARC_F32 && s->sc[1] % ROW_MULTIPLE == 0;
+}
+
+/* The library sums an operand over exactly the letters that the product sums:
+ * the letters of the second result are all letters of the first. */
+static bool cuda_sums(const Op *op)
+{
+    const char *result = strstr(op_attr(op, "spec").s, "->") + 2;
+    const char *kept = strchr(result, ',') + 1;
+    size_t n = strcspn(result, ",");
+    for (; *kept; kept++)
+        if (!memchr(result, *kept, n))
+            return false;
+    return true;
+}
+
+static bool cuda_multiplies(const Program *p, const Op *op)
+{
+    Contraction c;
+    contraction_of(p, op, &c);
+    const ParcMatmulSpec *s = &c.spec;
+    if (op->kind == OP_einsum)
+        return c.plain || cuda_has_types(&s->type);
+    if (c.plain || c.nletters || s->batch != 1 || !cuda_has_types(&s->type) ||
+        (op->kind == OP_einsum_bias_grad && !cuda_sums(op)))
+        return false;
+    const EpilogueInfo *e = epilogue_info(s->epilogue);
+    const Value *vector = epilogue_value(op, e->vector);
+    const Value *tensor = epilogue_value(op, e->tensor);
+    bool of_a = s->epilogue == PARC_SUM_A || s->epilogue == PARC_SUM_A_ADD;
+    bool gelu = s->epilogue == PARC_GELU || s->epilogue == PARC_GELU_BIAS ||
+                s->epilogue == PARC_GELU_GRAD;
+    return (!vector || is_beside(p, op, vector, of_a ? s->m : s->n)) &&
+           (!tensor || is_beside(p, op, tensor, s->m * s->n)) &&
+           (!gelu || cuda_has_gelu(s));
+}
+
+static int64_t cuda_scratch(const Program *p, const Op *op,
+                            const TargetInfo *t)
+{
+    (void)t;
+    if (op_is_einsum(op->kind))
+        return cuda_matmul_scratch(p, op);
+    if (op_is_attention(op->kind) || op_is_attention_grad(op->kind)) {
+        ParcAttention a = attention_of(p, op);
+        return rt_attention_bytes(&a, op_is_attention_grad(op->kind));
+    }
+    switch ((int)op->kind) {
+    case OP_all_gather:
+    case OP_reduce_scatter:
+    case OP_all_to_all: return move_staging(p, op);
+    }
+    return op->kind == OP_fused ? cuda_kernel_workspace(p, op) : 0;
+}
+
+static int64_t cpu_scratch(const Program *p, const Op *op, const TargetInfo *t)
+{
+    switch ((int)op->kind) {
+    case OP_einsum:
+    case OP_einsum_shard: return matmul_scratch(p, op, t);
+    case OP_attention:
+    case OP_attention_grad:
+    case OP_attention_dropout:
+    case OP_attention_dropout_grad: return attention_scratch(p, op, t->threads);
+    }
+    return op->kind == OP_fused ? kernel_build(p, op)->workspace : 0;
+}
+
+static bool moves_in_place(const Op *op, int out, int arg)
+{
+    switch ((int)op->kind) {
+    case OP_all_reduce: return out == arg;
+    case OP_embedding_add: return arg == 0;
+    case OP_take_share:
+    case OP_copy: return true;
+    case OP_einsum_add:
+    case OP_einsum_bias_grad: return out == 0 && arg == 2;
+    }
+    return false;
+}
+
+static bool cpu_in_place(const Program *p, const Op *op, int out, int arg)
+{
+    return op->kind == OP_fused
+               ? kernel_in_place(kernel_build(p, op), out, arg)
+               : moves_in_place(op, out, arg);
+}
+
+static bool cuda_in_place(const Program *p, const Op *op, int out, int arg)
+{
+    return op->kind == OP_fused ? cuda_kernel_in_place(p, op, out, arg)
+                                : moves_in_place(op, out, arg);
+}
+
+bool target_can_make_shards(const Program *p, const Op *einsum,
+                            const Op *scatter, int i)
+{
+    int64_t ranks = mesh_group(&p->mesh, (uint32_t)scatter->attr[0].i);
+    MoveBox box = move_box(p, scatter, i);
+    Contraction c;
+    contraction_whole(p, einsum, &c);
+    const ParcMatmulSpec *s = &c.spec;
+    return !c.plain && !c.nletters && s->batch == 1 && s->type.c == PARC_F32 &&
+           ranks >= 2 && ranks <= PARC_MOST_SHARDS && box.outer == 1 &&
+           !box.valid && s->m % ranks == 0 &&
+           box.inner == s->m / ranks * s->n &&
+           !value_kept_shard(p, einsum->arg[0]) &&
+           !value_kept_shard(p, einsum->arg[1]);
+}
+
+/* Whether a product is computed as a shard: the target can do it, and it moves
+ * fewer elements. With a shard, the operands of all ranks are read and
+ * combined; without, the full product is written, and re-read for the sum. */
+static bool cpu_makes_shards(const Program *p, const Op *einsum,
+                             const Op *scatter, int i)
+{
+    enum { ROWS = 32, FAR = 1 << 16, WORTH = 2 };
+    if (!target_can_make_shards(p, einsum, scatter, i))
+        return false;
+    Contraction c;
+    contraction_of(p, einsum, &c);
+    const ParcMatmulSpec *s = &c.spec;
+    int64_t ranks = mesh_group(&p->mesh, (uint32_t)scatter->attr[0].i);
+    int64_t rows = s->m / ranks;
+    return rows >= ROWS && rows * s->n >= FAR &&
+           WORTH * ranks * s->k * (rows + s->n) <= s->m * s->n;
+}
+
+TargetInfo target_info(Target target, int threads)
+{
+    bool cpu = target == TARGET_CPU;
+    return (TargetInfo){.target = target,
+                        .threads = threads,
+                        .cpu = cpu ? &cpu_level[PARC_CPU_NATIVE] : NULL,
+                        .streams = cpu ? 1 : STREAMS,
+                        .default_prefetch = cpu ? 0 : 1,
+                        .alignment = cpu ? 64 : 256,
+                        .aligns_rows = !cpu,
+                        .shares_memory = cpu,
+                        .adds_rows = cpu,
+                        .workspace = cpu ? cpu_scratch : cuda_scratch,
+                        .is_matmul = is_matmul,
+                        .multiplies = cpu ? NULL : cuda_multiplies,
+                        .makes_shards = cpu ? cpu_makes_shards : NULL,
+                        .in_place = cpu ? cpu_in_place : cuda_in_place};
+}

@@ -1,0 +1,36 @@
+/* target.h: declares the properties of a target that passes query, and checks
+ * that a program fits its target. */
+#ifndef PARC_CODEGEN_TARGET_TARGET_H
+#define PARC_CODEGEN_TARGET_TARGET_H
+
+#include "passes/pass.h"
+#include "runtime/parc_rt.h"
+
+/* The properties of a target. `threads`: CPU threads of a rank for which
+ * workspace is planned. The instruction set of a CPU program is `native` until
+ * the caller sets another. */
+TargetInfo target_info(Target target, int threads);
+/* Whether the CPU can compute this rank's shard of an einsum, operand i of a
+ * reduce_scatter, directly from all ranks' operands: the shard is whole rows of
+ * an f32 product in one library call, and no tensor is in memory shared between
+ * ranks. The corresponding function of target_info also requires that this is
+ * less work. */
+bool target_can_make_shards(const Program *p, const Op *einsum,
+                            const Op *scatter, int i);
+
+/* Whether the target supports all operations of a planned program; a program
+ * that was resumed from a dump may have been made for another target. If not,
+ * reports what is missing and which target has it. */
+bool target_can_run(const Program *p, const TargetInfo *t);
+/* Whether the products that a dump contains as shards, and its fused ops, are
+ * as passes assume: the passes `fuse_scatter` and `fuse` have created them, but
+ * a dump may have been edited. */
+bool target_takes_dump(const Program *p, const TargetInfo *t);
+
+/* Whether a gradient of attention must have the same bits in every call:
+ * `train` asks for it, or several ranks compute the same gradient, which must
+ * stay equal on all of them. */
+bool target_repeats_attention(const Program *p, const Op *grad);
+
+
+#endif

@@ -1,0 +1,119 @@
+/* target_can.c: checks that a program resumed from a dump fits its target, and
+ * that its fused ops and its products computed as shards are legal.
+ *
+ * Passes query the target, and a dump contains the results: an epilogue of a
+ * library call, or a parameter that all ranks read from shared memory, so that
+ * its gather moves no data. Another target may lack the call or the shared
+ * memory. A dump may also have been edited.
+ */
+#include "codegen/kernel/kernel.h"
+#include "codegen/target/target.h"
+
+typedef struct Check {
+    const Program *p;
+    const TargetInfo *t;
+} Check;
+
+static bool can_do(const Check *c, const Op *op)
+{
+    const TargetInfo *t = c->t;
+    switch ((int)op->kind) {
+    case OP_embedding_add: return t->adds_rows;
+    case OP_einsum_shard: return t->makes_shards != NULL;
+    case OP_fetch:
+    case OP_store: return t->target == TARGET_CUDA;
+    }
+    if (!op_is_einsum(op->kind))
+        return true;
+    return t->multiplies ? t->multiplies(c->p, op) : op->kind == OP_einsum;
+}
+
+static bool refuse(const Check *c, Loc loc, const char *what)
+{
+    static const char *const name[] = {[TARGET_CPU] = "cpu",
+                                       [TARGET_CUDA] = "cuda"};
+    Target other = c->t->target == TARGET_CPU ? TARGET_CUDA : TARGET_CPU;
+    diag_error(c->p->diag, loc, "the target %s has no %s",
+               name[c->t->target], what);
+    diag_help(c->p->diag, "the dump was made for --target %s: continue it with "
+                          "that target", name[other]);
+    return false;
+}
+
+static bool can_run(const Check *c, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next)
+        if (!can_do(c, op))
+            return refuse(c, op->loc, op_info(op->kind)->name);
+        else if (op->body && !can_run(c, op->body))
+            return false;
+    return true;
+}
+
+bool target_can_run(const Program *p, const TargetInfo *t)
+{
+    Check c = {p, t};
+    for (int i = 0; i < p->param.n; i++)
+        if (p->param.at[i].shared && !t->shares_memory)
+            return refuse(&c, p->param.at[i].loc,
+                          "memory that ranks share, and the parameter is "
+                          "'kept shared'");
+    bool good = can_run(&c, p->step);
+    for (int k = 0; k < PURPOSES; k++)
+        good = good && (!p->forward[k] || target_can_run(p->forward[k], t));
+    return good;
+}
+
+/* Whether the runtime can compute the product as a shard. Otherwise it would
+ * write beyond the shard, or read operands that are not a rank's own. */
+static bool can_make_shard(const Program *p, const Op *einsum)
+{
+    int i;
+    const Op *scatter = op_scatter_of(einsum, &i);
+    return scatter && target_can_make_shards(p, einsum, scatter, i);
+}
+
+static bool takes_einsum(const Check *c, const Op *op)
+{
+    if (!can_do(c, op))
+        return refuse(c, op->loc, op_info(op->kind)->name);
+    if (can_make_shard(c->p, op))
+        return true;
+    diag_error(c->p->diag, op->loc, "einsum_shard: a rank's shard is "
+               "not whole rows of an f32 product of its own tensors");
+    diag_help(c->p->diag, "repeat the dump: the pass fuse_scatter fuses only "
+                          "such products");
+    return false;
+}
+
+static bool takes_kernel(const Check *c, const Op *op)
+{
+    const char *fault = kernel_fault(c->p, op);
+    if (!fault)
+        return true;
+    diag_error(c->p->diag, op->loc, "fused '%s' is no kernel: %s",
+               op_attr(op, "name").s ? op_attr(op, "name").s : "", fault);
+    diag_help(c->p->diag, "repeat the dump: the pass fuse makes only kernels");
+    return false;
+}
+
+static bool takes(const Check *c, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        bool good = op->kind == OP_einsum_shard ? takes_einsum(c, op)
+                    : op->kind == OP_fused      ? takes_kernel(c, op)
+                    : !op->body || takes(c, op->body);
+        if (!good)
+            return false;
+    }
+    return true;
+}
+
+bool target_takes_dump(const Program *p, const TargetInfo *t)
+{
+    Check c = {p, t};
+    bool good = takes(&c, p->step);
+    for (int k = 0; k < PURPOSES; k++)
+        good = good && (!p->forward[k] || target_takes_dump(p->forward[k], t));
+    return good;
+}

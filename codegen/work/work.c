@@ -1,0 +1,201 @@
+/* work.c: lists the statements of a step with their names, bytes, flops and
+ * calls per step. */
+#include "codegen/work/work.h"
+
+#include "codegen/contraction.h"
+#include "codegen/kernel/kernel.h"
+#include "codegen/numbers.h"
+#include "ir/analysis/flops.h"
+#include "ir/plan/user_axes.h"
+#include "passes/schedule/issue.h"
+
+typedef struct Kind {
+    OpKind op;
+    const char *name;
+} Kind;
+
+static const Kind kinds[] = {
+    {OP_fused, "kernel"},
+    {OP_einsum, "matmul"},
+    {OP_einsum_shard, "matmul"},
+    {OP_attention, "attention"},
+    {OP_attention_grad, "attention"},
+    {OP_attention_dropout, "attention"},
+    {OP_attention_dropout_grad, "attention"},
+    {OP_embedding, "embedding"},
+    {OP_embedding_grad, "embedding"},
+    {OP_embedding_add, "embedding"},
+    {OP_zeros, "fill"},
+    {OP_fetch, "transfer"},
+    {OP_store, "transfer"},
+    {OP_take_part, "copy"},
+    {OP_take_share, "copy"},
+    {OP_copy, "copy"},
+    {OP_transpose, "copy"},
+    {OP_slice, "copy"},
+    {OP_pad, "copy"},
+    {OP_concat, "copy"},
+};
+
+static const char *kind_of(OpKind op)
+{
+    if (op_is_collective(op))
+        return "collective";
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i].op == op)
+            return kinds[i].name;
+    return op_info(op)->name;
+}
+
+Loc work_loc(const WorkInfo *w)
+{
+    bool reason = op_is_collective(w->op->kind) && w->op->why.loc.line;
+    return reason ? w->op->why.loc : w->op->loc;
+}
+
+/* Counts every operand and result once; if only a part of an operand is read,
+ * counts the size of the result instead. */
+static int64_t touched_bytes(const Program *p, const Op *op)
+{
+    int64_t bytes = 0, written = 0;
+    if (op->kind == OP_embedding_add) /* the rows are read and written */
+        return 3 * type_local_bytes(&op->arg[1]->type, &p->mesh) +
+               type_local_bytes(&op->arg[2]->type, &p->mesh);
+    if (op->kind == OP_einsum_shard) { /* y of all ranks, a slice of each
+                                        * rank's x */
+        Contraction c;
+        contraction_of(p, op, &c);
+        int y = c.swapped ? 0 : 1;
+        int64_t n = type_local_bytes(&op->arg[1 - y]->type, &p->mesh);
+        n += type_local_bytes(&op->arg[y]->type, &p->mesh) * c.spec.ranks;
+        return n + type_local_bytes(&op->out[0]->type, &p->mesh) / c.spec.ranks;
+    }
+    bool part = op->kind == OP_slice || op->kind == OP_take_part ||
+                op->kind == OP_embedding;
+    for (int i = 0; i < op->nouts; i++)
+        written += type_local_bytes(&op->out[i]->type, &p->mesh);
+    for (int i = 0; i < op->nargs; i++) {
+        int64_t n = type_local_bytes(&op->arg[i]->type, &p->mesh);
+        bytes += part && n > written ? written : n;
+    }
+    return bytes + written;
+}
+
+static double matmul_flops(const Program *p, const Op *op)
+{
+    Contraction c;
+    contraction_of(p, op, &c);
+    const ParcMatmulSpec *s = &c.spec;
+    double flops = 2;
+    if (!c.plain)
+        flops *= (double)s->batch * (double)s->m * (double)s->n *
+                 (double)s->k * (double)(s->ranks ? s->ranks : 1);
+    for (int i = 0; i < c.nletters; i++)
+        flops *= (double)c.letter[i].size;
+    return flops;
+}
+
+/* Operations of the op on one rank. */
+static double local_flops(const Program *p, const Op *op)
+{
+    if (op_is_einsum(op->kind))
+        return matmul_flops(p, op);
+    if (op->phase == PH_OPTIMIZER || !op->nouts)
+        return 0;
+    const Type *t = &op->out[0]->type;
+    return op_flops(p, op) * (double)type_local_elements(t, &p->mesh) /
+           (double)type_elements(t);
+}
+
+bool work_goes_both_ways(const Op *op)
+{
+    if (op->kind != OP_loop || op->phase != PH_FORWARD)
+        return false;
+    for (const Op *in = op->body->first; in; in = in->next)
+        if (in->phase == PH_BACKWARD)
+            return true;
+    return false;
+}
+
+/* "abk,fk,f->abf with bias" */
+static const char *einsum_detail(const Program *p, const Op *op)
+{
+    Contraction c;
+    contraction_of(p, op, &c);
+    const char *with = epilogue_info(c.spec.epilogue)->name;
+    if (op->kind == OP_einsum_shard)
+        return arena_printf(p->arena, "%s, a shard of the sum over %s",
+                            op->attr[0].s,
+                            user_axes_text(p, (uint32_t)op->attr[2].i));
+    return *with ? arena_printf(p->arena, "%s with %s", op->attr[0].s, with)
+                 : op->attr[0].s;
+}
+
+typedef struct Walk {
+    const Program *p;
+    CollectiveInfo *collective;
+    TransferInfo *transfer;
+    int next, nkernels; /* numbers of the next collective and kernel */
+    int ntransfers;     /* number of the next transfer */
+    int nloops;
+    const Op *loop[MAX_LOOP_DEPTH];
+    VEC(WorkInfo) found;
+} Walk;
+
+static void add(Walk *w, const Op *op)
+{
+    const Program *p = w->p;
+    WorkInfo x = {.op = op, .kind = kind_of(op->kind), .detail = "",
+                  .count = ir_trip_count(op), .nloops = w->nloops};
+    for (int i = 0; i < w->nloops; i++)
+        x.loop[i] = w->loop[i];
+    if (op->kind == OP_fused) {
+        x.id = kernel_name(p, op, w->nkernels++);
+        x.bytes = kernel_bytes(kernel_build(p, op));
+    } else if (op_is_collective(op->kind)) {
+        const CollectiveInfo *c = &w->collective[w->next++];
+        x.id = c->label;
+        x.detail = arena_printf(p->arena, "%s over %s: %s%s", c->kind, c->axis,
+                                c->tensor, c->in_place ? ", in place" : "");
+        x.bytes = c->in_place ? 0 : c->bytes;
+    } else if (op->kind == OP_fetch || op->kind == OP_store) {
+        const TransferInfo *to = &w->transfer[w->ntransfers++];
+        x.id = to->label;
+        x.detail = arena_printf(p->arena, "%s: %s",
+                                to->to_host ? "to host" : "to device",
+                                to->param->name);
+        x.bytes = to->bytes;
+    } else {
+        x.id = op->nouts ? op->out[0]->name : op_info(op->kind)->name;
+        x.bytes = touched_bytes(p, op);
+        x.flops = local_flops(p, op);
+        if (op_is_einsum(op->kind))
+            x.detail = einsum_detail(p, op);
+    }
+    if (op->phase != PH_INIT && op->kind != OP_base)
+        vec_push(p->arena, &w->found, x);
+}
+
+static void walk(Walk *w, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop) {
+            w->loop[w->nloops++] = op;
+            walk(w, op->body);
+            w->nloops--;
+        } else if (!issue_is_silent(op)) {
+            add(w, op);
+        }
+    }
+}
+
+WorkInfo *work_of(const Program *p, int *n)
+{
+    int ncollectives, ntransfers;
+    Walk w = {.p = p, .collective = collectives_of(p, &ncollectives),
+              .transfer = transfers_of(p, &ntransfers)};
+    w.nkernels = numbers_first(p).kernels;
+    walk(&w, p->step);
+    *n = w.found.n;
+    return w.found.at;
+}

@@ -1,0 +1,111 @@
+/* flops.c: counts floating-point operations; see flops.h. */
+#include "ir/analysis/flops.h"
+
+#include "ir/rules.h"
+
+static double all_factors(const Program *p, const Op *op)
+{
+    Rule r;
+    double n = 1;
+    rule_of(p, op, &r);
+    for (int f = 0; f < r.nfactors; f++)
+        n *= (double)r.factor[f].size;
+    return n;
+}
+
+/* q[b,s,h,d], k[b,t,·,d], v[b,t,·,e]: the scores and their product with v. */
+static double attention_flops(const Op *op, const Type *q, const Type *k,
+                              const Type *v)
+{
+    double scores = (double)q->dim[0] * (double)q->dim[2] * (double)q->dim[1] *
+                    (double)k->dim[1];
+    double n = 2 * scores * (double)(q->dim[3] + v->dim[3]);
+    return op_attr(op, "causal").i ? n / 2 : n;
+}
+
+/* The optimizer has no contractions: every arithmetic op counts, one for each
+ * element. */
+static double update_flops(const Op *op)
+{
+    bool arithmetic = op_is_elementwise(op->kind) && op->nouts == 1 &&
+                      op->kind != OP_cast && op->kind != OP_broadcast &&
+                      op->kind != OP_copy;
+    if (op->kind == OP_sumsq)
+        return 2 * (double)type_elements(&op->arg[0]->type);
+    return arithmetic ? (double)type_elements(&op->out[0]->type) : 0;
+}
+
+double op_flops(const Program *p, const Op *op)
+{
+    if (op->phase == PH_OPTIMIZER)
+        return update_flops(op);
+    if (op_is_einsum(op->kind))
+        return 2 * all_factors(p, op);
+    if (op_is_attention(op->kind))
+        return attention_flops(op, &op->arg[0]->type, &op->arg[1]->type,
+                               &op->arg[2]->type);
+    if (op_is_attention_grad(op->kind))
+        return 2.5 * attention_flops(op, &op->arg[1]->type, &op->arg[2]->type,
+                                     &op->arg[3]->type);
+    return 0;
+}
+
+/* One of the five products of attention's gradient recomputes the scores. */
+static double repeated_flops(const Program *p, const Op *op)
+{
+    return op_is_attention_grad(op->kind) ? op_flops(p, op) / 5 : 0;
+}
+
+/* The flops of an op that a total includes. */
+typedef enum Count {
+    EXECUTED,   /* all */
+    RECOMPUTED, /* all, if the op only repeats a forward op; else none */
+    REPEATED,   /* the part of any other op that repeats a forward op */
+} Count;
+
+static double counted_flops(const Program *p, const Op *op, Count count)
+{
+    switch (count) {
+    case EXECUTED: return op_flops(p, op);
+    case RECOMPUTED: return op->again ? op_flops(p, op) : 0;
+    case REPEATED: return op->again ? 0 : repeated_flops(p, op);
+    }
+    return 0;
+}
+
+static double region_flops(const Program *p, const Region *r, Phase phase,
+                           Count count)
+{
+    double n = 0;
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->phase == phase)
+            n += counted_flops(p, op, count);
+        if (!op->body)
+            continue;
+        double trips = op->kind == OP_loop ? (double)loop_trips(op) : 1;
+        n += trips * region_flops(p, op->body, phase, count);
+    }
+    return n;
+}
+
+double program_flops(const Program *p, Phase phase)
+{
+    return region_flops(p, p->step, phase, EXECUTED);
+}
+
+double program_flops_again(const Program *p)
+{
+    return region_flops(p, p->step, PH_BACKWARD, RECOMPUTED);
+}
+
+double program_flops_executed(const Program *p)
+{
+    return program_flops(p, PH_FORWARD) + program_flops(p, PH_BACKWARD) +
+           program_flops(p, PH_OPTIMIZER);
+}
+
+double program_flops_model(const Program *p)
+{
+    return program_flops_executed(p) - program_flops_again(p) -
+           region_flops(p, p->step, PH_BACKWARD, REPEATED);
+}

@@ -1,0 +1,249 @@
+/* interp_contract.c: evaluates einsum, attention and its gradient on one rank's
+ * part, by their definitions. */
+#include "ir/internal.h"
+#include "ir/interp/interp_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- einsum ------------------------------------------------------------ */
+
+/* The letters of 'bsk,fk->bsf': the result's first, then the summed ones. */
+typedef struct Letters {
+    int n;
+    char letter[MAX_WALK_DIMS];
+    int64_t size[MAX_WALK_DIMS];
+    int64_t stride[3][MAX_WALK_DIMS]; /* operand 0, operand 1, result */
+} Letters;
+
+static int find_letter(Letters *l, char c)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->letter[i] == c)
+            return i;
+    l->letter[l->n] = c;
+    l->size[l->n] = -1;
+    return l->n++;
+}
+
+/* Enters one tensor's letters; false if sizes differ. */
+static bool enter_tensor(Letters *l, const RuleTensor *t, const Shape *shape,
+                         int tensor)
+{
+    int64_t stride[MAX_SHAPE];
+    interp_strides(shape, stride);
+    if (t->n != shape->ndim || shape->nstack != 0)
+        return false;
+    for (int d = 0; d < t->n; d++) {
+        int i = find_letter(l, t->dim[d].letter[0]);
+        if (l->size[i] >= 0 && l->size[i] != shape->dim[d])
+            return false;
+        l->size[i] = shape->dim[d];
+        l->stride[tensor][i] += stride[d];
+    }
+    return true;
+}
+
+static bool read_spec(const char *spec, const Shape *a, const Shape *b,
+                      const Shape *out, Letters *l)
+{
+    RuleText t;
+    memset(l, 0, sizeof *l);
+    return !rule_text_parse(spec, true, &t) && t.nargs >= 2 &&
+           enter_tensor(l, &t.tensor[t.nargs], out, 2) &&
+           enter_tensor(l, &t.tensor[0], a, 0) &&
+           enter_tensor(l, &t.tensor[1], b, 1);
+}
+
+/* Computes the product into result `result`. */
+void interp_product(Interp *in, const Op *op, int64_t rank, int result)
+{
+    Local a = interp_local(in, op->arg[0], rank);
+    Local b = interp_local(in, op->arg[1], rank);
+    Local out = interp_local(in, op->out[result], rank);
+    Letters l;
+    if (!read_spec(op_attr(op, "spec").s, a.shape, b.shape, out.shape, &l)) {
+        interp_fail(in, op, "operands do not fit '%s'", op_attr(op, "spec").s);
+        return;
+    }
+    /* The last letter is the inner loop. */
+    int last = l.n - 1;
+    int64_t n = last >= 0 ? l.size[last] : 1;
+    int64_t da = last >= 0 ? l.stride[0][last] : 0;
+    int64_t db = last >= 0 ? l.stride[1][last] : 0;
+    int64_t dout = last >= 0 ? l.stride[2][last] : 0;
+    Walk w;
+    interp_walk_start(&w, last >= 0 ? last : 0, l.size, 3);
+    memcpy(w.stride, l.stride, sizeof w.stride);
+    for (; w.left > 0; interp_walk_next(&w))
+        for (int64_t i = 0; i < n; i++)
+            out.at[w.at[2] + i * dout] +=
+                a.at[w.at[0] + i * da] * b.at[w.at[1] + i * db];
+}
+
+void interp_einsum(Interp *in, const Op *op, int64_t rank)
+{
+    interp_product(in, op, rank, 0);
+}
+
+/* ---- attention --------------------------------------------------------- */
+
+typedef struct Sizes {
+    int64_t b, s, heads, t, kv, group, d, e;
+    bool causal;
+    double scale;
+    /* dropout: what determines the random numbers */
+    double rate, key;
+    int64_t site, first_b, first_head, all_heads;
+} Sizes;
+
+static Sizes sizes_of(const Op *op, const Shape *q, const Shape *k,
+                      const Shape *v)
+{
+    return (Sizes){.b = q->dim[0],
+                   .s = q->dim[1],
+                   .heads = q->dim[2],
+                   .d = q->dim[3],
+                   .t = k->dim[1],
+                   .kv = k->dim[2],
+                   .group = q->dim[2] / k->dim[2],
+                   .e = v->dim[3],
+                   .causal = op_attr(op, "causal").i,
+                   .scale = op_attr(op, "scale").f};
+}
+
+/* Dropout's key follows the op's own operands; then come the bases of the
+ * batch, the KV heads and the query heads of each, where the global tensor has
+ * more than 1. */
+static void set_dropout(Interp *in, const Op *op, int64_t rank, int key,
+                        Sizes *z)
+{
+    if (op->kind != OP_attention_dropout &&
+        op->kind != OP_attention_dropout_grad)
+        return;
+    const AttrList *of = &op_attr(op, "of").l;
+    int64_t first[3] = {0};
+    for (int i = 0, at = key + 1; i < 3 && at < op->nargs; i++)
+        if (of->v[i] != 1)
+            first[i] = (int64_t)interp_local(in, op->arg[at++], rank).at[0];
+    z->rate = op_attr(op, "rate").f;
+    z->site = op_attr(op, "site").i;
+    z->key = interp_local(in, op->arg[key], rank).at[0];
+    z->all_heads = of->v[1] * of->v[2];
+    z->first_b = first[0];
+    z->first_head = first[1] * of->v[2] + first[2];
+}
+
+/* The dropout factor of the weight of key t. Rows of weights are numbered as if
+ * they were padded to multiples of 64. */
+static double kept(const Sizes *z, int64_t b, int64_t h, int64_t s, int64_t t)
+{
+    if (z->rate <= 0)
+        return 1;
+    int64_t row = (z->first_b + b) * z->all_heads + z->first_head + h;
+    int64_t at = (row * z->s + s) * ((z->t + 63) / 64 * 64) + t;
+    return interp_uniform(z->key, z->site, at) < (double)(float)z->rate
+               ? 0
+               : 1 / (1 - z->rate);
+}
+
+static double dot(const double *x, const double *y, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += x[i] * y[i];
+    return sum;
+}
+
+/* The row of position i and head h. */
+static int64_t row(int64_t b, int64_t positions, int64_t i, int64_t heads,
+                   int64_t h)
+{
+    return (b * positions + i) * heads + h;
+}
+
+static bool sizes_fit(Interp *in, const Op *op, const Sizes *z)
+{
+    if (z->kv > 0 && z->group * z->kv == z->heads)
+        return true;
+    interp_fail(in, op, "%lld query heads on %lld heads of keys",
+                (long long)z->heads, (long long)z->kv);
+    return false;
+}
+
+void interp_attention(Interp *in, const Op *op, int64_t rank)
+{
+    Local q = interp_local(in, op->arg[0], rank);
+    Local k = interp_local(in, op->arg[1], rank);
+    Local v = interp_local(in, op->arg[2], rank);
+    Local o = interp_local(in, op->out[0], rank);
+    Local lse = interp_local(in, op->out[1], rank);
+    Sizes z = sizes_of(op, q.shape, k.shape, v.shape);
+    if (!sizes_fit(in, op, &z))
+        return;
+    set_dropout(in, op, rank, 3, &z);
+    double *score = NEW_ARRAY(in->arena, double, z.t);
+    for (int64_t at = 0; at < z.b * z.s * z.heads; at++) {
+        int64_t h = at % z.heads, s = at / z.heads % z.s;
+        int64_t b = at / z.heads / z.s;
+        int64_t seen = z.causal && s + 1 < z.t ? s + 1 : z.t;
+        double most = -INFINITY, sum = 0;
+        for (int64_t t = 0; t < seen; t++) {
+            const double *key = k.at + row(b, z.t, t, z.kv, h / z.group) * z.d;
+            score[t] = z.scale * dot(q.at + at * z.d, key, z.d);
+            most = score[t] > most ? score[t] : most;
+        }
+        for (int64_t t = 0; t < seen; t++)
+            sum += exp(score[t] - most);
+        double logsum = most + log(sum);
+        lse.at[(b * z.heads + h) * z.s + s] = logsum;
+        for (int64_t t = 0; t < seen; t++) {
+            const double *val = v.at + row(b, z.t, t, z.kv, h / z.group) * z.e;
+            double p = exp(score[t] - logsum) * kept(&z, b, h, s, t);
+            for (int64_t e = 0; e < z.e; e++)
+                o.at[at * z.e + e] += p * val[e];
+        }
+    }
+}
+
+/* With weights p = exp(scale q k - lse): dv = p' do, and the gradient of the
+ * scores is p (do v - do o) scale. */
+void interp_attention_grad(Interp *in, const Op *op, int64_t rank)
+{
+    Local d_o = interp_local(in, op->arg[0], rank);
+    Local q = interp_local(in, op->arg[1], rank);
+    Local k = interp_local(in, op->arg[2], rank);
+    Local v = interp_local(in, op->arg[3], rank);
+    Local o = interp_local(in, op->arg[4], rank);
+    Local lse = interp_local(in, op->arg[5], rank);
+    double *dq = interp_local(in, op->out[0], rank).at;
+    double *dk = interp_local(in, op->out[1], rank).at;
+    double *dv = interp_local(in, op->out[2], rank).at;
+    Sizes z = sizes_of(op, q.shape, k.shape, v.shape);
+    if (!sizes_fit(in, op, &z))
+        return;
+    set_dropout(in, op, rank, 6, &z);
+    for (int64_t at = 0; at < z.b * z.s * z.heads; at++) {
+        int64_t h = at % z.heads, s = at / z.heads % z.s;
+        int64_t b = at / z.heads / z.s;
+        int64_t seen = z.causal && s + 1 < z.t ? s + 1 : z.t;
+        const double *grad = d_o.at + at * z.e;
+        double all = dot(grad, o.at + at * z.e, z.e);
+        double logsum = lse.at[(b * z.heads + h) * z.s + s];
+        for (int64_t t = 0; t < seen; t++) {
+            int64_t key = row(b, z.t, t, z.kv, h / z.group);
+            double score =
+                z.scale * dot(q.at + at * z.d, k.at + key * z.d, z.d);
+            double p = exp(score - logsum);
+            double keep = kept(&z, b, h, s, t);
+            double dp = keep * dot(grad, v.at + key * z.e, z.e);
+            double ds = p * (dp - all) * z.scale;
+            for (int64_t e = 0; e < z.e; e++)
+                dv[key * z.e + e] += p * keep * grad[e];
+            for (int64_t d = 0; d < z.d; d++) {
+                dq[at * z.d + d] += ds * k.at[key * z.d + d];
+                dk[key * z.d + d] += ds * q.at[at * z.d + d];
+            }
+        }
+    }
+}

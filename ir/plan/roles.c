@@ -1,0 +1,233 @@
+/* roles.c: finds the weight, and the biases, of each module; see roles.h.
+ *
+ * One walk over the forward pass recognizes:
+ *
+ *   %x.3 = boundary{path="up", port="in0"} %h    the first input of "up"
+ *   %e   = einsum{spec="abk,kn->abn"} %x.3, %w   w is the weight of "up":
+ *                                                in_dim 0, out_dim 1
+ *   %y   = add %e, %b                            b is a bias of w
+ */
+#include "ir/plan/roles.h"
+
+#include <string.h>
+
+const Value *value_outside(const Value *v)
+{
+    while (v && !v->def) {
+        const Op *loop = v->region->owner;
+        v = loop && v->index >= loop->ncarry ? loop->arg[v->index] : NULL;
+    }
+    return v;
+}
+
+int value_param(const Value *v)
+{
+    while ((v = value_outside(v)) && v->def->kind == OP_cast)
+        v = v->def->arg[0];
+    return v && v->def->kind == OP_param ? (int)op_attr(v->def, "param").i
+                                         : -1;
+}
+
+/* The walk's result for a value, by its id. */
+typedef struct Trail {
+    const char *input; /* the module whose first input it is, or ops of that
+                        * which keep the last dim; NULL: none */
+    int role;          /* 1 + the role whose result it is, likewise; 0: none */
+} Trail;
+
+typedef struct Walk {
+    const Program *p;
+    WeightRoles roles;
+    Trail *origin;
+} Walk;
+
+static bool is_child(const char *module, const char *name)
+{
+    size_t n = strlen(module);
+    if (n == 0)
+        return !strchr(name, '.');
+    return strncmp(name, module, n) == 0 && name[n] == '.' &&
+           !strchr(name + n + 1, '.');
+}
+
+bool module_declares(const Program *p, const char *module, int param)
+{
+    if (param < 0)
+        return false;
+    const Param *q = &p->param.at[param];
+    bool found = is_child(module, q->name);
+    for (int i = 0; i < q->nalias; i++)
+        found = found || is_child(module, q->alias[i]);
+    return found;
+}
+
+static bool is_input(const Walk *w, const Value *v, const char *module)
+{
+    const char *input = w->origin[v->id].input;
+    return input && strcmp(input, module) == 0;
+}
+
+static void add_role(Walk *w, const Op *op, WeightRole role)
+{
+    role.path = op->path;
+    int i = 0;
+    for (; i < w->roles.n; i++) {
+        const WeightRole *r = &w->roles.at[i];
+        if (r->param == role.param && strcmp(r->path, role.path) == 0 &&
+            r->in_dim == role.in_dim && r->lookup == role.lookup)
+            break;
+    }
+    if (i == w->roles.n)
+        vec_push(w->p->arena, &w->roles, role);
+    w->origin[op->out[0]->id].role = i + 1;
+}
+
+/* The letters of one tensor of a spec. */
+typedef struct Letters {
+    const char *at;
+    size_t n;
+} Letters;
+
+static Letters letters_of(const char *spec, int tensor)
+{
+    for (; tensor > 0; tensor--)
+        spec += strcspn(spec, ",>") + 1;
+    return (Letters){spec, strcspn(spec, ",-")};
+}
+
+static bool has_letter(Letters l, char c)
+{
+    return memchr(l.at, c, l.n) != NULL;
+}
+
+static char last_letter(Letters l)
+{
+    return l.n > 0 ? l.at[l.n - 1] : 0;
+}
+
+/* x's last dim is contracted with one dim of the weight, whose other dim is the
+ * result's last. */
+static void look_at_einsum(Walk *w, const Op *op)
+{
+    const char *spec = op_attr(op, "spec").s;
+    Letters out = letters_of(spec, op->nargs);
+    for (int i = 0; i < 2 && op->nargs == 2; i++) {
+        int param = value_param(op->arg[i]);
+        Letters weight = letters_of(spec, i), x = letters_of(spec, 1 - i);
+        if (weight.n != 2 || !module_declares(w->p, op->path, param) ||
+            !is_input(w, op->arg[1 - i], op->path))
+            continue;
+        int in = weight.at[0] == last_letter(x) ? 0 : 1;
+        char free = weight.at[1 - in];
+        if (weight.at[in] == last_letter(x) &&
+            !has_letter(out, weight.at[in]) && !has_letter(x, free) &&
+            last_letter(out) == free)
+            add_role(w, op, (WeightRole){.param = param, .in_dim = in,
+                                         .out_dim = 1 - in});
+    }
+}
+
+static void look_at_lookup(Walk *w, const Op *op)
+{
+    int param = value_param(op->arg[0]);
+    if (module_declares(w->p, op->path, param) &&
+        is_input(w, op->arg[1], op->path))
+        add_role(w, op, (WeightRole){.param = param, .lookup = true,
+                                     .in_dim = 0, .out_dim = 1});
+}
+
+/* A 1-D parameter that has the result's last dim. One of size 1 is broadcast
+ * over it. */
+static bool is_bias(const Program *p, const Op *op, int param)
+{
+    const Type *out = &op->out[0]->type;
+    const Type *t = param >= 0 ? &p->param.at[param].type : NULL;
+    return t && t->ndim == 1 && t->dim[0] > 1 &&
+           t->dim[0] == out->dim[out->ndim - 1] &&
+           module_declares(p, op->path, param);
+}
+
+static void add_bias(Walk *w, const Op *op, WeightRole *role)
+{
+    for (int i = 0; i < op->nargs; i++) {
+        int param = value_param(op->arg[i]);
+        bool known = role->nbiases == MAX_BIASES ||
+                     !is_bias(w->p, op, param);
+        for (int k = 0; k < role->nbiases; k++)
+            known = known || role->bias[k] == param;
+        if (!known)
+            role->bias[role->nbiases++] = param;
+    }
+}
+
+/* Whether the op keeps the features, the last dim, of its operand: a sum over
+ * other dims, or a reshape of them. The pass `einsum` inserts both before a
+ * contraction. */
+static bool keeps_features(const Op *op)
+{
+    const Type *x = &op->arg[0]->type, *y = &op->out[0]->type;
+    const AttrList *sum = op->kind == OP_sum ? &op_attr(op, "dims").l : NULL;
+    if (x->ndim == 0 || y->ndim == 0 || (!sum && op->kind != OP_reshape))
+        return false;
+    for (int i = 0; sum && i < sum->n; i++)
+        if (sum->v[i] == x->ndim - 1)
+            return false;
+    return x->dim[x->ndim - 1] == y->dim[y->ndim - 1];
+}
+
+/* The result of an elementwise op gets the entries of its operands. */
+static void look_at_elementwise(Walk *w, const Op *op)
+{
+    Trail *to = &w->origin[op->out[0]->id];
+    for (int i = 0; i < op->nargs; i++) {
+        const Trail *from = &w->origin[op->arg[i]->id];
+        if (from->input && strcmp(from->input, op->path) == 0)
+            to->input = from->input;
+        if (from->role && !to->role &&
+            strcmp(w->roles.at[from->role - 1].path, op->path) == 0)
+            to->role = from->role;
+    }
+    if (to->role)
+        add_bias(w, op, &w->roles.at[to->role - 1]);
+}
+
+static void look_at(Op *op, void *context)
+{
+    Walk *w = context;
+    if (op->phase != PH_FORWARD)
+        return;
+    if (op->kind == OP_boundary) {
+        bool first = strcmp(op_attr(op, "port").s, "in0") == 0;
+        w->origin[op->out[0]->id] =
+            (Trail){.input = first ? op_attr(op, "path").s : NULL};
+    } else if (op->kind == OP_einsum) {
+        look_at_einsum(w, op);
+    } else if (op->kind == OP_embedding) {
+        look_at_lookup(w, op);
+    } else if (op_is_elementwise(op->kind) && op->nouts == 1) {
+        look_at_elementwise(w, op);
+    } else if (op->nargs == 1 && op->nouts == 1 && keeps_features(op)) {
+        w->origin[op->out[0]->id].input = w->origin[op->arg[0]->id].input;
+    }
+}
+
+WeightRoles weight_roles(const Program *p)
+{
+    Walk w = {.p = p};
+    w.origin = NEW_ARRAY(p->arena, Trail, p->nvalues + 1);
+    ir_walk(p->step, look_at, &w);
+    return w.roles;
+}
+
+const WeightRole *weight_role_of(const WeightRoles *roles, const char *module,
+                                 int *n)
+{
+    const WeightRole *found = NULL;
+    *n = 0;
+    for (int i = 0; i < roles->n; i++)
+        if (strcmp(roles->at[i].path, module) == 0) {
+            found = &roles->at[i];
+            ++*n;
+        }
+    return *n == 1 ? found : NULL;
+}

@@ -1,0 +1,124 @@
+/* styles.c: attaches the plan's styles to boundaries and parameters; see
+ * styles.h. */
+#include "ir/plan/styles.h"
+
+#include <string.h>
+
+#include "ir/plan/roles.h"
+
+const Style *style_of_path(const Program *p, const char *path, int axis)
+{
+    for (int i = 0; i < p->plan.nstyles; i++) {
+        const Style *s = &p->plan.style[i];
+        if (s->axis == axis && strcmp(s->path, path) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+const Style *style_of_boundary(const Program *p, const Op *op, int axis)
+{
+    const AttrList *styles = &op_attr(op, "styles").l;
+    int64_t i = axis < styles->n ? styles->v[axis] : -1;
+    return i < 0 ? NULL : &p->plan.style[i];
+}
+
+bool port_is_input(const char *port)
+{
+    return strncmp(port, "in", 2) == 0;
+}
+
+/* ---- boundaries ---------------------------------------------------------- */
+
+/* The style of a port on an axis; -1: none. A module may have one style for its
+ * inputs and one for its outputs. */
+static int style_of_port(const Program *p, const char *path, const char *port,
+                         int axis)
+{
+    uint32_t side = port_is_input(port) ? STYLE_INPUTS : STYLE_OUTPUTS;
+    for (int i = 0; i < p->plan.nstyles; i++) {
+        const Style *s = &p->plan.style[i];
+        if (s->axis == axis && (style_sides(s->kind) & side) &&
+            strcmp(s->path, path) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static void attach_boundary(Op *op, void *context)
+{
+    const Program *p = context;
+    if (op->kind != OP_boundary)
+        return;
+    AttrList styles = {0};
+    for (int a = 0; a < p->mesh.n; a++) {
+        int style = style_of_port(p, op_attr(op, "path").s,
+                                  op_attr(op, "port").s, a);
+        styles.v[a] = style;
+        if (style >= 0)
+            styles.n = p->mesh.n;
+    }
+    op_attr(op, "styles").l = styles;
+}
+
+/* ---- parameters ---------------------------------------------------------- */
+
+/* The style of a module does not apply to parameters for which the plan has a
+ * line of their own. */
+static bool placed_itself(const Program *p, int param, int axis)
+{
+    const char *name = p->param.at[param].name;
+    for (int i = 0; i < p->plan.nstyles; i++) {
+        const Style *s = &p->plan.style[i];
+        if (s->kind == STYLE_PARAMETER && s->axis == axis &&
+            strcmp(s->path, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void split(Program *p, int param, int dim, int style)
+{
+    StyleSplit split = {style, dim};
+    vec_push(p->arena, &p->param.at[param].split, split);
+}
+
+/* Colwise splits the result's last dim, which the biases have too. Rowwise
+ * splits the dim that is contracted or looked up; the biases stay Replicate. */
+static void split_module(Program *p, int style, const WeightRoles *roles)
+{
+    int n;
+    const Style *s = &p->plan.style[style];
+    bool colwise = s->kind == STYLE_COLWISE;
+    const WeightRole *r = weight_role_of(roles, s->path, &n);
+    if (!r || s->whole || (!colwise && s->kind != STYLE_ROWWISE))
+        return;
+    if (!placed_itself(p, r->param, s->axis))
+        split(p, r->param, colwise ? r->out_dim : r->in_dim, style);
+    for (int i = 0; i < r->nbiases && colwise; i++)
+        if (!placed_itself(p, r->bias[i], s->axis))
+            split(p, r->bias[i], 0, style);
+}
+
+static void split_parameter(Program *p, int style)
+{
+    const Style *s = &p->plan.style[style];
+    int dim = s->in_to[0].dim, param = ir_param_index(p, s->path);
+    if (param >= 0 && p->param.at[param].state_of < 0 && s->nin == 1 &&
+        s->in_to[0].kind == LAYOUT_SHARD && dim >= 0 &&
+        dim < p->param.at[param].type.ndim)
+        split(p, param, dim, style);
+}
+
+void styles_attach(Program *p)
+{
+    WeightRoles roles = weight_roles(p);
+    ir_walk(p->step, attach_boundary, p);
+    for (int i = 0; i < p->param.n; i++)
+        p->param.at[i].split.n = 0;
+    for (int i = 0; i < p->plan.nstyles; i++)
+        if (p->plan.style[i].kind == STYLE_PARAMETER)
+            split_parameter(p, i);
+        else
+            split_module(p, i, &roles);
+}

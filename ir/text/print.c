@@ -1,0 +1,243 @@
+/* print.c: prints a program as text; docs/ir.md has the grammar.
+ *
+ *   %h.3 = add %x, %wo : f32[8/dp, 32/tp, 64] forward "layers.*" @1:40:15
+ *     | %h.3 tp "follows operand 0 of add" @1:44:9
+ *   %h.4, %zs = loop{n=4, reverse=false} : f32[8/dp, 64], f32[4 x 8/dp] … {
+ *     carry %x = %h.3 : f32[8/dp, 64]
+ *     stack %w = %ws : f32[64, 64]
+ *     free %t = %table : f32[32, 8]
+ *     …
+ *     yield %h1, %z
+ *   }
+ */
+#include <string.h>
+
+#include "ir/text/print.h"
+
+/* ---- numbering of sources ------------------------------------------------ */
+
+static void use_value(Printer *w, const Value *v)
+{
+    print_use_file(w, v->loc);
+    for (int a = 0; a < w->p->mesh.n; a++)
+        if (why_is_given(&v->why[a]))
+            print_use_file(w, v->why[a].loc);
+}
+
+static void use_op(Op *op, void *context)
+{
+    Printer *w = context;
+    print_use_file(w, op->loc);
+    if (op->why.text)
+        print_use_file(w, op->why.loc);
+    for (int i = 0; i < op->nouts; i++)
+        use_value(w, op->out[i]);
+    for (int i = 0; op->body && i < op->body->nargs; i++)
+        use_value(w, op->body->arg[i]);
+}
+
+/* Sources are numbered in the dump from 1 without gaps. */
+static void number_files(Printer *w)
+{
+    const Diag *d = w->p->diag;
+    w->nfiles = 1;
+    while (d && w->nfiles < UINT16_MAX &&
+           diag_source_at(d, (uint16_t)w->nfiles))
+        w->nfiles++;
+    w->file = NEW_ARRAY(w->p->arena, uint16_t, w->nfiles);
+    print_use_head(w);
+    ir_walk(w->p->step, use_op, w);
+    uint16_t n = 0;
+    for (int i = 1; i < w->nfiles; i++)
+        if (w->file[i])
+            w->file[i] = ++n;
+}
+
+/* ---- ops ----------------------------------------------------------------- */
+
+static void print_values(Printer *w, int n, Value *const *v)
+{
+    for (int i = 0; i < n; i++)
+        out(w->o, "%s%%%s", i ? ", " : "", v[i]->name);
+}
+
+static void print_attr(Printer *w, char type, const Attr *a)
+{
+    if (type == 'i')
+        out(w->o, "%lld", (long long)a->i);
+    else if (type == 'b')
+        out(w->o, "%s", a->i ? "true" : "false");
+    else if (type == 'f')
+        out_double(w->o, a->f);
+    else if (type == 's')
+        a->s ? print_string(w, a->s) : out(w->o, "none");
+    else if (type == 't')
+        out(w->o, "%s", dtype_name((DType)a->i));
+    else if (type == 'l')
+        print_list(w, a->l.n, a->l.v);
+    else if (type == 'a')
+        print_axes(w, (uint32_t)a->i);
+    else if (type == 'o')
+        out(w->o, a->o ? "%%%s" : "none", a->o ? a->o->out[0]->name : "");
+    else if (a->i >= 0 && a->i < w->p->param.n)
+        print_string(w, w->p->param.at[a->i].name);
+    else
+        out(w->o, "%lld", (long long)a->i);
+}
+
+static void print_attrs(Printer *w, const Op *op)
+{
+    const char *s = op_info(op->kind)->attrs;
+    if (!*s)
+        return;
+    out(w->o, "{");
+    for (int i = 0; *s; i++) {
+        const char *colon = strchr(s, ':');
+        out(w->o, "%s%.*s=", i ? ", " : "", (int)(colon - s), s);
+        print_attr(w, colon[1], &op->attr[i]);
+        s = colon + 2;
+        s += *s == ' ';
+    }
+    out(w->o, "}");
+}
+
+static bool same_loc(Loc a, Loc b)
+{
+    return a.file == b.file && a.line == b.line && a.col == b.col &&
+           a.len == b.len;
+}
+
+static void print_why(Printer *w, const char *axis, Why why)
+{
+    if (!why_is_given(&why))
+        return;
+    out(w->o, " %s ", axis);
+    if (why.follows)
+        out(w->o, "follows %%%s", why.follows);
+    else
+        print_string(w, why.text);
+    if (why.removed_by)
+        out(w->o, " removed=%s", why.removed_by);
+    if (why.help) {
+        out(w->o, " help ");
+        print_string(w, why.help);
+    }
+    print_loc(w, why.loc);
+}
+
+/* The location of a value, if it differs from its op's, and its placements'
+ * reasons. */
+static void print_value_notes(Printer *w, const Value *v, Loc known)
+{
+    bool any = false;
+    for (int a = 0; a < w->p->mesh.n; a++)
+        any |= why_is_given(&v->why[a]);
+    bool moved = v->loc.file && !same_loc(v->loc, known);
+    if (!any && !moved)
+        return;
+    out(w->o, "%*s  | %%%s", w->o->indent, "", v->name);
+    if (moved)
+        print_loc(w, v->loc);
+    for (int a = 0; a < w->p->mesh.n; a++)
+        print_why(w, w->p->mesh.name[a], v->why[a]);
+    out(w->o, "\n");
+}
+
+static void print_region(Printer *w, const Region *r);
+
+static void print_body(Printer *w, const Op *op)
+{
+    const Region *body = op->body;
+    w->o->indent += 2;
+    for (int i = 0; i < body->nargs; i++) {
+        const char *role = op->kind != OP_loop           ? "arg"
+                           : i < op->ncarry              ? "carry"
+                           : i < op->ncarry + op->nstack ? "stack"
+                                                         : "free";
+        out(w->o, "%*s%s %%%s = %%%s : ", w->o->indent, "", role,
+            body->arg[i]->name, op->arg[i]->name);
+        type_print(w->o, &body->arg[i]->type, &w->p->mesh);
+        print_place(w, body->arg[i]);
+        out(w->o, "\n");
+        print_value_notes(w, body->arg[i], op->loc);
+    }
+    print_region(w, body);
+    if (op->kind != OP_early) {
+        out(w->o, "%*syield ", w->o->indent, "");
+        print_values(w, body->nyields, body->yield);
+        out(w->o, "\n");
+    }
+    w->o->indent -= 2;
+    out_line(w->o, "}");
+}
+
+static void print_op(Printer *w, const Op *op)
+{
+    out(w->o, "%*s", w->o->indent, "");
+    print_values(w, op->nouts, op->out);
+    out(w->o, "%s%s", op->nouts ? " = " : "", op_info(op->kind)->name);
+    print_attrs(w, op);
+    if (!op->body && op->nargs) {
+        out(w->o, " ");
+        print_values(w, op->nargs, op->arg);
+    }
+    for (int i = 0; i < op->nouts; i++) {
+        out(w->o, i ? ", " : " : ");
+        type_print(w->o, &op->out[i]->type, &w->p->mesh);
+        print_place(w, op->out[i]);
+    }
+    for (int i = 0; op->needs && i < op->nargs; i++) {
+        Type t = op->arg[i]->type;
+        t.place = op->needs[i];
+        out(w->o, i ? ", " : " needs ");
+        type_print(w->o, &t, &w->p->mesh);
+    }
+    out(w->o, " %s%s%s", phase_name(op->phase), op->again ? " again" : "",
+        op->done ? " done" : "");
+    if (*op->path) {
+        out(w->o, " ");
+        print_string(w, op->path);
+    }
+    if (op->stream)
+        out(w->o, " stream=%d", op->stream);
+    if (op->workspace >= 0)
+        out(w->o, " workspace=%d", op->workspace);
+    print_loc(w, op->loc);
+    out(w->o, op->body ? " {\n" : "\n");
+    if (op->why.text) {
+        const char *origin = origin_name(op->why.origin);
+        out(w->o, "%*s  |%s%s", w->o->indent, "", *origin ? " " : "", origin);
+        print_why(w, "because", op->why);
+        out(w->o, "\n");
+    }
+    for (int i = 0; i < op->nouts; i++)
+        print_value_notes(w, op->out[i], op->loc);
+    if (op->body)
+        print_body(w, op);
+}
+
+static void print_region(Printer *w, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next)
+        print_op(w, op);
+}
+
+static void print_program(Out *o, const Program *p)
+{
+    Printer w = {o, p, NULL, 0};
+    number_files(&w);
+    print_head(&w);
+    out(o, "step {\n");
+    o->indent += 2;
+    print_region(&w, p->step);
+    o->indent -= 2;
+    out(o, "}\n");
+}
+
+void ir_print(Out *o, const Program *p)
+{
+    print_program(o, p);
+    for (int k = 0; k < PURPOSES; k++)
+        if (p->forward[k])
+            print_program(o, p->forward[k]);
+}

@@ -1,0 +1,347 @@
+/* print_head.c: prints the header of a program, which is everything except its
+ * ops.
+ *
+ *   parc ir 1
+ *   stage partitioned
+ *   model "Llama"
+ *   source 1 "llama.pdl"
+ *   mesh dp=2 tp=2
+ *   train batch=8 seq=32 precision=f32 optimizer=adamw …
+ *   plan "tp_fsdp" axes={tp}
+ *     style ColwiseParallel "layers.*.attention.wq" axis=tp in(R -> R) …
+ *     unit axis=dp paths("norm", "output") reshard=-1 prefetch=-1
+ *   module "layers.*.attention" class="Attention" in=1 out=1 params=2+4
+ *   param "tok_embeddings.weight" : f32[512/tp, 64] init=normal(1, 0) …
+ *   input "tokens" : i32[8/dp, 32] below=512
+ *
+ * A forward program has a line `purpose loss` after the stage. One for outputs
+ * has a line `output "logits" [8, 32, 500]` for each, without padding.
+ */
+#include "ir/text/print.h"
+
+static void print_number(Printer *w, const char *key, double x)
+{
+    out(w->o, " %s=", key);
+    out_double(w->o, x);
+}
+
+static void end_line(Printer *w, Loc loc)
+{
+    print_loc(w, loc);
+    out(w->o, "\n");
+}
+
+/* ---- train and plan ------------------------------------------------------ */
+
+static void print_train(Printer *w)
+{
+    const Train *t = &w->p->train;
+    out(w->o, "train batch=%lld seq=%lld precision=%s optimizer=%s",
+        (long long)t->batch, (long long)t->seq, dtype_name(t->precision),
+        ir_optimizer_words[t->optimizer]);
+    print_number(w, "lr", t->lr);
+    print_number(w, "beta1", t->beta1);
+    print_number(w, "beta2", t->beta2);
+    print_number(w, "eps", t->eps);
+    print_number(w, "weight_decay", t->weight_decay);
+    print_number(w, "momentum", t->momentum);
+    if (t->reduce != DT_F32)
+        out(w->o, " reduce=%s", dtype_name(t->reduce));
+    if (t->clip > 0)
+        print_number(w, "clip", t->clip);
+    if (t->loss_scale > 0)
+        print_number(w, "loss_scale", t->loss_scale);
+    if (t->schedule.kind != SCHEDULE_CONSTANT || t->schedule.warmup > 0) {
+        out(w->o, " schedule=%s(%lld, %lld, ",
+            ir_schedule_words[t->schedule.kind],
+            (long long)t->schedule.warmup, (long long)t->schedule.steps);
+        out_double(w->o, t->schedule.min_lr);
+        out(w->o, ")");
+    }
+    if (t->head_chunk > 0)
+        out(w->o, " head_chunk=%lld", (long long)t->head_chunk);
+    if (t->bare_matmuls)
+        out(w->o, " epilogues=none");
+    if (t->accumulate > 1)
+        out(w->o, " accumulate=%lld", (long long)t->accumulate);
+    if (t->deterministic)
+        out(w->o, " deterministic=true");
+    end_line(w, t->loc);
+}
+
+static void print_layout(Printer *w, Layout l)
+{
+    out(w->o, "%s", ir_layout_words[l.kind]);
+    if (l.kind == LAYOUT_SHARD)
+        out(w->o, "(%d)", l.dim);
+}
+
+static void print_layouts(Printer *w, const char *word, int n,
+                          const Layout *from, const Layout *to)
+{
+    out(w->o, " %s(", word);
+    for (int i = 0; i < n; i++) {
+        if (i)
+            out(w->o, ", ");
+        print_layout(w, from[i]);
+        out(w->o, " -> ");
+        print_layout(w, to[i]);
+    }
+    out(w->o, ")");
+}
+
+static void print_style(Printer *w, const Style *s)
+{
+    out(w->o, "  style %s ", style_name(s->kind));
+    print_string(w, s->path);
+    out(w->o, " axis=%s%s", w->p->mesh.name[s->axis],
+        s->whole ? " whole" : "");
+    print_layouts(w, "in", s->nin, s->in_from, s->in_to);
+    print_layouts(w, "out", s->nout, s->out_from, s->out_to);
+    end_line(w, s->loc);
+}
+
+static void print_unit(Printer *w, const Unit *u)
+{
+    bool one = (u->axes & (u->axes - 1)) == 0;
+    out(w->o, "  unit %s", one ? "axis=" : "axes=");
+    for (int a = 0; a < w->p->mesh.n && one; a++)
+        if (u->axes >> a & 1)
+            out(w->o, "%s", w->p->mesh.name[a]);
+    if (!one)
+        print_axes(w, u->axes);
+    if (u->replicate_axis >= 0)
+        out(w->o, " replicate=%s", w->p->mesh.name[u->replicate_axis]);
+    if (u->replicas)
+        out(w->o, " no_shard");
+    if (u->kind == UNIT_PATHS) {
+        out(w->o, " paths(");
+        print_strings(w, u->npaths, u->path);
+        out(w->o, ")");
+    } else if (u->kind == UNIT_EVERY) {
+        out(w->o, " every=");
+        print_string(w, u->class);
+    } else {
+        out(w->o, " min_params=%lld", (long long)u->min_params);
+    }
+    out(w->o, " reshard=%d prefetch=%d", u->reshard, u->prefetch);
+    end_line(w, u->loc);
+}
+
+static void print_checkpoint(Printer *w, const Checkpoint *c)
+{
+    out(w->o, "  checkpoint ");
+    if (c->class) {
+        out(w->o, "every=");
+        print_string(w, c->class);
+    } else {
+        out(w->o, "paths(");
+        print_strings(w, c->npaths, c->path);
+        out(w->o, ")");
+    }
+    if (c->every > 1)
+        out(w->o, " each=%d", c->every);
+    for (int k = 0; keep_words[k]; k++)
+        if (c->keep >> k & 1)
+            out(w->o, " keep=%s", keep_words[k]);
+    end_line(w, c->loc);
+}
+
+static void print_offload(Printer *w, const PlanSpec *plan)
+{
+    out(w->o, "  offload");
+    for (int k = 0; offload_words[k]; k++)
+        if (plan->offload >> k & 1)
+            out(w->o, " %s", offload_words[k]);
+    end_line(w, plan->offload_loc);
+}
+
+static void print_plan(Printer *w)
+{
+    const PlanSpec *plan = &w->p->plan;
+    out(w->o, "plan ");
+    print_string(w, plan->name ? plan->name : "");
+    out(w->o, " axes=");
+    print_axes(w, plan->tensor_axes);
+    end_line(w, plan->loc);
+    for (int i = 0; i < plan->nstyles; i++)
+        print_style(w, &plan->style[i]);
+    for (int i = 0; i < plan->nunits; i++)
+        print_unit(w, &plan->unit[i]);
+    for (int i = 0; i < plan->ncheckpoints; i++)
+        print_checkpoint(w, &plan->checkpoint[i]);
+    if (plan->offload)
+        print_offload(w, plan);
+}
+
+/* ---- modules, parameters, inputs ----------------------------------------- */
+
+static void print_module(Printer *w, const Module *m)
+{
+    out(w->o, "module ");
+    print_string(w, m->path);
+    out(w->o, " class=");
+    print_string(w, m->class);
+    out(w->o, " in=%d out=%d params=%d+%d", m->nin, m->nout, m->first_param,
+        m->nparams);
+    if (m->checkpoint)
+        out(w->o, " checkpoint=%d", m->checkpoint - 1);
+    end_line(w, m->loc);
+}
+
+static void print_file_tensor(Printer *w, const FileTensor *f)
+{
+    out(w->o, " file ");
+    print_string(w, f->name);
+    out(w->o, " ");
+    print_list(w, f->ndim, f->dim);
+    out(w->o, " from=%lld size=", (long long)f->first);
+    print_list(w, f->n, f->size);
+    out(w->o, " stride=");
+    print_list(w, f->n, f->stride);
+}
+
+static void print_files(Printer *w)
+{
+    if (w->p->file_prefix) {
+        out(w->o, "prefix ");
+        print_string(w, w->p->file_prefix);
+        out(w->o, "\n");
+    }
+    if (w->p->file_config) {
+        out(w->o, "config ");
+        print_string(w, w->p->file_config);
+        out(w->o, "\n");
+    }
+}
+
+static void print_param(Printer *w, const Param *p)
+{
+    out(w->o, "param ");
+    print_string(w, p->name);
+    out(w->o, " : ");
+    type_print(w->o, &p->type, &w->p->mesh);
+    out(w->o, " init=%s(", ir_init_words[p->init.kind]);
+    out_double(w->o, p->init.a);
+    out(w->o, ", ");
+    out_double(w->o, p->init.b);
+    out(w->o, ") trainable=%s decay=%s", p->trainable ? "true" : "false",
+        p->decay ? "true" : "false");
+    if (param_is_padded(p)) {
+        out(w->o, " pad=");
+        print_list(w, p->type.ndim, p->pad);
+    }
+    if (p->state_of >= 0) {
+        out(w->o, " of=");
+        print_string(w, w->p->param.at[p->state_of].name);
+    }
+    if (p->slot) {
+        out(w->o, " slot=");
+        print_string(w, p->slot);
+    }
+    if (p->unit) {
+        out(w->o, " unit=");
+        print_string(w, p->unit);
+        if (p->item)
+            out(w->o, " item=%d", p->item - 1);
+    }
+    for (int i = 0; i < p->split.n; i++)
+        out(w->o, "%s%d by %d%s", i ? ", " : " split(", p->split.at[i].dim,
+            p->split.at[i].style, i == p->split.n - 1 ? ")" : "");
+    if (p->kept)
+        out(w->o, " kept");
+    if (p->shared)
+        out(w->o, " shared");
+    if (p->host)
+        out(w->o, " host");
+    if (p->nalias) {
+        out(w->o, " alias(");
+        print_strings(w, p->nalias, p->alias);
+        out(w->o, ")");
+    }
+    for (int i = 0; i < p->nfile; i++)
+        print_file_tensor(w, &p->file[i]);
+    end_line(w, p->loc);
+}
+
+static void print_input(Printer *w, const Input *in)
+{
+    out(w->o, "input ");
+    print_string(w, in->name);
+    out(w->o, " : ");
+    type_print(w->o, &in->type, &w->p->mesh);
+    if (in->below)
+        out(w->o, " below=%lld", (long long)in->below);
+    if (in->has_ignored)
+        out(w->o, " ignore=%lld", (long long)in->ignored);
+    end_line(w, in->loc);
+}
+
+static void print_output(Printer *w, const Output *of)
+{
+    out(w->o, "output ");
+    print_string(w, of->name);
+    out(w->o, " ");
+    print_list(w, of->ndim, of->dim);
+    end_line(w, of->loc);
+}
+
+/* ---- the header ---------------------------------------------------------- */
+
+void print_use_head(Printer *w)
+{
+    const Program *p = w->p;
+    print_use_file(w, p->train.loc);
+    print_use_file(w, p->plan.loc);
+    for (int i = 0; i < p->plan.nstyles; i++)
+        print_use_file(w, p->plan.style[i].loc);
+    for (int i = 0; i < p->plan.nunits; i++)
+        print_use_file(w, p->plan.unit[i].loc);
+    for (int i = 0; i < p->plan.ncheckpoints; i++)
+        print_use_file(w, p->plan.checkpoint[i].loc);
+    if (p->plan.offload)
+        print_use_file(w, p->plan.offload_loc);
+    for (int i = 0; i < p->module.n; i++)
+        print_use_file(w, p->module.at[i].loc);
+    for (int i = 0; i < p->param.n; i++)
+        print_use_file(w, p->param.at[i].loc);
+    for (int i = 0; i < p->input.n; i++)
+        print_use_file(w, p->input.at[i].loc);
+    for (int i = 0; i < p->output.n; i++)
+        print_use_file(w, p->output.at[i].loc);
+}
+
+void print_head(Printer *w)
+{
+    const Program *p = w->p;
+    out(w->o, "parc ir 1\nstage %s\n", ir_stage_words[p->stage]);
+    if (p->purpose != FOR_TRAINING)
+        out(w->o, "purpose %s\n", purpose_words[p->purpose]);
+    out(w->o, "model ");
+    print_string(w, p->model);
+    out(w->o, "\n");
+    for (int i = 1; i < w->nfiles; i++)
+        if (w->file[i]) {
+            out(w->o, "source %u ", (unsigned)w->file[i]);
+            print_string(w, diag_source_at(p->diag, (uint16_t)i)->name);
+            out(w->o, "\n");
+        }
+    out(w->o, "mesh");
+    for (int a = 0; a < p->mesh.n; a++)
+        out(w->o, "%s %s=%lld",
+            a == p->mesh.n - p->mesh.ntime ? " :" : "", p->mesh.name[a],
+            (long long)p->mesh.size[a]);
+    out(w->o, "\n");
+    print_train(w);
+    print_plan(w);
+    print_files(w);
+    for (int i = 0; i < p->module.n; i++)
+        print_module(w, &p->module.at[i]);
+    for (int i = 0; i < p->param.n; i++)
+        print_param(w, &p->param.at[i]);
+    for (int i = 0; i < p->input.n; i++)
+        print_input(w, &p->input.at[i]);
+    for (int i = 0; i < p->output.n; i++)
+        print_output(w, &p->output.at[i]);
+    print_memory(w);
+}

@@ -1,0 +1,58 @@
+/* autodiff.h: declarations that the files of the pass autodiff share.
+ *
+ *   autodiff.c         walks over the program, sums gradient terms
+ *   autodiff_flow.c    finds the values that have a gradient
+ *   autodiff_loop.c    builds backward loops, saves forward values for them
+ *   autodiff_update.c  builds gradient norm and parameter updates
+ */
+#ifndef PARC_PASSES_AUTODIFF_AUTODIFF_H
+#define PARC_PASSES_AUTODIFF_AUTODIFF_H
+
+#include "passes/autodiff/gradients.h"
+#include "passes/value_map.h"
+
+typedef VEC(Value *) Terms;
+
+typedef struct Autodiff {
+    Program *p;
+    uint32_t nvalues; /* values of the forward program: length of the tables */
+    bool *flows;      /* by value id: it depends on a trainable parameter, and
+                       * the loss depends on it */
+    Terms *terms;     /* by value id: gradient terms that are not summed yet */
+    bool trains;      /* some parameter has a gradient */
+    Value *loss_scale; /* a factor of all gradients; NULL: none */
+} Autodiff;
+
+/* One region of the forward program and the region that its backward ops are
+ * added to: the step itself, or the bodies of a loop and its backward loop. */
+typedef struct Frame Frame;
+struct Frame {
+    Autodiff *a;
+    Frame *outer;           /* NULL: the step */
+    Op *forward, *backward; /* the loops, where outer is not NULL */
+    Build b;
+    ValueMap seen; /* forward value → its value in the backward region */
+};
+
+/* Adds d, converted to the shape and dtype of v, to the gradient terms of v. */
+void autodiff_give(Frame *f, Value *v, Value *d);
+/* Names d "d" + the name of `of`, unless d has a name. */
+void autodiff_name(Frame *f, Value *d, const Value *of);
+/* The sum of the gradient terms of v, or NULL. */
+Value *autodiff_collect(Frame *f, Value *v);
+/* Builds the backward ops of every op of the region, last op first. */
+void autodiff_region(Frame *f, Region *r);
+
+/* autodiff_flow.c: computes Autodiff.flows for this loss. */
+bool *autodiff_flow(Program *p, Value *loss);
+
+/* autodiff_loop.c */
+void autodiff_loop(Frame *f, Op *loop);
+Value *autodiff_use(Frame *f, Value *v);
+/* Whether v is a parameter, or one layer of a stacked parameter. */
+bool autodiff_is_param(const Value *v);
+
+/* autodiff_update.c: builds norm, updates and assignments. */
+void autodiff_update(Frame *f);
+
+#endif

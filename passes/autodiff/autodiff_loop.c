@@ -1,0 +1,245 @@
+/* autodiff_loop.c: builds the gradient of a loop as a loop in reverse order.
+ *
+ *   %h, %z = loop n=4 reverse=false carry(%x = %h0) stack(%w = %ws)
+ *                 free(%t = %table) { … yield %x1, %z1 }
+ * becomes, where %dh is given and %z has no gradient,
+ *   %h, %z, %xs = loop … { … yield %x1, %z1, %x }
+ *   %dh0, %dtable, %dws = loop n=4 reverse=true
+ *                 carry(%dx1 = %dh, %acc = 0) stack(%x = %xs, %w = %ws)
+ *                 free(%t = %table) { … yield %dx, %acc1, %dw }
+ *
+ * - A carry's gradient is a carry. It enters an iteration as the gradient of
+ *   the carry's new value and leaves as the gradient of its old value.
+ * - A stacked operand's gradient is yielded and stacked.
+ * - A free operand's gradient is summed in a carry that starts at zero, in f32.
+ * - A forward value that the backward body reads is saved: the forward loop
+ *   yields it, and the backward loop takes it as a stacked operand. Slices of
+ *   stacked operands and free operands are passed to the backward loop
+ *   directly. Constants, random numbers and casts of parameters are recomputed.
+ */
+#include "base/bug.h"
+#include "passes/autodiff/autodiff.h"
+
+/* ---- forward values in the backward body ---- */
+
+static Value *save(Frame *f, Value *v)
+{
+    Program *p = f->a->p;
+    Value *stacked = ir_loop_add_yield(p, f->forward, v);
+    Value *outside = autodiff_use(f->outer, stacked);
+    return ir_loop_add_stack(p, f->backward, outside);
+}
+
+static Value *use_argument(Frame *f, Value *v)
+{
+    Program *p = f->a->p;
+    const Op *loop = f->forward;
+
+    if (v->index < loop->ncarry)
+        return save(f, v);
+    Value *outside = autodiff_use(f->outer, loop->arg[v->index]);
+    if (v->index < loop->ncarry + loop->nstack)
+        return ir_loop_add_stack(p, f->backward, outside);
+    return ir_loop_add_free(p, f->backward, outside);
+}
+
+/* Whether the backward body recomputes an op instead of saving its result:
+ * constants, random numbers and low-precision copies of parameters. */
+static bool is_repeated(const Op *op)
+{
+    if (op->kind == OP_random)
+        return true;
+    if (op->phase == PH_INIT || op->nargs == 0)
+        return op->body == NULL;
+    return op->kind == OP_cast && autodiff_is_param(op->arg[0]);
+}
+
+static Value *repeat(Frame *f, Value *v)
+{
+    const Op *op = v->def;
+    Value **args = NEW_ARRAY(f->a->p->arena, Value *, op->nargs + 1);
+
+    for (int i = 0; i < op->nargs; i++)
+        args[i] = autodiff_use(f, op->arg[i]);
+    Build b = f->b;
+    b.loc = op->loc;
+    b.path = op->path;
+    Op *again = ir_op(&b, op->kind, op->nargs, args, op->attr, v->name);
+    return again->out[v->index];
+}
+
+Value *autodiff_use(Frame *f, Value *v)
+{
+    if (f->outer == NULL)
+        return v;
+    Value *seen = value_map_get(&f->seen, v);
+    if (seen != NULL)
+        return seen;
+    if (v->def == NULL)
+        seen = use_argument(f, v);
+    else if (is_repeated(v->def))
+        seen = repeat(f, v);
+    else
+        seen = save(f, v);
+    value_map_set(f->a->p, &f->seen, v, seen);
+    return seen;
+}
+
+bool autodiff_is_param(const Value *v)
+{
+    while (v->def == NULL) {
+        const Op *loop = v->region->owner;
+        if (loop == NULL || loop->kind != OP_loop || v->index < loop->ncarry)
+            return false;
+        v = loop->arg[v->index];
+    }
+    return v->def->kind == OP_param;
+}
+
+/* ---- the backward loop ---- */
+
+/* The arguments and results of a forward loop that have gradients, and the
+ * operands of its backward loop. */
+typedef struct Mirror {
+    Op *loop;   /* forward */
+    int ncarry; /* backward carries: for carries with a gradient, then for
+                 * free operands */
+    int nstack;
+    int *carry; /* for each carry of the backward loop: the forward argument */
+    int *stack; /* for each stack: the forward result */
+    Value **args;
+} Mirror;
+
+static bool is_free(const Op *loop, int i)
+{
+    return i >= loop->ncarry + loop->nstack;
+}
+
+static bool is_live(const Autodiff *a, const Op *loop, int i)
+{
+    const Region *body = loop->body;
+    if (a->flows[body->arg[i]->id])
+        return true;
+    return i < loop->ncarry && a->flows[loop->out[i]->id];
+}
+
+/* Adds the backward carry of argument i. For a free operand it is a sum over
+ * the iterations, in f32 whatever the operand's type. */
+static void mirror_carry(Frame *f, Mirror *m, int i)
+{
+    Op *loop = m->loop;
+    const Type *t = &loop->arg[i]->type;
+    bool sum = is_free(loop, i);
+    Value *start = sum ? NULL : autodiff_collect(f, loop->out[i]);
+
+    if (start == NULL) {
+        start = gradient_zero(&f->b, t, sum ? DT_F32 : t->dtype);
+        autodiff_name(f, start, loop->arg[i]);
+    }
+    m->carry[m->ncarry] = i;
+    m->args[m->ncarry++] = start;
+}
+
+static Mirror mirror_of(Frame *f, Op *loop, int nouts)
+{
+    Arena *arena = f->a->p->arena;
+    int room = loop->nargs + nouts + 1;
+    Mirror m = {.loop = loop};
+
+    m.carry = NEW_ARRAY(arena, int, room);
+    m.stack = NEW_ARRAY(arena, int, room);
+    m.args = NEW_ARRAY(arena, Value *, room);
+    for (int i = 0; i < loop->nargs; i++)
+        if ((i < loop->ncarry || is_free(loop, i)) && is_live(f->a, loop, i))
+            mirror_carry(f, &m, i);
+    for (int i = loop->ncarry; i < nouts; i++) {
+        Value *d = autodiff_collect(f, loop->out[i]);
+        if (d == NULL)
+            continue;
+        m.stack[m.nstack] = i;
+        m.args[m.ncarry + m.nstack++] = d;
+    }
+    return m;
+}
+
+/* Seeds the gradients of the body's yields with those that come from outside
+ * the loop or from the next iteration. */
+static void seed_body(Frame *f, const Mirror *m)
+{
+    const Region *body = m->loop->body;
+    Region *back = f->backward->body;
+
+    for (int k = 0; k < m->ncarry; k++)
+        if (m->carry[k] < m->loop->ncarry)
+            autodiff_give(f, body->yield[m->carry[k]], back->arg[k]);
+    for (int k = 0; k < m->nstack; k++)
+        autodiff_give(f, body->yield[m->stack[k]], back->arg[m->ncarry + k]);
+}
+
+static Value *next_carry(Frame *f, const Mirror *m, int k)
+{
+    Value *arg = m->loop->body->arg[m->carry[k]];
+    Value *d = autodiff_collect(f, arg);
+
+    if (!is_free(m->loop, m->carry[k]))
+        return d ? d : gradient_zero(&f->b, &arg->type, arg->type.dtype);
+    Value *sum = f->backward->body->arg[k];
+    if (d == NULL)
+        return sum;
+    sum = ir_binary(&f->b, OP_add, sum, ir_cast(&f->b, d, DT_F32));
+    autodiff_name(f, sum, arg);
+    return sum;
+}
+
+/* Yields the backward loop's results: the carries, then a stack for each
+ * stacked argument that has a gradient. from[i] is the forward argument of
+ * result i. */
+static void close_mirror(Frame *f, const Mirror *m, int *from)
+{
+    Program *p = f->a->p;
+    const Op *loop = m->loop;
+    Value **yield = NEW_ARRAY(p->arena, Value *, loop->nargs + m->ncarry + 1);
+    int n = 0;
+
+    for (int k = 0; k < m->ncarry; k++) {
+        from[n] = m->carry[k];
+        yield[n++] = next_carry(f, m, k);
+    }
+    for (int i = loop->ncarry; !is_free(loop, i); i++) {
+        Value *d = autodiff_collect(f, loop->body->arg[i]);
+        if (d == NULL)
+            continue;
+        from[n] = i;
+        yield[n++] = d;
+    }
+    ir_yield(p, f->backward->body, n, yield);
+    ir_close(p, f->backward);
+}
+
+void autodiff_loop(Frame *f, Op *loop)
+{
+    Program *p = f->a->p;
+    /* Count the results first: the walk over the body appends saved values. */
+    Mirror m = mirror_of(f, loop, loop->nouts);
+    Attr attr[MAX_ATTRS] = {{.i = loop_trips(loop)},
+                            {.i = !loop_reverse(loop)}};
+    Frame in = {.a = f->a, .outer = f, .forward = loop, .b = f->b};
+
+    in.backward = ir_open(&f->b, OP_loop, m.ncarry + m.nstack, m.args, m.ncarry,
+                          m.nstack, attr);
+    in.b.region = in.backward->body;
+    in.b.before = NULL;
+    f->b.before = in.backward; /* for values from outside */
+    seed_body(&in, &m);
+    autodiff_region(&in, loop->body);
+    in.b.loc = loop->loc;
+    in.b.path = loop->path;
+    int *from = NEW_ARRAY(p->arena, int, loop->nargs + m.ncarry + 1);
+    close_mirror(&in, &m, from);
+    f->b.before = NULL;
+    for (int k = 0; k < in.backward->nouts; k++) {
+        Value *operand = loop->arg[from[k]];
+        if (f->a->flows[operand->id])
+            autodiff_give(f, operand, in.backward->out[k]);
+    }
+}

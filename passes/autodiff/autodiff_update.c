@@ -1,0 +1,178 @@
+/* autodiff_update.c: builds gradient norm, clipping and parameter updates.
+ *
+ * First each gradient is marked as complete (op `finish_grad`), then the norm
+ * of all gradients is taken, then each parameter and its optimizer states are
+ * updated and assigned. Parameters are visited in the order of Program.param,
+ * so that the result does not depend on the walk over the program.
+ */
+#include <float.h>
+#include <string.h>
+
+#include "base/bug.h"
+#include "passes/autodiff/autodiff.h"
+
+/* The module that a parameter is declared in. */
+static const char *module_path(Arena *a, const char *param)
+{
+    const char *dot = strrchr(param, '.');
+    return dot ? arena_strndup(a, param, (size_t)(dot - param)) : "";
+}
+
+static Value *finish(Frame *f, int param, Value *d)
+{
+    Program *p = f->a->p;
+    const Param *at = &p->param.at[param];
+    Attr attr[MAX_ATTRS] = {{.i = param}};
+
+    f->b.phase = PH_BACKWARD;
+    f->b.loc = at->loc;
+    f->b.path = module_path(p->arena, at->name);
+    const char *hint = arena_printf(p->arena, "d%s", at->value->name);
+    return ir_value(&f->b, OP_finish_grad, 1, &d, attr, hint);
+}
+
+/* sqrt of the sum of all squares, times `unscale` (NULL: none) */
+static Value *put_norm(Build *b, Value **grads, int n, Value *unscale)
+{
+    Value *sum = NULL;
+
+    for (int i = 0; i < n; i++) {
+        if (grads[i] == NULL)
+            continue;
+        Value *part = ir_unary(b, OP_sumsq, grads[i]);
+        sum = sum ? ir_binary(b, OP_add, sum, part) : part;
+    }
+    if (sum == NULL)
+        sum = ir_scalar_const(b, 0.0);
+    Value *norm =
+        ir_value(b, OP_sqrt, 1, &sum, NULL, unscale ? NULL : "grad_norm");
+    if (unscale)
+        norm = ir_value(b, OP_mul, 2, (Value *[]){norm, unscale}, NULL,
+                        "grad_norm");
+    Attr attr[MAX_ATTRS] = {{.s = "grad_norm"}};
+    ir_op(b, OP_output, 1, &norm, attr, NULL);
+    return norm;
+}
+
+/* min(clip / (norm + 1e-6), 1), as in torch.nn.utils.clip_grad_norm_; `clip` is
+ * a scalar of the step, because a run can set it. A norm that is not finite must
+ * not spoil finite gradients: for a NaN the minimum returns its second operand,
+ * 1; for an infinite norm the factor is 0, and only infinite elements stay
+ * non-finite. */
+static Value *put_clip(Build *b, Value *norm)
+{
+    Attr attr[MAX_ATTRS] = {{.f = 1e-6}};
+    Value *limit = ir_step_scalar(b, "clip");
+    Value *length = ir_value(b, OP_offset, 1, &norm, attr, NULL);
+    Value *args[] = {ir_binary(b, OP_div, limit, length),
+                     ir_scalar_const(b, 1.0)};
+    return ir_value(b, OP_minimum, 2, args, NULL, "clip_factor");
+}
+
+static Value *add_state(Build *b, int of, const char *slot)
+{
+    Program *p = b->p;
+    Param state = p->param.at[of];
+
+    state.name = arena_printf(p->arena, "%s.%s", state.name, slot);
+    state.init = (Init){.kind = INIT_ZEROS};
+    state.type.dtype = DT_F32;
+    state.trainable = false;
+    state.decay = false;
+    state.state_of = of;
+    state.slot = slot;
+    state.alias = NULL;
+    state.nalias = 0;
+    state.file = NULL;
+    state.nfile = 0;
+    Attr attr[MAX_ATTRS] = {{.i = p->param.n}};
+    const char *hint =
+        arena_printf(p->arena, "%s.%s", p->param.at[of].value->name, slot);
+    Op *op = ir_op_typed(b, OP_param, 0, NULL, attr, 1, &state.type, &hint);
+    state.value = op->out[0];
+    vec_push(p->arena, &p->param, state);
+    return state.value;
+}
+
+static void put_assign(Build *b, int param, Value *v)
+{
+    Attr attr[MAX_ATTRS] = {{.i = param}};
+    ir_op(b, OP_assign, 1, &v, attr, NULL);
+}
+
+/* Whether the norm is finite: neither infinity nor NaN is less than FLT_MAX. */
+static Value *put_good(Build *b, Value *norm)
+{
+    Value *args[] = {norm, ir_scalar_const(b, (double)FLT_MAX)};
+    return ir_value(b, OP_less, 2, args, NULL, "good");
+}
+
+enum { MAX_OPERANDS = UPDATE_GOOD + 1 + 2 };
+
+/* args[] holds the scalar operands at their UPDATE_ indices. */
+static void put_update(Build *b, int param, Value *grad, Value **args)
+{
+    Program *p = b->p;
+    StateSlots slots = update_slots(&p->train);
+    int n = update_first_state(&p->train), first_state = p->param.n;
+
+    args[UPDATE_PARAM] = p->param.at[param].value;
+    args[UPDATE_GRAD] = grad;
+    b->loc = p->param.at[param].loc;
+    b->path = module_path(p->arena, p->param.at[param].name);
+    for (int i = 0; i < slots.n; i++)
+        args[n++] = add_state(b, param, slots.slot[i]);
+    Attr attr[MAX_ATTRS] = {{.i = param}};
+    const char *hint = arena_printf(p->arena, "%s.new", args[UPDATE_PARAM]->name);
+    Op *op = ir_op(b, OP_update, n, args, attr, hint);
+    put_assign(b, param, op->out[0]);
+    for (int i = 0; i < slots.n; i++) {
+        const Value *old = update_old(p, op, 1 + i);
+        hint = arena_printf(p->arena, "%s.new", old->name);
+        op->out[1 + i]->name = ir_unique_name(p, hint);
+        put_assign(b, first_state + i, op->out[1 + i]);
+    }
+}
+
+/* The factor of the gradients, and whether the step updates the parameters. */
+static void put_factor(Build *b, Value **args, Value *norm, Value *unscale)
+{
+    Value *clip = b->p->train.clip > 0 ? put_clip(b, norm) : NULL;
+    args[UPDATE_FACTOR] = clip ? clip : unscale;
+    if (clip && unscale)
+        args[UPDATE_FACTOR] = ir_binary(b, OP_mul, clip, unscale);
+    if (unscale)
+        args[UPDATE_GOOD] = put_good(b, norm);
+}
+
+void autodiff_update(Frame *f)
+{
+    Program *p = f->a->p;
+    int n = p->param.n;
+    Value **grads = NEW_ARRAY(p->arena, Value *, n + 1);
+
+    for (int i = 0; i < n; i++) {
+        Param *at = &p->param.at[i];
+        if (!at->trainable || at->state_of >= 0 || at->value == NULL)
+            continue;
+        Value *d = autodiff_collect(f, at->value);
+        if (d != NULL)
+            grads[i] = finish(f, i, d);
+        f->a->trains |= d != NULL;
+    }
+    f->b.phase = PH_OPTIMIZER;
+    f->b.loc = p->train.loc;
+    f->b.path = "";
+    Value *args[MAX_OPERANDS] = {NULL}, *unscale = NULL;
+    if (f->a->loss_scale)
+        unscale = ir_value(&f->b, OP_recip, 1, &f->a->loss_scale, NULL,
+                           "unscale");
+    Value *norm = put_norm(&f->b, grads, n, unscale);
+    args[UPDATE_LR] = ir_step_scalar(&f->b, "lr");
+    args[UPDATE_BIAS1] = ir_step_scalar(&f->b, "bias1");
+    args[UPDATE_BIAS2] = ir_step_scalar(&f->b, "bias2");
+    put_factor(&f->b, args, norm, unscale);
+    for (int i = 0; i < n; i++)
+        if (grads[i] != NULL)
+            put_update(&f->b, i, grads[i], args);
+}

@@ -1,0 +1,63 @@
+/* gradients.h: the gradient rule of every operator.
+ *
+ * A table has a row for each kind of op: a rule that builds the gradients of
+ * the op's operands from those of its results. The rules handle neither loops
+ * nor sums of gradient terms nor parameters; autodiff.c does, and offers the
+ * functions at the end of this file.
+ */
+#ifndef PARC_PASSES_AUTODIFF_GRADIENTS_H
+#define PARC_PASSES_AUTODIFF_GRADIENTS_H
+
+#include "ir/ir.h"
+
+typedef struct Gradient {
+    Build *b;            /* where the backward ops go */
+    const Op *op;        /* the forward op */
+    Value *d;            /* the gradient of the first result; NULL: zero */
+    Value *d1;           /* the gradient of the second result, if any */
+    struct Frame *frame; /* private to autodiff.c */
+} Gradient;
+
+typedef void GradientRule(Gradient *g);
+
+/* NULL: the results do not depend on the operands in a differentiable way (a
+ * comparison, a detach), or the op has no operands. */
+GradientRule *gradient_rule(OpKind kind);
+
+/* Whether operand i can have a gradient: false for indices and conditions. */
+bool gradient_passes(OpKind kind, int i);
+
+/* Sums d over the dims that were broadcast from t's shape to d's, and casts the
+ * sum to t's dtype. */
+Value *gradient_fit(Build *b, Value *d, const Type *t);
+
+/* A zero of t's shape: a `full`; for a stacked tensor a loop of them. */
+Value *gradient_zero(Build *b, const Type *t, DType dtype);
+
+GradientRule gradient_add, gradient_sub, gradient_mul, gradient_div,
+    gradient_maximum, gradient_minimum, gradient_select, gradient_neg,
+    gradient_scale, gradient_offset, gradient_power, gradient_exp, gradient_log,
+    gradient_sqrt, gradient_rsqrt, gradient_recip, gradient_tanh,
+    gradient_sigmoid, gradient_erf, gradient_sin, gradient_cos, gradient_abs,
+    gradient_relu, gradient_cast, gradient_boundary;
+GradientRule gradient_sum, gradient_max, gradient_sumsq, gradient_reshape,
+    gradient_broadcast, gradient_transpose, gradient_slice, gradient_pad,
+    gradient_concat;
+GradientRule gradient_einsum, gradient_embedding, gradient_rotary,
+    gradient_attention;
+
+/* ---- functions of autodiff.c for the rules ---- */
+
+/* Whether operand i needs a gradient. */
+bool gradient_wanted(const Gradient *g, int i);
+/* A value of the forward program (operand or result of g->op), in the form in
+ * which the backward ops can read it. */
+Value *gradient_use(Gradient *g, Value *forward);
+/* The dtype to compute operand i's gradient in: its own, but f32 for the
+ * low-precision copy of a parameter. */
+DType gradient_dtype(const Gradient *g, int i);
+/* Adds d to operand i's gradient. d may have the result's shape where the
+ * operand was broadcast, and another dtype. */
+void gradient_give(Gradient *g, int i, Value *d);
+
+#endif

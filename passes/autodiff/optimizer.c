@@ -1,0 +1,346 @@
+/* optimizer.c: expands parameter updates into primitive operators.
+ *
+ * requires: STAGE_STORED, or the global program after autodiff
+ * ensures:  no `update` ops. They are replaced by elementwise ops on the
+ *           parameter, its gradient and its states, in their storage placement.
+ *           The order of operations is PyTorch's. Scalars that all updates need
+ *           are computed once. If the gradients are scaled (clipping, loss
+ *           scale), each is multiplied by the scale where it is read. With a
+ *           loss scale, a step whose gradients are not finite selects the old
+ *           values
+ *
+ *   before
+ *     %w.new, %w.m.new, %w.v.new = update{param="w"} %w, %dw.2, %lr,
+ *                                  %bias1, %bias2, %w.m, %w.v
+ *   after (AdamW, weight_decay 0.1, betas 0.9 and 0.95, eps 1e-8)
+ *     %scale = scale{by=-0.1} %lr : f32[] optimizer
+ *     %shrink = offset{by=1} %scale : f32[] optimizer
+ *     %mul = mul %w, %shrink : f32[4] optimizer
+ *     %step_size = div %lr, %bias1 : f32[] optimizer
+ *     %root = sqrt %bias2 : f32[] optimizer
+ *     %scale.2 = scale{by=0.9} %w.m : f32[4] optimizer
+ *     %scale.3 = scale{by=0.0999…} %dw.2 : f32[4] optimizer
+ *     %w.m.new = add %scale.2, %scale.3 : f32[4] optimizer
+ *     %mul.2 = mul %dw.2, %dw.2 : f32[4] optimizer
+ *     %scale.4 = scale{by=0.95} %w.v : f32[4] optimizer
+ *     %scale.5 = scale{by=0.0500…} %mul.2 : f32[4] optimizer
+ *     %w.v.new = add %scale.4, %scale.5 : f32[4] optimizer
+ *     %sqrt = sqrt %w.v.new : f32[4] optimizer
+ *     %div = div %sqrt, %root : f32[4] optimizer
+ *     %offset = offset{by=1e-08} %div : f32[4] optimizer
+ *     %mul.3 = mul %w.m.new, %step_size : f32[4] optimizer
+ *     %div.2 = div %mul.3, %offset : f32[4] optimizer
+ *     %w.new = sub %mul, %div.2 : f32[4] optimizer
+ *
+ * The stacked update runs as a loop over layers (optimizer_layers.c) in two
+ * cases. The layers of a parameter that stays gathered are not contiguous in
+ * memory. Tensors in host memory are fetched layer by layer; there one loop
+ * updates all parameters of a unit, so that an iteration handles the states of
+ * one layer of the unit.
+ */
+#include "base/bug.h"
+#include "passes/fsdp/offload.h"
+#include "passes/autodiff/optimizer.h"
+#include "passes/value_map.h"
+
+#include <string.h>
+
+enum { MAX_RESULTS = 3 }; /* the parameter and its states */
+
+/* Scalars that all updates share; NULL: not built yet. */
+typedef struct Shared {
+    Value *shrink;    /* 1 - lr weight_decay */
+    Value *step_size; /* lr / bias1 */
+    Value *root;      /* sqrt(bias2) */
+} Shared;
+
+typedef struct Updater {
+    Build b;
+    const Train *train;
+    const Op *op;
+    double decay; /* 0 if the parameter has no weight decay */
+    Shared *shared;
+} Updater;
+
+static Value *factor(Updater *u, OpKind kind, Value *x, double by,
+                     const char *hint)
+{
+    Attr attr[MAX_ATTRS] = {{.f = by}};
+    return ir_value(&u->b, kind, 1, &x, attr, hint);
+}
+
+static Value *named(Updater *u, OpKind kind, Value *x, Value *y,
+                    const char *hint)
+{
+    Value *args[] = {x, y};
+    return ir_value(&u->b, kind, 2, args, NULL, hint);
+}
+
+/* x a + y b */
+static Value *mix(Updater *u, Value *x, double a, Value *y, double b)
+{
+    Value *left = factor(u, OP_scale, x, a, NULL);
+    Value *right = factor(u, OP_scale, y, b, NULL);
+    return ir_binary(&u->b, OP_add, left, right);
+}
+
+static Value *old_state(const Updater *u, int i)
+{
+    return update_old(u->b.p, u->op, 1 + i);
+}
+
+static Value *gradient(Updater *u)
+{
+    Value *const *arg = u->op->arg;
+    if (!train_scales(u->train))
+        return arg[UPDATE_GRAD];
+    return ir_binary(&u->b, OP_mul, arg[UPDATE_GRAD], arg[UPDATE_FACTOR]);
+}
+
+/* The gradient plus weight decay, as in Adam and SGD. */
+static Value *decayed_gradient(Updater *u)
+{
+    Value *g = gradient(u);
+    if (u->decay == 0.0)
+        return g;
+    Value *pull = factor(u, OP_scale, u->op->arg[UPDATE_PARAM], u->decay, NULL);
+    return ir_binary(&u->b, OP_add, g, pull);
+}
+
+/* The parameter shrunk by weight decay, as in AdamW. */
+static Value *decayed_param(Updater *u)
+{
+    Value *param = u->op->arg[UPDATE_PARAM];
+    if (u->decay == 0.0)
+        return param;
+    if (u->shared->shrink == NULL) {
+        Value *part = factor(u, OP_scale, u->op->arg[UPDATE_LR],
+                             -u->train->weight_decay, NULL);
+        u->shared->shrink = factor(u, OP_offset, part, 1.0, "shrink");
+    }
+    return ir_binary(&u->b, OP_mul, param, u->shared->shrink);
+}
+
+static void adam_step(Updater *u, Value *param, Value *g, Value **result)
+{
+    const Train *t = u->train;
+    Value *const *arg = u->op->arg;
+    Shared *s = u->shared;
+
+    if (s->step_size == NULL) {
+        s->step_size =
+            named(u, OP_div, arg[UPDATE_LR], arg[UPDATE_BIAS1], "step_size");
+        s->root = ir_value(&u->b, OP_sqrt, 1, &arg[UPDATE_BIAS2], NULL, "root");
+    }
+    Value *m = mix(u, old_state(u, 0), t->beta1, g, 1.0 - t->beta1);
+    Value *square = ir_binary(&u->b, OP_mul, g, g);
+    Value *v = mix(u, old_state(u, 1), t->beta2, square, 1.0 - t->beta2);
+    Value *spread =
+        ir_binary(&u->b, OP_div, ir_unary(&u->b, OP_sqrt, v), s->root);
+    Value *divisor = factor(u, OP_offset, spread, t->eps, NULL);
+    Value *step = ir_binary(&u->b, OP_mul, m, s->step_size);
+    step = ir_binary(&u->b, OP_div, step, divisor);
+    result[0] = ir_binary(&u->b, OP_sub, param, step);
+    result[1] = m;
+    result[2] = v;
+}
+
+static void expand_adamw(Updater *u, Value **result)
+{
+    Value *param = decayed_param(u);
+    adam_step(u, param, gradient(u), result);
+}
+
+static void expand_adam(Updater *u, Value **result)
+{
+    Value *g = decayed_gradient(u);
+    adam_step(u, u->op->arg[UPDATE_PARAM], g, result);
+}
+
+static void expand_sgd(Updater *u, Value **result)
+{
+    Value *const *arg = u->op->arg;
+    Value *g = decayed_gradient(u);
+
+    if (u->op->nouts > 1) {
+        Value *kept =
+            factor(u, OP_scale, old_state(u, 0), u->train->momentum, NULL);
+        g = ir_binary(&u->b, OP_add, kept, g);
+        result[1] = g;
+    }
+    Value *step = ir_binary(&u->b, OP_mul, g, arg[UPDATE_LR]);
+    result[0] = ir_binary(&u->b, OP_sub, arg[UPDATE_PARAM], step);
+}
+
+/* Selects the old value in a step whose gradients are not finite. */
+static Value *where_good(Updater *u, Value *new, Value *old)
+{
+    Value *args[] = {u->op->arg[UPDATE_GOOD], new, old};
+    return ir_value(&u->b, OP_select, 3, args, NULL, NULL);
+}
+
+typedef void Expand(Updater *u, Value **result);
+static Expand *const expand_table[] = {
+    [OPT_SGD] = expand_sgd,
+    [OPT_ADAM] = expand_adam,
+    [OPT_ADAMW] = expand_adamw,
+};
+
+/* Whether the layers of the parameter's shard, or of its low-precision copy,
+ * which the update writes too, are not contiguous. */
+static bool lies_apart(const Program *p, const Param *param)
+{
+    bool apart = param->kept;
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *copy = &p->param.at[i];
+        apart |= copy->kept && copy->state_of >= 0 &&
+                 &p->param.at[copy->state_of] == param;
+    }
+    return apart;
+}
+
+/* Replacements of results of updates, which later ops have yet to read. */
+typedef struct Pending {
+    ValueMap to;
+    bool any;
+} Pending;
+
+static void read_pending(const Pending *pending, Op *op)
+{
+    for (int i = 0; i < op->nargs && pending->any; i++) {
+        Value *to = value_map_get(&pending->to, op->arg[i]);
+        op->arg[i] = to ? to : op->arg[i];
+    }
+}
+
+/* Expands one update; returns the first op that replaces it. */
+static Op *expand(Program *p, Op *op, Shared *shared, Pending *pending)
+{
+    const Param *param = &p->param.at[op_attr(op, "param").i];
+    Updater u = {.train = &p->train, .op = op, .shared = shared};
+    Value *result[MAX_RESULTS] = {NULL};
+
+    u.decay = param->decay ? p->train.weight_decay : 0.0;
+    u.b = (Build){.p = p,
+                  .region = op->region,
+                  .before = op,
+                  .phase = op->phase,
+                  .loc = op->loc,
+                  .path = op->path};
+    if (op->nouts > MAX_RESULTS)
+        bug("an update with %d results", op->nouts);
+    Op *last = op->prev;
+    expand_table[p->train.optimizer](&u, result);
+    for (int i = 0; i < op->nouts; i++) {
+        if (p->train.loss_scale > 0)
+            result[i] = where_good(&u, result[i], update_old(p, op, i));
+        value_map_set(p, &pending->to, op->out[i], result[i]);
+        pending->any = true;
+        result[i]->name = op->out[i]->name;
+    }
+    ir_remove(op);
+    return last ? last->next : p->step->first;
+}
+
+/* The op after the update (or its expansion) and after casts of the new
+ * value. */
+static Op *behind(Op *update)
+{
+    Op *op = update->next;
+    while (op && op->kind == OP_cast)
+        op = op->next;
+    return op;
+}
+
+/* ---- updates of one unit together ---------------------------------------- */
+
+/* Whether the update runs as a loop over layers: there are several, and they
+ * are not contiguous or are fetched from host memory one by one. */
+static bool goes_by_layers(const Program *p, const TargetInfo *t, int param)
+{
+    const Param *pm = &p->param.at[param];
+    return pm->type.nstack > 0 &&
+           (lies_apart(p, pm) || offload_takes_update(p, t, param));
+}
+
+/* Whether one loop updates both: they are offloaded and belong to the same
+ * unit, or to the same array of modules if they have no unit. */
+static bool go_together(const Program *p, const TargetInfo *t, int one,
+                        int other)
+{
+    const Param *a = &p->param.at[one], *b = &p->param.at[other];
+    if (!offload_takes_update(p, t, one) ||
+        !offload_takes_update(p, t, other) ||
+        a->type.nstack != b->type.nstack ||
+        a->type.stack[0] != b->type.stack[0] || !a->unit != !b->unit)
+        return false;
+    if (a->unit)
+        return strcmp(a->unit, b->unit) == 0;
+    size_t n = strcspn(a->name, "*0123456789");
+    return strncmp(a->name, b->name, n + 1) == 0;
+}
+
+/* The last update after `first` that the same loop runs. Moves the producers of
+ * the updates' operands before them, and the assignments after the last. */
+static Op *gather_updates(Program *p, const TargetInfo *t, Op *first)
+{
+    int param = (int)op_attr(first, "param").i;
+    Op *last = first;
+    for (Op *op = first->next; op; op = op->next)
+        if (op->kind == OP_update) {
+            int other = (int)op_attr(op, "param").i;
+            if (!goes_by_layers(p, t, other) || !go_together(p, t, param, other))
+                break;
+            last = op;
+        } else if (op->kind != OP_assign && op->kind != OP_cast &&
+                   op->kind != OP_param && op->kind != OP_scalar) {
+            break;
+        }
+    Op *end = behind(last);
+    for (Op *op = first, *next; op != last; op = next) {
+        next = op->next;
+        if (op->kind == OP_param || op->kind == OP_scalar)
+            ir_move(op, op->region, first);
+        else if (op->kind == OP_assign)
+            ir_move(op, op->region, end);
+    }
+    return last;
+}
+
+/* Expands the updates from op on that one loop runs; returns the first op after
+ * them. */
+static Op *expand_by_layers(Program *p, const TargetInfo *t, Op *op,
+                            Shared *shared, Pending *pending)
+{
+    Op *last = gather_updates(p, t, op), *end = behind(last);
+    Op *begin = NULL;
+    for (Op *next; op != end; op = next) {
+        next = op->next;
+        if (op->kind != OP_update)
+            continue;
+        Op *made = expand(p, op, shared, pending);
+        begin = begin ? begin : made;
+    }
+    for (Op *reader = begin; reader; reader = reader->next)
+        read_pending(pending, reader);
+    *pending = (Pending){0};
+    optimizer_by_layers(p, begin, end);
+    return end;
+}
+
+void pass_optimizer(Program *p, const TargetInfo *t)
+{
+    Shared shared = {NULL};
+    Pending pending = {0};
+
+    for (Op *op = p->step->first, *next; op != NULL; op = next) {
+        next = op->next;
+        read_pending(&pending, op);
+        if (op->kind != OP_update)
+            continue;
+        if (goes_by_layers(p, t, (int)op_attr(op, "param").i))
+            next = expand_by_layers(p, t, op, &shared, &pending);
+        else
+            expand(p, op, &shared, &pending);
+    }
+}

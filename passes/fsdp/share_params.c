@@ -1,0 +1,144 @@
+/* share_params.c: lets ranks of a node gather parameters in place, in shared
+ * memory.
+ *
+ * requires: STAGE_STORED; low-precision copies exist (lowp_copies.c)
+ * ensures:  where the ranks are on one node (TargetInfo.shares_memory):
+ *           parameters, and copies of them, whose gathers need no memory of
+ *           their own are `kept shared`
+ *
+ * before   param "layers.*.weight" : f32[4 x 64, 64]~dp … unit="layers.*"
+ *            stack %wi = %w : f32[64, 64]~dp
+ *            %wi.3 = all_gather{axes={dp}, …} %wi : f32[64, 64] forward
+ * after    param "layers.*.weight" : f32[4 x 64, 64]~dp … unit="layers.*" kept
+ *                                                                       shared
+ *            …
+ *
+ * The ranks of a group map one block of memory that holds every full layer.
+ * Each rank writes its own run of it, which is its shard; the gathered tensor
+ * is the block itself. The all_gather becomes a barrier (meetings.c) and moves
+ * no data.
+ *
+ * A gather has memory of its own, and copies, in three cases: the layers of a
+ * stack are padded to equal runs, and an op reads all layers as one contiguous
+ * tensor; the gather's axes are not those that the parameter is sharded over;
+ * or these are several.
+ */
+#include "ir/analysis/alias.h"
+#include "ir/analysis/uses.h"
+#include "passes/forward.h"
+#include "passes/pass.h"
+
+/* The gathers of one parameter. */
+typedef struct Gathers {
+    const Program *p;
+    const Uses *uses;
+    uint32_t axes; /* the axes that the parameter is sharded over */
+    bool padded;   /* the last run of a layer has padding */
+    bool any, inside;
+} Gathers;
+
+static uint32_t flat_axes(const Type *t)
+{
+    uint32_t axes = 0;
+    for (int a = 0; a < MAX_AXES; a++)
+        if (t->place.ax[a].kind == AX_FLAT)
+            axes |= 1u << a;
+    return axes;
+}
+
+/* Whether every reader of v consumes each layer separately, so that layers need
+ * not be contiguous. */
+static bool is_taken_apart(const Value *v)
+{
+    if (v->type.nstack == 0)
+        return true;
+    for (const Op *op = v->region->first; op; op = op->next)
+        for (int i = 0; i < op->nargs; i++)
+            if (op->arg[i] == v &&
+                (op->kind != OP_loop || i < op->ncarry ||
+                 i >= op->ncarry + op->nstack ||
+                 !is_taken_apart(op->body->arg[i])))
+                return false;
+    const Op *loop = v->region->owner;
+    for (int i = 0; loop && i < v->region->nyields; i++)
+        if (v->region->yield[i] == v &&
+            (i < loop->ncarry || !is_taken_apart(loop->out[i])))
+            return false;
+    return true;
+}
+
+/* Whether every reader of v, a layer that a loop gathers, and of the stack that
+ * the loop may yield of it, consumes each layer separately. */
+static bool is_stacked_apart(const Value *v)
+{
+    const Op *loop = v->region->owner;
+    for (int i = 0; loop && i < v->region->nyields; i++)
+        if (v->region->yield[i] == v && i >= loop->ncarry &&
+            !is_taken_apart(loop->out[i]))
+            return false;
+    return is_taken_apart(v);
+}
+
+static void look_at_gather(Gathers *g, const Op *gather, int i)
+{
+    g->any = true;
+    g->inside &= (uint32_t)gather->attr[0].i == g->axes &&
+                 (!g->padded || is_stacked_apart(gather->out[i]));
+}
+
+/* Follows the shard into loops. */
+static void look_at_readers(Gathers *g, const Value *v)
+{
+    int n;
+    Op *const *reader = uses_readers(g->uses, v, &n);
+    for (int k = 0; k < n; k++) {
+        const Op *op = reader[k];
+        for (int i = 0; i < op->nargs; i++) {
+            if (op->arg[i] != v)
+                continue;
+            if (op_is_unit_gather(op))
+                look_at_gather(g, op, i);
+            else if (op->kind == OP_loop && i >= op->ncarry)
+                look_at_readers(g, op->body->arg[i]);
+        }
+    }
+}
+
+/* Whether the runs of all ranks are longer than a layer. */
+static bool is_padded(const Program *p, const Type *t, uint32_t axes)
+{
+    Type whole = *t;
+    int64_t runs = type_flat_run(t, &p->mesh);
+    for (int a = 0; a < p->mesh.n; a++)
+        if (axes >> a & 1) {
+            whole.place.ax[a].kind = AX_R;
+            runs *= p->mesh.size[a];
+        }
+    return runs != type_flat_run(&whole, &p->mesh);
+}
+
+static bool is_gathered_inside(const Program *p, const Uses *uses,
+                               const Param *pm)
+{
+    uint32_t axes = flat_axes(&pm->type);
+    if (!pm->value || !pm->unit || !axes || (axes & (axes - 1)))
+        return false;
+    Gathers g = {.p = p, .uses = uses, .axes = axes, .inside = true,
+                 .padded = is_padded(p, &pm->type, axes)};
+    look_at_readers(&g, pm->value);
+    return g.any && g.inside;
+}
+
+void pass_share_params(Program *p, const TargetInfo *t)
+{
+    if (!t->shares_memory)
+        return;
+    if (p->training) {
+        forward_follow(p);
+        return;
+    }
+    Uses uses = uses_find(p);
+    for (int i = 0; i < p->param.n; i++)
+        if (is_gathered_inside(p, &uses, &p->param.at[i]))
+            p->param.at[i].kept = p->param.at[i].shared = true;
+}

@@ -1,0 +1,55 @@
+/* storage.h: declarations that the files of the pass storage share. */
+#ifndef PARC_PASSES_FSDP_STORAGE_H
+#define PARC_PASSES_FSDP_STORAGE_H
+
+#include "ir/units.h"
+#include "ir/analysis/uses.h"
+#include "passes/pass.h"
+
+/* A tensor of a grouped collective under construction: a shard that is
+ * gathered, or a gradient that is reduced. `to` is created first, so that
+ * readers can refer to it. */
+typedef struct Move {
+    OpKind kind;       /* all_gather, reduce_scatter or all_reduce */
+    uint32_t axes;
+    Region *region;
+    Phase phase;
+    const char *group; /* the unit, or for replicas the module, that it is
+                        * grouped by */
+    const Unit *unit;  /* NULL: none */
+    Value *from, *to;
+    Op *first;         /* gathers: the first reader in the region */
+    bool frozen;       /* gathers: the parameter is not trained */
+    Loc loc;           /* where the plan's item or the parameter is */
+    bool done;
+} Move;
+
+typedef struct Storage {
+    Program *p;
+    const TargetInfo *t;
+    Uses uses; /* storage_spread: before gathers are added; storage_reduce:
+                * before gradients are reduced */
+    VEC(Move) gather;
+    VEC(Move) reduce;
+} Storage;
+
+/* storage_move.c: the type with some axes placed otherwise. */
+Type storage_type(Type t, uint32_t axes, AxisKind kind);
+/* Adds one grouped collective for n moves before `before` (NULL: at the
+ * region's end). */
+Op *storage_emit(Storage *s, Move *const *move, int n, Op *before,
+                 const Attr *attr, const char *why);
+
+/* storage_gather.c: makes parameter i a shard, and gathers it for each reader
+ * that needs the full tensor. */
+void storage_spread(Storage *s, int param, const Unit *u);
+void storage_emit_gathers(Storage *s);
+
+/* storage_lookup.c: looks up rows of a table that is not gathered before they
+ * are cast to the compute type. */
+void storage_lookups(Program *p);
+
+/* storage_reduce.c: reduces gradients where they are computed. */
+void storage_reduce(Storage *s);
+
+#endif

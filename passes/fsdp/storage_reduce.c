@@ -1,0 +1,418 @@
+/* storage_reduce.c: reduces gradients where they are computed.
+ *
+ * before   %dh, %dw, %db = loop{n=4, …} : …, f32[4 x 64, 64]+dp+rep,
+ *                                         f32[4 x 64]+dp+rep backward {
+ *            …
+ *            yield %dx, %dwi, %dbi
+ *          }
+ *          %dw.2 = all_reduce{axes={rep}} %dw : f32[4 x 64, 64]+dp backward
+ *          %db.2 = all_reduce{axes={rep}} %db : f32[4 x 64]+dp backward
+ * after    %dh, %dw, %db = loop{n=4, …} : …, f32[4 x 64, 64]~dp,
+ *                                         f32[4 x 64]~dp backward {
+ *            …
+ *            %dwi.2, %dbi.2 = reduce_scatter{axes={dp}, …} %dwi, %dbi :
+ *                             f32[64, 64]~dp+rep, f32[64]~dp+rep backward
+ *            %dwi.3, %dbi.3 = all_reduce{axes={rep}} %dwi.2, %dbi.2 :
+ *                             f32[64, 64]~dp, f32[64]~dp backward
+ *            yield %dx, %dwi.3, %dbi.3
+ *          }
+ *
+ * The reduce-scatter comes first, so that the sums over replicas move shards;
+ * both are in the loop that computes the gradient, so that no stack of full
+ * gradients is stored. The gradients of a unit in one region are reduced by one
+ * collective; parameters without a unit are grouped by their top-level module,
+ * in buckets of at most 25 MiB as in PyTorch's DistributedDataParallel.
+ *
+ * With gradient accumulation (a microbatch axis) gradients are reduce-scattered
+ * in every iteration, while sums over replicas stay at the end: they run once,
+ * after the last iteration.
+ */
+#include "passes/fsdp/storage.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "passes/simplify/simplify.h"
+
+enum { BUCKET_BYTES = 25 << 20 };
+
+static uint32_t axes_of(const Op *op)
+{
+    return (uint32_t)op_attr(op, "axes").i;
+}
+
+/* A gradient that is traced from finish_grad to its producer. */
+typedef struct Grad {
+    Storage *s;
+    const Unit *u; /* NULL: none */
+    uint32_t axes; /* axes that the unit shards over */
+    const char *group;
+    Loc loc;
+} Grad;
+
+/* A value that the pass makes has one reader: the one that it is made for. */
+static bool is_read_once(const Grad *g, const Value *v)
+{
+    const Uses *u = &g->s->uses;
+    return v->id >= u->nvalues || u->count[v->id] == 1;
+}
+
+/* Adds a move whose result is v after the collective. */
+static Move *add_move(const Grad *g, OpKind kind, uint32_t axes, Value *v,
+                      AxisKind becomes, const char *why)
+{
+    Program *p = g->s->p;
+    Type t = v->type;
+    t = storage_type(t, axes, becomes);
+    Move m = {.kind = kind, .axes = axes, .region = v->region,
+              .phase = PH_BACKWARD, .group = g->group, .unit = g->u,
+              .from = v, .loc = g->loc};
+    m.to = ir_new_value(p, v->name, t, v->loc);
+    m.to->region = v->region;
+    memcpy(m.to->why, v->why, sizeof v->why);
+    for (int a = 0; a < p->mesh.n; a++)
+        if (axes >> a & 1)
+            m.to->why[a] = why_is(why, g->loc);
+    vec_push(p->arena, &g->s->reduce, m);
+    return &g->s->reduce.at[g->s->reduce.n - 1];
+}
+
+/* ---- shards -------------------------------------------------------------- */
+
+/* The gradient v after a local op over some axes, right where v is computed. */
+static Value *local_here(const Grad *g, OpKind kind, uint32_t axes, Value *v,
+                         AxisKind becomes, const char *why)
+{
+    Build b = {.p = g->s->p, .region = v->region, .phase = PH_BACKWARD,
+               .before = v->def ? v->def->next : v->region->first,
+               .loc = v->loc, .path = ""};
+    Attr attr[MAX_ATTRS] = {{.i = axes}};
+    Type t = storage_type(v->type, axes, becomes);
+    const char *hint = v->name;
+    Op *op = ir_op_typed(&b, kind, 1, &v, attr, 1, &t, &hint);
+    op->why = why_is(why, g->loc);
+    return op->out[0];
+}
+
+static Value *scatter_here(const Grad *g, Value *v)
+{
+    uint32_t axes = g->axes, equal = 0;
+    /* Skip a mask to partial whose ranks would be summed again. */
+    if (v->def && v->def->kind == OP_take_share && axes_of(v->def) == axes)
+        v = v->def->arg[0];
+    for (int a = 0; a < g->s->p->mesh.n; a++)
+        if ((axes >> a & 1) && v->type.place.ax[a].kind == AX_R)
+            equal |= 1u << a;
+    /* Equal on all ranks already: each takes its run. */
+    if (equal == axes)
+        return local_here(g, OP_take_part, axes, v, AX_FLAT,
+                          "this rank's shard of the gradient");
+    /* Equal on the ranks of some axes only: one rank of each gives its value,
+     * so that one reduce-scatter does for all axes. */
+    if (equal)
+        v = local_here(g, OP_take_share, equal, v, AX_P,
+                       "summed once over ranks that have the same");
+    return add_move(g, OP_reduce_scatter, axes, v, AX_FLAT,
+                    "reduced to this rank's shard")->to;
+}
+
+static Value *scatter(const Grad *g, Value *v);
+
+static Value *scatter_operand(const Grad *g, Value *v, int operand)
+{
+    v->def->arg[operand] = scatter(g, v->def->arg[operand]);
+    v->type = storage_type(v->type, g->axes, AX_FLAT);
+    return v;
+}
+
+/* Replaces the gradient v by a shard, converted where v is computed (in the
+ * loop that stacks it), so that no stack of full gradients is ever stored. */
+static Value *scatter(const Grad *g, Value *v)
+{
+    Op *def = v->def;
+    if (type_is_flat(&v->type, &g->s->p->mesh))
+        return v;
+    if (!def || !is_read_once(g, v))
+        return scatter_here(g, v);
+    if (def->kind == OP_loop && v->index >= def->ncarry) {
+        Value **yield = &def->body->yield[v->index];
+        *yield = scatter(g, *yield);
+        v->type = storage_type(v->type, g->axes, AX_FLAT);
+        return v;
+    }
+    if (def->kind == OP_all_reduce && !(axes_of(def) & g->axes))
+        return scatter_operand(g, v, v->index);
+    return scatter_here(g, v);
+}
+
+/* ---- replicas ------------------------------------------------------------ */
+
+static uint32_t data_axes(const Program *p)
+{
+    return ((1u << p->mesh.n) - 1) & ~p->plan.tensor_axes;
+}
+
+/* Adds the sum over data axes in the loop that computes v. */
+static Value *sum_here(const Grad *g, Value *v, uint32_t axes)
+{
+    Op *def = v->def;
+    if (def && def->kind == OP_loop && v->index >= def->ncarry &&
+        is_read_once(g, v)) {
+        Value **yield = &def->body->yield[v->index];
+        *yield = sum_here(g, *yield, axes);
+        v->type.place = (*yield)->type.place;
+        return v;
+    }
+    return add_move(g, OP_all_reduce, axes, v, AX_R,
+                    "summed over all replicas")->to;
+}
+
+/* Moves the sum over data axes, if the gradient at *slot has one, to where the
+ * gradient is computed; sums over tensor axes stay at the end. */
+static void sink_sum(const Grad *g, Value **slot)
+{
+    uint32_t data = data_axes(g->s->p);
+    while (is_read_once(g, *slot) && (*slot)->def &&
+           (*slot)->def->kind == OP_all_reduce) {
+        Op *sum = (*slot)->def;
+        Value *v = sum->arg[(*slot)->index];
+        bool partial = true;
+        for (int a = 0; a < g->s->p->mesh.n; a++)
+            partial &= !(axes_of(sum) >> a & 1) ||
+                       v->type.place.ax[a].kind == AX_P;
+        if (!(axes_of(sum) & data)) {
+            slot = &sum->arg[(*slot)->index];
+            continue;
+        }
+        if (sum->nargs != 1 || !partial)
+            return;
+        *slot = sum_here(g, v, axes_of(sum));
+        ir_remove(sum);
+        return;
+    }
+}
+
+/* Splits a sum over data and tensor axes into two: the first moves, the second
+ * is grouped with other gradients. */
+static void split_sum(Program *p, Op *op)
+{
+    if (op->kind != OP_all_reduce || op->nargs != 1)
+        return;
+    uint32_t data = axes_of(op) & data_axes(p), rest = axes_of(op) & ~data;
+    if (!data || !rest)
+        return;
+    Type t = op->arg[0]->type;
+    t = storage_type(t, data, AX_R);
+    Build b = {.p = p, .region = op->region, .before = op,
+               .phase = op->phase, .loc = op->loc, .path = op->path};
+    Attr attr[MAX_ATTRS] = {{.i = data}};
+    Op *first = ir_op_typed(&b, OP_all_reduce, 1, op->arg, attr, 1, &t,
+                            &op->arg[0]->name);
+    first->why = op->why;
+    memcpy(first->out[0]->why, op->out[0]->why, sizeof op->out[0]->why);
+    op->arg[0] = first->out[0];
+    op->attr[0].i = rest;
+}
+
+/* ---- groups -------------------------------------------------------------- */
+
+/* Places of ops in their regions, and of each move's first reader. */
+typedef struct Places {
+    Storage *s;
+    int *of_op;        /* by op id, from 1 */
+    int *first_reader; /* by move; INT_MAX: none */
+} Places;
+
+static void read_at(Places *at, const int *by_value, const Op *op)
+{
+    for (int i = 0; i < op->nargs; i++) {
+        int move = by_value[op->arg[i]->id] - 1;
+        if (move >= 0 && at->of_op[op->id] < at->first_reader[move])
+            at->first_reader[move] = at->of_op[op->id];
+    }
+}
+
+static void number_region(Places *at, const int *by_value, const Region *r)
+{
+    int place = 0;
+    for (const Op *op = r->first; op; op = op->next) {
+        at->of_op[op->id] = ++place;
+        read_at(at, by_value, op);
+        if (op->body)
+            number_region(at, by_value, op->body);
+    }
+}
+
+/* A reader of a later move's result counts as a reader of the move's operand
+ * too. A move is listed after those that it reads. */
+static Places find_places(Storage *s)
+{
+    const Program *p = s->p;
+    Places at = {.s = s};
+    int *by_value = NEW_ARRAY(p->arena, int, p->nvalues);
+    at.of_op = NEW_ARRAY(p->arena, int, p->nops);
+    at.first_reader = NEW_ARRAY(p->arena, int, s->reduce.n + 1);
+    for (int i = 0; i < s->reduce.n; i++) {
+        by_value[s->reduce.at[i].to->id] = i + 1;
+        at.first_reader[i] = INT_MAX;
+    }
+    number_region(&at, by_value, p->step);
+    for (int i = s->reduce.n; i-- > 0;) {
+        int of = by_value[s->reduce.at[i].from->id] - 1;
+        if (of >= 0 && at.first_reader[i] < at.first_reader[of])
+            at.first_reader[of] = at.first_reader[i];
+    }
+    return at;
+}
+
+/* A group under construction: one collective can reduce it, after the last
+ * definition, before the first use. */
+typedef struct Group {
+    Move **move;
+    int n;
+    int64_t bytes;
+    Op *after;         /* the last definition; NULL: the region's start */
+    int last, first;   /* positions of the last definition, the first reader */
+} Group;
+
+static int64_t bytes_of(const Storage *s, const Move *m)
+{
+    return type_local_bytes(&m->from->type, &s->p->mesh);
+}
+
+static int place_of(const Places *at, const Move *m)
+{
+    return m->from->def ? at->of_op[m->from->def->id] : 0;
+}
+
+static void add_to_group(const Places *at, Group *g, int move)
+{
+    Move *m = &at->s->reduce.at[move];
+    if (place_of(at, m) > g->last) {
+        g->last = place_of(at, m);
+        g->after = m->from->def;
+    }
+    if (at->first_reader[move] < g->first)
+        g->first = at->first_reader[move];
+    g->bytes += bytes_of(at->s, m);
+    g->move[g->n++] = m;
+}
+
+static bool belongs(const Places *at, const Group *g, int move)
+{
+    const Move *lead = g->move[0], *m = &at->s->reduce.at[move];
+    if (m->done || m->kind != lead->kind || m->axes != lead->axes ||
+        m->region != lead->region || m->unit != lead->unit ||
+        strcmp(m->group, lead->group) != 0 ||
+        m->from->type.dtype != lead->from->type.dtype)
+        return false;
+    int place = place_of(at, m), last = place > g->last ? place : g->last;
+    return (m->unit || g->bytes + bytes_of(at->s, m) <= BUCKET_BYTES) &&
+           g->first > last && at->first_reader[move] > last;
+}
+
+static const char *reduce_why(const Storage *s, const Move *m)
+{
+    bool shards = type_is_flat(&m->from->type, &s->p->mesh);
+    return arena_printf(s->p->arena, "gradients of %s%s%s",
+                        m->unit ? "unit " : "", m->group,
+                        shards ? ": shards of replicas" : "");
+}
+
+static void emit_reduce(Storage *s, const Group *g)
+{
+    const Move *lead = g->move[0];
+    Attr attr[MAX_ATTRS] = {{.i = lead->axes}};
+    if (lead->kind == OP_reduce_scatter)
+        attr[1].s = lead->group;
+    Op *op = storage_emit(s, g->move, g->n,
+                          g->after ? g->after->next : lead->region->first,
+                          attr, reduce_why(s, lead));
+    if (g->after)
+        op->loc = g->after->loc;
+}
+
+/* Emits the collectives of a kind. Reduce-scatters come first: the sums over
+ * replicas read their results. */
+static void emit_reduces(Storage *s, OpKind kind)
+{
+    Places at = find_places(s);
+    Group g = {.move = NEW_ARRAY(s->p->arena, Move *, s->reduce.n + 1)};
+    for (int i = 0; i < s->reduce.n; i++) {
+        if (s->reduce.at[i].done || s->reduce.at[i].kind != kind)
+            continue;
+        g = (Group){.move = g.move, .first = INT_MAX};
+        add_to_group(&at, &g, i);
+        for (int j = i + 1; j < s->reduce.n; j++)
+            if (belongs(&at, &g, j))
+                add_to_group(&at, &g, j);
+        emit_reduce(s, &g);
+    }
+}
+
+/* ---- gradients ----------------------------------------------------------- */
+
+/* "layers.*" for "layers.*.attention.wq.weight". */
+static const char *top_module(Arena *a, const char *param)
+{
+    size_t n = strcspn(param, ".");
+    while (param[n] == '.' && param[n + 1] == '*')
+        n += 2;
+    return param[n] ? arena_strndup(a, param, n) : param;
+}
+
+static Grad grad_of(Storage *s, const Op *finish)
+{
+    Program *p = s->p;
+    int param = (int)op_attr(finish, "param").i;
+    const Param *pm = &p->param.at[param];
+    const Unit *u = unit_of_param(p, param);
+    return (Grad){s, u, u ? unit_axes(p, u) : 0, u ? pm->unit : top_module(p->arena, pm->name),
+                  u ? u->loc : pm->loc};
+}
+
+static bool reads_gradient(const Op *op)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (op->arg[i]->def && op->arg[i]->def->kind == OP_finish_grad)
+            return true;
+    return false;
+}
+
+/* Moves finish_grad ops after the last gradient, so that no gradient must be
+ * reduced before others of its group. */
+static void finish_late(Program *p)
+{
+    Op *reader = p->step->first;
+    while (reader && !reads_gradient(reader))
+        reader = reader->next;
+    Op *last = reader ? reader->prev : NULL;
+    for (Op *op = last ? p->step->first : NULL, *next; op; op = next) {
+        next = op == last ? NULL : op->next;
+        if (op->kind == OP_finish_grad)
+            ir_move(op, p->step, reader);
+    }
+}
+
+void storage_reduce(Storage *s)
+{
+    Program *p = s->p;
+    bool turns = p->mesh.ntime > 0;
+    for (Op *op = p->step->first; op && !turns; op = op->next)
+        if (op->kind == OP_finish_grad && op->arg[0]->def)
+            split_sum(p, op->arg[0]->def);
+    simplify_buckets(p, p->step);
+    finish_late(p);
+    s->uses = uses_find(p);
+    for (Op *op = p->step->first; op; op = op->next) {
+        if (op->kind != OP_finish_grad)
+            continue;
+        Grad g = grad_of(s, op);
+        if (sharding_unit(p, (int)op_attr(op, "param").i))
+            op->arg[0] = scatter(&g, op->arg[0]);
+        if (!turns)
+            sink_sum(&g, &op->arg[0]);
+    }
+    emit_reduces(s, OP_reduce_scatter);
+    emit_reduces(s, OP_all_reduce);
+}

@@ -1,0 +1,354 @@
+/* epilogue.c: moves work on a matmul's product into the matmul.
+ *
+ * requires: STAGE_STORED, updates expanded into primitive ops
+ * ensures:  the same stage. Where the target's library supports it, a matmul
+ *           - adds a tensor that is in memory anyway to its product (the sum
+ *             over microbatches, the residual stream, another product), in
+ *             addition to its bias or to the sum of an operand;
+ *           - writes GELU (tanh form) of its result beside the result, where no
+ *             kernel reads the GELU;
+ *           - multiplies its product by the derivative of GELU;
+ *           - sums an operand while it reads it: the gradient of a bias, where
+ *             no kernel reads that operand and could sum it at no cost.
+ *
+ * before   %dw = einsum{spec="bf,bk->fk", type=f32} %dy, %x : f32[64, 64] …
+ *          %sum.2 = add %sum, %dw : f32[64, 64] backward
+ *          %db = sum{dims=[0], keep=false} %dz : f32[64] backward
+ *          %dv = einsum{spec="bf,bk->fk", type=f32} %dz, %x : f32[64, 64] …
+ * after    %sum.2 = einsum_add{spec="bf,bk,fk->fk", type=f32} %dy, %x, %sum …
+ *          %dv, %db = einsum_bias_grad{spec="bf,bk->fk,f", type=f32} %dz, %x …
+ *
+ * The product is rounded once, after the epilogue.
+ */
+#include <string.h>
+
+#include "passes/fusion/epilogue.h"
+#include "passes/fusion/fuse_space.h"
+
+typedef struct Pass {
+    Program *p;
+    const TargetInfo *t;
+    Readers *readers;
+    Follow *follow;
+    const Value **seen; /* by value id: leads_to for this value has seen it */
+    bool changed; /* dead ops may remain */
+} Pass;
+
+/* ---- consumers and producers --------------------------------------------- */
+
+/* The value that a chain of views is a view of. */
+static const Value *root_of(const Value *v)
+{
+    while (v->def && fuse_is_view(v->def->kind))
+        v = v->def->arg[0];
+    return v;
+}
+
+/* Whether a kernel computes v: the pass `fuse` should then fuse v's consumer
+ * into that kernel. */
+static bool is_a_kernels(const Value *v)
+{
+    const Op *def = root_of(v)->def;
+    return def && fuse_takes(def);
+}
+
+/* Whether a kernel reads v, or a view of it, except in `except`. */
+static bool kernel_reads(Pass *s, const Value *v, const Op *except)
+{
+    int n;
+    Op *const *reader = readers_of(s->readers, v, &n);
+    for (int i = 0; i < n; i++) {
+        const Op *op = reader[i];
+        if (op != except &&
+            (fuse_is_view(op->kind) ? kernel_reads(s, op->out[0], except)
+                                    : fuse_takes(op)))
+            return true;
+    }
+    return false;
+}
+
+/* Whether all consumers of v come after `op`. */
+static bool is_read_behind(Pass *s, const Value *v, const Op *op)
+{
+    int n;
+    Op *const *reader = readers_of(s->readers, v, &n);
+    return n == 0 || readers_precedes(s->readers, op, reader[0]);
+}
+
+/* Whether all consumers of v come after `at`, or can be moved there (a sum over
+ * microbatches, which is read at the end). Moves them. */
+static bool read_behind(Pass *s, const Value *v, Op *at)
+{
+    int n, before = 0;
+    Op *const *reader = readers_of(s->readers, v, &n);
+    for (; before < n && !readers_precedes(s->readers, at, reader[before]);
+         before++) {
+        const Op *op = reader[before];
+        if (op == at || !op_is_elementwise(op->kind) ||
+            !is_read_behind(s, op->out[0], at))
+            return false;
+    }
+    while (before-- > 0) {
+        Op *op = reader[before];
+        ir_move(op, op->region, at->next);
+        readers_enter(s->readers, op);
+    }
+    return true;
+}
+
+/* Replaces v by the result of `made`, which takes v's name. */
+static void replace(Pass *s, Value *v, Value *made)
+{
+    const char *name = made->name;
+    made->name = v->name;
+    v->name = name;
+    memcpy(made->why, v->why, sizeof v->why);
+    made->loc = v->loc;
+    readers_replace(s->readers, v, made);
+}
+
+/* The subscripts of the two factors: "abk,fk". */
+static const char *factors_of(Arena *a, const char *spec)
+{
+    size_t n = strcspn(spec, ",");
+    n += 1 + strcspn(spec + n + 1, ",-");
+    return arena_strndup(a, spec, n);
+}
+
+/* ---- products plus a tensor ---------------------------------------------- */
+
+/* einsum + z in one op, with the einsum's bias if it has one. */
+static Op *make_sum(Pass *s, const Op *einsum, Value *z, const Type *type)
+{
+    Arena *a = s->p->arena;
+    const char *spec = op_attr(einsum, "spec").s;
+    const char *result = epilogue_result(spec);
+    const char *factors = arena_printf(a, "%s->%s", factors_of(a, spec),
+                                       result);
+    const char *last = result + strlen(result) - 1;
+    bool bias = einsum->kind == OP_einsum_bias;
+    Value *args[] = {einsum->arg[0], einsum->arg[1], z,
+                     bias ? einsum->arg[2] : NULL};
+    const char *beside = bias ? arena_printf(a, "%s,%s", result, last) : result;
+    return epilogue_make(s->readers, s->p, s->t, einsum, OP_einsum_add,
+                         bias ? 4 : 3, args,
+                         epilogue_spec(a, factors, beside, NULL), type);
+}
+
+static void take_in_sum(Pass *s, Op *add)
+{
+    for (int i = 1; i >= 0; i--) {
+        Value *y = add->arg[i], *z = add->arg[1 - i];
+        Op *einsum = y->def;
+        if (!einsum || y == z ||
+            (einsum->kind != OP_einsum && einsum->kind != OP_einsum_bias) ||
+            y->region != add->region || readers_count(s->readers, y) > 1 ||
+            !type_equal(&y->type, &add->out[0]->type) ||
+            !type_same_shape(&z->type, &y->type) || is_a_kernels(z) ||
+            !epilogue_precedes(s->readers, z, einsum))
+            continue;
+        Op *op = make_sum(s, einsum, z, &add->out[0]->type);
+        if (!op)
+            continue;
+        replace(s, add->out[0], op->out[0]);
+        ir_remove(add);
+        ir_remove(einsum);
+        return;
+    }
+}
+
+/* ---- GELU ---------------------------------------------------------------- */
+
+static void take_in_gelu(Pass *s, Op *einsum)
+{
+    Value *e = einsum->out[0];
+    Value *y = follow_gelu(s->follow, e);
+    if (!y || kernel_reads(s, y, NULL))
+        return;
+    const char *spec = op_attr(einsum, "spec").s;
+    Type types[] = {e->type, e->type};
+    Op *op = epilogue_make(s->readers, s->p, s->t, einsum, OP_einsum_gelu,
+                           einsum->nargs, einsum->arg,
+                           epilogue_spec(s->p->arena, spec, NULL,
+                                         epilogue_result(spec)),
+                           types);
+    if (!op)
+        return;
+    replace(s, y, op->out[0]);
+    replace(s, e, op->out[1]);
+    ir_remove(einsum);
+    s->changed = true;
+}
+
+static bool is_yielded(const Value *v)
+{
+    for (int i = 0; i < v->region->nyields; i++)
+        if (v->region->yield[i] == v)
+            return true;
+    return false;
+}
+
+/* Whether all that depends on d is elementwise and ends in v. */
+static bool leads_to(Pass *s, const Value *d, const Value *v)
+{
+    VEC(const Value *) work = {0};
+    if (is_yielded(d))
+        return false;
+    vec_push(s->p->arena, &work, d);
+    while (work.n > 0) {
+        int n;
+        Op *const *reader = readers_of(s->readers, work.at[--work.n], &n);
+        for (int i = 0; i < n; i++) {
+            const Value *out = op_is_elementwise(reader[i]->kind)
+                                   ? reader[i]->out[0] : NULL;
+            if (!out || (out != v && is_yielded(out)))
+                return false;
+            if (out != v && s->seen[out->id] != d)
+                vec_push(s->p->arena, &work, out);
+            s->seen[out->id] = d;
+        }
+    }
+    return true;
+}
+
+static void take_in_gelu_grad(Pass *s, Op *einsum)
+{
+    Value *d = einsum->out[0], *z = NULL;
+    const char *spec = op_attr(einsum, "spec").s;
+    Value *v = follow_gelu_grad(s->follow, d, &z);
+    if (!v || (z->def && fuse_takes(z->def)) ||
+        !type_equal(&z->type, &d->type) ||
+        !epilogue_precedes(s->readers, z, einsum) || !leads_to(s, d, v))
+        return;
+    Value *args[] = {einsum->arg[0], einsum->arg[1], z};
+    Op *op = epilogue_make(
+        s->readers, s->p, s->t, einsum, OP_einsum_gelu_grad, 3, args,
+        epilogue_spec(s->p->arena, spec, epilogue_result(spec), NULL),
+        &v->type);
+    if (!op)
+        return;
+    replace(s, v, op->out[0]);
+    s->changed = true;
+}
+
+/* ---- gradients of biases ------------------------------------------------- */
+
+/* The subscripts of operand i of an einsum, one of the two factors. */
+static const char *operand_letters(Arena *a, const char *spec, int i)
+{
+    const char *factors = factors_of(a, spec);
+    size_t first = strcspn(factors, ",");
+    return i ? factors + first + 1 : arena_strndup(a, factors, first);
+}
+
+/* The subscripts that are left when these dims are summed. */
+static const char *kept_letters(Arena *a, const char *letters,
+                                const AttrList *dims)
+{
+    char *kept = arena_strdup(a, letters);
+    int n = 0;
+    for (int d = 0; letters[d]; d++) {
+        bool gone = false;
+        for (int i = 0; i < dims->n; i++)
+            gone |= dims->v[i] == d;
+        if (!gone)
+            kept[n++] = letters[d];
+    }
+    kept[n] = 0;
+    return kept;
+}
+
+/* Lets the einsum compute `sum`, a sum of its operand i. */
+static bool sum_within(Pass *s, Op *sum, Op *einsum, int i)
+{
+    Arena *a = s->p->arena;
+    const char *spec = op_attr(einsum, "spec").s;
+    const char *x = operand_letters(a, spec, i);
+    const char *other = operand_letters(a, spec, 1 - i);
+    const char *kept = kept_letters(a, x, &op_attr(sum, "dims").l);
+    bool adds = einsum->kind == OP_einsum_add;
+    const char *result = epilogue_result(spec);
+    Value *args[] = {einsum->arg[i], einsum->arg[1 - i],
+                     adds ? einsum->arg[2] : NULL};
+    Type types[] = {einsum->out[0]->type, sum->out[0]->type};
+    const char *factors = arena_printf(a, "%s,%s->%s", x, other, result);
+    Op *op = epilogue_make(s->readers, s->p, s->t, einsum, OP_einsum_bias_grad,
+                           adds ? 3 : 2, args,
+                           epilogue_spec(a, factors, adds ? result : NULL,
+                                         kept),
+                           types);
+    if (!op)
+        return false;
+    replace(s, einsum->out[0], op->out[0]);
+    replace(s, sum->out[0], op->out[1]);
+    ir_remove(sum);
+    ir_remove(einsum);
+    return true;
+}
+
+/* Whether the op has no epilogue that excludes the sum of an operand. */
+static bool is_free(const Op *op)
+{
+    return op->kind == OP_einsum ||
+           (op->kind == OP_einsum_add && op->nargs == 3);
+}
+
+static void take_in_bias_grad(Pass *s, Op *sum)
+{
+    Value *x = sum->arg[0];
+    if (op_attr(sum, "keep").i || is_a_kernels(x) ||
+        kernel_reads(s, root_of(x), sum))
+        return;
+    int n;
+    Op *const *reader = readers_of(s->readers, x, &n);
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < 2 && is_free(reader[k]); i++)
+            if (reader[k]->arg[i] == x &&
+                read_behind(s, sum->out[0], reader[k]) &&
+                sum_within(s, sum, reader[k], i))
+                return;
+}
+
+/* ---- the pass ------------------------------------------------------------ */
+
+typedef VEC(Op *) OpVec;
+
+static void collect(Pass *s, Region *r, OpKind kind, OpVec *all)
+{
+    for (Op *op = r->first; op; op = op->next) {
+        if (op->body)
+            collect(s, op->body, kind, all);
+        else if (op->kind == kind)
+            vec_push(s->p->arena, all, op);
+    }
+}
+
+/* Calls `take` for all ops of a kind. It may remove the op that it is called
+ * for, but no other op of the kind. */
+static void visit(Pass *s, OpKind kind, void take(Pass *, Op *))
+{
+    OpVec all = {0};
+    collect(s, s->p->step, kind, &all);
+    for (int i = 0; i < all.n; i++)
+        take(s, all.at[i]);
+}
+
+void pass_epilogue(Program *p, const TargetInfo *t)
+{
+    Pass s = {.p = p, .t = t};
+    if (!t->multiplies || p->train.bare_matmuls)
+        return;
+    s.readers = readers_new(p);
+    visit(&s, OP_add, take_in_sum);
+    s.follow = follow_new(p);
+    visit(&s, OP_einsum_bias, take_in_gelu);
+    visit(&s, OP_einsum, take_in_gelu);
+    s.follow = follow_new(p);
+    s.seen = NEW_ARRAY(p->arena, const Value *, p->nvalues);
+    visit(&s, OP_einsum, take_in_gelu_grad);
+    if (s.changed) {
+        ir_eliminate_dead(p);
+        s.readers = readers_new(p);
+    }
+    visit(&s, OP_sum, take_in_bias_grad);
+}

@@ -1,0 +1,46 @@
+/* epilogue.h: functions that the passes matmul and epilogue share.
+ *
+ *   matmul.c          before `recompute`: gives operands one type, adds biases
+ *   epilogue.c        before `fuse`: adds tensors, GELU, its gradient, and the
+ *                     gradients of biases
+ *   epilogue_gelu.c   recognizes GELU and its gradient
+ */
+#ifndef PARC_PASSES_FUSION_EPILOGUE_H
+#define PARC_PASSES_FUSION_EPILOGUE_H
+
+#include "ir/analysis/readers.h"
+#include "passes/pass.h"
+
+/* A spec with a third operand and a second result, each NULL for none: from
+ * "abk,fk->abf" to "abk,fk,f->abf,abf". */
+const char *epilogue_spec(Arena *a, const char *spec, const char *third,
+                          const char *second);
+/* The result's subscripts in a spec of two operands. */
+const char *epilogue_result(const char *spec);
+
+/* Adds an op before `einsum` that computes it with an epilogue, in the same
+ * phase and module, and enters it into `r`; result i has the type types[i]. NULL
+ * if the target has no such matmul, or if the placements exclude it: a bias is
+ * added to a full sum only. */
+Op *epilogue_make(Readers *r, Program *p, const TargetInfo *t,
+                  const Op *einsum, OpKind kind, int nargs, Value *const *args,
+                  const char *spec, const Type *types);
+
+/* Whether v is defined before `at`. */
+bool epilogue_precedes(const Readers *r, const Value *v, const Op *at);
+
+/* ---- epilogue_gelu.c ---- */
+
+/* Numeric evaluation of elementwise ops: sample values of one or two operands
+ * are propagated through a region. Covers the values that exist when it is
+ * created. */
+typedef struct Follow Follow;
+Follow *follow_new(Program *p);
+/* The value that is GELU (tanh form) of x, a value that no elementwise op
+ * computes; NULL: none. */
+Value *follow_gelu(Follow *f, Value *x);
+/* The value that is d times the derivative of GELU at another value, which is
+ * stored in *z; NULL: none. No elementwise op computes d. */
+Value *follow_gelu_grad(Follow *f, Value *d, Value **z);
+
+#endif

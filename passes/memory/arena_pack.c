@@ -1,0 +1,393 @@
+/* arena_pack.c: packs blocks with live ranges into one arena.
+ *
+ * Each block gets the lowest offset at which it overlaps no placed block with
+ * an overlapping live range (first fit). The result depends on the order, so
+ * four are tried: largest first, largest bytes x time first, longest first, and
+ * by start. Live ranges of a training step nest (forward values end in reverse
+ * order), which first fit handles well. If the best order is not near the lower
+ * bound, blocks at the top of the arena are moved to an earlier position in the
+ * order, at random, as long as the arena does not grow (hill climbing, as in
+ * TVM's memory planner); if that does not come close, it restarts from the
+ * other orders. The plan prints the ratio to the lower bound, which this file
+ * computes too.
+ *
+ * Blocks that live for the whole step come first, without gaps: that is as good
+ * as any other place for them, and forward programs (forward.c) may overwrite
+ * all that follows.
+ *
+ * Memory that ranks share follows the arena, one segment for each set of axes:
+ * its blocks live for the whole step, so they are only placed one after
+ * another.
+ */
+#include "passes/memory/memory.h"
+
+#include "base/bug.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int span(const Block *b)
+{
+    return b->last - b->first + 1;
+}
+
+static int by_place(const Block *a, const Block *b)
+{
+    return a->first != b->first ? (a->first > b->first) - (a->first < b->first)
+                                : (a > b) - (a < b);
+}
+
+static int largest_first(const void *x, const void *y)
+{
+    const Block *a = *(Block *const *)x, *b = *(Block *const *)y;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? 1 : -1;
+    return by_place(a, b);
+}
+
+static int area_first(const void *x, const void *y)
+{
+    const Block *a = *(Block *const *)x, *b = *(Block *const *)y;
+    double p = (double)a->bytes * span(a), q = (double)b->bytes * span(b);
+    if (p < q || p > q)
+        return p < q ? 1 : -1;
+    return by_place(a, b);
+}
+
+static int longest_first(const void *x, const void *y)
+{
+    const Block *a = *(Block *const *)x, *b = *(Block *const *)y;
+    if (span(a) != span(b))
+        return span(a) < span(b) ? 1 : -1;
+    return largest_first(x, y);
+}
+
+static int earliest_first(const void *x, const void *y)
+{
+    const Block *a = *(Block *const *)x, *b = *(Block *const *)y;
+    int order = (a->first > b->first) - (a->first < b->first);
+    return order ? order : largest_first(x, y);
+}
+
+/* ---- first fit ----------------------------------------------------------- */
+
+/* A part of the arena that placed blocks of one live range occupy. Parameters
+ * and states, most of the blocks of a large model, make one stretch. */
+typedef struct Stretch {
+    int first, last;
+    int64_t offset, end;
+} Stretch;
+
+/* Stretches sorted by offset. */
+typedef struct Placed {
+    Stretch *at;
+    int n;
+} Placed;
+
+/* The lowest offset from `base` on that is free during b's live range; *below: the stretch
+ * that ends there and is live at the same time; -1: none. */
+static int64_t lowest_fit(const Placed *placed, const Block *b, int64_t base,
+                          int *below)
+{
+    int64_t at = base;
+    *below = -1;
+    for (int j = 0; j < placed->n; j++) {
+        const Stretch *q = &placed->at[j];
+        if (b->first > q->last || q->first > b->last || q->end <= at)
+            continue;
+        if (q->offset >= at + b->bytes)
+            break;
+        at = q->end;
+        *below = j;
+    }
+    return at;
+}
+
+static void insert(Placed *placed, const Block *b, int below)
+{
+    Stretch *q = below < 0 ? NULL : &placed->at[below];
+    if (q && q->first == b->first && q->last == b->last) {
+        q->end += b->bytes;
+        return;
+    }
+    int low = 0, high = placed->n;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (placed->at[middle].offset <= b->offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    q = &placed->at[low];
+    memmove(q + 1, q, sizeof *q * (size_t)(placed->n - low));
+    *q = (Stretch){b->first, b->last, b->offset, b->offset + b->bytes};
+    placed->n++;
+}
+
+/* Places blocks in the given order, from `base` on; returns the peak, or
+ * INT64_MAX as soon as it is above `limit`. */
+static int64_t pack(Placed *placed, Block **order, int n, int64_t base,
+                    int64_t limit)
+{
+    int64_t peak = base;
+    placed->n = 0;
+    for (int i = 0; i < n; i++) {
+        int below;
+        Block *b = order[i];
+        b->offset = lowest_fit(placed, b, base, &below);
+        if (b->offset + b->bytes > limit)
+            return INT64_MAX;
+        if (peak < b->offset + b->bytes)
+            peak = b->offset + b->bytes;
+        insert(placed, b, below);
+    }
+    return peak;
+}
+
+/* ---- hill climbing ------------------------------------------------------- */
+
+/* Ends when the peak is within 1/NEAR of the lower bound; restarts unless it is
+ * within 1/CLOSE, and restarts with longer climbs unless it is within
+ * 1/FAIR. */
+enum { NEAR = 1000, CLOSE = 100, FAIR = 50 };
+/* CLIMB_PAIRS, CLIMB_TURNS: limits of one climb: pairs of blocks to compare
+ * (about 50 ms), and moves. RESTARTS: the number of further climbs, and then of
+ * further climbs with LONGER times as many moves. */
+enum { CLIMB_PAIRS = 40000000, CLIMB_TURNS = 4000, RESTARTS = 16, LONGER = 5 };
+
+/* The state of the search and its best result. */
+typedef struct Search {
+    Block **order, **best_order;
+    Placed placed;
+    int64_t *offset; /* by position in `order`: the last accepted packing */
+    int n;
+    int64_t base, bound, best;
+    uint32_t state; /* the generator of random numbers */
+} Search;
+
+static bool is_within(int64_t peak, int64_t bound, int part)
+{
+    return peak - bound <= bound / part;
+}
+
+/* Xorshift: the same numbers in every run. */
+static uint32_t draw(uint32_t *state, int below)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    *state ^= *state << 5;
+    return *state % (uint32_t)below;
+}
+
+/* The position in the order of a block that ends at the peak; one of several is
+ * chosen at random. */
+static int turn_at_top(Block *const *order, int n, int64_t peak,
+                       uint32_t *state)
+{
+    int turn = 0, seen = 0;
+    for (int i = 0; i < n; i++)
+        if (order[i]->offset + order[i]->bytes == peak &&
+            draw(state, ++seen) == 0)
+            turn = i;
+    return turn;
+}
+
+static void move_turn(Block **order, int from, int to)
+{
+    Block *b = order[from];
+    int step = from < to ? 1 : -1;
+    for (int i = from; i != to; i += step)
+        order[i] = order[i + step];
+    order[to] = b;
+}
+
+/* The number of moves; 0 for thousands of blocks, which get sorted orders
+ * only. */
+static int64_t climb_turns(const Search *s)
+{
+    int64_t turns = CLIMB_PAIRS / ((int64_t)s->n * s->n + 1);
+    return turns < CLIMB_TURNS ? turns : CLIMB_TURNS;
+}
+
+static void save_offsets(Search *s)
+{
+    for (int i = 0; i < s->n; i++)
+        s->offset[i] = s->order[i]->offset;
+}
+
+/* Improves s->order, which is packed with this peak, by climb_turns x `longer`
+ * moves at most; returns the new peak. */
+static int64_t climb(Search *s, int64_t peak, int longer)
+{
+    int64_t turns = climb_turns(s) * longer;
+    save_offsets(s);
+    while (turns-- > 0 && !is_within(peak, s->bound, NEAR)) {
+        int from = turn_at_top(s->order, s->n, peak, &s->state);
+        if (from == 0)
+            break;
+        int to = (int)draw(&s->state, from);
+        move_turn(s->order, from, to);
+        int64_t after = pack(&s->placed, s->order, s->n, s->base, peak);
+        if (after <= peak) {
+            peak = after;
+            save_offsets(s);
+        } else {
+            move_turn(s->order, to, from);
+            for (int i = 0; i < s->n; i++)
+                s->order[i]->offset = s->offset[i];
+        }
+    }
+    return peak;
+}
+
+static bool is_own(const Block *b)
+{
+    return !b->shared && !b->host && !b->training;
+}
+
+/* Places the blocks that live for all times one after another; returns the end
+ * of the last. */
+static int64_t place_resident(Block *block, int n, int end, int64_t base)
+{
+    for (int i = 0; i < n; i++) {
+        Block *b = &block[i];
+        if (!is_own(b) || b->first > 0 || b->last < end - 1)
+            continue;
+        b->offset = base;
+        base += b->bytes;
+    }
+    return base;
+}
+
+/* Collects the other blocks of the rank's own memory; returns their number. */
+static int own_blocks(Block *block, int n, int end, Block **order)
+{
+    int own = 0;
+    for (int i = 0; i < n; i++)
+        if (is_own(&block[i]) && (block[i].first > 0 || block[i].last < end - 1))
+            order[own++] = &block[i];
+    return own;
+}
+
+typedef int Compare(const void *, const void *);
+static Compare *const orders[] = {largest_first, area_first, longest_first,
+                                  earliest_first};
+enum { ORDERS = sizeof orders / sizeof *orders };
+
+/* Saves s->order, which is packed with this peak, if it is the best. */
+static void keep_better(Search *s, int64_t peak)
+{
+    if (peak < s->best) {
+        s->best = peak;
+        memcpy(s->best_order, s->order, sizeof *s->order * (size_t)s->n);
+    }
+}
+
+static int64_t pack_sorted(Search *s, Compare *compare)
+{
+    qsort(s->order, (size_t)s->n, sizeof *s->order, compare);
+    return pack(&s->placed, s->order, s->n, s->base, INT64_MAX);
+}
+
+/* Climbs from each sorted order in rotation until the best is within 1/part of
+ * the lower bound. */
+static void restart(Search *s, int part, int longer)
+{
+    int restarts = climb_turns(s) > 0 ? RESTARTS : 0;
+    for (int k = 0; k < restarts && !is_within(s->best, s->bound, part); k++) {
+        int64_t peak = pack_sorted(s, orders[k % ORDERS]);
+        keep_better(s, climb(s, peak, longer));
+    }
+}
+
+/* Climbs from the best sorted order; if that does not come close to the bound,
+ * from each sorted order in rotation. */
+static void search(Search *s)
+{
+    for (int k = 0; k < ORDERS; k++)
+        keep_better(s, pack_sorted(s, orders[k]));
+    memcpy(s->order, s->best_order, sizeof *s->order * (size_t)s->n);
+    int64_t peak = pack(&s->placed, s->order, s->n, s->base, INT64_MAX);
+    keep_better(s, climb(s, peak, 1));
+    restart(s, CLOSE, 1);
+    restart(s, FAIR, LONGER);
+    pack(&s->placed, s->best_order, s->n, s->base, INT64_MAX);
+}
+
+int64_t arena_pack(Arena *scratch, Block *block, int n, int end, int64_t base,
+                   int64_t bound, int64_t *resident)
+{
+    *resident = place_resident(block, n, end, base);
+    Search s = {.order = NEW_ARRAY(scratch, Block *, n + 1),
+                .placed.at = NEW_ARRAY(scratch, Stretch, n + 1),
+                .offset = NEW_ARRAY(scratch, int64_t, n + 1),
+                .best_order = NEW_ARRAY(scratch, Block *, n + 1),
+                .base = *resident,
+                .bound = base + bound,
+                .best = INT64_MAX,
+                .state = 2463534242u};
+    s.n = own_blocks(block, n, end, s.order);
+    if (s.n == 0)
+        return *resident;
+    search(&s);
+    return s.best;
+}
+
+int64_t arena_lower_bound(const Block *block, int n, int end, int *when)
+{
+    Arena *scratch = arena_new();
+    /* By time: the bytes that become live, less those that cease to be. */
+    int64_t *change = NEW_ARRAY(scratch, int64_t, end + 1);
+    for (int i = 0; i < n; i++) {
+        const Block *b = &block[i];
+        if (b->first >= end || b->last < b->first)
+            continue;
+        change[b->first] += b->counted;
+        change[b->last < end ? b->last + 1 : end] -= b->counted;
+    }
+    int64_t most = 0, live = 0;
+    *when = 0;
+    for (int t = 0; t < end; t++) {
+        live += change[t];
+        if (live > most) {
+            most = live;
+            *when = t;
+        }
+    }
+    arena_free(scratch);
+    return most;
+}
+
+static Segment *segment_of(MemoryPlan *plan, uint32_t axes)
+{
+    for (int i = 0; i < plan->nsegments; i++)
+        if (plan->segment[i].axes == axes)
+            return &plan->segment[i];
+    if (plan->nsegments == MAX_AXES)
+        bug("memory: more than %d ways to cut parameters", MAX_AXES);
+    plan->segment[plan->nsegments] = (Segment){.axes = axes};
+    return &plan->segment[plan->nsegments++];
+}
+
+void arena_lay_segments(MemoryPlan *plan)
+{
+    plan->nsegments = 0;
+    for (int i = 0; i < plan->nblocks; i++) {
+        Block *b = &plan->block[i];
+        if (!b->shared)
+            continue;
+        Segment *s = segment_of(plan, b->shared);
+        b->offset = s->bytes;
+        s->bytes += b->bytes;
+        s->counted += b->counted;
+    }
+    plan->extent = plan->own;
+    for (int i = 0; i < plan->nsegments; i++) {
+        plan->segment[i].offset = plan->extent;
+        plan->extent += plan->segment[i].bytes;
+    }
+    for (int i = 0; i < plan->nblocks; i++)
+        if (plan->block[i].shared)
+            plan->block[i].offset +=
+                segment_of(plan, plan->block[i].shared)->offset;
+}

@@ -1,0 +1,335 @@
+/* memory.c: assigns every tensor a block of memory, and every block an offset
+ * in one arena.
+ *
+ * requires: STAGE_FUSED, scheduled: copies exist where a loop could not write a
+ *           yield in place (schedule.c)
+ * ensures:  Program.memory: every value outside of fused ops has an address;
+ *           blocks that are live at the same time do not overlap
+ *
+ * before   %h = copy %in : f32[8, 64] forward
+ *          %r, %s = loop{n=4, …} : f32[8, 64], f32[4 x 8, 64] forward {
+ *            carry %x = %h : f32[8, 64]
+ *            %y, %z = fused{…} : f32[8, 64], f32[8, 64] forward { … }
+ *            yield %y, %z
+ *          }
+ * after    %in, %h, %x, %y and %r share one block; %z is slice `layer` of %s's
+ *          block; in train.c:
+ *            float *x = (float *)(A + AT_in);
+ *            float *y = (float *)(A + AT_in);
+ *            float *z = (float *)(A + AT_s + layer * 2048);
+ *
+ * These values share a block: a view and its operand; a loop's carry, its
+ * start, its next value and its result; a parameter, its assigned value and, if
+ * it stays gathered, its gathered value; a result and an operand whose live
+ * range ends at the op, where the target allows it (so that gradients are
+ * accumulated in their stack). Every other value gets a block of its own, and
+ * blocks whose live ranges are disjoint may share addresses. A prefetched
+ * `fetch` has one buffer per iteration in flight; the new value of the fetched
+ * tensor is computed in that buffer, from which `store` copies it. Addresses in
+ * host memory, of offloaded tensors, begin where the arena ends. With more than
+ * one stream, tensors that a collective accesses live until the compute stream
+ * has waited for it (memory_streams.c).
+ */
+#include "passes/forward.h"
+#include "passes/memory/memory_place.h"
+
+#include <limits.h>
+#include <string.h>
+
+/* ---- persistent values --------------------------------------------------- */
+
+static void bind(Memory *m, Value *v, Place at)
+{
+    Value *root = value_root(v);
+    m->bound[root->id] = at;
+    m->is_bound[root->id] = true;
+}
+
+/* The address of a parameter's shard that stays gathered: the rank's run in
+ * each full layer. */
+static Place kept_place(const Memory *m, const Type *t)
+{
+    const Mesh *mesh = &m->p->mesh;
+    Place at = {.run = type_flat_run(t, mesh) * dtype_size(t->dtype),
+                .row = type_flat_row(t, mesh) * dtype_size(t->dtype)};
+    for (int a = 0; a < mesh->n; a++)
+        if (t->place.ax[a].kind == AX_FLAT)
+            at.cut |= 1u << a;
+    return at;
+}
+
+/* Makes the block hold all ranks' runs, of which each rank counts its own: as
+ * many bytes as if the runs were not contiguous. */
+static void share_block(const Memory *m, Block *b, const Place *at,
+                        int64_t bytes)
+{
+    int64_t ranks = at->row / at->run;
+    b->shared = at->cut;
+    b->counted = memory_align(m, bytes / ranks);
+    b->bytes = b->counted * ranks;
+}
+
+/* The block of the training step that stores the parameter; -1: none. The first
+ * blocks are those of the parameters. */
+static int forward_block(const Program *p, const Param *pm)
+{
+    const Param *of = forward_param(p, pm);
+    return of ? (int)(of - p->training->param.at) : -1;
+}
+
+static Place place_param(Memory *m, const Param *pm)
+{
+    Place at = {0};
+    MemoryClass class = memory_class_of_param(pm);
+    int64_t bytes = type_local_bytes(&pm->type, &m->p->mesh);
+    if (pm->kept) {
+        at = kept_place(m, &pm->type);
+        bytes = type_layers(&pm->type) * at.row;
+    }
+    at.block = memory_add_block(m, pm->name, class, bytes, 0, m->live.end - 1);
+    m->block.at[at.block].training = forward_block(m->p, pm) + 1;
+    if (pm->shared)
+        share_block(m, &m->block.at[at.block], &at, bytes);
+    if (pm->host) {
+        m->block.at[at.block].host = true;
+        m->block.at[at.block].counted = 0;
+    }
+    return at;
+}
+
+static void place_params(Memory *m)
+{
+    Program *p = m->p;
+    for (int i = 0; i < p->param.n; i++) {
+        Param *pm = &p->param.at[i];
+        Place at = place_param(m, pm);
+        if (pm->value)
+            memory_place_value(m, pm->value, at);
+    }
+    for (Op *op = p->step->first; op; op = op->next) {
+        if (op->kind != OP_assign)
+            continue;
+        Param *pm = &p->param.at[op->attr[0].i];
+        bind(m, op->arg[0], *value_place(pm->value));
+    }
+}
+
+/* ---- loops --------------------------------------------------------------- */
+
+static Place slice_of(const Memory *m, Place at, const Op *loop,
+                      const Value *slice)
+{
+    if (at.nstrides == MAX_LOOP_DEPTH)
+        ir_too_deep(m->p, loop->loc);
+    at.loop[at.nstrides] = loop;
+    at.stride[at.nstrides] = at.row ? at.row * type_layers(&slice->type)
+                                    : memory_local_bytes(m, slice);
+    at.modulo[at.nstrides] = 0;
+    at.nstrides++;
+    return at;
+}
+
+/* An all-reduce that is written to a new block may run in place there: binds
+ * its operand to the block too, if nothing else reads the operand. */
+static void bind_operand(Memory *m, Value *v, Place at)
+{
+    v = value_root(v);
+    const Op *sum = v->def;
+    if (!sum || sum->kind != OP_all_reduce)
+        return;
+    Value *x = value_root(sum->arg[v->index]);
+    bool own = x->def && x->def->region == sum->region && !m->is_bound[x->id] &&
+               (x->def->kind != OP_loop || x->index >= x->def->ncarry);
+    if (own && m->live.last_use[x->id] == m->live.begin[sum->id] &&
+        x->def->kind != OP_all_gather && x->def->phase != PH_INIT &&
+        memory_local_bytes(m, x) == memory_local_bytes(m, v) &&
+        m->t->in_place(m->p, sum, v->index, v->index))
+        bind(m, x, at);
+}
+
+static void place_region(Memory *m, Region *r);
+
+static void place_loop(Memory *m, Op *loop)
+{
+    Region *body = loop->body;
+    int begin = m->live.begin[loop->id];
+    for (int i = 0; i < loop->nargs; i++) {
+        Place at = *value_place(loop->arg[i]);
+        if (i >= loop->ncarry && i < loop->ncarry + loop->nstack)
+            at = slice_of(m, at, loop, body->arg[i]);
+        memory_place_value(m, body->arg[i], at);
+    }
+    for (int i = 0; i < loop->nouts; i++) {
+        Value *result = loop->out[i];
+        if (i < loop->ncarry) {
+            Place at = *value_place(loop->arg[i]);
+            memory_extend(m, at.block, begin, m->live.last_use[result->id]);
+            memory_place_value(m, result, at);
+            if (value_root(body->yield[i]) != body->arg[i])
+                bind(m, body->yield[i], at);
+            continue;
+        }
+        Place at;
+        bool gathered = memory_place_gathered(m, result);
+        bool fresh = !gathered && !m->is_bound[result->id];
+        if (gathered)
+            at = *value_place(result);
+        else if (!fresh)
+            at = m->bound[result->id];
+        else
+            at = memory_whole_block(memory_add_block(
+                m, result->name, m->class[result->id],
+                memory_local_bytes(m, result), begin,
+                m->live.last_use[result->id]));
+        memory_place_value(m, result, at);
+        at = slice_of(m, at, loop, body->yield[i]);
+        bind(m, body->yield[i], at);
+        if (fresh)
+            bind_operand(m, body->yield[i], at);
+    }
+    place_region(m, body);
+}
+
+static void place_region(Memory *m, Region *r)
+{
+    for (Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop) {
+            place_loop(m, op);
+        } else if (op_is_view(op->kind)) {
+            memory_place_value(m, op->out[0],
+                               *value_place(op->arg[0]));
+        } else if (op->kind == OP_all_gather && op->attr[2].i > 0 &&
+                   r->owner) {
+            memory_place_prefetched(m, op);
+        } else if (m->ahead.gather[op->id] == op) {
+            memory_place_slots(m, op->out[0], issue_fetch_slots(&m->ahead, op));
+        } else if (m->ahead.gather[op->id]) {
+            memory_place_feeder(m, op);
+        } else if (op->kind != OP_param) {
+            for (int i = 0; i < op->nouts; i++)
+                memory_place_result(m, op, i);
+        }
+        memory_place_workspace(m, op);
+    }
+}
+
+/* ---- streams ------------------------------------------------------------- */
+
+static void hold_block(Memory *m, int block, Awaited until)
+{
+    if (block < 0)
+        return;
+    int first = until.turns ? m->live.begin[until.turns->id] : until.time;
+    memory_extend(m, block, first, until.time);
+}
+
+static void hold(Memory *m, Value *v, Awaited until)
+{
+    hold_block(m, value_place(v)->block, until);
+}
+
+/* Extends the live range of what another stream reads or writes until compute
+ * has waited for it. */
+static void hold_memory(Op *op, void *context)
+{
+    Memory *m = context;
+    /* The reader of a fetched tensor waits for the fetch. A stored tensor's
+     * memory is free after the store: later copies run on the same stream. */
+    if (op->stream == STREAM_COMPUTE || op->stream == STREAM_HOST)
+        return;
+    Awaited until = memory_awaited(m->p, &m->live, &m->ahead, op);
+    for (int i = 0; i < op->nargs; i++)
+        hold(m, op->arg[i], until);
+    for (int i = 0; i < op->nouts; i++)
+        hold(m, op->out[i], until);
+    hold_block(m, op->workspace, until);
+}
+
+/* ---- the pass ------------------------------------------------------------ */
+
+/* Records which results are in their operand's memory. */
+static void set_in_place(Op *op, void *context)
+{
+    Memory *m = context;
+    for (int i = 0; i < op->nouts; i++) {
+        const Place *at = op->out[i]->place;
+        if (!at || !place_is_operands(m->plan, op, i))
+            continue;
+        Place same = *at;
+        same.in_place = true;
+        memory_place_value(m, op->out[i], same);
+    }
+}
+
+/* Sums up blocks at the peak by class; *shares: counted bytes of blocks that
+ * ranks share, *fixed: of other blocks of the training step. */
+static void count_blocks(MemoryPlan *plan, int64_t *shares, int64_t *fixed)
+{
+    *shares = *fixed = 0;
+    for (int i = 0; i < plan->nblocks; i++) {
+        const Block *b = &plan->block[i];
+        if (b->first <= plan->peak_time && plan->peak_time <= b->last)
+            plan->at_peak[b->class] += b->counted;
+        *(b->shared ? shares : fixed) += b->shared || b->training ? b->counted : 0;
+    }
+}
+
+/* Gives all programs of a training step the same arena: the largest. `own`: the
+ * bytes that the program p needs. */
+static void raise_arena(Program *p, int64_t own)
+{
+    Program *t = p->training ? p->training : p;
+    int64_t most = t->memory && t->memory->own > own ? t->memory->own : own;
+    if (t->memory)
+        memory_set_arena(t->memory, t->memory, most);
+    for (int k = 0; k < PURPOSES; k++)
+        if (t->forward[k] && t->forward[k]->memory)
+            memory_set_arena(t->forward[k]->memory, t->memory, most);
+}
+
+static void sum_up(Memory *m)
+{
+    MemoryPlan *plan = m->plan;
+    const Program *t = m->p->training;
+    int64_t shares, fixed, base = t ? t->memory->resident : 0;
+    plan->block = m->block.at;
+    plan->nblocks = m->block.n;
+    plan->end = m->live.end;
+    plan->alignment = m->t->alignment;
+    plan->lower_bound = arena_lower_bound(plan->block, plan->nblocks,
+                                          plan->end, &plan->peak_time);
+    count_blocks(plan, &shares, &fixed);
+    plan->own = arena_pack(m->p->arena, plan->block, plan->nblocks,
+                           t ? INT_MAX : plan->end, base,
+                           plan->lower_bound - shares - fixed,
+                           &plan->resident);
+    plan->lower_bound += base - fixed;
+    plan->peak = plan->own + shares;
+    m->p->memory = plan;
+    raise_arena(m->p, plan->own);
+}
+
+void pass_memory(Program *p, const TargetInfo *t)
+{
+    Memory m = {.p = p, .t = t, .plan = NEW(p->arena, MemoryPlan)};
+    live_analyse(p, &m.live);
+    m.ahead = issue_ahead(p, t);
+    m.bound = NEW_ARRAY(p->arena, Place, p->nvalues);
+    m.is_bound = NEW_ARRAY(p->arena, bool, p->nvalues);
+    m.class = memory_classes(p);
+    /* At most a block for each value, op and parameter. */
+    m.pinned = NEW_ARRAY(p->arena, bool,
+                         p->nvalues + p->nops + (uint32_t)p->param.n);
+    forward_follow(p);
+    place_params(&m);
+    for (int i = 0; i < m.block.n; i++)
+        m.pinned[i] = true;
+    place_region(&m, p->step);
+    if (t->streams > 1)
+        ir_walk(p->step, hold_memory, &m);
+    memory_hold_leads(p, &m.live, &m.ahead, m.plan, m.block.at, m.block.n);
+    sum_up(&m);
+    ir_walk(p->step, set_in_place, &m);
+    if (t->streams > 1)
+        issue_order(p, &m.ahead);
+}

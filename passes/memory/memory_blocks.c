@@ -1,0 +1,68 @@
+/* memory_blocks.c: adds blocks to a memory plan, and places values and parts of
+ * memory in it. */
+#include "passes/memory/memory_place.h"
+
+int64_t memory_align(const Memory *m, int64_t bytes)
+{
+    int64_t a = m->t->alignment;
+    return (bytes + a - 1) / a * a;
+}
+
+int memory_add_block(Memory *m, const char *name, MemoryClass class,
+                     int64_t bytes, int first, int last)
+{
+    Block b = {.name = name, .class = class, .bytes = memory_align(m, bytes),
+               .first = first, .last = last};
+    b.counted = b.bytes;
+    vec_push(m->p->arena, &m->block, b);
+    return m->block.n - 1;
+}
+
+Place memory_whole_block(int block)
+{
+    return (Place){.block = block};
+}
+
+void memory_extend(Memory *m, int block, int first, int last)
+{
+    Block *b = &m->block.at[block];
+    if (b->first > first)
+        b->first = first;
+    if (b->last < last)
+        b->last = last;
+}
+
+int64_t memory_local_bytes(const Memory *m, const Value *v)
+{
+    return type_local_bytes(&v->type, &m->p->mesh);
+}
+
+void memory_place_value(Memory *m, Value *v, Place at)
+{
+    v->place = arena_copy(m->p->arena, &at, sizeof at);
+}
+
+/* Places the blocks of host memory consecutively, from the arena's end on. */
+static void place_host(MemoryPlan *plan)
+{
+    plan->host = 0;
+    for (int i = 0; i < plan->nblocks; i++) {
+        Block *b = &plan->block[i];
+        if (!b->host)
+            continue;
+        b->offset = plan->extent + plan->host;
+        plan->host += b->bytes;
+    }
+}
+
+void memory_set_arena(MemoryPlan *plan, const MemoryPlan *training, int64_t own)
+{
+    plan->own = own;
+    arena_lay_segments(plan);
+    place_host(plan);
+    plan->host = training->host;
+    for (int i = 0; i < plan->nblocks; i++)
+        if (plan->block[i].training)
+            plan->block[i].offset =
+                training->block[plan->block[i].training - 1].offset;
+}

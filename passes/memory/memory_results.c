@@ -1,0 +1,210 @@
+/* memory_results.c: places the results of an op: over an operand whose live
+ * range ends there, at the destination that a loop or parameter prescribes, in
+ * buffers rotated across iterations, or in a new block (the rules are in
+ * memory.c); and the op's workspace.
+ *
+ * before   %y = exp %x …, the last reader of %x, whose block is 3
+ * after    %y is in block 3
+ */
+#include "passes/memory/memory_place.h"
+
+/* Whether the step reads the constant: then it persists. A constant that only
+ * other constants read is freed before the first step. */
+static bool read_by_step(const Memory *m, const Value *v)
+{
+    for (const Op *op = m->p->step->first; op; op = op->next)
+        for (int i = 0; i < op->nargs; i++)
+            if (value_root(op->arg[i]) == v && op->phase != PH_INIT &&
+                !op_is_view(op->kind))
+                return true;
+    return false;
+}
+
+/* Whether the result may overwrite every operand that is a view of `root`,
+ * which the op may read several times in different shapes. The test of
+ * `operand`, one of them, comes first: most results cannot overwrite it. */
+static bool may_take_over(const Memory *m, const Op *op, int out,
+                          const Value *root, int operand)
+{
+    for (int k = 0; k < op->nargs; k++) {
+        int i = (operand + k) % op->nargs;
+        if (value_root(op->arg[i]) == root && !m->t->in_place(m->p, op, out, i))
+            return false;
+    }
+    return true;
+}
+
+/* The operand whose memory result `out` reuses, or -1. */
+static int reusable_operand(const Memory *m, const Op *op, int out)
+{
+    for (int i = 0; i < op->nargs; i++) {
+        const Value *root = value_root(op->arg[i]);
+        const Place *at = value_place(op->arg[i]);
+        if (!root->def || at->block < 0 || at->nstrides ||
+            m->pinned[at->block] ||
+            m->live.last_use[root->id] != m->live.begin[op->id] ||
+            m->block.at[at->block].last != m->live.begin[op->id] ||
+            m->block.at[at->block].bytes !=
+                memory_align(m, memory_local_bytes(m, op->out[out])))
+            continue;
+        if (may_take_over(m, op, out, root, i))
+            return i;
+    }
+    return -1;
+}
+
+static bool taken(const Op *op, int upto, int block)
+{
+    for (int i = 0; i < upto; i++)
+        if (value_place(op->out[i])->block == block)
+            return true;
+    return false;
+}
+
+bool memory_place_gathered(Memory *m, Value *v)
+{
+    Value *shard = value_gathered_from(m->p, v);
+    if (!shard)
+        return false;
+    Place at = *value_place(shard);
+    at.cut = 0;
+    at.run = 0;
+    memory_place_value(m, v, at);
+    return true;
+}
+
+void memory_place_slots(Memory *m, Value *v, int64_t slots)
+{
+    const Op *loop = v->region->owner;
+    int64_t bytes = memory_align(m, memory_local_bytes(m, v));
+    int b = memory_add_block(m, v->name, m->class[v->id], slots * bytes,
+                             m->live.begin[loop->id],
+                             m->live.finish[loop->id]);
+    Place at = {.block = b, .nstrides = slots > 1, .loop = {loop},
+                .stride = {bytes}, .modulo = {slots}};
+    memory_place_value(m, v, at);
+}
+
+/* Whether v is made for another stream that may still read it while the next
+ * iteration makes its successor. */
+static bool goes_on_elsewhere(const Memory *m, const Value *v)
+{
+    const Op *loop = v->region->owner;
+    if (m->t->streams < 2 || !loop || loop_trips(loop) < 2 ||
+        v->def->stream != STREAM_COMPUTE)
+        return false;
+    for (const Op *op = v->def->next; op; op = op->next)
+        if (m->live.begin[op->id] == m->live.last_use[v->id])
+            return (op->stream == STREAM_DATA || op->kind == OP_store) &&
+                   memory_awaited(m->p, &m->live, &m->ahead, op).turns;
+    return false;
+}
+
+/* Lets the update of a fetched tensor write its result into the buffer of the
+ * fetch, from which `store` copies it. */
+static bool place_over_fetched(Memory *m, const Op *op, int out)
+{
+    Value *v = op->out[out];
+    int time = m->live.begin[op->id];
+    if (!op->region->owner || op->stream != STREAM_COMPUTE ||
+        m->live.last_use[v->id] >= m->live.finish[op->region->owner->id])
+        return false;
+    for (int i = 0; i < op->nargs; i++) {
+        const Value *root = value_root(op->arg[i]);
+        const Place *at = value_place(op->arg[i]);
+        if (!root->def || m->ahead.gather[root->def->id] != root->def ||
+            root->def->kind != OP_fetch ||
+            m->live.last_use[root->id] != time ||
+            memory_local_bytes(m, v) != memory_local_bytes(m, root) ||
+            taken(op, out, at->block) || !may_take_over(m, op, out, root, i))
+            continue;
+        memory_place_value(m, v, *at);
+        return true;
+    }
+    return false;
+}
+
+/* Places the result of a fused einsum: it is a shard from the start, and its
+ * reduce_scatter returns the same memory. */
+static bool place_shard(Memory *m, const Op *op, int i)
+{
+    if (op->kind != OP_einsum_shard)
+        return operand_is_shard(op, i);
+    Value *made = (Value *)value_made_as(op->out[i]);
+    Place at = {0};
+    if (m->is_bound[made->id])
+        at = m->bound[made->id];
+    else
+        at = memory_whole_block(memory_add_block(
+            m, made->name, m->class[made->id], memory_local_bytes(m, made),
+            m->live.begin[op->id], m->live.last_use[made->id]));
+    memory_place_value(m, made, at);
+    memory_place_value(m, op->out[i], at);
+    return true;
+}
+
+void memory_place_result(Memory *m, Op *op, int i)
+{
+    Value *v = op->out[i];
+    if (memory_place_gathered(m, v) || place_shard(m, op, i))
+        return;
+    if (m->is_bound[v->id]) {
+        memory_place_value(m, v, m->bound[v->id]);
+        return;
+    }
+    if (place_over_fetched(m, op, i))
+        return;
+    if (goes_on_elsewhere(m, v)) {
+        memory_place_slots(m, v, 2);
+        return;
+    }
+    int time = m->live.begin[op->id], last = m->live.last_use[v->id];
+    int operand = reusable_operand(m, op, i);
+    if (operand >= 0) {
+        int block = value_place(op->arg[operand])->block;
+        if (!taken(op, i, block)) {
+            memory_extend(m, block, time, last);
+            memory_place_value(m, v, memory_whole_block(block));
+            return;
+        }
+    }
+    bool constant = op->phase == PH_INIT && read_by_step(m, v);
+    bool fixed = constant || op->kind == OP_input || op->kind == OP_scalar;
+    if (constant || op->kind == OP_scalar)
+        last = m->live.end - 1;
+    int b = memory_add_block(m, v->name, m->class[v->id],
+                             memory_local_bytes(m, v), fixed ? 0 : time, last);
+    memory_place_value(m, v, memory_whole_block(b));
+}
+
+void memory_place_prefetched(Memory *m, Op *op)
+{
+    for (int i = 0; i < op->nouts; i++) {
+        Value *v = op->out[i];
+        if (memory_place_gathered(m, v))
+            continue;
+        if (m->is_bound[v->id])
+            memory_place_value(m, v, m->bound[v->id]);
+        else
+            memory_place_slots(m, v, issue_gather_slots(op));
+    }
+}
+
+void memory_place_feeder(Memory *m, const Op *op)
+{
+    int turns = m->ahead.turns[op->id];
+    for (int i = 0; i < op->nouts; i++)
+        memory_place_slots(m, op->out[i], turns > 1 ? turns : 1);
+}
+
+void memory_place_workspace(Memory *m, Op *op)
+{
+    op->workspace = -1;
+    int64_t bytes = m->t->workspace(m->p, op, m->t);
+    if (bytes <= 0)
+        return;
+    const char *name = op->nouts ? op->out[0]->name : op_info(op->kind)->name;
+    int time = m->live.begin[op->id];
+    op->workspace =
+        memory_add_block(m, name, MEM_WORKSPACE, bytes, time, time);
+}

@@ -1,0 +1,88 @@
+/* memory_streams.c: computes when the compute stream has waited for a statement
+ * of another stream.
+ *
+ * A collective on a stream of its own runs while compute continues. If its
+ * memory were reused before the compute stream has waited for it, the next user
+ * would have to wait, and nothing would overlap. So its memory stays reserved
+ * until the compute stream waits for it anyway: until it reads the result, or a
+ * result that the same stream made later. If no such reader comes before the
+ * iteration ends, the memory is reserved for all iterations; operands that
+ * compute makes for the collective (unreduced gradients) then have two buffers,
+ * used in rotation.
+ *
+ *   loop {
+ *     %dw = einsum …                    slot i mod 2
+ *     %dw.2 = reduce_scatter %dw        still runs in iteration i + 1
+ *   }
+ *   %g = fused … %dws                   reads all iterations' results: waits
+ */
+#include "passes/memory/memory_place.h"
+
+typedef struct Behind {
+    const Program *p;
+    const Liveness *live;
+    const Ahead *ahead;
+    const Op *x;
+} Behind;
+
+/* Whether reading v implies that x is complete: v was made on x's stream by x
+ * or later. */
+static bool made_behind(const Behind *b, Value *v)
+{
+    v = value_root(v);
+    const Op *def = v->def;
+    if (!def) {
+        const Op *loop = v->region->owner;
+        return loop->kind == OP_loop && made_behind(b, loop->arg[v->index]);
+    }
+    if (def->kind == OP_loop)
+        return made_behind(b, def->body->yield[v->index]) ||
+               (v->index < def->ncarry && made_behind(b, def->arg[v->index]));
+    /* A hoisted op was issued in an earlier iteration, or before x. */
+    bool early = (b->ahead->gather[def->id] &&
+                  b->ahead->turns[def->id] > 0) ||
+                 (b->ahead->leads[def->id] && def != b->x);
+    return def->stream == b->x->stream && !early &&
+           b->live->begin[def->id] >= b->live->begin[b->x->id];
+}
+
+static int first_reader(const Behind *b, const Op *from)
+{
+    for (const Op *op = from; op; op = op->next) {
+        if (op->kind == OP_loop) {
+            int time = first_reader(b, op->body->first);
+            if (time >= 0)
+                return time;
+            continue;
+        }
+        if (op->stream != STREAM_COMPUTE || op_is_view(op->kind) ||
+            op->kind == OP_assign || op->kind == OP_output)
+            continue;
+        for (int i = 0; i < op->nargs; i++)
+            if (made_behind(b, op->arg[i]))
+                return b->live->begin[op->id];
+    }
+    return -1;
+}
+
+Awaited memory_awaited(const Program *p, const Liveness *live,
+                       const Ahead *ahead, const Op *x)
+{
+    Behind b = {.p = p, .live = live, .ahead = ahead, .x = x};
+    Awaited a = {.time = live->end - 1};
+    if (ahead->gather[x->id] && ahead->turns[x->id] > 0) {
+        a.turns = x->region->owner; /* the last iterations issue none */
+        a.time = live->finish[a.turns->id];
+        return a;
+    }
+    for (const Op *op = x; op; op = op->region->owner) {
+        int time = first_reader(&b, op->next);
+        if (time >= 0) {
+            a.time = time;
+            return a;
+        }
+        if (op->region->owner)
+            a.turns = op->region->owner;
+    }
+    return a;
+}

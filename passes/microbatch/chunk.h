@@ -1,0 +1,33 @@
+/* chunk.h: declarations that the files of the pass chunk share.
+ *
+ *   chunk.c        finds the head and chooses the number of chunks
+ *   chunk_split.c  decides which ops run chunk by chunk
+ *   chunk_share.c  removes recomputation between the head and its gradient
+ */
+#ifndef PARC_PASSES_MICROBATCH_CHUNK_H
+#define PARC_PASSES_MICROBATCH_CHUNK_H
+
+#include "ir/rules.h"
+#include "passes/microbatch/turns.h"
+
+typedef struct Chunk {
+    Turns t;         /* chunk_split fills `inside`, `total` and `gather` */
+    Op *head;        /* the contraction that makes the logits */
+    int operand;     /* index of the head's operand that has the tokens */
+    int dim;         /* the dim of the logits that chunks split */
+    Split *split;    /* by op id: how an op in the loop is split */
+    uint32_t nsplit; /* length of `split` */
+    Value **original; /* by value id: the forward value that it recomputes
+                       * (chunk_share) */
+} Chunk;
+
+/* Lets the head's gradients read forward values instead of values that the
+ * backward pass re-gathers or recomputes: in the loop both are live anyway. */
+void chunk_share(Chunk *c);
+
+/* Splits over the loop axis: the head, the ops that depend on its logits up to
+ * sums over tokens and further contractions, and cheap ops that only these
+ * read. False after a user error. */
+bool chunk_split(Chunk *c);
+
+#endif

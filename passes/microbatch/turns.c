@@ -1,0 +1,223 @@
+/* turns.c: turns a loop axis of the mesh into a loop; see turns.h.
+ *
+ * requires: Turns.inside, Turns.total and Turns.gather are filled in; the
+ *           operands of totals are computed inside; no op inside depends on a
+ *           result of the loop
+ * ensures:  ops that were inside are in the body of a loop, forward ops before
+ *           backward ops; inputs and `base` values (where a part begins) that
+ *           differ between iterations are stacked operands; sums over the
+ *           iterations are carries in f32
+ */
+#include <string.h>
+
+#include "base/bug.h"
+#include "passes/microbatch/turns.h"
+
+/* Operands of the loop by kind, and the body's arguments for them. */
+typedef struct Entries {
+    ValueVec start, stack, free;
+    ValueMap inner;
+} Entries;
+
+static bool is_inside(const Turns *t, const Op *op)
+{
+    return op && op->id < t->nops && t->inside[op->id];
+}
+
+static bool has(const ValueVec *list, const Value *v)
+{
+    for (int i = 0; i < list->n; i++)
+        if (list->at[i] == v)
+            return true;
+    return false;
+}
+
+/* ---- operands ------------------------------------------------------------ */
+
+static bool is_stack(const Turns *t, const Value *v)
+{
+    bool outside = v->def && (v->def->kind == OP_input ||
+                              v->def->kind == OP_base);
+    return v->type.place.ax[t->axis].kind != AX_R ||
+           (outside && v->type.nstack > 0);
+}
+
+static void find_entries(Turns *t, Entries *e)
+{
+    for (const Op *op = t->r->first; op; op = op->next)
+        for (int i = 0; is_inside(t, op) && i < op->nargs; i++) {
+            Value *v = op->arg[i];
+            if (is_inside(t, v->def) || has(&e->stack, v) || has(&e->free, v))
+                continue;
+            if (is_stack(t, v))
+                vec_push(t->p->arena, &e->stack, v);
+            else
+                vec_push(t->p->arena, &e->free, v);
+        }
+}
+
+/* Turns a local slice of a value that is the same in all iterations into a
+ * stack of the slices: the loop axis is minor in its dim, and the parts are
+ * contiguous. */
+static void fold(const Turns *t, Value *v)
+{
+    Op *op = v->def;
+    op->kind = OP_fold;
+    op->attr[0].i = v->type.place.ax[t->axis].dim;
+    op->attr[1].i = t->n;
+    v->type = turns_stack(t, v->type);
+    v->why[t->axis] = (Why){0};
+}
+
+/* Turns an all-gather of what the iterations yield into an unfold of the stack
+ * that the loop returns. */
+static void unfold(Op *gather, int dim, Value *stack)
+{
+    gather->kind = OP_unfold;
+    gather->attr[0].i = dim;
+    gather->arg[0] = stack;
+}
+
+/* Inputs and bases are stored by iteration: the loop axis is major in dim 0. */
+static void stack_entry(Turns *t, Value *v)
+{
+    if (v->type.place.ax[t->axis].kind == AX_R)
+        return; /* stacked by another loop */
+    if (v->def && turns_over(v->def, t->axis)) {
+        fold(t, v);
+        return;
+    }
+    if (!v->def || (v->def->kind != OP_input && v->def->kind != OP_base))
+        bug("loop axis: %%%s differs between iterations", v->name);
+    v->type = turns_stack(t, v->type);
+    v->why[t->axis] = (Why){0};
+    if (v->def->kind == OP_input)
+        t->p->input.at[op_attr(v->def, "input").i].type = v->type;
+}
+
+static DType sum_type(const Value *v)
+{
+    return dtype_is_float(v->type.dtype) ? DT_F32 : v->type.dtype;
+}
+
+static void make_starts(Turns *t, Entries *e, Op *at)
+{
+    Build b = {.p = t->p, .region = t->r, .before = at, .phase = PH_FORWARD,
+               .path = ""};
+    for (int i = 0; i < t->total.n; i++) {
+        const Op *total = t->total.at[i];
+        Type type = turns_part(t, total->arg[0]->type);
+        type.dtype = sum_type(total->arg[0]);
+        b.loc = total->loc;
+        Value *zero = turns_zero(&b, &type, total->out[0]->name);
+        memcpy(zero->why, total->arg[0]->why, sizeof zero->why);
+        zero->why[t->axis] = (Why){0};
+        vec_push(t->p->arena, &e->start, zero);
+    }
+}
+
+static Op *open_loop(Turns *t, Entries *e, Op *at)
+{
+    int n = e->start.n + e->stack.n + e->free.n, k = 0;
+    Value **arg = NEW_ARRAY(t->p->arena, Value *, n);
+    const ValueVec *lists[] = {&e->start, &e->stack, &e->free};
+    for (int l = 0; l < 3; l++)
+        for (int i = 0; i < lists[l]->n; i++)
+            arg[k++] = lists[l]->at[i];
+    Build b = {.p = t->p, .region = t->r, .before = at, .phase = PH_FORWARD,
+               .loc = t->loc, .path = t->path};
+    Attr attr[MAX_ATTRS] = {{.i = t->n}, {.i = 0}};
+    Op *loop = ir_open(&b, OP_loop, n, arg, e->start.n, e->stack.n, attr);
+    for (int i = e->start.n; i < n; i++)
+        value_map_set(t->p, &e->inner, arg[i], loop->body->arg[i]);
+    return loop;
+}
+
+/* ---- the body ------------------------------------------------------------ */
+
+static void move_op(Turns *t, const Entries *e, Op *op, Region *body)
+{
+    for (int i = 0; i < op->nargs; i++) {
+        Value *inner = value_map_get(&e->inner, op->arg[i]);
+        if (inner)
+            op->arg[i] = inner;
+    }
+    turns_strip(t, op);
+    ir_move(op, body, NULL);
+}
+
+/* Moves ops into the body by phase: an iteration runs forward, then backward. A
+ * constant that differs between iterations becomes a forward op. */
+static void fill_body(Turns *t, const Entries *e, Region *body)
+{
+    for (Op *op = t->r->first; op; op = op->next) {
+        if (!is_inside(t, op))
+            continue;
+        if (op->phase == PH_INIT)
+            op->phase = PH_FORWARD;
+        for (int i = 0; i < op->nargs; i++)
+            if (is_inside(t, op->arg[i]->def) &&
+                op->arg[i]->def->phase > op->phase)
+                op->phase = op->arg[i]->def->phase;
+    }
+    for (Phase phase = PH_FORWARD; phase <= PH_OPTIMIZER; phase++)
+        for (Op *op = t->r->first, *next; op; op = next) {
+            next = op->next;
+            if (is_inside(t, op) && op->phase == phase)
+                move_op(t, e, op, body);
+        }
+}
+
+/* Reduces a total's all-reduce to the other axes: the loop has summed over its
+ * own. */
+static void finish_total(Turns *t, Op *total, Value *sum)
+{
+    Build b = {.p = t->p, .region = t->r, .before = total,
+               .phase = total->phase, .loc = total->loc, .path = total->path};
+    Attr *axes = &total->attr[op_attr_index(OP_all_reduce, "axes")];
+    const Value *old = total->out[0];
+    sum = ir_cast(&b, sum, old->type.dtype);
+    axes->i &= ~((int64_t)1 << t->axis);
+    if (axes->i) {
+        total->arg[0] = sum;
+        return;
+    }
+    ir_replace_uses(t->r, total->out[0], sum);
+    ir_remove(total);
+    sum->name = old->name;
+    memcpy(sum->why, old->why, sizeof sum->why);
+}
+
+void turns_make_loop(Turns *t)
+{
+    Program *p = t->p;
+    Entries e = {.inner = {0}};
+    find_entries(t, &e);
+    Op *at = turns_place(t);
+    make_starts(t, &e, at);
+    for (int i = 0; i < e.stack.n; i++)
+        stack_entry(t, e.stack.at[i]);
+    Op *loop = open_loop(t, &e, at);
+    Region *body = loop->body;
+    int n = t->total.n, all = n + t->gather.n;
+    int *dim = NEW_ARRAY(p->arena, int, all);
+    for (int i = n; i < all; i++)
+        dim[i] = t->gather.at[i - n]->arg[0]->type.place.ax[t->axis].dim;
+    fill_body(t, &e, body);
+    Value **yield = NEW_ARRAY(p->arena, Value *, all + 1);
+    for (int i = 0; i < n; i++) {
+        Value *x = t->total.at[i]->arg[0];
+        bool alone = true;
+        for (int k = 0; k < n; k++)
+            alone &= k == i || t->total.at[k]->arg[0] != x;
+        yield[i] = turns_add(p, body, body->arg[i], x, alone);
+    }
+    for (int i = n; i < all; i++)
+        yield[i] = t->gather.at[i - n]->arg[0];
+    ir_yield(p, body, all, yield);
+    ir_close(p, loop);
+    for (int i = 0; i < n; i++)
+        finish_total(t, t->total.at[i], loop->out[i]);
+    for (int i = n; i < all; i++)
+        unfold(t->gather.at[i - n], dim[i], loop->out[i]);
+}

@@ -1,0 +1,136 @@
+/* turns_order.c: decides which ops run in the loop that replaces a loop axis
+ * (turns.h), before it and after it. */
+#include "passes/microbatch/turns.h"
+
+bool turns_over(const Op *op, int axis)
+{
+    return op_is_conversion(op->kind) && (op->attr[0].i >> axis & 1);
+}
+
+bool turns_differs(const Value *v, int axis)
+{
+    return v->type.place.ax[axis].kind != AX_R;
+}
+
+bool turns_touch(const Op *op, int axis)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (turns_differs(op->arg[i], axis))
+            return true;
+    for (int i = 0; i < op->nouts; i++)
+        if (turns_differs(op->out[i], axis))
+            return true;
+    for (Op *o = op->body ? op->body->first : NULL; o; o = o->next)
+        if (turns_touch(o, axis))
+            return true;
+    return false;
+}
+
+bool turns_reads_any(const Op *op, const bool *values)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (values[op->arg[i]->id])
+            return true;
+    return false;
+}
+
+void turns_mark_users(const Region *r, const Value *v, bool *depends)
+{
+    depends[v->id] = true;
+    for (const Op *op = v->def ? v->def->next : r->first; op; op = op->next)
+        if (turns_reads_any(op, depends))
+            for (int i = 0; i < op->nouts; i++)
+                depends[op->out[i]->id] = true;
+}
+
+/* ---- cheap producers ----------------------------------------------------- */
+
+static bool gathers_unit(const Op *op)
+{
+    if (op->kind != OP_all_gather)
+        return false;
+    const char *unit = op_attr(op, "unit").s;
+    return unit && *unit;
+}
+
+static bool may_sink(const Op *op)
+{
+    if (op->phase == PH_INIT || op->body || op->nouts == 0)
+        return false;
+    return gathers_unit(op) || op_info(op->kind)->cheap;
+}
+
+static bool is_inside(const Turns *t, const Op *op)
+{
+    return op->id < t->nops && t->inside[op->id];
+}
+
+/* Whether op's results are read, and only by ops of the loop. */
+static bool serves_loop(const Turns *t, const Op *op)
+{
+    bool read = false;
+    for (int o = 0; o < op->nouts; o++) {
+        for (int i = 0; i < t->r->nyields; i++)
+            if (t->r->yield[i] == op->out[o])
+                return false;
+        for (const Op *user = op->next; user; user = user->next)
+            for (int i = 0; i < user->nargs; i++) {
+                if (user->arg[i] != op->out[o])
+                    continue;
+                if (!is_inside(t, user))
+                    return false;
+                read = true;
+            }
+    }
+    return read;
+}
+
+void turns_sink(Turns *t)
+{
+    for (Op *op = t->r->last; op; op = op->prev)
+        if (op->id < t->nops && !t->inside[op->id] && may_sink(op) &&
+            serves_loop(t, op))
+            t->inside[op->id] = true;
+}
+
+/* ---- position of the loop ------------------------------------------------ */
+
+/* Moves the producers of op's operands before `at`, in order. Their phase
+ * becomes the loop's if it was later. */
+static void move_needed(Turns *t, Op *op, Op *at, const bool *early,
+                        bool *seen)
+{
+    for (int i = 0; i < op->nargs; i++) {
+        Op *def = op->arg[i]->def;
+        if (!def || is_inside(t, def) || seen[def->id])
+            continue;
+        seen[def->id] = true;
+        move_needed(t, def, at, early, seen);
+        if (def->phase > PH_FORWARD)
+            def->phase = PH_FORWARD;
+        if (!early[def->id])
+            ir_move(def, t->r, at);
+    }
+}
+
+Op *turns_place(Turns *t)
+{
+    bool *depends = NEW_ARRAY(t->p->arena, bool, t->p->nvalues);
+    bool *early = NEW_ARRAY(t->p->arena, bool, t->p->nops);
+    bool *seen = NEW_ARRAY(t->p->arena, bool, t->p->nops);
+    for (int i = 0; i < t->total.n; i++)
+        turns_mark_users(t->r, t->total.at[i]->out[0], depends);
+    for (int i = 0; i < t->gather.n; i++)
+        turns_mark_users(t->r, t->gather.at[i]->out[0], depends);
+    Op *at = t->r->first;
+    while (at && (is_inside(t, at) || at->nouts == 0 ||
+                  !depends[at->out[0]->id])) {
+        if (!is_inside(t, at))
+            early[at->id] = true;
+        at = at->next;
+    }
+    for (Op *op = t->r->first; op; op = op->next)
+        if (is_inside(t, op))
+            move_needed(t, op, at, early, seen);
+    return at;
+}

@@ -1,0 +1,58 @@
+/* turns_type.c: computes types without the loop axis (turns.h): those of one
+ * iteration's part, and of a stack of the parts of all iterations. */
+#include <string.h>
+
+#include "passes/microbatch/turns.h"
+
+Type turns_part(const Turns *t, Type whole)
+{
+    AxisPlace *at = &whole.place.ax[t->axis];
+    if (at->kind == AX_S)
+        whole.dim[at->dim] /= t->n;
+    *at = (AxisPlace){0};
+    type_normalize(&whole, &t->p->mesh);
+    return whole;
+}
+
+Type turns_stack(const Turns *t, Type whole)
+{
+    Type part = turns_part(t, whole);
+    if (part.nstack == MAX_STACK)
+        ir_too_deep(t->p, t->p->train.loc);
+    memmove(part.stack + 1, part.stack,
+            sizeof *part.stack * (size_t)part.nstack);
+    part.stack[0] = t->n;
+    part.nstack++;
+    return part;
+}
+
+/* Updates attributes that repeat the size of the result. */
+static void fit_attributes(Op *op)
+{
+    const Type *out = op->nouts ? &op->out[0]->type : NULL;
+    if (op->kind == OP_full || op->kind == OP_zeros ||
+        op->kind == OP_reshape || op->kind == OP_broadcast || op->kind == OP_random) {
+        AttrList *dims = &op->attr[op_attr_index(op->kind, "dims")].l;
+        for (int d = 0; d < dims->n; d++)
+            dims->v[d] = out->dim[d];
+    }
+    if (op->kind == OP_iota)
+        op->attr[op_attr_index(op->kind, "n")].i = out->dim[0];
+}
+
+static void strip_value(const Turns *t, Value *v)
+{
+    v->type = turns_part(t, v->type);
+    v->why[t->axis] = (Why){0};
+}
+
+void turns_strip(const Turns *t, Op *op)
+{
+    for (int i = 0; i < op->nouts; i++)
+        strip_value(t, op->out[i]);
+    fit_attributes(op);
+    for (int i = 0; op->body && i < op->body->nargs; i++)
+        strip_value(t, op->body->arg[i]);
+    for (Op *o = op->body ? op->body->first : NULL; o; o = o->next)
+        turns_strip(t, o);
+}

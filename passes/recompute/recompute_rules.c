@@ -1,0 +1,141 @@
+/* recompute_rules.c: decides which values the backward pass has at no cost, and
+ * which ops it may recompute.
+ *
+ * Outside of checkpointed modules only cheap ops and all-gathers over tensor
+ * axes (mesh axes that `parallelize` names) may be recomputed. A *stretch* of
+ * checkpointed modules (ir/plan/checkpoint.h) may be recomputed completely,
+ * except for results that the plan keeps. Values that leave the stretch are
+ * inputs of the next one and are saved like its own inputs: else a chain of
+ * checkpoints would be one long stretch, recomputed all together. A value that
+ * leaves the stretch may be recomputed only if cheap ops alone compute it from
+ * the stretch's inputs.
+ */
+#include "ir/plan/checkpoint.h"
+#include "ir/units.h"
+#include "passes/recompute/recompute.h"
+
+bool recompute_is_unit_gather(const Op *op)
+{
+    if (op->kind != OP_all_gather)
+        return false;
+    const char *unit = op_attr(op, "unit").s;
+    return unit != NULL && unit[0] != '\0';
+}
+
+bool recompute_is_way_back(const Pair *r, const Op *op)
+{
+    return r->outer != NULL || op->phase == PH_BACKWARD ||
+           op->phase == PH_OPTIMIZER;
+}
+
+bool recompute_available(const Pair *r, const Value *v)
+{
+    if (r->outer != NULL && v->def == NULL)
+        return v->index >= r->forward->ncarry;
+    if (v->def == NULL)
+        return true;
+    Value *back = value_map_get(&r->back, v);
+    if (back != NULL && back->def != NULL)
+        return true;
+    if (r->outer != NULL)
+        return false;
+    return v->def->phase == PH_INIT || v->def->kind == OP_param ||
+           v->def->kind == OP_input || v->def->kind == OP_base ||
+           v->def->kind == OP_scalar || v->def->kind == OP_split_key;
+}
+
+/* ---- stretches ---- */
+
+static int stretch_of(const Pair *r, const Op *op)
+{
+    return op->id < r->nops ? r->stretch[op->id] : 0;
+}
+
+void recompute_find_stretches(Pair *r)
+{
+    const Program *p = r->p;
+    const char *loop = r->outer != NULL ? r->forward->path : NULL;
+
+    r->nops = p->nops;
+    r->stretch = NEW_ARRAY(p->arena, int, p->nops);
+    r->easy = NEW_ARRAY(p->arena, Answer, p->nvalues);
+    for (const Op *op = r->from->first; op != NULL; op = op->next)
+        if (op->phase == PH_FORWARD)
+            r->stretch[op->id] = checkpoint_stretch(p, op->path, loop);
+}
+
+/* Whether the forward pass reads v outside of its stretch. */
+static bool leaves(const Pair *r, const Value *v, int stretch)
+{
+    int n;
+    Op *const *reader = uses_readers(r->uses, v, &n);
+
+    for (int k = 0; k < n; k++)
+        if (reader[k]->phase == PH_FORWARD &&
+            stretch_of(r, reader[k]) != stretch)
+            return true;
+    for (int i = 0; r->outer != NULL && i < r->forward->ncarry; i++)
+        if (r->from->yield[i] == v)
+            return true;
+    return false;
+}
+
+static bool moves_over_tensor_axes(const Pair *r, const Op *op)
+{
+    uint32_t axes = (uint32_t)op_attr(op, "axes").i;
+    return (axes & ~r->p->plan.tensor_axes) == 0;
+}
+
+static bool is_cheap(const Pair *r, const Op *op)
+{
+    if (op->kind == OP_all_gather)
+        return !recompute_is_unit_gather(op) && moves_over_tensor_axes(r, op);
+    return op_info(op->kind)->cheap && op->nouts == 1;
+}
+
+/* Whether only cheap ops compute v from the stretch's inputs. */
+static bool is_easy(const Pair *r, const Value *v, int stretch)
+{
+    const Op *op = v->def;
+
+    if (op == NULL || stretch_of(r, op) != stretch || v->id >= r->nvalues)
+        return true;
+    if (r->easy[v->id] == UNKNOWN) {
+        bool easy = is_cheap(r, op);
+        for (int i = 0; i < op->nargs && easy; i++)
+            easy = is_easy(r, op->arg[i], stretch);
+        r->easy[v->id] = easy ? YES : NO;
+    }
+    return r->easy[v->id] == YES;
+}
+
+/* Whether a stretch reads the result of a unit's gather: then the backward pass
+ * may gather it too, unless the plan says that it stays gathered. */
+static bool serves_stretch(const Pair *r, const Value *v)
+{
+    if (unit_stays_gathered(r->p, op_attr(v->def, "unit").s))
+        return false;
+    int n;
+    Op *const *reader = uses_readers(r->uses, v, &n);
+    for (int k = 0; k < n; k++)
+        if (stretch_of(r, reader[k]) != 0)
+            return true;
+    return false;
+}
+
+bool recompute_clonable(const Pair *r, const Value *v)
+{
+    const Op *op = v->def;
+
+    if (op == NULL || op_info(op->kind)->effect)
+        return false;
+    if (recompute_is_unit_gather(op))
+        return !r->plain && serves_stretch(r, v);
+    int stretch = r->plain ? 0 : stretch_of(r, op);
+    if (stretch != 0)
+        return !checkpoint_keeps(r->p, op) &&
+               (!leaves(r, v, stretch) || is_easy(r, v, stretch));
+    /* A reduction reads a row to compute one number, which is saved. */
+    bool reduces = op->kind == OP_sum || op->kind == OP_max;
+    return op->body == NULL && is_cheap(r, op) && !reduces;
+}

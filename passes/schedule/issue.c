@@ -1,0 +1,245 @@
+/* issue.c: finds the ops that are issued earlier than in the program.
+ *
+ * The order of issue is that of the program, except for prefetched gathers: a gather with
+ * prefetch distance p is issued where the unit p before its own begins, counted
+ * over all iterations of its loop. That may be an earlier iteration, or before
+ * the loop. Ops that make the gather's operands (casts of shards) are issued
+ * with it.
+ *
+ * before   %h.7 = loop{n=32, …} { …
+ *            %w.2 = fused{name="w_cast"} %w … { … }
+ *            %w.3 = all_gather{axes={dp}, unit="layers.*", prefetch=1} %w.2 …
+ *            %y = einsum{…} %x, %w.3 …
+ * after    before the loop          w_cast and all_gather of iteration 0
+ *          in iteration i, in order w_cast and all_gather of iteration i + 1,
+ *                                   if it exists; einsum of iteration i
+ *
+ * A fetch from host memory is numbered like the unit that it serves, with a
+ * prefetch distance larger by one, so that it is issued one unit before the
+ * gather. A fetch that no gather reads is issued at the beginning of the
+ * iteration before its own.
+ *
+ * Outside of loops `storage` has placed each gather after that of the unit
+ * `prefetch` units earlier, but not across a loop, and reductions after the
+ * last gradient. issue_lead.c hoists gathers across loops, issue_order.c applies
+ * what both find.
+ */
+#include "passes/schedule/issue.h"
+
+#include "ir/analysis/uses.h"
+
+#include <string.h>
+
+/* ---- ops without a statement --------------------------------------------- */
+
+bool issue_is_silent(const Op *op)
+{
+    switch ((int)op->kind) {
+    case OP_param:
+    case OP_input:
+    case OP_scalar:
+    case OP_output:
+    case OP_assign:
+        return true;
+    case OP_copy:
+        return value_in_place(op->out[0]);
+    }
+    return op_is_view(op->kind) || op_is_schedule(op->kind);
+}
+
+/* ---- prefetched gathers -------------------------------------------------- */
+
+/* The ops that are issued with a gather: producers of its operands. */
+typedef struct Feeders {
+    const Region *body;
+    const Ahead *ahead;
+    const Op *gather;
+    VEC(const Op *) op;
+    Arena *arena;
+    const Uses *uses;
+} Feeders;
+
+static bool is_feeder(const Feeders *f, const Op *op)
+{
+    for (int i = 0; i < f->op.n; i++)
+        if (f->op.at[i] == op)
+            return true;
+    return op == f->gather;
+}
+
+/* Whether v, or what it is computed from, is available before its iteration
+ * begins: slices of stacks, loop invariants and ops on them. Collects the
+ * ops. */
+static bool find_feeders(Feeders *f, Value *v)
+{
+    v = value_root(v);
+    Op *def = v->def;
+    if (!def)
+        return v->index >= f->body->owner->ncarry;
+    if (is_feeder(f, def) || f->ahead->gather[def->id] == def)
+        return true; /* a fetch is prefetched further on its own */
+    if (def->kind == OP_param || def->phase == PH_INIT)
+        return true;
+    if (op_is_collective(def->kind) || def->kind == OP_loop ||
+        def->kind == OP_fetch)
+        return false;
+    vec_push(f->arena, &f->op, def);
+    for (int i = 0; i < def->nargs; i++)
+        if (!find_feeders(f, def->arg[i]))
+            return false;
+    return true;
+}
+
+/* Whether only producers, and the gather, read v, or a view of it. */
+static bool feeds_only(const Feeders *f, const Value *v)
+{
+    int n, reads = 0;
+    Op *const *reader = uses_readers(f->uses, v, &n);
+    for (int k = 0; k < n; k++) {
+        for (int i = 0; i < reader[k]->nargs; i++)
+            reads += reader[k]->arg[i] == v;
+        if (op_is_view(reader[k]->kind) ? !feeds_only(f, reader[k]->out[0])
+                                          : !is_feeder(f, reader[k]))
+            return false;
+    }
+    return reads == f->uses->count[v->id]; /* else the region yields it */
+}
+
+/* Whether no other op reads the results of the producers. */
+static bool feed_nothing_else(const Feeders *f)
+{
+    for (int k = 0; k < f->op.n; k++)
+        for (int i = 0; i < f->op.at[k]->nouts; i++)
+            if (!feeds_only(f, f->op.at[k]->out[i]))
+                return false;
+    return true;
+}
+
+int64_t issue_prefetch(const Op *op)
+{
+    return op->attr[op->kind == OP_fetch ? 0 : 2].i;
+}
+
+/* The gather that a fetch is numbered like. */
+static const Op *unit_of(const Op *op)
+{
+    return op->kind == OP_fetch ? fetch_gather(op) : op;
+}
+
+int issue_unit_number(const Op *gather, int *units)
+{
+    int number = 0;
+    *units = 0;
+    for (const Op *op = gather->region->first; op; op = op->next) {
+        if (op == gather)
+            number = *units;
+        *units += op_is_unit_gather(op);
+    }
+    return number;
+}
+
+int issue_unit(const Op *op, int *distance)
+{
+    const Op *unit = unit_of(op);
+    *distance = (int)issue_prefetch(op);
+    if (!unit)
+        return -1;
+    int units, number = issue_unit_number(unit, &units);
+    int at = number - (int)issue_prefetch(op);
+    *distance = 0;
+    for (; at < 0; at += units)
+        ++*distance;
+    return at;
+}
+
+static void look_at_fetches(const Region *r, Ahead *ahead)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind != OP_fetch || !r->owner || issue_prefetch(op) <= 0)
+            continue;
+        ahead->gather[op->id] = op;
+        issue_unit(op, &ahead->turns[op->id]);
+    }
+}
+
+/* Enters a gather and the producers of its operands: as prefetched within its
+ * loop if it has a prefetch distance, else as a candidate for hoisting across
+ * loops. */
+static void look_at_gather(Arena *a, const Uses *uses, const Op *gather,
+                           Ahead *ahead)
+{
+    bool turns = gather->region->owner && issue_prefetch(gather) > 0;
+    Feeders f = {.body = gather->region, .ahead = ahead, .gather = gather,
+                 .arena = a, .uses = uses};
+    for (int i = 0; i < gather->nargs; i++)
+        if (!find_feeders(&f, gather->arg[i]))
+            return;
+    if (!feed_nothing_else(&f))
+        return;
+    vec_push(a, &f.op, gather);
+    for (int i = 0; i < f.op.n; i++) {
+        uint32_t op = f.op.at[i]->id;
+        *(turns ? &ahead->gather[op] : &ahead->leads[op]) = gather;
+        if (turns)
+            issue_unit(gather, &ahead->turns[op]);
+    }
+}
+
+static void look_at_region(Arena *a, const Uses *uses, const Region *r,
+                           Ahead *ahead)
+{
+    look_at_fetches(r, ahead);
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->kind == OP_loop)
+            look_at_region(a, uses, op->body, ahead);
+        if (op_is_unit_gather(op))
+            look_at_gather(a, uses, op, ahead);
+    }
+}
+
+Ahead issue_ahead(const Program *p, const TargetInfo *t)
+{
+    Ahead ahead = {.gather = NEW_ARRAY(p->arena, const Op *, p->nops),
+                   .turns = NEW_ARRAY(p->arena, int, p->nops),
+                   .leads = NEW_ARRAY(p->arena, const Op *, p->nops)};
+    if (t->streams < 2)
+        return ahead;
+    Uses uses = uses_find(p);
+    look_at_region(p->arena, &uses, p->step, &ahead);
+    issue_find_leads(p, t, &ahead);
+    return ahead;
+}
+
+int64_t issue_fetch_slots(const Ahead *ahead, const Op *fetch)
+{
+    int64_t least = ahead->turns[fetch->id];
+    for (const Op *op = fetch->next; op; op = op->next)
+        for (int i = 0; i < op->nargs; i++)
+            if (value_root(op->arg[i]) == fetch->out[0] &&
+                !op_is_view(op->kind) && ahead->turns[op->id] < least)
+                least = ahead->turns[op->id];
+    int64_t slots = ahead->turns[fetch->id] - least + 1;
+    int64_t turns = loop_trips(fetch->region->owner);
+    return slots < turns ? slots : turns;
+}
+
+static bool reads_result(const Op *op, const Op *of)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (value_root(op->arg[i])->def == of)
+            return true;
+    return false;
+}
+
+int64_t issue_gather_slots(const Op *gather)
+{
+    int64_t ahead = gather->attr[2].i, units = 0, during = 0, seen = 0;
+    for (const Op *op = gather->region->first; op; op = op->next)
+        units += op_is_unit_gather(op);
+    for (const Op *op = gather->next; op; op = op->next) {
+        if (reads_result(op, gather))
+            during = seen;
+        seen += op_is_unit_gather(op);
+    }
+    return (ahead + during + units) / units;
+}

@@ -1,0 +1,96 @@
+/* issue.h: the order of issue of a step's statements.
+ *
+ * A stream runs its statements one after another; different streams run
+ * concurrently, except where events order them (sync.h). The order of issue is
+ * that of the ops, except for those that are marked done, which ops `start`
+ * issue (issue_order.c).
+ */
+#ifndef PARC_PASSES_SCHEDULE_ISSUE_H
+#define PARC_PASSES_SCHEDULE_ISSUE_H
+
+#include "ir/analysis/alias.h"
+#include "passes/pass.h"
+
+/* Where a gather is hoisted to. */
+typedef enum IssueKind {
+    ISSUE_HERE,  /* in the current iteration */
+    ISSUE_FIRST, /* before its loop: for iteration `turns` */
+} IssueKind;
+
+/* ---- issue.c ------------------------------------------------------------- */
+
+/* A gather that is hoisted across loops: one outside of loops, or that of a
+ * loop's first iterations. It is issued before another op of the region; if
+ * that op is a loop, in one of its last iterations. */
+typedef struct Lead {
+    const Op *gather;
+    IssueKind kind;    /* ISSUE_FIRST for a loop's first iterations; else
+                        * ISSUE_HERE */
+    int turns;         /* ISSUE_FIRST: the iteration that it gathers for */
+    const Op *at;      /* the op before or in which it is issued; NULL: not
+                        * hoisted */
+    int left;          /* if `at` is a loop: remaining iterations when it is
+                        * issued */
+    int unit;          /* if `at` is a loop: the unit of the iteration where it
+                        * is issued; -1: at the iteration's start */
+} Lead;
+
+/* The ops that are issued earlier than in the program: within their loop, or
+ * across loops. */
+typedef struct Ahead {
+    const Op **gather; /* by op id: the gather that it is issued with (itself;
+                        * a fetch; an op that makes the gather's operands);
+                        * NULL: it is not hoisted within its loop */
+    int *turns;        /* by op id: prefetch distance in iterations */
+    VEC(Lead) lead;    /* in the order in which their results are needed */
+    const Op **leads;  /* by op id, outside of loops: the gather hoisted across
+                        * loops that it is issued with (or itself); NULL: none */
+} Ahead;
+Ahead issue_ahead(const Program *p, const TargetInfo *t);
+/* The op before or after which a gather is issued if it is not hoisted: itself,
+ * or its loop. */
+const Op *issue_lead_stays(const Lead *lead);
+/* Whether the op is issued with the hoisted gather: the gather itself, or an op
+ * that makes its operands. */
+bool issue_lead_has(const Ahead *ahead, const Op *op, const Lead *lead);
+/* The number of buffers of a prefetched fetch: iterations in flight from its
+ * issue to that of its last reader. */
+int64_t issue_fetch_slots(const Ahead *ahead, const Op *fetch);
+
+/* The prefetch distance in units; of a fetch that no gather reads in
+ * iterations. */
+int64_t issue_prefetch(const Op *op);
+/* The index of a gather among the gathers of its region, and their number. */
+int issue_unit_number(const Op *gather, int *units);
+/* The unit at whose beginning the op is issued, in the iteration *distance
+ * earlier; -1: at the beginning of the iteration. */
+int issue_unit(const Op *op, int *distance);
+/* Ops without a statement: views, values that the runtime sets, copies of a
+ * buffer to itself. */
+bool issue_is_silent(const Op *op);
+
+/* The number of buffers of a gather in a loop with a prefetch distance:
+ * iterations in flight. An iteration gathers `units` units. The gather is
+ * issued where the unit `prefetch` units earlier begins, and its result lives
+ * until `during` units after its own begins: of prefetch + during + 1
+ * consecutive units, every units-th is this one. */
+int64_t issue_gather_slots(const Op *gather);
+
+/* ---- issue_lead.c -------------------------------------------------------- */
+
+/* Finds the gathers to hoist across loops, by each one's prefetch distance. */
+void issue_find_leads(const Program *p, const TargetInfo *t, Ahead *ahead);
+
+/* ---- issue_order.c ------------------------------------------------------- */
+
+/* Puts the statements of a step into the order of issue: adds ops early and
+ * start. */
+void issue_order(Program *p, const Ahead *ahead);
+
+/* ---- schedule_overlap.c -------------------------------------------------- */
+
+/* Orders ops so that compute has work while tensor axes communicate. Requires
+ * the streams of ops. */
+void schedule_overlap(Program *p);
+
+#endif

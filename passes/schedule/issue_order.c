@@ -1,0 +1,215 @@
+/* issue_order.c: puts the statements of a step into their order of issue.
+ *
+ * An op that is issued earlier than in the program (issue.c, issue_lead.c)
+ * stays where it is and is marked done; ops `start` run it, those for another
+ * iteration inside an `early`.
+ *
+ * before   %h.4 = loop{n=32, …} : … {
+ *            %w.3 = all_gather{axes={dp}, unit="layers.*", prefetch=1} %w …
+ *            %y = einsum{…} %x, %w.3 …
+ * after    early{distance=-1, iteration=0, remaining=-1} {
+ *            start{op=%w.3} forward stream=2
+ *          }
+ *          %h.4 = loop{n=32, …} : … {
+ *            early{distance=1, iteration=-1, remaining=-1} {
+ *              start{op=%w.3} forward stream=2
+ *            }
+ *            %w.3 = all_gather{…} %w … done stream=2
+ *            %y = einsum{…} %x, %w.3 …
+ */
+#include "passes/schedule/issue.h"
+
+#include <string.h>
+
+/* Where the next statement is inserted. */
+typedef struct Order {
+    Program *p;
+    const Ahead *ahead;
+    Region *region;
+    Op *before;   /* NULL: at the region's end */
+    Phase phase;
+} Order;
+
+/* The iteration that statements are for; see `early` in ops.def. */
+typedef struct When {
+    int distance, iteration, remaining;
+} When;
+static const When here = {-1, -1, -1};
+
+/* The gather that the op is issued with, within its loop (ahead->gather) or
+ * across loops (ahead->leads); NULL: none. */
+static const Op *issued_with(const Op *const *of, const Op *op)
+{
+    return op_is_schedule(op->kind) ? NULL : of[op->id];
+}
+
+static bool is_here(When t)
+{
+    return t.distance < 0 && t.iteration < 0 && t.remaining < 0;
+}
+
+static void insert_start(const Order *o, Region *r, Op *before, Op *op)
+{
+    Build b = {.p = o->p, .region = r, .before = before, .phase = o->phase,
+               .loc = op->loc, .path = op->path};
+    Attr attr[] = {{.o = op}};
+    ir_op_typed(&b, OP_start, 0, NULL, attr, 0, NULL, NULL)->stream =
+        op->stream;
+}
+
+/* The region of an `early` for this iteration before the insertion point, which
+ * statements for the same iteration of one loop share. */
+static Region *early_region(Order *o, const Op *op, When t)
+{
+    Op *last = o->before ? o->before->prev : o->region->last;
+    if (last && last->kind == OP_early && last->attr[0].i == t.distance &&
+        last->attr[1].i == t.iteration && last->attr[2].i == t.remaining &&
+        op_attr(last->body->last, "op").o->region == op->region)
+        return last->body;
+    Attr attr[] = {{.i = t.distance}, {.i = t.iteration}, {.i = t.remaining}};
+    Build b = {.p = o->p, .region = o->region, .before = o->before,
+               .phase = o->phase, .loc = op->loc, .path = op->path};
+    Op *early = ir_open(&b, OP_early, 0, NULL, 0, 0, NULL);
+    memcpy(early->attr, attr, sizeof attr);
+    return early->body;
+}
+
+static void add(Order *o, Op *op, When t)
+{
+    if (issue_is_silent(op))
+        return;
+    op->done = true;
+    if (is_here(t))
+        insert_start(o, o->region, o->before, op);
+    else
+        insert_start(o, early_region(o, op, t), NULL, op);
+}
+
+/* Adds a gather, after the producers of its operands. */
+static void add_group(Order *o, const Op *gather, When t)
+{
+    for (Op *op = gather->region->first; op; op = op->next)
+        if (issued_with(o->ahead->gather, op) == gather)
+            add(o, op, t);
+}
+
+/* Adds the statements of a gather that is hoisted across loops: before an op,
+ * or in one of the last iterations of a loop. */
+static void add_lead(Order *o, const Lead *lead)
+{
+    When t = here;
+    if (lead->at->kind == OP_loop && o->region == lead->at->body)
+        t.remaining = lead->left;
+    if (lead->kind == ISSUE_FIRST) {
+        t.iteration = lead->turns;
+        add_group(o, lead->gather, t);
+    }
+    for (Op *op = lead->gather->region->first; op; op = op->next)
+        if (issued_with(o->ahead->leads, op) == lead->gather)
+            add(o, op, t);
+}
+
+/* Adds the hoisted gathers that are issued before the op; for a loop, those
+ * that are issued in its iterations where unit `unit` begins. */
+static void add_leads(Order *o, const Op *at, int unit)
+{
+    for (int i = 0; i < o->ahead->lead.n; i++) {
+        const Lead *lead = &o->ahead->lead.at[i];
+        if (lead->at == at && lead->unit == unit)
+            add_lead(o, lead);
+    }
+}
+
+/* Whether the gather of that iteration is hoisted out of its loop. */
+static bool is_led(const Order *o, const Op *gather, int64_t iteration)
+{
+    for (int i = 0; i < o->ahead->lead.n; i++) {
+        const Lead *lead = &o->ahead->lead.at[i];
+        if (lead->at && lead->gather == gather && lead->turns == iteration)
+            return true;
+    }
+    return false;
+}
+
+/* Adds the gathers that are issued where unit `at` of the region begins, or
+ * (-1) an iteration, shortest prefetch distance first. */
+static void add_ahead(Order *o, int at)
+{
+    const Region *r = o->region;
+    int64_t most = 0;
+    for (const Op *op = r->first; op; op = op->next)
+        if (issued_with(o->ahead->gather, op) == op &&
+            issue_prefetch(op) > most)
+            most = issue_prefetch(op);
+    for (int64_t n = 1; n <= most; n++)
+        for (const Op *op = r->first; op; op = op->next) {
+            When t = here;
+            int turns;
+            if (issued_with(o->ahead->gather, op) != op ||
+                issue_prefetch(op) != n || issue_unit(op, &turns) != at)
+                continue;
+            t.distance = turns ? turns : -1;
+            add_group(o, op, t);
+        }
+    add_leads(o, r->owner, at);
+}
+
+/* Adds the gathers of a loop's first iterations before the loop, in the order
+ * in which it reads them. */
+static void add_first(Order *o, const Op *loop)
+{
+    int64_t more = 1;
+    for (int64_t iteration = 0; more && iteration < loop_trips(loop);
+         iteration++) {
+        more = 0;
+        for (const Op *op = loop->body->first; op; op = op->next) {
+            if (issued_with(o->ahead->gather, op) != op ||
+                o->ahead->turns[op->id] <= iteration)
+                continue;
+            if (!is_led(o, op, iteration)) {
+                When t = here;
+                t.iteration = (int)iteration;
+                add_group(o, op, t);
+            }
+            more = 1;
+        }
+    }
+}
+
+static void order_region(Order *o, Region *r);
+
+/* Adds what is issued before the op, or in its body. */
+static void order_op(Order *o, Op *op)
+{
+    o->before = op;
+    o->phase = op->phase;
+    if (op->kind != OP_loop) {
+        add_leads(o, op, -1);
+        return;
+    }
+    add_first(o, op);
+    Order body = *o;
+    order_region(&body, op->body);
+}
+
+static void order_region(Order *o, Region *r)
+{
+    o->region = r;
+    o->before = r->first;
+    if (r->owner)
+        add_ahead(o, -1);
+    for (Op *op = o->before, *next; op; op = next) {
+        int units;
+        next = op->next;
+        order_op(o, op);
+        o->before = next;
+        if (r->owner && op_is_unit_gather(op))
+            add_ahead(o, issue_unit_number(op, &units));
+    }
+}
+
+void issue_order(Program *p, const Ahead *ahead)
+{
+    Order o = {.p = p, .ahead = ahead};
+    order_region(&o, p->step);
+}

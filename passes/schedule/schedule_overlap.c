@@ -1,0 +1,149 @@
+/* schedule_overlap.c: orders ops so that compute has work while a tensor axis
+ * communicates.
+ *
+ * Collectives over tensor axes (mesh axes that `parallelize` names) are on the
+ * critical path: the next op reads their results. Where streams run
+ * concurrently, two reorderings give compute work meanwhile:
+ *
+ *   early   such a collective is issued as soon as its operands are
+ *           available; the order of these collectives stays the same
+ *   late    if the next op reads the result, an independent matmul is sunk
+ *           below the collective: the nearest earlier one whose result
+ *           nothing up to there reads. That is a matmul of weight gradients
+ *           or, in a layer that is recomputed for the backward pass, one of
+ *           the layer's own. It is moved past at most one other such
+ *           collective, which already overlaps with another matmul, so that
+ *           its operands live longer by a part of a layer only.
+ *
+ * before   %dw2 = einsum %dx.9, %mul …
+ *          %dx.12 = einsum …
+ *          %dx.17 = reduce_scatter{axes={tp}, …} %dx.12 …
+ *          %dh = fused{…} %dx.17 …
+ * after    %dx.12 = einsum …
+ *          %dx.17 = reduce_scatter{axes={tp}, …} %dx.12 …
+ *          %dw2 = einsum %dx.9, %mul …              while dx.17 is reduced
+ *          %dh = fused{…} %dx.17 …
+ */
+#include "passes/schedule/issue.h"
+
+static bool reads(const Op *op, const Op *of)
+{
+    for (int i = 0; i < op->nargs; i++)
+        if (value_root(op->arg[i])->def == of)
+            return true;
+    return false;
+}
+
+static bool is_tensor_collective(const Op *op)
+{
+    return op_is_collective(op->kind) && op->stream == STREAM_TENSOR;
+}
+
+static bool computes(const Op *op)
+{
+    return op->stream == STREAM_COMPUTE && !op_is_view(op->kind) &&
+           op->kind != OP_param && op->kind != OP_input &&
+           op->kind != OP_scalar && op->kind != OP_output &&
+           op->kind != OP_assign;
+}
+
+/* ---- early --------------------------------------------------------------- */
+
+/* Whether op is the producer of an operand of the collective, or of a view of
+ * it. */
+static bool makes_operand(const Op *op, const Op *collective)
+{
+    for (int i = 0; i < collective->nargs; i++)
+        if (collective->arg[i]->def == op)
+            return true;
+    return reads(collective, op);
+}
+
+static void issue_early(Op *collective)
+{
+    Op *before = collective;
+    for (Op *op = collective->prev; op; op = op->prev) {
+        if (op->phase != collective->phase || op->kind == OP_loop ||
+            is_tensor_collective(op) || makes_operand(op, collective))
+            break;
+        before = op;
+    }
+    /* If no operand is computed in this region, the collective stays: issued
+     * early, its results would be live too long. */
+    bool own = before->prev && (is_tensor_collective(before->prev) ||
+                                makes_operand(before->prev, collective));
+    if (own && before != collective)
+        ir_move(collective, collective->region, before);
+}
+
+/* ---- late ---------------------------------------------------------------- */
+
+/* Whether compute has work before it reads the collective's result. */
+static bool is_covered(const Op *collective)
+{
+    for (const Op *op = collective->next; op; op = op->next) {
+        if (reads(op, collective))
+            return op_is_view(op->kind) ? false : !computes(op);
+        if (computes(op))
+            return true;
+    }
+    return true;
+}
+
+/* Whether op is a matmul whose result nothing up to `at` reads. */
+static bool is_free(const Op *op, const Op *at)
+{
+    if (!op_is_einsum(op->kind))
+        return false;
+    for (const Op *reader = op->next; reader; reader = reader->next) {
+        if (reads(reader, op))
+            return false;
+        if (reader == at)
+            return true;
+    }
+    return false;
+}
+
+/* Whether op overlaps with a collective already. */
+static bool covers(const Op *op)
+{
+    const Op *before = op->prev;
+    return before && is_tensor_collective(before);
+}
+
+static void cover(Op *collective)
+{
+    const Op *passed = NULL;
+    if (is_covered(collective))
+        return;
+    for (Op *op = collective->prev; op; op = op->prev) {
+        if (op->phase != collective->phase || op->kind == OP_loop ||
+            (passed && is_tensor_collective(op)))
+            return;
+        if (is_tensor_collective(op))
+            passed = op;
+        if (is_free(op, collective) && !covers(op)) {
+            ir_move(op, op->region, collective->next);
+            return;
+        }
+    }
+}
+
+static void overlap_region(Region *r)
+{
+    for (Op *op = r->first, *next; op; op = next) {
+        next = op->next;
+        if (op->kind == OP_loop)
+            overlap_region(op->body);
+        else if (is_tensor_collective(op))
+            issue_early(op);
+    }
+    for (Op *op = r->first; op; op = op->next)
+        if (is_tensor_collective(op))
+            cover(op);
+}
+
+void schedule_overlap(Program *p)
+{
+    overlap_region(p->step);
+}

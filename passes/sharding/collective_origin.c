@@ -1,0 +1,452 @@
+/* collective_origin.c: finds which part of the step causes a collective.
+ *
+ * partition converts an operand if its placement is not the one that the op
+ * requires. The origin of the conversion is a style of the plan, the gradient
+ * of a parameter, the loss, the optimizer, or none of these (ORIGIN_IMPLIED),
+ * which the user is warned about (report/report_warnings.c).
+ *
+ *   a Partial from an op that contracts a dim that a style splits:
+ *            the style. If the columns of a weight are split over tp, the
+ *            gradient of the input is Partial over tp; it is reduced at the
+ *            first op that needs the full sum, after the boundary.
+ *   an op between a parameter's gradient and its update: the gradient
+ *   a Partial in the loss: the loss, which is the part of the forward pass
+ *            after the last use of a parameter, and its backward pass
+ *   anything else: implied
+ *
+ * Time: one walk over the program, and a backward walk for each conversion.
+ */
+#include "passes/sharding/collective_origin.h"
+
+#include "passes/sharding/layouts.h"
+
+#include <string.h>
+
+/* ---- marks for the parts of the step ------------------------------------- */
+
+/* Properties of values, by id. */
+typedef struct Marks {
+    Origins *o;
+    bool *weight; /* computed from parameters and constants alone */
+    bool *feeds;  /* a forward op that uses a parameter depends on it */
+    bool *other;  /* read by an op that is not the tail of a gradient */
+} Marks;
+
+static bool makes_weight(const Marks *k, const Op *op)
+{
+    bool any = op->kind == OP_param;
+    for (int i = 0; i < op->nargs; i++) {
+        const Value *v = op->arg[i];
+        if (!k->weight[v->id] && !(v->def && v->def->phase == PH_INIT))
+            return false;
+        any |= k->weight[v->id];
+    }
+    return any;
+}
+
+static void mark_weights(Marks *k, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next) {
+        if (op->body) {
+            for (int i = op->ncarry; i < op->nargs; i++)
+                k->weight[op->body->arg[i]->id] = k->weight[op->arg[i]->id];
+            mark_weights(k, op->body);
+        } else if (op->phase == PH_FORWARD && makes_weight(k, op)) {
+            for (int i = 0; i < op->nouts; i++)
+                k->weight[op->out[i]->id] = true;
+        }
+    }
+}
+
+static bool uses_parameter(const Marks *k, const Op *op)
+{
+    bool any = false;
+    for (int i = 0; i < op->nargs; i++)
+        any |= k->weight[op->arg[i]->id];
+    return any && !makes_weight(k, op);
+}
+
+static bool contracts(const Op *op)
+{
+    return op_is_einsum(op->kind) || op_is_attention(op->kind) ||
+           op_is_attention_grad(op->kind) || op->kind == OP_embedding ||
+           op->kind == OP_embedding_grad;
+}
+
+static void mark_op(Marks *k, const Op *op)
+{
+    bool feeds = op->phase == PH_FORWARD && uses_parameter(k, op);
+    bool tail = op->kind == OP_finish_grad ||
+                (op->phase == PH_BACKWARD && !contracts(op));
+    for (int i = 0; i < op->nouts; i++) {
+        feeds |= op->phase == PH_FORWARD && k->feeds[op->out[i]->id];
+        tail = tail && (op->kind == OP_finish_grad || !k->other[op->out[i]->id]);
+    }
+    for (int i = 0; i < op->nargs; i++) {
+        k->feeds[op->arg[i]->id] |= feeds;
+        k->other[op->arg[i]->id] |= !tail;
+    }
+    k->o->tail[op->id] = tail;
+    k->o->loss[op->id] = op->phase == PH_FORWARD && !feeds && op->nargs > 0;
+}
+
+static void hand_on(Marks *k, const Value *from, const Value *to)
+{
+    k->feeds[to->id] |= k->feeds[from->id];
+    k->other[to->id] |= k->other[from->id];
+}
+
+static void mark_followed(Marks *k, const Region *r);
+
+/* Two rounds: marks of a carry apply to the iterations before. */
+static void mark_loop(Marks *k, const Op *loop)
+{
+    const Region *body = loop->body;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < body->nyields; i++) {
+            hand_on(k, loop->out[i], body->yield[i]);
+            if (i < loop->ncarry)
+                hand_on(k, body->arg[i], body->yield[i]);
+        }
+        mark_followed(k, body);
+    }
+    for (int i = 0; i < loop->nargs; i++)
+        hand_on(k, body->arg[i], loop->arg[i]);
+}
+
+static void mark_followed(Marks *k, const Region *r)
+{
+    for (const Op *op = r->last; op; op = op->prev) {
+        if (op->body)
+            mark_loop(k, op);
+        else
+            mark_op(k, op);
+    }
+}
+
+static void list_loss(Op *op, void *context)
+{
+    Origins *o = context;
+    if (!op->body && o->loss[op->id]) {
+        const Op *found = op;
+        vec_push(o->p->arena, &o->loss_op, found);
+    }
+}
+
+void origins_find(Origins *o, Program *p)
+{
+    *o = (Origins){.p = p, .uses = uses_find(p),
+                   .seen = NEW(p->arena, Seen)};
+    o->seen->at = NEW_ARRAY(p->arena, uint32_t, p->nvalues + 1);
+    o->loss = NEW_ARRAY(p->arena, bool, p->nops + 1);
+    o->tail = NEW_ARRAY(p->arena, bool, p->nops + 1);
+    Marks k = {o, NEW_ARRAY(p->arena, bool, p->nvalues + 1),
+               NEW_ARRAY(p->arena, bool, p->nvalues + 1),
+               NEW_ARRAY(p->arena, bool, p->nvalues + 1)};
+    mark_weights(&k, p->step);
+    mark_followed(&k, p->step);
+    ir_walk(p->step, list_loss, o);
+}
+
+/* Whether op belongs to the loss. A backward op has the location of its forward
+ * op. */
+static bool in_loss(const Origins *o, const Op *op)
+{
+    for (int i = 0; i < o->loss_op.n; i++) {
+        const Op *x = o->loss_op.at[i];
+        if (x == op ||
+            (x->loc.file == op->loc.file && x->loc.line == op->loc.line &&
+             x->loc.col == op->loc.col && strcmp(x->path, op->path) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* ---- sources of a Partial ------------------------------------------------ */
+
+/* The operand outside of all loops that an argument starts as. */
+static const Value *outside(const Value *v)
+{
+    while (!v->def && v->region->owner)
+        v = v->region->owner->arg[v->index];
+    return v;
+}
+
+static bool is_partial(const Value *v, int axis)
+{
+    int kind = v->type.place.ax[axis].kind;
+    return kind == AX_P || kind == AX_PMAX;
+}
+
+/* The parameter that a value equals, up to type, layout and loops; or NULL. */
+static const Value *parameter_of(const Value *v)
+{
+    for (;;) {
+        v = outside(v);
+        if (!v->def || v->def->kind == OP_param)
+            return v->def ? v : NULL;
+        bool same = v->def->kind == OP_cast || v->def->kind == OP_boundary ||
+                    v->def->kind == OP_transpose || op_is_view(v->def->kind) ||
+                    op_is_conversion(v->def->kind);
+        if (!same)
+            return NULL;
+        v = v->def->arg[0];
+    }
+}
+
+/* The parameter that the op reads and a style splits on the axis, or NULL. */
+static const Value *split_parameter(const Op *op, int axis)
+{
+    for (int i = 0; i < op->nargs; i++) {
+        const Value *w = parameter_of(op->arg[i]);
+        if (w && w->type.place.ax[axis].kind == AX_S)
+            return w;
+    }
+    return NULL;
+}
+
+const Op *producer_of(const Value *v)
+{
+    for (int steps = 0; steps < 10000; steps++) {
+        v = outside(v);
+        const Op *op = v->def;
+        if (!op || op->nargs == 0 || contracts(op))
+            return op;
+        if (op->body) {
+            v = op->body->yield[v->index];
+            continue;
+        }
+        const Value *next = op->arg[0];
+        for (int i = 1; i < op->nargs; i++)
+            if (type_elements(&op->arg[i]->type) > type_elements(&next->type))
+                next = op->arg[i];
+        v = next;
+    }
+    return NULL;
+}
+
+/* The style that replicates the heads of an attention's keys or values on the
+ * axis, so that its ranks share them; or NULL. */
+static const Style *shared_heads(const Program *p, const Op *grad, int axis)
+{
+    for (int i = 2; op_is_attention_grad(grad->kind) && i < 4; i++) {
+        const Op *made = producer_of(grad->arg[i]);
+        const Style *s = made ? style_of_path(p, made->path, axis) : NULL;
+        if (s && s->whole)
+            return s;
+    }
+    return NULL;
+}
+
+/* The search for the ops that make a value Partial on the axis: those without a
+ * Partial operand. */
+typedef struct Search {
+    const Origins *o;
+    int axis, budget;      /* values that may still be visited */
+    const Op *source;      /* the first op that was found; not a mask to
+                            * partial */
+    const Value *parameter; /* the parameter that it reads and a style splits;
+                             * or NULL */
+    const Style *shared;    /* the style by which ranks share the heads that it
+                             * reads */
+} Search;
+
+/* Whether v was visited before in this search. Values that partition has made
+ * are not marked; they make no cycle. */
+static bool is_seen(const Search *s, const Value *v)
+{
+    const Seen *seen = s->o->seen;
+    if (v->id >= s->o->uses.nvalues)
+        return false;
+    bool before = seen->at[v->id] == seen->now;
+    seen->at[v->id] = seen->now;
+    return before;
+}
+
+static void search(Search *s, const Value *v);
+
+static void search_op(Search *s, const Op *op)
+{
+    bool leaf = true;
+    for (int i = 0; i < op->nargs; i++)
+        if (is_partial(op->arg[i], s->axis)) {
+            search(s, op->arg[i]);
+            leaf = false;
+        }
+    if (!leaf || op->kind == OP_take_share || s->parameter)
+        return;
+    s->parameter = split_parameter(op, s->axis);
+    if (!s->shared)
+        s->shared = shared_heads(s->o->p, op, s->axis);
+    if (!s->source || s->parameter)
+        s->source = op;
+}
+
+static void search(Search *s, const Value *v)
+{
+    const Op *op = v->def, *loop = op ? op : v->region->owner;
+    if (s->parameter || is_seen(s, v) || s->budget-- <= 0 || !loop)
+        return;
+    if (op && !op->body) {
+        search_op(s, op);
+        return;
+    }
+    /* A carry starts as an operand; an argument that is not one stays it. */
+    if (op || v->index < loop->ncarry)
+        search(s, loop->body->yield[v->index]);
+    if (v->index < (op ? loop->ncarry : loop->nargs) &&
+        is_partial(loop->arg[v->index], s->axis))
+        search(s, loop->arg[v->index]);
+}
+
+/* ---- reasons ------------------------------------------------------------- */
+
+static bool same_place(AxisPlace x, AxisPlace y)
+{
+    return x.kind == y.kind && x.dim == y.dim && x.order == y.order;
+}
+
+const char *placement_change(const Program *p, const Value *v,
+                             const Placement *to)
+{
+    Out o;
+    int n = 0;
+    out_init(&o, p->arena);
+    for (int a = 0; a < p->mesh.n; a++)
+        if (!same_place(v->type.place.ax[a], to->ax[a]))
+            out(&o, "%s%s %s -> %s", n++ ? ", " : "", p->mesh.name[a],
+                axis_place_text(p->arena, v->type.place.ax[a]),
+                axis_place_text(p->arena, to->ax[a]));
+    return o.size ? o.text : "";
+}
+
+/* The reason for reducing a Partial that a style's split causes. */
+static Why by_style(const Program *p, const Search *s, const char *change)
+{
+    const Why *split = &s->parameter->why[s->axis];
+    const char *of = s->source->phase == PH_BACKWARD ? "gradient of " : "";
+    return (Why){.text = arena_printf(p->arena, "%s%s: %s", of,
+                                      why_text(p->arena, split), change),
+                 .loc = split->loc, .origin = ORIGIN_STYLE};
+}
+
+/* The reason for the change of one axis. `text` describes an implied change. */
+static Why why_axis(const Origins *o, Implied *x, const char *text)
+{
+    const Op *op = x->op;
+    const Value *from = x->from;
+    int axis = x->axis;
+    Loc loc = op ? op->loc : from->loc;
+    Search s = {.o = o, .axis = axis, .budget = 4096};
+    o->seen->now++;
+    bool partial = is_partial(from, axis);
+    if (partial)
+        search(&s, from);
+    if (s.parameter)
+        return by_style(o->p, &s, placement_change(o->p, from, x->to));
+    if (s.shared)
+        return (Why){.text = arena_printf(
+                         o->p->arena, "ranks share the heads of %s: %s",
+                         style_text(o->p->arena, s.shared),
+                         placement_change(o->p, from, x->to)),
+                     .loc = s.shared->loc, .origin = ORIGIN_STYLE};
+    if (op && o->tail[op->id])
+        return (Why){.text = text, .loc = loc, .origin = ORIGIN_GRADIENT};
+    if (op && partial && in_loss(o, op))
+        return (Why){.text = text, .loc = loc, .origin = ORIGIN_LOSS};
+    x->source = s.source;
+    return (Why){.text = text, .loc = loc, .origin = ORIGIN_IMPLIED,
+                 .help = plan_advice(x)};
+}
+
+/* The reason for the axis whose change is implied, else for the first. */
+static Why why_change(const Origins *o, Implied x, const char *text)
+{
+    Why found = why_is(text, x.op ? x.op->loc : x.from->loc);
+    for (int a = 0; a < o->p->mesh.n; a++) {
+        if (same_place(x.from->type.place.ax[a], x.to->ax[a]))
+            continue;
+        x.axis = a;
+        x.p = o->p;
+        x.uses = &o->uses;
+        Why why = why_axis(o, &x, text);
+        if (!found.origin || why.origin == ORIGIN_IMPLIED)
+            found = why;
+    }
+    return found;
+}
+
+Why origin_of_boundary(const Origins *o, const Op *op, const Value *from,
+                       const Placement *to)
+{
+    const Program *p = o->p;
+    Constraint by_axis[MAX_AXES];
+    layout_of_boundary(p, op, by_axis);
+    for (int a = 0; a < p->mesh.n; a++) {
+        const Style *s = by_axis[a].style;
+        if (s && !same_place(from->type.place.ax[a], to->ax[a]))
+            return (Why){.text = arena_printf(
+                             p->arena, "%s%s: %s",
+                             op_attr(op, "grad").i ? "gradient of " : "",
+                             style_text(p->arena, s),
+                             placement_change(p, from, to)),
+                         .loc = s->loc, .origin = ORIGIN_STYLE};
+    }
+    return why_change(o, (Implied){.from = from, .to = to},
+                      arena_printf(p->arena, "%s of %s: %s",
+                                   port_text(p->arena, op),
+                                   op_attr(op, "path").s,
+                                   placement_change(p, from, to)));
+}
+
+static bool has_kind(const Program *p, const Value *v, const Placement *to,
+                     int kind)
+{
+    for (int a = 0; a < p->mesh.n; a++)
+        if (v->type.place.ax[a].kind == kind && to->ax[a].kind != kind)
+            return true;
+    return false;
+}
+
+Why origin_of_operand(const Origins *o, const Op *op, int i, const Value *v,
+                      const Placement *want)
+{
+    const Program *p = o->p;
+    Arena *a = p->arena;
+    const char *change = placement_change(p, v, want);
+    if (op->kind == OP_finish_grad) {
+        const Param *q = &p->param.at[op_attr(op, "param").i];
+        return (Why){.text = arena_printf(a, "gradient of %s: %s", q->name,
+                                          change),
+                     .loc = q->loc, .origin = ORIGIN_GRADIENT};
+    }
+    if (op->kind == OP_output)
+        return (Why){.text = arena_printf(a, "result %s: %s",
+                                          op_attr(op, "name").s, change),
+                     .loc = op->loc, .origin = ORIGIN_LOSS};
+    const char *reason = "";
+    if (has_kind(p, v, want, AX_P))
+        reason = "; it needs the whole sum";
+    else if (has_kind(p, v, want, AX_PMAX))
+        reason = "; it needs the whole maximum";
+    const char *text = arena_printf(a, "operand %d of %s: %s%s", i,
+                                    op_info(op->kind)->name, change, reason);
+    if (op->phase == PH_OPTIMIZER)
+        return (Why){.text = text, .loc = op->loc, .origin = ORIGIN_OPTIMIZER};
+    return why_change(o,
+                      (Implied){.op = op, .operand = i, .from = v,
+                                .to = want},
+                      text);
+}
+
+Why origin_of_carry(const Origins *o, const Value *v, const Value *like)
+{
+    const Placement *to = &like->type.place;
+    return why_change(o,
+                      (Implied){.from = v, .to = to,
+                                .carry = like},
+                      arena_printf(o->p->arena,
+                                   "%s is carried to the next iteration: %s",
+                                   like->name,
+                                   placement_change(o->p, v, to)));
+}

@@ -1,0 +1,270 @@
+/* pad_fill.c: computes what the padding of every value contains.
+ *
+ * Parameters have zeros there. The rest follows op by op: an op that maps 0 to
+ * 0 keeps zeros; one that makes another finite number (1 + x, cos) gives finite
+ * padding; one that may make an infinity (1/x, log, exp of other numbers than
+ * 0) gives padding that may be non-finite. A loop's carry gets the join of its
+ * start and of every iteration.
+ *
+ *   %w = param … f32[98, 64]        zero in rows 97 …
+ *   %y = einsum{"bk,fk->bf"} %x, %w zero in columns 97 …
+ *   %e = exp %y                     finite: 1
+ *   %r = recip %y                   possibly non-finite
+ */
+#include <string.h>
+
+#include "base/bug.h"
+#include "ir/rules.h"
+#include "passes/sharding/pad.h"
+
+struct PadFills {
+    const PadClasses *c;
+    const PadMask *mask;
+    int nmasks;
+    uint8_t *fill; /* by value id and dim */
+    bool changed;  /* a carry's contents changed in this sweep */
+};
+
+static uint8_t *fill_at(const PadFills *f, const Value *v, int d)
+{
+    return &f->fill[v->id * MAX_DIMS + (uint32_t)d];
+}
+
+PadFill pad_fill(const PadFills *f, const Value *v, int d)
+{
+    return (PadFill)*fill_at(f, v, d);
+}
+
+/* ---- one op -------------------------------------------------------------- */
+
+/* The padding of the operands along one factor of an op. */
+typedef struct Brought {
+    int n;
+    PadFill fill[MAX_RULE_TENSORS];
+    bool has[MAX_RULE_TENSORS]; /* the operand has the factor */
+} Brought;
+
+static PadFill worst(const Brought *b, int from)
+{
+    PadFill fill = FILL_ZERO;
+    for (int i = from; i < b->n; i++)
+        fill = b->fill[i] > fill ? b->fill[i] : fill;
+    return fill;
+}
+
+static PadFill keeps(const Op *op, const Brought *b)
+{
+    (void)op;
+    return worst(b, 0);
+}
+
+static PadFill tames(const Op *op, const Brought *b)
+{
+    (void)op;
+    PadFill fill = worst(b, 0);
+    return fill == FILL_ZERO ? FILL_TAME : fill;
+}
+
+static PadFill steps(const Op *op, const Brought *b)
+{
+    (void)op;
+    (void)b;
+    return FILL_TAME; /* comparisons give 0 or 1 for any operands */
+}
+
+static PadFill multiplies(const Op *op, const Brought *b)
+{
+    (void)op;
+    PadFill fill = worst(b, 0);
+    for (int i = 0; i < b->n && fill == FILL_TAME; i++)
+        if (b->fill[i] == FILL_ZERO)
+            fill = FILL_ZERO;
+    return fill;
+}
+
+static PadFill divides(const Op *op, const Brought *b)
+{
+    (void)op;
+    return b->has[1] ? FILL_WILD : b->fill[0];
+}
+
+static PadFill chooses(const Op *op, const Brought *b)
+{
+    (void)op;
+    return b->fill[0] == FILL_ZERO ? b->fill[2] : worst(b, 1);
+}
+
+static PadFill raises(const Op *op, const Brought *b)
+{
+    double e = op_attr(op, "exponent").f;
+    if (b->fill[0] == FILL_ZERO && e > 0)
+        return FILL_ZERO;
+    return e == 2 ? b->fill[0] : FILL_WILD;
+}
+
+static PadFill of_zero_only(const Op *op, const Brought *b)
+{
+    (void)op;
+    return b->fill[0] == FILL_ZERO ? FILL_ZERO : FILL_WILD;
+}
+
+static PadFill exponentials(const Op *op, const Brought *b)
+{
+    (void)op;
+    return b->fill[0] == FILL_ZERO ? FILL_TAME : FILL_WILD;
+}
+
+static PadFill constants(const Op *op, const Brought *b)
+{
+    (void)b;
+    return op_attr(op, "value").f == 0 ? FILL_ZERO : FILL_TAME;
+}
+
+/* Indices are valid: no padded row is ever selected. */
+static PadFill rows(const Op *op, const Brought *b)
+{
+    (void)op;
+    return b->has[0] ? b->fill[0] : FILL_ZERO;
+}
+
+typedef PadFill FillRule(const Op *op, const Brought *b);
+
+static FillRule *rule_for(OpKind kind)
+{
+    static FillRule *const table[OP_COUNT] = {
+        [OP_add] = keeps,        [OP_sub] = keeps,
+        [OP_maximum] = keeps,    [OP_minimum] = keeps,
+        [OP_neg] = keeps,        [OP_scale] = keeps,
+        [OP_tanh] = keeps,       [OP_erf] = keeps,
+        [OP_sin] = keeps,        [OP_abs] = keeps,
+        [OP_relu] = keeps,       [OP_cast] = keeps,
+        [OP_detach] = keeps,     [OP_sum] = keeps,
+        [OP_max] = keeps,        [OP_reshape] = keeps,
+        [OP_broadcast] = keeps,  [OP_transpose] = keeps,
+        [OP_slice] = keeps,      [OP_pad] = keeps,
+        [OP_concat] = keeps,     [OP_boundary] = keeps,
+        [OP_copy] = keeps,       [OP_offset] = tames,
+        [OP_sigmoid] = tames,    [OP_cos] = tames,
+        [OP_equal] = steps,      [OP_less] = steps,
+        [OP_step] = steps,       [OP_iota] = steps,
+        [OP_random] = steps,     [OP_mul] = multiplies,
+        [OP_einsum] = multiplies, [OP_div] = divides,
+        [OP_select] = chooses,   [OP_power] = raises,
+        [OP_sqrt] = of_zero_only, [OP_exp] = exponentials,
+        [OP_full] = constants,   [OP_embedding] = rows,
+        [OP_embedding_grad] = rows, [OP_onehot] = rows,
+    };
+    return table[kind];
+}
+
+static bool is_zero(const Value *v)
+{
+    return v->def && v->def->kind == OP_full &&
+           op_attr(v->def, "value").f == 0;
+}
+
+static void fill_by_rule(PadFills *f, const Op *op)
+{
+    const PadClasses *c = f->c;
+    Rule r;
+    bool known = false;
+    for (int o = 0; o < op->nouts; o++)
+        for (int d = 0; d < op->out[o]->type.ndim; d++)
+            known |= pad_valid(c, op->out[o], d) > 0;
+    if (!known)
+        return;
+    rule_of(c->p, op, &r);
+    FillRule *rule = rule_for(op->kind);
+    for (int o = 0; o < op->nouts; o++)
+        for (int d = 0; d < op->out[o]->type.ndim; d++) {
+            const DimFactors *df = &r.dim[r.nargs + o][d];
+            if (!pad_valid(c, op->out[o], d) || df->n != 1)
+                continue;
+            Brought b = {.n = r.nargs};
+            for (int i = 0; i < r.nargs; i++) {
+                int at = rule_factor_dim(&r, i, df->f[0]);
+                b.has[i] = at >= 0;
+                b.fill[i] = at >= 0                ? pad_fill(f, op->arg[i], at)
+                            : is_zero(op->arg[i]) ? FILL_ZERO
+                                                  : FILL_TAME;
+            }
+            *fill_at(f, op->out[o], d) =
+                (uint8_t)(rule ? rule(op, &b) : FILL_WILD);
+        }
+}
+
+/* ---- structure ----------------------------------------------------------- */
+
+static void copy_fill(PadFills *f, const Value *from, const Value *to)
+{
+    memcpy(fill_at(f, to, 0), fill_at(f, from, 0), MAX_DIMS);
+}
+
+/* Raises the entries of `to` to those of `from`. */
+static void join_fill(PadFills *f, const Value *from, const Value *to)
+{
+    for (int d = 0; d < MAX_DIMS; d++)
+        if (*fill_at(f, from, d) > *fill_at(f, to, d)) {
+            *fill_at(f, to, d) = *fill_at(f, from, d);
+            f->changed = true;
+        }
+}
+
+static void fill_region(PadFills *f, const Region *r);
+
+static void fill_loop(PadFills *f, const Op *op)
+{
+    const Region *body = op->body;
+    bool outer = f->changed;
+    for (int i = 0; i < op->nargs; i++)
+        copy_fill(f, op->arg[i], body->arg[i]);
+    do {
+        f->changed = false;
+        fill_region(f, body);
+        for (int i = 0; i < op->ncarry; i++)
+            join_fill(f, body->yield[i], body->arg[i]);
+    } while (f->changed);
+    f->changed = outer;
+    for (int i = 0; i < op->nouts; i++)
+        copy_fill(f, i < op->ncarry ? body->arg[i] : body->yield[i],
+                  op->out[i]);
+}
+
+static const PadMask *mask_of(const PadFills *f, const Op *op)
+{
+    for (int i = 0; i < f->nmasks; i++)
+        if (f->mask[i].op == op)
+            return &f->mask[i];
+    return NULL;
+}
+
+static void fill_op(PadFills *f, const Op *op)
+{
+    const PadMask *mask = mask_of(f, op);
+    if (mask) {
+        copy_fill(f, op->arg[mask->arg], op->out[0]);
+        *fill_at(f, op->out[0], mask->dim) = mask->lowest ? FILL_TAME : FILL_ZERO;
+    } else if (op->kind == OP_loop) {
+        fill_loop(f, op);
+    } else if (op_info(op->kind)->rule) {
+        fill_by_rule(f, op);
+    } else if (op->kind == OP_finish_grad) {
+        copy_fill(f, op->arg[0], op->out[0]);
+    }
+    /* Parameters and states have zeros, and are assigned zeros. */
+}
+
+static void fill_region(PadFills *f, const Region *r)
+{
+    for (const Op *op = r->first; op; op = op->next)
+        fill_op(f, op);
+}
+
+PadFills *pad_fills(const PadClasses *c, const PadMask *mask, int nmasks)
+{
+    PadFills *f = NEW(c->p->arena, PadFills);
+    *f = (PadFills){.c = c, .mask = mask, .nmasks = nmasks};
+    f->fill = NEW_ARRAY(c->p->arena, uint8_t, (c->p->nvalues + 1) * MAX_DIMS);
+    fill_region(f, c->p->step);
+    return f;
+}

@@ -1,0 +1,191 @@
+/* plan.c: applies the user's plan to parameters and inputs.
+ *
+ * requires: STAGE_GLOBAL; Program.plan as the frontend resolved it
+ * ensures:  Param.type has the compute layout (before FSDP), optimizer states
+ *           have the layout and the unit of their parameter, Input.type has the
+ *           split of the batch. Every style fits the dims of its modules, or
+ *           the error is reported (the frontend checks patterns and the number
+ *           of layouts, the pass pad checks sizes)
+ *
+ * before   plan "p" axes={tp}
+ *            style ColwiseParallel "w1" axis=tp in(R -> R) …
+ *            unit axis=dp paths("w1") reshard=-1 prefetch=2
+ *          param "w1.weight" : f32[128, 64] … unit="w1" item=0 split(0 by 0)
+ *          input "x" : f32[8, 64]
+ * after    param "w1.weight" : f32[128/tp, 64] … unit="w1" item=0 split(0 by 0)
+ *          input "x" : f32[8/dp, 64]
+ *
+ * Every axis that no 'parallelize' names splits dim 0 of every input. The
+ * microbatches of `accumulate` are an additional loop axis of the mesh, whose
+ * parts one rank processes in iterations. Propagation, partitioning and the
+ * verifier handle it as any axis; the pass `accumulate` turns it into a loop.
+ */
+#include <string.h>
+
+#include "ir/units.h"
+#include "passes/sharding/layouts.h"
+#include "passes/pass.h"
+
+/* ---- parameters ---------------------------------------------------------- */
+
+static void note_param(const Program *p, const Param *q)
+{
+    diag_note(p->diag, q->loc, "'%s' is %s", q->name,
+              type_text(p->arena, &q->type, &p->mesh));
+}
+
+static void split_param(Program *p, const Style *s, Param *q, int dim)
+{
+    const Mesh *m = &p->mesh;
+    AxisPlace old = q->type.place.ax[s->axis];
+    AxisPlace with[MAX_AXES] = {{0}};
+    if (m->size[s->axis] == 1)
+        return;
+    if (old.kind == AX_S && old.dim != dim) {
+        diag_error(p->diag, s->loc,
+                   "'%s' is split along dim %d by this style and along dim "
+                   "%d by another", q->name, dim, old.dim);
+        note_param(p, q);
+        diag_help(p->diag, "parameters that are tied need styles that split "
+                           "them alike");
+        return;
+    }
+    with[s->axis] = (AxisPlace){AX_S, (uint8_t)dim, 0};
+    q->type.place = place_override(m, &q->type, &q->type.place, 1u << s->axis,
+                                   with);
+}
+
+/* ---- styles on modules --------------------------------------------------- */
+
+static void apply_styles(Program *p)
+{
+    for (int i = 0; i < p->param.n; i++) {
+        Param *q = &p->param.at[i];
+        for (int k = 0; k < q->split.n; k++)
+            split_param(p, &p->plan.style[q->split.at[k].style], q,
+                        q->split.at[k].dim);
+    }
+}
+
+/* ---- units, states, inputs ----------------------------------------------- */
+
+static void name_units(Program *p)
+{
+    for (int i = 0; i < p->param.n; i++) {
+        Param *q = &p->param.at[i];
+        q->unit = unit_name_of_param(p, i);
+        if (q->state_of >= 0)
+            q->type.place = p->param.at[q->state_of].type.place;
+    }
+}
+
+/* "'rep' (2) and 'dp' (4)" */
+static const char *axes_text(const Program *p, uint32_t axes)
+{
+    const char *text = "";
+    for (int a = 0; a < p->mesh.n; a++)
+        if (axes >> a & 1) {
+            axes &= ~(1u << a);
+            text = arena_printf(p->arena, "%s%s'%s' (%lld)", text,
+                                !*text ? "" : axes ? ", " : " and ",
+                                p->mesh.name[a], (long long)p->mesh.size[a]);
+        }
+    return text;
+}
+
+/* Adds the microbatch axis after all others, whose numbers stay the same. */
+static void add_time_axis(Program *p)
+{
+    Mesh *m = &p->mesh;
+    if (p->train.accumulate < 2)
+        return;
+    const char *name = "micro";
+    for (int a = 0; a < m->n; a++)
+        if (strcmp(m->name[a], name) == 0)
+            name = arena_printf(p->arena, "%s_", name);
+    m->name[m->n] = name;
+    m->size[m->n++] = p->train.accumulate;
+    m->ntime = 1;
+}
+
+/* Splits the batch. The microbatch axis is major in dim 0, then the data axes:
+ * every microbatch is split over the data axes. */
+static void split_input(Program *p, Input *in)
+{
+    const Mesh *m = &p->mesh;
+    AxisPlace with[MAX_AXES] = {{0}};
+    uint32_t time = ((1u << m->n) - 1) & ~((1u << (m->n - m->ntime)) - 1);
+    uint32_t data = ((1u << (m->n - m->ntime)) - 1) & ~p->plan.tensor_axes;
+    if (in->type.ndim == 0)
+        return;
+    for (int a = 0; a < m->n; a++)
+        with[a].kind = AX_S;
+    Type t = in->type;
+    t.place = place_override(m, &t, &t.place, time, with);
+    t.place = place_override(m, &t, &t.place, data, with);
+    int64_t parts = type_parts(&t, m, 0);
+    if (t.dim[0] % parts == 0) {
+        in->type = t;
+        return;
+    }
+    Loc loc = p->train.loc.file ? p->train.loc : in->loc;
+    int64_t turns = m->ntime ? m->size[m->n - 1] : 1;
+    diag_error(p->diag, loc, "a batch of %lld cannot be split over %lld "
+               "data-parallel ranks%s", (long long)t.dim[0],
+               (long long)(parts / turns),
+               turns > 1 ? arena_printf(p->arena, " in %lld microbatches",
+                                        (long long)turns) : "");
+    diag_note(p->diag, in->loc, "dim 0 of '%s' is the batch", in->name);
+    diag_note(p->diag, p->plan.loc, "%s split%s it: no `parallelize` names "
+              "%s", axes_text(p, data), data & (data - 1) ? "" : "s",
+              data & (data - 1) ? "them" : "it");
+    diag_help(p->diag, "choose a batch that is a multiple of %lld",
+              (long long)parts);
+}
+
+/* ---- layouts of boundaries ----------------------------------------------- */
+
+static void check_layout(const Program *p, const Op *op, const Style *s,
+                         Layout l)
+{
+    const Type *t = &op->out[0]->type;
+    int dim = l.dim < 0 ? l.dim + t->ndim : l.dim;
+    if (l.kind != LAYOUT_SHARD || (dim >= 0 && dim < t->ndim))
+        return;
+    diag_error(p->diag, s->loc, "%s asks for Shard(%d) of a tensor with %d "
+               "dim%s", style_text(p->arena, s), l.dim, t->ndim,
+               t->ndim == 1 ? "" : "s");
+    diag_note(p->diag, op->loc, "%s of '%s' is %s", port_text(p->arena, op),
+              op_attr(op, "path").s, type_text(p->arena, t, &p->mesh));
+    if (t->ndim > 0)
+        diag_help(p->diag, "its dims are 0 to %d, or -%d to -1 from the end",
+                  t->ndim - 1, t->ndim);
+}
+
+static void check_boundary(Op *op, void *context)
+{
+    const Program *p = context;
+    if (op->kind != OP_boundary || op_attr(op, "grad").i)
+        return;
+    for (int a = 0; a < p->mesh.n; a++) {
+        const char *port = op_attr(op, "port").s;
+        const Style *s = style_of_boundary(p, op, a);
+        if (!s)
+            continue;
+        Layout from, to;
+        style_port(s, port, &from, &to);
+        check_layout(p, op, s, to);
+        check_layout(p, op, s, from);
+    }
+}
+
+void pass_plan(Program *p, const TargetInfo *t)
+{
+    (void)t;
+    add_time_axis(p);
+    apply_styles(p);
+    name_units(p);
+    for (int i = 0; i < p->input.n; i++)
+        split_input(p, &p->input.at[i]);
+    ir_walk(p->step, check_boundary, p);
+}

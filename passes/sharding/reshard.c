@@ -1,0 +1,408 @@
+/* reshard.c: finds the cheapest sequence of collectives between two placements.
+ *
+ * requires: two placements of one tensor on one mesh
+ * ensures:  a sequence of collectives and local ops, each over one axis, that
+ *           converts the first into the second in the least modelled time.
+ *           reshard_emit joins neighbors over several axes into one op where
+ *           that is possible
+ *
+ * before   %y : f32[8, 64]+tp               wanted: f32[8/tp, 64]
+ * after    %y.2 = reduce_scatter{axes={tp}, …} %y : f32[8/tp, 64]
+ *
+ * The method is Dijkstra's search over placements. The search is small: a few
+ * states for each axis, and only the axes that change or that block one that
+ * does (a gather removes the minor axis of a dim only). For one or two axes the
+ * result is exact; for more, only dims that are split before or after may be
+ * split in between. The cost of a collective is a latency for each of its
+ * rounds plus its bytes divided by the bandwidth of a ring.
+ */
+#include "passes/sharding/reshard.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/bug.h"
+
+/* ---- the cost model ------------------------------------------------------ */
+
+enum { BOX = 8 }; /* ranks that share a node's fast links */
+
+/* Seconds per round, and bytes per second. */
+typedef struct Link {
+    double latency, bandwidth;
+} Link;
+
+static const Link fast_link = {3e-6, 150e9};
+static const Link slow_link = {10e-6, 25e9};
+
+/* The cost of a local op is small but not 0, so that fewer steps win. */
+static const double local_step = 1e-9, local_bandwidth = 2e12;
+
+/* Costs on a loop axis. A sum over its iterations ends with the last one and
+ * should come as late as possible; no other conversion is possible between
+ * iterations. */
+static const double sum_of_turns = 1, between_turns = 100;
+
+static Link axis_link(const Mesh *m, int axis)
+{
+    int64_t span = 1;
+    for (int a = axis; a < m->n - m->ntime; a++)
+        span *= m->size[a];
+    return span <= BOX ? fast_link : slow_link;
+}
+
+static double modelled(const Mesh *m, OpKind kind, int axis, double bytes)
+{
+    double k = (double)m->size[axis];
+    if (k <= 1)
+        return 0;
+    if (mesh_in_time(m, axis) && kind != OP_take_share)
+        return kind == OP_all_reduce ? sum_of_turns : between_turns;
+    if (kind == OP_take_part || kind == OP_take_share)
+        return local_step + bytes / local_bandwidth;
+    Link link = axis_link(m, axis);
+    double move = (k - 1) / k * bytes / link.bandwidth;
+    return local_step + link.latency * ceil(log2(k)) +
+           (kind == OP_all_reduce ? 2 * move : move);
+}
+
+double collective_seconds(const Mesh *m, OpKind kind, int axis, int64_t bytes)
+{
+    return modelled(m, kind, axis, (double)bytes);
+}
+
+/* ---- the search ---------------------------------------------------------- */
+
+enum { MAX_STATES = 3000, SLOTS = 1 << 13 };
+
+typedef struct State {
+    Placement place;
+    double seconds;
+    short from; /* the previous state; -1: the start */
+    uint8_t kind, axis;
+    bool done;
+} State;
+
+typedef struct Search {
+    const Mesh *m;
+    const Type *type; /* the tensor's type; the placement is not used */
+    double bytes;     /* bytes of the global tensor */
+    uint32_t axes;    /* axes that may change */
+    uint32_t dims;    /* dims that may be split in between */
+    int n;
+    State state[MAX_STATES];
+    short slot[SLOTS]; /* by hash: 1 + the index of a state; 0: none */
+} Search;
+
+static double local_bytes(const Search *s, const Placement *p)
+{
+    double bytes = s->bytes;
+    for (int a = 0; a < s->m->n; a++)
+        if (p->ax[a].kind == AX_S || p->ax[a].kind == AX_FLAT)
+            bytes /= (double)s->m->size[a];
+    return bytes;
+}
+
+static int axes_on_dim(const Search *s, const Placement *p, int dim)
+{
+    int n = 0;
+    for (int a = 0; a < s->m->n; a++)
+        n += p->ax[a].kind == AX_S && p->ax[a].dim == dim;
+    return n;
+}
+
+static bool divides(const Search *s, const Placement *p, int dim, int axis)
+{
+    int64_t parts = s->m->size[axis];
+    for (int a = 0; a < s->m->n; a++)
+        if (p->ax[a].kind == AX_S && p->ax[a].dim == dim)
+            parts *= s->m->size[a];
+    return s->type->dim[dim] % parts == 0;
+}
+
+static bool has_flat(const Search *s, const Placement *p)
+{
+    for (int a = 0; a < s->m->n; a++)
+        if (p->ax[a].kind == AX_FLAT)
+            return true;
+    return false;
+}
+
+/* The slot of the placement's state, or the slot to insert it at. */
+static short *slot_of(Search *s, const Placement *p)
+{
+    uint32_t i = place_hash(p) % SLOTS;
+    while (s->slot[i] && !place_equal(&s->state[s->slot[i] - 1].place, p))
+        i = (i + 1) % SLOTS;
+    return &s->slot[i];
+}
+
+/* Adds or improves the state that `kind` over `axis` leads to from state
+ * `at`. */
+static void reach(Search *s, int at, OpKind kind, int axis, AxisPlace becomes)
+{
+    Placement p = s->state[at].place;
+    double before = local_bytes(s, &p);
+    p.ax[axis] = becomes;
+    double after = local_bytes(s, &p);
+    double bytes = kind == OP_all_gather ? after : before;
+    double seconds =
+        s->state[at].seconds + modelled(s->m, kind, axis, bytes);
+    short *slot = slot_of(s, &p);
+    int i = *slot ? *slot - 1 : s->n;
+    if (i == MAX_STATES)
+        return;
+    if (i < s->n && s->state[i].seconds <= seconds)
+        return;
+    if (i == s->n)
+        *slot = (short)++s->n;
+    s->state[i] = (State){p, seconds, (short)at, (uint8_t)kind, (uint8_t)axis,
+                          false};
+}
+
+/* Adds every other Shard that is reachable from Replicate, Partial or a minor
+ * Shard. */
+static void reach_shards(Search *s, int at, OpKind kind, int axis)
+{
+    const Placement p = s->state[at].place;
+    if (has_flat(s, &p))
+        return;
+    for (int d = 0; d < s->type->ndim; d++) {
+        bool same = p.ax[axis].kind == AX_S && p.ax[axis].dim == d;
+        if (same || !(s->dims >> d & 1) || !divides(s, &p, d, axis))
+            continue;
+        int order = axes_on_dim(s, &p, d);
+        reach(s, at, kind, axis,
+              (AxisPlace){AX_S, (uint8_t)d, (uint8_t)order});
+    }
+}
+
+static void expand_axis(Search *s, int at, int axis)
+{
+    const Placement *p = &s->state[at].place;
+    AxisPlace here = p->ax[axis];
+    const AxisPlace replicate = {AX_R, 0, 0}, partial = {AX_P, 0, 0},
+                    flat = {AX_FLAT, 0, 0};
+    switch ((AxisKind)here.kind) {
+    case AX_R:
+        reach(s, at, OP_take_share, axis, partial);
+        reach(s, at, OP_take_part, axis, flat);
+        reach_shards(s, at, OP_take_part, axis);
+        break;
+    case AX_P:
+        reach(s, at, OP_all_reduce, axis, replicate);
+        reach(s, at, OP_reduce_scatter, axis, flat);
+        reach_shards(s, at, OP_reduce_scatter, axis);
+        break;
+    case AX_PMAX:
+        reach(s, at, OP_all_reduce, axis, replicate);
+        break;
+    case AX_S:
+        /* Runs flatten the rest of the tensor, which must not change while they
+         * exist. */
+        if (has_flat(s, p) ||
+            here.order != axes_on_dim(s, p, here.dim) - 1)
+            break;
+        reach(s, at, OP_all_gather, axis, replicate);
+        reach_shards(s, at, OP_all_to_all, axis);
+        break;
+    case AX_FLAT:
+        reach(s, at, OP_all_gather, axis, replicate);
+        break;
+    }
+}
+
+/* The axes that change, and those that share a dim or a flat run with them. */
+static uint32_t involved_axes(const Mesh *m, const Placement *from,
+                              const Placement *to)
+{
+    uint32_t set = 0, dims = 0;
+    bool grown = true;
+    for (int a = 0; a < m->n; a++)
+        if (memcmp(&from->ax[a], &to->ax[a], sizeof from->ax[a]) != 0)
+            set |= 1u << a;
+    while (grown) {
+        grown = false;
+        for (int a = 0; a < m->n; a++) {
+            const AxisPlace both[] = {from->ax[a], to->ax[a]};
+            bool in = set >> a & 1;
+            for (int i = 0; i < 2; i++) {
+                if (both[i].kind == AX_FLAT && set)
+                    in = true;
+                if (both[i].kind == AX_S && dims >> both[i].dim & 1)
+                    in = true;
+            }
+            if (!in)
+                continue;
+            grown = grown || !(set >> a & 1);
+            set |= 1u << a;
+            for (int i = 0; i < 2; i++) {
+                if (both[i].kind != AX_S)
+                    continue;
+                grown = grown || !(dims >> both[i].dim & 1);
+                dims |= 1u << both[i].dim;
+            }
+        }
+    }
+    return set;
+}
+
+/* The dims that may be split in between: all for two axes; for more only those
+ * that are split at either end, to keep the search small. */
+static uint32_t useful_dims(const Search *s, const Placement *from,
+                            const Placement *to)
+{
+    uint32_t dims = 0, all = (1u << s->type->ndim) - 1;
+    int n = 0;
+    for (int a = 0; a < s->m->n; a++) {
+        n += (int)(s->axes >> a & 1);
+        if (from->ax[a].kind == AX_S)
+            dims |= 1u << from->ax[a].dim;
+        if (to->ax[a].kind == AX_S)
+            dims |= 1u << to->ax[a].dim;
+    }
+    return n <= 2 ? all : dims;
+}
+
+/* The cheapest state that is not done; -1: none. */
+static int nearest(const Search *s)
+{
+    int best = -1;
+    for (int i = 0; i < s->n; i++)
+        if (!s->state[i].done &&
+            (best < 0 || s->state[i].seconds < s->state[best].seconds))
+            best = i;
+    return best;
+}
+
+/* The index of the state `to`, or -1 if it is not reachable. */
+static int search(Search *s, const Placement *to)
+{
+    for (;;) {
+        int at = nearest(s);
+        if (at < 0 || place_equal(&s->state[at].place, to))
+            return at;
+        s->state[at].done = true;
+        for (int a = 0; a < s->m->n; a++)
+            if (s->axes >> a & 1)
+                expand_axis(s, at, a);
+    }
+}
+
+/* `to` with axes of size 1 Replicate, as in types. */
+static Placement normal(const Mesh *m, const Type *type, const Placement *to)
+{
+    Type t = *type;
+    t.place = *to;
+    type_normalize(&t, m);
+    return t.place;
+}
+
+static void start(Search *s, const Mesh *m, const Type *from,
+                  const Placement *to)
+{
+    s->m = m;
+    s->type = from;
+    s->bytes =
+        (double)type_elements(from) * (double)dtype_size(from->dtype);
+    s->axes = involved_axes(m, &from->place, to);
+    s->dims = useful_dims(s, &from->place, to);
+    s->n = 1;
+    s->state[0] = (State){.place = from->place, .from = -1};
+    memset(s->slot, 0, sizeof s->slot);
+    *slot_of(s, &from->place) = 1;
+}
+
+void reshard_path(const Mesh *m, const Type *from, const Placement *to,
+                  ReshardPath *path)
+{
+    path->n = 0;
+    path->seconds = 0;
+    Placement goal = normal(m, from, to);
+    if (place_equal(&from->place, &goal))
+        return;
+    Search s;
+    start(&s, m, from, &goal);
+    int at = search(&s, &goal);
+    if (at < 0)
+        bug("no way between the placements of a %d-dim tensor", from->ndim);
+    path->seconds = s.state[at].seconds;
+    for (int i = at; s.state[i].from >= 0; i = s.state[i].from)
+        path->n++;
+    if (path->n > MAX_RESHARD_STEPS)
+        bug("a conversion takes %d steps", path->n);
+    for (int i = at, k = path->n; s.state[i].from >= 0; i = s.state[i].from) {
+        ReshardStep *step = &path->step[--k];
+        *step = (ReshardStep){(OpKind)s.state[i].kind, s.state[i].axis, *from};
+        step->to.place = s.state[i].place;
+    }
+}
+
+double reshard_seconds(const Mesh *m, const Type *from, const Placement *to)
+{
+    Placement goal = normal(m, from, to);
+    if (place_equal(&from->place, &goal))
+        return 0;
+    Search s;
+    start(&s, m, from, &goal);
+    int at = search(&s, &goal);
+    return at < 0 ? INFINITY : s.state[at].seconds;
+}
+
+/* ---- emission ------------------------------------------------------------ */
+
+/* Whether steps i and i + 1 can be one collective: two all-reduces that both
+ * add or both take the maximum; or two gathers, slices or reduce-scatters of
+ * one dim over both parts of a split axis, the major part being the first. */
+static bool joins(const Mesh *m, const ReshardPath *path, const Type *before,
+                  int i)
+{
+    if (i + 1 == path->n || path->step[i].kind != path->step[i + 1].kind)
+        return false;
+    const ReshardStep *x = &path->step[i], *y = &path->step[i + 1];
+    AxisPlace bx = before->place.ax[x->axis], by = before->place.ax[y->axis];
+    AxisPlace ax = y->to.place.ax[x->axis], ay = y->to.place.ax[y->axis];
+    if (x->kind == OP_all_reduce)
+        return bx.kind == x->to.place.ax[y->axis].kind;
+    if (!mesh_same_axis(m, x->axis, y->axis))
+        return false;
+    if (x->kind == OP_all_gather)
+        return x->axis > y->axis && bx.kind == AX_S && by.kind == AX_S &&
+               bx.dim == by.dim;
+    return (x->kind == OP_reduce_scatter || x->kind == OP_take_part) &&
+           x->axis < y->axis && ax.kind == AX_S && ay.kind == AX_S &&
+           ax.dim == ay.dim;
+}
+
+static Value *emit_step(Build *b, Value *x, const ReshardStep *step,
+                        uint32_t axes, Why why)
+{
+    Attr attr[MAX_ATTRS] = {{0}};
+    attr[op_attr_index(step->kind, "axes")].i = axes;
+    Type to = step->to;
+    to.dtype = x->type.dtype;
+    Op *op = ir_op_typed(b, step->kind, 1, &x, attr, 1, &to, &x->name);
+    op->why = why;
+    for (int a = 0; a < b->p->mesh.n; a++)
+        op->out[0]->why[a] = axes >> a & 1 ? why : x->why[a];
+    return op->out[0];
+}
+
+Value *reshard_emit(Build *b, Value *x, const Placement *to, Why why)
+{
+    ReshardPath path;
+    reshard_path(&b->p->mesh, &x->type, to, &path);
+    uint32_t axes = 0;
+    Type before = x->type;
+    for (int i = 0; i < path.n; i++) {
+        axes |= 1u << path.step[i].axis;
+        if (joins(&b->p->mesh, &path, &before, i)) {
+            before = path.step[i].to;
+            continue;
+        }
+        x = emit_step(b, x, &path.step[i], axes, why);
+        before = path.step[i].to;
+        axes = 0;
+    }
+    return x;
+}

@@ -1,0 +1,270 @@
+/* split_kv_axis.c: splits a tensor axis in two where an attention has fewer KV
+ * heads than the axis has ranks.
+ *
+ * requires: STAGE_GLOBAL; Program.plan as the frontend resolved it
+ * ensures:  where a plan splits the query heads of an attention over an axis
+ *           with more ranks than KV heads, the axis becomes two: `.kv` numbers
+ *           the KV heads, `.rep` the ranks that share one. Styles of the axis
+ *           apply to both, except that the projections of keys and values are
+ *           split over the KV heads only and replicated on the ranks that share
+ *           a head. Or an error says that heads and ranks do not divide
+ *
+ * before   mesh dp=2 tp=4                        (8 heads, 2 KV heads)
+ *            style ColwiseParallel "wq" axis=tp in(R -> R) out(S(-1) -> S(-1))
+ *            style ColwiseParallel "wk" axis=tp in(R -> R) out(S(-1) -> S(-1))
+ * after    mesh dp=2 tp.kv=2 tp.rep=2
+ *            style ColwiseParallel "wq" axis=tp.kv …
+ *            style ColwiseParallel "wq" axis=tp.rep …
+ *            style ColwiseParallel "wk" axis=tp.kv …
+ *            style ColwiseParallel "wk" axis=tp.rep whole in(R -> R) out(R -> R)
+ *
+ * The rest follows by propagation: attention splits its KV heads over the first
+ * axis, and the query heads of each over the second (rules.h); gradients of
+ * tensors that ranks share are Partial there and are summed. A single KV head
+ * needs no second axis: its projections are replicated on the axis.
+ */
+#include "passes/pass.h"
+
+#include <string.h>
+
+#include "ir/plan/roles.h"
+#include "ir/units.h"
+#include "passes/sharding/layouts.h"
+
+/* An attention whose query heads a style splits. */
+typedef struct Site {
+    const Op *op;
+    const Style *style; /* the query projection's style */
+    int64_t heads, kv;
+    const char *path[2]; /* modules of the key and value projections, or NULL */
+} Site;
+
+typedef struct Refine {
+    Program *p;
+    int axis;
+    int64_t kv;          /* 0: the axis is not split */
+    const Op *because;   /* the first attention that needs it */
+    VEC(const char *) whole;
+    VEC(Site) site;
+} Refine;
+
+/* ---- projections of queries, keys and values ----------------------------- */
+
+/* The parameter of the projection whose result v is, through biases, norms,
+ * rotations and reshapes; -1: there is none. */
+static int projection_of(const Value *v)
+{
+    for (;;) {
+        v = value_outside(v);
+        if (!v)
+            return -1;
+        const Op *op = v->def;
+        if (op->kind == OP_einsum) {
+            int i = value_param(op->arg[1]);
+            return i >= 0 ? i : value_param(op->arg[0]);
+        }
+        bool on = op_is_elementwise(op->kind) || op->kind == OP_reshape ||
+                  op->kind == OP_rotary || op->kind == OP_transpose;
+        if (!on || op->nargs == 0)
+            return -1;
+        v = op->arg[0];
+    }
+}
+
+static const char *module_of(const Program *p, int param)
+{
+    const char *name = p->param.at[param].name, *dot = strrchr(name, '.');
+    return dot ? arena_strndup(p->arena, name, (size_t)(dot - name)) : "";
+}
+
+static const Style *colwise_on(const Program *p, int param, int axis)
+{
+    const Style *s =
+        param < 0 ? NULL : style_of_path(p, module_of(p, param), axis);
+    return s && s->kind == STYLE_COLWISE ? s : NULL;
+}
+
+static void find_site(Op *op, void *context)
+{
+    Refine *g = context;
+    if (!op_is_attention(op->kind) || op->phase != PH_FORWARD)
+        return;
+    Site s = {.op = op, .heads = op->arg[0]->type.dim[2],
+              .kv = op->arg[1]->type.dim[2]};
+    s.style = colwise_on(g->p, projection_of(op->arg[0]), g->axis);
+    for (int i = 0; i < 2; i++) {
+        int param = projection_of(op->arg[1 + i]);
+        if (colwise_on(g->p, param, g->axis))
+            s.path[i] = module_of(g->p, param);
+    }
+    if (s.style)
+        vec_push(g->p->arena, &g->site, s);
+}
+
+/* ---- errors -------------------------------------------------------------- */
+
+/* "1, 2 or 4": the sizes of the axis that these heads permit. */
+static const char *sizes_text(Arena *a, const Site *s)
+{
+    const char *text = "", *last = "";
+    for (int64_t n = 1; n <= s->heads; n++) {
+        if (s->heads % n || (s->kv % n && n % s->kv))
+            continue;
+        if (*last)
+            text = arena_printf(a, "%s%s%s", text, *text ? ", " : "", last);
+        last = arena_printf(a, "%lld", (long long)n);
+    }
+    return *text ? arena_printf(a, "%s or %s", text, last) : last;
+}
+
+static void refuse(const Refine *g, const Site *s)
+{
+    Program *p = g->p;
+    const char *axis = p->mesh.name[g->axis];
+    long long size = p->mesh.size[g->axis];
+    if (s->heads % size)
+        diag_error(p->diag, s->style->loc, "axis '%s' of size %lld does not "
+                   "divide the %lld heads of the attention in '%s'", axis,
+                   size, (long long)s->heads,
+                   *s->op->path ? s->op->path : "model");
+    else
+        diag_error(p->diag, s->style->loc, "axis '%s' of size %lld neither "
+                   "divides the %lld key and value heads of the attention in "
+                   "'%s' nor is a multiple of them", axis, size,
+                   (long long)s->kv, *s->op->path ? s->op->path : "model");
+    diag_note(p->diag, s->op->loc, "here are n_heads = %lld and n_kv_heads = "
+              "%lld", (long long)s->heads, (long long)s->kv);
+    diag_help(p->diag, "with these heads '%s' can be %s", axis,
+              sizes_text(p->arena, s));
+}
+
+static void refuse_second(const Refine *g, const Site *s)
+{
+    Program *p = g->p;
+    diag_error(p->diag, s->style->loc, "axis '%s' cannot split two attentions "
+               "with %lld and with %lld key and value heads",
+               p->mesh.name[g->axis], (long long)g->kv, (long long)s->kv);
+    diag_note(p->diag, g->because->loc, "the first attention is here");
+    diag_note(p->diag, s->op->loc, "the second is here");
+    diag_help(p->diag, "choose an axis that divides both, or give one of "
+                       "them an axis of its own");
+}
+
+/* ---- splitting an axis --------------------------------------------------- */
+
+static void keep_whole(Refine *g, const Site *s)
+{
+    for (int i = 0; i < 2; i++)
+        if (s->path[i])
+            vec_push(g->p->arena, &g->whole, s->path[i]);
+}
+
+static void consider(Refine *g, const Site *s)
+{
+    int64_t size = g->p->mesh.size[g->axis];
+    if (s->heads % size || (s->kv % size && size % s->kv)) {
+        refuse(g, s);
+    } else if (s->kv % size) {
+        if (g->kv && g->kv != s->kv) {
+            refuse_second(g, s);
+            return;
+        }
+        if (!g->kv)
+            g->because = s->op;
+        g->kv = s->kv;
+        keep_whole(g, s);
+    }
+}
+
+static bool is_whole(const Refine *g, const Style *s)
+{
+    for (int i = 0; i < g->whole.n; i++)
+        if (s->kind == STYLE_COLWISE && strcmp(g->whole.at[i], s->path) == 0)
+            return true;
+    return false;
+}
+
+/* Makes a style replicate the module's computation on this axis. */
+static void make_whole(Style *s)
+{
+    s->whole = true;
+    for (int i = 0; i < s->nout; i++) {
+        Layout *to = &s->out_to[i];
+        s->out_from[i] = (Layout){LAYOUT_REPLICATE, 0};
+        if (to->kind == LAYOUT_SHARD && (to->dim == -1 || to->dim == 2))
+            *to = s->out_from[i];
+    }
+}
+
+/* Rewrites the styles; those of the axis apply to both parts. */
+static void refine_styles(Refine *g, bool two)
+{
+    PlanSpec *plan = &g->p->plan;
+    Style *all = NEW_ARRAY(g->p->arena, Style, 2 * plan->nstyles + 1);
+    int n = 0;
+    for (int i = 0; i < plan->nstyles; i++) {
+        Style s = plan->style[i];
+        bool here = s.axis == g->axis;
+        if (two && here)
+            all[n++] = s;
+        s.axis += two && s.axis >= g->axis;
+        if (here && is_whole(g, &s))
+            make_whole(&s);
+        all[n++] = s;
+    }
+    plan->style = all;
+    plan->nstyles = n;
+}
+
+static void split_axis(Refine *g)
+{
+    Program *p = g->p;
+    Mesh *m = &p->mesh;
+    int axis = g->axis;
+    for (int a = m->n++; a > axis + 1; a--) {
+        m->name[a] = m->name[a - 1];
+        m->size[a] = m->size[a - 1];
+    }
+    m->name[axis + 1] = arena_printf(p->arena, "%s.rep", m->name[axis]);
+    m->size[axis + 1] = m->size[axis] / g->kv;
+    m->name[axis] = arena_printf(p->arena, "%s.kv", m->name[axis]);
+    m->size[axis] = g->kv;
+    uint32_t low = (2u << axis) - 1, axes = p->plan.tensor_axes;
+    p->plan.tensor_axes = (axes & low) | (axes & ~low) << 1 | 2u << axis;
+    for (int i = 0; i < p->plan.nunits; i++) {
+        Unit *u = &p->plan.unit[i];
+        u->axes = (u->axes & low) | (u->axes & ~low) << 1;
+        u->replicate_axis += u->replicate_axis > axis;
+    }
+}
+
+static void refine_axis(Program *p, int axis)
+{
+    Refine g = {.p = p, .axis = axis};
+    ir_walk(p->step, find_site, &g);
+    for (int i = 0; i < g.site.n; i++)
+        consider(&g, &g.site.at[i]);
+    if (!g.kv || diag_error_count(p->diag) > 0)
+        return;
+    if (g.kv > 1 && p->mesh.n == MAX_MESH_AXES) {
+        diag_error(p->diag, g.site.at[0].style->loc, "axis '%s' is larger "
+                   "than the number of key and value heads: this needs a mesh "
+                   "of at most %d axes, not %d", p->mesh.name[axis],
+                   MAX_MESH_AXES - 1, p->mesh.n);
+        diag_help(p->diag, "choose an axis of at most %lld ranks, or omit an "
+                  "axis", (long long)g.kv);
+        return;
+    }
+    refine_styles(&g, g.kv > 1);
+    if (g.kv > 1)
+        split_axis(&g);
+    styles_attach(p);
+}
+
+void pass_split_kv_axis(Program *p, const TargetInfo *t)
+{
+    (void)t;
+    for (int a = p->mesh.n - 1; a >= 0; a--)
+        if ((p->plan.tensor_axes >> a & 1) && p->mesh.size[a] > 1)
+            refine_axis(p, a);
+}

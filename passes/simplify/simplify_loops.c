@@ -1,0 +1,90 @@
+/* simplify_loops.c: removes duplicate operands and results of loops.
+ *
+ * before   %a, %b = loop n=4 … carry(%x = %x0) free(%t = %c, %u = %c)
+ *                   { … yield %y, %z, %z, %t }
+ * after    %a, %b = loop n=4 … carry(%x = %x0) free(%t = %c)
+ *                   { … yield %y, %z }
+ *
+ * Autodiff saves a value once for each name that it has before and after
+ * boundaries; since partition has removed these, the names are one value. A
+ * stack of a loop-invariant value is replaced by the value: later loops that
+ * slice the stack read it directly.
+ */
+#include "base/bug.h"
+#include "passes/simplify/simplify.h"
+
+static bool is_stack(const Op *loop, int i)
+{
+    return i >= loop->ncarry && i < loop->ncarry + loop->nstack;
+}
+
+static void merge_arguments(Program *p, Op *loop)
+{
+    Region *body = loop->body;
+    for (int i = loop->ncarry; i < loop->nargs; i++)
+        for (int k = loop->ncarry; k < i; k++) {
+            if (loop->arg[k] != loop->arg[i] ||
+                is_stack(loop, k) != is_stack(loop, i))
+                continue;
+            ir_replace_uses(body, body->arg[i], body->arg[k]);
+            ir_loop_drop_arg(p, loop, i--);
+            break;
+        }
+}
+
+static void merge_results(Program *p, Op *loop)
+{
+    for (int i = loop->ncarry; i < loop->nouts; i++)
+        for (int k = loop->ncarry; k < i; k++) {
+            if (loop->body->yield[k] != loop->body->yield[i])
+                continue;
+            ir_replace_uses(loop->region, loop->out[i], loop->out[k]);
+            ir_loop_drop_result(p, loop, i--);
+            break;
+        }
+}
+
+/* Lets later loops that slice `stack` read `value` as a free operand. */
+static void read_unstacked(Program *p, Op *from, Value *stack, Value *value)
+{
+    for (Op *op = from; op; op = op->next) {
+        if (op->kind != OP_loop)
+            continue;
+        for (int i = op->ncarry; is_stack(op, i); i++) {
+            if (op->arg[i] != stack)
+                continue;
+            Value *arg = ir_loop_add_free(p, op, value);
+            ir_replace_uses(op->body, op->body->arg[i], arg);
+            ir_loop_drop_arg(p, op, i--);
+        }
+    }
+}
+
+/* Replaces results that stack an argument: the stack of a stack's slices is
+ * that stack, the stack of a free argument is its operand in every
+ * iteration. */
+static void pass_by(Program *p, Op *loop)
+{
+    for (int i = loop->ncarry; i < loop->nouts; i++) {
+        const Value *v = loop->body->yield[i];
+        if (v->def || v->region != loop->body || v->index < loop->ncarry)
+            continue;
+        Value *operand = loop->arg[v->index];
+        if (is_stack(loop, v->index))
+            ir_replace_uses(loop->region, loop->out[i], operand);
+        else
+            read_unstacked(p, loop->next, loop->out[i], operand);
+    }
+}
+
+void simplify_loops(Program *p, Region *r)
+{
+    for (Op *op = r->first; op; op = op->next) {
+        if (op->kind != OP_loop)
+            continue;
+        merge_arguments(p, op);
+        simplify_loops(p, op->body);
+        merge_results(p, op);
+        pass_by(p, op);
+    }
+}

@@ -1,0 +1,405 @@
+/* events.c: finds the events that order the streams of a rank.
+ *
+ * The step is simulated in order of issue (trace.h, which also divides the
+ * arena into pieces). For every piece the last write and the reads since then
+ * on each stream are recorded; for every stream, how much of the other streams
+ * it is known to follow (vector clocks). A statement that accesses what another
+ * stream wrote last, or writes what another stream has read, must run after
+ * that access. If the vector clock does not imply it, the statement waits for
+ * an event that the other statement records.
+ *
+ *   discover   adds exactly the waits that are needed, and finds events that
+ *              are re-recorded before a stream waits for an earlier record:
+ *              these get slots, which iterations record in rotation
+ *   place      adds the waits again, as a loop body can state them: for the
+ *              latest record of an event, or for the record of a slot
+ *   check      finds waits that others imply; events_drop.c removes them
+ *
+ * Time and memory: the statements of a trace times the pieces that each
+ * accesses.
+ */
+#include "passes/sync/events.h"
+
+#include "base/bug.h"
+
+#include <string.h>
+
+typedef struct Need {
+    int act; /* instance that must precede; -1: none on this stream */
+    const Access *access; /* the access to wait for */
+} Need;
+
+/* ---- statements ---------------------------------------------------------- */
+
+/* The statement of an instance. */
+static int statement_of(const EventFinder *f, int act)
+{
+    const Act *a = &f->trace.act[act];
+    return a->at ? f->synced_of[a->at->id] : act == 0 ? 0 : f->nsynced - 1;
+}
+
+static int stream_of(const EventFinder *f, int act)
+{
+    return f->trace.act[act].stream;
+}
+
+/* Attribute `name` of the `early` around the statement; -1: not given. */
+static int64_t early_attr(const Synced *s, const char *name)
+{
+    const Op *owner = s->at ? s->at->region->owner : NULL;
+    return owner && owner->kind == OP_early ? op_attr(owner, name).i : -1;
+}
+
+/* ---- dependences of an instance ------------------------------------------ */
+
+static void need(const EventFinder *f, int stream, Need n[STREAMS], int act,
+                 const Access *access)
+{
+    if (act < 0 || stream_of(f, act) == stream)
+        return;
+    Need *on = &n[stream_of(f, act)];
+    if (on->act < act)
+        *on = (Need){act, access};
+}
+
+static const Access *access_at(const EventFinder *f, int act, int piece)
+{
+    const Act *a = &f->trace.act[act];
+    for (int i = a->naccesses - 1; i >= 0; i--) {
+        const Access *x = &f->trace.access[a->access + i];
+        if (x->first <= piece && piece <= x->last)
+            return x;
+    }
+    return NULL;
+}
+
+static void needs_of(const EventFinder *f, int act, Need n[STREAMS])
+{
+    const Act *a = &f->trace.act[act];
+    int stream = a->stream, best[STREAMS], where[STREAMS];
+    for (int s = 0; s < STREAMS; s++)
+        best[s] = where[s] = -1;
+    for (int i = 0; i < a->naccesses; i++) {
+        const Access *x = &f->trace.access[a->access + i];
+        for (int k = x->first; k <= x->last; k++) {
+            const EventPiece *q = &f->piece[k];
+            int w = q->written;
+            if (w >= 0 && best[stream_of(f, w)] < w) {
+                best[stream_of(f, w)] = w;
+                where[stream_of(f, w)] = k;
+            }
+            for (int s = 0; x->write && s < STREAMS; s++)
+                if (best[s] < q->read[s]) {
+                    best[s] = q->read[s];
+                    where[s] = k;
+                }
+        }
+    }
+    for (int s = 0; s < STREAMS; s++) {
+        n[s] = (Need){-1, NULL};
+        if (best[s] >= 0)
+            need(f, stream, n, best[s], access_at(f, best[s], where[s]));
+    }
+}
+
+static void learn(EventClock *c, const EventClock *more)
+{
+    for (int s = 0; s < STREAMS; s++)
+        if (c->upto[s] < more->upto[s])
+            c->upto[s] = more->upto[s];
+}
+
+static bool knows(const EventFinder *f, const EventClock *c, int act)
+{
+    return act < 0 || c->upto[stream_of(f, act)] >= f->place[act];
+}
+
+static bool knows_all(const EventFinder *f, const EventClock *c,
+                      const Need n[STREAMS])
+{
+    for (int s = 0; s < STREAMS; s++)
+        if (!knows(f, c, n[s].act))
+            return false;
+    return true;
+}
+
+/* Drops the dependences that the clock implies, or that another awaited
+ * instance implies. */
+static void drop_known(const EventFinder *f, const EventClock *c,
+                       Need n[STREAMS])
+{
+    for (int s = 0; s < STREAMS; s++)
+        if (knows(f, c, n[s].act))
+            n[s].act = -1;
+    for (int s = 0; s < STREAMS; s++)
+        for (int k = 0; k < STREAMS && n[s].act >= 0; k++)
+            if (k != s && n[k].act >= 0 &&
+                knows(f, &f->done[n[k].act], n[s].act))
+                n[s].act = -1;
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static bool is_for_other_iteration(const Synced *s)
+{
+    return early_attr(s, "distance") >= 0 || early_attr(s, "iteration") >= 0;
+}
+
+/* Statements that record the same event: those of an op that is hoisted within
+ * its loop, before the loop and inside it. */
+static bool same_event(const Synced *a, const Synced *b)
+{
+    return a == b || (is_for_other_iteration(a) && is_for_other_iteration(b) &&
+                      events_op(a) == events_op(b));
+}
+
+static Event *event_of(EventFinder *f, Synced *by)
+{
+    if (by->event < 0) {
+        const Op *op = events_op(by);
+        Event e = {.loop = op ? op_loop(op) : NULL, .slots = 1};
+        for (int i = 0; i < f->nsynced; i++)
+            if (same_event(&f->synced[i], by))
+                f->synced[i].event = f->nevents;
+        f->event[f->nevents++] = e;
+    }
+    Event *e = &f->event[by->event];
+    /* The gather for a later iteration is issued before the wait for this
+     * iteration's, except in the last iterations. */
+    int64_t distance = early_attr(by, "distance");
+    if (distance > 0 && by->stream != STREAM_COMPUTE && e->slots < distance + 1)
+        e->slots = (int)distance + 1;
+    return e;
+}
+
+void events_number_slots(EventFinder *f)
+{
+    f->nslots = 0;
+    for (int i = 0; i < f->nevents; i++) {
+        f->event[i].number = f->nslots;
+        f->nslots += f->event[i].slots;
+    }
+}
+
+/* Gives the event slots if it was recorded again since, and the waiting
+ * statement can compute the slot from its iteration. */
+static void count_slots(EventFinder *f, int act, int on)
+{
+    const Act *a = &f->trace.act[act];
+    int by = statement_of(f, on);
+    Event *e = event_of(f, &f->synced[by]);
+    int64_t turn;
+    int slots = f->turn[f->latest[by]] - f->turn[on] + 1;
+    if (e->loop && trace_iteration(a, e->loop, &turn) && slots <= EVENTS_SLOTS &&
+        e->slots < slots)
+        e->slots = slots;
+}
+
+/* ---- waits --------------------------------------------------------------- */
+
+static bool contains(const Op *loop, const Synced *s)
+{
+    for (const Op *o = s->at ? op_loop(s->at) : NULL; o; o = op_loop(o))
+        if (o == loop)
+            return true;
+    return false;
+}
+
+static const char *wait_text(const EventFinder *f, const Need *n)
+{
+    if (n->act == 0)
+        return "step start";
+    const char *name = n->access && n->access->value ? n->access->value->name
+                                                     : "scratch";
+    bool written = n->access && n->access->write;
+    return written ? name : arena_printf(f->p->arena, "read of %s", name);
+}
+
+/* The wait of instance `act` for the instance `on`. */
+static Wait wait_for(EventFinder *f, int act, const Need *n)
+{
+    const Act *a = &f->trace.act[act], *on = &f->trace.act[n->act];
+    const Synced *s = &f->synced[statement_of(f, act)];
+    Synced *by = &f->synced[statement_of(f, n->act)];
+    const Event *e = event_of(f, by);
+    const Op *loop = s->at ? op_loop(s->at) : NULL;
+    Wait w = {.event = by->event, .why = wait_text(f, n)};
+    int64_t turn;
+    if (e->slots > 1 && trace_iteration(a, e->loop, &turn))
+        w.offset = (int)(((trace_own_turn(on) - turn) % e->slots + e->slots) %
+                         e->slots);
+    else if (e->slots > 1)
+        w.offset = (int)(trace_own_turn(on) % e->slots);
+    if (loop && a->first && !contains(loop, by))
+        w.when = WAIT_FIRST;
+    return w;
+}
+
+/* Adds a wait for the instance of n to the statement. */
+static void add_wait(EventFinder *f, int act, const Need *n)
+{
+    Synced *s = &f->synced[statement_of(f, act)];
+    Wait w = wait_for(f, act, n);
+    for (int i = 0; i < s->wait.n; i++) {
+        Wait *old = &s->wait.at[i];
+        if (old->event != w.event || old->offset != w.offset)
+            continue;
+        if (old->when == WAIT_ALWAYS)
+            bug("events: a wait for '%s' does not help", w.why);
+        old->when = WAIT_ALWAYS;
+        return;
+    }
+    vec_push(f->p->arena, &s->wait, w);
+}
+
+/* The slot of an event that the instance records, or waits for. */
+static int slot_of(const EventFinder *f, const Act *act, int event, int offset)
+{
+    const Event *e = &f->event[event];
+    int64_t turn;
+    if (e->slots == 1 || !trace_iteration(act, e->loop, &turn))
+        return e->number + offset;
+    return e->number + (int)((turn + offset) % e->slots);
+}
+
+/* The clock that the statement's wait number w gives this instance; NULL: the
+ * wait does not apply. */
+static const EventClock *told(const EventFinder *f, int act, int w)
+{
+    const Act *a = &f->trace.act[act];
+    int statement = statement_of(f, act);
+    const Wait *wait = &f->synced[statement].wait.at[w];
+    if (wait->when == WAIT_FIRST && !a->first)
+        return NULL;
+    if (f->mode == EVENTS_CHECK && f->first_wait[statement] + w == f->without)
+        return NULL;
+    int on = f->recorded[slot_of(f, a, wait->event, wait->offset)];
+    return on < 0 ? NULL : &f->done[on];
+}
+
+static void obey_waits(EventFinder *f, int act, EventClock *c)
+{
+    for (int w = 0; w < f->synced[statement_of(f, act)].wait.n; w++) {
+        const EventClock *more = told(f, act, w);
+        if (more)
+            learn(c, more);
+    }
+}
+
+/* Marks the waits without which the clock would not cover the dependences. */
+static void mark_needed(EventFinder *f, int act, const EventClock *before,
+                        const Need n[STREAMS])
+{
+    int statement = statement_of(f, act), n_waits = f->synced[statement].wait.n;
+    for (int w = 0; w < n_waits; w++) {
+        EventClock c = *before;
+        for (int k = 0; k < n_waits; k++) {
+            const EventClock *more = k == w ? NULL : told(f, act, k);
+            if (more)
+                learn(&c, more);
+        }
+        if (!knows_all(f, &c, n))
+            f->needed[f->first_wait[statement] + w] = true;
+    }
+}
+
+/* ---- simulation of the step ---------------------------------------------- */
+
+static void serve(EventFinder *f, int act, EventClock *c)
+{
+    Need n[STREAMS];
+    EventClock before = *c;
+    needs_of(f, act, n);
+    if (f->mode != EVENTS_DISCOVER)
+        obey_waits(f, act, c);
+    if (f->mode == EVENTS_CHECK) {
+        mark_needed(f, act, &before, n);
+        f->missing += !knows_all(f, c, n);
+        return;
+    }
+    drop_known(f, c, n);
+    for (int s = 0; s < STREAMS; s++) {
+        if (n[s].act < 0)
+            continue;
+        if (f->mode == EVENTS_DISCOVER)
+            count_slots(f, act, n[s].act);
+        else
+            add_wait(f, act, &n[s]);
+        learn(c, &f->done[n[s].act]);
+    }
+    /* The slot's record may be later than the dependence: use its clock. */
+    if (f->mode == EVENTS_PLACE) {
+        events_number_slots(f);
+        obey_waits(f, act, c);
+    }
+}
+
+static void touch_pieces(EventFinder *f, int act)
+{
+    const Act *a = &f->trace.act[act];
+    for (int i = 0; i < a->naccesses; i++) {
+        const Access *x = &f->trace.access[a->access + i];
+        for (int k = x->first; k <= x->last; k++) {
+            EventPiece *q = &f->piece[k];
+            if (!x->write) {
+                q->read[a->stream] = act;
+                continue;
+            }
+            q->written = act;
+            for (int s = 0; s < STREAMS; s++)
+                q->read[s] = -1;
+        }
+    }
+}
+
+static void reset(EventFinder *f)
+{
+    memset(f->now, 0, sizeof f->now);
+    memset(f->count, 0, sizeof *f->count * (size_t)f->nsynced);
+    memset(f->latest, -1, sizeof *f->latest * (size_t)f->nsynced);
+    memset(f->recorded, -1,
+           sizeof *f->recorded * (size_t)f->nsynced * EVENTS_SLOTS);
+    memset(f->piece, -1, sizeof *f->piece * (size_t)f->trace.npieces);
+    f->missing = 0;
+}
+
+void events_run(EventFinder *f, EventMode mode)
+{
+    f->mode = mode;
+    reset(f);
+    for (int i = 0; i < f->trace.n; i++) {
+        const Act *a = &f->trace.act[i];
+        EventClock *c = &f->now[a->stream];
+        int statement = statement_of(f, i), event;
+        serve(f, i, c);
+        f->place[i] = ++c->upto[a->stream];
+        f->done[i] = *c;
+        f->turn[i] = f->count[statement]++;
+        f->latest[statement] = i;
+        touch_pieces(f, i);
+        event = f->synced[statement].event;
+        if (mode != EVENTS_DISCOVER && event >= 0)
+            f->recorded[slot_of(f, a, event, 0)] = i;
+    }
+}
+
+/* The slots of events, which no op records yet. */
+static TraceSlots *slots_of_loops(const EventFinder *f)
+{
+    TraceSlots *slots = NEW_ARRAY(f->p->arena, TraceSlots, f->p->nops);
+    for (int i = 0; i < f->nevents; i++)
+        if (f->event[i].loop)
+            vec_push(f->p->arena, &slots[f->event[i].loop->id],
+                     f->event[i].slots);
+    return slots;
+}
+
+void events_follow(EventFinder *f)
+{
+    Arena *a = f->p->arena;
+    f->trace = trace_step(f->p, slots_of_loops(f), 0);
+    f->done = NEW_ARRAY(a, EventClock, f->trace.n);
+    f->place = NEW_ARRAY(a, int, f->trace.n);
+    f->turn = NEW_ARRAY(a, int, f->trace.n);
+    f->piece = NEW_ARRAY(a, EventPiece, f->trace.npieces + 1);
+}

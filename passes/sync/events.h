@@ -1,0 +1,105 @@
+/* events.h: declarations that the files of the pass `sync` share.
+ *
+ *   sync.c           the pass
+ *   events.c         simulates the step and finds the waits that it needs
+ *   events_drop.c    removes waits and events that are redundant
+ *   events_insert.c  makes ops of the waits and events that stay
+ */
+#ifndef PARC_PASSES_SYNC_EVENTS_H
+#define PARC_PASSES_SYNC_EVENTS_H
+
+#include "passes/sync/sync.h"
+#include "passes/sync/trace.h"
+
+/* When a wait or barrier applies: WAIT_FIRST only in the first iteration of its
+ * loop. */
+typedef enum WaitWhen { WAIT_ALWAYS, WAIT_FIRST } WaitWhen;
+
+/* A wait for the latest record of an event. An event with slots, one for each
+ * of the iterations in flight, is waited for in slot (iteration + offset) %
+ * slots if the waiting statement is in the loop that records it, else in slot
+ * `offset`. */
+typedef struct Wait {
+    int event;         /* index into EventFinder.event */
+    int offset;
+    WaitWhen when;
+    const char *why;   /* reason that the plan prints */
+} Wait;
+
+typedef struct Event {
+    const Op *loop;    /* around the op that records it; NULL: none */
+    int slots;         /* 1: every wait is for the latest record */
+    int number;        /* its first slot */
+} Event;
+
+/* A statement and the synchronization that it needs. */
+typedef struct Synced {
+    Op *at;            /* NULL: the begin or the end of the step */
+    int stream;
+    int event;         /* recorded after it; -1: none */
+    VEC(Wait) wait;    /* before it */
+} Synced;
+
+/* The largest number of slots of an event. */
+enum { EVENTS_SLOTS = 8 };
+
+typedef enum EventMode {
+    EVENTS_DISCOVER,
+    EVENTS_PLACE,
+    EVENTS_CHECK,
+} EventMode;
+
+typedef struct EventClock {
+    int upto[STREAMS]; /* by stream: statements that have completed */
+} EventClock;
+
+/* The last accesses of a piece of the arena (trace.h): instances; -1: none. */
+typedef struct EventPiece {
+    int written, read[STREAMS];
+} EventPiece;
+
+typedef struct EventFinder {
+    Program *p;
+    Synced *synced;   /* the begin, all statements in order, the end */
+    int nsynced;
+    int *synced_of;   /* by op id: index of a statement */
+    Event *event;
+    int nevents, nslots;
+    Trace trace;
+    EventMode mode;
+    EventClock now[STREAMS];
+    EventClock *done; /* by instance: the clock that a wait for it gives */
+    int *place;       /* by instance: its position on its stream, from 1 */
+    int *turn;        /* by instance: its index among those of its statement */
+    int *latest;      /* by statement: the latest instance; -1: none */
+    int *count;       /* by statement: the number of instances so far */
+    int *recorded;    /* by slot: the instance that recorded it; -1: none */
+    EventPiece *piece;
+    bool *needed;     /* by wait, in order of statements */
+    int nwaits;
+    int *first_wait;  /* by statement: index of its first wait in `needed` */
+    int without;      /* a wait that is ignored; -1: none */
+    int missing;      /* dependences that no wait covers */
+} EventFinder;
+
+/* Traces the step, with the slots of the events that are known. */
+void events_follow(EventFinder *f);
+
+/* Simulates the trace. Sets f->missing, and f->needed in EVENTS_CHECK. */
+void events_run(EventFinder *f, EventMode mode);
+
+/* Numbers the slots of all events consecutively. */
+void events_number_slots(EventFinder *f);
+
+/* events_drop.c: removes redundant waits and events. */
+void events_drop(EventFinder *f);
+
+/* meetings.c: inserts the ops barrier. */
+void meetings_find(Program *p);
+
+/* events_insert.c: inserts ops wait and record. */
+void events_insert(EventFinder *f);
+/* The op that a statement runs: that of a start; NULL: begin or end of step. */
+const Op *events_op(const Synced *s);
+
+#endif

@@ -1,0 +1,407 @@
+/* meetings.c: inserts barriers between ranks of a node that share memory.
+ *
+ * requires: Program.memory and the order of issue of one stream
+ * ensures:  ops barrier: in every interleaving of the ranks, no rank reads
+ *           shared memory before another rank has written it, or overwrites it
+ *           before another rank has read it
+ *
+ * Every rank runs the same statements. A rank reads all runs of a gathered
+ * parameter, and writes its own run in the update; between the two, in either
+ * order, the ranks of the group need a synchronization point. Collectives that
+ * move data are synchronization points already, for their group and each subset
+ * of it, so that a step needs few barriers: the reduction of the gradient norm
+ * precedes the first update, and a barrier at the first gather serves the later
+ * ones.
+ *
+ * before   %w = param{…} : f32[64, 64]~dp       kept shared
+ *          %w.2 = all_gather{axes={dp}, …} %w : f32[64, 64] forward
+ *          …
+ *          %w.new = fused{name="adamw_w"} %w, … : f32[64, 64]~dp optimizer
+ * after    a barrier over dp before the gather: every rank has written its run
+ *          of w in the step before
+ *
+ * Ranks also synchronize before a fused einsum + reduce-scatter
+ * (fuse_scatter.c), which reads the operands of all ranks, if an operand was
+ * written since the last synchronization point. The reduce_scatter that follows
+ * is one. No statement up to there may overwrite the operands: liveness.c and
+ * schedule.c ensure it, meetings_check checks it.
+ *
+ * The search is iterative. Two consecutive steps are simulated; where a
+ * statement could run too early, a barrier is inserted before it, only for the
+ * first iteration of its loop if that suffices, and the simulation restarts.
+ * During the search an in-place gather counts as a reader, so that barriers are
+ * placed at gathers. At the end redundant barriers are dropped: that of a
+ * gather is redundant if all readers of its result follow another
+ * synchronization point.
+ */
+#include "passes/sync/events.h"
+
+#include "base/bug.h"
+
+#include <string.h>
+
+/* The accesses of a shared block since the last synchronization point of its
+ * group: a write of the own run, a read of all runs. Instances; -1: none. */
+typedef struct Since {
+    int written, read;
+} Since;
+
+/* A barrier that the search has found. */
+typedef struct Meeting {
+    uint32_t axes;
+    const Op *by;
+    bool first;        /* in the first iteration of its loop only */
+    const char *why;   /* reason that the plan prints */
+} Meeting;
+typedef VEC(Meeting) Meetings;
+
+typedef struct Walk {
+    const Program *p;
+    const Op *without;
+    const Meeting *ignored;
+    Meetings *meetings; /* by op id, during the search: the barriers before the
+                         * op; NULL: the program has them */
+    bool readers; /* count the readers of an in-place gather instead of the
+                   * gather */
+    Trace trace;
+    Since *since;      /* by block */
+    const Op **gather; /* by block: the last gather of it */
+    int now;                /* statements simulated so far, in all steps */
+    int met[1 << MAX_AXES]; /* by axes: `now` at the last synchronization point
+                             * of these ranks */
+} Walk;
+
+/* A statement that may run too early. */
+typedef struct Fault {
+    int act, other; /* the instance on another rank that it must follow */
+    bool writes;
+    int block;      /* -1: the operands of a fused einsum + reduce-scatter */
+} Fault;
+
+/* ---- accesses of shared blocks ------------------------------------------- */
+
+typedef enum Use { USE_NOTHING, USE_READ, USE_WRITE } Use;
+
+/* How an access uses a shared block. A rank's reads of its own run need no
+ * synchronization. A gather writes nothing: it counts as its readers. */
+static Use use_of(const Walk *w, const Op *op, const Access *a, int *block)
+{
+    const MemoryPlan *m = w->p->memory;
+    if (!a->value)
+        return USE_NOTHING;
+    const Place *at = value_place(a->value);
+    *block = at->block;
+    if (!m->block[at->block].shared)
+        return USE_NOTHING;
+    if (at->cut)
+        return a->write ? USE_WRITE : USE_NOTHING;
+    if (a->write && op->kind != OP_all_gather)
+        bug("barriers: %s writes other ranks' runs of %s",
+            op_info(op->kind)->name, m->block[at->block].name);
+    return USE_READ;
+}
+
+/* ---- synchronization points ---------------------------------------------- */
+
+/* Whether `axes` includes `group`; axes of size 1 do not count. */
+static bool covers(const Mesh *mesh, uint32_t axes, uint32_t group)
+{
+    for (int a = 0; a < mesh->n; a++)
+        if (mesh->size[a] > 1 && group >> a & 1 && !(axes >> a & 1))
+            return false;
+    return true;
+}
+
+/* Records a synchronization point of these axes: all its ranks have completed
+ * the first `now` statements. */
+static void meet_at(Walk *w, uint32_t axes, int now)
+{
+    const MemoryPlan *m = w->p->memory;
+    for (int b = 0; b < m->nblocks; b++)
+        if (m->block[b].shared &&
+            covers(&w->p->mesh, axes, m->block[b].shared))
+            w->since[b] = (Since){-1, -1};
+    for (uint32_t group = 0; group < 1u << MAX_AXES; group++)
+        if (covers(&w->p->mesh, axes, group))
+            w->met[group] = now;
+}
+
+static void meet(Walk *w, uint32_t axes)
+{
+    meet_at(w, axes, w->now);
+}
+
+/* Whether a collective is also a synchronization point when it ends: it moves
+ * data. One whose operands are all made as shards only waits when it
+ * begins. */
+static bool moves(const Op *op)
+{
+    bool any = op_is_collective(op->kind) && !gather_in_place(op);
+    bool shards = any;
+    for (int i = 0; any && i < op->nargs; i++)
+        shards &= operand_is_shard(op, i);
+    return any && !shards;
+}
+
+/* The barriers before an instance: an op barrier is itself one. */
+static void meet_before(Walk *w, const Act *act)
+{
+    const Op *op = act->op;
+    const Meetings *found = w->meetings ? &w->meetings[op->id] : NULL;
+    if (op->kind == OP_barrier && op != w->without &&
+        (act->first || !op_attr(op, "first").i))
+        meet(w, (uint32_t)op_attr(op, "axes").i);
+    for (int i = 0; found && i < found->n; i++)
+        if (&found->at[i] != w->ignored && (act->first || !found->at[i].first))
+            meet(w, found->at[i].axes);
+    if (op_is_collective(op->kind) && !gather_in_place(op))
+        meet(w, (uint32_t)op->attr[0].i);
+}
+
+/* ---- simulation ---------------------------------------------------------- */
+
+static bool overlap(const Access *a, const Access *b)
+{
+    return a->begin < b->end && b->begin < a->end;
+}
+
+/* Whether instance i writes an operand of instance `reader`. */
+static bool writes_operand(const Trace *t, int i, int reader)
+{
+    const Act *writes = &t->act[i], *reads = &t->act[reader];
+    for (int x = 0; x < writes->naccesses && writes->op; x++)
+        for (int y = 0; y < reads->naccesses; y++) {
+            const Access *to = &t->access[writes->access + x];
+            const Access *from = &t->access[reads->access + y];
+            if (to->write && !from->write && overlap(to, from))
+                return true;
+        }
+    return false;
+}
+
+/* Whether a fused einsum + reduce-scatter may read operands that another rank
+ * has not written. */
+static bool product_is_early(const Walk *w, int i, Fault *f)
+{
+    const Op *op = w->trace.act[i].op;
+    if (op->kind != OP_einsum_shard)
+        return false;
+    for (int at = w->met[op_attr(op, "axes").i]; at < w->now; at++)
+        if (writes_operand(&w->trace, at % w->trace.n, i)) {
+            *f = (Fault){i, at % w->trace.n, false, -1};
+            return true;
+        }
+    return false;
+}
+
+static bool is_too_early(Walk *w, int i, Fault *f)
+{
+    const Act *act = &w->trace.act[i];
+    const Op *op = act->op;
+    if (product_is_early(w, i, f))
+        return true;
+    for (int k = 0; k < act->naccesses; k++) {
+        int block = -1;
+        Use use = use_of(w, op, &w->trace.access[act->access + k], &block);
+        if (use == USE_NOTHING)
+            continue;
+        Since *s = &w->since[block];
+        if (op->kind == OP_all_gather)
+            w->gather[block] = op;
+        if (w->readers && gather_in_place(op))
+            continue;
+        *f = (Fault){i, use == USE_WRITE ? s->read : s->written,
+                     use == USE_WRITE, block};
+        if (f->other >= 0)
+            return true;
+        *(use == USE_WRITE ? &s->written : &s->read) = i;
+    }
+    return false;
+}
+
+static void clear(Walk *w)
+{
+    for (int b = 0; b < w->p->memory->nblocks; b++) {
+        w->since[b] = (Since){-1, -1};
+        w->gather[b] = NULL;
+    }
+    w->now = 0;
+    memset(w->met, 0, sizeof w->met);
+}
+
+/* Whether a statement may run too early in two steps. All parameters are valid
+ * when the first step begins. */
+static bool find_fault(Walk *w, Fault *f)
+{
+    clear(w);
+    for (int step = 0; step < 2; step++)
+        for (int i = 0; i < w->trace.n; i++, w->now++) {
+            if (!w->trace.act[i].op)
+                continue;
+            meet_before(w, &w->trace.act[i]);
+            if (is_too_early(w, i, f))
+                return true;
+            const Op *op = w->trace.act[i].op;
+            if (moves(op))
+                meet_at(w, (uint32_t)op->attr[0].i, w->now + 1);
+        }
+    return false;
+}
+
+/* Whether ranks access each other's memory outside of collectives. */
+static bool needs_meetings(const Program *p)
+{
+    return p->memory->nsegments > 0 || program_has_shards(p);
+}
+
+static Walk walk_of(const Program *p)
+{
+    Walk w = {.p = p, .trace = trace_step(p, NULL, 0)};
+    w.since = NEW_ARRAY(p->arena, Since, p->memory->nblocks + 1);
+    w.gather = NEW_ARRAY(p->arena, const Op *, p->memory->nblocks + 1);
+    return w;
+}
+
+/* ---- the check ----------------------------------------------------------- */
+
+static const char *act_name(const Walk *w, int i)
+{
+    const Op *op = w->trace.act[i].op;
+    return op->nouts ? op->out[0]->name : op_info(op->kind)->name;
+}
+
+/* The first instance from fused einsum i up to its reduce_scatter that
+ * overwrites an operand of it, i included; -1: none. */
+static int written_too_early(const Trace *t, int i)
+{
+    int operand;
+    const Op *product = t->act[i].op;
+    const Op *scatter = op_scatter_of(product, &operand);
+    for (int k = i; k < t->n && t->act[k].op != scatter; k++)
+        if (writes_operand(t, k, i))
+            return k;
+    return -1;
+}
+
+static const char *check_products(const Walk *w)
+{
+    for (int i = 0; i < w->trace.n; i++) {
+        const Op *op = w->trace.act[i].op;
+        int by = op && op->kind == OP_einsum_shard
+                     ? written_too_early(&w->trace, i)
+                     : -1;
+        if (by >= 0)
+            return arena_printf(w->p->arena, "%%%s overwrites an operand of %%%s, "
+                                "which other ranks still read", act_name(w, by),
+                                act_name(w, i));
+    }
+    return NULL;
+}
+
+const char *meetings_check(const Program *p, const Op *without)
+{
+    if (!needs_meetings(p))
+        return NULL;
+    Walk w = walk_of(p);
+    w.without = without;
+    w.readers = true;
+    Fault f;
+    if (!find_fault(&w, &f))
+        return check_products(&w);
+    if (f.block < 0)
+        return arena_printf(p->arena, "%%%s reads all ranks' operands before "
+                            "another rank may have computed %%%s",
+                            act_name(&w, f.act), act_name(&w, f.other));
+    return arena_printf(
+        p->arena, "%%%s %s '%s' on one rank when %%%s may still have to %s it "
+        "on another", act_name(&w, f.act), f.writes ? "writes" : "reads",
+        p->memory->block[f.block].name, act_name(&w, f.other),
+        f.writes ? "read" : "write");
+}
+
+/* ---- the search ---------------------------------------------------------- */
+
+static Meeting meeting_of_block(const Walk *w, const Fault *f, const Act *act)
+{
+    const Block *b = &w->p->memory->block[f->block];
+    return (Meeting){.axes = b->shared, .by = w->gather[f->block],
+                     .first = act->first,
+                     .why = arena_printf(w->p->arena, "all ranks have %s %s",
+                                         f->writes ? "read" : "written",
+                                         b->name)};
+}
+
+static Meeting meeting_of_product(const Act *act)
+{
+    int operand;
+    const Op *op = act->op;
+    return (Meeting){.axes = (uint32_t)op_attr(op, "axes").i,
+                     .by = op_scatter_of(op, &operand),
+                     .why = "all ranks have computed the operands"};
+}
+
+/* Adds a barrier for the fault. A barrier that exists for the first iteration
+ * only becomes one for all iterations. */
+static void add_meeting(Walk *w, const Fault *f)
+{
+    const Act *act = &w->trace.act[f->act];
+    Meetings *found = &w->meetings[act->op->id];
+    Meeting m = f->block < 0 ? meeting_of_product(act)
+                             : meeting_of_block(w, f, act);
+    for (int i = 0; i < found->n; i++)
+        if (found->at[i].axes == m.axes) {
+            found->at[i].first = false;
+            return;
+        }
+    vec_push(w->p->arena, found, m);
+}
+
+static void drop_needless(Walk *w)
+{
+    w->readers = true;
+    for (int i = 0; i < w->trace.n; i++) {
+        const Op *op = w->trace.act[i].op;
+        Meetings none = {0}, *found = op ? &w->meetings[op->id] : &none;
+        for (int k = found->n - 1; k >= 0; k--) {
+            Fault f;
+            w->ignored = &found->at[k];
+            if (!find_fault(w, &f)) {
+                found->n--;
+                memmove(&found->at[k], &found->at[k + 1],
+                        sizeof(Meeting) * (size_t)(found->n - k));
+            }
+            w->ignored = NULL;
+        }
+    }
+}
+
+/* Inserts the barriers of an op before it; those of a gather that moves nothing
+ * after it. */
+static void insert_barriers(Op *op, void *context)
+{
+    const Walk *w = context;
+    const Meetings *found = op->kind == OP_barrier ? NULL
+                                                   : &w->meetings[op->id];
+    Op *before = gather_in_place(op) ? op->next : op;
+    Build b = {.p = (Program *)w->p, .region = op->region, .before = before,
+               .phase = op->phase, .path = ""};
+    for (int i = 0; found && i < found->n; i++) {
+        const Meeting *m = &found->at[i];
+        Attr attr[] = {{.i = m->axes}, {.o = op}, {.o = (Op *)m->by},
+                       {.i = m->first}, {.s = m->why}};
+        ir_op_typed(&b, OP_barrier, 0, NULL, attr, 0, NULL, NULL);
+    }
+}
+
+void meetings_find(Program *p)
+{
+    if (!needs_meetings(p))
+        return;
+    Walk w = walk_of(p);
+    Fault f;
+    w.meetings = NEW_ARRAY(p->arena, Meetings, p->nops);
+    while (find_fault(&w, &f))
+        add_meeting(&w, &f);
+    drop_needless(&w);
+    ir_walk(p->step, insert_barriers, &w);
+}

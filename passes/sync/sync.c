@@ -1,0 +1,84 @@
+/* sync.c: the pass `sync`: inserts the synchronization that the schedule needs,
+ * between the streams of a rank (events.c), between ranks of a node
+ * (meetings.c).
+ *
+ * requires: Program.memory, and the order of issue and the streams of ops
+ * ensures:  ops record and wait such that every execution of the streams
+ *           accesses memory as a serial execution would. On a target with one
+ *           stream: ops barrier.
+ *
+ * before   %dw = einsum %dy, %x …
+ *          %dw.2 = reduce_scatter{axes={dp}, …} %dw … stream=2
+ * after    %dw = einsum %dy, %x …
+ *          record{event=7, …}
+ *          wait{event=7, …, why="dw"} stream=2
+ *          %dw.2 = reduce_scatter{axes={dp}, …} %dw … stream=2
+ */
+#include "passes/sync/events.h"
+
+#include "base/bug.h"
+
+static void add_statement(EventFinder *f, Op *at)
+{
+    if (at)
+        f->synced_of[at->id] = f->nsynced;
+    f->synced[f->nsynced++] = (Synced){.at = at, .event = -1,
+                                       .stream = at ? at->stream
+                                                    : STREAM_COMPUTE};
+}
+
+static void add_statements(Op *op, void *context)
+{
+    const Op *owner = op->region->owner;
+    bool part = owner && owner->kind == OP_fused;
+    bool run = op->kind == OP_start ||
+               (!issue_is_silent(op) && !op->done && op->kind != OP_loop);
+    if (run && !part && op->phase != PH_INIT)
+        add_statement(context, op);
+}
+
+static void find_statements(EventFinder *f)
+{
+    f->synced = NEW_ARRAY(f->p->arena, Synced, f->p->nops + 2);
+    f->synced_of = NEW_ARRAY(f->p->arena, int, f->p->nops);
+    add_statement(f, NULL);
+    ir_walk(f->p->step, add_statements, f);
+    add_statement(f, NULL);
+}
+
+static void find_events(EventFinder *f)
+{
+    Arena *a = f->p->arena;
+    find_statements(f);
+    int n = f->nsynced;
+    f->count = NEW_ARRAY(a, int, n);
+    f->latest = NEW_ARRAY(a, int, n);
+    f->first_wait = NEW_ARRAY(a, int, n);
+    f->recorded = NEW_ARRAY(a, int, n * EVENTS_SLOTS);
+    f->event = NEW_ARRAY(a, Event, n);
+    events_follow(f);
+    events_run(f, EVENTS_DISCOVER);
+    events_number_slots(f);
+    events_follow(f);
+    events_run(f, EVENTS_PLACE);
+    events_drop(f);
+    events_insert(f);
+}
+
+const char *events_check(const Program *p)
+{
+    return p->streams < 2 ? meetings_check(p, NULL) : hazards_check(p, NULL);
+}
+
+void pass_sync(Program *p, const TargetInfo *t)
+{
+    if (t->streams < 2) {
+        meetings_find(p);
+    } else {
+        EventFinder f = {.p = p, .without = -1};
+        find_events(&f);
+    }
+    const char *fault = events_check(p);
+    if (fault)
+        bug("events: %s", fault);
+}

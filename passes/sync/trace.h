@@ -1,0 +1,71 @@
+/* trace.h: simulates a step as a sequence of statements, with the bytes that
+ * they access.
+ *
+ * Loops are simulated iteration by iteration. Of a long loop only the first and
+ * last iterations are simulated, enough of them that all that repeats has
+ * reached a fixed point; those between are skipped in whole periods (of slots
+ * that iterations use in rotation). The last iteration before them also
+ * accesses their slices of stacked tensors. So the size of a trace does not
+ * depend on the number of layers. The addresses are those of Program.memory.
+ */
+#ifndef PARC_PASSES_SYNC_TRACE_H
+#define PARC_PASSES_SYNC_TRACE_H
+
+#include "passes/schedule/issue.h"
+
+/* The arena is divided at each byte where an accessed tensor begins or ends;
+ * the pieces are numbered from 0. */
+typedef struct Access {
+    int64_t begin, end; /* bytes in the arena */
+    int first, last;    /* pieces, both included */
+    bool write;
+    const Value *value; /* NULL: scratch, or the whole arena */
+} Access;
+
+/* A dynamic instance: one execution of a statement, or of a record, wait or
+ * barrier. The first instance is the begin of the step, the last its end; both
+ * access all memory on the compute stream. */
+typedef struct Act {
+    const Op *op;        /* the op that runs; NULL: begin and end */
+    const Op *at;        /* the statement: op, or the op `start` that runs it;
+                          * NULL: begin and end */
+    int stream;
+    bool first;          /* in the first iteration of the loop that issues it */
+    int64_t turn[MAX_LOOP_DEPTH]; /* iteration indices (layers) of the loops
+                                   * around its op, innermost first; of a
+                                   * record or wait in an `early`: around the
+                                   * ops that it starts */
+    int access, naccesses; /* range in Trace.access */
+} Act;
+
+typedef struct Trace {
+    Act *act;
+    int n;
+    Access *access;
+    int naccesses, npieces;
+} Trace;
+
+/* By op id of a loop: numbers of slots of events that records in its body will
+ * have; NULL: none that records do not have yet. */
+typedef VEC(int64_t) TraceSlots;
+
+/* Simulates the step. `more`: additional periods of every loop. */
+Trace trace_step(const Program *p, const TraceSlots *slots, int more);
+
+/* The iteration of `loop` in which the instance's op runs; false: the loop does
+ * not enclose the op. `loop` may be NULL. */
+bool trace_iteration(const Act *act, const Op *loop, int64_t *turn);
+/* The iteration of the loop around the instance's op; 0: there is none. */
+int64_t trace_own_turn(const Act *act);
+
+/* The slot that an op record or wait is for: a number as in emitted code. */
+int trace_slot(const Act *act);
+/* The number of slots of all events. */
+int trace_slots(const Program *p);
+/* Whether the instance is a statement: not a record, wait or barrier. */
+static inline bool trace_is_statement(const Act *act)
+{
+    return !act->op || !op_is_schedule(act->op->kind);
+}
+
+#endif

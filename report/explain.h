@@ -1,0 +1,40 @@
+/* explain.h: declares the functions of --explain NAME for modules, kernels,
+ * mesh axes and the memory peak, and the helpers that their files share.
+ * report_explain.c calls them; it explains parameters, values and collectives.
+ *
+ * The first four functions print an explanation and return true. They return
+ * false if nothing of their kind has the name.
+ */
+#ifndef PARC_REPORT_EXPLAIN_H
+#define PARC_REPORT_EXPLAIN_H
+
+#include "report/report.h"
+
+/* Explains the modules with a path: "model", "layers.*.attention". The number
+ * of an existing layer may replace the *. */
+bool explain_modules(Out *o, const Program *p, const char *name);
+
+/* Explains a kernel by its name in the plan, with or without its number. */
+bool explain_kernel(Out *o, const Program *p, const char *name);
+
+/* Explains an axis of the mesh as the user named it, or a part of one. */
+bool explain_axis(Out *o, const Program *p, const char *name);
+
+/* Explains "memory": all that is live at the peak, and what would reduce it. */
+bool explain_memory(Out *o, const Program *p, const TargetInfo *t,
+                    const char *name);
+
+/* Prints a collective in two lines, as the plan does: "  ag3   all_gather
+ * tp   2 x 1.00 MiB   norm", then its phase, reason and source line. */
+void explain_collective_line(Out *o, const Program *p,
+                             const CollectiveInfo *c);
+
+/* Whether `path` matches `name`: either may have '*' where the other has a
+ * number, which must be the index of an existing element. `pm` is a parameter
+ * in the same arrays, or NULL if their sizes are not known. */
+bool explain_names(const Param *pm, const char *path, const char *name);
+
+/* Whether a path is the module's, or of a module in it. */
+bool explain_within(const char *path, const char *module);
+
+#endif

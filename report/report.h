@@ -1,0 +1,137 @@
+/* report.h: prints the execution plan as text, as JSON and as a graph, explains
+ * parts of it (--explain), and warns of costs that no line asks for.
+ *
+ * All functions expect a program that has been through every pass.
+ */
+#ifndef PARC_REPORT_REPORT_H
+#define PARC_REPORT_REPORT_H
+
+#include "base/quantity.h"
+#include "codegen/work/work.h"
+#include "ir/plan/user_axes.h"
+#include "passes/pass.h"
+
+/* --emit plan: a summary, then parameters with their units, collectives with
+ * their reasons, streams, saved values, and the blocks that are live at the
+ * memory peak. */
+void report_plan(Out *o, const Program *p, const TargetInfo *t);
+
+/* --emit json: the plan for other tools, which rely on its field names. */
+void report_json(Out *o, const Program *p, const TargetInfo *t);
+
+/* --emit dot: the ops of the program as a Graphviz graph. */
+void report_dot(Out *o, const Program *p, const TargetInfo *t);
+
+/* --explain NAME: explains a parameter, value, collective, module, kernel, mesh
+ * axis or the memory peak. Returns false if nothing has that name; *near is
+ * then the nearest name, or NULL. */
+bool report_explain(Out *o, const Program *p, const TargetInfo *t,
+                    const char *name, const char **near);
+
+/* The list with the entry `more` added, after the separator `by`, unless the
+ * list has it. */
+const char *report_listed(Arena *a, const char *list, const char *more,
+                          const char *by);
+
+/* report_train.c, a part of the plan: the optimizer, gradient clipping and the
+ * learning rate's schedule. */
+void report_train(Out *o, const Program *p);
+
+/* report_groups.c, a part of the plan and of the JSON: the groups of ranks that
+ * collectives run in. */
+void report_groups(Out *o, const Program *p);
+/* The groups over one set of axes: "process groups: 2 of 2 ranks: …". */
+void report_group(Out *o, const Program *p, uint32_t axes);
+void report_json_groups(Out *o, const Program *p);
+
+/* report_copies.c, a part of the plan: copies of parameters in the compute
+ * type; empty if there are none. */
+void report_copies(Out *o, const Program *p);
+
+/* report_kernels.c, a part of the plan for CUDA: the bytes that each kernel
+ * moves, and the tensors that are passed only from one kernel to another. */
+void report_kernels(Out *o, const Program *p);
+
+/* report_matmuls.c, a part of the plan for CUDA: the products that the library
+ * computes, and their epilogues. */
+void report_matmuls(Out *o, const Program *p);
+
+/* report_saved.c, a part of the plan: what the forward pass saves for the
+ * backward pass, and what the backward pass recomputes. */
+void report_saved(Out *o, const Program *p);
+
+/* report_peak.c, a part of the plan: the blocks that are live at the memory
+ * peak. */
+void report_peak(Out *o, const Program *p);
+/* The value that a block was created for: the line of the model (zeros: none),
+ * the module's path and the value's type (NULL: none). */
+typedef struct BlockSource {
+    Loc loc;
+    const char *path;
+    const Type *type;
+} BlockSource;
+/* report_block_sources: the source of each block, by the block's index.
+ * report_block_where: the line of one block as text, "" for none. */
+const BlockSource *report_block_sources(const Program *p);
+const char *report_block_where(const Program *p, const BlockSource *sources,
+                               const Block *b);
+
+/* report_units.c, a part of the JSON: the unit of measurement and the scope of
+ * each number. */
+void report_units(Out *o, const Program *p);
+
+/* The *n blocks that are live at the memory peak, largest first. */
+const Block **report_alive(const Program *p, int *n);
+
+/* Bytes of the staging buffer of --save-async, per rank: its parameters and
+ * optimizer states in f32, without low-precision copies. */
+int64_t report_staging(const Program *p);
+
+/* ---- costs that no line asks for (report_warnings.c) ---- */
+
+typedef enum WarningKind { WARN_COLLECTIVE, WARN_REPEATED } WarningKind;
+
+/* One line of the model. All counts are per step; bytes and flops are those of
+ * one rank. */
+typedef struct Warning {
+    WarningKind kind;
+    Loc loc;
+    const char *axis;  /* "tp", "dp,tp" */
+    const char *text;  /* the first collective's reason; "matmul" */
+    const char *help;  /* lines of a plan that avoid it, separated by "\n";
+                        * NULL */
+    int ops;           /* ops of the program that the warning is about */
+    int64_t calls, bytes;
+    double flops;      /* flops of repeated ops */
+    double wasted;     /* the part of `flops` that another rank also computes */
+    double share;      /* `flops` as a fraction of all that a rank computes */
+} Warning;
+typedef VEC(Warning) Warnings;
+
+/* Collectives that no style asks for, and computation that ranks repeat. */
+Warnings report_find_warnings(const Program *p);
+const char *report_warning_text(const Program *p, const Warning *w);
+/* Prints the warnings through p->diag. */
+void report_warnings(const Program *p);
+
+/* Why a collective moves fewer bytes than its tensors have; NULL if it moves
+ * all of them. */
+const char *report_moved(const Program *p, const CollectiveInfo *c);
+
+/* report_forward.c, a part of the plan and fields `eval` and `outputs` of the
+ * JSON; empty without forward programs. */
+void report_forward(Out *o, const Program *p);
+void report_json_forward(Out *o, const Program *p);
+/* "eval" or "outputs": the name of its field. */
+const char *report_forward_name(const Program *f);
+/* The bytes that a forward program needs more than the training step. */
+int64_t report_raised(const Program *f);
+
+/* report_transfers.c, a part of the plan; empty if nothing is offloaded. */
+void report_transfers(Out *o, const Program *p);
+
+/* report_streams.c, a part of the plan: what collectives and transfers wait
+ * for. */
+void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n);
+
+#endif

@@ -1,0 +1,227 @@
+/* report_explain.c: explains what a name of the plan means (--explain NAME).
+ *
+ * NAME is a parameter ("layers.*.attention.wq.weight", or with a layer's
+ * number), a collective ("ag3"), an axis of the mesh ("tp"), "memory", a module
+ * ("layers.*.attention", "model"), a kernel ("k05_ffn_norm") or a value of the
+ * program ("h.3"). This file prints the placement of a parameter or value with
+ * its reasons, and the reason of a collective. explain.h declares the functions
+ * for axes, memory, modules and kernels.
+ */
+#include "report/explain.h"
+#include "ir/path.h"
+#include "ir/units.h"
+#include "ir/analysis/alias.h"
+
+#include <string.h>
+
+static void reasons(Out *o, const Program *p, const Value *v)
+{
+    for (int a = 0; a < p->mesh.n; a++) {
+        const Why *w = &v->why[a];
+        out_line(o, "  %-4s %-6s %s%s%s%s", p->mesh.name[a],
+                 user_placement(p, &v->type, a), why_text(p->arena, w),
+                 w->loc.line ? "  (" : "",
+                 w->loc.line ? diag_where(p->diag, p->arena, w->loc) : "",
+                 w->loc.line ? ")" : "");
+    }
+}
+
+static void readers_in(Out *o, const Region *r, const Value *v)
+{
+    for (const Op *op = r->first; op; op = op->next)
+        for (int i = 0; i < op->nargs; i++)
+            if (op->arg[i] == v)
+                out_line(o, "  %s %%%s (%s)", op_info(op->kind)->name,
+                         op->nouts ? op->out[0]->name : "-",
+                         phase_name(op->phase));
+}
+
+static void explain_value(Out *o, const Program *p, const Value *v)
+{
+    out_line(o, "%%%s : %s", v->name,
+             type_text(p->arena, &v->type, &p->mesh));
+    out_line(o, "defined by %s%s at %s",
+             v->def ? op_info(v->def->kind)->name : "an argument",
+             v->def && v->def->path[0]
+                 ? arena_printf(p->arena, " in %s", v->def->path)
+                 : "",
+             diag_where(p->diag, p->arena, v->loc));
+    const Value *made = value_made_as(v);
+    if (made != v)
+        out_line(o, "computed as a shard, %s: each rank multiplies the parts of all "
+                 "ranks' operands that its shard needs",
+                 type_text(p->arena, &made->type, &p->mesh));
+    out_line(o, "placed");
+    reasons(o, p, v);
+    out_line(o, "read by");
+    readers_in(o, v->region, v);
+}
+
+static void explain_param(Out *o, const Program *p, const Param *pm)
+{
+    out_line(o, "parameter %s : %s  (%s)", pm->name,
+             type_text(p->arena, &pm->type, &p->mesh),
+             diag_where(p->diag, p->arena, pm->loc));
+    for (int i = 0; i < pm->nalias; i++)
+        out_line(o, "tied: %s is the same parameter", pm->alias[i]);
+    for (int i = 0; i < pm->nfile; i++)
+        out_line(o, "in files: %s%s", pm->file[i].name,
+                 file_tensor_text(p->arena, &pm->file[i]));
+    if (pm->unit)
+        out_line(o, "in unit %s", pm->unit);
+    out_line(o, "%lld elements per rank",
+             (long long)type_local_elements(&pm->type, &p->mesh));
+    if (pm->value)
+        explain_value(o, p, pm->value);
+}
+
+static void explain_collective(Out *o, const Program *p,
+                               const CollectiveInfo *c)
+{
+    const Op *op = c->op;
+    Loc loc = op->why.loc.line ? op->why.loc : op->loc;
+    out_line(o, "%s: %s over %s (%lld ranks), %s, %lld call%s per step, "
+             "%lld bytes per call on each rank",
+             c->label, c->kind, c->axis, (long long)c->group_size,
+             phase_name(op->phase), (long long)c->count,
+             c->count == 1 ? "" : "s", (long long)c->bytes);
+    out_line(o, "because %s  (%s)", op->why.text ? op->why.text : "",
+             diag_where(p->diag, p->arena, loc));
+    const char *moved = report_moved(p, c);
+    if (moved)
+        out_line(o, "%s", moved);
+    for (int i = 0; i < op->nargs; i++)
+        out_line(o, "  %%%s : %s -> %s%s", op->arg[i]->name,
+                 type_text(p->arena, &op->arg[i]->type, &p->mesh),
+                 type_text(p->arena, &op->out[i]->type, &p->mesh),
+                 operand_is_shard(op, i) ? ", computed as a shard" : "");
+}
+
+/* Finds a value by name in a region and the regions inside it. */
+static const Value *find_value(const Region *r, const char *name)
+{
+    for (int i = 0; i < r->nargs; i++)
+        if (!strcmp(r->arg[i]->name, name))
+            return r->arg[i];
+    for (const Op *op = r->first; op; op = op->next) {
+        for (int i = 0; i < op->nouts; i++)
+            if (!strcmp(op->out[i]->name, name))
+                return op->out[i];
+        if (op->body) {
+            const Value *v = find_value(op->body, name);
+            if (v)
+                return v;
+        }
+    }
+    return NULL;
+}
+
+bool explain_names(const Param *pm, const char *path, const char *name)
+{
+    if (!path_meets(path, name))
+        return false;
+    for (int array = 0; *path && *name;) {
+        size_t n = strcspn(name, ".");
+        PathRange r;
+        if (*path == '*' && *name != '*' &&
+            (!path_range(name, n, &r) ||
+             (pm && array < pm->type.nstack &&
+              r.last >= pm->type.stack[array])))
+            return false;
+        array += *path == '*' || path_range(path, strcspn(path, "."), &r);
+        path += strcspn(path, ".");
+        name += n;
+        path += *path == '.';
+        name += *name == '.';
+    }
+    return true;
+}
+
+static bool called(const Param *pm, const char *name)
+{
+    bool found = explain_names(pm, pm->name, name);
+    for (int i = 0; i < pm->nalias && !found; i++)
+        found = explain_names(pm, pm->alias[i], name);
+    return found;
+}
+
+static const char *nearest(const Program *p, const char *name)
+{
+    int n = 0, nwork;
+    const WorkInfo *w = work_of(p, &nwork);
+    const char **all = NEW_ARRAY(p->arena, const char *,
+                                 p->param.n + p->module.n + p->mesh.n +
+                                     nwork + 1);
+    for (int i = 0; i < p->param.n; i++)
+        if (p->param.at[i].state_of < 0)
+            all[n++] = p->param.at[i].name;
+    for (int i = 0; i < p->module.n; i++)
+        if (*p->module.at[i].path)
+            all[n++] = p->module.at[i].path;
+    for (int i = 0; i < p->mesh.n; i++)
+        all[n++] = p->mesh.name[i];
+    for (int i = 0; i < nwork; i++)
+        all[n++] = w[i].id;
+    all[n++] = "memory";
+    return diag_near_miss(name, all, n);
+}
+
+void explain_collective_line(Out *o, const Program *p,
+                             const CollectiveInfo *c)
+{
+    const Op *op = c->op;
+    Loc loc = op->why.loc.line ? op->why.loc : op->loc;
+    const char *moved = report_moved(p, c);
+    out_line(o, "  %-5s %-14s %-6s %4lld x %-11s %s", c->label, c->kind,
+             c->axis, (long long)c->count, bytes_text(p->arena, c->bytes),
+             c->tensor);
+    out_line(o, "        %s: %s%s%s  (%s)", phase_name(op->phase),
+             op->why.text ? op->why.text : "", moved ? "; " : "",
+             moved ? moved : "", diag_where(p->diag, p->arena, loc));
+}
+
+static bool explain_params(Out *o, const Program *p, const char *name)
+{
+    bool found = false;
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *pm = &p->param.at[i];
+        if (pm->state_of < 0 && called(pm, name)) {
+            explain_param(o, p, pm);
+            found = true;
+        }
+    }
+    return found;
+}
+
+static bool explain_label(Out *o, const Program *p, const char *name)
+{
+    int n;
+    const CollectiveInfo *c = collectives_of(p, &n);
+    for (int i = 0; i < n; i++)
+        if (!strcmp(c[i].label, name)) {
+            explain_collective(o, p, &c[i]);
+            return true;
+        }
+    return false;
+}
+
+static bool explain_named_value(Out *o, const Program *p, const char *name)
+{
+    const Value *v = find_value(p->step, name);
+    if (v)
+        explain_value(o, p, v);
+    return v != NULL;
+}
+
+bool report_explain(Out *o, const Program *p, const TargetInfo *t,
+                    const char *name, const char **near)
+{
+    *near = NULL;
+    if (explain_params(o, p, name) || explain_label(o, p, name) ||
+        explain_axis(o, p, name) || explain_memory(o, p, t, name) ||
+        explain_modules(o, p, name) || explain_kernel(o, p, name) ||
+        explain_named_value(o, p, name))
+        return true;
+    *near = nearest(p, name);
+    return false;
+}

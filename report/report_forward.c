@@ -1,0 +1,190 @@
+/* report_forward.c: prints the forward programs of a plan, as text and as JSON.
+ *
+ *   Forward programs (between training steps, in the same memory)
+ *     evaluation  1.31 MiB per rank at the peak, 24.1 Mflop per run
+ *                 14 kernels, 5 matmuls, 1 attention
+ *                 dp: 4 calls, 98.00 KiB per rank and run
+ *     outputs     1.20 MiB per rank at the peak …
+ *                 logits f32[8/dp, 32, 512/tp], one microbatch
+ *
+ * A program that needs more memory than the training step makes the arena
+ * larger; the line says by how much.
+ */
+#include "report/report.h"
+#include "ir/analysis/flops.h"
+
+#include <string.h>
+
+int64_t report_raised(const Program *f)
+{
+    int64_t more = f->memory->peak - f->training->memory->peak;
+    return more > 0 ? more : 0;
+}
+
+const char *report_forward_name(const Program *f)
+{
+    return f->purpose == FOR_LOSS ? "eval" : "outputs";
+}
+
+/* The type of the output, as the program stores it. */
+static const Type *output_type(const Program *f, const Output *of)
+{
+    for (const Op *op = f->step->first; op; op = op->next)
+        if (op->kind == OP_output && !strcmp(op->attr[0].s, of->name))
+            return &op->arg[0]->type;
+    return NULL;
+}
+
+/* The number of calls of one run, by kind of statement. */
+static int64_t calls_of(const WorkInfo *w, int n, const char *kind)
+{
+    int64_t calls = 0;
+    for (int i = 0; i < n; i++)
+        if (!strcmp(w[i].kind, kind))
+            calls += w[i].count;
+    return calls;
+}
+
+static const char *statements(const Program *f)
+{
+    static const char *const kind[][2] = {{"kernel", "kernels"},
+                                          {"matmul", "matmuls"},
+                                          {"attention", "attentions"},
+                                          {"transfer", "transfers"}};
+    int n;
+    const WorkInfo *w = work_of(f, &n);
+    const char *text = "";
+    for (size_t k = 0; k < sizeof kind / sizeof *kind; k++) {
+        int64_t calls = calls_of(w, n, kind[k][0]);
+        if (calls)
+            text = arena_printf(f->arena, "%s%s%lld %s", text,
+                                *text ? ", " : "", (long long)calls,
+                                kind[k][calls > 1]);
+    }
+    return text;
+}
+
+/* One line for each set of mesh axes. */
+static void traffic(Out *o, const Program *f)
+{
+    int n;
+    const CollectiveInfo *c = collectives_of(f, &n);
+    for (int i = 0; i < n; i++) {
+        int64_t calls = 0, bytes = 0, in_place = 0;
+        bool known = false;
+        for (int k = 0; k < i; k++)
+            known |= c[k].axes == c[i].axes;
+        for (int k = i; k < n && !known; k++)
+            if (c[k].axes == c[i].axes) {
+                calls += c[k].in_place ? 0 : c[k].count;
+                bytes += c[k].in_place ? 0 : c[k].count * c[k].bytes;
+                in_place += c[k].in_place ? c[k].count : 0;
+            }
+        if (known)
+            continue;
+        out(o, "              %s: %lld call%s, %s per rank and run", c[i].axis,
+            (long long)calls, calls == 1 ? "" : "s",
+            bytes_text(f->arena, bytes));
+        if (in_place)
+            out(o, ", and %lld gather%s in place", (long long)in_place,
+                in_place == 1 ? "" : "s");
+        out(o, "\n");
+    }
+}
+
+static void program(Out *o, const Program *f)
+{
+    Arena *a = f->arena;
+    int64_t more = report_raised(f);
+    out_line(o, "  %-11s %s per rank at the peak%s, %sflop per run",
+             f->purpose == FOR_LOSS ? "evaluation" : "outputs",
+             bytes_text(a, f->memory->peak),
+             more ? arena_printf(a, ", %s more than the training step",
+                                 bytes_text(a, more))
+                  : "",
+             count_text(a, program_flops_executed(f)));
+    for (int i = 0; i < f->output.n; i++)
+        out_line(o, "              %s %s", f->output.at[i].name,
+                 type_text(a, output_type(f, &f->output.at[i]), &f->mesh));
+    if (f->output.n && f->training->train.accumulate > 1)
+        out_line(o, "              of one microbatch of %lld",
+                 (long long)f->train.batch);
+    const char *calls = statements(f);
+    if (*calls)
+        out_line(o, "              %s", calls);
+    traffic(o, f);
+}
+
+void report_forward(Out *o, const Program *p)
+{
+    bool any = false;
+    for (int k = 0; k < PURPOSES; k++) {
+        if (!p->forward[k])
+            continue;
+        if (!any) {
+            out_line(o, "");
+            out_line(o, "Forward programs (they run between training steps, in "
+                        "the same memory)");
+        }
+        any = true;
+        program(o, p->forward[k]);
+    }
+}
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+static void tensors(Out *o, const Program *f)
+{
+    out(o, ",\n    \"tensors\": [");
+    for (int i = 0; i < f->output.n; i++) {
+        const Output *of = &f->output.at[i];
+        out(o, "%s{\"name\": ", i ? ", " : "");
+        out_json_string(o, of->name);
+        out(o, ", \"dtype\": \"%s\", \"shape\": [",
+            dtype_name(output_type(f, of)->dtype));
+        for (int d = 0; d < of->ndim; d++)
+            out(o, "%s%lld", d ? ", " : "", (long long)of->dim[d]);
+        out(o, "]}");
+    }
+    out(o, "]");
+}
+
+static void collectives(Out *o, const Program *f)
+{
+    int n;
+    const CollectiveInfo *c = collectives_of(f, &n);
+    out(o, ",\n    \"collectives\": [");
+    for (int i = 0; i < n; i++) {
+        out(o, "%s      {\"id\": \"%s\", \"kind\": \"%s\", \"axis\": ",
+            i ? ",\n" : "\n", c[i].label, c[i].kind);
+        out_json_string(o, c[i].axis);
+        out(o, ", \"tensor\": ");
+        out_json_string(o, c[i].tensor);
+        out(o, ", \"bytes\": %lld, \"count\": %lld, \"in_place\": %s}",
+            (long long)c[i].bytes, (long long)c[i].count,
+            c[i].in_place ? "true" : "false");
+    }
+    out(o, "%s]", n ? "\n    " : "");
+}
+
+void report_json_forward(Out *o, const Program *p)
+{
+    for (int k = 0; k < PURPOSES; k++) {
+        const Program *f = p->forward[k];
+        int n;
+        if (!f)
+            continue;
+        const WorkInfo *w = work_of(f, &n);
+        out(o, "  \"%s\": {\n    \"peak\": %lld, \"more\": %lld, \"flops\": ",
+            report_forward_name(f), (long long)f->memory->peak,
+            (long long)report_raised(f));
+        out_double(o, program_flops_executed(f));
+        out(o, ",\n    \"kernels\": %lld, \"matmuls\": %lld",
+            (long long)calls_of(w, n, "kernel"),
+            (long long)calls_of(w, n, "matmul"));
+        if (f->output.n)
+            tensors(o, f);
+        collectives(o, f);
+        out(o, "\n  },\n");
+    }
+}

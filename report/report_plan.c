@@ -1,0 +1,266 @@
+/* report_plan.c: prints the execution plan as text (--emit plan, and --info of
+ * a binary).
+ *
+ * The plan begins with a summary: ranks, memory, communication, work. Then come
+ * every parameter with its placement and every collective with its reason. The
+ * other report_*.c files print the sections after these: process groups,
+ * streams, saved values, kernels, the blocks that are live at the memory peak.
+ */
+#include "codegen/cpu_level.h"
+#include "report/report.h"
+#include "codegen/work/work.h"
+#include "ir/analysis/flops.h"
+
+#include <string.h>
+
+int64_t report_staging(const Program *p)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *pm = &p->param.at[i];
+        if (pm->value && pm->init.kind != INIT_COPY)
+            bytes += type_local_bytes(&pm->type, &p->mesh);
+    }
+    return bytes;
+}
+
+static void head(Out *o, const Program *p, const TargetInfo *t)
+{
+    out(o, "%s", p->model);
+    if (p->plan.name[0])
+        out(o, " under plan %s", p->plan.name);
+    out(o, " on");
+    UserAxis axis[MAX_AXES];
+    int naxes = user_axes(p, axis);
+    for (int a = 0; a < naxes; a++)
+        out(o, "%s %s=%lld", a ? " x" : "", axis[a].name,
+            (long long)axis[a].size);
+    out(o, "%s (%lld rank%s), %s, %s\n\n", p->mesh.n ? "" : " no mesh",
+        (long long)mesh_ranks(&p->mesh),
+        mesh_ranks(&p->mesh) == 1 ? "" : "s", dtype_name(p->train.precision),
+        t->target == TARGET_CPU ? "CPU" : "CUDA");
+}
+
+/* "head        4 chunks of 512 tokens (output)": the loop that the pass chunk
+ * has created, possibly inside other loops. */
+static void head_chunks(Out *o, const Program *p, const Region *r)
+{
+    int64_t chunks = p->train.head_chunk > 0 ? 1 : 0;
+    while (chunks) {
+        const Op *loop = r->first, *logits = NULL;
+        for (const Op *op = r->first; op; op = op->next)
+            if (op_is_einsum(op->kind) && op->phase == PH_FORWARD && !logits)
+                logits = op;
+        while (loop && !work_goes_both_ways(loop))
+            loop = loop->next;
+        if (loop) {
+            chunks *= *loop->path ? loop_trips(loop) : 1;
+            r = loop->body;
+            continue;
+        }
+        const Type *t = logits ? &logits->out[0]->type : NULL;
+        if (chunks > 1 && t)
+            out_line(o, "head        %lld chunks of %lld tokens (%s)",
+                     (long long)chunks,
+                     (long long)(type_local_elements(t, &p->mesh) /
+                                 type_local_dim(t, &p->mesh, t->ndim - 1)),
+                     r->owner->path);
+        return;
+    }
+}
+
+static void summary(Out *o, const Program *p, const TargetInfo *t)
+{
+    Arena *a = p->arena;
+    const MemoryPlan *m = p->memory;
+    double all = 0, local = 0;
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *pm = &p->param.at[i];
+        if (pm->state_of >= 0)
+            continue;
+        all += (double)type_elements(&pm->type);
+        local += (double)type_local_elements(&pm->type, &p->mesh);
+    }
+    out_line(o, "parameters  %s in the model, %s per rank", count_text(a, all),
+             count_text(a, local));
+    int64_t tokens = program_sample_tokens(p);
+    out_line(o, tokens > 1 ? "batch       %lld sequences of %lld, whole mesh"
+                           : "batch       %lld, whole mesh",
+             (long long)p->train.batch, (long long)tokens);
+    if (p->train.accumulate > 1)
+        out_line(o, "            in %lld microbatches, gradients accumulated "
+                 "in f32", (long long)p->train.accumulate);
+    head_chunks(o, p, p->step);
+    report_train(o, p);
+    if (t->cpu)
+        out_line(o, "cpu         %s, %d thread%s per rank", t->cpu->name,
+                 t->threads, t->threads == 1 ? "" : "s");
+    out_line(o, "memory      %s per rank at the peak, lower bound %s (%.3f)",
+             bytes_text(a, m->peak), bytes_text(a, m->lower_bound),
+             m->lower_bound ? (double)m->peak / (double)m->lower_bound : 1.0);
+    for (int c = 0; c < MEM_CLASSES; c++)
+        if (m->at_peak[c])
+            out_line(o, "            %-11s %10s", memory_class_words[c],
+                     bytes_text(a, m->at_peak[c]));
+    if (m->host)
+        out_line(o, "            %s per rank in host memory",
+                 bytes_text(a, m->host));
+    out_line(o, "            %s per rank of staging in host memory, only with "
+             "--save-async", bytes_text(a, report_staging(p)));
+    double forward = program_flops(p, PH_FORWARD);
+    double backward = program_flops(p, PH_BACKWARD);
+    out_line(o, "work        %sflop per step, whole mesh (forward %s, backward %s)",
+             count_text(a, forward + backward +
+                               program_flops(p, PH_OPTIMIZER)),
+             count_text(a, forward), count_text(a, backward));
+    double again = program_flops_again(p);
+    if (again > 0)
+        out_line(o, "            %sflop of these recompute values of the "
+                    "forward pass", count_text(a, again));
+}
+
+/* Prints the calls and bytes of collectives for each set of mesh axes, in the
+ * order in which the sets first appear. */
+static void traffic(Out *o, const Program *p, const CollectiveInfo *c, int n)
+{
+    uint32_t seen[64];
+    int nseen = 0;
+    for (int i = 0; i < n; i++) {
+        bool known = false;
+        for (int k = 0; k < nseen; k++)
+            known |= seen[k] == c[i].axes;
+        if (known || nseen == 64)
+            continue;
+        seen[nseen++] = c[i].axes;
+        int64_t calls = 0, bytes = 0;
+        int64_t gathers = 0;
+        for (int j = i; j < n; j++)
+            if (c[j].axes == c[i].axes && c[j].in_place) {
+                gathers += c[j].count;
+            } else if (c[j].axes == c[i].axes) {
+                calls += c[j].count;
+                bytes += c[j].count * c[j].bytes;
+            }
+        const char *rest = "";
+        if (gathers)
+            rest = arena_printf(p->arena, ", and %lld gather%s in place",
+                                (long long)gathers, gathers == 1 ? "" : "s");
+        out_line(o, "%s%s: %lld call%s, %s per rank and step%s",
+                 nseen == 1 ? "traffic     " : "            ", c[i].axis,
+                 (long long)calls, calls == 1 ? "" : "s",
+                 bytes_text(p->arena, bytes), rest);
+    }
+    if (!n)
+        out_line(o, "traffic     none");
+}
+
+/* " of [257, 64]": the shape without its padding. */
+static const char *true_shape(const Program *p, const Param *pm)
+{
+    Type t = param_shape(pm);
+    if (!param_is_padded(pm))
+        return "";
+    const char *text = " of [";
+    for (int d = 0; d < t.ndim; d++)
+        text = arena_printf(p->arena, "%s%s%lld", text, d ? ", " : "",
+                            (long long)t.dim[d]);
+    return arena_printf(p->arena, "%s]", text);
+}
+
+static void params(Out *o, const Program *p)
+{
+    Arena *a = p->arena;
+    UserAxis axis[MAX_AXES];
+    int width = 4, naxes = user_axes(p, axis);
+    for (int i = 0; i < p->param.n; i++)
+        if (p->param.at[i].state_of < 0 &&
+            (int)strlen(p->param.at[i].name) > width)
+            width = (int)strlen(p->param.at[i].name);
+    out_line(o, "");
+    out_line(o, "Parameters (global shape, placement on each axis)");
+    for (int i = 0; i < p->param.n; i++) {
+        const Param *pm = &p->param.at[i];
+        if (pm->state_of >= 0)
+            continue;
+        const char *place = "";
+        for (int k = 0; k < naxes; k++)
+            place = arena_printf(a, "%s%s=%s ", place, axis[k].name,
+                                 user_axis_placement(p, &pm->type,
+                                                       &axis[k]));
+        out_line(o, "  %-*s  %-34s %s%s%s%s%s  %s", width, pm->name,
+                 arena_printf(a, "%s%s", type_text(a, &pm->type, &p->mesh),
+                              true_shape(p, pm)), place,
+                 pm->unit ? "unit " : "", pm->unit ? pm->unit : "",
+                 pm->kept && !pm->shared ? " stays gathered" : "",
+                 pm->trainable ? "" : " frozen",
+                 diag_where(p->diag, a, pm->loc));
+    }
+}
+
+const char *report_moved(const Program *p, const CollectiveInfo *c)
+{
+    if (c->in_place)
+        return "in place, no data moves";
+    if (!c->shards)
+        return NULL;
+    const char *how = "each rank computes its shard from all ranks' operands";
+    return c->shards == c->op->nargs
+               ? how
+               : arena_printf(p->arena, "of %d of %d tensors %s", c->shards,
+                              c->op->nargs, how);
+}
+
+static void collectives(Out *o, const Program *p, const CollectiveInfo *c,
+                        int n)
+{
+    Arena *a = p->arena;
+    Phase phase = PH_INIT;
+    int width = 4;
+    for (int i = 0; i < n; i++)
+        if ((int)strlen(c[i].axis) > width)
+            width = (int)strlen(c[i].axis);
+    out_line(o, "");
+    out_line(o, "Collectives, in order (calls per step x bytes per call, on each "
+                "rank)");
+    for (int i = 0; i < n; i++) {
+        const Op *op = c[i].op;
+        if (!i || op->phase != phase)
+            out_line(o, " %s", phase_name(op->phase));
+        phase = op->phase;
+        Loc loc = op->why.loc.line ? op->why.loc : op->loc;
+        const char *moved = report_moved(p, &c[i]);
+        out_line(o, "  %-5s %-14s %-*s %4lld x %-11s %s", c[i].label,
+                 c[i].kind, width, c[i].axis, (long long)c[i].count,
+                 bytes_text(a, c[i].bytes), c[i].tensor);
+        out_line(o, "        %s%s%s%s%s  (%s)",
+                 op->why.text ? op->why.text : "",
+                 c[i].dtype == DT_F32 ? "" : ", in ",
+                 c[i].dtype == DT_F32 ? "" : dtype_name(c[i].dtype),
+                 moved ? "; " : "", moved ? moved : "",
+                 diag_where(p->diag, a, loc));
+    }
+    if (!n)
+        out_line(o, "  none");
+}
+
+void report_plan(Out *o, const Program *p, const TargetInfo *t)
+{
+    int n;
+    CollectiveInfo *c = collectives_of(p, &n);
+    head(o, p, t);
+    summary(o, p, t);
+    traffic(o, p, c, n);
+    params(o, p);
+    collectives(o, p, c, n);
+    report_groups(o, p);
+    report_streams(o, p, c, n);
+    report_copies(o, p);
+    report_saved(o, p);
+    report_transfers(o, p);
+    report_forward(o, p);
+    if (t->target == TARGET_CUDA) {
+        report_matmuls(o, p);
+        report_kernels(o, p);
+    }
+    report_peak(o, p);
+}

@@ -1,0 +1,165 @@
+/* report_streams.c: prints the plan's section on streams: when each collective
+ * and transfer is issued, and what it waits for.
+ *
+ *   Streams: compute, tensor, data (51 events)
+ *     ag2   data    after: w1.weight.bf16; prefetched 1 iteration ahead
+ *                   first issued before tok_embeddings
+ *                   before: rsqrt
+ *
+ * For every collective and transfer: its stream, the values that it waits for,
+ * its prefetch distance in iterations of its loop, where it is issued if that
+ * is outside of the loop, and the first consumers, which wait for it.
+ */
+#include "report/report.h"
+#include "passes/sync/trace.h"
+
+typedef struct Scan {
+    const Program *p;
+    const Op *op;      /* the collective or transfer */
+    int64_t event;     /* the first slot of the event that it records; -1 */
+    int64_t distance;     /* prefetch distance of the op, in iterations */
+    const Op *lead;    /* the start of the op, or of its first iteration, before
+                        * another statement; NULL: none */
+    const Op *statement; /* the statement before the present op; NULL: none */
+    VEC(const Op *) wait; /* the waits before the next statement */
+    const char *after; /* the values that it waits for: "a, read of b" */
+    const char *before; /* the statements that wait for it */
+} Scan;
+
+static const Op *early_of(const Op *at)
+{
+    const Op *owner = at->region->owner;
+    return owner && owner->kind == OP_early ? owner : NULL;
+}
+
+/* Whether a start is not directly before its op or the loop of its op. */
+static bool is_lead(const Op *start)
+{
+    const Op *early = early_of(start), *op = op_attr(start, "op").o;
+    if (!early)
+        return !op_loop(start);
+    if (op_attr(early, "remaining").i >= 0)
+        return true;
+    if (op_attr(early, "iteration").i < 0)
+        return false;
+    const Op *next = early->next;
+    while (next && op_is_schedule(next->kind))
+        next = next->next;
+    return next != op_loop(op);
+}
+
+/* The waits before the end of the step, or before the statement `at`, which
+ * runs `op`. */
+static void scan_statement(Scan *s, const Op *at, const Op *op)
+{
+    Arena *a = s->p->arena;
+    bool own = op && op == s->op;
+    const Op *early = own ? early_of(at) : NULL;
+    if (early && op_attr(early, "distance").i > 0)
+        s->distance = op_attr(early, "distance").i;
+    if (own && at != op && is_lead(at) && !s->lead)
+        s->lead = at;
+    for (int i = 0; i < s->wait.n; i++) {
+        const Op *wait = s->wait.at[i];
+        if (own)
+            s->after =
+                report_listed(a, s->after, op_attr(wait, "why").s, ", ");
+        if (op_attr(wait, "event").i == s->event)
+            s->before = report_listed(
+                a, s->before, op ? op->out[0]->name : "the end", ", ");
+    }
+    s->wait.n = 0;
+    s->statement = op;
+}
+
+static void scan_op(Op *op, void *context)
+{
+    Scan *s = context;
+    const Op *owner = op->region->owner;
+    if ((owner && owner->kind == OP_fused) || op->kind == OP_early ||
+        op->kind == OP_barrier)
+        return;
+    if (op->kind == OP_wait)
+        vec_push(s->p->arena, &s->wait, op);
+    else if (op->kind == OP_record && s->statement == s->op)
+        s->event = op_attr(op, "event").i;
+    else if (op->kind == OP_start)
+        scan_statement(s, op, op_attr(op, "op").o);
+    else if (op->kind != OP_record && op->kind != OP_loop && !op->done &&
+             !issue_is_silent(op))
+        scan_statement(s, op, op);
+}
+
+/* Scans the step twice, because the first scan finds the event of the op: a
+ * statement that waits for the previous iteration may come before the op. */
+static Scan scan(const Program *p, const Op *op)
+{
+    Scan s = {.p = p, .op = op, .event = -1, .after = "", .before = ""};
+    for (int i = 0; i < 2; i++) {
+        ir_walk(p->step, scan_op, &s);
+        scan_statement(&s, NULL, NULL);
+    }
+    return s;
+}
+
+/* The unit whose layers the loop iterates over, or the loop's module. */
+static const char *loop_text(const Op *loop)
+{
+    for (const Op *op = loop->body->first; op; op = op->next)
+        if (op_is_unit_gather(op))
+            return op->attr[1].s;
+    return *loop->path ? loop->path : "the loop";
+}
+
+/* "first issued in the last iteration of layers.*", "issued before norm". */
+static const char *lead_text(Arena *a, const Op *start)
+{
+    const Op *early = early_of(start), *at = early ? early : start;
+    int64_t remaining = early ? op_attr(early, "remaining").i : -1;
+    const char *first =
+        early && op_attr(early, "iteration").i >= 0 ? "first " : "";
+    if (remaining == 0)
+        return arena_printf(a, "%sissued in the last iteration of %s", first,
+                            loop_text(op_loop(early)));
+    if (remaining > 0)
+        return arena_printf(a, "%sissued %lld iterations before the end of %s",
+                            first, (long long)remaining + 1,
+                            loop_text(op_loop(early)));
+    while (at->next && (at->nouts == 0 || at->kind == OP_param))
+        at = at->next;
+    return arena_printf(a, "%sissued before %s", first,
+                        at->nouts ? at->out[0]->name : "the end");
+}
+
+static void line(Out *o, const Program *p, const Op *op, const char *label)
+{
+    Scan s = scan(p, op);
+    const char *ahead = "";
+    if (s.distance)
+        ahead = arena_printf(p->arena, "; prefetched %lld iteration%s ahead",
+                             (long long)s.distance, s.distance == 1 ? "" : "s");
+    out_line(o, "  %-5s %-7s %s%s%s", label, stream_name(op->stream),
+             *s.after ? "after: " : "issued immediately", s.after, ahead);
+    if (s.lead)
+        out_line(o, "  %-13s %s", "", lead_text(p->arena, s.lead));
+    if (*s.before)
+        out_line(o, "  %-13s before: %s", "", s.before);
+}
+
+void report_streams(Out *o, const Program *p, const CollectiveInfo *c, int n)
+{
+    int ntransfers;
+    const TransferInfo *x = transfers_of(p, &ntransfers);
+    if (p->streams < 2 || (!n && !ntransfers))
+        return;
+    out_line(o, "");
+    out(o, "Streams:");
+    for (int i = 0; i < p->streams; i++)
+        if (i != STREAM_HOST || ntransfers)
+            out(o, "%s %s", i ? "," : "", stream_name(i));
+    out(o, " (%d events)\n", trace_slots(p));
+    for (int i = 0; i < n; i++)
+        line(o, p, c[i].op, c[i].label);
+    for (int i = 0; i < ntransfers; i++)
+        line(o, p, x[i].op, x[i].label);
+}

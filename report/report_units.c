@@ -1,0 +1,104 @@
+/* report_units.c: prints the unit of measurement (bytes, flop, …) and the scope
+ * of every number in the JSON.
+ *
+ *   "units": { "collectives.bytes": {"unit": "bytes", "of": "rank",
+ *                                    "per": "call"}, … }
+ *
+ * `of` is "rank" for one rank, or "mesh" for the whole mesh (all ranks
+ * together, each element or operation of the model counted once). `per` is
+ * "call", "step", "run" (of a forward program), or null for a quantity that does not depend on time.
+ */
+#include "report/report.h"
+
+#include <string.h>
+
+typedef struct KeyUnit {
+    const char *key, *unit, *of, *per;
+} KeyUnit;
+
+static const char rank[] = "rank", whole[] = "mesh";
+
+static const KeyUnit table[] = {
+    {"mesh.size", "ranks", whole, NULL},
+    {"params.shape", "elements of a layer", whole, NULL},
+    {"params.local_elements", "elements of a layer", rank, NULL},
+    {"params.count", "layers", whole, NULL},
+    {"collectives.group_size", "ranks", whole, NULL},
+    {"collectives.bytes", "bytes", rank, "call"},
+    {"collectives.count", "calls", rank, "step"},
+    {"collectives.as_shards", "tensors", rank, "call"},
+    {"groups.size", "ranks", whole, NULL},
+    {"groups.count", "groups", whole, NULL},
+    {"groups.axes.size", "ranks", whole, NULL},
+    {"groups.axes.stride", "ranks", whole, NULL},
+    {"work.bytes", "bytes", rank, "call"},
+    {"work.flops", "flop", rank, "call"},
+    {"work.count", "calls", rank, "step"},
+    {"memory.peak", "bytes", rank, NULL},
+    {"memory.lower_bound", "bytes", rank, NULL},
+    {"memory.host", "bytes", rank, NULL},
+    {"memory.staging", "bytes", rank, NULL},
+    {"at_peak.bytes", "bytes", rank, NULL},
+    {"transfers.bytes", "bytes", rank, "call"},
+    {"transfers.count", "calls", rank, "step"},
+    {"warnings.ops", "operations of the program", rank, NULL},
+    {"warnings.calls", "calls", rank, "step"},
+    {"warnings.bytes", "bytes", rank, "step"},
+    {"warnings.flops", "flop", rank, "step"},
+    {"warnings.redundant_flops", "flop", rank, "step"},
+    {"flops.forward", "flop", whole, "step"},
+    {"flops.backward", "flop", whole, "step"},
+    {"flops.optimizer", "flop", whole, "step"},
+    {"recomputed_flops", "flop", whole, "step"},
+    {"model_flops", "flop", whole, "step"},
+};
+
+/* Fields of a forward program, after its name. */
+static const KeyUnit forward[] = {
+    {"peak", "bytes", rank, NULL},
+    {"more", "bytes", rank, NULL},
+    {"flops", "flop", whole, "run"},
+    {"kernels", "calls", rank, "run"},
+    {"matmuls", "calls", rank, "run"},
+    {"tensors.shape", "elements", whole, "run"},
+    {"collectives.bytes", "bytes", rank, "call"},
+    {"collectives.count", "calls", rank, "run"},
+};
+
+static void entry(Out *o, const KeyUnit *u, bool first)
+{
+    out(o, "%s\n    ", first ? "" : ",");
+    out_json_string(o, u->key);
+    out(o, ": {\"unit\": ");
+    out_json_string(o, u->unit);
+    out(o, ", \"of\": ");
+    out_json_string(o, u->of);
+    out(o, ", \"per\": ");
+    if (u->per)
+        out_json_string(o, u->per);
+    else
+        out(o, "null");
+    out(o, "}");
+}
+
+void report_units(Out *o, const Program *p)
+{
+    out(o, "  \"units\": {");
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        entry(o, &table[i], i == 0);
+    for (int c = 0; c < MEM_CLASSES; c++) {
+        KeyUnit u = {arena_printf(p->arena, "memory.%s", memory_class_words[c]),
+                     "bytes", rank, NULL};
+        entry(o, &u, false);
+    }
+    for (int k = 0; k < PURPOSES; k++)
+        for (size_t i = 0; p->forward[k] && i < sizeof forward / sizeof *forward;
+             i++) {
+            KeyUnit u = forward[i];
+            u.key = arena_printf(p->arena, "%s.%s",
+                                 report_forward_name(p->forward[k]), u.key);
+            if (p->forward[k]->output.n || strncmp(forward[i].key, "tensors", 7))
+                entry(o, &u, false);
+        }
+    out(o, "\n  },\n");
+}

@@ -1,0 +1,252 @@
+/* report_warnings.c: warns of communication and repeated computation that no
+ * line of the plan asks for.
+ *
+ * It finds collectives that no style asks for (ORIGIN_IMPLIED, recorded by
+ * partition), and matmuls or attention that all ranks of an axis repeat on the
+ * same operands. There is one warning for each line of the model, with the
+ * number of calls and of bytes or flops, and the line of a plan that avoids the
+ * cost, if one is known.
+ *
+ *   model.pdl:38:27: warning: no style asks for 3 collectives of this line …
+ *     help: layers.*.attention.wq: ColwiseParallel
+ *
+ * Matmuls and attention count as repeated if their operands and results are
+ * Replicate on an axis that a style names, and if they have at least 1% of a
+ * rank's flops per step. A module that a style itself replicates on an axis (a
+ * KV head shared by several ranks) is not reported.
+ */
+#include "report/report.h"
+#include "passes/sharding/collective_origin.h"
+#include "passes/sharding/layouts.h"
+
+#include <string.h>
+
+enum { LEAST_SHARE = 100 }; /* least part of a rank's flops: 1/LEAST_SHARE */
+
+static bool same_line(const Warning *w, WarningKind kind, Loc loc)
+{
+    return w->kind == kind && w->loc.file == loc.file &&
+           w->loc.line == loc.line;
+}
+
+/* The warning of a line; NULL: none. */
+static Warning *find_warning(Warnings *all, WarningKind kind, Loc loc)
+{
+    for (int i = 0; i < all->n; i++)
+        if (same_line(&all->at[i], kind, loc))
+            return &all->at[i];
+    return NULL;
+}
+
+/* The warning of a line; it is added if it does not exist yet. */
+static Warning *warning_at(const Program *p, Warnings *all, WarningKind kind,
+                           Loc loc)
+{
+    Warning *old = find_warning(all, kind, loc);
+    if (old)
+        return old;
+    Warning w = {.kind = kind, .loc = loc, .axis = "", .text = ""};
+    vec_push(p->arena, all, w);
+    return &all->at[all->n - 1];
+}
+
+const char *report_listed(Arena *a, const char *list, const char *more,
+                          const char *by)
+{
+    size_t n = more ? strlen(more) : 0, between = strlen(by);
+    if (!n || !list || !*list)
+        return n ? more : list;
+    for (const char *at = list; at; at = strstr(at, by)) {
+        at += at == list ? 0 : between;
+        if (!strncmp(at, more, n) && (!at[n] || !strncmp(at + n, by, between)))
+            return list;
+    }
+    return arena_printf(a, "%s%s%s", list, by, more);
+}
+
+/* Whether both help texts begin with the same style for whatever module: texts
+ * for different collectives of one line may contradict each other. */
+static bool same_style(const char *a, const char *b)
+{
+    a += strcspn(a, ":");
+    b += strcspn(b, ":");
+    size_t n = strcspn(a, "\n");
+    return n == strcspn(b, "\n") && strncmp(a, b, n) == 0;
+}
+
+/* The list with each line of `more` added as by report_listed. */
+static const char *with_lines(Arena *a, const char *list, const char *more)
+{
+    for (const char *at = more; at && *at;) {
+        size_t n = strcspn(at, "\n");
+        list = report_listed(a, list, arena_strndup(a, at, n), "\n");
+        at += n + (at[n] != 0);
+    }
+    return list;
+}
+
+/* ---- collectives --------------------------------------------------------- */
+
+static void implied(const Program *p, Warnings *all)
+{
+    int n;
+    const CollectiveInfo *c = collectives_of(p, &n);
+    for (int i = 0; i < n; i++) {
+        const Why *why = &c[i].op->why;
+        if (why->origin != ORIGIN_IMPLIED || c[i].op->phase == PH_INIT)
+            continue;
+        Warning *w = warning_at(p, all, WARN_COLLECTIVE,
+                                why->loc.line ? why->loc : c[i].op->loc);
+        w->ops++;
+        w->calls += c[i].count;
+        w->bytes += c[i].in_place ? 0 : c[i].count * c[i].bytes;
+        w->axis = report_listed(p->arena, w->axis, c[i].axis, ",");
+        if (!*w->text)
+            w->text = arena_printf(p->arena, "%s, %s", c[i].kind,
+                                   why->text ? why->text : "");
+        if (!w->help || (why->help && same_style(w->help, why->help)))
+            w->help = with_lines(p->arena, w->help, why->help);
+    }
+}
+
+/* ---- repeated computation ------------------------------------------------ */
+
+/* Whether the value is the same on all ranks of the user's axis. */
+static bool is_whole(const Value *v, const UserAxis *axis)
+{
+    for (int a = axis->first; a < axis->first + axis->parts; a++)
+        if (v->type.place.ax[a].kind != AX_R)
+            return false;
+    return true;
+}
+
+/* The frontend already warns about an axis without any style. */
+static bool has_style(const Program *p, const UserAxis *axis)
+{
+    for (int i = 0; i < p->plan.nstyles; i++)
+        if (p->plan.style[i].axis >= axis->first &&
+            p->plan.style[i].axis < axis->first + axis->parts)
+            return true;
+    return false;
+}
+
+static bool kept_whole(const Program *p, const Op *op, const UserAxis *axis)
+{
+    for (int a = axis->first; a < axis->first + axis->parts; a++) {
+        const Style *s = style_of_path(p, op->path, a);
+        if (s && s->whole)
+            return true;
+    }
+    return false;
+}
+
+static bool is_repeated(const Program *p, const Op *op, const UserAxis *axis)
+{
+    if (axis->size == 1 || !has_style(p, axis) || kept_whole(p, op, axis))
+        return false;
+    for (int i = 0; i < op->nargs; i++)
+        if (!is_whole(op->arg[i], axis))
+            return false;
+    for (int i = 0; i < op->nouts; i++)
+        if (!is_whole(op->out[i], axis))
+            return false;
+    return op->nargs > 0;
+}
+
+/* Adds the plan lines that split the op. Only warnings that are printed get
+ * them, at most LEAST_SHARE: each search walks the step. */
+static void advise(const Program *p, Warnings *all, const Op *op,
+                   const UserAxis *axis)
+{
+    Warning *w = find_warning(all, WARN_REPEATED, op->loc);
+    if (w && is_repeated(p, op, axis))
+        w->help = with_lines(p->arena, w->help,
+                             plan_split_advice(p, op, axis->first));
+}
+
+static void repeated(const Program *p, Warnings *all)
+{
+    int n, first = all->n;
+    double total = 0;
+    UserAxis axis[MAX_AXES];
+    int naxes = user_axes(p, axis);
+    const WorkInfo *work = work_of(p, &n);
+    for (int i = 0; i < n; i++)
+        total += work[i].flops * (double)work[i].count;
+    for (int i = 0; i < n; i++)
+        for (int a = 0; a < naxes && work[i].flops > 0; a++) {
+            const Op *op = work[i].op;
+            if (!is_repeated(p, op, &axis[a]))
+                continue;
+            Warning *w = warning_at(p, all, WARN_REPEATED, op->loc);
+            double flops = work[i].flops * (double)work[i].count;
+            w->ops++;
+            w->calls += work[i].count;
+            w->flops += flops;
+            w->wasted += flops * (1 - 1 / (double)axis[a].size);
+            w->share = w->flops / total;
+            w->axis = report_listed(p->arena, w->axis, axis[a].name, ",");
+            w->text = report_listed(
+                p->arena, w->text,
+                op_is_einsum(op->kind) ? "matmul" : "attention", "/");
+        }
+    int kept = first;
+    for (int i = first; i < all->n; i++)
+        if (all->at[i].wasted * LEAST_SHARE >= total)
+            all->at[kept++] = all->at[i];
+    all->n = kept;
+    for (int i = 0; i < n; i++)
+        for (int a = 0; a < naxes && work[i].flops > 0; a++)
+            advise(p, all, work[i].op, &axis[a]);
+}
+
+Warnings report_find_warnings(const Program *p)
+{
+    Warnings all = {0};
+    implied(p, &all);
+    repeated(p, &all);
+    return all;
+}
+
+/* ---- output -------------------------------------------------------------- */
+
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+const char *report_warning_text(const Program *p, const Warning *w)
+{
+    Arena *a = p->arena;
+    const char *calls = arena_printf(a, "%lld call%s", (long long)w->calls,
+                                     plural(w->calls));
+    if (w->kind == WARN_COLLECTIVE)
+        return arena_printf(a, "no style asks for %s over '%s': %s%s (%s and "
+                            "%s per step on each rank)",
+                            w->ops == 1 ? "this collective"
+                                        : arena_printf(a, "%d collectives here",
+                                                       w->ops),
+                            w->axis, w->ops == 1 ? "" : "first ", w->text,
+                            calls, bytes_text(a, w->bytes));
+    return arena_printf(a, "every rank of '%s' computes the same: %d %s op%s "
+                        "with operands that are Replicate (%s and %sflop per "
+                        "step on each rank, %.0f%% of that redundant; %.1f%% of "
+                        "the rank's work)",
+                        w->axis, w->ops, w->text, plural(w->ops), calls,
+                        count_text(a, w->flops), 100 * w->wasted / w->flops,
+                        100 * w->share);
+}
+
+void report_warnings(const Program *p)
+{
+    Warnings all = report_find_warnings(p);
+    for (int i = 0; i < all.n; i++) {
+        const Warning *w = &all.at[i];
+        diag_warning(p->diag, w->loc, "%s", report_warning_text(p, w));
+        for (const char *at = w->help; at && *at;) {
+            size_t n = strcspn(at, "\n");
+            diag_help(p->diag, "in 'parallelize': %.*s", (int)n, at);
+            at += n + (at[n] != 0);
+        }
+    }
+}

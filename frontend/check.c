@@ -12,21 +12,6 @@
 
 /* ---- finding declarations ------------------------------------------------ */
 
-static const Decl *find_in(const File *f, const char *name, DeclKind kind)
-{
-    for (int i = 0; f && i < f->ndecls; i++)
-        if (f->decl[i]->kind == kind &&
-            strcmp(f->decl[i]->name.name, name) == 0)
-            return f->decl[i];
-    return NULL;
-}
-
-const Decl *check_find_decl(const Check *c, const char *name, DeclKind kind)
-{
-    const Decl *d = find_in(c->file, name, kind);
-    return d ? d : find_in(c->prelude, name, kind);
-}
-
 /* ---- declarations -------------------------------------------------------- */
 
 static void check_formals(Check *c, const Decl *decl)
@@ -76,7 +61,7 @@ static bool members_reach(Check *c, Member *const *member, int n,
             return true;
         if (m->kind != MB_CHILD)
             continue;
-        const Decl *d = find_in(c->file, m->value->name, DC_MODULE);
+        const Decl *d = file_find_decl(c->file, m->value->name, DC_MODULE);
         if (d && (d == to || reaches(c, d, to, seen)))
             return true;
     }
@@ -96,7 +81,7 @@ static bool children_acyclic(const Check *c, Member *const *member, int n)
     for (int i = 0; i < n; i++) {
         const Member *m = member[i];
         const Decl *d = m->kind == MB_CHILD
-                            ? find_in(c->file, m->value->name, DC_MODULE)
+                            ? file_find_decl(c->file, m->value->name, DC_MODULE)
                             : NULL;
         if ((d && !c->acyclic[decl_index(c, d)]) ||
             !children_acyclic(c, m->body, m->nbody) ||

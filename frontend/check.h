@@ -51,7 +51,7 @@ void check_checkpoint(Arena *a, Diag *d, const Clause *clause);
 /* lower_offload.c: the items of one `offload` clause. */
 void check_offload(Arena *a, Diag *d, const Clause *clause);
 
-/* ---- check_module.c, check_forward.c ---- */
+/* ---- check_module.c, check_expr.c, check_forward.c ---- */
 
 typedef struct Check {
     Arena *arena;
@@ -60,6 +60,7 @@ typedef struct Check {
     bool *acyclic; /* by declaration: known not to contain itself */
 } Check;
 
+/* check_expr.c: a declaration of the file or the prelude; NULL: none. */
 const Decl *check_find_decl(const Check *c, const char *name, DeclKind kind);
 void check_module(Check *c, const Decl *decl);
 void check_function(Check *c, const Decl *decl);
@@ -89,9 +90,13 @@ typedef struct Sight {
     VEC(Known) known;
     enum { IN_MEMBERS, IN_BUFFER, IN_FORWARD } where;
 } Sight;
+/* check_expr.c */
 const Known *sight_find(const Sight *s, const char *name);
 void sight_add(Sight *s, Known k);
+/* Suggests a name in scope that is similar to `name`. */
+void sight_suggest(Sight *s, const char *name);
 void check_expr(Sight *s, const Expr *e);
+/* check_forward.c */
 void check_stmts(Sight *s, Stmt *const *stmt, int n, int depth);
 void check_returns(Sight *s, Stmt *const *stmt, int n, Loc loc,
                    const char *name);

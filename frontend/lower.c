@@ -87,22 +87,13 @@ const Binding *find_name(const Binding *b, const char *name)
     return b;
 }
 
-static const Decl *find_in(const File *f, const char *name, DeclKind kind)
-{
-    for (int i = 0; i < f->ndecls; i++)
-        if (f->decl[i]->kind == kind &&
-            strcmp(f->decl[i]->name.name, name) == 0)
-            return f->decl[i];
-    return NULL;
-}
-
 const Decl *lower_find_decl(const Lower *l, Loc from, const char *name,
                             DeclKind kind)
 {
     const Decl *d = NULL;
     if (from.file != l->prelude->source)
-        d = find_in(l->file, name, kind);
-    return d ? d : find_in(l->prelude, name, kind);
+        d = file_find_decl(l->file, name, kind);
+    return d ? d : file_find_decl(l->prelude, name, kind);
 }
 
 /* ---- model parameters ---------------------------------------------------- */

@@ -24,6 +24,7 @@
  * lower_parallelize.c  plans: the style of each module
  * lower_style.c    plans: styles and their layouts
  * lower_prepare.c  plans: the styles PrepareModule…
+ * styles.c         plans: the names and arguments of styles, layouts
  * lower_checkpoint.c  plans: modules to recompute
  * lower_offload.c  plans: tensors in host memory
  *
@@ -250,15 +251,17 @@ bool lower_style(Lower *l, const Item *item, int module, Style *style);
 /* Fills the placement of one item for a parameter (by index); false after an
  * error. */
 bool lower_placement(Lower *l, const Item *item, int param, Style *style);
-/* Evaluates a layout; false after an error. */
-bool lower_layout(Lower *l, const Expr *e, Layout *to);
 /* lower_prepare.c: fills the layouts of one item with a style PrepareModule…;
  * `called`: the module was called, so the numbers of its inputs and outputs are
  * known. False after an error. */
 bool lower_prepare(Lower *l, const Item *item, const Module *m, bool called,
                    Style *s);
 
-/* The styles, for check and lower. */
+/* ---- styles.c: for check and lower ---- */
+
+/* Evaluates a layout; false after an error. */
+bool lower_layout(Lower *l, const Expr *e, Layout *to);
+
 typedef struct StyleInfo {
     const char *name;
     StyleKind kind;

@@ -101,3 +101,18 @@ const char *other_plans_removed(Arena *a, const Parser *p)
                 text[k] = ' ';
     return text;
 }
+
+const char *declaration_at(const Parser *p, size_t begin)
+{
+    static const char *const words[] = {"module ", "model ", "function ",
+                                        "plan ", "train ", "names "};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t n = strlen(words[i]);
+        if (strncmp(p->text + begin, words[i], n) != 0)
+            continue;
+        char next = p->text[begin + n]; /* a name, or the block of train */
+        if (isalpha((unsigned char)next) || next == '{')
+            return arena_strndup(p->arena, words[i], n - 1);
+    }
+    return NULL;
+}

@@ -152,10 +152,10 @@ void other_plan_note(Parser *p);
 /* The text with blanks for the broken plans. */
 const char *other_plans_removed(Arena *a, const Parser *p);
 
-/* syntax_error.c: the keyword of a declaration that begins at this offset, the
- * start of a line; NULL: none. */
+/* The keyword of a declaration that begins at this offset, the start of a line;
+ * NULL: none. */
 const char *declaration_at(const Parser *p, size_t begin);
-/* Reports a syntax error; symbols have the names of parse.y's tokens. */
+/* syntax_error.c: reports a syntax error; symbols have the names of parse.y's tokens. */
 void syntax_error(Parser *p, Loc loc, const char *unexpected,
                   const char *const *expected, int n);
 

@@ -277,21 +277,6 @@ static bool note_unclosed(Parser *p, Loc loc, const char *unexpected,
     return true;
 }
 
-const char *declaration_at(const Parser *p, size_t begin)
-{
-    static const char *const words[] = {"module ", "model ", "function ",
-                                        "plan ", "train ", "names "};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        size_t n = strlen(words[i]);
-        if (strncmp(p->text + begin, words[i], n) != 0)
-            continue;
-        char next = p->text[begin + n]; /* a name, or the block of train */
-        if (isalpha((unsigned char)next) || next == '{')
-            return arena_strndup(p->arena, words[i], n - 1);
-    }
-    return NULL;
-}
-
 /* The keyword at the start of the token's line, if it begins a declaration of
  * the file while a brace of an earlier line is open; NULL if not. */
 static const char *declaration_in_block(const Parser *p, Loc loc)

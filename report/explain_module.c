@@ -307,3 +307,24 @@ bool explain_modules(Out *o, const Program *p, const char *name)
     }
     return found;
 }
+
+bool explain_names(const Param *pm, const char *path, const char *name)
+{
+    if (!path_meets(path, name))
+        return false;
+    for (int array = 0; *path && *name;) {
+        size_t n = strcspn(name, ".");
+        PathRange r;
+        if (*path == '*' && *name != '*' &&
+            (!path_range(name, n, &r) ||
+             (pm && array < pm->type.nstack &&
+              r.last >= pm->type.stack[array])))
+            return false;
+        array += *path == '*' || path_range(path, strcspn(path, "."), &r);
+        path += strcspn(path, ".");
+        name += n;
+        path += *path == '.';
+        name += *name == '.';
+    }
+    return true;
+}

@@ -116,27 +116,6 @@ static const Value *find_value(const Region *r, const char *name)
     return NULL;
 }
 
-bool explain_names(const Param *pm, const char *path, const char *name)
-{
-    if (!path_meets(path, name))
-        return false;
-    for (int array = 0; *path && *name;) {
-        size_t n = strcspn(name, ".");
-        PathRange r;
-        if (*path == '*' && *name != '*' &&
-            (!path_range(name, n, &r) ||
-             (pm && array < pm->type.nstack &&
-              r.last >= pm->type.stack[array])))
-            return false;
-        array += *path == '*' || path_range(path, strcspn(path, "."), &r);
-        path += strcspn(path, ".");
-        name += n;
-        path += *path == '.';
-        name += *name == '.';
-    }
-    return true;
-}
-
 static bool called(const Param *pm, const char *name)
 {
     bool found = explain_names(pm, pm->name, name);
@@ -164,20 +143,6 @@ static const char *nearest(const Program *p, const char *name)
         all[n++] = w[i].id;
     all[n++] = "memory";
     return diag_near_miss(name, all, n);
-}
-
-void explain_collective_line(Out *o, const Program *p,
-                             const CollectiveInfo *c)
-{
-    const Op *op = c->op;
-    Loc loc = op->why.loc.line ? op->why.loc : op->loc;
-    const char *moved = report_moved(p, c);
-    out_line(o, "  %-5s %-14s %-6s %4lld x %-11s %s", c->label, c->kind,
-             c->axis, (long long)c->count, bytes_text(p->arena, c->bytes),
-             c->tensor);
-    out_line(o, "        %s: %s%s%s  (%s)", phase_name(op->phase),
-             op->why.text ? op->why.text : "", moved ? "; " : "",
-             moved ? moved : "", diag_where(p->diag, p->arena, loc));
 }
 
 static bool explain_params(Out *o, const Program *p, const char *name)

@@ -7,8 +7,6 @@
  */
 #include "codegen/cuda/cuda_kernel.h"
 
-enum { STAGED = 48 }; /* limit of vector elements loaded but not yet used */
-
 /* ---- vectors ------------------------------------------------------------- */
 
 bool cuda_is_interleaved(const CudaPlan *c, const KernelBuffer *b)
@@ -78,38 +76,6 @@ bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr)
     return true;
 }
 
-/* Chooses vectors of 16 bytes of the narrowest type, if few enough elements are
- * in flight and rows are long enough. */
-void cuda_choose_vector(CudaPlan *c, bool ragged)
-{
-    const Kernel *k = c->k;
-    int narrow = 8, streams = 0;
-    c->vector = 1;
-    c->guide = NULL;
-    if (c->inner < 0)
-        return;
-    for (int i = 0; i < k->nbuffers; i++) {
-        const KernelBuffer *b = &k->buffer[i];
-        bool pair = cuda_is_interleaved(c, b);
-        if (!(b->axes >> c->inner & 1) || b->stride[c->inner] != (pair ? 2 : 1))
-            continue;
-        int size = (int)dtype_size(b->dtype) * (pair ? 2 : 1);
-        narrow = size < narrow ? size : narrow;
-        streams += kernel_lanes(k, b->axes);
-    }
-    if (!streams)
-        return;
-    c->vector = 16 / narrow;
-    while (c->vector > 4 && c->vector * streams > STAGED)
-        c->vector /= 2;
-    while (c->vector > 1 && c->form != CUDA_FLAT &&
-           c->columns < (int64_t)32 * c->vector)
-        c->vector /= 2;
-    while (c->vector > 1 && c->length % c->vector &&
-           !(ragged && cuda_is_ragged(c)))
-        c->vector /= 2;
-}
-
 /* ---- memory that two buffers share --------------------------------------- */
 
 static bool is_loaded_by(const Kernel *k, int n, const int *instr, int buffer)
@@ -170,9 +136,4 @@ bool cuda_shares(const CudaPlan *c, int out, int arg)
             (k->root[r].epilogue || last_read(c, operand) > k->root[r].phase))
             return false;
     return !c->tight || cuda_shares(c->tight, out, arg);
-}
-
-bool cuda_kernel_in_place(const Program *p, const Op *fused, int out, int arg)
-{
-    return cuda_shares(cuda_plan(p, fused), out, arg);
 }

@@ -173,15 +173,6 @@ static void edge(CudaPrinter *c, int number)
 
 /* ---- reductions of a row ------------------------------------------------- */
 
-/* In a loop over rows with one barrier, consecutive rows use different arrays:
- * some warps may still read the sums of the previous row. */
-const char *cuda_sum_array(const CudaPrinter *c, int instr)
-{
-    if (!cuda_alternates(c->plan))
-        return arena_printf(c->text.p->arena, "sum%d", instr);
-    return arena_printf(c->text.p->arena, "sum%d[%s & 1]", instr, c->row);
-}
-
 static void begin_reductions(CudaPrinter *c, int phase)
 {
     const Kernel *k = c->plan->k;

@@ -1,6 +1,6 @@
 /* cuda_columns.c: prints the loops over the columns that a thread processes:
- * over its slots (one vector of columns each), and over the elements of a
- * vector. */
+ * over its slots (one vector of columns each), over the elements of a vector,
+ * and over the edge of a ragged row (cuda_ragged.c). */
 #include "codegen/cuda/cuda_kernel.h"
 
 /* Two iterations of a loop that reads at most IN_FLIGHT bytes in each are
@@ -138,4 +138,40 @@ void cuda_close_vector(CudaPrinter *c, int opened)
 {
     cuda_close_blocks(c, opened);
     c->text.inner = "j";
+}
+
+void cuda_name_lead(CudaPrinter *c)
+{
+    const CudaPlan *p = c->plan;
+    const char *type = cuda_column_type(p);
+    if (!*cuda_lead(p))
+        return;
+    out_line(c->text.o, "const %s lead = (%s)(-(%s) & %d);", type, type,
+             kernel_index(&c->text, p->guide->axes & ~(1u << p->inner),
+                          p->guide->stride, 0),
+             p->vector - 1);
+}
+
+int cuda_open_edge(CudaPrinter *c, const char *turn)
+{
+    const CudaPlan *p = c->plan;
+    Arena *a = c->text.p->arena;
+    const char *type = cuda_column_type(p);
+    if (*cuda_lead(p))
+        out_line(c->text.o,
+                 "const %s j = %s < lead ? %s : %s + ((%lld - lead) & -%d);",
+                 type, turn, turn, turn, (long long)p->length, p->vector);
+    else
+        out_line(c->text.o, "const %s j = %s + %lld;", type, turn,
+                 (long long)(p->length / p->vector * p->vector));
+    return cuda_open_block(
+        c, arena_printf(a, "if (j < %lld) {", (long long)p->length));
+}
+
+const char *cuda_flat_column(const CudaPrinter *c)
+{
+    if (c->plan->outer)
+        return "c";
+    c->text.uses->column = true;
+    return "j";
 }

@@ -6,14 +6,6 @@
 #include "base/bug.h"
 #include "codegen/cuda/cuda_kernel.h"
 
-bool cuda_alternates(const CudaPlan *p)
-{
-    int barriers = 0;
-    for (int n = 0; n < p->nphases; n++)
-        barriers += p->phase[n].reductions > 0;
-    return p->totals && p->group > 32 && barriers == 1;
-}
-
 /* ---- declarations -------------------------------------------------------- */
 
 static void declare_sums(CudaPrinter *c)

@@ -122,9 +122,6 @@ bool cuda_kernel_in_place(const Program *p, const Op *fused, int out, int arg);
 /* cuda_access.c. cuda_shares: cuda_kernel_in_place for a plan and its
  * variant. */
 bool cuda_shares(const CudaPlan *c, int out, int arg);
-/* Sets the vector width for the plan's form; `ragged`: ragged rows are
- * allowed. */
-void cuda_choose_vector(CudaPlan *c, bool ragged);
 /* How many elements of a vector one access to a buffer moves: in each lane, the
  * most that are aligned at every start of a vector; 1: single elements. */
 int cuda_width(const CudaPlan *c, const KernelBuffer *b);
@@ -137,9 +134,9 @@ bool cuda_is_picked(const CudaPlan *c, const CudaPhase *phase, int buffer);
 /* Whether groups of four random numbers coincide with parts of a vector. */
 bool cuda_draws_four(const CudaPlan *c, const KernelInstr *instr);
 
-/* cuda_ragged.c: whether rows whose length is not a multiple of the vector can
- * still use vectors; sets `guide`. */
-bool cuda_is_ragged(CudaPlan *c);
+/* cuda_ragged.c: sets the vector width for the plan's form; `ragged`: ragged
+ * rows are allowed. */
+void cuda_choose_vector(CudaPlan *c, bool ragged);
 /* Work items of a row of a flat kernel. */
 int64_t cuda_row_turns(const CudaPlan *c);
 /* The plan of a ragged row's edge: one element for each work item. */
@@ -148,8 +145,8 @@ const CudaPlan *cuda_edge_plan(const CudaPlan *c);
  * columns for every row. */
 const CudaPlan *cuda_column_plan(const CudaPlan *c);
 
-/* Whether reductions of consecutive rows alternate between two arrays, because
- * some warps may still read the sums of the previous row. */
+/* cuda_steps.c: whether reductions of consecutive rows alternate between two
+ * arrays, because some warps may still read the sums of the previous row. */
 bool cuda_alternates(const CudaPlan *c);
 
 /* Lists the steps and row values of each phase in the plan, and chooses the
@@ -169,6 +166,9 @@ typedef struct CudaPrinter {
     size_t column_at;
     const char *block;  /* the number of the block, as C */
 } CudaPrinter;
+
+/* cuda_steps.c: "sum3", or in a loop with one barrier "sum3[i0 & 1]". */
+const char *cuda_sum_array(const CudaPrinter *c, int instr);
 
 /* One function of a kernel, with its launch parameters. */
 typedef struct CudaFunction {
@@ -200,8 +200,6 @@ void cuda_online_begin(CudaPrinter *c, int phase);
 void cuda_online_end(CudaPrinter *c, int phase);
 const char *cuda_online_warp(const CudaPrinter *c, int sum);
 const char *cuda_online_block(const CudaPrinter *c, int sum);
-/* "sum3", or in a loop with one barrier "sum3[i0 & 1]" (cuda_body.c). */
-const char *cuda_sum_array(const CudaPrinter *c, int instr);
 /* Prints a PICK as statements. */
 void cuda_pick(CudaPrinter *c, int instr);
 
@@ -213,7 +211,10 @@ int cuda_open_slots(CudaPrinter *c, int64_t loads);
 void cuda_close_slots(CudaPrinter *c, int opened);
 int cuda_open_block(CudaPrinter *c, const char *line);
 void cuda_close_blocks(CudaPrinter *c, int n);
-/* cuda_ragged.c: "lead", the column at which a ragged row's vectors begin (""
+/* The running index of columns: "c", or "j" if the inner axis is the only
+ * column axis. */
+const char *cuda_flat_column(const CudaPrinter *c);
+/* "lead", the column at which a ragged row's vectors begin (""
  * if it is always 0), and its definition. */
 const char *cuda_lead(const CudaPlan *c);
 void cuda_name_lead(CudaPrinter *c);

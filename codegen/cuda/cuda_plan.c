@@ -477,3 +477,8 @@ int64_t cuda_kernel_workspace(const Program *p, const Op *fused)
 {
     return cuda_plan(p, fused)->k->workspace;
 }
+
+bool cuda_kernel_in_place(const Program *p, const Op *fused, int out, int arg)
+{
+    return cuda_shares(cuda_plan(p, fused), out, arg);
+}

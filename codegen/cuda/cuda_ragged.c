@@ -1,5 +1,5 @@
-/* cuda_ragged.c: plans and prints vector accesses to ragged rows, whose length
- * is not a multiple of the vector's.
+/* cuda_ragged.c: chooses the width of vectors, and plans vector accesses to
+ * ragged rows, whose length is not a multiple of the vector's.
  *
  *   y = exp(x)        x: bf16[64, 50257]
  *
@@ -37,7 +37,7 @@
  */
 #include "codegen/cuda/cuda_kernel.h"
 
-/* ---- planning ------------------------------------------------------------ */
+enum { STAGED = 48 }; /* limit of vector elements loaded but not yet used */
 
 static int64_t bytes_of(const KernelBuffer *b)
 {
@@ -81,7 +81,9 @@ static bool is_too_wide(const CudaPlan *c)
     return false;
 }
 
-bool cuda_is_ragged(CudaPlan *c)
+/* Whether rows whose length is not a multiple of the vector can still use
+ * vectors; sets `guide`. */
+static bool is_ragged(CudaPlan *c)
 {
     c->guide = NULL;
     if (!may_be_ragged(c))
@@ -140,37 +142,39 @@ const CudaPlan *cuda_column_plan(const CudaPlan *c)
     return fixed;
 }
 
-/* ---- printing ------------------------------------------------------------ */
-
-void cuda_name_lead(CudaPrinter *c)
-{
-    const CudaPlan *p = c->plan;
-    const char *type = cuda_column_type(p);
-    if (!p->guide || !has_lead(p))
-        return;
-    out_line(c->text.o, "const %s lead = (%s)(-(%s) & %d);", type, type,
-             kernel_index(&c->text, p->guide->axes & ~(1u << p->inner),
-                          p->guide->stride, 0),
-             p->vector - 1);
-}
-
 const char *cuda_lead(const CudaPlan *c)
 {
     return c->guide && has_lead(c) ? "lead" : "";
 }
 
-int cuda_open_edge(CudaPrinter *c, const char *turn)
+/* Chooses vectors of 16 bytes of the narrowest type, if few enough elements are
+ * in flight and rows are long enough. */
+void cuda_choose_vector(CudaPlan *c, bool ragged)
 {
-    const CudaPlan *p = c->plan;
-    Arena *a = c->text.p->arena;
-    const char *type = cuda_column_type(p);
-    if (has_lead(p))
-        out_line(c->text.o,
-                 "const %s j = %s < lead ? %s : %s + ((%lld - lead) & -%d);",
-                 type, turn, turn, turn, (long long)p->length, p->vector);
-    else
-        out_line(c->text.o, "const %s j = %s + %lld;", type, turn,
-                 (long long)(p->length / p->vector * p->vector));
-    return cuda_open_block(
-        c, arena_printf(a, "if (j < %lld) {", (long long)p->length));
+    const Kernel *k = c->k;
+    int narrow = 8, streams = 0;
+    c->vector = 1;
+    c->guide = NULL;
+    if (c->inner < 0)
+        return;
+    for (int i = 0; i < k->nbuffers; i++) {
+        const KernelBuffer *b = &k->buffer[i];
+        bool pair = cuda_is_interleaved(c, b);
+        if (!(b->axes >> c->inner & 1) || b->stride[c->inner] != (pair ? 2 : 1))
+            continue;
+        int size = (int)dtype_size(b->dtype) * (pair ? 2 : 1);
+        narrow = size < narrow ? size : narrow;
+        streams += kernel_lanes(k, b->axes);
+    }
+    if (!streams)
+        return;
+    c->vector = 16 / narrow;
+    while (c->vector > 4 && c->vector * streams > STAGED)
+        c->vector /= 2;
+    while (c->vector > 1 && c->form != CUDA_FLAT &&
+           c->columns < (int64_t)32 * c->vector)
+        c->vector /= 2;
+    while (c->vector > 1 && c->length % c->vector &&
+           !(ragged && is_ragged(c)))
+        c->vector /= 2;
 }

@@ -146,3 +146,20 @@ void cuda_steps(CudaPlan *c, bool streamed)
             if (s.row[k->phase[p].row[i]])
                 c->phase[p].row[c->phase[p].nrow++] = k->phase[p].row[i];
 }
+
+bool cuda_alternates(const CudaPlan *p)
+{
+    int barriers = 0;
+    for (int n = 0; n < p->nphases; n++)
+        barriers += p->phase[n].reductions > 0;
+    return p->totals && p->group > 32 && barriers == 1;
+}
+
+/* In a loop over rows with one barrier, consecutive rows use different arrays:
+ * some warps may still read the sums of the previous row. */
+const char *cuda_sum_array(const CudaPrinter *c, int instr)
+{
+    if (!cuda_alternates(c->plan))
+        return arena_printf(c->text.p->arena, "sum%d", instr);
+    return arena_printf(c->text.p->arena, "sum%d[%s & 1]", instr, c->row);
+}

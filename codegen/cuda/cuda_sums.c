@@ -18,35 +18,6 @@
  */
 #include "codegen/cuda/cuda_sums.h"
 
-const char *cuda_sum_start(const CudaPlan *p, int instr)
-{
-    return p->k->instr[instr].op == OP_max ? "-INFINITY" : "0.0f";
-}
-
-const char *cuda_sum_kind(const CudaPlan *p, int instr)
-{
-    return p->k->instr[instr].op == OP_max ? "max" : "sum";
-}
-
-int64_t cuda_all_columns(const CudaPlan *p)
-{
-    return p->columns * p->lanes;
-}
-
-const char *cuda_at_offset(Arena *a, const char *name, int64_t offset)
-{
-    return offset ? arena_printf(a, "%s + %lld", name, (long long)offset)
-                  : name;
-}
-
-const char *cuda_flat_column(const CudaPrinter *c)
-{
-    if (c->plan->outer)
-        return "c";
-    c->text.uses->column = true;
-    return "j";
-}
-
 /* ---- inside the loop over rows ------------------------------------------- */
 
 /* Whether column sums are in registers of the thread that processes the

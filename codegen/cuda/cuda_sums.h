@@ -1,7 +1,7 @@
 /* cuda_sums.h: declares the functions that the printers of sums over rows in
- * CUDA kernels share: cuda_sums.c (sums within a block) and cuda_combine.c
- * (addition of the blocks' sums, and the code that uses the complete sums). The
- * parameter `instr` is the index of a KERNEL_TOTAL instruction. */
+ * CUDA kernels share: cuda_sums.c (sums within a block), cuda_combine.c (addition
+ * of the blocks' sums) and cuda_epilogue.c (the code that uses the complete
+ * sums). The parameter `instr` is the index of a KERNEL_TOTAL instruction. */
 #ifndef PARC_CODEGEN_CUDA_CUDA_SUMS_H
 #define PARC_CODEGEN_CUDA_CUDA_SUMS_H
 
@@ -15,11 +15,8 @@ const char *cuda_sum_kind(const CudaPlan *p, int instr);
 int64_t cuda_all_columns(const CudaPlan *p);
 /* "name + offset" */
 const char *cuda_at_offset(Arena *a, const char *name, int64_t offset);
-/* The running index of columns: "c", or "j" if the inner axis is the only
- * column axis. */
-const char *cuda_flat_column(const CudaPrinter *c);
 
-/* cuda_combine.c: whether anything is summed by column or computed from such a
+/* Whether anything is summed by column or computed from such a
  * sum. */
 bool cuda_has_columns(const CudaPlan *p);
 /* Declares a complete sum with the value `text`. */

@@ -1,19 +1,7 @@
-/* emit_ops.c: emits the functions of train.c that compute a step, one statement
- * for each op.
- *
- *   init_constants   runs once: creates the descriptors of matmuls, computes
- *                    constants (the ops of the phase init)
- *   forward, backward, optimizer   the phases of a step; a `loop` op is a for
- *                    loop
- *   step             calls the phases in order
- *   eval_init, eval_begin, eval_run   the functions of a forward program
- *                    (ParcEval)
- *
- * This file emits loops and the calls of fused kernels, attention, embeddings
- * and random keys; emit_matmul.c emits einsums, emit_moves.c copies and
- * collectives. emit_region (emit_streams.c) emits the statements, waits, records
- * and barriers of a region in their order. A value's variable is declared at
- * its first use in a function.
+/* emit_ops.c: emits the statement of an op: the calls of fused kernels,
+ * attention, embeddings and random keys. emit_matmul.c emits einsums,
+ * emit_moves.c copies and collectives. A value's variable is declared at its
+ * first use in a function.
  */
 #include "codegen/emit/emitter.h"
 #include "codegen/cpu/cpu_kernel.h"
@@ -44,21 +32,6 @@ static void declare_all(Emitter *e, const Op *op)
         declare(e, op->arg[i]);
     for (int i = 0; i < op->nouts; i++)
         declare(e, op->out[i]);
-}
-
-/* "attention.wq: einsum bsk,fk->bsf (llama.pdl:28)", then the result's type. */
-void emit_comment(Emitter *e, const Op *op, const char *detail)
-{
-    Arena *a = e->p->arena;
-    const char *where = diag_where(e->p->diag, a, op->loc);
-    out_line(e->o, "/* %s%s%s%s%s (%s)", c_comment(a, op->path),
-             op->path[0] ? ": " : "", op_info(op->kind)->name,
-             *detail ? " " : "", c_comment(a, detail), c_comment(a, where));
-    out_line(e->o, " * %s */",
-             c_comment(a, op->nouts ? type_text(a,
-                                                &value_made_as(op->out[0])->type,
-                                                &e->p->mesh)
-                                    : ""));
 }
 
 /* The workspace of an op as a pointer expression; "NULL" if it has none. */
@@ -233,34 +206,6 @@ static void emit_split_key(Emitter *e, const Op *op)
              (long long)op_attr(op, "step").i, (long long)op_attr(op, "n").i);
 }
 
-/* ---- loops --------------------------------------------------------------- */
-
-/* Emits a blank line unless the last line is blank. */
-static void blank_line(Out *o)
-{
-    if (o->size < 2 || strncmp(o->text + o->size - 2, "\n\n", 2) != 0)
-        out_line(o, "");
-}
-
-static void emit_loop(Emitter *e, const Op *op)
-{
-    const char *turn = e->loop_name[op->id];
-    const char *last = arena_printf(e->p->arena, "%lld",
-                                    (long long)(loop_trips(op) - 1));
-    blank_line(e->o);
-    if (loop_reverse(op))
-        out_line(e->o, "for (int64_t %s = %s; %s >= 0; %s--) {", turn, last,
-                 turn, turn);
-    else
-        out_line(e->o, "for (int64_t %s = 0; %s <= %s; %s++) {", turn, turn,
-                 last, turn);
-    e->o->indent += 4;
-    emit_region(e, op->body, NULL);
-    e->o->indent -= 4;
-    out_line(e->o, "}");
-    out_line(e->o, "");
-}
-
 /* ---- statements ---------------------------------------------------------- */
 
 typedef struct Statement {
@@ -269,7 +214,6 @@ typedef struct Statement {
 } Statement;
 
 static const Statement statements[] = {
-    {OP_loop, emit_loop},
     {OP_fetch, emit_transfer},
     {OP_store, emit_transfer},
     {OP_fused, emit_fused},
@@ -321,8 +265,6 @@ void emit_head(Emitter *e, const Op *op)
 {
     bool moves = op_is_conversion(op->kind) || op->kind == OP_fetch ||
                  op->kind == OP_store;
-    if (op->kind == OP_loop)
-        return;
     if (!moves)
         declare_all(e, op);
     emit_mark(e, op);
@@ -351,13 +293,12 @@ void emit_body(Emitter *e, const Op *op)
     bug("emit: no statement for %s", op_info(op->kind)->name);
 }
 
-/* Prepares each shape of attention call once, so that the runtime can choose an
- * implementation. Calls with dropout or in f32 have only one. */
-static void make_attention(Emitter *e, const Region *r)
+/* Calls with dropout or in f32 have only one implementation. */
+void emit_attentions(Emitter *e, const Region *r)
 {
     for (const Op *op = r->first; op; op = op->next) {
         if (op->kind == OP_loop)
-            make_attention(e, op->body);
+            emit_attentions(e, op->body);
         if (op->kind != OP_attention && op->kind != OP_attention_grad)
             continue;
         bool grad = op->kind == OP_attention_grad;
@@ -371,83 +312,4 @@ static void make_attention(Emitter *e, const Region *r)
                  grad ? "true" : "false",
                  (long long)e->memory->block[block].bytes);
     }
-}
-
-/* Emits a function's statements: those of a phase if it `runs`, and the
- * creation of descriptors. They are printed first to a separate buffer: the
- * arena pointer A is declared only if a statement uses it. */
-static void function_body(Emitter *e, Phase phase, bool runs, bool matmuls)
-{
-    Out *o = e->o, body;
-    out_init(&body, e->p->arena);
-    e->o = &body;
-    body.indent = 4;
-    e->uses_arena = false;
-    if (matmuls)
-        emit_matmuls(e, e->p->step);
-    if (matmuls && e->cuda)
-        make_attention(e, e->p->step);
-    if (runs)
-        emit_region(e, e->p->step, &phase);
-    body.indent = 0;
-    e->o = o;
-    o->indent = 4;
-    if (e->uses_arena)
-        out_line(o, "char *A = parc_arena(rt);");
-    else if (!body.size)
-        out_line(o, "(void)rt;");
-    o->indent = 0;
-    out_bytes(o, body.text, body.size);
-}
-
-static void function(Emitter *e, const char *name, Phase phase, bool runs,
-                     bool matmuls)
-{
-    memset(e->declared, 0, e->p->nvalues * sizeof *e->declared);
-    out_line(e->o, "");
-    out_line(e->o, "static void %s(ParcRt *rt)", name);
-    out_line(e->o, "{");
-    function_body(e, phase, runs, matmuls);
-    out_line(e->o, "}");
-}
-
-/* The functions of a forward program. */
-static void forward_functions(Emitter *e)
-{
-    static const char *const meaning[PURPOSES] = {
-        [FOR_LOSS] = "Evaluation: the loss of a batch, without dropout.",
-        [FOR_OUTPUTS] = "The model's outputs for one microbatch."};
-    Arena *a = e->p->arena;
-    const char *word = emitter_word(e);
-    out_line(e->o, "");
-    out_line(e->o, "/* ---- %s ---- */", meaning[e->p->purpose]);
-    function(e, arena_printf(a, "%s_init", word), PH_INIT, false, true);
-    function(e, arena_printf(a, "%s_begin", word), PH_INIT, true, false);
-    function(e, arena_printf(a, "%s_run", word), PH_FORWARD, true, false);
-}
-
-void emit_step_functions(Emitter *e)
-{
-    Out *o = e->o;
-    int nmatmuls = numbers_all(e->p).matmuls;
-    if (nmatmuls) {
-        out_line(o, "");
-        out_line(o, "/* Descriptors, made once; a call sets the addresses. */");
-        out_line(o, "static ParcMatmul *matmul[%d];", nmatmuls);
-    }
-    function(e, "init_constants", PH_INIT, true, true);
-    function(e, "forward", PH_FORWARD, true, false);
-    function(e, "backward", PH_BACKWARD, true, false);
-    function(e, "optimizer", PH_OPTIMIZER, true, false);
-    out_line(o, "");
-    out_line(o, "static void step(ParcRt *rt)");
-    out_line(o, "{");
-    out_line(o, "    forward(rt);");
-    out_line(o, "    backward(rt);");
-    if (!e->cuda)
-        out_line(o, "    if (parc_goes_on(rt)) /* the loss is finite */");
-    out_line(o, "    %soptimizer(rt);", e->cuda ? "" : "    ");
-    out_line(o, "}");
-    for (Emitter *f = e->next; f; f = f->next)
-        forward_functions(f);
 }

@@ -105,8 +105,39 @@ static void emit_barrier(Emitter *e, const Op *op, const char *iteration)
              axes_expression(e, (uint32_t)op_attr(op, "axes").i));
 }
 
+/* Emits a blank line unless the last line is blank. */
+static void blank_line(Out *o)
+{
+    if (o->size < 2 || strncmp(o->text + o->size - 2, "\n\n", 2) != 0)
+        out_line(o, "");
+}
+
+/* A loop op is a for loop. */
+static void emit_loop(Emitter *e, const Op *op)
+{
+    const char *turn = e->loop_name[op->id];
+    const char *last = arena_printf(e->p->arena, "%lld",
+                                    (long long)(loop_trips(op) - 1));
+    blank_line(e->o);
+    if (loop_reverse(op))
+        out_line(e->o, "for (int64_t %s = %s; %s >= 0; %s--) {", turn, last,
+                 turn, turn);
+    else
+        out_line(e->o, "for (int64_t %s = 0; %s <= %s; %s++) {", turn, turn,
+                 last, turn);
+    e->o->indent += 4;
+    emit_region(e, op->body, NULL);
+    e->o->indent -= 4;
+    out_line(e->o, "}");
+    out_line(e->o, "");
+}
+
 static void emit_statement(Emitter *e, const Op *op)
 {
+    if (op->kind == OP_loop) {
+        emit_loop(e, op);
+        return;
+    }
     if (e->headed != op)
         emit_head(e, op);
     e->headed = NULL;

@@ -260,3 +260,18 @@ const char *axes_expression(const Emitter *e, uint32_t axes)
                                 *text ? " | " : "", e->axis_name[i]);
     return *text ? text : "0";
 }
+
+/* "attention.wq: einsum bsk,fk->bsf (llama.pdl:28)", then the result's type. */
+void emit_comment(Emitter *e, const Op *op, const char *detail)
+{
+    Arena *a = e->p->arena;
+    const char *where = diag_where(e->p->diag, a, op->loc);
+    out_line(e->o, "/* %s%s%s%s%s (%s)", c_comment(a, op->path),
+             op->path[0] ? ": " : "", op_info(op->kind)->name,
+             *detail ? " " : "", c_comment(a, detail), c_comment(a, where));
+    out_line(e->o, " * %s */",
+             c_comment(a, op->nouts ? type_text(a,
+                                                &value_made_as(op->out[0])->type,
+                                                &e->p->mesh)
+                                    : ""));
+}

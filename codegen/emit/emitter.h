@@ -75,14 +75,18 @@ const char *emitter_segment_name(const Emitter *e, const Segment *s);
 /* A set of mesh axes as a C expression: "AXIS_dp | AXIS_tp". */
 const char *axes_expression(const Emitter *e, uint32_t axes);
 
-/* emit_ops.c: the functions init_constants, forward, backward, optimizer and
+/* emit_step.c: the functions init_constants, forward, backward, optimizer and
  * step; those of forward programs. */
 void emit_step_functions(Emitter *e);
-/* emit_head emits the first part of a statement, the declarations of its
+
+/* emit_ops.c. emit_head emits the first part of a statement, the declarations of its
  * variables and its parc_mark; emit_body emits its operation. */
 void emit_head(Emitter *e, const Op *op);
 void emit_body(Emitter *e, const Op *op);
-/* "path: kind detail (file:line:column)", then the first result's type. */
+/* Prepares each shape of attention call of a region once, so that the runtime
+ * can choose an implementation. */
+void emit_attentions(Emitter *e, const Region *r);
+/* emitter.c: "path: kind detail (file:line:column)", then the first result's type. */
 void emit_comment(Emitter *e, const Op *op, const char *detail);
 
 /* emit_matmul.c. emit_matmul: the call of an einsum. emit_matmuls: the creation

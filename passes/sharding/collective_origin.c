@@ -18,6 +18,8 @@
  */
 #include "passes/sharding/collective_origin.h"
 
+#include "ir/analysis/producer.h"
+
 #include "passes/sharding/layouts.h"
 
 #include <string.h>
@@ -66,18 +68,11 @@ static bool uses_parameter(const Marks *k, const Op *op)
     return any && !makes_weight(k, op);
 }
 
-static bool contracts(const Op *op)
-{
-    return op_is_einsum(op->kind) || op_is_attention(op->kind) ||
-           op_is_attention_grad(op->kind) || op->kind == OP_embedding ||
-           op->kind == OP_embedding_grad;
-}
-
 static void mark_op(Marks *k, const Op *op)
 {
     bool feeds = op->phase == PH_FORWARD && uses_parameter(k, op);
     bool tail = op->kind == OP_finish_grad ||
-                (op->phase == PH_BACKWARD && !contracts(op));
+                (op->phase == PH_BACKWARD && !op_contracts(op));
     for (int i = 0; i < op->nouts; i++) {
         feeds |= op->phase == PH_FORWARD && k->feeds[op->out[i]->id];
         tail = tail && (op->kind == OP_finish_grad || !k->other[op->out[i]->id]);
@@ -164,14 +159,6 @@ static bool in_loss(const Origins *o, const Op *op)
 
 /* ---- sources of a Partial ------------------------------------------------ */
 
-/* The operand outside of all loops that an argument starts as. */
-static const Value *outside(const Value *v)
-{
-    while (!v->def && v->region->owner)
-        v = v->region->owner->arg[v->index];
-    return v;
-}
-
 static bool is_partial(const Value *v, int axis)
 {
     int kind = v->type.place.ax[axis].kind;
@@ -182,7 +169,7 @@ static bool is_partial(const Value *v, int axis)
 static const Value *parameter_of(const Value *v)
 {
     for (;;) {
-        v = outside(v);
+        v = value_before_loops(v);
         if (!v->def || v->def->kind == OP_param)
             return v->def ? v : NULL;
         bool same = v->def->kind == OP_cast || v->def->kind == OP_boundary ||
@@ -201,26 +188,6 @@ static const Value *split_parameter(const Op *op, int axis)
         const Value *w = parameter_of(op->arg[i]);
         if (w && w->type.place.ax[axis].kind == AX_S)
             return w;
-    }
-    return NULL;
-}
-
-const Op *producer_of(const Value *v)
-{
-    for (int steps = 0; steps < 10000; steps++) {
-        v = outside(v);
-        const Op *op = v->def;
-        if (!op || op->nargs == 0 || contracts(op))
-            return op;
-        if (op->body) {
-            v = op->body->yield[v->index];
-            continue;
-        }
-        const Value *next = op->arg[0];
-        for (int i = 1; i < op->nargs; i++)
-            if (type_elements(&op->arg[i]->type) > type_elements(&next->type))
-                next = op->arg[i];
-        v = next;
     }
     return NULL;
 }

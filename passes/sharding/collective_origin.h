@@ -41,10 +41,6 @@ Why origin_of_carry(const Origins *o, const Value *from, const Value *like);
 const char *placement_change(const Program *p, const Value *v,
                              const Placement *to);
 
-/* The op that computes v's elements: a contraction, lookup or attention, found
- * through loops' arguments and ops that do not mix elements. */
-const Op *producer_of(const Value *v);
-
 /* ---- plan_advice.c ------------------------------------------------------- */
 
 /* A conversion that no style requires. `op` is NULL if a loop carries the

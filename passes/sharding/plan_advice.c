@@ -27,6 +27,8 @@
  */
 #include "ir/plan/roles.h"
 #include "passes/sharding/collective_origin.h"
+
+#include "ir/analysis/producer.h"
 #include "passes/sharding/layouts.h"
 
 #include <string.h>

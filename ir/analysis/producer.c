@@ -1,0 +1,37 @@
+/* producer.c: finds the op that computes the elements of a value; see
+ * producer.h. */
+#include "ir/analysis/producer.h"
+
+bool op_contracts(const Op *op)
+{
+    return op_is_einsum(op->kind) || op_is_attention(op->kind) ||
+           op_is_attention_grad(op->kind) || op->kind == OP_embedding ||
+           op->kind == OP_embedding_grad;
+}
+
+const Value *value_before_loops(const Value *v)
+{
+    while (!v->def && v->region->owner)
+        v = v->region->owner->arg[v->index];
+    return v;
+}
+
+const Op *producer_of(const Value *v)
+{
+    for (int steps = 0; steps < 10000; steps++) {
+        v = value_before_loops(v);
+        const Op *op = v->def;
+        if (!op || op->nargs == 0 || op_contracts(op))
+            return op;
+        if (op->body) {
+            v = op->body->yield[v->index];
+            continue;
+        }
+        const Value *next = op->arg[0];
+        for (int i = 1; i < op->nargs; i++)
+            if (type_elements(&op->arg[i]->type) > type_elements(&next->type))
+                next = op->arg[i];
+        v = next;
+    }
+    return NULL;
+}

@@ -1,0 +1,23 @@
+/* producer.h: finds the op that computes the elements of a value.
+ *
+ *   %q = einsum %x, %w …
+ *   %b = add %q, %bias …
+ *   %r = reshape %b …          producer_of(%r) is the einsum
+ */
+#ifndef PARC_IR_ANALYSIS_PRODUCER_H
+#define PARC_IR_ANALYSIS_PRODUCER_H
+
+#include "ir/ir.h"
+
+/* Whether the op mixes elements: a contraction, attention or lookup, or the
+ * gradient of one. */
+bool op_contracts(const Op *op);
+
+/* The value outside of all loops that an argument of a loop's body starts as. */
+const Value *value_before_loops(const Value *v);
+
+/* The op that computes v's elements: a contraction, lookup or attention, found
+ * through loops' arguments and ops that do not mix elements. NULL: none. */
+const Op *producer_of(const Value *v);
+
+#endif

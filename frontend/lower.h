@@ -2,6 +2,7 @@
  * files share.
  *
  * lower.c          entry point; model parameters; inputs and loss
+ * lower_scope.c    errors; names in scope
  * lower_train.c    the `train` block and -D
  * lower_optimizer.c  optimizers and schedules
  * lower_decay.c    parameters without weight decay
@@ -11,15 +12,19 @@
  * lower_module.c   instances of modules: sizes, parameters, ties
  * lower_runs.c     arrays whose elements the plan treats differently
  * lower_stmt.c     statements and loops
+ * lower_level.c    values in the regions of loops
  * lower_call.c     calls of modules: shapes of inputs, boundaries
  * lower_expr.c     expressions; operators on tensors
+ * lower_op.c       ops on tensors
  * lower_builtin.c  the table of builtins; elementwise builtins
+ * lower_argument.c arguments of builtins
  * lower_tensor.c   builtins that change shapes or look up
  * lower_einsum.c   the builtin einsum
  * lower_attention.c  attention, rotary embedding, constants
  * lower_number.c   range checks for numbers that enter the program
  * lower_random.c   random numbers and their keys
- * lower_plan.c     plans: clauses, patterns and units
+ * lower_plan.c     plans: clauses and units
+ * lower_path.c     plans: patterns
  * lower_freeze.c   plans: parameters that are not trained
  * lower_parallelize.c  plans: the style of each module
  * lower_style.c    plans: styles and their layouts
@@ -165,7 +170,7 @@ typedef struct Lower {
     int outputs;          /* outputs of the model besides the loss */
 } Lower;
 
-/* ---- lower.c ---- */
+/* ---- lower_scope.c ---- */
 
 /* Reports an error. An error inside the prelude is reported at the user's call,
  * with a note into the prelude. `help` may be NULL. */
@@ -230,7 +235,7 @@ bool lower_layouts(Lower *l, const NameItem *item, const Param *const *part,
 const PlanDecl *lower_choose_plan(Lower *l, bool *fault);
 void lower_mesh(Lower *l, const PlanDecl *plan);
 void lower_plan(Lower *l, const PlanDecl *plan);
-/* Whether a pattern matches a module, or with `params` a parameter, and every
+/* lower_path.c: whether a pattern matches a module, or with `params` a parameter, and every
  * element that it names exists; reports an error if not. */
 bool lower_path_known(Lower *l, const Path *path, bool params);
 /* Whether the model has a module of the class in the item's `every`; reports an
@@ -302,13 +307,19 @@ LayerRuns lower_runs(Lower *l, const char *path, const char *class, int64_t n);
 /* N of an item's `every=N`; 0 without that option. */
 int64_t lower_item_every(const Item *item);
 
+/* ---- lower_level.c ---- */
+
+/* v as a value of the level's region: an argument if v is defined outside. */
+Value *lower_import(Lower *l, Level *at, Value *v);
+/* The argument of the level's loop for a value of the region around it; if
+ * `stacked`, for its slice. */
+Value *lower_bring_in(Lower *l, Level *at, Value *outer, bool stacked);
+
 /* ---- lower_stmt.c ---- */
 
 void lower_stmts(Lower *l, Stmt *const *stmt, int n);
 /* Reports a body that ends without a return. */
 void lower_ended(Lower *l, Loc loc, const char *name);
-/* v as a value of the current region: an argument if v is defined outside. */
-Value *lower_import(Lower *l, Level *at, Value *v);
 bool push_frame(Lower *l, Frame *f, const char *callee, Loc call,
                 Instance *instance);
 void pop_frame(Lower *l);
@@ -326,10 +337,12 @@ Datum lower_call_module(Lower *l, Instance *m, const Datum *args,
 /* ---- lower_expr.c ---- */
 
 Datum lower_expr(Lower *l, const Expr *e);
-/* Emits an op on tensors. Poison after an error, which names the
+/* lower_op.c: emits an op on tensors. Poison after an error, which names the
  * operands' shapes; `doing` completes "cannot …". */
 Datum lower_op(Lower *l, Loc loc, const char *doing, OpKind kind, int nargs,
                const Datum *args, const Attr *attr);
+/* The kinds and shapes of operands, for messages. */
+const char *lower_operands_text(Lower *l, int n, const Datum *args);
 /* Evaluate an expression that must be of this kind; false after an error. */
 bool lower_int(Lower *l, const Expr *e, const char *what, int64_t *x);
 bool lower_float(Lower *l, const Expr *e, const char *what, double *x);
@@ -381,14 +394,18 @@ extern const Builtin builtin_table[];
 extern const int builtin_count;
 Datum lower_builtin(Lower *l, const Builtin *b, const Expr *call);
 
-/* The loc of argument i of a builtin's call, or of the call itself. */
+/* lower_argument.c: the loc of argument i of a builtin's call, or of the call itself. */
 Loc builtin_loc(const BuiltinCall *c, int i);
+/* Reports that argument i is not what the builtin takes ("a tensor"); false. */
+bool builtin_wrong(const BuiltinCall *c, int i, const char *wanted);
 bool builtin_tensor(const BuiltinCall *c, int i, Value **v);
 bool builtin_number(const BuiltinCall *c, int i, double none, double *x);
 bool builtin_flag(const BuiltinCall *c, int i, bool none, bool *x);
 /* A dim of a tensor with ndim dims; a negative number counts from the end. */
 bool builtin_dim(const BuiltinCall *c, int i, int ndim, int64_t none,
                  int *dim);
+/* A dim or a tuple of dims. */
+bool builtin_dims(const BuiltinCall *c, int i, int ndim, AttrList *list);
 
 #define BUILTIN_RUN(name) \
     Datum builtin_##name(const BuiltinCall *c, const Builtin *self)

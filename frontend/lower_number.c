@@ -31,14 +31,6 @@ bool lower_numbers_fit(Lower *l, Loc loc, OpKind kind, const Attr *attr)
     return true;
 }
 
-Datum lower_scalar(Lower *l, Loc loc, Datum x)
-{
-    if (!datum_is_number(x))
-        return x;
-    Attr attr[MAX_ATTRS] = {{.f = datum_number(x)}, {.i = DT_F32}};
-    return lower_op(l, loc, "make", OP_full, 0, &x, attr);
-}
-
 bool lower_element_fits(Lower *l, Loc loc, Datum x, Datum of)
 {
     if (!datum_is_number(x) || of.kind != DATUM_TENSOR)

@@ -82,35 +82,6 @@ Binding *bind_formals(Lower *l, const Decl *decl, const Bound *bound,
 
 /* ---- values from outside of a loop --------------------------------------- */
 
-static Value *find_seen(const Level *at, const Value *outer)
-{
-    for (int i = 0; i < at->from.n; i++)
-        if (at->from.at[i] == outer)
-            return at->here.at[i];
-    return NULL;
-}
-
-static Value *bring_in(Lower *l, Level *at, Value *outer, bool stacked)
-{
-    Value *v = find_seen(at, outer);
-    if (v)
-        return v;
-    v = stacked ? ir_loop_add_stack(l->p, at->loop, outer)
-                : ir_loop_add_free(l->p, at->loop, outer);
-    vec_push(l->arena, &at->from, outer);
-    vec_push(l->arena, &at->here, v);
-    return v;
-}
-
-Value *lower_import(Lower *l, Level *at, Value *v)
-{
-    if (v->region == at->region)
-        return v;
-    if (!at->outer)
-        bug("value %%%s is read outside of its region", v->name);
-    return bring_in(l, at, lower_import(l, at->outer, v), false);
-}
-
 static bool is_below(const Instance *m, const Instance *array)
 {
     while (m && m != array)
@@ -122,7 +93,7 @@ static Value *param_at(Lower *l, Level *at, const Slot *s)
 {
     if (!at->outer)
         return l->p->param.at[s->index].value;
-    return bring_in(l, at, param_at(l, at->outer, s),
+    return lower_bring_in(l, at, param_at(l, at->outer, s),
                     is_below(s->owner, at->array));
 }
 

@@ -46,7 +46,7 @@ calls() {
             }
         }' scripts/cycles.allow "$work/symbols" | sort -u
 }
-for level in directory; do
+for level in file directory; do
     calls $level >"$work/calls" 2>"$work/err"
     tsort "$work/calls" >/dev/null 2>>"$work/err"
     [ -s "$work/err" ] || continue

@@ -1,8 +1,7 @@
-/* interp.c: the reference interpreter: entry points, storage of values, the
- * table of evaluators.
+/* interp.c: the reference interpreter: entry points, the table of
+ * evaluators.
  *
- * A value has one Slot for the parts of all ranks; a value in a loop's body is
- * computed into the same slot in every iteration. Most ops are evaluated rank
+ * Most ops are evaluated rank
  * by rank (`local`); those that need all ranks, or have a body, are evaluated
  * once (`whole`). After every op its Replicate results are compared between
  * ranks, so that an error is reported at the op that causes it.
@@ -72,59 +71,6 @@ static const Evaluator evaluators[OP_COUNT] = {
     [OP_take_part] = {.whole = interp_collective},
     [OP_take_share] = {.whole = interp_collective},
 };
-
-void interp_fail(Interp *in, const Op *op, const char *fmt, ...)
-{
-    if (in->error)
-        return;
-    va_list ap;
-    va_start(ap, fmt);
-    const char *text = arena_vprintf(in->arena, fmt, ap);
-    va_end(ap);
-    if (op) {
-        const char *value = op->nouts > 0 ? op->out[0]->name : "";
-        text = arena_printf(in->arena, "%s%s%s: %s", op_info(op->kind)->name,
-                            *value ? " %" : "", value, text);
-    }
-    in->error = text;
-}
-
-/* ---- values ------------------------------------------------------------ */
-
-void interp_shape(const Interp *in, const Type *t, Shape *s)
-{
-    memset(s, 0, sizeof *s);
-    s->nstack = t->nstack;
-    s->flat = type_is_flat(t, &in->mesh);
-    s->ndim = s->flat ? 1 : t->ndim;
-    s->n = 1;
-    for (int d = 0; d < s->nstack; d++)
-        s->dim[d] = t->stack[d];
-    for (int d = 0; d < s->ndim; d++)
-        s->dim[s->nstack + d] = s->flat ? type_flat_run(t, &in->mesh)
-                                        : type_local_dim(t, &in->mesh, d);
-    for (int d = 0; d < s->nstack + s->ndim; d++)
-        s->n *= s->dim[d];
-}
-
-Slot *interp_make(Interp *in, const Value *v)
-{
-    Slot *slot = &in->slot[v->id];
-    if (!slot->at) {
-        interp_shape(in, &v->type, &slot->shape);
-        slot->at = NEW_ARRAY(in->arena, double, in->ranks * slot->shape.n + 1);
-    } else {
-        memset(slot->at, 0,
-               sizeof *slot->at * (size_t)(in->ranks * slot->shape.n));
-    }
-    return slot;
-}
-
-Local interp_local(const Interp *in, const Value *v, int64_t rank)
-{
-    const Slot *slot = &in->slot[v->id];
-    return (Local){&slot->shape, slot->at + rank * slot->shape.n};
-}
 
 /* ---- execution -------------------------------------------------------- */
 

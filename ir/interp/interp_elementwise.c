@@ -10,43 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- iterating over several tensors ------------------------------------- */
-
-void interp_strides(const Shape *s, int64_t stride[MAX_SHAPE])
-{
-    int64_t step = 1;
-    for (int d = s->nstack + s->ndim - 1; d >= 0; d--) {
-        stride[d] = step;
-        step *= s->dim[d];
-    }
-}
-
-void interp_walk_start(Walk *w, int ndim, const int64_t *dim, int n)
-{
-    memset(w, 0, sizeof *w);
-    w->ndim = ndim;
-    w->n = n;
-    w->left = 1;
-    for (int d = 0; d < ndim; d++) {
-        w->dim[d] = dim[d];
-        w->left *= dim[d];
-    }
-}
-
-void interp_walk_next(Walk *w)
-{
-    w->left--;
-    for (int d = w->ndim - 1; d >= 0; d--) {
-        for (int i = 0; i < w->n; i++)
-            w->at[i] += w->stride[i][d];
-        if (++w->index[d] < w->dim[d])
-            return;
-        for (int i = 0; i < w->n; i++)
-            w->at[i] -= w->stride[i][d] * w->dim[d];
-        w->index[d] = 0;
-    }
-}
-
 /* ---- elementwise ------------------------------------------------------- */
 
 typedef double Function(const double *x, const Op *op);

@@ -51,24 +51,16 @@ struct Interp {
     void *watcher;
 };
 
+/* ---- interp_slot.c ---- */
+
 /* Records the first error; `op` may be NULL. */
 void interp_fail(Interp *in, const Op *op, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* ---- interp.c ---- */
 void interp_shape(const Interp *in, const Type *t, Shape *s);
 /* Allocates a value on all ranks, zeroed. */
 Slot *interp_make(Interp *in, const Value *v);
 Local interp_local(const Interp *in, const Value *v, int64_t rank);
-void interp_region(Interp *in, const Region *r);
-
-/* ---- interp_elementwise.c: ops without communication ---- */
-typedef void LocalEval(Interp *in, const Op *op, int64_t rank);
-typedef void WholeEval(Interp *in, const Op *op);
-LocalEval interp_elementwise, interp_reduce;
-WholeEval interp_sumsq, interp_update;
-/* Whether the table of elementwise functions has the op. */
-bool interp_has_function(OpKind kind);
 
 /* Row-major strides. */
 void interp_strides(const Shape *s, int64_t stride[MAX_SHAPE]);
@@ -89,6 +81,17 @@ typedef struct Walk {
 void interp_walk_start(Walk *w, int ndim, const int64_t *dim, int n);
 /* Advances to the next index. */
 void interp_walk_next(Walk *w);
+
+/* ---- interp.c ---- */
+void interp_region(Interp *in, const Region *r);
+
+/* ---- interp_elementwise.c: ops without communication ---- */
+typedef void LocalEval(Interp *in, const Op *op, int64_t rank);
+typedef void WholeEval(Interp *in, const Op *op);
+LocalEval interp_elementwise, interp_reduce;
+WholeEval interp_sumsq, interp_update;
+/* Whether the table of elementwise functions has the op. */
+bool interp_has_function(OpKind kind);
 
 /* ---- interp_index.c, interp_contract.c ---- */
 LocalEval interp_full, interp_zeros, interp_iota, interp_reshape, interp_transpose,

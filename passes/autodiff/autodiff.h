@@ -1,8 +1,9 @@
 /* autodiff.h: declarations that the files of the pass autodiff share.
  *
- *   autodiff.c         walks over the program, sums gradient terms
+ *   autodiff.c         walks over the program
+ *   autodiff_values.c  sums gradient terms, saves forward values
  *   autodiff_flow.c    finds the values that have a gradient
- *   autodiff_loop.c    builds backward loops, saves forward values for them
+ *   autodiff_loop.c    builds backward loops
  *   autodiff_update.c  builds gradient norm and parameter updates
  */
 #ifndef PARC_PASSES_AUTODIFF_AUTODIFF_H
@@ -34,13 +35,19 @@ struct Frame {
     ValueMap seen; /* forward value → its value in the backward region */
 };
 
-/* Adds d, converted to the shape and dtype of v, to the gradient terms of v. */
+/* autodiff_values.c: adds d, converted to the shape and dtype of v, to the gradient terms of v. */
 void autodiff_give(Frame *f, Value *v, Value *d);
 /* Names d "d" + the name of `of`, unless d has a name. */
 void autodiff_name(Frame *f, Value *d, const Value *of);
 /* The sum of the gradient terms of v, or NULL. */
 Value *autodiff_collect(Frame *f, Value *v);
-/* Builds the backward ops of every op of the region, last op first. */
+/* The value of the backward region that holds forward value v: saved, passed
+ * on or recomputed. */
+Value *autodiff_use(Frame *f, Value *v);
+/* Whether v is a parameter, or one layer of a stacked parameter. */
+bool autodiff_is_param(const Value *v);
+
+/* autodiff.c: builds the backward ops of every op of the region, last op first. */
 void autodiff_region(Frame *f, Region *r);
 
 /* autodiff_flow.c: computes Autodiff.flows for this loss. */
@@ -48,9 +55,6 @@ bool *autodiff_flow(Program *p, Value *loss);
 
 /* autodiff_loop.c */
 void autodiff_loop(Frame *f, Op *loop);
-Value *autodiff_use(Frame *f, Value *v);
-/* Whether v is a parameter, or one layer of a stacked parameter. */
-bool autodiff_is_param(const Value *v);
 
 /* autodiff_update.c: builds norm, updates and assignments. */
 void autodiff_update(Frame *f);

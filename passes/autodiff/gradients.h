@@ -2,8 +2,8 @@
  *
  * A table has a row for each kind of op: a rule that builds the gradients of
  * the op's operands from those of its results. The rules handle neither loops
- * nor sums of gradient terms nor parameters; autodiff.c does, and offers the
- * functions at the end of this file.
+ * nor sums of gradient terms nor parameters; autodiff.c does. The functions
+ * at the end of this file are for rules.
  */
 #ifndef PARC_PASSES_AUTODIFF_GRADIENTS_H
 #define PARC_PASSES_AUTODIFF_GRADIENTS_H
@@ -15,7 +15,7 @@ typedef struct Gradient {
     const Op *op;        /* the forward op */
     Value *d;            /* the gradient of the first result; NULL: zero */
     Value *d1;           /* the gradient of the second result, if any */
-    struct Frame *frame; /* private to autodiff.c */
+    struct Frame *frame; /* private to autodiff_values.c */
 } Gradient;
 
 typedef void GradientRule(Gradient *g);
@@ -46,7 +46,7 @@ GradientRule gradient_sum, gradient_max, gradient_sumsq, gradient_reshape,
 GradientRule gradient_einsum, gradient_embedding, gradient_rotary,
     gradient_attention;
 
-/* ---- functions of autodiff.c for the rules ---- */
+/* ---- functions of autodiff_values.c for the rules ---- */
 
 /* Whether operand i needs a gradient. */
 bool gradient_wanted(const Gradient *g, int i);

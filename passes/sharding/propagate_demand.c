@@ -102,13 +102,15 @@ static void collect_use(const Collector *c, const Use *u, const Settled *s)
     if (op == c->skip)
         return;
     if (u->yield || op->kind == OP_loop) {
-        /* The placement of a carry holds for its start and for its yield. */
-        const Value *arg = op->body->arg[u->index];
+        /* A loop may have more yields than arguments. The placement of a carry
+         * holds for its start and for its yield. */
         if (u->index < op->ncarry) {
+            const Value *arg = op->body->arg[u->index];
             if (c->g->settled[op->id])
                 wanted(c, arg, s, &arg->type.place, 0);
         } else {
-            collect(c, u->yield ? op->out[u->index] : arg, s);
+            collect(c, u->yield ? op->out[u->index] : op->body->arg[u->index],
+                    s);
         }
     } else if (op->kind == OP_boundary) {
         collect_boundary(c, op, s);

@@ -64,5 +64,6 @@ for h in $(echo "$compiler" | grep -v '^frontend/' | grep '\.h$'); do
     echo "#include \"$h\"" | ${CC:-cc} -std=c11 -D_GNU_SOURCE -I. \
         -fsyntax-only -x c - || complain "$h is not self-contained"
 done
+sh scripts/references.sh >&2 || complain "a file that does not exist is named"
 sh scripts/words.sh >&2 || complain "words to avoid (docs/glossary.md)"
 exit $bad

@@ -328,9 +328,9 @@ static void let_in(Reception *r, int door)
         snprintf(g->from, sizeof g->from, "an unknown address");
     }
     static const char mapped[] = "::ffff:"; /* IPv4 on a socket of IPv6 */
-    size_t skipped = strlen(mapped);
+    size_t skipped = strlen(mapped), n = strlen(g->from);
     if (strncmp(g->from, mapped, skipped) == 0) {
-        memmove(g->from, g->from + skipped, strlen(g->from + skipped) + 1);
+        memmove(g->from, g->from + skipped, n - skipped + 1);
     }
     memcpy(g->challenge.magic, rt_greeting_magic, sizeof g->challenge.magic);
     rt_nonce(g->challenge.nonce);
